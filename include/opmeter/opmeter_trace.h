@@ -1,0 +1,88 @@
+/* opmeter_trace.h -- open, query and export traces.
+ *
+ * Handles are opaque; each function that makes one names its closer. Functions return 0 or a
+ * negative OPM_E* code; on failure *out is untouched and `err` (may be NULL) holds a one-line
+ * message naming the file, table or offset. A handle may be used by one thread at a time; different
+ * handles are independent.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef OPMETER_TRACE_H
+#define OPMETER_TRACE_H
+
+#include <opmeter/opmeter_error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct opm_trace opm_trace;
+typedef struct opm_rows opm_rows;
+
+typedef struct opm_open_options {
+    size_t size;        /* = sizeof(opm_open_options), so that fields can be appended */
+    const char *format; /* importer name, or NULL to detect by content */
+    uint64_t max_bytes; /* refuse inputs that unpack to more; 0: 64 GiB */
+    /* Called now and then with bytes read and the total (0 if unknown); may be NULL. Return
+     * nonzero to give up: the open then fails with OPM_ELIMIT. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} opm_open_options;
+#define OPM_OPEN_OPTIONS_INIT { sizeof(opm_open_options), NULL, 0, NULL, NULL }
+
+/* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute clocks).
+ * No paths at all gives an empty trace, good for the schema. opts may be NULL. Close with
+ * opm_trace_close(). */
+OPM_API int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
+                           const opm_open_options *opts, opm_error *err);
+OPM_API void opm_trace_close(opm_trace *t); /* NULL is fine */
+
+enum opm_type { OPM_TYPE_NULL = 0, OPM_TYPE_INT = 1, OPM_TYPE_REAL = 2, OPM_TYPE_TEXT = 3 };
+
+/* Run one SQL statement that only reads. Close with opm_rows_close(), before the trace.
+ * Tables and columns: query table `schema`, or `opmeter schema`. */
+OPM_API int opm_trace_query(opm_trace *t, const char *sql, opm_rows **out, opm_error *err);
+OPM_API int opm_rows_next(opm_rows *r, opm_error *err); /* 1: a row, 0: the end, <0: failure */
+OPM_API int opm_rows_columns(const opm_rows *r);
+OPM_API const char *opm_rows_name(const opm_rows *r, int col);
+OPM_API enum opm_type opm_rows_type(const opm_rows *r, int col);
+OPM_API int64_t opm_rows_int(const opm_rows *r, int col);
+OPM_API double opm_rows_real(const opm_rows *r, int col);
+/* Bytes of a cell as text, NUL-terminated, until the next opm_rows_next(). NULL cell: NULL. */
+OPM_API const char *opm_rows_text(const opm_rows *r, int col, size_t *out_len);
+OPM_API void opm_rows_close(opm_rows *r); /* NULL is fine */
+
+/* Stop a query that another thread is running on t, as soon as it looks. Signal-safe. */
+OPM_API void opm_trace_interrupt(opm_trace *t);
+
+typedef struct opm_export_options {
+    size_t size;
+    const char *table;  /* csv: one table only; NULL: a folder with all of them */
+    /* As in opm_open_options; done and total count spans. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} opm_export_options;
+#define OPM_EXPORT_OPTIONS_INIT { sizeof(opm_export_options), NULL, NULL, NULL }
+
+typedef struct opm_format {
+    const char *name;
+    const char *extension; /* with the dot, or "" for a folder */
+    const char *doc;
+} opm_format;
+
+/* Write the trace in another format. path "-" is standard output (formats of one file only). */
+OPM_API int opm_trace_export(opm_trace *t, const char *format, const char *path,
+                             const opm_export_options *opts, opm_error *err);
+/* Formats that can be written / read; an array that ends with a NULL name, static. */
+OPM_API const opm_format *opm_export_formats(void);
+OPM_API const opm_format *opm_import_formats(void);
+
+OPM_API const char *opm_trace_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* io.h -- whole files in, streams out; the only place that knows gzip and zstd.
+ *
+ * Reading: io_map() gives the bytes of a file, mapped when it is plain and unpacked into memory
+ * when it is gzip or zstd (by content, not by name), never more than max_bytes.
+ * Writing: struct io_out buffers and remembers the first error; check once, at io_out_close(). */
+#ifndef BASE_IO_H
+#define BASE_IO_H
+
+#include "base/common.h"
+#include <opmeter/opmeter_error.h>
+
+struct io_map {
+    const uint8_t *data; /* non-NULL even when the file is empty */
+    size_t len;
+    size_t alloc; /* internal: bytes to unmap */
+    bool packed;  /* was gzip or zstd */
+};
+
+#define IO_MAX_BYTES_DEFAULT ((uint64_t)64 << 30)
+
+/* max_bytes 0 means IO_MAX_BYTES_DEFAULT. Release with io_map_release(). */
+int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
+void io_map_release(struct io_map *m); /* a zeroed or released one is fine */
+
+struct io_out {
+    int fd;
+    bool owned;
+    char *path; /* for messages */
+    char *data;
+    size_t len;
+    uint64_t total; /* bytes accepted so far */
+    int err_no;     /* first failure; later writes are ignored */
+};
+
+/* path "-" is standard output. A new file replaces an old one only when io_out_close() succeeds. */
+int io_out_open(struct io_out *o, const char *path, opm_error *err);
+int io_out_open_fd(struct io_out *o, int fd, const char *name, opm_error *err); /* not closed */
+void io_out_add(struct io_out *o, const void *p, size_t len);
+void io_out_adds(struct io_out *o, const char *s);
+__attribute__((format(printf, 2, 3))) void io_out_addf(struct io_out *o, const char *fmt, ...);
+/* Flush, and report the first error of all writes. keep=false discards a half-written file. */
+int io_out_close(struct io_out *o, bool keep, opm_error *err);
+
+#endif

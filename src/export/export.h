@@ -1,0 +1,37 @@
+/* export.h -- a frozen store into the files of other tools.
+ *
+ * A format is a row in the table of export.c. Writers stream: memory does not grow with the number
+ * of spans. They check nothing about the path beyond what io_out does. */
+#ifndef EXPORT_EXPORT_H
+#define EXPORT_EXPORT_H
+
+#include "base/io.h"
+#include "store/store.h"
+
+struct export_options {
+    const char *table; /* csv: only this one; NULL: all */
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL; nonzero gives up */
+    void *user;
+};
+
+struct exporter {
+    const char *name;
+    const char *extension; /* with the dot; "" for a folder */
+    const char *doc;
+    int (*write)(const struct store *st, const char *path, const struct export_options *opts,
+                 opm_error *err);
+};
+
+extern const struct exporter exporters[]; /* ends with a NULL name */
+
+const struct exporter *exporter_find(const char *name); /* NULL if there is none */
+
+/* One per format. */
+int export_chrome(const struct store *st, const char *path, const struct export_options *opts,
+                  opm_error *err);
+int export_perfetto(const struct store *st, const char *path, const struct export_options *opts,
+                    opm_error *err);
+int export_csv(const struct store *st, const char *path, const struct export_options *opts,
+               opm_error *err);
+
+#endif

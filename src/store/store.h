@@ -1,0 +1,115 @@
+/* store.h -- a trace in memory.
+ *
+ * Two phases. Building: one importer interns strings and adds rows, in any order. Frozen: after
+ * store_finish() spans, steps, records and samples are ordered by time, parents, depth and self time
+ * are known, and everything is read-only; any number of threads may read. Functions below say which
+ * phase they need (asserted). Rows refer to rows by number, strings by str_id.
+ *
+ * While building, a span is known by the number store_add_span() gave it (a "build id"); finishing
+ * reorders spans and rewrites every reference (flow.src, flow.dst).
+ *
+ * Times are int64 ns from the start of the trace. Importers may add spans with any origin;
+ * store_finish() moves the earliest time to 0 and keeps the shift in meta (trace.start_ns). */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "store/table.h"
+
+enum table_id {
+#define TABLE(name, doc) TABLE_##name,
+#define COL(table, name, type, from, doc)
+#define END(table)
+#include "store/tables.def"
+#undef TABLE
+#undef COL
+#undef END
+    TABLE_COUNT,
+};
+
+/* SPAN_ts, SPAN_dur, ..., OP_name, ...: the number of a column within its table. The prefix is the
+ * table's name as written in tables.def, in lower case: span_col_ts, op_col_name. */
+#define TABLE(name, doc) enum name##_cols {
+#define COL(table, name, type, from, doc) table##_col_##name,
+#define END(table)                                                                                 \
+    table##_col_COUNT                                                                              \
+    }                                                                                              \
+    ;
+#include "store/tables.def"
+#undef TABLE
+#undef COL
+#undef END
+
+enum stat_id {
+#define X(name, severity, description) STAT_##name,
+#include "store/stats.def"
+#undef X
+    STAT_COUNT,
+};
+
+extern const struct table_def store_table_defs[TABLE_COUNT];
+
+/* What identifies a kind of span; equal ones are stored once. */
+struct site {
+    str_id name;
+    str_id cat;
+    str_id layer;
+    str_id phase;
+    uint32_t op; /* op.id or OPM_NULL_ID */
+};
+
+/* A span while building. Zero-initialise correlation etc. through SPAN_ROW_INIT. */
+struct span_row {
+    int64_t ts_ns;
+    int64_t dur_ns; /* -1: never ended */
+    uint32_t track;
+    uint32_t site;       /* from store_site() */
+    int64_t correlation; /* or OPM_NULL_I64 */
+    str_id args;         /* JSON object text or 0 */
+};
+#define SPAN_ROW_INIT { 0, 0, OPM_NULL_ID, 0, OPM_NULL_I64, 0 }
+
+struct store;
+
+int store_new(struct store **out);
+void store_free(struct store *st); /* NULL is fine */
+
+/* Building. All return 0 or OPM_ENOMEM; ids come back through out. */
+int store_str(struct store *st, const char *s, size_t len, str_id *out); /* also legal when frozen, by one thread */
+int store_cstr(struct store *st, const char *s, str_id *out);            /* NULL gives 0 */
+int store_site(struct store *st, const struct site *site, uint32_t *out);
+int store_add_span(struct store *st, const struct span_row *row, uint32_t *out_build_id);
+/* Room for n spans of one track given as arrays, ordered by end as a recorder writes them. The
+ * caller fills ts, dur and site; the columns must all be filled before store_finish(). */
+struct span_block {
+    int64_t *ts;
+    int64_t *dur;
+    uint32_t *site;
+    uint32_t first_build_id;
+};
+int store_add_span_block(struct store *st, uint32_t track, size_t n, struct span_block *out);
+int store_span_set_args(struct store *st, uint32_t build_id, str_id args);
+int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t correlation);
+/* A row of any table but span; cells as in table_add(). out_row may be NULL. */
+int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
+int store_meta(struct store *st, const char *key, const char *value);
+void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
+int store_finish(struct store *st);
+
+/* Frozen. */
+size_t store_nrow(const struct store *st, enum table_id table);
+/* Any cell of any table, derived ones included. */
+struct cell store_cell(const struct store *st, enum table_id table, size_t row, int col);
+/* The whole column as an array (type as declared), computing it first if it is derived. NULL if every
+ * value is NULL or, for FROM_SITE columns, always: use store_span_site() and store_sites(). Returns
+ * OPM_ENOMEM if it could not be computed. */
+int store_column(const struct store *st, enum table_id table, int col, const void **out);
+const uint32_t *store_span_site(const struct store *st); /* site number of every span */
+const struct site *store_sites(const struct store *st, size_t *out_n);
+/* Spans with from_ns <= ts < to_ns are rows [*first, *end). */
+void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, size_t *first, size_t *end);
+
+const struct strpool *store_strings(const struct store *st);
+const char *store_text(const struct store *st, str_id id); /* NULL for 0 */
+const char *store_meta_get(const struct store *st, const char *key); /* NULL if absent */
+
+#endif
