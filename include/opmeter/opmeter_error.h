@@ -51,8 +51,8 @@ static inline const char *opm_status_text(int code)
     switch (code) {
     case OPM_OK:
         return "success";
-#define X(name, value, text)                                                                       \
-    case value:                                                                                    \
+#define X(name, value, text) \
+    case value:              \
         return text;
         OPM_STATUS_MAP(X)
 #undef X

@@ -31,10 +31,13 @@ typedef struct opm_open_options {
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } opm_open_options;
-#define OPM_OPEN_OPTIONS_INIT { sizeof(opm_open_options), NULL, 0, NULL, NULL }
+#define OPM_OPEN_OPTIONS_INIT                         \
+    {                                                 \
+        sizeof(opm_open_options), NULL, 0, NULL, NULL \
+    }
 
-/* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute clocks).
- * No paths at all gives an empty trace, good for the schema. opts may be NULL. Close with
+/* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute
+ * clocks). No paths at all gives an empty trace, good for the schema. opts may be NULL. Close with
  * opm_trace_close(). */
 OPM_API int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
                            const opm_open_options *opts, opm_error *err);
@@ -60,12 +63,15 @@ OPM_API void opm_trace_interrupt(opm_trace *t);
 
 typedef struct opm_export_options {
     size_t size;
-    const char *table;  /* csv: one table only; NULL: a folder with all of them */
+    const char *table; /* csv: one table only; NULL: a folder with all of them */
     /* As in opm_open_options; done and total count spans. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } opm_export_options;
-#define OPM_EXPORT_OPTIONS_INIT { sizeof(opm_export_options), NULL, NULL, NULL }
+#define OPM_EXPORT_OPTIONS_INIT                      \
+    {                                                \
+        sizeof(opm_export_options), NULL, NULL, NULL \
+    }
 
 typedef struct opm_format {
     const char *name;

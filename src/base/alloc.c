@@ -45,9 +45,11 @@ void *mem_alloc(size_t size)
 
 void *mem_calloc(size_t n, size_t size)
 {
-    if (fails_now())
+    size_t bytes;
+
+    if (fails_now() || __builtin_mul_overflow(n, size, &bytes))
         return NULL;
-    return n && size ? calloc(n, size) : calloc(1, 1);
+    return calloc(bytes ? bytes : 1, 1);
 }
 
 void *mem_realloc(void *p, size_t size)
@@ -92,24 +94,78 @@ bool mem_grow(void *parr, size_t *cap, size_t need, size_t elem)
     return true;
 }
 
-/* Address space for size bytes that starts on a huge page, so that no part of it is left to small
- * pages and moving it later moves whole huge pages. NULL on failure. */
-static void *map_aligned(size_t size, int prot)
+/* What a mapping of size bytes really takes: a function of size alone, since callers give only that
+ * back. The kernel rounds the small ones. */
+static size_t map_bytes(size_t size)
 {
-    size_t span, before, after;
-    char *p;
+    if (size < HUGE_FROM_BYTES)
+        return size ? size : 1;
+    return (size + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
+}
 
-    if (size > SIZE_MAX - HUGE_BYTES)
-        return NULL;
-    span = size + HUGE_BYTES;
-    p = mmap(NULL, span, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* Map bytes (a multiple of HUGE_BYTES) from a huge page boundary on, so that no part is left to
+ * small pages and moving it later moves whole huge pages. NULL on failure. */
+static void *map_aligned(size_t bytes, int prot)
+{
+    size_t before;
+    char *p = mmap(NULL, bytes + HUGE_BYTES, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
     if (p == MAP_FAILED)
         return NULL;
     before = -(uintptr_t)p & (HUGE_BYTES - 1);
-    after = (HUGE_BYTES - before) & ~(size_t)4095;
     if (before)
         munmap(p, before);
-    if (after)
-        munmap(p + span - after, after);
+    munmap(p + before + bytes, HUGE_BYTES - before);
     return p + before;
+}
+
+void *mem_map(size_t size)
+{
+    void *p;
+
+    if (fails_now() || size > PTRDIFF_MAX - 2 * HUGE_BYTES)
+        return NULL;
+    if (size < HUGE_FROM_BYTES) {
+        p = mmap(NULL, map_bytes(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p == MAP_FAILED ? NULL : p;
+    }
+    p = map_aligned(map_bytes(size), PROT_READ | PROT_WRITE);
+    if (p)
+        madvise(p, map_bytes(size), MADV_HUGEPAGE); /* a kernel without them may refuse */
+    return p;
+}
+
+void *mem_map_resize(void *p, size_t old_size, size_t new_size)
+{
+    size_t old_bytes = map_bytes(old_size), new_bytes;
+    void *q, *place;
+
+    if (!p)
+        return mem_map(new_size);
+    if (fails_now() || new_size > PTRDIFF_MAX - 2 * HUGE_BYTES)
+        return NULL;
+    new_bytes = map_bytes(new_size);
+    if (new_size < HUGE_FROM_BYTES) {
+        q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE);
+        return q == MAP_FAILED ? NULL : q;
+    }
+    q = (uintptr_t)p % HUGE_BYTES ? MAP_FAILED : mremap(p, old_bytes, new_bytes, 0);
+    if (q == MAP_FAILED) {
+        place = map_aligned(new_bytes, PROT_NONE);
+        if (!place)
+            return NULL;
+        /* If this fails the kernel may have dropped `place` already and another thread may own the
+         * addresses by now, so it is not unmapped: that would leak address space, no memory. */
+        q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+        if (q == MAP_FAILED)
+            return NULL;
+    }
+    madvise(q, new_bytes, MADV_HUGEPAGE);
+    return q;
+}
+
+void mem_unmap(void *p, size_t size)
+{
+    if (p)
+        munmap(p, map_bytes(size));
 }

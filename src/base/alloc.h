@@ -6,18 +6,19 @@
 
 #include "base/common.h"
 
-void *mem_alloc(size_t size);           /* NULL on failure; size 0 gives a unique pointer */
+void *mem_alloc(size_t size);            /* NULL on failure; size 0 gives a unique pointer */
 void *mem_calloc(size_t n, size_t size); /* NULL on failure or overflow */
 void *mem_realloc(void *p, size_t size);
 char *mem_strdup(const char *s);
 void mem_free(void *p); /* NULL is fine */
 
-/* Grow `arr` to hold `need` elements, at least doubling. False, arr intact, if that is impossible. */
+/* Grow `arr` to hold `need` elements, at least doubling. False, arr intact, if it is impossible. */
 bool mem_grow(void *parr, size_t *cap, size_t need, size_t elem);
 #define GROW(arr, cap, need) mem_grow(&(arr), &(cap), (need), sizeof(*(arr)))
 
-/* Big zeroed arrays straight from the kernel, in huge pages where it has them: first touch of ordinary
- * pages would dominate opening a large trace. Free with the same size. Counts as an allocation. */
+/* Big zeroed arrays straight from the kernel, in huge pages where it has them: first touch of
+ * ordinary pages would dominate opening a large trace. Free with the same size. Counts as an
+ * allocation. */
 void *mem_map(size_t size);
 void *mem_map_resize(void *p, size_t old_size, size_t new_size); /* NULL, p intact, on failure */
 void mem_unmap(void *p, size_t size);

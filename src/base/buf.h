@@ -1,7 +1,8 @@
 /* buf.h -- a growing byte buffer with a ceiling.
  *
  * `struct buf b = {0}` is empty with no ceiling; set .max to bound it. After a failed append the
- * buffer stays as it was and .failed is set, so a writer may append freely and check once. */
+ * buffer stays as it was, .failed is set and later appends are ignored, so a writer may append
+ * freely and check once. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -20,7 +21,7 @@ void buf_adds(struct buf *b, const char *s);
 void buf_addc(struct buf *b, char c);
 __attribute__((format(printf, 2, 3))) void buf_addf(struct buf *b, const char *fmt, ...);
 const char *buf_str(const struct buf *b); /* "" when empty; until the next append */
-void buf_clear(struct buf *b);            /* keeps the memory */
+void buf_clear(struct buf *b);            /* keeps the memory, forgets a failure */
 void buf_release(struct buf *b);
 
 #endif

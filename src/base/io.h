@@ -13,12 +13,16 @@ struct io_map {
     const uint8_t *data; /* non-NULL even when the file is empty */
     size_t len;
     size_t alloc; /* internal: bytes to unmap */
+    bool file;    /* internal: data is the file itself, not memory */
     bool packed;  /* was gzip or zstd */
+    bool cut;     /* packed stream ended early or is corrupt; data holds what could be read */
 };
 
 #define IO_MAX_BYTES_DEFAULT ((uint64_t)64 << 30)
 
-/* max_bytes 0 means IO_MAX_BYTES_DEFAULT. Release with io_map_release(). */
+/* max_bytes 0 means IO_MAX_BYTES_DEFAULT; OPM_ELIMIT beyond it. Pipes and devices are read to their
+ * end. A plain file must not be cut short by others while it is mapped (SIGBUS). Release with
+ * io_map_release(). */
 int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
 void io_map_release(struct io_map *m); /* a zeroed or released one is fine */
 
@@ -26,6 +30,8 @@ struct io_out {
     int fd;
     bool owned;
     char *path; /* for messages */
+    char *tmp;  /* file that is written; becomes target at the close. NULL: no such detour */
+    char *target;
     char *data;
     size_t len;
     uint64_t total; /* bytes accepted so far */
@@ -38,7 +44,8 @@ int io_out_open_fd(struct io_out *o, int fd, const char *name, opm_error *err); 
 void io_out_add(struct io_out *o, const void *p, size_t len);
 void io_out_adds(struct io_out *o, const char *s);
 __attribute__((format(printf, 2, 3))) void io_out_addf(struct io_out *o, const char *fmt, ...);
-/* Flush, and report the first error of all writes. keep=false discards a half-written file. */
+/* Flush, and report the first error of all writes. keep=false discards a half-written file. A
+ * zeroed or closed one is fine. */
 int io_out_close(struct io_out *o, bool keep, opm_error *err);
 
 #endif

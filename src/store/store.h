@@ -78,8 +78,13 @@ int store_str(struct store *st, const char *s, size_t len, str_id *out); /* also
 int store_cstr(struct store *st, const char *s, str_id *out);            /* NULL gives 0 */
 int store_site(struct store *st, const struct site *site, uint32_t *out);
 int store_add_span(struct store *st, const struct span_row *row, uint32_t *out_build_id);
-/* Room for n spans of one track given as arrays, ordered by end as a recorder writes them. The
- * caller fills ts, dur and site; the columns must all be filled before store_finish(). */
+/* Room for n more spans: adding up to so many moves no array, so that pointers into blocks stay valid
+ * until store_finish(). */
+int store_reserve_spans(struct store *st, size_t n);
+/* Room for n spans of one track given as arrays, best ordered by end as a recorder writes them: of two
+ * that end together (or never) the inner one first. The caller fills ts, dur and site, from any
+ * thread, before store_finish(). The pointers are valid until the next span is added, or as
+ * store_reserve_spans() says. Any other order is legal and costs a sort. */
 struct span_block {
     int64_t *ts;
     int64_t *dur;
@@ -93,15 +98,20 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
+/* Go over to the frozen phase. Times beyond +-146 years are cut. After a failure the store can only be
+ * freed. */
 int store_finish(struct store *st);
 
-/* Frozen. */
+/* Frozen. store_nrow(), and store_cell() of tables other than span, are legal while building too. */
 size_t store_nrow(const struct store *st, enum table_id table);
-/* Any cell of any table, derived ones included. */
+/* Any cell of any table. One of a derived column that can't be computed for lack of memory reads as
+ * NULL; call store_derive() first to know. */
 struct cell store_cell(const struct store *st, enum table_id table, size_t row, int col);
+/* Compute what store_cell() needs for a column, if it is derived. 0 or OPM_ENOMEM. */
+int store_derive(const struct store *st, enum table_id table, int col);
 /* The whole column as an array (type as declared), computing it first if it is derived. NULL if every
- * value is NULL or, for FROM_SITE columns, always: use store_span_site() and store_sites(). Returns
- * OPM_ENOMEM if it could not be computed. */
+ * value is NULL and, always, for FROM_ROW and FROM_SITE columns: use store_span_site() and
+ * store_sites(). Returns OPM_ENOMEM if it could not be computed. */
 int store_column(const struct store *st, enum table_id table, int col, const void **out);
 const uint32_t *store_span_site(const struct store *st); /* site number of every span */
 const struct site *store_sites(const struct store *st, size_t *out_n);

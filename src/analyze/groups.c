@@ -1,0 +1,263 @@
+/* groups.c -- see groups.h.
+ *
+ * A counting sort of the durations by group, each thread on its own slice of the rows: count, turn
+ * counts into places, scatter. Then every group's durations lie together and one thread at a time
+ * takes a group to work out its figures. */
+#include "analyze/groups.h"
+
+#include "analyze/parallel.h"
+#include "base/alloc.h"
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* Per thread and group. */
+struct tally {
+    size_t count; /* then: where its next duration goes */
+    int64_t self_ns;
+    int64_t warmup;
+};
+
+struct pass {
+    const struct groups_query *query;
+    size_t nrow;
+    const uint32_t *site;
+    const int64_t *dur;
+    const int64_t *self;    /* or NULL */
+    const uint32_t *step;   /* NULL unless a step is warm-up */
+    const uint32_t *record; /* NULL unless a record is warm-up */
+    const int64_t *step_warmup;
+    const int64_t *record_warmup;
+    int width;
+    struct tally *tally; /* [width][ngroup] */
+    int64_t *values;     /* durations by group */
+    size_t *first;       /* [ngroup + 1] into values */
+    struct group_stats *out;
+    atomic_uint next_group;
+};
+
+static inline bool is_warmup(const struct pass *p, size_t row)
+{
+    if (p->step && p->step[row] != OPM_NULL_ID && p->step_warmup[p->step[row]] == 1)
+        return true;
+    return p->record && p->record[row] != OPM_NULL_ID && p->record_warmup[p->record[row]] == 1;
+}
+
+static size_t slice(const struct pass *p, int i)
+{
+    return p->nrow / (size_t)p->width * (size_t)i + MIN(p->nrow % (size_t)p->width, (size_t)i);
+}
+
+static void count_slice(void *user, int thread)
+{
+    const struct pass *p = user;
+    struct tally *tally = p->tally + (size_t)thread * p->query->ngroup;
+    bool warmup = p->step || p->record;
+
+    for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
+        uint32_t g = p->query->group[p->site[row]];
+
+        if (g == GROUP_NONE || p->dur[row] < 0)
+            continue;
+        if (warmup && is_warmup(p, row)) {
+            tally[g].warmup++;
+            continue;
+        }
+        tally[g].count++;
+        if (p->self)
+            tally[g].self_ns = add_ns(tally[g].self_ns, p->self[row]);
+    }
+}
+
+static void scatter_slice(void *user, int thread)
+{
+    const struct pass *p = user;
+    struct tally *tally = p->tally + (size_t)thread * p->query->ngroup;
+    bool warmup = p->step || p->record;
+
+    for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
+        uint32_t g = p->query->group[p->site[row]];
+
+        if (g == GROUP_NONE || p->dur[row] < 0 || (warmup && is_warmup(p, row)))
+            continue;
+        p->values[tally[g].count++] = p->dur[row];
+    }
+}
+
+/* Four sums side by side: one alone would wait for each addition before the next. */
+static double squared_distance(const int64_t *values, size_t n, double from)
+{
+    double sum[4] = { 0 };
+    size_t i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        for (size_t k = 0; k < 4; k++) {
+            double d = (double)values[i + k] - from;
+
+            sum[k] += d * d;
+        }
+    }
+    for (; i < n; i++) {
+        double d = (double)values[i] - from;
+
+        sum[0] += d * d;
+    }
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+void group_stats_of(struct group_stats *s, int64_t *values, size_t n, const double *q, size_t nq)
+{
+    int64_t min, max;
+
+    s->count = (int64_t)n;
+    if (n == 0)
+        return;
+    min = max = values[0];
+    for (size_t i = 1; i < n; i++) {
+        min = MIN(min, values[i]);
+        max = MAX(max, values[i]);
+    }
+    s->min_ns = min;
+    s->max_ns = max;
+    s->total_ns = 0;
+    if (min >= 0 && max <= INT64_MAX / (int64_t)n) {
+        for (size_t i = 0; i < n; i++)
+            s->total_ns += values[i];
+        s->mean_ns = (double)s->total_ns / (double)n;
+    } else {
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++) {
+            s->total_ns = add_ns(s->total_ns, values[i]);
+            sum += (double)values[i];
+        }
+        s->mean_ns = sum / (double)n;
+    }
+    s->stdev_ns = n > 1 ? sqrt(squared_distance(values, n, s->mean_ns) / (double)(n - 1)) : NAN;
+    quantiles_i64(values, n, q, nq, s->q);
+}
+
+static void finish_groups(void *user, int thread)
+{
+    struct pass *p = user;
+    uint32_t g;
+
+    (void)thread;
+    while ((g = atomic_fetch_add_explicit(&p->next_group, 1, memory_order_relaxed)) <
+           p->query->ngroup)
+        group_stats_of(&p->out[g], p->values + p->first[g], p->first[g + 1] - p->first[g],
+                       p->query->q, p->query->nq);
+}
+
+static int columns(struct pass *p, const struct store *st)
+{
+    const struct groups_query *query = p->query;
+    const void *col;
+    int rc;
+
+    p->nrow = store_nrow(st, TABLE_span);
+    p->site = store_span_site(st);
+    rc = store_column(st, TABLE_span, span_col_dur, &col);
+    if (rc < 0)
+        return rc;
+    p->dur = col;
+    rc = store_column(st, TABLE_span, span_col_self, &col);
+    if (rc < 0)
+        return rc;
+    p->self = col;
+    if (!query->skip_warmup)
+        return 0;
+    static const struct {
+        enum table_id table;
+        int warmup;
+        int ref;
+    } owners[] = {
+        { TABLE_step, step_col_warmup, span_col_step },
+        { TABLE_record, record_col_warmup, span_col_record },
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {
+        const int64_t *warmup;
+        size_t n = store_nrow(st, owners[i].table), row = 0;
+
+        rc = store_column(st, owners[i].table, owners[i].warmup, &col);
+        if (rc < 0)
+            return rc;
+        warmup = col;
+        while (warmup && row < n && warmup[row] != 1)
+            row++;
+        if (!warmup || row == n)
+            continue; /* no warm-up at all: do not even ask which step a span belongs to */
+        rc = store_column(st, TABLE_span, owners[i].ref, &col);
+        if (rc < 0)
+            return rc;
+        if (owners[i].table == TABLE_step) {
+            p->step = col;
+            p->step_warmup = warmup;
+        } else {
+            p->record = col;
+            p->record_warmup = warmup;
+        }
+    }
+    return 0;
+}
+
+/* Counts into places: groups one after another, within a group the threads in order. */
+static void place(struct pass *p)
+{
+    uint32_t ngroup = p->query->ngroup;
+    size_t at = 0;
+
+    for (uint32_t g = 0; g < ngroup; g++) {
+        p->first[g] = at;
+        for (int i = 0; i < p->width; i++) {
+            struct tally *t = &p->tally[(size_t)i * ngroup + g];
+            size_t count = t->count;
+
+            p->out[g].self_ns = add_ns(p->out[g].self_ns, t->self_ns);
+            p->out[g].warmup_count += t->warmup;
+            t->count = at;
+            at += count;
+        }
+    }
+    p->first[ngroup] = at;
+}
+
+int groups_compute(const struct store *st, const struct groups_query *query,
+                   struct group_stats *out)
+{
+    struct pass p = { .query = query, .out = out };
+    uint32_t ngroup = query->ngroup;
+    size_t bytes = 0;
+    int rc;
+
+    memset(out, 0, ngroup * sizeof(*out));
+    if (ngroup == 0 || store_nrow(st, TABLE_span) == 0)
+        return 0;
+    rc = columns(&p, st);
+    if (rc < 0)
+        return rc;
+    p.width = parallel_width(p.nrow);
+    /* Many groups and few spans in each: a tally per thread would cost more than it saves. */
+    if (ngroup > p.nrow / 16)
+        p.width = 1;
+    rc = OPM_ENOMEM;
+    p.tally = mem_calloc((size_t)p.width * ngroup, sizeof(*p.tally));
+    p.first = mem_calloc((size_t)ngroup + 1, sizeof(*p.first));
+    if (!p.tally || !p.first)
+        goto out;
+    parallel_run(p.width, count_slice, &p);
+    place(&p);
+    bytes = (p.first[ngroup] + 1) * sizeof(*p.values);
+    p.values = mem_map(bytes);
+    if (!p.values)
+        goto out;
+    parallel_run(p.width, scatter_slice, &p);
+    parallel_run(p.width, finish_groups, &p);
+    rc = 0;
+out:
+    if (p.values)
+        mem_unmap(p.values, bytes);
+    mem_free(p.first);
+    mem_free(p.tally);
+    return rc;
+}

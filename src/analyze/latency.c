@@ -1,0 +1,155 @@
+/* latency.c -- how long steps and labelled regions take. */
+#include "analyze/analysis.h"
+#include "analyze/groups.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/u64map.h"
+#include <string.h>
+
+enum { Q50, Q90, Q95, Q97, Q99, Q999, NQ };
+static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.97, 0.99, 0.999 };
+
+/* Steps and records look alike; these are the columns to read. */
+struct scope {
+    const char *word;
+    enum table_id table;
+    int name;
+    int ts;
+    int dur;
+    int warmup;
+};
+
+static const struct scope scopes[] = {
+    { "step", TABLE_step, step_col_model, step_col_ts, step_col_dur, step_col_warmup },
+    { "record", TABLE_record, record_col_label, record_col_ts, record_col_dur, record_col_warmup },
+};
+
+/* All rows of one name. */
+struct series {
+    str_id name;
+    size_t count;
+    int64_t warmup_count;
+    int64_t first_ns; /* start of the first and end of the last counted row */
+    int64_t last_ns;
+    size_t at; /* where its durations start, then where the next one goes */
+};
+
+static int64_t cell_or(struct cell c, int64_t otherwise)
+{
+    return c.kind == CELL_I64 ? c.i64 : otherwise;
+}
+
+/* Which series each row belongs to; UINT32_MAX for rows that are not counted. */
+static int collect(const struct store *st, const struct scope *sc, uint32_t *of_row,
+                   struct series **series, size_t *nseries)
+{
+    struct u64map index = { 0 };
+    size_t cap = 0;
+    int rc = 0;
+
+    for (size_t row = 0, n = store_nrow(st, sc->table); row < n; row++) {
+        struct cell name = store_cell(st, sc->table, row, sc->name);
+        str_id id = name.kind == CELL_STR ? name.str : 0;
+        int64_t ts = cell_or(store_cell(st, sc->table, row, sc->ts), 0);
+        int64_t dur = cell_or(store_cell(st, sc->table, row, sc->dur), -1);
+        uint64_t *at = u64map_get(&index, id);
+        size_t i = at ? *at : *nseries;
+        struct series *s;
+
+        if (!at) {
+            if (!GROW(*series, cap, *nseries + 1)) {
+                rc = OPM_ENOMEM;
+                break;
+            }
+            (*series)[i] = (struct series){ .name = id };
+            rc = u64map_put(&index, id, (*nseries)++);
+            if (rc < 0)
+                break;
+        }
+        s = &(*series)[i];
+        of_row[row] = UINT32_MAX;
+        if (dur < 0)
+            continue;
+        if (cell_or(store_cell(st, sc->table, row, sc->warmup), 0) == 1) {
+            s->warmup_count++;
+            continue;
+        }
+        of_row[row] = (uint32_t)i;
+        if (s->count == 0 || ts < s->first_ns)
+            s->first_ns = ts;
+        if (s->count == 0 || add_ns(ts, dur) > s->last_ns)
+            s->last_ns = add_ns(ts, dur);
+        s->count++;
+    }
+    u64map_release(&index);
+    return rc;
+}
+
+static int add_row(struct table *out, str_id scope, const struct series *s, int64_t *values)
+{
+    struct cell c[latency_col_COUNT] = { 0 };
+    struct group_stats stats = { 0 };
+    double wall_ns = (double)s->last_ns - (double)s->first_ns;
+
+    group_stats_of(&stats, values, s->count, quantiles, NQ);
+    c[latency_col_scope] = cell_str(scope);
+    c[latency_col_name] = cell_str(s->name);
+    c[latency_col_count] = cell_i64(stats.count);
+    c[latency_col_warmup_count] = cell_i64(s->warmup_count);
+    if (stats.count > 0) {
+        c[latency_col_min_ns] = cell_i64(stats.min_ns);
+        c[latency_col_max_ns] = cell_i64(stats.max_ns);
+        c[latency_col_mean_ns] = cell_f64(stats.mean_ns);
+        c[latency_col_median_ns] = cell_f64(stats.q[Q50]);
+        c[latency_col_p90_ns] = cell_f64(stats.q[Q90]);
+        c[latency_col_p95_ns] = cell_f64(stats.q[Q95]);
+        c[latency_col_p97_ns] = cell_f64(stats.q[Q97]);
+        c[latency_col_p99_ns] = cell_f64(stats.q[Q99]);
+        c[latency_col_p999_ns] = cell_f64(stats.q[Q999]);
+        c[latency_col_stdev_ns] = cell_f64(stats.stdev_ns);
+        if (wall_ns > 0)
+            c[latency_col_per_second] = cell_f64((double)stats.count * 1e9 / wall_ns);
+    }
+    return table_add(out, c);
+}
+
+static int add_scope(const struct store *st, const struct scope *sc, struct table *out)
+{
+    size_t nrow = store_nrow(st, sc->table), nseries = 0, at = 0;
+    str_id word = strpool_find(store_strings(st), sc->word, strlen(sc->word));
+    uint32_t *of_row = mem_alloc(nrow * sizeof(*of_row));
+    int64_t *values = mem_alloc(nrow * sizeof(*values));
+    struct series *series = NULL;
+    int rc = OPM_ENOMEM;
+
+    if (!of_row || !values)
+        goto out;
+    rc = collect(st, sc, of_row, &series, &nseries);
+    if (rc < 0)
+        goto out;
+    for (size_t i = 0; i < nseries; i++) {
+        series[i].at = at;
+        at += series[i].count;
+    }
+    for (size_t row = 0; row < nrow; row++)
+        if (of_row[row] != UINT32_MAX)
+            values[series[of_row[row]].at++] = store_cell(st, sc->table, row, sc->dur).i64;
+    for (size_t i = 0; i < nseries && rc == 0; i++)
+        rc = add_row(out, word, &series[i], values + series[i].at - series[i].count);
+out:
+    mem_free(series);
+    mem_free(values);
+    mem_free(of_row);
+    return rc;
+}
+
+int analyze_latency(const struct store *st, struct table *out, opm_error *err)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++) {
+        int rc = add_scope(st, &scopes[i], out);
+
+        if (rc < 0)
+            return opm__fail(err, rc, "latency: out of memory");
+    }
+    return 0;
+}

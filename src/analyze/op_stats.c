@@ -1,0 +1,56 @@
+/* op_stats.c -- time, throughput and spread of every operator. */
+#include "analyze/analysis.h"
+#include "analyze/opstats.h"
+#include "base/error.h"
+
+enum { Q50, Q90, Q95, Q99, NQ };
+static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.99 };
+
+/* amount per execution over the time of all of them; per ns, which is 10^9 per second. */
+static struct cell rate(struct cell amount, const struct group_stats *s)
+{
+    if (amount.kind != CELL_I64 || s->total_ns <= 0)
+        return cell_null();
+    return cell_f64((double)amount.i64 * (double)s->count / (double)s->total_ns);
+}
+
+int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
+{
+    struct opstats all;
+    int rc = opstats_compute(&all, st, quantiles, NQ);
+
+    for (size_t op = 0; op < all.nop && rc == 0; op++) {
+        const struct group_stats *s = &all.op[op];
+        struct cell flops = store_cell(st, TABLE_op, op, op_col_flops);
+        struct cell bytes = store_cell(st, TABLE_op, op, op_col_bytes);
+        struct cell c[op_stats_col_COUNT] = { 0 };
+
+        c[op_stats_col_op] = cell_id((uint32_t)op);
+        c[op_stats_col_name] = store_cell(st, TABLE_op, op, op_col_name);
+        c[op_stats_col_type] = store_cell(st, TABLE_op, op, op_col_type);
+        c[op_stats_col_count] = cell_i64(s->count);
+        c[op_stats_col_warmup_count] = cell_i64(s->warmup_count);
+        c[op_stats_col_reshape_ns] = cell_i64(all.reshape_ns[op]);
+        c[op_stats_col_flops] = flops;
+        c[op_stats_col_bytes] = bytes;
+        if (s->count > 0) {
+            c[op_stats_col_total_ns] = cell_i64(s->total_ns);
+            c[op_stats_col_mean_ns] = cell_f64(s->mean_ns);
+            c[op_stats_col_median_ns] = cell_f64(s->q[Q50]);
+            c[op_stats_col_min_ns] = cell_i64(s->min_ns);
+            c[op_stats_col_max_ns] = cell_i64(s->max_ns);
+            c[op_stats_col_p90_ns] = cell_f64(s->q[Q90]);
+            c[op_stats_col_p95_ns] = cell_f64(s->q[Q95]);
+            c[op_stats_col_p99_ns] = cell_f64(s->q[Q99]);
+            c[op_stats_col_stdev_ns] = cell_f64(s->stdev_ns);
+            c[op_stats_col_self_ns] = cell_i64(s->self_ns);
+            if (all.total_ns > 0)
+                c[op_stats_col_share] = cell_f64((double)s->total_ns / (double)all.total_ns);
+            c[op_stats_col_gflops_per_s] = rate(flops, s);
+            c[op_stats_col_gbytes_per_s] = rate(bytes, s);
+        }
+        rc = table_add(out, c);
+    }
+    opstats_release(&all);
+    return rc < 0 ? opm__fail(err, rc, "op_stats: out of memory") : 0;
+}

@@ -1,0 +1,37 @@
+/* quantile.h -- exact quantiles without sorting.
+ *
+ * Linear interpolation between neighbours, as numpy.quantile() does by default: the quantile q of n
+ * ordered values is the value at position q * (n - 1). Time is linear in n whatever the values. */
+#ifndef ANALYZE_QUANTILE_H
+#define ANALYZE_QUANTILE_H
+
+#include "base/common.h"
+#include <string.h>
+
+#define QUANTILE_MAX 8 /* quantiles asked for at once */
+
+/* Quantiles q[0..nq), rising and each within 0 to 1, of v[0..n), n > 0. v is left in disorder. */
+void quantiles_i64(int64_t *v, size_t n, const double *q, size_t nq, double *out);
+
+/* Doubles as integers of the same order, so that one algorithm serves both. No NaN. */
+static inline int64_t quantile_key(double d)
+{
+    int64_t bits;
+
+    memcpy(&bits, &d, sizeof(bits));
+    return bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1);
+}
+
+static inline double quantile_unkey(int64_t key)
+{
+    double d;
+
+    key ^= (int64_t)((uint64_t)(key >> 63) >> 1);
+    memcpy(&d, &key, sizeof(d));
+    return d;
+}
+
+/* As quantiles_i64() for doubles given by their keys. */
+void quantiles_keys(int64_t *keys, size_t n, const double *q, size_t nq, double *out);
+
+#endif

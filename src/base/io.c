@@ -1,0 +1,502 @@
+/* io.c -- see io.h. */
+#include "base/io.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define ZLIB_CONST
+#include <zlib.h>
+#include <zstd.h>
+
+#define OUT_BYTES ((size_t)256 << 10)
+#define CHUNK_BYTES ((size_t)1 << 20)
+#define BASENAME_MAX 200 /* of a temporary file, before the suffix; NAME_MAX is 255 */
+
+/* Memory that a stream is read or unpacked into. One byte beyond max may be written: that is how
+ * the limit is noticed. */
+struct sink {
+    uint8_t *data;
+    size_t len;
+    size_t cap;
+    size_t max;
+    const char *path;
+};
+
+/* Room for at least one more byte, growing up to the limit; 0, OPM_ENOMEM or OPM_ELIMIT. */
+static int sink_room(struct sink *s, opm_error *err)
+{
+    size_t cap;
+    uint8_t *p;
+
+    if (s->len > s->max)
+        return opm__fail(err, OPM_ELIMIT, "%s: unpacks to more than %zu bytes", s->path, s->max);
+    if (s->len < s->cap)
+        return 0;
+    cap = MIN(MAX(s->cap * 2, CHUNK_BYTES), s->max + 1);
+    p = mem_map_resize(s->data, s->cap, cap);
+    if (!p)
+        return opm__fail(err, OPM_ENOMEM, "%s: no memory for %zu bytes", s->path, cap);
+    s->data = p;
+    s->cap = cap;
+    return 0;
+}
+
+/* Hand the memory over to m, giving back what was not used. */
+static void sink_finish(struct sink *s, struct io_map *m)
+{
+    if (s->len == 0) {
+        mem_unmap(s->data, s->cap);
+        m->data = (const uint8_t *)"";
+        return;
+    }
+    if (s->len < s->cap) {
+        uint8_t *p = mem_map_resize(s->data, s->cap, s->len);
+
+        if (p) {
+            s->data = p;
+            s->cap = s->len;
+        }
+    }
+    m->data = s->data;
+    m->len = s->len;
+    m->alloc = s->cap;
+}
+
+static void *zlib_alloc(void *opaque, unsigned n, unsigned size)
+{
+    (void)opaque;
+    return mem_calloc(n, size);
+}
+
+static void zlib_free(void *opaque, void *p)
+{
+    (void)opaque;
+    mem_free(p);
+}
+
+static bool is_gzip(const uint8_t *p, size_t len)
+{
+    return len >= 3 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8;
+}
+
+/* A frame, or a skippable frame, with which some packers begin. */
+static bool is_zstd(const uint8_t *p, size_t len)
+{
+    static const uint8_t frame[] = { 0x28, 0xb5, 0x2f, 0xfd }, skippable[] = { 0x2a, 0x4d, 0x18 };
+
+    if (len < 4)
+        return false;
+    return memcmp(p, frame, 4) == 0 || ((p[0] & 0xf0) == 0x50 && memcmp(p + 1, skippable, 3) == 0);
+}
+
+static bool all_zero(const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i])
+            return false;
+    return true;
+}
+
+/* All members of a gzip file. *why is NULL if it was sound, else what is wrong with it. */
+static int gunzip(struct sink *s, const uint8_t *in, size_t len, const char **why, opm_error *err)
+{
+    z_stream z = { .zalloc = zlib_alloc, .zfree = zlib_free };
+    const uint8_t *end = in + len;
+    int rc = 0, st;
+
+    if (inflateInit2(&z, 15 + 16) != Z_OK)
+        return opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack gzip", s->path);
+    for (;;) {
+        uInt in_n = (uInt)MIN((size_t)(end - in), (size_t)1 << 30), out_n;
+
+        rc = sink_room(s, err);
+        if (rc)
+            break;
+        out_n = (uInt)MIN(s->cap - s->len, (size_t)1 << 30);
+        z.next_in = in;
+        z.avail_in = in_n;
+        z.next_out = s->data + s->len;
+        z.avail_out = out_n;
+        st = inflate(&z, Z_NO_FLUSH);
+        in += in_n - z.avail_in;
+        s->len += out_n - z.avail_out;
+        if (st == Z_STREAM_END) {
+            if (all_zero(in, (size_t)(end - in))) /* the end, or the padding of a tape or a disk */
+                break;
+            if (!is_gzip(in, (size_t)(end - in))) {
+                *why = "bytes after the end";
+                break;
+            }
+            inflateReset(&z);
+        } else if (st == Z_MEM_ERROR) {
+            rc = opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack gzip", s->path);
+            break;
+        } else if (st != Z_OK && st != Z_BUF_ERROR) {
+            *why = z.msg ? z.msg : "bad data";
+            break;
+        } else if (in == end && z.avail_out) {
+            *why = "it ends early";
+            break;
+        }
+    }
+    if (!rc && s->len > s->max)
+        rc = sink_room(s, err);
+    inflateEnd(&z);
+    return rc;
+}
+
+/* All frames of a zstd file; like gunzip(). */
+static int unzstd(struct sink *s, const uint8_t *in, size_t len, const char **why, opm_error *err)
+{
+    ZSTD_DStream *z = ZSTD_createDStream();
+    ZSTD_inBuffer src = { in, len, 0 };
+    int rc = 0;
+
+    if (!z)
+        return opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack zstd", s->path);
+    for (;;) {
+        ZSTD_outBuffer dst;
+        size_t left;
+
+        rc = sink_room(s, err);
+        if (rc)
+            break;
+        dst = (ZSTD_outBuffer){ s->data + s->len, s->cap - s->len, 0 };
+        left = ZSTD_decompressStream(z, &dst, &src);
+        s->len += dst.pos;
+        if (ZSTD_isError(left)) {
+            *why = ZSTD_getErrorName(left);
+            break;
+        }
+        if (src.pos == src.size && left == 0) /* a frame ends, and nothing of it is held back */
+            break;
+        if (src.pos == src.size && dst.pos < dst.size) {
+            *why = "it ends early";
+            break;
+        }
+    }
+    if (!rc && s->len > s->max)
+        rc = sink_room(s, err);
+    ZSTD_freeDStream(z);
+    return rc;
+}
+
+/* If m holds packed bytes, put the unpacked ones in their place. Either way there are at most max
+ * of them. On failure m is released. */
+static int unpack(struct io_map *m, const char *path, size_t max, opm_error *err)
+{
+    bool gz = is_gzip(m->data, m->len);
+    struct sink s = { .path = path, .max = max };
+    struct io_map plain = { .packed = true };
+    const char *why = NULL;
+    int rc;
+
+    if (!gz && !is_zstd(m->data, m->len)) {
+        if (m->len <= max)
+            return 0;
+        io_map_release(m);
+        return opm__fail(err, OPM_ELIMIT, "%s: larger than %zu bytes", path, max);
+    }
+    rc = gz ? gunzip(&s, m->data, m->len, &why, err) : unzstd(&s, m->data, m->len, &why, err);
+    io_map_release(m);
+    if (!rc && why && s.len == 0)
+        rc = opm__fail(err, OPM_EFORMAT, "%s: cannot unpack %s: %s", path, gz ? "gzip" : "zstd",
+                       why);
+    if (rc) {
+        mem_unmap(s.data, s.cap);
+        return rc;
+    }
+    plain.cut = why != NULL;
+    sink_finish(&s, &plain);
+    *m = plain;
+    return 0;
+}
+
+/* The bytes of a pipe, a device or a file that does not tell its size, such as those in /proc. */
+static int slurp(struct io_map *m, int fd, const char *path, size_t max, opm_error *err)
+{
+    struct sink s = { .path = path, .max = max };
+    int rc = 0;
+
+    for (;;) {
+        ssize_t n;
+
+        if (s.len > s.max) {
+            rc = opm__fail(err, OPM_ELIMIT, "%s: larger than %zu bytes", path, max);
+            break;
+        }
+        rc = sink_room(&s, err);
+        if (rc)
+            break;
+        n = read(fd, s.data + s.len, MIN(s.cap - s.len, (size_t)1 << 30));
+        if (n == 0)
+            break;
+        if (n > 0)
+            s.len += (size_t)n;
+        else if (errno != EINTR) {
+            rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+            break;
+        }
+    }
+    if (rc)
+        mem_unmap(s.data, s.cap);
+    else
+        sink_finish(&s, m);
+    return rc;
+}
+
+int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)
+{
+    size_t max = (size_t)MIN(max_bytes ? max_bytes : IO_MAX_BYTES_DEFAULT, (uint64_t)SIZE_MAX / 8);
+    struct io_map raw = { 0 };
+    struct stat st;
+    int rc = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) < 0)
+        rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        rc = opm__fail(err, OPM_EIO, "%s: is a directory", path);
+    else if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        rc = slurp(&raw, fd, path, max, err);
+    else {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+        if (p == MAP_FAILED)
+            rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+        else
+            raw = (struct io_map){
+                .data = p, .len = (size_t)st.st_size, .alloc = (size_t)st.st_size, .file = true
+            };
+    }
+    close(fd); /* a mapping keeps the file */
+    if (!rc)
+        rc = unpack(&raw, path, max, err);
+    if (!rc)
+        *m = raw;
+    return rc;
+}
+
+void io_map_release(struct io_map *m)
+{
+    if (m->file)
+        munmap((void *)(uintptr_t)m->data, m->alloc);
+    else if (m->alloc)
+        mem_unmap((void *)(uintptr_t)m->data, m->alloc);
+    *m = (struct io_map){ 0 };
+}
+
+/* Write all of p, unless a write has failed before. */
+static void put(struct io_out *o, const char *p, size_t len)
+{
+    while (len && !o->err_no) {
+        ssize_t n = write(o->fd, p, MIN(len, (size_t)1 << 30));
+
+        if (n >= 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (errno == EAGAIN) { /* whoever gave us the descriptor made it non-blocking */
+            struct pollfd pfd = { .fd = o->fd, .events = POLLOUT };
+
+            if (poll(&pfd, 1, -1) < 0 && errno != EINTR)
+                o->err_no = errno;
+        } else if (errno != EINTR)
+            o->err_no = errno;
+    }
+}
+
+static void flush(struct io_out *o)
+{
+    put(o, o->data, o->len);
+    o->len = 0;
+}
+
+int io_out_open_fd(struct io_out *o, int fd, const char *name, opm_error *err)
+{
+    struct io_out new = { .fd = fd, .path = mem_strdup(name), .data = mem_alloc(OUT_BYTES) };
+
+    if (!new.path || !new.data) {
+        mem_free(new.path);
+        mem_free(new.data);
+        return opm__fail(err, OPM_ENOMEM, "%s: no memory for a write buffer", name);
+    }
+    *o = new;
+    return 0;
+}
+
+/* A new file next to path, whose name goes to *out. The descriptor, or -1 and errno. */
+static int open_temporary(const char *path, char **out)
+{
+    static atomic_uint serial;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t dir_len = (size_t)(base - path), base_len = MIN(strlen(base), (size_t)BASENAME_MAX);
+    size_t size = dir_len + base_len + 48;
+    char *tmp = mem_alloc(size);
+    int fd;
+
+    if (!tmp) {
+        errno = ENOMEM;
+        return -1;
+    }
+    do {
+        snprintf(tmp, size, "%.*s.tmp-%ld-%u", (int)(dir_len + base_len), path, (long)getpid(),
+                 atomic_fetch_add(&serial, 1));
+        fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (fd < 0 && errno == EEXIST);
+    if (fd < 0)
+        mem_free(tmp);
+    else
+        *out = tmp;
+    return fd;
+}
+
+/* Open path for writing; the descriptor, or -1 and errno. A regular file is written under another
+ * name, *tmp, and *target is the name it gets in the end: path, or what that links to. */
+static int open_target(const char *path, char **target, char **tmp)
+{
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    char *real;
+    int fd;
+
+    if (exists && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    if (exists && !S_ISREG(st.st_mode))
+        return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (exists && access(path, W_OK) < 0) /* a rename would replace it all the same */
+        return -1;
+    real = exists ? realpath(path, NULL) : NULL;
+    *target = mem_strdup(real ? real : path);
+    free(real);
+    if (!*target) {
+        errno = ENOMEM;
+        return -1;
+    }
+    fd = open_temporary(*target, tmp);
+    if (fd >= 0 && exists)
+        fchmod(fd, st.st_mode & 0777); /* where that fails the umask has decided */
+    return fd;
+}
+
+int io_out_open(struct io_out *o, const char *path, opm_error *err)
+{
+    char *target = NULL, *tmp = NULL;
+    int rc, fd;
+
+    if (strcmp(path, "-") == 0)
+        return io_out_open_fd(o, STDOUT_FILENO, "standard output", err);
+    fd = open_target(path, &target, &tmp);
+    if (fd < 0) {
+        rc =
+            opm__fail(err, errno == ENOMEM ? OPM_ENOMEM : OPM_EIO, "%s: %s", path, strerror(errno));
+        mem_free(target);
+        return rc;
+    }
+    rc = io_out_open_fd(o, fd, path, err);
+    if (rc) {
+        close(fd);
+        if (tmp)
+            unlink(tmp);
+        mem_free(tmp);
+        mem_free(target);
+        return rc;
+    }
+    o->owned = true;
+    o->tmp = tmp;
+    o->target = target;
+    return 0;
+}
+
+void io_out_add(struct io_out *o, const void *p, size_t len)
+{
+    if (o->err_no)
+        return;
+    o->total += len;
+    if (UNLIKELY(len > OUT_BYTES - o->len)) {
+        flush(o);
+        if (len >= OUT_BYTES) {
+            put(o, p, len);
+            return;
+        }
+    }
+    if (len)
+        memcpy(o->data + o->len, p, len);
+    o->len += len;
+}
+
+void io_out_adds(struct io_out *o, const char *s)
+{
+    io_out_add(o, s, strlen(s));
+}
+
+void io_out_addf(struct io_out *o, const char *fmt, ...)
+{
+    size_t room = OUT_BYTES - o->len;
+    va_list ap;
+    char *big;
+    int len;
+
+    if (o->err_no)
+        return;
+    va_start(ap, fmt);
+    len = vsnprintf(o->data + o->len, room, fmt, ap);
+    va_end(ap);
+    if (len < 0) {
+        o->err_no = errno;
+        return;
+    }
+    if ((size_t)len < room) {
+        o->len += (size_t)len;
+        o->total += (size_t)len;
+        return;
+    }
+    big = mem_alloc((size_t)len + 1);
+    if (!big) {
+        o->err_no = ENOMEM;
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(big, (size_t)len + 1, fmt, ap);
+    va_end(ap);
+    io_out_add(o, big, (size_t)len);
+    mem_free(big);
+}
+
+int io_out_close(struct io_out *o, bool keep, opm_error *err)
+{
+    int rc = 0;
+
+    if (!o->data)
+        return 0;
+    if (keep || !o->tmp)
+        flush(o);
+    if (o->owned && close(o->fd) < 0 && !o->err_no)
+        o->err_no = errno;
+    if (o->tmp && keep && !o->err_no && rename(o->tmp, o->target) < 0)
+        o->err_no = errno;
+    if (o->tmp && (!keep || o->err_no))
+        unlink(o->tmp);
+    if (o->err_no && (keep || !o->tmp))
+        rc = opm__fail(err, o->err_no == ENOMEM ? OPM_ENOMEM : OPM_EIO, "%s: %s", o->path,
+                       strerror(o->err_no));
+    mem_free(o->target);
+    mem_free(o->tmp);
+    mem_free(o->path);
+    mem_free(o->data);
+    *o = (struct io_out){ .fd = -1 };
+    return rc;
+}

@@ -1,0 +1,124 @@
+/* cli.h -- what the commands share: the command table, standard output, messages, opening traces.
+ *
+ * Commands are the only code of the project that prints. They write to cli->out, which the driver
+ * (main.c) opens, flushes and checks once; messages go to standard error through cli_error() and
+ * cli_usage(), one line each, whose result is the exit code to return. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/io.h"
+#include "base/json_write.h"
+#include "base/textable.h"
+#include "cli/options.h"
+#include <opmeter/opmeter_trace.h>
+
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILURE = 1,
+    CLI_USAGE = 2,
+    CLI_CHECK = 3, /* a check that the user asked for did not hold */
+};
+
+struct cli {
+    const struct command *command; /* the one that runs; NULL before it is known */
+    struct io_out out;             /* standard output */
+    const char *color;             /* auto, always or never */
+    bool quiet;
+    bool json;
+    bool csv;
+    int status; /* exit code when cli_parse() says that the command is over */
+};
+
+struct command {
+    const char *name;
+    int (*run)(struct cli *cli, int argc, char **argv); /* argv without the command; an exit code */
+    const char *help;  /* a few words, for the list of commands */
+    const char *usage; /* one form per line; the SYNOPSIS of the man page */
+};
+
+extern const struct command commands[]; /* ends with a NULL name */
+/* NULL, after a message and with cli->status set, if there is none. */
+const struct command *command_find(struct cli *cli, const char *name);
+
+int cmd_doctor(struct cli *cli, int argc, char **argv);
+int cmd_export(struct cli *cli, int argc, char **argv);
+int cmd_help(struct cli *cli, int argc, char **argv);
+int cmd_info(struct cli *cli, int argc, char **argv);
+int cmd_query(struct cli *cli, int argc, char **argv);
+int cmd_schema(struct cli *cli, int argc, char **argv);
+int cmd_version(struct cli *cli, int argc, char **argv);
+
+extern const char *const cli_color_choices[];
+
+/* clang-format off */
+/* The options of every command, and those of commands that print tables. */
+#define CLI_COMMON_OPTIONS(cli)                                                        \
+    OPT_CHOICE(0, "color", &(cli)->color, "WHEN", cli_color_choices,                   \
+               "use colour: auto (on a terminal), always or never"),                   \
+    OPT_BOOL('q', "quiet", &(cli)->quiet, "no progress bar and no closing remarks")
+#define CLI_TABLE_OPTIONS(cli)                                                         \
+    OPT_BOOL(0, "json", &(cli)->json, "print JSON"),                                   \
+    OPT_BOOL(0, "csv", &(cli)->csv, "print CSV")
+/* clang-format on */
+
+/* Parse the options of the running command. Returns the number of arguments, which are now at the
+ * front of argv; or -1 after a mistake or --help, both dealt with: return cli->status. */
+int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv);
+
+/* Print "opmeter: ..." and return CLI_FAILURE. */
+__attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
+/* Print "opmeter: ... See 'opmeter help COMMAND'." and return CLI_USAGE. */
+__attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const char *fmt, ...);
+
+/* Format of a table, from --json and --csv. */
+enum textable_format cli_format(const struct cli *cli);
+/* Print t in that format, fitted to the terminal, and free it; NULL (no memory) is fine. */
+int cli_print_table(struct cli *cli, struct textable *t);
+int cli_out_of_memory(void); /* says so; CLI_FAILURE */
+
+bool cli_has_color(const struct cli *cli); /* on standard output */
+int cli_width(void); /* columns of the terminal that standard output is; 0: not a terminal */
+int cli_text_width(void); /* where to break sentences: the terminal's width, at most 100 */
+
+/* Escape sequences, or "" where colour is not wanted. */
+enum cli_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+const char *cli_style(const struct cli *cli, enum cli_style style);
+
+/* A bar on standard error for what takes over a second, if that is a terminal; tick it with
+ * progress_tick() (an opm_open_options.progress) and always end it, which clears the line. */
+struct progress {
+    const char *verb; /* "reading" */
+    const char *what; /* "trace.json" */
+    bool bytes;       /* done and total count bytes */
+    bool enabled;
+    bool shown;
+    int64_t start_ns;
+    int64_t last_ns;
+};
+void progress_start(struct progress *p, const struct cli *cli, const char *verb, const char *what);
+int progress_tick(void *progress, uint64_t done, uint64_t total);
+void progress_end(struct progress *p);
+
+/* From now until cli_interrupt_end(), the first ^C (or SIGTERM, SIGHUP) makes progress_tick() give up,
+ * so that a half-written file is removed; the second ends the process. cli_interrupt_end() delivers
+ * what was held back. */
+void cli_interrupt_begin(void);
+void cli_interrupt_end(void);
+
+/* Open the traces named by n paths; close with opm_trace_close(). CLI_OK, or the exit code after a
+ * message. */
+int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
+
+/* Run sql and print what it gives in the format of cli_format(). Rows are not held in memory, but for
+ * the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code. */
+int cli_print_query(struct cli *cli, opm_trace *t, const char *sql);
+/* The current row as a JSON object. */
+void cli_json_row(struct json_writer *w, const opm_rows *r);
+
+/* Sizes, times and counts for people. Each returns room. */
+#define HUMAN_ROOM 32
+const char *human_bytes(char room[HUMAN_ROOM], uint64_t bytes); /* 1.25 MB */
+const char *human_ns(char room[HUMAN_ROOM], double ns);         /* 1.25 ms */
+const char *human_count(char room[HUMAN_ROOM], int64_t n);      /* 1,250,000 */
+
+#endif

@@ -1,0 +1,520 @@
+/* cmd_info.c -- say what is in a trace and what was lost on the way. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define LABEL_COLUMNS 10
+#define ROWS_SHOWN 30 /* of a table; the rest is a query away */
+
+static const char about[] =
+    "Say what is in a trace, or in several merged into one: when and by which program it was recorded, "
+    "how long it is, what each table holds, and what was repaired or lost on the way here.";
+
+/* What every part needs. rc is the exit code so far: after a failure the parts do nothing. */
+struct info {
+    struct cli *cli;
+    opm_trace *t;
+    char **paths;
+    int npaths;
+    int rc;
+};
+
+static const char duration_sql[] = "SELECT max(e) FROM ("
+                                   "SELECT max(ts + max(dur, 0)) AS e FROM span UNION ALL "
+                                   "SELECT max(ts + max(dur, 0)) FROM step UNION ALL "
+                                   "SELECT max(ts + max(dur, 0)) FROM record UNION ALL "
+                                   "SELECT max(ts) FROM sample)";
+
+static const char tracks_sql[] =
+    "SELECT kind, name, process, pid, tid, device, instance, rank, host,"
+    " coalesce(spans, 0) AS spans FROM track LEFT JOIN"
+    " (SELECT track, count(*) AS spans FROM span GROUP BY track) AS s ON s.track = track.id";
+
+static const char categories_sql[] =
+    "SELECT layer, cat AS category, count(*) AS spans, sum(self) AS self_ns FROM span"
+    " GROUP BY layer, cat ORDER BY spans DESC";
+
+static const char latency_sql[] =
+    "SELECT scope, name, count, warmup_count, min_ns, median_ns, p99_ns, max_ns, per_second"
+    " FROM latency";
+
+static const char stats_sql[] =
+    "SELECT name, severity, count, description FROM import_stat WHERE count > 0";
+
+/* Tables worth counting, with what to call one row and several. */
+static const struct {
+    const char *table;
+    const char *one;
+    const char *many;
+} counted[] = {
+    { "span", "span", "spans" },
+    { "track", "track", "tracks" },
+    { "op", "operator", "operators" },
+    { "op_tensor", "tensor", "tensors" },
+    { "step", "step", "steps" },
+    { "record", "labelled region", "labelled regions" },
+    { "sample", "counter sample", "counter samples" },
+    { "flow", "arrow", "arrows" },
+    { "mem", "memory chunk", "memory chunks" },
+};
+
+/* Run sql; NULL after a failure, which is said. */
+static opm_rows *query(struct info *in, const char *sql)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+
+    if (in->rc == CLI_OK && opm_trace_query(in->t, sql, &r, &err) < 0)
+        in->rc = cli_error("%s", err.msg);
+    return r;
+}
+
+/* The next row of r, which may be NULL. */
+static bool next(struct info *in, opm_rows *r)
+{
+    opm_error err;
+    int more = r ? opm_rows_next(r, &err) : 0;
+
+    if (more < 0)
+        in->rc = cli_error("%s", err.msg);
+    return more > 0;
+}
+
+/* The integer that sql gives; -1 if it is NULL or failed. */
+static int64_t query_int(struct info *in, const char *sql)
+{
+    opm_rows *r = query(in, sql);
+    int64_t v = -1;
+
+    if (next(in, r) && opm_rows_type(r, 0) != OPM_TYPE_NULL)
+        v = opm_rows_int(r, 0);
+    opm_rows_close(r);
+    return v;
+}
+
+static int64_t count_of(struct info *in, const char *table)
+{
+    char sql[64];
+
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM \"%s\"", table);
+    return query_int(in, sql);
+}
+
+/* Append the value of a meta key to b. False if the trace has none. */
+static bool add_meta(struct info *in, struct buf *b, const char *before, const char *key)
+{
+    char sql[128];
+    opm_rows *r;
+    bool found;
+
+    snprintf(sql, sizeof(sql), "SELECT value FROM meta WHERE key = '%s' AND value <> ''", key);
+    r = query(in, sql);
+    found = next(in, r);
+    if (found)
+        buf_addf(b, "%s%s", before, opm_rows_text(r, 0, NULL));
+    opm_rows_close(r);
+    return found;
+}
+
+static void heading(struct info *in, const char *text)
+{
+    io_out_addf(&in->cli->out, "\n%s%s%s\n", cli_style(in->cli, STYLE_BOLD), text,
+                cli_style(in->cli, STYLE_PLAIN));
+}
+
+/* Names and paths must not move the cursor. */
+static void clean(struct buf *b)
+{
+    for (size_t i = 0; i < b->len; i++)
+        if ((unsigned char)b->data[i] < 0x20 || b->data[i] == 0x7f)
+            b->data[i] = '?';
+}
+
+/* "  label     text", broken into lines; nothing if the text is empty. Empties it. */
+static void fact(struct info *in, const char *label, struct buf *text)
+{
+    struct buf line = { 0 };
+
+    if (text->len) {
+        clean(text);
+        buf_addf(&line, "  %-*s ", LABEL_COLUMNS, label);
+        text_wrap(&line, buf_str(text), LABEL_COLUMNS + 3, LABEL_COLUMNS + 3, cli_text_width());
+        io_out_addf(&in->cli->out, "%s\n", buf_str(&line));
+    }
+    if (text->failed || line.failed)
+        in->rc = cli_out_of_memory();
+    buf_release(&line);
+    buf_clear(text);
+}
+
+/* Bytes of a file; 0 for a folder or if it is gone. */
+static uint64_t file_bytes(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+}
+
+static void add_recorded(struct info *in, struct buf *b)
+{
+    struct buf ns = { 0 };
+    time_t seconds;
+    struct tm tm;
+    char when[64];
+
+    if (add_meta(in, &ns, "", "trace.start_realtime_ns")) {
+        seconds = (time_t)(strtoll(buf_str(&ns), NULL, 10) / 1000000000);
+        if (gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
+            buf_adds(b, when);
+    }
+    buf_release(&ns);
+    add_meta(in, b, b->len ? " by " : "by ", "program.command");
+    if (add_meta(in, b, " (process ", "program.pid"))
+        buf_addc(b, ')');
+}
+
+static void add_machine(struct info *in, struct buf *b)
+{
+    add_meta(in, b, "", "machine.host");
+    add_meta(in, b, b->len ? ": " : "", "machine.cpu");
+    if (add_meta(in, b, b->len ? ", " : "", "machine.cores"))
+        buf_adds(b, " cores");
+    if (add_meta(in, b, b->len ? ", kernel " : "kernel ", "machine.kernel"))
+        add_meta(in, b, " ", "machine.arch");
+}
+
+static void add_cost(struct info *in, struct buf *b, int64_t spans)
+{
+    char count[HUMAN_ROOM], cost[HUMAN_ROOM], total[HUMAN_ROOM];
+    struct buf text = { 0 };
+    double ns;
+
+    if (add_meta(in, &text, "", "recorder.span_cost_ns")) {
+        ns = strtod(buf_str(&text), NULL);
+        buf_addf(b, "%s to record one span", human_ns(cost, ns));
+        if (spans > 0)
+            buf_addf(b, "; about %s for %s spans", human_ns(total, ns * (double)spans),
+                     human_count(count, spans));
+    }
+    buf_release(&text);
+}
+
+static void print_files(struct info *in)
+{
+    for (int i = 0; i < in->npaths; i++) {
+        uint64_t bytes = file_bytes(in->paths[i]);
+        char room[HUMAN_ROOM];
+        struct buf name = { 0 };
+
+        buf_adds(&name, in->paths[i]);
+        clean(&name);
+        io_out_addf(&in->cli->out, "%s%s%s%s%s\n", cli_style(in->cli, STYLE_BOLD), buf_str(&name),
+                    cli_style(in->cli, STYLE_PLAIN), bytes ? ", " : "",
+                    bytes ? human_bytes(room, bytes) : "");
+        buf_release(&name);
+    }
+    io_out_adds(&in->cli->out, "\n");
+}
+
+static void print_facts(struct info *in)
+{
+    int64_t duration = query_int(in, duration_sql), spans = 0;
+    char room[HUMAN_ROOM];
+    struct buf b = { 0 };
+
+    add_recorded(in, &b);
+    fact(in, "recorded", &b);
+    add_machine(in, &b);
+    fact(in, "machine", &b);
+    if (duration >= 0)
+        buf_adds(&b, human_ns(room, (double)duration));
+    fact(in, "duration", &b);
+    add_meta(in, &b, "", "clock.source");
+    fact(in, "clock", &b);
+    for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
+        int64_t n = count_of(in, counted[i].table);
+
+        if (i == 0)
+            spans = n;
+        if (n > 0)
+            buf_addf(&b, "%s%s %s", b.len ? ", " : "", human_count(room, n),
+                     n == 1 ? counted[i].one : counted[i].many);
+    }
+    if (!b.len)
+        buf_adds(&b, "nothing");
+    fact(in, "holds", &b);
+    add_cost(in, &b, spans);
+    fact(in, "cost", &b);
+    buf_release(&b);
+}
+
+/* How to show a column. All but text stand on the right. */
+enum show { AS_TEXT, AS_INT, AS_COUNT, AS_NS, AS_RATE };
+
+static void show_cell(struct textable *t, const opm_rows *r, int c, enum show show)
+{
+    char room[HUMAN_ROOM];
+    const char *text;
+    size_t len;
+
+    if (opm_rows_type(r, c) == OPM_TYPE_NULL) {
+        textable_text(t, "", 0);
+        return;
+    }
+    switch (show) {
+    case AS_TEXT:
+        text = opm_rows_text(r, c, &len);
+        textable_text(t, text, len);
+        return;
+    case AS_INT:
+        textable_int(t, opm_rows_int(r, c));
+        return;
+    case AS_COUNT:
+        human_count(room, opm_rows_int(r, c));
+        break;
+    case AS_NS:
+        human_ns(room, opm_rows_real(r, c));
+        break;
+    case AS_RATE:
+        snprintf(room, sizeof(room), "%.4g", opm_rows_real(r, c));
+        break;
+    }
+    textable_text(t, room, strlen(room));
+}
+
+#define SECTION_COLUMNS_MAX 16
+
+/* Column "p99_ns" under the heading "p99": the unit stands with the figures. */
+static void show_heading(struct textable *t, const char *name, enum show show)
+{
+    char label[64];
+    size_t len;
+
+    snprintf(label, sizeof(label), "%s", name);
+    len = strlen(label);
+    if (show == AS_NS && len > 3 && strcmp(label + len - 3, "_ns") == 0)
+        label[len - 3] = '\0';
+    for (char *p = label; *p; p++)
+        if (*p == '_')
+            *p = ' ';
+    textable_column(t, label, show == AS_TEXT ? TEXTABLE_TEXT : TEXTABLE_INT);
+}
+
+/* Which columns of sql have a value at all; how many rows there are. */
+static int64_t survey(struct info *in, const char *sql, bool used[SECTION_COLUMNS_MAX])
+{
+    opm_rows *r = query(in, sql);
+    int ncol = r ? opm_rows_columns(r) : 0;
+    int64_t n = 0;
+
+    for (; next(in, r); n++)
+        for (int c = 0; c < ncol; c++)
+            used[c] |= opm_rows_type(r, c) != OPM_TYPE_NULL;
+    opm_rows_close(r);
+    return n;
+}
+
+/* A table under a heading, without the columns that are empty; nothing at all without rows. */
+static void print_section(struct info *in, const char *title, const char *sql, const enum show *show)
+{
+    bool used[SECTION_COLUMNS_MAX] = { false };
+    int64_t nrow = survey(in, sql, used), row = 0;
+    struct textable *t = nrow ? textable_new() : NULL;
+    opm_rows *r = nrow ? query(in, sql) : NULL;
+    int ncol = r ? opm_rows_columns(r) : 0;
+    char room[HUMAN_ROOM];
+
+    if (!t || !r) {
+        if (nrow && in->rc == CLI_OK)
+            in->rc = cli_out_of_memory();
+        textable_free(t);
+        opm_rows_close(r);
+        return;
+    }
+    for (int c = 0; c < ncol; c++)
+        if (used[c])
+            show_heading(t, opm_rows_name(r, c), show[c]);
+    for (; row < ROWS_SHOWN && next(in, r); row++)
+        for (int c = 0; c < ncol; c++)
+            if (used[c])
+                show_cell(t, r, c, show[c]);
+    opm_rows_close(r);
+    if (in->rc == CLI_OK) {
+        heading(in, title);
+        in->rc = cli_print_table(in->cli, t);
+    } else {
+        textable_free(t);
+    }
+    if (row < nrow)
+        io_out_addf(&in->cli->out, "... and %s more\n", human_count(room, nrow - row));
+}
+
+/* One list of import_stat, indented. Returns how many. */
+static int print_stats(struct info *in, const char *severity, const char *lead, enum cli_style style)
+{
+    opm_rows *r = query(in, stats_sql);
+    int n = 0;
+
+    while (next(in, r)) {
+        char room[HUMAN_ROOM];
+        struct buf b = { 0 };
+
+        if (strcmp(opm_rows_text(r, 1, NULL), severity) != 0)
+            continue;
+        if (n++ == 0)
+            io_out_addf(&in->cli->out, "\n%s%s%s\n", cli_style(in->cli, style), lead,
+                        cli_style(in->cli, STYLE_PLAIN));
+        buf_addf(&b, "  %*s x ", LABEL_COLUMNS - 2, human_count(room, opm_rows_int(r, 2)));
+        text_wrap(&b, opm_rows_text(r, 3, NULL), LABEL_COLUMNS + 3, LABEL_COLUMNS + 3,
+                  cli_text_width());
+        io_out_addf(&in->cli->out, "%s\n", buf_str(&b));
+        buf_release(&b);
+    }
+    opm_rows_close(r);
+    return n;
+}
+
+static void print_losses(struct info *in)
+{
+    int lost = print_stats(in, "loss", "Some of what was recorded is missing:", STYLE_RED);
+
+    if (!lost && in->rc == CLI_OK)
+        io_out_adds(&in->cli->out, "\nEverything recorded was read.\n");
+    print_stats(in, "info", lost ? "Repaired, with nothing missing:" : "Repaired on the way:",
+                STYLE_PLAIN);
+}
+
+static void print_text(struct info *in)
+{
+    static const enum show tracks[] = { AS_TEXT, AS_TEXT, AS_TEXT, AS_INT, AS_INT,
+                                        AS_TEXT, AS_INT,  AS_INT,  AS_TEXT, AS_COUNT };
+    static const enum show categories[] = { AS_TEXT, AS_TEXT, AS_COUNT, AS_NS };
+    static const enum show latency[] = { AS_TEXT, AS_TEXT, AS_COUNT, AS_COUNT, AS_NS,
+                                         AS_NS,   AS_NS,   AS_NS,    AS_RATE };
+    static const enum show meta[] = { AS_TEXT, AS_TEXT };
+
+    print_files(in);
+    print_facts(in);
+    print_losses(in);
+    print_section(in, "Latency", latency_sql, latency);
+    print_section(in, "Layers and categories", categories_sql, categories);
+    print_section(in, "Tracks", tracks_sql, tracks);
+    print_section(in, "Other facts",
+                  "SELECT key, value FROM meta WHERE key NOT IN ('trace.start_realtime_ns', "
+                  "'program.command', 'program.pid', 'machine.host', 'machine.cpu', "
+                  "'machine.cores', 'machine.kernel', 'machine.arch', 'clock.source', "
+                  "'recorder.span_cost_ns')",
+                  meta);
+}
+
+static void json_int_or_null(struct json_writer *w, int64_t v)
+{
+    if (v < 0)
+        json_null(w);
+    else
+        json_i64(w, v);
+}
+
+static void json_member(struct info *in, struct json_writer *w, const char *key, const char *sql)
+{
+    opm_rows *r = query(in, sql);
+
+    json_newline(w);
+    json_key(w, key);
+    json_array(w);
+    while (next(in, r))
+        cli_json_row(w, r);
+    json_array_end(w);
+    opm_rows_close(r);
+}
+
+static void json_meta(struct info *in, struct json_writer *w)
+{
+    opm_rows *r = query(in, "SELECT key, value FROM meta");
+
+    json_newline(w);
+    json_key(w, "meta");
+    json_object(w);
+    while (next(in, r)) {
+        size_t len = 0;
+        const char *value = opm_rows_text(r, 1, &len);
+
+        json_key(w, opm_rows_text(r, 0, NULL));
+        if (value)
+            json_str(w, value, len);
+        else
+            json_null(w);
+    }
+    json_object_end(w);
+    opm_rows_close(r);
+}
+
+static void print_json(struct info *in)
+{
+    struct json_writer w = { .out = &in->cli->out };
+    int64_t losses = query_int(in, "SELECT count(*) FROM import_stat WHERE severity = 'loss' AND "
+                                   "count > 0");
+
+    json_object(&w);
+    json_key(&w, "files");
+    json_array(&w);
+    for (int i = 0; i < in->npaths; i++) {
+        json_object(&w);
+        json_key(&w, "path");
+        json_cstr(&w, in->paths[i]);
+        json_key(&w, "bytes");
+        json_u64(&w, file_bytes(in->paths[i]));
+        json_object_end(&w);
+    }
+    json_array_end(&w);
+    json_newline(&w);
+    json_key(&w, "duration_ns");
+    json_int_or_null(&w, query_int(in, duration_sql));
+    json_newline(&w);
+    json_key(&w, "complete");
+    json_bool(&w, losses == 0);
+    json_newline(&w);
+    json_key(&w, "rows");
+    json_object(&w);
+    for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
+        json_key(&w, counted[i].table);
+        json_int_or_null(&w, count_of(in, counted[i].table));
+    }
+    json_object_end(&w);
+    json_meta(in, &w);
+    json_member(in, &w, "import_stat", stats_sql);
+    json_member(in, &w, "latency", latency_sql);
+    json_member(in, &w, "categories", categories_sql);
+    json_member(in, &w, "tracks", tracks_sql);
+    json_object_end(&w);
+    io_out_adds(&in->cli->out, "\n");
+}
+
+int cmd_info(struct cli *cli, int argc, char **argv)
+{
+    const struct option opts[] = {
+        OPT_BOOL(0, "json", &cli->json, "print one JSON object"),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END,
+    };
+    int n = cli_parse(cli, opts, about, argc, argv);
+    struct info in = { .cli = cli, .paths = argv, .npaths = n };
+
+    if (n < 0)
+        return cli->status;
+    if (n == 0)
+        return cli_usage(cli, "a TRACE is needed");
+    in.rc = cli_open(cli, &in.t, argv, n);
+    if (in.rc == CLI_OK) {
+        if (cli->json)
+            print_json(&in);
+        else
+            print_text(&in);
+    }
+    opm_trace_close(in.t);
+    return in.rc;
+}

@@ -1,0 +1,119 @@
+/* main.c -- the driver: find the command, run it, make sure that what it printed arrived. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* To add a command:
+ *   1. write cmd_x.c, starting from a short one such as cmd_schema.c, and declare it in cli.h;
+ *   2. add a line here: its place is its place in `opmeter help`;
+ *   3. write docs/man/opmeter-x.1 (tools/check_man.py compares it with `opmeter x --help`);
+ *   4. add a test of what it prints under tests/diff/.
+ * A new option needs 3 and 4 alone. */
+/* clang-format off */
+const struct command commands[] = {
+    { "info", cmd_info, "say what is in a trace and what was lost on the way",
+      "opmeter info [OPTION]... TRACE..." },
+    { "query", cmd_query, "run SQL over everything in a trace",
+      "opmeter query [OPTION]... TRACE... SQL\n"
+      "opmeter query [OPTION]... -f FILE TRACE..." },
+    { "schema", cmd_schema, "list the tables and columns that a query can use",
+      "opmeter schema [OPTION]... [TABLE]" },
+    { "export", cmd_export, "write a trace in the format of another tool",
+      "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
+      "opmeter export --list" },
+    { "doctor", cmd_doctor, "say what this machine can measure, and why not more",
+      "opmeter doctor [OPTION]..." },
+    { "help", cmd_help, "show the commands, or how to use one",
+      "opmeter help [OPTION]... [COMMAND]" },
+    { "version", cmd_version, "print the version",
+      "opmeter version [OPTION]..." },
+    { NULL, NULL, NULL, NULL },
+};
+/* clang-format on */
+
+const struct command *command_find(struct cli *cli, const char *name)
+{
+    struct nearest n = { name, NULL, 0 };
+
+    for (const struct command *c = commands; c->name; c++) {
+        if (strcmp(c->name, name) == 0)
+            return c;
+        nearest_try(&n, c->name);
+    }
+    if (n.best)
+        cli->status = cli_usage(cli, "no such command '%s'; did you mean '%s'?", name, n.best);
+    else
+        cli->status = cli_usage(cli, "no such command '%s'", name);
+    return NULL;
+}
+
+/* A process may be started with 0, 1 or 2 closed; a file opened later would then become, say, standard
+ * output. Take the free numbers in the wrong direction, so that using one still fails. */
+static void keep_standard_fds(void)
+{
+    static const int wrong_mode[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", wrong_mode[fd]) != fd)
+            _exit(CLI_FAILURE);
+}
+
+/* `opmeter query ... | head` ends quietly, even below a parent that ignores SIGPIPE. */
+static void restore_sigpipe(void)
+{
+    sigset_t set;
+
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static int run_named(struct cli *cli, const char *name, int argc, char **argv)
+{
+    const struct command *c = command_find(cli, name);
+
+    if (!c)
+        return cli->status;
+    cli->command = c;
+    return c->run(cli, argc, argv);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    bool version = false;
+    const struct option opts[] = {
+        OPT_BOOL(0, "version", &version, "print the version"),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END,
+    };
+    opm_error err;
+    int n, rc = options_parse(opts, OPTIONS_STOP_AT_ARGUMENT, argc, argv, &n, &err);
+
+    if (rc < 0)
+        return cli_usage(cli, "%s", err.msg);
+    if (rc == 0 && version)
+        return run_named(cli, "version", 0, argv);
+    if (rc == OPTIONS_HELP || n == 0)
+        return run_named(cli, "help", 0, argv);
+    return run_named(cli, argv[0], n - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = { .color = "auto" };
+    opm_error err;
+    int rc;
+
+    keep_standard_fds();
+    restore_sigpipe();
+    if (io_out_open_fd(&cli.out, STDOUT_FILENO, "standard output", &err) < 0)
+        return cli_error("%s", err.msg);
+    rc = run(&cli, argc > 0 ? argc - 1 : 0, argv + 1);
+    if (io_out_close(&cli.out, true, &err) < 0 && rc == CLI_OK)
+        rc = cli_error("%s", err.msg);
+    return rc;
+}

@@ -1,0 +1,145 @@
+/* out.c -- messages, formats, colours and widths; see cli.h. */
+#include "cli/cli.h"
+
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define WIDTH_DEFAULT 80
+#define TEXT_WIDTH_MAX 100 /* longer lines are hard to read */
+
+const char *const cli_color_choices[] = { "auto", "always", "never", NULL };
+
+/* One line on standard error, in one write: other processes may be writing there too. */
+static void say(const char *msg, const char *tail)
+{
+    struct buf b = { 0 };
+
+    buf_addf(&b, "opmeter: %s%s\n", msg, tail);
+    fputs(buf_str(&b), stderr);
+    buf_release(&b);
+}
+
+int cli_error(const char *fmt, ...)
+{
+    opm_error clean;
+    char msg[sizeof(clean.msg)];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof(msg), fmt, ap);
+    va_end(ap);
+    opm__fail(&clean, OPM_EINVAL, "%s", msg); /* no control bytes from names and paths */
+    say(clean.msg, "");
+    return CLI_FAILURE;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+    opm_error clean;
+    char msg[sizeof(clean.msg)], tail[64];
+    bool question;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(msg, sizeof(msg), fmt, ap);
+    va_end(ap);
+    opm__fail(&clean, OPM_EINVAL, "%s", msg);
+    question = *msg && msg[strlen(msg) - 1] == '?';
+    snprintf(tail, sizeof(tail), "%s 'opmeter help%s%s'%s", question ? " See" : "; see",
+             cli->command ? " " : "", cli->command ? cli->command->name : "", question ? "." : "");
+    say(clean.msg, tail);
+    return CLI_USAGE;
+}
+
+int cli_out_of_memory(void)
+{
+    return cli_error("out of memory");
+}
+
+int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv)
+{
+    struct buf b = { 0 };
+    opm_error err;
+    int n, rc = options_parse(opts, 0, argc, argv, &n, &err);
+
+    if (rc < 0) {
+        cli->status = cli_usage(cli, "%s", err.msg);
+        return -1;
+    }
+    if (rc == OPTIONS_HELP) {
+        options_help(&b, cli->command->usage, about, opts, cli_text_width());
+        io_out_adds(&cli->out, buf_str(&b));
+        cli->status = b.failed ? cli_out_of_memory() : CLI_OK;
+        buf_release(&b);
+        return -1;
+    }
+    if (cli->json && cli->csv) {
+        cli->status = cli_usage(cli, "--json and --csv exclude each other");
+        return -1;
+    }
+    return n;
+}
+
+enum textable_format cli_format(const struct cli *cli)
+{
+    return cli->json ? TEXTABLE_JSON : cli->csv ? TEXTABLE_CSV : TEXTABLE_ALIGNED;
+}
+
+int cli_print_table(struct cli *cli, struct textable *t)
+{
+    opm_error err;
+    int rc;
+
+    if (!t)
+        return cli_out_of_memory();
+    rc = textable_print(t, &cli->out, cli_format(cli), cli_width(), cli_has_color(cli), &err);
+    textable_free(t);
+    return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+int cli_width(void)
+{
+    const char *columns = getenv("COLUMNS");
+    struct winsize ws;
+    long n;
+
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    n = columns ? strtol(columns, NULL, 10) : 0;
+    if (n > 0 && n < 10000)
+        return (int)n;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col)
+        return ws.ws_col;
+    return WIDTH_DEFAULT;
+}
+
+int cli_text_width(void)
+{
+    int width = cli_width();
+
+    return width ? MIN(MAX(width, 40), TEXT_WIDTH_MAX) : WIDTH_DEFAULT;
+}
+
+bool cli_has_color(const struct cli *cli)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    if (strcmp(cli->color, "always") == 0)
+        return true;
+    if (strcmp(cli->color, "never") == 0 || (no_color && *no_color))
+        return false;
+    return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+const char *cli_style(const struct cli *cli, enum cli_style style)
+{
+    static const char *const sequence[] = {
+        [STYLE_PLAIN] = "\033[0m",  [STYLE_BOLD] = "\033[1m",    [STYLE_DIM] = "\033[2m",
+        [STYLE_GREEN] = "\033[32m", [STYLE_YELLOW] = "\033[33m", [STYLE_RED] = "\033[31m",
+    };
+
+    return cli_has_color(cli) ? sequence[style] : "";
+}

@@ -1,0 +1,395 @@
+/* rows.c -- print the rows of a query; see cli_print_query() in cli.h.
+ *
+ * JSON and CSV are written row by row. The aligned form has to see rows before it can set widths and
+ * tell numbers from text: it holds the first BATCH_ROWS, hands them to textable, and prints what follows
+ * at the widths that textable chose. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BATCH_ROWS 10000
+#define NUMBER_ROOM 32
+#define GAP 2
+
+struct value {
+    enum opm_type type;
+    union {
+        int64_t i;
+        double f;
+        struct {
+            size_t at; /* in batch.text */
+            size_t len;
+        } s;
+    };
+};
+
+struct batch {
+    struct value *value; /* row after row */
+    size_t n;
+    size_t cap;
+    struct buf text;
+    int ncol;
+};
+
+static bool batch_add_row(struct batch *b, const opm_rows *r)
+{
+    if (!GROW(b->value, b->cap, b->n + (size_t)b->ncol))
+        return false;
+    for (int c = 0; c < b->ncol; c++) {
+        struct value *v = &b->value[b->n++];
+        const char *text;
+
+        v->type = opm_rows_type(r, c);
+        switch (v->type) {
+        case OPM_TYPE_NULL:
+            break;
+        case OPM_TYPE_INT:
+            v->i = opm_rows_int(r, c);
+            break;
+        case OPM_TYPE_REAL:
+            v->f = opm_rows_real(r, c);
+            break;
+        case OPM_TYPE_TEXT:
+            v->s.at = b->text.len;
+            text = opm_rows_text(r, c, &v->s.len);
+            buf_add(&b->text, text, v->s.len);
+            break;
+        }
+    }
+    return !b->text.failed;
+}
+
+static void batch_release(struct batch *b)
+{
+    mem_free(b->value);
+    buf_release(&b->text);
+}
+
+/* A column is one of numbers if nothing else stands in it; SQL does not say beforehand. */
+static enum textable_kind column_kind(const struct batch *b, int col)
+{
+    enum textable_kind kind = TEXTABLE_TEXT;
+
+    for (size_t i = (size_t)col; i < b->n; i += (size_t)b->ncol) {
+        if (b->value[i].type == OPM_TYPE_TEXT)
+            return TEXTABLE_TEXT;
+        if (b->value[i].type == OPM_TYPE_REAL)
+            kind = TEXTABLE_REAL;
+        else if (b->value[i].type == OPM_TYPE_INT && kind == TEXTABLE_TEXT)
+            kind = TEXTABLE_INT;
+    }
+    return kind;
+}
+
+static struct textable *batch_table(const struct batch *b, const opm_rows *r)
+{
+    struct textable *t = textable_new();
+
+    if (!t)
+        return NULL;
+    for (int c = 0; c < b->ncol; c++)
+        textable_column(t, opm_rows_name(r, c), column_kind(b, c));
+    for (size_t i = 0; i < b->n; i++) {
+        const struct value *v = &b->value[i];
+
+        switch (v->type) {
+        case OPM_TYPE_NULL:
+            textable_null(t);
+            break;
+        case OPM_TYPE_INT:
+            textable_int(t, v->i);
+            break;
+        case OPM_TYPE_REAL:
+            textable_real(t, v->f);
+            break;
+        case OPM_TYPE_TEXT:
+            textable_text(t, buf_str(&b->text) + v->s.at, v->s.len);
+            break;
+        }
+    }
+    return t;
+}
+
+/* A column of the rows after the batch. */
+struct column {
+    int width;
+    bool right;
+};
+
+/* The widths in an aligned table are those of the dashes in its second line. */
+static void read_widths(const char *table, size_t len, struct column *col, int ncol)
+{
+    const char *end = table + len, *p = memchr(table, '\n', len);
+
+    if (!p)
+        return;
+    p++;
+    for (int c = 0; c < ncol && p < end && *p != '\n'; c++) {
+        for (; p < end && *p == '-'; p++)
+            col[c].width++;
+        p += GAP;
+    }
+}
+
+/* Print t and learn its widths on the way. */
+static int print_measured(struct cli *cli, const struct textable *t, struct column *col, int ncol,
+                          opm_error *err)
+{
+    struct io_out o = { .fd = -1 };
+    uint64_t len = 0;
+    int fd = memfd_create("rows", MFD_CLOEXEC), rc = OPM_EIO;
+    void *p = MAP_FAILED;
+
+    if (fd >= 0 && io_out_open_fd(&o, fd, "table", err) == 0) {
+        rc = textable_print(t, &o, TEXTABLE_ALIGNED, cli_width(), cli_has_color(cli), err);
+        len = o.total;
+        if (io_out_close(&o, true, err) < 0)
+            rc = OPM_EIO;
+    }
+    if (rc == 0 && len)
+        p = mmap(NULL, (size_t)len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p != MAP_FAILED) {
+        read_widths(p, (size_t)len, col, ncol);
+        io_out_add(&cli->out, p, (size_t)len);
+        munmap(p, (size_t)len);
+    } else {
+        rc = textable_print(t, &cli->out, TEXTABLE_ALIGNED, cli_width(), cli_has_color(cli), err);
+    }
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* Print text made harmless for a terminal; its columns, every character taken as one wide. */
+static int put_clean(struct io_out *o, const char *s, size_t len)
+{
+    int columns = 0;
+
+    while (len) {
+        uint32_t cp;
+        size_t n = utf8_next(s, len, &cp);
+
+        if (cp == UTF8_BAD || cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
+            io_out_adds(o, "?");
+        else
+            io_out_add(o, s, n);
+        s += n;
+        len -= n;
+        columns++;
+    }
+    return columns;
+}
+
+static const char *number_text(const opm_rows *r, int c, char room[NUMBER_ROOM])
+{
+    switch (opm_rows_type(r, c)) {
+    case OPM_TYPE_INT:
+        snprintf(room, NUMBER_ROOM, "%" PRId64, opm_rows_int(r, c));
+        return room;
+    case OPM_TYPE_REAL:
+        snprintf(room, NUMBER_ROOM, "%.6g", opm_rows_real(r, c));
+        return room;
+    case OPM_TYPE_NULL:
+    case OPM_TYPE_TEXT:
+        break;
+    }
+    return "N/A";
+}
+
+/* A row after the batch, at the widths of the batch; what is wider sticks out. */
+static void put_row(struct io_out *o, const opm_rows *r, const struct column *col, int ncol)
+{
+    char room[NUMBER_ROOM];
+
+    for (int c = 0; c < ncol; c++) {
+        size_t len;
+        const char *text;
+        int columns;
+
+        if (opm_rows_type(r, c) == OPM_TYPE_TEXT) {
+            text = opm_rows_text(r, c, &len);
+        } else {
+            text = number_text(r, c, room);
+            len = strlen(text);
+        }
+        if (col[c].right && (int)len < col[c].width)
+            io_out_addf(o, "%*s", col[c].width - (int)len, "");
+        columns = put_clean(o, text, len);
+        if (c + 1 < ncol)
+            io_out_addf(o, "%*s", GAP + (col[c].right ? 0 : MAX(col[c].width - columns, 0)), "");
+    }
+    io_out_adds(o, "\n");
+}
+
+static int print_aligned(struct cli *cli, opm_rows *r, opm_error *err)
+{
+    struct batch b = { .ncol = opm_rows_columns(r) };
+    struct column *col = mem_calloc((size_t)b.ncol, sizeof(*col));
+    struct textable *t = NULL;
+    int more = 1, rc = OPM_ENOMEM;
+
+    if (!col)
+        goto out;
+    for (int i = 0; i < BATCH_ROWS; i++) {
+        more = opm_rows_next(r, err);
+        if (more <= 0)
+            break;
+        if (!batch_add_row(&b, r))
+            goto out;
+    }
+    t = batch_table(&b, r);
+    if (!t)
+        goto out;
+    for (int c = 0; c < b.ncol; c++)
+        col[c].right = column_kind(&b, c) != TEXTABLE_TEXT;
+    batch_release(&b);
+    b = (struct batch){ .ncol = b.ncol };
+    if (more > 0)
+        rc = print_measured(cli, t, col, b.ncol, err);
+    else
+        rc = textable_print(t, &cli->out, TEXTABLE_ALIGNED, cli_width(), cli_has_color(cli), err);
+    while (rc == 0 && more > 0) {
+        more = opm_rows_next(r, err);
+        if (more > 0)
+            put_row(&cli->out, r, col, b.ncol);
+    }
+    if (rc == 0)
+        rc = more; /* 0, or why the rows ended early */
+out:
+    if (rc == OPM_ENOMEM && !err->code)
+        *err = (opm_error){ OPM_ENOMEM, "out of memory" };
+    textable_free(t);
+    batch_release(&b);
+    mem_free(col);
+    return rc;
+}
+
+static void json_value(struct json_writer *w, const opm_rows *r, int c)
+{
+    const char *text;
+    size_t len;
+
+    switch (opm_rows_type(r, c)) {
+    case OPM_TYPE_NULL:
+        json_null(w);
+        break;
+    case OPM_TYPE_INT:
+        json_i64(w, opm_rows_int(r, c));
+        break;
+    case OPM_TYPE_REAL:
+        json_f64(w, opm_rows_real(r, c));
+        break;
+    case OPM_TYPE_TEXT:
+        text = opm_rows_text(r, c, &len);
+        json_str(w, text, len);
+        break;
+    }
+}
+
+void cli_json_row(struct json_writer *w, const opm_rows *r)
+{
+    int ncol = opm_rows_columns(r);
+
+    json_object(w);
+    for (int c = 0; c < ncol; c++) {
+        const char *name = opm_rows_name(r, c);
+        int same = 1;
+        char numbered[256];
+
+        /* Members need different names: a second `id` becomes `id_2`. */
+        for (int i = 0; i < c; i++)
+            same += strcmp(opm_rows_name(r, i), name) == 0;
+        if (same > 1) {
+            snprintf(numbered, sizeof(numbered), "%s_%d", name, same);
+            name = numbered;
+        }
+        json_key(w, name);
+        json_value(w, r, c);
+    }
+    json_object_end(w);
+}
+
+static int print_json(struct io_out *o, opm_rows *r, opm_error *err)
+{
+    const char *lead = "[\n";
+    int more;
+
+    for (more = opm_rows_next(r, err); more > 0; more = opm_rows_next(r, err)) {
+        struct json_writer w = { .out = o };
+
+        io_out_adds(o, lead);
+        lead = ",\n";
+        cli_json_row(&w, r);
+    }
+    io_out_adds(o, *lead == '[' ? "[]\n" : "\n]\n");
+    return more;
+}
+
+/* An empty text is quoted, which tells it from NULL. */
+static void csv_text(struct io_out *o, const char *s, size_t len)
+{
+    bool quote = len == 0;
+
+    for (size_t i = 0; i < len && !quote; i++)
+        quote = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
+    if (!quote) {
+        io_out_add(o, s, len);
+        return;
+    }
+    io_out_adds(o, "\"");
+    for (size_t i = 0; i < len; i++)
+        io_out_add(o, s[i] == '"' ? "\"\"" : s + i, s[i] == '"' ? 2 : 1);
+    io_out_adds(o, "\"");
+}
+
+static int print_csv(struct io_out *o, opm_rows *r, opm_error *err)
+{
+    int ncol = opm_rows_columns(r), more;
+
+    for (int c = 0; c < ncol; c++) {
+        io_out_adds(o, c ? "," : "");
+        csv_text(o, opm_rows_name(r, c), strlen(opm_rows_name(r, c)));
+    }
+    io_out_adds(o, "\n");
+    for (more = opm_rows_next(r, err); more > 0; more = opm_rows_next(r, err)) {
+        for (int c = 0; c < ncol; c++) {
+            struct json_writer number = { .out = o };
+            enum opm_type type = opm_rows_type(r, c);
+
+            io_out_adds(o, c ? "," : "");
+            if (type == OPM_TYPE_TEXT) {
+                size_t len;
+                const char *text = opm_rows_text(r, c, &len);
+
+                csv_text(o, text, len);
+            } else if (type != OPM_TYPE_NULL) {
+                json_value(&number, r, c);
+            }
+        }
+        io_out_adds(o, "\n");
+    }
+    return more;
+}
+
+int cli_print_query(struct cli *cli, opm_trace *t, const char *sql)
+{
+    opm_error err = { 0 };
+    opm_rows *r = NULL;
+    int rc = opm_trace_query(t, sql, &r, &err);
+
+    if (rc < 0)
+        return cli_error("%s", err.msg);
+    if (cli->json)
+        rc = print_json(&cli->out, r, &err);
+    else if (cli->csv)
+        rc = print_csv(&cli->out, r, &err);
+    else
+        rc = print_aligned(cli, r, &err);
+    opm_rows_close(r);
+    return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}

@@ -1,0 +1,21 @@
+/* export.c -- the formats that can be written; a new one is a file here and a row below. */
+#include "export/export.h"
+
+#include <string.h>
+
+const struct exporter exporters[] = {
+    { "chrome", ".json", "Chrome trace events, for chrome://tracing, Perfetto and others",
+      export_chrome },
+    { "perfetto", ".pftrace", "Perfetto's own format, for ui.perfetto.dev and trace_processor",
+      export_perfetto },
+    { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
+    { NULL, NULL, NULL, NULL },
+};
+
+const struct exporter *exporter_find(const char *name)
+{
+    for (const struct exporter *e = exporters; e->name; e++)
+        if (strcmp(e->name, name) == 0)
+            return e;
+    return NULL;
+}

@@ -1,0 +1,124 @@
+/* writer.c -- see writer.h. */
+#include "export/writer.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json_write.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+#define TEXT_MAX_BYTES ((size_t)64 << 20)
+
+int writer_progress(const struct export_options *opts, const struct io_out *out, uint64_t done,
+                    uint64_t total)
+{
+    if (out->err_no)
+        return OPM_EIO;
+    if (opts && opts->progress && opts->progress(opts->user, done, total))
+        return OPM_ELIMIT;
+    return 0;
+}
+
+int writer_close(struct io_out *out, int rc, const char *path, opm_error *err)
+{
+    /* A failed write is known to out; it throws the file away by itself. */
+    int close_rc = io_out_close(out, rc == 0 || rc == OPM_EIO, err);
+
+    if (rc == 0 || rc == OPM_EIO)
+        return close_rc;
+    return opm__fail(err, rc, rc == OPM_ELIMIT ? "%s: given up on request" : "%s: out of memory",
+                     path);
+}
+
+int fragments_init(struct fragments *f, size_t n)
+{
+    f->item = mem_calloc(n, sizeof(*f->item));
+    f->n = n;
+    return f->item ? 0 : OPM_ENOMEM;
+}
+
+void fragments_release(struct fragments *f)
+{
+    mem_free(f->item);
+    buf_release(&f->text);
+    *f = (struct fragments){ 0 };
+}
+
+int fragments_get(struct fragments *f, uint32_t i, fragment_fn *make, void *ctx, const char **out,
+                  struct fragment *out_item)
+{
+    struct fragment *item = &f->item[i];
+
+    assert(i < f->n);
+    if (!item->len) {
+        struct fragment made = { .at = f->text.len };
+        int rc;
+
+        if (f->text.len > TEXT_MAX_BYTES) {
+            memset(f->item, 0, f->n * sizeof(*f->item));
+            buf_release(&f->text); /* one of them may have been huge */
+            made.at = 0;
+        }
+        rc = make(ctx, i, &f->text, &made.head);
+        if (!rc && f->text.failed)
+            rc = OPM_ENOMEM;
+        if (rc)
+            return rc;
+        made.len = f->text.len - made.at;
+        assert(made.len);
+        *item = made;
+    }
+    *out = f->text.data + item->at;
+    *out_item = *item;
+    return 0;
+}
+
+bool text_is_utf8(const char *s, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        uint64_t v;
+        uint32_t cp;
+
+        for (; len - i >= 8; i += 8) {
+            memcpy(&v, s + i, 8);
+            if (v & 0x8080808080808080u)
+                break;
+        }
+        if (i == len)
+            break;
+        i += utf8_next(s + i, len - i, &cp);
+        if (cp == UTF8_BAD)
+            return false;
+    }
+    return true;
+}
+
+bool text_is_json(const char *s, size_t len)
+{
+    return json_valid(s, len) && text_is_utf8(s, len);
+}
+
+void text_add_utf8(struct buf *out, const char *s, size_t len)
+{
+    size_t from = 0;
+
+    if (text_is_utf8(s, len)) {
+        buf_add(out, s, len);
+        return;
+    }
+    for (size_t i = 0; i < len;) {
+        uint32_t cp;
+        size_t n = utf8_next(s + i, len - i, &cp);
+
+        if (cp == UTF8_BAD) {
+            buf_add(out, s + from, i - from);
+            buf_add(out, "\xef\xbf\xbd", 3);
+            from = i + n;
+        }
+        i += n;
+    }
+    buf_add(out, s + from, len - from);
+}

@@ -1,0 +1,39 @@
+/* clock.h -- raw ticks: the invariant TSC (or the ARM counter) where there is one, else ns. */
+#ifndef REC_CLOCK_H
+#define REC_CLOCK_H
+
+#include "format/format.h"
+#include <time.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+extern uint32_t opm__clock_source; /* enum opm_clock_source; set once by opm__clock_init() */
+
+void opm__clock_init(void);
+struct opm_calibration
+opm__clock_read(void); /* all clocks at one moment, the best of a few tries */
+
+static inline int64_t clock_ns(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline uint64_t clock_ticks(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(opm__clock_source == CLOCK_SOURCE_TSC, 1))
+        return __rdtsc();
+#elif defined(__aarch64__)
+    uint64_t v;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+    return v;
+#endif
+    return (uint64_t)clock_ns(CLOCK_MONOTONIC);
+}
+
+#endif

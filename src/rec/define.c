@@ -1,0 +1,418 @@
+/* define.c -- ids for sites, strings, threads and tracks, and the items that explain them.
+ *
+ * An item is in the live file, or in the file itself, before its id is given out: whatever refers
+ * to an id can be read. Ids rise and are never reused within a recording.
+ *
+ * Names that are not known when compiling are looked up in a hash table of 104-bit hashes, read
+ * without a lock. Its memory is bounded: when it is full it is emptied, and names that come again
+ * get a second id; the reader sees equal names. */
+#include "rec/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hash128 {
+    uint64_t a;
+    uint64_t b;
+};
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide m = (wide)a * b;
+
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+static void hash_bytes(struct hash128 *h, const char *s, size_t len)
+{
+    uint64_t v;
+
+    h->a = mix(h->a ^ len, 0x9e3779b97f4a7c15u);
+    h->b = mix(h->b + len, 0xc2b2ae3d27d4eb4fu);
+    for (; len >= 8; s += 8, len -= 8) {
+        memcpy(&v, s, 8);
+        h->a = mix(h->a ^ v, 0xa0761d6478bd642fu);
+        h->b = mix(h->b + v, 0xe7037ed1a0b428dbu);
+    }
+    v = 0;
+    if (len)
+        memcpy(&v, s, len);
+    h->a = mix(h->a ^ v, 0x8ebc6af09c88c6e3u);
+    h->b = mix(h->b + v, 0x589965cc75374cc3u);
+}
+
+static struct hash128 hash_name(uint32_t kind, const char *category, const char *name, size_t len)
+{
+    struct hash128 h = { 0x243f6a8885a308d3u ^ kind, 0x13198a2e03707344u + kind };
+
+    hash_bytes(&h, category ? category : "", category ? strlen(category) : 0);
+    hash_bytes(&h, name, len);
+    return h;
+}
+
+#define TAG_MASK 0xffffffffff000000u
+
+static uint32_t names_find(const struct name_table *t, struct hash128 h)
+{
+    if (!t)
+        return 0;
+    for (size_t i = h.a & (t->cap - 1);; i = (i + 1) & (t->cap - 1)) {
+        uint64_t tag_id = atomic_load_explicit(&t->entry[i].tag_id, memory_order_acquire);
+
+        if (!tag_id)
+            return 0;
+        if ((tag_id & TAG_MASK) == (h.b & TAG_MASK) &&
+            atomic_load_explicit(&t->entry[i].hash, memory_order_relaxed) == h.a)
+            return (uint32_t)(tag_id & ~TAG_MASK);
+    }
+}
+
+static void names_put(struct name_table *t, struct hash128 h, uint32_t id)
+{
+    size_t i = h.a & (t->cap - 1);
+
+    while (atomic_load_explicit(&t->entry[i].tag_id, memory_order_relaxed))
+        i = (i + 1) & (t->cap - 1);
+    atomic_store_explicit(&t->entry[i].hash, h.a, memory_order_relaxed);
+    atomic_store_explicit(&t->entry[i].tag_id, (h.b & TAG_MASK) | id, memory_order_release);
+    t->n++;
+}
+
+/* A table with room for one more: the present one, a larger one, or the present one emptied. */
+static struct name_table *names_room(struct session *s)
+{
+    struct name_table *t = atomic_load_explicit(&s->names, memory_order_relaxed);
+    size_t cap = t ? t->cap * 2 : 1024;
+    struct name_table *bigger;
+
+    if (t && t->n * 2 < t->cap)
+        return t;
+    bigger = cap * sizeof(struct name_entry) <= s->names_max
+                 ? calloc(1, sizeof(*bigger) + cap * sizeof(struct name_entry))
+                 : NULL;
+    if (bigger) {
+        bigger->cap = cap;
+        bigger->older = t;
+        for (size_t i = 0; t && i < t->cap; i++) {
+            uint64_t tag_id = atomic_load_explicit(&t->entry[i].tag_id, memory_order_relaxed);
+            struct hash128 h = { atomic_load_explicit(&t->entry[i].hash, memory_order_relaxed),
+                                 tag_id };
+
+            if (tag_id)
+                names_put(bigger, h, (uint32_t)(tag_id & ~TAG_MASK));
+        }
+        atomic_store_explicit(&s->names, bigger, memory_order_release);
+        return bigger;
+    }
+    if (t) {
+        for (size_t i = 0; i < t->cap; i++)
+            atomic_store_explicit(&t->entry[i].tag_id, 0, memory_order_release);
+        t->n = 0;
+    }
+    return t;
+}
+
+void opm__define_release(struct session *s)
+{
+    struct name_table *t = atomic_load_explicit(&s->names, memory_order_relaxed), *older;
+
+    for (; t; t = older) {
+        older = t->older;
+        free(t);
+    }
+    atomic_store_explicit(&s->names, NULL, memory_order_relaxed);
+}
+
+static bool list_has(const char *list, const char *word, size_t len)
+{
+    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == len && memcmp(p, word, len) == 0)
+            return true;
+    return false;
+}
+
+bool opm__category_on(const struct session *s, const char *category)
+{
+    char minus[128];
+    size_t len = category ? strlen(category) : 0;
+
+    if (!s->categories || !len)
+        return true;
+    if (s->categories[0] != '-')
+        return list_has(s->categories, category, len);
+    if (len + 1 > sizeof(minus))
+        return true;
+    minus[0] = '-';
+    memcpy(minus + 1, category, len);
+    return !list_has(s->categories, minus, len + 1);
+}
+
+/* Items longer than a block, and all of them when no block is free, go straight to the file. */
+static void item_direct(struct session *s, const uint8_t *head, size_t head_len, const uint8_t *p,
+                        size_t len)
+{
+    uint8_t *all = malloc(head_len + len);
+    struct opm_chunk chunk = {
+        .kind = CHUNK_DEFS, .size = (uint32_t)(head_len + len), .seq = s->defs_seq++, .nblock = 1
+    };
+
+    if (!all) {
+        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        return;
+    }
+    memcpy(all, head, head_len);
+    memcpy(all + head_len, p, len);
+    opm__write_chunk(s, chunk, all);
+    free(all);
+}
+
+void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t len)
+{
+    uint8_t head[2 * VARINT_MAX], *end = varint_put(varint_put(head, kind), len);
+    size_t head_len = (size_t)(end - head);
+    struct opm_block_header *b;
+
+    if (s->defs_block != OPM_NO_BLOCK) {
+        b = session_block(s, s->defs_block);
+        if (OPM_BLOCK_BYTES - b->used < head_len + len) {
+            __atomic_store_n(&b->state, BLOCK_FULL, __ATOMIC_RELEASE);
+            opm__block_submit(s, s->defs_block);
+            s->defs_block = OPM_NO_BLOCK;
+        }
+    }
+    if (head_len + len <= OPM_BLOCK_BYTES && s->defs_block == OPM_NO_BLOCK) {
+        s->defs_block = opm__block_take(s, false);
+        if (s->defs_block != OPM_NO_BLOCK) {
+            b = session_block(s, s->defs_block);
+            b->thread = 0;
+            b->seq = s->defs_seq++;
+            __atomic_store_n(&b->used, 0, __ATOMIC_RELAXED);
+            __atomic_store_n(&b->state, BLOCK_FILLING, __ATOMIC_RELEASE);
+        }
+    }
+    if (s->defs_block == OPM_NO_BLOCK || head_len + len > OPM_BLOCK_BYTES) {
+        item_direct(s, head, head_len, p, len);
+        return;
+    }
+    b = session_block(s, s->defs_block);
+    memcpy(block_bytes(b) + b->used, head, head_len);
+    memcpy(block_bytes(b) + b->used + head_len, p, len);
+    __atomic_store_n(&b->used, b->used + (uint32_t)(head_len + len), __ATOMIC_RELEASE);
+}
+
+/* A new id, or the last one for ever when they are used up. */
+static uint32_t next_id(struct session *s)
+{
+    if (s->next_id < OPM_ID_MAX)
+        return s->next_id++;
+    return OPM_ID_MAX;
+}
+
+/* An item of `before`, a string and `after`, in one piece. */
+static void item_string(struct session *s, uint32_t kind, const uint8_t *before, size_t nbefore,
+                        const char *str, size_t len, const uint8_t *after, size_t nafter)
+{
+    uint8_t small[512], *item = small, *p;
+    size_t need = nbefore + VARINT_MAX + len + nafter;
+
+    if (need > sizeof(small))
+        item = malloc(need);
+    if (!item) {
+        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        return;
+    }
+    memcpy(item, before, nbefore);
+    p = varint_put(item + nbefore, len);
+    if (len)
+        memcpy(p, str, len);
+    p += len;
+    if (nafter)
+        memcpy(p, after, nafter);
+    opm__define_item(s, kind, item, (size_t)(p - item) + nafter);
+    if (item != small)
+        free(item);
+}
+
+static size_t capped(size_t len)
+{
+    return len < NAME_MAX_BYTES ? len : NAME_MAX_BYTES;
+}
+
+/* ITEM_SITE. `tail` is what the role adds. */
+static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, const char *category,
+                          const char *name, size_t len, const uint8_t *tail, size_t ntail)
+{
+    uint32_t id = next_id(s);
+    size_t ncat = category ? capped(strlen(category)) : 0;
+    uint8_t head[3 * VARINT_MAX], *p = varint_put(head, id);
+    uint8_t small[256], *after = small, *q;
+
+    if (id == OPM_ID_MAX) {
+        name = "(too many names)";
+        len = strlen(name);
+    }
+    p = varint_put(p, role);
+    p = varint_put(p, layer);
+    if (VARINT_MAX + ncat + ntail > sizeof(small))
+        after = malloc(VARINT_MAX + ncat + ntail);
+    if (!after) {
+        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        return id;
+    }
+    q = varint_put(after, category ? ncat + 1 : 0);
+    if (ncat)
+        memcpy(q, category, ncat);
+    q += ncat;
+    if (ntail)
+        memcpy(q, tail, ntail);
+    item_string(s, ITEM_SITE, head, (size_t)(p - head), name, capped(len), after,
+                (size_t)(q - after) + ntail);
+    if (after != small)
+        free(after);
+    return id;
+}
+
+uint32_t opm__define_site(opm_site *site)
+{
+    struct session *s = &opm__session;
+    uint32_t role = __atomic_load_n(&site->role, __ATOMIC_RELAXED) & 0xff;
+    uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
+    uint32_t id = 0;
+    uint64_t cache;
+
+    pthread_mutex_lock(&s->lock);
+    cache = __atomic_load_n(&site->cache, __ATOMIC_RELAXED);
+    if (cache >> 32 == generation) {
+        id = (uint32_t)cache; /* another thread was faster */
+    } else if (!site->name || !opm__category_on(s, site->category)) {
+        id = 0;
+    } else if (role == ROLE_OP) {
+        const opm_op *op = site_op(site);
+        uint8_t phase = (uint8_t)(site->role >> 8);
+        uint8_t *tail = malloc(op->description_len + 1);
+
+        if (tail) {
+            tail[0] = phase;
+            memcpy(tail + 1, op->description, op->description_len);
+            id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name),
+                           tail, op->description_len + 1);
+            free(tail);
+        }
+    } else if (role == ROLE_QUEUE) {
+        uint8_t tail[VARINT_MAX];
+        size_t ntail = (size_t)(varint_put(tail, zigzag(site_queue(site)->capacity)) - tail);
+
+        id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), tail,
+                       ntail);
+    } else {
+        id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), NULL,
+                       0);
+    }
+    if (id && id != UINT32_MAX)
+        __atomic_store_n(&site->cache, (uint64_t)generation << 32 | id, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&s->lock);
+    return id == UINT32_MAX ? 0 : id;
+}
+
+/* Kinds of names in the table; strings have one of their own beside the roles. */
+#define KIND_STRING 0x100u
+
+static uint32_t define_hashed(uint32_t kind, uint32_t layer, const char *category, const char *name,
+                              size_t len)
+{
+    struct session *s = &opm__session;
+    struct hash128 h = hash_name(kind << 8 | layer, category, name, len);
+    uint32_t id = names_find(atomic_load_explicit(&s->names, memory_order_acquire), h);
+    struct name_table *t;
+
+    if (id)
+        return id;
+    pthread_mutex_lock(&s->lock);
+    id = names_find(atomic_load_explicit(&s->names, memory_order_relaxed), h);
+    if (!id) {
+        if (kind == KIND_STRING) {
+            uint8_t head[VARINT_MAX];
+
+            id = next_id(s);
+            item_string(s, ITEM_STRING, head, (size_t)(varint_put(head, id) - head), name,
+                        capped(len), NULL, 0);
+        } else {
+            id = item_site(s, kind, layer, category, name, len, NULL, 0);
+        }
+        t = names_room(s);
+        if (t && id != OPM_ID_MAX)
+            names_put(t, h, id);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
+uint32_t opm__define_named(uint32_t role, uint32_t layer, const char *category, const char *name,
+                           size_t len)
+{
+    if (!opm__category_on(&opm__session, category))
+        return 0;
+    return define_hashed(role, layer, category, name, len);
+}
+
+uint32_t opm__define_string(const char *str, size_t len)
+{
+    return define_hashed(KIND_STRING, 0, NULL, str, len);
+}
+
+uint32_t opm__define_blob(uint32_t kind, const uint8_t *blob, size_t len)
+{
+    struct session *s = &opm__session;
+    uint8_t *item = malloc(VARINT_MAX + len), *p;
+    uint32_t id = 0;
+
+    if (!item)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    id = next_id(s);
+    p = varint_put(item, id);
+    memcpy(p, blob, len);
+    opm__define_item(s, kind, item, (size_t)(p - item) + len);
+    pthread_mutex_unlock(&s->lock);
+    free(item);
+    return id;
+}
+
+void opm__define_thread(struct session *s, uint32_t serial, int tid, const char *name)
+{
+    size_t len = name ? capped(strlen(name)) : 0;
+    uint8_t head[2 * VARINT_MAX], *p = varint_put(varint_put(head, serial), (uint64_t)tid);
+
+    item_string(s, ITEM_THREAD, head, (size_t)(p - head), name, len, NULL, 0);
+}
+
+void opm__define_meta(struct session *s, const char *key, const char *value)
+{
+    size_t nkey = capped(strlen(key)), nvalue = capped(strlen(value));
+    uint8_t *head = malloc(VARINT_MAX + nkey), *p;
+
+    if (!head) {
+        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        return;
+    }
+    p = varint_put(head, nkey);
+    memcpy(p, key, nkey);
+    item_string(s, ITEM_META, head, (size_t)(p - head) + nkey, value, nvalue, NULL, 0);
+    free(head);
+}
+
+void opm__define_calibration(struct session *s, const struct opm_calibration *c)
+{
+    opm__define_item(s, ITEM_CALIBRATION, (const uint8_t *)c, sizeof(*c));
+}
+
+void opm_meta(const char *key, const char *value)
+{
+    if (!key || !value || !opm__slow_enter())
+        return;
+    pthread_mutex_lock(&opm__session.lock);
+    opm__define_meta(&opm__session, key, value);
+    pthread_mutex_unlock(&opm__session.lock);
+    opm__slow_leave();
+}

@@ -1,0 +1,299 @@
+/* object.c -- operators, queues and tracks: what a program defines once and uses many times.
+ *
+ * Objects live in the program's memory, across recordings. Each recording learns of one when it is
+ * first used (or defined) there: its description is serialised once, here, and written by define.c.
+ */
+#include "rec/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bytes {
+    uint8_t *p;
+    size_t len;
+    size_t cap;
+    bool failed;
+};
+
+static void put_bytes(struct bytes *b, const void *p, size_t len)
+{
+    if (b->cap - b->len < len) {
+        size_t cap = (b->len + len) * 2 + 64;
+        uint8_t *grown = b->failed ? NULL : realloc(b->p, cap);
+
+        if (!grown) {
+            b->failed = true;
+            return;
+        }
+        b->p = grown;
+        b->cap = cap;
+    }
+    if (len)
+        memcpy(b->p + b->len, p, len);
+    b->len += len;
+}
+
+static void put_varint(struct bytes *b, uint64_t v)
+{
+    uint8_t tmp[VARINT_MAX];
+
+    put_bytes(b, tmp, (size_t)(varint_put(tmp, v) - tmp));
+}
+
+static void put_zigzag(struct bytes *b, int64_t v)
+{
+    put_varint(b, zigzag(v));
+}
+
+static void put_optional(struct bytes *b, const char *s)
+{
+    size_t len = s ? strlen(s) : 0;
+
+    if (len > NAME_MAX_BYTES)
+        len = NAME_MAX_BYTES;
+    put_varint(b, s ? len + 1 : 0);
+    put_bytes(b, s, len);
+}
+
+static void put_real(struct bytes *b, double v)
+{
+    put_bytes(b, &v, sizeof(v));
+}
+
+/* The part of ITEM_SITE that follows for ROLE_OP; docs/format.md has the order. */
+static struct bytes op_describe(const opm_op_info *info)
+{
+    struct bytes b = { 0 };
+
+    put_optional(&b, info->type);
+    put_optional(&b, info->post_op);
+    put_optional(&b, info->device);
+    put_optional(&b, info->engine);
+    put_optional(&b, info->attributes);
+    put_optional(&b, info->nodes);
+    put_zigzag(&b, info->flops);
+    put_zigzag(&b, info->bytes);
+    put_optional(&b, info->weight_shape);
+    put_real(&b, info->weight_zero_ratio);
+    put_zigzag(&b, info->sparse_support);
+    put_varint(&b, info->ntensors);
+    for (uint32_t i = 0; i < info->ntensors; i++) {
+        const opm_tensor *t = &info->tensors[i];
+
+        put_varint(&b, t->io);
+        put_optional(&b, t->name);
+        put_optional(&b, t->dtype);
+        put_varint(&b, t->ndim);
+        for (uint32_t d = 0; d < t->ndim; d++)
+            put_zigzag(&b, t->dims[d]);
+        put_zigzag(&b, t->bytes);
+    }
+    return b;
+}
+
+static opm_op_info op_info_of(const opm_op_info *given)
+{
+    opm_op_info info = OPM_OP_INFO_INIT;
+
+    if (given)
+        memcpy(&info, given, given->size < sizeof(info) ? given->size : sizeof(info));
+    return info;
+}
+
+/* Replace what the op says of itself. Under the session's lock once the op is in use. */
+static bool op_fill(opm_op *op, const opm_op_info *given)
+{
+    opm_op_info info = op_info_of(given);
+    struct bytes b = op_describe(&info);
+    char *name = strdup(info.name ? info.name : "");
+
+    if (b.failed || !name) {
+        free(b.p);
+        free(name);
+        return false;
+    }
+    free(op->description);
+    free(op->name);
+    op->description = b.p;
+    op->description_len = b.len;
+    op->name = name;
+    for (unsigned phase = 0; phase < ARRAY_SIZE(op->site); phase++) {
+        op->site[phase] = (opm_site){ name, "op", 0, OPM_FRAMEWORK, ROLE_OP | phase << 8 };
+    }
+    return true;
+}
+
+/* Make a recording that is under way know of the op even if it never runs. */
+static void op_announce(opm_op *op)
+{
+    if (opm_on(OPM_FRAMEWORK) && opm__slow_enter()) {
+        opm__define_site(&op->site[0]);
+        opm__slow_leave();
+    }
+}
+
+opm_op *opm_op_define(const opm_op_info *info)
+{
+    opm_op *op = calloc(1, sizeof(*op));
+
+    if (!op || !op_fill(op, info)) {
+        free(op);
+        return NULL;
+    }
+    op_announce(op);
+    return op;
+}
+
+void opm_op_update(opm_op *op, const opm_op_info *info)
+{
+    if (!op)
+        return;
+    pthread_mutex_lock(&opm__session.lock);
+    op_fill(op, info);
+    pthread_mutex_unlock(&opm__session.lock);
+    op_announce(op);
+}
+
+void opm_op_free(opm_op *op)
+{
+    if (!op)
+        return;
+    free(op->description);
+    free(op->name);
+    free(op);
+}
+
+opm_span opm__op_begin(opm_op *op, uint32_t phase)
+{
+    return op ? opm__begin(&op->site[phase & 1]) : opm_span_none();
+}
+
+opm_queue *opm_queue_define(const char *name, int64_t capacity)
+{
+    opm_queue *q = calloc(1, sizeof(*q));
+
+    if (!q)
+        return NULL;
+    q->name = strdup(name ? name : "");
+    q->capacity = capacity;
+    if (!q->name) {
+        free(q);
+        return NULL;
+    }
+    q->site = (opm_site){ q->name, NULL, 0, OPM_APP, ROLE_QUEUE };
+    return q;
+}
+
+void opm_queue_free(opm_queue *q)
+{
+    if (q)
+        free(q->name);
+    free(q);
+}
+
+void opm__queue_size(opm_queue *q, int64_t n)
+{
+    if (q)
+        opm__put_counter(&q->site, ROLE_QUEUE, UNIT_INT_COUNTER, (uint64_t)n);
+}
+
+opm_track *opm_track_define(const char *kind, const char *name, const char *device,
+                            enum opm_clock clock)
+{
+    opm_track *t = calloc(1, sizeof(*t));
+    struct bytes b = { 0 };
+
+    if (!t)
+        return NULL;
+    put_varint(&b, clock);
+    put_optional(&b, kind);
+    put_optional(&b, name);
+    put_optional(&b, device);
+    if (b.failed) {
+        free(b.p);
+        free(t);
+        return NULL;
+    }
+    t->description = b.p;
+    t->description_len = b.len;
+    return t;
+}
+
+void opm_track_free(opm_track *t)
+{
+    if (t)
+        free(t->description);
+    free(t);
+}
+
+/* The track's id in this recording, defining it first if need be. */
+static uint32_t track_id(opm_track *t)
+{
+    uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
+    uint64_t cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
+
+    if (cache >> 32 != generation) {
+        cache = (uint64_t)generation << 32 |
+                opm__define_blob(ITEM_TRACK, t->description, t->description_len);
+        __atomic_store_n(&t->cache, cache, __ATOMIC_RELAXED);
+    }
+    return (uint32_t)cache;
+}
+
+void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
+{
+    uint8_t item[3 * VARINT_MAX], *p = item;
+
+    if (!t || !opm__slow_enter())
+        return;
+    p = varint_put(p, track_id(t));
+    p = varint_put(p, zigzag(device_ns));
+    p = varint_put(p, zigzag(monotonic_ns));
+    pthread_mutex_lock(&opm__session.lock);
+    opm__define_item(&opm__session, ITEM_TRACK_SYNC, item, (size_t)(p - item));
+    pthread_mutex_unlock(&opm__session.lock);
+    opm__slow_leave();
+}
+
+void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
+                      uint64_t correlation)
+{
+    if (t && opm__slow_enter()) {
+        opm__put_device_span(track_id(t), site, start_ns, end_ns, correlation);
+        opm__slow_leave();
+    }
+}
+
+/* The id under which this recording knows the op; 0 for none. */
+static uint32_t op_id(const opm_op *op)
+{
+    uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
+    uint64_t cache = op ? __atomic_load_n(&op->site[0].cache, __ATOMIC_RELAXED) : 0;
+
+    return cache >> 32 == generation ? (uint32_t)cache : 0;
+}
+
+void opm_mem(const opm_mem_info *given)
+{
+    opm_mem_info info = OPM_MEM_INFO_INIT;
+    struct bytes b = { 0 };
+
+    if (!given || !opm__slow_enter())
+        return;
+    memcpy(&info, given, given->size < sizeof(info) ? given->size : sizeof(info));
+    put_optional(&b, info.owner);
+    put_optional(&b, info.kind);
+    put_zigzag(&b, info.bytes);
+    put_zigzag(&b, info.addr);
+    put_varint(&b, op_id(info.first_op));
+    put_varint(&b, op_id(info.last_op));
+    if (b.failed) {
+        atomic_fetch_add_explicit(&opm__session.no_room, 1, memory_order_relaxed);
+    } else {
+        pthread_mutex_lock(&opm__session.lock);
+        opm__define_item(&opm__session, ITEM_MEM, b.p, b.len);
+        pthread_mutex_unlock(&opm__session.lock);
+    }
+    free(b.p);
+    opm__slow_leave();
+}

@@ -1,0 +1,36 @@
+/* object.h -- the insides of opm_op, opm_queue and opm_track, for define.c. */
+#ifndef REC_OBJECT_H
+#define REC_OBJECT_H
+
+#include "rec/rec.h"
+#include "rec/varint.h"
+
+struct opm_op {
+    opm_site site[2]; /* by phase; role says which */
+    char *name;
+    uint8_t *description; /* what follows in its ITEM_SITE */
+    size_t description_len;
+};
+
+struct opm_queue {
+    opm_site site;
+    char *name;
+    int64_t capacity;
+};
+
+struct opm_track {
+    uint64_t cache; /* generation << 32 | id */
+    uint8_t *description;
+    size_t description_len;
+};
+
+static inline const opm_op *site_op(const opm_site *site)
+{
+    return (const opm_op *)(const void *)(site - (site->role >> 8));
+}
+static inline const opm_queue *site_queue(const opm_site *site)
+{
+    return (const opm_queue *)(const void *)site;
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* rec.h -- how the parts of the recorder fit together.
+ *
+ * A recording ("session") owns two files. FILE.opm gets packed, checksummed chunks from one writer
+ * thread. FILE.opm-live is mapped shared and holds what has not been packed yet, so that a killed
+ * process loses nothing: a slot per thread (its stack of open spans) and a pool of blocks. A thread
+ * fills its own block without synchronising with anyone; a full block goes to the writer, which
+ * packs it, writes it, and only then returns it to the pool. Definitions (sites, strings, threads)
+ * go through blocks of their own, under the session's lock.
+ *
+ * Lifetime of the mapping: a thread may be anywhere in opm__begin() or opm__end() when another one
+ * stops the session. Stopping therefore never unmaps: it puts anonymous memory in place of the
+ * file, where a late store does no harm, and forgets the address only several sessions later. Slow
+ * paths are counted (slow_enter), and stopping waits for them.
+ *
+ * Locks: `control` guards starting, stopping and pausing, `lock` slots and definitions, `io_lock`
+ * the file; taken in this order. A slow path never takes `control`, since stopping waits for it
+ * with that lock held. Non-static names are opm__x: this archive is linked into other people's
+ * programs. */
+#ifndef REC_REC_H
+#define REC_REC_H
+
+#include "base/common.h"
+#include "base/error.h"
+#include "format/format.h"
+#include "rec/clock.h"
+#include <opmeter/opmeter.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+/* What a thread needs for begin and end. Private to the thread but for `generation` and `serial`,
+ * which stopping resets to 0. Lives in thread-local storage, so it outlives every mapping. */
+struct hot {
+    struct opm_slot *slot;
+    struct opm_unit *units; /* of the block being filled */
+    uint32_t used;
+    uint32_t cap; /* 0: no block */
+    uint32_t depth;
+    _Atomic uint32_t serial;
+    _Atomic uint32_t generation; /* 0: the thread must enter the session first */
+    uint32_t slot_index;
+    struct hot *next; /* list of all threads of the session, under `lock` */
+    struct hot **prev;
+    opm_span phase;     /* open phase of a step */
+    uint64_t slot_lost; /* events dropped since the last LOST unit */
+};
+
+enum session_state {
+    SESSION_OFF = 0,
+    SESSION_ON = 1,
+    SESSION_STOPPING = 2,
+    SESSION_FORKED = 3, /* child of a recording process: starts its own at the first event */
+};
+
+#define NAME_MAX_BYTES (1u << 20) /* longer strings are cut */
+
+struct name_entry {
+    _Atomic uint64_t hash;
+    _Atomic uint64_t tag_id; /* 40 more bits of hash, 24 of id; 0: empty */
+};
+
+struct name_table {
+    size_t cap; /* power of two */
+    size_t n;
+    struct name_table *older; /* readers may still look into it; freed when the session ends */
+    struct name_entry entry[];
+};
+
+struct session {
+    pthread_mutex_t control; /* starting, stopping, pausing; taken first */
+    pthread_mutex_t lock;
+    pthread_mutex_t io_lock;
+    _Atomic uint32_t state;
+    _Atomic uint32_t generation; /* of the current or last session; counts from 1 */
+    _Atomic uint32_t slow;       /* threads inside a slow path */
+    int nested;                  /* successful starts */
+    int paused;
+    uint32_t layers; /* wanted: what opm__layers is while not paused */
+    int32_t overflow;
+    char *categories; /* NULL: all */
+    bool automatic;   /* started by the environment: report at the end */
+
+    char *path; /* of the .opm file */
+    char *live_path;
+    char *convert_to; /* or NULL */
+    int fd;
+    uint64_t size; /* of the file: where the next chunk goes */
+    struct opm_file_header header;
+
+    uint8_t *map;
+    size_t map_size;
+    int live_fd;
+    uint32_t nslot;
+    uint32_t nblock;
+    uint32_t slots_ready; /* backed by disk space, so that touching them cannot fault */
+    _Atomic uint32_t blocks_ready;
+    uint32_t *next_slot; /* free list, under lock */
+    uint32_t free_slot;
+    void *block_links;            /* memory of next_block */
+    _Atomic uint32_t *next_block; /* links of both lists below */
+    _Atomic uint64_t free_blocks; /* count of pops << 32 | index + 1 */
+    _Atomic uint64_t full_blocks; /* index + 1 of the newest */
+    _Atomic uint32_t nfree;
+    _Atomic uint32_t held;  /* blocks being filled by threads */
+    _Atomic uint32_t freed; /* futex: bumped when blocks come back */
+    _Atomic uint32_t wake;  /* futex: bumped to wake the writer */
+    struct hot *threads;
+
+    uint32_t next_id; /* under lock */
+    uint32_t defs_block;
+    uint32_t defs_seq;
+    _Atomic(struct name_table *) names;
+    size_t names_max;
+
+    pthread_t writer;
+    struct packer *packer;
+    uint8_t *out; /* packed chunks on their way to the file */
+    size_t out_len;
+    _Atomic uint64_t spans;
+    _Atomic uint64_t lost;
+    _Atomic uint64_t no_room;
+    _Atomic uint64_t unbalanced_ends;
+    _Atomic uint64_t closed_by_parent;
+    _Atomic uint64_t nthreads;
+    _Atomic int write_errno;
+    uint64_t span_cost_ps;
+};
+
+extern struct session opm__session;
+extern __thread struct hot opm__hot __attribute__((tls_model("initial-exec")));
+
+static inline struct opm_live_header *session_live(struct session *s)
+{
+    return (struct opm_live_header *)(void *)s->map;
+}
+static inline struct opm_slot *session_slot(struct session *s, uint32_t i)
+{
+    return (struct opm_slot *)(void *)(s->map + live_slot_offset(i));
+}
+static inline struct opm_block_header *session_block(struct session *s, uint32_t i)
+{
+    return (struct opm_block_header *)(void *)(s->map + live_block_offset(s->nslot, i));
+}
+static inline struct opm_unit *block_units(struct opm_block_header *b)
+{
+    return (struct opm_unit *)(void *)(b + 1);
+}
+static inline uint8_t *block_bytes(struct opm_block_header *b)
+{
+    return (uint8_t *)(b + 1);
+}
+
+/* session.c */
+/* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program. Between the two,
+ * this thread gets no signals, and one that our own writing raised is thrown away. */
+void opm__signals_off(sigset_t *old);
+void opm__signals_restore(const sigset_t *old);
+bool opm__slow_enter(void); /* false: nothing is being recorded; else pair with opm__slow_leave() */
+void opm__slow_leave(void);
+
+/* live.c: the mapped file, its slots and blocks */
+int opm__live_create(struct session *s, uint64_t bytes, opm_error *err);
+void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file */
+void opm__live_abandon(
+    struct session *s);                /* the same in a forked child: the file is the parent's */
+bool opm__thread_enter(struct hot *h); /* slot and first block; false: no room */
+void opm__thread_watch(void);          /* session.c: have opm__thread_leave() called at its exit */
+void opm__thread_leave(struct hot *h); /* seals its block, keeps open spans, frees the slot */
+bool opm__block_next(struct hot *h);   /* hand over the full block, get another; false: dropped */
+uint32_t opm__block_take(struct session *s, bool may_wait); /* index, or OPM_NO_BLOCK */
+void opm__block_submit(struct session *s, uint32_t block);
+void opm__block_release(struct session *s, uint32_t block);
+/* Append an event of n units for the calling thread; drops and counts if there is no room. */
+void opm__put(struct hot *h, const struct opm_unit *u, unsigned n);
+
+/* hot.c; call between opm__slow_enter() and opm__slow_leave(), opm__put_counter() outside */
+void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, uint64_t value);
+void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
+                          uint64_t correlation);
+
+/* define.c: ids for sites, strings, threads */
+uint32_t opm__define_site(opm_site *site); /* 0: filtered out */
+uint32_t opm__define_named(uint32_t role, uint32_t layer, const char *category, const char *name,
+                           size_t len);
+/* An item of this kind that starts with a new id; returns the id. */
+uint32_t opm__define_blob(uint32_t kind, const uint8_t *p, size_t len);
+uint32_t opm__define_string(const char *s, size_t len);
+void opm__define_thread(struct session *s, uint32_t serial, int tid, const char *name);
+void opm__define_meta(struct session *s, const char *key, const char *value);
+void opm__define_calibration(struct session *s, const struct opm_calibration *c);
+void opm__define_release(struct session *s);
+bool opm__category_on(const struct session *s, const char *category);
+/* Locked already: append one item; counts a loss when it cannot be kept. */
+void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t len);
+
+/* writer.c */
+int opm__writer_start(struct session *s, opm_error *err);
+void opm__writer_stop(struct session *s); /* joins; then writes what is left, closes the stream */
+void opm__writer_wake(struct session *s);
+/* A chunk straight into the file. Takes io_lock. */
+void opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload);
+void opm__write_status(struct session *s, enum opm_file_state state);
+
+/* pack.c: blocks of units into chunk payloads, docs/format.md "Events" */
+struct packer;
+#define PACK_MAX_BYTES (OPM_BLOCK_UNITS * 48 + 1024) /* worst case of one block */
+struct packer *opm__packer_new(void);
+void opm__packer_free(struct packer *p);
+/* Writes at most PACK_MAX_BYTES to out and returns how many; counts spans into *out_spans. */
+size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8_t *out,
+                 uint64_t *out_spans);
+
+/* env.c */
+void opm__describe_machine(struct session *s);
+int opm__convert(const struct session *s, opm_error *err);
+
+/* futex.c */
+void opm__futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
+void opm__futex_wake(_Atomic uint32_t *word, int n);
+
+#endif

@@ -1,0 +1,339 @@
+/* derive.c -- columns of span that are computed when first asked for.
+ *
+ * All of them are one pass over the spans in their final order. The mutex of the store is held while
+ * a column is computed; a reader that finds it ready takes no lock. */
+#include "store/store_int.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* What nest_spans() fills; NULL for what is not wanted. */
+struct nest_out {
+    int64_t *self;
+    uint32_t *parent;
+    struct packed *depth;
+};
+
+/* Per track and one for "no track": true where nothing nests. NULL on failure. */
+static bool *async_tracks(const struct store *st)
+{
+    const struct table *t = &st->table[TABLE_track];
+    const uint32_t *kind = t->col[track_col_kind].id;
+    str_id async = strpool_find(&st->strings, "async", strlen("async"));
+    bool *out = mem_calloc(t->nrow + 1, sizeof(*out));
+
+    if (!out)
+        return NULL;
+    for (size_t i = 0; kind && async && i < t->nrow; i++)
+        out[i] = kind[i] == async;
+    out[t->nrow] = true;
+    return out;
+}
+
+static int nest_one(const struct store *st, struct nest *ns, size_t i, struct nest_out *out)
+{
+    int64_t ts = span_ts(st)[i], dur = span_dur(st)[i], end = span_end(ts, dur);
+    uint32_t parent = OPM_NULL_ID;
+
+    nest_enter(ns, ts, &end);
+    if (ns->n) {
+        parent = ns->open[ns->n - 1].id;
+        if (out->self && out->self[parent] != OPM_NULL_I64)
+            out->self[parent] -= end - ts;
+    }
+    if (out->self)
+        out->self[i] = dur < 0 ? OPM_NULL_I64 : dur;
+    if (out->parent)
+        out->parent[i] = parent;
+    if (out->depth) {
+        if (out->depth->width == 1 && ns->n > UINT8_MAX)
+            return OPM_ELIMIT;
+        packed_set(out->depth, i, (uint32_t)ns->n);
+    }
+    return end > ts ? nest_push(ns, end, (uint32_t)i) : 0;
+}
+
+/* 0, OPM_ENOMEM, or OPM_ELIMIT if a depth does not fit. */
+static int nest_spans(const struct store *st, struct nest_out *out)
+{
+    size_t n = st->table[TABLE_span].nrow, ntrack = st->table[TABLE_track].nrow + 1;
+    struct nest *ns = mem_calloc(ntrack, sizeof(*ns));
+    bool *async = async_tracks(st);
+    int rc = ns && async ? 0 : OPM_ENOMEM;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        uint32_t track = packed_get(&st->span_track, i);
+
+        if (UNLIKELY(async[track]))
+            ns[track].n = 0;
+        rc = nest_one(st, &ns[track], i, out);
+    }
+    for (size_t i = 0; ns && i < ntrack; i++)
+        mem_free(ns[i].open);
+    mem_free(ns);
+    mem_free(async);
+    return rc;
+}
+
+/* Steps or records that are open at some time, as the spans pass by in order. Tracks may have open
+ * ones of their own that overlap or are nested; the one that started last counts. */
+struct cover {
+    const struct store *st;
+    const int64_t *ts, *dur;
+    const uint32_t *track;
+    size_t n, next; /* rows before next have started */
+    /* Started last first: after[row] is the row that started before it on the same track, last[track]
+     * starts the chain; likewise for all tracks together. Ended rows are unlinked when they come to
+     * the front. */
+    uint32_t *before, *before_any;
+    uint32_t *last;
+    uint32_t last_any;
+    /* How many are open, and the sum of their numbers: with one, its number. */
+    size_t nopen;
+    uint64_t open_sum;
+    uint32_t *heap; /* open rows, the one that ends first in front */
+    size_t nheap;
+};
+
+static int64_t cover_end(const struct cover *c, uint32_t row)
+{
+    int64_t dur = c->dur ? c->dur[row] : OPM_NULL_I64;
+
+    return dur == OPM_NULL_I64 ? c->ts[row] : span_end(c->ts[row], dur);
+}
+
+static void cover_heap_push(struct cover *c, uint32_t row)
+{
+    size_t at = c->nheap++;
+
+    while (at && cover_end(c, c->heap[(at - 1) / 2]) > cover_end(c, row)) {
+        c->heap[at] = c->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    c->heap[at] = row;
+}
+
+static void cover_heap_pop(struct cover *c)
+{
+    uint32_t row = c->heap[--c->nheap];
+    size_t at = 0, child;
+
+    while ((child = 2 * at + 1) < c->nheap) {
+        if (child + 1 < c->nheap &&
+            cover_end(c, c->heap[child + 1]) < cover_end(c, c->heap[child]))
+            child++;
+        if (cover_end(c, c->heap[child]) >= cover_end(c, row))
+            break;
+        c->heap[at] = c->heap[child];
+        at = child;
+    }
+    c->heap[at] = row;
+}
+
+/* Bring the set of open rows to time ts. */
+static void cover_advance(struct cover *c, int64_t ts)
+{
+    for (; c->next < c->n && c->ts[c->next] <= ts; c->next++) {
+        uint32_t row = (uint32_t)c->next, track = c->track ? c->track[row] : OPM_NULL_ID;
+
+        if (c->ts[row] == OPM_NULL_I64)
+            continue;
+        if (track < c->st->table[TABLE_track].nrow) {
+            c->before[row] = c->last[track];
+            c->last[track] = row;
+        }
+        c->before_any[row] = c->last_any;
+        c->last_any = row;
+        cover_heap_push(c, row);
+        c->open_sum += row;
+    }
+    while (c->nheap && cover_end(c, c->heap[0]) <= ts) {
+        c->open_sum -= c->heap[0];
+        cover_heap_pop(c);
+    }
+}
+
+static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_t *before, int64_t ts)
+{
+    while (*last != OPM_NULL_ID && cover_end(c, *last) <= ts)
+        *last = before[*last];
+    return *last;
+}
+
+/* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
+ * contain its start the one on the same track, else the only one, else, if innermost, the one that
+ * started last. */
+static int cover_spans(const struct store *st, enum table_id table, const int col[3], bool innermost,
+                       uint32_t *out)
+{
+    const struct table *t = &st->table[table];
+    size_t ntrack = st->table[TABLE_track].nrow, nspan = st->table[TABLE_span].nrow;
+    struct cover c = { .st = st,
+                       .ts = t->col[col[0]].i64,
+                       .dur = t->col[col[1]].i64,
+                       .track = t->col[col[2]].id,
+                       .n = t->nrow,
+                       .last_any = OPM_NULL_ID };
+    int rc = OPM_ENOMEM;
+
+    c.before = mem_alloc(c.n * sizeof(*c.before));
+    c.before_any = mem_alloc(c.n * sizeof(*c.before_any));
+    c.heap = mem_alloc(c.n * sizeof(*c.heap));
+    c.last = mem_alloc((ntrack + 1) * sizeof(*c.last));
+    if (!c.before || !c.before_any || !c.heap || !c.last)
+        goto done;
+    memset(c.last, 0xff, (ntrack + 1) * sizeof(*c.last));
+    for (size_t i = 0; i < nspan; i++) {
+        uint32_t track = st->overlap_of[packed_get(&st->span_track, i)], row;
+        int64_t ts = span_ts(st)[i];
+
+        cover_advance(&c, ts);
+        row = cover_front(&c, &c.last[track], c.before, ts);
+        if (row == OPM_NULL_ID && c.nheap == 1)
+            row = (uint32_t)c.open_sum;
+        else if (row == OPM_NULL_ID && innermost)
+            row = cover_front(&c, &c.last_any, c.before_any, ts);
+        out[i] = row;
+    }
+    rc = 0;
+done:
+    mem_free(c.before);
+    mem_free(c.before_any);
+    mem_free(c.heap);
+    mem_free(c.last);
+    return rc;
+}
+
+static int wait_spans(const struct store *st, int64_t *out)
+{
+    const int64_t *ts = span_ts(st);
+    const int64_t *corr = st->table[TABLE_span].col[span_col_correlation].i64;
+    str_id hardware = strpool_find(&st->strings, "hardware", strlen("hardware"));
+    size_t n = st->table[TABLE_span].nrow;
+    struct u64map first = { 0 }; /* correlation -> start of its first hardware span */
+    int rc = 0;
+
+    for (size_t i = n; hardware && i-- > 0 && !rc;)
+        if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer == hardware)
+            rc = u64map_put(&first, (uint64_t)corr[i], (uint64_t)ts[i]);
+    for (size_t i = 0; i < n && !rc; i++) {
+        const uint64_t *start = NULL;
+
+        out[i] = OPM_NULL_I64;
+        if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer != hardware)
+            start = u64map_get(&first, (uint64_t)corr[i]);
+        if (start && (int64_t)*start >= ts[i])
+            out[i] = (int64_t)*start - ts[i];
+    }
+    u64map_release(&first);
+    return rc;
+}
+
+/* Caller holds the mutex. */
+static int depth_locked(const struct store *st)
+{
+    struct lazy *lz = st->lazy;
+    struct nest_out out = { .depth = &lz->depth };
+    uint32_t max = UINT8_MAX;
+    int rc;
+
+    if (atomic_load_explicit(&lz->depth_ready, memory_order_relaxed))
+        return 0;
+    do {
+        packed_release(&lz->depth);
+        rc = packed_init(&lz->depth, st->table[TABLE_span].nrow, max);
+        if (!rc)
+            rc = nest_spans(st, &out);
+        max = UINT32_MAX;
+    } while (rc == OPM_ELIMIT);
+    if (!rc)
+        atomic_store_explicit(&lz->depth_ready, true, memory_order_release);
+    return rc;
+}
+
+static int compute(const struct store *st, int col, struct column *c)
+{
+    static const int step[3] = { step_col_ts, step_col_dur, step_col_track };
+    static const int record[3] = { record_col_ts, record_col_dur, record_col_track };
+    size_t n = st->table[TABLE_span].nrow;
+
+    switch (col) {
+    case span_col_track:
+        for (size_t i = 0; i < n; i++) {
+            uint32_t track = packed_get(&st->span_track, i);
+
+            c->id[i] = track < st->table[TABLE_track].nrow ? track : OPM_NULL_ID;
+        }
+        return 0;
+    case span_col_self:
+        return nest_spans(st, &(struct nest_out){ .self = c->i64 });
+    case span_col_parent:
+        return nest_spans(st, &(struct nest_out){ .parent = c->id });
+    case span_col_depth:
+        if (depth_locked(st))
+            return OPM_ENOMEM;
+        for (size_t i = 0; i < n; i++)
+            c->i64[i] = packed_get(&st->lazy->depth, i);
+        return 0;
+    case span_col_step:
+        return cover_spans(st, TABLE_step, step, false, c->id);
+    case span_col_record:
+        return cover_spans(st, TABLE_record, record, true, c->id);
+    case span_col_wait:
+        return wait_spans(st, c->i64);
+    default:
+        assert(!"column is not derived");
+        return 0;
+    }
+}
+
+static bool all_null(const struct store *st, int col)
+{
+    switch (col) {
+    case span_col_track:
+        return st->span_track.width == 0 && st->span_track.same >= st->table[TABLE_track].nrow;
+    case span_col_step:
+        return !st->table[TABLE_step].col[step_col_ts].data;
+    case span_col_record:
+        return !st->table[TABLE_record].col[record_col_ts].data;
+    case span_col_wait:
+        return !st->table[TABLE_span].col[span_col_correlation].data;
+    default:
+        return false;
+    }
+}
+
+int derive_column(const struct store *st, int col)
+{
+    enum col_type type = store_table_defs[TABLE_span].col[col].type;
+    struct lazy_column *lc = &st->lazy->span[col];
+    int rc = 0;
+
+    if (atomic_load_explicit(&lc->ready, memory_order_acquire))
+        return 0;
+    pthread_mutex_lock(&st->lazy->mutex);
+    if (!atomic_load_explicit(&lc->ready, memory_order_relaxed)) {
+        if (!all_null(st, col)) {
+            rc = column_reserve(&lc->col, st->table[TABLE_span].nrow * column_width(type));
+            if (!rc)
+                rc = compute(st, col, &lc->col);
+            if (rc)
+                column_release(&lc->col);
+        }
+        if (!rc)
+            atomic_store_explicit(&lc->ready, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&st->lazy->mutex);
+    return rc;
+}
+
+int derive_depth(const struct store *st)
+{
+    int rc;
+
+    pthread_mutex_lock(&st->lazy->mutex);
+    rc = depth_locked(st);
+    pthread_mutex_unlock(&st->lazy->mutex);
+    return rc;
+}

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""check_layers.py -- every #include of the sources goes to a layer that its folder may know.
+
+The folders of src/ form layers and includes point down only. ALLOW says for each folder which
+others it may include; base is open to all but the folders in BARE. A folder that is not listed is
+an error: decide its place first.
+"""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ALLOW = {
+    "base": [],
+    "format": [],
+    "rec": ["format"],
+    "graph": [],
+    "store": [],
+    "device": [],
+    "analyze": ["store"],
+    "import": ["format", "store"],
+    "export": ["analyze", "store"],
+    "sql": ["analyze", "store"],
+    "engine": ["graph"],
+    "run": ["engine", "graph", "device"],
+    "api": ["import", "sql", "export", "store"],
+    "server": [],
+    "cli": ["server", "run"],
+    "python": [],
+}
+
+# Folders that may not include all of base/. rec/ is linked into other people's programs, so it gets
+# what is header-only, and error.c.
+BARE = {
+    "format": set(),
+    "rec": {"banned.h", "common.h", "error.h", "rd.h"},
+    "python": set(),
+}
+
+# Who may include which public header.
+PUBLIC = {
+    "opmeter_error.h": set(ALLOW),
+    "opmeter_trace.h": {"api", "server", "cli", "python"},
+    "opmeter.h": {"rec", "device", "engine", "run", "python"},
+}
+
+# A library is known to one folder.
+LIBRARIES = {
+    "sqlite3.h": "sql",
+    "zlib.h": "base",
+    "zstd.h": "base",
+    "microhttpd.h": "server",
+    "xlsxwriter.h": "export",
+    "dnnl.h": "engine",
+    "Python.h": "python",
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def problem(folder, source, quote, target):
+    """Why `folder` may not include `target`, or None."""
+    path = target.split("/")
+    if path[0] == "opmeter" and len(path) == 2:
+        if folder not in PUBLIC.get(path[1], ()):
+            return f"{folder}/ may not include the public header {path[1]}"
+        return None
+    if path[-1] in LIBRARIES:
+        if folder != LIBRARIES[path[-1]]:
+            return f"only {LIBRARIES[path[-1]]}/ includes {path[-1]}"
+        return None
+    if quote == "<":
+        return None
+    if (ROOT / "src" / target).exists():
+        other = path[0]
+    elif (source.parent / target).resolve().is_file():
+        other = (source.parent / target).resolve().relative_to(ROOT / "src").parts[0]
+    else:
+        return None  # made by the build, or the compiler will say so
+    if other == folder or other in ALLOW[folder]:
+        return None
+    if other == "base":
+        allowed = BARE.get(folder)
+        if folder not in BARE or path[-1] in allowed:
+            return None
+        return f"{folder}/ may include of base/ only {', '.join(sorted(allowed)) or 'nothing'}"
+    return f"{folder}/ may not include {other}/"
+
+
+def check(source, folder):
+    bad = 0
+    text = source.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        why = problem(folder, source, match[1], match[2])
+        if why:
+            print(f"{source.relative_to(ROOT)}:{number}: {why}")
+            bad += 1
+    return bad
+
+
+def main():
+    bad = 0
+    for top in ("src", "python"):
+        for source in sorted((ROOT / top).rglob("*")):
+            if source.suffix not in (".c", ".h", ".def", ".cc", ".cpp", ".inc"):
+                continue
+            folder = "python" if top == "python" else source.relative_to(ROOT / "src").parts[0]
+            if folder not in ALLOW:
+                print(f"{source.relative_to(ROOT)}:1: folder {folder}/ has no place in ALLOW")
+                bad += 1
+                continue
+            bad += check(source, folder)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""run_tests.py -- the stages of script/test.
+
+usage: tools/run_tests.py [--quick | --long]
+
+One line per stage with its results and time; what failed is shown below it, and the whole output
+stays in build/test-logs/. Every check, unit test, diff test, fuzzer counts as one test.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tap import Result, parse
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+LOGS = BUILD / "test-logs"
+JOBS = len(os.sched_getaffinity(0))
+SKIPPED = 77  # exit status of a check that cannot run here
+SHOWN_LINES = 60  # of the output of what failed
+
+ENV = {
+    **os.environ,
+    "CMOCKA_MESSAGE_OUTPUT": "TAP",
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1"
+                    ":allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "second_deadlock_stack=1",
+}
+
+total = Counter()
+
+
+def run(command, log, timeout_s=None, env=None):
+    """Exit status and output of a command; the output also goes to a log file."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=env or ENV, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)
+        status, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as late:
+        status, output = -1, (late.stdout or b"") + f"\nstopped after {timeout_s} s\n".encode()
+    except OSError as error:
+        status, output = 127, str(error).encode()
+    with open(LOGS / f"{log}.log", "ab") as file:
+        file.write(f"$ {' '.join(map(str, command))}\n".encode() + output)
+    return status, output.decode("utf-8", "replace")
+
+
+def stage(title, work, *args):
+    """Run a stage, print its line and what failed, and count. False if something failed."""
+    start = time.monotonic()
+    results = work(*args)
+    seconds = time.monotonic() - start
+    count = Counter(result.outcome for result in results)
+    total.update(count)
+    told = ", ".join(f"{count[what]} {what}" for what in ("passed", "failed", "skipped")
+                     if count[what])
+    print(f"{title:<28} {told or 'done':<36} {seconds:6.1f} s", flush=True)
+    for result in results:
+        if result.outcome != "passed":
+            print(f"  {result.outcome} {result.name}")
+        if result.outcome == "failed":
+            if len(result.detail) > SHOWN_LINES:
+                print(f"    ... {len(result.detail) - SHOWN_LINES} lines before these")
+            for line in result.detail[-SHOWN_LINES:]:
+                print(f"    {line}")
+    sys.stdout.flush()
+    return not count["failed"]
+
+
+def skip(title, why):
+    stage(title, lambda: [Result("skipped", f"{title}: {why}", [])])
+
+
+def build(preset):
+    """Configure and build a preset. No result if it works: a build is not a test."""
+    for command in (["cmake", "--preset", preset],
+                    ["cmake", "--build", "--preset", preset, "-j", str(JOBS)]):
+        status, output = run(command, f"build-{preset}")
+        if status != 0:
+            return [Result("failed", f"build of preset {preset}", output.splitlines())]
+    return []
+
+
+def checks(commands):
+    """Run checks, as (name, command); each is one test."""
+    results = []
+    for name, command in commands:
+        status, output = run(command, f"check-{name}")
+        lines = output.splitlines()
+        if status == SKIPPED:
+            results.append(Result("skipped", f"{name}: {lines[-1] if lines else ''}", []))
+        else:
+            results.append(Result("failed" if status else "passed", name, lines))
+    return results
+
+
+def source_checks():
+    tools = ROOT / "tools"
+    return checks([
+        ("layers", [tools / "check_layers.py"]),
+        ("format", [tools / "check_format.sh"]),
+        ("headers", [tools / "check_headers.py"]),
+        ("tree", [tools / "check_tree.py"]),
+    ])
+
+
+def build_checks():
+    """Checks that need the libraries and the program."""
+    tools, dev = ROOT / "tools", BUILD / "dev"
+    return checks([
+        ("symbols", [tools / "check_symbols.py", "--build", dev]),
+        ("docs", [tools / "check_docs.py", "--opmeter", dev / "opmeter"]),
+        ("man", [tools / "check_man.py", dev / "opmeter"]),
+    ])
+
+
+def ctest(preset, wanted=lambda name, labels: "long" not in labels, wrapper=()):
+    """Run the CTest tests of a build for which wanted(name, labels)."""
+    folder, log = BUILD / preset, f"ctest-{preset}"
+    junit = LOGS / f"{log}.xml"
+    names = [name for name, labels in ctest_tests(folder) if wanted(name, labels)]
+    if not names:
+        return [Result("skipped", f"{preset}: no tests of this kind", [])]
+    pattern = "^(" + "|".join(map(re.escape, names)) + ")$"
+    status, output = run([*wrapper, "ctest", "--test-dir", folder, "-j", str(JOBS),
+                          "--output-junit", junit, "--timeout", "600", "--output-on-failure",
+                          "--test-output-size-passed", "10000000",
+                          "--test-output-size-failed", "10000000", "-R", pattern], log)
+    if not junit.exists():
+        return [Result("failed", f"ctest of preset {preset}", output.splitlines())]
+    results = []
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        results += case_results(case)
+    if status != 0 and not any(result.outcome == "failed" for result in results):
+        results.append(Result("failed", f"ctest: exit status {status}", output.splitlines()))
+    return results
+
+
+def ctest_tests(folder):
+    done = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"],
+                          capture_output=True, check=True)
+    for test in json.loads(done.stdout)["tests"]:
+        labels = [p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"]
+        yield test["name"], labels[0] if labels else []
+
+
+def case_results(case):
+    """The results of one test program: those that it printed, or else the program itself."""
+    name, output = case.get("name"), case.findtext("system-out") or ""
+    if case.find("skipped") is not None:
+        return [Result("skipped", f"{name}: {output.strip()}", [])]
+    failed = case.get("status") != "run"
+    results = [result._replace(name=f"{name}: {result.name}") for result in parse(output)]
+    if failed and not any(result.outcome == "failed" for result in results):
+        results.append(Result("failed", name, output.splitlines()))
+    elif not results:
+        results.append(Result("passed", name, []))
+    return results
+
+
+def tap_program(title, command, log):
+    """Run a program that prints TAP."""
+    status, output = run(command, log)
+    results = parse(output)
+    if status != 0 and not any(result.outcome == "failed" for result in results):
+        results.append(Result("failed", title, output.splitlines()))
+    return results
+
+
+def diff(preset):
+    runner = ROOT / "tests" / "diff" / "run.py"
+    return tap_program("diff tests", [runner, "--tap", "-j", str(JOBS), "--opmeter",
+                                      BUILD / preset], f"diff-{preset}")
+
+
+def install():
+    return tap_program("install", [ROOT / "tests" / "install" / "run.py", "--build",
+                                   BUILD / "dev"], "install")
+
+
+def fuzzer_runtime():
+    """Whether clang can link a fuzzer here."""
+    source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return !d && n; }"
+    probe = LOGS / "fuzz-probe"
+    if not shutil.which("clang"):
+        return False
+    done = subprocess.run(["clang", "-fsanitize=fuzzer", "-x", "c", "-", "-o", probe],
+                          input=source.encode(), capture_output=True)
+    probe.unlink(missing_ok=True)
+    return done.returncode == 0
+
+
+def fuzz(seconds):
+    folder = BUILD / "fuzz"
+    fuzzers = sorted(path for path in folder.rglob("fuzz_*")
+                     if path.is_file() and not path.suffix and os.access(path, os.X_OK))
+    if not fuzzers:
+        return [Result("skipped", "fuzz: no fuzzers in the build", [])]
+    with ThreadPoolExecutor(JOBS) as pool:
+        return list(pool.map(lambda path: fuzz_one(path, seconds), fuzzers))
+
+
+def fuzz_one(path, seconds):
+    """Run one fuzzer from the corpus of the project; what it finds new stays in the build."""
+    name = path.name
+    corpus, seeds = BUILD / "fuzz" / "corpus" / name, ROOT / "tests" / "fuzz" / "corpus" / name
+    words = ROOT / "tests" / "fuzz" / f"{name}.dict"
+    corpus.mkdir(parents=True, exist_ok=True)
+    status, output = run(
+        [path, f"-max_total_time={seconds}", "-timeout=25", "-rss_limit_mb=3000",
+         f"-artifact_prefix={LOGS}/{name}-", *([f"-dict={words}"] if words.exists() else []),
+         corpus, *([seeds] if seeds.is_dir() else [])], name, timeout_s=seconds + 120)
+    return Result("failed" if status else "passed", name, output.splitlines())
+
+
+def fixed_addresses():
+    """ThreadSanitizer of gcc 12 cannot live with as much address randomisation as new kernels do."""
+    setarch = ["setarch", "-R"]
+    works = shutil.which("setarch") and subprocess.run(
+        [*setarch, "true"], capture_output=True).returncode == 0
+    return setarch if works else []
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true")
+    how.add_argument("--long", action="store_true")
+    args = parser.parse_args()
+
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+    stages(args)
+    if total["failed"]:
+        print("the whole output is in build/test-logs/")
+    print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+    return 1 if total["failed"] else 0
+
+
+def stages(args):
+    stage("project checks", source_checks)
+
+    if stage("build: dev", build, "dev"):
+        stage("unit tests", ctest, "dev")
+        stage("diff tests", diff, "dev")
+        stage("documents and symbols", build_checks)
+        if not args.quick:
+            stage("install", install)
+        if args.long:
+            stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
+    else:
+        skip("tests of dev", "it did not build")
+    if args.quick:
+        return
+
+    if stage("build: asan", build, "asan"):
+        stage("unit tests, asan", ctest, "asan")
+        stage("diff tests, asan", diff, "asan")
+    else:
+        skip("tests of asan", "it did not build")
+
+    if stage("build: tsan", build, "tsan"):
+        stage("recorder tests, tsan", ctest, "tsan",
+              lambda name, labels: "tsan" in labels or re.search(r"(^|/)rec", name),
+              fixed_addresses())
+    else:
+        skip("tests of tsan", "it did not build")
+
+    if not fuzzer_runtime():
+        skip("fuzzers", "clang or its fuzzer runtime is not installed")
+    elif stage("build: fuzz", build, "fuzz"):
+        stage("fuzzers", fuzz, 60 if args.long else 5)
+    else:
+        skip("fuzzers", "they did not build")
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")
+    sys.exit(main())
