@@ -32,7 +32,7 @@ struct cli {
 struct command {
     const char *name;
     int (*run)(struct cli *cli, int argc, char **argv); /* argv without the command; an exit code */
-    const char *help;  /* a few words, for the list of commands */
+    const char *help;                                   /* a few words, for the list of commands */
     const char *usage; /* one form per line; the SYNOPSIS of the man page */
 };
 
@@ -77,7 +77,7 @@ int cli_print_table(struct cli *cli, struct textable *t);
 int cli_out_of_memory(void); /* says so; CLI_FAILURE */
 
 bool cli_has_color(const struct cli *cli); /* on standard output */
-int cli_width(void); /* columns of the terminal that standard output is; 0: not a terminal */
+int cli_width(void);      /* columns of the terminal that standard output is; 0: not a terminal */
 int cli_text_width(void); /* where to break sentences: the terminal's width, at most 100 */
 
 /* Escape sequences, or "" where colour is not wanted. */
@@ -99,9 +99,9 @@ void progress_start(struct progress *p, const struct cli *cli, const char *verb,
 int progress_tick(void *progress, uint64_t done, uint64_t total);
 void progress_end(struct progress *p);
 
-/* From now until cli_interrupt_end(), the first ^C (or SIGTERM, SIGHUP) makes progress_tick() give up,
- * so that a half-written file is removed; the second ends the process. cli_interrupt_end() delivers
- * what was held back. */
+/* From now until cli_interrupt_end(), the first ^C (or SIGTERM, SIGHUP) makes progress_tick() give
+ * up, so that a half-written file is removed; the second ends the process. cli_interrupt_end()
+ * delivers what was held back. */
 void cli_interrupt_begin(void);
 void cli_interrupt_end(void);
 
@@ -109,8 +109,9 @@ void cli_interrupt_end(void);
  * message. */
 int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
 
-/* Run sql and print what it gives in the format of cli_format(). Rows are not held in memory, but for
- * the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code. */
+/* Run sql and print what it gives in the format of cli_format(). Rows are not held in memory, but
+ * for the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code.
+ */
 int cli_print_query(struct cli *cli, opm_trace *t, const char *sql);
 /* The current row as a JSON object. */
 void cli_json_row(struct json_writer *w, const opm_rows *r);

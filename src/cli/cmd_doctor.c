@@ -5,12 +5,17 @@
 #include "cli/doctor.h"
 
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define STATUS_COLUMNS 7
 
 static const char about[] =
-    "Look at the clock, the processor, memory, hardware counters, GPUs, engines, files and settings "
-    "of this machine, and say what opmeter can measure with them, why not more, and what to do about "
+    "Look at the clock, the processor, memory, hardware counters, GPUs, engines, files and "
+    "settings "
+    "of this machine, and say what opmeter can measure with them, why not more, and what to do "
+    "about "
     "it. Nothing is changed. A missing part is no failure: the exit code is 0.";
 
 static const char *const status_names[] = {
@@ -160,10 +165,14 @@ int cmd_doctor(struct cli *cli, int argc, char **argv)
         const char *area;
         void (*look)(struct doctor *d);
     } areas[] = {
-        { "Clock", doctor_clock },         { "Processor", doctor_cpu },
-        { "Memory", doctor_memory },       { "Hardware counters", doctor_counters },
-        { "GPU", doctor_gpu },             { "Engines", doctor_engines },
-        { "Files and limits", doctor_files }, { "Environment", doctor_environment },
+        { "Clock", doctor_clock },
+        { "Processor", doctor_cpu },
+        { "Memory", doctor_memory },
+        { "Hardware counters", doctor_counters },
+        { "GPU", doctor_gpu },
+        { "Engines", doctor_engines },
+        { "Files and limits", doctor_files },
+        { "Environment", doctor_environment },
         { "Versions", doctor_versions },
     };
     const struct option opts[] = {

@@ -1,13 +1,15 @@
 /* cmd_export.c -- write a trace in the format of another tool. */
 #include "cli/cli.h"
 
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static const char about[] =
     "Write a trace, or several merged into one, in the format of another tool. The format follows "
     "from the extension of PATH (.json: chrome, .pftrace or .perfetto-trace: perfetto, .csv: csv) "
-    "unless -f names it. Without -o, or with '-o -', it goes to standard output. A file is replaced "
+    "unless -f names it. Without -o, or with '-o -', it goes to standard output. A file is "
+    "replaced "
     "only when the new one is complete.";
 
 /* What cannot be learnt from opm_format: other extensions, and where to take the result. */
@@ -19,7 +21,7 @@ static const struct {
     { "chrome", ".json", "open it in https://ui.perfetto.dev or chrome://tracing" },
     { "perfetto", ".pftrace", "open it in https://ui.perfetto.dev" },
     { "perfetto", ".perfetto-trace", "open it in https://ui.perfetto.dev" },
-    { "csv", ".csv", "one table to a file, for a spreadsheet or pandas" },
+    { "csv", ".csv", "open it in a spreadsheet, or read it with pandas" },
 };
 
 static const opm_format *find_format(const char *name)
@@ -104,8 +106,8 @@ static void say_what_was_written(struct cli *cli, const opm_format *f, const cha
     io_out_adds(&cli->out, "\n");
 }
 
-static int export_traces(struct cli *cli, char **paths, int n, const opm_format *f, const char *table,
-                         const char *output)
+static int export_traces(struct cli *cli, char **paths, int n, const opm_format *f,
+                         const char *table, const char *output)
 {
     opm_export_options opts = OPM_EXPORT_OPTIONS_INIT;
     opm_trace *t = NULL;
@@ -138,7 +140,9 @@ int cmd_export(struct cli *cli, int argc, char **argv)
     const struct option opts[] = {
         OPT_STR('f', "format", &name, "FORMAT", "write this format"),
         OPT_STR('o', "output", &output, "PATH", "write to PATH ('-': standard output)"),
-        OPT_STR('t', "table", &table, "TABLE", "csv: write this table only, to one file"),
+        OPT_STR(
+            't', "table", &table, "TABLE",
+            "csv: write this table only; without it, all tables if PATH is a folder, else span"),
         OPT_BOOL('l', "list", &list, "list the formats"),
         CLI_TABLE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
@@ -167,8 +171,7 @@ int cmd_export(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "--table goes with format csv, not %s", f->name);
     if (!table && strcmp(f->name, "csv") == 0 &&
         (strcmp(output, "-") == 0 || ends_with(output, ".csv")))
-        return cli_usage(cli, "one file holds one table: name it with --table, or let -o name a "
-                              "folder");
+        table = "span"; /* one file holds one table; a folder would be a surprise */
     if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO) && !is_text(f))
         return cli_usage(cli, "%s is binary, not for a terminal: use -o PATH", f->name);
     return export_traces(cli, argv, n, f, table, output);

@@ -1,6 +1,8 @@
 /* cmd_help.c -- show the commands, or how to use one. */
 #include "cli/cli.h"
 
+#include <string.h>
+
 static int list_commands(struct cli *cli)
 {
     int width = 0;

@@ -4,6 +4,9 @@
 #include "base/alloc.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -11,13 +14,16 @@
 #define ROWS_SHOWN 30 /* of a table; the rest is a query away */
 
 static const char about[] =
-    "Say what is in a trace, or in several merged into one: when and by which program it was recorded, "
+    "Say what is in a trace, or in several merged into one: when and by which program it was "
+    "recorded, "
     "how long it is, what each table holds, and what was repaired or lost on the way here.";
 
-/* What every part needs. rc is the exit code so far: after a failure the parts do nothing. */
+/* What every part needs. The parts write to text, which is printed if none of them failed: rc is the exit
+ * code so far. */
 struct info {
     struct cli *cli;
     opm_trace *t;
+    struct io_out text;
     char **paths;
     int npaths;
     int rc;
@@ -166,7 +172,7 @@ static void add_recorded(struct info *in, struct buf *b)
     struct tm tm;
     char when[64];
 
-    if (add_meta(in, &ns, "", "trace.start_realtime_ns")) {
+    if (add_meta(in, &ns, "", "clock.start_realtime_ns")) {
         seconds = (time_t)(strtoll(buf_str(&ns), NULL, 10) / 1000000000);
         if (gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
             buf_adds(b, when);
@@ -254,6 +260,10 @@ static void print_facts(struct info *in)
 
 /* How to show a column. All but text stand on the right. */
 enum show { AS_TEXT, AS_INT, AS_COUNT, AS_NS, AS_RATE };
+struct shown_column {
+    const char *heading;
+    enum show show;
+};
 
 static void show_cell(struct textable *t, const opm_rows *r, int c, enum show show)
 {
@@ -288,22 +298,6 @@ static void show_cell(struct textable *t, const opm_rows *r, int c, enum show sh
 
 #define SECTION_COLUMNS_MAX 16
 
-/* Column "p99_ns" under the heading "p99": the unit stands with the figures. */
-static void show_heading(struct textable *t, const char *name, enum show show)
-{
-    char label[64];
-    size_t len;
-
-    snprintf(label, sizeof(label), "%s", name);
-    len = strlen(label);
-    if (show == AS_NS && len > 3 && strcmp(label + len - 3, "_ns") == 0)
-        label[len - 3] = '\0';
-    for (char *p = label; *p; p++)
-        if (*p == '_')
-            *p = ' ';
-    textable_column(t, label, show == AS_TEXT ? TEXTABLE_TEXT : TEXTABLE_INT);
-}
-
 /* Which columns of sql have a value at all; how many rows there are. */
 static int64_t survey(struct info *in, const char *sql, bool used[SECTION_COLUMNS_MAX])
 {
@@ -319,7 +313,8 @@ static int64_t survey(struct info *in, const char *sql, bool used[SECTION_COLUMN
 }
 
 /* A table under a heading, without the columns that are empty; nothing at all without rows. */
-static void print_section(struct info *in, const char *title, const char *sql, const enum show *show)
+static void print_section(struct info *in, const char *title, const char *sql,
+                          const struct shown_column *col)
 {
     bool used[SECTION_COLUMNS_MAX] = { false };
     int64_t nrow = survey(in, sql, used), row = 0;
@@ -337,11 +332,12 @@ static void print_section(struct info *in, const char *title, const char *sql, c
     }
     for (int c = 0; c < ncol; c++)
         if (used[c])
-            show_heading(t, opm_rows_name(r, c), show[c]);
+            textable_column(t, col[c].heading,
+                            col[c].show == AS_TEXT ? TEXTABLE_TEXT : TEXTABLE_INT);
     for (; row < ROWS_SHOWN && next(in, r); row++)
         for (int c = 0; c < ncol; c++)
             if (used[c])
-                show_cell(t, r, c, show[c]);
+                show_cell(t, r, c, col[c].show);
     opm_rows_close(r);
     if (in->rc == CLI_OK) {
         heading(in, title);
@@ -354,7 +350,8 @@ static void print_section(struct info *in, const char *title, const char *sql, c
 }
 
 /* One list of import_stat, indented. Returns how many. */
-static int print_stats(struct info *in, const char *severity, const char *lead, enum cli_style style)
+static int print_stats(struct info *in, const char *severity, const char *lead,
+                       enum cli_style style)
 {
     opm_rows *r = query(in, stats_sql);
     int n = 0;
@@ -384,18 +381,29 @@ static void print_losses(struct info *in)
 
     if (!lost && in->rc == CLI_OK)
         io_out_adds(&in->cli->out, "\nEverything recorded was read.\n");
-    print_stats(in, "info", lost ? "Repaired, with nothing missing:" : "Repaired on the way:",
-                STYLE_PLAIN);
+    print_stats(in, "info",
+                lost ? "Repaired, with nothing missing:" : "Repaired on the way:", STYLE_PLAIN);
 }
 
 static void print_text(struct info *in)
 {
-    static const enum show tracks[] = { AS_TEXT, AS_TEXT, AS_TEXT, AS_INT, AS_INT,
-                                        AS_TEXT, AS_INT,  AS_INT,  AS_TEXT, AS_COUNT };
-    static const enum show categories[] = { AS_TEXT, AS_TEXT, AS_COUNT, AS_NS };
-    static const enum show latency[] = { AS_TEXT, AS_TEXT, AS_COUNT, AS_COUNT, AS_NS,
-                                         AS_NS,   AS_NS,   AS_NS,    AS_RATE };
-    static const enum show meta[] = { AS_TEXT, AS_TEXT };
+    static const struct shown_column tracks[] = {
+        { "kind", AS_TEXT }, { "name", AS_TEXT },   { "process", AS_TEXT }, { "pid", AS_INT },
+        { "tid", AS_INT },   { "device", AS_TEXT }, { "instance", AS_INT }, { "rank", AS_INT },
+        { "host", AS_TEXT }, { "spans", AS_COUNT },
+    };
+    static const struct shown_column categories[] = {
+        { "layer", AS_TEXT },
+        { "category", AS_TEXT },
+        { "spans", AS_COUNT },
+        { "self time", AS_NS },
+    };
+    static const struct shown_column latency[] = {
+        { "of a", AS_TEXT },     { "name", AS_TEXT }, { "count", AS_COUNT },
+        { "warm-up", AS_COUNT }, { "min", AS_NS },    { "median", AS_NS },
+        { "p99", AS_NS },        { "max", AS_NS },    { "per second", AS_RATE },
+    };
+    static const struct shown_column meta[] = { { "key", AS_TEXT }, { "value", AS_TEXT } };
 
     print_files(in);
     print_facts(in);
@@ -403,12 +411,13 @@ static void print_text(struct info *in)
     print_section(in, "Latency", latency_sql, latency);
     print_section(in, "Layers and categories", categories_sql, categories);
     print_section(in, "Tracks", tracks_sql, tracks);
-    print_section(in, "Other facts",
-                  "SELECT key, value FROM meta WHERE key NOT IN ('trace.start_realtime_ns', "
-                  "'program.command', 'program.pid', 'machine.host', 'machine.cpu', "
-                  "'machine.cores', 'machine.kernel', 'machine.arch', 'clock.source', "
-                  "'recorder.span_cost_ns')",
-                  meta);
+    print_section(
+        in, "Other facts",
+        "SELECT key, value FROM meta WHERE key NOT IN ('clock.start_realtime_ns', "
+        "'program.command', 'program.pid', 'machine.host', 'machine.cpu', "
+        "'machine.cores', 'machine.kernel', 'machine.arch', 'clock.source', 'clock.boot', "
+        "'recorder.span_cost_ns')",
+        meta);
 }
 
 static void json_int_or_null(struct json_writer *w, int64_t v)

@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,8 +69,9 @@ int cmd_query(struct cli *cli, int argc, char **argv)
         return cli->status;
     if (!file) {
         if (n < 2)
-            return cli_usage(cli, n ? "a TRACE and the SQL are needed; there is only '%s'"
-                                    : "a TRACE and the SQL are needed",
+            return cli_usage(cli,
+                             n ? "a TRACE and the SQL are needed; there is only '%s'"
+                               : "a TRACE and the SQL are needed",
                              argv[0]);
         n--;
         if (is_file(argv[n]))

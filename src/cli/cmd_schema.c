@@ -4,16 +4,19 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 
-static const char about[] =
-    "List the tables of a trace and of the analyses computed from it, with the type and the meaning of "
-    "each column. With TABLE, only that one.";
+#include <ctype.h>
+#include <string.h>
 
-/* One row per column, the tables in order. */
-enum { FIELD_TABLE, FIELD_TABLE_DOC, FIELD_COLUMN, FIELD_TYPE, FIELD_DOC, NFIELD };
-static const char schema_sql[] = "SELECT \"table\", table_doc, \"column\", type, doc FROM schema";
+static const char about[] = "List the tables of a trace and of the analyses computed from it, with "
+                            "the type and the meaning of "
+                            "each column. With TABLE, only that one.";
+
+/* A row for each table, followed by one for each of its columns. */
+enum { FIELD_TABLE, FIELD_COLUMN, FIELD_TYPE, FIELD_DOC, FIELD_KIND, NFIELD };
+static const char schema_sql[] = "SELECT table_name, column_name, type, doc, kind FROM schema";
 
 struct entry {
-    const char *field[NFIELD];
+    const char *field[NFIELD]; /* column and type are NULL where a table begins */
 };
 
 struct schema {
@@ -31,8 +34,8 @@ static bool schema_add(struct schema *s, const opm_rows *r)
         size_t len = 0;
         const char *text = opm_rows_text(r, i, &len);
 
-        s->entry[s->n].field[i] = arena_strndup(&s->strings, text ? text : "", len);
-        if (!s->entry[s->n].field[i])
+        s->entry[s->n].field[i] = text ? arena_strndup(&s->strings, text, len) : NULL;
+        if (text && !s->entry[s->n].field[i])
             return false;
     }
     s->n++;
@@ -65,13 +68,12 @@ static void schema_release(struct schema *s)
     arena_release(&s->strings);
 }
 
-/* Does a table begin with entry i? */
 static bool starts_table(const struct schema *s, size_t i)
 {
-    return i == 0 || strcmp(s->entry[i].field[FIELD_TABLE], s->entry[i - 1].field[FIELD_TABLE]) != 0;
+    return !s->entry[i].field[FIELD_COLUMN];
 }
 
-static int unknown_table(const struct cli *cli, const char *name)
+static int unknown_table(const char *name)
 {
     struct nearest n = { name, NULL, 0 };
     struct schema all = { 0 };
@@ -80,8 +82,8 @@ static int unknown_table(const struct cli *cli, const char *name)
     for (size_t i = 0; i < all.n; i++)
         nearest_try(&n, all.entry[i].field[FIELD_TABLE]);
     if (rc == CLI_OK)
-        rc = n.best ? cli_usage(cli, "no such table '%s'; did you mean '%s'?", name, n.best)
-                    : cli_usage(cli, "no such table '%s'", name);
+        rc = n.best ? cli_error("no such table '%s'; did you mean '%s'?", name, n.best)
+                    : cli_error("no such table '%s'; 'opmeter schema' lists them", name);
     schema_release(&all);
     return rc;
 }
@@ -92,6 +94,8 @@ static int print_text(struct cli *cli, const struct schema *s)
     struct buf b = { 0 };
 
     for (size_t i = 0; i < s->n; i++) {
+        if (starts_table(s, i))
+            continue;
         name_columns = MAX(name_columns, (int)strlen(s->entry[i].field[FIELD_COLUMN]));
         type_columns = MAX(type_columns, (int)strlen(s->entry[i].field[FIELD_TYPE]));
     }
@@ -100,19 +104,32 @@ static int print_text(struct cli *cli, const struct schema *s)
         const char *const *f = s->entry[i].field;
 
         if (starts_table(s, i)) {
-            buf_addf(&b, "%s%s%s%s: ", i ? "\n" : "", cli_style(cli, STYLE_BOLD), f[FIELD_TABLE],
-                     cli_style(cli, STYLE_PLAIN));
-            text_wrap(&b, f[FIELD_TABLE_DOC], (int)strlen(f[FIELD_TABLE]) + 2, 2, cli_text_width());
-            buf_addc(&b, '\n');
+            bool table = strcmp(f[FIELD_KIND], "table") == 0;
+
+            buf_addf(&b, "%s%s%s%s%s%s: ", i ? "\n" : "", cli_style(cli, STYLE_BOLD),
+                     f[FIELD_TABLE], cli_style(cli, STYLE_PLAIN), table ? "" : ", ",
+                     table ? "" : f[FIELD_KIND]);
+            text_wrap(&b, f[FIELD_DOC],
+                      (int)strlen(f[FIELD_TABLE]) + 2 +
+                          (table ? 0 : 2 + (int)strlen(f[FIELD_KIND])),
+                      2, cli_text_width());
+        } else {
+            buf_addf(&b, "  %-*s  %-*s  ", name_columns, f[FIELD_COLUMN], type_columns,
+                     f[FIELD_TYPE]);
+            text_wrap(&b, f[FIELD_DOC], indent, indent, cli_text_width());
         }
-        buf_addf(&b, "  %-*s  %-*s  ", name_columns, f[FIELD_COLUMN], type_columns, f[FIELD_TYPE]);
-        text_wrap(&b, f[FIELD_DOC], indent, indent, cli_text_width());
         buf_addc(&b, '\n');
     }
     rc = b.failed ? cli_out_of_memory() : CLI_OK;
     io_out_adds(&cli->out, buf_str(&b));
     buf_release(&b);
     return rc;
+}
+
+static void json_text(struct json_writer *w, const char *key, const char *text)
+{
+    json_key(w, key);
+    json_cstr(w, text);
 }
 
 static int print_json(struct cli *cli, const struct schema *s)
@@ -123,32 +140,24 @@ static int print_json(struct cli *cli, const struct schema *s)
     for (size_t i = 0; i < s->n; i++) {
         const char *const *f = s->entry[i].field;
 
+        json_newline(&w);
+        json_object(&w);
         if (starts_table(s, i)) {
-            if (i) {
-                json_array_end(&w);
-                json_object_end(&w);
-            }
-            json_newline(&w);
-            json_object(&w);
-            json_key(&w, "name");
-            json_cstr(&w, f[FIELD_TABLE]);
-            json_key(&w, "doc");
-            json_cstr(&w, f[FIELD_TABLE_DOC]);
+            json_text(&w, "name", f[FIELD_TABLE]);
+            json_text(&w, "kind", f[FIELD_KIND]);
+            json_text(&w, "doc", f[FIELD_DOC]);
             json_key(&w, "columns");
             json_array(&w);
+        } else {
+            json_text(&w, "name", f[FIELD_COLUMN]);
+            json_text(&w, "type", f[FIELD_TYPE]);
+            json_text(&w, "doc", f[FIELD_DOC]);
+            json_object_end(&w);
         }
-        json_object(&w);
-        json_key(&w, "name");
-        json_cstr(&w, f[FIELD_COLUMN]);
-        json_key(&w, "type");
-        json_cstr(&w, f[FIELD_TYPE]);
-        json_key(&w, "doc");
-        json_cstr(&w, f[FIELD_DOC]);
-        json_object_end(&w);
-    }
-    if (s->n) {
-        json_array_end(&w);
-        json_object_end(&w);
+        if (i + 1 == s->n || starts_table(s, i + 1)) {
+            json_array_end(&w);
+            json_object_end(&w);
+        }
     }
     json_array_end(&w);
     io_out_adds(&cli->out, "\n");
@@ -167,32 +176,45 @@ static int print_markdown_table(struct cli *cli, const struct schema *s, size_t 
     textable_column(t, "column", TEXTABLE_TEXT);
     textable_column(t, "type", TEXTABLE_TEXT);
     textable_column(t, "meaning", TEXTABLE_TEXT);
-    do {
-        for (int f = FIELD_COLUMN; f < NFIELD; f++)
+    for (i++; i < s->n && !starts_table(s, i); i++)
+        for (int f = FIELD_COLUMN; f <= FIELD_DOC; f++)
             textable_text(t, s->entry[i].field[f], strlen(s->entry[i].field[f]));
-        i++;
-    } while (i < s->n && !starts_table(s, i));
     rc = textable_print(t, &cli->out, TEXTABLE_MARKDOWN, 0, false, &err);
     textable_free(t);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
+/* "table" and so on as the heading of a chapter. */
+static const char *chapter(const char *kind)
+{
+    return strcmp(kind, "table") == 0      ? "Tables"
+           : strcmp(kind, "analysis") == 0 ? "Analyses: tables computed when first asked for"
+                                           : "Views";
+}
+
 static int print_markdown(struct cli *cli, const struct schema *s)
 {
+    const char *kind = "";
     int rc = CLI_OK;
 
-    io_out_adds(&cli->out,
-                "# Tables and columns\n\n"
-                "Written by `opmeter schema --markdown`; edit `src/store/tables.def` and\n"
-                "`src/analyze/analyses.def` instead. Use them with `opmeter query TRACE SQL`, with\n"
-                "`opm_trace_query()` or from Python; [query.md](query.md) has examples.\n\n"
-                "Times are integer nanoseconds. `ts` counts from the start of the trace. A value that\n"
-                "is not known is NULL, never 0.\n");
+    io_out_adds(
+        &cli->out,
+        "# Tables and columns\n\n"
+        "Written by `opmeter schema --markdown`; edit `src/store/tables.def`,\n"
+        "`src/analyze/analyses.def` or `src/sql/views.def` instead. Use them with\n"
+        "`opmeter query TRACE SQL` or `opm_trace_query()`; [query.md](query.md) has examples.\n\n"
+        "Times are integer nanoseconds; `ts` counts from the start of the trace. A value that is\n"
+        "not known is NULL, never 0.\n");
     for (size_t i = 0; i < s->n && rc == CLI_OK; i++) {
+        const char *const *f = s->entry[i].field;
+
         if (!starts_table(s, i))
             continue;
-        io_out_addf(&cli->out, "\n## %s\n\n%s\n\n", s->entry[i].field[FIELD_TABLE],
-                    s->entry[i].field[FIELD_TABLE_DOC]);
+        if (strcmp(kind, f[FIELD_KIND]) != 0)
+            io_out_addf(&cli->out, "\n## %s\n", chapter(f[FIELD_KIND]));
+        kind = f[FIELD_KIND];
+        io_out_addf(&cli->out, "\n### %s\n\n%c%s.\n\n", f[FIELD_TABLE],
+                    toupper((unsigned char)*f[FIELD_DOC]), f[FIELD_DOC] + 1);
         rc = print_markdown_table(cli, s, i);
     }
     return rc;
@@ -200,14 +222,21 @@ static int print_markdown(struct cli *cli, const struct schema *s)
 
 static int print_csv(struct cli *cli, const struct schema *s)
 {
-    static const char *const names[NFIELD] = { "table", "table_doc", "column", "type", "doc" };
+    static const char *const names[NFIELD] = { "table_name", "column_name", "type", "doc", "kind" };
     struct textable *t = textable_new();
 
     for (size_t i = 0; t && i < NFIELD; i++)
         textable_column(t, names[i], TEXTABLE_TEXT);
-    for (size_t i = 0; t && i < s->n; i++)
-        for (int f = 0; f < NFIELD; f++)
-            textable_text(t, s->entry[i].field[f], strlen(s->entry[i].field[f]));
+    for (size_t i = 0; t && i < s->n; i++) {
+        for (int f = 0; f < NFIELD; f++) {
+            const char *text = s->entry[i].field[f];
+
+            if (text)
+                textable_text(t, text, strlen(text));
+            else
+                textable_null(t);
+        }
+    }
     return cli_print_table(cli, t);
 }
 
@@ -231,7 +260,7 @@ int cmd_schema(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "--markdown and --%s exclude each other", cli->json ? "json" : "csv");
     rc = schema_load(&s, n ? argv[0] : NULL);
     if (rc == CLI_OK && s.n == 0 && n)
-        rc = unknown_table(cli, argv[0]);
+        rc = unknown_table(argv[0]);
     else if (rc == CLI_OK && markdown)
         rc = print_markdown(cli, &s);
     else if (rc == CLI_OK && cli->json)

@@ -1,5 +1,6 @@
 /* doctor.h -- the parts of `opmeter doctor`: each looks at one area of the machine and says what it
- * finds. Looking never changes anything and never fails; what cannot be found out is a finding too. */
+ * finds. Looking never changes anything and never fails; what cannot be found out is a finding too.
+ */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
 

@@ -5,6 +5,9 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -80,13 +83,13 @@ static void look_at_counter(struct doctor *d)
 {
     if (tsc_is_invariant())
         doctor_say(d, DOCTOR_OK, "time stamp counter", NULL,
-                   "invariant TSC at %.3f GHz; one read takes %.1f ns", tsc_ghz(),
-                   cost_ns(read_tsc));
+                   "invariant TSC, %.3f GHz, %.1f ns a read", tsc_ghz(), cost_ns(read_tsc));
     else
-        doctor_say(d, DOCTOR_LIMITED, "time stamp counter",
-                   "In a virtual machine, let the host pass the invariant TSC flag through.",
-                   "the TSC is not invariant (CPUID 80000007h EDX bit 8 is 0): its rate may change; "
-                   "recordings use CLOCK_MONOTONIC instead");
+        doctor_say(
+            d, DOCTOR_LIMITED, "time stamp counter",
+            "In a virtual machine, let the host pass the invariant TSC flag through.",
+            "the TSC is not invariant (CPUID 80000007h EDX bit 8 is 0): its rate may change; "
+            "recordings use CLOCK_MONOTONIC instead");
 }
 #else
 static void look_at_counter(struct doctor *d)
@@ -118,12 +121,11 @@ void doctor_clock(struct doctor *d)
     if (cost > SLOW_CLOCK_NS)
         doctor_say(d, DOCTOR_LIMITED, "clock_gettime",
                    "Use a kernel clock source that the vDSO can read (tsc, kvm-clock).",
-                   "one read takes %.0f ns: it enters the kernel; resolution %ld ns", cost,
+                   "CLOCK_MONOTONIC, %.0f ns a read: it enters the kernel; resolution %ld ns", cost,
                    res.tv_nsec);
     else
         doctor_say(d, DOCTOR_OK, "clock_gettime", NULL,
-                   "one read of CLOCK_MONOTONIC takes %.1f ns; resolution %ld ns", cost,
-                   res.tv_nsec);
+                   "CLOCK_MONOTONIC, %.1f ns a read, resolution %ld ns", cost, res.tv_nsec);
 }
 
 static int allowed_cpus(void)
@@ -157,15 +159,16 @@ static void look_at_cores(struct doctor *d)
                      sizeof(siblings));
     doctor_read_line("/sys/devices/system/cpu/smt/active", smt, sizeof(smt));
     if (strpbrk(siblings, ",-") || strcmp(smt, "1") == 0)
-        threads = ", two hardware threads to a core (SMT): use one thread per core for steady times";
+        threads =
+            ", two hardware threads to a core (SMT): use one thread per core for steady times";
     else if (*siblings)
         threads = ", one hardware thread to a core";
     if (quota > 0 && quota < online)
-        doctor_say(d, DOCTOR_LIMITED, "cores",
-                   "Raise the CPU limit of the container for steady times.",
-                   "%d CPUs, but the control group allows the time of %.2g; the rest of each period "
-                   "is spent waiting",
-                   online, quota);
+        doctor_say(
+            d, DOCTOR_LIMITED, "cores", "Raise the CPU limit of the container for steady times.",
+            "%d CPUs, but the control group allows the time of %.2g; the rest of each period "
+            "is spent waiting",
+            online, quota);
     else if (allowed && allowed < online)
         doctor_say(d, DOCTOR_OK, "cores", NULL, "%d of %d CPUs allowed to this process%s", allowed,
                    online, threads);
@@ -246,9 +249,9 @@ static void look_at_frequency(struct doctor *d, bool virtual_machine)
     if (!doctor_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor,
                           sizeof(governor))) {
         doctor_say(d, DOCTOR_LIMITED, "frequency",
-                   "Compare only runs made one right after the other.",
-                   "%s", virtual_machine ? "decided by the host of this virtual machine, not visible"
-                                         : "the kernel has no cpufreq driver; not visible");
+                   "Compare only runs made one right after the other.", "%s",
+                   virtual_machine ? "decided by the host of this virtual machine, not visible"
+                                   : "the kernel has no cpufreq driver; not visible");
         return;
     }
     doctor_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", khz, sizeof(khz));

@@ -1,11 +1,14 @@
 /* doctor_libs.c -- libraries found at run time: GPUs, engines, and our own; see doctor.h.
  *
- * Everything foreign is found with dlopen(): that it is absent is a finding, not an error. */
+ * Everything foreign is found with dlopen(): that it is absent is a finding, not an error. Nothing
+ * is closed again: such libraries start threads and keep memory that do not survive it. */
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 
 static const char not_needed[] = "Nothing to do unless this machine should measure a GPU.";
@@ -66,13 +69,12 @@ static void look_at_nvml(struct doctor *d)
         if (n && handle(0, &device) == 0)
             device_name(device, model, sizeof(model));
         if (n)
-            doctor_say(d, DOCTOR_OK, "NVIDIA driver", NULL, "%s; %u GPU%s, the first is %s", version,
-                       n, n == 1 ? "" : "s", model);
+            doctor_say(d, DOCTOR_OK, "NVIDIA driver", NULL, "%s; %u GPU%s, the first is %s",
+                       version, n, n == 1 ? "" : "s", model);
         else
             doctor_say(d, DOCTOR_MISSING, "NVIDIA driver", not_needed, "%s, but no GPU", version);
         shutdown();
     }
-    dlclose(lib);
 }
 
 static void look_at_cuda(struct doctor *d)
@@ -87,11 +89,11 @@ static void look_at_cuda(struct doctor *d)
         return;
     }
     if (find_symbol(lib, "cuDriverGetVersion", &version) && version(&v) == 0)
-        doctor_say(d, DOCTOR_OK, "CUDA", NULL, "%s supports CUDA %d.%d", name, v / 1000, v % 1000 / 10);
+        doctor_say(d, DOCTOR_OK, "CUDA", NULL, "%s supports CUDA %d.%d", name, v / 1000,
+                   v % 1000 / 10);
     else
         doctor_say(d, DOCTOR_LIMITED, "CUDA", "Check 'nvidia-smi'.", "%s does not tell its version",
                    name);
-    dlclose(lib);
 }
 
 static void look_at_cupti(struct doctor *d)
@@ -120,7 +122,6 @@ static void look_at_cupti(struct doctor *d)
         doctor_say(d, DOCTOR_OK, "CUPTI", NULL, "%s, API version %u", name, v);
     else
         doctor_say(d, DOCTOR_LIMITED, "CUPTI", NULL, "%s does not tell its version", name);
-    dlclose(lib);
 }
 
 void doctor_gpu(struct doctor *d)
@@ -166,7 +167,6 @@ void doctor_engines(struct doctor *d)
     else
         doctor_say(d, DOCTOR_LIMITED, "ONNX Runtime", "Install a proper ONNX Runtime.",
                    "%s has no OrtGetApiBase: it is not ONNX Runtime", name);
-    /* Not closed: its threads and exit handlers do not survive that. */
 }
 
 /* SQLite is ours to name only through what it answers. */

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -95,11 +98,12 @@ static void say_counter(struct doctor *d, const char *what, int err_no)
     case ENOENT:
     case EOPNOTSUPP:
     case ENODEV:
-        doctor_say(d, DOCTOR_MISSING, what,
-                   "Run on the bare machine, or let the host give the VM a virtual PMU. Times and "
-                   "operators are measured all the same.",
-                   "perf_event_open gives %s: the processor shows no PMU, as in most virtual machines",
-                   strerrorname_np(err_no));
+        doctor_say(
+            d, DOCTOR_MISSING, what,
+            "Run on the bare machine, or let the host give the VM a virtual PMU. Times and "
+            "operators are measured all the same.",
+            "perf_event_open gives %s: the processor shows no PMU, as in most virtual machines",
+            strerrorname_np(err_no));
         break;
     case EACCES:
     case EPERM:
@@ -115,8 +119,7 @@ static void say_counter(struct doctor *d, const char *what, int err_no)
                    "perf_event_open gives ENOSYS: the kernel lacks it or a sandbox hides it");
         break;
     default:
-        doctor_say(d, DOCTOR_MISSING, what, NULL, "perf_event_open: %s",
-                   strerror(err_no));
+        doctor_say(d, DOCTOR_MISSING, what, NULL, "perf_event_open: %s", strerror(err_no));
         break;
     }
 }
@@ -175,7 +178,8 @@ void doctor_files(struct doctor *d)
             doctor_say(d, DOCTOR_OK, "file size limit", NULL, "none");
         else
             doctor_say(d, DOCTOR_LIMITED, "file size limit", "ulimit -f unlimited",
-                       "no file may grow past %s; a recording stops there", human_bytes(room, lim.rlim_cur));
+                       "no file may grow past %s; a recording stops there",
+                       human_bytes(room, lim.rlim_cur));
     }
     if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
         if (lim.rlim_cur == RLIM_INFINITY)
@@ -220,6 +224,7 @@ static void look_at_variable(struct doctor *d, const char *name, const char *val
         { "OPMETER_CATEGORIES", "categories to record" },
         { "OPMETER_BUFFER_MB", "memory for buffers" },
         { "OPMETER_ORT_LIB", "ONNX Runtime library" },
+        { "OPMETER_TOOL", "converts recordings that are not .opm" },
     };
     struct nearest near = { name, NULL, 0 };
     const char *wrong = wrong_value(name, value);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 /* Three digits are enough to compare by eye: 1.25, 12.5, 125. */
 static const char *three_digits(char room[HUMAN_ROOM], double v, const char *unit)

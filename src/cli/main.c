@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* To add a command:
@@ -50,8 +52,8 @@ const struct command *command_find(struct cli *cli, const char *name)
     return NULL;
 }
 
-/* A process may be started with 0, 1 or 2 closed; a file opened later would then become, say, standard
- * output. Take the free numbers in the wrong direction, so that using one still fails. */
+/* A process may be started with 0, 1 or 2 closed; a file opened later would then become, say,
+ * standard output. Take the free numbers in the wrong direction, so that using one still fails. */
 static void keep_standard_fds(void)
 {
     static const int wrong_mode[] = { O_WRONLY, O_RDONLY, O_RDONLY };

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,8 +134,8 @@ static int find_name(const struct option *opts, struct lookup *l, opm_error *err
     lookup_try(l, &help_option, false);
     if (l->rival)
         return opm__fail(err, OPM_EINVAL, "option '--%.*s' could be '--%s%s' or '--%s%s'",
-                         (int)l->len, l->typed, l->negated ? "no-" : "", l->found->name, l->rival_no,
-                         l->rival->name);
+                         (int)l->len, l->typed, l->negated ? "no-" : "", l->found->name,
+                         l->rival_no, l->rival->name);
     return 0;
 }
 
@@ -197,6 +198,7 @@ static int set_choice(const struct option *o, const char *text, opm_error *err)
     for (const char *const *c = o->choices; *c; c++) {
         if (strcmp(*c, text) == 0) {
             *o->value.s = *c;
+            buf_release(&all);
             return 0;
         }
         nearest_try(&n, *c);

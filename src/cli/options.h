@@ -6,11 +6,12 @@
  *         OPT_END,
  *     };
  *
- * Parsing, abbreviations, --no-x, suggestions and the help text all come from that array, so an option
- * cannot be parsed and undocumented. Understood: -x, -xVALUE, -x VALUE, -xyz, --name, --name=VALUE,
- * --name VALUE, any unambiguous beginning of a name, --no-name for booleans, and -- to end the options.
- * Options and other arguments may be mixed; a lone "-" is an argument. -h and --help need no entry.
- * Nothing here prints or exits. */
+ * Parsing, abbreviations, --no-x, suggestions and the help text all come from that array, so an
+ * option cannot be parsed and undocumented. Understood: -x, -xVALUE, -x VALUE, -xyz, --name,
+ * --name=VALUE,
+ * --name VALUE, any unambiguous beginning of a name, --no-name for booleans, and -- to end the
+ * options. Options and other arguments may be mixed; a lone "-" is an argument. -h and --help need
+ * no entry. Nothing here prints or exits. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -76,18 +77,18 @@ enum options_parse_flags {
 #define OPTIONS_HELP 1
 
 /* Read the argc strings of argv (no program name in front). The arguments that are no options come
- * first in argv afterwards, in order; *out_nargs counts them. 0, OPTIONS_HELP, or a negative code with
- * a message in err. Variables of options that were not given keep their value. */
+ * first in argv afterwards, in order; *out_nargs counts them. 0, OPTIONS_HELP, or a negative code
+ * with a message in err. Variables of options that were not given keep their value. */
 int options_parse(const struct option *opts, unsigned flags, int argc, char **argv, int *out_nargs,
                   opm_error *err);
 
-/* The help text: usage lines (`usage` has one per line), a paragraph, the options. Lines are broken at
- * width columns. about and opts may be NULL. */
+/* The help text: usage lines (`usage` has one per line), a paragraph, the options. Lines are broken
+ * at width columns. about and opts may be NULL. */
 void options_help(struct buf *b, const char *usage, const char *about, const struct option *opts,
                   int width);
 
-/* Append text to b, broken at spaces into lines of at most width columns. Lines after the first begin
- * with indent spaces; the first is taken to start in column col. */
+/* Append text to b, broken at spaces into lines of at most width columns. Lines after the first
+ * begin with indent spaces; the first is taken to start in column col. */
 void text_wrap(struct buf *b, const char *text, int col, int indent, int width);
 
 /* The candidate most like a mistyped word; best stays NULL if none is near enough to suggest. */

@@ -1,14 +1,16 @@
 /* rows.c -- print the rows of a query; see cli_print_query() in cli.h.
  *
- * JSON and CSV are written row by row. The aligned form has to see rows before it can set widths and
- * tell numbers from text: it holds the first BATCH_ROWS, hands them to textable, and prints what follows
- * at the widths that textable chose. */
+ * JSON and CSV are written row by row. The aligned form has to see rows before it can set widths
+ * and tell numbers from text: it holds the first BATCH_ROWS, hands them to textable, and prints
+ * what follows at the widths that textable chose. */
 #include "cli/cli.h"
 
 #include "base/alloc.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -201,8 +203,9 @@ static const char *number_text(const opm_rows *r, int c, char room[NUMBER_ROOM])
     return "N/A";
 }
 
-/* A row after the batch, at the widths of the batch; what is wider sticks out. */
-static void put_row(struct io_out *o, const opm_rows *r, const struct column *col, int ncol)
+/* A row after the batch, at the widths of the batch. A number that is wider widens its column from
+ * here on, for row numbers and times rise; a text sticks out. */
+static void put_row(struct io_out *o, const opm_rows *r, struct column *col, int ncol)
 {
     char room[NUMBER_ROOM];
 
@@ -217,8 +220,10 @@ static void put_row(struct io_out *o, const opm_rows *r, const struct column *co
             text = number_text(r, c, room);
             len = strlen(text);
         }
-        if (col[c].right && (int)len < col[c].width)
+        if (col[c].right) {
+            col[c].width = MAX(col[c].width, (int)len);
             io_out_addf(o, "%*s", col[c].width - (int)len, "");
+        }
         columns = put_clean(o, text, len);
         if (c + 1 < ncol)
             io_out_addf(o, "%*s", GAP + (col[c].right ? 0 : MAX(col[c].width - columns, 0)), "");

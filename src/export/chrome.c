@@ -14,29 +14,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_write.h"
-#include "export/timeline.h"
+#include "export/chrome_json.h"
 #include "export/writer.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* Keys of our own in the args of a span; a bit each. */
-enum arg_key {
-    ARG_LAYER,
-    ARG_PHASE,
-    ARG_OP,
-    ARG_STEP,
-    ARG_RECORD,
-    ARG_CORRELATION,
-    ARG_NEVER_ENDED
-};
-static const char *const arg_names[] = {
-    "layer", "phase", "op", "step", "record", "correlation", "never ended",
-};
-#define ARGS_NOT_OBJECT 0x8000u /* among the bits: the text is no JSON object */
-#define ARGS_CACHE 4096         /* power of two */
+#define ARGS_CACHE 4096 /* power of two */
 
 /* A step or record as text, kept for the spans that follow. */
 struct region_text {
@@ -161,35 +146,6 @@ static void end_event(struct chrome *c)
     c->keys = 0;
 }
 
-static void json_text(struct json_writer *w, const struct store *st, str_id id)
-{
-    json_str(w, strpool_get(store_strings(st), id), strpool_len(store_strings(st), id));
-}
-
-/* key: value, if there is a value. JSON text, such as attributes, goes in as JSON where it can. */
-static void json_cell(struct json_writer *w, const struct store *st, const char *key,
-                      enum table_id table, size_t row, int col, bool is_json)
-{
-    struct cell cell = store_cell(st, table, row, col);
-
-    if (cell.kind == CELL_NULL)
-        return;
-    json_key(w, key);
-    if (cell.kind == CELL_I64)
-        json_i64(w, cell.i64);
-    else if (cell.kind == CELL_F64)
-        json_f64(w, cell.f64);
-    else {
-        const char *s = strpool_get(store_strings(st), cell.str);
-        size_t len = strpool_len(store_strings(st), cell.str);
-
-        if (is_json && text_is_json(s, len))
-            json_raw(w, s, len);
-        else
-            json_str(w, s, len);
-    }
-}
-
 /* An empty buffer for a name; the former one is gone. */
 static struct buf *scratch(struct chrome *c)
 {
@@ -280,89 +236,26 @@ static void put_lane(struct chrome *c, uint32_t lane)
     json_key(&w, "name");
     json_scratch(&w, c);
     for (size_t i = 0; i < ARRAY_SIZE(facts) && l->line < c->tl.ntrack; i++)
-        json_cell(&w, c->st, store_table_defs[TABLE_track].col[facts[i]].name, TABLE_track, l->line,
-                  facts[i], false);
+        chrome_cell(&w, c->st, store_table_defs[TABLE_track].col[facts[i]].name, TABLE_track,
+                    l->line, facts[i], false);
     close_metadata(&w);
     put_metadata(c, "thread_sort_index", pid, l->tid, "sort_index", l->line);
 }
 
 static int make_site(void *ctx, uint32_t i, struct buf *out, size_t *out_head)
 {
-    struct chrome *c = ctx;
-    const struct site *site = &c->tl.site[i];
-    struct json_writer w = { .buf = out };
-    size_t from = out->len;
+    const struct chrome *c = ctx;
 
-    json_object(&w);
-    json_key(&w, "name");
-    if (site->name)
-        json_text(&w, c->st, site->name);
-    else
-        json_cstr(&w, "");
-    if (site->cat) {
-        json_key(&w, "cat");
-        json_text(&w, c->st, site->cat);
-    }
-    json_object_end(&w);
-    *out_head = out->len - from;
-    json_object(&w);
-    if (site->layer) {
-        json_key(&w, arg_names[ARG_LAYER]);
-        json_text(&w, c->st, site->layer);
-    }
-    if (site->phase) {
-        json_key(&w, arg_names[ARG_PHASE]);
-        json_text(&w, c->st, site->phase);
-    }
-    json_object_end(&w);
+    chrome_site(&c->tl, i, out, out_head);
     return 0;
-}
-
-static void json_tensors(struct chrome *c, struct json_writer *w, uint32_t op)
-{
-    static const char *const lists[] = { "inputs", "weights", "outputs", "tensors" };
-    const struct tensor_ref *ref;
-    size_t n = timeline_tensors(&c->tl, op, &ref);
-
-    for (size_t i = 0; i < n; i++) {
-        size_t row = ref[i].row;
-
-        if (!i || ref[i].io != ref[i - 1].io) {
-            if (i)
-                json_array_end(w);
-            json_key(w, lists[ref[i].io]);
-            json_array(w);
-        }
-        json_object(w);
-        json_cell(w, c->st, "name", TABLE_op_tensor, row, op_tensor_col_name, false);
-        json_cell(w, c->st, "dtype", TABLE_op_tensor, row, op_tensor_col_dtype, false);
-        json_cell(w, c->st, "shape", TABLE_op_tensor, row, op_tensor_col_shape, false);
-        json_cell(w, c->st, "bytes", TABLE_op_tensor, row, op_tensor_col_bytes, false);
-        if (ref[i].io == 3)
-            json_cell(w, c->st, "io", TABLE_op_tensor, row, op_tensor_col_io, false);
-        json_object_end(w);
-    }
-    if (n)
-        json_array_end(w);
 }
 
 static int make_op(void *ctx, uint32_t i, struct buf *out, size_t *out_head)
 {
-    struct chrome *c = ctx;
-    struct json_writer w = { .buf = out };
+    const struct chrome *c = ctx;
 
-    json_object(&w);
-    json_key(&w, arg_names[ARG_OP]);
-    json_object(&w);
-    for (int col = 0; col < op_col_COUNT; col++) {
-        bool is_json = col == op_col_attributes || col == op_col_nodes;
-
-        json_cell(&w, c->st, store_table_defs[TABLE_op].col[col].name, TABLE_op, i, col, is_json);
-    }
-    json_tensors(c, &w, i);
-    json_object_end(&w);
-    json_object_end(&w);
     *out_head = 0;
+    chrome_op(&c->tl, i, out);
     return 0;
 }
 
@@ -380,7 +273,8 @@ static int add_region(struct chrome *c, struct region_text *t, enum table_id tab
         json_key(&w, arg_names[key]);
         json_object(&w);
         for (; *cols >= 0; cols++)
-            json_cell(&w, c->st, store_table_defs[table].col[*cols].name, table, id, *cols, false);
+            chrome_cell(&w, c->st, store_table_defs[table].col[*cols].name, table, id, *cols,
+                        false);
         json_object_end(&w);
         json_object_end(&w);
         if (t->text.failed)
@@ -392,71 +286,13 @@ static int add_region(struct chrome *c, struct region_text *t, enum table_id tab
     return 0;
 }
 
-/* Past a JSON string that is known to be valid; p is on its first quote. */
-static const char *skip_string(const char *p)
-{
-    for (p++; *p != '"'; p++)
-        if (*p == '\\')
-            p++;
-    return p + 1;
-}
-
-/* Which of our keys a valid JSON object uses. A key with an escape in it might be any of them. */
-static unsigned keys_of(const char *p, const char *end)
-{
-    unsigned found = 0;
-    int depth = 0;
-    bool is_key = false;
-
-    while (p < end) {
-        const char *from = p;
-        size_t len;
-
-        switch (*p) {
-        case '{':
-        case '[':
-            depth++;
-            is_key = depth == 1;
-            p++;
-            break;
-        case '}':
-        case ']':
-            depth--;
-            p++;
-            break;
-        case ',':
-            is_key = depth == 1;
-            p++;
-            break;
-        case '"':
-            p = skip_string(p);
-            if (!is_key)
-                break;
-            is_key = false;
-            len = (size_t)(p - from) - 2;
-            if (memchr(from + 1, '\\', len))
-                return ARGS_NOT_OBJECT - 1;
-            for (size_t i = 0; i < ARRAY_SIZE(arg_names); i++)
-                if (len == strlen(arg_names[i]) && memcmp(from + 1, arg_names[i], len) == 0)
-                    found |= 1u << i;
-            break;
-        default:
-            p++;
-        }
-    }
-    return found;
-}
-
 static unsigned examine_args(struct chrome *c, str_id id, const char *s, size_t len)
 {
     size_t slot = id & (ARGS_CACHE - 1);
 
     if (c->args_cache[slot].id != id) {
         c->args_cache[slot].id = id;
-        if (len && *s == '{' && text_is_json(s, len))
-            c->args_cache[slot].keys = keys_of(s, s + len);
-        else
-            c->args_cache[slot].keys = ARGS_NOT_OBJECT;
+        c->args_cache[slot].keys = chrome_keys(s, len);
     }
     return c->args_cache[slot].keys;
 }
@@ -529,7 +365,7 @@ static void put_flows(struct chrome *c, uint32_t span, uint32_t lane)
             if (twice)
                 add(c, ",\"cat\":", 7);
             if (kind.kind == CELL_STR)
-                json_text(&w, c->st, kind.str);
+                chrome_text(&w, c->st, kind.str);
             else
                 json_cstr(&w, "flow");
         }
@@ -665,7 +501,7 @@ static int make_counter(void *ctx, uint32_t i, struct buf *out, size_t *out_head
     *out_head = out->len - from;
     buf_adds(out, ",\"args\":{");
     if (unit.kind == CELL_STR)
-        json_text(&w, c->st, unit.str);
+        chrome_text(&w, c->st, unit.str);
     else
         json_cstr(&w, "value");
     buf_adds(out, ":");
@@ -716,7 +552,8 @@ static void put_other_data(struct chrome *c)
         struct cell key = store_cell(c->st, TABLE_meta, i, meta_col_key);
 
         if (key.kind == CELL_STR)
-            json_cell(&w, c->st, store_text(c->st, key.str), TABLE_meta, i, meta_col_value, false);
+            chrome_cell(&w, c->st, store_text(c->st, key.str), TABLE_meta, i, meta_col_value,
+                        false);
     }
     if (nstat) {
         json_key(&w, "import_stat");
@@ -725,8 +562,8 @@ static void put_other_data(struct chrome *c)
             struct cell key = store_cell(c->st, TABLE_import_stat, i, import_stat_col_name);
 
             if (key.kind == CELL_STR)
-                json_cell(&w, c->st, store_text(c->st, key.str), TABLE_import_stat, i,
-                          import_stat_col_count, false);
+                chrome_cell(&w, c->st, store_text(c->st, key.str), TABLE_import_stat, i,
+                            import_stat_col_count, false);
         }
         json_object_end(&w);
     }

@@ -9,6 +9,7 @@
 #endif
 
 uint32_t opm__clock_source = CLOCK_SOURCE_MONOTONIC;
+uint64_t opm__clock_rate;
 
 #if defined(__x86_64__)
 /* The CPU promises a constant rate in all power states, and the kernel has not found otherwise: it
@@ -33,13 +34,29 @@ static int tsc_is_trusted(void)
 }
 #endif
 
+/* A first guess at the rate, good to a tenth of a percent; calibrations in the trace are better. */
+static uint64_t measure_rate(void)
+{
+    int64_t start_ns = clock_ns(CLOCK_MONOTONIC), now_ns;
+    uint64_t start = clock_ticks(), now;
+
+    do {
+        now_ns = clock_ns(CLOCK_MONOTONIC);
+        now = clock_ticks();
+    } while (now_ns - start_ns < 50000);
+    return (uint64_t)((double)(now - start) * 1e9 / (double)(now_ns - start_ns));
+}
+
 void opm__clock_init(void)
 {
+    if (opm__clock_rate)
+        return;
 #if defined(__x86_64__)
     opm__clock_source = tsc_is_trusted() ? CLOCK_SOURCE_TSC : CLOCK_SOURCE_MONOTONIC;
 #elif defined(__aarch64__)
     opm__clock_source = CLOCK_SOURCE_CNTVCT;
 #endif
+    opm__clock_rate = opm__clock_source == CLOCK_SOURCE_MONOTONIC ? 1000000000 : measure_rate();
 }
 
 struct opm_calibration opm__clock_read(void)

@@ -8,7 +8,9 @@
 #include <x86intrin.h>
 #endif
 
-extern uint32_t opm__clock_source; /* enum opm_clock_source; set once by opm__clock_init() */
+/* Set once by opm__clock_init(). */
+extern uint32_t opm__clock_source; /* enum opm_clock_source */
+extern uint64_t opm__clock_rate;   /* ticks per second, roughly */
 
 void opm__clock_init(void);
 struct opm_calibration

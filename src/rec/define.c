@@ -273,46 +273,73 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
     return id;
 }
 
+/* The id that the site has in this recording already, or 0. */
+static uint32_t cached_id(const struct session *s, const opm_site *site)
+{
+    uint64_t cache = __atomic_load_n(&site->cache, __ATOMIC_RELAXED);
+
+    return cache >> 32 == atomic_load_explicit(&s->generation, memory_order_relaxed)
+               ? (uint32_t)cache
+               : 0;
+}
+
+static uint32_t define_locked(struct session *s, opm_site *site);
+
+/* An operator is described with its forward site; those of other phases refer to that one. */
+static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
+{
+    opm_op *op = site_op(site);
+    uint32_t forward = phase ? define_locked(s, &op->site[0]) : 0, id;
+    size_t len = forward ? 0 : op->description_len;
+    uint8_t *tail = malloc(1 + VARINT_MAX + len), *p;
+
+    if (!tail)
+        return 0;
+    tail[0] = (uint8_t)phase;
+    p = varint_put(tail + 1, forward);
+    memcpy(p, op->description, len);
+    id = item_site(s, ROLE_OP, site->layer, site->category, site->name, strlen(site->name), tail,
+                   (size_t)(p - tail) + len);
+    free(tail);
+    return id;
+}
+
+/* Under lock. 0: filtered out, or out of memory. */
+static uint32_t define_locked(struct session *s, opm_site *site)
+{
+    uint32_t role = __atomic_load_n(&site->role, __ATOMIC_RELAXED), id = cached_id(s, site);
+    uint8_t tail[VARINT_MAX];
+    size_t ntail = 0;
+
+    if (id)
+        return id == UINT32_MAX ? 0 : id;
+    if (!site->name || !opm__category_on(s, site->category))
+        return 0;
+    if ((role & 0xff) == ROLE_OP) {
+        id = define_op(s, site, role >> 8);
+    } else {
+        if (role == ROLE_QUEUE)
+            ntail = (size_t)(varint_put(tail, zigzag(site_queue(site)->capacity)) - tail);
+        id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), tail,
+                       ntail);
+    }
+    if (id)
+        __atomic_store_n(
+            &site->cache,
+            (uint64_t)atomic_load_explicit(&s->generation, memory_order_relaxed) << 32 | id,
+            __ATOMIC_RELAXED);
+    return id;
+}
+
 uint32_t opm__define_site(opm_site *site)
 {
     struct session *s = &opm__session;
-    uint32_t role = __atomic_load_n(&site->role, __ATOMIC_RELAXED) & 0xff;
-    uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
-    uint32_t id = 0;
-    uint64_t cache;
+    uint32_t id;
 
     pthread_mutex_lock(&s->lock);
-    cache = __atomic_load_n(&site->cache, __ATOMIC_RELAXED);
-    if (cache >> 32 == generation) {
-        id = (uint32_t)cache; /* another thread was faster */
-    } else if (!site->name || !opm__category_on(s, site->category)) {
-        id = 0;
-    } else if (role == ROLE_OP) {
-        const opm_op *op = site_op(site);
-        uint8_t phase = (uint8_t)(site->role >> 8);
-        uint8_t *tail = malloc(op->description_len + 1);
-
-        if (tail) {
-            tail[0] = phase;
-            memcpy(tail + 1, op->description, op->description_len);
-            id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name),
-                           tail, op->description_len + 1);
-            free(tail);
-        }
-    } else if (role == ROLE_QUEUE) {
-        uint8_t tail[VARINT_MAX];
-        size_t ntail = (size_t)(varint_put(tail, zigzag(site_queue(site)->capacity)) - tail);
-
-        id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), tail,
-                       ntail);
-    } else {
-        id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), NULL,
-                       0);
-    }
-    if (id && id != UINT32_MAX)
-        __atomic_store_n(&site->cache, (uint64_t)generation << 32 | id, __ATOMIC_RELAXED);
+    id = define_locked(s, site);
     pthread_mutex_unlock(&s->lock);
-    return id == UINT32_MAX ? 0 : id;
+    return id;
 }
 
 /* Kinds of names in the table; strings have one of their own beside the roles. */

@@ -24,9 +24,9 @@ struct opm_track {
     size_t description_len;
 };
 
-static inline const opm_op *site_op(const opm_site *site)
+static inline opm_op *site_op(opm_site *site)
 {
-    return (const opm_op *)(const void *)(site - (site->role >> 8));
+    return (opm_op *)(void *)(site - (site->role >> 8));
 }
 static inline const opm_queue *site_queue(const opm_site *site)
 {

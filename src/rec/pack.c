@@ -262,12 +262,12 @@ size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8
     out = varint_put(out, step);
     memcpy(out, &base, 8);
     out += 8;
+    for (size_t i = 0; i < nother; i++)
+        out = pack_other(out, &units[p->other[i]], &last_ticks);
     if (nspan) {
         out = pack_ids(p, out, nspan);
         out = pack_column(out, p->gap, nspan);
         out = pack_column(out, p->dur, nspan);
     }
-    for (size_t i = 0; i < nother; i++)
-        out = pack_other(out, &units[p->other[i]], &last_ticks);
     return (size_t)(out - start);
 }

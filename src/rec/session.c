@@ -239,6 +239,7 @@ static int header_write(struct session *s, opm_error *err)
     h->clock_source = opm__clock_source;
     h->pid = (uint32_t)getpid();
     h->start = opm__clock_read();
+    h->ticks_per_s = opm__clock_rate;
     h->crc = crc32c(h, offsetof(struct opm_file_header, crc));
     memcpy(page, h, sizeof(*h));
     if (pwrite(s->fd, page, sizeof(page), 0) != (ssize_t)sizeof(page))

@@ -43,8 +43,8 @@ struct source {
     int sorted; /* the column that rises with the row number, besides rowid and id; or -1 */
     bool ready; /* nrow is known, own is filled */
     size_t nrow;
-    struct table own;   /* SOURCE_ANALYSIS and SOURCE_SCHEMA */
-    struct vcol *col;   /* def->ncol + 1 */
+    struct table own; /* SOURCE_ANALYSIS and SOURCE_SCHEMA */
+    struct vcol *col; /* def->ncol + 1 */
 };
 
 #define SOURCE_ROWS_MAX ((size_t)UINT32_MAX - 1) /* row numbers are 32 bits, as in the store */

@@ -1,7 +1,7 @@
 /* derive.c -- columns of span that are computed when first asked for.
  *
- * All of them are one pass over the spans in their final order. The mutex of the store is held while
- * a column is computed; a reader that finds it ready takes no lock. */
+ * All of them are one pass over the spans in their final order. The mutex of the store is held
+ * while a column is computed; a reader that finds it ready takes no lock. */
 #include "store/store_int.h"
 
 #include "base/alloc.h"
@@ -83,9 +83,9 @@ struct cover {
     const int64_t *ts, *dur;
     const uint32_t *track;
     size_t n, next; /* rows before next have started */
-    /* Started last first: after[row] is the row that started before it on the same track, last[track]
-     * starts the chain; likewise for all tracks together. Ended rows are unlinked when they come to
-     * the front. */
+    /* Started last first: after[row] is the row that started before it on the same track,
+     * last[track] starts the chain; likewise for all tracks together. Ended rows are unlinked when
+     * they come to the front. */
     uint32_t *before, *before_any;
     uint32_t *last;
     uint32_t last_any;
@@ -120,8 +120,7 @@ static void cover_heap_pop(struct cover *c)
     size_t at = 0, child;
 
     while ((child = 2 * at + 1) < c->nheap) {
-        if (child + 1 < c->nheap &&
-            cover_end(c, c->heap[child + 1]) < cover_end(c, c->heap[child]))
+        if (child + 1 < c->nheap && cover_end(c, c->heap[child + 1]) < cover_end(c, c->heap[child]))
             child++;
         if (cover_end(c, c->heap[child]) >= cover_end(c, row))
             break;
@@ -154,7 +153,8 @@ static void cover_advance(struct cover *c, int64_t ts)
     }
 }
 
-static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_t *before, int64_t ts)
+static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_t *before,
+                            int64_t ts)
 {
     while (*last != OPM_NULL_ID && cover_end(c, *last) <= ts)
         *last = before[*last];
@@ -164,8 +164,8 @@ static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_
 /* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
  * contain its start the one on the same track, else the only one, else, if innermost, the one that
  * started last. */
-static int cover_spans(const struct store *st, enum table_id table, const int col[3], bool innermost,
-                       uint32_t *out)
+static int cover_spans(const struct store *st, enum table_id table, const int col[3],
+                       bool innermost, uint32_t *out)
 {
     const struct table *t = &st->table[table];
     size_t ntrack = st->table[TABLE_track].nrow, nspan = st->table[TABLE_span].nrow;

@@ -1,10 +1,12 @@
-/* finish.c -- store_finish(): from rows in the order of their arrival to a trace that can be read. */
+/* finish.c -- store_finish(): from rows in the order of their arrival to a trace that can be read.
+ */
 #include "store/store_int.h"
 
 #include "base/alloc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PARALLEL_FROM_SPANS 1000000 /* below, starting a thread costs more than it saves */
@@ -16,9 +18,9 @@ struct finish {
     uint32_t *run_piece;
     struct track_spans *tracks; /* those that have spans */
     size_t ntrack;
-    size_t nsibling;    /* of them, made for overlapping spans */
+    size_t nsibling;        /* of them, made for overlapping spans */
     struct column final_id; /* by build id; empty if nothing refers to spans or none moved */
-    atomic_size_t next; /* track to be ordered next */
+    atomic_size_t next;     /* track to be ordered next */
     atomic_int rc;
 };
 
@@ -481,7 +483,8 @@ int store_finish(struct store *st)
     for (size_t i = 0; i < f.ntrack; i++)
         start = MIN(start, f.tracks[i].min_ts);
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
-        start = MIN(start, normalise_table(st, &st->table[timed[i].table], timed[i].ts, timed[i].dur));
+        start =
+            MIN(start, normalise_table(st, &st->table[timed[i].table], timed[i].ts, timed[i].dur));
     if (start != TIME_NEVER && note_start(st, start))
         goto out;
     if (start == TIME_NEVER)

@@ -3,8 +3,8 @@
  * Everything runs backwards: each track is read from its last span to its first, and the last span
  * of all that is left is written to the last slot that is left. A track that is ordered by end goes
  * through a stack: going backwards, a parent comes before its children, and a span can be handed
- * out (as the last one of its track in the wanted order) as soon as the next one to be read does not
- * lie inside it.
+ * out (as the last one of its track in the wanted order) as soon as the next one to be read does
+ * not lie inside it.
  *
  * The slot written to must not hold a span that is still to be read. All unread spans lie below
  * `limit`; when the writer gets there, the topmost unread ones are moved aside, into chunks that

@@ -237,7 +237,8 @@ static int copy_entries(struct store *st, struct track_spans *t)
         for (; i < to; i++) {
             int64_t end = span_end(ts[i], dur[i]);
 
-            e[t->nsorted++] = (struct span_entry){ ts[i], dur[i], st->span_site.id[i], (uint32_t)i };
+            e[t->nsorted++] =
+                (struct span_entry){ ts[i], dur[i], st->span_site.id[i], (uint32_t)i };
             /* One that starts late or ends late is in its place by start or by end. */
             t->out_of_order += ts[i] < max_ts && end < max_end;
             max_ts = MAX(max_ts, ts[i]);
@@ -247,8 +248,8 @@ static int copy_entries(struct store *st, struct track_spans *t)
     return 0;
 }
 
-/* Where spans come mostly ordered by end: turn children-first into parents-first, as merge.c does for
- * clean tracks. Leaves few runs to sort, and of equal spans the later one outside. */
+/* Where spans come mostly ordered by end: turn children-first into parents-first, as merge.c does
+ * for clean tracks. Leaves few runs to sort, and of equal spans the later one outside. */
 static int turn_around(struct track_spans *t)
 {
     struct column turned = { 0 };

@@ -7,8 +7,8 @@
 
 #define TABLE(name, doc) static const struct column_def name##_columns[] = {
 #define COL(table, name, type, from, doc) { #name, COL_##type, FROM_##from, doc },
-#define END(table)                                                                                 \
-    }                                                                                              \
+#define END(table) \
+    }              \
     ;
 #include "store/tables.def"
 #undef TABLE
@@ -180,8 +180,8 @@ static int spans_reserve(struct store *st, size_t need)
         column_reserve(dur, need * sizeof(*dur->i64)) ||
         column_reserve(&st->span_site, need * sizeof(*st->span_site.id)))
         return OPM_ENOMEM;
-    st->span_cap = MIN(MIN(ts->alloc, dur->alloc) / sizeof(int64_t),
-                       st->span_site.alloc / sizeof(uint32_t));
+    st->span_cap =
+        MIN(MIN(ts->alloc, dur->alloc) / sizeof(int64_t), st->span_site.alloc / sizeof(uint32_t));
     return 0;
 }
 
@@ -226,7 +226,7 @@ static int spans_column(struct store *st, int col)
 
     if (t->col[col].data)
         return 0;
-    if (column_reserve(&t->col[col], t->nrow * column_width(type)))
+    if (column_reserve(&t->col[col], (t->nrow + 1) * column_width(type)))
         return OPM_ENOMEM;
     column_fill_null(&t->col[col], type, 0, t->nrow);
     return 0;

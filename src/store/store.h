@@ -1,9 +1,9 @@
 /* store.h -- a trace in memory.
  *
  * Two phases. Building: one importer interns strings and adds rows, in any order. Frozen: after
- * store_finish() spans, steps, records and samples are ordered by time, parents, depth and self time
- * are known, and everything is read-only; any number of threads may read. Functions below say which
- * phase they need (asserted). Rows refer to rows by number, strings by str_id.
+ * store_finish() spans, steps, records and samples are ordered by time, parents, depth and self
+ * time are known, and everything is read-only; any number of threads may read. Functions below say
+ * which phase they need (asserted). Rows refer to rows by number, strings by str_id.
  *
  * While building, a span is known by the number store_add_span() gave it (a "build id"); finishing
  * reorders spans and rewrites every reference (flow.src, flow.dst).
@@ -28,11 +28,13 @@ enum table_id {
 
 /* SPAN_ts, SPAN_dur, ..., OP_name, ...: the number of a column within its table. The prefix is the
  * table's name as written in tables.def, in lower case: span_col_ts, op_col_name. */
-#define TABLE(name, doc) enum name##_cols {
+#define TABLE(name, doc) \
+    enum name##_cols     \
+    {
 #define COL(table, name, type, from, doc) table##_col_##name,
-#define END(table)                                                                                 \
-    table##_col_COUNT                                                                              \
-    }                                                                                              \
+#define END(table)    \
+    table##_col_COUNT \
+    }                 \
     ;
 #include "store/tables.def"
 #undef TABLE
@@ -66,7 +68,10 @@ struct span_row {
     int64_t correlation; /* or OPM_NULL_I64 */
     str_id args;         /* JSON object text or 0 */
 };
-#define SPAN_ROW_INIT { 0, 0, OPM_NULL_ID, 0, OPM_NULL_I64, 0 }
+#define SPAN_ROW_INIT                         \
+    {                                         \
+        0, 0, OPM_NULL_ID, 0, OPM_NULL_I64, 0 \
+    }
 
 struct store;
 
@@ -74,15 +79,16 @@ int store_new(struct store **out);
 void store_free(struct store *st); /* NULL is fine */
 
 /* Building. All return 0 or OPM_ENOMEM; ids come back through out. */
-int store_str(struct store *st, const char *s, size_t len, str_id *out); /* also legal when frozen, by one thread */
-int store_cstr(struct store *st, const char *s, str_id *out);            /* NULL gives 0 */
+int store_str(struct store *st, const char *s, size_t len,
+              str_id *out); /* also legal when frozen, by one thread */
+int store_cstr(struct store *st, const char *s, str_id *out); /* NULL gives 0 */
 int store_site(struct store *st, const struct site *site, uint32_t *out);
 int store_add_span(struct store *st, const struct span_row *row, uint32_t *out_build_id);
-/* Room for n more spans: adding up to so many moves no array, so that pointers into blocks stay valid
- * until store_finish(). */
+/* Room for n more spans: adding up to so many moves no array, so that pointers into blocks stay
+ * valid until store_finish(). */
 int store_reserve_spans(struct store *st, size_t n);
-/* Room for n spans of one track given as arrays, best ordered by end as a recorder writes them: of two
- * that end together (or never) the inner one first. The caller fills ts, dur and site, from any
+/* Room for n spans of one track given as arrays, best ordered by end as a recorder writes them: of
+ * two that end together (or never) the inner one first. The caller fills ts, dur and site, from any
  * thread, before store_finish(). The pointers are valid until the next span is added, or as
  * store_reserve_spans() says. Any other order is legal and costs a sort. */
 struct span_block {
@@ -98,28 +104,30 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
-/* Go over to the frozen phase. Times beyond +-146 years are cut. After a failure the store can only be
- * freed. */
+/* Go over to the frozen phase. Times beyond +-146 years are cut. After a failure the store can only
+ * be freed. */
 int store_finish(struct store *st);
 
-/* Frozen. store_nrow(), and store_cell() of tables other than span, are legal while building too. */
+/* Frozen. store_nrow(), and store_cell() of tables other than span, are legal while building too.
+ */
 size_t store_nrow(const struct store *st, enum table_id table);
 /* Any cell of any table. One of a derived column that can't be computed for lack of memory reads as
  * NULL; call store_derive() first to know. */
 struct cell store_cell(const struct store *st, enum table_id table, size_t row, int col);
 /* Compute what store_cell() needs for a column, if it is derived. 0 or OPM_ENOMEM. */
 int store_derive(const struct store *st, enum table_id table, int col);
-/* The whole column as an array (type as declared), computing it first if it is derived. NULL if every
- * value is NULL and, always, for FROM_ROW and FROM_SITE columns: use store_span_site() and
+/* The whole column as an array (type as declared), computing it first if it is derived. NULL if
+ * every value is NULL and, always, for FROM_ROW and FROM_SITE columns: use store_span_site() and
  * store_sites(). Returns OPM_ENOMEM if it could not be computed. */
 int store_column(const struct store *st, enum table_id table, int col, const void **out);
 const uint32_t *store_span_site(const struct store *st); /* site number of every span */
 const struct site *store_sites(const struct store *st, size_t *out_n);
 /* Spans with from_ns <= ts < to_ns are rows [*first, *end). */
-void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, size_t *first, size_t *end);
+void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, size_t *first,
+                      size_t *end);
 
 const struct strpool *store_strings(const struct store *st);
-const char *store_text(const struct store *st, str_id id); /* NULL for 0 */
+const char *store_text(const struct store *st, str_id id);           /* NULL for 0 */
 const char *store_meta_get(const struct store *st, const char *key); /* NULL if absent */
 
 #endif

@@ -1,8 +1,8 @@
 /* store_int.h -- what the files of store/ share; nobody else includes it.
  *
- * Who does what: store.c builds and reads, order.c brings the spans of one track into order, merge.c
- * the tracks into one, finish.c calls both and does the rest of store_finish(), derive.c computes
- * derived columns when they are first asked for. */
+ * Who does what: store.c builds and reads, order.c brings the spans of one track into order,
+ * merge.c the tracks into one, finish.c calls both and does the rest of store_finish(), derive.c
+ * computes derived columns when they are first asked for. */
 #ifndef STORE_STORE_INT_H
 #define STORE_STORE_INT_H
 
@@ -12,9 +12,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Room for `bytes` in a column, at least doubling; what was there stays. Large columns are mapped, so
- * that growing them moves no bytes. 0 or OPM_ENOMEM (nothing changed). Also serves as the scratch
- * array of this folder. */
+/* Room for `bytes` in a column, at least doubling; what was there stays. Large columns are mapped,
+ * so that growing them moves no bytes. 0 or OPM_ENOMEM (nothing changed). Also serves as the
+ * scratch array of this folder. */
 int column_reserve(struct column *c, size_t bytes);
 void column_release(struct column *c); /* a zeroed one is fine */
 size_t column_width(enum col_type type);
@@ -92,7 +92,8 @@ struct lazy {
 
 struct store {
     struct strpool strings;
-    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation and args. */
+    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation and args.
+     */
     struct table table[TABLE_COUNT];
     struct column span_site; /* uint32_t */
     size_t span_cap;         /* rows that ts, dur and span_site have room for */
@@ -108,7 +109,8 @@ struct store {
 
     struct u64map meta_row; /* str_id of the key -> row */
     int64_t stat[STAT_COUNT];
-    uint32_t *overlap_of; /* frozen: track -> the track whose overlapping spans it holds, or itself */
+    uint32_t
+        *overlap_of; /* frozen: track -> the track whose overlapping spans it holds, or itself */
     bool frozen;
     struct lazy *lazy;
 };
@@ -141,8 +143,8 @@ static inline int64_t span_end(int64_t ts, int64_t dur)
     return dur < 0 ? TIME_NEVER : ts + dur;
 }
 
-/* Ordered by start, longest first (never ended is longest); stable. Data that is in order already, or
- * consists of a few ordered pieces, costs little more than reading it. 0 or OPM_ENOMEM. */
+/* Ordered by start, longest first (never ended is longest); stable. Data that is in order already,
+ * or consists of a few ordered pieces, costs little more than reading it. 0 or OPM_ENOMEM. */
 int span_entries_sort(struct span_entry *e, size_t n);
 
 struct open_span {
@@ -223,8 +225,8 @@ struct track_spans {
     int64_t not_ended, negative, out_of_order, overlapping;
 };
 
-/* Normalise the spans of a track and find their order; make the sorted copy if one is needed. Tracks
- * may be done in parallel. 0 or OPM_ENOMEM. */
+/* Normalise the spans of a track and find their order; make the sorted copy if one is needed.
+ * Tracks may be done in parallel. 0 or OPM_ENOMEM. */
 int track_spans_order(struct store *st, struct track_spans *t);
 void track_spans_release(struct track_spans *t);
 

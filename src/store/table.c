@@ -121,8 +121,8 @@ static void column_set(struct column *c, enum col_type type, size_t row, struct 
         break;
     case COL_ID:
         assert(v.kind == CELL_NULL || v.kind == CELL_I64);
-        c->id[row] = v.kind == CELL_I64 && v.i64 >= 0 && v.i64 < OPM_NULL_ID ? (uint32_t)v.i64
-                                                                             : OPM_NULL_ID;
+        c->id[row] =
+            v.kind == CELL_I64 && v.i64 >= 0 && v.i64 < OPM_NULL_ID ? (uint32_t)v.i64 : OPM_NULL_ID;
         break;
     case COL_STR:
         assert(v.kind == CELL_NULL || v.kind == CELL_STR);

@@ -1,0 +1,137 @@
+/* trace.c -- open, close and export traces; see opmeter_trace.h. */
+#include "api/trace.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "export/export.h"
+#include "import/import.h"
+#include "sql/nearest.h"
+#include <string.h>
+
+/* Copy the caller's options, whose struct may be an older and shorter one, over the defaults. */
+static int options_copy(void *to, size_t known, const void *from, const char *what, opm_error *err)
+{
+    size_t size;
+
+    if (!from)
+        return 0;
+    memcpy(&size, from, sizeof(size));
+    if (size < sizeof(size))
+        return opm__fail(err, OPM_EINVAL, "%s: size is not set", what);
+    if (size > known)
+        return opm__fail(err, OPM_EVERSION, "%s: size %zu, this library knows %zu", what, size,
+                         known);
+    memcpy(to, from, size);
+    return 0;
+}
+
+static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
+                    const opm_open_options *opts, opm_error *err)
+{
+    int rc = 0;
+
+    if (store_new(&t->st) < 0)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    for (size_t i = 0; i < npaths && rc == 0; i++)
+        rc = import_path(t->st, paths[i], opts->format, opts->max_bytes, (int)i, (int)npaths,
+                         opts->progress, opts->user, err);
+    if (rc < 0)
+        return rc;
+    rc = store_finish(t->st);
+    if (rc < 0)
+        return opm__fail(err, rc, "out of memory");
+    return sql_open(&t->sql, t->st, err);
+}
+
+int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
+                   const opm_open_options *opts, opm_error *err)
+{
+    opm_open_options o = OPM_OPEN_OPTIONS_INIT;
+    opm_trace *t;
+    int rc;
+
+    if (!out || (npaths && !paths))
+        return opm__fail(err, OPM_EINVAL, "opm_trace_open: %s is NULL", out ? "paths" : "out");
+    if (npaths > INT32_MAX)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_open: too many paths");
+    for (size_t i = 0; i < npaths; i++)
+        if (!paths[i])
+            return opm__fail(err, OPM_EINVAL, "opm_trace_open: paths[%zu] is NULL", i);
+    rc = options_copy(&o, sizeof(o), opts, "opm_open_options", err);
+    if (rc < 0)
+        return rc;
+    t = mem_calloc(1, sizeof(*t));
+    if (!t)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    t->refs = 1;
+    rc = read_all(t, paths, npaths, &o, err);
+    if (rc < 0)
+        trace_unref(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void trace_unref(opm_trace *t)
+{
+    if (--t->refs)
+        return;
+    sql_close(t->sql);
+    store_free(t->st);
+    mem_free(t);
+}
+
+void opm_trace_close(opm_trace *t)
+{
+    if (t)
+        trace_unref(t);
+}
+
+void opm_trace_interrupt(opm_trace *t)
+{
+    if (t)
+        sql_interrupt(t->sql);
+}
+
+static int unknown_format(const char *name, opm_error *err)
+{
+    const struct exporter *best = NULL;
+    size_t best_distance = SIZE_MAX, n = 0;
+    char list[300] = "";
+
+    for (const struct exporter *e = exporters; e->name; e++) {
+        size_t distance = nearest_distance(name, e->name);
+
+        if (distance < best_distance) {
+            best = e;
+            best_distance = distance;
+        }
+        if (n < sizeof(list))
+            n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", e->name);
+    }
+    if (best && nearest_close(name, best_distance))
+        return opm__fail(err, OPM_ENOTFOUND, "no export format '%s'; did you mean '%s'?", name,
+                         best->name);
+    return opm__fail(err, OPM_ENOTFOUND, "no export format '%s'; there are: %s", name, list);
+}
+
+int opm_trace_export(opm_trace *t, const char *format, const char *path,
+                     const opm_export_options *opts, opm_error *err)
+{
+    opm_export_options o = OPM_EXPORT_OPTIONS_INIT;
+    const struct exporter *e;
+    int rc;
+
+    if (!t || !format || !path)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_export: %s is NULL",
+                         !t       ? "t"
+                         : format ? "path"
+                                  : "format");
+    rc = options_copy(&o, sizeof(o), opts, "opm_export_options", err);
+    if (rc < 0)
+        return rc;
+    e = exporter_find(format);
+    if (!e)
+        return unknown_format(format, err);
+    return e->write(t->st, path, &(struct export_options){ o.table, o.progress, o.user }, err);
+}

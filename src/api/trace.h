@@ -1,0 +1,16 @@
+/* trace.h -- what an opm_trace is, for the files of this folder. */
+#ifndef API_TRACE_H
+#define API_TRACE_H
+
+#include "sql/sql.h"
+#include <opmeter/opmeter_trace.h>
+
+struct opm_trace {
+    struct store *st;
+    struct sql *sql;
+    size_t refs; /* the handle itself and its open rows: freed with the last, in whatever order */
+};
+
+void trace_unref(opm_trace *t);
+
+#endif

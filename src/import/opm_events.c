@@ -1,0 +1,613 @@
+/* opm_events.c -- events of an .opm file into steps, records, samples, arrows, arguments.
+ *
+ * Two passes over the pieces. The first, here, takes all events that are not packed spans: they are
+ * few, and tell which spans matter beyond their own row (those with arguments or arrows). The
+ * second, opm_spans.c, unpacks spans into the store. What needs both comes last. Spans are named by
+ * (thread, start ticks) within a file. */
+#include "import/opm_events.h"
+
+#include "base/alloc.h"
+#include "base/json_write.h"
+#include "base/u64map.h"
+#include <stdlib.h>
+
+static double real_of(uint64_t bits)
+{
+    double v;
+
+    memcpy(&v, &bits, sizeof(v));
+    return v;
+}
+
+static int take_arg(struct events *e, const struct opm_unit *u)
+{
+    if (!GROW(e->arg, e->arg_cap, e->narg + 1))
+        return OPM_ENOMEM;
+    e->arg[e->narg++] = (struct arg){ .ticks = u[0].ticks,
+                                      .value = u[1].ticks,
+                                      .thread = (uint32_t)u[1].word,
+                                      .key = unit_id(u),
+                                      .kind = (uint8_t)unit_kind(u) };
+    filter_add(e, u[0].ticks);
+    return 0;
+}
+
+static int take_arrow(struct events *e, const struct opm_unit *u)
+{
+    if (!GROW(e->arrow, e->arrow_cap, e->narrow + 1))
+        return OPM_ENOMEM;
+    e->arrow[e->narrow++] = (struct arrow){ .src_ticks = u[1].ticks,
+                                            .src_thread = (uint32_t)u[1].word,
+                                            .dst_ticks = u[2].ticks,
+                                            .dst_thread = (uint32_t)u[2].word };
+    filter_add(e, u[1].ticks);
+    filter_add(e, u[2].ticks);
+    return 0;
+}
+
+static int open_add(struct events *e, const struct open_span *span)
+{
+    if (!GROW(e->open, e->open_cap, e->nopen + 1))
+        return OPM_ENOMEM;
+    e->open[e->nopen++] = *span;
+    return 0;
+}
+
+static int take_begin(struct events *e, const struct opm_unit *u, uint32_t thread)
+{
+    struct open_span span = { .ticks = u->ticks, .id = unit_id(u), .thread = thread };
+    int rc = open_add(e, &span);
+
+    if (rc == 0 && !GROW(e->stack, e->stack_cap, e->nstack + 1))
+        rc = OPM_ENOMEM;
+    if (rc == 0)
+        e->stack[e->nstack++] = e->nopen - 1;
+    return rc;
+}
+
+static void take_end(struct events *e, const struct opm_unit *u)
+{
+    struct open_span *span;
+
+    if (!e->nstack) {
+        store_stat(e->f->st, STAT_end_without_begin, 1);
+        return;
+    }
+    span = &e->open[e->stack[--e->nstack]];
+    span->end = u->ticks;
+    span->ended = true;
+}
+
+/* Asynchronous ends are kept as spans without a site until all begins are known. */
+static int take_async(struct events *e, const struct opm_unit *u, uint32_t thread)
+{
+    struct open_span span = {
+        .ticks = u->ticks, .id = unit_id(u), .thread = thread, .async = true
+    };
+
+    if (unit_kind(u) == UNIT_ASYNC_END)
+        span = (struct open_span){ .ticks = u[1].ticks,
+                                   .thread = (uint32_t)u[1].word,
+                                   .end = u->ticks,
+                                   .ended = true,
+                                   .async = true };
+    return open_add(e, &span);
+}
+
+static int take_sample(struct events *e, const struct opm_unit *u)
+{
+    struct opm_file *f = e->f;
+    struct def_site *site = defs_site(f, unit_id(u));
+    struct cell row[sample_col_COUNT];
+    uint32_t track;
+    int rc;
+
+    if (!site) {
+        e->unknown++;
+        return 0;
+    }
+    rc = defs_side_track(f, site, site->role == ROLE_QUEUE ? "queue" : "counter", &track);
+    if (rc)
+        return rc;
+    row[sample_col_ts] = cell_i64(time_ns(&f->time, u->ticks));
+    row[sample_col_track] = cell_id(track);
+    row[sample_col_value] =
+        cell_f64(unit_kind(u) == UNIT_COUNTER ? real_of(u[1].ticks) : (double)(int64_t)u[1].ticks);
+    return store_add(f->st, TABLE_sample, row, NULL);
+}
+
+/* A time of a track's own clock as ns of the trace. */
+static int64_t track_time(const struct opm_file *f, const struct def_track *t, int64_t ns)
+{
+    const struct timebase *tb = &f->time;
+
+    if (t->clock == 1)
+        return ns - tb->start_realtime_ns + tb->offset_ns;
+    if (t->clock == 2 && t->nsync) {
+        int64_t device = t->sync[2] - t->sync[0], host = t->sync[3] - t->sync[1];
+        double rate = t->nsync > 1 && device > 0 && host > 0 ? (double)host / (double)device : 1;
+
+        ns = t->sync[1] + (int64_t)((double)(ns - t->sync[0]) * rate);
+    }
+    return ns - tb->start_monotonic_ns + tb->offset_ns;
+}
+
+static int take_device_span(struct events *e, const struct opm_unit *u)
+{
+    struct opm_file *f = e->f;
+    const struct def_site *site = defs_site(f, unit_id(u));
+    const struct def_track *t = defs_track(f, u[2].ticks);
+    struct span_row row = SPAN_ROW_INIT;
+    int64_t end_ns;
+
+    if (!t) {
+        store_stat(f->st, STAT_unknown_track, 1);
+        return 0;
+    }
+    row.ts_ns = track_time(f, t, (int64_t)u[0].ticks);
+    end_ns = track_time(f, t, (int64_t)u[1].ticks);
+    row.dur_ns = MAX(end_ns - row.ts_ns, 0);
+    row.track = t->track;
+    row.site = site ? site->site : e->unknown_site;
+    row.correlation = u[1].word ? (int64_t)u[1].word : OPM_NULL_I64;
+    e->unknown += !site;
+    return store_add_span(f->st, &row, NULL);
+}
+
+static int take_other(struct events *e, const struct opm_unit *u, uint32_t thread)
+{
+    struct open_span span;
+
+    switch (unit_kind(u)) {
+    case UNIT_LONG_SPAN:
+        span = (struct open_span){ .ticks = u->ticks,
+                                   .end = u->ticks + u[1].ticks,
+                                   .id = unit_id(u),
+                                   .thread = thread,
+                                   .ended = true };
+        return open_add(e, &span);
+    case UNIT_BEGIN:
+        return take_begin(e, u, thread);
+    case UNIT_END:
+        take_end(e, u);
+        return 0;
+    case UNIT_ASYNC_BEGIN:
+    case UNIT_ASYNC_END:
+        return take_async(e, u, thread);
+    case UNIT_COUNTER:
+    case UNIT_INT_COUNTER:
+        return take_sample(e, u);
+    case UNIT_ARG_INT:
+    case UNIT_ARG_REAL:
+    case UNIT_ARG_STR:
+        return take_arg(e, u);
+    case UNIT_DEVICE_SPAN:
+        return take_device_span(e, u);
+    case UNIT_FLOW:
+        return take_arrow(e, u);
+    case UNIT_LOST:
+        /* A closed file has the sum in its status. */
+        if (!e->f->closed)
+            store_stat(e->f->st, STAT_spans_lost, (int64_t)unit_value(u));
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int others_packed(struct events *e, struct piece *p, size_t *out_nspan)
+{
+    struct rd r = rd_of(p->packed, p->size);
+    struct unpacked_head h;
+    struct opm_unit u[3];
+    uint64_t ticks;
+    int rc = 0;
+
+    *out_nspan = 0;
+    if (!unpack_head(&r, &h)) {
+        e->corrupt++;
+        return 0;
+    }
+    ticks = h.base;
+    for (size_t i = 0; i < h.nother && rc == 0; i++) {
+        if (!unpack_other(&r, u, &ticks)) {
+            e->corrupt++;
+            return 0;
+        }
+        rc = take_other(e, u, p->thread);
+    }
+    *out_nspan = h.nspan;
+    return rc;
+}
+
+static int others_raw(struct events *e, const struct piece *p, size_t *out_nspan)
+{
+    size_t nspan = 0;
+
+    for (size_t i = 0; i < p->nunit;) {
+        const struct opm_unit *u = &p->units[i];
+        unsigned n = unit_count(unit_kind(u));
+        int rc;
+
+        if (!n || n > p->nunit - i) {
+            e->corrupt++;
+            break;
+        }
+        i += n;
+        if (unit_kind(u) == UNIT_SPAN) {
+            nspan++;
+            continue;
+        }
+        rc = take_other(e, u, p->thread);
+        if (rc)
+            return rc;
+    }
+    *out_nspan = nspan;
+    return 0;
+}
+
+/* The last event of a thread before its open spans; NULL if it is packed or there is none. A span
+ * that was killed between being written and leaving the stack is there twice. */
+static const struct opm_unit *last_unit(const struct opm_file *f, size_t piece)
+{
+    const struct piece *p = piece ? &f->piece[piece - 1] : NULL;
+
+    return p && p->thread == f->piece[piece].thread && !p->packed && p->nunit
+               ? &p->units[p->nunit - 1]
+               : NULL;
+}
+
+static void open_trim(const struct opm_file *f, size_t piece)
+{
+    struct piece *p = &f->piece[piece];
+    const struct opm_unit *last = last_unit(f, piece), *top = &p->units[p->nunit - 1];
+
+    if (last && unit_kind(last) == UNIT_SPAN && last->ticks == top->ticks &&
+        unit_id(last) == unit_id(top))
+        p->nunit--;
+}
+
+/* Reads all events but packed spans; *total counts the packed ones, block[] tells how many each
+ * piece has (in first_build_id, for the time being). */
+static int first_pass(struct events *e, size_t *total)
+{
+    struct opm_file *f = e->f;
+
+    *total = 0;
+    for (size_t i = 0; i < f->npiece; i++) {
+        struct piece *p = &f->piece[i];
+        size_t nspan = 0;
+        int rc;
+
+        if (i && f->piece[i - 1].thread != p->thread)
+            e->nstack = 0;
+        if (p->open)
+            open_trim(f, i);
+        rc = p->packed ? others_packed(e, p, &nspan) : others_raw(e, p, &nspan);
+        if (rc)
+            return rc;
+        if (!p->packed)
+            store_stat(f->st, STAT_recovered_live, (int64_t)(nspan + (p->open ? p->nunit : 0)));
+        e->block[i].first_build_id = (uint32_t)nspan;
+        *total += nspan;
+    }
+    return 0;
+}
+
+static uint64_t span_key(uint32_t thread, uint64_t ticks)
+{
+    return (ticks ^ (uint64_t)thread << 48) * 0x9e3779b97f4a7c15u;
+}
+
+/* Asynchronous begins meet their ends. */
+static int async_match(struct events *e)
+{
+    struct u64map begun = { 0 };
+    int rc = 0;
+
+    for (size_t i = 0; i < e->nopen && rc == 0; i++)
+        if (e->open[i].async && e->open[i].id)
+            rc = u64map_put(&begun, span_key(e->open[i].thread, e->open[i].ticks), i);
+    for (size_t i = 0; i < e->nopen && rc == 0; i++) {
+        struct open_span *end = &e->open[i], *begin;
+        const uint64_t *at;
+
+        if (!end->async || end->id)
+            continue;
+        at = u64map_get(&begun, span_key(end->thread, end->ticks));
+        begin = at ? &e->open[*at] : NULL;
+        if (!begin) {
+            store_stat(e->f->st, STAT_async_end_without_begin, 1);
+            continue;
+        }
+        begin->end = end->end;
+        begin->ended = true;
+    }
+    u64map_release(&begun);
+    return rc;
+}
+
+static int open_place(struct events *e, const struct open_span *span)
+{
+    struct opm_file *f = e->f;
+    struct def_site *site = defs_site(f, span->id);
+    const struct def_thread *t = defs_thread(f, span->thread);
+    struct span_row row = SPAN_ROW_INIT;
+    struct noted n = { .ticks = span->ticks, .thread = span->thread, .id = span->id };
+    int rc = 0;
+
+    if (span->async && !span->id)
+        return 0;
+    if (!t)
+        return OPM_ENOMEM;
+    row.ts_ns = time_ns(&f->time, span->ticks);
+    row.dur_ns = span->ended ? MAX(time_ns(&f->time, span->end) - row.ts_ns, 0) : -1;
+    row.track = t->track;
+    row.site = site ? site->site : e->unknown_site;
+    e->unknown += !site;
+    if (span->async && site)
+        rc = defs_side_track(f, site, "async", &row.track);
+    if (rc == 0)
+        rc = store_add_span(f->st, &row, &n.build_id);
+    n.ts_ns = row.ts_ns;
+    n.dur_ns = row.dur_ns;
+    if (rc == 0 && ((site && role_is_special(site->role)) || filter_has(e, span->ticks)))
+        rc = events_note(e, &n);
+    return rc;
+}
+
+static int arg_order(const void *va, const void *vb)
+{
+    const struct arg *a = va, *b = vb;
+
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    return a->ticks < b->ticks ? -1 : a->ticks > b->ticks;
+}
+
+static int noted_order(const void *va, const void *vb)
+{
+    const struct noted *a = va, *b = vb;
+
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    if (a->ticks != b->ticks)
+        return a->ticks < b->ticks ? -1 : 1;
+    return a->build_id < b->build_id ? -1 : a->build_id > b->build_id;
+}
+
+static const struct noted *noted_find(const struct events *e, uint32_t thread, uint64_t ticks)
+{
+    size_t lo = 0, hi = e->nnoted;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        const struct noted *n = &e->noted[mid];
+
+        if (n->thread < thread || (n->thread == thread && n->ticks < ticks))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < e->nnoted && e->noted[lo].thread == thread && e->noted[lo].ticks == ticks
+               ? &e->noted[lo]
+               : NULL;
+}
+
+static const char *file_string(const struct opm_file *f, uint64_t id, size_t *len)
+{
+    str_id s = defs_string(f, id);
+
+    *len = s ? strpool_len(store_strings(f->st), s) : 0;
+    return s ? store_text(f->st, s) : NULL;
+}
+
+/* One argument as a member of the JSON object. */
+static void arg_write(const struct events *e, struct json_writer *w, const struct arg *a)
+{
+    size_t len;
+    const char *key = a->key == ARG_KEY_STEP    ? "step"
+                      : a->key == ARG_KEY_FLAGS ? "flags"
+                      : a->key == ARG_KEY_META  ? "meta"
+                                                : file_string(e->f, a->key, &len);
+    const char *text = a->kind == UNIT_ARG_STR ? file_string(e->f, a->value, &len) : NULL;
+
+    json_key(w, key ? key : "?");
+    if (a->kind == UNIT_ARG_INT)
+        json_i64(w, (int64_t)a->value);
+    else if (a->kind == UNIT_ARG_REAL)
+        json_f64(w, real_of(a->value));
+    else if (text && a->key == ARG_KEY_META && json_valid(text, len))
+        json_raw(w, text, len);
+    else
+        json_str(w, text ? text : "", text ? len : 0);
+}
+
+/* Arguments of one span: args[0..n). Those with a column of their own go there. */
+static int span_args(struct events *e, const struct noted *span, const struct arg *args, size_t n)
+{
+    struct store *st = e->f->st;
+    const struct def_site *site = span->id < ID_COUNT ? defs_site(e->f, span->id) : NULL;
+    unsigned role = site ? site->role : ROLE_SPAN;
+    struct buf text = { 0 };
+    struct json_writer w = { .buf = &text };
+    size_t written = 0;
+    str_id id;
+    int rc = 0;
+
+    json_object(&w);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (args[i].key == ARG_KEY_CORRELATION) {
+            rc = store_span_set_correlation(st, span->build_id, (int64_t)args[i].value);
+        } else if (!role_is_special(role) || args[i].key < ARG_KEY_STEP) {
+            arg_write(e, &w, &args[i]);
+            written++;
+        }
+    }
+    json_object_end(&w);
+    if (rc == 0 && text.failed)
+        rc = OPM_ENOMEM;
+    if (rc == 0 && written)
+        rc = store_str(st, buf_str(&text), text.len, &id);
+    if (rc == 0 && written)
+        rc = store_span_set_args(st, span->build_id, id);
+    buf_release(&text);
+    return rc;
+}
+
+static int args_place(struct events *e)
+{
+    for (size_t i = 0, end; i < e->narg; i = end) {
+        const struct noted *span = noted_find(e, e->arg[i].thread, e->arg[i].ticks);
+        int rc = 0;
+
+        for (end = i + 1; end < e->narg && arg_order(&e->arg[i], &e->arg[end]) == 0; end++)
+            ;
+        if (span)
+            rc = span_args(e, span, &e->arg[i], end - i);
+        else
+            store_stat(e->f->st, STAT_arg_without_span, (int64_t)(end - i));
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int64_t arg_int(const struct events *e, const struct noted *span, uint32_t key, int64_t none)
+{
+    size_t lo = 0, hi = e->narg;
+    struct arg wanted = { .ticks = span->ticks, .thread = span->thread };
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (arg_order(&e->arg[mid], &wanted) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; lo < e->narg && arg_order(&e->arg[lo], &wanted) == 0; lo++)
+        if (e->arg[lo].key == key)
+            return (int64_t)e->arg[lo].value;
+    return none;
+}
+
+/* Steps and records are spans; they have a row in their own table as well. */
+static int regions_place(struct events *e)
+{
+    struct opm_file *f = e->f;
+
+    for (size_t i = 0; i < e->nnoted; i++) {
+        const struct noted *n = &e->noted[i];
+        const struct def_site *site = n->id < ID_COUNT ? defs_site(f, n->id) : NULL;
+        const struct def_thread *t = defs_thread(f, n->thread);
+        int64_t warmup = arg_int(e, n, ARG_KEY_FLAGS, 0) & 1;
+        int rc = 0;
+
+        if (!site || !t || !role_is_special(site->role))
+            continue;
+        if (site->role == ROLE_STEP) {
+            struct cell row[step_col_COUNT];
+
+            row[step_col_id] = cell_null();
+            row[step_col_model] = cell_str(site->name);
+            row[step_col_num] = cell_i64(arg_int(e, n, ARG_KEY_STEP, OPM_NULL_I64));
+            row[step_col_ts] = cell_i64(n->ts_ns);
+            row[step_col_dur] = cell_i64(n->dur_ns);
+            row[step_col_warmup] = cell_i64(warmup);
+            row[step_col_track] = cell_id(t->track);
+            rc = store_add(f->st, TABLE_step, row, NULL);
+        } else {
+            struct cell row[record_col_COUNT];
+
+            row[record_col_id] = cell_null();
+            row[record_col_label] = cell_str(site->name);
+            row[record_col_ts] = cell_i64(n->ts_ns);
+            row[record_col_dur] = cell_i64(n->dur_ns);
+            row[record_col_warmup] = cell_i64(warmup);
+            row[record_col_track] = cell_id(t->track);
+            rc = store_add(f->st, TABLE_record, row, NULL);
+        }
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int arrows_place(struct events *e)
+{
+    struct store *st = e->f->st;
+    str_id kind;
+    int rc = store_cstr(st, "flow", &kind);
+
+    for (size_t i = 0; i < e->narrow && rc == 0; i++) {
+        const struct arrow *a = &e->arrow[i];
+        const struct noted *src = noted_find(e, a->src_thread, a->src_ticks);
+        const struct noted *dst = noted_find(e, a->dst_thread, a->dst_ticks);
+        struct cell row[flow_col_COUNT];
+
+        if (!src || !dst) {
+            store_stat(st, STAT_flow_without_span, 1);
+            continue;
+        }
+        row[flow_col_src] = cell_id(src->build_id);
+        row[flow_col_dst] = cell_id(dst->build_id);
+        row[flow_col_kind] = cell_str(kind);
+        rc = store_add(st, TABLE_flow, row, NULL);
+    }
+    return rc;
+}
+
+static int events_place(struct events *e, size_t total)
+{
+    int rc = spans_read(e, total);
+
+    if (rc == 0)
+        rc = async_match(e);
+    for (size_t i = 0; i < e->nopen && rc == 0; i++)
+        rc = open_place(e, &e->open[i]);
+    if (rc)
+        return rc;
+    if (e->narg)
+        qsort(e->arg, e->narg, sizeof(*e->arg), arg_order);
+    if (e->nnoted)
+        qsort(e->noted, e->nnoted, sizeof(*e->noted), noted_order);
+    rc = args_place(e);
+    if (rc == 0)
+        rc = regions_place(e);
+    if (rc == 0)
+        rc = arrows_place(e);
+    store_stat(e->f->st, STAT_unknown_site, e->unknown);
+    store_stat(e->f->st, STAT_chunk_corrupt, e->corrupt);
+    return rc;
+}
+
+int events_read(struct opm_file *f)
+{
+    struct events *e = mem_calloc(1, sizeof(*e));
+    struct site unknown = { .op = OPM_NULL_ID };
+    size_t total = 0;
+    int rc;
+
+    if (!e)
+        return OPM_ENOMEM;
+    e->f = f;
+    pthread_mutex_init(&e->lock, NULL);
+    e->block = mem_calloc(f->npiece + 1, sizeof(*e->block));
+    rc = e->block ? store_cstr(f->st, "(unknown)", &unknown.name) : OPM_ENOMEM;
+    if (rc == 0)
+        rc = store_site(f->st, &unknown, &e->unknown_site);
+    if (rc == 0)
+        rc = first_pass(e, &total);
+    if (rc == 0)
+        rc = events_place(e, total);
+    pthread_mutex_destroy(&e->lock);
+    mem_free(e->arg);
+    mem_free(e->arrow);
+    mem_free(e->open);
+    mem_free(e->stack);
+    mem_free(e->noted);
+    mem_free(e->block);
+    mem_free(e);
+    return rc;
+}

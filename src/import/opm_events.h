@@ -1,0 +1,94 @@
+/* opm_events.h -- what the two passes over the events of an .opm file share. */
+#ifndef IMPORT_OPM_EVENTS_H
+#define IMPORT_OPM_EVENTS_H
+
+#include "import/opm_int.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { FILTER_BITS = 16 };
+
+struct arg {
+    uint64_t ticks;
+    uint64_t value;
+    uint32_t thread;
+    uint32_t key;
+    uint8_t kind; /* UNIT_ARG_* */
+};
+
+struct arrow {
+    uint64_t src_ticks, dst_ticks;
+    uint32_t src_thread, dst_thread;
+};
+
+/* A span that something else refers to, or whose site stands for more than a span. */
+struct noted {
+    uint64_t ticks;
+    int64_t ts_ns, dur_ns;
+    uint32_t thread;
+    uint32_t build_id;
+    uint32_t id; /* of its site, in the file */
+};
+
+/* A span from BEGIN and END, or from an asynchronous pair. */
+struct open_span {
+    uint64_t ticks;
+    uint64_t end;
+    uint32_t id;
+    uint32_t thread;
+    bool ended;
+    bool async;
+};
+
+struct events {
+    struct opm_file *f;
+    struct arg *arg;
+    size_t narg, arg_cap;
+    struct arrow *arrow;
+    size_t narrow, arrow_cap;
+    struct open_span *open; /* finished and unfinished ones, all threads */
+    size_t nopen, open_cap;
+    size_t *stack; /* of `open`, for the thread being read */
+    size_t nstack, stack_cap;
+    struct noted *noted;
+    size_t nnoted, noted_cap;
+    struct span_block *block;                 /* per piece */
+    uint64_t filter[(1 << FILTER_BITS) / 64]; /* starts that args or arrows refer to */
+    uint32_t unknown_site;
+    pthread_mutex_t lock; /* noted, rc and counts below, in the second pass */
+    _Atomic size_t next_piece;
+    int rc;
+    int64_t corrupt, unknown;
+};
+
+static inline uint64_t filter_hash(uint64_t ticks)
+{
+    return ticks * 0x9e3779b97f4a7c15u >> (64 - FILTER_BITS);
+}
+
+static inline void filter_add(struct events *e, uint64_t ticks)
+{
+    uint64_t h = filter_hash(ticks);
+
+    e->filter[h / 64] |= 1ull << h % 64;
+}
+
+static inline bool filter_has(const struct events *e, uint64_t ticks)
+{
+    uint64_t h = filter_hash(ticks);
+
+    return e->filter[h / 64] >> h % 64 & 1;
+}
+
+/* Sites that stand for a row of another table besides the span. */
+static inline bool role_is_special(unsigned role)
+{
+    return role == ROLE_STEP || role == ROLE_RECORD;
+}
+
+/* opm_spans.c */
+int spans_read(struct events *e, size_t total); /* the `total` packed spans of all pieces */
+int events_note(struct events *e, const struct noted *n); /* from any thread */
+
+#endif

@@ -1,0 +1,149 @@
+/* opm_int.h -- the parts of the .opm reader.
+ *
+ * opm.c finds the pieces of the file and of its live buffers, opm_defs.c reads definitions,
+ * opm_unpack.c decodes packed events, opm_events.c and opm_spans.c turn them into rows. */
+#ifndef IMPORT_OPM_INT_H
+#define IMPORT_OPM_INT_H
+
+#include "base/arena.h"
+#include "base/rd.h"
+#include "base/u64map.h"
+#include "format/format.h"
+#include "import/import.h"
+
+/* Events of one thread: a packed chunk, or units as they stood in a live block. */
+struct piece {
+    uint32_t thread;
+    uint32_t seq;
+    const uint8_t *packed; /* or NULL */
+    size_t size;
+    const struct opm_unit *units; /* if not packed */
+    size_t nunit;
+    bool open; /* units are the open spans of a live stack: they come after everything else */
+};
+
+enum id_kind { ID_NONE = 0, ID_SITE = 1, ID_STRING = 2, ID_TRACK = 3 };
+#define ID_COUNT (1u << UNIT_ID_BITS)
+
+struct def_site {
+    uint32_t site;  /* in the store */
+    uint32_t op;    /* in the store, or OPM_NULL_ID */
+    uint32_t track; /* of counters, queues and asynchronous spans; OPM_NULL_ID until first needed */
+    uint8_t role;
+    str_id name;
+    int64_t capacity;
+};
+
+struct def_thread {
+    uint32_t serial;
+    uint32_t track; /* in the store */
+    int64_t tid;
+    str_id name;
+};
+
+struct def_track {
+    uint32_t track; /* in the store */
+    uint32_t clock; /* enum opm_clock */
+    size_t nsync;
+    int64_t sync[4]; /* first and last pair: device ns, monotonic ns */
+};
+
+struct def_mem {
+    str_id owner, kind;
+    int64_t bytes, addr;
+    uint32_t first_op, last_op; /* ids in the file */
+};
+
+/* How ticks become ns of this trace: (ticks - origin) * mult / 2^32, plus offset. */
+struct timebase {
+    uint64_t origin;
+    uint64_t mult; /* ns per tick, 32.32 */
+    int64_t offset_ns;
+    int64_t start_monotonic_ns;
+    int64_t start_realtime_ns;
+};
+
+struct opm_file {
+    const struct import_source *src;
+    struct store *st;
+    struct opm_file_header header;
+    struct opm_file_status status;
+    bool closed;
+    struct opm_calibration last; /* the latest reading of the clocks */
+    struct timebase time;
+    int64_t pid;
+    str_id process, host;
+
+    uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
+    struct def_site *site;
+    size_t nsite, site_cap;
+    str_id *string;
+    size_t nstring, string_cap;
+    struct def_track *track;
+    size_t ntrack, track_cap;
+    struct def_thread *thread;
+    size_t nthread, thread_cap;
+    struct u64map thread_at; /* serial to row */
+    struct def_mem *mem;
+    size_t nmem, mem_cap;
+
+    struct piece *piece;
+    size_t npiece, piece_cap;
+};
+
+/* opm_defs.c */
+int defs_read(struct opm_file *f, const uint8_t *p, size_t len); /* 0, OPM_ENOMEM, OPM_EFORMAT */
+int defs_finish(struct opm_file *f);                             /* tracks and memory plan */
+int defs_init(struct opm_file *f);
+void defs_release(struct opm_file *f);
+struct def_thread *defs_thread(struct opm_file *f,
+                               uint32_t serial); /* made if unknown; NULL: ENOMEM */
+int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind, uint32_t *out);
+
+/* opm_unpack.c */
+struct unpacked_head {
+    size_t nspan;
+    size_t nother;
+    uint64_t step;
+    uint64_t base;
+};
+bool unpack_head(struct rd *r, struct unpacked_head *h);
+/* One event that is not a packed span, as units; *last_ticks starts as base. False: damage. */
+bool unpack_other(struct rd *r, struct opm_unit u[3], uint64_t *last_ticks);
+/* The rest of the payload: start, duration and id of every span. False: damage. */
+bool unpack_spans(struct rd *r, const struct unpacked_head *h, uint64_t *start, uint64_t *dur,
+                  uint32_t *id);
+
+/* opm_events.c: everything that happened, once all definitions are known */
+int events_read(struct opm_file *f);
+
+/* The site of an id (less than ID_COUNT), or NULL if the file does not define it. */
+static inline struct def_site *defs_site(const struct opm_file *f, uint32_t id)
+{
+    uint32_t at = f->id[id];
+
+    return (at & 3) == ID_SITE ? &f->site[at >> 2] : NULL;
+}
+
+static inline struct def_track *defs_track(const struct opm_file *f, uint64_t id)
+{
+    uint32_t at = id < ID_COUNT ? f->id[id] : 0;
+
+    return (at & 3) == ID_TRACK ? &f->track[at >> 2] : NULL;
+}
+
+static inline str_id defs_string(const struct opm_file *f, uint64_t id)
+{
+    uint32_t at = id < ID_COUNT ? f->id[id] : 0;
+
+    return (at & 3) == ID_STRING ? f->string[at >> 2] : 0;
+}
+
+static inline int64_t time_ns(const struct timebase *t, uint64_t ticks)
+{
+    __extension__ typedef __int128 wide;
+
+    return (int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32) + t->offset_ns;
+}
+
+#endif
