@@ -18,12 +18,10 @@ static const char about[] =
     "recorded, "
     "how long it is, what each table holds, and what was repaired or lost on the way here.";
 
-/* What every part needs. The parts write to text, which is printed if none of them failed: rc is the exit
- * code so far. */
+/* What every part needs. rc is the exit code so far: after a failure the parts say nothing more. */
 struct info {
     struct cli *cli;
     opm_trace *t;
-    struct io_out text;
     char **paths;
     int npaths;
     int rc;
@@ -145,7 +143,7 @@ static void fact(struct info *in, const char *label, struct buf *text)
 {
     struct buf line = { 0 };
 
-    if (text->len) {
+    if (text->len && in->rc == CLI_OK) {
         clean(text);
         buf_addf(&line, "  %-*s ", LABEL_COLUMNS, label);
         text_wrap(&line, buf_str(text), LABEL_COLUMNS + 3, LABEL_COLUMNS + 3, cli_text_width());
@@ -464,7 +462,8 @@ static void json_meta(struct info *in, struct json_writer *w)
 
 static void print_json(struct info *in)
 {
-    struct json_writer w = { .out = &in->cli->out };
+    struct buf b = { 0 };
+    struct json_writer w = { .buf = &b };
     int64_t losses = query_int(in, "SELECT count(*) FROM import_stat WHERE severity = 'loss' AND "
                                    "count > 0");
 
@@ -500,7 +499,11 @@ static void print_json(struct info *in)
     json_member(in, &w, "categories", categories_sql);
     json_member(in, &w, "tracks", tracks_sql);
     json_object_end(&w);
-    io_out_adds(&in->cli->out, "\n");
+    if (b.failed && in->rc == CLI_OK)
+        in->rc = cli_out_of_memory();
+    if (in->rc == CLI_OK)
+        io_out_addf(&in->cli->out, "%s\n", buf_str(&b));
+    buf_release(&b);
 }
 
 int cmd_info(struct cli *cli, int argc, char **argv)

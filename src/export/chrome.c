@@ -584,7 +584,6 @@ static int put_trace(struct chrome *c, const struct export_options *opts)
             rc = writer_progress(opts, &c->out, i, c->tl.nspan);
         if (!rc)
             rc = put_span(c, (uint32_t)i);
-        timeline_mark(&c->tl, (uint32_t)i);
     }
     if (!rc)
         rc = put_regions(c, &c->tl.steps, timeline_steps_line(&c->tl));

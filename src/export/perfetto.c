@@ -370,28 +370,46 @@ static int put_span(struct perfetto *p, uint32_t span)
     return put_begin(p, span, lane, ts, dur);
 }
 
-static int put_regions(struct perfetto *p, const struct regions *r, uint32_t line)
+static int put_region(struct perfetto *p, const struct regions *r, size_t row, uint32_t line)
 {
-    for (size_t i = 0; i < r->n; i++) {
-        int64_t ts = r->ts[i], dur = r->dur && r->dur[i] >= 0 ? r->dur[i] : -1;
-        uint32_t lane;
-        int rc;
+    int64_t ts = r->ts[row], dur = r->dur && r->dur[row] >= 0 ? r->dur[row] : -1;
+    uint32_t lane;
+    int rc;
 
-        if (r->seen[i] || ts == OPM_NULL_I64)
-            continue;
-        advance(p, ts);
-        rc = timeline_place(&p->tl, line, ts, timeline_end(ts, dur), &lane);
-        if (rc)
-            return rc;
-        put_lane(p, lane);
-        buf_clear(&p->event);
-        perfetto_region(p, r, i, &p->event);
-        rc = put_begin(p, (uint32_t)i, lane, ts, dur);
-        if (rc)
-            return rc;
+    advance(p, ts);
+    rc = timeline_place(&p->tl, line, ts, timeline_end(ts, dur), &lane);
+    if (rc)
+        return rc;
+    put_lane(p, lane);
+    buf_clear(&p->event);
+    perfetto_region(p, r, row, &p->event);
+    return put_begin(p, (uint32_t)row, lane, ts, dur);
+}
+
+/* When the next step or record that no span shows begins; INT64_MAX: there is none. */
+static int64_t next_region(const struct regions *r, size_t *next)
+{
+    while (*next < r->n && (r->seen[*next] || r->ts[*next] == OPM_NULL_I64))
+        ++*next;
+    return *next < r->n ? r->ts[*next] : INT64_MAX;
+}
+
+static int put_regions(struct perfetto *p, int64_t until)
+{
+    int rc = 0;
+
+    while (!rc) {
+        int64_t step = next_region(&p->tl.steps, &p->next_step);
+        int64_t record = next_region(&p->tl.records, &p->next_record);
+
+        if (MIN(step, record) > until || MIN(step, record) == INT64_MAX)
+            break;
+        if (step <= record)
+            rc = put_region(p, &p->tl.steps, p->next_step++, timeline_steps_line(&p->tl));
+        else
+            rc = put_region(p, &p->tl.records, p->next_record++, timeline_records_line(&p->tl));
     }
-    advance(p, INT64_MAX);
-    return 0;
+    return rc;
 }
 
 static bool meta_ns(const struct store *st, const char *key, uint64_t *out)
@@ -474,15 +492,14 @@ static int put_trace(struct perfetto *p, const struct export_options *opts)
         if (i % TIMELINE_PROGRESS_SPANS == 0)
             rc = writer_progress(opts, &p->out, i, p->tl.nspan);
         if (!rc)
+            rc = put_regions(p, p->tl.ts[i]);
+        if (!rc)
             rc = put_span(p, (uint32_t)i);
-        timeline_mark(&p->tl, (uint32_t)i);
-    }
-    if (!rc) {
-        advance(p, INT64_MAX);
-        rc = put_regions(p, &p->tl.steps, timeline_steps_line(&p->tl));
     }
     if (!rc)
-        rc = put_regions(p, &p->tl.records, timeline_records_line(&p->tl));
+        rc = put_regions(p, INT64_MAX);
+    if (!rc)
+        advance(p, INT64_MAX);
     if (p->failed || p->scratch.failed || p->interned.failed)
         return OPM_ENOMEM;
     return rc ? rc : writer_progress(opts, &p->out, p->tl.nspan, p->tl.nspan);

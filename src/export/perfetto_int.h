@@ -42,6 +42,8 @@ struct perfetto {
     struct region_body record;
     struct heap open; /* spans whose END is to come: end, row, lane */
     size_t next_sample;
+    size_t next_step; /* rows not looked at yet */
+    size_t next_record;
     uint64_t origin_ns;
     uint64_t last_uuid;
     str_id thread_kind;

@@ -388,6 +388,41 @@ static int make_tensors(struct timeline *tl)
     return 0;
 }
 
+/* Note that a span shows a step or record, if it does. Spans come in order. */
+static void mark(struct regions *r, size_t *cursor, int64_t ts, int64_t dur, uint32_t track)
+{
+    while (*cursor < r->n && r->ts[*cursor] < ts)
+        ++*cursor;
+    for (size_t i = *cursor; i < r->n && r->ts[i] == ts && i - *cursor < SAME_START_MAX; i++) {
+        uint32_t marked_by = r->track ? r->track[i] : OPM_NULL_ID;
+
+        if (!r->seen[i] && (r->dur ? r->dur[i] : OPM_NULL_I64) == dur &&
+            (marked_by == track || marked_by == OPM_NULL_ID)) {
+            r->seen[i] = 1;
+            return;
+        }
+    }
+}
+
+static void mark_regions(struct timeline *tl)
+{
+    size_t step = 0, record = 0;
+
+    if ((!tl->steps.n || !tl->steps.cat) && (!tl->records.n || !tl->records.cat))
+        return;
+    for (size_t i = 0; i < tl->nspan; i++) {
+        str_id cat = tl->site[tl->span_site[i]].cat;
+        uint32_t track = tl->track ? tl->track[i] : OPM_NULL_ID;
+
+        if (LIKELY(!cat || (cat != tl->steps.cat && cat != tl->records.cat)))
+            continue;
+        if (cat == tl->steps.cat)
+            mark(&tl->steps, &step, tl->ts[i], tl->dur[i], track);
+        else
+            mark(&tl->records, &record, tl->ts[i], tl->dur[i], track);
+    }
+}
+
 int timeline_init(struct timeline *tl, const struct store *st)
 {
     int rc;
@@ -409,6 +444,8 @@ int timeline_init(struct timeline *tl, const struct store *st)
         rc = make_flows(tl);
     if (!rc)
         rc = make_tensors(tl);
+    if (!rc)
+        mark_regions(tl);
     return rc;
 }
 
@@ -471,34 +508,6 @@ size_t timeline_flows(struct timeline *tl, uint32_t span, const uint64_t **out)
     while (tl->flow_cursor < tl->nflow_end && tl->flow_end[tl->flow_cursor] >> 32 == span)
         tl->flow_cursor++;
     return tl->flow_cursor - from;
-}
-
-static void mark(struct regions *r, int64_t ts, int64_t dur, uint32_t track)
-{
-    while (r->cursor < r->n && r->ts[r->cursor] < ts)
-        r->cursor++;
-    for (size_t i = r->cursor; i < r->n && r->ts[i] == ts && i - r->cursor < SAME_START_MAX; i++) {
-        uint32_t marked_by = r->track ? r->track[i] : OPM_NULL_ID;
-
-        if (!r->seen[i] && (r->dur ? r->dur[i] : OPM_NULL_I64) == dur &&
-            (marked_by == track || marked_by == OPM_NULL_ID)) {
-            r->seen[i] = 1;
-            return;
-        }
-    }
-}
-
-void timeline_mark(struct timeline *tl, uint32_t span)
-{
-    str_id cat = tl->site[tl->span_site[span]].cat;
-    uint32_t track = tl->track ? tl->track[span] : OPM_NULL_ID;
-
-    if (!cat)
-        return;
-    if (cat == tl->steps.cat)
-        mark(&tl->steps, tl->ts[span], tl->dur[span], track);
-    else if (cat == tl->records.cat)
-        mark(&tl->records, tl->ts[span], tl->dur[span], track);
 }
 
 size_t timeline_tensors(const struct timeline *tl, uint32_t op, const struct tensor_ref **out)

@@ -73,7 +73,6 @@ struct regions {
     const uint32_t *track;
     str_id cat; /* category of such spans, or 0 */
     uint8_t *seen;
-    size_t cursor;
 };
 
 struct tensor_ref {
@@ -163,8 +162,6 @@ int timeline_place(struct timeline *tl, uint32_t line, int64_t ts, int64_t end, 
 /* Arrows at a span, as numbers of flow rows; spans must be asked for in order. Arrows to nowhere
  * and from a span to itself are left out. */
 size_t timeline_flows(struct timeline *tl, uint32_t span, const uint64_t **out);
-/* Note that the span shows a step or record, if it does. Spans in order. */
-void timeline_mark(struct timeline *tl, uint32_t span);
 /* Inputs, weights and outputs of an op. */
 size_t timeline_tensors(const struct timeline *tl, uint32_t op, const struct tensor_ref **out);
 

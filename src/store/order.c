@@ -3,7 +3,11 @@
  * A recorder writes spans when they end, so they come ordered by end with children before parents;
  * importers often add them ordered by start. Both are recognised and left in place for merge.c.
  * Anything else is copied and sorted; spans that then end after the span in which they start are
- * handed out to sibling tracks. */
+ * handed out to sibling tracks.
+ *
+ * Coarse clocks leave open what encloses what: spans may be equal, or have no length and lie where
+ * another ends or begins. Then the order of arrival counts, if it is one of the two good ones, else
+ * the longer span comes first. */
 #include "store/store_int.h"
 
 #include "base/alloc.h"
@@ -189,12 +193,11 @@ static int check_by_end(struct store *st, struct track_spans *t, bool *out)
     return 0;
 }
 
-/* Whether the normalised spans lie ordered by start, long before short, and properly nested. */
+/* Whether the normalised spans lie ordered by start and properly nested. */
 static int check_by_start(struct store *st, struct track_spans *t, bool *out)
 {
     const int64_t *ts = span_ts(st), *dur = span_dur(st);
     int64_t last_ts = INT64_MIN;
-    uint64_t last_dur = 0;
     struct nest ns = { 0 };
     bool ok = true;
     int rc = 0;
@@ -205,9 +208,8 @@ static int check_by_start(struct store *st, struct track_spans *t, bool *out)
         for (; ok && !rc && i < to; i++) {
             int64_t end = span_end(ts[i], dur[i]);
 
-            ok = ts[i] > last_ts || (ts[i] == last_ts && (uint64_t)dur[i] <= last_dur);
+            ok = ts[i] >= last_ts;
             last_ts = ts[i];
-            last_dur = (uint64_t)dur[i];
             if (!ok || t->async)
                 continue;
             ok = nest_enter(&ns, ts[i], &end);

@@ -158,13 +158,13 @@ struct nest {
     size_t n, cap;
 };
 
-/* Close whatever ended before a span; ts must not go back from call to call, and at equal ts longer
- * spans come first. What is left encloses the span, unless false comes back: then the innermost
- * open span ends inside it, so it can't be nested and must not be pushed.
+/* Close whatever ended before a span; ts must not go back from call to call. What is left encloses
+ * the span, unless false comes back: then the innermost open span ends inside it, so it can't be
+ * nested and must not be pushed.
  *
- * A span lies inside another if it neither starts before it nor ends after it. So a zero-length
- * span belongs to the one that begins there, else to the one that ends there. One that never ended
- * ends with the one around it; *end is set to that. */
+ * A span lies inside an earlier one that does not end before it does. So a zero-length span where
+ * one ends and another begins belongs to the latter if it comes behind it, else to the former. One
+ * that never ended ends with the one around it; *end is set to that. */
 static inline bool nest_enter(struct nest *ns, int64_t ts, int64_t *end)
 {
     while (ns->n && ns->open[ns->n - 1].end <= ts && ns->open[ns->n - 1].end < *end)

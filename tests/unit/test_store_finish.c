@@ -282,6 +282,8 @@ struct model_span {
     int level; /* sibling track it must go to, 0 for its own */
     int depth, parent;
     int64_t self;
+    uint32_t inside; /* site of the innermost longer-than-0 span that it was recorded in, or NONE */
+    uint32_t begun;  /* how many had begun before it */
 };
 struct model {
     struct model_span span[MAX_SPANS]; /* in the final order of their track, once solved */
@@ -445,37 +447,84 @@ static void model_compare(struct model *m, const struct store *st, uint32_t ntra
     }
 }
 
-/* Spans on one track as a recorder with a coarse clock writes them. */
-static void record_some(struct model *m, uint32_t track, size_t n, uint32_t max_step)
+/* Spans on one track as a recorder writes them, with a clock that moves min_step to max_step ticks
+ * from event to event. The first two tell one order from the other: the rest may fit both. */
+static void record_some(struct model *m, uint32_t track, size_t n, uint32_t min_step,
+                        uint32_t max_step)
 {
-    int64_t open[64], now = 0;
-    size_t depth = 0;
+    struct {
+        int64_t ts;
+        uint32_t begun;
+    } open[64];
+    size_t depth = 0, first = m->n;
+    uint32_t begun = 2;
+    int64_t now = 3;
 
-    while (n > depth) {
-        now += rng(max_step);
-        if (depth < ARRAY_SIZE(open) && (depth == 0 || rng(5) < 2) && n > depth + 1) {
-            open[depth++] = now;
-        } else if (depth) {
-            int64_t ts = open[--depth];
-
-            m->span[m->n] = (struct model_span){
-                .ts = ts, .dur = now - ts, .track = track, .site = (uint32_t)m->n
-            };
-            m->n++;
-            n--;
-        } else {
-            n--;
-        }
-    }
-    while (depth--) { /* still open: inner first */
+    for (uint32_t i = 2; i-- > 0; m->n++)
         m->span[m->n] = (struct model_span){
-            .ts = open[depth], .dur = -1, .track = track, .site = (uint32_t)m->n
+            .ts = i,
+            .dur = i ? 1 : 3,
+            .track = track,
+            .site = (uint32_t)m->n,
+            .inside = i ? (uint32_t)m->n + 1 : NONE,
+            .begun = i,
         };
-        m->n++;
+
+    while (n || depth) {
+        bool last = !n && rng(3) == 0; /* some never end */
+
+        now += min_step + rng(max_step - min_step + 1);
+        if (n && depth < ARRAY_SIZE(open) && (depth == 0 || rng(5) < 2)) {
+            open[depth].ts = now;
+            open[depth++].begun = begun++;
+            n--;
+            continue;
+        }
+        for (size_t k = last ? depth : 1; k; k--) {
+            depth--;
+            m->span[m->n] = (struct model_span){
+                .ts = open[depth].ts,
+                .dur = last ? -1 : now - open[depth].ts,
+                .track = track,
+                .site = (uint32_t)m->n,
+                .inside = NONE,
+                .begun = open[depth].begun,
+            };
+            for (size_t i = first; i < m->n && m->span[m->n].dur; i++)
+                if (m->span[i].begun > open[depth].begun && m->span[i].inside == NONE)
+                    m->span[i].inside = m->span[m->n].site;
+            m->n++;
+        }
     }
 }
 
 enum arrival { BY_END, BY_START, SHUFFLED };
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct model_span *x = a, *y = b;
+
+    return x->begun < y->begun ? -1 : x->begun > y->begun;
+}
+
+/* Two more spans for every track, whose order is wrong whatever comes before them: a few spans may
+ * be shuffled into a good order. */
+static void model_spoil(struct model *m, uint32_t ntrack)
+{
+    int64_t end = 0;
+
+    for (size_t i = 0; i < m->n; i++)
+        end = MAX(end, m->span[i].ts + m->span[i].dur);
+    for (uint32_t k = 0; k < 2 * (ntrack + 1); k++) {
+        m->span[m->n] = (struct model_span){
+            .ts = end + (k & 1 ? 10 : 20),
+            .dur = 5,
+            .track = k / 2 < ntrack ? k / 2 : NONE,
+            .site = (uint32_t)m->n,
+        };
+        m->n++;
+    }
+}
 
 /* Add the spans of the model: in pieces of some size, the tracks in turns. */
 static struct store *model_store(const struct model *m, uint32_t ntrack, enum arrival arrival)
@@ -487,8 +536,8 @@ static struct store *model_store(const struct model *m, uint32_t ntrack, enum ar
 
     memcpy(s, m->span, m->n * sizeof(s[0]));
     if (arrival == BY_START)
-        qsort(s, m->n, sizeof(s[0]), by_rule);
-    for (size_t i = m->n; arrival == SHUFFLED && i > 1; i--) {
+        qsort(s, m->n, sizeof(s[0]), by_begin);
+    for (size_t i = m->n - 2 * (ntrack + 1); arrival == SHUFFLED && i > 1; i--) {
         size_t j = rng((uint32_t)i);
         struct model_span swap = s[j];
 
@@ -522,26 +571,35 @@ static struct store *model_store(const struct model *m, uint32_t ntrack, enum ar
     return st;
 }
 
-static void check_model(struct model *m, uint32_t ntrack)
+static void check_model(const struct model *m, uint32_t ntrack, enum arrival arrival)
 {
     static struct model solved;
+    struct store *st;
     int64_t min = NEVER;
 
+    solved = *m;
+    if (arrival == SHUFFLED)
+        model_spoil(&solved, ntrack);
+    st = model_store(&solved, ntrack, arrival);
     for (size_t i = 0; i < m->n; i++)
         min = m->span[i].ts < min ? m->span[i].ts : min;
-    for (enum arrival a = BY_END; a <= SHUFFLED; a++) {
-        struct store *st = model_store(m, ntrack, a);
+    assert_int_equal(store_finish(st), 0);
+    for (size_t i = 0; i < solved.n; i++)
+        solved.span[i].ts -= min;
+    model_solve(&solved);
+    model_compare(&solved, st, ntrack);
+    if (arrival == BY_START)
+        assert_int_equal(stat_count(st, "span_out_of_order"), 0);
+    store_free(st);
+}
 
-        assert_int_equal(store_finish(st), 0);
-        solved = *m;
-        for (size_t i = 0; i < m->n; i++)
-            solved.span[i].ts -= min;
-        model_solve(&solved);
-        model_compare(&solved, st, ntrack);
-        if (a == BY_START)
-            assert_int_equal(stat_count(st, "span_out_of_order"), 0);
-        store_free(st);
-    }
+static void record_tracks(struct model *m, uint64_t seed, uint32_t ntrack, uint32_t min_step)
+{
+    rng_state = seed * 0x9e3779b97f4a7c15u;
+    m->n = 0;
+    m->async = 0;
+    for (uint32_t t = 0; t < ntrack; t++)
+        record_some(m, t, 1 + rng(60), min_step, min_step + rng(4));
 }
 
 /* Clean recordings: however they arrive, the result is that of the model. */
@@ -553,13 +611,49 @@ static void test_random_nested(void **state)
     for (uint64_t seed = 1; seed <= 300; seed++) {
         uint32_t ntrack = 1 + (uint32_t)(seed % 4);
 
-        rng_state = seed * 0x9e3779b97f4a7c15u;
-        m.n = 0;
-        m.async = 0;
-        for (uint32_t t = 0; t < ntrack; t++)
-            record_some(&m, t, 1 + rng(60), 1 + rng(4));
-        if (m.n)
-            check_model(&m, ntrack);
+        record_tracks(&m, seed, ntrack, 1);
+        for (enum arrival a = BY_END; a <= SHUFFLED; a++)
+            check_model(&m, ntrack, a);
+    }
+}
+
+/* Recordings with a coarse clock: in either good order everything stays inside what it was recorded
+ * in; only zero-length spans may come to lie deeper. */
+static void check_recorded(const struct model *m, const struct store *st)
+{
+    size_t row_of[MAX_SPANS];
+
+    for (size_t i = 0; i < m->n; i++)
+        row_of[store_span_site(st)[i]] = i;
+    for (size_t i = 0; i < m->n; i++) {
+        int64_t parent = cell(st, row_of[m->span[i].site], span_col_parent);
+        int64_t want = m->span[i].inside == NONE ? NIL : (int64_t)row_of[m->span[i].inside];
+
+        while (m->span[i].dur == 0 && parent != NIL && parent != want)
+            parent = cell(st, (size_t)parent, span_col_parent);
+        assert_int_equal(parent, want);
+    }
+    assert_int_equal(stat_count(st, "span_out_of_order"), 0);
+    assert_int_equal(stat_count(st, "overlapping_span"), 0);
+}
+
+static void test_random_coarse(void **state)
+{
+    static struct model m;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        uint32_t ntrack = 1 + (uint32_t)(seed % 4);
+
+        record_tracks(&m, seed, ntrack, 0);
+        check_model(&m, ntrack, SHUFFLED);
+        for (enum arrival a = BY_END; a <= BY_START; a++) {
+            struct store *st = model_store(&m, ntrack, a);
+
+            assert_int_equal(store_finish(st), 0);
+            check_recorded(&m, st);
+            store_free(st);
+        }
     }
 }
 
@@ -587,7 +681,7 @@ static void test_random_dirty(void **state)
                 .site = (uint32_t)i,
             };
         }
-        check_model(&m, ntrack);
+        check_model(&m, ntrack, SHUFFLED);
     }
 }
 
@@ -898,10 +992,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),         cmocka_unit_test(test_sibling_tracks),
-        cmocka_unit_test(test_random_nested), cmocka_unit_test(test_random_dirty),
-        cmocka_unit_test(test_large),         cmocka_unit_test(test_references),
-        cmocka_unit_test(test_other_tables),  cmocka_unit_test(test_extreme_times),
-        cmocka_unit_test(test_deep),          cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_random_nested), cmocka_unit_test(test_random_coarse),
+        cmocka_unit_test(test_random_dirty),  cmocka_unit_test(test_large),
+        cmocka_unit_test(test_references),    cmocka_unit_test(test_other_tables),
+        cmocka_unit_test(test_extreme_times), cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
