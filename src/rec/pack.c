@@ -13,17 +13,21 @@
 #include <string.h>
 
 struct packer {
+    uint64_t step; /* that divided the times of the last block: the next one's, most likely */
     uint32_t follows[PACK_CONTEXTS];
     uint32_t id[OPM_BLOCK_UNITS];
     uint64_t gap[OPM_BLOCK_UNITS + PACK_GROUP];
     uint64_t dur[OPM_BLOCK_UNITS + PACK_GROUP];
-    uint8_t around[OPM_BLOCK_UNITS]; /* 1: the span encloses the one before it */
     uint32_t other[OPM_BLOCK_UNITS]; /* where the events that are no spans start */
 };
 
 struct packer *opm__packer_new(void)
 {
-    return calloc(1, sizeof(struct packer));
+    struct packer *p = calloc(1, sizeof(*p));
+
+    if (p)
+        p->step = 1;
+    return p;
 }
 
 void opm__packer_free(struct packer *p)
@@ -42,46 +46,35 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Divide every value by q, exactly, without dividing: multiply by the inverse of its odd part.
- * False if some value is not a multiple; the values are then as before. */
-static bool divide_all(uint64_t *v, size_t n, uint64_t q, uint64_t *out_offender)
+/* Division by a fixed number without dividing: by the inverse of its odd part, modulo 2^64. It is
+ * exact for multiples; any other number has low bits, or a quotient that is too large. */
+struct divider {
+    uint64_t inverse;
+    uint64_t limit;
+    uint64_t low;
+    unsigned shift;
+};
+
+static struct divider divider_of(uint64_t q)
 {
-    unsigned shift = (unsigned)__builtin_ctzll(q);
-    uint64_t odd = q >> shift, inverse = odd, limit = UINT64_MAX / odd;
+    struct divider d = { .shift = (unsigned)__builtin_ctzll(q) };
+    uint64_t odd = q >> d.shift;
 
+    d.low = (1ull << d.shift) - 1;
+    d.limit = UINT64_MAX / odd;
+    d.inverse = odd;
     for (int i = 0; i < 5; i++)
-        inverse *= 2 - odd * inverse;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t quotient = (v[i] >> shift) * inverse;
-
-        if (UNLIKELY(quotient > limit || (v[i] & ((1ull << shift) - 1)))) {
-            *out_offender = v[i];
-            for (size_t k = 0; k < i; k++)
-                v[k] *= q;
-            return false;
-        }
-        v[i] = quotient;
-    }
-    return true;
+        d.inverse *= 2 - odd * d.inverse;
+    return d;
 }
 
-/* The step that divides all times of the chunk, after dividing them by it. */
-static uint64_t divide_by_step(uint64_t *gap, uint64_t *dur, size_t n)
+/* The quotient; *bad becomes nonzero if v is no multiple. */
+static inline uint64_t divide(const struct divider *d, uint64_t v, uint64_t *bad)
 {
-    uint64_t q = 0, offender = 0;
+    uint64_t quotient = (v >> d->shift) * d->inverse;
 
-    for (size_t i = 0; i < n && i < 64; i++)
-        q = gcd(gcd(q, gap[i]), dur[i]);
-    while (q > 1) {
-        if (divide_all(gap, n, q, &offender)) {
-            if (divide_all(dur, n, q, &offender))
-                return q;
-            for (size_t i = 0; i < n; i++)
-                gap[i] *= q;
-        }
-        q = gcd(q, offender);
-    }
-    return 1;
+    *bad |= (uint64_t)(quotient > d->limit) | (v & d->low);
+    return quotient;
 }
 
 static inline unsigned bit_length(uint64_t v)
@@ -91,17 +84,18 @@ static inline unsigned bit_length(uint64_t v)
 
 /* The width that makes the group smallest: narrower costs two bytes and more per value that sticks
  * out. */
-static unsigned choose_width(const uint64_t *v)
+static unsigned choose_width(const uint64_t *v, unsigned *out_widest)
 {
-    uint8_t count[65] = { 0 };
-    uint64_t all = 0;
-    unsigned best = 0, best_cost = UINT32_MAX, above = 0;
+    uint8_t count[4][65] = { { 0 } }; /* four, so that equal lengths do not wait for each other */
+    unsigned best = 0, best_cost = UINT32_MAX, above = 0, widest = 64;
 
-    for (unsigned i = 0; i < PACK_GROUP; i++) {
-        all |= v[i];
-        count[bit_length(v[i])]++;
-    }
-    for (unsigned w = bit_length(all);; w--) {
+    for (unsigned i = 0; i < PACK_GROUP; i += 4)
+        for (unsigned k = 0; k < 4; k++)
+            count[k][bit_length(v[i + k])]++;
+    while (widest && !(count[0][widest] | count[1][widest] | count[2][widest] | count[3][widest]))
+        widest--;
+    *out_widest = widest;
+    for (unsigned w = widest;; w--) {
         unsigned cost = w * (PACK_GROUP / 8) + above * 2 + above / 2;
 
         if (cost < best_cost) {
@@ -110,37 +104,59 @@ static unsigned choose_width(const uint64_t *v)
         }
         if (!w)
             return best;
-        above += count[w];
+        above += count[0][w] + count[1][w] + count[2][w] + count[3][w];
     }
+}
+
+/* The low w bits of every value, w at most 56: whole bytes leave the accumulator at every step. */
+static uint8_t *pack_narrow(uint8_t *out, const uint64_t *v, unsigned w)
+{
+    uint64_t mask = (1ull << w) - 1, acc = 0;
+    unsigned filled = 0;
+
+    for (unsigned i = 0; i < PACK_GROUP; i++) {
+        acc |= (v[i] & mask) << filled;
+        filled += w;
+        memcpy(out, &acc, 8);
+        out += filled / 8;
+        acc >>= filled & ~7u;
+        filled &= 7;
+    }
+    return out;
+}
+
+static uint8_t *pack_wide(uint8_t *out, const uint64_t *v, unsigned w)
+{
+    uint64_t mask = w == 64 ? UINT64_MAX : (1ull << w) - 1, acc = 0;
+    unsigned filled = 0;
+
+    for (unsigned i = 0; i < PACK_GROUP; i++) {
+        uint64_t low = v[i] & mask;
+
+        acc |= low << filled;
+        if (filled + w < 64) {
+            filled += w;
+            continue;
+        }
+        memcpy(out, &acc, 8);
+        out += 8;
+        acc = filled ? low >> (64 - filled) : 0;
+        filled = filled + w - 64;
+    }
+    return out;
 }
 
 static uint8_t *pack_group(uint8_t *out, const uint64_t *v)
 {
-    unsigned w = choose_width(v), filled = 0, nlarge = 0;
-    uint64_t mask = w == 64 ? UINT64_MAX : (1ull << w) - 1, acc = 0;
+    unsigned widest, w = choose_width(v, &widest), nlarge = 0;
     uint8_t *head = out;
 
     out += 2;
-    if (w == 64) {
-        memcpy(out, v, PACK_GROUP * 8);
-        out += PACK_GROUP * 8;
-    } else if (w) {
+    if (w)
+        out = w <= 56 ? pack_narrow(out, v, w) : pack_wide(out, v, w);
+    if (w < widest) {
         for (unsigned i = 0; i < PACK_GROUP; i++) {
-            uint64_t low = v[i] & mask;
-
-            acc |= low << filled;
-            filled += w;
-            if (filled >= 64) {
-                memcpy(out, &acc, 8);
-                out += 8;
-                filled -= 64;
-                acc = filled ? low >> (w - filled) : 0;
-            }
-        }
-    }
-    if (w < 64) {
-        for (unsigned i = 0; i < PACK_GROUP; i++) {
-            if (UNLIKELY(v[i] > mask)) {
+            if (UNLIKELY(v[i] >> w)) {
                 *out++ = (uint8_t)i;
                 out = varint_put(out, v[i] >> w);
                 nlarge++;
@@ -226,48 +242,82 @@ static uint64_t first_start(const struct opm_unit *units, size_t n)
     return 0;
 }
 
-size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8_t *out,
-                 uint64_t *out_spans)
+struct split {
+    size_t nspan;
+    size_t nother;
+    uint64_t bad; /* nonzero: not all times are multiples of the step */
+};
+
+/* Sort the units into columns of spans, divided by step, and others. */
+static struct split split(struct packer *p, const struct opm_unit *units, size_t n, uint64_t base,
+                          uint64_t step)
 {
-    size_t nspan = 0, nother = 0;
-    uint8_t *start = out;
-    uint64_t base = first_start(units, n), last_end = base, last_ticks = base, step;
+    struct divider d = divider_of(step);
+    struct split s = { 0 };
+    uint64_t last_end = base;
 
     for (size_t i = 0; i < n;) {
         const struct opm_unit *u = &units[i];
-        unsigned kind = unit_kind(u), count = unit_count(kind);
-        uint64_t end = u->ticks + unit_value(u), gap = end - last_end;
+        uint64_t end = u->ticks + unit_value(u), after = end - last_end;
         bool around = u->ticks < last_end;
 
-        if (!count || count > n - i)
-            break;
-        i += count;
-        if (UNLIKELY(kind != UNIT_SPAN || gap > INT64_MAX / 2)) {
-            p->other[nother++] = (uint32_t)(u - units);
-            *out_spans += kind == UNIT_SPAN || kind == UNIT_LONG_SPAN || kind == UNIT_DEVICE_SPAN;
+        if (UNLIKELY(unit_kind(u) != UNIT_SPAN || after > INT64_MAX / 2)) {
+            unsigned count = unit_count(unit_kind(u));
+
+            if (!count || count > n - i)
+                break;
+            p->other[s.nother++] = (uint32_t)i;
+            i += count;
             continue;
         }
-        p->id[nspan] = unit_id(u);
-        p->dur[nspan] = unit_value(u);
-        p->gap[nspan] = around ? gap : u->ticks - last_end;
-        p->around[nspan++] = around;
+        i++;
+        p->id[s.nspan] = unit_id(u);
+        p->dur[s.nspan] = divide(&d, unit_value(u), &s.bad);
+        p->gap[s.nspan++] = divide(&d, around ? after : u->ticks - last_end, &s.bad) << 1 | around;
         last_end = end;
     }
-    *out_spans += nspan;
-    step = divide_by_step(p->gap, p->dur, nspan);
-    for (size_t i = 0; i < nspan; i++)
-        p->gap[i] = p->gap[i] << 1 | p->around[i];
-    out = varint_put(out, nspan);
-    out = varint_put(out, nother);
-    out = varint_put(out, step);
+    return s;
+}
+
+/* The largest number that divides all times. Columns hold them undivided. */
+static uint64_t common_step(const struct packer *p, size_t n)
+{
+    uint64_t q = 0;
+
+    for (size_t i = 0; i < n && q != 1; i++)
+        q = gcd(gcd(q, p->gap[i] >> 1), p->dur[i]);
+    return q ? q : 1;
+}
+
+size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8_t *out,
+                 uint64_t *out_spans)
+{
+    uint8_t *start = out;
+    uint64_t base = first_start(units, n), last_ticks = base;
+    struct split s = split(p, units, n, base, p->step);
+
+    if (s.bad || (p->step == 1 && common_step(p, MIN(s.nspan, 8u)) > 1)) {
+        s = split(p, units, n, base, 1);
+        p->step = common_step(p, s.nspan);
+        if (p->step > 1)
+            s = split(p, units, n, base, p->step);
+    }
+    *out_spans += s.nspan;
+    out = varint_put(out, s.nspan);
+    out = varint_put(out, s.nother);
+    out = varint_put(out, p->step);
     memcpy(out, &base, 8);
     out += 8;
-    for (size_t i = 0; i < nother; i++)
+    for (size_t i = 0; i < s.nother; i++) {
+        unsigned kind = unit_kind(&units[p->other[i]]);
+
+        *out_spans += kind == UNIT_SPAN || kind == UNIT_LONG_SPAN || kind == UNIT_DEVICE_SPAN;
         out = pack_other(out, &units[p->other[i]], &last_ticks);
-    if (nspan) {
-        out = pack_ids(p, out, nspan);
-        out = pack_column(out, p->gap, nspan);
-        out = pack_column(out, p->dur, nspan);
+    }
+    if (s.nspan) {
+        out = pack_ids(p, out, s.nspan);
+        out = pack_column(out, p->gap, s.nspan);
+        out = pack_column(out, p->dur, s.nspan);
     }
     return (size_t)(out - start);
 }

@@ -239,6 +239,23 @@ static void set_limits(struct sql *q)
     sqlite3_set_authorizer(q->db, authorize, q);
 }
 
+/* SQLite connects a table when a statement first names it, and asks the authorizer about the
+ * declaration then: have that done before there is one. */
+static int connect_sources(struct sql *q)
+{
+    int rc = SQLITE_OK;
+
+    for (size_t i = 0; i < NSOURCE && rc == SQLITE_OK; i++) {
+        char text[128];
+        sqlite3_stmt *stmt = NULL;
+
+        snprintf(text, sizeof(text), "SELECT 1 FROM \"%s\"", q->source[i].def->name);
+        rc = sqlite3_prepare_v2(q->db, text, -1, &stmt, NULL);
+        sqlite3_finalize(stmt);
+    }
+    return rc;
+}
+
 int sql_open(struct sql **out, struct store *st, opm_error *err)
 {
     struct sql *q = mem_calloc(1, sizeof(*q));
@@ -257,6 +274,8 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
     if (functions_register(q->db) != SQLITE_OK)
         goto out;
     sqlite_rc = create_views(q->db);
+    if (sqlite_rc == SQLITE_OK)
+        sqlite_rc = connect_sources(q);
     if (sqlite_rc != SQLITE_OK)
         goto out;
     set_limits(q);

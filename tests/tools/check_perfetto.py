@@ -130,8 +130,10 @@ def packets_by_protoc(data):
         sys.path.insert(0, folder)
         module = importlib.import_module("perfetto_subset_pb2")
     trace = module.Trace()
-    if trace.ParseFromString(data) != len(data):
-        raise ValueError("trailing bytes")
+    try:
+        trace.ParseFromString(data)
+    except importlib.import_module("google.protobuf.message").DecodeError as error:
+        raise ValueError(str(error)) from error
     for packet in trace.packet:
         yield to_dict(packet)
 
