@@ -15,7 +15,8 @@
 struct tally {
     size_t count; /* then: where its next duration goes */
     int64_t self_ns;
-    int64_t warmup;
+    uint32_t warmup;
+    uint32_t open;
 };
 
 struct pass {
@@ -57,8 +58,12 @@ static void count_slice(void *user, int thread)
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
         uint32_t g = p->query->group[p->site[row]];
 
-        if (g == GROUP_NONE || p->dur[row] < 0)
+        if (g == GROUP_NONE)
             continue;
+        if (UNLIKELY(p->dur[row] < 0)) {
+            tally[g].open++;
+            continue;
+        }
         if (warmup && is_warmup(p, row)) {
             tally[g].warmup++;
             continue;
@@ -215,6 +220,7 @@ static void place(struct pass *p)
 
             p->out[g].self_ns = add_ns(p->out[g].self_ns, t->self_ns);
             p->out[g].warmup_count += t->warmup;
+            p->out[g].open_count += t->open;
             t->count = at;
             at += count;
         }

@@ -18,10 +18,11 @@ struct groups_query {
     size_t nq;
 };
 
-/* Spans that never ended are in none of the figures. With count 0 only warmup_count has meaning. */
+/* With count 0 only warmup_count and open_count have meaning. */
 struct group_stats {
-    int64_t count;
+    int64_t count; /* spans that ended and are not warm-up: all other figures are about these */
     int64_t warmup_count;
+    int64_t open_count; /* spans that never ended */
     int64_t total_ns; /* sums stop at INT64_MAX instead of overflowing */
     int64_t self_ns;
     int64_t min_ns;

@@ -1,10 +1,10 @@
 /* quantile.c -- see quantile.h.
  *
  * To find a few order statistics: count the values in buckets that rise with the value, see which
- * buckets hold the wanted ranks, throw away everything else, repeat on what is left. Two passes
- * over the values without unpredictable branches, then two over the small rest. The first round
- * cuts the range logarithmically, because durations have long tails; later rounds cut it evenly,
- * each dividing the range by the number of buckets, so there are never more than a few. */
+ * buckets hold the wanted ranks, throw away everything else, repeat in each of those buckets. Two
+ * passes over the values without unpredictable branches, then more over the small rest. The first
+ * round cuts the range logarithmically, because durations have long tails; later rounds cut it
+ * evenly, each dividing the range by the number of buckets, so there are never more than a few. */
 #include "analyze/quantile.h"
 
 #include <math.h>
@@ -61,27 +61,37 @@ static void count_buckets(const struct scale *s, const int64_t *v, size_t n, uin
             count[scale_even(s, v[i])]++;
 }
 
+static inline uint32_t scale_any(const struct scale *s, int64_t v)
+{
+    return s->logarithmic ? scale_log(s, v) : scale_even(s, v);
+}
+
 /* Move the values whose bucket is wanted to the front; returns how many they are. */
 static size_t keep_buckets(const struct scale *s, int64_t *v, size_t n, const uint8_t *wanted)
 {
     size_t m = 0;
 
-    if (s->logarithmic) {
-        for (size_t i = 0; i < n; i++) {
-            int64_t x = v[i];
+    for (size_t i = 0; i < n; i++) {
+        int64_t x = v[i];
 
-            v[m] = x;
-            m += wanted[scale_log(s, x)];
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            int64_t x = v[i];
-
-            v[m] = x;
-            m += wanted[scale_even(s, x)];
-        }
+        v[m] = x;
+        m += wanted[scale_any(s, x)];
     }
     return m;
+}
+
+/* Move the values of buckets up to `bucket` to the front. */
+static void part_buckets(const struct scale *s, int64_t *v, size_t n, uint32_t bucket)
+{
+    size_t m = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t x = v[i];
+
+        v[i] = v[m];
+        v[m] = x;
+        m += scale_any(s, x) <= bucket;
+    }
 }
 
 static void sort_few(int64_t *v, size_t n)
@@ -96,43 +106,66 @@ static void sort_few(int64_t *v, size_t n)
     }
 }
 
-/* The values at ranks[0..nrank), rising, if v were sorted. Disorders v. n fits 32 bits. */
-static void order_statistics(int64_t *v, size_t n, size_t *ranks, size_t nrank, int64_t *out)
-{
+/* Room that a level of order_statistics() needs only before it goes deeper. */
+struct room {
     uint32_t count[BUCKETS_MAX];
     uint8_t wanted[BUCKETS_MAX];
-    bool logarithmic = true;
+};
 
-    while (n > SORT_BELOW) {
-        int64_t min = v[0], max = v[0];
-        struct scale s;
-        size_t below = 0, kept = 0, r = 0;
+/* A bucket in which some of the wanted ranks lie. */
+struct piece {
+    uint32_t bucket;
+    size_t count;
+    size_t nrank; /* how many of the ranks, in order */
+};
 
-        for (size_t i = 1; i < n; i++) {
-            min = MIN(min, v[i]);
-            max = MAX(max, v[i]);
-        }
-        if (min == max)
-            break;
-        s = scale_of(min, max, n, logarithmic);
-        logarithmic = false;
-        if (s.last == 0)
-            continue; /* beyond 2^53 neighbours share a logarithm; cut evenly instead */
-        count_buckets(&s, v, n, count);
-        for (uint32_t b = 0; b <= s.last; b++) {
-            wanted[b] = r < nrank && ranks[r] < below + count[b];
-            for (; r < nrank && ranks[r] < below + count[b]; r++)
-                ranks[r] = kept + (ranks[r] - below);
-            below += count[b];
-            if (wanted[b])
-                kept += count[b];
-        }
-        n = keep_buckets(&s, v, n, wanted);
-    }
+/* The values at ranks[0..nrank), rising, if v were sorted. Disorders v and ranks. n fits 32 bits.
+ */
+static void order_statistics(struct room *room, int64_t *v, size_t n, size_t *ranks, size_t nrank,
+                             int64_t *out, bool logarithmic)
+{
+    struct piece piece[RANKS_MAX];
+    struct scale s;
+    size_t npiece = 0, below = 0, r = 0;
+    int64_t min = v[0], max = v[0];
+
     if (n <= SORT_BELOW)
         sort_few(v, n);
-    for (size_t r = 0; r < nrank; r++)
-        out[r] = v[ranks[r]];
+    for (size_t i = 1; i < n; i++) {
+        min = MIN(min, v[i]);
+        max = MAX(max, v[i]);
+    }
+    if (n <= SORT_BELOW || min == max) {
+        for (size_t i = 0; i < nrank; i++)
+            out[i] = v[ranks[i]];
+        return;
+    }
+    s = scale_of(min, max, n, logarithmic);
+    if (s.last == 0) /* beyond 2^53 neighbours share a logarithm */
+        s = scale_of(min, max, n, false);
+    count_buckets(&s, v, n, room->count);
+    memset(room->wanted, 0, s.last + 1);
+    for (uint32_t b = 0; r < nrank; below += room->count[b++]) {
+        struct piece *p = &piece[npiece];
+
+        if (ranks[r] >= below + room->count[b])
+            continue;
+        *p = (struct piece){ .bucket = b, .count = room->count[b] };
+        for (; r < nrank && ranks[r] < below + room->count[b]; p->nrank++)
+            ranks[r++] -= below;
+        room->wanted[b] = 1;
+        npiece++;
+    }
+    n = keep_buckets(&s, v, n, room->wanted);
+    for (size_t i = 0; i < npiece; i++) {
+        if (i + 1 < npiece)
+            part_buckets(&s, v, n, piece[i].bucket);
+        order_statistics(room, v, piece[i].count, ranks, piece[i].nrank, out, false);
+        v += piece[i].count;
+        n -= piece[i].count;
+        ranks += piece[i].nrank;
+        out += piece[i].nrank;
+    }
 }
 
 /* The values on both sides of each wanted position, and how far between them it lies. */
@@ -141,6 +174,7 @@ static void neighbours(int64_t *v, size_t n, const double *q, size_t nq, int64_t
 {
     size_t ranks[RANKS_MAX], sorted[RANKS_MAX], working[RANKS_MAX];
     int64_t found[RANKS_MAX];
+    struct room room;
 
     assert(n > 0 && nq <= QUANTILE_MAX);
     for (size_t i = 0; i < nq; i++) {
@@ -160,7 +194,7 @@ static void neighbours(int64_t *v, size_t n, const double *q, size_t nq, int64_t
         sorted[j] = ranks[i];
     }
     memcpy(working, sorted, 2 * nq * sizeof(working[0]));
-    order_statistics(v, n, working, 2 * nq, found);
+    order_statistics(&room, v, n, working, 2 * nq, found, true);
     for (size_t i = 0; i < 2 * nq; i++) {
         size_t j = 0;
 

@@ -87,21 +87,11 @@ static int add_row(struct table *out, const struct key *key, const struct group_
     return table_add(out, c);
 }
 
-/* Sites may be defined and never used; only those of spans make a group. */
-static void mark_used(const struct store *st, uint8_t *used)
-{
-    const uint32_t *site = store_span_site(st);
-
-    for (size_t row = 0, n = store_nrow(st, TABLE_span); row < n; row++)
-        used[site[row]] = 1;
-}
-
 int analyze_span_stats(const struct store *st, struct table *out, opm_error *err)
 {
-    size_t nsite, nkey = 0;
+    size_t nsite;
     const struct site *sites = store_sites(st, &nsite);
     uint32_t *group = mem_calloc(nsite, sizeof(*group));
-    uint8_t *used = mem_calloc(nsite, 1);
     struct key *key = mem_calloc(nsite, sizeof(*key));
     struct group_stats *stats = NULL;
     struct ranked *ranked = NULL;
@@ -109,15 +99,11 @@ int analyze_span_stats(const struct store *st, struct table *out, opm_error *err
     uint32_t ngroup;
     int rc = OPM_ENOMEM;
 
-    if (!group || !used || !key)
+    if (!group || !key)
         goto out;
-    mark_used(st, used);
-    for (uint32_t i = 0; i < nsite; i++) {
-        group[i] = GROUP_NONE;
-        if (used[i])
-            key[nkey++] = (struct key){ sites[i].name, sites[i].cat, sites[i].layer, i };
-    }
-    ngroup = number_groups(key, nkey, group);
+    for (uint32_t i = 0; i < nsite; i++)
+        key[i] = (struct key){ sites[i].name, sites[i].cat, sites[i].layer, i };
+    ngroup = number_groups(key, nsite, group);
     stats = mem_calloc(ngroup, sizeof(*stats));
     ranked = mem_calloc(ngroup, sizeof(*ranked));
     if (!stats || !ranked)
@@ -132,13 +118,17 @@ int analyze_span_stats(const struct store *st, struct table *out, opm_error *err
         all_ns = add_ns(all_ns, stats[g].self_ns);
     }
     qsort(ranked, ngroup, sizeof(*ranked), by_self);
-    for (uint32_t i = 0; i < ngroup && rc == 0; i++)
-        rc = add_row(out, &key[ranked[i].group], &stats[ranked[i].group], all_ns);
+    for (uint32_t i = 0; i < ngroup && rc == 0; i++) {
+        uint32_t g = ranked[i].group;
+
+        /* Sites may be defined and never used. */
+        if (stats[g].count || stats[g].open_count)
+            rc = add_row(out, &key[g], &stats[g], all_ns);
+    }
 out:
     mem_free(ranked);
     mem_free(stats);
     mem_free(key);
-    mem_free(used);
     mem_free(group);
     return rc < 0 ? opm__fail(err, rc, "span_stats: out of memory") : 0;
 }

@@ -35,8 +35,11 @@ static const char duration_sql[] = "SELECT max(e) FROM ("
 
 static const char tracks_sql[] =
     "SELECT kind, name, process, pid, tid, device, instance, rank, host,"
-    " coalesce(spans, 0) AS spans FROM track LEFT JOIN"
-    " (SELECT track, count(*) AS spans FROM span GROUP BY track) AS s ON s.track = track.id";
+    " coalesce(spans, 0) AS spans, coalesce(samples, 0) AS samples FROM track"
+    " LEFT JOIN (SELECT track, count(*) AS spans FROM span GROUP BY track) AS s"
+    " ON s.track = track.id"
+    " LEFT JOIN (SELECT track, count(*) AS samples FROM sample GROUP BY track) AS v"
+    " ON v.track = track.id";
 
 static const char categories_sql[] =
     "SELECT layer, cat AS category, count(*) AS spans, sum(self) AS self_ns FROM span"
@@ -261,6 +264,7 @@ enum show { AS_TEXT, AS_INT, AS_COUNT, AS_NS, AS_RATE };
 struct shown_column {
     const char *heading;
     enum show show;
+    bool if_varied; /* leave it out if it says the same in every row */
 };
 
 static void show_cell(struct textable *t, const opm_rows *r, int c, enum show show)
@@ -296,16 +300,28 @@ static void show_cell(struct textable *t, const opm_rows *r, int c, enum show sh
 
 #define SECTION_COLUMNS_MAX 16
 
-/* Which columns of sql have a value at all; how many rows there are. */
-static int64_t survey(struct info *in, const char *sql, bool used[SECTION_COLUMNS_MAX])
+/* Which columns of sql say something; how many rows there are. */
+static int64_t survey(struct info *in, const char *sql, const struct shown_column *col,
+                      bool used[SECTION_COLUMNS_MAX])
 {
     opm_rows *r = query(in, sql);
     int ncol = r ? opm_rows_columns(r) : 0;
+    char first[SECTION_COLUMNS_MAX][64] = { "" };
     int64_t n = 0;
 
-    for (; next(in, r); n++)
-        for (int c = 0; c < ncol; c++)
-            used[c] |= opm_rows_type(r, c) != OPM_TYPE_NULL;
+    assert(ncol <= SECTION_COLUMNS_MAX);
+    for (; next(in, r); n++) {
+        for (int c = 0; c < ncol; c++) {
+            const char *text = opm_rows_text(r, c, NULL);
+
+            if (n == 0)
+                snprintf(first[c], sizeof(first[c]), "%s", text ? text : "");
+            if (col[c].if_varied)
+                used[c] |= strncmp(first[c], text ? text : "", sizeof(first[c]) - 1) != 0;
+            else
+                used[c] |= text && (col[c].show != AS_COUNT || strcmp(text, "0") != 0);
+        }
+    }
     opm_rows_close(r);
     return n;
 }
@@ -315,7 +331,7 @@ static void print_section(struct info *in, const char *title, const char *sql,
                           const struct shown_column *col)
 {
     bool used[SECTION_COLUMNS_MAX] = { false };
-    int64_t nrow = survey(in, sql, used), row = 0;
+    int64_t nrow = survey(in, sql, col, used), row = 0;
     struct textable *t = nrow ? textable_new() : NULL;
     opm_rows *r = nrow ? query(in, sql) : NULL;
     int ncol = r ? opm_rows_columns(r) : 0;
@@ -386,22 +402,28 @@ static void print_losses(struct info *in)
 static void print_text(struct info *in)
 {
     static const struct shown_column tracks[] = {
-        { "kind", AS_TEXT }, { "name", AS_TEXT },   { "process", AS_TEXT }, { "pid", AS_INT },
-        { "tid", AS_INT },   { "device", AS_TEXT }, { "instance", AS_INT }, { "rank", AS_INT },
-        { "host", AS_TEXT }, { "spans", AS_COUNT },
+        { "kind", AS_TEXT, false },     { "name", AS_TEXT, false },
+        { "process", AS_TEXT, false },  { "pid", AS_INT, false },
+        { "tid", AS_INT, false },       { "device", AS_TEXT, false },
+        { "instance", AS_INT, false },  { "rank", AS_INT, false },
+        { "host", AS_TEXT, true },      { "spans", AS_COUNT, false },
+        { "samples", AS_COUNT, false },
     };
     static const struct shown_column categories[] = {
-        { "layer", AS_TEXT },
-        { "category", AS_TEXT },
-        { "spans", AS_COUNT },
-        { "self time", AS_NS },
+        { "layer", AS_TEXT, false },
+        { "category", AS_TEXT, false },
+        { "spans", AS_COUNT, false },
+        { "self time", AS_NS, false },
     };
     static const struct shown_column latency[] = {
-        { "of a", AS_TEXT },     { "name", AS_TEXT }, { "count", AS_COUNT },
-        { "warm-up", AS_COUNT }, { "min", AS_NS },    { "median", AS_NS },
-        { "p99", AS_NS },        { "max", AS_NS },    { "per second", AS_RATE },
+        { "of a", AS_TEXT, false },       { "name", AS_TEXT, false },
+        { "count", AS_COUNT, false },     { "warm-up", AS_COUNT, false },
+        { "min", AS_NS, false },          { "median", AS_NS, false },
+        { "p99", AS_NS, false },          { "max", AS_NS, false },
+        { "per second", AS_RATE, false },
     };
-    static const struct shown_column meta[] = { { "key", AS_TEXT }, { "value", AS_TEXT } };
+    static const struct shown_column meta[] = { { "key", AS_TEXT, false },
+                                                { "value", AS_TEXT, false } };
 
     print_files(in);
     print_facts(in);

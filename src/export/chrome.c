@@ -2,7 +2,8 @@
  *
  * The file is {"displayTimeUnit":"ns","otherData":{...},"traceEvents":[...]}, one event per line.
  * Times are microseconds with three decimals, made from integers, counted from the start of the
- * trace; otherData has the absolute origin (trace.start_ns) with the rest of meta.
+ * trace; otherData has the absolute origin (clock.start_*_ns + trace.start_ns) with the rest of
+ * meta.
  *
  * Spans are X events, in lanes so that those of one thread number always nest (timeline.h); this
  * goes for asynchronous tracks too, because viewers draw b/e events apart from the threads and tie

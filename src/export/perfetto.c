@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "export/perfetto_int.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,20 +411,19 @@ static int put_regions(struct perfetto *p, int64_t until)
     return rc;
 }
 
-static bool meta_ns(const struct store *st, const char *key, uint64_t *out)
+/* What a clock showed at the start of the trace: the reading in meta, which belongs to the start of
+ * the recording, and how long after that the trace begins. False if there is no such reading. */
+static bool origin_of(const struct store *st, const char *key, uint64_t *out)
 {
-    const char *text = store_meta_get(st, key);
-    char *end;
-    long long v;
+    const char *reading = store_meta_get(st, key), *shift = store_meta_get(st, "trace.start_ns");
+    int64_t ns = reading ? strtoll(reading, NULL, 10) : 0;
 
-    if (!text)
+    if (__builtin_add_overflow(ns, shift ? strtoll(shift, NULL, 10) : 0, &ns))
         return false;
-    errno = 0;
-    v = strtoll(text, &end, 10);
-    if (errno || end == text || *end || v < 0 || v > INT64_MAX / 2)
+    if (ns < 0 || ns > INT64_MAX / 2) /* added to a time it must not overflow */
         return false;
-    *out = (uint64_t)v;
-    return true;
+    *out = (uint64_t)ns;
+    return reading != NULL;
 }
 
 /* The first packet. */
@@ -440,7 +438,7 @@ static void put_preamble(struct perfetto *p)
     pb_varint(b, CLOCK_ID, CLOCK_MONOTONIC_ID);
     pb_varint(b, CLOCK_TIMESTAMP, p->origin_ns);
     pb_end(b, inner);
-    if (meta_ns(p->st, "trace.start_realtime_ns", &realtime_ns)) {
+    if (origin_of(p->st, "clock.start_realtime_ns", &realtime_ns)) {
         inner = pb_begin(b, SNAPSHOT_CLOCKS);
         pb_varint(b, CLOCK_ID, CLOCK_REALTIME_ID);
         pb_varint(b, CLOCK_TIMESTAMP, realtime_ns);
@@ -529,8 +527,7 @@ static int perfetto_init(struct perfetto *p, const struct store *st)
     *p = (struct perfetto){ .st = st };
     p->step.id = p->record.id = OPM_NULL_ID;
     p->thread_kind = strpool_find(store_strings(st), "thread", 6);
-    if (!meta_ns(st, "trace.start_ns", &p->origin_ns))
-        p->origin_ns = 0;
+    origin_of(st, "clock.start_monotonic_ns", &p->origin_ns); /* without a reading: the shift */
     for (size_t i = 0; i < ARRAY_SIZE(p->seen); i++) {
         p->seen[i] = mem_calloc(nstr / 8 + 1, 1);
         if (!p->seen[i])

@@ -504,6 +504,8 @@ size_t timeline_flows(struct timeline *tl, uint32_t span, const uint64_t **out)
 {
     size_t from = tl->flow_cursor;
 
+    if (from == tl->nflow_end)
+        return 0;
     *out = tl->flow_end + from;
     while (tl->flow_cursor < tl->nflow_end && tl->flow_end[tl->flow_cursor] >> 32 == span)
         tl->flow_cursor++;

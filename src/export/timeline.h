@@ -103,7 +103,7 @@ struct timeline {
     const uint32_t *flow_dst;
 
     size_t ntrack;
-    struct line *line; /* one per track, then the four below */
+    struct line *line; /* one per track, then the three named below */
     size_t nline;
     struct process *process;
     size_t nprocess;
@@ -159,8 +159,8 @@ static inline int64_t timeline_end(int64_t ts, int64_t dur)
 /* The lane in which a span nests; makes one if it must. 0 or OPM_ENOMEM. */
 int timeline_place(struct timeline *tl, uint32_t line, int64_t ts, int64_t end, uint32_t *out_lane);
 
-/* Arrows at a span, as numbers of flow rows; spans must be asked for in order. Arrows to nowhere
- * and from a span to itself are left out. */
+/* Arrows at a span; the low half of each item is a row of flow. Spans must be asked for in order.
+ * Arrows to nowhere and from a span to itself are left out. *out is set if there is any. */
 size_t timeline_flows(struct timeline *tl, uint32_t span, const uint64_t **out);
 /* Inputs, weights and outputs of an op. */
 size_t timeline_tensors(const struct timeline *tl, uint32_t op, const struct tensor_ref **out);

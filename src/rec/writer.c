@@ -200,12 +200,14 @@ static void calibrate(struct session *s)
     struct opm_calibration c = opm__clock_read();
     uint32_t seq = live->last_seq;
 
+    /* Every store is a release: none of them is seen before the odd number, nor after the even. */
     __atomic_store_n(&live->last_seq, seq + 1, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    live->last = c;
-    live->lost_no_room = atomic_load_explicit(&s->no_room, memory_order_relaxed);
-    live->unbalanced_ends = atomic_load_explicit(&s->unbalanced_ends, memory_order_relaxed);
-    live->closed_by_parent = atomic_load_explicit(&s->closed_by_parent, memory_order_relaxed);
+    __atomic_store_n(&live->last.ticks, c.ticks, __ATOMIC_RELEASE);
+    __atomic_store_n(&live->last.monotonic_ns, c.monotonic_ns, __ATOMIC_RELEASE);
+    __atomic_store_n(&live->last.realtime_ns, c.realtime_ns, __ATOMIC_RELEASE);
+    __atomic_store_n(&live->lost_no_room, atomic_load(&s->no_room), __ATOMIC_RELEASE);
+    __atomic_store_n(&live->unbalanced_ends, atomic_load(&s->unbalanced_ends), __ATOMIC_RELEASE);
+    __atomic_store_n(&live->closed_by_parent, atomic_load(&s->closed_by_parent), __ATOMIC_RELEASE);
     __atomic_store_n(&live->last_seq, seq + 2, __ATOMIC_RELEASE);
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARALLEL_FROM_SPANS 1000000 /* below, starting a thread costs more than it saves */
+size_t store_parallel_from = 1000000;
 
 /* What store_finish() needs on the way. */
 struct finish {
@@ -120,13 +120,42 @@ static void *order_some(void *arg)
     return NULL;
 }
 
+/* A time that about half of the spans come before, judged by the track that has most. It is odd,
+ * because spans must not end just then and clocks like to count in thousands. */
+static int64_t middle_ts(const struct finish *f)
+{
+    const struct track_spans *most = NULL;
+    size_t most_n = 0, n;
+
+    for (size_t i = 0; i < f->ntrack; i++) {
+        n = 0;
+        for (size_t p = 0; p < f->tracks[i].npiece; p++)
+            n += f->tracks[i].piece[p].n;
+        if (n > most_n) {
+            most_n = n;
+            most = &f->tracks[i];
+        }
+    }
+    n = most_n / 2;
+    for (size_t p = 0; most; p++) {
+        if (n < most->piece[p].n)
+            return MAX(-TIME_LIMIT, span_ts(f->st)[most->piece[p].first + n]) | 1;
+        n -= most->piece[p].n;
+    }
+    return 0;
+}
+
 /* Tracks have nothing to do with each other until they are merged. */
 static int order(struct finish *f)
 {
+    bool large = f->st->table[TABLE_span].nrow >= store_parallel_from;
+    int64_t split_ts = large ? middle_ts(f) : INT64_MIN;
     pthread_t other;
-    bool two = f->ntrack > 1 && f->st->table[TABLE_span].nrow >= PARALLEL_FROM_SPANS &&
-               pthread_create(&other, NULL, order_some, f) == 0;
+    bool two;
 
+    for (size_t i = 0; i < f->ntrack; i++)
+        f->tracks[i].split_ts = split_ts;
+    two = large && f->ntrack > 1 && pthread_create(&other, NULL, order_some, f) == 0;
     order_some(f);
     if (two)
         pthread_join(other, NULL);
@@ -203,6 +232,7 @@ static int add_siblings(struct finish *f)
                 .sorted = o->list,
                 .nsorted = o->n,
                 .min_ts = TIME_NEVER, /* that of the first track is not later */
+                .split_ts = tracks[i].split_ts,
             };
             o->list = (struct column){ 0 };
         }

@@ -150,14 +150,30 @@ static void normalise_all(struct store *st, struct track_spans *t, size_t npiece
     }
 }
 
+/* Note where the later half begins: at span i, all others read so far included. Those of them that
+ * begin before are still open, so they are on the stack. */
+static int note_split(struct track_spans *t, size_t i, const struct open_span *stack, size_t n)
+{
+    t->split = i;
+    while (n && stack[n - 1].end >= t->split_ts)
+        n--;
+    t->open = mem_alloc(n * sizeof(*stack));
+    if (!t->open)
+        return OPM_ENOMEM;
+    if (n)
+        memcpy(t->open, stack, n * sizeof(*stack));
+    t->nopen = n;
+    return 0;
+}
+
 /* Normalise all spans, last one first, and find out whether they lie ordered by end and properly
  * nested: every span lies inside, or ends before, each that comes after it. It is enough to look at
- * those that are open there when going backwards; the stack holds their starts. */
-static int check_by_end(struct store *st, struct track_spans *t, bool *out)
+ * those that are open there when going backwards; the stack holds what starts inside them. */
+static int check_by_end(struct store *st, struct track_spans *t, struct nest *stack, bool *out)
 {
-    int64_t *ts = span_ts(st), *dur = span_dur(st), *stack = NULL;
-    int64_t next_end = TIME_NEVER, min_ts = TIME_NEVER;
-    size_t n = 0, cap = 0, max_n = 0;
+    int64_t *ts = span_ts(st), *dur = span_dur(st);
+    int64_t next_end = TIME_NEVER, min_ts = TIME_NEVER, split_ts = t->split_ts;
+    size_t max_n = 0, last = SIZE_MAX;
 
     for (size_t p = t->npiece; p-- > 0;) {
         for (size_t i = (size_t)t->piece[p].first + t->piece[p].n; i-- > t->piece[p].first;) {
@@ -168,28 +184,33 @@ static int check_by_end(struct store *st, struct track_spans *t, bool *out)
             else
                 end = normalise(t, &ts[i], &dur[i]);
             min_ts = MIN(min_ts, ts[i]);
-            while (n && stack[n - 1] > ts[i])
-                bound = stack[--n];
+            if (UNLIKELY(end <= split_ts)) {
+                t->no_split = end == split_ts;
+                split_ts = INT64_MIN;
+                if (note_split(t, last, stack->open, stack->n))
+                    return OPM_ENOMEM;
+            }
+            while (stack->n && stack->open[stack->n - 1].end > ts[i])
+                bound = stack->open[--stack->n].end;
             if (end > next_end || end > bound) {
                 t->min_ts = min_ts;
                 normalise_all(st, t, p + 1, i - t->piece[p].first);
                 *out = false;
-                mem_free(stack);
                 return 0;
             }
             next_end = end;
-            if (UNLIKELY(n == cap) && !GROW(stack, cap, n + 1)) {
-                mem_free(stack);
+            last = i;
+            /* A zero-length span takes nothing in. */
+            if (nest_push(stack, ts[i] + (dur[i] == 0), (uint32_t)i))
                 return OPM_ENOMEM;
-            }
-            stack[n++] = ts[i] + (dur[i] == 0); /* a zero-length span encloses no other */
-            max_n = MAX(max_n, n);
+            max_n = MAX(max_n, stack->n);
         }
     }
+    if (split_ts != INT64_MIN && note_split(t, last, stack->open, stack->n))
+        return OPM_ENOMEM;
     t->min_ts = min_ts;
     t->order = max_n > 1 ? ORDER_BY_END : ORDER_BY_START; /* where nothing nests, it is both */
     *out = true;
-    mem_free(stack);
     return 0;
 }
 
@@ -341,15 +362,20 @@ fail:
 
 int track_spans_order(struct store *st, struct track_spans *t)
 {
+    struct nest stack = { 0 };
     bool ok = false;
+    int rc = 0;
 
     t->min_ts = TIME_NEVER;
     if (t->async)
         normalise_all(st, t, t->npiece, t->npiece ? t->piece[t->npiece - 1].n : 0);
-    else if (check_by_end(st, t, &ok))
-        return OPM_ENOMEM;
-    if (ok)
-        return 0;
+    else
+        rc = check_by_end(st, t, &stack, &ok);
+    mem_free(stack.open);
+    if (!ok || t->order != ORDER_BY_END)
+        t->nopen = 0;
+    if (rc || ok)
+        return rc;
     if (check_by_start(st, t, &ok))
         return OPM_ENOMEM;
     if (ok) {
@@ -369,4 +395,5 @@ void track_spans_release(struct track_spans *t)
     for (size_t i = 0; i < t->noverlap; i++)
         column_release(&t->overlap[i].list);
     mem_free(t->overlap);
+    mem_free(t->open);
 }

@@ -223,12 +223,21 @@ struct track_spans {
     size_t noverlap, overlap_cap;
     int64_t min_ts; /* TIME_NEVER if there is no span */
     int64_t not_ended, negative, out_of_order, overlapping;
+    /* ORDER_BY_END: where to part them in two halves, before and after a time; see merge.c. */
+    int64_t split_ts;       /* INT64_MIN: not wanted */
+    size_t split;           /* first span that ends after split_ts; SIZE_MAX: none */
+    struct open_span *open; /* of those that do, the ones that start before it, outermost first */
+    size_t nopen;
+    bool no_split; /* a span ends just then */
 };
 
 /* Normalise the spans of a track and find their order; make the sorted copy if one is needed.
  * Tracks may be done in parallel. 0 or OPM_ENOMEM. */
 int track_spans_order(struct store *st, struct track_spans *t);
 void track_spans_release(struct track_spans *t);
+
+/* From so many spans on, two threads are used. Not constant because tests lower it. */
+extern size_t store_parallel_from;
 
 /* Bring the spans of all tracks into one order, in place: by ts, then track, then as they nest.
  * Tracks without number have the number of tracks by now; run_piece[] has the number of every run's

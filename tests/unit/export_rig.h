@@ -216,8 +216,10 @@ static inline size_t count(const struct buf *b, const char *what)
 #define assert_has_not(b, s) assert_null(strstr((b)->data, (s)))
 
 struct perfetto_sum {
-    size_t packets, begins, ends, instants, counters, tracks, flow_starts, flow_ends, annotations;
+    size_t packets, events, begins, ends, instants, counters, tracks, flow_starts, flow_ends,
+        annotations;
     size_t open; /* begun, never ended */
+    uint64_t first_ts;
 };
 
 struct perfetto_state {
@@ -394,6 +396,8 @@ static inline void read_packet(struct perfetto_state *s, const struct pb_field *
     if (event.p) {
         read_track_event(s, &event);
         assert_true(ts >= s->last_ts);
+        if (!s->sum.events++)
+            s->sum.first_ts = ts;
         s->last_ts = ts;
     }
     s->sum.packets++;

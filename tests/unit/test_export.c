@@ -133,6 +133,33 @@ static void test_exact_times(void **state)
     store_free(st);
 }
 
+/* Perfetto's times are those of the recording machine's clock, if that is known. */
+static void test_clock(void **state)
+{
+    static const struct {
+        const char *monotonic;
+        uint64_t first_ts;
+    } cases[] = {
+        { NULL, 50 },
+        { "1000", 1050 },
+        { "nonsense", 50 },
+        { "-1000", 0 },
+        { "9223372036854775807", 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct store *st = store_begin();
+
+        add_span(st, add_track(st, "thread", "t", 7, 7), 50, 10, "x", NULL);
+        if (cases[i].monotonic)
+            assert_int_equal(store_meta(st, "clock.start_monotonic_ns", cases[i].monotonic), 0);
+        assert_int_equal(store_finish(st), 0);
+        assert_int_equal(perfetto(st).first_ts, cases[i].first_ts);
+        store_free(st);
+    }
+}
+
 static uint32_t add_host_track(struct store *st, const char *host, const char *process, int64_t pid,
                                int64_t tid)
 {
@@ -549,11 +576,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_exact_times),
-        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_overlaps),
-        cmocka_unit_test(test_never_ended),   cmocka_unit_test(test_flows),
-        cmocka_unit_test(test_counters),      cmocka_unit_test(test_args),
-        cmocka_unit_test(test_operators),     cmocka_unit_test(test_regions),
-        cmocka_unit_test(test_progress),      cmocka_unit_test(test_unwritable),
+        cmocka_unit_test(test_clock),         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_overlaps),      cmocka_unit_test(test_never_ended),
+        cmocka_unit_test(test_flows),         cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_args),          cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_regions),       cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_unwritable),
 
         cmocka_unit_test(test_fragments),     cmocka_unit_test(test_no_memory),
     };

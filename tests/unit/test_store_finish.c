@@ -1,12 +1,10 @@
 /* test_store_finish.c -- the order and nesting that store_finish() finds, against cases written out
  * and against a naive model of the rules on random data. */
-#include "store/store.h"
+#include "store/store_int.h"
 #include "unit.h"
 
-#define NEVER INT64_MAX
 #define MAX_SPANS 3000
 #define MAX_TRACKS 8
-#define MAX_LEVELS 32 /* sibling tracks per track, as in store_int.h */
 #define NONE OPM_NULL_ID
 
 static uint64_t rng_state;
@@ -34,7 +32,7 @@ static struct store *make(uint32_t ntrack, uint32_t async, uint32_t nsite)
         snprintf(name, sizeof(name), "t%u", i);
         assert_int_equal(store_cstr(st, name, &id), 0);
         cells[track_col_name] = cell_str(id);
-        assert_int_equal(store_cstr(st, async >> i & 1 ? "async" : "thread", &id), 0);
+        assert_int_equal(store_cstr(st, i < 32 && (async >> i & 1) ? "async" : "thread", &id), 0);
         cells[track_col_kind] = cell_str(id);
         cells[track_col_tid] = cell_i64(100 + i);
         assert_int_equal(store_add(st, TABLE_track, cells, NULL), 0);
@@ -243,7 +241,7 @@ static void test_sibling_tracks(void **state)
 {
     enum { N = 50 };
     struct store *st = make(2, 0, N);
-    size_t last = 1 + MAX_LEVELS;
+    size_t last = 1 + OVERLAP_LEVELS;
 
     (void)state;
     /* A staircase: each overlaps all others. */
@@ -253,7 +251,7 @@ static void test_sibling_tracks(void **state)
         assert_int_equal(store_add_span(st, &row, NULL), 0);
     }
     assert_int_equal(store_finish(st), 0);
-    assert_int_equal(store_nrow(st, TABLE_track), 2 + MAX_LEVELS);
+    assert_int_equal(store_nrow(st, TABLE_track), 2 + OVERLAP_LEVELS);
     assert_int_equal(stat_count(st, "overlapping_span"), N - 1);
     for (size_t i = 2; i <= last; i++) {
         char name[32];
@@ -293,7 +291,7 @@ struct model {
 
 static int64_t raw_end(const struct model_span *s)
 {
-    return s->dur < 0 ? NEVER : s->ts + s->dur;
+    return s->dur < 0 ? TIME_NEVER : s->ts + s->dur;
 }
 
 static int by_rule(const void *a, const void *b)
@@ -383,7 +381,7 @@ static void model_compare(struct model *m, const struct store *st, uint32_t ntra
     static bool seen[MAX_SPANS];
     static struct model_span by_site[MAX_SPANS];
     static int64_t want[MAX_SPANS][5];
-    size_t next[MAX_TRACKS * (MAX_LEVELS + 1) + 1] = { 0 };
+    size_t next[MAX_TRACKS * (OVERLAP_LEVELS + 1) + 1] = { 0 };
     int64_t last = 0;
 
     assert_int_equal(store_nrow(st, TABLE_span), m->n);
@@ -416,7 +414,7 @@ static void model_compare(struct model *m, const struct store *st, uint32_t ntra
             assert_int_equal(cell(st, (size_t)parent, span_col_depth) + 1,
                              cell(st, row, span_col_depth));
         }
-        want[row][0] = track == NIL ? MAX_TRACKS * (MAX_LEVELS + 1) : track;
+        want[row][0] = track == NIL ? MAX_TRACKS * (OVERLAP_LEVELS + 1) : track;
     }
     /* Along each track, the rows must be those of the model. */
     for (size_t row = 0; row < m->n; row++) {
@@ -425,7 +423,7 @@ static void model_compare(struct model *m, const struct store *st, uint32_t ntra
 
         for (i = 0; i < m->n; i++) {
             const struct model_span *s = &m->span[i];
-            size_t t = s->track == NONE ? MAX_TRACKS * (MAX_LEVELS + 1)
+            size_t t = s->track == NONE ? MAX_TRACKS * (OVERLAP_LEVELS + 1)
                        : s->level       ? sibling(m, ntrack, s->track, s->level)
                                         : s->track;
 
@@ -575,7 +573,7 @@ static void check_model(const struct model *m, uint32_t ntrack, enum arrival arr
 {
     static struct model solved;
     struct store *st;
-    int64_t min = NEVER;
+    int64_t min = TIME_NEVER;
 
     solved = *m;
     if (arrival == SHUFFLED)
@@ -767,6 +765,38 @@ static void test_large(void **state)
     rng_state = 42;
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
         compare_large(sizes[i].n, sizes[i].ntrack, sizes[i].block);
+}
+
+/* So many tracks that their numbers take two or four bytes each. */
+static void test_many_tracks(void **state)
+{
+    static const uint32_t counts[] = { 255, 256, 300, 66000 };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+        uint32_t n = counts[i];
+        struct store *st = make(n, 0, 3);
+
+        for (uint32_t k = 0; k < 3; k++) { /* two children, then the parent */
+            for (uint32_t t = 0; t < n; t++) {
+                struct span_row row = { t * 5 + k, k == 2 ? 9 : 1, t, k, OPM_NULL_I64, 0 };
+
+                row.ts_ns -= k == 2 ? 2 : 0;
+                assert_int_equal(store_add_span(st, &row, NULL), 0);
+            }
+        }
+        assert_int_equal(store_finish(st), 0);
+        for (size_t row = 0; row < store_nrow(st, TABLE_span); row++) {
+            int64_t ts = cell(st, row, span_col_ts), track = cell(st, row, span_col_track);
+            uint32_t site = store_span_site(st)[row];
+
+            if (ts != track * 5 + (site == 1) || cell(st, row, span_col_depth) != (site < 2) ||
+                cell(st, row, span_col_self) != (site == 2 ? 7 : 1) ||
+                (row && ts < cell(st, row - 1, span_col_ts)))
+                fail();
+        }
+        store_free(st);
+    }
 }
 
 /* References and columns that few spans have follow their span. */
@@ -988,16 +1018,25 @@ static void test_failure(void **state)
     unit_fail_each(finish_all);
 }
 
+/* The whole group again with two threads, however few spans there are. */
+static int with_threads(void **state)
+{
+    (void)state;
+    store_parallel_from = 0;
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),         cmocka_unit_test(test_sibling_tracks),
         cmocka_unit_test(test_random_nested), cmocka_unit_test(test_random_coarse),
         cmocka_unit_test(test_random_dirty),  cmocka_unit_test(test_large),
-        cmocka_unit_test(test_references),    cmocka_unit_test(test_other_tables),
-        cmocka_unit_test(test_extreme_times), cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_many_tracks),   cmocka_unit_test(test_references),
+        cmocka_unit_test(test_other_tables),  cmocka_unit_test(test_extreme_times),
+        cmocka_unit_test(test_deep),          cmocka_unit_test(test_failure),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) +
+           cmocka_run_group_tests_name("with two threads", tests, with_threads, NULL);
 }
