@@ -127,12 +127,6 @@ static bool add_meta(struct info *in, struct buf *b, const char *before, const c
     return found;
 }
 
-static void heading(struct info *in, const char *text)
-{
-    io_out_addf(&in->cli->out, "\n%s%s%s\n", cli_style(in->cli, STYLE_BOLD), text,
-                cli_style(in->cli, STYLE_PLAIN));
-}
-
 /* Names and paths must not move the cursor. */
 static void clean(struct buf *b)
 {
@@ -267,100 +261,106 @@ struct shown_column {
     bool if_varied; /* leave it out if it says the same in every row */
 };
 
-static void show_cell(struct textable *t, const opm_rows *r, int c, enum show show)
+/* Append a cell as it is shown; nothing for NULL. */
+static void show_cell(struct buf *b, const opm_rows *r, int c, enum show show)
 {
     char room[HUMAN_ROOM];
     const char *text;
     size_t len;
 
-    if (opm_rows_type(r, c) == OPM_TYPE_NULL) {
-        textable_text(t, "", 0);
+    if (opm_rows_type(r, c) == OPM_TYPE_NULL)
         return;
-    }
     switch (show) {
     case AS_TEXT:
-        text = opm_rows_text(r, c, &len);
-        textable_text(t, text, len);
-        return;
     case AS_INT:
-        textable_int(t, opm_rows_int(r, c));
-        return;
+        text = opm_rows_text(r, c, &len);
+        buf_add(b, text, len);
+        break;
     case AS_COUNT:
-        human_count(room, opm_rows_int(r, c));
+        buf_adds(b, human_count(room, opm_rows_int(r, c)));
         break;
     case AS_NS:
-        human_ns(room, opm_rows_real(r, c));
+        buf_adds(b, human_ns(room, opm_rows_real(r, c)));
         break;
     case AS_RATE:
-        snprintf(room, sizeof(room), "%.4g", opm_rows_real(r, c));
+        buf_addf(b, "%.4g", opm_rows_real(r, c));
         break;
     }
-    textable_text(t, room, strlen(room));
 }
 
 #define SECTION_COLUMNS_MAX 16
 
-/* Which columns of sql say something; how many rows there are. */
-static int64_t survey(struct info *in, const char *sql, const struct shown_column *col,
-                      bool used[SECTION_COLUMNS_MAX])
+/* The first rows of a query, as they are shown, and which of its columns say something. */
+struct section {
+    int ncol;
+    int64_t nrow; /* of the query */
+    struct buf text;
+    size_t end[ROWS_SHOWN][SECTION_COLUMNS_MAX]; /* of each cell in text */
+    bool used[SECTION_COLUMNS_MAX];
+};
+
+static void section_read(struct section *s, struct info *in, const char *sql,
+                         const struct shown_column *col)
 {
     opm_rows *r = query(in, sql);
-    int ncol = r ? opm_rows_columns(r) : 0;
     char first[SECTION_COLUMNS_MAX][64] = { "" };
-    int64_t n = 0;
 
-    assert(ncol <= SECTION_COLUMNS_MAX);
-    for (; next(in, r); n++) {
-        for (int c = 0; c < ncol; c++) {
+    s->ncol = r ? opm_rows_columns(r) : 0;
+    assert(s->ncol <= SECTION_COLUMNS_MAX);
+    for (; next(in, r); s->nrow++) {
+        for (int c = 0; c < s->ncol; c++) {
             const char *text = opm_rows_text(r, c, NULL);
 
-            if (n == 0)
+            if (s->nrow == 0)
                 snprintf(first[c], sizeof(first[c]), "%s", text ? text : "");
             if (col[c].if_varied)
-                used[c] |= strncmp(first[c], text ? text : "", sizeof(first[c]) - 1) != 0;
+                s->used[c] |= strncmp(first[c], text ? text : "", sizeof(first[c]) - 1) != 0;
             else
-                used[c] |= text && (col[c].show != AS_COUNT || strcmp(text, "0") != 0);
+                s->used[c] |= text && (col[c].show != AS_COUNT || strcmp(text, "0") != 0);
+            if (s->nrow < ROWS_SHOWN) {
+                show_cell(&s->text, r, c, col[c].show);
+                s->end[s->nrow][c] = s->text.len;
+            }
         }
     }
     opm_rows_close(r);
-    return n;
 }
 
-/* A table under a heading, without the columns that are empty; nothing at all without rows. */
+static struct textable *section_table(const struct section *s, const struct shown_column *col)
+{
+    struct textable *t = s->text.failed ? NULL : textable_new();
+    size_t at = 0;
+
+    for (int c = 0; t && c < s->ncol; c++)
+        if (s->used[c])
+            textable_column(t, col[c].heading,
+                            col[c].show == AS_TEXT ? TEXTABLE_TEXT : TEXTABLE_INT);
+    for (int64_t row = 0; t && row < MIN(s->nrow, ROWS_SHOWN); row++) {
+        for (int c = 0; c < s->ncol; c++) {
+            if (s->used[c])
+                textable_text(t, buf_str(&s->text) + at, s->end[row][c] - at);
+            at = s->end[row][c];
+        }
+    }
+    return t;
+}
+
+/* A table under a heading, without the columns that say nothing; nothing at all without rows. */
 static void print_section(struct info *in, const char *title, const char *sql,
                           const struct shown_column *col)
 {
-    bool used[SECTION_COLUMNS_MAX] = { false };
-    int64_t nrow = survey(in, sql, col, used), row = 0;
-    struct textable *t = nrow ? textable_new() : NULL;
-    opm_rows *r = nrow ? query(in, sql) : NULL;
-    int ncol = r ? opm_rows_columns(r) : 0;
+    struct section s = { 0 };
     char room[HUMAN_ROOM];
 
-    if (!t || !r) {
-        if (nrow && in->rc == CLI_OK)
-            in->rc = cli_out_of_memory();
-        textable_free(t);
-        opm_rows_close(r);
-        return;
+    section_read(&s, in, sql, col);
+    if (in->rc == CLI_OK && s.nrow) {
+        io_out_addf(&in->cli->out, "\n%s%s%s\n", cli_style(in->cli, STYLE_BOLD), title,
+                    cli_style(in->cli, STYLE_PLAIN));
+        in->rc = cli_print_table(in->cli, section_table(&s, col));
+        if (s.nrow > ROWS_SHOWN)
+            io_out_addf(&in->cli->out, "... and %s more\n", human_count(room, s.nrow - ROWS_SHOWN));
     }
-    for (int c = 0; c < ncol; c++)
-        if (used[c])
-            textable_column(t, col[c].heading,
-                            col[c].show == AS_TEXT ? TEXTABLE_TEXT : TEXTABLE_INT);
-    for (; row < ROWS_SHOWN && next(in, r); row++)
-        for (int c = 0; c < ncol; c++)
-            if (used[c])
-                show_cell(t, r, c, col[c].show);
-    opm_rows_close(r);
-    if (in->rc == CLI_OK) {
-        heading(in, title);
-        in->rc = cli_print_table(in->cli, t);
-    } else {
-        textable_free(t);
-    }
-    if (row < nrow)
-        io_out_addf(&in->cli->out, "... and %s more\n", human_count(room, nrow - row));
+    buf_release(&s.text);
 }
 
 /* One list of import_stat, indented. Returns how many. */

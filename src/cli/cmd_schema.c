@@ -11,12 +11,13 @@ static const char about[] = "List the tables of a trace and of the analyses comp
                             "the type and the meaning of "
                             "each column. With TABLE, only that one.";
 
-/* A row for each table, followed by one for each of its columns. */
-enum { FIELD_TABLE, FIELD_COLUMN, FIELD_TYPE, FIELD_DOC, FIELD_KIND, NFIELD };
-static const char schema_sql[] = "SELECT table_name, column_name, type, doc, kind FROM schema";
+/* One row per column, the tables in order. */
+enum { FIELD_TABLE, FIELD_COLUMN, FIELD_TYPE, FIELD_DOC, FIELD_KIND, FIELD_TABLE_DOC, NFIELD };
+static const char schema_sql[] =
+    "SELECT table_name, column_name, type, doc, kind, table_doc FROM schema";
 
 struct entry {
-    const char *field[NFIELD]; /* column and type are NULL where a table begins */
+    const char *field[NFIELD];
 };
 
 struct schema {
@@ -34,8 +35,8 @@ static bool schema_add(struct schema *s, const opm_rows *r)
         size_t len = 0;
         const char *text = opm_rows_text(r, i, &len);
 
-        s->entry[s->n].field[i] = text ? arena_strndup(&s->strings, text, len) : NULL;
-        if (text && !s->entry[s->n].field[i])
+        s->entry[s->n].field[i] = arena_strndup(&s->strings, text ? text : "", len);
+        if (!s->entry[s->n].field[i])
             return false;
     }
     s->n++;
@@ -68,9 +69,11 @@ static void schema_release(struct schema *s)
     arena_release(&s->strings);
 }
 
+/* Does a table begin with entry i? */
 static bool starts_table(const struct schema *s, size_t i)
 {
-    return !s->entry[i].field[FIELD_COLUMN];
+    return i == 0 ||
+           strcmp(s->entry[i].field[FIELD_TABLE], s->entry[i - 1].field[FIELD_TABLE]) != 0;
 }
 
 static int unknown_table(const char *name)
@@ -94,8 +97,6 @@ static int print_text(struct cli *cli, const struct schema *s)
     struct buf b = { 0 };
 
     for (size_t i = 0; i < s->n; i++) {
-        if (starts_table(s, i))
-            continue;
         name_columns = MAX(name_columns, (int)strlen(s->entry[i].field[FIELD_COLUMN]));
         type_columns = MAX(type_columns, (int)strlen(s->entry[i].field[FIELD_TYPE]));
     }
@@ -104,20 +105,16 @@ static int print_text(struct cli *cli, const struct schema *s)
         const char *const *f = s->entry[i].field;
 
         if (starts_table(s, i)) {
-            bool table = strcmp(f[FIELD_KIND], "table") == 0;
+            const char *kind = strcmp(f[FIELD_KIND], "table") == 0 ? "" : f[FIELD_KIND];
 
             buf_addf(&b, "%s%s%s%s%s%s: ", i ? "\n" : "", cli_style(cli, STYLE_BOLD),
-                     f[FIELD_TABLE], cli_style(cli, STYLE_PLAIN), table ? "" : ", ",
-                     table ? "" : f[FIELD_KIND]);
-            text_wrap(&b, f[FIELD_DOC],
-                      (int)strlen(f[FIELD_TABLE]) + 2 +
-                          (table ? 0 : 2 + (int)strlen(f[FIELD_KIND])),
-                      2, cli_text_width());
-        } else {
-            buf_addf(&b, "  %-*s  %-*s  ", name_columns, f[FIELD_COLUMN], type_columns,
-                     f[FIELD_TYPE]);
-            text_wrap(&b, f[FIELD_DOC], indent, indent, cli_text_width());
+                     f[FIELD_TABLE], cli_style(cli, STYLE_PLAIN), *kind ? ", " : "", kind);
+            text_wrap(&b, f[FIELD_TABLE_DOC], (int)(strlen(f[FIELD_TABLE]) + strlen(kind)) + 4, 2,
+                      cli_text_width());
+            buf_addc(&b, '\n');
         }
+        buf_addf(&b, "  %-*s  %-*s  ", name_columns, f[FIELD_COLUMN], type_columns, f[FIELD_TYPE]);
+        text_wrap(&b, f[FIELD_DOC], indent, indent, cli_text_width());
         buf_addc(&b, '\n');
     }
     rc = b.failed ? cli_out_of_memory() : CLI_OK;
@@ -141,19 +138,20 @@ static int print_json(struct cli *cli, const struct schema *s)
         const char *const *f = s->entry[i].field;
 
         json_newline(&w);
-        json_object(&w);
         if (starts_table(s, i)) {
+            json_object(&w);
             json_text(&w, "name", f[FIELD_TABLE]);
             json_text(&w, "kind", f[FIELD_KIND]);
-            json_text(&w, "doc", f[FIELD_DOC]);
+            json_text(&w, "doc", f[FIELD_TABLE_DOC]);
             json_key(&w, "columns");
             json_array(&w);
-        } else {
-            json_text(&w, "name", f[FIELD_COLUMN]);
-            json_text(&w, "type", f[FIELD_TYPE]);
-            json_text(&w, "doc", f[FIELD_DOC]);
-            json_object_end(&w);
+            json_newline(&w);
         }
+        json_object(&w);
+        json_text(&w, "name", f[FIELD_COLUMN]);
+        json_text(&w, "type", f[FIELD_TYPE]);
+        json_text(&w, "doc", f[FIELD_DOC]);
+        json_object_end(&w);
         if (i + 1 == s->n || starts_table(s, i + 1)) {
             json_array_end(&w);
             json_object_end(&w);
@@ -176,9 +174,11 @@ static int print_markdown_table(struct cli *cli, const struct schema *s, size_t 
     textable_column(t, "column", TEXTABLE_TEXT);
     textable_column(t, "type", TEXTABLE_TEXT);
     textable_column(t, "meaning", TEXTABLE_TEXT);
-    for (i++; i < s->n && !starts_table(s, i); i++)
+    do {
         for (int f = FIELD_COLUMN; f <= FIELD_DOC; f++)
             textable_text(t, s->entry[i].field[f], strlen(s->entry[i].field[f]));
+        i++;
+    } while (i < s->n && !starts_table(s, i));
     rc = textable_print(t, &cli->out, TEXTABLE_MARKDOWN, 0, false, &err);
     textable_free(t);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
@@ -214,7 +214,7 @@ static int print_markdown(struct cli *cli, const struct schema *s)
             io_out_addf(&cli->out, "\n## %s\n", chapter(f[FIELD_KIND]));
         kind = f[FIELD_KIND];
         io_out_addf(&cli->out, "\n### %s\n\n%c%s.\n\n", f[FIELD_TABLE],
-                    toupper((unsigned char)*f[FIELD_DOC]), f[FIELD_DOC] + 1);
+                    toupper((unsigned char)*f[FIELD_TABLE_DOC]), f[FIELD_TABLE_DOC] + 1);
         rc = print_markdown_table(cli, s, i);
     }
     return rc;
@@ -222,21 +222,15 @@ static int print_markdown(struct cli *cli, const struct schema *s)
 
 static int print_csv(struct cli *cli, const struct schema *s)
 {
-    static const char *const names[NFIELD] = { "table_name", "column_name", "type", "doc", "kind" };
+    static const char *const names[NFIELD] = { "table_name", "column_name", "type",
+                                               "doc",        "kind",        "table_doc" };
     struct textable *t = textable_new();
 
     for (size_t i = 0; t && i < NFIELD; i++)
         textable_column(t, names[i], TEXTABLE_TEXT);
-    for (size_t i = 0; t && i < s->n; i++) {
-        for (int f = 0; f < NFIELD; f++) {
-            const char *text = s->entry[i].field[f];
-
-            if (text)
-                textable_text(t, text, strlen(text));
-            else
-                textable_null(t);
-        }
-    }
+    for (size_t i = 0; t && i < s->n; i++)
+        for (int f = 0; f < NFIELD; f++)
+            textable_text(t, s->entry[i].field[f], strlen(s->entry[i].field[f]));
     return cli_print_table(cli, t);
 }
 

@@ -29,22 +29,34 @@ const char *human_bytes(char room[HUMAN_ROOM], uint64_t bytes)
     return three_digits(room, v, units[i]);
 }
 
+/* From five minutes on, seconds alone say little. */
+static const char *long_time(char room[HUMAN_ROOM], double seconds)
+{
+    double whole = floor(seconds + 0.5);
+
+    if (whole < 3600)
+        snprintf(room, HUMAN_ROOM, "%.0f min %02.0f s", floor(whole / 60), fmod(whole, 60));
+    else
+        snprintf(room, HUMAN_ROOM, "%.0f h %02.0f min", floor(whole / 3600),
+                 floor(fmod(whole, 3600) / 60));
+    return room;
+}
+
 const char *human_ns(char room[HUMAN_ROOM], double ns)
 {
     static const char *const units[] = { "ns", "µs", "ms", "s" };
-    const char *sign = ns < 0 ? "-" : "";
-    char positive[HUMAN_ROOM];
-    double v = fabs(ns);
+    double v = ns;
     size_t i = 0;
 
+    if (ns >= 300e9)
+        return long_time(room, ns / 1e9);
     for (; v >= 999.5 && i + 1 < ARRAY_SIZE(units); i++)
         v /= 1000;
-    if (i == 0 && v == floor(v))
-        snprintf(positive, sizeof(positive), "%.0f ns", v);
-    else
-        three_digits(positive, v, units[i]);
-    snprintf(room, HUMAN_ROOM, "%s%.*s", sign, HUMAN_ROOM - 2, positive);
-    return room;
+    if (i == 0 && v == floor(v)) {
+        snprintf(room, HUMAN_ROOM, "%.0f ns", v);
+        return room;
+    }
+    return three_digits(room, v, units[i]);
 }
 
 const char *human_count(char room[HUMAN_ROOM], int64_t n)

@@ -128,7 +128,7 @@ int ld_string(struct loader *ld, const struct pb_field *f, struct tensor_string 
     char *copy = ld_alloc(ld, f->len + 1, 1);
 
     if (!copy)
-        return ld->err ? ld->err->code : OPM_ENOMEM;
+        return ld->err->code;
     memcpy(copy, f->p, f->len);
     *out = (struct tensor_string){ copy, f->len };
     return 0;
@@ -239,7 +239,7 @@ static int read_function(struct loader *ld, const struct pb_field *f)
     if (fn.nopset) {
         opset = ld_alloc(ld, fn.nopset, sizeof(*opset));
         if (!opset)
-            return ld->err ? ld->err->code : OPM_ENOMEM;
+            return ld->err->code;
         r = rd_of(f->p, f->len);
         while (!rc && n < fn.nopset && ld_next(ld, &r, &g, "f        L"))
             rc = ld_opset(ld, &g, &opset[n++]);
@@ -311,7 +311,7 @@ static int read_header_lists(struct loader *ld, const uint8_t *p, size_t len)
     int rc = 0;
 
     if (!meta)
-        return ld->err ? ld->err->code : OPM_ENOMEM;
+        return ld->err->code;
     while (!rc && ld_next(ld, &r, &f, "m       L     L"))
         rc = f.number == 8 ? ld_opset(ld, &f, &opset[nopset++]) : read_meta(ld, &f, &meta[nmeta++]);
     if (rc)
@@ -355,20 +355,19 @@ int ld_model(struct loader *ld, const uint8_t *p, size_t len)
     ld->steps_max = STEPS_EXTRA + STEPS_PER_BYTE * (uint64_t)len;
     while (!rc && ld_next(ld, &r, &f, model_spec))
         rc = read_header_field(ld, &f, &graph);
-    if (rc && rc != OPM_ETRUNC)
+    if (!rc)
+        rc = ld_end(ld, &r, "the model");
+    if (rc == OPM_ENOMEM)
         return rc;
-    if (!graph.p || graph.len == 0) {
+    if (graph.len == 0) {
         looks = ld_looks_like(p, len);
         if (looks)
             return ld_fail(ld, OPM_EFORMAT, "not an ONNX model but %s", looks);
-        if (!rc && r.bad && ld->m->ir_version > 0 && !ld->odd_wire)
-            return ld_fail(ld, OPM_ETRUNC, "the model is damaged or cut off");
         if (!rc)
-            return ld_fail(ld, OPM_EFORMAT, "not an ONNX model: %s",
-                           r.bad ? "not protobuf, or damaged" : "protobuf, but without a graph");
+            return ld_fail(ld, OPM_EFORMAT, "not an ONNX model: protobuf, but without a graph");
+        if (ld->m->ir_version <= 0)
+            return ld_fail(ld, OPM_EFORMAT, "not an ONNX model, or damaged at its beginning");
     }
-    if (!rc)
-        rc = ld_end(ld, &r, "the model");
     if (!rc)
         rc = read_header_lists(ld, p, len);
     ld->m->nfunction = ld->nfn;

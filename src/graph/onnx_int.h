@@ -54,7 +54,7 @@ struct scope {
 struct loader {
     struct model *m;
     struct model_impl *impl;
-    opm_error *err;
+    opm_error *err;       /* never NULL */
     const char *dir;      /* of external data; NULL: refuse it */
     struct u64map name;   /* scope id << 32 | name -> value index, with the bits below */
     struct u64map dim;    /* name -> its place in impl->dim */

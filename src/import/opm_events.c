@@ -28,8 +28,7 @@ static int take_arg(struct events *e, const struct opm_unit *u)
                                       .thread = (uint32_t)u[1].word,
                                       .key = unit_id(u),
                                       .kind = (uint8_t)unit_kind(u) };
-    filter_add(e, u[0].ticks);
-    return 0;
+    return u64map_put(&e->wanted, u[0].ticks, 1);
 }
 
 static int take_arrow(struct events *e, const struct opm_unit *u)
@@ -40,9 +39,8 @@ static int take_arrow(struct events *e, const struct opm_unit *u)
                                             .src_thread = (uint32_t)u[1].word,
                                             .dst_ticks = u[2].ticks,
                                             .dst_thread = (uint32_t)u[2].word };
-    filter_add(e, u[1].ticks);
-    filter_add(e, u[2].ticks);
-    return 0;
+    return u64map_put(&e->wanted, u[1].ticks, 1) < 0 ? OPM_ENOMEM
+                                                     : u64map_put(&e->wanted, u[2].ticks, 1);
 }
 
 static int open_add(struct events *e, const struct open_span *span)
@@ -351,7 +349,7 @@ static int open_place(struct events *e, const struct open_span *span)
         rc = store_add_span(f->st, &row, &n.build_id);
     n.ts_ns = row.ts_ns;
     n.dur_ns = row.dur_ns;
-    if (rc == 0 && ((site && role_is_special(site->role)) || filter_has(e, span->ticks)))
+    if (rc == 0 && ((site && role_is_special(site->role)) || is_wanted(e, span->ticks)))
         rc = events_note(e, &n);
     return rc;
 }
@@ -558,9 +556,31 @@ static int arrows_place(struct events *e)
     return rc;
 }
 
+/* A filter with some 16 bits for every start that is wanted. */
+static int filter_build(struct events *e)
+{
+    e->filter_bits = 12;
+    while (e->filter_bits < 30 && (size_t)1 << e->filter_bits < e->wanted.n * 16)
+        e->filter_bits++;
+    e->filter = mem_calloc(((size_t)1 << e->filter_bits) / 64, sizeof(*e->filter));
+    if (!e->filter)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < e->wanted.cap; i++) {
+        if (e->wanted.used[i]) {
+            uint64_t h = filter_hash(e, e->wanted.entry[i].key);
+
+            e->filter[h / 64] |= 1ull << h % 64;
+        }
+    }
+    return 0;
+}
+
 static int events_place(struct events *e, size_t total)
 {
-    int rc = spans_read(e, total);
+    int rc = filter_build(e);
+
+    if (rc == 0)
+        rc = spans_read(e, total);
 
     if (rc == 0)
         rc = async_match(e);
@@ -602,6 +622,8 @@ int events_read(struct opm_file *f)
     if (rc == 0)
         rc = events_place(e, total);
     pthread_mutex_destroy(&e->lock);
+    mem_free(e->filter);
+    u64map_release(&e->wanted);
     mem_free(e->arg);
     mem_free(e->arrow);
     mem_free(e->open);

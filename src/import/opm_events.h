@@ -7,8 +7,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { FILTER_BITS = 16 };
-
 struct arg {
     uint64_t ticks;
     uint64_t value;
@@ -53,8 +51,10 @@ struct events {
     size_t nstack, stack_cap;
     struct noted *noted;
     size_t nnoted, noted_cap;
-    struct span_block *block;                 /* per piece */
-    uint64_t filter[(1 << FILTER_BITS) / 64]; /* starts that args or arrows refer to */
+    struct span_block *block; /* per piece */
+    struct u64map wanted;     /* starts that args or arrows refer to, from any thread */
+    uint64_t *filter;         /* one bit per hash of those, so that most spans need no look-up */
+    unsigned filter_bits;
     uint32_t unknown_site;
     pthread_mutex_t lock; /* noted, rc and counts below, in the second pass */
     _Atomic size_t next_piece;
@@ -62,23 +62,16 @@ struct events {
     int64_t corrupt, unknown;
 };
 
-static inline uint64_t filter_hash(uint64_t ticks)
+static inline uint64_t filter_hash(const struct events *e, uint64_t ticks)
 {
-    return ticks * 0x9e3779b97f4a7c15u >> (64 - FILTER_BITS);
+    return ticks * 0x9e3779b97f4a7c15u >> (64 - e->filter_bits);
 }
 
-static inline void filter_add(struct events *e, uint64_t ticks)
+static inline bool is_wanted(const struct events *e, uint64_t ticks)
 {
-    uint64_t h = filter_hash(ticks);
+    uint64_t h = filter_hash(e, ticks);
 
-    e->filter[h / 64] |= 1ull << h % 64;
-}
-
-static inline bool filter_has(const struct events *e, uint64_t ticks)
-{
-    uint64_t h = filter_hash(ticks);
-
-    return e->filter[h / 64] >> h % 64 & 1;
+    return UNLIKELY(e->filter[h / 64] >> h % 64 & 1) && u64map_get(&e->wanted, ticks);
 }
 
 /* Sites that stand for a row of another table besides the span. */

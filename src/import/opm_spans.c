@@ -56,7 +56,7 @@ static int place(struct events *e, const struct piece *p, const struct span_bloc
     b->dur[k] = time_ns(&f->time, start + dur) - b->ts[k];
     b->site[k] = site ? site->site : e->unknown_site;
     *unknown += !site;
-    if (UNLIKELY((site && role_is_special(site->role)) || filter_has(e, start))) {
+    if (UNLIKELY((site && role_is_special(site->role)) || is_wanted(e, start))) {
         struct noted n = { .ticks = start,
                            .ts_ns = b->ts[k],
                            .dur_ns = b->dur[k],

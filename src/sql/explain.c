@@ -101,6 +101,9 @@ int explain_failure(opm_error *err, int code, const char *message, const char *t
         offer_tables(&g);
         return fail_unknown(err, code, message, &g);
     }
+    /* A write behind WITH or EXPLAIN, which SQLite refuses before it asks the authorizer. */
+    if (strstr(message, "may not be modified"))
+        return opm__fail(err, code, "only reading is allowed: %s", message);
     name = behind(message, "no such column: ");
     if (!name)
         return opm__fail(err, code, "%s", message);

@@ -9,10 +9,15 @@
 /* Columns are written as one character. */
 #define COL_CHAR '0'
 
-static bool collates_binary(sqlite3_index_info *info, int i)
+/* Is constraint i on a string column a comparison of bytes? */
+static bool compares_bytes(const struct source *s, sqlite3_index_info *info, int i)
 {
     const char *name = sqlite3_vtab_collation(info, i);
 
+    /* SQLite 3.40 turns `x = 'a' COLLATE NOCASE OR x = 'b' COLLATE NOCASE` into an IN that has
+     * forgotten the collation. */
+    if (s->collates && sqlite3_vtab_in(info, i, -1))
+        return false;
     return name && sqlite3_stricmp(name, "BINARY") == 0;
 }
 
@@ -94,7 +99,7 @@ static double plan_terms(struct plan *p, const struct source *s, sqlite3_index_i
             double left;
 
             if (!index_offered(s, col) ||
-                (s->def->col[col].type == COL_STR && !collates_binary(info, i)))
+                (s->def->col[col].type == COL_STR && !compares_bytes(s, info, i)))
                 continue;
             left = lookup_rows(s, col, n);
             if (best < 0 || left < best_rows) {

@@ -40,8 +40,9 @@ struct source {
     int id; /* enum table_id or enum analysis_id */
     const struct table_def *def;
     const struct store *st;
-    int sorted; /* the column that rises with the row number, besides rowid and id; or -1 */
-    bool ready; /* nrow is known, own is filled */
+    int sorted;    /* the column that rises with the row number, besides rowid and id; or -1 */
+    bool collates; /* the statement that is being planned uses COLLATE */
+    bool ready;    /* nrow is known, own is filled */
     size_t nrow;
     struct table own; /* SOURCE_ANALYSIS and SOURCE_SCHEMA */
     struct vcol *col; /* def->ncol + 1 */
