@@ -187,6 +187,8 @@ OPM_API void opm__counter(opm_site *site, double value);
 OPM_API void opm__queue_size(opm_queue *q, int64_t n);
 OPM_API void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                               uint64_t correlation);
+OPM_API void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns,
+                          int64_t end_ns);
 OPM_API void opm__flow(opm_span src, opm_span dst);
 OPM_API void opm__arg_int(opm_span span, const char *key, int64_t v);
 OPM_API void opm__arg_real(opm_span span, const char *key, double v);
@@ -319,6 +321,14 @@ static inline void opm_device_span(opm_track *t, opm_site *site, int64_t start_n
 {
     if (opm_on((enum opm_layer)site->layer))
         opm__device_span(t, site, start_ns, end_ns, correlation);
+}
+
+/* An execution of an operator that was measured elsewhere, in the clock of the track. */
+static inline void opm_op_span(opm_op *op, enum opm_phase phase, opm_track *t, int64_t start_ns,
+                               int64_t end_ns)
+{
+    if (opm_on(OPM_FRAMEWORK))
+        opm__op_span(op, phase, t, start_ns, end_ns);
 }
 
 /* An arrow between two spans of any threads. Both must have begun. */

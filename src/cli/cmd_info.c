@@ -12,6 +12,7 @@
 
 #define LABEL_COLUMNS 10
 #define ROWS_SHOWN 30 /* of a table; the rest is a query away */
+#define FILES_SHOWN 8 /* of many */
 
 static const char about[] =
     "Say what is in a trace, or in several merged into one: when and by which program it was "
@@ -111,14 +112,18 @@ static int64_t count_of(struct info *in, const char *table)
     return query_int(in, sql);
 }
 
-/* Append the value of a meta key to b. False if the trace has none. */
-static bool add_meta(struct info *in, struct buf *b, const char *before, const char *key)
+/* Append the value of a meta key to b. False if the trace has none. Of several files the first has
+ * plain keys, the others' begin with "file1." and so on. */
+static bool add_meta(struct info *in, struct buf *b, const char *before, int file, const char *key)
 {
-    char sql[128];
+    char sql[128], prefix[16] = "";
     opm_rows *r;
     bool found;
 
-    snprintf(sql, sizeof(sql), "SELECT value FROM meta WHERE key = '%s' AND value <> ''", key);
+    if (file)
+        snprintf(prefix, sizeof(prefix), "file%d.", file);
+    snprintf(sql, sizeof(sql), "SELECT value FROM meta WHERE key = '%s%s' AND value <> ''", prefix,
+             key);
     r = query(in, sql);
     found = next(in, r);
     if (found)
@@ -160,32 +165,32 @@ static uint64_t file_bytes(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
 }
 
-static void add_recorded(struct info *in, struct buf *b)
+static void add_recorded(struct info *in, struct buf *b, int file)
 {
     struct buf ns = { 0 };
     time_t seconds;
     struct tm tm;
     char when[64];
 
-    if (add_meta(in, &ns, "", "clock.start_realtime_ns")) {
+    if (add_meta(in, &ns, "", file, "clock.start_realtime_ns")) {
         seconds = (time_t)(strtoll(buf_str(&ns), NULL, 10) / 1000000000);
         if (gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
             buf_adds(b, when);
     }
     buf_release(&ns);
-    add_meta(in, b, b->len ? " by " : "by ", "program.command");
-    if (add_meta(in, b, " (process ", "program.pid"))
+    add_meta(in, b, b->len ? " by " : "by ", file, "program.command");
+    if (add_meta(in, b, " (process ", file, "program.pid"))
         buf_addc(b, ')');
 }
 
-static void add_machine(struct info *in, struct buf *b)
+static void add_machine(struct info *in, struct buf *b, int file)
 {
-    add_meta(in, b, "", "machine.host");
-    add_meta(in, b, b->len ? ": " : "", "machine.cpu");
-    if (add_meta(in, b, b->len ? ", " : "", "machine.cores"))
+    add_meta(in, b, "", file, "machine.host");
+    add_meta(in, b, b->len ? ": " : "", file, "machine.cpu");
+    if (add_meta(in, b, b->len ? ", " : "", file, "machine.cores"))
         buf_adds(b, " cores");
-    if (add_meta(in, b, b->len ? ", kernel " : "kernel ", "machine.kernel"))
-        add_meta(in, b, " ", "machine.arch");
+    if (add_meta(in, b, b->len ? ", kernel " : "kernel ", file, "machine.kernel"))
+        add_meta(in, b, " ", file, "machine.arch");
 }
 
 static void add_cost(struct info *in, struct buf *b, int64_t spans)
@@ -194,7 +199,7 @@ static void add_cost(struct info *in, struct buf *b, int64_t spans)
     struct buf text = { 0 };
     double ns;
 
-    if (add_meta(in, &text, "", "recorder.span_cost_ns")) {
+    if (add_meta(in, &text, "", 0, "recorder.span_cost_ns")) {
         ns = strtod(buf_str(&text), NULL);
         buf_addf(b, "%s to record one span", human_ns(cost, ns));
         if (spans > 0)
@@ -206,19 +211,49 @@ static void add_cost(struct info *in, struct buf *b, int64_t spans)
 
 static void print_files(struct info *in)
 {
-    for (int i = 0; i < in->npaths; i++) {
-        uint64_t bytes = file_bytes(in->paths[i]);
-        char room[HUMAN_ROOM];
-        struct buf name = { 0 };
+    struct buf b = { 0 };
+    char room[HUMAN_ROOM];
 
-        buf_adds(&name, in->paths[i]);
-        clean(&name);
-        io_out_addf(&in->cli->out, "%s%s%s%s%s\n", cli_style(in->cli, STYLE_BOLD), buf_str(&name),
-                    cli_style(in->cli, STYLE_PLAIN), bytes ? ", " : "",
-                    bytes ? human_bytes(room, bytes) : "");
-        buf_release(&name);
+    for (int i = 0; i < in->npaths; i++) {
+        uint64_t bytes = file_bytes(in->paths[i]), live_bytes;
+
+        buf_addf(&b, "%s-live", in->paths[i]);
+        live_bytes = file_bytes(buf_str(&b));
+        buf_clear(&b);
+        buf_adds(&b, in->paths[i]);
+        clean(&b);
+        io_out_addf(&in->cli->out, "%s%s%s", cli_style(in->cli, STYLE_BOLD), buf_str(&b),
+                    cli_style(in->cli, STYLE_PLAIN));
+        buf_clear(&b);
+        if (bytes)
+            io_out_addf(&in->cli->out, ", %s", human_bytes(room, bytes));
+        if (live_bytes) /* of a recording that goes on or crashed */
+            io_out_addf(&in->cli->out, ", with a live buffer of %s", human_bytes(room, live_bytes));
+        io_out_adds(&in->cli->out, "\n");
     }
     io_out_adds(&in->cli->out, "\n");
+    buf_release(&b);
+}
+
+/* Who recorded what, file by file; the machine only where it is another one. */
+static void print_origins(struct info *in)
+{
+    struct buf recorded = { 0 }, machine = { 0 }, before = { 0 };
+
+    for (int i = 0; i < MIN(in->npaths, FILES_SHOWN); i++) {
+        add_recorded(in, &recorded, i);
+        fact(in, "recorded", &recorded);
+        add_machine(in, &machine, i);
+        if (strcmp(buf_str(&machine), buf_str(&before)) != 0) {
+            buf_clear(&before);
+            buf_adds(&before, buf_str(&machine));
+            fact(in, "machine", &machine);
+        }
+        buf_clear(&machine);
+    }
+    buf_release(&recorded);
+    buf_release(&machine);
+    buf_release(&before);
 }
 
 static void print_facts(struct info *in)
@@ -227,14 +262,11 @@ static void print_facts(struct info *in)
     char room[HUMAN_ROOM];
     struct buf b = { 0 };
 
-    add_recorded(in, &b);
-    fact(in, "recorded", &b);
-    add_machine(in, &b);
-    fact(in, "machine", &b);
+    print_origins(in);
     if (duration >= 0)
         buf_adds(&b, human_ns(room, (double)duration));
     fact(in, "duration", &b);
-    add_meta(in, &b, "", "clock.source");
+    add_meta(in, &b, "", 0, "clock.source");
     fact(in, "clock", &b);
     for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
         int64_t n = count_of(in, counted[i].table);
@@ -431,13 +463,13 @@ static void print_text(struct info *in)
     print_section(in, "Latency", latency_sql, latency);
     print_section(in, "Layers and categories", categories_sql, categories);
     print_section(in, "Tracks", tracks_sql, tracks);
-    print_section(
-        in, "Other facts",
-        "SELECT key, value FROM meta WHERE key NOT IN ('clock.start_realtime_ns', "
-        "'program.command', 'program.pid', 'machine.host', 'machine.cpu', "
-        "'machine.cores', 'machine.kernel', 'machine.arch', 'clock.source', 'clock.boot', "
-        "'recorder.span_cost_ns')",
-        meta);
+    print_section(in, "Other facts",
+                  "SELECT key, value FROM meta WHERE CASE WHEN key GLOB 'file[0-9]*.*'"
+                  " THEN substr(key, instr(key, '.') + 1) ELSE key END NOT IN"
+                  " ('clock.boot', 'clock.source', 'clock.start_realtime_ns', 'program.command',"
+                  " 'program.pid', 'machine.host', 'machine.cpu', 'machine.cores',"
+                  " 'machine.kernel', 'machine.arch', 'recorder.span_cost_ns')",
+                  meta);
 }
 
 static void json_int_or_null(struct json_writer *w, int64_t v)

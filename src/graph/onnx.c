@@ -198,7 +198,6 @@ static int read_meta(struct loader *ld, const struct pb_field *f, struct model_m
     return rc ? rc : ld_end(ld, &r, "its metadata");
 }
 
-
 /* Note a function; its body stays where it is. */
 static int read_function(struct loader *ld, const struct pb_field *f)
 {
@@ -373,6 +372,8 @@ int ld_model(struct loader *ld, const uint8_t *p, size_t len)
     ld->m->nfunction = ld->nfn;
     if (!rc)
         rc = ld_graph(ld, graph, NULL, &ld->m->graph);
+    if (!rc && (ld->over || ld->odd_wire)) /* noticed where only a count was wanted */
+        rc = ld_fail(ld, OPM_EFORMAT, "the model is damaged");
     if (!rc)
         fill_captured(ld->impl);
     return rc;

@@ -54,16 +54,16 @@ struct scope {
 struct loader {
     struct model *m;
     struct model_impl *impl;
-    opm_error *err;       /* never NULL */
-    const char *dir;      /* of external data; NULL: refuse it */
-    struct u64map name;   /* scope id << 32 | name -> value index, with the bits below */
-    struct u64map dim;    /* name -> its place in impl->dim */
+    opm_error *err;     /* never NULL */
+    const char *dir;    /* of external data; NULL: refuse it */
+    struct u64map name; /* scope id << 32 | name -> value index, with the bits below */
+    struct u64map dim;  /* name -> its place in impl->dim */
     struct function *fn;
     size_t nfn, fn_cap;
     struct u64map fn_key; /* key -> place in fn */
     struct buf text;      /* scratch */
     uint32_t nscope;
-    uint32_t nnode, nvalue; /* over all graphs, for the limits */
+    uint32_t nnode, nvalue;    /* over all graphs, for the limits */
     uint64_t steps, steps_max; /* wire fields read: what bounds the time */
     size_t dense_bytes;        /* made of sparse tensors */
     bool over;                 /* steps_max was reached */
@@ -72,7 +72,8 @@ struct loader {
 
 /* Bits of loader.name's values beside the index. */
 #define NAME_INDEX(v) ((uint32_t)(v))
-#define NAME_DUE ((uint64_t)1 << 32) /* an output of a function that its body has yet to produce */
+#define NAME_DUE ((uint64_t)1 << 32) /* an output of a function that its body has yet to produce \
+                                      */
 
 /* Next field of a message that spec describes: spec[number] is V varint, L bytes, F 32 bits,
  * R varints (packed or not), S 32-bit values (likewise), E 64-bit values (likewise); blank or past

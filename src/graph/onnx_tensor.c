@@ -32,7 +32,7 @@ struct raw_tensor {
     struct slice raw;
     bool has_raw;
     bool external;
-    size_t n[F_LOCATION + 1]; /* elements of each typed field */
+    size_t n[F_LOCATION + 1];         /* elements of each typed field */
     struct slice one[F_LOCATION + 1]; /* the last packed piece of each */
     size_t pieces[F_LOCATION + 1];
 };
@@ -144,8 +144,9 @@ static int take_number(struct loader *ld, const char *what, const struct pb_fiel
     for (size_t i = 0; i < f->len; i++)
         if (f->p[i] < '0' || f->p[i] > '9' || __builtin_mul_overflow(v, (uint64_t)10, &v) ||
             __builtin_add_overflow(v, (uint64_t)(f->p[i] - '0'), &v))
-            return ld_fail(ld, OPM_EFORMAT, "%s: offset or length of its external data is not a "
-                                            "number",
+            return ld_fail(ld, OPM_EFORMAT,
+                           "%s: offset or length of its external data is not a "
+                           "number",
                            what);
     *out = v;
     return 0;
@@ -356,7 +357,8 @@ int ld_sparse(struct loader *ld, struct slice bytes, const char *what, struct te
                                SHAPE_RANK_MAX);
             dims.rank += (int32_t)ld_take_ints(&f, dims.dim + dims.rank, n);
         } else
-            rc = ld_tensor(ld, (struct slice){ f.p, f.len }, what, f.number == 1 ? &values : &index);
+            rc =
+                ld_tensor(ld, (struct slice){ f.p, f.len }, what, f.number == 1 ? &values : &index);
     }
     if (!rc)
         rc = ld_end(ld, &r, "%s", what);
@@ -370,9 +372,9 @@ int ld_sparse(struct loader *ld, struct slice bytes, const char *what, struct te
     if ((size_t)size > DENSE_MAX_BYTES - MIN(ld->dense_bytes, DENSE_MAX_BYTES))
         return ld_fail(ld, OPM_ELIMIT, "%s: sparse tensors of more than %zu MiB in all", what,
                        DENSE_MAX_BYTES >> 20);
-    if (values.count && (index.type != TENSOR_I64 ||
-                         !(index.shape.rank == 1 || index.shape.rank == 2) ||
-                         index.count != values.count * (index.shape.rank == 1 ? 1 : dims.rank)))
+    if (values.count &&
+        (index.type != TENSOR_I64 || !(index.shape.rank == 1 || index.shape.rank == 2) ||
+         index.count != values.count * (index.shape.rank == 1 ? 1 : dims.rank)))
         return ld_fail(ld, OPM_EFORMAT, "%s: indices of a sparse tensor do not fit its values",
                        what);
     dense = ld_alloc(ld, (size_t)size, 1);
@@ -383,7 +385,8 @@ int ld_sparse(struct loader *ld, struct slice bytes, const char *what, struct te
         int64_t at = dense_place(&index, &dims, k);
 
         if (at < 0 || at >= size / width)
-            return ld_fail(ld, OPM_EFORMAT, "%s: an index of a sparse tensor is out of range", what);
+            return ld_fail(ld, OPM_EFORMAT, "%s: an index of a sparse tensor is out of range",
+                           what);
         memcpy(dense + at * width, (const uint8_t *)values.data + k * width, (size_t)width);
     }
     *out = (struct tensor){ .name = values.name ? values.name : "",

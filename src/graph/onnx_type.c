@@ -1,4 +1,5 @@
 /* onnx_type.c -- TypeProto and ValueInfoProto: kind, element type and shape of a value. */
+#include "base/alloc.h"
 #include "graph/onnx_int.h"
 
 #define TYPE_DEPTH_MAX 16 /* sequence of optional of ... */

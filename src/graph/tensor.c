@@ -334,7 +334,8 @@ void tensor_read_f32(const struct tensor *t, int64_t first, int64_t n, float *ou
     if (n == 0)
         return;
     if (t->type == TENSOR_F32) {
-        memcpy(out, (const uint8_t *)t->data + (size_t)first * sizeof(*out), (size_t)n * sizeof(*out));
+        memcpy(out, (const uint8_t *)t->data + (size_t)first * sizeof(*out),
+               (size_t)n * sizeof(*out));
         return;
     }
     for (int64_t i = 0; i < n; i++)

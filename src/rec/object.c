@@ -264,6 +264,12 @@ void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t en
     }
 }
 
+void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns, int64_t end_ns)
+{
+    if (op)
+        opm__device_span(t, &op->site[phase & 1], start_ns, end_ns, 0);
+}
+
 /* The id under which this recording knows the op; 0 for none. */
 static uint32_t op_id(const opm_op *op)
 {

@@ -451,7 +451,7 @@ static bool find_halves(const struct merge *m, const struct track_spans *tracks,
             misplaced += count_between(t, slot, split) + count_between(t, split, slot);
     }
     *out = slot;
-    return later && slot && misplaced <= n / 8;
+    return later && slot && misplaced <= n;
 }
 
 /* slot: where the later half begins. */

@@ -1,0 +1,80 @@
+/* engine.h -- how a model is executed, whoever does it.
+ *
+ * Life of an engine: engine_open(), then engine_run() any number of times (it prepares by itself
+ * when shapes change; engine_prepare() does that part alone), engine_close(). One thread at a time.
+ *
+ * Metering goes through the public recording API, as any engine of a user would do it: while
+ * opm_on(OPM_FRAMEWORK), each executed operator is a span of an opm_op that says its type,
+ * post-ops, the model's nodes it covers, tensors, attributes, FLOPs and bytes; preparing is a span
+ * of phase OPM_RESHAPE per operator, or one span "reshape" where that is all the engine knows; the
+ * memory plan goes to opm_mem(). While recording is off or paused the engine runs bare: run/
+ * compares both. An engine that learns its operators' times only afterwards (ONNX Runtime) reports
+ * them in engine_flush(). Steps, records and warm-up are run/'s business, not the engine's. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "graph/graph.h"
+
+struct engine;
+
+struct engine_options {
+    int threads;         /* 0: as many as there are cores */
+    bool pin;            /* bind threads to cores */
+    int first_core;      /* where pinning starts */
+    bool winograd;       /* native: allow Winograd convolutions */
+    const char *ort_lib; /* onnxruntime: library to load; NULL: look for it */
+    const char *scratch; /* onnxruntime: folder for its profile; NULL: TMPDIR or /tmp */
+    bool metered;        /* onnxruntime: a second, profiled session will be needed */
+};
+#define ENGINE_OPTIONS_INIT                  \
+    {                                        \
+        0, false, 0, true, NULL, NULL, false \
+    }
+
+/* An input or output as the model declares it. */
+struct engine_value {
+    const char *name;
+    enum tensor_type type;
+    struct shape shape; /* open dimensions are negative, see model_dim_name() */
+};
+
+/* A tensor in memory. Inputs: the caller's, 64-byte aligned, unchanged by the run. Outputs: the
+ * engine's, valid until the next run, prepare or close. */
+struct engine_tensor {
+    enum tensor_type type;
+    struct shape shape; /* concrete */
+    void *data;
+    size_t bytes;
+};
+
+struct engine_class {
+    const char *name; /* the --engine value */
+    const char *doc;
+    /* Fails with OPM_EUNSUPPORTED and one line that lists every operator it lacks, with nodes, and
+     * the engine that could run them. m outlives the engine. */
+    int (*open)(struct engine **out, struct model *m, const struct engine_options *opts,
+                opm_error *err);
+    const struct engine_value *(*inputs)(const struct engine *e, size_t *n);
+    const struct engine_value *(*outputs)(const struct engine *e, size_t *n);
+    /* Get ready for inputs of these shapes (data may be looked at, for shape inputs). */
+    int (*prepare)(struct engine *e, const struct engine_tensor *in, size_t nin, opm_error *err);
+    /* in[] and out[] in the order of inputs() and outputs(). */
+    int (*run)(struct engine *e, const struct engine_tensor *in, size_t nin,
+               struct engine_tensor *out, size_t nout, opm_error *err);
+    int (*flush)(struct engine *e, opm_error *err); /* NULL: nothing to flush */
+    const char *(*version)(const struct engine *e); /* such as "1.30.0"; NULL: opmeter's own */
+    void (*close)(struct engine *e);                /* NULL is fine */
+};
+
+/* Every engine struct begins with this. */
+struct engine {
+    const struct engine_class *class;
+};
+
+extern const struct engine_class *const engines[];        /* the default first; ends with NULL */
+const struct engine_class *engine_find(const char *name); /* NULL if there is none */
+
+extern const struct engine_class engine_native; /* native/native.c */
+extern const struct engine_class engine_ort;    /* ort/ort.c */
+
+#endif
