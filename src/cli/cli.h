@@ -76,6 +76,9 @@ enum textable_format cli_format(const struct cli *cli);
 int cli_print_table(struct cli *cli, struct textable *t);
 int cli_out_of_memory(void); /* says so; CLI_FAILURE */
 
+/* False for what could move the cursor, and for UTF8_BAD: show '?' instead. */
+bool cli_printable(uint32_t code_point);
+void cli_clean(struct buf *b);             /* do so, in place */
 bool cli_has_color(const struct cli *cli); /* on standard output */
 int cli_width(void);      /* columns of the terminal that standard output is; 0: not a terminal */
 int cli_text_width(void); /* where to break sentences: the terminal's width, at most 100 */

@@ -1,8 +1,6 @@
 /* cmd_info.c -- say what is in a trace and what was lost on the way. */
 #include "cli/cli.h"
 
-#include "base/alloc.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,21 +130,13 @@ static bool add_meta(struct info *in, struct buf *b, const char *before, int fil
     return found;
 }
 
-/* Names and paths must not move the cursor. */
-static void clean(struct buf *b)
-{
-    for (size_t i = 0; i < b->len; i++)
-        if ((unsigned char)b->data[i] < 0x20 || b->data[i] == 0x7f)
-            b->data[i] = '?';
-}
-
 /* "  label     text", broken into lines; nothing if the text is empty. Empties it. */
 static void fact(struct info *in, const char *label, struct buf *text)
 {
     struct buf line = { 0 };
 
     if (text->len && in->rc == CLI_OK) {
-        clean(text);
+        cli_clean(text);
         buf_addf(&line, "  %-*s ", LABEL_COLUMNS, label);
         text_wrap(&line, buf_str(text), LABEL_COLUMNS + 3, LABEL_COLUMNS + 3, cli_text_width());
         io_out_addf(&in->cli->out, "%s\n", buf_str(&line));
@@ -221,7 +211,7 @@ static void print_files(struct info *in)
         live_bytes = file_bytes(buf_str(&b));
         buf_clear(&b);
         buf_adds(&b, in->paths[i]);
-        clean(&b);
+        cli_clean(&b);
         io_out_addf(&in->cli->out, "%s%s%s", cli_style(in->cli, STYLE_BOLD), buf_str(&b),
                     cli_style(in->cli, STYLE_PLAIN));
         buf_clear(&b);
@@ -495,7 +485,7 @@ static void json_member(struct info *in, struct json_writer *w, const char *key,
 
 static void json_meta(struct info *in, struct json_writer *w)
 {
-    opm_rows *r = query(in, "SELECT key, value FROM meta");
+    opm_rows *r = query(in, "SELECT key, value FROM meta WHERE key IS NOT NULL");
 
     json_newline(w);
     json_key(w, "meta");

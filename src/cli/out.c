@@ -1,7 +1,7 @@
 /* out.c -- messages, formats, colours and widths; see cli.h. */
 #include "cli/cli.h"
 
-#include "base/error.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,40 +20,42 @@ static void say(const char *msg, const char *tail)
 {
     struct buf b = { 0 };
 
-    buf_addf(&b, "opmeter: %s%s\n", msg, tail);
-    fputs(buf_str(&b), stderr);
+    buf_addf(&b, "opmeter: %s%s", msg, tail);
+    cli_clean(&b); /* names and paths in it are not ours */
+    buf_addc(&b, '\n');
+    fputs(b.failed ? "opmeter: out of memory\n" : buf_str(&b), stderr);
     buf_release(&b);
 }
 
 int cli_error(const char *fmt, ...)
 {
-    opm_error clean;
-    char msg[sizeof(clean.msg)];
+    char *msg;
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(msg, sizeof(msg), fmt, ap);
+    if (vasprintf(&msg, fmt, ap) < 0)
+        msg = NULL;
     va_end(ap);
-    opm__fail(&clean, OPM_EINVAL, "%s", msg); /* no control bytes from names and paths */
-    say(clean.msg, "");
+    say(msg ? msg : "out of memory", "");
+    free(msg);
     return CLI_FAILURE;
 }
 
 int cli_usage(const struct cli *cli, const char *fmt, ...)
 {
-    opm_error clean;
-    char msg[sizeof(clean.msg)], tail[64];
     bool question;
+    char *msg, tail[64];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(msg, sizeof(msg), fmt, ap);
+    if (vasprintf(&msg, fmt, ap) < 0)
+        msg = NULL;
     va_end(ap);
-    opm__fail(&clean, OPM_EINVAL, "%s", msg);
-    question = *msg && msg[strlen(msg) - 1] == '?';
+    question = msg && *msg && msg[strlen(msg) - 1] == '?';
     snprintf(tail, sizeof(tail), "%s 'opmeter help%s%s'%s", question ? " See" : "; see",
              cli->command ? " " : "", cli->command ? cli->command->name : "", question ? "." : "");
-    say(clean.msg, tail);
+    say(msg ? msg : "out of memory", tail);
+    free(msg);
     return CLI_USAGE;
 }
 
@@ -124,6 +126,33 @@ int cli_text_width(void)
     int width = cli_width();
 
     return width ? MIN(MAX(width, 40), TEXT_WIDTH_MAX) : WIDTH_DEFAULT;
+}
+
+bool cli_printable(uint32_t code_point)
+{
+    return code_point != UTF8_BAD && code_point >= 0x20 &&
+           (code_point < 0x7f || code_point >= 0xa0);
+}
+
+void cli_clean(struct buf *b)
+{
+    size_t from = 0, to = 0;
+
+    while (from < b->len) {
+        uint32_t cp;
+        size_t n = utf8_next(b->data + from, b->len - from, &cp);
+
+        if (cli_printable(cp)) {
+            memmove(b->data + to, b->data + from, n);
+            to += n;
+        } else {
+            b->data[to++] = '?';
+        }
+        from += n;
+    }
+    if (b->data)
+        b->data[to] = '\0';
+    b->len = to;
 }
 
 bool cli_has_color(const struct cli *cli)

@@ -176,10 +176,10 @@ static int put_clean(struct io_out *o, const char *s, size_t len)
         uint32_t cp;
         size_t n = utf8_next(s, len, &cp);
 
-        if (cp == UTF8_BAD || cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
-            io_out_adds(o, "?");
-        else
+        if (cli_printable(cp))
             io_out_add(o, s, n);
+        else
+            io_out_adds(o, "?");
         s += n;
         len -= n;
         columns++;

@@ -134,6 +134,7 @@ struct graph {
     const struct capture *capture;
     uint32_t ncapture;
     uint32_t nconstant; /* Constant nodes that became constants */
+    const struct elems **known; /* graph_infer()'s own, while it runs */
 };
 
 struct opset {

@@ -71,7 +71,8 @@ struct stream {
 struct node {
     struct stream *stream;
     struct node *a, *b;
-    uint32_t pos, n; /* of item[], what is left; n 0 after a fill: the end */
+    uint32_t pos, n; /* of item[], what is left */
+    bool done;       /* there will be nothing more */
     struct item item[];
 };
 
@@ -321,16 +322,16 @@ static int fill_from_nodes(struct merge *m, struct node *nd)
     uint32_t n = 0, room;
 
     while (n < m->batch) {
-        if ((a->pos == a->n && node_fill(m, a)) || (b->pos == b->n && node_fill(m, b)))
+        if (node_fill(m, a) || node_fill(m, b))
             return OPM_ENOMEM;
-        if (a->n && b->n) {
+        if (!a->done && !b->done) {
             room = MIN(m->batch - n, MIN(a->n - a->pos, b->n - b->pos));
             merge_items(nd->item + n, room, a, b);
             n += room;
         } else {
-            struct node *rest = a->n ? a : b;
+            struct node *rest = a->done ? b : a;
 
-            if (!rest->n)
+            if (rest->done)
                 break;
             while (n < m->batch && rest->pos < rest->n)
                 nd->item[n++] = rest->item[rest->pos++];
@@ -340,11 +341,17 @@ static int fill_from_nodes(struct merge *m, struct node *nd)
     return 0;
 }
 
-/* The next batch; n stays 0 at the end. */
+/* The next batch, if nothing is left of this one. */
 static int node_fill(struct merge *m, struct node *nd)
 {
+    int rc;
+
+    if (nd->pos < nd->n || nd->done)
+        return 0;
     nd->pos = nd->n = 0;
-    return nd->stream ? fill_from_stream(m, nd->stream, nd) : fill_from_nodes(m, nd);
+    rc = nd->stream ? fill_from_stream(m, nd->stream, nd) : fill_from_nodes(m, nd);
+    nd->done = nd->n == 0;
+    return rc;
 }
 
 /* Write the n items of a batch, last one first; a loop per column keeps each simple. */
@@ -380,11 +387,12 @@ static int write_all(struct merge *m)
     for (;;) {
         if (node_fill(m, root))
             return OPM_ENOMEM;
-        if (!root->n)
+        if (root->done)
             return 0;
         if (m->w - root->n < m->limit && make_room(m, m->w - root->n))
             return OPM_ENOMEM;
         write_items(m, root->item, root->n);
+        root->pos = root->n;
     }
 }
 
@@ -451,7 +459,7 @@ static bool find_halves(const struct merge *m, const struct track_spans *tracks,
             misplaced += count_between(t, slot, split) + count_between(t, split, slot);
     }
     *out = slot;
-    return later && slot && misplaced <= n;
+    return later && slot && misplaced <= n / 8;
 }
 
 /* slot: where the later half begins. */

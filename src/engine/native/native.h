@@ -1,0 +1,255 @@
+/* native.h -- what the files of the native engine share.
+ *
+ * Life of a model here: plan_build() turns a graph into a list of operators (struct op), several
+ * nodes to one where they fuse; plan_prepare() walks it for given input shapes: each kernel's
+ * prepare() gives its outputs their shapes, operators that depend on nothing but constants and
+ * shapes are executed on the spot, the others get a place in the memory plan; plan_run() executes
+ * what is left. An operator whose output shapes depend on data that is not known before running
+ * (NonZero, Loop, Reshape to a computed shape ...) is dynamic, and so is everything after it: it is
+ * prepared again during the run, and its outputs have memory of their own. */
+#ifndef NATIVE_NATIVE_H
+#define NATIVE_NATIVE_H
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/native/isa.h"
+#include "engine/native/pool.h"
+
+#include <opmeter/opmeter.h>
+
+#define NATIVE_ALIGN 64
+
+/* prepare() wants data that is not known yet; not an error. */
+#define NEED_DATA 1
+
+/* A tensor. data is NULL while it is not known, never because the tensor is empty. */
+struct nt {
+    enum tensor_type type;
+    struct shape shape; /* rank -1: not known yet */
+    int64_t count;
+    size_t bytes;
+    void *data;
+};
+
+enum kernel_flags {
+    K_ALIAS = 1,    /* output 0 is the memory of input 0; run() has nothing to do for it */
+    K_INPLACE = 2,  /* output 0 may lie on an input of the same size */
+    K_SHAPE = 4,    /* reads no data, only shapes */
+    K_DYNAMIC = 8,  /* sets shapes and memory of its outputs itself, while running */
+    K_IMPURE = 16,  /* never computed ahead */
+    K_ANYTYPE = 32, /* copes with every element type; others see float16 and bfloat16 as float32 */
+};
+
+struct op;
+
+/* How one operator type is executed; registry.c holds the table. */
+struct kernel {
+    const char *op_type;
+    const char *domain;
+    int min, max; /* versions of the domain; max 0: no end */
+    int (*prepare)(struct op *op, opm_error *err);
+    int (*run)(struct op *op, opm_error *err);
+    uint32_t flags; /* enum kernel_flags */
+    int arg;        /* which of a family */
+    uint32_t raw;   /* bit i: constant input i is read through op_const(), unaligned as it is */
+};
+
+/* NULL if there is none for this operator and version. */
+const struct kernel *kernel_find(const char *op_type, const char *domain, int opset);
+
+/* What is done to an output element after the operator proper, in this order. */
+enum post_kind {
+    POST_NONE,
+    POST_ADD,    /* + operand of the same shape */
+    POST_UNARY,  /* enum isa_unary */
+    POST_BIAS,   /* + vector along the last dimension (GEMM) or channels (convolution) */
+    POST_MUL,    /* * operand of the same shape */
+    POST_SCALE,  /* * number */
+};
+#define POST_MAX 6
+
+struct post {
+    enum post_kind kind;
+    enum isa_unary unary;
+    float alpha, beta;
+    int slot; /* of op->in, for ADD, MUL and BIAS */
+};
+
+enum op_state {
+    OP_STATIC,  /* prepared, runs */
+    OP_DONE,    /* computed while preparing */
+    OP_DYNAMIC, /* prepared while running */
+};
+
+struct op {
+    const struct kernel *kernel;
+    struct plan *plan;
+    const struct node *node; /* the main one */
+    const struct node **cover;
+    uint32_t ncover;
+    uint32_t nin, nout;
+    uint32_t *in;  /* values of the graph, NO_VALUE where left out */
+    uint32_t *out;
+    struct post post[POST_MAX];
+    int npost;
+    void *state; /* the kernel's own */
+    void (*release)(void *state);
+    size_t scratch_bytes; /* set by prepare(): memory for the time of run() */
+    void *scratch;
+    size_t scratch_own; /* bytes of scratch if it is not in the arena */
+    size_t scratch_at;
+    enum op_state how;
+    bool fixed;    /* depends on constants only: done once and for all */
+    bool looked;   /* prepare() looked at data */
+    bool prepared; /* dynamic: for the shapes below */
+    bool widened;  /* half precision inputs were converted */
+    struct shape *seen;
+    struct widen *widen;
+    opm_op *meter;
+    int64_t fused_const; /* spare for fusion: index of folded constants, or -1 */
+};
+
+enum val_kind {
+    VAL_NONE,    /* not known yet */
+    VAL_CONST,   /* a constant of the model */
+    VAL_INPUT,   /* the caller's memory */
+    VAL_KNOWN,   /* computed while preparing; owned */
+    VAL_PLANNED, /* in the arena */
+    VAL_ALIAS,   /* memory of another value */
+    VAL_OWN,     /* dynamic: owned, grows */
+};
+
+struct val {
+    struct nt t;
+    enum val_kind kind;
+    bool fixed; /* the same for all inputs */
+    void *own;
+    size_t own_bytes;
+    uint32_t root;        /* VAL_ALIAS: where the memory is */
+    uint32_t first, last; /* operators between which it lives */
+    size_t at;            /* VAL_PLANNED: offset in the arena */
+};
+
+/* An executable graph. Subgraphs have plans of their own, always dynamic. */
+struct plan {
+    struct native *engine;
+    const struct graph *graph;
+    struct plan *outer;
+    struct val *val; /* graph->nvalue of them */
+    struct op *op;
+    uint32_t nop;
+    void *arena;
+    size_t arena_bytes;
+    bool dynamic_all;
+};
+
+struct native {
+    struct engine base;
+    struct model *model;
+    struct engine_options opts;
+    struct pool *pool;
+    const struct isa *isa;
+    struct plan *plan;
+    struct engine_value *in, *out;
+    size_t nin, nout;
+    struct shape *last_in; /* shapes of the last prepare */
+    bool ready;
+    bool data_shaped; /* preparing looked at the data of inputs */
+};
+
+/* plan.c */
+int plan_build(struct plan **out, struct native *e, const struct graph *g, struct plan *outer,
+               opm_error *err);
+void plan_free(struct plan *p); /* NULL is fine */
+/* exec.c: inputs are set in p->val beforehand. */
+int plan_prepare(struct plan *p, opm_error *err);
+int plan_run(struct plan *p, opm_error *err);
+/* memplan.c: give each planned value and scratch its place; fills p->arena. */
+int plan_memory(struct plan *p, opm_error *err);
+/* fuse.c */
+int plan_fuse(struct plan *p, opm_error *err);
+/* meter.c: describe operators and memory to the recorder. */
+void plan_meter(struct plan *p, bool again);
+
+/* For kernels. */
+static inline struct nt *op_in(const struct op *op, uint32_t i)
+{
+    return i < op->nin && op->in[i] != NO_VALUE ? &op->plan->val[op->in[i]].t : NULL;
+}
+static inline struct nt *op_out(const struct op *op, uint32_t i)
+{
+    return i < op->nout && op->out[i] != NO_VALUE ? &op->plan->val[op->out[i]].t : NULL;
+}
+static inline struct pool *op_pool(const struct op *op)
+{
+    return op->plan->engine->pool;
+}
+static inline const struct isa *op_isa(const struct op *op)
+{
+    return op->plan->engine->isa;
+}
+/* In prepare(): the data of an input, or NULL if it is not known (return NEED_DATA then). */
+const void *op_data(struct op *op, uint32_t i);
+/* The constant that input i is, unaligned, or NULL. */
+const struct tensor *op_const(const struct op *op, uint32_t i);
+/* Integers of an input that gives axes, shapes, ...: int32 or int64. NEED_DATA, an error, or 0. */
+int op_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
+/* An output's type and shape; an error if it would be too big. Absent outputs are fine. */
+int op_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err);
+/* "m.onnx: node 3 'x' (Conv): ..." */
+__attribute__((format(printf, 4, 5))) int op_fail(const struct op *op, int code, opm_error *err,
+                                                  const char *fmt, ...);
+int op_nomem(const struct op *op, opm_error *err);
+/* Error if input i is missing or not of one of the types, given as a bit mask of TYPE_BIT(). */
+#define TYPE_BIT(t) ((uint64_t)1 << (t))
+int op_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err);
+#define TYPES_FLOAT (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_F64))
+#define TYPES_INT                                                                          \
+    (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | \
+     TYPE_BIT(TENSOR_U32) | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_U64) | TYPE_BIT(TENSOR_I64))
+#define TYPES_NUM (TYPES_FLOAT | TYPES_INT)
+#define TYPES_INDEX (TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64))
+/* Everything whose elements are whole bytes. */
+#define TYPES_BYTES                                                                          \
+    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) |       \
+     TYPE_BIT(TENSOR_C64) | TYPE_BIT(TENSOR_C128) | TYPE_BIT(TENSOR_F8E4M3FN) |               \
+     TYPE_BIT(TENSOR_F8E4M3FNUZ) | TYPE_BIT(TENSOR_F8E5M2) | TYPE_BIT(TENSOR_F8E5M2FNUZ) |    \
+     TYPE_BIT(TENSOR_F8E8M0))
+
+/* -rank..rank-1 to 0..rank-1; -1 if it is neither. */
+int nt_axis(int64_t axis, int32_t rank);
+static inline size_t nt_width(enum tensor_type t)
+{
+    return (size_t)tensor_type_bits(t) / 8;
+}
+/* Element i as an integer or number, like tensor_int() and tensor_float(). */
+int64_t nt_int(const struct nt *t, int64_t i);
+double nt_float(const struct nt *t, int64_t i);
+/* Product of dimensions [from, to). */
+int64_t nt_span(const struct shape *s, int from, int to);
+/* A float attribute list, or a default. */
+bool node_attr_is(const struct node *n, const char *name, const char *value, const char *missing);
+
+/* Zeroed; freed with the operator. NULL when out of memory. */
+void *op_new_state(struct op *op, size_t size);
+
+/* exec.c, for control flow: memory of its own for a value, at least bytes. */
+int val_own(struct val *v, size_t bytes);
+int val_copy(struct val *v, const struct nt *from); /* OPM_ENOMEM */
+
+/* posts.c: apply op->post to a block of `rows` x `cols` floats at c, whose first element is
+ * (row0, col0) of a matrix of the output's `width`; index of the matrix's first element in the
+ * whole output is base. bias_row: bias goes by row, else by column. */
+struct posts {
+    const struct isa *isa;
+    const struct op *op;
+    const float *operand[POST_MAX];
+    bool bias_row;
+    int64_t bias_base; /* added to the row or column before the bias is looked up */
+};
+void posts_begin(struct posts *p, const struct op *op, bool bias_row);
+void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int64_t cols,
+                 int64_t row0, int64_t col0, int64_t base);
+
+#endif

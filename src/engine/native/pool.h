@@ -1,0 +1,30 @@
+/* pool.h -- a fixed set of threads that share the work of one operator at a time.
+ *
+ * Work is cut into as many contiguous parts as there are threads (fewer if they would be smaller
+ * than the grain), so each thread touches memory of its own and nothing is stolen. Kernels write
+ * each output element from one part only and in an order that does not depend on the cut: results
+ * are the same for every number of threads. */
+#ifndef NATIVE_POOL_H
+#define NATIVE_POOL_H
+
+#include "base/common.h"
+
+#include <opmeter/opmeter_error.h>
+
+#define POOL_THREADS_MAX 256
+
+struct pool;
+
+/* Do [begin, end) of the work; thread is 0 .. pool_threads() - 1. */
+typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
+
+/* threads counts the caller of pool_for(), which works too; 0: one per core. pin binds thread k to
+ * core first_core + k of those that this process may use; the caller is not bound. */
+int pool_open(struct pool **out, int threads, bool pin, int first_core, opm_error *err);
+void pool_close(struct pool *p); /* NULL is fine */
+int pool_threads(const struct pool *p);
+/* Call fn on all of [0, n), at least grain at a time, and wait. Not from within fn, and from one
+ * thread at a time. */
+void pool_for(struct pool *p, int64_t n, int64_t grain, pool_fn *fn, void *arg);
+
+#endif
