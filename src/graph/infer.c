@@ -276,21 +276,13 @@ static void set_inputs(struct infer *inf)
         if (in && in->data) {
             v->type = in->data->type;
             v->shape = in->data->shape;
-            v->data = in->data; /* taken back at the end: it is the caller's */
+            g->known[g->input[i]] = infer_elems(inf, in->data);
         } else if (in && in->shape.rank >= 0)
             v->shape = in->shape;
         for (int32_t d = 0; d < v->shape.rank && inf->opt->open_dim > 0; d++)
             if (v->shape.dim[d] < 0)
                 v->shape.dim[d] = inf->opt->open_dim;
     }
-}
-
-static void drop_input_data(struct infer *inf)
-{
-    const struct graph *g = inf->m->graph;
-
-    for (uint32_t i = 0; i < g->ninput; i++)
-        g->value[g->input[i]].data = NULL;
 }
 
 /* open_dim is a size for named dimensions too, so that declared shapes agree with the inputs. */
@@ -330,9 +322,7 @@ static int infer_model(struct infer *inf)
         return rc;
     fix_open_dims(inf);
     set_inputs(inf);
-    rc = infer_graph(inf, inf->m->graph);
-    drop_input_data(inf);
-    return rc;
+    return infer_graph(inf, inf->m->graph);
 }
 
 int graph_infer(struct model *m, const struct infer_options *opt, opm_error *err)

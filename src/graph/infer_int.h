@@ -103,7 +103,7 @@ __attribute__((format(printf, 2, 3))) int op_fail(const struct op *o, const char
 
 /* Axis in [0, rank) of one in [-rank, rank), or an error. */
 int op_axis(const struct op *o, int64_t axis, int rank, int *out);
-/* The same for axis == rank too, as of Unsqueeze and Flatten's end. */
+/* NumPy's broadcasting, or an error. */
 int op_broadcast(const struct op *o, const struct shape *a, const struct shape *b,
                  struct shape *out);
 
@@ -120,6 +120,8 @@ void shape_join(struct shape *a, const struct shape *b);
 int infer_graph(struct infer *inf, struct graph *g);
 /* A subgraph gets what it captures before infer_graph(). */
 void infer_captures(struct graph *g);
+/* The elements of a tensor, or NULL. */
+const struct elems *infer_elems(struct infer *inf, const struct tensor *t);
 /* Set a graph's own input before infer_graph(). */
 void infer_set_input(struct graph *g, uint32_t input, const struct value *from,
                      const struct shape *s);

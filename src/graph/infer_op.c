@@ -120,9 +120,9 @@ static bool foldable(enum tensor_type t)
     }
 }
 
-static struct elems *elems_new(const struct op *o, enum tensor_type type, const struct shape *s)
+static struct elems *elems_new(struct infer *inf, enum tensor_type type, const struct shape *s)
 {
-    struct arena *a = &o->inf->m->impl->folded;
+    struct arena *a = &inf->m->impl->folded;
     int64_t n = shape_count(s);
     struct elems *e;
 
@@ -132,7 +132,7 @@ static struct elems *elems_new(const struct op *o, enum tensor_type type, const 
     if (e)
         e->i = arena_alloc(a, (size_t)n * sizeof(*e->i));
     if (!e || !e->i) {
-        o->inf->nomem = true;
+        inf->nomem = true;
         return NULL;
     }
     e->type = type;
@@ -143,32 +143,36 @@ static struct elems *elems_new(const struct op *o, enum tensor_type type, const 
 
 struct elems *op_new_known(const struct op *o, enum tensor_type type, const struct shape *s)
 {
-    return elems_new(o, type, s);
+    return elems_new(o->inf, type, s);
+}
+
+const struct elems *infer_elems(struct infer *inf, const struct tensor *t)
+{
+    struct elems *e = elems_new(inf, t->type, &t->shape);
+
+    for (int64_t i = 0; e && i < e->n; i++) {
+        if (tensor_type_float(e->type)) {
+            e->f[i] = tensor_float(t, i);
+            continue;
+        }
+        e->i[i] = tensor_int(t, i);
+        if (elem_open(e->i[i]))
+            return NULL; /* a real number in the range of the unreal ones: better unknown */
+    }
+    return e;
 }
 
 const struct elems *op_known(const struct op *o, uint32_t slot)
 {
     const struct value *v = node_in(o->g, o->n, slot);
-    struct elems *e;
+    const struct elems **known;
 
     if (!v)
         return NULL;
-    if (o->g->known[o->n->in[slot]] || !v->data)
-        return o->g->known[o->n->in[slot]];
-    e = elems_new(o, v->data->type, &v->data->shape);
-    if (!e)
-        return NULL;
-    for (int64_t i = 0; i < e->n; i++) {
-        if (tensor_type_float(e->type)) {
-            e->f[i] = tensor_float(v->data, i);
-            continue;
-        }
-        e->i[i] = tensor_int(v->data, i);
-        if (elem_open(e->i[i]))
-            return NULL; /* a real number in the range of the unreal ones: better unknown */
-    }
-    o->g->known[o->n->in[slot]] = e;
-    return e;
+    known = &o->g->known[o->n->in[slot]];
+    if (!*known && v->data)
+        *known = infer_elems(o->inf, v->data);
+    return *known;
 }
 
 const struct elems *op_known_ints(const struct op *o, uint32_t slot)

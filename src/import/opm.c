@@ -1,21 +1,16 @@
-/* opm.c -- read our own file: header, chunks, and the live buffers of a recording that was not
- * closed.
+/* opm.c -- read our own file: header and chunks, and whatever its live buffers add.
  *
  * A damaged chunk is skipped and counted; what follows it is found by its magic number. A recording
- * that is going on, or was killed, has the rest of its events in FILE-live. There a block is either
- * still in the live file or already in the file, so the live file is copied first and the file
- * mapped after that; blocks seen in both are taken once. */
+ * that is going on, or was killed, has the rest of its events in FILE-live; opm_live.c says in
+ * which order the two are read. Blocks seen in both are taken once. */
 #include "import/opm_int.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/crc32c.h"
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 bool opm_sniff(const uint8_t *head, size_t len)
 {
@@ -51,11 +46,21 @@ static int header_read(struct opm_file *f, const uint8_t *data, size_t len, opm_
     return 0;
 }
 
-static int piece_add(struct opm_file *f, const struct piece *p)
+int piece_add(struct opm_file *f, const struct piece *p)
 {
     if (!GROW(f->piece, f->piece_cap, f->npiece + 1))
         return OPM_ENOMEM;
     f->piece[f->npiece++] = *p;
+    return 0;
+}
+
+int def_piece_add(struct opm_file *f, const struct def_piece *d)
+{
+    if (!GROW(f->defs, f->defs_cap, f->ndefs + 1))
+        return OPM_ENOMEM;
+    f->defs[f->ndefs] = *d;
+    f->defs[f->ndefs].order = f->ndefs;
+    f->ndefs++;
     return 0;
 }
 
@@ -88,21 +93,17 @@ static size_t chunk_find(const uint8_t *data, size_t len, size_t at)
     return len;
 }
 
-static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8_t *payload)
+static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8_t *payload,
+                      bool too_new)
 {
     struct piece p = { .thread = c->thread, .seq = c->seq, .packed = payload, .size = c->size };
-    int rc;
+    struct def_piece d = { .seq = c->seq, .p = payload, .len = c->size };
 
     switch (c->kind) {
     case CHUNK_DEFS:
-        rc = defs_read(f, payload, c->size);
-        if (rc == OPM_EFORMAT) {
-            store_stat(f->st, STAT_chunk_corrupt, 1);
-            rc = 0;
-        }
-        return rc;
+        return def_piece_add(f, &d);
     case CHUNK_EVENTS:
-        return piece_add(f, &p);
+        return too_new ? 0 : piece_add(f, &p);
     case CHUNK_END:
         f->closed = true;
         return 0;
@@ -112,7 +113,10 @@ static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8
     }
 }
 
-static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len)
+/* Events behind `events_end` are left out. With live buffers at hand, a chunk that the file ends in
+ * is one that was being written: they have what is in it. */
+static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len, size_t events_end,
+                       bool live)
 {
     size_t at = MIN(f->header.header_size, len);
     bool was_closed = f->closed;
@@ -126,21 +130,22 @@ static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len)
             size_t next = chunk_find(data, len, at);
 
             /* A torn end is what a crash leaves; anything else is damage. */
-            store_stat(
-                f->st,
-                next < len || len - at >= sizeof(c) ? STAT_chunk_corrupt : STAT_file_truncated, 1);
+            if (next < len || len - at >= sizeof(c))
+                store_stat(f->st, STAT_chunk_corrupt, 1);
+            else if (!live)
+                store_stat(f->st, STAT_file_truncated, 1);
             at = next;
             continue;
         }
         at += sizeof(c);
         if (c.size > len - at) {
-            store_stat(f->st, STAT_file_truncated, 1);
+            store_stat(f->st, STAT_file_truncated, !live);
             break;
         }
         if (crc32c(data + at, c.size) != c.crc)
             store_stat(f->st, STAT_chunk_corrupt, 1);
         else
-            rc = chunk_read(f, &c, data + at);
+            rc = chunk_read(f, &c, data + at, at > events_end);
         at += c.size;
         if (f->src->progress && f->src->progress(f->src->user, at / 2, len))
             return OPM_ELIMIT;
@@ -150,194 +155,6 @@ static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len)
         store_stat(f->st, STAT_file_truncated, 1);
         f->closed = true;
     }
-    return rc;
-}
-
-/* ---- the live file ---- */
-
-struct live {
-    const uint8_t *data; /* mapped, changing under us if the recording goes on */
-    size_t len;
-    struct opm_live_header header;
-    struct arena copies;
-};
-
-static bool live_map(struct live *live, const struct opm_file *f)
-{
-    char path[4096];
-    struct stat st;
-    int fd;
-    void *p;
-
-    if ((size_t)snprintf(path, sizeof(path), "%s-live", f->src->path) >= sizeof(path))
-        return false;
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    p = MAP_FAILED;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size >= OPM_LIVE_HEADER_SIZE)
-        p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
-    if (p == MAP_FAILED)
-        return false;
-    live->data = p;
-    live->len = (size_t)st.st_size;
-    memcpy(&live->header, p, sizeof(live->header));
-    if (memcmp(live->header.magic, OPM_LIVE_MAGIC, 8) != 0 ||
-        live->header.version > OPM_FORMAT_VERSION ||
-        memcmp(live->header.session, f->header.session, sizeof(f->header.session)) != 0 ||
-        live_block_offset(live->header.nslot, live->header.nblock) > live->len) {
-        munmap(p, live->len);
-        live->data = NULL;
-        return false;
-    }
-    return true;
-}
-
-static void live_release(struct live *live)
-{
-    if (live->data)
-        munmap((void *)(uintptr_t)live->data, live->len);
-    arena_release(&live->copies);
-}
-
-static const struct opm_block_header *live_block(const struct live *live, uint32_t i)
-{
-    return (const void *)(live->data + live_block_offset(live->header.nslot, i));
-}
-
-static const struct opm_slot *live_slot(const struct live *live, uint32_t i)
-{
-    return (const void *)(live->data + live_slot_offset(i));
-}
-
-/* Copy a block while its owner may be writing on: right if it is still the same block afterwards.
- * If it is not, the writer has taken it, and the file has it. */
-static const void *block_copy(struct live *live, uint32_t i, size_t bytes,
-                              const struct opm_block_header *before)
-{
-    const struct opm_block_header *b = live_block(live, i);
-    void *copy = arena_alloc(&live->copies, bytes + 1);
-
-    if (!copy)
-        return NULL;
-    memcpy(copy, b + 1, bytes);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&b->seq, __ATOMIC_RELAXED) != before->seq ||
-        __atomic_load_n(&b->thread, __ATOMIC_RELAXED) != before->thread ||
-        __atomic_load_n(&b->state, __ATOMIC_RELAXED) == BLOCK_FREE)
-        return memset(copy, 0, bytes + 1), NULL;
-    return copy;
-}
-
-static struct opm_block_header block_head(const struct live *live, uint32_t i)
-{
-    const struct opm_block_header *b = live_block(live, i);
-    struct opm_block_header h;
-
-    h.state = __atomic_load_n(&b->state, __ATOMIC_ACQUIRE);
-    h.thread = __atomic_load_n(&b->thread, __ATOMIC_RELAXED);
-    h.seq = __atomic_load_n(&b->seq, __ATOMIC_RELAXED);
-    h.used = __atomic_load_n(&b->used, __ATOMIC_ACQUIRE);
-    return h;
-}
-
-/* Units that a thread has in the block it is filling. */
-static uint32_t block_filled(const struct live *live, uint32_t block)
-{
-    for (uint32_t i = 0; i < live->header.nslot; i++) {
-        const struct opm_slot *s = live_slot(live, i);
-
-        if (__atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) &&
-            __atomic_load_n(&s->block, __ATOMIC_ACQUIRE) == block)
-            return __atomic_load_n(&s->used, __ATOMIC_ACQUIRE);
-    }
-    return 0;
-}
-
-static int live_events(struct opm_file *f, struct live *live)
-{
-    for (uint32_t i = 0; i < live->header.nblock; i++) {
-        struct opm_block_header h = block_head(live, i);
-        struct piece p = { .thread = h.thread, .seq = h.seq };
-        int rc;
-
-        if (h.state == BLOCK_FREE || h.state > BLOCK_FULL || !h.thread)
-            continue;
-        p.nunit = MIN(MAX(h.used, h.state == BLOCK_FILLING ? block_filled(live, i) : 0u),
-                      (uint32_t)OPM_BLOCK_UNITS);
-        p.units = block_copy(live, i, p.nunit * sizeof(struct opm_unit), &h);
-        if (!p.units || !p.nunit)
-            continue;
-        rc = piece_add(f, &p);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-/* Spans that had begun: they go to the end of their thread, after all its blocks. */
-static int live_open(struct opm_file *f, struct live *live)
-{
-    for (uint32_t i = 0; i < live->header.nslot; i++) {
-        const struct opm_slot *s = live_slot(live, i);
-        struct piece p = { .thread = __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE),
-                           .seq = UINT32_MAX,
-                           .open = true };
-        struct opm_unit *units;
-        int rc;
-
-        p.nunit = MIN(__atomic_load_n(&s->depth, __ATOMIC_ACQUIRE), OPM_STACK_MAX);
-        if (!p.thread || !p.nunit)
-            continue;
-        units = arena_alloc(&live->copies, p.nunit * sizeof(*units));
-        if (!units)
-            return OPM_ENOMEM;
-        for (size_t k = 0; k < p.nunit; k++) {
-            uint32_t id = (uint32_t)__atomic_load_n(&s->stack[k].word, __ATOMIC_RELAXED);
-
-            units[k].ticks = __atomic_load_n(&s->stack[k].ticks, __ATOMIC_RELAXED);
-            units[k].word = unit_word(UNIT_BEGIN, id & 0xffffff, 0);
-        }
-        p.units = units;
-        rc = piece_add(f, &p);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-static int live_defs(struct opm_file *f, struct live *live)
-{
-    for (uint32_t i = 0; i < live->header.nblock; i++) {
-        struct opm_block_header h = block_head(live, i);
-        size_t used = MIN(h.used, (uint32_t)OPM_BLOCK_BYTES);
-        const uint8_t *copy;
-        int rc;
-
-        if (h.state == BLOCK_FREE || h.state > BLOCK_FULL || h.thread)
-            continue;
-        copy = block_copy(live, i, used, &h);
-        rc = copy ? defs_read(f, copy, used) : 0;
-        if (rc == OPM_EFORMAT)
-            store_stat(f->st, STAT_chunk_corrupt, 1);
-        else if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-/* Events before definitions: whatever an event refers to was defined before it. */
-static int live_read(struct opm_file *f, struct live *live)
-{
-    int rc = live_open(f, live);
-
-    if (rc == 0)
-        rc = live_events(f, live);
-    if (rc == 0)
-        rc = live_defs(f, live);
-    if (live->header.last.ticks > f->last.ticks && !(live->header.last_seq & 1))
-        f->last = live->header.last;
     return rc;
 }
 
@@ -370,6 +187,37 @@ static void pieces_sort(struct opm_file *f)
         f->piece[n++] = f->piece[i];
     }
     f->npiece = n;
+}
+
+static int def_order(const void *va, const void *vb)
+{
+    const struct def_piece *a = va, *b = vb;
+
+    if (a->seq != b->seq)
+        return a->seq < b->seq ? -1 : 1;
+    if (a->live != b->live)
+        return a->live ? 1 : -1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* All definitions in the order in which they were made, each block once. */
+static int defs_all(struct opm_file *f)
+{
+    if (f->ndefs)
+        qsort(f->defs, f->ndefs, sizeof(*f->defs), def_order);
+    for (size_t i = 0; i < f->ndefs; i++) {
+        const struct def_piece *d = &f->defs[i];
+        int rc;
+
+        if (i && d->live && d->seq == d[-1].seq)
+            continue;
+        rc = defs_read(f, d->p, d->len);
+        if (rc == OPM_EFORMAT)
+            store_stat(f->st, STAT_chunk_corrupt, 1);
+        else if (rc)
+            return rc;
+    }
+    return 0;
 }
 
 /* Several files in one trace: the first one's start is time 0 of the recorders' clocks. */
@@ -435,30 +283,81 @@ static void status_stats(struct opm_file *f, bool live_found)
     }
 }
 
+/* The whole of a recording that was closed ends with an end chunk. */
+static bool ends_closed(const uint8_t *data, size_t len)
+{
+    struct opm_chunk c;
+
+    return len >= sizeof(c) && chunk_head(data + len - sizeof(c), sizeof(c), &c) &&
+           c.kind == CHUNK_END;
+}
+
+static size_t file_size(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
+}
+
+/* The file of a recording that was going on when it was mapped, as it is now. False: it is another
+ * one by now, or gone; what was mapped first has to do. */
+static bool file_again(struct opm_file *f, struct io_map *again)
+{
+    struct opm_file_header h;
+
+    if (io_map(again, f->src->path, 0, NULL) < 0)
+        return false;
+    if (again->len < sizeof(h))
+        return false;
+    memcpy(&h, again->data, sizeof(h));
+    return memcmp(&h, &f->header, sizeof(h)) == 0 &&
+           header_read(f, again->data, again->len, NULL) == 0;
+}
+
+/* Find all pieces. *live_found: the live buffers belong to it. */
+static int pieces_find(struct opm_file *f, struct live *live, struct io_map *again,
+                       bool *live_found)
+{
+    const uint8_t *data = f->src->data;
+    size_t len = f->src->len, events_end = SIZE_MAX;
+    int rc = 0;
+
+    *live_found = !f->closed && live_map(live, f);
+    if (*live_found) {
+        rc = live_read(f, live);
+        events_end = file_size(f->src->path);
+        if (rc == 0)
+            rc = live_defs(f, live);
+        if (rc)
+            return rc;
+    }
+    if (*live_found || (!f->closed && file_size(f->src->path) > len)) {
+        if (file_again(f, again)) {
+            data = again->data;
+            len = again->len;
+        }
+        if (f->closed || ends_closed(data, len)) {
+            /* It was closed while we looked: everything is in the file. */
+            f->npiece = 0;
+            f->ndefs = 0;
+            events_end = SIZE_MAX;
+            *live_found = false;
+        }
+    }
+    return chunks_read(f, data, len, events_end, *live_found);
+}
+
 static int file_read(struct opm_file *f, struct live *live, struct io_map *again, opm_error *err)
 {
-    const struct import_source *src = f->src;
-    const uint8_t *data = src->data;
-    size_t len = src->len;
     bool live_found;
-    int rc = header_read(f, data, len, err);
+    int rc = header_read(f, f->src->data, f->src->len, err);
 
     if (rc == 0)
         rc = defs_init(f);
-    if (rc)
-        return rc;
-    live_found = !f->closed && live_map(live, f);
-    if (live_found) {
-        rc = live_read(f, live);
-        if (rc)
-            return rc;
-        rc = io_map(again, src->path, 0, err);
-        if (rc)
-            return rc;
-        data = again->data;
-        len = again->len;
-    }
-    rc = chunks_read(f, data, len);
+    if (rc == 0)
+        rc = pieces_find(f, live, again, &live_found);
+    if (rc == 0)
+        rc = defs_all(f);
     if (rc == 0)
         rc = time_setup(f);
     if (rc)
@@ -491,6 +390,7 @@ int opm_read(struct store *st, const struct import_source *src, opm_error *err)
         opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
     defs_release(&f);
     mem_free(f.piece);
+    mem_free(f.defs);
     io_map_release(&again);
     live_release(&live);
     return rc;

@@ -244,25 +244,24 @@ static int others_raw(struct events *e, const struct piece *p, size_t *out_nspan
     return 0;
 }
 
-/* The last event of a thread before its open spans; NULL if it is packed or there is none. A span
- * that was killed between being written and leaving the stack is there twice. */
-static const struct opm_unit *last_unit(const struct opm_file *f, size_t piece)
+/* The stack of a thread that was killed or is running on. It was copied before the thread's events:
+ * a span on it may have ended since, or have been killed between being written and leaving the
+ * stack. stacked_match() sorts those out. */
+static int take_stack(struct events *e, const struct piece *p)
 {
-    const struct piece *p = piece ? &f->piece[piece - 1] : NULL;
+    for (size_t i = 0; i < p->nunit; i++) {
+        struct open_span span = { .ticks = p->units[i].ticks,
+                                  .id = unit_id(&p->units[i]),
+                                  .thread = p->thread,
+                                  .stacked = true };
+        int rc = open_add(e, &span);
 
-    return p && p->thread == f->piece[piece].thread && !p->packed && p->nunit
-               ? &p->units[p->nunit - 1]
-               : NULL;
-}
-
-static void open_trim(const struct opm_file *f, size_t piece)
-{
-    struct piece *p = &f->piece[piece];
-    const struct opm_unit *last = last_unit(f, piece), *top = &p->units[p->nunit - 1];
-
-    if (last && unit_kind(last) == UNIT_SPAN && last->ticks == top->ticks &&
-        unit_id(last) == unit_id(top))
-        p->nunit--;
+        if (rc == 0)
+            rc = u64map_put(&e->wanted, span.ticks, 1);
+        if (rc)
+            return rc;
+    }
+    return 0;
 }
 
 /* Reads all events but packed spans; *total counts the packed ones, block[] tells how many each
@@ -279,13 +278,13 @@ static int first_pass(struct events *e, size_t *total)
 
         if (i && f->piece[i - 1].thread != p->thread)
             e->nstack = 0;
-        if (p->open)
-            open_trim(f, i);
-        rc = p->packed ? others_packed(e, p, &nspan) : others_raw(e, p, &nspan);
+        rc = p->open     ? take_stack(e, p)
+             : p->packed ? others_packed(e, p, &nspan)
+                         : others_raw(e, p, &nspan);
         if (rc)
             return rc;
         if (!p->packed)
-            store_stat(f->st, STAT_recovered_live, (int64_t)(nspan + (p->open ? p->nunit : 0)));
+            store_stat(f->st, STAT_recovered_live, (int64_t)nspan);
         e->block[i].first_build_id = (uint32_t)nspan;
         *total += nspan;
     }
@@ -325,6 +324,43 @@ static int async_match(struct events *e)
     return rc;
 }
 
+static uint64_t site_key(uint32_t thread, uint64_t ticks, uint32_t id)
+{
+    return span_key(thread, ticks) ^ (uint64_t)id << 40;
+}
+
+/* Spans of the stacks that are among the others as well: forget the stacks' copy. */
+static int stacked_match(struct events *e)
+{
+    struct u64map stacked = { 0 };
+    uint64_t *at;
+    int rc = 0;
+
+    for (size_t i = 0; i < e->nopen && rc == 0; i++) {
+        const struct open_span *s = &e->open[i];
+
+        if (s->stacked)
+            rc = u64map_put(&stacked, site_key(s->thread, s->ticks, s->id), i);
+    }
+    for (size_t i = 0; i < e->nnoted && stacked.n && rc == 0; i++) {
+        const struct noted *n = &e->noted[i];
+
+        at = u64map_get(&stacked, site_key(n->thread, n->ticks, n->id));
+        if (at)
+            e->open[*at].gone = true;
+    }
+    for (size_t i = 0; i < e->nopen && stacked.n && rc == 0; i++) {
+        const struct open_span *s = &e->open[i];
+
+        at = s->stacked || s->async ? NULL
+                                    : u64map_get(&stacked, site_key(s->thread, s->ticks, s->id));
+        if (at)
+            e->open[*at].gone = true;
+    }
+    u64map_release(&stacked);
+    return rc;
+}
+
 static int open_place(struct events *e, const struct open_span *span)
 {
     struct opm_file *f = e->f;
@@ -334,10 +370,11 @@ static int open_place(struct events *e, const struct open_span *span)
     struct noted n = { .ticks = span->ticks, .thread = span->thread, .id = span->id };
     int rc = 0;
 
-    if (span->async && !span->id)
+    if (span->gone || (span->async && !span->id))
         return 0;
     if (!t)
         return OPM_ENOMEM;
+    store_stat(f->st, STAT_recovered_live, span->stacked);
     row.ts_ns = time_ns(&f->time, span->ticks);
     row.dur_ns = span->ended ? MAX(time_ns(&f->time, span->end) - row.ts_ns, 0) : -1;
     row.track = t->track;
@@ -584,6 +621,8 @@ static int events_place(struct events *e, size_t total)
 
     if (rc == 0)
         rc = async_match(e);
+    if (rc == 0)
+        rc = stacked_match(e);
     for (size_t i = 0; i < e->nopen && rc == 0; i++)
         rc = open_place(e, &e->open[i]);
     if (rc)

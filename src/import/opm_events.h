@@ -29,7 +29,7 @@ struct noted {
     uint32_t id; /* of its site, in the file */
 };
 
-/* A span from BEGIN and END, or from an asynchronous pair. */
+/* A span from BEGIN and END, from an asynchronous pair, or from the stack of a live thread. */
 struct open_span {
     uint64_t ticks;
     uint64_t end;
@@ -37,6 +37,8 @@ struct open_span {
     uint32_t thread;
     bool ended;
     bool async;
+    bool stacked;
+    bool gone; /* found to be there a second time */
 };
 
 struct events {
@@ -57,6 +59,7 @@ struct events {
     unsigned filter_bits;
     uint32_t unknown_site;
     pthread_mutex_t lock; /* noted, rc and counts below, in the second pass */
+    pthread_t caller;
     _Atomic size_t next_piece;
     int rc;
     int64_t corrupt, unknown;

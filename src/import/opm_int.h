@@ -1,7 +1,8 @@
 /* opm_int.h -- the parts of the .opm reader.
  *
- * opm.c finds the pieces of the file and of its live buffers, opm_defs.c reads definitions,
- * opm_unpack.c decodes packed events, opm_events.c and opm_spans.c turn them into rows. */
+ * opm.c finds the pieces of the file and opm_live.c those of its live buffers, opm_defs.c reads
+ * definitions, opm_unpack.c decodes packed events, opm_events.c and opm_spans.c turn them into
+ * rows. */
 #ifndef IMPORT_OPM_INT_H
 #define IMPORT_OPM_INT_H
 
@@ -20,6 +21,15 @@ struct piece {
     const struct opm_unit *units; /* if not packed */
     size_t nunit;
     bool open; /* units are the open spans of a live stack: they come after everything else */
+};
+
+/* Definitions: a chunk of the file, or a live block. */
+struct def_piece {
+    uint32_t seq;
+    bool live;
+    size_t order; /* in which they were found */
+    const uint8_t *p;
+    size_t len;
 };
 
 enum id_kind { ID_NONE = 0, ID_SITE = 1, ID_STRING = 2, ID_TRACK = 3 };
@@ -89,7 +99,25 @@ struct opm_file {
 
     struct piece *piece;
     size_t npiece, piece_cap;
+    struct def_piece *defs;
+    size_t ndefs, defs_cap;
 };
+
+/* opm.c */
+int piece_add(struct opm_file *f, const struct piece *p);
+int def_piece_add(struct opm_file *f, const struct def_piece *d);
+
+/* opm_live.c; in this order */
+struct live {
+    const uint8_t *data; /* mapped, changing under us if the recording goes on */
+    size_t len;
+    struct opm_live_header header;
+    struct arena copies;
+};
+bool live_map(struct live *live, const struct opm_file *f); /* false: there is none for this file */
+int live_read(struct opm_file *f, struct live *live);       /* open spans and events */
+int live_defs(struct opm_file *f, struct live *live);
+void live_release(struct live *live);
 
 /* opm_defs.c */
 int defs_read(struct opm_file *f, const uint8_t *p, size_t len); /* 0, OPM_ENOMEM, OPM_EFORMAT */

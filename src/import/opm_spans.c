@@ -92,7 +92,7 @@ static int piece_unpack(struct events *e, size_t i, struct scratch *s)
     bool good = unpack_head(&r, &h);
     int rc = 0;
 
-    if (!good || !h.nspan)
+    if (!good || !h.nspan || !b->ts) /* the first pass has given up on it */
         return 0;
     if (!scratch_fit(s, h.nspan))
         return OPM_ENOMEM;
@@ -138,6 +138,16 @@ static int piece_copy(struct events *e, size_t i)
     return rc;
 }
 
+/* The caller's thread alone tells the caller how far it is; reading chunks was the first half. */
+static bool give_up(const struct events *e, size_t piece)
+{
+    const struct import_source *src = e->f->src;
+    uint64_t done = src->len / 2 + src->len * (uint64_t)piece / (2 * e->f->npiece);
+
+    return src->progress && pthread_equal(pthread_self(), e->caller) && piece % 64 == 0 &&
+           src->progress(src->user, done, src->len);
+}
+
 static void *second_pass(void *arg)
 {
     struct events *e = arg;
@@ -151,6 +161,8 @@ static void *second_pass(void *arg)
         if (i >= f->npiece)
             break;
         rc = f->piece[i].packed ? piece_unpack(e, i, &s) : piece_copy(e, i);
+        if (rc == 0 && give_up(e, i))
+            rc = OPM_ELIMIT;
         if (rc)
             break;
     }
@@ -186,6 +198,7 @@ int spans_read(struct events *e, size_t total)
 
     if (rc)
         return rc;
+    e->caller = pthread_self();
     helped = total > 200000 && pthread_create(&helper, NULL, second_pass, e) == 0;
     second_pass(e);
     if (helped)

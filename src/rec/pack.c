@@ -86,16 +86,20 @@ static inline unsigned bit_length(uint64_t v)
  * out. */
 static unsigned choose_width(const uint64_t *v, unsigned *out_widest)
 {
-    uint8_t count[4][65] = { { 0 } }; /* four, so that equal lengths do not wait for each other */
-    unsigned best = 0, best_cost = UINT32_MAX, above = 0, widest = 64;
+    uint8_t count[4][65]; /* four, so that equal lengths do not wait for each other */
+    unsigned best = 0, best_cost = UINT32_MAX, above = 0;
+    uint64_t all = 0;
 
+    for (unsigned i = 0; i < PACK_GROUP; i++)
+        all |= v[i];
+    *out_widest = bit_length(all);
+    if (*out_widest <= 4)
+        return *out_widest; /* a bit less for all would save less than it costs to find out */
+    memset(count, 0, sizeof(count));
     for (unsigned i = 0; i < PACK_GROUP; i += 4)
         for (unsigned k = 0; k < 4; k++)
             count[k][bit_length(v[i + k])]++;
-    while (widest && !(count[0][widest] | count[1][widest] | count[2][widest] | count[3][widest]))
-        widest--;
-    *out_widest = widest;
-    for (unsigned w = widest;; w--) {
+    for (unsigned w = *out_widest;; w--) {
         unsigned cost = w * (PACK_GROUP / 8) + above * 2 + above / 2;
 
         if (cost < best_cost) {

@@ -128,8 +128,20 @@ struct batch {
     uint32_t block[256];
     uint32_t n;
     uint64_t spans;
-    uint64_t events;
+    uint64_t unblocked; /* events in `out` that are in none of the blocks */
 };
+
+static uint64_t batch_events(struct session *s, const struct batch *batch)
+{
+    uint64_t events = batch->unblocked;
+
+    for (uint32_t i = 0; i < batch->n; i++) {
+        struct opm_block_header *b = session_block(s, batch->block[i]);
+
+        events += b->thread ? count_events(block_units(b), b->used) : 1;
+    }
+    return events;
+}
 
 static void batch_write(struct session *s, struct batch *batch)
 {
@@ -138,8 +150,10 @@ static void batch_write(struct session *s, struct batch *batch)
     pthread_mutex_lock(&s->io_lock);
     kept = file_append(s, s->out, s->out_len);
     pthread_mutex_unlock(&s->io_lock);
-    atomic_fetch_add_explicit(kept ? &s->spans : &s->lost, kept ? batch->spans : batch->events,
-                              memory_order_relaxed);
+    if (kept)
+        atomic_fetch_add_explicit(&s->spans, batch->spans, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&s->lost, batch_events(s, batch), memory_order_relaxed);
     for (uint32_t i = batch->n; i-- > 0;)
         opm__block_release(s, batch->block[i]);
     if (batch->n) {
@@ -159,13 +173,10 @@ static void batch_add(struct session *s, struct batch *batch, uint32_t block)
     if (OUT_BYTES - s->out_len < PACK_MAX_BYTES + sizeof(struct opm_chunk) ||
         batch->n == ARRAY_SIZE(batch->block))
         batch_write(s, batch);
-    if (b->thread) {
-        batch->events += count_events(block_units(b), b->used);
+    if (b->thread)
         batch->spans += out_add_events(s, b->thread, b->seq, block_units(b), b->used);
-    } else {
-        batch->events++;
+    else
         out_add_defs(s, b->seq, block_bytes(b), b->used);
-    }
     batch->block[batch->n++] = block;
 }
 
@@ -308,11 +319,11 @@ static void write_thread(struct session *s, struct opm_slot *slot)
     if (block != OPM_NO_BLOCK && used) {
         const struct opm_unit *u = block_units(session_block(s, block));
 
-        batch.events = count_events(u, used);
+        batch.unblocked = count_events(u, used);
         batch.spans = out_add_events(s, slot->serial, slot->seq, u, used);
     }
     if (depth) {
-        batch.events += depth;
+        batch.unblocked += depth;
         out_add_events(s, slot->serial, slot->seq + 1, open, depth);
     }
     if (s->out_len)

@@ -8,13 +8,6 @@
 
 #include <string.h>
 
-/* What nest_spans() fills; NULL for what is not wanted. */
-struct nest_out {
-    int64_t *self;
-    uint32_t *parent;
-    struct packed *depth;
-};
-
 /* Per track and one for "no track": true where nothing nests. NULL on failure. */
 static bool *async_tracks(const struct store *st)
 {
@@ -31,47 +24,46 @@ static bool *async_tracks(const struct store *st)
     return out;
 }
 
-static int nest_one(const struct store *st, struct nest *ns, size_t i, struct nest_out *out)
-{
-    int64_t ts = span_ts(st)[i], dur = span_dur(st)[i], end = span_end(ts, dur);
-    uint32_t parent = OPM_NULL_ID;
-
-    nest_enter(ns, ts, &end);
-    if (ns->n) {
-        parent = ns->open[ns->n - 1].id;
-        if (out->self && out->self[parent] != OPM_NULL_I64)
-            out->self[parent] -= end - ts;
-    }
-    if (out->self)
-        out->self[i] = dur < 0 ? OPM_NULL_I64 : dur;
-    if (out->parent)
-        out->parent[i] = parent;
-    if (out->depth) {
-        if (out->depth->width == 1 && ns->n > UINT8_MAX)
-            return OPM_ELIMIT;
-        packed_set(out->depth, i, (uint32_t)ns->n);
-    }
-    return end > ts ? nest_push(ns, end, (uint32_t)i) : 0;
-}
-
-/* 0, OPM_ENOMEM, or OPM_ELIMIT if a depth does not fit. */
-static int nest_spans(const struct store *st, struct nest_out *out)
+/* Go through the spans and fill whichever of self, parent and depth is not NULL. Inlined into its
+ * callers, so that each has a loop of its own. 0, OPM_ENOMEM, or OPM_ELIMIT if a depth does not
+ * fit. */
+static inline __attribute__((always_inline)) int nest_spans(const struct store *st, int64_t *self,
+                                                            uint32_t *parent, struct packed *depth)
 {
     size_t n = st->table[TABLE_span].nrow, ntrack = st->table[TABLE_track].nrow + 1;
-    struct nest *ns = mem_calloc(ntrack, sizeof(*ns));
+    struct nest *nests = mem_calloc(ntrack, sizeof(*nests));
     bool *async = async_tracks(st);
-    int rc = ns && async ? 0 : OPM_ENOMEM;
+    const int64_t *ts = span_ts(st), *dur = span_dur(st);
+    int rc = nests && async ? 0 : OPM_ENOMEM;
 
     for (size_t i = 0; !rc && i < n; i++) {
         uint32_t track = packed_get(&st->span_track, i);
+        struct nest *ns = &nests[track];
+        int64_t end = span_end(ts[i], dur[i]);
+        uint32_t around = OPM_NULL_ID;
 
         if (UNLIKELY(async[track]))
-            ns[track].n = 0;
-        rc = nest_one(st, &ns[track], i, out);
+            ns->n = 0;
+        nest_enter(ns, ts[i], &end);
+        if (ns->n)
+            around = ns->open[ns->n - 1].id;
+        if (self) {
+            self[i] = LIKELY(dur[i] >= 0) ? dur[i] : OPM_NULL_I64;
+            if (ns->n && LIKELY(self[around] != OPM_NULL_I64))
+                self[around] -= end - ts[i];
+        }
+        if (parent)
+            parent[i] = around;
+        if (depth && depth->width == 1 && UNLIKELY(ns->n > UINT8_MAX))
+            rc = OPM_ELIMIT;
+        else if (depth)
+            packed_set(depth, i, (uint32_t)ns->n);
+        if (end > ts[i] && nest_push(ns, end, (uint32_t)i))
+            rc = OPM_ENOMEM;
     }
-    for (size_t i = 0; ns && i < ntrack; i++)
-        mem_free(ns[i].open);
-    mem_free(ns);
+    for (size_t i = 0; nests && i < ntrack; i++)
+        mem_free(nests[i].open);
+    mem_free(nests);
     mem_free(async);
     return rc;
 }
@@ -89,11 +81,9 @@ struct cover {
     uint32_t *before, *before_any;
     uint32_t *last;
     uint32_t last_any;
-    /* How many are open, and the sum of their numbers: with one, its number. */
-    size_t nopen;
-    uint64_t open_sum;
     uint32_t *heap; /* open rows, the one that ends first in front */
     size_t nheap;
+    uint64_t open_sum; /* of their numbers: while there is one, its number */
 };
 
 static int64_t cover_end(const struct cover *c, uint32_t row)
@@ -234,7 +224,6 @@ static int wait_spans(const struct store *st, int64_t *out)
 static int depth_locked(const struct store *st)
 {
     struct lazy *lz = st->lazy;
-    struct nest_out out = { .depth = &lz->depth };
     uint32_t max = UINT8_MAX;
     int rc;
 
@@ -244,7 +233,7 @@ static int depth_locked(const struct store *st)
         packed_release(&lz->depth);
         rc = packed_init(&lz->depth, st->table[TABLE_span].nrow, max);
         if (!rc)
-            rc = nest_spans(st, &out);
+            rc = nest_spans(st, NULL, NULL, &lz->depth);
         max = UINT32_MAX;
     } while (rc == OPM_ELIMIT);
     if (!rc)
@@ -267,9 +256,9 @@ static int compute(const struct store *st, int col, struct column *c)
         }
         return 0;
     case span_col_self:
-        return nest_spans(st, &(struct nest_out){ .self = c->i64 });
+        return nest_spans(st, c->i64, NULL, NULL);
     case span_col_parent:
-        return nest_spans(st, &(struct nest_out){ .parent = c->id });
+        return nest_spans(st, NULL, c->id, NULL);
     case span_col_depth:
         if (depth_locked(st))
             return OPM_ENOMEM;

@@ -14,8 +14,8 @@ size_t store_parallel_from = 1000000;
 /* What store_finish() needs on the way. */
 struct finish {
     struct store *st;
-    struct span_piece *piece;
-    uint32_t *run_piece;
+    struct column piece;        /* struct span_piece, by track */
+    struct column run_piece;    /* number of every run's piece within its track */
     struct track_spans *tracks; /* those that have spans */
     size_t ntrack;
     size_t nsibling;        /* of them, made for overlapping spans */
@@ -29,16 +29,16 @@ static void release(struct finish *f)
     for (size_t i = 0; i < f->ntrack; i++)
         track_spans_release(&f->tracks[i]);
     mem_free(f->tracks);
-    mem_free(f->piece);
-    mem_free(f->run_piece);
+    column_release(&f->piece);
+    column_release(&f->run_piece);
     column_release(&f->final_id);
 }
 
 static size_t run_length(const struct store *st, size_t run)
 {
-    size_t end = run + 1 < st->nrun ? st->run[run + 1].first : st->table[TABLE_span].nrow;
+    size_t end = run + 1 < st->nrun ? span_runs(st)[run + 1].first : st->table[TABLE_span].nrow;
 
-    return end - st->run[run].first;
+    return end - span_runs(st)[run].first;
 }
 
 static bool track_is_async(const struct store *st, size_t track)
@@ -56,17 +56,18 @@ static bool track_is_async(const struct store *st, size_t track)
 static int group_by_track(struct finish *f, uint32_t *at)
 {
     struct store *st = f->st;
+    struct span_run *run = span_runs(st);
+    struct span_piece *piece = f->piece.data;
+    uint32_t *run_piece = f->run_piece.id;
     size_t none = st->table[TABLE_track].nrow, n = 0;
 
     for (size_t r = 0; r < st->nrun; r++) {
-        struct span_run *run = &st->run[r];
-
-        if (run->track >= none) {
-            if (run->track != OPM_NULL_ID)
+        if (run[r].track >= none) {
+            if (run[r].track != OPM_NULL_ID)
                 store_stat(st, STAT_unknown_track, (int64_t)run_length(st, r));
-            run->track = OPM_NULL_ID;
+            run[r].track = OPM_NULL_ID;
         }
-        f->run_piece[r] = at[MIN(run->track, none)]++;
+        run_piece[r] = at[MIN(run[r].track, none)]++;
     }
     for (size_t i = 0; i <= none; i++)
         f->ntrack += at[i] > 0;
@@ -83,7 +84,7 @@ static int group_by_track(struct finish *f, uint32_t *at)
             continue;
         f->tracks[f->ntrack++] = (struct track_spans){
             .track = i < none ? (uint32_t)i : OPM_NULL_ID,
-            .piece = f->piece + n,
+            .piece = piece + n,
             .npiece = npiece,
             .async = track_is_async(st, i),
         };
@@ -91,8 +92,8 @@ static int group_by_track(struct finish *f, uint32_t *at)
         n += npiece;
     }
     for (size_t r = 0; r < st->nrun; r++)
-        f->piece[at[MIN(st->run[r].track, none)] + f->run_piece[r]] =
-            (struct span_piece){ st->run[r].first, (uint32_t)run_length(st, r) };
+        piece[at[MIN(run[r].track, none)] + run_piece[r]] =
+            (struct span_piece){ run[r].first, (uint32_t)run_length(st, r) };
     return 0;
 }
 
@@ -101,9 +102,8 @@ static int group(struct finish *f)
     uint32_t *at = mem_calloc(f->st->table[TABLE_track].nrow + 1, sizeof(*at));
     int rc = OPM_ENOMEM;
 
-    f->piece = mem_calloc(f->st->nrun, sizeof(*f->piece));
-    f->run_piece = mem_calloc(f->st->nrun, sizeof(*f->run_piece));
-    if (at && f->piece && f->run_piece)
+    if (at && !column_reserve(&f->piece, f->st->nrun * sizeof(struct span_piece)) &&
+        !column_reserve(&f->run_piece, f->st->nrun * sizeof(*f->run_piece.id)))
         rc = group_by_track(f, at);
     mem_free(at);
     return rc;
@@ -265,7 +265,7 @@ static void number_no_track(struct finish *f)
     uint32_t none = (uint32_t)st->table[TABLE_track].nrow;
 
     for (size_t r = 0; r < st->nrun; r++)
-        st->run[r].track = MIN(st->run[r].track, none);
+        span_runs(st)[r].track = MIN(span_runs(st)[r].track, none);
     for (size_t i = 0; i < f->ntrack; i++)
         f->tracks[i].track = MIN(f->tracks[i].track, none);
 }
@@ -280,9 +280,9 @@ static bool in_order(const struct finish *f)
         if (f->tracks[i].order != ORDER_BY_START)
             return false;
     for (size_t r = 1; r < st->nrun; r++) {
-        size_t i = st->run[r].first;
+        size_t i = span_runs(st)[r].first;
 
-        if (ts[i - 1] > ts[i] || (ts[i - 1] == ts[i] && st->run[r - 1].track > st->run[r].track))
+        if (ts[i - 1] > ts[i])
             return false;
     }
     return true;
@@ -299,10 +299,10 @@ static int keep_order(struct finish *f, int64_t shift_ns)
         if (packed_init(&st->span_track, n, (uint32_t)st->table[TABLE_track].nrow))
             return OPM_ENOMEM;
         for (size_t r = 0; r < st->nrun; r++) {
-            size_t first = st->run[r].first, end = first + run_length(st, r);
+            size_t first = span_runs(st)[r].first, end = first + run_length(st, r);
 
             for (size_t i = first; i < end; i++)
-                packed_set(&st->span_track, i, st->run[r].track);
+                packed_set(&st->span_track, i, span_runs(st)[r].track);
         }
     }
     if (shift_ns)
@@ -344,7 +344,7 @@ static int merge(struct finish *f, int64_t shift_ns)
     if ((corr->data || args->data || st->table[TABLE_flow].nrow) &&
         column_reserve(&f->final_id, t->nrow * sizeof(*f->final_id.id)))
         return OPM_ENOMEM;
-    if (merge_tracks(st, f->tracks, f->ntrack, f->run_piece, shift_ns, f->final_id.id) ||
+    if (merge_tracks(st, f->tracks, f->ntrack, f->run_piece.id, shift_ns, f->final_id.id) ||
         permute_column(corr, sizeof(*corr->i64), t->nrow, f->final_id.id) ||
         permute_column(args, sizeof(*args->id), t->nrow, f->final_id.id))
         return OPM_ENOMEM;
@@ -524,9 +524,8 @@ int store_finish(struct store *st)
     finish_flows(&f);
     if (finish_stats(st))
         goto out;
-    mem_free(st->run);
-    st->run = NULL;
-    st->nrun = st->run_cap = 0;
+    column_release(&st->runs);
+    st->nrun = 0;
     st->frozen = true;
     rc = 0;
 out:

@@ -180,7 +180,7 @@ static void aside_take(struct merge *m, struct aside *from, struct span_entry *o
 static int make_room(struct merge *m, size_t to)
 {
     while (m->nrun) {
-        const struct span_run *r = &m->st->run[m->nrun - 1];
+        const struct span_run *r = &span_runs(m->st)[m->nrun - 1];
         struct stream *s = &m->stream[m->stream_of[r->track]];
         size_t end;
 

@@ -77,7 +77,7 @@ void store_free(struct store *st)
         table_release(&st->table[i]);
     column_release(&st->span_site);
     packed_release(&st->span_track);
-    mem_free(st->run);
+    column_release(&st->runs);
     mem_free(st->site);
     mem_free(st->site_slot);
     mem_free(st->overlap_of);
@@ -193,26 +193,32 @@ int store_reserve_spans(struct store *st, size_t n)
     return spans_reserve(st, st->table[TABLE_span].nrow + n);
 }
 
-/* Room for n spans that are about to be added, in the columns that exist, and note their track. */
+/* NULL for n more spans in a column that not every store has. */
+static int spans_add_null(struct store *st, int col, size_t n)
+{
+    struct table *t = &st->table[TABLE_span];
+    enum col_type type = t->def->col[col].type;
+
+    if (LIKELY(!t->col[col].data))
+        return 0;
+    if (column_reserve(&t->col[col], (t->nrow + n) * column_width(type)))
+        return OPM_ENOMEM;
+    column_fill_null(&t->col[col], type, t->nrow, t->nrow + n);
+    return 0;
+}
+
+/* Room for n spans in the columns that exist; their track is noted. */
 static int spans_add(struct store *st, uint32_t track, size_t n)
 {
     struct table *t = &st->table[TABLE_span];
 
-    if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n))
+    if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n) ||
+        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_args, n))
         return OPM_ENOMEM;
-    for (int i = 0; i < span_col_COUNT; i++) {
-        enum col_type type = t->def->col[i].type;
-
-        if ((i != span_col_correlation && i != span_col_args) || !t->col[i].data)
-            continue;
-        if (column_reserve(&t->col[i], (t->nrow + n) * column_width(type)))
+    if (n && (!st->nrun || span_runs(st)[st->nrun - 1].track != track)) {
+        if (column_reserve(&st->runs, (st->nrun + 1) * sizeof(struct span_run)))
             return OPM_ENOMEM;
-        column_fill_null(&t->col[i], type, t->nrow, t->nrow + n);
-    }
-    if (n && (!st->nrun || st->run[st->nrun - 1].track != track)) {
-        if (!GROW(st->run, st->run_cap, st->nrun + 1))
-            return OPM_ENOMEM;
-        st->run[st->nrun++] = (struct span_run){ (uint32_t)t->nrow, track };
+        span_runs(st)[st->nrun++] = (struct span_run){ (uint32_t)t->nrow, track };
     }
     t->nrow += n;
     return 0;

@@ -98,8 +98,8 @@ struct store {
     struct column span_site; /* uint32_t */
     size_t span_cap;         /* rows that ts, dur and span_site have room for */
 
-    struct span_run *run; /* building: the track of every span */
-    size_t nrun, run_cap;
+    struct column runs; /* building: the track of every span, as struct span_run */
+    size_t nrun;
     struct packed span_track; /* frozen: ditto; the number of tracks stands for NULL */
 
     struct site *site;
@@ -115,6 +115,10 @@ struct store {
     struct lazy *lazy;
 };
 
+static inline struct span_run *span_runs(const struct store *st)
+{
+    return st->runs.data;
+}
 static inline int64_t *span_ts(const struct store *st)
 {
     return st->table[TABLE_span].col[span_col_ts].i64;

@@ -3,6 +3,7 @@
 #include "base/json_write.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -103,11 +103,10 @@ struct op {
     bool fixed;    /* depends on constants only: done once and for all */
     bool looked;   /* prepare() looked at data */
     bool prepared; /* dynamic: for the shapes below */
-    bool widened;  /* half precision inputs were converted */
-    struct shape *seen;
-    struct widen *widen;
+    struct shape *seen; /* dynamic: nin shapes it was prepared for */
+    struct plan **body; /* of control flow: one for each graph attribute */
+    uint32_t nbody;
     opm_op *meter;
-    int64_t fused_const; /* spare for fusion: index of folded constants, or -1 */
 };
 
 enum val_kind {
@@ -123,7 +122,8 @@ enum val_kind {
 struct val {
     struct nt t;
     enum val_kind kind;
-    bool fixed; /* the same for all inputs */
+    bool fixed;               /* depends on constants only */
+    const struct tensor *src; /* VAL_CONST: t.data is NULL until val_materialize() */
     void *own;
     size_t own_bytes;
     uint32_t root;        /* VAL_ALIAS: where the memory is */
@@ -136,12 +136,13 @@ struct plan {
     struct native *engine;
     const struct graph *graph;
     struct plan *outer;
-    struct val *val; /* graph->nvalue of them */
+    struct val *val; /* those of the graph, then those that fusing added */
+    uint32_t nval;
     struct op *op;
     uint32_t nop;
     void *arena;
     size_t arena_bytes;
-    bool dynamic_all;
+    bool inner; /* of a subgraph: nothing but constants is known before running */
 };
 
 struct native {
@@ -234,9 +235,14 @@ bool node_attr_is(const struct node *n, const char *name, const char *value, con
 /* Zeroed; freed with the operator. NULL when out of memory. */
 void *op_new_state(struct op *op, size_t size);
 
-/* exec.c, for control flow: memory of its own for a value, at least bytes. */
+/* Memory of its own for a value, at least bytes; what it held is lost. OPM_ENOMEM. */
 int val_own(struct val *v, size_t bytes);
 int val_copy(struct val *v, const struct nt *from); /* OPM_ENOMEM */
+/* Aligned data of a constant. OPM_ENOMEM. */
+int val_materialize(struct val *v);
+/* A new value for fusion's own constants; its index, or NO_VALUE when out of memory. p->val
+ * moves. */
+uint32_t plan_add_val(struct plan *p);
 
 /* posts.c: apply op->post to a block of `rows` x `cols` floats at c, whose first element is
  * (row0, col0) of a matrix of the output's `width`; index of the matrix's first element in the

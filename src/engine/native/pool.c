@@ -35,8 +35,10 @@ struct pool {
     void *arg;
     int64_t n;
     int parts;
-    _Alignas(64) atomic_uint generation;
-    _Alignas(64) atomic_int busy;
+    char apart[64]; /* what the caller writes and what workers write, on lines of their own */
+    atomic_uint generation;
+    char apart2[64];
+    atomic_int busy;
     atomic_int parked; /* workers asleep or about to be; under lock but for the caller's look */
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -128,7 +130,7 @@ int pool_open(struct pool **out, int threads, bool pin, int first_core, opm_erro
     if (threads < 0 || threads > POOL_THREADS_MAX || first_core < 0)
         return opm__fail(err, OPM_EINVAL, "native engine: %d threads from core %d on", threads,
                          first_core);
-    p = mem_calloc(1, sizeof(*p) + 64);
+    p = mem_calloc(1, sizeof(*p));
     if (!p)
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     p->threads = threads ? threads : MIN(ncore, POOL_THREADS_MAX);
@@ -165,8 +167,8 @@ void pool_close(struct pool *p)
         return;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
-    atomic_fetch_add(&p->generation, 1);
     p->parts = 0; /* whoever still spins finds a job without parts */
+    atomic_fetch_add(&p->generation, 1);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     for (int i = 1; i <= p->started; i++)

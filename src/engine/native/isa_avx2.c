@@ -1,0 +1,31 @@
+/* isa_avx2.c -- the inner loops with AVX2 and FMA; see isa.h. */
+#include "engine/native/isa.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+
+#define VL 8
+#define MR 6
+#define NV 2
+#define VFMA(a, b, c) ((vf)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define FMA1(a, b, c) __builtin_fmaf(a, b, c)
+#define GEMM_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define ISA_NAME isa_avx2
+#define ISA_TEXT "avx2"
+#include "engine/native/isa_tmpl.h"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

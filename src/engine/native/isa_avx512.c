@@ -1,0 +1,31 @@
+/* isa_avx512.c -- the inner loops with AVX-512; see isa.h. */
+#include "engine/native/isa.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#endif
+
+#define VL 16
+#define MR 12
+#define NV 2
+#define VFMA(a, b, c) ((vf)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define FMA1(a, b, c) __builtin_fmaf(a, b, c)
+#define GEMM_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define ISA_NAME isa_avx512
+#define ISA_TEXT "avx512"
+#include "engine/native/isa_tmpl.h"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

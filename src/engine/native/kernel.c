@@ -1,0 +1,184 @@
+/* kernel.c -- what kernels use to look at their operands and to complain. */
+#include "engine/native/native.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int op_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
+{
+    char node[300], text[300];
+    va_list ap;
+
+    node_text(op->plan->graph, op->node, node, sizeof(node));
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    return opm__fail(err, code, "%s: %s", node, text);
+}
+
+int op_nomem(const struct op *op, opm_error *err)
+{
+    return op_fail(op, OPM_ENOMEM, err, "out of memory");
+}
+
+const void *op_data(struct op *op, uint32_t i)
+{
+    struct val *v;
+
+    if (i >= op->nin || op->in[i] == NO_VALUE)
+        return NULL;
+    v = &op->plan->val[op->in[i]];
+    if (v->kind == VAL_CONST)
+        return val_materialize(v) ? NULL : v->t.data;
+    if (v->kind != VAL_KNOWN)
+        op->looked = true;
+    return v->t.data;
+}
+
+const struct tensor *op_const(const struct op *op, uint32_t i)
+{
+    return i < op->nin && op->in[i] != NO_VALUE ? op->plan->val[op->in[i]].src : NULL;
+}
+
+static struct tensor as_tensor(const struct nt *t)
+{
+    return (struct tensor){ "", t->type, t->shape, t->count, t->data, t->bytes, false };
+}
+
+int64_t nt_int(const struct nt *t, int64_t i)
+{
+    struct tensor x = as_tensor(t);
+
+    return tensor_int(&x, i);
+}
+
+double nt_float(const struct nt *t, int64_t i)
+{
+    struct tensor x = as_tensor(t);
+
+    return tensor_float(&x, i);
+}
+
+int op_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err)
+{
+    const struct nt *t = op_in(op, i);
+
+    *n = 0;
+    if (!t)
+        return 0;
+    if (!(TYPE_BIT(t->type) & TYPES_INT) || t->shape.rank > 1)
+        return op_fail(op, OPM_EINVAL, err, "input %u must be a list of integers", i);
+    if (!op_data(op, i))
+        return NEED_DATA;
+    if ((uint64_t)t->count > room)
+        return op_fail(op, OPM_EINVAL, err, "input %u has %lld entries", i, (long long)t->count);
+    for (int64_t k = 0; k < t->count; k++)
+        out[k] = nt_int(t, k);
+    *n = (size_t)t->count;
+    return 0;
+}
+
+int op_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
+{
+    struct nt *t = op_out(op, i);
+    int64_t bytes = shape_bytes(s, type);
+    char text[100];
+
+    if (bytes < 0 || bytes > PTRDIFF_MAX / 4) {
+        shape_text(s, text, sizeof(text));
+        return op_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
+                       text, tensor_type_name(type));
+    }
+    if (!t)
+        return 0;
+    t->type = type;
+    t->shape = *s;
+    t->count = shape_count(s);
+    t->bytes = (size_t)bytes;
+    return 0;
+}
+
+int op_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
+{
+    const struct nt *t = op_in(op, i);
+
+    if (!t)
+        return op_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+    if (!(TYPE_BIT(t->type) & types))
+        return op_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
+                       tensor_type_name(t->type), i);
+    return 0;
+}
+
+int nt_axis(int64_t axis, int32_t rank)
+{
+    if (axis < 0)
+        axis += rank;
+    return axis >= 0 && axis < rank ? (int)axis : -1;
+}
+
+int64_t nt_span(const struct shape *s, int from, int to)
+{
+    int64_t n = 1;
+
+    for (int i = from; i < to; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+bool node_attr_is(const struct node *n, const char *name, const char *value, const char *missing)
+{
+    return strcmp(node_attr_str(n, name, missing), value) == 0;
+}
+
+void *op_new_state(struct op *op, size_t size)
+{
+    if (!op->state)
+        op->state = mem_calloc(1, size);
+    return op->state;
+}
+
+int val_own(struct val *v, size_t bytes)
+{
+    void *p;
+
+    bytes = MAX(bytes, (size_t)1);
+    if (v->own && v->own_bytes >= bytes)
+        return 0;
+    p = mem_alloc_aligned(bytes);
+    if (!p)
+        return OPM_ENOMEM;
+    mem_free(v->own);
+    v->own = p;
+    v->own_bytes = bytes;
+    return 0;
+}
+
+int val_copy(struct val *v, const struct nt *from)
+{
+    if (val_own(v, from->bytes))
+        return OPM_ENOMEM;
+    if (from->bytes)
+        memmove(v->own, from->data, from->bytes);
+    v->t = *from;
+    v->t.data = v->own;
+    return 0;
+}
+
+int val_materialize(struct val *v)
+{
+    size_t align = MIN(MAX(nt_width(v->src->type), (size_t)1), (size_t)8);
+
+    if (v->t.data)
+        return 0;
+    if ((uintptr_t)v->src->data % align == 0) {
+        v->t.data = (void *)(uintptr_t)v->src->data;
+        return 0;
+    }
+    if (val_own(v, v->t.bytes))
+        return OPM_ENOMEM;
+    memcpy(v->own, v->src->data, v->t.bytes);
+    v->t.data = v->own;
+    return 0;
+}
