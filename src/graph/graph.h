@@ -133,7 +133,7 @@ struct graph {
     uint32_t noutput;
     const struct capture *capture;
     uint32_t ncapture;
-    uint32_t nconstant; /* Constant nodes that became constants */
+    uint32_t nconstant;         /* Constant nodes that became constants */
     const struct elems **known; /* graph_infer()'s own, while it runs */
 };
 

@@ -24,8 +24,10 @@ struct infer_options {
     size_t ninput;
     const struct infer_dim *dim;
     size_t ndim;
-    int64_t
-        open_dim; /* size for open dimensions of inputs that nothing above fixes; 0: keep open */
+    /* Size for open dimensions of inputs that nothing above fixes; 0: keep them open. */
+    int64_t open_dim;
+    /* Believe nothing that the file declares about values other than inputs. */
+    bool inputs_only;
 };
 
 /* Give every value of m its type and shape, starting over from what the file declares: calling it
@@ -43,5 +45,7 @@ struct infer_count {
 };
 /* How far the last graph_infer() came, subgraphs included. */
 void graph_infer_count(const struct model *m, struct infer_count *out);
+/* Does inference know the operator? domain "" is ai.onnx. */
+bool infer_knows(const char *domain, const char *op_type);
 
 #endif

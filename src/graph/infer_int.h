@@ -17,12 +17,12 @@
 struct infer {
     struct model *m;
     const struct infer_options *opt;
-    opm_error *err; /* never NULL */
+    opm_error *err;    /* never NULL */
     int64_t *dim_size; /* of named open dimensions, or -1; DIM_TORN: inputs disagree */
-    bool distrust;  /* what the file says about inner values does not hold for these inputs */
-    bool nomem;     /* an allocation failed where there was no way to say so */
-    uint32_t soft;  /* > 0: in a subgraph that may never run, where a misfit is no error */
-    uint64_t work;  /* nodes looked at: bodies of loops are gone through more than once */
+    bool distrust;     /* what the file says about inner values does not hold for these inputs */
+    bool nomem;        /* an allocation failed where there was no way to say so */
+    uint32_t soft;     /* > 0: in a subgraph that may never run, where a misfit is no error */
+    uint64_t work;     /* nodes looked at: bodies of loops are gone through more than once */
     uint64_t work_max;
 };
 

@@ -72,8 +72,9 @@ struct loader {
 
 /* Bits of loader.name's values beside the index. */
 #define NAME_INDEX(v) ((uint32_t)(v))
-#define NAME_DUE ((uint64_t)1 << 32) /* an output of a function that its body has yet to produce \
-                                      */
+#define NAME_DUE                                                                    \
+    ((uint64_t)1 << 32) /* an output of a function that its body has yet to produce \
+                         */
 
 /* Next field of a message that spec describes: spec[number] is V varint, L bytes, F 32 bits,
  * R varints (packed or not), S 32-bit values (likewise), E 64-bit values (likewise); blank or past

@@ -28,6 +28,9 @@ static int take_arg(struct events *e, const struct opm_unit *u)
                                       .thread = (uint32_t)u[1].word,
                                       .key = unit_id(u),
                                       .kind = (uint8_t)unit_kind(u) };
+    /* Spans that have these are noted for what they are. */
+    if (unit_id(u) == ARG_KEY_STEP || unit_id(u) == ARG_KEY_FLAGS || unit_id(u) == ARG_KEY_META)
+        return 0;
     return u64map_put(&e->wanted, u[0].ticks, 1);
 }
 
@@ -386,7 +389,8 @@ static int open_place(struct events *e, const struct open_span *span)
         rc = store_add_span(f->st, &row, &n.build_id);
     n.ts_ns = row.ts_ns;
     n.dur_ns = row.dur_ns;
-    if (rc == 0 && ((site && role_is_special(site->role)) || is_wanted(e, span->ticks)))
+    if (rc == 0 &&
+        (span->async || (site && role_is_special(site->role)) || is_wanted(e, span->ticks)))
         rc = events_note(e, &n);
     return rc;
 }
@@ -593,11 +597,11 @@ static int arrows_place(struct events *e)
     return rc;
 }
 
-/* A filter with some 16 bits for every start that is wanted. */
+/* A filter with some 32 bits for every start that is wanted. */
 static int filter_build(struct events *e)
 {
     e->filter_bits = 12;
-    while (e->filter_bits < 30 && (size_t)1 << e->filter_bits < e->wanted.n * 16)
+    while (e->filter_bits < 30 && (size_t)1 << e->filter_bits < e->wanted.n * 32)
         e->filter_bits++;
     e->filter = mem_calloc(((size_t)1 << e->filter_bits) / 64, sizeof(*e->filter));
     if (!e->filter)

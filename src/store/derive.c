@@ -8,66 +8,6 @@
 
 #include <string.h>
 
-/* Per track and one for "no track": true where nothing nests. NULL on failure. */
-static bool *async_tracks(const struct store *st)
-{
-    const struct table *t = &st->table[TABLE_track];
-    const uint32_t *kind = t->col[track_col_kind].id;
-    str_id async = strpool_find(&st->strings, "async", strlen("async"));
-    bool *out = mem_calloc(t->nrow + 1, sizeof(*out));
-
-    if (!out)
-        return NULL;
-    for (size_t i = 0; kind && async && i < t->nrow; i++)
-        out[i] = kind[i] == async;
-    out[t->nrow] = true;
-    return out;
-}
-
-/* Go through the spans and fill whichever of self, parent and depth is not NULL. Inlined into its
- * callers, so that each has a loop of its own. 0, OPM_ENOMEM, or OPM_ELIMIT if a depth does not
- * fit. */
-static inline __attribute__((always_inline)) int nest_spans(const struct store *st, int64_t *self,
-                                                            uint32_t *parent, struct packed *depth)
-{
-    size_t n = st->table[TABLE_span].nrow, ntrack = st->table[TABLE_track].nrow + 1;
-    struct nest *nests = mem_calloc(ntrack, sizeof(*nests));
-    bool *async = async_tracks(st);
-    const int64_t *ts = span_ts(st), *dur = span_dur(st);
-    int rc = nests && async ? 0 : OPM_ENOMEM;
-
-    for (size_t i = 0; !rc && i < n; i++) {
-        uint32_t track = packed_get(&st->span_track, i);
-        struct nest *ns = &nests[track];
-        int64_t end = span_end(ts[i], dur[i]);
-        uint32_t around = OPM_NULL_ID;
-
-        if (UNLIKELY(async[track]))
-            ns->n = 0;
-        nest_enter(ns, ts[i], &end);
-        if (ns->n)
-            around = ns->open[ns->n - 1].id;
-        if (self) {
-            self[i] = LIKELY(dur[i] >= 0) ? dur[i] : OPM_NULL_I64;
-            if (ns->n && LIKELY(self[around] != OPM_NULL_I64))
-                self[around] -= end - ts[i];
-        }
-        if (parent)
-            parent[i] = around;
-        if (depth && depth->width == 1 && UNLIKELY(ns->n > UINT8_MAX))
-            rc = OPM_ELIMIT;
-        else if (depth)
-            packed_set(depth, i, (uint32_t)ns->n);
-        if (end > ts[i] && nest_push(ns, end, (uint32_t)i))
-            rc = OPM_ENOMEM;
-    }
-    for (size_t i = 0; nests && i < ntrack; i++)
-        mem_free(nests[i].open);
-    mem_free(nests);
-    mem_free(async);
-    return rc;
-}
-
 /* Steps or records that are open at some time, as the spans pass by in order. Tracks may have open
  * ones of their own that overlap or are nested; the one that started last counts. */
 struct cover {
@@ -233,7 +173,7 @@ static int depth_locked(const struct store *st)
         packed_release(&lz->depth);
         rc = packed_init(&lz->depth, st->table[TABLE_span].nrow, max);
         if (!rc)
-            rc = nest_spans(st, NULL, NULL, &lz->depth);
+            rc = nest_depth(st, &lz->depth);
         max = UINT32_MAX;
     } while (rc == OPM_ELIMIT);
     if (!rc)
@@ -256,9 +196,9 @@ static int compute(const struct store *st, int col, struct column *c)
         }
         return 0;
     case span_col_self:
-        return nest_spans(st, c->i64, NULL, NULL);
+        return nest_self(st, c->i64);
     case span_col_parent:
-        return nest_spans(st, NULL, c->id, NULL);
+        return nest_parent(st, c->id);
     case span_col_depth:
         if (depth_locked(st))
             return OPM_ENOMEM;

@@ -16,11 +16,6 @@
 
 #define SORT_RUN_MIN 16 /* shorter ordered runs are lengthened by insertion */
 
-int nest_grow(struct nest *ns)
-{
-    return GROW(ns->open, ns->cap, ns->n + 1) ? 0 : OPM_ENOMEM;
-}
-
 static inline bool entry_before(const struct span_entry *a, const struct span_entry *b)
 {
     /* As unsigned, -1 (never ended) is the longest of all. */

@@ -79,8 +79,9 @@ int store_new(struct store **out);
 void store_free(struct store *st); /* NULL is fine */
 
 /* Building. All return 0 or OPM_ENOMEM; ids come back through out. */
-int store_str(struct store *st, const char *s, size_t len,
-              str_id *out); /* also legal when frozen, by one thread */
+/* Also legal when frozen, from any thread; but then no other thread may look up strings meanwhile.
+ */
+int store_str(struct store *st, const char *s, size_t len, str_id *out);
 int store_cstr(struct store *st, const char *s, str_id *out); /* NULL gives 0 */
 int store_site(struct store *st, const struct site *site, uint32_t *out);
 int store_add_span(struct store *st, const struct span_row *row, uint32_t *out_build_id);
@@ -104,8 +105,16 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
-/* Go over to the frozen phase. Times beyond +-146 years are cut. After a failure the store can only
- * be freed. */
+/* Go over to the frozen phase. What is imperfect is repaired and counted:
+ * - spans are ordered by ts; on one track a span comes before those inside it;
+ * - a span is inside the innermost earlier one on its track that does not end before it does. Where
+ *   equal times leave open what encloses what, the order of arrival counts if it was clean (all by
+ *   end, or all by start), else the longest comes first. Zero-length spans enclose nothing;
+ * - one that never ended lasts to the end of the one around it, else to the end of the trace;
+ * - one that ends after the one it starts in moves to a copy of its track, "NAME (overlap)";
+ * - tracks of kind "async", and spans without a track, know no nesting;
+ * - times beyond +-146 years are cut.
+ * After a failure the store can only be freed. */
 int store_finish(struct store *st);
 
 /* Frozen. store_nrow(), and store_cell() of tables other than span, are legal while building too.

@@ -250,6 +250,12 @@ extern size_t store_parallel_from;
 int merge_tracks(struct store *st, const struct track_spans *tracks, size_t ntrack,
                  const uint32_t *run_piece, int64_t shift_ns, uint32_t *final_id);
 
+/* Fill a column by nesting the spans in their final order. 0 or OPM_ENOMEM; OPM_ELIMIT if a depth
+ * has no room in a byte. */
+int nest_self(const struct store *st, int64_t *self);
+int nest_parent(const struct store *st, uint32_t *parent);
+int nest_depth(const struct store *st, struct packed *depth);
+
 /* Make sure that a derived column of span can be read through lazy. 0 or OPM_ENOMEM. */
 int derive_column(const struct store *st, int col);
 int derive_depth(const struct store *st);

@@ -1,26 +1,14 @@
 /* test_store_derive.c -- columns that are computed when first asked for: step, record, wait; and
  * many threads asking at once. Nesting is tested in test_store_finish.c. */
-#include "store/store.h"
-#include "unit.h"
+#include "store_unit.h"
 
 #include <pthread.h>
 
-#define NIL (-99)
 #define NTRACK 3
 #define NTHREAD 8
 
-static uint64_t rng_state;
-
-static uint32_t rng(uint32_t below)
-{
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    rng_state ^= rng_state << 17;
-    return (uint32_t)(rng_state >> 20) % below;
-}
-
 /* A store with three tracks, a site of layer framework (0) and one of layer hardware (1). */
-static struct store *make(void)
+static struct store *make_layers(void)
 {
     static const char *const layers[] = { "framework", "hardware" };
     struct store *st = NULL;
@@ -67,7 +55,7 @@ static void add_record(struct store *st, int64_t ts, int64_t dur, uint32_t track
         0);
 }
 
-static int64_t cell(const struct store *st, enum table_id table, size_t row, int col)
+static int64_t value(const struct store *st, enum table_id table, size_t row, int col)
 {
     struct cell c = store_cell(st, table, row, col);
 
@@ -113,7 +101,7 @@ static void test_cases(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct store *st = make();
+        struct store *st = make_layers();
 
         add_span(st, 0, 1, 2, 0, OPM_NULL_I64); /* so that times stay as they are */
         for (size_t k = 0; k < 4 && cases[i].region[k].dur; k++) {
@@ -124,11 +112,11 @@ static void test_cases(void **state)
         }
         add_span(st, cases[i].ts, 1, cases[i].track, 0, OPM_NULL_I64);
         assert_int_equal(store_finish(st), 0);
-        if (cell(st, TABLE_span, 1, span_col_step) != cases[i].step ||
-            cell(st, TABLE_span, 1, span_col_record) != cases[i].record)
+        if (value(st, TABLE_span, 1, span_col_step) != cases[i].step ||
+            value(st, TABLE_span, 1, span_col_record) != cases[i].record)
             fail_msg("%s: step %d, record %d", cases[i].what,
-                     (int)cell(st, TABLE_span, 1, span_col_step),
-                     (int)cell(st, TABLE_span, 1, span_col_record));
+                     (int)value(st, TABLE_span, 1, span_col_step),
+                     (int)value(st, TABLE_span, 1, span_col_record));
         store_free(st);
     }
 }
@@ -136,7 +124,7 @@ static void test_cases(void **state)
 /* A span that had to leave its track for overlapping still belongs to the step of that track. */
 static void test_overlap_keeps_step(void **state)
 {
-    struct store *st = make();
+    struct store *st = make_layers();
 
     (void)state;
     add_step(st, 0, 100, 0);
@@ -144,42 +132,42 @@ static void test_overlap_keeps_step(void **state)
     add_span(st, 10, 10, 1, 0, OPM_NULL_I64);
     add_span(st, 15, 10, 1, 0, OPM_NULL_I64);
     assert_int_equal(store_finish(st), 0);
-    assert_int_equal(cell(st, TABLE_span, 1, span_col_track), NTRACK);
-    assert_int_equal(cell(st, TABLE_span, 1, span_col_step), 1);
+    assert_int_equal(value(st, TABLE_span, 1, span_col_track), NTRACK);
+    assert_int_equal(value(st, TABLE_span, 1, span_col_step), 1);
     store_free(st);
 }
 
 static int64_t region_end(const struct store *st, enum table_id table, size_t row, int ts, int dur)
 {
-    int64_t d = cell(st, table, row, dur);
+    int64_t d = value(st, table, row, dur);
 
-    return d < 0 ? INT64_MAX : cell(st, table, row, ts) + d;
+    return d < 0 ? INT64_MAX : value(st, table, row, ts) + d;
 }
 
 /* The rules, by looking at every region. */
 static void naive(const struct store *st, size_t span, int64_t *step, int64_t *record)
 {
-    int64_t ts = cell(st, TABLE_span, span, span_col_ts), n = 0, any = NIL, other = NIL;
-    int64_t track = cell(st, TABLE_span, span, span_col_track);
+    int64_t ts = value(st, TABLE_span, span, span_col_ts), n = 0, any = NIL, other = NIL;
+    int64_t track = value(st, TABLE_span, span, span_col_track);
 
     *step = *record = NIL;
     for (size_t i = 0; i < store_nrow(st, TABLE_step); i++) {
-        if (cell(st, TABLE_step, i, step_col_ts) > ts ||
+        if (value(st, TABLE_step, i, step_col_ts) > ts ||
             region_end(st, TABLE_step, i, step_col_ts, step_col_dur) <= ts)
             continue;
         n++;
         any = (int64_t)i;
-        if (track != NIL && cell(st, TABLE_step, i, step_col_track) == track)
+        if (track != NIL && value(st, TABLE_step, i, step_col_track) == track)
             *step = (int64_t)i;
     }
     if (*step == NIL && n == 1)
         *step = any;
     for (size_t i = 0; i < store_nrow(st, TABLE_record); i++) {
-        if (cell(st, TABLE_record, i, record_col_ts) > ts ||
+        if (value(st, TABLE_record, i, record_col_ts) > ts ||
             region_end(st, TABLE_record, i, record_col_ts, record_col_dur) <= ts)
             continue;
         other = (int64_t)i;
-        if (track != NIL && cell(st, TABLE_record, i, record_col_track) == track)
+        if (track != NIL && value(st, TABLE_record, i, record_col_track) == track)
             *record = (int64_t)i;
     }
     if (*record == NIL)
@@ -190,7 +178,7 @@ static void test_random_regions(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        struct store *st = make();
+        struct store *st = make_layers();
         uint32_t nregion, max_dur;
 
         rng_state = seed * 0x9e3779b97f4a7c15u;
@@ -210,8 +198,8 @@ static void test_random_regions(void **state)
             int64_t step, record;
 
             naive(st, i, &step, &record);
-            assert_int_equal(cell(st, TABLE_span, i, span_col_step), step);
-            assert_int_equal(cell(st, TABLE_span, i, span_col_record), record);
+            assert_int_equal(value(st, TABLE_span, i, span_col_step), step);
+            assert_int_equal(value(st, TABLE_span, i, span_col_record), record);
         }
         store_free(st);
     }
@@ -235,7 +223,7 @@ static void test_wait(void **state)
         { 60, 1, -5, NIL },
         { 61, 1, OPM_NULL_I64, NIL },
     };
-    struct store *st = make();
+    struct store *st = make_layers();
     const void *p;
 
     (void)state;
@@ -243,15 +231,15 @@ static void test_wait(void **state)
         add_span(st, spans[i].ts, 1, spans[i].site, spans[i].site, spans[i].correlation);
     assert_int_equal(store_finish(st), 0);
     for (size_t i = 0; i < ARRAY_SIZE(spans); i++)
-        assert_int_equal(cell(st, TABLE_span, i, span_col_wait), spans[i].wait);
+        assert_int_equal(value(st, TABLE_span, i, span_col_wait), spans[i].wait);
     store_free(st);
 
-    st = make(); /* no correlation at all */
+    st = make_layers(); /* no correlation at all */
     add_span(st, 0, 1, 0, 0, OPM_NULL_I64);
     assert_int_equal(store_finish(st), 0);
     assert_int_equal(store_column(st, TABLE_span, span_col_wait, &p), 0);
     assert_null(p);
-    assert_int_equal(cell(st, TABLE_span, 0, span_col_wait), NIL);
+    assert_int_equal(value(st, TABLE_span, 0, span_col_wait), NIL);
     store_free(st);
 }
 
@@ -290,7 +278,7 @@ static void *read_all(void *arg)
 
 static void test_threads(void **state)
 {
-    struct store *st = make();
+    struct store *st = make_layers();
     struct reader reader[NTHREAD];
     pthread_t thread[NTHREAD];
 
@@ -322,7 +310,7 @@ static void test_failure(void **state)
 {
     (void)state;
     for (size_t k = 0; k < ARRAY_SIZE(derived); k++) {
-        struct store *st = make();
+        struct store *st = make_layers();
         const void *p = NULL;
 
         add_span(st, 0, 9, 0, 0, 1);
@@ -365,5 +353,5 @@ int main(void)
         cmocka_unit_test(test_threads),        cmocka_unit_test(test_failure),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TWICE(tests);
 }

@@ -113,7 +113,7 @@ static inline int rig_sites(struct store *st, const struct rig *rig, uint32_t *o
     *out_n = 0;
     for (uint32_t i = 0; i < rig->nsite && rc == 0; i++) {
         struct site site = { 0 };
-        struct cell name, cat, layer, phase;
+        struct cell name = { 0 }, cat = { 0 }, layer = { 0 }, phase = { 0 };
         uint32_t number;
 
         rc = rig_str(st, rig_random(1000), &name);
@@ -188,7 +188,7 @@ static inline int rig_spans(struct store *st, const struct rig *rig, uint32_t ns
             row.correlation = rig_random(20);
         if (rig_random(5) == 0) {
             char args[64];
-            struct cell cell;
+            struct cell cell = { 0 };
 
             snprintf(args, sizeof(args), "{\"bytes\":%u,\"to\":[%u,2]}", i % 7, i % 3);
             rc = rig_cstr(st, args, &cell);

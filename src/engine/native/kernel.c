@@ -139,6 +139,31 @@ void *op_new_state(struct op *op, size_t size)
     return op->state;
 }
 
+void *native_alloc(size_t bytes)
+{
+    char *p, *q;
+
+    if (bytes > PTRDIFF_MAX - 2 * NATIVE_ALIGN)
+        return NULL;
+    p = mem_alloc(bytes + NATIVE_ALIGN + sizeof(void *));
+    if (!p)
+        return NULL;
+    q = p + sizeof(void *);
+    q += (NATIVE_ALIGN - (uintptr_t)q % NATIVE_ALIGN) % NATIVE_ALIGN;
+    memcpy(q - sizeof(void *), &p, sizeof(p)); /* for native_free() */
+    return q;
+}
+
+void native_free(void *q)
+{
+    void *p;
+
+    if (!q)
+        return;
+    memcpy(&p, (char *)q - sizeof(void *), sizeof(p));
+    mem_free(p);
+}
+
 int val_own(struct val *v, size_t bytes)
 {
     void *p;
@@ -146,10 +171,10 @@ int val_own(struct val *v, size_t bytes)
     bytes = MAX(bytes, (size_t)1);
     if (v->own && v->own_bytes >= bytes)
         return 0;
-    p = mem_alloc_aligned(bytes);
+    p = native_alloc(bytes);
     if (!p)
         return OPM_ENOMEM;
-    mem_free(v->own);
+    native_free(v->own);
     v->own = p;
     v->own_bytes = bytes;
     return 0;

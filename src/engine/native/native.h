@@ -156,13 +156,14 @@ struct native {
     size_t nin, nout;
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
-    bool data_shaped; /* preparing looked at the data of inputs */
+    struct val *result; /* copies of outputs that are not in memory of the engine */
 };
 
 /* plan.c */
 int plan_build(struct plan **out, struct native *e, const struct graph *g, struct plan *outer,
                opm_error *err);
 void plan_free(struct plan *p); /* NULL is fine */
+void op_release(struct op *op);
 /* exec.c: inputs are set in p->val beforehand. */
 int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
@@ -234,6 +235,10 @@ bool node_attr_is(const struct node *n, const char *name, const char *value, con
 
 /* Zeroed; freed with the operator. NULL when out of memory. */
 void *op_new_state(struct op *op, size_t size);
+
+/* Like mem_alloc(), aligned to NATIVE_ALIGN. */
+void *native_alloc(size_t bytes);
+void native_free(void *p); /* NULL is fine */
 
 /* Memory of its own for a value, at least bytes; what it held is lost. OPM_ENOMEM. */
 int val_own(struct val *v, size_t bytes);

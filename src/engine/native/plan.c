@@ -238,7 +238,7 @@ void op_release(struct op *op)
         op->release(op->state);
     mem_free(op->state);
     if (op->scratch_own)
-        mem_free(op->scratch);
+        native_free(op->scratch);
     for (uint32_t i = 0; i < op->nbody; i++)
         plan_free(op->body[i]);
     mem_free(op->body);
@@ -257,7 +257,7 @@ void plan_free(struct plan *p)
     for (uint32_t i = 0; p->op && i < p->nop; i++)
         op_release(&p->op[i]);
     for (uint32_t i = 0; p->val && i < p->nval; i++)
-        mem_free(p->val[i].own);
+        native_free(p->val[i].own);
     if (p->arena)
         mem_unmap(p->arena, p->arena_bytes);
     mem_free(p->op);

@@ -17,7 +17,7 @@
 #define NODE_ARCH "x64"
 #endif
 
-#define HOW_TO_GET_IT                                                                    \
+#define HOW_TO_GET_IT                                                                     \
     "get it with 'npm install onnxruntime-node' or 'pip install onnxruntime', or name a " \
     "libonnxruntime.so with --ort-lib or OPMETER_ORT_LIB"
 

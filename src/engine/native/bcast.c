@@ -1,0 +1,200 @@
+/* bcast.c -- see bcast.h. */
+#include "engine/native/bcast.h"
+
+#include <string.h>
+
+bool bcast_join(struct shape *out, const struct shape *s)
+{
+    int32_t rank = MAX(out->rank, s->rank);
+    struct shape r = { .rank = rank };
+
+    for (int32_t i = 0; i < rank; i++) {
+        int64_t a = i < rank - out->rank ? 1 : out->dim[i - (rank - out->rank)];
+        int64_t b = i < rank - s->rank ? 1 : s->dim[i - (rank - s->rank)];
+
+        if (a != b && a != 1 && b != 1)
+            return false;
+        r.dim[i] = a == 1 ? b : a;
+    }
+    *out = r;
+    return true;
+}
+
+int bcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out, opm_error *err)
+{
+    struct shape s = { 0 };
+    char a[100], b[100];
+
+    for (uint32_t i = first; i < first + n; i++) {
+        const struct nt *t = op_in(op, i);
+
+        if (!t)
+            return op_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+        if (!bcast_join(&s, &t->shape)) {
+            shape_text(&s, a, sizeof(a));
+            shape_text(&t->shape, b, sizeof(b));
+            return op_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
+        }
+    }
+    *out = s;
+    return 0;
+}
+
+/* Merge dimensions that are contiguous for every operand, and drop those of size 1. */
+static void merge(struct bcast *b)
+{
+    int r = 0;
+
+    for (int i = 0; i < b->rank; i++) {
+        bool join = r > 0;
+
+        if (b->dim[i] == 1 && b->rank > 1)
+            continue;
+        for (int k = 0; k < b->n && join; k++)
+            join = b->stride[k][r - 1] == b->stride[k][i] * b->dim[i];
+        if (!join)
+            r++;
+        b->dim[r - 1] = join ? b->dim[r - 1] * b->dim[i] : b->dim[i];
+        for (int k = 0; k < b->n; k++)
+            b->stride[k][r - 1] = b->stride[k][i];
+    }
+    if (r == 0) {
+        b->dim[0] = 1;
+        for (int k = 0; k < b->n; k++)
+            b->stride[k][0] = 0;
+        r = 1;
+    }
+    b->rank = r;
+}
+
+void bcast_init(struct bcast *b, const struct shape *out, const struct nt *const *in, int n)
+{
+    b->rank = MAX(out->rank, 1);
+    b->n = n;
+    b->dim[0] = 1;
+    b->total = shape_count(out);
+    for (int32_t i = 0; i < out->rank; i++)
+        b->dim[i] = out->dim[i];
+    for (int k = 0; k < n; k++) {
+        int32_t rank = in[k]->shape.rank;
+        int64_t step = 1;
+
+        for (int i = 0; i < b->rank; i++)
+            b->stride[k][i] = 0;
+        for (int32_t i = rank - 1; i >= 0; i--) {
+            int64_t d = in[k]->shape.dim[i];
+
+            b->stride[k][b->rank - rank + i] = d == 1 ? 0 : step;
+            step *= d;
+        }
+    }
+    merge(b);
+}
+
+void bcast_each(const struct bcast *b, int64_t begin, int64_t end, bcast_run *fn, void *arg)
+{
+    int64_t idx[SHAPE_RANK_MAX + 1], off[BCAST_MAX] = { 0 }, stride[BCAST_MAX] = { 0 }, rest = begin;
+    int last = b->rank - 1;
+
+    for (int i = last; i >= 0; i--) {
+        idx[i] = rest % b->dim[i];
+        rest /= b->dim[i];
+        for (int k = 0; k < b->n; k++)
+            off[k] += idx[i] * b->stride[k][i];
+    }
+    for (int k = 0; k < b->n; k++)
+        stride[k] = b->stride[k][last];
+    while (begin < end) {
+        int64_t n = MIN(b->dim[last] - idx[last], end - begin);
+        int i = last - 1;
+
+        fn(arg, begin, off, stride, n);
+        begin += n;
+        for (int k = 0; k < b->n; k++)
+            off[k] -= idx[last] * stride[k];
+        idx[last] = 0;
+        for (; i >= 0; i--) {
+            idx[i]++;
+            for (int k = 0; k < b->n; k++)
+                off[k] += b->stride[k][i];
+            if (idx[i] < b->dim[i])
+                break;
+            for (int k = 0; k < b->n; k++)
+                off[k] -= idx[i] * b->stride[k][i];
+            idx[i] = 0;
+        }
+    }
+}
+
+struct copy {
+    struct bcast b;
+    char *out;
+    const char *in;
+    size_t width;
+};
+
+#define COPY_LOOP(T)                                         \
+    do {                                                     \
+        T *to_ = (T *)(void *)out;                           \
+        const T *from_ = (const T *)(const void *)in;        \
+        for (int64_t i = 0; i < n; i++)                      \
+            to_[i] = from_[i * s];                           \
+    } while (0)
+
+static void copy_run(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
+{
+    const struct copy *c = arg;
+    char *out = c->out + at * (int64_t)c->width;
+    const char *in = c->in + off[0] * (int64_t)c->width;
+    int64_t s = stride[0];
+
+    if (s == 1) {
+        memcpy(out, in, (size_t)n * c->width);
+        return;
+    }
+    switch (c->width) {
+    case 1:
+        COPY_LOOP(uint8_t);
+        break;
+    case 2:
+        COPY_LOOP(uint16_t);
+        break;
+    case 4:
+        COPY_LOOP(uint32_t);
+        break;
+    case 8:
+        COPY_LOOP(uint64_t);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(out + i * (int64_t)c->width, in + i * s * (int64_t)c->width, c->width);
+    }
+}
+
+static void copy_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    struct copy *c = arg;
+
+    (void)thread;
+    bcast_each(&c->b, begin, end, copy_run, c);
+}
+
+void strided_copy(struct pool *pool, void *out, const void *in, size_t width, int rank,
+                  const int64_t *dim, const int64_t *stride)
+{
+    struct copy c = { .out = out, .in = in, .width = width };
+
+    c.b.n = 1;
+    c.b.rank = MAX(rank, 1);
+    c.b.dim[0] = 1;
+    c.b.total = 1;
+    for (int i = 0; i < rank; i++) {
+        c.b.dim[i] = dim[i];
+        c.b.stride[0][i] = dim[i] == 1 ? 0 : stride[i];
+        c.b.total *= dim[i];
+    }
+    if (c.b.total == 0)
+        return;
+    merge(&c.b);
+    pool_for(pool, c.b.total, 16384, copy_part, &c);
+}

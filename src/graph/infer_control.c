@@ -1,0 +1,388 @@
+/* infer_control.c -- operators with graphs inside, sequences and optionals. */
+#include "graph/infer_int.h"
+
+#include <string.h>
+
+/* Infer a body whose inputs are set. What does not fit in there is no error: it may never run. */
+static int infer_body(const struct op *o, struct graph *body)
+{
+    int rc;
+
+    if (o->inf->work > o->inf->work_max)
+        return 0;
+    o->inf->soft++;
+    infer_captures(body);
+    rc = infer_graph(o->inf, body);
+    o->inf->soft--;
+    return rc;
+}
+
+static const struct value *body_out(const struct graph *body, uint32_t i)
+{
+    return i < body->noutput ? &body->value[body->output[i]] : NULL;
+}
+
+/* Take over what is known about one result of a body. */
+static void take_result(const struct op *o, uint32_t slot, const struct graph *body, uint32_t i)
+{
+    const struct value *from = body_out(body, i);
+    struct value *to = node_out(o->g, o->n, slot);
+
+    if (!from || !to)
+        return;
+    op_set(o, slot, from->type, &from->shape);
+    to->kind = from->kind;
+    to->data = from->data;
+    to->flags |= from->data ? VALUE_FOLDED : 0;
+    o->g->known[o->n->out[slot]] = body->known[body->output[i]];
+}
+
+int infer_if(const struct op *o)
+{
+    struct graph *yes = node_attr_graph(o->n, "then_branch");
+    struct graph *no = node_attr_graph(o->n, "else_branch");
+    int64_t cond;
+    int rc;
+
+    if (!yes || !no)
+        return op_fail(o, "has no two branches");
+    rc = infer_body(o, yes);
+    if (!rc)
+        rc = infer_body(o, no);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < o->n->nout; i++) {
+        const struct value *a = body_out(yes, i), *b = body_out(no, i);
+        struct shape s;
+
+        if (!a || !b)
+            return op_fail(o, "a branch has too few outputs");
+        if (op_known_int(o, 0, &cond)) {
+            take_result(o, i, cond ? yes : no, i);
+            continue;
+        }
+        s = a->shape;
+        shape_join(&s, &b->shape);
+        op_set(o, i, a->type == b->type ? a->type : TENSOR_NONE, &s);
+        op_set_kind(o, i, a->kind);
+    }
+    return 0;
+}
+
+/* Does the loop's condition stay true in every round? */
+static bool always_true(const struct graph *body)
+{
+    const struct value *cond = body_out(body, 0);
+
+    if (cond && cond->data)
+        return cond->data->count == 1 && tensor_int(cond->data, 0) != 0;
+    /* Often the body hands its own condition through, and that is true when it runs. */
+    return cond && body->ninput > 1 && body->output[0] == body->input[1];
+}
+
+/* Put a new dimension in front. */
+static struct shape stacked(const struct shape *s, int64_t n, int axis)
+{
+    struct shape out = *s;
+
+    if (s->rank < 0 || s->rank == SHAPE_RANK_MAX)
+        return shape_unknown();
+    out.rank++;
+    for (int32_t i = out.rank - 1; i > axis; i--)
+        out.dim[i] = out.dim[i - 1];
+    out.dim[axis] = n;
+    return out;
+}
+
+/* Values that a loop carries: set the body's inputs, infer it, and make them more general until
+ * they describe every round. inputs of the node from `first`, of the body from `into`, results of
+ * the body from `from`. */
+static int infer_carried(const struct op *o, struct graph *body, uint32_t first, uint32_t into,
+                         uint32_t from, uint32_t n)
+{
+    bool again = true;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct value *v = node_in(o->g, o->n, first + i);
+
+        if (v)
+            infer_set_input(body, into + i, v, &v->shape);
+    }
+    for (int round = 0; again && !rc && round < 2 * SHAPE_RANK_MAX; round++) {
+        again = false;
+        rc = infer_body(o, body);
+        for (uint32_t i = 0; i < n && into + i < body->ninput; i++) {
+            struct value *in = &body->value[body->input[into + i]];
+            const struct value *out = body_out(body, from + i);
+            struct shape s = in->shape;
+
+            if (!out)
+                continue;
+            shape_join(&s, &out->shape);
+            if (!shape_equal(&s, &in->shape)) {
+                in->shape = s;
+                again = true;
+            }
+            if (in->type != out->type && in->type != TENSOR_NONE) {
+                in->type = TENSOR_NONE;
+                again = true;
+            }
+        }
+    }
+    return rc;
+}
+
+int infer_loop(const struct op *o)
+{
+    struct graph *body = node_attr_graph(o->n, "body");
+    struct shape scalar = shape_scalar();
+    struct value count = { .type = TENSOR_I64 }, cond = { .type = TENSOR_BOOL };
+    int64_t trips = DIM_OPEN, start = 1;
+    uint32_t carried;
+    int rc;
+
+    if (!body || body->ninput < 2)
+        return op_fail(o, "has no body, or one without a count and a condition");
+    carried = body->ninput - 2;
+    infer_set_input(body, 0, &count, &scalar);
+    infer_set_input(body, 1, &cond, &scalar);
+    rc = infer_carried(o, body, 2, 2, 1, carried);
+    if (rc)
+        return rc;
+    if (op_has(o, 1) && !op_known_int(o, 1, &start))
+        start = -1;
+    if (op_known_int(o, 0, &trips) && trips >= 0 && start >= 0 && (start == 0 || always_true(body)))
+        trips = start == 0 ? 0 : trips;
+    else
+        trips = DIM_OPEN;
+    for (uint32_t i = 0; i < o->n->nout; i++) {
+        const struct value *v = body_out(body, i + 1);
+
+        if (i < carried) { /* if there is no round at all, what went in comes out */
+            const struct value *in = node_in(o->g, o->n, 2 + i);
+            struct shape s = in ? in->shape : shape_unknown();
+
+            if (v)
+                shape_join(&s, &v->shape);
+            op_set(o, i, in && v && in->type == v->type ? in->type : TENSOR_NONE, &s);
+            if (v)
+                op_set_kind(o, i, v->kind);
+        } else if (v) {
+            struct shape s = stacked(&v->shape, trips, 0);
+
+            op_set(o, i, v->type, &s);
+        }
+    }
+    return 0;
+}
+
+/* A list attribute of Scan; absent: 0 for each. */
+static int64_t scan_axis(const struct op *o, const char *name, uint32_t i)
+{
+    size_t len;
+    const int64_t *v = node_attr_ints(o->n, name, &len);
+
+    return v && i < len ? v[i] : 0;
+}
+
+int infer_scan(const struct op *o)
+{
+    struct graph *body = node_attr_graph(o->n, "body");
+    int64_t nscan = op_int(o, "num_scan_inputs", 0), length = DIM_OPEN;
+    uint32_t states;
+    int rc = 0, axis;
+
+    if (!body || nscan < 1 || nscan > body->ninput)
+        return op_fail(o, "has no body, or no inputs to scan");
+    if (o->n->opset < 9 || o->n->nin < body->ninput)
+        return 0; /* the first version had a batch */
+    states = body->ninput - (uint32_t)nscan;
+    for (uint32_t i = 0; i < (uint32_t)nscan; i++) {
+        const struct value *v = node_in(o->g, o->n, states + i);
+        struct shape s = v ? v->shape : shape_unknown(), row = { 0 };
+
+        if (!v)
+            continue;
+        if (s.rank > 0) {
+            rc = op_axis(o, scan_axis(o, "scan_input_axes", i), s.rank, &axis);
+            if (rc)
+                return rc;
+            if (length < 0)
+                length = s.dim[axis];
+            for (int32_t k = 0; k < s.rank; k++)
+                if (k != axis)
+                    row.dim[row.rank++] = s.dim[k];
+        } else
+            row.rank = -1;
+        infer_set_input(body, states + i, v, &row);
+    }
+    rc = infer_carried(o, body, 0, 0, 0, states);
+    for (uint32_t i = 0; !rc && i < o->n->nout; i++) {
+        const struct value *v = body_out(body, i);
+        int64_t at = i >= states ? scan_axis(o, "scan_output_axes", i - states) : 0;
+        struct shape s;
+
+        if (!v)
+            return op_fail(o, "the body has too few outputs");
+        s = v->shape;
+        if (i >= states && s.rank >= 0) {
+            rc = op_axis(o, at, s.rank + 1, &axis);
+            s = rc ? s : stacked(&s, length, axis);
+        }
+        op_set(o, i, v->type, &s);
+    }
+    return rc;
+}
+
+/* A sequence of what is in the inputs. */
+int infer_sequence_construct(const struct op *o)
+{
+    struct shape s = *op_shape(o, 0);
+
+    for (uint32_t i = 1; i < o->n->nin; i++)
+        shape_join(&s, op_shape(o, i));
+    op_set(o, 0, op_type(o, 0), &s);
+    op_set_kind(o, 0, VALUE_SEQUENCE);
+    return 0;
+}
+
+int infer_sequence_empty(const struct op *o)
+{
+    int64_t t = op_int(o, "dtype", TENSOR_F32);
+
+    op_set(o, 0, t > 0 && t < TENSOR_NTYPES ? (enum tensor_type)t : TENSOR_NONE, NULL);
+    op_set_kind(o, 0, VALUE_SEQUENCE);
+    return 0;
+}
+
+/* The sequence may have been empty, so its elements' shape says nothing. */
+int infer_sequence_insert(const struct op *o)
+{
+    struct shape s = *op_shape(o, 1);
+
+    shape_join(&s, op_shape(o, 0));
+    op_set(o, 0, op_type(o, 1), &s);
+    op_set_kind(o, 0, VALUE_SEQUENCE);
+    return 0;
+}
+
+int infer_sequence_same(const struct op *o)
+{
+    op_same(o, 0, 0);
+    op_set_kind(o, 0, VALUE_SEQUENCE);
+    return 0;
+}
+
+int infer_sequence_at(const struct op *o)
+{
+    op_same(o, 0, 0);
+    return 0;
+}
+
+int infer_int_scalar(const struct op *o)
+{
+    struct shape s = shape_scalar();
+
+    op_set(o, 0, TENSOR_I64, &s);
+    return 0;
+}
+
+int infer_bool_scalar(const struct op *o)
+{
+    struct shape s = shape_scalar();
+
+    op_set(o, 0, TENSOR_BOOL, &s);
+    return 0;
+}
+
+int infer_split_to_sequence(const struct op *o)
+{
+    struct shape s = *op_shape(o, 0);
+    int64_t one;
+    int axis, rc;
+
+    if (s.rank > 0) {
+        rc = op_axis(o, op_int(o, "axis", 0), s.rank, &axis);
+        if (rc)
+            return rc;
+        s.dim[axis] = DIM_OPEN;
+        if (!op_has(o, 1) && op_int(o, "keepdims", 1))
+            s.dim[axis] = 1;
+        else if (!op_has(o, 1)) {
+            for (int32_t i = axis; i + 1 < s.rank; i++)
+                s.dim[i] = s.dim[i + 1];
+            s.rank--;
+        } else if (op_known_int(o, 1, &one) && op_rank(o, 1) == 0 && one > 0 &&
+                   op_shape(o, 0)->dim[axis] >= 0 && op_shape(o, 0)->dim[axis] % one == 0)
+            s.dim[axis] = one;
+    }
+    op_set(o, 0, op_type(o, 0), &s);
+    op_set_kind(o, 0, VALUE_SEQUENCE);
+    return 0;
+}
+
+int infer_concat_from_sequence(const struct op *o)
+{
+    struct shape s = *op_shape(o, 0);
+    bool new_axis = op_int(o, "new_axis", 0) != 0;
+    int axis, rc;
+
+    if (s.rank >= 0) {
+        rc = op_axis(o, op_int(o, "axis", 0), s.rank + new_axis, &axis);
+        if (rc)
+            return rc;
+        if (new_axis)
+            s = stacked(&s, DIM_OPEN, axis);
+        else
+            s.dim[axis] = DIM_OPEN;
+    }
+    op_set(o, 0, op_type(o, 0), &s);
+    return 0;
+}
+
+int infer_sequence_map(const struct op *o)
+{
+    struct graph *body = node_attr_graph(o->n, "body");
+    int rc;
+
+    if (!body)
+        return op_fail(o, "has no body");
+    for (uint32_t i = 0; i < o->n->nin; i++) {
+        struct value v = { 0 };
+        const struct value *in = node_in(o->g, o->n, i);
+
+        if (!in)
+            continue;
+        v.type = in->type;
+        infer_set_input(body, i, &v, &in->shape);
+    }
+    rc = infer_body(o, body);
+    for (uint32_t i = 0; !rc && i < o->n->nout; i++) {
+        const struct value *v = body_out(body, i);
+
+        if (v)
+            op_set(o, i, v->type, &v->shape);
+        op_set_kind(o, i, VALUE_SEQUENCE);
+    }
+    return rc;
+}
+
+int infer_optional(const struct op *o)
+{
+    op_same(o, 0, 0);
+    op_set_kind(o, 0, VALUE_OPTIONAL);
+    return 0;
+}
+
+/* What is inside an optional may be a tensor or a sequence, which its value does not tell. */
+int infer_optional_get(const struct op *o)
+{
+    const struct value *in = node_in(o->g, o->n, 0);
+    struct value *out = node_out(o->g, o->n, 0);
+    enum value_kind kind = out ? out->kind : VALUE_TENSOR;
+
+    op_same(o, 0, 0);
+    op_set_kind(o, 0, in && in->kind != VALUE_OPTIONAL ? in->kind : kind);
+    return 0;
+}

@@ -1,0 +1,459 @@
+/* input.c -- give every input of a model a shape and values; see input.h. */
+#include "run/input.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define ALIGN 64
+
+/* Sizes that open dimensions have got so far. */
+struct sizes {
+    const struct model *m;
+    struct run_dim *dim;
+    size_t n, cap;
+};
+
+static int64_t *size_of(struct sizes *s, const char *name)
+{
+    for (size_t i = 0; name && i < s->n; i++)
+        if (strcmp(s->dim[i].name, name) == 0)
+            return &s->dim[i].size;
+    return NULL;
+}
+
+static int set_size(struct sizes *s, const char *name, int64_t size, const char *who,
+                    opm_error *err)
+{
+    int64_t *known = size_of(s, name);
+
+    if (known && *known != size)
+        return opm__fail(err, OPM_EINVAL,
+                         "%s: dimension '%s' would be both %lld and %lld (%s says the latter)",
+                         s->m->name, name, (long long)*known, (long long)size, who);
+    if (known)
+        return 0;
+    if (!GROW(s->dim, s->cap, s->n + 1))
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->m->name);
+    s->dim[s->n++] = (struct run_dim){ name, size };
+    return 0;
+}
+
+/* A given shape must be what the model declares; where that is open, it says how large it is. */
+static int bind_shape(struct sizes *s, const struct engine_value *v, const struct shape *given,
+                      const char *origin, opm_error *err)
+{
+    char has[128], wants[256], who[160];
+    bool fits = v->shape.rank < 0 || v->shape.rank == given->rank;
+    int rc = 0;
+
+    for (int i = 0; fits && v->shape.rank >= 0 && i < given->rank; i++)
+        fits = v->shape.dim[i] < 0 || v->shape.dim[i] == given->dim[i];
+    if (!fits) {
+        shape_text(given, has, sizeof(has));
+        model_shape_text(s->m, &v->shape, wants, sizeof(wants));
+        return opm__fail(err, OPM_EINVAL, "%s: input '%s' is %s, but %s has %s", s->m->name,
+                         v->name, wants, origin, has);
+    }
+    snprintf(who, sizeof(who), "input '%s'", v->name);
+    for (int i = 0; !rc && v->shape.rank >= 0 && i < given->rank; i++) {
+        const char *name = v->shape.dim[i] < 0 ? model_dim_name(s->m, v->shape.dim[i]) : NULL;
+
+        if (name)
+            rc = set_size(s, name, given->dim[i], who, err);
+    }
+    return rc;
+}
+
+/* -- from options to sizes -- */
+
+static int bind_batch(struct sizes *s, const struct engine_value *v, size_t n, int64_t size,
+                      opm_error *err)
+{
+    bool open = false;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        int64_t dim = v[i].shape.rank > 0 ? v[i].shape.dim[0] : 0;
+        const char *name = dim < 0 ? model_dim_name(s->m, dim) : NULL;
+
+        open |= dim < 0 || dim == size;
+        if (name)
+            rc = set_size(s, name, size, "--batch-size", err);
+    }
+    if (!rc && !open)
+        rc = opm__fail(err, OPM_EINVAL,
+                       "%s: no input has an open first dimension; its batch size is fixed",
+                       s->m->name);
+    return rc;
+}
+
+static bool is_sequence(const char *name)
+{
+    return strcasestr(name, "seq") || strcasestr(name, "len") || strcasestr(name, "token");
+}
+
+static int bind_sequence(struct sizes *s, const struct engine_value *v, size_t n, int64_t size,
+                         opm_error *err)
+{
+    bool found = false;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < n; i++) {
+        for (int d = 1; !rc && d < v[i].shape.rank; d++) {
+            int64_t dim = v[i].shape.dim[d];
+            const char *name = dim < 0 ? model_dim_name(s->m, dim) : NULL;
+
+            found |= (dim < 0 && d == 1) || (d == 1 && dim == size);
+            if (name && is_sequence(name)) {
+                found = true;
+                rc = set_size(s, name, size, "--seq-len", err);
+            }
+        }
+    }
+    if (!rc && !found)
+        rc = opm__fail(err, OPM_EINVAL, "%s: no input has an open dimension for --seq-len",
+                       s->m->name);
+    return rc;
+}
+
+static int bind_dims(struct sizes *s, const struct input_options *opt, opm_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < opt->ndim; i++) {
+        if (!model_dim_find(s->m, opt->dim[i].name))
+            rc = opm__fail(err, OPM_EINVAL, "%s: there is no open dimension '%s'", s->m->name,
+                           opt->dim[i].name);
+        else
+            rc = set_size(s, opt->dim[i].name, opt->dim[i].size, "--dim", err);
+    }
+    return rc;
+}
+
+/* -- which item is for which input -- */
+
+static struct input_item *find_item(struct input_items *l, const struct engine_value *v, size_t n)
+{
+    for (size_t i = l->n; i-- > 0;) { /* the last one wins */
+        const char *name = l->item[i].name;
+
+        if (strcmp(name, v->name) == 0 || (n == 1 && (!*name || strcmp(name, "data") == 0)))
+            return &l->item[i];
+    }
+    return NULL;
+}
+
+static int check_items(const struct input_items *l, const struct model *m,
+                       const struct engine_value *v, size_t n, opm_error *err)
+{
+    struct buf names = { 0 };
+    int rc = 0;
+
+    for (size_t k = 0; k < n; k++)
+        buf_addf(&names, "%s'%s'", k ? ", " : "", v[k].name);
+    for (size_t i = 0; !rc && i < l->n; i++) {
+        const struct input_item *it = &l->item[i];
+        bool known = n == 1 && (!*it->name || strcmp(it->name, "data") == 0);
+
+        for (size_t k = 0; !known && k < n; k++)
+            known = strcmp(it->name, v[k].name) == 0;
+        if (!known && !*it->name)
+            rc = opm__fail(err, OPM_EINVAL, "%s: say which input %s is for: NAME:%s; it has %s",
+                           m->name, it->origin, it->origin, buf_str(&names));
+        else if (!known)
+            rc = opm__fail(err, OPM_EINVAL, "%s: has no input '%s', but %s", m->name, it->name,
+                           n ? buf_str(&names) : "none at all");
+    }
+    buf_release(&names);
+    return rc;
+}
+
+/* -- values -- */
+
+static int alloc_tensor(struct inputs *in, struct engine_tensor *t, const char *name,
+                        opm_error *err)
+{
+    int64_t bytes = shape_bytes(&t->shape, t->type);
+    char *p;
+
+    if (bytes < 0)
+        return opm__fail(err, OPM_EUNSUPPORTED, "input '%s': tensors of %s cannot be made", name,
+                         tensor_type_name(t->type));
+    t->bytes = (size_t)bytes;
+    p = arena_alloc(&in->arena, t->bytes + ALIGN);
+    if (!p)
+        return opm__fail(err, OPM_ENOMEM, "input '%s': out of memory for %zu bytes", name,
+                         t->bytes);
+    t->data = p + (ALIGN - (uintptr_t)p % ALIGN) % ALIGN;
+    return 0;
+}
+
+static void put_number(uint8_t *p, enum tensor_type type, const struct tensor *from, int64_t i)
+{
+    double real = tensor_float(from, i);
+    float f = (float)real;
+    int64_t n = from->type == TENSOR_F64 ? (int64_t)llrint(real) : tensor_int(from, i);
+    uint16_t half;
+    uint32_t bits;
+
+    switch (type) {
+    case TENSOR_F32:
+        memcpy(p, &f, sizeof(f));
+        break;
+    case TENSOR_F64:
+        memcpy(p, &real, sizeof(real));
+        break;
+    case TENSOR_F16:
+        half = f32_to_f16(f);
+        memcpy(p, &half, sizeof(half));
+        break;
+    case TENSOR_BF16:
+        memcpy(&bits, &f, sizeof(bits));
+        half = (uint16_t)((bits + 0x8000) >> 16);
+        memcpy(p, &half, sizeof(half));
+        break;
+    case TENSOR_BOOL:
+        *p = real != 0;
+        break;
+    default:
+        memcpy(p, &n, (size_t)tensor_type_bits(type) / 8);
+        break;
+    }
+}
+
+/* Numbers of one kind may be given for another: a literal, an image, int32 for int64. But a
+ * fraction is not silently cut to an integer. */
+static int convert(struct engine_tensor *t, const struct input_item *it,
+                   const struct engine_value *v, opm_error *err)
+{
+    const struct tensor *from = &it->data;
+    size_t size = (size_t)tensor_type_bits(t->type) / 8;
+    uint8_t *p = t->data;
+    bool to_int = tensor_type_int(t->type);
+
+    if (from->type == t->type) {
+        if (t->bytes)
+            memcpy(t->data, from->data, t->bytes);
+        return 0;
+    }
+    if (!size || (!it->any_type && to_int && tensor_type_float(from->type)))
+        return opm__fail(err, OPM_EINVAL, "input '%s' is of type %s, but %s has %s", v->name,
+                         tensor_type_name(t->type), it->origin, tensor_type_name(from->type));
+    for (int64_t i = 0; i < from->count; i++, p += size) {
+        if (to_int && it->any_type && tensor_float(from, i) != rint(tensor_float(from, i)))
+            return opm__fail(err, OPM_EINVAL, "input '%s' is of type %s, but %g is no integer",
+                             v->name, tensor_type_name(t->type), tensor_float(from, i));
+        put_number(p, t->type, from, i);
+    }
+    return 0;
+}
+
+/* Height x width x channels, 0..255, into what the model wants: as it is, channels first, or as
+ * floats from 0 to 1. */
+static int convert_image(struct engine_tensor *t, const struct input_item *it, bool channels_first)
+{
+    int64_t h = it->data.shape.dim[1], w = it->data.shape.dim[2], c = it->data.shape.dim[3];
+    const uint8_t *from = it->data.data;
+    size_t size = (size_t)tensor_type_bits(t->type) / 8;
+    struct tensor one = { .type = TENSOR_F64, .count = 1 };
+    double value;
+
+    for (int64_t i = 0; i < h * w; i++) {
+        for (int64_t k = 0; k < c; k++) {
+            int64_t at = channels_first ? k * h * w + i : i * c + k;
+
+            value = tensor_type_float(t->type) ? from[i * c + k] / 255.0 : from[i * c + k];
+            one.data = &value;
+            put_number((uint8_t *)t->data + (size_t)at * size, t->type, &one, 0);
+        }
+    }
+    return 0;
+}
+
+static bool wants_channels_first(const struct engine_value *v, const struct shape *image)
+{
+    return v->shape.rank == 4 && v->shape.dim[3] != image->dim[3] &&
+           (v->shape.dim[1] < 0 || v->shape.dim[1] == image->dim[3]);
+}
+
+/* Given values. Also binds the sizes of open dimensions, so all of these come before the others. */
+static int make_given(struct inputs *in, size_t i, struct sizes *s, const struct engine_value *v,
+                      const struct input_item *it, opm_error *err)
+{
+    struct engine_tensor *t = &in->t[i];
+    struct shape given = it->data.shape;
+    bool first = it->image && wants_channels_first(v, &given);
+    int rc;
+
+    if (first)
+        given = (struct shape){ 4, { 1, given.dim[3], given.dim[1], given.dim[2] } };
+    rc = bind_shape(s, v, &given, it->origin, err);
+    if (rc || !it->data.data)
+        return rc;
+    t->type = v->type ? v->type : it->data.type;
+    t->shape = given;
+    in->origin[i] = it->origin;
+    rc = alloc_tensor(in, t, v->name, err);
+    if (!rc)
+        rc = it->image && (first || tensor_type_float(t->type)) ? convert_image(t, it, first)
+                                                                : convert(t, it, v, err);
+    return rc;
+}
+
+/* Resolve what is open; what stays so is appended to open, by name and once. */
+static void resolve(struct sizes *s, const struct engine_value *v, struct shape *out,
+                    const struct input_options *opt, struct buf *open)
+{
+    for (int d = 0; d < out->rank; d++) {
+        const char *name = out->dim[d] < 0 ? model_dim_name(s->m, out->dim[d]) : NULL;
+        int64_t *known = size_of(s, name);
+        char text[300];
+
+        if (out->dim[d] >= 0)
+            continue;
+        if (known)
+            out->dim[d] = *known;
+        else if (!name && d == 0 && opt->batch_size)
+            out->dim[d] = opt->batch_size;
+        else if (!name && d == 1 && opt->seq_len)
+            out->dim[d] = opt->seq_len;
+        if (out->dim[d] >= 0)
+            continue;
+        if (name)
+            snprintf(text, sizeof(text), "'%s'", name);
+        else
+            snprintf(text, sizeof(text), "number %d of input '%s'", d, v->name);
+        if (!strstr(buf_str(open), text))
+            buf_addf(open, "%s%s", open->len ? ", " : "", text);
+    }
+}
+
+static int make_random(struct inputs *in, size_t i, struct sizes *s, const struct engine_value *v,
+                       const struct shape *given, const struct input_options *opt, struct buf *open,
+                       opm_error *err)
+{
+    struct engine_tensor *t = &in->t[i];
+    int rc;
+
+    t->type = v->type;
+    t->shape = given ? *given : v->shape;
+    if (t->shape.rank < 0)
+        return opm__fail(err, OPM_EINVAL,
+                         "%s: input '%s' has no declared shape; give it one: --input '%s:{...}'",
+                         s->m->name, v->name, v->name);
+    resolve(s, v, &t->shape, opt, open);
+    if (!shape_concrete(&t->shape))
+        return 0; /* said once for all */
+    rc = alloc_tensor(in, t, v->name, err);
+    if (!rc)
+        input_random(s->m, v, t, opt->seed, &in->origin[i]);
+    return rc;
+}
+
+static int say_open(const struct model *m, const struct buf *open, opm_error *err)
+{
+    const char *first = buf_str(open);
+    char name[200] = "NAME";
+    size_t len;
+
+    if (*first == '\'') {
+        len = strcspn(first + 1, "'");
+        snprintf(name, sizeof(name), "%.*s", (int)MIN(len, sizeof(name) - 1), first + 1);
+    }
+    return opm__fail(
+        err, OPM_EINVAL,
+        "%s: open dimensions need a size: %s; give it with --dim %s=N, --batch-size N, "
+        "--seq-len N or --input NAME:SHAPE",
+        m->name, first, name);
+}
+
+static int find_ref(struct input_items *items, const struct npz *ref, const struct engine_value *v,
+                    size_t n, opm_error *err)
+{
+    for (size_t i = 0; ref && i < n; i++) {
+        const struct tensor *t;
+        char name[600];
+
+        snprintf(name, sizeof(name), "in_%s", v[i].name);
+        t = npz_find(ref, name);
+        if (!t)
+            continue;
+        if (!GROW(items->item, items->cap, items->n + 1))
+            return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
+        items->item[items->n++] =
+            (struct input_item){ .name = v[i].name, .data = *t, .origin = "the reference" };
+    }
+    return 0;
+}
+
+static int make_all(struct inputs *in, struct sizes *s, const struct engine_value *v,
+                    const struct input_options *opt, struct input_items *items, opm_error *err)
+{
+    struct buf open = { 0 };
+    int rc = bind_dims(s, opt, err);
+
+    if (!rc && opt->batch_size)
+        rc = bind_batch(s, v, in->n, opt->batch_size, err);
+    if (!rc && opt->seq_len)
+        rc = bind_sequence(s, v, in->n, opt->seq_len, err);
+    for (size_t i = 0; !rc && i < in->n; i++) {
+        struct input_item *it = find_item(items, &v[i], in->n);
+
+        if (it)
+            rc = make_given(in, i, s, &v[i], it, err);
+    }
+    for (size_t i = 0; !rc && i < in->n; i++) {
+        struct input_item *it = find_item(items, &v[i], in->n);
+
+        if (!in->t[i].data)
+            rc = make_random(in, i, s, &v[i], it ? &it->data.shape : NULL, opt, &open, err);
+    }
+    if (!rc && open.len)
+        rc = say_open(s->m, &open, err);
+    buf_release(&open);
+    return rc;
+}
+
+int inputs_make(struct inputs *in, const struct model *m, const struct engine_value *v, size_t n,
+                const struct input_options *opt, opm_error *err)
+{
+    struct input_items items = { 0 };
+    struct sizes s = { .m = m };
+    int rc = 0;
+
+    *in = (struct inputs){ .n = n };
+    in->t = arena_alloc(&in->arena, (n + 1) * sizeof(*in->t));
+    in->origin = arena_alloc(&in->arena, (n + 1) * sizeof(*in->origin));
+    if (!in->t || !in->origin)
+        rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
+    for (size_t i = 0; !rc && i < opt->ntext; i++)
+        rc = input_items_parse(&items, opt->text[i], err);
+    if (!rc)
+        rc = find_ref(&items, opt->ref, v, n, err);
+    if (!rc)
+        rc = check_items(&items, m, v, n, err);
+    if (!rc)
+        rc = make_all(in, &s, v, opt, &items, err);
+    for (size_t i = 0; !rc && i < n; i++) { /* items go away */
+        in->origin[i] = arena_strndup(&in->arena, in->origin[i], strlen(in->origin[i]));
+        if (!in->origin[i])
+            rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
+    }
+    input_items_release(&items);
+    mem_free(s.dim);
+    if (rc)
+        inputs_release(in);
+    return rc;
+}
+
+void inputs_release(struct inputs *in)
+{
+    arena_release(&in->arena);
+    *in = (struct inputs){ 0 };
+}

@@ -1,0 +1,77 @@
+/* input.h -- what a model is fed with: files, literals, shapes, or random numbers that make sense.
+ *
+ * A description is what MegEngine's --input takes: items separated by ';', each NAME:VALUE (the
+ * name may be left out if the model has one input). VALUE is
+ *     FILE.npy               an array
+ *     FILE.npz               several; members are named after inputs, or in_NAME. No NAME in front
+ *     FILE.ppm, FILE.pgm     an image (binary P6, P5)
+ *     FILE.json              {"NAME": {"shape": [..], "type": "float32", "raw": [..]}}
+ *     {1,3,224,224}          a shape; 1x3x224x224 is the same
+ *     [[1,2],[3,4]], 16000   the numbers themselves
+ * Inputs that no description names get random values. */
+#ifndef RUN_INPUT_H
+#define RUN_INPUT_H
+
+#include "base/arena.h"
+#include "engine/engine.h"
+#include "run/npy.h"
+
+struct run_dim {
+    const char *name;
+    int64_t size;
+};
+
+struct input_options {
+    const char *const *text; /* descriptions */
+    size_t ntext;
+    const struct npz *ref; /* arrays that take precedence (--check); NULL: none */
+    const struct run_dim *dim;
+    size_t ndim;
+    int64_t batch_size; /* 0: not given */
+    int64_t seq_len;
+    uint64_t seed;
+};
+
+struct inputs {
+    struct engine_tensor *t; /* 64-byte aligned data, in the order of the engine's inputs */
+    const char **origin;     /* where each comes from: "random 0..1", "x.npy" */
+    size_t n;
+    struct arena arena;
+};
+
+/* Make an input for each of the n values. Fails if a description fits no input, if a shape does
+ * not fit, or if a size stays open (the message names all of those). */
+int inputs_make(struct inputs *in, const struct model *m, const struct engine_value *value,
+                size_t n, const struct input_options *opt, opm_error *err);
+void inputs_release(struct inputs *in); /* a zeroed one is fine */
+
+/* -- what follows is shared by the files of inputs -- */
+
+/* One item of a description. */
+struct input_item {
+    const char *name;   /* "" if it has none */
+    struct tensor data; /* data NULL: only a shape */
+    bool image;         /* data is height x width x channels, 8 bits */
+    bool any_type;      /* numbers without a type of their own: a literal */
+    bool used;
+    const char *origin;
+};
+
+struct input_items {
+    struct input_item *item;
+    size_t n, cap;
+    struct npz *npz; /* archives that items point into */
+    size_t nnpz, npz_cap;
+    struct io_map *map;
+    size_t nmap, map_cap;
+    struct arena arena;
+};
+
+int input_items_parse(struct input_items *items, const char *text, opm_error *err);
+void input_items_release(struct input_items *items);
+
+/* Fill a tensor with random values that suit the input; says how in *origin. */
+void input_random(const struct model *m, const struct engine_value *v, struct engine_tensor *t,
+                  uint64_t seed, const char **origin);
+
+#endif

@@ -1,0 +1,387 @@
+/* input_desc.c -- read descriptions of inputs; see input.h. */
+#include "run/input.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json_read.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LITERAL_MAX ((size_t)1 << 24) /* elements */
+#define IMAGE_SIDE_MAX 65536
+
+static int no_memory(opm_error *err)
+{
+    return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
+}
+
+static struct input_item *add_item(struct input_items *l, const char *name, const char *origin)
+{
+    if (!GROW(l->item, l->cap, l->n + 1))
+        return NULL;
+    l->item[l->n] = (struct input_item){ .name = name, .origin = origin };
+    return &l->item[l->n++];
+}
+
+static int map_file(struct input_items *l, const char *path, struct io_map **out, opm_error *err)
+{
+    int rc;
+
+    if (!GROW(l->map, l->map_cap, l->nmap + 1))
+        return no_memory(err);
+    rc = io_map(&l->map[l->nmap], path, 0, err);
+    if (!rc)
+        *out = &l->map[l->nmap++];
+    return rc;
+}
+
+static int add_npy(struct input_items *l, const char *name, const char *path, opm_error *err)
+{
+    struct input_item *it = add_item(l, name, path);
+    struct io_map *map;
+    int rc = it ? map_file(l, path, &map, err) : no_memory(err);
+
+    return rc ? rc : npy_parse(&it->data, map->data, map->len, path, &l->arena, err);
+}
+
+static int add_npz(struct input_items *l, const char *name, const char *path, opm_error *err)
+{
+    const struct npz *z;
+    int rc;
+
+    if (*name)
+        return opm__fail(err, OPM_EINVAL,
+                         "input '%s': an .npz names its inputs itself; give %s without a name",
+                         name, path);
+    if (!GROW(l->npz, l->npz_cap, l->nnpz + 1))
+        return no_memory(err);
+    rc = npz_open(&l->npz[l->nnpz], path, err);
+    if (rc)
+        return rc;
+    z = &l->npz[l->nnpz++];
+    for (size_t i = 0; i < z->n; i++) {
+        const char *member = z->array[i].name;
+        struct input_item *it;
+
+        if (strncmp(member, "out_", 4) == 0)
+            continue; /* a reference for --check */
+        it = add_item(l, strncmp(member, "in_", 3) == 0 ? member + 3 : member, path);
+        if (!it)
+            return no_memory(err);
+        it->data = z->array[i];
+    }
+    return 0;
+}
+
+/* A number of a PNM header; blanks and comments in front. -1: none. */
+static long pnm_number(const uint8_t **p, const uint8_t *end)
+{
+    long v = 0;
+    const uint8_t *start;
+
+    for (;; ++*p) {
+        if (*p < end && **p == '#')
+            while (*p < end && **p != '\n')
+                ++*p;
+        if (*p == end || !isspace(**p))
+            break;
+    }
+    for (start = *p; *p < end && isdigit(**p); ++*p) {
+        v = v * 10 + (**p - '0');
+        if (v > IMAGE_SIDE_MAX)
+            return -1;
+    }
+    return *p == start ? -1 : v;
+}
+
+static int add_image(struct input_items *l, const char *name, const char *path, opm_error *err)
+{
+    struct input_item *it = add_item(l, name, path);
+    struct io_map *map;
+    const uint8_t *p, *end;
+    long width, height, max;
+    int channels, rc = it ? map_file(l, path, &map, err) : no_memory(err);
+
+    if (rc)
+        return rc;
+    p = map->data;
+    end = p + map->len;
+    if (map->len < 2 || p[0] != 'P' || (p[1] != '5' && p[1] != '6'))
+        return opm__fail(err, OPM_EFORMAT, "%s: not a binary PPM or PGM image (P6, P5)", path);
+    channels = p[1] == '6' ? 3 : 1;
+    p += 2;
+    width = pnm_number(&p, end);
+    height = pnm_number(&p, end);
+    max = pnm_number(&p, end);
+    if (width < 1 || height < 1 || max != 255 || p == end)
+        return opm__fail(err, OPM_EFORMAT, "%s: its header is not that of an 8-bit image", path);
+    p++; /* the one blank that ends the header */
+    it->image = true;
+    it->data = (struct tensor){ .name = path,
+                                .type = TENSOR_U8,
+                                .shape = { 4, { 1, height, width, channels } },
+                                .count = (int64_t)width * height * channels,
+                                .data = p };
+    it->data.bytes = (size_t)it->data.count;
+    if (it->data.bytes > (size_t)(end - p))
+        return opm__fail(err, OPM_ETRUNC, "%s: the image is cut short", path);
+    return 0;
+}
+
+static bool parse_shape(const char *s, const char *end, const char *between, struct shape *out)
+{
+    out->rank = 0;
+    if (s == end)
+        return true; /* {}: a scalar */
+    while (s < end) {
+        char *after;
+        long long v;
+
+        while (s < end && *s == ' ')
+            s++;
+        errno = 0;
+        v = isdigit((unsigned char)*s) ? strtoll(s, &after, 10) : -1;
+        if (v < 0 || errno || after > end || out->rank == SHAPE_RANK_MAX)
+            return false;
+        out->dim[out->rank++] = v;
+        for (s = after; s < end && *s == ' ';)
+            s++;
+        if (s < end && !strchr(between, *s++))
+            return false;
+        if (s == end && strchr(between, s[-1]))
+            return false;
+    }
+    return true;
+}
+
+/* Nested lists of numbers, all of one length on each level. */
+struct literal {
+    struct shape shape;
+    int64_t filled[SHAPE_RANK_MAX]; /* elements so far in the list that is open on each level */
+    double *value;
+    size_t n, cap;
+    bool real;
+};
+
+static bool read_literal(struct literal *lit, const char *text)
+{
+    struct json_reader r = json_read_of(text, strlen(text));
+    int deepest = -1, depth = 0;
+    enum json_token t;
+
+    memset(lit->shape.dim, 0xff, sizeof(lit->shape.dim)); /* -1: not known yet */
+    while ((t = json_read_next(&r)) != JSON_DONE) {
+        if (t == JSON_ARRAY) {
+            if (depth == SHAPE_RANK_MAX || (deepest >= 0 && depth >= deepest))
+                return false;
+            if (depth)
+                lit->filled[depth - 1]++;
+            lit->filled[depth++] = 0;
+        } else if (t == JSON_ARRAY_END) {
+            int64_t *dim = &lit->shape.dim[--depth];
+
+            if (deepest < 0)
+                deepest = depth + 1; /* an empty list */
+            if (*dim < 0)
+                *dim = lit->filled[depth];
+            if (*dim != lit->filled[depth])
+                return false;
+        } else if (t == JSON_NUMBER) {
+            double v;
+
+            if (deepest < 0)
+                deepest = depth;
+            if (depth != deepest || !json_read_real(&r, &v) || lit->n == LITERAL_MAX ||
+                !GROW(lit->value, lit->cap, lit->n + 1))
+                return false;
+            lit->real |= memchr(r.text, '.', r.len) || memchr(r.text, 'e', r.len) ||
+                         memchr(r.text, 'E', r.len);
+            lit->value[lit->n++] = v;
+            if (depth)
+                lit->filled[depth - 1]++;
+        } else {
+            return false;
+        }
+    }
+    lit->shape.rank = MAX(deepest, 0);
+    return true;
+}
+
+static int add_literal(struct input_items *l, const char *name, const char *text, opm_error *err)
+{
+    struct input_item *it = add_item(l, name, "the command line");
+    struct literal lit = { 0 };
+    double *copy;
+
+    if (!it)
+        return no_memory(err);
+    if (!read_literal(&lit, text)) {
+        mem_free(lit.value);
+        return opm__fail(err, OPM_EINVAL,
+                         "input '%s': '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a "
+                         "shape such as {1,3,224,224}, nor numbers such as [[1,2],[3,4]]",
+                         name, text);
+    }
+    copy = arena_alloc(&l->arena, (lit.n + 1) * sizeof(*copy));
+    if (copy && lit.n)
+        memcpy(copy, lit.value, lit.n * sizeof(*copy));
+    mem_free(lit.value);
+    if (!copy)
+        return no_memory(err);
+    it->any_type = true;
+    it->data = (struct tensor){ .name = name,
+                                .type = TENSOR_F64,
+                                .shape = lit.shape,
+                                .count = (int64_t)lit.n,
+                                .data = copy,
+                                .bytes = lit.n * sizeof(*copy) };
+    return 0;
+}
+
+/* The array of numbers that r stands before, as doubles. */
+static bool read_raw(struct json_reader *r, struct arena *a, struct tensor *t)
+{
+    size_t cap = 0, n = 0;
+    double *v = NULL, *copy = NULL;
+
+    if (json_read_next(r) == JSON_ARRAY)
+        while (json_read_next(r) == JSON_NUMBER && n < LITERAL_MAX && GROW(v, cap, n + 1) &&
+               json_read_real(r, &v[n]))
+            n++;
+    if (r->token == JSON_ARRAY_END)
+        copy = arena_alloc(a, (n + 1) * sizeof(*copy));
+    if (copy && n)
+        memcpy(copy, v, n * sizeof(*copy));
+    mem_free(v);
+    t->data = copy;
+    t->count = (int64_t)n;
+    t->bytes = n * sizeof(*copy);
+    t->type = TENSOR_F64;
+    return copy != NULL;
+}
+
+static bool read_shape(struct json_reader *r, struct shape *s)
+{
+    s->rank = 0;
+    if (json_read_next(r) != JSON_ARRAY)
+        return false;
+    while (json_read_next(r) == JSON_NUMBER)
+        if (s->rank == SHAPE_RANK_MAX || !json_read_int(r, &s->dim[s->rank++]))
+            return false;
+    return r->token == JSON_ARRAY_END;
+}
+
+/* MegEngine's {"NAME": {"shape": [..], "type": "float32", "raw": [..]}}. */
+static int add_json(struct input_items *l, const char *path, opm_error *err)
+{
+    struct io_map *map;
+    struct json_reader r;
+    int rc = map_file(l, path, &map, err);
+
+    if (rc)
+        return rc;
+    r = json_read_of(map->data, map->len);
+    if (json_read_next(&r) == JSON_OBJECT) {
+        while (json_read_next(&r) == JSON_KEY) {
+            char *name = arena_strndup(&l->arena, r.text, r.len);
+            struct input_item *it = name ? add_item(l, name, path) : NULL;
+            bool shape = false, raw = false;
+
+            if (!it)
+                return no_memory(err);
+            it->any_type = true;
+            if (json_read_next(&r) != JSON_OBJECT)
+                break;
+            while (json_read_next(&r) == JSON_KEY) {
+                if (json_read_is(&r, "shape"))
+                    shape = read_shape(&r, &it->data.shape);
+                else if (json_read_is(&r, "raw"))
+                    raw = read_raw(&r, &l->arena, &it->data);
+                else
+                    json_read_skip(&r);
+            }
+            if (!shape || !raw || shape_count(&it->data.shape) != it->data.count)
+                return opm__fail(err, OPM_EFORMAT,
+                                 "%s: '%s' needs a shape and as many numbers in raw", path, name);
+        }
+    }
+    if (r.token != JSON_OBJECT_END || json_read_next(&r) != JSON_DONE)
+        return opm__fail(err, OPM_EFORMAT,
+                         "%s: not {\"NAME\": {\"shape\": [..], \"raw\": [..]}} (offset %td)", path,
+                         r.at - r.start);
+    return 0;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), nt = strlen(tail);
+
+    return n > nt && strcmp(s + n - nt, tail) == 0;
+}
+
+static bool is_by_form(const char *s) /* 1x3x224x224 */
+{
+    return isdigit((unsigned char)*s) && strchr(s, 'x') && strspn(s, "0123456789x") == strlen(s);
+}
+
+static int add_value(struct input_items *l, const char *name, const char *value, opm_error *err)
+{
+    size_t len = strlen(value);
+    bool braces = len >= 2 && value[0] == '{' && value[len - 1] == '}';
+    struct input_item *it;
+
+    if (ends_with(value, ".npy"))
+        return add_npy(l, name, value, err);
+    if (ends_with(value, ".npz"))
+        return add_npz(l, name, value, err);
+    if (ends_with(value, ".ppm") || ends_with(value, ".pgm"))
+        return add_image(l, name, value, err);
+    if (ends_with(value, ".json"))
+        return add_json(l, value, err);
+    if (!braces && !is_by_form(value))
+        return add_literal(l, name, value, err);
+    it = add_item(l, name, "random");
+    if (!it)
+        return no_memory(err);
+    if (braces ? !parse_shape(value + 1, value + len - 1, ",", &it->data.shape)
+               : !parse_shape(value, value + len, "x", &it->data.shape))
+        return opm__fail(err, OPM_EINVAL, "input '%s': '%s' is no shape", name, value);
+    return 0;
+}
+
+int input_items_parse(struct input_items *l, const char *text, opm_error *err)
+{
+    int rc = 0;
+
+    while (!rc && *text) {
+        size_t len = strcspn(text, ";");
+        char *item = arena_strndup(&l->arena, text, len), *colon;
+
+        if (!item)
+            return no_memory(err);
+        text += len + (text[len] == ';');
+        colon = strchr(item, ':');
+        if (colon)
+            *colon = '\0';
+        if (*item || colon)
+            rc = add_value(l, colon ? item : "", colon ? colon + 1 : item, err);
+    }
+    return rc;
+}
+
+void input_items_release(struct input_items *l)
+{
+    for (size_t i = 0; i < l->nnpz; i++)
+        npz_close(&l->npz[i]);
+    for (size_t i = 0; i < l->nmap; i++)
+        io_map_release(&l->map[i]);
+    mem_free(l->item);
+    mem_free(l->npz);
+    mem_free(l->map);
+    arena_release(&l->arena);
+    *l = (struct input_items){ 0 };
+}
