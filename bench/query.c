@@ -58,7 +58,7 @@ static str_id intern(struct store *st, const char *fmt, int i)
     char text[80];
     str_id id;
 
-    snprintf(text, sizeof(text), fmt, i); /* NOLINT: the formats are below */
+    snprintf(text, sizeof(text), fmt, i);
     check(store_cstr(st, text, &id), "store_cstr");
     return id;
 }

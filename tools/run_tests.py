@@ -271,8 +271,7 @@ def stages(args):
 
     if stage("build: tsan", build, "tsan"):
         stage("recorder tests, tsan", ctest, "tsan",
-              lambda name, labels: "tsan" in labels or re.search(r"(^|/)rec", name),
-              fixed_addresses())
+              lambda name, labels: "tsan" in labels and "long" not in labels, fixed_addresses())
     else:
         skip("tests of tsan", "it did not build")
 

@@ -23,7 +23,7 @@ struct group_stats {
     int64_t count; /* spans that ended and are not warm-up: all other figures are about these */
     int64_t warmup_count;
     int64_t open_count; /* spans that never ended */
-    int64_t total_ns; /* sums stop at INT64_MAX instead of overflowing */
+    int64_t total_ns;   /* sums stop at INT64_MAX instead of overflowing */
     int64_t self_ns;
     int64_t min_ns;
     int64_t max_ns;

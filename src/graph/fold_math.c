@@ -232,12 +232,12 @@ void fold_min(const struct op *o)
         binary(o, B_MIN);
 }
 
-enum unary { U_NEG, U_ABS, U_FLOOR, U_CEIL, U_ROUND, U_SQRT, U_NOT, U_SIGN, U_RECIPROCAL };
+enum unary { U_NEG, U_ABS, U_FLOOR, U_CEIL, U_ROUND, U_SQRT, U_NOT, U_SIGN, U_RECIPROCAL, U_RELU };
 
 static int64_t int_unary(enum unary op, int64_t a, bool *bad)
 {
     if (elem_open(a))
-        return op == U_ABS && elem_is_dim(a) ? a : ELEM_ANY;
+        return (op == U_ABS || op == U_RELU) && elem_is_dim(a) ? a : ELEM_ANY;
     switch (op) {
     case U_NEG:
         return (int64_t)(0 - (uint64_t)a);
@@ -247,6 +247,8 @@ static int64_t int_unary(enum unary op, int64_t a, bool *bad)
         return !a;
     case U_SIGN:
         return (a > 0) - (a < 0);
+    case U_RELU:
+        return MAX(a, (int64_t)0);
     default:
         *bad = true;
         return 0;
@@ -280,6 +282,8 @@ static double float_unary(enum unary op, double a, bool *bad)
         return (a > 0) - (a < 0);
     case U_RECIPROCAL:
         return 1.0 / a;
+    case U_RELU:
+        return a < 0 ? 0 : a;
     default:
         *bad = true;
         return 0;
@@ -318,6 +322,7 @@ UNARY(sqrt, U_SQRT)
 UNARY(not, U_NOT)
 UNARY(sign, U_SIGN)
 UNARY(reciprocal, U_RECIPROCAL)
+UNARY(relu, U_RELU)
 
 void fold_where(const struct op *o)
 {

@@ -18,4 +18,7 @@ struct footprint {
 /* Of one node; a node with subgraphs counts only itself (0 FLOPs). Call after graph_infer(). */
 void node_footprint(const struct graph *g, const struct node *n, struct footprint *out);
 
+/* Is there a formula for the operator? domain "" is ai.onnx. */
+bool footprint_knows(const char *domain, const char *op_type);
+
 #endif

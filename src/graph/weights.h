@@ -6,7 +6,7 @@
 
 /* Ratios of zeros, 0..1; NAN if the tensor has no elements or no numbers. The tensor is seen as a
  * matrix of output channels (rows) by everything else, as Neural Engine's sparse kernels see it.
- * Blocks that stick out at the edge count with what they have. */
+ * Blocks that stick out at the edge count with what they have. -0.0 is zero. */
 struct weight_zeros {
     double element; /* zeros / elements */
     double b4x1;    /* all-zero blocks of 4 rows x 1 column / blocks */

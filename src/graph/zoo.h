@@ -1,13 +1,13 @@
 /* zoo.h -- standard architectures made on the spot, as ONNX files with seeded random weights.
  *
  * The same name and options give the same bytes on every machine. Names are "resnet50" or
- * "resnet50?batch=8&opset=17", with or without "zoo:" in front. Options (each model takes those
+ * "resnet50?batch=8&opset=13", with or without "zoo:" in front. Options (each model takes those
  * that make sense for it, and says so for others): batch=N|NAME   batch size, or the name of an
- * open dimension      (1) seq=N          sequence length                                   (128;
- * lstm: 50) opset=N        13..21                                            (17) seed=N         of
- * the weights                                    (1) sparsity=R     ratio of zeros in the weights,
- * 0..1, in blocks of 4 x 1  (0) bn=0|1         BatchNormalization nodes of their own, not folded
- * (0) */
+ * open dimension             (1) seq=N          sequence length (128; lstm: 50)
+ *   opset=N        13..21                                                   (17)
+ *   seed=N         of the weights                                           (1)
+ *   sparsity=R     ratio of zeros in the weights, 0..1, in blocks of 4 output channels (0)
+ *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0) */
 #ifndef GRAPH_ZOO_H
 #define GRAPH_ZOO_H
 

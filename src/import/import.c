@@ -108,7 +108,7 @@ static bool ends_with(const char *s, const char *end)
 
 static int unknown_content(const char *path, const struct io_map *m, opm_error *err)
 {
-    char names[120], what[100];
+    char names[300], what[100];
 
     list_names(names, sizeof(names));
     describe(m->data, m->len, what, sizeof(what));
@@ -129,7 +129,7 @@ int import_path(struct store *st, const char *path, const char *format, uint64_t
     if (format) {
         importer = find_by_name(format);
         if (!importer) {
-            char names[120];
+            char names[300];
 
             list_names(names, sizeof(names));
             return opm__fail(err, OPM_ENOTFOUND, "no import format '%s'; there are: %s", format,

@@ -388,22 +388,31 @@ uint32_t opm__define_string(const char *str, size_t len)
     return define_hashed(KIND_STRING, 0, NULL, str, len);
 }
 
-uint32_t opm__define_blob(uint32_t kind, const uint8_t *blob, size_t len)
+/* The track's id in this recording; 0: out of memory. */
+uint32_t opm__define_track(opm_track *t)
 {
     struct session *s = &opm__session;
-    uint8_t *item = malloc(VARINT_MAX + len), *p;
-    uint32_t id = 0;
+    uint64_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
+    uint64_t cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
+    uint8_t *item, *p;
 
+    if (cache >> 32 == generation)
+        return (uint32_t)cache;
+    item = malloc(VARINT_MAX + t->description_len);
     if (!item)
         return 0;
     pthread_mutex_lock(&s->lock);
-    id = next_id(s);
-    p = varint_put(item, id);
-    memcpy(p, blob, len);
-    opm__define_item(s, kind, item, (size_t)(p - item) + len);
+    cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
+    if (cache >> 32 != generation) {
+        cache = generation << 32 | next_id(s);
+        p = varint_put(item, (uint32_t)cache);
+        memcpy(p, t->description, t->description_len);
+        opm__define_item(s, ITEM_TRACK, item, (size_t)(p - item) + t->description_len);
+        __atomic_store_n(&t->cache, cache, __ATOMIC_RELAXED);
+    }
     pthread_mutex_unlock(&s->lock);
     free(item);
-    return id;
+    return (uint32_t)cache;
 }
 
 void opm__define_thread(struct session *s, uint32_t serial, int tid, const char *name)

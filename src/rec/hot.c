@@ -64,6 +64,22 @@ static struct hot *hot_enter(void)
     return NULL;
 }
 
+/* Enter a slow path on behalf of a span that has begun. Those of earlier recordings mean nothing to
+ * this one, and are no mistake. Nor does the end of a span that began before a fork make the child
+ * record. */
+static bool span_enter(opm_span span)
+{
+    const struct session *s = &opm__session;
+
+    if (span.thread < atomic_load_explicit(&s->first_serial, memory_order_relaxed) ||
+        !opm__slow_enter())
+        return false;
+    if (span.thread >= atomic_load_explicit(&s->first_serial, memory_order_relaxed))
+        return true;
+    opm__slow_leave();
+    return false;
+}
+
 static uint32_t site_id(opm_site *site)
 {
     uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
@@ -72,10 +88,11 @@ static uint32_t site_id(opm_site *site)
 
     if (cache >> 32 == generation)
         return (uint32_t)cache;
-    id = opm__define_site(site);
-    if (!id)
+    id = opm__define_site(site); /* caches it */
+    if (!id) {
         id = ID_FILTERED;
-    __atomic_store_n(&site->cache, (uint64_t)generation << 32 | id, __ATOMIC_RELAXED);
+        __atomic_store_n(&site->cache, (uint64_t)generation << 32 | id, __ATOMIC_RELAXED);
+    }
     return id;
 }
 
@@ -170,20 +187,22 @@ __attribute__((noinline, cold)) static void end_slow(opm_span span, uint64_t now
 {
     struct hot *h = &opm__hot;
 
-    if (!opm__slow_enter())
+    if (!span_enter(span))
         return;
     if (span.depth == ASYNC_DEPTH) {
         async_end(span, now);
-    } else if (atomic_load_explicit(&h->serial, memory_order_relaxed) != span.thread) {
-        /* Begun on another thread, or in an earlier recording: the latter is no mistake. */
-        if (atomic_load_explicit(&h->serial, memory_order_relaxed))
-            atomic_fetch_add_explicit(&opm__session.unbalanced_ends, 1, memory_order_relaxed);
-    } else if (span.depth > h->depth || (span.depth <= OPM_STACK_MAX &&
-                                         h->slot->stack[span.depth - 1].ticks != span.ticks)) {
+    } else if (atomic_load_explicit(&h->serial, memory_order_relaxed) != span.thread ||
+               span.depth > h->depth ||
+               (span.depth <= OPM_STACK_MAX &&
+                h->slot->stack[span.depth - 1].ticks != span.ticks)) {
         atomic_fetch_add_explicit(&opm__session.unbalanced_ends, 1, memory_order_relaxed);
     } else {
         while (h->depth > span.depth) {
-            atomic_fetch_add_explicit(&opm__session.closed_by_parent, 1, memory_order_relaxed);
+            /* A phase ends with its step; anything else has been forgotten. */
+            if (h->phase.depth == h->depth)
+                h->phase = opm_span_none();
+            else
+                atomic_fetch_add_explicit(&opm__session.closed_by_parent, 1, memory_order_relaxed);
             end_top(h, now);
         }
         end_top(h, now);
@@ -394,7 +413,7 @@ void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int6
 
 void opm__flow(opm_span src, opm_span dst)
 {
-    if (!opm__slow_enter())
+    if (!span_enter(src.thread < dst.thread ? src : dst))
         return;
     struct hot *h = hot_enter();
     struct opm_unit u[3] = { { clock_ticks(), unit_word(UNIT_FLOW, 0, 0) },
@@ -414,7 +433,7 @@ static void arg(opm_span span, enum opm_unit_kind kind, const char *key, uint64_
 
 void opm__arg_int(opm_span span, const char *key, int64_t v)
 {
-    if (!opm__slow_enter())
+    if (!span_enter(span))
         return;
     arg(span, UNIT_ARG_INT, key, (uint64_t)v);
     opm__slow_leave();
@@ -422,7 +441,7 @@ void opm__arg_int(opm_span span, const char *key, int64_t v)
 
 void opm__arg_real(opm_span span, const char *key, double v)
 {
-    if (!opm__slow_enter())
+    if (!span_enter(span))
         return;
     arg(span, UNIT_ARG_REAL, key, real_bits(v));
     opm__slow_leave();
@@ -430,7 +449,7 @@ void opm__arg_real(opm_span span, const char *key, double v)
 
 void opm__arg_str(opm_span span, const char *key, const char *v)
 {
-    if (!v || !opm__slow_enter())
+    if (!v || !span_enter(span))
         return;
     arg(span, UNIT_ARG_STR, key, opm__define_string(v, strlen(v)));
     opm__slow_leave();
@@ -438,7 +457,7 @@ void opm__arg_str(opm_span span, const char *key, const char *v)
 
 void opm__correlate(opm_span span, uint64_t correlation)
 {
-    if (!opm__slow_enter())
+    if (!span_enter(span))
         return;
     put_arg(span, UNIT_ARG_INT, ARG_KEY_CORRELATION, correlation);
     opm__slow_leave();

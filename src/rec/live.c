@@ -16,17 +16,23 @@
 
 #define BLOCK_GROUP 16u /* blocks reserved on disk at a time */
 #define SLOT_GROUP 16u
-#define QUARANTINE 4 /* mappings of past sessions that a late store may still hit */
+/* How long, in sessions and in time, a late store may hit the mapping of a past session: a thread
+ * may have to wait for its processor between two instructions. */
+#define QUARANTINE_SESSIONS 4
+#define QUARANTINE_NS 10000000000
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static struct {
+struct retired {
+    struct retired *next;
     void *p;
     size_t size;
-} quarantine[QUARANTINE];
-static unsigned quarantine_next;
+    int64_t since_ns;
+};
+static struct retired *retired, **retired_end = &retired; /* oldest first */
+static unsigned nretired;
 
 static bool reserve_disk(struct session *s, uint64_t offset, uint64_t len)
 {
@@ -120,28 +126,60 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
 
 static void map_to_anonymous(struct session *s)
 {
-    if (!s->map)
-        return;
-    mmap(s->map, s->map_size, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    if (quarantine[quarantine_next].p)
-        munmap(quarantine[quarantine_next].p, quarantine[quarantine_next].size);
-    quarantine[quarantine_next].p = s->map;
-    quarantine[quarantine_next].size = s->map_size;
-    quarantine_next = (quarantine_next + 1) % QUARANTINE;
+    struct retired *r = malloc(sizeof(*r));
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+
+    if (s->map)
+        mmap(s->map, s->map_size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (s->map && r) { /* without memory for r, it stays for ever */
+        *r = (struct retired){ NULL, s->map, s->map_size, now };
+        *retired_end = r;
+        retired_end = &r->next;
+        nretired++;
+    } else {
+        free(r);
+    }
     s->map = NULL;
+    while (nretired > QUARANTINE_SESSIONS && now - retired->since_ns > QUARANTINE_NS) {
+        r = retired;
+        retired = r->next;
+        nretired--;
+        munmap(r->p, r->size);
+        free(r);
+    }
+}
+
+static void thread_unlink(struct hot *h)
+{
+    *h->prev = h->next;
+    if (h->next)
+        h->next->prev = h->prev;
+    h->next = NULL;
+    h->prev = NULL;
+}
+
+void opm__thread_forget(struct hot *h)
+{
+    struct session *s = &opm__session;
+
+    pthread_mutex_lock(&s->lock);
+    if (h->prev)
+        thread_unlink(h);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void threads_forget(struct session *s)
 {
-    for (struct hot *h = s->threads, *next; h; h = next) {
-        next = h->next;
-        h->next = NULL;
-        h->prev = NULL;
+    pthread_mutex_lock(&s->lock);
+    while (s->threads) {
+        struct hot *h = s->threads;
+
+        thread_unlink(h);
         atomic_store_explicit(&h->generation, 0, memory_order_relaxed);
         atomic_store_explicit(&h->serial, 0, memory_order_relaxed);
     }
-    s->threads = NULL;
+    pthread_mutex_unlock(&s->lock);
 }
 
 void opm__live_abandon(struct session *s)
@@ -321,7 +359,6 @@ static uint32_t slot_take(struct session *s)
 
 bool opm__thread_enter(struct hot *h)
 {
-    static _Atomic uint32_t serials;
     struct session *s = &opm__session;
     char name[16] = "";
     uint32_t slot, serial;
@@ -332,7 +369,7 @@ bool opm__thread_enter(struct hot *h)
         pthread_mutex_unlock(&s->lock);
         return false;
     }
-    serial = atomic_fetch_add(&serials, 1) + 1;
+    serial = ++s->last_serial;
     *h = (struct hot){ .slot = session_slot(s, slot), .slot_index = slot };
     h->slot->block = OPM_NO_BLOCK;
     h->slot->used = 0;
@@ -373,9 +410,7 @@ void opm__thread_leave(struct hot *h)
     __atomic_store_n(&h->slot->serial, 0, __ATOMIC_RELEASE);
     s->next_slot[h->slot_index] = s->free_slot;
     s->free_slot = h->slot_index + 1;
-    *h->prev = h->next;
-    if (h->next)
-        h->next->prev = h->prev;
+    thread_unlink(h);
     pthread_mutex_unlock(&s->lock);
     *h = (struct hot){ 0 };
 }

@@ -118,7 +118,9 @@ static bool op_fill(opm_op *op, const opm_op_info *given)
     op->description_len = b.len;
     op->name = name;
     for (unsigned phase = 0; phase < ARRAY_SIZE(op->site); phase++) {
-        op->site[phase] = (opm_site){ name, "op", 0, OPM_FRAMEWORK, ROLE_OP | phase << 8 };
+        op->site[phase].name = name;
+        /* Other threads may be about to begin it. */
+        __atomic_store_n(&op->site[phase].cache, 0, __ATOMIC_RELAXED);
     }
     return true;
 }
@@ -136,6 +138,8 @@ opm_op *opm_op_define(const opm_op_info *info)
 {
     opm_op *op = calloc(1, sizeof(*op));
 
+    for (unsigned phase = 0; op && phase < ARRAY_SIZE(op->site); phase++)
+        op->site[phase] = (opm_site){ NULL, "op", 0, OPM_FRAMEWORK, ROLE_OP | phase << 8 };
     if (!op || !op_fill(op, info)) {
         free(op);
         return NULL;
@@ -226,27 +230,13 @@ void opm_track_free(opm_track *t)
     free(t);
 }
 
-/* The track's id in this recording, defining it first if need be. */
-static uint32_t track_id(opm_track *t)
-{
-    uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
-    uint64_t cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
-
-    if (cache >> 32 != generation) {
-        cache = (uint64_t)generation << 32 |
-                opm__define_blob(ITEM_TRACK, t->description, t->description_len);
-        __atomic_store_n(&t->cache, cache, __ATOMIC_RELAXED);
-    }
-    return (uint32_t)cache;
-}
-
 void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
 {
     uint8_t item[3 * VARINT_MAX], *p = item;
 
     if (!t || !opm__slow_enter())
         return;
-    p = varint_put(p, track_id(t));
+    p = varint_put(p, opm__define_track(t));
     p = varint_put(p, zigzag(device_ns));
     p = varint_put(p, zigzag(monotonic_ns));
     pthread_mutex_lock(&opm__session.lock);
@@ -259,7 +249,7 @@ void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t en
                       uint64_t correlation)
 {
     if (t && opm__slow_enter()) {
-        opm__put_device_span(track_id(t), site, start_ns, end_ns, correlation);
+        opm__put_device_span(opm__define_track(t), site, start_ns, end_ns, correlation);
         opm__slow_leave();
     }
 }
@@ -270,13 +260,10 @@ void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns, in
         opm__device_span(t, &op->site[phase & 1], start_ns, end_ns, 0);
 }
 
-/* The id under which this recording knows the op; 0 for none. */
+/* The id under which this recording knows the op, which may be older than it; 0 for none. */
 static uint32_t op_id(const opm_op *op)
 {
-    uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
-    uint64_t cache = op ? __atomic_load_n(&op->site[0].cache, __ATOMIC_RELAXED) : 0;
-
-    return cache >> 32 == generation ? (uint32_t)cache : 0;
+    return op ? opm__define_site((opm_site *)(uintptr_t)&op->site[0]) : 0;
 }
 
 void opm_mem(const opm_mem_info *given)

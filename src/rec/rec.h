@@ -9,8 +9,8 @@
  *
  * Lifetime of the mapping: a thread may be anywhere in opm__begin() or opm__end() when another one
  * stops the session. Stopping therefore never unmaps: it puts anonymous memory in place of the
- * file, where a late store does no harm, and forgets the address only several sessions later. Slow
- * paths are counted (slow_enter), and stopping waits for them.
+ * file, where a late store does no harm, and forgets the address only several sessions and seconds
+ * later. Slow paths are counted (slow_enter), and stopping waits for them.
  *
  * Locks: `control` guards starting, stopping and pausing, `lock` slots and definitions, `io_lock`
  * the file; taken in this order. A slow path never takes `control`, since stopping waits for it
@@ -39,8 +39,8 @@ struct hot {
     _Atomic uint32_t serial;
     _Atomic uint32_t generation; /* 0: the thread must enter the session first */
     uint32_t slot_index;
-    struct hot *next; /* list of all threads of the session, under `lock` */
-    struct hot **prev;
+    struct hot *next;   /* list of all threads of the session, under `lock` */
+    struct hot **prev;  /* NULL: not on it */
     opm_span phase;     /* open phase of a step */
     uint64_t slot_lost; /* events dropped since the last LOST unit */
 };
@@ -84,7 +84,7 @@ struct session {
     char *live_path;
     char *convert_to; /* or NULL */
     int fd;
-    uint64_t size; /* of the file: where the next chunk goes */
+    _Atomic uint64_t size; /* of the file: where the next chunk goes */
     struct opm_file_header header;
 
     uint8_t *map;
@@ -105,6 +105,8 @@ struct session {
     _Atomic uint32_t freed; /* futex: bumped when blocks come back */
     _Atomic uint32_t wake;  /* futex: bumped to wake the writer */
     struct hot *threads;
+    uint32_t last_serial;          /* of all threads that ever recorded; under lock */
+    _Atomic uint32_t first_serial; /* that a thread of this session can have */
 
     uint32_t next_id; /* under lock */
     uint32_t defs_block;
@@ -162,11 +164,12 @@ void opm__slow_leave(void);
 int opm__live_create(struct session *s, uint64_t bytes, opm_error *err);
 void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file */
 void opm__live_abandon(
-    struct session *s);                /* the same in a forked child: the file is the parent's */
-bool opm__thread_enter(struct hot *h); /* slot and first block; false: no room */
-void opm__thread_watch(void);          /* session.c: have opm__thread_leave() called at its exit */
-void opm__thread_leave(struct hot *h); /* seals its block, keeps open spans, frees the slot */
-bool opm__block_next(struct hot *h);   /* hand over the full block, get another; false: dropped */
+    struct session *s);                 /* the same in a forked child: the file is the parent's */
+bool opm__thread_enter(struct hot *h);  /* slot and first block; false: no room */
+void opm__thread_watch(void);           /* session.c: have opm__thread_leave() called at its exit */
+void opm__thread_leave(struct hot *h);  /* seals its block, keeps open spans, frees the slot */
+void opm__thread_forget(struct hot *h); /* off the list: its memory is about to go */
+bool opm__block_next(struct hot *h);    /* hand over the full block, get another; false: dropped */
 uint32_t opm__block_take(struct session *s, bool may_wait); /* index, or OPM_NO_BLOCK */
 void opm__block_submit(struct session *s, uint32_t block);
 void opm__block_release(struct session *s, uint32_t block);
@@ -182,8 +185,7 @@ void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int6
 uint32_t opm__define_site(opm_site *site); /* 0: filtered out */
 uint32_t opm__define_named(uint32_t role, uint32_t layer, const char *category, const char *name,
                            size_t len);
-/* An item of this kind that starts with a new id; returns the id. */
-uint32_t opm__define_blob(uint32_t kind, const uint8_t *p, size_t len);
+uint32_t opm__define_track(opm_track *t);
 uint32_t opm__define_string(const char *s, size_t len);
 void opm__define_thread(struct session *s, uint32_t serial, int tid, const char *name);
 void opm__define_meta(struct session *s, const char *key, const char *value);

@@ -84,8 +84,12 @@ static void thread_exit(void *unused)
     struct hot *h = &opm__hot;
 
     (void)unused;
-    if (!opm__slow_enter())
+    if (!atomic_load_explicit(&h->generation, memory_order_relaxed))
         return;
+    if (!opm__slow_enter()) {
+        opm__thread_forget(h);
+        return;
+    }
     if (atomic_load_explicit(&h->generation, memory_order_relaxed) ==
         atomic_load_explicit(&opm__session.generation, memory_order_relaxed))
         opm__thread_leave(h);
@@ -221,10 +225,9 @@ static void boot_id(uint8_t out[16])
     close(fd);
 }
 
-static int header_write(struct session *s, opm_error *err)
+static void header_make(struct session *s)
 {
     struct opm_file_header *h = &s->header;
-    uint8_t page[OPM_HEADER_SIZE] = { 0 };
 
     memset(h, 0, sizeof(*h));
     memcpy(h->magic, OPM_FILE_MAGIC, sizeof(h->magic));
@@ -241,7 +244,14 @@ static int header_write(struct session *s, opm_error *err)
     h->start = opm__clock_read();
     h->ticks_per_s = opm__clock_rate;
     h->crc = crc32c(h, offsetof(struct opm_file_header, crc));
-    memcpy(page, h, sizeof(*h));
+}
+
+/* Once the live file is there: a file that has a header can be read, however young it is. */
+static int header_write(struct session *s, opm_error *err)
+{
+    uint8_t page[OPM_HEADER_SIZE] = { 0 };
+
+    memcpy(page, &s->header, sizeof(s->header));
     if (pwrite(s->fd, page, sizeof(page), 0) != (ssize_t)sizeof(page))
         return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
     s->size = sizeof(page);
@@ -317,7 +327,7 @@ static void counters_reset(struct session *s)
     s->defs_block = OPM_NO_BLOCK;
     s->defs_seq = 0;
     s->span_cost_ps = 0;
-    s->paused = 0;
+    s->size = 0;
 }
 
 /* Under control, nothing being recorded. */
@@ -332,15 +342,19 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
     free(s->path);
     s->path = NULL;
     counters_reset(s);
+    atomic_store(&s->first_serial, s->last_serial + 1);
+    if (!child)
+        s->paused = 0;
     s->layers = level_layers(o.level);
     s->overflow = o.overflow;
     s->names_max = budget / 16;
     s->categories = o.categories ? strdup(o.categories) : NULL;
     rc = file_create(s, o.path, child, err);
-    if (rc == 0)
-        rc = header_write(s, err);
+    header_make(s);
     if (rc == 0)
         rc = opm__live_create(s, budget - budget / 8, err);
+    if (rc == 0)
+        rc = header_write(s, err);
     if (rc == 0) {
         opm__write_status(s, FILE_RECORDING);
         atomic_fetch_add(&s->generation, 1);
@@ -509,9 +523,9 @@ void opm_stats(opm_recorder_stats *out)
 
 const char *opm_path(void)
 {
-    const struct session *s = &opm__session;
+    struct session *s = &opm__session;
 
-    return s->path ? s->path : "";
+    return atomic_load(&s->state) == SESSION_ON && s->path ? s->path : "";
 }
 
 /* ---- fork ---- */
@@ -565,10 +579,13 @@ static void fork_child(void)
         s->out = NULL;
         free(s->path);
         s->path = NULL;
+        counters_reset(s);
+        atomic_store(&s->first_serial, s->last_serial + 1);
         atomic_store(&s->slow, 0);
         atomic_store(&s->state, able ? SESSION_FORKED : SESSION_OFF);
         set_layers(s);
     }
+    start_error = (opm_error){ 0 }; /* the parent tells */
     fork_unlock();
 }
 
@@ -593,8 +610,8 @@ static void report(const struct session *s, const opm_error *err)
 
     if (err->code)
         dprintf(STDERR_FILENO, "opmeter: %s\n", err->msg);
-    else if (lost)
-        dprintf(STDERR_FILENO, "opmeter: %s: %llu events lost\n", opm_path(),
+    else if (lost && s->path)
+        dprintf(STDERR_FILENO, "opmeter: %s: %llu events lost\n", s->path,
                 (unsigned long long)lost);
 }
 

@@ -15,11 +15,7 @@
 #include "base/arena.h"
 #include "engine/engine.h"
 #include "run/npy.h"
-
-struct run_dim {
-    const char *name;
-    int64_t size;
-};
+#include "run/run.h"
 
 struct input_options {
     const char *const *text; /* descriptions */

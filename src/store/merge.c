@@ -28,8 +28,8 @@
 #define BATCH_MIN 4
 #define BATCH_ITEMS 65536 /* in all batches of the streams together, but see BATCH_MIN */
 #define CHUNK_SPANS 1365  /* a chunk is just under 32 KiB */
-#define SLAB_CHUNKS 256
-#define ASIDE_SPANS 1024 /* moved aside at a time */
+#define SLAB_CHUNKS 256   /* allocated at a time, but few at first */
+#define ASIDE_SPANS 1024  /* moved aside at a time */
 
 enum half { ALL, EARLIER, LATER };
 
@@ -99,7 +99,8 @@ struct merge {
     /* Chunks. */
     struct chunk *spare;
     struct column *slab;
-    size_t nslab, slab_cap, slab_used;
+    size_t nslab, slab_cap, slab_left;
+    struct chunk *slab_next;
     int rc;
 };
 
@@ -114,6 +115,20 @@ static void stream_next_piece(struct stream *s)
     }
 }
 
+static int slab_new(struct merge *m)
+{
+    size_t chunks = m->nslab < 3 ? (size_t)4 << 2 * m->nslab : SLAB_CHUNKS;
+    struct column mem = { 0 };
+
+    if (!GROW(m->slab, m->slab_cap, m->nslab + 1) ||
+        column_reserve(&mem, chunks * sizeof(struct chunk)))
+        return OPM_ENOMEM;
+    m->slab[m->nslab++] = mem;
+    m->slab_next = mem.data;
+    m->slab_left = chunks;
+    return 0;
+}
+
 static struct chunk *chunk_new(struct merge *m)
 {
     struct chunk *c = m->spare;
@@ -121,16 +136,10 @@ static struct chunk *chunk_new(struct merge *m)
     if (c) {
         m->spare = c->next;
     } else {
-        if (!m->nslab || m->slab_used == SLAB_CHUNKS) {
-            if (!GROW(m->slab, m->slab_cap, m->nslab + 1))
-                return NULL;
-            m->slab[m->nslab] = (struct column){ 0 };
-            if (column_reserve(&m->slab[m->nslab], SLAB_CHUNKS * sizeof(*c)))
-                return NULL;
-            m->nslab++;
-            m->slab_used = 0;
-        }
-        c = (struct chunk *)m->slab[m->nslab - 1].data + m->slab_used++;
+        if (!m->slab_left && slab_new(m))
+            return NULL;
+        m->slab_left--;
+        c = m->slab_next++;
     }
     c->next = NULL;
     c->n = c->pos = 0;

@@ -79,8 +79,7 @@ int store_new(struct store **out);
 void store_free(struct store *st); /* NULL is fine */
 
 /* Building. All return 0 or OPM_ENOMEM; ids come back through out. */
-/* Also legal when frozen, from any thread; but then no other thread may look up strings meanwhile.
- */
+/* Legal when frozen, too, from any thread, if no other thread looks up strings meanwhile. */
 int store_str(struct store *st, const char *s, size_t len, str_id *out);
 int store_cstr(struct store *st, const char *s, str_id *out); /* NULL gives 0 */
 int store_site(struct store *st, const struct site *site, uint32_t *out);
@@ -117,8 +116,7 @@ void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fa
  * After a failure the store can only be freed. */
 int store_finish(struct store *st);
 
-/* Frozen. store_nrow(), and store_cell() of tables other than span, are legal while building too.
- */
+/* Frozen. store_nrow(), and store_cell() of tables other than span, may be used while building. */
 size_t store_nrow(const struct store *st, enum table_id table);
 /* Any cell of any table. One of a derived column that can't be computed for lack of memory reads as
  * NULL; call store_derive() first to know. */

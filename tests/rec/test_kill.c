@@ -5,6 +5,7 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -13,12 +14,14 @@
 
 enum { THREADS = 8, LINE = 64 };
 
-static struct shared {
+struct shared {
     struct {
         _Alignas(LINE) _Atomic int64_t ended;
     } thread[THREADS];
     _Atomic bool started;
-} * shared;
+    useconds_t pause_us; /* or the file gets long, and reading it takes all the time of the test */
+};
+static struct shared *shared;
 
 static opm_site hot = OPM_SITE_INIT(OPM_APP, NULL, "hot");
 static opm_site outer = OPM_SITE_INIT(OPM_FRAMEWORK, "cat", "outer");
@@ -66,7 +69,9 @@ static void *suffer(void *arg)
             end_and_count(a, me);
             break;
         case 4:
-            usleep(10); /* or the file gets long, and reading it takes all the time of the test */
+            a = opm_begin(&outer);
+            usleep(shared->pause_us);
+            end_and_count(a, me);
             break;
         default:
             end_and_count(opm_begin(&hot), me);
@@ -101,11 +106,12 @@ static void victim(const char *path, uint32_t buffer_mb)
         pause();
 }
 
-static pid_t start_victim(const char *path, uint32_t buffer_mb)
+static pid_t start_victim(const char *path, uint32_t buffer_mb, useconds_t pause_us)
 {
     pid_t pid;
 
     memset(shared, 0, sizeof(*shared));
+    shared->pause_us = pause_us;
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -207,7 +213,7 @@ static void killed(void **state)
         const char *path = rig_path("killed.opm");
         struct counts told, found;
         opm_trace *t;
-        pid_t pid = start_victim(path, i % 3 ? 32 : 1);
+        pid_t pid = start_victim(path, i % 3 ? 32 : 1, 10);
 
         usleep(rig_random(&seed) % 8000);
         kill_victim(pid);
@@ -235,7 +241,7 @@ static void read_while_it_goes_on(void **state)
     for (int i = 0; i < rounds; i++) {
         const char *path = rig_path("alive.opm");
         struct counts last = { { 0 } };
-        pid_t pid = start_victim(path, i % 2 ? 32 : 1);
+        pid_t pid = start_victim(path, i % 2 ? 32 : 1, 500);
 
         for (int look = 0; look < looks; look++) {
             struct counts told = counts_shared(), found;
@@ -257,59 +263,87 @@ static void read_while_it_goes_on(void **state)
 
 /* ---- read while it stops ---- */
 
-static void *read_on(void *arg)
+static _Atomic int round_now; /* -1: it is over */
+
+static const char *round_path(char *to, size_t size, int round)
 {
-    const char *path = arg;
+    snprintf(to, size, "%s-%d.opm", rig_path("stopping"), round);
+    return to;
+}
 
-    while (!atomic_load(&shared->started)) {
-        struct counts told = counts_shared(), found;
-        opm_trace *t = NULL;
-        opm_error err = { 0 };
+/* What is wrong with what can be read now, or NULL. The caller frees it. */
+static char *look(const char *path)
+{
+    int64_t told = atomic_load(&shared->thread[0].ended);
+    opm_trace *t = NULL;
+    opm_error err = { 0 };
+    char *wrong = NULL;
 
-        if (opm_trace_open(&t, &path, 1, NULL, &err) != 0) {
-            /* Between two recordings there is no file, or one that nothing was written to. */
-            if (err.code == OPM_EIO || strstr(err.msg, "an empty file"))
-                continue;
-            return strdup(err.msg);
-        }
-        found.ended[0] = rig_int(t, "SELECT count(*) FROM span WHERE dur >= 0");
-        if (*rig_losses(t) || rig_int(t, "SELECT count(*) FROM span WHERE dur < 0") > 1) {
-            char *what = strdup(rig_rows(t, "SELECT name, count FROM import_stat"));
-
-            opm_trace_close(t);
-            return what;
-        }
-        opm_trace_close(t);
-        (void)told;
-        (void)found;
+    if (opm_trace_open(&t, &path, 1, NULL, &err) != 0) {
+        /* A recording that is just starting has no file, or an empty one. */
+        if (err.code == OPM_EIO || strstr(err.msg, "an empty file"))
+            return NULL;
+        return strdup(err.msg);
     }
-    return NULL;
+    if (rig_int(t, "SELECT count(*) FROM span WHERE dur >= 0") < told % 50 ||
+        rig_int(t, "SELECT count(*) FROM span") > 51 ||
+        rig_int(t, "SELECT count(*) FROM span WHERE dur < 0") > 2 || *rig_losses(t))
+        wrong =
+            strdup(rig_rows(t, "SELECT name, count FROM import_stat UNION ALL "
+                               "SELECT name || ' ' || (dur < 0), count(*) FROM span GROUP BY 1"));
+    opm_trace_close(t);
+    return wrong;
+}
+
+static void *keep_looking(void *unused)
+{
+    char path[600], *wrong = NULL;
+    int round;
+
+    (void)unused;
+    while (!wrong && (round = atomic_load(&round_now)) >= 0) {
+        wrong = look(round_path(path, sizeof(path), round));
+        if (wrong && atomic_load(&round_now) != round) {
+            /* The numbers were of another recording. */
+            free(wrong);
+            wrong = NULL;
+        }
+    }
+    return wrong;
 }
 
 /* Spans may not vanish, nor come twice, at the moment at which the live file does. */
 static void read_while_it_stops(void **state)
 {
-    int rounds = rig_rounds(150, 5000);
-    const char *path = rig_path("stopping.opm");
+    int rounds = rig_rounds(100, 5000);
+    char path[600];
     pthread_t reader;
-    void *complaint;
+    void *wrong;
 
     (void)state;
     memset(shared, 0, sizeof(*shared));
-    assert_int_equal(pthread_create(&reader, NULL, read_on, (void *)(uintptr_t)path), 0);
+    atomic_store(&round_now, 0);
+    assert_int_equal(pthread_create(&reader, NULL, keep_looking, NULL), 0);
     for (int i = 0; i < rounds; i++) {
-        rig_start(path);
+        rig_start(round_path(path, sizeof(path), i));
         opm_span span = opm_begin(&outer);
 
-        for (int k = 0; k < 50; k++)
+        for (int k = 0; k < 49; k++) {
             end_and_count(opm_begin(&hot), 0);
+            if (k % 16 == 0)
+                sched_yield();
+        }
         rig_stop();
         opm_end(span);
+        usleep(500);
+        atomic_store(&round_now, i + 1);
+        atomic_fetch_add(&shared->thread[0].ended, 1);
+        unlink(path);
     }
-    atomic_store(&shared->started, true);
-    assert_int_equal(pthread_join(reader, &complaint), 0);
-    if (complaint)
-        fail_msg("%s", (char *)complaint);
+    atomic_store(&round_now, -1);
+    assert_int_equal(pthread_join(reader, &wrong), 0);
+    if (wrong)
+        fail_msg("%s", (char *)wrong);
 }
 
 int main(void)

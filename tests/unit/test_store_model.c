@@ -89,92 +89,88 @@ static void model_solve(struct model *m)
     }
 }
 
-/* Track numbers of siblings as store_finish() gives them: in order of track, then level. */
-static uint32_t sibling(const struct model *m, uint32_t ntrack, uint32_t track, int level)
+/* The tracks that spans end up on: siblings are numbered by track, then level. NONE comes last. */
+#define NO_TRACK (MAX_TRACKS * (OVERLAP_LEVELS + 1))
+static void model_tracks(const struct model *m, uint32_t ntrack, size_t *out)
 {
-    uint32_t at = ntrack;
+    uint32_t first[MAX_TRACKS], at = ntrack;
 
     for (uint32_t t = 0; t < ntrack; t++) {
         int levels = 0;
 
         for (size_t i = 0; i < m->n; i++)
-            if (m->span[i].track == t && m->span[i].level > levels)
-                levels = m->span[i].level;
-        if (t == track)
-            return at + (uint32_t)level - 1;
+            if (m->span[i].track == t)
+                levels = MAX(levels, m->span[i].level);
+        first[t] = at;
         at += (uint32_t)levels;
     }
-    fail();
-    return NONE;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_span *s = &m->span[i];
+
+        out[i] = s->track == NONE ? NO_TRACK
+                 : s->level       ? first[s->track] + (uint32_t)s->level - 1
+                                  : s->track;
+    }
 }
 
-/* Compare a finished store with the solved model. Of equal spans it is open which is which. */
-static void model_compare(struct model *m, const struct store *st, uint32_t ntrack)
+/* Every span is there once and unharmed, in order, with its parent before it. */
+static void check_rows(const struct model *m, const struct store *st)
 {
     static bool seen[MAX_SPANS];
-    static struct model_span by_site[MAX_SPANS];
-    static int64_t want[MAX_SPANS][5];
-    size_t next[MAX_TRACKS * (OVERLAP_LEVELS + 1) + 1] = { 0 };
+    static const struct model_span *by_site[MAX_SPANS];
     int64_t last = 0;
 
     assert_int_equal(store_nrow(st, TABLE_span), m->n);
     memset(seen, 0, sizeof(seen));
     for (size_t i = 0; i < m->n; i++)
-        by_site[m->span[i].site] = m->span[i];
+        by_site[m->span[i].site] = &m->span[i];
     for (size_t row = 0; row < m->n; row++) {
         uint32_t site = store_span_site(st)[row];
-        const struct model_span *same = &by_site[site];
-        int64_t track = cell(st, row, span_col_track), parent = cell(st, row, span_col_parent);
+        int64_t parent = cell(st, row, span_col_parent);
 
         assert_false(seen[site]);
         seen[site] = true;
-        assert_int_equal(cell(st, row, span_col_ts), same->ts);
-        assert_int_equal(cell(st, row, span_col_dur), same->dur);
-        assert_true(same->ts >= last);
-        last = same->ts;
-        if (track == NIL) {
-            assert_int_equal(same->track, NONE);
-        } else if (track >= ntrack) {
-            assert_string_equal(
-                store_text(st, store_cell(st, TABLE_track, (size_t)track, track_col_kind).str),
-                "thread");
-        } else {
-            assert_int_equal(same->track, track);
-        }
-        if (parent != NIL) {
-            assert_true(parent < (int64_t)row);
-            assert_int_equal(cell(st, (size_t)parent, span_col_track), track);
-            assert_int_equal(cell(st, (size_t)parent, span_col_depth) + 1,
-                             cell(st, row, span_col_depth));
-        }
-        want[row][0] = track == NIL ? MAX_TRACKS * (OVERLAP_LEVELS + 1) : track;
+        assert_int_equal(cell(st, row, span_col_ts), by_site[site]->ts);
+        assert_int_equal(cell(st, row, span_col_dur), by_site[site]->dur);
+        assert_true(by_site[site]->ts >= last);
+        last = by_site[site]->ts;
+        if (parent == NIL)
+            continue;
+        assert_true(parent < (int64_t)row);
+        assert_int_equal(cell(st, (size_t)parent, span_col_track), cell(st, row, span_col_track));
+        assert_int_equal(cell(st, (size_t)parent, span_col_depth) + 1,
+                         cell(st, row, span_col_depth));
     }
-    /* Along each track, the rows must be those of the model. */
+}
+
+/* Compare a finished store with the solved model. Of equal spans it is open which is which. */
+static void model_compare(const struct model *m, const struct store *st, uint32_t ntrack)
+{
+    static size_t track_of[MAX_SPANS];
+    size_t next[NO_TRACK + 1] = { 0 };
+
+    check_rows(m, st);
+    model_tracks(m, ntrack, track_of);
     for (size_t row = 0; row < m->n; row++) {
-        size_t track = (size_t)want[row][0], *at = &next[track], k = 0, i;
-        int64_t parent = cell(st, row, span_col_parent);
+        int64_t track = cell(st, row, span_col_track), parent = cell(st, row, span_col_parent);
+        size_t t = track == NIL ? NO_TRACK : (size_t)track, i = next[t];
+        const struct model_span *s, *around;
 
-        for (i = 0; i < m->n; i++) {
-            const struct model_span *s = &m->span[i];
-            size_t t = s->track == NONE ? MAX_TRACKS * (OVERLAP_LEVELS + 1)
-                       : s->level       ? sibling(m, ntrack, s->track, s->level)
-                                        : s->track;
-
-            if (t == track && k++ == *at)
-                break;
-        }
+        while (i < m->n && track_of[i] != t)
+            i++;
         assert_true(i < m->n);
-        ++*at;
-        assert_int_equal(cell(st, row, span_col_ts), m->span[i].ts);
-        assert_int_equal(cell(st, row, span_col_dur), m->span[i].dur);
-        assert_int_equal(cell(st, row, span_col_depth), m->span[i].depth);
-        assert_int_equal(cell(st, row, span_col_self), m->span[i].self);
-        assert_int_equal(parent == NIL, m->span[i].parent < 0);
-        if (parent != NIL) {
-            assert_int_equal(cell(st, (size_t)parent, span_col_ts), m->span[m->span[i].parent].ts);
-            assert_int_equal(cell(st, (size_t)parent, span_col_dur),
-                             m->span[m->span[i].parent].dur);
-        }
+        next[t] = i + 1;
+        s = &m->span[i];
+        assert_int_equal(cell(st, row, span_col_ts), s->ts);
+        assert_int_equal(cell(st, row, span_col_dur), s->dur);
+        assert_int_equal(cell(st, row, span_col_depth), s->depth);
+        assert_int_equal(cell(st, row, span_col_self), s->self);
+        assert_int_equal(parent == NIL, s->parent < 0);
+        if (parent == NIL)
+            continue;
+        around = &m->span[s->parent];
+        assert_int_equal(cell(st, (size_t)parent, span_col_ts), around->ts);
+        assert_int_equal(cell(st, (size_t)parent, span_col_dur), around->dur);
     }
 }
 

@@ -1,0 +1,167 @@
+/* cast.c -- Cast and CastLike between all numeric types. */
+#include "engine/native/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TYPES_CAST (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16))
+
+int cast_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = op_in(op, 0);
+    int64_t to = node_attr_int(op->node, "to", 0);
+    int rc = op_want(op, 0, TYPES_CAST, err);
+
+    if (rc)
+        return rc;
+    if (op->kernel->arg) {
+        rc = op_want(op, 1, TYPES_CAST, err);
+        if (rc)
+            return rc;
+        to = (int64_t)op_in(op, 1)->type;
+    }
+    if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
+        return op_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
+                       (long long)to);
+    return op_set(op, 0, (enum tensor_type)to, &in->shape, err);
+}
+
+/* bfloat16 to nearest even; NaN stays NaN. */
+static uint16_t to_bf16(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof(u));
+    if (f != f)
+        return 0x7fc0;
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* What does not fit saturates at the 64-bit limits and then wraps, so that nothing is undefined. */
+static int64_t whole(double d)
+{
+    if (isnan(d))
+        return 0;
+    if (d >= 0x1p63)
+        return d >= 0x1p64 ? INT64_MAX : (int64_t)(uint64_t)d;
+    return d < -0x1p63 ? INT64_MIN : (int64_t)d;
+}
+
+struct cast_job {
+    const struct nt *in;
+    struct nt *out;
+};
+
+#define FROM_FLOAT(TYPE, T)                              \
+    case TENSOR_##TYPE:                                  \
+        for (int64_t i = begin; i < end; i++)            \
+            ((T *)out->data)[i] = (T)whole(GET(i));      \
+        break;
+#define FROM_INT(TYPE, T)                                \
+    case TENSOR_##TYPE:                                  \
+        for (int64_t i = begin; i < end; i++)            \
+            ((T *)out->data)[i] = (T)GET(i);             \
+        break;
+#define STORE(INTS)                                                \
+    switch (out->type) {                                           \
+    case TENSOR_F32:                                               \
+        for (int64_t i = begin; i < end; i++)                      \
+            ((float *)out->data)[i] = (float)GET(i);               \
+        break;                                                     \
+    case TENSOR_F64:                                               \
+        for (int64_t i = begin; i < end; i++)                      \
+            ((double *)out->data)[i] = (double)GET(i);             \
+        break;                                                     \
+    case TENSOR_F16:                                               \
+        for (int64_t i = begin; i < end; i++)                      \
+            ((uint16_t *)out->data)[i] = f32_to_f16((float)GET(i)); \
+        break;                                                     \
+    case TENSOR_BF16:                                              \
+        for (int64_t i = begin; i < end; i++)                      \
+            ((uint16_t *)out->data)[i] = to_bf16((float)GET(i));   \
+        break;                                                     \
+    case TENSOR_BOOL:                                              \
+        for (int64_t i = begin; i < end; i++)                      \
+            ((uint8_t *)out->data)[i] = GET(i) != 0;               \
+        break;                                                     \
+        INTS(I8, int8_t)                                           \
+        INTS(I16, int16_t)                                         \
+        INTS(I32, int32_t)                                         \
+        INTS(I64, int64_t)                                         \
+        INTS(U8, uint8_t)                                          \
+        INTS(U16, uint16_t)                                        \
+        INTS(U32, uint32_t)                                        \
+        INTS(U64, uint64_t)                                        \
+    default:                                                       \
+        break;                                                     \
+    }
+
+static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct cast_job *j = arg;
+    const struct nt *in = j->in;
+    struct nt *out = j->out;
+
+    (void)thread;
+    switch (in->type) {
+#define GET(i) ((double)((const float *)in->data)[i])
+    case TENSOR_F32:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
+#define GET(i) (((const double *)in->data)[i])
+    case TENSOR_F64:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
+#define GET(i) ((double)f16_to_f32(((const uint16_t *)in->data)[i]))
+    case TENSOR_F16:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
+#define GET(i) nt_float(in, i)
+    case TENSOR_BF16:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
+#define GET(i) (((const int32_t *)in->data)[i])
+    case TENSOR_I32:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) (((const int64_t *)in->data)[i])
+    case TENSOR_I64:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) (((const uint64_t *)in->data)[i])
+    case TENSOR_U64:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) (((const uint8_t *)in->data)[i])
+    case TENSOR_U8:
+    case TENSOR_BOOL:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) nt_int(in, i)
+    default:
+        STORE(FROM_INT)
+#undef GET
+    }
+}
+
+int cast_run(struct op *op, opm_error *err)
+{
+    struct cast_job j = { op_in(op, 0), op_out(op, 0) };
+
+    (void)err;
+    if (j.in->type == j.out->type) {
+        if (j.in->bytes)
+            memmove(j.out->data, j.in->data, j.in->bytes);
+        return 0;
+    }
+    pool_for(op_pool(op), j.in->count, 8192, cast_part, &j);
+    return 0;
+}

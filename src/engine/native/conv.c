@@ -1,0 +1,347 @@
+/* conv.c -- Conv: which way, and the ways of our own.
+ *
+ * The general way is a matrix product, weights (packed once) by columns of windows, which each
+ * thread gathers block by block in packed form (im2col without the matrix). Depthwise convolutions
+ * go row by row. dnnl_conv.h takes what oneDNN does better. */
+#include "engine/native/conv.h"
+
+#include "engine/native/dnnl_conv.h"
+#include "engine/native/gemm.h"
+#include "engine/native/kernels.h"
+
+#include <string.h>
+
+/* Panels of columns that are gathered at a time. */
+#define COLS 4
+
+static void conv_release(void *state)
+{
+    struct conv *c = state;
+
+    native_free(c->packed);
+    dnnl_conv_free(c->dnnl);
+}
+
+static int pack_weights(struct op *op, struct conv *c, const float *w, opm_error *err)
+{
+    const struct isa *isa = op_isa(op);
+    int64_t m = c->oc / c->groups, k = c->icg * window_kernel(&c->w),
+            floats = gemm_size_a(isa, m, k);
+
+    c->packed_group = floats;
+    if (floats < 0 || floats > PTRDIFF_MAX / 8 / c->groups)
+        return op_fail(op, OPM_ELIMIT, err, "the weights are too big");
+    if (!c->packed)
+        c->packed = native_alloc((size_t)MAX(floats * c->groups, (int64_t)1) * sizeof(float));
+    if (!c->packed)
+        return op_nomem(op, err);
+    for (int64_t g = 0; g < c->groups; g++)
+        gemm_pack_a(isa, c->packed + g * floats,
+                    (const char *)w + (size_t)(g * m * k) * sizeof(float), m, k, k, 1, 0,
+                    gemm_panels(m, isa->mr));
+    return 0;
+}
+
+int conv_init(struct conv *c, struct op *op, const struct shape *in, const struct shape *w,
+              opm_error *err)
+{
+    c->groups = node_attr_int(op->node, "group", 1);
+    if (in->rank < 3 || w->rank != in->rank)
+        return op_fail(op, OPM_EINVAL, err, "input and weights do not fit in rank");
+    c->n = in->dim[0];
+    c->ic = in->dim[1];
+    c->oc = w->dim[0];
+    c->icg = w->dim[1];
+    if (c->groups < 1 || c->oc % c->groups || c->ic % c->groups || c->ic / c->groups != c->icg)
+        return op_fail(op, OPM_EINVAL, err,
+                       "%lld input and %lld output channels in %lld groups of %lld",
+                       (long long)c->ic, (long long)c->oc, (long long)c->groups,
+                       (long long)c->icg);
+    return window_init(&c->w, op, in, w->dim + 2, err);
+}
+
+int conv_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = op_in(op, 0), *w = op_in(op, 1), *bias = op_in(op, 2);
+    const struct isa *isa = op_isa(op);
+    struct conv *c = op_new_state(op, sizeof(*c));
+    int64_t kc, per;
+    struct shape s;
+    int rc = op_want(op, 0, TYPES_FLOAT, err);
+
+    if (!c)
+        return op_nomem(op, err);
+    op->release = conv_release;
+    if (!rc)
+        rc = op_want(op, 1, TYPE_BIT(in->type), err);
+    if (!rc && bias)
+        rc = op_want(op, 2, TYPE_BIT(in->type), err);
+    if (!rc)
+        rc = conv_init(c, op, &in->shape, &w->shape, err);
+    if (rc)
+        return rc;
+    if (bias && (bias->shape.rank != 1 || bias->count != c->oc))
+        return op_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels", (long long)c->oc);
+    window_shape(&c->w, c->n, c->oc, &s);
+    rc = op_set(op, 0, in->type, &s, err);
+    if (rc || in->type != TENSOR_F32)
+        return rc ? rc : op_const(op, 1) && !op_data(op, 1) ? op_nomem(op, err) : 0;
+    c->depthwise = c->icg == 1 && c->oc == c->groups && c->w.nd <= 2;
+    c->weights_const = op_const(op, 1) != NULL;
+    c->use_dnnl = false;
+    if (c->weights_const && op_out(op, 0)->count && dnnl_conv_usable(op)) {
+        rc = dnnl_conv_prepare(&c->dnnl, op, c, err);
+        if (rc < 0)
+            return rc;
+        c->use_dnnl = rc == 0;
+        if (c->use_dnnl)
+            return 0;
+    }
+    if (c->weights_const && !op_data(op, 1))
+        return op_nomem(op, err);
+    if (c->depthwise)
+        return 0;
+    if (c->weights_const && !c->packed) {
+        rc = pack_weights(op, c, w->data, err);
+        if (rc)
+            return rc;
+    }
+    kc = gemm_kc(c->icg * window_kernel(&c->w));
+    per = kc * COLS * isa->nr;
+    op->scratch_bytes = (size_t)(per * pool_threads(op_pool(op))) * sizeof(float);
+    return 0;
+}
+
+struct conv_job {
+    const struct op *op;
+    const struct conv *c;
+    const struct posts *posts;
+    const float *in, *bias;
+    float *out, *scratch;
+    int64_t blocks, msplit;
+    int64_t kc;
+};
+
+/* Fill `len` columns from output position x0 on with input row values for one tap; positions are
+ * counted over the whole output. src: the channel's plane. */
+static void gather_tap(const struct window *w, const float *src, int64_t kd, int64_t kh, int64_t kw,
+                       int64_t pos, int64_t len, float *to)
+{
+    const int64_t ow = w->out[2], oh = w->out[1];
+
+    while (len > 0) {
+        int64_t x = pos % ow, y = pos / ow % oh, z = pos / (ow * oh), run = MIN(ow - x, len);
+        int64_t iz = z * w->stride[0] - w->before[0] + kd * w->dilation[0],
+                iy = y * w->stride[1] - w->before[1] + kh * w->dilation[1],
+                ix = x * w->stride[2] - w->before[2] + kw * w->dilation[2], s = w->stride[2];
+
+        if (iz < 0 || iz >= w->in[0] || iy < 0 || iy >= w->in[1]) {
+            memset(to, 0, (size_t)run * sizeof(*to));
+        } else {
+            const float *row = src + (iz * w->in[1] + iy) * w->in[2];
+            int64_t lo = ix < 0 ? MIN((-ix + s - 1) / s, run) : 0,
+                    hi = ix >= w->in[2] ? lo : MIN((w->in[2] - 1 - ix) / s + 1, run);
+
+            hi = MAX(hi, lo);
+            for (int64_t i = 0; i < lo; i++)
+                to[i] = 0;
+            if (s == 1)
+                memcpy(to + lo, row + ix + lo, (size_t)(hi - lo) * sizeof(*to));
+            else
+                for (int64_t i = lo; i < hi; i++)
+                    to[i] = row[ix + i * s];
+            for (int64_t i = hi; i < run; i++)
+                to[i] = 0;
+        }
+        to += run;
+        pos += run;
+        len -= run;
+    }
+}
+
+/* Rows [k0, k0 + kc) of the window matrix, columns [pos, pos + n), as panels. */
+static void gather(const struct conv *c, const float *in, int nr, int64_t k0, int64_t kc,
+                   int64_t pos, int64_t n, float *out)
+{
+    const struct window *w = &c->w;
+    int64_t taps = window_kernel(w), plane = window_in(w);
+
+    for (int64_t k = k0; k < k0 + kc; k++) {
+        int64_t ch = k / taps, t = k % taps;
+        int64_t kw = t % w->kernel[2], kh = t / w->kernel[2] % w->kernel[1],
+                kd = t / (w->kernel[2] * w->kernel[1]);
+
+        for (int64_t p = 0; p * nr < n; p++) {
+            int64_t len = MIN((int64_t)nr, n - p * nr);
+            float *to = out + p * nr * kc + (k - k0) * nr;
+
+            gather_tap(w, in + ch * plane, kd, kh, kw, pos + p * nr, len, to);
+            for (int64_t i = len; i < nr; i++)
+                to[i] = 0;
+        }
+    }
+}
+
+static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct conv_job *j = arg;
+    const struct conv *c = j->c;
+    const struct isa *isa = op_isa(j->op);
+    int64_t m = c->oc / c->groups, k = c->icg * window_kernel(&c->w), cols = window_out(&c->w);
+    int64_t mp = gemm_panels(m, isa->mr), plane = window_in(&c->w);
+    float *panel = j->scratch + (int64_t)thread * j->kc * COLS * isa->nr;
+
+    for (int64_t item = begin; item < end; item++) {
+        int64_t ms = item % j->msplit, block = item / j->msplit % j->blocks,
+                ng = item / (j->msplit * j->blocks), g = ng % c->groups;
+        int64_t c0 = block * COLS * isa->nr, nc = MIN((int64_t)COLS * isa->nr, cols - c0);
+        int64_t i0 = mp * ms / j->msplit, i1 = mp * (ms + 1) / j->msplit;
+        int64_t r0 = i0 * isa->mr, r1 = MIN(i1 * isa->mr, m);
+        const float *in = j->in + ng * c->icg * plane;
+        const float *a = c->packed + g * c->packed_group;
+        float *out = j->out + ng * m * cols + c0;
+
+        for (int64_t k0 = 0; k0 < k; k0 += j->kc) {
+            int64_t kc = MIN(j->kc, k - k0);
+
+            gather(c, in, isa->nr, k0, kc, c0, nc, panel);
+            for (int64_t p = 0; p * isa->nr < nc; p++)
+                for (int64_t i = i0; i < i1; i++)
+                    isa->gemm((int)MIN((int64_t)isa->mr, m - i * isa->mr),
+                              (int)MIN((int64_t)isa->nr, nc - p * isa->nr), kc,
+                              a + i * isa->mr * k + k0 * isa->mr, panel + p * isa->nr * kc,
+                              out + i * isa->mr * cols + p * isa->nr, cols, k0 > 0);
+        }
+        struct posts posts = *j->posts;
+
+        posts.bias_base = g * m;
+        for (int64_t r = r0; r < r1 && j->bias; r++)
+            isa->binary(B_ADD, out + r * cols, out + r * cols, 1, j->bias + g * m + r, 0, nc);
+        if (j->op->npost)
+            posts_apply(&posts, out + r0 * cols, cols, r1 - r0, nc, r0, c0, ng * m * cols);
+    }
+}
+
+/* One output row of one channel: taps in order, each over the columns where it is inside. */
+static void depthwise_row(const struct isa *isa, const struct window *w, const float *in,
+                          const float *taps, float bias, int64_t y, float *out)
+{
+    for (int64_t x = 0; x < w->out[2]; x++)
+        out[x] = bias;
+    for (int64_t kh = 0; kh < w->kernel[1]; kh++) {
+        int64_t iy = y * w->stride[1] - w->before[1] + kh * w->dilation[1];
+
+        if (iy < 0 || iy >= w->in[1])
+            continue;
+        for (int64_t kw = 0; kw < w->kernel[2]; kw++) {
+            int64_t ix = kw * w->dilation[2] - w->before[2], s = w->stride[2];
+            int64_t lo = ix < 0 ? (-ix + s - 1) / s : 0,
+                    hi = w->in[2] - 1 - ix < 0 ? 0 : MIN((w->in[2] - 1 - ix) / s + 1, w->out[2]);
+
+            if (lo < hi)
+                isa->axpy(out + lo, in + iy * w->in[2] + ix + lo * s, s,
+                          taps[kh * w->kernel[2] + kw], hi - lo);
+        }
+    }
+}
+
+static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct conv_job *j = arg;
+    const struct conv *c = j->c;
+    const struct window *w = &c->w;
+    const float *weights = op_in(j->op, 1)->data;
+    int64_t cols = window_out(w);
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t ch = i % c->oc;
+        float *out = j->out + i * cols;
+        struct posts posts = *j->posts;
+
+        posts.bias_base = ch;
+        for (int64_t y = 0; y < w->out[1]; y++)
+            depthwise_row(op_isa(j->op), w, j->in + i * window_in(w),
+                          weights + ch * window_kernel(w), j->bias ? j->bias[ch] : 0, y,
+                          out + y * w->out[2]);
+        if (j->op->npost)
+            posts_apply(&posts, out, cols, 1, cols, 0, 0, i * cols);
+    }
+}
+
+/* Any float type, one output at a time. */
+static void conv_plain_f64(const struct op *op, const struct conv *c)
+{
+    const struct window *w = &c->w;
+    const double *in = op_in(op, 0)->data, *wt = op_in(op, 1)->data,
+                 *bias = op_in(op, 2) ? op_in(op, 2)->data : NULL;
+    double *out = op_out(op, 0)->data;
+    int64_t m = c->oc / c->groups, cols = window_out(w), taps = window_kernel(w);
+
+    for (int64_t i = 0; i < op_out(op, 0)->count; i++) {
+        int64_t pos = i % cols, oc = i / cols % c->oc, n = i / (cols * c->oc), g = oc / m;
+        double sum = bias ? bias[oc] : 0;
+
+        for (int64_t k = 0; k < c->icg * taps; k++) {
+            int64_t t = k % taps, ch = k / taps;
+            int64_t x = pos % w->out[2] * w->stride[2] - w->before[2] +
+                        t % w->kernel[2] * w->dilation[2],
+                    y = pos / w->out[2] % w->out[1] * w->stride[1] - w->before[1] +
+                        t / w->kernel[2] % w->kernel[1] * w->dilation[1],
+                    z = pos / (w->out[2] * w->out[1]) * w->stride[0] - w->before[0] +
+                        t / (w->kernel[2] * w->kernel[1]) * w->dilation[0];
+
+            if (x < 0 || y < 0 || z < 0 || x >= w->in[2] || y >= w->in[1] || z >= w->in[0])
+                continue;
+            sum += wt[(oc * c->icg + ch) * taps + t] *
+                   in[((n * c->ic + g * c->icg + ch) * w->in[0] + z) * w->in[1] * w->in[2] +
+                      y * w->in[2] + x];
+        }
+        out[i] = sum;
+    }
+}
+
+int conv_run(struct op *op, opm_error *err)
+{
+    struct conv *c = op->state;
+    const struct isa *isa = op_isa(op);
+    struct posts posts;
+    struct conv_job j = { .op = op, .c = c, .posts = &posts };
+    int64_t m = c->oc / c->groups, work;
+
+    if (op_out(op, 0)->count == 0)
+        return 0;
+    if (op_in(op, 0)->type == TENSOR_F64) {
+        conv_plain_f64(op, c);
+        return 0;
+    }
+    if (c->use_dnnl)
+        return dnnl_conv_run(c->dnnl, op, err);
+    if (!c->weights_const && !c->depthwise) {
+        int rc = pack_weights(op, c, op_in(op, 1)->data, err);
+
+        if (rc)
+            return rc;
+    }
+    posts_begin(&posts, op, true);
+    j.in = op_in(op, 0)->data;
+    j.bias = op_in(op, 2) ? op_in(op, 2)->data : NULL;
+    j.out = op_out(op, 0)->data;
+    j.scratch = op->scratch;
+    if (c->depthwise) {
+        pool_for(op_pool(op), c->n * c->oc, 1, depthwise_part, &j);
+        return 0;
+    }
+    if (c->icg * window_kernel(&c->w) == 0) {
+        memset(j.out, 0, op_out(op, 0)->bytes);
+        return 0;
+    }
+    j.kc = gemm_kc(c->icg * window_kernel(&c->w));
+    j.blocks = (window_out(&c->w) + COLS * isa->nr - 1) / (COLS * isa->nr);
+    work = c->n * c->groups * j.blocks;
+    j.msplit = work >= pool_threads(op_pool(op))
+                   ? 1
+                   : MIN((int64_t)pool_threads(op_pool(op)), gemm_panels(m, isa->mr));
+    pool_for(op_pool(op), work * j.msplit, 1, conv_part, &j);
+    return 0;
+}

@@ -1,0 +1,22 @@
+/* conv.h -- a convolution's geometry and packed weights. */
+#ifndef NATIVE_CONV_H
+#define NATIVE_CONV_H
+
+#include "engine/native/window.h"
+
+struct dnnl_conv;
+
+struct conv {
+    struct window w;
+    int64_t n, ic, oc, groups, icg; /* icg: input channels of a group */
+    bool depthwise, weights_const, use_dnnl;
+    float *packed; /* by group */
+    int64_t packed_group;
+    struct dnnl_conv *dnnl;
+};
+
+/* Geometry from the node and the shapes of input and weights. */
+int conv_init(struct conv *c, struct op *op, const struct shape *in, const struct shape *w,
+              opm_error *err);
+
+#endif

@@ -1,0 +1,394 @@
+/* matmul.c -- MatMul and Gemm. */
+#include "engine/native/bcast.h"
+#include "engine/native/gemm.h"
+#include "engine/native/kernels.h"
+
+#include <string.h>
+
+#define TYPES_MATMUL                                                                    \
+    (TYPES_FLOAT | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64) | TYPE_BIT(TENSOR_U32) | \
+     TYPE_BIT(TENSOR_U64))
+
+struct matmul {
+    int64_t m, n, k;
+    int64_t ars, acs, brs, bcs; /* strides of the matrices */
+    struct shape batch;         /* of the output */
+    int64_t nbatch;
+    int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
+    bool b_shared;                                            /* one B for all */
+    float alpha, beta;
+    float *packed; /* constant B, or NULL */
+    size_t a_at, b_at; /* in scratch, floats */
+    int64_t a_floats, b_floats;
+};
+
+static void matmul_release(void *state)
+{
+    native_free(((struct matmul *)state)->packed);
+}
+
+static struct matmul *matmul_state(struct op *op)
+{
+    struct matmul *s = op_new_state(op, sizeof(*s));
+
+    op->release = s ? matmul_release : NULL;
+    return s;
+}
+
+static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct isa *isa = op_isa(op);
+    const struct tensor *b = op_const(op, 1);
+    int64_t floats = gemm_size_b(isa, s->k, s->n);
+
+    if (s->packed)
+        return 0;
+    if (!b || b->type != TENSOR_F32 || !s->b_shared)
+        return b && !op_data(op, 1) ? op_nomem(op, err) : 0;
+    if (floats < 0)
+        return op_fail(op, OPM_ELIMIT, err, "the weights are too big");
+    s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
+    if (!s->packed)
+        return op_nomem(op, err);
+    gemm_pack_b(isa, s->packed, b->data, s->k, s->n, s->brs, s->bcs, 0,
+                gemm_panels(s->n, isa->nr));
+    return 0;
+}
+
+/* Room for what is packed while running. */
+static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct isa *isa = op_isa(op);
+    int64_t b = 0, total, nb = s->b_shared ? 1 : s->nbatch;
+
+    s->a_floats = gemm_size_a(isa, s->m, s->k);
+    s->b_floats = s->packed ? 0 : gemm_size_b(isa, s->k, s->n);
+    if (s->a_floats < 0 || s->b_floats < 0 ||
+        __builtin_mul_overflow(s->a_floats, s->nbatch, &total) ||
+        __builtin_mul_overflow(s->b_floats, nb, &b) || __builtin_add_overflow(total, b, &total) ||
+        total > PTRDIFF_MAX / 8)
+        return op_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    s->a_at = 0;
+    s->b_at = (size_t)(total - b);
+    op->scratch_bytes = (size_t)total * sizeof(float);
+    return 0;
+}
+
+int matmul_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *a = op_in(op, 0), *b = op_in(op, 1);
+    struct matmul *s = matmul_state(op);
+    struct shape sa, sb, out;
+    int rc = op_want(op, 0, TYPES_MATMUL, err);
+
+    if (!s)
+        return op_nomem(op, err);
+    if (!rc)
+        rc = op_want(op, 1, TYPE_BIT(a->type), err);
+    if (rc)
+        return rc;
+    if (a->shape.rank < 1 || b->shape.rank < 1)
+        return op_fail(op, OPM_EINVAL, err, "operands must not be scalars");
+    sa = a->shape;
+    sb = b->shape;
+    if (sa.rank == 1) {
+        sa.rank = 2;
+        sa.dim[1] = sa.dim[0];
+        sa.dim[0] = 1;
+    }
+    if (sb.rank == 1) {
+        sb.rank = 2;
+        sb.dim[1] = 1;
+    }
+    s->m = sa.dim[sa.rank - 2];
+    s->k = sa.dim[sa.rank - 1];
+    s->n = sb.dim[sb.rank - 1];
+    if (sb.dim[sb.rank - 2] != s->k)
+        return op_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+                       (long long)s->k, (long long)sb.dim[sb.rank - 2]);
+    sa.rank -= 2;
+    sb.rank -= 2;
+    s->batch = sa;
+    if (!bcast_join(&s->batch, &sb))
+        return op_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+    out = s->batch;
+    if (out.rank + 2 > SHAPE_RANK_MAX)
+        return op_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
+    s->b_shared = shape_count(&sb) == 1;
+    if (s->b_shared && shape_count(&sa) == shape_count(&s->batch)) { /* one tall matrix */
+        s->m *= MAX(shape_count(&s->batch), (int64_t)0);
+        s->batch.rank = sa.rank = sb.rank = 0;
+    }
+    s->nbatch = shape_count(&s->batch);
+    for (int i = 0; i < 2; i++) {
+        const struct shape *q = i ? &sb : &sa;
+        int64_t *stride = i ? s->b_batch : s->a_batch, step = 1;
+
+        memset(stride, 0, sizeof(s->a_batch));
+        for (int32_t d = q->rank - 1; d >= 0; d--) {
+            stride[s->batch.rank - q->rank + d] = q->dim[d] == 1 ? 0 : step;
+            step *= q->dim[d];
+        }
+    }
+    s->ars = s->k;
+    s->brs = s->n;
+    s->acs = s->bcs = 1;
+    s->alpha = s->beta = 1;
+    if (a->shape.rank > 1)
+        out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
+    if (b->shape.rank > 1)
+        out.dim[out.rank++] = b->shape.dim[b->shape.rank - 1];
+    rc = op_set(op, 0, a->type, &out, err);
+    if (!rc)
+        rc = pack_const_b(op, s, err);
+    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+}
+
+int gemm_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *a = op_in(op, 0), *b = op_in(op, 1), *c = op_in(op, 2);
+    struct matmul *s = matmul_state(op);
+    bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
+    struct shape out = { .rank = 2 };
+    int rc = op_want(op, 0, TYPES_MATMUL, err);
+
+    if (!s)
+        return op_nomem(op, err);
+    if (!rc)
+        rc = op_want(op, 1, TYPE_BIT(a->type), err);
+    if (!rc && c)
+        rc = op_want(op, 2, TYPE_BIT(a->type), err);
+    if (rc)
+        return rc;
+    if (a->shape.rank != 2 || b->shape.rank != 2)
+        return op_fail(op, OPM_EINVAL, err, "operands must be matrices");
+    s->m = a->shape.dim[ta];
+    s->k = a->shape.dim[!ta];
+    s->n = b->shape.dim[!tb];
+    if (b->shape.dim[tb] != s->k)
+        return op_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+                       (long long)s->k, (long long)b->shape.dim[tb]);
+    s->ars = ta ? 1 : s->k;
+    s->acs = ta ? s->m : 1;
+    s->brs = tb ? 1 : s->n;
+    s->bcs = tb ? s->k : 1;
+    s->alpha = node_attr_float(op->node, "alpha", 1);
+    s->beta = node_attr_float(op->node, "beta", 1);
+    s->nbatch = 1;
+    s->b_shared = true;
+    s->batch.rank = 0;
+    out.dim[0] = s->m;
+    out.dim[1] = s->n;
+    if (c) {
+        struct shape both = out;
+
+        if (!bcast_join(&both, &c->shape) || !shape_equal(&both, &out))
+            return op_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
+    }
+    rc = op_set(op, 0, a->type, &out, err);
+    if (!rc)
+        rc = pack_const_b(op, s, err);
+    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+}
+
+struct mm_job {
+    const struct op *op;
+    const struct matmul *s;
+    struct gemm g;
+    struct gemm_grid grid;
+    const float *a, *b, *packed_b;
+    float *pa, *pb;
+    int64_t apanels, bpanels;
+};
+
+/* Matrix number of operand for batch item i. */
+static int64_t batch_matrix(const struct matmul *s, const int64_t *stride, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int32_t d = s->batch.rank - 1; d >= 0; d--) {
+        at += i % s->batch.dim[d] * stride[d];
+        i /= s->batch.dim[d];
+    }
+    return at;
+}
+
+/* A's panels of all batch items, then B's. */
+static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct mm_job *j = arg;
+    const struct matmul *s = j->s;
+    int64_t na = s->nbatch * j->apanels;
+
+    (void)thread;
+    for (int64_t i = begin; i < end;) {
+        bool is_a = i < na;
+        int64_t per = is_a ? j->apanels : j->bpanels, k = is_a ? i : i - na;
+        int64_t item = k / per, p = k % per, len = MIN(per - p, end - i);
+
+        if (is_a)
+            len = MIN(len, na - i);
+        if (is_a)
+            gemm_pack_a(j->g.isa, j->pa + item * s->a_floats,
+                        j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k, s->m, s->k, s->ars,
+                        s->acs, p, p + len);
+        else
+            gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
+                        j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
+                        s->k, s->n, s->brs, s->bcs, p, p + len);
+        i += len;
+    }
+}
+
+static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct mm_job *j = arg;
+    const struct matmul *s = j->s;
+    int64_t per = j->grid.nmb * j->grid.nnb;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t item = i / per;
+        struct gemm g = j->g;
+
+        g.a = j->pa + item * s->a_floats;
+        g.b = j->packed_b ? j->packed_b : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
+        g.c += item * s->m * s->n;
+        g.base = item * s->m * s->n;
+        gemm_item(&g, &j->grid, i % per);
+    }
+}
+
+static void run_f32(struct op *op, const struct nt *add, const float *scaled)
+{
+    const struct matmul *s = op->state;
+    struct posts posts;
+    struct mm_job j = { .op = op, .s = s };
+    int64_t work;
+
+    posts_begin(&posts, op, false);
+    j.a = op_in(op, 0)->data;
+    j.b = op_in(op, 1)->data;
+    j.packed_b = s->packed;
+    j.pa = (float *)op->scratch + s->a_at;
+    j.pb = (float *)op->scratch + s->b_at;
+    j.g = (struct gemm){ .isa = op_isa(op), .m = s->m, .n = s->n, .k = s->k, .ldc = s->n };
+    j.g.c = op_out(op, 0)->data;
+    j.g.alpha = s->alpha;
+    j.g.posts = op->npost ? &posts : NULL;
+    if (add) {
+        int32_t r = add->shape.rank;
+
+        j.g.add = scaled ? scaled : add->data;
+        j.g.add_cs = r >= 1 && add->shape.dim[r - 1] != 1;
+        j.g.add_rs = r >= 2 && add->shape.dim[r - 2] != 1 ? add->shape.dim[r - 1] : 0;
+    }
+    j.apanels = gemm_panels(s->m, j.g.isa->mr);
+    j.bpanels = gemm_panels(s->n, j.g.isa->nr);
+    if (op_out(op, 0)->count == 0)
+        return;
+    gemm_grid(&j.grid, j.g.isa, s->m, s->n);
+    work = s->nbatch * j.apanels + (s->packed ? 0 : (s->b_shared ? 1 : s->nbatch) * j.bpanels);
+    pool_for(op_pool(op), work, MAX(16384 / (s->k * 8 + 1), (int64_t)1), pack_part, &j);
+    pool_for(op_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb,
+             MAX(32768 / (s->k * j.grid.mb * j.grid.nb * 64 + 1), (int64_t)1), mm_part, &j);
+}
+
+#define NAIVE(TYPE, T, ACC)                                                                    \
+    case TENSOR_##TYPE:                                                                        \
+        for (int64_t q = 0; q < s->nbatch; q++) {                                              \
+            const T *a = (const T *)op_in(op, 0)->data +                                       \
+                         batch_matrix(s, s->a_batch, q) * s->m * s->k;                         \
+            const T *b = (const T *)op_in(op, 1)->data +                                       \
+                         batch_matrix(s, s->b_batch, q) * s->k * s->n;                         \
+            T *c = (T *)op_out(op, 0)->data + q * s->m * s->n;                                 \
+            for (int64_t i = 0; i < s->m; i++)                                                 \
+                for (int64_t l = 0; l < s->n; l++) {                                           \
+                    ACC sum = 0;                                                               \
+                    for (int64_t k = 0; k < s->k; k++)                                         \
+                        sum += (ACC)a[i * s->ars + k * s->acs] * (ACC)b[k * s->brs + l * s->bcs]; \
+                    c[i * s->n + l] = (T)sum;                                                  \
+                }                                                                              \
+        }                                                                                      \
+        break;
+
+static void run_other(struct op *op)
+{
+    const struct matmul *s = op->state;
+
+    switch (op_in(op, 0)->type) {
+        NAIVE(F64, double, double)
+        NAIVE(I32, int32_t, uint32_t)
+        NAIVE(I64, int64_t, uint64_t)
+        NAIVE(U32, uint32_t, uint32_t)
+        NAIVE(U64, uint64_t, uint64_t)
+    default:
+        break;
+    }
+}
+
+int matmul_run(struct op *op, opm_error *err)
+{
+    (void)err;
+    if (op_in(op, 0)->type == TENSOR_F32)
+        run_f32(op, NULL, NULL);
+    else
+        run_other(op);
+    return 0;
+}
+
+/* alpha and beta for types that have no fast path. */
+static void gemm_tail(struct op *op, const struct matmul *s)
+{
+    const struct nt *c = op_in(op, 2);
+    struct nt *out = op_out(op, 0);
+    int32_t r = c ? c->shape.rank : 0;
+    int64_t cs = r >= 1 && c->shape.dim[r - 1] != 1,
+            rs = r >= 2 && c->shape.dim[r - 2] != 1 ? c->shape.dim[r - 1] : 0;
+
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t at = i / s->n * rs + i % s->n * cs;
+
+        switch (out->type) {
+        case TENSOR_F64:
+            ((double *)out->data)[i] = (double)s->alpha * ((double *)out->data)[i] +
+                                       (c ? (double)s->beta * ((const double *)c->data)[at] : 0);
+            break;
+        case TENSOR_I32:
+        case TENSOR_U32:
+            ((uint32_t *)out->data)[i] =
+                ((uint32_t *)out->data)[i] + (c ? ((const uint32_t *)c->data)[at] : 0);
+            break;
+        default:
+            ((uint64_t *)out->data)[i] =
+                ((uint64_t *)out->data)[i] + (c ? ((const uint64_t *)c->data)[at] : 0);
+        }
+    }
+}
+
+int gemm_run(struct op *op, opm_error *err)
+{
+    const struct matmul *s = op->state;
+    const struct nt *c = op_in(op, 2);
+    float *scaled = NULL;
+
+    if (op->npost && op->post[0].kind == POST_BIAS && op->post[0].slot == 2)
+        c = NULL;
+    if (op_in(op, 0)->type != TENSOR_F32) {
+        run_other(op);
+        if (s->n)
+            gemm_tail(op, s);
+        return 0;
+    }
+    if (c && s->beta == 0)
+        c = NULL;
+    if (c && s->beta != 1) { /* rare: a scaled copy */
+        scaled = native_alloc(MAX(c->bytes, (size_t)1));
+        if (!scaled)
+            return op_nomem(op, err);
+        op_isa(op)->unary(U_AFFINE, scaled, c->data, c->count, s->beta, 0);
+    }
+    run_f32(op, c, scaled);
+    native_free(scaled);
+    return 0;
+}

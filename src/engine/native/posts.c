@@ -1,0 +1,48 @@
+/* posts.c -- what follows an operator on the same elements; see native.h. */
+#include "engine/native/native.h"
+
+void posts_begin(struct posts *p, const struct op *op, bool bias_row)
+{
+    p->isa = op_isa(op);
+    p->op = op;
+    p->bias_row = bias_row;
+    p->bias_base = 0;
+    for (int i = 0; i < op->npost; i++)
+        p->operand[i] = op->post[i].slot >= 0 ? op_in(op, (uint32_t)op->post[i].slot)->data : NULL;
+}
+
+void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int64_t cols,
+                 int64_t row0, int64_t col0, int64_t base)
+{
+    for (int64_t r = 0; r < rows; r++, c += ldc) {
+        int64_t at = base + (row0 + r) * ldc + col0;
+
+        for (int i = 0; i < p->op->npost; i++) {
+            const struct post *q = &p->op->post[i];
+            const float *x = p->operand[i];
+
+            switch (q->kind) {
+            case POST_UNARY:
+                p->isa->unary(q->unary, c, c, cols, q->alpha, q->beta);
+                break;
+            case POST_BIAS:
+                if (p->bias_row)
+                    p->isa->binary(B_ADD, c, c, 1, x + p->bias_base + row0 + r, 0, cols);
+                else
+                    p->isa->binary(B_ADD, c, c, 1, x + p->bias_base + col0, 1, cols);
+                break;
+            case POST_ADD:
+                p->isa->binary(B_ADD, c, c, 1, x + at, 1, cols);
+                break;
+            case POST_MUL:
+                p->isa->binary(B_MUL, c, c, 1, x + at, 1, cols);
+                break;
+            case POST_SCALE:
+                p->isa->unary(U_AFFINE, c, c, cols, q->alpha, 0);
+                break;
+            default:
+                break;
+            }
+        }
+    }
+}

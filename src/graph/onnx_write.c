@@ -1,0 +1,517 @@
+/* onnx_write.c -- see onnx_write.h. */
+#include "graph/onnx_write.h"
+
+#include "base/alloc.h"
+#include "base/pb.h"
+
+#include <math.h>
+#include <opmeter/opmeter_error.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Fields of the messages that are written; onnx.proto has their names. */
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    GRAPH_NODE = 1,
+    GRAPH_NAME = 2,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    NODE_INPUT = 1,
+    NODE_OUTPUT = 2,
+    NODE_NAME = 3,
+    NODE_OP_TYPE = 4,
+    NODE_ATTRIBUTE = 5,
+    TENSOR_DIMS = 1,
+    TENSOR_DATA_TYPE = 2,
+    TENSOR_NAME = 8,
+    TENSOR_RAW = 9,
+};
+
+void ow_init(struct onnx_writer *w, const char *name, int opset, uint64_t seed, double sparsity)
+{
+    *w = (struct onnx_writer){ .name = name, .opset = opset, .seed = seed, .sparsity = sparsity };
+}
+
+void ow_release(struct onnx_writer *w)
+{
+    arena_release(&w->text);
+    buf_release(&w->node);
+    buf_release(&w->io);
+    mem_free(w->weight);
+    strpool_release(&w->stem);
+    u64map_release(&w->stem_count);
+    strpool_release(&w->constant);
+    u64map_release(&w->constant_at);
+    *w = (struct onnx_writer){ 0 };
+}
+
+const char *ow_name(struct onnx_writer *w, const char *fmt, ...)
+{
+    char text[200];
+    const char *copy;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    copy = arena_strndup(&w->text, text, strlen(text));
+    w->failed = w->failed || !copy;
+    return copy ? copy : "";
+}
+
+const char *ow_fresh(struct onnx_writer *w, const char *stem)
+{
+    uint64_t n = 0, *seen;
+    str_id id;
+
+    if (strpool_intern(&w->stem, stem, strlen(stem), &id)) {
+        w->failed = true;
+        return "";
+    }
+    seen = u64map_get(&w->stem_count, id);
+    if (seen)
+        n = *seen;
+    if (u64map_put(&w->stem_count, id, n + 1))
+        w->failed = true;
+    return ow_name(w, "%s_%llu", stem, (unsigned long long)n);
+}
+
+static void put_value_info(struct onnx_writer *w, uint32_t field, const char *name,
+                           enum tensor_type type, const char *batch, int at, const int64_t *dims,
+                           int rank)
+{
+    struct buf *b = &w->io;
+    size_t info = pb_begin(b, field), t, tensor, shape, dim;
+
+    pb_str(b, 1, name);
+    t = pb_begin(b, 2);
+    tensor = pb_begin(b, 1);
+    pb_varint(b, 1, type);
+    shape = pb_begin(b, 2);
+    for (int i = 0; i < rank; i++) {
+        dim = pb_begin(b, 1);
+        if (i == at && batch)
+            pb_str(b, 2, batch);
+        else
+            pb_varint(b, 1, (uint64_t)dims[i]);
+        pb_end(b, dim);
+    }
+    pb_end(b, shape);
+    pb_end(b, tensor);
+    pb_end(b, t);
+    pb_end(b, info);
+}
+
+const char *ow_input_at(struct onnx_writer *w, const char *name, enum tensor_type type,
+                        const char *batch, int at, const int64_t *dims, int rank)
+{
+    put_value_info(w, GRAPH_INPUT, name, type, batch, at, dims, rank);
+    return name;
+}
+
+const char *ow_input(struct onnx_writer *w, const char *name, enum tensor_type type,
+                     const char *batch, const int64_t *dims, int rank)
+{
+    return ow_input_at(w, name, type, batch, 0, dims, rank);
+}
+
+void ow_output(struct onnx_writer *w, const char *name, enum tensor_type type, const char *batch,
+               const int64_t *dims, int rank)
+{
+    put_value_info(w, GRAPH_OUTPUT, name, type, batch, 0, dims, rank);
+}
+
+const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight)
+{
+    if (!GROW(w->weight, w->weight_cap, w->nweight + 1)) {
+        w->failed = true;
+        return "";
+    }
+    w->weight[w->nweight++] = *weight;
+    return weight->name;
+}
+
+const char *ow_normal(struct onnx_writer *w, const char *name, const int64_t *dims, int rank,
+                      double std, int sparse_axis)
+{
+    struct ow_weight weight = { .name = name,
+                                .type = TENSOR_F32,
+                                .shape = { .rank = rank },
+                                .fill = FILL_NORMAL,
+                                .scale = (float)std,
+                                .sparse_axis = sparse_axis };
+
+    memcpy(weight.shape.dim, dims, (size_t)rank * sizeof(*dims));
+    return ow_add_weight(w, &weight);
+}
+
+/* A constant of at most a few numbers; one of equal type, shape and bytes is used again. */
+static const char *constant(struct onnx_writer *w, enum tensor_type type, const struct shape *s,
+                            const void *data, size_t len)
+{
+    struct ow_weight weight = { .type = type, .shape = *s, .fill = FILL_DATA, .sparse_axis = -1 };
+    char key[24 + 8 * SHAPE_RANK_MAX];
+    int at = snprintf(key, sizeof(key), "%d,%d,", type, s->rank);
+    uint64_t *known;
+    char *copy;
+    str_id id;
+
+    assert((size_t)at + len <= sizeof(key));
+    memcpy(key + at, data, len);
+    if (strpool_intern(&w->constant, key, (size_t)at + len, &id)) {
+        w->failed = true;
+        return "";
+    }
+    known = u64map_get(&w->constant_at, id);
+    if (known)
+        return w->weight[*known].name;
+    copy = arena_strndup(&w->text, data, len);
+    if (!copy || u64map_put(&w->constant_at, id, w->nweight)) {
+        w->failed = true;
+        return "";
+    }
+    weight.name = ow_fresh(w, "const");
+    weight.data = copy;
+    return ow_add_weight(w, &weight);
+}
+
+const char *ow_float(struct onnx_writer *w, double v)
+{
+    const struct shape scalar = { 0 };
+    float f = (float)v;
+
+    return constant(w, TENSOR_F32, &scalar, &f, sizeof(f));
+}
+
+const char *ow_ints(struct onnx_writer *w, const int64_t *v, int n)
+{
+    const struct shape s = { .rank = 1, .dim = { n } };
+
+    assert(n <= SHAPE_RANK_MAX);
+    return constant(w, TENSOR_I64, &s, v, (size_t)n * sizeof(*v));
+}
+
+const char *ow_int_scalar(struct onnx_writer *w, int64_t v)
+{
+    const struct shape scalar = { 0 };
+
+    return constant(w, TENSOR_I64, &scalar, &v, sizeof(v));
+}
+
+void ow_begin(struct onnx_writer *w, const char *op, const char *name)
+{
+    if (!name)
+        name = ow_fresh(w, op);
+    w->open = pb_begin(&w->node, GRAPH_NODE);
+    pb_str(&w->node, NODE_NAME, name);
+    pb_str(&w->node, NODE_OP_TYPE, op);
+    w->out = NULL;
+    w->open_name = name;
+}
+
+void ow_in(struct onnx_writer *w, const char *value)
+{
+    pb_str(&w->node, NODE_INPUT, value);
+}
+
+void ow_out(struct onnx_writer *w, const char *value)
+{
+    pb_str(&w->node, NODE_OUTPUT, value);
+    if (!w->out)
+        w->out = value;
+}
+
+void ow_attr_int(struct onnx_writer *w, const char *name, int64_t v)
+{
+    size_t a = pb_begin(&w->node, NODE_ATTRIBUTE);
+
+    pb_str(&w->node, 1, name);
+    pb_varint(&w->node, 3, (uint64_t)v);
+    pb_varint(&w->node, 20, 2);
+    pb_end(&w->node, a);
+}
+
+/* A float field; the only 32-bit ones that are written. */
+static void put_f32(struct buf *b, uint8_t field, float v)
+{
+    uint8_t raw[5] = { (uint8_t)(field << 3 | PB_I32) };
+
+    memcpy(raw + 1, &v, sizeof(v));
+    buf_add(b, raw, sizeof(raw));
+}
+
+void ow_attr_float(struct onnx_writer *w, const char *name, float v)
+{
+    size_t a = pb_begin(&w->node, NODE_ATTRIBUTE);
+
+    pb_str(&w->node, 1, name);
+    put_f32(&w->node, 2, v);
+    pb_varint(&w->node, 20, 1);
+    pb_end(&w->node, a);
+}
+
+void ow_attr_ints(struct onnx_writer *w, const char *name, const int64_t *v, int n)
+{
+    size_t a = pb_begin(&w->node, NODE_ATTRIBUTE);
+
+    pb_str(&w->node, 1, name);
+    for (int i = 0; i < n; i++)
+        pb_varint(&w->node, 8, (uint64_t)v[i]);
+    pb_varint(&w->node, 20, 7);
+    pb_end(&w->node, a);
+}
+
+const char *ow_end(struct onnx_writer *w)
+{
+    if (!w->out)
+        ow_out(w, ow_name(w, "%s_out", w->open_name));
+    pb_end(&w->node, w->open);
+    return w->out;
+}
+
+const char *ow_op(struct onnx_writer *w, const char *op, ...)
+{
+    const char *value;
+    va_list ap;
+
+    ow_begin(w, op, NULL);
+    va_start(ap, op);
+    for (value = va_arg(ap, const char *); value; value = va_arg(ap, const char *))
+        ow_in(w, value);
+    va_end(ap);
+    return ow_end(w);
+}
+
+/* Random numbers by position (SplitMix64), so that a weight depends on seed, model and its own name
+ * only, not on what was made before it. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+    for (; *s; s++)
+        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
+    return mix(h + 0x9e3779b97f4a7c15u);
+}
+
+static uint64_t random_at(uint64_t key, uint64_t i)
+{
+    return mix(key + (i + 1) * 0x9e3779b97f4a7c15u);
+}
+
+/* Sum of four uniform 16-bit numbers: near enough to normal, no outliers, the same on all machines
+ * since nothing is rounded before the last multiplication. Mean 0, standard deviation 1. */
+static double normal_at(uint64_t key, uint64_t i)
+{
+    uint64_t r = random_at(key, i);
+    int64_t sum = (int64_t)((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48));
+
+    return (double)(2 * sum - 4 * 65535) * (1.0 / 75674.0); /* 2 x 65536 / sqrt(3) */
+}
+
+struct sparsity {
+    bool on;
+    uint64_t key, limit; /* a block is zero if its random number is below */
+    int64_t rows, inner;
+};
+
+/* Blocks of 4 output channels, one column each. */
+static bool is_zero(const struct sparsity *s, int64_t i)
+{
+    int64_t row = i / s->inner % s->rows, col = i / (s->inner * s->rows) * s->inner + i % s->inner;
+
+    return random_at(s->key, (uint64_t)(row / 4) << 40 ^ (uint64_t)col) >= s->limit;
+}
+
+/* Elements [first, first + n) of a generated weight. */
+static void generate(const struct onnx_writer *w, const struct ow_weight *weight, int64_t first,
+                     int64_t n, float *out)
+{
+    uint64_t key = hash_text(hash_text(mix(w->seed), w->name), weight->name);
+    struct sparsity s = { .on = w->sparsity > 0 && weight->sparse_axis >= 0 };
+    double mean = weight->mean, scale = weight->scale;
+    int64_t cols = weight->shape.rank ? weight->shape.dim[weight->shape.rank - 1] : 1;
+    int64_t rows = weight->shape.rank > 1 ? weight->shape.dim[weight->shape.rank - 2] : 1;
+
+    if (s.on) {
+        s.key = mix(key);
+        s.limit = (uint64_t)((1 - w->sparsity) * 0x1p32) << 32;
+        s.rows = weight->shape.dim[weight->sparse_axis];
+        s.inner = 1;
+        for (int32_t i = weight->sparse_axis + 1; i < weight->shape.rank; i++)
+            s.inner *= weight->shape.dim[i];
+        /* What is left grows, so that activations keep their size. */
+        scale = w->sparsity < 1 ? scale / sqrt(1 - w->sparsity) : 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t at = (uint64_t)(first + i);
+
+        switch (weight->fill) {
+        case FILL_NORMAL:
+            out[i] = (float)(mean + scale * normal_at(key, at));
+            break;
+        case FILL_UNIFORM:
+            out[i] = (float)(mean + scale * ((double)(random_at(key, at) >> 40) * 0x1p-24));
+            break;
+        default: /* FILL_CAUSAL */
+            out[i] = (first + i) % cols > (first + i) / cols % rows ? (float)scale : 0;
+        }
+        if (s.on && is_zero(&s, first + i))
+            out[i] = 0;
+    }
+}
+
+/* Where the file goes: into memory, or to a stream. */
+struct sink {
+    struct buf *b;
+    struct io_out *o;
+};
+
+static void put(const struct sink *s, const void *p, size_t len)
+{
+    if (s->b)
+        buf_add(s->b, p, len);
+    else
+        io_out_add(s->o, p, len);
+}
+
+/* A TensorProto up to its data; the length of all of it is written first. */
+static void tensor_head(struct buf *b, const struct ow_weight *weight)
+{
+    struct buf body = { 0 };
+    uint64_t bytes = (uint64_t)shape_bytes(&weight->shape, weight->type);
+    uint8_t varint[10];
+    size_t n = 0;
+
+    for (int32_t i = 0; i < weight->shape.rank; i++)
+        pb_varint(&body, TENSOR_DIMS, (uint64_t)weight->shape.dim[i]);
+    pb_varint(&body, TENSOR_DATA_TYPE, weight->type);
+    pb_str(&body, TENSOR_NAME, weight->name);
+    buf_addc(&body, (char)(TENSOR_RAW << 3 | PB_LEN));
+    for (uint64_t v = bytes; n == 0 || v; v >>= 7)
+        varint[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+    buf_add(&body, varint, n);
+    buf_addc(b, (char)(GRAPH_INITIALIZER << 3 | PB_LEN));
+    n = 0;
+    for (uint64_t v = body.len + bytes; n == 0 || v; v >>= 7)
+        varint[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+    buf_add(b, varint, n);
+    buf_add(b, buf_str(&body), body.len);
+    if (body.failed)
+        b->failed = true;
+    buf_release(&body);
+}
+
+#define CHUNK 16384 /* elements */
+
+static int put_weight(const struct onnx_writer *w, const struct sink *to,
+                      const struct ow_weight *weight, float *chunk)
+{
+    int64_t n = shape_count(&weight->shape);
+    struct buf head = { 0 };
+    bool failed;
+
+    tensor_head(&head, weight);
+    put(to, buf_str(&head), head.len);
+    failed = head.failed;
+    buf_release(&head);
+    if (weight->fill == FILL_DATA) {
+        put(to, weight->data, (size_t)shape_bytes(&weight->shape, weight->type));
+        return failed ? OPM_ENOMEM : 0;
+    }
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        int64_t m = MIN((int64_t)CHUNK, n - i);
+
+        generate(w, weight, i, m, chunk);
+        put(to, chunk, (size_t)m * sizeof(*chunk));
+    }
+    return failed ? OPM_ENOMEM : 0;
+}
+
+/* Everything before the weights, and what comes after them. */
+static void put_ends(const struct onnx_writer *w, uint64_t weights, struct buf *front,
+                     struct buf *back)
+{
+    static const int ir_of_opset[] = { [13] = 7, 7, 8, 8, 8, 8, 9, 9, 10 };
+    struct buf name = { 0 };
+    uint8_t varint[10];
+    size_t n = 0, opset;
+
+    pb_str(&name, GRAPH_NAME, w->name);
+    pb_varint(front, MODEL_IR_VERSION, (uint64_t)ir_of_opset[w->opset]);
+    pb_str(front, MODEL_PRODUCER, "opmeter");
+    opset = pb_begin(front, MODEL_OPSET);
+    pb_varint(front, 2, (uint64_t)w->opset);
+    pb_end(front, opset);
+    buf_addc(front, (char)(MODEL_GRAPH << 3 | PB_LEN));
+    for (uint64_t v = w->node.len + name.len + weights + w->io.len; n == 0 || v; v >>= 7)
+        varint[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+    buf_add(front, varint, n);
+    buf_add(front, buf_str(&w->node), w->node.len);
+    buf_add(front, buf_str(&name), name.len);
+    buf_add(back, buf_str(&w->io), w->io.len);
+    if (name.failed)
+        front->failed = true;
+    buf_release(&name);
+}
+
+static uint64_t weights_size(const struct onnx_writer *w)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < w->nweight; i++) {
+        struct buf head = { 0 };
+
+        tensor_head(&head, &w->weight[i]);
+        sum += head.len + (uint64_t)shape_bytes(&w->weight[i].shape, w->weight[i].type);
+        buf_release(&head);
+    }
+    return sum;
+}
+
+int ow_finish(struct onnx_writer *w, struct buf *b, struct io_out *o)
+{
+    const struct sink to = { b, o };
+    struct buf front = { 0 }, back = { 0 };
+    uint64_t weights = weights_size(w);
+    float *chunk = mem_alloc(CHUNK * sizeof(*chunk));
+    int rc = 0;
+
+    put_ends(w, weights, &front, &back);
+    if (!chunk || w->failed || w->node.failed || w->io.failed || front.failed || back.failed)
+        rc = OPM_ENOMEM;
+    if (!rc && b) { /* all the room at once: doubling would copy hundreds of megabytes */
+        assert(b->len == 0);
+        buf_release(b);
+        b->cap = front.len + weights + back.len + 1;
+        b->data = mem_alloc(b->cap);
+        if (!b->data) {
+            b->cap = 0;
+            rc = OPM_ENOMEM;
+        } else
+            b->data[0] = '\0';
+    }
+    if (!rc)
+        put(&to, buf_str(&front), front.len);
+    for (size_t i = 0; !rc && i < w->nweight; i++)
+        rc = put_weight(w, &to, &w->weight[i], chunk);
+    if (!rc)
+        put(&to, buf_str(&back), back.len);
+    if (!rc && b && b->failed)
+        rc = OPM_ENOMEM;
+    if (rc && b)
+        buf_release(b);
+    mem_free(chunk);
+    buf_release(&front);
+    buf_release(&back);
+    return rc;
+}

@@ -1,0 +1,101 @@
+/* onnx_write.h -- put an ONNX model together, node by node.
+ *
+ * Names of values are strings that live as long as the writer. Weights are described, not held:
+ * they are generated while the file is written. A failed allocation is remembered and told at the
+ * end, so that a model's description reads without checks. */
+#ifndef GRAPH_ONNX_WRITE_H
+#define GRAPH_ONNX_WRITE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/strpool.h"
+#include "base/u64map.h"
+#include "graph/tensor.h"
+
+enum fill {
+    FILL_DATA,    /* copied from memory */
+    FILL_NORMAL,  /* mean + scale x (nearly) normal */
+    FILL_UNIFORM, /* mean + scale x uniform in [0, 1) */
+    FILL_CAUSAL,  /* scale above the diagonal of the last two dimensions, 0 elsewhere */
+};
+
+struct ow_weight {
+    const char *name;
+    enum tensor_type type;
+    struct shape shape;
+    enum fill fill;
+    float mean, scale;
+    int sparse_axis;  /* output channels, for zeros in blocks of 4 of them; -1: dense */
+    const void *data; /* FILL_DATA */
+};
+
+struct onnx_writer {
+    const char *name; /* of the graph */
+    int opset;
+    uint64_t seed;
+    double sparsity; /* 0..1 */
+    struct arena text;
+    struct buf node; /* fields of the graph: nodes; inputs and outputs */
+    struct buf io;
+    struct ow_weight *weight;
+    size_t nweight, weight_cap;
+    struct strpool stem; /* of generated names, and how many there are of each */
+    struct u64map stem_count;
+    struct strpool constant; /* bytes of shared constants, and the place of each in `weight` */
+    struct u64map constant_at;
+    size_t open; /* the node being written */
+    const char *open_name;
+    const char *out; /* its first output */
+    bool failed;     /* no memory */
+};
+
+void ow_init(struct onnx_writer *w, const char *name, int opset, uint64_t seed, double sparsity);
+void ow_release(struct onnx_writer *w);
+
+/* "stem_0", "stem_1", ... */
+const char *ow_fresh(struct onnx_writer *w, const char *stem);
+__attribute__((format(printf, 2, 3))) const char *ow_name(struct onnx_writer *w, const char *fmt,
+                                                          ...);
+
+/* dims: `rank` sizes; if batch is not NULL the first is open and has that name. */
+const char *ow_input(struct onnx_writer *w, const char *name, enum tensor_type type,
+                     const char *batch, const int64_t *dims, int rank);
+/* The same with the batch in another place. */
+const char *ow_input_at(struct onnx_writer *w, const char *name, enum tensor_type type,
+                        const char *batch, int at, const int64_t *dims, int rank);
+void ow_output(struct onnx_writer *w, const char *name, enum tensor_type type, const char *batch,
+               const int64_t *dims, int rank);
+
+/* Weights; each returns name. */
+const char *ow_normal(struct onnx_writer *w, const char *name, const int64_t *dims, int rank,
+                      double std, int sparse_axis);
+const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight);
+/* Constants, shared among those that are equal. */
+const char *ow_float(struct onnx_writer *w, double v);
+const char *ow_ints(struct onnx_writer *w, const int64_t *v, int n);
+const char *ow_int_scalar(struct onnx_writer *w, int64_t v);
+#define OW_INTS(w, ...)                            \
+    ow_ints((w), (const int64_t[]){ __VA_ARGS__ }, \
+            (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+
+/* One node: begin, then inputs, outputs and attributes in any order, then end, which returns the
+ * first output. name NULL: made from the operator; without ow_out() the output is "NAME_out". */
+void ow_begin(struct onnx_writer *w, const char *op, const char *name);
+void ow_in(struct onnx_writer *w, const char *value);
+void ow_out(struct onnx_writer *w, const char *value);
+void ow_attr_int(struct onnx_writer *w, const char *name, int64_t v);
+void ow_attr_float(struct onnx_writer *w, const char *name, float v);
+void ow_attr_ints(struct onnx_writer *w, const char *name, const int64_t *v, int n);
+#define OW_ATTR_INTS(w, name, ...)                              \
+    ow_attr_ints((w), (name), (const int64_t[]){ __VA_ARGS__ }, \
+                 (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+const char *ow_end(struct onnx_writer *w);
+/* A node without attributes; inputs end with NULL. */
+const char *ow_op(struct onnx_writer *w, const char *op, ...) __attribute__((sentinel));
+
+/* Write the file to b, which must be empty, or (b NULL) to o. 0 or OPM_ENOMEM; errors of o are told
+ * when it is closed. */
+int ow_finish(struct onnx_writer *w, struct buf *b, struct io_out *o);
+
+#endif

@@ -1,0 +1,130 @@
+/* amount.c -- small values of the command line: amounts, sizes, names; see run.h. */
+#include "run/run.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT_MAX 100000000
+#define SECONDS_MAX 86400.0
+
+int run_amount_parse(const char *text, struct run_amount *out, opm_error *err)
+{
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = { { "ns", 1 },  { "us", 1e3 },  { "µs", 1e3 },   { "ms", 1e6 },
+                  { "s", 1e9 }, { "sec", 1e9 }, { "min", 60e9 }, { "m", 60e9 } };
+    char *end;
+    double v;
+
+    errno = 0;
+    v = strtod(text, &end);
+    if (end == text || errno || !isfinite(v) || v < 0 || strspn(text, "0123456789.") == 0)
+        return opm__fail(err, OPM_EINVAL,
+                         "'%s' is neither a count such as 10 nor a time such as 200ms", text);
+    while (*end == ' ')
+        end++;
+    if (!*end) {
+        if (v != floor(v) || v > COUNT_MAX)
+            return opm__fail(err, OPM_EINVAL, "'%s' is no count from 0 to %d", text, COUNT_MAX);
+        *out = (struct run_amount){ (int64_t)v, 0 };
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+        if (strcmp(end, units[i].unit) != 0)
+            continue;
+        if (v * units[i].ns > SECONDS_MAX * 1e9 || v * units[i].ns < 1)
+            return opm__fail(err, OPM_EINVAL, "'%s' is no time from 1ns to a day", text);
+        *out = (struct run_amount){ 0, (int64_t)(v * units[i].ns) };
+        return 0;
+    }
+    return opm__fail(err, OPM_EINVAL, "'%s': no such unit; there are ns, us, ms, s and min", text);
+}
+
+int run_dim_parse(const char *text, struct run_dim *out, opm_error *err)
+{
+    const char *equals = strrchr(text, '=');
+    char *end, *name;
+    long long v;
+
+    errno = 0;
+    v = equals ? strtoll(equals + 1, &end, 10) : 0;
+    if (!equals || equals == text || end == equals + 1 || *end || errno || v < 1)
+        return opm__fail(err, OPM_EINVAL, "'%s' is not NAME=N with a size N of at least 1", text);
+    name = mem_strdup(text);
+    if (!name)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    name[equals - text] = '\0';
+    *out = (struct run_dim){ name, v };
+    return 0;
+}
+
+void run_model_label(const char *model, char *out, size_t size)
+{
+    static const char *const tails[] = { ".gz", ".zst", ".onnx" };
+    const char *slash = strrchr(model, '/');
+    size_t n;
+
+    if (strncmp(model, "zoo:", 4) == 0)
+        model += 4;
+    else if (slash && slash[1])
+        model = slash + 1;
+    snprintf(out, size, "%s", model);
+    out[strcspn(out, "?")] = '\0';
+    for (size_t i = 0; i < ARRAY_SIZE(tails); i++) {
+        size_t nt = strlen(tails[i]);
+
+        n = strlen(out);
+        if (n > nt && strcmp(out + n - nt, tails[i]) == 0)
+            out[n - nt] = '\0';
+    }
+    for (char *c = out; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == '/' || *c == 0x7f)
+            *c = '_';
+    if (!*out)
+        snprintf(out, size, "model");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static double quantile(const int64_t *sorted, size_t n, double q)
+{
+    double at = q * (double)(n - 1), low = floor(at);
+    size_t i = (size_t)low;
+
+    if (i + 1 >= n)
+        return (double)sorted[n - 1];
+    return (double)sorted[i] + (at - low) * (double)(sorted[i + 1] - sorted[i]);
+}
+
+void run_latency_of(int64_t *ns, size_t n, struct run_latency *out)
+{
+    double sum = 0;
+
+    *out = (struct run_latency){ .n = n };
+    if (!n)
+        return;
+    qsort(ns, n, sizeof(*ns), by_value);
+    for (size_t i = 0; i < n; i++)
+        sum += (double)ns[i];
+    out->min = (double)ns[0];
+    out->max = (double)ns[n - 1];
+    out->mean = sum / (double)n;
+    out->median = quantile(ns, n, 0.5);
+    out->p90 = quantile(ns, n, 0.9);
+    out->p95 = quantile(ns, n, 0.95);
+    out->p97 = quantile(ns, n, 0.97);
+    out->p99 = quantile(ns, n, 0.99);
+    out->p999 = quantile(ns, n, 0.999);
+}

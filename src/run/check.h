@@ -1,0 +1,18 @@
+/* check.h -- outputs: compared with a reference, or written to files. */
+#ifndef RUN_CHECK_H
+#define RUN_CHECK_H
+
+#include "engine/engine.h"
+#include "run/npy.h"
+#include "run/run.h"
+
+/* Compare each output that the reference has as out_NAME: |got - want| <= atol + rtol * |want|, NaN
+ * equals NaN. 0 also if they differ: out says so. Fails if the reference has none of them. */
+int check_outputs(const struct npz *ref, const struct engine_value *value,
+                  const struct engine_tensor *t, size_t n, double atol, double rtol,
+                  struct run_check *out, opm_error *err);
+/* DIR/NAME.npy for each output; what cannot be part of a file name becomes '_'. */
+int save_outputs(const char *dir, const struct engine_value *value, const struct engine_tensor *t,
+                 size_t n, opm_error *err);
+
+#endif

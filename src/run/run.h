@@ -1,0 +1,127 @@
+/* run.h -- run a model and record it: all that `opmeter run` does but for printing.
+ *
+ * run_model() loads the model, makes its inputs, warms up, measures, and leaves DIR/trace.opm.
+ * Metered iterations alternate with bare ones, where recording is paused, so that the result says
+ * what measuring cost. Results have no pointers: they travel between processes as they are. */
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
+
+#include "base/common.h"
+#include <opmeter/opmeter_error.h>
+
+#define RUN_PATH_MAX 1024
+#define RUN_INSTANCES_MAX 256
+
+/* How long to go on: a number of iterations, or if ns is not 0 a time. */
+struct run_amount {
+    int64_t count;
+    int64_t ns;
+};
+
+/* "10", "200ms", "1.5 s", "2min". */
+int run_amount_parse(const char *text, struct run_amount *out, opm_error *err);
+
+struct run_dim {
+    const char *name;
+    int64_t size;
+};
+/* "batch=8"; the name points into a copy that is never freed. */
+int run_dim_parse(const char *text, struct run_dim *out, opm_error *err);
+
+struct run_options {
+    const char *model; /* a file or zoo:NAME */
+    const char *engine;
+    const char *ort_lib; /* NULL: look for it */
+    struct run_amount warmup;
+    struct run_amount iterations;
+    int64_t batch_size; /* 0: not given */
+    int64_t seq_len;    /* 0: not given */
+    const struct run_dim *dim;
+    size_t ndim;
+    const char *const *input; /* see input.h */
+    size_t ninput;
+    int64_t seed;
+    int threads; /* 0: as many as there are cores */
+    bool pin;
+    bool winograd;
+    bool receipt;             /* bare iterations in between */
+    const char *save_outputs; /* folder for NAME.npy; NULL: none */
+    const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */
+    double atol, rtol;
+    const char *dir; /* that exists, for trace.opm */
+    int instance;    /* number of this process, from 0 */
+    int instances;
+    /* Called after each iteration; total 0: not known. Nonzero: give up. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+    /* Called when all is ready to be run; nonzero: give up. For run_instances(). */
+    int (*ready)(void *ready_user);
+    void *ready_user;
+};
+
+struct run_latency { /* ns */
+    uint64_t n;      /* 0: the rest means nothing */
+    double min, mean, median, p90, p95, p97, p99, p999, max;
+};
+
+struct run_check {
+    bool done, ok;
+    uint64_t elements, wrong;
+    double max_abs;  /* largest difference of all */
+    char worst[300]; /* the worst element, in words */
+};
+
+struct run_result {
+    char engine[32];
+    char version[64];
+    char model[128]; /* for people and file names: "resnet50" */
+    int threads;
+    int64_t load_ns;    /* reading the model */
+    int64_t open_ns;    /* engine_open */
+    int64_t prepare_ns; /* first shapes */
+    uint64_t warmup;    /* iterations done */
+    struct run_latency bare, metered;
+    double seconds; /* of the measured part */
+    int64_t batch;  /* first dimension of the first input; 1 if it has none */
+    uint64_t lost;  /* events that the recorder had to drop */
+    struct run_check check;
+    char trace[RUN_PATH_MAX]; /* DIR/trace.opm */
+};
+
+int run_model(const struct run_options *opt, struct run_result *out, opm_error *err);
+
+/* The same in n processes at a time, each with its part of the cores, numbered by .instance and
+ * writing to dir[k]. All start measuring together. If one fails, so does all of it. */
+int run_instances(const struct run_options *opt, const char *const *dir, int n,
+                  struct run_result *out, opm_error *err);
+
+/* The model's name without folder, extension and options. */
+void run_model_label(const char *model, char *out, size_t size);
+/* Make a folder and those above it. */
+int run_make_folder(const char *path, opm_error *err);
+/* Make "ROOT/LABEL_2026-01-31_12-00-00_K" for K = 0..n-1, all new; dir[] gets n paths. */
+int run_make_folders(const char *root, const char *label, char (*dir)[RUN_PATH_MAX], int n,
+                     opm_error *err);
+
+/* Percentiles of n latencies, which are sorted on the way. */
+void run_latency_of(int64_t *ns, size_t n, struct run_latency *out);
+
+/* What this machine can do at most with so many threads; measured once and kept in
+ * ~/.cache/opmeter/peak.json. Not known: 0. */
+struct run_peak {
+    double gflops;     /* 10^9 fp32 multiply-adds count as two */
+    double gbytes;     /* 10^9 bytes per second read from memory */
+    bool measured_now; /* not from the cache */
+};
+void run_peak(int threads, struct run_peak *out);
+
+/* Engines and the zoo, for messages and lists. */
+const char *run_engine_name(size_t i); /* NULL at the end; the default first */
+const char *run_engine_doc(size_t i);
+struct run_zoo_entry {
+    const char *name, *about, *options;
+};
+bool run_zoo_entry(size_t i, struct run_zoo_entry *out); /* false at the end */
+int run_zoo_write(const char *name, const char *path, opm_error *err);
+
+#endif
