@@ -51,11 +51,11 @@ struct opm_file_status {
     uint64_t lost_no_room; /* events of threads that got no slot or block */
     uint64_t unbalanced_ends;
     uint64_t closed_by_parent;
-    uint32_t reserved[4];
-    uint32_t reserved2;
+    struct opm_calibration last; /* taken when this was written */
+    uint32_t reserved;
     uint32_t crc;
 };
-static_assert(sizeof(struct opm_file_status) == 64, "file format");
+static_assert(sizeof(struct opm_file_status) == 72, "file format");
 
 #define OPM_HEADER_SIZE 256u /* header, status, zeros */
 

@@ -120,7 +120,7 @@ static int type_attr(const struct op *o, const char *name, enum tensor_type miss
 
 int infer_cast(const struct op *o)
 {
-    enum tensor_type type;
+    enum tensor_type type = TENSOR_NONE;
     int rc = type_attr(o, "to", TENSOR_NONE, &type);
 
     if (rc)
@@ -138,7 +138,7 @@ int infer_cast_like(const struct op *o)
 /* Same shape; the type is an attribute, or else the input's: EyeLike, RandomNormalLike, ... */
 int infer_same_dtype(const struct op *o)
 {
-    enum tensor_type type;
+    enum tensor_type type = TENSOR_NONE;
     int rc = type_attr(o, "dtype", op_type(o, 0), &type);
 
     if (rc)
@@ -159,7 +159,7 @@ int infer_random(const struct op *o)
     size_t len;
     const int64_t *dims = node_attr_ints(o->n, "shape", &len);
     struct shape s = { 0 };
-    enum tensor_type type;
+    enum tensor_type type = TENSOR_NONE;
     int rc = type_attr(o, "dtype", TENSOR_F32, &type);
 
     if (rc)
@@ -178,7 +178,7 @@ int infer_random(const struct op *o)
 int infer_multinomial(const struct op *o)
 {
     struct shape s = shape_of_rank(2);
-    enum tensor_type type;
+    enum tensor_type type = TENSOR_NONE;
     int rc = type_attr(o, "dtype", TENSOR_I32, &type);
 
     if (rc)

@@ -183,7 +183,7 @@ int ld_opset(struct loader *ld, const struct pb_field *f, struct opset *out)
 static int read_meta(struct loader *ld, const struct pb_field *f, struct model_meta *out)
 {
     struct rd r = rd_of(f->p, f->len);
-    struct tensor_string s;
+    struct tensor_string s = { "", 0 };
     struct pb_field g;
     int rc = 0;
 

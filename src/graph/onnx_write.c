@@ -353,21 +353,19 @@ static void generate(const struct onnx_writer *w, const struct ow_weight *weight
         scale = w->sparsity < 1 ? scale / sqrt(1 - w->sparsity) : 0;
     }
     for (int64_t i = 0; i < n; i++) {
-        uint64_t at = (uint64_t)(first + i);
+        double v; /* a statement of its own, or a compiler may fuse it with the addition */
 
-        switch (weight->fill) {
-        case FILL_NORMAL:
-            out[i] = (float)(mean + scale * normal_at(key, at));
-            break;
-        case FILL_UNIFORM:
-            out[i] = (float)(mean + scale * ((double)(random_at(key, at) >> 40) * 0x1p-24));
-            break;
-        default: /* FILL_CAUSAL */
-            out[i] = (first + i) % cols > (first + i) / cols % rows ? (float)scale : 0;
-        }
-        if (s.on && is_zero(&s, first + i))
-            out[i] = 0;
+        if (weight->fill == FILL_NORMAL)
+            v = scale * normal_at(key, (uint64_t)(first + i));
+        else if (weight->fill == FILL_UNIFORM)
+            v = scale * ((double)(random_at(key, (uint64_t)(first + i)) >> 40) * 0x1p-24);
+        else /* FILL_CAUSAL */
+            v = (first + i) % cols > (first + i) / cols % rows ? scale : 0;
+        out[i] = (float)(mean + v);
     }
+    for (int64_t i = 0; s.on && i < n; i++)
+        if (is_zero(&s, first + i))
+            out[i] = 0;
 }
 
 /* Where the file goes: into memory, or to a stream. */

@@ -5,6 +5,7 @@
 #include "graph/zoo_int.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

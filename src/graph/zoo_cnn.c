@@ -14,7 +14,7 @@ struct conv {
 static const char *conv_bn(struct onnx_writer *w, const struct zoo_options *o, const char *x,
                            const struct conv *c)
 {
-    const char *name = ow_fresh(w, "conv"), *y;
+    const char *name = ow_fresh(w, "conv"), *y, *low, *high;
     int64_t per = c->cin / c->groups, k = c->kernel, p = k / 2, cout[1] = { c->cout };
     int64_t dims[] = { c->cout, per, k, k };
     double std = c->gain * sqrt(2.0 / (double)(per * k * k));
@@ -59,7 +59,9 @@ static const char *conv_bn(struct onnx_writer *w, const struct zoo_options *o, c
         return y;
     if (strcmp(c->act, "relu") == 0)
         return ow_op(w, "Relu", y, NULL);
-    return ow_op(w, "Clip", y, ow_float(w, 0), ow_float(w, 6), NULL);
+    low = ow_float(w, 0);
+    high = ow_float(w, 6);
+    return ow_op(w, "Clip", y, low, high, NULL);
 }
 
 static const char *image(struct onnx_writer *w, const struct zoo_options *o)

@@ -41,7 +41,7 @@ static int header_read(struct opm_file *f, const uint8_t *data, size_t len, opm_
             memset(&f->status, 0, sizeof(f->status));
     }
     f->closed = f->status.state == FILE_CLOSED;
-    f->last = h->start;
+    f->last = f->status.last.ticks > h->start.ticks ? f->status.last : h->start;
     f->pid = h->pid;
     return 0;
 }

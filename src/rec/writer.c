@@ -77,7 +77,8 @@ void opm__write_status(struct session *s, enum opm_file_state state)
                                   .lost = atomic_load(&s->lost),
                                   .lost_no_room = atomic_load(&s->no_room),
                                   .unbalanced_ends = atomic_load(&s->unbalanced_ends),
-                                  .closed_by_parent = atomic_load(&s->closed_by_parent) };
+                                  .closed_by_parent = atomic_load(&s->closed_by_parent),
+                                  .last = opm__clock_read() };
 
     st.crc = crc32c(&st, offsetof(struct opm_file_status, crc));
     pthread_mutex_lock(&s->io_lock);
@@ -138,7 +139,8 @@ static uint64_t batch_events(struct session *s, const struct batch *batch)
     for (uint32_t i = 0; i < batch->n; i++) {
         struct opm_block_header *b = session_block(s, batch->block[i]);
 
-        events += b->thread ? count_events(block_units(b), b->used) : 1;
+        if (b->thread)
+            events += count_events(block_units(b), b->used);
     }
     return events;
 }
@@ -154,8 +156,13 @@ static void batch_write(struct session *s, struct batch *batch)
         atomic_fetch_add_explicit(&s->spans, batch->spans, memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&s->lost, batch_events(s, batch), memory_order_relaxed);
-    for (uint32_t i = batch->n; i-- > 0;)
-        opm__block_release(s, batch->block[i]);
+    for (uint32_t i = batch->n; i-- > 0;) {
+        /* Events that cannot be written are lost; what explains others is tried again. */
+        if (!kept && !session_block(s, batch->block[i])->thread)
+            opm__block_submit(s, batch->block[i]);
+        else
+            opm__block_release(s, batch->block[i]);
+    }
     if (batch->n) {
         atomic_fetch_add_explicit(&s->freed, 1, memory_order_release);
         opm__futex_wake(&s->freed, INT32_MAX);
@@ -180,15 +187,29 @@ static void batch_add(struct session *s, struct batch *batch, uint32_t block)
     batch->block[batch->n++] = block;
 }
 
-/* Write every full block there is, oldest first. True if there were any. */
+/* The block that is being filled with definitions, complete or not; OPM_NO_BLOCK if there is none.
+ */
+static uint32_t defs_cut(struct session *s)
+{
+    uint32_t block;
+
+    pthread_mutex_lock(&s->lock);
+    block = s->defs_block;
+    s->defs_block = OPM_NO_BLOCK;
+    pthread_mutex_unlock(&s->lock);
+    if (block != OPM_NO_BLOCK)
+        __atomic_store_n(&session_block(s, block)->state, BLOCK_FULL, __ATOMIC_RELEASE);
+    return block;
+}
+
+/* Write every full block there is, oldest first, and before them what explains them. True if there
+ * was anything to write. */
 static bool drain(struct session *s)
 {
     uint32_t newest = (uint32_t)atomic_exchange_explicit(&s->full_blocks, 0, memory_order_acquire);
+    uint32_t defs = newest ? defs_cut(s) : OPM_NO_BLOCK, oldest = 0;
     struct batch batch = { 0 };
-    uint32_t oldest = 0;
 
-    if (!newest)
-        return false;
     for (uint32_t i = newest; i;) {
         uint32_t next = atomic_load_explicit(&s->next_block[i - 1], memory_order_relaxed);
 
@@ -196,12 +217,15 @@ static bool drain(struct session *s)
         oldest = i;
         i = next;
     }
+    if (defs != OPM_NO_BLOCK)
+        batch_add(s, &batch, defs);
     for (uint32_t i = oldest, next; i; i = next) {
         next = atomic_load_explicit(&s->next_block[i - 1], memory_order_relaxed);
         batch_add(s, &batch, i - 1);
     }
-    batch_write(s, &batch);
-    return true;
+    if (batch.n)
+        batch_write(s, &batch);
+    return newest != 0;
 }
 
 /* The reader of a killed recording needs a second reading of the clocks, far from the first. */
@@ -220,6 +244,7 @@ static void calibrate(struct session *s)
     __atomic_store_n(&live->unbalanced_ends, atomic_load(&s->unbalanced_ends), __ATOMIC_RELEASE);
     __atomic_store_n(&live->closed_by_parent, atomic_load(&s->closed_by_parent), __ATOMIC_RELEASE);
     __atomic_store_n(&live->last_seq, seq + 2, __ATOMIC_RELEASE);
+    opm__write_status(s, FILE_RECORDING);
 }
 
 /* What one empty span costs, for the trace to say so: the smallest of a few averages, on a slot
@@ -330,6 +355,18 @@ static void write_thread(struct session *s, struct opm_slot *slot)
         batch_write(s, &batch);
 }
 
+/* Definitions that no full block asked for yet. */
+static void write_defs(struct session *s)
+{
+    struct batch batch = { 0 };
+    uint32_t defs = defs_cut(s);
+
+    if (defs != OPM_NO_BLOCK) {
+        batch_add(s, &batch, defs);
+        batch_write(s, &batch);
+    }
+}
+
 void opm__writer_stop(struct session *s)
 {
     struct opm_chunk end = { .kind = CHUNK_END };
@@ -344,11 +381,10 @@ void opm__writer_stop(struct session *s)
              (unsigned long long)s->span_cost_ps % 1000);
     opm__define_meta(s, "recorder.span_cost_ns", cost);
     opm__define_calibration(s, &now);
-    if (s->defs_block != OPM_NO_BLOCK) {
-        opm__block_submit(s, s->defs_block);
-        s->defs_block = OPM_NO_BLOCK;
-    }
+    pthread_mutex_unlock(&s->lock);
     drain(s);
+    write_defs(s);
+    pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->slots_ready; i++)
         if (session_slot(s, i)->serial)
             write_thread(s, session_slot(s, i));

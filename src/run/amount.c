@@ -128,3 +128,16 @@ void run_latency_of(int64_t *ns, size_t n, struct run_latency *out)
     out->p99 = quantile(ns, n, 0.99);
     out->p999 = quantile(ns, n, 0.999);
 }
+
+/* From the quartiles, so that single disturbances do not count: for a normal distribution the
+ * standard deviation is their distance / 1.349, the median's standard error 1.253 times that of
+ * the mean. */
+void run_cost_of(int64_t *ns, size_t n, double *cost, double *error)
+{
+    *cost = *error = 0;
+    if (!n)
+        return;
+    qsort(ns, n, sizeof(*ns), by_value);
+    *cost = quantile(ns, n, 0.5);
+    *error = 2 * 1.253 * (quantile(ns, n, 0.75) - quantile(ns, n, 0.25)) / 1.349 / sqrt((double)n);
+}

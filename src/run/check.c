@@ -66,7 +66,7 @@ static void compare(const struct tensor *got, const struct tensor *want, double 
     }
 }
 
-int check_outputs(const struct npz *ref, const struct engine_value *value,
+int check_outputs(const struct npz *ref, const char *ref_name, const struct engine_value *value,
                   const struct engine_tensor *t, size_t n, double atol, double rtol,
                   struct run_check *out, opm_error *err)
 {
@@ -98,9 +98,9 @@ int check_outputs(const struct npz *ref, const struct engine_value *value,
     out->ok = out->wrong == 0;
     if (!found)
         return opm__fail(err, OPM_EINVAL,
-                         "the reference has no output of this model; its arrays must be named "
-                         "out_NAME, such as out_%s",
-                         n ? value[0].name : "y");
+                         "%s: has no output of this model; its arrays must be named out_NAME, such "
+                         "as out_%s",
+                         ref_name, n ? value[0].name : "y");
     return 0;
 }
 

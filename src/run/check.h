@@ -8,7 +8,7 @@
 
 /* Compare each output that the reference has as out_NAME: |got - want| <= atol + rtol * |want|, NaN
  * equals NaN. 0 also if they differ: out says so. Fails if the reference has none of them. */
-int check_outputs(const struct npz *ref, const struct engine_value *value,
+int check_outputs(const struct npz *ref, const char *ref_name, const struct engine_value *value,
                   const struct engine_tensor *t, size_t n, double atol, double rtol,
                   struct run_check *out, opm_error *err);
 /* DIR/NAME.npy for each output; what cannot be part of a file name becomes '_'. */

@@ -95,7 +95,8 @@ static int bind_batch(struct sizes *s, const struct engine_value *v, size_t n, i
 
 static bool is_sequence(const char *name)
 {
-    return strcasestr(name, "seq") || strcasestr(name, "len") || strcasestr(name, "token");
+    return strcasestr(name, "seq") || strcasestr(name, "len") || strcasestr(name, "token") ||
+           strcasecmp(name, "s") == 0 || strcasecmp(name, "t") == 0 || strcasecmp(name, "l") == 0;
 }
 
 static int bind_sequence(struct sizes *s, const struct engine_value *v, size_t n, int64_t size,

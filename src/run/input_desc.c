@@ -222,9 +222,9 @@ static int add_literal(struct input_items *l, const char *name, const char *text
     if (!read_literal(&lit, text)) {
         mem_free(lit.value);
         return opm__fail(err, OPM_EINVAL,
-                         "input '%s': '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a "
+                         "--input: '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a "
                          "shape such as {1,3,224,224}, nor numbers such as [[1,2],[3,4]]",
-                         name, text);
+                         text);
     }
     copy = arena_alloc(&l->arena, (lit.n + 1) * sizeof(*copy));
     if (copy && lit.n)
@@ -344,12 +344,12 @@ static int add_value(struct input_items *l, const char *name, const char *value,
         return add_json(l, value, err);
     if (!braces && !is_by_form(value))
         return add_literal(l, name, value, err);
-    it = add_item(l, name, "random");
+    it = add_item(l, name, "--input");
     if (!it)
         return no_memory(err);
     if (braces ? !parse_shape(value + 1, value + len - 1, ",", &it->data.shape)
                : !parse_shape(value, value + len, "x", &it->data.shape))
-        return opm__fail(err, OPM_EINVAL, "input '%s': '%s' is no shape", name, value);
+        return opm__fail(err, OPM_EINVAL, "--input: '%s' is no shape", value);
     return 0;
 }
 

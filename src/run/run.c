@@ -33,7 +33,7 @@ struct session {
     struct engine_tensor *out;
     size_t nout;
     struct npz ref;
-    struct times bare, metered;
+    struct times bare, metered, cost; /* cost: metered less bare, pair by pair */
 };
 
 static int64_t now_ns(void)
@@ -208,8 +208,8 @@ static int look_at_outputs(struct session *s, opm_error *err)
     if (!rc && s->opt->save_outputs)
         rc = save_outputs(s->opt->save_outputs, s->out_value, s->out, s->nout, err);
     if (!rc && s->opt->check)
-        rc = check_outputs(&s->ref, s->out_value, s->out, s->nout, s->opt->atol, s->opt->rtol,
-                           &s->res->check, err);
+        rc = check_outputs(&s->ref, s->opt->check, s->out_value, s->out, s->nout, s->opt->atol,
+                           s->opt->rtol, &s->res->check, err);
     return rc;
 }
 
@@ -279,7 +279,7 @@ static int keep(struct times *t, int64_t ns, opm_error *err)
 static int measure(struct session *s, opm_error *err)
 {
     opm_span record = opm_record_begin("measured", OPM_MEASURED);
-    int64_t start = now_ns(), ns, n = 0;
+    int64_t start = now_ns(), ns, pair, n = 0;
     int rc = 0;
 
     for (;; n++) {
@@ -289,6 +289,7 @@ static int measure(struct session *s, opm_error *err)
             rc = interrupted(err);
         if (rc || share >= 1)
             break;
+        pair = 0;
         for (int turn = 0; !rc && turn < 2; turn++) {
             bool metered = turn == (n & 1);
 
@@ -297,7 +298,10 @@ static int measure(struct session *s, opm_error *err)
             rc = iterate(s, metered, n, OPM_MEASURED, &ns, err);
             if (!rc)
                 rc = keep(metered ? &s->metered : &s->bare, ns, err);
+            pair += metered ? ns : -ns;
         }
+        if (!rc && s->opt->receipt)
+            rc = keep(&s->cost, pair, err);
     }
     opm_record_end(record);
     s->res->seconds = (double)(now_ns() - start) / 1e9;
@@ -353,6 +357,10 @@ static void describe_run(struct session *s)
         meta("run.instance", "%d", s->opt->instance);
         meta("run.instances", "%d", s->opt->instances);
     }
+    if (s->res->bare.n) {
+        meta("run.cost_ns", "%.0f", s->res->cost_ns);
+        meta("run.cost_error_ns", "%.0f", s->res->cost_error_ns);
+    }
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
     value = s->e->class->inputs(s->e, &n);
@@ -388,6 +396,7 @@ static int work(struct session *s, opm_error *err)
     if (!rc) {
         run_latency_of(s->bare.ns, s->bare.n, &s->res->bare);
         run_latency_of(s->metered.ns, s->metered.n, &s->res->metered);
+        run_cost_of(s->cost.ns, s->cost.n, &s->res->cost_ns, &s->res->cost_error_ns);
         describe_run(s);
     }
     return rc;
@@ -434,6 +443,7 @@ int run_model(const struct run_options *opt, struct run_result *out, opm_error *
     mem_free(s.out);
     mem_free(s.bare.ns);
     mem_free(s.metered.ns);
+    mem_free(s.cost.ns);
     model_free(s.m);
     return rc;
 }

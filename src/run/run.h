@@ -81,9 +81,11 @@ struct run_result {
     int64_t prepare_ns; /* first shapes */
     uint64_t warmup;    /* iterations done */
     struct run_latency bare, metered;
-    double seconds; /* of the measured part */
-    int64_t batch;  /* first dimension of the first input; 1 if it has none */
-    uint64_t lost;  /* events that the recorder had to drop */
+    double cost_ns;       /* of metering an iteration, in the middle of all pairs */
+    double cost_error_ns; /* how far off that may be: two standard errors */
+    double seconds;       /* of the measured part */
+    int64_t batch;        /* first dimension of the first input; 1 if it has none */
+    uint64_t lost;        /* events that the recorder had to drop */
     struct run_check check;
     char trace[RUN_PATH_MAX]; /* DIR/trace.opm */
 };
@@ -105,6 +107,8 @@ int run_make_folders(const char *root, const char *label, char (*dir)[RUN_PATH_M
 
 /* Percentiles of n latencies, which are sorted on the way. */
 void run_latency_of(int64_t *ns, size_t n, struct run_latency *out);
+/* Median of n differences and two standard errors of it; sorts them. Both 0 if there are none. */
+void run_cost_of(int64_t *ns, size_t n, double *cost, double *error);
 
 /* What this machine can do at most with so many threads; measured once and kept in
  * ~/.cache/opmeter/peak.json. Not known: 0. */

@@ -133,12 +133,12 @@ struct pair {
     sqlite3 *db;
 };
 
-static inline struct pair pair_open(uint64_t seed)
+/* Takes over st. */
+static inline struct pair pair_of(struct store *st)
 {
-    struct pair p;
+    struct pair p = { .st = st };
     opm_error err;
 
-    assert_int_equal(rig_make(&p.st, &rig, seed), 0);
     if (sql_open(&p.q, p.st, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(sqlite3_open(":memory:", &p.db), SQLITE_OK);
@@ -146,6 +146,14 @@ static inline struct pair pair_open(uint64_t seed)
     for (int id = 0; id < TABLE_COUNT; id++)
         copy_table(p.db, p.st, (enum table_id)id);
     return p;
+}
+
+static inline struct pair pair_open(uint64_t seed)
+{
+    struct store *st = NULL;
+
+    assert_int_equal(rig_make(&st, &rig, seed), 0);
+    return pair_of(st);
 }
 
 static inline void pair_close(struct pair *p)

@@ -307,6 +307,10 @@ static void test_chosen_queries(void **state)
         { "SELECT DISTINCT name FROM span WHERE rowid % 7 = 0 ORDER BY name", true },
         { "SELECT DISTINCT name FROM span WHERE id % 7 = 0 ORDER BY name DESC", true },
         { "SELECT DISTINCT name COLLATE NOCASE FROM span", false },
+        { "SELECT id FROM span WHERE name = 'conv' COLLATE NOCASE OR name = 'a' COLLATE NOCASE "
+          "ORDER BY"
+          " id",
+          true },
         { "SELECT upper(name) AS u, count(*) FROM span GROUP BY u ORDER BY u", true },
         { "SELECT name COLLATE NOCASE AS n, count(*) FROM span GROUP BY n ORDER BY n", true },
         { "SELECT name, row_number() OVER (PARTITION BY name ORDER BY id) FROM span ORDER BY id",
@@ -331,11 +335,76 @@ static void test_chosen_queries(void **state)
     pair_close(&p);
 }
 
+/* Ids that take more than one digit to sort by, and few rows with large ids. */
+static struct store *make_large(void)
+{
+    enum { SPANS = 90000 };
+    struct cell track[track_col_COUNT] = { 0 };
+    struct store *st;
+    uint32_t site[3], id;
+
+    assert_int_equal(store_new(&st), 0);
+    assert_int_equal(store_add(st, TABLE_track, track, NULL), 0);
+    for (uint32_t i = 0; i < ARRAY_SIZE(site); i++) {
+        struct cell name;
+
+        assert_int_equal(rig_str(st, 2 + i, &name), 0);
+        assert_int_equal(
+            store_site(st, &(struct site){ .name = name.str, .op = OPM_NULL_ID }, &site[i]), 0);
+    }
+    for (uint32_t i = 0; i < SPANS; i++) {
+        struct span_row row = SPAN_ROW_INIT;
+        struct cell flow[flow_col_COUNT] = { 0 };
+
+        /* One span, then two inside it. */
+        row.ts_ns = i / 3 * 10 + (i % 3 ? 1 + i % 3 * 3 : 0);
+        row.dur_ns = i % 3 ? 1 : 10;
+        row.track = 0;
+        row.site = site[i % 7 % 3];
+        assert_int_equal(store_add_span(st, &row, &id), 0);
+        if (i % 10000 == 9999) {
+            flow[flow_col_src] = cell_id(id);
+            flow[flow_col_dst] = cell_id(id - 5000);
+            assert_int_equal(store_add(st, TABLE_flow, flow, NULL), 0);
+        }
+    }
+    assert_int_equal(store_finish(st), 0);
+    return st;
+}
+
+static void test_large(void **state)
+{
+    static const char *const ordered[] = {
+        "SELECT parent, name, id FROM span ORDER BY parent DESC, name, id LIMIT 70000",
+        "SELECT parent, count(*), sum(dur) FROM span WHERE ts > 5000 GROUP BY parent ORDER BY "
+        "parent",
+        "SELECT name, parent, count(*) FROM span GROUP BY name, parent ORDER BY name DESC, parent",
+        "SELECT DISTINCT parent FROM span ORDER BY parent DESC",
+        "SELECT DISTINCT parent, name FROM span WHERE id > 80000 ORDER BY parent, name DESC",
+        "SELECT id FROM span WHERE parent = 66666 ORDER BY id",
+        "SELECT id FROM span WHERE parent IS NULL AND ts BETWEEN 200000 AND 200100.5 ORDER BY id",
+        "SELECT s.id, p.dur FROM span s JOIN span p ON p.id = s.parent WHERE s.ts < 999 ORDER BY "
+        "s.id",
+        "SELECT src, dst FROM flow WHERE dst = 84999 ORDER BY src",
+        "SELECT src, dst FROM flow WHERE dst = 84998 OR src IS NULL ORDER BY src",
+        "SELECT src FROM flow GROUP BY src, dst ORDER BY src DESC, dst",
+        "SELECT f.src, s.name FROM flow f JOIN span s ON s.parent = f.dst ORDER BY s.id",
+        "SELECT count(*), max(depth) FROM span WHERE name = 'Conv' AND id < 70000",
+    };
+    struct pair p = pair_of(make_large());
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(ordered); i++)
+        compare(&p, ordered[i], true);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_queries),
         cmocka_unit_test(test_chosen_queries),
+        cmocka_unit_test(test_large),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

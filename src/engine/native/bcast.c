@@ -26,14 +26,14 @@ int bcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *o
     char a[100], b[100];
 
     for (uint32_t i = first; i < first + n; i++) {
-        const struct nt *t = op_in(op, i);
+        const struct nt *t = kop_in(op, i);
 
         if (!t)
-            return op_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+            return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
         if (!bcast_join(&s, &t->shape)) {
             shape_text(&s, a, sizeof(a));
             shape_text(&t->shape, b, sizeof(b));
-            return op_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
+            return kop_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
         }
     }
     *out = s;

@@ -208,34 +208,34 @@ static void bin_part(void *arg, int64_t begin, int64_t end, int thread)
 int binary_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = op_want(op, 0, TYPES_NUM, err);
+    int rc = kop_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
-        rc = op_want(op, 1, TYPES_NUM, err);
+        rc = kop_want(op, 1, TYPES_NUM, err);
     if (rc)
         return rc;
-    if (op_in(op, 0)->type != op_in(op, 1)->type)
-        return op_fail(op, OPM_EINVAL, err, "operands are %s and %s",
-                       tensor_type_name(op_in(op, 0)->type), tensor_type_name(op_in(op, 1)->type));
-    if (op->kernel->arg == BIN_SHIFT && tensor_type_signed(op_in(op, 0)->type))
-        return op_fail(op, OPM_EINVAL, err, "shifts unsigned integers only");
-    if (!(TYPE_BIT(op_in(op, 0)->type) & TYPES_INT) &&
+    if (kop_in(op, 0)->type != kop_in(op, 1)->type)
+        return kop_fail(op, OPM_EINVAL, err, "operands are %s and %s",
+                       tensor_type_name(kop_in(op, 0)->type), tensor_type_name(kop_in(op, 1)->type));
+    if (op->kernel->arg == BIN_SHIFT && tensor_type_signed(kop_in(op, 0)->type))
+        return kop_fail(op, OPM_EINVAL, err, "shifts unsigned integers only");
+    if (!(TYPE_BIT(kop_in(op, 0)->type) & TYPES_INT) &&
         (op->kernel->arg == BIN_BITAND || op->kernel->arg == BIN_BITOR ||
          op->kernel->arg == BIN_BITXOR || op->kernel->arg == BIN_SHIFT))
-        return op_fail(op, OPM_EINVAL, err, "wants integers");
+        return kop_fail(op, OPM_EINVAL, err, "wants integers");
     rc = bcast_shape(op, 0, 2, &s, err);
     if (rc)
         return rc;
-    if (op->kernel->arg == BIN_PRELU && !shape_equal(&s, &op_in(op, 0)->shape))
-        return op_fail(op, OPM_EINVAL, err, "slope does not fit the input");
-    return op_set(op, 0, op_in(op, 0)->type, &s, err);
+    if (op->kernel->arg == BIN_PRELU && !shape_equal(&s, &kop_in(op, 0)->shape))
+        return kop_fail(op, OPM_EINVAL, err, "slope does not fit the input");
+    return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
 }
 
 static void apply(const struct op *op, enum bin f, const struct nt *a, const struct nt *b,
                   struct nt *out)
 {
     const struct nt *in[2] = { a, b };
-    struct bin_job j = { .f = f, .type = a->type, .isa = op_isa(op) };
+    struct bin_job j = { .f = f, .type = a->type, .isa = kop_isa(op) };
 
     j.in[0] = a->data;
     j.in[1] = b->data;
@@ -243,47 +243,47 @@ static void apply(const struct op *op, enum bin f, const struct nt *a, const str
     j.fmod = node_attr_int(op->node, "fmod", 0);
     j.left = node_attr_is(op->node, "direction", "LEFT", "LEFT");
     bcast_init(&j.b, &out->shape, in, 2);
-    pool_for(op_pool(op), out->count, GRAIN, bin_part, &j);
+    pool_for(kop_pool(op), out->count, GRAIN, bin_part, &j);
 }
 
 int binary_run(struct op *op, opm_error *err)
 {
     (void)err;
-    apply(op, (enum bin)op->kernel->arg, op_in(op, 0), op_in(op, 1), op_out(op, 0));
+    apply(op, (enum bin)op->kernel->arg, kop_in(op, 0), kop_in(op, 1), kop_out(op, 0));
     return 0;
 }
 
 int variadic_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = op->nin ? 0 : op_fail(op, OPM_EINVAL, err, "has no inputs");
+    int rc = op->nin ? 0 : kop_fail(op, OPM_EINVAL, err, "has no inputs");
 
     for (uint32_t i = 0; i < op->nin && !rc; i++) {
-        rc = op_want(op, i, TYPES_NUM, err);
-        if (!rc && op_in(op, i)->type != op_in(op, 0)->type)
-            rc = op_fail(op, OPM_EINVAL, err, "operands are of different types");
+        rc = kop_want(op, i, TYPES_NUM, err);
+        if (!rc && kop_in(op, i)->type != kop_in(op, 0)->type)
+            rc = kop_fail(op, OPM_EINVAL, err, "operands are of different types");
     }
     if (!rc)
         rc = bcast_shape(op, 0, op->nin, &s, err);
-    return rc ? rc : op_set(op, 0, op_in(op, 0)->type, &s, err);
+    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &s, err);
 }
 
 int variadic_run(struct op *op, opm_error *err)
 {
     enum bin f = (enum bin)op->kernel->arg;
-    struct nt *out = op_out(op, 0);
+    struct nt *out = kop_out(op, 0);
 
     (void)err;
     if (op->nin == 1) {
-        strided_copy(op_pool(op), out->data, op_in(op, 0)->data, 1, 1,
+        strided_copy(kop_pool(op), out->data, kop_in(op, 0)->data, 1, 1,
                      &(int64_t){ (int64_t)out->bytes }, &(int64_t){ 1 });
     } else {
-        apply(op, f, op_in(op, 0), op_in(op, 1), out);
+        apply(op, f, kop_in(op, 0), kop_in(op, 1), out);
         for (uint32_t i = 2; i < op->nin; i++)
-            apply(op, f, out, op_in(op, i), out);
+            apply(op, f, out, kop_in(op, i), out);
     }
     if (f == BIN_MEAN && out->type == TENSOR_F32)
-        op_isa(op)->unary(U_AFFINE, out->data, out->data, out->count, 1.0f / (float)op->nin, 0);
+        kop_isa(op)->unary(U_AFFINE, out->data, out->data, out->count, 1.0f / (float)op->nin, 0);
     else if (f == BIN_MEAN && out->type == TENSOR_F64)
         for (int64_t i = 0; i < out->count; i++)
             ((double *)out->data)[i] /= op->nin;
@@ -364,28 +364,28 @@ int compare_prepare(struct op *op, opm_error *err)
                      : f == BIN_EQUAL ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL)
                                       : TYPES_NUM;
     struct shape s;
-    int rc = op_want(op, 0, types, err);
+    int rc = kop_want(op, 0, types, err);
 
     if (!rc)
-        rc = op_want(op, 1, types, err);
-    if (!rc && op_in(op, 0)->type != op_in(op, 1)->type)
-        rc = op_fail(op, OPM_EINVAL, err, "operands are of different types");
+        rc = kop_want(op, 1, types, err);
+    if (!rc && kop_in(op, 0)->type != kop_in(op, 1)->type)
+        rc = kop_fail(op, OPM_EINVAL, err, "operands are of different types");
     if (!rc)
         rc = bcast_shape(op, 0, 2, &s, err);
-    return rc ? rc : op_set(op, 0, TENSOR_BOOL, &s, err);
+    return rc ? rc : kop_set(op, 0, TENSOR_BOOL, &s, err);
 }
 
 int compare_run(struct op *op, opm_error *err)
 {
-    const struct nt *in[2] = { op_in(op, 0), op_in(op, 1) };
+    const struct nt *in[2] = { kop_in(op, 0), kop_in(op, 1) };
     struct cmp_job j = { .f = (enum bin)op->kernel->arg, .type = in[0]->type };
 
     (void)err;
     j.in[0] = in[0]->data;
     j.in[1] = in[1]->data;
-    j.out = op_out(op, 0)->data;
-    bcast_init(&j.b, &op_out(op, 0)->shape, in, 2);
-    pool_for(op_pool(op), op_out(op, 0)->count, GRAIN, cmp_part, &j);
+    j.out = kop_out(op, 0)->data;
+    bcast_init(&j.b, &kop_out(op, 0)->shape, in, 2);
+    pool_for(kop_pool(op), kop_out(op, 0)->count, GRAIN, cmp_part, &j);
     return 0;
 }
 
@@ -492,23 +492,23 @@ static void pow_part(void *arg, int64_t begin, int64_t end, int thread)
 int pow_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = op_want(op, 0, TYPES_NUM, err);
+    int rc = kop_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
-        rc = op_want(op, 1, TYPES_NUM, err);
+        rc = kop_want(op, 1, TYPES_NUM, err);
     if (!rc)
         rc = bcast_shape(op, 0, 2, &s, err);
-    return rc ? rc : op_set(op, 0, op_in(op, 0)->type, &s, err);
+    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &s, err);
 }
 
 int pow_run(struct op *op, opm_error *err)
 {
-    struct pow_job j = { .in = { op_in(op, 0), op_in(op, 1) }, .out = op_out(op, 0) };
+    struct pow_job j = { .in = { kop_in(op, 0), kop_in(op, 1) }, .out = kop_out(op, 0) };
 
     (void)err;
-    j.isa = op_isa(op);
+    j.isa = kop_isa(op);
     bcast_init(&j.b, &j.out->shape, j.in, 2);
-    pool_for(op_pool(op), j.out->count, 1024, pow_part, &j);
+    pool_for(kop_pool(op), j.out->count, 1024, pow_part, &j);
     return 0;
 }
 
@@ -568,26 +568,26 @@ static void where_part(void *arg, int64_t begin, int64_t end, int thread)
 int where_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = op_want(op, 0, TYPE_BIT(TENSOR_BOOL), err);
+    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_BOOL), err);
 
     if (!rc)
-        rc = op_want(op, 1, TYPES_BYTES, err);
+        rc = kop_want(op, 1, TYPES_BYTES, err);
     if (!rc)
-        rc = op_want(op, 2, TYPE_BIT(op_in(op, 1)->type), err);
+        rc = kop_want(op, 2, TYPE_BIT(kop_in(op, 1)->type), err);
     if (!rc)
         rc = bcast_shape(op, 0, 3, &s, err);
-    return rc ? rc : op_set(op, 0, op_in(op, 1)->type, &s, err);
+    return rc ? rc : kop_set(op, 0, kop_in(op, 1)->type, &s, err);
 }
 
 int where_run(struct op *op, opm_error *err)
 {
-    const struct nt *in[3] = { op_in(op, 0), op_in(op, 1), op_in(op, 2) };
+    const struct nt *in[3] = { kop_in(op, 0), kop_in(op, 1), kop_in(op, 2) };
     struct where_job j = { .cond = in[0]->data, .in = { in[1]->data, in[2]->data } };
 
     (void)err;
-    j.out = op_out(op, 0)->data;
+    j.out = kop_out(op, 0)->data;
     j.width = nt_width(in[1]->type);
-    bcast_init(&j.b, &op_out(op, 0)->shape, in, 3);
-    pool_for(op_pool(op), op_out(op, 0)->count, GRAIN, where_part, &j);
+    bcast_init(&j.b, &kop_out(op, 0)->shape, in, 3);
+    pool_for(kop_pool(op), kop_out(op, 0)->count, GRAIN, where_part, &j);
     return 0;
 }

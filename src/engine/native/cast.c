@@ -8,22 +8,22 @@
 
 int cast_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = op_in(op, 0);
+    const struct nt *in = kop_in(op, 0);
     int64_t to = node_attr_int(op->node, "to", 0);
-    int rc = op_want(op, 0, TYPES_CAST, err);
+    int rc = kop_want(op, 0, TYPES_CAST, err);
 
     if (rc)
         return rc;
     if (op->kernel->arg) {
-        rc = op_want(op, 1, TYPES_CAST, err);
+        rc = kop_want(op, 1, TYPES_CAST, err);
         if (rc)
             return rc;
-        to = (int64_t)op_in(op, 1)->type;
+        to = (int64_t)kop_in(op, 1)->type;
     }
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
-        return op_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
                        (long long)to);
-    return op_set(op, 0, (enum tensor_type)to, &in->shape, err);
+    return kop_set(op, 0, (enum tensor_type)to, &in->shape, err);
 }
 
 /* bfloat16 to nearest even; NaN stays NaN. */
@@ -154,7 +154,7 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int cast_run(struct op *op, opm_error *err)
 {
-    struct cast_job j = { op_in(op, 0), op_out(op, 0) };
+    struct cast_job j = { kop_in(op, 0), kop_out(op, 0) };
 
     (void)err;
     if (j.in->type == j.out->type) {
@@ -162,6 +162,6 @@ int cast_run(struct op *op, opm_error *err)
             memmove(j.out->data, j.in->data, j.in->bytes);
         return 0;
     }
-    pool_for(op_pool(op), j.in->count, 8192, cast_part, &j);
+    pool_for(kop_pool(op), j.in->count, 8192, cast_part, &j);
     return 0;
 }

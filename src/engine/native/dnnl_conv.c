@@ -19,7 +19,7 @@ int dnnl_conv_prepare(struct dnnl_conv **d, struct op *op, const struct conv *c,
 int dnnl_conv_run(struct dnnl_conv *d, struct op *op, opm_error *err)
 {
     (void)d;
-    return op_fail(op, OPM_EUNSUPPORTED, err, "this build has no oneDNN");
+    return kop_fail(op, OPM_EUNSUPPORTED, err, "this build has no oneDNN");
 }
 
 void dnnl_conv_free(struct dnnl_conv *d)

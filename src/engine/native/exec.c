@@ -21,7 +21,7 @@ static int constants_ready(struct op *op, opm_error *err)
         if (!v || v->kind != VAL_CONST || (i < 32 && op->kernel->raw >> i & 1))
             continue;
         if (val_materialize(v))
-            return op_nomem(op, err);
+            return kop_nomem(op, err);
     }
     return 0;
 }
@@ -48,7 +48,7 @@ static int own_scratch(struct op *op, opm_error *err)
     op->scratch_own = 0;
     op->scratch = native_alloc(op->scratch_bytes);
     if (!op->scratch)
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     op->scratch_own = op->scratch_bytes;
     return 0;
 }
@@ -66,11 +66,11 @@ static int run_own(struct op *op, enum val_kind kind, opm_error *err)
             continue;
         v->kind = kind;
         if (i == 0 && alias) {
-            v->t.data = op_in(op, 0)->data;
+            v->t.data = kop_in(op, 0)->data;
             continue;
         }
         if (val_own(v, v->t.bytes))
-            return op_nomem(op, err);
+            return kop_nomem(op, err);
         v->t.data = v->own;
     }
     return rc ? rc : op->kernel->run(op, err);
@@ -183,7 +183,7 @@ static int same_shapes(struct op *op, bool *same)
             return OPM_ENOMEM;
     }
     for (uint32_t i = 0; i < op->nin; i++) {
-        const struct nt *t = op_in(op, i);
+        const struct nt *t = kop_in(op, i);
 
         if (!t)
             continue;
@@ -200,19 +200,19 @@ static int run_dynamic(struct op *op, opm_error *err)
     int rc;
 
     for (uint32_t i = 0; i < op->nin; i++) {
-        const struct nt *t = op_in(op, i);
+        const struct nt *t = kop_in(op, i);
 
         if (t && (t->shape.rank < 0 || (!t->data && !(i < 32 && op->kernel->raw >> i & 1))))
-            return op_fail(op, OPM_EINVAL, err, "input %u has no value", i);
+            return kop_fail(op, OPM_EINVAL, err, "input %u has no value", i);
     }
     if (op->kernel->flags & K_DYNAMIC)
         return op->kernel->run(op, err);
     if (same_shapes(op, &same))
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     if (!same || op->looked) {
         rc = call_prepare(op, err);
         if (rc == NEED_DATA)
-            rc = op_fail(op, OPM_EINVAL, err, "needs data that nothing gives");
+            rc = kop_fail(op, OPM_EINVAL, err, "needs data that nothing gives");
         if (rc)
             return rc;
         op->prepared = true;
@@ -225,7 +225,7 @@ static inline int run_op(struct op *op, opm_error *err)
     if (op->how == OP_DYNAMIC)
         return run_dynamic(op, err);
     if (op->kernel->flags & K_ALIAS)
-        op_out(op, 0)->data = op_in(op, 0)->data;
+        kop_out(op, 0)->data = kop_in(op, 0)->data;
     return op->kernel->run(op, err);
 }
 

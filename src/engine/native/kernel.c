@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int op_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
+int kop_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
 {
     char node[300], text[300];
     va_list ap;
@@ -17,12 +17,12 @@ int op_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
     return opm__fail(err, code, "%s: %s", node, text);
 }
 
-int op_nomem(const struct op *op, opm_error *err)
+int kop_nomem(const struct op *op, opm_error *err)
 {
-    return op_fail(op, OPM_ENOMEM, err, "out of memory");
+    return kop_fail(op, OPM_ENOMEM, err, "out of memory");
 }
 
-const void *op_data(struct op *op, uint32_t i)
+const void *kop_data(struct op *op, uint32_t i)
 {
     struct val *v;
 
@@ -36,7 +36,7 @@ const void *op_data(struct op *op, uint32_t i)
     return v->t.data;
 }
 
-const struct tensor *op_const(const struct op *op, uint32_t i)
+const struct tensor *kop_const(const struct op *op, uint32_t i)
 {
     return i < op->nin && op->in[i] != NO_VALUE ? op->plan->val[op->in[i]].src : NULL;
 }
@@ -60,34 +60,34 @@ double nt_float(const struct nt *t, int64_t i)
     return tensor_float(&x, i);
 }
 
-int op_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err)
+int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err)
 {
-    const struct nt *t = op_in(op, i);
+    const struct nt *t = kop_in(op, i);
 
     *n = 0;
     if (!t)
         return 0;
     if (!(TYPE_BIT(t->type) & TYPES_INT) || t->shape.rank > 1)
-        return op_fail(op, OPM_EINVAL, err, "input %u must be a list of integers", i);
-    if (!op_data(op, i))
+        return kop_fail(op, OPM_EINVAL, err, "input %u must be a list of integers", i);
+    if (!kop_data(op, i))
         return NEED_DATA;
     if ((uint64_t)t->count > room)
-        return op_fail(op, OPM_EINVAL, err, "input %u has %lld entries", i, (long long)t->count);
+        return kop_fail(op, OPM_EINVAL, err, "input %u has %lld entries", i, (long long)t->count);
     for (int64_t k = 0; k < t->count; k++)
         out[k] = nt_int(t, k);
     *n = (size_t)t->count;
     return 0;
 }
 
-int op_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
+int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
 {
-    struct nt *t = op_out(op, i);
+    struct nt *t = kop_out(op, i);
     int64_t bytes = shape_bytes(s, type);
     char text[100];
 
     if (bytes < 0 || bytes > PTRDIFF_MAX / 4) {
         shape_text(s, text, sizeof(text));
-        return op_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
+        return kop_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
                        text, tensor_type_name(type));
     }
     if (!t)
@@ -99,14 +99,14 @@ int op_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape 
     return 0;
 }
 
-int op_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
+int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
 {
-    const struct nt *t = op_in(op, i);
+    const struct nt *t = kop_in(op, i);
 
     if (!t)
-        return op_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+        return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
     if (!(TYPE_BIT(t->type) & types))
-        return op_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
                        tensor_type_name(t->type), i);
     return 0;
 }
@@ -132,7 +132,7 @@ bool node_attr_is(const struct node *n, const char *name, const char *value, con
     return strcmp(node_attr_str(n, name, missing), value) == 0;
 }
 
-void *op_new_state(struct op *op, size_t size)
+void *kop_new_state(struct op *op, size_t size)
 {
     if (!op->state)
         op->state = mem_calloc(1, size);

@@ -4,9 +4,9 @@
 
 #include "engine/native/native.h"
 
-#define K(op, domain, min, max, name, flags, arg, raw)   \
-    int name##_prepare(struct op *op_, opm_error *err_); \
-    int name##_run(struct op *op_, opm_error *err_);
+#define K(type, domain, min, max, name, flags, arg, raw)   \
+    int name##_prepare(struct op *op, opm_error *err); \
+    int name##_run(struct op *op, opm_error *err);
 #include "engine/native/kernels.def"
 #undef K
 

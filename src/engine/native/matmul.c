@@ -29,7 +29,7 @@ static void matmul_release(void *state)
 
 static struct matmul *matmul_state(struct op *op)
 {
-    struct matmul *s = op_new_state(op, sizeof(*s));
+    struct matmul *s = kop_new_state(op, sizeof(*s));
 
     op->release = s ? matmul_release : NULL;
     return s;
@@ -37,19 +37,19 @@ static struct matmul *matmul_state(struct op *op)
 
 static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 {
-    const struct isa *isa = op_isa(op);
-    const struct tensor *b = op_const(op, 1);
+    const struct isa *isa = kop_isa(op);
+    const struct tensor *b = kop_const(op, 1);
     int64_t floats = gemm_size_b(isa, s->k, s->n);
 
     if (s->packed)
         return 0;
     if (!b || b->type != TENSOR_F32 || !s->b_shared)
-        return b && !op_data(op, 1) ? op_nomem(op, err) : 0;
+        return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
     if (floats < 0)
-        return op_fail(op, OPM_ELIMIT, err, "the weights are too big");
+        return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     gemm_pack_b(isa, s->packed, b->data, s->k, s->n, s->brs, s->bcs, 0,
                 gemm_panels(s->n, isa->nr));
     return 0;
@@ -58,7 +58,7 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 /* Room for what is packed while running. */
 static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
 {
-    const struct isa *isa = op_isa(op);
+    const struct isa *isa = kop_isa(op);
     int64_t b = 0, total, nb = s->b_shared ? 1 : s->nbatch;
 
     s->a_floats = gemm_size_a(isa, s->m, s->k);
@@ -67,7 +67,7 @@ static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
         __builtin_mul_overflow(s->a_floats, s->nbatch, &total) ||
         __builtin_mul_overflow(s->b_floats, nb, &b) || __builtin_add_overflow(total, b, &total) ||
         total > PTRDIFF_MAX / 8)
-        return op_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     s->a_at = 0;
     s->b_at = (size_t)(total - b);
     op->scratch_bytes = (size_t)total * sizeof(float);
@@ -76,19 +76,19 @@ static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
 
 int matmul_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *a = op_in(op, 0), *b = op_in(op, 1);
+    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 1);
     struct matmul *s = matmul_state(op);
     struct shape sa, sb, out;
-    int rc = op_want(op, 0, TYPES_MATMUL, err);
+    int rc = kop_want(op, 0, TYPES_MATMUL, err);
 
     if (!s)
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     if (!rc)
-        rc = op_want(op, 1, TYPE_BIT(a->type), err);
+        rc = kop_want(op, 1, TYPE_BIT(a->type), err);
     if (rc)
         return rc;
     if (a->shape.rank < 1 || b->shape.rank < 1)
-        return op_fail(op, OPM_EINVAL, err, "operands must not be scalars");
+        return kop_fail(op, OPM_EINVAL, err, "operands must not be scalars");
     sa = a->shape;
     sb = b->shape;
     if (sa.rank == 1) {
@@ -104,16 +104,16 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->k = sa.dim[sa.rank - 1];
     s->n = sb.dim[sb.rank - 1];
     if (sb.dim[sb.rank - 2] != s->k)
-        return op_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+        return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
                        (long long)s->k, (long long)sb.dim[sb.rank - 2]);
     sa.rank -= 2;
     sb.rank -= 2;
     s->batch = sa;
     if (!bcast_join(&s->batch, &sb))
-        return op_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+        return kop_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
     out = s->batch;
     if (out.rank + 2 > SHAPE_RANK_MAX)
-        return op_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
     s->b_shared = shape_count(&sb) == 1;
     if (s->b_shared && shape_count(&sa) == shape_count(&s->batch)) { /* one tall matrix */
         s->m *= MAX(shape_count(&s->batch), (int64_t)0);
@@ -138,7 +138,7 @@ int matmul_prepare(struct op *op, opm_error *err)
         out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
     if (b->shape.rank > 1)
         out.dim[out.rank++] = b->shape.dim[b->shape.rank - 1];
-    rc = op_set(op, 0, a->type, &out, err);
+    rc = kop_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = pack_const_b(op, s, err);
     return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
@@ -146,27 +146,27 @@ int matmul_prepare(struct op *op, opm_error *err)
 
 int gemm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *a = op_in(op, 0), *b = op_in(op, 1), *c = op_in(op, 2);
+    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 1), *c = kop_in(op, 2);
     struct matmul *s = matmul_state(op);
     bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
     struct shape out = { .rank = 2 };
-    int rc = op_want(op, 0, TYPES_MATMUL, err);
+    int rc = kop_want(op, 0, TYPES_MATMUL, err);
 
     if (!s)
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     if (!rc)
-        rc = op_want(op, 1, TYPE_BIT(a->type), err);
+        rc = kop_want(op, 1, TYPE_BIT(a->type), err);
     if (!rc && c)
-        rc = op_want(op, 2, TYPE_BIT(a->type), err);
+        rc = kop_want(op, 2, TYPE_BIT(a->type), err);
     if (rc)
         return rc;
     if (a->shape.rank != 2 || b->shape.rank != 2)
-        return op_fail(op, OPM_EINVAL, err, "operands must be matrices");
+        return kop_fail(op, OPM_EINVAL, err, "operands must be matrices");
     s->m = a->shape.dim[ta];
     s->k = a->shape.dim[!ta];
     s->n = b->shape.dim[!tb];
     if (b->shape.dim[tb] != s->k)
-        return op_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+        return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
                        (long long)s->k, (long long)b->shape.dim[tb]);
     s->ars = ta ? 1 : s->k;
     s->acs = ta ? s->m : 1;
@@ -183,9 +183,9 @@ int gemm_prepare(struct op *op, opm_error *err)
         struct shape both = out;
 
         if (!bcast_join(&both, &c->shape) || !shape_equal(&both, &out))
-            return op_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
+            return kop_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
     }
-    rc = op_set(op, 0, a->type, &out, err);
+    rc = kop_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = pack_const_b(op, s, err);
     return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
@@ -267,13 +267,13 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
     int64_t work;
 
     posts_begin(&posts, op, false);
-    j.a = op_in(op, 0)->data;
-    j.b = op_in(op, 1)->data;
+    j.a = kop_in(op, 0)->data;
+    j.b = kop_in(op, 1)->data;
     j.packed_b = s->packed;
     j.pa = (float *)op->scratch + s->a_at;
     j.pb = (float *)op->scratch + s->b_at;
-    j.g = (struct gemm){ .isa = op_isa(op), .m = s->m, .n = s->n, .k = s->k, .ldc = s->n };
-    j.g.c = op_out(op, 0)->data;
+    j.g = (struct gemm){ .isa = kop_isa(op), .m = s->m, .n = s->n, .k = s->k, .ldc = s->n };
+    j.g.c = kop_out(op, 0)->data;
     j.g.alpha = s->alpha;
     j.g.posts = op->npost ? &posts : NULL;
     if (add) {
@@ -285,23 +285,23 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
     }
     j.apanels = gemm_panels(s->m, j.g.isa->mr);
     j.bpanels = gemm_panels(s->n, j.g.isa->nr);
-    if (op_out(op, 0)->count == 0)
+    if (kop_out(op, 0)->count == 0)
         return;
     gemm_grid(&j.grid, j.g.isa, s->m, s->n);
     work = s->nbatch * j.apanels + (s->packed ? 0 : (s->b_shared ? 1 : s->nbatch) * j.bpanels);
-    pool_for(op_pool(op), work, MAX(16384 / (s->k * 8 + 1), (int64_t)1), pack_part, &j);
-    pool_for(op_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb,
+    pool_for(kop_pool(op), work, MAX(16384 / (s->k * 8 + 1), (int64_t)1), pack_part, &j);
+    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb,
              MAX(32768 / (s->k * j.grid.mb * j.grid.nb * 64 + 1), (int64_t)1), mm_part, &j);
 }
 
 #define NAIVE(TYPE, T, ACC)                                                                    \
     case TENSOR_##TYPE:                                                                        \
         for (int64_t q = 0; q < s->nbatch; q++) {                                              \
-            const T *a = (const T *)op_in(op, 0)->data +                                       \
+            const T *a = (const T *)kop_in(op, 0)->data +                                       \
                          batch_matrix(s, s->a_batch, q) * s->m * s->k;                         \
-            const T *b = (const T *)op_in(op, 1)->data +                                       \
+            const T *b = (const T *)kop_in(op, 1)->data +                                       \
                          batch_matrix(s, s->b_batch, q) * s->k * s->n;                         \
-            T *c = (T *)op_out(op, 0)->data + q * s->m * s->n;                                 \
+            T *c = (T *)kop_out(op, 0)->data + q * s->m * s->n;                                 \
             for (int64_t i = 0; i < s->m; i++)                                                 \
                 for (int64_t l = 0; l < s->n; l++) {                                           \
                     ACC sum = 0;                                                               \
@@ -316,7 +316,7 @@ static void run_other(struct op *op)
 {
     const struct matmul *s = op->state;
 
-    switch (op_in(op, 0)->type) {
+    switch (kop_in(op, 0)->type) {
         NAIVE(F64, double, double)
         NAIVE(I32, int32_t, uint32_t)
         NAIVE(I64, int64_t, uint64_t)
@@ -330,7 +330,7 @@ static void run_other(struct op *op)
 int matmul_run(struct op *op, opm_error *err)
 {
     (void)err;
-    if (op_in(op, 0)->type == TENSOR_F32)
+    if (kop_in(op, 0)->type == TENSOR_F32)
         run_f32(op, NULL, NULL);
     else
         run_other(op);
@@ -340,8 +340,8 @@ int matmul_run(struct op *op, opm_error *err)
 /* alpha and beta for types that have no fast path. */
 static void gemm_tail(struct op *op, const struct matmul *s)
 {
-    const struct nt *c = op_in(op, 2);
-    struct nt *out = op_out(op, 0);
+    const struct nt *c = kop_in(op, 2);
+    struct nt *out = kop_out(op, 0);
     int32_t r = c ? c->shape.rank : 0;
     int64_t cs = r >= 1 && c->shape.dim[r - 1] != 1,
             rs = r >= 2 && c->shape.dim[r - 2] != 1 ? c->shape.dim[r - 1] : 0;
@@ -369,12 +369,12 @@ static void gemm_tail(struct op *op, const struct matmul *s)
 int gemm_run(struct op *op, opm_error *err)
 {
     const struct matmul *s = op->state;
-    const struct nt *c = op_in(op, 2);
+    const struct nt *c = kop_in(op, 2);
     float *scaled = NULL;
 
     if (op->npost && op->post[0].kind == POST_BIAS && op->post[0].slot == 2)
         c = NULL;
-    if (op_in(op, 0)->type != TENSOR_F32) {
+    if (kop_in(op, 0)->type != TENSOR_F32) {
         run_other(op);
         if (s->n)
             gemm_tail(op, s);
@@ -385,8 +385,8 @@ int gemm_run(struct op *op, opm_error *err)
     if (c && s->beta != 1) { /* rare: a scaled copy */
         scaled = native_alloc(MAX(c->bytes, (size_t)1));
         if (!scaled)
-            return op_nomem(op, err);
-        op_isa(op)->unary(U_AFFINE, scaled, c->data, c->count, s->beta, 0);
+            return kop_nomem(op, err);
+        kop_isa(op)->unary(U_AFFINE, scaled, c->data, c->count, s->beta, 0);
     }
     run_f32(op, c, scaled);
     native_free(scaled);

@@ -52,7 +52,7 @@ struct kernel {
     int (*run)(struct op *op, opm_error *err);
     uint32_t flags; /* enum kernel_flags */
     int arg;        /* which of a family */
-    uint32_t raw;   /* bit i: constant input i is read through op_const(), unaligned as it is */
+    uint32_t raw;   /* bit i: constant input i is read through kop_const(), unaligned as it is */
 };
 
 /* NULL if there is none for this operator and version. */
@@ -163,7 +163,7 @@ struct native {
 int plan_build(struct plan **out, struct native *e, const struct graph *g, struct plan *outer,
                opm_error *err);
 void plan_free(struct plan *p); /* NULL is fine */
-void op_release(struct op *op);
+void kop_release(struct op *op);
 /* exec.c: inputs are set in p->val beforehand. */
 int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
@@ -175,37 +175,37 @@ int plan_fuse(struct plan *p, opm_error *err);
 void plan_meter(struct plan *p, bool again);
 
 /* For kernels. */
-static inline struct nt *op_in(const struct op *op, uint32_t i)
+static inline struct nt *kop_in(const struct op *op, uint32_t i)
 {
     return i < op->nin && op->in[i] != NO_VALUE ? &op->plan->val[op->in[i]].t : NULL;
 }
-static inline struct nt *op_out(const struct op *op, uint32_t i)
+static inline struct nt *kop_out(const struct op *op, uint32_t i)
 {
     return i < op->nout && op->out[i] != NO_VALUE ? &op->plan->val[op->out[i]].t : NULL;
 }
-static inline struct pool *op_pool(const struct op *op)
+static inline struct pool *kop_pool(const struct op *op)
 {
     return op->plan->engine->pool;
 }
-static inline const struct isa *op_isa(const struct op *op)
+static inline const struct isa *kop_isa(const struct op *op)
 {
     return op->plan->engine->isa;
 }
 /* In prepare(): the data of an input, or NULL if it is not known (return NEED_DATA then). */
-const void *op_data(struct op *op, uint32_t i);
+const void *kop_data(struct op *op, uint32_t i);
 /* The constant that input i is, unaligned, or NULL. */
-const struct tensor *op_const(const struct op *op, uint32_t i);
+const struct tensor *kop_const(const struct op *op, uint32_t i);
 /* Integers of an input that gives axes, shapes, ...: int32 or int64. NEED_DATA, an error, or 0. */
-int op_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
+int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
 /* An output's type and shape; an error if it would be too big. Absent outputs are fine. */
-int op_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err);
+int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err);
 /* "m.onnx: node 3 'x' (Conv): ..." */
-__attribute__((format(printf, 4, 5))) int op_fail(const struct op *op, int code, opm_error *err,
+__attribute__((format(printf, 4, 5))) int kop_fail(const struct op *op, int code, opm_error *err,
                                                   const char *fmt, ...);
-int op_nomem(const struct op *op, opm_error *err);
+int kop_nomem(const struct op *op, opm_error *err);
 /* Error if input i is missing or not of one of the types, given as a bit mask of TYPE_BIT(). */
 #define TYPE_BIT(t) ((uint64_t)1 << (t))
-int op_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err);
+int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err);
 #define TYPES_FLOAT (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_F64))
 #define TYPES_INT                                                                          \
     (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | \
@@ -234,7 +234,7 @@ int64_t nt_span(const struct shape *s, int from, int to);
 bool node_attr_is(const struct node *n, const char *name, const char *value, const char *missing);
 
 /* Zeroed; freed with the operator. NULL when out of memory. */
-void *op_new_state(struct op *op, size_t size);
+void *kop_new_state(struct op *op, size_t size);
 
 /* Like mem_alloc(), aligned to NATIVE_ALIGN. */
 void *native_alloc(size_t bytes);

@@ -139,7 +139,7 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     op->cover = mem_calloc(1, sizeof(struct node *));
     op->body = bodies ? mem_calloc(bodies, sizeof(*op->body)) : NULL;
     if (!op->in || !op->out || !op->cover || (bodies && !op->body))
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     op->cover[0] = n;
     op->ncover = 1;
     op->nin = n->nin;
@@ -232,7 +232,7 @@ uint32_t plan_add_val(struct plan *p)
     return p->nval++;
 }
 
-void op_release(struct op *op)
+void kop_release(struct op *op)
 {
     if (op->release)
         op->release(op->state);
@@ -255,7 +255,7 @@ void plan_free(struct plan *p)
     if (!p)
         return;
     for (uint32_t i = 0; p->op && i < p->nop; i++)
-        op_release(&p->op[i]);
+        kop_release(&p->op[i]);
     for (uint32_t i = 0; p->val && i < p->nval; i++)
         native_free(p->val[i].own);
     if (p->arena)

@@ -3,12 +3,12 @@
 
 void posts_begin(struct posts *p, const struct op *op, bool bias_row)
 {
-    p->isa = op_isa(op);
+    p->isa = kop_isa(op);
     p->op = op;
     p->bias_row = bias_row;
     p->bias_base = 0;
     for (int i = 0; i < op->npost; i++)
-        p->operand[i] = op->post[i].slot >= 0 ? op_in(op, (uint32_t)op->post[i].slot)->data : NULL;
+        p->operand[i] = op->post[i].slot >= 0 ? kop_in(op, (uint32_t)op->post[i].slot)->data : NULL;
 }
 
 void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int64_t cols,

@@ -19,14 +19,14 @@ struct reduce {
 
 static int reduce_axes(struct op *op, struct reduce *r, opm_error *err)
 {
-    const struct shape *in = &op_in(op, 0)->shape;
+    const struct shape *in = &kop_in(op, 0)->shape;
     int64_t axes[SHAPE_RANK_MAX];
     size_t n;
     const int64_t *a = node_attr_ints(op->node, "axes", &n);
     int rc;
 
-    if (op_in(op, 1)) {
-        rc = op_ints(op, 1, axes, SHAPE_RANK_MAX, &n, err);
+    if (kop_in(op, 1)) {
+        rc = kop_ints(op, 1, axes, SHAPE_RANK_MAX, &n, err);
         if (rc)
             return rc;
         a = axes;
@@ -38,7 +38,7 @@ static int reduce_axes(struct op *op, struct reduce *r, opm_error *err)
         int ax = nt_axis(a[i], in->rank);
 
         if (ax < 0)
-            return op_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)a[i]);
+            return kop_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)a[i]);
         r->on[ax] = true;
     }
     return 0;
@@ -69,13 +69,13 @@ static void reduce_layout(struct reduce *r, const struct shape *in)
 
 int reduce_prepare(struct op *op, opm_error *err)
 {
-    struct reduce *r = op_new_state(op, sizeof(*r));
+    struct reduce *r = kop_new_state(op, sizeof(*r));
     struct shape s = { 0 };
-    const struct nt *in = op_in(op, 0);
-    int rc = op_want(op, 0, TYPES_NUM, err);
+    const struct nt *in = kop_in(op, 0);
+    int rc = kop_want(op, 0, TYPES_NUM, err);
 
     if (!r)
-        return op_nomem(op, err);
+        return kop_nomem(op, err);
     if (!rc)
         rc = reduce_axes(op, r, err);
     if (rc)
@@ -87,7 +87,7 @@ int reduce_prepare(struct op *op, opm_error *err)
             s.dim[s.rank++] = 1;
     }
     reduce_layout(r, &in->shape);
-    return op_set(op, 0, in->type, &s, err);
+    return kop_set(op, 0, in->type, &s, err);
 }
 
 struct reduce_job {
@@ -174,7 +174,12 @@ static int64_t reduce_base(const struct reduce *r, int64_t i)
         ((T *)j->out->data)[i] = (T)acc;                                           \
     }
 
-#define REDUCE_INT(TYPE, T, LO, HI)                                                \
+static uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+#define REDUCE_INT(TYPE, T, LO, HI, SIGNED)                                                \
     case TENSOR_##TYPE:                                                            \
         for (int64_t i = begin; i < end; i++) {                                    \
             int64_t base = reduce_base(r, i);                                      \
@@ -188,7 +193,7 @@ static int64_t reduce_base(const struct reduce *r, int64_t i)
                 REDUCE_OVER(T, acc += (uint64_t)x; real += (double)x);             \
                 break;                                                             \
             case RED_L1:                                                           \
-                REDUCE_OVER(T, acc += x < 0 ? 0 - (uint64_t)x : (uint64_t)x);      \
+                REDUCE_OVER(T, acc += SIGNED ? magnitude((int64_t)x) : (uint64_t)x);\
                 break;                                                             \
             case RED_PROD:                                                         \
                 REDUCE_OVER(T, acc *= (uint64_t)x);                                \
@@ -232,14 +237,14 @@ static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
     case TENSOR_F64:
         REDUCE_FLOAT(double)
         break;
-        REDUCE_INT(I8, int8_t, INT8_MIN, INT8_MAX)
-        REDUCE_INT(U8, uint8_t, 0, UINT8_MAX)
-        REDUCE_INT(I16, int16_t, INT16_MIN, INT16_MAX)
-        REDUCE_INT(U16, uint16_t, 0, UINT16_MAX)
-        REDUCE_INT(I32, int32_t, INT32_MIN, INT32_MAX)
-        REDUCE_INT(U32, uint32_t, 0, UINT32_MAX)
-        REDUCE_INT(I64, int64_t, INT64_MIN, INT64_MAX)
-        REDUCE_INT(U64, uint64_t, 0, UINT64_MAX)
+        REDUCE_INT(I8, int8_t, INT8_MIN, INT8_MAX, true)
+        REDUCE_INT(U8, uint8_t, 0, UINT8_MAX, false)
+        REDUCE_INT(I16, int16_t, INT16_MIN, INT16_MAX, true)
+        REDUCE_INT(U16, uint16_t, 0, UINT16_MAX, false)
+        REDUCE_INT(I32, int32_t, INT32_MIN, INT32_MAX, true)
+        REDUCE_INT(U32, uint32_t, 0, UINT32_MAX, false)
+        REDUCE_INT(I64, int64_t, INT64_MIN, INT64_MAX, true)
+        REDUCE_INT(U64, uint64_t, 0, UINT64_MAX, false)
     default:
         break;
     }
@@ -247,43 +252,43 @@ static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int reduce_run(struct op *op, opm_error *err)
 {
-    struct reduce_job j = { op->state, (enum red)op->kernel->arg, op_in(op, 0), op_out(op, 0) };
+    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kop_in(op, 0), kop_out(op, 0) };
 
     (void)err;
-    pool_for(op_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
+    pool_for(kop_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
              reduce_part, &j);
     return 0;
 }
 
 int argmax_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = op_in(op, 0);
-    int rc = op_want(op, 0, TYPES_NUM, err), axis;
+    const struct nt *in = kop_in(op, 0);
+    int rc = kop_want(op, 0, TYPES_NUM, err), axis;
     struct shape s = { 0 };
 
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     if (axis < 0 || in->shape.dim[axis] == 0)
-        return op_fail(op, OPM_EINVAL, err, "axis is out of range or empty");
+        return kop_fail(op, OPM_EINVAL, err, "axis is out of range or empty");
     for (int32_t i = 0; i < in->shape.rank; i++) {
         if (i != axis)
             s.dim[s.rank++] = in->shape.dim[i];
         else if (node_attr_int(op->node, "keepdims", 1))
             s.dim[s.rank++] = 1;
     }
-    return op_set(op, 0, TENSOR_I64, &s, err);
+    return kop_set(op, 0, TENSOR_I64, &s, err);
 }
 
 /* kernel arg 0: ArgMax, 1: ArgMin */
 int argmax_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = op_in(op, 0);
+    const struct nt *in = kop_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     bool last = node_attr_int(op->node, "select_last_index", 0), min = op->kernel->arg;
     int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis],
             inner = nt_span(&in->shape, axis + 1, in->shape.rank);
-    int64_t *out = op_out(op, 0)->data;
+    int64_t *out = kop_out(op, 0)->data;
     bool real = TYPE_BIT(in->type) & TYPES_FLOAT;
 
     (void)err;
@@ -311,13 +316,13 @@ int argmax_run(struct op *op, opm_error *err)
 
 int cumsum_prepare(struct op *op, opm_error *err)
 {
-    int rc = op_want(op, 0, TYPES_NUM, err);
+    int rc = kop_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
-        rc = op_want(op, 1, TYPES_INDEX, err);
-    if (!rc && op_in(op, 1)->count != 1)
-        rc = op_fail(op, OPM_EINVAL, err, "axis must be one number");
-    return rc ? rc : op_set(op, 0, op_in(op, 0)->type, &op_in(op, 0)->shape, err);
+        rc = kop_want(op, 1, TYPES_INDEX, err);
+    if (!rc && kop_in(op, 1)->count != 1)
+        rc = kop_fail(op, OPM_EINVAL, err, "axis must be one number");
+    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
 }
 
 #define CUMSUM_CASE(TYPE, T, A)                                                          \
@@ -337,15 +342,15 @@ int cumsum_prepare(struct op *op, opm_error *err)
 
 int cumsum_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = op_in(op, 0);
-    struct nt *out = op_out(op, 0);
-    int axis = nt_axis(nt_int(op_in(op, 1), 0), in->shape.rank);
+    const struct nt *in = kop_in(op, 0);
+    struct nt *out = kop_out(op, 0);
+    int axis = nt_axis(nt_int(kop_in(op, 1), 0), in->shape.rank);
     bool exclusive = node_attr_int(op->node, "exclusive", 0),
          reverse = node_attr_int(op->node, "reverse", 0);
     int64_t outer, n, inner;
 
     if (axis < 0)
-        return op_fail(op, OPM_EINVAL, err, "axis is out of range");
+        return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
     outer = nt_span(&in->shape, 0, axis);
     n = in->shape.dim[axis];
     inner = nt_span(&in->shape, axis + 1, in->shape.rank);

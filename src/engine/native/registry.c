@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const struct kernel table[] = {
-#define K(op, domain, min, max, name, flags, arg, raw) \
-    { #op, domain, min, max, name##_prepare, name##_run, flags, arg, raw },
+#define K(type, domain, min, max, name, flags, arg, raw) \
+    { #type, domain, min, max, name##_prepare, name##_run, flags, arg, raw },
 #include "engine/native/kernels.def"
 #undef K
 };

@@ -439,7 +439,8 @@ static void emit_spans(struct ort_engine *e, const struct ort_profile *p)
 {
     for (size_t i = 0; i < p->nevent; i++) {
         const struct ort_event *ev = &p->event[i];
-        int64_t start = e->to_mono_ns + ev->ts_us * 1000, end = start + ev->dur_us * 1000;
+        /* Microseconds were cut off: the middle of the one it says is the best guess. */
+        int64_t start = e->to_mono_ns + ev->ts_us * 1000 + 500, end = start + ev->dur_us * 1000;
 
         if (ev->session)
             opm_device_span(e->track, &e->site[ev->node], start, end, 0);

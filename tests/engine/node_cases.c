@@ -1,0 +1,294 @@
+/* node_cases.c -- run ONNX's backend test cases through the native engine.
+ *
+ * node_cases [-v] [FOLDER | CASE ...]: each case is a folder with model.onnx and test_data_set_N
+ * folders of input_K.pb and output_K.pb. Without arguments, all of Debian's libonnx-testdata.
+ * Fails if any result is wrong, or if too few of the node cases pass. */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/pb.h"
+#include "engine/engine.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROOT "/usr/share/libonnx-testdata/data"
+#define NODE_PASSES_WANTED 600
+#define VALUES_MAX 64
+
+enum result { PASS, UNSUPPORTED, WRONG, NRESULT };
+
+/* A TensorProto file, wrapped into a model whose only initializer it is. */
+struct case_tensor {
+    struct io_map file;
+    struct buf bytes;
+    struct model *model;
+    const struct tensor *t;
+};
+
+static void tensor_free(struct case_tensor *t)
+{
+    model_free(t->model);
+    buf_release(&t->bytes);
+    io_map_release(&t->file);
+    memset(t, 0, sizeof(*t));
+}
+
+/* 1: read; 0: there is no such file; -1: it is no tensor. */
+static int tensor_load(struct case_tensor *out, const char *path, opm_error *err)
+{
+    struct rd r;
+    struct pb_field f;
+    size_t graph, opset, info;
+
+    memset(out, 0, sizeof(*out));
+    if (access(path, R_OK) < 0)
+        return 0;
+    if (io_map(&out->file, path, 0, err) < 0)
+        return -1;
+    pb_varint(&out->bytes, 1, 8); /* ir_version */
+    opset = pb_begin(&out->bytes, 8);
+    pb_varint(&out->bytes, 2, 13);
+    pb_end(&out->bytes, opset);
+    graph = pb_begin(&out->bytes, 7);
+    pb_str(&out->bytes, 2, "g");
+    info = pb_begin(&out->bytes, 5);
+    r = rd_of(out->file.data, out->file.len);
+    while (pb_next(&r, &f)) /* all but the name */
+        if (f.number == 8)
+            continue;
+        else if (f.wire == PB_LEN)
+            pb_bytes(&out->bytes, f.number, f.p, f.len);
+        else if (f.wire == PB_VARINT)
+            pb_varint(&out->bytes, f.number, f.value);
+        else if (f.wire == PB_I64)
+            pb_fixed64(&out->bytes, f.number, f.value);
+        else
+            return -1;
+    pb_str(&out->bytes, 8, "t");
+    pb_end(&out->bytes, info);
+    info = pb_begin(&out->bytes, 12);
+    pb_str(&out->bytes, 1, "t");
+    pb_end(&out->bytes, info);
+    pb_end(&out->bytes, graph);
+    if (model_parse(&out->model, out->bytes.data, out->bytes.len, path, NULL, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i < out->model->graph->nvalue; i++)
+        if (out->model->graph->value[i].data)
+            out->t = out->model->graph->value[i].data;
+    return out->t ? 1 : -1;
+}
+
+static bool close_enough(double got, double want, enum tensor_type type)
+{
+    double rtol = type == TENSOR_F16 || type == TENSOR_BF16 ? 1e-2 : 1e-3;
+
+    if (isnan(want) || isnan(got))
+        return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got))
+        return want == got;
+    return fabs(got - want) <= 1e-5 + rtol * fabs(want);
+}
+
+static bool same(const struct engine_tensor *got, const struct tensor *want, char *why, size_t size)
+{
+    struct tensor t = { "", got->type, got->shape, shape_count(&got->shape), got->data,
+                        got->bytes, false };
+    char a[80], b[80];
+
+    if (got->type != want->type || !shape_equal(&got->shape, &want->shape)) {
+        shape_text(&got->shape, a, sizeof(a));
+        shape_text(&want->shape, b, sizeof(b));
+        snprintf(why, size, "%s %s instead of %s %s", tensor_type_name(got->type), a,
+                 tensor_type_name(want->type), b);
+        return false;
+    }
+    for (int64_t i = 0; i < want->count; i++) {
+        double g = tensor_float(&t, i), w = tensor_float(want, i);
+        bool ok = tensor_type_float(want->type) ? close_enough(g, w, want->type)
+                                                : tensor_int(&t, i) == tensor_int(want, i);
+
+        if (!ok) {
+            snprintf(why, size, "element %lld is %.9g instead of %.9g", (long long)i, g, w);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int run_set(struct engine *e, const char *dir, char *why, size_t size)
+{
+    struct case_tensor in[VALUES_MAX] = { 0 }, want = { 0 };
+    struct engine_tensor it[VALUES_MAX], ot[VALUES_MAX];
+    void *copy[VALUES_MAX] = { NULL };
+    size_t nin, nout;
+    opm_error err = { 0 };
+    char path[512];
+    int rc, result = WRONG;
+
+    e->class->inputs(e, &nin);
+    e->class->outputs(e, &nout);
+    if (nin > VALUES_MAX || nout > VALUES_MAX) {
+        snprintf(why, size, "too many inputs");
+        return UNSUPPORTED;
+    }
+    for (size_t i = 0; i < nin; i++) {
+        snprintf(path, sizeof(path), "%s/input_%zu.pb", dir, i);
+        if (tensor_load(&in[i], path, &err) <= 0 || in[i].t->type == TENSOR_STRING) {
+            snprintf(why, size, "input %zu is no tensor of numbers: %s", i, err.msg);
+            result = UNSUPPORTED;
+            goto out;
+        }
+        copy[i] = aligned_alloc(64, (in[i].t->bytes + 64) / 64 * 64);
+        if (in[i].t->bytes)
+            memcpy(copy[i], in[i].t->data, in[i].t->bytes);
+        it[i] = (struct engine_tensor){ in[i].t->type, in[i].t->shape, copy[i], in[i].t->bytes };
+    }
+    for (int round = 0; round < 2; round++) { /* the second time, everything is prepared */
+        rc = e->class->run(e, it, nin, ot, nout, &err);
+        if (rc) {
+            snprintf(why, size, "%s", err.msg);
+            result = rc == OPM_EUNSUPPORTED ? UNSUPPORTED : WRONG;
+            goto out;
+        }
+        for (size_t i = 0; i < nout; i++) {
+            snprintf(path, sizeof(path), "%s/output_%zu.pb", dir, i);
+            rc = tensor_load(&want, path, &err);
+            if (rc < 0) {
+                snprintf(why, size, "output %zu is no tensor: %s", i, err.msg);
+                result = UNSUPPORTED;
+                goto out;
+            }
+            if (rc && !same(&ot[i], want.t, why, size))
+                goto out;
+            tensor_free(&want);
+        }
+    }
+    result = PASS;
+out:
+    tensor_free(&want);
+    for (size_t i = 0; i < nin; i++) {
+        tensor_free(&in[i]);
+        free(copy[i]);
+    }
+    return result;
+}
+
+static enum result run_case(const char *dir, char *why, size_t size)
+{
+    struct engine_options opts = ENGINE_OPTIONS_INIT;
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    opm_error err = { 0 };
+    char path[400];
+    enum result result = UNSUPPORTED;
+    int sets = 0;
+
+    opts.threads = 2;
+    snprintf(path, sizeof(path), "%s/model.onnx", dir);
+    if (model_load(&m, path, &err) < 0 || engine_native.open(&e, m, &opts, &err) < 0) {
+        snprintf(why, size, "%s", err.msg);
+        result = err.code == OPM_EUNSUPPORTED ? UNSUPPORTED : WRONG;
+        goto out;
+    }
+    result = PASS;
+    for (int set = 0; result == PASS; set++) {
+        snprintf(path, sizeof(path), "%s/test_data_set_%d", dir, set);
+        if (access(path, R_OK) < 0)
+            break;
+        result = (enum result)run_set(e, path, why, size);
+        sets++;
+    }
+    if (!sets) {
+        snprintf(why, size, "no test data");
+        result = UNSUPPORTED;
+    }
+out:
+    if (e)
+        e->class->close(e);
+    model_free(m);
+    return result;
+}
+
+static bool verbose;
+static bool quiet_unsupported;
+
+static enum result report(const char *dir)
+{
+    static const char *const text[] = { "pass", "unsupported", "WRONG" };
+    char why[600] = "";
+    enum result r = run_case(dir, why, sizeof(why));
+
+    if (verbose || r == WRONG || (r == UNSUPPORTED && !quiet_unsupported))
+        printf("%-11s %s %s\n", text[r], strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir, why);
+    return r;
+}
+
+static void run_folder(const char *folder, int count[NRESULT])
+{
+    struct dirent **list;
+    int n = scandir(folder, &list, NULL, alphasort);
+
+    memset(count, 0, NRESULT * sizeof(*count));
+    for (int i = 0; i < n; i++) {
+        char dir[300];
+
+        snprintf(dir, sizeof(dir), "%s/%.200s", folder, list[i]->d_name);
+        if (list[i]->d_name[0] != '.')
+            count[report(dir)]++;
+        free(list[i]);
+    }
+    if (n >= 0)
+        free(list);
+    printf("%s: %d pass, %d unsupported, %d wrong\n", folder, count[PASS], count[UNSUPPORTED],
+           count[WRONG]);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const folder[] = { "node", "simple", "pytorch-operator",
+                                          "pytorch-converted" };
+    int wrong = 0, node_pass = 0, count[NRESULT];
+    struct stat st;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1 && strcmp(argv[1], "-v") == 0) {
+        verbose = true;
+        argc--;
+        argv++;
+    }
+    for (int i = 1; i < argc; i++) {
+        char path[400];
+
+        snprintf(path, sizeof(path), "%s/model.onnx", argv[i]);
+        if (access(path, R_OK) == 0)
+            wrong += report(argv[i]) == WRONG;
+        else {
+            run_folder(argv[i], count);
+            wrong += count[WRONG];
+        }
+    }
+    if (argc > 1)
+        return wrong > 0;
+    if (stat(ROOT, &st) < 0) {
+        printf("%s is not there: install libonnx-testdata\n", ROOT);
+        return 77;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(folder); i++) {
+        char path[200];
+
+        snprintf(path, sizeof(path), ROOT "/%s", folder[i]);
+        run_folder(path, count);
+        wrong += count[WRONG];
+        if (i == 0)
+            node_pass = count[PASS];
+    }
+    if (node_pass < NODE_PASSES_WANTED)
+        printf("only %d node cases pass, %d are wanted\n", node_pass, NODE_PASSES_WANTED);
+    return wrong > 0 || node_pass < NODE_PASSES_WANTED;
+}
