@@ -1,5 +1,6 @@
 /* onnx_sniff.c -- say what a file that is not ONNX probably is, so that the user knows which one
  * was meant. */
+#include "base/utf8.h"
 #include "graph/onnx_int.h"
 
 #include <string.h>
@@ -40,11 +41,18 @@ static int first_text(const uint8_t *p, size_t len)
     return 0;
 }
 
+/* Is the beginning UTF-8 without control characters? */
 static bool all_text(const uint8_t *p, size_t len)
 {
-    for (size_t i = 0; i < MIN(len, (size_t)256); i++)
-        if (p[i] < 0x20 && p[i] != '\t' && p[i] != '\r' && p[i] != '\n' && p[i] != '\f')
+    size_t end = MIN(len, (size_t)256);
+
+    for (size_t i = 0; i < end;) {
+        uint32_t c;
+
+        i += utf8_next((const char *)p + i, len - i, &c);
+        if (c == UTF8_BAD || (c < 0x20 && c != '\t' && c != '\r' && c != '\n' && c != '\f'))
             return false;
+    }
     return len > 0;
 }
 

@@ -94,9 +94,11 @@ static size_t chunk_find(const uint8_t *data, size_t len, size_t at)
 }
 
 static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8_t *payload,
-                      bool too_new)
+                      bool recent, bool too_new)
 {
-    struct piece p = { .thread = c->thread, .seq = c->seq, .packed = payload, .size = c->size };
+    struct piece p = {
+        .thread = c->thread, .seq = c->seq, .packed = payload, .size = c->size, .recent = recent
+    };
     struct def_piece d = { .seq = c->seq, .p = payload, .len = c->size };
 
     switch (c->kind) {
@@ -145,7 +147,7 @@ static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len, size
         if (crc32c(data + at, c.size) != c.crc)
             store_stat(f->st, STAT_chunk_corrupt, 1);
         else
-            rc = chunk_read(f, &c, data + at, at > events_end);
+            rc = chunk_read(f, &c, data + at, at > f->src->len, at > events_end);
         at += c.size;
         if (f->src->progress && f->src->progress(f->src->user, at / 2, len))
             return OPM_ELIMIT;
@@ -344,7 +346,10 @@ static int pieces_find(struct opm_file *f, struct live *live, struct io_map *aga
             *live_found = false;
         }
     }
-    return chunks_read(f, data, len, events_end, *live_found);
+    rc = chunks_read(f, data, len, events_end, *live_found);
+    if (rc == 0 && *live_found)
+        live_cut(f, live);
+    return rc;
 }
 
 static int file_read(struct opm_file *f, struct live *live, struct io_map *again, opm_error *err)

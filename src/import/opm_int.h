@@ -20,7 +20,8 @@ struct piece {
     size_t size;
     const struct opm_unit *units; /* if not packed */
     size_t nunit;
-    bool open; /* units are the open spans of a live stack: they come after everything else */
+    bool open;   /* units are the open spans of a live stack: they come after everything else */
+    bool recent; /* packed, and not in the file yet when we began to read */
 };
 
 /* Definitions: a chunk of the file, or a live block. */
@@ -113,10 +114,12 @@ struct live {
     size_t len;
     struct opm_live_header header;
     struct arena copies;
+    struct u64map cut; /* serial of a thread to the end of what is taken of it */
 };
 bool live_map(struct live *live, const struct opm_file *f); /* false: there is none for this file */
 int live_read(struct opm_file *f, struct live *live);       /* open spans and events */
 int live_defs(struct opm_file *f, struct live *live);
+void live_cut(struct opm_file *f, const struct live *live); /* once all pieces are found */
 void live_release(struct live *live);
 
 /* opm_defs.c */

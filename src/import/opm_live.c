@@ -4,7 +4,8 @@
  * file has its content, so the order of reading makes the picture complete: open spans and events
  * from the live file, then the length of the file, then definitions from the live file, then the
  * file. Events that the file got after its length was taken are ignored: what they refer to may
- * have been defined too late for us. */
+ * have been defined too late for us. How far each thread has got is read first and anything newer
+ * is cut off, so that what is read of a thread has no gaps. */
 #include "import/opm_int.h"
 
 #include "base/alloc.h"
@@ -75,6 +76,7 @@ void live_release(struct live *live)
         munmap((void *)(uintptr_t)live->data, live->len);
     live->data = NULL;
     arena_release(&live->copies);
+    u64map_release(&live->cut);
 }
 
 static const struct opm_block_header *live_block(const struct live *live, uint32_t i)
@@ -209,42 +211,96 @@ static bool open_entry(const struct opm_slot *s, uint32_t k, struct opm_unit *ou
            __atomic_load_n(&s->depth, __ATOMIC_ACQUIRE) > k;
 }
 
-/* Spans that had begun: they go to the end of their thread, after all its blocks. */
-static int live_open(struct opm_file *f, struct live *live)
+/* How far the thread of a slot has got: number of the block and units in it. Between two blocks all
+ * that it has filled counts. */
+static int slot_cut(struct live *live, const struct opm_slot *s, uint32_t serial)
+{
+    uint32_t seq = 0, used = UINT32_MAX;
+
+    for (int tries = 0; tries < TRIES; tries++) {
+        uint32_t block = __atomic_load_n(&s->block, __ATOMIC_ACQUIRE);
+
+        seq = __atomic_load_n(&s->seq, __ATOMIC_ACQUIRE);
+        used = __atomic_load_n(&s->used, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&s->seq, __ATOMIC_ACQUIRE) != seq ||
+            __atomic_load_n(&s->block, __ATOMIC_ACQUIRE) != block)
+            continue;
+        if (block == OPM_NO_BLOCK)
+            used = UINT32_MAX;
+        break;
+    }
+    if (__atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) != serial)
+        return 0; /* it has left, all its blocks are complete */
+    return u64map_put(&live->cut, serial, (uint64_t)seq << 32 | used);
+}
+
+/* Threads that have come since the others were cut would have gaps. */
+static int cut_newcomers(struct live *live)
 {
     for (uint32_t i = 0; i < live->header.nslot; i++) {
-        const struct opm_slot *s = live_slot(live, i);
-        struct piece p = { .thread = __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE),
-                           .seq = UINT32_MAX,
-                           .open = true };
-        uint32_t depth = MIN(__atomic_load_n(&s->depth, __ATOMIC_ACQUIRE), OPM_STACK_MAX);
-        struct opm_unit *units;
-        int rc;
+        uint32_t serial = __atomic_load_n(&live_slot(live, i)->serial, __ATOMIC_ACQUIRE);
 
-        if (!p.thread || !depth)
-            continue;
-        units = arena_alloc(&live->copies, depth * sizeof(*units));
-        if (!units)
+        if (serial && !u64map_get(&live->cut, serial) && u64map_put(&live->cut, serial, 0) < 0)
             return OPM_ENOMEM;
-        while (p.nunit < depth && open_entry(s, (uint32_t)p.nunit, &units[p.nunit]))
-            p.nunit++;
-        p.units = units;
-        /* A thread that leaves puts its open spans into its last block. */
-        if (!p.nunit || __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) != p.thread)
-            continue;
-        rc = piece_add(f, &p);
-        if (rc)
-            return rc;
     }
     return 0;
 }
 
+void live_cut(struct opm_file *f, const struct live *live)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->npiece; i++) {
+        struct piece *p = &f->piece[i];
+        const uint64_t *cut =
+            p->open || (p->packed && !p->recent) ? NULL : u64map_get(&live->cut, p->thread);
+
+        if (cut && p->seq > *cut >> 32)
+            continue;
+        if (cut && !p->packed && p->seq == *cut >> 32)
+            p->nunit = MIN(p->nunit, (size_t)(uint32_t)*cut);
+        f->piece[n++] = *p;
+    }
+    f->npiece = n;
+}
+
+/* Spans that had begun: they go to the end of their thread, after all its blocks. Looked at before
+ * how far the thread has got, so that one that ends meanwhile is in the one place or the other. */
+static int slot_read(struct opm_file *f, struct live *live, const struct opm_slot *s)
+{
+    struct piece p = { .thread = __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE),
+                       .seq = UINT32_MAX,
+                       .open = true };
+    uint32_t depth = MIN(__atomic_load_n(&s->depth, __ATOMIC_ACQUIRE), OPM_STACK_MAX);
+    struct opm_unit *units = NULL;
+    int rc = 0;
+
+    if (!p.thread)
+        return 0;
+    if (depth) {
+        units = arena_alloc(&live->copies, depth * sizeof(*units));
+        if (!units)
+            return OPM_ENOMEM;
+    }
+    while (p.nunit < depth && open_entry(s, (uint32_t)p.nunit, &units[p.nunit]))
+        p.nunit++;
+    p.units = units;
+    /* A thread that has left meanwhile has put its open spans into its last block. */
+    if (p.nunit && __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) == p.thread)
+        rc = piece_add(f, &p);
+    return rc ? rc : slot_cut(live, s, p.thread);
+}
+
 int live_read(struct opm_file *f, struct live *live)
 {
-    int rc = live_open(f, live);
+    int rc = 0;
 
+    for (uint32_t i = 0; i < live->header.nslot && rc == 0; i++)
+        rc = slot_read(f, live, live_slot(live, i));
     if (rc == 0)
         rc = live_events(f, live);
+    if (rc == 0)
+        rc = cut_newcomers(live);
     if (live->header.last.ticks > f->last.ticks)
         f->last = live->header.last;
     return rc;

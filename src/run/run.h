@@ -68,7 +68,7 @@ struct run_check {
     bool done, ok;
     uint64_t elements, wrong;
     double max_abs;  /* largest difference of all */
-    char worst[300]; /* the worst element, in words */
+    char worst[512]; /* the worst element, in words */
 };
 
 struct run_result {

@@ -34,8 +34,8 @@ static const char *rig_dir(void)
 
 const char *rig_path(const char *name)
 {
-    static char path[8][512];
-    static unsigned turn;
+    static _Thread_local char path[8][512];
+    static _Thread_local unsigned turn;
     char *out = path[turn++ % ARRAY_SIZE(path)];
 
     snprintf(out, sizeof(path[0]), "%s/%s", rig_dir(), name);

@@ -336,8 +336,8 @@ static void read_while_it_stops(void **state)
         rig_stop();
         opm_end(span);
         usleep(500);
-        atomic_store(&round_now, i + 1);
         atomic_fetch_add(&shared->thread[0].ended, 1);
+        atomic_store(&round_now, i + 1);
         unlink(path);
     }
     atomic_store(&round_now, -1);

@@ -4,8 +4,9 @@
 #include "graph_rig.h"
 
 #include <math.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+
+#define BYTES(s) (s), sizeof(s) - 1 /* of a literal that may hold NULs */
 
 static void test_types(void **state)
 {
@@ -629,7 +630,7 @@ static void test_function_bombs(void **state)
         rig_finish(&r);
         for (int i = 0; i < (deep ? 14 : 1); i++) {
             size_t f = pb_begin(b, 25);
-            char name[8], callee[8];
+            char name[16], callee[16];
 
             snprintf(name, sizeof(name), "f%d", i);
             snprintf(callee, sizeof(callee), "f%d", deep ? i - 1 : 0);
@@ -639,7 +640,7 @@ static void test_function_bombs(void **state)
             if (deep && i == 0)
                 rig_node(b, 7, "Neg", "x", "y");
             for (int k = 0; k < 10 && (i || !deep); k++) {
-                char out[8];
+                char out[16];
 
                 snprintf(out, sizeof(out), "t%d", k);
                 rig_node(b, 7, callee, "x", k == 9 ? "y" : out);
@@ -703,37 +704,39 @@ static void test_bad_parts(void **state)
         size_t len;
         const char *want;
     } tensors[] = {
-        { "\010\002\020\001\102\001w\112\004abcd", 14,
+        { BYTES("\010\002\020\001\102\001w\112\004abcd"),
           "initializer 0 'w' has 4 bytes of data, its shape wants 8" },
-        { "\010\002\020\001\102\001w", 7, "initializer 0 'w' has no data" },
-        { "\010\002\020\143\102\001w", 7,
+        { BYTES("\010\002\020\001\102\001w"), "initializer 0 'w' has no data" },
+        { BYTES("\010\002\020\143\102\001w"),
           "initializer 0 'w' has element type 99, which is unknown" },
-        { "\010\002\102\001w", 5, "initializer 0 'w' has no element type" },
-        { "\010\377\377\377\377\377\377\377\377\177\010\377\377\377\377\377\377\377\377\177\020\001"
-          "\102\001w",
-          25, "initializer 0 'w' has more elements than memory can hold" },
-        { "\010\377\377\377\377\377\377\377\377\377\001\020\001\102\001w", 16,
+        { BYTES("\010\002\102\001w"), "initializer 0 'w' has no element type" },
+        { BYTES("\010\377\377\377\377\377\377\377\377\177\010\377\377\377\377\377\377\377\377\177"
+                "\020\001"
+                "\102\001w"),
+          "initializer 0 'w' has more elements than memory can hold" },
+        { BYTES("\010\377\377\377\377\377\377\377\377\377\001\020\001\102\001w"),
           "initializer 0 'w' has dimension -1" },
-        { "\010\003\020\007\102\001w\072\002\001\002", 11,
+        { BYTES("\010\003\020\007\102\001w\072\002\001\002"),
           "initializer 0 'w' has 2 elements of int64, its shape wants 3" },
-        { "\020\001\102\001w\160\002", 7, "data location 2, which is unknown" },
-        { "\020\001\102\001w\160\001", 7, "its external data has no location" },
-        { "\020\001\102\001w\032\000", 7, "is only a segment" },
-        { "\010\001\020\010\102\001w\112\001a", 11, "strings cannot be raw data" },
-        { "\020\001", 2, "has no data" },
-        { "\020\001\112\004abcd", 8, "initializer 0 has no name" },
-        { "\012\002\001\200\020\001\102\001w", 9, "initializer 0 'w' has no data" },
-        { "\015\001\000\000\000", 5, "wrong wire type" },
+        { BYTES("\020\001\102\001w\160\002"), "data location 2, which is unknown" },
+        { BYTES("\020\001\102\001w\160\001"), "its external data has no location" },
+        { BYTES("\020\001\102\001w\032\000"), "is only a segment" },
+        { BYTES("\010\001\020\010\102\001w\112\001a"), "strings cannot be raw data" },
+        { BYTES("\020\001"), "has no data" },
+        { BYTES("\020\001\112\004abcd"), "initializer 0 has no name" },
+        { BYTES("\012\002\001\200\020\001\102\001w"), "initializer 0 'w' has no data" },
+        { BYTES("\015\001\000\000\000"), "wrong wire type" },
     };
     static const struct {
         const char *bytes; /* an AttributeProto */
         size_t len;
         const char *want;
     } attrs[] = {
-        { "\012\001a\240\001\062", 6, "an attribute has type 50, which is unknown" },
-        { "\240\001\002\030\005", 5, "an attribute has no name" },
-        { "\012\001a\240\001\005", 6, "has 0 values instead of one" },
-        { "\012\001a\240\001\002\252\001\001b", 10, "refers to 'b' of a function, but is in none" },
+        { BYTES("\012\001a\240\001\062"), "an attribute has type 50, which is unknown" },
+        { BYTES("\240\001\002\030\005"), "an attribute has no name" },
+        { BYTES("\012\001a\240\001\005"), "has 0 values instead of one" },
+        { BYTES("\012\001a\240\001\002\252\001\001b"),
+          "refers to 'b' of a function, but is in none" },
     };
 
     (void)state;
@@ -832,17 +835,17 @@ static void test_not_onnx(void **state)
         size_t len;
         const char *want;
     } cases[] = {
-        { "", 0, "not an ONNX model but an empty file" },
-        { "{\"a\": 1}", 8, "not an ONNX model but JSON" },
-        { "PK\003\004aaaaaaaa", 12, "not an ONNX model but a zip archive" },
-        { "version https://git-lfs.github.com/spec/v1\n", 43, "a Git LFS pointer" },
-        { "\x1c\0\0\0TFL3....", 12, "TensorFlow Lite" },
-        { "\177ELF\2\1\1", 7, "a program or library" },
-        { "\x40\0\0\0\0\0\0\0{\"__metadata__\":", 23, "safetensors" },
-        { "hello, world\n", 13, "a text file" },
-        { "\10\10\22\3abc", 7, "protobuf, but without a graph" },
-        { "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11, "not an ONNX model, or damaged" },
-        { "\10\10\72\177abc", 6, "the model is damaged or cut off" },
+        { BYTES(""), "not an ONNX model but an empty file" },
+        { BYTES("{\"a\": 1}"), "not an ONNX model but JSON" },
+        { BYTES("PK\003\004aaaaaaaa"), "not an ONNX model but a zip archive" },
+        { BYTES("version https://git-lfs.github.com/spec/v1\n"), "a Git LFS pointer" },
+        { BYTES("\x1c\0\0\0TFL3...."), "TensorFlow Lite" },
+        { BYTES("\177ELF\2\1\1"), "a program or library" },
+        { BYTES("\x40\0\0\0\0\0\0\0{\"__metadata__\":"), "safetensors" },
+        { BYTES("hello, world\n"), "a text file" },
+        { BYTES("\10\10\22\3abc"), "protobuf, but without a graph" },
+        { BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), "not an ONNX model, or damaged" },
+        { BYTES("\10\10\72\177abc"), "the model is damaged or cut off" },
     };
     struct model *m;
     opm_error err;

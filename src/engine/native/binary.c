@@ -203,8 +203,28 @@ static void bin_part(void *arg, int64_t begin, int64_t end, int thread)
     bcast_each(&j->b, begin, end, bin_run1, j);
 }
 
-/* PRelu's slope may be broadcast to the input only, along channels if it is a vector (old models).
- */
+/* Before opset 7 the second operand was lined up with an axis of the first, or with the channels for
+ * PRelu, and only if the model said so. Gives the shape it stands for. */
+static struct shape old_shape(const struct op *op)
+{
+    const struct shape *a = &kop_in(op, 0)->shape;
+    struct shape b = kop_in(op, 1)->shape;
+    int64_t axis = node_attr_int(op->node, "axis", -1);
+
+    if (op->node->opset >= 7)
+        return b;
+    if (op->kernel->arg == BIN_PRELU)
+        axis = b.rank == 1 && a->rank > 1 && b.dim[0] != 1 ? 1 : a->rank - b.rank;
+    else if (!node_attr(op->node, "axis"))
+        return b;
+    if (axis < 0)
+        axis += a->rank;
+    while (axis >= 0 && axis + b.rank < a->rank && b.rank < SHAPE_RANK_MAX)
+        b.dim[b.rank++] = 1;
+    return b;
+}
+
+/* PRelu's slope may be broadcast to the input only. */
 int binary_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
@@ -223,9 +243,17 @@ int binary_prepare(struct op *op, opm_error *err)
         (op->kernel->arg == BIN_BITAND || op->kernel->arg == BIN_BITOR ||
          op->kernel->arg == BIN_BITXOR || op->kernel->arg == BIN_SHIFT))
         return kop_fail(op, OPM_EINVAL, err, "wants integers");
-    rc = bcast_shape(op, 0, 2, &s, err);
-    if (rc)
-        return rc;
+    if (op->node->opset < 7) {
+        struct shape b = old_shape(op);
+
+        s = kop_in(op, 0)->shape;
+        if (!bcast_join(&s, &b))
+            return kop_fail(op, OPM_EINVAL, err, "shapes do not fit");
+    } else {
+        rc = bcast_shape(op, 0, 2, &s, err);
+        if (rc)
+            return rc;
+    }
     if (op->kernel->arg == BIN_PRELU && !shape_equal(&s, &kop_in(op, 0)->shape))
         return kop_fail(op, OPM_EINVAL, err, "slope does not fit the input");
     return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
@@ -248,8 +276,11 @@ static void apply(const struct op *op, enum bin f, const struct nt *a, const str
 
 int binary_run(struct op *op, opm_error *err)
 {
+    struct nt b = *kop_in(op, 1);
+
     (void)err;
-    apply(op, (enum bin)op->kernel->arg, kop_in(op, 0), kop_in(op, 1), kop_out(op, 0));
+    b.shape = old_shape(op);
+    apply(op, (enum bin)op->kernel->arg, kop_in(op, 0), &b, kop_out(op, 0));
     return 0;
 }
 
