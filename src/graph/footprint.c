@@ -171,28 +171,47 @@ static int64_t f_gemm(const struct graph *g, const struct node *n, const struct 
     return add(f_matmul(g, n, r), node_in(g, n, 2) ? out_count(g, n) : 0);
 }
 
-/* 2 x the product of all letters; a single operand is only summed or turned */
+/* How many letters a term of an equation has, up to ',', '-' or its end. */
+static int term_letters(const char *p)
+{
+    int n = 0;
+
+    for (; *p && *p != ',' && *p != '-'; p++)
+        n += *p != ' ' && *p != '.';
+    return n;
+}
+
+/* 2 x N(out) x the letters that are summed over; a single operand is only summed or turned */
 static int64_t f_einsum(const struct graph *g, const struct node *n, const struct row *r)
 {
-    const char *p = node_attr_str(n, "equation", "");
-    int64_t size[128] = { 0 }, c = 1;
-    int at = 0;
+    const char *p = node_attr_str(n, "equation", ""), *arrow = strstr(p, "->");
+    int64_t size[128] = { 0 }, c = out_count(g, n);
+    int seen[128] = { 0 }, at = 0;
     uint32_t slot = 0;
 
     (void)r;
     if (n->nin == 1)
         return in_count(g, n, 0);
-    for (; *p && *p != '-'; p++) {
+    for (; *p && p != arrow; p++) {
+        const struct shape *s = in_shape(g, n, slot);
+        unsigned char letter = (unsigned char)*p;
+        int64_t d;
+
         if (*p == ',') {
             slot++;
             at = 0;
         } else if (*p == '.') {
-            return -1;
-        } else if (*p != ' ' && (unsigned char)*p < 128)
-            size[(int)*p] = MAX(size[(int)*p], dim(in_shape(g, n, slot), at++));
+            at = s->rank - term_letters(p); /* what follows the dots is counted from the end */
+        } else if (*p != ' ' && letter < 128) {
+            d = dim(s, at++);
+            if (d < 0)
+                return -1;
+            size[letter] = MAX(size[letter], d);
+            seen[letter]++;
+        }
     }
     for (int i = 0; i < 128; i++)
-        if (size[i])
+        if (seen[i] && (arrow ? !strchr(arrow, i) : seen[i] > 1))
             c = mul(c, size[i]);
     return mul(c, 2);
 }

@@ -105,12 +105,11 @@ static int window_out(const struct op *o, const struct window *w, int i, int64_t
                        (long long)reach, (long long)in,
                        (long long)(w->pad == PAD_GIVEN ? w->begin[i] + w->end[i] : 0));
     steps = room / w->stride[i];
-    if (w->ceil && room % w->stride[i] != 0) {
+    if (w->ceil && room % w->stride[i] != 0)
         steps++;
-        /* A window that would start in the padding at the end is left out. */
-        if (steps * w->stride[i] >= in + (w->pad == PAD_GIVEN ? w->begin[i] : 0))
-            steps--;
-    }
+    /* With rounding up, a window that would start in the padding at the end is left out. */
+    if (w->ceil && steps && steps * w->stride[i] >= in + (w->pad == PAD_GIVEN ? w->begin[i] : 0))
+        steps--;
     *out = steps + 1;
     return 0;
 }

@@ -147,14 +147,14 @@ size_t ld_count_ints(const struct pb_field *f)
 
 size_t ld_take_ints(const struct pb_field *f, int64_t *out, size_t room)
 {
-    struct rd r = rd_of(f->p, f->len);
+    struct rd r;
     size_t n = 0;
 
-    if (f->wire == PB_VARINT) {
-        if (room)
-            out[n++] = (int64_t)f->value;
+    if (room && f->wire == PB_VARINT)
+        out[n++] = (int64_t)f->value;
+    if (f->wire == PB_VARINT)
         return n;
-    }
+    r = rd_of(f->p, f->len);
     while (n < room && r.p != r.end && !r.bad)
         out[n++] = (int64_t)rd_varint(&r);
     return n;

@@ -211,7 +211,7 @@ static int collect(struct loader *ld, const char *what, const struct raw_tensor 
     if (!p)
         return ld->err->code;
     while (ld_next(ld, &r, &f, tensor_spec)) {
-        struct rd part = rd_of(f.p, f.len);
+        struct rd part;
 
         if (f.number != field)
             continue;
@@ -222,6 +222,7 @@ static int collect(struct loader *ld, const char *what, const struct raw_tensor 
             to += n;
             continue;
         }
+        part = rd_of(f.wire == PB_LEN ? f.p : (const uint8_t *)"", f.len);
         for (;;) {
             uint64_t v = f.value;
 

@@ -462,7 +462,7 @@ static void put_ends(const struct onnx_writer *w, uint64_t weights, struct buf *
     buf_release(&name);
 }
 
-static uint64_t weights_size(const struct onnx_writer *w)
+static uint64_t weights_size(struct onnx_writer *w)
 {
     uint64_t sum = 0;
 
@@ -471,6 +471,7 @@ static uint64_t weights_size(const struct onnx_writer *w)
 
         tensor_head(&head, &w->weight[i]);
         sum += head.len + (uint64_t)shape_bytes(&w->weight[i].shape, w->weight[i].type);
+        w->failed = w->failed || head.failed;
         buf_release(&head);
     }
     return sum;

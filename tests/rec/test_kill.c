@@ -13,6 +13,11 @@
 #include <sys/wait.h>
 
 enum { THREADS = 8, LINE = 64 };
+#ifdef __SANITIZE_THREAD__
+enum { SLOW = 10 }; /* how much less there is to do, since everything takes so much longer */
+#else
+enum { SLOW = 1 };
+#endif
 
 struct shared {
     struct {
@@ -204,7 +209,7 @@ static void check_sense(opm_trace *t)
 
 static void killed(void **state)
 {
-    int rounds = rig_rounds(100, 3000);
+    int rounds = rig_rounds(100, 3000) / SLOW;
     uint64_t seed = 1;
     int64_t open = 0;
 
@@ -235,13 +240,13 @@ static void killed(void **state)
 
 static void read_while_it_goes_on(void **state)
 {
-    int rounds = rig_rounds(3, 60), looks = 12;
+    int rounds = rig_rounds(10, 200) / SLOW, looks = 12;
 
     (void)state;
     for (int i = 0; i < rounds; i++) {
         const char *path = rig_path("alive.opm");
         struct counts last = { { 0 } };
-        pid_t pid = start_victim(path, i % 2 ? 32 : 1, 500);
+        pid_t pid = start_victim(path, i % 2 ? 32 : 1, 500 * SLOW);
 
         for (int look = 0; look < looks; look++) {
             struct counts told = counts_shared(), found;

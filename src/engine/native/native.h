@@ -93,6 +93,9 @@ struct op {
     uint32_t *out;
     struct post post[POST_MAX];
     int npost;
+    const char *type;      /* what it is called if not by the main node's type: "LayerNormalization" */
+    bool folded_batchnorm; /* into constant weights */
+    double zero_ratio;     /* of the weights; NAN: not counted yet */
     void *state; /* the kernel's own */
     void (*release)(void *state);
     size_t scratch_bytes; /* set by prepare(): memory for the time of run() */
@@ -171,8 +174,8 @@ int plan_run(struct plan *p, opm_error *err);
 int plan_memory(struct plan *p, opm_error *err);
 /* fuse.c */
 int plan_fuse(struct plan *p, opm_error *err);
-/* meter.c: describe operators and memory to the recorder. */
-void plan_meter(struct plan *p, bool again);
+/* meter.c: describe operators to the recorder; shaped: with shapes, FLOPs and the memory plan. */
+void plan_meter(struct plan *p, bool shaped);
 
 /* For kernels. */
 static inline struct nt *kop_in(const struct op *op, uint32_t i)

@@ -226,7 +226,7 @@ static int qmm_run(struct op *op, const struct qmm *q, qmm_out *emit, opm_error 
     const struct nt *a = kop_in(op, q->a), *b = kop_in(op, q->b), *az = kop_in(op, q->azero),
                     *bz = kop_in(op, q->bzero);
     int64_t rows = shape_count(&q->batch) * q->m;
-    int32_t *sum = mem_calloc((size_t)q->n + 1, sizeof(*sum));
+    uint32_t *sum = mem_calloc((size_t)q->n + 1, sizeof(*sum)); /* wraps around */
 
     if (!sum)
         return kop_nomem(op, err);
@@ -244,24 +244,24 @@ static int qmm_run(struct op *op, const struct qmm *q, qmm_out *emit, opm_error 
                 const uint8_t *row = (const uint8_t *)b->data + b0 + k * q->n;
 
                 for (int64_t j = 0; j < q->n; j++)
-                    sum[j] += x * row[j];
+                    sum[j] += (uint32_t)(x * row[j]);
             } else {
                 const int8_t *row = (const int8_t *)b->data + b0 + k * q->n;
 
                 for (int64_t j = 0; j < q->n; j++)
-                    sum[j] += x * row[j];
+                    sum[j] += (uint32_t)(x * row[j]);
             }
         }
         if (bz) { /* sum of x * (y - z) is sum of x * y less z times the row's sum */
-            int32_t total = 0;
+            uint32_t total = 0;
 
             for (int64_t k = 0; k < q->k; k++)
-                total += q8(a, a0 + k) - za;
+                total += (uint32_t)(q8(a, a0 + k) - za);
             for (int64_t j = 0; j < q->n; j++)
-                sum[j] -= total * q8(bz, bz->count == 1 ? 0 : j);
+                sum[j] -= total * (uint32_t)q8(bz, bz->count == 1 ? 0 : j);
         }
         for (int64_t j = 0; j < q->n; j++)
-            emit(op, r * q->n + j, j, sum[j]);
+            emit(op, r * q->n + j, j, (int32_t)sum[j]);
     }
     mem_free(sum);
     return 0;
@@ -364,7 +364,7 @@ static void qconv_part(void *arg, int64_t begin, int64_t end, int thread)
         int32_t zw = wz ? q8(wz, wz->count == 1 ? 0 : oc) : 0;
 
         for (int64_t pos = 0; pos < cols; pos++) {
-            int32_t sum = bias ? ((const int32_t *)bias->data)[oc] : 0;
+            uint32_t sum = bias ? ((const uint32_t *)bias->data)[oc] : 0;
             int64_t o[3] = { pos / (w->out[2] * w->out[1]), pos / w->out[2] % w->out[1],
                              pos % w->out[2] };
 
@@ -379,13 +379,13 @@ static void qconv_part(void *arg, int64_t begin, int64_t end, int thread)
                 if (x < 0 || y < 0 || z < 0 || x >= w->in[2] || y >= w->in[1] || z >= w->in[0])
                     continue;
                 for (int64_t ch = 0; ch < c->icg; ch++)
-                    sum += (q8(in, ((n * c->ic + g * c->icg + ch) * w->in[0] + z) * w->in[1] *
+                    sum += (uint32_t)((q8(in, ((n * c->ic + g * c->icg + ch) * w->in[0] + z) * w->in[1] *
                                            w->in[2] +
                                        y * w->in[2] + x) -
                             zx) *
-                           (q8(wt, (oc * c->icg + ch) * taps + t) - zw);
+                           (q8(wt, (oc * c->icg + ch) * taps + t) - zw));
             }
-            j->emit(j->op, i * cols + pos, oc, sum);
+            j->emit(j->op, i * cols + pos, oc, (int32_t)sum);
         }
     }
 }
