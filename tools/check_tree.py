@@ -21,8 +21,10 @@ DATA = ("tests/data/", "tests/fuzz/corpus/", "ui/dist/")
 
 # Put together, so that this file does not find itself.
 NOTES = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
-HOMES = re.compile("|".join((r"/ho" + r"me/\w", r"/Us" + r"ers/\w", r"/ro" + r"ot/\w",
-                             re.escape(str(ROOT)) + r"\b")))
+HOMES = re.compile("|".join(
+    [r"/ho" + r"me/\w", r"/Us" + r"ers/\w", r"/ro" + r"ot/\w"]
+    # Where this checkout is, unless that could be a word of any text.
+    + ([r"(?<![\w.\-/])" + re.escape(str(ROOT)) + r"\b"] if len(ROOT.parts) > 2 else [])))
 
 
 def tree():

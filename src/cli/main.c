@@ -16,6 +16,10 @@
  * A new option needs 3 and 4 alone. */
 /* clang-format off */
 const struct command commands[] = {
+    { "run", cmd_run, "run a model and measure every operator",
+      "opmeter run [OPTION]... MODEL" },
+    { "zoo", cmd_zoo, "list standard models, or write one as an ONNX file",
+      "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",

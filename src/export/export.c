@@ -9,6 +9,8 @@ const struct exporter exporters[] = {
     { "perfetto", ".pftrace", "Perfetto's own format, for ui.perfetto.dev and trace_processor",
       export_perfetto },
     { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
+    { "megengine", ".json", "profile of MegEngine's load_and_run, for profile_analyze",
+      export_megengine },
     { NULL, NULL, NULL, NULL },
 };
 

@@ -33,5 +33,7 @@ int export_perfetto(const struct store *st, const char *path, const struct expor
                     opm_error *err);
 int export_csv(const struct store *st, const char *path, const struct export_options *opts,
                opm_error *err);
+int export_megengine(const struct store *st, const char *path, const struct export_options *opts,
+                     opm_error *err);
 
 #endif

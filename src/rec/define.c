@@ -163,7 +163,8 @@ static void item_direct(struct session *s, const uint8_t *head, size_t head_len,
     }
     memcpy(all, head, head_len);
     memcpy(all + head_len, p, len);
-    opm__write_chunk(s, chunk, all);
+    if (!opm__write_chunk(s, chunk, all))
+        atomic_fetch_add_explicit(&s->lost, 1, memory_order_relaxed);
     free(all);
 }
 

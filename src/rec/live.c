@@ -265,6 +265,8 @@ uint32_t opm__block_take(struct session *s, bool may_wait)
                 continue;
         }
         /* Waiting helps only if the writer has something to give back. */
+        if (atomic_load_explicit(&s->failing, memory_order_relaxed))
+            return OPM_NO_BLOCK;
         opm__writer_wake(s);
         if (!may_wait || s->overflow == OPM_OVERFLOW_DROP ||
             atomic_load_explicit(&s->held, memory_order_relaxed) + 1 >=

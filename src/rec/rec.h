@@ -125,6 +125,7 @@ struct session {
     _Atomic uint64_t closed_by_parent;
     _Atomic uint64_t nthreads;
     _Atomic int write_errno;
+    _Atomic bool failing; /* the last write failed: no use in waiting for the writer */
     uint64_t span_cost_ps;
 };
 
@@ -199,8 +200,8 @@ void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t
 int opm__writer_start(struct session *s, opm_error *err);
 void opm__writer_stop(struct session *s); /* joins; then writes what is left, closes the stream */
 void opm__writer_wake(struct session *s);
-/* A chunk straight into the file. Takes io_lock. */
-void opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload);
+/* A chunk straight into the file; false if it could not be kept. Takes io_lock. */
+bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload);
 void opm__write_status(struct session *s, enum opm_file_state state);
 
 /* pack.c: blocks of units into chunk payloads, docs/format.md "Events" */

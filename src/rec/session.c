@@ -323,6 +323,7 @@ static void counters_reset(struct session *s)
     atomic_store(&s->closed_by_parent, 0);
     atomic_store(&s->nthreads, 0);
     atomic_store(&s->write_errno, 0);
+    atomic_store(&s->failing, false);
     s->next_id = 1;
     s->defs_block = OPM_NO_BLOCK;
     s->defs_seq = 0;

@@ -48,7 +48,7 @@ static bool file_append(struct session *s, const uint8_t *p, size_t len)
     return true;
 }
 
-void opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload)
+bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload)
 {
     uint8_t *all = malloc(sizeof(chunk) + chunk.size);
     bool kept = false;
@@ -65,9 +65,8 @@ void opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *pay
         pthread_mutex_unlock(&s->io_lock);
         opm__signals_restore(&old);
     }
-    if (!kept)
-        atomic_fetch_add_explicit(&s->lost, 1, memory_order_relaxed);
     free(all);
+    return kept;
 }
 
 void opm__write_status(struct session *s, enum opm_file_state state)
@@ -95,7 +94,7 @@ static uint64_t count_events(const struct opm_unit *u, size_t n)
     uint64_t events = 0;
 
     for (size_t i = 0; i < n; i += MAX(unit_count(unit_kind(&u[i])), 1u))
-        events++;
+        events += unit_kind(&u[i]) != UNIT_LOST; /* those were counted when they were lost */
     return events;
 }
 
@@ -152,6 +151,7 @@ static void batch_write(struct session *s, struct batch *batch)
     pthread_mutex_lock(&s->io_lock);
     kept = file_append(s, s->out, s->out_len);
     pthread_mutex_unlock(&s->io_lock);
+    atomic_store_explicit(&s->failing, !kept, memory_order_relaxed);
     if (kept)
         atomic_fetch_add_explicit(&s->spans, batch->spans, memory_order_relaxed);
     else
@@ -287,7 +287,8 @@ static void *writer_main(void *arg)
 
         if (atomic_load_explicit(&s->state, memory_order_acquire) == SESSION_STOPPING)
             return NULL;
-        idle_ns = drain(s) ? IDLE_MIN_NS : MIN(idle_ns * 2, IDLE_MAX_NS);
+        idle_ns =
+            drain(s) && !atomic_load(&s->failing) ? IDLE_MIN_NS : MIN(idle_ns * 2, IDLE_MAX_NS);
         now = clock_ns(CLOCK_MONOTONIC);
         if (now >= next_calibration) {
             calibrate(s);

@@ -187,7 +187,8 @@ static void hear(struct child *c, int k, struct run_result *out, int *rc, opm_er
 }
 
 /* Until every child has said its last word; go[1] is the gate. */
-static int hear_all(struct child *c, int n, int go, struct run_result *out, opm_error *err)
+static int hear_all(struct child *c, int n, int go, const struct run_options *opt,
+                    struct run_result *out, opm_error *err)
 {
     struct pollfd fds[RUN_INSTANCES_MAX];
     char bytes[RUN_INSTANCES_MAX];
@@ -200,8 +201,14 @@ static int hear_all(struct child *c, int n, int go, struct run_result *out, opm_
 
         for (int i = 0; i < n; i++)
             fds[i] = (struct pollfd){ .fd = c[i].done ? -1 : c[i].fd, .events = POLLIN };
-        if (poll(fds, (nfds_t)n, -1) < 0 && errno != EINTR)
-            break;
+        if (poll(fds, (nfds_t)n, -1) < 0) {
+            if (errno != EINTR)
+                break;
+            if (opt->progress && opt->progress(opt->user, 0, 0))
+                for (int i = 0; i < n; i++)
+                    kill(c[i].pid, SIGTERM);
+            continue;
+        }
         for (int i = 0; i < n; i++)
             if (!c[i].done && fds[i].revents)
                 hear(&c[i], i, &out[i], &rc, err);
@@ -240,7 +247,7 @@ int run_instances(const struct run_options *opt, const char *const *dir, int n,
         for (int i = 0; i < started; i++)
             kill(child[i].pid, SIGTERM);
     } else {
-        rc = hear_all(child, n, go[1], out, err);
+        rc = hear_all(child, n, go[1], opt, out, err);
     }
     for (int i = 0; i < started; i++) {
         if (child[i].fd >= 0 && !child[i].done)

@@ -225,7 +225,7 @@ static double progress_of(const struct run_amount *a, int64_t done, int64_t elap
 static int tell(const struct session *s, double warm, double measured)
 {
     const struct run_amount *w = &s->opt->warmup, *n = &s->opt->iterations;
-    double share = 0.3, both = (double)(w->count + n->count);
+    double share = n->ns ? 0.02 : 0.3, both = (double)(w->count + n->count); /* guesses */
 
     if (!w->ns && !n->ns)
         share = both > 0 ? (double)w->count / both : 0;

@@ -84,10 +84,12 @@ int conv_prepare(struct op *op, opm_error *err)
         return kop_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels", (long long)c->oc);
     window_shape(&c->w, c->n, c->oc, &s);
     rc = kop_set(op, 0, in->type, &s, err);
+    if (!rc)
+        rc = posts_check(op, c->oc, err);
     if (rc || in->type != TENSOR_F32)
         return rc ? rc : kop_const(op, 1) && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
     c->depthwise = c->icg == 1 && c->oc == c->groups && c->w.nd <= 2;
-    c->weights_const = kop_const(op, 1) != NULL;
+    c->weights_const = kop_fixed(op, 1);
     c->use_dnnl = false;
     if (c->weights_const && kop_out(op, 0)->count && dnnl_conv_usable(op)) {
         rc = dnnl_conv_prepare(&c->dnnl, op, c, err);

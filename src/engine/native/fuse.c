@@ -1,9 +1,525 @@
-/* fuse.c -- several nodes, one operator. */
-#include "engine/native/native.h"
+/* fuse.c -- several nodes, one operator.
+ *
+ * Works on the list of operators before anything runs. A value between two operators goes away only
+ * if nothing else reads it. What is recognised:
+ *   Conv + BatchNormalization (folded into the weights) + activation, + Add of a same-shaped value
+ *   MatMul + Add of a vector + activation; Gemm + activation
+ *   x * 0.5 * (1 + erf(x / sqrt 2)) as Gelu, x * sigmoid(x) as SiLU
+ *   the nine nodes that LayerNormalization is decomposed into */
+#include "engine/native/elementwise.h"
+#include "engine/native/families.h"
+#include "engine/native/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+struct fuser {
+    struct plan *p;
+    uint32_t *made_by;  /* operator by value, or UINT32_MAX */
+    uint32_t *read_by;  /* the only reader, or UINT32_MAX: none or several */
+    opm_error *err;
+};
+
+static void find_links(struct fuser *f)
+{
+    const struct plan *p = f->p;
+
+    for (uint32_t v = 0; v < p->graph->nvalue; v++)
+        f->made_by[v] = f->read_by[v] = UINT32_MAX;
+    for (uint32_t i = 0; i < p->nop; i++) {
+        for (uint32_t k = 0; k < p->op[i].nout; k++)
+            if (p->op[i].out[k] != NO_VALUE)
+                f->made_by[p->op[i].out[k]] = i;
+        for (uint32_t k = 0; k < p->op[i].nin; k++) {
+            uint32_t v = p->op[i].in[k];
+
+            if (v != NO_VALUE && v < p->graph->nvalue && p->graph->value[v].nuse == 1)
+                f->read_by[v] = i;
+        }
+    }
+}
+
+static bool is(const struct op *op, const char *type)
+{
+    return op->kernel && !op->type && node_is(op->node, type) && op->npost == 0;
+}
+
+/* The only reader of an operator's only output; NULL if there are others. */
+static struct op *follower(const struct fuser *f, const struct op *op)
+{
+    uint32_t v = op->nout ? op->out[0] : NO_VALUE, r;
+
+    for (uint32_t k = 1; k < op->nout; k++)
+        if (op->out[k] != NO_VALUE)
+            return NULL;
+    if (v == NO_VALUE || (f->p->graph->value[v].flags & VALUE_OUTPUT))
+        return NULL;
+    r = f->read_by[v];
+    return r == UINT32_MAX ? NULL : &f->p->op[r];
+}
+
+static struct op *maker(const struct fuser *f, uint32_t v)
+{
+    return v == NO_VALUE || v >= f->p->graph->nvalue || f->made_by[v] == UINT32_MAX
+               ? NULL
+               : &f->p->op[f->made_by[v]];
+}
+
+/* The one float that a constant input is. */
+static bool const_scalar(const struct op *op, uint32_t slot, float *out)
+{
+    const struct tensor *t = kop_const(op, slot);
+    const struct value *other = node_in(op->plan->graph, op->node, !slot);
+
+    if (!t || t->type != TENSOR_F32 || t->count != 1)
+        return false;
+    if (t->shape.rank > 0 && (!other || other->shape.rank < t->shape.rank))
+        return false; /* would give the result more dimensions */
+    *out = (float)tensor_float(t, 0);
+    return true;
+}
+
+static bool near(float a, double b)
+{
+    return fabs((double)a - b) < 1e-4 * fabs(b);
+}
+
+/* op takes over what next covers and gives; next is gone. */
+static int absorb(struct fuser *f, struct op *op, struct op *next)
+{
+    const struct node **cover =
+        mem_realloc(op->cover, (op->ncover + next->ncover) * sizeof(*cover));
+
+    if (!cover)
+        return OPM_ENOMEM;
+    op->cover = cover;
+    memcpy(cover + op->ncover, next->cover, next->ncover * sizeof(*cover));
+    op->ncover += next->ncover;
+    if (next->nout && next->out[0] != NO_VALUE && op != next) {
+        op->out[0] = next->out[0];
+        f->made_by[op->out[0]] = (uint32_t)(op - f->p->op);
+    }
+    kop_release(next);
+    return 0;
+}
+
+/* One more input for an operator; its slot, or -1 when out of memory. */
+static int add_input(struct op *op, uint32_t v)
+{
+    uint32_t *in = mem_realloc(op->in, ((size_t)op->nin + 2) * sizeof(*in));
+
+    if (!in)
+        return -1;
+    op->in = in;
+    in[op->nin] = v;
+    return (int)op->nin++;
+}
+
+/* A slot that kernels look at: filled up with absent inputs before. */
+static int add_input_from(struct op *op, uint32_t first, uint32_t v)
+{
+    while (op->nin < first)
+        if (add_input(op, NO_VALUE) < 0)
+            return -1;
+    return add_input(op, v);
+}
+
+/* The float tensor of a constant, or NULL. */
+static const struct tensor *const_f32(const struct op *op, uint32_t slot)
+{
+    const struct tensor *t = kop_const(op, slot);
+
+    return t && t->type == TENSOR_F32 ? t : NULL;
+}
+
+/* A constant of our own: val.src stays NULL, the data is in val.own. */
+static float *new_const(struct plan *p, const struct shape *s, uint32_t *out)
+{
+    uint32_t v = plan_add_val(p);
+    int64_t bytes = shape_bytes(s, TENSOR_F32);
+
+    if (v == NO_VALUE || bytes < 0 || val_own(&p->val[v], (size_t)bytes))
+        return NULL;
+    p->val[v].kind = VAL_KNOWN;
+    p->val[v].fixed = true;
+    p->val[v].t = (struct nt){ TENSOR_F32, *s, shape_count(s), (size_t)bytes, p->val[v].own };
+    *out = v;
+    return p->val[v].own;
+}
+
+/* y = (conv(x) - mean) * scale / sqrt(var + eps) + shift, as other weights and another bias. */
+static int fold_batchnorm(struct fuser *f, struct op *conv, struct op *bn, bool *done)
+{
+    const struct tensor *w = const_f32(conv, 1), *b = const_f32(conv, 2), *q[4];
+    float eps = node_attr_float(bn->node, "epsilon", 1e-5f);
+    bool has_bias = kop_in(conv, 2) != NULL;
+    struct shape bs = { .rank = 1 };
+    int64_t oc, per;
+    uint32_t wv, bv;
+    float *nw, *nb;
+
+    *done = false;
+    for (uint32_t i = 0; i < 4; i++) {
+        q[i] = const_f32(bn, i + 1);
+        if (!q[i])
+            return 0;
+    }
+    if (!w || w->shape.rank < 3 || w->count == 0 || (has_bias && !b) ||
+        node_attr_int(bn->node, "training_mode", 0) || bn->in[0] != conv->out[0])
+        return 0;
+    oc = w->shape.dim[0];
+    per = w->count / oc;
+    for (int i = 0; i < 4; i++)
+        if (q[i]->count != oc)
+            return 0;
+    if (b && b->count != oc)
+        return 0;
+    bs.dim[0] = oc;
+    nw = new_const(f->p, &w->shape, &wv);
+    nb = nw ? new_const(f->p, &bs, &bv) : NULL;
+    if (!nb)
+        return OPM_ENOMEM;
+    for (int64_t c = 0; c < oc; c++) {
+        double s = tensor_float(q[0], c) / sqrt(tensor_float(q[3], c) + (double)eps);
+
+        tensor_read_f32(w, c * per, per, nw + c * per);
+        for (int64_t i = 0; i < per; i++)
+            nw[c * per + i] = (float)((double)nw[c * per + i] * s);
+        nb[c] = (float)(((b ? tensor_float(b, c) : 0) - tensor_float(q[2], c)) * s +
+                        tensor_float(q[1], c));
+    }
+    conv->in[1] = wv;
+    if (conv->nin > 2)
+        conv->in[2] = bv;
+    else if (add_input_from(conv, 2, bv) < 0)
+        return OPM_ENOMEM;
+    conv->folded_batchnorm = true;
+    *done = true;
+    return absorb(f, conv, bn);
+}
+
+/* A product or sum with a constant scalar, and the other operand. */
+static bool by_scalar(const struct op *op, float *s, uint32_t *x)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (op->nin == 2 && const_scalar(op, i, s)) {
+            *x = op->in[!i];
+            return true;
+        }
+    return false;
+}
+
+/* Values whose shapes are sure to be equal, whatever the inputs are. */
+static bool same_shape(const struct fuser *f, uint32_t a, uint32_t b)
+{
+    const struct shape *x = &f->p->graph->value[a].shape, *y = &f->p->graph->value[b].shape;
+
+    if (x->rank < 0 || !shape_equal(x, y))
+        return false;
+    for (int32_t i = 0; i < x->rank; i++)
+        if (x->dim[i] == -1) /* open and without a name */
+            return false;
+    return true;
+}
+
+static bool first_before(const struct fuser *f, uint32_t v, const struct op *op)
+{
+    const struct op *m = maker(f, v);
+
+    return !m || m < op;
+}
+
+static void add_post(struct op *op, const struct post *post)
+{
+    op->post[op->npost++] = *post;
+}
+
+/* Activation, or Add of a value that is there by the time `op` runs. */
+static int fuse_post(struct fuser *f, struct op *op, struct op *next, bool residual, bool *done)
+{
+    struct post post;
+    uint32_t mid = op->out[0], x;
+    float s;
+
+    *done = false;
+    if (op->npost == POST_MAX || f->p->graph->value[next->out[0]].type != TENSOR_F32)
+        return 0;
+    if (next->in[0] == mid && (unary_as_post(next, &post) || clip_as_post(next, &post))) {
+        add_post(op, &post);
+        *done = true;
+        return absorb(f, op, next);
+    }
+    if (op->kernel->run == matmul_run &&
+        ((is(next, "Mul") && by_scalar(next, &s, &x)) ||
+         (is(next, "Div") && next->in[0] == mid && const_scalar(next, 1, &s) && s != 0))) {
+        post = (struct post){ POST_SCALE, U_RELU, is(next, "Div") ? 1 / s : s, 0, -1 };
+        add_post(op, &post);
+        *done = true;
+        return absorb(f, op, next);
+    }
+    if (residual && is(next, "Add") && next->node->opset >= 7 && next->in[0] != next->in[1]) {
+        uint32_t other = next->in[next->in[0] == mid];
+
+        if (!same_shape(f, mid, other) || !first_before(f, other, op))
+            return 0;
+        post = (struct post){ POST_ADD, U_RELU, 0, 0, add_input_from(op, 3, other) };
+        if (post.slot < 0)
+            return OPM_ENOMEM;
+        add_post(op, &post);
+        *done = true;
+        return absorb(f, op, next);
+    }
+    return 0;
+}
+
+static int fuse_chain(struct fuser *f, struct op *op, bool residual)
+{
+    bool more = true;
+    int rc = 0;
+
+    while (more && !rc) {
+        struct op *next = follower(f, op);
+
+        more = false;
+        if (next && next->kernel && next->nout == 1 && next->out[0] != NO_VALUE)
+            rc = fuse_post(f, op, next, residual, &more);
+    }
+    return rc;
+}
+
+/* MatMul by constant weights of n columns, + vector of n. */
+static int fuse_bias(struct fuser *f, struct op *mm)
+{
+    const struct tensor *w = const_f32(mm, 1), *b;
+    struct op *next = follower(f, mm);
+    struct post post = { POST_BIAS, U_RELU, 0, 0, -1 };
+    uint32_t slot;
+
+    if (!next || !is(next, "Add") || next->node->opset < 7 || !w || w->shape.rank != 2)
+        return 0;
+    slot = next->in[0] == mm->out[0];
+    b = const_f32(next, slot);
+    if (!b || b->shape.rank != 1 || b->count != w->shape.dim[1] || b->count == 1)
+        return 0;
+    post.slot = add_input_from(mm, 3, next->in[slot]);
+    if (post.slot < 0)
+        return OPM_ENOMEM;
+    add_post(mm, &post);
+    return absorb(f, mm, next);
+}
+
+/* Turn op into another operator that reads `in` only. */
+static int become(struct fuser *f, struct op *op, const char *type, const uint32_t *in,
+                  uint32_t nin, struct op **gone, int ngone)
+{
+    uint32_t *list = mem_calloc((size_t)nin + 1, sizeof(*list));
+    const struct kernel *k = kernel_find(type, "", 100);
+
+    if (!k)
+        k = kernel_find(type, "opmeter", 1);
+
+    if (!list)
+        return OPM_ENOMEM;
+    assert(k);
+    memcpy(list, in, nin * sizeof(*list));
+    mem_free(op->in);
+    op->in = list;
+    op->nin = nin;
+    op->kernel = k;
+    op->type = type;
+    for (int i = 0; i < ngone; i++) {
+        uint32_t out = op->out[0];
+        int rc = absorb(f, op, gone[i]);
+
+        op->out[0] = out;
+        f->made_by[out] = (uint32_t)(op - f->p->op);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* The other factor or term, if one of the two is the value v. */
+static uint32_t other_of(const struct op *op, uint32_t v)
+{
+    return op->in[0] == v ? op->in[1] : op->in[1] == v ? op->in[0] : NO_VALUE;
+}
+
+static bool only(const struct fuser *f, uint32_t v)
+{
+    return v != NO_VALUE && v < f->p->graph->nvalue && f->p->graph->value[v].nuse == 1 &&
+           !(f->p->graph->value[v].flags & VALUE_OUTPUT);
+}
+
+/* From Erf outwards: div = x / sqrt 2, e = erf(div), a = e + 1, then x, a and 0.5 multiplied in any
+ * order. The last product becomes Gelu. */
+static int fuse_gelu(struct fuser *f, struct op *erf)
+{
+    struct op *div = maker(f, erf->in[0]), *add = follower(f, erf), *m1, *m2, *half = NULL;
+    float s;
+    uint32_t x, y;
+
+    if (!div || !only(f, erf->in[0]) || !add || !is(add, "Add") || !by_scalar(add, &s, &y) ||
+        s != 1 || f->p->graph->value[erf->out[0]].type != TENSOR_F32)
+        return 0;
+    if (is(div, "Div") ? !const_scalar(div, 1, &s) || !near(s, M_SQRT2)
+                       : !is(div, "Mul") || !by_scalar(div, &s, &x) || !near(s, M_SQRT1_2))
+        return 0;
+    x = is(div, "Div") ? div->in[0] : x;
+    m1 = follower(f, add);
+    if (!m1 || !is(m1, "Mul"))
+        return 0;
+    y = other_of(m1, add->out[0]);
+    if (y == x) { /* (x * a) * 0.5 */
+        m2 = follower(f, m1);
+        if (!m2 || !is(m2, "Mul") || !by_scalar(m2, &s, &y) || s != 0.5f)
+            return 0;
+        return become(f, m2, "Gelu", &x, 1, (struct op *[]){ div, erf, add, m1 }, 4);
+    }
+    half = maker(f, y); /* (x * 0.5) * a */
+    if (half && is(half, "Mul") && only(f, y) && by_scalar(half, &s, &y) && s == 0.5f && y == x)
+        return become(f, m1, "Gelu", &x, 1, (struct op *[]){ div, erf, add, half }, 4);
+    if (by_scalar(m1, &s, &y) && s == 0.5f) { /* x * (a * 0.5) */
+        m2 = follower(f, m1);
+        if (m2 && is(m2, "Mul") && other_of(m2, m1->out[0]) == x)
+            return become(f, m2, "Gelu", &x, 1, (struct op *[]){ div, erf, add, m1 }, 4);
+    }
+    return 0;
+}
+
+static bool last_axis(const struct op *mean)
+{
+    size_t n;
+    const int64_t *axes = node_attr_ints(mean->node, "axes", &n);
+    const struct tensor *t = kop_const(mean, 1);
+    int64_t axis = n == 1 ? axes[0] : t && t->count == 1 ? tensor_int(t, 0) : 0;
+
+    return (n == 1 || (t && t->count == 1)) && axis == -1 &&
+           node_attr_int(mean->node, "keepdims", 1);
+}
+
+/* mean, d = x - mean, p = d^2, var = mean(p), + eps, sqrt, d / s, * scale, + bias */
+static int fuse_layernorm(struct fuser *f, struct op *sub)
+{
+    struct op *mean = maker(f, sub->in[1]), *pow, *var = NULL, *add, *sqr, *div, *mul, *bias;
+    uint32_t x = sub->in[0], d = sub->out[0], uses = 0;
+    float e, eps;
+    const struct tensor *scale, *shift;
+
+    if (!mean || !is(mean, "ReduceMean") || mean->in[0] != x || !only(f, sub->in[1]) ||
+        !last_axis(mean) ||
+        (f->p->graph->value[d].flags & VALUE_OUTPUT) ||
+        f->p->graph->value[sub->out[0]].type != TENSOR_F32)
+        return 0;
+    for (uint32_t i = (uint32_t)(sub - f->p->op) + 1; i < f->p->nop && !var; i++) {
+        pow = &f->p->op[i];
+        if (!pow->kernel || pow->nin != 2 || pow->in[0] != d)
+            continue;
+        if (is(pow, "Pow") && const_scalar(pow, 1, &e) && e == 2) {
+            var = follower(f, pow);
+            uses = 2;
+        } else if (is(pow, "Mul") && pow->in[1] == d) {
+            var = follower(f, pow);
+            uses = 3;
+        }
+    }
+    if (!var || f->p->graph->value[d].nuse != uses || !is(var, "ReduceMean") || !last_axis(var))
+        return 0;
+    pow = maker(f, var->in[0]);
+    add = follower(f, var);
+    if (!add || !is(add, "Add") || !by_scalar(add, &eps, &x))
+        return 0;
+    x = sub->in[0];
+    sqr = follower(f, add);
+    if (!sqr || !is(sqr, "Sqrt"))
+        return 0;
+    div = follower(f, sqr);
+    if (!div || !is(div, "Div") || div->in[0] != d || div->in[1] != sqr->out[0])
+        return 0;
+    mul = follower(f, div);
+    if (!mul || !is(mul, "Mul"))
+        return 0;
+    uint32_t si = mul->in[0] == div->out[0];
+    scale = const_f32(mul, si);
+    bias = follower(f, mul);
+    if (!bias || !is(bias, "Add") || !scale || scale->shape.rank != 1)
+        return 0;
+    uint32_t bi = bias->in[0] == mul->out[0];
+    shift = const_f32(bias, bi);
+    if (!shift || shift->shape.rank != 1 || shift->count != scale->count || scale->count < 2)
+        return 0;
+    bias->epsilon = eps;
+    return become(f, bias, "LayerNormalization",
+                  (uint32_t[]){ x, mul->in[si], bias->in[bi] }, 3,
+                  (struct op *[]){ mean, sub, pow, var, add, sqr, div, mul }, 8);
+}
+
+static int fuse_patterns(struct fuser *f, struct op *op)
+{
+    if (is(op, "Erf") && op->nin == 1)
+        return fuse_gelu(f, op);
+    if (is(op, "Sub") && op->nin == 2 && op->node->opset >= 7)
+        return fuse_layernorm(f, op);
+    if (is(op, "Mul") && op->nin == 2 && op->node->opset >= 7 && op->in[0] != op->in[1])
+        for (int i = 0; i < 2; i++) { /* x * sigmoid(x) */
+            struct op *sig = maker(f, op->in[i]);
+
+            if (sig && is(sig, "Sigmoid") && only(f, op->in[i]) && sig->in[0] == op->in[!i] &&
+                f->p->graph->value[op->out[0]].type == TENSOR_F32) {
+                uint32_t x = op->in[!i];
+
+                return become(f, op, "SiLU", &x, 1, &sig, 1);
+            }
+        }
+    return 0;
+}
+
+static int fuse_op(struct fuser *f, struct op *op)
+{
+    struct op *next;
+    bool done;
+    int rc = 0;
+
+    if (is(op, "Conv")) {
+        next = follower(f, op);
+        if (next && is(next, "BatchNormalization"))
+            rc = fold_batchnorm(f, op, next, &done);
+        return rc ? rc : fuse_chain(f, op, true);
+    }
+    if (is(op, "MatMul")) {
+        rc = fuse_bias(f, op);
+        return rc ? rc : fuse_chain(f, op, true);
+    }
+    return is(op, "Gemm") ? fuse_chain(f, op, false) : 0;
+}
+
+/* Operators that were absorbed leave holes. */
+static void compact(struct plan *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->nop; i++)
+        if (p->op[i].kernel)
+            p->op[n++] = p->op[i];
+    p->nop = n;
+}
 
 int plan_fuse(struct plan *p, opm_error *err)
 {
-    (void)p;
-    (void)err;
-    return 0;
+    size_t n = (size_t)p->graph->nvalue + 1;
+    struct fuser f = { p, mem_calloc(n, sizeof(uint32_t)), mem_calloc(n, sizeof(uint32_t)), err };
+    int rc = f.made_by && f.read_by ? 0 : OPM_ENOMEM;
+
+    if (!rc)
+        find_links(&f);
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
+            rc = fuse_patterns(&f, &p->op[i]);
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
+            rc = fuse_op(&f, &p->op[i]);
+    compact(p);
+    mem_free(f.made_by);
+    mem_free(f.read_by);
+    return rc ? opm__fail(err, rc, "native engine: out of memory") : 0;
 }

@@ -39,18 +39,19 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
     const struct tensor *b = kop_const(op, 1);
+    const void *from = b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL;
     int64_t floats = gemm_size_b(isa, s->k, s->n);
 
     if (s->packed)
         return 0;
-    if (!b || b->type != TENSOR_F32 || !s->b_shared)
+    if (!from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
         return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
     if (floats < 0)
         return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
         return kop_nomem(op, err);
-    gemm_pack_b(isa, s->packed, b->data, s->k, s->n, s->brs, s->bcs, 0,
+    gemm_pack_b(isa, s->packed, from, s->k, s->n, s->brs, s->bcs, 0,
                 gemm_panels(s->n, isa->nr));
     return 0;
 }
@@ -140,6 +141,8 @@ int matmul_prepare(struct op *op, opm_error *err)
         out.dim[out.rank++] = b->shape.dim[b->shape.rank - 1];
     rc = kop_set(op, 0, a->type, &out, err);
     if (!rc)
+        rc = posts_check(op, s->n, err);
+    if (!rc)
         rc = pack_const_b(op, s, err);
     return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
 }
@@ -186,6 +189,8 @@ int gemm_prepare(struct op *op, opm_error *err)
             return kop_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
     }
     rc = kop_set(op, 0, a->type, &out, err);
+    if (!rc)
+        rc = posts_check(op, s->n, err);
     if (!rc)
         rc = pack_const_b(op, s, err);
     return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
@@ -372,8 +377,6 @@ int gemm_run(struct op *op, opm_error *err)
     const struct nt *c = kop_in(op, 2);
     float *scaled = NULL;
 
-    if (op->npost && op->post[0].kind == POST_BIAS && op->post[0].slot == 2)
-        c = NULL;
     if (kop_in(op, 0)->type != TENSOR_F32) {
         run_other(op);
         if (s->n)

@@ -1,5 +1,6 @@
 /* native.c -- the native engine: ONNX on the CPU, nothing to install; see native.h. */
 #include "engine/native/native.h"
+#include "graph/infer.h"
 
 #include <string.h>
 
@@ -58,8 +59,10 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     else
         rc = pool_open(&e->pool, e->opts.threads, e->opts.pin, e->opts.first_core, err);
-    if (!rc)
+    if (!rc) { /* types and named dimensions are what fusing goes by; what is wrong shows later */
+        graph_infer(m, NULL, NULL);
         rc = plan_build(&e->plan, e, g, NULL, err);
+    }
     if (rc) {
         native_close(&e->base);
         return rc;
@@ -130,6 +133,15 @@ static void set_inputs(struct native *e, const struct engine_tensor *in, bool wi
     }
 }
 
+/* Once for each preparation, as soon as somebody records: shapes, FLOPs and memory take a while. */
+static void describe(struct native *e)
+{
+    if (e->described || !opm_on(OPM_FRAMEWORK))
+        return;
+    plan_meter(e->plan, true);
+    e->described = true;
+}
+
 static int native_prepare(struct engine *base, const struct engine_tensor *in, size_t nin,
                           opm_error *err)
 {
@@ -157,7 +169,8 @@ static int native_prepare(struct engine *base, const struct engine_tensor *in, s
     for (size_t i = 0; i < nin; i++)
         e->last_in[i] = in[i].shape;
     e->ready = true;
-    plan_meter(e->plan, true);
+    e->described = false;
+    describe(e);
     return 0;
 }
 
@@ -193,6 +206,8 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
     if (nout != e->nout)
         return opm__fail(err, OPM_EINVAL, "%.200s: room for %zu outputs, the model has %zu",
                          e->model->name, nout, e->nout);
+    if (UNLIKELY(opm_on(OPM_FRAMEWORK)))
+        describe(e);
     set_inputs(e, in, true);
     rc = plan_run(e->plan, err);
     for (size_t i = 0; i < nout && !rc; i++)

@@ -96,6 +96,7 @@ struct op {
     const char *type;      /* what it is called if not by the main node's type: "LayerNormalization" */
     bool folded_batchnorm; /* into constant weights */
     double zero_ratio;     /* of the weights; NAN: not counted yet */
+    float epsilon;         /* of a fused normalization; NAN: the node's attribute */
     void *state; /* the kernel's own */
     void (*release)(void *state);
     size_t scratch_bytes; /* set by prepare(): memory for the time of run() */
@@ -159,6 +160,7 @@ struct native {
     size_t nin, nout;
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
+    bool described; /* to the recorder, for these shapes */
     struct val *result; /* copies of outputs that are not in memory of the engine */
 };
 
@@ -198,6 +200,11 @@ static inline const struct isa *kop_isa(const struct op *op)
 const void *kop_data(struct op *op, uint32_t i);
 /* The constant that input i is, unaligned, or NULL. */
 const struct tensor *kop_const(const struct op *op, uint32_t i);
+/* Input i is the same for all runs. */
+static inline bool kop_fixed(const struct op *op, uint32_t i)
+{
+    return i < op->nin && op->in[i] != NO_VALUE && op->plan->val[op->in[i]].fixed;
+}
 /* Integers of an input that gives axes, shapes, ...: int32 or int64. NEED_DATA, an error, or 0. */
 int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
 /* An output's type and shape; an error if it would be too big. Absent outputs are fine. */
@@ -262,6 +269,7 @@ struct posts {
     bool bias_row;
     int64_t bias_base; /* added to the row or column before the bias is looked up */
 };
+int posts_check(const struct op *op, int64_t bias, opm_error *err); /* when preparing */
 void posts_begin(struct posts *p, const struct op *op, bool bias_row);
 void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int64_t cols,
                  int64_t row0, int64_t col0, int64_t base);

@@ -300,7 +300,7 @@ int layernorm_run(struct op *op, opm_error *err)
     if (in->count == 0)
         return 0;
     j.n = nt_span(&in->shape, axis, in->shape.rank);
-    j.eps = (double)node_attr_float(op->node, "epsilon", 1e-5f);
+    j.eps = (double)(isnan(op->epsilon) ? node_attr_float(op->node, "epsilon", 1e-5f) : op->epsilon);
     pool_for(kop_pool(op), in->count / j.n, MAX(4096 / j.n, (int64_t)1), layernorm_part, &j);
     return 0;
 }

@@ -131,7 +131,7 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     struct op *op = &p->op[p->nop];
     size_t room = (size_t)n->nin + captures + 1;
 
-    *op = (struct op){ .plan = p, .node = n, .zero_ratio = (double)NAN };
+    *op = (struct op){ .plan = p, .node = n, .zero_ratio = (double)NAN, .epsilon = NAN };
     p->nop++;
     op->kernel = kernel_find(n->op_type, n->domain, n->opset);
     assert(op->kernel);

@@ -1,6 +1,20 @@
 /* posts.c -- what follows an operator on the same elements; see native.h. */
 #include "engine/native/native.h"
 
+/* Operands must have the elements that posts_apply() will read: `bias` of them, or as many as the
+ * output. */
+int posts_check(const struct op *op, int64_t bias, opm_error *err)
+{
+    for (int i = 0; i < op->npost; i++) {
+        const struct nt *t = op->post[i].slot >= 0 ? kop_in(op, (uint32_t)op->post[i].slot) : NULL;
+        int64_t want = op->post[i].kind == POST_BIAS ? bias : kop_out(op, 0)->count;
+
+        if (op->post[i].slot >= 0 && (!t || t->type != TENSOR_F32 || t->count != want))
+            return kop_fail(op, OPM_EINVAL, err, "what is added does not fit");
+    }
+    return 0;
+}
+
 void posts_begin(struct posts *p, const struct op *op, bool bias_row)
 {
     p->isa = kop_isa(op);

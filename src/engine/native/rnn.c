@@ -500,7 +500,7 @@ int rnn_run(struct op *op, opm_error *err)
     active = mem_calloc((size_t)s->b + 1, sizeof(*active));
     if (!active)
         return kop_nomem(op, err);
-    if (!s->packed || !kop_const(op, 1) || !kop_const(op, 2) || (kop_in(op, 3) && !kop_const(op, 3)))
+    if (!s->packed || !kop_fixed(op, 1) || !kop_fixed(op, 2) || (kop_in(op, 3) && !kop_fixed(op, 3)))
         pack_weights(op, s);
     for (int d = 0; d < s->dirs; d++) {
         q.d = d;

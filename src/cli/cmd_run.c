@@ -1,0 +1,363 @@
+/* cmd_run.c -- run a model and profile it. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+#include "cli/run_report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENGINES_MAX 8
+#define RESULT_ROOT "opmeter.out"
+
+static const char about[] =
+    "Run MODEL, an ONNX file or zoo:NAME ('opmeter zoo' lists them), and measure every operator. "
+    "Iterations with recording alternate with bare ones, so that the result also says what "
+    "measuring cost. Inputs that --input does not give are random. AMOUNT is a count, or a time "
+    "such as 200ms. Results go to a folder: trace.opm, trace.json (for chrome://tracing and "
+    "Perfetto), operators.csv, summary.json, summary.md.";
+
+struct args {
+    const char *engine_list[ENGINES_MAX + 1];
+    const char *warmup, *iterations;
+    int64_t batch_size, seq_len, threads, instances, top, seed;
+    struct option_list input, dim;
+    const char *engine, *ort_lib, *atol, *rtol;
+    const char *profile, *profile_host, *save_outputs, *check, *output;
+    bool pin, winograd, receipt;
+};
+
+struct job {
+    struct cli *cli;
+    struct args *a;
+    struct run_options opt;
+    struct run_dim *dims;
+    int n;                     /* instances */
+    char (*dir)[RUN_PATH_MAX]; /* of each */
+    char merged[RUN_PATH_MAX]; /* of all together; "" with one instance */
+    bool new_dirs;             /* made here, nobody else's */
+    struct run_result *res;
+    struct run_peak peak;
+};
+
+static int parse_real(const struct cli *cli, const char *name, const char *text, double *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(*out) || *out < 0)
+        return cli_usage(cli, "--%s: '%s' is no number of at least 0", name, text);
+    return CLI_OK;
+}
+
+static int parse_dims(struct job *j)
+{
+    size_t n = j->a->dim.n;
+    opm_error err;
+
+    j->dims = mem_calloc(n + 1, sizeof(*j->dims));
+    if (!j->dims)
+        return cli_out_of_memory();
+    for (size_t i = 0; i < n; i++)
+        if (run_dim_parse(j->a->dim.item[i], &j->dims[i], &err) < 0)
+            return cli_usage(j->cli, "--dim: %s", err.msg);
+    j->opt.dim = j->dims;
+    j->opt.ndim = n;
+    return CLI_OK;
+}
+
+/* INST_NUM is how users of Neural Engine say it. */
+static int parse_instances(struct job *j)
+{
+    const char *text = getenv("INST_NUM");
+    char *end;
+    long n;
+
+    j->n = (int)j->a->instances;
+    if (j->n || !text || !*text) {
+        j->n = MAX(j->n, 1);
+        return CLI_OK;
+    }
+    errno = 0;
+    n = strtol(text, &end, 10);
+    if (*end || errno || n < 1 || n > RUN_INSTANCES_MAX)
+        return cli_usage(j->cli, "INST_NUM: '%s' is no number from 1 to %d", text,
+                         RUN_INSTANCES_MAX);
+    j->n = (int)n;
+    return CLI_OK;
+}
+
+static int parse_options(struct job *j)
+{
+    struct args *a = j->a;
+    opm_error err;
+    int rc;
+
+    if (run_amount_parse(a->warmup, &j->opt.warmup, &err) < 0)
+        return cli_usage(j->cli, "--warmup: %s", err.msg);
+    if (run_amount_parse(a->iterations, &j->opt.iterations, &err) < 0)
+        return cli_usage(j->cli, "--iterations: %s", err.msg);
+    if (!j->opt.iterations.count && !j->opt.iterations.ns)
+        return cli_usage(j->cli, "--iterations: at least one is needed");
+    rc = parse_real(j->cli, "atol", a->atol, &j->opt.atol);
+    if (rc == CLI_OK)
+        rc = parse_real(j->cli, "rtol", a->rtol, &j->opt.rtol);
+    if (rc == CLI_OK)
+        rc = parse_dims(j);
+    if (rc == CLI_OK)
+        rc = parse_instances(j);
+    j->opt.engine = a->engine;
+    j->opt.ort_lib = a->ort_lib;
+    j->opt.batch_size = a->batch_size;
+    j->opt.seq_len = a->seq_len;
+    j->opt.input = a->input.item;
+    j->opt.ninput = a->input.n;
+    j->opt.seed = a->seed;
+    j->opt.threads = (int)a->threads;
+    j->opt.pin = a->pin;
+    j->opt.winograd = a->winograd;
+    j->opt.receipt = a->receipt;
+    j->opt.save_outputs = a->save_outputs;
+    j->opt.check = a->check;
+    return rc;
+}
+
+/* A folder for each instance, and one for what is said of all together. */
+static int make_folders(struct job *j)
+{
+    char label[128];
+    opm_error err;
+    int rc = 0;
+
+    run_model_label(j->opt.model, label, sizeof(label));
+    if (!j->a->output) {
+        rc = run_make_folders(RESULT_ROOT, label, j->dir, j->n, &err);
+        j->new_dirs = rc == 0;
+        if (!rc && j->n > 1) {
+            snprintf(j->merged, sizeof(j->merged), "%.*s_all",
+                     (int)(strrchr(j->dir[0], '_') - j->dir[0]), j->dir[0]);
+            rc = run_make_folder(j->merged, &err);
+        }
+    } else if (strlen(j->a->output) > RUN_PATH_MAX - 32) {
+        return cli_usage(j->cli, "-o: the path is too long");
+    } else if (j->n == 1) {
+        snprintf(j->dir[0], sizeof(j->dir[0]), "%s", j->a->output);
+        rc = run_make_folder(j->dir[0], &err);
+    } else {
+        snprintf(j->merged, sizeof(j->merged), "%s", j->a->output);
+        for (int i = 0; !rc && i < j->n; i++) {
+            snprintf(j->dir[i], sizeof(j->dir[i]), "%s/instance_%d", j->a->output, i);
+            rc = run_make_folder(j->dir[i], &err);
+        }
+    }
+    return rc ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+/* After a failure: take back what was made here. What is not empty stays. */
+static void drop_folders(struct job *j)
+{
+    char path[RUN_PATH_MAX + 32];
+
+    for (int i = 0; i < j->n && j->dir[i][0]; i++) {
+        snprintf(path, sizeof(path), "%s/trace.opm", j->dir[i]);
+        unlink(path);
+        snprintf(path, sizeof(path), "%s/trace.opm-live", j->dir[i]); /* of one that was killed */
+        unlink(path);
+        if (j->new_dirs)
+            rmdir(j->dir[i]);
+    }
+    if (j->new_dirs && j->merged[0])
+        rmdir(j->merged);
+    if (j->new_dirs)
+        rmdir(RESULT_ROOT);
+}
+
+static int run_all(struct job *j)
+{
+    const char *dirs[RUN_INSTANCES_MAX];
+    struct progress p;
+    opm_error err;
+    int rc;
+
+    progress_start(&p, j->cli, "running", j->opt.model);
+    j->opt.progress = progress_tick;
+    j->opt.user = &p;
+    cli_interrupt_begin();
+    if (j->n == 1) {
+        j->opt.dir = j->dir[0];
+        rc = run_model(&j->opt, &j->res[0], &err);
+    } else {
+        for (int i = 0; i < j->n; i++)
+            dirs[i] = j->dir[i];
+        rc = run_instances(&j->opt, dirs, j->n, j->res, &err);
+    }
+    progress_end(&p);
+    if (rc) {
+        drop_folders(j);
+        cli_interrupt_end();
+        return cli_error("%s", err.msg);
+    }
+    cli_interrupt_end();
+    return CLI_OK;
+}
+
+/* trace.json, and what the options ask for besides. */
+static int export_files(struct job *j, opm_trace *t, const char *dir, bool all)
+{
+    const struct {
+        const char *format, *path;
+    } files[] = { { "megengine", j->a->profile }, { "megengine", j->a->profile_host } };
+    char path[RUN_PATH_MAX + 32];
+    opm_error err;
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/trace.json", dir);
+    rc = opm_trace_export(t, "chrome", path, NULL, &err);
+    for (size_t i = 0; rc == 0 && all && i < ARRAY_SIZE(files); i++)
+        if (files[i].path)
+            rc = opm_trace_export(t, files[i].format, files[i].path, NULL, &err);
+    return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+/* Read back the traces first .. first + n - 1, leave their files in dir; print if asked to. */
+static int report(struct job *j, int first, int n, const char *dir, bool print)
+{
+    struct report r = { .cli = j->cli, .res = &j->res[first], .n = n, .peak = j->peak };
+    char *paths[RUN_INSTANCES_MAX];
+    opm_trace *t = NULL;
+    int rc = CLI_OK;
+
+    for (int i = 0; rc == CLI_OK && i < n; i++) {
+        paths[i] = j->res[first + i].trace;
+        rc = cli_open(j->cli, &t, &paths[i], 1);
+        if (rc == CLI_OK)
+            rc = report_add(&r, t);
+        if (n > 1) {
+            opm_trace_close(t);
+            t = NULL;
+        }
+    }
+    report_finish(&r);
+    if (rc == CLI_OK && n > 1)
+        rc = cli_open(j->cli, &t, paths, n);
+    if (rc == CLI_OK)
+        rc = export_files(j, t, dir, print);
+    if (rc == CLI_OK)
+        rc = report_write_files(&r, dir);
+    if (rc == CLI_OK && print)
+        rc = j->cli->json  ? report_print_json(&r)
+             : j->cli->csv ? report_print_csv(&r)
+                           : report_print(&r, (int)j->a->top, dir);
+    report_release(&r);
+    opm_trace_close(t);
+    return rc;
+}
+
+static int check_failed(const struct job *j)
+{
+    for (int i = 0; i < j->n; i++)
+        if (j->res[i].check.done && !j->res[i].check.ok)
+            return CLI_CHECK;
+    return CLI_OK;
+}
+
+static int do_job(struct job *j)
+{
+    int rc = parse_options(j);
+
+    if (rc != CLI_OK)
+        return rc;
+    j->dir = mem_calloc((size_t)j->n, sizeof(*j->dir));
+    j->res = mem_calloc((size_t)j->n, sizeof(*j->res));
+    if (!j->dir || !j->res)
+        return cli_out_of_memory();
+    rc = make_folders(j);
+    if (rc == CLI_OK)
+        rc = run_all(j);
+    if (rc != CLI_OK)
+        return rc;
+    run_peak(j->res[0].threads, &j->peak);
+    for (int i = 0; rc == CLI_OK && i < j->n && j->n > 1; i++)
+        rc = report(j, i, 1, j->dir[i], false);
+    if (rc == CLI_OK)
+        rc = report(j, 0, j->n, j->n > 1 ? j->merged : j->dir[0], true);
+    if (rc == CLI_OK)
+        rc = check_failed(j);
+    return rc;
+}
+
+int cmd_run(struct cli *cli, int argc, char **argv)
+{
+    struct args a = { .warmup = "5",
+                      .iterations = "10",
+                      .top = 10,
+                      .seed = 1,
+                      .atol = "1e-4",
+                      .rtol = "1e-3",
+                      .winograd = true,
+                      .receipt = true };
+    const struct option opts[] = {
+        OPT_STR('n', "iterations", &a.iterations, "AMOUNT", "iterations to measure (10)"),
+        OPT_STR('w', "warmup", &a.warmup, "AMOUNT", "iterations before that (5)"),
+        OPT_CHOICE('e', "engine", &a.engine, "NAME", a.engine_list,
+                   "native or onnxruntime (native)"),
+        OPT_INT('j', "threads", &a.threads, "N", 1, 1024, "threads (as many as there are cores)"),
+        OPT_INT(0, "instances", &a.instances, "N", 1, RUN_INSTANCES_MAX,
+                "run N processes at once, each with its part of the cores (INST_NUM, or 1)"),
+        OPT_BOOL(0, "pin", &a.pin, "bind threads to cores"),
+        OPT_BOOL(0, "winograd", &a.winograd, "allow Winograd convolutions (default)"),
+        OPT_STR(0, "ort-lib", &a.ort_lib, "FILE", "the libonnxruntime.so to use"),
+        OPT_GROUP("Inputs"),
+        OPT_INT(0, "batch-size", &a.batch_size, "N", 1, 1000000, "size of the first dimension"),
+        OPT_INT(0, "seq-len", &a.seq_len, "N", 1, 100000000, "length of sequences"),
+        OPT_LIST(0, "dim", &a.dim, "NAME=N", "size of an open dimension; may be repeated"),
+        OPT_LIST('i', "input", &a.input, "NAME:VALUE",
+                 "an input: FILE.npy, .npz, .ppm, .pgm or .json, a shape such as {1,3,224,224}, or "
+                 "numbers such as [[1,2],[3,4]]; several with ';' in between or by repeating"),
+        OPT_INT(0, "seed", &a.seed, "N", 0, INT64_MAX, "seed of random inputs (1)"),
+        OPT_GROUP("Results"),
+        OPT_STR('o', "output", &a.output, "DIR",
+                "folder for the results (opmeter.out/MODEL_DATE_INSTANCE)"),
+        OPT_INT('t', "top", &a.top, "N", 0, 1000000, "operators to print; 0: all (10)"),
+        OPT_BOOL(0, "receipt", &a.receipt, "bare iterations in between, to see the cost (default)"),
+        OPT_STR(0, "profile", &a.profile, "FILE", "also write MegEngine's profile JSON"),
+        OPT_STR(0, "profile-host", &a.profile_host, "FILE", "the same, as load_and_run has it"),
+        OPT_STR(0, "save-outputs", &a.save_outputs, "DIR", "write the outputs as NAME.npy"),
+        OPT_STR(0, "check", &a.check, "FILE.npz",
+                "feed its in_NAME arrays, compare outputs with out_NAME; exit 3 if they differ"),
+        OPT_STR(0, "atol", &a.atol, "X", "--check: absolute difference allowed (1e-4)"),
+        OPT_STR(0, "rtol", &a.rtol, "X", "--check: relative difference allowed (1e-3)"),
+        OPT_BOOL(0, "json", &cli->json, "print summary.json instead"),
+        OPT_BOOL(0, "csv", &cli->csv, "print operators.csv instead"),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END,
+    };
+    struct job j = { .cli = cli, .a = &a };
+    int n, rc;
+
+    for (size_t i = 0; i < ENGINES_MAX && run_engine_name(i); i++)
+        a.engine_list[i] = run_engine_name(i);
+    a.engine = a.engine_list[0];
+    n = cli_parse(cli, opts, about, argc, argv);
+    if (n < 0)
+        rc = cli->status;
+    else if (n == 0)
+        rc = cli_usage(cli, "a MODEL is needed: an ONNX file or zoo:NAME");
+    else if (n > 1)
+        rc = cli_usage(cli, "one MODEL at a time, but there is also '%s'", argv[1]);
+    else {
+        j.opt.model = argv[0];
+        rc = do_job(&j);
+    }
+    mem_free(j.dims);
+    mem_free(j.dir);
+    mem_free(j.res);
+    option_list_release(&a.input);
+    option_list_release(&a.dim);
+    return rc;
+}
