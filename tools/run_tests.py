@@ -138,9 +138,11 @@ def ctest(preset, wanted=lambda name, labels: "long" not in labels, wrapper=()):
                           "--test-output-size-failed", "10000000", "-R", pattern], log)
     if not junit.exists():
         return [Result("failed", f"ctest of preset {preset}", output.splitlines())]
+    # How ctest says that a program ended: Failed, Timeout, Exception: SegFault, ...
+    ends = dict(re.findall(r"Test +#\d+: (\S+) \.*\*\*\*(\w.*?) +[\d.]+ sec", output))
     results = []
     for case in ElementTree.parse(junit).getroot().iter("testcase"):
-        results += case_results(case)
+        results += case_results(case, ends.get(case.get("name"), "Failed"))
     if status != 0 and not any(result.outcome == "failed" for result in results):
         results.append(Result("failed", f"ctest: exit status {status}", output.splitlines()))
     return results
@@ -154,15 +156,15 @@ def ctest_tests(folder):
         yield test["name"], labels[0] if labels else []
 
 
-def case_results(case):
-    """The results of one test program: those that it printed, or else the program itself."""
+def case_results(case, end):
+    """The results of one test program: those that it printed, and how it ended if not well."""
     name, output = case.get("name"), case.findtext("system-out") or ""
     if case.find("skipped") is not None:
         return [Result("skipped", f"{name}: {output.strip()}", [])]
     failed = case.get("status") != "run"
     results = [result._replace(name=f"{name}: {result.name}") for result in parse(output)]
-    if failed and not any(result.outcome == "failed" for result in results):
-        results.append(Result("failed", name, output.splitlines()))
+    if failed and (end != "Failed" or not any(r.outcome == "failed" for r in results)):
+        results.append(Result("failed", f"{name}: {end}", output.splitlines()))
     elif not results:
         results.append(Result("passed", name, []))
     return results

@@ -120,13 +120,28 @@ static bool foldable(enum tensor_type t)
     }
 }
 
+/* Few enough elements; 0 x huge x huge has none, but strides that do not fit. */
+static bool small_enough(const struct shape *s)
+{
+    int64_t n = 1;
+
+    for (int32_t i = 0; i < s->rank; i++) {
+        if (s->dim[i] < 0 || s->dim[i] > FOLD_ELEMS_MAX)
+            return false;
+        n *= MAX(s->dim[i], (int64_t)1);
+        if (n > FOLD_ELEMS_MAX)
+            return false;
+    }
+    return s->rank >= 0;
+}
+
 static struct elems *elems_new(struct infer *inf, enum tensor_type type, const struct shape *s)
 {
     struct arena *a = &inf->m->impl->folded;
     int64_t n = shape_count(s);
     struct elems *e;
 
-    if (n < 0 || n > FOLD_ELEMS_MAX || !foldable(type) || a->used > FOLD_MAX_BYTES)
+    if (!small_enough(s) || !foldable(type) || a->used > FOLD_MAX_BYTES)
         return NULL;
     e = arena_alloc(a, sizeof(*e));
     if (e)

@@ -201,7 +201,7 @@ static int hear_all(struct child *c, int n, int go, const struct run_options *op
 
         for (int i = 0; i < n; i++)
             fds[i] = (struct pollfd){ .fd = c[i].done ? -1 : c[i].fd, .events = POLLIN };
-        if (poll(fds, (nfds_t)n, -1) < 0) {
+        if (poll(fds, (nfds_t)MIN(MAX(n, 0), RUN_INSTANCES_MAX), -1) < 0) {
             if (errno != EINTR)
                 break;
             if (opt->progress && opt->progress(opt->user, 0, 0))

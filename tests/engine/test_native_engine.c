@@ -1,1 +1,283 @@
-int main(void) { return 0; }
+/* test_native_engine.c -- the native engine as a whole: errors, changing shapes, what it tells the
+ * recorder, running out of memory. */
+#include "onnx_make.h"
+
+#include "../unit/unit.h"
+
+#include <opmeter/opmeter.h>
+#include <opmeter/opmeter_trace.h>
+
+static struct engine_tensor floats(float *data, const int64_t *dim, int rank)
+{
+    struct engine_tensor t = { .type = TENSOR_F32, .data = data };
+
+    t.shape.rank = rank;
+    memcpy(t.shape.dim, dim, (size_t)rank * sizeof(*dim));
+    t.bytes = (size_t)shape_bytes(&t.shape, TENSOR_F32);
+    return t;
+}
+
+static void open_engine(struct make *mk, struct model **m, struct engine **e)
+{
+    struct engine_options opts = ENGINE_OPTIONS_INIT;
+    opm_error err = { 0 };
+
+    opts.threads = 2;
+    if (make_model(mk, 13, m, &err) || engine_native.open(e, *m, &opts, &err))
+        fail_msg("%s", err.msg);
+}
+
+static void close_engine(struct make *mk, struct model *m, struct engine *e)
+{
+    engine_native.close(e);
+    model_free(m);
+    make_free(mk);
+}
+
+static void missing_operators(void **state)
+{
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    opm_error err = { 0 };
+
+    (void)state;
+    make_node(&mk, "Frobnicate", "x", "a", "");
+    make_node(&mk, "Relu", "a", "b", "");
+    make_node(&mk, "Frobnicate", "b", "c", "");
+    make_node(&mk, "Twist", "c", "y", "");
+    make_value(&mk, false, "x", TENSOR_F32, (int64_t[]){ 2 }, 1);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    assert_int_equal(make_model(&mk, 13, &m, &err), 0);
+    assert_int_equal(engine_native.open(&e, m, NULL, &err), OPM_EUNSUPPORTED);
+    assert_null(e);
+    assert_string_equal(err.msg,
+                        "test: the native engine lacks Frobnicate-13 (2 nodes: 'a' 'c'); Twist-13 (1 "
+                        "node: 'y'): --engine onnxruntime could run it");
+    model_free(m);
+    make_free(&mk);
+}
+
+static void bad_inputs(void **state)
+{
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    struct engine_tensor in, out;
+    opm_error err = { 0 };
+    float x[8] = { 0 };
+
+    (void)state;
+    make_node(&mk, "Relu", "x", "y", "");
+    make_value(&mk, false, "x", TENSOR_F32, (int64_t[]){ 2, -1 }, 2);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    open_engine(&mk, &m, &e);
+    in = floats(x, (int64_t[]){ 3, 2 }, 2);
+    assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), OPM_EINVAL);
+    assert_string_equal(err.msg, "test: input 'x' must be 2x?, not 3x2");
+    in.type = TENSOR_I32;
+    assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), OPM_EINVAL);
+    assert_string_equal(err.msg, "test: input 'x' must be float32, not int32");
+    assert_int_equal(e->class->run(e, &in, 0, &out, 1, &err), OPM_EINVAL);
+    close_engine(&mk, m, e);
+}
+
+static void index_out_of_range(void **state)
+{
+    static const int64_t at = 7;
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    struct engine_tensor in, out;
+    opm_error err = { 0 };
+    float x[8] = { 0 };
+
+    (void)state;
+    make_node(&mk, "Gather", "x,i", "y", "axis=0");
+    make_weight(&mk, "i", TENSOR_I64, NULL, 0, &at, 8);
+    make_value(&mk, false, "x", TENSOR_F32, (int64_t[]){ 4 }, 1);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    open_engine(&mk, &m, &e);
+    in = floats(x, (int64_t[]){ 4 }, 1);
+    assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), OPM_EINVAL);
+    assert_string_equal(err.msg, "test: node 0 'y' (Gather): index 7 of 4 is out of range");
+    close_engine(&mk, m, e);
+}
+
+/* Shape, Gather and Concat are computed while preparing, whatever the input's size. */
+static void shapes_change(void **state)
+{
+    static const int64_t zero = 0, minus = -1;
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    struct engine_tensor in, out;
+    opm_error err = { 0 };
+    float x[64];
+
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        x[i] = (float)i;
+    make_node(&mk, "Shape", "x", "s", "");
+    make_node(&mk, "Gather", "s,zero", "n", "axis=0");
+    make_node(&mk, "Concat", "n,minus", "t", "axis=0");
+    make_node(&mk, "Reshape", "x,t", "r", "");
+    make_node(&mk, "Neg", "r", "y", "");
+    make_weight(&mk, "zero", TENSOR_I64, (int64_t[]){ 1 }, 1, &zero, 8);
+    make_weight(&mk, "minus", TENSOR_I64, (int64_t[]){ 1 }, 1, &minus, 8);
+    make_value(&mk, false, "x", TENSOR_F32, (int64_t[]){ -1, 2, 2 }, 3);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    open_engine(&mk, &m, &e);
+    for (int round = 0; round < 4; round++) {
+        int64_t n = round % 2 ? 3 : 16;
+
+        in = floats(x, (int64_t[]){ n, 2, 2 }, 3);
+        assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), 0);
+        assert_int_equal(out.shape.rank, 2);
+        assert_int_equal(out.shape.dim[0], n);
+        assert_int_equal(out.shape.dim[1], 4);
+        for (int i = 0; i < (int)n * 4; i++)
+            assert_true(((float *)out.data)[i] == -x[i]);
+    }
+    in = floats(x, (int64_t[]){ 0, 2, 2 }, 3);
+    assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), OPM_EINVAL); /* -1 of nothing */
+    close_engine(&mk, m, e);
+}
+
+/* Conv, BatchNormalization, Relu; MatMul, Add, Gelu in five nodes. */
+static void fused_model(struct make *mk)
+{
+    static const float w[2 * 3] = { 1, -1, 2, 0, 0, 3 }, v[2] = { 1, 2 }, one = 1, half = 0.5f,
+                       root = 1.41421356f, b[4] = { 1, 2, 3, 4 }, q[16] = { 1, 0, 2 };
+
+    make_node(mk, "Conv", "x,w", "c", "kernel_shape=1,1");
+    make_node(mk, "BatchNormalization", "c,v,v,v,v", "n", "");
+    make_node(mk, "Relu", "n", "r", "");
+    make_node(mk, "MatMul", "r,q", "p", "");
+    make_node(mk, "Add", "p,b", "g", "");
+    make_node(mk, "Div", "g,root", "d", "");
+    make_node(mk, "Erf", "d", "e", "");
+    make_node(mk, "Add", "e,one", "f", "");
+    make_node(mk, "Mul", "g,f", "h", "");
+    make_node(mk, "Mul", "h,half", "y", "");
+    make_weight(mk, "w", TENSOR_F32, (int64_t[]){ 2, 3, 1, 1 }, 4, w, sizeof(w));
+    make_weight(mk, "v", TENSOR_F32, (int64_t[]){ 2 }, 1, v, sizeof(v));
+    make_weight(mk, "q", TENSOR_F32, (int64_t[]){ 4, 4 }, 2, q, sizeof(q));
+    make_weight(mk, "b", TENSOR_F32, (int64_t[]){ 4 }, 1, b, sizeof(b));
+    make_weight(mk, "one", TENSOR_F32, NULL, 0, &one, 4);
+    make_weight(mk, "half", TENSOR_F32, NULL, 0, &half, 4);
+    make_weight(mk, "root", TENSOR_F32, NULL, 0, &root, 4);
+    make_value(mk, false, "x", TENSOR_F32, (int64_t[]){ 1, 3, 2, 4 }, 4);
+    make_value(mk, true, "y", TENSOR_F32, NULL, -1);
+}
+
+static void query(opm_trace *t, const char *sql, const char *want)
+{
+    opm_rows *r = NULL;
+    opm_error err = { 0 };
+    struct buf got = { 0 };
+    int rc = opm_trace_query(t, sql, &r, &err);
+
+    while (!rc && (rc = opm_rows_next(r, &err)) == 1) {
+        for (int c = 0; c < opm_rows_columns(r); c++)
+            buf_addf(&got, "%s%s", c ? "|" : "",
+                     opm_rows_text(r, c, NULL) ? opm_rows_text(r, c, NULL) : "");
+        buf_addc(&got, '\n');
+        rc = 0;
+    }
+    if (rc < 0)
+        fail_msg("%s", err.msg);
+    opm_rows_close(r);
+    assert_string_equal(buf_str(&got), want);
+    buf_release(&got);
+}
+
+static void what_is_recorded(void **state)
+{
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    struct engine_tensor in, out;
+    opm_options opts = OPM_OPTIONS_INIT;
+    opm_error err = { 0 };
+    opm_trace *t = NULL;
+    char path[100];
+    float x[24] = { 1, 2, 3 };
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/test_native_engine.%d.opm", (int)getpid());
+    fused_model(&mk);
+    open_engine(&mk, &m, &e);
+    in = floats(x, (int64_t[]){ 1, 3, 2, 4 }, 4);
+    opts.path = path;
+    assert_int_equal(opm_start(&opts, &err), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), 0);
+    assert_int_equal(opm_stop(&err), 0);
+    assert_int_equal(opm_trace_open(&t, &(const char *){ path }, 1, NULL, &err), 0);
+    query(t, "SELECT name, type, post_op, engine, flops > 0, bytes > 0 FROM op ORDER BY id",
+          "c|Conv|batchnorm+relu|native|1|1\n"
+          "p|MatMul|bias|native|1|1\n"
+          "y|Gelu||native|1|1\n");
+    query(t,
+          "SELECT op.name, count(*) FROM span JOIN op ON span.op = op.id GROUP BY op.id ORDER BY "
+          "op.id",
+          "c|4\np|4\ny|4\n"); /* three runs and one preparation */
+    query(t, "SELECT count(*) > 0 FROM mem WHERE kind = 'activation'", "1\n");
+    opm_trace_close(t);
+    unlink(path);
+    close_engine(&mk, m, e);
+}
+
+static struct make fail_make;
+static struct model *fail_model;
+
+static int run_step(void)
+{
+    struct engine_options opts = ENGINE_OPTIONS_INIT;
+    struct engine *e = NULL;
+    struct engine_tensor in, out;
+    float x[24] = { 1, 2, 3 };
+    int rc;
+
+    opts.threads = 2;
+    in = floats(x, (int64_t[]){ 1, 3, 2, 4 }, 4);
+    rc = engine_native.open(&e, fail_model, &opts, NULL);
+    if (!rc)
+        rc = e->class->run(e, &in, 1, &out, 1, NULL);
+    engine_native.close(e);
+    return rc;
+}
+
+static void allocations_fail(void **state)
+{
+    (void)state;
+    fused_model(&fail_make);
+    assert_int_equal(make_model(&fail_make, 13, &fail_model, NULL), 0);
+    /* Inference that fails for lack of memory only costs fusions, so a run may succeed. */
+    for (long n = 1;; n++) {
+        bool failed;
+        int rc;
+
+        mem_fail_at(n);
+        rc = run_step();
+        failed = mem_alloc_failed();
+        mem_fail_at(0);
+        assert_true(rc == 0 || (failed && rc == OPM_ENOMEM));
+        if (!failed)
+            break;
+    }
+    model_free(fail_model);
+    make_free(&fail_make);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing_operators), cmocka_unit_test(bad_inputs),
+        cmocka_unit_test(index_out_of_range), cmocka_unit_test(shapes_change),
+        cmocka_unit_test(what_is_recorded),  cmocka_unit_test(allocations_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

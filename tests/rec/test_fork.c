@@ -222,7 +222,7 @@ static void *keep_recording(void *unused)
         opm_end(opm_begin_named(OPM_APP, NULL, name, (size_t)len));
         opm_end(span);
         if (i % 64 == 0)
-            usleep(100);
+            usleep(1000);
     }
     return NULL;
 }

@@ -160,4 +160,110 @@ static inline const char *rig_text(struct rig *r, const char *name)
     return text;
 }
 
+/* x -> Conv(w, b) -> Relu -> y */
+static inline void rig_small(struct rig *r)
+{
+    const char *x, *w, *b;
+
+    rig_init(r, 17);
+    x = rig_input(r, "x", RIG_DIMS(1, 3, 8, 8));
+    w = ow_normal(&r->w, "w", (const int64_t[]){ 4, 3, 3, 3 }, 4, 0.1, -1);
+    b = ow_normal(&r->w, "b", (const int64_t[]){ 4 }, 1, 0.1, -1);
+    ow_begin(&r->w, "Conv", "conv1");
+    ow_in(&r->w, x);
+    ow_in(&r->w, w);
+    ow_in(&r->w, b);
+    OW_ATTR_INTS(&r->w, "pads", 1, 1, 1, 1);
+    ow_attr_float(&r->w, "alpha", 0.5f);
+    ow_attr_int(&r->w, "group", 1);
+    rig_attr_str(r, "auto_pad", "NOTSET");
+    x = ow_end(&r->w);
+    ow_begin(&r->w, "Relu", NULL);
+    ow_in(&r->w, x);
+    ow_out(&r->w, "y");
+    ow_end(&r->w);
+    rig_output(r, "y");
+}
+
+/* Functions: outer(a) = inner(a) + inner(a) with an attribute handed down; inner(x; k) =
+ * LeakyRelu(x, alpha = k). */
+static inline void rig_functions(struct buf *b)
+{
+    size_t f = pb_begin(b, 25), n, a, o;
+
+    pb_str(b, 1, "inner");
+    pb_str(b, 10, "my");
+    pb_str(b, 4, "x");
+    pb_str(b, 5, "y");
+    pb_str(b, 6, "k");
+    n = pb_begin(b, 7);
+    pb_str(b, 1, "x");
+    pb_str(b, 2, "t");
+    pb_str(b, 3, "lr");
+    pb_str(b, 4, "LeakyRelu");
+    a = pb_begin(b, 5);
+    pb_str(b, 1, "alpha");
+    pb_varint(b, 20, ATTR_FLOAT);
+    pb_str(b, 21, "k");
+    pb_end(b, a);
+    pb_end(b, n);
+    rig_node(b, 7, "Neg", "t", "y");
+    o = pb_begin(b, 9);
+    pb_varint(b, 2, 15);
+    pb_end(b, o);
+    pb_end(b, f);
+
+    f = pb_begin(b, 25);
+    pb_str(b, 1, "outer");
+    pb_str(b, 10, "my");
+    pb_str(b, 4, "a");
+    pb_str(b, 4, "optional");
+    pb_str(b, 5, "b");
+    pb_str(b, 5, "same"); /* the input itself */
+    pb_str(b, 4, "same");
+    a = pb_begin(b, 11); /* a default */
+    pb_str(b, 1, "slope");
+    buf_add(b, "\x15\0\0\0\x3f", 5); /* f = 0.5 */
+    pb_varint(b, 20, ATTR_FLOAT);
+    pb_end(b, a);
+    for (int i = 0; i < 2; i++) {
+        n = pb_begin(b, 7);
+        pb_str(b, 1, "a");
+        pb_str(b, 2, i ? "p" : "q");
+        pb_str(b, 4, "inner");
+        pb_str(b, 7, "my");
+        a = pb_begin(b, 5);
+        pb_str(b, 1, "k");
+        pb_varint(b, 20, ATTR_FLOAT);
+        pb_str(b, 21, "slope");
+        pb_end(b, a);
+        pb_end(b, n);
+    }
+    rig_node(b, 7, "Add", "p,q", "b");
+    pb_end(b, f);
+}
+
+static inline void rig_call(struct rig *r, const char *y, const char *z, bool attr)
+{
+    struct buf *b = &r->w.node;
+    size_t n = pb_begin(b, 1), a;
+
+    pb_str(b, 1, "x");
+    pb_str(b, 1, "");
+    pb_str(b, 1, "x");
+    pb_str(b, 2, y);
+    pb_str(b, 2, z);
+    pb_str(b, 3, "call");
+    pb_str(b, 4, "outer");
+    pb_str(b, 7, "my");
+    if (attr) {
+        a = pb_begin(b, 5);
+        pb_str(b, 1, "slope");
+        buf_add(b, "\x15\0\0\x80\x3e", 5); /* 0.25 */
+        pb_varint(b, 20, ATTR_FLOAT);
+        pb_end(b, a);
+    }
+    pb_end(b, n);
+}
+
 #endif

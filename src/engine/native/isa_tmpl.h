@@ -67,11 +67,12 @@ INLINE float vsum(vf v)
     return s;
 }
 
-/* Cephes' expf: 2^n * p(r), about 1 ulp; 0 below -103.9, infinity above 88.7, NaN stays. */
+/* Cephes' expf: 2^n * p(r), about 1 ulp; 0 where it would be subnormal, infinity above 88.7, NaN
+ * stays. */
 INLINE vf vexp(vf x)
 {
     const vf lo = vset(-87.33654f), hi = vset(88.72283f);
-    vi nan = x != x, under = x < vset(-103.97f), over = x > hi;
+    vi nan = x != x, under = x < lo, over = x > hi;
     vf c = vmin(vmax(x, lo), hi), n, r, p;
     vi e;
 

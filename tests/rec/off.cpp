@@ -1,0 +1,2 @@
+/* off.cpp -- the same as C++. */
+#include "off.c"

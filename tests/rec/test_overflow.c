@@ -1,0 +1,156 @@
+/* test_overflow.c -- more events than the writer can keep up with: wait, or drop and count. */
+#include "rig.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+static opm_site hot = OPM_SITE_INIT(OPM_APP, NULL, "hot");
+static opm_site counter = OPM_SITE_INIT(OPM_APP, NULL, "counter");
+
+enum { THREADS = 2 };
+
+struct load {
+    int64_t rounds;
+    bool mixed;
+};
+
+static void *flat_out(void *arg)
+{
+    const struct load *load = arg;
+
+    for (int64_t i = 0; i < load->rounds; i++) {
+        opm_span span = opm_begin(&hot);
+
+        if (load->mixed && i % 4 == 0) {
+            opm_arg_int(span, "i", i);
+            opm_counter(&counter, (double)i);
+        }
+        opm_end(span);
+    }
+    return NULL;
+}
+
+static void run_all(struct load *load)
+{
+    pthread_t thread[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        RIG_CHECK(pthread_create(&thread[i], NULL, flat_out, load) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+}
+
+static long resident_kb(const char *field)
+{
+    char line[256];
+    FILE *f = fopen("/proc/self/status", "r");
+    long kb = -1;
+
+    RIG_CHECK(f);
+    while (fgets(line, sizeof(line), f))
+        if (strncmp(line, field, strlen(field)) == 0)
+            kb = strtol(line + strlen(field) + 1, NULL, 10);
+    fclose(f);
+    return kb;
+}
+
+/* OPMETER_OUTPUT and OPMETER_BUFFER_MB have started it. */
+static int bounded(int argc, char **argv)
+{
+    struct load load = { .rounds = strtol(argv[1], NULL, 10) };
+    long before = resident_kb("VmRSS:");
+    char live[600];
+    struct stat st;
+
+    (void)argc;
+    run_all(&load);
+    snprintf(live, sizeof(live), "%s-live", argv[0]);
+    RIG_CHECK(stat(live, &st) == 0);
+    printf("%ld %lld", resident_kb("VmHWM:") - before, (long long)st.st_size);
+    return 0;
+}
+
+/* The buffer is as large as it was told to be, and no larger; the program waits. */
+static void block_within_bounds(void **state)
+{
+    int64_t rounds = rig_rounds(1000000, 100000000);
+    char output[600], n[32];
+    const char *env[] = { output, "OPMETER_BUFFER_MB=1", NULL };
+    long grown_kb;
+    long long live_bytes;
+    struct rig_result r;
+    opm_trace *t;
+
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    rounds /= 10;
+#endif
+    snprintf(output, sizeof(output), "OPMETER_OUTPUT=%s", rig_path("bounded.opm"));
+    snprintf(n, sizeof(n), "%lld", (long long)rounds);
+    rig_run(&r, env, RIG_WORDS("bounded", rig_path("bounded.opm"), n));
+    assert_int_equal(r.status, 0);
+    assert_string_equal(r.err, "");
+    assert_int_equal(sscanf(r.out, "%ld %lld", &grown_kb, &live_bytes), 2);
+    assert_in_range(live_bytes, 1, 1 << 20);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_in_range(grown_kb, 0, 4 * 1024); /* with the threads, and what the writer works with */
+#endif
+    t = rig_open(rig_path("bounded.opm"));
+    rig_expect(t, "SELECT count(DISTINCT track), min(dur) >= 0 FROM span", "2|1\n");
+    assert_int_equal(rig_int(t, "SELECT count(*) FROM span"), THREADS * rounds);
+    assert_string_equal(rig_losses(t), "");
+    opm_trace_close(t);
+}
+
+/* What is dropped is counted, to the last event. */
+static void drop_and_count(void **state)
+{
+    int64_t rounds = rig_rounds(1000000, 20000000);
+
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    rounds /= 10;
+#endif
+    for (int mixed = 0; mixed < 2; mixed++) {
+        struct load load = { .rounds = mixed ? rounds / 4 : rounds, .mixed = mixed };
+        opm_options options = OPM_OPTIONS_INIT;
+        opm_recorder_stats stats;
+        int64_t found, attempted = load.rounds * THREADS;
+        opm_trace *t;
+
+        options.path = rig_path("drop.opm");
+        options.buffer_mb = 1;
+        options.overflow = OPM_OVERFLOW_DROP;
+        assert_int_equal(opm_start(&options, NULL), 0);
+        run_all(&load);
+        rig_stop();
+        opm_stats(&stats);
+        t = rig_open(options.path);
+        found = rig_int(t, "SELECT count(*) FROM span");
+        if (mixed) {
+            attempted += 2 * THREADS * ((load.rounds + 3) / 4);
+            found += rig_int(t, "SELECT count(*) FROM sample") +
+                     rig_int(t, "SELECT count(*) FROM span WHERE args IS NOT NULL") +
+                     rig_stat(t, "arg_without_span");
+        }
+        assert_int_equal(found + (int64_t)stats.lost, attempted);
+        assert_int_equal(rig_stat(t, "spans_lost"), stats.lost);
+        assert_int_equal(rig_stat(t, "write_failed"), 0);
+#ifndef __SANITIZE_THREAD__
+        assert_true(stats.lost > 0); /* or this says nothing */
+#endif
+        opm_trace_close(t);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct rig_child children[] = { { "bounded", bounded }, { NULL, NULL } };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block_within_bounds),
+        cmocka_unit_test(drop_and_count),
+    };
+    int rc = rig_main_child(children, argc, argv);
+
+    return rc >= 0 ? rc : rig_group(tests);
+}
