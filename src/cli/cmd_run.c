@@ -354,6 +354,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         j.opt.model = argv[0];
         rc = do_job(&j);
     }
+    for (size_t i = 0; j.dims && i < a.dim.n; i++)
+        mem_free(j.dims[i].name);
     mem_free(j.dims);
     mem_free(j.dir);
     mem_free(j.res);

@@ -334,8 +334,31 @@ static void shapes_text(struct buf *b, const struct report_op *op)
         buf_addf(b, " -> %s", op->out);
 }
 
-struct textable *report_ops_table(const struct report *r, size_t top, bool wide)
+/* Names that exporters make are paths: their ends tell them apart. room 0: no limit. */
+static void add_name(struct textable *t, const char *name, size_t room)
 {
+    const char *tail = name;
+    char cut[256];
+    size_t columns = 0;
+
+    for (const char *c = name ? name : ""; *c; c++)
+        columns += ((unsigned char)*c & 0xc0) != 0x80;
+    if (!room || columns <= room) {
+        add_text(t, name);
+        return;
+    }
+    for (; columns >= room; columns--)
+        do
+            tail++;
+        while (((unsigned char)*tail & 0xc0) == 0x80);
+    snprintf(cut, sizeof(cut), "…%s", tail);
+    add_text(t, cut);
+}
+
+struct textable *report_ops_table(const struct report *r, size_t top, int width)
+{
+    bool wide = width == 0 || width >= WIDE;
+    size_t room = width == 0 ? 0 : wide ? (size_t)MIN(width / 4, 60) : (size_t)MAX(width - 54, 16);
     struct textable *t = textable_new();
     struct buf b = { 0 };
 
@@ -366,7 +389,7 @@ struct textable *report_ops_table(const struct report *r, size_t top, bool wide)
         for (size_t k = 0; k < b.len; k++)
             b.data[k] = b.data[k] == ',' ? '+' : b.data[k];
         add_text(t, buf_str(&b));
-        add_text(t, op->name);
+        add_name(t, op->name, room);
         add_rate(t, op->gflops);
         add_rate(t, op->gbytes);
         add_number(t, op->of_peak, "%.0f %%", op->of_peak * 100);
@@ -576,7 +599,6 @@ static void heading(struct report *r, const char *text)
 static int print_ops(struct report *r, int top)
 {
     size_t shown = top ? MIN((size_t)top, r->nop) : r->nop;
-    int width = cli_width();
     struct buf b = { 0 };
     int rc;
 
@@ -587,7 +609,7 @@ static int print_ops(struct report *r, int top)
     buf_addf(&b, "Operators, by time in one iteration (%zu of %zu)", shown, r->nop);
     heading(r, buf_str(&b));
     buf_release(&b);
-    rc = cli_print_table(r->cli, report_ops_table(r, shown, width == 0 || width >= WIDE));
+    rc = cli_print_table(r->cli, report_ops_table(r, shown, cli_width()));
     return rc;
 }
 

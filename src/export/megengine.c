@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PROGRESS_ROWS 65536
 #define COMP_NODE "CompNode(\"cpu0:0\" from \"cpu0:0\")"
 
 struct var {
@@ -34,6 +35,7 @@ struct var {
 struct last {
     int64_t ts, end, wait; /* of the last execution; end < 0: there was none */
     uint32_t track;
+    uint32_t row; /* of span */
 };
 
 struct mge {
@@ -75,28 +77,37 @@ static int64_t int_cell(const struct mge *m, enum table_id t, size_t row, int co
 
 /* -- gathering -- */
 
-static void find_last(struct mge *m)
+/* The last ended execution of each op: first its row, then what that says. */
+static int find_last(struct mge *m, const struct export_options *opts)
 {
     const uint32_t *site = store_span_site(m->st);
     size_t nsite, n = store_nrow(m->st, TABLE_span);
     const struct site *sites = store_sites(m->st, &nsite);
+    const void *dur = NULL;
+    int rc = store_column(m->st, TABLE_span, span_col_dur, &dur);
 
     for (size_t i = 0; i < m->nop; i++)
-        m->last[i].end = -1;
-    for (size_t i = 0; i < n; i++) {
+        m->last[i] = (struct last){ .end = -1, .row = OPM_NULL_ID };
+    for (size_t i = 0; !rc && dur && i < n; i++) {
         const struct site *s = &sites[site[i]];
-        int64_t ts, dur;
 
-        if (s->op == OPM_NULL_ID || s->op >= m->nop || strcmp(text(m, s->phase), "reshape") == 0)
-            continue;
-        dur = int_cell(m, TABLE_span, i, span_col_dur, -1);
-        if (dur < 0)
-            continue;
-        ts = int_cell(m, TABLE_span, i, span_col_ts, 0);
-        m->last[s->op] = (struct last){ ts, ts + dur, int_cell(m, TABLE_span, i, span_col_wait, 0),
-                                        (uint32_t)int_cell(m, TABLE_span, i, span_col_track,
-                                                           (int64_t)OPM_NULL_ID) };
+        if (i % PROGRESS_ROWS == 0)
+            rc = writer_progress(opts, m->out, i, n);
+        if (s->op < m->nop && ((const int64_t *)dur)[i] >= 0 &&
+            strcmp(text(m, s->phase), "reshape") != 0)
+            m->last[s->op].row = (uint32_t)i;
     }
+    for (size_t op = 0; !rc && op < m->nop; op++) {
+        struct last *l = &m->last[op];
+
+        if (l->row == OPM_NULL_ID)
+            continue;
+        l->ts = int_cell(m, TABLE_span, l->row, span_col_ts, 0);
+        l->end = l->ts + int_cell(m, TABLE_span, l->row, span_col_dur, 0);
+        l->wait = int_cell(m, TABLE_span, l->row, span_col_wait, 0);
+        l->track = (uint32_t)int_cell(m, TABLE_span, l->row, span_col_track, OPM_NULL_ID);
+    }
+    return rc;
 }
 
 struct run_order {
@@ -191,7 +202,7 @@ static int gather_tensors(struct mge *m)
     return 0;
 }
 
-static int gather(struct mge *m)
+static int gather(struct mge *m, const struct export_options *opts)
 {
     int rc;
 
@@ -208,8 +219,9 @@ static int gather(struct mge *m)
     rc = store_derive(m->st, TABLE_span, span_col_wait);
     if (rc)
         return rc;
-    find_last(m);
-    rc = sort_ops(m);
+    rc = find_last(m, opts);
+    if (!rc)
+        rc = sort_ops(m);
     return rc ? rc : gather_tensors(m);
 }
 
@@ -596,9 +608,11 @@ int export_megengine(const struct store *st, const char *path, const struct expo
         return rc;
     rc = writer_progress(opts, &out, 0, 1);
     if (!rc)
-        rc = gather(&m);
+        rc = gather(&m, opts);
     if (!rc)
         rc = put_all(&m);
+    if (!rc)
+        rc = writer_progress(opts, &out, 1, 1);
     mem_free(m.last);
     mem_free(m.order);
     mem_free(m.first);

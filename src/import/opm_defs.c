@@ -5,6 +5,8 @@
 #include "base/buf.h"
 #include <inttypes.h>
 
+#define RANK_MAX 1024 /* of a tensor; more is damage */
+
 static const char *const layers[] = { "app", "framework", "runtime", "hardware" };
 static const char *const phases[] = { "forward", "reshape" };
 static const char *const ios[] = { "input", "weight", "output" };
@@ -49,7 +51,7 @@ static int64_t known(int64_t v)
 static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t slots[3])
 {
     struct cell row[op_tensor_col_COUNT];
-    struct buf shape = { .max = 1 << 16 };
+    struct buf shape = { 0 };
     str_id name, dtype, io_id, shape_id = 0;
     uint64_t io = rd_varint(r), ndim;
     int64_t bytes;
@@ -60,12 +62,13 @@ static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t sl
     if (rc)
         return rc;
     ndim = rd_varint(r);
-    for (uint64_t i = 0; i < ndim && !r->bad; i++)
+    for (uint64_t i = 0; i < MIN(ndim, (uint64_t)RANK_MAX) && !r->bad; i++)
         buf_addf(&shape, i ? "x%" PRId64 : "%" PRId64, rd_zigzag(r));
     bytes = rd_zigzag(r);
-    if (r->bad || io >= ARRAY_SIZE(ios) || shape.failed) {
+    if (r->bad || io >= ARRAY_SIZE(ios) || ndim > RANK_MAX || shape.failed) {
+        rc = shape.failed ? OPM_ENOMEM : OPM_EFORMAT;
         buf_release(&shape);
-        return OPM_EFORMAT;
+        return rc;
     }
     rc = store_str(f->st, buf_str(&shape), shape.len, &shape_id);
     buf_release(&shape);

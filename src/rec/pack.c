@@ -262,10 +262,11 @@ static struct split split(struct packer *p, const struct opm_unit *units, size_t
 
     for (size_t i = 0; i < n;) {
         const struct opm_unit *u = &units[i];
-        uint64_t end = u->ticks + unit_value(u), after = end - last_end;
+        uint64_t end = u->ticks + unit_value(u);
         bool around = u->ticks < last_end;
+        uint64_t gap = around ? end - last_end : u->ticks - last_end;
 
-        if (UNLIKELY(unit_kind(u) != UNIT_SPAN || after > INT64_MAX / 2)) {
+        if (UNLIKELY(unit_kind(u) != UNIT_SPAN || gap > INT64_MAX / 2)) {
             unsigned count = unit_count(unit_kind(u));
 
             if (!count || count > n - i)
@@ -277,7 +278,7 @@ static struct split split(struct packer *p, const struct opm_unit *units, size_t
         i++;
         p->id[s.nspan] = unit_id(u);
         p->dur[s.nspan] = divide(&d, unit_value(u), &s.bad);
-        p->gap[s.nspan++] = divide(&d, around ? after : u->ticks - last_end, &s.bad) << 1 | around;
+        p->gap[s.nspan++] = divide(&d, gap, &s.bad) << 1 | around;
         last_end = end;
     }
     return s;

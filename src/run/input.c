@@ -13,9 +13,14 @@
 #define ALIGN 64
 
 /* Sizes that open dimensions have got so far. */
+struct size {
+    const char *name;
+    int64_t size;
+};
+
 struct sizes {
     const struct model *m;
-    struct run_dim *dim;
+    struct size *dim;
     size_t n, cap;
 };
 
@@ -40,7 +45,7 @@ static int set_size(struct sizes *s, const char *name, int64_t size, const char 
         return 0;
     if (!GROW(s->dim, s->cap, s->n + 1))
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->m->name);
-    s->dim[s->n++] = (struct run_dim){ name, size };
+    s->dim[s->n++] = (struct size){ name, size };
     return 0;
 }
 
@@ -158,6 +163,8 @@ static int check_items(const struct input_items *l, const struct model *m,
 
     for (size_t k = 0; k < n; k++)
         buf_addf(&names, "%s'%s'", k ? ", " : "", v[k].name);
+    if (names.failed)
+        rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
     for (size_t i = 0; !rc && i < l->n; i++) {
         const struct input_item *it = &l->item[i];
         bool known = n == 1 && (!*it->name || strcmp(it->name, "data") == 0);
@@ -415,6 +422,8 @@ static int make_all(struct inputs *in, struct sizes *s, const struct engine_valu
         if (!in->t[i].data)
             rc = make_random(in, i, s, &v[i], it ? &it->data.shape : NULL, opt, &open, err);
     }
+    if (!rc && open.failed)
+        rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->m->name);
     if (!rc && open.len)
         rc = say_open(s->m, &open, err);
     buf_release(&open);

@@ -164,7 +164,7 @@ struct literal {
     int64_t filled[SHAPE_RANK_MAX]; /* elements so far in the list that is open on each level */
     double *value;
     size_t n, cap;
-    bool real;
+    bool no_memory;
 };
 
 static bool read_literal(struct literal *lit, const char *text)
@@ -195,11 +195,11 @@ static bool read_literal(struct literal *lit, const char *text)
 
             if (deepest < 0)
                 deepest = depth;
-            if (depth != deepest || !json_read_real(&r, &v) || lit->n == LITERAL_MAX ||
-                !GROW(lit->value, lit->cap, lit->n + 1))
+            if (depth != deepest || !json_read_real(&r, &v) || lit->n == LITERAL_MAX)
                 return false;
-            lit->real |= memchr(r.text, '.', r.len) || memchr(r.text, 'e', r.len) ||
-                         memchr(r.text, 'E', r.len);
+            lit->no_memory = !GROW(lit->value, lit->cap, lit->n + 1);
+            if (lit->no_memory)
+                return false;
             lit->value[lit->n++] = v;
             if (depth)
                 lit->filled[depth - 1]++;
@@ -221,6 +221,8 @@ static int add_literal(struct input_items *l, const char *name, const char *text
         return no_memory(err);
     if (!read_literal(&lit, text)) {
         mem_free(lit.value);
+        if (lit.no_memory)
+            return no_memory(err);
         return opm__fail(err, OPM_EINVAL,
                          "--input: '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a "
                          "shape such as {1,3,224,224}, nor numbers such as [[1,2],[3,4]]",

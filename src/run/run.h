@@ -22,10 +22,10 @@ struct run_amount {
 int run_amount_parse(const char *text, struct run_amount *out, opm_error *err);
 
 struct run_dim {
-    const char *name;
+    char *name;
     int64_t size;
 };
-/* "batch=8"; the name points into a copy that is never freed. */
+/* "batch=8"; free the name with mem_free(). */
 int run_dim_parse(const char *text, struct run_dim *out, opm_error *err);
 
 struct run_options {

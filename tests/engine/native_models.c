@@ -36,8 +36,8 @@ static int load_inputs(struct engine *e, const struct npz *z, struct engine_tens
             printf("no %s\n", name);
             return -1;
         }
-        in[i] = (struct engine_tensor){ t->type, t->shape, aligned_alloc(64, (t->bytes + 64) / 64 * 64),
-                                        t->bytes };
+        in[i] = (struct engine_tensor){ t->type, t->shape,
+                                        aligned_alloc(64, (t->bytes + 64) / 64 * 64), t->bytes };
         memcpy(in[i].data, t->data, t->bytes);
     }
     return 0;
@@ -51,7 +51,7 @@ static double worst(struct engine *e, const struct npz *z, const struct engine_t
     double max = 0, scale = 0;
 
     for (size_t i = 0; i < nout; i++) {
-        struct tensor got = { "", out[i].type, out[i].shape, shape_count(&out[i].shape),
+        struct tensor got = { "",          out[i].type,  out[i].shape, shape_count(&out[i].shape),
                               out[i].data, out[i].bytes, false };
         const struct tensor *want;
         char name[200];
@@ -100,8 +100,7 @@ static int check(const char *dir, const char *name, int threads)
         if (!rc)
             max = worst(e, &z, out, nout);
     }
-    printf("%s, %d threads: %s\n", name, threads,
-           rc ? err.msg : max <= TOLERANCE ? "ok" : "WRONG");
+    printf("%s, %d threads: %s\n", name, threads, rc ? err.msg : max <= TOLERANCE ? "ok" : "WRONG");
     if (!rc)
         printf("    largest error %.3g\n", max);
     for (size_t i = 0; i < nin; i++)
@@ -137,8 +136,8 @@ static int time_model(const char *path, int n, int threads)
 
         for (int32_t d = 0; d < s.rank; d++)
             s.dim[d] = s.dim[d] < 0 ? 1 : s.dim[d];
-        in[i] = (struct engine_tensor){ decl[i].type, s, NULL,
-                                        (size_t)shape_bytes(&s, decl[i].type) };
+        in[i] =
+            (struct engine_tensor){ decl[i].type, s, NULL, (size_t)shape_bytes(&s, decl[i].type) };
         in[i].data = aligned_alloc(64, (in[i].bytes + 64) / 64 * 64);
         memset(in[i].data, 0, in[i].bytes);
         for (size_t k = 0; decl[i].type == TENSOR_F32 && k < in[i].bytes / 4; k++)

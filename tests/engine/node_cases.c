@@ -97,13 +97,14 @@ static bool close_enough(double got, double want, enum tensor_type type)
 
 static bool same(const struct engine_tensor *got, const struct tensor *want, char *why, size_t size)
 {
-    struct tensor t = { "", got->type, got->shape, shape_count(&got->shape), got->data,
-                        got->bytes, false };
+    struct tensor t = { "",        got->type,  got->shape, shape_count(&got->shape),
+                        got->data, got->bytes, false };
     struct tensor ref = *want;
     char a[80], b[80];
 
     ref.type = got->type;
-    if ((got->type != want->type && !(got->type == TENSOR_BF16 && want->type == TENSOR_U16)) || !shape_equal(&got->shape, &want->shape)) {
+    if ((got->type != want->type && !(got->type == TENSOR_BF16 && want->type == TENSOR_U16)) ||
+        !shape_equal(&got->shape, &want->shape)) {
         shape_text(&got->shape, a, sizeof(a));
         shape_text(&want->shape, b, sizeof(b));
         snprintf(why, size, "%s %s instead of %s %s", tensor_type_name(got->type), a,
@@ -169,7 +170,8 @@ static int run_set(struct engine *e, const char *dir, char *why, size_t size)
         if (in[i].t->bytes)
             memcpy(copy[i], in[i].t->data, in[i].t->bytes);
         /* Old test data holds bfloat16 as uint16. */
-        it[i] = (struct engine_tensor){ decl[i].type == TENSOR_BF16 ? TENSOR_BF16 : in[i].t->type, in[i].t->shape, copy[i], in[i].t->bytes };
+        it[i] = (struct engine_tensor){ decl[i].type == TENSOR_BF16 ? TENSOR_BF16 : in[i].t->type,
+                                        in[i].t->shape, copy[i], in[i].t->bytes };
     }
     for (int round = 0; round < 2; round++) { /* the second time, everything is prepared */
         rc = e->class->run(e, it, nin, ot, nout, &err);

@@ -51,9 +51,9 @@ static void missing_operators(void **state)
     assert_int_equal(make_model(&mk, 13, &m, &err), 0);
     assert_int_equal(engine_native.open(&e, m, NULL, &err), OPM_EUNSUPPORTED);
     assert_null(e);
-    assert_string_equal(err.msg,
-                        "test: the native engine lacks Frobnicate-13 (2 nodes: 'a' 'c'); Twist-13 (1 "
-                        "node: 'y'): --engine onnxruntime could run it");
+    assert_string_equal(
+        err.msg, "test: the native engine lacks Frobnicate-13 (2 nodes: 'a' 'c'); Twist-13 (1 "
+                 "node: 'y'): --engine onnxruntime could run it");
     model_free(m);
     make_free(&mk);
 }
@@ -148,7 +148,7 @@ static void shapes_change(void **state)
 static void fused_model(struct make *mk)
 {
     static const float w[2 * 3] = { 1, -1, 2, 0, 0, 3 }, v[2] = { 1, 2 }, one = 1, half = 0.5f,
-                       root = 1.41421356f, b[4] = { 1, 2, 3, 4 }, q[16] = { 1, 0, 2 };
+                             root = 1.41421356f, b[4] = { 1, 2, 3, 4 }, q[16] = { 1, 0, 2 };
 
     make_node(mk, "Conv", "x,w", "c", "kernel_shape=1,1");
     make_node(mk, "BatchNormalization", "c,v,v,v,v", "n", "");
@@ -274,9 +274,9 @@ static void allocations_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing_operators), cmocka_unit_test(bad_inputs),
+        cmocka_unit_test(missing_operators),  cmocka_unit_test(bad_inputs),
         cmocka_unit_test(index_out_of_range), cmocka_unit_test(shapes_change),
-        cmocka_unit_test(what_is_recorded),  cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(what_is_recorded),   cmocka_unit_test(allocations_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,8 @@ static void run_all(struct make *m, int opset, const struct feed *in, size_t nin
 static void one_gemm(int64_t m, int64_t n, int64_t k, bool constant, bool posts)
 {
     struct make mk = { 0 };
-    struct feed in[2] = { { { m, k }, 2, random_floats(m * k) }, { { k, n }, 2, random_floats(k * n) } };
+    struct feed in[2] = { { { m, k }, 2, random_floats(m * k) },
+                          { { k, n }, 2, random_floats(k * n) } };
     float *bias = random_floats(n);
     double *want = malloc((size_t)(m * n) * sizeof(double) + 1);
 
@@ -164,8 +165,8 @@ static void one_conv(const struct conv_case *c, bool posts)
 
                     if (iy >= 0 && ix >= 0 && iy < c->h && ix < c->w)
                         s += (double)w[((oc * icg + ch) * c->kh + a) * c->kw + b] *
-                             (double)in[0].data[((n * c->ic + oc / m * icg + ch) * c->h + iy) * c->w +
-                                                ix];
+                             (double)in[0]
+                                 .data[((n * c->ic + oc / m * icg + ch) * c->h + iy) * c->w + ix];
                 }
         if (posts)
             s = fmax(s + (double)in[1].data[i], 0);
@@ -198,9 +199,9 @@ static void one_conv(const struct conv_case *c, bool posts)
 static void conv(void **state)
 {
     static const struct conv_case fixed[] = {
-        { 1, 3, 8, 9, 11, 3, 3, 1, 1, 1, 1 },   { 2, 16, 24, 7, 7, 1, 1, 1, 0, 1, 1 },
-        { 1, 8, 8, 13, 17, 3, 3, 1, 1, 1, 8 },  { 1, 8, 8, 14, 14, 3, 3, 2, 1, 1, 8 },
-        { 1, 6, 9, 10, 10, 3, 3, 2, 0, 2, 3 },  { 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1 },
+        { 1, 3, 8, 9, 11, 3, 3, 1, 1, 1, 1 },    { 2, 16, 24, 7, 7, 1, 1, 1, 0, 1, 1 },
+        { 1, 8, 8, 13, 17, 3, 3, 1, 1, 1, 8 },   { 1, 8, 8, 14, 14, 3, 3, 2, 1, 1, 8 },
+        { 1, 6, 9, 10, 10, 3, 3, 2, 0, 2, 3 },   { 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1 },
         { 1, 40, 30, 14, 14, 3, 3, 1, 1, 1, 1 }, { 1, 4, 4, 5, 70, 5, 5, 1, 2, 1, 4 },
     };
 
@@ -209,9 +210,11 @@ static void conv(void **state)
         one_conv(&fixed[i], i % 2);
     for (int i = 0; i < 15; i++) {
         int64_t g = 1 + rnd(3), k = 1 + rnd(4);
-        struct conv_case c = { 1 + rnd(2),       g * (1 + rnd(6)), g * (1 + rnd(20)), 8 + rnd(14),
-                               8 + rnd(14),      k,                1 + rnd(4),        1 + rnd(3),
-                               rnd((uint32_t)k), 1 + rnd(2),       g };
+        struct conv_case c = {
+            1 + rnd(2), g * (1 + rnd(6)), g * (1 + rnd(20)), 8 + rnd(14),      8 + rnd(14),
+            k,          1 + rnd(4),       1 + rnd(3),        rnd((uint32_t)k), 1 + rnd(2),
+            g
+        };
 
         one_conv(&c, i % 2);
     }
@@ -310,9 +313,9 @@ static void layernorm(void **state)
             for (int64_t k = 0; k < n; k++)
                 var += pow((double)in.data[r * n + k] - mean, 2) / (double)n;
             for (int64_t k = 0; k < n; k++)
-                want[r * n + k] = ((double)in.data[r * n + k] - mean) / sqrt(var + 1e-5) *
-                                      (double)scale[k] +
-                                  (double)bias[k];
+                want[r * n + k] =
+                    ((double)in.data[r * n + k] - mean) / sqrt(var + 1e-5) * (double)scale[k] +
+                    (double)bias[k];
         }
         if (i % 2)
             make_node(&mk, "LayerNormalization", "x,s,b", "y", "axis=-1 epsilon:0.00001");

@@ -82,7 +82,8 @@ static void test_descriptions(void **state)
 
 static void test_open_dimensions(void **state)
 {
-    struct run_dim dim = { "n", 3 }, wrong = { "m", 3 };
+    char n[] = "n", m[] = "m";
+    struct run_dim dim = { n, 3 }, wrong = { m, 3 };
     struct input_options opt = { .seed = 1 };
     struct inputs in;
     struct rig r;
@@ -194,13 +195,36 @@ static void test_files(void **state)
     model_free(r.m);
 }
 
+static struct rig memory_rig;
+
+static int make_step(void)
+{
+    struct inputs in = { 0 };
+    char name[] = "n";
+    struct run_dim dim = { name, 2 };
+    const char *text = "[[1,2,3],[4,5,6]]";
+    struct engine_value v = { "input", TENSOR_F32, { 2, { 2, 3 } } };
+    struct input_options opt = { .text = &text, .ntext = 1, .dim = &dim, .ndim = 1 };
+    int rc = inputs_make(&in, memory_rig.m, &v, 1, &opt, NULL);
+
+    inputs_release(&in);
+    return rc;
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    rig_open(&memory_rig, "zoo:mlp?batch=n");
+    unit_fail_each(make_step);
+    model_free(memory_rig.m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_open_dimensions),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_descriptions), cmocka_unit_test(test_open_dimensions),
+        cmocka_unit_test(test_random),       cmocka_unit_test(test_files),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests_name("input", tests, NULL, unit_cleanup);

@@ -53,7 +53,7 @@ static void test_dims(void **state)
     assert_int_equal(run_dim_parse("a=b=12", &d, &err), 0);
     assert_string_equal(d.name, "a=b");
     assert_int_equal(d.size, 12);
-    mem_free((void *)(uintptr_t)d.name);
+    mem_free(d.name);
     for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
         assert_int_equal(run_dim_parse(wrong[i], &d, &err), OPM_EINVAL);
 }

@@ -93,7 +93,8 @@ void bcast_init(struct bcast *b, const struct shape *out, const struct nt *const
 
 void bcast_each(const struct bcast *b, int64_t begin, int64_t end, bcast_run *fn, void *arg)
 {
-    int64_t idx[SHAPE_RANK_MAX + 1], off[BCAST_MAX] = { 0 }, stride[BCAST_MAX] = { 0 }, rest = begin;
+    int64_t idx[SHAPE_RANK_MAX + 1], off[BCAST_MAX] = { 0 }, stride[BCAST_MAX] = { 0 },
+                                     rest = begin;
     int last = b->rank - 1;
 
     for (int i = last; i >= 0; i--) {
@@ -133,12 +134,12 @@ struct copy {
     size_t width;
 };
 
-#define COPY_LOOP(T)                                         \
-    do {                                                     \
-        T *to_ = (T *)(void *)out;                           \
-        const T *from_ = (const T *)(const void *)in;        \
-        for (int64_t i = 0; i < n; i++)                      \
-            to_[i] = from_[i * s];                           \
+#define COPY_LOOP(T)                                  \
+    do {                                              \
+        T *to_ = (T *)(void *)out;                    \
+        const T *from_ = (const T *)(const void *)in; \
+        for (int64_t i = 0; i < n; i++)               \
+            to_[i] = from_[i * s];                    \
     } while (0)
 
 static void copy_run(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)

@@ -124,13 +124,13 @@ static double bin_double(const struct bin_job *j, double a, double b)
     }
 }
 
-#define BIN_CASE(TYPE, T, W, fn)                                                        \
-    case TENSOR_##TYPE: {                                                               \
+#define BIN_CASE(TYPE, T, W, fn)                                                      \
+    case TENSOR_##TYPE: {                                                             \
         const T *a = (const T *)j->in[0] + off[0], *b = (const T *)j->in[1] + off[1]; \
-        T *out = (T *)j->out + at;                                                      \
-        for (int64_t i = 0; i < n; i++)                                                 \
-            out[i] = (T)fn(j, (W)a[i * stride[0]], (W)b[i * stride[1]]);                \
-        break;                                                                          \
+        T *out = (T *)j->out + at;                                                    \
+        for (int64_t i = 0; i < n; i++)                                               \
+            out[i] = (T)fn(j, (W)a[i * stride[0]], (W)b[i * stride[1]]);              \
+        break;                                                                        \
     }
 
 static int fast_binary(enum bin f)
@@ -203,8 +203,8 @@ static void bin_part(void *arg, int64_t begin, int64_t end, int thread)
     bcast_each(&j->b, begin, end, bin_run1, j);
 }
 
-/* Before opset 7 the second operand was lined up with an axis of the first, or with the channels for
- * PRelu, and only if the model said so. Gives the shape it stands for. */
+/* Before opset 7 the second operand was lined up with an axis of the first, or with the channels
+ * for PRelu, and only if the model said so. Gives the shape it stands for. */
 static struct shape old_shape(const struct op *op)
 {
     const struct shape *a = &kop_in(op, 0)->shape;
@@ -236,7 +236,8 @@ int binary_prepare(struct op *op, opm_error *err)
         return rc;
     if (kop_in(op, 0)->type != kop_in(op, 1)->type)
         return kop_fail(op, OPM_EINVAL, err, "operands are %s and %s",
-                       tensor_type_name(kop_in(op, 0)->type), tensor_type_name(kop_in(op, 1)->type));
+                        tensor_type_name(kop_in(op, 0)->type),
+                        tensor_type_name(kop_in(op, 1)->type));
     if (op->kernel->arg == BIN_SHIFT && tensor_type_signed(kop_in(op, 0)->type))
         return kop_fail(op, OPM_EINVAL, err, "shifts unsigned integers only");
     if (!(TYPE_BIT(kop_in(op, 0)->type) & TYPES_INT) &&
@@ -329,33 +330,33 @@ struct cmp_job {
     uint8_t *out;
 };
 
-#define CMP_LOOP(T, expr)                                \
-    for (int64_t i = 0; i < n; i++) {                    \
-        T x = a[i * stride[0]], y = b[i * stride[1]];    \
-        out[i] = (uint8_t)(expr);                        \
+#define CMP_LOOP(T, expr)                             \
+    for (int64_t i = 0; i < n; i++) {                 \
+        T x = a[i * stride[0]], y = b[i * stride[1]]; \
+        out[i] = (uint8_t)(expr);                     \
     }
-#define CMP_CASE(TYPE, T)                                                              \
-    case TENSOR_##TYPE: {                                                              \
+#define CMP_CASE(TYPE, T)                                                             \
+    case TENSOR_##TYPE: {                                                             \
         const T *a = (const T *)j->in[0] + off[0], *b = (const T *)j->in[1] + off[1]; \
-        switch (j->f) {                                                                \
-        case BIN_EQUAL:                                                                \
-            CMP_LOOP(T, x == y) break;                                                 \
-        case BIN_LESS:                                                                 \
-            CMP_LOOP(T, x < y) break;                                                  \
-        case BIN_GREATER:                                                              \
-            CMP_LOOP(T, x > y) break;                                                  \
-        case BIN_LESSEQ:                                                               \
-            CMP_LOOP(T, x <= y) break;                                                 \
-        case BIN_GREATEREQ:                                                            \
-            CMP_LOOP(T, x >= y) break;                                                 \
-        case BIN_AND:                                                                  \
-            CMP_LOOP(T, x && y) break;                                                 \
-        case BIN_OR:                                                                   \
-            CMP_LOOP(T, x || y) break;                                                 \
-        default:                                                                       \
-            CMP_LOOP(T, !x != !y) break;                                               \
-        }                                                                              \
-        break;                                                                         \
+        switch (j->f) {                                                               \
+        case BIN_EQUAL:                                                               \
+            CMP_LOOP(T, x == y) break;                                                \
+        case BIN_LESS:                                                                \
+            CMP_LOOP(T, x < y) break;                                                 \
+        case BIN_GREATER:                                                             \
+            CMP_LOOP(T, x > y) break;                                                 \
+        case BIN_LESSEQ:                                                              \
+            CMP_LOOP(T, x <= y) break;                                                \
+        case BIN_GREATEREQ:                                                           \
+            CMP_LOOP(T, x >= y) break;                                                \
+        case BIN_AND:                                                                 \
+            CMP_LOOP(T, x &&y) break;                                                 \
+        case BIN_OR:                                                                  \
+            CMP_LOOP(T, x || y) break;                                                \
+        default:                                                                      \
+            CMP_LOOP(T, !x != !y) break;                                              \
+        }                                                                             \
+        break;                                                                        \
     }
 
 static void cmp_run1(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
@@ -392,8 +393,8 @@ int compare_prepare(struct op *op, opm_error *err)
 {
     int f = op->kernel->arg;
     uint64_t types = f == BIN_AND || f == BIN_OR || f == BIN_XOR ? TYPE_BIT(TENSOR_BOOL)
-                     : f == BIN_EQUAL ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL)
-                                      : TYPES_NUM;
+                     : f == BIN_EQUAL                            ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL)
+                                                                 : TYPES_NUM;
     struct shape s;
     int rc = kop_want(op, 0, types, err);
 
@@ -452,10 +453,7 @@ static void pow_run1(void *arg, int64_t at, const int64_t *off, const int64_t *s
         float *out = (float *)j->out->data + at;
 
         if (stride[0] == 1 && stride[1] == 0 && (*b == 2.0f || *b == 0.5f || *b == 1.0f)) {
-            j->isa->unary(*b == 2.0f   ? U_SQUARE
-                          : *b == 0.5f ? U_SQRT
-                                       : U_AFFINE,
-                          out, a, n, 1, 0);
+            j->isa->unary(*b == 2.0f ? U_SQUARE : *b == 0.5f ? U_SQRT : U_AFFINE, out, a, n, 1, 0);
             return;
         }
         for (int64_t i = 0; i < n; i++)
@@ -469,7 +467,8 @@ static void pow_run1(void *arg, int64_t at, const int64_t *off, const int64_t *s
             store_number(j->out, at + i, true, pow_int(nt_int(j->in[0], x), nt_int(j->in[1], y)),
                          0);
         else
-            store_number(j->out, at + i, false, 0, pow(nt_float(j->in[0], x), nt_float(j->in[1], y)));
+            store_number(j->out, at + i, false, 0,
+                         pow(nt_float(j->in[0], x), nt_float(j->in[1], y)));
     }
 }
 
@@ -551,12 +550,12 @@ struct where_job {
     size_t width;
 };
 
-#define WHERE_LOOP(T)                                                          \
-    do {                                                                       \
-        const T *a = (const T *)(const void *)j->in[0] + off[1],               \
-                *b = (const T *)(const void *)j->in[1] + off[2];               \
-        T *out = (T *)(void *)j->out + at;                                     \
-        for (int64_t i = 0; i < n; i++)                                        \
+#define WHERE_LOOP(T)                                                           \
+    do {                                                                        \
+        const T *a = (const T *)(const void *)j->in[0] + off[1],                \
+                *b = (const T *)(const void *)j->in[1] + off[2];                \
+        T *out = (T *)(void *)j->out + at;                                      \
+        for (int64_t i = 0; i < n; i++)                                         \
             out[i] = cond[i * stride[0]] ? a[i * stride[1]] : b[i * stride[2]]; \
     } while (0)
 

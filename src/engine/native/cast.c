@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#define TYPES_CAST (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16))
+#define TYPES_CAST \
+    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16))
 
 int cast_prepare(struct op *op, opm_error *err)
 {
@@ -22,7 +23,7 @@ int cast_prepare(struct op *op, opm_error *err)
     }
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
-                       (long long)to);
+                        (long long)to);
     return kop_set(op, 0, (enum tensor_type)to, &in->shape, err);
 }
 
@@ -52,48 +53,48 @@ struct cast_job {
     struct nt *out;
 };
 
-#define FROM_FLOAT(TYPE, T)                              \
-    case TENSOR_##TYPE:                                  \
-        for (int64_t i = begin; i < end; i++)            \
-            ((T *)out->data)[i] = (T)whole(GET(i));      \
+#define FROM_FLOAT(TYPE, T)                         \
+    case TENSOR_##TYPE:                             \
+        for (int64_t i = begin; i < end; i++)       \
+            ((T *)out->data)[i] = (T)whole(GET(i)); \
         break;
-#define FROM_INT(TYPE, T)                                \
-    case TENSOR_##TYPE:                                  \
-        for (int64_t i = begin; i < end; i++)            \
-            ((T *)out->data)[i] = (T)GET(i);             \
+#define FROM_INT(TYPE, T)                     \
+    case TENSOR_##TYPE:                       \
+        for (int64_t i = begin; i < end; i++) \
+            ((T *)out->data)[i] = (T)GET(i);  \
         break;
-#define STORE(INTS)                                                \
-    switch (out->type) {                                           \
-    case TENSOR_F32:                                               \
-        for (int64_t i = begin; i < end; i++)                      \
-            ((float *)out->data)[i] = (float)GET(i);               \
-        break;                                                     \
-    case TENSOR_F64:                                               \
-        for (int64_t i = begin; i < end; i++)                      \
-            ((double *)out->data)[i] = (double)GET(i);             \
-        break;                                                     \
-    case TENSOR_F16:                                               \
-        for (int64_t i = begin; i < end; i++)                      \
+#define STORE(INTS)                                                 \
+    switch (out->type) {                                            \
+    case TENSOR_F32:                                                \
+        for (int64_t i = begin; i < end; i++)                       \
+            ((float *)out->data)[i] = (float)GET(i);                \
+        break;                                                      \
+    case TENSOR_F64:                                                \
+        for (int64_t i = begin; i < end; i++)                       \
+            ((double *)out->data)[i] = (double)GET(i);              \
+        break;                                                      \
+    case TENSOR_F16:                                                \
+        for (int64_t i = begin; i < end; i++)                       \
             ((uint16_t *)out->data)[i] = f32_to_f16((float)GET(i)); \
-        break;                                                     \
-    case TENSOR_BF16:                                              \
-        for (int64_t i = begin; i < end; i++)                      \
-            ((uint16_t *)out->data)[i] = to_bf16((float)GET(i));   \
-        break;                                                     \
-    case TENSOR_BOOL:                                              \
-        for (int64_t i = begin; i < end; i++)                      \
-            ((uint8_t *)out->data)[i] = GET(i) != 0;               \
-        break;                                                     \
-        INTS(I8, int8_t)                                           \
-        INTS(I16, int16_t)                                         \
-        INTS(I32, int32_t)                                         \
-        INTS(I64, int64_t)                                         \
-        INTS(U8, uint8_t)                                          \
-        INTS(U16, uint16_t)                                        \
-        INTS(U32, uint32_t)                                        \
-        INTS(U64, uint64_t)                                        \
-    default:                                                       \
-        break;                                                     \
+        break;                                                      \
+    case TENSOR_BF16:                                               \
+        for (int64_t i = begin; i < end; i++)                       \
+            ((uint16_t *)out->data)[i] = to_bf16((float)GET(i));    \
+        break;                                                      \
+    case TENSOR_BOOL:                                               \
+        for (int64_t i = begin; i < end; i++)                       \
+            ((uint8_t *)out->data)[i] = GET(i) != 0;                \
+        break;                                                      \
+        INTS(I8, int8_t)                                            \
+        INTS(I16, int16_t)                                          \
+        INTS(I32, int32_t)                                          \
+        INTS(I64, int64_t)                                          \
+        INTS(U8, uint8_t)                                           \
+        INTS(U16, uint16_t)                                         \
+        INTS(U32, uint32_t)                                         \
+        INTS(U64, uint64_t)                                         \
+    default:                                                        \
+        break;                                                      \
     }
 
 static void cast_part(void *arg, int64_t begin, int64_t end, int thread)

@@ -9,12 +9,12 @@
 /* Rounds of a Loop without end would hang: a model that needs more is refused. */
 #define ROUNDS_MAX ((int64_t)1 << 32)
 
-#define NO_PREPARE(name)                                  \
+#define NO_PREPARE(name)                              \
     int name##_prepare(struct op *op, opm_error *err) \
-    {                                                     \
-        (void)op;                                         \
-        (void)err;                                        \
-        return NEED_DATA;                                 \
+    {                                                 \
+        (void)op;                                     \
+        (void)err;                                    \
+        return NEED_DATA;                             \
     }
 
 NO_PREPARE(if)
@@ -278,8 +278,7 @@ static int slice_of(struct op *op, struct val *to, const struct nt *t, int axis,
 {
     struct nt s = *t;
     int64_t outer = nt_span(&t->shape, 0, axis), n = t->shape.dim[axis];
-    size_t inner =
-        (size_t)nt_span(&t->shape, axis + 1, t->shape.rank) * nt_width(t->type);
+    size_t inner = (size_t)nt_span(&t->shape, axis + 1, t->shape.rank) * nt_width(t->type);
 
     s.shape.rank--;
     for (int32_t i = axis; i < s.shape.rank; i++)

@@ -1,11 +1,10 @@
-/* conv.c -- Conv: which way, and the ways of our own.
+/* conv.c -- Conv.
  *
  * The general way is a matrix product, weights (packed once) by columns of windows, which each
  * thread gathers block by block in packed form (im2col without the matrix). Depthwise convolutions
- * go row by row. dnnl_conv.h takes what oneDNN does better. */
+ * go row by row. */
 #include "engine/native/conv.h"
 
-#include "engine/native/dnnl_conv.h"
 #include "engine/native/gemm.h"
 #include "engine/native/kernels.h"
 
@@ -13,13 +12,14 @@
 
 /* Panels of columns that are gathered at a time. */
 #define COLS 4
+/* Depthwise kernels with more rows go by the matrix product. */
+#define DEPTHWISE_ROWS 16
 
 static void conv_release(void *state)
 {
     struct conv *c = state;
 
     native_free(c->packed);
-    dnnl_conv_free(c->dnnl);
 }
 
 static int pack_weights(struct op *op, struct conv *c, const float *w, opm_error *err)
@@ -53,10 +53,9 @@ int conv_init(struct conv *c, struct op *op, const struct shape *in, const struc
     c->oc = w->dim[0];
     c->icg = w->dim[1];
     if (c->groups < 1 || c->oc % c->groups || c->ic % c->groups || c->ic / c->groups != c->icg)
-        return kop_fail(op, OPM_EINVAL, err,
-                       "%lld input and %lld output channels in %lld groups of %lld",
-                       (long long)c->ic, (long long)c->oc, (long long)c->groups,
-                       (long long)c->icg);
+        return kop_fail(
+            op, OPM_EINVAL, err, "%lld input and %lld output channels in %lld groups of %lld",
+            (long long)c->ic, (long long)c->oc, (long long)c->groups, (long long)c->icg);
     return window_init(&c->w, op, in, w->dim + 2, err);
 }
 
@@ -88,17 +87,12 @@ int conv_prepare(struct op *op, opm_error *err)
         rc = posts_check(op, c->oc, err);
     if (rc || in->type != TENSOR_F32)
         return rc ? rc : kop_const(op, 1) && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
-    c->depthwise = c->icg == 1 && c->oc == c->groups && c->w.nd <= 2;
+    c->depthwise = c->icg == 1 && c->oc == c->groups && c->w.nd <= 2 &&
+                   c->w.kernel[1] <= DEPTHWISE_ROWS && c->w.kernel[2] <= INT32_MAX;
     c->weights_const = kop_fixed(op, 1);
-    c->use_dnnl = false;
-    if (c->weights_const && kop_out(op, 0)->count && dnnl_conv_usable(op)) {
-        rc = dnnl_conv_prepare(&c->dnnl, op, c, err);
-        if (rc < 0)
-            return rc;
-        c->use_dnnl = rc == 0;
-        if (c->use_dnnl)
-            return 0;
-    }
+    c->pointwise = window_kernel(&c->w) == 1;
+    for (int d = 0; d < 3; d++)
+        c->pointwise = c->pointwise && c->w.stride[d] == 1 && !c->w.before[d] && !c->w.after[d];
     if (c->weights_const && !kop_data(op, 1))
         return kop_nomem(op, err);
     if (c->depthwise)
@@ -177,7 +171,10 @@ static void gather(const struct conv *c, const float *in, int nr, int64_t k0, in
             int64_t len = MIN((int64_t)nr, n - p * nr);
             float *to = out + p * nr * kc + (k - k0) * nr;
 
-            gather_tap(w, in + ch * plane, kd, kh, kw, pos + p * nr, len, to);
+            if (c->pointwise)
+                memcpy(to, in + ch * plane + pos + p * nr, (size_t)len * sizeof(*to));
+            else
+                gather_tap(w, in + ch * plane, kd, kh, kw, pos + p * nr, len, to);
             for (int64_t i = len; i < nr; i++)
                 to[i] = 0;
         }
@@ -224,27 +221,42 @@ static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* One output row of one channel: taps in order, each over the columns where it is inside. */
+/* One output row of one channel; columns whose window sticks out are done one by one. */
 static void depthwise_row(const struct isa *isa, const struct window *w, const float *in,
                           const float *taps, float bias, int64_t y, float *out)
 {
-    for (int64_t x = 0; x < w->out[2]; x++)
-        out[x] = bias;
+    const float *row[DEPTHWISE_ROWS], *wt[DEPTHWISE_ROWS];
+    int64_t s = w->stride[2], dl = w->dilation[2], before = w->before[2],
+            reach = w->in[2] - 1 - (w->kernel[2] - 1) * dl + before,
+            lo = MIN((before + s - 1) / s, w->out[2]),
+            hi = reach < 0 ? lo : MAX(MIN(reach / s + 1, w->out[2]), lo);
+    int rows = 0;
+
     for (int64_t kh = 0; kh < w->kernel[1]; kh++) {
         int64_t iy = y * w->stride[1] - w->before[1] + kh * w->dilation[1];
 
         if (iy < 0 || iy >= w->in[1])
             continue;
-        for (int64_t kw = 0; kw < w->kernel[2]; kw++) {
-            int64_t ix = kw * w->dilation[2] - w->before[2], s = w->stride[2];
-            int64_t lo = ix < 0 ? (-ix + s - 1) / s : 0,
-                    hi = w->in[2] - 1 - ix < 0 ? 0 : MIN((w->in[2] - 1 - ix) / s + 1, w->out[2]);
-
-            if (lo < hi)
-                isa->axpy(out + lo, in + iy * w->in[2] + ix + lo * s, s,
-                          taps[kh * w->kernel[2] + kw], hi - lo);
-        }
+        row[rows] = in + iy * w->in[2];
+        wt[rows++] = taps + kh * w->kernel[2];
     }
+    for (int64_t x = lo == 0 && lo < hi ? hi : 0; x < w->out[2];
+         x = x + 1 == lo && lo < hi ? hi : x + 1) {
+        float acc = bias;
+
+        for (int r = 0; r < rows; r++)
+            for (int64_t k = 0; k < w->kernel[2]; k++) {
+                int64_t ix = x * s - before + k * dl;
+
+                if (ix >= 0 && ix < w->in[2])
+                    acc += wt[r][k] * row[r][ix];
+            }
+        out[x] = acc;
+    }
+    for (int r = 0; r < rows; r++)
+        row[r] += lo * s - before;
+    if (lo < hi)
+        isa->depthwise(out + lo, hi - lo, row, wt, rows, (int)w->kernel[2], s, dl, bias);
 }
 
 static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -317,8 +329,6 @@ int conv_run(struct op *op, opm_error *err)
         conv_plain_f64(op, c);
         return 0;
     }
-    if (c->use_dnnl)
-        return dnnl_conv_run(c->dnnl, op, err);
     if (!c->weights_const && !c->depthwise) {
         int rc = pack_weights(op, c, kop_in(op, 1)->data, err);
 

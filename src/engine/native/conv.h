@@ -4,15 +4,13 @@
 
 #include "engine/native/window.h"
 
-struct dnnl_conv;
-
 struct conv {
     struct window w;
     int64_t n, ic, oc, groups, icg; /* icg: input channels of a group */
-    bool depthwise, weights_const, use_dnnl;
-    float *packed; /* by group */
+    bool depthwise, weights_const;
+    bool pointwise; /* 1 x 1, nothing skipped: columns are the input's own rows */
+    float *packed;  /* by group */
     int64_t packed_group;
-    struct dnnl_conv *dnnl;
 };
 
 /* Geometry from the node and the shapes of input and weights. */

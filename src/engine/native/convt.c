@@ -105,36 +105,36 @@ static inline int64_t from(const struct window *w, int d, int64_t o, int64_t k)
     return x < 0 || x % w->stride[d] || x / w->stride[d] >= w->in[d] ? -1 : x / w->stride[d];
 }
 
-#define CONVT_PLANE(T)                                                                            \
-    do {                                                                                          \
-        const T *in = (const T *)kop_in(j->op, 0)->data + (n * c->ic + g * icg) * plane;          \
-        const T *wt = (const T *)kop_in(j->op, 1)->data + (g * icg * ocg + oc % ocg) * taps;      \
-        T *out = (T *)kop_out(j->op, 0)->data + i * cols;                                         \
-        T b = kop_in(j->op, 2) ? ((const T *)kop_in(j->op, 2)->data)[oc] : 0;                     \
-        for (int64_t pos = 0; pos < cols; pos++)                                                  \
-            out[pos] = b;                                                                         \
-        for (int64_t ch = 0; ch < icg; ch++)                                                      \
-            for (int64_t t = 0; t < taps; t++) {                                                  \
-                T weight = wt[ch * ocg * taps + t];                                               \
-                int64_t kx = t % w->kernel[2], ky = t / w->kernel[2] % w->kernel[1],              \
-                        kz = t / (w->kernel[2] * w->kernel[1]);                                   \
-                for (int64_t z = 0; z < w->out[0]; z++) {                                         \
-                    int64_t iz = from(w, 0, z, kz);                                               \
-                    for (int64_t y = 0; y < w->out[1] && iz >= 0; y++) {                          \
-                        int64_t iy = from(w, 1, y, ky);                                           \
-                        int64_t x0 = kx * w->dilation[2] - w->before[2];                          \
-                        if (iy < 0)                                                               \
-                            continue;                                                             \
-                        for (int64_t ix = 0; ix < w->in[2]; ix++) {                               \
-                            int64_t x = x0 + ix * w->stride[2];                                   \
-                            if (x >= 0 && x < w->out[2])                                          \
-                                out[(z * w->out[1] + y) * w->out[2] + x] +=                       \
-                                    weight *                                                      \
-                                    in[ch * plane + (iz * w->in[1] + iy) * w->in[2] + ix];        \
-                        }                                                                         \
-                    }                                                                             \
-                }                                                                                 \
-            }                                                                                     \
+#define CONVT_PLANE(T)                                                                       \
+    do {                                                                                     \
+        const T *in = (const T *)kop_in(j->op, 0)->data + (n * c->ic + g * icg) * plane;     \
+        const T *wt = (const T *)kop_in(j->op, 1)->data + (g * icg * ocg + oc % ocg) * taps; \
+        T *out = (T *)kop_out(j->op, 0)->data + i * cols;                                    \
+        T b = kop_in(j->op, 2) ? ((const T *)kop_in(j->op, 2)->data)[oc] : 0;                \
+        for (int64_t pos = 0; pos < cols; pos++)                                             \
+            out[pos] = b;                                                                    \
+        for (int64_t ch = 0; ch < icg; ch++)                                                 \
+            for (int64_t t = 0; t < taps; t++) {                                             \
+                T weight = wt[ch * ocg * taps + t];                                          \
+                int64_t kx = t % w->kernel[2], ky = t / w->kernel[2] % w->kernel[1],         \
+                        kz = t / (w->kernel[2] * w->kernel[1]);                              \
+                for (int64_t z = 0; z < w->out[0]; z++) {                                    \
+                    int64_t iz = from(w, 0, z, kz);                                          \
+                    for (int64_t y = 0; y < w->out[1] && iz >= 0; y++) {                     \
+                        int64_t iy = from(w, 1, y, ky);                                      \
+                        int64_t x0 = kx * w->dilation[2] - w->before[2];                     \
+                        if (iy < 0)                                                          \
+                            continue;                                                        \
+                        for (int64_t ix = 0; ix < w->in[2]; ix++) {                          \
+                            int64_t x = x0 + ix * w->stride[2];                              \
+                            if (x >= 0 && x < w->out[2])                                     \
+                                out[(z * w->out[1] + y) * w->out[2] + x] +=                  \
+                                    weight *                                                 \
+                                    in[ch * plane + (iz * w->in[1] + iy) * w->in[2] + ix];   \
+                        }                                                                    \
+                    }                                                                        \
+                }                                                                            \
+            }                                                                                \
     } while (0)
 
 static void convt_part(void *arg, int64_t begin, int64_t end, int thread)

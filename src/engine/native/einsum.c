@@ -168,23 +168,23 @@ struct einsum_job {
     int64_t inner; /* summed elements of one output */
 };
 
-#define EINSUM_SUM(T, ACC)                                                                  \
-    do {                                                                                    \
-        ACC sum = 0;                                                                        \
-        for (int64_t k = 0; k < j->inner; k++) {                                            \
-            int64_t at[TERMS_MAX], r = k;                                                   \
-            ACC x = 1;                                                                      \
-            memcpy(at, base, sizeof(at));                                                   \
-            for (int l = e->nlabel - 1; l >= e->nout; l--) {                                \
-                for (uint32_t t = 0; t < j->op->nin; t++)                                   \
-                    at[t] += r % e->dim[l] * e->stride[t][l];                               \
-                r /= e->dim[l];                                                             \
-            }                                                                               \
-            for (uint32_t t = 0; t < j->op->nin; t++)                                       \
-                x *= (ACC)((const T *)kop_in(j->op, t)->data)[at[t]];                       \
-            sum += x;                                                                       \
-        }                                                                                   \
-        ((T *)kop_out(j->op, 0)->data)[i] = (T)sum;                                         \
+#define EINSUM_SUM(T, ACC)                                            \
+    do {                                                              \
+        ACC sum = 0;                                                  \
+        for (int64_t k = 0; k < j->inner; k++) {                      \
+            int64_t at[TERMS_MAX], r = k;                             \
+            ACC x = 1;                                                \
+            memcpy(at, base, sizeof(at));                             \
+            for (int l = e->nlabel - 1; l >= e->nout; l--) {          \
+                for (uint32_t t = 0; t < j->op->nin; t++)             \
+                    at[t] += r % e->dim[l] * e->stride[t][l];         \
+                r /= e->dim[l];                                       \
+            }                                                         \
+            for (uint32_t t = 0; t < j->op->nin; t++)                 \
+                x *= (ACC)((const T *)kop_in(j->op, t)->data)[at[t]]; \
+            sum += x;                                                 \
+        }                                                             \
+        ((T *)kop_out(j->op, 0)->data)[i] = (T)sum;                   \
     } while (0)
 
 static void einsum_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -249,8 +249,7 @@ int det_prepare(struct op *op, opm_error *err)
     if (s.rank < 2 || s.dim[s.rank - 1] != s.dim[s.rank - 2] || s.dim[s.rank - 1] > 1 << 15)
         return kop_fail(op, OPM_EINVAL, err, "wants square matrices");
     s.rank -= 2;
-    op->scratch_bytes =
-        (size_t)(s.dim[s.rank] * s.dim[s.rank] + 1) * sizeof(double);
+    op->scratch_bytes = (size_t)(s.dim[s.rank] * s.dim[s.rank] + 1) * sizeof(double);
     return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
 }
 

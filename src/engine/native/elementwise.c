@@ -360,8 +360,10 @@ int clip_prepare(struct op *op, opm_error *err)
     int rc = kop_want(op, 0, TYPES_NUM, err);
 
     for (uint32_t i = 1; i < 3 && !rc; i++)
-        if (kop_in(op, i) && (kop_in(op, i)->type != kop_in(op, 0)->type || kop_in(op, i)->count != 1))
-            rc = kop_fail(op, OPM_EINVAL, err, "limit %u must be one number of the input's type", i);
+        if (kop_in(op, i) &&
+            (kop_in(op, i)->type != kop_in(op, 0)->type || kop_in(op, i)->count != 1))
+            rc =
+                kop_fail(op, OPM_EINVAL, err, "limit %u must be one number of the input's type", i);
     return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
 }
 
@@ -372,19 +374,19 @@ struct clip_job {
     float flo, fhi;
 };
 
-#define CLIP_CASE(TYPE, T)                                            \
-    case TENSOR_##TYPE: {                                             \
-        const T *in = j->in->data;                                    \
-        T *out = j->out->data;                                        \
-        for (int64_t i = begin; i < end; i++) {                       \
-            T x = in[i];                                              \
-            if (j->lo && x < *(const T *)j->lo->data)                 \
-                x = *(const T *)j->lo->data;                          \
-            if (j->hi && x > *(const T *)j->hi->data)                 \
-                x = *(const T *)j->hi->data;                          \
-            out[i] = x;                                               \
-        }                                                             \
-        break;                                                        \
+#define CLIP_CASE(TYPE, T)                            \
+    case TENSOR_##TYPE: {                             \
+        const T *in = j->in->data;                    \
+        T *out = j->out->data;                        \
+        for (int64_t i = begin; i < end; i++) {       \
+            T x = in[i];                              \
+            if (j->lo && x < *(const T *)j->lo->data) \
+                x = *(const T *)j->lo->data;          \
+            if (j->hi && x > *(const T *)j->hi->data) \
+                x = *(const T *)j->hi->data;          \
+            out[i] = x;                               \
+        }                                             \
+        break;                                        \
     }
 
 static void clip_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -413,7 +415,9 @@ static void clip_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int clip_run(struct op *op, opm_error *err)
 {
-    struct clip_job j = { kop_in(op, 0), kop_in(op, 1), kop_in(op, 2), kop_out(op, 0), kop_isa(op), 0, 0 };
+    struct clip_job j = {
+        kop_in(op, 0), kop_in(op, 1), kop_in(op, 2), kop_out(op, 0), kop_isa(op), 0, 0
+    };
 
     (void)err;
     j.flo = (float)limit(op, 1, "min", -INFINITY);

@@ -15,8 +15,8 @@
 
 struct fuser {
     struct plan *p;
-    uint32_t *made_by;  /* operator by value, or UINT32_MAX */
-    uint32_t *read_by;  /* the only reader, or UINT32_MAX: none or several */
+    uint32_t *made_by; /* operator by value, or UINT32_MAX */
+    uint32_t *read_by; /* the only reader, or UINT32_MAX: none or several */
     opm_error *err;
 };
 
@@ -407,8 +407,7 @@ static int fuse_layernorm(struct fuser *f, struct op *sub)
     const struct tensor *scale, *shift;
 
     if (!mean || !is(mean, "ReduceMean") || mean->in[0] != x || !only(f, sub->in[1]) ||
-        !last_axis(mean) ||
-        (f->p->graph->value[d].flags & VALUE_OUTPUT) ||
+        !last_axis(mean) || (f->p->graph->value[d].flags & VALUE_OUTPUT) ||
         f->p->graph->value[sub->out[0]].type != TENSOR_F32)
         return 0;
     for (uint32_t i = (uint32_t)(sub - f->p->op) + 1; i < f->p->nop && !var; i++) {
@@ -449,8 +448,7 @@ static int fuse_layernorm(struct fuser *f, struct op *sub)
     if (!shift || shift->shape.rank != 1 || shift->count != scale->count || scale->count < 2)
         return 0;
     bias->epsilon = eps;
-    return become(f, bias, "LayerNormalization",
-                  (uint32_t[]){ x, mul->in[si], bias->in[bi] }, 3,
+    return become(f, bias, "LayerNormalization", (uint32_t[]){ x, mul->in[si], bias->in[bi] }, 3,
                   (struct op *[]){ mean, sub, pow, var, add, sqr, div, mul }, 8);
 }
 

@@ -8,7 +8,8 @@
 /* Index i of an int32 or int64 tensor, counted from the end if negative; -1: out of range. */
 static inline int64_t index_at(const struct nt *t, int64_t i, int64_t n)
 {
-    int64_t v = t->type == TENSOR_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
+    int64_t v =
+        t->type == TENSOR_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
 
     if (v < 0)
         v += n;
@@ -18,7 +19,7 @@ static inline int64_t index_at(const struct nt *t, int64_t i, int64_t n)
 static int bad_index(const struct op *op, int64_t i, int64_t n, opm_error *err)
 {
     return kop_fail(op, OPM_EINVAL, err, "index %lld of %lld is out of range", (long long)i,
-                   (long long)n);
+                    (long long)n);
 }
 
 int gather_prepare(struct op *op, opm_error *err)
@@ -140,17 +141,17 @@ int gatherelements_run(struct op *op, opm_error *err)
     return 0;
 }
 
-#define REDUCE_CASE(TYPE, T, U)                               \
-    case TENSOR_##TYPE: {                                     \
-        T a, b;                                               \
-        memcpy(&a, to, sizeof(a));                            \
-        memcpy(&b, from, sizeof(b));                          \
-        a = r == SCATTER_ADD   ? (T)((U)a + (U)b)             \
-            : r == SCATTER_MUL ? (T)((U)a * (U)b)             \
-            : r == SCATTER_MAX ? MAX(a, b)                    \
-                               : MIN(a, b);                   \
-        memcpy(to, &a, sizeof(a));                            \
-        break;                                                \
+#define REDUCE_CASE(TYPE, T, U)                   \
+    case TENSOR_##TYPE: {                         \
+        T a, b;                                   \
+        memcpy(&a, to, sizeof(a));                \
+        memcpy(&b, from, sizeof(b));              \
+        a = r == SCATTER_ADD   ? (T)((U)a + (U)b) \
+            : r == SCATTER_MUL ? (T)((U)a * (U)b) \
+            : r == SCATTER_MAX ? MAX(a, b)        \
+                               : MIN(a, b);       \
+        memcpy(to, &a, sizeof(a));                \
+        break;                                    \
     }
 
 static void put(enum tensor_type type, enum scatter_reduction r, char *to, const char *from)

@@ -109,8 +109,8 @@ void gemm_block(const struct gemm *g, int64_t i0, int64_t i1, int64_t j0, int64_
 
             for (int64_t i = i0; i < i1; i++)
                 g->isa->gemm((int)MIN((int64_t)mr, g->m - i * mr), n, len,
-                             g->a + i * mr * g->k + k0 * mr, b,
-                             g->c + i * mr * g->ldc + j * nr, g->ldc, k0 > 0);
+                             g->a + i * mr * g->k + k0 * mr, b, g->c + i * mr * g->ldc + j * nr,
+                             g->ldc, k0 > 0);
         }
     }
     finish(g, r0, r1 - r0, c0, c1 - c0);

@@ -49,8 +49,10 @@ struct isa {
     /* (in - mean) / sqrt(var + eps) * scale + bias; scale and bias may be NULL. */
     void (*layernorm)(float *out, const float *in, const float *scale, const float *bias, int64_t n,
                       float eps, float *mean, float *inv);
-    /* out[i] += w * in[i * step] */
-    void (*axpy)(float *out, const float *in, int64_t step, float w, int64_t n);
+    /* One channel's row: out[i] = bias + the sum over rows r and taps k of
+     * w[r][k] * row[r][i * step + k * dilation], all of which must exist. */
+    void (*depthwise)(float *out, int64_t n, const float *const *row, const float *const *w,
+                      int rows, int taps, int64_t step, int64_t dilation, float bias);
     float (*dot)(const float *a, const float *b, int64_t n);
 };
 

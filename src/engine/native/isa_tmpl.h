@@ -31,15 +31,23 @@ INLINE void vstore(float *p, vf v)
 /* The first n < VL elements; others are 0. */
 INLINE vf vload_n(const float *p, int64_t n)
 {
+#ifdef VLOAD_N
+    return VLOAD_N(p, n);
+#else
     vf v = { 0 };
 
     memcpy(&v, p, (size_t)n * sizeof(*p));
     return v;
+#endif
 }
 
 INLINE void vstore_n(float *p, vf v, int64_t n)
 {
+#ifdef VSTORE_N
+    VSTORE_N(p, v, n);
+#else
     memcpy(p, &v, (size_t)n * sizeof(*p));
+#endif
 }
 
 INLINE vf vsel(vi mask, vf a, vf b)
@@ -72,7 +80,7 @@ INLINE float vsum(vf v)
 INLINE vf vexp(vf x)
 {
     const vf lo = vset(-87.33654f), hi = vset(88.72283f);
-    vi nan = x != x, under = x < lo, over = x > hi;
+    vi nan = x != x, under = x<lo, over = x> hi;
     vf c = vmin(vmax(x, lo), hi), n, r, p;
     vi e;
 
@@ -180,8 +188,8 @@ static void gemm(int m, int n, int64_t k, const float *a, const float *b, float 
                  bool add)
 {
     switch (m) {
-#define ROWS(i)                                  \
-    case i:                                      \
+#define ROWS(i)                                \
+    case i:                                    \
         gemm_rows(i, n, k, a, b, c, ldc, add); \
         break;
         GEMM_ROWS(ROWS)
@@ -227,8 +235,8 @@ static void binary(enum isa_binary f, float *out, const float *a, int64_t sa, co
     if (n <= 0)
         return;
     switch (f) {
-#define CASE(op)                                   \
-    case op:                                       \
+#define CASE(op)                               \
+    case op:                                   \
         binary_loop(op, out, a, sa, b, sb, n); \
         break;
         CASE(B_ADD)
@@ -299,8 +307,8 @@ INLINE void unary_loop(const enum isa_unary f, float *out, const float *in, int6
 static void unary(enum isa_unary f, float *out, const float *in, int64_t n, float alpha, float beta)
 {
     switch (f) {
-#define CASE(op)                                    \
-    case op:                                        \
+#define CASE(op)                                 \
+    case op:                                     \
         unary_loop(op, out, in, n, alpha, beta); \
         break;
         CASE(U_RELU)
@@ -412,24 +420,48 @@ static void layernorm(float *out, const float *in, const float *scale, const flo
         *out_inv = inv;
 }
 
-static void axpy(float *out, const float *in, int64_t step, float w, int64_t n)
+static void depthwise(float *out, int64_t n, const float *const *row, const float *const *w,
+                      int rows, int taps, int64_t step, int64_t dilation, float bias)
 {
-    vf wv = vset(w);
     int64_t i = 0;
 
     if (step == 1)
-        for (; i + VL <= n; i += VL)
-            vstore(out + i, VFMA(wv, vload(in + i), vload(out + i)));
-    else if (step == 2)
-        for (; i + VL < n; i += VL) { /* the last element would be read past the end */
-            vf x;
+        for (; i < n; i += VL) {
+            int64_t m = n - i;
+            vf acc = vset(bias);
 
-            for (int j = 0; j < VL; j++)
-                x[j] = in[2 * (i + j)];
-            vstore(out + i, VFMA(wv, x, vload(out + i)));
+            for (int r = 0; r < rows; r++)
+                for (int k = 0; k < taps; k++) {
+                    const float *in = row[r] + i + k * dilation;
+
+                    acc = VFMA(vset(w[r][k]), m >= VL ? vload(in) : vload_n(in, m), acc);
+                }
+            if (m >= VL)
+                vstore(out + i, acc);
+            else
+                vstore_n(out + i, acc, m);
         }
-    for (; i < n; i++)
-        out[i] = FMA1(w, in[i * step], out[i]);
+    else if (step == 2)
+        for (; i + VL < n; i += VL) { /* not to the end: the last odd element may not exist */
+            vf acc = vset(bias);
+
+            for (int r = 0; r < rows; r++)
+                for (int k = 0; k < taps; k++) {
+                    const float *in = row[r] + 2 * i + k * dilation;
+
+                    acc = VFMA(vset(w[r][k]),
+                               __builtin_shufflevector(vload(in), vload(in + VL), EVEN), acc);
+                }
+            vstore(out + i, acc);
+        }
+    for (; i < n; i++) {
+        float acc = bias;
+
+        for (int r = 0; r < rows; r++)
+            for (int k = 0; k < taps; k++)
+                acc = FMA1(w[r][k], row[r][i * step + k * dilation], acc);
+        out[i] = acc;
+    }
 }
 
 static float dot(const float *a, const float *b, int64_t n)
@@ -450,5 +482,5 @@ static float dot(const float *a, const float *b, int64_t n)
     return t;
 }
 
-const struct isa ISA_NAME = { ISA_TEXT, MR,      NR,        gemm, binary,
-                              unary,    softmax, layernorm, axpy, dot };
+const struct isa ISA_NAME = { ISA_TEXT, MR,      NR,        gemm,      binary,
+                              unary,    softmax, layernorm, depthwise, dot };

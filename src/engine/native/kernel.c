@@ -88,7 +88,7 @@ int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape
     if (bytes < 0 || bytes > PTRDIFF_MAX / 4) {
         shape_text(s, text, sizeof(text));
         return kop_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
-                       text, tensor_type_name(type));
+                        text, tensor_type_name(type));
     }
     if (!t)
         return 0;
@@ -107,7 +107,7 @@ int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
         return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
     if (!(TYPE_BIT(t->type) & types))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
-                       tensor_type_name(t->type), i);
+                        tensor_type_name(t->type), i);
     return 0;
 }
 

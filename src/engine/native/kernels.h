@@ -4,8 +4,8 @@
 
 #include "engine/native/native.h"
 
-#define K(type, domain, min, max, name, flags, arg, raw)   \
-    int name##_prepare(struct op *op, opm_error *err); \
+#define K(type, domain, min, max, name, flags, arg, raw) \
+    int name##_prepare(struct op *op, opm_error *err);   \
     int name##_run(struct op *op, opm_error *err);
 #include "engine/native/kernels.def"
 #undef K

@@ -47,7 +47,8 @@ int nll_prepare(struct op *op, opm_error *err)
 
 static double value(const struct nt *t, int64_t i)
 {
-    return t->type == TENSOR_F32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
+    return t->type == TENSOR_F32 ? (double)((const float *)t->data)[i]
+                                 : ((const double *)t->data)[i];
 }
 
 static void store(struct nt *t, int64_t i, double v)

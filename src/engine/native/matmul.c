@@ -17,7 +17,7 @@ struct matmul {
     int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
     bool b_shared;                                            /* one B for all */
     float alpha, beta;
-    float *packed; /* constant B, or NULL */
+    float *packed;     /* constant B, or NULL */
     size_t a_at, b_at; /* in scratch, floats */
     int64_t a_floats, b_floats;
 };
@@ -51,8 +51,7 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
         return kop_nomem(op, err);
-    gemm_pack_b(isa, s->packed, from, s->k, s->n, s->brs, s->bcs, 0,
-                gemm_panels(s->n, isa->nr));
+    gemm_pack_b(isa, s->packed, from, s->k, s->n, s->brs, s->bcs, 0, gemm_panels(s->n, isa->nr));
     return 0;
 }
 
@@ -106,7 +105,7 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->n = sb.dim[sb.rank - 1];
     if (sb.dim[sb.rank - 2] != s->k)
         return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
-                       (long long)s->k, (long long)sb.dim[sb.rank - 2]);
+                        (long long)s->k, (long long)sb.dim[sb.rank - 2]);
     sa.rank -= 2;
     sb.rank -= 2;
     s->batch = sa;
@@ -170,7 +169,7 @@ int gemm_prepare(struct op *op, opm_error *err)
     s->n = b->shape.dim[!tb];
     if (b->shape.dim[tb] != s->k)
         return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
-                       (long long)s->k, (long long)b->shape.dim[tb]);
+                        (long long)s->k, (long long)b->shape.dim[tb]);
     s->ars = ta ? 1 : s->k;
     s->acs = ta ? s->m : 1;
     s->brs = tb ? 1 : s->n;
@@ -299,22 +298,22 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
              MAX(32768 / (s->k * j.grid.mb * j.grid.nb * 64 + 1), (int64_t)1), mm_part, &j);
 }
 
-#define NAIVE(TYPE, T, ACC)                                                                    \
-    case TENSOR_##TYPE:                                                                        \
-        for (int64_t q = 0; q < s->nbatch; q++) {                                              \
-            const T *a = (const T *)kop_in(op, 0)->data +                                       \
-                         batch_matrix(s, s->a_batch, q) * s->m * s->k;                         \
-            const T *b = (const T *)kop_in(op, 1)->data +                                       \
-                         batch_matrix(s, s->b_batch, q) * s->k * s->n;                         \
-            T *c = (T *)kop_out(op, 0)->data + q * s->m * s->n;                                 \
-            for (int64_t i = 0; i < s->m; i++)                                                 \
-                for (int64_t l = 0; l < s->n; l++) {                                           \
-                    ACC sum = 0;                                                               \
-                    for (int64_t k = 0; k < s->k; k++)                                         \
+#define NAIVE(TYPE, T, ACC)                                                                       \
+    case TENSOR_##TYPE:                                                                           \
+        for (int64_t q = 0; q < s->nbatch; q++) {                                                 \
+            const T *a =                                                                          \
+                (const T *)kop_in(op, 0)->data + batch_matrix(s, s->a_batch, q) * s->m * s->k;    \
+            const T *b =                                                                          \
+                (const T *)kop_in(op, 1)->data + batch_matrix(s, s->b_batch, q) * s->k * s->n;    \
+            T *c = (T *)kop_out(op, 0)->data + q * s->m * s->n;                                   \
+            for (int64_t i = 0; i < s->m; i++)                                                    \
+                for (int64_t l = 0; l < s->n; l++) {                                              \
+                    ACC sum = 0;                                                                  \
+                    for (int64_t k = 0; k < s->k; k++)                                            \
                         sum += (ACC)a[i * s->ars + k * s->acs] * (ACC)b[k * s->brs + l * s->bcs]; \
-                    c[i * s->n + l] = (T)sum;                                                  \
-                }                                                                              \
-        }                                                                                      \
+                    c[i * s->n + l] = (T)sum;                                                     \
+                }                                                                                 \
+        }                                                                                         \
         break;
 
 static void run_other(struct op *op)

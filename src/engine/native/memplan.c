@@ -142,13 +142,22 @@ static size_t collect(const struct plan *p, struct item *item)
         if (v->kind == VAL_PLANNED)
             item[n++] = (struct item){ (MAX(v->t.bytes, (size_t)1) + NATIVE_ALIGN - 1) /
                                            NATIVE_ALIGN * NATIVE_ALIGN,
-                                       0, v->first, v->last, i, 0 };
+                                       0,
+                                       v->first,
+                                       v->last,
+                                       i,
+                                       0 };
     }
     for (uint32_t i = 0; i < p->nop; i++)
         if (p->op[i].how == OP_STATIC && p->op[i].scratch_bytes)
-            item[n++] = (struct item){ (p->op[i].scratch_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN *
-                                           NATIVE_ALIGN,
-                                       0, i, i, NO_VALUE, i };
+            item[n++] = (struct item){
+                (p->op[i].scratch_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN,
+                0,
+                i,
+                i,
+                NO_VALUE,
+                i
+            };
     return n;
 }
 

@@ -94,9 +94,9 @@ static void write_nodes(struct buf *b, const struct op *op)
 static void write_posts(struct buf *b, const struct op *op)
 {
     static const char *const unary[U_NUNARY] = {
-        "relu", "clip",      "leakyrelu",   "sigmoid", "tanh",       "exp",
-        "erf",  "gelu",      "gelu_tanh",   "silu",    "hardswish",  "hardsigmoid",
-        "sqrt", "reciprocal", "neg",        "abs",     "affine",     "square",
+        "relu", "clip",       "leakyrelu", "sigmoid", "tanh",      "exp",
+        "erf",  "gelu",       "gelu_tanh", "silu",    "hardswish", "hardsigmoid",
+        "sqrt", "reciprocal", "neg",       "abs",     "affine",    "square",
     };
     bool first = true;
 
@@ -123,34 +123,60 @@ static const char *value_name(const struct plan *p, uint32_t v)
     return v < p->graph->nvalue ? p->graph->value[v].name : "folded";
 }
 
-static uint32_t list_tensors(const struct op *op, opm_tensor *t)
+/* A value's type and shape, NULL if they are not known: before preparing only what the graph's
+ * inference tells is fresh. */
+static const struct shape *value_shape(const struct plan *p, uint32_t v, enum meter_what what,
+                                       enum tensor_type *type)
+{
+    const struct val *val = &p->val[v];
+
+    if (v < p->graph->nvalue && val->kind != VAL_CONST) {
+        const struct value *g = &p->graph->value[v];
+
+        if (g->type && shape_concrete(&g->shape)) {
+            *type = g->type;
+            return &g->shape;
+        }
+        if (what != METER_REST)
+            return NULL;
+    }
+    *type = val->t.type;
+    return val->t.shape.rank >= 0 ? &val->t.shape : NULL;
+}
+
+static uint32_t list_tensors(struct op *op, enum meter_what what, opm_tensor *t)
 {
     const struct plan *p = op->plan;
     uint32_t n = 0;
 
+    op->told = true;
+
     for (uint32_t i = 0; i < op->nin + op->nout && n < TENSORS_MAX; i++) {
         bool out = i >= op->nin;
         uint32_t v = out ? op->out[i - op->nin] : op->in[i];
-        const struct val *val;
+        const struct shape *s;
+        enum tensor_type type;
 
         if (v == NO_VALUE)
             continue;
-        val = &p->val[v];
+        s = value_shape(p, v, what, &type);
+        op->told = op->told && s;
         t[n] = (opm_tensor){ .name = value_name(p, v),
-                             .dtype = val->t.shape.rank >= 0 ? dtype_name(val->t.type) : NULL,
-                             .dims = val->t.shape.dim,
-                             .ndim = (uint32_t)MAX(val->t.shape.rank, 0),
-                             .io = out                        ? OPM_OUTPUT
-                                   : val->kind == VAL_CONST ? OPM_WEIGHT
-                                                              : OPM_INPUT,
-                             .bytes = val->t.shape.rank >= 0 ? (int64_t)val->t.bytes : -1 };
+                             .dtype = s ? dtype_name(type) : NULL,
+                             .dims = s ? s->dim : NULL,
+                             .ndim = s ? (uint32_t)s->rank : 0,
+                             .io = out               ? OPM_OUTPUT
+                                   : p->val[v].fixed ? OPM_WEIGHT
+                                                     : OPM_INPUT,
+                             .bytes = s ? shape_bytes(s, type) : -1 };
         n++;
     }
     return n;
 }
 
 /* Sums over the nodes that the operator covers; bytes: only what it really reads and writes. */
-static void set_footprint(const struct op *op, opm_op_info *info, int *weight_slot)
+static void set_footprint(const struct op *op, enum meter_what what, opm_op_info *info,
+                          int *weight_slot)
 {
     int64_t flops = 0, bytes = 0;
 
@@ -166,21 +192,24 @@ static void set_footprint(const struct op *op, opm_op_info *info, int *weight_sl
     for (uint32_t i = 0; i < op->nin + op->nout; i++) {
         uint32_t v = i < op->nin ? op->in[i] : op->out[i - op->nin];
         bool again = false;
+        const struct shape *s;
+        enum tensor_type type;
 
         for (uint32_t k = 0; k < i && k < op->nin; k++)
             again = again || op->in[k] == v;
         if (v == NO_VALUE || again)
             continue;
-        if (op->plan->val[v].t.shape.rank < 0)
+        s = value_shape(op->plan, v, what, &type);
+        if (!s)
             bytes = -1;
         else if (bytes >= 0)
-            bytes += (int64_t)op->plan->val[v].t.bytes;
+            bytes += MAX(shape_bytes(s, type), (int64_t)0);
     }
     info->flops = flops;
     info->bytes = bytes;
 }
 
-static void meter_op(struct op *op, bool shaped)
+static void meter_op(struct op *op, enum meter_what what)
 {
     struct buf attrs = { 0 }, nodes = { 0 }, posts = { 0 };
     opm_op_info info = OPM_OP_INFO_INIT;
@@ -200,9 +229,9 @@ static void meter_op(struct op *op, bool shaped)
     info.attributes = attrs.failed ? NULL : buf_str(&attrs);
     info.nodes = nodes.failed ? NULL : buf_str(&nodes);
     info.sparse_support = 0;
-    if (shaped) {
-        set_footprint(op, &info, &slot);
-        info.ntensors = list_tensors(op, tensor);
+    if (what != METER_NAMES) {
+        set_footprint(op, what, &info, &slot);
+        info.ntensors = list_tensors(op, what, tensor);
         info.tensors = tensor;
     }
     if (slot >= 0) {
@@ -277,15 +306,16 @@ static void infer_shapes(struct native *e)
     mem_free(in);
 }
 
-void plan_meter(struct plan *p, bool shaped)
+void plan_meter(struct plan *p, enum meter_what what)
 {
-    if (shaped && !p->inner)
+    if (what == METER_SHAPES && !p->inner)
         infer_shapes(p->engine);
     for (uint32_t i = 0; i < p->nop; i++) {
-        meter_op(&p->op[i], shaped);
+        if (what != METER_REST || !p->op[i].told)
+            meter_op(&p->op[i], what);
         for (uint32_t b = 0; b < p->op[i].nbody; b++)
-            plan_meter(p->op[i].body[b], shaped);
+            plan_meter(p->op[i].body[b], what);
     }
-    if (shaped && !p->inner && p->nop)
+    if (what == METER_REST && !p->inner && p->nop)
         meter_memory(p);
 }

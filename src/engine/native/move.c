@@ -29,7 +29,7 @@ static int get_perm(const struct op *op, int *perm, opm_error *err)
     }
     if (n != (size_t)in->shape.rank)
         return kop_fail(op, OPM_EINVAL, err, "perm has %zu entries for %d dimensions", n,
-                       in->shape.rank);
+                        in->shape.rank);
     for (size_t i = 0; i < n; i++) {
         perm[i] = nt_axis(a[i], in->shape.rank);
         if (perm[i] < 0 || seen[perm[i]])
@@ -218,7 +218,8 @@ static int slice_args(struct op *op, struct slice_args *a, opm_error *err)
         int64_t step = nsteps ? list[3][i] : 1, b = list[0][i], e = list[1][i], d, len;
 
         if (ax < 0 || step == 0 || step == INT64_MIN)
-            return kop_fail(op, OPM_EINVAL, err, ax < 0 ? "an axis is out of range" : "a step is 0");
+            return kop_fail(op, OPM_EINVAL, err,
+                            ax < 0 ? "an axis is out of range" : "a step is 0");
         d = in->dim[ax];
         b = b < 0 ? MAX(b, -d - 1) + d : b; /* no overflow: clamped first */
         e = e < 0 ? MAX(e, -d - 1) + d : e;
@@ -302,13 +303,13 @@ int split_prepare(struct op *op, opm_error *err)
         s.dim[axis] = n ? sizes[i] : MIN(part, left);
         if (s.dim[axis] < 0 || s.dim[axis] > left)
             return kop_fail(op, OPM_EINVAL, err, "sizes do not add up to %lld",
-                           (long long)in->shape.dim[axis]);
+                            (long long)in->shape.dim[axis]);
         left -= s.dim[axis];
         rc = kop_set(op, i, in->type, &s, err);
     }
     if (!rc && left)
         rc = kop_fail(op, OPM_EINVAL, err, "sizes do not add up to %lld",
-                     (long long)in->shape.dim[axis]);
+                      (long long)in->shape.dim[axis]);
     return rc;
 }
 
@@ -419,7 +420,7 @@ int depthspace_prepare(struct op *op, opm_error *err)
         return kop_fail(op, OPM_EINVAL, err, "wants NCHW and a block size");
     if (op->kernel->arg ? s.dim[2] % b || s.dim[3] % b : s.dim[1] % bb)
         return kop_fail(op, OPM_EINVAL, err, "the input does not divide into blocks of %lld",
-                       (long long)b);
+                        (long long)b);
     if (op->kernel->arg) {
         s.dim[1] *= bb;
         s.dim[2] /= b;

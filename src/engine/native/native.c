@@ -67,7 +67,7 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         native_close(&e->base);
         return rc;
     }
-    plan_meter(e->plan, false);
+    plan_meter(e->plan, METER_NAMES);
     *out = &e->base;
     return 0;
 }
@@ -100,8 +100,9 @@ static int check_input(const struct native *e, size_t i, const struct engine_ten
                          e->model->name, v->name, tensor_type_name(v->type),
                          tensor_type_name(t->type));
     if (bytes < 0 || (size_t)bytes > t->bytes || (bytes && !t->data))
-        return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' has %zu bytes, its shape wants "
-                                          "%lld",
+        return opm__fail(err, OPM_EINVAL,
+                         "%.200s: input '%.80s' has %zu bytes, its shape wants "
+                         "%lld",
                          e->model->name, v->name, t->bytes, (long long)bytes);
     if ((uintptr_t)t->data % MAX(nt_width(t->type), (size_t)1) % 16)
         return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' is not aligned", e->model->name,
@@ -138,7 +139,8 @@ static void describe(struct native *e)
 {
     if (e->described || !opm_on(OPM_FRAMEWORK))
         return;
-    plan_meter(e->plan, true);
+    plan_meter(e->plan, METER_SHAPES);
+    plan_meter(e->plan, METER_REST);
     e->described = true;
 }
 
@@ -163,14 +165,17 @@ static int native_prepare(struct engine *base, const struct engine_tensor *in, s
         return 0;
     e->ready = false;
     set_inputs(e, in, false);
+    e->described = opm_on(OPM_FRAMEWORK);
+    if (e->described)
+        plan_meter(e->plan, METER_SHAPES);
     rc = plan_prepare(e->plan, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < nin; i++)
         e->last_in[i] = in[i].shape;
     e->ready = true;
-    e->described = false;
-    describe(e);
+    if (e->described)
+        plan_meter(e->plan, METER_REST);
     return 0;
 }
 
@@ -182,8 +187,8 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
     const struct nt *t = &v->t;
 
     if (t->shape.rank < 0 || (!t->data && v->kind != VAL_CONST))
-        return opm__fail(err, OPM_EINVAL, "%.200s: output '%.80s' was not computed",
-                         e->model->name, e->out[i].name);
+        return opm__fail(err, OPM_EINVAL, "%.200s: output '%.80s' was not computed", e->model->name,
+                         e->out[i].name);
     if (v->kind == VAL_CONST && val_materialize(&p->val[p->graph->output[i]]))
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS) {

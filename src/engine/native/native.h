@@ -61,11 +61,11 @@ const struct kernel *kernel_find(const char *op_type, const char *domain, int op
 /* What is done to an output element after the operator proper, in this order. */
 enum post_kind {
     POST_NONE,
-    POST_ADD,    /* + operand of the same shape */
-    POST_UNARY,  /* enum isa_unary */
-    POST_BIAS,   /* + vector along the last dimension (GEMM) or channels (convolution) */
-    POST_MUL,    /* * operand of the same shape */
-    POST_SCALE,  /* * number */
+    POST_ADD,   /* + operand of the same shape */
+    POST_UNARY, /* enum isa_unary */
+    POST_BIAS,  /* + vector along the last dimension (GEMM) or channels (convolution) */
+    POST_MUL,   /* * operand of the same shape */
+    POST_SCALE, /* * number */
 };
 #define POST_MAX 6
 
@@ -89,24 +89,25 @@ struct op {
     const struct node **cover;
     uint32_t ncover;
     uint32_t nin, nout;
-    uint32_t *in;  /* values of the graph, NO_VALUE where left out */
+    uint32_t *in; /* values of the graph, NO_VALUE where left out */
     uint32_t *out;
     struct post post[POST_MAX];
     int npost;
-    const char *type;      /* what it is called if not by the main node's type: "LayerNormalization" */
+    const char *type; /* what it is called if not by the main node's type: "LayerNormalization" */
     bool folded_batchnorm; /* into constant weights */
     double zero_ratio;     /* of the weights; NAN: not counted yet */
     float epsilon;         /* of a fused normalization; NAN: the node's attribute */
-    void *state; /* the kernel's own */
+    void *state;           /* the kernel's own */
     void (*release)(void *state);
     size_t scratch_bytes; /* set by prepare(): memory for the time of run() */
     void *scratch;
     size_t scratch_own; /* bytes of scratch if it is not in the arena */
     size_t scratch_at;
     enum op_state how;
-    bool fixed;    /* depends on constants only: done once and for all */
-    bool looked;   /* prepare() looked at data */
-    bool prepared; /* dynamic: for the shapes below */
+    bool fixed;         /* depends on constants only: done once and for all */
+    bool looked;        /* prepare() looked at data */
+    bool told;          /* the recorder knows all its shapes */
+    bool prepared;      /* dynamic: for the shapes below */
     struct shape *seen; /* dynamic: nin shapes it was prepared for */
     struct plan **body; /* of control flow: one for each graph attribute */
     uint32_t nbody;
@@ -160,7 +161,7 @@ struct native {
     size_t nin, nout;
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
-    bool described; /* to the recorder, for these shapes */
+    bool described;     /* to the recorder, for these shapes */
     struct val *result; /* copies of outputs that are not in memory of the engine */
 };
 
@@ -176,8 +177,11 @@ int plan_run(struct plan *p, opm_error *err);
 int plan_memory(struct plan *p, opm_error *err);
 /* fuse.c */
 int plan_fuse(struct plan *p, opm_error *err);
-/* meter.c: describe operators to the recorder; shaped: with shapes, FLOPs and the memory plan. */
-void plan_meter(struct plan *p, bool shaped);
+/* meter.c: describe operators to the recorder. Names when a model is opened; then, for each set of
+ * input shapes, what inference tells of shapes and FLOPs (before preparing, which is recorded
+ * already), and after preparing the memory plan and those operators about which more is known. */
+enum meter_what { METER_NAMES, METER_SHAPES, METER_REST };
+void plan_meter(struct plan *p, enum meter_what what);
 
 /* For kernels. */
 static inline struct nt *kop_in(const struct op *op, uint32_t i)
@@ -208,25 +212,26 @@ static inline bool kop_fixed(const struct op *op, uint32_t i)
 /* Integers of an input that gives axes, shapes, ...: int32 or int64. NEED_DATA, an error, or 0. */
 int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
 /* An output's type and shape; an error if it would be too big. Absent outputs are fine. */
-int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err);
+int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s,
+            opm_error *err);
 /* "m.onnx: node 3 'x' (Conv): ..." */
 __attribute__((format(printf, 4, 5))) int kop_fail(const struct op *op, int code, opm_error *err,
-                                                  const char *fmt, ...);
+                                                   const char *fmt, ...);
 int kop_nomem(const struct op *op, opm_error *err);
 /* Error if input i is missing or not of one of the types, given as a bit mask of TYPE_BIT(). */
 #define TYPE_BIT(t) ((uint64_t)1 << (t))
 int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err);
 #define TYPES_FLOAT (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_F64))
-#define TYPES_INT                                                                          \
+#define TYPES_INT                                                                              \
     (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | \
      TYPE_BIT(TENSOR_U32) | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_U64) | TYPE_BIT(TENSOR_I64))
 #define TYPES_NUM (TYPES_FLOAT | TYPES_INT)
 #define TYPES_INDEX (TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64))
 /* Everything whose elements are whole bytes. */
-#define TYPES_BYTES                                                                          \
-    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) |       \
-     TYPE_BIT(TENSOR_C64) | TYPE_BIT(TENSOR_C128) | TYPE_BIT(TENSOR_F8E4M3FN) |               \
-     TYPE_BIT(TENSOR_F8E4M3FNUZ) | TYPE_BIT(TENSOR_F8E5M2) | TYPE_BIT(TENSOR_F8E5M2FNUZ) |    \
+#define TYPES_BYTES                                                                        \
+    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) |    \
+     TYPE_BIT(TENSOR_C64) | TYPE_BIT(TENSOR_C128) | TYPE_BIT(TENSOR_F8E4M3FN) |            \
+     TYPE_BIT(TENSOR_F8E4M3FNUZ) | TYPE_BIT(TENSOR_F8E5M2) | TYPE_BIT(TENSOR_F8E5M2FNUZ) | \
      TYPE_BIT(TENSOR_F8E8M0))
 
 /* -rank..rank-1 to 0..rank-1; -1 if it is neither. */

@@ -14,7 +14,7 @@ static int want_channels(const struct op *op, uint32_t from, uint32_t to, int64_
             return rc;
         if (kop_in(op, i)->count != c)
             return kop_fail(op, OPM_EINVAL, err, "input %u has %lld entries for %lld channels", i,
-                           (long long)kop_in(op, i)->count, (long long)c);
+                            (long long)kop_in(op, i)->count, (long long)c);
     }
     return 0;
 }
@@ -52,7 +52,8 @@ struct norm_job {
 
 static double at(const struct nt *t, int64_t i)
 {
-    return t->type == TENSOR_F32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
+    return t->type == TENSOR_F32 ? (double)((const float *)t->data)[i]
+                                 : ((const double *)t->data)[i];
 }
 
 static void set(struct nt *t, int64_t i, double v)
@@ -70,7 +71,7 @@ static void affine_row(const struct op *op, int64_t base, int64_t n, double scal
 
     if (in->type == TENSOR_F32) {
         kop_isa(op)->unary(U_AFFINE, (float *)out->data + base, (const float *)in->data + base, n,
-                          (float)scale, (float)bias);
+                           (float)scale, (float)bias);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -209,7 +210,7 @@ int groupnorm_prepare(struct op *op, opm_error *err)
         return rc;
     if (in->shape.rank < 2 || groups < 1 || in->shape.dim[1] % groups)
         return kop_fail(op, OPM_EINVAL, err, "channels do not divide into %lld groups",
-                       (long long)groups);
+                        (long long)groups);
     rc = want_channels(op, 1, 3, op->node->opset < 21 ? groups : in->shape.dim[1], err);
     return rc ? rc : kop_set(op, 0, in->type, &in->shape, err);
 }
@@ -273,8 +274,8 @@ static void layernorm_part(void *arg, int64_t begin, int64_t end, int thread)
             float m, v;
 
             kop_isa(op)->layernorm((float *)kop_out(op, 0)->data + i * j->n,
-                                  (const float *)in->data + i * j->n, scale->data,
-                                  bias ? bias->data : NULL, j->n, (float)j->eps, &m, &v);
+                                   (const float *)in->data + i * j->n, scale->data,
+                                   bias ? bias->data : NULL, j->n, (float)j->eps, &m, &v);
             mean = (double)m;
             inv = (double)v;
         } else {
@@ -300,7 +301,8 @@ int layernorm_run(struct op *op, opm_error *err)
     if (in->count == 0)
         return 0;
     j.n = nt_span(&in->shape, axis, in->shape.rank);
-    j.eps = (double)(isnan(op->epsilon) ? node_attr_float(op->node, "epsilon", 1e-5f) : op->epsilon);
+    j.eps =
+        (double)(isnan(op->epsilon) ? node_attr_float(op->node, "epsilon", 1e-5f) : op->epsilon);
     pool_for(kop_pool(op), in->count / j.n, MAX(4096 / j.n, (int64_t)1), layernorm_part, &j);
     return 0;
 }

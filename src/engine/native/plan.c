@@ -161,10 +161,9 @@ static void set_const(struct val *v, const struct value *value)
     v->kind = VAL_CONST;
     v->fixed = true;
     v->src = value->data;
-    v->t = (struct nt){ .type = v->src->type,
-                        .shape = v->src->shape,
-                        .count = v->src->count,
-                        .bytes = v->src->bytes };
+    v->t = (struct nt){
+        .type = v->src->type, .shape = v->src->shape, .count = v->src->count, .bytes = v->src->bytes
+    };
 }
 
 static int check_values(const struct graph *g, opm_error *err)

@@ -21,8 +21,8 @@ int pooling_prepare(struct op *op, opm_error *err)
     const struct nt *in = kop_in(op, 0);
     struct pooling *q = kop_new_state(op, sizeof(*q));
     int what = op->kernel->arg & 3;
-    uint64_t types = what == POOL_MAX ? TYPES_FLOAT | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U8)
-                                      : TYPES_FLOAT;
+    uint64_t types =
+        what == POOL_MAX ? TYPES_FLOAT | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U8) : TYPES_FLOAT;
     struct shape s;
     int rc = kop_want(op, 0, types, err);
 
@@ -71,42 +71,45 @@ static int64_t padded_taps(const struct window *w, int d, int64_t o)
     return s >= end ? 0 : MIN((end - 1 - s) / w->dilation[d] + 1, w->kernel[d]);
 }
 
-#define POOL_BODY(T)                                                                         \
-    do {                                                                                     \
-        const T *in = (const T *)kop_in(j->op, 0)->data + plane * window_in(w);               \
-        T *out = (T *)kop_out(j->op, 0)->data + plane * window_out(w);                        \
-        double sum = 0;                                                                      \
-        T best = 0;                                                                          \
-        int64_t at = -1, count = 0;                                                          \
-        for (int64_t a = lo[0]; a < hi[0]; a++)                                              \
-            for (int64_t b = lo[1]; b < hi[1]; b++)                                          \
-                for (int64_t c = lo[2]; c < hi[2]; c++) {                                    \
-                    int64_t k = ((s[0] + a * w->dilation[0]) * w->in[1] + s[1] +             \
-                                 b * w->dilation[1]) * w->in[2] + s[2] + c * w->dilation[2]; \
-                    T x = in[k];                                                             \
-                    if (what == POOL_MAX) {                                                  \
-                        if (at < 0 || x > best || x != x) {                                  \
-                            best = x;                                                        \
-                            at = k;                                                          \
-                        }                                                                    \
-                    } else if (what == POOL_AVG)                                             \
-                        sum += (double)x;                                                    \
-                    else                                                                     \
-                        sum += pow(fabs((double)x), q->p);                                   \
-                    count++;                                                                 \
-                }                                                                            \
-        if (what == POOL_MAX)                                                                \
-            out[pos] = best;                                                                 \
-        else if (what == POOL_AVG)                                                           \
-            out[pos] = (T)(sum / (double)MAX(q->include_pad ? taps : count, (int64_t)1));    \
-        else                                                                                 \
-            out[pos] = (T)pow(sum, 1 / q->p);                                                \
-        if (index)                                                                           \
-            index[plane * window_out(w) + pos] = plane * window_in(w) +                      \
+#define POOL_BODY(T)                                                                            \
+    do {                                                                                        \
+        const T *in = (const T *)kop_in(j->op, 0)->data + plane * window_in(w);                 \
+        T *out = (T *)kop_out(j->op, 0)->data + plane * window_out(w);                          \
+        double sum = 0;                                                                         \
+        T best = 0;                                                                             \
+        int64_t at = -1, count = 0;                                                             \
+        for (int64_t a = lo[0]; a < hi[0]; a++)                                                 \
+            for (int64_t b = lo[1]; b < hi[1]; b++)                                             \
+                for (int64_t c = lo[2]; c < hi[2]; c++) {                                       \
+                    int64_t k =                                                                 \
+                        ((s[0] + a * w->dilation[0]) * w->in[1] + s[1] + b * w->dilation[1]) *  \
+                            w->in[2] +                                                          \
+                        s[2] + c * w->dilation[2];                                              \
+                    T x = in[k];                                                                \
+                    if (what == POOL_MAX) {                                                     \
+                        if (at < 0 || x > best || x != x) {                                     \
+                            best = x;                                                           \
+                            at = k;                                                             \
+                        }                                                                       \
+                    } else if (what == POOL_AVG)                                                \
+                        sum += (double)x;                                                       \
+                    else                                                                        \
+                        sum += pow(fabs((double)x), q->p);                                      \
+                    count++;                                                                    \
+                }                                                                               \
+        if (what == POOL_MAX)                                                                   \
+            out[pos] = best;                                                                    \
+        else if (what == POOL_AVG)                                                              \
+            out[pos] = (T)(sum / (double)MAX(q->include_pad ? taps : count, (int64_t)1));       \
+        else                                                                                    \
+            out[pos] = (T)pow(sum, 1 / q->p);                                                   \
+        if (index)                                                                              \
+            index[plane * window_out(w) + pos] =                                                \
+                plane * window_in(w) +                                                          \
                 (column ? (MAX(at, (int64_t)0) / (w->in[1] * w->in[2])) * w->in[1] * w->in[2] + \
-                              MAX(at, (int64_t)0) % w->in[2] * w->in[1] +                    \
-                              MAX(at, (int64_t)0) / w->in[2] % w->in[1]                      \
-                        : MAX(at, (int64_t)0));                                              \
+                              MAX(at, (int64_t)0) % w->in[2] * w->in[1] +                       \
+                              MAX(at, (int64_t)0) / w->in[2] % w->in[1]                         \
+                        : MAX(at, (int64_t)0));                                                 \
     } while (0)
 
 static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)

@@ -1,14 +1,13 @@
 /* quant.c -- QuantizeLinear and its family, for 8-bit integers (and int32 to dequantize). */
-#include "engine/native/conv.h"
 #include "engine/native/bcast.h"
+#include "engine/native/conv.h"
 #include "engine/native/kernels.h"
 
 #include <math.h>
 #include <string.h>
 
 #define TYPES_Q8 (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8))
-#define TYPES_Q                                                                              \
-    (TYPES_Q8 | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | TYPE_BIT(TENSOR_I32))
+#define TYPES_Q (TYPES_Q8 | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | TYPE_BIT(TENSOR_I32))
 
 /* One byte as an integer of either kind. */
 static inline int32_t q8(const struct nt *t, int64_t i)
@@ -84,7 +83,8 @@ int quantize_run(struct op *op, opm_error *err)
         double x = nt_float(in, i) / nt_float(scale, k); /* as if in float, then to even */
 
         put(out, i,
-            saturate(nearbyint((double)(float)x) + (zero ? (double)nt_int(zero, k) : 0), out->type));
+            saturate(nearbyint((double)(float)x) + (zero ? (double)nt_int(zero, k) : 0),
+                     out->type));
     }
     return rc;
 }
@@ -113,8 +113,8 @@ int dequantize_run(struct op *op, opm_error *err)
     for (int64_t i = 0; i < in->count && !rc; i++) {
         int64_t k = n == 1 ? 0 : i / inner % n;
 
-        out[i] = (float)(nt_int(in, i) - (zero ? nt_int(zero, k) : 0)) *
-                 ((const float *)scale->data)[k];
+        out[i] =
+            (float)(nt_int(in, i) - (zero ? nt_int(zero, k) : 0)) * ((const float *)scale->data)[k];
     }
     return rc;
 }
@@ -147,8 +147,8 @@ int dynquantize_run(struct op *op, opm_error *err)
     scale = (hi - lo) / 255;
     zero = scale == 0 ? 0 : saturate(nearbyint((double)(0 - lo / scale)), TENSOR_U8);
     for (int64_t i = 0; q && i < in->count; i++)
-        q[i] = (uint8_t)saturate(
-            scale == 0 ? 0 : nearbyint((double)(x[i] / scale)) + (double)zero, TENSOR_U8);
+        q[i] = (uint8_t)saturate(scale == 0 ? 0 : nearbyint((double)(x[i] / scale)) + (double)zero,
+                                 TENSOR_U8);
     if (kop_out(op, 1))
         *(float *)kop_out(op, 1)->data = scale;
     if (kop_out(op, 2))
@@ -216,7 +216,6 @@ static int64_t batch_at(const struct shape *batch, const struct shape *s, int64_
     }
     return at;
 }
-
 
 typedef void qmm_out(const struct op *op, int64_t at, int64_t col, int32_t v);
 
@@ -353,8 +352,9 @@ static void qconv_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct qconv_job *j = arg;
     const struct conv *c = j->c;
     const struct window *w = &c->w;
-    const struct nt *in = kop_in(j->op, 0), *wt = kop_in(j->op, j->w), *xz = kop_in(j->op, j->xzero),
-                    *wz = kop_in(j->op, j->wzero), *bias = j->bias ? kop_in(j->op, j->bias) : NULL;
+    const struct nt *in = kop_in(j->op, 0), *wt = kop_in(j->op, j->w),
+                    *xz = kop_in(j->op, j->xzero), *wz = kop_in(j->op, j->wzero),
+                    *bias = j->bias ? kop_in(j->op, j->bias) : NULL;
     int64_t cols = window_out(w), taps = window_kernel(w), m = c->oc / c->groups;
     int32_t zx = xz ? q8(xz, 0) : 0;
 
@@ -373,17 +373,16 @@ static void qconv_part(void *arg, int64_t begin, int64_t end, int thread)
                             t / (w->kernel[2] * w->kernel[1]) * w->dilation[0],
                         y = o[1] * w->stride[1] - w->before[1] +
                             t / w->kernel[2] % w->kernel[1] * w->dilation[1],
-                        x = o[2] * w->stride[2] - w->before[2] +
-                            t % w->kernel[2] * w->dilation[2];
+                        x = o[2] * w->stride[2] - w->before[2] + t % w->kernel[2] * w->dilation[2];
 
                 if (x < 0 || y < 0 || z < 0 || x >= w->in[2] || y >= w->in[1] || z >= w->in[0])
                     continue;
                 for (int64_t ch = 0; ch < c->icg; ch++)
-                    sum += (uint32_t)((q8(in, ((n * c->ic + g * c->icg + ch) * w->in[0] + z) * w->in[1] *
-                                           w->in[2] +
-                                       y * w->in[2] + x) -
-                            zx) *
-                           (q8(wt, (oc * c->icg + ch) * taps + t) - zw));
+                    sum += (uint32_t)((q8(in, ((n * c->ic + g * c->icg + ch) * w->in[0] + z) *
+                                                      w->in[1] * w->in[2] +
+                                                  y * w->in[2] + x) -
+                                       zx) *
+                                      (q8(wt, (oc * c->icg + ch) * taps + t) - zw));
             }
             j->emit(j->op, i * cols + pos, oc, (int32_t)sum);
         }

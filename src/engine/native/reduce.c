@@ -109,69 +109,69 @@ static int64_t reduce_base(const struct reduce *r, int64_t i)
     return at;
 }
 
-#define REDUCE_OVER(T, body)                                                       \
-    do {                                                                           \
-        int64_t idx[SHAPE_RANK_MAX + 1] = { 0 }, off = base;                       \
-        int64_t n0 = r->nred ? r->rdim[0] : 1, s0 = r->nred ? r->rstride[0] : 0;   \
-        for (int64_t done = 0; done < r->rcount; done += n0) {                     \
-            const T *p = (const T *)j->in->data + off;                             \
-            for (int64_t q = 0; q < n0; q++) {                                     \
-                T x = p[q * s0];                                                   \
-                body;                                                              \
-            }                                                                      \
-            for (int k = 1; k < r->nred; k++) {                                    \
-                off += r->rstride[k];                                              \
-                if (++idx[k] < r->rdim[k])                                         \
-                    break;                                                         \
-                off -= idx[k] * r->rstride[k];                                     \
-                idx[k] = 0;                                                        \
-            }                                                                      \
-        }                                                                          \
+#define REDUCE_OVER(T, body)                                                     \
+    do {                                                                         \
+        int64_t idx[SHAPE_RANK_MAX + 1] = { 0 }, off = base;                     \
+        int64_t n0 = r->nred ? r->rdim[0] : 1, s0 = r->nred ? r->rstride[0] : 0; \
+        for (int64_t done = 0; done < r->rcount; done += n0) {                   \
+            const T *p = (const T *)j->in->data + off;                           \
+            for (int64_t q = 0; q < n0; q++) {                                   \
+                T x = p[q * s0];                                                 \
+                body;                                                            \
+            }                                                                    \
+            for (int k = 1; k < r->nred; k++) {                                  \
+                off += r->rstride[k];                                            \
+                if (++idx[k] < r->rdim[k])                                       \
+                    break;                                                       \
+                off -= idx[k] * r->rstride[k];                                   \
+                idx[k] = 0;                                                      \
+            }                                                                    \
+        }                                                                        \
     } while (0)
 
-#define REDUCE_FLOAT(T)                                                            \
-    for (int64_t i = begin; i < end; i++) {                                        \
-        int64_t base = reduce_base(r, i);                                          \
-        double acc = 0;                                                            \
-        T best = j->f == RED_MIN ? (T)INFINITY : (T)-INFINITY;                     \
-        bool nan = false;                                                          \
-        switch (j->f) {                                                            \
-        case RED_SUM:                                                              \
-        case RED_MEAN:                                                             \
-        case RED_LOGSUM:                                                           \
-            REDUCE_OVER(T, acc += (double)x);                                      \
-            break;                                                                 \
-        case RED_L1:                                                               \
-            REDUCE_OVER(T, acc += fabs((double)x));                                \
-            break;                                                                 \
-        case RED_L2:                                                               \
-        case RED_SUMSQUARE:                                                        \
-            REDUCE_OVER(T, acc += (double)x * (double)x);                          \
-            break;                                                                 \
-        case RED_PROD:                                                             \
-            acc = 1;                                                               \
-            REDUCE_OVER(T, acc *= (double)x);                                      \
-            break;                                                                 \
-        case RED_MIN:                                                              \
-            REDUCE_OVER(T, nan = nan || x != x; best = x < best ? x : best);       \
-            acc = nan ? (double)NAN : (double)best;                                \
-            break;                                                                 \
-        default:                                                                   \
-            REDUCE_OVER(T, nan = nan || x != x; best = x > best ? x : best);       \
-            acc = nan ? (double)NAN : (double)best;                                \
-        }                                                                          \
-        if (j->f == RED_MEAN)                                                      \
-            acc /= (double)r->rcount;                                              \
-        else if (j->f == RED_L2)                                                   \
-            acc = sqrt(acc);                                                       \
-        else if (j->f == RED_LOGSUM)                                               \
-            acc = log(acc);                                                        \
-        else if (j->f == RED_LOGSUMEXP) {                                          \
-            double m = isfinite(acc) ? acc : 0, sum = 0;                           \
-            REDUCE_OVER(T, sum += exp((double)x - m));                             \
-            acc = log(sum) + m;                                                    \
-        }                                                                          \
-        ((T *)j->out->data)[i] = (T)acc;                                           \
+#define REDUCE_FLOAT(T)                                                      \
+    for (int64_t i = begin; i < end; i++) {                                  \
+        int64_t base = reduce_base(r, i);                                    \
+        double acc = 0;                                                      \
+        T best = j->f == RED_MIN ? (T)INFINITY : (T)-INFINITY;               \
+        bool nan = false;                                                    \
+        switch (j->f) {                                                      \
+        case RED_SUM:                                                        \
+        case RED_MEAN:                                                       \
+        case RED_LOGSUM:                                                     \
+            REDUCE_OVER(T, acc += (double)x);                                \
+            break;                                                           \
+        case RED_L1:                                                         \
+            REDUCE_OVER(T, acc += fabs((double)x));                          \
+            break;                                                           \
+        case RED_L2:                                                         \
+        case RED_SUMSQUARE:                                                  \
+            REDUCE_OVER(T, acc += (double)x * (double)x);                    \
+            break;                                                           \
+        case RED_PROD:                                                       \
+            acc = 1;                                                         \
+            REDUCE_OVER(T, acc *= (double)x);                                \
+            break;                                                           \
+        case RED_MIN:                                                        \
+            REDUCE_OVER(T, nan = nan || x != x; best = x < best ? x : best); \
+            acc = nan ? (double)NAN : (double)best;                          \
+            break;                                                           \
+        default:                                                             \
+            REDUCE_OVER(T, nan = nan || x != x; best = x > best ? x : best); \
+            acc = nan ? (double)NAN : (double)best;                          \
+        }                                                                    \
+        if (j->f == RED_MEAN)                                                \
+            acc /= (double)r->rcount;                                        \
+        else if (j->f == RED_L2)                                             \
+            acc = sqrt(acc);                                                 \
+        else if (j->f == RED_LOGSUM)                                         \
+            acc = log(acc);                                                  \
+        else if (j->f == RED_LOGSUMEXP) {                                    \
+            double m = isfinite(acc) ? acc : 0, sum = 0;                     \
+            REDUCE_OVER(T, sum += exp((double)x - m));                       \
+            acc = log(sum) + m;                                              \
+        }                                                                    \
+        ((T *)j->out->data)[i] = (T)acc;                                     \
     }
 
 static uint64_t magnitude(int64_t x)
@@ -179,49 +179,48 @@ static uint64_t magnitude(int64_t x)
     return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 
-#define REDUCE_INT(TYPE, T, LO, HI, SIGNED)                                                \
-    case TENSOR_##TYPE:                                                            \
-        for (int64_t i = begin; i < end; i++) {                                    \
-            int64_t base = reduce_base(r, i);                                      \
-            uint64_t acc = j->f == RED_PROD;                                       \
-            double real = 0;                                                       \
-            T best = j->f == RED_MIN ? HI : LO;                                    \
-            switch (j->f) {                                                        \
-            case RED_SUM:                                                          \
-            case RED_MEAN:                                                         \
-            case RED_LOGSUM:                                                       \
-                REDUCE_OVER(T, acc += (uint64_t)x; real += (double)x);             \
-                break;                                                             \
-            case RED_L1:                                                           \
-                REDUCE_OVER(T, acc += SIGNED ? magnitude((int64_t)x) : (uint64_t)x);\
-                break;                                                             \
-            case RED_PROD:                                                         \
-                REDUCE_OVER(T, acc *= (uint64_t)x);                                \
-                break;                                                             \
-            case RED_L2:                                                           \
-            case RED_SUMSQUARE:                                                    \
-                REDUCE_OVER(T, acc += (uint64_t)x * (uint64_t)x;                   \
-                            real += (double)x * (double)x);                        \
-                break;                                                             \
-            case RED_LOGSUMEXP:                                                    \
-                REDUCE_OVER(T, real += exp((double)x));                            \
-                break;                                                             \
-            case RED_MIN:                                                          \
-                REDUCE_OVER(T, best = x < best ? x : best);                        \
-                acc = (uint64_t)best;                                              \
-                break;                                                             \
-            default:                                                               \
-                REDUCE_OVER(T, best = x > best ? x : best);                        \
-                acc = (uint64_t)best;                                              \
-            }                                                                      \
-            if (j->f == RED_MEAN)                                                  \
-                acc = (uint64_t)(int64_t)(real / (double)MAX(r->rcount, (int64_t)1)); \
-            else if (j->f == RED_L2)                                               \
-                acc = (uint64_t)sqrt(real);                                        \
-            else if (j->f == RED_LOGSUM || j->f == RED_LOGSUMEXP)                  \
-                acc = real > 0 ? (uint64_t)(int64_t)log(real) : 0;                 \
-            ((T *)j->out->data)[i] = (T)acc;                                       \
-        }                                                                          \
+#define REDUCE_INT(TYPE, T, LO, HI, SIGNED)                                                      \
+    case TENSOR_##TYPE:                                                                          \
+        for (int64_t i = begin; i < end; i++) {                                                  \
+            int64_t base = reduce_base(r, i);                                                    \
+            uint64_t acc = j->f == RED_PROD;                                                     \
+            double real = 0;                                                                     \
+            T best = j->f == RED_MIN ? HI : LO;                                                  \
+            switch (j->f) {                                                                      \
+            case RED_SUM:                                                                        \
+            case RED_MEAN:                                                                       \
+            case RED_LOGSUM:                                                                     \
+                REDUCE_OVER(T, acc += (uint64_t)x; real += (double)x);                           \
+                break;                                                                           \
+            case RED_L1:                                                                         \
+                REDUCE_OVER(T, acc += SIGNED ? magnitude((int64_t)x) : (uint64_t)x);             \
+                break;                                                                           \
+            case RED_PROD:                                                                       \
+                REDUCE_OVER(T, acc *= (uint64_t)x);                                              \
+                break;                                                                           \
+            case RED_L2:                                                                         \
+            case RED_SUMSQUARE:                                                                  \
+                REDUCE_OVER(T, acc += (uint64_t)x * (uint64_t)x; real += (double)x * (double)x); \
+                break;                                                                           \
+            case RED_LOGSUMEXP:                                                                  \
+                REDUCE_OVER(T, real += exp((double)x));                                          \
+                break;                                                                           \
+            case RED_MIN:                                                                        \
+                REDUCE_OVER(T, best = x < best ? x : best);                                      \
+                acc = (uint64_t)best;                                                            \
+                break;                                                                           \
+            default:                                                                             \
+                REDUCE_OVER(T, best = x > best ? x : best);                                      \
+                acc = (uint64_t)best;                                                            \
+            }                                                                                    \
+            if (j->f == RED_MEAN)                                                                \
+                acc = (uint64_t)(int64_t)(real / (double)MAX(r->rcount, (int64_t)1));            \
+            else if (j->f == RED_L2)                                                             \
+                acc = (uint64_t)sqrt(real);                                                      \
+            else if (j->f == RED_LOGSUM || j->f == RED_LOGSUMEXP)                                \
+                acc = real > 0 ? (uint64_t)(int64_t)log(real) : 0;                               \
+            ((T *)j->out->data)[i] = (T)acc;                                                     \
+        }                                                                                        \
         break;
 
 static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -325,19 +324,19 @@ int cumsum_prepare(struct op *op, opm_error *err)
     return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
 }
 
-#define CUMSUM_CASE(TYPE, T, A)                                                          \
-    case TENSOR_##TYPE:                                                                  \
-        for (int64_t o = 0; o < outer * inner; o++) {                                    \
-            const T *from = (const T *)in->data + o / inner * n * inner + o % inner;     \
-            T *to = (T *)out->data + o / inner * n * inner + o % inner;                  \
-            A sum = 0;                                                                   \
-            for (int64_t q = 0; q < n; q++) {                                            \
-                int64_t k = (reverse ? n - 1 - q : q) * inner;                           \
-                A x = (A)from[k];                                                        \
-                to[k] = (T)(exclusive ? sum : sum + x);                                  \
-                sum += x;                                                                \
-            }                                                                            \
-        }                                                                                \
+#define CUMSUM_CASE(TYPE, T, A)                                                      \
+    case TENSOR_##TYPE:                                                              \
+        for (int64_t o = 0; o < outer * inner; o++) {                                \
+            const T *from = (const T *)in->data + o / inner * n * inner + o % inner; \
+            T *to = (T *)out->data + o / inner * n * inner + o % inner;              \
+            A sum = 0;                                                               \
+            for (int64_t q = 0; q < n; q++) {                                        \
+                int64_t k = (reverse ? n - 1 - q : q) * inner;                       \
+                A x = (A)from[k];                                                    \
+                to[k] = (T)(exclusive ? sum : sum + x);                              \
+                sum += x;                                                            \
+            }                                                                        \
+        }                                                                            \
         break;
 
 int cumsum_run(struct op *op, opm_error *err)

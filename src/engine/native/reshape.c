@@ -57,18 +57,18 @@ int reshape_prepare(struct op *op, opm_error *err)
     if (open >= 0) {
         if (known == 0 || in->count % known)
             return kop_fail(op, OPM_EINVAL, err, "%lld elements do not fit the shape",
-                           (long long)in->count);
+                            (long long)in->count);
         s.dim[open] = in->count / known;
     }
     return alias_shape(op, &s, err);
 }
 
-#define NOTHING(name)                                 \
+#define NOTHING(name)                             \
     int name##_run(struct op *op, opm_error *err) \
-    {                                                 \
-        (void)op;                                     \
-        (void)err;                                    \
-        return 0;                                     \
+    {                                             \
+        (void)op;                                 \
+        (void)err;                                \
+        return 0;                                 \
     }
 
 NOTHING(reshape)
@@ -124,7 +124,8 @@ int squeeze_prepare(struct op *op, opm_error *err)
         int a = nt_axis(axes[i], in->shape.rank);
 
         if (a < 0 || in->shape.dim[a] != 1)
-            return kop_fail(op, OPM_EINVAL, err, "axis %lld cannot be squeezed", (long long)axes[i]);
+            return kop_fail(op, OPM_EINVAL, err, "axis %lld cannot be squeezed",
+                            (long long)axes[i]);
         drop[a] = true;
     }
     for (int32_t i = 0; i < in->shape.rank; i++)
@@ -195,7 +196,7 @@ int dropout_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     return kop_set(op, 1, op->node->opset >= 10 ? TENSOR_BOOL : kop_in(op, 0)->type,
-                  &kop_in(op, 0)->shape, err);
+                   &kop_in(op, 0)->shape, err);
 }
 
 int dropout_run(struct op *op, opm_error *err)

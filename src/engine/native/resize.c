@@ -8,8 +8,15 @@
 #include <string.h>
 
 enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
-enum resize_coord { COORD_HALF, COORD_HALF_SYM, COORD_PYTORCH, COORD_ALIGN, COORD_ASYM, COORD_CROP,
-                    COORD_TF_HALF };
+enum resize_coord {
+    COORD_HALF,
+    COORD_HALF_SYM,
+    COORD_PYTORCH,
+    COORD_ALIGN,
+    COORD_ASYM,
+    COORD_CROP,
+    COORD_TF_HALF
+};
 enum resize_nearest { NEAR_PREFER_FLOOR, NEAR_PREFER_CEIL, NEAR_FLOOR, NEAR_CEIL };
 
 struct resize {
@@ -33,17 +40,20 @@ static int pick(const char *value, const char *const *names, int n)
 static int read_modes(const struct op *op, struct resize *r, opm_error *err)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
-    static const char *const coords[] = { "half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
-                                          "align_corners", "asymmetric",           "tf_crop_and_resize",
+    static const char *const coords[] = { "half_pixel",          "half_pixel_symmetric",
+                                          "pytorch_half_pixel",  "align_corners",
+                                          "asymmetric",          "tf_crop_and_resize",
                                           "tf_half_pixel_for_nn" };
-    static const char *const nears[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil" };
+    static const char *const nears[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
+                                         "ceil" };
     bool old = op->node->opset < 11;
     int m = pick(node_attr_str(op->node, "mode", "nearest"), modes, 3), c, n;
 
     c = pick(node_attr_str(op->node, "coordinate_transformation_mode",
                            old ? "asymmetric" : "half_pixel"),
              coords, (int)ARRAY_SIZE(coords));
-    n = pick(node_attr_str(op->node, "nearest_mode", old ? "floor" : "round_prefer_floor"), nears, 4);
+    n = pick(node_attr_str(op->node, "nearest_mode", old ? "floor" : "round_prefer_floor"), nears,
+             4);
     if (m < 0 || c < 0 || n < 0)
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mode");
     r->mode = (enum resize_mode)m;

@@ -22,10 +22,10 @@ enum act_kind {
     ACT_SOFTPLUS,
     ACT_N,
 };
-static const char *const act_name[ACT_N] = { "Sigmoid",  "Tanh",        "Relu",
-                                             "Affine",   "LeakyRelu",   "ThresholdedRelu",
+static const char *const act_name[ACT_N] = { "Sigmoid",    "Tanh",        "Relu",
+                                             "Affine",     "LeakyRelu",   "ThresholdedRelu",
                                              "ScaledTanh", "HardSigmoid", "Elu",
-                                             "Softsign", "Softplus" };
+                                             "Softsign",   "Softplus" };
 
 struct act {
     enum act_kind kind;
@@ -90,7 +90,8 @@ static int read_acts(const struct op *op, struct rnn *s, opm_error *err)
             a->beta = a->kind == ACT_HARDSIGMOID ? 0.5f : a->kind == ACT_SCALEDTANH ? 1 : 0;
             has_a = a->kind == ACT_AFFINE || a->kind == ACT_LEAKY || a->kind == ACT_THRESHOLDED ||
                     a->kind == ACT_SCALEDTANH || a->kind == ACT_HARDSIGMOID || a->kind == ACT_ELU;
-            has_b = a->kind == ACT_AFFINE || a->kind == ACT_SCALEDTANH || a->kind == ACT_HARDSIGMOID;
+            has_b =
+                a->kind == ACT_AFFINE || a->kind == ACT_SCALEDTANH || a->kind == ACT_HARDSIGMOID;
             if (has_a && ia < na)
                 a->alpha = alpha[ia++];
             if (has_b && ib < nb)
@@ -494,13 +495,21 @@ int rnn_run(struct op *op, opm_error *err)
     struct rnn *s = op->state;
     float *mem = op->scratch;
     int64_t gh = s->gates * s->h, *active;
-    struct step q = { op, s, 0, mem + s->at_xw, mem + s->at_gate, mem + s->at_h, mem + s->at_c,
-                      mem + s->at_ha, mem + s->at_tmp };
+    struct step q = { op,
+                      s,
+                      0,
+                      mem + s->at_xw,
+                      mem + s->at_gate,
+                      mem + s->at_h,
+                      mem + s->at_c,
+                      mem + s->at_ha,
+                      mem + s->at_tmp };
 
     active = mem_calloc((size_t)s->b + 1, sizeof(*active));
     if (!active)
         return kop_nomem(op, err);
-    if (!s->packed || !kop_fixed(op, 1) || !kop_fixed(op, 2) || (kop_in(op, 3) && !kop_fixed(op, 3)))
+    if (!s->packed || !kop_fixed(op, 1) || !kop_fixed(op, 2) ||
+        (kop_in(op, 3) && !kop_fixed(op, 3)))
         pack_weights(op, s);
     for (int d = 0; d < s->dirs; d++) {
         q.d = d;

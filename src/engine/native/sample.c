@@ -88,7 +88,8 @@ static double grid_value(const struct grid_job *j, const float *p, int64_t h, in
     if (j->mode == GRID_NEAREST)
         return pixel(j, p, h, w, (int64_t)nearbyint(y), (int64_t)nearbyint(x));
     if (j->mode == GRID_LINEAR)
-        return (1 - fy) * ((1 - fx) * pixel(j, p, h, w, y0, x0) + fx * pixel(j, p, h, w, y0, x0 + 1)) +
+        return (1 - fy) *
+                   ((1 - fx) * pixel(j, p, h, w, y0, x0) + fx * pixel(j, p, h, w, y0, x0 + 1)) +
                fy * ((1 - fx) * pixel(j, p, h, w, y0 + 1, x0) +
                      fx * pixel(j, p, h, w, y0 + 1, x0 + 1));
     cubic(fy, wy);
@@ -138,7 +139,7 @@ int gridsample_run(struct op *op, opm_error *err)
     const struct nt *in = kop_in(op, 0);
 
     (void)err;
-    j.mode = strstr(mode, "cubic")             ? GRID_CUBIC
+    j.mode = strstr(mode, "cubic")          ? GRID_CUBIC
              : strcmp(mode, "nearest") == 0 ? GRID_NEAREST
                                             : GRID_LINEAR;
     j.padding = strcmp(pad, "border") == 0       ? GRID_BORDER
@@ -207,8 +208,8 @@ int roialign_run(struct op *op, opm_error *err)
             ratio = node_attr_int(op->node, "sampling_ratio", 0);
     double scale = (double)node_attr_float(op->node, "spatial_scale", 1);
     bool max = node_attr_is(op->node, "mode", "max", "avg"),
-         half = op->node->opset >= 16 &&
-                node_attr_is(op->node, "coordinate_transformation_mode", "half_pixel", "half_pixel");
+         half = op->node->opset >= 16 && node_attr_is(op->node, "coordinate_transformation_mode",
+                                                      "half_pixel", "half_pixel");
     float *to = out->data;
 
     for (int64_t r = 0; r < d[0]; r++) {

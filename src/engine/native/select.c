@@ -110,8 +110,7 @@ int eyelike_prepare(struct op *op, opm_error *err)
 int eyelike_run(struct op *op, opm_error *err)
 {
     struct nt *out = kop_out(op, 0);
-    int64_t rows = out->shape.dim[0], cols = out->shape.dim[1],
-            k = node_attr_int(op->node, "k", 0);
+    int64_t rows = out->shape.dim[0], cols = out->shape.dim[1], k = node_attr_int(op->node, "k", 0);
     size_t w = nt_width(out->type);
 
     (void)err;
@@ -283,7 +282,8 @@ int nonzero_run(struct op *op, opm_error *err)
 int reversesequence_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kop_in(op, 0), *len = kop_in(op, 1);
-    int64_t b = node_attr_int(op->node, "batch_axis", 1), t = node_attr_int(op->node, "time_axis", 0);
+    int64_t b = node_attr_int(op->node, "batch_axis", 1),
+            t = node_attr_int(op->node, "time_axis", 0);
     int rc = kop_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)

@@ -176,7 +176,8 @@ int dft_run(struct op *op, opm_error *err)
     struct nt *out = kop_out(op, 0);
     int32_t r = in->shape.rank;
     int64_t have = in->shape.dim[d->axis], parts = in->shape.dim[r - 1];
-    int64_t inner = nt_span(&in->shape, d->axis + 1, r - 1), outer = nt_span(&in->shape, 0, d->axis);
+    int64_t inner = nt_span(&in->shape, d->axis + 1, r - 1),
+            outer = nt_span(&in->shape, 0, d->axis);
     double *turn = op->scratch;
 
     (void)err;

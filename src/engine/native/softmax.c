@@ -25,27 +25,27 @@ int softmax_prepare(struct op *op, opm_error *err)
     return kop_set(op, 0, in->type, &in->shape, err);
 }
 
-#define SOFT_GENERIC(T)                                                             \
-    do {                                                                            \
-        const T *in = (const T *)kop_in(j->op, 0)->data + base;                      \
-        T *out = (T *)kop_out(j->op, 0)->data + base;                                \
-        double max = -(double)INFINITY, sum = 0;                                    \
-        int64_t best = 0;                                                           \
-        for (int64_t k = 0; k < j->n; k++)                                          \
-            if ((double)in[k * j->inner] > max) {                                   \
-                max = (double)in[k * j->inner];                                     \
-                best = k;                                                           \
-            }                                                                       \
-        if (!isfinite(max))                                                         \
-            max = 0;                                                                \
-        for (int64_t k = 0; k < j->n; k++)                                          \
-            sum += exp((double)in[k * j->inner] - max);                             \
-        for (int64_t k = 0; k < j->n; k++) {                                        \
-            double d = (double)in[k * j->inner] - max;                              \
-            out[k * j->inner] = (T)(what == SOFT_MAX   ? exp(d) / sum               \
-                                    : what == SOFT_LOG ? d - log(sum)               \
-                                                       : (k == best));              \
-        }                                                                           \
+#define SOFT_GENERIC(T)                                                \
+    do {                                                               \
+        const T *in = (const T *)kop_in(j->op, 0)->data + base;        \
+        T *out = (T *)kop_out(j->op, 0)->data + base;                  \
+        double max = -(double)INFINITY, sum = 0;                       \
+        int64_t best = 0;                                              \
+        for (int64_t k = 0; k < j->n; k++)                             \
+            if ((double)in[k * j->inner] > max) {                      \
+                max = (double)in[k * j->inner];                        \
+                best = k;                                              \
+            }                                                          \
+        if (!isfinite(max))                                            \
+            max = 0;                                                   \
+        for (int64_t k = 0; k < j->n; k++)                             \
+            sum += exp((double)in[k * j->inner] - max);                \
+        for (int64_t k = 0; k < j->n; k++) {                           \
+            double d = (double)in[k * j->inner] - max;                 \
+            out[k * j->inner] = (T)(what == SOFT_MAX   ? exp(d) / sum  \
+                                    : what == SOFT_LOG ? d - log(sum)  \
+                                                       : (k == best)); \
+        }                                                              \
     } while (0)
 
 static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)

@@ -103,7 +103,7 @@ int topk_run(struct op *op, opm_error *err)
 
 /* Slices along an axis (or elements), the first of each kind, in the order asked for. */
 struct unique {
-    int64_t n, kinds;          /* slices, and different ones */
+    int64_t n, kinds;                 /* slices, and different ones */
     int64_t *first, *inverse, *count; /* by kind, by slice, by kind */
 };
 
@@ -131,7 +131,8 @@ static int compare_slices(const struct nt *in, int64_t outer, int64_t n, int64_t
     return 0;
 }
 
-/* Insertion into an ordered list of kinds: quadratic at worst, but without a context for qsort(). */
+/* Insertion into an ordered list of kinds: quadratic at worst, but without a context for qsort().
+ */
 static void find_kinds(struct unique *u, const struct nt *in, int64_t outer, int64_t inner,
                        bool sorted)
 {
@@ -355,7 +356,8 @@ int nms_prepare(struct op *op, opm_error *err)
     s->n = 0;
     for (int64_t b = 0; b < scores->shape.dim[0] && !rc; b++)
         for (int64_t c = 0; c < scores->shape.dim[1] && !rc; c++)
-            rc = nms_one(op, s, b, c, max > 1e15 ? INT64_MAX : (int64_t)max, (float)iou, least, err);
+            rc =
+                nms_one(op, s, b, c, max > 1e15 ? INT64_MAX : (int64_t)max, (float)iou, least, err);
     out.dim[0] = (int64_t)s->n;
     return rc ? rc : kop_set(op, 0, TENSOR_I64, &out, err);
 }
