@@ -358,7 +358,9 @@ static void add_name(struct textable *t, const char *name, size_t room)
 struct textable *report_ops_table(const struct report *r, size_t top, int width)
 {
     bool wide = width == 0 || width >= WIDE;
-    size_t room = width == 0 ? 0 : wide ? (size_t)MIN(width / 4, 60) : (size_t)MAX(width - 54, 16);
+    size_t name_room = width == 0 ? 0
+                       : wide     ? (size_t)MIN(width / 4, 60)
+                                  : (size_t)MAX(width - 54, 16);
     struct textable *t = textable_new();
     struct buf b = { 0 };
 
@@ -389,7 +391,7 @@ struct textable *report_ops_table(const struct report *r, size_t top, int width)
         for (size_t k = 0; k < b.len; k++)
             b.data[k] = b.data[k] == ',' ? '+' : b.data[k];
         add_text(t, buf_str(&b));
-        add_name(t, op->name, room);
+        add_name(t, op->name, name_room);
         add_rate(t, op->gflops);
         add_rate(t, op->gbytes);
         add_number(t, op->of_peak, "%.0f %%", op->of_peak * 100);

@@ -112,13 +112,12 @@ static int64_t f_conv(const struct graph *g, const struct node *n, const struct 
 {
     uint32_t slot = (uint32_t)r->cost, bias = slot == 3 ? 8 : 2;
     const struct shape *w = in_shape(g, n, slot);
-    int64_t out = out_count(g, n), terms = shape_count(w);
+    bool biased = strcmp(n->op_type, "ConvInteger") != 0 && node_in(g, n, bias);
+    int64_t terms = shape_count(w);
 
     if (terms < 0 || w->rank < 2 || w->dim[0] <= 0)
         return -1;
-    terms /= w->dim[0];
-    out = mul(out, add(mul(terms, 2), strcmp(n->op_type, "ConvInteger") && node_in(g, n, bias)));
-    return out;
+    return mul(out_count(g, n), add(mul(terms / w->dim[0], 2), biased));
 }
 
 /* Each element of the input meets the whole of the kernel of its group. */

@@ -176,12 +176,13 @@ void infer_set_input(struct graph *g, uint32_t input, const struct value *from,
 }
 
 /* Back to what the file says: nothing inferred, nothing folded. */
-static void forget(struct graph *g)
+void infer_forget(struct graph *g)
 {
     for (uint32_t i = 0; i < g->nvalue; i++) {
         struct value *v = &g->value[i];
 
         v->flags &= ~(uint32_t)VALUE_FOLDED;
+        g->known[i] = NULL;
         if (v->flags & VALUE_CONSTANT) {
             v->type = v->data->type;
             v->shape = v->data->shape;
@@ -314,7 +315,7 @@ static int infer_model(struct infer *inf)
         g->known = mem_calloc(g->nvalue, sizeof(*g->known));
         if (!g->known)
             return opm__fail(inf->err, OPM_ENOMEM, "%s: no memory to infer shapes", inf->m->name);
-        forget(g);
+        infer_forget(g);
     }
     inf->work_max = (uint64_t)nnode * WORK_PER_NODE + WORK_EXTRA;
     rc = check_options(inf);
@@ -322,7 +323,11 @@ static int infer_model(struct infer *inf)
         return rc;
     fix_open_dims(inf);
     set_inputs(inf);
-    return infer_graph(inf, inf->m->graph);
+    rc = infer_graph(inf, inf->m->graph);
+    /* Loops that were given up on have left what held in their first rounds only. */
+    for (size_t i = 1; i < impl->ngraph && inf->work > inf->work_max; i++)
+        infer_forget(impl->graph[i]);
+    return rc;
 }
 
 int graph_infer(struct model *m, const struct infer_options *opt, opm_error *err)

@@ -3,13 +3,16 @@
 
 #include <string.h>
 
-/* Infer a body whose inputs are set. What does not fit in there is no error: it may never run. */
+/* Infer a body whose inputs are set. What does not fit in there is no error: it may never run. When
+ * loops in loops have taken too much work, nothing is known about a body. */
 static int infer_body(const struct op *o, struct graph *body)
 {
     int rc;
 
-    if (o->inf->work > o->inf->work_max)
+    if (o->inf->work > o->inf->work_max) {
+        infer_forget(body);
         return 0;
+    }
     o->inf->soft++;
     infer_captures(body);
     rc = infer_graph(o->inf, body);
@@ -100,6 +103,8 @@ static struct shape stacked(const struct shape *s, int64_t n, int axis)
 static int infer_carried(const struct op *o, struct graph *body, uint32_t first, uint32_t into,
                          uint32_t from, uint32_t n)
 {
+    const struct value nothing = { 0 };
+    const struct shape unknown = shape_unknown();
     bool again = true;
     int rc = 0;
 
@@ -130,7 +135,12 @@ static int infer_carried(const struct op *o, struct graph *body, uint32_t first,
             }
         }
     }
-    return rc;
+    if (rc || !again)
+        return rc;
+    /* So many values that rounds ran out before they settled: give them up. */
+    for (uint32_t i = 0; i < n; i++)
+        infer_set_input(body, into + i, &nothing, &unknown);
+    return infer_body(o, body);
 }
 
 int infer_loop(const struct op *o)

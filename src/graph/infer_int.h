@@ -118,6 +118,8 @@ int64_t dim_mul(int64_t a, int64_t b);
 void shape_join(struct shape *a, const struct shape *b);
 
 int infer_graph(struct infer *inf, struct graph *g);
+/* Back to what the file says: nothing inferred, nothing folded. */
+void infer_forget(struct graph *g);
 /* A subgraph gets what it captures before infer_graph(). */
 void infer_captures(struct graph *g);
 /* The elements of a tensor, or NULL. */

@@ -399,7 +399,7 @@ int infer_compress(const struct op *o)
     const struct elems *keep = op_known_ints(o, 1);
     struct shape s = shape_1d(DIM_OPEN);
     int64_t total = shape_count(x), kept = 0;
-    int axis, rc;
+    int axis = 0, rc;
 
     if (a && x->rank < 0)
         s = shape_unknown();

@@ -308,8 +308,6 @@ int infer_ml_classifier(const struct op *o)
     struct shape label = shape_of_rank(1), score = shape_of_rank(2);
     bool strings;
 
-    if (!text)
-        text = node_attr(o->n, "classlabels_strings");
     if (!ints)
         ints = node_attr(o->n, "classlabels_ints");
     strings = text && text->n > 0;

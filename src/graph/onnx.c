@@ -110,16 +110,21 @@ void *ld_alloc(struct loader *ld, size_t n, size_t size)
 
 int ld_name(struct loader *ld, const void *p, size_t len, str_id *id, const char **out)
 {
+    struct strpool *names = &ld->impl->name;
     str_id s;
 
     if (len > MODEL_NAME_MAX_BYTES)
         return ld_fail(ld, OPM_ELIMIT, "a name of %zu bytes", len);
-    if (strpool_intern(&ld->impl->name, p, len, &s))
+    /* Inlining repeats names, and puts longer ones together: that must not be for free. */
+    ld->steps += len / 16;
+    if (ld->steps > ld->steps_max || names->bytes.used > MODEL_INDEX_MAX_BYTES)
+        return ld_fail(ld, OPM_ELIMIT, "its names take too much memory once functions are inlined");
+    if (strpool_intern(names, p, len, &s))
         return ld_nomem(ld);
     if (id)
         *id = s;
     if (out)
-        *out = strpool_get(&ld->impl->name, s);
+        *out = strpool_get(names, s);
     return 0;
 }
 

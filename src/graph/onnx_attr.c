@@ -223,11 +223,18 @@ static int read_elements(struct loader *ld, const struct scope *sc, const char *
 }
 
 /* A graph that was given to a function belongs to the graph of the call; inside another graph its
- * captured values would have to be captured once more. */
-static bool usable_here(const struct attr *a, const struct scope *sc)
+ * captured values would have to be captured once more. Each use costs as many steps as it captures
+ * values: that many edges will be looked at. */
+static bool usable_here(struct loader *ld, const struct attr *a, const struct scope *sc)
 {
-    return (a->type != ATTR_GRAPH && a->type != ATTR_GRAPHS) || a->n == 0 ||
-           a->graph[0]->outer == sc->g->graph;
+    if (a->type != ATTR_GRAPH && a->type != ATTR_GRAPHS)
+        return true;
+    for (size_t i = 0; i < a->n; i++) {
+        ld->steps += a->graph[i]->ncapture;
+        if (a->graph[i]->outer != sc->g->graph)
+            return false;
+    }
+    return true;
 }
 
 /* One attribute; *use is false for a reference to one that the call does not give. */
@@ -254,7 +261,7 @@ static int read_attr(struct loader *ld, const struct scope *sc, const char *what
         if (strcmp(sc->given[i].name, ref) == 0) {
             const char *name = out->name;
 
-            if (!usable_here(&sc->given[i], sc))
+            if (!usable_here(ld, &sc->given[i], sc))
                 return ld_fail(ld, OPM_EUNSUPPORTED,
                                "%s: a graph given to a function and used in one of its subgraphs",
                                what);

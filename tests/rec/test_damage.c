@@ -56,6 +56,7 @@ static struct reading read_bytes(const uint8_t *bytes, size_t len)
 {
     const char *path = rig_path("bent.opm");
 
+    unlink(path); /* some file systems wait for the disk when a file is overwritten */
     unit_write(path, bytes, len);
     return read_file(path);
 }

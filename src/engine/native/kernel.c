@@ -79,13 +79,23 @@ int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, op
     return 0;
 }
 
+bool nt_sane(const struct shape *s)
+{
+    int64_t n = 16; /* bytes of the widest element */
+
+    for (int32_t i = 0; i < s->rank; i++)
+        if (__builtin_mul_overflow(n, MAX(s->dim[i], (int64_t)1), &n))
+            return false;
+    return true;
+}
+
 int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
 {
     struct nt *t = kop_out(op, i);
     int64_t bytes = shape_bytes(s, type);
     char text[100];
 
-    if (bytes < 0 || bytes > PTRDIFF_MAX / 4) {
+    if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || !nt_sane(s)) {
         shape_text(s, text, sizeof(text));
         return kop_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
                         text, tensor_type_name(type));

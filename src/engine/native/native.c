@@ -99,7 +99,7 @@ static int check_input(const struct native *e, size_t i, const struct engine_ten
         return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' must be %s, not %s",
                          e->model->name, v->name, tensor_type_name(v->type),
                          tensor_type_name(t->type));
-    if (bytes < 0 || (size_t)bytes > t->bytes || (bytes && !t->data))
+    if (bytes < 0 || !nt_sane(&t->shape) || (size_t)bytes > t->bytes || (bytes && !t->data))
         return opm__fail(err, OPM_EINVAL,
                          "%.200s: input '%.80s' has %zu bytes, its shape wants "
                          "%lld",

@@ -243,6 +243,8 @@ static inline size_t nt_width(enum tensor_type t)
 /* Element i as an integer or number, like tensor_int() and tensor_float(). */
 int64_t nt_int(const struct nt *t, int64_t i);
 double nt_float(const struct nt *t, int64_t i);
+/* No product of dimensions overflows, not even next to a dimension of 0. */
+bool nt_sane(const struct shape *s);
 /* Product of dimensions [from, to). */
 int64_t nt_span(const struct shape *s, int from, int to);
 /* A float attribute list, or a default. */

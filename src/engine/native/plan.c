@@ -171,6 +171,9 @@ static int check_values(const struct graph *g, opm_error *err)
     for (uint32_t i = 0; i < g->nvalue; i++) {
         const struct value *v = &g->value[i];
 
+        if (v->data && !nt_sane(&v->data->shape))
+            return opm__fail(err, OPM_ELIMIT, "%.100s: constant '%.80s' is too big", g->model->name,
+                             v->name);
         if (v->kind != VALUE_TENSOR)
             return opm__fail(err, OPM_EUNSUPPORTED,
                              "%.100s: value '%.80s' is no tensor, which the native engine cannot "

@@ -117,10 +117,11 @@ int eyelike_run(struct op *op, opm_error *err)
     memset(out->data, 0, out->bytes);
     k = MIN(MAX(k, -rows - 1), cols + 1);
     for (int64_t r = 0; r < rows; r++) {
-        char *to = (char *)out->data + (size_t)(r * cols + r + k) * w;
+        char *to;
 
         if (r + k < 0 || r + k >= cols)
             continue;
+        to = (char *)out->data + (size_t)(r * cols + r + k) * w;
         if (out->type == TENSOR_F32)
             *(float *)(void *)to = 1;
         else if (out->type == TENSOR_F64)
