@@ -9,7 +9,7 @@
 #include "store/store.h"
 
 struct export_options {
-    const char *table; /* csv: only this one; NULL: all */
+    const char *table;                                          /* csv: only this one; NULL: all */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL; nonzero gives up */
     void *user;
 };

@@ -14,7 +14,7 @@ struct import_source {
     const char *path; /* for messages and for files beside it */
     const uint8_t *data;
     size_t len;
-    bool cut; /* the packed stream ended early */
+    bool cut;  /* the packed stream ended early */
     int index; /* which of the given files it is, from 0 */
     int count; /* of how many */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
@@ -32,8 +32,9 @@ struct importer {
 extern const struct importer importers[]; /* specific before general; ends with a NULL name */
 
 /* Open path, detect its format (or use `format` if not NULL) and read it into st. */
-int import_path(struct store *st, const char *path, const char *format, uint64_t max_bytes, int index,
-                int count, int (*progress)(void *, uint64_t, uint64_t), void *user, opm_error *err);
+int import_path(struct store *st, const char *path, const char *format, uint64_t max_bytes,
+                int index, int count, int (*progress)(void *, uint64_t, uint64_t), void *user,
+                opm_error *err);
 
 /* One per format. */
 bool opm_sniff(const uint8_t *head, size_t len);

@@ -86,8 +86,9 @@ static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t sl
     return store_add(f->st, TABLE_op_tensor, row, NULL);
 }
 
-/* The rest of an ITEM_SITE of ROLE_OP: a row of op and its tensors. */
-static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *out_op)
+/* The rest of an ITEM_SITE of ROLE_OP: a row of op and its tensors. *op is the row that it
+ * replaces, or OPM_NULL_ID and then the new one. */
+static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *op)
 {
     struct cell row[op_col_COUNT];
     str_id text[6], weight_shape;
@@ -122,28 +123,35 @@ static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *out_
     row[op_col_weight_zero_ratio] = zeros >= 0 && zeros <= 1 ? cell_f64(zeros) : cell_null();
     row[op_col_sparse_support] = cell_i64(known(sparse));
     row[op_col_id] = cell_null();
-    rc = store_add(f->st, TABLE_op, row, out_op);
+    if (*op == OPM_NULL_ID) {
+        if (!GROW(f->op, f->op_cap, f->nop + 1))
+            return OPM_ENOMEM;
+        *op = f->first_op + (uint32_t)f->nop++;
+    }
+    memcpy(f->op[*op - f->first_op].cell, row, sizeof(row));
     for (uint64_t i = 0; i < ntensor && rc == 0; i++)
-        rc = tensor_read(f, r, *out_op, slots);
+        rc = tensor_read(f, r, *op, slots);
     return rc;
 }
 
-/* Phase, then the site that has the description, or 0 and the description itself. */
+/* Phase, then the site that has the description; or 0, the site whose description was only a name
+ * until now (or 0), and the description itself. */
 static int op_of_site(struct opm_file *f, struct rd *r, struct site *site)
 {
     unsigned phase = rd_u8(r);
-    uint64_t described = rd_varint(r);
-    const struct def_site *forward;
+    uint64_t described = rd_varint(r), replaced = described ? 0 : rd_varint(r);
+    uint64_t other = described ? described : replaced;
+    const struct def_site *known_site = other < ID_COUNT ? defs_site(f, (uint32_t)other) : NULL;
     int rc = r->bad || phase >= ARRAY_SIZE(phases) ? OPM_EFORMAT
                                                    : store_cstr(f->st, phases[phase], &site->phase);
 
-    if (rc || !described)
-        return rc ? rc : op_read(f, r, site->name, &site->op);
-    forward = described < ID_COUNT ? defs_site(f, (uint32_t)described) : NULL;
-    if (!forward)
-        return OPM_EFORMAT;
-    site->op = forward->op;
-    return 0;
+    if (rc)
+        return rc;
+    if (known_site)
+        site->op = known_site->op;
+    if (described)
+        return known_site ? 0 : OPM_EFORMAT;
+    return op_read(f, r, site->name, &site->op);
 }
 
 static int site_read(struct opm_file *f, struct rd *r)
@@ -440,6 +448,8 @@ int defs_finish(struct opm_file *f)
 {
     int rc = 0;
 
+    for (size_t i = 0; i < f->nop && rc == 0; i++)
+        rc = store_add(f->st, TABLE_op, f->op[i].cell, NULL);
     for (size_t i = 0; i < f->nthread && rc == 0; i++)
         rc = thread_track(f, &f->thread[i]);
     for (size_t i = 0; i < f->nmem && rc == 0; i++) {
@@ -462,6 +472,7 @@ int defs_init(struct opm_file *f)
 {
     /* Mapped, not allocated: only the pages of ids that occur are ever touched. */
     f->id = mem_map(ID_COUNT * sizeof(*f->id));
+    f->first_op = (uint32_t)store_nrow(f->st, TABLE_op);
     return f->id ? 0 : OPM_ENOMEM;
 }
 
@@ -470,6 +481,7 @@ void defs_release(struct opm_file *f)
     if (f->id)
         mem_unmap(f->id, ID_COUNT * sizeof(*f->id));
     mem_free(f->site);
+    mem_free(f->op);
     mem_free(f->string);
     mem_free(f->track);
     mem_free(f->thread);

@@ -45,6 +45,10 @@ struct def_site {
     int64_t capacity;
 };
 
+struct def_op {
+    struct cell cell[op_col_COUNT];
+};
+
 struct def_thread {
     uint32_t serial;
     uint32_t track; /* in the store */
@@ -88,6 +92,9 @@ struct opm_file {
     uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
     struct def_site *site;
     size_t nsite, site_cap;
+    struct def_op *op; /* rows of op, added when all definitions are known */
+    size_t nop, op_cap;
+    uint32_t first_op; /* in the store: where those of this file begin */
     str_id *string;
     size_t nstring, string_cap;
     struct def_track *track;

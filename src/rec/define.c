@@ -291,13 +291,16 @@ static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
 {
     opm_op *op = site_op(site);
     uint32_t forward = phase ? define_locked(s, &op->site[0]) : 0, id;
+    uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
     size_t len = forward ? 0 : op->description_len;
-    uint8_t *tail = malloc(1 + VARINT_MAX + len), *p;
+    uint8_t *tail = malloc(1 + 2 * VARINT_MAX + len), *p;
 
     if (!tail)
         return 0;
     tail[0] = (uint8_t)phase;
     p = varint_put(tail + 1, forward);
+    if (!forward)
+        p = varint_put(p, op->replaces >> 32 == generation ? (uint32_t)op->replaces : 0);
     memcpy(p, op->description, len);
     id = item_site(s, ROLE_OP, site->layer, site->category, site->name, strlen(site->name), tail,
                    (size_t)(p - tail) + len);

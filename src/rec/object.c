@@ -114,6 +114,9 @@ static bool op_fill(opm_op *op, const opm_op_info *given)
     }
     free(op->description);
     free(op->name);
+    /* Shapes that follow later complete an operator; shapes that change make it another one. */
+    op->replaces = op->bare ? op->site[0].cache : 0;
+    op->bare = info.flops < 0 && !info.ntensors;
     op->description = b.p;
     op->description_len = b.len;
     op->name = name;

@@ -10,6 +10,8 @@ struct opm_op {
     char *name;
     uint8_t *description; /* what follows in its ITEM_SITE */
     size_t description_len;
+    bool bare;         /* nothing but its name and kind was known when it was described */
+    uint64_t replaces; /* cache of the forward site that had the bare description */
 };
 
 struct opm_queue {

@@ -419,7 +419,7 @@ static int use_own_memory(void **state)
 
 static void test_sqlite_no_memory(void **state)
 {
-    struct store *st;
+    struct store *st = NULL;
 
     (void)state;
     assert_int_equal(rig_make(&st, &fault_rig, 3), 0);
