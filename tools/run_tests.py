@@ -190,6 +190,12 @@ def install():
                                    BUILD / "dev"], "install")
 
 
+def npm_models():
+    """Real models from npm, native against ONNX Runtime from npm."""
+    return tap_program("models from npm", [ROOT / "tests" / "npm" / "run.py", "--opmeter",
+                                           BUILD / "dev" / "opmeter", "--build", BUILD], "npm")
+
+
 def fuzzer_runtime():
     """Whether clang can link a fuzzer here."""
     source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return !d && n; }"
@@ -258,6 +264,7 @@ def stages(args):
         stage("documents and symbols", build_checks)
         if not args.quick:
             stage("install", install)
+            stage("models from npm", npm_models)
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
     else:
