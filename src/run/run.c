@@ -157,9 +157,25 @@ static int make_inputs(struct session *s, opm_error *err)
     value = s->e->class->inputs(s->e, &n);
     if (!rc)
         rc = inputs_make(&s->in, s->m, value, n, &io, err);
-    if (!rc)
-        s->res->batch = n && s->in.t[0].shape.rank > 0 ? s->in.t[0].shape.dim[0] : 1;
     return rc;
+}
+
+/* The first dimension, if it is the same for every input and output that has one: a sequence that
+ * comes first, as recurrent models like it, does not come out again first. */
+static int64_t batch_of(const struct session *s)
+{
+    int64_t batch = 0;
+
+    for (size_t i = 0; i < s->in.n + s->nout; i++) {
+        const struct engine_tensor *t = i < s->in.n ? &s->in.t[i] : &s->out[i - s->in.n];
+
+        if (t->shape.rank < 1)
+            continue;
+        if (batch && batch != t->shape.dim[0])
+            return 1;
+        batch = t->shape.dim[0];
+    }
+    return batch ? batch : 1;
 }
 
 static int prepare(struct session *s, opm_error *err)
@@ -338,6 +354,7 @@ static void describe_run(struct session *s)
     const struct engine_value *value;
     size_t n;
 
+    s->res->batch = batch_of(s);
     meta("model.path", "%s", s->m->name);
     meta("model.name", "%s", s->res->model);
     meta("model.producer", "%s %s", s->m->producer, s->m->producer_version);

@@ -84,7 +84,7 @@ struct run_result {
     double cost_ns;       /* of metering an iteration, in the middle of all pairs */
     double cost_error_ns; /* how far off that may be: two standard errors */
     double seconds;       /* of the measured part */
-    int64_t batch;        /* first dimension of the first input; 1 if it has none */
+    int64_t batch;        /* first dimension that all inputs and outputs share; else 1 */
     uint64_t lost;        /* events that the recorder had to drop */
     struct run_check check;
     char trace[RUN_PATH_MAX]; /* DIR/trace.opm */
