@@ -278,6 +278,24 @@ static void device_launch(struct device *d, opm_span launch)
     opm_device_span(d->stream, &kernel, start, start + 20000, d->launches);
 }
 
+/* An operator that only the device sees: reported afterwards. What it computes is known only then.
+ */
+static void device_finish(struct device *d)
+{
+    opm_op_info info = OPM_OP_INFO_INIT;
+    int64_t start = now_ns() + d->clock_offset_ns;
+    opm_op *op;
+
+    info.name = "argmax";
+    info.type = "ArgMax";
+    info.device = "example device";
+    op = opm_op_define(&info);
+    info.flops = CLASSES;
+    opm_op_update(op, &info);
+    opm_op_span(op, OPM_FORWARD_PASS, d->stream, start, start + 2000);
+    opm_op_free(op);
+}
+
 static void infer(struct image *image, struct device *device)
 {
     opm_span step = opm_step_begin("tiny-cnn", image->number,
@@ -340,6 +358,7 @@ int main(int argc, char **argv)
     }
     opm_record_end(measured);
     pthread_join(thread, NULL);
+    device_finish(&device);
 
     static opm_site shutdown = OPM_SITE_INIT(OPM_APP, NULL, "shut down");
     opm_span async = opm_async_begin(&shutdown);
@@ -350,6 +369,8 @@ int main(int argc, char **argv)
     opm_end(named);
     opm_end(async);
     opm_stats(&stats);
+    if (opm_on(OPM_APP) && stats.lost)
+        fprintf(stderr, "%s: %llu events lost\n", opm_path(), (unsigned long long)stats.lost);
     if (argc > 1 && opm_stop(&err) < 0)
         fprintf(stderr, "%s: %s\n", argv[0], err.msg);
     for (int i = 0; i < NLAYER; i++)

@@ -11,8 +11,6 @@
 
 #define NODE_FIELD_IN 1
 #define NODE_FIELD_OUT 2
-#define FN_FIELD_IN 4
-#define FN_FIELD_OUT 5
 #define FN_FIELD_NODE 7
 static const char node_spec[] = "nLLLLL LL";
 
