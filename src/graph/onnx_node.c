@@ -19,14 +19,15 @@ struct raw_node {
     struct slice domain, op_type, overload;
     str_id name;
     uint32_t nin, nout, index;
-    char what[160]; /* "node 17 'Conv_3' (Conv)" */
+    char what[200]; /* "node 17 'Conv_3' (Conv)", with the graph or function it is in */
 };
 
 static int scan(struct loader *ld, const struct scope *sc, struct raw_node *raw)
 {
     struct rd r = rd_of(raw->bytes.p, raw->bytes.len);
     struct pb_field f;
-    const char *name, *in_graph = sc->g->graph->outer ? sc->g->graph->name : NULL;
+    const char *name;
+    char place[64] = "";
     int rc = 0;
 
     raw->domain.p = raw->op_type.p = raw->overload.p = (const uint8_t *)"";
@@ -59,8 +60,11 @@ static int scan(struct loader *ld, const struct scope *sc, struct raw_node *raw)
     if (raw->domain.len == 7 && memcmp(raw->domain.p, "ai.onnx", 7) == 0)
         raw->domain.len = 0;
     name = raw->name ? strpool_get(&ld->impl->name, raw->name) : "";
-    snprintf(raw->what, sizeof(raw->what), "%s%.30s%snode %u%s%.60s%s (%.*s)",
-             in_graph ? "graph '" : "", in_graph ? in_graph : "", in_graph ? "': " : "", raw->index,
+    if (sc->fn)
+        snprintf(place, sizeof(place), "function '%.40s': ", sc->fn->name);
+    else if (sc->outer)
+        snprintf(place, sizeof(place), "graph '%.40s': ", sc->g->graph->name);
+    snprintf(raw->what, sizeof(raw->what), "%snode %u%s%.60s%s (%.*s)", place, raw->index,
              *name ? " '" : "", name, *name ? "'" : "", (int)MIN(raw->op_type.len, (size_t)40),
              (const char *)raw->op_type.p);
     rc = ld_end(ld, &r, "%s", raw->what);
@@ -70,11 +74,10 @@ static int scan(struct loader *ld, const struct scope *sc, struct raw_node *raw)
 }
 
 /* The name that something called `id` in this scope gets in the graph. */
-static int name_in_graph(struct loader *ld, const struct scope *sc, str_id id, str_id *id_out,
-                         const char **out)
+static int name_in_graph(struct loader *ld, const struct scope *sc, str_id id, const char **out)
 {
     const char *name = strpool_get(&ld->impl->name, id);
-    str_id full = id;
+    str_id full;
     int rc;
 
     if (sc->prefix) {
@@ -93,8 +96,6 @@ static int name_in_graph(struct loader *ld, const struct scope *sc, str_id id, s
             buf_addc(&ld->text, '~');
         }
     }
-    if (id_out)
-        *id_out = full;
     *out = name;
     return 0;
 }
@@ -115,7 +116,7 @@ static int declare(struct loader *ld, const struct scope *sc, const char *what, 
         return ld_fail(ld, OPM_EFORMAT,
                        "%s: output %u '%.60s' is already an input, a constant or another output",
                        what, slot, strpool_get(&ld->impl->name, name));
-    rc = name_in_graph(ld, sc, name, NULL, &full);
+    rc = name_in_graph(ld, sc, name, &full);
     if (!rc)
         rc = gb_add_value(ld, sc->g, full, &v);
     return rc ? rc : gb_bind(ld, sc->id, name, v);
@@ -271,7 +272,7 @@ static int read_plain(struct loader *ld, const struct scope *sc, const struct ra
     if (!rc)
         rc = ld_name(ld, raw->domain.p, raw->domain.len, NULL, &n.domain);
     if (!rc && raw->name)
-        rc = name_in_graph(ld, sc, raw->name, NULL, &n.name);
+        rc = name_in_graph(ld, sc, raw->name, &n.name);
     if (!rc)
         rc = read_values(ld, sc, raw, NODE_FIELD_OUT, out);
     if (!rc)
@@ -396,7 +397,7 @@ static int bind_formals(struct loader *ld, const struct scope *sc, const struct 
             return ld_fail(ld, OPM_EFORMAT, "function '%.60s' has two parameters '%.60s'",
                            sc->fn->name, strpool_get(&ld->impl->name, name));
         if (outputs && v == NO_VALUE) { /* the call does not want it, the body computes it */
-            rc = name_in_graph(ld, sc, name, NULL, &full);
+            rc = name_in_graph(ld, sc, name, &full);
             if (!rc)
                 rc = gb_add_value(ld, sc->g, full, &v);
         }

@@ -242,8 +242,8 @@ static int time_align(struct opm_file *f)
         return rc ? rc : store_meta(f->st, "clock.start_realtime_ns", text);
     }
     f->time.offset_ns = strcmp(boot, text) == 0
-                            ? f->header.start.monotonic_ns - strtoll(mono, NULL, 10)
-                            : f->header.start.realtime_ns - strtoll(real, NULL, 10);
+                            ? time_sub(f->header.start.monotonic_ns, strtoll(mono, NULL, 10))
+                            : time_sub(f->header.start.realtime_ns, strtoll(real, NULL, 10));
     return 0;
 }
 
@@ -251,7 +251,7 @@ static int time_setup(struct opm_file *f)
 {
     struct timebase *t = &f->time;
     uint64_t ticks = f->last.ticks - f->header.start.ticks;
-    int64_t ns = f->last.monotonic_ns - f->header.start.monotonic_ns;
+    int64_t ns = time_sub(f->last.monotonic_ns, f->header.start.monotonic_ns);
     double rate;
 
     t->origin = f->header.start.ticks;

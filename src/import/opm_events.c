@@ -19,6 +19,9 @@ static double real_of(uint64_t bits)
     return v;
 }
 
+/* enum opm_clock of opmeter.h, as the file has it */
+enum { TRACK_CLOCK_REALTIME = 1, TRACK_CLOCK_DEVICE = 2 };
+
 static int take_arg(struct events *e, const struct opm_unit *u)
 {
     if (!GROW(e->arg, e->arg_cap, e->narg + 1))
@@ -117,20 +120,30 @@ static int take_sample(struct events *e, const struct opm_unit *u)
     return store_add(f->st, TABLE_sample, row, NULL);
 }
 
+/* A time of a device's clock, tied to the host's by the syncs, as monotonic time. */
+static int64_t device_time(const struct def_track *t, int64_t ns)
+{
+    int64_t device = time_sub(t->sync[2], t->sync[0]), host = time_sub(t->sync[3], t->sync[1]);
+    int64_t since = time_sub(ns, t->sync[0]);
+
+    if (t->nsync > 1 && device > 0 && host > 0 && device != host) {
+        double scaled = (double)since * ((double)host / (double)device);
+
+        since = scaled > -9e18 && scaled < 9e18 ? (int64_t)scaled : 0;
+    }
+    return time_add(t->sync[1], since);
+}
+
 /* A time of a track's own clock as ns of the trace. */
 static int64_t track_time(const struct opm_file *f, const struct def_track *t, int64_t ns)
 {
     const struct timebase *tb = &f->time;
 
-    if (t->clock == 1)
-        return ns - tb->start_realtime_ns + tb->offset_ns;
-    if (t->clock == 2 && t->nsync) {
-        int64_t device = t->sync[2] - t->sync[0], host = t->sync[3] - t->sync[1];
-        double rate = t->nsync > 1 && device > 0 && host > 0 ? (double)host / (double)device : 1;
-
-        ns = t->sync[1] + (int64_t)((double)(ns - t->sync[0]) * rate);
-    }
-    return ns - tb->start_monotonic_ns + tb->offset_ns;
+    if (t->clock == TRACK_CLOCK_DEVICE && t->nsync)
+        ns = device_time(t, ns);
+    return time_add(time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
+                                                                  : tb->start_monotonic_ns),
+                    tb->offset_ns);
 }
 
 static int take_device_span(struct events *e, const struct opm_unit *u)
@@ -147,7 +160,7 @@ static int take_device_span(struct events *e, const struct opm_unit *u)
     }
     row.ts_ns = track_time(f, t, (int64_t)u[0].ticks);
     end_ns = track_time(f, t, (int64_t)u[1].ticks);
-    row.dur_ns = MAX(end_ns - row.ts_ns, 0);
+    row.dur_ns = MAX(time_sub(end_ns, row.ts_ns), 0);
     row.track = t->track;
     row.site = site ? site->site : e->unknown_site;
     row.correlation = u[1].word ? (int64_t)u[1].word : OPM_NULL_I64;
@@ -379,7 +392,7 @@ static int open_place(struct events *e, const struct open_span *span)
         return OPM_ENOMEM;
     store_stat(f->st, STAT_recovered_live, span->stacked);
     row.ts_ns = time_ns(&f->time, span->ticks);
-    row.dur_ns = span->ended ? MAX(time_ns(&f->time, span->end) - row.ts_ns, 0) : -1;
+    row.dur_ns = span->ended ? MAX(time_sub(time_ns(&f->time, span->end), row.ts_ns), 0) : -1;
     row.track = t->track;
     row.site = site ? site->site : e->unknown_site;
     e->unknown += !site;

@@ -177,11 +177,24 @@ static inline str_id defs_string(const struct opm_file *f, uint64_t id)
     return (at & 3) == ID_STRING ? f->string[at >> 2] : 0;
 }
 
+/* Times of a damaged file may be anything: sums wrap around rather than overflow, and the store
+ * cuts off what is beyond reason. */
+static inline int64_t time_add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t time_sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 static inline int64_t time_ns(const struct timebase *t, uint64_t ticks)
 {
     __extension__ typedef __int128 wide;
 
-    return (int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32) + t->offset_ns;
+    return time_add((int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32),
+                    t->offset_ns);
 }
 
 #endif

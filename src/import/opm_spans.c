@@ -53,7 +53,7 @@ static int place(struct events *e, const struct piece *p, const struct span_bloc
     const struct def_site *site = id < ID_COUNT ? defs_site(f, id) : NULL;
 
     b->ts[k] = time_ns(&f->time, start);
-    b->dur[k] = time_ns(&f->time, start + dur) - b->ts[k];
+    b->dur[k] = time_sub(time_ns(&f->time, start + dur), b->ts[k]);
     b->site[k] = site ? site->site : e->unknown_site;
     *unknown += !site;
     if (UNLIKELY((site && role_is_special(site->role)) || is_wanted(e, start))) {

@@ -150,6 +150,19 @@ static void map_to_anonymous(struct session *s)
     }
 }
 
+/* The mappings themselves stay: at exit, other threads may still be running. */
+void opm__live_unload(void)
+{
+    while (retired) {
+        struct retired *r = retired;
+
+        retired = r->next;
+        free(r);
+    }
+    retired_end = &retired;
+    nretired = 0;
+}
+
 static void thread_unlink(struct hot *h)
 {
     *h->prev = h->next;

@@ -166,6 +166,7 @@ int opm__live_create(struct session *s, uint64_t bytes, opm_error *err);
 void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file */
 void opm__live_abandon(
     struct session *s);                 /* the same in a forked child: the file is the parent's */
+void opm__live_unload(void);            /* the library goes: forget what was retired */
 bool opm__thread_enter(struct hot *h);  /* slot and first block; false: no room */
 void opm__thread_watch(void);           /* session.c: have opm__thread_leave() called at its exit */
 void opm__thread_leave(struct hot *h);  /* seals its block, keeps open spans, frees the slot */

@@ -630,4 +630,11 @@ __attribute__((destructor)) static void library_unload(void)
     if (exit_key_made)
         pthread_key_delete(exit_key);
     exit_key_made = false;
+    opm__live_unload();
+    free(s->path);
+    free(forked_path);
+    free(forked_categories);
+    s->path = NULL;
+    forked_path = NULL;
+    forked_categories = NULL;
 }

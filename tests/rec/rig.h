@@ -12,6 +12,25 @@
 #include <opmeter/opmeter_trace.h>
 #include <sys/types.h>
 
+/* What the sanitizers leave undefined, or make slow. */
+#if defined(__SANITIZE_THREAD__)
+#define RIG_TSAN 1
+#elif defined(__SANITIZE_ADDRESS__)
+#define RIG_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RIG_TSAN 1
+#elif __has_feature(address_sanitizer)
+#define RIG_ASAN 1
+#endif
+#endif
+#ifndef RIG_TSAN
+#define RIG_TSAN 0
+#endif
+#ifndef RIG_ASAN
+#define RIG_ASAN 0
+#endif
+
 /* The soak variants of the tests say so in the environment: more rounds. */
 int rig_rounds(int normal, int soak);
 

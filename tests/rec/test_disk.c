@@ -233,8 +233,8 @@ static void small_disk(void **state)
         bool starts;
     } cases[] = {
         { "4096", "8", false }, { "65536", "8", false }, { "524288", "8", false },
-        { "700k", "8", true },  { "1m", "8", true },     { "1500k", "1", true },
-        { "2500k", "2", true },
+        { "700k", "8", true },  { "1m", "8", true },     { "1100k", "1", true },
+        { "2000k", "2", true },
     };
 
     (void)state;

@@ -13,11 +13,8 @@
 #include <sys/wait.h>
 
 enum { THREADS = 8, LINE = 64 };
-#ifdef __SANITIZE_THREAD__
-enum { SLOW = 10 }; /* how much less there is to do, since everything takes so much longer */
-#else
-enum { SLOW = 1 };
-#endif
+/* How much less there is to do where everything takes so much longer. */
+enum { SLOW = RIG_TSAN ? 10 : RIG_ASAN ? 4 : 1 };
 
 struct shared {
     struct {
@@ -218,7 +215,7 @@ static void killed(void **state)
         const char *path = rig_path("killed.opm");
         struct counts told, found;
         opm_trace *t;
-        pid_t pid = start_victim(path, i % 3 ? 32 : 1, 10);
+        pid_t pid = start_victim(path, i % 3 ? 32 : 1, 50);
 
         usleep(rig_random(&seed) % 8000);
         kill_victim(pid);

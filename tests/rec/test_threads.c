@@ -83,7 +83,7 @@ static void destructors_record(void **state)
     opm_trace *t;
 
     (void)state;
-#ifdef __SANITIZE_THREAD__
+#if RIG_TSAN
     skip(); /* it has taken leave of the thread by then */
 #endif
     assert_int_equal(pthread_key_create(&late_key, record_late), 0);
