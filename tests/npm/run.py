@@ -27,7 +27,8 @@ MODELS = [
      ["--input", "input:{1,512}", "--input", "state:{2,1,128}", "--input", "sr:16000"]),
     ("silero VAD legacy", VAD + "silero_vad_legacy.onnx",
      ["--dim", "batch=1", "--dim", "sequence=1536", "--input", "sr:16000"]),
-]
+] + [(name, name, []) for name in ("zoo:mlp", "zoo:lstm", "zoo:mobilenetv2", "zoo:resnet18", "zoo:bert-mini",
+                                   "zoo:vit-tiny", "zoo:bert-mini?opset=13&seq=17&batch=2&sparsity=0.9")]
 TYPES = {"<f4": "f", "<f8": "d", "<i4": "i", "<i8": "q"}
 TOLERANCE = 1e-4  # of the largest output, or absolute where outputs are below 1
 
@@ -95,7 +96,7 @@ def main():
         if library is None:
             print(f"ok {number} - {title} # SKIP {why}")
             continue
-        model = args.build / "npm" / path
+        model = path if path.startswith("zoo:") else args.build / "npm" / path
         with tempfile.TemporaryDirectory() as temp:
             try:
                 wrong = compare(*(outputs(args.opmeter, model, options, engine, library, pathlib.Path(temp))
