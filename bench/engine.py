@@ -9,9 +9,11 @@ a ratio of ONNX Runtime where that is found (OPMETER_ORT_LIB), and the median ov
 (medians of a run)."""
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 
 MODELS = ["zoo:mlp", "zoo:lstm", "zoo:mobilenetv2", "zoo:resnet18", "zoo:bert-mini", "zoo:resnet50", "zoo:vit-tiny"]
 
@@ -19,7 +21,7 @@ MODELS = ["zoo:mlp", "zoo:lstm", "zoo:mobilenetv2", "zoo:resnet18", "zoo:bert-mi
 def run(tool, model, engine, threads):
     command = [tool, "run", model, "--engine", engine, "--threads", str(threads), "-n", "400ms", "-w", "100ms",
                "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/tmp")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tempfile.gettempdir())
     if done.returncode != 0:
         return None, done.stderr.strip()
     return json.loads(done.stdout), ""
@@ -35,7 +37,8 @@ def main():
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
+    options.tool = os.path.abspath(options.tool)
     engines = ["native", "onnxruntime"]
     probe, why = run(options.tool, "zoo:mlp", "onnxruntime", 1)
     if probe is None:

@@ -333,7 +333,8 @@ static int pieces_find(struct opm_file *f, struct live *live, struct io_map *aga
         if (rc)
             return rc;
     }
-    if (*live_found || (!f->closed && file_size(f->src->path) > len)) {
+    /* The status may be newer than the length of what was mapped. */
+    if (*live_found || (!ends_closed(data, len) && file_size(f->src->path) > len)) {
         if (file_again(f, again)) {
             data = again->data;
             len = again->len;

@@ -330,7 +330,7 @@ static int async_match(struct events *e)
         at = u64map_get(&begun, span_key(end->thread, end->ticks));
         begin = at ? &e->open[*at] : NULL;
         if (!begin) {
-            store_stat(e->f->st, STAT_async_end_without_begin, 1);
+            store_stat(e->f->st, STAT_async_end_without_begin, !e->f->moving);
             continue;
         }
         begin->end = end->end;
@@ -518,7 +518,7 @@ static int args_place(struct events *e)
         if (span)
             rc = span_args(e, span, &e->arg[i], end - i);
         else
-            store_stat(e->f->st, STAT_arg_without_span, (int64_t)(end - i));
+            store_stat(e->f->st, STAT_arg_without_span, e->f->moving ? 0 : (int64_t)(end - i));
         if (rc)
             return rc;
     }
@@ -599,7 +599,7 @@ static int arrows_place(struct events *e)
         struct cell row[flow_col_COUNT];
 
         if (!src || !dst) {
-            store_stat(st, STAT_flow_without_span, 1);
+            store_stat(st, STAT_flow_without_span, !e->f->moving);
             continue;
         }
         row[flow_col_src] = cell_id(src->build_id);

@@ -84,6 +84,7 @@ struct opm_file {
     struct opm_file_header header;
     struct opm_file_status status;
     bool closed;
+    bool moving; /* the recording goes on: its threads were not all read at the same moment */
     struct opm_calibration last; /* the latest reading of the clocks */
     struct timebase time;
     int64_t pid;

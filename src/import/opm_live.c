@@ -211,38 +211,38 @@ static bool open_entry(const struct opm_slot *s, uint32_t k, struct opm_unit *ou
            __atomic_load_n(&s->depth, __ATOMIC_ACQUIRE) > k;
 }
 
-/* How far the thread of a slot has got: number of the block and units in it. Between two blocks all
- * that it has filled counts. */
-static int slot_cut(struct live *live, const struct opm_slot *s, uint32_t serial)
+/* How far the thread of a slot has got: number of the block, and units in it. Between two blocks
+ * all that it has filled counts. */
+static uint64_t slot_cut(const struct opm_slot *s)
 {
-    uint32_t seq = 0, used = UINT32_MAX;
+    uint32_t block, seq, used;
 
-    for (int tries = 0; tries < TRIES; tries++) {
-        uint32_t block = __atomic_load_n(&s->block, __ATOMIC_ACQUIRE);
-
+    for (int tries = 0;; tries++) {
+        block = __atomic_load_n(&s->block, __ATOMIC_ACQUIRE);
         seq = __atomic_load_n(&s->seq, __ATOMIC_ACQUIRE);
         used = __atomic_load_n(&s->used, __ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&s->seq, __ATOMIC_ACQUIRE) != seq ||
-            __atomic_load_n(&s->block, __ATOMIC_ACQUIRE) != block)
-            continue;
-        if (block == OPM_NO_BLOCK)
-            used = UINT32_MAX;
-        break;
+        if (tries == TRIES || (__atomic_load_n(&s->seq, __ATOMIC_ACQUIRE) == seq &&
+                               __atomic_load_n(&s->block, __ATOMIC_ACQUIRE) == block))
+            return (uint64_t)seq << 32 | (block == OPM_NO_BLOCK ? UINT32_MAX : used);
     }
-    if (__atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) != serial)
-        return 0; /* it has left, all its blocks are complete */
-    return u64map_put(&live->cut, serial, (uint64_t)seq << 32 | used);
 }
 
-/* Threads that have come since the others were cut would have gaps. */
-static int cut_newcomers(struct live *live)
+/* See whether the recording has moved on since its threads were cut. Threads that have come since
+ * would have gaps. */
+static int cut_check(struct opm_file *f, struct live *live)
 {
-    for (uint32_t i = 0; i < live->header.nslot; i++) {
-        uint32_t serial = __atomic_load_n(&live_slot(live, i)->serial, __ATOMIC_ACQUIRE);
+    size_t same = 0;
 
-        if (serial && !u64map_get(&live->cut, serial) && u64map_put(&live->cut, serial, 0) < 0)
+    for (uint32_t i = 0; i < live->header.nslot; i++) {
+        const struct opm_slot *s = live_slot(live, i);
+        uint32_t serial = __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE);
+        const uint64_t *cut = serial ? u64map_get(&live->cut, serial) : NULL;
+
+        same += cut && *cut == slot_cut(s);
+        if (serial && !cut && u64map_put(&live->cut, serial, 0) < 0)
             return OPM_ENOMEM;
     }
+    f->moving = same != live->cut.n;
     return 0;
 }
 
@@ -264,31 +264,40 @@ void live_cut(struct opm_file *f, const struct live *live)
     f->npiece = n;
 }
 
-/* Spans that had begun: they go to the end of their thread, after all its blocks. Looked at before
- * how far the thread has got, so that one that ends meanwhile is in the one place or the other. */
+/* The thread of a slot: how far it has got, and spans that it has begun. They go to the end of the
+ * thread, after all its blocks. Both are looked at until nothing has ended in between. */
 static int slot_read(struct opm_file *f, struct live *live, const struct opm_slot *s)
 {
     struct piece p = { .thread = __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE),
                        .seq = UINT32_MAX,
                        .open = true };
-    uint32_t depth = MIN(__atomic_load_n(&s->depth, __ATOMIC_ACQUIRE), OPM_STACK_MAX);
-    struct opm_unit *units = NULL;
-    int rc = 0;
+    struct opm_unit units[OPM_STACK_MAX], *copy;
+    uint64_t cut;
+    int tries = 0, rc;
 
     if (!p.thread)
         return 0;
-    if (depth) {
-        units = arena_alloc(&live->copies, depth * sizeof(*units));
-        if (!units)
-            return OPM_ENOMEM;
+    do {
+        uint32_t depth;
+
+        cut = slot_cut(s);
+        depth = MIN(__atomic_load_n(&s->depth, __ATOMIC_ACQUIRE), OPM_STACK_MAX);
+        for (p.nunit = 0; p.nunit < depth && open_entry(s, (uint32_t)p.nunit, &units[p.nunit]);)
+            p.nunit++;
+    } while (slot_cut(s) != cut && tries++ < TRIES);
+    if (__atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) != p.thread) {
+        f->moving = true;
+        return 0; /* it has left: all its blocks are complete, and have its open spans */
     }
-    while (p.nunit < depth && open_entry(s, (uint32_t)p.nunit, &units[p.nunit]))
-        p.nunit++;
-    p.units = units;
-    /* A thread that has left meanwhile has put its open spans into its last block. */
-    if (p.nunit && __atomic_load_n(&s->serial, __ATOMIC_ACQUIRE) == p.thread)
-        rc = piece_add(f, &p);
-    return rc ? rc : slot_cut(live, s, p.thread);
+    rc = u64map_put(&live->cut, p.thread, cut);
+    if (rc || !p.nunit)
+        return rc;
+    copy = arena_alloc(&live->copies, p.nunit * sizeof(*copy));
+    if (!copy)
+        return OPM_ENOMEM;
+    memcpy(copy, units, p.nunit * sizeof(*copy));
+    p.units = copy;
+    return piece_add(f, &p);
 }
 
 int live_read(struct opm_file *f, struct live *live)
@@ -300,7 +309,7 @@ int live_read(struct opm_file *f, struct live *live)
     if (rc == 0)
         rc = live_events(f, live);
     if (rc == 0)
-        rc = cut_newcomers(live);
+        rc = cut_check(f, live);
     if (live->header.last.ticks > f->last.ticks)
         f->last = live->header.last;
     return rc;

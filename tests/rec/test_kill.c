@@ -108,6 +108,20 @@ static void victim(const char *path, uint32_t buffer_mb)
         pause();
 }
 
+static pid_t the_victim; /* or 0 */
+
+/* A test that fails leaves nobody behind. */
+static int bury(void **state)
+{
+    (void)state;
+    if (the_victim) {
+        kill(the_victim, SIGKILL);
+        waitpid(the_victim, NULL, 0);
+    }
+    the_victim = 0;
+    return 0;
+}
+
 static pid_t start_victim(const char *path, uint32_t buffer_mb, useconds_t pause_us)
 {
     pid_t pid;
@@ -117,9 +131,10 @@ static pid_t start_victim(const char *path, uint32_t buffer_mb, useconds_t pause
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         victim(path, buffer_mb);
     }
+    the_victim = pid;
     while (!atomic_load(&shared->started)) {
         assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
         usleep(50);
@@ -133,6 +148,7 @@ static void kill_victim(pid_t pid)
 
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    the_victim = 0;
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
@@ -351,8 +367,8 @@ static void read_while_it_stops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed),
-        cmocka_unit_test(read_while_it_goes_on),
+        cmocka_unit_test_teardown(killed, bury),
+        cmocka_unit_test_teardown(read_while_it_goes_on, bury),
         cmocka_unit_test(read_while_it_stops),
     };
 
