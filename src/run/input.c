@@ -205,26 +205,14 @@ static int alloc_tensor(struct inputs *in, struct engine_tensor *t, const char *
 static void put_number(uint8_t *p, enum tensor_type type, const struct tensor *from, int64_t i)
 {
     double real = tensor_float(from, i);
-    float f = (float)real;
     int64_t n = from->type == TENSOR_F64 ? (int64_t)llrint(real) : tensor_int(from, i);
-    uint16_t half;
-    uint32_t bits;
 
     switch (type) {
     case TENSOR_F32:
-        memcpy(p, &f, sizeof(f));
-        break;
     case TENSOR_F64:
-        memcpy(p, &real, sizeof(real));
-        break;
     case TENSOR_F16:
-        half = f32_to_f16(f);
-        memcpy(p, &half, sizeof(half));
-        break;
     case TENSOR_BF16:
-        memcpy(&bits, &f, sizeof(bits));
-        half = (uint16_t)((bits + 0x8000) >> 16);
-        memcpy(p, &half, sizeof(half));
+        input_put_float(p, type, real);
         break;
     case TENSOR_BOOL:
         *p = real != 0;

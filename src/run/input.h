@@ -66,6 +66,9 @@ struct input_items {
 int input_items_parse(struct input_items *items, const char *text, opm_error *err);
 void input_items_release(struct input_items *items);
 
+/* One element of a floating-point type; other types get a zero byte. */
+void input_put_float(uint8_t *p, enum tensor_type type, double v);
+
 /* Fill a tensor with random values that suit the input; says how in *origin. */
 void input_random(const struct model *m, const struct engine_value *v, struct engine_tensor *t,
                   uint64_t seed, const char **origin);

@@ -134,7 +134,7 @@ static struct plan make_plan(const struct model *m, const struct engine_value *v
     return (struct plan){ ONES, 0 };
 }
 
-static void put_float(uint8_t *p, enum tensor_type type, double v)
+void input_put_float(uint8_t *p, enum tensor_type type, double v)
 {
     float f = (float)v;
     uint16_t half;
@@ -205,7 +205,7 @@ void input_random(const struct model *m, const struct engine_value *v, struct en
             break;
         }
         if (tensor_type_float(t->type))
-            put_float(p, t->type, real);
+            input_put_float(p, t->type, real);
         else
             memcpy(p, &n, MIN(size, sizeof(n))); /* little-endian */
     }
