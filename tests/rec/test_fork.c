@@ -394,11 +394,6 @@ static void many_threads(void **state)
     int n = rig_rounds(20, 400);
 
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    /* Its allocator, unlike the C library's, does not survive a fork while another thread is in it.
-     */
-    skip();
-#endif
     snprintf(rounds, sizeof(rounds), "%d", n);
     run(&r, NULL, RIG_WORDS("many", rig_path("many.opm"), rounds));
     for (int i = 0; i < n; i++)
