@@ -94,7 +94,7 @@ static size_t chunk_find(const uint8_t *data, size_t len, size_t at)
 }
 
 static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8_t *payload,
-                      bool recent, bool too_new)
+                      bool recent)
 {
     struct piece p = {
         .thread = c->thread, .seq = c->seq, .packed = payload, .size = c->size, .recent = recent
@@ -105,7 +105,7 @@ static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8
     case CHUNK_DEFS:
         return def_piece_add(f, &d);
     case CHUNK_EVENTS:
-        return too_new ? 0 : piece_add(f, &p);
+        return piece_add(f, &p);
     case CHUNK_END:
         f->closed = true;
         return 0;
@@ -115,10 +115,9 @@ static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8
     }
 }
 
-/* Events behind `events_end` are left out. With live buffers at hand, a chunk that the file ends in
- * is one that was being written: they have what is in it. */
-static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len, size_t events_end,
-                       bool live)
+/* With live buffers at hand, a chunk that the file ends in is one that was being written: they have
+ * what is in it. */
+static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len, bool live)
 {
     size_t at = MIN(f->header.header_size, len);
     bool was_closed = f->closed;
@@ -147,7 +146,7 @@ static int chunks_read(struct opm_file *f, const uint8_t *data, size_t len, size
         if (crc32c(data + at, c.size) != c.crc)
             store_stat(f->st, STAT_chunk_corrupt, 1);
         else
-            rc = chunk_read(f, &c, data + at, at > f->src->len, at > events_end);
+            rc = chunk_read(f, &c, data + at, at > f->src->len);
         at += c.size;
         if (f->src->progress && f->src->progress(f->src->user, at / 2, len))
             return OPM_ELIMIT;
@@ -321,33 +320,37 @@ static int pieces_find(struct opm_file *f, struct live *live, struct io_map *aga
                        bool *live_found)
 {
     const uint8_t *data = f->src->data;
-    size_t len = f->src->len, events_end = SIZE_MAX;
+    size_t len = f->src->len;
     int rc = 0;
 
     *live_found = !f->closed && live_map(live, f);
     if (*live_found) {
         rc = live_read(f, live);
-        events_end = file_size(f->src->path);
-        if (rc == 0)
-            rc = live_defs(f, live);
         if (rc)
             return rc;
     }
-    /* The status may be newer than the length of what was mapped. */
+    /* The status may be newer than the length of what was mapped, the second time too; not the
+     * third, for the file is whole when its status says that it was closed. */
     if (*live_found || (!ends_closed(data, len) && file_size(f->src->path) > len)) {
-        if (file_again(f, again)) {
+        for (int i = 0; i < 2 && !ends_closed(data, len); i++) {
+            io_map_release(again);
+            data = f->src->data;
+            len = f->src->len;
+            if (!file_again(f, again))
+                break;
             data = again->data;
             len = again->len;
+            if (!f->closed)
+                break;
         }
         if (f->closed || ends_closed(data, len)) {
             /* It was closed while we looked: everything is in the file. */
             f->npiece = 0;
             f->ndefs = 0;
-            events_end = SIZE_MAX;
             *live_found = false;
         }
     }
-    rc = chunks_read(f, data, len, events_end, *live_found);
+    rc = chunks_read(f, data, len, *live_found);
     if (rc == 0 && *live_found)
         live_cut(f, live);
     return rc;

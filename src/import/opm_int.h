@@ -125,8 +125,7 @@ struct live {
     struct u64map cut; /* serial of a thread to the end of what is taken of it */
 };
 bool live_map(struct live *live, const struct opm_file *f); /* false: there is none for this file */
-int live_read(struct opm_file *f, struct live *live);       /* open spans and events */
-int live_defs(struct opm_file *f, struct live *live);
+int live_read(struct opm_file *f, struct live *live);
 void live_cut(struct opm_file *f, const struct live *live); /* once all pieces are found */
 void live_release(struct live *live);
 

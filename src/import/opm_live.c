@@ -1,11 +1,10 @@
 /* opm_live.c -- the live buffers beside an .opm file that was not closed.
  *
  * The recording may be going on while they are read. A block leaves the live file only when the
- * file has its content, so the order of reading makes the picture complete: open spans and events
- * from the live file, then the length of the file, then definitions from the live file, then the
- * file. Events that the file got after its length was taken are ignored: what they refer to may
- * have been defined too late for us. How far each thread has got is read first and anything newer
- * is cut off, so that what is read of a thread has no gaps. */
+ * file has its content, and no event gets into the file before what explains it. So the order of
+ * reading makes the picture complete: open spans and events from the live file, then definitions
+ * from there, then the file. How far each thread has got is read first and anything newer is cut
+ * off, so that what is read of a thread has no gaps. */
 #include "import/opm_int.h"
 
 #include "base/alloc.h"
@@ -176,7 +175,7 @@ static int live_events(struct opm_file *f, struct live *live)
     return 0;
 }
 
-int live_defs(struct opm_file *f, struct live *live)
+static int live_defs(struct opm_file *f, struct live *live)
 {
     for (uint32_t i = 0; i < live->header.nblock; i++) {
         struct opm_block_header h = block_head(live, i);
@@ -308,6 +307,8 @@ int live_read(struct opm_file *f, struct live *live)
         rc = slot_read(f, live, live_slot(live, i));
     if (rc == 0)
         rc = live_events(f, live);
+    if (rc == 0)
+        rc = live_defs(f, live);
     if (rc == 0)
         rc = cut_check(f, live);
     if (live->header.last.ticks > f->last.ticks)

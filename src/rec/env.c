@@ -95,7 +95,9 @@ int opm__convert(const struct session *s, opm_error *err)
                            strdup("-o"),      strdup(s->convert_to), NULL };
     char **env = calloc(1, sizeof(*env));
     size_t nenv = 0;
-    pid_t pid;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    pid_t pid, done = 0;
     int rc, status = 0;
 
     while (environ && environ[nenv])
@@ -110,14 +112,22 @@ int opm__convert(const struct session *s, opm_error *err)
                 env[n++] = environ[i];
         env[n] = NULL;
     }
-    rc =
-        posix_spawnp(&pid, tool && *tool ? tool : "opmeter", NULL, NULL, argv, env ? env : environ);
+    /* We are holding back all signals; the converter must not. */
+    sigemptyset(&none);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    rc = posix_spawnp(&pid, tool && *tool ? tool : "opmeter", NULL, &attr, argv,
+                      env ? env : environ);
+    posix_spawnattr_destroy(&attr);
     if (rc == 0) {
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        do
+            done = waitpid(pid, &status, 0);
+        while (done < 0 && errno == EINTR);
+        /* A program that ignores SIGCHLD does not learn how it went: both files stay. */
+        if (done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0)
             unlink(s->path);
-        else
+        else if (done == pid)
             rc = ECHILD;
     }
     for (size_t i = 0; argv[i]; i++)

@@ -471,11 +471,15 @@ static void device_clocks(void **state)
     opm_track *device = opm_track_define("stream", "stream 7", "gpu:0", OPM_CLOCK_DEVICE);
     opm_track *mono = opm_track_define("stream", "mono", NULL, OPM_CLOCK_MONOTONIC);
     opm_track *real = opm_track_define("stream", "real", "npu", OPM_CLOCK_REALTIME);
+    opm_op_info info = OPM_OP_INFO_INIT;
     int64_t at_mono, at_real;
+    opm_op *op;
     opm_span span;
     opm_trace *t;
 
     (void)state;
+    info.name = "device op";
+    op = opm_op_define(&info);
     rig_start(rig_path("device.opm"));
     span = opm_begin(&launch);
     opm_correlate(span, 77);
@@ -489,9 +493,14 @@ static void device_clocks(void **state)
     opm_device_span(mono, &kernel, at_mono, at_mono + 123456, 0);
     opm_device_span(real, &kernel, at_real + 500000, at_real + 700001, UINT64_MAX);
     opm_device_span(NULL, &kernel, 0, 1, 0);
+    opm_op_span(op, OPM_FORWARD_PASS, mono, at_mono + 200000, at_mono + 300000);
+    opm_op_span(op, OPM_RESHAPE, mono, at_mono + 400000, at_mono + 400001);
+    opm_op_span(NULL, OPM_FORWARD_PASS, mono, 1, 2);
+    opm_op_span(op, OPM_FORWARD_PASS, NULL, 1, 2);
     usleep(4000);
     opm_end(span);
     rig_stop();
+    opm_op_free(op);
     opm_track_free(device);
     opm_track_free(mono);
     opm_track_free(real);
@@ -505,6 +514,11 @@ static void device_clocks(void **state)
                "stream|mono|NULL|gemm|kernel|hardware|123456|NULL\n"
                "stream|real|npu|gemm|kernel|hardware|200001|-1\n"
                "stream|stream 7|gpu:0|gemm|kernel|hardware|300000|77\n");
+    rig_expect(t,
+               "SELECT t.name, s.name, s.layer, s.phase, s.dur, o.name FROM span s "
+               "JOIN track t ON t.id = s.track JOIN op o ON o.id = s.op ORDER BY s.id",
+               "mono|device op|framework|forward|100000|device op\n"
+               "mono|device op|framework|reshape|1|device op\n");
     /* All three lie inside the launch, which waited 4 ms before and after them. */
     rig_expect(t,
                "SELECT count(*) FROM span k JOIN span l ON l.name = 'launch' "
@@ -512,7 +526,8 @@ static void device_clocks(void **state)
                "3\n");
     rig_expect(t,
                "SELECT d.ts - m.ts FROM span d, span m JOIN track a ON a.id = d.track "
-               "JOIN track b ON b.id = m.track WHERE a.name = 'stream 7' AND b.name = 'mono'",
+               "JOIN track b ON b.id = m.track WHERE a.name = 'stream 7' AND b.name = 'mono' "
+               "AND m.name = 'gemm'",
                "1000000\n");
     rig_expect(t,
                "SELECT l.correlation, l.wait = k.ts - l.ts FROM span l, span k "

@@ -420,6 +420,101 @@ static void live_cut_short(void **state)
     live_rig_release(&rig);
 }
 
+static struct opm_slot slot_of(const struct live_rig *rig)
+{
+    struct opm_slot slot;
+
+    memcpy(&slot, rig->bytes + live_slot_offset(0), sizeof(slot));
+    assert_true(slot.serial && slot.depth && slot.used && slot.block != OPM_NO_BLOCK);
+    return slot;
+}
+
+static void slot_write(const struct live_rig *rig, const struct opm_slot *slot)
+{
+    assert_int_equal(pwrite(rig->fd, slot, sizeof(*slot), (off_t)live_slot_offset(0)),
+                     (ssize_t)sizeof(*slot));
+}
+
+static uint64_t block_offset(const struct live_rig *rig, uint32_t block)
+{
+    struct opm_live_header h;
+
+    memcpy(&h, rig->bytes, sizeof(h));
+    return live_block_offset(h.nslot, block);
+}
+
+/* Killed after a span was written and before it left the stack: it has ended, and is there once. */
+static void live_span_in_both(void **state)
+{
+    struct live_rig rig = live_rig();
+    struct opm_slot slot = slot_of(&rig);
+    struct opm_unit last[2];
+    uint64_t at = block_offset(&rig, slot.block) + sizeof(struct opm_block_header);
+    struct reading r;
+
+    (void)state;
+    memcpy(last, rig.bytes + at + (slot.used - 1) * sizeof(last[0]), sizeof(last[0]));
+    assert_int_equal(unit_kind(&last[0]), UNIT_SPAN);
+    slot.stack[slot.depth++] = (struct opm_unit){ last[0].ticks, unit_id(&last[0]) };
+    slot_write(&rig, &slot);
+    r = read_file(rig.path);
+    assert_int_equal(r.spans, rig.good.spans);
+    assert_int_equal(r.stat[STAT_span_not_ended], rig.good.stat[STAT_span_not_ended]);
+
+    /* The same with one that took so long that it needs two units. */
+    last[1] = (struct opm_unit){ 1ull << 40, 0 };
+    last[0].word = unit_word(UNIT_LONG_SPAN, unit_id(&last[0]), 0);
+    assert_int_equal(
+        pwrite(rig.fd, last, sizeof(last), (off_t)(at + (slot.used - 1) * sizeof(last[0]))),
+        (ssize_t)sizeof(last));
+    slot.used++;
+    slot_write(&rig, &slot);
+    r = read_file(rig.path);
+    assert_int_equal(r.spans, rig.good.spans);
+    assert_int_equal(r.stat[STAT_span_not_ended], rig.good.stat[STAT_span_not_ended]);
+
+    /* And with a thread that was about to leave, its open spans being in the stream already. */
+    last[0].word = unit_word(UNIT_BEGIN, unit_id(&last[0]), 0);
+    assert_int_equal(
+        pwrite(rig.fd, last, sizeof(last[0]), (off_t)(at + (slot.used - 2) * sizeof(last[0]))),
+        (ssize_t)sizeof(last[0]));
+    slot.used--;
+    slot_write(&rig, &slot);
+    r = read_file(rig.path);
+    assert_int_equal(r.spans, rig.good.spans);
+    assert_int_equal(r.stat[STAT_span_not_ended], rig.good.stat[STAT_span_not_ended] + 1);
+    live_rig_release(&rig);
+}
+
+/* A thread that went on while its slot was being read: what is newer than the slot is left out, or
+ * there would be gaps. */
+static void live_block_too_new(void **state)
+{
+    struct live_rig rig = live_rig();
+    struct opm_slot slot = slot_of(&rig);
+    struct opm_block_header h;
+    uint8_t block[OPM_BLOCK_SIZE];
+    struct reading r;
+
+    (void)state;
+    memcpy(block, rig.bytes + block_offset(&rig, slot.block), sizeof(block));
+    memcpy(&h, block, sizeof(h));
+    h.state = BLOCK_FULL;
+    h.seq = slot.seq + 1;
+    h.used = slot.used;
+    memcpy(block, &h, sizeof(h));
+    assert_int_equal(
+        pwrite(rig.fd, block, sizeof(block), (off_t)block_offset(&rig, slot.block + 5)),
+        (ssize_t)sizeof(block));
+    r = read_file(rig.path);
+    assert_int_equal(r.spans, rig.good.spans);
+    /* Of its last block, the slot counts what has been written. */
+    slot.used -= 10;
+    slot_write(&rig, &slot);
+    assert_int_equal(read_file(rig.path).spans, rig.good.spans - 10);
+    live_rig_release(&rig);
+}
+
 /* The live buffers of another recording are none of its business. */
 static void live_of_another(void **state)
 {
@@ -441,11 +536,12 @@ int main(int argc, char **argv)
 {
     static const struct rig_child children[] = { { "leave", leave_live }, { NULL, NULL } };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_anywhere),      cmocka_unit_test(bits_flipped),
-        cmocka_unit_test(chunks_bent),       cmocka_unit_test(one_chunk_damaged),
-        cmocka_unit_test(things_unknown),    cmocka_unit_test(refused),
-        cmocka_unit_test(live_bits_flipped), cmocka_unit_test(live_cut_short),
-        cmocka_unit_test(live_of_another),
+        cmocka_unit_test(cut_anywhere),       cmocka_unit_test(bits_flipped),
+        cmocka_unit_test(chunks_bent),        cmocka_unit_test(one_chunk_damaged),
+        cmocka_unit_test(things_unknown),     cmocka_unit_test(refused),
+        cmocka_unit_test(live_bits_flipped),  cmocka_unit_test(live_cut_short),
+        cmocka_unit_test(live_of_another),    cmocka_unit_test(live_span_in_both),
+        cmocka_unit_test(live_block_too_new),
     };
     int rc = rig_main_child(children, argc, argv);
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static opm_site ended = OPM_SITE_INIT(OPM_APP, NULL, "ended");
@@ -225,6 +226,62 @@ static void name_is_taken(void **state)
     opm_trace_close(t);
 }
 
+/* ---- other formats ---- */
+
+static void make_tool(const char *script)
+{
+    const char *path = rig_path("tool");
+
+    unlink(path);
+    unit_write(path, script, strlen(script));
+    assert_int_equal(chmod(path, 0755), 0);
+    setenv("OPMETER_TOOL", path, 1);
+}
+
+/* A name that does not end in .opm asks for another format: the opmeter command makes it. */
+static void converted(void **state)
+{
+    opm_options options = OPM_OPTIONS_INIT;
+    opm_error err = { 0 };
+    uint8_t *text;
+    size_t len;
+
+    (void)state;
+    options.path = rig_path("trace.json");
+    make_tool("#!/bin/sh\n"
+              "test \"$1 $3\" = 'export -o' && cp \"$2\" \"$4\" && "
+              "echo \"$OPMETER_OUTPUT $(sed -n s/^SigBlk:.//p /proc/self/status)\" >\"$4-log\"\n");
+    setenv("OPMETER_OUTPUT", "not for the tool", 1);
+    assert_int_equal(opm_start(&options, &err), 0);
+    assert_string_equal(opm_path(), rig_path("trace.json.opm"));
+    opm_end(opm_begin(&ended));
+    rig_stop();
+    unsetenv("OPMETER_OUTPUT");
+    assert_false(rig_exists(rig_path("trace.json.opm")));
+    opm_trace_close(rig_open(rig_path("trace.json"))); /* it is what our tool makes of it */
+    len = rig_read(rig_path("trace.json-log"), &text);
+    text[len] = '\0';
+    assert_string_equal((char *)text, " 0000000000000000\n"); /* no output, no signal blocked */
+    free(text);
+
+    /* One that fails: the recording stays, and the message says what to do. */
+    make_tool("#!/bin/sh\nexit 1\n");
+    assert_int_equal(opm_start(&options, &err), 0);
+    opm_end(opm_begin(&ended));
+    assert_int_equal(opm_stop(&err), OPM_EIO);
+    assert_non_null(strstr(err.msg, "opmeter export"));
+    opm_trace_close(rig_open(rig_path("trace.json.opm")));
+
+    /* How it went cannot be known: the recording stays. */
+    signal(SIGCHLD, SIG_IGN);
+    assert_int_equal(opm_start(&options, &err), 0);
+    opm_end(opm_begin(&ended));
+    opm_stop(&err);
+    signal(SIGCHLD, SIG_DFL);
+    opm_trace_close(rig_open(rig_path("trace.json.opm")));
+    unsetenv("OPMETER_TOOL");
+}
+
 int main(int argc, char **argv)
 {
     static const struct rig_child children[] = { { "leave", leave },
@@ -234,6 +291,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_way_to_go),
         cmocka_unit_test(started_by_environment),
         cmocka_unit_test(name_is_taken),
+        cmocka_unit_test(converted),
     };
     int rc = rig_main_child(children, argc, argv);
 

@@ -37,6 +37,29 @@ static void say_pid(pid_t pid)
     fflush(stdout);
 }
 
+/* Whether a live file is mapped or open in this process. */
+static bool holds_live_file(void)
+{
+    char line[600];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    bool found = false;
+
+    RIG_CHECK(maps);
+    while (fgets(line, sizeof(line), maps))
+        found |= strstr(line, ".opm-live") != NULL;
+    fclose(maps);
+    for (int fd = 0; fd < 100; fd++) {
+        char link[64];
+        ssize_t n;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, line, sizeof(line) - 1);
+        line[n > 0 ? n : 0] = '\0';
+        found |= strstr(line, ".opm-live") != NULL;
+    }
+    return found;
+}
+
 static int both_record(int argc, char **argv)
 {
     opm_span span;
@@ -52,6 +75,7 @@ static int both_record(int argc, char **argv)
 
         opm_stats(&stats);
         RIG_CHECK(stats.spans == 0 && stats.lost == 0 && stats.threads == 0);
+        RIG_CHECK(!holds_live_file());
         opm_end(span); /* not ours */
         opm_end(opm_begin(&in_child));
         opm_end(opm_begin(&in_child));
