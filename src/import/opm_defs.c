@@ -434,11 +434,13 @@ static int thread_track(struct opm_file *f, struct def_thread *t)
 int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind, uint32_t *out)
 {
     struct cell row[track_col_COUNT];
-    str_id kind_id;
+    str_id kind_id, sampling;
     int rc = 0;
 
     if (site->track == OPM_NULL_ID) {
         rc = store_cstr(f->st, kind, &kind_id);
+        if (rc == 0)
+            rc = store_cstr(f->st, "change", &sampling);
         if (rc)
             return rc;
         for (int i = 0; i < track_col_COUNT; i++)
@@ -452,6 +454,8 @@ int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind,
         row[track_col_producer] = cell_str(site->producer);
         row[track_col_consumer] = cell_str(site->consumer);
         row[track_col_workers] = cell_i64(site->workers);
+        if (site->role == ROLE_QUEUE || site->role == ROLE_COUNTER)
+            row[track_col_sampling] = cell_str(sampling);
         rc = store_add(f->st, TABLE_track, row, &site->track);
     }
     *out = site->track;
