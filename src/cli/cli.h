@@ -41,6 +41,7 @@ extern const struct command commands[]; /* ends with a NULL name */
 /* NULL, after a message and with cli->status set, if there is none. */
 const struct command *command_find(struct cli *cli, const char *name);
 
+int cmd_advise(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);

@@ -26,6 +26,9 @@ const struct command commands[] = {
       "opmeter steps [OPTION]... TRACE..." },
     { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",
       "opmeter pipeline [OPTION]... TRACE..." },
+    { "advise", cmd_advise, "say what could be faster, with the evidence",
+      "opmeter advise [OPTION]... TRACE...\n"
+      "opmeter advise --rules" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
