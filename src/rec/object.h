@@ -3,7 +3,7 @@
 #define REC_OBJECT_H
 
 #include "rec/rec.h"
-#include "rec/varint.h"
+#include "format/varint.h"
 
 struct opm_op {
     opm_site site[2]; /* by phase; role says which */
