@@ -1,5 +1,5 @@
-/* opm.c -- write a store as an .opm file of tables, which opens without sorting or parsing anything;
- * docs/format.md "Files of tables" is the specification. */
+/* opm.c -- write a store as an .opm file of tables, which opens without sorting or parsing
+ * anything; docs/format.md "Files of tables" is the specification. */
 #include "export/export.h"
 
 #include "base/alloc.h"

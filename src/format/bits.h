@@ -141,7 +141,8 @@ static inline void bits_unpack_wide(const uint8_t *p, unsigned w, uint64_t *v, s
         uint64_t x = 0;
 
         for (unsigned k = 0; k < w;) {
-            unsigned in_byte = (unsigned)((bit + k) % 8), take = 8 - in_byte < w - k ? 8 - in_byte : w - k;
+            unsigned in_byte = (unsigned)((bit + k) % 8),
+                     take = 8 - in_byte < w - k ? 8 - in_byte : w - k;
 
             x |= (uint64_t)(p[(bit + k) / 8] >> in_byte & ((1u << take) - 1)) << k;
             k += take;

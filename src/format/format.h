@@ -11,8 +11,8 @@
 
 #define OPM_FILE_MAGIC "opmeter\n"
 #define OPM_LIVE_MAGIC "opmlive\n"
-#define OPM_FORMAT_VERSION 2u    /* the newest that is read; files with tables have it */
-#define OPM_RECORDING_VERSION 1u /* what the recorder writes */
+#define OPM_FORMAT_VERSION 2u       /* the newest that is read; files with tables have it */
+#define OPM_RECORDING_VERSION 1u    /* what the recorder writes */
 #define OPM_CHUNK_MAGIC 0x4b4e4843u /* "CHNK" */
 
 enum opm_clock_source { CLOCK_SOURCE_MONOTONIC = 1, CLOCK_SOURCE_TSC = 2, CLOCK_SOURCE_CNTVCT = 3 };

@@ -400,8 +400,10 @@ static int file_read(struct opm_file *f, struct live *live, struct io_map *again
         rc = defs_init(f);
     if (rc == 0)
         rc = pieces_find(f, live, again, &live_found);
-    if (rc == 0 && f->ntable)
+    if (rc == 0 && f->ntable) {
+        store_stat(f->st, STAT_file_truncated, !f->closed);
         return tables_read(f);
+    }
     if (rc == 0)
         rc = defs_all(f);
     if (rc == 0)

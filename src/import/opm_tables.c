@@ -14,7 +14,7 @@
 
 #define COLUMNS_MAX 64 /* of a table; more is damage */
 #define THREADS_MAX 4
-#define PARALLEL_FROM 200000 /* spans */
+#define PARALLEL_FROM 200000                       /* spans */
 #define STRINGS_MAX ((uint64_t)OPM_CHUNK_MAX * 16) /* bytes of text in a chunk */
 
 /* Tables of the file: those of the store, and two that it keeps inside. */
@@ -71,8 +71,9 @@ struct tables {
 
 static const char *table_name(int table)
 {
-    return table == FILE_site ? "site" : table == FILE_overlap ? "overlap"
-                                                               : store_table_defs[table].name;
+    return table == FILE_site      ? "site"
+           : table == FILE_overlap ? "overlap"
+                                   : store_table_defs[table].name;
 }
 
 static int find_table(const uint8_t *name, size_t len)
@@ -403,12 +404,10 @@ static int row_add(struct tables *t, int table, const struct table_def *def, str
     case TABLE_meta:
         return meta_add(t, c);
     case TABLE_import_stat:
-        return store_load_stat(t->st, cell_text(t, c[import_stat_col_name]),
-                               cell_text(t, c[import_stat_col_severity]),
-                               c[import_stat_col_count].kind == CELL_I64
-                                   ? c[import_stat_col_count].i64
-                                   : OPM_NULL_I64,
-                               cell_text(t, c[import_stat_col_description]));
+        return store_load_stat(
+            t->st, cell_text(t, c[import_stat_col_name]), cell_text(t, c[import_stat_col_severity]),
+            c[import_stat_col_count].kind == CELL_I64 ? c[import_stat_col_count].i64 : OPM_NULL_I64,
+            cell_text(t, c[import_stat_col_description]));
     default:
         shift_times(t, def, c);
         return store_add(t->st, (enum table_id)table, c, NULL);
@@ -437,10 +436,9 @@ static int rows_read(struct tables *t, const struct rows *rows)
             c.cell[k] = cell_null();
         for (size_t k = 0; k < rows->ncol; k++)
             if (c.to[k] >= 0)
-                c.cell[c.to[k]] =
-                    value_cell(t, &rows->col[k],
-                               referred_table(rows->col[k].name, rows->col[k].name_len),
-                               c.value[k * rows->n + i]);
+                c.cell[c.to[k]] = value_cell(
+                    t, &rows->col[k], referred_table(rows->col[k].name, rows->col[k].name_len),
+                    c.value[k * rows->n + i]);
         rc = row_add(t, rows->table, def, c.cell);
     }
     cells_release(&c);

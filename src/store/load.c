@@ -70,7 +70,9 @@ int store_load_stat(struct store *st, const char *name, const char *severity, in
     };
     str_id n, s, d;
 
-    for (size_t i = 0; name && i < ARRAY_SIZE(known); i++) {
+    if (!name || !severity || !description)
+        return 0; /* nothing that could be told to anybody */
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
         if (strcmp(known[i], name) == 0) {
             if (count > 0 && st->stat[i] <= INT64_MAX - count)
                 store_stat(st, (enum stat_id)i, count);
@@ -103,8 +105,7 @@ int loaded_to_runs(struct store *st)
         span_runs(st)[st->nrun++] = (struct span_run){ (uint32_t)i, track[i - from] };
     }
     /* They will be counted again. */
-    st->stat[STAT_span_not_ended] -=
-        MIN(st->stat[STAT_span_not_ended], (int64_t)not_ended);
+    st->stat[STAT_span_not_ended] -= MIN(st->stat[STAT_span_not_ended], (int64_t)not_ended);
     column_release(&st->loaded_track);
     st->loaded = false;
     return 0;
