@@ -20,6 +20,9 @@ const struct command commands[] = {
       "opmeter run [OPTION]... MODEL" },
     { "zoo", cmd_zoo, "list standard models, or write one as an ONNX file",
       "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
+    { "import", cmd_import, "convert what other profilers wrote, once, into an .opm file",
+      "opmeter import [OPTION]... -o FILE.opm SRC...\n"
+      "opmeter import --list" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
     { "steps", cmd_steps, "show which part of a step is slow",
