@@ -69,11 +69,10 @@ struct def_mem {
     uint32_t first_op, last_op; /* ids in the file */
 };
 
-/* How ticks become ns of this trace: (ticks - origin) * mult / 2^32, plus offset. */
+/* How ticks become ns since the start of the recording: (ticks - origin) * mult / 2^32. */
 struct timebase {
     uint64_t origin;
     uint64_t mult; /* ns per tick, 32.32 */
-    int64_t offset_ns;
     int64_t start_monotonic_ns;
     int64_t start_realtime_ns;
 };
@@ -193,8 +192,7 @@ static inline int64_t time_ns(const struct timebase *t, uint64_t ticks)
 {
     __extension__ typedef __int128 wide;
 
-    return time_add((int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32),
-                    t->offset_ns);
+    return (int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32);
 }
 
 #endif
