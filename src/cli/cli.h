@@ -26,7 +26,8 @@ struct cli {
     bool quiet;
     bool json;
     bool csv;
-    int status; /* exit code when cli_parse() says that the command is over */
+    const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
+    int status;                    /* exit code when cli_parse() says that the command is over */
 };
 
 struct command {
@@ -44,9 +45,11 @@ int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
+int cmd_pipeline(struct cli *cli, int argc, char **argv);
 int cmd_query(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
+int cmd_steps(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
 int cmd_zoo(struct cli *cli, int argc, char **argv);
 

@@ -22,6 +22,10 @@ const struct command commands[] = {
       "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
+    { "steps", cmd_steps, "show which part of a step is slow",
+      "opmeter steps [OPTION]... TRACE..." },
+    { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",
+      "opmeter pipeline [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
