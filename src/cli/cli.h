@@ -27,9 +27,8 @@ struct cli {
     bool json;
     bool csv;
     const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
+    const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
     int status;                    /* exit code when cli_parse() says that the command is over */
-    const char *trace_format; /* how to read a TRACE; NULL: found out from its content */
-    int status;               /* exit code when cli_parse() says that the command is over */
 };
 
 struct command {

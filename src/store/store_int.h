@@ -1,8 +1,9 @@
 /* store_int.h -- what the files of store/ share; nobody else includes it.
  *
  * Who does what: store.c builds and reads, load.c takes what a store wrote before, order.c brings
- * the spans of one track into order, merge.c the tracks into one, finish.c calls both and does the
- * rest of store_finish(), derive.c computes derived columns when they are first asked for. */
+ * the spans of one track into order, merge.c the tracks into one, part.c moves what one source
+ * added, finish.c calls them and does the rest of store_finish(), derive.c computes derived columns
+ * when they are first asked for. */
 #ifndef STORE_STORE_INT_H
 #define STORE_STORE_INT_H
 
