@@ -23,7 +23,7 @@
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define VLOAD_N(p, n) ((vf)_mm256_maskload_ps(p, MASK(n)))
 #define VSTORE_N(p, v, n) _mm256_maskstore_ps(p, MASK(n), (__m256)(v))
-#define GEMM_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define GEMM_ROWS(X) X(2) X(3) X(4) X(5) X(6)
 #define ISA_NAME isa_avx2
 #define ISA_TEXT "avx2"
 #include "engine/native/isa_tmpl.h"

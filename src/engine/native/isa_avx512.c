@@ -23,7 +23,7 @@
 #define MASK(n) ((__mmask16)((1u << (n)) - 1))
 #define VLOAD_N(p, n) ((vf)_mm512_maskz_loadu_ps(MASK(n), p))
 #define VSTORE_N(p, v, n) _mm512_mask_storeu_ps(p, MASK(n), (__m512)(v))
-#define GEMM_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define GEMM_ROWS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #define ISA_NAME isa_avx512
 #define ISA_TEXT "avx512"
 #include "engine/native/isa_tmpl.h"

@@ -143,59 +143,7 @@ INLINE vf verf(vf x)
     return p / q;
 }
 
-/* ISO C forbids contraction, so products and sums that belong together say VFMA. */
-INLINE void gemm_rows(const int m, int n, int64_t k, const float *a, const float *b, float *c,
-                      int64_t ldc, bool add)
-{
-    vf acc[MR][NV];
-    float row[NR];
-
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < NV; j++)
-            acc[i][j] = vset(0);
-    for (int64_t p = 0; p < k; p++) {
-        vf bv[NV];
-
-        for (int j = 0; j < NV; j++)
-            bv[j] = vload(b + j * VL);
-        for (int i = 0; i < m; i++) {
-            vf av = vset(a[i]);
-
-            for (int j = 0; j < NV; j++)
-                acc[i][j] = VFMA(av, bv[j], acc[i][j]);
-        }
-        a += MR;
-        b += NR;
-    }
-    if (n == NR) {
-        for (int i = 0; i < m; i++)
-            for (int j = 0; j < NV; j++) {
-                float *to = c + i * ldc + j * VL;
-
-                vstore(to, add ? vload(to) + acc[i][j] : acc[i][j]);
-            }
-        return;
-    }
-    for (int i = 0; i < m; i++) {
-        for (int j = 0; j < NV; j++)
-            vstore(row + j * VL, acc[i][j]);
-        for (int j = 0; j < n; j++)
-            c[i * ldc + j] = add ? c[i * ldc + j] + row[j] : row[j];
-    }
-}
-
-static void gemm(int m, int n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
-                 bool add)
-{
-    switch (m) {
-#define ROWS(i)                                \
-    case i:                                    \
-        gemm_rows(i, n, k, a, b, c, ldc, add); \
-        break;
-        GEMM_ROWS(ROWS)
-#undef ROWS
-    }
-}
+#include "engine/native/isa_gemm.h"
 
 INLINE vf binary1(enum isa_binary f, vf a, vf b)
 {
@@ -482,5 +430,19 @@ static float dot(const float *a, const float *b, int64_t n)
     return t;
 }
 
-const struct isa ISA_NAME = { ISA_TEXT, MR,      NR,        gemm,      binary,
-                              unary,    softmax, layernorm, depthwise, dot };
+static void lstm(float *h, float *c, const float *gate, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += VL) {
+        int64_t m = n - k;
+        vf i = tile_load(gate + k, m), o = tile_load(gate + n + k, m),
+           f = tile_load(gate + 2 * n + k, m), u = tile_load(gate + 3 * n + k, m);
+        vf state = VFMA(vsigmoid(f), tile_load(c + k, m), vsigmoid(i) * vtanh(u));
+        vf out = vsigmoid(o) * vtanh(state);
+
+        tile_store(c + k, state, m);
+        tile_store(h + k, out, m);
+    }
+}
+
+const struct isa ISA_NAME = { ISA_TEXT, MR,        NR,        gemm, binary, unary,
+                              softmax,  layernorm, depthwise, dot,  tile,   lstm };
