@@ -212,7 +212,9 @@ static void panel_row(const struct gemm *g, const struct start *s, int64_t i, in
         t.a = copy;
         t.ars = len + 16;
     }
-    for (int64_t j = j0; j < j1; j++) {
+    for (int64_t q = j0; q < j1; q++) {
+        int64_t j = g->backwards ? j1 - 1 - (q - j0) : q;
+
         t.n = (int)MIN((int64_t)nr, g->n - j * nr);
         t.b = g->b + j * nr * g->k + k0 * nr;
         t.c = g->c + i * mr * g->ldc + j * nr;
@@ -285,7 +287,7 @@ static void all_part(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        gemm_item(j->g, &j->grid, i);
+        gemm_item(j->g, &j->grid, j->g->backwards ? end - 1 - (i - begin) : i);
 }
 
 void gemm_run_all(const struct gemm *g, struct pool *pool)

@@ -38,6 +38,8 @@ struct gemm {
     int64_t add_rs, add_cs;
     const struct posts *posts; /* or NULL */
     int64_t base;              /* index of c[0] in the operator's output, for posts */
+    bool backwards;            /* B's panels last to first: repeated products by the same B find the
+                                * end of the last one in the cache */
 };
 
 /* How a product is cut into blocks; items are numbered with rows fastest. */

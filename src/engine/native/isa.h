@@ -69,6 +69,8 @@ struct isa {
                       int rows, int taps, int64_t step, int64_t dilation, float bias);
     float (*dot)(const float *a, const float *b, int64_t n);
     void (*tile)(const struct isa_tile *t);
+    /* x becomes exp(y - max y), y = scale * x + mask (NULL: none); their sum is returned. */
+    float (*softexp)(float *x, int64_t n, float scale, const float *mask);
     /* One step of an LSTM of n, from gates i, o, f, c one after the other; c is the old state. */
     void (*lstm)(float *h, float *c, const float *gate, int64_t n);
 };

@@ -17,6 +17,8 @@
 #define MR 6
 #define NV 2
 #define VFMA(a, b, c) ((vf)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define VMAX(a, b) ((vf)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define VMIN(a, b) ((vf)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define FMA1(a, b, c) __builtin_fmaf(a, b, c)
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14
 #define MASK(n) \

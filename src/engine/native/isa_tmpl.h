@@ -55,15 +55,23 @@ INLINE vf vsel(vi mask, vf a, vf b)
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
-/* NaN in a comes through. */
+/* NaN in a comes through. VMAX and VMIN give their second operand if either is NaN. */
 INLINE vf vmax(vf a, vf b)
 {
+#ifdef VMAX
+    return VMAX(b, a);
+#else
     return vsel(a < b, b, a);
+#endif
 }
 
 INLINE vf vmin(vf a, vf b)
 {
+#ifdef VMIN
+    return VMIN(b, a);
+#else
     return vsel(a > b, b, a);
+#endif
 }
 
 INLINE float vsum(vf v)
@@ -75,14 +83,12 @@ INLINE float vsum(vf v)
     return s;
 }
 
-/* Cephes' expf: 2^n * p(r), about 1 ulp; 0 where it would be subnormal, infinity above 88.7, NaN
- * stays. */
+/* Cephes' expf: 2^n * p(r), about 1 ulp; infinity above 88.7, NaN stays. Below -87.3 it would be
+ * subnormal: 0 there, but for VSCALE, which gets it right. */
 INLINE vf vexp(vf x)
 {
-    const vf lo = vset(-87.33654f), hi = vset(88.72283f);
-    vi nan = x != x, under = x<lo, over = x> hi;
+    const vf lo = vset(-104.0f), hi = vset(89.0f);
     vf c = vmin(vmax(x, lo), hi), n, r, p;
-    vi e;
 
     n = VFMA(c, vset(1.44269504f), vset(12582912.0f)) - vset(12582912.0f); /* round to nearest */
     r = VFMA(n, vset(-0.693359375f), c);
@@ -94,13 +100,18 @@ INLINE vf vexp(vf x)
     p = VFMA(p, r, vset(1.6666665459e-1f));
     p = VFMA(p, r, vset(5.0000001201e-1f));
     p = VFMA(p, r * r, r) + 1.0f;
-    e = __builtin_convertvector(n, vi);
+#ifdef VSCALE
+    return VSCALE(p, n);
+#else
+    vi e = __builtin_convertvector(vmax(vmin(n, vset(128)), vset(-126)), vi);
+
     /* In two steps, so that 2^128 * 0.99 does not overflow early. */
     p = p * (vf)(((e >> 1) + 127) << 23);
     p = p * (vf)(((e - (e >> 1)) + 127) << 23);
-    p = vsel(under, vset(0), p);
-    p = vsel(over, vset(INFINITY), p);
-    return vsel(nan, x, p);
+    p = vsel(x < vset(-87.33654f), vset(0), p);
+    p = vsel(x > vset(88.72283f), vset(INFINITY), p);
+    return vsel(x != x, x, p);
+#endif
 }
 
 INLINE vf vsigmoid(vf x)
@@ -320,6 +331,53 @@ static void softmax(float *out, const float *in, int64_t n)
     unary_loop(U_AFFINE, out, out, n, 1.0f / total, 0);
 }
 
+/* max of y as it is written over x */
+INLINE float soft_begin(float *x, int64_t n, float scale, const float *mask)
+{
+    vf m = vset(-INFINITY), sv = vset(scale);
+    float max = -INFINITY;
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vf y = mask ? VFMA(vload(x + i), sv, vload(mask + i)) : vload(x + i) * sv;
+
+        vstore(x + i, y);
+        m = vmax(y, m);
+    }
+    for (int j = 0; j < VL; j++)
+        max = m[j] > max ? m[j] : max;
+    for (; i < n; i++) {
+        x[i] = mask ? FMA1(x[i], scale, mask[i]) : x[i] * scale;
+        max = x[i] > max ? x[i] : max;
+    }
+    return max;
+}
+
+static float softexp(float *x, int64_t n, float scale, const float *mask)
+{
+    float max = mask ? soft_begin(x, n, scale, mask) : soft_begin(x, n, scale, NULL), total;
+    vf s = vset(0);
+    int64_t i = 0;
+
+    if (max == -INFINITY) /* all masked: nothing is left to weigh */
+        max = 0;
+    for (; i + VL <= n; i += VL) {
+        vf e = vexp(vload(x + i) - max);
+
+        s += e;
+        vstore(x + i, e);
+    }
+    total = vsum(s);
+    if (i < n) {
+        vf e = vexp(vload_n(x + i, n - i) - max);
+
+        vstore_n(x + i, e, n - i);
+        for (int64_t j = 0; j < n - i; j++)
+            total += e[j];
+    }
+    return total;
+}
+
 static void layernorm(float *out, const float *in, const float *scale, const float *bias, int64_t n,
                       float eps, float *out_mean, float *out_inv)
 {
@@ -444,5 +502,18 @@ static void lstm(float *h, float *c, const float *gate, int64_t n)
     }
 }
 
-const struct isa ISA_NAME = { ISA_TEXT, MR,        NR,        gemm, binary, unary,
-                              softmax,  layernorm, depthwise, dot,  tile,   lstm };
+const struct isa ISA_NAME = {
+    .name = ISA_TEXT,
+    .mr = MR,
+    .nr = NR,
+    .gemm = gemm,
+    .binary = binary,
+    .unary = unary,
+    .softmax = softmax,
+    .layernorm = layernorm,
+    .depthwise = depthwise,
+    .dot = dot,
+    .tile = tile,
+    .softexp = softexp,
+    .lstm = lstm,
+};

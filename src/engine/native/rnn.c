@@ -309,9 +309,10 @@ int rnn_prepare(struct op *op, opm_error *err)
     return rc;
 }
 
-/* c = a * b + add, whose rows are add_rs apart */
+/* c = a * b + add, whose rows are add_rs apart; `turn` alternates. */
 static void product(const struct op *op, const float *a, int64_t m, int64_t k, const float *b,
-                    int64_t n, float *c, int64_t ldc, const float *add, int64_t add_rs)
+                    int64_t n, float *c, int64_t ldc, const float *add, int64_t add_rs,
+                    int64_t turn)
 {
     struct gemm g = { .isa = kop_isa(op),
                       .m = m,
@@ -326,7 +327,8 @@ static void product(const struct op *op, const float *a, int64_t m, int64_t k, c
                       .alpha = 1,
                       .add = add,
                       .add_rs = add_rs,
-                      .add_cs = 1 };
+                      .add_cs = 1,
+                      .backwards = turn % 2 };
 
     gemm_run_all(&g, kop_pool(op));
 }
@@ -374,7 +376,7 @@ struct step {
 };
 
 /* The state's part of all gates, on top of the inputs' part that is in gate already. */
-static void gru_step(const struct step *q, const int64_t *active)
+static void gru_step(const struct step *q, int64_t step, const int64_t *active)
 {
     const struct rnn *s = q->s;
     const struct isa *isa = kop_isa(q->op);
@@ -389,9 +391,9 @@ static void gru_step(const struct step *q, const int64_t *active)
             isa->binary(B_MUL, q->rh + b * h, g + h, 1, q->h + b * h, 1, h);
     }
     if (s->after)
-        product(q->op, q->h, s->b, h, s->r2[q->d], h, q->tmp, h, s->rbias[q->d], 0);
+        product(q->op, q->h, s->b, h, s->r2[q->d], h, q->tmp, h, s->rbias[q->d], 0, step);
     else
-        product(q->op, q->rh, s->b, h, s->r2[q->d], h, q->tmp, h, NULL, 0);
+        product(q->op, q->rh, s->b, h, s->r2[q->d], h, q->tmp, h, NULL, 0, step);
     for (int64_t b = 0; b < s->b; b++) {
         float *z = q->gate + b * 3 * h, *r = z + h, *n = z + 2 * h, *state = q->h + b * h;
 
@@ -434,9 +436,10 @@ static void state_part(const struct step *q, int64_t step, int64_t *active)
 
     if (even) /* all sequences have the same length, so sums can begin with the inputs' part */
         product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh,
-                q->xw + (s->batch_first ? at : at * s->b) * gh, s->batch_first ? s->t * gh : gh);
+                q->xw + (s->batch_first ? at : at * s->b) * gh, s->batch_first ? s->t * gh : gh,
+                step);
     else
-        product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL, 0);
+        product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL, 0, step);
     for (int64_t b = 0; b < s->b; b++) {
         int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
         const float *x;
@@ -462,7 +465,7 @@ static void one_step(const struct step *q, int64_t step, int64_t *active)
 
     state_part(q, step, active);
     if (s->gates == 3)
-        gru_step(q, active);
+        gru_step(q, step, active);
     for (int64_t b = 0; b < s->b; b++) {
         int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
         float *h = q->h + b * s->h, *g = q->gate + b * gh;
@@ -521,7 +524,7 @@ int rnn_run(struct op *op, opm_error *err)
     for (int d = 0; d < s->dirs; d++) {
         q.d = d;
         product(op, kop_in(op, 0)->data, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh,
-                s->bias[d], 0);
+                s->bias[d], 0, 0);
         copy_state(s, d, kop_in(op, 5), q.h);
         copy_state(s, d, s->gates == 4 ? kop_in(op, 6) : NULL, q.c);
         for (int64_t step = 0; step < s->t; step++)
