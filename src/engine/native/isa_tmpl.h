@@ -119,22 +119,38 @@ INLINE vf vsigmoid(vf x)
     return vset(1.0f) / (vset(1.0f) + vexp(-x));
 }
 
-/* Rational approximations of single precision, as Eigen and XLA have them. */
-INLINE vf vtanh(vf x)
+/* Rational approximations of single precision, as Eigen and XLA have them. tanh is num / den. */
+INLINE void vtanh_parts(vf x, vf *num, vf *den)
 {
     vf c = vmin(vmax(x, vset(-7.90531110763549805f)), vset(7.90531110763549805f)), x2 = c * c, p, q;
-    vi small = (vf)((vi)x & 0x7fffffff) < vset(0.0004f);
 
     p = VFMA(vset(-2.76076847742355e-16f), x2, vset(2.00018790482477e-13f));
     p = VFMA(p, x2, vset(-8.60467152213735e-11f));
     p = VFMA(p, x2, vset(5.12229709037114e-08f));
     p = VFMA(p, x2, vset(1.48572235717979e-05f));
     p = VFMA(p, x2, vset(6.37261928875436e-04f));
-    p = VFMA(p, x2, vset(4.89352455891786e-03f)) * c;
+    *num = VFMA(p, x2, vset(4.89352455891786e-03f)) * c;
     q = VFMA(vset(1.19825839466702e-06f), x2, vset(1.18534705686654e-04f));
     q = VFMA(q, x2, vset(2.26843463243900e-03f));
-    q = VFMA(q, x2, vset(4.89352518554385e-03f));
+    *den = VFMA(q, x2, vset(4.89352518554385e-03f));
+}
+
+INLINE vf vtanh(vf x)
+{
+    vi small = (vf)((vi)x & 0x7fffffff) < vset(0.0004f);
+    vf p, q;
+
+    vtanh_parts(x, &p, &q);
     return vsel(small, x, p / q);
+}
+
+/* sigmoid(a) * tanh(b) with one division */
+INLINE vf vgated(vf a, vf b)
+{
+    vf p, q;
+
+    vtanh_parts(b, &p, &q);
+    return p / VFMA(q, vexp(-a), q);
 }
 
 INLINE vf verf(vf x)
@@ -494,8 +510,8 @@ static void lstm(float *h, float *c, const float *gate, int64_t n)
         int64_t m = n - k;
         vf i = tile_load(gate + k, m), o = tile_load(gate + n + k, m),
            f = tile_load(gate + 2 * n + k, m), u = tile_load(gate + 3 * n + k, m);
-        vf state = VFMA(vsigmoid(f), tile_load(c + k, m), vsigmoid(i) * vtanh(u));
-        vf out = vsigmoid(o) * vtanh(state);
+        vf state = VFMA(vsigmoid(f), tile_load(c + k, m), vgated(i, u));
+        vf out = vgated(o, state);
 
         tile_store(c + k, state, m);
         tile_store(h + k, out, m);

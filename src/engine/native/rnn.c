@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#define CELL_NS 2.5 /* for an element of the state, about */
+
 enum act_kind {
     ACT_SIGMOID,
     ACT_TANH,
@@ -455,24 +457,31 @@ static void state_part(const struct step *q, int64_t step, int64_t *active)
     }
 }
 
-static void one_step(const struct step *q, int64_t step, int64_t *active)
+struct cells {
+    const struct step *q;
+    int64_t step;
+    const int64_t *active;
+};
+
+/* What comes after the products, for batch items [begin, end). */
+static void cells_part(void *arg, int64_t begin, int64_t end, int thread)
 {
+    const struct cells *j = arg;
+    const struct step *q = j->q;
     const struct rnn *s = q->s;
     const struct isa *isa = kop_isa(q->op);
     int64_t gh = s->gates * s->h;
     bool reverse = s->reverse_only || q->d == 1;
     float *y = kop_out(q->op, 0) ? kop_out(q->op, 0)->data : NULL;
 
-    state_part(q, step, active);
-    if (s->gates == 3)
-        gru_step(q, step, active);
-    for (int64_t b = 0; b < s->b; b++) {
-        int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
+    (void)thread;
+    for (int64_t b = begin; b < end; b++) {
+        int64_t len = length(q->op, s, b), t = reverse ? len - 1 - j->step : j->step;
         float *h = q->h + b * s->h, *g = q->gate + b * gh;
 
-        if (!active[b]) {
+        if (!j->active[b]) {
             if (y)
-                memset(y + y_at(s, step, q->d, b), 0, (size_t)s->h * sizeof(*y));
+                memset(y + y_at(s, j->step, q->d, b), 0, (size_t)s->h * sizeof(*y));
             continue;
         }
         if (s->plain)
@@ -487,6 +496,16 @@ static void one_step(const struct step *q, int64_t step, int64_t *active)
         if (y)
             memcpy(y + y_at(s, t, q->d, b), h, (size_t)s->h * sizeof(*y));
     }
+}
+
+static void one_step(const struct step *q, int64_t step, int64_t *active)
+{
+    struct cells j = { q, step, active };
+
+    state_part(q, step, active);
+    if (q->s->gates == 3)
+        gru_step(q, step, active);
+    pool_for(kop_pool(q->op), q->s->b, pool_grain((double)q->s->h * CELL_NS), cells_part, &j);
 }
 
 static void copy_state(const struct rnn *s, int d, const struct nt *from, float *to)
