@@ -2,6 +2,7 @@
 #include "engine/native/bcast.h"
 #include "engine/native/gemm.h"
 #include "engine/native/kernels.h"
+#include "engine/native/sparse.h"
 
 #include <string.h>
 
@@ -17,7 +18,9 @@ struct matmul {
     int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
     bool b_shared;                                            /* one B for all */
     float alpha, beta;
-    float *packed;     /* constant B, or NULL */
+    float *packed;         /* constant B, or NULL */
+    struct sparse *sparse; /* the same, if it has zero blocks, or NULL */
+    bool use_sparse;
     size_t a_at, b_at; /* in scratch, floats */
     int64_t a_floats, b_floats;
 };
@@ -25,6 +28,7 @@ struct matmul {
 static void matmul_release(void *state)
 {
     native_free(((struct matmul *)state)->packed);
+    sparse_free(((struct matmul *)state)->sparse);
 }
 
 static struct matmul *matmul_state(struct op *op)
@@ -71,6 +75,40 @@ static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
     s->a_at = 0;
     s->b_at = (size_t)(total - b);
     op->scratch_bytes = (size_t)total * sizeof(float);
+    return 0;
+}
+
+/* Constant B, dense or sparse, and scratch memory. */
+static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct tensor *b = kop_const(op, 1);
+    struct sparse_weights w = { b                  ? b->data
+                                : kop_fixed(op, 1) ? kop_in(op, 1)->data
+                                                   : NULL,
+                                s->k, s->n, s->brs, s->bcs };
+    int how = SPARSE_NO, rc;
+
+    s->use_sparse = false;
+    if (w.data && s->b_shared && s->nbatch == 1 && s->acs == 1)
+        how = sparse_look(op, s->m, &w, &s->sparse, err);
+    if (how < 0)
+        return how;
+    rc = how == SPARSE_YES ? 0 : pack_const_b(op, s, err);
+    if (!rc)
+        rc = plan_scratch(op, s, err);
+    if (!rc && how != SPARSE_NO)
+        op->scratch_bytes = MAX(op->scratch_bytes, sparse_scratch(op, s->m, s->k));
+    s->use_sparse = how == SPARSE_YES;
+    if (!rc && how == SPARSE_MEASURE)
+        rc = sparse_measure_op(op, s->m, s->sparse, &s->use_sparse, err);
+    if (rc)
+        return rc;
+    if (s->use_sparse) {
+        native_free(s->packed);
+        s->packed = NULL;
+        op->scratch_bytes = sparse_scratch(op, s->m, s->k);
+    }
+    sparse_tell(op, s->sparse, s->use_sparse);
     return 0;
 }
 
@@ -142,8 +180,8 @@ int matmul_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = pack_const_b(op, s, err);
-    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
 }
 
 int gemm_prepare(struct op *op, opm_error *err)
@@ -191,8 +229,8 @@ int gemm_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = pack_const_b(op, s, err);
-    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
 }
 
 struct mm_job {
@@ -291,6 +329,13 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
     j.bpanels = gemm_panels(s->n, j.g.isa->nr);
     if (kop_out(op, 0)->count == 0)
         return;
+    if (s->use_sparse) {
+        struct sparse_mul mul = { s->m,  s->n,      s->k,    j.a,        s->ars,
+                                  j.g.c, j.g.alpha, j.g.add, j.g.add_rs, j.g.add_cs };
+
+        sparse_run(op, s->sparse, &mul);
+        return;
+    }
     gemm_grid(&j.grid, j.g.isa, s->m, s->n);
     work = s->nbatch * j.apanels + (s->packed ? 0 : (s->b_shared ? 1 : s->nbatch) * j.bpanels);
     pool_for(kop_pool(op), work, MAX(16384 / (s->k * 8 + 1), (int64_t)1), pack_part, &j);
