@@ -42,7 +42,9 @@ struct def_site {
     uint32_t track; /* of counters, queues and asynchronous spans; OPM_NULL_ID until first needed */
     uint8_t role;
     str_id name;
-    int64_t capacity;
+    int64_t capacity; /* and the stages on both sides, of queues */
+    str_id producer, consumer;
+    int64_t workers;
 };
 
 struct def_op {

@@ -18,6 +18,8 @@ struct opm_queue {
     opm_site site;
     char *name;
     int64_t capacity;
+    uint8_t *description; /* what follows in its ITEM_SITE */
+    size_t description_len;
 };
 
 struct opm_track {
