@@ -9,6 +9,12 @@ const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one line here and its two
      * functions in import.h. */
     { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
+    { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)", megengine_sniff,
+      megengine_read },
+    { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", furiosa_csv_sniff,
+      furiosa_csv_read },
+    { "furiosa", ".json", "Furiosa SDK's Chrome trace", furiosa_chrome_sniff,
+      furiosa_chrome_read },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
