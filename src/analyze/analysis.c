@@ -37,7 +37,7 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step", "record" };
+    static const char *const words[] = { "step", "record", "device", "host" };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         str_id id;
