@@ -22,6 +22,8 @@ const struct command commands[] = {
       "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
+    { "top", cmd_top, "rank operators by time, work and speed",
+      "opmeter top [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
