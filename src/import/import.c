@@ -9,6 +9,10 @@ const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one line here and its two
      * functions in import.h. */
     { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
+    { "onnxruntime", ".json", "profile of ONNX Runtime", ort_sniff, ort_read },
+    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", kineto_sniff,
+      kineto_read },
+    { "chrome", ".json", "trace event JSON of any producer", chrome_sniff, chrome_read },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
