@@ -109,6 +109,14 @@ static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8
     case CHUNK_END:
         f->closed = true;
         return 0;
+    case CHUNK_CONTENTS:
+    case CHUNK_STRINGS:
+    case CHUNK_ROWS:
+        if (!GROW(f->table, f->table_cap, f->ntable + 1))
+            return OPM_ENOMEM;
+        f->table[f->ntable++] =
+            (struct table_piece){ .kind = c->kind, .p = payload, .len = c->size };
+        return 0;
     default:
         store_stat(f->st, STAT_chunk_unknown, 1);
         return 0;
@@ -219,6 +227,33 @@ static int defs_all(struct opm_file *f)
             return rc;
     }
     return 0;
+}
+
+static int64_t meta_int(const struct store *st, const char *key)
+{
+    const char *text = store_meta_get(st, key);
+
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+/* The facts of a file of tables have been read, under other names if it is not the first. */
+int64_t tables_align(const struct opm_file *f)
+{
+    const char *boot = store_meta_get(f->st, "clock.boot"), *mine;
+    char key[64];
+    bool same_boot;
+    int64_t start, own;
+
+    if (!f->src->index)
+        return 0;
+    snprintf(key, sizeof(key), "file%d.clock.boot", f->src->index);
+    mine = store_meta_get(f->st, key);
+    same_boot = boot && mine && strcmp(boot, mine) == 0;
+    start = meta_int(f->st, same_boot ? "clock.start_monotonic_ns" : "clock.start_realtime_ns");
+    snprintf(key, sizeof(key), "file%d.clock.start_%s_ns", f->src->index,
+             same_boot ? "monotonic" : "realtime");
+    own = meta_int(f->st, key);
+    return start && own ? time_sub(own, start) : 0;
 }
 
 /* Several files in one trace: the first one's start is time 0 of the recorders' clocks. */
@@ -365,6 +400,10 @@ static int file_read(struct opm_file *f, struct live *live, struct io_map *again
         rc = defs_init(f);
     if (rc == 0)
         rc = pieces_find(f, live, again, &live_found);
+    if (rc == 0 && f->ntable) {
+        store_stat(f->st, STAT_file_truncated, !f->closed);
+        return tables_read(f);
+    }
     if (rc == 0)
         rc = defs_all(f);
     if (rc == 0)
@@ -400,6 +439,7 @@ int opm_read(struct store *st, const struct import_source *src, opm_error *err)
     defs_release(&f);
     mem_free(f.piece);
     mem_free(f.defs);
+    mem_free(f.table);
     io_map_release(&again);
     live_release(&live);
     return rc;
