@@ -75,6 +75,12 @@ int import_part(const struct import_source *src, const char *path, enum import_s
 /* One per format. */
 bool opm_sniff(const uint8_t *head, size_t len);
 int opm_read(struct store *st, const struct import_source *src, opm_error *err);
+bool ort_sniff(const uint8_t *head, size_t len);
+int ort_read(struct store *st, const struct import_source *src, opm_error *err);
+bool kineto_sniff(const uint8_t *head, size_t len);
+int kineto_read(struct store *st, const struct import_source *src, opm_error *err);
+bool chrome_sniff(const uint8_t *head, size_t len);
+int chrome_read(struct store *st, const struct import_source *src, opm_error *err);
 
 bool megengine_sniff(const uint8_t *head, size_t len);
 int megengine_read(struct store *st, const struct import_source *src, opm_error *err);
