@@ -8,6 +8,7 @@
 #define NATIVE_ISA_H
 
 #include "base/common.h"
+#include "engine/native/isa_blk.h"
 
 /* Element-wise functions of one float; alpha and beta are what the operator calls them. */
 enum isa_unary {
@@ -54,6 +55,7 @@ struct isa {
     void (*depthwise)(float *out, int64_t n, const float *const *row, const float *const *w,
                       int rows, int taps, int64_t step, int64_t dilation, float bias);
     float (*dot)(const float *a, const float *b, int64_t n);
+    const struct blk *blk; /* on channel-blocked tensors */
 };
 
 enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };

@@ -482,5 +482,7 @@ static float dot(const float *a, const float *b, int64_t n)
     return t;
 }
 
-const struct isa ISA_NAME = { ISA_TEXT, MR,      NR,        gemm,      binary,
-                              unary,    softmax, layernorm, depthwise, dot };
+#include "engine/native/isa_blk_tmpl.h"
+
+const struct isa ISA_NAME = { ISA_TEXT, MR,        NR,        gemm, binary, unary,
+                              softmax,  layernorm, depthwise, dot,  &blk };
