@@ -258,20 +258,17 @@ static void direct_cut(const struct op *op, struct blk_conv *b)
     int64_t input = images * ins * v * w->in[1] * w->in[2],
             weights = b->groups * b->ocb * b->w_block;
 
-    d->split = weights > input ? MIN(threads, (b->ocb + 1) / 2) : 1;
+    d->split = weights > input ? MIN(threads, b->ocb) : 1;
     d->chunk = MAX(CHUNK_BYTES / MAX(per, (int64_t)1), (int64_t)1);
     if (d->flat)
         d->chunk = MAX(d->chunk / px * px, px);
-    d->chunk = MIN(d->chunk, units);
     d->chunks = (units + d->chunk - 1) / d->chunk;
-    if (d->split == 1 && images % threads && images * d->chunks % threads) {
-        int64_t chunks = (d->chunks + threads - 1) / threads * threads;
-
-        d->chunk = MAX((units + chunks - 1) / chunks, (int64_t)1);
-        if (d->flat)
-            d->chunk = (d->chunk + px - 1) / px * px;
-        d->chunks = (units + d->chunk - 1) / d->chunk;
-    }
+    if (d->split == 1 && images % threads)
+        d->chunks = (d->chunks + threads - 1) / threads * threads;
+    d->chunk = MAX((units + d->chunks - 1) / d->chunks, (int64_t)1);
+    if (d->flat && d->chunk > px)
+        d->chunk = (d->chunk + px - 1) / px * px;
+    d->chunks = (units + d->chunk - 1) / d->chunk;
 }
 
 static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
@@ -423,8 +420,7 @@ static void direct_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t item = begin; item < end; item++) {
         int64_t chunk = item % d->chunks, ng = item / d->chunks % (b->c.n * b->groups),
                 part = item / d->chunks / (b->c.n * b->groups), g = ng % b->groups;
-        int64_t pairs = (b->ocb + 1) / 2, p0 = pairs * part / d->split * 2,
-                p1 = MIN(pairs * (part + 1) / d->split * 2, b->ocb);
+        int64_t ob0 = b->ocb * part / d->split, ob1 = b->ocb * (part + 1) / d->split;
         int64_t u0 = chunk * d->chunk, u1 = MIN(u0 + d->chunk, d->flat ? d->width : d->rows);
         const float *in = j->in + ng * ins * plane, *from = in;
         int64_t y0 = d->flat ? 0 : u0 * w->stride[1] - w->before[1];
@@ -439,8 +435,8 @@ static void direct_part(void *arg, int64_t begin, int64_t end, int thread)
             from = copy;
         } else
             from += y0 * d->pitch * iv;
-        for (int64_t ob = p0; ob < p1; ob += 2) {
-            int blocks = (int)MIN((int64_t)2, p1 - ob);
+        for (int64_t ob = ob0; ob < ob1; ob += 2) {
+            int blocks = (int)MIN((int64_t)2, ob1 - ob);
             int64_t at = (ng * b->ocb + ob) * out_block;
 
             t.w = b->weights + (g * b->ocb + ob) * b->w_block;

@@ -252,9 +252,8 @@ static void out_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct wino_job *j = arg;
 
     (void)thread;
-    end = MIN(2 * end, j->b->ocb);
-    multiply(j, j->v, j->m, j->chunk, 2 * begin, end);
-    transform_out(j, j->m, j->chunk, 2 * begin, end);
+    multiply(j, j->v, j->m, j->chunk, begin, end);
+    transform_out(j, j->m, j->chunk, begin, end);
 }
 
 void wino_run(struct op *op, struct blk_conv *b)
@@ -272,6 +271,6 @@ void wino_run(struct op *op, struct blk_conv *b)
     }
     for (j.chunk = 0; j.chunk < b->w.chunks; j.chunk++) {
         pool_for(kop_pool(op), b->icb, 1, in_part, &j);
-        pool_for(kop_pool(op), (b->ocb + 1) / 2, 1, out_part, &j);
+        pool_for(kop_pool(op), b->ocb, 1, out_part, &j);
     }
 }

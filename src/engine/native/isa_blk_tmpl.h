@@ -1,6 +1,10 @@
 /* isa_blk_tmpl.h -- body of struct blk (isa_blk.h), included by isa_tmpl.h. Tiles keep their sums
  * in variables that macros name, so that nothing depends on how far the compiler unrolls loops. */
 
+/* Numbers that two taps share are loaded twice: keeping them would cost the registers of the sums.
+ */
+#define APART(p) __asm__("" : "+r"(p))
+
 #define REP1(M) M(0)
 #define REP2(M) REP1(M) M(1)
 #define REP3(M) REP2(M) M(2)
@@ -42,12 +46,14 @@
         vf w0 = vload(w); \
         REP(M) in++;      \
         w += VL;          \
+        APART(in);        \
     }
 #define TAP2(M, REP)                              \
     {                                             \
         vf w0 = vload(w), w1 = vload(w + w_next); \
         REP(M) in++;                              \
         w += VL;                                  \
+        APART(in);                                \
     }
 
 /* The steps with a run of one whole block are the usual ones. */
