@@ -9,14 +9,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* NAME_sniff() and NAME_read() of import.h; NAME_sniff_dir() and NAME_read_dir() for folders. */
+#define READS_FILE(fn) .sniff = fn##_sniff, .read = fn##_read
+#define READS_FOLDER(fn) .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir
+
 const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
-    { .name = "opm",
-      .extension = ".opm",
-      .doc = "opmeter's own recording",
-      .sniff = opm_sniff,
-      .read = opm_read },
+    { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
+      READS_FILE(megengine) },
+    { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
+    { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
     { .name = NULL },
 };
 

@@ -76,4 +76,11 @@ int import_part(const struct import_source *src, const char *path, enum import_s
 bool opm_sniff(const uint8_t *head, size_t len);
 int opm_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool megengine_sniff(const uint8_t *head, size_t len);
+int megengine_read(struct store *st, const struct import_source *src, opm_error *err);
+bool furiosa_csv_sniff(const uint8_t *head, size_t len);
+int furiosa_csv_read(struct store *st, const struct import_source *src, opm_error *err);
+bool furiosa_chrome_sniff(const uint8_t *head, size_t len);
+int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_error *err);
+
 #endif

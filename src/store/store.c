@@ -213,7 +213,8 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
     struct table *t = &st->table[TABLE_span];
 
     if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n) ||
-        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_args, n))
+        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_wait, n) ||
+        spans_add_null(st, span_col_args, n))
         return OPM_ENOMEM;
     if (n && (!st->nrun || span_runs(st)[st->nrun - 1].track != track)) {
         if (column_reserve(&st->runs, (st->nrun + 1) * sizeof(struct span_run)))
@@ -293,6 +294,15 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
     if (spans_column(st, span_col_correlation))
         return OPM_ENOMEM;
     st->table[TABLE_span].col[span_col_correlation].i64[build_id] = correlation;
+    return 0;
+}
+
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    if (spans_column(st, span_col_wait))
+        return OPM_ENOMEM;
+    st->table[TABLE_span].col[span_col_wait].i64[build_id] = wait_ns;
     return 0;
 }
 

@@ -100,6 +100,9 @@ struct span_block {
 int store_add_span_block(struct store *st, uint32_t track, size_t n, struct span_block *out);
 int store_span_set_args(struct store *st, uint32_t build_id, str_id args);
 int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t correlation);
+/* How long it waited before its work began, where the source says so itself; else span.wait comes
+ * from correlations. */
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns);
 /* A row of any table but span; cells as in table_add(). out_row may be NULL. */
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);

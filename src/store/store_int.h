@@ -92,8 +92,8 @@ struct lazy {
 
 struct store {
     struct strpool strings;
-    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation and args.
-     */
+    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation, wait (as
+     * the source gave it) and args. */
     struct table table[TABLE_COUNT];
     struct column span_site; /* uint32_t */
     size_t span_cap;         /* rows that ts, dur and span_site have room for */
