@@ -10,6 +10,7 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
 
     progress_start(&p, cli, "reading", n ? paths[0] : "");
     p.bytes = true;
+    opts.format = cli->trace_format;
     opts.progress = progress_tick;
     opts.user = &p;
     opts.meta = cli->trace_meta;

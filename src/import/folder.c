@@ -70,9 +70,15 @@ static bool exists(const char *dir, const char *name)
     return found;
 }
 
-static bool is_run_folder(const char *path)
+/* What `opmeter run` left in a folder: a recording, maybe merged of those of instances in folders
+ * below it. */
+enum beside { NO_RECORDING, RECORDING, RECORDING_OF_ALL };
+
+static enum beside run_folder(const char *path)
 {
-    return exists(path, "trace.opm") || exists(path, "instance_0/trace.opm");
+    bool own = exists(path, "trace.opm"), instances = exists(path, "instance_0/trace.opm");
+
+    return own && instances ? RECORDING_OF_ALL : own || instances ? RECORDING : NO_RECORDING;
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -159,7 +165,7 @@ static int take_file(struct walk *w, const char *path, opm_error *err)
 
 static int walk_folder(struct walk *w, const char *path, int depth, opm_error *err);
 
-static int take_entry(struct walk *w, const char *path, bool recordings_only, int depth,
+static int take_entry(struct walk *w, const char *path, enum beside beside, int depth,
                       opm_error *err)
 {
     struct stat st;
@@ -173,8 +179,11 @@ static int take_entry(struct walk *w, const char *path, bool recordings_only, in
         return skip(w, path, strerror(errno));
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return skip(w, path, "neither a file nor a folder");
-    if (S_ISREG(st.st_mode) && recordings_only && !ends_with(path, "/trace.opm"))
+    if (S_ISREG(st.st_mode) && beside != NO_RECORDING && !ends_with(path, "/trace.opm"))
         return skip_derived(w, path);
+    if (S_ISDIR(st.st_mode) && beside == RECORDING_OF_ALL)
+        return source_file(w->s, path, IMPORT_SKIPPED, "the recording beside it has it all",
+                           OPM_NULL_ID);
     if (seen_before(w, &st, &again))
         return OPM_ENOMEM;
     if (again)
@@ -189,7 +198,7 @@ static int take_entry(struct walk *w, const char *path, bool recordings_only, in
 static int walk_folder(struct walk *w, const char *path, int depth, opm_error *err)
 {
     const struct importer *importer = importer_of_folder(w->s, path);
-    bool recordings_only = is_run_folder(path);
+    enum beside beside = run_folder(path);
     struct dirent **entry;
     struct buf name = { 0 };
     int rc = 0, n;
@@ -206,8 +215,7 @@ static int walk_folder(struct walk *w, const char *path, int depth, opm_error *e
         if (rc == 0) {
             buf_clear(&name);
             buf_addf(&name, "%s/%s", path, entry[i]->d_name);
-            rc = name.failed ? OPM_ENOMEM
-                             : take_entry(w, buf_str(&name), recordings_only, depth, err);
+            rc = name.failed ? OPM_ENOMEM : take_entry(w, buf_str(&name), beside, depth, err);
         }
         free(entry[i]); /* scandir() allocated it */
     }

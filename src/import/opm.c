@@ -109,6 +109,14 @@ static int chunk_read(struct opm_file *f, const struct opm_chunk *c, const uint8
     case CHUNK_END:
         f->closed = true;
         return 0;
+    case CHUNK_CONTENTS:
+    case CHUNK_STRINGS:
+    case CHUNK_ROWS:
+        if (!GROW(f->table, f->table_cap, f->ntable + 1))
+            return OPM_ENOMEM;
+        f->table[f->ntable++] =
+            (struct table_piece){ .kind = c->kind, .p = payload, .len = c->size };
+        return 0;
     default:
         store_stat(f->st, STAT_chunk_unknown, 1);
         return 0;
@@ -219,6 +227,29 @@ static int defs_all(struct opm_file *f)
             return rc;
     }
     return 0;
+}
+
+static const char *own_meta(const struct opm_file *f, const char *key)
+{
+    char full[64];
+
+    if (!f->src->index)
+        return store_meta_get(f->st, key);
+    snprintf(full, sizeof(full), "file%d.%s", f->src->index, key);
+    return store_meta_get(f->st, full);
+}
+
+/* The facts of a file of tables have been read, under other names if it is not the first. */
+void tables_time_tell(const struct opm_file *f)
+{
+    const char *boot = own_meta(f, "clock.boot");
+    const char *mono = own_meta(f, "clock.start_monotonic_ns");
+    const char *real = own_meta(f, "clock.start_realtime_ns");
+
+    if (boot && mono)
+        import_set_monotonic(f->src, boot, strtoll(mono, NULL, 10));
+    if (real)
+        import_set_realtime(f->src, strtoll(real, NULL, 10));
 }
 
 /* Several files in one trace are brought in line by these clocks. */
@@ -351,6 +382,10 @@ static int file_read(struct opm_file *f, struct live *live, struct io_map *again
         rc = defs_init(f);
     if (rc == 0)
         rc = pieces_find(f, live, again, &live_found);
+    if (rc == 0 && f->ntable) {
+        store_stat(f->st, STAT_file_truncated, !f->closed);
+        return tables_read(f);
+    }
     if (rc == 0)
         rc = defs_all(f);
     if (rc)
@@ -385,6 +420,7 @@ int opm_read(struct store *st, const struct import_source *src, opm_error *err)
     defs_release(&f);
     mem_free(f.piece);
     mem_free(f.defs);
+    mem_free(f.table);
     io_map_release(&again);
     live_release(&live);
     return rc;

@@ -291,8 +291,8 @@ static void refused(void **state)
     unit_write(path, bytes, len);
     assert_int_equal(opm_trace_open(&t, &path, 1, NULL, &err), OPM_EVERSION);
     assert_non_null(strstr(err.msg, path));
-    assert_non_null(strstr(err.msg, "version 2"));
-    assert_non_null(strstr(err.msg, "up to 1"));
+    assert_non_null(strstr(err.msg, "version 3"));
+    assert_non_null(strstr(err.msg, "up to 2"));
     unit_write(path, bytes, 40); /* even if not much of it is there */
     assert_int_equal(opm_trace_open(&t, &path, 1, NULL, &err), OPM_EVERSION);
 

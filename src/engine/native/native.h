@@ -275,6 +275,7 @@ struct posts {
     const float *operand[POST_MAX];
     bool bias_row;
     int64_t bias_base; /* added to the row or column before the bias is looked up */
+    int first;         /* of op->post; those before it are done */
 };
 int posts_check(const struct op *op, int64_t bias, opm_error *err); /* when preparing */
 void posts_begin(struct posts *p, const struct op *op, bool bias_row);
