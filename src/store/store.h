@@ -151,8 +151,9 @@ void store_part_end(const struct store *st, struct store_part *part);
 int64_t store_part_start(const struct store *st, const struct store_part *part);
 /* Where a part belongs among the others. */
 struct store_place {
+    /* For tracks that have none yet. */
     uint32_t source;        /* source.id */
-    int64_t instance, rank; /* for tracks that have none yet; OPM_NULL_I64: unknown */
+    int64_t instance, rank; /* OPM_NULL_I64: unknown */
     int64_t shift_ns;       /* added to its times */
     int64_t correlation;    /* added to its correlation numbers */
 };
