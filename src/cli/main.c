@@ -24,6 +24,8 @@ const struct command commands[] = {
       "opmeter info [OPTION]... TRACE..." },
     { "top", cmd_top, "rank operators by time, work and speed",
       "opmeter top [OPTION]... TRACE..." },
+    { "summary", cmd_summary, "latency with percentiles, and what the devices did",
+      "opmeter summary [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
