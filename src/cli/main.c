@@ -27,6 +27,8 @@ const struct command commands[] = {
       "opmeter info [OPTION]... TRACE..." },
     { "top", cmd_top, "rank operators by time, work and speed",
       "opmeter top [OPTION]... TRACE..." },
+    { "summary", cmd_summary, "latency with percentiles, and what the devices did",
+      "opmeter summary [OPTION]... TRACE..." },
     { "steps", cmd_steps, "show which part of a step is slow",
       "opmeter steps [OPTION]... TRACE..." },
     { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",

@@ -213,7 +213,7 @@ static void note_row(struct remarks *m, const struct top_rows *r)
 
 static void say_remarks(const struct top *t, const struct remarks *m)
 {
-    const char *what = t->aggregate_by ? "types" : t->has_ops ? "operators" : "names";
+    const char *what = t->aggregate_by ? "type" : t->has_ops ? "operator" : "name";
 
     if (t->aggregate && m->unknown_computation)
         cli_remark(t->cli,
@@ -226,7 +226,8 @@ static void say_remarks(const struct top *t, const struct remarks *m)
                    " operators; the %s of it is that of the others",
                    m->unknown_memory, m->ops, t->aggregate);
     if (m->all_rows > m->rows)
-        cli_remark(t->cli, "%" PRId64 " more %s: -t 0 shows all", m->all_rows - m->rows, what);
+        cli_remark(t->cli, "%" PRId64 " more %s%s: -t 0 shows all", m->all_rows - m->rows, what,
+                   m->all_rows - m->rows == 1 ? "" : "s");
 }
 
 static void say_left_out(const struct top *t, const struct box *box)
