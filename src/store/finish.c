@@ -255,6 +255,12 @@ static int note_siblings(struct finish *f)
     for (size_t i = 0; i < f->ntrack - f->nsibling; i++)
         for (size_t j = 0; j < f->tracks[i].noverlap; j++)
             st->overlap_of[f->tracks[k++].track] = f->tracks[i].track;
+    for (size_t i = 0; i < st->nloaded_overlap; i++) {
+        const struct track_pair *p = &st->loaded_overlap[i];
+
+        if (p->track < n && p->of < n)
+            st->overlap_of[p->track] = p->of;
+    }
     return 0;
 }
 
@@ -336,6 +342,8 @@ static int merge(struct finish *f, int64_t shift_ns)
     struct table *t = &st->table[TABLE_span];
     struct column *corr = &t->col[span_col_correlation], *args = &t->col[span_col_args];
 
+    if (st->loaded)
+        return loaded_keep(st, shift_ns);
     number_no_track(f);
     if (!f->ntrack)
         return 0;
@@ -508,10 +516,14 @@ int store_finish(struct store *st)
     int rc = OPM_ENOMEM;
 
     assert(!st->frozen);
+    if (st->loaded && !loaded_in_order(st) && loaded_to_runs(st))
+        return OPM_ENOMEM;
     if (group(&f) || order(&f) || add_siblings(&f) || note_siblings(&f))
         goto out;
     for (size_t i = 0; i < f.ntrack; i++)
         start = MIN(start, f.tracks[i].min_ts);
+    if (st->loaded && st->table[TABLE_span].nrow)
+        start = MIN(start, span_ts(st)[0]);
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
         start =
             MIN(start, normalise_table(st, &st->table[timed[i].table], timed[i].ts, timed[i].dur));

@@ -78,6 +78,8 @@ void store_free(struct store *st)
     column_release(&st->span_site);
     packed_release(&st->span_track);
     column_release(&st->runs);
+    column_release(&st->loaded_track);
+    mem_free(st->loaded_overlap);
     mem_free(st->site);
     mem_free(st->site_slot);
     mem_free(st->overlap_of);
@@ -167,7 +169,7 @@ int store_site(struct store *st, const struct site *site, uint32_t *out)
     return 0;
 }
 
-static int spans_reserve(struct store *st, size_t need)
+int spans_reserve(struct store *st, size_t need)
 {
     struct table *t = &st->table[TABLE_span];
     struct column *ts = &t->col[span_col_ts], *dur = &t->col[span_col_dur];
@@ -212,6 +214,8 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
 {
     struct table *t = &st->table[TABLE_span];
 
+    if (st->loaded && loaded_to_runs(st))
+        return OPM_ENOMEM;
     if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n) ||
         spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_args, n))
         return OPM_ENOMEM;
@@ -224,8 +228,7 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
     return 0;
 }
 
-/* The column of something that few spans have, made when the first has it. */
-static int spans_column(struct store *st, int col)
+int spans_column(struct store *st, int col)
 {
     struct table *t = &st->table[TABLE_span];
     enum col_type type = t->def->col[col].type;
@@ -487,6 +490,12 @@ void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, si
     assert(st->frozen);
     *first = lower_bound(span_ts(st), n, from_ns);
     *end = MAX(*first, lower_bound(span_ts(st), n, to_ns));
+}
+
+uint32_t store_overlap_of(const struct store *st, uint32_t track)
+{
+    assert(st->frozen && track < st->table[TABLE_track].nrow);
+    return st->overlap_of[track];
 }
 
 const struct strpool *store_strings(const struct store *st)

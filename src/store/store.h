@@ -104,6 +104,24 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
+/* What one of several sources added: rows [from, to) of every table. */
+struct store_part {
+    size_t from[TABLE_COUNT];
+    size_t to[TABLE_COUNT];
+};
+void store_part_begin(const struct store *st, struct store_part *part);
+void store_part_end(const struct store *st, struct store_part *part);
+/* Its earliest time; OPM_NULL_I64 if it has none. */
+int64_t store_part_start(const struct store *st, const struct store_part *part);
+/* Where a part belongs among the others. */
+struct store_place {
+    uint32_t source;        /* source.id */
+    int64_t instance, rank; /* for tracks that have none yet; OPM_NULL_I64: unknown */
+    int64_t shift_ns;       /* added to its times */
+    int64_t correlation;    /* added to its correlation numbers */
+};
+int store_part_settle(struct store *st, const struct store_part *part,
+                      const struct store_place *place);
 /* Go over to the frozen phase. What is imperfect is repaired and counted:
  * - spans are ordered by ts; on one track a span comes before those inside it;
  * - a span is inside the innermost earlier one on its track that does not end before it does. Where
@@ -115,6 +133,27 @@ void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fa
  * - times beyond +-146 years are cut.
  * After a failure the store can only be freed. */
 int store_finish(struct store *st);
+
+/* Spans as a finished store has them: ordered, on tracks that were told apart. They become the
+ * next spans of st, with build ids from *out_first on; the caller fills the arrays, from any
+ * thread, before anything else is added. In a store without others they need no sorting; if they
+ * turn out not to be in order they are sorted like any. All tracks must have been added. */
+struct span_load {
+    int64_t *ts, *dur, *correlation; /* correlation, args: NULL unless asked for */
+    uint32_t *site;
+    str_id *args;
+    uint32_t *track;
+    uint32_t first; /* build id */
+};
+int store_load_spans(struct store *st, size_t n, bool correlation, bool args,
+                     struct span_load *out);
+/* `track` holds the overlapping spans of track `of`. */
+int store_load_overlap(struct store *st, uint32_t track, uint32_t of);
+/* A row of import_stat; of a known kind it is added to what was counted. */
+int store_load_stat(struct store *st, const char *name, const char *severity, int64_t count,
+                    const char *description);
+/* The track whose overlapping spans a track holds, or itself. Frozen. */
+uint32_t store_overlap_of(const struct store *st, uint32_t track);
 
 /* Frozen. store_nrow(), and store_cell() of tables other than span, may be used while building. */
 size_t store_nrow(const struct store *st, enum table_id table);

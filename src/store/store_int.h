@@ -1,8 +1,9 @@
 /* store_int.h -- what the files of store/ share; nobody else includes it.
  *
- * Who does what: store.c builds and reads, order.c brings the spans of one track into order,
- * merge.c the tracks into one, finish.c calls both and does the rest of store_finish(), derive.c
- * computes derived columns when they are first asked for. */
+ * Who does what: store.c builds and reads, load.c takes what a store wrote before, order.c brings
+ * the spans of one track into order, merge.c the tracks into one, part.c moves what one source
+ * added, finish.c calls them and does the rest of store_finish(), derive.c computes derived columns
+ * when they are first asked for. */
 #ifndef STORE_STORE_INT_H
 #define STORE_STORE_INT_H
 
@@ -90,6 +91,10 @@ struct lazy {
     atomic_bool depth_ready;
 };
 
+struct track_pair {
+    uint32_t track, of;
+};
+
 struct store {
     struct strpool strings;
     /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation and args.
@@ -101,6 +106,12 @@ struct store {
     struct column runs; /* building: the track of every span, as struct span_run */
     size_t nrun;
     struct packed span_track; /* frozen: ditto; the number of tracks stands for NULL */
+    /* The last spans may come from store_load_spans(): there are no runs for them yet. */
+    bool loaded;
+    size_t loaded_from;
+    struct column loaded_track; /* uint32_t, of the spans from there on */
+    struct track_pair *loaded_overlap;
+    size_t nloaded_overlap, loaded_overlap_cap;
 
     struct site *site;
     size_t nsite, site_cap;
@@ -127,6 +138,17 @@ static inline int64_t *span_dur(const struct store *st)
 {
     return st->table[TABLE_span].col[span_col_dur].i64;
 }
+
+/* Room for n spans in the columns that every store has. */
+int spans_reserve(struct store *st, size_t need);
+/* Make the column of something that few spans have. */
+int spans_column(struct store *st, int col);
+/* Turn loaded spans into spans like any. 0 or OPM_ENOMEM. */
+int loaded_to_runs(struct store *st);
+/* Whether all spans are loaded ones and can stay as they are. */
+bool loaded_in_order(struct store *st);
+/* Their tracks into st->span_track; shift_ns is taken off every ts. */
+int loaded_keep(struct store *st, int64_t shift_ns);
 
 /* A span on its way into order. */
 struct span_entry {

@@ -96,6 +96,8 @@ struct op {
     const char *type; /* what it is called if not by the main node's type: "LayerNormalization" */
     bool folded_batchnorm; /* into constant weights */
     bool turned_b;         /* MatMul: input 1 is the transposed of what the node multiplies by */
+    bool sparse_support;   /* there is a kernel for weights with zero blocks */
+    const char *algorithm; /* what the kernel chose, if there was a choice; lives with the state */
     double zero_ratio;     /* of the weights; NAN: not counted yet */
     float epsilon;         /* of a fused normalization; NAN: the node's attribute */
     void *state;           /* the kernel's own */
