@@ -367,8 +367,7 @@ int conv_run(struct op *op, opm_error *err)
                    : MIN((int64_t)pool_threads(kop_pool(op)), gemm_panels(m, isa->mr));
     pool_for(kop_pool(op), work * j.msplit,
              pool_grain(2 * FMA_NS * (double)(m * c->icg * window_kernel(&c->w)) *
-                        (double)MIN(window_out(&c->w), (int64_t)COLS * isa->nr) /
-                        (double)j.msplit),
+                        (double)MIN(window_out(&c->w), (int64_t)COLS * isa->nr) / (double)j.msplit),
              conv_part, &j);
     return 0;
 }
