@@ -14,13 +14,15 @@ static const char event_phases[] = "BEXiIRPOVvNDc(),"; /* kept as spans or insta
 int events_init(struct events *ev, struct store *st, const struct import_source *src,
                 const struct dialect *dialect)
 {
-    *ev = (struct events){ .st = st, .src = src, .dialect = dialect };
+    *ev = (struct events){ .st = st, .src = src, .dialect = dialect, .rank = OPM_NULL_I64 };
     ev->first_track = (uint32_t)store_nrow(st, TABLE_track);
     return store_cstr(st, "app", &ev->layer_app) || store_cstr(st, "", &ev->empty) ? OPM_ENOMEM : 0;
 }
 
 void events_release(struct events *ev)
 {
+    if (ev->dialect && ev->dialect->release)
+        ev->dialect->release(ev);
     event_info_release(&ev->info);
     buf_release(&ev->text);
     buf_release(&ev->form);
@@ -872,6 +874,8 @@ static int write_tracks(struct events *ev)
         row[track_col_tid] = cell_i64(t->tid);
         row[track_col_device] = cell_str(t->device);
         row[track_col_unit] = cell_str(t->unit);
+        row[track_col_rank] = cell_i64(ev->rank);
+        row[track_col_host] = cell_str(ev->host);
         if (p) {
             row[track_col_pid] = cell_i64(p->pid);
             row[track_col_process] = cell_str(p->name ? p->name : p->fallback);
@@ -896,7 +900,5 @@ int events_finish(struct events *ev)
         rc = flows_finish(ev);
     if (!rc)
         rc = write_tracks(ev);
-    if (!rc && ev->dialect->finish_late)
-        rc = ev->dialect->finish_late(ev);
     return rc;
 }

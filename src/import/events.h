@@ -104,8 +104,8 @@ struct dialect {
                 int64_t dur_ns, const int64_t *value);
     /* A member of the file's outermost object other than the events; false: not for me. */
     int (*fact)(struct events *ev, const char *key, const char *json, size_t len, bool *taken);
-    int (*finish)(struct events *ev); /* before tracks are written */
-    int (*finish_late)(struct events *ev); /* when everything else is */
+    int (*finish)(struct events *ev);   /* after the last event; spans and tracks can be changed */
+    void (*release)(struct events *ev); /* of ev->state */
     bool args_correlation; /* args.correlation links a launch with what it launched */
 };
 
@@ -136,6 +136,8 @@ struct events {
     size_t nflow, flow_cap;
 
     str_id layer_app, empty;
+    int64_t rank; /* of all tracks, or OPM_NULL_I64; for the dialect to set */
+    str_id host;  /* ditto, or 0 */
     uint64_t count; /* events */
 };
 
