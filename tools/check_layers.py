@@ -48,6 +48,7 @@ PUBLIC = {
 # A library is known to one folder.
 LIBRARIES = {
     "sqlite3.h": "sql",
+    "pcre2.h": "sql",
     "zlib.h": "base",
     "zstd.h": "base",
     "microhttpd.h": "server",

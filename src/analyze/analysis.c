@@ -38,8 +38,9 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step",         "record", "marks",    "repetition",
-                                         "phases",       "points", "autograd", "operators",
+    static const char *const words[] = { "step",         "record",     "device", "host",
+                                         "marks",        "repetition", "phases", "points",
+                                         "autograd",     "operators",
 #define X(name, doc) #name,
                                          BUSY_BUCKETS(X)
 #undef X

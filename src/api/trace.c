@@ -44,13 +44,12 @@ static int add_meta(struct store *st, const char *const *meta, opm_error *err)
 static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
                     const opm_open_options *opts, opm_error *err)
 {
-    int rc = 0;
+    struct import_options import = { opts->format, opts->max_bytes, opts->progress, opts->user };
+    int rc;
 
     if (store_new(&t->st) < 0)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
-    for (size_t i = 0; i < npaths && rc == 0; i++)
-        rc = import_path(t->st, paths[i], opts->format, opts->max_bytes, (int)i, (int)npaths,
-                         opts->progress, opts->user, err);
+    rc = import_all(t->st, paths, npaths, &import, err);
     if (rc == 0)
         rc = add_meta(t->st, opts->meta, err);
     if (rc < 0)

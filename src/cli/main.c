@@ -25,6 +25,8 @@ const struct command commands[] = {
       "opmeter import --list" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
+    { "top", cmd_top, "rank operators by time, work and speed",
+      "opmeter top [OPTION]... TRACE..." },
     { "steps", cmd_steps, "show which part of a step is slow",
       "opmeter steps [OPTION]... TRACE..." },
     { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",

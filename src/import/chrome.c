@@ -12,12 +12,11 @@ static bool contains(const uint8_t *p, size_t len, const char *s)
 /* Words that only Kineto's traces have. */
 static bool is_kineto(const uint8_t *p, size_t len)
 {
-    static const char *const words[] = { "\"schemaVersion\"",    "\"deviceProperties\"",
-                                         "\"distributedInfo\"",  "\"External id\"",
-                                         "\"external id\"",      "\"cpu_op\"",
-                                         "\"cuda_runtime\"",     "\"ac2g\"",
-                                         "\"ProfilerStep#",      "\"async_cpu_to_gpu\"",
-                                         "\"baseTimeNanoseconds\"" };
+    static const char *const words[] = {
+        "\"schemaVersion\"", "\"deviceProperties\"", "\"distributedInfo\"",    "\"External id\"",
+        "\"external id\"",   "\"cpu_op\"",           "\"cuda_runtime\"",       "\"ac2g\"",
+        "\"ProfilerStep#",   "\"async_cpu_to_gpu\"", "\"baseTimeNanoseconds\""
+    };
 
     for (size_t i = 0; i + 1 < ARRAY_SIZE(words); i++)
         if (contains(p, len, words[i]))
@@ -50,7 +49,8 @@ bool kineto_sniff(const uint8_t *head, size_t len)
 bool ort_sniff(const uint8_t *head, size_t len)
 {
     return first_bracket(head, len) && contains(head, len, "\"ph\"") &&
-           (contains(head, len, "model_loading_") || contains(head, len, "session_initialization") ||
+           (contains(head, len, "model_loading_") ||
+            contains(head, len, "session_initialization") ||
             contains(head, len, "_kernel_time\"") || contains(head, len, "_fence_before\""));
 }
 
@@ -101,7 +101,8 @@ static int chrome_fact(struct events *ev, const char *key, const char *json, siz
             json_read_text(&r, &text);
         } else {
             if (r.token == JSON_NUMBER &&
-                strcmp(buf_str(&name) + strlen(ev->dialect->name) + 1, "baseTimeNanoseconds") == 0 &&
+                strcmp(buf_str(&name) + strlen(ev->dialect->name) + 1, "baseTimeNanoseconds") ==
+                    0 &&
                 json_read_int(&r, &base))
                 rc = events_clock(ev, base);
             from = r.token == JSON_NUMBER ? r.text

@@ -48,8 +48,8 @@ static size_t escape_len(const char *p, const char *end, unsigned *dirt)
         return 0;
     if (v < 0xd800 || v > 0xdfff)
         return 6;
-    if (v < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' && (low = hex4(p + 8)) >= 0xdc00 &&
-        low <= 0xdfff)
+    if (v < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' &&
+        (low = hex4(p + 8)) >= 0xdc00 && low <= 0xdfff)
         return 12;
     *dirt |= DIRT_SURROGATE;
     return 6;
@@ -345,8 +345,8 @@ enum scan_result event_repair(const char *p, const char *end, struct buf *out, c
 /* Keys with which an event may begin. */
 static bool event_key(const char *p, const char *end)
 {
-    static const char *const keys[] = { "ph\"",  "name\"", "cat\"", "pid\"", "tid\"",
-                                        "ts\"", "id\"",   "dur\"" };
+    static const char *const keys[] = { "ph\"",  "name\"", "cat\"", "pid\"",
+                                        "tid\"", "ts\"",   "id\"",  "dur\"" };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         size_t n = strlen(keys[i]);

@@ -97,7 +97,7 @@ static const char *time_slowly(const char *p, int64_t *ns)
         if (*p < '0' || *p > '9')
             break;
         any = true;
-        if (m < (__extension__(unsigned __int128)1 << 110))
+        if (m < (__extension__(unsigned __int128) 1 << 110))
             m = m * 10 + (unsigned)(*p - '0');
         else
             exp++;
@@ -352,8 +352,8 @@ static const char *take_bare(struct event_scan *s, const char *p, const char *en
 {
     const char *start = p;
     static const char *const words[] = { "true", "false", "null" };
-    static const char *const nans[] = { "NaN",  "Infinity", "-Infinity", "nan", "-nan",
-                                        "inf",  "-inf",     "Inf",       "-Inf" };
+    static const char *const nans[] = { "NaN", "Infinity", "-Infinity", "nan", "-nan",
+                                        "inf", "-inf",     "Inf",       "-Inf" };
     size_t len;
 
     if (*p == '-' || (*p >= '0' && *p <= '9')) {

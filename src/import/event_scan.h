@@ -32,15 +32,15 @@ struct hole {
 };
 
 /* What is wrong with an event and was put right. Bits, written once: name and the statistic. */
-#define EVENT_DIRT(X)               \
-    X(CONTROL, control_character)   \
-    X(UTF8, invalid_utf8)           \
-    X(SURROGATE, lone_surrogate)    \
-    X(NAN, not_a_number)            \
-    X(COMMA, stray_comma)           \
-    X(NO_COMMA, missing_comma)      \
-    X(QUOTE, unescaped_quote)       \
-    X(ESCAPE, bad_escape)           \
+#define EVENT_DIRT(X)             \
+    X(CONTROL, control_character) \
+    X(UTF8, invalid_utf8)         \
+    X(SURROGATE, lone_surrogate)  \
+    X(NAN, not_a_number)          \
+    X(COMMA, stray_comma)         \
+    X(NO_COMMA, missing_comma)    \
+    X(QUOTE, unescaped_quote)     \
+    X(ESCAPE, bad_escape)         \
     X(NUMBER, malformed_number)
 
 enum event_dirt {

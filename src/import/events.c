@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char event_phases[] = "BEXiIRPOVvNDc(),"; /* kept as spans or instants; see kind_act() */
+static const char event_phases[] =
+    "BEXiIRPOVvNDc(),"; /* kept as spans or instants; see kind_act() */
 
 int events_init(struct events *ev, struct store *st, const struct import_source *src,
                 const struct dialect *dialect)
@@ -185,12 +186,12 @@ int events_series(struct events *ev, uint32_t process, uint64_t key, const char 
 
 int events_sample(struct events *ev, uint32_t track, int64_t ts_ns, double value)
 {
-    return store_add(ev->st, TABLE_sample,
-                     (struct cell[sample_col_COUNT]){
-                         [sample_col_ts] = cell_i64(ts_ns),
-                         [sample_col_track] = cell_id(ev->first_track + track),
-                         [sample_col_value] = cell_f64(value) },
-                     NULL);
+    return store_add(
+        ev->st, TABLE_sample,
+        (struct cell[sample_col_COUNT]){ [sample_col_ts] = cell_i64(ts_ns),
+                                         [sample_col_track] = cell_id(ev->first_track + track),
+                                         [sample_col_value] = cell_f64(value) },
+        NULL);
 }
 
 /* Is this member of the event told by a column, or by what becomes of the event? */
@@ -239,7 +240,8 @@ static int make_form(struct events *ev, struct kind *k, const struct event_info 
     for (size_t i = 0; i < info->event.n; i++) {
         const struct member *m = &info->event.m[i];
 
-        if (!is_column(k, m) || (m == args && args->token != JSON_OBJECT && args->token != JSON_NULL))
+        if (!is_column(k, m) ||
+            (m == args && args->token != JSON_OBJECT && args->token != JSON_NULL))
             form_member(ev, info, m, index, &n, &first);
     }
     if (!strchr("XBEiI", k->ph) && k->act == ACT_INSTANT) {
@@ -604,8 +606,9 @@ static int take_span(struct events *ev, struct kind *k, const int64_t *value)
     if (k->act == ACT_BEGIN) {
         if (!GROW(ev->point, ev->point_cap, ev->npoint + 1))
             return OPM_ENOMEM;
-        ev->point[ev->npoint++] =
-            (struct point){ .ts = row.ts_ns, .key = k->track, .span = id, .name = k->name, .ph = 'B' };
+        ev->point[ev->npoint++] = (struct point){
+            .ts = row.ts_ns, .key = k->track, .span = id, .name = k->name, .ph = 'B'
+        };
     }
     return k->dialect ? ev->dialect->span(ev, k, id, row.ts_ns, row.dur_ns, value) : 0;
 }
@@ -674,8 +677,7 @@ static int take_counter(struct events *ev, const struct kind *k, const int64_t *
         const struct series *s = &k->series[i];
 
         rc = events_sample(ev, s->track, value[k->ts] + ev->offset_ns,
-                           s->value == NO_VALUE ? s->same
-                                                : hole_number(s->hole, value + s->value));
+                           s->value == NO_VALUE ? s->same : hole_number(s->hole, value + s->value));
     }
     return rc;
 }
@@ -860,8 +862,7 @@ static int write_tracks(struct events *ev)
 {
     for (size_t i = 0; i < ev->ntrack; i++) {
         const struct ev_track *t = &ev->track[i];
-        const struct ev_process *p =
-            t->process == OPM_NULL_ID ? NULL : &ev->process[t->process];
+        const struct ev_process *p = t->process == OPM_NULL_ID ? NULL : &ev->process[t->process];
         struct cell row[track_col_COUNT] = { 0 };
         str_id kind, name;
 

@@ -38,8 +38,8 @@ struct series {
 struct kind {
     uint8_t act; /* enum act */
     char ph;
-    bool bind_enclosing;     /* flow: bp is "e" */
-    bool flow_in, flow_out;  /* of a span with bind_id */
+    bool bind_enclosing;    /* flow: bp is "e" */
+    bool flow_in, flow_out; /* of a span with bind_id */
     unsigned dirt;
     uint16_t ts, dur, id, bind_id; /* numbers of values, or NO_VALUE */
     uint16_t correlation, external;
@@ -60,7 +60,7 @@ struct kind {
 /* What happens at a time on a track or in an async chain. */
 struct point {
     int64_t ts;
-    uint64_t key; /* track, or what an async chain or a flow is matched by */
+    uint64_t key;  /* track, or what an async chain or a flow is matched by */
     uint32_t span; /* build id; OPM_NULL_ID: none */
     str_id name;
     str_id args;
@@ -100,8 +100,8 @@ struct dialect {
     int (*kind)(struct events *ev, struct kind *k, const struct event_info *info,
                 struct site *site);
     /* A span (or instant) of a kind whose .dialect is set was added. */
-    int (*span)(struct events *ev, struct kind *k, uint32_t build_id, int64_t ts_ns,
-                int64_t dur_ns, const int64_t *value);
+    int (*span)(struct events *ev, struct kind *k, uint32_t build_id, int64_t ts_ns, int64_t dur_ns,
+                const int64_t *value);
     /* A member of the file's outermost object other than the events; false: not for me. */
     int (*fact)(struct events *ev, const char *key, const char *json, size_t len, bool *taken);
     int (*finish)(struct events *ev);   /* after the last event; spans and tracks can be changed */
@@ -113,7 +113,7 @@ struct events {
     struct store *st;
     const struct import_source *src;
     const struct dialect *dialect;
-    void *state; /* the dialect's own */
+    void *state;       /* the dialect's own */
     int64_t offset_ns; /* to the first file's clock */
     bool clocked;      /* the file has said what its times count from */
 

@@ -687,7 +687,7 @@ static int all_read(struct tables *t)
     for (size_t i = 0; i < ARRAY_SIZE(order) && !rc; i++) {
         rc = table_read(t, order[i]);
         if (!rc && order[i] == TABLE_meta)
-            t->offset_ns = time_add(t->offset_ns, tables_align(t->f));
+            tables_time_tell(t->f);
     }
     if (!rc)
         rc = spans_read(t);

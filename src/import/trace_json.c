@@ -1,7 +1,7 @@
 /* trace_json.c -- the container around trace events: an array, or an object with facts beside them.
  *
- * Text comes in blocks of any size; a block is used as far as it holds whole events and members, and
- * what is left is handed in again with the next one. */
+ * Text comes in blocks of any size; a block is used as far as it holds whole events and members,
+ * and what is left is handed in again with the next one. */
 #include "import/trace_json.h"
 
 #include "base/alloc.h"
@@ -60,7 +60,8 @@ static int progress(struct trace_json *t, const char *at)
     return src->progress(src->user, MIN(done, t->total), t->total);
 }
 
-/* All events that the block has. 0: at the bracket behind the last; 1: needs more; else an error. */
+/* All events that the block has. 0: at the bracket behind the last; 1: needs more; else an error.
+ */
 static int read_events(struct trace_json *t, const char **at, const char *end, bool last)
 {
     for (;;) {
@@ -309,7 +310,8 @@ int trace_json_read(struct store *st, const struct import_source *src,
 
     t.total = src->len;
     if (!rc)
-        rc = trace_json_feed(&t, (const char *)src->data, (const char *)src->data + n, false, &used);
+        rc =
+            trace_json_feed(&t, (const char *)src->data, (const char *)src->data + n, false, &used);
     if (!rc) {
         size_t len = src->len - used;
 

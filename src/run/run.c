@@ -117,6 +117,7 @@ static int open_engine(struct session *s, opm_error *err)
     eo.threads = s->res->threads;
     eo.pin = s->opt->pin;
     eo.winograd = s->opt->winograd;
+    eo.sparse = s->opt->sparse ? ENGINE_SPARSE_AUTO : ENGINE_SPARSE_NEVER;
     eo.ort_lib = s->opt->ort_lib;
     eo.metered = true;
     OPM_SPAN(OPM_APP, "open engine")

@@ -341,6 +341,7 @@ static int merge(struct finish *f, int64_t shift_ns)
     struct store *st = f->st;
     struct table *t = &st->table[TABLE_span];
     struct column *corr = &t->col[span_col_correlation], *args = &t->col[span_col_args];
+    struct column *wait = &t->col[span_col_wait];
 
     if (st->loaded)
         return loaded_keep(st, shift_ns);
@@ -349,11 +350,12 @@ static int merge(struct finish *f, int64_t shift_ns)
         return 0;
     if (in_order(f))
         return keep_order(f, shift_ns);
-    if ((corr->data || args->data || st->table[TABLE_flow].nrow) &&
+    if ((corr->data || wait->data || args->data || st->table[TABLE_flow].nrow) &&
         column_reserve(&f->final_id, t->nrow * sizeof(*f->final_id.id)))
         return OPM_ENOMEM;
     if (merge_tracks(st, f->tracks, f->ntrack, f->run_piece.id, shift_ns, f->final_id.id) ||
         permute_column(corr, sizeof(*corr->i64), t->nrow, f->final_id.id) ||
+        permute_column(wait, sizeof(*wait->i64), t->nrow, f->final_id.id) ||
         permute_column(args, sizeof(*args->id), t->nrow, f->final_id.id))
         return OPM_ENOMEM;
     return 0;

@@ -219,7 +219,8 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
     if (st->loaded && loaded_to_runs(st))
         return OPM_ENOMEM;
     if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n) ||
-        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_args, n))
+        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_wait, n) ||
+        spans_add_null(st, span_col_args, n))
         return OPM_ENOMEM;
     if (n && (!st->nrun || span_runs(st)[st->nrun - 1].track != track)) {
         if (column_reserve(&st->runs, (st->nrun + 1) * sizeof(struct span_run)))
@@ -301,6 +302,15 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
     return 0;
 }
 
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    if (spans_column(st, span_col_wait))
+        return OPM_ENOMEM;
+    st->table[TABLE_span].col[span_col_wait].i64[build_id] = wait_ns;
+    return 0;
+}
+
 int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site)
 {
     assert(!st->frozen && build_id < st->table[TABLE_span].nrow && site < st->nsite);
@@ -343,9 +353,8 @@ int store_add_flow(struct store *st, const struct flow_end *src, const struct fl
             continue;
         if (!GROW(st->flow_point, st->flow_point_cap, st->nflow_point + 1))
             return OPM_ENOMEM;
-        st->flow_point[st->nflow_point++] = (struct flow_point){
-            end[i]->ts_ns, end[i]->track, row, i, end[i]->bind == FLOW_NEXT
-        };
+        st->flow_point[st->nflow_point++] =
+            (struct flow_point){ end[i]->ts_ns, end[i]->track, row, i, end[i]->bind == FLOW_NEXT };
     }
     return 0;
 }

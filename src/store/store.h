@@ -101,6 +101,9 @@ struct span_block {
 int store_add_span_block(struct store *st, uint32_t track, size_t n, struct span_block *out);
 int store_span_set_args(struct store *st, uint32_t build_id, str_id args);
 int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t correlation);
+/* How long it waited before its work began, where the source says so itself; else span.wait comes
+ * from correlations. */
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns);
 int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site);
 int store_span_set_dur(struct store *st, uint32_t build_id, int64_t dur_ns);
 uint32_t store_span_get_site(const struct store *st, uint32_t build_id);
@@ -121,7 +124,7 @@ void store_args_text(const char *form, size_t len, const int64_t *value, struct 
 
 /* An arrow whose ends are known by track and time only; store_finish() finds the spans. */
 enum flow_bind {
-    FLOW_SPAN,     /* span is its build id */
+    FLOW_SPAN,      /* span is its build id */
     FLOW_ENCLOSING, /* the innermost span on the track at that time */
     FLOW_NEXT,      /* the first that starts then or later */
 };
@@ -137,6 +140,24 @@ int store_add_flow(struct store *st, const struct flow_end *src, const struct fl
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
+/* What one of several sources added: rows [from, to) of every table. */
+struct store_part {
+    size_t from[TABLE_COUNT];
+    size_t to[TABLE_COUNT];
+};
+void store_part_begin(const struct store *st, struct store_part *part);
+void store_part_end(const struct store *st, struct store_part *part);
+/* Its earliest time; OPM_NULL_I64 if it has none. */
+int64_t store_part_start(const struct store *st, const struct store_part *part);
+/* Where a part belongs among the others. */
+struct store_place {
+    uint32_t source;        /* source.id */
+    int64_t instance, rank; /* for tracks that have none yet; OPM_NULL_I64: unknown */
+    int64_t shift_ns;       /* added to its times */
+    int64_t correlation;    /* added to its correlation numbers */
+};
+int store_part_settle(struct store *st, const struct store_part *part,
+                      const struct store_place *place);
 /* Go over to the frozen phase. What is imperfect is repaired and counted:
  * - spans are ordered by ts; on one track a span comes before those inside it;
  * - a span is inside the innermost earlier one on its track that does not end before it does. Where

@@ -1,8 +1,9 @@
 /* store_int.h -- what the files of store/ share; nobody else includes it.
  *
  * Who does what: store.c builds and reads, load.c takes what a store wrote before, order.c brings
- * the spans of one track into order, merge.c the tracks into one, finish.c calls both and does the
- * rest of store_finish(), derive.c computes derived columns when they are first asked for. */
+ * the spans of one track into order, merge.c the tracks into one, part.c moves what one source
+ * added, finish.c calls them and does the rest of store_finish(), derive.c computes derived columns
+ * when they are first asked for. */
 #ifndef STORE_STORE_INT_H
 #define STORE_STORE_INT_H
 
@@ -105,7 +106,7 @@ int args_intern(const struct store *st, uint32_t ref, str_id *out);
 struct flow_point {
     int64_t ts;
     uint32_t track;
-    uint32_t row;   /* of flow */
+    uint32_t row; /* of flow */
     uint8_t is_dst;
     uint8_t next; /* FLOW_NEXT, else FLOW_ENCLOSING */
 };
@@ -130,8 +131,8 @@ struct track_pair {
 
 struct store {
     struct strpool strings;
-    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation and args.
-     */
+    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation, wait (as
+     * the source gave it) and args. */
     struct table table[TABLE_COUNT];
     struct column span_site; /* uint32_t */
     size_t span_cap;         /* rows that ts, dur and span_site have room for */

@@ -63,11 +63,16 @@ static void write_attr(struct json_writer *w, const struct attr *a)
         json_array_end(w);
 }
 
-static void write_attributes(struct buf *b, const struct node *n)
+static void write_attributes(struct buf *b, const struct op *op)
 {
+    const struct node *n = op->node;
     struct json_writer w = { .buf = b };
 
     json_object(&w);
+    if (op->algorithm) {
+        json_key(&w, "algorithm");
+        json_cstr(&w, op->algorithm);
+    }
     for (uint32_t i = 0; i < n->nattr; i++) {
         const struct attr *a = &n->attr[i];
 
@@ -218,7 +223,7 @@ static void meter_op(struct op *op, enum meter_what what)
     char weight[120];
     int slot = -1;
 
-    write_attributes(&attrs, op->node);
+    write_attributes(&attrs, op);
     write_nodes(&nodes, op);
     write_posts(&posts, op);
     info.name = node_label(g, op->node);
@@ -228,7 +233,7 @@ static void meter_op(struct op *op, enum meter_what what)
     info.engine = "native";
     info.attributes = attrs.failed ? NULL : buf_str(&attrs);
     info.nodes = nodes.failed ? NULL : buf_str(&nodes);
-    info.sparse_support = 0;
+    info.sparse_support = op->sparse_support;
     if (what != METER_NAMES) {
         set_footprint(op, what, &info, &slot);
         info.ntensors = list_tensors(op, what, tensor);

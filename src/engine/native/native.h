@@ -95,6 +95,8 @@ struct op {
     int npost;
     const char *type; /* what it is called if not by the main node's type: "LayerNormalization" */
     bool folded_batchnorm; /* into constant weights */
+    bool sparse_support;   /* there is a kernel for weights with zero blocks */
+    const char *algorithm; /* what the kernel chose, if there was a choice; lives with the state */
     double zero_ratio;     /* of the weights; NAN: not counted yet */
     float epsilon;         /* of a fused normalization; NAN: the node's attribute */
     void *state;           /* the kernel's own */
@@ -275,6 +277,7 @@ struct posts {
     const float *operand[POST_MAX];
     bool bias_row;
     int64_t bias_base; /* added to the row or column before the bias is looked up */
+    int first;         /* of op->post; those before it are done */
 };
 int posts_check(const struct op *op, int64_t bias, opm_error *err); /* when preparing */
 void posts_begin(struct posts *p, const struct op *op, bool bias_row);
