@@ -343,31 +343,10 @@ static int kineto_span(struct events *ev, struct kind *k, uint32_t span, int64_t
     }
 }
 
-/* The site of a span with the operator added; the pairs repeat, so they are remembered. */
-static int site_with_op(struct events *ev, struct u64map *made, uint32_t site, uint32_t op,
-                        str_id phase, uint32_t *out)
-{
-    uint64_t key = (uint64_t)site << 32 | op;
-    const uint64_t *known = u64map_get(made, key);
-    struct site with;
-    size_t n;
-
-    if (known) {
-        *out = (uint32_t)*known;
-        return 0;
-    }
-    with = store_sites(ev->st, &n)[site];
-    with.op = op;
-    with.phase = phase;
-    if (store_site(ev->st, &with, out))
-        return OPM_ENOMEM;
-    return u64map_put(made, key, *out);
-}
-
 /* Give launches and device spans the operator that they belong to. */
 static int link_parts(struct events *ev, struct kineto *s)
 {
-    struct u64map by_correlation = { 0 }, made = { 0 };
+    struct u64map by_correlation = { 0 };
     int rc = 0;
 
     for (size_t i = 0; s->any_part_alone && i < s->npart && !rc; i++) {
@@ -391,13 +370,12 @@ static int link_parts(struct events *ev, struct kineto *s)
         op = op_of_external(s, external);
         if (op == OPM_NULL_ID)
             continue;
-        rc = site_with_op(ev, &made, store_span_get_site(ev->st, p->span), op,
-                          p->hardware ? s->phase_kernel : s->phase_launch, &site);
+        rc = events_site_with_op(ev, store_span_get_site(ev->st, p->span), op,
+                                 p->hardware ? s->phase_kernel : s->phase_launch, &site);
         if (!rc)
             rc = store_span_set_site(ev->st, p->span, site);
     }
     u64map_release(&by_correlation);
-    u64map_release(&made);
     return rc;
 }
 
@@ -472,15 +450,16 @@ static int kineto_finish(struct events *ev)
 
     if (!s)
         return OPM_ENOMEM;
-    ev->rank = s->rank;
     ev->host = s->host;
+    if (s->rank != OPM_NULL_I64)
+        import_set_rank(ev->src, s->rank);
     rc = link_parts(ev, s);
     if (!rc)
         rc = link_backward(ev, s);
     if (!rc)
         rc = write_steps(ev, s);
-    if (!rc && !ev->clocked) /* before there was a base, times counted from 1970 */
-        rc = events_clock(ev, 0);
+    if (!ev->clocked) /* before there was a base, times counted from 1970 */
+        events_clock(ev, 0);
     return rc;
 }
 
@@ -540,7 +519,7 @@ static int kineto_fact(struct events *ev, const char *key, const char *json, siz
         return OPM_ENOMEM;
     json_read_next(&r);
     if (strcmp(key, "baseTimeNanoseconds") == 0 && json_read_int(&r, &base))
-        return events_clock(ev, base);
+        events_clock(ev, base);
     if (strcmp(key, "host_name") == 0 && r.token == JSON_STRING)
         return store_str(ev->st, r.text, r.len, &s->host);
     if ((strcmp(key, "deviceProperties") == 0 || strcmp(key, "computeProperties") == 0) &&
