@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "store/store.h"
 
-#define IMPORT_SNIFF_MAX 4096
+#define IMPORT_SNIFF_MAX 65536
 
 struct sources; /* all that one import_all() reads */
 
