@@ -9,6 +9,8 @@ const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one line here and its two
      * functions in import.h. */
     { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
+    { "perfetto", ".pftrace", "Perfetto's native trace: track events", perfetto_sniff,
+      perfetto_read },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

@@ -39,5 +39,7 @@ int import_path(struct store *st, const char *path, const char *format, uint64_t
 /* One per format. */
 bool opm_sniff(const uint8_t *head, size_t len);
 int opm_read(struct store *st, const struct import_source *src, opm_error *err);
+bool perfetto_sniff(const uint8_t *head, size_t len);
+int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif
