@@ -88,5 +88,7 @@ bool furiosa_csv_sniff(const uint8_t *head, size_t len);
 int furiosa_csv_read(struct store *st, const struct import_source *src, opm_error *err);
 bool furiosa_chrome_sniff(const uint8_t *head, size_t len);
 int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_error *err);
+bool perfetto_sniff(const uint8_t *head, size_t len);
+int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif
