@@ -69,8 +69,8 @@ INLINE void N(panel4_n)(const int nv, const struct sparse_run *r, const float *a
     }
     for (int i = 0; i < nv; i++)
         N(put4)
-        (acc[0][i], acc[1][i], acc[2][i], acc[3][i], r->c + i * VL * r->ldc, r->ldc,
-         r->rows - i * VL, r->cols);
+    (acc[0][i], acc[1][i], acc[2][i], acc[3][i], r->c + i * VL * r->ldc, r->ldc, r->rows - i * VL,
+     r->cols);
 }
 
 static void N(panel4)(const struct sparse_run *r, const float *a, int width)
