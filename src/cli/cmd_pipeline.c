@@ -208,9 +208,10 @@ static int64_t count(opm_trace *t, const char *sql)
 int cmd_pipeline(struct cli *cli, int argc, char **argv)
 {
     bool stages = false;
-    const struct option opts[] = { OPT_BOOL(0, "stages", &stages,
-                                            "print the table of stages instead"),
-                                   CLI_TABLE_OPTIONS(cli), CLI_COMMON_OPTIONS(cli), OPT_END };
+    const struct option opts[] = {
+        OPT_BOOL(0, "stages", &stages, "print the table of stages instead"), CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli), CLI_COMMON_OPTIONS(cli), OPT_END
+    };
     int n = cli_parse(cli, opts, about, argc, argv), rc;
     opm_trace *t;
 

@@ -207,8 +207,8 @@ static int run_all(struct job *j)
     return CLI_OK;
 }
 
-/* trace.json, and what the options ask for besides. */
-static int export_files(struct job *j, opm_trace *t, const char *dir, bool all)
+/* trace.json, trace.opm if it is not there, and what the options ask for besides. */
+static int export_files(struct job *j, opm_trace *t, const char *dir, bool merged, bool all)
 {
     const struct {
         const char *format, *path;
@@ -219,6 +219,9 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool all)
 
     snprintf(path, sizeof(path), "%s/trace.json", dir);
     rc = opm_trace_export(t, "chrome", path, NULL, &err);
+    snprintf(path, sizeof(path), "%s/trace.opm", dir);
+    if (rc == 0 && merged)
+        rc = opm_trace_export(t, "opm", path, NULL, &err);
     for (size_t i = 0; rc == 0 && all && i < ARRAY_SIZE(files); i++)
         if (files[i].path)
             rc = opm_trace_export(t, files[i].format, files[i].path, NULL, &err);
@@ -247,7 +250,7 @@ static int report(struct job *j, int first, int n, const char *dir, bool print)
     if (rc == CLI_OK && n > 1)
         rc = cli_open(j->cli, &t, paths, n);
     if (rc == CLI_OK)
-        rc = export_files(j, t, dir, print);
+        rc = export_files(j, t, dir, n > 1, print);
     if (rc == CLI_OK)
         rc = report_write_files(&r, dir);
     if (rc == CLI_OK && print)

@@ -2,8 +2,8 @@
 #ifndef REC_OBJECT_H
 #define REC_OBJECT_H
 
+#include "format/varint.h"
 #include "rec/rec.h"
-#include "rec/varint.h"
 
 struct opm_op {
     opm_site site[2]; /* by phase; role says which */
