@@ -189,10 +189,10 @@ size_t dtype_bytes(const char *name, size_t len)
         const char *name;
         uint8_t bytes;
     } known[] = {
-        { "float", 4 },   { "single", 4 },  { "double", 8 },    { "half", 2 },
-        { "bfloat", 2 },  { "bool", 1 },    { "boolean", 1 },   { "pred", 1 },
-        { "complex64", 8 }, { "complex128", 16 }, { "c64", 8 }, { "c128", 16 },
-        { "bf16", 2 },    { "tf32", 4 },    { "fp32", 4 },      { "fp16", 2 },
+        { "float", 4 },     { "single", 4 },      { "double", 8 },  { "half", 2 },
+        { "bfloat", 2 },    { "bool", 1 },        { "boolean", 1 }, { "pred", 1 },
+        { "complex64", 8 }, { "complex128", 16 }, { "c64", 8 },     { "c128", 16 },
+        { "bf16", 2 },      { "tf32", 4 },        { "fp32", 4 },    { "fp16", 2 },
     };
     unsigned bits = 0;
     size_t i = 0;

@@ -15,7 +15,7 @@ struct build {
 };
 
 str_id build_str(struct build *b, const char *s, size_t len);
-str_id build_cstr(struct build *b, const char *s); /* NULL gives 0 */
+str_id build_cstr(struct build *b, const char *s);         /* NULL gives 0 */
 str_id build_buf(struct build *b, const struct buf *text); /* empty gives 0; a failed one ENOMEM */
 __attribute__((format(printf, 2, 3))) str_id build_fmt(struct build *b, const char *fmt, ...);
 
@@ -33,9 +33,9 @@ struct op_row {
     str_id name, type, post_op, device, engine, weight_shape, attributes, nodes;
     int64_t flops, bytes;
 };
-#define OP_ROW_INIT                                   \
-    {                                                 \
-        .flops = OPM_NULL_I64, .bytes = OPM_NULL_I64  \
+#define OP_ROW_INIT                                  \
+    {                                                \
+        .flops = OPM_NULL_I64, .bytes = OPM_NULL_I64 \
     }
 struct tensor_row {
     uint32_t op;
