@@ -67,7 +67,8 @@ static const char operators_sql[] = "SELECT name, mean_ns AS average_elapsed_ns,
                                     " min_ns, max_ns, p99_ns, total_ns, share FROM device_ops";
 static const char external_sql[] =
     "SELECT trace_id, span_id, tid AS \"thread.id\", name, operator_index, step, ts, dur"
-    " FROM host_ops WHERE dur >= 0 ORDER BY span";
+    " FROM host_ops WHERE dur >= 0 AND warmup = 0 AND (phase IS NULL OR phase = 'forward')"
+    " ORDER BY span";
 
 static const struct report {
     const char *title, *sql, *empty;
