@@ -20,7 +20,7 @@ ALLOW = {
     "device": [],
     "analyze": ["store"],
     "import": ["format", "store"],
-    "export": ["analyze", "store"],
+    "export": ["analyze", "format", "store"],
     "sql": ["analyze", "store"],
     "engine": ["graph"],
     "run": ["engine", "graph", "device"],

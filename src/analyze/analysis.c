@@ -1,6 +1,7 @@
 /* analysis.c -- the list of analyses. */
 #include "analyze/analysis.h"
 
+#include "analyze/busy.h"
 #include "base/error.h"
 #include <string.h>
 
@@ -37,7 +38,13 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step", "record", "device", "host" };
+    static const char *const words[] = { "step",         "record",     "device", "host",
+                                         "marks",        "repetition", "phases", "points",
+                                         "autograd",     "operators",
+#define X(name, doc) #name,
+                                         BUSY_BUCKETS(X)
+#undef X
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         str_id id;

@@ -96,13 +96,11 @@ static int add_rows(const struct store *st, const struct names *g, struct table 
     int rc = OPM_ENOMEM;
 
     if (stats && ranked)
-        rc = groups_compute(st,
-                            &(struct groups_query){ .group = g->group,
-                                                    .ngroup = g->n,
-                                                    .skip_warmup = true,
-                                                    .q = quantiles,
-                                                    .nq = NQ },
-                            stats);
+        rc = groups_compute(
+            st,
+            &(struct groups_query){
+                .group = g->group, .ngroup = g->n, .skip_warmup = true, .q = quantiles, .nq = NQ },
+            stats);
     for (uint32_t i = 0; i < g->n && rc == 0; i++) {
         ranked[i] = (struct ranked){ stats[i].mean_ns, i };
         all_ns += (double)stats[i].total_ns;

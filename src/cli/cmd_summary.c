@@ -31,15 +31,15 @@ struct summary {
 /* -- the statements -- */
 
 /* One row per series of durations, in the columns of the analysis `latency`; p: the percentile. */
-#define SERIES(p, scope, name, from, where)                                                       \
-    "SELECT '" scope "' AS scope, " name " AS name, count(dur) AS count, min(dur) AS min_ns,"     \
-    " max(dur) AS max_ns, avg(dur) AS mean_ns, " p "(dur, 50) AS median_ns, " p "(dur, 90) AS"    \
-    " p90_ns, " p "(dur, 95) AS p95_ns, " p "(dur, 97) AS p97_ns, " p "(dur, 99) AS p99_ns, " p   \
+#define SERIES(p, scope, name, from, where)                                                     \
+    "SELECT '" scope "' AS scope, " name " AS name, count(dur) AS count, min(dur) AS min_ns,"   \
+    " max(dur) AS max_ns, avg(dur) AS mean_ns, " p "(dur, 50) AS median_ns, " p "(dur, 90) AS"  \
+    " p90_ns, " p "(dur, 95) AS p95_ns, " p "(dur, 97) AS p97_ns, " p "(dur, 99) AS p99_ns, " p \
     "(dur, 99.9) AS p999_ns, stdev(dur) AS stdev_ns FROM " from " WHERE " where " GROUP BY " name
-#define EXECUTIONS(p)                                                               \
-    SERIES(p, "execution", "coalesce(device, name)",                                \
+#define EXECUTIONS(p)                                                                   \
+    SERIES(p, "execution", "coalesce(device, name)",                                    \
            "(SELECT e.total_ns AS dur, e.warmup, t.device, t.name FROM executions AS e" \
-           " LEFT JOIN track AS t ON t.id = e.track)",                              \
+           " LEFT JOIN track AS t ON t.id = e.track)",                                  \
            "warmup = 0")
 #define NEAREST "percentile_nearest"
 
@@ -234,8 +234,8 @@ static int read_series(struct summary *s, const char *sql, struct all_series *al
                                                      : opm_rows_text(r, 1, NULL)),
                               .count = opm_rows_int(r, 2) };
         for (size_t i = 0; i < ARRAY_SIZE(x->v); i++)
-            x->v[i] = opm_rows_type(r, 3 + (int)i) == OPM_TYPE_NULL ? NAN
-                                                                    : opm_rows_real(r, 3 + (int)i);
+            x->v[i] =
+                opm_rows_type(r, 3 + (int)i) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, 3 + (int)i);
         if (!x->scope || !x->name) {
             more = OPM_ENOMEM;
             break;
@@ -294,10 +294,11 @@ static void put_block(struct summary *s, const struct series *x)
 
 static int put_table(struct summary *s, const struct series *x, size_t n, const char *heading)
 {
-    static const char *const names[] = { "min", "mean",  "median", "p90", "p95",
-                                         "p97", "p99",   "p99.9",  "max" };
-    static const int values[] = { V_MIN, V_MEAN, V_MEDIAN, V_P90, V_P95, V_P97, V_P99, V_P999,
-                                  V_MAX };
+    static const char *const names[] = { "min", "mean", "median", "p90", "p95",
+                                         "p97", "p99",  "p99.9",  "max" };
+    static const int values[] = {
+        V_MIN, V_MEAN, V_MEDIAN, V_P90, V_P95, V_P97, V_P99, V_P999, V_MAX
+    };
     struct textable *t = textable_new();
 
     if (!t)

@@ -36,8 +36,8 @@ static int parse_time(const struct cli *cli, const char *name, const char *text,
     static const struct {
         const char *unit;
         double ns;
-    } units[] = { { "", 1e9 },   { "s", 1e9 },   { "ms", 1e6 }, { "us", 1e3 },
-                  { "\xc2\xb5s", 1e3 }, { "ns", 1 } };
+    } units[] = { { "", 1e9 },   { "s", 1e9 },         { "ms", 1e6 },
+                  { "us", 1e3 }, { "\xc2\xb5s", 1e3 }, { "ns", 1 } };
     char *end;
     double v;
 

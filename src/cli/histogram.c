@@ -79,7 +79,8 @@ void histogram_print(const struct histogram *h, struct cli *cli)
         struct buf b = { 0 };
         char room[HUMAN_ROOM];
 
-        put_right(&cli->out, human_ns(room, bins == 1 ? min : edge(min, max, growing, bins, i)), 10);
+        put_right(&cli->out, human_ns(room, bins == 1 ? min : edge(min, max, growing, bins, i)),
+                  10);
         io_out_adds(&cli->out, " .. ");
         put_right(&cli->out, human_ns(room, bins == 1 ? max : edge(min, max, growing, bins, i + 1)),
                   10);

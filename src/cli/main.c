@@ -24,12 +24,22 @@ const struct command commands[] = {
       "opmeter run [OPTION]... MODEL" },
     { "zoo", cmd_zoo, "list standard models, or write one as an ONNX file",
       "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
+    { "import", cmd_import, "convert what other profilers wrote, once, into an .opm file",
+      "opmeter import [OPTION]... -o FILE.opm SRC...\n"
+      "opmeter import --list" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
     { "top", cmd_top, "rank operators by time, work and speed",
       "opmeter top [OPTION]... TRACE..." },
     { "summary", cmd_summary, "latency with percentiles, and what the devices did",
       "opmeter summary [OPTION]... TRACE..." },
+    { "steps", cmd_steps, "show which part of a step is slow",
+      "opmeter steps [OPTION]... TRACE..." },
+    { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",
+      "opmeter pipeline [OPTION]... TRACE..." },
+    { "advise", cmd_advise, "say what could be faster, with the evidence",
+      "opmeter advise [OPTION]... TRACE...\n"
+      "opmeter advise --rules" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },

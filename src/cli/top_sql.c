@@ -9,7 +9,8 @@
 #include <string.h>
 
 const struct top_column_def top_columns[TOP_COLUMN_COUNT] = {
-#define COLUMN(name, sql, header, kind, rank, doc) { #name, #sql, header, TOP_KIND_##kind, rank, doc },
+#define COLUMN(name, sql, header, kind, rank, doc) \
+    { #name, #sql, header, TOP_KIND_##kind, rank, doc },
 #define ALIAS(name, other)
 #include "cli/top_columns.def"
 #undef COLUMN
@@ -67,7 +68,7 @@ static void put_string(struct buf *b, const char *before, const char *s, const c
 static void put_dtypes(struct buf *b, const char *dtype)
 {
     static const char *const names[][4] = {
-        { "fp32", "Float32", "float32", "float" }, { "fp16", "Float16", "float16", "half" },
+        { "fp32", "Float32", "float32", "float" },  { "fp16", "Float16", "float16", "half" },
         { "bf16", "BFloat16", "bfloat16", "bf16" }, { "fp64", "Float64", "float64", "double" },
         { "int8", "Int8", "s8", "int8" },           { "uint8", "Uint8", "u8", "uint8" },
         { "int16", "Int16", "s16", "int16" },       { "uint16", "Uint16", "u16", "uint16" },
@@ -201,9 +202,10 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
                      " AND io %s) AS %s",
                      t->order[i].column == TOP_in_shapes ? "<> 'output'" : "= 'output'",
                      top_columns[t->order[i].column].sql);
-    buf_adds(b, " FROM grouped), ranked AS (SELECT row_number() OVER best - 1 AS rank,"
-                " count(*) OVER () AS all_rows, sum(time_ns) OVER best AS cumulative_ns,"
-                " sum(share) OVER best AS cumulative_share, * FROM rated WINDOW best AS (ORDER BY ");
+    buf_adds(b,
+             " FROM grouped), ranked AS (SELECT row_number() OVER best - 1 AS rank,"
+             " count(*) OVER () AS all_rows, sum(time_ns) OVER best AS cumulative_ns,"
+             " sum(share) OVER best AS cumulative_share, * FROM rated WINDOW best AS (ORDER BY ");
     put_order(t, b);
     buf_adds(b, " ROWS UNBOUNDED PRECEDING) ORDER BY rank");
     if (t->limit)

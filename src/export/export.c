@@ -11,6 +11,8 @@ const struct exporter exporters[] = {
     { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
     { "megengine", ".json", "profile of MegEngine's load_and_run, for profile_analyze",
       export_megengine },
+    { "opm", ".opm", "opmeter's own, opened at once by every command; 'opmeter import' writes it",
+      export_opm },
     { NULL, NULL, NULL, NULL },
 };
 

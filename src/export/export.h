@@ -33,6 +33,8 @@ int export_perfetto(const struct store *st, const char *path, const struct expor
                     opm_error *err);
 int export_csv(const struct store *st, const char *path, const struct export_options *opts,
                opm_error *err);
+int export_opm(const struct store *st, const char *path, const struct export_options *opts,
+               opm_error *err);
 int export_megengine(const struct store *st, const char *path, const struct export_options *opts,
                      opm_error *err);
 

@@ -18,11 +18,11 @@ static int words_init(struct store *st, struct words *w)
     const struct {
         const char *text;
         str_id *to;
-    } all[] = { { "input", &w->input },         { "weight", &w->weight },
-                { "output", &w->output },       { "framework", &w->framework },
-                { "hardware", &w->hardware },   { "parallel", &w->parallel },
-                { "stream", &w->stream },       { "thread", &w->thread },
-                { "megengine", &w->engine },    { "op", &w->op } };
+    } all[] = { { "input", &w->input },       { "weight", &w->weight },
+                { "output", &w->output },     { "framework", &w->framework },
+                { "hardware", &w->hardware }, { "parallel", &w->parallel },
+                { "stream", &w->stream },     { "thread", &w->thread },
+                { "megengine", &w->engine },  { "op", &w->op } };
     int rc = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
@@ -35,7 +35,8 @@ static bool holds_weights(const struct mge *m, uint32_t opr)
 {
     static const char *const types[] = { "SharedDeviceTensor", "SharedDeviceTensorWithFormat",
                                          "MultipleDeviceTensorHolder",
-                                         "MultipleDeviceTensorWithFormatHolder", "ImmutableTensor" };
+                                         "MultipleDeviceTensorWithFormatHolder",
+                                         "ImmutableTensor" };
     const char *type = opr == OPM_NULL_ID ? NULL : store_text(m->st, m->opr[opr].type);
 
     for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
@@ -186,7 +187,10 @@ static int add_tensors(struct mge *m, const struct words *w, const struct mge_op
             rc = var_of(m, v, &var);
         weight = !output && var != OPM_NULL_ID && is_weight(m, &m->var[var]);
         if (rc == 0)
-            rc = add_tensor(m, o->op, output ? w->output : weight ? w->weight : w->input,
+            rc = add_tensor(m, o->op,
+                            output   ? w->output
+                            : weight ? w->weight
+                                     : w->input,
                             slot[weight]++, var == OPM_NULL_ID ? NULL : &m->var[var], s);
     }
 }
@@ -425,9 +429,9 @@ static int add_chunk(struct mge *m, struct mge_value chunk, const struct chunk_l
     c[mem_col_first_op] = cell_id(life->first);
     c[mem_col_last_op] = cell_id(life->last);
     if (rc == 0)
-        rc = store_cstr(
-            m->st,
-            var != OPM_NULL_ID && is_weight(m, &m->var[var]) ? "weight" : "activation", &kind);
+        rc = store_cstr(m->st,
+                        var != OPM_NULL_ID && is_weight(m, &m->var[var]) ? "weight" : "activation",
+                        &kind);
     if (rc)
         return rc;
     c[mem_col_kind] = cell_str(kind);

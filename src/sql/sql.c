@@ -213,8 +213,12 @@ static int create_views(sqlite3 *db)
     int rc = SQLITE_OK;
 
     for (const struct view *v = views; v->def && rc == SQLITE_OK; v++) {
-        char *sql = sqlite3_mprintf("CREATE VIEW \"%w\" AS %s", v->def->name, v->sql);
+        char *made = v->sql ? NULL : v->make();
+        const char *select = v->sql ? v->sql : made;
+        char *sql =
+            select ? sqlite3_mprintf("CREATE VIEW \"%w\" AS %s", v->def->name, select) : NULL;
 
+        sqlite3_free(made);
         rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
         sqlite3_free(sql);
     }
