@@ -251,6 +251,7 @@ static int convert(const char *path, const char *format, const char *to, opm_err
 int opm__convert(const struct session *s, opm_error *err)
 {
     bool sure = true, recorded = atomic_load(&s->spans) > 0;
+    struct stat st;
     int rc = 0, made = 0;
 
     if (s->convert_to) {
@@ -268,6 +269,8 @@ int opm__convert(const struct session *s, opm_error *err)
             continue;
         }
         made = convert(s->path, o->format, o->path, rc ? NULL : err);
+        if (made < 0 && stat(o->path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
+            unlink(o->path); /* it only held its number */
         sure &= made == 0;
         rc = rc ? rc : MIN(made, 0);
     }
