@@ -49,7 +49,7 @@ struct input {
     uint8_t *class;
     int64_t *skip_until; /* of every track: end of data loading or optimizer, whatever is inside */
     uint32_t *row_of;    /* step.id to row of the list */
-    str_id phase, forward, backward, update, fp, bp;
+    str_id phase, forward, backward, both, update, fp, bp;
 };
 
 static str_id word(const struct store *st, const char *text)
@@ -88,6 +88,7 @@ static int input_get(struct input *in, const struct store *st, const struct step
     in->phase = word(st, "phase");
     in->forward = word(st, "forward");
     in->backward = word(st, "backward");
+    in->both = word(st, "forward and backward");
     in->update = word(st, "update");
     in->fp = word(st, store_meta_get(st, "step.fp_point"));
     in->bp = word(st, store_meta_get(st, "step.bp_point"));
@@ -134,7 +135,7 @@ static void see_span(struct facts *f, struct input *in, size_t i)
         return;
     }
     if (in->phase && site->cat == in->phase) {
-        if (site->name == in->forward)
+        if (site->name == in->forward || site->name == in->both)
             see(f, SEEN_FORWARD, in, i);
         else if (site->name == in->backward)
             see(f, SEEN_BACKWARD, in, i);

@@ -21,6 +21,8 @@ const struct importer importers[] = {
       READS_FILE(megengine) },
     { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
+    { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
+      READS_FOLDER(mindspore) },
     { .name = NULL },
 };
 
