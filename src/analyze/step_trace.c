@@ -136,7 +136,7 @@ static void see_span(struct facts *f, struct input *in, size_t i)
         return;
     }
     if (in->phase && site->cat == in->phase) {
-        if (site->name == in->forward)
+        if (site->name == in->forward || site->name == in->both)
             see(f, SEEN_FORWARD, in, i);
         else if (site->name == in->backward)
             see(f, SEEN_BACKWARD, in, i);

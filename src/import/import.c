@@ -21,6 +21,8 @@ const struct importer importers[] = {
       READS_FILE(megengine) },
     { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
+    { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
+      READS_FOLDER(mindspore) },
     { "perfetto", ".pftrace", "Perfetto's native trace: track events", READS_FILE(perfetto) },
     { "onnxruntime", ".json", "profile of ONNX Runtime", READS_FILE(ort) },
     { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", READS_FILE(kineto) },

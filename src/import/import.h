@@ -91,4 +91,7 @@ int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_e
 bool perfetto_sniff(const uint8_t *head, size_t len);
 int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool mindspore_sniff_dir(const char *path);
+int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
+
 #endif
