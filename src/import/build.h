@@ -15,7 +15,7 @@ struct build {
 };
 
 str_id build_str(struct build *b, const char *s, size_t len);
-str_id build_cstr(struct build *b, const char *s); /* NULL gives 0 */
+str_id build_cstr(struct build *b, const char *s);         /* NULL gives 0 */
 str_id build_buf(struct build *b, const struct buf *text); /* empty gives 0; a failed one ENOMEM */
 __attribute__((format(printf, 2, 3))) str_id build_fmt(struct build *b, const char *fmt, ...);
 
@@ -33,9 +33,9 @@ struct op_row {
     str_id name, type, post_op, device, engine, weight_shape, attributes, nodes;
     int64_t flops, bytes;
 };
-#define OP_ROW_INIT                                   \
-    {                                                 \
-        .flops = OPM_NULL_I64, .bytes = OPM_NULL_I64  \
+#define OP_ROW_INIT                                  \
+    {                                                \
+        .flops = OPM_NULL_I64, .bytes = OPM_NULL_I64 \
     }
 struct tensor_row {
     uint32_t op;
@@ -74,5 +74,9 @@ int build_end(struct build *b, opm_error *err);
 size_t dtype_bytes(const char *name, size_t len);
 /* Elements of a shape such as 1x3x224x224; -1 if it is none or does not fit. */
 int64_t shape_elements(const char *shape, size_t len);
+
+/* A decimal number such as 12.5e-3, times ten to the scale, rounded to the nearest: 12.5 with scale
+ * 6 is 12500000. Exact, whatever its length. False if it is none, or too large. */
+bool decimal_scaled(const char *s, size_t len, int scale, int64_t *out);
 
 #endif

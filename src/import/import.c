@@ -11,6 +11,8 @@ const struct importer importers[] = {
     { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
     { "perfetto", ".pftrace", "Perfetto's native trace: track events", perfetto_sniff,
       perfetto_read },
+    { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",
+      onednn_sniff, onednn_read },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

@@ -41,5 +41,7 @@ bool opm_sniff(const uint8_t *head, size_t len);
 int opm_read(struct store *st, const struct import_source *src, opm_error *err);
 bool perfetto_sniff(const uint8_t *head, size_t len);
 int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
+bool onednn_sniff(const uint8_t *head, size_t len);
+int onednn_read(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif

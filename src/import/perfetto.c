@@ -359,8 +359,8 @@ static void report_skipped(struct pf *p)
             snprintf(name, sizeof(name), "skipped_%s", what);
         else
             snprintf(name, sizeof(name), "skipped_packet_%llu", (unsigned long long)field);
-        snprintf(text, sizeof(text), "packet with %s%s, which is not read",
-                 what ? what : "field ", what ? "" : strrchr(name, '_') + 1);
+        snprintf(text, sizeof(text), "packet with %s%s, which is not read", what ? what : "field ",
+                 what ? "" : strrchr(name, '_') + 1);
         p->b.rc = store_load_stat(p->b.st, name, "loss", (int64_t)p->skipped.entry[i].value, text);
     }
 }

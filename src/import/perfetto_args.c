@@ -84,8 +84,7 @@ static void put_nested(struct pf_args *a, const struct pb_field *f, int depth)
                 ;
             if (values.bad || g.number != 3)
                 break;
-            snprintf(key, sizeof(key), "%.*s", (int)MIN(k.len, sizeof(key) - 1),
-                     (const char *)k.p);
+            snprintf(key, sizeof(key), "%.*s", (int)MIN(k.len, sizeof(key) - 1), (const char *)k.p);
             json_key(&a->w, key);
             put_nested(a, &g, depth + 1);
         }

@@ -125,19 +125,19 @@ static void add_flow(struct pf *p, struct event *e, uint64_t id, bool legacy,
 }
 
 /* Repeated numbers, packed or one by one. */
-#define EACH_NUMBER(f, fixed, v, statement)                                             \
-    do {                                                                                \
-        if ((f)->wire != PB_LEN) {                                                      \
-            uint64_t v = (f)->value;                                                    \
-            statement;                                                                  \
-        } else {                                                                        \
-            struct rd list = rd_of((f)->p, (f)->len);                                   \
-            while (rd_left(&list) && !list.bad) {                                       \
-                uint64_t v = (fixed) ? rd_u64(&list) : rd_varint(&list);                \
-                if (!list.bad)                                                          \
-                    statement;                                                          \
-            }                                                                           \
-        }                                                                               \
+#define EACH_NUMBER(f, fixed, v, statement)                              \
+    do {                                                                 \
+        if ((f)->wire != PB_LEN) {                                       \
+            uint64_t v = (f)->value;                                     \
+            statement;                                                   \
+        } else {                                                         \
+            struct rd list = rd_of((f)->p, (f)->len);                    \
+            while (rd_left(&list) && !list.bad) {                        \
+                uint64_t v = (fixed) ? rd_u64(&list) : rd_varint(&list); \
+                if (!list.bad)                                           \
+                    statement;                                           \
+            }                                                            \
+        }                                                                \
     } while (0)
 
 static void push(uint64_t *list, size_t *n, uint64_t v)
@@ -285,8 +285,7 @@ static void read_field(struct pf *p, struct pf_seq *s, struct event *e, const st
         break;
     case 53:
         if (g->wire == PB_LEN)
-            put_text(p, e, "correlation_id",
-                     build_str(&p->b, (const char *)g->p, g->len));
+            put_text(p, e, "correlation_id", build_str(&p->b, (const char *)g->p, g->len));
         break;
     default:
         if ((g->number <= 52 && g->wire != PB_LEN) || g->number == 3 || g->number == 12 ||
@@ -328,16 +327,16 @@ static void event_add(struct pf *p, struct event *e, uint32_t lane, int64_t ts_n
     if (p->b.rc)
         return;
     out = &p->event[p->nevent];
-    *out = (struct pf_event){ .ts_ns = ts_ns,
-                              .dur_ns = dur_ns,
-                              .lane = lane,
-                              .order = (uint32_t)p->nevent,
-                              .type = type,
-                              .flow = e->first_flow,
-                              .nflow = e->nflow,
-                              .correlation = e->ours.correlation != OPM_NULL_I64
-                                                 ? e->ours.correlation
-                                                 : e->correlation };
+    *out =
+        (struct pf_event){ .ts_ns = ts_ns,
+                           .dur_ns = dur_ns,
+                           .lane = lane,
+                           .order = (uint32_t)p->nevent,
+                           .type = type,
+                           .flow = e->first_flow,
+                           .nflow = e->nflow,
+                           .correlation = e->ours.correlation != OPM_NULL_I64 ? e->ours.correlation
+                                                                              : e->correlation };
     if (type != PF_END)
         p->b.rc = store_site(p->b.st, &site, &out->site);
     for (uint32_t i = 0; i < e->nflow; i++) {
@@ -468,9 +467,9 @@ static void legacy_event(struct pf *p, struct pf_seq *s, struct event *e, int64_
         break;
     case 'X':
         event_add(p, e, lane_of(p, s, e), ts_ns,
-                  e->legacy.duration_us < 0                   ? -2
+                  e->legacy.duration_us < 0                  ? -2
                   : e->legacy.duration_us > INT64_MAX / 1000 ? INT64_MAX
-                                                              : e->legacy.duration_us * 1000,
+                                                             : e->legacy.duration_us * 1000,
                   PF_COMPLETE);
         break;
     case 'i':

@@ -45,7 +45,7 @@ struct pf_seq_clock {
 
 struct pf_seq {
     uint32_t id;
-    bool has_state; /* its interned things are complete */
+    bool has_state;                      /* its interned things are complete */
     struct u64map text[PF_INTERN_COUNT]; /* number -> str_id */
     struct u64map counter;               /* track -> last value, of those that count differences */
     bool has_track;
@@ -66,8 +66,8 @@ struct pf_track {
     uint64_t unit, unit_multiplier, counter_type;
     bool is_thread, is_process, is_counter, incremental, by_key;
     bool described;
-    uint32_t row;      /* of track; OPM_NULL_ID: not made yet */
-    uint32_t lane;     /* ditto */
+    uint32_t row;  /* of track; OPM_NULL_ID: not made yet */
+    uint32_t lane; /* ditto */
 };
 
 /* A place where begins and ends are paired. */
@@ -124,7 +124,7 @@ struct pf {
     struct u64map track_at; /* uuid -> number */
     struct u64map merged;   /* parent and key -> row of track */
     struct u64map merged_count;
-    struct u64map described_thread; /* pid and tid -> number */
+    struct u64map described_thread;          /* pid and tid -> number */
     struct u64map thread_track, async_track; /* made for events of the old kind */
     struct u64map process_name;              /* pid -> str_id */
     struct pf_lane *lane;
@@ -137,8 +137,8 @@ struct pf {
     size_t nregion, region_cap;
     struct pf_clock_pair *clock;
     size_t nclock, clock_cap;
-    uint32_t ref_clock; /* 0: not known yet */
-    int64_t base_ns;    /* taken off every time */
+    uint32_t ref_clock;    /* 0: not known yet */
+    int64_t base_ns;       /* taken off every time */
     struct u64map skipped; /* field of TracePacket -> how many */
     bool ours;             /* written by opmeter: its annotations mean something */
     struct u64map our_op;  /* op.id there -> here */

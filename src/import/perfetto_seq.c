@@ -113,9 +113,10 @@ void pf_interned(struct pf *p, struct pf_seq *s, const struct pb_field *f)
         uint32_t field;
         enum pf_intern kind;
     } fields[] = {
-        { 1, PF_CATEGORIES }, { 2, PF_NAMES },     { 3, PF_ANNOTATION_NAMES },
-        { 4, PF_LOCATIONS },  { 5, PF_FUNCTIONS }, { 6, PF_FRAMES },
-        { 7, PF_CALLSTACKS }, { 29, PF_ANNOTATION_STRINGS },
+        { 1, PF_CATEGORIES },       { 2, PF_NAMES },
+        { 3, PF_ANNOTATION_NAMES }, { 4, PF_LOCATIONS },
+        { 5, PF_FUNCTIONS },        { 6, PF_FRAMES },
+        { 7, PF_CALLSTACKS },       { 29, PF_ANNOTATION_STRINGS },
     };
     struct rd r = rd_of(f->p, f->len);
     struct pb_field g;
@@ -254,10 +255,10 @@ static void choose_reference(struct pf *p, const struct clock_reading *c, size_t
 
     if (p->ref_clock)
         return;
-    p->ref_clock = primary                                  ? primary
-                   : reading_of(c, n, PF_CLOCK_BOOTTIME)    ? PF_CLOCK_BOOTTIME
-                   : reading_of(c, n, PF_CLOCK_MONOTONIC)   ? PF_CLOCK_MONOTONIC
-                                                            : PF_CLOCK_BOOTTIME;
+    p->ref_clock = primary                                ? primary
+                   : reading_of(c, n, PF_CLOCK_BOOTTIME)  ? PF_CLOCK_BOOTTIME
+                   : reading_of(c, n, PF_CLOCK_MONOTONIC) ? PF_CLOCK_MONOTONIC
+                                                          : PF_CLOCK_BOOTTIME;
     ref = reading_of(c, n, p->ref_clock);
     realtime = reading_of(c, n, PF_CLOCK_REALTIME);
     if (!ref)

@@ -164,8 +164,8 @@ void pf_track_descriptor(struct pf *p, const struct pb_field *f)
         return;
     for (r = rd_of(f->p, f->len); pb_next(&r, &g);)
         read_field(p, t, &g);
-    if (t->is_thread && u64map_put(&p->described_thread, thread_key(t->pid, t->tid),
-                                   (uint64_t)(t - p->track)))
+    if (t->is_thread &&
+        u64map_put(&p->described_thread, thread_key(t->pid, t->tid), (uint64_t)(t - p->track)))
         p->b.rc = OPM_ENOMEM;
     if (t->by_key && t->merge_key && !t->described) {
         const uint64_t *n = u64map_get(&p->merged_count, merge_key(t));
@@ -200,8 +200,7 @@ void pf_thread_descriptor(struct pf *p, struct pf_seq *s, const struct pb_field 
 
 static str_id process_of(const struct pf *p, int64_t pid)
 {
-    const uint64_t *name =
-        pid == OPM_NULL_I64 ? NULL : u64map_get(&p->process_name, (uint64_t)pid);
+    const uint64_t *name = pid == OPM_NULL_I64 ? NULL : u64map_get(&p->process_name, (uint64_t)pid);
 
     return name ? (str_id)*name : 0;
 }
@@ -259,8 +258,8 @@ static str_id device_of(struct pf *p, const struct pf_track *t)
 /* Whether there are several tracks of which viewers make one line: their spans overlap. */
 static bool drawn_as_one(const struct pf *p, const struct pf_track *t)
 {
-    const uint64_t *n = t->by_key && t->merge_key ? u64map_get(&p->merged_count, merge_key(t))
-                                                  : NULL;
+    const uint64_t *n =
+        t->by_key && t->merge_key ? u64map_get(&p->merged_count, merge_key(t)) : NULL;
 
     return n && *n > 1;
 }
