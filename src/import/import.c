@@ -9,6 +9,8 @@ const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one line here and its two
      * functions in import.h. */
     { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
+    { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", xplane_sniff,
+      xplane_read },
     { "perfetto", ".pftrace", "Perfetto's native trace: track events", perfetto_sniff,
       perfetto_read },
     { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",

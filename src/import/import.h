@@ -43,5 +43,7 @@ bool perfetto_sniff(const uint8_t *head, size_t len);
 int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
 bool onednn_sniff(const uint8_t *head, size_t len);
 int onednn_read(struct store *st, const struct import_source *src, opm_error *err);
+bool xplane_sniff(const uint8_t *head, size_t len);
+int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif
