@@ -232,3 +232,67 @@ int64_t shape_elements(const char *shape, size_t len)
     }
     return n;
 }
+
+/* The exponent behind a number; false if what follows is none. */
+static bool read_exponent(const char *s, size_t len, int *out)
+{
+    bool negative = false;
+    size_t i = 0;
+    int e = 0;
+
+    if (i < len && (s[i] == '+' || s[i] == '-'))
+        negative = s[i++] == '-';
+    if (i == len)
+        return false;
+    for (; i < len; i++) {
+        if (!isdigit((unsigned char)s[i]))
+            return false;
+        e = MIN(e * 10 + (s[i] - '0'), 10000);
+    }
+    *out = negative ? -e : e;
+    return true;
+}
+
+bool decimal_scaled(const char *s, size_t len, int scale, int64_t *out)
+{
+    bool negative = false, any = false, point = false, up = false;
+    uint64_t v = 0;
+    int point_at = 0, exponent = 0, digits = 0, wanted;
+    size_t i = 0, start;
+
+    if (i < len && (s[i] == '-' || s[i] == '+'))
+        negative = s[i++] == '-';
+    start = i;
+    for (; i < len && (isdigit((unsigned char)s[i]) || (s[i] == '.' && !point)); i++) {
+        if (s[i] == '.')
+            point = true;
+        else
+            any = true;
+        point_at += !point;
+    }
+    if (!any || (i < len && ((s[i] != 'e' && s[i] != 'E') ||
+                             !read_exponent(s + i + 1, len - i - 1, &exponent))))
+        return false;
+    /* So many digits, counted from the first, stand before the point once it is moved. */
+    wanted = point_at + exponent + scale;
+    for (size_t k = start; k < i; k++) {
+        if (s[k] == '.')
+            continue;
+        if (digits < wanted) {
+            if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+                __builtin_add_overflow(v, (uint64_t)(s[k] - '0'), &v))
+                return false;
+        } else if (digits == wanted) {
+            up = s[k] >= '5';
+        }
+        digits++;
+    }
+    for (; v && digits < wanted; digits++)
+        if (__builtin_mul_overflow(v, (uint64_t)10, &v))
+            return false;
+    v += up;
+    if (v > INT64_MAX)
+        return false;
+    *out = negative ? -(int64_t)v : (int64_t)v;
+    return true;
+}

@@ -75,4 +75,8 @@ size_t dtype_bytes(const char *name, size_t len);
 /* Elements of a shape such as 1x3x224x224; -1 if it is none or does not fit. */
 int64_t shape_elements(const char *shape, size_t len);
 
+/* A decimal number such as 12.5e-3, times ten to the scale, rounded to the nearest: 12.5 with scale
+ * 6 is 12500000. Exact, whatever its length. False if it is none, or too large. */
+bool decimal_scaled(const char *s, size_t len, int scale, int64_t *out);
+
 #endif
