@@ -2,6 +2,7 @@
 #include "analyze/analysis.h"
 
 #include "base/error.h"
+#include "base/ratios.h"
 #include <string.h>
 
 #define TABLE(name, doc) static const struct column_def name##_columns[] = {
@@ -37,7 +38,12 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step", "record" };
+    static const char *const words[] = {
+        "step", "record", "measured", "constant",
+#define X(name, n, k) name,
+        RATIOS_PATTERNS(X)
+#undef X
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         str_id id;

@@ -66,7 +66,7 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
     if (rc == 0)
         rc = sum_reshape(s, st, reshape);
     for (size_t i = 0; i < s->nop && rc == 0; i++)
-        s->total_ns = add_ns(s->total_ns, s->op[i].total_ns);
+        s->self_ns = add_ns(s->self_ns, s->op[i].self_ns);
 out:
     mem_free(group);
     return rc;

@@ -8,7 +8,7 @@ struct opstats {
     size_t nop;
     struct group_stats *op; /* [nop], by op.id */
     int64_t *reshape_ns;    /* [nop], OPM_NULL_I64 if there was no reshape */
-    int64_t total_ns;       /* of all operators */
+    int64_t self_ns;        /* of all operators: their time, an operator inside another once */
 };
 
 /* Spans of an operator whose phase is forward or none; quantiles as asked. 0 or OPM_ENOMEM; release

@@ -22,6 +22,8 @@ const struct command commands[] = {
       "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
     { "info", cmd_info, "say what is in a trace and what was lost on the way",
       "opmeter info [OPTION]... TRACE..." },
+    { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
+      "opmeter whatif [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },

@@ -11,6 +11,10 @@ const struct exporter exporters[] = {
     { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
     { "megengine", ".json", "profile of MegEngine's load_and_run, for profile_analyze",
       export_megengine },
+    { "neural-engine", ".csv", "operators, sparse ratios and totals as Neural Engine's CSV with formulas",
+      export_neural_engine },
+    { "neural-engine-trace", ".json", "Chrome trace on three levels: model, iteration, operator",
+      export_neural_engine_trace },
     { NULL, NULL, NULL, NULL },
 };
 
