@@ -13,6 +13,8 @@ const struct exporter exporters[] = {
       export_megengine },
     { "neural-engine", ".csv", "operators, sparse ratios and totals as Neural Engine's CSV with formulas",
       export_neural_engine },
+    { "xlsx", ".xlsx", "workbook with the same projection that calculates, statistics and charts",
+      export_xlsx },
     { "neural-engine-trace", ".json", "Chrome trace on three levels: model, iteration, operator",
       export_neural_engine_trace },
     { NULL, NULL, NULL, NULL },
