@@ -20,7 +20,7 @@ ALLOW = {
     "device": [],
     "analyze": ["store"],
     "import": ["format", "store"],
-    "export": ["analyze", "store"],
+    "export": ["analyze", "format", "store"],
     "sql": ["analyze", "store"],
     "engine": ["graph"],
     "run": ["engine", "graph", "device"],
@@ -48,6 +48,7 @@ PUBLIC = {
 # A library is known to one folder.
 LIBRARIES = {
     "sqlite3.h": "sql",
+    "pcre2.h": "sql",
     "zlib.h": "base",
     "zstd.h": "base",
     "microhttpd.h": "server",

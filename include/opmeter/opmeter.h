@@ -220,6 +220,10 @@ OPM_API void opm_op_free(opm_op *op);
 OPM_API void opm_mem(const opm_mem_info *info);
 
 OPM_API opm_queue *opm_queue_define(const char *name, int64_t capacity); /* capacity -1: none */
+/* The stages on both sides of it, for the picture of a pipeline: who fills it, with how many
+ * workers (0: not known), and who empties it. Before its first size. */
+OPM_API void opm_queue_connect(opm_queue *q, const char *producer, uint32_t workers,
+                               const char *consumer);
 OPM_API void opm_queue_free(opm_queue *q);
 
 /* A line of the timeline for spans measured elsewhere, such as a GPU stream. */

@@ -30,10 +30,13 @@ typedef struct opm_open_options {
      * nonzero to give up: the open then fails with OPM_ELIMIT. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
+    /* Facts to add to table meta, each "key=value", up to a NULL; analyses look at some of them:
+     * step.fp_point and step.bp_point. They win over what the trace says. May be NULL. */
+    const char *const *meta;
 } opm_open_options;
-#define OPM_OPEN_OPTIONS_INIT                         \
-    {                                                 \
-        sizeof(opm_open_options), NULL, 0, NULL, NULL \
+#define OPM_OPEN_OPTIONS_INIT                               \
+    {                                                       \
+        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL \
     }
 
 /* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute

@@ -1,6 +1,7 @@
 /* analysis.c -- the list of analyses. */
 #include "analyze/analysis.h"
 
+#include "analyze/busy.h"
 #include "base/error.h"
 #include "base/ratios.h"
 #include <string.h>
@@ -38,10 +39,14 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = {
-        "step", "record", "measured", "constant",
+    static const char *const words[] = { "step",         "record",     "device", "host",
+                                         "marks",        "repetition", "phases", "points",
+                                         "autograd",     "operators",  "measured", "constant",
+#define X(name, doc) #name,
+                                         BUSY_BUCKETS(X)
+#undef X
 #define X(name, n, k) name,
-        RATIOS_PATTERNS(X)
+                                         RATIOS_PATTERNS(X)
 #undef X
     };
 

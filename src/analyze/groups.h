@@ -14,6 +14,7 @@ struct groups_query {
     const uint32_t *group;
     uint32_t ngroup;
     bool skip_warmup; /* leave out spans of warm-up steps and records, but count them */
+    bool wait;        /* sum up how long they waited, too */
     const double *q;  /* rising quantiles */
     size_t nq;
 };
@@ -25,6 +26,8 @@ struct group_stats {
     int64_t open_count; /* spans that never ended */
     int64_t total_ns;   /* sums stop at INT64_MAX instead of overflowing */
     int64_t self_ns;
+    int64_t wait_ns;    /* of those whose wait is known ... */
+    int64_t wait_count; /* ... and how many they are; 0 unless asked for */
     int64_t min_ns;
     int64_t max_ns;
     double mean_ns;

@@ -17,7 +17,7 @@ static struct cell rate(struct cell amount, const struct group_stats *s)
 int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
 {
     struct opstats all;
-    int rc = opstats_compute(&all, st, quantiles, NQ);
+    int rc = opstats_compute(&all, st, quantiles, NQ, false);
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         const struct group_stats *s = &all.op[op];

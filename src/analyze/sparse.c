@@ -178,7 +178,7 @@ static int add_latency(struct sparse *s, const struct store *st)
     int rc = iterations ? op_iterations(st, iterations) : OPM_ENOMEM;
 
     if (!rc)
-        rc = opstats_compute(&stats, st, NULL, 0);
+        rc = opstats_compute(&stats, st, NULL, 0, false);
     for (size_t i = 0; i < s->nop && !rc; i++) {
         const struct group_stats *g = &stats.op[i];
 

@@ -67,7 +67,7 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
     struct type *types = NULL;
     struct u64map index = { 0 };
     size_t ntype = 0, cap = 0;
-    int rc = opstats_compute(&all, st, NULL, 0);
+    int rc = opstats_compute(&all, st, NULL, 0, false);
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         struct cell name = store_cell(st, TABLE_op, op, op_col_type);

@@ -26,7 +26,9 @@ struct cli {
     bool quiet;
     bool json;
     bool csv;
-    int status; /* exit code when cli_parse() says that the command is over */
+    const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
+    const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
+    int status;                    /* exit code when cli_parse() says that the command is over */
 };
 
 struct command {
@@ -40,13 +42,19 @@ extern const struct command commands[]; /* ends with a NULL name */
 /* NULL, after a message and with cli->status set, if there is none. */
 const struct command *command_find(struct cli *cli, const char *name);
 
+int cmd_advise(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
+int cmd_import(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
+int cmd_pipeline(struct cli *cli, int argc, char **argv);
 int cmd_query(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
+int cmd_steps(struct cli *cli, int argc, char **argv);
+int cmd_summary(struct cli *cli, int argc, char **argv);
+int cmd_top(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
 int cmd_whatif(struct cli *cli, int argc, char **argv);
 int cmd_zoo(struct cli *cli, int argc, char **argv);
@@ -62,6 +70,10 @@ extern const char *const cli_color_choices[];
 #define CLI_TABLE_OPTIONS(cli)                                                         \
     OPT_BOOL(0, "json", &(cli)->json, "print JSON"),                                   \
     OPT_BOOL(0, "csv", &(cli)->csv, "print CSV")
+/* Of commands that take a TRACE. */
+#define CLI_TRACE_OPTIONS(cli)                                                         \
+    OPT_STR(0, "format", &(cli)->trace_format, "NAME",                                 \
+            "read every TRACE as this format instead of finding out")
 /* clang-format on */
 
 /* Parse the options of the running command. Returns the number of arguments, which are now at the
@@ -72,6 +84,10 @@ int cli_parse(struct cli *cli, const struct option *opts, const char *about, int
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
 /* Print "opmeter: ... See 'opmeter help COMMAND'." and return CLI_USAGE. */
 __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const char *fmt, ...);
+
+/* A closing remark, unless they are not wanted: below the table on a terminal, on standard error
+ * where something else reads standard output. */
+__attribute__((format(printf, 2, 3))) void cli_remark(struct cli *cli, const char *fmt, ...);
 
 /* Format of a table, from --json and --csv. */
 enum textable_format cli_format(const struct cli *cli);

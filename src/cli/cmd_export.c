@@ -7,7 +7,8 @@
 
 static const char about[] =
     "Write a trace, or several merged into one, in the format of another tool. The format follows "
-    "from the extension of PATH (.json: chrome, .pftrace or .perfetto-trace: perfetto, .csv: csv) "
+    "from the extension of PATH (.json: chrome, .pftrace or .perfetto-trace: perfetto, .csv: csv, "
+    ".opm: opm) "
     "unless -f names it. Without -o, or with '-o -', it goes to standard output. A file is "
     "replaced "
     "only when the new one is complete.";
@@ -22,6 +23,7 @@ static const struct {
     { "perfetto", ".pftrace", "open it in https://ui.perfetto.dev" },
     { "perfetto", ".perfetto-trace", "open it in https://ui.perfetto.dev" },
     { "csv", ".csv", "open it in a spreadsheet, or read it with pandas" },
+    { "opm", ".opm", "every command opens it at once" },
 };
 
 static const opm_format *find_format(const char *name)
@@ -143,6 +145,8 @@ int cmd_export(struct cli *cli, int argc, char **argv)
         OPT_STR(
             't', "table", &table, "TABLE",
             "csv: write this table only; without it, all tables if PATH is a folder, else span"),
+        OPT_STR(0, "input-format", &cli->trace_format, "NAME",
+                "read every TRACE as this format instead of finding out"),
         OPT_BOOL('l', "list", &list, "list the formats"),
         CLI_TABLE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),

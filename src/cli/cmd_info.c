@@ -554,6 +554,7 @@ int cmd_info(struct cli *cli, int argc, char **argv)
 {
     const struct option opts[] = {
         OPT_BOOL(0, "json", &cli->json, "print one JSON object"),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };

@@ -58,6 +58,7 @@ int cmd_query(struct cli *cli, int argc, char **argv)
     const struct option opts[] = {
         OPT_STR('f', "file", &file, "FILE", "read the SQL from FILE ('-': standard input)"),
         CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };

@@ -28,7 +28,7 @@ struct args {
     struct option_list input, dim;
     const char *engine, *ort_lib, *atol, *rtol;
     const char *profile, *profile_host, *save_outputs, *check, *output;
-    bool pin, winograd, receipt;
+    bool pin, winograd, sparse, receipt;
 };
 
 struct job {
@@ -121,6 +121,7 @@ static int parse_options(struct job *j)
     j->opt.threads = (int)a->threads;
     j->opt.pin = a->pin;
     j->opt.winograd = a->winograd;
+    j->opt.sparse = a->sparse;
     j->opt.receipt = a->receipt;
     j->opt.save_outputs = a->save_outputs;
     j->opt.check = a->check;
@@ -206,8 +207,8 @@ static int run_all(struct job *j)
     return CLI_OK;
 }
 
-/* trace.json, and what the options ask for besides. */
-static int export_files(struct job *j, opm_trace *t, const char *dir, bool all)
+/* trace.json, trace.opm if it is not there, and what the options ask for besides. */
+static int export_files(struct job *j, opm_trace *t, const char *dir, bool merged, bool all)
 {
     const struct {
         const char *format, *path;
@@ -218,6 +219,9 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool all)
 
     snprintf(path, sizeof(path), "%s/trace.json", dir);
     rc = opm_trace_export(t, "chrome", path, NULL, &err);
+    snprintf(path, sizeof(path), "%s/trace.opm", dir);
+    if (rc == 0 && merged)
+        rc = opm_trace_export(t, "opm", path, NULL, &err);
     for (size_t i = 0; rc == 0 && all && i < ARRAY_SIZE(files); i++)
         if (files[i].path)
             rc = opm_trace_export(t, files[i].format, files[i].path, NULL, &err);
@@ -246,7 +250,7 @@ static int report(struct job *j, int first, int n, const char *dir, bool print)
     if (rc == CLI_OK && n > 1)
         rc = cli_open(j->cli, &t, paths, n);
     if (rc == CLI_OK)
-        rc = export_files(j, t, dir, print);
+        rc = export_files(j, t, dir, n > 1, print);
     if (rc == CLI_OK)
         rc = report_write_files(&r, dir);
     if (rc == CLI_OK && print)
@@ -300,6 +304,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                       .atol = "1e-4",
                       .rtol = "1e-3",
                       .winograd = true,
+                      .sparse = true,
                       .receipt = true };
     const struct option opts[] = {
         OPT_STR('n', "iterations", &a.iterations, "AMOUNT", "iterations to measure (10)"),
@@ -311,6 +316,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 "run N processes at once, each with its part of the cores (INST_NUM, or 1)"),
         OPT_BOOL(0, "pin", &a.pin, "bind threads to cores"),
         OPT_BOOL(0, "winograd", &a.winograd, "allow Winograd convolutions (default)"),
+        OPT_BOOL(0, "sparse", &a.sparse, "allow block-sparse kernels (default)"),
         OPT_STR(0, "ort-lib", &a.ort_lib, "FILE", "the libonnxruntime.so to use"),
         OPT_GROUP("Inputs"),
         OPT_INT(0, "batch-size", &a.batch_size, "N", 1, 1000000, "size of the first dimension"),

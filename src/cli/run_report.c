@@ -662,8 +662,8 @@ int report_print(struct report *r, int top, const char *dir)
         rc = cli_out_of_memory();
     if (dir && !r->cli->quiet) {
         buf_clear(&b);
-        buf_addf(&text, "%strace.json, operators.csv, summary.json and summary.md in %s",
-                 r->n > 1 ? "" : "trace.opm, ", dir);
+        buf_addf(&text, "trace.opm, trace.json, operators.csv, summary.json and summary.md in %s",
+                 dir);
         if (r->n > 1)
             buf_addf(&text, "; those of the instances beside it, the first is %s", r->res[0].trace);
         fact(r, &b, "files", &text);

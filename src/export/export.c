@@ -17,6 +17,8 @@ const struct exporter exporters[] = {
       export_xlsx },
     { "neural-engine-trace", ".json", "Chrome trace on three levels: model, iteration, operator",
       export_neural_engine_trace },
+    { "opm", ".opm", "opmeter's own, opened at once by every command; 'opmeter import' writes it",
+      export_opm },
     { NULL, NULL, NULL, NULL },
 };
 

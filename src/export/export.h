@@ -36,5 +36,6 @@ export_fn export_megengine;
 export_fn export_neural_engine;
 export_fn export_neural_engine_trace;
 export_fn export_xlsx;
+export_fn export_opm;
 
 #endif

@@ -11,7 +11,8 @@
 
 #define OPM_FILE_MAGIC "opmeter\n"
 #define OPM_LIVE_MAGIC "opmlive\n"
-#define OPM_FORMAT_VERSION 1u
+#define OPM_FORMAT_VERSION 2u       /* the newest that is read; files with tables have it */
+#define OPM_RECORDING_VERSION 1u    /* what the recorder writes */
 #define OPM_CHUNK_MAGIC 0x4b4e4843u /* "CHNK" */
 
 enum opm_clock_source { CLOCK_SOURCE_MONOTONIC = 1, CLOCK_SOURCE_TSC = 2, CLOCK_SOURCE_CNTVCT = 3 };
@@ -63,6 +64,10 @@ enum opm_chunk_kind {
     CHUNK_DEFS = 1,   /* items: definitions, strings, calibrations */
     CHUNK_EVENTS = 2, /* encoded units of one thread, format/units.h */
     CHUNK_END = 3,    /* nothing follows: the recording was closed */
+    /* A file of tables, instead of definitions and events. */
+    CHUNK_CONTENTS = 4, /* how many strings and rows there are; the first chunk */
+    CHUNK_STRINGS = 5,
+    CHUNK_ROWS = 6,
 };
 
 /* Before every chunk's payload. */
@@ -80,6 +85,22 @@ struct opm_chunk {
 static_assert(sizeof(struct opm_chunk) == 32, "file format");
 
 #define OPM_CHUNK_MAX (64u << 20) /* a longer payload is damage */
+
+/* How the values of a column in CHUNK_ROWS become numbers that are not negative. */
+enum opm_column_kind {
+    COLUMN_INT = 0,      /* 0: NULL, else zigzag + 1 */
+    COLUMN_ID = 1,       /* 0: NULL, else row + 1 */
+    COLUMN_STR = 2,      /* 0: NULL, else number of the string */
+    COLUMN_REAL = 3,     /* bits of a double; NaN: NULL */
+    COLUMN_REAL_INT = 4, /* doubles that are integers, as in COLUMN_INT */
+};
+
+enum opm_string_packing { STRINGS_PLAIN = 0, STRINGS_ZSTD = 1 };
+
+/* What a file may unpack to is bounded by its size: so many rows, or bytes of strings, per byte of
+ * payload. Writers fill payloads up with zeros where they are smaller. */
+#define OPM_ROWS_PER_BYTE 16u
+#define OPM_STRING_RATIO 1024u
 
 /* A CHUNK_DEFS payload, and the content of a live definitions block, is a run of items: varint
  * kind, varint size, that many bytes. Unknown kinds are skipped. Fields are varints; a string is a

@@ -1,4 +1,4 @@
-/* pack.h -- the constants that packing (rec/pack.c) and unpacking (import/opm_unpack.c) share. */
+/* pack.h -- the constants that packing and unpacking share. */
 #ifndef FORMAT_PACK_H
 #define FORMAT_PACK_H
 

@@ -154,11 +154,29 @@ static int op_of_site(struct opm_file *f, struct rd *r, struct site *site)
     return op_read(f, r, site->name, &site->op);
 }
 
+/* The rest of an ITEM_SITE of ROLE_QUEUE; older files end after the capacity. */
+static int queue_read(struct opm_file *f, struct rd *r, struct def_site *def)
+{
+    uint64_t workers;
+    int rc;
+
+    def->capacity = known(rd_zigzag(r));
+    if (r->bad || rd_left(r) == 0)
+        return 0;
+    rc = intern_optional(f, r, &def->producer);
+    workers = rd_varint(r);
+    if (workers && workers <= INT32_MAX)
+        def->workers = (int64_t)workers;
+    return rc ? rc : intern_optional(f, r, &def->consumer);
+}
+
 static int site_read(struct opm_file *f, struct rd *r)
 {
     uint64_t id = rd_varint(r), role = rd_varint(r), layer = rd_varint(r);
     struct site site = { .op = OPM_NULL_ID };
-    struct def_site def = { .track = OPM_NULL_ID, .capacity = OPM_NULL_I64 };
+    struct def_site def = { .track = OPM_NULL_ID,
+                            .capacity = OPM_NULL_I64,
+                            .workers = OPM_NULL_I64 };
     int rc;
 
     if (r->bad || !id || id > OPM_ID_MAX || layer >= ARRAY_SIZE(layers))
@@ -173,7 +191,7 @@ static int site_read(struct opm_file *f, struct rd *r)
     if (rc == 0 && role == ROLE_OP)
         rc = op_of_site(f, r, &site);
     else if (rc == 0 && role == ROLE_QUEUE)
-        def.capacity = known(rd_zigzag(r));
+        rc = queue_read(f, r, &def);
     if (rc == 0)
         rc = store_site(f->st, &site, &def.site);
     if (rc)
@@ -237,20 +255,6 @@ static int thread_read(struct opm_file *f, struct rd *r)
     return 0;
 }
 
-/* Facts of the first of several files keep their names; those of others say which file it was. */
-static int meta_add(struct opm_file *f, const char *key, const char *value)
-{
-    struct buf prefixed = { 0 };
-    int rc;
-
-    if (!f->src->index)
-        return store_meta(f->st, key, value);
-    buf_addf(&prefixed, "file%d.%s", f->src->index, key);
-    rc = prefixed.failed ? OPM_ENOMEM : store_meta(f->st, buf_str(&prefixed), value);
-    buf_release(&prefixed);
-    return rc;
-}
-
 static int meta_read(struct opm_file *f, struct rd *r)
 {
     str_id key, value;
@@ -271,8 +275,10 @@ static int meta_read(struct opm_file *f, struct rd *r)
         rc = store_str(f->st, base, len - (size_t)(base - v), &f->process);
     } else if (strcmp(k, "machine.host") == 0) {
         f->host = value;
+    } else if (strcmp(k, "run.instance") == 0) {
+        import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
     }
-    return rc ? rc : meta_add(f, k, store_text(f->st, value));
+    return rc ? rc : import_meta(f->st, f->src, k, store_text(f->st, value));
 }
 
 static int track_read(struct opm_file *f, struct rd *r)
@@ -416,11 +422,13 @@ static int thread_track(struct opm_file *f, struct def_thread *t)
 int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind, uint32_t *out)
 {
     struct cell row[track_col_COUNT];
-    str_id kind_id;
+    str_id kind_id, sampling;
     int rc = 0;
 
     if (site->track == OPM_NULL_ID) {
         rc = store_cstr(f->st, kind, &kind_id);
+        if (rc == 0)
+            rc = store_cstr(f->st, "change", &sampling);
         if (rc)
             return rc;
         for (int i = 0; i < track_col_COUNT; i++)
@@ -431,6 +439,11 @@ int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind,
         row[track_col_process] = cell_str(f->process);
         row[track_col_host] = cell_str(f->host);
         row[track_col_capacity] = cell_i64(site->capacity);
+        row[track_col_producer] = cell_str(site->producer);
+        row[track_col_consumer] = cell_str(site->consumer);
+        row[track_col_workers] = cell_i64(site->workers);
+        if (site->role == ROLE_QUEUE || site->role == ROLE_COUNTER)
+            row[track_col_sampling] = cell_str(sampling);
         rc = store_add(f->st, TABLE_track, row, &site->track);
     }
     *out = site->track;

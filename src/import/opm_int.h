@@ -2,7 +2,7 @@
  *
  * opm.c finds the pieces of the file and opm_live.c those of its live buffers, opm_defs.c reads
  * definitions, opm_unpack.c decodes packed events, opm_events.c and opm_spans.c turn them into
- * rows. */
+ * rows. A file of tables is read by opm_tables.c. */
 #ifndef IMPORT_OPM_INT_H
 #define IMPORT_OPM_INT_H
 
@@ -11,6 +11,8 @@
 #include "base/u64map.h"
 #include "format/format.h"
 #include "import/import.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
 /* Events of one thread: a packed chunk, or units as they stood in a live block. */
 struct piece {
@@ -33,6 +35,15 @@ struct def_piece {
     size_t len;
 };
 
+/* A piece of a file of tables. */
+struct table_piece {
+    unsigned kind; /* enum opm_chunk_kind */
+    const uint8_t *p;
+    size_t len;
+    uint64_t first, n; /* spans: which rows of the file they are */
+    size_t to;         /* and where they go */
+};
+
 enum id_kind { ID_NONE = 0, ID_SITE = 1, ID_STRING = 2, ID_TRACK = 3 };
 #define ID_COUNT (1u << UNIT_ID_BITS)
 
@@ -42,7 +53,9 @@ struct def_site {
     uint32_t track; /* of counters, queues and asynchronous spans; OPM_NULL_ID until first needed */
     uint8_t role;
     str_id name;
-    int64_t capacity;
+    int64_t capacity; /* and the stages on both sides, of queues */
+    str_id producer, consumer;
+    int64_t workers;
 };
 
 struct def_op {
@@ -69,11 +82,10 @@ struct def_mem {
     uint32_t first_op, last_op; /* ids in the file */
 };
 
-/* How ticks become ns of this trace: (ticks - origin) * mult / 2^32, plus offset. */
+/* How ticks become ns since the start of the recording: (ticks - origin) * mult / 2^32. */
 struct timebase {
     uint64_t origin;
     uint64_t mult; /* ns per tick, 32.32 */
-    int64_t offset_ns;
     int64_t start_monotonic_ns;
     int64_t start_realtime_ns;
 };
@@ -110,6 +122,8 @@ struct opm_file {
     size_t npiece, piece_cap;
     struct def_piece *defs;
     size_t ndefs, defs_cap;
+    struct table_piece *table;
+    size_t ntable, table_cap;
 };
 
 /* opm.c */
@@ -137,6 +151,11 @@ void defs_release(struct opm_file *f);
 struct def_thread *defs_thread(struct opm_file *f,
                                uint32_t serial); /* made if unknown; NULL: ENOMEM */
 int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind, uint32_t *out);
+
+/* opm_tables.c: all of a file of tables */
+int tables_read(struct opm_file *f);
+/* opm.c: tells the clocks by which several files are brought in line */
+void tables_time_tell(const struct opm_file *f);
 
 /* opm_unpack.c */
 struct unpacked_head {
@@ -193,8 +212,7 @@ static inline int64_t time_ns(const struct timebase *t, uint64_t ticks)
 {
     __extension__ typedef __int128 wide;
 
-    return time_add((int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32),
-                    t->offset_ns);
+    return (int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32);
 }
 
 #endif

@@ -59,7 +59,7 @@ bool live_map(struct live *live, const struct opm_file *f)
     live->len = (size_t)st.st_size;
     header_copy(&live->header, p);
     if (memcmp(live->header.magic, OPM_LIVE_MAGIC, 8) != 0 ||
-        live->header.version > OPM_FORMAT_VERSION ||
+        live->header.version > OPM_RECORDING_VERSION ||
         memcmp(live->header.session, f->header.session, sizeof(f->header.session)) != 0 ||
         live_block_offset(live->header.nslot, live->header.nblock) > live->len) {
         munmap(p, live->len);

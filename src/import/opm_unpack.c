@@ -1,6 +1,7 @@
 /* opm_unpack.c -- decode the payload of an events chunk; docs/format.md "Events". */
 #include "import/opm_int.h"
 
+#include "format/bits.h"
 #include "format/pack.h"
 
 #define SPANS_MAX (1u << 24) /* of one chunk; more is damage */
@@ -61,69 +62,14 @@ static bool unpack_ids(struct rd *r, uint32_t *id, size_t n)
     }
 }
 
-static inline uint64_t load64(const uint8_t *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, 8);
-    return v;
-}
-
-/* n values of at most 57 bits: one unaligned load each. `p` has 8 readable bytes behind its end. */
-static void unpack_narrow(const uint8_t *p, unsigned w, uint64_t *v, size_t n)
-{
-    uint64_t mask = (1ull << w) - 1;
-
-    for (size_t i = 0; i < n; i++)
-        v[i] = load64(p + i * w / 8) >> (i * w % 8) & mask;
-}
-
-static void unpack_wide(const uint8_t *p, unsigned w, uint64_t *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t bit = i * w;
-        uint64_t x = 0;
-
-        for (unsigned k = 0; k < w;) {
-            unsigned in_byte = (unsigned)((bit + k) % 8), take = MIN(8 - in_byte, w - k);
-
-            x |= (uint64_t)(p[(bit + k) / 8] >> in_byte & ((1u << take) - 1)) << k;
-            k += take;
-        }
-        v[i] = x;
-    }
-}
-
 static bool unpack_column(struct rd *r, uint64_t *v, size_t n)
 {
-    for (size_t first = 0; first < n; first += PACK_GROUP) {
-        unsigned w = rd_u8(r), nlarge = rd_u8(r);
-        size_t count = MIN(n - first, (size_t)PACK_GROUP);
-        const uint8_t *p = w <= 64 ? rd_bytes(r, (size_t)w * PACK_GROUP / 8) : NULL;
-        uint8_t padded[57 * PACK_GROUP / 8 + 8];
+    const uint8_t *end = bits_get(r->p, r->end, v, n);
 
-        if (!p)
-            return false;
-        if (w > 57) {
-            unpack_wide(p, w, v + first, count);
-        } else if (rd_left(r) >= 8) {
-            unpack_narrow(p, w, v + first, count);
-        } else {
-            memset(padded, 0, sizeof(padded));
-            memcpy(padded, p, (size_t)w * PACK_GROUP / 8);
-            unpack_narrow(padded, w, v + first, count);
-        }
-        for (; nlarge; nlarge--) {
-            unsigned at = rd_u8(r);
-            uint64_t high = rd_varint(r);
-
-            if (r->bad || at >= PACK_GROUP || w >= 64)
-                return false;
-            if (at < count)
-                v[first + at] |= high << w;
-        }
-    }
-    return !r->bad;
+    if (!end)
+        return false;
+    r->p = end;
+    return true;
 }
 
 bool unpack_spans(struct rd *r, const struct unpacked_head *h, uint64_t *start, uint64_t *dur,

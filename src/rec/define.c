@@ -312,7 +312,7 @@ static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
 static uint32_t define_locked(struct session *s, opm_site *site)
 {
     uint32_t role = __atomic_load_n(&site->role, __ATOMIC_RELAXED), id = cached_id(s, site);
-    uint8_t tail[VARINT_MAX];
+    const uint8_t *tail = NULL;
     size_t ntail = 0;
 
     if (id)
@@ -322,8 +322,10 @@ static uint32_t define_locked(struct session *s, opm_site *site)
     if ((role & 0xff) == ROLE_OP) {
         id = define_op(s, site, role >> 8);
     } else {
-        if (role == ROLE_QUEUE)
-            ntail = (size_t)(varint_put(tail, zigzag(site_queue(site)->capacity)) - tail);
+        if (role == ROLE_QUEUE) {
+            tail = site_queue(site)->description;
+            ntail = site_queue(site)->description_len;
+        }
         id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), tail,
                        ntail);
     }

@@ -115,7 +115,7 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
         return opm__fail(err, OPM_EIO, "%s: no space left for it", s->live_path);
     live = session_live(s);
     memcpy(live->magic, OPM_LIVE_MAGIC, sizeof(live->magic));
-    live->version = OPM_FORMAT_VERSION;
+    live->version = OPM_RECORDING_VERSION;
     live->nslot = s->nslot;
     live->nblock = s->nblock;
     live->pid = s->header.pid;

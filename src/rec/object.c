@@ -175,6 +175,26 @@ opm_span opm__op_begin(opm_op *op, uint32_t phase)
     return op ? opm__begin(&op->site[phase & 1]) : opm_span_none();
 }
 
+/* What follows for ROLE_QUEUE. Keeps the old description when out of memory. */
+static bool queue_describe(opm_queue *q, const char *producer, uint32_t workers,
+                           const char *consumer)
+{
+    struct bytes b = { 0 };
+
+    put_zigzag(&b, q->capacity);
+    put_optional(&b, producer);
+    put_varint(&b, workers);
+    put_optional(&b, consumer);
+    if (b.failed) {
+        free(b.p);
+        return false;
+    }
+    free(q->description);
+    q->description = b.p;
+    q->description_len = b.len;
+    return true;
+}
+
 opm_queue *opm_queue_define(const char *name, int64_t capacity)
 {
     opm_queue *q = calloc(1, sizeof(*q));
@@ -183,7 +203,8 @@ opm_queue *opm_queue_define(const char *name, int64_t capacity)
         return NULL;
     q->name = strdup(name ? name : "");
     q->capacity = capacity;
-    if (!q->name) {
+    if (!q->name || !queue_describe(q, NULL, 0, NULL)) {
+        free(q->name);
         free(q);
         return NULL;
     }
@@ -191,10 +212,18 @@ opm_queue *opm_queue_define(const char *name, int64_t capacity)
     return q;
 }
 
-void opm_queue_free(opm_queue *q)
+void opm_queue_connect(opm_queue *q, const char *producer, uint32_t workers, const char *consumer)
 {
     if (q)
-        free(q->name);
+        queue_describe(q, producer, workers, consumer);
+}
+
+void opm_queue_free(opm_queue *q)
+{
+    if (!q)
+        return;
+    free(q->description);
+    free(q->name);
     free(q);
 }
 

@@ -2,8 +2,8 @@
 #ifndef REC_OBJECT_H
 #define REC_OBJECT_H
 
+#include "format/varint.h"
 #include "rec/rec.h"
-#include "rec/varint.h"
 
 struct opm_op {
     opm_site site[2]; /* by phase; role says which */
@@ -18,6 +18,8 @@ struct opm_queue {
     opm_site site;
     char *name;
     int64_t capacity;
+    uint8_t *description; /* what follows in its ITEM_SITE */
+    size_t description_len;
 };
 
 struct opm_track {

@@ -7,8 +7,9 @@
  * groups, the few large ones apart. Everything else is written event by event. */
 #include "rec/rec.h"
 
+#include "format/bits.h"
 #include "format/pack.h"
-#include "rec/varint.h"
+#include "format/varint.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,110 +76,6 @@ static inline uint64_t divide(const struct divider *d, uint64_t v, uint64_t *bad
 
     *bad |= (uint64_t)(quotient > d->limit) | (v & d->low);
     return quotient;
-}
-
-static inline unsigned bit_length(uint64_t v)
-{
-    return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
-}
-
-/* The width that makes the group smallest: narrower costs two bytes and more per value that sticks
- * out. */
-static unsigned choose_width(const uint64_t *v, unsigned *out_widest)
-{
-    uint8_t count[4][65]; /* four, so that equal lengths do not wait for each other */
-    unsigned best = 0, best_cost = UINT32_MAX, above = 0;
-    uint64_t all = 0;
-
-    for (unsigned i = 0; i < PACK_GROUP; i++)
-        all |= v[i];
-    *out_widest = bit_length(all);
-    if (*out_widest <= 4)
-        return *out_widest; /* a bit less for all would save less than it costs to find out */
-    memset(count, 0, sizeof(count));
-    for (unsigned i = 0; i < PACK_GROUP; i += 4)
-        for (unsigned k = 0; k < 4; k++)
-            count[k][bit_length(v[i + k])]++;
-    for (unsigned w = *out_widest;; w--) {
-        unsigned cost = w * (PACK_GROUP / 8) + above * 2 + above / 2;
-
-        if (cost < best_cost) {
-            best_cost = cost;
-            best = w;
-        }
-        if (!w)
-            return best;
-        above += count[0][w] + count[1][w] + count[2][w] + count[3][w];
-    }
-}
-
-/* The low w bits of every value, w at most 56: whole bytes leave the accumulator at every step. */
-static uint8_t *pack_narrow(uint8_t *out, const uint64_t *v, unsigned w)
-{
-    uint64_t mask = (1ull << w) - 1, acc = 0;
-    unsigned filled = 0;
-
-    for (unsigned i = 0; i < PACK_GROUP; i++) {
-        acc |= (v[i] & mask) << filled;
-        filled += w;
-        memcpy(out, &acc, 8);
-        out += filled / 8;
-        acc >>= filled & ~7u;
-        filled &= 7;
-    }
-    return out;
-}
-
-static uint8_t *pack_wide(uint8_t *out, const uint64_t *v, unsigned w)
-{
-    uint64_t mask = w == 64 ? UINT64_MAX : (1ull << w) - 1, acc = 0;
-    unsigned filled = 0;
-
-    for (unsigned i = 0; i < PACK_GROUP; i++) {
-        uint64_t low = v[i] & mask;
-
-        acc |= low << filled;
-        if (filled + w < 64) {
-            filled += w;
-            continue;
-        }
-        memcpy(out, &acc, 8);
-        out += 8;
-        acc = filled ? low >> (64 - filled) : 0;
-        filled = filled + w - 64;
-    }
-    return out;
-}
-
-static uint8_t *pack_group(uint8_t *out, const uint64_t *v)
-{
-    unsigned widest, w = choose_width(v, &widest), nlarge = 0;
-    uint8_t *head = out;
-
-    out += 2;
-    if (w)
-        out = w <= 56 ? pack_narrow(out, v, w) : pack_wide(out, v, w);
-    if (w < widest) {
-        for (unsigned i = 0; i < PACK_GROUP; i++) {
-            if (UNLIKELY(v[i] >> w)) {
-                *out++ = (uint8_t)i;
-                out = varint_put(out, v[i] >> w);
-                nlarge++;
-            }
-        }
-    }
-    head[0] = (uint8_t)w;
-    head[1] = (uint8_t)nlarge;
-    return out;
-}
-
-static uint8_t *pack_column(uint8_t *out, uint64_t *v, size_t n)
-{
-    for (size_t i = n; i % PACK_GROUP; i++)
-        v[i] = 0;
-    for (size_t i = 0; i < n; i += PACK_GROUP)
-        out = pack_group(out, v + i);
-    return out;
 }
 
 /* Runs of predicted ids, each followed by the one that was not. */
@@ -321,8 +218,8 @@ size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8
     }
     if (s.nspan) {
         out = pack_ids(p, out, s.nspan);
-        out = pack_column(out, p->gap, s.nspan);
-        out = pack_column(out, p->dur, s.nspan);
+        out = bits_put(out, p->gap, s.nspan);
+        out = bits_put(out, p->dur, s.nspan);
     }
     return (size_t)(out - start);
 }

@@ -231,7 +231,7 @@ static void header_make(struct session *s)
 
     memset(h, 0, sizeof(*h));
     memcpy(h->magic, OPM_FILE_MAGIC, sizeof(h->magic));
-    h->version = OPM_FORMAT_VERSION;
+    h->version = OPM_RECORDING_VERSION;
     h->header_size = OPM_HEADER_SIZE;
     if (getrandom(h->session, sizeof(h->session), GRND_NONBLOCK) != (ssize_t)sizeof(h->session)) {
         int64_t now[2] = { clock_ns(CLOCK_REALTIME), (int64_t)getpid() };

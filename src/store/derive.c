@@ -139,18 +139,21 @@ static int wait_spans(const struct store *st, int64_t *out)
 {
     const int64_t *ts = span_ts(st);
     const int64_t *corr = st->table[TABLE_span].col[span_col_correlation].i64;
+    const int64_t *given = st->table[TABLE_span].col[span_col_wait].i64;
     str_id hardware = strpool_find(&st->strings, "hardware", strlen("hardware"));
     size_t n = st->table[TABLE_span].nrow;
     struct u64map first = { 0 }; /* correlation -> start of its first hardware span */
     int rc = 0;
 
-    for (size_t i = n; hardware && i-- > 0 && !rc;)
+    for (size_t i = n; corr && hardware && i-- > 0 && !rc;)
         if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer == hardware)
             rc = u64map_put(&first, (uint64_t)corr[i], (uint64_t)ts[i]);
     for (size_t i = 0; i < n && !rc; i++) {
         const uint64_t *start = NULL;
 
-        out[i] = OPM_NULL_I64;
+        out[i] = given ? given[i] : OPM_NULL_I64;
+        if (out[i] != OPM_NULL_I64 || !corr)
+            continue;
         if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer != hardware)
             start = u64map_get(&first, (uint64_t)corr[i]);
         if (start && (int64_t)*start >= ts[i])
@@ -195,6 +198,11 @@ static int compute(const struct store *st, int col, struct column *c)
             c->id[i] = track < st->table[TABLE_track].nrow ? track : OPM_NULL_ID;
         }
         return 0;
+    case span_col_args:
+        for (size_t i = 0; i < n; i++)
+            if (args_intern(st, st->table[TABLE_span].col[col].id[i], &c->id[i]))
+                return OPM_ENOMEM;
+        return 0;
     case span_col_self:
         return nest_self(st, c->i64);
     case span_col_parent:
@@ -227,7 +235,8 @@ static bool all_null(const struct store *st, int col)
     case span_col_record:
         return !st->table[TABLE_record].col[record_col_ts].data;
     case span_col_wait:
-        return !st->table[TABLE_span].col[span_col_correlation].data;
+        return !st->table[TABLE_span].col[span_col_correlation].data &&
+               !st->table[TABLE_span].col[span_col_wait].data;
     default:
         return false;
     }

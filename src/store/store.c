@@ -78,9 +78,13 @@ void store_free(struct store *st)
     column_release(&st->span_site);
     packed_release(&st->span_track);
     column_release(&st->runs);
+    column_release(&st->loaded_track);
+    mem_free(st->loaded_overlap);
     mem_free(st->site);
     mem_free(st->site_slot);
     mem_free(st->overlap_of);
+    mem_free(st->flow_point);
+    args_release(&st->args);
     u64map_release(&st->meta_row);
     strpool_release(&st->strings);
     mem_free(st);
@@ -167,7 +171,7 @@ int store_site(struct store *st, const struct site *site, uint32_t *out)
     return 0;
 }
 
-static int spans_reserve(struct store *st, size_t need)
+int spans_reserve(struct store *st, size_t need)
 {
     struct table *t = &st->table[TABLE_span];
     struct column *ts = &t->col[span_col_ts], *dur = &t->col[span_col_dur];
@@ -212,8 +216,11 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
 {
     struct table *t = &st->table[TABLE_span];
 
+    if (st->loaded && loaded_to_runs(st))
+        return OPM_ENOMEM;
     if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n) ||
-        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_args, n))
+        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_wait, n) ||
+        spans_add_null(st, span_col_args, n))
         return OPM_ENOMEM;
     if (n && (!st->nrun || span_runs(st)[st->nrun - 1].track != track)) {
         if (column_reserve(&st->runs, (st->nrun + 1) * sizeof(struct span_run)))
@@ -224,8 +231,7 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
     return 0;
 }
 
-/* The column of something that few spans have, made when the first has it. */
-static int spans_column(struct store *st, int col)
+int spans_column(struct store *st, int col)
 {
     struct table *t = &st->table[TABLE_span];
     enum col_type type = t->def->col[col].type;
@@ -293,6 +299,63 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
     if (spans_column(st, span_col_correlation))
         return OPM_ENOMEM;
     st->table[TABLE_span].col[span_col_correlation].i64[build_id] = correlation;
+    return 0;
+}
+
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    if (spans_column(st, span_col_wait))
+        return OPM_ENOMEM;
+    st->table[TABLE_span].col[span_col_wait].i64[build_id] = wait_ns;
+    return 0;
+}
+
+int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow && site < st->nsite);
+    st->span_site.id[build_id] = site;
+    return 0;
+}
+
+int store_span_set_dur(struct store *st, uint32_t build_id, int64_t dur_ns)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    span_dur(st)[build_id] = dur_ns;
+    return 0;
+}
+
+uint32_t store_span_get_site(const struct store *st, uint32_t build_id)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    return st->span_site.id[build_id];
+}
+
+int64_t store_span_get_ts(const struct store *st, uint32_t build_id)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    return span_ts(st)[build_id];
+}
+
+int store_add_flow(struct store *st, const struct flow_end *src, const struct flow_end *dst,
+                   str_id kind)
+{
+    struct cell cells[flow_col_COUNT] = { [flow_col_kind] = cell_str(kind) };
+    const struct flow_end *end[2] = { src, dst };
+    uint32_t row;
+
+    cells[flow_col_src] = cell_id(src->bind == FLOW_SPAN ? src->span : 0);
+    cells[flow_col_dst] = cell_id(dst->bind == FLOW_SPAN ? dst->span : 0);
+    if (store_add(st, TABLE_flow, cells, &row))
+        return OPM_ENOMEM;
+    for (uint8_t i = 0; i < 2; i++) {
+        if (end[i]->bind == FLOW_SPAN)
+            continue;
+        if (!GROW(st->flow_point, st->flow_point_cap, st->nflow_point + 1))
+            return OPM_ENOMEM;
+        st->flow_point[st->nflow_point++] =
+            (struct flow_point){ end[i]->ts_ns, end[i]->track, row, i, end[i]->bind == FLOW_NEXT };
+    }
     return 0;
 }
 
@@ -410,6 +473,23 @@ static struct cell track_cell(const struct store *st, size_t row)
     return track < st->table[TABLE_track].nrow ? cell_id(track) : cell_null();
 }
 
+static struct cell args_cell(const struct store *st, size_t row)
+{
+    const struct column *args = &st->table[TABLE_span].col[span_col_args];
+    str_id id = args->data ? args->id[row] : 0;
+
+    if (id & ARGS_PACKED) {
+        int rc;
+
+        pthread_mutex_lock(&st->lazy->mutex);
+        rc = args_intern(st, id, &id);
+        pthread_mutex_unlock(&st->lazy->mutex);
+        if (rc)
+            return cell_null();
+    }
+    return cell_str(id);
+}
+
 struct cell store_cell(const struct store *st, enum table_id table, size_t row, int col)
 {
     const struct table *t = &st->table[table];
@@ -419,6 +499,8 @@ struct cell store_cell(const struct store *st, enum table_id table, size_t row, 
     assert(st->frozen && row < t->nrow);
     if (col == span_col_track)
         return track_cell(st, row);
+    if (col == span_col_args)
+        return args_cell(st, row);
     switch (t->def->col[col].from) {
     case FROM_SITE:
         return site_cell(st, row, col);
@@ -442,7 +524,8 @@ int store_column(const struct store *st, enum table_id table, int col, const voi
     const struct table *t = &st->table[table];
 
     assert(st->frozen);
-    if (table == TABLE_span && (t->def->col[col].from == FROM_DERIVED || col == span_col_track)) {
+    if (table == TABLE_span && (t->def->col[col].from == FROM_DERIVED || col == span_col_track ||
+                                (col == span_col_args && store_args_packed(st)))) {
         if (derive_column(st, col))
             return OPM_ENOMEM;
         *out = st->lazy->span[col].col.data;
@@ -487,6 +570,12 @@ void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, si
     assert(st->frozen);
     *first = lower_bound(span_ts(st), n, from_ns);
     *end = MAX(*first, lower_bound(span_ts(st), n, to_ns));
+}
+
+uint32_t store_overlap_of(const struct store *st, uint32_t track)
+{
+    assert(st->frozen && track < st->table[TABLE_track].nrow);
+    return st->overlap_of[track];
 }
 
 const struct strpool *store_strings(const struct store *st)

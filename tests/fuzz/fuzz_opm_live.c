@@ -26,7 +26,7 @@ static void tidy(void)
 static void set_up(void)
 {
     struct opm_file_header h = { .magic = OPM_FILE_MAGIC,
-                                 .version = OPM_FORMAT_VERSION,
+                                 .version = OPM_RECORDING_VERSION,
                                  .header_size = OPM_HEADER_SIZE,
                                  .clock_source = CLOCK_SOURCE_TSC,
                                  .start = { 1000000, 1000000, 1000000 },
@@ -57,7 +57,7 @@ static void part(int fd, uint64_t offset, const uint8_t **p, size_t *left)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct opm_live_header h = { .magic = OPM_LIVE_MAGIC,
-                                 .version = OPM_FORMAT_VERSION,
+                                 .version = OPM_RECORDING_VERSION,
                                  .nslot = SLOTS,
                                  .nblock = BLOCKS,
                                  .last = { 3000000, 2000000, 2000000 } };

@@ -440,6 +440,8 @@ static void counters_and_queues(void **state)
     opm_trace *t;
 
     (void)state;
+    opm_queue_connect(bounded, "decode", 2, "train");
+    opm_queue_connect(NULL, "a", 1, "b");
     opm_queue_size(bounded, 99); /* nothing is recording */
     rig_start(rig_path("counters.opm"));
     OPM_COUNTER("rss", 1e15);
@@ -460,6 +462,10 @@ static void counters_and_queues(void **state)
                "counter|rss|NULL|1.0e+15\ncounter|watts|NULL|-0.5\ncounter|watts|NULL|1.0e-300\n"
                "queue|host queue|16|0.0\nqueue|host queue|16|8.0\nqueue|host queue|16|16.0\n"
                "queue|free queue|NULL|-7.0\n");
+    rig_expect(t,
+               "SELECT name, producer, workers, consumer, sampling FROM track "
+               "WHERE kind = 'queue'",
+               "host queue|decode|2|train|change\nfree queue|NULL|NULL|NULL|change\n");
     assert_string_equal(rig_losses(t), "");
     opm_trace_close(t);
 }

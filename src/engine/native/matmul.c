@@ -2,12 +2,15 @@
 #include "engine/native/bcast.h"
 #include "engine/native/gemm.h"
 #include "engine/native/kernels.h"
+#include "engine/native/sparse.h"
 
 #include <string.h>
 
 #define TYPES_MATMUL                                                                    \
     (TYPES_FLOAT | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64) | TYPE_BIT(TENSOR_U32) | \
      TYPE_BIT(TENSOR_U64))
+
+#define PACK_NS 0.2 /* for a float that is packed, about */
 
 struct matmul {
     int64_t m, n, k;
@@ -17,14 +20,16 @@ struct matmul {
     int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
     bool b_shared;                                            /* one B for all */
     float alpha, beta;
-    float *packed;     /* constant B, or NULL */
-    size_t a_at, b_at; /* in scratch, floats */
-    int64_t a_floats, b_floats;
+    float *packed;         /* constant B, or NULL */
+    struct sparse *sparse; /* the same, if it has zero blocks, or NULL */
+    bool use_sparse;
+    int64_t b_floats; /* of one packed B in scratch */
 };
 
 static void matmul_release(void *state)
 {
     native_free(((struct matmul *)state)->packed);
+    sparse_free(((struct matmul *)state)->sparse);
 }
 
 static struct matmul *matmul_state(struct op *op)
@@ -59,18 +64,47 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
-    int64_t b = 0, total, nb = s->b_shared ? 1 : s->nbatch;
+    int64_t total, nb = s->b_shared ? 1 : s->nbatch;
 
-    s->a_floats = gemm_size_a(isa, s->m, s->k);
     s->b_floats = s->packed ? 0 : gemm_size_b(isa, s->k, s->n);
-    if (s->a_floats < 0 || s->b_floats < 0 ||
-        __builtin_mul_overflow(s->a_floats, s->nbatch, &total) ||
-        __builtin_mul_overflow(s->b_floats, nb, &b) || __builtin_add_overflow(total, b, &total) ||
+    if (s->b_floats < 0 || __builtin_mul_overflow(s->b_floats, nb, &total) ||
         total > PTRDIFF_MAX / 8)
         return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
-    s->a_at = 0;
-    s->b_at = (size_t)(total - b);
     op->scratch_bytes = (size_t)total * sizeof(float);
+    return 0;
+}
+
+/* Constant B, dense or sparse, and scratch memory. */
+static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct tensor *b = kop_const(op, 1);
+    struct sparse_weights w = { b                  ? b->data
+                                : kop_fixed(op, 1) ? kop_in(op, 1)->data
+                                                   : NULL,
+                                s->k, s->n, s->brs, s->bcs };
+    int how = SPARSE_NO, rc;
+
+    s->use_sparse = false;
+    if (w.data && s->b_shared && s->nbatch == 1 && s->acs == 1)
+        how = sparse_look(op, s->m, &w, &s->sparse, err);
+    if (how < 0)
+        return how;
+    rc = how == SPARSE_YES ? 0 : pack_const_b(op, s, err);
+    if (!rc)
+        rc = plan_scratch(op, s, err);
+    if (!rc && how != SPARSE_NO)
+        op->scratch_bytes = MAX(op->scratch_bytes, sparse_scratch(op, s->m, s->k));
+    s->use_sparse = how == SPARSE_YES;
+    if (!rc && how == SPARSE_MEASURE)
+        rc = sparse_measure_op(op, s->m, s->sparse, &s->use_sparse, err);
+    if (rc)
+        return rc;
+    if (s->use_sparse) {
+        native_free(s->packed);
+        s->packed = NULL;
+        op->scratch_bytes = sparse_scratch(op, s->m, s->k);
+    }
+    sparse_tell(op, s->sparse, s->use_sparse);
     return 0;
 }
 
@@ -142,8 +176,8 @@ int matmul_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = pack_const_b(op, s, err);
-    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
 }
 
 int gemm_prepare(struct op *op, opm_error *err)
@@ -191,18 +225,17 @@ int gemm_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = pack_const_b(op, s, err);
-    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
 }
 
 struct mm_job {
-    const struct op *op;
     const struct matmul *s;
     struct gemm g;
     struct gemm_grid grid;
-    const float *a, *b, *packed_b;
-    float *pa, *pb;
-    int64_t apanels, bpanels;
+    const float *a, *b;
+    float *pb;
+    int64_t bpanels;
 };
 
 /* Matrix number of operand for batch item i. */
@@ -217,29 +250,19 @@ static int64_t batch_matrix(const struct matmul *s, const int64_t *stride, int64
     return at;
 }
 
-/* A's panels of all batch items, then B's. */
+/* Panels of B, batch item by batch item. */
 static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct mm_job *j = arg;
     const struct matmul *s = j->s;
-    int64_t na = s->nbatch * j->apanels;
 
     (void)thread;
     for (int64_t i = begin; i < end;) {
-        bool is_a = i < na;
-        int64_t per = is_a ? j->apanels : j->bpanels, k = is_a ? i : i - na;
-        int64_t item = k / per, p = k % per, len = MIN(per - p, end - i);
+        int64_t item = i / j->bpanels, p = i % j->bpanels, len = MIN(j->bpanels - p, end - i);
 
-        if (is_a)
-            len = MIN(len, na - i);
-        if (is_a)
-            gemm_pack_a(j->g.isa, j->pa + item * s->a_floats,
-                        j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k, s->m, s->k, s->ars,
-                        s->acs, p, p + len);
-        else
-            gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
-                        j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
-                        s->k, s->n, s->brs, s->bcs, p, p + len);
+        gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
+                    j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
+                    s->k, s->n, s->brs, s->bcs, p, p + len);
         i += len;
     }
 }
@@ -255,8 +278,8 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t item = i / per;
         struct gemm g = j->g;
 
-        g.a = j->pa + item * s->a_floats;
-        g.b = j->packed_b ? j->packed_b : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
+        g.a = j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k;
+        g.b = s->packed ? s->packed : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
         g.c += item * s->m * s->n;
         g.base = item * s->m * s->n;
         gemm_item(&g, &j->grid, i % per);
@@ -267,19 +290,24 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
 {
     const struct matmul *s = op->state;
     struct posts posts;
-    struct mm_job j = { .op = op, .s = s };
-    int64_t work;
+    struct mm_job j = { .s = s };
 
+    if (kop_out(op, 0)->count == 0)
+        return;
     posts_begin(&posts, op, false);
     j.a = kop_in(op, 0)->data;
     j.b = kop_in(op, 1)->data;
-    j.packed_b = s->packed;
-    j.pa = (float *)op->scratch + s->a_at;
-    j.pb = (float *)op->scratch + s->b_at;
-    j.g = (struct gemm){ .isa = kop_isa(op), .m = s->m, .n = s->n, .k = s->k, .ldc = s->n };
-    j.g.c = kop_out(op, 0)->data;
-    j.g.alpha = s->alpha;
-    j.g.posts = op->npost ? &posts : NULL;
+    j.pb = op->scratch;
+    j.g = (struct gemm){ .isa = kop_isa(op),
+                         .m = s->m,
+                         .n = s->n,
+                         .k = s->k,
+                         .ars = s->ars,
+                         .aks = s->acs,
+                         .c = kop_out(op, 0)->data,
+                         .ldc = s->n,
+                         .alpha = s->alpha,
+                         .posts = op->npost ? &posts : NULL };
     if (add) {
         int32_t r = add->shape.rank;
 
@@ -287,15 +315,22 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
         j.g.add_cs = r >= 1 && add->shape.dim[r - 1] != 1;
         j.g.add_rs = r >= 2 && add->shape.dim[r - 2] != 1 ? add->shape.dim[r - 1] : 0;
     }
-    j.apanels = gemm_panels(s->m, j.g.isa->mr);
     j.bpanels = gemm_panels(s->n, j.g.isa->nr);
     if (kop_out(op, 0)->count == 0)
         return;
-    gemm_grid(&j.grid, j.g.isa, s->m, s->n);
-    work = s->nbatch * j.apanels + (s->packed ? 0 : (s->b_shared ? 1 : s->nbatch) * j.bpanels);
-    pool_for(kop_pool(op), work, MAX(16384 / (s->k * 8 + 1), (int64_t)1), pack_part, &j);
-    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb,
-             MAX(32768 / (s->k * j.grid.mb * j.grid.nb * 64 + 1), (int64_t)1), mm_part, &j);
+    if (s->use_sparse) {
+        struct sparse_mul mul = { s->m,  s->n,      s->k,    j.a,        s->ars,
+                                  j.g.c, j.g.alpha, j.g.add, j.g.add_rs, j.g.add_cs };
+
+        sparse_run(op, s->sparse, &mul);
+        return;
+    }
+    gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kop_pool(op)));
+    if (!s->packed)
+        pool_for(kop_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
+                 pool_grain((double)(s->k * j.g.isa->nr) * PACK_NS), pack_part, &j);
+    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns), mm_part,
+             &j);
 }
 
 #define NAIVE(TYPE, T, ACC)                                                                       \
