@@ -76,6 +76,10 @@ int store_part_settle(struct store *st, const struct store_part *part,
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
         shift(st->table[timed[i].table].col[timed[i].ts].i64, part->from[timed[i].table],
               part->to[timed[i].table], place->shift_ns);
+    for (size_t i = 0; i < st->nflow_point; i++)
+        if (st->flow_point[i].row >= part->from[TABLE_flow] &&
+            st->flow_point[i].row < part->to[TABLE_flow])
+            shift(&st->flow_point[i].ts, 0, 1, place->shift_ns);
     shift(st->table[TABLE_span].col[span_col_correlation].i64, part->from[TABLE_span],
           part->to[TABLE_span], place->correlation);
     if (from == to)
@@ -86,7 +90,8 @@ int store_part_settle(struct store *st, const struct store_part *part,
         column_fill_null(sources, COL_ID, 0, track->nrow);
     }
     for (size_t i = from; i < to; i++)
-        sources->id[i] = place->source;
+        if (sources->id[i] == OPM_NULL_ID)
+            sources->id[i] = place->source;
     return fill(track, track_col_instance, from, to, place->instance) ||
                    fill(track, track_col_rank, from, to, place->rank)
                ? OPM_ENOMEM

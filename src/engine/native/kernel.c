@@ -109,6 +109,23 @@ int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape
     return 0;
 }
 
+int kop_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err)
+{
+    int64_t b = kop_isa(op)->blk->block;
+    struct shape padded = *s;
+    int rc;
+
+    padded.dim[1] = (s->dim[1] + b - 1) / b * b;
+    rc = kop_set(op, i, TENSOR_F32, &padded, err);
+    if (rc)
+        return rc;
+    size_t bytes = kop_out(op, i)->bytes;
+
+    rc = kop_set(op, i, TENSOR_F32, s, err);
+    kop_out(op, i)->bytes = bytes;
+    return rc;
+}
+
 int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
 {
     const struct nt *t = kop_in(op, i);
