@@ -12,7 +12,7 @@ INLINE vf vset(float x)
 {
     vf v = { 0 };
 
-    return v + x;
+    return x - v; /* a broadcast and no more: compilers may drop - 0, but not + 0 */
 }
 
 INLINE vf vload(const float *p)
