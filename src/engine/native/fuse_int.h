@@ -36,6 +36,8 @@ int fuse_cover(struct op *op, struct op *next);
 int fuse_become(struct fuser *f, struct op *op, const struct kernel *k, const char *type,
                 const uint32_t *in, uint32_t nin, struct op **gone, int ngone);
 
+/* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
+int fuse_q8(struct fuser *f);
 /* fuse_attn.c */
 int fuse_attention(struct fuser *f, struct op *softmax);
 /* fuse_gelu.c */
