@@ -449,8 +449,10 @@ int plan_fuse(struct plan *p, opm_error *err)
                        mem_calloc(n, sizeof(uint32_t)), err };
     int rc = f.made_by && f.read_by && f.uses ? 0 : OPM_ENOMEM;
 
-    if (!rc)
+    if (!rc) {
         fuse_links(&f);
+        rc = fuse_q8(&f);
+    }
     for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_patterns(&f, &p->op[i]);
