@@ -96,7 +96,7 @@ struct session {
 
     char *path; /* of the .opm file */
     char *live_path;
-    char *convert_to; /* or NULL */
+    char *convert_to;       /* or NULL */
     struct outputs outputs; /* of the environment; empty unless automatic */
     int fd;
     _Atomic uint64_t size; /* of the file: where the next chunk goes */

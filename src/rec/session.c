@@ -367,8 +367,8 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
     if (child ? forked_by_env : s->automatic && !(opts && opts->path))
         rc = opm__outputs_plan(&s->outputs, child, err);
     if (rc == 0)
-        rc = file_create(s, s->outputs.only ? s->outputs.record : o.path,
-                         child && !s->outputs.only, err);
+        rc = file_create(s, s->outputs.only ? s->outputs.record : o.path, child && !s->outputs.only,
+                         err);
     header_make(s);
     if (rc == 0)
         rc = opm__live_create(s, budget - budget / 8, err);
