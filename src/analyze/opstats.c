@@ -159,7 +159,7 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
         bool device = is_used(&s->in[SECTION_DEVICE][i]);
 
         s->op[i] = s->in[device ? SECTION_DEVICE : SECTION_HOST][i];
-        s->total_ns = add_ns(s->total_ns, s->op[i].total_ns);
+        s->self_ns = add_ns(s->self_ns, s->op[i].self_ns);
     }
 out:
     if (row_group)

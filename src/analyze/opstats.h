@@ -16,7 +16,7 @@ struct opstats {
     struct group_stats *op;                /* [nop]: of the device if it has spans there, else of
                                               the host */
     int64_t *reshape_ns;                   /* [nop], OPM_NULL_I64 if there was no reshape */
-    int64_t total_ns;                      /* of op[] */
+    int64_t self_ns;                       /* of op[]: an operator inside another once */
 };
 
 /* Spans of an operator whose phase is forward or none; quantiles as asked. 0 or OPM_ENOMEM; release

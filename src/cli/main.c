@@ -40,6 +40,8 @@ const struct command commands[] = {
     { "advise", cmd_advise, "say what could be faster, with the evidence",
       "opmeter advise [OPTION]... TRACE...\n"
       "opmeter advise --rules" },
+    { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
+      "opmeter whatif [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
