@@ -8,6 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The recorder that is linked in: recording is for `opmeter run` to start. */
+extern const char opm__manual;
+const char opm__manual = 1;
+
 /* To add a command:
  *   1. write cmd_x.c, starting from a short one such as cmd_schema.c, and declare it in cli.h;
  *   2. add a line here: its place is its place in `opmeter help`;
