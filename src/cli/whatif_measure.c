@@ -114,16 +114,16 @@ static int trace_threads(opm_trace *t)
 {
     opm_rows *row = NULL;
     const char *text;
-    int n = 0;
+    long n = 0;
 
     if (opm_trace_query(t, "SELECT value FROM meta WHERE key GLOB '*engine.threads' LIMIT 1", &row,
                         NULL) == 0 &&
         opm_rows_next(row, NULL) > 0) {
         text = opm_rows_text(row, 0, NULL);
-        n = text ? atoi(text) : 0;
+        n = text ? strtol(text, NULL, 10) : 0;
     }
     opm_rows_close(row);
-    return n > 0 && n <= 1024 ? n : 0;
+    return n > 0 && n <= 1024 ? (int)n : 0;
 }
 
 int whatif_measure(struct whatif *w, opm_trace *t, int threads, bool again)
