@@ -257,11 +257,13 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
                     top, &row);
     while (rc == CLI_OK && (more = opm_rows_next(row, &err)) > 0) {
         double now = opm_rows_real(row, 6), then = opm_rows_real(row, 10);
+        char ratio[32];
 
         put_ns(table, now);
         put_ns(table, then);
         put_ns(table, now - then);
-        textable_real(table, opm_rows_real(row, 8));
+        snprintf(ratio, sizeof(ratio), "%.3g", opm_rows_real(row, 8));
+        textable_text(table, ratio, strlen(ratio));
         put_text(table, row, 9);
         put_text(table, row, 3);
         put_share(table, row, 4);

@@ -21,6 +21,7 @@ const struct importer importers[] = {
       READS_FILE(neural_engine_csv) },
     { "neural-engine-trace", ".json", "Intel Neural Engine's trace on three levels",
       READS_FILE(neural_engine_json) },
+    { "speedscope", ".speedscope.json", "speedscope's own format", READS_FILE(speedscope) },
     { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
       READS_FILE(megengine) },
     { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
