@@ -17,6 +17,11 @@ const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
     { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "neural-engine", ".csv", "Intel Neural Engine's CSV of operators",
+      READS_FILE(neural_engine_csv) },
+    { "neural-engine-trace", ".json", "Intel Neural Engine's trace on three levels",
+      READS_FILE(neural_engine_json) },
+    { "speedscope", ".speedscope.json", "speedscope's own format", READS_FILE(speedscope) },
     { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
       READS_FILE(megengine) },
     { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },

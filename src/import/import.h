@@ -82,6 +82,12 @@ int kineto_read(struct store *st, const struct import_source *src, opm_error *er
 bool chrome_sniff(const uint8_t *head, size_t len);
 int chrome_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool speedscope_sniff(const uint8_t *head, size_t len);
+int speedscope_read(struct store *st, const struct import_source *src, opm_error *err);
+bool neural_engine_csv_sniff(const uint8_t *head, size_t len);
+int neural_engine_csv_read(struct store *st, const struct import_source *src, opm_error *err);
+bool neural_engine_json_sniff(const uint8_t *head, size_t len);
+int neural_engine_json_read(struct store *st, const struct import_source *src, opm_error *err);
 bool megengine_sniff(const uint8_t *head, size_t len);
 int megengine_read(struct store *st, const struct import_source *src, opm_error *err);
 bool furiosa_csv_sniff(const uint8_t *head, size_t len);
