@@ -106,15 +106,15 @@ struct dialect {
     int (*fact)(struct events *ev, const char *key, const char *json, size_t len, bool *taken);
     int (*finish)(struct events *ev);   /* after the last event; spans and tracks can be changed */
     void (*release)(struct events *ev); /* of ev->state */
-    bool args_correlation; /* args.correlation links a launch with what it launched */
+    bool args_correlation;              /* args.correlation links a launch with what it launched */
 };
 
 struct events {
     struct store *st;
     const struct import_source *src;
     const struct dialect *dialect;
-    void *state;       /* the dialect's own */
-    bool clocked;      /* the file has said what its times count from */
+    void *state;  /* the dialect's own */
+    bool clocked; /* the file has said what its times count from */
 
     struct event_info info; /* scratch */
     struct buf text, form;  /* scratch */
@@ -135,7 +135,7 @@ struct events {
     size_t nflow, flow_cap;
 
     str_id layer_app, empty;
-    str_id host; /* of all tracks, or 0; for the dialect to set */
+    str_id host;    /* of all tracks, or 0; for the dialect to set */
     uint64_t count; /* events */
 };
 

@@ -9,44 +9,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* NAME_sniff() and NAME_read() of import.h; NAME_sniff_dir() and NAME_read_dir() for folders. */
+#define READS_FILE(fn) .sniff = fn##_sniff, .read = fn##_read
+#define READS_FOLDER(fn) .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir
+
 const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
-    { .name = "opm",
-      .extension = ".opm",
-      .doc = "opmeter's own recording",
-      .sniff = opm_sniff,
-      .read = opm_read },
-    { .name = "megengine",
-      .extension = ".json",
-      .doc = "MegEngine's profile JSON (load_and_run --profile)",
-      .sniff = megengine_sniff,
-      .read = megengine_read },
-    { .name = "furiosa-csv",
-      .extension = ".csv",
-      .doc = "Furiosa SDK's profile as CSV (DataFrame)",
-      .sniff = furiosa_csv_sniff,
-      .read = furiosa_csv_read },
-    { .name = "furiosa",
-      .extension = ".json",
-      .doc = "Furiosa SDK's Chrome trace",
-      .sniff = furiosa_chrome_sniff,
-      .read = furiosa_chrome_read },
-    { .name = "onnxruntime",
-      .extension = ".json",
-      .doc = "profile of ONNX Runtime",
-      .sniff = ort_sniff,
-      .read = ort_read },
-    { .name = "kineto",
-      .extension = ".pt.trace.json",
-      .doc = "trace of PyTorch's profiler (Kineto)",
-      .sniff = kineto_sniff,
-      .read = kineto_read },
-    { .name = "chrome",
-      .extension = ".json",
-      .doc = "trace event JSON of any producer",
-      .sniff = chrome_sniff,
-      .read = chrome_read },
+    { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
+      READS_FILE(megengine) },
+    { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
+    { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
+    { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
+      READS_FOLDER(mindspore) },
+    { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
+    { "perfetto", ".pftrace", "Perfetto's native trace: track events", READS_FILE(perfetto) },
+    { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",
+      READS_FILE(onednn) },
+    { "onnxruntime", ".json", "profile of ONNX Runtime", READS_FILE(ort) },
+    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", READS_FILE(kineto) },
+    { "chrome", ".json", "trace event JSON of any producer", READS_FILE(chrome) },
     { .name = NULL },
 };
 

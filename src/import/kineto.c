@@ -199,7 +199,8 @@ static int kineto_kind(struct events *ev, struct kind *k, const struct event_inf
 
     if (!kk)
         return OPM_ENOMEM;
-    *kk = (struct kineto_kind){ .op = OPM_NULL_ID, .sequence = NO_VALUE, .forward_thread = NO_VALUE };
+    *kk =
+        (struct kineto_kind){ .op = OPM_NULL_ID, .sequence = NO_VALUE, .forward_thread = NO_VALUE };
     for (size_t i = 0; i < ARRAY_SIZE(cats); i++) {
         if (strcmp(cat, cats[i].cat) == 0) {
             layer = cats[i].layer;
@@ -320,10 +321,9 @@ static int kineto_span(struct events *ev, struct kind *k, uint32_t span, int64_t
         if (kk->sequence != NO_VALUE && value[kk->sequence] >= 0) {
             if (!GROW(s->seq, s->seq_cap, s->nseq + 1))
                 return OPM_ENOMEM;
-            s->seq[s->nseq++] = (struct sequenced){
-                value[kk->sequence], ts, span,
-                kk->forward_thread != NO_VALUE && value[kk->forward_thread] != 0
-            };
+            s->seq[s->nseq++] = (struct sequenced){ value[kk->sequence], ts, span,
+                                                    kk->forward_thread != NO_VALUE &&
+                                                        value[kk->forward_thread] != 0 };
         }
         return 0;
     case WHAT_PART:
@@ -401,8 +401,8 @@ static int link_backward(struct events *ev, struct kineto *s)
     for (size_t i = 0; i < ev->nflow && !s->has_forward_backward; i++) {
         const char *kind = store_text(ev->st, ev->flow[i].kind);
 
-        s->has_forward_backward = kind && (strcmp(kind, "fwdbwd") == 0 ||
-                                           strcmp(kind, "forward_backward") == 0);
+        s->has_forward_backward =
+            kind && (strcmp(kind, "fwdbwd") == 0 || strcmp(kind, "forward_backward") == 0);
     }
     if (s->has_forward_backward || !s->nseq)
         return 0;
@@ -484,15 +484,16 @@ static int object_facts(struct events *ev, struct json_reader *r, const char *pr
         if (r->token == JSON_STRING) {
             json_read_text(r, &text);
         } else {
-            from = r->token == JSON_NUMBER                              ? r->text
-                   : r->token == JSON_OBJECT || r->token == JSON_ARRAY ? r->at - 1
-                                                                       : r->at - (r->token == JSON_FALSE ? 5 : 4);
+            from = r->token == JSON_NUMBER ? r->text
+                   : r->token == JSON_OBJECT || r->token == JSON_ARRAY
+                       ? r->at - 1
+                       : r->at - (r->token == JSON_FALSE ? 5 : 4);
             if (!json_read_skip(r))
                 break;
             buf_add(&text, from, (size_t)(r->at - from));
         }
-        rc = key.failed || text.failed ? OPM_ENOMEM
-                                       : events_meta(ev, buf_str(&key), buf_str(&text));
+        rc =
+            key.failed || text.failed ? OPM_ENOMEM : events_meta(ev, buf_str(&key), buf_str(&text));
     }
     buf_release(&key);
     buf_release(&text);

@@ -32,7 +32,7 @@ static const struct {
 
 static bool is_scalar_type(const char *s, size_t len)
 {
-    static const char *const words[] = { "",         "Scalar", "ScalarList", "GenericList",
+    static const char *const words[] = { "",           "Scalar", "ScalarList", "GenericList",
                                          "TensorList", "String", "None",       "Device" };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -192,8 +192,7 @@ static int op_label(struct events *ev, const char *name, const struct torch_inpu
     }
     if (any)
         buf_addc(&ev->text, ']');
-    return ev->text.failed ? OPM_ENOMEM
-                           : store_str(ev->st, buf_str(&ev->text), ev->text.len, out);
+    return ev->text.failed ? OPM_ENOMEM : store_str(ev->st, buf_str(&ev->text), ev->text.len, out);
 }
 
 static int add_op(struct events *ev, str_id name, const struct torch_inputs *in, uint32_t *out)

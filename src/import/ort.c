@@ -79,9 +79,9 @@ static const struct {
     const char *onnx, *ours;
     int bytes;
 } dtypes[] = {
-    { "float", "fp32", 4 },   { "double", "fp64", 8 },  { "float16", "fp16", 2 },
-    { "bfloat16", "bf16", 2 }, { "int64", "int64", 8 },  { "int32", "int32", 4 },
-    { "int16", "int16", 2 },  { "int8", "int8", 1 },    { "uint8", "uint8", 1 },
+    { "float", "fp32", 4 },    { "double", "fp64", 8 },   { "float16", "fp16", 2 },
+    { "bfloat16", "bf16", 2 }, { "int64", "int64", 8 },   { "int32", "int32", 4 },
+    { "int16", "int16", 2 },   { "int8", "int8", 1 },     { "uint8", "uint8", 1 },
     { "uint16", "uint16", 2 }, { "uint32", "uint32", 4 }, { "uint64", "uint64", 8 },
     { "bool", "bool", 1 },
 };

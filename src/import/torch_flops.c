@@ -1,8 +1,9 @@
-/* torch_flops.c -- floating-point operations of PyTorch's operators from the shapes of their inputs.
+/* torch_flops.c -- floating-point operations of PyTorch's operators from the shapes of their
+ * inputs.
  *
  * Matrix products: 2 m n k (for each of a batch); what is added to them does not count.
- * Convolutions: 2 n c_out (out positions) (c_in / groups) (kernel positions), the out positions from
- * stride, padding and dilation; transposed ones swap the sides; backward is twice forward.
+ * Convolutions: 2 n c_out (out positions) (c_in / groups) (kernel positions), the out positions
+ * from stride, padding and dilation; transposed ones swap the sides; backward is twice forward.
  * Attention: 4 b h s t d (two products), a causal mask not taken off; backward 2.5 times that. */
 #include "import/kineto_op.h"
 
