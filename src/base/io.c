@@ -109,6 +109,11 @@ static bool all_zero(const uint8_t *p, size_t len)
     return true;
 }
 
+static size_t limit_of(uint64_t max_bytes)
+{
+    return (size_t)MIN(max_bytes ? max_bytes : IO_MAX_BYTES_DEFAULT, (uint64_t)SIZE_MAX / 8);
+}
+
 /* A packed stream on its way. */
 struct io_unpack {
     struct io_map packed;
@@ -129,7 +134,7 @@ int io_unpack_open(struct io_unpack **out, struct io_map *packed, const char *pa
 
     if (u) {
         u->path = path;
-        u->max = max;
+        u->max = limit_of(max);
         u->gz = is_gzip(packed->data, packed->len);
         u->z = (z_stream){ .zalloc = zlib_alloc, .zfree = zlib_free };
         if (u->gz)
@@ -320,11 +325,6 @@ static int slurp(struct io_map *m, int fd, const char *path, size_t max, opm_err
     else
         sink_finish(&s, m);
     return rc;
-}
-
-static size_t limit_of(uint64_t max_bytes)
-{
-    return (size_t)MIN(max_bytes ? max_bytes : IO_MAX_BYTES_DEFAULT, (uint64_t)SIZE_MAX / 8);
 }
 
 int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)

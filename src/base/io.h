@@ -35,8 +35,8 @@ int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_er
 int io_map_unpack(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
 bool io_is_packed(const struct io_map *m);
 
-/* Block by block. packed belongs to the unpacker from io_unpack_open() on, also when that fails; path must outlive
- * it. One thread at a time. */
+/* Block by block. packed belongs to the unpacker from io_unpack_open() on, also when that fails;
+ * path must outlive it. max as max_bytes above. One thread at a time. */
 struct io_unpack;
 int io_unpack_open(struct io_unpack **out, struct io_map *packed, const char *path, uint64_t max,
                    opm_error *err);
