@@ -141,8 +141,7 @@ static bool has_sign(const char *path, int depth)
     while (dir && !found && (e = readdir(dir))) {
         for (size_t i = 0; i < ARRAY_SIZE(kinds) && !found; i++)
             found = kinds[i].sign && is_kind(&kinds[i], e->d_name, &n);
-        if (!found && depth < DEPTH_MAX && e->d_name[0] != '.' && is_inner(e->d_name) &&
-            strcmp(e->d_name, "timeline") != 0) {
+        if (!found && depth < DEPTH_MAX && e->d_name[0] != '.' && is_inner(e->d_name)) {
             struct buf inside = { 0 };
 
             buf_addf(&inside, "%s/%s", path, e->d_name);
@@ -392,7 +391,7 @@ static int skip_kind(struct folder *f, const struct kind *k, const struct ms_dev
     if (k->topic == MS_AVERAGES)
         buf_addf(&why, "not needed: %s follow from the single executions", k->use);
     else
-        buf_addf(&why, "not needed: %s are from %s", k->use, f->reason);
+        buf_addf(&why, "not needed: %s came from %s", k->use, f->reason);
     for (size_t i = 0; i < f->n && rc == 0; i++) {
         struct file *file = &f->file[i];
         bool other = false;

@@ -51,6 +51,18 @@ static struct ms_text json_text(struct json_reader *r)
     return (struct ms_text){ from, (size_t)(r->at - from) };
 }
 
+/* The next object of an array. */
+static bool object_next(struct json_reader *r, struct ms_text *out)
+{
+    if (json_read_next(r) != JSON_OBJECT)
+        return false;
+    out->p = r->at - 1;
+    if (!json_read_skip(r))
+        return false;
+    out->len = (size_t)(r->at - out->p);
+    return true;
+}
+
 static int64_t int_or_none(struct ms_text t)
 {
     int64_t v;
@@ -227,7 +239,7 @@ int ms_read_pipeline(struct ms *m, struct ms_device *d, const uint8_t *data, siz
 {
     static const char *const keys[] = { "sampling_interval", "op_info", NULL };
     struct pipeline p = { .m = m, .d = d };
-    struct ms_text v[2];
+    struct ms_text v[2], one;
     struct json_reader r;
     int rc = 0;
 
@@ -236,17 +248,8 @@ int ms_read_pipeline(struct ms *m, struct ms_device *d, const uint8_t *data, siz
     p.interval_ns = interval_of(v[0]);
     r = json_read_of(v[1].p, v[1].len);
     if (v[1].len && json_read_next(&r) == JSON_ARRAY) {
-        for (;;) {
-            struct ms_text one = json_text(&r);
-
-            if (r.token == JSON_ARRAY_END || r.token == JSON_BAD || r.token == JSON_DONE || rc)
-                if (!one.len)
-                    break;
-            if (rc == 0)
-                rc = stage_read(&p, one);
-            if (rc)
-                break;
-        }
+        while (rc == 0 && object_next(&r, &one))
+            rc = stage_read(&p, one);
     }
     if (!rc)
         rc = pipeline_add(&p);
@@ -448,7 +451,7 @@ int ms_read_cpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t l
                                         "op_info",           "cpu_processor_num", NULL };
     static const char *const op_keys[] = { "op_id", "metrics", NULL };
     struct cpu c = { .m = m, .d = d, .start_ns = ms_start_ns(m, d) };
-    struct ms_text v[5], op[2];
+    struct ms_text v[5], op[2], one;
     struct json_reader r;
     char prefix[64];
     int rc;
@@ -464,11 +467,7 @@ int ms_read_cpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t l
     r = json_read_of(v[3].p, v[3].len);
     if (!v[3].len || json_read_next(&r) != JSON_ARRAY)
         return rc;
-    while (rc == 0) {
-        struct ms_text one = json_text(&r);
-
-        if (!one.len)
-            break;
+    while (rc == 0 && object_next(&r, &one)) {
         members(one, op_keys, op);
         snprintf(prefix, sizeof(prefix), "pipeline op %.*s CPU: ", (int)MIN(op[0].len, (size_t)20),
                  op[0].p);

@@ -151,6 +151,7 @@ static const struct {
     { "full_op_name", NAME },
     { "full_kernel_name", NAME },
     { "full_kernel_time", NAME },
+    { "full_op_time", NAME },
     { "op_full_name", NAME },
     { "name", NAME },
     { "op_name", NAME },
@@ -261,9 +262,10 @@ static int step_counters(struct ms *m, struct ms_device *d, const uint8_t *data,
     struct csv_reader r = csv_read_of(data, len);
     struct csv_field head[COLUMNS_MAX], f[COLUMNS_MAX];
     uint32_t track[COLUMNS_MAX];
-    int rc = 0, n, step = -1, ncol = MIN(csv_read_row(&r, head, COLUMNS_MAX), COLUMNS_MAX);
+    int rc = 0, n, step = -1, ncol = csv_read_row(&r, head, COLUMNS_MAX);
     int64_t start_ns = ms_start_ns(m, d), row = 0, num, v;
 
+    ncol = MIN(ncol, COLUMNS_MAX);
     for (int i = 0; i < ncol; i++) {
         track[i] = OPM_NULL_ID;
         if (ms_is(cell_of(head, ncol, i), step_column))

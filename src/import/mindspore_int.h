@@ -72,9 +72,10 @@ struct ms_device {
     struct u64map point;      /* by tag: str_id */
     struct u64map task_began; /* tasks without operator, by key */
     struct ms_start began;    /* the last start of an operator */
-    struct u64map step_at;    /* by number: ts */
-    int64_t origin_ns;        /* of timelines that begin at 0; MS_NONE: unknown */
-    str_id root;              /* of the data pipeline: what fills the host queue */
+    struct u64map reduce_seen;
+    struct u64map step_at; /* by number: ts */
+    int64_t origin_ns;     /* of timelines that begin at 0; MS_NONE: unknown */
+    str_id root;           /* of the data pipeline: what fills the host queue */
     bool skip_first_step;
     int64_t step_count;
     struct ms_step first_step; /* not added yet: whether it counts depends on there being others */

@@ -54,6 +54,7 @@ void ms_device_release(struct ms_device *d)
     u64map_release(&d->point);
     u64map_release(&d->task_began);
     u64map_release(&d->step_at);
+    u64map_release(&d->reduce_seen);
 }
 
 int ms_fact(struct ms *m, const struct ms_device *d, const char *key, const char *value, size_t len)

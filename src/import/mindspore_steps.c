@@ -356,8 +356,8 @@ int ms_read_step_csv(struct ms *m, struct ms_device *d, const uint8_t *data, siz
     t.head = mem_calloc(COLUMNS_MAX, sizeof(*t.head));
     t.field = mem_calloc(COLUMNS_MAX, sizeof(*t.field));
     if (t.head && t.field) {
-        ncol = MIN(csv_read_row(&r, t.head, COLUMNS_MAX), COLUMNS_MAX);
-        rc = table_head(m, &t, ncol);
+        ncol = csv_read_row(&r, t.head, COLUMNS_MAX);
+        rc = table_head(m, &t, MIN(ncol, COLUMNS_MAX));
         if (rc == 0 && (t.num < 0 || t.start < 0 || t.end < 0))
             store_stat(m->st, STAT_bad_row, 1);
         else

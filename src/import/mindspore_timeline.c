@@ -146,6 +146,11 @@ static void args_read(struct ms_text text, struct args *a)
     }
 }
 
+static bool is_named(const struct ms *m, str_id name, const char *s)
+{
+    return strcmp(store_text(m->st, name), s) == 0;
+}
+
 static int key_of(struct timeline *t, const struct event *e, bool thread, str_id *out)
 {
     buf_clear(&t->m->text);
@@ -221,31 +226,38 @@ static int take_op(struct timeline *t, const struct event *e, struct ms_span *s,
     return rc ? rc : ms_span(m, t->d, s);
 }
 
+/* A lane of msprof: tasks of the hardware and of collectives, and calls of the runtime. */
 static int take_other(struct timeline *t, const struct event *e, struct ms_span *s, str_id process)
 {
-    static const struct {
-        const char *process;
-        bool hardware, collective;
-    } known[] = { { "Ascend Hardware", true, false },
-                  { "HCCL", true, true },
-                  { "CANN", false, false } };
-    const char *name = store_text(t->m->st, process);
+    struct ms_words *w = &t->m->w;
+    bool op = is_named(t->m, process, "Ascend Hardware") && e->name.len &&
+              memchr(e->name.p, '/', e->name.len);
+    const uint64_t *thread;
+    str_id tid;
     int rc;
 
+    if (key_of(t, e, true, &tid))
+        return OPM_ENOMEM;
+    thread = u64map_get(&t->thread, tid);
     s->op = OPM_NULL_ID;
-    s->cat = t->m->w.task;
-    s->layer = t->m->w.runtime;
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-        if (strcmp(known[i].process, name) == 0 && known[i].hardware) {
-            s->layer = t->m->w.hardware;
-            s->cat = known[i].collective ? t->m->w.collective : t->m->w.op;
-        }
+    s->cat = w->task;
+    s->layer = w->runtime;
+    if (op) {
+        rc = ms_op(t->m, t->d, e->name.p, e->name.len, &s->op);
+        if (rc)
+            return rc;
+        s->cat = w->op;
+        s->layer = w->hardware;
+    } else if (is_named(t->m, process, "HCCL") && thread &&
+               is_named(t->m, (str_id)*thread, "Communication Kernel")) {
+        if (t->d->has & 1u << MS_STEPS)
+            return 0; /* they came with the steps */
+        s->cat = w->collective;
+        s->layer = w->hardware;
     }
     rc = store_str(t->m->st, e->name.p, e->name.len, &s->name);
-    if (!rc)
+    if (!rc && e->args.len)
         rc = store_str(t->m->st, e->args.p, e->args.len, &s->args);
-    if (!e->args.len)
-        s->args = 0;
     if (!rc)
         rc = lane(t, e, "process", &s->track);
     return rc ? rc : ms_span(t->m, t->d, s);
@@ -255,15 +267,43 @@ static int take_other(struct timeline *t, const struct event *e, struct ms_span 
 static int take_step(struct timeline *t, const struct event *e, const struct ms_span *s)
 {
     struct ms_step step = { .start_ns = s->ts_ns, .end_ns = s->ts_ns + s->dur_ns };
+    const uint64_t *before;
     struct args a;
 
     args_read(e->args, &a);
     if (!ms_decimal(a.iteration, 0, &step.num))
         step.num = MS_NONE;
+    /* Each of several files may list all steps. */
+    before = u64map_get(&t->d->step_at, (uint64_t)step.num);
+    if ((before && (int64_t)*before == step.start_ns) ||
+        (t->d->first_step_held && t->d->first_step.num == step.num))
+        return 0;
     if (!ms_decimal(a.fp, 3, &step.fp_ns) || !ms_decimal(a.bp, 3, &step.bp_ns) ||
         step.bp_ns < step.fp_ns)
         step.fp_ns = step.bp_ns = MS_NONE;
     return ms_step(t->m, t->d, &step);
+}
+
+/* "Reduce_<step>_<number>": a collective. */
+static int take_reduce(struct timeline *t, const struct event *e, const struct ms_span *s)
+{
+    struct ms_text rest = e->name;
+    uint64_t number = 0;
+    str_id key;
+
+    /* As steps, they may come again. */
+    buf_clear(&t->m->text);
+    buf_add(&t->m->text, e->name.p, e->name.len);
+    buf_add(&t->m->text, e->ts.p, e->ts.len);
+    if (t->m->text.failed || store_str(t->m->st, buf_str(&t->m->text), t->m->text.len, &key))
+        return OPM_ENOMEM;
+    if (u64map_get(&t->d->reduce_seen, key))
+        return 0;
+    if (u64map_put(&t->d->reduce_seen, key, 1))
+        return OPM_ENOMEM;
+    if (ms_after(rest, "_", &rest) && ms_after(rest, "_", &rest))
+        ms_u64(rest, &number);
+    return ms_collective(t->m, t->d, 0, (uint32_t)number, 0, s->ts_ns, s->ts_ns + s->dur_ns);
 }
 
 static int take(struct timeline *t, const struct event *e)
@@ -282,7 +322,9 @@ static int take(struct timeline *t, const struct event *e)
         return 0;
     }
     if (t->steps)
-        return ms_is(e->cat, "Iteration Time") ? take_step(t, e, &s) : 0;
+        return ms_is(e->cat, "Iteration Time") ? take_step(t, e, &s)
+               : ms_is(e->cat, "Reduce")       ? take_reduce(t, e, &s)
+                                               : 0;
     if (s.ts_ns / 1000 > UNIX_US)
         import_set_realtime(m->src, 0);
     else
@@ -294,8 +336,10 @@ static int take(struct timeline *t, const struct event *e)
     process = u64map_get(&t->process, key);
     if (pid == PID_OVERLAP || (tid >= TID_MERGED_FROM && tid <= TID_MERGED_TO) ||
         tid == TID_STEPS ||
-        (process && strcmp(store_text(m->st, (str_id)*process), "Step Trace") == 0) ||
-        (e->cat.len && ms_is(e->cat, "Iteration Time")))
+        (process && (is_named(m, (str_id)*process, "Step Trace") ||
+                     is_named(m, (str_id)*process, "Overlap Analysis"))) ||
+        ms_is(e->cat, "Iteration Time") || ms_is(e->cat, "FP_BP Time") ||
+        ms_is(e->cat, "Iteration Refresh") || ms_is(e->cat, "Reduce"))
         return 0;
     if (pid == PID_AICPU) {
         s.cat = m->w.aicpu;
@@ -366,7 +410,7 @@ static int timeline_read(struct ms *m, struct ms_device *d, const uint8_t *data,
         rc = events(&t, data, len, take);
     u64map_release(&t.process);
     u64map_release(&t.thread);
-    return rc;
+    return rc ? rc : ms_steps_end(m, d);
 }
 
 int ms_read_timeline(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
