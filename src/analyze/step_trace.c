@@ -26,6 +26,7 @@ struct seen {
 enum thing {
     SEEN_FORWARD, /* phases */
     SEEN_BACKWARD,
+    SEEN_BOTH, /* passes in one phase */
     SEEN_UPDATE,
     SEEN_AUTOGRAD,
     SEEN_OPERATOR, /* on the host; neither data loading nor optimizer */
@@ -139,6 +140,8 @@ static void see_span(struct facts *f, struct input *in, size_t i)
             see(f, SEEN_FORWARD, in, i);
         else if (site->name == in->backward)
             see(f, SEEN_BACKWARD, in, i);
+        else if (site->name == in->both)
+            see(f, SEEN_BOTH, in, i);
         else if (site->name == in->update) {
             see(f, SEEN_UPDATE, in, i);
             f->update_ns = add_ns(MAX(f->update_ns, (int64_t)0), in->dur[i]);
@@ -209,6 +212,12 @@ static struct split split_of(const struct facts *f, bool named)
         s.fp_ns = MIN(f->seen[SEEN_FORWARD].first_ns, f->seen[SEEN_BACKWARD].first_ns);
         s.bp_start_ns = f->seen[SEEN_BACKWARD].first_ns;
         s.bp_end_ns = f->seen[has(f, SEEN_BACKWARD) ? SEEN_BACKWARD : SEEN_FORWARD].last_ns;
+    }
+    if (has(f, SEEN_BOTH)) {
+        s.by = "phases";
+        s.fp_ns = f->seen[SEEN_BOTH].first_ns;
+        s.bp_start_ns = NEVER;
+        s.bp_end_ns = f->seen[SEEN_BOTH].last_ns;
     }
     if (named && (has(f, SEEN_FP) || has(f, SEEN_BP))) {
         s.by = "points";

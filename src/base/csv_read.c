@@ -62,8 +62,7 @@ int csv_read_row(struct csv_reader *r, struct csv_field *field, int max)
         return -1;
     r->row++;
     for (;;) {
-        struct csv_field f =
-            r->at < r->end && *r->at == '"' ? take_quoted(r) : take_plain(r);
+        struct csv_field f = r->at < r->end && *r->at == '"' ? take_quoted(r) : take_plain(r);
 
         if (n < max)
             field[n] = f;

@@ -29,11 +29,13 @@ static bool is_npu(const struct furiosa_span *s)
 static bool is_runtime_name(struct furiosa_text name)
 {
     static const char *const names[] = {
-        "Compile",     "ProgramBinary", "AllocateDram",      "Register",         "Enqueue",
-        "FeedInputs",  "Inference",     "Quantize",          "Lower",            "Unlower",
-        "Dequantize",  "WriteToDram",   "SendOperandTriple", "WaitForCommitAll", "ReadFromDram",
-        "Deregister",  "Submit",        "Execute",           "HandleInference",  "HandleCommit",
-        "CreateSession",
+        "Compile",           "ProgramBinary",    "AllocateDram",
+        "Register",          "Enqueue",          "FeedInputs",
+        "Inference",         "Quantize",         "Lower",
+        "Unlower",           "Dequantize",       "WriteToDram",
+        "SendOperandTriple", "WaitForCommitAll", "ReadFromDram",
+        "Deregister",        "Submit",           "Execute",
+        "HandleInference",   "HandleCommit",     "CreateSession",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)

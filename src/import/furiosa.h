@@ -11,11 +11,11 @@
 #include "import/import.h"
 
 /* Nullable integers of a row, in the order of the CSV's columns. */
-#define FURIOSA_NUMBERS(X)                  \
-    X(thread_id, "thread.id")               \
-    X(dram_base, "dram_base")               \
-    X(pe_index, "pe_index")                 \
-    X(execution_index, "execution_index")   \
+#define FURIOSA_NUMBERS(X)                    \
+    X(thread_id, "thread.id")                 \
+    X(dram_base, "dram_base")                 \
+    X(pe_index, "pe_index")                   \
+    X(execution_index, "execution_index")     \
     X(instruction_index, "instruction_index") \
     X(operator_index, "operator_index")
 
@@ -39,23 +39,23 @@ struct furiosa_span {
     int64_t pid;                          /* or OPM_NULL_I64 */
     struct furiosa_text rest;             /* JSON members "key":value,... that nothing else holds */
 };
-#define FURIOSA_SPAN_INIT                                                                     \
-    {                                                                                         \
-        .number = { OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64,     \
-                    OPM_NULL_I64 },                                                           \
-        .pid = OPM_NULL_I64                                                                   \
+#define FURIOSA_SPAN_INIT                                       \
+    {                                                           \
+        .number = { OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64,   \
+                    OPM_NULL_I64, OPM_NULL_I64, OPM_NULL_I64 }, \
+        .pid = OPM_NULL_I64                                     \
     }
 
 struct furiosa {
     struct store *st;
     const struct import_source *src;
-    bool absolute;    /* times are ns since 1970 */
-    bool has_origin;  /* origin_ns is known */
+    bool absolute;   /* times are ns since 1970 */
+    bool has_origin; /* origin_ns is known */
     int64_t origin_ns;
     bool named_parents; /* parent_span_id is given, so roots are known */
     int64_t nstep;
     size_t nspan;
-    struct buf text; /* scratch */
+    struct buf text;      /* scratch */
     struct u64map ops;    /* name and index -> op */
     struct u64map tracks; /* kind and number -> track */
     struct u64map spans;  /* span id -> build id */

@@ -41,9 +41,9 @@ static bool has_cat(const uint8_t *head, size_t len, const char *value)
 
 bool furiosa_chrome_sniff(const uint8_t *head, size_t len)
 {
-    static const char *const names[] = { "\"Inference\"", "\"Enqueue\"", "\"FeedInputs\"",
-                                         "\"ProgramBinary\"", "\"AllocateDram\"",
-                                         "\"pe_index\"", "\"operator_index\"" };
+    static const char *const names[] = { "\"Inference\"",     "\"Enqueue\"",      "\"FeedInputs\"",
+                                         "\"ProgramBinary\"", "\"AllocateDram\"", "\"pe_index\"",
+                                         "\"operator_index\"" };
     size_t i = skip_space(head, len, len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
 
     if (i == len || (head[i] != '[' && head[i] != '{'))

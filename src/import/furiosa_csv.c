@@ -26,13 +26,7 @@ enum csv_column {
 };
 
 static const char *const column_names[COL_COUNT] = {
-    "trace_id",
-    "parent_span_id",
-    "span_id",
-    "start",
-    "end",
-    "cat",
-    "name",
+    "trace_id",        "parent_span_id", "span_id", "start", "end", "cat", "name",
 #define X(name, text) text,
     FURIOSA_NUMBERS(X)
 #undef X

@@ -23,6 +23,13 @@ const struct importer importers[] = {
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
     { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
       READS_FOLDER(mindspore) },
+    { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
+    { "perfetto", ".pftrace", "Perfetto's native trace: track events", READS_FILE(perfetto) },
+    { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",
+      READS_FILE(onednn) },
+    { "onnxruntime", ".json", "profile of ONNX Runtime", READS_FILE(ort) },
+    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", READS_FILE(kineto) },
+    { "chrome", ".json", "trace event JSON of any producer", READS_FILE(chrome) },
     { .name = NULL },
 };
 

@@ -17,7 +17,7 @@
 
 bool megengine_sniff(const uint8_t *head, size_t len)
 {
-    static const char *const words[] = { "\"graph_exec\"", "\"profiler\"", "\"opr_footprint\"",
+    static const char *const words[] = { "\"graph_exec\"",      "\"profiler\"", "\"opr_footprint\"",
                                          "\"opr_internal_pf\"", "\"comp_seq\"", "\"mem_chunk\"" };
     size_t i = len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 
@@ -56,8 +56,9 @@ static void malformed(struct mge *m, const struct json_reader *r)
     if (m->malformed)
         return;
     m->malformed = true;
-    store_stat(m->st, r->at >= (const char *)m->src->data + m->src->len ? STAT_file_truncated
-                                                                         : STAT_json_malformed,
+    store_stat(m->st,
+               r->at >= (const char *)m->src->data + m->src->len ? STAT_file_truncated
+                                                                 : STAT_json_malformed,
                1);
 }
 
@@ -196,11 +197,9 @@ int mge_opr_at(struct mge *m, str_id id, uint32_t *out)
         return 0;
     if (!GROW(m->opr, m->opr_cap, m->nopr + 1))
         return OPM_ENOMEM;
-    m->opr[m->nopr] = (struct mge_opr){ .id = id,
-                                        .name = id,
-                                        .computation = OPM_NULL_I64,
-                                        .memory = OPM_NULL_I64,
-                                        .op = OPM_NULL_ID };
+    m->opr[m->nopr] = (struct mge_opr){
+        .id = id, .name = id, .computation = OPM_NULL_I64, .memory = OPM_NULL_I64, .op = OPM_NULL_ID
+    };
     *out = (uint32_t)m->nopr++;
     return u64map_put(&m->opr_by_id, id, *out);
 }
@@ -307,15 +306,18 @@ static int dtype_name(struct mge *m, str_id theirs, str_id *out, int64_t *out_bi
     static const struct {
         const char *theirs, *ours;
         int bits;
-    } names[] = { { "Float32", "fp32", 32 },    { "Float16", "fp16", 16 }, { "BFloat16", "bf16", 16 },
-                  { "Float64", "fp64", 64 },    { "Int8", "int8", 8 },     { "Int16", "int16", 16 },
-                  { "Int32", "int32", 32 },     { "Int64", "int64", 64 },  { "Uint8", "uint8", 8 },
-                  { "Uint16", "uint16", 16 },   { "Bool", "bool", 8 },     { "Byte", "uint8", 8 },
+    } names[] = { { "Float32", "fp32", 32 },    { "Float16", "fp16", 16 },
+                  { "BFloat16", "bf16", 16 },   { "Float64", "fp64", 64 },
+                  { "Int8", "int8", 8 },        { "Int16", "int16", 16 },
+                  { "Int32", "int32", 32 },     { "Int64", "int64", 64 },
+                  { "Uint8", "uint8", 8 },      { "Uint16", "uint16", 16 },
+                  { "Bool", "bool", 8 },        { "Byte", "uint8", 8 },
                   { "QuantizedS8", NULL, 8 },   { "Quantized8Asymm", NULL, 8 },
                   { "QuantizedS16", NULL, 16 }, { "QuantizedS32", NULL, 32 },
                   { "QuantizedS4", NULL, 4 },   { "Quantized4Asymm", NULL, 4 },
-                  { "float32", "fp32", 32 },    { "float16", "fp16", 16 }, { "int8", "int8", 8 },
-                  { "int32", "int32", 32 },     { "uint8", "uint8", 8 } };
+                  { "float32", "fp32", 32 },    { "float16", "fp16", 16 },
+                  { "int8", "int8", 8 },        { "int32", "int32", 32 },
+                  { "uint8", "uint8", 8 } };
     const char *text = store_text(m->st, theirs);
 
     *out = theirs;
@@ -394,8 +396,8 @@ static int read_vars(struct mge *m)
         while (rc == 0 && mge_element(m, &r, &v)) {
             buf_clear(&m->text);
             buf_addf(&m->text, "%zu", i++);
-            rc = m->text.failed ? OPM_ENOMEM
-                                : store_str(m->st, buf_str(&m->text), m->text.len, &id);
+            rc =
+                m->text.failed ? OPM_ENOMEM : store_str(m->st, buf_str(&m->text), m->text.len, &id);
             if (rc == 0 && *v.p == '{')
                 rc = read_var(m, id, v);
         }
@@ -418,9 +420,10 @@ static int read_footprints(struct mge *m)
     while (rc == 0 && mge_member(m, &r, &v)) {
         struct mge_value computation = { 0 }, memory = { 0 }, in = { 0 }, out = { 0 };
         struct mge_value param = { 0 };
-        const struct field fields[] = { { "computation", &computation }, { "memory", &memory },
-                                        { "in_shapes", &in },            { "out_shapes", &out },
-                                        { "param", &param },             { "params", &param } };
+        const struct field fields[] = {
+            { "computation", &computation }, { "memory", &memory }, { "in_shapes", &in },
+            { "out_shapes", &out },          { "param", &param },   { "params", &param }
+        };
         struct mge_opr *o;
         uint32_t i;
         str_id id;

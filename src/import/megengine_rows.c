@@ -18,11 +18,11 @@ static int words_init(struct store *st, struct words *w)
     const struct {
         const char *text;
         str_id *to;
-    } all[] = { { "input", &w->input },         { "weight", &w->weight },
-                { "output", &w->output },       { "framework", &w->framework },
-                { "hardware", &w->hardware },   { "parallel", &w->parallel },
-                { "stream", &w->stream },       { "thread", &w->thread },
-                { "megengine", &w->engine },    { "op", &w->op } };
+    } all[] = { { "input", &w->input },       { "weight", &w->weight },
+                { "output", &w->output },     { "framework", &w->framework },
+                { "hardware", &w->hardware }, { "parallel", &w->parallel },
+                { "stream", &w->stream },     { "thread", &w->thread },
+                { "megengine", &w->engine },  { "op", &w->op } };
     int rc = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
@@ -35,7 +35,8 @@ static bool holds_weights(const struct mge *m, uint32_t opr)
 {
     static const char *const types[] = { "SharedDeviceTensor", "SharedDeviceTensorWithFormat",
                                          "MultipleDeviceTensorHolder",
-                                         "MultipleDeviceTensorWithFormatHolder", "ImmutableTensor" };
+                                         "MultipleDeviceTensorWithFormatHolder",
+                                         "ImmutableTensor" };
     const char *type = opr == OPM_NULL_ID ? NULL : store_text(m->st, m->opr[opr].type);
 
     for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
@@ -89,18 +90,6 @@ static int device_name(struct mge *m, str_id where, str_id *out)
     return to ? store_str(m->st, from + 1, (size_t)(to - from - 1), out) : 0;
 }
 
-/* Members of an object without its braces. */
-static void add_members(struct buf *b, const char *p, size_t len)
-{
-    while (len && (*p == ' ' || *p == '{'))
-        p++, len--;
-    while (len && (p[len - 1] == ' ' || p[len - 1] == '}'))
-        len--;
-    if (len)
-        buf_addf(b, "%s", b->len > 1 ? "," : "");
-    buf_add(b, p, len);
-}
-
 /* The parameters, the id in MegEngine's graph, and whatever else stood there. */
 static int attributes(struct mge *m, const struct mge_opr *o, str_id *out)
 {
@@ -131,7 +120,7 @@ static int attributes(struct mge *m, const struct mge_opr *o, str_id *out)
         }
     }
     if (o->rest.len)
-        add_members(b, buf_str(&o->rest), o->rest.len);
+        buf_addf(b, ",%s", buf_str(&o->rest));
     buf_adds(b, "}");
     if (b->failed || o->rest.failed)
         return OPM_ENOMEM;
@@ -186,7 +175,10 @@ static int add_tensors(struct mge *m, const struct words *w, const struct mge_op
             rc = var_of(m, v, &var);
         weight = !output && var != OPM_NULL_ID && is_weight(m, &m->var[var]);
         if (rc == 0)
-            rc = add_tensor(m, o->op, output ? w->output : weight ? w->weight : w->input,
+            rc = add_tensor(m, o->op,
+                            output   ? w->output
+                            : weight ? w->weight
+                                     : w->input,
                             slot[weight]++, var == OPM_NULL_ID ? NULL : &m->var[var], s);
     }
 }
@@ -425,9 +417,9 @@ static int add_chunk(struct mge *m, struct mge_value chunk, const struct chunk_l
     c[mem_col_first_op] = cell_id(life->first);
     c[mem_col_last_op] = cell_id(life->last);
     if (rc == 0)
-        rc = store_cstr(
-            m->st,
-            var != OPM_NULL_ID && is_weight(m, &m->var[var]) ? "weight" : "activation", &kind);
+        rc = store_cstr(m->st,
+                        var != OPM_NULL_ID && is_weight(m, &m->var[var]) ? "weight" : "activation",
+                        &kind);
     if (rc)
         return rc;
     c[mem_col_kind] = cell_str(kind);

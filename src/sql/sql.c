@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "sql/explain.h"
 #include "sql/functions.h"
+#include "sql/regexp.h"
 #include "sql/schema.h"
 #include "sql/vtab.h"
 #include <ctype.h>
@@ -284,7 +285,7 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
         goto out;
     if (analysis_intern_words(st) < 0 || register_sources(q, st) < 0)
         goto out;
-    if (functions_register(q->db) != SQLITE_OK)
+    if (functions_register(q->db) != SQLITE_OK || regexp_register(q->db) != SQLITE_OK)
         goto out;
     sqlite_rc = create_views(q->db);
     if (sqlite_rc == SQLITE_OK)

@@ -259,6 +259,11 @@ static int compute(const struct store *st, int col, struct column *c)
             c->id[i] = track < st->table[TABLE_track].nrow ? track : OPM_NULL_ID;
         }
         return 0;
+    case span_col_args:
+        for (size_t i = 0; i < n; i++)
+            if (args_intern(st, st->table[TABLE_span].col[col].id[i], &c->id[i]))
+                return OPM_ENOMEM;
+        return 0;
     case span_col_self:
         return nest_self(st, c->i64);
     case span_col_parent:

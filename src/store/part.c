@@ -76,6 +76,10 @@ int store_part_settle(struct store *st, const struct store_part *part,
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
         shift(st->table[timed[i].table].col[timed[i].ts].i64, part->from[timed[i].table],
               part->to[timed[i].table], place->shift_ns);
+    for (size_t i = 0; i < st->nflow_point; i++)
+        if (st->flow_point[i].row >= part->from[TABLE_flow] &&
+            st->flow_point[i].row < part->to[TABLE_flow])
+            shift(&st->flow_point[i].ts, 0, 1, place->shift_ns);
     shift(st->table[TABLE_span].col[span_col_correlation].i64, part->from[TABLE_span],
           part->to[TABLE_span], place->correlation);
     if (from == to)

@@ -8,6 +8,7 @@
 #define NATIVE_ISA_H
 
 #include "base/common.h"
+#include "engine/native/isa_blk.h"
 
 /* Element-wise functions of one float; alpha and beta are what the operator calls them. */
 enum isa_unary {
@@ -73,6 +74,7 @@ struct isa {
     float (*softexp)(float *x, int64_t n, float scale, const float *mask);
     /* One step of an LSTM of n, from gates i, o, f, c one after the other; c is the old state. */
     void (*lstm)(float *h, float *c, const float *gate, int64_t n);
+    const struct blk *blk; /* on channel-blocked tensors */
 };
 
 enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };

@@ -27,6 +27,13 @@
 #define VLOAD_N(p, n) ((vf)_mm512_maskz_loadu_ps(MASK(n), p))
 #define VSTORE_N(p, v, n) _mm512_mask_storeu_ps(p, MASK(n), (__m512)(v))
 #define GEMM_ROWS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define VDUP(p) ((vf)_mm512_set1_ps(*(p)))
+#define VMAXN(a, b) ((vf)_mm512_max_ps((__m512)(a), (__m512)(b))) /* b if one is NaN */
+#define VMINN(a, b) ((vf)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define INTERLEAVE_LO 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define INTERLEAVE_HI 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define BLK_PX 14
+#define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define ISA_NAME isa_avx512
 #define ISA_TEXT "avx512"
 #include "engine/native/isa_tmpl.h"

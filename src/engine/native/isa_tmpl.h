@@ -518,6 +518,8 @@ static void lstm(float *h, float *c, const float *gate, int64_t n)
     }
 }
 
+#include "engine/native/isa_blk_tmpl.h"
+
 const struct isa ISA_NAME = {
     .name = ISA_TEXT,
     .mr = MR,
@@ -532,4 +534,5 @@ const struct isa ISA_NAME = {
     .tile = tile,
     .softexp = softexp,
     .lstm = lstm,
+    .blk = &blk,
 };
