@@ -60,7 +60,7 @@ static bool match(const char *p, const char *s, size_t len, struct numbers *n, i
 
             while (digits < len && s[digits] >= '0' && s[digits] <= '9')
                 digits++;
-            if (!ms_u64((struct ms_text){ s, digits }, &v) || v > INT32_MAX)
+            if (!text_u64((struct text){ s, digits }, &v) || v > INT32_MAX)
                 return false;
             if (*p == '@')
                 n->device = (int64_t)v;
@@ -263,7 +263,7 @@ static int64_t rank_of(const char *path)
 
     for (const char *next = at; next; next = strstr(next + 1, "rank_"))
         at = next;
-    return at && ms_u64((struct ms_text){ at + 5, strlen(at + 5) }, &v) && v <= INT32_MAX
+    return at && text_u64((struct text){ at + 5, strlen(at + 5) }, &v) && v <= INT32_MAX
                ? (int64_t)v
                : 0;
 }
