@@ -402,13 +402,15 @@ static int events(struct timeline *t, const uint8_t *data, size_t len,
 /* Those of a GPU are since 1970, of which nothing else of the device needs to know. */
 static void set_origin(struct timeline *t)
 {
-    int64_t start = ms_start_ns(t->m, t->d);
+    int64_t start;
 
+    store_part_end(t->m->st, &t->d->part);
+    start = store_part_start(t->m->st, &t->d->part);
     if (t->min_ns == MS_NONE)
         return;
     if (t->min_ns < UNIX_NS) {
         t->origin_ns = t->d->origin_ns == MS_NONE ? 0 : t->d->origin_ns;
-    } else if (start && start < UNIX_NS) {
+    } else if (start != OPM_NULL_I64 && start < UNIX_NS) {
         t->origin_ns = start - t->min_ns;
         store_stat(t->m->st, STAT_clock_unknown, 1);
     } else {
