@@ -11,6 +11,7 @@ const struct importer importers[] = {
     { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
     { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", xplane_sniff,
       xplane_read },
+    { "tensorflow", ".pb", "step statistics of TensorFlow (RunMetadata, StepStats), binary or text", tensorflow_sniff, tensorflow_read },
     { "perfetto", ".pftrace", "Perfetto's native trace: track events", perfetto_sniff,
       perfetto_read },
     { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",

@@ -45,5 +45,7 @@ bool onednn_sniff(const uint8_t *head, size_t len);
 int onednn_read(struct store *st, const struct import_source *src, opm_error *err);
 bool xplane_sniff(const uint8_t *head, size_t len);
 int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
+bool tensorflow_sniff(const uint8_t *head, size_t len);
+int tensorflow_read(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif
