@@ -47,5 +47,9 @@ bool xplane_sniff(const uint8_t *head, size_t len);
 int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
 bool tensorflow_sniff(const uint8_t *head, size_t len);
 int tensorflow_read(struct store *st, const struct import_source *src, opm_error *err);
+bool tensorrt_sniff(const uint8_t *head, size_t len);
+int tensorrt_read(struct store *st, const struct import_source *src, opm_error *err);
+bool openvino_sniff(const uint8_t *head, size_t len);
+int openvino_read(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* tensorflow.c -- statistics of a step of TensorFlow: RunMetadata or StepStats, in protobuf's binary
- * or text form. One file is one step. */
+/* tensorflow.c -- statistics of a step of TensorFlow: RunMetadata or StepStats, in protobuf's
+ * binary or text form. One file is one step. */
 #include "import/tensorflow_int.h"
 
 #include "base/alloc.h"
@@ -12,66 +12,97 @@
 #include <string.h>
 
 /* The text form: names and numbers of step_stats.proto and what it uses. */
-#define FIELD_INT(n, i) { .name = n, .number = i, .kind = PBTEXT_INT }
-#define FIELD_STR(n, i) { .name = n, .number = i, .kind = PBTEXT_STRING }
-#define FIELD_MSG(n, i, m) { .name = n, .number = i, .kind = PBTEXT_MESSAGE, .message = m }
-#define FIELD_END { .name = NULL }
+#define FIELD_INT(n, i)                            \
+    {                                              \
+        .name = n, .number = i, .kind = PBTEXT_INT \
+    }
+#define FIELD_STR(n, i)                               \
+    {                                                 \
+        .name = n, .number = i, .kind = PBTEXT_STRING \
+    }
+#define FIELD_MSG(n, i, m)                                           \
+    {                                                                \
+        .name = n, .number = i, .kind = PBTEXT_MESSAGE, .message = m \
+    }
+#define FIELD_END    \
+    {                \
+        .name = NULL \
+    }
 
 static const char *const data_types[] = {
-    "DT_INVALID",   "DT_FLOAT",    "DT_DOUBLE",  "DT_INT32",   "DT_UINT8",      "DT_INT16",
-    "DT_INT8",      "DT_STRING",   "DT_COMPLEX64", "DT_INT64", "DT_BOOL",       "DT_QINT8",
-    "DT_QUINT8",    "DT_QINT32",   "DT_BFLOAT16", "DT_QINT16", "DT_QUINT16",    "DT_UINT16",
-    "DT_COMPLEX128", "DT_HALF",    "DT_RESOURCE", "DT_VARIANT", "DT_UINT32",    "DT_UINT64",
+    "DT_INVALID",    "DT_FLOAT",  "DT_DOUBLE",    "DT_INT32",   "DT_UINT8",   "DT_INT16",
+    "DT_INT8",       "DT_STRING", "DT_COMPLEX64", "DT_INT64",   "DT_BOOL",    "DT_QINT8",
+    "DT_QUINT8",     "DT_QINT32", "DT_BFLOAT16",  "DT_QINT16",  "DT_QUINT16", "DT_UINT16",
+    "DT_COMPLEX128", "DT_HALF",   "DT_RESOURCE",  "DT_VARIANT", "DT_UINT32",  "DT_UINT64",
 };
 static const struct pbtext_field dim_fields[] = { FIELD_INT("size", 1), FIELD_STR("name", 2),
                                                   FIELD_END };
 static const struct pbtext_field shape_fields[] = { FIELD_MSG("dim", 2, dim_fields),
                                                     FIELD_INT("unknown_rank", 3), FIELD_END };
-static const struct pbtext_field allocation_fields[] = {
-    FIELD_INT("requested_bytes", 1), FIELD_INT("allocated_bytes", 2),
-    FIELD_STR("allocator_name", 3),  FIELD_INT("allocation_id", 4),
-    FIELD_INT("has_single_reference", 5), FIELD_INT("ptr", 6), FIELD_END
-};
-static const struct pbtext_field tensor_fields[] = {
-    { .name = "dtype", .number = 1, .kind = PBTEXT_ENUM, .names = data_types,
-      .nname = ARRAY_SIZE(data_types) },
-    FIELD_MSG("shape", 2, shape_fields),
-    FIELD_MSG("allocation_description", 4, allocation_fields),
-    FIELD_END
-};
+static const struct pbtext_field allocation_fields[] = { FIELD_INT("requested_bytes", 1),
+                                                         FIELD_INT("allocated_bytes", 2),
+                                                         FIELD_STR("allocator_name", 3),
+                                                         FIELD_INT("allocation_id", 4),
+                                                         FIELD_INT("has_single_reference", 5),
+                                                         FIELD_INT("ptr", 6),
+                                                         FIELD_END };
+static const struct pbtext_field tensor_fields[] = { { .name = "dtype",
+                                                       .number = 1,
+                                                       .kind = PBTEXT_ENUM,
+                                                       .names = data_types,
+                                                       .nname = ARRAY_SIZE(data_types) },
+                                                     FIELD_MSG("shape", 2, shape_fields),
+                                                     FIELD_MSG("allocation_description", 4,
+                                                               allocation_fields),
+                                                     FIELD_END };
 static const struct pbtext_field output_fields[] = {
     FIELD_INT("slot", 1), FIELD_MSG("tensor_description", 3, tensor_fields), FIELD_END
 };
 static const struct pbtext_field record_fields[] = { FIELD_INT("alloc_micros", 1),
                                                      FIELD_INT("alloc_bytes", 2), FIELD_END };
-static const struct pbtext_field memory_fields[] = {
-    FIELD_STR("allocator_name", 1), FIELD_INT("total_bytes", 2), FIELD_INT("peak_bytes", 3),
-    FIELD_INT("live_bytes", 4), FIELD_INT("allocator_bytes_in_use", 5),
-    FIELD_MSG("allocation_records", 6, record_fields), FIELD_END
-};
+static const struct pbtext_field memory_fields[] = { FIELD_STR("allocator_name", 1),
+                                                     FIELD_INT("total_bytes", 2),
+                                                     FIELD_INT("peak_bytes", 3),
+                                                     FIELD_INT("live_bytes", 4),
+                                                     FIELD_INT("allocator_bytes_in_use", 5),
+                                                     FIELD_MSG("allocation_records", 6,
+                                                               record_fields),
+                                                     FIELD_END };
 static const struct pbtext_field memory_stats_fields[] = {
-    FIELD_INT("temp_memory_size", 1), FIELD_INT("device_temp_memory_size", 2),
-    FIELD_INT("persistent_memory_size", 3), FIELD_INT("device_persistent_memory_size", 4),
-    FIELD_INT("persistent_tensor_alloc_ids", 5), FIELD_INT("device_persistent_tensor_alloc_ids", 6),
+    FIELD_INT("temp_memory_size", 1),
+    FIELD_INT("device_temp_memory_size", 2),
+    FIELD_INT("persistent_memory_size", 3),
+    FIELD_INT("device_persistent_memory_size", 4),
+    FIELD_INT("persistent_tensor_alloc_ids", 5),
+    FIELD_INT("device_persistent_tensor_alloc_ids", 6),
     FIELD_END
 };
 static const struct pbtext_field node_fields[] = {
-    FIELD_STR("node_name", 1), FIELD_INT("all_start_micros", 2),
-    FIELD_INT("op_start_rel_micros", 3), FIELD_INT("op_end_rel_micros", 4),
-    FIELD_INT("all_end_rel_micros", 5), FIELD_MSG("memory", 6, memory_fields),
-    FIELD_MSG("output", 7, output_fields), FIELD_STR("timeline_label", 8),
-    FIELD_INT("scheduled_micros", 9), FIELD_INT("thread_id", 10),
+    FIELD_STR("node_name", 1),
+    FIELD_INT("all_start_micros", 2),
+    FIELD_INT("op_start_rel_micros", 3),
+    FIELD_INT("op_end_rel_micros", 4),
+    FIELD_INT("all_end_rel_micros", 5),
+    FIELD_MSG("memory", 6, memory_fields),
+    FIELD_MSG("output", 7, output_fields),
+    FIELD_STR("timeline_label", 8),
+    FIELD_INT("scheduled_micros", 9),
+    FIELD_INT("thread_id", 10),
     FIELD_MSG("referenced_tensor", 11, allocation_fields),
-    FIELD_MSG("memory_stats", 12, memory_stats_fields), FIELD_INT("all_start_nanos", 13),
-    FIELD_INT("op_start_rel_nanos", 14), FIELD_INT("op_end_rel_nanos", 15),
-    FIELD_INT("all_end_rel_nanos", 16), FIELD_INT("scheduled_nanos", 17), FIELD_END
+    FIELD_MSG("memory_stats", 12, memory_stats_fields),
+    FIELD_INT("all_start_nanos", 13),
+    FIELD_INT("op_start_rel_nanos", 14),
+    FIELD_INT("op_end_rel_nanos", 15),
+    FIELD_INT("all_end_rel_nanos", 16),
+    FIELD_INT("scheduled_nanos", 17),
+    FIELD_END
 };
 static const struct pbtext_field thread_fields[] = { FIELD_INT("key", 1), FIELD_STR("value", 2),
                                                      FIELD_END };
-static const struct pbtext_field device_fields[] = {
-    FIELD_STR("device", 1), FIELD_MSG("node_stats", 2, node_fields),
-    FIELD_MSG("thread_names", 3, thread_fields), FIELD_END
-};
+static const struct pbtext_field device_fields[] = { FIELD_STR("device", 1),
+                                                     FIELD_MSG("node_stats", 2, node_fields),
+                                                     FIELD_MSG("thread_names", 3, thread_fields),
+                                                     FIELD_END };
 static const struct pbtext_field step_stats_fields[] = { FIELD_MSG("dev_stats", 1, device_fields),
                                                          FIELD_END };
 static const struct pbtext_field graph_node_fields[] = { FIELD_STR("name", 1), FIELD_STR("op", 2),

@@ -12,10 +12,10 @@
 const char *tf_dtype(uint64_t type)
 {
     static const char *const names[] = {
-        NULL,      "float",     "double",   "int32",   "uint8",     "int16",  "int8",
-        "string",  "complex64", "int64",    "bool",    "qint8",     "quint8", "qint32",
-        "bfloat16", "qint16",   "quint16",  "uint16",  "complex128", "half",  "resource",
-        "variant", "uint32",    "uint64",   "float8_e5m2", "float8_e4m3fn",
+        NULL,       "float",     "double",  "int32",       "uint8",         "int16",  "int8",
+        "string",   "complex64", "int64",   "bool",        "qint8",         "quint8", "qint32",
+        "bfloat16", "qint16",    "quint16", "uint16",      "complex128",    "half",   "resource",
+        "variant",  "uint32",    "uint64",  "float8_e5m2", "float8_e4m3fn",
     };
 
     type = type > REF_TYPE ? type - REF_TYPE : type;
@@ -42,8 +42,9 @@ static int64_t micros(uint64_t us)
 static bool node_read(struct tf *t, const struct pb_field *f, struct node *n)
 {
     struct rd r = rd_of(f->p, f->len);
-    int64_t *const us[] = { [2] = &n->start_ns, [3] = &n->op_start_rel_ns,
-                            [4] = &n->op_end_rel_ns, [5] = &n->end_rel_ns };
+    int64_t *const us[] = {
+        [2] = &n->start_ns, [3] = &n->op_start_rel_ns, [4] = &n->op_end_rel_ns, [5] = &n->end_rel_ns
+    };
     int64_t *const ns[] = { &n->start_ns, &n->op_start_rel_ns, &n->op_end_rel_ns, &n->end_rel_ns,
                             &n->scheduled_ns };
     int64_t exact[5] = { 0 };
@@ -93,7 +94,8 @@ static uint32_t track_of(struct tf *t, uint64_t thread)
     return track;
 }
 
-/* What a label says: "name = Type(a, b)" of the executor, "name:Type#id=5,...#::kernel" of a GPU. */
+/* What a label says: "name = Type(a, b)" of the executor, "name:Type#id=5,...#::kernel" of a GPU.
+ */
 struct label {
     const char *type, *inputs, *kernel;
     size_t type_len, inputs_len, kernel_len;
@@ -270,13 +272,12 @@ static void inputs_each(struct tf *t, const struct label *l, uint32_t span, uint
             str_id id = build_str(&t->b, name, (size_t)((colon ? colon : name_end) - name));
 
             if (op != OPM_NULL_ID && !control)
-                build_tensor(&t->b,
-                             &(struct tensor_row){ .op = op,
-                                                   .io = "input",
-                                                   .slot = slot++,
-                                                   .name = build_str(&t->b, name,
-                                                                     (size_t)(name_end - name)),
-                                                   .bytes = OPM_NULL_I64 });
+                build_tensor(&t->b, &(struct tensor_row){
+                                        .op = op,
+                                        .io = "input",
+                                        .slot = slot++,
+                                        .name = build_str(&t->b, name, (size_t)(name_end - name)),
+                                        .bytes = OPM_NULL_I64 });
             if (span != OPM_NULL_ID) {
                 if (!GROW(t->use, t->use_cap, t->nuse + 1))
                     t->b.rc = OPM_ENOMEM;
@@ -417,8 +418,8 @@ void tf_node(struct tf *t, const struct pb_field *f)
     row.dur_ns = n.end_rel_ns < 0 ? -2 : n.end_rel_ns;
     row.track = track_of(t, n.thread);
     row.args = node_args(t, &n, &l, op);
-    row.site = build_site(&t->b, n.name, type_of(t, &n, &l),
-                          t->dev.stream ? "hardware" : "framework", op);
+    row.site =
+        build_site(&t->b, n.name, type_of(t, &n, &l), t->dev.stream ? "hardware" : "framework", op);
     span = build_span(&t->b, &row);
     if (t->b.rc)
         return;
