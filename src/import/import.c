@@ -23,6 +23,7 @@ const struct importer importers[] = {
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
     { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
       READS_FOLDER(mindspore) },
+    { "cambricon", "", "profile folder of Cambricon's TensorFlow models", READS_FOLDER(cambricon) },
     { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
     { "perfetto", ".pftrace", "Perfetto's native trace: track events", READS_FILE(perfetto) },
     { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",

@@ -95,6 +95,8 @@ int onednn_read(struct store *st, const struct import_source *src, opm_error *er
 bool xplane_sniff(const uint8_t *head, size_t len);
 int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool cambricon_sniff_dir(const char *path);
+int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 bool mindspore_sniff_dir(const char *path);
 int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 
