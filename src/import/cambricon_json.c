@@ -315,7 +315,27 @@ static void summary_step(struct cam *c, struct cam_step *s, struct text json)
     }
 }
 
-static void summary_ops(struct cam *c, struct text json)
+/* How long the activities of a step are, one after the other. */
+static int64_t activities_ns(struct text json, struct text step)
+{
+    struct json_reader steps, one, r;
+    struct text key, activities, name, facts, value;
+    int64_t sum = 0, dur;
+
+    for (bool any = object_of(json, &steps); any && member(&steps, &key, &activities);) {
+        if (key.len != step.len || memcmp(key.p, step.p, step.len) != 0)
+            continue;
+        for (bool a = object_of(activities, &one); a && member(&one, &name, &facts);)
+            for (bool f = object_of(facts, &r); f && member(&r, &key, &value);)
+                if (text_is(key, "duration") && text_decimal(value, 3, &dur) && dur > 0 &&
+                    sum < INT64_MAX / 4 && dur < INT64_MAX / 4)
+                    sum += dur;
+        break;
+    }
+    return sum;
+}
+
+static void summary_ops(struct cam *c, struct text json, struct text activities)
 {
     struct json_reader models, steps;
     struct text model, per_step, step, value;
@@ -330,8 +350,13 @@ static void summary_ops(struct cam *c, struct text json)
              any && !c->b.rc && member(&steps, &step, &value);) {
             struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, name, num) : NULL;
 
-            if (s && !s->timed)
+            if (s && !s->timed) {
+                int64_t from_ns = c->end_ns;
+
                 summary_step(c, s, value);
+                if (from_ns < INT64_MAX / 2)
+                    c->end_ns = MAX(c->end_ns, from_ns + activities_ns(activities, step));
+            }
         }
     }
 }
@@ -369,7 +394,8 @@ static void summary_activities(struct cam *c, struct text json)
 
 void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
 {
-    struct text whole = { (const char *)data, len }, key, value, activities = { "", 0 };
+    struct text whole = { (const char *)data, len }, key, value;
+    struct text ops = { "", 0 }, activities = { "", 0 };
     struct json_reader r;
 
     if (!object_of(whole, &r)) {
@@ -378,7 +404,7 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
     }
     while (!c->b.rc && member(&r, &key, &value)) {
         if (text_is(key, "op_stats")) {
-            summary_ops(c, value);
+            ops = value;
         } else if (text_is(key, "app_stats")) {
             activities = value;
         } else if ((text_is(key, "overall_stats") || text_is(key, "batch_size")) &&
@@ -396,6 +422,7 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
         }
     }
     malformed(c, &r);
+    summary_ops(c, ops, activities);
     if (!c->activities)
         summary_activities(c, activities);
 }
