@@ -247,6 +247,7 @@ int cambricon_read_dir(struct store *st, const struct import_source *src, opm_er
         import_set_realtime(src, 0);
     any = f.c.nodes || f.c.app != OPM_NULL_ID;
     mem_free(f.c.step);
+    u64map_release(&f.c.step_of);
     u64map_release(&f.c.op);
     u64map_release(&f.c.track);
     u64map_release(&f.c.counter);

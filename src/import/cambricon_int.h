@@ -30,7 +30,8 @@ struct cam_node {
 };
 
 struct cam_step {
-    str_id model; /* or 0 */
+    uint32_t before; /* another one with this number, or OPM_NULL_ID */
+    str_id model;    /* or 0 */
     int64_t num;
     int64_t from_ns, to_ns;         /* of its nodes; from OPM_NULL_I64: none with a time */
     int64_t run_from_ns, run_to_ns; /* as the program marked it, likewise */
@@ -41,6 +42,7 @@ struct cam_step {
 struct cam {
     struct build b;
     struct cam_step *step;
+    struct u64map step_of; /* number to the last one that has it */
     size_t nstep, step_cap;
     struct u64map op, track;
     struct u64map counter; /* of memory: str_id of the allocator to track */

@@ -315,27 +315,27 @@ static void summary_step(struct cam *c, struct cam_step *s, struct text json)
     }
 }
 
-/* How long the activities of a step are, one after the other. */
-static int64_t activities_ns(struct text json, struct text step)
+/* How long the activities of every step are, one after the other. */
+static int activities_ns(struct text json, struct u64map *out)
 {
     struct json_reader steps, one, r;
-    struct text key, activities, name, facts, value;
-    int64_t sum = 0, dur;
+    struct text step, activities, name, facts, key, value;
+    int64_t num, sum, dur;
 
-    for (bool any = object_of(json, &steps); any && member(&steps, &key, &activities);) {
-        if (key.len != step.len || memcmp(key.p, step.p, step.len) != 0)
-            continue;
+    for (bool any = object_of(json, &steps); any && member(&steps, &step, &activities);) {
+        sum = 0;
         for (bool a = object_of(activities, &one); a && member(&one, &name, &facts);)
             for (bool f = object_of(facts, &r); f && member(&r, &key, &value);)
                 if (text_is(key, "duration") && text_decimal(value, 3, &dur) && dur > 0 &&
                     sum < INT64_MAX / 4 && dur < INT64_MAX / 4)
                     sum += dur;
-        break;
+        if (text_decimal(step, 0, &num) && u64map_put(out, (uint64_t)num, (uint64_t)sum))
+            return OPM_ENOMEM;
     }
-    return sum;
+    return 0;
 }
 
-static void summary_ops(struct cam *c, struct text json, struct text activities)
+static void summary_ops(struct cam *c, struct text json, const struct u64map *activities)
 {
     struct json_reader models, steps;
     struct text model, per_step, step, value;
@@ -351,11 +351,12 @@ static void summary_ops(struct cam *c, struct text json, struct text activities)
             struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, name, num) : NULL;
 
             if (s && !s->timed) {
+                const uint64_t *app_ns = u64map_get(activities, (uint64_t)num);
                 int64_t from_ns = c->end_ns;
 
                 summary_step(c, s, value);
-                if (from_ns < INT64_MAX / 2)
-                    c->end_ns = MAX(c->end_ns, from_ns + activities_ns(activities, step));
+                if (app_ns && from_ns < INT64_MAX / 2)
+                    c->end_ns = MAX(c->end_ns, from_ns + (int64_t)*app_ns);
             }
         }
     }
@@ -396,6 +397,7 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
 {
     struct text whole = { (const char *)data, len }, key, value;
     struct text ops = { "", 0 }, activities = { "", 0 };
+    struct u64map app_ns = { 0 };
     struct json_reader r;
 
     if (!object_of(whole, &r)) {
@@ -422,7 +424,10 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
         }
     }
     malformed(c, &r);
-    summary_ops(c, ops, activities);
+    if (activities_ns(activities, &app_ns))
+        c->b.rc = OPM_ENOMEM;
+    summary_ops(c, ops, &app_ns);
+    u64map_release(&app_ns);
     if (!c->activities)
         summary_activities(c, activities);
 }

@@ -9,23 +9,30 @@
 
 struct cam_step *cam_step(struct cam *c, str_id model, int64_t num)
 {
+    const uint64_t *last = u64map_get(&c->step_of, (uint64_t)num);
+    uint32_t before = last ? (uint32_t)*last : OPM_NULL_ID;
     struct cam_step *s;
 
     /* A step without a model is that of the only one that has the number. */
-    for (size_t i = c->nstep; i-- > 0;)
-        if (c->step[i].num == num && (c->step[i].model == model || !model || !c->step[i].model)) {
-            if (!c->step[i].model)
-                c->step[i].model = model;
-            return &c->step[i];
+    for (uint32_t i = before; i != OPM_NULL_ID; i = s->before) {
+        s = &c->step[i];
+        if (s->model == model || !model || !s->model) {
+            if (!s->model)
+                s->model = model;
+            return s;
         }
-    if (!GROW(c->step, c->step_cap, c->nstep + 1)) {
+    }
+    if (c->nstep >= OPM_NULL_ID || !GROW(c->step, c->step_cap, c->nstep + 1) ||
+        u64map_put(&c->step_of, (uint64_t)num, c->nstep)) {
         c->b.rc = OPM_ENOMEM;
         return NULL;
     }
     s = &c->step[c->nstep++];
-    *s = (struct cam_step){
-        .model = model, .num = num, .from_ns = OPM_NULL_I64, .run_from_ns = OPM_NULL_I64
-    };
+    *s = (struct cam_step){ .model = model,
+                            .num = num,
+                            .from_ns = OPM_NULL_I64,
+                            .run_from_ns = OPM_NULL_I64,
+                            .before = before };
     return s;
 }
 
