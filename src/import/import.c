@@ -29,6 +29,7 @@ const struct importer importers[] = {
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
     { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
       READS_FOLDER(mindspore) },
+    { "cambricon", "", "profile folder of Cambricon's TensorFlow models", READS_FOLDER(cambricon) },
     { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
     { "tensorflow", ".pb", "step statistics of TensorFlow (RunMetadata, StepStats), binary or text",
       READS_FILE(tensorflow) },
