@@ -382,7 +382,7 @@ static void train(float *first, float *last)
         struct batch *in = NULL;
         float loss;
 
-        OPM_SPAN_CAT(OPM_APP, "wait for data", "next batch")
+        OPM_SPAN_CAT(OPM_APP, "dataloader", "next batch")
         {
             in = queue_get(&device_queue);
         }

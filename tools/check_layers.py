@@ -34,7 +34,7 @@ ALLOW = {
 # what is header-only, and error.c.
 BARE = {
     "format": set(),
-    "rec": {"banned.h", "common.h", "error.h", "rd.h"},
+    "rec": {"banned.h", "common.h", "environment.def", "environment.h", "error.h", "rd.h"},
     "python": set(),
 }
 
@@ -48,6 +48,7 @@ PUBLIC = {
 # A library is known to one folder.
 LIBRARIES = {
     "sqlite3.h": "sql",
+    "pcre2.h": "sql",
     "zlib.h": "base",
     "zstd.h": "base",
     "microhttpd.h": "server",

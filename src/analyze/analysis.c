@@ -1,7 +1,9 @@
 /* analysis.c -- the list of analyses. */
 #include "analyze/analysis.h"
 
+#include "analyze/busy.h"
 #include "base/error.h"
+#include "base/ratios.h"
 #include <string.h>
 
 #define TABLE(name, doc) static const struct column_def name##_columns[] = {
@@ -37,7 +39,25 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step", "record" };
+    static const char *const words[] = { "step",
+                                         "record",
+                                         "device",
+                                         "host",
+                                         "marks",
+                                         "repetition",
+                                         "phases",
+                                         "points",
+                                         "autograd",
+                                         "operators",
+                                         "measured",
+                                         "constant",
+#define X(name, doc) #name,
+                                         BUSY_BUCKETS(X)
+#undef X
+#define X(name, n, k) name,
+                                             RATIOS_PATTERNS(X)
+#undef X
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         str_id id;

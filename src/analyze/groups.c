@@ -15,6 +15,8 @@
 struct tally {
     size_t count; /* then: where its next duration goes */
     int64_t self_ns;
+    int64_t wait_ns;
+    uint32_t waits;
     uint32_t warmup;
     uint32_t open;
 };
@@ -25,6 +27,7 @@ struct pass {
     const uint32_t *site;
     const int64_t *dur;
     const int64_t *self;    /* or NULL */
+    const int64_t *wait;    /* or NULL */
     const uint32_t *step;   /* NULL unless a step is warm-up */
     const uint32_t *record; /* NULL unless a record is warm-up */
     const int64_t *step_warmup;
@@ -44,6 +47,13 @@ static inline bool is_warmup(const struct pass *p, size_t row)
     return p->record && p->record[row] != OPM_NULL_ID && p->record_warmup[p->record[row]] == 1;
 }
 
+static inline uint32_t group_of(const struct pass *p, size_t row)
+{
+    uint32_t g = p->query->group[p->site[row]];
+
+    return g == GROUP_NONE && p->query->row_group ? p->query->row_group[row] : g;
+}
+
 static size_t slice(const struct pass *p, int i)
 {
     return p->nrow / (size_t)p->width * (size_t)i + MIN(p->nrow % (size_t)p->width, (size_t)i);
@@ -56,7 +66,7 @@ static void count_slice(void *user, int thread)
     bool warmup = p->step || p->record;
 
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
-        uint32_t g = p->query->group[p->site[row]];
+        uint32_t g = group_of(p, row);
 
         if (g == GROUP_NONE)
             continue;
@@ -71,6 +81,10 @@ static void count_slice(void *user, int thread)
         tally[g].count++;
         if (p->self)
             tally[g].self_ns = add_ns(tally[g].self_ns, p->self[row]);
+        if (p->wait && p->wait[row] != OPM_NULL_I64) {
+            tally[g].wait_ns = add_ns(tally[g].wait_ns, p->wait[row]);
+            tally[g].waits++;
+        }
     }
 }
 
@@ -81,7 +95,7 @@ static void scatter_slice(void *user, int thread)
     bool warmup = p->step || p->record;
 
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
-        uint32_t g = p->query->group[p->site[row]];
+        uint32_t g = group_of(p, row);
 
         if (g == GROUP_NONE || p->dur[row] < 0 || (warmup && is_warmup(p, row)))
             continue;
@@ -170,6 +184,12 @@ static int columns(struct pass *p, const struct store *st)
     if (rc < 0)
         return rc;
     p->self = col;
+    if (query->wait) {
+        rc = store_column(st, TABLE_span, span_col_wait, &col);
+        if (rc < 0)
+            return rc;
+        p->wait = col;
+    }
     if (!query->skip_warmup)
         return 0;
     static const struct {
@@ -219,6 +239,8 @@ static void place(struct pass *p)
             size_t count = t->count;
 
             p->out[g].self_ns = add_ns(p->out[g].self_ns, t->self_ns);
+            p->out[g].wait_ns = add_ns(p->out[g].wait_ns, t->wait_ns);
+            p->out[g].wait_count += t->waits;
             p->out[g].warmup_count += t->warmup;
             p->out[g].open_count += t->open;
             t->count = at;

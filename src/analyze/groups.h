@@ -12,8 +12,10 @@
 /* What to count. group[] has one entry per site: a group below ngroup, or GROUP_NONE to skip. */
 struct groups_query {
     const uint32_t *group;
+    const uint32_t *row_group; /* per span, for those whose site has none; or NULL */
     uint32_t ngroup;
     bool skip_warmup; /* leave out spans of warm-up steps and records, but count them */
+    bool wait;        /* sum up how long they waited, too */
     const double *q;  /* rising quantiles */
     size_t nq;
 };
@@ -25,6 +27,8 @@ struct group_stats {
     int64_t open_count; /* spans that never ended */
     int64_t total_ns;   /* sums stop at INT64_MAX instead of overflowing */
     int64_t self_ns;
+    int64_t wait_ns;    /* of those whose wait is known ... */
+    int64_t wait_count; /* ... and how many they are; 0 unless asked for */
     int64_t min_ns;
     int64_t max_ns;
     double mean_ns;

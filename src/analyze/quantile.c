@@ -231,3 +231,15 @@ void quantiles_keys(int64_t *keys, size_t n, const double *q, size_t nq, double 
     for (size_t i = 0; i < nq; i++)
         out[i] = lerp(quantile_unkey(pair[2 * i]), quantile_unkey(pair[2 * i + 1]), frac[i]);
 }
+
+double quantile_nearest(int64_t *keys, size_t n, double q)
+{
+    double above = ceil(q * (double)n - 1e-9); /* 0.9 * 10 is a hair above 9 */
+    size_t rank = above < 1 ? 0 : MIN((size_t)above, n) - 1;
+    struct room room;
+    int64_t found;
+
+    assert(n > 0);
+    order_statistics(&room, keys, n, &rank, 1, &found, true);
+    return quantile_unkey(found);
+}

@@ -33,5 +33,8 @@ static inline double quantile_unkey(int64_t key)
 
 /* As quantiles_i64() for doubles given by their keys. */
 void quantiles_keys(int64_t *keys, size_t n, const double *q, size_t nq, double *out);
+/* No interpolation (nearest rank): the smallest of the values that at least the share q of them
+ * does not exceed. */
+double quantile_nearest(int64_t *keys, size_t n, double q);
 
 #endif

@@ -52,7 +52,7 @@ static int add_row(struct table *out, const struct type *t, int64_t all_ns)
         c[type_stats_col_mean_ns] = cell_f64((double)t->total_ns / (double)t->count);
         c[type_stats_col_self_ns] = cell_i64(t->self_ns);
         if (all_ns > 0)
-            c[type_stats_col_share] = cell_f64((double)t->total_ns / (double)all_ns);
+            c[type_stats_col_share] = cell_f64((double)t->self_ns / (double)all_ns);
         if (t->flops_known && t->flops < 9.2e18)
             c[type_stats_col_flops] = cell_i64((int64_t)t->flops);
         if (t->flops_known && t->flops_ns > 0)
@@ -67,7 +67,7 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
     struct type *types = NULL;
     struct u64map index = { 0 };
     size_t ntype = 0, cap = 0;
-    int rc = opstats_compute(&all, st, NULL, 0);
+    int rc = opstats_compute(&all, st, NULL, 0, false);
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         struct cell name = store_cell(st, TABLE_op, op, op_col_type);
@@ -88,7 +88,7 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
     if (ntype)
         qsort(types, ntype, sizeof(*types), by_total);
     for (size_t i = 0; i < ntype && rc == 0; i++)
-        rc = add_row(out, &types[i], all.total_ns);
+        rc = add_row(out, &types[i], all.self_ns);
     u64map_release(&index);
     mem_free(types);
     opstats_release(&all);

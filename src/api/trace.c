@@ -25,16 +25,33 @@ static int options_copy(void *to, size_t known, const void *from, const char *wh
     return 0;
 }
 
+static int add_meta(struct store *st, const char *const *meta, opm_error *err)
+{
+    for (; meta && *meta; meta++) {
+        const char *equals = strchr(*meta, '=');
+        char key[100];
+
+        if (!equals || equals == *meta || (size_t)(equals - *meta) >= sizeof(key))
+            return opm__fail(err, OPM_EINVAL, "opm_trace_open: meta '%s' is not key=value", *meta);
+        memcpy(key, *meta, (size_t)(equals - *meta));
+        key[equals - *meta] = '\0';
+        if (store_meta(st, key, equals + 1) < 0)
+            return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
 static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
                     const opm_open_options *opts, opm_error *err)
 {
-    int rc = 0;
+    struct import_options import = { opts->format, opts->max_bytes, opts->progress, opts->user };
+    int rc;
 
     if (store_new(&t->st) < 0)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
-    for (size_t i = 0; i < npaths && rc == 0; i++)
-        rc = import_path(t->st, paths[i], opts->format, opts->max_bytes, (int)i, (int)npaths,
-                         opts->progress, opts->user, err);
+    rc = import_all(t->st, paths, npaths, &import, err);
+    if (rc == 0)
+        rc = add_meta(t->st, opts->meta, err);
     if (rc < 0)
         return rc;
     rc = store_finish(t->st);
@@ -76,6 +93,7 @@ void trace_unref(opm_trace *t)
 {
     if (--t->refs)
         return;
+    lod_free(t->lod);
     sql_close(t->sql);
     store_free(t->st);
     mem_free(t);

@@ -21,7 +21,8 @@
 
 #define OUT_BYTES ((size_t)256 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
-#define BASENAME_MAX 200 /* of a temporary file, before the suffix; NAME_MAX is 255 */
+#define HEAD_BYTES ((size_t)256 << 10) /* as packed: a zstd block is at most half of it */
+#define BASENAME_MAX 200               /* of a temporary file, before the suffix; NAME_MAX is 255 */
 
 /* Memory that a stream is read or unpacked into. One byte beyond max may be written: that is how
  * the limit is noticed. */
@@ -286,6 +287,70 @@ int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *er
         rc = unpack(&raw, path, max, err);
     if (!rc)
         *m = raw;
+    return rc;
+}
+
+static size_t gunzip_head(const uint8_t *in, size_t len, uint8_t *to, size_t size)
+{
+    z_stream z = { .zalloc = zlib_alloc, .zfree = zlib_free };
+
+    if (inflateInit2(&z, 15 + 16) != Z_OK)
+        return 0;
+    z.next_in = in;
+    z.avail_in = (uInt)len;
+    z.next_out = to;
+    z.avail_out = (uInt)size;
+    inflate(&z, Z_SYNC_FLUSH);
+    inflateEnd(&z);
+    return size - z.avail_out;
+}
+
+static size_t unzstd_head(const uint8_t *in, size_t len, uint8_t *to, size_t size)
+{
+    ZSTD_DStream *z = ZSTD_createDStream();
+    ZSTD_inBuffer src = { in, len, 0 };
+    ZSTD_outBuffer dst = { to, size, 0 };
+
+    while (z && dst.pos < dst.size) {
+        size_t before = src.pos + dst.pos;
+
+        if (ZSTD_isError(ZSTD_decompressStream(z, &dst, &src)) || src.pos + dst.pos == before)
+            break;
+    }
+    ZSTD_freeDStream(z);
+    return dst.pos;
+}
+
+int io_head(const char *path, void *to, size_t size, size_t *len, opm_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint8_t *raw = mem_alloc(HEAD_BYTES);
+    size_t n = 0;
+    ssize_t got = 1;
+    int rc = 0;
+
+    if (fd < 0)
+        rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+    else if (!raw)
+        rc = opm__fail(err, OPM_ENOMEM, "%s: no memory for its head", path);
+    while (!rc && n < HEAD_BYTES && got) {
+        got = read(fd, raw + n, HEAD_BYTES - n);
+        if (got < 0 && errno != EINTR)
+            rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+        else if (got > 0)
+            n += (size_t)got;
+    }
+    if (!rc && is_gzip(raw, n)) {
+        *len = gunzip_head(raw, n, to, size);
+    } else if (!rc && is_zstd(raw, n)) {
+        *len = unzstd_head(raw, n, to, size);
+    } else if (!rc) {
+        *len = MIN(n, size);
+        memcpy(to, raw, *len);
+    }
+    mem_free(raw);
+    if (fd >= 0)
+        close(fd);
     return rc;
 }
 

@@ -24,6 +24,9 @@ struct io_map {
  * end. A plain file must not be cut short by others while it is mapped (SIGBUS). Release with
  * io_map_release(). */
 int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
+/* The first bytes of a file, unpacked, at most `size`; *len fewer only if there are no more, or no
+ * sound ones. */
+int io_head(const char *path, void *to, size_t size, size_t *len, opm_error *err);
 void io_map_release(struct io_map *m); /* a zeroed or released one is fine */
 
 struct io_out {

@@ -26,8 +26,9 @@ struct cli {
     bool quiet;
     bool json;
     bool csv;
-    const char *trace_format; /* how to read a TRACE; NULL: found out from its content */
-    int status;               /* exit code when cli_parse() says that the command is over */
+    const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
+    const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
+    int status;                    /* exit code when cli_parse() says that the command is over */
 };
 
 struct command {
@@ -41,6 +42,7 @@ extern const struct command commands[]; /* ends with a NULL name */
 /* NULL, after a message and with cli->status set, if there is none. */
 const struct command *command_find(struct cli *cli, const char *name);
 
+int cmd_advise(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
@@ -50,7 +52,11 @@ int cmd_pipeline(struct cli *cli, int argc, char **argv);
 int cmd_query(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
+int cmd_steps(struct cli *cli, int argc, char **argv);
+int cmd_summary(struct cli *cli, int argc, char **argv);
+int cmd_top(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
+int cmd_whatif(struct cli *cli, int argc, char **argv);
 int cmd_zoo(struct cli *cli, int argc, char **argv);
 
 extern const char *const cli_color_choices[];
@@ -78,6 +84,10 @@ int cli_parse(struct cli *cli, const struct option *opts, const char *about, int
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
 /* Print "opmeter: ... See 'opmeter help COMMAND'." and return CLI_USAGE. */
 __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const char *fmt, ...);
+
+/* A closing remark, unless they are not wanted: below the table on a terminal, on standard error
+ * where something else reads standard output. */
+__attribute__((format(printf, 2, 3))) void cli_remark(struct cli *cli, const char *fmt, ...);
 
 /* Format of a table, from --json and --csv. */
 enum textable_format cli_format(const struct cli *cli);

@@ -28,7 +28,7 @@ struct args {
     struct option_list input, dim;
     const char *engine, *ort_lib, *atol, *rtol;
     const char *profile, *profile_host, *save_outputs, *check, *output;
-    bool pin, winograd, receipt;
+    bool pin, winograd, sparse, receipt;
 };
 
 struct job {
@@ -121,6 +121,7 @@ static int parse_options(struct job *j)
     j->opt.threads = (int)a->threads;
     j->opt.pin = a->pin;
     j->opt.winograd = a->winograd;
+    j->opt.sparse = a->sparse;
     j->opt.receipt = a->receipt;
     j->opt.save_outputs = a->save_outputs;
     j->opt.check = a->check;
@@ -290,6 +291,8 @@ static int do_job(struct job *j)
     if (rc == CLI_OK)
         rc = report(j, 0, j->n, j->n > 1 ? j->merged : j->dir[0], true);
     if (rc == CLI_OK)
+        rc = run_env_write(j->cli, j->res, j->n);
+    if (rc == CLI_OK)
         rc = check_failed(j);
     return rc;
 }
@@ -303,6 +306,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                       .atol = "1e-4",
                       .rtol = "1e-3",
                       .winograd = true,
+                      .sparse = true,
                       .receipt = true };
     const struct option opts[] = {
         OPT_STR('n', "iterations", &a.iterations, "AMOUNT", "iterations to measure (10)"),
@@ -314,6 +318,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 "run N processes at once, each with its part of the cores (INST_NUM, or 1)"),
         OPT_BOOL(0, "pin", &a.pin, "bind threads to cores"),
         OPT_BOOL(0, "winograd", &a.winograd, "allow Winograd convolutions (default)"),
+        OPT_BOOL(0, "sparse", &a.sparse, "allow block-sparse kernels (default)"),
         OPT_STR(0, "ort-lib", &a.ort_lib, "FILE", "the libonnxruntime.so to use"),
         OPT_GROUP("Inputs"),
         OPT_INT(0, "batch-size", &a.batch_size, "N", 1, 1000000, "size of the first dimension"),

@@ -59,6 +59,28 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
     return CLI_USAGE;
 }
 
+void cli_remark(struct cli *cli, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    char *msg;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&msg, fmt, ap) < 0)
+        msg = NULL;
+    va_end(ap);
+    if (msg && !cli->quiet && !isatty(STDOUT_FILENO)) {
+        say(msg, "");
+    } else if (msg && !cli->quiet) {
+        buf_adds(&b, msg);
+        cli_clean(&b);
+        io_out_addf(&cli->out, "%s%s%s\n", cli_style(cli, STYLE_DIM), buf_str(&b),
+                    cli_style(cli, STYLE_PLAIN));
+    }
+    buf_release(&b);
+    free(msg);
+}
+
 int cli_out_of_memory(void)
 {
     return cli_error("out of memory");

@@ -13,6 +13,7 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
     opts.format = cli->trace_format;
     opts.progress = progress_tick;
     opts.user = &p;
+    opts.meta = cli->trace_meta;
     rc = opm_trace_open(out, (const char *const *)paths, (size_t)n, &opts, &err);
     progress_end(&p);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;

@@ -17,6 +17,13 @@
 
 struct engine;
 
+/* native: block-sparse kernels for weights with zero blocks. */
+enum engine_sparse {
+    ENGINE_SPARSE_AUTO, /* where a measurement says that it is faster */
+    ENGINE_SPARSE_NEVER,
+    ENGINE_SPARSE_ALWAYS, /* wherever there is a kernel: for tests and measurements */
+};
+
 struct engine_options {
     int threads;         /* 0: as many as there are cores */
     bool pin;            /* bind threads to cores */
@@ -25,10 +32,11 @@ struct engine_options {
     const char *ort_lib; /* onnxruntime: library to load; NULL: look for it */
     const char *scratch; /* onnxruntime: folder for its profile; NULL: TMPDIR or /tmp */
     bool metered;        /* onnxruntime: a second, profiled session will be needed */
+    enum engine_sparse sparse;
 };
-#define ENGINE_OPTIONS_INIT                  \
-    {                                        \
-        0, false, 0, true, NULL, NULL, false \
+#define ENGINE_OPTIONS_INIT                                      \
+    {                                                            \
+        0, false, 0, true, NULL, NULL, false, ENGINE_SPARSE_AUTO \
     }
 
 /* An input or output as the model declares it. */

@@ -35,6 +35,20 @@ enum {
 void ow_init(struct onnx_writer *w, const char *name, int opset, uint64_t seed, double sparsity)
 {
     *w = (struct onnx_writer){ .name = name, .opset = opset, .seed = seed, .sparsity = sparsity };
+    w->sparse_rows = 4;
+}
+
+int ow_pattern_rows(const char *pattern)
+{
+    static const int rows[] = { 1, 4, 8, 16 };
+    char text[8];
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        snprintf(text, sizeof(text), "%dx1", rows[i]);
+        if (strcmp(text, pattern) == 0)
+            return rows[i];
+    }
+    return 0;
 }
 
 void ow_release(struct onnx_writer *w)
@@ -321,15 +335,15 @@ static double normal_at(uint64_t key, uint64_t i)
 struct sparsity {
     bool on;
     uint64_t key, limit; /* a block is zero if its random number is below */
-    int64_t rows, inner;
+    int64_t rows, inner, block;
 };
 
-/* Blocks of 4 output channels, one column each. */
+/* Blocks of output channels, one column each. */
 static bool is_zero(const struct sparsity *s, int64_t i)
 {
     int64_t row = i / s->inner % s->rows, col = i / (s->inner * s->rows) * s->inner + i % s->inner;
 
-    return random_at(s->key, (uint64_t)(row / 4) << 40 ^ (uint64_t)col) >= s->limit;
+    return random_at(s->key, (uint64_t)(row / s->block) << 40 ^ (uint64_t)col) >= s->limit;
 }
 
 /* Elements [first, first + n) of a generated weight. */
@@ -347,6 +361,7 @@ static void generate(const struct onnx_writer *w, const struct ow_weight *weight
         s.limit = (uint64_t)((1 - w->sparsity) * 0x1p32) << 32;
         s.rows = weight->shape.dim[weight->sparse_axis];
         s.inner = 1;
+        s.block = w->sparse_rows;
         for (int32_t i = weight->sparse_axis + 1; i < weight->shape.rank; i++)
             s.inner *= weight->shape.dim[i];
         /* What is left grows, so that activations keep their size. */

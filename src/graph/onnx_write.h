@@ -26,7 +26,7 @@ struct ow_weight {
     struct shape shape;
     enum fill fill;
     float mean, scale;
-    int sparse_axis;  /* output channels, for zeros in blocks of 4 of them; -1: dense */
+    int sparse_axis;  /* output channels, for zeros in blocks of some of them; -1: dense */
     const void *data; /* FILL_DATA */
 };
 
@@ -35,6 +35,7 @@ struct onnx_writer {
     int opset;
     uint64_t seed;
     double sparsity; /* 0..1 */
+    int sparse_rows; /* output channels in a block of zeros; 4 */
     struct arena text;
     struct buf node; /* fields of the graph: nodes; inputs and outputs */
     struct buf io;
@@ -52,6 +53,9 @@ struct onnx_writer {
 
 void ow_init(struct onnx_writer *w, const char *name, int opset, uint64_t seed, double sparsity);
 void ow_release(struct onnx_writer *w);
+/* Output channels in a block of this pattern; 0: no such pattern. */
+#define OW_PATTERNS "1x1, 4x1, 8x1, 16x1"
+int ow_pattern_rows(const char *pattern);
 
 /* "stem_0", "stem_1", ... */
 const char *ow_fresh(struct onnx_writer *w, const char *stem);

@@ -18,18 +18,23 @@
 
 static const struct zoo_entry entries[] = {
     { "resnet18", "ResNet-18, image classification, 11.7 M parameters",
-      "batch opset seed sparsity bn" },
+      "batch opset seed sparsity pattern bn" },
     { "resnet50", "ResNet-50, image classification, 25.5 M parameters",
-      "batch opset seed sparsity bn" },
+      "batch opset seed sparsity pattern bn" },
     { "mobilenetv2", "MobileNetV2, image classification, 3.5 M parameters",
-      "batch opset seed sparsity bn" },
-    { "bert-mini", "BERT, 4 layers of 256, 11.1 M parameters", "batch seq opset seed sparsity" },
-    { "bert-base", "BERT, 12 layers of 768, 109 M parameters", "batch seq opset seed sparsity" },
-    { "gpt2-small", "GPT-2, 12 layers of 768, 124 M parameters", "batch seq opset seed sparsity" },
+      "batch opset seed sparsity pattern bn" },
+    { "bert-mini", "BERT, 4 layers of 256, 11.1 M parameters",
+      "batch seq opset seed sparsity pattern" },
+    { "bert-base", "BERT, 12 layers of 768, 109 M parameters",
+      "batch seq opset seed sparsity pattern" },
+    { "gpt2-small", "GPT-2, 12 layers of 768, 124 M parameters",
+      "batch seq opset seed sparsity pattern" },
     { "vit-tiny", "Vision Transformer, 12 layers of 192, 5.7 M parameters",
-      "batch opset seed sparsity" },
-    { "lstm", "LSTM of 128 and a classifier, 0.1 M parameters", "batch seq opset seed sparsity" },
-    { "mlp", "three fully connected layers, 0.2 M parameters", "batch opset seed sparsity" },
+      "batch opset seed sparsity pattern" },
+    { "lstm", "LSTM of 128 and a classifier, 0.1 M parameters",
+      "batch seq opset seed sparsity pattern" },
+    { "mlp", "three fully connected layers, 0.2 M parameters",
+      "batch opset seed sparsity pattern" },
 };
 
 static void (*const makers[])(struct onnx_writer *, const struct zoo_options *) = {
@@ -50,6 +55,7 @@ struct request {
     int opset;
     uint64_t seed;
     double sparsity;
+    int sparse_rows;
     struct zoo_options options;
     char batch_name[TEXT_MAX];
 };
@@ -128,6 +134,10 @@ static bool set_option(struct request *q, const char *key, const char *value)
         return parse_int(value, 1, SEQ_MAX, &q->options.seq);
     if (strcmp(key, "sparsity") == 0)
         return parse_ratio(value, &q->sparsity);
+    if (strcmp(key, "pattern") == 0) {
+        q->sparse_rows = ow_pattern_rows(value);
+        return q->sparse_rows > 0;
+    }
     if (strcmp(key, "opset") == 0) {
         if (!parse_int(value, OPSET_MIN, OPSET_MAX, &v))
             return false;
@@ -183,7 +193,9 @@ static int parse_request(struct request *q, const char *name, opm_error *err)
     size_t len;
     int rc = 0;
 
-    *q = (struct request){ .opset = OPSET_DEFAULT, .seed = 1, .options = { .batch = 1 } };
+    *q = (struct request){
+        .opset = OPSET_DEFAULT, .seed = 1, .sparse_rows = 4, .options = { .batch = 1 }
+    };
     if (strncmp(name, "zoo:", 4) == 0)
         name += 4;
     len = strcspn(name, "?");
@@ -211,6 +223,7 @@ static int make(const char *name, struct buf *out, struct io_out *file, opm_erro
     if (rc)
         return rc;
     ow_init(&w, entries[q.model].name, q.opset, q.seed, q.sparsity);
+    w.sparse_rows = q.sparse_rows;
     makers[q.model](&w, &q.options);
     if (ow_finish(&w, out, file))
         rc = opm__fail(err, OPM_ENOMEM, "zoo:%s: no memory to build it", entries[q.model].name);

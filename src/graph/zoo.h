@@ -6,7 +6,8 @@
  * open dimension             (1) seq=N          sequence length (128; lstm: 50)
  *   opset=N        13..21                                                   (17)
  *   seed=N         of the weights                                           (1)
- *   sparsity=R     ratio of zeros in the weights, 0..1, in blocks of 4 output channels (0)
+ *   sparsity=R     ratio of zeros in the weights, 0..1, in blocks (0)
+ *   pattern=RxC    of such a block, output channels x inputs: 1x1, 4x1, 8x1, 16x1 (4x1)
  *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0) */
 #ifndef GRAPH_ZOO_H
 #define GRAPH_ZOO_H

@@ -1,30 +1,44 @@
-/* import.c -- which importer reads a file. */
-#include "import/import.h"
+/* import.c -- which importer reads a file, and reading it. */
+#include "import/sources.h"
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
+
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* NAME_sniff() and NAME_read() of import.h; NAME_sniff_dir() and NAME_read_dir() for folders. */
+#define READS_FILE(fn) .sniff = fn##_sniff, .read = fn##_read
+#define READS_FOLDER(fn) .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir
 
 const struct importer importers[] = {
-    /* First match wins: specific before general. A new format is one line here and its two
-     * functions in import.h. */
-    { "opm", ".opm", "opmeter's own recording", opm_sniff, opm_read },
-    { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", xplane_sniff,
-      xplane_read },
+    /* First match wins: specific before general. A new format is one entry here and its functions
+     * in import.h. */
+    { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
+      READS_FILE(megengine) },
+    { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
+    { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
+    { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
+      READS_FOLDER(mindspore) },
+    { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
     { "tensorflow", ".pb", "step statistics of TensorFlow (RunMetadata, StepStats), binary or text",
-      tensorflow_sniff, tensorflow_read },
-    { "perfetto", ".pftrace", "Perfetto's native trace: track events", perfetto_sniff,
-      perfetto_read },
-    { "tensorrt", ".json", "profile, times or layers that trtexec exports as JSON", tensorrt_sniff,
-      tensorrt_read },
-    { "openvino", ".csv", "counters report of OpenVINO's benchmark_app", openvino_sniff,
-      openvino_read },
+      READS_FILE(tensorflow) },
+    { "perfetto", ".pftrace", "Perfetto's native trace: track events", READS_FILE(perfetto) },
+    { "tensorrt", ".json", "profile, times or layers that trtexec exports as JSON",
+      READS_FILE(tensorrt) },
+    { "openvino", ".csv", "counters report of OpenVINO's benchmark_app", READS_FILE(openvino) },
     { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",
-      onednn_sniff, onednn_read },
-    { NULL, NULL, NULL, NULL, NULL },
+      READS_FILE(onednn) },
+    { "onnxruntime", ".json", "profile of ONNX Runtime", READS_FILE(ort) },
+    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", READS_FILE(kineto) },
+    { "chrome", ".json", "trace event JSON of any producer", READS_FILE(chrome) },
+    { .name = NULL },
 };
 
-static const struct importer *find_by_name(const char *name)
+static const struct importer *importer_of_name(const char *name)
 {
     for (const struct importer *i = importers; i->name; i++)
         if (strcmp(i->name, name) == 0)
@@ -32,83 +46,30 @@ static const struct importer *find_by_name(const char *name)
     return NULL;
 }
 
-static const struct importer *find_by_content(const uint8_t *data, size_t len)
+const struct importer *importer_of_content(const struct sources *s, const uint8_t *data, size_t len)
 {
     for (const struct importer *i = importers; i->name; i++)
-        if (i->sniff(data, MIN(len, (size_t)IMPORT_SNIFF_MAX)))
+        if ((!s->importer || s->importer == i) && i->sniff &&
+            i->sniff(data, MIN(len, (size_t)IMPORT_SNIFF_MAX)))
             return i;
     return NULL;
 }
 
-/* Names of all formats, "opm, chrome". */
-static void list_names(char *to, size_t size)
+const struct importer *importer_of_folder(const struct sources *s, const char *path)
+{
+    for (const struct importer *i = importers; i->name; i++)
+        if ((!s->importer || s->importer == i) && i->sniff_dir && i->sniff_dir(path))
+            return i;
+    return NULL;
+}
+
+void importer_names(char to[IMPORT_NAMES_ROOM])
 {
     size_t n = 0;
 
     to[0] = '\0';
-    for (const struct importer *i = importers; i->name && n < size; i++)
-        n += (size_t)snprintf(to + n, size - n, "%s%s", n ? ", " : "", i->name);
-}
-
-static bool is_text(const uint8_t *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (data[i] == 0x7f || (data[i] < 0x20 && !(data[i] >= '\t' && data[i] <= '\r')))
-            return false;
-    return true;
-}
-
-/* A few words on what content that nobody reads might be. */
-static void describe(const uint8_t *data, size_t len, char *to, size_t size)
-{
-    static const struct {
-        const char *magic;
-        size_t len;
-        const char *what;
-    } known[] = {
-        { "\177ELF", 4, "a program or library (ELF)" },
-        { "SQLite format 3", 16, "an SQLite database" },
-        { "PK\3\4", 4, "a ZIP archive (or XLSX, NPZ)" },
-        { "\x93NUMPY", 6, "a NumPy array" },
-        { "\x89PNG", 4, "a PNG image" },
-        { "%PDF", 4, "a PDF document" },
-        { "\xfd"
-          "7zXZ",
-          5, "an xz archive" },
-        { "BZh", 3, "a bzip2 archive" },
-        { "\xc1\xfc\x1f\xc1", 4, "a CTF (LTTng) stream" },
-        { "PERFILE2", 8, "a perf.data file" },
-    };
-    size_t head = MIN(len, (size_t)IMPORT_SNIFF_MAX), skip = 0;
-
-    if (len == 0) {
-        snprintf(to, size, "an empty file");
-        return;
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-        if (len >= known[i].len && memcmp(data, known[i].magic, known[i].len) == 0) {
-            snprintf(to, size, "%s", known[i].what);
-            return;
-        }
-    }
-    if (is_text(data, head)) {
-        if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
-            skip = 3;
-        while (skip < head && (data[skip] == ' ' || (data[skip] >= '\t' && data[skip] <= '\r')))
-            skip++;
-        if (skip < head && (data[skip] == '{' || data[skip] == '['))
-            snprintf(to, size, "JSON of another kind");
-        else if (skip < head && data[skip] == '<')
-            snprintf(to, size, "HTML or XML");
-        else
-            snprintf(to, size, "%s", skip == len ? "blank text" : "text");
-        return;
-    }
-    head = MIN(len, (size_t)8);
-    skip = (size_t)snprintf(to, size, "binary data (");
-    for (size_t i = 0; i < head; i++)
-        skip += (size_t)snprintf(to + skip, size - skip, "%s%02x", i ? " " : "", data[i]);
-    snprintf(to + skip, size - skip, "%s)", len > head ? " ..." : "");
+    for (const struct importer *i = importers; i->name && n < IMPORT_NAMES_ROOM; i++)
+        n += (size_t)snprintf(to + n, IMPORT_NAMES_ROOM - n, "%s%s", n ? ", " : "", i->name);
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -120,54 +81,206 @@ static bool ends_with(const char *s, const char *end)
 
 static int unknown_content(const char *path, const struct io_map *m, opm_error *err)
 {
-    char names[300], what[100];
+    char names[IMPORT_NAMES_ROOM], what[100];
 
-    list_names(names, sizeof(names));
-    describe(m->data, m->len, what, sizeof(what));
+    importer_names(names);
+    describe_content(m->data, m->len, what, sizeof(what));
     return opm__fail(err, OPM_EFORMAT,
                      "%s: not a trace that opmeter knows: looks like %s%s; it reads: %s", path,
                      what, m->packed ? ", packed" : "", names);
 }
 
-int import_path(struct store *st, const char *path, const char *format, uint64_t max_bytes,
-                int index, int count, int (*progress)(void *, uint64_t, uint64_t), void *user,
-                opm_error *err)
+static int64_t file_bytes(const char *path)
 {
-    const struct importer *importer = NULL;
-    struct import_source src;
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : OPM_NULL_I64;
+}
+
+int source_file(struct sources *s, const char *path, enum import_state state, const char *note,
+                uint32_t part_of)
+{
+    struct source_file *f;
+
+    if (!GROW(s->file, s->file_cap, s->nfile + 1))
+        return OPM_ENOMEM;
+    f = &s->file[s->nfile];
+    *f = (struct source_file){
+        .path = arena_strndup(&s->strings, path, strlen(path)),
+        .note = note ? arena_strndup(&s->strings, note, strlen(note)) : NULL,
+        .state = state,
+        .bytes = file_bytes(path),
+        .part_of = part_of,
+    };
+    if (!f->path || (note && !f->note))
+        return OPM_ENOMEM;
+    s->nfile++;
+    return 0;
+}
+
+int source_read(struct sources *s, const struct importer *importer, const char *path,
+                const struct io_map *m, opm_error *err)
+{
+    struct import_source src = { .path = path,
+                                 .index = (int)s->n,
+                                 .count = (int)s->n + 1,
+                                 .progress = s->opts->progress,
+                                 .user = s->opts->user,
+                                 .sources = s };
+    struct source *item;
+    int rc;
+
+    if (s->n >= INT32_MAX || !GROW(s->item, s->cap, s->n + 1))
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", path);
+    item = &s->item[s->n++];
+    *item = (struct source){
+        .path = arena_strndup(&s->strings, path, strlen(path)),
+        .format = importer->name,
+        .bytes = file_bytes(path),
+        .instance = OPM_NULL_I64,
+        .rank = OPM_NULL_I64,
+        .clock = { .realtime_ns = OPM_NULL_I64 },
+    };
+    if (!item->path)
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", path);
+    store_part_begin(s->st, &item->part);
+    if (m) {
+        src.data = m->data;
+        src.len = m->len;
+        src.cut = m->cut;
+        rc = importer->read(s->st, &src, err);
+    } else {
+        rc = importer->read_dir(s->st, &src, err);
+    }
+    store_part_end(s->st, &s->item[src.index].part);
+    if (rc)
+        s->item[src.index].state = IMPORT_FAILED;
+    return rc;
+}
+
+int import_file(struct sources *s, const char *path, opm_error *err)
+{
+    const struct importer *importer = s->importer;
     struct io_map m = { 0 };
     int rc;
 
-    if (format) {
-        importer = find_by_name(format);
-        if (!importer) {
-            char names[300];
-
-            list_names(names, sizeof(names));
-            return opm__fail(err, OPM_ENOTFOUND, "no import format '%s'; there are: %s", format,
-                             names);
-        }
-    }
-    rc = io_map(&m, path, max_bytes, err);
+    rc = io_map(&m, path, s->opts->max_bytes, err);
     if (rc < 0)
         return rc;
-    if (!format && ends_with(path, ".opm-live")) {
+    if (!importer && ends_with(path, ".opm-live")) {
         io_map_release(&m);
         return opm__fail(err, OPM_EFORMAT,
                          "%s: this is the live buffer of a recording; open '%.*s' instead", path,
                          (int)(strlen(path) - strlen("-live")), path);
     }
     if (!importer)
-        importer = find_by_content(m.data, m.len);
-    src = (struct import_source){ .path = path,
-                                  .data = m.data,
-                                  .len = m.len,
-                                  .cut = m.cut,
-                                  .index = index,
-                                  .count = count,
-                                  .progress = progress,
-                                  .user = user };
-    rc = importer ? importer->read(st, &src, err) : unknown_content(path, &m, err);
+        importer = importer_of_content(s, m.data, m.len);
+    if (!importer)
+        rc = unknown_content(path, &m, err);
+    else if (!importer->read)
+        rc = opm__fail(err, OPM_EFORMAT, "%s: '%s' is read from a folder, and this is a file", path,
+                       importer->name);
+    else
+        rc = source_read(s, importer, path, &m, err);
     io_map_release(&m);
     return rc;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int import_all(struct store *st, const char *const *paths, size_t npaths,
+               const struct import_options *opts, opm_error *err)
+{
+    struct sources s = { .st = st, .opts = opts };
+    opm_error local;
+    int rc = 0;
+
+    if (!err)
+        err = &local;
+
+    if (opts->format) {
+        s.importer = importer_of_name(opts->format);
+        if (!s.importer) {
+            char names[IMPORT_NAMES_ROOM];
+
+            importer_names(names);
+            return opm__fail(err, OPM_ENOTFOUND, "no import format '%s'; there are: %s",
+                             opts->format, names);
+        }
+    }
+    for (size_t i = 0; i < npaths && rc == 0; i++)
+        rc =
+            is_folder(paths[i]) ? import_folder(&s, paths[i], err) : import_file(&s, paths[i], err);
+    if (rc == 0 && sources_align(&s))
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    mem_free(s.item);
+    mem_free(s.file);
+    arena_release(&s.strings);
+    return rc;
+}
+
+static struct source *source_of(const struct import_source *src)
+{
+    return src->sources ? &src->sources->item[src->index] : NULL;
+}
+
+void import_set_realtime(const struct import_source *src, int64_t unix_ns)
+{
+    struct source *s = source_of(src);
+
+    if (s)
+        s->clock.realtime_ns = unix_ns;
+}
+
+void import_set_monotonic(const struct import_source *src, const char *boot, int64_t ns)
+{
+    struct source *s = source_of(src);
+
+    if (!s)
+        return;
+    s->clock.boot = arena_strndup(&src->sources->strings, boot, strlen(boot));
+    s->clock.monotonic_ns = ns;
+}
+
+void import_set_instance(const struct import_source *src, int64_t instance)
+{
+    struct source *s = source_of(src);
+
+    if (s)
+        s->instance = instance;
+}
+
+void import_set_rank(const struct import_source *src, int64_t rank)
+{
+    struct source *s = source_of(src);
+
+    if (s)
+        s->rank = rank;
+}
+
+int import_meta(struct store *st, const struct import_source *src, const char *key,
+                const char *value)
+{
+    struct buf prefixed = { 0 };
+    int rc;
+
+    if (!src->index)
+        return store_meta(st, key, value);
+    buf_addf(&prefixed, "file%d.%s", src->index, key);
+    rc = prefixed.failed ? OPM_ENOMEM : store_meta(st, buf_str(&prefixed), value);
+    buf_release(&prefixed);
+    return rc;
+}
+
+int import_part(const struct import_source *src, const char *path, enum import_state state,
+                const char *note)
+{
+    if (!src->sources)
+        return 0;
+    return source_file(src->sources, path, state, note, (uint32_t)src->index);
 }

@@ -1,44 +1,93 @@
-/* import.h -- bytes of any known format into a store that is being built.
+/* import.h -- files and folders of any known format into a store that is being built.
  *
  * A format is a row in the table of import.c: facts, sniff, read. Sniffing looks at the head of the
- * content only, never at the name. */
+ * content only, never at the name. Several sources become one trace: each is read with whatever
+ * origin its times have, and import_all() moves them to a common one afterwards (align.c). */
 #ifndef IMPORT_IMPORT_H
 #define IMPORT_IMPORT_H
 
 #include "base/io.h"
 #include "store/store.h"
 
-#define IMPORT_SNIFF_MAX 4096
+#define IMPORT_SNIFF_MAX 65536
+
+struct sources; /* all that one import_all() reads */
 
 struct import_source {
     const char *path; /* for messages and for files beside it */
     const uint8_t *data;
     size_t len;
     bool cut;  /* the packed stream ended early */
-    int index; /* which of the given files it is, from 0 */
-    int count; /* of how many */
+    int index; /* which of the sources it is, from 0: a row of the table source */
+    int count; /* of how many that are known so far */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
     void *user;
+    struct sources *sources; /* or NULL: nobody wants to know */
 };
 
 struct importer {
     const char *name;      /* the --format value, also used in messages */
-    const char *extension; /* usual one, with the dot */
+    const char *extension; /* usual one, with the dot; "" for a folder */
     const char *doc;
     bool (*sniff)(const uint8_t *head, size_t len); /* pure; len <= IMPORT_SNIFF_MAX */
     int (*read)(struct store *st, const struct import_source *src, opm_error *err);
+    /* For a folder that is one profile: whether this is such a one, judged by what is in it, and
+     * the reader, for which data is NULL. Either pair may be NULL, not both. A folder that nobody
+     * claims is read file by file. */
+    bool (*sniff_dir)(const char *path);
+    int (*read_dir)(struct store *st, const struct import_source *src, opm_error *err);
 };
 
 extern const struct importer importers[]; /* specific before general; ends with a NULL name */
 
-/* Open path, detect its format (or use `format` if not NULL) and read it into st. */
-int import_path(struct store *st, const char *path, const char *format, uint64_t max_bytes,
-                int index, int count, int (*progress)(void *, uint64_t, uint64_t), void *user,
-                opm_error *err);
+struct import_options {
+    const char *format;                                         /* importer name, or NULL: detect */
+    uint64_t max_bytes;                                         /* as io_map() */
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
+    void *user;
+};
+
+/* Read all paths, files or folders, into st and bring their clocks in line. store_finish() is left
+ * to the caller. */
+int import_all(struct store *st, const char *const *paths, size_t npaths,
+               const struct import_options *opts, opm_error *err);
+
+/* What a reader can say about its source. */
+
+/* Its time 0 in ns since 1970 (UTC); 0 if its times are such themselves. */
+void import_set_realtime(const struct import_source *src, int64_t unix_ns);
+/* Its time 0 on the monotonic clock of a machine since `boot` (any text that names the boot): more
+ * exact between sources of one machine. */
+void import_set_monotonic(const struct import_source *src, const char *boot, int64_t ns);
+/* For all of its tracks that say nothing themselves. */
+void import_set_instance(const struct import_source *src, int64_t instance);
+void import_set_rank(const struct import_source *src, int64_t rank);
+/* A fact: a row of meta. Those of the first source keep their keys, those of others begin with
+ * "file1." and so on. 0 or OPM_ENOMEM. */
+int import_meta(struct store *st, const struct import_source *src, const char *key,
+                const char *value);
+/* A file of a folder that is one profile: what it was used for, or why it was not. 0 or OPM_ENOMEM.
+ */
+enum import_state { IMPORT_READ, IMPORT_SKIPPED, IMPORT_FAILED };
+int import_part(const struct import_source *src, const char *path, enum import_state state,
+                const char *note);
 
 /* One per format. */
 bool opm_sniff(const uint8_t *head, size_t len);
 int opm_read(struct store *st, const struct import_source *src, opm_error *err);
+bool ort_sniff(const uint8_t *head, size_t len);
+int ort_read(struct store *st, const struct import_source *src, opm_error *err);
+bool kineto_sniff(const uint8_t *head, size_t len);
+int kineto_read(struct store *st, const struct import_source *src, opm_error *err);
+bool chrome_sniff(const uint8_t *head, size_t len);
+int chrome_read(struct store *st, const struct import_source *src, opm_error *err);
+
+bool megengine_sniff(const uint8_t *head, size_t len);
+int megengine_read(struct store *st, const struct import_source *src, opm_error *err);
+bool furiosa_csv_sniff(const uint8_t *head, size_t len);
+int furiosa_csv_read(struct store *st, const struct import_source *src, opm_error *err);
+bool furiosa_chrome_sniff(const uint8_t *head, size_t len);
+int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_error *err);
 bool perfetto_sniff(const uint8_t *head, size_t len);
 int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
 bool onednn_sniff(const uint8_t *head, size_t len);
@@ -51,5 +100,8 @@ bool tensorrt_sniff(const uint8_t *head, size_t len);
 int tensorrt_read(struct store *st, const struct import_source *src, opm_error *err);
 bool openvino_sniff(const uint8_t *head, size_t len);
 int openvino_read(struct store *st, const struct import_source *src, opm_error *err);
+
+bool mindspore_sniff_dir(const char *path);
+int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif

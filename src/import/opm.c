@@ -229,59 +229,41 @@ static int defs_all(struct opm_file *f)
     return 0;
 }
 
-static int64_t meta_int(const struct store *st, const char *key)
+static const char *own_meta(const struct opm_file *f, const char *key)
 {
-    const char *text = store_meta_get(st, key);
+    char full[64];
 
-    return text ? strtoll(text, NULL, 10) : 0;
+    if (!f->src->index)
+        return store_meta_get(f->st, key);
+    snprintf(full, sizeof(full), "file%d.%s", f->src->index, key);
+    return store_meta_get(f->st, full);
 }
 
 /* The facts of a file of tables have been read, under other names if it is not the first. */
-int64_t tables_align(const struct opm_file *f)
+void tables_time_tell(const struct opm_file *f)
 {
-    const char *boot = store_meta_get(f->st, "clock.boot"), *mine;
-    char key[64];
-    bool same_boot;
-    int64_t start, own;
+    const char *boot = own_meta(f, "clock.boot");
+    const char *mono = own_meta(f, "clock.start_monotonic_ns");
+    const char *real = own_meta(f, "clock.start_realtime_ns");
 
-    if (!f->src->index)
-        return 0;
-    snprintf(key, sizeof(key), "file%d.clock.boot", f->src->index);
-    mine = store_meta_get(f->st, key);
-    same_boot = boot && mine && strcmp(boot, mine) == 0;
-    start = meta_int(f->st, same_boot ? "clock.start_monotonic_ns" : "clock.start_realtime_ns");
-    snprintf(key, sizeof(key), "file%d.clock.start_%s_ns", f->src->index,
-             same_boot ? "monotonic" : "realtime");
-    own = meta_int(f->st, key);
-    return start && own ? time_sub(own, start) : 0;
+    if (boot && mono)
+        import_set_monotonic(f->src, boot, strtoll(mono, NULL, 10));
+    if (real)
+        import_set_realtime(f->src, strtoll(real, NULL, 10));
 }
 
-/* Several files in one trace: the first one's start is time 0 of the recorders' clocks. */
-static int time_align(struct opm_file *f)
+/* Several files in one trace are brought in line by these clocks. */
+static void time_tell(const struct opm_file *f)
 {
-    const char *boot = store_meta_get(f->st, "clock.boot");
-    const char *mono = store_meta_get(f->st, "clock.start_monotonic_ns");
-    const char *real = store_meta_get(f->st, "clock.start_realtime_ns");
-    char text[40];
-    int rc = 0;
+    char boot[2 * sizeof(f->header.boot) + 1];
 
-    for (int i = 0; i < 16; i++)
-        snprintf(text + 2 * i, 3, "%02x", f->header.boot[i]);
-    if (!boot || !mono || !real) {
-        rc = store_meta(f->st, "clock.boot", text);
-        snprintf(text, sizeof(text), "%" PRId64, f->header.start.monotonic_ns);
-        if (rc == 0)
-            rc = store_meta(f->st, "clock.start_monotonic_ns", text);
-        snprintf(text, sizeof(text), "%" PRId64, f->header.start.realtime_ns);
-        return rc ? rc : store_meta(f->st, "clock.start_realtime_ns", text);
-    }
-    f->time.offset_ns = strcmp(boot, text) == 0
-                            ? time_sub(f->header.start.monotonic_ns, strtoll(mono, NULL, 10))
-                            : time_sub(f->header.start.realtime_ns, strtoll(real, NULL, 10));
-    return 0;
+    for (size_t i = 0; i < sizeof(f->header.boot); i++)
+        snprintf(boot + 2 * i, 3, "%02x", f->header.boot[i]);
+    import_set_monotonic(f->src, boot, f->header.start.monotonic_ns);
+    import_set_realtime(f->src, f->header.start.realtime_ns);
 }
 
-static int time_setup(struct opm_file *f)
+static void time_setup(struct opm_file *f)
 {
     struct timebase *t = &f->time;
     uint64_t ticks = f->last.ticks - f->header.start.ticks;
@@ -303,7 +285,7 @@ static int time_setup(struct opm_file *f)
     if (!(rate > 1e-6 && rate < 1e6))
         rate = 1;
     t->mult = (uint64_t)(rate * 4294967296.0 + 0.5);
-    return time_align(f);
+    time_tell(f);
 }
 
 static void status_stats(struct opm_file *f, bool live_found)
@@ -406,10 +388,9 @@ static int file_read(struct opm_file *f, struct live *live, struct io_map *again
     }
     if (rc == 0)
         rc = defs_all(f);
-    if (rc == 0)
-        rc = time_setup(f);
     if (rc)
         return rc;
+    time_setup(f);
     pieces_sort(f);
     status_stats(f, live_found);
     if (live_found) {

@@ -255,20 +255,6 @@ static int thread_read(struct opm_file *f, struct rd *r)
     return 0;
 }
 
-/* Facts of the first of several files keep their names; those of others say which file it was. */
-static int meta_add(struct opm_file *f, const char *key, const char *value)
-{
-    struct buf prefixed = { 0 };
-    int rc;
-
-    if (!f->src->index)
-        return store_meta(f->st, key, value);
-    buf_addf(&prefixed, "file%d.%s", f->src->index, key);
-    rc = prefixed.failed ? OPM_ENOMEM : store_meta(f->st, buf_str(&prefixed), value);
-    buf_release(&prefixed);
-    return rc;
-}
-
 static int meta_read(struct opm_file *f, struct rd *r)
 {
     str_id key, value;
@@ -289,8 +275,10 @@ static int meta_read(struct opm_file *f, struct rd *r)
         rc = store_str(f->st, base, len - (size_t)(base - v), &f->process);
     } else if (strcmp(k, "machine.host") == 0) {
         f->host = value;
+    } else if (strcmp(k, "run.instance") == 0) {
+        import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
     }
-    return rc ? rc : meta_add(f, k, store_text(f->st, value));
+    return rc ? rc : import_meta(f->st, f->src, k, store_text(f->st, value));
 }
 
 static int track_read(struct opm_file *f, struct rd *r)

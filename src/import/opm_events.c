@@ -141,9 +141,8 @@ static int64_t track_time(const struct opm_file *f, const struct def_track *t, i
 
     if (t->clock == TRACK_CLOCK_DEVICE && t->nsync)
         ns = device_time(t, ns);
-    return time_add(time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
-                                                                  : tb->start_monotonic_ns),
-                    tb->offset_ns);
+    return time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
+                                                         : tb->start_monotonic_ns);
 }
 
 static int take_device_span(struct events *e, const struct opm_unit *u)

@@ -82,11 +82,10 @@ struct def_mem {
     uint32_t first_op, last_op; /* ids in the file */
 };
 
-/* How ticks become ns of this trace: (ticks - origin) * mult / 2^32, plus offset. */
+/* How ticks become ns since the start of the recording: (ticks - origin) * mult / 2^32. */
 struct timebase {
     uint64_t origin;
     uint64_t mult; /* ns per tick, 32.32 */
-    int64_t offset_ns;
     int64_t start_monotonic_ns;
     int64_t start_realtime_ns;
 };
@@ -155,8 +154,8 @@ int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind,
 
 /* opm_tables.c: all of a file of tables */
 int tables_read(struct opm_file *f);
-/* opm.c: what to add to its times, so that they count from where those of the first file do */
-int64_t tables_align(const struct opm_file *f);
+/* opm.c: tells the clocks by which several files are brought in line */
+void tables_time_tell(const struct opm_file *f);
 
 /* opm_unpack.c */
 struct unpacked_head {
@@ -213,8 +212,7 @@ static inline int64_t time_ns(const struct timebase *t, uint64_t ticks)
 {
     __extension__ typedef __int128 wide;
 
-    return time_add((int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32),
-                    t->offset_ns);
+    return (int64_t)((wide)(int64_t)(ticks - t->origin) * (wide)t->mult >> 32);
 }
 
 #endif

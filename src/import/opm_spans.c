@@ -74,7 +74,7 @@ static int place(struct events *e, const struct piece *p, const struct span_bloc
 static void blank(struct events *e, const struct span_block *b, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        b->ts[k] = e->f->time.offset_ns;
+        b->ts[k] = 0;
         b->dur[k] = 0;
         b->site[k] = e->unknown_site;
     }

@@ -117,6 +117,7 @@ static int open_engine(struct session *s, opm_error *err)
     eo.threads = s->res->threads;
     eo.pin = s->opt->pin;
     eo.winograd = s->opt->winograd;
+    eo.sparse = s->opt->sparse ? ENGINE_SPARSE_AUTO : ENGINE_SPARSE_NEVER;
     eo.ort_lib = s->opt->ort_lib;
     eo.metered = true;
     OPM_SPAN(OPM_APP, "open engine")
@@ -352,6 +353,7 @@ static void describe_latency(const char *kind, const struct run_latency *l)
 static void describe_run(struct session *s)
 {
     const struct engine_value *value;
+    struct run_peak peak;
     size_t n;
 
     s->res->batch = batch_of(s);
@@ -377,6 +379,11 @@ static void describe_run(struct session *s)
     if (s->res->bare.n) {
         meta("run.cost_ns", "%.0f", s->res->cost_ns);
         meta("run.cost_error_ns", "%.0f", s->res->cost_error_ns);
+    }
+    run_peak(s->res->threads, &peak);
+    if (peak.gflops > 0 && peak.gbytes > 0) {
+        meta("machine.peak_gflops_per_s", "%.3f", peak.gflops);
+        meta("machine.peak_gbytes_per_s", "%.3f", peak.gbytes);
     }
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
@@ -422,16 +429,11 @@ static int work(struct session *s, opm_error *err)
 static int start_recording(const struct run_options *opt, struct run_result *res, opm_error *err)
 {
     opm_options ro = OPM_OPTIONS_INIT;
-    opm_recorder_stats st;
 
     if ((size_t)snprintf(res->trace, sizeof(res->trace), "%s/trace.opm", opt->dir) >=
         sizeof(res->trace))
         return opm__fail(err, OPM_EINVAL, "%s: the path is too long", opt->dir);
-    opm_stats(&st);
-    if (st.recording) /* OPMETER_OUTPUT in the environment: this command has its own place */
-        opm_stop(NULL);
     ro.path = res->trace;
-    ro.level = 3;
     return MIN(opm_start(&ro, err), 0);
 }
 

@@ -44,6 +44,7 @@ struct run_options {
     int threads; /* 0: as many as there are cores */
     bool pin;
     bool winograd;
+    bool sparse;              /* block-sparse kernels where they are faster */
     bool receipt;             /* bare iterations in between */
     const char *save_outputs; /* folder for NAME.npy; NULL: none */
     const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */

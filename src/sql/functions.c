@@ -1,7 +1,7 @@
 /* functions.c -- see functions.h.
  *
  * Aggregates over numbers; NULL is skipped, text that is no number is an error, and of no values at
- * all the result is NULL. percentile() wants p from 0 to 100 and the same p in every row. */
+ * all the result is NULL. Percentiles want p from 0 to 100 and the same p in every row. */
 #include "sql/functions.h"
 
 #include "analyze/quantile.h"
@@ -14,6 +14,7 @@ struct values {
     size_t n;
     size_t cap;
     double p;
+    bool nearest; /* percentile_nearest(): a value that occurs, no interpolation */
     bool failed;
 };
 
@@ -47,7 +48,8 @@ static bool number(sqlite3_context *ctx, sqlite3_value *v, const char *function,
     }
 }
 
-static void collect(sqlite3_context *ctx, sqlite3_value *v, double p, const char *function)
+static void collect(sqlite3_context *ctx, sqlite3_value *v, double p, bool nearest,
+                    const char *function)
 {
     struct values *all = sqlite3_aggregate_context(ctx, sizeof(*all));
     double x;
@@ -68,26 +70,38 @@ static void collect(sqlite3_context *ctx, sqlite3_value *v, double p, const char
         return;
     }
     all->p = p;
+    all->nearest = nearest;
     all->key[all->n++] = quantile_key(x);
 }
 
-static void percentile_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+static void percentile_any(sqlite3_context *ctx, sqlite3_value **argv, bool nearest)
 {
     int type = sqlite3_value_numeric_type(argv[1]);
     double p = sqlite3_value_double(argv[1]);
 
-    (void)argc;
     if ((type != SQLITE_INTEGER && type != SQLITE_FLOAT) || !(p >= 0 && p <= 100)) {
         sqlite3_result_error(ctx, "percentile(): the second argument must be from 0 to 100", -1);
         return;
     }
-    collect(ctx, argv[0], p / 100, "percentile");
+    collect(ctx, argv[0], p / 100, nearest, "percentile");
+}
+
+static void percentile_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    percentile_any(ctx, argv, false);
+}
+
+static void percentile_nearest_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    percentile_any(ctx, argv, true);
 }
 
 static void median_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     (void)argc;
-    collect(ctx, argv[0], 0.5, "median");
+    collect(ctx, argv[0], 0.5, false, "median");
 }
 
 /* Also called to clean up after an error. */
@@ -101,7 +115,10 @@ static void percentile_final(sqlite3_context *ctx)
     if (all->failed) {
         sqlite3_result_error_nomem(ctx);
     } else if (all->n > 0) {
-        quantiles_keys(all->key, all->n, &all->p, 1, &result);
+        if (all->nearest)
+            result = quantile_nearest(all->key, all->n, all->p);
+        else
+            quantiles_keys(all->key, all->n, &all->p, 1, &result);
         sqlite3_result_double(ctx, result);
     }
     mem_free(all->key);
@@ -142,6 +159,7 @@ int functions_register(struct sqlite3 *db)
         void (*final)(sqlite3_context *);
     } functions[] = {
         { "percentile", 2, percentile_step, percentile_final },
+        { "percentile_nearest", 2, percentile_nearest_step, percentile_final },
         { "median", 1, median_step, percentile_final },
         { "stdev", 1, stdev_step, stdev_final },
     };

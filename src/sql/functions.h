@@ -1,4 +1,5 @@
-/* functions.h -- SQL functions that SQLite lacks: percentile(x, p), median(x), stdev(x). */
+/* functions.h -- SQL functions that SQLite lacks: percentile(x, p),
+ * percentile_nearest(x, p), median(x), stdev(x). */
 #ifndef SQL_FUNCTIONS_H
 #define SQL_FUNCTIONS_H
 

@@ -1,9 +1,11 @@
 /* schema.c -- see schema.h. */
 #include "sql/schema.h"
 
+#include "sql/advice.h"
+
 #include "analyze/analysis.h"
 
-#define VIEW(name, doc, sql) static const struct column_def name##_columns[] = {
+#define VIEW(name, doc, sql, make) static const struct column_def name##_columns[] = {
 #define VCOL(view, name, type, doc) { #name, COL_##type, FROM_DERIVED, doc },
 #define VEND(view) \
     }              \
@@ -13,7 +15,7 @@
 #undef VCOL
 #undef VEND
 
-#define VIEW(name, doc, sql)                                                 \
+#define VIEW(name, doc, sql, make)                                           \
     static const struct table_def name##_def = { #name, doc, name##_columns, \
                                                  (int)ARRAY_SIZE(name##_columns) };
 #define VCOL(view, name, type, doc)
@@ -24,14 +26,14 @@
 #undef VEND
 
 const struct view views[] = {
-#define VIEW(name, doc, sql) { &name##_def, sql },
+#define VIEW(name, doc, sql, make) { &name##_def, sql, make },
 #define VCOL(view, name, type, doc)
 #define VEND(view)
 #include "sql/views.def"
 #undef VIEW
 #undef VCOL
 #undef VEND
-    { NULL, NULL },
+    { NULL, NULL, NULL },
 };
 
 static const struct column_def schema_columns[] = {

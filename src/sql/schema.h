@@ -7,6 +7,7 @@
 struct view {
     const struct table_def *def; /* columns for the schema only */
     const char *sql;
+    char *(*make)(void); /* makes it where sql is NULL; free with sqlite3_free() */
 };
 
 extern const struct view views[]; /* ends with a NULL def */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "sql/explain.h"
 #include "sql/functions.h"
+#include "sql/regexp.h"
 #include "sql/schema.h"
 #include "sql/vtab.h"
 #include <ctype.h>
@@ -212,8 +213,12 @@ static int create_views(sqlite3 *db)
     int rc = SQLITE_OK;
 
     for (const struct view *v = views; v->def && rc == SQLITE_OK; v++) {
-        char *sql = sqlite3_mprintf("CREATE VIEW \"%w\" AS %s", v->def->name, v->sql);
+        char *made = v->sql ? NULL : v->make();
+        const char *select = v->sql ? v->sql : made;
+        char *sql =
+            select ? sqlite3_mprintf("CREATE VIEW \"%w\" AS %s", v->def->name, select) : NULL;
 
+        sqlite3_free(made);
         rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
         sqlite3_free(sql);
     }
@@ -280,7 +285,7 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
         goto out;
     if (analysis_intern_words(st) < 0 || register_sources(q, st) < 0)
         goto out;
-    if (functions_register(q->db) != SQLITE_OK)
+    if (functions_register(q->db) != SQLITE_OK || regexp_register(q->db) != SQLITE_OK)
         goto out;
     sqlite_rc = create_views(q->db);
     if (sqlite_rc == SQLITE_OK)

@@ -341,6 +341,7 @@ static int merge(struct finish *f, int64_t shift_ns)
     struct store *st = f->st;
     struct table *t = &st->table[TABLE_span];
     struct column *corr = &t->col[span_col_correlation], *args = &t->col[span_col_args];
+    struct column *wait = &t->col[span_col_wait];
 
     if (st->loaded)
         return loaded_keep(st, shift_ns);
@@ -349,18 +350,19 @@ static int merge(struct finish *f, int64_t shift_ns)
         return 0;
     if (in_order(f))
         return keep_order(f, shift_ns);
-    if ((corr->data || args->data || st->table[TABLE_flow].nrow) &&
+    if ((corr->data || wait->data || args->data || st->table[TABLE_flow].nrow) &&
         column_reserve(&f->final_id, t->nrow * sizeof(*f->final_id.id)))
         return OPM_ENOMEM;
     if (merge_tracks(st, f->tracks, f->ntrack, f->run_piece.id, shift_ns, f->final_id.id) ||
         permute_column(corr, sizeof(*corr->i64), t->nrow, f->final_id.id) ||
+        permute_column(wait, sizeof(*wait->i64), t->nrow, f->final_id.id) ||
         permute_column(args, sizeof(*args->id), t->nrow, f->final_id.id))
         return OPM_ENOMEM;
     return 0;
 }
 
 /* Rewrite the ends of arrows; drop those that lead nowhere. */
-static void finish_flows(struct finish *f)
+static int finish_flows(struct finish *f, int64_t shift_ns)
 {
     struct table *t = &f->st->table[TABLE_flow];
     uint32_t *src = t->col[flow_col_src].id, *dst = t->col[flow_col_dst].id;
@@ -368,17 +370,24 @@ static void finish_flows(struct finish *f)
     const uint32_t *final_id = f->final_id.id;
     size_t nspan = f->st->table[TABLE_span].nrow, kept = 0;
 
+    for (size_t i = 0; src && dst && final_id && i < t->nrow; i++) {
+        src[i] = src[i] < nspan ? final_id[src[i]] : OPM_NULL_ID;
+        dst[i] = dst[i] < nspan ? final_id[dst[i]] : OPM_NULL_ID;
+    }
+    if (flow_points_resolve(f->st, shift_ns))
+        return OPM_ENOMEM;
     for (size_t i = 0; i < t->nrow; i++) {
         if (!src || !dst || src[i] >= nspan || dst[i] >= nspan)
             continue;
-        src[kept] = final_id ? final_id[src[i]] : src[i];
-        dst[kept] = final_id ? final_id[dst[i]] : dst[i];
+        src[kept] = src[i];
+        dst[kept] = dst[i];
         if (kind)
             kind[kept] = kind[i];
         kept++;
     }
     store_stat(f->st, STAT_flow_without_span, (int64_t)(t->nrow - kept));
     t->nrow = kept;
+    return 0;
 }
 
 /* The tables besides span that have times. */
@@ -533,8 +542,7 @@ int store_finish(struct store *st)
         start = 0;
     if (merge(&f, start) || finish_tables(st, start))
         goto out;
-    finish_flows(&f);
-    if (finish_stats(st))
+    if (finish_flows(&f, start) || finish_stats(st))
         goto out;
     column_release(&st->runs);
     st->nrun = 0;

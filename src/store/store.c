@@ -83,6 +83,8 @@ void store_free(struct store *st)
     mem_free(st->site);
     mem_free(st->site_slot);
     mem_free(st->overlap_of);
+    mem_free(st->flow_point);
+    args_release(&st->args);
     u64map_release(&st->meta_row);
     strpool_release(&st->strings);
     mem_free(st);
@@ -217,7 +219,8 @@ static int spans_add(struct store *st, uint32_t track, size_t n)
     if (st->loaded && loaded_to_runs(st))
         return OPM_ENOMEM;
     if (n > OPM_NULL_ID || spans_reserve(st, t->nrow + n) ||
-        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_args, n))
+        spans_add_null(st, span_col_correlation, n) || spans_add_null(st, span_col_wait, n) ||
+        spans_add_null(st, span_col_args, n))
         return OPM_ENOMEM;
     if (n && (!st->nrun || span_runs(st)[st->nrun - 1].track != track)) {
         if (column_reserve(&st->runs, (st->nrun + 1) * sizeof(struct span_run)))
@@ -296,6 +299,63 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
     if (spans_column(st, span_col_correlation))
         return OPM_ENOMEM;
     st->table[TABLE_span].col[span_col_correlation].i64[build_id] = correlation;
+    return 0;
+}
+
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    if (spans_column(st, span_col_wait))
+        return OPM_ENOMEM;
+    st->table[TABLE_span].col[span_col_wait].i64[build_id] = wait_ns;
+    return 0;
+}
+
+int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow && site < st->nsite);
+    st->span_site.id[build_id] = site;
+    return 0;
+}
+
+int store_span_set_dur(struct store *st, uint32_t build_id, int64_t dur_ns)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    span_dur(st)[build_id] = dur_ns;
+    return 0;
+}
+
+uint32_t store_span_get_site(const struct store *st, uint32_t build_id)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    return st->span_site.id[build_id];
+}
+
+int64_t store_span_get_ts(const struct store *st, uint32_t build_id)
+{
+    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    return span_ts(st)[build_id];
+}
+
+int store_add_flow(struct store *st, const struct flow_end *src, const struct flow_end *dst,
+                   str_id kind)
+{
+    struct cell cells[flow_col_COUNT] = { [flow_col_kind] = cell_str(kind) };
+    const struct flow_end *end[2] = { src, dst };
+    uint32_t row;
+
+    cells[flow_col_src] = cell_id(src->bind == FLOW_SPAN ? src->span : 0);
+    cells[flow_col_dst] = cell_id(dst->bind == FLOW_SPAN ? dst->span : 0);
+    if (store_add(st, TABLE_flow, cells, &row))
+        return OPM_ENOMEM;
+    for (uint8_t i = 0; i < 2; i++) {
+        if (end[i]->bind == FLOW_SPAN)
+            continue;
+        if (!GROW(st->flow_point, st->flow_point_cap, st->nflow_point + 1))
+            return OPM_ENOMEM;
+        st->flow_point[st->nflow_point++] =
+            (struct flow_point){ end[i]->ts_ns, end[i]->track, row, i, end[i]->bind == FLOW_NEXT };
+    }
     return 0;
 }
 
@@ -413,6 +473,23 @@ static struct cell track_cell(const struct store *st, size_t row)
     return track < st->table[TABLE_track].nrow ? cell_id(track) : cell_null();
 }
 
+static struct cell args_cell(const struct store *st, size_t row)
+{
+    const struct column *args = &st->table[TABLE_span].col[span_col_args];
+    str_id id = args->data ? args->id[row] : 0;
+
+    if (id & ARGS_PACKED) {
+        int rc;
+
+        pthread_mutex_lock(&st->lazy->mutex);
+        rc = args_intern(st, id, &id);
+        pthread_mutex_unlock(&st->lazy->mutex);
+        if (rc)
+            return cell_null();
+    }
+    return cell_str(id);
+}
+
 struct cell store_cell(const struct store *st, enum table_id table, size_t row, int col)
 {
     const struct table *t = &st->table[table];
@@ -422,6 +499,8 @@ struct cell store_cell(const struct store *st, enum table_id table, size_t row, 
     assert(st->frozen && row < t->nrow);
     if (col == span_col_track)
         return track_cell(st, row);
+    if (col == span_col_args)
+        return args_cell(st, row);
     switch (t->def->col[col].from) {
     case FROM_SITE:
         return site_cell(st, row, col);
@@ -445,7 +524,8 @@ int store_column(const struct store *st, enum table_id table, int col, const voi
     const struct table *t = &st->table[table];
 
     assert(st->frozen);
-    if (table == TABLE_span && (t->def->col[col].from == FROM_DERIVED || col == span_col_track)) {
+    if (table == TABLE_span && (t->def->col[col].from == FROM_DERIVED || col == span_col_track ||
+                                (col == span_col_args && store_args_packed(st)))) {
         if (derive_column(st, col))
             return OPM_ENOMEM;
         *out = st->lazy->span[col].col.data;

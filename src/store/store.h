@@ -13,6 +13,7 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
+#include "base/buf.h"
 #include "store/table.h"
 
 enum table_id {
@@ -100,10 +101,64 @@ struct span_block {
 int store_add_span_block(struct store *st, uint32_t track, size_t n, struct span_block *out);
 int store_span_set_args(struct store *st, uint32_t build_id, str_id args);
 int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t correlation);
+/* How long it waited before its work began, where the source says so itself; else span.wait comes
+ * from correlations. */
+int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns);
+int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site);
+int store_span_set_dur(struct store *st, uint32_t build_id, int64_t dur_ns);
+uint32_t store_span_get_site(const struct store *st, uint32_t build_id);
+int64_t store_span_get_ts(const struct store *st, uint32_t build_id);
+
+/* Args of many spans that differ in numbers only: a form is the JSON text with one of these bytes
+ * in place of each number; a span gives the form and the numbers. No byte of the text itself may
+ * be one of them. */
+#define ARGS_INT '\1'     /* one value */
+#define ARGS_DECIMAL '\2' /* two: digits without the point, and how many stand behind it */
+#define ARGS_HEX '\3'     /* one, as 0x... */
+int store_args_form(struct store *st, const char *text, size_t len, uint32_t *out);
+int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
+                             const int64_t *value);
+int store_build_args(const struct store *st, uint32_t build_id, struct buf *out); /* as below */
+/* What a form and values spell. */
+void store_args_text(const char *form, size_t len, const int64_t *value, struct buf *out);
+
+/* An arrow whose ends are known by track and time only; store_finish() finds the spans. */
+enum flow_bind {
+    FLOW_SPAN,      /* span is its build id */
+    FLOW_ENCLOSING, /* the innermost span on the track at that time */
+    FLOW_NEXT,      /* the first that starts then or later */
+};
+struct flow_end {
+    enum flow_bind bind;
+    uint32_t span;
+    uint32_t track;
+    int64_t ts_ns;
+};
+int store_add_flow(struct store *st, const struct flow_end *src, const struct flow_end *dst,
+                   str_id kind);
 /* A row of any table but span; cells as in table_add(). out_row may be NULL. */
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
+/* What one of several sources added: rows [from, to) of every table. */
+struct store_part {
+    size_t from[TABLE_COUNT];
+    size_t to[TABLE_COUNT];
+};
+void store_part_begin(const struct store *st, struct store_part *part);
+void store_part_end(const struct store *st, struct store_part *part);
+/* Its earliest time; OPM_NULL_I64 if it has none. */
+int64_t store_part_start(const struct store *st, const struct store_part *part);
+/* Where a part belongs among the others. */
+struct store_place {
+    /* For tracks that have none yet. */
+    uint32_t source;        /* source.id */
+    int64_t instance, rank; /* OPM_NULL_I64: unknown */
+    int64_t shift_ns;       /* added to its times */
+    int64_t correlation;    /* added to its correlation numbers */
+};
+int store_part_settle(struct store *st, const struct store_part *part,
+                      const struct store_place *place);
 /* Go over to the frozen phase. What is imperfect is repaired and counted:
  * - spans are ordered by ts; on one track a span comes before those inside it;
  * - a span is inside the innermost earlier one on its track that does not end before it does. Where
@@ -121,19 +176,25 @@ int store_finish(struct store *st);
  * thread, before anything else is added. In a store without others they need no sorting; if they
  * turn out not to be in order they are sorted like any. All tracks must have been added. */
 struct span_load {
-    int64_t *ts, *dur, *correlation; /* correlation, args: NULL unless asked for */
+    int64_t *ts, *dur;
+    int64_t *correlation, *wait; /* these and args: NULL unless asked for */
     uint32_t *site;
     str_id *args;
     uint32_t *track;
     uint32_t first; /* build id */
 };
-int store_load_spans(struct store *st, size_t n, bool correlation, bool args,
-                     struct span_load *out);
+/* Which columns that few spans have are there. */
+struct span_extras {
+    bool correlation, wait, args;
+};
+int store_load_spans(struct store *st, size_t n, struct span_extras extras, struct span_load *out);
 /* `track` holds the overlapping spans of track `of`. */
 int store_load_overlap(struct store *st, uint32_t track, uint32_t of);
 /* A row of import_stat; of a known kind it is added to what was counted. */
 int store_load_stat(struct store *st, const char *name, const char *severity, int64_t count,
                     const char *description);
+/* What store_span_set_wait() was told, for every span; NULL if it was told nothing. Frozen. */
+const int64_t *store_given_waits(const struct store *st);
 /* The track whose overlapping spans a track holds, or itself. Frozen. */
 uint32_t store_overlap_of(const struct store *st, uint32_t track);
 
@@ -148,6 +209,11 @@ int store_derive(const struct store *st, enum table_id table, int col);
  * every value is NULL and, always, for FROM_ROW and FROM_SITE columns: use store_span_site() and
  * store_sites(). Returns OPM_ENOMEM if it could not be computed. */
 int store_column(const struct store *st, enum table_id table, int col, const void **out);
+/* Append the args of a span as text; nothing if it has none. Where args are packed this is the way
+ * to read a few: store_column() and store_cell() intern the text of all of them, or of one. 0 or
+ * OPM_ENOMEM. */
+int store_span_args(const struct store *st, size_t row, struct buf *out);
+bool store_args_packed(const struct store *st);
 const uint32_t *store_span_site(const struct store *st); /* site number of every span */
 const struct site *store_sites(const struct store *st, size_t *out_n);
 /* Spans with from_ns <= ts < to_ns are rows [*first, *end). */

@@ -1,8 +1,9 @@
 /* store_int.h -- what the files of store/ share; nobody else includes it.
  *
  * Who does what: store.c builds and reads, load.c takes what a store wrote before, order.c brings
- * the spans of one track into order, merge.c the tracks into one, finish.c calls both and does the
- * rest of store_finish(), derive.c computes derived columns when they are first asked for. */
+ * the spans of one track into order, merge.c the tracks into one, part.c moves what one source
+ * added, finish.c calls them and does the rest of store_finish(), derive.c computes derived columns
+ * when they are first asked for. */
 #ifndef STORE_STORE_INT_H
 #define STORE_STORE_INT_H
 
@@ -76,6 +77,40 @@ struct span_run {
     uint32_t track;
 };
 
+/* The text shared by the args of many spans; see args.c. */
+struct args_form {
+    str_id text;
+    uint32_t nvalue;
+    size_t base; /* of its values' bases in args_pool.bases */
+    bool used;   /* the bases are set */
+};
+
+struct args_pool {
+    struct column forms; /* struct args_form */
+    size_t nform;
+    struct column bases; /* int64_t */
+    size_t nbase;
+    struct column bytes;
+    size_t len;
+    struct u64map by_text;
+};
+
+/* Marks a cell of the args column that is a place in args_pool.bytes, not a string. */
+#define ARGS_PACKED ((uint32_t)1 << 31)
+
+void args_release(struct args_pool *pool);
+/* The string for a cell of the args column. Caller holds the mutex. 0 or OPM_ENOMEM. */
+int args_intern(const struct store *st, uint32_t ref, str_id *out);
+
+/* One end of an arrow that store_finish() must find. */
+struct flow_point {
+    int64_t ts;
+    uint32_t track;
+    uint32_t row; /* of flow */
+    uint8_t is_dst;
+    uint8_t next; /* FLOW_NEXT, else FLOW_ENCLOSING */
+};
+
 /* One derived column. `ready` is set after everything else, under the mutex. */
 struct lazy_column {
     struct column col; /* data NULL: every value is NULL */
@@ -96,8 +131,8 @@ struct track_pair {
 
 struct store {
     struct strpool strings;
-    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation and args.
-     */
+    /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation, wait (as
+     * the source gave it) and args. */
     struct table table[TABLE_COUNT];
     struct column span_site; /* uint32_t */
     size_t span_cap;         /* rows that ts, dur and span_site have room for */
@@ -116,6 +151,10 @@ struct store {
     size_t nsite, site_cap;
     uint32_t *site_slot; /* open addressing over numbers + 1; at most half full */
     size_t nsite_slot;
+
+    struct args_pool args;
+    struct flow_point *flow_point; /* building */
+    size_t nflow_point, flow_point_cap;
 
     struct u64map meta_row; /* str_id of the key -> row */
     int64_t stat[STAT_COUNT];
@@ -276,6 +315,10 @@ int merge_tracks(struct store *st, const struct track_spans *tracks, size_t ntra
 int nest_self(const struct store *st, int64_t *self);
 int nest_parent(const struct store *st, uint32_t *parent);
 int nest_depth(const struct store *st, struct packed *depth);
+
+/* After merging: find the spans that flow_point[] asks for and enter their final ids into the flow
+ * table. shift_ns as above. 0 or OPM_ENOMEM. */
+int flow_points_resolve(struct store *st, int64_t shift_ns);
 
 /* Make sure that a derived column of span can be read through lazy. 0 or OPM_ENOMEM. */
 int derive_column(const struct store *st, int col);

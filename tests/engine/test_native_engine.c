@@ -249,13 +249,18 @@ static void what_is_recorded(void **state)
     assert_int_equal(opm_stop(&err), 0);
     assert_int_equal(opm_trace_open(&t, &(const char *){ path }, 1, NULL, &err), 0);
     query(t, "SELECT name, type, post_op, engine, flops > 0, bytes > 0 FROM op ORDER BY id",
+          "x|Reorder||native|0|1\n"
           "c|Conv|batchnorm+relu|native|1|1\n"
-          "p|MatMul|bias|native|1|1\n"
-          "y|Gelu||native|1|1\n");
+          "r|Reorder||native|0|1\n"
+          "p|MatMul|bias+gelu|native|1|1\n");
     query(t,
           "SELECT op.name, count(*) FROM span JOIN op ON span.op = op.id GROUP BY op.id ORDER BY "
           "op.id",
-          "c|4\np|4\ny|4\n"); /* three runs and one preparation */
+          "x|4\nc|4\nr|4\np|4\n"); /* three runs and one preparation */
+    query(t,
+          "SELECT json_extract(attributes, '$.algorithm') FROM op WHERE type IN ('Conv', "
+          "'Reorder') ORDER BY id",
+          "to blocked\ndirect\nto plain\n");
     query(t, "SELECT count(*) > 0 FROM mem WHERE kind = 'activation'", "1\n");
     opm_trace_close(t);
     unlink(path);

@@ -25,7 +25,7 @@ static struct reading read_file(const char *path)
     opm_error err = { 0 };
 
     assert_int_equal(store_new(&st), 0);
-    r.rc = import_path(st, path, NULL, 0, 0, 1, NULL, NULL, &err);
+    r.rc = import_all(st, &path, 1, &(struct import_options){ 0 }, &err);
     snprintf(r.message, sizeof(r.message), "%s", err.msg);
     if (r.rc == 0)
         r.rc = store_finish(st);

@@ -32,8 +32,9 @@ static void test_csv(void **state)
     add_sample(st, track, 6, -INFINITY);
     assert_int_equal(store_finish(st), 0);
     assert_csv(st, "track",
-               "id,kind,name,pid,process,tid,device,instance,rank,host,unit,capacity\n"
-               "0,thread,\"a,\"\"b\"\"\nc\",5,,,,,,,,\n");
+               "id,kind,name,pid,process,tid,device,instance,rank,host,unit,capacity,producer,"
+               "consumer,workers,sampling,source\n"
+               "0,thread,\"a,\"\"b\"\"\nc\",5,,,,,,,,,,,,,\n");
     assert_csv(st, "span",
                "id,ts,dur,self,track,parent,depth,name,cat,layer,op,phase,step,record,correlation,"
                "wait,args\n"

@@ -8,6 +8,7 @@
 #define NATIVE_ISA_H
 
 #include "base/common.h"
+#include "engine/native/isa_blk.h"
 
 /* Element-wise functions of one float; alpha and beta are what the operator calls them. */
 enum isa_unary {
@@ -34,6 +35,20 @@ enum isa_unary {
 
 enum isa_binary { B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_NBINARY };
 
+/* c[m x n] = init + a * b: m <= mr, n <= nr, b packed as k x nr (zero beyond n). Element (i, p) of
+ * a is at a[i * ars + p * aks]. init NULL: 0; init may be c; row i of it is at init + i * irs. */
+struct isa_tile {
+    int m, n;
+    int64_t k;
+    const float *a;
+    int64_t ars, aks;
+    const float *b;
+    float *c;
+    int64_t ldc;
+    const float *init;
+    int64_t irs;
+};
+
 struct isa {
     const char *name;
     int mr, nr; /* rows and columns of a GEMM tile */
@@ -54,6 +69,12 @@ struct isa {
     void (*depthwise)(float *out, int64_t n, const float *const *row, const float *const *w,
                       int rows, int taps, int64_t step, int64_t dilation, float bias);
     float (*dot)(const float *a, const float *b, int64_t n);
+    void (*tile)(const struct isa_tile *t);
+    /* x becomes exp(y - max y), y = scale * x + mask (NULL: none); their sum is returned. */
+    float (*softexp)(float *x, int64_t n, float scale, const float *mask);
+    /* One step of an LSTM of n, from gates i, o, f, c one after the other; c is the old state. */
+    void (*lstm)(float *h, float *c, const float *gate, int64_t n);
+    const struct blk *blk; /* on channel-blocked tensors */
 };
 
 enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };

@@ -55,15 +55,23 @@ INLINE vf vsel(vi mask, vf a, vf b)
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
-/* NaN in a comes through. */
+/* NaN in a comes through. VMAX and VMIN give their second operand if either is NaN. */
 INLINE vf vmax(vf a, vf b)
 {
+#ifdef VMAX
+    return VMAX(b, a);
+#else
     return vsel(a < b, b, a);
+#endif
 }
 
 INLINE vf vmin(vf a, vf b)
 {
+#ifdef VMIN
+    return VMIN(b, a);
+#else
     return vsel(a > b, b, a);
+#endif
 }
 
 INLINE float vsum(vf v)
@@ -75,14 +83,12 @@ INLINE float vsum(vf v)
     return s;
 }
 
-/* Cephes' expf: 2^n * p(r), about 1 ulp; 0 where it would be subnormal, infinity above 88.7, NaN
- * stays. */
+/* Cephes' expf: 2^n * p(r), about 1 ulp; infinity above 88.7, NaN stays. Below -87.3 it would be
+ * subnormal: 0 there, but for VSCALE, which gets it right. */
 INLINE vf vexp(vf x)
 {
-    const vf lo = vset(-87.33654f), hi = vset(88.72283f);
-    vi nan = x != x, under = x<lo, over = x> hi;
+    const vf lo = vset(-104.0f), hi = vset(89.0f);
     vf c = vmin(vmax(x, lo), hi), n, r, p;
-    vi e;
 
     n = VFMA(c, vset(1.44269504f), vset(12582912.0f)) - vset(12582912.0f); /* round to nearest */
     r = VFMA(n, vset(-0.693359375f), c);
@@ -94,13 +100,18 @@ INLINE vf vexp(vf x)
     p = VFMA(p, r, vset(1.6666665459e-1f));
     p = VFMA(p, r, vset(5.0000001201e-1f));
     p = VFMA(p, r * r, r) + 1.0f;
-    e = __builtin_convertvector(n, vi);
+#ifdef VSCALE
+    return VSCALE(p, n);
+#else
+    vi e = __builtin_convertvector(vmax(vmin(n, vset(128)), vset(-126)), vi);
+
     /* In two steps, so that 2^128 * 0.99 does not overflow early. */
     p = p * (vf)(((e >> 1) + 127) << 23);
     p = p * (vf)(((e - (e >> 1)) + 127) << 23);
-    p = vsel(under, vset(0), p);
-    p = vsel(over, vset(INFINITY), p);
-    return vsel(nan, x, p);
+    p = vsel(x < vset(-87.33654f), vset(0), p);
+    p = vsel(x > vset(88.72283f), vset(INFINITY), p);
+    return vsel(x != x, x, p);
+#endif
 }
 
 INLINE vf vsigmoid(vf x)
@@ -108,22 +119,38 @@ INLINE vf vsigmoid(vf x)
     return vset(1.0f) / (vset(1.0f) + vexp(-x));
 }
 
-/* Rational approximations of single precision, as Eigen and XLA have them. */
-INLINE vf vtanh(vf x)
+/* Rational approximations of single precision, as Eigen and XLA have them. tanh is num / den. */
+INLINE void vtanh_parts(vf x, vf *num, vf *den)
 {
     vf c = vmin(vmax(x, vset(-7.90531110763549805f)), vset(7.90531110763549805f)), x2 = c * c, p, q;
-    vi small = (vf)((vi)x & 0x7fffffff) < vset(0.0004f);
 
     p = VFMA(vset(-2.76076847742355e-16f), x2, vset(2.00018790482477e-13f));
     p = VFMA(p, x2, vset(-8.60467152213735e-11f));
     p = VFMA(p, x2, vset(5.12229709037114e-08f));
     p = VFMA(p, x2, vset(1.48572235717979e-05f));
     p = VFMA(p, x2, vset(6.37261928875436e-04f));
-    p = VFMA(p, x2, vset(4.89352455891786e-03f)) * c;
+    *num = VFMA(p, x2, vset(4.89352455891786e-03f)) * c;
     q = VFMA(vset(1.19825839466702e-06f), x2, vset(1.18534705686654e-04f));
     q = VFMA(q, x2, vset(2.26843463243900e-03f));
-    q = VFMA(q, x2, vset(4.89352518554385e-03f));
+    *den = VFMA(q, x2, vset(4.89352518554385e-03f));
+}
+
+INLINE vf vtanh(vf x)
+{
+    vi small = (vf)((vi)x & 0x7fffffff) < vset(0.0004f);
+    vf p, q;
+
+    vtanh_parts(x, &p, &q);
     return vsel(small, x, p / q);
+}
+
+/* sigmoid(a) * tanh(b) with one division */
+INLINE vf vgated(vf a, vf b)
+{
+    vf p, q;
+
+    vtanh_parts(b, &p, &q);
+    return p / VFMA(q, vexp(-a), q);
 }
 
 INLINE vf verf(vf x)
@@ -143,59 +170,7 @@ INLINE vf verf(vf x)
     return p / q;
 }
 
-/* ISO C forbids contraction, so products and sums that belong together say VFMA. */
-INLINE void gemm_rows(const int m, int n, int64_t k, const float *a, const float *b, float *c,
-                      int64_t ldc, bool add)
-{
-    vf acc[MR][NV];
-    float row[NR];
-
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < NV; j++)
-            acc[i][j] = vset(0);
-    for (int64_t p = 0; p < k; p++) {
-        vf bv[NV];
-
-        for (int j = 0; j < NV; j++)
-            bv[j] = vload(b + j * VL);
-        for (int i = 0; i < m; i++) {
-            vf av = vset(a[i]);
-
-            for (int j = 0; j < NV; j++)
-                acc[i][j] = VFMA(av, bv[j], acc[i][j]);
-        }
-        a += MR;
-        b += NR;
-    }
-    if (n == NR) {
-        for (int i = 0; i < m; i++)
-            for (int j = 0; j < NV; j++) {
-                float *to = c + i * ldc + j * VL;
-
-                vstore(to, add ? vload(to) + acc[i][j] : acc[i][j]);
-            }
-        return;
-    }
-    for (int i = 0; i < m; i++) {
-        for (int j = 0; j < NV; j++)
-            vstore(row + j * VL, acc[i][j]);
-        for (int j = 0; j < n; j++)
-            c[i * ldc + j] = add ? c[i * ldc + j] + row[j] : row[j];
-    }
-}
-
-static void gemm(int m, int n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
-                 bool add)
-{
-    switch (m) {
-#define ROWS(i)                                \
-    case i:                                    \
-        gemm_rows(i, n, k, a, b, c, ldc, add); \
-        break;
-        GEMM_ROWS(ROWS)
-#undef ROWS
-    }
-}
+#include "engine/native/isa_gemm.h"
 
 INLINE vf binary1(enum isa_binary f, vf a, vf b)
 {
@@ -372,6 +347,53 @@ static void softmax(float *out, const float *in, int64_t n)
     unary_loop(U_AFFINE, out, out, n, 1.0f / total, 0);
 }
 
+/* max of y as it is written over x */
+INLINE float soft_begin(float *x, int64_t n, float scale, const float *mask)
+{
+    vf m = vset(-INFINITY), sv = vset(scale);
+    float max = -INFINITY;
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vf y = mask ? VFMA(vload(x + i), sv, vload(mask + i)) : vload(x + i) * sv;
+
+        vstore(x + i, y);
+        m = vmax(y, m);
+    }
+    for (int j = 0; j < VL; j++)
+        max = m[j] > max ? m[j] : max;
+    for (; i < n; i++) {
+        x[i] = mask ? FMA1(x[i], scale, mask[i]) : x[i] * scale;
+        max = x[i] > max ? x[i] : max;
+    }
+    return max;
+}
+
+static float softexp(float *x, int64_t n, float scale, const float *mask)
+{
+    float max = mask ? soft_begin(x, n, scale, mask) : soft_begin(x, n, scale, NULL), total;
+    vf s = vset(0);
+    int64_t i = 0;
+
+    if (max == -INFINITY) /* all masked: nothing is left to weigh */
+        max = 0;
+    for (; i + VL <= n; i += VL) {
+        vf e = vexp(vload(x + i) - max);
+
+        s += e;
+        vstore(x + i, e);
+    }
+    total = vsum(s);
+    if (i < n) {
+        vf e = vexp(vload_n(x + i, n - i) - max);
+
+        vstore_n(x + i, e, n - i);
+        for (int64_t j = 0; j < n - i; j++)
+            total += e[j];
+    }
+    return total;
+}
+
 static void layernorm(float *out, const float *in, const float *scale, const float *bias, int64_t n,
                       float eps, float *out_mean, float *out_inv)
 {
@@ -482,5 +504,35 @@ static float dot(const float *a, const float *b, int64_t n)
     return t;
 }
 
-const struct isa ISA_NAME = { ISA_TEXT, MR,      NR,        gemm,      binary,
-                              unary,    softmax, layernorm, depthwise, dot };
+static void lstm(float *h, float *c, const float *gate, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += VL) {
+        int64_t m = n - k;
+        vf i = tile_load(gate + k, m), o = tile_load(gate + n + k, m),
+           f = tile_load(gate + 2 * n + k, m), u = tile_load(gate + 3 * n + k, m);
+        vf state = VFMA(vsigmoid(f), tile_load(c + k, m), vgated(i, u));
+        vf out = vgated(o, state);
+
+        tile_store(c + k, state, m);
+        tile_store(h + k, out, m);
+    }
+}
+
+#include "engine/native/isa_blk_tmpl.h"
+
+const struct isa ISA_NAME = {
+    .name = ISA_TEXT,
+    .mr = MR,
+    .nr = NR,
+    .gemm = gemm,
+    .binary = binary,
+    .unary = unary,
+    .softmax = softmax,
+    .layernorm = layernorm,
+    .depthwise = depthwise,
+    .dot = dot,
+    .tile = tile,
+    .softexp = softexp,
+    .lstm = lstm,
+    .blk = &blk,
+};

@@ -2,12 +2,15 @@
 #include "engine/native/bcast.h"
 #include "engine/native/gemm.h"
 #include "engine/native/kernels.h"
+#include "engine/native/sparse.h"
 
 #include <string.h>
 
 #define TYPES_MATMUL                                                                    \
     (TYPES_FLOAT | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64) | TYPE_BIT(TENSOR_U32) | \
      TYPE_BIT(TENSOR_U64))
+
+#define PACK_NS 0.2 /* for a float that is packed, about */
 
 struct matmul {
     int64_t m, n, k;
@@ -17,14 +20,16 @@ struct matmul {
     int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
     bool b_shared;                                            /* one B for all */
     float alpha, beta;
-    float *packed;     /* constant B, or NULL */
-    size_t a_at, b_at; /* in scratch, floats */
-    int64_t a_floats, b_floats;
+    float *packed;         /* constant B, or NULL */
+    struct sparse *sparse; /* the same, if it has zero blocks, or NULL */
+    bool use_sparse;
+    int64_t b_floats; /* of one packed B in scratch */
 };
 
 static void matmul_release(void *state)
 {
     native_free(((struct matmul *)state)->packed);
+    sparse_free(((struct matmul *)state)->sparse);
 }
 
 static struct matmul *matmul_state(struct op *op)
@@ -35,23 +40,40 @@ static struct matmul *matmul_state(struct op *op)
     return s;
 }
 
+struct pack_job {
+    const struct isa *isa;
+    const struct matmul *s;
+    const void *from;
+};
+
+static void pack_const_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pack_job *j = arg;
+
+    (void)thread;
+    gemm_pack_b(j->isa, j->s->packed, j->from, j->s->k, j->s->n, j->s->brs, j->s->bcs, begin, end);
+}
+
 static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
     const struct tensor *b = kop_const(op, 1);
-    const void *from = b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL;
+    struct pack_job j = { isa, s, b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL };
     int64_t floats = gemm_size_b(isa, s->k, s->n);
 
     if (s->packed)
         return 0;
-    if (!from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
+    if (!j.from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
         return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
     if (floats < 0)
         return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
         return kop_nomem(op, err);
-    gemm_pack_b(isa, s->packed, from, s->k, s->n, s->brs, s->bcs, 0, gemm_panels(s->n, isa->nr));
+    pool_for(kop_pool(op), gemm_panels(s->n, isa->nr),
+             pool_grain((double)(s->k * isa->nr) * PACK_NS), pack_const_part, &j);
+    if (b)
+        model_forget(op->plan->engine->model, b->data, b->bytes);
     return 0;
 }
 
@@ -59,18 +81,47 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
-    int64_t b = 0, total, nb = s->b_shared ? 1 : s->nbatch;
+    int64_t total, nb = s->b_shared ? 1 : s->nbatch;
 
-    s->a_floats = gemm_size_a(isa, s->m, s->k);
     s->b_floats = s->packed ? 0 : gemm_size_b(isa, s->k, s->n);
-    if (s->a_floats < 0 || s->b_floats < 0 ||
-        __builtin_mul_overflow(s->a_floats, s->nbatch, &total) ||
-        __builtin_mul_overflow(s->b_floats, nb, &b) || __builtin_add_overflow(total, b, &total) ||
+    if (s->b_floats < 0 || __builtin_mul_overflow(s->b_floats, nb, &total) ||
         total > PTRDIFF_MAX / 8)
         return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
-    s->a_at = 0;
-    s->b_at = (size_t)(total - b);
     op->scratch_bytes = (size_t)total * sizeof(float);
+    return 0;
+}
+
+/* Constant B, dense or sparse, and scratch memory. */
+static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct tensor *b = kop_const(op, 1);
+    struct sparse_weights w = { b                  ? b->data
+                                : kop_fixed(op, 1) ? kop_in(op, 1)->data
+                                                   : NULL,
+                                s->k, s->n, s->brs, s->bcs };
+    int how = SPARSE_NO, rc;
+
+    s->use_sparse = false;
+    if (w.data && s->b_shared && s->nbatch == 1 && s->acs == 1)
+        how = sparse_look(op, s->m, &w, &s->sparse, err);
+    if (how < 0)
+        return how;
+    rc = how == SPARSE_YES ? 0 : pack_const_b(op, s, err);
+    if (!rc)
+        rc = plan_scratch(op, s, err);
+    if (!rc && how != SPARSE_NO)
+        op->scratch_bytes = MAX(op->scratch_bytes, sparse_scratch(op, s->m, s->k));
+    s->use_sparse = how == SPARSE_YES;
+    if (!rc && how == SPARSE_MEASURE)
+        rc = sparse_measure_op(op, s->m, s->sparse, &s->use_sparse, err);
+    if (rc)
+        return rc;
+    if (s->use_sparse) {
+        native_free(s->packed);
+        s->packed = NULL;
+        op->scratch_bytes = sparse_scratch(op, s->m, s->k);
+    }
+    sparse_tell(op, s->sparse, s->use_sparse);
     return 0;
 }
 
@@ -91,6 +142,10 @@ int matmul_prepare(struct op *op, opm_error *err)
         return kop_fail(op, OPM_EINVAL, err, "operands must not be scalars");
     sa = a->shape;
     sb = b->shape;
+    if (op->turned_b) {
+        sb.dim[0] = b->shape.dim[1];
+        sb.dim[1] = b->shape.dim[0];
+    }
     if (sa.rank == 1) {
         sa.rank = 2;
         sa.dim[1] = sa.dim[0];
@@ -131,19 +186,20 @@ int matmul_prepare(struct op *op, opm_error *err)
         }
     }
     s->ars = s->k;
-    s->brs = s->n;
-    s->acs = s->bcs = 1;
+    s->brs = op->turned_b ? 1 : s->n;
+    s->bcs = op->turned_b ? s->k : 1;
+    s->acs = 1;
     s->alpha = s->beta = 1;
     if (a->shape.rank > 1)
         out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
     if (b->shape.rank > 1)
-        out.dim[out.rank++] = b->shape.dim[b->shape.rank - 1];
+        out.dim[out.rank++] = s->n;
     rc = kop_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = pack_const_b(op, s, err);
-    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
 }
 
 int gemm_prepare(struct op *op, opm_error *err)
@@ -191,18 +247,17 @@ int gemm_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = pack_const_b(op, s, err);
-    return rc || a->type != TENSOR_F32 ? rc : plan_scratch(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
 }
 
 struct mm_job {
-    const struct op *op;
     const struct matmul *s;
     struct gemm g;
     struct gemm_grid grid;
-    const float *a, *b, *packed_b;
-    float *pa, *pb;
-    int64_t apanels, bpanels;
+    const float *a, *b;
+    float *pb;
+    int64_t bpanels;
 };
 
 /* Matrix number of operand for batch item i. */
@@ -217,29 +272,19 @@ static int64_t batch_matrix(const struct matmul *s, const int64_t *stride, int64
     return at;
 }
 
-/* A's panels of all batch items, then B's. */
+/* Panels of B, batch item by batch item. */
 static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct mm_job *j = arg;
     const struct matmul *s = j->s;
-    int64_t na = s->nbatch * j->apanels;
 
     (void)thread;
     for (int64_t i = begin; i < end;) {
-        bool is_a = i < na;
-        int64_t per = is_a ? j->apanels : j->bpanels, k = is_a ? i : i - na;
-        int64_t item = k / per, p = k % per, len = MIN(per - p, end - i);
+        int64_t item = i / j->bpanels, p = i % j->bpanels, len = MIN(j->bpanels - p, end - i);
 
-        if (is_a)
-            len = MIN(len, na - i);
-        if (is_a)
-            gemm_pack_a(j->g.isa, j->pa + item * s->a_floats,
-                        j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k, s->m, s->k, s->ars,
-                        s->acs, p, p + len);
-        else
-            gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
-                        j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
-                        s->k, s->n, s->brs, s->bcs, p, p + len);
+        gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
+                    j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
+                    s->k, s->n, s->brs, s->bcs, p, p + len);
         i += len;
     }
 }
@@ -255,8 +300,8 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t item = i / per;
         struct gemm g = j->g;
 
-        g.a = j->pa + item * s->a_floats;
-        g.b = j->packed_b ? j->packed_b : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
+        g.a = j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k;
+        g.b = s->packed ? s->packed : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
         g.c += item * s->m * s->n;
         g.base = item * s->m * s->n;
         gemm_item(&g, &j->grid, i % per);
@@ -267,19 +312,24 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
 {
     const struct matmul *s = op->state;
     struct posts posts;
-    struct mm_job j = { .op = op, .s = s };
-    int64_t work;
+    struct mm_job j = { .s = s };
 
+    if (kop_out(op, 0)->count == 0)
+        return;
     posts_begin(&posts, op, false);
     j.a = kop_in(op, 0)->data;
     j.b = kop_in(op, 1)->data;
-    j.packed_b = s->packed;
-    j.pa = (float *)op->scratch + s->a_at;
-    j.pb = (float *)op->scratch + s->b_at;
-    j.g = (struct gemm){ .isa = kop_isa(op), .m = s->m, .n = s->n, .k = s->k, .ldc = s->n };
-    j.g.c = kop_out(op, 0)->data;
-    j.g.alpha = s->alpha;
-    j.g.posts = op->npost ? &posts : NULL;
+    j.pb = op->scratch;
+    j.g = (struct gemm){ .isa = kop_isa(op),
+                         .m = s->m,
+                         .n = s->n,
+                         .k = s->k,
+                         .ars = s->ars,
+                         .aks = s->acs,
+                         .c = kop_out(op, 0)->data,
+                         .ldc = s->n,
+                         .alpha = s->alpha,
+                         .posts = op->npost ? &posts : NULL };
     if (add) {
         int32_t r = add->shape.rank;
 
@@ -287,15 +337,22 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
         j.g.add_cs = r >= 1 && add->shape.dim[r - 1] != 1;
         j.g.add_rs = r >= 2 && add->shape.dim[r - 2] != 1 ? add->shape.dim[r - 1] : 0;
     }
-    j.apanels = gemm_panels(s->m, j.g.isa->mr);
     j.bpanels = gemm_panels(s->n, j.g.isa->nr);
     if (kop_out(op, 0)->count == 0)
         return;
-    gemm_grid(&j.grid, j.g.isa, s->m, s->n);
-    work = s->nbatch * j.apanels + (s->packed ? 0 : (s->b_shared ? 1 : s->nbatch) * j.bpanels);
-    pool_for(kop_pool(op), work, MAX(16384 / (s->k * 8 + 1), (int64_t)1), pack_part, &j);
-    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb,
-             MAX(32768 / (s->k * j.grid.mb * j.grid.nb * 64 + 1), (int64_t)1), mm_part, &j);
+    if (s->use_sparse) {
+        struct sparse_mul mul = { s->m,  s->n,      s->k,    j.a,        s->ars,
+                                  j.g.c, j.g.alpha, j.g.add, j.g.add_rs, j.g.add_cs };
+
+        sparse_run(op, s->sparse, &mul);
+        return;
+    }
+    gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kop_pool(op)));
+    if (!s->packed)
+        pool_for(kop_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
+                 pool_grain((double)(s->k * j.g.isa->nr) * PACK_NS), pack_part, &j);
+    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns), mm_part,
+             &j);
 }
 
 #define NAIVE(TYPE, T, ACC)                                                                       \

@@ -1,7 +1,8 @@
 /* meter.c -- what the recorder is told about operators and memory. */
 #include "base/buf.h"
 #include "base/json_write.h"
-#include "engine/native/native.h"
+#include "engine/native/blk_conv.h"
+#include "engine/native/kernels.h"
 #include "graph/footprint.h"
 #include "graph/infer.h"
 #include "graph/weights.h"
@@ -63,12 +64,21 @@ static void write_attr(struct json_writer *w, const struct attr *a)
         json_array_end(w);
 }
 
-static void write_attributes(struct buf *b, const struct node *n)
+static void write_attributes(struct buf *b, const struct op *op)
 {
+    const struct node *n = op->node;
     struct json_writer w = { .buf = b };
 
     json_object(&w);
-    for (uint32_t i = 0; i < n->nattr; i++) {
+    if (op->algorithm) {
+        json_key(&w, "algorithm");
+        json_cstr(&w, op->algorithm);
+    }
+    if (op->extra_bytes) {
+        json_key(&w, "extra_weight_bytes");
+        json_i64(&w, (int64_t)op->extra_bytes);
+    }
+    for (uint32_t i = 0; op->ncover && i < n->nattr; i++) {
         const struct attr *a = &n->attr[i];
 
         if (a->n == 0 || a->type == ATTR_NONE || a->type == ATTR_TENSOR || a->type == ATTR_GRAPH ||
@@ -120,6 +130,8 @@ static void write_posts(struct buf *b, const struct op *op)
 
 static const char *value_name(const struct plan *p, uint32_t v)
 {
+    if (p->val[v].blocked)
+        v = p->val[v].of;
     return v < p->graph->nvalue ? p->graph->value[v].name : "folded";
 }
 
@@ -130,6 +142,8 @@ static const struct shape *value_shape(const struct plan *p, uint32_t v, enum me
 {
     const struct val *val = &p->val[v];
 
+    if (val->blocked)
+        v = val->of;
     if (v < p->graph->nvalue && val->kind != VAL_CONST) {
         const struct value *g = &p->graph->value[v];
 
@@ -209,6 +223,20 @@ static void set_footprint(const struct op *op, enum meter_what what, opm_op_info
     info->bytes = bytes;
 }
 
+/* Which algorithm preparing will choose: its time is recorded before it has. */
+static void foretell(struct op *op, enum meter_what what)
+{
+    const struct shape *in, *w;
+    enum tensor_type type;
+
+    if (op->kernel->run != bconv_run || what != METER_SHAPES)
+        return;
+    in = value_shape(op->plan, op->in[0], what, &type);
+    w = value_shape(op->plan, op->in[1], METER_REST, &type);
+    if (in && w)
+        blk_conv_foretell(op, in, w);
+}
+
 static void meter_op(struct op *op, enum meter_what what)
 {
     struct buf attrs = { 0 }, nodes = { 0 }, posts = { 0 };
@@ -218,17 +246,19 @@ static void meter_op(struct op *op, enum meter_what what)
     char weight[120];
     int slot = -1;
 
-    write_attributes(&attrs, op->node);
+    foretell(op, what);
+    write_attributes(&attrs, op);
+    op->told_algorithm = op->algorithm;
     write_nodes(&nodes, op);
     write_posts(&posts, op);
-    info.name = node_label(g, op->node);
+    info.name = op->ncover ? node_label(g, op->node) : value_name(op->plan, op->out[0]);
     info.type = op->type ? op->type : op->node->op_type;
     info.post_op = posts.len ? buf_str(&posts) : NULL;
     info.device = "cpu";
     info.engine = "native";
     info.attributes = attrs.failed ? NULL : buf_str(&attrs);
     info.nodes = nodes.failed ? NULL : buf_str(&nodes);
-    info.sparse_support = 0;
+    info.sparse_support = op->sparse_support;
     if (what != METER_NAMES) {
         set_footprint(op, what, &info, &slot);
         info.ntensors = list_tensors(op, what, tensor);
@@ -244,6 +274,7 @@ static void meter_op(struct op *op, enum meter_what what)
                 struct weight_zeros z;
 
                 weight_zeros(w, weight_axis(g, op->node, slot), &z);
+                model_forget(g->model, w->data, w->bytes);
                 op->zero_ratio = isnan(z.element) ? -1 : z.element;
             }
             info.weight_zero_ratio = op->zero_ratio;
@@ -311,7 +342,7 @@ void plan_meter(struct plan *p, enum meter_what what)
     if (what == METER_SHAPES && !p->inner)
         infer_shapes(p->engine);
     for (uint32_t i = 0; i < p->nop; i++) {
-        if (what != METER_REST || !p->op[i].told)
+        if (what != METER_REST || !p->op[i].told || p->op[i].algorithm != p->op[i].told_algorithm)
             meter_op(&p->op[i], what);
         for (uint32_t b = 0; b < p->op[i].nbody; b++)
             plan_meter(p->op[i].body[b], what);

@@ -94,7 +94,13 @@ struct op {
     struct post post[POST_MAX];
     int npost;
     const char *type; /* what it is called if not by the main node's type: "LayerNormalization" */
+    const char
+        *algorithm; /* set by prepare() where there is a choice: "winograd 4x4"; lives with state */
+    size_t packed_bytes;   /* of constants in the kernel's own form; set by prepare() */
+    size_t extra_bytes;    /* by which these exceed the constants */
     bool folded_batchnorm; /* into constant weights */
+    bool turned_b;         /* MatMul: input 1 is the transposed of what the node multiplies by */
+    bool sparse_support;   /* there is a kernel for weights with zero blocks */
     double zero_ratio;     /* of the weights; NAN: not counted yet */
     float epsilon;         /* of a fused normalization; NAN: the node's attribute */
     void *state;           /* the kernel's own */
@@ -104,9 +110,10 @@ struct op {
     size_t scratch_own; /* bytes of scratch if it is not in the arena */
     size_t scratch_at;
     enum op_state how;
-    bool fixed;         /* depends on constants only: done once and for all */
-    bool looked;        /* prepare() looked at data */
-    bool told;          /* the recorder knows all its shapes */
+    bool fixed;  /* depends on constants only: done once and for all */
+    bool looked; /* prepare() looked at data */
+    bool told;   /* the recorder knows all its shapes */
+    const char *told_algorithm;
     bool prepared;      /* dynamic: for the shapes below */
     struct shape *seen; /* dynamic: nin shapes it was prepared for */
     struct plan **body; /* of control flow: one for each graph attribute */
@@ -134,6 +141,8 @@ struct val {
     uint32_t root;        /* VAL_ALIAS: where the memory is */
     uint32_t first, last; /* operators between which it lives */
     size_t at;            /* VAL_PLANNED: offset in the arena */
+    bool blocked;         /* the channel-blocked form (isa_blk.h) of the graph's value `of` */
+    uint32_t of;
 };
 
 /* An executable graph. Subgraphs have plans of their own, always dynamic. */
@@ -175,6 +184,8 @@ int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
 /* memplan.c: give each planned value and scratch its place; fills p->arena. */
 int plan_memory(struct plan *p, opm_error *err);
+/* layout.c: after fusing, channel-blocked forms of values where convolutions are. */
+int plan_layout(struct plan *p, opm_error *err);
 /* fuse.c */
 int plan_fuse(struct plan *p, opm_error *err);
 /* meter.c: describe operators to the recorder. Names when a model is opened; then, for each set of
@@ -214,6 +225,8 @@ int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, op
 /* An output's type and shape; an error if it would be too big. Absent outputs are fine. */
 int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s,
             opm_error *err);
+/* The same for float32 in channel-blocked form: N x C x up to two dimensions. */
+int kop_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err);
 /* "m.onnx: node 3 'x' (Conv): ..." */
 __attribute__((format(printf, 4, 5))) int kop_fail(const struct op *op, int code, opm_error *err,
                                                    const char *fmt, ...);
@@ -275,6 +288,7 @@ struct posts {
     const float *operand[POST_MAX];
     bool bias_row;
     int64_t bias_base; /* added to the row or column before the bias is looked up */
+    int first;         /* of op->post; those before it are done */
 };
 int posts_check(const struct op *op, int64_t bias, opm_error *err); /* when preparing */
 void posts_begin(struct posts *p, const struct op *op, bool bias_row);

@@ -215,6 +215,8 @@ int plan_build(struct plan **out, struct native *e, const struct graph *g, struc
         rc = make_op(p, &g->node[i], err);
     if (!rc)
         rc = plan_fuse(p, err);
+    if (!rc && !outer)
+        rc = plan_layout(p, err);
     if (rc) {
         plan_free(p);
         return rc;

@@ -1,47 +1,57 @@
 /* pool.c -- see pool.h.
  *
- * The caller publishes a job by increasing `generation`; workers wait for that, first spinning (an
- * operator usually follows the last one within microseconds), then parked on a condition. Each
- * worker that has finished decreases `busy`, for which the caller spins, yields, and never parks:
- * it has just finished a part of the same size. */
+ * The caller publishes a job by setting the shares and then increasing `generation`. Workers wait
+ * for that, first spinning (an operator usually follows the last one within microseconds), then
+ * asleep. Whoever works claims parts from the shares; the caller waits for the parts that are
+ * claimed, never for a worker as such.
+ *
+ * A share's word holds the job's generation beside the next and the last part, so a claim can
+ * succeed only for the job it is meant for. That makes it safe for a late worker to read a job's
+ * description while the next one is being written: what it read is used only if a part of that very
+ * job was still to be had, and then the next job cannot have been begun. */
 #include "engine/native/pool.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "engine/native/native.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 20 us of pauses: longer than the gap between operators, short for who shares the core. */
-#define SPIN_WORKER 1000
+/* A pause takes some 20 ns. Workers: longer than the gap between operators and between runs in a
+ * loop; the caller: about as long as a part that was begun late. */
+#define SPIN_WORKER 5000
 #define SPIN_CALLER 2000
+#define PARTS_PER_SHARE 4
+
+#define WORD(generation, next, end) \
+    ((uint64_t)(generation) << 32 | (uint64_t)(next) << 16 | (uint64_t)(end))
 
 struct worker {
+    _Alignas(64) _Atomic(uint64_t) share; /* generation:32, next part:16, end:16 */
     struct pool *pool;
     pthread_t thread;
     int index;
 };
 
+/* What the caller writes, what workers write and what both look at have lines of their own. */
 struct pool {
     int threads;
-    bool stop; /* under lock */
+    int spin; /* pauses before a worker sleeps */
     struct worker *worker;
     int started;
-    pool_fn *fn;
-    void *arg;
-    int64_t n;
-    int parts;
-    char apart[64]; /* what the caller writes and what workers write, on lines of their own */
-    atomic_uint generation;
-    char apart2[64];
-    atomic_int busy;
-    atomic_int parked; /* workers asleep or about to be; under lock but for the caller's look */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    _Alignas(64) _Atomic(pool_fn *) fn;
+    _Atomic(void *) arg;
+    _Atomic int64_t n;
+    atomic_int parts;
+    atomic_bool stop;
+    _Alignas(64) atomic_uint generation;
+    atomic_int asleep;            /* workers that sleep or are about to */
+    _Alignas(64) atomic_int left; /* parts that are not done */
 };
 
 static inline void relax(void)
@@ -51,32 +61,64 @@ static inline void relax(void)
 #endif
 }
 
-static void do_part(struct pool *p, int part)
+static void sleep_on(atomic_uint *word, unsigned value)
 {
-    int64_t begin = p->n / p->parts * part + MIN((int64_t)part, p->n % p->parts);
-    int64_t end = begin + p->n / p->parts + (part < p->n % p->parts);
-
-    p->fn(p->arg, begin, end, part);
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-/* Wait until generation is not `last`; false: stop. */
-static bool wait_job(struct pool *p, unsigned last)
+static void wake(atomic_uint *word, int threads)
 {
-    bool stop;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+}
 
-    for (int i = 0; i < SPIN_WORKER; i++) {
-        if (atomic_load_explicit(&p->generation, memory_order_acquire) != last)
-            return true;
+/* The next part of a share, or -1. */
+static int claim(struct worker *w, unsigned generation)
+{
+    uint64_t word = atomic_load_explicit(&w->share, memory_order_acquire);
+
+    while (word >> 32 == generation && (word >> 16 & 0xffff) < (word & 0xffff))
+        if (atomic_compare_exchange_weak_explicit(&w->share, &word, word + 0x10000,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return (int)(word >> 16 & 0xffff);
+    return -1;
+}
+
+/* Everything of a job that can be claimed, one's own share first. */
+static void take_part(struct pool *p, int me, unsigned generation)
+{
+    pool_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
+    void *arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
+    int64_t n = atomic_load_explicit(&p->n, memory_order_relaxed);
+    int64_t parts = atomic_load_explicit(&p->parts, memory_order_relaxed);
+
+    for (int i = 0; i < p->threads; i++) {
+        struct worker *w = &p->worker[(me + i) % p->threads];
+
+        for (int part; (part = claim(w, generation)) >= 0;) {
+            int64_t begin = n / parts * part + MIN((int64_t)part, n % parts);
+
+            fn(arg, begin, begin + n / parts + (part < n % parts), me);
+            atomic_fetch_sub_explicit(&p->left, 1, memory_order_release);
+        }
+    }
+}
+
+/* Wait until generation is not `last`. */
+static unsigned wait_job(struct pool *p, unsigned last)
+{
+    unsigned now;
+
+    for (int i = 0; i < p->spin; i++) {
+        now = atomic_load_explicit(&p->generation, memory_order_acquire);
+        if (now != last)
+            return now;
         relax();
     }
-    pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->parked, 1);
-    while (atomic_load(&p->generation) == last && !p->stop)
-        pthread_cond_wait(&p->wake, &p->lock);
-    atomic_fetch_sub(&p->parked, 1);
-    stop = p->stop;
-    pthread_mutex_unlock(&p->lock);
-    return !stop;
+    atomic_fetch_add(&p->asleep, 1);
+    while ((now = atomic_load(&p->generation)) == last)
+        sleep_on(&p->generation, last);
+    atomic_fetch_sub(&p->asleep, 1);
+    return now;
 }
 
 static void *work(void *arg)
@@ -85,13 +127,12 @@ static void *work(void *arg)
     struct pool *p = w->pool;
     unsigned last = 0;
 
-    while (wait_job(p, last)) {
-        last = atomic_load_explicit(&p->generation, memory_order_acquire);
-        if (w->index < p->parts)
-            do_part(p, w->index);
-        atomic_fetch_sub_explicit(&p->busy, 1, memory_order_release);
+    for (;;) {
+        last = wait_job(p, last);
+        if (atomic_load_explicit(&p->stop, memory_order_acquire))
+            return NULL;
+        take_part(p, w->index, last);
     }
-    return NULL;
 }
 
 static int cores(cpu_set_t *set)
@@ -101,6 +142,15 @@ static int cores(cpu_set_t *set)
         return (int)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
     }
     return MAX(CPU_COUNT(set), 1);
+}
+
+static void *new_zeroed(size_t bytes)
+{
+    void *p = native_alloc(bytes);
+
+    if (p)
+        memset(p, 0, bytes);
+    return p;
 }
 
 /* The kth core of those allowed, counted round. */
@@ -130,13 +180,12 @@ int pool_open(struct pool **out, int threads, bool pin, int first_core, opm_erro
     if (threads < 0 || threads > POOL_THREADS_MAX || first_core < 0)
         return opm__fail(err, OPM_EINVAL, "native engine: %d threads from core %d on", threads,
                          first_core);
-    p = mem_calloc(1, sizeof(*p));
+    p = new_zeroed(sizeof(*p));
     if (!p)
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     p->threads = threads ? threads : MIN(ncore, POOL_THREADS_MAX);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
-    p->worker = mem_calloc((size_t)p->threads, sizeof(*p->worker));
+    p->spin = p->threads <= ncore ? SPIN_WORKER : 0; /* else who spins takes who works its core */
+    p->worker = new_zeroed((size_t)p->threads * sizeof(*p->worker));
     if (!p->worker) {
         pool_close(p);
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
@@ -165,18 +214,13 @@ void pool_close(struct pool *p)
 {
     if (!p)
         return;
-    pthread_mutex_lock(&p->lock);
-    p->stop = true;
-    p->parts = 0; /* whoever still spins finds a job without parts */
+    atomic_store(&p->stop, true);
     atomic_fetch_add(&p->generation, 1);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    wake(&p->generation, POOL_THREADS_MAX);
     for (int i = 1; i <= p->started; i++)
         pthread_join(p->worker[i].thread, NULL);
-    pthread_cond_destroy(&p->wake);
-    pthread_mutex_destroy(&p->lock);
-    mem_free(p->worker);
-    mem_free(p);
+    native_free(p->worker);
+    native_free(p);
 }
 
 int pool_threads(const struct pool *p)
@@ -186,27 +230,31 @@ int pool_threads(const struct pool *p)
 
 void pool_for(struct pool *p, int64_t n, int64_t grain, pool_fn *fn, void *arg)
 {
-    int64_t parts = MIN((int64_t)p->threads, n / MAX(grain, (int64_t)1));
+    int64_t most = n / MAX(grain, (int64_t)1), shares = MIN((int64_t)p->threads, most), each;
+    unsigned generation;
 
     if (n <= 0)
         return;
-    if (parts <= 1) {
+    if (shares <= 1) {
         fn(arg, 0, n, 0);
         return;
     }
-    p->fn = fn;
-    p->arg = arg;
-    p->n = n;
-    p->parts = (int)parts;
-    atomic_store_explicit(&p->busy, p->threads - 1, memory_order_relaxed);
-    atomic_fetch_add(&p->generation, 1); /* publishes the above */
-    if (atomic_load(&p->parked)) {
-        pthread_mutex_lock(&p->lock);
-        pthread_cond_broadcast(&p->wake);
-        pthread_mutex_unlock(&p->lock);
-    }
-    do_part(p, 0);
-    for (int i = 0; atomic_load_explicit(&p->busy, memory_order_acquire) > 0; i++) {
+    each = MIN(most / shares, (int64_t)PARTS_PER_SHARE);
+    generation = atomic_load_explicit(&p->generation, memory_order_relaxed) + 1;
+    atomic_store_explicit(&p->fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&p->arg, arg, memory_order_relaxed);
+    atomic_store_explicit(&p->n, n, memory_order_relaxed);
+    atomic_store_explicit(&p->parts, (int)(shares * each), memory_order_relaxed);
+    atomic_store_explicit(&p->left, (int)(shares * each), memory_order_relaxed);
+    for (int i = 0; i < p->threads; i++)
+        atomic_store_explicit(&p->worker[i].share,
+                              i < shares ? WORD(generation, i * each, (i + 1) * each) : 0,
+                              memory_order_release);
+    atomic_store(&p->generation, generation); /* publishes the above */
+    if (atomic_load(&p->asleep))
+        wake(&p->generation, (int)shares - 1);
+    take_part(p, 0, generation);
+    for (int i = 0; atomic_load_explicit(&p->left, memory_order_acquire) > 0; i++) {
         if (i < SPIN_CALLER)
             relax();
         else

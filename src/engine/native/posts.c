@@ -21,6 +21,7 @@ void posts_begin(struct posts *p, const struct op *op, bool bias_row)
     p->op = op;
     p->bias_row = bias_row;
     p->bias_base = 0;
+    p->first = 0;
     for (int i = 0; i < op->npost; i++)
         p->operand[i] = op->post[i].slot >= 0 ? kop_in(op, (uint32_t)op->post[i].slot)->data : NULL;
 }
@@ -31,7 +32,7 @@ void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int
     for (int64_t r = 0; r < rows; r++, c += ldc) {
         int64_t at = base + (row0 + r) * ldc + col0;
 
-        for (int i = 0; i < p->op->npost; i++) {
+        for (int i = p->first; i < p->op->npost; i++) {
             const struct post *q = &p->op->post[i];
             const float *x = p->operand[i];
 

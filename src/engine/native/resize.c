@@ -2,32 +2,12 @@
  *
  * All modes are separable: for each axis a table says which input elements make an output element,
  * with which weights; the axes are then resized one after the other. */
+#include "engine/native/resize.h"
+
 #include "engine/native/kernels.h"
 
 #include <math.h>
 #include <string.h>
-
-enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
-enum resize_coord {
-    COORD_HALF,
-    COORD_HALF_SYM,
-    COORD_PYTORCH,
-    COORD_ALIGN,
-    COORD_ASYM,
-    COORD_CROP,
-    COORD_TF_HALF
-};
-enum resize_nearest { NEAR_PREFER_FLOOR, NEAR_PREFER_CEIL, NEAR_FLOOR, NEAR_CEIL };
-
-struct resize {
-    enum resize_mode mode;
-    enum resize_coord coord;
-    enum resize_nearest nearest;
-    bool exclude, antialias;
-    float cubic, extrapolation;
-    double scale[SHAPE_RANK_MAX], roi[2][SHAPE_RANK_MAX];
-    bool on[SHAPE_RANK_MAX];
-};
 
 static int pick(const char *value, const char *const *names, int n)
 {
@@ -242,20 +222,10 @@ static int64_t nearest(const struct resize *r, double x)
     }
 }
 
-#define TAPS 4
-
-struct tap {
-    int64_t at[TAPS];
-    float w[TAPS];
-    int n;
-    bool outside; /* gets the extrapolation value */
-};
-
-static void make_tap(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out,
-                     struct tap *t)
+void resize_tap(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out, struct tap *t)
 {
     double x = source(r, axis, o, in, out), f, sum = 0, a = (double)r->cubic;
-    double w[TAPS];
+    double w[RESIZE_TAPS];
     int64_t first;
 
     t->outside = r->coord == COORD_CROP && (x < 0 || x > (double)(in - 1));
@@ -364,7 +334,7 @@ static int resize_axes(struct op *op, const struct resize *r, const char *from, 
         if (!tap)
             return kop_nomem(op, err);
         for (int64_t o = 0; o < j.m; o++)
-            make_tap(r, d, o, j.n, j.m, &tap[o]);
+            resize_tap(r, d, o, j.n, j.m, &tap[o]);
         j.tap = tap;
         pool_for(kop_pool(op), nt_span(&s, 0, d) * j.m, MAX(4096 / (j.inner + 1), (int64_t)1),
                  axis_part, &j);

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#define CELL_NS 2.5 /* for an element of the state, about */
+
 enum act_kind {
     ACT_SIGMOID,
     ACT_TANH,
@@ -36,6 +38,9 @@ struct rnn {
     int gates; /* 4 LSTM, 3 GRU, 1 RNN: the kernel's arg */
     int dirs;
     bool batch_first, reverse_only;
+    bool coupled; /* LSTM: input_forget */
+    bool after;   /* GRU: linear_before_reset */
+    bool plain;   /* LSTM: nothing but what isa.h's lstm() does */
     int64_t t, b, i, h;
     struct act act[2][3];
     float clip;
@@ -44,7 +49,7 @@ struct rnn {
     float *rbias[2];            /* GRU: the state's bias of h */
     bool packed;
     /* Floats in scratch. */
-    size_t at_x, at_xw, at_gate, at_h, at_c, at_ha, at_tmp, floats;
+    size_t at_xw, at_gate, at_h, at_c, at_rh, at_tmp;
 };
 
 static void rnn_release(void *state)
@@ -208,8 +213,6 @@ static void pack_weights(const struct op *op, struct rnn *s)
 {
     const struct isa *isa = kop_isa(op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
-    bool after = s->gates == 3 && node_attr_int(op->node, "linear_before_reset", 0);
-
     for (int d = 0; d < s->dirs; d++) {
         const float *w = (const float *)kop_in(op, 1)->data + d * gh * s->i,
                     *r = (const float *)kop_in(op, 2)->data + d * gh * s->h,
@@ -221,7 +224,7 @@ static void pack_weights(const struct op *op, struct rnn *s)
             gemm_pack_b(isa, s->r2[d], r + first * s->h, s->h, s->h, 1, s->h, 0,
                         gemm_panels(s->h, isa->nr));
         for (int64_t k = 0; k < gh; k++) {
-            bool apart = after && k >= first;
+            bool apart = s->after && k >= first;
 
             s->bias[d][k] = b ? b[k] + (apart ? 0 : b[gh + k]) : 0;
             if (k >= gh - s->h)
@@ -233,19 +236,16 @@ static void pack_weights(const struct op *op, struct rnn *s)
 
 static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
-    int64_t rows, part[7], total = 0;
-    size_t *at[] = { &s->at_x, &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_ha, &s->at_tmp };
+    int64_t rows, part[6], total = 0;
+    size_t *at[] = { &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_rh, &s->at_tmp };
 
     if (__builtin_mul_overflow(s->t, s->b, &rows))
         return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
-    part[0] = gemm_size_a(isa, rows, s->i);
-    if (__builtin_mul_overflow(rows, s->gates * s->h, &part[1]))
-        part[1] = -1;
-    part[2] = s->b * s->gates * s->h;
-    part[3] = part[4] = part[6] = s->b * s->h;
-    part[5] = gemm_size_a(isa, s->b, s->h);
-    for (int i = 0; i < 7; i++) {
+    if (__builtin_mul_overflow(rows, s->gates * s->h, &part[0]))
+        part[0] = -1;
+    part[1] = s->b * s->gates * s->h;
+    part[2] = part[3] = part[4] = part[5] = s->b * s->h;
+    for (int i = 0; i < 6; i++) {
         if (part[i] < 0 || part[i] > PTRDIFF_MAX / 64)
             return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
         *at[i] = (size_t)total;
@@ -281,6 +281,8 @@ int rnn_prepare(struct op *op, opm_error *err)
     s->i = x->shape.dim[2];
     s->h = kop_in(op, 2)->shape.dim[2];
     s->clip = node_attr_float(op->node, "clip", 0);
+    s->coupled = node_attr_int(op->node, "input_forget", 0);
+    s->after = s->gates == 3 && node_attr_int(op->node, "linear_before_reset", 0);
     if (s->h > INT32_MAX || s->b > INT32_MAX || s->i > INT32_MAX)
         return kop_fail(op, OPM_ELIMIT, err, "the state is too big");
     rc = check_inputs(op, s, err);
@@ -288,6 +290,10 @@ int rnn_prepare(struct op *op, opm_error *err)
         rc = read_acts(op, s, err);
     if (!rc)
         rc = alloc_weights(op, s, err);
+    s->plain = s->gates == 4 && s->clip <= 0 && !s->coupled && !kop_in(op, 7);
+    for (int d = 0; d < s->dirs; d++)
+        s->plain = s->plain && s->act[d][0].kind == ACT_SIGMOID && s->act[d][1].kind == ACT_TANH &&
+                   s->act[d][2].kind == ACT_TANH;
     if (!rc)
         rc = plan_scratch(op, s, err);
     if (rc)
@@ -305,39 +311,28 @@ int rnn_prepare(struct op *op, opm_error *err)
     return rc;
 }
 
-struct grid_job {
-    struct gemm g;
-    struct gemm_grid grid;
-};
-
-static void grid_part(void *arg, int64_t begin, int64_t end, int thread)
+/* c = a * b + add, whose rows are add_rs apart; `turn` alternates. */
+static void product(const struct op *op, const float *a, int64_t m, int64_t k, const float *b,
+                    int64_t n, float *c, int64_t ldc, const float *add, int64_t add_rs,
+                    int64_t turn)
 {
-    const struct grid_job *j = arg;
+    struct gemm g = { .isa = kop_isa(op),
+                      .m = m,
+                      .n = n,
+                      .k = k,
+                      .a = a,
+                      .ars = k,
+                      .aks = 1,
+                      .b = b,
+                      .c = c,
+                      .ldc = ldc,
+                      .alpha = 1,
+                      .add = add,
+                      .add_rs = add_rs,
+                      .add_cs = 1,
+                      .backwards = turn % 2 };
 
-    (void)thread;
-    for (int64_t i = begin; i < end; i++)
-        gemm_item(&j->g, &j->grid, i);
-}
-
-/* c = a * b + add, a packed here. */
-static void product(const struct op *op, float *packed_a, const float *a, int64_t rs, int64_t m,
-                    int64_t k, const float *b, int64_t n, float *c, int64_t ldc, const float *add)
-{
-    struct grid_job j = { .g = { .isa = kop_isa(op), .m = m, .n = n, .k = k } };
-
-    if (m == 0 || n == 0)
-        return;
-    gemm_pack_a(j.g.isa, packed_a, a, m, k, rs, 1, 0, gemm_panels(m, j.g.isa->mr));
-    j.g.a = packed_a;
-    j.g.b = b;
-    j.g.c = c;
-    j.g.ldc = ldc;
-    j.g.alpha = 1;
-    j.g.add = add;
-    j.g.add_cs = 1;
-    gemm_grid(&j.grid, j.g.isa, m, n);
-    pool_for(kop_pool(op), j.grid.nmb * j.grid.nnb,
-             MAX(65536 / (m * k * j.grid.nb * j.g.isa->nr + 1), (int64_t)1), grid_part, &j);
+    gemm_run_all(&g, kop_pool(op));
 }
 
 static void clamp(const struct isa *isa, const struct rnn *s, float *x, int64_t n)
@@ -352,7 +347,6 @@ static void lstm_cell(const struct op *op, const struct rnn *s, int d, float *g,
     const struct isa *isa = kop_isa(op);
     const struct act *act = s->act[d];
     const float *p = kop_in(op, 7) ? (const float *)kop_in(op, 7)->data + d * 3 * s->h : NULL;
-    bool coupled = node_attr_int(op->node, "input_forget", 0);
     float *gi = g, *go = g + s->h, *gf = g + 2 * s->h, *gc = g + 3 * s->h;
 
     for (int64_t k = 0; p && k < s->h; k++) {
@@ -364,7 +358,7 @@ static void lstm_cell(const struct op *op, const struct rnn *s, int d, float *g,
     apply_act(isa, &act[0], gf, s->h);
     apply_act(isa, &act[1], gc, s->h);
     for (int64_t k = 0; k < s->h; k++) {
-        c[k] = (coupled ? 1 - gi[k] : gf[k]) * c[k] + gi[k] * gc[k];
+        c[k] = (s->coupled ? 1 - gi[k] : gf[k]) * c[k] + gi[k] * gc[k];
         if (p)
             go[k] += p[s->h + k] * c[k];
     }
@@ -380,15 +374,14 @@ struct step {
     struct rnn *s;
     int d;
     const float *xw;
-    float *gate, *h, *c, *ha, *tmp;
+    float *gate, *h, *c, *rh, *tmp;
 };
 
 /* The state's part of all gates, on top of the inputs' part that is in gate already. */
-static void gru_step(const struct step *q, const int64_t *active)
+static void gru_step(const struct step *q, int64_t step, const int64_t *active)
 {
     const struct rnn *s = q->s;
     const struct isa *isa = kop_isa(q->op);
-    bool after = node_attr_int(q->op->node, "linear_before_reset", 0);
     int64_t h = s->h;
 
     for (int64_t b = 0; b < s->b; b++) {
@@ -396,21 +389,20 @@ static void gru_step(const struct step *q, const int64_t *active)
 
         clamp(isa, s, g, 2 * h);
         apply_act(isa, &s->act[q->d][0], g, 2 * h);
-        if (!after)
-            isa->binary(B_MUL, q->tmp + b * h, g + h, 1, q->h + b * h, 1, h);
+        if (!s->after)
+            isa->binary(B_MUL, q->rh + b * h, g + h, 1, q->h + b * h, 1, h);
     }
-    if (after)
-        product(q->op, q->ha, q->h, h, s->b, h, s->r2[q->d], h, q->tmp, h, s->rbias[q->d]);
-    else { /* r * h is packed before its memory takes the product */
-        product(q->op, q->ha, q->tmp, h, s->b, h, s->r2[q->d], h, q->tmp, h, NULL);
-    }
+    if (s->after)
+        product(q->op, q->h, s->b, h, s->r2[q->d], h, q->tmp, h, s->rbias[q->d], 0, step);
+    else
+        product(q->op, q->rh, s->b, h, s->r2[q->d], h, q->tmp, h, NULL, 0, step);
     for (int64_t b = 0; b < s->b; b++) {
         float *z = q->gate + b * 3 * h, *r = z + h, *n = z + 2 * h, *state = q->h + b * h;
 
         if (!active[b])
             continue;
         for (int64_t k = 0; k < h; k++)
-            n[k] += after ? r[k] * q->tmp[b * h + k] : q->tmp[b * h + k];
+            n[k] += s->after ? r[k] * q->tmp[b * h + k] : q->tmp[b * h + k];
         clamp(isa, s, n, h);
         apply_act(isa, &s->act[q->d][1], n, h);
         for (int64_t k = 0; k < h; k++)
@@ -435,15 +427,21 @@ static int64_t h_at(const struct rnn *s, int d, int64_t b)
     return (s->batch_first ? b * s->dirs + d : d * s->b + b) * s->h;
 }
 
-static void one_step(const struct step *q, int64_t step, int64_t *active)
+/* All gates but a GRU's last: the inputs' part, which is there, and the state's. */
+static void state_part(const struct step *q, int64_t step, int64_t *active)
 {
     const struct rnn *s = q->s;
     const struct isa *isa = kop_isa(q->op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
-    bool reverse = s->reverse_only || q->d == 1;
-    float *y = kop_out(q->op, 0) ? kop_out(q->op, 0)->data : NULL;
+    bool reverse = s->reverse_only || q->d == 1, even = !kop_in(q->op, 4);
+    int64_t at = reverse ? s->t - 1 - step : step;
 
-    product(q->op, q->ha, q->h, s->h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL);
+    if (even) /* all sequences have the same length, so sums can begin with the inputs' part */
+        product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh,
+                q->xw + (s->batch_first ? at : at * s->b) * gh, s->batch_first ? s->t * gh : gh,
+                step);
+    else
+        product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL, 0, step);
     for (int64_t b = 0; b < s->b; b++) {
         int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
         const float *x;
@@ -452,22 +450,43 @@ static void one_step(const struct step *q, int64_t step, int64_t *active)
         if (!active[b])
             continue;
         x = q->xw + (s->batch_first ? b * s->t + t : t * s->b + b) * gh;
-        isa->binary(B_ADD, q->gate + b * gh, q->gate + b * gh, 1, x, 1, first);
+        if (!even)
+            isa->binary(B_ADD, q->gate + b * gh, q->gate + b * gh, 1, x, 1, first);
         if (first < gh)
             memcpy(q->gate + b * gh + first, x + first, (size_t)(gh - first) * sizeof(*x));
     }
-    if (s->gates == 3)
-        gru_step(q, active);
-    for (int64_t b = 0; b < s->b; b++) {
-        int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
+}
+
+struct cells {
+    const struct step *q;
+    int64_t step;
+    const int64_t *active;
+};
+
+/* What comes after the products, for batch items [begin, end). */
+static void cells_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct cells *j = arg;
+    const struct step *q = j->q;
+    const struct rnn *s = q->s;
+    const struct isa *isa = kop_isa(q->op);
+    int64_t gh = s->gates * s->h;
+    bool reverse = s->reverse_only || q->d == 1;
+    float *y = kop_out(q->op, 0) ? kop_out(q->op, 0)->data : NULL;
+
+    (void)thread;
+    for (int64_t b = begin; b < end; b++) {
+        int64_t len = length(q->op, s, b), t = reverse ? len - 1 - j->step : j->step;
         float *h = q->h + b * s->h, *g = q->gate + b * gh;
 
-        if (!active[b]) {
+        if (!j->active[b]) {
             if (y)
-                memset(y + y_at(s, step, q->d, b), 0, (size_t)s->h * sizeof(*y));
+                memset(y + y_at(s, j->step, q->d, b), 0, (size_t)s->h * sizeof(*y));
             continue;
         }
-        if (s->gates == 4)
+        if (s->plain)
+            isa->lstm(h, q->c + b * s->h, g, s->h);
+        else if (s->gates == 4)
             lstm_cell(q->op, s, q->d, g, h, q->c + b * s->h);
         else if (s->gates == 1) {
             clamp(isa, s, g, s->h);
@@ -477,6 +496,16 @@ static void one_step(const struct step *q, int64_t step, int64_t *active)
         if (y)
             memcpy(y + y_at(s, t, q->d, b), h, (size_t)s->h * sizeof(*y));
     }
+}
+
+static void one_step(const struct step *q, int64_t step, int64_t *active)
+{
+    struct cells j = { q, step, active };
+
+    state_part(q, step, active);
+    if (q->s->gates == 3)
+        gru_step(q, step, active);
+    pool_for(kop_pool(q->op), q->s->b, pool_grain((double)q->s->h * CELL_NS), cells_part, &j);
 }
 
 static void copy_state(const struct rnn *s, int d, const struct nt *from, float *to)
@@ -502,7 +531,7 @@ int rnn_run(struct op *op, opm_error *err)
                       mem + s->at_gate,
                       mem + s->at_h,
                       mem + s->at_c,
-                      mem + s->at_ha,
+                      mem + s->at_rh,
                       mem + s->at_tmp };
 
     active = mem_calloc((size_t)s->b + 1, sizeof(*active));
@@ -513,8 +542,8 @@ int rnn_run(struct op *op, opm_error *err)
         pack_weights(op, s);
     for (int d = 0; d < s->dirs; d++) {
         q.d = d;
-        product(op, mem + s->at_x, kop_in(op, 0)->data, s->i, s->t * s->b, s->i, s->w[d], gh,
-                mem + s->at_xw, gh, s->bias[d]);
+        product(op, kop_in(op, 0)->data, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh,
+                s->bias[d], 0, 0);
         copy_state(s, d, kop_in(op, 5), q.h);
         copy_state(s, d, s->gates == 4 ? kop_in(op, 6) : NULL, q.c);
         for (int64_t step = 0; step < s->t; step++)

@@ -1,0 +1,215 @@
+/* busy.c -- see busy.h. */
+#include "analyze/busy.h"
+
+#include "analyze/groups.h"
+#include "analyze/intervals.h"
+#include "analyze/span_class.h"
+#include "base/error.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *const bucket_names[BUCKET_COUNT] = {
+#define X(name, doc) #name,
+    BUSY_BUCKETS(X)
+#undef X
+};
+
+/* When at least one span of a class was going on; in the classes of the device and of the host. */
+enum activity {
+    ACT_COMPUTE,
+    ACT_COMM,
+    ACT_COPY,
+    ACT_DATA,
+    ACT_RUNTIME,
+    ACT_HOST,
+    ACT_COUNT,
+};
+
+struct columns {
+    const int64_t *ts, *dur;
+    const uint32_t *track, *site;
+    size_t n;
+    uint8_t *class;
+    int64_t *rank; /* of every track */
+    size_t ntrack;
+};
+
+/* With a device, an operator on the host is only its launch. */
+static int activity_of(enum span_class class, bool device)
+{
+    switch (class) {
+    case CLASS_COMPUTE:
+        return ACT_COMPUTE;
+    case CLASS_COMM:
+        return ACT_COMM;
+    case CLASS_COPY:
+        return ACT_COPY;
+    case CLASS_DATA:
+        return ACT_DATA;
+    case CLASS_RUNTIME:
+        return ACT_RUNTIME;
+    case CLASS_OPERATOR:
+    case CLASS_BACKWARD:
+    case CLASS_OPTIMIZER:
+        return device ? ACT_HOST : ACT_COMPUTE;
+    case CLASS_HOST:
+        return ACT_HOST;
+    case CLASS_NONE:
+    case CLASS_COUNT:
+        break;
+    }
+    return -1;
+}
+
+static enum bucket bucket_of(const bool on[ACT_COUNT])
+{
+    if (on[ACT_COMPUTE])
+        return on[ACT_COMM] ? BUCKET_overlap : BUCKET_compute;
+    if (on[ACT_COMM])
+        return BUCKET_communication;
+    if (on[ACT_COPY])
+        return BUCKET_copy;
+    if (on[ACT_DATA])
+        return BUCKET_data;
+    if (on[ACT_RUNTIME])
+        return BUCKET_runtime;
+    return on[ACT_HOST] ? BUCKET_host : BUCKET_idle;
+}
+
+static int collect(const struct columns *c, int64_t rank, struct intervals act[ACT_COUNT])
+{
+    bool device = false;
+
+    for (size_t i = 0; i < c->n && !device; i++)
+        device = c->class[c->site[i]] == CLASS_COMPUTE;
+    for (size_t i = 0; i < c->n; i++) {
+        int a = activity_of(c->class[c->site[i]], device);
+
+        if (a < 0 || c->dur[i] <= 0)
+            continue;
+        if (rank != OPM_NULL_I64 && c->track[i] < c->ntrack &&
+            c->rank[c->track[i]] != OPM_NULL_I64 && c->rank[c->track[i]] != rank)
+            continue;
+        if (!intervals_add(&act[a], c->ts[i], add_ns(c->ts[i], c->dur[i])))
+            return OPM_ENOMEM;
+    }
+    return 0;
+}
+
+/* The bucket sums up to now; add moves them on to the next instant at which anything changes. */
+struct sweep {
+    const struct intervals *act;
+    size_t next[ACT_COUNT]; /* first interval that has not ended */
+    int64_t now_ns;
+    int64_t sum[BUCKET_COUNT];
+};
+
+static void sweep_to(struct sweep *s, int64_t to_ns)
+{
+    while (s->now_ns < to_ns) {
+        int64_t until = to_ns;
+        bool on[ACT_COUNT];
+
+        for (int a = 0; a < ACT_COUNT; a++) {
+            const struct intervals *v = &s->act[a];
+
+            while (s->next[a] < v->n && v->at[s->next[a]].to_ns <= s->now_ns)
+                s->next[a]++;
+            on[a] = s->next[a] < v->n && v->at[s->next[a]].from_ns <= s->now_ns;
+            if (s->next[a] < v->n)
+                until = MIN(until, on[a] ? v->at[s->next[a]].to_ns : v->at[s->next[a]].from_ns);
+        }
+        s->sum[bucket_of(on)] += until - s->now_ns;
+        s->now_ns = until;
+    }
+}
+
+/* Stretches may overlap: the sums at each of their ends are taken as the sweep passes by. */
+struct edge {
+    int64_t at_ns;
+    size_t stretch;
+    bool end;
+};
+
+static int by_time(const void *va, const void *vb)
+{
+    const struct edge *a = va, *b = vb;
+
+    return a->at_ns < b->at_ns ? -1 : a->at_ns > b->at_ns;
+}
+
+static int account(const struct columns *c, const struct stretch *s, size_t n, int64_t rank,
+                   struct edge *edge, int64_t *ns)
+{
+    struct intervals act[ACT_COUNT] = { 0 };
+    struct sweep sweep = { .act = act };
+    size_t nedge = 0;
+    int rc = collect(c, rank, act);
+
+    for (size_t i = 0; i < n; i++) {
+        if (s[i].rank != rank || s[i].to_ns <= s[i].from_ns)
+            continue;
+        edge[nedge++] = (struct edge){ s[i].from_ns, i, false };
+        edge[nedge++] = (struct edge){ s[i].to_ns, i, true };
+    }
+    qsort(edge, nedge, sizeof(*edge), by_time);
+    sweep.now_ns = nedge ? edge[0].at_ns : 0;
+    for (size_t i = 0; rc == 0 && i < nedge; i++) {
+        int64_t *to = ns + edge[i].stretch * BUCKET_COUNT;
+
+        sweep_to(&sweep, edge[i].at_ns);
+        for (int b = 0; b < BUCKET_COUNT; b++)
+            to[b] += edge[i].end ? sweep.sum[b] : -sweep.sum[b];
+    }
+    for (int a = 0; a < ACT_COUNT; a++)
+        intervals_release(&act[a]);
+    return rc;
+}
+
+static int columns_get(struct columns *c, const struct store *st)
+{
+    const void *ts, *dur, *track;
+
+    c->n = store_nrow(st, TABLE_span);
+    c->ntrack = store_nrow(st, TABLE_track);
+    c->site = store_span_site(st);
+    c->class = span_classes(st);
+    c->rank = mem_alloc((c->ntrack + 1) * sizeof(*c->rank));
+    if (!c->class || !c->rank || store_column(st, TABLE_span, span_col_ts, &ts) ||
+        store_column(st, TABLE_span, span_col_dur, &dur) ||
+        store_column(st, TABLE_span, span_col_track, &track))
+        return OPM_ENOMEM;
+    c->ts = ts;
+    c->dur = dur;
+    c->track = track;
+    for (size_t i = 0; i < c->ntrack; i++) {
+        struct cell rank = store_cell(st, TABLE_track, i, track_col_rank);
+
+        c->rank[i] = rank.kind == CELL_I64 ? rank.i64 : OPM_NULL_I64;
+    }
+    if (!c->ts || !c->dur || !c->track)
+        c->n = 0;
+    return 0;
+}
+
+int busy_compute(const struct store *st, const struct stretch *s, size_t n, int64_t *ns)
+{
+    struct columns c = { 0 };
+    struct edge *edge = mem_alloc((2 * n + 1) * sizeof(*edge));
+    bool *done = mem_calloc(n + 1, sizeof(*done));
+    int rc = edge && done ? columns_get(&c, st) : OPM_ENOMEM;
+
+    memset(ns, 0, n * BUCKET_COUNT * sizeof(*ns));
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (done[i])
+            continue;
+        rc = account(&c, s, n, s[i].rank, edge, ns);
+        for (size_t k = i; k < n; k++)
+            done[k] |= s[k].rank == s[i].rank;
+    }
+    mem_free(c.class);
+    mem_free(c.rank);
+    mem_free(done);
+    mem_free(edge);
+    return rc;
+}

@@ -1,0 +1,37 @@
+/* busy.h -- what device and host were doing, every nanosecond of every step.
+ *
+ * Each instant falls into one bucket: the first in the order below that applies. Where the trace
+ * has no hardware spans the operators on the host are the computation. */
+#ifndef ANALYZE_BUSY_H
+#define ANALYZE_BUSY_H
+
+#include "store/store.h"
+
+#define BUSY_BUCKETS(X)                                                                         \
+    X(overlap, "the device computes and communicates at once")                                  \
+    X(compute, "the device computes; without a device: operators run")                          \
+    X(communication, "the device communicates and computes nothing meanwhile")                  \
+    X(copy, "the device only copies or clears memory")                                          \
+    X(data, "the device is idle while the host waits for input data")                           \
+    X(runtime, "the device is idle while the host is in its runtime: launching, synchronizing") \
+    X(host, "the device is idle while the host runs operators or the program")                  \
+    X(idle, "nothing is recorded")
+
+enum bucket {
+#define X(name, doc) BUCKET_##name,
+    BUSY_BUCKETS(X)
+#undef X
+        BUCKET_COUNT,
+};
+extern const char *const bucket_names[BUCKET_COUNT];
+
+/* A stretch of time to account for. */
+struct stretch {
+    int64_t from_ns, to_ns;
+    int64_t rank; /* spans of this rank only; OPM_NULL_I64: of all */
+};
+
+/* ns[i * BUCKET_COUNT + bucket] for each stretch; they add up to its length. 0 or OPM_ENOMEM. */
+int busy_compute(const struct store *st, const struct stretch *s, size_t n, int64_t *ns);
+
+#endif

@@ -1,0 +1,220 @@
+/* op_times.c -- time, work and rates of every operator by section, per iteration. */
+#include "analyze/analysis.h"
+#include "analyze/opstats.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/u64map.h"
+#include <string.h>
+
+enum { Q50, Q90, Q95, Q99, NQ };
+static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.99 };
+
+/* What the rows of a section have in common. */
+struct section_facts {
+    str_id word;
+    int64_t iterations; /* OPM_NULL_I64: not defined */
+    double total_ns;    /* self time, per iteration */
+};
+
+/* Measured steps that ended, if all are of one model; else OPM_NULL_I64. */
+static int64_t iterations_of(const struct store *st)
+{
+    int64_t n = 0;
+    str_id model = 0;
+
+    for (size_t row = 0, nrow = store_nrow(st, TABLE_step); row < nrow; row++) {
+        struct cell dur = store_cell(st, TABLE_step, row, step_col_dur);
+        struct cell warmup = store_cell(st, TABLE_step, row, step_col_warmup);
+        struct cell name = store_cell(st, TABLE_step, row, step_col_model);
+        str_id id = name.kind == CELL_STR ? name.str : 0;
+
+        if (dur.kind != CELL_I64 || dur.i64 < 0 || (warmup.kind == CELL_I64 && warmup.i64 == 1))
+            continue;
+        if (n++ && id != model)
+            return OPM_NULL_I64;
+        model = id;
+    }
+    return n ? n : OPM_NULL_I64;
+}
+
+static double per_iteration(const struct section_facts *f, double v)
+{
+    return f->iterations == OPM_NULL_I64 ? v : v / (double)f->iterations;
+}
+
+/* amount of one execution, of all that an iteration has. */
+static struct cell work(const struct section_facts *f, struct cell amount, int64_t count)
+{
+    if (amount.kind != CELL_I64)
+        return cell_null();
+    return cell_f64(per_iteration(f, (double)amount.i64 * (double)count));
+}
+
+static struct cell rate(struct cell amount, double ns)
+{
+    return amount.kind == CELL_F64 && ns > 0 ? cell_f64(amount.f64 * 1e9 / ns) : cell_null();
+}
+
+static void fill(struct cell *c, const struct section_facts *f, const struct group_stats *s)
+{
+    double time_ns = per_iteration(f, (double)s->self_ns);
+
+    c[op_times_col_section] = cell_str(f->word);
+    c[op_times_col_count] = cell_i64(s->count);
+    c[op_times_col_warmup_count] = cell_i64(s->warmup_count);
+    c[op_times_col_iterations] = cell_i64(f->iterations);
+    c[op_times_col_time_ns] = cell_f64(time_ns);
+    if (s->wait_count) {
+        double wait_ns = per_iteration(f, (double)s->wait_ns);
+
+        c[op_times_col_wait_ns] = cell_f64(wait_ns);
+        c[op_times_col_kernel_ns] = cell_f64(MAX(time_ns - wait_ns, 0));
+    }
+    if (f->total_ns > 0)
+        c[op_times_col_share] = cell_f64(time_ns / f->total_ns);
+    c[op_times_col_total_ns] = cell_i64(s->total_ns);
+    c[op_times_col_mean_ns] = cell_f64(s->mean_ns);
+    c[op_times_col_median_ns] = cell_f64(s->q[Q50]);
+    c[op_times_col_min_ns] = cell_i64(s->min_ns);
+    c[op_times_col_max_ns] = cell_i64(s->max_ns);
+    c[op_times_col_p90_ns] = cell_f64(s->q[Q90]);
+    c[op_times_col_p95_ns] = cell_f64(s->q[Q95]);
+    c[op_times_col_p99_ns] = cell_f64(s->q[Q99]);
+    c[op_times_col_stdev_ns] = cell_f64(s->stdev_ns);
+}
+
+/* The word and the sum of one section over n groups. */
+static struct section_facts facts_of(const struct store *st, enum section section,
+                                     const struct group_stats *s, size_t n)
+{
+    static const char *const words[] = { [SECTION_DEVICE] = "device", [SECTION_HOST] = "host" };
+    const char *word = words[section];
+    struct section_facts f = { .word = strpool_find(store_strings(st), word, strlen(word)),
+                               .iterations = iterations_of(st) };
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum = add_ns(sum, s[i].self_ns);
+    f.total_ns = per_iteration(&f, (double)sum);
+    return f;
+}
+
+static int add_ops(const struct store *st, const struct opstats *all, struct table *out)
+{
+    int rc = 0;
+
+    for (int section = 0; section < SECTION_COUNT; section++) {
+        const struct group_stats *in = all->in[section];
+        struct section_facts f = facts_of(st, (enum section)section, in, all->nop);
+
+        for (size_t op = 0; op < all->nop && rc == 0; op++) {
+            struct cell c[op_times_col_COUNT] = { 0 };
+
+            if (!in[op].count)
+                continue;
+            fill(c, &f, &in[op]);
+            c[op_times_col_op] = cell_id((uint32_t)op);
+            c[op_times_col_name] = store_cell(st, TABLE_op, op, op_col_name);
+            c[op_times_col_type] = store_cell(st, TABLE_op, op, op_col_type);
+            c[op_times_col_computation] =
+                work(&f, store_cell(st, TABLE_op, op, op_col_flops), in[op].count);
+            c[op_times_col_memory] =
+                work(&f, store_cell(st, TABLE_op, op, op_col_bytes), in[op].count);
+            c[op_times_col_flops_per_s] =
+                rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
+            c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);
+            rc = table_add(out, c);
+        }
+    }
+    return rc;
+}
+
+/* Spans by name and category, the device's groups first. */
+struct name_groups {
+    uint32_t *group;     /* per site */
+    struct site *first;  /* per group of one section: a site of it */
+    uint32_t n;          /* groups of one section */
+    struct u64map index; /* name and category -> group */
+};
+
+static int name_groups_init(struct name_groups *g, const struct store *st)
+{
+    str_id hardware = strpool_find(store_strings(st), "hardware", 8);
+    size_t nsite;
+    const struct site *sites = store_sites(st, &nsite);
+    bool device = false;
+
+    g->group = mem_calloc(nsite, sizeof(*g->group));
+    g->first = mem_calloc(nsite, sizeof(*g->first));
+    if (!g->group || !g->first)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < nsite; i++) {
+        uint64_t key = (uint64_t)sites[i].name << 32 | sites[i].cat;
+        const uint64_t *at = u64map_get(&g->index, key);
+
+        if (!at && u64map_put(&g->index, key, g->n))
+            return OPM_ENOMEM;
+        g->group[i] = at ? (uint32_t)*at : g->n;
+        if (!at)
+            g->first[g->n++] = sites[i];
+        device |= hardware && sites[i].layer == hardware;
+    }
+    for (size_t i = 0; i < nsite && device; i++)
+        if (sites[i].layer != hardware)
+            g->group[i] += g->n;
+    return 0;
+}
+
+static int add_names(const struct store *st, struct table *out)
+{
+    struct name_groups g = { 0 };
+    struct group_stats *stats = NULL;
+    int rc = name_groups_init(&g, st);
+
+    if (rc == 0) {
+        stats = mem_calloc(SECTION_COUNT * (size_t)g.n, sizeof(*stats));
+        rc = stats ? 0 : OPM_ENOMEM;
+    }
+    if (rc == 0)
+        rc = groups_compute(st,
+                            &(struct groups_query){ .group = g.group,
+                                                    .ngroup = SECTION_COUNT * g.n,
+                                                    .skip_warmup = true,
+                                                    .wait = true,
+                                                    .q = quantiles,
+                                                    .nq = NQ },
+                            stats);
+    for (int section = 0; section < SECTION_COUNT && rc == 0; section++) {
+        const struct group_stats *in = stats + (size_t)section * g.n;
+        struct section_facts f = facts_of(st, (enum section)section, in, g.n);
+
+        for (uint32_t i = 0; i < g.n && rc == 0; i++) {
+            struct cell c[op_times_col_COUNT] = { 0 };
+
+            if (!in[i].count)
+                continue;
+            fill(c, &f, &in[i]);
+            c[op_times_col_name] = cell_str(g.first[i].name);
+            c[op_times_col_type] = cell_str(g.first[i].cat);
+            rc = table_add(out, c);
+        }
+    }
+    mem_free(stats);
+    mem_free(g.first);
+    mem_free(g.group);
+    u64map_release(&g.index);
+    return rc;
+}
+
+int analyze_op_times(const struct store *st, struct table *out, opm_error *err)
+{
+    struct opstats all;
+    int rc = opstats_compute(&all, st, quantiles, NQ, true);
+
+    if (rc == 0)
+        rc = add_ops(st, &all, out);
+    opstats_release(&all);
+    if (rc == 0 && out->nrow == 0)
+        rc = add_names(st, out);
+    return rc < 0 ? opm__fail(err, rc, "op_times: out of memory") : 0;
+}

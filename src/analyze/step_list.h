@@ -1,0 +1,31 @@
+/* step_list.h -- the steps of a trace: marked ones or, where there are none, those that the
+ * repetition of its operators shows. */
+#ifndef ANALYZE_STEP_LIST_H
+#define ANALYZE_STEP_LIST_H
+
+#include "store/store.h"
+
+struct step_row {
+    uint32_t step; /* step.id, OPM_NULL_ID for those that were found */
+    str_id model;
+    int64_t num; /* OPM_NULL_I64: none */
+    int64_t from_ns, to_ns;
+    int64_t rank; /* OPM_NULL_I64: none */
+    bool warmup;
+};
+
+struct step_list {
+    struct step_row *row; /* ascending by start */
+    size_t n;
+    bool found;     /* by repetition, not marked */
+    uint32_t track; /* then: of the operators that repeat */
+};
+
+/* Steps that never ended are left out. Release in any case. 0 or OPM_ENOMEM. */
+int step_list_get(struct step_list *l, const struct store *st);
+void step_list_release(struct step_list *l);
+
+/* Of a found step at a time, or n. Marked ones: use span.step. */
+size_t step_list_at(const struct step_list *l, int64_t ts_ns);
+
+#endif

@@ -1,0 +1,366 @@
+/* step_trace.c -- the parts of every step.
+ *
+ * Four ways to split a step, the first that the trace allows: named operators as points (meta keys
+ * step.fp_point and step.bp_point), phases that the program marked, spans of an autograd engine, or
+ * the first and the last operator. All look at the host where it has operators, else at the device.
+ */
+#include "analyze/analysis.h"
+#include "analyze/busy.h"
+#include "analyze/groups.h"
+#include "analyze/span_class.h"
+#include "analyze/step_list.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEVER INT64_MAX /* a point that was not seen */
+
+/* What is seen of one kind of thing within a step. */
+struct seen {
+    int64_t first_ns, last_ns; /* start of the first, end of the last; first NEVER: none */
+    str_id first, last;        /* their names */
+};
+
+enum thing {
+    SEEN_FORWARD, /* phases */
+    SEEN_BACKWARD,
+    SEEN_BOTH, /* passes in one phase */
+    SEEN_UPDATE,
+    SEEN_AUTOGRAD,
+    SEEN_OPERATOR, /* on the host; neither data loading nor optimizer */
+    SEEN_DEVICE,
+    SEEN_FP, /* named points */
+    SEEN_BP,
+    SEEN_COUNT,
+};
+
+struct facts {
+    struct seen seen[SEEN_COUNT];
+    int64_t update_ns; /* OPM_NULL_I64: no optimizer */
+};
+
+/* The columns of span that are read, and words to compare with. */
+struct input {
+    const int64_t *ts, *dur;
+    const uint32_t *track, *site, *step;
+    const struct site *sites;
+    size_t n, ntrack;
+    uint8_t *class;
+    int64_t *skip_until; /* of every track: end of data loading or optimizer, whatever is inside */
+    uint32_t *row_of;    /* step.id to row of the list */
+    str_id phase, forward, backward, both, update, fp, bp;
+};
+
+static str_id word(const struct store *st, const char *text)
+{
+    return text ? strpool_find(store_strings(st), text, strlen(text)) : 0;
+}
+
+static int input_get(struct input *in, const struct store *st, const struct step_list *l)
+{
+    size_t nstep = store_nrow(st, TABLE_step), nsite;
+    const void *ts, *dur, *track, *step = NULL;
+
+    in->n = store_nrow(st, TABLE_span);
+    in->ntrack = store_nrow(st, TABLE_track);
+    in->site = store_span_site(st);
+    in->sites = store_sites(st, &nsite);
+    in->class = span_classes(st);
+    in->skip_until = mem_alloc((in->ntrack + 1) * sizeof(*in->skip_until));
+    in->row_of = mem_alloc((nstep + 1) * sizeof(*in->row_of));
+    if (!in->class || !in->skip_until || !in->row_of ||
+        store_column(st, TABLE_span, span_col_ts, &ts) ||
+        store_column(st, TABLE_span, span_col_dur, &dur) ||
+        store_column(st, TABLE_span, span_col_track, &track) ||
+        (!l->found && store_column(st, TABLE_span, span_col_step, &step)))
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < in->ntrack; i++)
+        in->skip_until[i] = INT64_MIN;
+    for (size_t i = 0; i < nstep; i++)
+        in->row_of[i] = UINT32_MAX;
+    for (size_t i = 0; i < l->n && !l->found; i++)
+        in->row_of[l->row[i].step] = (uint32_t)i;
+    in->ts = ts;
+    in->dur = dur;
+    in->track = track;
+    in->step = step;
+    in->phase = word(st, "phase");
+    in->forward = word(st, "forward");
+    in->backward = word(st, "backward");
+    in->both = word(st, "forward and backward");
+    in->update = word(st, "update");
+    in->fp = word(st, store_meta_get(st, "step.fp_point"));
+    in->bp = word(st, store_meta_get(st, "step.bp_point"));
+    if (!ts || !dur || !track || (!l->found && !step))
+        in->n = 0; /* no span, or none in a step */
+    return 0;
+}
+
+static void input_release(struct input *in)
+{
+    mem_free(in->class);
+    mem_free(in->skip_until);
+    mem_free(in->row_of);
+}
+
+static void see(struct facts *f, enum thing thing, const struct input *in, size_t span)
+{
+    struct seen *s = &f->seen[thing];
+    int64_t end = add_ns(in->ts[span], MAX(in->dur[span], (int64_t)0));
+    str_id name = in->sites[in->site[span]].name;
+
+    if (in->ts[span] < s->first_ns) {
+        s->first_ns = in->ts[span];
+        s->first = name;
+    }
+    if (end > s->last_ns || !s->last) {
+        s->last_ns = end;
+        s->last = name;
+    }
+}
+
+static void see_span(struct facts *f, struct input *in, size_t i)
+{
+    const struct site *site = &in->sites[in->site[i]];
+    enum span_class class = in->class[in->site[i]];
+    int64_t *skip = in->track[i] < in->ntrack ? &in->skip_until[in->track[i]] : NULL;
+    bool inside = skip && in->ts[i] < *skip;
+
+    if (class == CLASS_DATA || class == CLASS_OPTIMIZER) {
+        if (class == CLASS_OPTIMIZER && !inside)
+            f->update_ns = add_ns(MAX(f->update_ns, (int64_t)0), in->dur[i]);
+        if (skip)
+            *skip = MAX(*skip, add_ns(in->ts[i], in->dur[i]));
+        return;
+    }
+    if (in->phase && site->cat == in->phase) {
+        if (site->name == in->forward || site->name == in->both)
+            see(f, SEEN_FORWARD, in, i);
+        else if (site->name == in->backward)
+            see(f, SEEN_BACKWARD, in, i);
+        else if (site->name == in->both)
+            see(f, SEEN_BOTH, in, i);
+        else if (site->name == in->update) {
+            see(f, SEEN_UPDATE, in, i);
+            f->update_ns = add_ns(MAX(f->update_ns, (int64_t)0), in->dur[i]);
+        }
+    }
+    if (in->fp && site->name == in->fp)
+        see(f, SEEN_FP, in, i);
+    if (in->bp && site->name == in->bp)
+        see(f, SEEN_BP, in, i);
+    if (class == CLASS_BACKWARD)
+        see(f, SEEN_AUTOGRAD, in, i);
+    if ((class == CLASS_OPERATOR || class == CLASS_BACKWARD) && !inside)
+        see(f, SEEN_OPERATOR, in, i);
+    if (class == CLASS_COMPUTE || class == CLASS_COMM)
+        see(f, SEEN_DEVICE, in, i);
+}
+
+static void look(struct facts *f, struct input *in, const struct step_list *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        f[i].update_ns = OPM_NULL_I64;
+        for (int k = 0; k < SEEN_COUNT; k++)
+            f[i].seen[k] = (struct seen){ .first_ns = NEVER, .last_ns = INT64_MIN };
+    }
+    for (size_t i = 0; i < in->n; i++) {
+        size_t row = l->n;
+
+        if (in->dur[i] < 0)
+            continue;
+        if (l->found)
+            row = step_list_at(l, in->ts[i]);
+        else if (in->step[i] != OPM_NULL_ID && in->row_of[in->step[i]] != UINT32_MAX)
+            row = in->row_of[in->step[i]];
+        if (row < l->n)
+            see_span(&f[row], in, i);
+    }
+}
+
+/* Where the parts of a step begin and end; NEVER where not known. */
+struct split {
+    const char *by; /* NULL: the step has nothing to split by */
+    int64_t fp_ns, bp_start_ns, bp_end_ns;
+    str_id fp, bp;
+};
+
+static bool has(const struct facts *f, enum thing t)
+{
+    return f->seen[t].first_ns != NEVER;
+}
+
+static struct split split_of(const struct facts *f, bool named)
+{
+    struct split s = { NULL, NEVER, NEVER, NEVER, 0, 0 };
+    enum thing ops = has(f, SEEN_OPERATOR) ? SEEN_OPERATOR : SEEN_DEVICE;
+
+    if (has(f, ops)) {
+        s = (struct split){ "operators",          f->seen[ops].first_ns, NEVER,
+                            f->seen[ops].last_ns, f->seen[ops].first,    f->seen[ops].last };
+    }
+    if (has(f, SEEN_AUTOGRAD)) {
+        s.by = "autograd";
+        s.bp_start_ns = f->seen[SEEN_AUTOGRAD].first_ns;
+        s.bp_end_ns = f->seen[SEEN_AUTOGRAD].last_ns;
+        s.bp = f->seen[SEEN_AUTOGRAD].last;
+    }
+    if (has(f, SEEN_FORWARD) || has(f, SEEN_BACKWARD)) {
+        s.by = "phases";
+        s.fp_ns = MIN(f->seen[SEEN_FORWARD].first_ns, f->seen[SEEN_BACKWARD].first_ns);
+        s.bp_start_ns = f->seen[SEEN_BACKWARD].first_ns;
+        s.bp_end_ns = f->seen[has(f, SEEN_BACKWARD) ? SEEN_BACKWARD : SEEN_FORWARD].last_ns;
+    }
+    if (has(f, SEEN_BOTH)) {
+        s.by = "phases";
+        s.fp_ns = f->seen[SEEN_BOTH].first_ns;
+        s.bp_start_ns = NEVER;
+        s.bp_end_ns = f->seen[SEEN_BOTH].last_ns;
+    }
+    if (named && (has(f, SEEN_FP) || has(f, SEEN_BP))) {
+        s.by = "points";
+        s.bp_start_ns = NEVER;
+        if (has(f, SEEN_FP)) {
+            s.fp_ns = f->seen[SEEN_FP].first_ns;
+            s.fp = f->seen[SEEN_FP].first;
+        }
+        if (has(f, SEEN_BP)) {
+            s.bp_end_ns = f->seen[SEEN_BP].last_ns;
+            s.bp = f->seen[SEEN_BP].last;
+        }
+    }
+    return s;
+}
+
+/* Points lie within the step, in order, whatever the source says. */
+static struct split split_clamp(struct split s, const struct step_row *r)
+{
+    s.fp_ns = MIN(MAX(s.fp_ns, r->from_ns), r->to_ns);
+    s.bp_end_ns = MIN(MAX(s.bp_end_ns, s.fp_ns), r->to_ns);
+    if (s.bp_start_ns != NEVER)
+        s.bp_start_ns = MIN(MAX(s.bp_start_ns, s.fp_ns), s.bp_end_ns);
+    return s;
+}
+
+static int by_value(const void *va, const void *vb)
+{
+    int64_t a = *(const int64_t *)va, b = *(const int64_t *)vb;
+
+    return a < b ? -1 : a > b;
+}
+
+static int64_t median_of(int64_t *v, size_t n)
+{
+    qsort(v, n, sizeof(*v), by_value);
+    return v[n / 2];
+}
+
+/* Median and usual deviation from it, of the steps that count and are of the model of row. */
+static void spread(const struct step_list *l, size_t row, int64_t *room, int64_t *median,
+                   int64_t *deviation)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->n; i++)
+        if (!l->row[i].warmup && l->row[i].model == l->row[row].model)
+            room[n++] = l->row[i].to_ns - l->row[i].from_ns;
+    *median = *deviation = -1;
+    if (n < 5)
+        return;
+    *median = median_of(room, n);
+    for (size_t i = 0; i < n; i++)
+        room[i] = llabs(room[i] - *median);
+    *deviation = median_of(room, n);
+}
+
+static bool is_outlier(const struct step_row *r, int64_t median, int64_t deviation)
+{
+    double away = fabs((double)(r->to_ns - r->from_ns) - (double)median);
+
+    return median > 0 && !r->warmup && away > 0.1 * (double)median &&
+           away > 3 * 1.4826 * (double)deviation;
+}
+
+static int add_row(const struct store *st, struct table *out, const struct step_list *l, size_t i,
+                   const struct facts *f, const int64_t *busy, bool any_comm, bool named,
+                   bool outlier)
+{
+    const struct step_row *r = &l->row[i];
+    struct split s = split_of(f, named);
+    struct cell c[step_trace_col_COUNT];
+
+    for (int k = 0; k < step_trace_col_COUNT; k++)
+        c[k] = cell_null();
+    c[step_trace_col_step] = cell_id(r->step);
+    c[step_trace_col_model] = cell_str(r->model);
+    c[step_trace_col_num] = cell_i64(r->num);
+    c[step_trace_col_rank] = cell_i64(r->rank);
+    c[step_trace_col_warmup] = cell_i64(r->warmup);
+    c[step_trace_col_found_by] = cell_str(word(st, l->found ? "repetition" : "marks"));
+    c[step_trace_col_ts] = cell_i64(r->from_ns);
+    c[step_trace_col_total_ns] = cell_i64(r->to_ns - r->from_ns);
+    if (s.by) {
+        s = split_clamp(s, r);
+        c[step_trace_col_split_by] = cell_str(word(st, s.by));
+        c[step_trace_col_gap_ns] = cell_i64(s.fp_ns - r->from_ns);
+        if (s.bp_start_ns != NEVER) {
+            c[step_trace_col_forward_ns] = cell_i64(s.bp_start_ns - s.fp_ns);
+            c[step_trace_col_backward_ns] = cell_i64(s.bp_end_ns - s.bp_start_ns);
+        }
+        c[step_trace_col_fp_bp_ns] = cell_i64(s.bp_end_ns - s.fp_ns);
+        c[step_trace_col_tail_ns] = cell_i64(r->to_ns - s.bp_end_ns);
+        c[step_trace_col_fp_point] = cell_str(s.fp);
+        c[step_trace_col_bp_point] = cell_str(s.bp);
+    }
+    c[step_trace_col_update_ns] = cell_i64(f->update_ns);
+    if (any_comm) {
+        c[step_trace_col_collective_ns] =
+            cell_i64(busy[BUCKET_overlap] + busy[BUCKET_communication]);
+        c[step_trace_col_exposed_ns] = cell_i64(busy[BUCKET_communication]);
+    }
+    c[step_trace_col_outlier] = cell_i64(outlier);
+    return table_add(out, c);
+}
+
+int analyze_step_trace(const struct store *st, struct table *out, opm_error *err)
+{
+    struct input in = { 0 };
+    struct step_list l;
+    struct stretch *stretch = NULL;
+    struct facts *facts = NULL;
+    int64_t *busy = NULL, *room = NULL, median = -1, deviation = -1;
+    bool any_comm = false;
+    int rc = step_list_get(&l, st);
+
+    if (rc == 0) {
+        stretch = mem_alloc((l.n + 1) * sizeof(*stretch));
+        facts = mem_alloc((l.n + 1) * sizeof(*facts));
+        busy = mem_alloc((l.n + 1) * BUCKET_COUNT * sizeof(*busy));
+        room = mem_alloc((l.n + 1) * sizeof(*room));
+        rc = stretch && facts && busy && room ? input_get(&in, st, &l) : OPM_ENOMEM;
+    }
+    for (size_t i = 0; rc == 0 && i < l.n; i++)
+        stretch[i] = (struct stretch){ l.row[i].from_ns, l.row[i].to_ns, l.row[i].rank };
+    if (rc == 0)
+        rc = busy_compute(st, stretch, l.n, busy);
+    if (rc == 0)
+        look(facts, &in, &l);
+    for (size_t i = 0; rc == 0 && i < l.n; i++)
+        any_comm |= busy[i * BUCKET_COUNT + BUCKET_overlap] ||
+                    busy[i * BUCKET_COUNT + BUCKET_communication];
+    for (size_t i = 0; rc == 0 && i < l.n; i++) {
+        if (i == 0 || l.row[i].model != l.row[i - 1].model)
+            spread(&l, i, room, &median, &deviation);
+        rc = add_row(st, out, &l, i, &facts[i], busy + i * BUCKET_COUNT, any_comm, in.fp || in.bp,
+                     is_outlier(&l.row[i], median, deviation));
+    }
+    input_release(&in);
+    mem_free(room);
+    mem_free(busy);
+    mem_free(facts);
+    mem_free(stretch);
+    step_list_release(&l);
+    return rc ? opm__fail(err, rc, "step_trace: out of memory") : 0;
+}

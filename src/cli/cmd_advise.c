@@ -1,0 +1,151 @@
+/* cmd_advise.c -- what could be faster, each with its evidence. */
+#include "cli/cli.h"
+
+#include "run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INDENT 10
+
+static const char about[] =
+    "Say what could be faster, or is wrong with the measurement. Each piece of advice comes with "
+    "the query that proves it. A healthy trace gets none.";
+
+static const char advice_sql[] =
+    "SELECT severity, gain, message, action, evidence, rule FROM advice"
+    " ORDER BY CASE severity WHEN 'warning' THEN 0 WHEN 'hint' THEN 1 ELSE 2 END,"
+    " gain IS NULL, gain DESC";
+enum { SEVERITY, GAIN, MESSAGE, ACTION, EVIDENCE, RULE };
+
+static void put_wrapped(struct cli *cli, const char *first, const char *text)
+{
+    struct buf clean = { 0 }, line = { 0 };
+
+    buf_adds(&clean, text);
+    cli_clean(&clean);
+    buf_adds(&line, first);
+    text_wrap(&line, buf_str(&clean), INDENT, INDENT, cli_text_width());
+    io_out_addf(&cli->out, "%s\n", buf_str(&line));
+    buf_release(&clean);
+    buf_release(&line);
+}
+
+static void put_advice(struct cli *cli, const opm_rows *r, bool evidence)
+{
+    const char *severity = opm_rows_text(r, SEVERITY, NULL);
+    enum cli_style style = strcmp(severity, "warning") == 0 ? STYLE_RED
+                           : strcmp(severity, "hint") == 0  ? STYLE_YELLOW
+                                                            : STYLE_PLAIN;
+    char label[32];
+
+    io_out_addf(&cli->out, "%s", cli_style(cli, style));
+    snprintf(label, sizeof(label), "%-*s", INDENT, severity);
+    put_wrapped(cli, label, opm_rows_text(r, MESSAGE, NULL));
+    io_out_addf(&cli->out, "%s", cli_style(cli, STYLE_PLAIN));
+    if (opm_rows_type(r, GAIN) != OPM_TYPE_NULL) {
+        char gain[80];
+
+        snprintf(gain, sizeof(gain), "Mending it could save up to %.0f %% of the time.",
+                 100 * opm_rows_real(r, GAIN));
+        io_out_addf(&cli->out, "%*s%s\n", INDENT, "", gain);
+    }
+    snprintf(label, sizeof(label), "%*s", INDENT, "");
+    put_wrapped(cli, label, opm_rows_text(r, ACTION, NULL));
+    if (evidence) {
+        io_out_addf(&cli->out, "%s", cli_style(cli, STYLE_DIM));
+        snprintf(label, sizeof(label), "%*s", INDENT, "");
+        put_wrapped(cli, label, opm_rows_text(r, EVIDENCE, NULL));
+        io_out_addf(&cli->out, "%s", cli_style(cli, STYLE_PLAIN));
+    }
+    io_out_addf(&cli->out, "\n");
+}
+
+static int64_t count(opm_trace *t, const char *sql)
+{
+    opm_rows *r = NULL;
+    int64_t n = -1;
+
+    if (opm_trace_query(t, sql, &r, NULL) == 0 && opm_rows_next(r, NULL) > 0)
+        n = opm_rows_int(r, 0);
+    opm_rows_close(r);
+    return n;
+}
+
+static int print_advice(struct cli *cli, opm_trace *t, bool evidence)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+    int64_t n = 0;
+    int more = opm_trace_query(t, advice_sql, &r, &err);
+
+    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+        put_advice(cli, r, evidence);
+        n++;
+    }
+    opm_rows_close(r);
+    if (more < 0)
+        return cli_error("%s", err.msg);
+    if (n == 0)
+        io_out_addf(
+            &cli->out,
+            "Nothing stands out: %lld rules looked at this trace and none found anything.\n",
+            (long long)count(t, "SELECT count(*) FROM advice_rule"));
+    else if (!evidence && !cli->quiet)
+        io_out_addf(&cli->out, "--evidence shows the query that proves each.\n");
+    return CLI_OK;
+}
+
+/* What this machine reaches, for the rules that compare with it. They only do so where the trace
+ * was made here, which the name of the machine tells. */
+static void put_peaks(struct buf meta[3], const char *of[4])
+{
+    struct run_peak peak;
+    char host[256] = "";
+
+    run_peak((int)sysconf(_SC_NPROCESSORS_ONLN), &peak);
+    gethostname(host, sizeof(host) - 1);
+    if (peak.gflops > 0 && peak.gbytes > 0) {
+        buf_addf(&meta[0], "machine.peak_gflops_per_s=%.3f", peak.gflops);
+        buf_addf(&meta[1], "machine.peak_gbytes_per_s=%.3f", peak.gbytes);
+        buf_addf(&meta[2], "reader.host=%s", host);
+        for (int i = 0; i < 3; i++)
+            of[i] = buf_str(&meta[i]);
+    }
+}
+
+int cmd_advise(struct cli *cli, int argc, char **argv)
+{
+    bool evidence = false, rules = false;
+    const struct option opts[] = {
+        OPT_BOOL(0, "evidence", &evidence, "show the query that proves each piece of advice"),
+        OPT_BOOL(0, "rules", &rules, "list all rules instead; needs no trace"),
+        CLI_TABLE_OPTIONS(cli), CLI_COMMON_OPTIONS(cli), OPT_END
+    };
+    int n = cli_parse(cli, opts, about, argc, argv), rc;
+    struct buf meta[3] = { { 0 } };
+    const char *of[4] = { NULL };
+    opm_trace *t;
+
+    if (n < 0)
+        return cli->status;
+    if (n == 0 && !rules)
+        return cli_usage(cli, "no trace given");
+    put_peaks(meta, of);
+    cli->trace_meta = of;
+    rc = cli_open(cli, &t, argv, n);
+    cli->trace_meta = NULL;
+    if (rc == CLI_OK) {
+        if (rules)
+            rc = cli_print_query(cli, t, "SELECT rule, severity, action FROM advice_rule");
+        else if (cli->json || cli->csv)
+            rc = cli_print_query(cli, t, "SELECT * FROM advice");
+        else
+            rc = print_advice(cli, t, evidence);
+        opm_trace_close(t);
+    }
+    for (int i = 0; i < 3; i++)
+        buf_release(&meta[i]);
+    return rc;
+}

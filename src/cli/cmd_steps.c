@@ -1,0 +1,390 @@
+/* cmd_steps.c -- which part of a step is slow. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BAR_COLUMNS 36
+#define TREND_COLUMNS 60
+#define OUTLIERS_SHOWN 5
+
+static const char about[] =
+    "Show the parts of a training or inference step (gap, forward, backward, tail), on average or "
+    "of one step, how steps changed over time, and what the device did meanwhile.";
+
+struct steps {
+    struct cli *cli;
+    opm_trace *t;
+    int64_t step; /* the one asked for, or -1 */
+    bool one;
+    int rc;
+};
+
+static opm_rows *query(struct steps *s, const char *sql)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+
+    if (s->rc == CLI_OK && opm_trace_query(s->t, sql, &r, &err) < 0)
+        s->rc = cli_error("%s", err.msg);
+    return r;
+}
+
+static bool next(struct steps *s, opm_rows *r)
+{
+    opm_error err;
+    int more = r ? opm_rows_next(r, &err) : 0;
+
+    if (more < 0)
+        s->rc = cli_error("%s", err.msg);
+    return more > 0;
+}
+
+static bool known(const opm_rows *r, int col)
+{
+    return opm_rows_type(r, col) != OPM_TYPE_NULL;
+}
+
+/* A bar of eighths. */
+static void put_bar(struct cli *cli, double share, int columns)
+{
+    static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+    int filled = (int)(share * columns * 8 + 0.5), width = 0;
+
+    if (filled > columns * 8)
+        filled = columns * 8;
+    for (; width < filled / 8; width++)
+        io_out_addf(&cli->out, "█");
+    if (filled % 8) {
+        io_out_addf(&cli->out, "%s", eighths[filled % 8]);
+        width++;
+    }
+    io_out_addf(&cli->out, "%*s", columns - width, "");
+}
+
+static void put_part(struct steps *s, const char *name, double ns, double total)
+{
+    char room[HUMAN_ROOM];
+
+    io_out_addf(&s->cli->out, "  %-14s", name);
+    put_bar(s->cli, total > 0 ? ns / total : 0, BAR_COLUMNS);
+    io_out_addf(&s->cli->out, " %10s %6.2f %%\n", human_ns(room, ns),
+                total > 0 ? 100 * ns / total : 0);
+}
+
+/* The mean parts of the steps that match. */
+static void print_parts(struct steps *s, const char *where)
+{
+    const char *parts[] = { "gap", "forward", "backward", "fwd+backward", "tail" };
+    char room[3][HUMAN_ROOM];
+    struct buf sql = { 0 };
+    opm_rows *r;
+
+    buf_addf(&sql,
+             "SELECT avg(total_ns), avg(gap_ns), avg(forward_ns), avg(backward_ns),"
+             " CASE WHEN count(forward_ns) < count(*) THEN avg(fp_bp_ns) END, avg(tail_ns),"
+             " avg(update_ns), avg(collective_ns), avg(exposed_ns), min(split_by), min(fp_point),"
+             " min(bp_point), count(DISTINCT split_by) FROM step_trace WHERE %s",
+             where);
+    r = query(s, buf_str(&sql));
+    if (next(s, r) && known(r, 0)) {
+        double total = opm_rows_real(r, 0);
+        bool together = known(r, 4);
+
+        if (known(r, 9) && strcmp(opm_rows_text(r, 9, NULL), "operators") == 0)
+            parts[3] = "operators";
+        for (int i = 0; i < 5; i++)
+            if (known(r, i + 1) && !(together && (i == 1 || i == 2)))
+                put_part(s, parts[i], opm_rows_real(r, i + 1), total);
+        if (!known(r, 9))
+            io_out_addf(&s->cli->out, "  No operator or phase is inside: the parts of a step are "
+                                      "not known.\n");
+        if (known(r, 6))
+            io_out_addf(&s->cli->out, "  in the optimizer: %s\n",
+                        human_ns(room[0], opm_rows_real(r, 6)));
+        if (known(r, 7))
+            io_out_addf(&s->cli->out,
+                        "  collectives: %s, of which %s with nothing computed "
+                        "meanwhile\n",
+                        human_ns(room[1], opm_rows_real(r, 7)),
+                        human_ns(room[2], opm_rows_real(r, 8)));
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+}
+
+static void print_occupation(struct steps *s, const char *where)
+{
+    struct buf sql = { 0 };
+    opm_rows *r;
+    bool first = true;
+
+    buf_addf(&sql,
+             "SELECT bucket, sum(ns), sum(sum(ns)) OVER () FROM occupation WHERE %s"
+             " GROUP BY bucket ORDER BY 2 DESC",
+             where);
+    r = query(s, buf_str(&sql));
+    while (next(s, r)) {
+        double ns = opm_rows_real(r, 1), total = opm_rows_real(r, 2);
+
+        if (ns <= 0)
+            continue;
+        if (first)
+            io_out_addf(&s->cli->out, "\n  What happened meanwhile:\n");
+        first = false;
+        io_out_addf(&s->cli->out, "  %-14s", opm_rows_text(r, 0, NULL));
+        put_bar(s->cli, ns / total, BAR_COLUMNS);
+        io_out_addf(&s->cli->out, " %19.2f %%\n", 100 * ns / total);
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+}
+
+/* Several steps share a column where there are more steps than columns: the longest is shown. */
+static void print_trend(struct steps *s, const char *where)
+{
+    static const char *const heights[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    char low[HUMAN_ROOM], high[HUMAN_ROOM];
+    struct buf sql = { 0 };
+    opm_rows *r;
+    double min = 0, max = 0;
+    int64_t n = 0;
+
+    buf_addf(&sql, "SELECT count(*), min(total_ns), max(total_ns) FROM step_trace WHERE %s", where);
+    r = query(s, buf_str(&sql));
+    if (next(s, r) && known(r, 1)) {
+        n = opm_rows_int(r, 0);
+        min = opm_rows_real(r, 1);
+        max = opm_rows_real(r, 2);
+    }
+    opm_rows_close(r);
+    buf_clear(&sql);
+    if (n > 1) {
+        buf_addf(&sql,
+                 "SELECT max(total_ns) FROM (SELECT total_ns, (row_number() OVER (ORDER BY ts) - 1)"
+                 " * %lld / %lld AS col FROM step_trace WHERE %s) GROUP BY col ORDER BY col",
+                 (long long)(n < TREND_COLUMNS ? n : TREND_COLUMNS), (long long)n, where);
+        io_out_addf(&s->cli->out, "\n  %-14s", "over time");
+        r = query(s, buf_str(&sql));
+        while (next(s, r))
+            io_out_addf(
+                &s->cli->out, "%s",
+                heights[max > min ? (int)((opm_rows_real(r, 0) - min) / (max - min) * 7.999) : 0]);
+        opm_rows_close(r);
+        io_out_addf(&s->cli->out, "  %s to %s\n", human_ns(low, min), human_ns(high, max));
+    }
+    buf_release(&sql);
+}
+
+static void print_outliers(struct steps *s, const char *where)
+{
+    char room[HUMAN_ROOM];
+    struct buf sql = { 0 }, text = { 0 }, line = { 0 };
+    opm_rows *r;
+    int64_t shown = 0, n = 0;
+
+    buf_addf(&sql,
+             "SELECT num, total_ns, total_ns / (SELECT median(total_ns) FROM step_trace WHERE %s),"
+             " count(*) OVER () FROM step_trace WHERE outlier = 1 AND %s ORDER BY total_ns DESC"
+             " LIMIT %d",
+             where, where, OUTLIERS_SHOWN);
+    r = query(s, buf_str(&sql));
+    while (next(s, r)) {
+        n = opm_rows_int(r, 3);
+        buf_addf(&text, "%sstep %" PRId64 " (%s, %.1f × the median)", shown ? ", " : "",
+                 opm_rows_int(r, 0), human_ns(room, opm_rows_real(r, 1)), opm_rows_real(r, 2));
+        shown++;
+    }
+    if (n > shown)
+        buf_addf(&text, " and %" PRId64 " more", n - shown);
+    if (shown) {
+        buf_addf(&line, "  %-14s", "outliers");
+        text_wrap(&line, buf_str(&text), 16, 16, cli_text_width());
+        io_out_addf(&s->cli->out, "%s\n", buf_str(&line));
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+    buf_release(&text);
+    buf_release(&line);
+}
+
+/* How the steps came about, in words. */
+static void print_title(struct steps *s, const char *model, const char *where)
+{
+    char mean[HUMAN_ROOM], count[HUMAN_ROOM];
+    struct buf sql = { 0 }, text = { 0 }, line = { 0 };
+    opm_rows *r;
+
+    buf_addf(
+        &sql,
+        "SELECT count(*) FILTER (WHERE warmup = 0), avg(total_ns) FILTER (WHERE warmup = 0),"
+        " sum(warmup), min(found_by), min(split_by), min(fp_point), min(bp_point), avg(total_ns)"
+        " FROM step_trace WHERE %s",
+        where);
+    r = query(s, buf_str(&sql));
+    if (next(s, r)) {
+        int64_t n = opm_rows_int(r, 0), warmup = opm_rows_int(r, 2);
+        const char *split = opm_rows_text(r, 4, NULL);
+
+        if (s->one)
+            buf_addf(&text, "%s%sstep %" PRId64 ": %s", model, *model ? ": " : "", s->step,
+                     human_ns(mean, opm_rows_real(r, 7)));
+        else if (n)
+            buf_addf(&text, "%s%s%s step%s, %s on average", model, *model ? ": " : "",
+                     human_count(count, n), n == 1 ? "" : "s", human_ns(mean, opm_rows_real(r, 1)));
+        else
+            buf_addf(&text, "%s%sno step that counts", model, *model ? ": " : "");
+        if (warmup && !s->one)
+            buf_addf(&text, " (%" PRId64 " warm-up step%s left out)", warmup,
+                     warmup == 1 ? "" : "s");
+        if (strcmp(opm_rows_text(r, 3, NULL), "repetition") == 0)
+            buf_adds(&text, ". Nothing marks steps in this trace: they were found where the "
+                            "sequence of operators repeats");
+        if (split && strcmp(split, "phases") == 0)
+            buf_adds(&text, ". Split as the program marked it");
+        else if (split && strcmp(split, "autograd") == 0)
+            buf_adds(&text, ". Split where the autograd engine runs");
+        else if (split && strcmp(split, "points") == 0)
+            buf_adds(&text, ". Split at the chosen operators");
+        else if (split)
+            buf_adds(&text, ". Split at the first and the last operator");
+        if (split && known(r, 5) && known(r, 6) && strcmp(split, "phases") != 0)
+            buf_addf(&text, " (%s to %s)", opm_rows_text(r, 5, NULL), opm_rows_text(r, 6, NULL));
+        buf_adds(&text, ".");
+        cli_clean(&text);
+        text_wrap(&line, buf_str(&text), 0, 0, cli_text_width());
+        io_out_addf(&s->cli->out, "%s\n\n", buf_str(&line));
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+    buf_release(&text);
+    buf_release(&line);
+}
+
+static void sql_text(struct buf *b, const char *text)
+{
+    buf_addc(b, '\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            buf_addc(b, '\'');
+        buf_addc(b, *text);
+    }
+    buf_addc(b, '\'');
+}
+
+/* What was found out about one model on one rank. */
+static void print_series(struct steps *s, const opm_rows *r)
+{
+    struct buf model = { 0 }, all = { 0 }, counted = { 0 }, occupied = { 0 }, title = { 0 };
+
+    if (known(r, 0)) {
+        buf_adds(&model, "model = ");
+        sql_text(&model, opm_rows_text(r, 0, NULL));
+        buf_adds(&title, opm_rows_text(r, 0, NULL));
+    } else {
+        buf_adds(&model, "model IS NULL");
+    }
+    buf_addf(&all, "%s AND rank IS ", buf_str(&model));
+    if (known(r, 1)) {
+        buf_addf(&all, "%" PRId64, opm_rows_int(r, 1));
+        buf_addf(&title, "%srank %" PRId64, title.len ? ", " : "", opm_rows_int(r, 1));
+    } else {
+        buf_adds(&all, "NULL");
+    }
+    if (s->one)
+        buf_addf(&all, " AND num = %" PRId64, s->step);
+    buf_addf(&counted, "%s%s", buf_str(&all), s->one ? "" : " AND warmup = 0");
+    if (known(r, 2))
+        buf_addf(&occupied, "step IN (SELECT step FROM step_trace WHERE %s)", buf_str(&counted));
+    else
+        buf_addf(&occupied, "num IN (SELECT num FROM step_trace WHERE %s)", buf_str(&counted));
+    print_title(s, buf_str(&title), buf_str(&all));
+    print_parts(s, buf_str(&counted));
+    print_occupation(s, buf_str(&occupied));
+    if (!s->one) {
+        print_trend(s, buf_str(&counted));
+        print_outliers(s, buf_str(&counted));
+    }
+    if (all.failed || counted.failed || occupied.failed || title.failed)
+        s->rc = cli_out_of_memory();
+    buf_release(&model);
+    buf_release(&all);
+    buf_release(&counted);
+    buf_release(&occupied);
+    buf_release(&title);
+}
+
+static void print_all(struct steps *s)
+{
+    struct buf sql = { 0 };
+    opm_rows *r;
+    int64_t n = 0;
+
+    buf_adds(&sql, "SELECT model, rank, max(step) FROM step_trace");
+    if (s->one)
+        buf_addf(&sql, " WHERE num = %" PRId64, s->step);
+    buf_adds(&sql, " GROUP BY model, rank ORDER BY min(ts)");
+    r = query(s, buf_str(&sql));
+    while (next(s, r)) {
+        if (n++)
+            io_out_addf(&s->cli->out, "\n");
+        print_series(s, r);
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+    if (n == 0 && s->rc == CLI_OK && s->one)
+        s->rc = cli_error("no step %" PRId64 "; 'opmeter steps --csv' lists them", s->step);
+    else if (n == 0 && s->rc == CLI_OK)
+        io_out_addf(&s->cli->out, "This trace has no steps, and its operators do not repeat: there "
+                                  "is nothing to split.\n");
+}
+
+int cmd_steps(struct cli *cli, int argc, char **argv)
+{
+    struct steps s = { .cli = cli, .step = -1 };
+    const char *fp = NULL, *bp = NULL, *meta[3] = { NULL };
+    struct buf point[2] = { { 0 } };
+    size_t nmeta = 0;
+    const struct option opts[] = {
+        OPT_INT(0, "step", &s.step, "N", 0, INT64_MAX, "show this step instead of the average"),
+        OPT_STR(0, "fp-point", &fp, "OPERATOR", "the forward pass starts with this operator"),
+        OPT_STR(0, "bp-point", &bp, "OPERATOR", "the backward pass ends with this operator"),
+        CLI_TABLE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END
+    };
+    int n = cli_parse(cli, opts, about, argc, argv);
+
+    if (n < 0)
+        return cli->status;
+    if (n == 0)
+        return cli_usage(cli, "no trace given");
+    s.one = s.step >= 0;
+    if (fp) {
+        buf_addf(&point[0], "step.fp_point=%s", fp);
+        meta[nmeta++] = buf_str(&point[0]);
+    }
+    if (bp) {
+        buf_addf(&point[1], "step.bp_point=%s", bp);
+        meta[nmeta++] = buf_str(&point[1]);
+    }
+    cli->trace_meta = meta;
+    s.rc = cli_open(cli, &s.t, argv, n);
+    cli->trace_meta = NULL;
+    if (s.rc == CLI_OK) {
+        if (cli->json || cli->csv) {
+            char sql[100] = "SELECT * FROM step_trace";
+
+            if (s.one)
+                snprintf(sql, sizeof(sql), "SELECT * FROM step_trace WHERE num = %" PRId64, s.step);
+            s.rc = cli_print_query(cli, s.t, sql);
+        } else {
+            print_all(&s);
+        }
+        opm_trace_close(s.t);
+    }
+    buf_release(&point[0]);
+    buf_release(&point[1]);
+    return s.rc;
+}

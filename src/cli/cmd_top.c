@@ -1,0 +1,446 @@
+/* cmd_top.c -- which operators take the time. */
+#include "cli/top.h"
+
+#include "base/glyph.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TOP_DEFAULT 3
+
+static const char about[] =
+    "Rank the operators of a trace by time, with the work that they do and how fast they do it. "
+    "Times are the mean of the measured iterations; warm-up is left out. An amount that is not "
+    "known is N/A: it comes last in any order, and max, min and mean pass over it. Of a trace "
+    "without operators, spans are ranked by name. COLUMN is one of:";
+
+static const char *const end_keys[] = { "end", "kern", NULL };
+static const char *const aggregates[] = { "max", "min", "sum", "mean", NULL };
+static const char *const groups[] = { "type", NULL };
+static const char *const parts[] = { "summary", "device", "host", NULL };
+
+struct args {
+    const char *end_key, *print_only, *min_time, *max_time;
+    struct option_list order_by, columns;
+    bool show_host, sql;
+};
+
+/* A time in seconds, or with a unit. */
+static int parse_time(const struct cli *cli, const char *name, const char *text, double *out_ns)
+{
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = { { "", 1e9 },   { "s", 1e9 },         { "ms", 1e6 },
+                  { "us", 1e3 }, { "\xc2\xb5s", 1e3 }, { "ns", 1 } };
+    char *end;
+    double v;
+
+    if (!text)
+        return CLI_OK;
+    errno = 0;
+    v = strtod(text, &end);
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; end != text && !isnan(v) && i < ARRAY_SIZE(units); i++) {
+        if (strcmp(end, units[i].unit) == 0) {
+            *out_ns = v * units[i].ns;
+            return CLI_OK;
+        }
+    }
+    return cli_usage(cli, "--%s: '%s' is no time; give seconds, or a number with ms, us or ns",
+                     name, text);
+}
+
+/* All column names, for messages and the help. */
+static void put_names(struct buf *b)
+{
+    for (int i = 0; i < TOP_COLUMN_COUNT; i++)
+        buf_addf(b, "%s%s", i ? ", " : "", top_columns[i].name);
+}
+
+static int unknown_column(const struct cli *cli, const char *option, const char *name, size_t len)
+{
+    struct buf b = { 0 };
+    int rc;
+
+    put_names(&b);
+    rc = cli_usage(cli, "--%s: no column '%.*s'; there are: %s", option, (int)len, name,
+                   buf_str(&b));
+    buf_release(&b);
+    return rc;
+}
+
+/* "time,+memory" and the option repeated come to the same. */
+static int parse_order(struct top *t, const struct option_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        for (const char *p = list->item[i]; p;) {
+            size_t len = strcspn(p, ",");
+            bool up = *p == '+';
+            int c = top_column_find(p + up, len - up);
+
+            if (c < 0)
+                return unknown_column(t->cli, "order-by", p + up, len - up);
+            if (t->norder == TOP_ORDER_MAX)
+                return cli_usage(t->cli, "--order-by: more than %d columns", TOP_ORDER_MAX);
+            t->order[t->norder++] = (struct top_order){ c, up };
+            p = p[len] ? p + len + 1 : NULL;
+        }
+    }
+    if (!t->norder)
+        t->order[t->norder++] = (struct top_order){ TOP_time, false };
+    return CLI_OK;
+}
+
+static void add_column(struct top *t, int column)
+{
+    for (size_t i = 0; i < t->ncolumn; i++)
+        if (t->column[i] == column)
+            return;
+    t->column[t->ncolumn++] = column;
+}
+
+/* A list replaces the usual columns; one that begins with '+' adds to them. */
+static int parse_columns(struct top *t, const struct option_list *list)
+{
+    bool add = !list->n || list->item[0][0] == '+';
+
+    for (int c = TOP_time; c <= TOP_out_shapes && add; c++) {
+        add_column(t, c);
+        /* Where time is kernel time, what it leaves out stands beside it. */
+        if (c == TOP_time && t->kern)
+            add_column(t, TOP_wait);
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        const char *p = list->item[i] + (list->item[i][0] == '+');
+
+        while (p) {
+            size_t len = strcspn(p, ",");
+            bool up = *p == '+';
+            int c = top_column_find(p + up, len - up);
+
+            if (c < 0)
+                return unknown_column(t->cli, "columns", p, len);
+            add_column(t, c);
+            p = p[len] ? p + len + 1 : NULL;
+        }
+    }
+    return CLI_OK;
+}
+
+/* What the trace has. */
+static int look(struct top *t)
+{
+    static const char sql[] =
+        "SELECT (SELECT sum(time_ns) FROM op_times WHERE section = 'device'),"
+        " (SELECT sum(time_ns) FROM op_times WHERE section = 'host'),"
+        " (SELECT count(op) FROM op_times), (SELECT count(wait_ns) FROM op_times)";
+    opm_rows *r = NULL;
+    opm_error err;
+    int more = opm_trace_query(t->trace, sql, &r, &err);
+
+    if (more == 0)
+        more = opm_rows_next(r, &err);
+    if (more < 0) {
+        opm_rows_close(r);
+        return cli_error("%s", err.msg);
+    }
+    for (int i = 0; i < 2; i++)
+        t->total_ns[i] = opm_rows_type(r, i) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, i);
+    t->has_ops = opm_rows_int(r, 2) > 0;
+    t->has_wait = opm_rows_int(r, 3) > 0;
+    opm_rows_close(r);
+    return CLI_OK;
+}
+
+/* -- what stands above and below the table -- */
+
+static void say_basis(const struct top *t)
+{
+    static const char sql[] = "SELECT max(iterations), sum(warmup_count), (SELECT count(*) FROM"
+                              " step WHERE warmup = 1), (SELECT count(*) FROM step) FROM op_times";
+    opm_rows *r = NULL;
+    opm_error err;
+
+    if (!t->has_ops)
+        cli_remark(t->cli, "no operator was executed in this trace: these are its spans by name");
+    if (t->kern && !t->has_wait)
+        cli_remark(t->cli, "the trace does not tell waiting from computing: --top-end-key kern "
+                           "shows the whole time");
+    if (opm_trace_query(t->trace, sql, &r, &err) == 0 && opm_rows_next(r, &err) > 0) {
+        int64_t n = opm_rows_int(r, 0), warmup = opm_rows_int(r, 1), steps = opm_rows_int(r, 2);
+
+        if (n > 1)
+            cli_remark(t->cli, "times are per iteration, the mean of %" PRId64, n);
+        else if (n == 0 && opm_rows_int(r, 3) > 0)
+            cli_remark(t->cli, "iterations of several models: times are of the whole trace");
+        else if (n == 0)
+            cli_remark(t->cli, "the trace has no iterations: times are of all of it");
+        if (warmup)
+            cli_remark(t->cli,
+                       "left out as warm-up: %" PRId64 " executions in %" PRId64 " iterations",
+                       warmup, steps);
+    }
+    opm_rows_close(r);
+}
+
+static void put_seconds(struct buf *b, const struct top *t, double ns)
+{
+    char room[HUMAN_ROOM];
+
+    if (isnan(ns))
+        buf_adds(b, "N/A");
+    else if (t->seconds)
+        buf_addf(b, "%g", ns / 1e9);
+    else
+        buf_adds(b, human_ns(room, ns));
+}
+
+static void put_pair(struct buf *b, const opm_rows *r, int col)
+{
+    if (opm_rows_type(r, col) == OPM_TYPE_NULL)
+        buf_adds(b, "N/A");
+    else
+        buf_addf(b, "tot=%.4f avg=%.4f", opm_rows_real(r, col) / 1e9,
+                 opm_rows_real(r, col + 1) / 1e9);
+}
+
+static int copy_times(const struct top *t, struct buf value[2])
+{
+    struct buf sql = { 0 };
+    opm_rows *r = NULL;
+    opm_error err;
+    int more;
+
+    top_copy_sql(t, &sql);
+    more = sql.failed ? OPM_ENOMEM : opm_trace_query(t->trace, buf_str(&sql), &r, &err);
+    if (more == 0)
+        more = opm_rows_next(r, &err);
+    for (int i = 0; more > 0 && i < 2; i++)
+        put_pair(&value[i], r, 2 * i);
+    opm_rows_close(r);
+    if (sql.failed)
+        more = OPM_ENOMEM;
+    buf_release(&sql);
+    return more < 0 ? cli_error("%s", more == OPM_ENOMEM ? "out of memory" : err.msg) : CLI_OK;
+}
+
+/* Two columns between two rules, as wide as their texts. */
+static void put_simple(struct io_out *out, const char *const *cell, size_t rows)
+{
+    size_t width[2] = { 0, 0 };
+
+    for (size_t i = 0; i < 2 * rows; i++)
+        width[i % 2] = MAX(width[i % 2], glyph_width(cell[i], strlen(cell[i])));
+    for (size_t r = 0; r <= rows + 1; r++) {
+        if (r && r <= rows) {
+            io_out_addf(out, "%-*s  %s\n", (int)width[0], cell[2 * r - 2], cell[2 * r - 1]);
+            continue;
+        }
+        for (size_t c = 0; c < 2; c++) {
+            io_out_adds(out, c ? "  " : "");
+            for (size_t i = 0; i < width[c]; i++)
+                io_out_adds(out, "-");
+        }
+        io_out_adds(out, "\n");
+    }
+}
+
+static int print_summary(const struct top *t)
+{
+    static const char *const names[] = { "total device time", "total host time", "copy time",
+                                         "copy wait time" };
+    const char *cell[2 * (ARRAY_SIZE(names) + 1)] = { "name", "value" };
+    struct buf value[ARRAY_SIZE(names)] = { 0 };
+    size_t n = t->copy_time ? 4 : 2;
+    int rc = t->copy_time ? copy_times(t, value + 2) : CLI_OK;
+
+    put_seconds(&value[0], t, t->total_ns[0]);
+    put_seconds(&value[1], t, t->total_ns[1]);
+    for (size_t i = 0; i < n; i++) {
+        cell[2 + 2 * i] = names[i];
+        cell[3 + 2 * i] = buf_str(&value[i]);
+        if (value[i].failed)
+            rc = cli_out_of_memory();
+    }
+    if (rc == CLI_OK && t->wiki)
+        top_put_wiki(&t->cli->out, cell, n + 1, 2);
+    else if (rc == CLI_OK)
+        put_simple(&t->cli->out, cell + 2, n);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        buf_release(&value[i]);
+    return rc;
+}
+
+static int print_section(const struct top *t, int section)
+{
+    const char *name = section ? "host" : "device";
+
+    if (isnan(t->total_ns[section])) {
+        io_out_addf(&t->cli->out, "The trace has no %s times.\n", name);
+        return CLI_OK;
+    }
+    if (t->dump_only_opr)
+        return top_print_oprs(t, name);
+    if (t->wiki)
+        return top_print_wiki(t, name);
+    return t->bars ? top_print_bars(t, name) : top_print_table(t, name);
+}
+
+static int print_people(const struct top *t, const char *only, bool show_host)
+{
+    bool device = !isnan(t->total_ns[0]);
+    int rc = CLI_OK;
+
+    if (!device && isnan(t->total_ns[1])) {
+        io_out_adds(&t->cli->out, "Nothing to rank: no span in this trace has ended.\n");
+        return CLI_OK;
+    }
+    if (only && strcmp(only, "summary") == 0)
+        return print_summary(t);
+    if (only) {
+        rc = print_section(t, strcmp(only, "host") == 0);
+    } else {
+        rc = print_summary(t);
+        io_out_adds(&t->cli->out, "\n");
+        if (rc == CLI_OK)
+            rc = print_section(t, device ? 0 : 1);
+        if (rc == CLI_OK && show_host && device) {
+            io_out_adds(&t->cli->out, "\n");
+            rc = print_section(t, 1);
+        }
+    }
+    if (rc == CLI_OK && !t->dump_only_opr)
+        say_basis(t);
+    return rc;
+}
+
+/* The statement for programs, of one section or both. */
+static void put_sql(const struct top *t, const char *only, bool show_host, struct buf *b)
+{
+    bool host = only ? strcmp(only, "host") == 0 : isnan(t->total_ns[0]) && !isnan(t->total_ns[1]);
+
+    if (only && strcmp(only, "summary") == 0) {
+        buf_adds(b, top_summary_sql);
+        return;
+    }
+    if (show_host && !host && !only) {
+        buf_adds(b, "SELECT * FROM (");
+        top_sql(t, "device", b);
+        buf_adds(b, ") UNION ALL SELECT * FROM (");
+        top_sql(t, "host", b);
+        buf_adds(b, ")");
+        return;
+    }
+    top_sql(t, host ? "host" : "device", b);
+}
+
+static int print(struct top *t, const struct args *a)
+{
+    struct buf sql = { 0 };
+    int rc = look(t);
+
+    t->seconds = !isatty(STDOUT_FILENO) || t->wiki;
+    if (rc == CLI_OK && !a->sql && !t->cli->json && !t->cli->csv)
+        return print_people(t, a->print_only, a->show_host);
+    put_sql(t, a->print_only, a->show_host, &sql);
+    if (rc == CLI_OK && sql.failed)
+        rc = cli_out_of_memory();
+    else if (rc == CLI_OK && a->sql)
+        io_out_addf(&t->cli->out, "%s\n", buf_str(&sql));
+    else if (rc == CLI_OK)
+        rc = cli_print_query(t->cli, t->trace, buf_str(&sql));
+    buf_release(&sql);
+    return rc;
+}
+
+static int parse(struct top *t, const struct args *a)
+{
+    int rc = parse_time(t->cli, "min-time", a->min_time, &t->min_ns);
+
+    t->kern = a->end_key && strcmp(a->end_key, "kern") == 0;
+    if (rc == CLI_OK)
+        rc = parse_time(t->cli, "max-time", a->max_time, &t->max_ns);
+    if (rc == CLI_OK)
+        rc = parse_order(t, &a->order_by);
+    if (rc == CLI_OK)
+        rc = parse_columns(t, &a->columns);
+    if (t->aggregate_by && !t->aggregate)
+        t->aggregate = "sum";
+    return rc;
+}
+
+int cmd_top(struct cli *cli, int argc, char **argv)
+{
+    struct top t = { .cli = cli, .limit = TOP_DEFAULT, .min_ns = -INFINITY, .max_ns = INFINITY };
+    struct args a = { .end_key = "end" };
+    const struct option opts[] = {
+        OPT_INT('t', "top", &t.limit, "N", 0, INT64_MAX, "rows to print; 0: all (3)"),
+        OPT_LIST(0, "order-by", &a.order_by, "[+]COLUMN",
+                 "order by this column, the largest first; with + the smallest first; several with "
+                 "',' in between or by repeating (time)"),
+        OPT_LIST(0, "columns", &a.columns, "[+]LIST",
+                 "show these columns, such as time,info,mean,p99; +LIST adds to the usual ones"),
+        OPT_CHOICE(0, "top-end-key", &a.end_key, "KEY", end_keys,
+                   "what time is: end (all of it) or kern (from the first kernel on) (end)"),
+        OPT_GROUP("Which operators"),
+        OPT_LIST(0, "type", &t.type, "TYPE", "only operators of this type; may be repeated"),
+        OPT_LIST(0, "opr-name", &t.opr_name, "REGEX",
+                 "only operators whose name begins with a match; may be repeated"),
+        OPT_LIST(0, "input-dtype", &t.input_dtype, "DTYPE",
+                 "only operators with an input of this type, such as fp32 or Float32"),
+        OPT_STR(0, "min-time", &a.min_time, "TIME",
+                "only operators that take at least this long: seconds, or such as 2ms"),
+        OPT_STR(0, "max-time", &a.max_time, "TIME", "only operators that take at most this long"),
+        OPT_GROUP("Together"),
+        OPT_CHOICE(0, "aggregate", &t.aggregate, "HOW", aggregates,
+                   "one row for all: max, min, sum or mean"),
+        OPT_CHOICE(0, "aggregate-by", &t.aggregate_by, "WHAT", groups,
+                   "one row per type (sum, unless --aggregate says otherwise)"),
+        OPT_GROUP("Output"),
+        OPT_CHOICE(0, "print-only", &a.print_only, "PART", parts,
+                   "only the summary, or the table of the device or the host"),
+        OPT_BOOL(0, "show-host", &a.show_host, "the table of the host, too"),
+        OPT_BOOL(0, "copy-time", &t.copy_time, "how long copies took and waited, in the summary"),
+        OPT_BOOL(0, "bars", &t.bars, "a line with a bar per row"),
+        OPT_BOOL(0, "dump-only-opr", &t.dump_only_opr,
+                 "only name, type and id of each, for a diff of two profiles"),
+        OPT_BOOL(0, "confluence", &t.wiki, "a table for a wiki"),
+        OPT_BOOL(0, "wiki", &t.wiki, "the same"),
+        OPT_BOOL(0, "sql", &a.sql, "print the SQL that gives the rows, for 'opmeter query'"),
+        CLI_TABLE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END,
+    };
+    struct buf text = { 0 };
+    int n, rc;
+
+    buf_addf(&text, "%s ", about);
+    put_names(&text);
+    buf_adds(&text, ".");
+    n = cli_parse(cli, opts, buf_str(&text), argc, argv);
+    if (n < 0)
+        rc = cli->status;
+    else if (n == 0)
+        rc = cli_usage(cli, "a TRACE is needed");
+    else
+        rc = parse(&t, &a);
+    if (n > 0 && rc == CLI_OK)
+        rc = cli_open(cli, &t.trace, argv, n);
+    if (n > 0 && rc == CLI_OK)
+        rc = print(&t, &a);
+    opm_trace_close(t.trace);
+    option_list_release(&t.type);
+    option_list_release(&t.opr_name);
+    option_list_release(&t.input_dtype);
+    option_list_release(&a.order_by);
+    option_list_release(&a.columns);
+    buf_release(&text);
+    return rc;
+}

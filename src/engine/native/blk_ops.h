@@ -1,0 +1,13 @@
+/* blk_ops.h -- which operators have a channel-blocked form. */
+#ifndef NATIVE_BLK_OPS_H
+#define NATIVE_BLK_OPS_H
+
+#include "engine/native/native.h"
+
+/* Pooling windows of more rows have none. */
+#define BLK_POOL_ROWS 32
+
+/* enum isa_binary, or -1 */
+int blk_binary_of(const struct op *op);
+
+#endif

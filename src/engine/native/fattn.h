@@ -1,0 +1,49 @@
+/* fattn.h -- scaled dot-product attention as one operator, and the views it reads through.
+ *
+ * softmax(scale * Q K^T, masked) V for every batch item and head. Q, K and V need not lie as the
+ * product wants them: each is a view, a tensor of the graph seen through a chain of transpositions
+ * and selections, so those never run. Logically Q is [..., Sq, D], K [..., D, Sk] (it was the
+ * product's right operand), V [..., Sk, Dv]; at most two dimensions come before. */
+#ifndef NATIVE_FATTN_H
+#define NATIVE_FATTN_H
+
+#include "engine/native/native.h"
+
+#define VIEW_STEPS 4
+
+struct view_step {
+    bool select;   /* one index of an axis, else a transposition */
+    int axis;      /* may be negative */
+    int64_t index; /* likewise */
+    int64_t perm[SHAPE_RANK_MAX];
+    int rank; /* of perm; 0: reversed */
+};
+
+/* Steps in the order in which they are found, from the result back to the source. */
+struct view {
+    struct view_step step[VIEW_STEPS];
+    int nstep;
+};
+
+enum { FATTN_Q, FATTN_K, FATTN_V, FATTN_MASK, FATTN_WHERE, FATTN_NIN };
+
+/* op->state, made when fusing. */
+struct fattn {
+    struct view view[3];
+    float scale;
+    bool where_keeps; /* FATTN_WHERE: a true condition keeps the product, else replaces it */
+    float fill;       /* what replaces it */
+    int out_rank;     /* of out_perm; 0: as computed */
+    int64_t out_perm[4];
+    /* From here on set by prepare(). */
+    int64_t outer[2]; /* batch, heads */
+    int64_t sq, sk, d, dv;
+    int64_t at[3];        /* offset into the source, floats */
+    int64_t stride[4][4]; /* of Q, K, V, out: batch, head, row, column */
+    int64_t mask[4], where[4];
+    int32_t *limit; /* of each row of the mask: keys behind are masked; NULL: not known */
+    int64_t mq;     /* rows at a time */
+    int64_t kp_floats, vp_floats, score_floats, ld;
+};
+
+#endif

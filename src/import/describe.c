@@ -1,0 +1,65 @@
+/* describe.c -- a few words on content that nobody reads; see sources.h. */
+#include "import/sources.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_text(const uint8_t *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (data[i] == 0x7f || (data[i] < 0x20 && !(data[i] >= '\t' && data[i] <= '\r')))
+            return false;
+    return true;
+}
+
+void describe_content(const uint8_t *data, size_t len, char *to, size_t size)
+{
+    static const struct {
+        const char *magic;
+        size_t len;
+        const char *what;
+    } known[] = {
+        { "\177ELF", 4, "a program or library (ELF)" },
+        { "SQLite format 3", 16, "an SQLite database" },
+        { "PK\3\4", 4, "a ZIP archive (or XLSX, NPZ)" },
+        { "\x93NUMPY", 6, "a NumPy array" },
+        { "\x89PNG", 4, "a PNG image" },
+        { "%PDF", 4, "a PDF document" },
+        { "\xfd"
+          "7zXZ",
+          5, "an xz archive" },
+        { "BZh", 3, "a bzip2 archive" },
+        { "\xc1\xfc\x1f\xc1", 4, "a CTF (LTTng) stream" },
+        { "PERFILE2", 8, "a perf.data file" },
+    };
+    size_t head = MIN(len, (size_t)IMPORT_SNIFF_MAX), skip = 0;
+
+    if (len == 0) {
+        snprintf(to, size, "an empty file");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (len >= known[i].len && memcmp(data, known[i].magic, known[i].len) == 0) {
+            snprintf(to, size, "%s", known[i].what);
+            return;
+        }
+    }
+    if (is_text(data, head)) {
+        if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
+            skip = 3;
+        while (skip < head && (data[skip] == ' ' || (data[skip] >= '\t' && data[skip] <= '\r')))
+            skip++;
+        if (skip < head && (data[skip] == '{' || data[skip] == '['))
+            snprintf(to, size, "JSON of another kind");
+        else if (skip < head && data[skip] == '<')
+            snprintf(to, size, "HTML or XML");
+        else
+            snprintf(to, size, "%s", skip == len ? "blank text" : "text");
+        return;
+    }
+    head = MIN(len, (size_t)8);
+    skip = (size_t)snprintf(to, size, "binary data (");
+    for (size_t i = 0; i < head; i++)
+        skip += (size_t)snprintf(to + skip, size - skip, "%s%02x", i ? " " : "", data[i]);
+    snprintf(to + skip, size - skip, "%s)", len > head ? " ..." : "");
+}

@@ -1,0 +1,75 @@
+/* sources.h -- the files that one trace is made of, for the files of import/ that open them.
+ *
+ * import.c reads a file, folder.c walks a folder, align.c brings the clocks of all in line and
+ * writes the table source. */
+#ifndef IMPORT_SOURCES_H
+#define IMPORT_SOURCES_H
+
+#include "base/arena.h"
+#include "import/import.h"
+
+#include <sys/types.h>
+
+/* Where time 0 of a source lies on clocks that others may share. */
+struct source_clock {
+    int64_t realtime_ns; /* since 1970; OPM_NULL_I64: unknown */
+    const char *boot;    /* NULL: unknown */
+    int64_t monotonic_ns;
+};
+
+struct source {
+    const char *path;
+    const char *format; /* NULL: none */
+    const char *note;   /* what it was used for, or why not; NULL: nothing to say */
+    enum import_state state;
+    int64_t bytes;          /* of the file as it lies there; OPM_NULL_I64: a folder */
+    int64_t instance, rank; /* OPM_NULL_I64: unknown */
+    struct source_clock clock;
+    struct store_part part; /* what it added */
+    int64_t offset_ns;      /* added to its times */
+    const char *aligned;    /* by what; NULL: it was not moved, or there was nothing to move */
+};
+
+/* A file that is no source of its own: one of a folder that was read as one profile, or one that
+ * was not read. */
+struct source_file {
+    const char *path;
+    const char *note;
+    enum import_state state;
+    int64_t bytes;
+    uint32_t part_of; /* a source, or OPM_NULL_ID */
+};
+
+struct sources {
+    struct store *st;
+    const struct import_options *opts;
+    const struct importer *importer; /* of opts->format, or NULL */
+    struct source *item;
+    size_t n, cap;
+    struct source_file *file;
+    size_t nfile, file_cap;
+    struct arena strings;
+};
+
+/* Read what importer knows as `path`. m: the file's bytes, or NULL for a folder. */
+int source_read(struct sources *s, const struct importer *importer, const char *path,
+                const struct io_map *m, opm_error *err);
+/* note: what it was used for or why it was not; NULL: nothing to say. 0 or OPM_ENOMEM. */
+int source_file(struct sources *s, const char *path, enum import_state state, const char *note,
+                uint32_t part_of);
+
+const struct importer *importer_of_content(const struct sources *s, const uint8_t *data,
+                                           size_t len);
+const struct importer *importer_of_folder(const struct sources *s, const char *path);
+/* The names of all formats, "opm, chrome". */
+#define IMPORT_NAMES_ROOM 600
+void importer_names(char to[IMPORT_NAMES_ROOM]);
+/* A few words on what content that nobody reads might be. */
+void describe_content(const uint8_t *data, size_t len, char *to, size_t size);
+
+int import_file(struct sources *s, const char *path, opm_error *err);
+int import_folder(struct sources *s, const char *path, opm_error *err);
+/* Once all are read. 0 or OPM_ENOMEM. */
+int sources_align(struct sources *s);
+
+#endif

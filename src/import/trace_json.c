@@ -1,0 +1,343 @@
+/* trace_json.c -- the container around trace events: an array, or an object with facts beside them.
+ *
+ * Text comes in blocks of any size; a block is used as far as it holds whole events and members,
+ * and what is left is handed in again with the next one. */
+#include "import/trace_json.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <string.h>
+
+#define FACT_MAX_BYTES ((size_t)16 << 20)
+#define KEYS_SHOWN 8
+
+int trace_json_init(struct trace_json *t, struct store *st, const struct import_source *src,
+                    const struct dialect *dialect)
+{
+    int rc;
+
+    *t = (struct trace_json){ .first_event = true };
+    rc = events_init(&t->ev, st, src, dialect);
+    return rc ? rc : event_reader_init(&t->reader);
+}
+
+void trace_json_release(struct trace_json *t)
+{
+    events_release(&t->ev);
+    event_reader_release(&t->reader);
+    buf_release(&t->key);
+    buf_release(&t->keys);
+}
+
+static const char *skip_blank(const char *p, const char *end)
+{
+    while (p < end && is_blank(*p))
+        p++;
+    return p;
+}
+
+static int take_batch(struct trace_json *t)
+{
+    int rc = events_take(&t->ev, &t->reader);
+
+    event_batch_clear(&t->reader.batch);
+    if (event_reader_full(&t->reader)) {
+        event_reader_forget(&t->reader);
+        events_forget(&t->ev);
+    }
+    return rc;
+}
+
+static int progress(struct trace_json *t, const char *at)
+{
+    const struct import_source *src = t->ev.src;
+    uint64_t done = t->before + (uint64_t)(at - t->block);
+
+    if (!src->progress || done < t->shown + ((uint64_t)4 << 20))
+        return 0;
+    t->shown = done;
+    return src->progress(src->user, MIN(done, t->total), t->total);
+}
+
+/* All events that the block has. 0: at the bracket behind the last; 1: needs more; else an error.
+ */
+static int read_events(struct trace_json *t, const char **at, const char *end, bool last)
+{
+    for (;;) {
+        int end_of = event_reader_run(&t->reader, at, end, end, last), rc;
+
+        if (end_of < 0)
+            return end_of;
+        rc = take_batch(t);
+        if (!rc)
+            rc = progress(t, *at);
+        if (rc)
+            return rc;
+        if (end_of == READ_CLOSED)
+            return 0;
+        if (end_of == READ_MORE || *at >= end)
+            return 1;
+    }
+}
+
+/* Does an event begin at p, so that this is a list without brackets? */
+static bool is_event(const char *p, const char *end)
+{
+    return event_resync(p, MIN(end, p + 64)) == p;
+}
+
+static void note_key(struct trace_json *t)
+{
+    if (t->nkey++ < KEYS_SHOWN)
+        buf_addf(&t->keys, "%s%s", t->nkey > 1 ? ", " : "", buf_str(&t->key));
+}
+
+/* Pass over a value that is too large to keep, block by block. True: it has ended. */
+static bool skip_value(struct trace_json *t, const char **at, const char *end)
+{
+    const char *p = *at;
+
+    for (; p < end; p++) {
+        if (t->skip.string) {
+            if (t->skip.escape)
+                t->skip.escape = false;
+            else if (*p == '\\')
+                t->skip.escape = true;
+            else if (*p == '"')
+                t->skip.string = false;
+        } else if (*p == '"') {
+            t->skip.string = true;
+        } else if (*p == '{' || *p == '[') {
+            t->skip.depth++;
+        } else if (*p == '}' || *p == ']') {
+            if (!t->skip.depth)
+                break;
+            t->skip.depth--;
+        } else if (*p == ',' && !t->skip.depth) {
+            break;
+        }
+    }
+    *at = p;
+    return p < end;
+}
+
+static int take_fact(struct trace_json *t, const char *json, size_t len)
+{
+    if (len > FACT_MAX_BYTES) {
+        store_stat(t->ev.st, STAT_metadata_too_large, 1);
+        return 0;
+    }
+    if (!json_valid(json, len)) {
+        const char *next;
+        struct buf text = { 0 };
+        unsigned dirt;
+        int rc = 0;
+
+        if (event_repair(json, json + len, &text, &next, &dirt) == SCAN_OK && !text.failed)
+            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
+        else
+            store_stat(t->ev.st, STAT_metadata_unreadable, 1);
+        buf_release(&text);
+        return rc;
+    }
+    return events_fact(&t->ev, buf_str(&t->key), json, len);
+}
+
+/* A member of the outermost object, at its opening quote. 0: taken or its events begin; 1: needs
+ * more. */
+static int read_member(struct trace_json *t, const char **at, const char *end)
+{
+    const char *p = *at, *value, *close;
+    struct json_reader key;
+
+    close = scan_skip(p, end);
+    value = close ? skip_blank(close, end) : NULL;
+    if (!value || value >= end)
+        return 1;
+    key = json_read_of(p, (size_t)(close - p));
+    buf_clear(&t->key);
+    if (*value != ':' || json_read_next(&key) != JSON_STRING) {
+        store_stat(t->ev.st, STAT_metadata_unreadable, 1);
+        *at = close;
+        return 0;
+    }
+    json_read_text(&key, &t->key);
+    if (t->key.failed)
+        return OPM_ENOMEM;
+    value = skip_blank(value + 1, end);
+    if (value >= end)
+        return 1;
+    if (*value == '[' && (strcmp(buf_str(&t->key), "traceEvents") == 0 ||
+                          strcmp(buf_str(&t->key), "samples") == 0)) {
+        t->state = TRACE_EVENTS;
+        t->found = true;
+        t->first_event = true;
+        *at = value + 1;
+        return 0;
+    }
+    close = scan_skip(value, end);
+    if (!close && (size_t)(end - value) > FACT_MAX_BYTES) {
+        store_stat(t->ev.st, STAT_metadata_too_large, 1);
+        note_key(t);
+        t->state = TRACE_SKIP;
+        *at = value;
+        return 0;
+    }
+    if (!close)
+        return 1;
+    note_key(t);
+    *at = close;
+    return take_fact(t, value, (size_t)(close - value));
+}
+
+/* One step of the machine. 0: go on; 1: needs more text; else an error. */
+static int step(struct trace_json *t, const char **at, const char *end, bool last)
+{
+    int rc;
+
+    switch (t->state) {
+    case TRACE_START:
+        if (!t->started) {
+            static const char mark[] = "\xef\xbb\xbf";
+
+            if (end - *at < 3 && !last)
+                return 1;
+            t->started = true;
+            if (end - *at >= 3 && memcmp(*at, mark, 3) == 0) {
+                store_stat(t->ev.st, STAT_byte_order_mark, 1);
+                *at += 3;
+            }
+        }
+        *at = skip_blank(*at, end);
+        if (*at >= end || (**at == '{' && end - *at < 64 && !last))
+            return 1;
+        if (**at == '[') {
+            t->state = TRACE_EVENTS;
+            t->array = t->found = true;
+            t->first_event = true;
+            ++*at;
+        } else if (**at == '{' && is_event(*at, end)) {
+            t->state = TRACE_EVENTS;
+            t->array = t->found = true;
+            t->first_event = true;
+        } else if (**at == '{') {
+            t->state = TRACE_MEMBERS;
+            t->array = false;
+            ++*at;
+        } else {
+            ++*at; /* whatever stands between two traces in one file */
+        }
+        return 0;
+    case TRACE_MEMBERS:
+        while (*at < end && (is_blank(**at) || **at == ','))
+            ++*at;
+        if (*at >= end)
+            return 1;
+        if (**at == '"')
+            return read_member(t, at, end);
+        t->state = **at == '}' ? TRACE_START : TRACE_MEMBERS;
+        ++*at;
+        return 0;
+    case TRACE_SKIP:
+        if (!skip_value(t, at, end))
+            return 1;
+        t->state = TRACE_MEMBERS;
+        return 0;
+    default:
+        if (t->first_event) {
+            *at = skip_blank(*at, end);
+            if (*at >= end)
+                return 1;
+            t->first_event = false;
+            t->reader.fresh = true;
+        }
+        rc = read_events(t, at, end, last);
+        if (rc)
+            return rc;
+        ++*at;
+        t->state = t->array ? TRACE_START : TRACE_MEMBERS;
+        return 0;
+    }
+}
+
+int trace_json_feed(struct trace_json *t, const char *p, const char *end, bool last, size_t *used)
+{
+    const char *at = p;
+    int rc;
+
+    t->block = p;
+    do
+        rc = step(t, &at, end, last);
+    while (rc == 0);
+    *used = (size_t)(at - p);
+    t->before += *used;
+    return rc < 0 ? rc : 0;
+}
+
+int trace_json_finish(struct trace_json *t, const char *rest, size_t len, bool cut, opm_error *err)
+{
+    struct store *st = t->ev.st;
+    size_t commas = 0, blank = 0;
+
+    while (blank < len && (is_blank(rest[blank]) || rest[blank] == ','))
+        commas += rest[blank++] == ',';
+
+    if (!t->found)
+        return opm__fail(err, OPM_EFORMAT,
+                         "%s: JSON without a list of events (\"traceEvents\"); its members are: %s",
+                         t->ev.src->path, t->nkey ? buf_str(&t->keys) : "none");
+    if (t->state == TRACE_EVENTS) {
+        store_stat(st, STAT_list_not_closed, 1);
+        store_stat(st, STAT_stray_comma, (int64_t)commas);
+    }
+    if (cut || blank < len)
+        store_stat(st, STAT_file_truncated, 1);
+    return events_finish(&t->ev);
+}
+
+/* As much of the text as can be read in place: to a brace that has some bytes behind it. */
+static size_t main_part(const uint8_t *data, size_t len)
+{
+    size_t n = len > EVENT_SLACK ? len - EVENT_SLACK : 0;
+
+    while (n && data[n] != '}')
+        n--;
+    return n;
+}
+
+int trace_json_read(struct store *st, const struct import_source *src,
+                    const struct dialect *dialect, opm_error *err)
+{
+    struct trace_json t;
+    size_t used = 0, rest = 0, n = main_part(src->data, src->len);
+    char *tail = NULL;
+    int rc = trace_json_init(&t, st, src, dialect);
+
+    t.total = src->len;
+    if (!rc)
+        rc =
+            trace_json_feed(&t, (const char *)src->data, (const char *)src->data + n, false, &used);
+    if (!rc) {
+        size_t len = src->len - used;
+
+        tail = mem_calloc(len + EVENT_SLACK, 1);
+        if (tail) {
+            memcpy(tail, src->data + used, len);
+            rc = trace_json_feed(&t, tail, tail + len, true, &rest);
+        } else {
+            rc = OPM_ENOMEM;
+        }
+    }
+    if (!rc) {
+        rc = trace_json_finish(&t, tail + rest, src->len - used - rest, src->cut, err);
+        if (rc == OPM_EFORMAT)
+            goto out;
+    }
+    if (rc)
+        opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
+out:
+    mem_free(tail);
+    trace_json_release(&t);
+    return rc;
+}

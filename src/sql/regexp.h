@@ -1,0 +1,12 @@
+/* regexp.h -- X REGEXP Y for SQL, with Perl's regular expressions.
+ *
+ * True if Y matches anywhere in X. Bytes that are not UTF-8 match nothing but do no harm. A pattern
+ * that cannot be compiled, or needs absurdly many tries, is an error of the statement. */
+#ifndef SQL_REGEXP_H
+#define SQL_REGEXP_H
+
+struct sqlite3;
+
+int regexp_register(struct sqlite3 *db); /* an SQLite code */
+
+#endif

@@ -1,0 +1,99 @@
+/* part.c -- what one of several sources added to a store that is being built; see store.h. */
+#include "store/store_int.h"
+
+/* The tables that have times. */
+static const struct {
+    enum table_id table;
+    int ts;
+} timed[] = {
+    { TABLE_span, span_col_ts },
+    { TABLE_step, step_col_ts },
+    { TABLE_record, record_col_ts },
+    { TABLE_sample, sample_col_ts },
+};
+
+void store_part_begin(const struct store *st, struct store_part *part)
+{
+    for (int i = 0; i < TABLE_COUNT; i++)
+        part->from[i] = part->to[i] = st->table[i].nrow;
+}
+
+void store_part_end(const struct store *st, struct store_part *part)
+{
+    for (int i = 0; i < TABLE_COUNT; i++)
+        part->to[i] = st->table[i].nrow;
+}
+
+int64_t store_part_start(const struct store *st, const struct store_part *part)
+{
+    int64_t start = OPM_NULL_I64;
+
+    assert(!st->frozen);
+    for (size_t i = 0; i < ARRAY_SIZE(timed); i++) {
+        const int64_t *ts = st->table[timed[i].table].col[timed[i].ts].i64;
+
+        for (size_t row = part->from[timed[i].table]; ts && row < part->to[timed[i].table]; row++)
+            if (ts[row] != OPM_NULL_I64 && (start == OPM_NULL_I64 || ts[row] < start))
+                start = ts[row];
+    }
+    return start;
+}
+
+/* Sums wrap around rather than overflow; store_finish() cuts off what is beyond reason. */
+static void shift(int64_t *v, size_t from, size_t to, int64_t by)
+{
+    for (size_t i = from; v && by && i < to; i++)
+        if (v[i] != OPM_NULL_I64)
+            v[i] = (int64_t)((uint64_t)v[i] + (uint64_t)by);
+}
+
+/* v into the rows of an integer column that hold NULL. */
+static int fill(struct table *t, int col, size_t from, size_t to, int64_t v)
+{
+    struct column *c = &t->col[col];
+
+    if (v == OPM_NULL_I64)
+        return 0;
+    if (!c->data) {
+        if (column_reserve(c, t->nrow * sizeof(*c->i64)))
+            return OPM_ENOMEM;
+        column_fill_null(c, COL_I64, 0, t->nrow);
+    }
+    for (size_t i = from; i < to; i++)
+        if (c->i64[i] == OPM_NULL_I64)
+            c->i64[i] = v;
+    return 0;
+}
+
+int store_part_settle(struct store *st, const struct store_part *part,
+                      const struct store_place *place)
+{
+    struct table *track = &st->table[TABLE_track];
+    struct column *sources = &track->col[track_col_source];
+    size_t from = part->from[TABLE_track], to = part->to[TABLE_track];
+
+    assert(!st->frozen);
+    for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
+        shift(st->table[timed[i].table].col[timed[i].ts].i64, part->from[timed[i].table],
+              part->to[timed[i].table], place->shift_ns);
+    for (size_t i = 0; i < st->nflow_point; i++)
+        if (st->flow_point[i].row >= part->from[TABLE_flow] &&
+            st->flow_point[i].row < part->to[TABLE_flow])
+            shift(&st->flow_point[i].ts, 0, 1, place->shift_ns);
+    shift(st->table[TABLE_span].col[span_col_correlation].i64, part->from[TABLE_span],
+          part->to[TABLE_span], place->correlation);
+    if (from == to)
+        return 0;
+    if (!sources->data) {
+        if (column_reserve(sources, track->nrow * sizeof(*sources->id)))
+            return OPM_ENOMEM;
+        column_fill_null(sources, COL_ID, 0, track->nrow);
+    }
+    for (size_t i = from; i < to; i++)
+        if (sources->id[i] == OPM_NULL_ID)
+            sources->id[i] = place->source;
+    return fill(track, track_col_instance, from, to, place->instance) ||
+                   fill(track, track_col_rank, from, to, place->rank)
+               ? OPM_ENOMEM
+               : 0;
+}

@@ -1,0 +1,276 @@
+/* test_steps.c -- steps, their parts, and what happened every nanosecond of them. */
+#include "analyze/analysis.h"
+#include "analyze/busy.h"
+#include "store_unit.h"
+
+static str_id text(struct store *st, const char *s)
+{
+    str_id id = 0;
+
+    assert_int_equal(store_cstr(st, s, &id), 0);
+    return id;
+}
+
+static void add(struct store *st, const char *layer, const char *cat, const char *name,
+                uint32_t track, int64_t ts, int64_t dur)
+{
+    struct site site = { text(st, name), text(st, cat), text(st, layer), 0, NONE };
+    struct span_row row = SPAN_ROW_INIT;
+
+    row.ts_ns = ts;
+    row.dur_ns = dur;
+    row.track = track;
+    assert_int_equal(store_site(st, &site, &row.site), 0);
+    assert_int_equal(store_add_span(st, &row, &(uint32_t){ 0 }), 0);
+}
+
+static void add_step(struct store *st, int64_t num, int64_t ts, int64_t dur, bool warmup)
+{
+    struct cell c[step_col_COUNT] = { { 0 } };
+
+    c[step_col_model] = cell_str(text(st, "model"));
+    c[step_col_num] = cell_i64(num);
+    c[step_col_ts] = cell_i64(ts);
+    c[step_col_dur] = cell_i64(dur);
+    c[step_col_warmup] = cell_i64(warmup);
+    c[step_col_track] = cell_id(0);
+    assert_int_equal(store_add(st, TABLE_step, c, NULL), 0);
+}
+
+static struct table run(struct store *st, enum analysis_id id)
+{
+    struct table t;
+
+    assert_int_equal(store_finish(st), 0);
+    assert_int_equal(analysis_intern_words(st), 0);
+    assert_int_equal(analysis_run(st, id, &t, NULL), 0);
+    return t;
+}
+
+static int64_t get(const struct table *t, size_t row, int col)
+{
+    struct cell c = table_cell(t, row, col);
+
+    return c.kind == CELL_NULL ? NIL : c.i64;
+}
+
+static const char *get_text(const struct store *st, const struct table *t, size_t row, int col)
+{
+    struct cell c = table_cell(t, row, col);
+
+    return c.kind == CELL_NULL ? "NULL" : store_text(st, c.str);
+}
+
+/* Every kind of work at every nanosecond, looked at one by one. */
+static void buckets_against_brute_force(void **state)
+{
+    enum { LENGTH = 400, KINDS = 8 };
+    static const struct {
+        const char *layer, *cat, *name;
+    } kind[KINDS] = {
+        { "hardware", "kernel", "gemm" },      { "hardware", "kernel", "ncclAllReduce" },
+        { "hardware", "gpu_memcpy", "HtoD" },  { "app", "dataloader", "next" },
+        { "runtime", "cuda_runtime", "sync" }, { "framework", "op", "aten::mm" },
+        { "app", "python", "main" },           { "app", "phase", "forward" },
+    };
+
+    (void)state;
+    rng_state = 77;
+    for (int round = 0; round < 200; round++) {
+        struct store *st = make(3, 7, 0); /* asynchronous: spans may overlap as they like */
+        bool on[KINDS][LENGTH] = { { false } };
+        struct stretch stretch[4];
+        int64_t ns[4 * BUCKET_COUNT], expect[4 * BUCKET_COUNT] = { 0 };
+        bool device = false;
+
+        add(st, "app", "phase", "from the start", 0, 0, LENGTH);
+        for (uint32_t i = rng(30); i; i--) {
+            uint32_t k = rng(KINDS), from = rng(LENGTH - 1), to = from + 1 + rng(60);
+
+            to = MIN(to, (uint32_t)LENGTH);
+            add(st, kind[k].layer, kind[k].cat, kind[k].name, rng(3), from, to - from);
+            for (uint32_t t = from; t < to; t++)
+                on[k][t] = true;
+            device |= k == 0;
+        }
+        assert_int_equal(store_finish(st), 0);
+        for (size_t i = 0; i < 4; i++) {
+            int64_t from = rng(LENGTH), to = from + rng((uint32_t)(LENGTH - from));
+
+            stretch[i] = (struct stretch){ from, to, OPM_NULL_I64 };
+            for (int64_t t = from; t < to; t++) {
+                bool compute = on[0][t] || (on[5][t] && !device);
+                enum bucket b = compute && on[1][t]    ? BUCKET_overlap
+                                : compute              ? BUCKET_compute
+                                : on[1][t]             ? BUCKET_communication
+                                : on[2][t]             ? BUCKET_copy
+                                : on[3][t]             ? BUCKET_data
+                                : on[4][t]             ? BUCKET_runtime
+                                : on[5][t] || on[6][t] ? BUCKET_host
+                                                       : BUCKET_idle;
+
+                expect[i * BUCKET_COUNT + b]++;
+            }
+        }
+        assert_int_equal(busy_compute(st, stretch, 4, ns), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
+            assert_int_equal(ns[i], expect[i]);
+        store_free(st);
+    }
+}
+
+/* Ranks are told apart. */
+static void buckets_of_ranks(void **state)
+{
+    struct store *st = NULL;
+    struct stretch s[2] = { { 0, 100, 0 }, { 0, 100, 1 } };
+    int64_t ns[2 * BUCKET_COUNT];
+
+    (void)state;
+    assert_int_equal(store_new(&st), 0);
+    for (int rank = 0; rank < 2; rank++) {
+        struct cell cells[track_col_COUNT] = { { 0 } };
+
+        cells[track_col_kind] = cell_str(text(st, "stream"));
+        cells[track_col_rank] = cell_i64(rank);
+        assert_int_equal(store_add(st, TABLE_track, cells, NULL), 0);
+    }
+    add(st, "hardware", "kernel", "a", 0, 0, 10);
+    add(st, "hardware", "kernel", "b", 1, 50, 20);
+    assert_int_equal(store_finish(st), 0);
+    assert_int_equal(busy_compute(st, s, 2, ns), 0);
+    assert_int_equal(ns[BUCKET_compute], 10);
+    assert_int_equal(ns[BUCKET_idle], 90);
+    assert_int_equal(ns[BUCKET_COUNT + BUCKET_compute], 20);
+    store_free(st);
+}
+
+/* A PyTorch step: data, zero_grad inside the optimizer's annotation, forward, autograd, update. */
+static void split_by_autograd(void **state)
+{
+    struct store *st = make(2, 0, 0);
+    struct table t;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int64_t at = i * 1000;
+
+        add_step(st, i, at, 1000, false);
+        add(st, "app", "user_annotation", "ProfilerStep#0", 0, at, 1000);
+        add(st, "app", "user_annotation", "enumerate(DataLoader)#x.__next__", 0, at + 10, 100);
+        add(st, "framework", "cpu_op", "aten::stack", 0, at + 20, 50); /* of the loader */
+        add(st, "framework", "cpu_op", "aten::linear", 0, at + 200, 100);
+        add(st, "framework", "cpu_op", "autograd::engine::evaluate_function: Mm", 1, at + 400, 150);
+        add(st, "framework", "cpu_op", "autograd::engine::evaluate_function: Add", 1, at + 600,
+            100);
+        add(st, "app", "user_annotation", "Optimizer.step#SGD.step", 0, at + 800, 90);
+        add(st, "framework", "cpu_op", "aten::add_", 0, at + 810, 40);
+    }
+    t = run(st, ANALYSIS_step_trace);
+    assert_int_equal(t.nrow, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(get_text(st, &t, i, step_trace_col_split_by), "autograd");
+        assert_int_equal(get(&t, i, step_trace_col_gap_ns), 200);
+        assert_int_equal(get(&t, i, step_trace_col_forward_ns), 200);
+        assert_int_equal(get(&t, i, step_trace_col_backward_ns), 300);
+        assert_int_equal(get(&t, i, step_trace_col_tail_ns), 300);
+        assert_int_equal(get(&t, i, step_trace_col_update_ns), 90);
+        assert_int_equal(get(&t, i, step_trace_col_collective_ns), NIL);
+    }
+    table_release(&t);
+    store_free(st);
+}
+
+/* Operators that repeat, with layers that repeat inside: the whole sequence is the step. */
+static void found_by_repetition(void **state)
+{
+    struct store *st = make(2, 0, 0);
+    struct table t;
+    int64_t at = 0;
+
+    (void)state;
+    add(st, "framework", "op", "init", 0, at, 5);
+    for (int step = 0; step < 5; step++) {
+        at = 100 + step * 1000;
+        add(st, "framework", "op", "embed", 0, at, 10);
+        for (int layer = 0; layer < 12; layer++) {
+            add(st, "framework", "op", "matmul", 0, at + 20 + layer * 30, 20);
+            add(st, "framework", "op", "inner", 0, at + 22 + layer * 30, 5);
+            add(st, "framework", "op", "norm", 0, at + 42 + layer * 30, 5);
+        }
+        add(st, "framework", "op", "head", 0, at + 400, 100);
+    }
+    t = run(st, ANALYSIS_step_trace);
+    assert_int_equal(t.nrow, 5);
+    for (size_t i = 0; i < t.nrow; i++) {
+        assert_string_equal(get_text(st, &t, i, step_trace_col_found_by), "repetition");
+        assert_string_equal(get_text(st, &t, i, step_trace_col_fp_point), "embed");
+        assert_int_equal(get(&t, i, step_trace_col_step), NIL);
+        assert_int_equal(get(&t, i, step_trace_col_ts), 100 + (int64_t)i * 1000);
+        assert_int_equal(get(&t, i, step_trace_col_total_ns), 500);
+        assert_int_equal(get(&t, i, step_trace_col_forward_ns), NIL);
+        assert_int_equal(get(&t, i, step_trace_col_fp_bp_ns), 500);
+    }
+    table_release(&t);
+    store_free(st);
+}
+
+static void nothing_repeats(void **state)
+{
+    struct store *st = make(1, 0, 0);
+    struct table t;
+
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "op %d", i);
+        add(st, "framework", "op", name, 0, i * 10, 9);
+    }
+    t = run(st, ANALYSIS_step_trace);
+    assert_int_equal(t.nrow, 0);
+    table_release(&t);
+    assert_int_equal(analysis_run(st, ANALYSIS_occupation, &t, NULL), 0);
+    assert_int_equal(t.nrow, BUCKET_COUNT); /* of the whole trace */
+    assert_int_equal(get(&t, BUCKET_compute, occupation_col_ns), 450);
+    assert_int_equal(get(&t, BUCKET_idle, occupation_col_ns), 49);
+    table_release(&t);
+    store_free(st);
+}
+
+/* A step that is empty, one that never ended, one far from the others, warm-up. */
+static void odd_steps(void **state)
+{
+    struct store *st = make(1, 0, 0);
+    struct table t;
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        add_step(st, i, i * 1000, i == 7 ? 900 : i == 0 ? 999 : 500 + i, i == 0);
+    add_step(st, 10, 10000, -1, false);
+    add(st, "framework", "op", "a", 0, 3100, 100);
+    t = run(st, ANALYSIS_step_trace);
+    assert_int_equal(t.nrow, 10);
+    for (size_t i = 0; i < t.nrow; i++) {
+        assert_int_equal(get(&t, i, step_trace_col_outlier), i == 7);
+        assert_int_equal(get(&t, i, step_trace_col_gap_ns), i == 3 ? 100 : NIL);
+        assert_string_equal(get_text(st, &t, i, step_trace_col_split_by),
+                            i == 3 ? "operators" : "NULL");
+    }
+    table_release(&t);
+    store_free(st);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_against_brute_force),
+        cmocka_unit_test(buckets_of_ranks),
+        cmocka_unit_test(split_by_autograd),
+        cmocka_unit_test(found_by_repetition),
+        cmocka_unit_test(nothing_repeats),
+        cmocka_unit_test(odd_steps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
