@@ -363,8 +363,8 @@ static void report_field(struct pf *p, uint64_t field)
         snprintf(name, sizeof(name), "skipped_packet_%llu", (unsigned long long)field);
     snprintf(text, sizeof(text), "packet with %s%s, which is not read", what ? what : "field ",
              what ? "" : strrchr(name, '_') + 1);
-    p->b.rc = store_load_stat(p->b.st, name, "loss",
-                              (int64_t)*u64map_get(&p->skipped, field), text);
+    p->b.rc =
+        store_load_stat(p->b.st, name, "loss", (int64_t)*u64map_get(&p->skipped, field), text);
 }
 
 /* What is in a map comes in any order. */
