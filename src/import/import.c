@@ -16,7 +16,7 @@
 const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
-    { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "opm", ".opm", "opmeter's own file, recorded or converted", READS_FILE(opm) },
     { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
       READS_FILE(megengine) },
     { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },

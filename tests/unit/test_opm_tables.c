@@ -384,10 +384,10 @@ static void test_colpack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colpack),   cmocka_unit_test(test_random),
-        cmocka_unit_test(test_extremes),  cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_colpack),  cmocka_unit_test(test_random),
+        cmocka_unit_test(test_extremes), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_prefixes), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_merge),    cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);
