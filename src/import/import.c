@@ -17,7 +17,7 @@
 const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
-    { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "opm", ".opm", "opmeter's own file, recorded or converted", READS_FILE(opm) },
     { "neural-engine", ".csv", "Intel Neural Engine's CSV of operators",
       READS_FILE(neural_engine_csv) },
     { "neural-engine-trace", ".json", "Intel Neural Engine's trace on three levels",
