@@ -341,13 +341,13 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
     struct buf text = { 0 };
     unsigned dirt = 0;
     enum scan_result got = event_repair(*at, stop, &text, &next, &dirt);
-    int rc = 0;
+    int rc = text.failed ? OPM_ENOMEM : 0;
 
-    if (got == SCAN_MORE && stop == end && !last) {
+    if (!rc && got == SCAN_MORE && stop == end && !last) {
         buf_release(&text);
         return READ_MORE;
     }
-    if (got == SCAN_OK) {
+    if (!rc && got == SCAN_OK) {
         size_t len = text.len;
 
         for (int i = 0; i < EVENT_SLACK; i++)

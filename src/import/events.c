@@ -245,9 +245,11 @@ static int make_form(struct events *ev, struct kind *k, const struct event_info 
         first = false;
     }
     buf_addc(&ev->form, '}');
+    if (ev->form.failed)
+        return OPM_ENOMEM;
     if (first)
         return 0;
-    if (ev->form.failed || store_args_form(ev->st, ev->form.data, ev->form.len, &k->form))
+    if (store_args_form(ev->st, ev->form.data, ev->form.len, &k->form))
         return OPM_ENOMEM;
     k->nform = (uint16_t)n;
     k->form_value = arena_alloc(&ev->arena, (n + 1) * sizeof(*index));
