@@ -297,7 +297,7 @@ int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
         store_stat(st, STAT_list_not_closed, 1);
         store_stat(st, STAT_stray_comma, (int64_t)commas);
     }
-    if (cut || blank < len)
+    if (cut || t->ev.cut || blank < len)
         store_stat(st, STAT_file_truncated, 1);
     return events_finish(&t->ev);
 }
