@@ -57,6 +57,8 @@ struct q8_isa {
     /* (in - zero) * scale */
     void (*dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t n, float scale,
                        int32_t zero);
+    /* out[i] = the larger of out[i] and in[i] ^ flip */
+    void (*largest)(uint8_t *out, const uint8_t *in, int64_t n, uint8_t flip);
     void (*pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
                  const struct q8_pair *p);
     /* One row of one channel: out[i] = sum over rows r and groups g of taps of

@@ -336,6 +336,25 @@ static void N(dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t
         out[i] = (float)((is_signed ? (int8_t)in[i] : in[i]) - zero) * scale;
 }
 
+static void N(largest)(uint8_t *out, const uint8_t *in, int64_t n, uint8_t flip)
+{
+    typedef uint8_t vall __attribute__((vector_size(VL * 4)));
+    int64_t i = 0;
+
+    for (; i + VL * 4 <= n; i += VL * 4) {
+        vall a, b, more;
+
+        memcpy(&a, out + i, sizeof(a));
+        memcpy(&b, in + i, sizeof(b));
+        b ^= flip;
+        more = (vall)(b > a);
+        a = (b & more) | (a & ~more);
+        memcpy(out + i, &a, sizeof(a));
+    }
+    for (; i < n; i++)
+        out[i] = (in[i] ^ flip) > out[i] ? in[i] ^ flip : out[i];
+}
+
 INLINE vf N(widen)(const uint8_t *p, bool is_signed)
 {
     vb b;

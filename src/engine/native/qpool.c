@@ -131,6 +131,7 @@ static void max_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct op *op = arg;
     const struct qpool *q = op->state;
     const struct window *w = &q->w;
+    const struct q8_isa *isa = kop_q8(op);
     uint8_t flip = kop_in(op, 0)->type == TENSOR_I8 ? 0x80 : 0;
     uint8_t *line = (uint8_t *)op->scratch + thread * 2 * q->line, *most = line + q->line,
             *inside = line + w->before[2];
@@ -147,19 +148,11 @@ static void max_part(void *arg, int64_t begin, int64_t end, int thread)
 
             if (y < 0 || y >= w->in[1])
                 continue;
-            for (int64_t x = 0; x < w->in[2]; x++) {
-                uint8_t v = row[x] ^ flip;
-
-                inside[x] = MAX(inside[x], v);
-            }
+            isa->largest(inside, row, w->in[2], flip);
         }
         memcpy(most, line, (size_t)q->line);
-        for (int64_t k = 1; k < w->kernel[2]; k++) {
-            const uint8_t *from = line + k * w->dilation[2];
-
-            for (int64_t x = 0; x < q->reach; x++)
-                most[x] = MAX(most[x], from[x]);
-        }
+        for (int64_t k = 1; k < w->kernel[2]; k++)
+            isa->largest(most, line + k * w->dilation[2], q->reach, 0);
         for (int64_t o = 0; o < w->out[2]; o++)
             out[o] = most[o * w->stride[2]] ^ flip;
     }
