@@ -154,6 +154,7 @@ static int add_row(struct store *st, const struct source_file *f, const char *fo
 
 int sources_align(struct sources *all)
 {
+    size_t first = store_nrow(all->st, TABLE_source); /* those that a file of tables brought */
     bool noted = false;
 
     align_all(all);
@@ -161,7 +162,7 @@ int sources_align(struct sources *all)
         struct source *s = &all->item[i];
         struct source_file f = { s->path, s->note, s->state, s->bytes, OPM_NULL_ID };
 
-        struct store_place place = { .source = (uint32_t)i,
+        struct store_place place = { .source = (uint32_t)(first + i),
                                      .instance = s->instance,
                                      .rank = s->rank,
                                      .shift_ns = s->offset_ns,
@@ -177,10 +178,14 @@ int sources_align(struct sources *all)
         }
     }
     for (size_t i = 0; i < all->nfile; i++) {
-        const struct source_file *f = &all->file[i];
+        struct source_file f = all->file[i];
+        const char *format = NULL;
 
-        if (add_row(all->st, f, f->part_of == OPM_NULL_ID ? NULL : all->item[f->part_of].format,
-                    NULL, 0))
+        if (f.part_of != OPM_NULL_ID) {
+            format = all->item[f.part_of].format;
+            f.part_of += (uint32_t)first;
+        }
+        if (add_row(all->st, &f, format, NULL, 0))
             return OPM_ENOMEM;
     }
     return 0;

@@ -90,7 +90,8 @@ int store_part_settle(struct store *st, const struct store_part *part,
         column_fill_null(sources, COL_ID, 0, track->nrow);
     }
     for (size_t i = from; i < to; i++)
-        sources->id[i] = place->source;
+        if (sources->id[i] == OPM_NULL_ID)
+            sources->id[i] = place->source;
     return fill(track, track_col_instance, from, to, place->instance) ||
                    fill(track, track_col_rank, from, to, place->rank)
                ? OPM_ENOMEM

@@ -151,8 +151,9 @@ void store_part_end(const struct store *st, struct store_part *part);
 int64_t store_part_start(const struct store *st, const struct store_part *part);
 /* Where a part belongs among the others. */
 struct store_place {
+    /* For tracks that have none yet. */
     uint32_t source;        /* source.id */
-    int64_t instance, rank; /* for tracks that have none yet; OPM_NULL_I64: unknown */
+    int64_t instance, rank; /* OPM_NULL_I64: unknown */
     int64_t shift_ns;       /* added to its times */
     int64_t correlation;    /* added to its correlation numbers */
 };
@@ -175,19 +176,25 @@ int store_finish(struct store *st);
  * thread, before anything else is added. In a store without others they need no sorting; if they
  * turn out not to be in order they are sorted like any. All tracks must have been added. */
 struct span_load {
-    int64_t *ts, *dur, *correlation; /* correlation, args: NULL unless asked for */
+    int64_t *ts, *dur;
+    int64_t *correlation, *wait; /* these and args: NULL unless asked for */
     uint32_t *site;
     str_id *args;
     uint32_t *track;
     uint32_t first; /* build id */
 };
-int store_load_spans(struct store *st, size_t n, bool correlation, bool args,
-                     struct span_load *out);
+/* Which columns that few spans have are there. */
+struct span_extras {
+    bool correlation, wait, args;
+};
+int store_load_spans(struct store *st, size_t n, struct span_extras extras, struct span_load *out);
 /* `track` holds the overlapping spans of track `of`. */
 int store_load_overlap(struct store *st, uint32_t track, uint32_t of);
 /* A row of import_stat; of a known kind it is added to what was counted. */
 int store_load_stat(struct store *st, const char *name, const char *severity, int64_t count,
                     const char *description);
+/* What store_span_set_wait() was told, for every span; NULL if it was told nothing. Frozen. */
+const int64_t *store_given_waits(const struct store *st);
 /* The track whose overlapping spans a track holds, or itself. Frozen. */
 uint32_t store_overlap_of(const struct store *st, uint32_t track);
 

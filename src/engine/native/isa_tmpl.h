@@ -12,7 +12,7 @@ INLINE vf vset(float x)
 {
     vf v = { 0 };
 
-    return v + x;
+    return x - v; /* a broadcast and no more: compilers may drop - 0, but not + 0 */
 }
 
 INLINE vf vload(const float *p)
@@ -246,7 +246,8 @@ INLINE vf unary1(enum isa_unary f, vf x, float alpha, float beta)
     case U_GELU:
         return x * 0.5f * (verf(x * 0.70710678f) + 1.0f);
     case U_GELU_TANH:
-        return x * 0.5f * (vtanh(0.7978845608f * VFMA(x * x * x, vset(0.044715f), x)) + 1.0f);
+        /* 1 + tanh(u) is 2 * sigmoid(2 * u), which loses nothing where it is small */
+        return x * vsigmoid(1.5957691216f * VFMA(x * x * x, vset(0.044715f), x));
     case U_SILU:
         return x * vsigmoid(x * alpha);
     case U_HARDSWISH:
