@@ -305,8 +305,9 @@ static double unit_of(const char *unit)
     static const struct {
         const char *name;
         double ns;
-    } units[] = { { "nanoseconds", 1 }, { "microseconds", 1e3 }, { "milliseconds", 1e6 },
-                  { "seconds", 1e9 } };
+    } units[] = {
+        { "nanoseconds", 1 }, { "microseconds", 1e3 }, { "milliseconds", 1e6 }, { "seconds", 1e9 }
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(units); i++)
         if (strcmp(units[i].name, unit) == 0)

@@ -350,8 +350,7 @@ int trace_json_read(struct store *st, const struct import_source *src,
     if (!rc)
         rc = trace_json_finish(&t, src->packed ? io_unpack_cut(src->packed) : src->cut, &local);
     if (rc)
-        opm__fail(err, rc, "%s",
-                  local.code ? local.msg : opm_status_text(rc));
+        opm__fail(err, rc, "%s", local.code ? local.msg : opm_status_text(rc));
     trace_json_release(&t);
     return rc;
 }
