@@ -4,6 +4,7 @@
  * follows it stays blocked as long as its operators have a blocked form. In the plan a graph's
  * value always means the plain tensor; its blocked form is a value of the plan's own. An operator
  * that moves a value from one to the other is put in front of the first reader that needs it. */
+#include "engine/native/half.h"
 #include "engine/native/blk_conv.h"
 #include "engine/native/blk_ops.h"
 #include "engine/native/elementwise.h"
@@ -49,7 +50,7 @@ static const struct shape *fixed_shape(const struct layout *l, const struct op *
     if (i >= op->nin || op->in[i] >= l->p->graph->nvalue || !l->fixed[op->in[i]])
         return NULL;
     v = &l->p->graph->value[op->in[i]];
-    return v->type == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
+    return half_inside(v->type) == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
 }
 
 static bool is_fixed(const struct layout *l, const struct op *op, uint32_t i)
