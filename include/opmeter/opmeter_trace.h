@@ -64,6 +64,24 @@ OPM_API void opm_rows_close(opm_rows *r); /* NULL is fine */
 /* Stop a query that another thread is running on t, as soon as it looks. Signal-safe. */
 OPM_API void opm_trace_interrupt(opm_trace *t);
 
+/* A bar of a timeline: a span, or several that are too narrow to be told apart. */
+typedef struct opm_bar {
+    int64_t ts_ns;
+    int64_t dur_ns;   /* -1: never ended */
+    const char *name; /* of the longest one; NULL: it has none. Valid while the trace is open */
+    uint32_t depth;   /* line within the track, 0 at the top */
+    uint32_t span;    /* span.id of the longest one */
+    uint32_t count;   /* spans that it stands for */
+} opm_bar;
+
+/* What a picture of [from_ns, to_ns) of a track can show if a pixel is pixel_ns wide: spans and
+ * gaps narrower than that are united. By depth, then time. Free *out with opm_bars_free(). Fails
+ * with OPM_ELIMIT if there are more than `max` bars. */
+OPM_API int opm_trace_timeline(opm_trace *t, uint32_t track, int64_t from_ns, int64_t to_ns,
+                               int64_t pixel_ns, size_t max, opm_bar **out, size_t *n,
+                               opm_error *err);
+OPM_API void opm_bars_free(opm_bar *bars); /* NULL is fine */
+
 typedef struct opm_export_options {
     size_t size;
     const char *table; /* csv: one table only; NULL: a folder with all of them */

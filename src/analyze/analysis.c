@@ -3,6 +3,7 @@
 
 #include "analyze/busy.h"
 #include "base/error.h"
+#include "base/ratios.h"
 #include <string.h>
 
 #define TABLE(name, doc) static const struct column_def name##_columns[] = {
@@ -38,11 +39,23 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step",         "record",     "device", "host",
-                                         "marks",        "repetition", "phases", "points",
-                                         "autograd",     "operators",
+    static const char *const words[] = { "step",
+                                         "record",
+                                         "device",
+                                         "host",
+                                         "marks",
+                                         "repetition",
+                                         "phases",
+                                         "points",
+                                         "autograd",
+                                         "operators",
+                                         "measured",
+                                         "constant",
 #define X(name, doc) #name,
                                          BUSY_BUCKETS(X)
+#undef X
+#define X(name, n, k) name,
+                                             RATIOS_PATTERNS(X)
 #undef X
     };
 

@@ -47,6 +47,13 @@ static inline bool is_warmup(const struct pass *p, size_t row)
     return p->record && p->record[row] != OPM_NULL_ID && p->record_warmup[p->record[row]] == 1;
 }
 
+static inline uint32_t group_of(const struct pass *p, size_t row)
+{
+    uint32_t g = p->query->group[p->site[row]];
+
+    return g == GROUP_NONE && p->query->row_group ? p->query->row_group[row] : g;
+}
+
 static size_t slice(const struct pass *p, int i)
 {
     return p->nrow / (size_t)p->width * (size_t)i + MIN(p->nrow % (size_t)p->width, (size_t)i);
@@ -59,7 +66,7 @@ static void count_slice(void *user, int thread)
     bool warmup = p->step || p->record;
 
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
-        uint32_t g = p->query->group[p->site[row]];
+        uint32_t g = group_of(p, row);
 
         if (g == GROUP_NONE)
             continue;
@@ -88,7 +95,7 @@ static void scatter_slice(void *user, int thread)
     bool warmup = p->step || p->record;
 
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
-        uint32_t g = p->query->group[p->site[row]];
+        uint32_t g = group_of(p, row);
 
         if (g == GROUP_NONE || p->dur[row] < 0 || (warmup && is_warmup(p, row)))
             continue;

@@ -12,6 +12,7 @@
 /* What to count. group[] has one entry per site: a group below ngroup, or GROUP_NONE to skip. */
 struct groups_query {
     const uint32_t *group;
+    const uint32_t *row_group; /* per span, for those whose site has none; or NULL */
     uint32_t ngroup;
     bool skip_warmup; /* leave out spans of warm-up steps and records, but count them */
     bool wait;        /* sum up how long they waited, too */

@@ -44,8 +44,8 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
             c[op_stats_col_p99_ns] = cell_f64(s->q[Q99]);
             c[op_stats_col_stdev_ns] = cell_f64(s->stdev_ns);
             c[op_stats_col_self_ns] = cell_i64(s->self_ns);
-            if (all.total_ns > 0)
-                c[op_stats_col_share] = cell_f64((double)s->total_ns / (double)all.total_ns);
+            if (all.self_ns > 0)
+                c[op_stats_col_share] = cell_f64((double)s->self_ns / (double)all.self_ns);
             c[op_stats_col_gflops_per_s] = rate(flops, s);
             c[op_stats_col_gbytes_per_s] = rate(bytes, s);
         }

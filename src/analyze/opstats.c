@@ -2,6 +2,7 @@
 #include "analyze/opstats.h"
 
 #include "base/alloc.h"
+#include "base/u64map.h"
 #include <string.h>
 
 /* Reshape time by operator. Sites without reshape are the rule; then no span is looked at. */
@@ -37,15 +38,73 @@ static int sum_reshape(struct opstats *s, const struct store *st, str_id reshape
     return 0;
 }
 
-/* A group per section and operator for every site, the device's groups first. */
-static void group_sites(const struct store *st, size_t nop, uint32_t *group)
+/* The operator that launched what has this correlation number: of the spans around the launch the
+ * innermost that executes one. */
+static uint32_t launcher(const struct site *sites, const uint32_t *site, const uint32_t *parent,
+                         size_t nop, uint32_t row)
 {
-    const struct strpool *strings = store_strings(st);
-    str_id forward = strpool_find(strings, "forward", 7);
-    str_id hardware = strpool_find(strings, "hardware", 8);
+    while (row != OPM_NULL_ID && sites[site[row]].op >= nop)
+        row = parent[row];
+    return row == OPM_NULL_ID ? GROUP_NONE : sites[site[row]].op;
+}
+
+/* Kernels that are no operator themselves, to the operators that launched them. *out stays NULL if
+ * there are none; else it has an entry per span. */
+static int attribute(const struct store *st, size_t nop, str_id hardware, uint32_t **out)
+{
+    size_t nsite, nrow = store_nrow(st, TABLE_span);
+    const struct site *sites = store_sites(st, &nsite);
+    const uint32_t *site = store_span_site(st), *up;
+    const void *correlation, *parent;
+    struct u64map launches = { 0 };
+    bool kernels = false, any = false;
+    uint32_t *group = NULL;
+    int rc = 0;
+
+    for (size_t i = 0; i < nsite && !kernels; i++)
+        kernels = hardware && sites[i].layer == hardware && sites[i].op >= nop;
+    if (!kernels || !nop || !nrow ||
+        (rc = store_column(st, TABLE_span, span_col_correlation, &correlation)) < 0 || !correlation)
+        return rc;
+    rc = store_column(st, TABLE_span, span_col_parent, &parent);
+    up = parent;
+    group = rc == 0 && up ? mem_map(nrow * sizeof(*group)) : NULL;
+    if (rc < 0 || !up)
+        return rc;
+    if (!group)
+        return OPM_ENOMEM;
+    for (size_t row = 0; row < nrow && rc == 0; row++) {
+        int64_t c = ((const int64_t *)correlation)[row];
+
+        if (c != OPM_NULL_I64 && sites[site[row]].layer != hardware)
+            rc = u64map_put(&launches, (uint64_t)c, row);
+    }
+    for (size_t row = 0; row < nrow && rc == 0; row++) {
+        int64_t c = ((const int64_t *)correlation)[row];
+        const uint64_t *from = NULL;
+
+        if (c != OPM_NULL_I64 && sites[site[row]].layer == hardware && sites[site[row]].op >= nop)
+            from = u64map_get(&launches, (uint64_t)c);
+        group[row] = from ? launcher(sites, site, up, nop, (uint32_t)*from) : GROUP_NONE;
+        any |= group[row] != GROUP_NONE;
+    }
+    u64map_release(&launches);
+    if (rc < 0 || !any)
+        mem_unmap(group, nrow * sizeof(*group));
+    else
+        *out = group;
+    return rc;
+}
+
+/* A group per section and operator for every site, the device's groups first. launched: there are
+ * kernels of operators besides. */
+static void group_sites(const struct store *st, size_t nop, str_id hardware, bool launched,
+                        uint32_t *group)
+{
+    str_id forward = strpool_find(store_strings(st), "forward", 7);
     size_t nsite;
     const struct site *sites = store_sites(st, &nsite);
-    bool device = false;
+    bool device = launched;
 
     for (size_t i = 0; i < nsite; i++) {
         bool counts = sites[i].phase == 0 || sites[i].phase == forward;
@@ -67,7 +126,8 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
                     bool wait)
 {
     str_id reshape = strpool_find(store_strings(st), "reshape", 7);
-    uint32_t *group;
+    str_id hardware = strpool_find(store_strings(st), "hardware", 8);
+    uint32_t *group, *row_group = NULL;
     size_t nsite;
     int rc = OPM_ENOMEM;
 
@@ -80,9 +140,13 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
     if (!s->in[SECTION_DEVICE] || !s->op || !s->reshape_ns || !group)
         goto out;
     s->in[SECTION_HOST] = s->in[SECTION_DEVICE] + s->nop;
-    group_sites(st, s->nop, group);
+    rc = attribute(st, s->nop, hardware, &row_group);
+    if (rc < 0)
+        goto out;
+    group_sites(st, s->nop, hardware, row_group != NULL, group);
     rc = groups_compute(st,
                         &(struct groups_query){ .group = group,
+                                                .row_group = row_group,
                                                 .ngroup = (uint32_t)(SECTION_COUNT * s->nop),
                                                 .skip_warmup = true,
                                                 .wait = wait,
@@ -95,9 +159,11 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
         bool device = is_used(&s->in[SECTION_DEVICE][i]);
 
         s->op[i] = s->in[device ? SECTION_DEVICE : SECTION_HOST][i];
-        s->total_ns = add_ns(s->total_ns, s->op[i].total_ns);
+        s->self_ns = add_ns(s->self_ns, s->op[i].self_ns);
     }
 out:
+    if (row_group)
+        mem_unmap(row_group, store_nrow(st, TABLE_span) * sizeof(*row_group));
     mem_free(group);
     return rc;
 }

@@ -1,7 +1,8 @@
 /* opstats.h -- figures per operator, shared by op_stats, op_times and type_stats.
  *
- * An operator's spans on hardware say what the device did for it, all others what the host did. In
- * a trace where no operator ran on hardware of its own, where they ran is the device. */
+ * An operator's spans on hardware say what the device did for it, and so do those of no operator
+ * that one of its spans launched (same correlation number); all others say what the host did. In a
+ * trace where no operator ran on hardware of its own, where they ran is the device. */
 #ifndef ANALYZE_OPSTATS_H
 #define ANALYZE_OPSTATS_H
 
@@ -15,7 +16,7 @@ struct opstats {
     struct group_stats *op;                /* [nop]: of the device if it has spans there, else of
                                               the host */
     int64_t *reshape_ns;                   /* [nop], OPM_NULL_I64 if there was no reshape */
-    int64_t total_ns;                      /* of op[] */
+    int64_t self_ns;                       /* of op[]: an operator inside another once */
 };
 
 /* Spans of an operator whose phase is forward or none; quantiles as asked. 0 or OPM_ENOMEM; release

@@ -26,6 +26,7 @@ struct seen {
 enum thing {
     SEEN_FORWARD, /* phases */
     SEEN_BACKWARD,
+    SEEN_BOTH, /* passes in one phase */
     SEEN_UPDATE,
     SEEN_AUTOGRAD,
     SEEN_OPERATOR, /* on the host; neither data loading nor optimizer */
@@ -49,7 +50,7 @@ struct input {
     uint8_t *class;
     int64_t *skip_until; /* of every track: end of data loading or optimizer, whatever is inside */
     uint32_t *row_of;    /* step.id to row of the list */
-    str_id phase, forward, backward, update, fp, bp;
+    str_id phase, forward, backward, both, update, fp, bp;
 };
 
 static str_id word(const struct store *st, const char *text)
@@ -88,6 +89,7 @@ static int input_get(struct input *in, const struct store *st, const struct step
     in->phase = word(st, "phase");
     in->forward = word(st, "forward");
     in->backward = word(st, "backward");
+    in->both = word(st, "forward and backward");
     in->update = word(st, "update");
     in->fp = word(st, store_meta_get(st, "step.fp_point"));
     in->bp = word(st, store_meta_get(st, "step.bp_point"));
@@ -134,10 +136,12 @@ static void see_span(struct facts *f, struct input *in, size_t i)
         return;
     }
     if (in->phase && site->cat == in->phase) {
-        if (site->name == in->forward)
+        if (site->name == in->forward || site->name == in->both)
             see(f, SEEN_FORWARD, in, i);
         else if (site->name == in->backward)
             see(f, SEEN_BACKWARD, in, i);
+        else if (site->name == in->both)
+            see(f, SEEN_BOTH, in, i);
         else if (site->name == in->update) {
             see(f, SEEN_UPDATE, in, i);
             f->update_ns = add_ns(MAX(f->update_ns, (int64_t)0), in->dur[i]);
@@ -208,6 +212,12 @@ static struct split split_of(const struct facts *f, bool named)
         s.fp_ns = MIN(f->seen[SEEN_FORWARD].first_ns, f->seen[SEEN_BACKWARD].first_ns);
         s.bp_start_ns = f->seen[SEEN_BACKWARD].first_ns;
         s.bp_end_ns = f->seen[has(f, SEEN_BACKWARD) ? SEEN_BACKWARD : SEEN_FORWARD].last_ns;
+    }
+    if (has(f, SEEN_BOTH)) {
+        s.by = "phases";
+        s.fp_ns = f->seen[SEEN_BOTH].first_ns;
+        s.bp_start_ns = NEVER;
+        s.bp_end_ns = f->seen[SEEN_BOTH].last_ns;
     }
     if (named && (has(f, SEEN_FP) || has(f, SEEN_BP))) {
         s.by = "points";

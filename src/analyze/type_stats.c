@@ -52,7 +52,7 @@ static int add_row(struct table *out, const struct type *t, int64_t all_ns)
         c[type_stats_col_mean_ns] = cell_f64((double)t->total_ns / (double)t->count);
         c[type_stats_col_self_ns] = cell_i64(t->self_ns);
         if (all_ns > 0)
-            c[type_stats_col_share] = cell_f64((double)t->total_ns / (double)all_ns);
+            c[type_stats_col_share] = cell_f64((double)t->self_ns / (double)all_ns);
         if (t->flops_known && t->flops < 9.2e18)
             c[type_stats_col_flops] = cell_i64((int64_t)t->flops);
         if (t->flops_known && t->flops_ns > 0)
@@ -88,7 +88,7 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
     if (ntype)
         qsort(types, ntype, sizeof(*types), by_total);
     for (size_t i = 0; i < ntype && rc == 0; i++)
-        rc = add_row(out, &types[i], all.total_ns);
+        rc = add_row(out, &types[i], all.self_ns);
     u64map_release(&index);
     mem_free(types);
     opstats_release(&all);

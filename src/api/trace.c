@@ -93,6 +93,7 @@ void trace_unref(opm_trace *t)
 {
     if (--t->refs)
         return;
+    lod_free(t->lod);
     sql_close(t->sql);
     store_free(t->st);
     mem_free(t);

@@ -3,11 +3,13 @@
 #define API_TRACE_H
 
 #include "sql/sql.h"
+#include "store/lod.h"
 #include <opmeter/opmeter_trace.h>
 
 struct opm_trace {
     struct store *st;
     struct sql *sql;
+    struct lod *lod; /* made when first asked for */
     size_t refs; /* the handle itself and its open rows: freed with the last, in whatever order */
 };
 

@@ -53,8 +53,10 @@ int cmd_query(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
 int cmd_steps(struct cli *cli, int argc, char **argv);
+int cmd_summary(struct cli *cli, int argc, char **argv);
 int cmd_top(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
+int cmd_whatif(struct cli *cli, int argc, char **argv);
 int cmd_zoo(struct cli *cli, int argc, char **argv);
 
 extern const char *const cli_color_choices[];

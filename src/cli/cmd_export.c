@@ -43,12 +43,12 @@ static bool ends_with(const char *s, const char *tail)
 
 static const opm_format *format_of_path(const char *path)
 {
+    for (size_t i = 0; i < ARRAY_SIZE(extras); i++) /* first: several formats are .json or .csv */
+        if (ends_with(path, extras[i].extension))
+            return find_format(extras[i].format);
     for (const opm_format *f = opm_export_formats(); f->name; f++)
         if (ends_with(path, f->extension))
             return f;
-    for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
-        if (ends_with(path, extras[i].extension))
-            return find_format(extras[i].format);
     return NULL;
 }
 

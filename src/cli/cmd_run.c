@@ -291,6 +291,8 @@ static int do_job(struct job *j)
     if (rc == CLI_OK)
         rc = report(j, 0, j->n, j->n > 1 ? j->merged : j->dir[0], true);
     if (rc == CLI_OK)
+        rc = run_env_write(j->cli, j->res, j->n);
+    if (rc == CLI_OK)
         rc = check_failed(j);
     return rc;
 }

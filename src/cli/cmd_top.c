@@ -1,7 +1,7 @@
 /* cmd_top.c -- which operators take the time. */
 #include "cli/top.h"
 
-#include "base/alloc.h"
+#include "base/glyph.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -237,7 +237,7 @@ static void put_simple(struct io_out *out, const char *const *cell, size_t rows)
     size_t width[2] = { 0, 0 };
 
     for (size_t i = 0; i < 2 * rows; i++)
-        width[i % 2] = MAX(width[i % 2], strlen(cell[i]));
+        width[i % 2] = MAX(width[i % 2], glyph_width(cell[i], strlen(cell[i])));
     for (size_t r = 0; r <= rows + 1; r++) {
         if (r && r <= rows) {
             io_out_addf(out, "%-*s  %s\n", (int)width[0], cell[2 * r - 2], cell[2 * r - 1]);

@@ -1,4 +1,5 @@
 /* doctor_system.c -- memory, hardware counters, files, limits and settings; see doctor.h. */
+#include "base/environment.h"
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
@@ -199,6 +200,15 @@ static bool is_number(const char *s, long min, long max)
     return *s && !*end && v >= min && v <= max;
 }
 
+static const struct {
+    const char *name;
+    const char *doc;
+} known[] = {
+#define VARIABLE(name, kind, doc) { #name, doc },
+#include "base/environment.def"
+#undef VARIABLE
+};
+
 /* NULL if opmeter understands the value, else what it expects. */
 static const char *wrong_value(const char *name, const char *value)
 {
@@ -208,6 +218,10 @@ static const char *wrong_value(const char *name, const char *value)
         return "must be 0, 1, 2 or 3";
     if (strcmp(name, "OPMETER_BUFFER_MB") == 0 && !is_number(value, 1, 1 << 20))
         return "must be a number of megabytes";
+    if (strcmp(name, "INST_NUM") == 0 && !is_number(value, 1, ENVIRONMENT_INSTANCES_MAX))
+        return "must be a number of at least 1";
+    if (strcmp(name, "TENSORFLOW_MODELS_TRACE_LEVEL") == 0 && !is_number(value, 0, 3))
+        return "must be 0, 1, 2 or 3";
     if (strcmp(name, "OPMETER_ORT_LIB") == 0 && access(value, R_OK) < 0)
         return "no such file";
     return NULL;
@@ -215,17 +229,6 @@ static const char *wrong_value(const char *name, const char *value)
 
 static void look_at_variable(struct doctor *d, const char *name, const char *value)
 {
-    static const struct {
-        const char *name;
-        const char *doc;
-    } known[] = {
-        { "OPMETER_OUTPUT", "recordings go there" },
-        { "OPMETER_LEVEL", "layers to record" },
-        { "OPMETER_CATEGORIES", "categories to record" },
-        { "OPMETER_BUFFER_MB", "memory for buffers" },
-        { "OPMETER_ORT_LIB", "ONNX Runtime library" },
-        { "OPMETER_TOOL", "converts recordings that are not .opm" },
-    };
     struct nearest near = { name, NULL, 0 };
     const char *wrong = wrong_value(name, value);
 
@@ -256,9 +259,13 @@ void doctor_environment(struct doctor *d)
 
     for (char **e = environ; *e; e++) {
         const char *eq = strchr(*e, '=');
+        bool ours = strncmp(*e, prefix, sizeof(prefix) - 1) == 0;
         char name[64];
 
-        if (!eq || strncmp(*e, prefix, sizeof(prefix) - 1) != 0)
+        for (size_t i = 0; eq && i < ARRAY_SIZE(known) && !ours; i++)
+            ours = strlen(known[i].name) == (size_t)(eq - *e) &&
+                   memcmp(known[i].name, *e, (size_t)(eq - *e)) == 0;
+        if (!eq || !ours)
             continue;
         snprintf(name, sizeof(name), "%.*s", (int)(eq - *e), *e);
         look_at_variable(d, name, eq + 1);

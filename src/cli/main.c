@@ -8,6 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The recorder that is linked in: recording is for `opmeter run` to start. */
+extern const char opm__manual;
+const char opm__manual = 1;
+
 /* To add a command:
  *   1. write cmd_x.c, starting from a short one such as cmd_schema.c, and declare it in cli.h;
  *   2. add a line here: its place is its place in `opmeter help`;
@@ -27,6 +31,8 @@ const struct command commands[] = {
       "opmeter info [OPTION]... TRACE..." },
     { "top", cmd_top, "rank operators by time, work and speed",
       "opmeter top [OPTION]... TRACE..." },
+    { "summary", cmd_summary, "latency with percentiles, and what the devices did",
+      "opmeter summary [OPTION]... TRACE..." },
     { "steps", cmd_steps, "show which part of a step is slow",
       "opmeter steps [OPTION]... TRACE..." },
     { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",
@@ -34,6 +40,8 @@ const struct command commands[] = {
     { "advise", cmd_advise, "say what could be faster, with the evidence",
       "opmeter advise [OPTION]... TRACE...\n"
       "opmeter advise --rules" },
+    { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
+      "opmeter whatif [OPTION]... TRACE..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },

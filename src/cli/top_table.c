@@ -86,7 +86,7 @@ void top_put_shapes(struct buf *b, const char *shapes, size_t len, const char *l
 
     if (layouts)
         json_read_next(&r);
-    for (bool first = true; shapes <= end && len; first = false) {
+    for (bool first = true; shapes <= end; first = false) {
         const char *stop = memchr(shapes, ';', (size_t)(end - shapes));
         const char *to = stop ? stop : end;
 
@@ -213,7 +213,7 @@ static void note_row(struct remarks *m, const struct top_rows *r)
 
 static void say_remarks(const struct top *t, const struct remarks *m)
 {
-    const char *what = t->aggregate_by ? "types" : t->has_ops ? "operators" : "names";
+    const char *what = t->aggregate_by ? "type" : t->has_ops ? "operator" : "name";
 
     if (t->aggregate && m->unknown_computation)
         cli_remark(t->cli,
@@ -226,7 +226,8 @@ static void say_remarks(const struct top *t, const struct remarks *m)
                    " operators; the %s of it is that of the others",
                    m->unknown_memory, m->ops, t->aggregate);
     if (m->all_rows > m->rows)
-        cli_remark(t->cli, "%" PRId64 " more %s: -t 0 shows all", m->all_rows - m->rows, what);
+        cli_remark(t->cli, "%" PRId64 " more %s%s: -t 0 shows all", m->all_rows - m->rows, what,
+                   m->all_rows - m->rows == 1 ? "" : "s");
 }
 
 static void say_left_out(const struct top *t, const struct box *box)
@@ -314,8 +315,6 @@ int top_print_bars(const struct top *t, const char *section)
     rc = top_rows_open(t, section, &r);
     while (rc == CLI_OK && (more = top_rows_next(&r)) > 0) {
         double ns = top_real(&r, r.at[TOP_time]);
-        size_t len;
-        const char *s;
 
         note_row(&m, &r);
         if (m.rows == 1)
@@ -329,10 +328,12 @@ int top_print_bars(const struct top *t, const char *section)
         buf_clear(&b);
         bar_put(&b, longest > 0 ? ns / longest : 0, bar, width > 0);
         textable_text(table, buf_str(&b), b.len);
-        s = top_text(&r, r.at[TOP_type], &len);
-        textable_text(table, s, len);
-        s = top_text(&r, r.at[t->aggregate ? TOP_ops : TOP_info], &len);
-        textable_text(table, s, len);
+        buf_clear(&b);
+        put_text(&b, &r, r.at[TOP_type]);
+        textable_text(table, buf_str(&b), b.len);
+        buf_clear(&b);
+        put_text(&b, &r, r.at[t->aggregate ? TOP_ops : TOP_info]);
+        textable_text(table, buf_str(&b), b.len);
     }
     rc = rc != CLI_OK || more < 0 ? CLI_FAILURE : CLI_OK;
     top_rows_close(&r);

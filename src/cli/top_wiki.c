@@ -179,18 +179,19 @@ static void add_text(struct grid *g, const struct top_rows *r, int col)
     size_t len;
     const char *s = top_text(r, col, &len);
 
-    buf_add(&g->text, s, len);
+    for (size_t i = 0; i < len; i++)
+        buf_addc(&g->text, s[i] == '\n' ? ' ' : s[i]); /* a line break would end the row */
     end_cell(g);
 }
 
 static void add_shapes(struct grid *g, const struct top *t, const struct top_rows *r, int col)
 {
     size_t len;
-    const char *s = top_text(r, col, &len);
+    const char *s = opm_rows_text(r->rows, col, &len);
 
     if (t->aggregate)
         buf_adds(&g->text, "None");
-    else
+    else if (s)
         top_put_shapes(&g->text, s, len, NULL, ", ");
     end_cell(g);
 }

@@ -51,41 +51,6 @@ struct chrome {
     } args_cache[ARGS_CACHE]; /* which of our keys a span's args use */
 };
 
-static char *put_u64(char *p, uint64_t v)
-{
-    char digits[20], *d = digits + sizeof(digits);
-
-    do {
-        *--d = (char)('0' + v % 10);
-        v /= 10;
-    } while (v);
-    memcpy(p, d, (size_t)(digits + sizeof(digits) - d));
-    return p + (digits + sizeof(digits) - d);
-}
-
-static char *put_i64(char *p, int64_t v)
-{
-    if (v < 0)
-        *p++ = '-';
-    return put_u64(p, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-}
-
-/* ns as microseconds with three decimals. */
-static char *put_us(char *p, int64_t ns)
-{
-    uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-    unsigned frac = (unsigned)(v % 1000);
-
-    if (ns < 0)
-        *p++ = '-';
-    p = put_u64(p, v / 1000);
-    *p++ = '.';
-    *p++ = (char)('0' + frac / 100);
-    *p++ = (char)('0' + frac / 10 % 10);
-    *p++ = (char)('0' + frac % 10);
-    return p;
-}
-
 static char *put_text(char *p, const char *s)
 {
     size_t len = strlen(s);
@@ -105,14 +70,14 @@ static char *start_event(struct chrome *c, char *p, char phase, uint32_t lane, i
     p = put_text(p, c->nevent++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
     *p++ = phase;
     p = put_text(p, "\",\"pid\":");
-    p = put_u64(p, (uint64_t)c->tl.process[c->tl.line[l->line].process].pid);
+    p = text_put_u64(p, (uint64_t)c->tl.process[c->tl.line[l->line].process].pid);
     p = put_text(p, ",\"tid\":");
-    p = put_u64(p, (uint64_t)l->tid);
+    p = text_put_u64(p, (uint64_t)l->tid);
     p = put_text(p, ",\"ts\":");
-    p = put_us(p, ts);
+    p = text_put_us(p, ts);
     if (dur >= 0) {
         p = put_text(p, ",\"dur\":");
-        p = put_us(p, dur);
+        p = text_put_us(p, dur);
     }
     *p++ = ',';
     return p;
@@ -359,7 +324,7 @@ static void put_flows(struct chrome *c, uint32_t span, uint32_t lane)
         if (!first)
             p = put_text(p, "\"bp\":\"e\",");
         p = put_text(p, "\"id\":");
-        p = put_u64(p, row);
+        p = text_put_u64(p, row);
         p = put_text(p, ",\"name\":");
         add(c, line, (size_t)(p - line));
         for (int twice = 0; twice < 2; twice++) {
@@ -410,7 +375,7 @@ static int put_span(struct chrome *c, uint32_t span)
     if (rc)
         return rc;
     if (tl->correlation && tl->correlation[span] != OPM_NULL_I64) {
-        p = put_i64(put_text(text, "\"correlation\":"), tl->correlation[span]);
+        p = text_put_i64(put_text(text, "\"correlation\":"), tl->correlation[span]);
         add_args(c, text, (size_t)(p - text));
         c->keys |= 1u << ARG_CORRELATION;
     }
@@ -528,13 +493,13 @@ static int put_sample(struct chrome *c, size_t i)
         return rc;
     io_out_adds(&c->out, c->nevent++ ? ",\n" : "\n");
     add(c, made, item.head);
-    p = put_us(text, c->tl.sample_ts[i]);
+    p = text_put_us(text, c->tl.sample_ts[i]);
     add(c, text, (size_t)(p - text));
     add(c, made + item.head, item.len - item.head);
     if (isinf(value)) /* JSON has none */
         value = value < 0 ? -DBL_MAX : DBL_MAX;
     if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value) {
-        p = put_i64(text, (int64_t)value);
+        p = text_put_i64(text, (int64_t)value);
         add(c, text, (size_t)(p - text));
     } else
         json_f64(&w, value);

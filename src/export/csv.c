@@ -13,13 +13,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/json_write.h"
 #include "export/writer.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROGRESS_ROWS 65536
@@ -41,42 +40,11 @@ struct csv {
     uint64_t total;
 };
 
-static void put_text(struct io_out *out, const char *s, size_t len)
-{
-    bool quote = len == 0 || strchr("=+-@\t", *s) != NULL;
-
-    for (size_t i = 0; i < len && !quote; i++)
-        quote = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
-    if (!quote) {
-        io_out_add(out, s, len);
-        return;
-    }
-    io_out_add(out, "\"", 1);
-    while (len) {
-        const char *q = memchr(s, '"', len);
-        size_t n = q ? (size_t)(q - s) + 1 : len;
-
-        io_out_add(out, s, n);
-        if (q)
-            io_out_add(out, "\"", 1);
-        s += n;
-        len -= n;
-    }
-    io_out_add(out, "\"", 1);
-}
-
 static void put_number(struct io_out *out, int64_t v)
 {
-    char text[24], *end = text + sizeof(text), *p = end;
-    uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    char text[TEXT_DIGITS];
 
-    do {
-        *--p = (char)('0' + u % 10);
-        u /= 10;
-    } while (u);
-    if (v < 0)
-        *--p = '-';
-    io_out_add(out, p, (size_t)(end - p));
+    io_out_add(out, text, (size_t)(text_put_i64(text, v) - text));
 }
 
 static void put_real(struct io_out *out, double v)
@@ -148,7 +116,7 @@ static void put_row(const struct csv *c, struct io_out *out, const struct csv_co
             put_real(out, cell.f64);
             break;
         case CELL_STR:
-            put_text(out, strpool_get(strings, cell.str), strpool_len(strings, cell.str));
+            writer_csv_text(out, strpool_get(strings, cell.str), strpool_len(strings, cell.str));
             break;
         }
     }
@@ -195,36 +163,10 @@ static int put_file(struct csv *c, enum table_id table, const char *path, opm_er
     return writer_close(&out, rc, path, err);
 }
 
-/* Make the folder and those above it. */
-static int make_folder(const char *path, opm_error *err)
-{
-    char *part = mem_strdup(path);
-    int failed = 0;
-    struct stat st;
-
-    if (!part)
-        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", path);
-    for (char *p = part + 1; *part && *p; p++) {
-        if (*p != '/')
-            continue;
-        *p = '\0';
-        mkdir(part, 0777); /* if that fails, so does the next one */
-        *p = '/';
-    }
-    if (mkdir(path, 0777) < 0 && errno != EEXIST)
-        failed = errno;
-    else if (stat(path, &st) < 0)
-        failed = errno;
-    else if (!S_ISDIR(st.st_mode))
-        failed = ENOTDIR;
-    mem_free(part);
-    return failed ? opm__fail(err, OPM_EIO, "%s: %s", path, strerror(failed)) : 0;
-}
-
 static int put_folder(struct csv *c, const char *folder, opm_error *err)
 {
     struct buf path = { 0 };
-    int rc = make_folder(folder, err);
+    int rc = folder_make(folder, err);
 
     for (int i = 0; i < TABLE_COUNT && !rc; i++) {
         buf_clear(&path);

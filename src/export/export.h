@@ -27,15 +27,15 @@ extern const struct exporter exporters[]; /* ends with a NULL name */
 const struct exporter *exporter_find(const char *name); /* NULL if there is none */
 
 /* One per format. */
-int export_chrome(const struct store *st, const char *path, const struct export_options *opts,
-                  opm_error *err);
-int export_perfetto(const struct store *st, const char *path, const struct export_options *opts,
-                    opm_error *err);
-int export_csv(const struct store *st, const char *path, const struct export_options *opts,
-               opm_error *err);
-int export_opm(const struct store *st, const char *path, const struct export_options *opts,
-               opm_error *err);
-int export_megengine(const struct store *st, const char *path, const struct export_options *opts,
-                     opm_error *err);
+typedef int export_fn(const struct store *st, const char *path, const struct export_options *opts,
+                      opm_error *err);
+export_fn export_chrome;
+export_fn export_perfetto;
+export_fn export_csv;
+export_fn export_megengine;
+export_fn export_neural_engine;
+export_fn export_neural_engine_trace;
+export_fn export_xlsx;
+export_fn export_opm;
 
 #endif

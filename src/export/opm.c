@@ -361,7 +361,8 @@ static int put_overlaps(struct opm_out *o)
 /* The track comes before the site, which is guessed by it. */
 static int put_spans(struct opm_out *o)
 {
-    static const int optional[] = { span_col_correlation, span_col_args };
+    /* Of wait only what was given: the rest follows from correlations. */
+    static const int optional[] = { span_col_correlation, span_col_args, span_col_wait };
     size_t nrow = store_nrow(o->st, TABLE_span);
     const void *ts, *dur, *track, *more[ARRAY_SIZE(optional)];
     const uint32_t *site = store_span_site(o->st);
@@ -371,8 +372,12 @@ static int put_spans(struct opm_out *o)
         rc = store_column(o->st, TABLE_span, span_col_dur, &dur);
     if (!rc)
         rc = store_column(o->st, TABLE_span, span_col_track, &track);
-    for (size_t i = 0; i < ARRAY_SIZE(optional) && !rc; i++)
-        rc = store_column(o->st, TABLE_span, optional[i], &more[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(optional) && !rc; i++) {
+        if (optional[i] == span_col_wait)
+            more[i] = store_given_waits(o->st);
+        else
+            rc = store_column(o->st, TABLE_span, optional[i], &more[i]);
+    }
     for (size_t from = 0; from < nrow && !rc; from += COLPACK_ROWS) {
         size_t n = MIN(nrow - from, (size_t)COLPACK_ROWS), ncol = 3 + (track != NULL);
         const uint32_t *by = track ? (const uint32_t *)track + from : NULL;

@@ -6,6 +6,7 @@
 #include "base/json_write.h"
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define TEXT_MAX_BYTES ((size_t)64 << 20)
@@ -74,6 +75,47 @@ int fragments_get(struct fragments *f, uint32_t i, fragment_fn *make, void *ctx,
     return 0;
 }
 
+void writer_csv_text(struct io_out *out, const char *s, size_t len)
+{
+    bool quote = len == 0 || strchr("=+-@\t", *s) != NULL;
+
+    for (size_t i = 0; i < len && !quote; i++)
+        quote = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
+    if (!quote) {
+        io_out_add(out, s, len);
+        return;
+    }
+    io_out_add(out, "\"", 1);
+    while (len) {
+        const char *q = memchr(s, '"', len);
+        size_t n = q ? (size_t)(q - s) + 1 : len;
+
+        io_out_add(out, s, n);
+        if (q)
+            io_out_add(out, "\"", 1);
+        s += n;
+        len -= n;
+    }
+    io_out_add(out, "\"", 1);
+}
+
+void writer_csv_cell(struct io_out *out, const char *s, size_t len)
+{
+    struct buf b = { 0 };
+
+    if (len && strchr("=+-@\t\r'", *s)) {
+        buf_addc(&b, '\'');
+        buf_add(&b, s, len);
+        if (b.failed)
+            out->err_no = out->err_no ? out->err_no : ENOMEM;
+        s = buf_str(&b);
+        len = b.len;
+    }
+    if (len)
+        writer_csv_text(out, s, len);
+    buf_release(&b);
+}
+
 bool text_is_utf8(const char *s, size_t len)
 {
     size_t i = 0;
@@ -121,4 +163,38 @@ void text_add_utf8(struct buf *out, const char *s, size_t len)
         i += n;
     }
     buf_add(out, s + from, len - from);
+}
+
+char *text_put_u64(char *p, uint64_t v)
+{
+    char digits[20], *d = digits + sizeof(digits);
+
+    do {
+        *--d = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    memcpy(p, d, (size_t)(digits + sizeof(digits) - d));
+    return p + (digits + sizeof(digits) - d);
+}
+
+char *text_put_i64(char *p, int64_t v)
+{
+    if (v < 0)
+        *p++ = '-';
+    return text_put_u64(p, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+char *text_put_us(char *p, int64_t ns)
+{
+    uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    unsigned frac = (unsigned)(v % 1000);
+
+    if (ns < 0)
+        *p++ = '-';
+    p = text_put_u64(p, v / 1000);
+    *p++ = '.';
+    *p++ = (char)('0' + frac / 100);
+    *p++ = (char)('0' + frac / 10 % 10);
+    *p++ = (char)('0' + frac % 10);
+    return p;
 }

@@ -12,6 +12,12 @@ int writer_progress(const struct export_options *opts, const struct io_out *out,
  * message. Returns rc, or how closing failed. */
 int writer_close(struct io_out *out, int rc, const char *path, opm_error *err);
 
+/* A cell of CSV, quoted where it must be, also where a spreadsheet might take it for a formula. */
+void writer_csv_text(struct io_out *out, const char *s, size_t len);
+/* The same for files that go to spreadsheets: a text that begins like a formula, or with the mark
+ * itself, gets a ' in front, as they know it; an empty one is an empty cell. */
+void writer_csv_cell(struct io_out *out, const char *s, size_t len);
+
 /* Pieces of text that are made once, per site or operator, and written once per span. Kept up to a
  * ceiling, beyond which all are forgotten and made anew: memory stays bounded however many there
  * are. */
@@ -41,5 +47,11 @@ bool text_is_json(const char *s, size_t len);
 bool text_is_utf8(const char *s, size_t len);
 /* Append s with every malformed sequence replaced by U+FFFD. */
 void text_add_utf8(struct buf *out, const char *s, size_t len);
+
+/* Digits at p, which has room for TEXT_DIGITS; returns their end. No NUL. */
+#define TEXT_DIGITS 28
+char *text_put_u64(char *p, uint64_t v);
+char *text_put_i64(char *p, int64_t v);
+char *text_put_us(char *p, int64_t ns); /* microseconds with three decimals */
 
 #endif

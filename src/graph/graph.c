@@ -7,6 +7,28 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+static bool within(const void *data, size_t bytes, const uint8_t *map, size_t len)
+{
+    uintptr_t d = (uintptr_t)data, m = (uintptr_t)map;
+
+    return map && d >= m && bytes <= len && d - m <= len - bytes;
+}
+
+void model_forget(const struct model *m, const void *data, size_t bytes)
+{
+    const struct model_impl *impl = m->impl;
+    bool mapped = impl->file.file && within(data, bytes, impl->file.data, impl->file.len);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)data + page - 1) / page * page,
+              to = ((uintptr_t)data + bytes) / page * page;
+
+    for (size_t i = 0; i < impl->nmap && !mapped; i++)
+        mapped = within(data, bytes, impl->map[i].data, impl->map[i].len);
+    if (mapped && from < to)
+        madvise((void *)from, to - from, MADV_DONTNEED);
+}
 
 void model_free(struct model *m)
 {

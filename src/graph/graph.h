@@ -174,6 +174,9 @@ int model_load(struct model **out, const char *path, opm_error *err);
 int model_parse(struct model **out, const void *p, size_t len, const char *name, const char *dir,
                 opm_error *err);
 void model_free(struct model *m); /* NULL is fine */
+/* The bytes of a tensor were read and will hardly be again: pages of a mapped file are given back
+ * to the system, which brings them again if they are. */
+void model_forget(const struct model *m, const void *data, size_t bytes);
 
 /* Version of a domain that the model imports; 0: none. "" and "ai.onnx" are the same. */
 int model_opset(const struct model *m, const char *domain);

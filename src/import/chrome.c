@@ -81,11 +81,8 @@ static int chrome_fact(struct events *ev, const char *key, const char *json, siz
     int rc = 0;
 
     if (json_read_next(&r) == JSON_NUMBER && strcmp(key, "baseTimeNanoseconds") == 0 &&
-        json_read_int(&r, &base)) {
-        rc = events_clock(ev, base);
-        if (rc)
-            return rc;
-    }
+        json_read_int(&r, &base))
+        events_clock(ev, base);
     if (r.token != JSON_OBJECT || (strcmp(key, "otherData") != 0 && strcmp(key, "metadata") != 0 &&
                                    strcmp(key, "viztracer_metadata") != 0))
         return 0;
@@ -104,7 +101,7 @@ static int chrome_fact(struct events *ev, const char *key, const char *json, siz
                 strcmp(buf_str(&name) + strlen(ev->dialect->name) + 1, "baseTimeNanoseconds") ==
                     0 &&
                 json_read_int(&r, &base))
-                rc = events_clock(ev, base);
+                events_clock(ev, base);
             from = r.token == JSON_NUMBER ? r.text
                    : r.token == JSON_OBJECT || r.token == JSON_ARRAY
                        ? r.at - 1

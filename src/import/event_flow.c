@@ -28,6 +28,7 @@ static int kind_word(struct events *ev, str_id cat, str_id *out)
         { "ac2g", "launch" },
         { "async_cpu_to_gpu", "launch" },
         { "async_gpu", "launch" },
+        { "async", "launch" }, /* Kineto in 2021 */
         { "fwdbwd", "forward-backward" },
         { "forward_backward", "forward-backward" },
     };

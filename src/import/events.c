@@ -22,6 +22,8 @@ int events_init(struct events *ev, struct store *st, const struct import_source 
 
 void events_release(struct events *ev)
 {
+    if (ev->dialect && ev->dialect->release)
+        ev->dialect->release(ev);
     event_info_release(&ev->info);
     buf_release(&ev->text);
     buf_release(&ev->form);
@@ -32,6 +34,7 @@ void events_release(struct events *ev)
     u64map_release(&ev->thread_by);
     u64map_release(&ev->track_by);
     u64map_release(&ev->series_by);
+    u64map_release(&ev->site_with_op);
     mem_free(ev->point);
     mem_free(ev->async);
     mem_free(ev->flow);
@@ -57,37 +60,32 @@ double hole_number(uint8_t hole, const int64_t *value)
 
 int events_meta(struct events *ev, const char *key, const char *value)
 {
-    struct buf prefixed = { 0 };
-    int rc;
-
-    if (!ev->src->index)
-        return store_meta(ev->st, key, value);
-    buf_addf(&prefixed, "file%d.%s", ev->src->index, key);
-    rc = prefixed.failed ? OPM_ENOMEM : store_meta(ev->st, buf_str(&prefixed), value);
-    buf_release(&prefixed);
-    return rc;
+    return import_meta(ev->st, ev->src, key, value);
 }
 
-int events_clock(struct events *ev, int64_t base_ns)
+void events_clock(struct events *ev, int64_t base_ns)
 {
-    const char *first = store_meta_get(ev->st, "clock.start_realtime_ns");
-    char text[32];
-
-    if (ev->clocked)
-        return 0;
     ev->clocked = true;
-    if (ev->src->index) {
-        if (!first || ev->count) /* too late for what was read already */
-            store_stat(ev->st, STAT_clock_not_aligned, 1);
-        else
-            ev->offset_ns = (int64_t)((uint64_t)base_ns - (uint64_t)strtoll(first, NULL, 10));
+    import_set_realtime(ev->src, base_ns);
+}
+
+int events_site_with_op(struct events *ev, uint32_t site, uint32_t op, str_id phase, uint32_t *out)
+{
+    uint64_t key = (uint64_t)site << 32 | op;
+    const uint64_t *known = u64map_get(&ev->site_with_op, key);
+    struct site with;
+    size_t n;
+
+    if (known) {
+        *out = (uint32_t)*known;
         return 0;
     }
-    snprintf(text, sizeof(text), "%" PRId64, base_ns);
-    return store_meta(ev->st, "clock.start_realtime_ns", text) ||
-                   store_meta(ev->st, "trace.start_ns", text)
-               ? OPM_ENOMEM
-               : 0;
+    with = store_sites(ev->st, &n)[site];
+    with.op = op;
+    with.phase = phase;
+    if (store_site(ev->st, &with, out))
+        return OPM_ENOMEM;
+    return u64map_put(&ev->site_with_op, key, *out);
 }
 
 /* What tells one pid or tid from another: numbers and texts never meet. *number and *text are what
@@ -578,7 +576,7 @@ static int take_span(struct events *ev, struct kind *k, const int64_t *value)
         store_stat(ev->st, STAT_event_without_time, 1);
         return 0;
     }
-    row.ts_ns = value[k->ts] + ev->offset_ns;
+    row.ts_ns = value[k->ts];
     if (LIKELY(k->dur != NO_VALUE))
         row.dur_ns = value[k->dur];
     if (k->act == ACT_BEGIN)
@@ -620,7 +618,7 @@ static int take_end(struct events *ev, const struct kind *k, const struct shape 
         store_stat(ev->st, STAT_event_without_time, 1);
         return 0;
     }
-    p.ts = value[k->ts] + ev->offset_ns;
+    p.ts = value[k->ts];
     if (k->name == ev->empty)
         p.name = 0;
     if (args_string(ev, k, sh, value, &p.args) || !GROW(ev->point, ev->point_cap, ev->npoint + 1))
@@ -640,7 +638,7 @@ static int take_async(struct events *ev, struct kind *k, const struct shape *sh,
         store_stat(ev->st, STAT_event_without_time, 1);
         return 0;
     }
-    p.ts = value[k->ts] + ev->offset_ns;
+    p.ts = value[k->ts];
     p.key = k->id == NO_VALUE ? k->key : events_hash(k->key, (uint64_t)value[k->id]);
     if (ends) {
         if (args_string(ev, k, sh, value, &p.args))
@@ -674,7 +672,7 @@ static int take_counter(struct events *ev, const struct kind *k, const int64_t *
     for (size_t i = 0; i < k->nseries && !rc; i++) {
         const struct series *s = &k->series[i];
 
-        rc = events_sample(ev, s->track, value[k->ts] + ev->offset_ns,
+        rc = events_sample(ev, s->track, value[k->ts],
                            s->value == NO_VALUE ? s->same : hole_number(s->hole, value + s->value));
     }
     return rc;
@@ -694,7 +692,7 @@ static int take_flow(struct events *ev, const struct kind *k, const int64_t *val
         store_stat(ev->st, STAT_event_without_time, 1);
         return 0;
     }
-    f.ts = value[k->ts] + ev->offset_ns;
+    f.ts = value[k->ts];
     if (k->id != NO_VALUE)
         f.key = events_hash(f.key, (uint64_t)value[k->id]);
     /* Kineto and others write an arrow right behind its span. */
@@ -873,6 +871,7 @@ static int write_tracks(struct events *ev)
         row[track_col_tid] = cell_i64(t->tid);
         row[track_col_device] = cell_str(t->device);
         row[track_col_unit] = cell_str(t->unit);
+        row[track_col_host] = cell_str(ev->host);
         if (p) {
             row[track_col_pid] = cell_i64(p->pid);
             row[track_col_process] = cell_str(p->name ? p->name : p->fallback);
@@ -897,7 +896,5 @@ int events_finish(struct events *ev)
         rc = flows_finish(ev);
     if (!rc)
         rc = write_tracks(ev);
-    if (!rc && ev->dialect->finish_late)
-        rc = ev->dialect->finish_late(ev);
     return rc;
 }

@@ -104,18 +104,17 @@ struct dialect {
                 const int64_t *value);
     /* A member of the file's outermost object other than the events; false: not for me. */
     int (*fact)(struct events *ev, const char *key, const char *json, size_t len, bool *taken);
-    int (*finish)(struct events *ev);      /* before tracks are written */
-    int (*finish_late)(struct events *ev); /* when everything else is */
-    bool args_correlation; /* args.correlation links a launch with what it launched */
+    int (*finish)(struct events *ev);   /* after the last event; spans and tracks can be changed */
+    void (*release)(struct events *ev); /* of ev->state */
+    bool args_correlation;              /* args.correlation links a launch with what it launched */
 };
 
 struct events {
     struct store *st;
     const struct import_source *src;
     const struct dialect *dialect;
-    void *state;       /* the dialect's own */
-    int64_t offset_ns; /* to the first file's clock */
-    bool clocked;      /* the file has said what its times count from */
+    void *state;  /* the dialect's own */
+    bool clocked; /* the file has said what its times count from */
 
     struct event_info info; /* scratch */
     struct buf text, form;  /* scratch */
@@ -126,7 +125,7 @@ struct events {
     uint32_t first_track; /* row of track[0] */
     struct ev_process *process;
     size_t nprocess, process_cap;
-    struct u64map process_by, thread_by, track_by, series_by;
+    struct u64map process_by, thread_by, track_by, series_by, site_with_op;
 
     struct point *point; /* B and E */
     size_t npoint, point_cap;
@@ -136,6 +135,7 @@ struct events {
     size_t nflow, flow_cap;
 
     str_id layer_app, empty;
+    str_id host;    /* of all tracks, or 0; for the dialect to set */
     uint64_t count; /* events */
 };
 
@@ -161,7 +161,9 @@ int events_series(struct events *ev, uint32_t process, uint64_t key, const char 
                   uint32_t *out);
 int events_sample(struct events *ev, uint32_t track, int64_t ts_ns, double value);
 /* Baseline of the file's times, ns since 1970. */
-int events_clock(struct events *ev, int64_t base_ns);
+void events_clock(struct events *ev, int64_t base_ns);
+/* A site like another, for a part of what an operator does. */
+int events_site_with_op(struct events *ev, uint32_t site, uint32_t op, str_id phase, uint32_t *out);
 uint64_t events_hash(uint64_t h, uint64_t v);
 double hole_number(uint8_t hole, const int64_t *value);
 

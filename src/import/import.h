@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "store/store.h"
 
-#define IMPORT_SNIFF_MAX 4096
+#define IMPORT_SNIFF_MAX 65536
 
 struct sources; /* all that one import_all() reads */
 
@@ -88,5 +88,14 @@ bool furiosa_csv_sniff(const uint8_t *head, size_t len);
 int furiosa_csv_read(struct store *st, const struct import_source *src, opm_error *err);
 bool furiosa_chrome_sniff(const uint8_t *head, size_t len);
 int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_error *err);
+bool perfetto_sniff(const uint8_t *head, size_t len);
+int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
+bool onednn_sniff(const uint8_t *head, size_t len);
+int onednn_read(struct store *st, const struct import_source *src, opm_error *err);
+bool xplane_sniff(const uint8_t *head, size_t len);
+int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
+
+bool mindspore_sniff_dir(const char *path);
+int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 
 #endif

@@ -90,18 +90,6 @@ static int device_name(struct mge *m, str_id where, str_id *out)
     return to ? store_str(m->st, from + 1, (size_t)(to - from - 1), out) : 0;
 }
 
-/* Members of an object without its braces. */
-static void add_members(struct buf *b, const char *p, size_t len)
-{
-    while (len && (*p == ' ' || *p == '{'))
-        p++, len--;
-    while (len && (p[len - 1] == ' ' || p[len - 1] == '}'))
-        len--;
-    if (len)
-        buf_addf(b, "%s", b->len > 1 ? "," : "");
-    buf_add(b, p, len);
-}
-
 /* The parameters, the id in MegEngine's graph, and whatever else stood there. */
 static int attributes(struct mge *m, const struct mge_opr *o, str_id *out)
 {
@@ -132,7 +120,7 @@ static int attributes(struct mge *m, const struct mge_opr *o, str_id *out)
         }
     }
     if (o->rest.len)
-        add_members(b, buf_str(&o->rest), o->rest.len);
+        buf_addf(b, ",%s", buf_str(&o->rest));
     buf_adds(b, "}");
     if (b->failed || o->rest.failed)
         return OPM_ENOMEM;

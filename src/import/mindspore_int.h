@@ -17,21 +17,21 @@
 /* What files can tell. A device gets each from the first kind of file, in the order of the list,
  * that has it. */
 enum ms_topic {
-    MS_ABOUT, /* machine, versions, clocks */
+    MS_EXTRA, /* all of these are read: machine, versions, clocks, totals */
     MS_FLOPS,
     MS_OPS,
     MS_TASKS, /* which operator a task of the device is */
     MS_POINTS,
     MS_STEPS,
+    MS_AICPU, /* before spans: timelines repeat them */
     MS_SPANS,
-    MS_AICPU,
     MS_AVERAGES, /* of operators, if there are no spans */
     MS_DATA_QUEUE,
     MS_PIPELINE,
     MS_HOST_QUEUE,
     MS_CPU,
     MS_COMMUNICATION,
-    MS_EXTRA, /* all of these are read */
+    MS_STEP_TIMES,
     MS_TOPIC_COUNT,
 };
 
@@ -50,6 +50,14 @@ struct ms_start {
     uint32_t stream;
 };
 
+#define MS_NONE OPM_NULL_I64
+struct ms_step {
+    int64_t num; /* or MS_NONE: counted */
+    int64_t start_ns, end_ns;
+    int64_t fp_ns, bp_ns; /* or MS_NONE */
+    bool inference;       /* bp_ns is the end of the forward pass */
+};
+
 struct ms_device {
     int64_t id;
     bool host;                /* files that belong to no device */
@@ -65,9 +73,12 @@ struct ms_device {
     struct u64map task_began; /* tasks without operator, by key */
     struct ms_start began;    /* the last start of an operator */
     struct u64map step_at;    /* by number: ts */
+    int64_t origin_ns;        /* of timelines that begin at 0; MS_NONE: unknown */
     str_id root;              /* of the data pipeline: what fills the host queue */
     bool skip_first_step;
     int64_t step_count;
+    struct ms_step first_step; /* not added yet: whether it counts depends on there being others */
+    bool first_step_held;
     struct store_part part;
 };
 
@@ -82,7 +93,7 @@ struct ms {
 
 typedef int ms_reader(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len);
 
-#define X(topic, pattern, reader, use) ms_reader reader;
+#define X(topic, pattern, reader, use, sign) ms_reader reader;
 #include "import/mindspore_files.def"
 #undef X
 
@@ -125,6 +136,8 @@ struct ms_tensor {
     size_t dtype_len, shape_len;
 };
 int ms_op_tensor(struct ms *m, uint32_t op, const struct ms_tensor *t);
+/* Tensors from {"input_0": {"format": F, "data_type": T, "shape": "1,2"}, "output_0": ...}. */
+int ms_op_info(struct ms *m, uint32_t op, const char *json, size_t len);
 
 struct ms_span {
     uint32_t track;
@@ -138,14 +151,8 @@ int ms_span(struct ms *m, struct ms_device *d, const struct ms_span *s);
 int ms_op_span(struct ms *m, struct ms_device *d, uint32_t track, uint32_t op, int64_t ts_ns,
                int64_t dur_ns, str_id args);
 
-#define MS_NONE OPM_NULL_I64
-struct ms_step {
-    int64_t num; /* or MS_NONE: counted */
-    int64_t start_ns, end_ns;
-    int64_t fp_ns, bp_ns; /* or MS_NONE */
-    bool inference;       /* bp_ns is the end of the forward pass */
-};
 int ms_step(struct ms *m, struct ms_device *d, const struct ms_step *s);
+int ms_steps_end(struct ms *m, struct ms_device *d);
 /* name: of the operator, or 0: stream_<stream>_parallel_<number>. */
 int ms_collective(struct ms *m, struct ms_device *d, uint32_t stream, uint32_t number, str_id name,
                   int64_t from_ns, int64_t to_ns);

@@ -527,6 +527,9 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
     if (l.correlation && unpack(rows, "correlation", COLUMN_INT, NULL, v))
         for (size_t i = 0; i < rows->n; i++)
             l.correlation[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
+    if (l.wait && unpack(rows, "wait", COLUMN_INT, NULL, v))
+        for (size_t i = 0; i < rows->n; i++)
+            l.wait[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
     if (l.args && unpack(rows, "args", COLUMN_STR, NULL, v))
         for (size_t i = 0; i < rows->n; i++)
             l.args[at + i] = v[i] < t->nstring ? t->string[v[i]] : 0;
@@ -573,7 +576,7 @@ static int by_first(const void *va, const void *vb)
 }
 
 /* Find the chunks of spans and what they hold; each row of the file once. */
-static int spans_find(struct tables *t, size_t *out_n, bool *correlation, bool *args)
+static int spans_find(struct tables *t, size_t *out_n, struct span_extras *extras)
 {
     struct rows *rows = mem_alloc(sizeof(*rows));
     uint64_t end = 0;
@@ -599,8 +602,9 @@ static int spans_find(struct tables *t, size_t *out_n, bool *correlation, bool *
             continue;
         p->first = rows->first;
         p->n = rows->n;
-        *correlation |= find_column(rows, "correlation", COLUMN_INT) != NULL;
-        *args |= find_column(rows, "args", COLUMN_STR) != NULL;
+        extras->correlation |= find_column(rows, "correlation", COLUMN_INT) != NULL;
+        extras->wait |= find_column(rows, "wait", COLUMN_INT) != NULL;
+        extras->args |= find_column(rows, "args", COLUMN_STR) != NULL;
         t->piece[t->npiece++] = p;
     }
     mem_free(rows);
@@ -627,13 +631,13 @@ static int spans_find(struct tables *t, size_t *out_n, bool *correlation, bool *
 static int spans_read(struct tables *t)
 {
     pthread_t helper[THREADS_MAX];
-    bool correlation = false, args = false;
+    struct span_extras extras = { 0 };
     size_t n = 0, nhelper = 0;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    int rc = spans_find(t, &n, &correlation, &args);
+    int rc = spans_find(t, &n, &extras);
 
     if (!rc)
-        rc = store_load_spans(t->st, n, correlation, args, &t->load);
+        rc = store_load_spans(t->st, n, extras, &t->load);
     for (size_t i = 0; i < t->npiece && !rc; i++)
         rc = map_add(&t->map[TABLE_span], t->piece[i]->first, t->piece[i]->n,
                      t->load.first + (uint32_t)t->piece[i]->to);

@@ -275,17 +275,23 @@ int trace_json_feed(struct trace_json *t, const char *p, const char *end, bool l
     return rc < 0 ? rc : 0;
 }
 
-int trace_json_finish(struct trace_json *t, size_t left, bool cut, opm_error *err)
+int trace_json_finish(struct trace_json *t, const char *rest, size_t len, bool cut, opm_error *err)
 {
     struct store *st = t->ev.st;
+    size_t commas = 0, blank = 0;
+
+    while (blank < len && (is_blank(rest[blank]) || rest[blank] == ','))
+        commas += rest[blank++] == ',';
 
     if (!t->found)
         return opm__fail(err, OPM_EFORMAT,
                          "%s: JSON without a list of events (\"traceEvents\"); its members are: %s",
                          t->ev.src->path, t->nkey ? buf_str(&t->keys) : "none");
-    if (t->state == TRACE_EVENTS)
+    if (t->state == TRACE_EVENTS) {
         store_stat(st, STAT_list_not_closed, 1);
-    if (cut || (left && t->state != TRACE_START))
+        store_stat(st, STAT_stray_comma, (int64_t)commas);
+    }
+    if (cut || blank < len)
         store_stat(st, STAT_file_truncated, 1);
     return events_finish(&t->ev);
 }
@@ -319,13 +325,12 @@ int trace_json_read(struct store *st, const struct import_source *src,
         if (tail) {
             memcpy(tail, src->data + used, len);
             rc = trace_json_feed(&t, tail, tail + len, true, &rest);
-            rest = len - rest;
         } else {
             rc = OPM_ENOMEM;
         }
     }
     if (!rc) {
-        rc = trace_json_finish(&t, rest, src->cut, err);
+        rc = trace_json_finish(&t, tail + rest, src->len - used - rest, src->cut, err);
         if (rc == OPM_EFORMAT)
             goto out;
     }

@@ -31,8 +31,8 @@ int trace_json_init(struct trace_json *t, struct store *st, const struct import_
 /* Use up text from p on; *used says how much, the rest must come again, with more behind it. The
  * contract of end is that of event_scan.h. 0 or an error. */
 int trace_json_feed(struct trace_json *t, const char *p, const char *end, bool last, size_t *used);
-/* After the last block; left bytes of it were not used. */
-int trace_json_finish(struct trace_json *t, size_t left, bool cut, opm_error *err);
+/* After the last block, of which len bytes from rest on were not used. */
+int trace_json_finish(struct trace_json *t, const char *rest, size_t len, bool cut, opm_error *err);
 void trace_json_release(struct trace_json *t);
 
 #endif

@@ -1,21 +1,15 @@
-/* env.c -- what the trace says about the machine and the program, and turning it into other
- * formats. */
+/* env.c -- what the trace says about the machine and the program. */
 #include "rec/rec.h"
 
-#include <errno.h>
+#include "base/environment.h"
+
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-
-extern char **environ;
 
 static void meta_number(struct session *s, const char *key, long long v)
 {
@@ -84,59 +78,9 @@ void opm__describe_machine(struct session *s)
     meta_number(s, "recorder.layers", s->layers);
     if (s->categories)
         opm__define_meta(s, "recorder.categories", s->categories);
+    if (environment_fp_point())
+        opm__define_meta(s, "steps.fp_point", environment_fp_point());
+    if (environment_bp_point())
+        opm__define_meta(s, "steps.bp_point", environment_bp_point());
     pthread_mutex_unlock(&s->lock);
-}
-
-/* The exporters are not linked into the program: the opmeter command does it. */
-int opm__convert(const struct session *s, opm_error *err)
-{
-    const char *tool = getenv("OPMETER_TOOL");
-    char *const argv[] = { strdup("opmeter"), strdup("export"),      strdup(s->path),
-                           strdup("-o"),      strdup(s->convert_to), NULL };
-    char **env = calloc(1, sizeof(*env));
-    size_t nenv = 0;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    pid_t pid, done = 0;
-    int rc, status = 0;
-
-    while (environ && environ[nenv])
-        nenv++;
-    env = realloc(env, (nenv + 1) * sizeof(*env));
-    if (env) {
-        size_t n = 0;
-
-        /* The converter must not record itself into the same file. */
-        for (size_t i = 0; i < nenv; i++)
-            if (strncmp(environ[i], "OPMETER_OUTPUT=", 15) != 0)
-                env[n++] = environ[i];
-        env[n] = NULL;
-    }
-    /* We are holding back all signals; the converter must not. */
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    rc = posix_spawnp(&pid, tool && *tool ? tool : "opmeter", NULL, &attr, argv,
-                      env ? env : environ);
-    posix_spawnattr_destroy(&attr);
-    if (rc == 0) {
-        do
-            done = waitpid(pid, &status, 0);
-        while (done < 0 && errno == EINTR);
-        /* A program that ignores SIGCHLD does not learn how it went: both files stay. */
-        if (done == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-            unlink(s->path);
-        else if (done == pid)
-            rc = ECHILD;
-    }
-    for (size_t i = 0; argv[i]; i++)
-        free(argv[i]);
-    free(env);
-    if (rc)
-        return opm__fail(err, OPM_EIO,
-                         "recorded to %s; converting it failed (%s): run 'opmeter export %s -o %s'",
-                         s->path, rc == ECHILD ? "the opmeter command failed" : strerror(rc),
-                         s->path, s->convert_to);
-    return 0;
 }

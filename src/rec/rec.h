@@ -66,6 +66,20 @@ struct name_table {
     struct name_entry entry[];
 };
 
+/* A file or folder that the environment wants made of the recording. */
+struct output {
+    const char *format;
+    char *path;
+};
+#define OUTPUTS_MAX 4
+
+struct outputs {
+    struct output item[OUTPUTS_MAX];
+    int n;
+    bool only;    /* nobody asked for the recording itself */
+    char *record; /* where to record then */
+};
+
 struct session {
     pthread_mutex_t control; /* starting, stopping, pausing; taken first */
     pthread_mutex_t lock;
@@ -82,7 +96,8 @@ struct session {
 
     char *path; /* of the .opm file */
     char *live_path;
-    char *convert_to; /* or NULL */
+    char *convert_to;       /* or NULL */
+    struct outputs outputs; /* of the environment; empty unless automatic */
     int fd;
     _Atomic uint64_t size; /* of the file: where the next chunk goes */
     struct opm_file_header header;
@@ -216,7 +231,17 @@ size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8
 
 /* env.c */
 void opm__describe_machine(struct session *s);
+/* Does any variable ask for a recording? */
+bool opm__env_wants(void);
+/* What the ancestors' variables want; empties *o first. 0, or a negative code and *o empty. */
+int opm__outputs_plan(struct outputs *o, bool child, opm_error *err);
+void opm__outputs_release(struct outputs *o);
+/* Make of a closed recording what is wanted; removes it if it was only for that. */
 int opm__convert(const struct session *s, opm_error *err);
+
+/* A program that defines this starts recordings itself, whatever the environment says: the opmeter
+ * command, which would otherwise record its own work. */
+extern const char opm__manual __attribute__((weak));
 
 /* futex.c */
 void opm__futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);

@@ -1,6 +1,8 @@
 /* session.c -- starting, stopping, forking, exiting. */
 #include "rec/rec.h"
 
+#include "base/environment.h"
+
 #include "format/crc32c.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +32,7 @@ static opm_error start_error;      /* of a start from the environment, for the r
 static opm_options forked_options; /* what a forked child starts with */
 static char *forked_path;
 static char *forked_categories;
+static bool forked_by_env; /* the environment wants files of it, too */
 
 static void set_layers(struct session *s)
 {
@@ -272,15 +275,23 @@ static int64_t env_int(const char *name, int64_t fallback)
     return *end ? fallback : v;
 }
 
+/* OPMETER_LEVEL; else, where that is what asks for a recording, as TensorFlow models say it. */
+static int32_t env_level(void)
+{
+    int tensorflow = environment_tensorflow_level();
+
+    return (int32_t)env_int("OPMETER_LEVEL", tensorflow ? tensorflow : 3);
+}
+
 static opm_options options_of(const opm_options *given)
 {
     opm_options o = OPM_OPTIONS_INIT;
-    const char *output = getenv("OPMETER_OUTPUT");
+    const char *output = environment_get("OPMETER_OUTPUT");
 
     if (given)
         memcpy(&o, given, given->size);
     if (!o.path)
-        o.path = output && *output ? output : "opmeter.opm";
+        o.path = output ? output : "opmeter.opm";
     if (!o.categories)
         o.categories = getenv("OPMETER_CATEGORIES");
     if (o.categories && !*o.categories)
@@ -290,7 +301,7 @@ static opm_options options_of(const opm_options *given)
             MAX(env_int("OPMETER_BUFFER_MB", BUFFER_MB_DEFAULT), BUFFER_MB_MIN), BUFFER_MB_MAX);
     o.buffer_mb = MIN(o.buffer_mb, BUFFER_MB_MAX);
     if (o.level < 0)
-        o.level = (int32_t)env_int("OPMETER_LEVEL", 3);
+        o.level = env_level();
     return o;
 }
 
@@ -309,6 +320,7 @@ static void session_clean(struct session *s)
     free(s->live_path);
     free(s->categories);
     free(s->convert_to);
+    opm__outputs_release(&s->outputs);
     s->live_path = NULL;
     s->categories = NULL;
     s->convert_to = NULL;
@@ -350,7 +362,13 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
     s->overflow = o.overflow;
     s->names_max = budget / 16;
     s->categories = o.categories ? strdup(o.categories) : NULL;
-    rc = file_create(s, o.path, child, err);
+    /* A start that names its own file has nothing to do with the environment. */
+    rc = 0;
+    if (child ? forked_by_env : s->automatic && !(opts && opts->path))
+        rc = opm__outputs_plan(&s->outputs, child, err);
+    if (rc == 0)
+        rc = file_create(s, s->outputs.only ? s->outputs.record : o.path, child && !s->outputs.only,
+                         err);
     header_make(s);
     if (rc == 0)
         rc = opm__live_create(s, budget - budget / 8, err);
@@ -460,7 +478,7 @@ static int stop_locked(struct session *s, opm_error *err)
                        (unsigned long long)atomic_load(&s->lost));
     close(s->fd);
     s->fd = -1;
-    if (s->convert_to && opm__convert(s, rc ? NULL : err) < 0 && !rc)
+    if ((s->convert_to || s->outputs.n) && opm__convert(s, rc ? NULL : err) < 0 && !rc)
         rc = OPM_EIO;
     session_clean(s);
     atomic_store(&s->state, SESSION_OFF);
@@ -558,6 +576,7 @@ static bool fork_remember(struct session *s)
     forked_options.buffer_mb = (uint32_t)MAX(s->names_max * 16 >> 20, 1);
     forked_options.level = s->layers == 15 ? 3 : s->layers == 3 ? 2 : (int32_t)s->layers;
     forked_options.overflow = s->overflow;
+    forked_by_env = s->outputs.n > 0;
     return forked_path != NULL;
 }
 
@@ -594,11 +613,9 @@ static void fork_child(void)
 
 __attribute__((constructor)) static void library_load(void)
 {
-    const char *output = getenv("OPMETER_OUTPUT");
-
     exit_key_made = pthread_key_create(&exit_key, thread_exit) == 0;
     pthread_atfork(fork_prepare, fork_unlock, fork_child);
-    if (output && *output && env_int("OPMETER_LEVEL", 3) > 0) {
+    if (!&opm__manual && opm__env_wants() && env_level() > 0) {
         opm__session.automatic = true;
         opm_start(NULL, &start_error);
     }

@@ -2,6 +2,7 @@
 #include "run/run.h"
 
 #include "base/error.h"
+#include "base/folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,26 +12,9 @@
 
 int run_make_folder(const char *path, opm_error *err)
 {
-    char part[RUN_PATH_MAX];
-    struct stat st;
-
-    if (strlen(path) >= sizeof(part))
+    if (strlen(path) >= RUN_PATH_MAX)
         return opm__fail(err, OPM_EINVAL, "%s: the path is too long", path);
-    for (size_t i = 1; path[i - 1]; i++) {
-        if (path[i] && path[i] != '/')
-            continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) < 0 && errno != EEXIST)
-            return opm__fail(err, OPM_EIO, "%s: %s", part, strerror(errno));
-        if (!path[i])
-            break;
-    }
-    if (stat(path, &st) < 0)
-        return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return opm__fail(err, OPM_EIO, "%s: is no folder", path);
-    return 0;
+    return folder_make(path, err);
 }
 
 /* A second run in the same second takes the next free numbers. */

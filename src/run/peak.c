@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/io.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
@@ -225,34 +226,6 @@ struct cache {
     size_t n;
 };
 
-static void cpu_name(char *out, size_t size)
-{
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[512];
-
-    snprintf(out, size, "unknown");
-    while (f && fgets(line, sizeof(line), f)) {
-        char *colon = strchr(line, ':');
-
-        if (!colon || strncmp(line, "model name", 10) != 0)
-            continue;
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(out, size, "%s", colon + 2);
-        break;
-    }
-    if (f)
-        fclose(f);
-}
-
-static bool cache_path(char *out, size_t size)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-
-    if (xdg && *xdg == '/')
-        return (size_t)snprintf(out, size, "%s/opmeter/peak.json", xdg) < size;
-    return home && *home && (size_t)snprintf(out, size, "%s/.cache/opmeter/peak.json", home) < size;
-}
-
 static void read_entry(struct json_reader *r, struct cache *c)
 {
     struct entry e = { 0 };
@@ -279,7 +252,7 @@ static void cache_read(struct cache *c, const char *path)
     struct buf text = { 0 };
     int64_t version = 0;
 
-    cpu_name(c->cpu, sizeof(c->cpu));
+    folder_cpu_name(c->cpu, sizeof(c->cpu));
     if (io_map(&map, path, 1 << 20, NULL) < 0)
         return;
     r = json_read_of(map.data, map.len);
@@ -314,7 +287,7 @@ static void cache_write(const struct cache *c, const char *path)
 
     snprintf(folder, sizeof(folder), "%s", path);
     *strrchr(folder, '/') = '\0';
-    if (run_make_folder(folder, NULL) < 0 || io_out_open(&out, path, NULL) < 0)
+    if (folder_make(folder, NULL) < 0 || io_out_open(&out, path, NULL) < 0)
         return;
     w.out = &out;
     json_object(&w);
@@ -345,7 +318,7 @@ void run_peak(int threads, struct run_peak *out)
 {
     struct cache *c = mem_calloc(1, sizeof(*c));
     char path[RUN_PATH_MAX];
-    bool kept = c && cache_path(path, sizeof(path));
+    bool kept = c && folder_cache_path(path, sizeof(path), "peak.json");
 
     *out = (struct run_peak){ 0 };
     if (kept)

@@ -429,16 +429,11 @@ static int work(struct session *s, opm_error *err)
 static int start_recording(const struct run_options *opt, struct run_result *res, opm_error *err)
 {
     opm_options ro = OPM_OPTIONS_INIT;
-    opm_recorder_stats st;
 
     if ((size_t)snprintf(res->trace, sizeof(res->trace), "%s/trace.opm", opt->dir) >=
         sizeof(res->trace))
         return opm__fail(err, OPM_EINVAL, "%s: the path is too long", opt->dir);
-    opm_stats(&st);
-    if (st.recording) /* OPMETER_OUTPUT in the environment: this command has its own place */
-        opm_stop(NULL);
     ro.path = res->trace;
-    ro.level = 3;
     return MIN(opm_start(&ro, err), 0);
 }
 

@@ -16,7 +16,7 @@ bool index_offered(const struct source *s, int col)
 {
     const struct column_def *def;
 
-    if (source_is_row(s, col))
+    if (source_is_row(s, col) || source_is_args(s, col))
         return false;
     def = &s->def->col[col];
     if (def->type == COL_ID || def->from == FROM_SITE)

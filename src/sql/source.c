@@ -96,6 +96,12 @@ static void site_column(struct source *s, int i)
     c->kind = s->def->col[i].type == COL_ID ? VCOL_SITE_ID : VCOL_SITE_STR;
 }
 
+bool source_is_args(const struct source *s, int i)
+{
+    return s->kind == SOURCE_TABLE && s->id == TABLE_span && i == span_col_args &&
+           store_args_packed(s->st);
+}
+
 int source_column(struct source *s, int i, opm_error *err)
 {
     static const enum vcol_kind kinds[] = {
@@ -117,6 +123,10 @@ int source_column(struct source *s, int i, opm_error *err)
     }
     if (s->def->col[i].from == FROM_SITE) {
         site_column(s, i);
+        return 0;
+    }
+    if (source_is_args(s, i)) {
+        c->kind = VCOL_ARGS;
         return 0;
     }
     if (s->kind == SOURCE_TABLE) {

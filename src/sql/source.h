@@ -12,6 +12,7 @@ enum vcol_kind {
     VCOL_UNKNOWN, /* not asked for yet */
     VCOL_NULL,    /* every value is NULL */
     VCOL_ROW,     /* the row number */
+    VCOL_ARGS,    /* span.args where the store has them packed: text made when a row is read */
     VCOL_I64,
     VCOL_F64,
     VCOL_ID,
@@ -49,6 +50,9 @@ struct source {
 };
 
 #define SOURCE_ROWS_MAX ((size_t)UINT32_MAX - 1) /* row numbers are 32 bits, as in the store */
+
+/* Is this the column VCOL_ARGS is for? Known before it is read. */
+bool source_is_args(const struct source *s, int i);
 
 /* 0 or OPM_ENOMEM. */
 int source_init(struct source *s, enum source_kind kind, int id, const struct table_def *def,

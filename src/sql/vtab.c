@@ -383,7 +383,7 @@ static void plan_prefetch(struct cursor *c, const struct source *s, uint64_t use
         const struct vcol *col = &s->col[i];
         size_t size = col->kind == VCOL_I64 || col->kind == VCOL_F64 ? 8 : 4;
 
-        if (!(used >> i & 1) || col->kind <= VCOL_ROW)
+        if (!(used >> i & 1) || col->kind <= VCOL_ARGS)
             continue;
         for (int k = 0; k < c->nahead; k++)
             if (c->ahead[k].base == (const char *)col->data)
@@ -511,6 +511,23 @@ static void result_str(sqlite3_context *ctx, const struct source *s, str_id id)
                               SQLITE_UTF8);
 }
 
+static void free_text(void *p)
+{
+    mem_free(p);
+}
+
+static void result_args(sqlite3_context *ctx, const struct source *s, size_t row)
+{
+    struct buf text = { 0 };
+
+    if (store_span_args(s->st, row, &text)) {
+        buf_release(&text);
+        sqlite3_result_error_nomem(ctx);
+    } else if (text.data) {
+        sqlite3_result_text64(ctx, text.data, text.len, free_text, SQLITE_UTF8);
+    }
+}
+
 /* A value that is not set is NULL. */
 static int vt_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int i)
 {
@@ -528,6 +545,9 @@ static int vt_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int i)
     switch (col->kind) {
     case VCOL_ROW:
         sqlite3_result_int64(ctx, (sqlite3_int64)c->row);
+        break;
+    case VCOL_ARGS:
+        result_args(ctx, s, c->row);
         break;
     case VCOL_I64:
         if (col->i64[c->row] != OPM_NULL_I64)

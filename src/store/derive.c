@@ -23,7 +23,14 @@ struct cover {
     uint32_t last_any;
     uint32_t *heap; /* open rows, the one that ends first in front */
     size_t nheap;
-    uint64_t open_sum; /* of their numbers: while there is one, its number */
+    uint32_t *group;        /* of every track; the last one, of no track, is the last group */
+    struct open_rows *open; /* of every group */
+};
+
+/* The rows of a group that are open. */
+struct open_rows {
+    size_t n;
+    uint64_t sum; /* of their numbers: while there is one, its number */
 };
 
 static int64_t cover_end(const struct cover *c, uint32_t row)
@@ -60,6 +67,55 @@ static void cover_heap_pop(struct cover *c)
     c->heap[at] = row;
 }
 
+static struct open_rows *cover_open(const struct cover *c, uint32_t row)
+{
+    size_t ntrack = c->st->table[TABLE_track].nrow;
+    uint32_t track = c->track ? c->track[row] : OPM_NULL_ID;
+
+    return &c->open[c->group[MIN(track, ntrack)]];
+}
+
+/* The only open row that may be a track's: of its group, or of no track. Without a track: the only
+ * one of all. OPM_NULL_ID: there is none, or several. */
+static uint32_t cover_only(const struct cover *c, uint32_t track)
+{
+    uint32_t none = c->group[c->st->table[TABLE_track].nrow];
+    const struct open_rows *own = &c->open[c->group[track]], *any = &c->open[none];
+
+    if (c->group[track] == none)
+        return c->nheap == 1 ? c->heap[0] : OPM_NULL_ID;
+    return own->n + any->n == 1 ? (uint32_t)(own->n ? own->sum : any->sum) : OPM_NULL_ID;
+}
+
+/* Tracks of one source, instance and rank belong together. */
+static int cover_groups(struct cover *c)
+{
+    static const int cols[] = { track_col_source, track_col_instance, track_col_rank };
+    size_t ntrack = c->st->table[TABLE_track].nrow;
+    struct u64map seen = { 0 };
+    int rc = 0;
+
+    for (size_t i = 0; i < ntrack && !rc; i++) {
+        uint64_t key = 0;
+        const uint64_t *group;
+
+        for (size_t k = 0; k < ARRAY_SIZE(cols); k++) {
+            struct cell v = table_cell(&c->st->table[TABLE_track], i, cols[k]);
+
+            key = (key ^ (v.kind == CELL_I64 ? (uint64_t)v.i64 : UINT64_MAX)) * 0x9e3779b97f4a7c15u;
+            key ^= key >> 29;
+        }
+        group = u64map_get(&seen, key);
+        c->group[i] = group ? (uint32_t)*group : (uint32_t)seen.n;
+        if (!group)
+            rc = u64map_put(&seen, key, seen.n);
+    }
+    c->group[ntrack] = (uint32_t)seen.n;
+    c->open = rc ? NULL : mem_calloc(seen.n + 1, sizeof(*c->open));
+    u64map_release(&seen);
+    return c->open ? 0 : OPM_ENOMEM;
+}
+
 /* Bring the set of open rows to time ts. */
 static void cover_advance(struct cover *c, int64_t ts)
 {
@@ -75,10 +131,12 @@ static void cover_advance(struct cover *c, int64_t ts)
         c->before_any[row] = c->last_any;
         c->last_any = row;
         cover_heap_push(c, row);
-        c->open_sum += row;
+        cover_open(c, row)->n++;
+        cover_open(c, row)->sum += row;
     }
     while (c->nheap && cover_end(c, c->heap[0]) <= ts) {
-        c->open_sum -= c->heap[0];
+        cover_open(c, c->heap[0])->n--;
+        cover_open(c, c->heap[0])->sum -= c->heap[0];
         cover_heap_pop(c);
     }
 }
@@ -92,8 +150,8 @@ static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_
 }
 
 /* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
- * contain its start the one on the same track, else the only one, else, if innermost, the one that
- * started last. */
+ * contain its start the one on the same track, else the only one of its source, instance and rank,
+ * else, if innermost, the one that started last. */
 static int cover_spans(const struct store *st, enum table_id table, const int col[3],
                        bool innermost, uint32_t *out)
 {
@@ -111,7 +169,8 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
     c.before_any = mem_alloc(c.n * sizeof(*c.before_any));
     c.heap = mem_alloc(c.n * sizeof(*c.heap));
     c.last = mem_alloc((ntrack + 1) * sizeof(*c.last));
-    if (!c.before || !c.before_any || !c.heap || !c.last)
+    c.group = mem_alloc((ntrack + 1) * sizeof(*c.group));
+    if (!c.before || !c.before_any || !c.heap || !c.last || !c.group || cover_groups(&c))
         goto done;
     memset(c.last, 0xff, (ntrack + 1) * sizeof(*c.last));
     for (size_t i = 0; i < nspan; i++) {
@@ -120,9 +179,9 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
 
         cover_advance(&c, ts);
         row = cover_front(&c, &c.last[track], c.before, ts);
-        if (row == OPM_NULL_ID && c.nheap == 1)
-            row = (uint32_t)c.open_sum;
-        else if (row == OPM_NULL_ID && innermost)
+        if (row == OPM_NULL_ID)
+            row = cover_only(&c, track);
+        if (row == OPM_NULL_ID && innermost)
             row = cover_front(&c, &c.last_any, c.before_any, ts);
         out[i] = row;
     }
@@ -132,6 +191,8 @@ done:
     mem_free(c.before_any);
     mem_free(c.heap);
     mem_free(c.last);
+    mem_free(c.group);
+    mem_free(c.open);
     return rc;
 }
 

@@ -22,7 +22,13 @@ static int fit(struct table *t, int col, bool wanted, size_t first, size_t all)
     return 0;
 }
 
-int store_load_spans(struct store *st, size_t n, bool correlation, bool args, struct span_load *out)
+const int64_t *store_given_waits(const struct store *st)
+{
+    assert(st->frozen);
+    return st->table[TABLE_span].col[span_col_wait].i64;
+}
+
+int store_load_spans(struct store *st, size_t n, struct span_extras extras, struct span_load *out)
 {
     struct table *t = &st->table[TABLE_span];
     size_t first = t->nrow, all = first + n;
@@ -31,8 +37,9 @@ int store_load_spans(struct store *st, size_t n, bool correlation, bool args, st
     if (st->loaded && loaded_to_runs(st))
         return OPM_ENOMEM;
     if (n > OPM_NULL_ID || spans_reserve(st, all) ||
-        fit(t, span_col_correlation, correlation, first, all) ||
-        fit(t, span_col_args, args, first, all) ||
+        fit(t, span_col_correlation, extras.correlation, first, all) ||
+        fit(t, span_col_wait, extras.wait, first, all) ||
+        fit(t, span_col_args, extras.args, first, all) ||
         column_reserve(&st->loaded_track, MAX(n, (size_t)1) * sizeof(*st->loaded_track.id)))
         return OPM_ENOMEM;
     st->loaded = true;
@@ -44,9 +51,11 @@ int store_load_spans(struct store *st, size_t n, bool correlation, bool args, st
     out->ts = span_ts(st) + first;
     out->dur = span_dur(st) + first;
     out->site = st->span_site.id + first;
-    if (correlation)
+    if (extras.correlation)
         out->correlation = t->col[span_col_correlation].i64 + first;
-    if (args)
+    if (extras.wait)
+        out->wait = t->col[span_col_wait].i64 + first;
+    if (extras.args)
         out->args = t->col[span_col_args].id + first;
     return 0;
 }

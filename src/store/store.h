@@ -176,19 +176,25 @@ int store_finish(struct store *st);
  * thread, before anything else is added. In a store without others they need no sorting; if they
  * turn out not to be in order they are sorted like any. All tracks must have been added. */
 struct span_load {
-    int64_t *ts, *dur, *correlation; /* correlation, args: NULL unless asked for */
+    int64_t *ts, *dur;
+    int64_t *correlation, *wait; /* these and args: NULL unless asked for */
     uint32_t *site;
     str_id *args;
     uint32_t *track;
     uint32_t first; /* build id */
 };
-int store_load_spans(struct store *st, size_t n, bool correlation, bool args,
-                     struct span_load *out);
+/* Which columns that few spans have are there. */
+struct span_extras {
+    bool correlation, wait, args;
+};
+int store_load_spans(struct store *st, size_t n, struct span_extras extras, struct span_load *out);
 /* `track` holds the overlapping spans of track `of`. */
 int store_load_overlap(struct store *st, uint32_t track, uint32_t of);
 /* A row of import_stat; of a known kind it is added to what was counted. */
 int store_load_stat(struct store *st, const char *name, const char *severity, int64_t count,
                     const char *description);
+/* What store_span_set_wait() was told, for every span; NULL if it was told nothing. Frozen. */
+const int64_t *store_given_waits(const struct store *st);
 /* The track whose overlapping spans a track holds, or itself. Frozen. */
 uint32_t store_overlap_of(const struct store *st, uint32_t track);
 

@@ -39,6 +39,8 @@ FILTERS = {
                                    .replace(str(ROOT), "$SRC").replace(str(SHARED), "$SHARED")),
     # runs of spaces and lines of dashes -> one, for tables whose columns adapt
     "spaces": substitute((r"(?m)[ \t]+$", ""), (r"[ \t]+", " "), (r"[-─═]{2,}", "--")),
+    # the list of import formats -> FORMATS
+    "formats": substitute((r"(it reads|there are): opm(?:, [\w-]+)*", r"\1: FORMATS")),
     # lines in alphabetical order
     "sort": lambda text, _folder: "".join(sorted(text.splitlines(keepends=True))),
 }

@@ -128,6 +128,9 @@ static void gemm(void **state)
     one_gemm(1, 100, 33, true, true);
     one_gemm(12, 32, 600, true, true);
     one_gemm(150, 140, 10, false, false);
+    one_gemm(25, 70, 1024, true, true); /* rows that fall on each other in the cache */
+    one_gemm(14, 40, 2100, true, true); /* more than one block of k */
+    one_gemm(1, 70, 2500, false, true);
     for (int i = 0; i < 12; i++)
         one_gemm(1 + rnd(70), 1 + rnd(90), 1 + rnd(300), i % 2, i % 3 == 0);
 }

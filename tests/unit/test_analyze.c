@@ -2,6 +2,7 @@
 #include "analyze/analysis.h"
 #include "analyze/groups.h"
 #include "analyze/quantile.h"
+#include "section_rig.h"
 #include "trace_rig.h"
 
 #include <math.h>
@@ -222,15 +223,18 @@ static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshap
 {
     struct naive g = naive_make(st);
 
+    bool device = false, hardware;
+
     *reshape = OPM_NULL_I64;
+    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++)
+        device |= rig_owner(st, i, &hardware) == op && hardware;
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
         int64_t dur = number(st, TABLE_span, i, span_col_dur, -1);
 
-        if (number(st, TABLE_span, i, span_col_op, -1) != op)
-            continue;
-        if (phase_is(st, i, NULL) || phase_is(st, i, "forward"))
+        if (rig_owner(st, i, &hardware) == op && hardware == device)
             naive_add(&g, st, i, true);
-        if (phase_is(st, i, "reshape") && dur >= 0)
+        if (number(st, TABLE_span, i, span_col_op, -1) == op && phase_is(st, i, "reshape") &&
+            dur >= 0)
             *reshape = (*reshape == OPM_NULL_I64 ? 0 : *reshape) + dur;
     }
     qsort(g.v, g.n, sizeof(*g.v), by_value);

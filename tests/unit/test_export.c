@@ -490,7 +490,7 @@ static void test_progress(void **state)
 
 static void test_unwritable(void **state)
 {
-    struct store *st = store_full(10);
+    struct store *st = store_full(100);
     struct export_options opts = { .table = "span" };
 
     (void)state;

@@ -14,12 +14,16 @@
 #define COLS 4
 /* Depthwise kernels with more rows go by the matrix product. */
 #define DEPTHWISE_ROWS 16
+/* What things take on one thread, about. */
+#define TAP_NS 0.1
+#define FMA_NS 0.02
 
 static void conv_release(void *state)
 {
     struct conv *c = state;
 
     native_free(c->packed);
+    native_free(c->packed_rows);
 }
 
 static int pack_weights(struct op *op, struct conv *c, const float *w, opm_error *err)
@@ -97,6 +101,9 @@ int conv_prepare(struct op *op, opm_error *err)
         return kop_nomem(op, err);
     if (c->depthwise)
         return 0;
+    c->rows = conv_rows_fit(c);
+    if (c->rows)
+        return conv_rows_prepare(op, c, err);
     if (c->weights_const && !c->packed) {
         rc = pack_weights(op, c, w->data, err);
         if (rc)
@@ -329,6 +336,8 @@ int conv_run(struct op *op, opm_error *err)
         conv_plain_f64(op, c);
         return 0;
     }
+    if (c->rows && !c->depthwise)
+        return conv_rows_run(op, c);
     if (!c->weights_const && !c->depthwise) {
         int rc = pack_weights(op, c, kop_in(op, 1)->data, err);
 
@@ -341,7 +350,9 @@ int conv_run(struct op *op, opm_error *err)
     j.out = kop_out(op, 0)->data;
     j.scratch = op->scratch;
     if (c->depthwise) {
-        pool_for(kop_pool(op), c->n * c->oc, 1, depthwise_part, &j);
+        pool_for(kop_pool(op), c->n * c->oc,
+                 pool_grain((double)(window_out(&c->w) * window_kernel(&c->w)) * TAP_NS),
+                 depthwise_part, &j);
         return 0;
     }
     if (c->icg * window_kernel(&c->w) == 0) {
@@ -354,6 +365,9 @@ int conv_run(struct op *op, opm_error *err)
     j.msplit = work >= pool_threads(kop_pool(op))
                    ? 1
                    : MIN((int64_t)pool_threads(kop_pool(op)), gemm_panels(m, isa->mr));
-    pool_for(kop_pool(op), work * j.msplit, 1, conv_part, &j);
+    pool_for(kop_pool(op), work * j.msplit,
+             pool_grain(2 * FMA_NS * (double)(m * c->icg * window_kernel(&c->w)) *
+                        (double)MIN(window_out(&c->w), (int64_t)COLS * isa->nr) / (double)j.msplit),
+             conv_part, &j);
     return 0;
 }

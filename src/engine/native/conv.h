@@ -11,10 +11,17 @@ struct conv {
     bool pointwise; /* 1 x 1, nothing skipped: columns are the input's own rows */
     float *packed;  /* by group */
     int64_t packed_group;
+    bool rows;          /* output positions are rows: convrow.c */
+    float *packed_rows; /* for it */
 };
 
 /* Geometry from the node and the shapes of input and weights. */
 int conv_init(struct conv *c, struct op *op, const struct shape *in, const struct shape *w,
               opm_error *err);
+
+/* convrow.c: for few output positions; the kernel's prepare() and run() leave the rest to them. */
+bool conv_rows_fit(const struct conv *c);
+int conv_rows_prepare(struct op *op, struct conv *c, opm_error *err);
+int conv_rows_run(struct op *op, const struct conv *c);
 
 #endif

@@ -42,6 +42,23 @@ enum red {
     RED_SUMSQUARE,
 };
 
+/* qmatmul.c: which inputs there are */
+enum qmm_kind {
+    QMM_INTEGER,  /* MatMulInteger */
+    QMM_LINEAR,   /* QLinearMatMul */
+    QMM_GEMM,     /* QGemm */
+    QMM_TO_FLOAT, /* MatMulIntegerToFloat */
+    QMM_DYNAMIC,  /* DynamicQuantizeMatMul */
+    QMM_SCALED,   /* MatMulInteger, then as float times input 4 */
+};
+
+/* qconv.c */
+enum qconv_kind {
+    QCONV_INTEGER, /* ConvInteger */
+    QCONV_LINEAR,  /* QLinearConv */
+    QCONV_SCALED,  /* ConvInteger, then as float times input 4 */
+};
+
 /* scatter.c */
 enum scatter_reduction { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 

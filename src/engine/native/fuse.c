@@ -2,12 +2,11 @@
  *
  * Works on the list of operators before anything runs. A value between two operators goes away only
  * if nothing else reads it. What is recognised:
- *   Conv + BatchNormalization, factors and terms per channel (folded into the weights) +
- * activation,
- *   + Add of a same-shaped value
- *   MatMul + Add of a vector + activation; Gemm + activation
- *   x * 0.5 * (1 + erf(x / sqrt 2)) as Gelu, x * sigmoid(x) as SiLU, x * clip(x + 3, 0, 6) / 6 as
- *   HardSwish
+ *   Conv + BatchNormalization, factors and terms per channel (folded into the weights, fuse_conv.c)
+ *   + activation, + Add of a same-shaped value
+ *   MatMul by a transposed constant, + Add of a vector + activation; Gemm + activation
+ *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, HardSwish (fuse_conv.c)
+ *   attention (fuse_attn.c)
  *   the nine nodes that LayerNormalization is decomposed into */
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
@@ -253,7 +252,7 @@ static int fuse_bias(struct fuser *f, struct op *mm)
         return 0;
     slot = next->in[0] == mm->out[0];
     b = fuse_f32(next, slot);
-    if (!b || b->shape.rank != 1 || b->count != w->shape.dim[1] || b->count == 1)
+    if (!b || b->shape.rank != 1 || b->count != w->shape.dim[!mm->turned_b] || b->count == 1)
         return 0;
     post.slot = fuse_input(mm, 3, next->in[slot]);
     if (post.slot < 0)
@@ -390,6 +389,23 @@ static int fuse_patterns(struct fuser *f, struct op *op)
     return 0;
 }
 
+/* MatMul by constant weights that are transposed first: it can read them as they are. */
+static int fuse_turned(struct fuser *f, struct op *mm)
+{
+    struct op *turn = fuse_maker(f, mm->in[1]);
+    const struct tensor *w = turn && fuse_is(turn, "Transpose") ? fuse_f32(turn, 0) : NULL;
+    uint32_t v;
+    size_t n;
+    const int64_t *perm = w ? node_attr_ints(turn->node, "perm", &n) : NULL;
+
+    if (!w || w->shape.rank != 2 || !fuse_only(f, mm->in[1]) || (perm && perm[0] != 1))
+        return 0;
+    v = turn->in[0];
+    mm->in[1] = v;
+    mm->turned_b = true;
+    return fuse_cover(mm, turn);
+}
+
 static int fuse_op(struct fuser *f, struct op *op)
 {
     struct op *next;
@@ -406,7 +422,9 @@ static int fuse_op(struct fuser *f, struct op *op)
         return rc ? rc : fuse_chain(f, op, true);
     }
     if (fuse_is(op, "MatMul")) {
-        rc = fuse_bias(f, op);
+        rc = fuse_turned(f, op);
+        if (!rc)
+            rc = fuse_bias(f, op);
         return rc ? rc : fuse_chain(f, op, true);
     }
     return fuse_is(op, "Gemm") ? fuse_chain(f, op, false) : 0;

@@ -40,23 +40,40 @@ static struct matmul *matmul_state(struct op *op)
     return s;
 }
 
+struct pack_job {
+    const struct isa *isa;
+    const struct matmul *s;
+    const void *from;
+};
+
+static void pack_const_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pack_job *j = arg;
+
+    (void)thread;
+    gemm_pack_b(j->isa, j->s->packed, j->from, j->s->k, j->s->n, j->s->brs, j->s->bcs, begin, end);
+}
+
 static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
     const struct tensor *b = kop_const(op, 1);
-    const void *from = b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL;
+    struct pack_job j = { isa, s, b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL };
     int64_t floats = gemm_size_b(isa, s->k, s->n);
 
     if (s->packed)
         return 0;
-    if (!from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
+    if (!j.from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
         return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
     if (floats < 0)
         return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
         return kop_nomem(op, err);
-    gemm_pack_b(isa, s->packed, from, s->k, s->n, s->brs, s->bcs, 0, gemm_panels(s->n, isa->nr));
+    pool_for(kop_pool(op), gemm_panels(s->n, isa->nr),
+             pool_grain((double)(s->k * isa->nr) * PACK_NS), pack_const_part, &j);
+    if (b)
+        model_forget(op->plan->engine->model, b->data, b->bytes);
     return 0;
 }
 
@@ -125,6 +142,10 @@ int matmul_prepare(struct op *op, opm_error *err)
         return kop_fail(op, OPM_EINVAL, err, "operands must not be scalars");
     sa = a->shape;
     sb = b->shape;
+    if (op->turned_b) {
+        sb.dim[0] = b->shape.dim[1];
+        sb.dim[1] = b->shape.dim[0];
+    }
     if (sa.rank == 1) {
         sa.rank = 2;
         sa.dim[1] = sa.dim[0];
@@ -165,13 +186,14 @@ int matmul_prepare(struct op *op, opm_error *err)
         }
     }
     s->ars = s->k;
-    s->brs = s->n;
-    s->acs = s->bcs = 1;
+    s->brs = op->turned_b ? 1 : s->n;
+    s->bcs = op->turned_b ? s->k : 1;
+    s->acs = 1;
     s->alpha = s->beta = 1;
     if (a->shape.rank > 1)
         out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
     if (b->shape.rank > 1)
-        out.dim[out.rank++] = b->shape.dim[b->shape.rank - 1];
+        out.dim[out.rank++] = s->n;
     rc = kop_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);

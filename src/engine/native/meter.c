@@ -274,6 +274,7 @@ static void meter_op(struct op *op, enum meter_what what)
                 struct weight_zeros z;
 
                 weight_zeros(w, weight_axis(g, op->node, slot), &z);
+                model_forget(g->model, w->data, w->bytes);
                 op->zero_ratio = isnan(z.element) ? -1 : z.element;
             }
             info.weight_zero_ratio = op->zero_ratio;

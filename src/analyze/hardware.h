@@ -1,0 +1,23 @@
+/* hardware.h -- which spans on hardware compute, which move data, and which only hold others. */
+#ifndef ANALYZE_HARDWARE_H
+#define ANALYZE_HARDWARE_H
+
+#include "store/store.h"
+
+enum hardware_role {
+    HARDWARE_NOT,      /* not on hardware */
+    HARDWARE_COMPUTES, /* kernels, instructions */
+    HARDWARE_MOVES,    /* loads, stores, copies, fills */
+    HARDWARE_HOLDS,    /* encloses others on hardware: a run, a task, a graph */
+};
+
+struct hardware {
+    uint8_t *role;          /* per site: enum hardware_role */
+    const uint32_t *parent; /* per span; NULL: none is on hardware */
+    bool any;               /* is anything on hardware at all? */
+};
+
+int hardware_find(struct hardware *h, const struct store *st); /* 0 or OPM_ENOMEM; release */
+void hardware_release(struct hardware *h);
+
+#endif

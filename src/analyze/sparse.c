@@ -1,0 +1,257 @@
+/* sparse.c -- see sparse.h. */
+#include "analyze/sparse.h"
+
+#include "analyze/iterations.h"
+#include "analyze/opstats.h"
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define DIMS_MAX 8
+
+const double sparse_levels[SPARSE_LEVELS] = { 0.9, 0.8, 0.7 };
+
+/* Operators that multiply a matrix with a weight, in the spelling of the engines we know. */
+static bool is_product(const char *type)
+{
+    static const char *const types[] = {
+        "MatMul",
+        "Gemm",
+        "InnerProduct",
+        "FusedMatMul",
+        "FusedGemm",
+        "FullyConnected",
+        "MatrixMul",
+        "Linear",
+        "Dense",
+        "MatMulInteger",
+        "QLinearMatMul",
+        "QGemm",
+        "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
+    };
+
+    for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
+        if (strcasecmp(type, types[i]) == 0)
+            return true;
+    return false;
+}
+
+/* "256x1024" into its dimensions; -1 if it is no shape, or a long one. */
+static int parse_shape(const char *text, int64_t dim[DIMS_MAX])
+{
+    int n = 0;
+
+    while (text && *text) {
+        char *end;
+
+        if (n == DIMS_MAX || *text < '0' || *text > '9')
+            return -1;
+        dim[n++] = strtoll(text, &end, 10);
+        if (*end && (*end != 'x' || !end[1]))
+            return -1;
+        text = end + (*end == 'x');
+    }
+    return n;
+}
+
+static const char *text_cell(const struct store *st, enum table_id table, size_t row, int col)
+{
+    struct cell c = store_cell(st, table, row, col);
+
+    return c.kind == CELL_STR ? store_text(st, c.str) : NULL;
+}
+
+/* Which of the weight's dimensions are outputs: its last dimension is that of the result. Where
+ * that does not tell, the convention of the type does. */
+static void orient(struct sparse_op *op, const int64_t dim[2], const char *type, const char *out)
+{
+    int64_t o[DIMS_MAX], all = 1;
+    int nout = parse_shape(out, o);
+    bool swapped = strcasecmp(type, "MatMul") == 0; /* ONNX: inputs x outputs; others vary */
+
+    if (nout > 0 && dim[0] != dim[1]) {
+        if (o[nout - 1] == dim[0])
+            swapped = false;
+        else if (o[nout - 1] == dim[1])
+            swapped = true;
+    }
+    op->n = dim[swapped];
+    op->k = dim[!swapped];
+    for (int i = 0; i < nout; i++)
+        if (__builtin_mul_overflow(all, o[i], &all))
+            all = 0;
+    if (nout > 0 && op->n > 0 && o[nout - 1] == op->n)
+        op->m = all / op->n;
+}
+
+/* First output of every op, as a row of op_tensor + 1. */
+static uint32_t *first_outputs(const struct store *st, size_t nop)
+{
+    uint32_t *row = mem_calloc(nop + 1, sizeof(*row));
+
+    for (size_t i = 0, n = store_nrow(st, TABLE_op_tensor); row && i < n; i++) {
+        struct cell op = store_cell(st, TABLE_op_tensor, i, op_tensor_col_op);
+        const char *io = text_cell(st, TABLE_op_tensor, i, op_tensor_col_io);
+
+        if (op.kind == CELL_I64 && op.i64 < (int64_t)nop && !row[op.i64] && io &&
+            strcmp(io, "output") == 0)
+            row[op.i64] = (uint32_t)i + 1;
+    }
+    return row;
+}
+
+static int by_dims(const void *a, const void *b)
+{
+    const struct sparse_shape *x = a, *y = b;
+    const int64_t p[] = { x->dim[0], x->dim[1], x->n }, q[] = { y->dim[0], y->dim[1], y->n };
+
+    for (size_t i = 0; i < ARRAY_SIZE(p); i++)
+        if (p[i] != q[i])
+            return p[i] < q[i] ? -1 : 1;
+    return 0;
+}
+
+static void look_up(struct sparse *s, struct sparse_shape *shape)
+{
+    for (int i = 0; i < SPARSE_LEVELS; i++) {
+        const struct ratio *r =
+            ratios_find(&s->ratios, &ratio_patterns[0], sparse_levels[i], shape->n, shape->k);
+
+        shape->ratio[i] = r ? r->ratio : SPARSE_CONSTANT;
+        shape->measured[i] = r != NULL;
+    }
+}
+
+/* Find the shape of every operator whose weight divides into blocks. */
+static int list_shapes(struct sparse *s, const struct store *st)
+{
+    const struct ratio_pattern *pattern = &ratio_patterns[0];
+    uint32_t *output = first_outputs(st, s->nop);
+    struct sparse_shape *all = mem_calloc(s->nop, sizeof(*all)), *found;
+    size_t n = 0;
+
+    for (size_t i = 0; output && all && i < s->nop; i++) {
+        struct sparse_op *op = &s->op[i];
+        const char *type = text_cell(st, TABLE_op, i, op_col_type);
+        struct cell shape = store_cell(st, TABLE_op, i, op_col_weight_shape);
+        int64_t dim[DIMS_MAX];
+
+        if (shape.kind != CELL_STR || !is_product(type) ||
+            parse_shape(store_text(st, shape.str), dim) != 2 || dim[0] <= 0 || dim[1] <= 0)
+            continue;
+        orient(op, dim, type,
+               output[i] ? text_cell(st, TABLE_op_tensor, output[i] - 1, op_tensor_col_shape)
+                         : NULL);
+        if (op->n % pattern->n || op->k % pattern->k)
+            continue;
+        op->shape = 0; /* to be found below */
+        all[n++] = (struct sparse_shape){
+            .text = shape.str, .dim = { dim[0], dim[1] }, .n = op->n, .k = op->k
+        };
+    }
+    if (!output || !all) {
+        mem_free(output);
+        mem_free(all);
+        return OPM_ENOMEM;
+    }
+    qsort(all, n, sizeof(*all), by_dims);
+    for (size_t i = 0; i < n; i++)
+        if (!i || by_dims(&all[i], &all[i - 1]) != 0)
+            all[s->nshape++] = all[i];
+    s->shape = all;
+    for (size_t i = 0; i < s->nshape; i++)
+        look_up(s, &all[i]);
+    for (size_t i = 0; i < s->nop; i++) {
+        struct sparse_shape key = { .n = s->op[i].n };
+        int64_t dim[DIMS_MAX];
+
+        if (s->op[i].shape == SPARSE_NO_SHAPE)
+            continue;
+        parse_shape(text_cell(st, TABLE_op, i, op_col_weight_shape), dim);
+        key.dim[0] = dim[0];
+        key.dim[1] = dim[1];
+        found = bsearch(&key, all, s->nshape, sizeof(*all), by_dims);
+        s->op[i].shape = (uint32_t)(found - all);
+    }
+    mem_free(output);
+    return 0;
+}
+
+/* Self time of one iteration. */
+static int add_latency(struct sparse *s, const struct store *st)
+{
+    int64_t *iterations = mem_calloc(s->nop, sizeof(*iterations));
+    struct opstats stats = { 0 };
+    int rc = iterations ? op_iterations(st, iterations) : OPM_ENOMEM;
+
+    if (!rc)
+        rc = opstats_compute(&stats, st, NULL, 0, false);
+    for (size_t i = 0; i < s->nop && !rc; i++) {
+        const struct group_stats *g = &stats.op[i];
+
+        if (g->count > 0)
+            s->op[i].latency_ns =
+                (double)g->self_ns / (double)(iterations[i] ? iterations[i] : g->count);
+    }
+    opstats_release(&stats);
+    mem_free(iterations);
+    return rc;
+}
+
+static void project(struct sparse *s, struct sparse_op *op)
+{
+    op->projected_ns = op->latency_ns;
+    if (op->shape != SPARSE_NO_SHAPE && !(op->zero_ratio >= SPARSE_DENSE_BELOW)) {
+        op->aim = SPARSE_AIM;
+        op->ratio = s->shape[op->shape].ratio[0];
+        op->measured = s->shape[op->shape].measured[0];
+        op->projected_ns = op->latency_ns / op->ratio;
+    }
+    if (isnan(op->latency_ns))
+        return;
+    s->total_ns += op->latency_ns;
+    s->projected_ns += op->projected_ns;
+    if (op->shape != SPARSE_NO_SHAPE) {
+        s->sparse_ns += op->latency_ns;
+        s->sparse_projected_ns += op->projected_ns;
+    }
+}
+
+int sparse_compute(struct sparse *s, const struct store *st)
+{
+    int rc;
+
+    *s = (struct sparse){ .nop = store_nrow(st, TABLE_op) };
+    s->op = mem_calloc(s->nop, sizeof(*s->op));
+    rc = s->op ? 0 : OPM_ENOMEM;
+    for (size_t i = 0; i < s->nop && !rc; i++) {
+        struct cell zeros = store_cell(st, TABLE_op, i, op_col_weight_zero_ratio);
+
+        s->op[i] = (struct sparse_op){ .shape = SPARSE_NO_SHAPE,
+                                       .zero_ratio = zeros.kind == CELL_F64 ? zeros.f64 : NAN,
+                                       .latency_ns = NAN,
+                                       .aim = NAN,
+                                       .ratio = NAN };
+    }
+    if (!rc && ratios_load(&s->ratios, NULL) == OPM_ENOMEM)
+        rc = OPM_ENOMEM;
+    if (!rc)
+        rc = list_shapes(s, st);
+    if (!rc)
+        rc = add_latency(s, st);
+    for (size_t i = 0; i < s->nop && !rc; i++)
+        project(s, &s->op[i]);
+    return rc;
+}
+
+void sparse_release(struct sparse *s)
+{
+    mem_free(s->op);
+    mem_free(s->shape);
+    ratios_release(&s->ratios);
+    *s = (struct sparse){ 0 };
+}

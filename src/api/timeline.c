@@ -1,0 +1,49 @@
+/* timeline.c -- bars of a timeline; see opmeter_trace.h. */
+#include "api/trace.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "store/lod.h"
+
+int opm_trace_timeline(opm_trace *t, uint32_t track, int64_t from_ns, int64_t to_ns,
+                       int64_t pixel_ns, size_t max, opm_bar **out, size_t *n, opm_error *err)
+{
+    const uint32_t *site;
+    const struct site *sites;
+    struct lod_bar *bar = NULL;
+    size_t nbar = 0, nsite;
+    opm_bar *made;
+    int rc = 0;
+
+    if (!t || !out || !n)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_timeline: an argument is NULL");
+    if (!t->lod)
+        rc = lod_new(t->st, &t->lod);
+    if (rc == 0)
+        rc = lod_query(t->lod, track, from_ns, to_ns, pixel_ns, max, &bar, &nbar);
+    if (rc == OPM_ELIMIT)
+        return opm__fail(err, rc, "timeline: more than %zu bars", max);
+    made = rc == 0 ? mem_alloc((nbar + 1) * sizeof(*made)) : NULL;
+    if (!made) {
+        mem_free(bar);
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    site = store_span_site(t->st);
+    sites = store_sites(t->st, &nsite);
+    for (size_t i = 0; i < nbar; i++)
+        made[i] = (opm_bar){ .ts_ns = bar[i].ts_ns,
+                             .dur_ns = bar[i].dur_ns,
+                             .name = store_text(t->st, sites[site[bar[i].span]].name),
+                             .depth = bar[i].depth,
+                             .span = bar[i].span,
+                             .count = bar[i].count };
+    mem_free(bar);
+    *out = made;
+    *n = nbar;
+    return 0;
+}
+
+void opm_bars_free(opm_bar *bars)
+{
+    mem_free(bars);
+}

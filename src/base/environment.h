@@ -1,0 +1,70 @@
+/* environment.h -- what the ancestors' environment variables ask for, and where it goes.
+ *
+ * Header-only, because the recorder uses it inside other people's programs. */
+#ifndef BASE_ENVIRONMENT_H
+#define BASE_ENVIRONMENT_H
+
+#include "base/common.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Neural Engine's layout; the format takes a time as below and the number of the instance. */
+#define ENVIRONMENT_ENGINE_ROOT "engine_profiling"
+#define ENVIRONMENT_ENGINE_CSV_DIR ENVIRONMENT_ENGINE_ROOT "/profiling_csv"
+#define ENVIRONMENT_ENGINE_TRACE_DIR ENVIRONMENT_ENGINE_ROOT "/profiling_trace"
+#define ENVIRONMENT_ENGINE_FILE "profiling_%s_%d"
+#define ENVIRONMENT_TIME "%Y-%m-%d_%H-%M-%S"
+#define ENVIRONMENT_TENSORFLOW_DIR "profile"
+#define ENVIRONMENT_INSTANCES_MAX 100000
+
+/* The value of a variable that is set and not empty, else NULL. */
+static inline const char *environment_get(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+/* ENGINE_PROFILING: 0 and empty mean off, anything else on. */
+static inline bool environment_engine_profiling(void)
+{
+    const char *value = environment_get("ENGINE_PROFILING");
+
+    return value && strcmp(value, "0") != 0;
+}
+
+/* TENSORFLOW_MODELS_TRACE_LEVEL as a level of ours: 0 off; 1 (software) application and framework;
+ * 2 (hardware), 3 (full) and more all layers. */
+static inline int environment_tensorflow_level(void)
+{
+    const char *value = environment_get("TENSORFLOW_MODELS_TRACE_LEVEL");
+    long level = value ? strtol(value, NULL, 10) : 0;
+
+    return level <= 0 ? 0 : level == 1 ? 2 : 3;
+}
+
+/* The points that bound the step trace: the documented name or the one that was really read. */
+static inline const char *environment_fp_point(void)
+{
+    const char *value = environment_get("PROFILING_FP_START");
+
+    return value ? value : environment_get("FP_POINT");
+}
+
+static inline const char *environment_bp_point(void)
+{
+    const char *value = environment_get("PROFILING_BP_END");
+
+    return value ? value : environment_get("BP_POINT");
+}
+
+/* INST_NUM: at least 1. */
+static inline int environment_instances(void)
+{
+    const char *value = environment_get("INST_NUM");
+    long n = value ? strtol(value, NULL, 10) : 1;
+
+    return n < 1 ? 1 : (int)MIN(n, ENVIRONMENT_INSTANCES_MAX);
+}
+
+#endif

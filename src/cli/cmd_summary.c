@@ -1,0 +1,490 @@
+/* cmd_summary.c -- how long inferences, runs of the device and operators take. */
+#include "cli/cli.h"
+
+#include "base/alloc.h"
+#include "cli/histogram.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROWS_DEFAULT 100
+#define BLOCKS_MAX 4 /* more series than this are a table */
+
+static const char about[] =
+    "Latency of inferences (steps) with percentiles, and of labelled regions; of a trace that has "
+    "neither, of the runs of its devices. Warm-up is left out. Other reports: every inference, "
+    "every run of a device, what the devices computed, every operator on the host.";
+
+static const char *const methods[] = { "linear", "nearest", NULL };
+
+struct summary {
+    struct cli *cli;
+    opm_trace *t;
+    bool inferences, executions, operators, external, histogram;
+    const char *method;
+    int64_t limit; /* rows of the long reports; 0: all */
+};
+
+/* -- the statements -- */
+
+/* One row per series of durations, in the columns of the analysis `latency`; p: the percentile. */
+#define SERIES(p, scope, name, from, where)                                                     \
+    "SELECT '" scope "' AS scope, " name " AS name, count(dur) AS count, min(dur) AS min_ns,"   \
+    " max(dur) AS max_ns, avg(dur) AS mean_ns, " p "(dur, 50) AS median_ns, " p "(dur, 90) AS"  \
+    " p90_ns, " p "(dur, 95) AS p95_ns, " p "(dur, 97) AS p97_ns, " p "(dur, 99) AS p99_ns, " p \
+    "(dur, 99.9) AS p999_ns, stdev(dur) AS stdev_ns FROM " from " WHERE " where " GROUP BY " name
+#define EXECUTIONS(p)                                                                   \
+    SERIES(p, "execution", "coalesce(device, name)",                                    \
+           "(SELECT e.total_ns AS dur, e.warmup, t.device, t.name FROM executions AS e" \
+           " LEFT JOIN track AS t ON t.id = e.track)",                                  \
+           "warmup = 0")
+#define NEAREST "percentile_nearest"
+
+/* By method: of steps and regions, and of the runs of devices. */
+static const char *const latency_sql[2] = {
+    "SELECT scope, name, count, min_ns, max_ns, mean_ns, median_ns, p90_ns, p95_ns, p97_ns, p99_ns,"
+    " p999_ns, stdev_ns FROM latency WHERE count > 0",
+    SERIES(NEAREST, "step", "model", "step", "warmup = 0 AND dur >= 0") " UNION ALL " SERIES(
+        NEAREST, "record", "label", "record", "warmup = 0 AND dur >= 0"),
+};
+static const char *const execution_sql[2] = { EXECUTIONS("percentile"), EXECUTIONS(NEAREST) };
+
+static const char inferences_sql[] =
+    "SELECT trace_id, span_id, tid AS \"thread.id\", model, num, ts, dur FROM inferences"
+    " WHERE warmup = 0 AND dur >= 0 ORDER BY id";
+static const char executions_sql[] =
+    "SELECT iif(json_valid(s.args), json_extract(s.args, '$.trace_id'), NULL) AS trace_id,"
+    " iif(json_valid(s.args), json_extract(s.args, '$.span_id'), NULL) AS span_id,"
+    " t.device, iif(json_valid(s.args), json_extract(s.args, '$.pe_index'), NULL) AS pe_index,"
+    " iif(json_valid(s.args), json_extract(s.args, '$.execution_index'), NULL) AS execution_index,"
+    " e.step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns FROM executions AS e"
+    " LEFT JOIN span AS s ON s.id = e.span LEFT JOIN track AS t ON t.id = e.track"
+    " WHERE e.warmup = 0 ORDER BY e.rowid";
+static const char operators_sql[] = "SELECT name, mean_ns AS average_elapsed_ns, count, median_ns,"
+                                    " min_ns, max_ns, p99_ns, total_ns, share FROM device_ops";
+static const char external_sql[] =
+    "SELECT trace_id, span_id, tid AS \"thread.id\", name, operator_index, step, ts, dur"
+    " FROM host_ops WHERE dur >= 0 AND warmup = 0 AND (phase IS NULL OR phase = 'forward')"
+    " ORDER BY span";
+
+static const struct report {
+    const char *title, *sql, *empty;
+} reports[] = {
+    { "Inferences", inferences_sql, "The trace has no inferences: no steps are marked in it." },
+    { "Device executions", executions_sql, "The trace has no runs of a device." },
+    { "Device operators", operators_sql, "The trace has no operators and no device." },
+    { "Host operators", external_sql, "The trace has no operators on the host." },
+};
+
+/* -- tables for people -- */
+
+static void put_value(struct textable *t, const opm_rows *r, int c)
+{
+    size_t len;
+    const char *text;
+
+    switch (opm_rows_type(r, c)) {
+    case OPM_TYPE_NULL:
+        textable_null(t);
+        break;
+    case OPM_TYPE_INT:
+        textable_int(t, opm_rows_int(r, c));
+        break;
+    case OPM_TYPE_REAL:
+        textable_real(t, opm_rows_real(r, c));
+        break;
+    case OPM_TYPE_TEXT:
+        text = opm_rows_text(r, c, &len);
+        textable_text(t, text, len);
+        break;
+    }
+}
+
+#define COLUMNS_MAX 16
+
+/* Which columns have a value in the rows that will be shown, and of which kind. */
+struct shape {
+    bool used[COLUMNS_MAX];
+    enum textable_kind kind[COLUMNS_MAX];
+    int64_t rows;
+};
+
+static int shape_of(struct summary *s, const char *sql, struct shape *shape)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+    int more = opm_trace_query(s->t, sql, &r, &err);
+
+    for (int c = 0; c < COLUMNS_MAX; c++)
+        shape->kind[c] = TEXTABLE_INT;
+    while (more >= 0 && (!s->limit || shape->rows < s->limit) &&
+           (more = opm_rows_next(r, &err)) > 0) {
+        shape->rows++;
+        for (int c = 0; c < opm_rows_columns(r); c++) {
+            enum opm_type type = opm_rows_type(r, c);
+
+            shape->used[c] |= type != OPM_TYPE_NULL;
+            if (type == OPM_TYPE_TEXT)
+                shape->kind[c] = TEXTABLE_TEXT;
+        }
+    }
+    opm_rows_close(r);
+    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+static int64_t count_rows(struct summary *s, const char *sql)
+{
+    struct buf b = { 0 };
+    opm_rows *r = NULL;
+    opm_error err;
+    int64_t n = 0;
+
+    buf_addf(&b, "SELECT count(*) FROM (%s)", sql);
+    if (!b.failed && opm_trace_query(s->t, buf_str(&b), &r, &err) == 0 &&
+        opm_rows_next(r, &err) > 0)
+        n = opm_rows_int(r, 0);
+    opm_rows_close(r);
+    buf_release(&b);
+    return n;
+}
+
+/* Columns that are NULL throughout are not shown: each source knows others. */
+static int print_report(struct summary *s, const struct report *rep)
+{
+    struct shape shape = { 0 };
+    struct textable *t;
+    opm_rows *r = NULL;
+    opm_error err;
+    int64_t n = 0, more_rows;
+    int more, rc = shape_of(s, rep->sql, &shape);
+
+    if (rc == CLI_OK && !shape.rows)
+        io_out_addf(&s->cli->out, "%s\n", rep->empty);
+    if (rc != CLI_OK || !shape.rows)
+        return rc;
+    t = textable_new();
+    if (!t)
+        return cli_out_of_memory();
+    more = opm_trace_query(s->t, rep->sql, &r, &err);
+    for (int c = 0; more == 0 && c < opm_rows_columns(r); c++)
+        if (shape.used[c])
+            textable_column(t, opm_rows_name(r, c), shape.kind[c]);
+    while (more >= 0 && n < shape.rows && (more = opm_rows_next(r, &err)) > 0) {
+        for (int c = 0; c < opm_rows_columns(r); c++)
+            if (shape.used[c])
+                put_value(t, r, c);
+        n++;
+    }
+    opm_rows_close(r);
+    if (more < 0) {
+        textable_free(t);
+        return cli_error("%s", err.msg);
+    }
+    rc = cli_print_table(s->cli, t);
+    more_rows = s->limit && n == s->limit ? count_rows(s, rep->sql) - n : 0;
+    if (rc == CLI_OK && more_rows > 0)
+        cli_remark(s->cli, "%" PRId64 " more rows: -t 0 shows all", more_rows);
+    return rc;
+}
+
+/* -- the summary -- */
+
+struct series {
+    char *scope, *name;
+    int64_t count;
+    double v[10]; /* min, max, mean, median, p90, p95, p97, p99, p99.9, stdev */
+};
+enum { V_MIN, V_MAX, V_MEAN, V_MEDIAN, V_P90, V_P95, V_P97, V_P99, V_P999, V_STDEV };
+
+struct all_series {
+    struct series *s;
+    size_t n, cap;
+};
+
+static void series_release(struct all_series *all)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        mem_free(all->s[i].scope);
+        mem_free(all->s[i].name);
+    }
+    mem_free(all->s);
+    *all = (struct all_series){ 0 };
+}
+
+static int read_series(struct summary *s, const char *sql, struct all_series *all)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+    int more = opm_trace_query(s->t, sql, &r, &err);
+
+    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+        struct series *x;
+
+        if (!GROW(all->s, all->cap, all->n + 1)) {
+            more = OPM_ENOMEM;
+            break;
+        }
+        x = &all->s[all->n++];
+        *x = (struct series){ .scope = mem_strdup(opm_rows_text(r, 0, NULL)),
+                              .name = mem_strdup(opm_rows_type(r, 1) == OPM_TYPE_NULL
+                                                     ? ""
+                                                     : opm_rows_text(r, 1, NULL)),
+                              .count = opm_rows_int(r, 2) };
+        for (size_t i = 0; i < ARRAY_SIZE(x->v); i++)
+            x->v[i] =
+                opm_rows_type(r, 3 + (int)i) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, 3 + (int)i);
+        if (!x->scope || !x->name) {
+            more = OPM_ENOMEM;
+            break;
+        }
+    }
+    opm_rows_close(r);
+    if (more == OPM_ENOMEM)
+        return cli_out_of_memory();
+    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+/* "label  : 650018", and on a terminal what that is. */
+static void put_line(struct summary *s, const char *label, double ns)
+{
+    char room[HUMAN_ROOM];
+
+    io_out_addf(&s->cli->out, "%-30s  : %.0f", label, floor(ns));
+    if (isatty(STDOUT_FILENO))
+        io_out_addf(&s->cli->out, "  %s%s%s", cli_style(s->cli, STYLE_DIM), human_ns(room, ns),
+                    cli_style(s->cli, STYLE_PLAIN));
+    io_out_adds(&s->cli->out, "\n");
+}
+
+static void put_block(struct summary *s, const struct series *x)
+{
+    static const char rule[] = "================================================";
+    static const struct {
+        const char *label;
+        int value;
+    } lines[] = { { "Min latency (ns)", V_MIN },
+                  { "Max latency (ns)", V_MAX },
+                  { "Mean latency (ns)", V_MEAN },
+                  { "Median latency (ns)", V_MEDIAN },
+                  { "90.0 percentile latency (ns)", V_P90 },
+                  { "95.0 percentile latency (ns)", V_P95 },
+                  { "97.0 percentile latency (ns)", V_P97 },
+                  { "99.0 percentile latency (ns)", V_P99 },
+                  { "99.9 percentile latency (ns)", V_P999 } };
+    const char *what = strcmp(x->scope, "step") == 0     ? "Inference"
+                       : strcmp(x->scope, "record") == 0 ? "Region"
+                                                         : "Execution";
+    struct buf title = { 0 };
+
+    buf_addf(&title, "%s Results Summary", what);
+    if (*x->name && strcmp(x->name, what) != 0)
+        buf_addf(&title, " of %s", x->name);
+    cli_clean(&title);
+    io_out_addf(&s->cli->out, "%s\n  %s\n%s\n", rule, buf_str(&title), rule);
+    buf_clear(&title);
+    buf_addf(&title, "%s counts", what);
+    io_out_addf(&s->cli->out, "%-30s  : %" PRId64 "\n", buf_str(&title), x->count);
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+        put_line(s, lines[i].label, x->v[lines[i].value]);
+    buf_release(&title);
+}
+
+static int put_table(struct summary *s, const struct series *x, size_t n, const char *heading)
+{
+    static const char *const names[] = { "min", "mean", "median", "p90", "p95",
+                                         "p97", "p99",  "p99.9",  "max" };
+    static const int values[] = {
+        V_MIN, V_MEAN, V_MEDIAN, V_P90, V_P95, V_P97, V_P99, V_P999, V_MAX
+    };
+    struct textable *t = textable_new();
+
+    if (!t)
+        return cli_out_of_memory();
+    textable_column(t, heading, TEXTABLE_TEXT);
+    textable_column(t, "count", TEXTABLE_INT);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        textable_column(t, names[i], TEXTABLE_INT);
+    for (size_t k = 0; k < n; k++) {
+        textable_text(t, x[k].name, strlen(x[k].name));
+        textable_int(t, x[k].count);
+        for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+            char room[HUMAN_ROOM];
+            const char *text = human_ns(room, x[k].v[values[i]]);
+
+            textable_text(t, text, strlen(text));
+        }
+    }
+    return cli_print_table(s->cli, t);
+}
+
+static void say_warmup(struct summary *s)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+
+    if (opm_trace_query(s->t,
+                        "SELECT sum(warmup_count) FROM latency UNION ALL SELECT count(*) FROM"
+                        " (SELECT 1 FROM step WHERE dur < 0 UNION ALL SELECT 1 FROM record WHERE"
+                        " dur < 0)",
+                        &r, &err) == 0) {
+        if (opm_rows_next(r, &err) > 0 && opm_rows_int(r, 0) > 0)
+            cli_remark(s->cli, "left out as warm-up: %" PRId64, opm_rows_int(r, 0));
+        if (opm_rows_next(r, &err) > 0 && opm_rows_int(r, 0) > 0)
+            cli_remark(s->cli, "left out because they never ended: %" PRId64, opm_rows_int(r, 0));
+    }
+    opm_rows_close(r);
+}
+
+/* The durations behind a series. */
+static int put_histogram(struct summary *s, const struct series *x)
+{
+    struct histogram h = { 0 };
+    struct buf sql = { 0 };
+    opm_rows *r = NULL;
+    opm_error err;
+    int more, rc = CLI_OK;
+
+    if (strcmp(x->scope, "execution") == 0)
+        buf_adds(&sql, "SELECT e.total_ns, coalesce(t.device, t.name, '') FROM executions AS e"
+                       " LEFT JOIN track AS t ON t.id = e.track WHERE e.warmup = 0");
+    else if (strcmp(x->scope, "record") == 0)
+        buf_adds(&sql, "SELECT dur, coalesce(label, '') FROM record WHERE warmup = 0 AND dur >= 0");
+    else
+        buf_adds(&sql, "SELECT dur, coalesce(model, '') FROM step WHERE warmup = 0 AND dur >= 0");
+    more = sql.failed ? OPM_ENOMEM : opm_trace_query(s->t, buf_str(&sql), &r, &err);
+    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0)
+        if (strcmp(opm_rows_text(r, 1, NULL), x->name) == 0 &&
+            !histogram_add(&h, opm_rows_real(r, 0)))
+            more = OPM_ENOMEM;
+    opm_rows_close(r);
+    buf_release(&sql);
+    if (more == OPM_ENOMEM)
+        rc = cli_out_of_memory();
+    else if (more < 0)
+        rc = cli_error("%s", err.msg);
+    else
+        histogram_print(&h, s->cli);
+    histogram_release(&h);
+    return rc;
+}
+
+static size_t of_scope(const struct all_series *all, const char *scope)
+{
+    size_t n = 0;
+
+    while (n < all->n && strcmp(all->s[n].scope, scope) == 0)
+        n++;
+    return n;
+}
+
+static int print_people(struct summary *s, const struct all_series *all)
+{
+    size_t first = all->n ? of_scope(all, all->s[0].scope) : 0;
+    int rc = CLI_OK;
+
+    if (!all->n) {
+        io_out_adds(&s->cli->out,
+                    "Nothing to sum up: the trace has no steps, no labelled regions and no runs of "
+                    "a device that were measured. 'opmeter top' ranks what it has.\n");
+        say_warmup(s);
+        return CLI_OK;
+    }
+    if (first > BLOCKS_MAX)
+        rc = put_table(s, all->s, first, all->s[0].scope);
+    for (size_t i = 0; i < first && rc == CLI_OK; i++) {
+        if (first <= BLOCKS_MAX) {
+            io_out_adds(&s->cli->out, i ? "\n" : "");
+            put_block(s, &all->s[i]);
+        }
+        if (s->histogram) {
+            io_out_addf(&s->cli->out, "\n");
+            rc = put_histogram(s, &all->s[i]);
+        }
+    }
+    if (rc == CLI_OK && first < all->n) {
+        io_out_adds(&s->cli->out, "\n");
+        rc = put_table(s, all->s + first, all->n - first, "labelled region");
+    }
+    say_warmup(s);
+    return rc;
+}
+
+static int print_summary(struct summary *s)
+{
+    struct all_series all = { 0 };
+    bool nearest = strcmp(s->method, "nearest") == 0;
+    const char *sql = latency_sql[nearest];
+    int rc = read_series(s, sql, &all);
+
+    if (rc == CLI_OK && !all.n) {
+        sql = execution_sql[nearest];
+        rc = read_series(s, sql, &all);
+    }
+    if (rc == CLI_OK && (s->cli->json || s->cli->csv))
+        rc = cli_print_query(s->cli, s->t, sql);
+    else if (rc == CLI_OK)
+        rc = print_people(s, &all);
+    series_release(&all);
+    return rc;
+}
+
+static int print(struct summary *s)
+{
+    const bool wanted[] = { s->inferences, s->executions, s->operators, s->external };
+    int n = 0, rc = CLI_OK, done = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+        n += wanted[i];
+    if (n > 1 && (s->cli->json || s->cli->csv))
+        return cli_usage(s->cli, "one report at a time with --json or --csv");
+    if (n && s->histogram)
+        return cli_usage(s->cli, "--histogram goes with the summary only");
+    if (!n)
+        return print_summary(s);
+    for (size_t i = 0; i < ARRAY_SIZE(wanted) && rc == CLI_OK; i++) {
+        if (!wanted[i])
+            continue;
+        if (s->cli->json || s->cli->csv)
+            return cli_print_query(s->cli, s->t, reports[i].sql);
+        if (n > 1)
+            io_out_addf(&s->cli->out, "%s%s\n", done++ ? "\n" : "", reports[i].title);
+        rc = print_report(s, &reports[i]);
+    }
+    return rc;
+}
+
+int cmd_summary(struct cli *cli, int argc, char **argv)
+{
+    struct summary s = { .cli = cli, .method = "linear", .limit = ROWS_DEFAULT };
+    const struct option opts[] = {
+        OPT_BOOL(0, "inferences", &s.inferences, "every inference"),
+        OPT_BOOL(0, "executions", &s.executions,
+                 "every run of a device: total time, computing, waiting for data"),
+        OPT_BOOL(0, "operators", &s.operators, "what the devices computed, by name"),
+        OPT_BOOL(0, "external", &s.external, "every operator that ran on the host"),
+        OPT_INT('t', "top", &s.limit, "N", 0, INT64_MAX,
+                "rows of these reports to print; 0: all (100)"),
+        OPT_GROUP("The summary"),
+        OPT_CHOICE(0, "percentile-method", &s.method, "HOW", methods,
+                   "linear (between neighbours) or nearest (a value that occurred) (linear)"),
+        OPT_BOOL(0, "histogram", &s.histogram, "draw how the latencies are distributed"),
+        OPT_GROUP("Output"),
+        CLI_TABLE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END,
+    };
+    int n = cli_parse(cli, opts, about, argc, argv), rc;
+
+    if (n < 0)
+        return cli->status;
+    if (n == 0)
+        return cli_usage(cli, "a TRACE is needed");
+    rc = cli_open(cli, &s.t, argv, n);
+    if (rc == CLI_OK)
+        rc = print(&s);
+    opm_trace_close(s.t);
+    return rc;
+}

@@ -1,0 +1,112 @@
+/* run_env.c -- files that environment variables ask `opmeter run` for; see run_report.h. */
+#include "base/environment.h"
+#include "cli/run_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int export_as(opm_trace *t, const char *format, const char *path)
+{
+    opm_error err;
+
+    return opm_trace_export(t, format, path, NULL, &err) < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+/* A CSV and a trace per instance, all of the same time. */
+static int write_engine(struct cli *cli, const struct run_result *res, int n)
+{
+    static const char *const folders[] = { ENVIRONMENT_ENGINE_ROOT, ENVIRONMENT_ENGINE_CSV_DIR,
+                                           ENVIRONMENT_ENGINE_TRACE_DIR };
+    time_t now = time(NULL);
+    char when[32];
+    struct tm tm;
+    int rc = CLI_OK;
+
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+        if (mkdir(folders[i], 0700) < 0 && errno != EEXIST)
+            return cli_error("%s: %s", folders[i], strerror(errno));
+    localtime_r(&now, &tm);
+    strftime(when, sizeof(when), ENVIRONMENT_TIME, &tm);
+    for (int i = 0; i < n && rc == CLI_OK; i++) {
+        char path[RUN_PATH_MAX], name[64], *trace = path;
+        opm_trace *t = NULL;
+
+        snprintf(name, sizeof(name), ENVIRONMENT_ENGINE_FILE, when, i);
+        snprintf(path, sizeof(path), "%s", res[i].trace);
+        rc = cli_open(cli, &t, &trace, 1);
+        snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
+        if (rc == CLI_OK)
+            rc = export_as(t, "neural-engine", path);
+        snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_TRACE_DIR "/%s.json", name);
+        if (rc == CLI_OK)
+            rc = export_as(t, "chrome", path);
+        opm_trace_close(t);
+    }
+    return rc;
+}
+
+static int copy_file(const char *from, const char *to)
+{
+    struct io_out out;
+    struct io_map m = { 0 };
+    opm_error err;
+    int rc = io_map(&m, from, 0, &err);
+
+    if (rc == 0)
+        rc = io_out_open(&out, to, &err);
+    if (rc == 0) {
+        io_out_add(&out, m.data, m.len);
+        rc = io_out_close(&out, true, &err);
+    }
+    io_map_release(&m);
+    return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+/* OPMETER_OUTPUT: the extension picks the format. */
+static int write_output(const struct run_result *res, int n, opm_trace *all, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.'), *best = NULL;
+    const char *extension = dot && (!slash || dot > slash) ? dot : "";
+
+    if (strcmp(extension, ".opm") == 0 && n == 1)
+        return copy_file(res[0].trace, path);
+    for (const opm_format *f = opm_export_formats(); f->name && !best; f++)
+        if (*extension && strcmp(f->extension, extension) == 0)
+            best = f->name;
+    if (!best)
+        return cli_error("OPMETER_OUTPUT: %s: no format of %s has this extension; see 'opmeter "
+                         "export --list'",
+                         path, n == 1 ? "a trace" : "several instances");
+    return export_as(all, best, path);
+}
+
+int run_env_write(struct cli *cli, const struct run_result *res, int n)
+{
+    const char *output = environment_get("OPMETER_OUTPUT");
+    const char *furiosa = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
+    bool tensorflow = environment_tensorflow_level() > 0;
+    char *paths[RUN_INSTANCES_MAX], room[RUN_INSTANCES_MAX][RUN_PATH_MAX];
+    opm_trace *all = NULL;
+    int rc = environment_engine_profiling() ? write_engine(cli, res, n) : CLI_OK;
+
+    if (rc != CLI_OK || (!output && !furiosa && !tensorflow))
+        return rc;
+    for (int i = 0; i < n; i++) {
+        snprintf(room[i], sizeof(room[i]), "%s", res[i].trace);
+        paths[i] = room[i];
+    }
+    rc = cli_open(cli, &all, paths, n);
+    if (rc == CLI_OK && output)
+        rc = write_output(res, n, all, output);
+    if (rc == CLI_OK && furiosa)
+        rc = export_as(all, "chrome", furiosa);
+    if (rc == CLI_OK && tensorflow)
+        rc = export_as(all, "cambricon", ENVIRONMENT_TENSORFLOW_DIR);
+    opm_trace_close(all);
+    return rc;
+}

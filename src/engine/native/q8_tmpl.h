@@ -1,0 +1,306 @@
+/* q8_tmpl.h -- body of q8_isa.c, once per instruction set. No include guard: the includer defines
+ * N(name), VL (32-bit lanes), MR, NV, EACH_MR, and the preparation of operands and DOT, and
+ * undefines them afterwards. */
+
+typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
+typedef float N(vf) __attribute__((vector_size(VL * 4)));
+typedef uint8_t N(vb) __attribute__((vector_size(VL)));
+typedef int8_t N(vc) __attribute__((vector_size(VL)));
+#define vi N(vi)
+#define vf N(vf)
+#define vb N(vb)
+#define vc N(vc)
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vi N(iset)(int32_t x)
+{
+    vi v = { 0 };
+
+    return v + x;
+}
+
+INLINE vf N(fset)(float x)
+{
+    vf v = { 0 };
+
+    return v + x;
+}
+
+INLINE vi N(iload)(const void *p)
+{
+    vi v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+INLINE vf N(fload)(const float *p)
+{
+    vf v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+INLINE vf N(pick)(vi mask, vf a, vf b)
+{
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+/* NaN becomes lo. */
+INLINE vf N(clamp)(vf x, vf lo, vf hi)
+{
+    x = N(pick)(x > lo, x, lo);
+    return N(pick)(x < hi, x, hi);
+}
+
+/* To nearest, ties to even; |x| < 2^22. */
+INLINE vi N(nearest)(vf x)
+{
+    return __builtin_convertvector((x + 12582912.0f) - 12582912.0f, vi);
+}
+
+#define TILE(name, VEC, ROW, DOT_)                                                           \
+    INLINE void N(name##_n)(const int m, int64_t k4, const int32_t *off, const uint8_t *vec, \
+                            const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)          \
+    {                                                                                        \
+        vi acc[MR][NV];                                                                      \
+                                                                                             \
+        for (int i = 0; i < m; i++)                                                          \
+            for (int j = 0; j < NV; j++)                                                     \
+                acc[i][j] = N(iset)(0);                                                      \
+        for (int64_t k = 0; k < k4; k++, row += ks) {                                        \
+            const uint8_t *p = vec + off[k];                                                 \
+            PREP r[MR];                                                                      \
+                                                                                             \
+            for (int i = 0; i < m; i++) {                                                    \
+                int32_t four;                                                                \
+                                                                                             \
+                memcpy(&four, row + i * rs, sizeof(four));                                   \
+                r[i] = ROW(N(iset)(four));                                                   \
+            }                                                                                \
+            for (int j = 0; j < NV; j++) {                                                   \
+                PREP x = VEC(N(iload)(p + j * VL * 4));                                      \
+                                                                                             \
+                for (int i = 0; i < m; i++)                                                  \
+                    acc[i][j] = DOT_(acc[i][j], x, r[i]);                                    \
+            }                                                                                \
+        }                                                                                    \
+        for (int i = 0; i < m; i++)                                                          \
+            for (int j = 0; j < NV; j++)                                                     \
+                memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));                       \
+    }                                                                                        \
+    static void N(name)(int m, int64_t k4, const int32_t *off, const uint8_t *vec,           \
+                        const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)              \
+    {                                                                                        \
+        switch (m) {                                                                         \
+            EACH_MR(CASE_##name)                                                             \
+        default:                                                                             \
+            break;                                                                           \
+        }                                                                                    \
+    }
+#define CASE_tile_uv(i)                                \
+    case i:                                            \
+        N(tile_uv_n)(i, k4, off, vec, row, rs, ks, c); \
+        break;
+#define CASE_tile_sv(i)                                \
+    case i:                                            \
+        N(tile_sv_n)(i, k4, off, vec, row, rs, ks, c); \
+        break;
+TILE(tile_uv, PREP_U, PREP_S, DOT)
+TILE(tile_sv, PREP_S, PREP_U, DOT_SWAPPED)
+#undef TILE
+#undef CASE_tile_uv
+#undef CASE_tile_sv
+
+/* 16 columns at a time. */
+static void N(interleave)(uint8_t *out, const uint8_t *const *in, int64_t n, uint8_t flip)
+{
+    const bx zero = { 0 };
+    int64_t i = 0;
+
+    for (; i + 16 <= n; i += 16, out += 64) {
+        bx r[4], a, b, c, d;
+
+        for (int j = 0; j < 4; j++) {
+            if (in[j])
+                memcpy(&r[j], in[j] + i, sizeof(bx));
+            else
+                r[j] = zero + flip;
+            r[j] ^= flip;
+        }
+        a = __builtin_shufflevector(r[0], r[1], BYTES_LOW);
+        b = __builtin_shufflevector(r[0], r[1], BYTES_HIGH);
+        c = __builtin_shufflevector(r[2], r[3], BYTES_LOW);
+        d = __builtin_shufflevector(r[2], r[3], BYTES_HIGH);
+        r[0] = __builtin_shufflevector(a, c, PAIRS_LOW);
+        r[1] = __builtin_shufflevector(a, c, PAIRS_HIGH);
+        r[2] = __builtin_shufflevector(b, d, PAIRS_LOW);
+        r[3] = __builtin_shufflevector(b, d, PAIRS_HIGH);
+        memcpy(out, r, sizeof(r));
+    }
+    for (; i < n; i++, out += 4)
+        for (int j = 0; j < 4; j++)
+            out[j] = in[j] ? in[j][i] ^ flip : 0;
+}
+
+static void N(to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct q8_out *o)
+{
+    const vf lo = N(fset)((float)(o->lo - o->zero)), hi = N(fset)((float)(o->hi - o->zero));
+    const vi add0 = N(iset)(*o->add);
+    const vf scale0 = N(fset)(*o->scale);
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vi sum = N(iload)(in + i) + (o->add_step ? N(iload)(o->add + i) : add0);
+        vf x = __builtin_convertvector(sum, vf) * (o->scale_step ? N(fload)(o->scale + i) : scale0);
+        vb b = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)) + o->zero, vb);
+
+        memcpy(out + i, &b, sizeof(b));
+    }
+    for (; i < n; i++) {
+        int32_t sum = (int32_t)((uint32_t)in[i] + (uint32_t)o->add[i * o->add_step]);
+        float x = (float)sum * o->scale[i * o->scale_step];
+
+        x = x > lo[0] ? x : lo[0];
+        x = x < hi[0] ? x : hi[0];
+        out[i] = (uint8_t)((int32_t)((x + 12582912.0f) - 12582912.0f) + o->zero);
+    }
+}
+
+static void N(to_floats)(float *out, const int32_t *in, int64_t n, const struct q8_out *o)
+{
+    const vi add0 = N(iset)(*o->add);
+    const vf scale0 = N(fset)(*o->scale);
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vi sum = N(iload)(in + i) + (o->add_step ? N(iload)(o->add + i) : add0);
+        vf x = __builtin_convertvector(sum, vf) * (o->scale_step ? N(fload)(o->scale + i) : scale0);
+
+        memcpy(out + i, &x, sizeof(x));
+    }
+    for (; i < n; i++)
+        out[i] = (float)(int32_t)((uint32_t)in[i] + (uint32_t)o->add[i * o->add_step]) *
+                 o->scale[i * o->scale_step];
+}
+
+static void N(add_scaled)(int32_t *acc, const int32_t *with, int step, int32_t by, int64_t n)
+{
+    const vi with0 = N(iset)(*with);
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vi v = N(iload)(acc + i) + (step ? N(iload)(with + i) : with0) * by;
+
+        memcpy(acc + i, &v, sizeof(v));
+    }
+    for (; i < n; i++)
+        acc[i] = (int32_t)((uint32_t)acc[i] + (uint32_t)with[i * step] * (uint32_t)by);
+}
+
+static int32_t N(sum)(const uint8_t *in, int64_t n)
+{
+    vi acc = N(iset)(0);
+    uint32_t total = 0;
+    int64_t i = 0;
+
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        acc = DOT(acc, PREP_U(N(iload)(in + i)), PREP_S(N(iset)(0x01010101)));
+    for (int j = 0; j < VL; j++)
+        total += (uint32_t)acc[j];
+    for (; i < n; i++)
+        total += in[i];
+    return (int32_t)total;
+}
+
+static void N(range)(const float *in, int64_t n, float *lo, float *hi)
+{
+    vf l = N(fset)(*lo), h = N(fset)(*hi);
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vf x = N(fload)(in + i);
+
+        l = N(pick)(x < l, x, l);
+        h = N(pick)(x > h, x, h);
+    }
+    for (int j = 0; j < VL; j++) {
+        *lo = l[j] < *lo ? l[j] : *lo;
+        *hi = h[j] > *hi ? h[j] : *hi;
+    }
+    for (; i < n; i++) {
+        *lo = in[i] < *lo ? in[i] : *lo;
+        *hi = in[i] > *hi ? in[i] : *hi;
+    }
+}
+
+static void N(quantize)(uint8_t *out, const float *in, int64_t n, float scale, int32_t zero,
+                        int32_t lo, int32_t hi)
+{
+    const vf l = N(fset)((float)(lo - zero)), h = N(fset)((float)(hi - zero));
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vf x = N(clamp)(N(fload)(in + i) / scale, l, h);
+        vb b = __builtin_convertvector(N(nearest)(x) + zero, vb);
+
+        memcpy(out + i, &b, sizeof(b));
+    }
+    for (; i < n; i++) {
+        float x = in[i] / scale;
+
+        x = x > l[0] ? x : l[0];
+        x = x < h[0] ? x : h[0];
+        out[i] = (uint8_t)((int32_t)((x + 12582912.0f) - 12582912.0f) + zero);
+    }
+}
+
+static void N(dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t n, float scale,
+                          int32_t zero)
+{
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        vb b;
+        vi x;
+        vf f;
+
+        memcpy(&b, in + i, sizeof(b));
+        x = is_signed ? __builtin_convertvector((vc)b, vi) : __builtin_convertvector(b, vi);
+        f = __builtin_convertvector(x - zero, vf) * scale;
+        memcpy(out + i, &f, sizeof(f));
+    }
+    for (; i < n; i++)
+        out[i] = (float)((is_signed ? (int8_t)in[i] : in[i]) - zero) * scale;
+}
+
+#ifndef OWN_DEPTHWISE
+static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int rows, int groups,
+                         int step, const int8_t *w)
+{
+    for (int64_t i = 0; i < n; i += VL) {
+        vi acc = N(iset)(0);
+
+        for (int r = 0; r < rows; r++)
+            for (int t = 0; t < 4 * groups; t++) {
+                const uint8_t *p = row[r] + i * step + t;
+                vb b;
+
+                if (step == 1)
+                    memcpy(&b, p, sizeof(b));
+                else
+                    for (int j = 0; j < VL; j++)
+                        b[j] = p[j * step];
+                acc += __builtin_convertvector(b, vi) * w[r * 4 * groups + t];
+            }
+        memcpy(out + i, &acc, (size_t)(n - i < VL ? n - i : VL) * sizeof(*out));
+    }
+}
+#endif
+
+#undef vi
+#undef vf
+#undef vb
+#undef vc
+#undef INLINE

@@ -1,0 +1,380 @@
+/* mindspore_timeline.c -- executions of operators from files that were made from raw ones: text
+ * with ms of the device's counter, or Chrome JSON whose times count from the earliest one.
+ *
+ * The JSON is read twice, because names of processes and threads may come last. Lanes that only
+ * repeat others (overlap analysis, steps) are left out. */
+#include "import/mindspore_int.h"
+
+#include "base/json_read.h"
+
+#include <string.h>
+
+/* Processes and threads of timelines; a device has its own number. */
+enum { PID_AICPU = 9000, PID_COLLECTIVE = 10000, PID_HOST = 11000, PID_OVERLAP = 12000 };
+enum { TID_MERGED_FROM = 7999, TID_MERGED_TO = 8002, TID_STEPS = 100000, TID_SCOPE = 100001 };
+/* Times in us beyond this are since 1970. */
+#define UNIX_US ((int64_t)1000000000000000)
+
+/* op_name, stream_id, start_time(ms), duration(ms) */
+int ms_read_timeline_txt(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
+{
+    struct ms_text rest = { (const char *)data, len }, line;
+    int rc = 0;
+
+    ms_line(&rest, &line);
+    while (rc == 0 && ms_line(&rest, &line)) {
+        struct ms_text part[3];
+        int64_t ts, dur;
+        uint64_t stream;
+        uint32_t op, track;
+        size_t n = 0;
+
+        /* From the right: the name may hold commas. */
+        for (const char *comma; n < 3 && line.len && (comma = memrchr(line.p, ',', line.len));
+             n++) {
+            part[n] =
+                ms_trim((struct ms_text){ comma + 1, line.len - (size_t)(comma + 1 - line.p) });
+            line.len = (size_t)(comma - line.p);
+        }
+        if (!ms_trim(line).len && !n)
+            continue;
+        if (n < 3 || !ms_decimal(part[1], 6, &ts) || !ms_decimal(part[0], 6, &dur) ||
+            !ms_u64(part[2], &stream) || stream > UINT32_MAX) {
+            store_stat(m->st, STAT_bad_row, 1);
+            continue;
+        }
+        rc = ms_op(m, d, line.p, line.len, &op);
+        if (!rc)
+            rc = ms_track(m, d, MS_TRACK_STREAM, (uint32_t)stream, &track);
+        if (!rc)
+            rc = ms_op_span(m, d, track, op, ts, dur, 0);
+    }
+    return rc;
+}
+
+/* The start of the timeline, in ticks. */
+int ms_read_min_cycle(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
+{
+    int64_t ns;
+
+    if (ms_decimal((struct ms_text){ (const char *)data, len }, 1, &ns)) {
+        d->origin_ns = ns;
+        d->added++;
+    } else {
+        store_stat(m->st, STAT_bad_row, 1);
+    }
+    return 0;
+}
+
+/* An event, as far as we look at it. Texts are inside the file, escapes as they stand. */
+struct event {
+    struct ms_text name, ph, cat, pid, tid, args;
+    struct ms_text ts, dur;
+};
+
+struct args {
+    struct ms_text full_name, type, label;
+    struct ms_text fp, bp, iteration;
+};
+
+struct timeline {
+    struct ms *m;
+    struct ms_device *d;
+    int64_t origin_ns;
+    struct u64map process; /* str_id of the pid: str_id of the name */
+    struct u64map thread;  /* str_id of "pid/tid": str_id of the name */
+    bool steps;            /* only these are wanted */
+};
+
+static struct ms_text value_text(struct json_reader *r)
+{
+    const char *from = r->at;
+    enum json_token t = json_read_next(r);
+
+    if (t == JSON_STRING || t == JSON_NUMBER)
+        return (struct ms_text){ r->text, r->len };
+    while (from < r->at && *from != '{' && *from != '[')
+        from++; /* the colon, and blanks */
+    if (!json_read_skip(r))
+        return (struct ms_text){ "", 0 };
+    return t == JSON_OBJECT ? (struct ms_text){ from, (size_t)(r->at - from) }
+                            : (struct ms_text){ "", 0 };
+}
+
+/* The reader stands on the brace of an event. */
+static void event_read(struct json_reader *r, struct event *e)
+{
+    const struct {
+        const char *key;
+        struct ms_text *to;
+    } all[] = { { "name", &e->name }, { "ph", &e->ph }, { "cat", &e->cat }, { "pid", &e->pid },
+                { "tid", &e->tid },   { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
+
+    *e = (struct event){ 0 };
+    while (json_read_next(r) == JSON_KEY) {
+        struct ms_text key = { r->text, r->len }, value = value_text(r);
+
+        for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+            if (ms_is(key, all[i].key))
+                *all[i].to = value;
+    }
+}
+
+static void args_read(struct ms_text text, struct args *a)
+{
+    struct json_reader r = json_read_of(text.p, text.len);
+    const struct {
+        const char *key;
+        struct ms_text *to;
+    } all[] = { { "fullname", &a->full_name },
+                { "op_full_name", &a->full_name },
+                { "type", &a->type },
+                { "name", &a->label },
+                { "FP Start", &a->fp },
+                { "BP End", &a->bp },
+                { "Iteration ID", &a->iteration } };
+
+    *a = (struct args){ 0 };
+    if (!text.len || json_read_next(&r) != JSON_OBJECT)
+        return;
+    while (json_read_next(&r) == JSON_KEY) {
+        struct ms_text key = { r.text, r.len }, value = value_text(&r);
+
+        for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+            if (ms_is(key, all[i].key))
+                *all[i].to = value;
+    }
+}
+
+static int key_of(struct timeline *t, const struct event *e, bool thread, str_id *out)
+{
+    buf_clear(&t->m->text);
+    buf_add(&t->m->text, e->pid.p, e->pid.len);
+    if (thread) {
+        buf_addc(&t->m->text, '/');
+        buf_add(&t->m->text, e->tid.p, e->tid.len);
+    }
+    return t->m->text.failed ? OPM_ENOMEM
+                             : store_str(t->m->st, buf_str(&t->m->text), t->m->text.len, out);
+}
+
+static int note_name(struct timeline *t, const struct event *e)
+{
+    bool thread = ms_is(e->name, "thread_name");
+    struct args a;
+    str_id key, name;
+
+    if (!ms_is(e->ph, "M") || (!thread && !ms_is(e->name, "process_name")))
+        return 0;
+    args_read(e->args, &a);
+    if (!a.label.len)
+        return 0;
+    if (key_of(t, e, thread, &key) || store_str(t->m->st, a.label.p, a.label.len, &name))
+        return OPM_ENOMEM;
+    return u64map_put(thread ? &t->thread : &t->process, key, name);
+}
+
+/* How lanes that are no streams of the device are named. */
+static int lane(struct timeline *t, const struct event *e, const char *fallback, uint32_t *track)
+{
+    const uint64_t *process, *thread;
+    str_id pid, tid, name;
+
+    if (key_of(t, e, false, &pid) || key_of(t, e, true, &tid))
+        return OPM_ENOMEM;
+    process = u64map_get(&t->process, pid);
+    thread = u64map_get(&t->thread, tid);
+    buf_clear(&t->m->text);
+    buf_adds(&t->m->text, process ? store_text(t->m->st, (str_id)*process) : fallback);
+    buf_adds(&t->m->text, ": ");
+    buf_adds(&t->m->text,
+             thread ? store_text(t->m->st, (str_id)*thread) : store_text(t->m->st, tid));
+    if (t->m->text.failed || store_str(t->m->st, buf_str(&t->m->text), t->m->text.len, &name))
+        return OPM_ENOMEM;
+    return ms_track(t->m, t->d, MS_TRACK_PROCESS, name, track);
+}
+
+static int take_op(struct timeline *t, const struct event *e, struct ms_span *s, const char *where)
+{
+    struct ms *m = t->m;
+    uint64_t stream;
+    struct args a;
+    int rc;
+
+    args_read(e->args, &a);
+    if (a.full_name.len && a.type.len && ms_after(e->args, "put_", &(struct ms_text){ 0 })) {
+        rc = ms_op_new(m, t->d, a.full_name.p, a.full_name.len, a.type.p, a.type.len, NULL, &s->op);
+        if (!rc && s->op != OPM_NULL_ID)
+            rc = ms_op_info(m, s->op, e->args.p, e->args.len);
+        if (rc)
+            return rc;
+    }
+    if (!a.full_name.len)
+        a.full_name = e->name;
+    rc = ms_op(m, t->d, a.full_name.p, a.full_name.len, &s->op);
+    if (!rc)
+        rc = store_str(m->st, e->name.p, e->name.len, &s->name);
+    if (!rc && !where && ms_u64(e->tid, &stream) && stream <= UINT32_MAX)
+        rc = ms_track(m, t->d, MS_TRACK_STREAM, (uint32_t)stream, &s->track);
+    else if (!rc)
+        rc = lane(t, e, where ? where : "device", &s->track);
+    return rc ? rc : ms_span(m, t->d, s);
+}
+
+static int take_other(struct timeline *t, const struct event *e, struct ms_span *s, str_id process)
+{
+    static const struct {
+        const char *process;
+        bool hardware, collective;
+    } known[] = { { "Ascend Hardware", true, false },
+                  { "HCCL", true, true },
+                  { "CANN", false, false } };
+    const char *name = store_text(t->m->st, process);
+    int rc;
+
+    s->op = OPM_NULL_ID;
+    s->cat = t->m->w.task;
+    s->layer = t->m->w.runtime;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (strcmp(known[i].process, name) == 0 && known[i].hardware) {
+            s->layer = t->m->w.hardware;
+            s->cat = known[i].collective ? t->m->w.collective : t->m->w.op;
+        }
+    }
+    rc = store_str(t->m->st, e->name.p, e->name.len, &s->name);
+    if (!rc)
+        rc = store_str(t->m->st, e->args.p, e->args.len, &s->args);
+    if (!e->args.len)
+        s->args = 0;
+    if (!rc)
+        rc = lane(t, e, "process", &s->track);
+    return rc ? rc : ms_span(t->m, t->d, s);
+}
+
+/* A step, with its points, as msprof has it. */
+static int take_step(struct timeline *t, const struct event *e, const struct ms_span *s)
+{
+    struct ms_step step = { .start_ns = s->ts_ns, .end_ns = s->ts_ns + s->dur_ns };
+    struct args a;
+
+    args_read(e->args, &a);
+    if (!ms_decimal(a.iteration, 0, &step.num))
+        step.num = MS_NONE;
+    if (!ms_decimal(a.fp, 3, &step.fp_ns) || !ms_decimal(a.bp, 3, &step.bp_ns) ||
+        step.bp_ns < step.fp_ns)
+        step.fp_ns = step.bp_ns = MS_NONE;
+    return ms_step(t->m, t->d, &step);
+}
+
+static int take(struct timeline *t, const struct event *e)
+{
+    struct ms *m = t->m;
+    struct ms_span s = { .cat = m->w.op, .layer = m->w.hardware, .op = OPM_NULL_ID };
+    uint64_t pid = UINT64_MAX, tid = UINT64_MAX;
+    const uint64_t *process;
+    str_id key;
+
+    if (!ms_is(e->ph, "X"))
+        return 0;
+    if (!ms_decimal(e->ts, 3, &s.ts_ns) || !ms_decimal(e->dur, 3, &s.dur_ns) || s.dur_ns < 0 ||
+        s.ts_ns > INT64_MAX / 4 || s.ts_ns < 0 || s.dur_ns > INT64_MAX / 4) {
+        store_stat(m->st, STAT_bad_time, 1);
+        return 0;
+    }
+    if (t->steps)
+        return ms_is(e->cat, "Iteration Time") ? take_step(t, e, &s) : 0;
+    if (s.ts_ns / 1000 > UNIX_US)
+        import_set_realtime(m->src, 0);
+    else
+        s.ts_ns += t->origin_ns;
+    ms_u64(e->pid, &pid);
+    ms_u64(e->tid, &tid);
+    if (key_of(t, e, false, &key))
+        return OPM_ENOMEM;
+    process = u64map_get(&t->process, key);
+    if (pid == PID_OVERLAP || (tid >= TID_MERGED_FROM && tid <= TID_MERGED_TO) ||
+        tid == TID_STEPS ||
+        (process && strcmp(store_text(m->st, (str_id)*process), "Step Trace") == 0) ||
+        (e->cat.len && ms_is(e->cat, "Iteration Time")))
+        return 0;
+    if (pid == PID_AICPU) {
+        s.cat = m->w.aicpu;
+        return t->d->has & 1u << MS_AICPU ? 0 : take_op(t, e, &s, "AI CPU");
+    }
+    if (pid == PID_COLLECTIVE) {
+        s.cat = m->w.collective;
+        return t->d->has & 1u << MS_STEPS ? 0 : take_op(t, e, &s, "collectives");
+    }
+    if (tid == TID_SCOPE) {
+        s.cat = m->w.scope;
+        s.layer = m->w.app;
+        return take_op(t, e, &s, "scopes");
+    }
+    if (pid == PID_HOST) {
+        s.layer = m->w.framework;
+        return take_op(t, e, &s, "host");
+    }
+    if (process && pid != (uint64_t)t->d->id)
+        return take_other(t, e, &s, (str_id)*process);
+    return take_op(t, e, &s, NULL);
+}
+
+/* All events, in an array or under "traceEvents". */
+static int events(struct timeline *t, const uint8_t *data, size_t len,
+                  int (*each)(struct timeline *t, const struct event *e))
+{
+    struct json_reader r = json_read_of(data, len);
+    enum json_token k = json_read_next(&r);
+    struct event e;
+    int rc = 0;
+
+    while (k == JSON_OBJECT && json_read_next(&r) == JSON_KEY) {
+        if (json_read_is(&r, "traceEvents"))
+            k = json_read_next(&r);
+        else
+            json_read_next(&r);
+        if (k != JSON_ARRAY && !json_read_skip(&r))
+            break;
+    }
+    if (k == JSON_ARRAY) {
+        while (rc == 0 && json_read_next(&r) == JSON_OBJECT) {
+            event_read(&r, &e);
+            if (r.token == JSON_OBJECT_END)
+                rc = each(t, &e);
+        }
+    }
+    /* Some versions end with ",]". */
+    if (each == take && (r.token != JSON_ARRAY_END || k != JSON_ARRAY)) {
+        struct ms_text tail = ms_trim((struct ms_text){ r.at, (size_t)(r.end - r.at) });
+
+        store_stat(t->m->st,
+                   ms_is(tail, "]") || ms_is(tail, ",]") ? STAT_stray_comma : STAT_json_malformed,
+                   1);
+    }
+    return rc;
+}
+
+static int timeline_read(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len,
+                         bool steps)
+{
+    struct timeline t = { .m = m, .d = d, .steps = steps };
+    int rc;
+
+    t.origin_ns = d->origin_ns == MS_NONE ? 0 : d->origin_ns;
+    rc = events(&t, data, len, note_name);
+    if (!rc)
+        rc = events(&t, data, len, take);
+    u64map_release(&t.process);
+    u64map_release(&t.thread);
+    return rc;
+}
+
+int ms_read_timeline(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
+{
+    return timeline_read(m, d, data, len, false);
+}
+
+int ms_read_timeline_steps(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
+{
+    return timeline_read(m, d, data, len, true);
+}

@@ -1,0 +1,363 @@
+/* perfetto_seq.c -- what a sequence of packets has said so far: interned things, defaults, clocks.
+ */
+#include "import/perfetto_int.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+struct pf_seq *pf_seq(struct pf *p, uint32_t id)
+{
+    const uint64_t *at = u64map_get(&p->seq_at, id);
+    struct pf_seq *s;
+
+    if (at)
+        return (struct pf_seq *)(uintptr_t)*at;
+    s = arena_alloc(&p->arena, sizeof(*s));
+    if (!s || u64map_put(&p->seq_at, id, (uint64_t)(uintptr_t)s)) {
+        p->b.rc = OPM_ENOMEM;
+        return NULL;
+    }
+    s->id = id;
+    return s;
+}
+
+void pf_seq_clear(struct pf_seq *s)
+{
+    for (int i = 0; i < PF_INTERN_COUNT; i++)
+        u64map_release(&s->text[i]);
+    u64map_release(&s->counter);
+    s->has_track = false;
+    s->clock = 0;
+    s->nextra = s->nextra_double = 0;
+    s->has_state = true;
+}
+
+void pf_seqs_release(struct pf *p)
+{
+    for (size_t i = 0; i < p->seq_at.cap; i++)
+        if (p->seq_at.used[i])
+            pf_seq_clear((struct pf_seq *)(uintptr_t)p->seq_at.entry[i].value);
+    u64map_release(&p->seq_at);
+}
+
+/* Number and text of one interned thing. */
+struct interned {
+    uint64_t iid, line;
+    const char *text, *function;
+    size_t len, function_len;
+    uint64_t ids[64]; /* of a frame its function, of a callstack its frames */
+    size_t nid;
+};
+
+static bool interned_read(const struct pb_field *f, enum pf_intern kind, struct interned *out)
+{
+    struct rd r = rd_of(f->p, f->len);
+    struct pb_field g;
+
+    *out = (struct interned){ 0 };
+    while (pb_next(&r, &g)) {
+        if (g.number == 1 && g.wire == PB_VARINT)
+            out->iid = g.value;
+        else if (g.number == 2 && g.wire == PB_LEN && kind != PF_CALLSTACKS) {
+            out->text = (const char *)g.p;
+            out->len = g.len;
+        } else if (g.number == 2 && g.wire == PB_VARINT && out->nid < ARRAY_SIZE(out->ids)) {
+            out->ids[out->nid++] = g.value;
+        } else if (g.number == 2 && g.wire == PB_LEN) {
+            struct rd ids = rd_of(g.p, g.len); /* packed */
+
+            while (rd_left(&ids) && !ids.bad && out->nid < ARRAY_SIZE(out->ids))
+                out->ids[out->nid++] = rd_varint(&ids);
+        } else if (g.number == 3 && g.wire == PB_LEN) {
+            out->function = (const char *)g.p;
+            out->function_len = g.len;
+        } else if (g.number == 4 && g.wire == PB_VARINT) {
+            out->line = g.value;
+        }
+    }
+    return !r.bad && out->iid;
+}
+
+/* "file:line function" */
+static str_id location_text(struct pf *p, const struct interned *in)
+{
+    buf_clear(&p->scratch);
+    buf_add(&p->scratch, in->text ? in->text : "", in->len);
+    if (in->line)
+        buf_addf(&p->scratch, ":%llu", (unsigned long long)in->line);
+    if (in->function_len) {
+        if (p->scratch.len)
+            buf_addc(&p->scratch, ' ');
+        buf_add(&p->scratch, in->function, in->function_len);
+    }
+    return build_buf(&p->b, &p->scratch);
+}
+
+/* Frames from the outermost in, as "main;step;conv". */
+static str_id callstack_text(struct pf *p, struct pf_seq *s, const struct interned *in)
+{
+    buf_clear(&p->scratch);
+    for (size_t i = 0; i < in->nid; i++) {
+        const uint64_t *frame = u64map_get(&s->text[PF_FRAMES], in->ids[i]);
+        const char *text = frame ? store_text(p->b.st, (str_id)*frame) : NULL;
+
+        buf_addf(&p->scratch, "%s%s", i ? ";" : "", text ? text : "?");
+    }
+    return build_buf(&p->b, &p->scratch);
+}
+
+void pf_interned(struct pf *p, struct pf_seq *s, const struct pb_field *f)
+{
+    static const struct {
+        uint32_t field;
+        enum pf_intern kind;
+    } fields[] = {
+        { 1, PF_CATEGORIES },       { 2, PF_NAMES },
+        { 3, PF_ANNOTATION_NAMES }, { 4, PF_LOCATIONS },
+        { 5, PF_FUNCTIONS },        { 6, PF_FRAMES },
+        { 7, PF_CALLSTACKS },       { 29, PF_ANNOTATION_STRINGS },
+    };
+    struct rd r = rd_of(f->p, f->len);
+    struct pb_field g;
+    struct interned in;
+
+    while (pb_next(&r, &g) && !p->b.rc) {
+        str_id text = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+            enum pf_intern kind = fields[i].kind;
+
+            if (fields[i].field != g.number || g.wire != PB_LEN || !interned_read(&g, kind, &in))
+                continue;
+            if (kind == PF_LOCATIONS)
+                text = location_text(p, &in);
+            else if (kind == PF_CALLSTACKS)
+                text = callstack_text(p, s, &in);
+            else if (kind == PF_FRAMES) {
+                const uint64_t *function =
+                    in.nid ? u64map_get(&s->text[PF_FUNCTIONS], in.ids[0]) : NULL;
+
+                text = function ? (str_id)*function : 0;
+            } else {
+                text = build_str(&p->b, in.text ? in.text : "", in.len);
+            }
+            if (!p->b.rc && u64map_put(&s->text[kind], in.iid, text))
+                p->b.rc = OPM_ENOMEM;
+        }
+    }
+}
+
+str_id pf_text(struct pf *p, struct pf_seq *s, enum pf_intern kind, uint64_t iid)
+{
+    const uint64_t *at = u64map_get(&s->text[kind], iid);
+
+    if (!at)
+        store_stat(p->b.st, STAT_intern_missing, 1);
+    return at ? (str_id)*at : 0;
+}
+
+static size_t read_list(const struct pb_field *f, uint64_t *out, size_t n)
+{
+    struct rd r;
+
+    if (f->wire == PB_VARINT && n < PF_COUNTERS_MAX)
+        out[n++] = f->value;
+    if (f->wire == PB_LEN)
+        for (r = rd_of(f->p, f->len); rd_left(&r) && !r.bad && n < PF_COUNTERS_MAX;)
+            out[n++] = rd_varint(&r);
+    return n;
+}
+
+void pf_defaults(struct pf_seq *s, const struct pb_field *f)
+{
+    struct rd r = rd_of(f->p, f->len);
+    struct pb_field g, h;
+
+    s->has_track = false;
+    s->clock = 0;
+    s->nextra = s->nextra_double = 0;
+    while (pb_next(&r, &g)) {
+        if (g.number == 58 && g.wire == PB_VARINT) {
+            s->clock = g.value;
+        } else if (g.number == 11 && g.wire == PB_LEN) {
+            struct rd inner = rd_of(g.p, g.len);
+
+            while (pb_next(&inner, &h)) {
+                if (h.number == 11 && h.wire == PB_VARINT) {
+                    s->track = h.value;
+                    s->has_track = true;
+                } else if (h.number == 31) {
+                    s->nextra = read_list(&h, s->extra, s->nextra);
+                } else if (h.number == 45) {
+                    s->nextra_double = read_list(&h, s->extra_double, s->nextra_double);
+                }
+            }
+        }
+    }
+}
+
+struct clock_reading {
+    uint32_t id;
+    bool incremental;
+    uint64_t ts, unit_ns;
+};
+
+static size_t readings_read(const struct pb_field *f, struct clock_reading *out, size_t max,
+                            uint32_t *primary)
+{
+    struct rd r = rd_of(f->p, f->len);
+    struct pb_field g, h;
+    size_t n = 0;
+
+    while (pb_next(&r, &g)) {
+        if (g.number == 2 && g.wire == PB_VARINT)
+            *primary = (uint32_t)g.value;
+        if (g.number != 1 || g.wire != PB_LEN || n == max)
+            continue;
+        out[n] = (struct clock_reading){ .unit_ns = 1 };
+        for (struct rd c = rd_of(g.p, g.len); pb_next(&c, &h);) {
+            if (h.wire != PB_VARINT)
+                continue;
+            if (h.number == 1)
+                out[n].id = (uint32_t)h.value;
+            else if (h.number == 2)
+                out[n].ts = h.value;
+            else if (h.number == 3)
+                out[n].incremental = h.value != 0;
+            else if (h.number == 4 && h.value)
+                out[n].unit_ns = h.value;
+        }
+        n++;
+    }
+    return n;
+}
+
+static const struct clock_reading *reading_of(const struct clock_reading *c, size_t n, uint32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c[i].id == id)
+            return &c[i];
+    return NULL;
+}
+
+static int64_t reading_ns(const struct clock_reading *c)
+{
+    return (int64_t)(c->ts * c->unit_ns);
+}
+
+/* The clock that all times are brought to: the primary one of the first snapshot, else boot time.
+ */
+static void choose_reference(struct pf *p, const struct clock_reading *c, size_t n,
+                             uint32_t primary)
+{
+    const struct clock_reading *realtime, *ref;
+
+    if (p->ref_clock)
+        return;
+    p->ref_clock = primary                                ? primary
+                   : reading_of(c, n, PF_CLOCK_BOOTTIME)  ? PF_CLOCK_BOOTTIME
+                   : reading_of(c, n, PF_CLOCK_MONOTONIC) ? PF_CLOCK_MONOTONIC
+                                                          : PF_CLOCK_BOOTTIME;
+    ref = reading_of(c, n, p->ref_clock);
+    realtime = reading_of(c, n, PF_CLOCK_REALTIME);
+    if (!ref)
+        return;
+    p->base_ns = reading_ns(ref);
+    if (realtime) {
+        char text[32];
+
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)reading_ns(realtime));
+        build_meta(&p->b, "clock.start_realtime_ns", text);
+    }
+}
+
+void pf_clock_snapshot(struct pf *p, struct pf_seq *s, const struct pb_field *f, bool first_pass)
+{
+    struct clock_reading c[32];
+    uint32_t primary = 0;
+    size_t n = readings_read(f, c, ARRAY_SIZE(c), &primary);
+    const struct clock_reading *ref;
+
+    choose_reference(p, c, n, primary);
+    ref = reading_of(c, n, p->ref_clock);
+    for (size_t i = 0; i < n; i++) {
+        if (first_pass && ref && c[i].id != p->ref_clock && c[i].id < PF_SEQ_CLOCK_FIRST) {
+            if (!GROW(p->clock, p->clock_cap, p->nclock + 1)) {
+                p->b.rc = OPM_ENOMEM;
+                return;
+            }
+            p->clock[p->nclock++] =
+                (struct pf_clock_pair){ c[i].id, reading_ns(&c[i]), reading_ns(ref) };
+        }
+        if (!first_pass && s && c[i].id >= PF_SEQ_CLOCK_FIRST &&
+            c[i].id < PF_SEQ_CLOCK_FIRST + PF_SEQ_CLOCKS) {
+            struct pf_seq_clock *k = &s->clocks[c[i].id - PF_SEQ_CLOCK_FIRST];
+
+            *k = (struct pf_seq_clock){ .known = ref != NULL,
+                                        .incremental = c[i].incremental,
+                                        .unit_ns = c[i].unit_ns,
+                                        .at = reading_ns(&c[i]),
+                                        .now = reading_ns(&c[i]) };
+            if (ref)
+                k->ref_ns = reading_ns(ref);
+        }
+    }
+}
+
+/* Sums wrap around: times of a damaged file may be anything. */
+static int64_t add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+/* By the last snapshot before it, else the first. */
+static int64_t global_time(struct pf *p, int64_t ts, uint32_t clock)
+{
+    const struct pf_clock_pair *best = NULL;
+
+    if (clock == p->ref_clock || (!p->ref_clock && clock == PF_CLOCK_BOOTTIME))
+        return ts;
+    for (size_t i = 0; i < p->nclock; i++)
+        if (p->clock[i].clock == clock && (!best || p->clock[i].clock_ns <= ts))
+            best = &p->clock[i];
+    if (!best) {
+        store_stat(p->b.st, STAT_clock_unconverted, 1);
+        return ts;
+    }
+    return add(best->ref_ns, sub(ts, best->clock_ns));
+}
+
+int64_t pf_time(struct pf *p, struct pf_seq *s, uint64_t ts, uint64_t clock)
+{
+    struct pf_seq_clock *k;
+    int64_t ns;
+
+    if (!clock)
+        clock = s->clock ? s->clock : p->ref_clock ? PF_CLOCK_BOOTTIME : 0;
+    if (clock == PF_CLOCK_BOOTTIME && p->ref_clock != PF_CLOCK_BOOTTIME && !s->clock) {
+        /* Nothing was said: the trace's own clock is meant, which is boot time unless a snapshot
+         * names another one. */
+        bool tied = false;
+
+        for (size_t i = 0; i < p->nclock && !tied; i++)
+            tied = p->clock[i].clock == PF_CLOCK_BOOTTIME;
+        if (!tied)
+            return sub((int64_t)ts, p->base_ns);
+    }
+    if (clock < PF_SEQ_CLOCK_FIRST || clock >= PF_SEQ_CLOCK_FIRST + PF_SEQ_CLOCKS)
+        return sub(clock ? global_time(p, (int64_t)ts, (uint32_t)clock) : (int64_t)ts, p->base_ns);
+    k = &s->clocks[clock - PF_SEQ_CLOCK_FIRST];
+    if (!k->known) {
+        store_stat(p->b.st, STAT_clock_unconverted, 1);
+        return sub((int64_t)ts, p->base_ns);
+    }
+    ns = (int64_t)(ts * k->unit_ns);
+    k->now = k->incremental ? add(k->now, ns) : ns;
+    return sub(add(k->ref_ns, sub(k->now, k->at)), p->base_ns);
+}
