@@ -2,11 +2,10 @@
  *
  * Works on the list of operators before anything runs. A value between two operators goes away only
  * if nothing else reads it. What is recognised:
- *   Conv + BatchNormalization, factors and terms per channel (folded into the weights)
+ *   Conv + BatchNormalization, factors and terms per channel (folded into the weights, fuse_conv.c)
  *   + activation, + Add of a same-shaped value
  *   MatMul by a transposed constant, + Add of a vector + activation; Gemm + activation
- *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, x * clip(x + 3, 0, 6) / 6 as
- *   HardSwish
+ *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, HardSwish (fuse_conv.c)
  *   attention (fuse_attn.c)
  *   the nine nodes that LayerNormalization is decomposed into */
 #include "engine/native/elementwise.h"

@@ -245,6 +245,17 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
     return rc;
 }
 
+static void native_memory(const struct engine *base, struct engine_memory *out)
+{
+    const struct plan *p = ((const struct native *)base)->plan;
+
+    *out = (struct engine_memory){ .arena = (int64_t)p->arena_bytes };
+    for (uint32_t i = 0; i < p->nop; i++) {
+        out->packed += (int64_t)p->op[i].packed_bytes;
+        out->winograd += (int64_t)p->op[i].extra_bytes;
+    }
+}
+
 const struct engine_class engine_native = {
     .name = "native",
     .doc = "opmeter's own, on the CPU",
@@ -253,5 +264,6 @@ const struct engine_class engine_native = {
     .outputs = native_outputs,
     .prepare = native_prepare,
     .run = native_run,
+    .memory = native_memory,
     .close = native_close,
 };
