@@ -39,14 +39,23 @@ const struct analysis analyses[ANALYSIS_COUNT] = {
 
 int analysis_intern_words(struct store *st)
 {
-    static const char *const words[] = { "step",         "record",     "device", "host",
-                                         "marks",        "repetition", "phases", "points",
-                                         "autograd",     "operators",  "measured", "constant",
+    static const char *const words[] = { "step",
+                                         "record",
+                                         "device",
+                                         "host",
+                                         "marks",
+                                         "repetition",
+                                         "phases",
+                                         "points",
+                                         "autograd",
+                                         "operators",
+                                         "measured",
+                                         "constant",
 #define X(name, doc) #name,
                                          BUSY_BUCKETS(X)
 #undef X
 #define X(name, n, k) name,
-                                         RATIOS_PATTERNS(X)
+                                             RATIOS_PATTERNS(X)
 #undef X
     };
 

@@ -18,9 +18,20 @@ const double sparse_levels[SPARSE_LEVELS] = { 0.9, 0.8, 0.7 };
 static bool is_product(const char *type)
 {
     static const char *const types[] = {
-        "MatMul",          "Gemm",         "InnerProduct",  "FusedMatMul", "FusedGemm",
-        "FullyConnected",  "MatrixMul",    "Linear",        "Dense",       "MatMulInteger",
-        "QLinearMatMul",   "QGemm",        "MatMulIntegerToFloat",         "DynamicQuantizeMatMul",
+        "MatMul",
+        "Gemm",
+        "InnerProduct",
+        "FusedMatMul",
+        "FusedGemm",
+        "FullyConnected",
+        "MatrixMul",
+        "Linear",
+        "Dense",
+        "MatMulInteger",
+        "QLinearMatMul",
+        "QGemm",
+        "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
     };
 
     for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)

@@ -27,13 +27,13 @@ struct sparse_shape {
 };
 
 struct sparse_op {
-    int64_t n, k, m;    /* 0: it is no matrix product with a constant weight; m 0: not known */
-    uint32_t shape;     /* or SPARSE_NO_SHAPE: the weight does not divide into blocks */
-    double zero_ratio;  /* NaN: not known */
-    double latency_ns;  /* NaN: it did not run */
-    double aim;         /* NaN: none */
-    double ratio;       /* NaN where there is no aim */
-    bool measured;      /* the ratio is */
+    int64_t n, k, m;   /* 0: it is no matrix product with a constant weight; m 0: not known */
+    uint32_t shape;    /* or SPARSE_NO_SHAPE: the weight does not divide into blocks */
+    double zero_ratio; /* NaN: not known */
+    double latency_ns; /* NaN: it did not run */
+    double aim;        /* NaN: none */
+    double ratio;      /* NaN where there is no aim */
+    bool measured;     /* the ratio is */
     double projected_ns;
 };
 
@@ -42,9 +42,9 @@ struct sparse {
     size_t nop;
     struct sparse_shape *shape; /* by their dimensions */
     size_t nshape;
-    struct ratios ratios; /* of this machine; empty if they could not be read */
-    double total_ns, projected_ns;               /* of all operators */
-    double sparse_ns, sparse_projected_ns;       /* of those with a shape */
+    struct ratios ratios;                  /* of this machine; empty if they could not be read */
+    double total_ns, projected_ns;         /* of all operators */
+    double sparse_ns, sparse_projected_ns; /* of those with a shape */
 };
 
 /* 0 or OPM_ENOMEM; release in any case. */

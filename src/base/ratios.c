@@ -21,7 +21,7 @@ const struct ratio_pattern ratio_patterns[] = {
 #define X(name, n, k) { name, n, k },
     RATIOS_PATTERNS(X)
 #undef X
-    { NULL, 0, 0 },
+        { NULL, 0, 0 },
 };
 
 const struct ratio_pattern *ratio_pattern_find(const char *name)
@@ -168,8 +168,7 @@ const struct ratio *ratios_find(const struct ratios *r, const struct ratio_patte
 
 int ratios_put(struct ratios *r, const struct ratio *entry)
 {
-    const struct ratio *old =
-        ratios_find(r, entry->pattern, entry->sparsity, entry->n, entry->k);
+    const struct ratio *old = ratios_find(r, entry->pattern, entry->sparsity, entry->n, entry->k);
     struct ratio *to;
 
     if (old) {

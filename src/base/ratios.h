@@ -27,16 +27,16 @@ struct ratio_pattern {
     const char *name;
     int n, k;
 };
-extern const struct ratio_pattern ratio_patterns[]; /* ends with a NULL name */
+extern const struct ratio_pattern ratio_patterns[];               /* ends with a NULL name */
 const struct ratio_pattern *ratio_pattern_find(const char *name); /* NULL if there is none */
 
 struct ratio {
     char cpu[128];
     const struct ratio_pattern *pattern;
-    double sparsity; /* share of zero blocks, 0 to 1 */
-    int64_t n, k;    /* of the weight: outputs, inputs */
-    int64_t m;       /* 0: not known */
-    double ratio;    /* dense time over sparse time */
+    double sparsity;            /* share of zero blocks, 0 to 1 */
+    int64_t n, k;               /* of the weight: outputs, inputs */
+    int64_t m;                  /* 0: not known */
+    double ratio;               /* dense time over sparse time */
     double dense_ns, sparse_ns; /* 0: not known */
 };
 

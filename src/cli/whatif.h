@@ -29,7 +29,8 @@ struct whatif {
     struct whatif_rules speedups; /* by operator type */
 };
 
-bool whatif_add_rule(struct whatif_rules *to, const struct whatif_rule *rule); /* false: no memory */
+bool whatif_add_rule(struct whatif_rules *to,
+                     const struct whatif_rule *rule); /* false: no memory */
 void whatif_release(struct whatif *w);
 
 /* Measure the ratios that the trace's weights need and keep them; an exit code. Not known in t,

@@ -239,9 +239,8 @@ static void put_share(struct textable *t, const opm_rows *row, int col)
 
 static int print_table(const struct whatif *w, opm_trace *t, size_t top)
 {
-    static const char *const names[] = { "now",   "then",   "saved",     "ratio",
-                                         "from",  "weight", "zeros now", "aim",
-                                         "type",  "operator" };
+    static const char *const names[] = { "now",    "then",      "saved", "ratio", "from",
+                                         "weight", "zeros now", "aim",   "type",  "operator" };
     const unsigned numbers = 0xcf; /* bit i: column i stands to the right */
     struct textable *table = textable_new();
     opm_rows *row = NULL;
@@ -252,7 +251,8 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
         return cli_out_of_memory();
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         textable_column(table, names[i], numbers >> i & 1 ? TEXTABLE_REAL : TEXTABLE_TEXT);
-    rc = query_rows(w, t, "WHERE ratio IS NOT NULL ORDER BY latency_ns - projected_ns DESC,"
+    rc = query_rows(w, t,
+                    "WHERE ratio IS NOT NULL ORDER BY latency_ns - projected_ns DESC,"
                     " latency_ns DESC, op",
                     top, &row);
     while (rc == CLI_OK && (more = opm_rows_next(row, &err)) > 0) {

@@ -30,9 +30,10 @@ static const char *dtype_name(const char *dtype)
 {
     static const struct {
         const char *ours, *theirs;
-    } names[] = { { "int8", "s8" },   { "uint8", "u8" },   { "int16", "s16" }, { "uint16", "u16" },
-                  { "int32", "s32" }, { "uint32", "u32" }, { "int64", "s64" }, { "uint64", "u64" },
-                  { "float32", "fp32" }, { "float16", "fp16" }, { "bfloat16", "bf16" } };
+    } names[] = { { "int8", "s8" },      { "uint8", "u8" },     { "int16", "s16" },
+                  { "uint16", "u16" },   { "int32", "s32" },    { "uint32", "u32" },
+                  { "int64", "s64" },    { "uint64", "u64" },   { "float32", "fp32" },
+                  { "float16", "fp16" }, { "bfloat16", "bf16" } };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i].ours, dtype) == 0)
@@ -194,8 +195,8 @@ int neural_attributes(const struct store *st, size_t op, struct buf *out)
         buf_addc(&a.text, '\0');
     }
     if (!rc && json.kind == CELL_STR)
-        rc = read_attributes(&a, store_text(st, json.str),
-                             strpool_len(store_strings(st), json.str));
+        rc =
+            read_attributes(&a, store_text(st, json.str), strpool_len(store_strings(st), json.str));
     if (a.text.failed)
         rc = OPM_ENOMEM;
     if (!rc)

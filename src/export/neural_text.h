@@ -18,7 +18,8 @@ void neural_tensors(const struct op_tensors *t, size_t op, bool outputs, enum ne
                     const char *sep, char times, struct buf *out);
 /* ms with three decimals, or as many up to six as it takes. */
 void neural_ms(struct buf *out, double ns);
-/* key:value;key:value of a JSON object of attributes, ordered by key; post_op comes as append_op. */
+/* key:value;key:value of a JSON object of attributes, ordered by key; post_op comes as append_op.
+ */
 int neural_attributes(const struct store *st, size_t op, struct buf *out);
 
 #endif

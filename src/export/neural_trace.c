@@ -22,8 +22,8 @@ struct trace {
     struct timeline tl;
     struct op_tensors tensors;
     struct io_out out;
-    struct fragments ops;  /* category and name; args behind the times */
-    int64_t *reshape_ns;   /* [nop] not yet said by an execution */
+    struct fragments ops; /* category and name; args behind the times */
+    int64_t *reshape_ns;  /* [nop] not yet said by an execution */
     struct buf scratch;
     uint64_t nevent;
     size_t next_step;
@@ -53,9 +53,9 @@ static int make_op(void *ctx, uint32_t op, struct buf *out, size_t *out_head)
         bool outputs;
         enum neural_field field;
     } members[] = {
-        { "input_tensor_name", false, NEURAL_NAME },  { "input_type", false, NEURAL_DTYPE },
-        { "input_shape", false, NEURAL_SHAPE },       { "output_tensor_name", true, NEURAL_NAME },
-        { "output_type", true, NEURAL_DTYPE },        { "output_shape", true, NEURAL_SHAPE },
+        { "input_tensor_name", false, NEURAL_NAME }, { "input_type", false, NEURAL_DTYPE },
+        { "input_shape", false, NEURAL_SHAPE },      { "output_tensor_name", true, NEURAL_NAME },
+        { "output_type", true, NEURAL_DTYPE },       { "output_shape", true, NEURAL_SHAPE },
     };
     struct trace *t = ctx;
     struct json_writer w = { .buf = out };

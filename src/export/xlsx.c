@@ -67,8 +67,12 @@ struct book {
 static void make_styles(struct book *b)
 {
     static const char *const numbers[STYLE_COUNT_] = {
-        [STYLE_EDIT] = "0.00",        [STYLE_EDIT_PERCENT] = "0%", [STYLE_MS] = "#,##0.000000",
-        [STYLE_RATIO] = "0.00",       [STYLE_PERCENT] = "0.0%",    [STYLE_COUNT] = "#,##0",
+        [STYLE_EDIT] = "0.00",
+        [STYLE_EDIT_PERCENT] = "0%",
+        [STYLE_MS] = "#,##0.000000",
+        [STYLE_RATIO] = "0.00",
+        [STYLE_PERCENT] = "0.0%",
+        [STYLE_COUNT] = "#,##0",
         [STYLE_BOLD_MS] = "#,##0.000000",
     };
 
@@ -133,9 +137,10 @@ static void put_real(struct book *b, lxw_worksheet *ws, lxw_row_t row, lxw_col_t
         worksheet_write_number(ws, row, col, v, b->style[style]);
 }
 
-__attribute__((format(printf, 7, 8))) static void
-put_formula(struct book *b, lxw_worksheet *ws, lxw_row_t row, lxw_col_t col, enum style style,
-            double value, const char *fmt, ...)
+__attribute__((format(printf, 7, 8))) static void put_formula(struct book *b, lxw_worksheet *ws,
+                                                              lxw_row_t row, lxw_col_t col,
+                                                              enum style style, double value,
+                                                              const char *fmt, ...)
 {
     char text[200];
     va_list args;
