@@ -23,7 +23,7 @@ INLINE vf N(fset)(float x)
 {
     vf v = { 0 };
 
-    return v + x;
+    return x - v; /* compilers may drop - 0, but not + 0 */
 }
 
 INLINE vi N(iload)(const void *p)
