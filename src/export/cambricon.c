@@ -200,11 +200,11 @@ static const char *type_name(const char *dtype)
 {
     static const struct {
         const char *ours, *theirs;
-    } names[] = { { "fp32", "Float" },  { "fp64", "Double" },  { "fp16", "Half" },
-                  { "bf16", "BFloat16" }, { "int8", "Int8" },    { "int16", "Int16" },
-                  { "int32", "Int32" }, { "int64", "Int64" },  { "uint8", "UInt8" },
+    } names[] = { { "fp32", "Float" },    { "fp64", "Double" },   { "fp16", "Half" },
+                  { "bf16", "BFloat16" }, { "int8", "Int8" },     { "int16", "Int16" },
+                  { "int32", "Int32" },   { "int64", "Int64" },   { "uint8", "UInt8" },
                   { "uint16", "UInt16" }, { "uint32", "UInt32" }, { "uint64", "UInt64" },
-                  { "bool", "Bool" },   { "string", "String" } };
+                  { "bool", "Bool" },     { "string", "String" } };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i].ours, dtype) == 0)

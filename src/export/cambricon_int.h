@@ -17,16 +17,16 @@ struct cam_step {
 };
 
 struct cam_model {
-    str_id name; /* 0: none */
+    str_id name;     /* 0: none */
     struct buf file; /* its name as part of file names */
-    bool renumber; /* numbers are there twice: count instead */
+    bool renumber;   /* numbers are there twice: count instead */
     int64_t next;
 };
 
 /* An operator that ran in the step being written. */
 struct cam_run {
     uint32_t op;
-    uint32_t span; /* its first execution */
+    uint32_t span;  /* its first execution */
     int64_t dur_ns; /* of all its executions */
     str_id host, device;
 };

@@ -14,11 +14,11 @@ static const char *dtype_name(const char *dtype)
 {
     static const struct {
         const char *ours, *theirs;
-    } names[] = { { "fp32", "FLOAT" },   { "fp64", "DOUBLE" },  { "fp16", "HALF" },
-                  { "bf16", "BFLOAT16" }, { "int8", "INT8" },    { "int16", "INT16" },
-                  { "int32", "INT32" },  { "int64", "INT64" },   { "uint8", "UINT8" },
+    } names[] = { { "fp32", "FLOAT" },    { "fp64", "DOUBLE" },   { "fp16", "HALF" },
+                  { "bf16", "BFLOAT16" }, { "int8", "INT8" },     { "int16", "INT16" },
+                  { "int32", "INT32" },   { "int64", "INT64" },   { "uint8", "UINT8" },
                   { "uint16", "UINT16" }, { "uint32", "UINT32" }, { "uint64", "UINT64" },
-                  { "bool", "BOOL" },    { "string", "STRING" } };
+                  { "bool", "BOOL" },     { "string", "STRING" } };
 
     for (size_t i = 0; dtype && i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i].ours, dtype) == 0)
@@ -83,7 +83,8 @@ static void put_span(struct cam *c, struct io_out *out, size_t i)
     const char *name;
     size_t len;
 
-    p = stpcpy(text, c->dur[i] < 0 ? "{\"ph\":\"B\",\"pid\":1,\"tid\":" : "{\"ph\":\"X\",\"pid\":1,\"tid\":");
+    p = stpcpy(text, c->dur[i] < 0 ? "{\"ph\":\"B\",\"pid\":1,\"tid\":"
+                                   : "{\"ph\":\"X\",\"pid\":1,\"tid\":");
     p = text_put_u64(p, track);
     p = stpcpy(p, ",\"ts\":");
     p = text_put_us(p, c->origin_ns + c->ts[i]);
@@ -119,8 +120,9 @@ static void put_thread_names(struct cam *c, struct io_out *out)
 
         if (name.kind != CELL_STR)
             continue;
-        io_out_addf(out, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"args\":",
-                    i + 1);
+        io_out_addf(
+            out,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"args\":", i + 1);
         json_object(&w);
         json_key(&w, "name");
         json_str(&w, store_text(c->st, name.str), strpool_len(store_strings(c->st), name.str));
@@ -136,7 +138,8 @@ static int put_timeline(struct cam *c, const struct cam_step *s, struct io_out *
     struct buf name = { 0 };
     int nevent = 0, rc = 0;
 
-    buf_addf(&name, "/job:localhost/replica:0/task:0/device:%s Compute", *device ? device : "CPU:0");
+    buf_addf(&name, "/job:localhost/replica:0/task:0/device:%s Compute",
+             *device ? device : "CPU:0");
     io_out_adds(out, "{\"traceEvents\":[");
     put_process(out, &nevent, 1, buf_str(&name), name.len);
     put_thread_names(c, out);

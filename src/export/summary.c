@@ -59,8 +59,8 @@ static enum copy copy_kind(const struct store *st, const struct site *site)
                   { "dtod", COPY_DTOD }, { "d2d", COPY_DTOD } };
     const char *name = store_text(st, site->name), *cat = store_text(st, site->cat);
     const char *layer = store_text(st, site->layer);
-    bool copy = contains(cat, "memcpy") || (contains(name, "memcpy") && layer &&
-                                            strcmp(layer, "hardware") == 0);
+    bool copy = contains(cat, "memcpy") ||
+                (contains(name, "memcpy") && layer && strcmp(layer, "hardware") == 0);
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if ((copy || contains(layer, "hardware")) && contains(name, words[i].word))
@@ -203,9 +203,8 @@ static void cell_text(struct summary *s, struct textable *t, struct cell c)
 static void cell_time(struct textable *t, struct cell c)
 {
     char room[HUMAN_ROOM];
-    const char *text = c.kind == CELL_NULL
-                           ? "N/A"
-                           : human_ns(room, c.kind == CELL_I64 ? (double)c.i64 : c.f64);
+    const char *text =
+        c.kind == CELL_NULL ? "N/A" : human_ns(room, c.kind == CELL_I64 ? (double)c.i64 : c.f64);
 
     textable_text(t, text, strlen(text));
 }
@@ -277,18 +276,18 @@ static void md_title(struct summary *s)
     for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
         if (!meta(s, facts[i].key))
             continue;
-        io_out_addf(&s->out, "%s- %s: %s\n", any ? "" : "\n", facts[i].what,
-                    meta(s, facts[i].key));
+        io_out_addf(&s->out, "%s- %s: %s\n", any ? "" : "\n", facts[i].what, meta(s, facts[i].key));
         any = true;
     }
 }
 
 static int md_latency(struct summary *s)
 {
-    static const char *const heads[] = { "of a", "name",  ">count", ">warm-up", ">min",  ">mean",
-                                         ">median", ">p90", ">p99",  ">max",     ">per second" };
-    static const int times[] = { latency_col_min_ns,    latency_col_mean_ns, latency_col_median_ns,
-                                 latency_col_p90_ns,    latency_col_p99_ns,  latency_col_max_ns };
+    static const char *const heads[] = { "of a", "name",  ">count",     ">warm-up",
+                                         ">min", ">mean", ">median",    ">p90",
+                                         ">p99", ">max",  ">per second" };
+    static const int times[] = { latency_col_min_ns, latency_col_mean_ns, latency_col_median_ns,
+                                 latency_col_p90_ns, latency_col_p99_ns,  latency_col_max_ns };
     struct textable *t;
 
     io_out_adds(&s->out, "\n## Latency and throughput\n\n");
@@ -311,8 +310,8 @@ static int md_latency(struct summary *s)
 
 static int md_types(struct summary *s)
 {
-    static const char *const heads[] = { "type", ">operators", ">executions", ">time", ">share",
-                                         ">GFLOP/s" };
+    static const char *const heads[] = { "type",  ">operators", ">executions",
+                                         ">time", ">share",     ">GFLOP/s" };
     struct textable *t;
 
     if (!s->type.nrow)
@@ -332,7 +331,7 @@ static int md_types(struct summary *s)
 
 static int md_operators(struct summary *s)
 {
-    static const char *const heads[] = { "operator", "type",    ">executions", ">share", ">mean",
+    static const char *const heads[] = { "operator", "type", ">executions", ">share", ">mean",
                                          ">median",  ">p99", ">GFLOP/s",    ">GB/s" };
     size_t n = MIN(s->norder, (size_t)TOP_OPERATORS);
     struct textable *t;
@@ -370,7 +369,9 @@ static bool is_app(const struct summary *s, size_t row)
 
 static int md_activities(struct summary *s)
 {
-    static const char *const heads[] = { "activity", ">count", ">total", ">mean", ">median", ">max" };
+    static const char *const heads[] = {
+        "activity", ">count", ">total", ">mean", ">median", ">max"
+    };
     struct textable *t = NULL;
 
     for (size_t i = 0; i < s->spans.nrow; i++) {
@@ -415,8 +416,8 @@ static int md_copies(struct summary *s)
         if (c->sized[k] == c->count[k]) {
             human_bytes(room, (uint64_t)c->bytes[k]);
             textable_text(t, room, strlen(room));
-            cell_number(t, cell_f64(c->ns[k] > 0 ? (double)c->bytes[k] / (double)c->ns[k] : NAN), "g",
-                        1);
+            cell_number(t, cell_f64(c->ns[k] > 0 ? (double)c->bytes[k] / (double)c->ns[k] : NAN),
+                        "g", 1);
         } else {
             textable_text(t, "N/A", 3);
             textable_text(t, "N/A", 3);
