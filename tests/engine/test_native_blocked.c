@@ -239,9 +239,14 @@ static void build_decoder(struct net *net, int variant)
              variant % 2 ? "strides=2,2 pads=1,1,1,1 output_padding=1,1"
                          : "strides=2,3 pads=0,1,1,2");
     make_node(&net->mk, "Tanh", "k", "l", "");
-    net_conv(net, "ConvTranspose", "l", "y", 18, 1, 2, 2, "strides=2,2");
+    make_node(&net->mk, "ReduceMean", "l", "mean", variant % 2 ? "axes=2,3" : "axes=-1,-2");
+    make_node(&net->mk, "Dropout", "l", "same", "");
+    make_node(&net->mk, "Add", "same,mean", "o", "");
+    make_node(&net->mk, "PRelu", "o,slope", "q", "");
+    net_conv(net, "ConvTranspose", "q", "y", 18, 1, 2, 2, "strides=2,2");
     make_weight(&net->mk, "scales", TENSOR_F32, (int64_t[]){ 4 }, 1, scales[variant % 2], 16);
     make_weight(&net->mk, "one", TENSOR_F32, (int64_t[]){ 1 }, 1, &(float){ 1 }, 4);
+    net_const(net, "slope", (int64_t[]){ 18, 1, 1 }, 3, 0.1f);
     net_const(net, "perchannel", (int64_t[]){ mid, 1, 1 }, 3, 0.5f);
     for (int i = 1; i <= 4; i++) {
         char name[20];
