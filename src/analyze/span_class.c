@@ -49,7 +49,9 @@ static const struct rule rules[] = {
 
     { CLASS_RUNTIME, "runtime", NULL, NULL, NULL },
     { CLASS_OPTIMIZER, NULL, NULL, "Optimizer.step#", NULL },
-    { CLASS_BACKWARD, NULL, NULL, "autograd::engine::evaluate_function", NULL },
+    { CLASS_BACKWARD, "framework", NULL, "autograd::engine::evaluate_function", NULL },
+    { CLASS_BACKWARD, "framework", NULL, "torch::autograd::", NULL },
+    { CLASS_BACKWARD, "framework", NULL, NULL, "Backward" },
     { CLASS_OPERATOR, "framework", NULL, NULL, NULL },
 };
 

@@ -27,17 +27,6 @@ int cast_prepare(struct op *op, opm_error *err)
     return kop_set(op, 0, (enum tensor_type)to, &in->shape, err);
 }
 
-/* bfloat16 to nearest even; NaN stays NaN. */
-static uint16_t to_bf16(float f)
-{
-    uint32_t u;
-
-    memcpy(&u, &f, sizeof(u));
-    if (f != f)
-        return 0x7fc0;
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 /* What does not fit saturates at the 64-bit limits and then wraps, so that nothing is undefined. */
 static int64_t whole(double d)
 {
@@ -63,38 +52,38 @@ struct cast_job {
         for (int64_t i = begin; i < end; i++) \
             ((T *)out->data)[i] = (T)GET(i);  \
         break;
-#define STORE(INTS)                                                 \
-    switch (out->type) {                                            \
-    case TENSOR_F32:                                                \
-        for (int64_t i = begin; i < end; i++)                       \
-            ((float *)out->data)[i] = (float)GET(i);                \
-        break;                                                      \
-    case TENSOR_F64:                                                \
-        for (int64_t i = begin; i < end; i++)                       \
-            ((double *)out->data)[i] = (double)GET(i);              \
-        break;                                                      \
-    case TENSOR_F16:                                                \
-        for (int64_t i = begin; i < end; i++)                       \
-            ((uint16_t *)out->data)[i] = f32_to_f16((float)GET(i)); \
-        break;                                                      \
-    case TENSOR_BF16:                                               \
-        for (int64_t i = begin; i < end; i++)                       \
-            ((uint16_t *)out->data)[i] = to_bf16((float)GET(i));    \
-        break;                                                      \
-    case TENSOR_BOOL:                                               \
-        for (int64_t i = begin; i < end; i++)                       \
-            ((uint8_t *)out->data)[i] = GET(i) != 0;                \
-        break;                                                      \
-        INTS(I8, int8_t)                                            \
-        INTS(I16, int16_t)                                          \
-        INTS(I32, int32_t)                                          \
-        INTS(I64, int64_t)                                          \
-        INTS(U8, uint8_t)                                           \
-        INTS(U16, uint16_t)                                         \
-        INTS(U32, uint32_t)                                         \
-        INTS(U64, uint64_t)                                         \
-    default:                                                        \
-        break;                                                      \
+#define STORE(INTS)                                                  \
+    switch (out->type) {                                             \
+    case TENSOR_F32:                                                 \
+        for (int64_t i = begin; i < end; i++)                        \
+            ((float *)out->data)[i] = (float)GET(i);                 \
+        break;                                                       \
+    case TENSOR_F64:                                                 \
+        for (int64_t i = begin; i < end; i++)                        \
+            ((double *)out->data)[i] = (double)GET(i);               \
+        break;                                                       \
+    case TENSOR_F16:                                                 \
+        for (int64_t i = begin; i < end; i++)                        \
+            ((uint16_t *)out->data)[i] = f32_to_f16((float)GET(i));  \
+        break;                                                       \
+    case TENSOR_BF16:                                                \
+        for (int64_t i = begin; i < end; i++)                        \
+            ((uint16_t *)out->data)[i] = f32_to_bf16((float)GET(i)); \
+        break;                                                       \
+    case TENSOR_BOOL:                                                \
+        for (int64_t i = begin; i < end; i++)                        \
+            ((uint8_t *)out->data)[i] = GET(i) != 0;                 \
+        break;                                                       \
+        INTS(I8, int8_t)                                             \
+        INTS(I16, int16_t)                                           \
+        INTS(I32, int32_t)                                           \
+        INTS(I64, int64_t)                                           \
+        INTS(U8, uint8_t)                                            \
+        INTS(U16, uint16_t)                                          \
+        INTS(U32, uint32_t)                                          \
+        INTS(U64, uint64_t)                                          \
+    default:                                                         \
+        break;                                                       \
     }
 
 static void cast_part(void *arg, int64_t begin, int64_t end, int thread)

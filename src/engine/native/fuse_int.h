@@ -36,6 +36,19 @@ int fuse_cover(struct op *op, struct op *next);
 int fuse_become(struct fuser *f, struct op *op, const struct kernel *k, const char *type,
                 const uint32_t *in, uint32_t nin, struct op **gone, int ngone);
 
+/* The same, and op gives what next gave. OPM_ENOMEM. */
+int fuse_absorb(struct fuser *f, struct op *op, struct op *next);
+/* One more input, in a slot from `first` on: absent ones fill up before it. The slot, or -1 when
+ * out of memory. */
+int fuse_input(struct op *op, uint32_t first, uint32_t v);
+/* The float tensor of a constant, or NULL. */
+const struct tensor *fuse_f32(const struct op *op, uint32_t slot);
+
+/* fuse_conv.c */
+int fuse_affine(struct fuser *f, struct op *conv, struct op *next, bool *done);
+int fuse_hardswish(struct fuser *f, struct op *mul);
+/* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
+int fuse_q8(struct fuser *f);
 /* fuse_attn.c */
 int fuse_attention(struct fuser *f, struct op *softmax);
 /* fuse_gelu.c */

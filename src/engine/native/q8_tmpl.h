@@ -50,62 +50,83 @@ INLINE vf N(pick)(vi mask, vf a, vf b)
 /* NaN becomes lo. */
 INLINE vf N(clamp)(vf x, vf lo, vf hi)
 {
+#ifdef CLAMP
+    return CLAMP(x, lo, hi);
+#else
     x = N(pick)(x > lo, x, lo);
     return N(pick)(x < hi, x, hi);
+#endif
 }
 
 /* To nearest, ties to even; |x| < 2^22. */
 INLINE vi N(nearest)(vf x)
 {
+#ifdef NEAREST
+    return NEAREST(x);
+#else
     return __builtin_convertvector((x + 12582912.0f) - 12582912.0f, vi);
+#endif
 }
 
-#define TILE(name, VEC, ROW, DOT_)                                                           \
-    INLINE void N(name##_n)(const int m, int64_t k4, const int32_t *off, const uint8_t *vec, \
-                            const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)          \
-    {                                                                                        \
-        vi acc[MR][NV];                                                                      \
-                                                                                             \
-        for (int i = 0; i < m; i++)                                                          \
-            for (int j = 0; j < NV; j++)                                                     \
-                acc[i][j] = N(iset)(0);                                                      \
-        for (int64_t k = 0; k < k4; k++, row += ks) {                                        \
-            const uint8_t *p = vec + off[k];                                                 \
-            PREP r[MR];                                                                      \
-                                                                                             \
-            for (int i = 0; i < m; i++) {                                                    \
-                int32_t four;                                                                \
-                                                                                             \
-                memcpy(&four, row + i * rs, sizeof(four));                                   \
-                r[i] = ROW(N(iset)(four));                                                   \
-            }                                                                                \
-            for (int j = 0; j < NV; j++) {                                                   \
-                PREP x = VEC(N(iload)(p + j * VL * 4));                                      \
-                                                                                             \
-                for (int i = 0; i < m; i++)                                                  \
-                    acc[i][j] = DOT_(acc[i][j], x, r[i]);                                    \
-            }                                                                                \
-        }                                                                                    \
-        for (int i = 0; i < m; i++)                                                          \
-            for (int j = 0; j < NV; j++)                                                     \
-                memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));                       \
-    }                                                                                        \
-    static void N(name)(int m, int64_t k4, const int32_t *off, const uint8_t *vec,           \
-                        const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)              \
-    {                                                                                        \
-        switch (m) {                                                                         \
-            EACH_MR(CASE_##name)                                                             \
-        default:                                                                             \
-            break;                                                                           \
-        }                                                                                    \
+#define TILE(name, VEC, ROW, DOT_)                                                          \
+    INLINE void N(name##_n)(const int m, const int nv, int64_t k4, const int32_t *off,      \
+                            const uint8_t *vec, const uint8_t *row, int64_t rs, int64_t ks, \
+                            int32_t *c)                                                     \
+    {                                                                                       \
+        vi acc[MR][NV];                                                                     \
+                                                                                            \
+        for (int i = 0; i < m; i++)                                                         \
+            for (int j = 0; j < nv; j++)                                                    \
+                acc[i][j] = N(iset)(0);                                                     \
+        for (int64_t k = 0; k < k4; k++, row += ks) {                                       \
+            const uint8_t *p = vec + off[k];                                                \
+            PREP r[MR];                                                                     \
+                                                                                            \
+            for (int i = 0; i < m; i++) {                                                   \
+                int32_t four;                                                               \
+                                                                                            \
+                memcpy(&four, row + i * rs, sizeof(four));                                  \
+                r[i] = ROW(N(iset)(four));                                                  \
+            }                                                                               \
+            for (int j = 0; j < nv; j++) {                                                  \
+                PREP x = VEC(N(iload)(p + j * VL * 4));                                     \
+                                                                                            \
+                for (int i = 0; i < m; i++)                                                 \
+                    acc[i][j] = DOT_(acc[i][j], x, r[i]);                                   \
+            }                                                                               \
+        }                                                                                   \
+        for (int i = 0; i < m; i++)                                                         \
+            for (int j = 0; j < nv; j++)                                                    \
+                memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));                      \
+    }                                                                                       \
+    static void N(name)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,   \
+                        const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)             \
+    {                                                                                       \
+        int nv = (n + VL - 1) / VL;                                                         \
+                                                                                            \
+        switch (m) {                                                                        \
+            EACH_MR(CASE_##name)                                                            \
+        default:                                                                            \
+            break;                                                                          \
+        }                                                                                   \
     }
-#define CASE_tile_uv(i)                                \
-    case i:                                            \
-        N(tile_uv_n)(i, k4, off, vec, row, rs, ks, c); \
+#define CASE_tile_uv(i)                                            \
+    case i:                                                        \
+        if (nv == NV)                                              \
+            N(tile_uv_n)(i, NV, k4, off, vec, row, rs, ks, c);     \
+        else if (nv > 1)                                           \
+            N(tile_uv_n)(i, NV - 1, k4, off, vec, row, rs, ks, c); \
+        else                                                       \
+            N(tile_uv_n)(i, 1, k4, off, vec, row, rs, ks, c);      \
         break;
-#define CASE_tile_sv(i)                                \
-    case i:                                            \
-        N(tile_sv_n)(i, k4, off, vec, row, rs, ks, c); \
+#define CASE_tile_sv(i)                                            \
+    case i:                                                        \
+        if (nv == NV)                                              \
+            N(tile_sv_n)(i, NV, k4, off, vec, row, rs, ks, c);     \
+        else if (nv > 1)                                           \
+            N(tile_sv_n)(i, NV - 1, k4, off, vec, row, rs, ks, c); \
+        else                                                       \
+            N(tile_sv_n)(i, 1, k4, off, vec, row, rs, ks, c);      \
         break;
 TILE(tile_uv, PREP_U, PREP_S, DOT)
 TILE(tile_sv, PREP_S, PREP_U, DOT_SWAPPED)
@@ -273,6 +294,45 @@ static void N(dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t
     }
     for (; i < n; i++)
         out[i] = (float)((is_signed ? (int8_t)in[i] : in[i]) - zero) * scale;
+}
+
+INLINE vf N(widen)(const uint8_t *p, bool is_signed, int step)
+{
+    vb b;
+
+    if (!step)
+        return N(fset)((float)(is_signed ? (int8_t)*p : *p));
+    memcpy(&b, p, sizeof(b));
+    return is_signed ? __builtin_convertvector(__builtin_convertvector((vc)b, vi), vf)
+                     : __builtin_convertvector(__builtin_convertvector(b, vi), vf);
+}
+
+static void N(pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
+                    const struct q8_pair *p)
+{
+    const vf lo = N(fset)((float)p->lo), hi = N(fset)((float)p->hi);
+    int64_t i = 0;
+
+    for (; i < n; i += VL) {
+        uint8_t rest[2][VL] = { { 0 } };
+        const uint8_t *pa = a + i * p->a_step, *pb = b + i * p->b_step;
+        bool whole = n - i >= VL;
+        vf x, y;
+        vb r;
+
+        if (!whole) {
+            memcpy(rest[0], pa, (size_t)(p->a_step ? n - i : 1));
+            memcpy(rest[1], pb, (size_t)(p->b_step ? n - i : 1));
+        }
+        x = N(widen)(whole ? pa : rest[0], p->a_signed, p->a_step);
+        y = N(widen)(whole ? pb : rest[1], p->b_signed, p->b_step);
+        if (p->product)
+            x = (x - (float)p->a_zero) * (y - (float)p->b_zero) * p->a_scale + p->offset;
+        else
+            x = y * p->b_scale + (x * p->a_scale + p->offset);
+        r = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)), vb);
+        memcpy(out + i, &r, (size_t)(whole ? VL : n - i));
+    }
 }
 
 #ifndef OWN_DEPTHWISE
