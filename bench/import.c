@@ -4,13 +4,13 @@
  *
  * Builds a file of -s megabytes (default 1000) out of TRACE (default: the Kineto capture in
  * ../shared) by repeating its events with their times and ids moved on, in -f FILE (default in
- * $TMPDIR, removed afterwards; -k keeps it, and one that is there already is used as it is), -g packs
- * it with gzip -1. Then reads it in turns with read(), with opmeter on one core and on all, and once
- * with CPython's json. Every reader runs in a process of its own; memory is the peak of what is not
- * a file mapping. */
+ * $TMPDIR, removed afterwards; -k keeps it, and one that is there already is used as it is), -g
+ * packs it with gzip -1. Then reads it in turns with read(), with opmeter on one core and on all,
+ * and once with CPython's json. Every reader runs in a process of its own; memory is the peak of
+ * what is not a file mapping. */
+#include "import/import.h"
 #include "base/buf.h"
 #include "base/io.h"
-#include "import/import.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,8 @@
 
 #define ROUNDS 3
 
-static const char default_trace[] = "../shared/fixtures/captured/kineto/kineto_bertmini_h200.json.gz";
+static const char default_trace[] =
+    "../shared/fixtures/captured/kineto/kineto_bertmini_h200.json.gz";
 
 struct figures {
     double seconds;
@@ -289,7 +290,8 @@ static void show(const char *name, const struct figures *f, double mb)
     }
     printf("%-20s %7.0f MB/s  %6.2f s", name, mb / f->seconds, f->seconds);
     if (f->spans)
-        printf("  %5.2f M %s/s  peak %5.0f MB = %.2f of the file", (double)f->spans / f->seconds / 1e6,
+        printf("  %5.2f M %s/s  peak %5.0f MB = %.2f of the file",
+               (double)f->spans / f->seconds / 1e6,
                strcmp(name, names[PYTHON]) == 0 ? "events" : "spans", (double)f->peak_kb / 1e3,
                (double)f->peak_kb / 1e3 / mb);
     printf("\n");

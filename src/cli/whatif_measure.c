@@ -12,10 +12,9 @@
 
 /* Weight shapes with the rows of the operator that takes longest. One that fits no pattern is not
  * there. */
-static const char shapes_sql[] =
-    "SELECT n, k, m, weight_shape, max(latency_ns) FROM whatif"
-    " WHERE n IS NOT NULL AND latency_ns IS NOT NULL"
-    " GROUP BY n, k, weight_shape ORDER BY 5 DESC";
+static const char shapes_sql[] = "SELECT n, k, m, weight_shape, max(latency_ns) FROM whatif"
+                                 " WHERE n IS NOT NULL AND latency_ns IS NOT NULL"
+                                 " GROUP BY n, k, weight_shape ORDER BY 5 DESC";
 
 struct bench {
     struct whatif *w;

@@ -347,8 +347,7 @@ static void print_sources(const struct whatif *w, const struct total *all)
     }
     io_out_adds(out, "\n");
     print_count(out, all->measured, "measured on this machine");
-    print_count(out, all->constant,
-                "the constant 4 of Neural Engine, not measured: try --measure");
+    print_count(out, all->constant, "the constant 4 of Neural Engine, not measured: try --measure");
     print_count(out, all->given, "as given");
     print_count(out, all->unknown,
                 "not known and taken as 1: try --measure, or give it with --ratio");

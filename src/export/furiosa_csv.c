@@ -19,11 +19,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum field { F_TRACE, F_PARENT, F_SPAN, F_THREAD, F_DRAM, F_PE, F_EXECUTION, F_INSTRUCTION, F_OPERATOR, F_COUNT };
+enum field {
+    F_TRACE,
+    F_PARENT,
+    F_SPAN,
+    F_THREAD,
+    F_DRAM,
+    F_PE,
+    F_EXECUTION,
+    F_INSTRUCTION,
+    F_OPERATOR,
+    F_COUNT
+};
 
 static const char *const field_names[F_COUNT] = {
-    "trace_id",        "parent_span_id",    "span_id",       "thread.id", "dram_base", "pe_index",
-    "execution_index", "instruction_index", "operator_index",
+    "trace_id", "parent_span_id",  "span_id",           "thread.id",      "dram_base",
+    "pe_index", "execution_index", "instruction_index", "operator_index",
 };
 
 struct furiosa {

@@ -22,15 +22,15 @@ struct scope {
     struct timeline tl;
     struct io_out out;
     struct json_writer w;
-    uint32_t *next;     /* [nspan] the next one of the same lane */
-    uint32_t *head;     /* [lane] first span */
+    uint32_t *next; /* [nspan] the next one of the same lane */
+    uint32_t *head; /* [lane] first span */
     uint32_t *tail;
     size_t nhead, head_cap, tail_cap;
-    uint32_t *frame;    /* [nsite] */
-    int64_t *open_end;  /* stack of the lane being written */
+    uint32_t *frame;   /* [nsite] */
+    int64_t *open_end; /* stack of the lane being written */
     uint32_t *open_frame;
     size_t nopen, open_end_cap, open_frame_cap;
-    int64_t last_ns;    /* end of the trace */
+    int64_t last_ns; /* end of the trace */
     uint64_t done;
 };
 

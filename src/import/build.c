@@ -157,15 +157,8 @@ uint32_t build_span(struct build *b, const struct span_row *row)
 
 void build_meta(struct build *b, const char *key, const char *value)
 {
-    struct buf prefixed = { 0 };
-
-    if (b->rc || !value)
-        return;
-    if (b->src->index)
-        buf_addf(&prefixed, "file%d.", b->src->index);
-    buf_adds(&prefixed, key);
-    b->rc = prefixed.failed ? OPM_ENOMEM : store_meta(b->st, buf_str(&prefixed), value);
-    buf_release(&prefixed);
+    if (!b->rc && value)
+        b->rc = import_meta(b->st, b->src, key, value);
 }
 
 bool build_tick(struct build *b, uint64_t done, uint64_t total)

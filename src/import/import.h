@@ -17,10 +17,10 @@ struct import_source {
     const char *path; /* for messages and for files beside it */
     const uint8_t *data;
     size_t len;
-    bool cut;  /* the packed stream ended early */
+    bool cut;                 /* the packed stream ended early */
     struct io_unpack *packed; /* for those who stream: all of it; data is just the head then */
-    int index; /* which of the sources it is, from 0: a row of the table source */
-    int count; /* of how many that are known so far */
+    int index;                /* which of the sources it is, from 0: a row of the table source */
+    int count;                /* of how many that are known so far */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
     void *user;
     struct sources *sources; /* or NULL: nobody wants to know */
@@ -102,7 +102,15 @@ bool onednn_sniff(const uint8_t *head, size_t len);
 int onednn_read(struct store *st, const struct import_source *src, opm_error *err);
 bool xplane_sniff(const uint8_t *head, size_t len);
 int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
+bool tensorflow_sniff(const uint8_t *head, size_t len);
+int tensorflow_read(struct store *st, const struct import_source *src, opm_error *err);
+bool tensorrt_sniff(const uint8_t *head, size_t len);
+int tensorrt_read(struct store *st, const struct import_source *src, opm_error *err);
+bool openvino_sniff(const uint8_t *head, size_t len);
+int openvino_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool cambricon_sniff_dir(const char *path);
+int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 bool mindspore_sniff_dir(const char *path);
 int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 

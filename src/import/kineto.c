@@ -50,8 +50,8 @@ struct step_row {
 struct kineto {
     struct u64map ops; /* what makes an operator -> op row */
     struct arena arena;
-    struct u64map pages;   /* External id / PAGE_IDS -> address of a page: op row + 1 by id */
-    uint64_t page_number;  /* of the page used last */
+    struct u64map pages;  /* External id / PAGE_IDS -> address of a page: op row + 1 by id */
+    uint64_t page_number; /* of the page used last */
     uint32_t *page;
     struct part *part;
     size_t npart, part_cap;

@@ -12,12 +12,18 @@ int neural_init(struct neural *n, struct store *st, const struct import_source *
     const struct {
         const char *text;
         str_id *to;
-    } all[] = { { "input", &w->input },         { "weight", &w->weight },
-                { "output", &w->output },       { "framework", &w->framework },
-                { "app", &w->app },             { "forward", &w->forward },
-                { "reshape", &w->reshape },     { "thread", &w->thread },
-                { "op", &w->op },               { "step", &w->step },
-                { "neural engine", &w->engine }, { "model", &w->model } };
+    } all[] = { { "input", &w->input },
+                { "weight", &w->weight },
+                { "output", &w->output },
+                { "framework", &w->framework },
+                { "app", &w->app },
+                { "forward", &w->forward },
+                { "reshape", &w->reshape },
+                { "thread", &w->thread },
+                { "op", &w->op },
+                { "step", &w->step },
+                { "neural engine", &w->engine },
+                { "model", &w->model } };
     int rc = 0;
 
     *n = (struct neural){ .st = st, .src = src };
@@ -48,8 +54,10 @@ static const char *dtype_name(const char *dtype)
 {
     static const struct {
         const char *theirs, *ours;
-    } names[] = { { "s8", "int8" },   { "u8", "uint8" },   { "s16", "int16" }, { "u16", "uint16" },
-                  { "s32", "int32" }, { "u32", "uint32" }, { "s64", "int64" }, { "u64", "uint64" } };
+    } names[] = {
+        { "s8", "int8" },   { "u8", "uint8" },   { "s16", "int16" }, { "u16", "uint16" },
+        { "s32", "int32" }, { "u32", "uint32" }, { "s64", "int64" }, { "u64", "uint64" }
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i].theirs, dtype) == 0)
@@ -76,8 +84,8 @@ static int64_t dtype_bytes(const char *dtype)
     static const struct {
         const char *name;
         int bytes;
-    } sizes[] = { { "fp32", 4 },  { "fp16", 2 },  { "bf16", 2 },  { "fp64", 8 }, { "int8", 1 },
-                  { "uint8", 1 }, { "int16", 2 }, { "uint16", 2 }, { "int32", 4 }, { "uint32", 4 },
+    } sizes[] = { { "fp32", 4 },  { "fp16", 2 },   { "bf16", 2 },   { "fp64", 8 },  { "int8", 1 },
+                  { "uint8", 1 }, { "int16", 2 },  { "uint16", 2 }, { "int32", 4 }, { "uint32", 4 },
                   { "int64", 8 }, { "uint64", 8 }, { "bool", 1 } };
 
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)

@@ -246,10 +246,9 @@ int neural_engine_csv_read(struct store *st, const struct import_source *src, op
     if (!rc)
         rc = read_rows(&r, &csv);
     if (!rc && r.nop) {
-        struct site site = { .name = r.n.word.model,
-                             .cat = r.n.word.step,
-                             .layer = r.n.word.app,
-                             .op = OPM_NULL_ID };
+        struct site site = {
+            .name = r.n.word.model, .cat = r.n.word.step, .layer = r.n.word.app, .op = OPM_NULL_ID
+        };
 
         rc = neural_add_step(&r.n, r.track, 0, 0, r.now_ns, r.n.word.model, false);
         if (!rc)

@@ -21,12 +21,23 @@
 #define PROGRESS_EVENTS 4096
 
 /* Args of an operator that are texts, in the order of their table below. */
-enum arg { ARG_IN_NAME, ARG_IN_TYPE, ARG_IN_SHAPE, ARG_OUT_NAME, ARG_OUT_TYPE, ARG_OUT_SHAPE, ARG_ATTR,
-           ARG_RESHAPE, ARG_FORWARD, ARG_MODEL, ARG_COUNT };
+enum arg {
+    ARG_IN_NAME,
+    ARG_IN_TYPE,
+    ARG_IN_SHAPE,
+    ARG_OUT_NAME,
+    ARG_OUT_TYPE,
+    ARG_OUT_SHAPE,
+    ARG_ATTR,
+    ARG_RESHAPE,
+    ARG_FORWARD,
+    ARG_MODEL,
+    ARG_COUNT
+};
 
 static const char *const arg_names[ARG_COUNT] = {
-    "input_tensor_name", "input_type",   "input_shape", "output_tensor_name", "output_type",
-    "output_shape",      "attributes",   "reshape_time", "forward_time",      "model",
+    "input_tensor_name", "input_type", "input_shape",  "output_tensor_name", "output_type",
+    "output_shape",      "attributes", "reshape_time", "forward_time",       "model",
 };
 
 struct event {
@@ -266,23 +277,22 @@ static int signature(struct reader *x, str_id *out)
     buf_clear(&x->json);
     for (int i = ARG_IN_NAME; i <= ARG_ATTR; i++)
         buf_addf(&x->json, "%s\n", buf_str(&x->e.arg[i]));
-    return x->json.failed ? OPM_ENOMEM
-                          : store_str(x->n.st, buf_str(&x->json), x->json.len, out);
+    return x->json.failed ? OPM_ENOMEM : store_str(x->n.st, buf_str(&x->json), x->json.len, out);
 }
 
 /* The operator of the event; *args is set if this execution had other args than the first. */
 static int op_of(struct reader *x, str_id name, uint32_t *out, str_id *args)
 {
     struct event *e = &x->e;
-    struct neural_op_row row = { .name = name,
-                                 .zero_ratio = (double)NAN,
-                                 .sparse_support = OPM_NULL_I64,
-                                 .sep = ',',
-                                 .times = '*',
-                                 .in = { list_of(e, ARG_IN_NAME), list_of(e, ARG_IN_SHAPE),
-                                         list_of(e, ARG_IN_TYPE) },
-                                 .out = { list_of(e, ARG_OUT_NAME), list_of(e, ARG_OUT_SHAPE),
-                                          list_of(e, ARG_OUT_TYPE) } };
+    struct neural_op_row row = {
+        .name = name,
+        .zero_ratio = (double)NAN,
+        .sparse_support = OPM_NULL_I64,
+        .sep = ',',
+        .times = '*',
+        .in = { list_of(e, ARG_IN_NAME), list_of(e, ARG_IN_SHAPE), list_of(e, ARG_IN_TYPE) },
+        .out = { list_of(e, ARG_OUT_NAME), list_of(e, ARG_OUT_SHAPE), list_of(e, ARG_OUT_TYPE) }
+    };
     str_id sign;
     int rc = intern(x, &e->cat, &row.type);
 

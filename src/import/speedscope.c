@@ -234,7 +234,6 @@ static int read_events(struct speedscope *s, struct json_reader *r)
         if (!rc)
             rc = tick(s, r);
     }
-    store_stat(s->st, STAT_span_not_ended, (int64_t)s->nopen);
     while (!rc && s->nopen)
         rc = add_span(s, &s->open[--s->nopen], -1);
     return rc;
@@ -305,8 +304,9 @@ static double unit_of(const char *unit)
     static const struct {
         const char *name;
         double ns;
-    } units[] = { { "nanoseconds", 1 }, { "microseconds", 1e3 }, { "milliseconds", 1e6 },
-                  { "seconds", 1e9 } };
+    } units[] = {
+        { "nanoseconds", 1 }, { "microseconds", 1e3 }, { "milliseconds", 1e6 }, { "seconds", 1e9 }
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(units); i++)
         if (strcmp(units[i].name, unit) == 0)

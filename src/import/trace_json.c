@@ -136,10 +136,12 @@ static int take_fact(struct trace_json *t, const char *json, size_t len)
         unsigned dirt;
         int rc = 0;
 
-        if (event_repair(json, json + len, &text, &next, &dirt) == SCAN_OK && !text.failed)
-            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
-        else
+        if (event_repair(json, json + len, &text, &next, &dirt) != SCAN_OK)
             store_stat(t->ev.st, STAT_metadata_unreadable, 1);
+        else if (text.failed)
+            rc = OPM_ENOMEM;
+        else
+            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
         buf_release(&text);
         return rc;
     }
@@ -285,7 +287,8 @@ int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
 
     while (blank < len && (is_blank(rest[blank]) || rest[blank] == ','))
         commas += rest[blank++] == ',';
-
+    if (t->keys.failed)
+        return OPM_ENOMEM;
     if (!t->found)
         return opm__fail(err, OPM_EFORMAT,
                          "%s: JSON without a list of events (\"traceEvents\"); its members are: %s",
@@ -294,7 +297,7 @@ int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
         store_stat(st, STAT_list_not_closed, 1);
         store_stat(st, STAT_stray_comma, (int64_t)commas);
     }
-    if (cut || blank < len)
+    if (cut || t->ev.cut || blank < len)
         store_stat(st, STAT_file_truncated, 1);
     return events_finish(&t->ev);
 }
@@ -350,8 +353,7 @@ int trace_json_read(struct store *st, const struct import_source *src,
     if (!rc)
         rc = trace_json_finish(&t, src->packed ? io_unpack_cut(src->packed) : src->cut, &local);
     if (rc)
-        opm__fail(err, rc, "%s",
-                  local.code ? local.msg : opm_status_text(rc));
+        opm__fail(err, rc, "%s", local.code ? local.msg : opm_status_text(rc));
     trace_json_release(&t);
     return rc;
 }

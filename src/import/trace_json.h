@@ -22,7 +22,7 @@ struct trace_json {
     size_t nkey;
     const char *block;
     uint64_t before, shown, total; /* bytes used up, for progress */
-    char *rest; /* text that was pushed and not used yet */
+    char *rest;                    /* text that was pushed and not used yet */
     size_t nrest, rest_cap;
     struct events ev;
     struct event_reader reader;

@@ -8,6 +8,7 @@
 #include "engine/native/blk_ops.h"
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 
 #include <string.h>
@@ -49,7 +50,7 @@ static const struct shape *fixed_shape(const struct layout *l, const struct op *
     if (i >= op->nin || op->in[i] >= l->p->graph->nvalue || !l->fixed[op->in[i]])
         return NULL;
     v = &l->p->graph->value[op->in[i]];
-    return v->type == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
+    return half_inside(v->type) == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
 }
 
 static bool is_fixed(const struct layout *l, const struct op *op, uint32_t i)
