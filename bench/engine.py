@@ -1,79 +1,283 @@
 #!/usr/bin/env python3
-"""engine.py -- models on the engines side by side: latency, loading, and what metering costs.
+"""engine.py -- models on the native engine and on ONNX Runtime side by side.
 
-usage: bench/engine.py OPMETER [--threads 1,2] [--rounds N] [MODEL...]
+usage: bench/engine.py OPMETER [OPTION]... [MODEL]...
 
-Each round runs every engine once on every model, taking turns, in processes of their own; within a run
-`opmeter run` interleaves bare and metered iterations. Printed: the smallest latency of all rounds, native as
-a ratio of ONNX Runtime where that is found (OPMETER_ORT_LIB), and the median over rounds of metered / bare
-(medians of a run)."""
+A MODEL is zoo:NAME or a file, with options of `opmeter run` behind it in the same word where it needs them:
+"vad.onnx --input input:{1,512} --input sr:16000". Without any, the zoo's are measured. Each round runs every
+engine once, taking turns, each time in a process of its own; `opmeter run` interleaves bare and metered
+iterations in it. A figure is the smallest of all rounds, medians are the median of the best round. Loading is
+from the file to the end of the first preparation. Memory is that of a short run of its own: the most that was
+resident, and how much of it was anonymous (not the mapped model file), sampled.
+
+  --threads 1,2      thread counts
+  --batch 1,8        batch sizes; models with a fixed one are measured as they are
+  --rounds 3         rounds
+  --time 400ms       iterations in a round: a count or a time, as for `opmeter run -n`
+  --no-memory        leave memory out
+  --layers MODEL     also compare convolutions and matrix products one by one; may be repeated
+  --write FILE.md    put machine, date and tables between the marks in FILE.md
+
+ONNX Runtime is found as `opmeter run` finds it (OPMETER_ORT_LIB); without it, its columns are empty."""
 import argparse
+import collections
+import csv
+import datetime
 import json
 import os
+import pathlib
+import platform
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
-MODELS = ["zoo:mlp", "zoo:lstm", "zoo:mobilenetv2", "zoo:resnet18", "zoo:bert-mini", "zoo:resnet50", "zoo:vit-tiny"]
-
-
-def run(tool, model, engine, threads):
-    command = [tool, "run", model, "--engine", engine, "--threads", str(threads), "-n", "400ms", "-w", "100ms",
-               "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tempfile.gettempdir())
-    if done.returncode != 0:
-        return None, done.stderr.strip()
-    return json.loads(done.stdout), ""
+MODELS = ["zoo:mlp", "zoo:lstm", "zoo:mobilenetv2", "zoo:resnet18", "zoo:resnet50", "zoo:bert-mini", "zoo:vit-tiny",
+          "zoo:bert-base", "zoo:gpt2-small"]
+ENGINES = ["native", "onnxruntime"]
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
-def ms(ns):
-    return f"{ns / 1e6:.3f}"
+class Failed(Exception):
+    pass
+
+
+class Bench:
+    def __init__(self, options):
+        self.tool = os.path.abspath(options.tool)
+        self.options = options
+        self.folder = tempfile.TemporaryDirectory(prefix="opmeter-bench-")
+        self.engines = ENGINES
+        self.version = None
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def command(self, model, engine, threads, amount, warmup):
+        return [self.tool, "run", *model, "--engine", engine, "--threads", str(threads), "-n", amount, "-w", warmup,
+                "-o", self.path("out"), "--json", "-q"]
+
+    def run(self, model, engine, threads, amount=None, warmup="100ms"):
+        """One process; its summary."""
+        command = self.command(model, engine, threads, amount or self.options.time, warmup)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=self.folder.name)
+        if done.returncode != 0:
+            raise Failed(done.stderr.strip())
+        return json.loads(done.stdout)
+
+    def memory(self, model, engine, threads):
+        """Peaks of a short run in MB: resident, and anonymous."""
+        process = subprocess.Popen(self.command(model, engine, threads, "2", "1"), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, cwd=self.folder.name)
+        anonymous = 0
+
+        def watch():
+            nonlocal anonymous
+            while process.returncode is None:
+                try:
+                    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+                except OSError:
+                    return
+                for line in status.splitlines():
+                    if line.startswith("RssAnon:"):
+                        anonymous = max(anonymous, int(line.split()[1]))
+                time.sleep(0.002)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        thread.join()
+        if status:
+            raise Failed(f"{engine} failed while memory was watched")
+        return usage.ru_maxrss / 1024, anonymous / 1024
+
+    def words(self, model, batch):
+        """What `opmeter run` is given for a model: a file, so that both engines load it the same way."""
+        first, *rest = shlex.split(model)
+        if not first.startswith("zoo:"):
+            return [os.path.abspath(first), *rest] + (["--batch-size", str(batch)] if batch > 1 else [])
+        name = first[4:]
+        if batch > 1:
+            name += ("&" if "?" in name else "?") + f"batch={batch}"
+        file = self.path("model.onnx")
+        done = subprocess.run([self.tool, "zoo", name, "-o", file, "-q"], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(done.stderr.strip())
+        return [file, *rest]
+
+
+def best(results, engine):
+    """What one engine reached over all rounds."""
+    loads = [r["open_ns"] + r["prepare_ns"] + (r["load_ns"] if engine == "native" else 0) for r in results]
+    quickest = min(results, key=lambda r: r["latency"]["bare"]["min_ns"])
+    return {
+        "min": quickest["latency"]["bare"]["min_ns"] / 1e6,
+        "median": min(r["latency"]["bare"]["median_ns"] for r in results) / 1e6,
+        "load": min(loads) / 1e6,
+        "metered": statistics.median(r["latency"]["metered"]["median_ns"] / r["latency"]["bare"]["median_ns"]
+                                     for r in results),
+    }
+
+
+def number(x):
+    if x is None:
+        return ""
+    return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}" if x >= 1 else f"{x:.3f}"
+
+
+def pair(have, key):
+    """Native, ONNX Runtime, and their ratio, as cells."""
+    a, b = (have.get(e, {}).get(key) for e in ENGINES)
+    return [number(a), number(b), f"{a / b:.2f}" if a and b else ""]
+
+
+HEAD = ["model", "batch", "threads", "min ms", "ORT", "ratio", "median ms", "ORT", "ratio", "load ms", "ORT", "ratio",
+        "peak MB", "ORT", "ratio", "anonymous MB", "ORT", "ratio", "metered/bare", "ORT"]
+
+
+def measure(bench, model, batch, threads):
+    words = bench.words(model, batch)
+    results = collections.defaultdict(list)
+    have = {}
+    for _ in range(bench.options.rounds):
+        for engine in bench.engines:
+            results[engine].append(bench.run(words, engine, threads))
+    for engine, list_ in results.items():
+        have[engine] = best(list_, engine)
+        if not bench.options.no_memory:
+            have[engine]["resident"], have[engine]["anonymous"] = bench.memory(words, engine, threads)
+    cells = [shlex.split(model)[0].split("/")[-1], str(batch), str(threads)]
+    for key in ("min", "median", "load", "resident", "anonymous"):
+        cells += pair(have, key)
+    return cells + [f"{have[e]['metered']:.2f}" if e in have else "" for e in ENGINES]
+
+
+def profile(bench, words, engine, threads):
+    """Rows of operators.csv and the measured peak, GFLOP/s."""
+    summary = bench.run(words, engine, threads)
+    with open(os.path.join(bench.path("out"), "operators.csv"), newline="") as file:
+        return list(csv.DictReader(file)), summary["peak"]["gflops_per_s"]
+
+
+def is_product(row):
+    return any(kind in row["type"] for kind in ("Conv", "MatMul", "Gemm")) and float(row["flops"] or 0) > 0
+
+
+def layers(bench, model, threads):
+    """Convolutions and products of equal shapes, both engines: rows of cells."""
+    words = bench.words(model, 1)
+    quickest, peak = {}, 0
+    for engine in bench.engines:
+        for _ in range(bench.options.rounds):
+            rows, one = profile(bench, words, engine, threads)
+            peak = max(peak, one)
+            for row in rows:
+                if is_product(row):
+                    for node in json.loads(row["nodes"] or "[]"):
+                        old = quickest.setdefault(engine, {}).get(node)
+                        if old is None or float(row["min_ns"]) < float(old["min_ns"]):
+                            quickest[engine][node] = row
+    groups = collections.OrderedDict()
+    for node, row in quickest.get("native", {}).items():
+        if json.loads(row["nodes"])[0] != node:
+            continue
+        key = (row["type"], row["input_shapes"].split(";")[0], row["weight_shapes"].split(";")[0],
+               row["output_shapes"].split(";")[0])
+        other = quickest.get("onnxruntime", {}).get(node)
+        groups.setdefault(key, []).append((float(row["min_ns"]), float(other["min_ns"]) if other else None,
+                                           float(row["flops"])))
+    table = []
+    for (kind, inputs, weights, outputs), seen in groups.items():
+        flops = seen[0][2]
+        cells = [kind, f"{inputs} * {weights} → {outputs}", str(len(seen)), number(flops / 1e6)]
+        for i in range(2):
+            times = [s[i] for s in seen if s[i]]
+            ns = statistics.median(times) if times else None
+            cells += [number(ns / 1e3), f"{flops / ns:.1f}", f"{100 * flops / ns / peak:.0f} %"] if ns else [""] * 3
+        table.append(cells)
+    table.sort(key=lambda c: -float(c[2]) * float(c[3]))
+    return table, peak
+
+
+LAYER_HEAD = ["type", "shapes", "count", "MFLOP", "µs", "GFLOP/s", "of peak", "ORT µs", "GFLOP/s", "of peak"]
+
+
+def markdown(head, rows):
+    lines = ["| " + " | ".join(head) + " |",
+             "|" + "|".join("---" if i < 1 else "---:" for i in range(len(head))) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def aligned(head, rows):
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
+                               for i, (cell, w) in enumerate(zip(row, widths))) for row in [head, *rows])
+
+
+def machine(bench):
+    model = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    version = subprocess.run([bench.tool, "--version"], capture_output=True, text=True).stdout.strip()
+    ort = f"ONNX Runtime {bench.version}" if bench.version else "without ONNX Runtime"
+    return (f"{datetime.date.today().isoformat()}, {model}, {os.cpu_count()} cores, Linux {platform.release()}, "
+            f"{version}, {ort}; {bench.options.rounds} rounds of {bench.options.time}.")
+
+
+def write(path, text):
+    file = pathlib.Path(path)
+    old = file.read_text()
+    if BEGIN not in old or END not in old:
+        sys.exit(f"{path}: there is no '{BEGIN}' ... '{END}' to write between")
+    file.write_text(old[:old.index(BEGIN) + len(BEGIN)] + "\n\n" + text + "\n" + old[old.index(END):])
+
+
+def parse():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1].split("\n", 1)[0], add_help=True)
+    parser.add_argument("tool")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--batch", default="1")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--time", default="400ms")
+    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--layers", action="append", default=[])
+    parser.add_argument("--write")
+    return parser.parse_intermixed_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("tool")
-    parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_intermixed_args()
-    options.tool = os.path.abspath(options.tool)
-    engines = ["native", "onnxruntime"]
-    probe, why = run(options.tool, "zoo:mlp", "onnxruntime", 1)
-    if probe is None:
+    options = parse()
+    bench = Bench(options)
+    try:
+        bench.version = bench.run(["zoo:mlp"], "onnxruntime", 1, "1", "0")["engine_version"]
+    except Failed as why:
         print(f"without ONNX Runtime: {why}", file=sys.stderr)
-        engines = ["native"]
-    print(f"{'model':<18}{'threads':>8}{'native ms':>11}{'ort ms':>11}{'ratio':>7}"
-          f"{'load ms':>9}{'ort':>9}{'ratio':>7}{'metered/bare':>14}{'ort':>7}{'explained':>11}")
-    for model in options.models:
-        for threads in (int(t) for t in options.threads.split(",")):
-            seen = {engine: [] for engine in engines}
-            for _ in range(options.rounds):
-                for engine in engines:
-                    result, why = run(options.tool, model, engine, threads)
-                    if result is None:
-                        print(f"{model} on {engine}: {why}", file=sys.stderr)
-                    else:
-                        seen[engine].append(result)
-            if not seen["native"]:
-                continue
-            best, load, metered = {}, {}, {}
-            for engine, results in seen.items():
-                if results:
-                    best[engine] = min(r["latency"]["bare"]["min_ns"] for r in results)
-                    load[engine] = min(r["load_ns"] + r["open_ns"] for r in results)
-                    metered[engine] = statistics.median(
-                        r["latency"]["metered"]["median_ns"] / r["latency"]["bare"]["median_ns"] for r in results)
-            ort = "onnxruntime" in best
-            explained = statistics.median(r["receipt"]["explained"] for r in seen["native"])
-            print(f"{model:<18}{threads:>8}{ms(best['native']):>11}"
-                  f"{ms(best['onnxruntime']) if ort else '-':>11}"
-                  f"{best['native'] / best['onnxruntime'] if ort else float('nan'):>7.2f}"
-                  f"{ms(load['native']):>9}{ms(load['onnxruntime']) if ort else '-':>9}"
-                  f"{load['native'] / load['onnxruntime'] if ort else float('nan'):>7.2f}"
-                  f"{metered['native']:>14.3f}{metered['onnxruntime'] if ort else float('nan'):>7.2f}"
-                  f"{100 * explained:>10.1f}%", flush=True)
+        bench.engines = ["native"]
+    rows, text = [], machine(bench) + "\n\n"
+    for model in options.models or MODELS:
+        for batch in (int(b) for b in options.batch.split(",")):
+            for threads in (int(t) for t in options.threads.split(",")):
+                try:
+                    rows.append(measure(bench, model, batch, threads))
+                    print(" ".join(rows[-1]), file=sys.stderr, flush=True)
+                except Failed as why:
+                    print(f"{model}, batch {batch}, {threads} threads: {why}", file=sys.stderr)
+    print(aligned(HEAD, rows))
+    text += markdown(HEAD, rows)
+    for model in options.layers:
+        table, peak = layers(bench, model, 1)
+        title = f"{model}, 1 thread, peak {peak:.1f} GFLOP/s"
+        print(f"\n{title}\n{aligned(LAYER_HEAD, table)}")
+        text += f"\n### {title}\n\n{markdown(LAYER_HEAD, table)}"
+    if options.write:
+        write(options.write, text)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
 usage: check_man.py OPMETER [MAN_FOLDER]
 
 Every command of `opmeter help` needs docs/man/opmeter-COMMAND.1 whose NAME, SYNOPSIS and OPTIONS say
-what the list of commands and `opmeter COMMAND --help` say, and every page needs a command. Prints a
-line for each difference; exit 1 if there is any.
+what the list of commands and `opmeter COMMAND --help` say, and every page needs a command. opmeter.1
+names every variable of src/base/environment.def. Prints a line for each difference; exit 1 if there
+is any.
 """
 
 import pathlib
@@ -114,6 +115,17 @@ def check_main(opmeter, folder, commands):
     yield from differences(page, "COMMANDS", list(commands), listed)
 
 
+def check_environment(folder):
+    """Variables of src/base/environment.def and what ENVIRONMENT of opmeter.1 says."""
+    listed = pathlib.Path(__file__).resolve().parent.parent / "src" / "base" / "environment.def"
+    ours = re.findall(r"^VARIABLE\((\w+),", listed.read_text(encoding="utf-8"), re.M)
+    page = folder / "opmeter.1"
+    theirs = tags_of(sections_of(page).get("ENVIRONMENT", []))
+    for name in ours:
+        if name not in theirs:
+            yield f"{page}: ENVIRONMENT lacks '{name}'"
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -123,7 +135,7 @@ def main():
     else:
         folder = pathlib.Path(__file__).resolve().parent.parent / "docs" / "man"
     commands = commands_of(ask(opmeter, "help"))
-    found = list(check_main(opmeter, folder, commands))
+    found = list(check_main(opmeter, folder, commands)) + list(check_environment(folder))
     for name, summary in commands.items():
         found += check_command(opmeter, folder, name, summary)
     for page in sorted(folder.glob("opmeter-*.1")):

@@ -109,116 +109,186 @@ static bool all_zero(const uint8_t *p, size_t len)
     return true;
 }
 
-/* All members of a gzip file. *why is NULL if it was sound, else what is wrong with it. */
-static int gunzip(struct sink *s, const uint8_t *in, size_t len, const char **why, opm_error *err)
+static size_t limit_of(uint64_t max_bytes)
 {
-    z_stream z = { .zalloc = zlib_alloc, .zfree = zlib_free };
-    const uint8_t *end = in + len;
-    int rc = 0, st;
-
-    if (inflateInit2(&z, 15 + 16) != Z_OK)
-        return opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack gzip", s->path);
-    for (;;) {
-        uInt in_n = (uInt)MIN((size_t)(end - in), (size_t)1 << 30), out_n;
-
-        rc = sink_room(s, err);
-        if (rc)
-            break;
-        out_n = (uInt)MIN(s->cap - s->len, (size_t)1 << 30);
-        z.next_in = in;
-        z.avail_in = in_n;
-        z.next_out = s->data + s->len;
-        z.avail_out = out_n;
-        st = inflate(&z, Z_NO_FLUSH);
-        in += in_n - z.avail_in;
-        s->len += out_n - z.avail_out;
-        if (st == Z_STREAM_END) {
-            if (all_zero(in, (size_t)(end - in))) /* the end, or the padding of a tape or a disk */
-                break;
-            if (!is_gzip(in, (size_t)(end - in))) {
-                *why = "bytes after the end";
-                break;
-            }
-            inflateReset(&z);
-        } else if (st == Z_MEM_ERROR) {
-            rc = opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack gzip", s->path);
-            break;
-        } else if (st != Z_OK && st != Z_BUF_ERROR) {
-            *why = z.msg ? z.msg : "bad data";
-            break;
-        } else if (in == end && z.avail_out) {
-            *why = "it ends early";
-            break;
-        }
-    }
-    if (!rc && s->len > s->max)
-        rc = sink_room(s, err);
-    inflateEnd(&z);
-    return rc;
+    return (size_t)MIN(max_bytes ? max_bytes : IO_MAX_BYTES_DEFAULT, (uint64_t)SIZE_MAX / 8);
 }
 
-/* All frames of a zstd file; like gunzip(). */
-static int unzstd(struct sink *s, const uint8_t *in, size_t len, const char **why, opm_error *err)
+/* A packed stream on its way. */
+struct io_unpack {
+    struct io_map packed;
+    const char *path;
+    size_t at; /* in packed */
+    uint64_t made, max;
+    bool gz, ended;
+    const char *why; /* what is wrong with it; NULL: nothing */
+    z_stream z;
+    ZSTD_DStream *zstd;
+};
+
+int io_unpack_open(struct io_unpack **out, struct io_map *packed, const char *path, uint64_t max,
+                   opm_error *err)
 {
-    ZSTD_DStream *z = ZSTD_createDStream();
-    ZSTD_inBuffer src = { in, len, 0 };
-    int rc = 0;
+    struct io_unpack *u = mem_calloc(1, sizeof(*u));
+    bool ok = u != NULL;
 
-    if (!z)
-        return opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack zstd", s->path);
-    for (;;) {
-        ZSTD_outBuffer dst;
-        size_t left;
-
-        rc = sink_room(s, err);
-        if (rc)
-            break;
-        dst = (ZSTD_outBuffer){ s->data + s->len, s->cap - s->len, 0 };
-        left = ZSTD_decompressStream(z, &dst, &src);
-        s->len += dst.pos;
-        if (ZSTD_isError(left)) {
-            *why = ZSTD_getErrorName(left);
-            break;
-        }
-        if (src.pos == src.size && left == 0) /* a frame ends, and nothing of it is held back */
-            break;
-        if (src.pos == src.size && dst.pos < dst.size) {
-            *why = "it ends early";
-            break;
-        }
+    if (u) {
+        u->path = path;
+        u->max = limit_of(max);
+        u->gz = is_gzip(packed->data, packed->len);
+        u->z = (z_stream){ .zalloc = zlib_alloc, .zfree = zlib_free };
+        if (u->gz)
+            ok = inflateInit2(&u->z, 15 + 16) == Z_OK;
+        else
+            ok = (u->zstd = ZSTD_createDStream()) != NULL;
     }
-    if (!rc && s->len > s->max)
-        rc = sink_room(s, err);
-    ZSTD_freeDStream(z);
-    return rc;
+    if (!ok) {
+        mem_free(u);
+        io_map_release(packed);
+        return opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack it", path);
+    }
+    u->packed = *packed;
+    *packed = (struct io_map){ 0 };
+    *out = u;
+    return 0;
+}
+
+void io_unpack_close(struct io_unpack *u)
+{
+    if (!u)
+        return;
+    if (u->gz)
+        inflateEnd(&u->z);
+    else
+        ZSTD_freeDStream(u->zstd);
+    io_map_release(&u->packed);
+    mem_free(u);
+}
+
+bool io_unpack_cut(const struct io_unpack *u)
+{
+    return u->why != NULL;
+}
+
+/* Up to len bytes, fewer only where a member or the stream ends. 0 or OPM_ENOMEM. */
+static int gunzip_some(struct io_unpack *u, uint8_t *to, size_t len, size_t *got, opm_error *err)
+{
+    const uint8_t *in = u->packed.data + u->at;
+    size_t in_len = u->packed.len - u->at;
+    uInt in_n = (uInt)MIN(in_len, (size_t)1 << 30), out_n = (uInt)MIN(len, (size_t)1 << 30);
+    int st;
+
+    u->z.next_in = in;
+    u->z.avail_in = in_n;
+    u->z.next_out = to;
+    u->z.avail_out = out_n;
+    st = inflate(&u->z, Z_NO_FLUSH);
+    in += in_n - u->z.avail_in;
+    in_len -= in_n - u->z.avail_in;
+    u->at = u->packed.len - in_len;
+    *got = out_n - u->z.avail_out;
+    if (st == Z_MEM_ERROR)
+        return opm__fail(err, OPM_ENOMEM, "%s: no memory to unpack gzip", u->path);
+    if (st == Z_STREAM_END) {
+        if (all_zero(in, in_len)) { /* the end, or the padding of a tape or a disk */
+            u->ended = true;
+        } else if (!is_gzip(in, in_len)) {
+            u->why = "bytes after the end";
+        } else {
+            inflateReset(&u->z);
+        }
+    } else if (st != Z_OK && st != Z_BUF_ERROR) {
+        u->why = u->z.msg ? u->z.msg : "bad data";
+    } else if (!in_len && u->z.avail_out) {
+        u->why = "it ends early";
+    }
+    return 0;
+}
+
+static int unzstd_some(struct io_unpack *u, uint8_t *to, size_t len, size_t *got)
+{
+    ZSTD_inBuffer src = { u->packed.data, u->packed.len, u->at };
+    ZSTD_outBuffer dst = { to, len, 0 };
+    size_t left = ZSTD_decompressStream(u->zstd, &dst, &src);
+
+    u->at = src.pos;
+    *got = dst.pos;
+    if (ZSTD_isError(left))
+        u->why = ZSTD_getErrorName(left);
+    else if (src.pos == src.size && left == 0) /* a frame ends, and nothing of it is held back */
+        u->ended = true;
+    else if (src.pos == src.size && dst.pos < dst.size)
+        u->why = "it ends early";
+    return 0;
+}
+
+int io_unpack_read(struct io_unpack *u, void *to, size_t len, size_t *got, opm_error *err)
+{
+    *got = 0;
+    while (*got < len && !u->ended && !u->why) {
+        size_t n = 0;
+        int rc = u->gz ? gunzip_some(u, (uint8_t *)to + *got, len - *got, &n, err)
+                       : unzstd_some(u, (uint8_t *)to + *got, len - *got, &n);
+
+        *got += n;
+        u->made += n;
+        if (rc)
+            return rc;
+        if (u->made > u->max)
+            return opm__fail(err, OPM_ELIMIT, "%s: unpacks to more than %zu bytes", u->path,
+                             (size_t)u->max);
+    }
+    if (u->why && u->made == 0)
+        return opm__fail(err, OPM_EFORMAT, "%s: cannot unpack %s: %s", u->path,
+                         u->gz ? "gzip" : "zstd", u->why);
+    return 0;
+}
+
+uint64_t io_unpack_done(const struct io_unpack *u, uint64_t *total)
+{
+    *total = u->packed.len;
+    return u->at;
+}
+
+bool io_is_packed(const struct io_map *m)
+{
+    return is_gzip(m->data, m->len) || is_zstd(m->data, m->len);
 }
 
 /* If m holds packed bytes, put the unpacked ones in their place. Either way there are at most max
  * of them. On failure m is released. */
 static int unpack(struct io_map *m, const char *path, size_t max, opm_error *err)
 {
-    bool gz = is_gzip(m->data, m->len);
     struct sink s = { .path = path, .max = max };
     struct io_map plain = { .packed = true };
-    const char *why = NULL;
+    struct io_unpack *u = NULL;
     int rc;
 
-    if (!gz && !is_zstd(m->data, m->len)) {
+    if (!io_is_packed(m)) {
         if (m->len <= max)
             return 0;
         io_map_release(m);
         return opm__fail(err, OPM_ELIMIT, "%s: larger than %zu bytes", path, max);
     }
-    rc = gz ? gunzip(&s, m->data, m->len, &why, err) : unzstd(&s, m->data, m->len, &why, err);
-    io_map_release(m);
-    if (!rc && why && s.len == 0)
-        rc = opm__fail(err, OPM_EFORMAT, "%s: cannot unpack %s: %s", path, gz ? "gzip" : "zstd",
-                       why);
+    rc = io_unpack_open(&u, m, path, max, err);
+    while (!rc) {
+        size_t got = 0;
+
+        rc = sink_room(&s, err);
+        if (rc)
+            break;
+        rc = io_unpack_read(u, s.data + s.len, s.cap - s.len, &got, err);
+        s.len += got;
+        if (u->ended || u->why)
+            break;
+    }
+    if (!rc)
+        plain.cut = u->why != NULL;
+    io_unpack_close(u);
     if (rc) {
         mem_unmap(s.data, s.cap);
         return rc;
     }
-    plain.cut = why != NULL;
     sink_finish(&s, &plain);
     *m = plain;
     return 0;
@@ -257,9 +327,9 @@ static int slurp(struct io_map *m, int fd, const char *path, size_t max, opm_err
     return rc;
 }
 
-int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)
+int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)
 {
-    size_t max = (size_t)MIN(max_bytes ? max_bytes : IO_MAX_BYTES_DEFAULT, (uint64_t)SIZE_MAX / 8);
+    size_t max = limit_of(max_bytes);
     struct io_map raw = { 0 };
     struct stat st;
     int rc = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -284,7 +354,22 @@ int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *er
     }
     close(fd); /* a mapping keeps the file */
     if (!rc)
-        rc = unpack(&raw, path, max, err);
+        *m = raw;
+    return rc;
+}
+
+int io_map_unpack(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)
+{
+    return unpack(m, path, limit_of(max_bytes), err);
+}
+
+int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)
+{
+    struct io_map raw = { 0 };
+    int rc = io_map_packed(&raw, path, max_bytes, err);
+
+    if (!rc)
+        rc = io_map_unpack(&raw, path, max_bytes, err);
     if (!rc)
         *m = raw;
     return rc;

@@ -29,6 +29,24 @@ int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *er
 int io_head(const char *path, void *to, size_t size, size_t *len, opm_error *err);
 void io_map_release(struct io_map *m); /* a zeroed or released one is fine */
 
+/* The same in two steps, for those who rather unpack block by block: the file as it is, then what
+ * is packed in it in its place (m is released on failure). */
+int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
+int io_map_unpack(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
+bool io_is_packed(const struct io_map *m);
+
+/* Block by block. packed belongs to the unpacker from io_unpack_open() on, also when that fails;
+ * path must outlive it. max as max_bytes above. One thread at a time. */
+struct io_unpack;
+int io_unpack_open(struct io_unpack **out, struct io_map *packed, const char *path, uint64_t max,
+                   opm_error *err);
+/* Fill `to`; *got is less than len only at the end. OPM_ELIMIT beyond max. */
+int io_unpack_read(struct io_unpack *u, void *to, size_t len, size_t *got, opm_error *err);
+bool io_unpack_cut(const struct io_unpack *u); /* the stream ended early or is corrupt */
+/* Packed bytes used up, of *total. */
+uint64_t io_unpack_done(const struct io_unpack *u, uint64_t *total);
+void io_unpack_close(struct io_unpack *u); /* NULL is fine */
+
 struct io_out {
     int fd;
     bool owned;

@@ -116,6 +116,17 @@ static int check(struct whatif *w, const char *pattern, bool sparse_asked)
     return CLI_OK;
 }
 
+/* A mistake in a file that people edit must not go unnoticed; an analysis would pass over it. */
+static int check_cache(void)
+{
+    struct ratios r;
+    opm_error err;
+    int rc = ratios_load(&r, &err) < 0 ? cli_error("%s", err.msg) : CLI_OK;
+
+    ratios_release(&r);
+    return rc;
+}
+
 int cmd_whatif(struct cli *cli, int argc, char **argv)
 {
     struct whatif w = { .cli = cli, .sparsity = 0.9 };
@@ -150,6 +161,8 @@ int cmd_whatif(struct cli *cli, int argc, char **argv)
     rc = n ? parse_rules(&w, &sparsity, &ratio, &speedup) : cli_usage(cli, "a TRACE is needed");
     if (rc == CLI_OK)
         rc = check(&w, pattern, sparsity.n || ratio.n || measure);
+    if (rc == CLI_OK)
+        rc = check_cache();
     if (rc == CLI_OK)
         rc = cli_open(cli, &t, argv, n);
     if (rc == CLI_OK && measure)

@@ -33,8 +33,8 @@ bool whatif_add_rule(struct whatif_rules *to,
                      const struct whatif_rule *rule); /* false: no memory */
 void whatif_release(struct whatif *w);
 
-/* Measure the ratios that the trace's weights need and keep them; an exit code. Not known in t,
- * which is to be asked afterwards. */
+/* Measure the ratios that the trace's weights need and keep them in the cache; an exit code. To be
+ * called before t is asked for sparse_ratio, which reads the cache once. */
 int whatif_measure(struct whatif *w, opm_trace *t, int threads, bool again);
 /* Print the projection, with the `top` operators that gain most. */
 int whatif_print(struct whatif *w, opm_trace *t, size_t top);

@@ -257,11 +257,13 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
                     top, &row);
     while (rc == CLI_OK && (more = opm_rows_next(row, &err)) > 0) {
         double now = opm_rows_real(row, 6), then = opm_rows_real(row, 10);
+        char ratio[32];
 
         put_ns(table, now);
         put_ns(table, then);
         put_ns(table, now - then);
-        textable_real(table, opm_rows_real(row, 8));
+        snprintf(ratio, sizeof(ratio), "%.3g", opm_rows_real(row, 8));
+        textable_text(table, ratio, strlen(ratio));
         put_text(table, row, 9);
         put_text(table, row, 3);
         put_share(table, row, 4);
@@ -323,6 +325,12 @@ static void print_totals(const struct whatif *w, const struct total *all)
     }
 }
 
+static void print_count(struct io_out *out, int64_t n, const char *what)
+{
+    if (n)
+        io_out_addf(out, "%lld %s: %s\n", (long long)n, n == 1 ? "ratio" : "ratios", what);
+}
+
 /* Where the ratios come from, and how to get better ones. */
 static void print_sources(const struct whatif *w, const struct total *all)
 {
@@ -338,20 +346,11 @@ static void print_sources(const struct whatif *w, const struct total *all)
         return;
     }
     io_out_adds(out, "\n");
-    if (all->measured)
-        io_out_addf(out, "%lld ratios were measured on this machine.\n", (long long)all->measured);
-    if (all->constant)
-        io_out_addf(out,
-                    "%lld ratios are the constant 4 of Neural Engine, not measured: try "
-                    "--measure.\n",
-                    (long long)all->constant);
-    if (all->given)
-        io_out_addf(out, "%lld ratios were given.\n", (long long)all->given);
-    if (all->unknown)
-        io_out_addf(out,
-                    "%lld ratios are not known and taken as 1: try --measure, or give them with "
-                    "--ratio.\n",
-                    (long long)all->unknown);
+    print_count(out, all->measured, "measured on this machine");
+    print_count(out, all->constant, "the constant 4 of Neural Engine, not measured: try --measure");
+    print_count(out, all->given, "as given");
+    print_count(out, all->unknown,
+                "not known and taken as 1: try --measure, or give it with --ratio");
 }
 
 int whatif_print(struct whatif *w, opm_trace *t, size_t top)

@@ -36,6 +36,11 @@ export_fn export_megengine;
 export_fn export_neural_engine;
 export_fn export_neural_engine_trace;
 export_fn export_xlsx;
+export_fn export_speedscope;
+export_fn export_furiosa_csv;
+export_fn export_netron;
+export_fn export_cambricon;
+export_fn export_summary;
 export_fn export_opm;
 
 #endif

@@ -88,13 +88,13 @@ static void put_op(struct neural *n, size_t op, size_t row)
     io_out_adds(&n->out, s->shape != SPARSE_NO_SHAPE ? "true," : ",");
     put_ms(n, s->latency_ns);
     if (isnan(s->aim)) {
-        io_out_adds(&n->out, ",,,");
+        io_out_adds(&n->out, ", ,,");
         put_ms(n, s->latency_ns);
     } else {
         unsigned shape = s->shape + 2;
 
         io_out_addf(&n->out,
-                    ",%.0f%%,\"=IF(N%zu=90%%,B%u,IF(N%zu=80%%,C%u,IF(N%zu=70%%,D%u,E%u)))\"",
+                    ", %.0f%%,\"=IF(N%zu=90%%,B%u,IF(N%zu=80%%,C%u,IF(N%zu=70%%,D%u,E%u)))\"",
                     s->aim * 100, row, shape, row, shape, row, shape, shape);
         io_out_addf(&n->out, ",=M%zu/O%zu", row, row);
     }

@@ -36,6 +36,7 @@ void ow_init(struct onnx_writer *w, const char *name, int opset, uint64_t seed, 
 {
     *w = (struct onnx_writer){ .name = name, .opset = opset, .seed = seed, .sparsity = sparsity };
     w->sparse_rows = 4;
+    w->real = TENSOR_F32;
 }
 
 int ow_pattern_rows(const char *pattern)
@@ -95,6 +96,11 @@ const char *ow_fresh(struct onnx_writer *w, const char *stem)
     return ow_name(w, "%s_%llu", stem, (unsigned long long)n);
 }
 
+static enum tensor_type written(const struct onnx_writer *w, enum tensor_type t)
+{
+    return t == TENSOR_F32 ? w->real : t;
+}
+
 static void put_value_info(struct onnx_writer *w, uint32_t field, const char *name,
                            enum tensor_type type, const char *batch, int at, const int64_t *dims,
                            int rank)
@@ -105,7 +111,7 @@ static void put_value_info(struct onnx_writer *w, uint32_t field, const char *na
     pb_str(b, 1, name);
     t = pb_begin(b, 2);
     tensor = pb_begin(b, 1);
-    pb_varint(b, 1, type);
+    pb_varint(b, 1, written(w, type));
     shape = pb_begin(b, 2);
     for (int i = 0; i < rank; i++) {
         dim = pb_begin(b, 1);
@@ -146,7 +152,10 @@ const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight)
         w->failed = true;
         return "";
     }
-    w->weight[w->nweight++] = *weight;
+    w->weight[w->nweight] = *weight;
+    if (weight->fill != FILL_DATA)
+        w->weight[w->nweight].type = written(w, weight->type);
+    w->nweight++;
     return weight->name;
 }
 
@@ -194,12 +203,37 @@ static const char *constant(struct onnx_writer *w, enum tensor_type type, const 
     return ow_add_weight(w, &weight);
 }
 
-const char *ow_float(struct onnx_writer *w, double v)
+/* Nearest of 16 bits; what generated weights are, too. */
+static uint16_t half(enum tensor_type type, float f)
+{
+    return type == TENSOR_F16 ? f32_to_f16(f) : f32_to_bf16(f);
+}
+
+const char *ow_float32(struct onnx_writer *w, double v)
 {
     const struct shape scalar = { 0 };
     float f = (float)v;
 
     return constant(w, TENSOR_F32, &scalar, &f, sizeof(f));
+}
+
+const char *ow_float(struct onnx_writer *w, double v)
+{
+    const struct shape scalar = { 0 };
+    uint16_t h;
+
+    if (w->real == TENSOR_F32)
+        return ow_float32(w, v);
+    h = half(w->real, (float)v);
+    return constant(w, w->real, &scalar, &h, sizeof(h));
+}
+
+const char *ow_byte(struct onnx_writer *w, enum tensor_type type, int v)
+{
+    const struct shape scalar = { 0 };
+    uint8_t byte = (uint8_t)v;
+
+    return constant(w, type, &scalar, &byte, 1);
 }
 
 const char *ow_ints(struct onnx_writer *w, const int64_t *v, int n)
@@ -248,6 +282,11 @@ void ow_attr_int(struct onnx_writer *w, const char *name, int64_t v)
     pb_varint(&w->node, 3, (uint64_t)v);
     pb_varint(&w->node, 20, 2);
     pb_end(&w->node, a);
+}
+
+void ow_attr_type(struct onnx_writer *w, const char *name, enum tensor_type t)
+{
+    ow_attr_int(w, name, written(w, t));
 }
 
 /* A float field; the only 32-bit ones that are written. */
@@ -426,6 +465,30 @@ static void tensor_head(struct buf *b, const struct ow_weight *weight)
 
 #define CHUNK 16384 /* elements */
 
+/* n floats as `type`, in place; the bytes that they take. */
+static size_t narrow(float *chunk, int64_t n, enum tensor_type type)
+{
+    for (int64_t i = 0; i < n && type != TENSOR_F32; i++) {
+        float f = chunk[i];
+        int32_t whole = (int32_t)lrintf(f);
+
+        switch (type) {
+        case TENSOR_I8:
+            ((int8_t *)chunk)[i] = (int8_t)MAX(MIN(whole, 127), -127);
+            break;
+        case TENSOR_I32:
+            memcpy(chunk + i, &whole, sizeof(whole));
+            break;
+        default: {
+            uint16_t h = half(type, f);
+
+            memcpy((char *)chunk + 2 * i, &h, sizeof(h));
+        }
+        }
+    }
+    return (size_t)n * (size_t)tensor_type_bits(type) / 8;
+}
+
 static int put_weight(const struct onnx_writer *w, const struct sink *to,
                       const struct ow_weight *weight, float *chunk)
 {
@@ -445,7 +508,7 @@ static int put_weight(const struct onnx_writer *w, const struct sink *to,
         int64_t m = MIN((int64_t)CHUNK, n - i);
 
         generate(w, weight, i, m, chunk);
-        put(to, chunk, (size_t)m * sizeof(*chunk));
+        put(to, chunk, narrow(chunk, m, weight->type));
     }
     return failed ? OPM_ENOMEM : 0;
 }

@@ -36,6 +36,8 @@ struct onnx_writer {
     uint64_t seed;
     double sparsity; /* 0..1 */
     int sparse_rows; /* output channels in a block of zeros; 4 */
+    bool int8;       /* the zoo's: weights and activations; BatchNormalization is folded then */
+    enum tensor_type real; /* what float32 is written as: itself, float16 or bfloat16 */
     struct arena text;
     struct buf node; /* fields of the graph: nodes; inputs and outputs */
     struct buf io;
@@ -45,6 +47,9 @@ struct onnx_writer {
     struct u64map stem_count;
     struct strpool constant; /* bytes of shared constants, and the place of each in `weight` */
     struct u64map constant_at;
+    struct { /* the last value that DynamicQuantizeLinear was written for */
+        const char *of, *q, *scale, *zero;
+    } quantized;
     size_t open; /* the node being written */
     const char *open_name;
     const char *out; /* its first output */
@@ -74,9 +79,12 @@ void ow_output(struct onnx_writer *w, const char *name, enum tensor_type type, c
 /* Weights; each returns name. */
 const char *ow_normal(struct onnx_writer *w, const char *name, const int64_t *dims, int rank,
                       double std, int sparse_axis);
+/* Generated weights are float32 (then written as w->real), int8 or int32 (rounded). */
 const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight);
 /* Constants, shared among those that are equal. */
-const char *ow_float(struct onnx_writer *w, double v);
+const char *ow_float(struct onnx_writer *w, double v);                    /* as w->real */
+const char *ow_float32(struct onnx_writer *w, double v);                  /* in any case */
+const char *ow_byte(struct onnx_writer *w, enum tensor_type type, int v); /* uint8 or int8 */
 const char *ow_ints(struct onnx_writer *w, const int64_t *v, int n);
 const char *ow_int_scalar(struct onnx_writer *w, int64_t v);
 #define OW_INTS(w, ...)                            \
@@ -89,6 +97,7 @@ void ow_begin(struct onnx_writer *w, const char *op, const char *name);
 void ow_in(struct onnx_writer *w, const char *value);
 void ow_out(struct onnx_writer *w, const char *value);
 void ow_attr_int(struct onnx_writer *w, const char *name, int64_t v);
+void ow_attr_type(struct onnx_writer *w, const char *name, enum tensor_type t);
 void ow_attr_float(struct onnx_writer *w, const char *name, float v);
 void ow_attr_ints(struct onnx_writer *w, const char *name, const int64_t *v, int n);
 #define OW_ATTR_INTS(w, name, ...)                              \

@@ -152,6 +152,16 @@ float f16_to_f32(uint16_t h)
     return f;
 }
 
+uint16_t f32_to_bf16(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof(u));
+    if (f != f)
+        return 0x7fc0;
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 uint16_t f32_to_f16(float f)
 {
     uint32_t bits, sign, mag, frac, round;

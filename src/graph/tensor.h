@@ -93,5 +93,6 @@ void tensor_read_f32(const struct tensor *t, int64_t first, int64_t n, float *ou
 
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f); /* to nearest, ties to even */
+uint16_t f32_to_bf16(float f);
 
 #endif

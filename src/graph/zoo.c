@@ -18,23 +18,23 @@
 
 static const struct zoo_entry entries[] = {
     { "resnet18", "ResNet-18, image classification, 11.7 M parameters",
-      "batch opset seed sparsity pattern bn" },
+      "batch opset seed sparsity pattern bn dtype" },
     { "resnet50", "ResNet-50, image classification, 25.5 M parameters",
-      "batch opset seed sparsity pattern bn" },
+      "batch opset seed sparsity pattern bn dtype" },
     { "mobilenetv2", "MobileNetV2, image classification, 3.5 M parameters",
-      "batch opset seed sparsity pattern bn" },
+      "batch opset seed sparsity pattern bn dtype" },
     { "bert-mini", "BERT, 4 layers of 256, 11.1 M parameters",
-      "batch seq opset seed sparsity pattern" },
+      "batch seq opset seed sparsity pattern dtype" },
     { "bert-base", "BERT, 12 layers of 768, 109 M parameters",
-      "batch seq opset seed sparsity pattern" },
+      "batch seq opset seed sparsity pattern dtype" },
     { "gpt2-small", "GPT-2, 12 layers of 768, 124 M parameters",
-      "batch seq opset seed sparsity pattern" },
+      "batch seq opset seed sparsity pattern dtype" },
     { "vit-tiny", "Vision Transformer, 12 layers of 192, 5.7 M parameters",
-      "batch opset seed sparsity pattern" },
+      "batch opset seed sparsity pattern dtype" },
     { "lstm", "LSTM of 128 and a classifier, 0.1 M parameters",
-      "batch seq opset seed sparsity pattern" },
+      "batch seq opset seed sparsity pattern dtype" },
     { "mlp", "three fully connected layers, 0.2 M parameters",
-      "batch opset seed sparsity pattern" },
+      "batch opset seed sparsity pattern dtype" },
 };
 
 static void (*const makers[])(struct onnx_writer *, const struct zoo_options *) = {
@@ -56,6 +56,8 @@ struct request {
     uint64_t seed;
     double sparsity;
     int sparse_rows;
+    enum tensor_type real;
+    bool int8;
     struct zoo_options options;
     char batch_name[TEXT_MAX];
 };
@@ -117,6 +119,27 @@ static bool is_name(const char *s)
     return *s != '\0';
 }
 
+/* What weights and activations are. */
+static bool set_dtype(struct request *q, const char *value)
+{
+    static const struct {
+        const char *name;
+        enum tensor_type real;
+        bool int8;
+    } dtypes[] = { { "fp32", TENSOR_F32, false },
+                   { "fp16", TENSOR_F16, false },
+                   { "bf16", TENSOR_BF16, false },
+                   { "int8", TENSOR_F32, true } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
+        if (strcmp(dtypes[i].name, value) == 0) {
+            q->real = dtypes[i].real;
+            q->int8 = dtypes[i].int8;
+            return true;
+        }
+    return false;
+}
+
 static bool set_option(struct request *q, const char *key, const char *value)
 {
     int64_t v;
@@ -138,6 +161,8 @@ static bool set_option(struct request *q, const char *key, const char *value)
         q->sparse_rows = ow_pattern_rows(value);
         return q->sparse_rows > 0;
     }
+    if (strcmp(key, "dtype") == 0)
+        return set_dtype(q, value);
     if (strcmp(key, "opset") == 0) {
         if (!parse_int(value, OPSET_MIN, OPSET_MAX, &v))
             return false;
@@ -193,9 +218,11 @@ static int parse_request(struct request *q, const char *name, opm_error *err)
     size_t len;
     int rc = 0;
 
-    *q = (struct request){
-        .opset = OPSET_DEFAULT, .seed = 1, .sparse_rows = 4, .options = { .batch = 1 }
-    };
+    *q = (struct request){ .opset = OPSET_DEFAULT,
+                           .seed = 1,
+                           .sparse_rows = 4,
+                           .real = TENSOR_F32,
+                           .options = { .batch = 1 } };
     if (strncmp(name, "zoo:", 4) == 0)
         name += 4;
     len = strcspn(name, "?");
@@ -224,6 +251,8 @@ static int make(const char *name, struct buf *out, struct io_out *file, opm_erro
         return rc;
     ow_init(&w, entries[q.model].name, q.opset, q.seed, q.sparsity);
     w.sparse_rows = q.sparse_rows;
+    w.real = q.real;
+    w.int8 = q.int8;
     makers[q.model](&w, &q.options);
     if (ow_finish(&w, out, file))
         rc = opm__fail(err, OPM_ENOMEM, "zoo:%s: no memory to build it", entries[q.model].name);

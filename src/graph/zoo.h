@@ -8,6 +8,8 @@
  *   seed=N         of the weights                                           (1)
  *   sparsity=R     ratio of zeros in the weights, 0..1, in blocks (0)
  *   pattern=RxC    of such a block, output channels x inputs: 1x1, 4x1, 8x1, 16x1 (4x1)
+ *   dtype=TYPE     fp32, fp16, bf16, or int8: convolutional networks with QuantizeLinear and
+ *                  DequantizeLinear around each operator, others quantized while they run (fp32)
  *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0) */
 #ifndef GRAPH_ZOO_H
 #define GRAPH_ZOO_H

@@ -18,8 +18,13 @@ static const char *conv_bn(struct onnx_writer *w, const struct zoo_options *o, c
     int64_t per = c->cin / c->groups, k = c->kernel, p = k / 2, cout[1] = { c->cout };
     int64_t dims[] = { c->cout, per, k, k };
     double std = c->gain * sqrt(2.0 / (double)(per * k * k));
-    const char *weight = ow_normal(w, ow_name(w, "%s.weight", name), dims, 4, std, 0);
-    const char *bias = o->bn ? NULL : ow_normal(w, ow_name(w, "%s.bias", name), cout, 1, 0.05, -1);
+    const char *weight_name = ow_name(w, "%s.weight", name),
+               *bias_name = ow_name(w, "%s.bias", name);
+    const char *weight = w->int8 ? zoo_int8_weight(w, weight_name, dims, 4, std)
+                                 : ow_normal(w, weight_name, dims, 4, std, 0);
+    const char *bias = w->int8 ? zoo_int32_bias(w, bias_name, c->cout, 0.05, std)
+                       : o->bn ? NULL
+                               : ow_normal(w, bias_name, cout, 1, 0.05, -1);
 
     ow_begin(w, "Conv", name);
     ow_in(w, x);
@@ -32,7 +37,7 @@ static const char *conv_bn(struct onnx_writer *w, const struct zoo_options *o, c
     OW_ATTR_INTS(w, "pads", p, p, p, p);
     OW_ATTR_INTS(w, "strides", c->stride, c->stride);
     y = ow_end(w);
-    if (o->bn) {
+    if (o->bn && !w->int8) {
         struct ow_weight s = { .type = TENSOR_F32,
                                .shape = { 1, { c->cout } },
                                .fill = FILL_NORMAL,
@@ -55,20 +60,22 @@ static const char *conv_bn(struct onnx_writer *w, const struct zoo_options *o, c
         ow_attr_float(w, "epsilon", 1e-5f);
         y = ow_end(w);
     }
-    if (!c->act)
-        return y;
-    if (strcmp(c->act, "relu") == 0)
-        return ow_op(w, "Relu", y, NULL);
-    low = ow_float(w, 0);
-    high = ow_float(w, 6);
-    return ow_op(w, "Clip", y, low, high, NULL);
+    if (c->act && strcmp(c->act, "relu") == 0)
+        y = ow_op(w, "Relu", y, NULL);
+    else if (c->act) {
+        low = ow_float(w, 0);
+        high = ow_float(w, 6);
+        y = ow_op(w, "Clip", y, low, high, NULL);
+    }
+    return w->int8 ? zoo_quantized(w, y, c->act != NULL) : y;
 }
 
 static const char *image(struct onnx_writer *w, const struct zoo_options *o)
 {
     const int64_t dims[] = { o->batch, 3, 224, 224 };
+    const char *x = ow_input(w, "input", TENSOR_F32, o->batch_name, dims, 4);
 
-    return ow_input(w, "input", TENSOR_F32, o->batch_name, dims, 4);
+    return w->int8 ? zoo_quantized(w, x, false) : x;
 }
 
 static void classifier(struct onnx_writer *w, const struct zoo_options *o, const char *x,
@@ -78,12 +85,18 @@ static void classifier(struct onnx_writer *w, const struct zoo_options *o, const
     const char *weight, *bias;
 
     x = ow_op(w, "GlobalAveragePool", x, NULL);
+    if (w->int8)
+        x = zoo_quantized(w, x, true);
     ow_begin(w, "Flatten", NULL);
     ow_in(w, x);
     ow_attr_int(w, "axis", 1);
     x = ow_end(w);
-    weight = ow_normal(w, "fc.weight", dims, 2, 0.01, 0);
-    bias = ow_normal(w, "fc.bias", &classes, 1, 0.01, -1);
+    if (w->int8)
+        x = zoo_quantized(w, x, true);
+    weight = w->int8 ? zoo_int8_weight(w, "fc.weight", dims, 2, 0.01)
+                     : ow_normal(w, "fc.weight", dims, 2, 0.01, 0);
+    bias = w->int8 ? zoo_int32_bias(w, "fc.bias", classes, 0.01, 0.01)
+                   : ow_normal(w, "fc.bias", &classes, 1, 0.01, -1);
     ow_begin(w, "Gemm", "fc");
     ow_in(w, x);
     ow_in(w, weight);
@@ -109,6 +122,8 @@ static void resnet(struct onnx_writer *w, const struct zoo_options *o, const int
     OW_ATTR_INTS(w, "pads", 1, 1, 1, 1);
     OW_ATTR_INTS(w, "strides", 2, 2);
     x = ow_end(w);
+    if (w->int8)
+        x = zoo_quantized(w, x, true);
     for (int stage = 0; stage < 4; stage++) {
         int64_t mid = 64 << stage, cout = mid * expand;
 
@@ -127,6 +142,8 @@ static void resnet(struct onnx_writer *w, const struct zoo_options *o, const int
                 y = conv_bn(w, o, y, &(struct conv){ mid, mid, 3, 1, 1, NULL, 0.2 });
             }
             x = ow_op(w, "Relu", ow_op(w, "Add", y, shortcut, NULL), NULL);
+            if (w->int8)
+                x = zoo_quantized(w, x, true);
             cin = cout;
         }
     }
@@ -163,7 +180,12 @@ void zoo_mobilenetv2(struct onnx_writer *w, const struct zoo_options *o)
                 y = conv_bn(w, o, y, &(struct conv){ cin, hidden, 1, 1, 1, "relu6", 1 });
             y = conv_bn(w, o, y, &(struct conv){ hidden, hidden, 3, stride, hidden, "relu6", 1 });
             y = conv_bn(w, o, y, &(struct conv){ hidden, cout, 1, 1, 1, NULL, 0.5 });
-            x = stride == 1 && cin == cout ? ow_op(w, "Add", x, y, NULL) : y;
+            if (stride == 1 && cin == cout) {
+                x = ow_op(w, "Add", x, y, NULL);
+                if (w->int8)
+                    x = zoo_quantized(w, x, false);
+            } else
+                x = y;
             cin = cout;
         }
     x = conv_bn(w, o, x, &(struct conv){ cin, 1280, 1, 1, 1, "relu6", 1 });

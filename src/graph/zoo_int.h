@@ -11,6 +11,19 @@ struct zoo_options {
     bool bn;
 };
 
+/* zoo_quant.c: a value that goes through QuantizeLinear and DequantizeLinear; positive: it has no
+ * negative numbers. */
+const char *zoo_quantized(struct onnx_writer *w, const char *x, bool positive);
+/* Weights and bias for an operator whose input is such a value, dequantized; output channels are
+ * the first dimension. */
+const char *zoo_int8_weight(struct onnx_writer *w, const char *name, const int64_t *dims, int rank,
+                            double std);
+const char *zoo_int32_bias(struct onnx_writer *w, const char *name, int64_t n, double std,
+                           double weight_std);
+/* x by int8 weights [cin, cout], x quantized on the way by what it holds. */
+const char *zoo_dynamic_matmul(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
+                               int64_t cout, double std);
+
 void zoo_resnet18(struct onnx_writer *w, const struct zoo_options *o);
 void zoo_resnet50(struct onnx_writer *w, const struct zoo_options *o);
 void zoo_mobilenetv2(struct onnx_writer *w, const struct zoo_options *o);

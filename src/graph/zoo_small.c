@@ -8,8 +8,12 @@ static const char *gemm(struct onnx_writer *w, const char *x, const char *name, 
                         int64_t cout, double std, const char *out)
 {
     const int64_t dims[] = { cout, cin };
-    const char *weight = ow_normal(w, ow_name(w, "%s.weight", name), dims, 2, std, 0);
-    const char *bias = ow_normal(w, ow_name(w, "%s.bias", name), &cout, 1, 0.02, -1);
+    const char *weight_name = ow_name(w, "%s.weight", name);
+    const char *weight = w->int8 ? zoo_int8_weight(w, weight_name, dims, 2, std)
+                                 : ow_normal(w, weight_name, dims, 2, std, 0);
+    const char *bias_name = ow_name(w, "%s.bias", name);
+    const char *bias = w->int8 ? zoo_int32_bias(w, bias_name, cout, 0.02, std)
+                               : ow_normal(w, bias_name, &cout, 1, 0.02, -1);
 
     ow_begin(w, "Gemm", name);
     ow_in(w, x);
@@ -30,6 +34,8 @@ void zoo_mlp(struct onnx_writer *w, const struct zoo_options *o)
     for (int i = 0; i < 3; i++) {
         double std = sqrt(2.0 / (double)size[i]);
 
+        if (w->int8)
+            x = zoo_quantized(w, x, i > 0);
         x = gemm(w, x, ow_name(w, "fc%d", i), size[i], size[i + 1], std, NULL);
         if (i < 2)
             x = ow_op(w, "Relu", x, NULL);
@@ -62,6 +68,8 @@ void zoo_lstm(struct onnx_writer *w, const struct zoo_options *o)
     ow_attr_int(w, "hidden_size", hidden);
     ow_end(w);
     x = ow_op(w, "Squeeze", "Y_h", OW_INTS(w, 0), NULL);
+    if (w->int8)
+        x = zoo_quantized(w, x, false);
     gemm(w, x, "fc", hidden, 10, 0.1, "output");
     ow_output(w, "output", TENSOR_F32, o->batch_name, out, 2);
 }

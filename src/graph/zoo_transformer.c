@@ -8,9 +8,13 @@ static const char *linear(struct onnx_writer *w, const char *x, const char *name
                           int64_t cout)
 {
     const int64_t dims[] = { cin, cout };
-    const char *weight = ow_normal(w, ow_name(w, "%s.weight", name), dims, 2, 0.02, 1);
+    const char *product = w->int8 ? zoo_dynamic_matmul(w, x, name, cin, cout, 0.02) : NULL;
+    const char *weight =
+        product ? NULL : ow_normal(w, ow_name(w, "%s.weight", name), dims, 2, 0.02, 1);
     const char *bias = ow_normal(w, ow_name(w, "%s.bias", name), &cout, 1, 0.02, -1);
 
+    if (product)
+        return ow_op(w, "Add", product, bias, NULL);
     ow_begin(w, "MatMul", ow_name(w, "%s/MatMul", name));
     ow_in(w, x);
     ow_in(w, weight);
@@ -167,7 +171,7 @@ static void bert(struct onnx_writer *w, const struct zoo_options *o, int layers,
     m = ow_op(w, "Unsqueeze", m, OW_INTS(w, 1, 2), NULL);
     ow_begin(w, "Cast", NULL);
     ow_in(w, m);
-    ow_attr_int(w, "to", TENSOR_F32);
+    ow_attr_type(w, "to", TENSOR_F32);
     m = ow_op(w, "Sub", ow_float(w, 1), ow_end(w), NULL);
     m = ow_op(w, "Mul", m, ow_float(w, -10000), NULL);
     x = gather(w, table(w, "emb.word", vocabulary, dim), ids, 0);

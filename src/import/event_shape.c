@@ -58,6 +58,7 @@ void event_batch_clear(struct event_batch *b)
 {
     b->n = b->nvalue = 0;
     b->missing_commas = b->stray_commas = b->skipped = b->skipped_bytes = 0;
+    b->cut = false;
     memset(b->dirt, 0, sizeof(b->dirt));
 }
 
@@ -341,13 +342,13 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
     struct buf text = { 0 };
     unsigned dirt = 0;
     enum scan_result got = event_repair(*at, stop, &text, &next, &dirt);
-    int rc = 0;
+    int rc = text.failed ? OPM_ENOMEM : 0;
 
-    if (got == SCAN_MORE && stop == end && !last) {
+    if (!rc && got == SCAN_MORE && stop == end && !last) {
         buf_release(&text);
         return READ_MORE;
     }
-    if (got == SCAN_OK) {
+    if (!rc && got == SCAN_OK) {
         size_t len = text.len;
 
         for (int i = 0; i < EVENT_SLACK; i++)
@@ -373,7 +374,10 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
         /* The next event may begin in what is yet to come; keep enough to see its first key. */
         if (next == end && !last && end - *at < (ptrdiff_t)REPAIR_MAX_BYTES)
             return READ_MORE;
-        note_skipped(&r->batch, (size_t)(next - *at));
+        if (got == SCAN_MORE && stop == end && next == end)
+            r->batch.cut = true;
+        else
+            note_skipped(&r->batch, (size_t)(next - *at));
     }
     *at = next;
     return rc;
@@ -437,6 +441,7 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
     while (b->n < BATCH_EVENTS) {
         size_t slot = guess_slot(r->last);
         uint32_t guess = r->guess[slot];
+        uint64_t skipped = b->skipped;
         const char *q = NULL;
         int rc;
 
@@ -475,7 +480,7 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
             if (rc)
                 return rc;
             r->guess[slot] = r->last[0];
-            r->fresh = false;
+            r->fresh = b->skipped > skipped; /* the comma went with it */
         } else if (p < end && *p != ',' && !is_blank(*p) && *p != ']') {
             const char *next = event_resync(p, end);
 
@@ -484,6 +489,7 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
                 return READ_MORE;
             }
             note_skipped(b, (size_t)(next - p));
+            r->fresh = true;
             p = next;
             *at = p;
             continue;

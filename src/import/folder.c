@@ -128,7 +128,7 @@ static int take(struct walk *w, const struct importer *importer, const char *pat
                 opm_error *err)
 {
     struct io_map m = { 0 };
-    int rc = folder ? 0 : io_map(&m, path, w->s->opts->max_bytes, err);
+    int rc = folder ? 0 : source_map(w->s, importer, path, &m, err);
 
     if (rc == 0)
         rc = source_read(w->s, importer, path, folder ? NULL : &m, err);

@@ -11,18 +11,25 @@
 
 /* NAME_sniff() and NAME_read() of import.h; NAME_sniff_dir() and NAME_read_dir() for folders. */
 #define READS_FILE(fn) .sniff = fn##_sniff, .read = fn##_read
+#define STREAMS_FILE(fn) READS_FILE(fn), .streams = true
 #define READS_FOLDER(fn) .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir
 
 const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
     { "opm", ".opm", "opmeter's own file, recorded or converted", READS_FILE(opm) },
+    { "neural-engine", ".csv", "Intel Neural Engine's CSV of operators",
+      READS_FILE(neural_engine_csv) },
+    { "neural-engine-trace", ".json", "Intel Neural Engine's trace on three levels",
+      READS_FILE(neural_engine_json) },
+    { "speedscope", ".speedscope.json", "speedscope's own format", READS_FILE(speedscope) },
     { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
       READS_FILE(megengine) },
     { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
     { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
       READS_FOLDER(mindspore) },
+    { "cambricon", "", "profile folder of Cambricon's TensorFlow models", READS_FOLDER(cambricon) },
     { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
     { "tensorflow", ".pb", "step statistics of TensorFlow (RunMetadata, StepStats), binary or text",
       READS_FILE(tensorflow) },
@@ -32,9 +39,9 @@ const struct importer importers[] = {
     { "openvino", ".csv", "counters report of OpenVINO's benchmark_app", READS_FILE(openvino) },
     { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",
       READS_FILE(onednn) },
-    { "onnxruntime", ".json", "profile of ONNX Runtime", READS_FILE(ort) },
-    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", READS_FILE(kineto) },
-    { "chrome", ".json", "trace event JSON of any producer", READS_FILE(chrome) },
+    { "onnxruntime", ".json", "profile of ONNX Runtime", STREAMS_FILE(ort) },
+    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", STREAMS_FILE(kineto) },
+    { "chrome", ".json", "trace event JSON of any producer", STREAMS_FILE(chrome) },
     { .name = NULL },
 };
 
@@ -118,6 +125,41 @@ int source_file(struct sources *s, const char *path, enum import_state state, co
     return 0;
 }
 
+/* Hand a packed file to an importer that streams. */
+static int read_packed(struct sources *s, const struct importer *importer, const struct io_map *m,
+                       struct import_source *src, opm_error *err)
+{
+    struct io_map lent = { .data = m->data, .len = m->len };
+    struct io_unpack *u = NULL;
+    uint8_t *head = mem_alloc(IMPORT_SNIFF_MAX);
+    int rc = head ? io_unpack_open(&u, &lent, src->path, s->opts->max_bytes, err)
+                  : opm__fail(err, OPM_ENOMEM, "%s: out of memory", src->path);
+
+    if (!rc)
+        rc = io_unpack_read(u, head, IMPORT_SNIFF_MAX, &src->len, err);
+    io_unpack_close(u);
+    u = NULL;
+    if (!rc) {
+        lent = (struct io_map){ .data = m->data, .len = m->len };
+        rc = io_unpack_open(&u, &lent, src->path, s->opts->max_bytes, err);
+    }
+    if (!rc) {
+        src->data = head;
+        src->packed = u;
+        rc = importer->read(s->st, src, err);
+    }
+    io_unpack_close(u);
+    mem_free(head);
+    return rc;
+}
+
+int source_map(struct sources *s, const struct importer *importer, const char *path,
+               struct io_map *m, opm_error *err)
+{
+    return importer->streams ? io_map_packed(m, path, s->opts->max_bytes, err)
+                             : io_map(m, path, s->opts->max_bytes, err);
+}
+
 int source_read(struct sources *s, const struct importer *importer, const char *path,
                 const struct io_map *m, opm_error *err)
 {
@@ -144,7 +186,9 @@ int source_read(struct sources *s, const struct importer *importer, const char *
     if (!item->path)
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", path);
     store_part_begin(s->st, &item->part);
-    if (m) {
+    if (m && io_is_packed(m) && importer->streams) {
+        rc = read_packed(s, importer, m, &src, err);
+    } else if (m) {
         src.data = m->data;
         src.len = m->len;
         src.cut = m->cut;
@@ -158,13 +202,33 @@ int source_read(struct sources *s, const struct importer *importer, const char *
     return rc;
 }
 
+/* The importer of what is packed in m, or NULL. */
+static int packed_content(struct sources *s, const char *path, const struct io_map *m,
+                          const struct importer **out, opm_error *err)
+{
+    struct io_map lent = { .data = m->data, .len = m->len };
+    uint8_t *head = mem_alloc(IMPORT_SNIFF_MAX);
+    struct io_unpack *u = NULL;
+    size_t len = 0;
+    int rc = head ? io_unpack_open(&u, &lent, path, 0, err)
+                  : opm__fail(err, OPM_ENOMEM, "%s: out of memory", path);
+
+    if (!rc)
+        rc = io_unpack_read(u, head, IMPORT_SNIFF_MAX, &len, err);
+    if (!rc)
+        *out = importer_of_content(s, head, len);
+    io_unpack_close(u);
+    mem_free(head);
+    return rc;
+}
+
 int import_file(struct sources *s, const char *path, opm_error *err)
 {
     const struct importer *importer = s->importer;
     struct io_map m = { 0 };
     int rc;
 
-    rc = io_map(&m, path, s->opts->max_bytes, err);
+    rc = io_map_packed(&m, path, s->opts->max_bytes, err);
     if (rc < 0)
         return rc;
     if (!importer && ends_with(path, ".opm-live")) {
@@ -173,9 +237,16 @@ int import_file(struct sources *s, const char *path, opm_error *err)
                          "%s: this is the live buffer of a recording; open '%.*s' instead", path,
                          (int)(strlen(path) - strlen("-live")), path);
     }
-    if (!importer)
+    if (!importer && io_is_packed(&m)) {
+        rc = packed_content(s, path, &m, &importer, err);
+    } else if (!importer) {
         importer = importer_of_content(s, m.data, m.len);
-    if (!importer)
+    }
+    if (rc == 0 && !(importer && importer->streams))
+        rc = io_map_unpack(&m, path, s->opts->max_bytes, err);
+    if (rc)
+        ;
+    else if (!importer)
         rc = unknown_content(path, &m, err);
     else if (!importer->read)
         rc = opm__fail(err, OPM_EFORMAT, "%s: '%s' is read from a folder, and this is a file", path,

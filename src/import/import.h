@@ -17,9 +17,10 @@ struct import_source {
     const char *path; /* for messages and for files beside it */
     const uint8_t *data;
     size_t len;
-    bool cut;  /* the packed stream ended early */
-    int index; /* which of the sources it is, from 0: a row of the table source */
-    int count; /* of how many that are known so far */
+    bool cut;                 /* the packed stream ended early */
+    struct io_unpack *packed; /* for those who stream: all of it; data is just the head then */
+    int index;                /* which of the sources it is, from 0: a row of the table source */
+    int count;                /* of how many that are known so far */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
     void *user;
     struct sources *sources; /* or NULL: nobody wants to know */
@@ -31,6 +32,7 @@ struct importer {
     const char *doc;
     bool (*sniff)(const uint8_t *head, size_t len); /* pure; len <= IMPORT_SNIFF_MAX */
     int (*read)(struct store *st, const struct import_source *src, opm_error *err);
+    bool streams; /* read() takes a packed file as import_source.packed */
     /* For a folder that is one profile: whether this is such a one, judged by what is in it, and
      * the reader, for which data is NULL. Either pair may be NULL, not both. A folder that nobody
      * claims is read file by file. */
@@ -82,6 +84,12 @@ int kineto_read(struct store *st, const struct import_source *src, opm_error *er
 bool chrome_sniff(const uint8_t *head, size_t len);
 int chrome_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool speedscope_sniff(const uint8_t *head, size_t len);
+int speedscope_read(struct store *st, const struct import_source *src, opm_error *err);
+bool neural_engine_csv_sniff(const uint8_t *head, size_t len);
+int neural_engine_csv_read(struct store *st, const struct import_source *src, opm_error *err);
+bool neural_engine_json_sniff(const uint8_t *head, size_t len);
+int neural_engine_json_read(struct store *st, const struct import_source *src, opm_error *err);
 bool megengine_sniff(const uint8_t *head, size_t len);
 int megengine_read(struct store *st, const struct import_source *src, opm_error *err);
 bool furiosa_csv_sniff(const uint8_t *head, size_t len);
@@ -101,6 +109,8 @@ int tensorrt_read(struct store *st, const struct import_source *src, opm_error *
 bool openvino_sniff(const uint8_t *head, size_t len);
 int openvino_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool cambricon_sniff_dir(const char *path);
+int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 bool mindspore_sniff_dir(const char *path);
 int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXTERNAL_DENSE ((uint64_t)1 << 28) /* ids this close together are kept in an array */
+#define PAGE_IDS 1024 /* External ids rise by one from operator to operator, with gaps */
 
 enum what { WHAT_OP, WHAT_PART, WHAT_STEP, WHAT_MEMORY };
 
@@ -50,10 +50,9 @@ struct step_row {
 struct kineto {
     struct u64map ops; /* what makes an operator -> op row */
     struct arena arena;
-    uint32_t *external_op; /* External id - external_first -> op row + 1 */
-    size_t external_cap;
-    uint64_t external_first;
-    struct u64map external_far; /* ids too far away from that */
+    struct u64map pages;  /* External id / PAGE_IDS -> address of a page: op row + 1 by id */
+    uint64_t page_number; /* of the page used last */
+    uint32_t *page;
     struct part *part;
     size_t npart, part_cap;
     struct sequenced *seq;
@@ -133,9 +132,8 @@ static void kineto_release(struct events *ev)
     if (!s)
         return;
     u64map_release(&s->ops);
-    u64map_release(&s->external_far);
+    u64map_release(&s->pages);
     arena_release(&s->arena);
-    mem_free(s->external_op);
     mem_free(s->part);
     mem_free(s->seq);
     mem_free(s->step);
@@ -246,35 +244,41 @@ static int kineto_kind(struct events *ev, struct kind *k, const struct event_inf
     return 0;
 }
 
+/* The page of an id; NULL if there is none. */
+static uint32_t *find_page(struct kineto *s, uint64_t number)
+{
+    const uint64_t *at;
+
+    if (s->page && s->page_number == number)
+        return s->page;
+    at = u64map_get(&s->pages, number);
+    if (!at)
+        return NULL;
+    s->page_number = number;
+    s->page = (uint32_t *)(uintptr_t)*at;
+    return s->page;
+}
+
 static int note_external(struct kineto *s, int64_t id, uint32_t op)
 {
-    uint64_t at;
+    uint64_t number = (uint64_t)id / PAGE_IDS;
+    uint32_t *page = find_page(s, number);
 
-    if (!s->external_op)
-        s->external_first = (uint64_t)id - MIN((uint64_t)id, (uint64_t)4096);
-    at = (uint64_t)id - s->external_first;
-    if (at >= EXTERNAL_DENSE)
-        return u64map_put(&s->external_far, (uint64_t)id, op);
-    if (at >= s->external_cap) {
-        size_t old = s->external_cap;
-
-        if (!GROW(s->external_op, s->external_cap, at + 1))
+    if (UNLIKELY(!page)) {
+        page = arena_alloc(&s->arena, PAGE_IDS * sizeof(*page));
+        if (!page || u64map_put(&s->pages, number, (uint64_t)(uintptr_t)page))
             return OPM_ENOMEM;
-        memset(s->external_op + old, 0, (s->external_cap - old) * sizeof(*s->external_op));
     }
-    s->external_op[at] = op + 1;
+    page[(uint64_t)id % PAGE_IDS] = op + 1;
     return 0;
 }
 
-static uint32_t op_of_external(const struct kineto *s, int64_t id)
+static uint32_t op_of_external(struct kineto *s, int64_t id)
 {
-    uint64_t at = (uint64_t)id - s->external_first;
-    const uint64_t *far;
+    const uint32_t *page = find_page(s, (uint64_t)id / PAGE_IDS);
+    uint32_t op = page ? page[(uint64_t)id % PAGE_IDS] : 0;
 
-    if (at < s->external_cap && s->external_op[at])
-        return s->external_op[at] - 1;
-    far = u64map_get(&s->external_far, (uint64_t)id);
-    return far ? (uint32_t)*far : OPM_NULL_ID;
+    return op ? op - 1 : OPM_NULL_ID;
 }
 
 /* Totals of the allocator of one device. */

@@ -284,7 +284,7 @@ static int var_args(struct mge *m, const struct mge_opr *o, str_id *out)
         buf_adds(&b, b.len ? "," : "{\"output\":[");
         buf_add(&b, m->var[var].whole.p, m->var[var].whole.len);
     }
-    if (rc == 0 && b.len) {
+    if (rc == 0 && (b.len || b.failed)) {
         buf_adds(&b, "]}");
         rc = b.failed ? OPM_ENOMEM : store_str(m->st, buf_str(&b), b.len, out);
     }

@@ -60,7 +60,7 @@ static bool match(const char *p, const char *s, size_t len, struct numbers *n, i
 
             while (digits < len && s[digits] >= '0' && s[digits] <= '9')
                 digits++;
-            if (!ms_u64((struct ms_text){ s, digits }, &v) || v > INT32_MAX)
+            if (!text_u64((struct text){ s, digits }, &v) || v > INT32_MAX)
                 return false;
             if (*p == '@')
                 n->device = (int64_t)v;
@@ -141,8 +141,7 @@ static bool has_sign(const char *path, int depth)
     while (dir && !found && (e = readdir(dir))) {
         for (size_t i = 0; i < ARRAY_SIZE(kinds) && !found; i++)
             found = kinds[i].sign && is_kind(&kinds[i], e->d_name, &n);
-        if (!found && depth < DEPTH_MAX && e->d_name[0] != '.' && is_inner(e->d_name) &&
-            strcmp(e->d_name, "timeline") != 0) {
+        if (!found && depth < DEPTH_MAX && e->d_name[0] != '.' && is_inner(e->d_name)) {
             struct buf inside = { 0 };
 
             buf_addf(&inside, "%s/%s", path, e->d_name);
@@ -264,7 +263,7 @@ static int64_t rank_of(const char *path)
 
     for (const char *next = at; next; next = strstr(next + 1, "rank_"))
         at = next;
-    return at && ms_u64((struct ms_text){ at + 5, strlen(at + 5) }, &v) && v <= INT32_MAX
+    return at && text_u64((struct text){ at + 5, strlen(at + 5) }, &v) && v <= INT32_MAX
                ? (int64_t)v
                : 0;
 }
@@ -392,7 +391,7 @@ static int skip_kind(struct folder *f, const struct kind *k, const struct ms_dev
     if (k->topic == MS_AVERAGES)
         buf_addf(&why, "not needed: %s follow from the single executions", k->use);
     else
-        buf_addf(&why, "not needed: %s are from %s", k->use, f->reason);
+        buf_addf(&why, "not needed: %s came from %s", k->use, f->reason);
     for (size_t i = 0; i < f->n && rc == 0; i++) {
         struct file *file = &f->file[i];
         bool other = false;
@@ -480,7 +479,8 @@ static int facts(struct folder *f)
         buf_addf(&devices, "%s%" PRId64, i ? ", " : "", f->device[i].id);
     for (size_t i = 0; i < f->n; i++)
         for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
-            if (kinds[k].topic != MS_EXTRA && is_kind(&kinds[k], f->file[i].name, &n))
+            if (kinds[k].topic >= MS_OPS && kinds[k].topic <= MS_AVERAGES &&
+                is_kind(&kinds[k], f->file[i].name, &n))
                 *(strstr(kinds[k].pattern, "slice_#") ? &raw : &parsed) = true;
     rc = devices.failed ? OPM_ENOMEM
                         : import_meta(f->m.st, f->src, "mindspore.devices", buf_str(&devices));

@@ -23,7 +23,7 @@ static bool us_ns(uint64_t us, int64_t *out)
 
 /* What was recorded about one execution. */
 struct aicpu {
-    struct ms_text name;
+    struct text name;
     int64_t from_ns, to_ns;
     int64_t total_us, dispatch_us; /* or MS_NONE */
 };
@@ -50,22 +50,22 @@ static int aicpu_add(struct ms *m, struct ms_device *d, const struct aicpu *a)
     return rc ? rc : ms_span(m, d, &span);
 }
 
-static int64_t number_after(struct ms_text t, const char *key)
+static int64_t number_after(struct text t, const char *key)
 {
-    struct ms_text rest;
+    struct text rest;
     uint64_t v;
 
-    return ms_after(t, key, &rest) && ms_u64(ms_trim(rest), &v) && v <= INT64_MAX ? (int64_t)v
-                                                                                  : MS_NONE;
+    return text_after(t, key, &rest) && text_u64(text_trim(rest), &v) && v <= INT64_MAX ? (int64_t)v
+                                                                                        : MS_NONE;
 }
 
 /* "[ts] Node:GetNext, Run tart:2302769932, Run end:2302769980" */
-static bool node_read(struct ms_text t, struct aicpu *a)
+static bool node_read(struct text t, struct aicpu *a)
 {
     int64_t from, to;
     const char *comma;
 
-    if (!ms_after(t, "Node:", &a->name))
+    if (!text_after(t, "Node:", &a->name))
         return false;
     comma = a->name.len ? memchr(a->name.p, ',', a->name.len) : NULL;
     a->name.len = comma ? (size_t)(comma - a->name.p) : 0;
@@ -76,7 +76,7 @@ static bool node_read(struct ms_text t, struct aicpu *a)
 }
 
 /* "Thread[ 1] ... tickBeforeRun=N,tickAfterRun=N, dispatchTime=100 us, totalTime=1567 us." */
-static bool thread_read(struct ms_text t, struct aicpu *a)
+static bool thread_read(struct text t, struct aicpu *a)
 {
     int64_t from = number_after(t, "tickBeforeRun="), to = number_after(t, "tickAfterRun=");
 
@@ -86,23 +86,23 @@ static bool thread_read(struct ms_text t, struct aicpu *a)
            ms_ticks((uint64_t)to, &a->to_ns);
 }
 
-static bool piece_next(struct ms_text *rest, struct ms_text *piece)
+static bool piece_next(struct text *rest, struct text *piece)
 {
     const char *end = rest->len ? memchr(rest->p, '\0', rest->len) : NULL;
 
     if (!rest->len)
         return false;
-    *piece = (struct ms_text){ rest->p, end ? (size_t)(end - rest->p) : rest->len };
+    *piece = (struct text){ rest->p, end ? (size_t)(end - rest->p) : rest->len };
     rest->p += piece->len + (end != NULL);
     rest->len -= piece->len + (end != NULL);
-    *piece = ms_trim(*piece);
+    *piece = text_trim(*piece);
     return true;
 }
 
 /* A node, and behind it the thread that ran it; a thread without a node has no name. */
 int ms_read_aicpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, piece;
+    struct text rest = { (const char *)data, len }, piece;
     struct aicpu a = { .name = { NULL, 0 } }, t;
     bool node = false;
     int rc = 0;
@@ -110,7 +110,7 @@ int ms_read_aicpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t
     while (rc == 0 && piece_next(&rest, &piece)) {
         if (!piece.len)
             continue;
-        if (ms_starts(piece, "Thread[")) {
+        if (text_starts(piece, "Thread[")) {
             t = (struct aicpu){ .name = { "AI CPU task", strlen("AI CPU task") } };
             if (!thread_read(piece, &t) && !node) {
                 store_stat(m->st, STAT_bad_row, 1);
@@ -131,14 +131,14 @@ int ms_read_aicpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t
     return rc == 0 && node ? aicpu_add(m, d, &a) : rc;
 }
 
-static int aicpu_row(struct ms *m, struct ms_device *d, struct ms_text name, struct ms_text total,
-                     struct ms_text dispatch, struct ms_text from, struct ms_text to)
+static int aicpu_row(struct ms *m, struct ms_device *d, struct text name, struct text total,
+                     struct text dispatch, struct text from, struct text to)
 {
     struct aicpu a = { .name = name };
 
-    if (!name.len || !ms_decimal(from, 3, &a.from_ns) || !ms_decimal(to, 3, &a.to_ns) ||
-        a.to_ns < a.from_ns || !ms_decimal(total, 3, &a.total_us) ||
-        !ms_decimal(dispatch, 3, &a.dispatch_us)) {
+    if (!name.len || !text_decimal(from, 3, &a.from_ns) || !text_decimal(to, 3, &a.to_ns) ||
+        a.to_ns < a.from_ns || !text_decimal(total, 3, &a.total_us) ||
+        !text_decimal(dispatch, 3, &a.dispatch_us)) {
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
@@ -148,16 +148,16 @@ static int aicpu_row(struct ms *m, struct ms_device *d, struct ms_text name, str
 /* serial_number node_type_name total_time(ms) dispatch_time(ms) run_start run_end */
 int ms_read_aicpu_txt(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line, w[6];
+    struct text rest = { (const char *)data, len }, line, w[6];
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line)) {
+    while (rc == 0 && text_line(&rest, &line)) {
         size_t n = 0;
         uint64_t serial;
 
-        while (n < ARRAY_SIZE(w) && ms_word(&line, &w[n]))
+        while (n < ARRAY_SIZE(w) && text_word(&line, &w[n]))
             n++;
-        if (n && ms_u64(w[0], &serial)) { /* not a heading, a rule or the total */
+        if (n && text_u64(w[0], &serial)) { /* not a heading, a rule or the total */
             if (n == ARRAY_SIZE(w))
                 rc = aicpu_row(m, d, w[1], w[2], w[3], w[4], w[5]);
             else
@@ -173,7 +173,7 @@ int ms_read_aicpu_csv(struct ms *m, struct ms_device *d, const uint8_t *data, si
                                          "dispatch_time", "run_start",   "run_end" };
     struct csv_reader r = csv_read_of(data, len);
     struct csv_field f[COLUMNS_MAX];
-    struct ms_text v[ARRAY_SIZE(names)] = { 0 };
+    struct text v[ARRAY_SIZE(names)] = { 0 };
     int at[ARRAY_SIZE(names)], rc = 0, n = csv_read_row(&r, f, COLUMNS_MAX);
 
     for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
@@ -185,8 +185,8 @@ int ms_read_aicpu_csv(struct ms *m, struct ms_device *d, const uint8_t *data, si
     while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
         for (size_t k = 0; k < ARRAY_SIZE(names); k++)
             v[k] = at[k] >= 0 && at[k] < MIN(n, COLUMNS_MAX)
-                       ? ms_trim((struct ms_text){ f[at[k]].p, f[at[k]].len })
-                       : (struct ms_text){ "", 0 };
+                       ? text_trim((struct text){ f[at[k]].p, f[at[k]].len })
+                       : (struct text){ "", 0 };
         rc = aicpu_row(m, d, v[0].len ? v[0] : v[1], v[2], v[3], v[4], v[5]);
     }
     return rc;
@@ -199,7 +199,7 @@ struct getnext {
     uint32_t queue; /* OPM_NULL_ID: not made yet */
 };
 
-static int getnext_add(struct getnext *g, struct ms_text name, int64_t from_ns, int64_t to_ns,
+static int getnext_add(struct getnext *g, struct text name, int64_t from_ns, int64_t to_ns,
                        int64_t size)
 {
     struct ms *m = g->m;
@@ -236,20 +236,20 @@ static int getnext_add(struct getnext *g, struct ms_text name, int64_t from_ns, 
 static int getnext_read(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len,
                         int shift)
 {
-    struct ms_text rest = { (const char *)data, len }, line, w[4];
+    struct text rest = { (const char *)data, len }, line, w[4];
     struct getnext g = { m, d, OPM_NULL_ID };
     int64_t from, to, size;
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line)) {
+    while (rc == 0 && text_line(&rest, &line)) {
         size_t n = 0;
 
-        while (n < ARRAY_SIZE(w) && ms_word(&line, &w[n]))
+        while (n < ARRAY_SIZE(w) && text_word(&line, &w[n]))
             n++;
-        if (!n || ms_is(w[0], "node_name") || w[0].p[0] == '-')
+        if (!n || text_is(w[0], "node_name") || w[0].p[0] == '-')
             continue;
-        if (n < 4 || !ms_decimal(w[1], shift, &from) || !ms_decimal(w[2], shift, &to) ||
-            !ms_decimal(w[3], 0, &size) || to < from)
+        if (n < 4 || !text_decimal(w[1], shift, &from) || !text_decimal(w[2], shift, &to) ||
+            !text_decimal(w[3], 0, &size) || to < from)
             store_stat(m->st, STAT_bad_row, 1);
         else
             rc = getnext_add(&g, w[0], from, to, size);
@@ -270,7 +270,7 @@ int ms_read_getnext_gpu(struct ms *m, struct ms_device *d, const uint8_t *data, 
 /* "Node:GetNext_dequeue_wait, Run start:<us>, Run end:<us>, queue size:<n>" */
 int ms_read_aicpumi(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, piece;
+    struct text rest = { (const char *)data, len }, piece;
     struct getnext g = { m, d, OPM_NULL_ID };
     int rc = 0;
 
@@ -291,7 +291,7 @@ int ms_read_aicpumi(struct ms *m, struct ms_device *d, const uint8_t *data, size
 /* "[393233413] Enqueue data to dp, source:..., index:1, size:0": what was in the queue then. */
 int ms_read_tdt(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, piece;
+    struct text rest = { (const char *)data, len }, piece;
     struct ms_series queue = { .name = "transfer queue",
                                .kind = m->w.queue,
                                .unit = "batches",

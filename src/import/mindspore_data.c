@@ -23,8 +23,8 @@ struct stage {
     int64_t id, parent; /* parent MS_NONE: the root */
     int64_t workers, capacity;
     str_id type, name;
-    struct ms_text sizes;    /* JSON array, or empty: it has no queue */
-    struct ms_text children; /* JSON array of ids, or empty */
+    struct text sizes;    /* JSON array, or empty: it has no queue */
+    struct text children; /* JSON array of ids, or empty */
 };
 
 struct pipeline {
@@ -36,7 +36,7 @@ struct pipeline {
 };
 
 /* The value that comes next, as it stands in the text. */
-static struct ms_text json_text(struct json_reader *r)
+static struct text json_text(struct json_reader *r)
 {
     const char *from = r->at;
     enum json_token t = json_read_next(r);
@@ -45,33 +45,45 @@ static struct ms_text json_text(struct json_reader *r)
                             *from == '\r' || *from == '\t'))
         from++;
     if (t == JSON_BAD || !json_read_skip(r) || t == JSON_NULL)
-        return (struct ms_text){ "", 0 };
+        return (struct text){ "", 0 };
     if (t == JSON_STRING)
-        return (struct ms_text){ r->text, r->len };
-    return (struct ms_text){ from, (size_t)(r->at - from) };
+        return (struct text){ r->text, r->len };
+    return (struct text){ from, (size_t)(r->at - from) };
 }
 
-static int64_t int_or_none(struct ms_text t)
+/* The next object of an array. */
+static bool object_next(struct json_reader *r, struct text *out)
+{
+    if (json_read_next(r) != JSON_OBJECT)
+        return false;
+    out->p = r->at - 1;
+    if (!json_read_skip(r))
+        return false;
+    out->len = (size_t)(r->at - out->p);
+    return true;
+}
+
+static int64_t int_or_none(struct text t)
 {
     int64_t v;
 
-    return ms_decimal(t, 0, &v) ? v : MS_NONE;
+    return text_decimal(t, 0, &v) ? v : MS_NONE;
 }
 
 /* Members of an object into texts; keys[] ends with NULL. */
-static bool members(struct ms_text object, const char *const keys[], struct ms_text *to)
+static bool members(struct text object, const char *const keys[], struct text *to)
 {
     struct json_reader r = json_read_of(object.p, object.len);
 
     for (size_t i = 0; keys[i]; i++)
-        to[i] = (struct ms_text){ "", 0 };
+        to[i] = (struct text){ "", 0 };
     if (!object.len || json_read_next(&r) != JSON_OBJECT)
         return false;
     while (json_read_next(&r) == JSON_KEY) {
-        struct ms_text key = { r.text, r.len }, value = json_text(&r);
+        struct text key = { r.text, r.len }, value = json_text(&r);
 
         for (size_t i = 0; keys[i]; i++)
-            if (ms_is(key, keys[i]))
+            if (text_is(key, keys[i]))
                 to[i] = value;
     }
     return r.token == JSON_OBJECT_END;
@@ -115,7 +127,7 @@ static void find_parents(struct pipeline *p)
         if (!p->stage[i].children.len || json_read_next(&r) != JSON_ARRAY)
             continue;
         while (json_read_next(&r) == JSON_NUMBER) {
-            struct stage *child = stage_of(p, int_or_none((struct ms_text){ r.text, r.len }));
+            struct stage *child = stage_of(p, int_or_none((struct text){ r.text, r.len }));
 
             if (child && child != &p->stage[i])
                 child->parent = p->stage[i].id;
@@ -192,20 +204,20 @@ static int pipeline_add(struct pipeline *p)
     return rc;
 }
 
-static int64_t interval_of(struct ms_text t)
+static int64_t interval_of(struct text t)
 {
     int64_t v = int_or_none(t);
 
     return (v > 0 && v <= INTERVAL_MAX_MS ? v : 1) * MS_NS;
 }
 
-static int stage_read(struct pipeline *p, struct ms_text object)
+static int stage_read(struct pipeline *p, struct text object)
 {
     static const char *const keys[] = { "op_id",    "op_type", "num_workers",
                                         "children", "metrics", NULL };
     static const char *const metrics_keys[] = { "output_queue", NULL };
     static const char *const queue_keys[] = { "size", "length", NULL };
-    struct ms_text v[5], metrics[1], queue[2];
+    struct text v[5], metrics[1], queue[2];
     struct stage s = { .parent = MS_NONE };
 
     if (!members(object, keys, v) || (s.id = int_or_none(v[0])) == MS_NONE) {
@@ -227,26 +239,17 @@ int ms_read_pipeline(struct ms *m, struct ms_device *d, const uint8_t *data, siz
 {
     static const char *const keys[] = { "sampling_interval", "op_info", NULL };
     struct pipeline p = { .m = m, .d = d };
-    struct ms_text v[2];
+    struct text v[2], one;
     struct json_reader r;
     int rc = 0;
 
-    if (!members((struct ms_text){ (const char *)data, len }, keys, v))
+    if (!members((struct text){ (const char *)data, len }, keys, v))
         store_stat(m->st, STAT_json_malformed, 1);
     p.interval_ns = interval_of(v[0]);
     r = json_read_of(v[1].p, v[1].len);
     if (v[1].len && json_read_next(&r) == JSON_ARRAY) {
-        for (;;) {
-            struct ms_text one = json_text(&r);
-
-            if (r.token == JSON_ARRAY_END || r.token == JSON_BAD || r.token == JSON_DONE || rc)
-                if (!one.len)
-                    break;
-            if (rc == 0)
-                rc = stage_read(&p, one);
-            if (rc)
-                break;
-        }
+        while (rc == 0 && object_next(&r, &one))
+            rc = stage_read(&p, one);
     }
     if (!rc)
         rc = pipeline_add(&p);
@@ -262,7 +265,7 @@ int ms_read_pipeline_csv(struct ms *m, struct ms_device *d, const uint8_t *data,
     };
     struct csv_reader r = csv_read_of(data, len);
     struct csv_field f[COLUMNS_MAX];
-    struct ms_text v[ARRAY_SIZE(names)];
+    struct text v[ARRAY_SIZE(names)];
     struct pipeline p = { .m = m, .d = d };
     int at[ARRAY_SIZE(names)], rc = 0, n = csv_read_row(&r, f, COLUMNS_MAX);
 
@@ -277,8 +280,8 @@ int ms_read_pipeline_csv(struct ms *m, struct ms_device *d, const uint8_t *data,
 
         for (size_t k = 0; k < ARRAY_SIZE(names); k++)
             v[k] = at[k] >= 0 && at[k] < MIN(n, COLUMNS_MAX)
-                       ? ms_trim((struct ms_text){ f[at[k]].p, f[at[k]].len })
-                       : (struct ms_text){ "", 0 };
+                       ? text_trim((struct text){ f[at[k]].p, f[at[k]].len })
+                       : (struct text){ "", 0 };
         s.id = int_or_none(v[0]);
         if (s.id == MS_NONE) {
             store_stat(m->st, STAT_bad_row, 1);
@@ -358,7 +361,7 @@ static int host_queue_line(struct host_queue *h, const uint64_t v[4], int64_t st
 
 int ms_read_host_queue(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line, word;
+    struct text rest = { (const char *)data, len }, line, word;
     struct host_queue h = { .m = m,
                             .d = d,
                             .queue = OPM_NULL_ID,
@@ -367,20 +370,20 @@ int ms_read_host_queue(struct ms *m, struct ms_device *d, const uint8_t *data, s
                             .first_ms = MS_NONE };
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line)) {
+    while (rc == 0 && text_line(&rest, &line)) {
         uint64_t v[4];
         int64_t stamp = MS_NONE;
         size_t n = 0;
 
-        while (n < 4 && ms_word(&line, &word) && ms_u64(word, &v[n]))
+        while (n < 4 && text_word(&line, &word) && text_u64(word, &v[n]))
             n++;
-        if (n == 0 && !ms_trim(line).len)
+        if (n == 0 && !text_trim(line).len)
             continue;
         if (n < 4) {
             store_stat(m->st, STAT_bad_row, 1);
             continue;
         }
-        if (ms_word(&line, &word))
+        if (text_word(&line, &word))
             stamp = int_or_none(word);
         rc = host_queue_line(&h, v, stamp);
     }
@@ -391,11 +394,11 @@ struct cpu {
     struct ms *m;
     struct ms_device *d;
     int64_t start_ns, interval_ns;
-    struct ms_text stamps;
+    struct text stamps;
 };
 
 /* One array of percentages, or counts. */
-static int cpu_series(struct cpu *c, const char *prefix, struct ms_text key, struct ms_text values)
+static int cpu_series(struct cpu *c, const char *prefix, struct text key, struct text values)
 {
     struct json_reader r = json_read_of(values.p, values.len);
     struct ms_series s = { .kind = c->m->w.counter,
@@ -412,7 +415,7 @@ static int cpu_series(struct cpu *c, const char *prefix, struct ms_text key, str
     buf_adds(&name, prefix);
     for (size_t i = 0; i < key.len; i++)
         buf_addc(&name, key.p[i] == '_' ? ' ' : key.p[i]);
-    s.unit = ms_after(key, "utilization", &(struct ms_text){ 0 }) ? "%" : NULL;
+    s.unit = text_after(key, "utilization", &(struct text){ 0 }) ? "%" : NULL;
     s.name = buf_str(&name);
     rc = name.failed ? OPM_ENOMEM : ms_series(c->m, c->d, &s, &track);
     while (rc == 0 && json_read_next(&r) == JSON_NUMBER) {
@@ -427,7 +430,7 @@ static int cpu_series(struct cpu *c, const char *prefix, struct ms_text key, str
     return rc;
 }
 
-static int cpu_group(struct cpu *c, const char *prefix, struct ms_text object)
+static int cpu_group(struct cpu *c, const char *prefix, struct text object)
 {
     struct json_reader r = json_read_of(object.p, object.len);
     int rc = 0;
@@ -435,7 +438,7 @@ static int cpu_group(struct cpu *c, const char *prefix, struct ms_text object)
     if (!object.len || json_read_next(&r) != JSON_OBJECT)
         return 0;
     while (rc == 0 && json_read_next(&r) == JSON_KEY) {
-        struct ms_text key = { r.text, r.len }, value = json_text(&r);
+        struct text key = { r.text, r.len }, value = json_text(&r);
 
         rc = cpu_series(c, prefix, key, value);
     }
@@ -448,12 +451,12 @@ int ms_read_cpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t l
                                         "op_info",           "cpu_processor_num", NULL };
     static const char *const op_keys[] = { "op_id", "metrics", NULL };
     struct cpu c = { .m = m, .d = d, .start_ns = ms_start_ns(m, d) };
-    struct ms_text v[5], op[2];
+    struct text v[5], op[2], one;
     struct json_reader r;
     char prefix[64];
     int rc;
 
-    if (!members((struct ms_text){ (const char *)data, len }, keys, v))
+    if (!members((struct text){ (const char *)data, len }, keys, v))
         store_stat(m->st, STAT_json_malformed, 1);
     c.interval_ns = interval_of(v[0]);
     rc = v[4].len ? ms_fact(m, d, "cpu_processor_num", v[4].p, v[4].len) : 0;
@@ -464,11 +467,7 @@ int ms_read_cpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t l
     r = json_read_of(v[3].p, v[3].len);
     if (!v[3].len || json_read_next(&r) != JSON_ARRAY)
         return rc;
-    while (rc == 0) {
-        struct ms_text one = json_text(&r);
-
-        if (!one.len)
-            break;
+    while (rc == 0 && object_next(&r, &one)) {
         members(one, op_keys, op);
         snprintf(prefix, sizeof(prefix), "pipeline op %.*s CPU: ", (int)MIN(op[0].len, (size_t)20),
                  op[0].p);

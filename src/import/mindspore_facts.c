@@ -98,20 +98,20 @@ int ms_read_text_fact(struct ms *m, struct ms_device *d, const uint8_t *data, si
 /* clock_realtime, clock_monotonic_raw and, of a device, cntvct: its counter then. */
 int ms_read_start_log(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text text = { (const char *)data, len }, rest;
+    struct text text = { (const char *)data, len }, rest;
     uint64_t realtime = 0, counter;
     int64_t ns;
     int rc = 0;
 
-    if (ms_after(text, "clock_realtime:", &rest) && ms_u64(ms_trim(rest), &realtime)) {
+    if (text_after(text, "clock_realtime:", &rest) && text_u64(text_trim(rest), &realtime)) {
         char digits[24];
         size_t n = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)realtime);
 
         d->added++;
         rc = ms_fact(m, d, "started_realtime_ns", digits, n);
     }
-    if (realtime && realtime <= INT64_MAX && ms_after(text, "cntvct:", &rest) &&
-        ms_u64(ms_trim(rest), &counter) && counter && ms_ticks(counter, &ns))
+    if (realtime && realtime <= INT64_MAX && text_after(text, "cntvct:", &rest) &&
+        text_u64(text_trim(rest), &counter) && counter && ms_ticks(counter, &ns))
         import_set_realtime(m->src, (int64_t)realtime - ns);
     return rc;
 }
@@ -151,6 +151,7 @@ static const struct {
     { "full_op_name", NAME },
     { "full_kernel_name", NAME },
     { "full_kernel_time", NAME },
+    { "full_op_time", NAME },
     { "op_full_name", NAME },
     { "name", NAME },
     { "op_name", NAME },
@@ -169,14 +170,14 @@ static const struct {
     { "Count", COUNT },
 };
 
-static struct ms_text cell_of(const struct csv_field *f, int n, int column)
+static struct text cell_of(const struct csv_field *f, int n, int column)
 {
     if (column < 0 || column >= MIN(n, COLUMNS_MAX))
-        return (struct ms_text){ "", 0 };
-    return ms_trim((struct ms_text){ f[column].p, f[column].len });
+        return (struct text){ "", 0 };
+    return text_trim((struct text){ f[column].p, f[column].len });
 }
 
-static int mean_add(struct ms *m, struct ms_device *d, struct ms_text name, struct ms_text type,
+static int mean_add(struct ms *m, struct ms_device *d, struct text name, struct text type,
                     int64_t mean_ns, int64_t count, int64_t *at_ns)
 {
     uint32_t op, track;
@@ -212,7 +213,7 @@ int ms_read_averages(struct ms *m, struct ms_device *d, const uint8_t *data, siz
         at[k] = -1;
     for (size_t k = 0; k < ARRAY_SIZE(mean_columns); k++)
         for (int i = 0; i < MIN(n, COLUMNS_MAX); i++)
-            if (at[mean_columns[k].what] < 0 && ms_is(cell_of(f, n, i), mean_columns[k].name))
+            if (at[mean_columns[k].what] < 0 && text_is(cell_of(f, n, i), mean_columns[k].name))
                 at[mean_columns[k].what] = i;
     mean = at[MEAN_MS] >= 0 ? MEAN_MS : MEAN_US;
     if ((at[NAME] < 0 && at[TYPE] < 0) || at[mean] < 0) {
@@ -220,13 +221,14 @@ int ms_read_averages(struct ms *m, struct ms_device *d, const uint8_t *data, siz
         return 0;
     }
     while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
-        struct ms_text name = cell_of(f, n, at[NAME]), type = cell_of(f, n, at[TYPE]);
+        struct text name = cell_of(f, n, at[NAME]), type = cell_of(f, n, at[TYPE]);
 
         if (!name.len)
             name = type;
-        if (!ms_decimal(cell_of(f, n, at[COUNT]), 0, &count))
+        if (!text_decimal(cell_of(f, n, at[COUNT]), 0, &count))
             count = MS_NONE;
-        if (!name.len || !ms_decimal(cell_of(f, n, at[mean]), mean == MEAN_MS ? 6 : 3, &mean_ns) ||
+        if (!name.len ||
+            !text_decimal(cell_of(f, n, at[mean]), mean == MEAN_MS ? 6 : 3, &mean_ns) ||
             mean_ns < 0)
             store_stat(m->st, STAT_bad_row, 1);
         else
@@ -238,18 +240,18 @@ int ms_read_averages(struct ms *m, struct ms_device *d, const uint8_t *data, siz
 /* "name mean_ms  stream" between a heading and "total op". */
 int ms_read_compute_time(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line, w[3];
+    struct text rest = { (const char *)data, len }, line, w[3];
     int64_t at_ns = ms_start_ns(m, d), mean_ns;
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line)) {
+    while (rc == 0 && text_line(&rest, &line)) {
         size_t n = 0;
 
-        while (n < ARRAY_SIZE(w) && ms_word(&line, &w[n]))
+        while (n < ARRAY_SIZE(w) && text_word(&line, &w[n]))
             n++;
-        if (n < 3 || ms_is(w[0], "total") || !ms_decimal(w[1], 6, &mean_ns) || mean_ns < 0)
+        if (n < 3 || text_is(w[0], "total") || !text_decimal(w[1], 6, &mean_ns) || mean_ns < 0)
             continue;
-        rc = mean_add(m, d, w[0], (struct ms_text){ "", 0 }, mean_ns, MS_NONE, &at_ns);
+        rc = mean_add(m, d, w[0], (struct text){ "", 0 }, mean_ns, MS_NONE, &at_ns);
     }
     return rc;
 }
@@ -261,12 +263,13 @@ static int step_counters(struct ms *m, struct ms_device *d, const uint8_t *data,
     struct csv_reader r = csv_read_of(data, len);
     struct csv_field head[COLUMNS_MAX], f[COLUMNS_MAX];
     uint32_t track[COLUMNS_MAX];
-    int rc = 0, n, step = -1, ncol = MIN(csv_read_row(&r, head, COLUMNS_MAX), COLUMNS_MAX);
+    int rc = 0, n, step = -1, ncol = csv_read_row(&r, head, COLUMNS_MAX);
     int64_t start_ns = ms_start_ns(m, d), row = 0, num, v;
 
+    ncol = MIN(ncol, COLUMNS_MAX);
     for (int i = 0; i < ncol; i++) {
         track[i] = OPM_NULL_ID;
-        if (ms_is(cell_of(head, ncol, i), step_column))
+        if (text_is(cell_of(head, ncol, i), step_column))
             step = i;
     }
     if (step < 0) {
@@ -278,18 +281,18 @@ static int step_counters(struct ms *m, struct ms_device *d, const uint8_t *data,
         int64_t ts;
 
         row++;
-        if (!ms_decimal(cell_of(f, n, step), 0, &num))
+        if (!text_decimal(cell_of(f, n, step), 0, &num))
             continue; /* the mean of all, or a stage without steps */
         at = u64map_get(&d->step_at, (uint64_t)num);
         ts = at ? (int64_t)*at : start_ns + row;
         for (int i = 0; i < MIN(n, ncol) && rc == 0; i++) {
-            struct ms_text h = cell_of(head, ncol, i);
+            struct text h = cell_of(head, ncol, i);
             struct ms_series s = { .kind = m->w.counter,
                                    .unit = unit,
                                    .capacity = OPM_NULL_I64,
                                    .workers = OPM_NULL_I64 };
 
-            if (i == step || !ms_decimal(cell_of(f, n, i), 6, &v) || !h.len)
+            if (i == step || !text_decimal(cell_of(f, n, i), 6, &v) || !h.len)
                 continue;
             if (track[i] == OPM_NULL_ID) {
                 buf_clear(&m->text);

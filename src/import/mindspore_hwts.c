@@ -125,30 +125,30 @@ int ms_read_hwts(struct ms *m, struct ms_device *d, const uint8_t *data, size_t 
 }
 
 /* "Start of task  4    0        0         517_4    15490185488116  517" */
-static int hwts_line(struct ms *m, struct ms_device *d, struct ms_text line)
+static int hwts_line(struct ms *m, struct ms_device *d, struct text line)
 {
-    bool start = ms_starts(line, "Start of task"), end = ms_starts(line, "End of task");
-    struct ms_text rest = line, word[6];
+    bool start = text_starts(line, "Start of task"), end = text_starts(line, "End of task");
+    struct text rest = line, word[6];
     uint64_t stream, task, ticks;
 
     if (!start && !end) {
-        bool block = ms_starts(line, "Start of block") || ms_starts(line, "End of block") ||
-                     ms_starts(line, "Block PMU");
+        bool block = text_starts(line, "Start of block") || text_starts(line, "End of block") ||
+                     text_starts(line, "Block PMU");
 
         store_stat(m->st, block ? STAT_record_unused : STAT_record_unknown, 1);
         return 0;
     }
     for (int i = 0; i < 3; i++)
-        ms_word(&rest, &word[0]);
+        text_word(&rest, &word[0]);
     for (int i = 0; i < 6; i++) {
-        if (!ms_word(&rest, &word[i])) {
+        if (!text_word(&rest, &word[i])) {
             store_stat(m->st, STAT_bad_row, 1);
             return 0;
         }
     }
     if (memchr(word[3].p, '_', word[3].len))
-        ms_after(word[3], "_", &word[3]);
-    if (!ms_u64(word[3], &task) || !ms_u64(word[4], &ticks) || !ms_u64(word[5], &stream)) {
+        text_after(word[3], "_", &word[3]);
+    if (!text_u64(word[3], &task) || !text_u64(word[4], &ticks) || !text_u64(word[5], &stream)) {
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
@@ -157,12 +157,12 @@ static int hwts_line(struct ms *m, struct ms_device *d, struct ms_text line)
 
 int ms_read_hwts_txt(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line;
+    struct text rest = { (const char *)data, len }, line;
     int rc = 0;
 
     d->began.op = OPM_NULL_ID;
-    while (rc == 0 && ms_line(&rest, &line))
-        if (line.len && line.p[0] != '=' && !ms_starts(line, "Type"))
+    while (rc == 0 && text_line(&rest, &line))
+        if (line.len && line.p[0] != '=' && !text_starts(line, "Type"))
             rc = hwts_line(m, d, line);
     return rc ? rc : ms_tasks_end(m, d);
 }

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/u64map.h"
 #include "import/import.h"
+#include "import/text.h"
 
 #define MS_TICK_NS 10
 
@@ -72,9 +73,10 @@ struct ms_device {
     struct u64map point;      /* by tag: str_id */
     struct u64map task_began; /* tasks without operator, by key */
     struct ms_start began;    /* the last start of an operator */
-    struct u64map step_at;    /* by number: ts */
-    int64_t origin_ns;        /* of timelines that begin at 0; MS_NONE: unknown */
-    str_id root;              /* of the data pipeline: what fills the host queue */
+    struct u64map reduce_seen;
+    struct u64map step_at; /* by number: ts */
+    int64_t origin_ns;     /* of timelines that begin at 0; MS_NONE: unknown */
+    str_id root;           /* of the data pipeline: what fills the host queue */
     bool skip_first_step;
     int64_t step_count;
     struct ms_step first_step; /* not added yet: whether it counts depends on there being others */
@@ -163,25 +165,10 @@ int ms_task(struct ms *m, struct ms_device *d, uint64_t key, uint32_t stream, bo
             uint64_t ticks);
 int ms_tasks_end(struct ms *m, struct ms_device *d);
 
-/* Text. */
-struct ms_text {
-    const char *p;
-    size_t len;
-};
-bool ms_line(struct ms_text *rest, struct ms_text *line); /* without the end of the line */
-bool ms_word(struct ms_text *rest, struct ms_text *word); /* between blanks */
-bool ms_starts(struct ms_text t, const char *with);
-bool ms_is(struct ms_text t, const char *s);
-struct ms_text ms_trim(struct ms_text t);
-/* Behind the first occurrence of `key`; false if there is none. */
-bool ms_after(struct ms_text t, const char *key, struct ms_text *out);
-bool ms_u64(struct ms_text t, uint64_t *out); /* digits at its start; at least one */
-/* A decimal number times 10^shift, rounded: ms with shift 6 are ns. Blanks around it are fine. */
-bool ms_decimal(struct ms_text t, int shift, int64_t *out);
 /* Ticks as ns; false if that is beyond reason. */
 bool ms_ticks(uint64_t ticks, int64_t *out_ns);
 /* "Default/a/Conv2D-op13" to "Conv2D". */
-struct ms_text ms_type_of(struct ms_text full_name);
+struct text ms_type_of(struct text full_name);
 int ms_fact(struct ms *m, const struct ms_device *d, const char *key, const char *value,
             size_t len);
 

@@ -39,44 +39,44 @@ struct kernels {
     int64_t step, step_from_ns, step_to_ns; /* of the rows so far; MS_NONE: no step */
 };
 
-static struct ms_text cell_of(const struct kernels *k, enum kernel_column c)
+static struct text cell_of(const struct kernels *k, enum kernel_column c)
 {
     int i = k->at[c];
-    struct ms_text t = { "", 0 };
+    struct text t = { "", 0 };
 
     if (i >= 0 && i < MIN(k->n, COLUMNS_MAX))
-        t = ms_trim((struct ms_text){ k->f[i].p, k->f[i].len });
-    return ms_is(t, "N/A") ? (struct ms_text){ "", 0 } : t;
+        t = text_trim((struct text){ k->f[i].p, k->f[i].len });
+    return text_is(t, "N/A") ? (struct text){ "", 0 } : t;
 }
 
 /* The next of a list of texts between semicolons; quotes around it all are dropped. */
-static struct ms_text list_next(struct ms_text *rest)
+static struct text list_next(struct text *rest)
 {
     const char *end;
-    struct ms_text one = *rest;
+    struct text one = *rest;
 
     while (one.len && one.p[0] == '"') {
         one.p++;
         one.len--;
     }
     end = one.len ? memchr(one.p, ';', one.len) : NULL;
-    *rest = end ? (struct ms_text){ end + 1, one.len - (size_t)(end + 1 - one.p) }
-                : (struct ms_text){ "", 0 };
+    *rest = end ? (struct text){ end + 1, one.len - (size_t)(end + 1 - one.p) }
+                : (struct text){ "", 0 };
     if (end)
         one.len = (size_t)(end - one.p);
     while (one.len && one.p[one.len - 1] == '"')
         one.len--;
-    return ms_trim(one);
+    return text_trim(one);
 }
 
 static int tensors(struct kernels *k, uint32_t op, enum kernel_column shapes,
                    enum kernel_column types, str_id io)
 {
-    struct ms_text shape = cell_of(k, shapes), type = cell_of(k, types);
+    struct text shape = cell_of(k, shapes), type = cell_of(k, types);
     int rc = 0;
 
     for (int64_t slot = 0; rc == 0 && shape.len; slot++) {
-        struct ms_text s = list_next(&shape), t = list_next(&type);
+        struct text s = list_next(&shape), t = list_next(&type);
 
         rc = ms_op_tensor(k->m, op, &(struct ms_tensor){ io, slot, t.p, s.p, t.len, s.len });
     }
@@ -97,7 +97,7 @@ static int step_see(struct kernels *k, int64_t ts, int64_t dur)
     int64_t num;
     int rc = 0;
 
-    if (!ms_decimal(cell_of(k, COL_STEP), 0, &num))
+    if (!text_decimal(cell_of(k, COL_STEP), 0, &num))
         return 0;
     if (num != k->step) {
         rc = step_done(k);
@@ -113,14 +113,14 @@ static int step_see(struct kernels *k, int64_t ts, int64_t dur)
 static int kernel(struct kernels *k)
 {
     struct ms *m = k->m;
-    struct ms_text name = cell_of(k, COL_NAME), type = cell_of(k, COL_TYPE),
-                   core = cell_of(k, COL_CORE);
+    struct text name = cell_of(k, COL_NAME), type = cell_of(k, COL_TYPE),
+                core = cell_of(k, COL_CORE);
     struct ms_span s = { .cat = m->w.op, .layer = m->w.hardware };
     str_id lane;
     int rc;
 
-    if (!name.len || !ms_decimal(cell_of(k, COL_START), 3, &s.ts_ns) ||
-        !ms_decimal(cell_of(k, COL_DUR), 3, &s.dur_ns) || s.dur_ns < 0 || s.ts_ns < 0 ||
+    if (!name.len || !text_decimal(cell_of(k, COL_START), 3, &s.ts_ns) ||
+        !text_decimal(cell_of(k, COL_DUR), 3, &s.dur_ns) || s.dur_ns < 0 || s.ts_ns < 0 ||
         s.ts_ns > INT64_MAX / 2 || s.dur_ns > INT64_MAX / 4) {
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
@@ -128,10 +128,10 @@ static int kernel(struct kernels *k)
     if (s.ts_ns > UNIX_NS)
         import_set_realtime(m->src, 0);
     if (!core.len)
-        core = (struct ms_text){ "kernels", strlen("kernels") };
-    if (ms_is(core, "HCCL") || ms_is(core, "COMMUNICATION"))
+        core = (struct text){ "kernels", strlen("kernels") };
+    if (text_is(core, "HCCL") || text_is(core, "COMMUNICATION"))
         s.cat = m->w.collective;
-    else if (ms_is(core, "AI_CPU"))
+    else if (text_is(core, "AI_CPU"))
         s.cat = m->w.aicpu;
     rc = ms_op_new(m, k->d, name.p, name.len, type.p, type.len, NULL, &s.op);
     if (!rc && s.op != OPM_NULL_ID)
@@ -166,7 +166,7 @@ int ms_read_kernel_details(struct ms *m, struct ms_device *d, const uint8_t *dat
     for (int c = 0; c < COL_COUNT; c++) {
         k->at[c] = -1;
         for (int i = 0; i < MIN(k->n, COLUMNS_MAX); i++)
-            if (ms_is(ms_trim((struct ms_text){ k->f[i].p, k->f[i].len }), names[c]))
+            if (text_is(text_trim((struct text){ k->f[i].p, k->f[i].len }), names[c]))
                 k->at[c] = i;
     }
     if (k->at[COL_NAME] < 0 || k->at[COL_START] < 0 || k->at[COL_DUR] < 0)

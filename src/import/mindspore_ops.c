@@ -10,12 +10,12 @@
 #define COLUMNS_MAX 64
 
 /* What an operator's name says about where it stands. */
-static void subgraph_add(struct json_writer *w, struct ms_text full_name)
+static void subgraph_add(struct json_writer *w, struct text full_name)
 {
     static const char *const names[] = { "Default", "Gradients" };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        if (ms_starts(full_name, names[i]) && full_name.len > strlen(names[i]) &&
+        if (text_starts(full_name, names[i]) && full_name.len > strlen(names[i]) &&
             full_name.p[strlen(names[i])] == '/') {
             json_key(w, "subgraph");
             json_cstr(w, names[i]);
@@ -24,28 +24,28 @@ static void subgraph_add(struct json_writer *w, struct ms_text full_name)
 }
 
 /* One value of a line of key:value pairs, perhaps in quotes; *rest goes on behind it. */
-static bool pair_read(struct ms_text *rest, struct ms_text *key, struct ms_text *value)
+static bool pair_read(struct text *rest, struct text *key, struct text *value)
 {
     const char *colon;
     size_t n;
 
-    *rest = ms_trim(*rest);
+    *rest = text_trim(*rest);
     colon = rest->len ? memchr(rest->p, ':', rest->len) : NULL;
     if (!colon)
         return false;
-    *key = (struct ms_text){ rest->p, (size_t)(colon - rest->p) };
+    *key = (struct text){ rest->p, (size_t)(colon - rest->p) };
     rest->len -= key->len + 1;
     rest->p = colon + 1;
     if (rest->len && rest->p[0] == '"') {
         const char *end = memchr(rest->p + 1, '"', rest->len - 1);
 
         n = end ? (size_t)(end - rest->p) - 1 : rest->len - 1;
-        *value = (struct ms_text){ rest->p + 1, n };
+        *value = (struct text){ rest->p + 1, n };
         n += 1 + (end != NULL);
     } else {
         for (n = 0; n < rest->len && rest->p[n] != ' ';)
             n++;
-        *value = (struct ms_text){ rest->p, n };
+        *value = (struct text){ rest->p, n };
     }
     rest->p += n;
     rest->len -= n;
@@ -53,9 +53,9 @@ static bool pair_read(struct ms_text *rest, struct ms_text *key, struct ms_text 
 }
 
 /* op_name:X op_type:Y input_id:0 input_format:F input_data_type:31 input_shape:"1,2" ... */
-static int graph_line(struct ms *m, struct ms_device *d, struct ms_text line)
+static int graph_line(struct ms *m, struct ms_device *d, struct text line)
 {
-    struct ms_text rest = line, key, value, name = { NULL, 0 }, type = { NULL, 0 };
+    struct text rest = line, key, value, name = { NULL, 0 }, type = { NULL, 0 };
     struct ms_tensor t = { .slot = -1 };
     struct buf attributes = { 0 };
     struct json_writer w = { .buf = &attributes };
@@ -63,20 +63,23 @@ static int graph_line(struct ms *m, struct ms_device *d, struct ms_text line)
     uint64_t slot;
     int rc;
 
-    if (!pair_read(&rest, &key, &name) || !ms_is(key, "op_name") ||
-        !pair_read(&rest, &key, &type) || !ms_is(key, "op_type") || !name.len) {
+    if (!pair_read(&rest, &key, &name) || !text_is(key, "op_name") ||
+        !pair_read(&rest, &key, &type) || !text_is(key, "op_type") || !name.len) {
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
     json_object(&w);
     subgraph_add(&w, name);
-    for (struct ms_text all = rest, io = { NULL, 0 }; pair_read(&all, &key, &value);) {
-        if (ms_is(key, "input_id") || ms_is(key, "output_id"))
-            io = (struct ms_text){ key.p, key.len - strlen("_id") };
-        else if ((ms_is(key, "input_format") || ms_is(key, "output_format")) &&
-                 !ms_is(value, "DefaultFormat") && io.len) {
+    for (struct text all = rest, slot_id = { "", 0 }; pair_read(&all, &key, &value);) {
+        bool in = text_is(key, "input_format");
+
+        if (text_is(key, "input_id") || text_is(key, "output_id")) {
+            slot_id = value;
+        } else if ((in || text_is(key, "output_format")) && !text_is(value, "DefaultFormat")) {
             buf_clear(&m->text);
-            buf_add(&m->text, key.p, key.len);
+            buf_adds(&m->text, in ? "input_" : "output_");
+            buf_add(&m->text, slot_id.p, slot_id.len);
+            buf_adds(&m->text, "_format");
             json_key(&w, buf_str(&m->text));
             json_str(&w, value.p, value.len);
         }
@@ -90,13 +93,13 @@ static int graph_line(struct ms *m, struct ms_device *d, struct ms_text line)
         return rc;
     d->added++;
     while (rc == 0 && pair_read(&rest, &key, &value)) {
-        if (ms_is(key, "input_id") || ms_is(key, "output_id")) {
-            t = (struct ms_tensor){ .io = ms_is(key, "input_id") ? m->w.input : m->w.output,
-                                    .slot = ms_u64(value, &slot) ? (int64_t)slot : -1 };
-        } else if (ms_is(key, "input_data_type") || ms_is(key, "output_data_type")) {
+        if (text_is(key, "input_id") || text_is(key, "output_id")) {
+            t = (struct ms_tensor){ .io = text_is(key, "input_id") ? m->w.input : m->w.output,
+                                    .slot = text_u64(value, &slot) ? (int64_t)slot : -1 };
+        } else if (text_is(key, "input_data_type") || text_is(key, "output_data_type")) {
             t.dtype = value.p;
             t.dtype_len = value.len;
-        } else if ((ms_is(key, "input_shape") || ms_is(key, "output_shape")) && t.slot >= 0) {
+        } else if ((text_is(key, "input_shape") || text_is(key, "output_shape")) && t.slot >= 0) {
             t.shape = value.p;
             t.shape_len = value.len;
             rc = ms_op_tensor(m, op, &t);
@@ -107,27 +110,27 @@ static int graph_line(struct ms *m, struct ms_device *d, struct ms_text line)
 
 int ms_read_graph_desc(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line;
+    struct text rest = { (const char *)data, len }, line;
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line))
-        if (ms_trim(line).len)
-            rc = graph_line(m, d, ms_trim(line));
+    while (rc == 0 && text_line(&rest, &line))
+        if (text_trim(line).len)
+            rc = graph_line(m, d, text_trim(line));
     return rc;
 }
 
-static int task_add(struct ms *m, struct ms_device *d, struct ms_text name, struct ms_text task,
-                    struct ms_text stream)
+static int task_add(struct ms *m, struct ms_device *d, struct text name, struct text task,
+                    struct text stream)
 {
     uint64_t task_id, stream_id;
     uint32_t op;
     int rc;
 
-    if (!name.len || !ms_u64(task, &task_id) || !ms_u64(stream, &stream_id)) {
+    if (!name.len || !text_u64(task, &task_id) || !text_u64(stream, &stream_id)) {
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
-    if (ms_starts(name, "Default/InitDataSetQueue"))
+    if (text_starts(name, "Default/InitDataSetQueue"))
         d->skip_first_step = true; /* a graph of its own, run once before the first real step */
     d->added++;
     rc = ms_op(m, d, name.p, name.len, &op);
@@ -137,13 +140,13 @@ static int task_add(struct ms *m, struct ms_device *d, struct ms_text name, stru
 /* full_op_name block_dim task_id stream_id */
 int ms_read_task_desc(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line, word[4];
+    struct text rest = { (const char *)data, len }, line, word[4];
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line)) {
+    while (rc == 0 && text_line(&rest, &line)) {
         size_t n = 0;
 
-        while (n < ARRAY_SIZE(word) && ms_word(&line, &word[n]))
+        while (n < ARRAY_SIZE(word) && text_word(&line, &word[n]))
             n++;
         if (n == ARRAY_SIZE(word))
             rc = task_add(m, d, word[0], word[2], word[3]);
@@ -180,11 +183,11 @@ static bool framework_head(const struct csv_field *f, int n, struct framework *c
     return c->name >= 0 && c->type >= 0;
 }
 
-static struct ms_text cell_of(const struct csv_field *f, int n, int column)
+static struct text cell_of(const struct csv_field *f, int n, int column)
 {
     if (column < 0 || column >= MIN(n, COLUMNS_MAX))
-        return (struct ms_text){ "", 0 };
-    return ms_trim((struct ms_text){ f[column].p, f[column].len });
+        return (struct text){ "", 0 };
+    return text_trim((struct text){ f[column].p, f[column].len });
 }
 
 /* {"format": F, "data_type": T, "shape": "1,2"}; the reader stands on its brace. */
@@ -213,11 +216,11 @@ int ms_op_info(struct ms *m, uint32_t op, const char *json, size_t len)
     if (json_read_next(&r) != JSON_OBJECT)
         store_stat(m->st, STAT_json_malformed, 1);
     while (rc == 0 && json_read_next(&r) == JSON_KEY) {
-        struct ms_text key = { r.text, r.len }, rest;
+        struct text key = { r.text, r.len }, rest;
         uint64_t slot = 0;
-        bool in = ms_starts(key, "input_");
-        bool tensor = (in || ms_starts(key, "output_")) && ms_after(key, "put_", &rest) &&
-                      ms_u64(rest, &slot) && slot <= INT32_MAX;
+        bool in = text_starts(key, "input_");
+        bool tensor = (in || text_starts(key, "output_")) && text_after(key, "put_", &rest) &&
+                      text_u64(rest, &slot) && slot <= INT32_MAX;
 
         if (json_read_next(&r) == JSON_OBJECT && tensor)
             rc = tensor_info(m, &r, op, in ? m->w.input : m->w.output, (int64_t)slot);
@@ -230,8 +233,8 @@ int ms_op_info(struct ms *m, uint32_t op, const char *json, size_t len)
 static int framework_op(struct ms *m, struct ms_device *d, const struct csv_field *f, int n,
                         const struct framework *c)
 {
-    struct ms_text name = cell_of(f, n, c->name), type = cell_of(f, n, c->type);
-    struct ms_text subgraph = cell_of(f, n, c->subgraph), blocks = cell_of(f, n, c->block_dim);
+    struct text name = cell_of(f, n, c->name), type = cell_of(f, n, c->type);
+    struct text subgraph = cell_of(f, n, c->subgraph), blocks = cell_of(f, n, c->block_dim);
     struct buf attributes = { 0 };
     struct json_writer w = { .buf = &attributes };
     uint64_t block_dim;
@@ -247,7 +250,7 @@ static int framework_op(struct ms *m, struct ms_device *d, const struct csv_fiel
         json_key(&w, "subgraph");
         json_str(&w, subgraph.p, subgraph.len);
     }
-    if (ms_u64(blocks, &block_dim)) {
+    if (text_u64(blocks, &block_dim)) {
         json_key(&w, "block_dim");
         json_u64(&w, block_dim);
     }
@@ -307,21 +310,21 @@ int ms_read_flops(struct ms *m, struct ms_device *d, const uint8_t *data, size_t
     int n = csv_read_row(&r, f, COLUMNS_MAX), flops[2] = { -1, -1 }, nflops = 0;
 
     for (int i = 1; i < MIN(n, COLUMNS_MAX) && nflops < 2; i++) {
-        struct ms_text h = cell_of(f, n, i);
+        struct text h = cell_of(f, n, i);
 
-        if (ms_is(h, "FLOPs") || ms_starts(h, "MFLOPs"))
+        if (text_is(h, "FLOPs") || text_starts(h, "MFLOPs"))
             flops[nflops++] = i;
     }
     if (!nflops)
         store_stat(m->st, STAT_bad_row, 1);
     while (nflops && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
-        struct ms_text name = cell_of(f, n, 0);
+        struct text name = cell_of(f, n, 0);
         int64_t sum = 0, v;
         bool good = name.len > 0;
         str_id id;
 
         for (int i = 0; i < nflops; i++) {
-            good &= ms_decimal(cell_of(f, n, flops[i]), 6, &v) && v >= 0;
+            good &= text_decimal(cell_of(f, n, flops[i]), 6, &v) && v >= 0;
             good = good && !__builtin_add_overflow(sum, v, &sum);
         }
         if (!good) {

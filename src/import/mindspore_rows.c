@@ -54,6 +54,7 @@ void ms_device_release(struct ms_device *d)
     u64map_release(&d->point);
     u64map_release(&d->task_began);
     u64map_release(&d->step_at);
+    u64map_release(&d->reduce_seen);
 }
 
 int ms_fact(struct ms *m, const struct ms_device *d, const char *key, const char *value, size_t len)
@@ -199,7 +200,7 @@ int ms_op_new(struct ms *m, struct ms_device *d, const char *name, size_t len, c
 
 int ms_op(struct ms *m, struct ms_device *d, const char *name, size_t len, uint32_t *out)
 {
-    struct ms_text type = ms_type_of((struct ms_text){ name, len });
+    struct text type = ms_type_of((struct text){ name, len });
     const uint64_t *found;
     str_id name_id;
     int rc = ms_op_new(m, d, name, len, type.p, type.len, NULL, out);
@@ -228,17 +229,17 @@ static const struct {
     { "DOUBLE", -1, "fp64", 8 },   { "BFLOAT16", -1, "bf16", 2 }, { "DT_BF16", -1, "bf16", 2 },
 };
 
-static const char *dtype_of(struct ms_text t, int *bytes)
+static const char *dtype_of(struct text t, int *bytes)
 {
     uint64_t code = UINT64_MAX;
 
-    if (ms_starts(t, "NUMBER_TYPE_")) {
+    if (text_starts(t, "NUMBER_TYPE_")) {
         t.p += strlen("NUMBER_TYPE_");
         t.len -= strlen("NUMBER_TYPE_");
     }
-    ms_u64(t, &code);
+    text_u64(t, &code);
     for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++) {
-        if (ms_is(t, dtypes[i].name) || code == (uint64_t)dtypes[i].code) {
+        if (text_is(t, dtypes[i].name) || code == (uint64_t)dtypes[i].code) {
             *bytes = dtypes[i].bytes;
             return dtypes[i].dtype;
         }
@@ -247,14 +248,14 @@ static const char *dtype_of(struct ms_text t, int *bytes)
 }
 
 /* "32,3,224" as 32x3x224, and how many elements that is; OPM_NULL_I64: not known. */
-static void shape_add(struct buf *b, struct ms_text shape, int64_t *elements)
+static void shape_add(struct buf *b, struct text shape, int64_t *elements)
 {
     *elements = 1;
     for (size_t i = 0; i < shape.len; i++) {
         uint64_t dim;
 
         if (shape.p[i] >= '0' && shape.p[i] <= '9') {
-            if (!ms_u64((struct ms_text){ shape.p + i, shape.len - i }, &dim) || dim > INT64_MAX ||
+            if (!text_u64((struct text){ shape.p + i, shape.len - i }, &dim) || dim > INT64_MAX ||
                 *elements == OPM_NULL_I64 ||
                 __builtin_mul_overflow(*elements, (int64_t)dim, elements))
                 *elements = OPM_NULL_I64;
@@ -272,7 +273,7 @@ static void shape_add(struct buf *b, struct ms_text shape, int64_t *elements)
 
 int ms_op_tensor(struct ms *m, uint32_t op, const struct ms_tensor *t)
 {
-    struct ms_text dtype = { t->dtype, t->dtype_len };
+    struct text dtype = { t->dtype, t->dtype_len };
     struct cell row[op_tensor_col_COUNT];
     str_id dtype_id, shape_id;
     int64_t elements;
@@ -280,7 +281,7 @@ int ms_op_tensor(struct ms *m, uint32_t op, const struct ms_tensor *t)
     const char *known = dtype_of(dtype, &bytes);
 
     buf_clear(&m->text);
-    shape_add(&m->text, (struct ms_text){ t->shape, t->shape_len }, &elements);
+    shape_add(&m->text, (struct text){ t->shape, t->shape_len }, &elements);
     if (m->text.failed || store_str(m->st, buf_str(&m->text), m->text.len, &shape_id))
         return OPM_ENOMEM;
     if (known ? store_cstr(m->st, known, &dtype_id)
@@ -414,4 +415,30 @@ int ms_collective(struct ms *m, struct ms_device *d, uint32_t stream, uint32_t n
         rc = store_cstr(m->st, text, &span.name);
     }
     return rc ? rc : ms_span(m, d, &span);
+}
+
+bool ms_ticks(uint64_t ticks, int64_t *out_ns)
+{
+    if (ticks > (uint64_t)INT64_MAX / (4 * MS_TICK_NS))
+        return false;
+    *out_ns = (int64_t)ticks * MS_TICK_NS;
+    return true;
+}
+
+struct text ms_type_of(struct text full_name)
+{
+    const char *slash = full_name.len ? memrchr(full_name.p, '/', full_name.len) : NULL;
+    struct text t = full_name;
+    size_t n;
+
+    if (slash) {
+        t.len -= (size_t)(slash + 1 - t.p);
+        t.p = slash + 1;
+    }
+    n = t.len;
+    while (n && t.p[n - 1] >= '0' && t.p[n - 1] <= '9')
+        n--;
+    if (n < t.len && n > 3 && memcmp(t.p + n - 3, "-op", 3) == 0)
+        t.len = n - 3;
+    return t;
 }

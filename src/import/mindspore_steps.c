@@ -180,16 +180,16 @@ int ms_read_training_trace(struct ms *m, struct ms_device *d, const uint8_t *dat
 /* "3 Default/.../AllGather-op136": the operator of a tag. */
 int ms_read_points(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line, tag;
+    struct text rest = { (const char *)data, len }, line, tag;
     uint64_t v;
     str_id name;
     int rc = 0;
 
-    while (rc == 0 && ms_line(&rest, &line)) {
-        if (!ms_word(&line, &tag))
+    while (rc == 0 && text_line(&rest, &line)) {
+        if (!text_word(&line, &tag))
             continue;
-        line = ms_trim(line);
-        if (!ms_u64(tag, &v) || !line.len) {
+        line = text_trim(line);
+        if (!text_u64(tag, &v) || !line.len) {
             store_stat(m->st, STAT_bad_row, 1);
             continue;
         }
@@ -246,27 +246,27 @@ struct step_table {
     struct csv_field *field, *head;
 };
 
-static struct ms_text field_text(const struct csv_field *f)
+static struct text field_text(const struct csv_field *f)
 {
-    return ms_trim((struct ms_text){ f->p, f->len });
+    return text_trim((struct text){ f->p, f->len });
 }
 
 /* "stream_520_parallel_0" or, newer, "stream_5_0_AllReduce-op12". */
-static int pair_name(struct ms *m, struct ms_text base, struct pair *p)
+static int pair_name(struct ms *m, struct text base, struct pair *p)
 {
-    struct ms_text rest;
+    struct text rest;
     uint64_t stream = 0, number = 0;
 
-    if (!ms_after(base, "stream_", &rest) || !ms_u64(rest, &stream))
+    if (!text_after(base, "stream_", &rest) || !text_u64(rest, &stream))
         return store_str(m->st, base.p, base.len, &p->name);
     p->stream = (uint32_t)stream;
-    if (!ms_after(rest, "_", &rest))
+    if (!text_after(rest, "_", &rest))
         return 0;
-    if (ms_starts(rest, "parallel_"))
-        ms_after(rest, "parallel_", &rest);
-    ms_u64(rest, &number);
+    if (text_starts(rest, "parallel_"))
+        text_after(rest, "parallel_", &rest);
+    text_u64(rest, &number);
     p->number = (uint32_t)number;
-    if (ms_after(rest, "_", &rest) && rest.len)
+    if (text_after(rest, "_", &rest) && rest.len)
         return store_str(m->st, rest.p, rest.len, &p->name);
     return 0;
 }
@@ -278,26 +278,26 @@ static int table_head(struct ms *m, struct step_table *t, int n)
     t->num = t->start = t->end = t->fp = t->bp = -1;
     t->inference = true;
     for (int i = 0; i < n; i++) {
-        struct ms_text h = field_text(&t->head[i]), base;
+        struct text h = field_text(&t->head[i]), base;
 
-        if (ms_is(h, "step_num"))
+        if (text_is(h, "step_num"))
             t->num = i;
-        else if (ms_is(h, "start_point"))
+        else if (text_is(h, "start_point"))
             t->start = i;
-        else if (ms_is(h, "end_point"))
+        else if (text_is(h, "end_point"))
             t->end = i;
-        else if (ms_is(h, "fp_point"))
+        else if (text_is(h, "fp_point"))
             t->fp = i;
-        else if (ms_is(h, "bp_point"))
+        else if (text_is(h, "bp_point"))
             t->bp = i;
-        else if (ms_is(h, "fp_and_bp"))
+        else if (text_is(h, "fp_and_bp"))
             t->inference = false;
         if (h.len <= strlen(start) ||
             memcmp(h.p + h.len - strlen(start), start, strlen(start)) != 0)
             continue;
-        base = (struct ms_text){ h.p, h.len - strlen(start) };
+        base = (struct text){ h.p, h.len - strlen(start) };
         for (int k = 0; k < n; k++) {
-            struct ms_text other = field_text(&t->head[k]);
+            struct text other = field_text(&t->head[k]);
 
             if (other.len != base.len + strlen(end) || memcmp(other.p, base.p, base.len) != 0 ||
                 memcmp(other.p + base.len, end, strlen(end)) != 0)
@@ -316,7 +316,7 @@ static int64_t point_ns(const struct step_table *t, int column, int n)
 {
     int64_t ticks;
 
-    if (column < 0 || column >= n || !ms_decimal(field_text(&t->field[column]), 1, &ticks))
+    if (column < 0 || column >= n || !text_decimal(field_text(&t->field[column]), 1, &ticks))
         return MS_NONE;
     return ticks; /* 10 ns each */
 }
@@ -326,7 +326,7 @@ static int table_row(struct ms *m, struct ms_device *d, const struct step_table 
     struct ms_step s = { .inference = t->inference };
     int rc;
 
-    if (!ms_decimal(field_text(&t->field[t->num]), 0, &s.num) || s.num <= 0)
+    if (!text_decimal(field_text(&t->field[t->num]), 0, &s.num) || s.num <= 0)
         return 0; /* the average of all */
     s.start_ns = point_ns(t, t->start, n);
     s.end_ns = point_ns(t, t->end, n);
@@ -356,8 +356,8 @@ int ms_read_step_csv(struct ms *m, struct ms_device *d, const uint8_t *data, siz
     t.head = mem_calloc(COLUMNS_MAX, sizeof(*t.head));
     t.field = mem_calloc(COLUMNS_MAX, sizeof(*t.field));
     if (t.head && t.field) {
-        ncol = MIN(csv_read_row(&r, t.head, COLUMNS_MAX), COLUMNS_MAX);
-        rc = table_head(m, &t, ncol);
+        ncol = csv_read_row(&r, t.head, COLUMNS_MAX);
+        rc = table_head(m, &t, MIN(ncol, COLUMNS_MAX));
         if (rc == 0 && (t.num < 0 || t.start < 0 || t.end < 0))
             store_stat(m->st, STAT_bad_row, 1);
         else

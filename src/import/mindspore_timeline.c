@@ -12,18 +12,18 @@
 /* Processes and threads of timelines; a device has its own number. */
 enum { PID_AICPU = 9000, PID_COLLECTIVE = 10000, PID_HOST = 11000, PID_OVERLAP = 12000 };
 enum { TID_MERGED_FROM = 7999, TID_MERGED_TO = 8002, TID_STEPS = 100000, TID_SCOPE = 100001 };
-/* Times in us beyond this are since 1970. */
-#define UNIX_US ((int64_t)1000000000000000)
+/* Times beyond this are since 1970. */
+#define UNIX_NS ((int64_t)1000000000000000000)
 
 /* op_name, stream_id, start_time(ms), duration(ms) */
 int ms_read_timeline_txt(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)
 {
-    struct ms_text rest = { (const char *)data, len }, line;
+    struct text rest = { (const char *)data, len }, line;
     int rc = 0;
 
-    ms_line(&rest, &line);
-    while (rc == 0 && ms_line(&rest, &line)) {
-        struct ms_text part[3];
+    text_line(&rest, &line);
+    while (rc == 0 && text_line(&rest, &line)) {
+        struct text part[3];
         int64_t ts, dur;
         uint64_t stream;
         uint32_t op, track;
@@ -33,13 +33,13 @@ int ms_read_timeline_txt(struct ms *m, struct ms_device *d, const uint8_t *data,
         for (const char *comma; n < 3 && line.len && (comma = memrchr(line.p, ',', line.len));
              n++) {
             part[n] =
-                ms_trim((struct ms_text){ comma + 1, line.len - (size_t)(comma + 1 - line.p) });
+                text_trim((struct text){ comma + 1, line.len - (size_t)(comma + 1 - line.p) });
             line.len = (size_t)(comma - line.p);
         }
-        if (!ms_trim(line).len && !n)
+        if (!text_trim(line).len && !n)
             continue;
-        if (n < 3 || !ms_decimal(part[1], 6, &ts) || !ms_decimal(part[0], 6, &dur) ||
-            !ms_u64(part[2], &stream) || stream > UINT32_MAX) {
+        if (n < 3 || !text_decimal(part[1], 6, &ts) || !text_decimal(part[0], 6, &dur) ||
+            !text_u64(part[2], &stream) || stream > UINT32_MAX) {
             store_stat(m->st, STAT_bad_row, 1);
             continue;
         }
@@ -57,7 +57,7 @@ int ms_read_min_cycle(struct ms *m, struct ms_device *d, const uint8_t *data, si
 {
     int64_t ns;
 
-    if (ms_decimal((struct ms_text){ (const char *)data, len }, 1, &ns)) {
+    if (text_decimal((struct text){ (const char *)data, len }, 1, &ns)) {
         d->origin_ns = ns;
         d->added++;
     } else {
@@ -68,13 +68,13 @@ int ms_read_min_cycle(struct ms *m, struct ms_device *d, const uint8_t *data, si
 
 /* An event, as far as we look at it. Texts are inside the file, escapes as they stand. */
 struct event {
-    struct ms_text name, ph, cat, pid, tid, args;
-    struct ms_text ts, dur;
+    struct text name, ph, cat, pid, tid, args;
+    struct text ts, dur;
 };
 
 struct args {
-    struct ms_text full_name, type, label;
-    struct ms_text fp, bp, iteration;
+    struct text full_name, type, label;
+    struct text fp, bp, iteration;
 };
 
 struct timeline {
@@ -84,21 +84,22 @@ struct timeline {
     struct u64map process; /* str_id of the pid: str_id of the name */
     struct u64map thread;  /* str_id of "pid/tid": str_id of the name */
     bool steps;            /* only these are wanted */
+    int64_t min_ns;        /* its earliest time; MS_NONE: none */
 };
 
-static struct ms_text value_text(struct json_reader *r)
+static struct text value_text(struct json_reader *r)
 {
     const char *from = r->at;
     enum json_token t = json_read_next(r);
 
     if (t == JSON_STRING || t == JSON_NUMBER)
-        return (struct ms_text){ r->text, r->len };
+        return (struct text){ r->text, r->len };
     while (from < r->at && *from != '{' && *from != '[')
         from++; /* the colon, and blanks */
     if (!json_read_skip(r))
-        return (struct ms_text){ "", 0 };
-    return t == JSON_OBJECT ? (struct ms_text){ from, (size_t)(r->at - from) }
-                            : (struct ms_text){ "", 0 };
+        return (struct text){ "", 0 };
+    return t == JSON_OBJECT ? (struct text){ from, (size_t)(r->at - from) }
+                            : (struct text){ "", 0 };
 }
 
 /* The reader stands on the brace of an event. */
@@ -106,26 +107,26 @@ static void event_read(struct json_reader *r, struct event *e)
 {
     const struct {
         const char *key;
-        struct ms_text *to;
+        struct text *to;
     } all[] = { { "name", &e->name }, { "ph", &e->ph }, { "cat", &e->cat }, { "pid", &e->pid },
                 { "tid", &e->tid },   { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
 
     *e = (struct event){ 0 };
     while (json_read_next(r) == JSON_KEY) {
-        struct ms_text key = { r->text, r->len }, value = value_text(r);
+        struct text key = { r->text, r->len }, value = value_text(r);
 
         for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-            if (ms_is(key, all[i].key))
+            if (text_is(key, all[i].key))
                 *all[i].to = value;
     }
 }
 
-static void args_read(struct ms_text text, struct args *a)
+static void args_read(struct text text, struct args *a)
 {
     struct json_reader r = json_read_of(text.p, text.len);
     const struct {
         const char *key;
-        struct ms_text *to;
+        struct text *to;
     } all[] = { { "fullname", &a->full_name },
                 { "op_full_name", &a->full_name },
                 { "type", &a->type },
@@ -138,12 +139,17 @@ static void args_read(struct ms_text text, struct args *a)
     if (!text.len || json_read_next(&r) != JSON_OBJECT)
         return;
     while (json_read_next(&r) == JSON_KEY) {
-        struct ms_text key = { r.text, r.len }, value = value_text(&r);
+        struct text key = { r.text, r.len }, value = value_text(&r);
 
         for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-            if (ms_is(key, all[i].key))
+            if (text_is(key, all[i].key))
                 *all[i].to = value;
     }
+}
+
+static bool is_named(const struct ms *m, str_id name, const char *s)
+{
+    return strcmp(store_text(m->st, name), s) == 0;
 }
 
 static int key_of(struct timeline *t, const struct event *e, bool thread, str_id *out)
@@ -160,11 +166,14 @@ static int key_of(struct timeline *t, const struct event *e, bool thread, str_id
 
 static int note_name(struct timeline *t, const struct event *e)
 {
-    bool thread = ms_is(e->name, "thread_name");
+    bool thread = text_is(e->name, "thread_name");
     struct args a;
     str_id key, name;
+    int64_t ns;
 
-    if (!ms_is(e->ph, "M") || (!thread && !ms_is(e->name, "process_name")))
+    if (text_is(e->ph, "X") && text_decimal(e->ts, 3, &ns) && ns >= 0)
+        t->min_ns = t->min_ns == MS_NONE ? ns : MIN(t->min_ns, ns);
+    if (!text_is(e->ph, "M") || (!thread && !text_is(e->name, "process_name")))
         return 0;
     args_read(e->args, &a);
     if (!a.label.len)
@@ -194,6 +203,11 @@ static int lane(struct timeline *t, const struct event *e, const char *fallback,
     return ms_track(t->m, t->d, MS_TRACK_PROCESS, name, track);
 }
 
+static bool ends_with(struct text t, struct text end)
+{
+    return t.len >= end.len && memcmp(t.p + t.len - end.len, end.p, end.len) == 0;
+}
+
 static int take_op(struct timeline *t, const struct event *e, struct ms_span *s, const char *where)
 {
     struct ms *m = t->m;
@@ -202,7 +216,7 @@ static int take_op(struct timeline *t, const struct event *e, struct ms_span *s,
     int rc;
 
     args_read(e->args, &a);
-    if (a.full_name.len && a.type.len && ms_after(e->args, "put_", &(struct ms_text){ 0 })) {
+    if (a.full_name.len && a.type.len && text_after(e->args, "put_", &(struct text){ 0 })) {
         rc = ms_op_new(m, t->d, a.full_name.p, a.full_name.len, a.type.p, a.type.len, NULL, &s->op);
         if (!rc && s->op != OPM_NULL_ID)
             rc = ms_op_info(m, s->op, e->args.p, e->args.len);
@@ -212,40 +226,50 @@ static int take_op(struct timeline *t, const struct event *e, struct ms_span *s,
     if (!a.full_name.len)
         a.full_name = e->name;
     rc = ms_op(m, t->d, a.full_name.p, a.full_name.len, &s->op);
+    /* A kernel has a name of its own; the short name of the operator says less than its own. */
     if (!rc)
-        rc = store_str(m->st, e->name.p, e->name.len, &s->name);
-    if (!rc && !where && ms_u64(e->tid, &stream) && stream <= UINT32_MAX)
+        rc = ends_with(a.full_name, e->name)
+                 ? store_str(m->st, a.full_name.p, a.full_name.len, &s->name)
+                 : store_str(m->st, e->name.p, e->name.len, &s->name);
+    if (!rc && !where && text_u64(e->tid, &stream) && stream <= UINT32_MAX)
         rc = ms_track(m, t->d, MS_TRACK_STREAM, (uint32_t)stream, &s->track);
     else if (!rc)
         rc = lane(t, e, where ? where : "device", &s->track);
     return rc ? rc : ms_span(m, t->d, s);
 }
 
+/* A lane of msprof: tasks of the hardware and of collectives, and calls of the runtime. */
 static int take_other(struct timeline *t, const struct event *e, struct ms_span *s, str_id process)
 {
-    static const struct {
-        const char *process;
-        bool hardware, collective;
-    } known[] = { { "Ascend Hardware", true, false },
-                  { "HCCL", true, true },
-                  { "CANN", false, false } };
-    const char *name = store_text(t->m->st, process);
+    struct ms_words *w = &t->m->w;
+    bool op = is_named(t->m, process, "Ascend Hardware") && e->name.len &&
+              memchr(e->name.p, '/', e->name.len);
+    const uint64_t *thread;
+    str_id tid;
     int rc;
 
+    if (key_of(t, e, true, &tid))
+        return OPM_ENOMEM;
+    thread = u64map_get(&t->thread, tid);
     s->op = OPM_NULL_ID;
-    s->cat = t->m->w.task;
-    s->layer = t->m->w.runtime;
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-        if (strcmp(known[i].process, name) == 0 && known[i].hardware) {
-            s->layer = t->m->w.hardware;
-            s->cat = known[i].collective ? t->m->w.collective : t->m->w.op;
-        }
+    s->cat = w->task;
+    s->layer = w->runtime;
+    if (op) {
+        rc = ms_op(t->m, t->d, e->name.p, e->name.len, &s->op);
+        if (rc)
+            return rc;
+        s->cat = w->op;
+        s->layer = w->hardware;
+    } else if (is_named(t->m, process, "HCCL") && thread &&
+               is_named(t->m, (str_id)*thread, "Communication Kernel")) {
+        if (t->d->has & 1u << MS_STEPS)
+            return 0; /* they came with the steps */
+        s->cat = w->collective;
+        s->layer = w->hardware;
     }
     rc = store_str(t->m->st, e->name.p, e->name.len, &s->name);
-    if (!rc)
+    if (!rc && e->args.len)
         rc = store_str(t->m->st, e->args.p, e->args.len, &s->args);
-    if (!e->args.len)
-        s->args = 0;
     if (!rc)
         rc = lane(t, e, "process", &s->track);
     return rc ? rc : ms_span(t->m, t->d, s);
@@ -255,15 +279,43 @@ static int take_other(struct timeline *t, const struct event *e, struct ms_span 
 static int take_step(struct timeline *t, const struct event *e, const struct ms_span *s)
 {
     struct ms_step step = { .start_ns = s->ts_ns, .end_ns = s->ts_ns + s->dur_ns };
+    const uint64_t *before;
     struct args a;
 
     args_read(e->args, &a);
-    if (!ms_decimal(a.iteration, 0, &step.num))
+    if (!text_decimal(a.iteration, 0, &step.num))
         step.num = MS_NONE;
-    if (!ms_decimal(a.fp, 3, &step.fp_ns) || !ms_decimal(a.bp, 3, &step.bp_ns) ||
+    /* Each of several files may list all steps. */
+    before = u64map_get(&t->d->step_at, (uint64_t)step.num);
+    if ((before && (int64_t)*before == step.start_ns) ||
+        (t->d->first_step_held && t->d->first_step.num == step.num))
+        return 0;
+    if (!text_decimal(a.fp, 3, &step.fp_ns) || !text_decimal(a.bp, 3, &step.bp_ns) ||
         step.bp_ns < step.fp_ns)
         step.fp_ns = step.bp_ns = MS_NONE;
     return ms_step(t->m, t->d, &step);
+}
+
+/* "Reduce_<step>_<number>": a collective. */
+static int take_reduce(struct timeline *t, const struct event *e, const struct ms_span *s)
+{
+    struct text rest = e->name;
+    uint64_t number = 0;
+    str_id key;
+
+    /* As steps, they may come again. */
+    buf_clear(&t->m->text);
+    buf_add(&t->m->text, e->name.p, e->name.len);
+    buf_add(&t->m->text, e->ts.p, e->ts.len);
+    if (t->m->text.failed || store_str(t->m->st, buf_str(&t->m->text), t->m->text.len, &key))
+        return OPM_ENOMEM;
+    if (u64map_get(&t->d->reduce_seen, key))
+        return 0;
+    if (u64map_put(&t->d->reduce_seen, key, 1))
+        return OPM_ENOMEM;
+    if (text_after(rest, "_", &rest) && text_after(rest, "_", &rest))
+        text_u64(rest, &number);
+    return ms_collective(t->m, t->d, 0, (uint32_t)number, 0, s->ts_ns, s->ts_ns + s->dur_ns);
 }
 
 static int take(struct timeline *t, const struct event *e)
@@ -274,28 +326,29 @@ static int take(struct timeline *t, const struct event *e)
     const uint64_t *process;
     str_id key;
 
-    if (!ms_is(e->ph, "X"))
+    if (!text_is(e->ph, "X"))
         return 0;
-    if (!ms_decimal(e->ts, 3, &s.ts_ns) || !ms_decimal(e->dur, 3, &s.dur_ns) || s.dur_ns < 0 ||
+    if (!text_decimal(e->ts, 3, &s.ts_ns) || !text_decimal(e->dur, 3, &s.dur_ns) || s.dur_ns < 0 ||
         s.ts_ns > INT64_MAX / 4 || s.ts_ns < 0 || s.dur_ns > INT64_MAX / 4) {
         store_stat(m->st, STAT_bad_time, 1);
         return 0;
     }
     if (t->steps)
-        return ms_is(e->cat, "Iteration Time") ? take_step(t, e, &s) : 0;
-    if (s.ts_ns / 1000 > UNIX_US)
-        import_set_realtime(m->src, 0);
-    else
-        s.ts_ns += t->origin_ns;
-    ms_u64(e->pid, &pid);
-    ms_u64(e->tid, &tid);
+        return text_is(e->cat, "Iteration Time") ? take_step(t, e, &s)
+               : text_is(e->cat, "Reduce")       ? take_reduce(t, e, &s)
+                                                 : 0;
+    s.ts_ns += t->origin_ns;
+    text_u64(e->pid, &pid);
+    text_u64(e->tid, &tid);
     if (key_of(t, e, false, &key))
         return OPM_ENOMEM;
     process = u64map_get(&t->process, key);
     if (pid == PID_OVERLAP || (tid >= TID_MERGED_FROM && tid <= TID_MERGED_TO) ||
         tid == TID_STEPS ||
-        (process && strcmp(store_text(m->st, (str_id)*process), "Step Trace") == 0) ||
-        (e->cat.len && ms_is(e->cat, "Iteration Time")))
+        (process && (is_named(m, (str_id)*process, "Step Trace") ||
+                     is_named(m, (str_id)*process, "Overlap Analysis"))) ||
+        text_is(e->cat, "Iteration Time") || text_is(e->cat, "FP_BP Time") ||
+        text_is(e->cat, "Iteration Refresh") || text_is(e->cat, "Reduce"))
         return 0;
     if (pid == PID_AICPU) {
         s.cat = m->w.aicpu;
@@ -345,28 +398,46 @@ static int events(struct timeline *t, const uint8_t *data, size_t len,
     }
     /* Some versions end with ",]". */
     if (each == take && (r.token != JSON_ARRAY_END || k != JSON_ARRAY)) {
-        struct ms_text tail = ms_trim((struct ms_text){ r.at, (size_t)(r.end - r.at) });
+        struct text tail = text_trim((struct text){ r.at, (size_t)(r.end - r.at) });
 
-        store_stat(t->m->st,
-                   ms_is(tail, "]") || ms_is(tail, ",]") ? STAT_stray_comma : STAT_json_malformed,
-                   1);
+        store_stat(
+            t->m->st,
+            text_is(tail, "]") || text_is(tail, ",]") ? STAT_stray_comma : STAT_json_malformed, 1);
     }
     return rc;
+}
+
+/* Those of a GPU are since 1970, of which nothing else of the device needs to know. */
+static void set_origin(struct timeline *t)
+{
+    int64_t start;
+
+    store_part_end(t->m->st, &t->d->part);
+    start = store_part_start(t->m->st, &t->d->part);
+    if (t->min_ns == MS_NONE)
+        return;
+    if (t->min_ns < UNIX_NS) {
+        t->origin_ns = t->d->origin_ns == MS_NONE ? 0 : t->d->origin_ns;
+    } else if (start != OPM_NULL_I64 && start < UNIX_NS) {
+        t->origin_ns = start - t->min_ns;
+        store_stat(t->m->st, STAT_clock_unknown, 1);
+    } else {
+        import_set_realtime(t->m->src, 0);
+    }
 }
 
 static int timeline_read(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len,
                          bool steps)
 {
-    struct timeline t = { .m = m, .d = d, .steps = steps };
-    int rc;
+    struct timeline t = { .m = m, .d = d, .steps = steps, .min_ns = MS_NONE };
+    int rc = events(&t, data, len, note_name);
 
-    t.origin_ns = d->origin_ns == MS_NONE ? 0 : d->origin_ns;
-    rc = events(&t, data, len, note_name);
+    set_origin(&t);
     if (!rc)
         rc = events(&t, data, len, take);
     u64map_release(&t.process);
     u64map_release(&t.thread);
-    return rc;
+    return rc ? rc : ms_steps_end(m, d);
 }
 
 int ms_read_timeline(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len)

@@ -51,6 +51,9 @@ struct sources {
     struct arena strings;
 };
 
+/* Map a file the way an importer wants it. */
+int source_map(struct sources *s, const struct importer *importer, const char *path,
+               struct io_map *m, opm_error *err);
 /* Read what importer knows as `path`. m: the file's bytes, or NULL for a folder. */
 int source_read(struct sources *s, const struct importer *importer, const char *path,
                 const struct io_map *m, opm_error *err);

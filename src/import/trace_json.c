@@ -11,6 +11,7 @@
 
 #define FACT_MAX_BYTES ((size_t)16 << 20)
 #define KEYS_SHOWN 8
+#define EVENT_MAX_BYTES ((size_t)64 << 20)
 
 int trace_json_init(struct trace_json *t, struct store *st, const struct import_source *src,
                     const struct dialect *dialect)
@@ -28,6 +29,7 @@ void trace_json_release(struct trace_json *t)
     event_reader_release(&t->reader);
     buf_release(&t->key);
     buf_release(&t->keys);
+    mem_free(t->rest);
 }
 
 static const char *skip_blank(const char *p, const char *end)
@@ -134,10 +136,12 @@ static int take_fact(struct trace_json *t, const char *json, size_t len)
         unsigned dirt;
         int rc = 0;
 
-        if (event_repair(json, json + len, &text, &next, &dirt) == SCAN_OK && !text.failed)
-            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
-        else
+        if (event_repair(json, json + len, &text, &next, &dirt) != SCAN_OK)
             store_stat(t->ev.st, STAT_metadata_unreadable, 1);
+        else if (text.failed)
+            rc = OPM_ENOMEM;
+        else
+            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
         buf_release(&text);
         return rc;
     }
@@ -275,14 +279,16 @@ int trace_json_feed(struct trace_json *t, const char *p, const char *end, bool l
     return rc < 0 ? rc : 0;
 }
 
-int trace_json_finish(struct trace_json *t, const char *rest, size_t len, bool cut, opm_error *err)
+int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
 {
     struct store *st = t->ev.st;
-    size_t commas = 0, blank = 0;
+    const char *rest = t->rest;
+    size_t commas = 0, blank = 0, len = t->nrest;
 
     while (blank < len && (is_blank(rest[blank]) || rest[blank] == ','))
         commas += rest[blank++] == ',';
-
+    if (t->keys.failed)
+        return OPM_ENOMEM;
     if (!t->found)
         return opm__fail(err, OPM_EFORMAT,
                          "%s: JSON without a list of events (\"traceEvents\"); its members are: %s",
@@ -291,9 +297,27 @@ int trace_json_finish(struct trace_json *t, const char *rest, size_t len, bool c
         store_stat(st, STAT_list_not_closed, 1);
         store_stat(st, STAT_stray_comma, (int64_t)commas);
     }
-    if (cut || blank < len)
+    if (cut || t->ev.cut || blank < len)
         store_stat(st, STAT_file_truncated, 1);
     return events_finish(&t->ev);
+}
+
+int trace_json_push(struct trace_json *t, const char *p, size_t len, bool last)
+{
+    size_t used;
+    int rc;
+
+    if (!GROW(t->rest, t->rest_cap, t->nrest + len + EVENT_SLACK))
+        return OPM_ENOMEM;
+    if (len)
+        memcpy(t->rest + t->nrest, p, len);
+    t->nrest += len;
+    memset(t->rest + t->nrest, 0, EVENT_SLACK);
+    /* An event of such a size is none: it is passed over like other damage. */
+    rc = trace_json_feed(t, t->rest, t->rest + t->nrest, last || t->nrest > EVENT_MAX_BYTES, &used);
+    t->nrest -= used;
+    memmove(t->rest, t->rest + used, t->nrest);
+    return rc;
 }
 
 /* As much of the text as can be read in place: to a brace that has some bytes behind it. */
@@ -306,38 +330,30 @@ static size_t main_part(const uint8_t *data, size_t len)
     return n;
 }
 
+static int read_mapped(struct trace_json *t)
+{
+    const struct import_source *src = t->ev.src;
+    size_t used = 0, n = main_part(src->data, src->len);
+    const char *p = (const char *)src->data;
+    int rc = trace_json_feed(t, p, p + n, false, &used);
+
+    t->total = src->len;
+    return rc ? rc : trace_json_push(t, p + used, src->len - used, true);
+}
+
 int trace_json_read(struct store *st, const struct import_source *src,
                     const struct dialect *dialect, opm_error *err)
 {
     struct trace_json t;
-    size_t used = 0, rest = 0, n = main_part(src->data, src->len);
-    char *tail = NULL;
+    opm_error local = { 0 };
     int rc = trace_json_init(&t, st, src, dialect);
 
-    t.total = src->len;
     if (!rc)
-        rc =
-            trace_json_feed(&t, (const char *)src->data, (const char *)src->data + n, false, &used);
-    if (!rc) {
-        size_t len = src->len - used;
-
-        tail = mem_calloc(len + EVENT_SLACK, 1);
-        if (tail) {
-            memcpy(tail, src->data + used, len);
-            rc = trace_json_feed(&t, tail, tail + len, true, &rest);
-        } else {
-            rc = OPM_ENOMEM;
-        }
-    }
-    if (!rc) {
-        rc = trace_json_finish(&t, tail + rest, src->len - used - rest, src->cut, err);
-        if (rc == OPM_EFORMAT)
-            goto out;
-    }
+        rc = src->packed ? trace_stream_read(&t, &local) : read_mapped(&t);
+    if (!rc)
+        rc = trace_json_finish(&t, src->packed ? io_unpack_cut(src->packed) : src->cut, &local);
     if (rc)
-        opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
-out:
-    mem_free(tail);
+        opm__fail(err, rc, "%s", local.code ? local.msg : opm_status_text(rc));
     trace_json_release(&t);
     return rc;
 }

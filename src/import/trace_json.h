@@ -22,6 +22,8 @@ struct trace_json {
     size_t nkey;
     const char *block;
     uint64_t before, shown, total; /* bytes used up, for progress */
+    char *rest;                    /* text that was pushed and not used yet */
+    size_t nrest, rest_cap;
     struct events ev;
     struct event_reader reader;
 };
@@ -31,8 +33,13 @@ int trace_json_init(struct trace_json *t, struct store *st, const struct import_
 /* Use up text from p on; *used says how much, the rest must come again, with more behind it. The
  * contract of end is that of event_scan.h. 0 or an error. */
 int trace_json_feed(struct trace_json *t, const char *p, const char *end, bool last, size_t *used);
-/* After the last block, of which len bytes from rest on were not used. */
-int trace_json_finish(struct trace_json *t, const char *rest, size_t len, bool cut, opm_error *err);
+/* The same for text in blocks of any size that nobody keeps: what is left of one is kept here. */
+int trace_json_push(struct trace_json *t, const char *p, size_t len, bool last);
+/* After the last block; cut: it was not the end of the file. */
+int trace_json_finish(struct trace_json *t, bool cut, opm_error *err);
 void trace_json_release(struct trace_json *t);
+
+/* trace_stream.c: push what t->ev.src->packed unpacks to. */
+int trace_stream_read(struct trace_json *t, opm_error *err);
 
 #endif

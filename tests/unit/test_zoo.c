@@ -235,7 +235,8 @@ static void test_options(void **state)
     } cases[] = {
         { "zoo:resnet19", "zoo: no model 'resnet19' (there are resnet18, resnet50, " },
         { "", "zoo: no model ''" },
-        { "mlp?seq=5", "zoo:mlp: no option 'seq' (it has batch opset seed sparsity pattern)" },
+        { "mlp?seq=5",
+          "zoo:mlp: no option 'seq' (it has batch opset seed sparsity pattern dtype)" },
         { "mlp?batch", "zoo:mlp: no option 'batch'" },
         { "mlp?batch=0", "zoo:mlp: option batch cannot be '0'" },
         { "mlp?batch=a-b", "option batch cannot be 'a-b'" },

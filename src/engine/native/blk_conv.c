@@ -235,6 +235,8 @@ static int pack(struct op *op, struct blk_conv *b, opm_error *err)
         wino_pack(op, b, j.w);
     else
         pool_for(kop_pool(op), blocks, 1, pack_part, &j);
+    if (kop_const(op, 1))
+        model_forget(op->plan->engine->model, kop_const(op, 1)->data, kop_const(op, 1)->bytes);
     return 0;
 }
 

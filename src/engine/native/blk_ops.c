@@ -427,7 +427,8 @@ int bnorm_run(struct op *op, opm_error *err)
     return 0;
 }
 
-/* Concat of channels: all inputs but the last are whole blocks. */
+/* Concat of channels. An input that does not end with a block leaves the next one in the middle of
+ * a block; lanes are moved then. */
 
 int bconcat_prepare(struct op *op, opm_error *err)
 {
@@ -445,41 +446,61 @@ int bconcat_prepare(struct op *op, opm_error *err)
     return kop_set_blocked(op, 0, &s, err);
 }
 
-struct concat_job {
-    const struct op *op;
-    int64_t blocks, bytes; /* of an image; of a block */
-};
+/* Channels [c0, c1) of output image n, which lie in one block. */
+static void concat_block(const struct op *op, float *out, int64_t n, int64_t c0, int64_t c1)
+{
+    const struct blk *blk = kop_isa(op)->blk;
+    int64_t v = blk->block, pixels = pixels_of(&kop_out(op, 0)->shape), base = 0, lane = c0;
+
+    for (uint32_t k = 0; k < op->nin && c0 < c1; k++) {
+        const struct nt *t = kop_in(op, k);
+        int64_t have = t->shape.dim[1];
+
+        while (c0 < c1 && c0 < base + have) {
+            int64_t at = c0 - base, run = MIN(MIN(c1, base + have) - c0, v - at % v);
+            const float *in =
+                (const float *)t->data + (n * blocks_of(op, have) + at / v) * pixels * v + at % v;
+
+            if (run == v)
+                memcpy(out, in, (size_t)(pixels * v) * sizeof(*out));
+            else
+                blk->lanes(out + (c0 - lane), in, (int)run, pixels);
+            c0 += run;
+        }
+        base += have;
+    }
+}
 
 static void concat_part(void *arg, int64_t begin, int64_t end, int thread)
 {
-    const struct concat_job *j = arg;
+    const struct op *op = arg;
+    const struct shape *s = &kop_out(op, 0)->shape;
+    int64_t v = kop_isa(op)->blk->block, blocks = blocks_of(op, s->dim[1]);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        int64_t n = i / j->blocks, b = i % j->blocks;
+        int64_t c = i % blocks * v;
 
-        for (uint32_t k = 0; k < j->op->nin; k++) {
-            const struct nt *t = kop_in(j->op, k);
-            int64_t have = blocks_of(j->op, t->shape.dim[1]);
-
-            if (b < have) {
-                memcpy((char *)kop_out(j->op, 0)->data + i * j->bytes,
-                       (const char *)t->data + (n * have + b) * j->bytes, (size_t)j->bytes);
-                break;
-            }
-            b -= have;
-        }
+        concat_block(op, (float *)kop_out(op, 0)->data + i * pixels_of(s) * v, i / blocks, c,
+                     MIN(c + v, s->dim[1]));
     }
 }
 
 int bconcat_run(struct op *op, opm_error *err)
 {
     const struct shape *s = &kop_out(op, 0)->shape;
-    struct concat_job j = { op, blocks_of(op, s->dim[1]),
-                            pixels_of(s) * kop_isa(op)->blk->block * (int64_t)sizeof(float) };
+    int64_t v = kop_isa(op)->blk->block;
 
     (void)err;
-    pool_for(kop_pool(op), s->dim[0] * j.blocks, GRAIN / (j.bytes / 4 + 1) + 1, concat_part, &j);
+    if (kop_out(op, 0)->count == 0)
+        return 0;
+    if (s->dim[1] % v) /* nothing else writes the last block's other channels */
+        for (int64_t n = 1; n <= s->dim[0]; n++)
+            memset((float *)kop_out(op, 0)->data +
+                       (n * blocks_of(op, s->dim[1]) - 1) * pixels_of(s) * v,
+                   0, (size_t)(pixels_of(s) * v) * sizeof(float));
+    pool_for(kop_pool(op), s->dim[0] * blocks_of(op, s->dim[1]), GRAIN / (pixels_of(s) * v + 1) + 1,
+             concat_part, op);
     return 0;
 }
 

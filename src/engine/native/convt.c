@@ -1,13 +1,9 @@
 /* convt.c -- ConvTranspose, gathered output by output. */
+#include "engine/native/convt.h"
+
 #include "engine/native/kernels.h"
-#include "engine/native/window.h"
 
 #include <string.h>
-
-struct convt {
-    struct window w; /* in and out as the operator has them */
-    int64_t n, ic, oc, groups;
-};
 
 #define DIM_MAX ((int64_t)1 << 31)
 

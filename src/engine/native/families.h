@@ -59,6 +59,12 @@ enum qconv_kind {
     QCONV_SCALED,  /* ConvInteger, then as float times input 4 */
 };
 
+/* qelem.c */
+enum qelem_kind { QELEM_ADD, QELEM_MUL, QELEM_SIGMOID, QELEM_LEAKY, QELEM_POSTS };
+
+/* qpool.c */
+enum qpool_kind { QPOOL_AVERAGE, QPOOL_GLOBAL, QPOOL_MAX };
+
 /* scatter.c */
 enum scatter_reduction { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 

@@ -379,6 +379,10 @@ int fattn_run(struct op *op, opm_error *err)
     (void)err;
     if (kop_out(op, 0)->count == 0)
         return 0;
+    if (s->sk == 0) { /* no keys: a product with nothing */
+        memset(kop_out(op, 0)->data, 0, kop_out(op, 0)->bytes);
+        return 0;
+    }
     j.q = (const float *)kop_in(op, FATTN_Q)->data + s->at[FATTN_Q];
     j.k = (const float *)kop_in(op, FATTN_K)->data + s->at[FATTN_K];
     j.v = (const float *)kop_in(op, FATTN_V)->data + s->at[FATTN_V];

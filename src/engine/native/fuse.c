@@ -2,14 +2,16 @@
  *
  * Works on the list of operators before anything runs. A value between two operators goes away only
  * if nothing else reads it. What is recognised:
- *   Conv + BatchNormalization (folded into the weights) + activation, + Add of a same-shaped value
+ *   Conv + BatchNormalization, factors and terms per channel (folded into the weights, fuse_conv.c)
+ *   + activation, + Add of a same-shaped value
  *   MatMul by a transposed constant, + Add of a vector + activation; Gemm + activation
- *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU
+ *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, HardSwish (fuse_conv.c)
  *   attention (fuse_attn.c)
  *   the nine nodes that LayerNormalization is decomposed into */
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
 #include "engine/native/fuse_int.h"
+#include "engine/native/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,6 +66,11 @@ struct op *fuse_maker(const struct fuser *f, uint32_t v)
                : &f->p->op[f->made_by[v]];
 }
 
+bool fuse_real(const struct fuser *f, uint32_t v)
+{
+    return half_inside(f->p->graph->value[v].type) == TENSOR_F32;
+}
+
 bool fuse_scalar(const struct op *op, uint32_t slot, float *out)
 {
     const struct tensor *t = kop_const(op, slot);
@@ -96,8 +103,7 @@ int fuse_cover(struct op *op, struct op *next)
     return 0;
 }
 
-/* op takes over what next covers and gives; next is gone. */
-static int absorb(struct fuser *f, struct op *op, struct op *next)
+int fuse_absorb(struct fuser *f, struct op *op, struct op *next)
 {
     uint32_t out = next->nout ? next->out[0] : NO_VALUE;
     int rc = fuse_cover(op, next);
@@ -121,8 +127,7 @@ static int add_input(struct op *op, uint32_t v)
     return (int)op->nin++;
 }
 
-/* A slot that kernels look at: filled up with absent inputs before. */
-static int add_input_from(struct op *op, uint32_t first, uint32_t v)
+int fuse_input(struct op *op, uint32_t first, uint32_t v)
 {
     while (op->nin < first)
         if (add_input(op, NO_VALUE) < 0)
@@ -130,78 +135,11 @@ static int add_input_from(struct op *op, uint32_t first, uint32_t v)
     return add_input(op, v);
 }
 
-/* The float tensor of a constant, or NULL. */
-static const struct tensor *const_f32(const struct op *op, uint32_t slot)
+const struct tensor *fuse_f32(const struct op *op, uint32_t slot)
 {
     const struct tensor *t = kop_const(op, slot);
 
     return t && t->type == TENSOR_F32 ? t : NULL;
-}
-
-/* A constant of our own: val.src stays NULL, the data is in val.own. */
-static float *new_const(struct plan *p, const struct shape *s, uint32_t *out)
-{
-    uint32_t v = plan_add_val(p);
-    int64_t bytes = shape_bytes(s, TENSOR_F32);
-
-    if (v == NO_VALUE || bytes < 0 || val_own(&p->val[v], (size_t)bytes))
-        return NULL;
-    p->val[v].kind = VAL_KNOWN;
-    p->val[v].fixed = true;
-    p->val[v].t = (struct nt){ TENSOR_F32, *s, shape_count(s), (size_t)bytes, p->val[v].own };
-    *out = v;
-    return p->val[v].own;
-}
-
-/* y = (conv(x) - mean) * scale / sqrt(var + eps) + shift, as other weights and another bias. */
-static int fold_batchnorm(struct fuser *f, struct op *conv, struct op *bn, bool *done)
-{
-    const struct tensor *w = const_f32(conv, 1), *b = const_f32(conv, 2), *q[4];
-    float eps = node_attr_float(bn->node, "epsilon", 1e-5f);
-    bool has_bias = kop_in(conv, 2) != NULL;
-    struct shape bs = { .rank = 1 };
-    int64_t oc, per;
-    uint32_t wv, bv;
-    float *nw, *nb;
-
-    *done = false;
-    for (uint32_t i = 0; i < 4; i++) {
-        q[i] = const_f32(bn, i + 1);
-        if (!q[i])
-            return 0;
-    }
-    if (!w || w->shape.rank < 3 || w->count == 0 || (has_bias && !b) ||
-        node_attr_int(bn->node, "training_mode", 0) || bn->in[0] != conv->out[0])
-        return 0;
-    oc = w->shape.dim[0];
-    per = w->count / oc;
-    for (int i = 0; i < 4; i++)
-        if (q[i]->count != oc)
-            return 0;
-    if (b && b->count != oc)
-        return 0;
-    bs.dim[0] = oc;
-    nw = new_const(f->p, &w->shape, &wv);
-    nb = nw ? new_const(f->p, &bs, &bv) : NULL;
-    if (!nb)
-        return OPM_ENOMEM;
-    for (int64_t c = 0; c < oc; c++) {
-        double s = tensor_float(q[0], c) / sqrt(tensor_float(q[3], c) + (double)eps);
-
-        tensor_read_f32(w, c * per, per, nw + c * per);
-        for (int64_t i = 0; i < per; i++)
-            nw[c * per + i] = (float)((double)nw[c * per + i] * s);
-        nb[c] = (float)(((b ? tensor_float(b, c) : 0) - tensor_float(q[2], c)) * s +
-                        tensor_float(q[1], c));
-    }
-    conv->in[1] = wv;
-    if (conv->nin > 2)
-        conv->in[2] = bv;
-    else if (add_input_from(conv, 2, bv) < 0)
-        return OPM_ENOMEM;
-    conv->folded_batchnorm = true;
-    *done = true;
-    return absorb(f, conv, bn);
 }
 
 bool fuse_by_scalar(const struct op *op, float *s, uint32_t *x)
@@ -247,12 +185,12 @@ static int fuse_post(struct fuser *f, struct op *op, struct op *next, bool resid
     float s;
 
     *done = false;
-    if (op->npost == POST_MAX || f->p->graph->value[next->out[0]].type != TENSOR_F32)
+    if (op->npost == POST_MAX || !fuse_real(f, next->out[0]))
         return 0;
     if (next->in[0] == mid && (unary_as_post(next, &post) || clip_as_post(next, &post))) {
         add_post(op, &post);
         *done = true;
-        return absorb(f, op, next);
+        return fuse_absorb(f, op, next);
     }
     if (op->kernel->run == matmul_run &&
         ((fuse_is(next, "Mul") && fuse_by_scalar(next, &s, &x)) ||
@@ -260,19 +198,35 @@ static int fuse_post(struct fuser *f, struct op *op, struct op *next, bool resid
         post = (struct post){ POST_SCALE, U_RELU, fuse_is(next, "Div") ? 1 / s : s, 0, -1 };
         add_post(op, &post);
         *done = true;
-        return absorb(f, op, next);
+        return fuse_absorb(f, op, next);
+    }
+    if (op->kernel->run == conv_run && next->nin == 2 && next->node->opset >= 7 &&
+        (fuse_is(next, "Mul") || fuse_is(next, "Add")) && fuse_by_scalar(next, &s, &x)) {
+        bool mul = fuse_is(next, "Mul");
+
+        post = (struct post){ POST_UNARY, U_AFFINE, mul ? s : 1, mul ? 0 : s, -1 };
+        if (op->npost && op->post[op->npost - 1].kind == POST_UNARY &&
+            op->post[op->npost - 1].unary == U_AFFINE) {
+            struct post *last = &op->post[op->npost - 1];
+
+            last->alpha *= post.alpha;
+            last->beta = last->beta * post.alpha + post.beta;
+        } else
+            add_post(op, &post);
+        *done = true;
+        return fuse_absorb(f, op, next);
     }
     if (residual && fuse_is(next, "Add") && next->node->opset >= 7 && next->in[0] != next->in[1]) {
         uint32_t other = next->in[next->in[0] == mid];
 
         if (!same_shape(f, mid, other) || !first_before(f, other, op))
             return 0;
-        post = (struct post){ POST_ADD, U_RELU, 0, 0, add_input_from(op, 3, other) };
+        post = (struct post){ POST_ADD, U_RELU, 0, 0, fuse_input(op, 3, other) };
         if (post.slot < 0)
             return OPM_ENOMEM;
         add_post(op, &post);
         *done = true;
-        return absorb(f, op, next);
+        return fuse_absorb(f, op, next);
     }
     return 0;
 }
@@ -295,7 +249,7 @@ static int fuse_chain(struct fuser *f, struct op *op, bool residual)
 /* MatMul by constant weights of n columns, + vector of n. */
 static int fuse_bias(struct fuser *f, struct op *mm)
 {
-    const struct tensor *w = const_f32(mm, 1), *b;
+    const struct tensor *w = fuse_f32(mm, 1), *b;
     struct op *next = fuse_follower(f, mm);
     struct post post = { POST_BIAS, U_RELU, 0, 0, -1 };
     uint32_t slot;
@@ -303,14 +257,14 @@ static int fuse_bias(struct fuser *f, struct op *mm)
     if (!next || !fuse_is(next, "Add") || next->node->opset < 7 || !w || w->shape.rank != 2)
         return 0;
     slot = next->in[0] == mm->out[0];
-    b = const_f32(next, slot);
+    b = fuse_f32(next, slot);
     if (!b || b->shape.rank != 1 || b->count != w->shape.dim[!mm->turned_b] || b->count == 1)
         return 0;
-    post.slot = add_input_from(mm, 3, next->in[slot]);
+    post.slot = fuse_input(mm, 3, next->in[slot]);
     if (post.slot < 0)
         return OPM_ENOMEM;
     add_post(mm, &post);
-    return absorb(f, mm, next);
+    return fuse_absorb(f, mm, next);
 }
 
 int fuse_become(struct fuser *f, struct op *op, const struct kernel *k, const char *type,
@@ -366,7 +320,7 @@ static int fuse_layernorm(struct fuser *f, struct op *sub)
 
     if (!mean || !fuse_is(mean, "ReduceMean") || mean->in[0] != x || !fuse_only(f, sub->in[1]) ||
         !last_axis(mean) || (f->p->graph->value[d].flags & VALUE_OUTPUT) ||
-        f->p->graph->value[sub->out[0]].type != TENSOR_F32)
+        !fuse_real(f, sub->out[0]))
         return 0;
     for (uint32_t i = (uint32_t)(sub - f->p->op) + 1; i < f->p->nop && !var; i++) {
         pow = &f->p->op[i];
@@ -397,12 +351,12 @@ static int fuse_layernorm(struct fuser *f, struct op *sub)
     if (!mul || !fuse_is(mul, "Mul"))
         return 0;
     uint32_t si = mul->in[0] == div->out[0];
-    scale = const_f32(mul, si);
+    scale = fuse_f32(mul, si);
     bias = fuse_follower(f, mul);
     if (!bias || !fuse_is(bias, "Add") || !scale || scale->shape.rank != 1)
         return 0;
     uint32_t bi = bias->in[0] == mul->out[0];
-    shift = const_f32(bias, bi);
+    shift = fuse_f32(bias, bi);
     if (!shift || shift->shape.rank != 1 || shift->count != scale->count || scale->count < 2)
         return 0;
     bias->epsilon = eps;
@@ -421,18 +375,23 @@ static int fuse_patterns(struct fuser *f, struct op *op)
         return fuse_attention(f, op);
     if (fuse_is(op, "Sub") && op->nin == 2 && op->node->opset >= 7)
         return fuse_layernorm(f, op);
-    if (fuse_is(op, "Mul") && op->nin == 2 && op->node->opset >= 7 && op->in[0] != op->in[1])
+    if (fuse_is(op, "Mul") && op->nin == 2 && op->node->opset >= 7 && op->in[0] != op->in[1]) {
+        int rc = fuse_hardswish(f, op);
+
+        if (rc || !fuse_is(op, "Mul"))
+            return rc;
         for (int i = 0; i < 2; i++) { /* x * sigmoid(x) */
             struct op *sig = fuse_maker(f, op->in[i]);
 
             if (sig && fuse_is(sig, "Sigmoid") && fuse_only(f, op->in[i]) &&
-                sig->in[0] == op->in[!i] && f->p->graph->value[op->out[0]].type == TENSOR_F32) {
+                sig->in[0] == op->in[!i] && fuse_real(f, op->out[0])) {
                 uint32_t x = op->in[!i];
 
                 return fuse_become(f, op, kernel_find("SiLU", "opmeter", 1), "SiLU", &x, 1, &sig,
                                    1);
             }
         }
+    }
     return 0;
 }
 
@@ -440,7 +399,7 @@ static int fuse_patterns(struct fuser *f, struct op *op)
 static int fuse_turned(struct fuser *f, struct op *mm)
 {
     struct op *turn = fuse_maker(f, mm->in[1]);
-    const struct tensor *w = turn && fuse_is(turn, "Transpose") ? const_f32(turn, 0) : NULL;
+    const struct tensor *w = turn && fuse_is(turn, "Transpose") ? fuse_f32(turn, 0) : NULL;
     uint32_t v;
     size_t n;
     const int64_t *perm = w ? node_attr_ints(turn->node, "perm", &n) : NULL;
@@ -460,9 +419,12 @@ static int fuse_op(struct fuser *f, struct op *op)
     int rc = 0;
 
     if (fuse_is(op, "Conv")) {
-        next = fuse_follower(f, op);
-        if (next && fuse_is(next, "BatchNormalization"))
-            rc = fold_batchnorm(f, op, next, &done);
+        do {
+            next = fuse_follower(f, op);
+            done = false;
+            if (next && next->kernel && next->nout >= 1 && next->out[0] != NO_VALUE)
+                rc = fuse_affine(f, op, next, &done);
+        } while (!rc && done);
         return rc ? rc : fuse_chain(f, op, true);
     }
     if (fuse_is(op, "MatMul")) {
@@ -492,8 +454,10 @@ int plan_fuse(struct plan *p, opm_error *err)
                        mem_calloc(n, sizeof(uint32_t)), err };
     int rc = f.made_by && f.read_by && f.uses ? 0 : OPM_ENOMEM;
 
-    if (!rc)
+    if (!rc) {
         fuse_links(&f);
+        rc = fuse_q8(&f);
+    }
     for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_patterns(&f, &p->op[i]);

@@ -21,6 +21,8 @@ struct op *fuse_follower(const struct fuser *f, const struct op *op);
 struct op *fuse_maker(const struct fuser *f, uint32_t v);
 /* The value is read once, and not by the caller. */
 bool fuse_only(const struct fuser *f, uint32_t v);
+/* The value is of a floating-point type that is float32 inside of the engine. */
+bool fuse_real(const struct fuser *f, uint32_t v);
 /* The one float that a constant input is. */
 bool fuse_scalar(const struct op *op, uint32_t slot, float *out);
 /* A product or sum with a constant scalar, and the other operand. */
@@ -36,6 +38,19 @@ int fuse_cover(struct op *op, struct op *next);
 int fuse_become(struct fuser *f, struct op *op, const struct kernel *k, const char *type,
                 const uint32_t *in, uint32_t nin, struct op **gone, int ngone);
 
+/* The same, and op gives what next gave. OPM_ENOMEM. */
+int fuse_absorb(struct fuser *f, struct op *op, struct op *next);
+/* One more input, in a slot from `first` on: absent ones fill up before it. The slot, or -1 when
+ * out of memory. */
+int fuse_input(struct op *op, uint32_t first, uint32_t v);
+/* The float tensor of a constant, or NULL. */
+const struct tensor *fuse_f32(const struct op *op, uint32_t slot);
+
+/* fuse_conv.c */
+int fuse_affine(struct fuser *f, struct op *conv, struct op *next, bool *done);
+int fuse_hardswish(struct fuser *f, struct op *mul);
+/* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
+int fuse_q8(struct fuser *f);
 /* fuse_attn.c */
 int fuse_attention(struct fuser *f, struct op *softmax);
 /* fuse_gelu.c */

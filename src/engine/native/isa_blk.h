@@ -76,6 +76,10 @@ struct blk {
     /* out = a (+, -, *, ...) b, each b either a pixel for each one of a, or (once) one for all. */
     void (*binary)(int f, float *out, const float *a, const float *b, bool a_once, bool b_once,
                    int64_t n);
+    /* n pixels, `lanes` channels of each; lanes < block. */
+    void (*lanes)(float *out, const float *in, int lanes, int64_t n);
+    /* Pixel i of in is added to pixel i * step of out. */
+    void (*strew)(float *out, int64_t step, const float *in, int64_t n);
     /* out = in * scale + shift, a block each */
     void (*affine)(float *out, const float *in, const float *scale, const float *shift, int64_t n);
     /* out = wa * a + wb * b */

@@ -416,6 +416,18 @@ static void blk_binary(int f, float *out, const float *a, const float *b, bool a
     }
 }
 
+static void blk_lanes(float *out, const float *in, int lanes, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        vstore_n(out + i * VL, vload_n(in + i * VL, lanes), lanes);
+}
+
+static void blk_strew(float *out, int64_t step, const float *in, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        vstore(out + i * step * VL, vload(out + i * step * VL) + vload(in + i * VL));
+}
+
 static void blk_affine(float *out, const float *in, const float *scale, const float *shift,
                        int64_t n)
 {
@@ -463,6 +475,8 @@ static const struct blk blk = {
     .wino_in = blk_wino_in,
     .wino_out = blk_wino_out,
     .binary = blk_binary,
+    .lanes = blk_lanes,
+    .strew = blk_strew,
     .affine = blk_affine,
     .mix = blk_mix,
 };

@@ -10,6 +10,9 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* How far ahead of its use B is fetched: a panel may come from memory. */
+#define PREFETCH 512
+
 INLINE vf tile_load(const float *p, int64_t n)
 {
     return n >= VL ? vload(p) : n > 0 ? vload_n(p, n) : vset(0);
@@ -40,7 +43,11 @@ INLINE void tile_rows(const struct isa_tile *t, const int m, const int nv)
     for (int64_t p = 0; p < t->k; p++) {
         vf bv[NV];
 
-        UNROLL for (int j = 0; j < nv; j++) bv[j] = vload(b + j * VL);
+        UNROLL for (int j = 0; j < nv; j++)
+        {
+            bv[j] = vload(b + j * VL);
+            __builtin_prefetch(b + PREFETCH + j * VL);
+        }
         UNROLL for (int i = 0; i < m; i++)
         {
             vf av = vset(row[i / 3][i % 3 * ars]);

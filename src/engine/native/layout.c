@@ -8,6 +8,7 @@
 #include "engine/native/blk_ops.h"
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 
 #include <string.h>
@@ -49,7 +50,7 @@ static const struct shape *fixed_shape(const struct layout *l, const struct op *
     if (i >= op->nin || op->in[i] >= l->p->graph->nvalue || !l->fixed[op->in[i]])
         return NULL;
     v = &l->p->graph->value[op->in[i]];
-    return v->type == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
+    return half_inside(v->type) == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
 }
 
 static bool is_fixed(const struct layout *l, const struct op *op, uint32_t i)
@@ -139,8 +140,7 @@ static int64_t concat_channels(const struct layout *l, const struct op *op)
     if (axis != 1 || op->node->opset < 4)
         return 0;
     for (uint32_t i = 0; i < op->nin; i++) {
-        if (op->in[i] == NO_VALUE || !is_blocked(l, op->in[i]) ||
-            (i + 1 < op->nin && l->channels[op->in[i]] % l->block))
+        if (op->in[i] == NO_VALUE || !is_blocked(l, op->in[i]))
             return 0;
         sum += l->channels[op->in[i]];
     }
@@ -157,6 +157,20 @@ static int64_t resize_channels(const struct layout *l, const struct op *op)
         out->shape.rank < 3 || out->shape.rank > 4 || out->shape.dim[1] != l->channels[op->in[0]])
         return 0;
     return l->channels[op->in[0]];
+}
+
+static int64_t convt_channels(const struct layout *l, const struct op *op)
+{
+    const struct value *in =
+        op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
+    const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
+
+    if (op->kernel->run != convtranspose_run || !in || in->type != TENSOR_F32 ||
+        is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
+        node_attr_int(op->node, "group", 1) != 1 || w->rank < 3 || w->rank > 4 ||
+        shape_count(w) == 0)
+        return 0;
+    return w->dim[1];
 }
 
 static bool norm_fits(const struct layout *l, const struct op *op)
@@ -178,6 +192,9 @@ static const char *blocked_form(const struct layout *l, struct op *op, struct po
     *channels = conv_channels(l, op);
     if (*channels)
         return "ConvBlocked";
+    *channels = convt_channels(l, op);
+    if (*channels)
+        return *channels < l->block / 2 ? "ConvTransposePlain" : "ConvTransposeBlocked";
     *channels = binary_channels(l, op);
     if (*channels)
         return "BinaryBlocked";
@@ -299,8 +316,11 @@ static int rewrite(struct layout *l, struct op *op)
         else
             rc = want_plain(l, op->node, op->in[i]);
     uint32_t v = op->out[0];
+    bool conv = op->kernel->run == bconv_run || op->kernel->run == bconvt_run;
 
-    l->rank[v] = op->kernel->run == bconv_run   ? fixed_shape(l, op, 1)->rank
+    if (op->kernel->run == bconvt_run && op->kernel->arg)
+        return rc; /* gives a plain tensor */
+    l->rank[v] = conv                           ? fixed_shape(l, op, 1)->rank
                  : l->p->val[op->in[0]].blocked ? l->rank[l->p->val[op->in[0]].of]
                                                 : l->rank[l->p->val[op->in[1]].of];
     if (!rc)

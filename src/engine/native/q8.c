@@ -158,7 +158,7 @@ static void mul_part(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t r = r0; r < r1; r += p->isa->mr) {
             int rows = (int)MIN((int64_t)p->isa->mr, r1 - r);
 
-            p->isa->tile_sv(rows, groups, p->b->off, p->b->data + n0 * 4 * groups,
+            p->isa->tile_sv(rows, (int)cols, groups, p->b->off, p->b->data + n0 * 4 * groups,
                             p->a + r * p->lda, p->lda, 4, tile);
             for (int i = 0; i < rows; i++)
                 emit_row(p, tile + i * p->isa->nr, r + i, n0, cols);
@@ -244,4 +244,24 @@ void q8_quantize(const struct op *op, uint8_t *out, const float *in, int64_t n, 
     struct quantize_job j = { kop_q8(op), out, in, scale, zero, q8_lo(type), q8_hi(type) };
 
     pool_for(kop_pool(op), n, 16384, quantize_part, &j);
+}
+
+void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int32_t *lo,
+               int32_t *hi, int32_t *zero)
+{
+    enum tensor_type t = kop_out(op, 0)->type;
+
+    *lo = q8_lo(t);
+    *hi = q8_hi(t);
+    *zero = q8_zero(y_zero, 0);
+    for (int i = 0; i < op->npost; i++) {
+        const struct post *p = &op->post[i];
+        float least = p->unary == U_RELU ? 0 : p->alpha,
+              most = p->unary == U_RELU ? INFINITY : p->beta;
+
+        *lo = (int32_t)fminf(fmaxf(nearbyintf(least / y_scale) + (float)*zero, (float)*lo),
+                             (float)*hi);
+        *hi = (int32_t)fmaxf(fminf(nearbyintf(most / y_scale) + (float)*zero, (float)*hi),
+                             (float)*lo);
+    }
 }

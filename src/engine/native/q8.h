@@ -56,6 +56,10 @@ void q8_b_place(struct q8_b *b, const struct q8_isa *isa, int64_t k, int64_t n, 
 void q8_b_pack(struct q8_b *b, const struct q8_isa *isa, const void *src, int64_t rs, int64_t cs,
                uint8_t flip, struct pool *pool);
 
+/* Range and zero point of the operator's output, narrowed by the activations fused to it. */
+void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int32_t *lo,
+               int32_t *hi, int32_t *zero);
+
 enum q8_kind { Q8_INT32, Q8_FLOAT, Q8_BYTES };
 
 struct q8_product {

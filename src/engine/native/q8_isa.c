@@ -43,9 +43,11 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 #undef DOT
 #undef DOT_SWAPPED
 
-static const struct q8_isa q8_c = { "c",          2,          4 * 2,        tile_uv_c,    tile_sv_c,
-                                    interleave_c, to_bytes_c, to_floats_c,  add_scaled_c, sum_c,
-                                    range_c,      quantize_c, dequantize_c, depthwise_c };
+static const struct q8_isa q8_c = {
+    "c",        2,           4 * 2,        tile_uv_c, tile_sv_c, tile_bytes_c, interleave_c,
+    to_bytes_c, to_floats_c, add_scaled_c, sum_c,     range_c,   quantize_c,   dequantize_c,
+    largest_c,  pair_c,      depthwise_c
+};
 
 #ifdef __x86_64__
 
@@ -78,6 +80,8 @@ static inline __attribute__((always_inline)) vi_ymm dot_avx2(vi_ymm acc, struct 
            (vi_ymm)_mm256_madd_epi16(a.odd, b.odd);
 }
 
+#define CLAMP(x, lo, hi) ((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(lo)), (__m256)(hi)))
+#define NEAREST(x) ((vi)_mm256_cvtps_epi32((__m256)(x)))
 #define N(name) name##_avx2
 #define VL 8
 #define MR 3
@@ -107,11 +111,13 @@ static inline __attribute__((always_inline)) vi_ymm dot_avx2(vi_ymm acc, struct 
 
 static const struct q8_isa q8_avx2 = { "avx2",          3,
                                        8 * 2,           tile_uv_avx2,
-                                       tile_sv_avx2,    interleave_avx2,
-                                       to_bytes_avx2,   to_floats_avx2,
-                                       add_scaled_avx2, sum_avx2,
-                                       range_avx2,      quantize_avx2,
-                                       dequantize_avx2, depthwise_avx2 };
+                                       tile_sv_avx2,    tile_bytes_avx2,
+                                       interleave_avx2, to_bytes_avx2,
+                                       to_floats_avx2,  add_scaled_avx2,
+                                       sum_avx2,        range_avx2,
+                                       quantize_avx2,   dequantize_avx2,
+                                       largest_avx2,    pair_avx2,
+                                       depthwise_avx2 };
 
 #ifdef __clang__
 #pragma clang attribute push(                                                                     \
@@ -121,6 +127,10 @@ static const struct q8_isa q8_avx2 = { "avx2",          3,
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512vbmi,avx2,fma")
 #endif
+#undef CLAMP
+#undef NEAREST
+#define CLAMP(x, lo, hi) ((vf)_mm512_min_ps(_mm512_max_ps((__m512)(x), (__m512)(lo)), (__m512)(hi)))
+#define NEAREST(x) ((vi)_mm512_cvtps_epi32((__m512)(x)))
 #define N(name) name##_vnni
 #define VL 16
 #define MR 6
@@ -135,15 +145,10 @@ static const struct q8_isa q8_avx2 = { "avx2",          3,
 #include "engine/native/q8_tmpl.h"
 
 /* The sliding groups of four bytes are picked out of 64 at once. */
-static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row, int rows,
-                             int groups, int step, const int8_t *w)
+static inline __attribute__((always_inline)) void
+pick_rows(int32_t *out, int64_t n, const uint8_t *const *row, const int rows, const int groups,
+          int step, const int8_t *w, __m512i index)
 {
-    uint8_t pick[64];
-    __m512i index;
-
-    for (int i = 0; i < 64; i++)
-        pick[i] = (uint8_t)(i / 4 * step + i % 4);
-    index = _mm512_loadu_si512(pick);
     for (int64_t i = 0; i < n; i += 16) {
         __m512i acc = _mm512_setzero_si512();
 
@@ -162,6 +167,23 @@ static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row,
             _mm512_mask_storeu_epi32(out + i, (__mmask16)((1u << (n - i)) - 1), acc);
     }
 }
+
+static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row, int rows,
+                             int groups, int step, const int8_t *w)
+{
+    uint8_t pick[64];
+    __m512i index;
+
+    for (int i = 0; i < 64; i++)
+        pick[i] = (uint8_t)(i / 4 * step + i % 4);
+    index = _mm512_loadu_si512(pick);
+    if (rows == 3 && groups == 1)
+        pick_rows(out, n, row, 3, 1, step, w, index);
+    else if (rows == 5 && groups == 2)
+        pick_rows(out, n, row, 5, 2, step, w, index);
+    else
+        pick_rows(out, n, row, rows, groups, step, w, index);
+}
 #ifdef __clang__
 #pragma clang attribute pop
 #else
@@ -170,11 +192,13 @@ static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row,
 
 static const struct q8_isa q8_vnni = { "vnni",          6,
                                        16 * 4,          tile_uv_vnni,
-                                       tile_sv_vnni,    interleave_vnni,
-                                       to_bytes_vnni,   to_floats_vnni,
-                                       add_scaled_vnni, sum_vnni,
-                                       range_vnni,      quantize_vnni,
-                                       dequantize_vnni, depthwise_picked };
+                                       tile_sv_vnni,    tile_bytes_vnni,
+                                       interleave_vnni, to_bytes_vnni,
+                                       to_floats_vnni,  add_scaled_vnni,
+                                       sum_vnni,        range_vnni,
+                                       quantize_vnni,   dequantize_vnni,
+                                       largest_vnni,    pair_vnni,
+                                       depthwise_picked };
 #endif
 
 const struct q8_isa *q8_isa(const struct isa *isa)

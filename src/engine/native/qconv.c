@@ -17,6 +17,7 @@
 #define NR_MAX 64
 #define DEPTHWISE_ROWS 16
 #define DEPTHWISE_STEP 4
+#define SUMS 1024
 
 static const struct slots {
     uint32_t x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias;
@@ -35,12 +36,15 @@ struct qconv {
     int64_t taps, quads, groups4;  /* quads of channels in a group; quads * taps */
     int64_t plane_h, plane_w;      /* in positions */
     int64_t plane;                 /* bytes of one, room to read beyond included */
+    int64_t sums;                  /* depthwise: of whole rows, that are kept at a time */
     int64_t phases;                /* planes of a quad */
     int64_t tiles, tile_bytes;     /* of packed weights, in a group */
     uint8_t *weights;              /* packed, all groups */
     uint8_t *ones;                 /* a row of weights 1 */
     int32_t *off, *w_sum, *w_zero; /* of groups4, oc and oc numbers */
     bool w_zeros;                  /* some w_zero is not 0 */
+    bool bordered;                 /* planes have more than the image */
+    bool panels;                   /* one tap: the planes' parts that go together lie together */
     void *memory;
     size_t at_add, at_scale, at_planes;
 };
@@ -65,7 +69,7 @@ static int check_inputs(const struct op *op, const struct slots *at, opm_error *
         rc = kop_want(op, at->w_scale, TYPE_BIT(TENSOR_F32), err);
     if (!rc && at->y_scale != NONE)
         rc = kop_want(op, at->y_scale, TYPE_BIT(TENSOR_F32), err);
-    if (!rc && at->y_zero != NONE)
+    if (!rc && kop_in(op, at->y_zero))
         rc = kop_want(op, at->y_zero, TYPES_Q8, err);
     if (rc)
         return rc;
@@ -78,8 +82,8 @@ static int check_inputs(const struct op *op, const struct slots *at, opm_error *
         return kop_fail(op, OPM_EUNSUPPORTED, err, "zero point does not fit");
     if ((ws && ws->count != 1 && ws->count != oc) ||
         (xs && xs->count != 1 && !(op->kernel->arg == QCONV_SCALED && xs->count == oc)) ||
-        (at->y_scale != NONE &&
-         (kop_in(op, at->y_scale)->count != 1 || kop_in(op, at->y_zero)->count != 1)))
+        (at->y_scale != NONE && (kop_in(op, at->y_scale)->count != 1 ||
+                                 (kop_in(op, at->y_zero) && kop_in(op, at->y_zero)->count != 1))))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit");
     if (bias && (bias->type != TENSOR_I32 || bias->count != oc))
         return kop_fail(op, OPM_EINVAL, err, "bias does not fit");
@@ -110,11 +114,15 @@ static int geometry(struct op *op, struct qconv *s, opm_error *err)
     s->plane_h = w->out[1] + (w->kernel[1] - 1) * w->dilation[1] / w->stride[1];
     s->plane_w = w->out[2] + (w->kernel[2] - 1) * w->dilation[2] / w->stride[2];
     s->phases = w->stride[1] * w->stride[2];
+    s->bordered = s->phases > 1 || s->plane_h != w->in[1] || s->plane_w != w->in[2] ||
+                  w->before[1] || w->before[2];
     if (s->depthwise) {
         s->plane_h = (w->out[1] - 1) * w->stride[1] + w->kernel[1];
         s->plane_w = (w->out[2] - 1) * w->stride[2] + w->kernel[2];
         s->phases = 1;
+        s->sums = MAX((w->out[2] + 15) / 16 * 16, (int64_t)SUMS);
     }
+    s->panels = !s->depthwise && !s->bordered && s->taps == 1;
     s->tiles = (s->m + kop_q8(op)->mr - 1) / kop_q8(op)->mr;
     s->tile_bytes = s->groups4 * kop_q8(op)->mr * 4;
     if (__builtin_mul_overflow(s->plane_h, s->plane_w, &positions) || positions > INT32_MAX / 8)
@@ -182,7 +190,8 @@ static void pack_weights(const struct op *op, struct qconv *s)
         int64_t tap = k % s->taps, phase,
                 shift = tap_shift(s, tap / s->c.w.kernel[2], tap % s->c.w.kernel[2], &phase);
 
-        s->off[k] = (int32_t)((k / s->taps * s->phases + phase) * s->plane + shift * 4);
+        s->off[k] = (int32_t)(s->panels ? k * kop_q8(op)->nr * 4
+                                        : (k / s->taps * s->phases + phase) * s->plane + shift * 4);
     }
 }
 
@@ -249,9 +258,10 @@ int qconv_prepare(struct op *op, opm_error *err)
                                                 : Q8_FLOAT;
     window_shape(&s->c.w, s->c.n, s->c.oc, &out);
     rc = kop_set(op, 0,
-                 s->kind == Q8_INT32   ? TENSOR_I32
-                 : s->kind == Q8_FLOAT ? TENSOR_F32
-                                       : kop_in(op, at->y_zero)->type,
+                 s->kind == Q8_INT32      ? TENSOR_I32
+                 : s->kind == Q8_FLOAT    ? TENSOR_F32
+                 : kop_in(op, at->y_zero) ? kop_in(op, at->y_zero)->type
+                                          : TENSOR_U8,
                  &out, err);
     if (!rc)
         rc = posts_check(op, s->c.oc, err);
@@ -269,7 +279,7 @@ int qconv_prepare(struct op *op, opm_error *err)
     s->at_scale = (size_t)take(&total, s->c.oc, 4);
     s->at_planes = (size_t)take(
         &total, s->depthwise ? pool_threads(kop_pool(op)) : s->c.groups * s->quads * s->phases,
-        s->plane);
+        s->depthwise ? s->plane + 2 * s->sums * 4 : s->plane);
     if (!rc && total < 0)
         rc = kop_fail(op, OPM_ELIMIT, err, "the image is too big");
     op->scratch_bytes = (size_t)MAX(total, (int64_t)0);
@@ -321,6 +331,23 @@ static void fill_phase(const struct qconv_job *j, const uint8_t *const *in, int6
     }
 }
 
+/* The same for one tap: panels of all quads of a group, one after the other. */
+static void fill_panels(const struct qconv_job *j, const uint8_t *const *in, uint8_t *out)
+{
+    const struct qconv *s = j->s;
+    int64_t nr = j->isa->nr;
+
+    for (int64_t p = 0; p < j->npanel; p++, out += s->quads * nr * 4) {
+        int64_t n = MIN(nr, j->positions - p * nr);
+        const uint8_t *row[4];
+
+        for (int t = 0; t < 4; t++)
+            row[t] = in[t] ? in[t] + p * nr : NULL;
+        j->isa->interleave(out, row, n, j->flip);
+        memset(out + n * 4, 0, (size_t)(nr - n) * 4);
+    }
+}
+
 static void fill_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct qconv_job *j = arg;
@@ -336,7 +363,14 @@ static void fill_part(void *arg, int64_t begin, int64_t end, int thread)
 
         for (int t = 0; t < 4; t++)
             in[t] = ch + t < s->c.icg ? j->in + (g * s->c.icg + ch + t) * image : NULL;
-        memset(plane, j->zero, (size_t)(s->phases * s->plane));
+        if (s->panels) {
+            fill_panels(j, in, j->planes + g * s->quads * s->plane + i % s->quads * j->isa->nr * 4);
+            continue;
+        }
+        if (s->bordered)
+            memset(plane, j->zero, (size_t)(s->phases * s->plane));
+        else /* what is read beyond the image is dropped, but shall be there */
+            memset(plane + image * 4, 0, (size_t)(s->plane - image * 4));
         for (int64_t p = 0; p < s->phases; p++)
             fill_phase(j, in, p / w->stride[2], p % w->stride[2], plane + p * s->plane);
     }
@@ -367,17 +401,13 @@ static void emit(const struct qconv_job *j, int32_t *sum, int64_t oc, int64_t at
     }
 }
 
-/* Positions [p0, p0 + n) of the planes: only those within the output's width count. */
+/* Sums of positions [p0, p0 + n) of the planes: only those within the output's width count. */
 static void emit_positions(const struct qconv_job *j, int32_t *sum, int64_t oc, int64_t p0,
                            int64_t n)
 {
     const struct qconv *s = j->s;
     int64_t ow = s->c.w.out[2];
 
-    if (s->plane_w == ow) {
-        emit(j, sum, oc, p0, n);
-        return;
-    }
     for (int64_t i = 0; i < n;) {
         int64_t y = (p0 + i) / s->plane_w, x = (p0 + i) % s->plane_w,
                 run = MIN(s->plane_w - x, n - i);
@@ -388,12 +418,59 @@ static void emit_positions(const struct qconv_job *j, int32_t *sum, int64_t oc, 
     }
 }
 
+static void sums_tile(const struct qconv_job *j, int64_t g, int64_t t, int64_t p0, int64_t n,
+                      const uint8_t *vec, const int32_t *x_sum)
+{
+    const struct qconv *s = j->s;
+    int32_t tile[MR_MAX * NR_MAX] __attribute__((aligned(64)));
+    int mr = j->isa->mr, nr = j->isa->nr, rows = (int)MIN((int64_t)mr, s->m - t * mr);
+
+    j->isa->tile_uv(rows, (int)n, s->groups4, s->off, vec,
+                    s->weights + (g * s->tiles + t) * s->tile_bytes, 4, mr * 4, tile);
+    for (int i = 0; i < rows; i++) {
+        int64_t oc = g * s->m + t * mr + i;
+
+        if (s->w_zero[oc])
+            j->isa->add_scaled(tile + i * nr, x_sum, 1, -s->w_zero[oc], n);
+        emit_positions(j, tile + i * nr, oc, p0, n);
+    }
+}
+
+/* Bytes, and no zero points of the weights: from the registers into the output, or by a detour
+ * where not all of the vectors' columns belong there. */
+static void bytes_tile(const struct qconv_job *j, int64_t g, int64_t t, int64_t p0, int64_t n,
+                       const uint8_t *vec)
+{
+    const struct qconv *s = j->s;
+    const struct window *w = &s->c.w;
+    uint8_t tile[MR_MAX * NR_MAX];
+    int mr = j->isa->mr, nr = j->isa->nr, rows = (int)MIN((int64_t)mr, s->m - t * mr);
+    int64_t oc = g * s->m + t * mr, ow = w->out[2], per = w->out[1] * ow;
+    bool direct = s->plane_w == ow && n == nr;
+    uint8_t *out = (uint8_t *)j->out + oc * per;
+    struct q8_out o = j->out_as;
+
+    o.add = j->add + oc;
+    o.scale = j->scale + oc;
+    j->isa->tile_bytes(rows, (int)n, s->groups4, s->off, vec,
+                       s->weights + (g * s->tiles + t) * s->tile_bytes, 4, mr * 4,
+                       direct ? out + p0 : tile, direct ? per : nr, &o);
+    for (int64_t i = direct ? n : 0; i < n;) {
+        int64_t y = (p0 + i) / s->plane_w, x = (p0 + i) % s->plane_w,
+                run = MIN(s->plane_w - x, n - i);
+
+        for (int r = 0; r < rows && x < ow; r++)
+            memcpy(out + r * per + y * ow + x, tile + r * nr + i, (size_t)MIN(ow - x, run));
+        i += run;
+    }
+}
+
 static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct qconv_job *j = arg;
     const struct qconv *s = j->s;
-    int32_t tile[MR_MAX * NR_MAX] __attribute__((aligned(64))), x_sum[NR_MAX];
-    int mr = j->isa->mr, nr = j->isa->nr;
+    int32_t x_sum[NR_MAX];
+    int nr = j->isa->nr;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
@@ -401,49 +478,43 @@ static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
                 g = item / j->nsplit / j->npanel, p0 = panel * nr,
                 n = MIN((int64_t)nr, j->positions - p0), t0 = s->tiles * split / j->nsplit,
                 t1 = s->tiles * (split + 1) / j->nsplit;
-        const uint8_t *vec = j->planes + g * s->quads * s->phases * s->plane + p0 * 4;
+        const uint8_t *vec =
+            j->planes + g * s->quads * s->phases * s->plane + p0 * 4 * (s->panels ? s->quads : 1);
 
         if (s->w_zeros)
-            j->isa->tile_uv(1, s->groups4, s->off, vec, s->ones, 4, 4, x_sum);
+            j->isa->tile_uv(1, (int)n, s->groups4, s->off, vec, s->ones, 4, 4, x_sum);
         for (int64_t t = t0; t < t1; t++) {
-            int rows = (int)MIN((int64_t)mr, s->m - t * mr);
-
-            j->isa->tile_uv(rows, s->groups4, s->off, vec,
-                            s->weights + (g * s->tiles + t) * s->tile_bytes, 4, mr * 4, tile);
-            for (int i = 0; i < rows; i++) {
-                int64_t oc = g * s->m + t * mr + i;
-
-                if (s->w_zero[oc])
-                    j->isa->add_scaled(tile + i * nr, x_sum, 1, -s->w_zero[oc], n);
-                emit_positions(j, tile + i * nr, oc, p0, n);
-            }
+            if (s->kind == Q8_BYTES && !s->w_zeros)
+                bytes_tile(j, g, t, p0, n, vec);
+            else
+                sums_tile(j, g, t, p0, n, vec, x_sum);
         }
     }
 }
 
-static void depthwise_row(const struct qconv_job *j, const uint8_t *plane, int64_t oc, int64_t y,
-                          int32_t *sum, int32_t *x_sum)
+/* Rows [y0, y1) of one channel. */
+static void depthwise_rows(const struct qconv_job *j, const uint8_t *plane, int64_t oc, int64_t y0,
+                           int64_t y1, int32_t *sum, int32_t *x_sum)
 {
     const struct qconv *s = j->s;
     const struct window *w = &s->c.w;
     int per = (int)q8_groups(w->kernel[2]), rows = (int)w->kernel[1], step = (int)w->stride[2];
-    const uint8_t *row[DEPTHWISE_ROWS];
+    int64_t ow = w->out[2];
 
-    for (int r = 0; r < rows; r++)
-        row[r] = plane + (y * w->stride[1] + r) * s->plane_w;
-    for (int64_t x = 0; x < w->out[2]; x += NR_MAX) {
-        int64_t n = MIN((int64_t)NR_MAX, w->out[2] - x);
+    for (int64_t y = y0; y < y1; y++) {
+        const uint8_t *row[DEPTHWISE_ROWS];
 
-        j->isa->depthwise(sum, n, row, rows, per, step,
-                          (const int8_t *)s->weights + oc * s->groups4 * 4);
-        if (s->w_zero[oc]) {
-            j->isa->depthwise(x_sum, n, row, rows, per, step, (const int8_t *)s->ones);
-            j->isa->add_scaled(sum, x_sum, 1, -s->w_zero[oc], n);
-        }
-        emit(j, sum, oc, y * w->out[2] + x, n);
         for (int r = 0; r < rows; r++)
-            row[r] += n * step;
+            row[r] = plane + (y * w->stride[1] + r) * s->plane_w;
+        j->isa->depthwise(sum + (y - y0) * ow, ow, row, rows, per, step,
+                          (const int8_t *)s->weights + oc * s->groups4 * 4);
+        if (s->w_zero[oc])
+            j->isa->depthwise(x_sum + (y - y0) * ow, ow, row, rows, per, step,
+                              (const int8_t *)s->ones);
     }
+    if (s->w_zero[oc])
+        j->isa->add_scaled(sum, x_sum, 1, -s->w_zero[oc], (y1 - y0) * ow);
+    emit(j, sum, oc, y0 * ow, (y1 - y0) * ow);
 }
 
 static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -451,8 +522,9 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct qconv_job *j = arg;
     const struct qconv *s = j->s;
     const struct window *w = &s->c.w;
-    uint8_t *plane = j->planes + thread * s->plane;
-    int32_t sum[NR_MAX], x_sum[NR_MAX];
+    uint8_t *plane = j->planes + thread * (s->plane + 2 * s->sums * 4);
+    int32_t *sum = (int32_t *)(plane + s->plane), *x_sum = sum + s->sums;
+    int64_t rows = MAX(s->sums / w->out[2], (int64_t)1);
     int64_t width = MIN(w->in[2], s->plane_w - w->before[2]);
 
     for (int64_t g = begin; g < end; g++) {
@@ -462,12 +534,14 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t y = 0; y < w->in[1] && y + w->before[1] < s->plane_h; y++) {
             uint8_t *to = plane + (y + w->before[1]) * s->plane_w + w->before[2];
 
-            for (int64_t x = 0; x < width; x++)
-                to[x] = in[y * w->in[2] + x] ^ j->flip;
+            if (!j->flip && width > 0)
+                memcpy(to, in + y * w->in[2], (size_t)width);
+            for (int64_t x = 0; j->flip && x < width; x++)
+                to[x] = in[y * w->in[2] + x] ^ 0x80;
         }
         for (int64_t i = 0; i < s->m; i++)
-            for (int64_t y = 0; y < w->out[1]; y++)
-                depthwise_row(j, plane, g * s->m + i, y, sum, x_sum);
+            for (int64_t y = 0; y < w->out[1]; y += rows)
+                depthwise_rows(j, plane, g * s->m + i, y, MIN(y + rows, w->out[1]), sum, x_sum);
     }
 }
 
@@ -495,9 +569,9 @@ static void set_terms(const struct op *op, struct qconv *s, struct qconv_job *j)
             f *= ((const float *)ws->data)[ws->count == 1 ? 0 : oc];
         j->scale[oc] = ys ? f / *(const float *)ys->data : f;
     }
-    j->out_as = (struct q8_out){ .lo = q8_lo(kop_out(op, 0)->type),
-                                 .hi = q8_hi(kop_out(op, 0)->type),
-                                 .zero = q8_zero(kop_in(op, s->at->y_zero), 0) };
+    if (s->kind == Q8_BYTES)
+        q8_limits(op, *(const float *)ys->data, kop_in(op, s->at->y_zero), &j->out_as.lo,
+                  &j->out_as.hi, &j->out_as.zero);
 }
 
 int qconv_run(struct op *op, opm_error *err)
@@ -523,7 +597,7 @@ int qconv_run(struct op *op, opm_error *err)
     j.planes = (uint8_t *)op->scratch + s->at_planes;
     set_terms(op, s, &j);
     posts_begin(&posts, op, true);
-    j.posts = op->npost ? &posts : NULL;
+    j.posts = op->npost && s->kind == Q8_FLOAT ? &posts : NULL;
     j.positions = (w->out[1] - 1) * s->plane_w + w->out[2];
     j.npanel = (j.positions + j.isa->nr - 1) / j.isa->nr;
     j.nsplit = MAX(MIN(s->tiles, 16 / (j.npanel * s->c.groups)), (int64_t)1);

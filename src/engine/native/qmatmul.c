@@ -236,7 +236,7 @@ int qmatmul_prepare(struct op *op, opm_error *err)
     type = s->kind == Q8_INT32         ? TENSOR_I32
            : s->kind == Q8_FLOAT       ? TENSOR_F32
            : kop_in(op, s->at->y_zero) ? kop_in(op, s->at->y_zero)->type
-                                       : kop_in(op, s->at->a)->type;
+                                       : TENSOR_U8;
     if (!rc && s->kind == Q8_BYTES && !kop_in(op, s->at->y_scale))
         rc = kop_fail(op, OPM_EINVAL, err, "no output scale");
     if (!rc)
@@ -402,10 +402,10 @@ int qmatmul_run(struct op *op, opm_error *err)
         q8_dynamic(op, a->data, a->count, &left.scale, &left.zero);
     p.a_zero = left.zero;
     posts_begin(&posts, op, false);
-    p.posts = op->npost ? &posts : NULL;
-    p.out_as.lo = q8_lo(out->type);
-    p.out_as.hi = q8_hi(out->type);
-    p.out_as.zero = q8_zero(yz, 0);
+    p.posts = op->npost && s->kind == Q8_FLOAT ? &posts : NULL;
+    if (s->kind == Q8_BYTES)
+        q8_limits(op, scalar(op, s->at->y_scale, 1), yz, &p.out_as.lo, &p.out_as.hi,
+                  &p.out_as.zero);
     p.out_as.scale = scale;
     p.out_as.scale_step = set_scales(op, s, left.scale, scale);
     for (int64_t i = 0; i < s->nbatch && out->count; i++) {
