@@ -22,10 +22,21 @@ str_id build_cstr(struct build *b, const char *s)
     return s ? build_str(b, s, strlen(s)) : 0;
 }
 
-str_id build_buf(struct build *b, const struct buf *text)
+void build_check(struct build *b, const struct buf *text)
 {
     if (text->failed && !b->rc)
         b->rc = OPM_ENOMEM;
+}
+
+str_id build_text(struct build *b, const struct buf *text)
+{
+    build_check(b, text);
+    return build_str(b, buf_str(text), text->len);
+}
+
+str_id build_buf(struct build *b, const struct buf *text)
+{
+    build_check(b, text);
     return text->len ? build_str(b, text->data, text->len) : 0;
 }
 
