@@ -67,30 +67,30 @@ struct cast_job {
         for (int64_t i = begin; i < end; i++) \
             ((T *)out->data)[i] = (T)GET(i);  \
         break;
-#define STORE(INTS)                                                  \
-    switch (out->type) {                                             \
-    case TENSOR_F32:                                                 \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((float *)out->data)[i] = (float)GET(i);                 \
-        break;                                                       \
-    case TENSOR_F64:                                                 \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((double *)out->data)[i] = (double)GET(i);               \
-        break;                                                       \
-    case TENSOR_BOOL:                                                \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((uint8_t *)out->data)[i] = GET(i) != 0;                 \
-        break;                                                       \
-        INTS(I8, int8_t)                                             \
-        INTS(I16, int16_t)                                           \
-        INTS(I32, int32_t)                                           \
-        INTS(I64, int64_t)                                           \
-        INTS(U8, uint8_t)                                            \
-        INTS(U16, uint16_t)                                          \
-        INTS(U32, uint32_t)                                          \
-        INTS(U64, uint64_t)                                          \
-    default:                                                         \
-        break;                                                       \
+#define STORE(INTS)                                    \
+    switch (out->type) {                               \
+    case TENSOR_F32:                                   \
+        for (int64_t i = begin; i < end; i++)          \
+            ((float *)out->data)[i] = (float)GET(i);   \
+        break;                                         \
+    case TENSOR_F64:                                   \
+        for (int64_t i = begin; i < end; i++)          \
+            ((double *)out->data)[i] = (double)GET(i); \
+        break;                                         \
+    case TENSOR_BOOL:                                  \
+        for (int64_t i = begin; i < end; i++)          \
+            ((uint8_t *)out->data)[i] = GET(i) != 0;   \
+        break;                                         \
+        INTS(I8, int8_t)                               \
+        INTS(I16, int16_t)                             \
+        INTS(I32, int32_t)                             \
+        INTS(I64, int64_t)                             \
+        INTS(U8, uint8_t)                              \
+        INTS(U16, uint16_t)                            \
+        INTS(U32, uint32_t)                            \
+        INTS(U64, uint64_t)                            \
+    default:                                           \
+        break;                                         \
     }
 
 static void cast_part(void *arg, int64_t begin, int64_t end, int thread)

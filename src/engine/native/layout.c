@@ -4,11 +4,11 @@
  * follows it stays blocked as long as its operators have a blocked form. In the plan a graph's
  * value always means the plain tensor; its blocked form is a value of the plan's own. An operator
  * that moves a value from one to the other is put in front of the first reader that needs it. */
-#include "engine/native/half.h"
 #include "engine/native/blk_conv.h"
 #include "engine/native/blk_ops.h"
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* native.c -- the native engine: ONNX on the CPU, nothing to install; see native.h. */
-#include "engine/native/half.h"
 #include "engine/native/native.h"
+#include "engine/native/half.h"
 #include "graph/infer.h"
 
 #include <string.h>

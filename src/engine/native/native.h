@@ -23,7 +23,8 @@
 /* prepare() wants data that is not known yet; not an error. */
 #define NEED_DATA 1
 
-/* A tensor; float16 and bfloat16 do not occur, see half.h. data is NULL while it is not known, never because the tensor is empty. */
+/* A tensor; float16 and bfloat16 do not occur, see half.h. data is NULL while it is not known,
+ * never because the tensor is empty. */
 struct nt {
     enum tensor_type type;
     struct shape shape; /* rank -1: not known yet */
@@ -134,9 +135,9 @@ enum val_kind {
 struct val {
     struct nt t;
     enum val_kind kind;
-    bool fixed;               /* depends on constants only */
-    const struct tensor *src; /* VAL_CONST: t.data is NULL until val_materialize() */
-    struct tensor *wide;      /* the same, of a 16-bit constant: as float32 */
+    bool fixed;                /* depends on constants only */
+    const struct tensor *src;  /* VAL_CONST: t.data is NULL until val_materialize() */
+    struct tensor *wide;       /* the same, of a 16-bit constant: as float32 */
     const struct tensor *half; /* what it is made of */
     void *own;
     size_t own_bytes;

@@ -46,7 +46,7 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 static const struct q8_isa q8_c = {
     "c",        2,           4 * 2,        tile_uv_c, tile_sv_c, tile_bytes_c, interleave_c,
     to_bytes_c, to_floats_c, add_scaled_c, sum_c,     range_c,   quantize_c,   dequantize_c,
-    largest_c, pair_c,     depthwise_c
+    largest_c,  pair_c,      depthwise_c
 };
 
 #ifdef __x86_64__
@@ -116,7 +116,8 @@ static const struct q8_isa q8_avx2 = { "avx2",          3,
                                        to_floats_avx2,  add_scaled_avx2,
                                        sum_avx2,        range_avx2,
                                        quantize_avx2,   dequantize_avx2,
-                                       largest_avx2, pair_avx2,       depthwise_avx2 };
+                                       largest_avx2,    pair_avx2,
+                                       depthwise_avx2 };
 
 #ifdef __clang__
 #pragma clang attribute push(                                                                     \
@@ -196,7 +197,8 @@ static const struct q8_isa q8_vnni = { "vnni",          6,
                                        to_floats_vnni,  add_scaled_vnni,
                                        sum_vnni,        range_vnni,
                                        quantize_vnni,   dequantize_vnni,
-                                       largest_vnni, pair_vnni,       depthwise_picked };
+                                       largest_vnni,    pair_vnni,
+                                       depthwise_picked };
 #endif
 
 const struct q8_isa *q8_isa(const struct isa *isa)
