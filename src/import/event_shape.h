@@ -40,7 +40,7 @@ struct event_batch {
     size_t nvalue, value_cap;
     /* What is between events and what could not be read. */
     uint64_t missing_commas, stray_commas, skipped, skipped_bytes;
-    bool cut; /* the text ended within an event */
+    bool cut;                  /* the text ended within an event */
     uint32_t dirt[DIRT_COUNT]; /* of events that had to be rewritten before they could be read */
 };
 

@@ -42,7 +42,7 @@ static int index_of(struct u64map *map, uint64_t key, size_t n, uint32_t *out, b
 }
 
 int events_process(struct events *ev, const struct event_info *info, const struct member *pid,
-                        uint32_t *out)
+                   uint32_t *out)
 {
     struct ev_process p = { 0 };
     uint64_t key;

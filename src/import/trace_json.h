@@ -45,8 +45,9 @@ int trace_json_take(struct trace_json *t, struct event_reader *r);
 /* Tell how far the text was read; not 0: stop. */
 int trace_json_progress(struct trace_json *t, const char *at);
 
-/* trace_parallel.c: events from *at on with several threads, as far as that pays. The same comes out
- * as with one. 0: at the bracket behind the last event; 1: go on with one thread; else an error. */
+/* trace_parallel.c: events from *at on with several threads, as far as that pays. The same comes
+ * out as with one. 0: at the bracket behind the last event; 1: go on with one thread; else an
+ * error. */
 int trace_parallel_read(struct trace_json *t, const char **at, const char *end);
 /* Texts are cut into chunks of this size. Not constant because tests lower it. */
 extern size_t trace_chunk_bytes;

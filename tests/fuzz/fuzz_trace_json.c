@@ -1,5 +1,5 @@
-/* fuzz_trace_json.c -- any bytes as a JSON trace, whole and in pieces: the same comes out. The first
- * byte picks the dialect, the second the size of the pieces. */
+/* fuzz_trace_json.c -- any bytes as a JSON trace, whole and in pieces: the same comes out. The
+ * first byte picks the dialect, the second the size of the pieces. */
 #include "import/trace_json.h"
 
 #include <stdlib.h>
@@ -51,8 +51,7 @@ static void compare(const struct store *a, const struct store *b)
 
                 if (x.kind != y.kind || (x.kind == CELL_I64 && x.i64 != y.i64) ||
                     (x.kind == CELL_F64 && x.f64 != y.f64) ||
-                    (x.kind == CELL_STR &&
-                     strcmp(store_text(a, x.str), store_text(b, y.str)) != 0))
+                    (x.kind == CELL_STR && strcmp(store_text(a, x.str), store_text(b, y.str)) != 0))
                     abort();
             }
         }

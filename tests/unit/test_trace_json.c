@@ -18,9 +18,12 @@ static const char *const samples[] = {
     "{\"ph\":\"E\",\"ts\":5,\"pid\":1,\"tid\":1,\"args\":{\"x\":2,\"z\":\"0x1f\"}},\n"
     "{\"ph\":\"E\",\"ts\":6,\"pid\":1,\"tid\":1},\n"
     "{\"ph\":\"C\",\"name\":\"mem\",\"ts\":3,\"pid\":1,\"args\":{\"a\":1,\"b\":2.5,\"c\":\"?\"}},\n"
-    "{\"ph\":\"b\",\"cat\":\"net\",\"name\":\"get\",\"id\":\"0x10\",\"ts\":1,\"pid\":1,\"tid\":1},\n"
-    "{\"ph\":\"n\",\"cat\":\"net\",\"name\":\"get\",\"id\":\"0x10\",\"ts\":2,\"pid\":1,\"tid\":1},\n"
-    "{\"ph\":\"e\",\"cat\":\"net\",\"name\":\"get\",\"id\":\"0x10\",\"ts\":9,\"pid\":1,\"tid\":1},\n"
+    "{\"ph\":\"b\",\"cat\":\"net\",\"name\":\"get\",\"id\":\"0x10\",\"ts\":1,\"pid\":1,\"tid\":1},"
+    "\n"
+    "{\"ph\":\"n\",\"cat\":\"net\",\"name\":\"get\",\"id\":\"0x10\",\"ts\":2,\"pid\":1,\"tid\":1},"
+    "\n"
+    "{\"ph\":\"e\",\"cat\":\"net\",\"name\":\"get\",\"id\":\"0x10\",\"ts\":9,\"pid\":1,\"tid\":1},"
+    "\n"
     "{\"ph\":\"s\",\"cat\":\"f\",\"name\":\"f\",\"id\":7,\"ts\":3,\"pid\":1,\"tid\":1},\n"
     "{\"ph\":\"f\",\"cat\":\"f\",\"name\":\"f\",\"id\":7,\"ts\":4,\"pid\":1,\"tid\":2},\n"
     "{\"ph\":\"X\",\"name\":\"g\",\"ts\":4,\"dur\":1,\"pid\":1,\"tid\":2,\"bind_id\":\"0x3\","
@@ -29,7 +32,8 @@ static const char *const samples[] = {
     "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"17\"}},\n"
     "{\"ph\":\"N\",\"name\":\"o\",\"id\":1,\"ts\":1,\"pid\":1,\"tid\":1},\n"
     "{\"ph\":\"D\",\"name\":\"o\",\"id\":1,\"ts\":8,\"pid\":1,\"tid\":1},\n"
-    "{\"ph\":\"V\",\"name\":\"dump\",\"ts\":8,\"pid\":\"p\",\"tid\":\"t\",\"args\":{\"d\":{\"e\":1}}}],\n"
+    "{\"ph\":\"V\",\"name\":\"dump\",\"ts\":8,\"pid\":\"p\",\"tid\":\"t\",\"args\":{\"d\":{\"e\":1}"
+    "}}],\n"
     "\"stackFrames\":{\"1\":{\"name\":\"main\"}},"
     "\"samples\":[{\"ts\":1,\"tid\":1,\"sf\":1,\"weight\":2,\"name\":\"cpu\"}]}",
     "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"GPU\"}],\n"
@@ -39,22 +43,28 @@ static const char *const samples[] = {
     "3847026107093.013, \"dur\": 26.081, \"args\": {\"External id\": 9, \"Sequence number\": 5, "
     "\"Fwd thread id\": 0, \"Input Dims\": [[8, 4], [4, 2]], \"Input type\": [\"float\", "
     "\"c10::Half\"], \"Concrete Inputs\": [\"\", \"\"]}},\n"
-    "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 4, \"tid\": "
+    "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 4, "
+    "\"tid\": "
     "4, \"ts\": 3847026107094.013, \"dur\": 6.081, \"args\": {\"External id\": 9, \"correlation\": "
     "77}},\n"
     "{\"ph\": \"s\", \"id\": 77, \"pid\": 4, \"tid\": 4, \"ts\": 3847026107094.013, \"cat\": "
     "\"ac2g\", \"name\": \"ac2g\"},\n"
     "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"gemm\", \"pid\": 0, \"tid\": 7, \"ts\": "
-    "3847026107099.5, \"dur\": 16, \"args\": {\"correlation\": 77, \"grid\": [1, 2, 3], \"blocks per "
+    "3847026107099.5, \"dur\": 16, \"args\": {\"correlation\": 77, \"grid\": [1, 2, 3], \"blocks "
+    "per "
     "SM\": 0.25}},\n"
-    "{\"ph\": \"f\", \"id\": 77, \"pid\": 0, \"tid\": 7, \"ts\": 3847026107099.5, \"cat\": \"ac2g\", "
+    "{\"ph\": \"f\", \"id\": 77, \"pid\": 0, \"tid\": 7, \"ts\": 3847026107099.5, \"cat\": "
+    "\"ac2g\", "
     "\"name\": \"ac2g\", \"bp\": \"e\"},\n"
-    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"MmBackward0\", \"pid\": 4, \"tid\": 5, \"ts\": "
-    "3847026107193, \"dur\": 6, \"args\": {\"External id\": 10, \"Sequence number\": 5, \"Fwd thread "
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"MmBackward0\", \"pid\": 4, \"tid\": 5, "
+    "\"ts\": "
+    "3847026107193, \"dur\": 6, \"args\": {\"External id\": 10, \"Sequence number\": 5, \"Fwd "
+    "thread "
     "id\": 1}},\n"
     "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#3\", \"pid\": 4, "
     "\"tid\": 4, \"ts\": 3847026107000, \"dur\": 600},\n"
-    "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\", \"pid\": "
+    "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\", "
+    "\"pid\": "
     "4, \"tid\": 4, \"ts\": 3847026107100, \"args\": {\"Total Allocated\": 1024, \"Total "
     "Reserved\": 4096, \"Bytes\": -512, \"Addr\": 140, \"Device Id\": 0, \"Device Type\": 1}}\n"
     "], \"traceName\": \"x.json\"}",
@@ -68,7 +78,8 @@ static const char *const samples[] = {
     ":\"k\",\"args\" : {\"stream\" : \"7\"}},\n"
     "{\"cat\" : \"Session\",\"pid\" :1,\"tid\" :2,\"dur\" :30,\"ts\" :100,\"ph\" : \"X\",\"name\" "
     ":\"model_run\",\"args\" : {}}\n]\n",
-    "\xef\xbb\xbf[{\"ph\":\"X\",\"name\":\"say \"hi\" now\",\"ts\":1,\"dur\":1,\"pid\":1,\"tid\":1},,\n"
+    "\xef\xbb\xbf[{\"ph\":\"X\",\"name\":\"say \"hi\" "
+    "now\",\"ts\":1,\"dur\":1,\"pid\":1,\"tid\":1},,\n"
     "{\"ph\":\"X\",\"name\":\"a\tb\\q\\ud800\xff\",\"ts\":2,\"dur\":-1,\"pid\":1,\"tid\":1,}\n"
     "{\"ph\":\"X\",\"name\":\"nan\",\"ts\":3,\"dur\":1,\"pid\":1,\"tid\":1,\"args\":{\"v\":NaN,"
     "\"w\":-Infinity,\"u\":007,\"t\":.5}},\n"
@@ -221,11 +232,12 @@ static void test_many(void **state)
     (void)state;
     buf_addc(&text, '[');
     for (int i = 0; i < 20000; i++) {
-        buf_addf(&text, "{\"ph\":\"X\",\"name\":\"f%d\",\"ts\":%d.%03d,\"dur\":%d,\"pid\":1,\"tid\":%d", i % 7,
-                 i * 10, i % 1000, i % 9, i % 3);
+        buf_addf(&text,
+                 "{\"ph\":\"X\",\"name\":\"f%d\",\"ts\":%d.%03d,\"dur\":%d,\"pid\":1,\"tid\":%d",
+                 i % 7, i * 10, i % 1000, i % 9, i % 3);
         if (i % 5 == 0)
-            buf_addf(&text, ",\"args\":{\"a\":%d,\"b\":\"%d\",\"c\":%d.%d,\"d\":\"0x%x\"}", i, i % 100, i,
-                     i % 10, (unsigned)i);
+            buf_addf(&text, ",\"args\":{\"a\":%d,\"b\":\"%d\",\"c\":%d.%d,\"d\":\"0x%x\"}", i,
+                     i % 100, i, i % 10, (unsigned)i);
         buf_adds(&text, i % 997 == 996 ? "\n" : i + 1 < 20000 ? "},\n" : "}]");
     }
     assert_int_equal(read_text(text.data, text.len, NULL, &whole), 0);
@@ -307,8 +319,9 @@ static void test_times(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),     cmocka_unit_test(test_pieces), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_prefixes), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_times),     cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_many),      cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
