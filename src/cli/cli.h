@@ -6,6 +6,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include "base/human.h"
 #include "base/io.h"
 #include "base/json_write.h"
 #include "base/textable.h"
@@ -137,11 +138,5 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
 int cli_print_query(struct cli *cli, opm_trace *t, const char *sql);
 /* The current row as a JSON object. */
 void cli_json_row(struct json_writer *w, const opm_rows *r);
-
-/* Sizes, times and counts for people. Each returns room. */
-#define HUMAN_ROOM 32
-const char *human_bytes(char room[HUMAN_ROOM], uint64_t bytes); /* 1.25 MB */
-const char *human_ns(char room[HUMAN_ROOM], double ns);         /* 1.25 ms */
-const char *human_count(char room[HUMAN_ROOM], int64_t n);      /* 1,250,000 */
 
 #endif

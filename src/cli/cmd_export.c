@@ -23,6 +23,12 @@ static const struct {
     { "perfetto", ".pftrace", "open it in https://ui.perfetto.dev" },
     { "perfetto", ".perfetto-trace", "open it in https://ui.perfetto.dev" },
     { "csv", ".csv", "open it in a spreadsheet, or read it with pandas" },
+    { "xlsx", ".xlsx", "open it in a spreadsheet; yellow cells are for you to change" },
+    { "neural-engine", "", "open it in a spreadsheet, percent signs as numbers" },
+    { "neural-engine-trace", "", "open it in https://ui.perfetto.dev or chrome://tracing" },
+    { "speedscope", ".speedscope.json", "open it in https://www.speedscope.app" },
+    { "netron", "", "open the model in Netron, then drop this file onto it" },
+    { "cambricon", "", "summary.md is the page to read first" },
     { "opm", ".opm", "every command opens it at once" },
 };
 
@@ -41,15 +47,25 @@ static bool ends_with(const char *s, const char *tail)
     return nt && n > nt && strcmp(s + n - nt, tail) == 0;
 }
 
+/* The format with the longest extension that fits; of several with the same, the one in extras. */
 static const opm_format *format_of_path(const char *path)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(extras); i++) /* first: several formats are .json or .csv */
-        if (ends_with(path, extras[i].extension))
-            return find_format(extras[i].format);
-    for (const opm_format *f = opm_export_formats(); f->name; f++)
-        if (ends_with(path, f->extension))
-            return f;
-    return NULL;
+    const opm_format *best = NULL;
+    size_t longest = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(extras); i++) {
+        if (ends_with(path, extras[i].extension) && strlen(extras[i].extension) > longest) {
+            best = find_format(extras[i].format);
+            longest = strlen(extras[i].extension);
+        }
+    }
+    for (const opm_format *f = opm_export_formats(); f->name; f++) {
+        if (ends_with(path, f->extension) && strlen(f->extension) > longest) {
+            best = f;
+            longest = strlen(f->extension);
+        }
+    }
+    return best;
 }
 
 static int unknown_format(const struct cli *cli, const char *name)
@@ -82,8 +98,12 @@ static int list_formats(struct cli *cli)
 
 static bool is_text(const opm_format *f)
 {
-    return strcmp(f->name, "chrome") == 0 || strcmp(f->name, "csv") == 0 ||
-           strcmp(f->extension, ".json") == 0;
+    static const char *const extensions[] = { ".json", ".csv", ".md", ".speedscope.json" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+        if (strcmp(f->extension, extensions[i]) == 0)
+            return true;
+    return strcmp(f->name, "csv") == 0;
 }
 
 /* Closing remarks, for people only. */

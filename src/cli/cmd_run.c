@@ -19,7 +19,7 @@ static const char about[] =
     "Iterations with recording alternate with bare ones, so that the result also says what "
     "measuring cost. Inputs that --input does not give are random. AMOUNT is a count, or a time "
     "such as 200ms. Results go to a folder: trace.opm, trace.json (for chrome://tracing and "
-    "Perfetto), operators.csv, summary.json, summary.md.";
+    "Perfetto), operators.csv, operators.xlsx, summary.json, summary.md.";
 
 struct args {
     const char *engine_list[ENGINES_MAX + 1];
@@ -222,6 +222,11 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
     snprintf(path, sizeof(path), "%s/trace.opm", dir);
     if (rc == 0 && merged)
         rc = opm_trace_export(t, "opm", path, NULL, &err);
+    snprintf(path, sizeof(path), "%s/operators.xlsx", dir);
+    if (rc == 0)
+        rc = opm_trace_export(t, "xlsx", path, NULL, &err);
+    if (rc == OPM_EUNSUPPORTED) /* built without the library, or more than a sheet holds */
+        rc = 0;
     for (size_t i = 0; rc == 0 && all && i < ARRAY_SIZE(files); i++)
         if (files[i].path)
             rc = opm_trace_export(t, files[i].format, files[i].path, NULL, &err);

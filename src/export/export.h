@@ -39,6 +39,8 @@ export_fn export_xlsx;
 export_fn export_speedscope;
 export_fn export_furiosa_csv;
 export_fn export_netron;
+export_fn export_cambricon;
+export_fn export_summary;
 export_fn export_opm;
 
 #endif

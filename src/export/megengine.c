@@ -520,6 +520,21 @@ static void put_shapes(struct mge *m, uint32_t op, bool outputs)
     json_array_end(&m->w);
 }
 
+/* Of all tensors of op; -1 if that of any is not known, or there is none. */
+static int64_t tensor_bytes(const struct mge *m, uint32_t op)
+{
+    int64_t sum = m->nrow[op] ? 0 : -1;
+
+    for (uint32_t k = 0; k < m->nrow[op] && sum >= 0; k++) {
+        int64_t bytes =
+            int_cell(m, TABLE_op_tensor, m->row[m->first[op] + k], op_tensor_col_bytes, -1);
+
+        if (bytes < 0 || __builtin_add_overflow(sum, bytes, &sum))
+            sum = -1;
+    }
+    return sum;
+}
+
 static void put_footprints(struct mge *m)
 {
     struct json_writer *w = &m->w;
@@ -542,14 +557,12 @@ static void put_footprints(struct mge *m)
             json_i64(w, flops);
         else
             json_null(w); /* theirs has null for what does not compute, too */
-        if (bytes < 0) {  /* its readers want a number: of what is known of the tensors */
-            bytes = 0;
-            for (uint32_t k = 0; k < m->nrow[op]; k++)
-                bytes +=
-                    int_cell(m, TABLE_op_tensor, m->row[m->first[op] + k], op_tensor_col_bytes, 0);
+        if (bytes < 0)
+            bytes = tensor_bytes(m, op);
+        if (bytes >= 0) { /* its readers take a missing one for N/A */
+            json_key(w, "memory");
+            json_i64(w, bytes);
         }
-        json_key(w, "memory");
-        json_i64(w, bytes);
         put_shapes(m, op, false);
         put_shapes(m, op, true);
         json_key(w, "param");

@@ -234,7 +234,6 @@ static int read_events(struct speedscope *s, struct json_reader *r)
         if (!rc)
             rc = tick(s, r);
     }
-    store_stat(s->st, STAT_span_not_ended, (int64_t)s->nopen);
     while (!rc && s->nopen)
         rc = add_span(s, &s->open[--s->nopen], -1);
     return rc;

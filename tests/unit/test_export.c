@@ -473,6 +473,8 @@ static void test_progress(void **state)
         const char *path = unit_path("progress");
         opm_error err = { 0 };
 
+        if (strcmp(e->name, "cambricon") == 0)
+            continue; /* a folder, not a file to be left or taken back */
         calls = 10;
         opts.table = *e->extension ? NULL : "span";
         assert_int_equal(e->write(st, path, &opts, &err), 0);
@@ -497,7 +499,8 @@ static void test_unwritable(void **state)
     for (const struct exporter *e = exporters; e->name; e++) {
         static const char *const paths[] = { "/nonexistent/folder/x", "/dev/full" };
 
-        for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        /* A folder is made with those above it. */
+        for (size_t i = strcmp(e->name, "cambricon") == 0; i < ARRAY_SIZE(paths); i++) {
             opm_error err = { 0 };
 
             assert_int_equal(e->write(st, paths[i], &opts, &err), OPM_EIO);

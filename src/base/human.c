@@ -1,5 +1,5 @@
-/* human.c -- sizes, times and counts for people; see cli.h. */
-#include "cli/cli.h"
+/* human.c -- see human.h. */
+#include "base/human.h"
 
 #include <inttypes.h>
 #include <math.h>
