@@ -68,7 +68,7 @@ static int make_form(struct events *ev, struct kind *k, const struct event_info 
     if (store_args_form(ev->st, ev->form.data, ev->form.len, &k->form))
         return OPM_ENOMEM;
     k->nform = (uint16_t)n;
-    k->form_value = arena_alloc(&ev->arena, (n + 1) * sizeof(*index));
+    k->form_value = arena_alloc(ev->arena, (n + 1) * sizeof(*index));
     if (!k->form_value)
         return OPM_ENOMEM;
     memcpy(k->form_value, index, n * sizeof(*index));
@@ -196,7 +196,7 @@ static int make_series(struct events *ev, struct kind *k, const struct event_inf
     if (events_process(ev, info, member_find(&info->event, "pid"), &process) ||
         member_str(ev, info, id, &id_text))
         return OPM_ENOMEM;
-    k->series = arena_alloc(&ev->arena, (info->args.n + 1) * sizeof(*k->series));
+    k->series = arena_alloc(ev->arena, (info->args.n + 1) * sizeof(*k->series));
     if (!k->series)
         return OPM_ENOMEM;
     for (size_t i = 0; i < info->args.n; i++)
@@ -241,7 +241,7 @@ static void find_times(struct kind *k, const struct event_info *info)
 int events_make_kind(struct events *ev, struct shape *sh)
 {
     const struct event_info *info = &ev->info;
-    struct kind *k = arena_alloc(&ev->arena, sizeof(*k));
+    struct kind *k = arena_alloc(ev->arena, sizeof(*k));
     const struct member *ph, *m, *taken = NULL;
     struct site site = { .layer = ev->layer_app, .op = OPM_NULL_ID };
 

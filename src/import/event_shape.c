@@ -13,12 +13,11 @@
 #define NO_SHAPE UINT32_MAX
 #define NOT_CLEAN 1
 #define ARENA_MAX_BYTES ((size_t)24 << 20) /* shapes are forgotten beyond */
-#define BATCH_EVENTS ((size_t)4096)
 #define REPAIR_MAX_BYTES ((size_t)4 << 20)
 
 int event_reader_init(struct event_reader *r)
 {
-    *r = (struct event_reader){ .nslot = 1024 };
+    *r = (struct event_reader){ .nslot = 1024, .batch_max = EVENT_BATCH_MAX };
     r->slot = mem_calloc(r->nslot, sizeof(*r->slot));
     r->guess = mem_alloc(GUESSES * sizeof(*r->guess));
     if (!r->slot || !r->guess) {
@@ -35,6 +34,7 @@ void event_reader_release(struct event_reader *r)
     mem_free(r->slot);
     mem_free(r->guess);
     arena_release(&r->arena);
+    arena_release(&r->users);
     mem_free(r->batch.shape);
     mem_free(r->batch.value);
     *r = (struct event_reader){ 0 };
@@ -49,6 +49,7 @@ void event_reader_forget(struct event_reader *r)
 {
     r->nshape = 0;
     arena_release(&r->arena);
+    arena_release(&r->users);
     memset(r->slot, 0, r->nslot * sizeof(*r->slot));
     memset(r->guess, 0xff, GUESSES * sizeof(*r->guess));
     r->last[0] = r->last[1] = 0;
@@ -438,7 +439,7 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
     struct event_batch *b = &r->batch;
     const char *p = *at;
 
-    while (b->n < BATCH_EVENTS) {
+    while (b->n < r->batch_max) {
         size_t slot = guess_slot(r->last);
         uint32_t guess = r->guess[slot];
         uint64_t skipped = b->skipped;

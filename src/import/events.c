@@ -24,7 +24,6 @@ void events_release(struct events *ev)
     event_info_release(&ev->info);
     buf_release(&ev->text);
     buf_release(&ev->form);
-    arena_release(&ev->arena);
     mem_free(ev->track);
     mem_free(ev->process);
     u64map_release(&ev->process_by);
@@ -35,11 +34,6 @@ void events_release(struct events *ev)
     mem_free(ev->point);
     mem_free(ev->async);
     mem_free(ev->flow);
-}
-
-void events_forget(struct events *ev)
-{
-    arena_release(&ev->arena);
 }
 
 uint64_t events_hash(uint64_t h, uint64_t v)
@@ -383,6 +377,7 @@ int events_take(struct events *ev, struct event_reader *r)
     const struct event_batch *b = &r->batch;
     const int64_t *value = b->value;
 
+    ev->arena = &r->users;
     for (size_t i = 0; i < b->n; i++) {
         struct shape *sh = &r->shape[b->shape[i]];
         struct kind *k;

@@ -118,7 +118,7 @@ struct events {
 
     struct event_info info; /* scratch */
     struct buf text, form;  /* scratch */
-    struct arena arena;     /* of kinds; see events_forget() */
+    struct arena *arena;    /* of kinds: the reader's, which forgets them with its shapes */
 
     struct ev_track *track;
     size_t ntrack, track_cap;
@@ -145,8 +145,6 @@ int events_init(struct events *ev, struct store *st, const struct import_source 
 void events_release(struct events *ev);
 /* Take all events of the reader's batch. 0 or OPM_ENOMEM. */
 int events_take(struct events *ev, struct event_reader *r);
-/* The reader is about to forget its shapes. */
-void events_forget(struct events *ev);
 /* A member of the file's outermost object. */
 int events_fact(struct events *ev, const char *key, const char *json, size_t len);
 /* Match what pairs up and write tracks. */
