@@ -473,6 +473,7 @@ int cmd_summary(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "histogram", &s.histogram, "draw how the latencies are distributed"),
         OPT_GROUP("Output"),
         CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };
