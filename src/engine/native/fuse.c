@@ -469,6 +469,10 @@ int plan_fuse(struct plan *p, opm_error *err)
     for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_op(&f, &p->op[i]);
+    if (!rc) {
+        fuse_links(&f);
+        rc = fuse_integer(&f);
+    }
     compact(p);
     mem_free(f.made_by);
     mem_free(f.read_by);

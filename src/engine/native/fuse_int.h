@@ -53,6 +53,8 @@ int fuse_hardswish(struct fuser *f, struct op *mul);
 int fuse_contrib(struct fuser *f, struct op *op);
 /* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
 int fuse_q8(struct fuser *f);
+/* MatMulInteger and ConvInteger with the scaling after them. */
+int fuse_integer(struct fuser *f);
 /* fuse_attn.c */
 int fuse_attention(struct fuser *f, struct op *softmax);
 /* fuse_gelu.c */
