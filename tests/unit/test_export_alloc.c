@@ -1,4 +1,5 @@
-/* test_export_alloc.c -- no memory is told, wherever it happens: in writers and in their readers. */
+/* test_export_alloc.c -- no memory is told, wherever it happens: in writers and in their readers.
+ */
 #include "export/export.h"
 #include "import/import.h"
 #include "unit.h"
@@ -29,14 +30,17 @@ static const char flame[] =
     "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"shared\":{\"frames\":["
     "{\"name\":\"f\",\"file\":\"f.c\"}]},\"profiles\":[{\"type\":\"evented\",\"name\":\"p\","
     "\"unit\":\"seconds\",\"events\":[{\"type\":\"O\",\"frame\":0,\"at\":1},"
-    "{\"type\":\"C\",\"frame\":0,\"at\":2}]},{\"type\":\"sampled\",\"name\":\"q\",\"unit\":\"none\","
+    "{\"type\":\"C\",\"frame\":0,\"at\":2}]},{\"type\":\"sampled\",\"name\":\"q\",\"unit\":"
+    "\"none\","
     "\"samples\":[[0]],\"weights\":[1]}]}";
 
 typedef int read_fn(struct store *st, const struct import_source *src, opm_error *err);
 
 static int read_into(struct store **out, read_fn *read, const char *text, opm_error *err)
 {
-    struct import_source src = { .path = "text", .data = (const uint8_t *)text, .len = strlen(text) };
+    struct import_source src = { .path = "text",
+                                 .data = (const uint8_t *)text,
+                                 .len = strlen(text) };
     int rc = store_new(out);
 
     if (rc < 0) {
