@@ -109,17 +109,21 @@ static int add_ops(const struct store *st, const struct opstats *all, struct tab
 
         for (size_t op = 0; op < all->nop && rc == 0; op++) {
             struct cell c[op_times_col_COUNT] = { 0 };
+            int64_t executions = in[op].count;
 
             if (!in[op].count)
                 continue;
             fill(c, &f, &in[op]);
+            /* Its kernels may be several to an execution. */
+            if (all->kernels && all->in[SECTION_HOST][op].count)
+                executions = all->in[SECTION_HOST][op].count;
             c[op_times_col_op] = cell_id((uint32_t)op);
             c[op_times_col_name] = store_cell(st, TABLE_op, op, op_col_name);
             c[op_times_col_type] = store_cell(st, TABLE_op, op, op_col_type);
             c[op_times_col_computation] =
-                work(&f, store_cell(st, TABLE_op, op, op_col_flops), in[op].count);
+                work(&f, store_cell(st, TABLE_op, op, op_col_flops), executions);
             c[op_times_col_memory] =
-                work(&f, store_cell(st, TABLE_op, op, op_col_bytes), in[op].count);
+                work(&f, store_cell(st, TABLE_op, op, op_col_bytes), executions);
             c[op_times_col_flops_per_s] =
                 rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
             c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);

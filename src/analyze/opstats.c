@@ -96,21 +96,25 @@ static int attribute(const struct store *st, size_t nop, str_id hardware, uint32
     return rc;
 }
 
-/* A group per section and operator for every site, the device's groups first. launched: there are
- * kernels of operators besides. */
-static void group_sites(const struct store *st, size_t nop, str_id hardware, bool launched,
+/* A group per section and operator for every site, the device's groups first. *kernels: there are
+ * kernels of operators; may be set before. */
+static void group_sites(const struct store *st, size_t nop, str_id hardware, bool *kernels,
                         uint32_t *group)
 {
     str_id forward = strpool_find(store_strings(st), "forward", 7);
+    str_id kernel = strpool_find(store_strings(st), "kernel", 6);
     size_t nsite;
     const struct site *sites = store_sites(st, &nsite);
-    bool device = launched;
+    bool device = *kernels;
 
     for (size_t i = 0; i < nsite; i++) {
-        bool counts = sites[i].phase == 0 || sites[i].phase == forward;
+        bool on_hardware = hardware && sites[i].layer == hardware;
+        bool is_kernel = on_hardware && kernel && sites[i].phase == kernel && sites[i].op < nop;
+        bool counts = sites[i].phase == 0 || sites[i].phase == forward || is_kernel;
 
         group[i] = counts && sites[i].op < nop ? sites[i].op : GROUP_NONE;
-        device |= group[i] != GROUP_NONE && hardware && sites[i].layer == hardware;
+        device |= group[i] != GROUP_NONE && on_hardware;
+        *kernels |= is_kernel;
     }
     for (size_t i = 0; i < nsite && device; i++)
         if (group[i] != GROUP_NONE && sites[i].layer != hardware)
@@ -143,7 +147,8 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
     rc = attribute(st, s->nop, hardware, &row_group);
     if (rc < 0)
         goto out;
-    group_sites(st, s->nop, hardware, row_group != NULL, group);
+    s->kernels = row_group != NULL;
+    group_sites(st, s->nop, hardware, &s->kernels, group);
     rc = groups_compute(st,
                         &(struct groups_query){ .group = group,
                                                 .row_group = row_group,
@@ -156,7 +161,8 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
     if (rc == 0)
         rc = sum_reshape(s, st, reshape);
     for (size_t i = 0; i < s->nop && rc == 0; i++) {
-        bool device = is_used(&s->in[SECTION_DEVICE][i]);
+        bool device =
+            is_used(&s->in[SECTION_DEVICE][i]) && !(s->kernels && is_used(&s->in[SECTION_HOST][i]));
 
         s->op[i] = s->in[device ? SECTION_DEVICE : SECTION_HOST][i];
         s->self_ns = add_ns(s->self_ns, s->op[i].self_ns);

@@ -37,7 +37,8 @@ struct pipeline {
 
 static bool feeds(const struct stage *from, const struct stage *to)
 {
-    return from->out->consumer && from->out->consumer == to->out->producer;
+    return from->out->consumer && from->out->consumer == to->out->producer &&
+           from->out->rank == to->out->rank;
 }
 
 static void inputs_find(struct pipeline *p, struct stage *s)
@@ -92,16 +93,15 @@ static void blame(struct pipeline *p, struct stage *s, size_t depth)
  * then data is not: they are here for comparison. */
 static void ancestors_rules(struct pipeline *p)
 {
-    bool all_low = true, all_high = true;
-
-    for (size_t i = 0; i < p->nstage; i++) {
-        all_low &= p->stage[i].out->usage < R05_LOW;
-        all_high &= p->stage[i].out->usage >= R05_HIGH;
-    }
     for (size_t i = 0; i < p->nstage; i++) {
         struct stage *s = &p->stage[i];
         double usage = s->out->usage;
+        bool all_low = true, all_high = true;
 
+        for (size_t k = 0; k < p->nstage; k++) {
+            all_low &= p->stage[k].out->usage < R05_LOW || p->stage[k].out->rank != s->out->rank;
+            all_high &= p->stage[k].out->usage >= R05_HIGH || p->stage[k].out->rank != s->out->rank;
+        }
         if (all_high)
             s->r05 = s->master = s->distance == 1;
         else if (all_low)
@@ -118,6 +118,8 @@ static int by_distance(const void *va, const void *vb)
 {
     const struct stage *a = va, *b = vb;
 
+    if (a->out->rank != b->out->rank)
+        return a->out->rank < b->out->rank ? -1 : 1;
     if (a->distance != b->distance)
         return a->distance < b->distance ? -1 : 1;
     return a->out->track < b->out->track ? -1 : a->out->track > b->out->track;
@@ -129,6 +131,7 @@ static int add_row(struct table *out, const struct stage *s)
     bool known = !isnan(s->out->usage);
 
     c[pipeline_op_col_stage] = cell_str(s->out->producer);
+    c[pipeline_op_col_rank] = cell_i64(s->out->rank);
     c[pipeline_op_col_distance] = cell_i64(s->distance ? s->distance : OPM_NULL_I64);
     c[pipeline_op_col_workers] = cell_i64(s->out->workers);
     c[pipeline_op_col_inputs] = cell_i64(s->ninput);

@@ -119,6 +119,7 @@ static int queues_find(const struct store *st, struct queue **out, struct fill *
             .name = str_or_null(store_cell(st, TABLE_track, i, track_col_name)),
             .producer = str_or_null(store_cell(st, TABLE_track, i, track_col_producer)),
             .consumer = str_or_null(store_cell(st, TABLE_track, i, track_col_consumer)),
+            .rank = i64_or_null(store_cell(st, TABLE_track, i, track_col_rank)),
             .workers = i64_or_null(store_cell(st, TABLE_track, i, track_col_workers)),
             .capacity = i64_or_null(store_cell(st, TABLE_track, i, track_col_capacity)),
             .empty_share = NAN,
@@ -178,6 +179,7 @@ int analyze_queue_stats(const struct store *st, struct table *out, opm_error *er
 
         c[queue_stats_col_track] = cell_id(q[i].track);
         c[queue_stats_col_name] = cell_str(q[i].name);
+        c[queue_stats_col_rank] = cell_i64(q[i].rank);
         c[queue_stats_col_producer] = cell_str(q[i].producer);
         c[queue_stats_col_consumer] = cell_str(q[i].consumer);
         c[queue_stats_col_workers] = cell_i64(q[i].workers);

@@ -8,6 +8,8 @@
 struct queue {
     uint32_t track;
     str_id name, producer, consumer;
+    int64_t
+        rank; /* OPM_NULL_I64: none. Stages of different ranks have nothing to do with each other */
     int64_t workers, capacity; /* OPM_NULL_I64: not known */
     int64_t samples, empty, full;
     double empty_share, full_share, mean_size, max_size, usage; /* NAN: not known */

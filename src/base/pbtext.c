@@ -14,6 +14,7 @@ struct parser {
     struct buf text; /* a string with its escapes resolved */
     struct pbtext_result *result;
     int depth;
+    bool failed; /* no memory */
 };
 
 static void skip_space(struct parser *s)
@@ -82,6 +83,7 @@ static bool string_value(struct parser *s)
                 c = escape(s);
             buf_addc(&s->text, c);
         }
+        s->failed |= s->text.failed;
         if (s->p == s->end || *s->p != quote)
             return false;
         s->p++;
@@ -224,7 +226,7 @@ int pbtext_to_wire(const char *text, size_t len, const struct pbtext_field *mess
 
     *result = (struct pbtext_result){ .line = 1 };
     result->bad = !fields(&s, message, 0);
-    failed = s.text.failed || out->failed;
+    failed = s.failed || out->failed;
     buf_release(&s.text);
     return failed ? OPM_ENOMEM : 0;
 }

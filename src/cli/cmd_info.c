@@ -11,11 +11,13 @@
 #define LABEL_COLUMNS 10
 #define ROWS_SHOWN 30 /* of a table; the rest is a query away */
 #define FILES_SHOWN 8 /* of many */
+#define PATH_SHOWN 16 /* bytes of a path in a hint */
+#define HINT_COLUMNS 50
 
 static const char about[] =
-    "Say what is in a trace, or in several merged into one: when and by which program it was "
-    "recorded, "
-    "how long it is, what each table holds, and what was repaired or lost on the way here.";
+    "Say what a trace is, or several merged into one: its format and maker, when and by which "
+    "program it was recorded, how long it is, what each table holds, what was repaired or lost on "
+    "the way here, and what to run next.";
 
 /* What every part needs. rc is the exit code so far: after a failure the parts say nothing more. */
 struct info {
@@ -50,6 +52,9 @@ static const char latency_sql[] =
 
 static const char stats_sql[] =
     "SELECT name, severity, count, description FROM import_stat WHERE count > 0";
+
+static const char sources_sql[] =
+    "SELECT path, format, state, bytes, note, aligned, offset FROM source";
 
 /* Tables worth counting, with what to call one row and several. */
 static const struct {
@@ -157,17 +162,24 @@ static uint64_t file_bytes(const char *path)
 
 static void add_recorded(struct info *in, struct buf *b, int file)
 {
-    struct buf ns = { 0 };
+    struct buf ns = { 0 }, shift = { 0 };
+    int64_t start;
     time_t seconds;
     struct tm tm;
     char when[64];
 
     if (add_meta(in, &ns, "", file, "clock.start_realtime_ns")) {
-        seconds = (time_t)(strtoll(buf_str(&ns), NULL, 10) / 1000000000);
+        start = strtoll(buf_str(&ns), NULL, 10);
+        /* Of several, the start of the trace says nothing about each. */
+        if (in->npaths == 1 && add_meta(in, &shift, "", 0, "trace.start_ns") &&
+            __builtin_add_overflow(start, strtoll(buf_str(&shift), NULL, 10), &start))
+            start = 0;
+        seconds = (time_t)(start / 1000000000);
         if (gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
             buf_adds(b, when);
     }
     buf_release(&ns);
+    buf_release(&shift);
     add_meta(in, b, b->len ? " by " : "by ", file, "program.command");
     if (add_meta(in, b, " (process ", file, "program.pid"))
         buf_addc(b, ')');
@@ -246,17 +258,101 @@ static void print_origins(struct info *in)
     buf_release(&before);
 }
 
+static const char *format_doc(const char *name)
+{
+    for (const opm_format *f = opm_import_formats(); f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return f->doc;
+    return NULL;
+}
+
+/* What kind of file it is, who made it, and what it was made from. */
+static void add_what(struct info *in, struct buf *b)
+{
+    /* A file of tables brings the sources that it was made from. */
+    opm_rows *r =
+        query(in, in->npaths == 1 ? "SELECT format, count(*) FROM source WHERE format IS NOT NULL"
+                                    " AND part_of IS NULL AND (format = 'opm' OR NOT EXISTS"
+                                    " (SELECT 1 FROM source WHERE format = 'opm'))"
+                                    " GROUP BY format ORDER BY min(id)"
+                                  : "SELECT format, count(*) FROM source WHERE format IS NOT NULL"
+                                    " AND part_of IS NULL GROUP BY format ORDER BY min(id)");
+    struct buf from = { 0 };
+    char room[HUMAN_ROOM];
+    bool own = false;
+
+    while (next(in, r)) {
+        const char *name = opm_rows_text(r, 0, NULL), *doc = format_doc(name);
+        int64_t n = opm_rows_int(r, 1);
+
+        buf_adds(b, b->len ? "; " : "");
+        if (n > 1)
+            buf_addf(b, "%s of: ", human_count(room, n));
+        buf_addf(b, "%s (%s)", doc ? doc : "a trace", name);
+        own |= strcmp(name, "opm") == 0;
+    }
+    opm_rows_close(r);
+    if (in->npaths == 1) {
+        if (own && add_meta(in, &from, "", 0, "source.format"))
+            buf_addf(b, ", converted from %s", buf_str(&from));
+        add_meta(in, b, ", written by ", 0, "source.producer");
+        add_meta(in, b, ", version ", 0, "source.version");
+    }
+    buf_release(&from);
+}
+
+/* All values of a query of one column, "a, b, c and 5 more". */
+static void add_list(struct info *in, struct buf *b, const char *sql)
+{
+    opm_rows *r = query(in, sql);
+    char room[HUMAN_ROOM];
+    int64_t n = 0;
+
+    for (; next(in, r); n++)
+        if (n < FILES_SHOWN)
+            buf_addf(b, "%s%s", n ? ", " : "", opm_rows_text(r, 0, NULL));
+    if (n > FILES_SHOWN)
+        buf_addf(b, " and %s more", human_count(room, n - FILES_SHOWN));
+    opm_rows_close(r);
+}
+
+/* "4 threads, 2 streams" */
+static void add_tracks(struct info *in, struct buf *b)
+{
+    opm_rows *r = query(in, "SELECT coalesce(kind, 'other'), count(*) FROM track GROUP BY 1"
+                            " ORDER BY 2 DESC");
+    char room[HUMAN_ROOM];
+
+    while (next(in, r)) {
+        int64_t n = opm_rows_int(r, 1);
+        const char *kind = opm_rows_text(r, 0, NULL);
+        bool plural = n != 1 && strcmp(kind, "async") != 0 && strcmp(kind, "other") != 0;
+
+        buf_addf(b, "%s%s %s%s", b->len ? ", " : "", human_count(room, n), kind, plural ? "s" : "");
+    }
+    opm_rows_close(r);
+}
+
 static void print_facts(struct info *in)
 {
     int64_t duration = query_int(in, duration_sql), spans = 0;
     char room[HUMAN_ROOM];
     struct buf b = { 0 };
 
+    add_what(in, &b);
+    fact(in, "what", &b);
     print_origins(in);
+    add_list(in, &b, "SELECT DISTINCT model FROM step WHERE model IS NOT NULL");
+    fact(in, "model", &b);
+    add_list(in, &b, "SELECT DISTINCT device FROM track WHERE device IS NOT NULL ORDER BY 1");
+    fact(in, "devices", &b);
+    add_list(in, &b, "SELECT DISTINCT rank FROM track WHERE rank IS NOT NULL ORDER BY 1");
+    fact(in, "ranks", &b);
     if (duration >= 0)
         buf_adds(&b, human_ns(room, (double)duration));
     fact(in, "duration", &b);
     add_meta(in, &b, "", 0, "clock.source");
+    add_meta(in, &b, b.len ? "; " : "", 0, "clock.note");
     fact(in, "clock", &b);
     for (size_t i = 0; i < ARRAY_SIZE(counted); i++) {
         int64_t n = count_of(in, counted[i].table);
@@ -270,6 +366,8 @@ static void print_facts(struct info *in)
     if (!b.len)
         buf_adds(&b, "nothing");
     fact(in, "holds", &b);
+    add_tracks(in, &b);
+    fact(in, "tracks", &b);
     add_cost(in, &b, spans);
     fact(in, "cost", &b);
     buf_release(&b);
@@ -289,6 +387,7 @@ static void show_cell(struct buf *b, const opm_rows *r, int c, enum show show)
     char room[HUMAN_ROOM];
     const char *text;
     size_t len;
+    double v;
 
     if (opm_rows_type(r, c) == OPM_TYPE_NULL)
         return;
@@ -302,7 +401,8 @@ static void show_cell(struct buf *b, const opm_rows *r, int c, enum show show)
         buf_adds(b, human_count(room, opm_rows_int(r, c)));
         break;
     case AS_NS:
-        buf_adds(b, human_ns(room, opm_rows_real(r, c)));
+        v = opm_rows_real(r, c);
+        buf_addf(b, "%s%s", v < 0 ? "-" : "", human_ns(room, v < 0 ? -v : v));
         break;
     case AS_RATE:
         buf_addf(b, "%.4g", opm_rows_real(r, c));
@@ -421,6 +521,57 @@ static void print_losses(struct info *in)
                 lost ? "Repaired, with nothing missing:" : "Repaired on the way:", STYLE_PLAIN);
 }
 
+static bool has_command(const char *name)
+{
+    for (const struct command *c = commands; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* What to run next, as far as the trace holds something for it. */
+static void print_next(struct info *in)
+{
+    static const struct {
+        const char *command, *needs, *arguments, *why;
+    } hints[] = {
+        { "top", "op", "", "the operators, slowest first" },
+        { "steps", "step", "", "where the time of a step goes" },
+        { "advise", "span", "", "what to do about it" },
+        { "query", "span", " 'SELECT * FROM span_stats'", "any question, in SQL" },
+        { "export", "span", " -o trace.pftrace", "for ui.perfetto.dev" },
+        { "import", "span", " -o trace.opm", "opens at once afterwards" },
+    };
+    bool own =
+        in->npaths == 1 && query_int(in, "SELECT count(*) FROM source WHERE format = 'opm'") > 0;
+    struct buf path = { 0 }, line = { 0 };
+    bool any = false;
+
+    if (in->cli->quiet || in->rc != CLI_OK)
+        return;
+    /* A long path would hide what stands behind it. */
+    if (in->npaths == 1 && strlen(in->paths[0]) <= PATH_SHOWN)
+        buf_adds(&path, in->paths[0]);
+    else
+        buf_adds(&path, in->npaths == 1 ? "TRACE" : "TRACE...");
+    cli_clean(&path);
+    for (size_t i = 0; i < ARRAY_SIZE(hints); i++) {
+        if (!has_command(hints[i].command) || count_of(in, hints[i].needs) <= 0 ||
+            (own && strcmp(hints[i].command, "import") == 0))
+            continue;
+        if (!any)
+            io_out_addf(&in->cli->out, "\n%sNext%s\n", cli_style(in->cli, STYLE_BOLD),
+                        cli_style(in->cli, STYLE_PLAIN));
+        any = true;
+        buf_clear(&line);
+        buf_addf(&line, "opmeter %s %s%s", hints[i].command, buf_str(&path), hints[i].arguments);
+        io_out_addf(&in->cli->out, "  %-*s  %s%s%s\n", HINT_COLUMNS, buf_str(&line),
+                    cli_style(in->cli, STYLE_DIM), hints[i].why, cli_style(in->cli, STYLE_PLAIN));
+    }
+    buf_release(&line);
+    buf_release(&path);
+}
+
 static void print_text(struct info *in)
 {
     static const struct shown_column tracks[] = {
@@ -444,12 +595,20 @@ static void print_text(struct info *in)
         { "p99", AS_NS, false },          { "max", AS_NS, false },
         { "per second", AS_RATE, false },
     };
+    static const struct shown_column sources[] = {
+        { "file", AS_TEXT, false },   { "format", AS_TEXT, false },
+        { "state", AS_TEXT, false },  { "bytes", AS_COUNT, false },
+        { "note", AS_TEXT, false },   { "aligned by", AS_TEXT, false },
+        { "moved by", AS_NS, false },
+    };
     static const struct shown_column meta[] = { { "key", AS_TEXT, false },
                                                 { "value", AS_TEXT, false } };
 
     print_files(in);
     print_facts(in);
     print_losses(in);
+    if (query_int(in, "SELECT count(*) FROM source") > 1)
+        print_section(in, "Files", sources_sql, sources);
     print_section(in, "Latency", latency_sql, latency);
     print_section(in, "Layers and categories", categories_sql, categories);
     print_section(in, "Tracks", tracks_sql, tracks);
@@ -458,8 +617,10 @@ static void print_text(struct info *in)
                   " THEN substr(key, instr(key, '.') + 1) ELSE key END NOT IN"
                   " ('clock.boot', 'clock.source', 'clock.start_realtime_ns', 'program.command',"
                   " 'program.pid', 'machine.host', 'machine.cpu', 'machine.cores',"
-                  " 'machine.kernel', 'machine.arch', 'recorder.span_cost_ns')",
+                  " 'machine.kernel', 'machine.arch', 'recorder.span_cost_ns',"
+                  " 'source.format', 'source.producer', 'source.version', 'clock.note')",
                   meta);
+    print_next(in);
 }
 
 static void json_int_or_null(struct json_writer *w, int64_t v)
@@ -537,6 +698,7 @@ static void print_json(struct info *in)
         json_int_or_null(&w, count_of(in, counted[i].table));
     }
     json_object_end(&w);
+    json_member(in, &w, "sources", sources_sql);
     json_meta(in, &w);
     json_member(in, &w, "import_stat", stats_sql);
     json_member(in, &w, "latency", latency_sql);

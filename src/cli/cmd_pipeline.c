@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define BAR_COLUMNS 20
 #define STARVING 0.3 /* as in analyze/pipeline_op.c: above it the last consumer waits for data */
@@ -11,31 +12,42 @@ static const char about[] =
     "on queues recorded through the API and on those that imported traces have.";
 
 static const char queues_sql[] =
-    "SELECT name, producer, consumer, workers, capacity, samples, empty, full, empty_share,"
+    "SELECT name, rank, producer, consumer, workers, capacity, samples, empty, full, empty_share,"
     " full_share, mean_size, max_size, usage FROM queue_stats";
 
+/* Of one rank; each of these takes it once or more (%1$s: a number or NULL). */
 static const char stages_sql[] =
     "SELECT o.stage, o.workers, q.name, q.usage, q.empty_share, q.full_share, q.capacity,"
     " q.consumer, o.bottleneck, q.mean_size"
-    " FROM pipeline_op o JOIN queue_stats q ON q.track = o.output"
+    " FROM pipeline_op o JOIN queue_stats q ON q.track = o.output WHERE o.rank IS %1$s"
     " ORDER BY o.distance DESC, o.output";
 enum { STAGE, WORKERS, QUEUE, USAGE, EMPTY, FULL, CAPACITY, CONSUMER, BOTTLENECK, MEAN };
 
 /* Those that belong to no known stage. */
 static const char loose_sql[] =
     "SELECT NULL, NULL, name, usage, empty_share, full_share, capacity, consumer, 0, mean_size"
-    " FROM queue_stats WHERE producer IS NULL ORDER BY track";
+    " FROM queue_stats WHERE producer IS NULL AND rank IS %1$s ORDER BY track";
 
 /* Queues whose consumer fills no other: where the model gets its data. */
 static const char verdict_sql[] =
     "SELECT q.name, q.empty_share, q.consumer,"
-    " (SELECT group_concat(stage, ', ') FROM pipeline_op WHERE bottleneck = 1),"
-    " (SELECT group_concat(stage, ', ') FROM pipeline_op WHERE bottleneck_r05 = 1),"
-    " (SELECT group_concat(stage, ', ') FROM pipeline_op WHERE bottleneck_master = 1),"
-    " (SELECT count(*) FROM pipeline_op WHERE output_usage IS NOT NULL)"
-    " FROM queue_stats q WHERE q.empty_share IS NOT NULL AND NOT EXISTS"
-    " (SELECT 1 FROM queue_stats n WHERE n.producer = q.consumer)"
+    " (SELECT group_concat(stage, ', ') FROM pipeline_op WHERE bottleneck = 1 AND rank IS %1$s),"
+    " (SELECT group_concat(stage, ', ') FROM pipeline_op WHERE bottleneck_r05 = 1 AND rank IS "
+    "%1$s),"
+    " (SELECT group_concat(stage, ', ') FROM pipeline_op WHERE bottleneck_master = 1"
+    "  AND rank IS %1$s),"
+    " (SELECT count(*) FROM pipeline_op WHERE output_usage IS NOT NULL AND rank IS %1$s)"
+    " FROM queue_stats q WHERE q.rank IS %1$s AND q.empty_share IS NOT NULL AND NOT EXISTS"
+    " (SELECT 1 FROM queue_stats n WHERE n.producer = q.consumer AND n.rank IS q.rank)"
     " ORDER BY q.empty_share DESC LIMIT 1";
+
+static const char between_sql[] =
+    "SELECT host_empty, host_samples, host_full, data_empty, data_samples, verdict, verdict_r05,"
+    " verdict_master FROM queue_verdict WHERE rank IS %1$s";
+
+/* Where nothing is known of queues: how long the program waited for data. */
+static const char waits_sql[] =
+    "SELECT sum(ns) FILTER (WHERE bucket = 'data'), sum(ns) FROM occupation WHERE warmup = 0";
 
 static void put_share(struct io_out *out, const opm_rows *r, int col, const char *label)
 {
@@ -104,13 +116,32 @@ static void put_queue(struct cli *cli, const opm_rows *r)
     io_out_addf(&cli->out, "\n    ▼\n");
 }
 
+/* sql with the rank put in. */
+static int query(opm_trace *t, const char *sql, const char *rank, opm_rows **r, opm_error *err)
+{
+    struct buf b = { 0 };
+    int rc;
+
+    for (const char *p = sql; *p; p++) {
+        if (strncmp(p, "%1$s", 4) == 0) {
+            buf_adds(&b, rank);
+            p += 3;
+        } else {
+            buf_addc(&b, *p);
+        }
+    }
+    rc = opm_trace_query(t, buf_str(&b), r, err);
+    buf_release(&b);
+    return rc;
+}
+
 /* Draws what sql gives; the consumer of the last queue goes below it. */
-static int draw(struct cli *cli, opm_trace *t, const char *sql)
+static int draw(struct cli *cli, opm_trace *t, const char *sql, const char *rank)
 {
     struct buf last = { 0 };
     opm_rows *r = NULL;
     opm_error err;
-    int more = opm_trace_query(t, sql, &r, &err);
+    int more = query(t, sql, rank, &r, &err);
 
     while (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
         put_queue(cli, r);
@@ -172,12 +203,47 @@ static void put_wrapped(struct cli *cli, struct buf *text)
     buf_clear(text);
 }
 
-static int print_verdict(struct cli *cli, opm_trace *t)
+static const char *verdict_words(const char *verdict)
+{
+    if (strcmp(verdict, "data_process") == 0)
+        return "processing the data is slow";
+    if (strcmp(verdict, "transfer") == 0)
+        return "moving it to the device is slow";
+    return strcmp(verdict, "none") == 0 ? "data is not the problem" : "look at the pipeline";
+}
+
+/* The two queues between host and device, by three rules. */
+static int print_between(struct cli *cli, opm_trace *t, const char *rank)
 {
     struct buf text = { 0 };
     opm_rows *r = NULL;
     opm_error err;
-    int more = opm_trace_query(t, verdict_sql, &r, &err);
+    int more = query(t, between_sql, rank, &r, &err);
+
+    if (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+        buf_addf(&text,
+                 "Between host and device: the host queue was found empty %lld times of %lld",
+                 (long long)opm_rows_int(r, 0), (long long)opm_rows_int(r, 1));
+        if (opm_rows_type(r, 4) != OPM_TYPE_NULL)
+            buf_addf(&text, ", the queue on the device %lld of %lld", (long long)opm_rows_int(r, 3),
+                     (long long)opm_rows_int(r, 4));
+        buf_addf(&text,
+                 ": %s. By MindInsight's first rule (70 %%): %s; by its later one (30 %%): %s.",
+                 verdict_words(opm_rows_text(r, 5, NULL)), verdict_words(opm_rows_text(r, 6, NULL)),
+                 verdict_words(opm_rows_text(r, 7, NULL)));
+        put_wrapped(cli, &text);
+    }
+    buf_release(&text);
+    opm_rows_close(r);
+    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+static int print_verdict(struct cli *cli, opm_trace *t, const char *rank)
+{
+    struct buf text = { 0 };
+    opm_rows *r = NULL;
+    opm_error err;
+    int more = query(t, verdict_sql, rank, &r, &err);
 
     if (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
         say_verdict(&text, r);
@@ -205,6 +271,56 @@ static int64_t count(opm_trace *t, const char *sql)
     return n;
 }
 
+/* One picture for each rank. */
+static int print_all(struct cli *cli, opm_trace *t)
+{
+    opm_rows *ranks = NULL;
+    opm_error err;
+    int rc = CLI_OK, n = 0;
+    int more =
+        opm_trace_query(t, "SELECT DISTINCT rank FROM queue_stats ORDER BY rank", &ranks, &err);
+
+    while (more >= 0 && rc == CLI_OK && (more = opm_rows_next(ranks, &err)) > 0) {
+        const char *rank = text_or(ranks, 0, "NULL");
+
+        if (n++)
+            io_out_addf(&cli->out, "\n");
+        if (strcmp(rank, "NULL") != 0)
+            io_out_addf(&cli->out, "Rank %s\n\n", rank);
+        rc = draw(cli, t, stages_sql, rank);
+        if (rc == CLI_OK)
+            rc = draw(cli, t, loose_sql, rank);
+        if (rc == CLI_OK)
+            rc = print_between(cli, t, rank);
+        if (rc == CLI_OK)
+            rc = print_verdict(cli, t, rank);
+    }
+    opm_rows_close(ranks);
+    return more < 0 ? cli_error("%s", err.msg) : rc;
+}
+
+/* A trace without queues may still show that the program waited. */
+static int print_waits(struct cli *cli, opm_trace *t)
+{
+    char data[HUMAN_ROOM], all[HUMAN_ROOM];
+    opm_rows *r = NULL;
+    opm_error err;
+    int more = opm_trace_query(t, waits_sql, &r, &err);
+
+    if (more >= 0 && (more = opm_rows_next(r, &err)) > 0 && opm_rows_real(r, 0) > 0)
+        io_out_addf(
+            &cli->out,
+            "This trace has no queues. The program waited for data for %s of %s, %.1f %% of "
+            "the time.\n",
+            human_ns(data, opm_rows_real(r, 0)), human_ns(all, opm_rows_real(r, 1)),
+            100 * opm_rows_real(r, 0) / opm_rows_real(r, 1));
+    else if (more >= 0)
+        io_out_addf(&cli->out, "This trace has no queues: whether data arrives in time cannot be "
+                               "seen in it.\n");
+    opm_rows_close(r);
+    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
 int cmd_pipeline(struct cli *cli, int argc, char **argv)
 {
     bool stages = false;
@@ -227,14 +343,9 @@ int cmd_pipeline(struct cli *cli, int argc, char **argv)
     } else if (cli->json || cli->csv) {
         rc = cli_print_query(cli, t, queues_sql);
     } else if (count(t, "SELECT count(*) FROM queue_stats") == 0) {
-        io_out_addf(&cli->out, "This trace has no queues: whether data arrives in time cannot be "
-                               "seen in it.\n");
+        rc = print_waits(cli, t);
     } else {
-        rc = draw(cli, t, stages_sql);
-        if (rc == CLI_OK)
-            rc = draw(cli, t, loose_sql);
-        if (rc == CLI_OK)
-            rc = print_verdict(cli, t);
+        rc = print_all(cli, t);
     }
     opm_trace_close(t);
     return rc;

@@ -44,7 +44,7 @@ static int write_engine(struct cli *cli, const struct run_result *res, int n)
             rc = export_as(t, "neural-engine", path);
         snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_TRACE_DIR "/%s.json", name);
         if (rc == CLI_OK)
-            rc = export_as(t, "chrome", path);
+            rc = export_as(t, "neural-engine-trace", path);
         opm_trace_close(t);
     }
     return rc;

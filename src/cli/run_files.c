@@ -134,6 +134,15 @@ static void summary_json(const struct report *r, struct buf *b)
     json_ns(&w, "metered", r->per_second_metered);
     json_object_end(&w);
     json_receipt(r, &w);
+    if (res->arena_bytes >= 0) {
+        json_newline(&w);
+        json_key(&w, "memory");
+        json_object(&w);
+        json_count(&w, "arena_bytes", res->arena_bytes);
+        json_count(&w, "packed_bytes", res->packed_bytes);
+        json_count(&w, "winograd_bytes", res->winograd_bytes);
+        json_object_end(&w);
+    }
     json_newline(&w);
     json_key(&w, "peak");
     json_object(&w);

@@ -573,10 +573,27 @@ static void fact(struct report *r, struct buf *out, const char *label, struct bu
     buf_clear(text);
 }
 
+static void memory_text(const struct report *r, struct buf *b)
+{
+    const struct run_result *res = &r->res[0];
+    char arena[HUMAN_ROOM], packed[HUMAN_ROOM], winograd[HUMAN_ROOM];
+
+    if (res->arena_bytes < 0)
+        return;
+    buf_addf(b, "%s of activations and workspace, %s of weights in the engine's order",
+             human_bytes(arena, (uint64_t)res->arena_bytes),
+             human_bytes(packed, (uint64_t)res->packed_bytes));
+    if (res->winograd_bytes)
+        buf_addf(b, ", of which %s are what Winograd adds (--no-winograd)",
+                 human_bytes(winograd, (uint64_t)res->winograd_bytes));
+}
+
 void report_receipt(struct report *r, struct buf *out)
 {
     struct buf b = { 0 };
 
+    memory_text(r, &b);
+    fact(r, out, "memory", &b);
     peak_text(r, &b);
     fact(r, out, "peak", &b);
     cost_text(r, &b);

@@ -55,6 +55,13 @@ struct engine_tensor {
     size_t bytes;
 };
 
+/* Memory that an engine holds for the shapes of the last prepare, in bytes. */
+struct engine_memory {
+    int64_t arena;    /* activations and workspace */
+    int64_t packed;   /* weights in an order of its own */
+    int64_t winograd; /* by which those are bigger because of Winograd convolutions */
+};
+
 struct engine_class {
     const char *name; /* the --engine value */
     const char *doc;
@@ -69,7 +76,8 @@ struct engine_class {
     /* in[] and out[] in the order of inputs() and outputs(). */
     int (*run)(struct engine *e, const struct engine_tensor *in, size_t nin,
                struct engine_tensor *out, size_t nout, opm_error *err);
-    int (*flush)(struct engine *e, opm_error *err); /* NULL: nothing to flush */
+    int (*flush)(struct engine *e, opm_error *err);                    /* NULL: nothing to flush */
+    void (*memory)(const struct engine *e, struct engine_memory *out); /* NULL: it does not tell */
     const char *(*version)(const struct engine *e); /* such as "1.30.0"; NULL: opmeter's own */
     void (*close)(struct engine *e);                /* NULL is fine */
 };

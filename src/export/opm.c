@@ -10,9 +10,17 @@
 #include "format/crc32c.h"
 #include "format/format.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define STRINGS_BYTES ((size_t)1 << 20) /* of text in a chunk, but for one that is longer */
+
+/* The numbers of a row begin at `at`. */
+struct form_use {
+    uint32_t form; /* number of the string */
+    uint32_t row;
+    uint32_t at, n;
+};
 
 struct opm_out {
     const struct store *st;
@@ -25,6 +33,10 @@ struct opm_out {
     struct buf payload;
     uint64_t *value, *scratch;
     uint8_t *packed;
+    /* Args made of a form and numbers, of the rows in hand. */
+    struct form_use *use; /* one per row that has such args */
+    int64_t *form_value;  /* their numbers, one after the other */
+    size_t form_value_cap;
     uint64_t done, total; /* rows */
 };
 
@@ -87,6 +99,16 @@ static void use_string(struct opm_out *o, str_id id)
     }
 }
 
+static void use_args(struct opm_out *o)
+{
+    for (size_t i = 0; store_has_args(o->st) && i < store_nrow(o->st, TABLE_span); i++) {
+        size_t n;
+
+        use_string(o, store_span_args_form(o->st, i, NULL, 0, &n));
+        use_string(o, store_span_text_args(o->st, i));
+    }
+}
+
 static int use_column(struct opm_out *o, enum table_id table, int col)
 {
     const struct column_def *def = &store_table_defs[table].col[col];
@@ -95,6 +117,10 @@ static int use_column(struct opm_out *o, enum table_id table, int col)
 
     if (def->type != COL_STR || def->from != FROM_ADD)
         return 0;
+    if (table == TABLE_span) {
+        use_args(o);
+        return 0;
+    }
     rc = store_column(o->st, table, col, &data);
     for (size_t i = 0; data && !rc && i < store_nrow(o->st, table); i++)
         use_string(o, ((const str_id *)data)[i]);
@@ -240,6 +266,97 @@ static void put_column(struct opm_out *o, const char *name, enum col_type type, 
     buf_add(&o->payload, o->packed, size);
 }
 
+/* Args that are texts, of rows [from, from + n); false if there are none. */
+static bool put_text_args(struct opm_out *o, size_t from, size_t n)
+{
+    bool any = false;
+    size_t size;
+
+    for (size_t i = 0; i < n; i++) {
+        o->value[i] = o->number[store_span_text_args(o->st, from + i)];
+        any |= o->value[i] != 0;
+    }
+    if (!any)
+        return false;
+    size = (size_t)(colpack_put(o->packed, o->value, NULL, n, o->scratch) - o->packed);
+    put_str(&o->payload, "args");
+    buf_addc(&o->payload, COLUMN_STR);
+    put_varint(&o->payload, size);
+    buf_add(&o->payload, o->packed, size);
+    return true;
+}
+
+/* Ordered by form, then row. */
+static int by_form(const void *va, const void *vb)
+{
+    const struct form_use *a = va, *b = vb;
+
+    if (a->form != b->form)
+        return a->form < b->form ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* The rows whose args are a form and numbers, to o->use; how many, or SIZE_MAX: no memory. */
+static size_t take_forms(struct opm_out *o, size_t from, size_t n)
+{
+    size_t nuse = 0, at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t nvalue = 0;
+        str_id form = store_span_args_form(o->st, from + i, NULL, 0, &nvalue);
+
+        if (!form)
+            continue;
+        if (!GROW(o->form_value, o->form_value_cap, at + nvalue))
+            return SIZE_MAX;
+        store_span_args_form(o->st, from + i, o->form_value + at, nvalue, &nvalue);
+        o->use[nuse++] =
+            (struct form_use){ o->number[form], (uint32_t)i, (uint32_t)at, (uint32_t)nvalue };
+        at += nvalue;
+    }
+    return nuse;
+}
+
+/* Which form each row has; then for every form and every number that it takes, the column of
+ * those. */
+static int put_form_args(struct opm_out *o, size_t from, size_t n, bool *any)
+{
+    size_t nuse = take_forms(o, from, n), end;
+    struct buf body = { 0 };
+    int rc = 0;
+
+    *any = nuse != 0;
+    if (nuse == SIZE_MAX)
+        return OPM_ENOMEM;
+    if (!nuse)
+        return 0;
+    memset(o->value, 0, n * sizeof(*o->value));
+    for (size_t i = 0; i < nuse; i++)
+        o->value[o->use[i].row] = o->use[i].form;
+    buf_add(&body, o->packed,
+            (size_t)(colpack_put(o->packed, o->value, NULL, n, o->scratch) - o->packed));
+    qsort(o->use, nuse, sizeof(*o->use), by_form);
+    for (size_t i = 0; i < nuse; i = end) {
+        for (end = i; end < nuse && o->use[end].form == o->use[i].form;)
+            end++;
+        for (uint32_t k = 0; k < o->use[i].n; k++) {
+            for (size_t j = i; j < end; j++)
+                o->value[j - i] = zigzag(o->form_value[o->use[j].at + k]);
+            buf_add(
+                &body, o->packed,
+                (size_t)(colpack_put(o->packed, o->value, NULL, end - i, o->scratch) - o->packed));
+        }
+    }
+    put_str(&o->payload, "args");
+    buf_addc(&o->payload, COLUMN_FORM);
+    put_varint(&o->payload, body.len);
+    buf_add(&o->payload, buf_str(&body), body.len);
+    if (body.failed)
+        rc = OPM_ENOMEM;
+    buf_release(&body);
+    return rc;
+}
+
 /* The start of a payload of rows; columns follow. */
 static void begin_rows(struct opm_out *o, const char *table, size_t from, size_t n, size_t ncol)
 {
@@ -358,46 +475,65 @@ static int put_overlaps(struct opm_out *o)
     return rc;
 }
 
-/* The track comes before the site, which is guessed by it. */
+struct span_columns {
+    const void *ts, *dur, *track, *correlation, *wait;
+    const uint32_t *site;
+};
+
+/* The track comes before the site, which is guessed by it. The number of columns is known last, so
+ * they are put together before what stands in front of them. */
+static int put_some_spans(struct opm_out *o, const struct span_columns *c, size_t from, size_t n)
+{
+    const uint32_t *by = c->track ? (const uint32_t *)c->track + from : NULL;
+    struct buf columns = { 0 };
+    size_t ncol = 3;
+    bool forms = false;
+    int rc = 0;
+
+    put_column(o, "ts", COL_I64, c->ts, NULL, from, n);
+    put_column(o, "dur", COL_I64, c->dur, NULL, from, n);
+    if (c->track) {
+        put_column(o, "track", COL_ID, c->track, NULL, from, n);
+        ncol++;
+    }
+    put_column(o, "site", COL_ID, c->site, by, from, n);
+    if (c->correlation) {
+        put_column(o, "correlation", COL_I64, c->correlation, NULL, from, n);
+        ncol++;
+    }
+    if (c->wait) {
+        put_column(o, "wait", COL_I64, c->wait, NULL, from, n);
+        ncol++;
+    }
+    if (store_has_args(o->st)) {
+        ncol += put_text_args(o, from, n);
+        rc = put_form_args(o, from, n, &forms);
+        ncol += forms;
+    }
+    columns = o->payload;
+    o->payload = (struct buf){ 0 };
+    begin_rows(o, "span", from, n, ncol);
+    buf_add(&o->payload, buf_str(&columns), columns.len);
+    o->payload.failed |= columns.failed;
+    buf_release(&columns);
+    return rc ? rc : end_rows(o, n);
+}
+
 static int put_spans(struct opm_out *o)
 {
-    /* Of wait only what was given: the rest follows from correlations. */
-    static const int optional[] = { span_col_correlation, span_col_args, span_col_wait };
     size_t nrow = store_nrow(o->st, TABLE_span);
-    const void *ts, *dur, *track, *more[ARRAY_SIZE(optional)];
-    const uint32_t *site = store_span_site(o->st);
-    int rc = store_column(o->st, TABLE_span, span_col_ts, &ts);
+    struct span_columns c = { .site = store_span_site(o->st) };
+    int rc = store_column(o->st, TABLE_span, span_col_ts, &c.ts);
 
     if (!rc)
-        rc = store_column(o->st, TABLE_span, span_col_dur, &dur);
+        rc = store_column(o->st, TABLE_span, span_col_dur, &c.dur);
     if (!rc)
-        rc = store_column(o->st, TABLE_span, span_col_track, &track);
-    for (size_t i = 0; i < ARRAY_SIZE(optional) && !rc; i++) {
-        if (optional[i] == span_col_wait)
-            more[i] = store_given_waits(o->st);
-        else
-            rc = store_column(o->st, TABLE_span, optional[i], &more[i]);
-    }
-    for (size_t from = 0; from < nrow && !rc; from += COLPACK_ROWS) {
-        size_t n = MIN(nrow - from, (size_t)COLPACK_ROWS), ncol = 3 + (track != NULL);
-        const uint32_t *by = track ? (const uint32_t *)track + from : NULL;
-
-        for (size_t i = 0; i < ARRAY_SIZE(optional); i++)
-            ncol += more[i] != NULL;
-        begin_rows(o, "span", from, n, ncol);
-        put_column(o, "ts", COL_I64, ts, NULL, from, n);
-        put_column(o, "dur", COL_I64, dur, NULL, from, n);
-        if (track)
-            put_column(o, "track", COL_ID, track, NULL, from, n);
-        put_column(o, "site", COL_ID, site, by, from, n);
-        for (size_t i = 0; i < ARRAY_SIZE(optional); i++) {
-            const struct column_def *def = &store_table_defs[TABLE_span].col[optional[i]];
-
-            if (more[i])
-                put_column(o, def->name, def->type, more[i], NULL, from, n);
-        }
-        rc = end_rows(o, n);
-    }
+        rc = store_column(o->st, TABLE_span, span_col_track, &c.track);
+    if (!rc)
+        rc = store_column(o->st, TABLE_span, span_col_correlation, &c.correlation);
+    c.wait = store_given_waits(o->st); /* the rest follows from correlations */
+    for (size_t from = 0; from < nrow && !rc; from += COLPACK_ROWS)
+        rc = put_some_spans(o, &c, from, MIN(nrow - from, (size_t)COLPACK_ROWS));
     return rc;
 }
 
@@ -407,15 +543,13 @@ static int put_contents(struct opm_out *o)
 
     store_sites(o->st, &nsite);
     put_varint(&o->payload, o->nstring);
-    put_varint(&o->payload, TABLE_COUNT - 1 + 2);
+    put_varint(&o->payload, TABLE_COUNT + 2);
     put_str(&o->payload, "site");
     put_varint(&o->payload, nsite);
     put_str(&o->payload, "overlap");
     put_varint(&o->payload, overlap_count(o->st));
     o->total = nsite + overlap_count(o->st);
     for (int t = 0; t < TABLE_COUNT; t++) {
-        if (t == TABLE_source) /* about this reading; the file will have its own */
-            continue;
         put_str(&o->payload, store_table_defs[t].name);
         put_varint(&o->payload, store_nrow(o->st, (enum table_id)t));
         o->total += store_nrow(o->st, (enum table_id)t);
@@ -437,7 +571,7 @@ static int put_all(struct opm_out *o)
     if (!rc)
         rc = put_sites(o);
     for (int t = 0; t < TABLE_COUNT && !rc; t++)
-        if (t != TABLE_span && t != TABLE_sample && t != TABLE_flow && t != TABLE_source)
+        if (t != TABLE_span && t != TABLE_sample && t != TABLE_flow)
             rc = put_table(o, (enum table_id)t);
     if (!rc)
         rc = put_overlaps(o);
@@ -461,10 +595,13 @@ int export_opm(const struct store *st, const char *path, const struct export_opt
     o.value = mem_alloc(COLPACK_SCRATCH * sizeof(*o.value));
     o.scratch = mem_alloc(COLPACK_SCRATCH * sizeof(*o.scratch));
     o.packed = mem_alloc(COLPACK_MAX(COLPACK_ROWS));
-    rc = o.value && o.scratch && o.packed ? put_all(&o) : OPM_ENOMEM;
+    o.use = mem_alloc(COLPACK_ROWS * sizeof(*o.use));
+    rc = o.value && o.scratch && o.packed && o.use ? put_all(&o) : OPM_ENOMEM;
     mem_free(o.value);
     mem_free(o.scratch);
     mem_free(o.packed);
+    mem_free(o.use);
+    mem_free(o.form_value);
     mem_free(o.number);
     mem_free(o.string);
     buf_release(&o.payload);

@@ -93,9 +93,14 @@ enum opm_column_kind {
     COLUMN_STR = 2,      /* 0: NULL, else number of the string */
     COLUMN_REAL = 3,     /* bits of a double; NaN: NULL */
     COLUMN_REAL_INT = 4, /* doubles that are integers, as in COLUMN_INT */
+    COLUMN_FORM = 5,     /* texts that differ in numbers only; of several packed columns */
 };
 
 enum opm_string_packing { STRINGS_PLAIN = 0, STRINGS_ZSTD = 1 };
+
+/* A text with one of these bytes in place of each number; how many numbers it takes. */
+enum opm_form_mark { FORM_INT = 1, FORM_DECIMAL = 2, FORM_HEX = 3 };
+#define OPM_FORM_VALUES_MAX 256u /* of one text */
 
 /* What a file may unpack to is bounded by its size: so many rows, or bytes of strings, per byte of
  * payload. Writers fill payloads up with zeros where they are smaller. */

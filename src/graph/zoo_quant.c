@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* One scale for all activations, so that those of biases are known. */
-#define SCALE (1.0 / 24)
+#define SCALE (6.0 / 255) /* what ReLU6 gives fills the range */
 #define WEIGHT_STEPS 36.0 /* of a standard deviation: the largest weights come near 127 */
 
 static const char *pair(struct onnx_writer *w, const char *x, const char *scale, const char *zero)

@@ -14,6 +14,10 @@
 /* Added to the correlation numbers of a source, times its number: easy to see through. */
 #define CORRELATION_STEP ((uint64_t)1000000000000)
 
+/* What lies between can't but count from 1970: 2001 to 2100. */
+#define UNIX_FROM_NS ((int64_t)1000000000000000000)
+#define UNIX_TO_NS ((int64_t)4102444800000000000)
+
 static bool clock_known(const struct source *s)
 {
     return s->clock.realtime_ns != OPM_NULL_I64 || s->clock.boot;
@@ -30,11 +34,13 @@ static int64_t add(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Times since 1970 are held as times since the source's start, like all others. */
+/* Times that count from 1970 are held as times since the source's start, like all others. */
 static void rebase(const struct sources *all, struct source *s)
 {
     int64_t start = store_part_start(all->st, &s->part);
 
+    if (!clock_known(s) && start >= UNIX_FROM_NS && start <= UNIX_TO_NS)
+        s->clock.realtime_ns = 0;
     if (s->clock.realtime_ns != 0 || start == OPM_NULL_I64)
         return;
     s->clock.realtime_ns = start;
@@ -82,9 +88,9 @@ static void align_all(struct sources *all)
     for (size_t i = 0; i < all->n; i++) {
         struct source *s = &all->item[i];
 
+        rebase(all, s);
         if (!clock_known(s))
             continue;
-        rebase(all, s);
         if (!ref)
             ref = s;
         else

@@ -22,10 +22,21 @@ str_id build_cstr(struct build *b, const char *s)
     return s ? build_str(b, s, strlen(s)) : 0;
 }
 
-str_id build_buf(struct build *b, const struct buf *text)
+void build_check(struct build *b, const struct buf *text)
 {
     if (text->failed && !b->rc)
         b->rc = OPM_ENOMEM;
+}
+
+str_id build_text(struct build *b, const struct buf *text)
+{
+    build_check(b, text);
+    return build_str(b, buf_str(text), text->len);
+}
+
+str_id build_buf(struct build *b, const struct buf *text)
+{
+    build_check(b, text);
     return text->len ? build_str(b, text->data, text->len) : 0;
 }
 
@@ -157,15 +168,8 @@ uint32_t build_span(struct build *b, const struct span_row *row)
 
 void build_meta(struct build *b, const char *key, const char *value)
 {
-    struct buf prefixed = { 0 };
-
-    if (b->rc || !value)
-        return;
-    if (b->src->index)
-        buf_addf(&prefixed, "file%d.", b->src->index);
-    buf_adds(&prefixed, key);
-    b->rc = prefixed.failed ? OPM_ENOMEM : store_meta(b->st, buf_str(&prefixed), value);
-    buf_release(&prefixed);
+    if (!b->rc && value)
+        b->rc = import_meta(b->st, b->src, key, value);
 }
 
 bool build_tick(struct build *b, uint64_t done, uint64_t total)

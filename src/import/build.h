@@ -15,8 +15,10 @@ struct build {
 };
 
 str_id build_str(struct build *b, const char *s, size_t len);
-str_id build_cstr(struct build *b, const char *s);         /* NULL gives 0 */
-str_id build_buf(struct build *b, const struct buf *text); /* empty gives 0; a failed one ENOMEM */
+str_id build_cstr(struct build *b, const char *s);          /* NULL gives 0 */
+str_id build_buf(struct build *b, const struct buf *text);  /* empty gives 0; a failed one ENOMEM */
+str_id build_text(struct build *b, const struct buf *text); /* likewise, but empty is a string */
+void build_check(struct build *b, const struct buf *text);  /* ENOMEM if it failed */
 __attribute__((format(printf, 2, 3))) str_id build_fmt(struct build *b, const char *fmt, ...);
 
 /* Zero-initialise through the macros: what is not named is NULL. */

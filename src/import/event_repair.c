@@ -145,6 +145,8 @@ static enum scan_result put_string(struct repair *r, bool is_key, bool in_object
                 n = 1;
             }
             r->p += n;
+        } else if (c == '\n' && *skip_blank(r->p, r->end - 1) == '{') {
+            return SCAN_BAD; /* the next event: this string has lost its end */
         } else if (c < 0x20) {
             r->dirt |= DIRT_CONTROL;
             buf_addf(r->out, "\\u%04x", c);
@@ -314,7 +316,7 @@ enum scan_result event_repair(const char *p, const char *end, struct buf *out, c
             rc = put_string(&r, true, true);
             r.p = skip_blank(r.p, end);
             if (rc != SCAN_OK || r.p >= end)
-                return SCAN_MORE;
+                return rc == SCAN_BAD ? SCAN_BAD : SCAN_MORE;
             if (*r.p != ':')
                 return SCAN_BAD;
             buf_addc(out, ':');

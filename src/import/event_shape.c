@@ -13,12 +13,11 @@
 #define NO_SHAPE UINT32_MAX
 #define NOT_CLEAN 1
 #define ARENA_MAX_BYTES ((size_t)24 << 20) /* shapes are forgotten beyond */
-#define BATCH_EVENTS ((size_t)4096)
 #define REPAIR_MAX_BYTES ((size_t)4 << 20)
 
 int event_reader_init(struct event_reader *r)
 {
-    *r = (struct event_reader){ .nslot = 1024 };
+    *r = (struct event_reader){ .nslot = 1024, .batch_max = EVENT_BATCH_MAX };
     r->slot = mem_calloc(r->nslot, sizeof(*r->slot));
     r->guess = mem_alloc(GUESSES * sizeof(*r->guess));
     if (!r->slot || !r->guess) {
@@ -35,6 +34,7 @@ void event_reader_release(struct event_reader *r)
     mem_free(r->slot);
     mem_free(r->guess);
     arena_release(&r->arena);
+    arena_release(&r->users);
     mem_free(r->batch.shape);
     mem_free(r->batch.value);
     *r = (struct event_reader){ 0 };
@@ -49,6 +49,7 @@ void event_reader_forget(struct event_reader *r)
 {
     r->nshape = 0;
     arena_release(&r->arena);
+    arena_release(&r->users);
     memset(r->slot, 0, r->nslot * sizeof(*r->slot));
     memset(r->guess, 0xff, GUESSES * sizeof(*r->guess));
     r->last[0] = r->last[1] = 0;
@@ -58,6 +59,7 @@ void event_batch_clear(struct event_batch *b)
 {
     b->n = b->nvalue = 0;
     b->missing_commas = b->stray_commas = b->skipped = b->skipped_bytes = 0;
+    b->cut = false;
     memset(b->dirt, 0, sizeof(b->dirt));
 }
 
@@ -341,13 +343,13 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
     struct buf text = { 0 };
     unsigned dirt = 0;
     enum scan_result got = event_repair(*at, stop, &text, &next, &dirt);
-    int rc = 0;
+    int rc = text.failed ? OPM_ENOMEM : 0;
 
-    if (got == SCAN_MORE && stop == end && !last) {
+    if (!rc && got == SCAN_MORE && stop == end && !last) {
         buf_release(&text);
         return READ_MORE;
     }
-    if (got == SCAN_OK) {
+    if (!rc && got == SCAN_OK) {
         size_t len = text.len;
 
         for (int i = 0; i < EVENT_SLACK; i++)
@@ -373,7 +375,10 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
         /* The next event may begin in what is yet to come; keep enough to see its first key. */
         if (next == end && !last && end - *at < (ptrdiff_t)REPAIR_MAX_BYTES)
             return READ_MORE;
-        note_skipped(&r->batch, (size_t)(next - *at));
+        if (got == SCAN_MORE && stop == end && next == end)
+            r->batch.cut = true;
+        else
+            note_skipped(&r->batch, (size_t)(next - *at));
     }
     *at = next;
     return rc;
@@ -434,9 +439,10 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
     struct event_batch *b = &r->batch;
     const char *p = *at;
 
-    while (b->n < BATCH_EVENTS) {
+    while (b->n < r->batch_max) {
         size_t slot = guess_slot(r->last);
         uint32_t guess = r->guess[slot];
+        uint64_t skipped = b->skipped;
         const char *q = NULL;
         int rc;
 
@@ -475,7 +481,7 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
             if (rc)
                 return rc;
             r->guess[slot] = r->last[0];
-            r->fresh = false;
+            r->fresh = b->skipped > skipped; /* the comma went with it */
         } else if (p < end && *p != ',' && !is_blank(*p) && *p != ']') {
             const char *next = event_resync(p, end);
 
@@ -484,6 +490,7 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
                 return READ_MORE;
             }
             note_skipped(b, (size_t)(next - p));
+            r->fresh = true;
             p = next;
             *at = p;
             continue;

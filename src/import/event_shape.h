@@ -13,6 +13,8 @@
 #include "base/arena.h"
 #include "import/event_repair.h"
 
+#define EVENT_BATCH_MAX ((size_t)4096)
+
 struct shape {
     uint64_t hash;
     const char *text; /* an example of it, as it stood in the file */
@@ -38,6 +40,7 @@ struct event_batch {
     size_t nvalue, value_cap;
     /* What is between events and what could not be read. */
     uint64_t missing_commas, stray_commas, skipped, skipped_bytes;
+    bool cut;                  /* the text ended within an event */
     uint32_t dirt[DIRT_COUNT]; /* of events that had to be rewritten before they could be read */
 };
 
@@ -49,15 +52,18 @@ struct event_reader {
     uint32_t *guess; /* by the two shapes before */
     uint32_t last[2];
     bool fresh; /* set by the caller: no event of this list was read yet, so none needs a comma */
+    size_t batch_max; /* events that event_reader_run() gathers at once */
     struct arena arena;
+    struct arena users; /* for what shapes' user points to */
     struct event_scan scan;
     struct event_batch batch;
 };
 
 int event_reader_init(struct event_reader *r); /* 0 or OPM_ENOMEM */
 void event_reader_release(struct event_reader *r);
-/* Drop all shapes if they take much memory; users' pointers in them are forgotten. */
+/* Shapes take much memory by now. */
 bool event_reader_full(const struct event_reader *r);
+/* Drop all shapes, and `users` with them. */
 void event_reader_forget(struct event_reader *r);
 void event_batch_clear(struct event_batch *b);
 

@@ -118,7 +118,7 @@ struct events {
 
     struct event_info info; /* scratch */
     struct buf text, form;  /* scratch */
-    struct arena arena;     /* of kinds; see events_forget() */
+    struct arena *arena;    /* of kinds: the reader's, which forgets them with its shapes */
 
     struct ev_track *track;
     size_t ntrack, track_cap;
@@ -137,6 +137,7 @@ struct events {
     str_id layer_app, empty;
     str_id host;    /* of all tracks, or 0; for the dialect to set */
     uint64_t count; /* events */
+    bool cut;       /* the text ended within one */
 };
 
 int events_init(struct events *ev, struct store *st, const struct import_source *src,
@@ -144,8 +145,6 @@ int events_init(struct events *ev, struct store *st, const struct import_source 
 void events_release(struct events *ev);
 /* Take all events of the reader's batch. 0 or OPM_ENOMEM. */
 int events_take(struct events *ev, struct event_reader *r);
-/* The reader is about to forget its shapes. */
-void events_forget(struct events *ev);
 /* A member of the file's outermost object. */
 int events_fact(struct events *ev, const char *key, const char *json, size_t len);
 /* Match what pairs up and write tracks. */
@@ -167,6 +166,13 @@ int events_site_with_op(struct events *ev, uint32_t site, uint32_t op, str_id ph
 uint64_t events_hash(uint64_t h, uint64_t v);
 double hole_number(uint8_t hole, const int64_t *value);
 
+/* event_track.c */
+int events_process(struct events *ev, const struct event_info *info, const struct member *pid,
+                   uint32_t *out);
+int events_async_track(struct events *ev, struct kind *k, const struct event_info *info);
+int events_write_tracks(struct events *ev);
+/* event_kind.c: set sh->user. */
+int events_make_kind(struct events *ev, struct shape *sh);
 /* event_pairs.c */
 int pairs_finish(struct events *ev);
 int async_finish(struct events *ev);

@@ -96,11 +96,10 @@ static bool take_index(struct reader *rd, struct event *e, const struct json_rea
 /* Keep the value whose first token was just read, under its key. */
 static void keep(struct reader *rd, const struct json_reader *key, const char *start)
 {
-    json_read_skip(&rd->r);
-    while (*start == ' ' || (*start >= '\t' && *start <= '\r'))
-        start++;
-    if (rd->r.token == JSON_BAD)
+    if (!json_read_skip(&rd->r))
         return;
+    while (*start == ' ' || (*start >= '\t' && *start <= '\r'))
+        start++; /* before a value that is whole, so it ends */
     buf_addf(&rd->rest, "%s\"", rd->rest.len ? "," : "");
     buf_add(&rd->rest, key->text, key->len);
     buf_adds(&rd->rest, "\":");

@@ -17,7 +17,7 @@
 const struct importer importers[] = {
     /* First match wins: specific before general. A new format is one entry here and its functions
      * in import.h. */
-    { "opm", ".opm", "opmeter's own recording", READS_FILE(opm) },
+    { "opm", ".opm", "opmeter's own file, recorded or converted", READS_FILE(opm) },
     { "neural-engine", ".csv", "Intel Neural Engine's CSV of operators",
       READS_FILE(neural_engine_csv) },
     { "neural-engine-trace", ".json", "Intel Neural Engine's trace on three levels",
@@ -29,6 +29,7 @@ const struct importer importers[] = {
     { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
     { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
       READS_FOLDER(mindspore) },
+    { "cambricon", "", "profile folder of Cambricon's TensorFlow models", READS_FOLDER(cambricon) },
     { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
     { "tensorflow", ".pb", "step statistics of TensorFlow (RunMetadata, StepStats), binary or text",
       READS_FILE(tensorflow) },

@@ -109,6 +109,8 @@ int tensorrt_read(struct store *st, const struct import_source *src, opm_error *
 bool openvino_sniff(const uint8_t *head, size_t len);
 int openvino_read(struct store *st, const struct import_source *src, opm_error *err);
 
+bool cambricon_sniff_dir(const char *path);
+int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 bool mindspore_sniff_dir(const char *path);
 int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
 

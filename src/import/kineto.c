@@ -195,7 +195,7 @@ static int kineto_kind(struct events *ev, struct kind *k, const struct event_inf
     const struct member *external;
     const char *layer = "app";
     bool device = false;
-    struct kineto_kind *kk = s ? arena_alloc(&s->arena, sizeof(*kk)) : NULL;
+    struct kineto_kind *kk = s ? arena_alloc(ev->arena, sizeof(*kk)) : NULL;
 
     if (!kk)
         return OPM_ENOMEM;

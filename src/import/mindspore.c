@@ -479,11 +479,14 @@ static int facts(struct folder *f)
         buf_addf(&devices, "%s%" PRId64, i ? ", " : "", f->device[i].id);
     for (size_t i = 0; i < f->n; i++)
         for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
-            if (kinds[k].topic != MS_EXTRA && is_kind(&kinds[k], f->file[i].name, &n))
+            if (kinds[k].topic >= MS_OPS && kinds[k].topic <= MS_AVERAGES &&
+                is_kind(&kinds[k], f->file[i].name, &n))
                 *(strstr(kinds[k].pattern, "slice_#") ? &raw : &parsed) = true;
     rc = devices.failed ? OPM_ENOMEM
                         : import_meta(f->m.st, f->src, "mindspore.devices", buf_str(&devices));
     buf_release(&devices);
+    if (!rc)
+        rc = import_meta(f->m.st, f->src, "source.format", "mindspore");
     return rc ? rc
               : import_meta(f->m.st, f->src, "mindspore.files",
                             raw && parsed ? "raw and parsed"

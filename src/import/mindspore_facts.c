@@ -39,6 +39,8 @@ static int object_facts(struct ms *m, struct ms_device *d, const uint8_t *data, 
         d->added++;
         rc = key.failed || value.failed ? OPM_ENOMEM
                                         : ms_fact(m, d, buf_str(&key), buf_str(&value), value.len);
+        if (!rc && strcmp(buf_str(&key), "ms_version") == 0)
+            rc = import_meta(m->st, m->src, "source.version", buf_str(&value));
     }
     buf_release(&key);
     buf_release(&value);

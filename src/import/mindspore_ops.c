@@ -70,13 +70,16 @@ static int graph_line(struct ms *m, struct ms_device *d, struct text line)
     }
     json_object(&w);
     subgraph_add(&w, name);
-    for (struct text all = rest, io = { NULL, 0 }; pair_read(&all, &key, &value);) {
-        if (text_is(key, "input_id") || text_is(key, "output_id"))
-            io = (struct text){ key.p, key.len - strlen("_id") };
-        else if ((text_is(key, "input_format") || text_is(key, "output_format")) &&
-                 !text_is(value, "DefaultFormat") && io.len) {
+    for (struct text all = rest, slot_id = { "", 0 }; pair_read(&all, &key, &value);) {
+        bool in = text_is(key, "input_format");
+
+        if (text_is(key, "input_id") || text_is(key, "output_id")) {
+            slot_id = value;
+        } else if ((in || text_is(key, "output_format")) && !text_is(value, "DefaultFormat")) {
             buf_clear(&m->text);
-            buf_add(&m->text, key.p, key.len);
+            buf_adds(&m->text, in ? "input_" : "output_");
+            buf_add(&m->text, slot_id.p, slot_id.len);
+            buf_adds(&m->text, "_format");
             json_key(&w, buf_str(&m->text));
             json_str(&w, value.p, value.len);
         }

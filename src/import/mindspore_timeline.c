@@ -203,6 +203,11 @@ static int lane(struct timeline *t, const struct event *e, const char *fallback,
     return ms_track(t->m, t->d, MS_TRACK_PROCESS, name, track);
 }
 
+static bool ends_with(struct text t, struct text end)
+{
+    return t.len >= end.len && memcmp(t.p + t.len - end.len, end.p, end.len) == 0;
+}
+
 static int take_op(struct timeline *t, const struct event *e, struct ms_span *s, const char *where)
 {
     struct ms *m = t->m;
@@ -221,8 +226,11 @@ static int take_op(struct timeline *t, const struct event *e, struct ms_span *s,
     if (!a.full_name.len)
         a.full_name = e->name;
     rc = ms_op(m, t->d, a.full_name.p, a.full_name.len, &s->op);
+    /* A kernel has a name of its own; the short name of the operator says less than its own. */
     if (!rc)
-        rc = store_str(m->st, e->name.p, e->name.len, &s->name);
+        rc = ends_with(a.full_name, e->name)
+                 ? store_str(m->st, a.full_name.p, a.full_name.len, &s->name)
+                 : store_str(m->st, e->name.p, e->name.len, &s->name);
     if (!rc && !where && text_u64(e->tid, &stream) && stream <= UINT32_MAX)
         rc = ms_track(m, t->d, MS_TRACK_STREAM, (uint32_t)stream, &s->track);
     else if (!rc)

@@ -350,12 +350,9 @@ static uint32_t op_of(struct reader *r, const struct dnn_line *l)
 static void span_place(struct reader *r, const struct dnn_line *l, struct span_row *row)
 {
     if (l->has_ts && !r->has_base) {
-        char text[32];
-
         r->has_base = true;
         r->base_ns = l->ts_ns;
-        snprintf(text, sizeof(text), "%lld", (long long)l->ts_ns);
-        build_meta(&r->b, "clock.start_realtime_ns", text);
+        import_set_realtime(r->b.src, l->ts_ns);
     }
     row->ts_ns = l->has_ts ? l->ts_ns - r->base_ns : r->end_ns;
     row->dur_ns = l->dur_ns;

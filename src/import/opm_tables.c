@@ -3,71 +3,15 @@
  * Rows refer to rows by their number in the file. A damaged piece takes its rows with it: row_map
  * says which row of the store a row of the file became, and what refers to a missing one becomes
  * NULL. */
-#include "import/opm_int.h"
+#include "import/opm_tables.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/zblock.h"
 #include "format/colpack.h"
 #include <stdlib.h>
-#include <unistd.h>
 
-#define COLUMNS_MAX 64 /* of a table; more is damage */
-#define THREADS_MAX 4
-#define PARALLEL_FROM 200000                       /* spans */
 #define STRINGS_MAX ((uint64_t)OPM_CHUNK_MAX * 16) /* bytes of text in a chunk */
-
-/* Tables of the file: those of the store, and two that it keeps inside. */
-enum { FILE_site = TABLE_COUNT, FILE_overlap, FILE_COUNT };
-
-/* Rows [first, first + n) of the file are rows from `to` on of the store. */
-struct row_part {
-    uint64_t first, n;
-    uint32_t to;
-};
-
-struct row_map {
-    struct row_part *part; /* ascending */
-    size_t n, cap;
-};
-
-struct packed_column {
-    const char *name;
-    size_t name_len;
-    unsigned kind;
-    const uint8_t *p;
-    size_t len;
-};
-
-/* A chunk of rows, its columns still packed. */
-struct rows {
-    int table;
-    uint64_t first, n;
-    struct packed_column col[COLUMNS_MAX];
-    size_t ncol;
-};
-
-struct tables {
-    struct opm_file *f;
-    struct store *st;
-    int64_t offset_ns; /* added to every time */
-    str_id *string;    /* by number in the file */
-    size_t nstring, string_cap;
-    struct row_map map[FILE_COUNT];
-    uint32_t *site; /* by row of the file's table of sites, as map[FILE_site] has them */
-    size_t nsite, site_cap;
-    uint32_t unknown_site;
-    uint64_t expected[FILE_COUNT]; /* rows, by the contents */
-    uint64_t expected_strings;
-    uint64_t got[FILE_COUNT], got_strings;
-    /* Spans, unpacked by several threads. */
-    struct table_piece **piece;
-    size_t npiece;
-    struct span_load load;
-    atomic_size_t next;
-    atomic_int rc;
-    atomic_size_t corrupt;
-};
 
 static const char *table_name(int table)
 {
@@ -91,9 +35,10 @@ static int referred_table(const char *column, size_t len)
         const char *column;
         int table;
     } refers[] = {
-        { "op", TABLE_op },       { "first_op", TABLE_op }, { "last_op", TABLE_op },
-        { "track", TABLE_track }, { "of", TABLE_track },    { "site", FILE_site },
-        { "src", TABLE_span },    { "dst", TABLE_span },
+        { "op", TABLE_op },          { "first_op", TABLE_op }, { "last_op", TABLE_op },
+        { "track", TABLE_track },    { "of", TABLE_track },    { "site", FILE_site },
+        { "src", TABLE_span },       { "dst", TABLE_span },    { "source", TABLE_source },
+        { "part_of", TABLE_source },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(refers); i++)
@@ -102,7 +47,7 @@ static int referred_table(const char *column, size_t len)
     return -1;
 }
 
-static int map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to)
+int row_map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to)
 {
     if (!GROW(m->part, m->cap, m->n + 1))
         return OPM_ENOMEM;
@@ -110,7 +55,7 @@ static int map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to)
     return 0;
 }
 
-static uint32_t map_get(const struct row_map *m, uint64_t row)
+uint32_t row_map_get(const struct row_map *m, uint64_t row)
 {
     size_t lo = 0, hi = m->n;
 
@@ -224,7 +169,7 @@ static bool rows_head(struct rd *r, const struct table_piece *p, struct rows *ou
     return true;
 }
 
-static bool rows_parse(const struct table_piece *p, struct rows *out)
+bool rows_parse(const struct table_piece *p, struct rows *out)
 {
     struct rd r;
 
@@ -260,7 +205,8 @@ static struct cell value_cell(const struct tables *t, const struct packed_column
     case COLUMN_ID:
         if (!v || v > UINT32_MAX)
             return cell_null();
-        return refers < 0 ? cell_id((uint32_t)(v - 1)) : cell_id(map_get(&t->map[refers], v - 1));
+        return refers < 0 ? cell_id((uint32_t)(v - 1))
+                          : cell_id(row_map_get(&t->map[refers], v - 1));
     case COLUMN_STR:
         return v < t->nstring ? cell_str(t->string[v]) : cell_null();
     case COLUMN_REAL:
@@ -430,7 +376,7 @@ static int rows_read(struct tables *t, const struct rows *rows)
     if (!rc && m->n && m->part[m->n - 1].first + m->part[m->n - 1].n > rows->first)
         rc = OPM_EFORMAT;
     if (!rc)
-        rc = map_add(m, rows->first, rows->n, to);
+        rc = row_map_add(m, rows->first, rows->n, to);
     for (uint64_t i = 0; i < rows->n && !rc; i++) {
         for (int k = 0; k < def->ncol; k++)
             c.cell[k] = cell_null();
@@ -468,192 +414,6 @@ static int table_read(struct tables *t, int table)
     return rc;
 }
 
-static const struct packed_column *find_column(const struct rows *rows, const char *name,
-                                               unsigned kind)
-{
-    for (size_t i = 0; i < rows->ncol; i++)
-        if (strlen(name) == rows->col[i].name_len &&
-            memcmp(name, rows->col[i].name, rows->col[i].name_len) == 0 &&
-            rows->col[i].kind == kind)
-            return &rows->col[i];
-    return NULL;
-}
-
-/* Unpack a column; false if it is damaged or, unless optional, missing. */
-static bool unpack(const struct rows *rows, const char *name, unsigned kind, const uint32_t *by,
-                   uint64_t *v)
-{
-    const struct packed_column *c = find_column(rows, name, kind);
-
-    return c && colpack_get(c->p, c->p + c->len, v, by, rows->n);
-}
-
-static int64_t to_time(uint64_t v)
-{
-    return v ? unzigzag(v - 1) : 0;
-}
-
-/* One chunk of spans into its place. False: it is damaged. */
-static bool spans_unpack(struct tables *t, const struct table_piece *p, struct rows *rows,
-                         uint64_t *v)
-{
-    size_t at = p->to;
-    struct span_load l = t->load;
-
-    if (!rows_parse(p, rows) || !unpack(rows, "ts", COLUMN_INT, NULL, v))
-        return false;
-    for (size_t i = 0; i < rows->n; i++)
-        l.ts[at + i] = time_add(to_time(v[i]), t->offset_ns);
-    if (!unpack(rows, "dur", COLUMN_INT, NULL, v))
-        return false;
-    for (size_t i = 0; i < rows->n; i++)
-        l.dur[at + i] = to_time(v[i]);
-    if (!find_column(rows, "track", COLUMN_ID))
-        memset(v, 0, rows->n * sizeof(*v));
-    else if (!unpack(rows, "track", COLUMN_ID, NULL, v))
-        return false;
-    for (size_t i = 0; i < rows->n; i++)
-        l.track[at + i] = (uint32_t)(v[i] - 1);
-    if (!unpack(rows, "site", COLUMN_ID, l.track + at, v))
-        return false;
-    for (size_t i = 0; i < rows->n; i++) {
-        uint32_t row = map_get(&t->map[FILE_site], v[i] - 1);
-
-        l.site[at + i] = row < t->nsite ? t->site[row] : t->unknown_site;
-        l.track[at + i] = l.track[at + i] == OPM_NULL_ID
-                              ? OPM_NULL_ID
-                              : map_get(&t->map[TABLE_track], l.track[at + i]);
-    }
-    if (l.correlation && unpack(rows, "correlation", COLUMN_INT, NULL, v))
-        for (size_t i = 0; i < rows->n; i++)
-            l.correlation[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
-    if (l.wait && unpack(rows, "wait", COLUMN_INT, NULL, v))
-        for (size_t i = 0; i < rows->n; i++)
-            l.wait[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
-    if (l.args && unpack(rows, "args", COLUMN_STR, NULL, v))
-        for (size_t i = 0; i < rows->n; i++)
-            l.args[at + i] = v[i] < t->nstring ? t->string[v[i]] : 0;
-    return true;
-}
-
-/* Rows of a damaged chunk are there all the same: empty ones, named as unknown. */
-static void spans_blank(struct tables *t, const struct table_piece *p)
-{
-    for (size_t i = p->to; i < p->to + p->n; i++) {
-        t->load.ts[i] = t->offset_ns;
-        t->load.dur[i] = 0;
-        t->load.track[i] = OPM_NULL_ID;
-        t->load.site[i] = t->unknown_site;
-    }
-}
-
-static void *spans_work(void *arg)
-{
-    struct tables *t = arg;
-    struct rows *rows = mem_alloc(sizeof(*rows));
-    uint64_t *v = mem_alloc(COLPACK_ROWS * sizeof(*v));
-    size_t i;
-
-    if (!rows || !v)
-        atomic_store(&t->rc, OPM_ENOMEM);
-    while (rows && v && (i = atomic_fetch_add(&t->next, 1)) < t->npiece) {
-        if (!spans_unpack(t, t->piece[i], rows, v)) {
-            spans_blank(t, t->piece[i]);
-            atomic_fetch_add(&t->corrupt, 1);
-        }
-    }
-    mem_free(rows);
-    mem_free(v);
-    return NULL;
-}
-
-static int by_first(const void *va, const void *vb)
-{
-    const struct table_piece *a = *(struct table_piece *const *)va;
-    const struct table_piece *b = *(struct table_piece *const *)vb;
-
-    return a->first < b->first ? -1 : a->first > b->first;
-}
-
-/* Find the chunks of spans and what they hold; each row of the file once. */
-static int spans_find(struct tables *t, size_t *out_n, struct span_extras *extras)
-{
-    struct rows *rows = mem_alloc(sizeof(*rows));
-    uint64_t end = 0;
-    size_t n = 0;
-
-    t->piece = mem_alloc((t->f->ntable + 1) * sizeof(struct table_piece *));
-    if (!t->piece || !rows) {
-        mem_free(rows);
-        return OPM_ENOMEM;
-    }
-    for (size_t i = 0; i < t->f->ntable; i++) {
-        struct table_piece *p = &t->f->table[i];
-
-        if (p->kind != CHUNK_ROWS)
-            continue;
-        if (!rows_parse(p, rows)) {
-            store_stat(t->st, STAT_chunk_corrupt, 1);
-            continue;
-        }
-        if (rows->table < 0)
-            store_stat(t->st, STAT_chunk_unknown, 1);
-        if (rows->table != TABLE_span)
-            continue;
-        p->first = rows->first;
-        p->n = rows->n;
-        extras->correlation |= find_column(rows, "correlation", COLUMN_INT) != NULL;
-        extras->wait |= find_column(rows, "wait", COLUMN_INT) != NULL;
-        extras->args |= find_column(rows, "args", COLUMN_STR) != NULL;
-        t->piece[t->npiece++] = p;
-    }
-    mem_free(rows);
-    if (t->npiece)
-        qsort(t->piece, t->npiece, sizeof(struct table_piece *), by_first);
-    for (size_t i = 0; i < t->npiece; i++) {
-        struct table_piece *p = t->piece[i];
-
-        if (p->first < end) {
-            store_stat(t->st, STAT_chunk_corrupt, 1);
-            continue;
-        }
-        end = p->first + p->n;
-        p->to = n;
-        n += p->n;
-        t->piece[*out_n] = p;
-        ++*out_n;
-    }
-    t->npiece = *out_n;
-    *out_n = n;
-    return 0;
-}
-
-static int spans_read(struct tables *t)
-{
-    pthread_t helper[THREADS_MAX];
-    struct span_extras extras = { 0 };
-    size_t n = 0, nhelper = 0;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    int rc = spans_find(t, &n, &extras);
-
-    if (!rc)
-        rc = store_load_spans(t->st, n, extras, &t->load);
-    for (size_t i = 0; i < t->npiece && !rc; i++)
-        rc = map_add(&t->map[TABLE_span], t->piece[i]->first, t->piece[i]->n,
-                     t->load.first + (uint32_t)t->piece[i]->to);
-    if (rc)
-        return rc;
-    while (n >= PARALLEL_FROM && nhelper + 1 < (size_t)MIN(cpus, THREADS_MAX) &&
-           pthread_create(&helper[nhelper], NULL, spans_work, t) == 0)
-        nhelper++;
-    spans_work(t);
-    while (nhelper)
-        pthread_join(helper[--nhelper], NULL);
-    store_stat(t->st, STAT_chunk_corrupt, (int64_t)atomic_load(&t->corrupt));
-    t->got[TABLE_span] = n;
-    return atomic_load(&t->rc);
-}
-
 /* What the contents promised and is not there. */
 static void count_lost(const struct tables *t)
 {
@@ -668,9 +428,9 @@ static void count_lost(const struct tables *t)
 
 static int all_read(struct tables *t)
 {
-    static const int order[] = { TABLE_meta, TABLE_op,     TABLE_track,       FILE_site,
-                                 TABLE_step, TABLE_record, TABLE_import_stat, TABLE_op_tensor,
-                                 TABLE_mem,  FILE_overlap, TABLE_sample };
+    static const int order[] = { TABLE_meta,      TABLE_source, TABLE_op,     TABLE_track,
+                                 FILE_site,       TABLE_step,   TABLE_record, TABLE_import_stat,
+                                 TABLE_op_tensor, TABLE_mem,    FILE_overlap, TABLE_sample };
     int rc = 0;
 
     for (int kind = CHUNK_CONTENTS; kind <= CHUNK_STRINGS; kind++) {
@@ -694,7 +454,7 @@ static int all_read(struct tables *t)
             tables_time_tell(t->f);
     }
     if (!rc)
-        rc = spans_read(t);
+        rc = table_spans_read(t);
     if (!rc)
         rc = table_read(t, TABLE_flow);
     count_lost(t);

@@ -28,7 +28,6 @@ struct run {
 
 struct ort {
     struct u64map ops; /* what makes a node -> op row */
-    struct arena arena;
     struct run *run;
     size_t nrun, run_cap;
     int64_t nodes;
@@ -70,7 +69,6 @@ static void ort_release(struct events *ev)
     if (!s)
         return;
     u64map_release(&s->ops);
-    arena_release(&s->arena);
     mem_free(s->run);
     mem_free(s);
 }
@@ -298,7 +296,7 @@ static int ort_kind(struct events *ev, struct kind *k, const struct event_info *
                     struct site *site)
 {
     struct ort *s = state(ev);
-    struct ort_kind *ok = s ? arena_alloc(&s->arena, sizeof(*ok)) : NULL;
+    struct ort_kind *ok = s ? arena_alloc(ev->arena, sizeof(*ok)) : NULL;
     const char *cat = k->cat ? store_text(ev->st, k->cat) : "";
 
     if (!ok)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/zblock.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define UNPACKED_MAX ((size_t)256 << 20) /* of one packet of compressed packets */
@@ -341,28 +342,49 @@ static void packets_each(struct pf *p, const uint8_t *data, size_t len, packet_f
         store_stat(p->b.st, STAT_file_truncated, 1);
 }
 
-static void report_skipped(struct pf *p)
+static int by_number(const void *va, const void *vb)
+{
+    uint64_t a = *(const uint64_t *)va, b = *(const uint64_t *)vb;
+
+    return a < b ? -1 : a > b;
+}
+
+static void report_field(struct pf *p, uint64_t field)
 {
     char name[80], text[160];
+    const char *what = NULL;
 
-    for (size_t i = 0; i < p->skipped.cap && !p->b.rc; i++) {
-        const char *what = NULL;
-        uint64_t field;
+    for (size_t k = 0; k < ARRAY_SIZE(other_packets); k++)
+        if (other_packets[k].field == field)
+            what = other_packets[k].name;
+    if (what)
+        snprintf(name, sizeof(name), "skipped_%s", what);
+    else
+        snprintf(name, sizeof(name), "skipped_packet_%llu", (unsigned long long)field);
+    snprintf(text, sizeof(text), "packet with %s%s, which is not read", what ? what : "field ",
+             what ? "" : strrchr(name, '_') + 1);
+    p->b.rc =
+        store_load_stat(p->b.st, name, "loss", (int64_t)*u64map_get(&p->skipped, field), text);
+}
 
-        if (!p->skipped.used[i])
-            continue;
-        field = p->skipped.entry[i].key;
-        for (size_t k = 0; k < ARRAY_SIZE(other_packets); k++)
-            if (other_packets[k].field == field)
-                what = other_packets[k].name;
-        if (what)
-            snprintf(name, sizeof(name), "skipped_%s", what);
-        else
-            snprintf(name, sizeof(name), "skipped_packet_%llu", (unsigned long long)field);
-        snprintf(text, sizeof(text), "packet with %s%s, which is not read", what ? what : "field ",
-                 what ? "" : strrchr(name, '_') + 1);
-        p->b.rc = store_load_stat(p->b.st, name, "loss", (int64_t)p->skipped.entry[i].value, text);
+/* What is in a map comes in any order. */
+static void report_skipped(struct pf *p)
+{
+    uint64_t *field = mem_alloc((p->skipped.n + 1) * sizeof(*field));
+    size_t n = 0;
+
+    if (!field) {
+        p->b.rc = OPM_ENOMEM;
+        return;
     }
+    for (size_t i = 0; i < p->skipped.cap; i++)
+        if (p->skipped.used[i])
+            field[n++] = p->skipped.entry[i].key;
+    if (n)
+        qsort(field, n, sizeof(*field), by_number);
+    for (size_t i = 0; i < n && !p->b.rc; i++)
+        report_field(p, field[i]);
+    mem_free(field);
 }
 
 static void release(struct pf *p)

@@ -235,6 +235,7 @@ static void inline_callstack(struct event *e, const struct pb_field *f)
         }
     }
     pf_args_key(&e->args, "callstack");
+    build_check(&e->args.p->b, &text);
     json_str(&e->args.w, buf_str(&text), text.len);
     buf_release(&text);
 }
@@ -538,6 +539,8 @@ void pf_track_event(struct pf *p, struct pf_seq *s, const struct pb_field *f, in
         extra_counters(p, s, &e, ts_ns);
         event_take(p, s, &e, ts_ns);
     }
+    build_check(&p->b, &e.args.text);
+    build_check(&p->b, &e.cats);
     buf_release(&e.args.text);
     buf_release(&e.cats);
 }

@@ -264,12 +264,8 @@ static void choose_reference(struct pf *p, const struct clock_reading *c, size_t
     if (!ref)
         return;
     p->base_ns = reading_ns(ref);
-    if (realtime) {
-        char text[32];
-
-        snprintf(text, sizeof(text), "%llu", (unsigned long long)reading_ns(realtime));
-        build_meta(&p->b, "clock.start_realtime_ns", text);
-    }
+    if (realtime)
+        import_set_realtime(p->b.src, reading_ns(realtime));
 }
 
 void pf_clock_snapshot(struct pf *p, struct pf_seq *s, const struct pb_field *f, bool first_pass)

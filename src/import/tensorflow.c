@@ -7,7 +7,6 @@
 #include "base/pbtext.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -411,16 +410,13 @@ static void allocations_add(struct tf *t)
 
 static void finish(struct tf *t)
 {
-    char text[32];
-
     flows_add(t);
     allocations_add(t);
     build_meta(&t->b, "source.format", "tensorflow");
     build_meta(&t->b, "source.producer", "TensorFlow");
     if (!t->has_base)
         return;
-    snprintf(text, sizeof(text), "%" PRId64, t->base_ns);
-    build_meta(&t->b, "clock.start_realtime_ns", text);
+    import_set_realtime(t->b.src, t->base_ns);
     build_step(&t->b, &(struct step_row){ .num = OPM_NULL_I64,
                                           .ts_ns = t->first_ns,
                                           .dur_ns = t->last_ns - t->first_ns,

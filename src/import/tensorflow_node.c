@@ -186,7 +186,8 @@ static void output_read(struct tf *t, const struct pb_field *f, uint32_t op)
         }
     }
     if (has_shape)
-        row.shape = build_str(&t->b, buf_str(&shape), shape.len);
+        row.shape = build_text(&t->b, &shape);
+    build_check(&t->b, &shape);
     build_tensor(&t->b, &row);
     buf_release(&shape);
 }
@@ -387,6 +388,7 @@ static str_id node_args(struct tf *t, const struct node *n, const struct label *
     if (any)
         json_array_end(&w);
     json_object_end(&w);
+    build_check(&t->b, &text);
     id = text.len > 2 ? build_buf(&t->b, &text) : 0;
     buf_release(&text);
     return id;

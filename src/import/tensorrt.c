@@ -241,7 +241,7 @@ str_id trt_text(struct trt *t, const struct json_reader *r)
 {
     buf_clear(&t->scratch);
     json_read_text(r, &t->scratch);
-    return build_str(&t->b, buf_str(&t->scratch), t->scratch.len);
+    return build_text(&t->b, &t->scratch);
 }
 
 int tensorrt_read(struct store *st, const struct import_source *src, opm_error *err)

@@ -236,7 +236,7 @@ static bool tensor_read(struct trt *t, struct json_reader *r, struct layer *l, c
     n = dims_product(&d);
     for (size_t i = 0; i < d.n; i++)
         buf_addf(&text, i ? "x%" PRId64 : "%" PRId64, d.v[i]);
-    row.shape = d.known ? build_str(&t->b, buf_str(&text), text.len) : 0;
+    row.shape = d.known ? build_text(&t->b, &text) : 0;
     row.dtype = build_cstr(&t->b, dtype);
     if (n >= 0 && dtype && dtype_bytes(dtype, strlen(dtype)) &&
         !__builtin_mul_overflow(n, (int64_t)dtype_bytes(dtype, strlen(dtype)), &row.bytes))
@@ -287,7 +287,8 @@ static bool weights_read(struct trt *t, struct json_reader *r, int64_t *count, c
 }
 
 /* A member that goes to the attributes as it stands. */
-static bool other_read(struct layer *l, const struct json_reader *key, struct json_reader *r)
+static bool other_read(struct build *b, struct layer *l, const struct json_reader *key,
+                       struct json_reader *r)
 {
     struct buf name = { 0 };
     const char *start = r->token == JSON_STRING ? r->text - 1 : r->at - 1;
@@ -302,6 +303,7 @@ static bool other_read(struct layer *l, const struct json_reader *key, struct js
     good = json_read_skip(r);
     if (good) {
         json_read_text(key, &name);
+        build_check(b, &name);
         json_key(&l->w, buf_str(&name));
         json_raw(&l->w, start, (size_t)(r->at - start));
         buf_release(&name);
@@ -338,7 +340,7 @@ static bool member_read(struct trt *t, struct json_reader *r, struct layer *l)
 
             dims_read(&copy, &l->kernel);
         }
-        return other_read(l, &key, r);
+        return other_read(&t->b, l, &key, r);
     }
     return true;
 }

@@ -11,6 +11,7 @@
 
 #define FACT_MAX_BYTES ((size_t)16 << 20)
 #define KEYS_SHOWN 8
+#define PROGRESS_BYTES ((uint64_t)4 << 20)
 #define EVENT_MAX_BYTES ((size_t)64 << 20)
 
 int trace_json_init(struct trace_json *t, struct store *st, const struct import_source *src,
@@ -39,24 +40,22 @@ static const char *skip_blank(const char *p, const char *end)
     return p;
 }
 
-static int take_batch(struct trace_json *t)
+int trace_json_take(struct trace_json *t, struct event_reader *r)
 {
-    int rc = events_take(&t->ev, &t->reader);
+    int rc = events_take(&t->ev, r);
 
-    event_batch_clear(&t->reader.batch);
-    if (event_reader_full(&t->reader)) {
-        event_reader_forget(&t->reader);
-        events_forget(&t->ev);
-    }
+    event_batch_clear(&r->batch);
+    if (event_reader_full(r))
+        event_reader_forget(r);
     return rc;
 }
 
-static int progress(struct trace_json *t, const char *at)
+int trace_json_progress(struct trace_json *t, const char *at)
 {
     const struct import_source *src = t->ev.src;
     uint64_t done = t->before + (uint64_t)(at - t->block);
 
-    if (!src->progress || done < t->shown + ((uint64_t)4 << 20))
+    if (!src->progress || !t->total || done < t->shown + PROGRESS_BYTES)
         return 0;
     t->shown = done;
     return src->progress(src->user, MIN(done, t->total), t->total);
@@ -66,14 +65,20 @@ static int progress(struct trace_json *t, const char *at)
  */
 static int read_events(struct trace_json *t, const char **at, const char *end, bool last)
 {
+    if (t->in_place) {
+        int rc = trace_parallel_read(t, at, end);
+
+        if (rc <= 0)
+            return rc;
+    }
     for (;;) {
         int end_of = event_reader_run(&t->reader, at, end, end, last), rc;
 
         if (end_of < 0)
             return end_of;
-        rc = take_batch(t);
+        rc = trace_json_take(t, &t->reader);
         if (!rc)
-            rc = progress(t, *at);
+            rc = trace_json_progress(t, *at);
         if (rc)
             return rc;
         if (end_of == READ_CLOSED)
@@ -136,10 +141,12 @@ static int take_fact(struct trace_json *t, const char *json, size_t len)
         unsigned dirt;
         int rc = 0;
 
-        if (event_repair(json, json + len, &text, &next, &dirt) == SCAN_OK && !text.failed)
-            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
-        else
+        if (event_repair(json, json + len, &text, &next, &dirt) != SCAN_OK)
             store_stat(t->ev.st, STAT_metadata_unreadable, 1);
+        else if (text.failed)
+            rc = OPM_ENOMEM;
+        else
+            rc = events_fact(&t->ev, buf_str(&t->key), buf_str(&text), text.len);
         buf_release(&text);
         return rc;
     }
@@ -285,7 +292,8 @@ int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
 
     while (blank < len && (is_blank(rest[blank]) || rest[blank] == ','))
         commas += rest[blank++] == ',';
-
+    if (t->keys.failed)
+        return OPM_ENOMEM;
     if (!t->found)
         return opm__fail(err, OPM_EFORMAT,
                          "%s: JSON without a list of events (\"traceEvents\"); its members are: %s",
@@ -294,7 +302,7 @@ int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
         store_stat(st, STAT_list_not_closed, 1);
         store_stat(st, STAT_stray_comma, (int64_t)commas);
     }
-    if (cut || blank < len)
+    if (cut || t->ev.cut || blank < len)
         store_stat(st, STAT_file_truncated, 1);
     return events_finish(&t->ev);
 }
@@ -332,9 +340,12 @@ static int read_mapped(struct trace_json *t)
     const struct import_source *src = t->ev.src;
     size_t used = 0, n = main_part(src->data, src->len);
     const char *p = (const char *)src->data;
-    int rc = trace_json_feed(t, p, p + n, false, &used);
+    int rc;
 
     t->total = src->len;
+    t->in_place = true;
+    rc = trace_json_feed(t, p, p + n, false, &used);
+    t->in_place = false;
     return rc ? rc : trace_json_push(t, p + used, src->len - used, true);
 }
 

@@ -13,6 +13,7 @@ struct trace_json {
         TRACE_EVENTS,
     } state;
     bool started, array, found, first_event;
+    bool in_place; /* the block is all there is, so that threads can share it */
     struct {
         unsigned depth;
         bool string, escape;
@@ -38,6 +39,18 @@ int trace_json_push(struct trace_json *t, const char *p, size_t len, bool last);
 /* After the last block; cut: it was not the end of the file. */
 int trace_json_finish(struct trace_json *t, bool cut, opm_error *err);
 void trace_json_release(struct trace_json *t);
+
+/* Hand what a reader has gathered to the consumer. */
+int trace_json_take(struct trace_json *t, struct event_reader *r);
+/* Tell how far the text was read; not 0: stop. */
+int trace_json_progress(struct trace_json *t, const char *at);
+
+/* trace_parallel.c: events from *at on with several threads, as far as that pays. The same comes
+ * out as with one. 0: at the bracket behind the last event; 1: go on with one thread; else an
+ * error. */
+int trace_parallel_read(struct trace_json *t, const char **at, const char *end);
+/* Texts are cut into chunks of this size. Not constant because tests lower it. */
+extern size_t trace_chunk_bytes;
 
 /* trace_stream.c: push what t->ev.src->packed unpacks to. */
 int trace_stream_read(struct trace_json *t, opm_error *err);

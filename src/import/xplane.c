@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -387,12 +386,9 @@ static void space_text(struct xp *x, const struct pb_field *g, int *count)
 static void note_clock(struct xp *x)
 {
     int64_t realtime = x->base_ns ? x->base_ns : x->start_realtime_ns;
-    char text[32];
 
-    if (realtime <= 0)
-        return;
-    snprintf(text, sizeof(text), "%" PRId64, realtime);
-    build_meta(&x->b, "clock.start_realtime_ns", text);
+    if (realtime > 0)
+        import_set_realtime(x->b.src, realtime);
 }
 
 int xplane_read(struct store *st, const struct import_source *src, opm_error *err)

@@ -47,7 +47,7 @@ static void tensor_add(struct xp *x, uint32_t op, const char *io, int64_t slot,
     size_t size = dtype_bytes(buf_str(dtype), dtype->len);
 
     row.dtype = build_buf(&x->b, dtype);
-    row.shape = dims->len ? build_buf(&x->b, dims) : build_str(&x->b, "", 0);
+    row.shape = build_text(&x->b, dims);
     if (n < 0 || !size || __builtin_mul_overflow(n, (int64_t)size, &row.bytes))
         row.bytes = OPM_NULL_I64;
     build_tensor(&x->b, &row);
@@ -174,6 +174,7 @@ static str_id attributes_of(struct xp *x, const struct xfacts *f)
         json_cstr(&w, store_text(x->b.st, f->op_name));
     }
     json_object_end(&w);
+    build_check(&x->b, &text);
     id = text.len > 2 ? build_buf(&x->b, &text) : 0;
     buf_release(&text);
     return id;

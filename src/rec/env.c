@@ -79,8 +79,8 @@ void opm__describe_machine(struct session *s)
     if (s->categories)
         opm__define_meta(s, "recorder.categories", s->categories);
     if (environment_fp_point())
-        opm__define_meta(s, "steps.fp_point", environment_fp_point());
+        opm__define_meta(s, "step.fp_point", environment_fp_point());
     if (environment_bp_point())
-        opm__define_meta(s, "steps.bp_point", environment_bp_point());
+        opm__define_meta(s, "step.bp_point", environment_bp_point());
     pthread_mutex_unlock(&s->lock);
 }

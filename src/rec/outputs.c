@@ -111,7 +111,7 @@ static int plan_engine(struct outputs *o, opm_error *err)
     rc = add(o, "neural-engine", path);
     snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_TRACE_DIR "/%s.json", name);
     if (rc == 0)
-        rc = add(o, "chrome", path);
+        rc = add(o, "neural-engine-trace", path);
     return rc ? opm__fail(err, rc, "out of memory") : 0;
 }
 

@@ -366,6 +366,8 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
     rc = 0;
     if (child ? forked_by_env : s->automatic && !(opts && opts->path))
         rc = opm__outputs_plan(&s->outputs, child, err);
+    if (environment_get("OPMETER_OUTPUT"))
+        rc = 0; /* the recording itself goes on; what failed is told at the end */
     if (rc == 0)
         rc = file_create(s, s->outputs.only ? s->outputs.record : o.path, child && !s->outputs.only,
                          err);

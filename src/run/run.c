@@ -189,6 +189,15 @@ static int prepare(struct session *s, opm_error *err)
         rc = s->e->class->prepare(s->e, s->in.t, s->in.n, err);
     }
     s->res->prepare_ns = now_ns() - start;
+    s->res->arena_bytes = s->res->packed_bytes = s->res->winograd_bytes = -1;
+    if (!rc && s->e->class->memory) {
+        struct engine_memory m;
+
+        s->e->class->memory(s->e, &m);
+        s->res->arena_bytes = m.arena;
+        s->res->packed_bytes = m.packed;
+        s->res->winograd_bytes = m.winograd;
+    }
     return rc;
 }
 
@@ -372,6 +381,11 @@ static void describe_run(struct session *s)
     meta("run.load_ns", "%lld", (long long)s->res->load_ns);
     meta("run.open_ns", "%lld", (long long)s->res->open_ns);
     meta("run.prepare_ns", "%lld", (long long)s->res->prepare_ns);
+    if (s->res->arena_bytes >= 0) {
+        meta("engine.arena_bytes", "%lld", (long long)s->res->arena_bytes);
+        meta("engine.packed_bytes", "%lld", (long long)s->res->packed_bytes);
+        meta("engine.winograd_bytes", "%lld", (long long)s->res->winograd_bytes);
+    }
     if (s->opt->instances > 1) {
         meta("run.instance", "%d", s->opt->instance);
         meta("run.instances", "%d", s->opt->instances);

@@ -77,10 +77,12 @@ struct run_result {
     char version[64];
     char model[128]; /* for people and file names: "resnet50" */
     int threads;
-    int64_t load_ns;    /* reading the model */
-    int64_t open_ns;    /* engine_open */
-    int64_t prepare_ns; /* first shapes */
-    uint64_t warmup;    /* iterations done */
+    int64_t load_ns;                   /* reading the model */
+    int64_t open_ns;                   /* engine_open */
+    int64_t prepare_ns;                /* first shapes */
+    int64_t arena_bytes, packed_bytes; /* what the engine holds for them; -1: not known */
+    int64_t winograd_bytes;            /* part of packed_bytes that only Winograd needs */
+    uint64_t warmup;                   /* iterations done */
     struct run_latency bare, metered;
     double cost_ns;       /* of metering an iteration, in the middle of all pairs */
     double cost_error_ns; /* how far off that may be: two standard errors */

@@ -53,6 +53,15 @@ static size_t marker_values(char c)
     return c == ARGS_INT || c == ARGS_HEX ? 1 : c == ARGS_DECIMAL ? 2 : 0;
 }
 
+size_t store_args_values(const char *form, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++)
+        n += marker_values(form[i]);
+    return n;
+}
+
 int store_args_form(struct store *st, const char *text, size_t len, uint32_t *out)
 {
     struct args_pool *pool = &st->args;
@@ -67,8 +76,7 @@ int store_args_form(struct store *st, const char *text, size_t len, uint32_t *ou
         *out = (uint32_t)*known;
         return 0;
     }
-    for (size_t i = 0; i < len; i++)
-        form.nvalue += (uint32_t)marker_values(text[i]);
+    form.nvalue = (uint32_t)store_args_values(text, len);
     if (column_reserve(&pool->forms, (pool->nform + 1) * sizeof(form)) ||
         column_reserve(&pool->bases, (pool->nbase + form.nvalue) * sizeof(int64_t)) ||
         u64map_put(&pool->by_text, form.text, pool->nform))
@@ -169,6 +177,38 @@ int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
         p = put_varint(p, zigzag((int64_t)((uint64_t)value[i] - (uint64_t)base[i])));
     pool->len = (size_t)(p - (uint8_t *)pool->bytes.data);
     return 0;
+}
+
+str_id store_span_args_form(const struct store *st, size_t row, int64_t *value, size_t max,
+                            size_t *out_n)
+{
+    const struct column *args = &st->table[TABLE_span].col[span_col_args];
+    const struct args_form *f;
+    const uint8_t *p;
+    uint64_t v;
+
+    if (!args->data || !(args->id[row] & ARGS_PACKED))
+        return 0;
+    p = get_varint((const uint8_t *)st->args.bytes.data + (args->id[row] & ~ARGS_PACKED), &v);
+    f = (const struct args_form *)st->args.forms.data + v;
+    *out_n = f->nvalue;
+    for (uint32_t i = 0; i < MIN(f->nvalue, max); i++) {
+        p = get_varint(p, &v);
+        value[i] = (int64_t)((uint64_t)st->args.bases.i64[f->base + i] + (uint64_t)unzigzag(v));
+    }
+    return f->text;
+}
+
+bool store_has_args(const struct store *st)
+{
+    return st->table[TABLE_span].col[span_col_args].data != NULL;
+}
+
+str_id store_span_text_args(const struct store *st, size_t row)
+{
+    const struct column *args = &st->table[TABLE_span].col[span_col_args];
+
+    return args->data && !(args->id[row] & ARGS_PACKED) ? args->id[row] : 0;
 }
 
 /* Append the text of what a cell of the args column stands for. */

@@ -119,6 +119,14 @@ int store_args_form(struct store *st, const char *text, size_t len, uint32_t *ou
 int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
                              const int64_t *value);
 int store_build_args(const struct store *st, uint32_t build_id, struct buf *out); /* as below */
+/* Frozen: the form of a span's args, a string, and its numbers, at most max; *out_n of them. 0 if
+ * its args are a text like any, or it has none: store_span_text_args() then. */
+str_id store_span_args_form(const struct store *st, size_t row, int64_t *value, size_t max,
+                            size_t *out_n);
+str_id store_span_text_args(const struct store *st, size_t row); /* 0: none, or of a form */
+bool store_has_args(const struct store *st);                     /* any span */
+/* How many numbers a form takes. */
+size_t store_args_values(const char *form, size_t len);
 /* What a form and values spell. */
 void store_args_text(const char *form, size_t len, const int64_t *value, struct buf *out);
 

@@ -62,7 +62,8 @@ static inline void make_weight(struct make *m, const char *name, enum tensor_typ
     pb_end(&m->weights, t);
 }
 
-/* Inputs and outputs are comma-separated; attributes are "name=1,2" (integers) or "name:0.5". */
+/* Inputs and outputs are comma-separated; attributes are "name=1,2" (integers), "name:0.5" or
+ * "name@text". */
 static inline void make_node(struct make *m, const char *type, const char *in, const char *out,
                              const char *attrs)
 {
@@ -75,7 +76,7 @@ static inline void make_node(struct make *m, const char *type, const char *in, c
     pb_str(b, 3, out);
     pb_str(b, 4, type);
     while (attrs && *attrs) {
-        size_t name = strcspn(attrs, "=:"), a = pb_begin(b, 5);
+        size_t name = strcspn(attrs, "=:@"), a = pb_begin(b, 5);
         bool real = attrs[name] == ':', list;
         const char *v = attrs + name + 1;
 
@@ -89,6 +90,9 @@ static inline void make_node(struct make *m, const char *type, const char *in, c
             pb_varint(b, 20, 1);
             buf_addc(b, (char)(2 << 3 | 5));
             buf_add(b, &u, sizeof(u));
+        } else if (attrs[name] == '@') {
+            pb_varint(b, 20, 3);
+            pb_bytes(b, 4, v, strcspn(v, " "));
         } else {
             pb_varint(b, 20, list ? 7 : 2);
             for (const char *e = v; *e && *e != ' '; e += strcspn(e, ", "), e += *e == ',')

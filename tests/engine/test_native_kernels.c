@@ -384,11 +384,79 @@ static void functions(void **state)
     }
 }
 
+static double elu(double x)
+{
+    return x < 0 ? expm1(x) : x;
+}
+
+static double softplus(double x)
+{
+    return x > 30 ? x : log1p(exp(x));
+}
+
+static double mish(double x)
+{
+    return x * tanh(softplus(x));
+}
+
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+/* More of them: from, to, and the error allowed, times (1 + |value|). */
+static void more_functions(void **state)
+{
+    static const struct {
+        enum isa_unary f;
+        double (*want)(double);
+        double from, to, tol;
+    } list[] = {
+        { U_LOG, log, 1e-30, 1e4, 2e-7 },     { U_SIN, sin, -3000, 3000, 3e-7 },
+        { U_COS, cos, -3000, 3000, 3e-7 },    { U_SIN, sin, -1e6, 1e6, 3e-7 },
+        { U_ELU, elu, -20, 20, 2e-7 },        { U_SOFTPLUS, softplus, -40, 40, 3e-7 },
+        { U_MISH, mish, -20, 20, 4e-7 },      { U_GELU_TANH, gelu_tanh, -20, 20, 3e-7 },
+        { U_FLOOR, floor, -1e4, 1e4, 0 },     { U_CEIL, ceil, -1e4, 1e4, 0 },
+        { U_ROUND, nearbyint, -1e3, 1e3, 0 }, { U_SQRT, sqrt, 0, 1e6, 1e-7 },
+    };
+
+    (void)state;
+    for (int k = 0; k < ISA_N; k++) {
+        const struct isa *isa = isa_get((enum isa_kind)k);
+        float x[1003], y[1003];
+
+        for (size_t t = 0; isa && t < ARRAY_SIZE(list); t++) {
+            for (int i = 0; i < 1003; i++)
+                x[i] = (float)(list[t].from + (list[t].to - list[t].from) * i / 1003);
+            x[1002] = NAN;
+            isa->unary(list[t].f, y, x, 1003, 1, 0);
+            for (int i = 0; i < 1002; i++) {
+                double want = list[t].want((double)x[i]);
+
+                if (!(fabs((double)y[i] - want) <= list[t].tol * (1 + fabs(want))))
+                    fail_msg("%s: function %d of %g is %g, not %g", isa->name, list[t].f,
+                             (double)x[i], (double)y[i], want);
+            }
+            assert_true(isnan(y[1002]));
+        }
+        if (!isa)
+            continue;
+        x[0] = 0;
+        x[1] = -1;
+        x[2] = INFINITY;
+        x[3] = 1e-41f;
+        isa->unary(U_LOG, y, x, 4, 0, 0);
+        assert_true(isinf(y[0]) && y[0] < 0 && isnan(y[1]) && isinf(y[2]) && y[2] > 0);
+        assert_true(fabsf(y[3] + 94.406f) < 1e-2f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm),    cmocka_unit_test(conv),      cmocka_unit_test(pooling),
-        cmocka_unit_test(softmax), cmocka_unit_test(layernorm), cmocka_unit_test(functions),
+        cmocka_unit_test(gemm),           cmocka_unit_test(conv),      cmocka_unit_test(pooling),
+        cmocka_unit_test(softmax),        cmocka_unit_test(layernorm), cmocka_unit_test(functions),
+        cmocka_unit_test(more_functions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

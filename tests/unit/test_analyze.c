@@ -223,11 +223,17 @@ static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshap
 {
     struct naive g = naive_make(st);
 
-    bool device = false, hardware;
+    bool device = false, host = false, kernels = false, hardware;
 
     *reshape = OPM_NULL_I64;
-    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++)
-        device |= rig_owner(st, i, &hardware) == op && hardware;
+    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
+        int64_t owner = rig_owner(st, i, &hardware);
+
+        kernels |= owner >= 0 && number(st, TABLE_span, i, span_col_op, -1) < 0;
+        device |= owner == op && hardware;
+        host |= owner == op && !hardware;
+    }
+    device &= !(kernels && host);
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
         int64_t dur = number(st, TABLE_span, i, span_col_dur, -1);
 

@@ -145,7 +145,7 @@ static void test_foreign_files(void **state)
         { "", 0, "an empty file" },
         { "hello\n", 6, "text" },
         { "  \n", 3, "blank text" },
-        { "\xef\xbb\xbf {\"a\": 1}", 12, "JSON of another kind" },
+        { "\xef\xbb\xbf {\"a\": 1}", 12, "JSON of another kind with members a" },
         { "<html>", 6, "HTML or XML" },
         { "\177ELF\2\1\1", 7, "a program or library (ELF)" },
         { "\1\2\3", 3, "binary data (01 02 03)" },

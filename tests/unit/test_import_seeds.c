@@ -54,7 +54,7 @@ static size_t current; /* format that is being read */
 static int read_part(size_t len, struct store **out, opm_error *err)
 {
     struct import_source src = { .path = "seed", .len = len, .count = 1 };
-    uint8_t *copy = malloc(len + 1); /* so that ASan sees a read beyond */
+    uint8_t *copy = malloc(len ? len : 1); /* so that ASan sees a read beyond */
     int rc = store_new(out);
 
     assert_non_null(copy);

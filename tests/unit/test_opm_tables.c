@@ -151,6 +151,28 @@ static void test_extremes(void **state)
     free(large);
 }
 
+/* Args made of forms and numbers, beside texts and none. */
+static void test_forms(void **state)
+{
+    static const char *const texts[] = { "{\"a\":\1,\"p\":\"\3\"}", "{\"x\":[\2,\1]}", "{}" };
+    struct store *st = store_begin();
+    uint32_t track = add_track(st, "thread", "t", 1, 2), form[ARRAY_SIZE(texts)];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        assert_int_equal(store_args_form(st, texts[i], strlen(texts[i]), &form[i]), 0);
+    for (int64_t i = 0; i < 70000; i++) {
+        uint32_t id = add_span(st, track, i * 10, 5, "s", i % 5 == 4 ? "{\"t\":1}" : NULL);
+        int64_t value[3] = { i * i - 1000, i % 7 == 0 ? INT64_MIN : i, -i };
+
+        if (i % 5 < 3)
+            assert_int_equal(store_span_set_args_form(st, id, form[i % 5], value), 0);
+    }
+    assert_int_equal(store_finish(st), 0);
+    assert_round_trip(st);
+    store_free(st);
+}
+
 static int64_t stat_of(const struct store *st, const char *name)
 {
     for (size_t i = 0; i < store_nrow(st, TABLE_import_stat); i++) {
@@ -362,10 +384,10 @@ static void test_colpack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_colpack),   cmocka_unit_test(test_random),
-        cmocka_unit_test(test_extremes),  cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_colpack),  cmocka_unit_test(test_random),
+        cmocka_unit_test(test_extremes), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_prefixes), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_merge),    cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);

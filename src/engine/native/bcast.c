@@ -1,5 +1,6 @@
 /* bcast.c -- see bcast.h. */
 #include "engine/native/bcast.h"
+#include "engine/native/turn.h"
 
 #include <string.h>
 
@@ -180,6 +181,84 @@ static void copy_part(void *arg, int64_t begin, int64_t end, int thread)
     bcast_each(&c->b, begin, end, copy_run, c);
 }
 
+#define TURN_NS 0.3  /* for an element, about */
+#define TURN_ROWS 16 /* rows of the result that are written together: whole lines of the source */
+
+/* Elements of 4 bytes whose neighbours in the result lie apart in the source, while another
+ * dimension's lie side by side: blocks of 4 x 4. */
+struct turned {
+    const struct bcast *b;
+    int along; /* the dimension with stride 1 */
+    int64_t out_stride[SHAPE_RANK_MAX + 1];
+    int64_t strips; /* of TURN_ROWS along it */
+    const float *in;
+    float *out;
+};
+
+static void turn_strip(const struct turned *t, const float *in, float *out, int64_t rows)
+{
+    const struct bcast *b = t->b;
+    int64_t n = b->dim[b->rank - 1], step = b->stride[0][b->rank - 1], os = t->out_stride[t->along],
+            i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        int64_t j = 0;
+
+        for (; j + 4 <= rows; j += 4)
+            turn4(out + j * os + i, os, (const char *)(in + i * step + j),
+                  step * (int64_t)sizeof(float));
+        for (; j < rows; j++)
+            for (int64_t q = 0; q < 4; q++)
+                memcpy(out + j * os + i + q, in + (i + q) * step + j, sizeof(float));
+    }
+    for (; i < n; i++)
+        for (int64_t j = 0; j < rows; j++)
+            memcpy(out + j * os + i, in + i * step + j, sizeof(float));
+}
+
+static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct turned *t = arg;
+    const struct bcast *b = t->b;
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t j0 = item % t->strips * TURN_ROWS, rest = item / t->strips, from = j0,
+                to = j0 * t->out_stride[t->along];
+
+        for (int d = b->rank - 2; d >= 0; d--) {
+            if (d == t->along)
+                continue;
+            from += rest % b->dim[d] * b->stride[0][d];
+            to += rest % b->dim[d] * t->out_stride[d];
+            rest /= b->dim[d];
+        }
+        turn_strip(t, t->in + from, t->out + to, MIN((int64_t)TURN_ROWS, b->dim[t->along] - j0));
+    }
+}
+
+/* False: it is not of that kind. */
+static bool turned_copy(struct pool *pool, const struct copy *c)
+{
+    const struct bcast *b = &c->b;
+    struct turned t = { .b = b, .along = -1, .in = (const void *)c->in, .out = (void *)c->out };
+    int64_t step = 1;
+
+    for (int d = b->rank - 1; d >= 0; d--) {
+        t.out_stride[d] = step;
+        step *= b->dim[d];
+        if (d < b->rank - 1 && b->stride[0][d] == 1)
+            t.along = d;
+    }
+    if (c->width != 4 || t.along < 0 || b->stride[0][b->rank - 1] < 4 || b->dim[t.along] < 4 ||
+        b->dim[b->rank - 1] < 4)
+        return false;
+    t.strips = (b->dim[t.along] + TURN_ROWS - 1) / TURN_ROWS;
+    pool_for(pool, b->total / b->dim[b->rank - 1] / b->dim[t.along] * t.strips,
+             pool_grain((double)(b->dim[b->rank - 1] * TURN_ROWS) * TURN_NS), turn_part, &t);
+    return true;
+}
+
 void strided_copy(struct pool *pool, void *out, const void *in, size_t width, int rank,
                   const int64_t *dim, const int64_t *stride)
 {
@@ -197,5 +276,6 @@ void strided_copy(struct pool *pool, void *out, const void *in, size_t width, in
     if (c.b.total == 0)
         return;
     merge(&c.b);
-    pool_for(pool, c.b.total, 16384, copy_part, &c);
+    if (!turned_copy(pool, &c))
+        pool_for(pool, c.b.total, 16384, copy_part, &c);
 }

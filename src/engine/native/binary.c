@@ -456,6 +456,12 @@ static void pow_run1(void *arg, int64_t at, const int64_t *off, const int64_t *s
             j->isa->unary(*b == 2.0f ? U_SQUARE : *b == 0.5f ? U_SQRT : U_AFFINE, out, a, n, 1, 0);
             return;
         }
+        if (stride[0] == 1 && stride[1] == 0 && (*b == 3.0f || *b == -1.0f)) {
+            j->isa->unary(*b == 3.0f ? U_SQUARE : U_RECIPROCAL, out, a, n, 1, 0);
+            if (*b == 3.0f)
+                j->isa->binary(B_MUL, out, out, 1, a, 1, n);
+            return;
+        }
         for (int64_t i = 0; i < n; i++)
             out[i] = powf(a[i * stride[0]], b[i * stride[1]]);
         return;
@@ -550,13 +556,23 @@ struct where_job {
     size_t width;
 };
 
-#define WHERE_LOOP(T)                                                           \
-    do {                                                                        \
-        const T *a = (const T *)(const void *)j->in[0] + off[1],                \
-                *b = (const T *)(const void *)j->in[1] + off[2];                \
-        T *out = (T *)(void *)j->out + at;                                      \
-        for (int64_t i = 0; i < n; i++)                                         \
-            out[i] = cond[i * stride[0]] ? a[i * stride[1]] : b[i * stride[2]]; \
+#define WHERE_ONE(T, out, cond, a, b)               \
+    do {                                            \
+        T mask = (T)(0 - (T)((cond) != 0));         \
+        (out) = (T)(((a)&mask) | ((b) & (T)~mask)); \
+    } while (0)
+
+#define WHERE_LOOP(T)                                                                          \
+    do {                                                                                       \
+        const T *a = (const T *)(const void *)j->in[0] + off[1],                               \
+                *b = (const T *)(const void *)j->in[1] + off[2];                               \
+        T *out = (T *)(void *)j->out + at;                                                     \
+        if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1)                                \
+            for (int64_t i = 0; i < n; i++) /* no branch that cannot be guessed */             \
+                WHERE_ONE(T, out[i], cond[i], a[i], b[i]);                                     \
+        else                                                                                   \
+            for (int64_t i = 0; i < n; i++)                                                    \
+                WHERE_ONE(T, out[i], cond[i * stride[0]], a[i * stride[1]], b[i * stride[2]]); \
     } while (0)
 
 static void where_run1(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)

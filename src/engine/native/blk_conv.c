@@ -15,6 +15,10 @@
 #define CHUNK_BYTES (256 * 1024)
 /* Depthwise kernels with more rows are left to the plain way. */
 #define DEPTHWISE_ROWS 16
+/* Floats of an input with its borders, times the stride; beyond that nothing is meant seriously. */
+#define PADDED_MAX 0x1p50
+/* Windows of so many taps are packed the fast way. */
+#define PACK_TAPS 25
 /* Inputs of so few channels are read as they are. */
 #define PLAIN_CHANNELS 4
 
@@ -169,6 +173,23 @@ static float weight_at(const struct blk_conv *b, const float *w, int64_t oc, int
     return w[(oc * c->icg + in % c->icg) * taps + tap];
 }
 
+/* One block of input by one of output channels: by tap instead of by input channel. */
+static void pack_square(const struct blk *blk, float *to, const float *w, int64_t channel, int have,
+                        int64_t run, int64_t taps)
+{
+    float by_channel[PACK_TAPS * 16 * 16];
+    int64_t v = blk->block;
+
+    if (taps == 1) {
+        blk->pack(to, w, channel, have, run);
+        return;
+    }
+    blk->pack(by_channel, w, channel, have, run * taps);
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t i = 0; i < run; i++, to += v)
+            memcpy(to, by_channel + (i * taps + t) * v, (size_t)v * sizeof(*to));
+}
+
 /* Of output block ob (counted over all groups): by step, input channel, output channel. */
 static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -191,9 +212,10 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t ic = 0; ic < b->icg; ic += v) {
             int64_t run = MIN(v, b->icg - ic);
 
-            if (taps == 1 && simple) {
-                kop_isa(j->op)->blk->pack(to, j->w + oc * per + ic, per, (int)have, run);
-                to += run * v;
+            if (taps <= PACK_TAPS && simple) {
+                pack_square(kop_isa(j->op)->blk, to, j->w + oc * per + ic * taps, per, (int)have,
+                            run, taps);
+                to += run * taps * v;
                 continue;
             }
             for (int64_t t = 0; t < taps; t++)
@@ -235,6 +257,8 @@ static int pack(struct op *op, struct blk_conv *b, opm_error *err)
         wino_pack(op, b, j.w);
     else
         pool_for(kop_pool(op), blocks, 1, pack_part, &j);
+    if (kop_const(op, 1))
+        model_forget(op->plan->engine->model, kop_const(op, 1)->data, kop_const(op, 1)->bytes);
     return 0;
 }
 
@@ -285,12 +309,14 @@ static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
     d->width = d->flat ? w->out[1] * w->out[2] : w->out[2];
     d->pitch =
         d->padded ? (w->out[2] - 1) * w->stride[2] + (kw - 1) * w->dilation[2] + 1 : w->in[2];
+    if ((double)d->pitch * (double)((w->out[1] - 1) * w->stride[1] + span) * (double)(b->icg + v) *
+            (double)w->stride[1] >
+        PADDED_MAX)
+        return kop_fail(op, OPM_ELIMIT, err, "the padded input is too big");
     direct_cut(op, b);
     d->copy_rows = (d->chunk - 1) * w->stride[1] + span;
     d->block_pitch = d->padded ? d->copy_rows * d->pitch * v : plane;
     d->copy_floats = d->padded ? (b->plain ? b->icg : b->icb) * d->block_pitch : 0;
-    if (d->copy_floats > PTRDIFF_MAX / 8 / threads)
-        return kop_fail(op, OPM_ELIMIT, err, "the padded input is too big");
     op->scratch_bytes = (size_t)(d->copy_floats * threads) * sizeof(float);
     /* Plain: a step is a row of the window of one channel, if its taps lie side by side. */
     bool rows = b->plain && w->dilation[2] == 1;

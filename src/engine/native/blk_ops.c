@@ -162,6 +162,20 @@ int bpool_run(struct op *op, opm_error *err)
     return 0;
 }
 
+/* The same tensor under another name */
+
+int bidentity_prepare(struct op *op, opm_error *err)
+{
+    return kop_set_blocked(op, 0, &kop_in(op, 0)->shape, err);
+}
+
+int bidentity_run(struct op *op, opm_error *err)
+{
+    (void)op;
+    (void)err;
+    return 0;
+}
+
 /* Functions of one operand */
 
 int bunary_prepare(struct op *op, opm_error *err)
@@ -198,10 +212,10 @@ int blk_binary_of(const struct op *op)
 {
     static const struct {
         const char *type;
-        enum isa_binary f;
+        int f;
     } known[] = {
         { "Add", B_ADD }, { "Sub", B_SUB }, { "Mul", B_MUL }, { "Div", B_DIV },
-        { "Max", B_MAX }, { "Min", B_MIN }, { "Sum", B_ADD },
+        { "Max", B_MAX }, { "Min", B_MIN }, { "Sum", B_ADD }, { "PRelu", BLK_PRELU },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)

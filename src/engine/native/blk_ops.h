@@ -7,7 +7,7 @@
 /* Pooling windows of more rows have none. */
 #define BLK_POOL_ROWS 32
 
-/* enum isa_binary, or -1 */
+/* enum isa_binary or BLK_PRELU; -1: neither */
 int blk_binary_of(const struct op *op);
 
 #endif

@@ -1,4 +1,5 @@
 /* cast.c -- Cast and CastLike between all numeric types. */
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 
 #include <math.h>
@@ -6,6 +7,19 @@
 
 #define TYPES_CAST \
     (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16))
+
+/* The type that the model asks for; CastLike's example may be of 16 bits, which values are not. */
+static enum tensor_type target(const struct op *op)
+{
+    const struct graph *g = op->plan->graph;
+    uint32_t like = op->nin > 1 ? op->in[1] : NO_VALUE;
+
+    if (!op->kernel->arg)
+        return (enum tensor_type)node_attr_int(op->node, "to", 0);
+    if (like < g->nvalue && half_inside(g->value[like].type) == kop_in(op, 1)->type)
+        return g->value[like].type;
+    return kop_in(op, 1)->type;
+}
 
 int cast_prepare(struct op *op, opm_error *err)
 {
@@ -19,7 +33,7 @@ int cast_prepare(struct op *op, opm_error *err)
         rc = kop_want(op, 1, TYPES_CAST, err);
         if (rc)
             return rc;
-        to = (int64_t)kop_in(op, 1)->type;
+        to = (int64_t)target(op);
     }
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
@@ -40,6 +54,7 @@ static int64_t whole(double d)
 struct cast_job {
     const struct nt *in;
     struct nt *out;
+    enum tensor_type to;
 };
 
 #define FROM_FLOAT(TYPE, T)                         \
@@ -52,38 +67,30 @@ struct cast_job {
         for (int64_t i = begin; i < end; i++) \
             ((T *)out->data)[i] = (T)GET(i);  \
         break;
-#define STORE(INTS)                                                  \
-    switch (out->type) {                                             \
-    case TENSOR_F32:                                                 \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((float *)out->data)[i] = (float)GET(i);                 \
-        break;                                                       \
-    case TENSOR_F64:                                                 \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((double *)out->data)[i] = (double)GET(i);               \
-        break;                                                       \
-    case TENSOR_F16:                                                 \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((uint16_t *)out->data)[i] = f32_to_f16((float)GET(i));  \
-        break;                                                       \
-    case TENSOR_BF16:                                                \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((uint16_t *)out->data)[i] = f32_to_bf16((float)GET(i)); \
-        break;                                                       \
-    case TENSOR_BOOL:                                                \
-        for (int64_t i = begin; i < end; i++)                        \
-            ((uint8_t *)out->data)[i] = GET(i) != 0;                 \
-        break;                                                       \
-        INTS(I8, int8_t)                                             \
-        INTS(I16, int16_t)                                           \
-        INTS(I32, int32_t)                                           \
-        INTS(I64, int64_t)                                           \
-        INTS(U8, uint8_t)                                            \
-        INTS(U16, uint16_t)                                          \
-        INTS(U32, uint32_t)                                          \
-        INTS(U64, uint64_t)                                          \
-    default:                                                         \
-        break;                                                       \
+#define STORE(INTS)                                    \
+    switch (out->type) {                               \
+    case TENSOR_F32:                                   \
+        for (int64_t i = begin; i < end; i++)          \
+            ((float *)out->data)[i] = (float)GET(i);   \
+        break;                                         \
+    case TENSOR_F64:                                   \
+        for (int64_t i = begin; i < end; i++)          \
+            ((double *)out->data)[i] = (double)GET(i); \
+        break;                                         \
+    case TENSOR_BOOL:                                  \
+        for (int64_t i = begin; i < end; i++)          \
+            ((uint8_t *)out->data)[i] = GET(i) != 0;   \
+        break;                                         \
+        INTS(I8, int8_t)                               \
+        INTS(I16, int16_t)                             \
+        INTS(I32, int32_t)                             \
+        INTS(I64, int64_t)                             \
+        INTS(U8, uint8_t)                              \
+        INTS(U16, uint16_t)                            \
+        INTS(U32, uint32_t)                            \
+        INTS(U64, uint64_t)                            \
+    default:                                           \
+        break;                                         \
     }
 
 static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -101,16 +108,6 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 #undef GET
 #define GET(i) (((const double *)in->data)[i])
     case TENSOR_F64:
-        STORE(FROM_FLOAT)
-        break;
-#undef GET
-#define GET(i) ((double)f16_to_f32(((const uint16_t *)in->data)[i]))
-    case TENSOR_F16:
-        STORE(FROM_FLOAT)
-        break;
-#undef GET
-#define GET(i) nt_float(in, i)
-    case TENSOR_BF16:
         STORE(FROM_FLOAT)
         break;
 #undef GET
@@ -140,14 +137,16 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
         STORE(FROM_INT)
 #undef GET
     }
+    if (j->to != out->type)
+        half_round((float *)out->data + begin, end - begin, j->to);
 }
 
 int cast_run(struct op *op, opm_error *err)
 {
-    struct cast_job j = { kop_in(op, 0), kop_out(op, 0) };
+    struct cast_job j = { kop_in(op, 0), kop_out(op, 0), target(op) };
 
     (void)err;
-    if (j.in->type == j.out->type) {
+    if (j.in->type == j.to) {
         if (j.in->bytes)
             memmove(j.out->data, j.in->data, j.in->bytes);
         return 0;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define GRAIN 8192
+#define GRAIN 16384
 
 /* The functions that isa.h has, for float32. */
 static int fast_unary(enum un f)
@@ -40,6 +40,24 @@ static int fast_unary(enum un f)
         return U_NEG;
     case UN_ABS:
         return U_ABS;
+    case UN_FLOOR:
+        return U_FLOOR;
+    case UN_CEIL:
+        return U_CEIL;
+    case UN_ROUND:
+        return U_ROUND;
+    case UN_LOG:
+        return U_LOG;
+    case UN_SIN:
+        return U_SIN;
+    case UN_COS:
+        return U_COS;
+    case UN_ELU:
+        return U_ELU;
+    case UN_SOFTPLUS:
+        return U_SOFTPLUS;
+    case UN_MISH:
+        return U_MISH;
     default:
         return -1;
     }
@@ -257,7 +275,7 @@ static void unary_params(const struct op *op, struct unary *u)
             u->f = UN_GELU_TANH;
         break;
     case UN_SILU:
-        u->a = 1;
+        u->a = node_attr_float(n, "alpha", 1);
         break;
     default:
         break;

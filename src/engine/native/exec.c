@@ -156,12 +156,41 @@ static int prepare_op(struct op *op, opm_error *err)
     return rc;
 }
 
+/* 16-bit constants are float32 while preparing; afterwards only where somebody kept the pointer or
+ * will look again: others have packed them. */
+static int widen_constants(struct plan *p, opm_error *err)
+{
+    for (uint32_t i = 0; i < p->nval; i++)
+        if (val_widen(&p->val[i]))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    return 0;
+}
+
+static void drop_wide_constants(struct plan *p)
+{
+    for (uint32_t i = 0; i < p->nval; i++)
+        p->val[i].last = 0;
+    for (uint32_t i = 0; i < p->nop; i++)
+        for (uint32_t k = 0; k < p->op[i].nin && p->op[i].how == OP_DYNAMIC; k++)
+            if (p->op[i].in[k] != NO_VALUE)
+                p->val[p->op[i].in[k]].last = 1;
+    for (uint32_t i = 0; i < p->graph->noutput; i++)
+        p->val[p->graph->output[i]].last = 1;
+    for (uint32_t i = 0; i < p->nval; i++)
+        if (p->val[i].wide && !p->val[i].t.data && !p->val[i].last) {
+            native_free((void *)(uintptr_t)p->val[i].wide->data);
+            p->val[i].wide->data = NULL;
+        }
+}
+
 int plan_prepare(struct plan *p, opm_error *err)
 {
-    for (uint32_t i = 0; i < p->nop; i++) {
-        struct op *op = &p->op[i];
-        int rc = prepare_op(op, err);
+    int rc = widen_constants(p, err);
 
+    for (uint32_t i = 0; i < p->nop && !rc; i++) {
+        struct op *op = &p->op[i];
+
+        rc = prepare_op(op, err);
         if (rc)
             return rc;
         for (uint32_t b = 0; b < op->nbody; b++) {
@@ -170,7 +199,10 @@ int plan_prepare(struct plan *p, opm_error *err)
                 return rc;
         }
     }
-    return p->inner ? 0 : plan_memory(p, err);
+    if (rc || p->inner)
+        return rc;
+    drop_wide_constants(p);
+    return plan_memory(p, err);
 }
 
 /* True if the shapes are those it was prepared for; notes the new ones. */

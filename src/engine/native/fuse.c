@@ -2,16 +2,16 @@
  *
  * Works on the list of operators before anything runs. A value between two operators goes away only
  * if nothing else reads it. What is recognised:
- *   Conv + BatchNormalization, factors and terms per channel (folded into the weights)
+ *   Conv + BatchNormalization, factors and terms per channel (folded into the weights, fuse_conv.c)
  *   + activation, + Add of a same-shaped value
  *   MatMul by a transposed constant, + Add of a vector + activation; Gemm + activation
- *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, x * clip(x + 3, 0, 6) / 6 as
- *   HardSwish
+ *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, HardSwish (fuse_conv.c)
  *   attention (fuse_attn.c)
  *   the nine nodes that LayerNormalization is decomposed into */
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
 #include "engine/native/fuse_int.h"
+#include "engine/native/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,6 +64,11 @@ struct op *fuse_maker(const struct fuser *f, uint32_t v)
     return v == NO_VALUE || v >= f->p->graph->nvalue || f->made_by[v] == UINT32_MAX
                ? NULL
                : &f->p->op[f->made_by[v]];
+}
+
+bool fuse_real(const struct fuser *f, uint32_t v)
+{
+    return half_inside(f->p->graph->value[v].type) == TENSOR_F32;
 }
 
 bool fuse_scalar(const struct op *op, uint32_t slot, float *out)
@@ -180,7 +185,7 @@ static int fuse_post(struct fuser *f, struct op *op, struct op *next, bool resid
     float s;
 
     *done = false;
-    if (op->npost == POST_MAX || f->p->graph->value[next->out[0]].type != TENSOR_F32)
+    if (op->npost == POST_MAX || !fuse_real(f, next->out[0]))
         return 0;
     if (next->in[0] == mid && (unary_as_post(next, &post) || clip_as_post(next, &post))) {
         add_post(op, &post);
@@ -315,7 +320,7 @@ static int fuse_layernorm(struct fuser *f, struct op *sub)
 
     if (!mean || !fuse_is(mean, "ReduceMean") || mean->in[0] != x || !fuse_only(f, sub->in[1]) ||
         !last_axis(mean) || (f->p->graph->value[d].flags & VALUE_OUTPUT) ||
-        f->p->graph->value[sub->out[0]].type != TENSOR_F32)
+        !fuse_real(f, sub->out[0]))
         return 0;
     for (uint32_t i = (uint32_t)(sub - f->p->op) + 1; i < f->p->nop && !var; i++) {
         pow = &f->p->op[i];
@@ -379,7 +384,7 @@ static int fuse_patterns(struct fuser *f, struct op *op)
             struct op *sig = fuse_maker(f, op->in[i]);
 
             if (sig && fuse_is(sig, "Sigmoid") && fuse_only(f, op->in[i]) &&
-                sig->in[0] == op->in[!i] && f->p->graph->value[op->out[0]].type == TENSOR_F32) {
+                sig->in[0] == op->in[!i] && fuse_real(f, op->out[0])) {
                 uint32_t x = op->in[!i];
 
                 return fuse_become(f, op, kernel_find("SiLU", "opmeter", 1), "SiLU", &x, 1, &sig,
@@ -454,6 +459,9 @@ int plan_fuse(struct plan *p, opm_error *err)
         rc = fuse_q8(&f);
     }
     for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (p->op[i].kernel)
+            rc = fuse_contrib(&f, &p->op[i]);
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_patterns(&f, &p->op[i]);
     if (!rc)
@@ -465,5 +473,5 @@ int plan_fuse(struct plan *p, opm_error *err)
     mem_free(f.made_by);
     mem_free(f.read_by);
     mem_free(f.uses);
-    return rc ? opm__fail(err, rc, "native engine: out of memory") : 0;
+    return rc == OPM_ENOMEM ? opm__fail(err, rc, "native engine: out of memory") : rc;
 }

@@ -23,7 +23,7 @@ struct match {
 
 static bool is_f32(const struct fuser *f, uint32_t v)
 {
-    return v < f->p->graph->nvalue && f->p->graph->value[v].type == TENSOR_F32;
+    return v < f->p->graph->nvalue && fuse_real(f, v);
 }
 
 static bool as_step(const struct op *op, struct view_step *s)

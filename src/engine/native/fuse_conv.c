@@ -173,7 +173,7 @@ int fuse_hardswish(struct fuser *f, struct op *mul)
 {
     const struct kernel *k = kernel_find("HardSwish", "", 14);
 
-    for (int i = 0; i < 2 && f->p->graph->value[mul->out[0]].type == TENSOR_F32; i++) {
+    for (int i = 0; i < 2 && fuse_real(f, mul->out[0]); i++) {
         uint32_t x = mul->in[!i], v = mul->in[i];
         struct op *gone[3], *d = fuse_maker(f, v), *next = fuse_follower(f, mul);
         float s;

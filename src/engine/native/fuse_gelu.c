@@ -42,7 +42,7 @@ static struct op *tail(const struct fuser *f, struct op *curve, uint32_t x, stru
     uint32_t y;
 
     if (!add || !fuse_is(add, "Add") || !fuse_by_scalar(add, &s, &y) || s != 1 ||
-        f->p->graph->value[curve->out[0]].type != TENSOR_F32)
+        !fuse_real(f, curve->out[0]))
         return NULL;
     add_part(p, curve);
     add_part(p, add);

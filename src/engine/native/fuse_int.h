@@ -21,6 +21,8 @@ struct op *fuse_follower(const struct fuser *f, const struct op *op);
 struct op *fuse_maker(const struct fuser *f, uint32_t v);
 /* The value is read once, and not by the caller. */
 bool fuse_only(const struct fuser *f, uint32_t v);
+/* The value is of a floating-point type that is float32 inside of the engine. */
+bool fuse_real(const struct fuser *f, uint32_t v);
 /* The one float that a constant input is. */
 bool fuse_scalar(const struct op *op, uint32_t slot, float *out);
 /* A product or sum with a constant scalar, and the other operand. */
@@ -47,6 +49,8 @@ const struct tensor *fuse_f32(const struct op *op, uint32_t slot);
 /* fuse_conv.c */
 int fuse_affine(struct fuser *f, struct op *conv, struct op *next, bool *done);
 int fuse_hardswish(struct fuser *f, struct op *mul);
+/* fuse_contrib.c: the activation of FusedConv and FusedGemm. */
+int fuse_contrib(struct fuser *f, struct op *op);
 /* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
 int fuse_q8(struct fuser *f);
 /* fuse_attn.c */

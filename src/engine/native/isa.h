@@ -30,8 +30,20 @@ enum isa_unary {
     U_ABS,
     U_AFFINE, /* alpha * x + beta */
     U_SQUARE,
+    U_FLOOR,
+    U_CEIL,
+    U_ROUND, /* half to even */
+    U_LOG,
+    U_SIN,
+    U_COS,
+    U_ELU,
+    U_SOFTPLUS,
+    U_MISH,
     U_NUNARY,
 };
+
+/* What a row is reduced by. */
+enum isa_reduce { R_SUM, R_SQUARES, R_ABS, R_MAX, R_MIN };
 
 enum isa_binary { B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_NBINARY };
 
@@ -70,6 +82,8 @@ struct isa {
                       int rows, int taps, int64_t step, int64_t dilation, float bias);
     float (*dot)(const float *a, const float *b, int64_t n);
     void (*tile)(const struct isa_tile *t);
+    /* n > 0; NaN comes through. */
+    float (*reduce)(enum isa_reduce f, const float *x, int64_t n);
     /* x becomes exp(y - max y), y = scale * x + mask (NULL: none); their sum is returned. */
     float (*softexp)(float *x, int64_t n, float scale, const float *mask);
     /* One step of an LSTM of n, from gates i, o, f, c one after the other; c is the old state. */

@@ -19,6 +19,10 @@
 #define VFMA(a, b, c) ((vf)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define VMAX(a, b) ((vf)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define VMIN(a, b) ((vf)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define VSQRT(x) ((vf)_mm256_sqrt_ps((__m256)(x)))
+#define VFLOOR(x) ((vf)_mm256_floor_ps((__m256)(x)))
+#define VCEIL(x) ((vf)_mm256_ceil_ps((__m256)(x)))
+#define VROUND(x) ((vf)_mm256_round_ps((__m256)(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
 #define FMA1(a, b, c) __builtin_fmaf(a, b, c)
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14
 #define MASK(n) \

@@ -21,6 +21,13 @@
 #define VMAX(a, b) ((vf)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define VMIN(a, b) ((vf)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define VSCALE(x, n) ((vf)_mm512_scalef_ps((__m512)(x), (__m512)(n)))
+#define VSQRT(x) ((vf)_mm512_sqrt_ps((__m512)(x)))
+#define VFLOOR(x) ((vf)_mm512_roundscale_ps((__m512)(x), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC))
+#define VCEIL(x) ((vf)_mm512_roundscale_ps((__m512)(x), _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC))
+#define VROUND(x) \
+    ((vf)_mm512_roundscale_ps((__m512)(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define VSUM(v) _mm512_reduce_add_ps((__m512)(v))
+#define VLARGEST(v) _mm512_reduce_max_ps((__m512)(v))
 #define FMA1(a, b, c) __builtin_fmaf(a, b, c)
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define MASK(n) ((__mmask16)((1u << (n)) - 1))

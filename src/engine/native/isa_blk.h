@@ -44,6 +44,9 @@ struct blk_end {
     float lo, hi;
 };
 
+/* Besides enum isa_binary: a where it is not negative, else a * b. */
+#define BLK_PRELU 100
+
 enum blk_pool { BLK_MAX, BLK_SUM };
 
 #define BLK_PX_MAX 14

@@ -412,7 +412,11 @@ static void blk_binary(int f, float *out, const float *a, const float *b, bool a
         CASE(B_MIN)
 #undef CASE
     default:
-        break;
+        for (int64_t i = 0; i < n; i++) {
+            vf x = vload(a_once ? a : a + i * VL), y = vload(b_once ? b : b + i * VL);
+
+            vstore(out + i * VL, vsel(x < vset(0), x * y, x));
+        }
     }
 }
 

@@ -74,13 +74,35 @@ INLINE vf vmin(vf a, vf b)
 #endif
 }
 
+/* Lanes put together in halves, not one after the other. */
 INLINE float vsum(vf v)
 {
-    float s = 0;
+#ifdef VSUM
+    return VSUM(v);
+#else
+    float t[VL];
 
-    for (int i = 0; i < VL; i++)
-        s += v[i];
-    return s;
+    vstore(t, v);
+    for (int w = VL / 2; w > 0; w /= 2)
+        for (int i = 0; i < w; i++)
+            t[i] += t[i + w];
+    return t[0];
+#endif
+}
+
+INLINE float vlargest(vf v)
+{
+#ifdef VLARGEST
+    return VLARGEST(v);
+#else
+    float t[VL];
+
+    vstore(t, v);
+    for (int w = VL / 2; w > 0; w /= 2)
+        for (int i = 0; i < w; i++)
+            t[i] = t[i] > t[i + w] ? t[i] : t[i + w];
+    return t[0];
+#endif
 }
 
 /* Cephes' expf: 2^n * p(r), about 1 ulp; infinity above 88.7, NaN stays. Below -87.3 it would be
@@ -169,6 +191,8 @@ INLINE vf verf(vf x)
     q = VFMA(q, x2, vset(-1.42647390514189e-02f));
     return p / q;
 }
+
+#include "engine/native/isa_math.h"
 
 #include "engine/native/isa_gemm.h"
 
@@ -264,6 +288,26 @@ INLINE vf unary1(enum isa_unary f, vf x, float alpha, float beta)
         return VFMA(x, vset(alpha), vset(beta));
     case U_SQUARE:
         return x * x;
+    case U_SQRT:
+        return vsqrt(x);
+    case U_FLOOR:
+        return vfloor(x);
+    case U_CEIL:
+        return vceil(x);
+    case U_ROUND:
+        return vround(x);
+    case U_LOG:
+        return vlog(x);
+    case U_SIN:
+        return vsin(x, 0);
+    case U_COS:
+        return vsin(x, 1);
+    case U_ELU:
+        return vsel(x < vset(0), vexpm1(x) * alpha, x);
+    case U_SOFTPLUS:
+        return vsoftplus(x);
+    case U_MISH:
+        return x * vtanh(vsoftplus(x));
     default:
         return x;
     }
@@ -304,11 +348,17 @@ static void unary(enum isa_unary f, float *out, const float *in, int64_t n, floa
         CASE(U_ABS)
         CASE(U_AFFINE)
         CASE(U_SQUARE)
+        CASE(U_SQRT)
+        CASE(U_FLOOR)
+        CASE(U_CEIL)
+        CASE(U_ROUND)
+        CASE(U_LOG)
+        CASE(U_SIN)
+        CASE(U_COS)
+        CASE(U_ELU)
+        CASE(U_SOFTPLUS)
+        CASE(U_MISH)
 #undef CASE
-    case U_SQRT:
-        for (int64_t i = 0; i < n; i++)
-            out[i] = sqrtf(in[i]);
-        break;
     default:
         break;
     }
@@ -324,8 +374,7 @@ static void softmax(float *out, const float *in, int64_t n)
         m = vload(in);
         for (i = VL; i + VL <= n; i += VL)
             m = vmax(m, vload(in + i));
-        for (int j = 0; j < VL; j++)
-            max = m[j] > max ? m[j] : max;
+        max = vlargest(m);
     }
     for (; i < n; i++)
         max = in[i] > max ? in[i] : max;
@@ -361,8 +410,7 @@ INLINE float soft_begin(float *x, int64_t n, float scale, const float *mask)
         vstore(x + i, y);
         m = vmax(y, m);
     }
-    for (int j = 0; j < VL; j++)
-        max = m[j] > max ? m[j] : max;
+    max = vlargest(m);
     for (; i < n; i++) {
         x[i] = mask ? FMA1(x[i], scale, mask[i]) : x[i] * scale;
         max = x[i] > max ? x[i] : max;
@@ -505,6 +553,65 @@ static float dot(const float *a, const float *b, int64_t n)
     return t;
 }
 
+INLINE vf reduce1(enum isa_reduce f, vf acc, vf x)
+{
+    switch (f) {
+    case R_SUM:
+        return acc + x;
+    case R_SQUARES:
+        return VFMA(x, x, acc);
+    case R_ABS:
+        return acc + (vf)((vi)x & 0x7fffffff);
+    case R_MAX:
+        return binary1(B_MAX, acc, x);
+    default:
+        return binary1(B_MIN, acc, x);
+    }
+}
+
+/* Four rows of lanes, put together at the end. */
+INLINE float reduce_loop(const enum isa_reduce f, const float *x, int64_t n)
+{
+    const bool sum = f != R_MAX && f != R_MIN;
+    vf first = sum ? vset(0) : vset(*x), acc[4] = { first, first, first, first };
+    float lane[VL], r;
+    int64_t i = 0;
+
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        for (int k = 0; k < 4; k++)
+            acc[k] = reduce1(f, acc[k], vload(x + i + k * VL));
+    for (; i + VL <= n; i += VL)
+        acc[0] = reduce1(f, acc[0], vload(x + i));
+    if (i < n && sum)
+        acc[1] = reduce1(f, acc[1], vload_n(x + i, n - i));
+    for (; i < n && !sum; i++)
+        acc[1] = reduce1(f, acc[1], vset(x[i]));
+    if (sum)
+        return vsum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+    acc[0] = reduce1(f, reduce1(f, acc[0], acc[1]), reduce1(f, acc[2], acc[3]));
+    vstore(lane, acc[0]);
+    r = lane[0];
+    for (int k = 1; k < VL; k++)
+        r = r != r || (f == R_MAX ? r > lane[k] : r < lane[k]) ? r : lane[k];
+    return r;
+}
+
+static float reduce(enum isa_reduce f, const float *x, int64_t n)
+{
+    switch (f) {
+    case R_SUM:
+        return reduce_loop(R_SUM, x, n);
+    case R_SQUARES:
+        return reduce_loop(R_SQUARES, x, n);
+    case R_ABS:
+        return reduce_loop(R_ABS, x, n);
+    case R_MAX:
+        return reduce_loop(R_MAX, x, n);
+    default:
+        return reduce_loop(R_MIN, x, n);
+    }
+}
+
 static void lstm(float *h, float *c, const float *gate, int64_t n)
 {
     for (int64_t k = 0; k < n; k += VL) {
@@ -533,6 +640,7 @@ const struct isa ISA_NAME = {
     .depthwise = depthwise,
     .dot = dot,
     .tile = tile,
+    .reduce = reduce,
     .softexp = softexp,
     .lstm = lstm,
     .blk = &blk,

@@ -1,4 +1,5 @@
 /* kernel.c -- what kernels use to look at their operands and to complain. */
+#include "engine/native/half.h"
 #include "engine/native/native.h"
 
 #include <stdarg.h>
@@ -92,8 +93,11 @@ bool nt_sane(const struct shape *s)
 int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
 {
     struct nt *t = kop_out(op, i);
-    int64_t bytes = shape_bytes(s, type);
+    int64_t bytes;
     char text[100];
+
+    type = half_inside(type);
+    bytes = shape_bytes(s, type);
 
     if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || !nt_sane(s)) {
         shape_text(s, text, sizeof(text));
@@ -230,6 +234,29 @@ int val_copy(struct val *v, const struct nt *from)
         memmove(v->own, from->data, from->bytes);
     v->t = *from;
     v->t.data = v->own;
+    return 0;
+}
+
+int val_widen(struct val *v)
+{
+    float *data;
+
+    if (!v->half || (v->wide && v->wide->data))
+        return 0;
+    if (!v->wide) {
+        v->wide = mem_calloc(1, sizeof(*v->wide));
+        if (!v->wide)
+            return OPM_ENOMEM;
+        *v->wide = *v->half;
+        v->wide->type = TENSOR_F32;
+        v->wide->data = NULL;
+        v->wide->bytes = (size_t)v->half->count * sizeof(float);
+    }
+    data = native_alloc(MAX(v->wide->bytes, (size_t)1));
+    if (!data)
+        return OPM_ENOMEM;
+    half_to_float(data, v->half->data, v->half->count, v->half->type);
+    v->wide->data = data;
     return 0;
 }
 

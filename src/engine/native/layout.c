@@ -8,6 +8,7 @@
 #include "engine/native/blk_ops.h"
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 
 #include <string.h>
@@ -49,7 +50,7 @@ static const struct shape *fixed_shape(const struct layout *l, const struct op *
     if (i >= op->nin || op->in[i] >= l->p->graph->nvalue || !l->fixed[op->in[i]])
         return NULL;
     v = &l->p->graph->value[op->in[i]];
-    return v->type == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
+    return half_inside(v->type) == TENSOR_F32 && shape_concrete(&v->shape) ? &v->shape : NULL;
 }
 
 static bool is_fixed(const struct layout *l, const struct op *op, uint32_t i)
@@ -81,12 +82,35 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
     return w->dim[0];
 }
 
+/* ReduceMean over exactly the spatial dimensions, which stay with size 1. */
+static bool is_global_mean(const struct layout *l, const struct op *op)
+{
+    const struct tensor *t = kop_const(op, 1);
+    int32_t rank = l->rank[op->in[0]];
+    size_t n;
+    const int64_t *attr = node_attr_ints(op->node, "axes", &n);
+    uint32_t seen = 0;
+
+    if (!node_is(op->node, "ReduceMean") || !node_attr_int(op->node, "keepdims", 1))
+        return false;
+    if (!n && t && t->type == TENSOR_I64)
+        n = (size_t)t->count;
+    for (size_t i = 0; i < n; i++) {
+        int axis = nt_axis(t ? tensor_int(t, (int64_t)i) : attr[i], rank);
+
+        if (axis < 2)
+            return false;
+        seen |= 1u << axis;
+    }
+    return seen == (1u << rank) - 4;
+}
+
 static int64_t pool_channels(const struct layout *l, const struct op *op)
 {
     size_t n;
     const int64_t *kernel = node_attr_ints(op->node, "kernel_shape", &n);
 
-    if (node_is(op->node, "GlobalAveragePool"))
+    if (node_is(op->node, "GlobalAveragePool") || is_global_mean(l, op))
         return l->channels[op->in[0]];
     if ((!node_is(op->node, "MaxPool") && !node_is(op->node, "AveragePool")) || n < 1 || n > 2 ||
         (n == 2 && kernel[0] > BLK_POOL_ROWS))
@@ -202,6 +226,8 @@ static const char *blocked_form(const struct layout *l, struct op *op, struct po
     *channels = l->channels[op->in[0]];
     if (unary_as_post(op, post) || clip_as_post(op, post))
         return "UnaryBlocked";
+    if (k->run == identity_run || (k->run == dropout_run && !kop_in(op, 2)))
+        return "IdentityBlocked";
     if (k->run == batchnorm_run && norm_fits(l, op))
         return "BatchNormBlocked";
     *channels = pool_channels(l, op);
@@ -308,7 +334,8 @@ static int rewrite(struct layout *l, struct op *op)
             return OPM_ENOMEM;
         *own = post;
         op->nin = 1; /* limits of Clip are in it */
-    }
+    } else if (op->kernel->run == bpool_run || op->kernel->run == bidentity_run)
+        op->nin = 1; /* what else there is, is known */
     for (uint32_t i = 0; i < op->nin && !rc; i++)
         if (reads_blocked(l, op, i))
             rc = want_blocked(l, op->node, &op->in[i]);

@@ -70,6 +70,7 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
         return kop_nomem(op, err);
+    op->packed_bytes = (size_t)floats * sizeof(float);
     pool_for(kop_pool(op), gemm_panels(s->n, isa->nr),
              pool_grain((double)(s->k * isa->nr) * PACK_NS), pack_const_part, &j);
     if (b)

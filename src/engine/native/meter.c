@@ -104,9 +104,10 @@ static void write_nodes(struct buf *b, const struct op *op)
 static void write_posts(struct buf *b, const struct op *op)
 {
     static const char *const unary[U_NUNARY] = {
-        "relu", "clip",       "leakyrelu", "sigmoid", "tanh",      "exp",
-        "erf",  "gelu",       "gelu_tanh", "silu",    "hardswish", "hardsigmoid",
-        "sqrt", "reciprocal", "neg",       "abs",     "affine",    "square",
+        "relu", "clip",      "leakyrelu", "sigmoid",   "tanh",        "exp",  "erf",
+        "gelu", "gelu_tanh", "silu",      "hardswish", "hardsigmoid", "sqrt", "reciprocal",
+        "neg",  "abs",       "affine",    "square",    "floor",       "ceil", "round",
+        "log",  "sin",       "cos",       "elu",       "softplus",    "mish",
     };
     bool first = true;
 

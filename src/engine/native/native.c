@@ -1,5 +1,6 @@
 /* native.c -- the native engine: ONNX on the CPU, nothing to install; see native.h. */
 #include "engine/native/native.h"
+#include "engine/native/half.h"
 #include "graph/infer.h"
 
 #include <string.h>
@@ -118,20 +119,29 @@ static int check_input(const struct native *e, size_t i, const struct engine_ten
                      v->name, want, have);
 }
 
-static void set_inputs(struct native *e, const struct engine_tensor *in, bool with_data)
+static int set_inputs(struct native *e, const struct engine_tensor *in, bool with_data,
+                      opm_error *err)
 {
     static char none[NATIVE_ALIGN]; /* stands for the data of an empty tensor */
 
     for (size_t i = 0; i < e->nin; i++) {
         struct val *v = &e->plan->val[e->plan->graph->input[i]];
+        enum tensor_type type = half_inside(in[i].type);
 
         v->kind = VAL_INPUT;
-        v->t.type = in[i].type;
+        v->t.type = type;
         v->t.shape = in[i].shape;
         v->t.count = shape_count(&in[i].shape);
-        v->t.bytes = (size_t)shape_bytes(&in[i].shape, in[i].type);
+        v->t.bytes = (size_t)shape_bytes(&in[i].shape, type);
         v->t.data = !with_data ? NULL : in[i].data ? in[i].data : none;
+        if (!with_data || type == in[i].type)
+            continue;
+        if (val_own(v, v->t.bytes))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        half_to_float(v->own, in[i].data, v->t.count, in[i].type);
+        v->t.data = v->own;
     }
+    return 0;
 }
 
 /* Once for each preparation, as soon as somebody records: shapes, FLOPs and memory take a while. */
@@ -164,7 +174,9 @@ static int native_prepare(struct engine *base, const struct engine_tensor *in, s
     if (same)
         return 0;
     e->ready = false;
-    set_inputs(e, in, false);
+    rc = set_inputs(e, in, false, err);
+    if (rc)
+        return rc;
     e->described = opm_on(OPM_FRAMEWORK);
     if (e->described)
         plan_meter(e->plan, METER_SHAPES);
@@ -191,6 +203,18 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
                          e->out[i].name);
     if (v->kind == VAL_CONST && val_materialize(&p->val[p->graph->output[i]]))
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    if (t->type == TENSOR_F32 && half_inside(e->out[i].type) != e->out[i].type) {
+        struct val *r = &e->result[i];
+
+        r->t = *t;
+        r->t.type = e->out[i].type;
+        r->t.bytes = t->bytes / 2;
+        if (val_own(r, r->t.bytes))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        half_from_float(r->own, t->data, t->count, r->t.type);
+        *out = (struct engine_tensor){ r->t.type, r->t.shape, r->own, r->t.bytes };
+        return 0;
+    }
     if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS) {
         if (val_copy(&e->result[i], t))
             return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
@@ -213,11 +237,23 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
                          e->model->name, nout, e->nout);
     if (UNLIKELY(opm_on(OPM_FRAMEWORK)))
         describe(e);
-    set_inputs(e, in, true);
-    rc = plan_run(e->plan, err);
+    rc = set_inputs(e, in, true, err);
+    if (!rc)
+        rc = plan_run(e->plan, err);
     for (size_t i = 0; i < nout && !rc; i++)
         rc = give_output(e, i, &out[i], err);
     return rc;
+}
+
+static void native_memory(const struct engine *base, struct engine_memory *out)
+{
+    const struct plan *p = ((const struct native *)base)->plan;
+
+    *out = (struct engine_memory){ .arena = (int64_t)p->arena_bytes };
+    for (uint32_t i = 0; i < p->nop; i++) {
+        out->packed += (int64_t)p->op[i].packed_bytes;
+        out->winograd += (int64_t)p->op[i].extra_bytes;
+    }
 }
 
 const struct engine_class engine_native = {
@@ -228,5 +264,6 @@ const struct engine_class engine_native = {
     .outputs = native_outputs,
     .prepare = native_prepare,
     .run = native_run,
+    .memory = native_memory,
     .close = native_close,
 };

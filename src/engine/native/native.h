@@ -23,7 +23,8 @@
 /* prepare() wants data that is not known yet; not an error. */
 #define NEED_DATA 1
 
-/* A tensor. data is NULL while it is not known, never because the tensor is empty. */
+/* A tensor; float16 and bfloat16 do not occur, see half.h. data is NULL while it is not known,
+ * never because the tensor is empty. */
 struct nt {
     enum tensor_type type;
     struct shape shape; /* rank -1: not known yet */
@@ -38,7 +39,7 @@ enum kernel_flags {
     K_SHAPE = 4,    /* reads no data, only shapes */
     K_DYNAMIC = 8,  /* sets shapes and memory of its outputs itself, while running */
     K_IMPURE = 16,  /* never computed ahead */
-    K_ANYTYPE = 32, /* copes with every element type; others see float16 and bfloat16 as float32 */
+    K_ANYTYPE = 32, /* copes with every element type */
 };
 
 struct op;
@@ -134,8 +135,10 @@ enum val_kind {
 struct val {
     struct nt t;
     enum val_kind kind;
-    bool fixed;               /* depends on constants only */
-    const struct tensor *src; /* VAL_CONST: t.data is NULL until val_materialize() */
+    bool fixed;                /* depends on constants only */
+    const struct tensor *src;  /* VAL_CONST: t.data is NULL until val_materialize() */
+    struct tensor *wide;       /* the same, of a 16-bit constant: as float32 */
+    const struct tensor *half; /* what it is made of */
     void *own;
     size_t own_bytes;
     uint32_t root;        /* VAL_ALIAS: where the memory is */
@@ -275,6 +278,8 @@ int val_own(struct val *v, size_t bytes);
 int val_copy(struct val *v, const struct nt *from); /* OPM_ENOMEM */
 /* Aligned data of a constant. OPM_ENOMEM. */
 int val_materialize(struct val *v);
+/* Bring the float32 form of a 16-bit constant (back) into memory. OPM_ENOMEM. */
+int val_widen(struct val *v);
 /* A new value for fusion's own constants; its index, or NO_VALUE when out of memory. p->val
  * moves. */
 uint32_t plan_add_val(struct plan *p);

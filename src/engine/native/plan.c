@@ -1,5 +1,6 @@
 /* plan.c -- build the list of operators of a graph. */
 #include "base/buf.h"
+#include "engine/native/half.h"
 #include "engine/native/native.h"
 
 #include <math.h>
@@ -153,17 +154,24 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
 }
 
 /* Constants of the model, not what graph_infer() computed for some shapes. */
-static void set_const(struct val *v, const struct value *value)
+static int set_const(struct val *v, const struct value *value)
 {
     v->t.shape.rank = -1;
     if (!value->data || (value->flags & VALUE_FOLDED))
-        return;
+        return 0;
     v->kind = VAL_CONST;
     v->fixed = true;
     v->src = value->data;
+    if (half_inside(v->src->type) != v->src->type) {
+        v->half = v->src;
+        if (val_widen(v))
+            return OPM_ENOMEM;
+        v->src = v->wide;
+    }
     v->t = (struct nt){
         .type = v->src->type, .shape = v->src->shape, .count = v->src->count, .bytes = v->src->bytes
     };
+    return 0;
 }
 
 static int check_values(const struct graph *g, opm_error *err)
@@ -210,7 +218,8 @@ int plan_build(struct plan **out, struct native *e, const struct graph *g, struc
     if (!rc)
         rc = check_values(g, err);
     for (uint32_t i = 0; i < g->nvalue && !rc; i++)
-        set_const(&p->val[i], &g->value[i]);
+        if (set_const(&p->val[i], &g->value[i]))
+            rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     for (uint32_t i = 0; i < g->nnode && !rc; i++)
         rc = make_op(p, &g->node[i], err);
     if (!rc)
@@ -261,8 +270,12 @@ void plan_free(struct plan *p)
         return;
     for (uint32_t i = 0; p->op && i < p->nop; i++)
         kop_release(&p->op[i]);
-    for (uint32_t i = 0; p->val && i < p->nval; i++)
+    for (uint32_t i = 0; p->val && i < p->nval; i++) {
         native_free(p->val[i].own);
+        if (p->val[i].wide)
+            native_free((void *)(uintptr_t)p->val[i].wide->data);
+        mem_free(p->val[i].wide);
+    }
     if (p->arena)
         mem_unmap(p->arena, p->arena_bytes);
     mem_free(p->op);

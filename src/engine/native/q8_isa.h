@@ -38,6 +38,11 @@ struct q8_isa {
                     const uint8_t *row, int64_t rs, int64_t ks, int32_t *c);
     void (*tile_sv)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,
                     const uint8_t *row, int64_t rs, int64_t ks, int32_t *c);
+    /* tile_uv, and row i's sums as bytes at out + i * os, by o->add[i] and o->scale[i]; whole
+     * vectors are written. */
+    void (*tile_bytes)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,
+                       const uint8_t *row, int64_t rs, int64_t ks, uint8_t *out, int64_t os,
+                       const struct q8_out *o);
     /* out[4 * i + j] = in[j][i] ^ flip; a NULL row counts as zeros. */
     void (*interleave)(uint8_t *out, const uint8_t *const *in, int64_t n, uint8_t flip);
     void (*to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct q8_out *o);
@@ -52,6 +57,8 @@ struct q8_isa {
     /* (in - zero) * scale */
     void (*dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t n, float scale,
                        int32_t zero);
+    /* out[i] = the larger of out[i] and in[i] ^ flip */
+    void (*largest)(uint8_t *out, const uint8_t *in, int64_t n, uint8_t flip);
     void (*pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
                  const struct q8_pair *p);
     /* One row of one channel: out[i] = sum over rows r and groups g of taps of

@@ -23,7 +23,7 @@ INLINE vf N(fset)(float x)
 {
     vf v = { 0 };
 
-    return v + x;
+    return x - v; /* compilers may drop - 0, but not + 0 */
 }
 
 INLINE vi N(iload)(const void *p)
@@ -68,10 +68,11 @@ INLINE vi N(nearest)(vf x)
 #endif
 }
 
-#define TILE(name, VEC, ROW, DOT_)                                                          \
+/* The loop over groups; OUT then says what becomes of acc[m][nv]. */
+#define TILE(name, VEC, ROW, DOT_, PARAMS, OUT)                                             \
     INLINE void N(name##_n)(const int m, const int nv, int64_t k4, const int32_t *off,      \
                             const uint8_t *vec, const uint8_t *row, int64_t rs, int64_t ks, \
-                            int32_t *c)                                                     \
+                            PARAMS)                                                         \
     {                                                                                       \
         vi acc[MR][NV];                                                                     \
                                                                                             \
@@ -97,42 +98,81 @@ INLINE vi N(nearest)(vf x)
         }                                                                                   \
         for (int i = 0; i < m; i++)                                                         \
             for (int j = 0; j < nv; j++)                                                    \
-                memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));                      \
-    }                                                                                       \
-    static void N(name)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,   \
-                        const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)             \
-    {                                                                                       \
-        int nv = (n + VL - 1) / VL;                                                         \
-                                                                                            \
-        switch (m) {                                                                        \
-            EACH_MR(CASE_##name)                                                            \
-        default:                                                                            \
-            break;                                                                          \
-        }                                                                                   \
+                OUT                                                                         \
     }
-#define CASE_tile_uv(i)                                            \
-    case i:                                                        \
-        if (nv == NV)                                              \
-            N(tile_uv_n)(i, NV, k4, off, vec, row, rs, ks, c);     \
-        else if (nv > 1)                                           \
-            N(tile_uv_n)(i, NV - 1, k4, off, vec, row, rs, ks, c); \
-        else                                                       \
-            N(tile_uv_n)(i, 1, k4, off, vec, row, rs, ks, c);      \
-        break;
-#define CASE_tile_sv(i)                                            \
-    case i:                                                        \
-        if (nv == NV)                                              \
-            N(tile_sv_n)(i, NV, k4, off, vec, row, rs, ks, c);     \
-        else if (nv > 1)                                           \
-            N(tile_sv_n)(i, NV - 1, k4, off, vec, row, rs, ks, c); \
-        else                                                       \
-            N(tile_sv_n)(i, 1, k4, off, vec, row, rs, ks, c);      \
-        break;
-TILE(tile_uv, PREP_U, PREP_S, DOT)
-TILE(tile_sv, PREP_S, PREP_U, DOT_SWAPPED)
+#define SUMS memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));
+#define BYTES                                                                                    \
+    {                                                                                            \
+        vf x = __builtin_convertvector(acc[i][j] + o->add[i], vf) * o->scale[i];                 \
+        vb b = __builtin_convertvector(N(nearest)(N(clamp)(x, N(fset)((float)(o->lo - o->zero)), \
+                                                           N(fset)((float)(o->hi - o->zero)))) + \
+                                           o->zero,                                              \
+                                       vb);                                                      \
+                                                                                                 \
+        memcpy(out + i * os + j * VL, &b, sizeof(b));                                            \
+    }
+#define BYTES_PARAMS uint8_t *out, int64_t os, const struct q8_out *o
+TILE(tile_uv, PREP_U, PREP_S, DOT, int32_t *c, SUMS)
+TILE(tile_sv, PREP_S, PREP_U, DOT_SWAPPED, int32_t *c, SUMS)
+TILE(tile_bytes, PREP_U, PREP_S, DOT, BYTES_PARAMS, BYTES)
 #undef TILE
-#undef CASE_tile_uv
-#undef CASE_tile_sv
+#undef SUMS
+#undef BYTES
+#undef BYTES_PARAMS
+
+#define PICK_NV(name, i, ...)                                           \
+    case i:                                                             \
+        if (nv == NV)                                                   \
+            N(name)(i, NV, k4, off, vec, row, rs, ks, __VA_ARGS__);     \
+        else if (nv > 1)                                                \
+            N(name)(i, NV - 1, k4, off, vec, row, rs, ks, __VA_ARGS__); \
+        else                                                            \
+            N(name)(i, 1, k4, off, vec, row, rs, ks, __VA_ARGS__);      \
+        break;
+
+static void N(tile_uv)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,
+                       const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)
+{
+    int nv = (n + VL - 1) / VL;
+
+    switch (m) {
+#define CASE(i) PICK_NV(tile_uv_n, i, c)
+        EACH_MR(CASE)
+#undef CASE
+    default:
+        break;
+    }
+}
+
+static void N(tile_sv)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,
+                       const uint8_t *row, int64_t rs, int64_t ks, int32_t *c)
+{
+    int nv = (n + VL - 1) / VL;
+
+    switch (m) {
+#define CASE(i) PICK_NV(tile_sv_n, i, c)
+        EACH_MR(CASE)
+#undef CASE
+    default:
+        break;
+    }
+}
+
+static void N(tile_bytes)(int m, int n, int64_t k4, const int32_t *off, const uint8_t *vec,
+                          const uint8_t *row, int64_t rs, int64_t ks, uint8_t *out, int64_t os,
+                          const struct q8_out *o)
+{
+    int nv = (n + VL - 1) / VL;
+
+    switch (m) {
+#define CASE(i) PICK_NV(tile_bytes_n, i, out, os, o)
+        EACH_MR(CASE)
+#undef CASE
+    default:
+        break;
+    }
+}
+#undef PICK_NV
 
 /* 16 columns at a time. */
 static void N(interleave)(uint8_t *out, const uint8_t *const *in, int64_t n, uint8_t flip)
@@ -296,43 +336,75 @@ static void N(dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t
         out[i] = (float)((is_signed ? (int8_t)in[i] : in[i]) - zero) * scale;
 }
 
-INLINE vf N(widen)(const uint8_t *p, bool is_signed, int step)
+static void N(largest)(uint8_t *out, const uint8_t *in, int64_t n, uint8_t flip)
+{
+    typedef uint8_t vall __attribute__((vector_size(VL * 4)));
+    int64_t i = 0;
+
+    for (; i + VL * 4 <= n; i += VL * 4) {
+        vall a, b, more;
+
+        memcpy(&a, out + i, sizeof(a));
+        memcpy(&b, in + i, sizeof(b));
+        b ^= flip;
+        more = (vall)(b > a);
+        a = (b & more) | (a & ~more);
+        memcpy(out + i, &a, sizeof(a));
+    }
+    for (; i < n; i++)
+        out[i] = (in[i] ^ flip) > out[i] ? in[i] ^ flip : out[i];
+}
+
+INLINE vf N(widen)(const uint8_t *p, bool is_signed)
 {
     vb b;
 
-    if (!step)
-        return N(fset)((float)(is_signed ? (int8_t)*p : *p));
     memcpy(&b, p, sizeof(b));
     return is_signed ? __builtin_convertvector(__builtin_convertvector((vc)b, vi), vf)
                      : __builtin_convertvector(__builtin_convertvector(b, vi), vf);
 }
 
-static void N(pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
-                    const struct q8_pair *p)
+/* Whole vectors. */
+INLINE void N(pairs)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
+                     const struct q8_pair *p, const bool product)
 {
     const vf lo = N(fset)((float)p->lo), hi = N(fset)((float)p->hi);
-    int64_t i = 0;
+    const vf a0 = N(fset)((float)(p->a_signed ? (int8_t)*a : *a)),
+             b0 = N(fset)((float)(p->b_signed ? (int8_t)*b : *b));
 
-    for (; i < n; i += VL) {
-        uint8_t rest[2][VL] = { { 0 } };
-        const uint8_t *pa = a + i * p->a_step, *pb = b + i * p->b_step;
-        bool whole = n - i >= VL;
-        vf x, y;
+    for (int64_t i = 0; i < n; i += VL) {
+        vf x = p->a_step ? N(widen)(a + i, p->a_signed) : a0,
+           y = p->b_step ? N(widen)(b + i, p->b_signed) : b0;
         vb r;
 
-        if (!whole) {
-            memcpy(rest[0], pa, (size_t)(p->a_step ? n - i : 1));
-            memcpy(rest[1], pb, (size_t)(p->b_step ? n - i : 1));
-        }
-        x = N(widen)(whole ? pa : rest[0], p->a_signed, p->a_step);
-        y = N(widen)(whole ? pb : rest[1], p->b_signed, p->b_step);
-        if (p->product)
+        if (product)
             x = (x - (float)p->a_zero) * (y - (float)p->b_zero) * p->a_scale + p->offset;
         else
             x = y * p->b_scale + (x * p->a_scale + p->offset);
         r = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)), vb);
-        memcpy(out + i, &r, (size_t)(whole ? VL : n - i));
+        memcpy(out + i, &r, sizeof(r));
     }
+}
+
+static void N(pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
+                    const struct q8_pair *p)
+{
+    uint8_t rest[3][VL] = { { 0 } };
+    int64_t whole = n / VL * VL, left = n - whole;
+
+    if (p->product)
+        N(pairs)(out, a, b, whole, p, true);
+    else
+        N(pairs)(out, a, b, whole, p, false);
+    if (!left)
+        return;
+    memcpy(rest[0], a + whole * p->a_step, (size_t)(p->a_step ? left : 1));
+    memcpy(rest[1], b + whole * p->b_step, (size_t)(p->b_step ? left : 1));
+    if (p->product)
+        N(pairs)(rest[2], rest[0], rest[1], VL, p, true);
+    else
+        N(pairs)(rest[2], rest[0], rest[1], VL, p, false);
+    memcpy(out + whole, rest[2], (size_t)left);
 }
 
 #ifndef OWN_DEPTHWISE

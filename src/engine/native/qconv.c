@@ -44,6 +44,7 @@ struct qconv {
     int32_t *off, *w_sum, *w_zero; /* of groups4, oc and oc numbers */
     bool w_zeros;                  /* some w_zero is not 0 */
     bool bordered;                 /* planes have more than the image */
+    bool panels;                   /* one tap: the planes' parts that go together lie together */
     void *memory;
     size_t at_add, at_scale, at_planes;
 };
@@ -121,6 +122,7 @@ static int geometry(struct op *op, struct qconv *s, opm_error *err)
         s->phases = 1;
         s->sums = MAX((w->out[2] + 15) / 16 * 16, (int64_t)SUMS);
     }
+    s->panels = !s->depthwise && !s->bordered && s->taps == 1;
     s->tiles = (s->m + kop_q8(op)->mr - 1) / kop_q8(op)->mr;
     s->tile_bytes = s->groups4 * kop_q8(op)->mr * 4;
     if (__builtin_mul_overflow(s->plane_h, s->plane_w, &positions) || positions > INT32_MAX / 8)
@@ -188,7 +190,8 @@ static void pack_weights(const struct op *op, struct qconv *s)
         int64_t tap = k % s->taps, phase,
                 shift = tap_shift(s, tap / s->c.w.kernel[2], tap % s->c.w.kernel[2], &phase);
 
-        s->off[k] = (int32_t)((k / s->taps * s->phases + phase) * s->plane + shift * 4);
+        s->off[k] = (int32_t)(s->panels ? k * kop_q8(op)->nr * 4
+                                        : (k / s->taps * s->phases + phase) * s->plane + shift * 4);
     }
 }
 
@@ -328,6 +331,23 @@ static void fill_phase(const struct qconv_job *j, const uint8_t *const *in, int6
     }
 }
 
+/* The same for one tap: panels of all quads of a group, one after the other. */
+static void fill_panels(const struct qconv_job *j, const uint8_t *const *in, uint8_t *out)
+{
+    const struct qconv *s = j->s;
+    int64_t nr = j->isa->nr;
+
+    for (int64_t p = 0; p < j->npanel; p++, out += s->quads * nr * 4) {
+        int64_t n = MIN(nr, j->positions - p * nr);
+        const uint8_t *row[4];
+
+        for (int t = 0; t < 4; t++)
+            row[t] = in[t] ? in[t] + p * nr : NULL;
+        j->isa->interleave(out, row, n, j->flip);
+        memset(out + n * 4, 0, (size_t)(nr - n) * 4);
+    }
+}
+
 static void fill_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct qconv_job *j = arg;
@@ -343,6 +363,10 @@ static void fill_part(void *arg, int64_t begin, int64_t end, int thread)
 
         for (int t = 0; t < 4; t++)
             in[t] = ch + t < s->c.icg ? j->in + (g * s->c.icg + ch + t) * image : NULL;
+        if (s->panels) {
+            fill_panels(j, in, j->planes + g * s->quads * s->plane + i % s->quads * j->isa->nr * 4);
+            continue;
+        }
         if (s->bordered)
             memset(plane, j->zero, (size_t)(s->phases * s->plane));
         else /* what is read beyond the image is dropped, but shall be there */
@@ -377,34 +401,66 @@ static void emit(const struct qconv_job *j, int32_t *sum, int64_t oc, int64_t at
     }
 }
 
-/* Positions [p0, p0 + n) of the planes: only those within the output's width count. A tile's row
- * is whole, so that no vector is cut. */
+/* Sums of positions [p0, p0 + n) of the planes: only those within the output's width count. */
 static void emit_positions(const struct qconv_job *j, int32_t *sum, int64_t oc, int64_t p0,
                            int64_t n)
 {
     const struct qconv *s = j->s;
     int64_t ow = s->c.w.out[2];
-    uint8_t bytes[NR_MAX], *out = (uint8_t *)j->out + oc * s->c.w.out[1] * ow;
 
-    if (s->plane_w == ow && (s->kind != Q8_BYTES || n == j->isa->nr)) {
-        emit(j, sum, oc, p0, n);
-        return;
-    }
-    if (s->kind == Q8_BYTES) {
-        struct q8_out o = j->out_as;
-
-        o.add = j->add + oc;
-        o.scale = j->scale + oc;
-        j->isa->to_bytes(bytes, sum, j->isa->nr, &o);
-    }
     for (int64_t i = 0; i < n;) {
         int64_t y = (p0 + i) / s->plane_w, x = (p0 + i) % s->plane_w,
                 run = MIN(s->plane_w - x, n - i);
 
-        if (x < ow && s->kind == Q8_BYTES)
-            memcpy(out + y * ow + x, bytes + i, (size_t)MIN(ow - x, run));
-        else if (x < ow)
+        if (x < ow)
             emit(j, sum + i, oc, y * ow + x, MIN(ow - x, run));
+        i += run;
+    }
+}
+
+static void sums_tile(const struct qconv_job *j, int64_t g, int64_t t, int64_t p0, int64_t n,
+                      const uint8_t *vec, const int32_t *x_sum)
+{
+    const struct qconv *s = j->s;
+    int32_t tile[MR_MAX * NR_MAX] __attribute__((aligned(64)));
+    int mr = j->isa->mr, nr = j->isa->nr, rows = (int)MIN((int64_t)mr, s->m - t * mr);
+
+    j->isa->tile_uv(rows, (int)n, s->groups4, s->off, vec,
+                    s->weights + (g * s->tiles + t) * s->tile_bytes, 4, mr * 4, tile);
+    for (int i = 0; i < rows; i++) {
+        int64_t oc = g * s->m + t * mr + i;
+
+        if (s->w_zero[oc])
+            j->isa->add_scaled(tile + i * nr, x_sum, 1, -s->w_zero[oc], n);
+        emit_positions(j, tile + i * nr, oc, p0, n);
+    }
+}
+
+/* Bytes, and no zero points of the weights: from the registers into the output, or by a detour
+ * where not all of the vectors' columns belong there. */
+static void bytes_tile(const struct qconv_job *j, int64_t g, int64_t t, int64_t p0, int64_t n,
+                       const uint8_t *vec)
+{
+    const struct qconv *s = j->s;
+    const struct window *w = &s->c.w;
+    uint8_t tile[MR_MAX * NR_MAX];
+    int mr = j->isa->mr, nr = j->isa->nr, rows = (int)MIN((int64_t)mr, s->m - t * mr);
+    int64_t oc = g * s->m + t * mr, ow = w->out[2], per = w->out[1] * ow;
+    bool direct = s->plane_w == ow && n == nr;
+    uint8_t *out = (uint8_t *)j->out + oc * per;
+    struct q8_out o = j->out_as;
+
+    o.add = j->add + oc;
+    o.scale = j->scale + oc;
+    j->isa->tile_bytes(rows, (int)n, s->groups4, s->off, vec,
+                       s->weights + (g * s->tiles + t) * s->tile_bytes, 4, mr * 4,
+                       direct ? out + p0 : tile, direct ? per : nr, &o);
+    for (int64_t i = direct ? n : 0; i < n;) {
+        int64_t y = (p0 + i) / s->plane_w, x = (p0 + i) % s->plane_w,
+                run = MIN(s->plane_w - x, n - i);
+
+        for (int r = 0; r < rows && x < ow; r++)
+            memcpy(out + r * per + y * ow + x, tile + r * nr + i, (size_t)MIN(ow - x, run));
         i += run;
     }
 }
@@ -413,8 +469,8 @@ static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct qconv_job *j = arg;
     const struct qconv *s = j->s;
-    int32_t tile[MR_MAX * NR_MAX] __attribute__((aligned(64))), x_sum[NR_MAX];
-    int mr = j->isa->mr, nr = j->isa->nr;
+    int32_t x_sum[NR_MAX];
+    int nr = j->isa->nr;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
@@ -422,22 +478,16 @@ static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
                 g = item / j->nsplit / j->npanel, p0 = panel * nr,
                 n = MIN((int64_t)nr, j->positions - p0), t0 = s->tiles * split / j->nsplit,
                 t1 = s->tiles * (split + 1) / j->nsplit;
-        const uint8_t *vec = j->planes + g * s->quads * s->phases * s->plane + p0 * 4;
+        const uint8_t *vec =
+            j->planes + g * s->quads * s->phases * s->plane + p0 * 4 * (s->panels ? s->quads : 1);
 
         if (s->w_zeros)
             j->isa->tile_uv(1, (int)n, s->groups4, s->off, vec, s->ones, 4, 4, x_sum);
         for (int64_t t = t0; t < t1; t++) {
-            int rows = (int)MIN((int64_t)mr, s->m - t * mr);
-
-            j->isa->tile_uv(rows, (int)n, s->groups4, s->off, vec,
-                            s->weights + (g * s->tiles + t) * s->tile_bytes, 4, mr * 4, tile);
-            for (int i = 0; i < rows; i++) {
-                int64_t oc = g * s->m + t * mr + i;
-
-                if (s->w_zero[oc])
-                    j->isa->add_scaled(tile + i * nr, x_sum, 1, -s->w_zero[oc], n);
-                emit_positions(j, tile + i * nr, oc, p0, n);
-            }
+            if (s->kind == Q8_BYTES && !s->w_zeros)
+                bytes_tile(j, g, t, p0, n, vec);
+            else
+                sums_tile(j, g, t, p0, n, vec, x_sum);
         }
     }
 }
@@ -484,8 +534,10 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t y = 0; y < w->in[1] && y + w->before[1] < s->plane_h; y++) {
             uint8_t *to = plane + (y + w->before[1]) * s->plane_w + w->before[2];
 
-            for (int64_t x = 0; x < width; x++)
-                to[x] = in[y * w->in[2] + x] ^ j->flip;
+            if (!j->flip && width > 0)
+                memcpy(to, in + y * w->in[2], (size_t)width);
+            for (int64_t x = 0; j->flip && x < width; x++)
+                to[x] = in[y * w->in[2] + x] ^ 0x80;
         }
         for (int64_t i = 0; i < s->m; i++)
             for (int64_t y = 0; y < w->out[1]; y += rows)

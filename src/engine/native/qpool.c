@@ -11,6 +11,8 @@
 struct qpool {
     struct window w;
     int64_t planes;
+    int64_t reach; /* MaxPool: columns where a window may begin, padding included */
+    int64_t line;  /* and those that it covers */
 };
 
 int qpool_prepare(struct op *op, opm_error *err)
@@ -48,7 +50,9 @@ int qpool_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     window_shape(&q->w, x->shape.dim[0], x->shape.dim[1], &s);
-    op->scratch_bytes = (size_t)q->w.in[2] * (size_t)pool_threads(kop_pool(op)) + 1;
+    q->reach = MAX((q->w.out[2] - 1) * q->w.stride[2] + 1, (int64_t)1);
+    q->line = MAX(q->reach + (q->w.kernel[2] - 1) * q->w.dilation[2], q->w.before[2] + q->w.in[2]);
+    op->scratch_bytes = 2 * (size_t)q->line * (size_t)pool_threads(kop_pool(op));
     return kop_set(op, 0, x->type, &s, err);
 }
 
@@ -120,48 +124,37 @@ static void average_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* As unsigned bytes: signed ones are turned into such on the way. */
+/* As unsigned bytes: signed ones are turned into such on the way. The rows of a window first, into
+ * a line with room for what is padded, then its columns. */
 static void max_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     const struct qpool *q = op->state;
     const struct window *w = &q->w;
+    const struct q8_isa *isa = kop_q8(op);
     uint8_t flip = kop_in(op, 0)->type == TENSOR_I8 ? 0x80 : 0;
-    uint8_t *line = (uint8_t *)op->scratch + thread * w->in[2];
+    uint8_t *line = (uint8_t *)op->scratch + thread * 2 * q->line, *most = line + q->line,
+            *inside = line + w->before[2];
 
     for (int64_t i = begin; i < end; i++) { /* one row of one plane */
         const uint8_t *in =
             (const uint8_t *)kop_in(op, 0)->data + i / w->out[1] * w->in[1] * w->in[2];
         uint8_t *out = (uint8_t *)kop_out(op, 0)->data + i * w->out[2];
 
-        memset(line, 0, (size_t)w->in[2]);
+        memset(line, 0, (size_t)q->line);
         for (int64_t k = 0; k < w->kernel[1]; k++) {
             int64_t y = i % w->out[1] * w->stride[1] - w->before[1] + k * w->dilation[1];
+            const uint8_t *row = in + y * w->in[2];
 
-            for (int64_t x = 0; y >= 0 && y < w->in[1] && x < w->in[2]; x++) {
-                uint8_t v = in[y * w->in[2] + x] ^ flip;
-
-                line[x] = MAX(line[x], v);
-            }
-        }
-        for (int64_t o = 0; o < w->out[2]; o++) {
-            int64_t x0 = o * w->stride[2] - w->before[2];
-            uint8_t best = 0;
-
-            if (x0 >= 0 && x0 + 2 < w->in[2] && w->kernel[2] == 3 && w->dilation[2] == 1) {
-                best = MAX(MAX(line[x0], line[x0 + 1]), line[x0 + 2]);
-                out[o] = best ^ flip;
+            if (y < 0 || y >= w->in[1])
                 continue;
-            }
-
-            for (int64_t k = 0; k < w->kernel[2]; k++) {
-                int64_t x = o * w->stride[2] - w->before[2] + k * w->dilation[2];
-
-                if (x >= 0 && x < w->in[2])
-                    best = MAX(best, line[x]);
-            }
-            out[o] = best ^ flip;
+            isa->largest(inside, row, w->in[2], flip);
         }
+        memcpy(most, line, (size_t)q->line);
+        for (int64_t k = 1; k < w->kernel[2]; k++)
+            isa->largest(most, line + k * w->dilation[2], q->reach, 0);
+        for (int64_t o = 0; o < w->out[2]; o++)
+            out[o] = most[o * w->stride[2]] ^ flip;
     }
 }
 

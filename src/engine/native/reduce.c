@@ -7,6 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#define PIECE 4096    /* elements that are summed as floats */
+#define STRIP 256     /* columns that are reduced together */
+#define REDUCE_NS 0.1 /* for an element, about */
+
 struct reduce {
     bool on[SHAPE_RANK_MAX];
     bool copy; /* nothing to reduce */
@@ -95,6 +99,7 @@ struct reduce_job {
     enum red f;
     const struct nt *in;
     struct nt *out;
+    const struct isa *isa;
 };
 
 /* Start of the inputs of output element i. */
@@ -249,11 +254,124 @@ static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* The instruction set's name for it, or -1. */
+static int fast_reduce(enum red f)
+{
+    switch (f) {
+    case RED_SUM:
+    case RED_MEAN:
+        return R_SUM;
+    case RED_L1:
+        return R_ABS;
+    case RED_L2:
+    case RED_SUMSQUARE:
+        return R_SQUARES;
+    case RED_MAX:
+        return R_MAX;
+    case RED_MIN:
+        return R_MIN;
+    default:
+        return -1;
+    }
+}
+
+static float fast_end(const struct reduce_job *j, double x)
+{
+    return (float)(j->f == RED_MEAN ? x / (double)j->r->rcount : j->f == RED_L2 ? sqrt(x) : x);
+}
+
+/* What is reduced lies side by side. Long rows in pieces, whose sums are added in double. */
+static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct reduce_job *j = arg;
+    enum isa_reduce f = (enum isa_reduce)fast_reduce(j->f);
+    int64_t n = j->r->rcount;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        const float *x = (const float *)j->in->data + reduce_base(j->r, i);
+        double acc = (double)j->isa->reduce(f, x, MIN(n, (int64_t)PIECE));
+
+        for (int64_t at = PIECE; at < n; at += PIECE) {
+            double more = (double)j->isa->reduce(f, x + at, MIN(n - at, (int64_t)PIECE));
+
+            if (f == R_MAX || f == R_MIN)
+                acc = acc != acc || (f == R_MAX ? acc > more : acc < more) ? acc : more;
+            else
+                acc += more;
+        }
+        ((float *)j->out->data)[i] = fast_end(j, acc);
+    }
+}
+
+/* What is kept lies side by side: strips of columns, row after row, PIECE rows at a time. */
+static void strips_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct reduce_job *j = arg;
+    const struct reduce *r = j->r;
+    int64_t inner = r->kdim[0], strips = (inner + STRIP - 1) / STRIP;
+    enum isa_binary f = j->f == RED_MAX ? B_MAX : j->f == RED_MIN ? B_MIN : B_ADD;
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, inner - c0),
+                first = item / strips * inner + c0;
+        const float *x = (const float *)j->in->data + reduce_base(r, first);
+        float piece[STRIP], row[STRIP];
+        double acc[STRIP];
+
+        for (int64_t k = 0; k < r->rcount; k++) {
+            const float *in = x + k * r->rstride[0];
+
+            if (j->f == RED_L1 || j->f == RED_L2 || j->f == RED_SUMSQUARE) {
+                j->isa->unary(j->f == RED_L1 ? U_ABS : U_SQUARE, row, in, n, 0, 0);
+                in = row;
+            }
+            if (k % PIECE)
+                j->isa->binary(f, piece, piece, 1, in, 1, n);
+            else {
+                for (int64_t i = 0; k && i < n && f == B_ADD; i++)
+                    acc[i] = (k == PIECE ? 0 : acc[i]) + (double)piece[i];
+                if (k && f != B_ADD)
+                    j->isa->binary(f, piece, piece, 1, in, 1, n);
+                else
+                    memcpy(piece, in, (size_t)n * sizeof(*piece));
+            }
+        }
+        for (int64_t i = 0; i < n; i++)
+            ((float *)j->out->data)[first + i] =
+                fast_end(j, (f == B_ADD && r->rcount > PIECE ? acc[i] : 0) + (double)piece[i]);
+    }
+}
+
+static bool run_fast(struct op *op, const struct reduce_job *j)
+{
+    const struct reduce *r = j->r;
+
+    if (j->in->type != TENSOR_F32 || fast_reduce(j->f) < 0 || r->copy || r->nred != 1 ||
+        r->rcount < 1 || j->out->count == 0)
+        return false;
+    if (r->rstride[0] == 1) {
+        pool_for(kop_pool(op), j->out->count, pool_grain((double)r->rcount * REDUCE_NS), rows_part,
+                 (void *)(uintptr_t)j);
+        return true;
+    }
+    if (r->nkeep < 1 || r->kstride[0] != 1 || r->kdim[0] < 4)
+        return false;
+    pool_for(kop_pool(op), j->out->count / r->kdim[0] * ((r->kdim[0] + STRIP - 1) / STRIP),
+             pool_grain((double)(r->rcount * MIN(r->kdim[0], (int64_t)STRIP)) * REDUCE_NS),
+             strips_part, (void *)(uintptr_t)j);
+    return true;
+}
+
 int reduce_run(struct op *op, opm_error *err)
 {
-    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kop_in(op, 0), kop_out(op, 0) };
+    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kop_in(op, 0), kop_out(op, 0),
+                            kop_isa(op) };
 
     (void)err;
+    if (run_fast(op, &j))
+        return 0;
     pool_for(kop_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
              reduce_part, &j);
     return 0;

@@ -291,6 +291,11 @@ int constantofshape_run(struct op *op, opm_error *err)
         memset(out->data, 0, out->bytes);
         return 0;
     }
+    if (out->type != value->type) { /* 16-bit floating point is float32 here */
+        for (int64_t i = 0; i < out->count; i++)
+            ((float *)out->data)[i] = (float)tensor_float(value, 0);
+        return 0;
+    }
     for (int64_t i = 0; i < out->count; i++)
         memcpy((char *)out->data + (size_t)i * w, value->data, w);
     return 0;

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#define STRIP 128
+#define SOFT_NS 0.5 /* for an element, about */
+
 enum { SOFT_MAX, SOFT_LOG, SOFT_HARD };
 
 struct softmax_job {
@@ -68,6 +71,38 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* Softmax of floats along a dimension that is not the last: a strip of columns at a time. */
+static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct softmax_job *j = arg;
+    const struct isa *isa = kop_isa(j->op);
+    int64_t strips = (j->inner + STRIP - 1) / STRIP;
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, j->inner - c0),
+                base = item / strips * j->n * j->inner + c0;
+        const float *in = (const float *)kop_in(j->op, 0)->data + base;
+        float *out = (float *)kop_out(j->op, 0)->data + base, max[STRIP], sum[STRIP] = { 0 };
+
+        memcpy(max, in, (size_t)n * sizeof(*max));
+        for (int64_t k = 1; k < j->n; k++)
+            isa->binary(B_MAX, max, max, 1, in + k * j->inner, 1, n);
+        for (int64_t i = 0; i < n; i++)
+            max[i] = isinf(max[i]) ? 0 : max[i];
+        for (int64_t k = 0; k < j->n; k++) {
+            float *o = out + k * j->inner;
+
+            isa->binary(B_SUB, o, in + k * j->inner, 1, max, 1, n);
+            isa->unary(U_EXP, o, o, n, 0, 0);
+            isa->binary(B_ADD, sum, sum, 1, o, 1, n);
+        }
+        isa->unary(U_RECIPROCAL, sum, sum, n, 0, 0);
+        for (int64_t k = 0; k < j->n; k++)
+            isa->binary(B_MUL, out + k * j->inner, out + k * j->inner, 1, sum, 1, n);
+    }
+}
+
 /* Before opset 13 everything from axis on is one dimension. */
 int softmax_run(struct op *op, opm_error *err)
 {
@@ -86,6 +121,12 @@ int softmax_run(struct op *op, opm_error *err)
     else {
         j.n = in->shape.dim[axis];
         j.inner = nt_span(&in->shape, (int)axis + 1, in->shape.rank);
+    }
+    if (in->type == TENSOR_F32 && op->kernel->arg == SOFT_MAX && j.inner >= 4 && j.n) {
+        pool_for(kop_pool(op), outer * ((j.inner + STRIP - 1) / STRIP),
+                 pool_grain((double)(j.n * MIN(j.inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
+                 &j);
+        return 0;
     }
     pool_for(kop_pool(op), outer * j.inner, MAX(4096 / MAX(j.n, (int64_t)1), (int64_t)1),
              softmax_part, &j);

@@ -12,7 +12,7 @@ INLINE vf N(vset)(float x)
 {
     vf v = { 0 };
 
-    return v + x;
+    return x - v; /* compilers may drop - 0, but not + 0 */
 }
 
 INLINE vf N(vload)(const float *p)

@@ -1,0 +1,20 @@
+/* half.h -- 16-bit floating point: what a model stores and takes and gives as float16 or bfloat16
+ * is float32 inside of the engine. */
+#ifndef NATIVE_HALF_H
+#define NATIVE_HALF_H
+
+#include "graph/tensor.h"
+
+/* float32 for the 16-bit types, others as they are. */
+static inline enum tensor_type half_inside(enum tensor_type t)
+{
+    return t == TENSOR_F16 || t == TENSOR_BF16 ? TENSOR_F32 : t;
+}
+
+/* n numbers of type t (a 16-bit one); in may be unaligned. */
+void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t);
+void half_from_float(void *out, const float *in, int64_t n, enum tensor_type t);
+/* To the nearest number of type t. */
+void half_round(float *x, int64_t n, enum tensor_type t);
+
+#endif
