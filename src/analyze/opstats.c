@@ -161,8 +161,8 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
     if (rc == 0)
         rc = sum_reshape(s, st, reshape);
     for (size_t i = 0; i < s->nop && rc == 0; i++) {
-        bool device = is_used(&s->in[SECTION_DEVICE][i]) &&
-                      !(s->kernels && is_used(&s->in[SECTION_HOST][i]));
+        bool device =
+            is_used(&s->in[SECTION_DEVICE][i]) && !(s->kernels && is_used(&s->in[SECTION_HOST][i]));
 
         s->op[i] = s->in[device ? SECTION_DEVICE : SECTION_HOST][i];
         s->self_ns = add_ns(s->self_ns, s->op[i].self_ns);

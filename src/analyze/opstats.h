@@ -17,8 +17,8 @@ struct opstats {
     struct group_stats *op; /* [nop]: executions, on the device if it has any there, else on the
                                host */
     bool kernels;           /* what is in the device's section are kernels, not executions */
-    int64_t *reshape_ns;                   /* [nop], OPM_NULL_I64 if there was no reshape */
-    int64_t self_ns;                       /* of op[]: an operator inside another once */
+    int64_t *reshape_ns;    /* [nop], OPM_NULL_I64 if there was no reshape */
+    int64_t self_ns;        /* of op[]: an operator inside another once */
 };
 
 /* Spans of an operator whose phase is forward or none; quantiles as asked. 0 or OPM_ENOMEM; release
