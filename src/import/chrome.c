@@ -88,6 +88,7 @@ static int chrome_fact(struct events *ev, const char *key, const char *json, siz
         return 0;
     *taken = true;
     while (!rc && json_read_next(&r) == JSON_KEY) {
+        bool is_base = json_read_is(&r, "baseTimeNanoseconds");
         const char *from;
 
         buf_clear(&name);
@@ -97,10 +98,7 @@ static int chrome_fact(struct events *ev, const char *key, const char *json, siz
         if (json_read_next(&r) == JSON_STRING) {
             json_read_text(&r, &text);
         } else {
-            if (r.token == JSON_NUMBER &&
-                strcmp(buf_str(&name) + strlen(ev->dialect->name) + 1, "baseTimeNanoseconds") ==
-                    0 &&
-                json_read_int(&r, &base))
+            if (is_base && r.token == JSON_NUMBER && json_read_int(&r, &base))
                 events_clock(ev, base);
             from = r.token == JSON_NUMBER ? r.text
                    : r.token == JSON_OBJECT || r.token == JSON_ARRAY

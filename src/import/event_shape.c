@@ -13,7 +13,9 @@
 #define NO_SHAPE UINT32_MAX
 #define NOT_CLEAN 1
 #define ARENA_MAX_BYTES ((size_t)24 << 20) /* shapes are forgotten beyond */
-#define REPAIR_MAX_BYTES ((size_t)4 << 20)
+/* What can be seen when something is wrong. So much, or the end of the text, must be there before
+ * anything is decided, or the outcome would depend on how the text was cut into blocks. */
+#define REPAIR_MAX_BYTES ((size_t)256 << 10)
 
 int event_reader_init(struct event_reader *r)
 {
@@ -335,30 +337,34 @@ static void note_skipped(struct event_batch *b, size_t bytes)
     b->skipped_bytes += bytes;
 }
 
+/* How far one can see from p on; NULL: not far enough yet. */
+static const char *horizon(const char *p, const char *end, bool last)
+{
+    if (end - p > (ptrdiff_t)REPAIR_MAX_BYTES)
+        return p + REPAIR_MAX_BYTES;
+    return last ? end : NULL;
+}
+
 /* An event at *at that is no JSON: repair it or pass over it. 0, READ_MORE or OPM_ENOMEM. */
 static int read_broken(struct event_reader *r, const char **at, const char *end, bool last)
 {
-    const char *stop = end - *at > (ptrdiff_t)REPAIR_MAX_BYTES ? *at + REPAIR_MAX_BYTES : end;
-    const char *next = end;
+    const char *stop = horizon(*at, end, last), *next = NULL;
     struct buf text = { 0 };
     unsigned dirt = 0;
-    enum scan_result got = event_repair(*at, stop, &text, &next, &dirt);
-    int rc = text.failed ? OPM_ENOMEM : 0;
+    enum scan_result got;
+    int rc = 0;
 
-    if (!rc && got == SCAN_MORE && stop == end && !last) {
-        buf_release(&text);
+    if (!stop)
         return READ_MORE;
-    }
-    if (!rc && got == SCAN_OK) {
+    got = event_repair(*at, stop, &text, &next, &dirt);
+    if (got == SCAN_OK) {
         size_t len = text.len;
 
         for (int i = 0; i < EVENT_SLACK; i++)
             buf_addc(&text, '\0');
-        if (text.failed)
-            rc = OPM_ENOMEM;
-        else if (event_scan(&r->scan, text.data, text.data + len) != SCAN_OK)
+        if (!text.failed && event_scan(&r->scan, text.data, text.data + len) != SCAN_OK)
             got = SCAN_BAD;
-        else
+        else if (!text.failed)
             rc = add_scanned(r, text.data);
         if (rc == NOT_CLEAN) {
             got = SCAN_BAD;
@@ -367,14 +373,13 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
         for (int i = 0; i < DIRT_COUNT && !rc && got == SCAN_OK; i++)
             r->batch.dirt[i] += dirt >> i & 1;
     }
+    if (text.failed)
+        rc = OPM_ENOMEM;
     buf_release(&text);
     if (rc)
         return rc;
     if (got != SCAN_OK) {
-        next = event_resync(*at + 1, end);
-        /* The next event may begin in what is yet to come; keep enough to see its first key. */
-        if (next == end && !last && end - *at < (ptrdiff_t)REPAIR_MAX_BYTES)
-            return READ_MORE;
+        next = event_resync(*at + 1, stop);
         if (got == SCAN_MORE && stop == end && next == end)
             r->batch.cut = true;
         else
@@ -384,24 +389,21 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
     return rc;
 }
 
-/* Between events: commas and white space. What follows, or READ_MORE or READ_CLOSED. */
+/* Between events: commas and white space. READ_LIMIT: something follows, *at is there. */
 static int to_next(struct event_reader *r, const char **at, const char *end)
 {
     const char *p = *at;
-    bool first = r->fresh;
     unsigned commas = 0;
 
     for (; p < end && (is_blank(*p) || *p == ','); p++)
         commas += *p == ',';
     if (p >= end)
         return READ_MORE; /* the commas are looked at again */
-    r->fresh = false;
-    if (*p == ']')
-        r->batch.stray_commas += commas;
-    else if (commas > 1 || (first && commas))
-        r->batch.stray_commas += commas - !first;
-    else if (!first && !commas)
+    if (*p == '{' && r->after_event && !commas)
         r->batch.missing_commas++;
+    else
+        r->batch.stray_commas += commas - (*p != ']' && r->after_event && commas);
+    r->after_event = false;
     *at = p;
     return *p == ']' ? READ_CLOSED : READ_LIMIT;
 }
@@ -433,18 +435,57 @@ static inline size_t guess_slot(const uint32_t last[2])
     return (last[0] * 0x9e3779b1u ^ last[1] * 0x85ebca6bu) >> 17;
 }
 
+/* If the next event is of a shape that was guessed, its end, values added to the batch; else NULL.
+ */
+static inline const char *read_guessed(struct event_reader *r, const char *p, const char *end)
+{
+    struct event_batch *b = &r->batch;
+    size_t slot = guess_slot(r->last);
+    uint32_t guess = r->guess[slot];
+    const char *q = NULL;
+
+    if (guess < r->nshape)
+        q = match(&r->shape[guess], p, end, b->value + b->nvalue);
+    if (UNLIKELY(!q) && r->nshape) {
+        uint32_t other = r->shape[r->last[0]].next;
+
+        if (other < r->nshape && other != guess) {
+            guess = other;
+            q = match(&r->shape[guess], p, end, b->value + b->nvalue);
+        }
+    }
+    if (LIKELY(q != NULL)) {
+        b->shape[b->n++] = guess;
+        b->nvalue += r->shape[guess].nvalue;
+        r->shape[r->last[0]].next = guess;
+        r->last[1] = r->last[0];
+        r->last[0] = guess;
+        r->guess[slot] = guess;
+    }
+    return q;
+}
+
+/* Pass over what is no event. 0 or READ_MORE. */
+static int skip_garbage(struct event_reader *r, const char **at, const char *end, bool last)
+{
+    const char *stop = horizon(*at, end, last), *next;
+
+    if (!stop)
+        return READ_MORE;
+    next = event_resync(*at + 1, stop);
+    note_skipped(&r->batch, (size_t)(next - *at));
+    *at = next;
+    return 0;
+}
+
 int event_reader_run(struct event_reader *r, const char **at, const char *limit, const char *end,
                      bool last)
 {
     struct event_batch *b = &r->batch;
-    const char *p = *at;
 
     while (b->n < r->batch_max) {
-        size_t slot = guess_slot(r->last);
-        uint32_t guess = r->guess[slot];
-        uint64_t skipped = b->skipped;
-        const char *q = NULL;
-        int rc;
+        const char *p = *at, *q;
+        int rc = 0;
 
         /* Room for one more, whatever it is. */
         if (UNLIKELY(b->n == b->cap || b->value_cap - b->nvalue < 2 * EVENT_HOLES_MAX)) {
@@ -452,69 +493,42 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
                 return OPM_ENOMEM;
             b->n--;
         }
-        if (p >= limit)
-            break;
-        if (*p == '{') {
-            if (guess < r->nshape)
-                q = match(&r->shape[guess], p, end, b->value + b->nvalue);
-            if (UNLIKELY(!q) && r->nshape) {
-                uint32_t other = r->shape[r->last[0]].next;
-
-                if (other < r->nshape && other != guess) {
-                    guess = other;
-                    q = match(&r->shape[guess], p, end, b->value + b->nvalue);
-                }
+        if (LIKELY(r->after_event && *p == ',' && p < end)) { /* and a little white space */
+            for (p++; is_blank(*p); p++)
+                ;
+            if (LIKELY(*p == '{' && p < end)) {
+                r->after_event = false;
+                *at = p;
             }
         }
+        if (p >= end)
+            return READ_MORE;
+        if (r->after_event || is_blank(**at) || **at == ',' || **at == ']') {
+            rc = to_next(r, at, end);
+            if (rc)
+                return rc;
+        }
+        p = *at;
+        if (p >= limit)
+            break;
+        q = *p == '{' ? read_guessed(r, p, end) : NULL;
         if (LIKELY(q != NULL)) {
-            b->shape[b->n++] = guess;
-            b->nvalue += r->shape[guess].nvalue;
-            r->shape[r->last[0]].next = guess;
-            r->last[1] = r->last[0];
-            r->last[0] = guess;
-            r->guess[slot] = guess;
-            r->fresh = false;
-            p = q;
-        } else if (*p == '{' && p < end) {
-            rc = read_event(r, &p, end, last);
-            *at = p;
+            *at = q;
+            r->after_event = true;
+        } else if (*p == '{') {
+            size_t slot = guess_slot(r->last);
+            uint64_t skipped = b->skipped;
+
+            rc = read_event(r, at, end, last);
             if (rc)
                 return rc;
             r->guess[slot] = r->last[0];
-            r->fresh = b->skipped > skipped; /* the comma went with it */
-        } else if (p < end && *p != ',' && !is_blank(*p) && *p != ']') {
-            const char *next = event_resync(p, end);
-
-            if (next == end && !last && end - p < (ptrdiff_t)REPAIR_MAX_BYTES) {
-                *at = p;
-                return READ_MORE;
-            }
-            note_skipped(b, (size_t)(next - p));
-            r->fresh = true;
-            p = next;
-            *at = p;
-            continue;
+            r->after_event = b->skipped == skipped; /* a comma is skipped with the rest */
+        } else {
+            rc = skip_garbage(r, at, end, last);
+            if (rc)
+                return rc;
         }
-        /* Usually a comma and a little white space. */
-        if (*p == ',' && p + 1 < end) {
-            const char *n = p + 1;
-
-            while (is_blank(*n))
-                n++;
-            if (LIKELY(*n == '{' && n < end)) {
-                p = *at = n;
-                continue;
-            }
-        }
-        *at = p;
-        rc = to_next(r, &p, end);
-        if (rc != READ_LIMIT) {
-            if (rc == READ_CLOSED)
-                *at = p;
-            return rc;
-        }
-        *at = p;
     }
-    *at = p;
     return READ_LIMIT;
 }

@@ -51,7 +51,7 @@ struct event_reader {
     size_t nslot;
     uint32_t *guess; /* by the two shapes before */
     uint32_t last[2];
-    bool fresh; /* set by the caller: no event of this list was read yet, so none needs a comma */
+    bool after_event; /* an event was read, what separates it from the next was not */
     size_t batch_max; /* events that event_reader_run() gathers at once */
     struct arena arena;
     struct arena users; /* for what shapes' user points to */

@@ -259,7 +259,7 @@ static int step(struct trace_json *t, const char **at, const char *end, bool las
             if (*at >= end)
                 return 1;
             t->first_event = false;
-            t->reader.fresh = true;
+            t->reader.after_event = false;
         }
         rc = read_events(t, at, end, last);
         if (rc)

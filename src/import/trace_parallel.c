@@ -26,8 +26,9 @@ struct parallel {
     size_t next; /* chunk that nobody has taken yet */
     size_t turn; /* chunk whose events are to be handed over */
     /* Whoever has the turn. */
-    const char *at; /* where the events that were handed over end */
-    int result;     /* 1 until the end of the list, or an error, is found */
+    const char *at;   /* where the events that were handed over end */
+    bool after_event; /* as the reader of the last ones has it */
+    int result;       /* 1 until the end of the list, or an error, is found */
     bool over;
 };
 
@@ -51,6 +52,7 @@ static void hand_over(struct worker *w, const char *guess, const char *stop, con
     }
     if (p->at != guess) {
         event_batch_clear(&r->batch);
+        r->after_event = false; /* an event ends with what separates it from the next */
         stop = p->at;
         end_of = event_reader_run(r, &stop, limit, p->end, false);
     }
@@ -58,6 +60,7 @@ static void hand_over(struct worker *w, const char *guess, const char *stop, con
     if (rc == 0 && w->is_caller)
         rc = trace_json_progress(p->t, stop);
     p->at = stop;
+    p->after_event = r->after_event;
     if (rc)
         p->result = rc;
     else if (end_of == READ_CLOSED)
@@ -84,6 +87,8 @@ static void *work(void *arg)
         limit = k + 1 == p->nchunk ? p->end : p->base + (k + 1) * p->chunk;
         guess = k ? event_resync(p->base + k * p->chunk, limit) : p->base;
         stop = guess;
+        if (k)
+            r->after_event = false;
         if (guess < limit)
             end_of = event_reader_run(r, &stop, limit, p->end, false);
         pthread_mutex_lock(&p->mutex);
@@ -149,6 +154,7 @@ int trace_parallel_read(struct trace_json *t, const char **at, const char *end)
         event_reader_release(&more[i]);
     }
     t->reader.batch_max = EVENT_BATCH_MAX;
+    t->reader.after_event = p.after_event;
     pthread_cond_destroy(&p.changed);
     pthread_mutex_destroy(&p.mutex);
     mem_free(more);

@@ -151,12 +151,13 @@ int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
 {
     struct args_pool *pool = &st->args;
     struct args_form *f = (struct args_form *)pool->forms.data + form;
-    int64_t *base = pool->bases.i64 + f->base;
+    int64_t *base;
     uint8_t *p;
 
     assert(!st->frozen && form < pool->nform);
     if (f->nvalue == 0)
         return store_span_set_args(st, build_id, f->text);
+    base = pool->bases.i64 + f->base;
     if (UNLIKELY(pool->len >= ARGS_PACKED - 1)) {
         str_id id;
 
