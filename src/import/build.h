@@ -71,6 +71,12 @@ bool build_tick(struct build *b, uint64_t done, uint64_t total);
 /* The end of a reader: .rc, with a message for a failure that has none yet. */
 int build_end(struct build *b, opm_error *err);
 
+/* a - b; times of a damaged file may be anything, so it wraps around rather than overflows. */
+static inline int64_t time_diff(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 /* Bytes of an element type by any of its usual names (f32, float, DT_FLOAT, int8, ...); 0 if it is
  * not known. */
 size_t dtype_bytes(const char *name, size_t len);

@@ -285,6 +285,7 @@ static bool line_fields(const struct reader *r, const struct piece *f, size_t n,
         case F_ATTRIBUTES:
             v.len = (size_t)(f[at - 1 + extra].p + f[at - 1 + extra].len - v.p);
             at += extra;
+            extra = 0; /* a template might name them twice */
             out->attributes = v;
             break;
         case F_AUXILIARY:
@@ -357,7 +358,7 @@ static void span_place(struct reader *r, const struct dnn_line *l, struct span_r
         r->base_ns = l->ts_ns;
         import_set_realtime(r->b.src, l->ts_ns);
     }
-    row->ts_ns = l->has_ts ? l->ts_ns - r->base_ns : r->end_ns;
+    row->ts_ns = l->has_ts ? time_diff(l->ts_ns, r->base_ns) : r->end_ns;
     row->dur_ns = l->dur_ns;
     r->untimed += !l->has_ts;
     if (__builtin_add_overflow(row->ts_ns, l->dur_ns, &r->end_ns))

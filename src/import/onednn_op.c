@@ -84,6 +84,8 @@ static struct piece shape_read(struct piece p, struct shape *s)
     size_t i = 0;
 
     s->n = 0;
+    if (!p.len)
+        return p;
     while (i < p.len && p.p[i] != ':' && p.p[i] != ' ') {
         int64_t v = 0;
         size_t start = i;
@@ -348,13 +350,14 @@ static str_id post_ops(struct build *b, struct piece attributes)
     static const char key[] = "post-ops:", old_key[] = "post_ops:";
     const char *at = attributes.len ? memmem(attributes.p, attributes.len, key, strlen(key)) : NULL;
     struct buf out = { 0 };
-    const char *p, *end = attributes.p + attributes.len;
+    const char *p, *end;
     str_id id;
 
     if (!at && attributes.len)
         at = memmem(attributes.p, attributes.len, old_key, strlen(old_key));
     if (!at)
         return 0;
+    end = attributes.p + attributes.len;
     p = at + strlen(key);
     while (p < end && *p != ' ') {
         const char *word = p;

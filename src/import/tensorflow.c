@@ -410,6 +410,8 @@ static void allocations_add(struct tf *t)
 
 static void finish(struct tf *t)
 {
+    int64_t dur;
+
     flows_add(t);
     allocations_add(t);
     build_meta(&t->b, "source.format", "tensorflow");
@@ -417,9 +419,11 @@ static void finish(struct tf *t)
     if (!t->has_base)
         return;
     import_set_realtime(t->b.src, t->base_ns);
+    if (__builtin_sub_overflow(t->last_ns, t->first_ns, &dur))
+        dur = INT64_MAX;
     build_step(&t->b, &(struct step_row){ .num = OPM_NULL_I64,
                                           .ts_ns = t->first_ns,
-                                          .dur_ns = t->last_ns - t->first_ns,
+                                          .dur_ns = dur,
                                           .track = OPM_NULL_ID });
 }
 

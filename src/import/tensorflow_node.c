@@ -236,7 +236,7 @@ static void memory_read(struct tf *t, const struct pb_field *f, struct memory *m
                 bytes = (int64_t)h.value;
         }
         if (ts != OPM_NULL_I64)
-            note_alloc(t, m->allocator, ts - t->base_ns, bytes);
+            note_alloc(t, m->allocator, time_diff(ts, t->base_ns), bytes);
     }
 }
 
@@ -256,7 +256,7 @@ static void memory_row(struct tf *t, const struct memory *m, str_id owner, uint3
 /* Inputs of a label, "a, ^b, c:1", as names of nodes. */
 static void inputs_each(struct tf *t, const struct label *l, uint32_t span, uint32_t op)
 {
-    const char *p = l->inputs, *end = p + l->inputs_len;
+    const char *p = l->inputs, *end = p ? p + l->inputs_len : NULL;
     int64_t slot = 0;
 
     while (p && p < end && !t->b.rc) {
@@ -353,7 +353,7 @@ static str_id node_args(struct tf *t, const struct node *n, const struct label *
         member(&w, "op_end_rel_ns", n->op_end_rel_ns);
     }
     if (n->scheduled_ns)
-        member(&w, "waited_ns", n->start_ns - n->scheduled_ns);
+        member(&w, "waited_ns", time_diff(n->start_ns, n->scheduled_ns));
     if (n->label_len) {
         json_key(&w, "label");
         json_str(&w, n->label, n->label_len);
@@ -416,7 +416,7 @@ void tf_node(struct tf *t, const struct pb_field *f)
     }
     l = label_parse(n.label ? n.label : "", n.label_len);
     op = op_of(t, &n, &l);
-    row.ts_ns = (int64_t)((uint64_t)n.start_ns - (uint64_t)t->base_ns);
+    row.ts_ns = time_diff(n.start_ns, t->base_ns);
     row.dur_ns = n.end_rel_ns < 0 ? -2 : n.end_rel_ns;
     row.track = track_of(t, n.thread);
     row.args = node_args(t, &n, &l, op);

@@ -229,9 +229,10 @@ static void times_read(struct trt *t, struct json_reader *r)
             times_span(t, &e, T_D2H, T_D2H_END, d2h, "device to host", "hardware", OPM_NULL_I64);
         }
         if (start != OPM_NULL_I64 && end != OPM_NULL_I64 && end >= start)
-            build_step(&t->b,
-                       &(struct step_row){
-                           .num = n, .ts_ns = start, .dur_ns = end - start, .track = compute });
+            build_step(&t->b, &(struct step_row){ .num = n,
+                                                  .ts_ns = start,
+                                                  .dur_ns = MAX(time_diff(end, start), 0),
+                                                  .track = compute });
         if (++n % 4096 == 0)
             build_tick(&t->b, (uint64_t)(r->at - r->start), (uint64_t)(r->end - r->start));
     }

@@ -249,10 +249,11 @@ static void event_read(struct xp *x, const struct line *l, const struct pb_field
     }
     if (w.depth)
         json_object_end(&w);
-    exact = to_ns(l->ts_ns - x->base_ns, t.offset_ps, &row.ts_ns);
-    exact &= to_ns(l->ts_ns - x->base_ns, t.offset_ps + t.duration_ps, &end_ns);
+    exact = to_ns(time_diff(l->ts_ns, x->base_ns), t.offset_ps, &row.ts_ns);
+    exact &= to_ns(time_diff(l->ts_ns, x->base_ns), t.offset_ps + t.duration_ps, &end_ns);
     store_stat(x->b.st, STAT_time_rounded, !exact);
-    row.dur_ns = end_ns < row.ts_ns ? -2 : end_ns - row.ts_ns; /* -2: the store mends it */
+    /* One that ends before it starts is mended by the store. */
+    row.dur_ns = end_ns < row.ts_ns ? -2 : MAX(time_diff(end_ns, row.ts_ns), 0);
     row.track = l->track;
     op = x->plane.device ? xplane_op(x, m, &facts, l->op) : OPM_NULL_ID;
     if (is_python(x, l, name))
