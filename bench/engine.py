@@ -239,7 +239,10 @@ def write(path, text):
 
 
 def parse():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1].split("\n", 1)[0], add_help=True)
+    if "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__)
+        sys.exit(0)
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1].split("\n", 1)[0], add_help=False)
     parser.add_argument("tool")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", default="1,2")

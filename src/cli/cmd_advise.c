@@ -121,7 +121,10 @@ int cmd_advise(struct cli *cli, int argc, char **argv)
     const struct option opts[] = {
         OPT_BOOL(0, "evidence", &evidence, "show the query that proves each piece of advice"),
         OPT_BOOL(0, "rules", &rules, "list all rules instead; needs no trace"),
-        CLI_TABLE_OPTIONS(cli), CLI_COMMON_OPTIONS(cli), OPT_END
+        CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END
     };
     int n = cli_parse(cli, opts, about, argc, argv), rc;
     struct buf meta[3] = { { 0 } };

@@ -269,8 +269,14 @@ static const char *format_doc(const char *name)
 /* What kind of file it is, who made it, and what it was made from. */
 static void add_what(struct info *in, struct buf *b)
 {
-    opm_rows *r = query(in, "SELECT format, count(*) FROM source WHERE format IS NOT NULL"
-                            " GROUP BY format ORDER BY min(id)");
+    /* A file of tables brings the sources that it was made from. */
+    opm_rows *r =
+        query(in, in->npaths == 1 ? "SELECT format, count(*) FROM source WHERE format IS NOT NULL"
+                                    " AND part_of IS NULL AND (format = 'opm' OR NOT EXISTS"
+                                    " (SELECT 1 FROM source WHERE format = 'opm'))"
+                                    " GROUP BY format ORDER BY min(id)"
+                                  : "SELECT format, count(*) FROM source WHERE format IS NOT NULL"
+                                    " AND part_of IS NULL GROUP BY format ORDER BY min(id)");
     struct buf from = { 0 };
     char room[HUMAN_ROOM];
     bool own = false;

@@ -351,6 +351,7 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "fp-point", &fp, "OPERATOR", "the forward pass starts with this operator"),
         OPT_STR(0, "bp-point", &bp, "OPERATOR", "the backward pass ends with this operator"),
         CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END
     };

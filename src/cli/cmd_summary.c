@@ -67,7 +67,7 @@ static const char operators_sql[] = "SELECT name, mean_ns AS average_elapsed_ns,
                                     " min_ns, max_ns, p99_ns, total_ns, share FROM device_ops";
 static const char external_sql[] =
     "SELECT trace_id, span_id, tid AS \"thread.id\", name, operator_index, step, ts, dur"
-    " FROM host_ops WHERE dur >= 0 AND warmup = 0 AND (phase IS NULL OR phase = 'forward')"
+    " FROM host_ops WHERE dur >= 0 AND warmup = 0 AND coalesce(phase, 'forward') = 'forward'"
     " ORDER BY span";
 
 static const struct report {
@@ -110,6 +110,7 @@ struct shape {
     bool used[COLUMNS_MAX];
     enum textable_kind kind[COLUMNS_MAX];
     int64_t rows;
+    bool more; /* than are shown; counting them could take long */
 };
 
 static int shape_of(struct summary *s, const char *sql, struct shape *shape)
@@ -120,8 +121,10 @@ static int shape_of(struct summary *s, const char *sql, struct shape *shape)
 
     for (int c = 0; c < COLUMNS_MAX; c++)
         shape->kind[c] = TEXTABLE_INT;
-    while (more >= 0 && (!s->limit || shape->rows < s->limit) &&
-           (more = opm_rows_next(r, &err)) > 0) {
+    while (more >= 0 && !shape->more && (more = opm_rows_next(r, &err)) > 0) {
+        shape->more = s->limit && shape->rows == s->limit;
+        if (shape->more)
+            break;
         shape->rows++;
         for (int c = 0; c < opm_rows_columns(r); c++) {
             enum opm_type type = opm_rows_type(r, c);
@@ -135,22 +138,6 @@ static int shape_of(struct summary *s, const char *sql, struct shape *shape)
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
-static int64_t count_rows(struct summary *s, const char *sql)
-{
-    struct buf b = { 0 };
-    opm_rows *r = NULL;
-    opm_error err;
-    int64_t n = 0;
-
-    buf_addf(&b, "SELECT count(*) FROM (%s)", sql);
-    if (!b.failed && opm_trace_query(s->t, buf_str(&b), &r, &err) == 0 &&
-        opm_rows_next(r, &err) > 0)
-        n = opm_rows_int(r, 0);
-    opm_rows_close(r);
-    buf_release(&b);
-    return n;
-}
-
 /* Columns that are NULL throughout are not shown: each source knows others. */
 static int print_report(struct summary *s, const struct report *rep)
 {
@@ -158,7 +145,7 @@ static int print_report(struct summary *s, const struct report *rep)
     struct textable *t;
     opm_rows *r = NULL;
     opm_error err;
-    int64_t n = 0, more_rows;
+    int64_t n = 0;
     int more, rc = shape_of(s, rep->sql, &shape);
 
     if (rc == CLI_OK && !shape.rows)
@@ -184,9 +171,8 @@ static int print_report(struct summary *s, const struct report *rep)
         return cli_error("%s", err.msg);
     }
     rc = cli_print_table(s->cli, t);
-    more_rows = s->limit && n == s->limit ? count_rows(s, rep->sql) - n : 0;
-    if (rc == CLI_OK && more_rows > 0)
-        cli_remark(s->cli, "%" PRId64 " more rows: -t 0 shows all", more_rows);
+    if (rc == CLI_OK && shape.more)
+        cli_remark(s->cli, "there are more than these %" PRId64 ": -t 0 shows all", n);
     return rc;
 }
 
@@ -473,6 +459,7 @@ int cmd_summary(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "histogram", &s.histogram, "draw how the latencies are distributed"),
         OPT_GROUP("Output"),
         CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };

@@ -415,6 +415,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "wiki", &t.wiki, "the same"),
         OPT_BOOL(0, "sql", &a.sql, "print the SQL that gives the rows, for 'opmeter query'"),
         CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };

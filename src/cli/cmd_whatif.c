@@ -150,6 +150,7 @@ int cmd_whatif(struct cli *cli, int argc, char **argv)
                 "--measure: threads (those of the trace, else as many as there are cores)"),
         OPT_INT('t', "top", &top, "N", 0, 1000000, "operators to print; 0: all (10)"),
         CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };

@@ -543,15 +543,13 @@ static int put_contents(struct opm_out *o)
 
     store_sites(o->st, &nsite);
     put_varint(&o->payload, o->nstring);
-    put_varint(&o->payload, TABLE_COUNT - 1 + 2);
+    put_varint(&o->payload, TABLE_COUNT + 2);
     put_str(&o->payload, "site");
     put_varint(&o->payload, nsite);
     put_str(&o->payload, "overlap");
     put_varint(&o->payload, overlap_count(o->st));
     o->total = nsite + overlap_count(o->st);
     for (int t = 0; t < TABLE_COUNT; t++) {
-        if (t == TABLE_source) /* about this reading; the file will have its own */
-            continue;
         put_str(&o->payload, store_table_defs[t].name);
         put_varint(&o->payload, store_nrow(o->st, (enum table_id)t));
         o->total += store_nrow(o->st, (enum table_id)t);
@@ -573,7 +571,7 @@ static int put_all(struct opm_out *o)
     if (!rc)
         rc = put_sites(o);
     for (int t = 0; t < TABLE_COUNT && !rc; t++)
-        if (t != TABLE_span && t != TABLE_sample && t != TABLE_flow && t != TABLE_source)
+        if (t != TABLE_span && t != TABLE_sample && t != TABLE_flow)
             rc = put_table(o, (enum table_id)t);
     if (!rc)
         rc = put_overlaps(o);

@@ -242,6 +242,7 @@ int cambricon_read_dir(struct store *st, const struct import_source *src, opm_er
              cam_read_summary);
     cam_steps_end(&f.c);
     note_rest(&f);
+    build_meta(&f.c.b, "source.format", "cambricon");
     /* Files with times have them since 1970. */
     if (any)
         import_set_realtime(src, 0);

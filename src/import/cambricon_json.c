@@ -71,7 +71,7 @@ void cam_read_activities(struct cam *c, const uint8_t *data, size_t len)
                 if (text_is(key, "end") && !text_decimal(value, 9, &to))
                     to = OPM_NULL_I64;
             }
-            if (from == OPM_NULL_I64 || to == OPM_NULL_I64 || to < from) {
+            if (from == OPM_NULL_I64 || to == OPM_NULL_I64 || from < 0 || to < from) {
                 store_stat(c->b.st, STAT_bad_time, 1);
                 continue;
             }
@@ -93,18 +93,18 @@ struct event {
 
 static bool event_next(struct json_reader *r, struct event *e)
 {
+    const struct {
+        const char *key;
+        struct text *to;
+    } all[] = { { "ph", &e->ph }, { "cat", &e->cat }, { "name", &e->name }, { "pid", &e->pid },
+                { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
     struct text key, value;
 
     if (json_read_next(r) != JSON_OBJECT)
         return false;
-    *e = (struct event){ 0 };
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        *all[i].to = (struct text){ "", 0 };
     while (member(r, &key, &value)) {
-        const struct {
-            const char *key;
-            struct text *to;
-        } all[] = { { "ph", &e->ph }, { "cat", &e->cat }, { "name", &e->name }, { "pid", &e->pid },
-                    { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
-
         for (size_t i = 0; i < ARRAY_SIZE(all); i++)
             if (text_is(key, all[i].key))
                 *all[i].to = value;

@@ -220,7 +220,7 @@ void cam_node(struct cam *c, struct cam_step *s, const struct cam_node *n)
     struct cam_node node = *n;
     uint32_t op;
 
-    if (n->dur_ns < 0 || !n->name.len) {
+    if (n->dur_ns < 0 || n->dur_ns > INT64_MAX / 4 || !n->name.len) {
         store_stat(c->b.st, STAT_bad_row, 1);
         return;
     }
@@ -264,7 +264,7 @@ void cam_activity(struct cam *c, struct cam_step *s, struct text name, int64_t t
     struct span_row row = SPAN_ROW_INIT;
     struct json_writer w = { .buf = &c->text };
 
-    if (dur_ns < 0) {
+    if (dur_ns < 0 || dur_ns > INT64_MAX / 4 || ts_ns > INT64_MAX / 2) {
         store_stat(c->b.st, STAT_bad_time, 1);
         return;
     }

@@ -163,7 +163,7 @@ static int op_of(struct furiosa *f, const struct furiosa_span *s, str_id name, u
     uint64_t key = (uint64_t)name << 33 ^ (uint64_t)index << 1 ^ npu;
     const uint64_t *known;
     struct cell c[op_col_COUNT] = { 0 };
-    str_id id;
+    str_id id = 0;
     int rc;
 
     *out = OPM_NULL_ID;

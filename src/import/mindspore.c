@@ -485,6 +485,8 @@ static int facts(struct folder *f)
     rc = devices.failed ? OPM_ENOMEM
                         : import_meta(f->m.st, f->src, "mindspore.devices", buf_str(&devices));
     buf_release(&devices);
+    if (!rc)
+        rc = import_meta(f->m.st, f->src, "source.format", "mindspore");
     return rc ? rc
               : import_meta(f->m.st, f->src, "mindspore.files",
                             raw && parsed ? "raw and parsed"

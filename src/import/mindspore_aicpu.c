@@ -136,7 +136,7 @@ static int aicpu_row(struct ms *m, struct ms_device *d, struct text name, struct
 {
     struct aicpu a = { .name = name };
 
-    if (!name.len || !text_decimal(from, 3, &a.from_ns) || !text_decimal(to, 3, &a.to_ns) ||
+    if (!name.len || !ms_time(from, 3, &a.from_ns) || !ms_time(to, 3, &a.to_ns) ||
         a.to_ns < a.from_ns || !text_decimal(total, 3, &a.total_us) ||
         !text_decimal(dispatch, 3, &a.dispatch_us)) {
         store_stat(m->st, STAT_bad_row, 1);
@@ -248,7 +248,7 @@ static int getnext_read(struct ms *m, struct ms_device *d, const uint8_t *data, 
             n++;
         if (!n || text_is(w[0], "node_name") || w[0].p[0] == '-')
             continue;
-        if (n < 4 || !text_decimal(w[1], shift, &from) || !text_decimal(w[2], shift, &to) ||
+        if (n < 4 || !ms_time(w[1], shift, &from) || !ms_time(w[2], shift, &to) ||
             !text_decimal(w[3], 0, &size) || to < from)
             store_stat(m->st, STAT_bad_row, 1);
         else

@@ -39,6 +39,8 @@ static int object_facts(struct ms *m, struct ms_device *d, const uint8_t *data, 
         d->added++;
         rc = key.failed || value.failed ? OPM_ENOMEM
                                         : ms_fact(m, d, buf_str(&key), buf_str(&value), value.len);
+        if (!rc && strcmp(buf_str(&key), "ms_version") == 0)
+            rc = import_meta(m->st, m->src, "source.version", buf_str(&value));
     }
     buf_release(&key);
     buf_release(&value);
@@ -227,9 +229,7 @@ int ms_read_averages(struct ms *m, struct ms_device *d, const uint8_t *data, siz
             name = type;
         if (!text_decimal(cell_of(f, n, at[COUNT]), 0, &count))
             count = MS_NONE;
-        if (!name.len ||
-            !text_decimal(cell_of(f, n, at[mean]), mean == MEAN_MS ? 6 : 3, &mean_ns) ||
-            mean_ns < 0)
+        if (!name.len || !ms_time(cell_of(f, n, at[mean]), mean == MEAN_MS ? 6 : 3, &mean_ns))
             store_stat(m->st, STAT_bad_row, 1);
         else
             rc = mean_add(m, d, name, type, mean_ns, count, &at_ns);
@@ -249,7 +249,7 @@ int ms_read_compute_time(struct ms *m, struct ms_device *d, const uint8_t *data,
 
         while (n < ARRAY_SIZE(w) && text_word(&line, &w[n]))
             n++;
-        if (n < 3 || text_is(w[0], "total") || !text_decimal(w[1], 6, &mean_ns) || mean_ns < 0)
+        if (n < 3 || text_is(w[0], "total") || !ms_time(w[1], 6, &mean_ns))
             continue;
         rc = mean_add(m, d, w[0], (struct text){ "", 0 }, mean_ns, MS_NONE, &at_ns);
     }

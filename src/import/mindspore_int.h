@@ -165,6 +165,8 @@ int ms_task(struct ms *m, struct ms_device *d, uint64_t key, uint32_t stream, bo
             uint64_t ticks);
 int ms_tasks_end(struct ms *m, struct ms_device *d);
 
+/* As text_decimal(), for times and durations: false if it is negative or beyond reason. */
+bool ms_time(struct text t, int shift, int64_t *out_ns);
 /* Ticks as ns; false if that is beyond reason. */
 bool ms_ticks(uint64_t ticks, int64_t *out_ns);
 /* "Default/a/Conv2D-op13" to "Conv2D". */

@@ -119,9 +119,8 @@ static int kernel(struct kernels *k)
     str_id lane;
     int rc;
 
-    if (!name.len || !text_decimal(cell_of(k, COL_START), 3, &s.ts_ns) ||
-        !text_decimal(cell_of(k, COL_DUR), 3, &s.dur_ns) || s.dur_ns < 0 || s.ts_ns < 0 ||
-        s.ts_ns > INT64_MAX / 2 || s.dur_ns > INT64_MAX / 4) {
+    if (!name.len || !ms_time(cell_of(k, COL_START), 3, &s.ts_ns) ||
+        !ms_time(cell_of(k, COL_DUR), 3, &s.dur_ns)) {
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }

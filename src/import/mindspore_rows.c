@@ -417,6 +417,16 @@ int ms_collective(struct ms *m, struct ms_device *d, uint32_t stream, uint32_t n
     return rc ? rc : ms_span(m, d, &span);
 }
 
+bool ms_time(struct text t, int shift, int64_t *out_ns)
+{
+    int64_t ns;
+
+    if (!text_decimal(t, shift, &ns) || ns < 0 || ns > INT64_MAX / 4)
+        return false;
+    *out_ns = ns;
+    return true;
+}
+
 bool ms_ticks(uint64_t ticks, int64_t *out_ns)
 {
     if (ticks > (uint64_t)INT64_MAX / (4 * MS_TICK_NS))

@@ -314,11 +314,11 @@ static int table_head(struct ms *m, struct step_table *t, int n)
 
 static int64_t point_ns(const struct step_table *t, int column, int n)
 {
-    int64_t ticks;
+    int64_t ns;
 
-    if (column < 0 || column >= n || !text_decimal(field_text(&t->field[column]), 1, &ticks))
+    if (column < 0 || column >= n || !ms_time(field_text(&t->field[column]), 1, &ns))
         return MS_NONE;
-    return ticks; /* 10 ns each */
+    return ns; /* a tick is 10 */
 }
 
 static int table_row(struct ms *m, struct ms_device *d, const struct step_table *t, int n)

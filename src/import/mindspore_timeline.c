@@ -38,7 +38,7 @@ int ms_read_timeline_txt(struct ms *m, struct ms_device *d, const uint8_t *data,
         }
         if (!text_trim(line).len && !n)
             continue;
-        if (n < 3 || !text_decimal(part[1], 6, &ts) || !text_decimal(part[0], 6, &dur) ||
+        if (n < 3 || !ms_time(part[1], 6, &ts) || !ms_time(part[0], 6, &dur) ||
             !text_u64(part[2], &stream) || stream > UINT32_MAX) {
             store_stat(m->st, STAT_bad_row, 1);
             continue;
@@ -57,7 +57,7 @@ int ms_read_min_cycle(struct ms *m, struct ms_device *d, const uint8_t *data, si
 {
     int64_t ns;
 
-    if (text_decimal((struct text){ (const char *)data, len }, 1, &ns)) {
+    if (ms_time((struct text){ (const char *)data, len }, 1, &ns)) {
         d->origin_ns = ns;
         d->added++;
     } else {
@@ -111,7 +111,8 @@ static void event_read(struct json_reader *r, struct event *e)
     } all[] = { { "name", &e->name }, { "ph", &e->ph }, { "cat", &e->cat }, { "pid", &e->pid },
                 { "tid", &e->tid },   { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
 
-    *e = (struct event){ 0 };
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        *all[i].to = (struct text){ "", 0 };
     while (json_read_next(r) == JSON_KEY) {
         struct text key = { r->text, r->len }, value = value_text(r);
 
@@ -135,7 +136,8 @@ static void args_read(struct text text, struct args *a)
                 { "BP End", &a->bp },
                 { "Iteration ID", &a->iteration } };
 
-    *a = (struct args){ 0 };
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        *all[i].to = (struct text){ "", 0 };
     if (!text.len || json_read_next(&r) != JSON_OBJECT)
         return;
     while (json_read_next(&r) == JSON_KEY) {
@@ -290,8 +292,7 @@ static int take_step(struct timeline *t, const struct event *e, const struct ms_
     if ((before && (int64_t)*before == step.start_ns) ||
         (t->d->first_step_held && t->d->first_step.num == step.num))
         return 0;
-    if (!text_decimal(a.fp, 3, &step.fp_ns) || !text_decimal(a.bp, 3, &step.bp_ns) ||
-        step.bp_ns < step.fp_ns)
+    if (!ms_time(a.fp, 3, &step.fp_ns) || !ms_time(a.bp, 3, &step.bp_ns) || step.bp_ns < step.fp_ns)
         step.fp_ns = step.bp_ns = MS_NONE;
     return ms_step(t->m, t->d, &step);
 }
@@ -328,8 +329,7 @@ static int take(struct timeline *t, const struct event *e)
 
     if (!text_is(e->ph, "X"))
         return 0;
-    if (!text_decimal(e->ts, 3, &s.ts_ns) || !text_decimal(e->dur, 3, &s.dur_ns) || s.dur_ns < 0 ||
-        s.ts_ns > INT64_MAX / 4 || s.ts_ns < 0 || s.dur_ns > INT64_MAX / 4) {
+    if (!ms_time(e->ts, 3, &s.ts_ns) || !ms_time(e->dur, 3, &s.dur_ns)) {
         store_stat(m->st, STAT_bad_time, 1);
         return 0;
     }

@@ -128,20 +128,21 @@ static int next_tensor(struct neural *n, struct neural_list *l, const struct neu
     int rc;
 
     *out = (struct tensor_text){ .any = next_element(n, &l->names, row->sep) };
-    rc = store_str(n->st, buf_str(&n->text), n->text.len, &out->name);
+    rc = n->text.failed ? OPM_ENOMEM : store_str(n->st, buf_str(&n->text), n->text.len, &out->name);
     if (!rc && next_element(n, &l->shapes, row->sep)) {
         out->any = true;
         for (size_t i = 0; i < n->text.len; i++)
             if (n->text.data[i] == row->times)
                 n->text.data[i] = 'x';
-        rc = store_str(n->st, buf_str(&n->text), n->text.len, &out->shape);
+        rc = n->text.failed ? OPM_ENOMEM
+                            : store_str(n->st, buf_str(&n->text), n->text.len, &out->shape);
     }
     if (!rc && next_element(n, &l->dtypes, row->sep)) {
         out->any = true;
         if (n->text.len)
             rc = store_cstr(n->st, dtype_name(buf_str(&n->text)), &out->dtype);
     }
-    return n->text.failed ? OPM_ENOMEM : rc;
+    return !rc && n->text.failed ? OPM_ENOMEM : rc;
 }
 
 /* Which input is the weight: the second, unless only another one has its shape. */

@@ -254,6 +254,8 @@ static int read_attributes(struct reader *x, const char *text, str_id *json, str
         } else if (key) {
             buf_clear(&x->n.text);
             buf_add(&x->n.text, text, key);
+            if (x->n.text.failed)
+                rc = OPM_ENOMEM;
             json_key(&w, buf_str(&x->n.text));
             json_str(&w, value, value_len);
             any = true;
@@ -263,7 +265,7 @@ static int read_attributes(struct reader *x, const char *text, str_id *json, str
     json_object_end(&w);
     if (!rc && any)
         rc = store_str(x->n.st, buf_str(&x->json), x->json.len, json);
-    return x->json.failed || x->n.text.failed ? OPM_ENOMEM : rc;
+    return !rc && x->json.failed ? OPM_ENOMEM : rc;
 }
 
 static const char *list_of(const struct event *e, enum arg arg)
@@ -501,22 +503,19 @@ int neural_engine_json_read(struct store *st, const struct import_source *src, o
     struct reader x = { .r = json_read_of(src->data, src->len) };
     int rc = neural_init(&x.n, st, src);
 
-    if (!rc && json_read_next(&x.r) != JSON_OBJECT)
-        rc = opm__fail(err, OPM_EFORMAT, "%s: not a JSON object", src->path);
-    else if (!rc) {
-        while (!rc && json_read_next(&x.r) == JSON_KEY) {
-            if (json_read_is(&x.r, "traceEvents"))
-                rc = read_events(&x);
-            else
-                json_read_skip(&x.r);
-        }
-        if (!rc)
-            rc = add_pending(&x);
-        if (!rc && (x.r.token != JSON_OBJECT_END || json_read_next(&x.r) != JSON_DONE))
-            store_stat(st, src->cut ? STAT_file_truncated : STAT_json_malformed, 1);
-        if (rc)
-            opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
+    json_read_next(&x.r);
+    while (!rc && json_read_next(&x.r) == JSON_KEY) {
+        if (json_read_is(&x.r, "traceEvents"))
+            rc = read_events(&x);
+        else
+            json_read_skip(&x.r);
     }
+    if (!rc)
+        rc = add_pending(&x);
+    if (!rc && (x.r.token != JSON_OBJECT_END || json_read_next(&x.r) != JSON_DONE))
+        store_stat(st, src->cut ? STAT_file_truncated : STAT_json_malformed, 1);
+    if (rc)
+        opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
     event_release(&x.e);
     buf_release(&x.json);
     u64map_release(&x.tracks);

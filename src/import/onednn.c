@@ -61,7 +61,7 @@ static const struct layout layout_graph = { { F_OPERATION, F_ENGINE, F_SKIP, F_P
                                               F_IMPLEMENTATION, F_TIME },
                                             10 };
 
-static const char *const prefixes[] = { "onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose," };
+static const char *const prefixes[] = { "onednn", "mkldnn", "dnnl" };
 
 struct reader {
     struct build b;
@@ -75,21 +75,24 @@ struct reader {
     struct buf key;
 };
 
-/* The first prefix in a text; its end in *end. NULL if there is none. "dnnl_verbose," is part of
- * no other. */
+/* The first prefix in a text, such as "dnnl_verbose,"; its end in *end. NULL if there is none. */
 static const char *find_prefix(const char *p, size_t len, const char **end)
 {
-    const char *best = NULL;
+    static const char common[] = "_verbose,";
+    const char *from = p, *stop = p + len, *at;
 
-    for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
-        const char *at = memmem(p, len, prefixes[i], strlen(prefixes[i]));
+    while ((at = memmem(from, (size_t)(stop - from), common, strlen(common)))) {
+        from = at + strlen(common);
+        for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+            size_t n = strlen(prefixes[i]);
 
-        if (at && (!best || at < best)) {
-            best = at;
-            *end = at + strlen(prefixes[i]);
+            if ((size_t)(at - p) >= n && memcmp(at - n, prefixes[i], n) == 0) {
+                *end = from;
+                return at - n;
+            }
         }
     }
-    return best;
+    return NULL;
 }
 
 bool onednn_sniff(const uint8_t *head, size_t len)

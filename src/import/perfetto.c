@@ -259,7 +259,7 @@ static void packet_read(struct pf *p, const struct pb_field *f)
         if (g.number == PACKET_INTERNED_DATA && g.wire == PB_LEN)
             pf_interned(p, s, &g);
         else if (g.number == PACKET_DEFAULTS && g.wire == PB_LEN)
-            pf_defaults(s, &g);
+            pf_defaults(p, s, &g);
         else if (g.number == PACKET_CLOCK_SNAPSHOT && g.wire == PB_LEN)
             pf_clock_snapshot(p, s, &g, false);
         else if (g.number == PACKET_THREAD && g.wire == PB_LEN)
@@ -414,6 +414,7 @@ int perfetto_read(struct store *st, const struct import_source *src, opm_error *
     struct pf p = { .b = { .st = st, .src = src } };
 
     packets_each(&p, src->data, src->len, packet_prepare, true);
+    pf_clocks_sort(&p);
     if (!p.b.rc)
         packets_each(&p, src->data, src->len, packet_read, true);
     if (!p.b.rc)

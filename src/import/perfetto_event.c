@@ -385,10 +385,12 @@ static void sample_add(struct pf *p, struct pf_seq *s, uint64_t uuid, int64_t ts
 
 static void extra_counters(struct pf *p, struct pf_seq *s, const struct event *e, int64_t ts_ns)
 {
-    const uint64_t *track = e->nextra_track ? e->extra_track : s->extra;
-    size_t n = e->nextra_track ? e->nextra_track : s->nextra;
-    const uint64_t *real = e->nextra_double_track ? e->extra_double_track : s->extra_double;
-    size_t nreal = e->nextra_double_track ? e->nextra_double_track : s->nextra_double;
+    static const struct pf_counters none;
+    const struct pf_counters *c = s->counters ? s->counters : &none;
+    const uint64_t *track = e->nextra_track ? e->extra_track : c->track;
+    size_t n = e->nextra_track ? e->nextra_track : c->n;
+    const uint64_t *real = e->nextra_double_track ? e->extra_double_track : c->real_track;
+    size_t nreal = e->nextra_double_track ? e->nextra_double_track : c->nreal;
 
     for (size_t i = 0; i < MIN(n, e->nextra); i++)
         sample_add(p, s, track[i], ts_ns, true, e->extra[i], 0);

@@ -43,6 +43,12 @@ struct pf_seq_clock {
     int64_t now;
 };
 
+/* Tracks of the values that events carry besides. */
+struct pf_counters {
+    uint64_t track[PF_COUNTERS_MAX], real_track[PF_COUNTERS_MAX];
+    size_t n, nreal;
+};
+
 struct pf_seq {
     uint32_t id;
     bool has_state;                      /* its interned things are complete */
@@ -50,13 +56,12 @@ struct pf_seq {
     struct u64map counter;               /* track -> last value, of those that count differences */
     bool has_track;
     uint64_t track;
-    uint64_t clock; /* 0: the trace's */
-    uint64_t extra[PF_COUNTERS_MAX], extra_double[PF_COUNTERS_MAX];
-    size_t nextra, nextra_double;
-    bool has_thread; /* a ThreadDescriptor of the old kind */
+    uint64_t clock;               /* 0: the trace's */
+    struct pf_counters *counters; /* of every event; NULL: none */
+    bool has_thread;              /* a ThreadDescriptor of the old kind */
     int64_t pid, tid;
     int64_t last_ts_ns, thread_time_us, reference_ts_us;
-    struct pf_seq_clock clocks[PF_SEQ_CLOCKS];
+    struct pf_seq_clock *clocks; /* PF_SEQ_CLOCKS; NULL until there is one */
 };
 
 struct pf_track {
@@ -152,8 +157,9 @@ void pf_seqs_release(struct pf *p);
 void pf_interned(struct pf *p, struct pf_seq *s, const struct pb_field *f);
 /* The text of a number; 0, and counted, if it was lost. */
 str_id pf_text(struct pf *p, struct pf_seq *s, enum pf_intern kind, uint64_t iid);
-void pf_defaults(struct pf_seq *s, const struct pb_field *f);
+void pf_defaults(struct pf *p, struct pf_seq *s, const struct pb_field *f);
 void pf_clock_snapshot(struct pf *p, struct pf_seq *s, const struct pb_field *f, bool first_pass);
+void pf_clocks_sort(struct pf *p); /* between the passes */
 /* A packet's timestamp as ns of the trace. */
 int64_t pf_time(struct pf *p, struct pf_seq *s, uint64_t ts, uint64_t clock);
 

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct pf_seq *pf_seq(struct pf *p, uint32_t id)
@@ -29,7 +30,8 @@ void pf_seq_clear(struct pf_seq *s)
     u64map_release(&s->counter);
     s->has_track = false;
     s->clock = 0;
-    s->nextra = s->nextra_double = 0;
+    if (s->counters)
+        s->counters->n = s->counters->nreal = 0;
     s->has_state = true;
 }
 
@@ -169,14 +171,25 @@ static size_t read_list(const struct pb_field *f, uint64_t *out, size_t n)
     return n;
 }
 
-void pf_defaults(struct pf_seq *s, const struct pb_field *f)
+/* Made when the first default names one. */
+static struct pf_counters *counters_of(struct pf *p, struct pf_seq *s)
+{
+    if (!s->counters)
+        s->counters = arena_alloc(&p->arena, sizeof(*s->counters));
+    if (!s->counters)
+        p->b.rc = OPM_ENOMEM;
+    return s->counters;
+}
+
+void pf_defaults(struct pf *p, struct pf_seq *s, const struct pb_field *f)
 {
     struct rd r = rd_of(f->p, f->len);
     struct pb_field g, h;
 
     s->has_track = false;
     s->clock = 0;
-    s->nextra = s->nextra_double = 0;
+    if (s->counters)
+        s->counters->n = s->counters->nreal = 0;
     while (pb_next(&r, &g)) {
         if (g.number == 58 && g.wire == PB_VARINT) {
             s->clock = g.value;
@@ -187,10 +200,13 @@ void pf_defaults(struct pf_seq *s, const struct pb_field *f)
                 if (h.number == 11 && h.wire == PB_VARINT) {
                     s->track = h.value;
                     s->has_track = true;
-                } else if (h.number == 31) {
-                    s->nextra = read_list(&h, s->extra, s->nextra);
-                } else if (h.number == 45) {
-                    s->nextra_double = read_list(&h, s->extra_double, s->nextra_double);
+                } else if ((h.number == 31 || h.number == 45) && counters_of(p, s)) {
+                    struct pf_counters *c = s->counters;
+
+                    if (h.number == 31)
+                        c->n = read_list(&h, c->track, c->n);
+                    else
+                        c->nreal = read_list(&h, c->real_track, c->nreal);
                 }
             }
         }
@@ -288,8 +304,15 @@ void pf_clock_snapshot(struct pf *p, struct pf_seq *s, const struct pb_field *f,
         }
         if (!first_pass && s && c[i].id >= PF_SEQ_CLOCK_FIRST &&
             c[i].id < PF_SEQ_CLOCK_FIRST + PF_SEQ_CLOCKS) {
-            struct pf_seq_clock *k = &s->clocks[c[i].id - PF_SEQ_CLOCK_FIRST];
+            struct pf_seq_clock *k;
 
+            if (!s->clocks)
+                s->clocks = arena_alloc(&p->arena, PF_SEQ_CLOCKS * sizeof(*s->clocks));
+            if (!s->clocks) {
+                p->b.rc = OPM_ENOMEM;
+                return;
+            }
+            k = &s->clocks[c[i].id - PF_SEQ_CLOCK_FIRST];
             *k = (struct pf_seq_clock){ .known = ref != NULL,
                                         .incremental = c[i].incremental,
                                         .unit_ns = c[i].unit_ns,
@@ -312,20 +335,53 @@ static int64_t sub(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
+static int by_clock(const void *va, const void *vb)
+{
+    const struct pf_clock_pair *a = va, *b = vb;
+
+    if (a->clock != b->clock)
+        return a->clock < b->clock ? -1 : 1;
+    return a->clock_ns < b->clock_ns ? -1 : a->clock_ns > b->clock_ns;
+}
+
+void pf_clocks_sort(struct pf *p)
+{
+    if (p->nclock)
+        qsort(p->clock, p->nclock, sizeof(*p->clock), by_clock);
+}
+
+/* The first reading of a clock that is not before ts, or of a later clock, or the end. */
+static size_t clock_at(const struct pf *p, uint32_t clock, int64_t ts)
+{
+    size_t lo = 0, hi = p->nclock;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const struct pf_clock_pair *c = &p->clock[mid];
+
+        if (c->clock < clock || (c->clock == clock && c->clock_ns < ts))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 /* By the last snapshot before it, else the first. */
 static int64_t global_time(struct pf *p, int64_t ts, uint32_t clock)
 {
-    const struct pf_clock_pair *best = NULL;
+    const struct pf_clock_pair *best;
+    size_t first, after;
 
     if (clock == p->ref_clock || (!p->ref_clock && clock == PF_CLOCK_BOOTTIME))
         return ts;
-    for (size_t i = 0; i < p->nclock; i++)
-        if (p->clock[i].clock == clock && (!best || p->clock[i].clock_ns <= ts))
-            best = &p->clock[i];
-    if (!best) {
+    first = clock_at(p, clock, INT64_MIN);
+    after = clock_at(p, clock, ts < INT64_MAX ? ts + 1 : ts);
+    if (first == p->nclock || p->clock[first].clock != clock) {
         store_stat(p->b.st, STAT_clock_unconverted, 1);
         return ts;
     }
+    best = &p->clock[after > first ? after - 1 : first];
     return add(best->ref_ns, sub(ts, best->clock_ns));
 }
 
@@ -339,17 +395,15 @@ int64_t pf_time(struct pf *p, struct pf_seq *s, uint64_t ts, uint64_t clock)
     if (clock == PF_CLOCK_BOOTTIME && p->ref_clock != PF_CLOCK_BOOTTIME && !s->clock) {
         /* Nothing was said: the trace's own clock is meant, which is boot time unless a snapshot
          * names another one. */
-        bool tied = false;
+        size_t at = clock_at(p, PF_CLOCK_BOOTTIME, INT64_MIN);
 
-        for (size_t i = 0; i < p->nclock && !tied; i++)
-            tied = p->clock[i].clock == PF_CLOCK_BOOTTIME;
-        if (!tied)
+        if (at == p->nclock || p->clock[at].clock != PF_CLOCK_BOOTTIME)
             return sub((int64_t)ts, p->base_ns);
     }
     if (clock < PF_SEQ_CLOCK_FIRST || clock >= PF_SEQ_CLOCK_FIRST + PF_SEQ_CLOCKS)
         return sub(clock ? global_time(p, (int64_t)ts, (uint32_t)clock) : (int64_t)ts, p->base_ns);
-    k = &s->clocks[clock - PF_SEQ_CLOCK_FIRST];
-    if (!k->known) {
+    k = s->clocks ? &s->clocks[clock - PF_SEQ_CLOCK_FIRST] : NULL;
+    if (!k || !k->known) {
         store_stat(p->b.st, STAT_clock_unconverted, 1);
         return sub((int64_t)ts, p->base_ns);
     }

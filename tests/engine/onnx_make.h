@@ -63,7 +63,7 @@ static inline void make_weight(struct make *m, const char *name, enum tensor_typ
 }
 
 /* Inputs and outputs are comma-separated; attributes are "name=1,2" (integers), "name:0.5" or
- * "name@text". */
+ * "name@text". type may have a domain in front: "com.microsoft:Gelu". */
 static inline void make_node(struct make *m, const char *type, const char *in, const char *out,
                              const char *attrs)
 {
@@ -74,6 +74,10 @@ static inline void make_node(struct make *m, const char *type, const char *in, c
         for (const char *s = side ? out : in; s && *s; s += strcspn(s, ","), s += *s == ',')
             pb_bytes(b, side ? 2 : 1, s, strcspn(s, ","));
     pb_str(b, 3, out);
+    if (strchr(type, ':')) {
+        pb_bytes(b, 7, type, strcspn(type, ":"));
+        type = strchr(type, ':') + 1;
+    }
     pb_str(b, 4, type);
     while (attrs && *attrs) {
         size_t name = strcspn(attrs, "=:@"), a = pb_begin(b, 5);
@@ -113,6 +117,10 @@ static inline int make_model(struct make *m, int opset, struct model **out, opm_
     o = pb_begin(&m->file, 8);
     pb_str(&m->file, 1, "");
     pb_varint(&m->file, 2, (uint64_t)opset);
+    pb_end(&m->file, o);
+    o = pb_begin(&m->file, 8);
+    pb_str(&m->file, 1, "com.microsoft");
+    pb_varint(&m->file, 2, 1);
     pb_end(&m->file, o);
     g = pb_begin(&m->file, 7);
     buf_add(&m->file, m->nodes.data, m->nodes.len);

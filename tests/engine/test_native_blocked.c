@@ -467,12 +467,36 @@ static void winograd_error(void **state)
     }
 }
 
+/* Borders and strides that would overflow any size: an error, not a crash. */
+static void absurd_borders(void **state)
+{
+    struct engine_options opts = ENGINE_OPTIONS_INIT;
+    struct net net = { .plain = false };
+    struct engine_tensor out;
+    struct model *model = NULL;
+    struct engine *e = NULL;
+    opm_error err = { 0 };
+
+    (void)state;
+    net_input(&net, 1, 16, 3, 3);
+    net_conv(&net, "Conv", "x", "y", 16, 16, 3, 3,
+             "pads=2000000000,2000000000,2000000000,2000000000 strides=2000000000,2000000000");
+    make_value(&net.mk, true, "y", TENSOR_F32, NULL, -1);
+    assert_int_equal(make_model(&net.mk, 13, &model, &err), 0);
+    assert_int_equal(engine_native.open(&e, model, &opts, &err), 0);
+    assert_int_equal(e->class->run(e, net.in, net.nin, &out, 1, &err), OPM_ELIMIT);
+    e->class->close(e);
+    model_free(model);
+    net_release(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),  cmocka_unit_test(mobile),
-        cmocka_unit_test(decoder),       cmocka_unit_test(one_dimension),
-        cmocka_unit_test(shapes_change), cmocka_unit_test(winograd_error),
+        cmocka_unit_test(convolutions),   cmocka_unit_test(mobile),
+        cmocka_unit_test(decoder),        cmocka_unit_test(one_dimension),
+        cmocka_unit_test(shapes_change),  cmocka_unit_test(winograd_error),
+        cmocka_unit_test(absurd_borders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,12 +259,100 @@ static void quantize(void **state)
     (void)state;
 }
 
+/* DequantizeLinear, Conv, Relu, QuantizeLinear: the same as sums of bytes. */
+static void between(void **state)
+{
+    struct conv_case c = {
+        1, 5, 7, 12, 13, 3, 3, 1, 1, 1, 1, TENSOR_U8, TENSOR_I8, true, true, true
+    };
+    int64_t total = 7 * 12 * 13, x_dim[4] = { 1, 5, 12, 13 }, w_dim[4] = { 7, 5, 3, 3 }, oc = 7;
+    struct make mk = { 0 };
+    uint8_t *x = random_bytes(5 * 12 * 13), *w = random_bytes(7 * 5 * 9), xz = 120, yz = 9,
+            wz[7] = { 0 };
+    float x_scale = 0.5f, y_scale = 60, w_scale[7], b_scale[7];
+    int32_t bias[7];
+    double *want = malloc((size_t)total * sizeof(double));
+    struct rig_want expect = { want, 0 };
+    struct engine_tensor in = rig_tensor(TENSOR_U8, x, x_dim, 4);
+
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        w_scale[i] = 0.25f * (float)(i + 1);
+        b_scale[i] = x_scale * w_scale[i];
+        bias[i] = (int32_t)rnd(20000) - 10000;
+    }
+    for (int64_t i = 0; i < total; i++) {
+        int64_t ch = i / (12 * 13), sum = conv_sum(&c, x, w, &xz, wz, i, 12, 13) + bias[ch];
+
+        want[i] = fmax(requantize(sum, x_scale * w_scale[ch] / y_scale, yz, TENSOR_U8), yz);
+    }
+    make_node(&mk, "DequantizeLinear", "x,xs,xz", "xf", "");
+    make_node(&mk, "DequantizeLinear", "w,ws,wz", "wf", "axis=0");
+    make_node(&mk, "DequantizeLinear", "b,bs", "bf", "axis=0");
+    make_node(&mk, "Conv", "xf,wf,bf", "c", "pads=1,1,1,1");
+    make_node(&mk, "Relu", "c", "r", "");
+    make_node(&mk, "QuantizeLinear", "r,ys,yz", "y", "");
+    make_value(&mk, false, "x", TENSOR_U8, x_dim, 4);
+    make_weight(&mk, "xs", TENSOR_F32, NULL, 0, &x_scale, 4);
+    make_weight(&mk, "xz", TENSOR_U8, NULL, 0, &xz, 1);
+    make_weight(&mk, "w", TENSOR_I8, w_dim, 4, w, 7 * 5 * 9);
+    make_weight(&mk, "ws", TENSOR_F32, &oc, 1, w_scale, sizeof(w_scale));
+    make_weight(&mk, "wz", TENSOR_I8, &oc, 1, wz, sizeof(wz));
+    make_weight(&mk, "b", TENSOR_I32, &oc, 1, bias, sizeof(bias));
+    make_weight(&mk, "bs", TENSOR_F32, &oc, 1, b_scale, sizeof(b_scale));
+    make_weight(&mk, "ys", TENSOR_F32, NULL, 0, &y_scale, 4);
+    make_weight(&mk, "yz", TENSOR_U8, NULL, 0, &yz, 1);
+    make_value(&mk, true, "y", TENSOR_U8, NULL, -1);
+    rig_run(&mk, 13, &options, &in, 1, rig_near, &expect);
+    make_free(&mk);
+    free(x);
+    free(w);
+    free(want);
+}
+
+/* MatMulInteger, Cast, Mul, Add: products of bytes, scaled on their way out. */
+static void scaled(void **state)
+{
+    int64_t a_dim[2] = { 9, 30 }, b_dim[2] = { 30, 20 }, n = 20;
+    uint8_t *a = random_bytes(9 * 30), *b = random_bytes(30 * 20), az = 77, bz = 0;
+    float *bias = random_floats(20), scale = 0.125f;
+    double want[9 * 20];
+    struct rig_want expect = { want, 1e-6 };
+    struct engine_tensor in = rig_tensor(TENSOR_U8, a, a_dim, 2);
+    struct make mk = { 0 };
+
+    (void)state;
+    for (int64_t i = 0; i < 9 * 20; i++) {
+        int64_t sum = 0;
+
+        for (int64_t k = 0; k < 30; k++)
+            sum += (a[i / 20 * 30 + k] - 77) * at(b, TENSOR_I8, k * 20 + i % 20);
+        want[i] = fmax((double)sum * 0.125 + (double)bias[i % 20], 0);
+    }
+    make_node(&mk, "MatMulInteger", "a,b,az,bz", "i", "");
+    make_node(&mk, "Cast", "i", "f", "to=1");
+    make_node(&mk, "Mul", "f,s", "m", "");
+    make_node(&mk, "Add", "m,bias", "p", "");
+    make_node(&mk, "Relu", "p", "y", "");
+    make_value(&mk, false, "a", TENSOR_U8, a_dim, 2);
+    make_weight(&mk, "b", TENSOR_I8, b_dim, 2, b, 600);
+    make_weight(&mk, "az", TENSOR_U8, NULL, 0, &az, 1);
+    make_weight(&mk, "bz", TENSOR_I8, NULL, 0, &bz, 1);
+    make_weight(&mk, "s", TENSOR_F32, NULL, 0, &scale, 4);
+    make_weight(&mk, "bias", TENSOR_F32, &n, 1, bias, 80);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    rig_run(&mk, 13, &options, &in, 1, rig_near, &expect);
+    make_free(&mk);
+    free(a);
+    free(b);
+    free(bias);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matmul),
-        cmocka_unit_test(conv),
-        cmocka_unit_test(quantize),
+        cmocka_unit_test(matmul),  cmocka_unit_test(conv),   cmocka_unit_test(quantize),
+        cmocka_unit_test(between), cmocka_unit_test(scaled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,9 @@ static const char points[] =
     RECORD_POINT("\0", "\1\1") RECORD_POINT("\1", "\2\1") RECORD_POINT("\3", "\2\2")
         RECORD_POINT("\4", "\3\2") RECORD_POINT("\2", "\3\3") RECORD_POINT("\xff", "\4\4");
 
+static const char aicpu[] = "[1] Node:A, Run start:10, Run end:20\0"
+                            "Thread[1] dispatchTime=1 us, totalTime=2 us.";
+
 static const struct sample samples[] = {
     { ms_read_hwts, hwts, sizeof(hwts) - 1 },
     { ms_read_training_trace, points, sizeof(points) - 1 },
@@ -42,8 +45,7 @@ static const struct sample samples[] = {
       "step_num,start_point,end_point,fp_point,bp_point,fp_and_bp,stream_5_parallel_0_start_point,"
       "stream_5_parallel_0_end_point\n1,10,20,12,15,3,13,14\n-,1,1,1,1,1,1,1\n",
       0 },
-    { ms_read_aicpu,
-      "[1] Node:A, Run start:10, Run end:20\0Thread[1] dispatchTime=1 us, totalTime=2 us.", 86 },
+    { ms_read_aicpu, aicpu, sizeof(aicpu) - 1 },
     { ms_read_aicpu_txt, "serial_number x\n1 GetNext 0.9 0.1 10 20\nTotal: 1\n", 0 },
     { ms_read_aicpumi, "Node:A, Run start:10, Run end:20, queue size:3", 0 },
     { ms_read_getnext, "GetNext 10 20 3\n", 0 },

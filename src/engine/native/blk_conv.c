@@ -15,6 +15,8 @@
 #define CHUNK_BYTES (256 * 1024)
 /* Depthwise kernels with more rows are left to the plain way. */
 #define DEPTHWISE_ROWS 16
+/* Floats of an input with its borders, times the stride; beyond that nothing is meant seriously. */
+#define PADDED_MAX 0x1p50
 /* Windows of so many taps are packed the fast way. */
 #define PACK_TAPS 25
 /* Inputs of so few channels are read as they are. */
@@ -307,12 +309,14 @@ static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
     d->width = d->flat ? w->out[1] * w->out[2] : w->out[2];
     d->pitch =
         d->padded ? (w->out[2] - 1) * w->stride[2] + (kw - 1) * w->dilation[2] + 1 : w->in[2];
+    if ((double)d->pitch * (double)((w->out[1] - 1) * w->stride[1] + span) * (double)(b->icg + v) *
+            (double)w->stride[1] >
+        PADDED_MAX)
+        return kop_fail(op, OPM_ELIMIT, err, "the padded input is too big");
     direct_cut(op, b);
     d->copy_rows = (d->chunk - 1) * w->stride[1] + span;
     d->block_pitch = d->padded ? d->copy_rows * d->pitch * v : plane;
     d->copy_floats = d->padded ? (b->plain ? b->icg : b->icb) * d->block_pitch : 0;
-    if (d->copy_floats > PTRDIFF_MAX / 8 / threads)
-        return kop_fail(op, OPM_ELIMIT, err, "the padded input is too big");
     op->scratch_bytes = (size_t)(d->copy_floats * threads) * sizeof(float);
     /* Plain: a step is a row of the window of one channel, if its taps lie side by side. */
     bool rows = b->plain && w->dilation[2] == 1;

@@ -275,7 +275,7 @@ static void unary_params(const struct op *op, struct unary *u)
             u->f = UN_GELU_TANH;
         break;
     case UN_SILU:
-        u->a = 1;
+        u->a = node_attr_float(n, "alpha", 1);
         break;
     default:
         break;

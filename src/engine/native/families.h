@@ -65,6 +65,10 @@ enum qelem_kind { QELEM_ADD, QELEM_MUL, QELEM_SIGMOID, QELEM_LEAKY, QELEM_POSTS 
 /* qpool.c */
 enum qpool_kind { QPOOL_AVERAGE, QPOOL_GLOBAL, QPOOL_MAX };
 
+/* contrib.c */
+enum norm_kind { NORM_SKIP, NORM_SKIP_RMS, NORM_RMS };
+enum act_kind { ACT_GELU, ACT_FAST_GELU, ACT_QUICK_GELU };
+
 /* scatter.c */
 enum scatter_reduction { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 

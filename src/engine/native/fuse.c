@@ -459,6 +459,9 @@ int plan_fuse(struct plan *p, opm_error *err)
         rc = fuse_q8(&f);
     }
     for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (p->op[i].kernel)
+            rc = fuse_contrib(&f, &p->op[i]);
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_patterns(&f, &p->op[i]);
     if (!rc)
@@ -466,9 +469,13 @@ int plan_fuse(struct plan *p, opm_error *err)
     for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_op(&f, &p->op[i]);
+    if (!rc) {
+        fuse_links(&f);
+        rc = fuse_integer(&f);
+    }
     compact(p);
     mem_free(f.made_by);
     mem_free(f.read_by);
     mem_free(f.uses);
-    return rc ? opm__fail(err, rc, "native engine: out of memory") : 0;
+    return rc == OPM_ENOMEM ? opm__fail(err, rc, "native engine: out of memory") : rc;
 }

@@ -49,8 +49,12 @@ const struct tensor *fuse_f32(const struct op *op, uint32_t slot);
 /* fuse_conv.c */
 int fuse_affine(struct fuser *f, struct op *conv, struct op *next, bool *done);
 int fuse_hardswish(struct fuser *f, struct op *mul);
+/* fuse_contrib.c: the activation of FusedConv and FusedGemm. */
+int fuse_contrib(struct fuser *f, struct op *op);
 /* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
 int fuse_q8(struct fuser *f);
+/* MatMulInteger and ConvInteger with the scaling after them. */
+int fuse_integer(struct fuser *f);
 /* fuse_attn.c */
 int fuse_attention(struct fuser *f, struct op *softmax);
 /* fuse_gelu.c */

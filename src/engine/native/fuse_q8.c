@@ -398,3 +398,78 @@ int fuse_q8(struct fuser *f)
             kop_release(&p->op[i]);
     return rc;
 }
+
+/* One number, or one for each of n channels along `axis` counted from the last. */
+static bool scales_channels(const struct fuser *f, uint32_t v, int axis, int64_t n)
+{
+    const struct shape *s;
+
+    if (v >= f->p->graph->nvalue || !fuse_real(f, v))
+        return false;
+    s = &f->p->graph->value[v].shape;
+    if (shape_count(s) == 1)
+        return true;
+    return shape_count(s) == n && s->rank > axis && s->dim[s->rank - 1 - axis] == n;
+}
+
+/* As float, times a scale, plus a bias, and an activation. */
+static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
+{
+    struct chain c = chain_of(f, op);
+    const struct tensor *w = kop_const(op, 1);
+    struct op *cast = fuse_follower(f, op), *mul, *next;
+    uint32_t in[6] = { op->in[0], slot(op, 1), slot(op, 2), slot(op, 3), NO_VALUE, NO_VALUE },
+             nin = 5, bias;
+    struct post post;
+    int axis = 0;
+    int64_t n;
+
+    if (!w || !cast || !fuse_is(cast, "Cast") || node_attr_int(cast->node, "to", 0) != TENSOR_F32 ||
+        (conv ? w->shape.rank < 3 || w->shape.rank > 4 : w->shape.rank != 2))
+        return 0;
+    n = w->shape.dim[conv ? 0 : 1];
+    axis = conv ? w->shape.rank - 2 : 0;
+    mul = fuse_follower(f, cast);
+    if (!mul || !fuse_is(mul, "Mul") || mul->node->opset < 7)
+        return 0;
+    in[4] = fuse_other(mul, cast->out[0]);
+    if (in[4] == NO_VALUE || in[4] == cast->out[0] || !scales_channels(f, in[4], axis, n))
+        return 0;
+    c.gone[c.ngone++] = op;
+    c.gone[c.ngone++] = cast;
+    c.last = mul;
+    next = fuse_follower(f, mul);
+    if (next && fuse_is(next, "Add") && next->node->opset >= 7) {
+        bias = fuse_other(next, mul->out[0]);
+        if (bias != NO_VALUE && bias != mul->out[0] && scales_channels(f, bias, axis, n) &&
+            shape_count(&f->p->graph->value[bias].shape) == n) {
+            in[nin] = bias;
+            c.post[c.npost++] = (struct post){ POST_BIAS, U_RELU, 0, 0, (int)nin++ };
+            c.gone[c.ngone++] = c.last;
+            c.last = next;
+            next = fuse_follower(f, next);
+        }
+    }
+    if (next && next->kernel && next->npost == 0 && next->nin && next->in[0] == c.last->out[0] &&
+        (unary_as_post(next, &post) || clip_as_post(next, &post))) {
+        c.post[c.npost++] = post;
+        c.gone[c.ngone++] = c.last;
+        c.last = next;
+    }
+    return become(&c, conv ? "ConvIntegerScaled" : "MatMulIntegerScaled", "opmeter", in, nin);
+}
+
+int fuse_integer(struct fuser *f)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < f->p->nop && !rc; i++) {
+        struct op *op = &f->p->op[i];
+
+        if (fuse_is(op, "MatMulInteger"))
+            rc = fuse_scaled(f, op, false);
+        else if (fuse_is(op, "ConvInteger"))
+            rc = fuse_scaled(f, op, true);
+    }
+    return rc;
+}
