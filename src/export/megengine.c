@@ -5,9 +5,9 @@
  *
  * Operators and tensors (vars) share one space of ids, which are numbers in strings. As there, an
  * operator has one time only: that of its last execution. A tensor that no operator makes comes
- * from a SharedDeviceTensor (weights) or a Host2DeviceCopy (inputs), which took no time. We know of
- * one time per execution, so host and device say the same; `kern` is later than `start` where the
- * trace has the launch of a kernel. */
+ * from a SharedDeviceTensor (weights) or a Host2DeviceCopy (inputs), which took no time. Spans on
+ * hardware are the device's time, others the host's; of an operator that has only one of them both
+ * say the same. `kern` is later than `start` where the trace has the launch of a kernel. */
 #include "export/export.h"
 
 #include "base/alloc.h"
@@ -42,7 +42,8 @@ struct mge {
     const struct store *st;
     struct io_out *out;
     struct json_writer w;
-    struct last *last; /* per op */
+    struct last *last; /* per op, on the device */
+    struct last *host; /* per op, on the host */
     uint32_t *order;   /* ops that ran, by time */
     size_t nop, nrun;
     struct var *var;
@@ -77,17 +78,29 @@ static int64_t int_cell(const struct mge *m, enum table_id t, size_t row, int co
 
 /* -- gathering -- */
 
-/* The last ended execution of each op: first its row, then what that says. */
+/* What the row of an execution says. */
+static void last_read(const struct mge *m, struct last *l)
+{
+    if (l->row == OPM_NULL_ID)
+        return;
+    l->ts = int_cell(m, TABLE_span, l->row, span_col_ts, 0);
+    l->end = l->ts + int_cell(m, TABLE_span, l->row, span_col_dur, 0);
+    l->wait = int_cell(m, TABLE_span, l->row, span_col_wait, 0);
+    l->track = (uint32_t)int_cell(m, TABLE_span, l->row, span_col_track, OPM_NULL_ID);
+}
+
+/* The last ended execution of each op on the device and on the host. */
 static int find_last(struct mge *m, const struct export_options *opts)
 {
     const uint32_t *site = store_span_site(m->st);
     size_t nsite, n = store_nrow(m->st, TABLE_span);
     const struct site *sites = store_sites(m->st, &nsite);
+    str_id hardware = strpool_find(store_strings(m->st), "hardware", strlen("hardware"));
     const void *dur = NULL;
     int rc = store_column(m->st, TABLE_span, span_col_dur, &dur);
 
     for (size_t i = 0; i < m->nop; i++)
-        m->last[i] = (struct last){ .end = -1, .row = OPM_NULL_ID };
+        m->last[i] = m->host[i] = (struct last){ .end = -1, .row = OPM_NULL_ID };
     for (size_t i = 0; !rc && dur && i < n; i++) {
         const struct site *s = &sites[site[i]];
 
@@ -95,17 +108,15 @@ static int find_last(struct mge *m, const struct export_options *opts)
             rc = writer_progress(opts, m->out, i, n);
         if (s->op < m->nop && ((const int64_t *)dur)[i] >= 0 &&
             strcmp(text(m, s->phase), "reshape") != 0)
-            m->last[s->op].row = (uint32_t)i;
+            (hardware && s->layer == hardware ? m->last : m->host)[s->op].row = (uint32_t)i;
     }
     for (size_t op = 0; !rc && op < m->nop; op++) {
-        struct last *l = &m->last[op];
-
-        if (l->row == OPM_NULL_ID)
-            continue;
-        l->ts = int_cell(m, TABLE_span, l->row, span_col_ts, 0);
-        l->end = l->ts + int_cell(m, TABLE_span, l->row, span_col_dur, 0);
-        l->wait = int_cell(m, TABLE_span, l->row, span_col_wait, 0);
-        l->track = (uint32_t)int_cell(m, TABLE_span, l->row, span_col_track, OPM_NULL_ID);
+        last_read(m, &m->last[op]);
+        last_read(m, &m->host[op]);
+        if (m->last[op].end < 0)
+            m->last[op] = m->host[op];
+        else if (m->host[op].end < 0)
+            m->host[op] = m->last[op];
     }
     return rc;
 }
@@ -209,12 +220,13 @@ static int gather(struct mge *m, const struct export_options *opts)
     m->nop = store_nrow(m->st, TABLE_op);
     m->ntensor = store_nrow(m->st, TABLE_op_tensor);
     m->last = mem_calloc(m->nop + 1, sizeof(*m->last));
+    m->host = mem_calloc(m->nop + 1, sizeof(*m->host));
     m->order = mem_calloc(m->nop + 1, sizeof(*m->order));
     m->first = mem_calloc(m->nop + 1, sizeof(*m->first));
     m->nrow = mem_calloc(m->nop + 1, sizeof(*m->nrow));
     m->row = mem_calloc(m->ntensor + 1, sizeof(*m->row));
     m->tensor_var = mem_calloc(m->ntensor + 1, sizeof(*m->tensor_var));
-    if (!m->last || !m->order || !m->first || !m->nrow || !m->row || !m->tensor_var)
+    if (!m->last || !m->host || !m->order || !m->first || !m->nrow || !m->row || !m->tensor_var)
         return OPM_ENOMEM;
     rc = store_derive(m->st, TABLE_span, span_col_wait);
     if (rc)
@@ -485,7 +497,7 @@ static void put_times(struct mge *m, bool host)
     json_key(w, host ? "host" : "device");
     json_object(w);
     for (size_t i = 0; i < m->nrun; i++) {
-        const struct last *l = &m->last[m->order[i]];
+        const struct last *l = host ? &m->host[m->order[i]] : &m->last[m->order[i]];
         const char *thread = l->track != OPM_NULL_ID
                                  ? text(m, str_cell(m, TABLE_track, l->track, track_col_name))
                                  : "";
@@ -627,6 +639,7 @@ int export_megengine(const struct store *st, const char *path, const struct expo
     if (!rc)
         rc = writer_progress(opts, &out, 1, 1);
     mem_free(m.last);
+    mem_free(m.host);
     mem_free(m.order);
     mem_free(m.first);
     mem_free(m.nrow);
