@@ -219,7 +219,8 @@ static void print_title(struct steps *s, const char *model, const char *where)
     buf_addf(
         &sql,
         "SELECT count(*) FILTER (WHERE warmup = 0), avg(total_ns) FILTER (WHERE warmup = 0),"
-        " sum(warmup), min(found_by), min(split_by), min(fp_point), min(bp_point), avg(total_ns)"
+        " sum(warmup), min(found_by), min(split_by), min(fp_point), min(bp_point), avg(total_ns),"
+        " (SELECT count(*) FROM step WHERE dur < 0 AND model IS step_trace.model)"
         " FROM step_trace WHERE %s",
         where);
     r = query(s, buf_str(&sql));
@@ -238,6 +239,9 @@ static void print_title(struct steps *s, const char *model, const char *where)
         if (warmup && !s->one)
             buf_addf(&text, " (%" PRId64 " warm-up step%s left out)", warmup,
                      warmup == 1 ? "" : "s");
+        if (opm_rows_int(r, 8) && !s->one)
+            buf_addf(&text, "; %" PRId64 " never ended and %s not counted", opm_rows_int(r, 8),
+                     opm_rows_int(r, 8) == 1 ? "is" : "are");
         if (strcmp(opm_rows_text(r, 3, NULL), "repetition") == 0)
             buf_adds(&text, ". Nothing marks steps in this trace: they were found where the "
                             "sequence of operators repeats");
