@@ -136,6 +136,8 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
  * for the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code.
  */
 int cli_print_query(struct cli *cli, opm_trace *t, const char *sql);
+/* The first cell of what sql gives, as an integer; -1 if there is none. */
+int64_t cli_query_int(opm_trace *t, const char *sql);
 /* The current row as a JSON object. */
 void cli_json_row(struct json_writer *w, const opm_rows *r);
 

@@ -62,17 +62,6 @@ static void put_advice(struct cli *cli, const opm_rows *r, bool evidence)
     io_out_addf(&cli->out, "\n");
 }
 
-static int64_t count(opm_trace *t, const char *sql)
-{
-    opm_rows *r = NULL;
-    int64_t n = -1;
-
-    if (opm_trace_query(t, sql, &r, NULL) == 0 && opm_rows_next(r, NULL) > 0)
-        n = opm_rows_int(r, 0);
-    opm_rows_close(r);
-    return n;
-}
-
 static int print_advice(struct cli *cli, opm_trace *t, bool evidence)
 {
     opm_rows *r = NULL;
@@ -91,7 +80,7 @@ static int print_advice(struct cli *cli, opm_trace *t, bool evidence)
         io_out_addf(
             &cli->out,
             "Nothing stands out: %lld rules looked at this trace and none found anything.\n",
-            (long long)count(t, "SELECT count(*) FROM advice_rule"));
+            (long long)cli_query_int(t, "SELECT count(*) FROM advice_rule"));
     else if (!evidence && !cli->quiet)
         io_out_addf(&cli->out, "--evidence shows the query that proves each.\n");
     return CLI_OK;
@@ -134,7 +123,7 @@ int cmd_advise(struct cli *cli, int argc, char **argv)
     if (n < 0)
         return cli->status;
     if (n == 0 && !rules)
-        return cli_usage(cli, "no trace given");
+        return cli_usage(cli, "a TRACE is needed");
     put_peaks(meta, of);
     cli->trace_meta = of;
     rc = cli_open(cli, &t, argv, n);

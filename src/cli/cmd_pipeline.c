@@ -260,17 +260,6 @@ static int print_verdict(struct cli *cli, opm_trace *t, const char *rank)
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
-static int64_t count(opm_trace *t, const char *sql)
-{
-    opm_rows *r = NULL;
-    int64_t n = -1;
-
-    if (opm_trace_query(t, sql, &r, NULL) == 0 && opm_rows_next(r, NULL) > 0)
-        n = opm_rows_int(r, 0);
-    opm_rows_close(r);
-    return n;
-}
-
 /* One picture for each rank. */
 static int print_all(struct cli *cli, opm_trace *t)
 {
@@ -334,7 +323,7 @@ int cmd_pipeline(struct cli *cli, int argc, char **argv)
     if (n < 0)
         return cli->status;
     if (n == 0)
-        return cli_usage(cli, "no trace given");
+        return cli_usage(cli, "a TRACE is needed");
     rc = cli_open(cli, &t, argv, n);
     if (rc != CLI_OK)
         return rc;
@@ -342,7 +331,7 @@ int cmd_pipeline(struct cli *cli, int argc, char **argv)
         rc = cli_print_query(cli, t, "SELECT * FROM pipeline_op");
     } else if (cli->json || cli->csv) {
         rc = cli_print_query(cli, t, queues_sql);
-    } else if (count(t, "SELECT count(*) FROM queue_stats") == 0) {
+    } else if (cli_query_int(t, "SELECT count(*) FROM queue_stats") == 0) {
         rc = print_waits(cli, t);
     } else {
         rc = print_all(cli, t);

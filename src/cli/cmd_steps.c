@@ -364,7 +364,7 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
     if (n < 0)
         return cli->status;
     if (n == 0)
-        return cli_usage(cli, "no trace given");
+        return cli_usage(cli, "a TRACE is needed");
     s.one = s.step >= 0;
     if (fp) {
         buf_addf(&point[0], "step.fp_point=%s", fp);

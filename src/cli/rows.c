@@ -398,3 +398,14 @@ int cli_print_query(struct cli *cli, opm_trace *t, const char *sql)
     opm_rows_close(r);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
+
+int64_t cli_query_int(opm_trace *t, const char *sql)
+{
+    opm_rows *r = NULL;
+    int64_t n = -1;
+
+    if (opm_trace_query(t, sql, &r, NULL) == 0 && opm_rows_next(r, NULL) > 0)
+        n = opm_rows_int(r, 0);
+    opm_rows_close(r);
+    return n;
+}

@@ -49,6 +49,20 @@ static struct rows rows_of(const struct nt *t, int64_t heads)
     return (struct rows){ t->data, nt_span(s, 1, 3), s->dim[2] / heads, s->dim[2] };
 }
 
+/* The first three inputs. */
+static int want_qkv(const struct op *op, const struct nt **q, const struct nt **k,
+                    const struct nt **v, opm_error *err)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < 3 && !rc; i++)
+        rc = want_f32(op, i, err);
+    *q = kop_in(op, 0);
+    *k = kop_in(op, 1);
+    *v = kop_in(op, 2);
+    return rc;
+}
+
 /* Attention-23: q, k, v, mask, past key, past value. */
 int attention_prepare(struct op *op, opm_error *err)
 {
@@ -56,19 +70,10 @@ int attention_prepare(struct op *op, opm_error *err)
     const struct nt *q, *k, *v, *mask = kop_in(op, 3);
     int64_t len;
     struct shape out;
-    int rc = want_f32(op, 0, err);
+    int rc = a ? want_qkv(op, &q, &k, &v, err) : kop_nomem(op, err);
 
-    if (!a)
-        return kop_nomem(op, err);
-    if (!rc)
-        rc = want_f32(op, 1, err);
-    if (!rc)
-        rc = want_f32(op, 2, err);
     if (rc)
         return rc;
-    q = kop_in(op, 0);
-    k = kop_in(op, 1);
-    v = kop_in(op, 2);
     a->heads = q->shape.rank == 4 ? q->shape.dim[1] : node_attr_int(op->node, "q_num_heads", 0);
     a->kv_heads = k->shape.rank == 4 ? k->shape.dim[1] : node_attr_int(op->node, "kv_num_heads", 0);
     a->batch = q->shape.rank > 0 ? q->shape.dim[0] : 0;
@@ -195,19 +200,10 @@ int multihead_prepare(struct op *op, opm_error *err)
     const struct nt *q, *k, *v, *bias = kop_in(op, 3), *keep = kop_in(op, 4), *add = kop_in(op, 5);
     int64_t len;
     struct shape out;
-    int rc = want_f32(op, 0, err);
+    int rc = a ? want_qkv(op, &q, &k, &v, err) : kop_nomem(op, err);
 
-    if (!a)
-        return kop_nomem(op, err);
-    if (!rc)
-        rc = want_f32(op, 1, err);
-    if (!rc)
-        rc = want_f32(op, 2, err);
     if (rc)
         return rc;
-    q = kop_in(op, 0);
-    k = kop_in(op, 1);
-    v = kop_in(op, 2);
     a->heads = a->kv_heads = node_attr_int(op->node, "num_heads", 0);
     if (kop_in(op, 6) || kop_in(op, 7) || op->nin > 8 || (op->nout > 1 && op->out[1] != NO_VALUE))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for past or present values");
