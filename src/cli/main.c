@@ -52,6 +52,8 @@ const struct command commands[] = {
     { "export", cmd_export, "write a trace in the format of another tool",
       "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
       "opmeter export --list" },
+    { "serve", cmd_serve, "show traces as web pages, on this machine",
+      "opmeter serve [OPTION]... TRACE|DIR..." },
     { "doctor", cmd_doctor, "say what this machine can measure, and why not more",
       "opmeter doctor [OPTION]..." },
     { "help", cmd_help, "show the commands, or how to use one",
