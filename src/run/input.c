@@ -369,23 +369,30 @@ static int say_open(const struct model *m, const struct buf *open, opm_error *er
         m->name, first, name);
 }
 
+static int add_given(struct input_items *items, const struct tensor *t, const char *name,
+                     const char *origin, opm_error *err)
+{
+    if (!GROW(items->item, items->cap, items->n + 1))
+        return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
+    items->item[items->n++] = (struct input_item){ .name = name, .data = *t, .origin = origin };
+    return 0;
+}
+
 static int find_ref(struct input_items *items, const struct npz *ref, const struct engine_value *v,
                     size_t n, opm_error *err)
 {
-    for (size_t i = 0; ref && i < n; i++) {
+    int rc = 0;
+
+    for (size_t i = 0; !rc && ref && i < n; i++) {
         const struct tensor *t;
         char name[600];
 
         snprintf(name, sizeof(name), "in_%s", v[i].name);
         t = npz_find(ref, name);
-        if (!t)
-            continue;
-        if (!GROW(items->item, items->cap, items->n + 1))
-            return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
-        items->item[items->n++] =
-            (struct input_item){ .name = v[i].name, .data = *t, .origin = "the reference" };
+        if (t)
+            rc = add_given(items, t, v[i].name, "the reference", err);
     }
-    return 0;
+    return rc;
 }
 
 static int make_all(struct inputs *in, struct sizes *s, const struct engine_value *v,
@@ -434,6 +441,8 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
         rc = input_items_parse(&items, opt->text[i], err);
     if (!rc)
         rc = find_ref(&items, opt->ref, v, n, err);
+    for (size_t i = 0; !rc && i < opt->ngiven; i++)
+        rc = add_given(&items, &opt->given[i], opt->given[i].name, "the given one", err);
     if (!rc)
         rc = check_items(&items, m, v, n, err);
     if (!rc)

@@ -21,6 +21,8 @@ struct input_options {
     const char *const *text; /* descriptions */
     size_t ntext;
     const struct npz *ref; /* arrays that take precedence (--check); NULL: none */
+    const struct tensor *given; /* named after inputs, these win; data NULL: only a shape */
+    size_t ngiven;
     const struct run_dim *dim;
     size_t ndim;
     int64_t batch_size; /* 0: not given */
