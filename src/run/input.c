@@ -395,16 +395,41 @@ static int find_ref(struct input_items *items, const struct npz *ref, const stru
     return rc;
 }
 
+static int bind_options(struct sizes *s, const struct engine_value *v, size_t n,
+                        const struct input_options *opt, opm_error *err)
+{
+    int rc = bind_dims(s, opt, err);
+
+    if (!rc && opt->batch_size)
+        rc = bind_batch(s, v, n, opt->batch_size, err);
+    if (!rc && opt->seq_len)
+        rc = bind_sequence(s, v, n, opt->seq_len, err);
+    return rc;
+}
+
+int inputs_shapes(const struct model *m, const struct engine_value *input, size_t n,
+                  const struct input_options *opt, const struct engine_value *of, size_t nof,
+                  struct shape *out, opm_error *err)
+{
+    struct sizes s = { .m = m };
+    struct buf open = { 0 };
+    int rc = bind_options(&s, input, n, opt, err);
+
+    for (size_t i = 0; !rc && i < nof; i++) {
+        out[i] = of[i].shape;
+        resolve(&s, &of[i], &out[i], opt, &open);
+    }
+    buf_release(&open);
+    mem_free(s.dim);
+    return rc;
+}
+
 static int make_all(struct inputs *in, struct sizes *s, const struct engine_value *v,
                     const struct input_options *opt, struct input_items *items, opm_error *err)
 {
     struct buf open = { 0 };
-    int rc = bind_dims(s, opt, err);
+    int rc = bind_options(s, v, in->n, opt, err);
 
-    if (!rc && opt->batch_size)
-        rc = bind_batch(s, v, in->n, opt->batch_size, err);
-    if (!rc && opt->seq_len)
-        rc = bind_sequence(s, v, in->n, opt->seq_len, err);
     for (size_t i = 0; !rc && i < in->n; i++) {
         struct input_item *it = find_item(items, &v[i], in->n);
 

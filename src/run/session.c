@@ -137,33 +137,52 @@ static bool refill(struct run_session *s, const struct tensor *given, size_t ngi
     return true;
 }
 
+void session_input_options(const struct run_session *s, struct input_options *out)
+{
+    *out = (struct input_options){ .text = s->opt->input,
+                                   .ntext = s->opt->ninput,
+                                   .dim = s->opt->dim,
+                                   .ndim = s->opt->ndim,
+                                   .batch_size = s->opt->batch_size,
+                                   .seq_len = s->opt->seq_len,
+                                   .seed = (uint64_t)s->opt->seed };
+    if (strncmp(s->opt->model, "zoo:", 4) == 0) /* already in the model */
+        out->batch_size = out->seq_len = 0;
+}
+
+static bool same_shapes(const struct inputs *a, const struct inputs *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; same && i < a->n; i++)
+        same = a->t[i].type == b->t[i].type && shape_equal(&a->t[i].shape, &b->t[i].shape);
+    return same;
+}
+
 int session_feed(struct run_session *s, const struct tensor *given, size_t ngiven, opm_error *err)
 {
-    struct input_options io = { .text = s->opt->input,
-                                .ntext = s->opt->ninput,
-                                .given = given,
-                                .ngiven = ngiven,
-                                .dim = s->opt->dim,
-                                .ndim = s->opt->ndim,
-                                .batch_size = s->opt->batch_size,
-                                .seq_len = s->opt->seq_len,
-                                .seed = (uint64_t)s->opt->seed };
+    struct inputs in = { 0 };
+    struct input_options io;
     int rc = 0;
 
     if (refill(s, given, ngiven))
         return 0;
+    session_input_options(s, &io);
+    io.given = given;
+    io.ngiven = ngiven;
     if (s->opt->check) {
         npz_close(&s->ref);
-        s->ref = (struct npz){ 0 };
         rc = npz_open(&s->ref, s->opt->check, err);
         io.ref = &s->ref;
     }
-    if (strncmp(s->opt->model, "zoo:", 4) == 0) /* already in the model */
-        io.batch_size = io.seq_len = 0;
-    inputs_release(&s->in);
     if (!rc)
-        rc = inputs_make(&s->in, s->m, s->in_value, s->nin, &io, err);
-    return rc;
+        rc = inputs_make(&in, s->m, s->in_value, s->nin, &io, err);
+    if (rc)
+        return rc;
+    s->prepared &= same_shapes(&in, &s->in);
+    inputs_release(&s->in);
+    s->in = in;
+    return 0;
 }
 
 int session_prepare(struct run_session *s, opm_error *err)
@@ -175,6 +194,7 @@ int session_prepare(struct run_session *s, opm_error *err)
     {
         rc = s->e->class->prepare(s->e, s->in.t, s->in.n, err);
     }
+    s->prepared = rc == 0;
     s->res->prepare_ns = session_now_ns() - start;
     s->res->arena_bytes = s->res->packed_bytes = s->res->winograd_bytes = -1;
     if (!rc && s->e->class->memory) {

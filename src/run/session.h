@@ -28,6 +28,7 @@ struct run_session {
     const struct engine_value *in_value, *out_value;
     size_t nin, nout;
     struct engine_tensor *out; /* of the last iteration */
+    bool prepared;             /* for the shapes of the inputs */
     struct npz ref;
     struct run_times bare, metered, cost; /* cost: metered less bare, pair by pair */
 };
@@ -36,6 +37,8 @@ int64_t session_now_ns(void);
 
 /* Load the model and open the engine. res->threads, if 0, becomes the number of usable cores. */
 int session_open(struct run_session *s, opm_error *err);
+/* What inputs are made from, as far as the options of the session say. */
+void session_input_options(const struct run_session *s, struct input_options *out);
 /* Make inputs as the options say. given: tensors named after inputs, which take precedence; data
  * NULL: of that shape, random. Their data is copied. */
 int session_feed(struct run_session *s, const struct tensor *given, size_t ngiven, opm_error *err);
