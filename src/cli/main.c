@@ -42,6 +42,8 @@ const struct command commands[] = {
       "opmeter advise --rules" },
     { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
       "opmeter whatif [OPTION]... TRACE..." },
+    { "diff", cmd_diff, "compare two profiles; fail where one is slower than it may be",
+      "opmeter diff [OPTION]... A B" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
