@@ -3,27 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "export/export.h"
 #include "import/import.h"
 #include "sql/nearest.h"
 #include <string.h>
-
-/* Copy the caller's options, whose struct may be an older and shorter one, over the defaults. */
-static int options_copy(void *to, size_t known, const void *from, const char *what, opm_error *err)
-{
-    size_t size;
-
-    if (!from)
-        return 0;
-    memcpy(&size, from, sizeof(size));
-    if (size < sizeof(size))
-        return opm__fail(err, OPM_EINVAL, "%s: size is not set", what);
-    if (size > known)
-        return opm__fail(err, OPM_EVERSION, "%s: size %zu, this library knows %zu", what, size,
-                         known);
-    memcpy(to, from, size);
-    return 0;
-}
 
 static int add_meta(struct store *st, const char *const *meta, opm_error *err)
 {
@@ -74,7 +58,7 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
     for (size_t i = 0; i < npaths; i++)
         if (!paths[i])
             return opm__fail(err, OPM_EINVAL, "opm_trace_open: paths[%zu] is NULL", i);
-    rc = options_copy(&o, sizeof(o), opts, "opm_open_options", err);
+    rc = sized_copy(&o, sizeof(o), opts, "opm_open_options", err);
     if (rc < 0)
         return rc;
     t = mem_calloc(1, sizeof(*t));
@@ -184,7 +168,7 @@ int opm_trace_export(opm_trace *t, const char *format, const char *path,
                          !t       ? "t"
                          : format ? "path"
                                   : "format");
-    rc = options_copy(&o, sizeof(o), opts, "opm_export_options", err);
+    rc = sized_copy(&o, sizeof(o), opts, "opm_export_options", err);
     if (rc < 0)
         return rc;
     if (atomic_load(t->handles) > 1) /* exporting may add strings */
