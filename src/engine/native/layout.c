@@ -75,7 +75,7 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
         op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
-    if (op->kernel->run != conv_run || op->nin < 2 || !in || in->type != TENSOR_F32 ||
+    if (op->kernel->run != conv_run || op->nin < 2 || !in || half_inside(in->type) != TENSOR_F32 ||
         is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
         !posts_fit(l, op) || !blk_conv_fits(op, w, l->block))
         return 0;
@@ -188,7 +188,7 @@ static int64_t convt_channels(const struct layout *l, const struct op *op)
         op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
-    if (op->kernel->run != convtranspose_run || !in || in->type != TENSOR_F32 ||
+    if (op->kernel->run != convtranspose_run || !in || half_inside(in->type) != TENSOR_F32 ||
         is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
         node_attr_int(op->node, "group", 1) != 1 || w->rank < 3 || w->rank > 4 ||
         shape_count(w) == 0)
