@@ -447,26 +447,6 @@ int attention_run(struct op *op, opm_error *err)
 /* -- MultiHeadAttention: query, key, value, bias, key_padding_mask, attention_bias, past key, past
  * value; output, present key, present value -- */
 
-/* Operands that lie in one tensor: [batch, length, heads, n, width]. */
-static struct rows packed_rows(const struct nt *t, int64_t which)
-{
-    const struct shape *s = &t->shape;
-
-    return (struct rows){ (const float *)t->data + which * s->dim[4], nt_span(s, 1, 5),
-                          nt_span(s, 3, 5), nt_span(s, 2, 5) };
-}
-
-static bool packed_shape(const struct nt *t, int64_t heads, int64_t n, int64_t *len, int64_t *width)
-{
-    const struct shape *s = &t->shape;
-
-    if (s->rank != 5 || s->dim[2] != heads || s->dim[3] != n)
-        return false;
-    *len = s->dim[1];
-    *width = s->dim[4];
-    return true;
-}
-
 static bool multihead_geometry(const struct op *op, struct attention *a)
 {
     const struct nt *q = kop_in(op, 0), *k = kop_in(op, 1), *v = kop_in(op, 2);
@@ -474,24 +454,9 @@ static bool multihead_geometry(const struct op *op, struct attention *a)
 
     a->heads = a->kv_heads = node_attr_int(op->node, "num_heads", 0);
     a->batch = q->shape.rank > 0 ? q->shape.dim[0] : 0;
-    if (a->heads < 1)
-        return false;
-    if (!k) {
-        a->v_width = 0;
-        if (v || !packed_shape(q, a->heads, 3, &a->q_len, &a->width))
-            return false;
-        a->kv_len = a->q_len;
-        a->v_width = a->width;
-        return true;
-    }
-    if (q->shape.rank != 3 || k->shape.dim[0] != a->batch ||
-        !attention_shape(&q->shape, a->heads, &a->q_len, &a->width))
-        return false;
-    if (!v) {
-        a->v_width = a->width;
-        return packed_shape(k, a->heads, 2, &a->kv_len, &len) && len == a->width;
-    }
-    return k->shape.rank >= 3 && v->shape.rank >= 3 && v->shape.dim[0] == a->batch &&
+    return a->heads >= 1 && q->shape.rank == 3 && k->shape.rank >= 3 && v->shape.rank >= 3 &&
+           k->shape.dim[0] == a->batch && v->shape.dim[0] == a->batch &&
+           attention_shape(&q->shape, a->heads, &a->q_len, &a->width) &&
            attention_shape(&k->shape, a->heads, &a->kv_len, &len) && len == a->width &&
            attention_shape(&v->shape, a->heads, &len, &a->v_width) && len == a->kv_len;
 }
@@ -502,10 +467,10 @@ int multihead_prepare(struct op *op, opm_error *err)
     const struct nt *bias = kop_in(op, 3), *keep = kop_in(op, 4), *add = kop_in(op, 5);
     struct shape out = { .rank = 3 };
     int64_t stride[4];
-    int rc = a ? attention_want_f32(op, 0, err) : kop_nomem(op, err);
+    int rc = a ? 0 : kop_nomem(op, err);
 
-    for (uint32_t i = 1; i < 3 && !rc; i++)
-        rc = kop_in(op, i) ? attention_want_f32(op, i, err) : 0;
+    for (uint32_t i = 0; i < 3 && !rc; i++)
+        rc = attention_want_f32(op, i, err);
     if (rc)
         return rc;
     *a = (struct attention){ 0 };
@@ -513,7 +478,7 @@ int multihead_prepare(struct op *op, opm_error *err)
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a shared buffer or for scores");
     if (!multihead_geometry(op, a))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    if (bias && (bias->type != TENSOR_F32 || (kop_in(op, 1) && kop_in(op, 1)->shape.rank == 4) ||
+    if (bias && (bias->type != TENSOR_F32 || kop_in(op, 1)->shape.rank == 4 ||
                  bias->count != a->heads * (2 * a->width + a->v_width)))
         return kop_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
     rc = want_past(op, 6, a, err);
@@ -544,19 +509,11 @@ int multihead_prepare(struct op *op, opm_error *err)
 int multihead_run(struct op *op, opm_error *err)
 {
     const struct attention *a = op->state;
-    const struct nt *q = kop_in(op, 0), *k = kop_in(op, 1), *v = kop_in(op, 2),
-                    *bias = kop_in(op, 3), *keep = kop_in(op, 4), *add = kop_in(op, 5);
-    struct attention_call c = { 0 };
+    const struct nt *bias = kop_in(op, 3), *keep = kop_in(op, 4), *add = kop_in(op, 5);
+    struct attention_call c = { .q = attention_rows(kop_in(op, 0), a->heads),
+                                .k = attention_rows(kop_in(op, 1), a->heads),
+                                .v = attention_rows(kop_in(op, 2), a->heads) };
 
-    c.q = k ? attention_rows(q, a->heads) : packed_rows(q, 0);
-    if (!k)
-        c.k = packed_rows(q, 1);
-    else
-        c.k = v ? attention_rows(k, a->heads) : packed_rows(k, 0);
-    if (!v)
-        c.v = k ? packed_rows(k, 1) : packed_rows(q, 2);
-    else
-        c.v = attention_rows(v, a->heads);
     for (int i = 0; bias && i < 3; i++)
         c.bias[i] = (const float *)bias->data + i * a->heads * a->width;
     past_and_present(op, 6, &c);
