@@ -111,6 +111,7 @@ struct opm_file {
     struct timebase time;
     int64_t pid;
     str_id process, host;
+    int64_t device_dropped, device_unfinished; /* by their last account */
 
     uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
     struct def_site *site;
