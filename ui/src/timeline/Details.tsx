@@ -167,7 +167,14 @@ function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
 }
 
 // What the picture itself tells: of several narrow spans, or in a report.
-export function BarPanel({ bar, onClose }: { bar: Bar; onClose: () => void }) {
+interface BarPanelProps {
+    bar: Bar;
+    onClose: () => void;
+    onZoom: () => void;
+    onTotals: () => void;
+}
+
+export function BarPanel({ bar, onClose, onZoom, onTotals }: BarPanelProps) {
     const several = bar.count > 1;
     return (
         <Panel title={several ? `${count(bar.count)} spans, the longest: ${bar.name}` : bar.name} onClose={onClose}>
@@ -177,6 +184,10 @@ export function BarPanel({ bar, onClose }: { bar: Bar; onClose: () => void }) {
                 {several ? "They are too narrow to be told apart; zoom in to see each."
                     : "A report file carries names and times; opmeter serve shows arguments and links too."}
             </p>
+            <div class="tl-actions">
+                <button class="button" onClick={onZoom}>Zoom in on {several ? "them" : "it"}</button>
+                <button class="button" onClick={onTotals}>Totals of this time</button>
+            </div>
         </Panel>
     );
 }

@@ -59,6 +59,7 @@ export function Search({ controller, initial, onHit }: SearchProps) {
     const box = useRef<HTMLInputElement>(null);
     useEffect(() => {
         controller.search(text);
+        controller.setHits([]);
         setFound(null);
         setAt(-1);
         setError("");
@@ -66,7 +67,10 @@ export function Search({ controller, initial, onHit }: SearchProps) {
         const stop = new AbortController();
         const timer = setTimeout(() => {
             setArgs({ q: text });
-            find(controller, trace.id, text, stop.signal).then(setFound, (failure: Error) => {
+            find(controller, trace.id, text, stop.signal).then((result) => {
+                setFound(result);
+                controller.setHits(result.bars.map(({ ts }) => ts));
+            }, (failure: Error) => {
                 if (!stop.signal.aborted) setError(failure.message);
             });
         }, TYPING_MS);

@@ -178,6 +178,7 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
         controller.reveal(bar, false);
     });
     const { selected, range } = scene;
+    const end = (bar: Bar) => (bar.dur < 0 ? scene.duration : bar.ts + Math.max(bar.dur, 1));
     useKeys([
         { keys: "w", does: "zoom in", run: act(() => controller.zoomBy(0.7)) },
         { keys: "s", does: "zoom out", run: act(() => controller.zoomBy(1 / 0.7)) },
@@ -342,7 +343,8 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
                     ? <SpanPanel key={selected.id} bar={selected} onClose={() => select(null)}
                                  onSelect={(id) => void goToSpan(id, false)}
                                  onArrows={(arrows) => controller.setArrows(arrows)} />
-                    : <BarPanel bar={selected} onClose={() => select(null)} />)}
+                    : <BarPanel bar={selected} onClose={() => select(null)} onZoom={act(() => controller.zoomToSelection())}
+                                onTotals={() => setRange({ from: selected.ts, to: end(selected) })} />)}
         </div>
     );
 }

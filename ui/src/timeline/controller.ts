@@ -40,7 +40,7 @@ export class Controller {
         this.scene = {
             view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
             tiles: new Tiles(trace, names, () => this.invalidate()), names, steps: [], records: [],
-            selected: null, hovered: null, range: null, arrows: [], matches: null,
+            selected: null, hovered: null, range: null, arrows: [], hits: [], matches: null,
         };
         this.layOut();
     }
@@ -204,6 +204,12 @@ export class Controller {
 
     setRange(range: Range | null): void {
         this.scene.range = range;
+        this.invalidate();
+    }
+
+    // Times of what the search found, for the overview.
+    setHits(hits: number[]): void {
+        this.scene.hits = hits;
         this.invalidate();
     }
 

@@ -27,6 +27,7 @@ export function look(): Look {
 
 const MIN_LABEL_PX = 26;
 const DIMMED = 0.16;
+const ELLIPSIS_PX = 11;
 
 // A canvas context with CSS pixels as its units, cleared.
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
@@ -54,7 +55,7 @@ export function fitted(ctx: CanvasRenderingContext2D, text: string, room: number
     let width = widths.get(text);
     if (width === undefined) widths.set(text, (width = ctx.measureText(text).width));
     if (width <= room) return text;
-    const letters = Math.floor((text.length * room) / width) - 1;
+    const letters = Math.floor((text.length * (room - ELLIPSIS_PX)) / width);
     return letters < 2 ? "" : `${text.slice(0, letters)}…`;
 }
 

@@ -12,7 +12,7 @@ export const OVERVIEW_PX = 56;
 
 interface Lane {
     name: string;
-    bars: { ts: number; dur: number; text: string; color: string }[];
+    bars: { ts: number; dur: number; text: string; short: string; color: string }[];
 }
 
 export function lanes(scene: Scene, theme: Theme): Lane[] {
@@ -23,12 +23,13 @@ export function lanes(scene: Scene, theme: Theme): Lane[] {
         list.push({ name: "Steps", bars: scene.steps.map((step) => ({
             ts: step.ts, dur: step.dur,
             text: `${models && step.model ? `${step.model} ` : ""}${step.num ?? ""}${step.warmup ? " warm-up" : ""}`,
+            short: String(step.num ?? ""),
             color: step.warmup ? faint : byName(step.model ?? "step", theme),
         })) });
     }
     if (scene.records.length) {
         list.push({ name: "Regions", bars: scene.records.map((record) => ({
-            ts: record.ts, dur: record.dur, text: record.label ?? "",
+            ts: record.ts, dur: record.dur, text: record.label ?? "", short: record.label ?? "",
             color: record.warmup ? faint : byName(record.label ?? "", theme),
         })) });
     }
@@ -52,7 +53,8 @@ function drawLane(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, y: nu
         ctx.fillRect(x, y + 2, Math.max(w - 1, 1), LANE_PX - 4);
         if (w > 22) {
             ctx.fillStyle = ON_FILL;
-            ctx.fillText(fitted(ctx, bar.text, w - 8), x + 4, y + LANE_PX - 6);
+            const text = fitted(ctx, bar.text, w - 8);
+            ctx.fillText(text === bar.text ? text : fitted(ctx, bar.short, w - 8), x + 4, y + LANE_PX - 6);
         }
     }
 }
@@ -131,6 +133,8 @@ export function drawOverview(canvas: HTMLCanvasElement, scene: Scene, target: Vi
     ctx.fillRect(0, 0, left, OVERVIEW_PX);
     ctx.fillRect(right, 0, width - right, OVERVIEW_PX);
     ctx.globalAlpha = 1;
+    ctx.fillStyle = colors.accent;
+    for (const ts of scene.hits) ctx.fillRect(Math.round(ts / scale), OVERVIEW_PX - 8, 1.5, 6);
     ctx.strokeStyle = colors.accent;
     ctx.lineWidth = 1.5;
     ctx.strokeRect(left + 0.75, 0.75, Math.max(right - left - 1.5, 2), OVERVIEW_PX - 1.5);

@@ -42,6 +42,7 @@ export interface Scene {
     hovered: Bar | null;
     range: Range | null;
     arrows: Arrow[];
+    hits: number[]; // times of what a search found
     matches: ((name: number) => boolean) | null; // a search: other names are dimmed
 }
 

@@ -60,6 +60,12 @@ export function grouped(tracks: Track[]): Group[] {
         else groups.set(key, { key, title: groupTitle(track, several), tracks: [track] });
     }
     for (const group of groups.values()) {
+        const device = group.tracks[0]!.device;
+        // A process of streams is a device: that says more than its number.
+        if (device && group.tracks.every((track) => track.device === device)) {
+            group.title = groupTitle({ ...group.tracks[0]!, pid: null }, several);
+            group.title += ` · ${device}`;
+        }
         group.tracks.sort((a, b) => (ORDER[a.kind ?? ""] ?? 9) - (ORDER[b.kind ?? ""] ?? 9) || a.id - b.id);
     }
     return [...groups.values()];
