@@ -1,6 +1,10 @@
 // The pages of a trace, in the order of the navigation; the first is where a trace opens.
 import type { ComponentType } from "preact";
 import type { IconName } from "./icons";
+import { Advice } from "./pages/Advice";
+import { Operators } from "./pages/Operators";
+import { Overview } from "./pages/Overview";
+import { Steps } from "./pages/Steps";
 import { Timeline } from "./pages/Timeline";
 
 export interface Page {
@@ -12,5 +16,9 @@ export interface Page {
 }
 
 export const pages: Page[] = [
+    { path: "overview", title: "Overview", key: "o", icon: "overview", component: Overview },
+    { path: "steps", title: "Step trace", key: "s", icon: "steps", component: Steps },
+    { path: "operators", title: "Operators", key: "p", icon: "operators", component: Operators },
     { path: "timeline", title: "Timeline", key: "t", icon: "timeline", component: Timeline },
+    { path: "advice", title: "Advice", key: "a", icon: "advice", component: Advice },
 ];

@@ -1,6 +1,7 @@
 // A chart over time or number, drawn by uPlot in the colours of the theme.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { NA } from "../format";
 import { useTheme } from "../theme";
 
 export interface Series {
@@ -76,7 +77,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
                 ...(s.dash ? { dash: s.dash } : {}),
                 points: { show: !!s.points, size: 6, fill: s.color },
                 paths: paths(s),
-                value: (_u, v) => (v === null || v === undefined ? "N/A" : yFormat(v)),
+                value: (_u, v, _s, i) => (i === null ? "–" : v === null || v === undefined ? NA : yFormat(v)),
             })),
         ],
         hooks: {
