@@ -46,7 +46,7 @@ function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] 
     });
     const labels = latency.filter((l) => l.scope === "record").map((l): Timed => ({
         title: l.name ?? NA, unit: "region",
-        values: regions.filter((r) => r.label === l.name && !r.warmup).map((r) => r.dur),
+        values: regions.filter((r) => r.label === l.name && !r.warmup && r.dur >= 0).map((r) => r.dur),
         warmup: l.warmup_count, perSecond: l.per_second,
     }));
     return [...groups, ...labels].filter((t) => t.values.length)
