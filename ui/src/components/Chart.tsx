@@ -20,8 +20,10 @@ interface ChartProps {
     x: number[];
     xLabel?: string;
     xFormat?: (x: number) => string;
+    xTick?: (x: number) => string; // on the axis, where xFormat would be too long
     yFormat: (y: number) => string;
     yMin?: number; // 0 unless given
+    binary?: boolean; // ticks of y at powers of two, for bytes
     series: Series[];
     height?: number;
     sync?: string; // charts with the same key share the cursor
@@ -65,9 +67,10 @@ function options(props: ChartProps, width: number): uPlot.Options {
             },
         },
         axes: [
-            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : xFormat(t))),
+            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : (props.xTick ?? xFormat)(t))),
               size: 28, ...(props.xLabel ? { label: props.xLabel, labelSize: 16, labelGap: 2 } : {}) },
-            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74 },
+            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74,
+              ...(props.binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
         ],
         series: [
             { label: props.xLabel ?? "x", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
