@@ -8,6 +8,7 @@ function nameless() {
     const bad = [];
     for (const element of document.querySelectorAll("button, a[href], input, select, textarea, canvas, [role=img]")) {
         if (element.closest("[aria-hidden=true]") || element.getClientRects().length === 0) continue;
+        if (element.parentElement.closest("[role=img][aria-label]")) continue; // part of a picture that has one
         const name = element.getAttribute("aria-label") || element.getAttribute("aria-labelledby") ||
             element.textContent.trim() || element.getAttribute("title") || element.labels?.[0]?.textContent;
         if (!name) bad.push(element.outerHTML.slice(0, 120));
