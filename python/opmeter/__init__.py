@@ -14,8 +14,17 @@ from ._opmeter import (Error, Span, activity, counter, enabled, meta, op, path, 
                        queue, record, recording, resume, span, start, stats, step, stop,
                        thread_name, track)
 from ._opmeter import version as __version__
+from .runs import run
 from .trace import Trace, open
 
 __all__ = ["Error", "Span", "Trace", "activity", "counter", "enabled", "meta", "op", "open",
-           "path", "pause", "phase", "queue", "record", "recording", "resume", "span", "start",
-           "stats", "step", "stop", "thread_name", "track"]
+           "path", "pause", "phase", "queue", "record", "recording", "resume", "run", "session",
+           "span", "start", "stats", "step", "stop", "tensor", "thread_name", "track"]
+
+
+def __getattr__(name):
+    # Loaded by who uses them: an engine is behind the first.
+    if name in ("session", "tensor"):
+        import importlib
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
