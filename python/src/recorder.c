@@ -12,9 +12,7 @@ uint32_t recorder_name_thread(void)
     PyObject *threading = PyDict_GetItemString(modules, "threading"), *thread, *name = NULL;
     const char *text = NULL;
 
-    if (!opm_on(OPM_APP) || !threading)
-        return opm_on(OPM_APP) ? recorder_generation : 0;
-    thread = PyObject_CallMethod(threading, "current_thread", NULL);
+    thread = threading ? PyObject_CallMethod(threading, "current_thread", NULL) : NULL;
     if (thread)
         name = PyObject_GetAttrString(thread, "name");
     if (name && PyUnicode_Check(name))
