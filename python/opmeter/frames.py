@@ -1,12 +1,6 @@
 """Answers of queries as DataFrames, or as Arrow columns for whoever takes those."""
 
-
-def _need(name, what):
-    try:
-        return __import__(name)
-    except ImportError:
-        raise ImportError(f"{what} needs {name}, which is not installed (pip install {name}); "
-                          "Trace.rows() works without") from None
+from ._need import need
 
 
 class _Memory:
@@ -56,7 +50,7 @@ class _Column:
 
 def dataframe(handle, sql):
     """The answer of a query as a pandas.DataFrame. Columns are filled in C."""
-    np, pd = _need("numpy", "a DataFrame"), _need("pandas", "a DataFrame")
+    np, pd = need("numpy", "a DataFrame"), need("pandas", "a DataFrame")
     count, columns = handle.columns(sql)
     columns = [_Column(np, count, *column) for column in columns]
     # By number, as two columns may have the same name.
