@@ -65,6 +65,12 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
     if (!t)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     t->refs = 1;
+    t->handles = mem_alloc(sizeof(*t->handles));
+    if (!t->handles) {
+        mem_free(t);
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    atomic_init(t->handles, 1);
     rc = read_all(t, paths, npaths, &o, err);
     if (rc < 0)
         trace_unref(t);
@@ -73,13 +79,46 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
     return rc;
 }
 
+int opm_trace_share(opm_trace *t, opm_trace **out, opm_error *err)
+{
+    opm_trace *made;
+    int rc;
+
+    if (!t || !out)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_share: %s is NULL", t ? "out" : "t");
+    made = mem_calloc(1, sizeof(*made));
+    if (!made)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    made->refs = 1;
+    made->st = t->st;
+    made->handles = t->handles;
+    atomic_fetch_add(t->handles, 1);
+    /* Every word of the schema is in the string pool since the first handle, so that this one only
+     * reads, as all others do. */
+    rc = sql_open(&made->sql, made->st, err);
+    if (rc < 0)
+        trace_unref(made);
+    else
+        *out = made;
+    return rc;
+}
+
+const char *opm_trace_detect(const char *path)
+{
+    return path ? import_detect(path) : NULL;
+}
+
 void trace_unref(opm_trace *t)
 {
     if (--t->refs)
         return;
+    counters_free(t->counters);
     lod_free(t->lod);
     sql_close(t->sql);
-    store_free(t->st);
+    if (atomic_fetch_sub(t->handles, 1) == 1) {
+        store_free(t->st);
+        mem_free(t->handles);
+    }
     mem_free(t);
 }
 
@@ -132,6 +171,8 @@ int opm_trace_export(opm_trace *t, const char *format, const char *path,
     rc = sized_copy(&o, sizeof(o), opts, "opm_export_options", err);
     if (rc < 0)
         return rc;
+    if (atomic_load(t->handles) > 1) /* exporting may add strings */
+        return opm__fail(err, OPM_EBUSY, "opm_trace_export: other handles share this trace");
     e = exporter_find(format);
     if (!e)
         return unknown_format(format, err);

@@ -277,6 +277,8 @@ static int meta_read(struct opm_file *f, struct rd *r)
         f->host = value;
     } else if (strcmp(k, "run.instance") == 0) {
         import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
+    } else if (strcmp(k, "program.rank") == 0) {
+        import_set_rank(f->src, strtoll(store_text(f->st, value), NULL, 10));
     }
     return rc ? rc : import_meta(f->st, f->src, k, store_text(f->st, value));
 }

@@ -72,6 +72,10 @@ void opm__describe_machine(struct session *s)
         opm__define_meta(s, "machine.kernel", u.release);
         opm__define_meta(s, "machine.arch", u.machine);
     }
+    if (environment_rank() >= 0)
+        meta_number(s, "program.rank", environment_rank());
+    if (environment_ranks() > 0)
+        meta_number(s, "program.ranks", environment_ranks());
     meta_cpu(s);
     meta_number(s, "machine.cores", sysconf(_SC_NPROCESSORS_ONLN));
     meta_number(s, "recorder.buffer_bytes", (long long)s->map_size);
