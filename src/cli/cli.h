@@ -45,6 +45,7 @@ extern const struct command commands[]; /* ends with a NULL name */
 const struct command *command_find(struct cli *cli, const char *name);
 
 int cmd_advise(struct cli *cli, int argc, char **argv);
+int cmd_diff(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
@@ -55,6 +56,7 @@ int cmd_query(struct cli *cli, int argc, char **argv);
 int cmd_record(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
+int cmd_serve(struct cli *cli, int argc, char **argv);
 int cmd_steps(struct cli *cli, int argc, char **argv);
 int cmd_summary(struct cli *cli, int argc, char **argv);
 int cmd_top(struct cli *cli, int argc, char **argv);

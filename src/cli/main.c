@@ -44,6 +44,8 @@ const struct command commands[] = {
       "opmeter advise --rules" },
     { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
       "opmeter whatif [OPTION]... TRACE..." },
+    { "diff", cmd_diff, "compare two profiles; fail where one is slower than it may be",
+      "opmeter diff [OPTION]... A B" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
@@ -52,6 +54,8 @@ const struct command commands[] = {
     { "export", cmd_export, "write a trace in the format of another tool",
       "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
       "opmeter export --list" },
+    { "serve", cmd_serve, "show traces as web pages, on this machine",
+      "opmeter serve [OPTION]... TRACE|DIR..." },
     { "doctor", cmd_doctor, "say what this machine can measure, and why not more",
       "opmeter doctor [OPTION]..." },
     { "help", cmd_help, "show the commands, or how to use one",

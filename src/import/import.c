@@ -265,6 +265,20 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+const char *import_detect(const char *path)
+{
+    const struct sources any = { 0 };
+    const struct importer *importer = NULL;
+    uint8_t head[IMPORT_SNIFF_MAX];
+    size_t len;
+
+    if (is_folder(path))
+        importer = importer_of_folder(&any, path);
+    else if (!ends_with(path, ".opm-live") && io_head(path, head, sizeof(head), &len, NULL) == 0)
+        importer = importer_of_content(&any, head, len);
+    return importer ? importer->name : NULL;
+}
+
 int import_all(struct store *st, const char *const *paths, size_t npaths,
                const struct import_options *opts, opm_error *err)
 {

@@ -54,6 +54,9 @@ struct import_options {
 int import_all(struct store *st, const char *const *paths, size_t npaths,
                const struct import_options *opts, opm_error *err);
 
+/* The name of the importer for a file, or a folder that is one profile; NULL: none. */
+const char *import_detect(const char *path);
+
 /* What a reader can say about its source. */
 
 /* Its time 0 in ns since 1970 (UTC); 0 if its times are such themselves. */

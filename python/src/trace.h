@@ -1,0 +1,24 @@
+/* trace.h -- the type Trace: an open trace, for one thread at a time.
+ *
+ * opm_trace is not for several threads at once, and the GIL is given up while it works:
+ * trace_lock() has others wait. */
+#ifndef PYTHON_TRACE_H
+#define PYTHON_TRACE_H
+
+#include "ext.h"
+#include <opmeter/opmeter_trace.h>
+
+struct trace {
+    PyObject_HEAD PyObject *module;
+    opm_trace *trace; /* NULL: closed */
+    PyThread_type_lock lock;
+};
+
+/* Wait for the trace; false and ValueError if it is closed. Pair with trace_unlock(). */
+bool trace_lock(struct trace *t);
+void trace_unlock(struct trace *t);
+
+/* Columns and rows of a query: (names, list of tuples). Holds the lock meanwhile. */
+PyObject *trace_rows(struct trace *t, const char *sql);
+
+#endif
