@@ -301,6 +301,8 @@ static int meta_read(struct opm_file *f, struct rd *r)
         f->device_unfinished = strtoll(store_text(f->st, value), NULL, 10);
     } else if (strcmp(k, "run.instance") == 0) {
         import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
+    } else if (strcmp(k, "program.process") == 0) {
+        f->identity = value;
     } else if (strcmp(k, "program.rank") == 0) {
         import_set_rank(f->src, strtoll(store_text(f->st, value), NULL, 10));
     }
@@ -434,14 +436,42 @@ int defs_read(struct opm_file *f, const uint8_t *p, size_t len)
     return 0;
 }
 
-static int thread_track(struct opm_file *f, struct def_thread *t)
+/* What names the process among those of all machines; "" where the file does not say it. */
+static void process_name(const struct opm_file *f, char *out, size_t size)
 {
+    const char *process = f->identity ? store_text(f->st, f->identity) : NULL;
+    size_t n = 0;
+
+    out[0] = '\0';
+    if (!process || strlen(process) + 2 * sizeof(f->header.boot) + 2 > size)
+        return;
+    for (size_t i = 0; i < sizeof(f->header.boot); i++)
+        n += (size_t)snprintf(out + n, size - n, "%02x", f->header.boot[i]);
+    snprintf(out + n, size - n, " %s", process);
+}
+
+/* Two recorders in one process, such as the program's own and that of a CUDA layer, see the same
+ * threads: what one recorded lies inside what the other did. Not two serials of one recorder, which
+ * are different threads with the same number. */
+static struct import_thread thread_of(const struct opm_file *f, const struct def_thread *t,
+                                      const char *process)
+{
+    return (struct import_thread){ process, f->header.session, t->tid };
+}
+
+static int thread_track(struct opm_file *f, struct def_thread *t, const char *process)
+{
+    struct import_thread thread = thread_of(f, t, process);
     struct cell row[track_col_COUNT];
     str_id kind;
     int rc = store_cstr(f->st, "thread", &kind);
 
     if (rc)
         return rc;
+    if (*process && t->tid != OPM_NULL_I64)
+        t->track = import_thread_track(f->src, &thread);
+    if (t->track != OPM_NULL_ID)
+        return 0;
     for (int i = 0; i < track_col_COUNT; i++)
         row[i] = cell_null();
     row[track_col_kind] = cell_str(kind);
@@ -492,9 +522,10 @@ static uint32_t op_of(const struct opm_file *f, uint32_t id)
 }
 
 /* Spans of a thread that were measured elsewhere join those that it recorded itself. */
-static int join_thread(struct opm_file *f, struct def_track *t)
+static int join_thread(struct opm_file *f, struct def_track *t, const char *process)
 {
-    struct def_thread alone = { .tid = t->tid };
+    struct def_thread alone = { .tid = t->tid, .track = OPM_NULL_ID };
+    size_t before = store_nrow(f->st, TABLE_track);
     int rc;
 
     for (size_t i = 0; i < f->nthread; i++) {
@@ -509,22 +540,36 @@ static int join_thread(struct opm_file *f, struct def_track *t)
             return 0;
         }
     }
-    rc = thread_track(f, &alone);
+    rc = thread_track(f, &alone, process);
     t->track = alone.track;
+    if (rc == 0 && *process && alone.tid != OPM_NULL_I64 && alone.track >= before) {
+        struct import_thread thread = thread_of(f, &alone, process);
+
+        rc = import_thread_add(f->src, &thread, alone.track);
+    }
     return rc;
 }
 
 int defs_finish(struct opm_file *f)
 {
+    size_t first_track = store_nrow(f->st, TABLE_track);
+    char process[160];
     int rc = 0;
 
+    process_name(f, process, sizeof(process));
     for (size_t i = 0; i < f->nop && rc == 0; i++)
         rc = store_add(f->st, TABLE_op, f->op[i].cell, NULL);
     for (size_t i = 0; i < f->nthread && rc == 0; i++)
-        rc = thread_track(f, &f->thread[i]);
+        rc = thread_track(f, &f->thread[i], process);
     for (size_t i = 0; i < f->ntrack && rc == 0; i++)
         if (f->track[i].of_thread)
-            rc = join_thread(f, &f->track[i]);
+            rc = join_thread(f, &f->track[i], process);
+    for (size_t i = 0; i < f->nthread && rc == 0 && *process; i++) {
+        struct import_thread thread = thread_of(f, &f->thread[i], process);
+
+        if (f->thread[i].track >= first_track && thread.tid != OPM_NULL_I64)
+            rc = import_thread_add(f->src, &thread, f->thread[i].track);
+    }
     for (size_t i = 0; i < f->nmem && rc == 0; i++) {
         const struct def_mem *m = &f->mem[i];
         struct cell row[mem_col_COUNT];

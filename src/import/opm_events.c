@@ -120,17 +120,22 @@ static int take_sample(struct events *e, const struct opm_unit *u)
     return store_add(f->st, TABLE_sample, row, NULL);
 }
 
+/* Exact where the factor is nearly 1, as those of clocks are. */
+static int64_t time_scale(int64_t ns, double factor)
+{
+    double more = (double)ns * (factor - 1);
+
+    return more > -9e18 && more < 9e18 ? time_add(ns, (int64_t)more) : 0;
+}
+
 /* A time of a device's clock, tied to the host's by the syncs, as monotonic time. */
 static int64_t device_time(const struct def_track *t, int64_t ns)
 {
     int64_t device = time_sub(t->sync[2], t->sync[0]), host = time_sub(t->sync[3], t->sync[1]);
     int64_t since = time_sub(ns, t->sync[0]);
 
-    if (t->nsync > 1 && device > 0 && host > 0 && device != host) {
-        double scaled = (double)since * ((double)host / (double)device);
-
-        since = scaled > -9e18 && scaled < 9e18 ? (int64_t)scaled : 0;
-    }
+    if (t->nsync > 1 && device > 0 && host > 0 && device != host)
+        since = time_scale(since, (double)host / (double)device);
     return time_add(t->sync[1], since);
 }
 
@@ -143,8 +148,12 @@ static int64_t track_time(const struct opm_file *f, const struct def_track *t, i
         return time_ns(tb, (uint64_t)ns);
     if (t->clock == TRACK_CLOCK_DEVICE && t->nsync)
         ns = device_time(t, ns);
-    return time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
-                                                         : tb->start_monotonic_ns);
+    ns = time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
+                                                       : tb->start_monotonic_ns);
+    if (tb->origin == tb->start)
+        return ns;
+    /* As if the tick of that moment had been recorded. */
+    return time_add(time_ns(tb, tb->start), time_scale(ns, 1 / tb->own_rate));
 }
 
 static int take_device_span(struct events *e, const struct opm_unit *u)

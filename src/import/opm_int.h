@@ -92,12 +92,15 @@ struct def_mem {
     uint32_t first_op, last_op; /* ids in the file */
 };
 
-/* How ticks become ns since the start of the recording: (ticks - origin) * mult / 2^32. */
+/* How ticks become ns: (ticks - origin) * mult / 2^32. The origin is the start of the recording, or
+ * that of another one whose ticks are the same. */
 struct timebase {
     uint64_t origin;
-    uint64_t mult; /* ns per tick, 32.32 */
+    uint64_t mult;  /* ns per tick, 32.32 */
+    uint64_t start; /* of the recording: ticks, and the other clocks then */
     int64_t start_monotonic_ns;
     int64_t start_realtime_ns;
+    double own_rate; /* ns of this recording's clocks per ns that mult makes of ticks */
 };
 
 struct opm_file {
@@ -112,6 +115,7 @@ struct opm_file {
     int64_t pid;
     str_id process, host;
     int64_t device_dropped, device_unfinished; /* by their last account */
+    str_id identity; /* that another recorder in the same process has too; 0: unknown */
 
     uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
     struct def_site *site;

@@ -195,7 +195,7 @@ static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_err
 
 static int get_timeline(struct asked *q, opm_error *err)
 {
-    struct timeline_view v = { .to_ns = -1, .max = BARS_MAX };
+    struct timeline_view v = { .to_ns = -1, .max_bars = BARS_MAX, .max_points = BARS_MAX };
     const char *tracks = target_arg(q->t, "track");
     int64_t width = WIDTH_DEFAULT;
     uint32_t *track = NULL;

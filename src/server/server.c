@@ -69,6 +69,7 @@ struct request {
     struct target target;
     int rc; /* of parsing it */
     opm_error err;
+    bool begun;
 };
 
 /* The page loads nothing from elsewhere, is in no frame, and tells nobody where it was. */
@@ -196,9 +197,16 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)url;
     (void)version;
     (void)upload;
-    (void)upload_size;
     if (!q)
         return MHD_NO;
+    if (!q->begun) { /* answered so early, the connection would not be kept */
+        q->begun = true;
+        return MHD_YES;
+    }
+    if (*upload_size) { /* of what has no business here */
+        *upload_size = 0;
+        return MHD_YES;
+    }
     asked = (struct guard_request){
         .method = method,
         .data = q->target.nsegment > 0 && strcmp(q->target.segment[0], "api") == 0,
