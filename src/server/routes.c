@@ -74,7 +74,10 @@ static int get_version(struct asked *q, opm_error *err)
 
 static int get_traces(struct asked *q, opm_error *err)
 {
-    return catalog_list(q->r->catalog, q->w, err);
+    int rc = catalog_list(q->r->catalog, q->w, err);
+
+    scout_wake(q->r->scout); /* files may be new or changed; the next list tells more */
+    return rc;
 }
 
 static int get_trace(struct asked *q, opm_error *err)
