@@ -7,6 +7,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define NICE 10
 
 struct scout {
     pthread_t thread;
@@ -43,6 +47,8 @@ static void *run(void *arg)
     char id[CATALOG_ID_ROOM];
     uint64_t stamp;
 
+    if (catalog_is_folder(s->catalog)) /* what is asked for goes first */
+        setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     pthread_mutex_lock(&s->mutex);
     while (!s->end) {
         bool more;

@@ -296,6 +296,8 @@ def list_of_folder(folder):
         expect("latency is known", entry["latency_ns"] > 0, True)
         expect("date is known", abs(entry["recorded"] - time.time()) < 24 * 3600, True)
         small(folder, "later.json")
+        while "later.json" not in server.traces() and time.monotonic() < until:
+            time.sleep(0.05)
         expect_in("a trace that came later", "later.json", server.traces())
         again = {path: e["id"] for path, e in server.traces().items()}
         expect("ids stay", [again[p] for p in found], [e["id"] for e in found.values()])
