@@ -29,6 +29,7 @@ struct cli {
     bool csv;
     const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
     const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
+    bool sigpipe_ignored;          /* when we were started; programs that we start inherit it */
     int status;                    /* exit code when cli_parse() says that the command is over */
 };
 
@@ -52,6 +53,8 @@ int cmd_import(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_pipeline(struct cli *cli, int argc, char **argv);
 int cmd_query(struct cli *cli, int argc, char **argv);
+int cmd_record(struct cli *cli, int argc, char **argv);
+int cmd_report(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
 int cmd_serve(struct cli *cli, int argc, char **argv);
@@ -82,6 +85,9 @@ extern const char *const cli_color_choices[];
 /* Parse the options of the running command. Returns the number of arguments, which are now at the
  * front of argv; or -1 after a mistake or --help, both dealt with: return cli->status. */
 int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv);
+/* The same where the first argument is a program: what follows it are the program's own options. */
+int cli_parse_program(struct cli *cli, const struct option *opts, const char *about, int argc,
+                      char **argv);
 
 /* Print "opmeter: ..." and return CLI_FAILURE. */
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
@@ -129,6 +135,9 @@ void progress_end(struct progress *p);
  * delivers what was held back. */
 void cli_interrupt_begin(void);
 void cli_interrupt_end(void);
+
+/* The format to write by the extension of path; NULL: none has it. */
+const char *cli_export_format(const char *path);
 
 /* Open the traces named by n paths; close with opm_trace_close(). CLI_OK, or the exit code after a
  * message. */

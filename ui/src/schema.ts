@@ -352,6 +352,21 @@ export interface OccupationRow {
     share: number | null;
 }
 
+// exchanges between devices within steps: all-reduce and its like, each where it starts in its step
+export interface CollectivesRow {
+    span: number | null;
+    name: string | null;
+    track: number | null;
+    nth: number | null;
+    step: number | null;
+    num: number | null;
+    rank: number | null;
+    warmup: number | null;
+    step_ts: number | null;
+    start_ns: number | null;
+    dur_ns: number | null;
+}
+
 // time of every operator, and what it would be if its weight had 90 % zeros in 4x1 blocks
 export interface WhatifRow {
     op: number | null;
