@@ -78,6 +78,13 @@ export function count(value: Maybe): string {
     return Number.isInteger(n) ? n.toLocaleString("en").replaceAll(",", " ") : digits(n);
 }
 
+// A value with its unit, as counters have it.
+export function quantity(value: Maybe, unit: string | null): string {
+    if (unit === "bytes" || unit === "B") return bytes(value);
+    if (unit === "ns") return ns(value);
+    return number(value) === null || !unit ? count(value) : `${count(value)} ${unit}`;
+}
+
 export function text(value: Maybe): string {
     return value === null || value === undefined ? NA : String(value);
 }

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { Failed } from "../components/States";
-import { count, ns } from "../format";
+import { count, ns, quantity } from "../format";
 import { useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { useKeys } from "../keys";
@@ -45,11 +45,10 @@ function Tip({ controller, x, y }: { controller: Controller; x: number; y: numbe
     const right = x > scene.width - 320;
     const style = { top: `${y + 16}px`, ...(right ? { right: `${scene.width - x + 12}px` } : { left: `${x + 14}px` }) };
     if (hit.value) {
-        const unit = hit.row.track!.unit;
         return (
             <div class="tl-tip" style={style}>
                 <strong>{titleOf(hit.row.track!)}</strong>
-                <div>{count(hit.value.value)}{unit ? ` ${unit}` : ""} <span class="muted">from {ns(hit.value.ts)}</span></div>
+                <div>{quantity(hit.value.value, hit.row.track!.unit)} <span class="muted">from {ns(hit.value.ts)}</span></div>
             </div>
         );
     }
