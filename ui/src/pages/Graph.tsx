@@ -1,6 +1,7 @@
 // The model as a graph, coloured by the time that operators take; blocks that repeat are folded.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { findOperator, operatorKey, OperatorDrawer } from "../components/OperatorDrawer";
+import { pressable } from "../components/pressable";
 import { Empty, Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
 import { count, NA, ns, percent } from "../format";
@@ -142,9 +143,9 @@ function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: Pi
                         const r = frameOf(i, model, layout);
                         if (!r || !seen(r.left, r.top, r.right, r.bottom)) return null;
                         return (
-                            <g key={block.key} class="block" tabIndex={0} role="button" onClick={() => onFold(block)}
-                               aria-label={`${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`}
-                               onKeyDown={(event) => { if (event.key === "Enter") onFold(block); }}>
+                            <g key={block.key} class="block"
+                               {...pressable(`${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`,
+                                             () => onFold(block))}>
                                 <rect x={r.left} y={r.top} width={r.right - r.left} height={r.bottom - r.top} rx={10} class={block.folded ? "folded" : ""} />
                                 <title>{`${block.period} operators, ${block.repeats} times; click to ${block.folded ? "unfold" : "fold"}`}</title>
                             </g>
@@ -165,8 +166,7 @@ function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: Pi
                         const label = `${op.name}${node.ops.length > 1 ? ` and ${node.ops.length - 1} like it` : ""}, ${op.type}: ${ns(node.time)}, ${share}`;
                         return (
                             <g key={op.id} transform={`translate(${left} ${top})`} class={node.ops.some((o) => o.id === selected) ? "node selected" : "node"}
-                               tabIndex={0} role="button" aria-label={label} onClick={() => onOpen(op)}
-                               onKeyDown={(event) => { if (event.key === "Enter") onOpen(op); }}>
+                               {...pressable(label, () => onOpen(op))}>
                                 <rect width={NODE_WIDTH} height={NODE_HEIGHT} rx={6} fill={fill} />
                                 {!small && (
                                     <g class={theme === "dark" && colorBy !== "type" ? "" : "on-fill"}>

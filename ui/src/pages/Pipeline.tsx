@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Card, Facts, Figure } from "../components/Card";
 import { Chart } from "../components/Chart";
+import { pressable } from "../components/pressable";
 import { Bars, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
@@ -97,12 +98,10 @@ function Graph({ queues, stages, selected }: GraphProps) {
                 {boxes.map((b) => {
                     const { x, y } = at(b.key);
                     const { queue } = b;
-                    const pick = () => { if (queue) setArgs({ queue: queue.track }); };
                     return (
-                        <g key={b.key} transform={`translate(${x} ${y})`} onClick={pick} class={queue ? "queue-box" : "stage-box"}
-                           {...(queue ? { tabIndex: 0, role: "button", "aria-label": `Queue ${b.title}, ${b.line} used`,
-                                          "aria-pressed": queue.track === selected,
-                                          onKeyDown: (event: KeyboardEvent) => { if (event.key === "Enter") pick(); } } : {})}>
+                        <g key={b.key} transform={`translate(${x} ${y})`} class={queue ? "queue-box" : "stage-box"}
+                           {...(queue ? { ...pressable(`Queue ${b.title}, ${b.line} used`, () => setArgs({ queue: queue.track })),
+                                          "aria-pressed": queue.track === selected } : {})}>
                             <rect width={BOX.width} height={BOX.height} rx={queue ? 4 : 14}
                                   fill={queue ? (queue.usage === null ? named(null, "other", theme) : heat(queue.usage, theme)) : undefined}
                                   class={b.stage?.bottleneck ? "slow" : queue?.track === selected ? "chosen" : ""} />
