@@ -67,6 +67,7 @@ export function percent(value: Maybe): string {
     const n = number(value);
     if (n === null) return NA;
     const p = n * 100;
+    if (p > 0 && p < 0.005) return "< 0.01 %";
     return `${p !== 0 && Math.abs(p) < 0.1 ? p.toFixed(2) : p.toFixed(1)} %`;
 }
 

@@ -33,7 +33,11 @@ if (!existsSync(options.opmeter)) skip(`${options.opmeter} is not built`);
 
 const { Stage } = await import("./stage.mjs");
 const { makeTraces } = await import("./traces.mjs");
+<<<<<<< HEAD
 const suites = ["units", "frame", "pages", "timeline", "access", "hostile", "files", "report"];
+=======
+const suites = ["frame", "pages", "figures", "timeline", "access", "hostile", "files", "report"];
+>>>>>>> wip/pages
 
 const work = mkdtempSync(join(tmpdir(), "opmeter-page-"));
 mkdirSync(options.out, { recursive: true });
