@@ -11,19 +11,19 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ID_ROOM 20
 #define OPEN_MAX 8              /* traces in memory */
 #define BYTES_PER_SPAN 150      /* in memory, with what pictures need */
 #define LIVE_FRESH_NS 500000000 /* what is being written is not read more often than this */
 
 struct entry {
-    char id[ID_ROOM];
+    char id[CATALOG_ID_ROOM];
     char *path;
     const char *shown;  /* what people see of it: within path */
     const char *within; /* the folder that it must stay in, resolved; NULL: it was named itself */
@@ -31,6 +31,9 @@ struct entry {
     struct opened *opened; /* or NULL */
     int64_t used_ns;
     pthread_mutex_t opening;
+    bool known; /* facts are those of the file with this stamp */
+    uint64_t known_stamp;
+    struct facts facts;
 };
 
 struct root {
@@ -45,6 +48,7 @@ struct catalog {
     struct entry **entry;
     size_t n, cap;
     bool folder;
+    atomic_bool end;
 };
 
 /* ---- ids ---- */
@@ -197,6 +201,11 @@ int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, o
     return rc;
 }
 
+void catalog_end(struct catalog *c)
+{
+    atomic_store(&c->end, true);
+}
+
 void catalog_free(struct catalog *c)
 {
     if (!c)
@@ -325,14 +334,18 @@ static struct opened *take_opened(struct catalog *c, struct entry *e, enum catal
     return o;
 }
 
-static int read_entry(struct catalog *c, struct entry *e, const struct file_state *file,
+static int read_entry(struct catalog *c, struct entry *e, const struct file_state *file, bool keep,
                       struct opened **out, opm_error *err)
 {
     struct opened *o, *before;
-    int rc = opened_read(&o, e->path, file->stamp, err);
+    int rc = opened_read(&o, e->path, file->stamp, &c->end, err);
 
     if (rc < 0)
         return rc;
+    *out = o;
+    if (!keep)
+        return 0;
+    opened_prepare(o);
     pthread_mutex_lock(&c->mutex);
     before = e->opened;
     e->opened = o;
@@ -341,7 +354,6 @@ static int read_entry(struct catalog *c, struct entry *e, const struct file_stat
     make_room(c, e);
     pthread_mutex_unlock(&c->mutex);
     opened_unref(before);
-    *out = o;
     return 0;
 }
 
@@ -363,7 +375,7 @@ static int open_entry(struct catalog *c, struct entry *e, enum catalog_want want
     struct file_state file = { 0 };
     int rc = 0;
 
-    if (want == CATALOG_FRESH)
+    if (want != CATALOG_AS_READ)
         rc = look_at_file(e, &file, err);
     if (rc < 0)
         return rc;
@@ -376,7 +388,7 @@ static int open_entry(struct catalog *c, struct entry *e, enum catalog_want want
     if (!*out) {
         rc = look_at_file(e, &file, err);
         if (rc == 0)
-            rc = read_entry(c, e, &file, out, err);
+            rc = read_entry(c, e, &file, want != CATALOG_BRIEFLY, out, err);
     }
     pthread_mutex_unlock(&e->opening);
     return rc;
@@ -461,6 +473,7 @@ static void list_entry(struct json_writer *w, const struct entry *e, const struc
     json_cstr(w, e->format);
     json_key(w, "open");
     json_bool(w, e->opened != NULL);
+    facts_answer(w, e->known ? &e->facts : NULL);
     json_object_end(w);
 }
 
@@ -503,4 +516,35 @@ int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err)
     pthread_mutex_unlock(&c->mutex);
     mem_free(list);
     return rc;
+}
+
+bool catalog_unknown(struct catalog *c, char id[CATALOG_ID_ROOM], uint64_t *stamp)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&c->mutex);
+    for (size_t i = 0; !found && i < c->n && !atomic_load(&c->end); i++) {
+        struct entry *e = c->entry[i];
+        struct file_state file;
+
+        if (look_at_file(e, &file, NULL) < 0 || (e->known && e->known_stamp == file.stamp))
+            continue;
+        memcpy(id, e->id, CATALOG_ID_ROOM);
+        *stamp = file.stamp;
+        found = true;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return found;
+}
+
+void catalog_learn(struct catalog *c, const char *id, uint64_t stamp, const struct facts *f)
+{
+    struct entry *e;
+
+    pthread_mutex_lock(&c->mutex);
+    e = find_id(c, id);
+    e->known = true;
+    e->known_stamp = stamp;
+    e->facts = *f;
+    pthread_mutex_unlock(&c->mutex);
 }
