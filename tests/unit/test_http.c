@@ -252,8 +252,8 @@ static void test_queries(void **state)
     }
     assert_null(query_find("nothing"));
     assert_true(query_needs_nothing(query_find("meta")));
-    assert_false(query_needs_nothing(query_find("op")));
-    assert_true(query_needs_only(query_find("op"), "op"));
+    assert_false(query_needs_nothing(query_find("op_spans")));
+    assert_true(query_needs_only(query_find("op_spans"), "op"));
     assert_false(query_needs_only(query_find("meta"), "op"));
     assert_false(query_needs_only(&sample, "a"));
 }
