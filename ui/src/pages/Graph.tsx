@@ -1,6 +1,7 @@
 // The model as a graph, coloured by the time that operators take; blocks that repeat are folded.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { findOperator, operatorKey, OperatorDrawer } from "../components/OperatorDrawer";
+import { pressable } from "../components/pressable";
 import { Empty, Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
 import { count, NA, ns, percent } from "../format";
@@ -141,15 +142,11 @@ function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: Pi
                     {model.blocks.map((block, i) => {
                         const r = frameOf(i, model, layout);
                         if (!r || !seen(r.left, r.top, r.right, r.bottom)) return null;
-                        const title = `× ${block.repeats}`;
                         return (
-                            <g key={block.key} class="block" tabIndex={0} role="button" onClick={() => onFold(block)}
-                               aria-label={`${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`}
-                               onKeyDown={(event) => { if (event.key === "Enter") onFold(block); }}>
+                            <g key={block.key} class="block"
+                               {...pressable(`${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`,
+                                             () => onFold(block))}>
                                 <rect x={r.left} y={r.top} width={r.right - r.left} height={r.bottom - r.top} rx={10} class={block.folded ? "folded" : ""} />
-                                <text x={r.right + 10} y={r.top + 18} class="block-title">{title}</text>
-                                <text x={r.right + 10} y={r.top + 36} class="block-line">{ns(block.time)}, {percent(total > 0 && block.time !== null ? block.time / total : null)}</text>
-                                <text x={r.right + 10} y={r.top + 54} class="block-link">{block.folded ? "unfold" : "fold"}</text>
                                 <title>{`${block.period} operators, ${block.repeats} times; click to ${block.folded ? "unfold" : "fold"}`}</title>
                             </g>
                         );
@@ -169,19 +166,27 @@ function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: Pi
                         const label = `${op.name}${node.ops.length > 1 ? ` and ${node.ops.length - 1} like it` : ""}, ${op.type}: ${ns(node.time)}, ${share}`;
                         return (
                             <g key={op.id} transform={`translate(${left} ${top})`} class={node.ops.some((o) => o.id === selected) ? "node selected" : "node"}
-                               tabIndex={0} role="button" aria-label={label} onClick={() => onOpen(op)}
-                               onKeyDown={(event) => { if (event.key === "Enter") onOpen(op); }}>
+                               {...pressable(label, () => onOpen(op))}>
                                 <rect width={NODE_WIDTH} height={NODE_HEIGHT} rx={6} fill={fill} />
                                 {!small && (
                                     <g class={theme === "dark" && colorBy !== "type" ? "" : "on-fill"}>
-                                        <text x={10} y={18} class="node-type">{cut(op.type, 14)}</text>
+                                        <text x={10} y={18} class="node-type">{cut(op.type, 21 - ns(node.time).length)}</text>
                                         <text x={NODE_WIDTH - 10} y={18} text-anchor="end" class="node-time">{ns(node.time)}</text>
-                                        <text x={10} y={35} class="node-name">{cut(op.name, node.ops.length > 1 ? 22 : 28)}</text>
+                                        <text x={10} y={35} class="node-name">{cut(op.name, node.ops.length > 1 ? 21 : 26)}</text>
                                         {node.ops.length > 1 && <text x={NODE_WIDTH - 10} y={35} text-anchor="end" class="node-name">× {node.ops.length}</text>}
                                     </g>
                                 )}
                                 <title>{label}</title>
                             </g>
+                        );
+                    })}
+                    {!small && model.blocks.map((block, i) => {
+                        const r = frameOf(i, model, layout);
+                        return r && seen(r.left, r.top - 20, r.right, r.top) && (
+                            <text key={block.key} x={r.left + 2} y={r.top - 5} class="block-title" aria-hidden="true" onClick={() => onFold(block)}>
+                                {`× ${block.repeats}`}<tspan class="block-line">{`  ${ns(block.time)}, ${percent(total > 0 && block.time !== null ? block.time / total : null)}  `}</tspan>
+                                <tspan class="block-link">{block.folded ? "unfold" : "fold"}</tspan>
+                            </text>
                         );
                     })}
                 </g>

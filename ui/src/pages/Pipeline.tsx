@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Card, Facts, Figure } from "../components/Card";
 import { Chart } from "../components/Chart";
+import { pressable } from "../components/pressable";
 import { Bars, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
@@ -15,7 +16,7 @@ import { groupBy } from "../stats";
 import { useTheme } from "../theme";
 
 const BOX = { width: 150, height: 46 };
-const GAP = { x: 34, y: 22 };
+const GAP = { x: 40, y: 26 };
 
 interface Box {
     key: string;
@@ -27,8 +28,8 @@ interface Box {
     stage: Stage | null;
 }
 
-// Columns from the sources at the left to the last consumer at the right: stages and queues in
-// turn.
+// Columns from the sources at the left to the last consumer at the right, stages and queues in
+// turn; a queue stands below and between its stages.
 function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [string, string][] } {
     const far = new Map<string, number>(); // stage -> queues to the end
     for (const s of stages) far.set(s.stage, s.distance);
@@ -71,12 +72,12 @@ function Graph({ queues, stages, selected }: GraphProps) {
     const { boxes, arrows } = useMemo(() => boxesOf(queues, stages), [queues, stages]);
     const columns = Math.max(0, ...boxes.map((b) => b.column)) + 1;
     const rows = Math.max(0, ...boxes.map((b) => b.row)) + 1;
-    const width = columns * (BOX.width + GAP.x) - GAP.x + 4;
-    const height = rows * (BOX.height + GAP.y) - GAP.y + 4;
-    const scale = Math.max(0.55, Math.min(1, room / width)); // smaller could not be read: then it scrolls
+    const width = ((columns - 1) * (BOX.width + GAP.x)) / 2 + BOX.width + 4;
+    const height = rows * 2 * (BOX.height + GAP.y) - GAP.y + 4;
+    const scale = Math.max(0.75, Math.min(1, room / width)); // smaller could not be read: then it scrolls
     const at = (key: string) => {
         const b = boxes.find((box) => box.key === key)!;
-        return { x: 2 + b.column * (BOX.width + GAP.x), y: 2 + b.row * (BOX.height + GAP.y) };
+        return { x: 2 + (b.column * (BOX.width + GAP.x)) / 2, y: 2 + (2 * b.row + (b.queue ? 1 : 0)) * (BOX.height + GAP.y) };
     };
     return (
         <div class="pipeline-graph" ref={frame}>
@@ -89,19 +90,18 @@ function Graph({ queues, stages, selected }: GraphProps) {
                 {arrows.map(([from, to]) => {
                     const a = at(from);
                     const b = at(to);
-                    const [x1, y1, x2, y2] = [a.x + BOX.width, a.y + BOX.height / 2, b.x - 2, b.y + BOX.height / 2];
-                    const mid = (x1 + x2) / 2;
-                    return <path key={`${from} ${to}`} d={`M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}`} class="arrow" marker-end="url(#arrow)" />;
+                    const down = from.startsWith("stage");
+                    const path = down ? `M${a.x + BOX.width / 2} ${a.y + BOX.height}V${b.y + BOX.height / 2}H${b.x - 2}`
+                        : `M${a.x + BOX.width} ${a.y + BOX.height / 2}H${b.x + BOX.width / 2}V${b.y + BOX.height + 2}`;
+                    return <path key={`${from} ${to}`} d={path} class="arrow" marker-end="url(#arrow)" />;
                 })}
                 {boxes.map((b) => {
                     const { x, y } = at(b.key);
                     const { queue } = b;
-                    const pick = () => { if (queue) setArgs({ queue: queue.track }); };
                     return (
-                        <g key={b.key} transform={`translate(${x} ${y})`} onClick={pick} class={queue ? "queue-box" : "stage-box"}
-                           {...(queue ? { tabIndex: 0, role: "button", "aria-label": `Queue ${b.title}, ${b.line} used`,
-                                          "aria-pressed": queue.track === selected,
-                                          onKeyDown: (event: KeyboardEvent) => { if (event.key === "Enter") pick(); } } : {})}>
+                        <g key={b.key} transform={`translate(${x} ${y})`} class={queue ? "queue-box" : "stage-box"}
+                           {...(queue ? { ...pressable(`Queue ${b.title}, ${b.line} used`, () => setArgs({ queue: queue.track })),
+                                          "aria-pressed": queue.track === selected } : {})}>
                             <rect width={BOX.width} height={BOX.height} rx={queue ? 4 : 14}
                                   fill={queue ? (queue.usage === null ? named(null, "other", theme) : heat(queue.usage, theme)) : undefined}
                                   class={b.stage?.bottleneck ? "slow" : queue?.track === selected ? "chosen" : ""} />

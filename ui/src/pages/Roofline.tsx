@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { Card } from "../components/Card";
 import { findOperator, operatorKey, OperatorDrawer } from "../components/OperatorDrawer";
+import { pressable } from "../components/pressable";
 import { Legend, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
@@ -91,8 +92,7 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
                             return (
                                 <circle key={`${d.of.section} ${key}`} cx={px(d.x)} cy={py(d.y)} fill={color(d.of.type)}
                                         r={4 + 14 * Math.sqrt((d.of.share ?? 0) / largest)} class={key === selected ? "dot selected" : "dot"}
-                                        tabIndex={0} role="button" aria-label={label} onClick={() => onOpen(d.of)}
-                                        onKeyDown={(event) => { if (event.key === "Enter") onOpen(d.of); }}>
+                                        {...pressable(label, () => onOpen(d.of))}>
                                     <title>{label}</title>
                                 </circle>
                             );
