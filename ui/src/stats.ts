@@ -43,6 +43,19 @@ export function histogram(values: number[], wanted = 48): Bin[] {
     return bins;
 }
 
+// Math.max(...values) fails for very many.
+export function largest(values: Iterable<number>, atLeast = -Infinity): number {
+    let most = atLeast;
+    for (const value of values) if (value > most) most = value;
+    return most;
+}
+
+export function smallest(values: Iterable<number>, atMost = Infinity): number {
+    let least = atMost;
+    for (const value of values) if (value < least) least = value;
+    return least;
+}
+
 export function groupBy<T, K>(rows: T[], key: (row: T) => K): Map<K, T[]> {
     const groups = new Map<K, T[]>();
     for (const row of rows) {

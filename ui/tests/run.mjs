@@ -33,7 +33,7 @@ if (!existsSync(options.opmeter)) skip(`${options.opmeter} is not built`);
 
 const { Stage } = await import("./stage.mjs");
 const { makeTraces } = await import("./traces.mjs");
-const suites = ["frame", "pages", "figures", "timeline", "access", "hostile", "files", "report"];
+const suites = ["logic", "frame", "pages", "figures", "timeline", "access", "hostile", "files", "report"];
 
 const work = mkdtempSync(join(tmpdir(), "opmeter-page-"));
 mkdirSync(options.out, { recursive: true });

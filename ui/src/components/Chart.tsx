@@ -73,7 +73,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
               ...(props.binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
         ],
         series: [
-            { label: props.xLabel ?? "x", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
+            { label: props.xLabel ?? "at", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
             ...props.series.map((s): uPlot.Series => ({
                 label: s.label, stroke: s.color, width: s.bars ? 0 : 1.5,
                 ...(s.fill || s.bars ? { fill: s.bars ? s.color : `${s.color}40` } : {}),

@@ -4,7 +4,7 @@ import { ns, percent } from "../format";
 import { named, ON_FILL } from "../palette";
 import type { Step } from "../queries";
 import { stagesOf, type Lane } from "../steps";
-import { meanOf } from "../stats";
+import { largest, meanOf } from "../stats";
 import { useTheme } from "../theme";
 import { useWidth } from "./useWidth";
 
@@ -39,7 +39,7 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
     const theme = useTheme();
     const [box, width] = useWidth<HTMLDivElement>();
     const total = meanOf(steps, (s) => s.total_ns) ?? 0;
-    const end = Math.max(total, ...lanes.flatMap((lane) => lane.bars.map((bar) => bar.start + bar.dur)));
+    const end = largest(lanes.flatMap((lane) => lane.bars.map((bar) => bar.start + bar.dur)), total);
     const room = Math.max(100, width - NAMES - 12);
     const x = (time: number) => NAMES + (end > 0 ? time / end : 0) * room;
 

@@ -13,7 +13,7 @@ import { useKeys } from "../keys";
 import { heat } from "../palette";
 import type { Op, Operator, Tensor } from "../queries";
 import { setArgs, useRoute } from "../router";
-import { groupBy } from "../stats";
+import { groupBy, largest, smallest } from "../stats";
 import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
@@ -128,7 +128,7 @@ function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: Pi
     }, [size.width > 0]);
     const seen = (x0: number, y0: number, x1: number, y1: number) => x1 >= view.x && x0 <= view.x + size.width / view.scale &&
         y1 >= view.y && y0 <= view.y + size.height / view.scale;
-    const most = Math.max(...model.nodes.map((n) => n.time ?? 0), 1);
+    const most = largest(model.nodes.map((n) => n.time ?? 0), 1);
     const small = view.scale < 0.3; // text could not be read
     return (
         <div class="graph" ref={box} onPointerDown={(event) => { drag.current = { x: event.clientX, y: event.clientY }; }}
@@ -154,7 +154,7 @@ function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: Pi
                     {layout.edges.map((points, i) => {
                         const [a, b] = [points[0]!, points.at(-1)!];
                         const xs = points.map((p) => p.x);
-                        return seen(Math.min(...xs), a.y, Math.max(...xs), b.y) && <path key={i} d={route(points)} class="edge" />;
+                        return seen(smallest(xs), a.y, largest(xs), b.y) && <path key={i} d={route(points)} class="edge" />;
                     })}
                     {model.nodes.map((node, i) => {
                         const { x, y } = layout.nodes[i]!;

@@ -17,6 +17,7 @@ import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
 const TYPES_SHOWN = 20;
+const COLUMN = 8; // more go into two columns
 
 type View = "all" | "type" | "spans";
 
@@ -72,7 +73,7 @@ function columnsOf(rows: Row[], more: boolean, byType: boolean, color: (type: st
         show: (o) => (
             <span class="typed">
                 {o.of && <span class="fold" aria-hidden="true"><Icon name="right" /></span>}
-                <i class="swatch" style={{ background: color(o.type) }} />{text(o.type)}
+                <i class="swatch" style={{ background: color(o.type) }} /><span>{text(o.type)}</span>
             </span>) };
     const columns: (Column<Row> | false)[] = [
         ...(byType ? [type, name] : [name, type]),
@@ -123,7 +124,7 @@ function TypesCard({ operators, chart, type }: { operators: Operator[]; chart: s
         <Card title={`${count(groups.length)} ${groups.length === 1 ? "type" : "types"}`} wide aside={
             <Tabs label="Chart" value={chart === "bar" ? "bar" : "donut"} onChange={(key) => setArgs({ chart: key === "bar" ? "bar" : null })}
                   options={[{ key: "donut", title: "Donut" }, { key: "bar", title: "Bars" }]} />}>
-            <div class="types">
+            <div class={parts.length > COLUMN ? "types" : ""}>
                 {chart === "bar" ? <Bars label="Time by type" parts={parts} />
                     : <Donut label="Time by type" parts={parts} center={ns(sum(groups, (g) => g.time))} />}
             </div>

@@ -16,7 +16,7 @@ import type { Advice, Device, Latency, Loss, Meta, Occupation, OperatorType, Que
 import { pipelineSentences } from "../pipeline";
 import { href } from "../router";
 import { percentile, sum } from "../stats";
-import { counted, stepGroups } from "../steps";
+import { ALL_STEPS, counted, stepGroups } from "../steps";
 import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
@@ -81,7 +81,7 @@ function LatencyCard() {
                 const others = timed.slice(1, 4).map((t) => `${t.title}: ${count(t.values.length)} × ` +
                     `${ns(percentile([...t.values].sort((a, b) => a - b), 0.5))}`);
                 return (
-                    <Card title={first.unit === "step" ? `Latency of a step: ${first.title}` : `Region: ${first.title}`}
+                    <Card title={first.unit === "step" ? `Latency of a step${first.title === ALL_STEPS ? "" : `: ${first.title}`}` : `Region: ${first.title}`}
                           wide aside={steps.length > 0 && <More to={href("steps")}>Step trace</More>}>
                         <div class="figures">
                             <Figure label="median" value={ns(at(0.5))} />
@@ -94,12 +94,13 @@ function LatencyCard() {
                                     hint={`${count(first.warmup)} of warm-up left out`} />
                             <Figure label="warm-up left out" value={count(first.warmup)} />
                         </div>
-                        {first.values.length > 1
-                            ? <Histogram label="Distribution" values={first.values}
+                        {at(0) === at(1)
+                            ? <p class="note">{first.values.length === 1 ? "Only one was measured: there is no distribution."
+                                : "All took the same time."}</p>
+                            : <Histogram label="Distribution" values={first.values}
                                          color={named("stage", "forward", theme)}
                                          marks={[{ label: "median", value: at(0.5) }, { label: "p90", value: at(0.9) },
-                                                 { label: "p99", value: at(0.99) }]} />
-                            : <p class="note">Only one was measured: there is no distribution.</p>}
+                                                 { label: "p99", value: at(0.99) }]} />}
                         {others.length > 0 && <p class="note">Also: {others.join("; ")}.</p>}
                     </Card>
                 );
@@ -297,8 +298,8 @@ export function Overview() {
                 <h1>Overview</h1>
                 <span class="muted">{ns(trace.duration_ns)} recorded{start ? ` on ${date(Number(start) / 1e9)}` : ""}</span>
             </div>
-            <div class="cards">
-                <LatencyCard />
+            <LatencyCard />
+            <div class="cards flow">
                 <TypesCard />
                 <AdviceCard />
                 <StepCard />

@@ -12,7 +12,7 @@ import { byIndex, heat, named, ON_FILL } from "../palette";
 import { pipelineSentences } from "../pipeline";
 import type { Counter, Queue, Sampled, Stage, Verdict } from "../queries";
 import { setArgs, useRoute } from "../router";
-import { groupBy } from "../stats";
+import { groupBy, largest } from "../stats";
 import { useTheme } from "../theme";
 
 const BOX = { width: 150, height: 46 };
@@ -33,7 +33,7 @@ interface Box {
 function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [string, string][] } {
     const far = new Map<string, number>(); // stage -> queues to the end
     for (const s of stages) far.set(s.stage, s.distance);
-    const longest = Math.max(0, ...far.values());
+    const longest = largest(far.values(), 0);
     const boxes: Box[] = [];
     const arrows: [string, string][] = [];
     const add = (box: Omit<Box, "row">) => {
@@ -55,7 +55,7 @@ function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [str
         }
     }
     const columns = [...groupBy(boxes, (b) => b.column)];
-    const rows = Math.max(1, ...columns.map(([, of]) => of.length));
+    const rows = largest(columns.map(([, of]) => of.length), 1);
     for (const [, of] of columns) of.forEach((b, i) => { b.row = i + (rows - of.length) / 2; });
     return { boxes, arrows };
 }
@@ -70,8 +70,8 @@ function Graph({ queues, stages, selected }: GraphProps) {
     const theme = useTheme();
     const [frame, room] = useWidth<HTMLDivElement>();
     const { boxes, arrows } = useMemo(() => boxesOf(queues, stages), [queues, stages]);
-    const columns = Math.max(0, ...boxes.map((b) => b.column)) + 1;
-    const rows = Math.max(0, ...boxes.map((b) => b.row)) + 1;
+    const columns = largest(boxes.map((b) => b.column), 0) + 1;
+    const rows = largest(boxes.map((b) => b.row), 0) + 1;
     const width = ((columns - 1) * (BOX.width + GAP.x)) / 2 + BOX.width + 4;
     const height = rows * 2 * (BOX.height + GAP.y) - GAP.y + 4;
     const scale = Math.max(0.75, Math.min(1, room / width)); // smaller could not be read: then it scrolls
@@ -90,9 +90,9 @@ function Graph({ queues, stages, selected }: GraphProps) {
                 {arrows.map(([from, to]) => {
                     const a = at(from);
                     const b = at(to);
-                    const down = from.startsWith("stage");
-                    const path = down ? `M${a.x + BOX.width / 2} ${a.y + BOX.height}V${b.y + BOX.height / 2}H${b.x - 2}`
-                        : `M${a.x + BOX.width} ${a.y + BOX.height / 2}H${b.x + BOX.width / 2}V${b.y + BOX.height + 2}`;
+                    // Straight up or down, where the two boxes overlap; behind what stands between.
+                    const x = from.startsWith("stage") ? a.x + BOX.width * 0.8 : b.x + BOX.width * 0.2;
+                    const path = b.y > a.y ? `M${x} ${a.y + BOX.height}V${b.y - 2}` : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
                     return <path key={`${from} ${to}`} d={path} class="arrow" marker-end="url(#arrow)" />;
                 })}
                 {boxes.map((b) => {
