@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPANS_MAX 16384 /* names remembered; programs that make up names must not eat the memory \
-                         */
-#define LOOKS_MAX 8     /* at who begins a site, before it counts as settled */
-
-/* The thread's own: its address says which thread this is. */
-static __thread struct {
+#define SPANS_MAX                                                                            \
+    16384           /* names remembered; programs that make up names must not eat the memory \
+                     */
+#define LOOKS_MAX 8 /* at who begins a site, before it counts as settled */
+    
+    /* The thread's own: its address says which thread this is. */
+    static __thread struct {
     uint32_t named; /* which recording knows its name */
     uint32_t depth; /* of the innermost span that Python began here and has not ended */
 } here __attribute__((tls_model("initial-exec")));
@@ -471,8 +472,7 @@ static PyType_Spec span_spec = { .name = "opmeter._opmeter.Span",
 /* `with` asks the type for both and binds them: two objects made and dropped each time, half the
  * cost of a span that is off. A binder hands out what a remembered span keeps bound. */
 struct binder {
-    PyObject_HEAD
-    bool exit;
+    PyObject_HEAD bool exit;
 };
 
 static PyMethodDef enter_method = { "__enter__", METHOD(span_enter), METH_NOARGS, NULL };
