@@ -13,8 +13,8 @@ function number(value: Maybe): number | null {
 // Three or four digits that count, and no exponent.
 function digits(n: number): string {
     const size = Math.abs(n);
-    if (size >= 100 || n === 0) return n.toFixed(0);
-    return n.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
+    if (size >= 99.95 || n === 0) return n.toFixed(0);
+    return n.toFixed(size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
 }
 
 function scaled(n: number, base: number, units: string[]): string {

@@ -9,7 +9,7 @@ import { count, NA, ns, percent, text } from "../format";
 import { all, useData, useLoad, useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { href } from "../router";
-import type { SpanRow } from "../schema";
+import type { OpTensorRow, SpanRow } from "../schema";
 import type { Arrow, Bar, Range, Scene } from "./scene";
 import { totalsOf } from "./totals";
 
@@ -30,6 +30,25 @@ interface FlowRow {
     track: number;
     depth: number;
     name: string | null;
+}
+
+function shapeOf(tensor: OpTensorRow): string {
+    return [tensor.dtype, tensor.shape].filter(Boolean).join(" ") || NA;
+}
+
+function Tensors({ span }: { span: number }) {
+    const tensors = useData<OpTensorRow>("span_tensors", { id: span });
+    return (
+        <Loaded of={tensors}>
+            {(rows) => rows.length > 0 && (
+                <>
+                    <h3>Tensors</h3>
+                    <Facts of={rows.map((row) => [`${row.io ?? ""} ${row.slot ?? ""}`,
+                                                  `${shapeOf(row)}${row.name ? ` · ${row.name}` : ""}`])} />
+                </>
+            )}
+        </Loaded>
+    );
 }
 
 type ChildRow = Pick<SpanRow, "id" | "ts" | "dur" | "self" | "name">;
@@ -138,6 +157,7 @@ function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
         <div class="tl-columns">
             <Facts of={facts} />
             <div>
+                {row.op !== null && <Tensors span={row.id} />}
                 <h3>Arguments</h3>
                 {args.length ? <Facts of={args} /> : <p class="note">None recorded.</p>}
             </div>
