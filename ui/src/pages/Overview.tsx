@@ -11,8 +11,8 @@ import { all, useData, useTrace } from "../hooks";
 import { facts } from "../machine";
 import { BUCKETS } from "../occupation";
 import { named } from "../palette";
-import type { Advice, Device, Latency, Loss, Meta, Occupation, OperatorType, Queue, Region, Source,
-              Stage, Step, Verdict } from "../queries";
+import type { Advice, Latency, Loss, Meta, Occupation, OperatorType, Queue, Region, Source,
+              Stage, Step, Stream, Verdict } from "../queries";
 import { pipelineSentences } from "../pipeline";
 import { href } from "../router";
 import { percentile, sum } from "../stats";
@@ -130,6 +130,7 @@ function StepCard() {
 }
 
 const TYPES_SHOWN = 7;
+const DEVICES_SHOWN = 4;
 
 function TypesCard() {
     const theme = useTheme();
@@ -161,11 +162,11 @@ function TypesCard() {
 
 function OccupationCard() {
     const theme = useTheme();
-    const loaded = all<[Occupation[], Device[]]>(useData("occupation"), useData("devices"));
+    const occupation = useData<Occupation>("occupation");
     return (
         <Card title="What device and host did">
-            <Loaded of={loaded}>
-                {([rows, devices]) => {
+            <Loaded of={occupation}>
+                {(rows) => {
                     const parts = BUCKETS.map(({ key, title, doc }): Part => {
                         const value = rows.find((o) => o.bucket === key)?.ns ?? 0;
                         return { label: title, value, shown: ns(value), hint: doc, color: named("bucket", key, theme) };
@@ -175,20 +176,62 @@ function OccupationCard() {
                         <>
                             <StackBar label="Occupation" parts={parts} />
                             <Legend parts={parts} />
-                            {devices.filter((d) => d.run_ns !== null).length > 0 && (
-                                <Bars label="Busy devices" max={1} parts={devices.filter((d) => d.run_ns !== null).slice(0, 8)
-                                    .map((d): Part => ({
-                                        label: [d.device, d.rank === null ? null : `rank ${d.rank}`].filter(Boolean).join(", "),
-                                        value: d.total_ns > 0 ? d.run_ns! / d.total_ns : 0,
-                                        shown: `${percent(d.total_ns > 0 ? d.run_ns! / d.total_ns : null)}`,
-                                        hint: "computing, as a share of the time from the first to the last span of a run",
-                                        color: named("bucket", "compute", theme),
-                                    }))} />
-                            )}
                         </>
                     );
                 }}
             </Loaded>
+        </Card>
+    );
+}
+
+function nameOf(of: Stream, ranked: boolean): string {
+    return [of.device ?? "device", ranked && of.rank !== null ? `rank ${of.rank}` : null].filter(Boolean).join(", ");
+}
+
+// Nothing for a trace without hardware: there the operators are all there is to say.
+function DevicesCard() {
+    const theme = useTheme();
+    const streams = useData<Stream>("streams");
+    if (streams.state !== "ready" || !streams.value.length) return null;
+    const devices = streams.value.filter((s) => s.scope === "device");
+    const lines = streams.value.filter((s) => s.scope === "stream");
+    const ranked = new Set(devices.map((d) => d.rank)).size > 1;
+    return (
+        <Card title={devices.length === 1 ? "Device" : "Devices"} note="From the first start to the last end, warm-up too.">
+            {devices.slice(0, DEVICES_SHOWN).map((d) => {
+                const parts: Part[] = [
+                    { label: "computing", value: d.run_ns, shown: ns(d.run_ns), color: named("bucket", "compute", theme) },
+                    { label: "copying only", value: d.total_ns - d.run_ns - d.wait_ns, shown: ns(d.total_ns - d.run_ns - d.wait_ns), color: named("bucket", "copy", theme) },
+                    { label: "waiting", value: d.wait_ns, shown: ns(d.wait_ns), color: named("bucket", "idle", theme) },
+                ];
+                return (
+                    <div key={nameOf(d, true)} class="device">
+                        <p>
+                            <strong>{nameOf(d, ranked)}</strong> <span class="muted">{percent(d.total_ns > 0 ? d.run_ns / d.total_ns : null)} computing,
+                                {" "}{count(d.kernels)} kernels, {count(d.copies)} copies</span>
+                        </p>
+                        <StackBar label={nameOf(d, ranked)} parts={parts} />
+                        {d.longest_wait_ns !== null && (
+                            <p class="note">Longest wait: <a href={href("timeline", { from: d.longest_wait_ts, to: (d.longest_wait_ts ?? 0) + d.longest_wait_ns })}>
+                                {ns(d.longest_wait_ns)}</a>.</p>
+                        )}
+                    </div>
+                );
+            })}
+            {devices.length > DEVICES_SHOWN && <p class="note">And {count(devices.length - DEVICES_SHOWN)} more.</p>}
+            <details>
+                <summary>{count(lines.length)} {lines.length === 1 ? "stream" : "streams"}</summary>
+                <table class="plain">
+                    <thead><tr><th>Stream</th><th class="num">Kernels</th><th class="num">Copies</th><th class="num">Computing</th><th class="num">Waiting</th></tr></thead>
+                    <tbody>
+                        {lines.map((s) => (
+                            <tr key={s.track}><td class="cut" title={`${nameOf(s, true)}: ${s.stream ?? NA}`}>{ranked || devices.length > 1 ? `${nameOf(s, ranked)}: ` : ""}{s.stream ?? NA}</td>
+                                <td class="num">{count(s.kernels)}</td><td class="num">{count(s.copies)}</td>
+                                <td class="num">{ns(s.run_ns)}</td><td class="num">{ns(s.wait_ns)}</td></tr>
+                        ))}
+                    </tbody>
+                </table>
+            </details>
         </Card>
     );
 }
@@ -304,6 +347,7 @@ export function Overview() {
                 <AdviceCard />
                 <StepCard />
                 <OccupationCard />
+                <DevicesCard />
                 <PipelineCard />
                 <MachineCard />
                 <ImportCard />

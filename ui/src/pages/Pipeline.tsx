@@ -160,22 +160,28 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
     );
 }
 
-function Times({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
-    const theme = useTheme();
-    const mine = counters.filter((c) => c.rank === rank && c.unit === "ms");
-    if (!mine.length) return null;
+const UNITS: Record<string, (value: number) => string> = { ms: (v) => ns(v * 1e6), "%": (v) => percent(v / 100) };
+
+// How long it took to get and to push batches, and what the processors did meanwhile.
+function Counters({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
+    const mine = counters.filter((c) => c.rank === rank && c.unit !== null && c.unit in UNITS);
     return (
         <div class="cards thirds">
-            {mine.map((c, i) => {
-                const of = values.filter((v) => v.track === c.id);
-                return (
-                    <Card key={c.id} title={`Time for ${c.name ?? NA}`}>
-                        <Chart label={c.name ?? NA} x={of.map((v) => v.ts)} xFormat={ns} yFormat={(ms) => ns(ms * 1e6)} height={160}
-                               series={[{ label: c.name ?? NA, color: byIndex(i, theme), points: of.length < 3, values: of.map((v) => v.mean) }]} />
-                    </Card>
-                );
-            })}
+            {mine.map((c, i) => <CounterCard key={c.id} counter={c} at={i} values={values} />)}
         </div>
+    );
+}
+
+function CounterCard({ counter, at, values }: { counter: Counter; at: number; values: Sampled[] }) {
+    const theme = useTheme();
+    const show = UNITS[counter.unit ?? ""] ?? count;
+    const mine = useMemo(() => values.filter((v) => v.track === counter.id), [values, counter.id]);
+    const x = useMemo(() => mine.map((v) => v.ts), [mine]);
+    const series = useMemo(() => [{ label: "value", color: byIndex(at, theme), points: mine.length < 3, values: mine.map((v) => v.mean) }], [mine, theme]);
+    return (
+        <Card title={counter.name ?? NA} aside={<span class="muted num">{show(counter.low)} to {show(counter.high)}</span>}>
+            <Chart label={counter.name ?? NA} x={x} xFormat={ns} yFormat={show} height={150} series={series} sync="pipeline" />
+        </Card>
     );
 }
 
@@ -209,7 +215,7 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of:
                     label: q.name ?? NA, value: q.usage ?? 0, shown: percent(q.usage), color: q.usage === null ? named(null, "other", theme) : heat(q.usage, theme),
                     hint: `${q.name ?? NA}: ${count(q.mean_size)} of ${count(q.capacity)}` }))} />
             </Card>
-            <Times counters={counters} values={values} rank={rank} />
+            <Counters counters={counters} values={values} rank={rank} />
         </>
     );
 }
