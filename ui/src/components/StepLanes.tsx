@@ -26,6 +26,12 @@ function fitted(text: string, px: number): string {
     return text.length <= room ? text : room > 3 ? `${text.slice(0, room - 1)}…` : "";
 }
 
+// Names of lanes differ at their end.
+function fittedEnd(text: string, px: number): string {
+    const room = Math.floor(px / 6.6);
+    return text.length <= room ? text : `…${text.slice(text.length - room + 1)}`;
+}
+
 interface Block {
     key: string;
     start: number;
@@ -85,7 +91,7 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
                 {rows.map((row, r) => (
                     <g key={r} transform={`translate(0 ${r * ROW})`}>
                         <text x={0} y={ROW / 2 + 4} class="lane-name">
-                            {fitted(row.title, NAMES - 4)}<title>{row.title}</title>
+                            {fittedEnd(row.title, NAMES - 10)}<title>{row.title}</title>
                         </text>
                         {row.blocks.map((block) => {
                             const w = Math.max(1, x(block.start + block.dur) - x(block.start));
