@@ -30,8 +30,8 @@ export function histogram(values: number[], wanted = 48): Bin[] {
     const low = ascending[0];
     const high = ascending.at(-1);
     if (low === undefined || high === undefined) return [];
-    const body = percentile(ascending, 0.99)!;
-    const cut = high - low > 2 * (body - low) && body > low ? body + (body - low) * 0.2 : high;
+    const body = percentile(ascending, 0.95)!;
+    const cut = high - low > 3 * (body - low) && body > low ? body + (body - low) * 0.4 : high;
     const n = cut > low ? Math.max(1, Math.min(wanted, Math.ceil(2 * Math.sqrt(values.length)) + 4)) : 1;
     const width = (cut - low) / n;
     const bins: Bin[] = Array.from({ length: n }, (_, i) => ({

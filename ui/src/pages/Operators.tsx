@@ -17,6 +17,7 @@ import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
 const TYPES_SHOWN = 20;
+const NAMES = 5000; // as many as spans gives
 const COLUMN = 8; // more go into two columns
 
 type View = "all" | "type" | "spans";
@@ -178,12 +179,15 @@ function Spans({ args }: { args: URLSearchParams }) {
     return (
         <Loaded of={spans} empty="This trace has no span that ended.">
             {(rows) => (
+                <>
+                {rows.length >= NAMES && <p class="note">The {count(NAMES)} names with the most self time.</p>}
                 <DataTable label="Spans by name" columns={spanColumns} sort="-self" urlKey="n" searchLabel="Search names"
                            rowKey={(s) => `${s.name}\n${s.cat}\n${s.layer}`}
                            rows={rows.filter((s) => (!layer || s.layer === layer) && (s.share ?? 0) >= least)}>
                     <Choice label="Layer" name="layer" values={rows.map((s) => s.layer)} />
                     <LeastShare />
                 </DataTable>
+                </>
             )}
         </Loaded>
     );

@@ -29,25 +29,25 @@ interface Timed {
     unit: string;       // one of them
     values: number[];   // ns, without warm-up
     warmup: number;
-    perSecond: number | null;
+    summary: Latency | null; // of exactly these values
 }
 
 // Steps where there are some, else labelled regions; the kind with the most first.
 function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] {
     const groups = stepGroups(steps).map((group): Timed => {
-        const rate = latency.filter((l) => l.scope === "step" && l.name === group.steps[0]!.model);
+        const same = latency.find((l) => l.scope === "step" && l.name === group.steps[0]!.model);
         const ranks = new Set(steps.map((s) => s.rank)).size;
         return {
             title: group.title, unit: "step",
             values: group.steps.filter((s) => !s.warmup).map((s) => s.total_ns),
             warmup: sum(group.steps, (s) => s.warmup),
-            perSecond: ranks === 1 ? rate[0]?.per_second ?? null : null,
+            summary: ranks === 1 ? same ?? null : null,
         };
     });
     const labels = latency.filter((l) => l.scope === "record").map((l): Timed => ({
         title: l.name ?? NA, unit: "region",
         values: regions.filter((r) => r.label === l.name && !r.warmup && r.dur >= 0).map((r) => r.dur),
-        warmup: l.warmup_count, perSecond: l.per_second,
+        warmup: l.warmup_count, summary: l,
     }));
     return [...groups, ...labels].filter((t) => t.values.length)
         .sort((a, b) => Number(b.unit === "step") - Number(a.unit === "step") ||
@@ -78,21 +78,21 @@ function LatencyCard() {
                 }
                 const ascending = [...first.values].sort((a, b) => a - b);
                 const at = (p: number) => percentile(ascending, p);
+                const known = first.summary;
                 const others = timed.slice(1, 4).map((t) => `${t.title}: ${count(t.values.length)} × ` +
                     `${ns(percentile([...t.values].sort((a, b) => a - b), 0.5))}`);
                 return (
                     <Card title={first.unit === "step" ? `Latency of a step${first.title === ALL_STEPS ? "" : `: ${first.title}`}` : `Region: ${first.title}`}
                           wide aside={steps.length > 0 && <More to={href("steps")}>Step trace</More>}>
                         <div class="figures">
-                            <Figure label="median" value={ns(at(0.5))} />
-                            <Figure label="minimum" value={ns(at(0))} />
-                            <Figure label="90th percentile" value={ns(at(0.9))} />
-                            <Figure label="99th percentile" value={ns(at(0.99))} />
-                            <Figure label="maximum" value={ns(at(1))} />
-                            {first.perSecond !== null && <Figure label="per second" value={count(first.perSecond)} />}
-                            <Figure label="counted" value={count(first.values.length)}
-                                    hint={`${count(first.warmup)} of warm-up left out`} />
-                            <Figure label="warm-up left out" value={count(first.warmup)} />
+                            <Figure label="median" value={ns(known?.median_ns ?? at(0.5))} />
+                            <Figure label="minimum" value={ns(known?.min_ns ?? at(0))} />
+                            <Figure label="90th percentile" value={ns(known?.p90_ns ?? at(0.9))} />
+                            <Figure label="99th percentile" value={ns(known?.p99_ns ?? at(0.99))} />
+                            <Figure label="maximum" value={ns(known?.max_ns ?? at(1))} />
+                            {known && <Figure label="per second" value={count(known.per_second)} />}
+                            <Figure label="counted" value={count(known?.count ?? first.values.length)} />
+                            <Figure label="warm-up left out" value={count(known?.warmup_count ?? first.warmup)} />
                         </div>
                         {at(0) === at(1)
                             ? <p class="note">{first.values.length === 1 ? "Only one was measured: there is no distribution."

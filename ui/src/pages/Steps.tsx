@@ -162,8 +162,10 @@ function StepsOf({ groups, collectives }: { groups: StepGroup[]; collectives: Co
                 </div>
                 <StepLanes label={title} steps={chosen} lanes={lanes} />
                 {chosen[0]?.fp_point && (
-                    <p class="note">The forward pass starts with <code>{chosen[0].fp_point}</code>; the backward pass ends
-                        with <code>{chosen[0].bp_point ?? NA}</code>.</p>
+                    chosen[0].split_by === "operators"
+                        ? <p class="note">The first operator is <code>{chosen[0].fp_point}</code>, the last <code>{chosen[0].bp_point ?? NA}</code>.</p>
+                        : <p class="note">The forward pass starts with <code>{chosen[0].fp_point}</code>; the backward pass ends
+                            with <code>{chosen[0].bp_point ?? NA}</code>.</p>
                 )}
             </Card>
             {steps.length > 1 && (
