@@ -8,9 +8,9 @@
     16384           /* names remembered; programs that make up names must not eat the memory \
                      */
 #define LOOKS_MAX 8 /* at who begins a site, before it counts as settled */
-    
-    /* The thread's own: its address says which thread this is. */
-    static __thread struct {
+
+/* The thread's own: its address says which thread this is. */
+static __thread struct {
     uint32_t named; /* which recording knows its name */
     uint32_t depth; /* of the innermost span that Python began here and has not ended */
 } here __attribute__((tls_model("initial-exec")));
