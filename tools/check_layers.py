@@ -24,6 +24,7 @@ ALLOW = {
     "sql": ["analyze", "store"],
     "engine": ["graph"],
     "run": ["engine", "graph", "device"],
+    "session": ["run", "engine", "graph"],
     "api": ["import", "sql", "export", "store"],
     "server": [],
     "cli": ["server", "run"],
@@ -43,6 +44,8 @@ PUBLIC = {
     "opmeter_error.h": set(ALLOW),
     "opmeter_trace.h": {"api", "server", "cli", "python"},
     "opmeter.h": {"rec", "device", "engine", "run", "python"},
+    "opmeter_run.h": {"session", "python"},
+    "opmeter_arrow.h": {"api", "python"},
 }
 
 # A library is known to one folder.

@@ -16,9 +16,18 @@ from ._opmeter import (Error, Span, activity, counter, enabled, meta, op, path, 
 from ._opmeter import version as __version__
 from .mindinsight import Profiler
 from .profiler import ProfilerAction, RecordFormat, Resource, profile, schedule
+from .runs import run
 from .trace import Trace, open
 
 __all__ = ["Error", "Profiler", "ProfilerAction", "RecordFormat", "Resource", "Span", "Trace",
            "activity", "counter", "enabled", "meta", "op", "open", "path", "pause", "phase",
-           "profile", "queue", "record", "recording", "resume", "schedule", "span", "start",
-           "stats", "step", "stop", "thread_name", "track"]
+           "profile", "queue", "record", "recording", "resume", "run", "schedule", "session",
+           "span", "start", "stats", "step", "stop", "tensor", "thread_name", "track"]
+
+
+def __getattr__(name):
+    # Loaded by who uses them: an engine is behind the first.
+    if name in ("session", "tensor"):
+        import importlib
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

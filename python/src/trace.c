@@ -135,6 +135,11 @@ static PyObject *trace_closed(struct trace *t, void *unused)
 static PyMethodDef trace_methods[] = {
     { "query", METHOD(trace_query), METH_O,
       "query(sql)\n--\n\nNames of the columns and a list of rows, as tuples." },
+    { "arrow", METHOD(trace_arrow), METH_O,
+      "arrow(sql)\n--\n\nThe answer as a capsule of an Arrow C stream." },
+    { "columns", METHOD(trace_columns), METH_O,
+      "columns(sql)\n--\n\nNumber of rows, and a list of (name, type, owner, values, valid, "
+      "words); values and valid are addresses, good as long as the owner." },
     { "export", METHOD(trace_export), METH_VARARGS | METH_KEYWORDS,
       "export(format, path, table=None)\n--\n\nWrite the trace in another format." },
     { "interrupt", METHOD(trace_interrupt), METH_NOARGS,

@@ -21,5 +21,10 @@ void trace_unlock(struct trace *t);
 
 /* Columns and rows of a query: (names, list of tuples). Holds the lock meanwhile. */
 PyObject *trace_rows(struct trace *t, const char *sql);
+/* The answer as a capsule of an Arrow C stream. */
+PyObject *trace_arrow(struct trace *t, PyObject *sql);
+/* Number of rows and a list of columns: (name, type, owner, values, valid, words), see columns.c.
+ */
+PyObject *trace_columns(struct trace *t, PyObject *sql);
 
 #endif

@@ -1,9 +1,8 @@
-/* timeline.c -- bars of a timeline; see opmeter_trace.h. */
+/* timeline.c -- bars and counters of a timeline; see opmeter_trace.h. */
 #include "api/trace.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "store/lod.h"
 
 int opm_trace_timeline(opm_trace *t, uint32_t track, int64_t from_ns, int64_t to_ns,
                        int64_t pixel_ns, size_t max, opm_bar **out, size_t *n, opm_error *err)
@@ -46,4 +45,38 @@ int opm_trace_timeline(opm_trace *t, uint32_t track, int64_t from_ns, int64_t to
 void opm_bars_free(opm_bar *bars)
 {
     mem_free(bars);
+}
+
+int opm_trace_counter(opm_trace *t, uint32_t track, int64_t from_ns, int64_t to_ns,
+                      int64_t pixel_ns, size_t max, opm_point **out, size_t *n, opm_error *err)
+{
+    struct counter_point *point = NULL;
+    opm_point *made;
+    size_t npoint = 0;
+    int rc = 0;
+
+    if (!t || !out || !n)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_counter: an argument is NULL");
+    if (!t->counters)
+        rc = counters_new(t->st, &t->counters);
+    if (rc == 0)
+        rc = counters_query(t->counters, track, from_ns, to_ns, pixel_ns, max, &point, &npoint);
+    if (rc == OPM_ELIMIT)
+        return opm__fail(err, rc, "counter: more than %zu points", max);
+    made = rc == 0 ? mem_alloc((npoint + 1) * sizeof(*made)) : NULL;
+    if (!made) {
+        mem_free(point);
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < npoint; i++)
+        made[i] = (opm_point){ point[i].ts_ns, point[i].value };
+    mem_free(point);
+    *out = made;
+    *n = npoint;
+    return 0;
+}
+
+void opm_points_free(opm_point *points)
+{
+    mem_free(points);
 }

@@ -70,14 +70,10 @@ static int copy_file(const char *from, const char *to)
 /* OPMETER_OUTPUT: the extension picks the format. */
 static int write_output(const struct run_result *res, int n, opm_trace *all, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.'), *best = NULL;
-    const char *extension = dot && (!slash || dot > slash) ? dot : "";
+    const char *best = cli_export_format(path);
 
-    if (strcmp(extension, ".opm") == 0 && n == 1)
+    if (best && strcmp(best, "opm") == 0 && n == 1)
         return copy_file(res[0].trace, path);
-    for (const opm_format *f = opm_export_formats(); f->name && !best; f++)
-        if (*extension && strcmp(f->extension, extension) == 0)
-            best = f->name;
     if (!best)
         return cli_error("OPMETER_OUTPUT: %s: no format of %s has this extension; see 'opmeter "
                          "export --list'",

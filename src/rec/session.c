@@ -172,6 +172,30 @@ static bool path_is_taken(const char *path)
     return taken;
 }
 
+/* Among the parts of one recording nothing makes way: a process that became another program by
+ * exec, or a later one of the same number, has its part there. */
+static void path_beside_parts(char **path)
+{
+    const char *parts = environment_get("OPMETER_RECORD_DIR");
+    size_t len = parts ? strlen(parts) : 0;
+    char *free_path = NULL, number[16];
+    struct stat st;
+
+    if (!parts || strncmp(*path, parts, len) != 0 || (*path)[len] != '/')
+        return;
+    for (int k = 1; k < 10000 && stat(free_path ? free_path : *path, &st) == 0; k++) {
+        free(free_path);
+        snprintf(number, sizeof(number), "-%d", k);
+        free_path = path_with(*path, number, "");
+        if (!free_path)
+            return;
+    }
+    if (free_path) {
+        free(*path);
+        *path = free_path;
+    }
+}
+
 static int file_create(struct session *s, const char *wanted, bool child, opm_error *err)
 {
     char *expanded = path_expand(wanted);
@@ -190,6 +214,8 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
         free(s->path);
         s->path = other;
     }
+    if (s->path)
+        path_beside_parts(&s->path);
     if (!s->path || asprintf(&s->live_path, "%s-live", s->path) < 0) {
         s->live_path = NULL;
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);

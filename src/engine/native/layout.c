@@ -1,4 +1,5 @@
-/* layout.c -- which values are kept channel-blocked (isa_blk.h).
+/* layout.c -- which values are kept channel-blocked (isa_blk.h), or if of 8 bits with their
+ * channels last (nhwc.h); called blocked as well here.
  *
  * Convolutions are what it pays for: each that can be is computed on blocked tensors, and what
  * follows it stays blocked as long as its operators have a blocked form. In the plan a graph's
@@ -10,25 +11,14 @@
 #include "engine/native/families.h"
 #include "engine/native/half.h"
 #include "engine/native/kernels.h"
+#include "engine/native/layout_int.h"
+#include "engine/native/q8.h"
 
 #include <string.h>
 
-struct layout {
-    struct plan *p;
-    int block;
-    bool *fixed;       /* graph's values that depend on nothing but constants */
-    int64_t *channels; /* of the graph's values that are made blocked; 0: they are not */
-    int32_t *rank;     /* of those */
-    uint32_t *blocked; /* their blocked form, or NO_VALUE */
-    bool *plain;       /* the plain form exists */
-    struct op *op;     /* the new list */
-    size_t nop, cap;
-    opm_error *err;
-};
-
-static bool is_blocked(const struct layout *l, uint32_t v)
+static bool of_bytes(const struct layout *l, uint32_t v)
 {
-    return v < l->p->graph->nvalue && l->channels[v] > 0;
+    return v < l->p->graph->nvalue && TYPE_BIT(l->p->graph->value[v].type) & TYPES_Q8;
 }
 
 /* Only output 0 is asked for. */
@@ -75,7 +65,7 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
         op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
-    if (op->kernel->run != conv_run || op->nin < 2 || !in || in->type != TENSOR_F32 ||
+    if (op->kernel->run != conv_run || op->nin < 2 || !in || half_inside(in->type) != TENSOR_F32 ||
         is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
         !posts_fit(l, op) || !blk_conv_fits(op, w, l->block))
         return 0;
@@ -142,14 +132,15 @@ static int64_t binary_channels(const struct layout *l, const struct op *op)
         op->in[1] == NO_VALUE)
         return 0;
     for (uint32_t i = 0; i < 2; i++)
-        if (is_blocked(l, op->in[i])) {
+        if (layout_blocked(l, op->in[i]) && !of_bytes(l, op->in[i])) {
             if (channels && channels != l->channels[op->in[i]])
                 return 0;
             channels = l->channels[op->in[i]];
             rank = l->rank[op->in[i]];
         }
     for (uint32_t i = 0; i < 2; i++)
-        if (!is_blocked(l, op->in[i]) && !per_channel(l, op, i, channels, rank))
+        if ((!layout_blocked(l, op->in[i]) || of_bytes(l, op->in[i])) &&
+            !per_channel(l, op, i, channels, rank))
             return 0;
     return channels;
 }
@@ -163,7 +154,7 @@ static int64_t concat_channels(const struct layout *l, const struct op *op)
     if (axis != 1 || op->node->opset < 4)
         return 0;
     for (uint32_t i = 0; i < op->nin; i++) {
-        if (op->in[i] == NO_VALUE || !is_blocked(l, op->in[i]))
+        if (op->in[i] == NO_VALUE || !layout_blocked(l, op->in[i]))
             return 0;
         sum += l->channels[op->in[i]];
     }
@@ -188,7 +179,7 @@ static int64_t convt_channels(const struct layout *l, const struct op *op)
         op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
-    if (op->kernel->run != convtranspose_run || !in || in->type != TENSOR_F32 ||
+    if (op->kernel->run != convtranspose_run || !in || half_inside(in->type) != TENSOR_F32 ||
         is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
         node_attr_int(op->node, "group", 1) != 1 || w->rank < 3 || w->rank > 4 ||
         shape_count(w) == 0)
@@ -209,19 +200,23 @@ static const char *blocked_form(const struct layout *l, struct op *op, struct po
                                 int64_t *channels)
 {
     const struct kernel *k = op->kernel;
+    const char *q8;
 
     if (op->nin == 0 || op->in[0] == NO_VALUE || !one_output(op))
         return NULL;
     *channels = conv_channels(l, op);
     if (*channels)
         return "ConvBlocked";
+    q8 = layout_q8_form(l, op, channels);
+    if (q8)
+        return q8;
     *channels = convt_channels(l, op);
     if (*channels)
         return *channels < l->block / 2 ? "ConvTransposePlain" : "ConvTransposeBlocked";
     *channels = binary_channels(l, op);
     if (*channels)
         return "BinaryBlocked";
-    if (!is_blocked(l, op->in[0]) || op->npost)
+    if (!layout_blocked(l, op->in[0]) || op->npost || of_bytes(l, op->in[0]))
         return NULL;
     *channels = l->channels[op->in[0]];
     if (unary_as_post(op, post) || clip_as_post(op, post))
@@ -250,9 +245,8 @@ static int new_value(struct layout *l, uint32_t of, uint32_t *out)
     return 0;
 }
 
-/* An operator that moves `from` to `to`, on behalf of a node. */
-static int add_reorder(struct layout *l, const struct node *node, uint32_t from, uint32_t to,
-                       bool to_plain)
+/* An operator that moves value v of the graph from one form to the other, on behalf of a node. */
+static int add_reorder(struct layout *l, const struct node *node, uint32_t v, bool to_plain)
 {
     struct op *op;
 
@@ -261,15 +255,18 @@ static int add_reorder(struct layout *l, const struct node *node, uint32_t from,
     op = &l->op[l->nop++];
     *op = (struct op){ .plan = l->p, .node = node, .zero_ratio = -1, .epsilon = 0 };
     op->type = "Reorder";
-    op->algorithm = to_plain ? "to plain" : "to blocked";
-    op->kernel = kernel_find(to_plain ? "FromBlocked" : "ToBlocked", "opmeter", 1);
+    op->algorithm = to_plain ? "to plain" : of_bytes(l, v) ? "to channels last" : "to blocked";
+    op->kernel = kernel_find(of_bytes(l, v) ? to_plain ? "FromLast" : "ToLast"
+                             : to_plain     ? "FromBlocked"
+                                            : "ToBlocked",
+                             "opmeter", 1);
     assert(op->kernel);
     op->in = mem_calloc(1, sizeof(*op->in));
     op->out = mem_calloc(1, sizeof(*op->out));
     if (!op->in || !op->out)
         return OPM_ENOMEM;
-    op->in[0] = from;
-    op->out[0] = to;
+    op->in[0] = to_plain ? l->blocked[v] : v;
+    op->out[0] = to_plain ? v : l->blocked[v];
     op->nin = op->nout = 1;
     return 0;
 }
@@ -279,7 +276,7 @@ static int want_plain(struct layout *l, const struct node *node, uint32_t v)
     if (v == NO_VALUE || v >= l->p->graph->nvalue || l->blocked[v] == NO_VALUE || l->plain[v])
         return 0;
     l->plain[v] = true;
-    return add_reorder(l, node, l->blocked[v], v, true);
+    return add_reorder(l, node, v, true);
 }
 
 static int want_blocked(struct layout *l, const struct node *node, uint32_t *slot)
@@ -291,7 +288,7 @@ static int want_blocked(struct layout *l, const struct node *node, uint32_t *slo
         l->plain[v] = true;
         rc = new_value(l, v, &l->blocked[v]);
         if (!rc)
-            rc = add_reorder(l, node, v, l->blocked[v], false);
+            rc = add_reorder(l, node, v, false);
         if (rc)
             return rc;
     }
@@ -304,7 +301,9 @@ static bool reads_blocked(const struct layout *l, const struct op *op, uint32_t 
 {
     if (op->in[i] == NO_VALUE || op->in[i] >= l->p->graph->nvalue || is_fixed(l, op, i))
         return false;
-    return op->kernel->run != bconv_run || i > 0 || is_blocked(l, op->in[0]) ||
+    if (layout_q8_is(op))
+        return layout_q8_reads(l, op, i);
+    return op->kernel->run != bconv_run || i > 0 || layout_blocked(l, op->in[0]) ||
            !blk_conv_plain(op, fixed_shape(l, op, 1));
 }
 
@@ -318,7 +317,7 @@ static int rewrite(struct layout *l, struct op *op)
     for (uint32_t i = 0; i < op->nin && !form && !rc; i++) {
         uint32_t v = op->in[i];
 
-        if ((op->kernel->flags & K_SHAPE) && is_blocked(l, v) && !l->plain[v])
+        if ((op->kernel->flags & K_SHAPE) && layout_blocked(l, v) && !l->plain[v])
             op->in[i] = l->blocked[v]; /* the shape is the same */
         else
             rc = want_plain(l, op->node, v);
@@ -343,10 +342,12 @@ static int rewrite(struct layout *l, struct op *op)
             rc = want_plain(l, op->node, op->in[i]);
     uint32_t v = op->out[0];
     bool conv = op->kernel->run == bconv_run || op->kernel->run == bconvt_run;
+    bool q8_conv = op->kernel->run == nconv_run;
 
     if (op->kernel->run == bconvt_run && op->kernel->arg)
         return rc; /* gives a plain tensor */
     l->rank[v] = conv                           ? fixed_shape(l, op, 1)->rank
+                 : q8_conv                      ? kop_const(op, 3)->shape.rank
                  : l->p->val[op->in[0]].blocked ? l->rank[l->p->val[op->in[0]].of]
                                                 : l->rank[l->p->val[op->in[1]].of];
     if (!rc)
@@ -395,7 +396,7 @@ static void find_fixed(struct layout *l)
 static bool has_conv(const struct plan *p)
 {
     for (uint32_t i = 0; i < p->nop; i++)
-        if (p->op[i].kernel->run == conv_run)
+        if (p->op[i].kernel->run == conv_run || p->op[i].kernel->run == qconv_run)
             return true;
     return false;
 }

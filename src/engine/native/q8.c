@@ -265,3 +265,15 @@ void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int3
                              (float)*lo);
     }
 }
+
+void q8_pair_scales(struct q8_pair *p, float a, float b, float y, int32_t zero)
+{
+    if (p->product) {
+        p->a_scale = a * b / y;
+        p->offset = (float)zero;
+        return;
+    }
+    p->a_scale = a / y;
+    p->b_scale = b / y;
+    p->offset = (float)zero - (p->a_scale * (float)p->a_zero + p->b_scale * (float)p->b_zero);
+}

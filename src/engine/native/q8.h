@@ -60,6 +60,10 @@ void q8_b_pack(struct q8_b *b, const struct q8_isa *isa, const void *src, int64_
 void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int32_t *lo,
                int32_t *hi, int32_t *zero);
 
+/* Scales and offset of a pair from those of its operands and of the result, as ONNX Runtime has
+ * them; zero is the result's zero point. */
+void q8_pair_scales(struct q8_pair *p, float a, float b, float y, int32_t zero);
+
 enum q8_kind { Q8_INT32, Q8_FLOAT, Q8_BYTES };
 
 struct q8_product {

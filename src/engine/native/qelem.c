@@ -115,15 +115,7 @@ int qbinary_run(struct op *op, opm_error *err)
                                .a_zero = q8_zero(kop_in(op, 2), 0),
                                .b_zero = q8_zero(kop_in(op, 5), 0) };
     q8_limits(op, y, kop_in(op, 7), &j.pair.lo, &j.pair.hi, &zero);
-    if (j.pair.product) {
-        j.pair.a_scale = a * b / y;
-        j.pair.offset = (float)zero;
-    } else {
-        j.pair.a_scale = a / y;
-        j.pair.b_scale = b / y;
-        j.pair.offset = (float)zero - (j.pair.a_scale * (float)j.pair.a_zero +
-                                       j.pair.b_scale * (float)j.pair.b_zero);
-    }
+    q8_pair_scales(&j.pair, a, b, y, zero);
     bcast_init(&j.b, &out->shape, in, 2);
     pool_for(kop_pool(op), j.b.total, GRAIN, binary_part, &j);
     return 0;

@@ -1,0 +1,34 @@
+/* opened.h -- a trace that was read, for many requests at once.
+ *
+ * A trace handle serves one thread at a time, so there are several on the same data: one for
+ * pictures of the timeline, one for the named queries, whose analyses it keeps, and one for free
+ * SQL. A slow question holds up others of its kind only. */
+#ifndef SERVER_OPENED_H
+#define SERVER_OPENED_H
+
+#include "server/timeline.h"
+#include <opmeter/opmeter_trace.h>
+
+enum lane { LANE_DATA, LANE_TIMELINE, LANE_SQL, LANE_COUNT };
+
+struct opened;
+
+/* Read a trace. The caller has the one reference. */
+int opened_read(struct opened **out, const char *path, uint64_t stamp, opm_error *err);
+void opened_ref(struct opened *o);
+void opened_unref(struct opened *o); /* NULL is fine */
+
+/* Which version of the file was read, and when (monotonic clock); how many spans it has. */
+uint64_t opened_stamp(const struct opened *o);
+int64_t opened_read_ns(const struct opened *o);
+int64_t opened_spans(const struct opened *o);
+
+/* Take a lane, waiting for those before at most LANE_WAIT_S seconds (OPM_EBUSY); give it back with
+ * opened_leave(). */
+#define LANE_WAIT_S 20
+int opened_enter(struct opened *o, enum lane lane, opm_trace **out, opm_error *err);
+void opened_leave(struct opened *o, enum lane lane);
+/* What pictures share; for who holds LANE_TIMELINE. */
+int opened_timeline(struct opened *o, struct timeline **out, opm_error *err);
+
+#endif
