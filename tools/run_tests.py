@@ -170,9 +170,9 @@ def case_results(case, end):
     return results
 
 
-def tap_program(title, command, log):
+def tap_program(title, command, log, timeout_s=None):
     """Run a program that prints TAP."""
-    status, output = run(command, log)
+    status, output = run(command, log, timeout_s)
     results = parse(output)
     if status != 0 and not any(result.outcome == "failed" for result in results):
         results.append(Result("failed", title, output.splitlines()))
@@ -194,6 +194,33 @@ def npm_models():
     """Real models from npm, native against ONNX Runtime from npm."""
     return tap_program("models from npm", [ROOT / "tests" / "npm" / "run.py", "--opmeter",
                                            BUILD / "dev" / "opmeter", "--build", BUILD], "npm")
+
+
+def page_packages():
+    """Why the page's npm packages are not there, or ''."""
+    folder = ROOT / "ui"
+    if not shutil.which("node"):
+        return "node is not installed"
+    if (folder / "node_modules" / "playwright-core").is_dir():
+        return ""
+    if not shutil.which("npm"):
+        return "npm is not installed"
+    status, _ = run(["npm", "ci", "--prefix", folder, "--ignore-scripts"], "page-npm", timeout_s=300)
+    return "npm could not fetch its packages" if status else ""
+
+
+def web_page():
+    """The page in a browser, and that ui/dist is what the sources give."""
+    lacking = page_packages()
+    if lacking:
+        return [Result("skipped", f"web page: {lacking}", [])]
+    ui = ROOT / "ui"
+    return checks([
+        ("page-types", [ui / "node_modules" / ".bin" / "tsc", "-p", ui, "--noEmit"]),
+        ("page-bundle", ["node", ui / "build.mjs", "--check"]),
+    ]) + tap_program("web page", ["node", ui / "tests" / "run.mjs", "--opmeter",
+                                  BUILD / "dev" / "opmeter", "--out", BUILD / "page-tests"],
+                     "page", timeout_s=900)
 
 
 def fuzzer_runtime():
@@ -265,6 +292,7 @@ def stages(args):
         if not args.quick:
             stage("install", install)
             stage("models from npm", npm_models)
+            stage("web page", web_page)
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
     else:

@@ -135,7 +135,8 @@ static int module_exec(PyObject *module)
 }
 
 #define STATE_OBJECTS(X) \
-    X(error) X(span_type) X(binder_type) X(queue_type) X(counter_type) X(track_type) X(trace_type) X(spans)
+    X(error)             \
+    X(span_type) X(binder_type) X(queue_type) X(counter_type) X(track_type) X(trace_type) X(spans)
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {

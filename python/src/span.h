@@ -27,11 +27,12 @@ struct open_span {
 };
 
 struct span {
-    PyObject_HEAD struct site *site;
-    PyObject *args; /* dict for each beginning, or NULL; keys and values are checked */
-    PyObject *meta; /* of an activity: JSON text, or NULL */
-    PyObject *op;   /* of SPAN_OP, keeps it alive */
-    opm_op *handle; /* its handle */
+    PyObject base;
+    struct site *site;
+    PyObject *args;  /* dict for each beginning, or NULL; keys and values are checked */
+    PyObject *meta;  /* of an activity: JSON text, or NULL */
+    PyObject *op;    /* of SPAN_OP, keeps it alive */
+    opm_op *handle;  /* its handle */
     PyObject *enter; /* bound __enter__ and __exit__ of a span in state.spans; else NULL */
     PyObject *exit;
     enum span_kind kind;

@@ -9,7 +9,8 @@
 #include <opmeter/opmeter_trace.h>
 
 struct trace {
-    PyObject_HEAD PyObject *module;
+    PyObject base;
+    PyObject *module;
     opm_trace *trace; /* NULL: closed */
     PyThread_type_lock lock;
 };

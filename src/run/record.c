@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OWN_PART "0.opm"
+#define OWN_PART "samples.opm"
 #define OWN_BUFFER_MB 4
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
@@ -98,6 +98,8 @@ static void set_hooks(const struct record_options *opt, struct environ_copy *e,
                                                              : RECORD_HOOK_MISSING;
     if (out->cuda == RECORD_HOOK_SET) {
         environ_copy_set(e, "CUDA_INJECTION64_PATH", path);
+        if (!environment_get("NVTX_INJECTION64_PATH"))
+            environ_copy_set(e, "NVTX_INJECTION64_PATH", path);
         environ_copy_set(e, "OPMETER_CUDA", "1");
     }
 }
@@ -139,7 +141,7 @@ static void own_part_start(const struct record_options *opt, struct record_resul
         return;
     for (char *const *arg = opt->argv; *arg; arg++)
         buf_addf(&command, "%s%s", arg == opt->argv ? "" : " ", *arg);
-    opm_meta("program.command", buf_str(&command));
+    opm_meta("record.command", buf_str(&command));
     buf_release(&command);
 }
 
@@ -155,11 +157,11 @@ static void own_part_stop(struct record_result *out)
 {
     if (out->own_part.code)
         return;
-    meta_number("program.pid", out->pid);
-    meta_number("program.exit_code", out->exit_code);
+    meta_number("record.pid", out->pid);
+    meta_number("record.exit_code", out->exit_code);
     if (out->signal)
-        meta_number("program.signal", out->signal);
-    meta_number("program.wall_ns", out->wall_ns);
+        meta_number("record.signal", out->signal);
+    meta_number("record.wall_ns", out->wall_ns);
     opm_stop(&out->own_part);
 }
 

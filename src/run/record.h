@@ -3,8 +3,8 @@
  *
  * Every process that the program starts writes a part of its own into a new folder, FILE.parts: the
  * recorder of those that are linked with it, the hooks of Python and CUDA. record_program() adds
- * 0.opm, the account of the whole: when it began, how it ended, and hardware samples. The parts are
- * there from the beginning, so whoever is killed, they can be read.
+ * samples.opm: hardware samples, and the account of the whole ("record." in table meta). The parts
+ * are there from the beginning, so whoever is killed, they can be read.
  *
  * The program keeps its standard files, its process group (so the terminal's ^C and ^Z reach it as
  * ever), its signal mask and what is ignored. Signals sent to us by others are passed on to it. One
@@ -42,7 +42,7 @@ struct record_result {
     enum record_hook python, cuda;
     char parts[RUN_PATH_MAX];
     int busy;           /* parts that processes left behind are still writing */
-    opm_error own_part; /* code 0, or why there is no 0.opm */
+    opm_error own_part; /* code 0, or why there is no samples.opm */
 };
 
 /* 0 once the program ran, whatever its exit code. Negative: it was not started, and the folder of

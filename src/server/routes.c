@@ -195,7 +195,7 @@ static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_err
 
 static int get_timeline(struct asked *q, opm_error *err)
 {
-    struct timeline_view v = { .to_ns = -1, .max = BARS_MAX };
+    struct timeline_view v = { .to_ns = -1, .max_bars = BARS_MAX, .max_points = BARS_MAX };
     const char *tracks = target_arg(q->t, "track");
     int64_t width = WIDTH_DEFAULT;
     uint32_t *track = NULL;
@@ -220,12 +220,9 @@ static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
 } routes_json[] = {
-    { "api/version", get_version },
-    { "api/traces", get_traces },
-    { "api/trace/*", get_trace },
-    { "api/trace/*/data/*", get_data },
-    { "api/trace/*/sql", get_sql },
-    { "api/trace/*/timeline", get_timeline },
+    { "api/version", get_version }, { "api/traces", get_traces },
+    { "api/trace/*", get_trace },   { "api/trace/*/data/*", get_data },
+    { "api/trace/*/sql", get_sql }, { "api/trace/*/timeline", get_timeline },
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,

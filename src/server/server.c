@@ -69,6 +69,7 @@ struct request {
     struct target target;
     int rc; /* of parsing it */
     opm_error err;
+    bool begun;
 };
 
 /* The page loads nothing from elsewhere, is in no frame, and tells nobody where it was. */
@@ -114,8 +115,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ans
         if (!r)
             close(a->fd);
     } else if (a->data) {
-        r = MHD_create_response_from_buffer(
-            a->len, (void *)(uintptr_t)a->data, MHD_RESPMEM_PERSISTENT);
+        r = MHD_create_response_from_buffer(a->len, (void *)(uintptr_t)a->data,
+                                            MHD_RESPMEM_PERSISTENT);
     } else {
         r = MHD_create_response_from_buffer_with_free_callback(a->body.len, a->body.data, mem_free);
         if (r)
@@ -196,9 +197,16 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)url;
     (void)version;
     (void)upload;
-    (void)upload_size;
     if (!q)
         return MHD_NO;
+    if (!q->begun) { /* answered so early, the connection would not be kept */
+        q->begun = true;
+        return MHD_YES;
+    }
+    if (*upload_size) { /* of what has no business here */
+        *upload_size = 0;
+        return MHD_YES;
+    }
     asked = (struct guard_request){
         .method = method,
         .data = q->target.nsegment > 0 && strcmp(q->target.segment[0], "api") == 0,
@@ -240,16 +248,13 @@ static int start_daemon(struct server *s, opm_error *err)
     s->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_USE_ERROR_LOG,
-        0, NULL, NULL, on_request, s,
-        MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
-        MHD_OPTION_LISTEN_SOCKET, s->listening.fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_THREAD_STACK_SIZE, CONNECTION_STACK,
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,
-        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+        0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
+        MHD_OPTION_LISTEN_SOCKET, s->listening.fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_THREAD_STACK_SIZE,
+        CONNECTION_STACK, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,
+        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        NULL, MHD_OPTION_END);
     return s->daemon ? 0 : opm__fail(err, OPM_EIO, "the HTTP server could not be started");
 }
 

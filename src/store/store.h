@@ -163,6 +163,7 @@ struct store_place {
     uint32_t source;        /* source.id */
     int64_t instance, rank; /* OPM_NULL_I64: unknown */
     int64_t shift_ns;       /* added to its times */
+    double stretch;         /* and this part of them: its clock went slow by so much */
     int64_t correlation;    /* added to its correlation numbers */
 };
 int store_part_settle(struct store *st, const struct store_part *part,

@@ -1,6 +1,7 @@
 // A chart over time or number, drawn by uPlot in the colours of the theme.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { NA } from "../format";
 import { useTheme } from "../theme";
 
 export interface Series {
@@ -19,8 +20,10 @@ interface ChartProps {
     x: number[];
     xLabel?: string;
     xFormat?: (x: number) => string;
+    xTick?: (x: number) => string; // on the axis, where xFormat would be too long
     yFormat: (y: number) => string;
     yMin?: number; // 0 unless given
+    binary?: boolean; // ticks of y at powers of two, for bytes
     series: Series[];
     height?: number;
     sync?: string; // charts with the same key share the cursor
@@ -64,9 +67,10 @@ function options(props: ChartProps, width: number): uPlot.Options {
             },
         },
         axes: [
-            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : xFormat(t))),
+            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : (props.xTick ?? xFormat)(t))),
               size: 28, ...(props.xLabel ? { label: props.xLabel, labelSize: 16, labelGap: 2 } : {}) },
-            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74 },
+            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74,
+              ...(props.binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
         ],
         series: [
             { label: props.xLabel ?? "x", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
@@ -76,7 +80,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
                 ...(s.dash ? { dash: s.dash } : {}),
                 points: { show: !!s.points, size: 6, fill: s.color },
                 paths: paths(s),
-                value: (_u, v) => (v === null || v === undefined ? "N/A" : yFormat(v)),
+                value: (_u, v, _s, i) => (i === null ? "–" : v === null || v === undefined ? NA : yFormat(v)),
             })),
         ],
         hooks: {
