@@ -4,7 +4,7 @@ import json
 import unittest
 
 import opmeter
-from rig import Case, needs
+from support import Case, needs
 
 EVENTS = [
     {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "main"}},

@@ -2,7 +2,7 @@
 import unittest
 
 import opmeter
-from rig import Case, needs
+from support import Case, needs
 
 
 class Callbacks(Case):
