@@ -5,10 +5,10 @@
  * A child writes the trace; then a server runs here as under `opmeter serve`, and requests go to it
  * over its socket, as a browser would send them: the page and everything until the first picture,
  * then pictures of random places at every zoom, all tracks visible. */
+#include "server/server.h"
 #include "api/trace.h"
 #include "base/alloc.h"
 #include "export/export.h"
-#include "server/server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
