@@ -159,9 +159,15 @@ typedef struct opm_mem_info {
 typedef struct opm_queue opm_queue;
 typedef struct opm_track opm_track;
 
-/* Clock of the times given to opm_device_span(). A device's own clock is tied to the host's by
+/* Clock of the times given to opm_device_span(): ns, but ticks for OPM_CLOCK_RECORDER, which is the
+ * clock of all other spans as opm_now() reads it. A device's own clock is tied to the host's by
  * opm_track_sync(). */
-enum opm_clock { OPM_CLOCK_MONOTONIC = 0, OPM_CLOCK_REALTIME = 1, OPM_CLOCK_DEVICE = 2 };
+enum opm_clock {
+    OPM_CLOCK_MONOTONIC = 0,
+    OPM_CLOCK_REALTIME = 1,
+    OPM_CLOCK_DEVICE = 2,
+    OPM_CLOCK_RECORDER = 3
+};
 
 enum opm_record_flags { OPM_MEASURED = 0, OPM_WARMUP = 1 };
 enum opm_step_phase {
@@ -187,6 +193,8 @@ OPM_API void opm__counter(opm_site *site, double value);
 OPM_API void opm__queue_size(opm_queue *q, int64_t n);
 OPM_API void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                               uint64_t correlation);
+OPM_API void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
+                                   uint64_t correlation, const char *args);
 OPM_API void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns,
                           int64_t end_ns);
 OPM_API void opm__flow(opm_span src, opm_span dst);
@@ -207,6 +215,9 @@ OPM_API void opm_resume(void);
 OPM_API void opm_stats(opm_recorder_stats *out);
 OPM_API const char *
 opm_path(void); /* file being written, "" if none; until the next start or stop */
+
+/* The recorder's clock in ticks, for tracks of OPM_CLOCK_RECORDER; 0 before the first start. */
+OPM_API uint64_t opm_now(void);
 
 /* A fact about the run: model, options, versions. A later value of the same key wins. */
 OPM_API void opm_meta(const char *key, const char *value);
@@ -229,6 +240,11 @@ OPM_API void opm_queue_free(opm_queue *q);
 /* A line of the timeline for spans measured elsewhere, such as a GPU stream. */
 OPM_API opm_track *opm_track_define(const char *kind, const char *name, const char *device,
                                     enum opm_clock clock);
+/* The same with a number: of the stream; or, where kind is "thread", the id that the system gives a
+ * thread of this process: its spans stand on that thread's own line, among those that it recorded
+ * itself. */
+OPM_API opm_track *opm_track_define_numbered(const char *kind, const char *name, const char *device,
+                                             enum opm_clock clock, int64_t number);
 OPM_API void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns);
 OPM_API void opm_track_free(opm_track *t);
 
@@ -325,6 +341,14 @@ static inline void opm_device_span(opm_track *t, opm_site *site, int64_t start_n
 {
     if (opm_on((enum opm_layer)site->layer))
         opm__device_span(t, site, start_ns, end_ns, correlation);
+}
+
+/* The same with facts about it: a JSON object, or NULL. Equal texts are stored once. */
+static inline void opm_device_span_args(opm_track *t, opm_site *site, int64_t start_ns,
+                                        int64_t end_ns, uint64_t correlation, const char *args)
+{
+    if (opm_on((enum opm_layer)site->layer))
+        opm__device_span_args(t, site, start_ns, end_ns, correlation, args);
 }
 
 /* An execution of an operator that was measured elsewhere, in the clock of the track. */

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SITES_MAX 16384 /* names remembered; programs that make up names must not eat the memory \
-                         */
-#define LOOKS_MAX 8     /* at who begins a site, before it counts as settled */
+#define SITES_MAX                                                                            \
+    16384           /* names remembered; programs that make up names must not eat the memory \
+                     */
+#define LOOKS_MAX 8 /* at who begins a site, before it counts as settled */
 
 /* The thread's own: its address says which thread this is. */
 static __thread struct {

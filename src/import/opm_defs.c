@@ -3,11 +3,14 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/json_write.h"
 #include <inttypes.h>
 
 #define RANK_MAX 1024 /* of a tensor; more is damage */
 
-static const char *const layers[] = { "app", "framework", "runtime", "hardware" };
+#define LAYER_HARDWARE 3
+static const char *const layers[] = { "app", "framework",
+                                      "runtime", [LAYER_HARDWARE] = "hardware" };
 static const char *const phases[] = { "forward", "reshape" };
 static const char *const ios[] = { "input", "weight", "output" };
 
@@ -199,6 +202,7 @@ static int site_read(struct opm_file *f, struct rd *r)
     if (!GROW(f->site, f->site_cap, f->nsite + 1))
         return OPM_ENOMEM;
     def.role = (uint8_t)MIN(role, 255u);
+    def.hardware = layer == LAYER_HARDWARE;
     def.name = site.name;
     def.op = site.op;
     f->id[id] = (uint32_t)f->nsite << 2 | ID_SITE;
@@ -220,8 +224,24 @@ static int string_read(struct opm_file *f, struct rd *r)
     if (!GROW(f->string, f->string_cap, f->nstring + 1))
         return OPM_ENOMEM;
     f->id[id] = (uint32_t)f->nstring << 2 | ID_STRING;
-    f->string[f->nstring++] = s;
+    f->string[f->nstring++] = (struct def_string){ .text = s };
     return 0;
+}
+
+str_id defs_args(struct opm_file *f, uint64_t id)
+{
+    uint32_t at = id < ID_COUNT ? f->id[id] : 0;
+    struct def_string *s = (at & 3) == ID_STRING ? &f->string[at >> 2] : NULL;
+
+    if (!s)
+        return 0;
+    if (s->json == JSON_UNTRIED) {
+        const char *text = store_text(f->st, s->text);
+        size_t len = strpool_len(store_strings(f->st), s->text);
+
+        s->json = text[0] == '{' && json_valid(text, len) ? JSON_OBJECT_TEXT : JSON_OTHER_TEXT;
+    }
+    return s->json == JSON_OBJECT_TEXT ? s->text : 0;
 }
 
 struct def_thread *defs_thread(struct opm_file *f, uint32_t serial)
@@ -287,8 +307,8 @@ static int meta_read(struct opm_file *f, struct rd *r)
 
 static int track_read(struct opm_file *f, struct rd *r)
 {
-    struct def_track def = { 0 };
-    uint64_t id = rd_varint(r);
+    struct def_track def = { .track = OPM_NULL_ID };
+    uint64_t id = rd_varint(r), number = UINT64_MAX;
     struct cell row[track_col_COUNT];
     str_id kind, name, device;
     int rc;
@@ -301,17 +321,25 @@ static int track_read(struct opm_file *f, struct rd *r)
         rc = intern_optional(f, r, &device);
     if (rc)
         return rc;
-    for (int i = 0; i < track_col_COUNT; i++)
-        row[i] = cell_null();
-    row[track_col_kind] = cell_str(kind);
-    row[track_col_name] = cell_str(name);
-    row[track_col_device] = cell_str(device);
-    row[track_col_pid] = cell_i64(f->pid);
-    row[track_col_host] = cell_str(f->host);
-    row[track_col_process] = cell_str(f->process);
-    rc = store_add(f->st, TABLE_track, row, &def.track);
-    if (rc)
-        return rc;
+    if (rd_left(r))
+        number = rd_varint(r);
+    if (number <= INT64_MAX && kind && strcmp(store_text(f->st, kind), "thread") == 0) {
+        def.tid = (int64_t)number;
+        def.of_thread = true;
+    } else {
+        for (int i = 0; i < track_col_COUNT; i++)
+            row[i] = cell_null();
+        row[track_col_kind] = cell_str(kind);
+        row[track_col_name] = cell_str(name);
+        row[track_col_device] = cell_str(device);
+        row[track_col_pid] = cell_i64(f->pid);
+        row[track_col_host] = cell_str(f->host);
+        row[track_col_process] = cell_str(f->process);
+        row[track_col_tid] = number <= INT64_MAX ? cell_i64((int64_t)number) : cell_null();
+        rc = store_add(f->st, TABLE_track, row, &def.track);
+        if (rc)
+            return rc;
+    }
     if (!GROW(f->track, f->track_cap, f->ntrack + 1))
         return OPM_ENOMEM;
     f->id[id] = (uint32_t)f->ntrack << 2 | ID_TRACK;
@@ -421,15 +449,9 @@ static void process_name(const struct opm_file *f, char *out, size_t size)
 /* Two recorders in one process, such as the program's own and that of a CUDA layer, see the same
  * threads: what one recorded lies inside what the other did. Not two serials of one recorder, which
  * are different threads with the same number. */
-static struct import_thread thread_of(const struct opm_file *f, const struct def_thread *t,
-                                      const char *process)
-{
-    return (struct import_thread){ process, f->header.session, t->tid };
-}
-
 static int thread_track(struct opm_file *f, struct def_thread *t, const char *process)
 {
-    struct import_thread thread = thread_of(f, t, process);
+    struct import_thread thread = { process, f->header.session, t->tid };
     struct cell row[track_col_COUNT];
     str_id kind;
     int rc = store_cstr(f->st, "thread", &kind);
@@ -489,9 +511,53 @@ static uint32_t op_of(const struct opm_file *f, uint32_t id)
     return site ? site->op : OPM_NULL_ID;
 }
 
+/* Spans of a thread that were measured elsewhere join those that it recorded itself. */
+static int join_thread(struct opm_file *f, struct def_track *t, const char *process)
+{
+    struct def_thread alone = { .tid = t->tid, .track = OPM_NULL_ID };
+    int rc;
+
+    for (size_t i = 0; i < f->nthread; i++) {
+        if (f->thread[i].tid == t->tid) {
+            t->track = f->thread[i].track;
+            return 0;
+        }
+    }
+    for (const struct def_track *other = f->track; other < t; other++) {
+        if (other->tid == t->tid && other->of_thread) {
+            t->track = other->track;
+            return 0;
+        }
+    }
+    rc = thread_track(f, &alone, process);
+    t->track = alone.track;
+    return rc;
+}
+
+static int note_thread(struct opm_file *f, const char *process, int64_t tid, uint32_t track)
+{
+    struct import_thread thread = { process, f->header.session, tid };
+
+    return tid == OPM_NULL_I64 ? 0 : import_thread_add(f->src, &thread, track);
+}
+
+/* For files that were recorded beside this one: the tracks from first_track on are new. */
+static int note_threads(struct opm_file *f, const char *process, uint32_t first_track)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < f->nthread && rc == 0 && *process; i++)
+        if (f->thread[i].track >= first_track)
+            rc = note_thread(f, process, f->thread[i].tid, f->thread[i].track);
+    for (size_t i = 0; i < f->ntrack && rc == 0 && *process; i++)
+        if (f->track[i].of_thread && f->track[i].track >= first_track)
+            rc = note_thread(f, process, f->track[i].tid, f->track[i].track);
+    return rc;
+}
+
 int defs_finish(struct opm_file *f)
 {
-    size_t first_track = store_nrow(f->st, TABLE_track);
+    uint32_t first_track = (uint32_t)store_nrow(f->st, TABLE_track);
     char process[160];
     int rc = 0;
 
@@ -500,12 +566,11 @@ int defs_finish(struct opm_file *f)
         rc = store_add(f->st, TABLE_op, f->op[i].cell, NULL);
     for (size_t i = 0; i < f->nthread && rc == 0; i++)
         rc = thread_track(f, &f->thread[i], process);
-    for (size_t i = 0; i < f->nthread && rc == 0 && *process; i++) {
-        struct import_thread thread = thread_of(f, &f->thread[i], process);
-
-        if (f->thread[i].track >= first_track && thread.tid != OPM_NULL_I64)
-            rc = import_thread_add(f->src, &thread, f->thread[i].track);
-    }
+    for (size_t i = 0; i < f->ntrack && rc == 0; i++)
+        if (f->track[i].of_thread)
+            rc = join_thread(f, &f->track[i], process);
+    if (rc == 0)
+        rc = note_threads(f, process, first_track);
     for (size_t i = 0; i < f->nmem && rc == 0; i++) {
         const struct def_mem *m = &f->mem[i];
         struct cell row[mem_col_COUNT];

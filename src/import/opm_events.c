@@ -20,7 +20,7 @@ static double real_of(uint64_t bits)
 }
 
 /* enum opm_clock of opmeter.h, as the file has it */
-enum { TRACK_CLOCK_REALTIME = 1, TRACK_CLOCK_DEVICE = 2 };
+enum { TRACK_CLOCK_REALTIME = 1, TRACK_CLOCK_DEVICE = 2, TRACK_CLOCK_TICKS = 3 };
 
 static int take_arg(struct events *e, const struct opm_unit *u)
 {
@@ -144,6 +144,8 @@ static int64_t track_time(const struct opm_file *f, const struct def_track *t, i
 {
     const struct timebase *tb = &f->time;
 
+    if (t->clock == TRACK_CLOCK_TICKS)
+        return time_ns(tb, (uint64_t)ns);
     if (t->clock == TRACK_CLOCK_DEVICE && t->nsync)
         ns = device_time(t, ns);
     ns = time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
@@ -161,6 +163,8 @@ static int take_device_span(struct events *e, const struct opm_unit *u)
     const struct def_track *t = defs_track(f, u[2].ticks);
     struct span_row row = SPAN_ROW_INIT;
     int64_t end_ns;
+    uint32_t span;
+    int rc;
 
     if (!t) {
         store_stat(f->st, STAT_unknown_track, 1);
@@ -172,8 +176,12 @@ static int take_device_span(struct events *e, const struct opm_unit *u)
     row.track = t->track;
     row.site = site ? site->site : e->unknown_site;
     row.correlation = u[1].word ? (int64_t)u[1].word : OPM_NULL_I64;
+    row.args = u[2].word ? defs_args(f, u[2].word) : 0;
     e->unknown += !site;
-    return store_add_span(f->st, &row, NULL);
+    rc = store_add_span(f->st, &row, &span);
+    if (rc == 0 && u[1].word)
+        rc = launches_add(&e->launches, row.correlation, span, site && site->hardware);
+    return rc;
 }
 
 static int take_other(struct events *e, const struct opm_unit *u, uint32_t thread)
@@ -499,6 +507,9 @@ static int span_args(struct events *e, const struct noted *span, const struct ar
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (args[i].key == ARG_KEY_CORRELATION) {
             rc = store_span_set_correlation(st, span->build_id, (int64_t)args[i].value);
+            if (rc == 0)
+                rc = launches_add(&e->launches, (int64_t)args[i].value, span->build_id,
+                                  site && site->hardware);
         } else if (!role_is_special(role) || args[i].key < ARG_KEY_STEP) {
             arg_write(e, &w, &args[i]);
             written++;
@@ -661,6 +672,8 @@ static int events_place(struct events *e, size_t total)
         rc = regions_place(e);
     if (rc == 0)
         rc = arrows_place(e);
+    if (rc == 0)
+        rc = launches_place(&e->launches, e->f->st);
     store_stat(e->f->st, STAT_unknown_site, e->unknown);
     store_stat(e->f->st, STAT_chunk_corrupt, e->corrupt);
     return rc;
@@ -686,6 +699,7 @@ int events_read(struct opm_file *f)
     if (rc == 0)
         rc = events_place(e, total);
     pthread_mutex_destroy(&e->lock);
+    launches_release(&e->launches);
     mem_free(e->filter);
     u64map_release(&e->wanted);
     mem_free(e->arg);

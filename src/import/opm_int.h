@@ -52,10 +52,18 @@ struct def_site {
     uint32_t op;    /* in the store, or OPM_NULL_ID */
     uint32_t track; /* of counters, queues and asynchronous spans; OPM_NULL_ID until first needed */
     uint8_t role;
+    bool hardware;
     str_id name;
     int64_t capacity; /* and the stages on both sides, of queues */
     str_id producer, consumer;
     int64_t workers;
+};
+
+enum json_state { JSON_UNTRIED, JSON_OBJECT_TEXT, JSON_OTHER_TEXT };
+
+struct def_string {
+    str_id text;
+    uint8_t json; /* enum json_state */
 };
 
 struct def_op {
@@ -70,8 +78,10 @@ struct def_thread {
 };
 
 struct def_track {
-    uint32_t track; /* in the store */
+    uint32_t track; /* in the store; OPM_NULL_ID until defs_finish() if it is that of a thread */
     uint32_t clock; /* enum opm_clock */
+    bool of_thread;
+    int64_t tid; /* of that thread */
     size_t nsync;
     int64_t sync[4]; /* first and last pair: device ns, monotonic ns */
 };
@@ -112,7 +122,7 @@ struct opm_file {
     struct def_op *op; /* rows of op, added when all definitions are known */
     size_t nop, op_cap;
     uint32_t first_op; /* in the store: where those of this file begin */
-    str_id *string;
+    struct def_string *string;
     size_t nstring, string_cap;
     struct def_track *track;
     size_t ntrack, track_cap;
@@ -197,8 +207,11 @@ static inline str_id defs_string(const struct opm_file *f, uint64_t id)
 {
     uint32_t at = id < ID_COUNT ? f->id[id] : 0;
 
-    return (at & 3) == ID_STRING ? f->string[at >> 2] : 0;
+    return (at & 3) == ID_STRING ? f->string[at >> 2].text : 0;
 }
+
+/* The arguments that a string holds; 0 if it is no JSON object. */
+str_id defs_args(struct opm_file *f, uint64_t id);
 
 /* Times of a damaged file may be anything: sums wrap around rather than overflow, and the store
  * cuts off what is beyond reason. */

@@ -236,6 +236,12 @@ void opm__queue_size(opm_queue *q, int64_t n)
 opm_track *opm_track_define(const char *kind, const char *name, const char *device,
                             enum opm_clock clock)
 {
+    return opm_track_define_numbered(kind, name, device, clock, -1);
+}
+
+opm_track *opm_track_define_numbered(const char *kind, const char *name, const char *device,
+                                     enum opm_clock clock, int64_t number)
+{
     opm_track *t = calloc(1, sizeof(*t));
     struct bytes b = { 0 };
 
@@ -245,6 +251,8 @@ opm_track *opm_track_define(const char *kind, const char *name, const char *devi
     put_optional(&b, kind);
     put_optional(&b, name);
     put_optional(&b, device);
+    if (number >= 0)
+        put_varint(&b, (uint64_t)number);
     if (b.failed) {
         free(b.p);
         free(t);
@@ -277,13 +285,21 @@ void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
     opm__slow_leave();
 }
 
+void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
+                           uint64_t correlation, const char *args)
+{
+    if (t && opm__slow_enter()) {
+        uint32_t text = args ? opm__define_string(args, strlen(args)) : 0;
+
+        opm__put_device_span(opm__define_track(t), site, start_ns, end_ns, correlation, text);
+        opm__slow_leave();
+    }
+}
+
 void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                       uint64_t correlation)
 {
-    if (t && opm__slow_enter()) {
-        opm__put_device_span(opm__define_track(t), site, start_ns, end_ns, correlation);
-        opm__slow_leave();
-    }
+    opm__device_span_args(t, site, start_ns, end_ns, correlation, NULL);
 }
 
 void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns, int64_t end_ns)

@@ -196,7 +196,7 @@ void opm__put(struct hot *h, const struct opm_unit *u, unsigned n);
 /* hot.c; call between opm__slow_enter() and opm__slow_leave(), opm__put_counter() outside */
 void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, uint64_t value);
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
-                          uint64_t correlation);
+                          uint64_t correlation, uint32_t args);
 
 /* define.c: ids for sites, strings, threads */
 uint32_t opm__define_site(opm_site *site); /* 0: filtered out */

@@ -98,6 +98,8 @@ static void set_hooks(const struct record_options *opt, struct environ_copy *e,
                                                              : RECORD_HOOK_MISSING;
     if (out->cuda == RECORD_HOOK_SET) {
         environ_copy_set(e, "CUDA_INJECTION64_PATH", path);
+        if (!environment_get("NVTX_INJECTION64_PATH"))
+            environ_copy_set(e, "NVTX_INJECTION64_PATH", path);
         environ_copy_set(e, "OPMETER_CUDA", "1");
     }
 }

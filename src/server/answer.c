@@ -153,8 +153,8 @@ static int add_counts(struct json_writer *w, opm_trace *t, opm_error *err)
     opm_rows *r = NULL;
     struct buf sql = { 0 };
     int64_t n = 0;
-    int more, rc = opm_trace_query(
-                  t, "SELECT DISTINCT table_name FROM schema WHERE kind = 'table'", &r, err);
+    int more, rc = opm_trace_query(t, "SELECT DISTINCT table_name FROM schema WHERE kind = 'table'",
+                                   &r, err);
 
     if (rc < 0)
         return rc;

@@ -19,10 +19,10 @@ int answer_rows(struct json_writer *w, opm_trace *t, const char *sql, int64_t li
 int answer_facts(struct json_writer *w, opm_trace *t, const char *path, opm_error *err);
 
 /* The end of a trace, ns; NULL if there is nothing in it. */
-#define ANSWER_END_SQL                            \
-    "SELECT max(e) FROM ("                        \
-    "SELECT max(ts + max(dur, 0)) AS e FROM span" \
-    " UNION ALL SELECT max(ts + max(dur, 0)) FROM step" \
+#define ANSWER_END_SQL                                    \
+    "SELECT max(e) FROM ("                                \
+    "SELECT max(ts + max(dur, 0)) AS e FROM span"         \
+    " UNION ALL SELECT max(ts + max(dur, 0)) FROM step"   \
     " UNION ALL SELECT max(ts + max(dur, 0)) FROM record" \
     " UNION ALL SELECT max(ts) FROM sample)"
 

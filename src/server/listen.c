@@ -34,10 +34,11 @@ static bool is_any(const struct sockaddr *a)
 static int fail_listen(const char *host, int port, int number, opm_error *err)
 {
     if (number == EADDRINUSE)
-        return opm__fail(err, OPM_EBUSY,
-                         "port %d is in use, perhaps by another opmeter; choose one with --port, or "
-                         "--port 0 for any that is free",
-                         port);
+        return opm__fail(
+            err, OPM_EBUSY,
+            "port %d is in use, perhaps by another opmeter; choose one with --port, or "
+            "--port 0 for any that is free",
+            port);
     if (number == EACCES)
         return opm__fail(err, OPM_EIO, "port %d is not for ordinary users; choose one above 1023",
                          port);

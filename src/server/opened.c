@@ -112,8 +112,7 @@ void opened_leave(struct opened *o, enum lane lane)
 
 int opened_timeline(struct opened *o, struct timeline **out, opm_error *err)
 {
-    int rc = o->timeline ? 0
-                         : timeline_new(&o->timeline, o->handle[LANE_TIMELINE].trace, err);
+    int rc = o->timeline ? 0 : timeline_new(&o->timeline, o->handle[LANE_TIMELINE].trace, err);
 
     if (rc == 0)
         *out = o->timeline;

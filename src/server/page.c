@@ -6,13 +6,15 @@
 #include <string.h>
 
 #define TEXT(x) #x
-#define PAGE_FILE(n, name, path)                                                               \
-    __asm__(".section .rodata\n"                                                               \
-            ".balign 16\n"                                                                     \
-            ".global page_data_" TEXT(n) "\n.hidden page_data_" TEXT(n) "\n"                   \
-            "page_data_" TEXT(n) ":\n.incbin \"" path "\"\n"                                   \
-            ".global page_end_" TEXT(n) "\n.hidden page_end_" TEXT(n) "\n"                     \
-            "page_end_" TEXT(n) ":\n.byte 0\n.previous\n");                                    \
+#define PAGE_FILE(n, name, path)                                                                \
+    __asm__(".section .rodata\n"                                                                \
+            ".balign 16\n"                                                                      \
+            ".global page_data_" TEXT(n) "\n.hidden page_data_" TEXT(                           \
+                n) "\n"                                                                         \
+                   "page_data_" TEXT(n) ":\n.incbin \"" path "\"\n"                             \
+                                        ".global page_end_" TEXT(n) "\n.hidden page_end_" TEXT( \
+                                            n) "\n"                                             \
+                                               "page_end_" TEXT(n) ":\n.byte 0\n.previous\n");  \
     extern const char page_data_##n[], page_end_##n[];
 #include "page_files.def"
 #undef PAGE_FILE
@@ -20,8 +22,8 @@
 static const struct {
     const char *extension, *type;
 } types[] = {
-    { ".html", "text/html; charset=utf-8" },      { ".js", "text/javascript; charset=utf-8" },
-    { ".css", "text/css; charset=utf-8" },        { ".svg", "image/svg+xml" },
+    { ".html", "text/html; charset=utf-8" },        { ".js", "text/javascript; charset=utf-8" },
+    { ".css", "text/css; charset=utf-8" },          { ".svg", "image/svg+xml" },
     { ".json", "application/json; charset=utf-8" }, { ".txt", "text/plain; charset=utf-8" },
 };
 

@@ -220,12 +220,9 @@ static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
 } routes_json[] = {
-    { "api/version", get_version },
-    { "api/traces", get_traces },
-    { "api/trace/*", get_trace },
-    { "api/trace/*/data/*", get_data },
-    { "api/trace/*/sql", get_sql },
-    { "api/trace/*/timeline", get_timeline },
+    { "api/version", get_version }, { "api/traces", get_traces },
+    { "api/trace/*", get_trace },   { "api/trace/*/data/*", get_data },
+    { "api/trace/*/sql", get_sql }, { "api/trace/*/timeline", get_timeline },
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,

@@ -18,11 +18,11 @@ struct answer {
     const char *data;
     int fd;
     struct buf body;
-    uint64_t len; /* of data or fd */
+    uint64_t len;        /* of data or fd */
     char file_name[100]; /* to be saved under; empty: to be shown */
 };
-#define ANSWER_INIT         \
-    {                       \
+#define ANSWER_INIT             \
+    {                           \
         .status = 200, .fd = -1 \
     }
 

@@ -114,8 +114,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ans
         if (!r)
             close(a->fd);
     } else if (a->data) {
-        r = MHD_create_response_from_buffer(
-            a->len, (void *)(uintptr_t)a->data, MHD_RESPMEM_PERSISTENT);
+        r = MHD_create_response_from_buffer(a->len, (void *)(uintptr_t)a->data,
+                                            MHD_RESPMEM_PERSISTENT);
     } else {
         r = MHD_create_response_from_buffer_with_free_callback(a->body.len, a->body.data, mem_free);
         if (r)
@@ -240,16 +240,13 @@ static int start_daemon(struct server *s, opm_error *err)
     s->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_USE_ERROR_LOG,
-        0, NULL, NULL, on_request, s,
-        MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
-        MHD_OPTION_LISTEN_SOCKET, s->listening.fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_THREAD_STACK_SIZE, CONNECTION_STACK,
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,
-        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+        0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
+        MHD_OPTION_LISTEN_SOCKET, s->listening.fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_THREAD_STACK_SIZE,
+        CONNECTION_STACK, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,
+        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        NULL, MHD_OPTION_END);
     return s->daemon ? 0 : opm__fail(err, OPM_EIO, "the HTTP server could not be started");
 }
 

@@ -27,7 +27,6 @@ int timeline_prepare(struct timeline *tl, opm_error *err);
 int timeline_answer(struct timeline *tl, struct json_writer *w, const struct timeline_view *v,
                     bool coarse, opm_error *err);
 /* Bars that such an answer would have. */
-int timeline_count(struct timeline *tl, const struct timeline_view *v, size_t *out,
-                   opm_error *err);
+int timeline_count(struct timeline *tl, const struct timeline_view *v, size_t *out, opm_error *err);
 
 #endif
