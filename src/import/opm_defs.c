@@ -173,6 +173,23 @@ static int queue_read(struct opm_file *f, struct rd *r, struct def_site *def)
     return rc ? rc : intern_optional(f, r, &def->consumer);
 }
 
+/* The rest of an ITEM_SITE of ROLE_COUNTER; most have none. */
+static int gauge_read(struct opm_file *f, struct rd *r, struct def_site *def)
+{
+    int rc;
+
+    if (r->bad || rd_left(r) == 0)
+        return 0;
+    def->gauge = true;
+    rc = intern_optional(f, r, &def->unit);
+    if (rc == 0)
+        rc = intern_optional(f, r, &def->device);
+    if (rc == 0)
+        rc = intern_optional(f, r, &def->process);
+    def->pid = known(rd_zigzag(r));
+    return rc;
+}
+
 static int site_read(struct opm_file *f, struct rd *r)
 {
     uint64_t id = rd_varint(r), role = rd_varint(r), layer = rd_varint(r);
@@ -195,6 +212,8 @@ static int site_read(struct opm_file *f, struct rd *r)
         rc = op_of_site(f, r, &site);
     else if (rc == 0 && role == ROLE_QUEUE)
         rc = queue_read(f, r, &def);
+    else if (rc == 0 && role == ROLE_COUNTER)
+        rc = gauge_read(f, r, &def);
     if (rc == 0)
         rc = store_site(f->st, &site, &def.site);
     if (rc)
@@ -482,16 +501,18 @@ int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind,
     if (site->track == OPM_NULL_ID) {
         rc = store_cstr(f->st, kind, &kind_id);
         if (rc == 0)
-            rc = store_cstr(f->st, "change", &sampling);
+            rc = store_cstr(f->st, site->gauge ? "interval" : "change", &sampling);
         if (rc)
             return rc;
         for (int i = 0; i < track_col_COUNT; i++)
             row[i] = cell_null();
         row[track_col_kind] = cell_str(kind_id);
         row[track_col_name] = cell_str(site->name);
-        row[track_col_pid] = cell_i64(f->pid);
-        row[track_col_process] = cell_str(f->process);
+        row[track_col_pid] = cell_i64(site->gauge ? site->pid : f->pid);
+        row[track_col_process] = cell_str(site->gauge ? site->process : f->process);
         row[track_col_host] = cell_str(f->host);
+        row[track_col_unit] = cell_str(site->unit);
+        row[track_col_device] = cell_str(site->device);
         row[track_col_capacity] = cell_i64(site->capacity);
         row[track_col_producer] = cell_str(site->producer);
         row[track_col_consumer] = cell_str(site->consumer);
