@@ -299,10 +299,12 @@ static int want_blocked(struct layout *l, const struct node *node, uint32_t *slo
 /* Inputs of a blocked operator that are blocked: not constants, not a few plain channels. */
 static bool reads_blocked(const struct layout *l, const struct op *op, uint32_t i)
 {
-    if (op->in[i] == NO_VALUE || op->in[i] >= l->p->graph->nvalue || is_fixed(l, op, i))
+    if (op->in[i] == NO_VALUE || op->in[i] >= l->p->graph->nvalue)
         return false;
     if (layout_q8_is(op))
         return layout_q8_reads(l, op, i);
+    if (is_fixed(l, op, i))
+        return false;
     return op->kernel->run != bconv_run || i > 0 || layout_blocked(l, op->in[0]) ||
            !blk_conv_plain(op, fixed_shape(l, op, 1));
 }
@@ -396,7 +398,8 @@ static void find_fixed(struct layout *l)
 static bool has_conv(const struct plan *p)
 {
     for (uint32_t i = 0; i < p->nop; i++)
-        if (p->op[i].kernel->run == conv_run || p->op[i].kernel->run == qconv_run)
+        if (p->op[i].kernel->run == conv_run || p->op[i].kernel->run == qconv_run ||
+            p->op[i].kernel->run == nconv_run)
             return true;
     return false;
 }

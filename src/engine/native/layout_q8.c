@@ -30,6 +30,8 @@ static bool is_bytes(const struct layout *l, uint32_t v)
 
 static int64_t conv_channels(const struct layout *l, const struct op *op)
 {
+    if (op->kernel->run == nconv_run) /* fusing saw to it */
+        return kop_const(op, 3)->shape.dim[0];
     if (op->kernel->run != qconv_run || op->kernel->arg != QCONV_LINEAR ||
         !is_bytes(l, op->in[0]) || l->fixed[op->in[0]] || !nhwc_conv_fits(op))
         return 0;
@@ -41,7 +43,7 @@ static int64_t binary_channels(const struct layout *l, const struct op *op)
     if (op->kernel->run != qbinary_run || op->nin < 7 || !layout_blocked(l, op->in[0]) ||
         !layout_blocked(l, op->in[3]) || l->channels[op->in[0]] != l->channels[op->in[3]] ||
         l->rank[op->in[0]] != l->rank[op->in[3]] || !scaled(op, 1) || !scaled(op, 4) ||
-        !scaled(op, 6))
+        !scaled(op, 6) || !nhwc_add_fits(op, 1, 4, 6))
         return 0;
     return l->channels[op->in[0]];
 }
@@ -59,7 +61,7 @@ const char *layout_q8_form(const struct layout *l, const struct op *op, int64_t 
 {
     *channels = conv_channels(l, op);
     if (*channels)
-        return "QLinearConvLast";
+        return op->kernel->run == nconv_run ? op->kernel->op_type : "QLinearConvLast";
     *channels = binary_channels(l, op);
     if (*channels)
         return op->kernel->arg == QELEM_MUL ? "QLinearMulLast" : "QLinearAddLast";
@@ -80,7 +82,7 @@ bool layout_q8_is(const struct op *op)
 bool layout_q8_reads(const struct layout *l, const struct op *op, uint32_t i)
 {
     if (op->kernel->run == nconv_run)
-        return i == 0 && (layout_blocked(l, op->in[0]) || !nhwc_conv_plain(op));
+        return i == NCONV_ADD || (i == 0 && (layout_blocked(l, op->in[0]) || !nhwc_conv_plain(op)));
     if (op->kernel->run == nbinary_run)
         return i == 0 || i == 3;
     return i == 0;
