@@ -341,7 +341,8 @@ static void cut(const struct op *op, struct nconv *s)
     int64_t threads = pool_threads(kop_pool(op)), line = s->flat ? CHUNK_PIXELS : w->out[2],
             lines = (s->pixels + line - 1) / line,
             per = MAX(s->flat ? line * s->in_pitch : s->row_bytes * w->stride[1], (int64_t)1),
-            images = s->c.n * s->c.groups, parts = threads > 1 ? 4 * threads : 1, most;
+            images = s->c.n * (s->depthwise ? 1 : s->c.groups),
+            parts = threads > 1 ? 4 * threads : 1, most;
     bool by_tile =
         !s->depthwise && s->c.oc * s->c.icg * window_kernel(w) > s->c.ic * w->in[1] * w->in[2];
 
@@ -364,7 +365,7 @@ static int geometry(struct op *op, struct nconv *s, opm_error *err)
     s->in_pitch = s->plain ? PLAIN_CHANNELS : nhwc_pitch(s->c.ic);
     s->out_pitch = nhwc_pitch(s->c.oc);
     s->padded = !s->depthwise && (s->plain || sticks_out(w, 1) || sticks_out(w, 2));
-    s->flat = kh * kw == 1 && w->stride[1] == 1 && w->stride[2] == 1 && !s->padded;
+    s->flat = kh * kw == 1 && w->stride[1] == 1 && w->stride[2] == 1 && !s->padded && !s->depthwise;
     s->pixels = w->out[1] * w->out[2];
     width = s->padded ? (w->out[2] - 1) * w->stride[2] + (kw - 1) * w->dilation[2] + 1 : w->in[2];
     if (__builtin_mul_overflow(width, s->in_pitch, &s->row_bytes) || s->row_bytes > INT32_MAX / 8)

@@ -321,6 +321,105 @@ int npool_run(struct op *op, opm_error *err)
     return 0;
 }
 
+/* Functions of one operand, and Concat: by tables, as the plain ones */
+
+struct lookup_job {
+    uint8_t table[256];
+    const uint8_t *in;
+    uint8_t *out;
+    int64_t bytes, in_pitch, out_pitch; /* of a pixel: those that are moved */
+};
+
+/* For bytes that are unsigned here. */
+static void flip_table(uint8_t *table, enum tensor_type in, enum tensor_type out)
+{
+    uint8_t plain[256];
+
+    memcpy(plain, table, sizeof(plain));
+    for (int i = 0; i < 256; i++)
+        table[i] = plain[i ^ nhwc_flip(in)] ^ nhwc_flip(out);
+}
+
+static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct lookup_job *j = arg;
+
+    (void)thread;
+    for (int64_t p = begin; p < end; p++)
+        for (int64_t i = 0; i < j->bytes; i++)
+            j->out[p * j->out_pitch + i] = j->table[j->in[p * j->in_pitch + i]];
+}
+
+int nunary_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *z = kop_in(op, 4);
+    int rc = kop_want(op, 0, TYPES_Q8, err);
+
+    return rc ? rc : nhwc_set(op, 0, z ? z->type : TENSOR_U8, &kop_in(op, 0)->shape, err);
+}
+
+int nunary_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *out = kop_out(op, 0);
+    struct lookup_job j = { .in = in->data, .out = out->data };
+
+    (void)err;
+    q8_table_unary(op, j.table);
+    flip_table(j.table, in->type, out->type);
+    j.bytes = j.in_pitch = j.out_pitch = nhwc_pitch(in->shape.dim[1]);
+    if (out->count)
+        pool_for(kop_pool(op), in->shape.dim[0] * pixels_of(&in->shape),
+                 MAX(GRAIN / j.bytes, (int64_t)1), lookup_part, &j);
+    return 0;
+}
+
+/* Scale and zero point of the result, then for each input itself, its scale and zero point. */
+int nconcat_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *z = kop_in(op, 1);
+    struct shape s = { 0 };
+    int rc = 0;
+
+    for (uint32_t i = 2; i < op->nin && !rc; i += 3) {
+        const struct nt *x = kop_in(op, i);
+
+        rc = kop_want(op, i, TYPES_Q8, err);
+        if (rc)
+            return rc;
+        for (int32_t d = 0; d < s.rank; d++)
+            if (x->shape.rank != s.rank || (d != 1 && x->shape.dim[d] != s.dim[d]))
+                return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
+        if (i == 2)
+            s = x->shape;
+        else
+            s.dim[1] += x->shape.dim[1];
+    }
+    return nhwc_set(op, 0, z ? z->type : TENSOR_U8, &s, err);
+}
+
+int nconcat_run(struct op *op, opm_error *err)
+{
+    const struct nt *out = kop_out(op, 0);
+    int64_t at = 0;
+
+    (void)err;
+    for (uint32_t i = 2; i < op->nin && out->count; i += 3) {
+        const struct nt *in = kop_in(op, i);
+        struct lookup_job j = { .in = in->data,
+                                .out = (uint8_t *)out->data + at,
+                                .bytes = in->shape.dim[1],
+                                .in_pitch = nhwc_pitch(in->shape.dim[1]),
+                                .out_pitch = nhwc_pitch(out->shape.dim[1]) };
+
+        q8_table_concat(op, i, j.table);
+        flip_table(j.table, in->type, out->type);
+        pool_for(kop_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
+                 MAX(GRAIN / MAX(j.bytes, (int64_t)1), (int64_t)1), lookup_part, &j);
+        at += j.bytes;
+    }
+    return 0;
+}
+
 /* Plain tensors to pixels and back */
 
 struct nreorder_job {
