@@ -28,8 +28,8 @@ static struct {
     cupti_clock clock;
     cupti_callback callback;
     uint32_t enabled[64];
-    uint8_t watched[3][512]; /* functions of which there are records, by domain */
-    uint8_t told[512];       /* of the runtime: whose calls are told at once */
+    uint8_t watched[512]; /* functions of the driver of which there are records */
+    uint8_t told[512];    /* and of the runtime whose calls are told at once */
     struct buffer now;
     struct buffer full[FULL_MAX];
     size_t nfull;
@@ -253,7 +253,7 @@ static void spin_until(uint64_t ns)
 EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct mock_work *work,
                       int n)
 {
-    struct cupti_api a = { .kind = domain == CUPTI_DOMAIN_RUNTIME ? KIND_RUNTIME : KIND_DRIVER,
+    struct cupti_api a = { .kind = KIND_DRIVER,
                            .cbid = cbid,
                            .process = (uint32_t)getpid(),
                            .thread = (uint32_t)gettid(),
@@ -299,7 +299,7 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
     }
     a.end = now_ns();
     pthread_mutex_lock(&mock.lock);
-    if (mock.watched[domain % 3][cbid % 512])
+    if (domain == CUPTI_DOMAIN_DRIVER && mock.watched[cbid % 512])
         append(&a, sizeof(a));
     pthread_mutex_unlock(&mock.lock);
     site.site = CUPTI_CALL_EXIT;
@@ -390,6 +390,7 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
         { CUPTI_DOMAIN_RUNTIME, 164, "cudaDeviceReset_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 211, "cudaLaunchKernel_v7000" },
         { CUPTI_DOMAIN_RUNTIME, 311, "cudaGraphLaunch_v10000" },
+        { CUPTI_DOMAIN_DRIVER, 304, "cuCtxGetCurrent" },
         { CUPTI_DOMAIN_DRIVER, 307, "cuLaunchKernel" },
     };
 
@@ -431,9 +432,8 @@ int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
 
 static void watch_all(uint32_t kind, uint8_t on)
 {
-    if (kind == KIND_RUNTIME || kind == KIND_DRIVER)
-        memset(mock.watched[kind == KIND_RUNTIME ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER], on,
-               sizeof(mock.watched[0]));
+    if (kind == KIND_DRIVER)
+        memset(mock.watched, on, sizeof(mock.watched));
 }
 
 int cuptiActivityEnable(uint32_t kind)
@@ -455,22 +455,12 @@ int cuptiActivityDisable(uint32_t kind)
 }
 
 /* With "whole-kinds" single functions can be left out, but not be asked for. */
-static int watch(uint32_t domain, uint32_t cbid, uint8_t on)
-{
-    if (on && behaves("whole-kinds"))
-        return 27;
-    mock.watched[domain][cbid % 512] = on;
-    return CUPTI_OK;
-}
-
-int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable)
-{
-    return watch(CUPTI_DOMAIN_RUNTIME, cbid, enable);
-}
-
 int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable)
 {
-    return watch(CUPTI_DOMAIN_DRIVER, cbid, enable);
+    if (enable && behaves("whole-kinds"))
+        return 27;
+    mock.watched[cbid % 512] = enable;
+    return CUPTI_OK;
 }
 
 static struct cupti_record *record_at(uint8_t *buffer, size_t at)

@@ -26,6 +26,7 @@ enum {
     DEVICE_RESET = 164,
     LAUNCH = 211,
     GRAPH_LAUNCH = 311,
+    DRIVER_GET_CURRENT = 304,
     DRIVER_LAUNCH = 307
 };
 enum { PAGEABLE = 1, PINNED = 2, DEVICE = 3, TO_DEVICE = 1, TO_HOST = 2 };
@@ -122,6 +123,8 @@ static void launch(const char *name, uint64_t us, int blocks)
                            .shared_bytes = 4096 };
 
     cuda(GET_DEVICE, NULL, 0);
+    if (call)
+        call(DRIVER, DRIVER_GET_CURRENT, 0, NULL, 0);
     cuda(LAUNCH, &w, 1);
 }
 

@@ -94,24 +94,17 @@ examples()
 "$python" -c 'import torch' 2>/dev/null || { say "no PyTorch: done"; exit 0; }
 train="$python $root/examples/python/train_gpu.py"
 for i in $(seq $rounds); do
-    for mode in bare opmeter cuda nodriver activity all; do
+    for mode in bare opmeter cuda all; do
         # shellcheck disable=SC2086
         case $mode in
         bare) $train --repeat 3 >"$work/line" 2>>"$log" ;;
         opmeter) recorded "$work/train.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
-        nodriver) OPMETER_CATEGORIES=-cuda_driver \
-            recorded "$work/nodriver.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
-        activity) OPMETER_CUDA_CALLS=activity \
-            recorded "$work/activity.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
-        all) [ "$what" = speed ] && [ "$i" != 1 ] && continue
-            $train --repeat 3 --profiler $mode >"$work/line" 2>>"$log" ;;
         *) $train --repeat 3 --profiler $mode >"$work/line" 2>>"$log" ;;
         esac
         say "train $mode $(tail -n 1 "$work/line")"
         [ $mode = opmeter ] && cp "$work/train.opm" "$work/train$i.opm"
     done
 done
-cp "$work/activity.opm" "$work/nodriver.opm" "$out"
 (cd "$work" && tar czf "$out/train.tgz" train[0-9].opm)
 [ "$what" = speed ] && { say "done"; exit 0; }
 # shellcheck disable=SC2086

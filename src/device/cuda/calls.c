@@ -8,7 +8,6 @@
 #include <opmeter/opmeter.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -189,20 +188,5 @@ static int watch_driver(const struct cupti *lib)
 
 int calls_enable(const struct cupti *lib, void *subscriber, uint32_t kind)
 {
-    const char *how = getenv("OPMETER_CUDA_CALLS");
-
-    if (kind == KIND_RUNTIME && how && strcmp(how, "activity") == 0) {
-        for (uint32_t cbid = 1; cbid < RUNTIME_CALLS_MAX; cbid++) {
-            const char *given = NULL;
-            char name[128];
-
-            if (lib->GetCallbackName(CUPTI_DOMAIN_RUNTIME, cbid, &given) != CUPTI_OK)
-                break;
-            calls_name(lib, CUPTI_DOMAIN_RUNTIME, cbid, name, sizeof(name));
-            if (!matches(runtime_questions, ARRAY_SIZE(runtime_questions), name))
-                lib->ActivityEnableRuntimeApi(cbid, 1);
-        }
-        return 0;
-    }
     return kind == KIND_RUNTIME ? watch_runtime(lib, subscriber) : watch_driver(lib);
 }

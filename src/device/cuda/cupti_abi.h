@@ -223,7 +223,6 @@ typedef uint64_t (*cupti_clock)(void);
     X(ActivitySetAttribute, 0, (uint32_t attribute, size_t * size, void *value))                 \
     X(ActivityEnable, 1, (uint32_t kind))                                                        \
     X(ActivityDisable, 1, (uint32_t kind))                                                       \
-    X(ActivityEnableRuntimeApi, 0, (uint32_t cbid, uint8_t enable))                              \
     X(ActivityEnableDriverApi, 0, (uint32_t cbid, uint8_t enable))                               \
     X(ActivityGetNextRecord, 1, (uint8_t * buffer, size_t valid, struct cupti_record * *record)) \
     X(ActivityGetNumDroppedRecords, 1, (void *context, uint32_t stream, size_t *dropped))        \

@@ -205,19 +205,16 @@ static void take_fill(struct records *r, const struct cupti_memset *m)
 
 static struct name *call_name(struct records *r, const struct cupti_api *a)
 {
-    bool driver = a->kind == KIND_DRIVER;
-    uint64_t key = (uint64_t)driver << 32 | a->cbid;
-    const uint64_t *known = u64map_get(&r->calls, key);
+    const uint64_t *known = u64map_get(&r->calls, a->cbid);
     struct name *made;
     char text[128];
 
     if (known)
         return (struct name *)(uintptr_t)*known;
-    calls_name(r->lib, driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME, a->cbid, text,
-               sizeof(text));
-    made = names_get(&r->names, OPM_RUNTIME, driver ? "cuda_driver" : "cuda_runtime", text, false);
+    calls_name(r->lib, CUPTI_DOMAIN_DRIVER, a->cbid, text, sizeof(text));
+    made = names_get(&r->names, OPM_RUNTIME, "cuda_driver", text, false);
     if (made)
-        (void)u64map_put(&r->calls, key, (uint64_t)(uintptr_t)made);
+        (void)u64map_put(&r->calls, a->cbid, (uint64_t)(uintptr_t)made);
     return made;
 }
 
@@ -323,7 +320,6 @@ void records_take(struct records *r, const struct cupti_record *record)
     case KIND_MEMSET:
         take_fill(r, p);
         break;
-    case KIND_RUNTIME:
     case KIND_DRIVER:
         take_call(r, p);
         break;

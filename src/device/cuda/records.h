@@ -1,10 +1,10 @@
 /* records.h -- CUPTI's activity records into spans, by the public recording API.
  *
  * Lines: a stream each for kernels, copies and fills; the program's own threads for calls of the
- * runtime and the driver, so that they stand inside the operators that made them; one for
- * synchronization and one for CUPTI's overhead. A call and what it launched share a correlation
- * number. Names, categories and facts are those of PyTorch's own traces, so that every report and
- * query serves both.
+ * driver, so that they stand inside the operators that made them (as those of the runtime do,
+ * calls.h); one for synchronization and one for CUPTI's overhead. A call and what it launched share
+ * a correlation number. Names, categories and facts are those of PyTorch's own traces, so that
+ * every report and query serves both.
  *
  * Records may come in any order. Not for concurrent use. */
 #ifndef DEVICE_CUDA_RECORDS_H
@@ -22,7 +22,7 @@ struct records {
     struct u64map threads;  /* id of a thread to its track */
     struct u64map streams;  /* device, context and stream to a track */
     struct u64map contexts; /* context to device + 1 */
-    struct u64map calls;    /* domain and number of a function to its name */
+    struct u64map calls;    /* number of a function of the driver to its name */
     struct cupti_device device[RECORDS_DEVICES_MAX]; /* sms 0: not known */
     uint32_t first_context[RECORDS_DEVICES_MAX];     /* seen on the device; 0: none yet */
     opm_track *synchronization, *overhead;
