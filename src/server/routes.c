@@ -121,7 +121,8 @@ static int get_data(struct asked *q, opm_error *err)
         return opm__fail(err, OPM_ENOTFOUND, "no query '%.40s'", q->t->segment[4]);
     rc = query_sql(query, q->t->arg, q->t->narg, &sql, err);
     if (rc == 0)
-        rc = answer_query(q, LANE_DATA, buf_str(&sql), ANSWER_ROWS_MAX, err);
+        rc = answer_query(q, query_needs_nothing(query) ? LANE_DATA : LANE_DETAIL, buf_str(&sql),
+                          ANSWER_ROWS_MAX, err);
     buf_release(&sql);
     return rc;
 }
