@@ -1,5 +1,6 @@
 // The colour of an operator type: by its place among the types of the trace, so that those which
 // matter differ, and every page has the same.
+import { useMemo } from "preact/hooks";
 import { NA } from "./format";
 import { useData } from "./hooks";
 import { byIndex, named } from "./palette";
@@ -23,6 +24,8 @@ export function typeColors(types: OperatorType[], theme: Theme): (type: string |
 export function useTypeColors(): (type: string | null) => string {
     const theme = useTheme();
     const types = useData<OperatorType>("op_types");
-    const color = typeColors(types.state === "ready" ? types.value : [], theme);
-    return (type) => color(type) ?? named(null, "other", theme);
+    return useMemo(() => {
+        const color = typeColors(types.state === "ready" ? types.value : [], theme);
+        return (type: string | null) => color(type) ?? named(null, "other", theme);
+    }, [types, theme]);
 }

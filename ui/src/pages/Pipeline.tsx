@@ -12,7 +12,7 @@ import { byIndex, heat, named, ON_FILL } from "../palette";
 import { pipelineSentences } from "../pipeline";
 import type { Counter, Queue, Sampled, Stage, Verdict } from "../queries";
 import { setArgs, useRoute } from "../router";
-import { groupBy } from "../stats";
+import { groupBy, largest } from "../stats";
 import { useTheme } from "../theme";
 
 const BOX = { width: 150, height: 46 };
@@ -33,7 +33,7 @@ interface Box {
 function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [string, string][] } {
     const far = new Map<string, number>(); // stage -> queues to the end
     for (const s of stages) far.set(s.stage, s.distance);
-    const longest = Math.max(0, ...far.values());
+    const longest = largest(far.values(), 0);
     const boxes: Box[] = [];
     const arrows: [string, string][] = [];
     const add = (box: Omit<Box, "row">) => {
@@ -55,7 +55,7 @@ function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [str
         }
     }
     const columns = [...groupBy(boxes, (b) => b.column)];
-    const rows = Math.max(1, ...columns.map(([, of]) => of.length));
+    const rows = largest(columns.map(([, of]) => of.length), 1);
     for (const [, of] of columns) of.forEach((b, i) => { b.row = i + (rows - of.length) / 2; });
     return { boxes, arrows };
 }
@@ -70,8 +70,8 @@ function Graph({ queues, stages, selected }: GraphProps) {
     const theme = useTheme();
     const [frame, room] = useWidth<HTMLDivElement>();
     const { boxes, arrows } = useMemo(() => boxesOf(queues, stages), [queues, stages]);
-    const columns = Math.max(0, ...boxes.map((b) => b.column)) + 1;
-    const rows = Math.max(0, ...boxes.map((b) => b.row)) + 1;
+    const columns = largest(boxes.map((b) => b.column), 0) + 1;
+    const rows = largest(boxes.map((b) => b.row), 0) + 1;
     const width = ((columns - 1) * (BOX.width + GAP.x)) / 2 + BOX.width + 4;
     const height = rows * 2 * (BOX.height + GAP.y) - GAP.y + 4;
     const scale = Math.max(0.75, Math.min(1, room / width)); // smaller could not be read: then it scrolls
@@ -90,9 +90,9 @@ function Graph({ queues, stages, selected }: GraphProps) {
                 {arrows.map(([from, to]) => {
                     const a = at(from);
                     const b = at(to);
-                    const down = from.startsWith("stage");
-                    const path = down ? `M${a.x + BOX.width / 2} ${a.y + BOX.height}V${b.y + BOX.height / 2}H${b.x - 2}`
-                        : `M${a.x + BOX.width} ${a.y + BOX.height / 2}H${b.x + BOX.width / 2}V${b.y + BOX.height + 2}`;
+                    // Straight up or down, where the two boxes overlap; behind what stands between.
+                    const x = from.startsWith("stage") ? a.x + BOX.width * 0.8 : b.x + BOX.width * 0.2;
+                    const path = b.y > a.y ? `M${x} ${a.y + BOX.height}V${b.y - 2}` : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
                     return <path key={`${from} ${to}`} d={path} class="arrow" marker-end="url(#arrow)" />;
                 })}
                 {boxes.map((b) => {
@@ -160,22 +160,28 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
     );
 }
 
-function Times({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
-    const theme = useTheme();
-    const mine = counters.filter((c) => c.rank === rank && c.unit === "ms");
-    if (!mine.length) return null;
+const UNITS: Record<string, (value: number) => string> = { ms: (v) => ns(v * 1e6), "%": (v) => percent(v / 100) };
+
+// How long it took to get and to push batches, and what the processors did meanwhile.
+function Counters({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
+    const mine = counters.filter((c) => c.rank === rank && c.unit !== null && c.unit in UNITS);
     return (
         <div class="cards thirds">
-            {mine.map((c, i) => {
-                const of = values.filter((v) => v.track === c.id);
-                return (
-                    <Card key={c.id} title={`Time for ${c.name ?? NA}`}>
-                        <Chart label={c.name ?? NA} x={of.map((v) => v.ts)} xFormat={ns} yFormat={(ms) => ns(ms * 1e6)} height={160}
-                               series={[{ label: c.name ?? NA, color: byIndex(i, theme), points: of.length < 3, values: of.map((v) => v.mean) }]} />
-                    </Card>
-                );
-            })}
+            {mine.map((c, i) => <CounterCard key={c.id} counter={c} at={i} values={values} />)}
         </div>
+    );
+}
+
+function CounterCard({ counter, at, values }: { counter: Counter; at: number; values: Sampled[] }) {
+    const theme = useTheme();
+    const show = UNITS[counter.unit ?? ""] ?? count;
+    const mine = useMemo(() => values.filter((v) => v.track === counter.id), [values, counter.id]);
+    const x = useMemo(() => mine.map((v) => v.ts), [mine]);
+    const series = useMemo(() => [{ label: "value", color: byIndex(at, theme), points: mine.length < 3, values: mine.map((v) => v.mean) }], [mine, theme]);
+    return (
+        <Card title={counter.name ?? NA} aside={<span class="muted num">{show(counter.low)} to {show(counter.high)}</span>}>
+            <Chart label={counter.name ?? NA} x={x} xFormat={ns} yFormat={show} height={150} series={series} sync="pipeline" />
+        </Card>
     );
 }
 
@@ -209,7 +215,7 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of:
                     label: q.name ?? NA, value: q.usage ?? 0, shown: percent(q.usage), color: q.usage === null ? named(null, "other", theme) : heat(q.usage, theme),
                     hint: `${q.name ?? NA}: ${count(q.mean_size)} of ${count(q.capacity)}` }))} />
             </Card>
-            <Times counters={counters} values={values} rank={rank} />
+            <Counters counters={counters} values={values} rank={rank} />
         </>
     );
 }
