@@ -432,6 +432,8 @@ static PyObject *span_as_async(struct span *span, PyObject *unused)
 }
 
 static PyMethodDef span_methods[] = {
+    { "__enter__", METHOD(span_enter), METH_NOARGS, NULL },
+    { "__exit__", METHOD(span_exit), METH_FASTCALL, NULL },
     { "begin", METHOD(span_enter), METH_NOARGS, "Begin it on this thread; returns the span." },
     { "end", METHOD(span_end_method), METH_NOARGS, "End what begin() began last." },
     { "set", METHOD(span_set), METH_VARARGS | METH_KEYWORDS,
@@ -472,11 +474,11 @@ static PyType_Spec span_spec = { .name = "opmeter._opmeter.Span",
 /* `with` asks the type for both and binds them: two objects made and dropped each time, half the
  * cost of a span that is off. A binder hands out what a remembered span keeps bound. */
 struct binder {
-    PyObject_HEAD bool exit;
+    PyObject base;
+    PyObject *plain; /* the type's own method */
+    PyMethodDef *method;
+    bool exit;
 };
-
-static PyMethodDef enter_method = { "__enter__", METHOD(span_enter), METH_NOARGS, NULL };
-static PyMethodDef exit_method = { "__exit__", METHOD(span_exit), METH_FASTCALL, NULL };
 
 static PyObject *binder_get(struct binder *binder, PyObject *o, PyObject *type)
 {
@@ -484,21 +486,18 @@ static PyObject *binder_get(struct binder *binder, PyObject *o, PyObject *type)
     PyObject *bound;
 
     (void)type;
-    if (!o) {
-        Py_INCREF(binder);
-        return (PyObject *)binder;
-    }
-    bound = binder->exit ? span->exit : span->enter;
+    bound = !o ? binder->plain : binder->exit ? span->exit : span->enter;
     if (!bound)
-        return PyCFunction_NewEx(binder->exit ? &exit_method : &enter_method, o, NULL);
+        return PyCFunction_NewEx(binder->method, o, NULL);
     Py_INCREF(bound);
     return bound;
 }
 
-static void binder_dealloc(PyObject *binder)
+static void binder_dealloc(struct binder *binder)
 {
     PyTypeObject *type = Py_TYPE(binder);
 
+    Py_XDECREF(binder->plain);
     PyObject_Free(binder);
     Py_DECREF(type);
 }
@@ -515,15 +514,20 @@ static PyType_Spec binder_spec = { .name = "opmeter._opmeter.Binder",
                                    .flags = Py_TPFLAGS_DEFAULT,
                                    .slots = binder_slots };
 
-static int binder_add(const struct state *s, const char *name, bool exit)
+static PyMethodDef *const enter_method = &span_methods[0], *const exit_method = &span_methods[1];
+
+static int binder_add(const struct state *s, PyMethodDef *method, bool exit)
 {
     struct binder *binder = PyObject_New(struct binder, (PyTypeObject *)s->binder_type);
-    int rc;
+    int rc = -1;
 
     if (!binder)
         return -1;
+    binder->method = method;
     binder->exit = exit;
-    rc = PyObject_SetAttrString(s->span_type, name, (PyObject *)binder);
+    binder->plain = PyObject_GetAttrString(s->span_type, method->ml_name);
+    if (binder->plain)
+        rc = PyObject_SetAttrString(s->span_type, method->ml_name, (PyObject *)binder);
     Py_DECREF(binder);
     return rc;
 }
@@ -531,8 +535,8 @@ static int binder_add(const struct state *s, const char *name, bool exit)
 /* A remembered span and its bound methods keep each other alive until span_forget(). */
 static int span_bind(struct span *span)
 {
-    span->enter = PyCFunction_NewEx(&enter_method, (PyObject *)span, NULL);
-    span->exit = span->enter ? PyCFunction_NewEx(&exit_method, (PyObject *)span, NULL) : NULL;
+    span->enter = PyCFunction_NewEx(enter_method, (PyObject *)span, NULL);
+    span->exit = span->enter ? PyCFunction_NewEx(exit_method, (PyObject *)span, NULL) : NULL;
     if (span->exit)
         return 0;
     Py_CLEAR(span->enter);
@@ -727,7 +731,7 @@ int span_add(PyObject *module)
 
     if (type_add(module, &s->span_type, &span_spec, "Span") < 0 ||
         type_add(module, &s->binder_type, &binder_spec, NULL) < 0 ||
-        binder_add(s, "__enter__", false) < 0 || binder_add(s, "__exit__", true) < 0)
+        binder_add(s, enter_method, false) < 0 || binder_add(s, exit_method, true) < 0)
         return -1;
     return PyModule_AddFunctions(module, functions);
 }

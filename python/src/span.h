@@ -27,7 +27,8 @@ struct open_span {
 };
 
 struct span {
-    PyObject_HEAD struct site *site;
+    PyObject base;
+    struct site *site;
     PyObject *args;  /* dict for each beginning, or NULL; keys and values are checked */
     PyObject *meta;  /* of an activity: JSON text, or NULL */
     PyObject *op;    /* of SPAN_OP, keeps it alive */

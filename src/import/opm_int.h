@@ -57,6 +57,9 @@ struct def_site {
     int64_t capacity; /* and the stages on both sides, of queues */
     str_id producer, consumer;
     int64_t workers;
+    bool gauge; /* a counter that says what it measures: */
+    str_id unit, device, process;
+    int64_t pid;
 };
 
 enum json_state { JSON_UNTRIED, JSON_OBJECT_TEXT, JSON_OTHER_TEXT };

@@ -17,6 +17,7 @@ export type SpanDetails = SpanRow & {
     track_name: string | null;
     track_kind: string | null;
     process: string | null;
+    parent_name: string | null;
     op_name: string | null;
     op_type: string | null;
 };
@@ -162,10 +163,10 @@ function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
                 {args.length ? <Facts of={args} /> : <p class="note">None recorded.</p>}
             </div>
             <div>
-                <h3>Around it</h3>
+                <h3>Linked spans</h3>
                 <ul class="tl-links">
                     {row.parent !== null && (
-                        <SpanLink name="enclosing span" note="" onClick={() => onSelect(row.parent!)} />
+                        <SpanLink name={row.parent_name} note="around it" onClick={() => onSelect(row.parent!)} />
                     )}
                     {into.map((flow) => (
                         <SpanLink key={`i${flow.src}`} name={flow.name} note={`${flow.kind ?? "flow"} from`}
@@ -250,7 +251,7 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
         return api.records<Total>(await api.data(trace.id, "range", args, signal));
     }, [range.from, range.to]);
     return (
-        <Panel title={`${ns(range.to - range.from)} from ${ns(range.from)}`} onClose={onClose}>
+        <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>
             {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
             <Loaded of={asked} empty="Nothing begins in this range.">
                 {(rows) => (

@@ -90,14 +90,19 @@ interface Label {
     room: number;
 }
 
+function whole(x: number): number {
+    return Math.round(x * devicePixelRatio) / devicePixelRatio;
+}
+
 // The bars of one line of a piece. Neighbours that fall into the same pixel are drawn once.
 function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to }: Piece, line: number,
                   y: number, height: number, labels: Label[] | null): void {
     if (line + 1 >= tile.line.length) return;
     const { view, names, matches } = scene;
     const end = tile.line[line + 1]!;
-    const left = Math.max(toX(view, from), 0);
-    const right = Math.min(toX(view, to), scene.width);
+    // Pieces meet at whole pixels, or a seam would show.
+    const left = Math.max(whole(toX(view, from)), 0);
+    const right = Math.min(whole(toX(view, to)), scene.width);
     let drawn = -1; // pixels left of this have a bar
     for (let i = firstEndingAfter(tile, tile.line[line]!, end, Math.max(from, view.from)); i < end; i++) {
         const ts = tile.ts[i]!;
