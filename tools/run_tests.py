@@ -216,6 +216,12 @@ def install():
                                    BUILD / "dev"], "install")
 
 
+def server(preset):
+    """`opmeter serve` and `opmeter report`, asked over sockets."""
+    return tap_program("web server", [ROOT / "tests" / "server" / "run.py", "--build",
+                                      BUILD / preset], f"server-{preset}")
+
+
 def npm_models():
     """Real models from npm, native against ONNX Runtime from npm."""
     return tap_program("models from npm", [ROOT / "tests" / "npm" / "run.py", "--opmeter",
@@ -318,6 +324,7 @@ def stages(args):
         stage("documents and symbols", build_checks)
         if not args.quick:
             stage("install", install)
+            stage("web server", server, "dev")
             stage("models from npm", npm_models)
             stage("web page", web_page)
         if args.long:
@@ -330,6 +337,7 @@ def stages(args):
     if stage("build: asan", build, "asan"):
         stage("unit tests, asan", ctest, "asan")
         stage("diff tests, asan", diff, "asan")
+        stage("web server, asan", server, "asan")
         stage("Python package, asan", python_package, "asan")
     else:
         skip("tests of asan", "it did not build")

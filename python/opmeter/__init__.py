@@ -23,12 +23,12 @@ from .trace import Trace, open
 __all__ = ["Error", "Profiler", "ProfilerAction", "RecordFormat", "Resource", "Span", "Trace",
            "activity", "counter", "enabled", "meta", "op", "open", "path", "pause", "phase",
            "profile", "queue", "record", "recording", "resume", "run", "schedule", "session",
-           "span", "start", "stats", "step", "stop", "tensor", "thread_name", "track"]
+           "span", "start", "stats", "step", "stop", "tensor", "thread_name", "torch", "track"]
 
 
 def __getattr__(name):
     # Loaded by who uses them: an engine is behind the first.
-    if name in ("session", "tensor"):
+    if name in ("session", "tensor", "torch"):
         import importlib
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

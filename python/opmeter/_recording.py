@@ -56,6 +56,8 @@ class Recording:
             return
         self.running = False
         self._restore()
+        if "opmeter.session" in sys.modules:  # engines that report only when asked
+            sys.modules["opmeter.session"].flush()
         _opmeter.stop()
 
     def parts(self):

@@ -8,6 +8,7 @@ import csv
 import os
 import tempfile
 
+from . import _furiosa
 from ._need import need
 
 EMPTY = "DataFrame is empty."
@@ -42,6 +43,11 @@ def exported(trace):
 
 def dataframe(trace):
     """The DataFrame, with the SDK's columns and types."""
+    df = _furiosa.frame(trace)
+    return _csv_frame(trace) if df is None else df
+
+
+def _csv_frame(trace):
     pandas = need("pandas", "a DataFrame")
     with _csv(trace) as path:
         df = pandas.read_csv(path, dtype={

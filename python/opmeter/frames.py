@@ -15,7 +15,7 @@ class _Memory:
 _TYPES = {"int": "<i8", "real": "<f8", "text": "<i4"}
 
 
-class _Column:
+class Column:
     """A column of an answer: values, and which of them are NULL (None: none is)."""
 
     def __init__(self, np, count, name, kind, owner, values, valid, words):
@@ -48,11 +48,16 @@ class _Column:
         return self.values
 
 
-def dataframe(handle, sql):
-    """The answer of a query as a pandas.DataFrame. Columns are filled in C."""
-    np, pd = need("numpy", "a DataFrame"), need("pandas", "a DataFrame")
+def columns_of(np, handle, sql):
+    """Number of rows and the columns of a query, filled in C."""
     count, columns = handle.columns(sql)
-    columns = [_Column(np, count, *column) for column in columns]
+    return count, [Column(np, count, *column) for column in columns]
+
+
+def dataframe(handle, sql):
+    """The answer of a query as a pandas.DataFrame."""
+    np, pd = need("numpy", "a DataFrame"), need("pandas", "a DataFrame")
+    count, columns = columns_of(np, handle, sql)
     # By number, as two columns may have the same name.
     frame = pd.DataFrame({i: column.series(np, pd, count) for i, column in enumerate(columns)},
                          copy=False)

@@ -335,6 +335,9 @@ static PyMethodDef functions[] = {
     { "open_trace", METHOD(open_trace), METH_VARARGS | METH_KEYWORDS,
       "open_trace(paths, format=None, max_bytes=0, meta=None)\n--\n\n"
       "Open traces as one. format: name of an importer, instead of detecting it." },
+    { "hex_numbers", METHOD(hex_numbers), METH_VARARGS,
+      "hex_numbers(from, to, n, width)\n--\n\n64-bit numbers at an address as hexadecimal texts, "
+      "into an array of objects at another." },
     { "export_formats", METHOD(export_formats), METH_NOARGS,
       "Formats that can be written: (name, extension, description)." },
     { "import_formats", METHOD(import_formats), METH_NOARGS,

@@ -26,5 +26,8 @@ PyObject *trace_arrow(struct trace *t, PyObject *sql);
 /* Number of rows and a list of columns: (name, type, owner, values, valid, words), see columns.c.
  */
 PyObject *trace_columns(struct trace *t, PyObject *sql);
+/* hex_numbers(from, to, n, width): 64-bit numbers at an address as hexadecimal texts, into an array
+ * of objects at another. */
+PyObject *hex_numbers(PyObject *module, PyObject *args);
 
 #endif

@@ -1,4 +1,5 @@
 """What the tests share: a folder of their own, recordings, other interpreters."""
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,8 +12,8 @@ import opmeter
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(opmeter.__file__)))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-STARTERS = ("OPMETER_OUTPUT", "OPMETER_LEVEL", "OPMETER_CATEGORIES", "ENGINE_PROFILING",
-            "FURIOSA_PROFILER_OUTPUT_PATH", "TENSORFLOW_MODELS_TRACE_LEVEL")
+STARTERS = ("OPMETER_OUTPUT", "OPMETER_RECORD_DIR", "OPMETER_LEVEL", "OPMETER_CATEGORIES",
+            "ENGINE_PROFILING", "FURIOSA_PROFILER_OUTPUT_PATH", "TENSORFLOW_MODELS_TRACE_LEVEL")
 
 
 def missing(module):
@@ -22,6 +23,12 @@ def missing(module):
     except ImportError:
         return f"{module} is not installed"
     return None
+
+
+def needs(*modules):
+    """Skip a test, with a message, where a module is not installed."""
+    lacking = [name for name in modules if importlib.util.find_spec(name) is None]
+    return unittest.skipIf(lacking, f"{', '.join(lacking)} is not installed")
 
 
 class Case(unittest.TestCase):
@@ -39,8 +46,16 @@ class Case(unittest.TestCase):
             stopped = True
         self.assertFalse(stopped, "the test left a recording behind")
 
-    def path(self, name):
-        return os.path.join(self.dir, name)
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def write(self, name, text):
+        """Make a file in the folder."""
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(text))
+        return path
 
     def recorded(self, work, **options):
         """Record what work() does, and open the trace."""
@@ -58,9 +73,14 @@ class Case(unittest.TestCase):
 
     def python(self, code, *args, env=None, check=True, timeout=120):
         """Run code in another interpreter, in the folder."""
+        return self.interpreter("-c", textwrap.dedent(code), *args, env=env, check=check,
+                                timeout=timeout)
+
+    def interpreter(self, *words, env=None, check=True, timeout=120):
+        """Run another interpreter, in the folder."""
         clean = {name: value for name, value in os.environ.items() if name not in STARTERS}
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), *args], cwd=self.dir, text=True,
+            [sys.executable, *map(str, words)], cwd=self.dir, text=True,
             capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL,
             env={**clean, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
         if check:

@@ -4,7 +4,7 @@ import json
 import unittest
 
 import opmeter
-from rig import Case, needs
+from support import Case, needs
 
 EVENTS = [
     {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "main"}},
@@ -189,6 +189,43 @@ class Frames(Traces):
     def test_failure(self):
         self.assertRaises(opmeter.Error, self.trace.sql, "SELECT nothing FROM span")
         self.assertRaises(TypeError, self.trace.sql, 5)
+
+
+@needs("numpy", "pandas")
+class Furiosa(Case):
+    """Made from columns, the SDK's DataFrame is what its file would give."""
+
+    def check(self, trace):
+        from opmeter import _furiosa, _reports
+        from pandas.testing import assert_frame_equal
+        assert_frame_equal(_furiosa.frame(trace), _reports._csv_frame(trace))
+
+    def test_host(self):
+        self.check(opmeter.run("zoo:mlp", iterations=3))
+
+    def test_devices(self):
+        def event(name, ts, dur, tid, **more):
+            return {"ph": "X", "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, **more}
+
+        kernel = {"cat": "kernel", "args": {"device": 0, "stream": 7, "correlation": 3}}
+        events = [event("ProfilerStep#1", 0, 90, 1, cat="user_annotation"),
+                  event("aten::mm", 1, 20, 1, cat="cpu_op", args={"External id": 5}),
+                  event("cudaLaunchKernel", 2, 3, 1, cat="cuda_runtime",
+                        args={"correlation": 3, "External id": 5}),
+                  event("gemm", 12, 30, 7, **kernel), event("NPU", 50, 5, 2, cat="NPU"),
+                  {"ph": "B", "name": "open", "pid": 1, "tid": 2, "ts": 60}]
+        path = self.write("k.json", json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        with opmeter.open(path) as trace:
+            self.check(trace)
+
+    def test_own_ids(self):
+        """Ids of the SDK come back as they were."""
+        head = ("trace_id,parent_span_id,span_id,start,end,cat,name,thread.id,dram_base,pe_index,"
+                "execution_index,instruction_index,operator_index\n")
+        row = "ab" * 16 + "," + "0" * 16 + "," + "cd" * 8 + ",1000,2000,Nux,Inference,7,,,,,\n"
+        with opmeter.open(self.write("f.csv", head + row)) as trace:
+            from opmeter import _reports
+            self.assertEqual(list(_reports.dataframe(trace)["span_id"]), ["cd" * 8])
 
 
 class Html(Traces):

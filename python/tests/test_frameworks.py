@@ -4,11 +4,10 @@ ONNX Runtime and TensorFlow are played by small modules of the same interface wh
 installed; PyTorch's tests need PyTorch.
 """
 import os
-import textwrap
 import unittest
 
 import opmeter
-from rig import Case, needs, python
+from support import Case, needs
 
 PACKAGE = os.path.dirname(opmeter.__file__)
 HOOK = os.path.join(PACKAGE, "hook")
@@ -106,8 +105,8 @@ class Recorded(Case):
     def record(self, script, *words, path=(), env=None, check=True):
         parts = self.path("parts")
         os.makedirs(parts, exist_ok=True)
-        script = self.write("program.py", textwrap.dedent(script))
-        return python(script, *words, check=check, env={
+        script = self.write("program.py", script)
+        return self.interpreter(script, *words, check=check, env={
             "PYTHONPATH": os.pathsep.join([HOOK, *path]), "OPMETER_RECORD_DIR": parts,
             "OPMETER_OUTPUT": os.path.join(parts, "%p.opm"), **(env or {})})
 
@@ -283,18 +282,16 @@ class Main(Case):
     """python -m opmeter"""
 
     def run_main(self, *words, check=True):
-        root = os.path.dirname(PACKAGE)
-        return python("-m", "opmeter", *words, check=check, env={"PYTHONPATH": root},
-                      cwd=self.folder)
+        return self.interpreter("-m", "opmeter", *words, check=check)
 
     def test_script(self):
         self.write("helper.py", "answer = 42")
-        script = self.write("program.py", textwrap.dedent("""
+        script = self.write("program.py", """
             import sys, opmeter, helper
             assert __name__ == "__main__"
             with opmeter.span("work"):
                 print(sys.argv[1:], helper.answer)
-            """))
+            """)
         done = self.run_main("-o", "x.opm", script, "-o", "mine", "--flag")
         self.assertEqual(done.stdout, "['-o', 'mine', '--flag'] 42\n")
         self.assertIn("1 spans of 1 process in", done.stderr)
@@ -336,7 +333,7 @@ class Main(Case):
             self.assertEqual(trace.value("SELECT count(*) FROM span WHERE name = 'x'"), 1)
 
     def test_spawned(self):
-        script = self.write("program.py", textwrap.dedent("""
+        script = self.write("program.py", """
             import multiprocessing, opmeter
             def work():
                 with opmeter.span("child"):
@@ -346,7 +343,7 @@ class Main(Case):
                     child = multiprocessing.get_context(method).Process(target=work)
                     child.start()
                     child.join()
-            """))
+            """)
         self.run_main("-o", "x.opm", script)
         with opmeter.open(self.path("x.opm")) as trace:
             self.assertEqual(trace.value("SELECT count(*) FROM span WHERE name = 'child'"), 2)

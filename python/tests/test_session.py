@@ -6,7 +6,7 @@ import unittest
 
 import opmeter
 from opmeter import session, tensor
-from rig import Case, needs, python
+from support import Case, needs
 
 
 class Describe(unittest.TestCase):
@@ -174,7 +174,7 @@ class Run(Case):
             self.assertEqual(trace.value("SELECT count(*) FROM op"), 4)
 
     def test_without_numpy(self):
-        python("-c", """
+        self.python("""
 import sys
 sys.modules["numpy"] = sys.modules["pandas"] = None
 import opmeter
@@ -255,7 +255,7 @@ class Whole(Case):
 
     def test_interrupted(self):
         """Ctrl-C ends a measurement that would take long."""
-        done = python("-c", """
+        done = self.python("""
 import os, signal, threading, opmeter
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
