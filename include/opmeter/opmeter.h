@@ -158,6 +158,22 @@ typedef struct opm_mem_info {
 
 typedef struct opm_queue opm_queue;
 typedef struct opm_track opm_track;
+typedef struct opm_gauge opm_gauge;
+
+/* What a gauge measures. NULL and negative values mean "not known". */
+typedef struct opm_gauge_info {
+    size_t size; /* = sizeof(opm_gauge_info) */
+    const char *name;
+    const char *unit;    /* "B", "W", "%", ... */
+    const char *device;  /* that it is read off */
+    const char *process; /* name of the process that it is about; with pid -1 and no name: the */
+    int64_t pid;         /* whole machine */
+    uint32_t layer;      /* enum opm_layer */
+} opm_gauge_info;
+#define OPM_GAUGE_INFO_INIT                                              \
+    {                                                                    \
+        sizeof(opm_gauge_info), NULL, NULL, NULL, NULL, -1, OPM_HARDWARE \
+    }
 
 /* Clock of the times given to opm_device_span(): ns, but ticks for OPM_CLOCK_RECORDER, which is the
  * clock of all other spans as opm_now() reads it. A device's own clock is tied to the host's by
@@ -191,6 +207,7 @@ OPM_API opm_span opm__record_begin(const char *label, uint32_t flags);
 OPM_API opm_span opm__activity_begin(const char *name, int64_t step, const char *meta);
 OPM_API void opm__counter(opm_site *site, double value);
 OPM_API void opm__queue_size(opm_queue *q, int64_t n);
+OPM_API void opm__gauge_set(opm_gauge *g, double value);
 OPM_API void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                               uint64_t correlation);
 OPM_API void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
@@ -236,6 +253,11 @@ OPM_API opm_queue *opm_queue_define(const char *name, int64_t capacity); /* capa
 OPM_API void opm_queue_connect(opm_queue *q, const char *producer, uint32_t workers,
                                const char *consumer);
 OPM_API void opm_queue_free(opm_queue *q);
+
+/* A counter that is not simply the program's own: what samples of a device or of another process
+ * are put on, taken at intervals. */
+OPM_API opm_gauge *opm_gauge_define(const opm_gauge_info *info);
+OPM_API void opm_gauge_free(opm_gauge *g);
 
 /* A line of the timeline for spans measured elsewhere, such as a GPU stream. */
 OPM_API opm_track *opm_track_define(const char *kind, const char *name, const char *device,
@@ -334,6 +356,13 @@ static inline void opm_queue_size(opm_queue *q, int64_t n)
 {
     if (opm_on(OPM_APP))
         opm__queue_size(q, n);
+}
+
+/* What the gauge shows now. */
+static inline void opm_gauge_set(opm_gauge *g, double value)
+{
+    if (OPM_ENABLED && __atomic_load_n(&opm__layers, __ATOMIC_RELAXED))
+        opm__gauge_set(g, value);
 }
 
 /* A span measured elsewhere, in the clock of its track. correlation 0: none. */

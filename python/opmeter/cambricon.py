@@ -52,7 +52,7 @@ class Profiler:
         self._lock = threading.Lock()
         self._open = {}       # (name, step) -> spans that have begun
         self._metadata = {}   # graph -> RunMetadata of the step that runs
-        self._collected = []  # (graph, step, bytes)
+        self._collected = []  # (graph, step, text of StepStats)
         self._statistics = False  # TensorFlow is asked for them: its steps come with them
         self._recording = None
         if self.level:
@@ -167,9 +167,10 @@ class Profiler:
             metadata = self._metadata.get(graph_name)
             if metadata is None:
                 return
-            data = metadata.SerializeToString()
-            if data:
-                self._collected.append((graph_name, step, data))
+            # The text form of the message, which is what step_stats/ holds.
+            text = str(metadata.step_stats)
+            if text:
+                self._collected.append((graph_name, step, text))
             # It is the program's as well: emptied, not replaced.
             metadata.Clear()
 
@@ -177,10 +178,10 @@ class Profiler:
         """What TensorFlow said, as files that opmeter reads: a folder of steps."""
         statistics = os.path.join(folder, "step_stats")
         os.mkdir(statistics)
-        for graph_name, step, data in self._collected:
+        for graph_name, step, text in self._collected:
             name = f"{graph_name.replace(os.sep, '_')}_step_{step}"
-            with open(os.path.join(statistics, name), "wb") as file:
-                file.write(data)
+            with open(os.path.join(statistics, name), "w", encoding="utf-8") as file:
+                file.write(text)
         return folder
 
 

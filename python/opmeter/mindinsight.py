@@ -80,7 +80,8 @@ class Profiler:
         self._write_types(f"aicore_intermediate_{device}_type.csv", operators)
         if self.is_detail:
             self._write_detail(f"aicore_intermediate_{device}_detail.csv", operators)
-        self._trace.export(self._file("step_trace.csv"), "csv", table="step_trace")
+        names, rows = self._trace._handle.query("SELECT * FROM step_trace")
+        self._write_csv("step_trace.csv", names, rows)
         self._trace.export(self._file(f"timeline_display_{device}.json"), "chrome")
         self._trace.export(self._file("summary.md"), "summary")
         self._trace.export(self._file("summary.json"), "summary")

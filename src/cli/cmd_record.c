@@ -82,9 +82,8 @@ static int64_t file_bytes(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
 }
 
-static void add_contents(struct record_job *j, struct buf *b)
+static void add_contents(struct record_job *j, int64_t spans, struct buf *b)
 {
-    int64_t spans = cli_query_int(j->t, "SELECT count(*) FROM span");
     int64_t processes = cli_query_int(
         j->t, "SELECT count(DISTINCT coalesce(host, '') || ' ' || pid) FROM track WHERE id IN "
               "(SELECT DISTINCT track FROM span)");
@@ -115,21 +114,48 @@ static void add_contents(struct record_job *j, struct buf *b)
     buf_addc(b, '\n');
 }
 
+static void add_samples(const struct record_job *j, struct buf *b)
+{
+    const struct sampler_stats *s = &j->res.samples;
+    char room[HUMAN_ROOM];
+
+    if (j->res.own_part.code) {
+        buf_addf(b, "  %-10s  none: %s\n", "samples", j->res.own_part.msg);
+        return;
+    }
+    if (!s->rounds)
+        return;
+    buf_addf(b, "  %-10s  %s, %g times a second, of ", "samples",
+             human_count(room, (int64_t)s->samples), j->opt.sample_hz);
+    add_count(b, s->processes, "process", "processes");
+    if (s->gpus) {
+        buf_adds(b, " and ");
+        add_count(b, s->gpus, "GPU", "GPUs");
+    }
+    buf_addf(b, "; cost: %s, %.2g %% of a core\n", human_ns(room, (double)s->cpu_ns),
+             100.0 * (double)s->cpu_ns / (double)MAX(s->wall_ns, 1));
+    if (j->verbose && !s->gpus)
+        buf_addf(b, "  %-10s  not sampled: %s\n", "GPU", s->no_gpu);
+    if (s->late)
+        buf_addf(b, "  %-10s  %s rounds left out: reading took longer than the time between them\n",
+                 "", human_count(room, (int64_t)s->late));
+}
+
 static void print_receipt(struct record_job *j, bool parts_stay)
 {
     struct buf b = { 0 };
     int64_t bytes = file_bytes(j->file);
+    int64_t spans = cli_query_int(j->t, "SELECT count(*) FROM span");
     char room[HUMAN_ROOM];
 
     add_title(j, &b);
     buf_addc(&b, '\n');
-    add_contents(j, &b);
-    if (j->verbose || cli_query_int(j->t, "SELECT count(*) FROM span") <= 0) {
+    add_contents(j, spans, &b);
+    if (j->verbose || spans <= 0) {
         add_hook(&b, hook_python, j->res.python);
         add_hook(&b, hook_cuda, j->res.cuda);
     }
-    if (j->res.own_part.code)
-        buf_addf(&b, "  %-10s  none: %s\n", "samples", j->res.own_part.msg);
+    add_samples(j, &b);
     buf_addf(&b, "  %-10s  %s", "written", j->file);
     if (bytes >= 0)
         buf_addf(&b, ", %s", human_bytes(room, (uint64_t)bytes));
@@ -142,7 +168,8 @@ static void print_receipt(struct record_job *j, bool parts_stay)
     } else if (parts_stay) {
         buf_addf(&b, "  %-10s  %s\n", "parts", j->res.parts);
     }
-    buf_addf(&b, "  %-10s  opmeter top %s\n", "next", j->file);
+    if (spans > 0)
+        buf_addf(&b, "  %-10s  opmeter top %s\n", "next", j->file);
     fputs(b.failed ? "opmeter: out of memory\n" : buf_str(&b), stderr);
     buf_release(&b);
 }
@@ -212,6 +239,9 @@ int cmd_record(struct cli *cli, int argc, char **argv)
 {
     struct record_job j = { .cli = cli, .opt = { .level = -1, .python = true, .cuda = true } };
     int64_t level = -1, buffer_mb = 0;
+    const char *hz = "10";
+    bool samples = true;
+    opm_error err;
     const struct option opts[] = {
         OPT_STR('o', "output", &j.wanted, "FILE",
                 "write FILE; the extension picks the format, %p becomes the process id, %r the "
@@ -224,6 +254,9 @@ int cmd_record(struct cli *cli, int argc, char **argv)
                 "memory for events in each process, in megabytes (32)"),
         OPT_BOOL(0, "python", &j.opt.python, "hook what Python programs import (default)"),
         OPT_BOOL(0, "cuda", &j.opt.cuda, "record what CUDA does (default)"),
+        OPT_STR(0, "sample", &hz, "HZ",
+                "hardware samples a second, of machine, processes and GPUs; 0: none (10)"),
+        OPT_BOOL(0, "samples", &samples, "take hardware samples (default)"),
         OPT_BOOL(0, "keep-parts", &j.keep_parts, "keep FILE.parts, what each process wrote"),
         OPT_BOOL('v', "verbose", &j.verbose, "also say what could not be hooked"),
         CLI_COMMON_OPTIONS(cli),
@@ -235,6 +268,10 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         return cli->status;
     if (n == 0)
         return cli_usage(cli, "a COMMAND is needed");
+    if (run_rate_parse(hz, &j.opt.sample_hz, &err) < 0)
+        return cli_usage(cli, "--sample: %s", err.msg);
+    if (!samples)
+        j.opt.sample_hz = 0;
     argv[n] = NULL; /* in the place of an option, or of the NULL behind them all */
     j.opt.argv = argv;
     j.opt.level = (int)level;

@@ -27,6 +27,7 @@ struct args {
     int64_t batch_size, seq_len, threads, instances, top, seed;
     struct option_list input, dim;
     const char *engine, *ort_lib, *atol, *rtol;
+    const char *sample;
     const char *profile, *profile_host, *save_outputs, *check, *output;
     bool pin, winograd, sparse, receipt;
 };
@@ -104,6 +105,8 @@ static int parse_options(struct job *j)
         return cli_usage(j->cli, "--iterations: %s", err.msg);
     if (!j->opt.iterations.count && !j->opt.iterations.ns)
         return cli_usage(j->cli, "--iterations: at least one is needed");
+    if (run_rate_parse(a->sample, &j->opt.sample_hz, &err) < 0)
+        return cli_usage(j->cli, "--sample: %s", err.msg);
     rc = parse_real(j->cli, "atol", a->atol, &j->opt.atol);
     if (rc == CLI_OK)
         rc = parse_real(j->cli, "rtol", a->rtol, &j->opt.rtol);
@@ -310,6 +313,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                       .seed = 1,
                       .atol = "1e-4",
                       .rtol = "1e-3",
+                      .sample = "0",
                       .winograd = true,
                       .sparse = true,
                       .receipt = true };
@@ -338,6 +342,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 "folder for the results (opmeter.out/MODEL_DATE_INSTANCE)"),
         OPT_INT('t', "top", &a.top, "N", 0, 1000000, "operators to print; 0: all (10)"),
         OPT_BOOL(0, "receipt", &a.receipt, "bare iterations in between, to see the cost (default)"),
+        OPT_STR(0, "sample", &a.sample, "HZ",
+                "hardware samples a second, of machine, process and GPUs (0: none)"),
         OPT_STR(0, "profile", &a.profile, "FILE", "also write MegEngine's profile JSON"),
         OPT_STR(0, "profile-host", &a.profile_host, "FILE", "the same, as load_and_run has it"),
         OPT_STR(0, "save-outputs", &a.save_outputs, "DIR", "write the outputs as NAME.npy"),

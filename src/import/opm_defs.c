@@ -173,6 +173,23 @@ static int queue_read(struct opm_file *f, struct rd *r, struct def_site *def)
     return rc ? rc : intern_optional(f, r, &def->consumer);
 }
 
+/* The rest of an ITEM_SITE of ROLE_COUNTER; most have none. */
+static int gauge_read(struct opm_file *f, struct rd *r, struct def_site *def)
+{
+    int rc;
+
+    if (r->bad || rd_left(r) == 0)
+        return 0;
+    def->gauge = true;
+    rc = intern_optional(f, r, &def->unit);
+    if (rc == 0)
+        rc = intern_optional(f, r, &def->device);
+    if (rc == 0)
+        rc = intern_optional(f, r, &def->process);
+    def->pid = known(rd_zigzag(r));
+    return rc;
+}
+
 static int site_read(struct opm_file *f, struct rd *r)
 {
     uint64_t id = rd_varint(r), role = rd_varint(r), layer = rd_varint(r);
@@ -195,6 +212,8 @@ static int site_read(struct opm_file *f, struct rd *r)
         rc = op_of_site(f, r, &site);
     else if (rc == 0 && role == ROLE_QUEUE)
         rc = queue_read(f, r, &def);
+    else if (rc == 0 && role == ROLE_COUNTER)
+        rc = gauge_read(f, r, &def);
     if (rc == 0)
         rc = store_site(f->st, &site, &def.site);
     if (rc)
@@ -295,6 +314,10 @@ static int meta_read(struct opm_file *f, struct rd *r)
         rc = store_str(f->st, base, len - (size_t)(base - v), &f->process);
     } else if (strcmp(k, "machine.host") == 0) {
         f->host = value;
+    } else if (strcmp(k, "cuda.dropped") == 0) {
+        f->device_dropped = strtoll(store_text(f->st, value), NULL, 10);
+    } else if (strcmp(k, "cuda.unfinished") == 0) {
+        f->device_unfinished = strtoll(store_text(f->st, value), NULL, 10);
     } else if (strcmp(k, "run.instance") == 0) {
         import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
     } else if (strcmp(k, "program.process") == 0) {
@@ -449,15 +472,9 @@ static void process_name(const struct opm_file *f, char *out, size_t size)
 /* Two recorders in one process, such as the program's own and that of a CUDA layer, see the same
  * threads: what one recorded lies inside what the other did. Not two serials of one recorder, which
  * are different threads with the same number. */
-static struct import_thread thread_of(const struct opm_file *f, const struct def_thread *t,
-                                      const char *process)
-{
-    return (struct import_thread){ process, f->header.session, t->tid };
-}
-
 static int thread_track(struct opm_file *f, struct def_thread *t, const char *process)
 {
-    struct import_thread thread = thread_of(f, t, process);
+    struct import_thread thread = { process, f->header.session, t->tid };
     struct cell row[track_col_COUNT];
     str_id kind;
     int rc = store_cstr(f->st, "thread", &kind);
@@ -488,16 +505,18 @@ int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind,
     if (site->track == OPM_NULL_ID) {
         rc = store_cstr(f->st, kind, &kind_id);
         if (rc == 0)
-            rc = store_cstr(f->st, "change", &sampling);
+            rc = store_cstr(f->st, site->gauge ? "interval" : "change", &sampling);
         if (rc)
             return rc;
         for (int i = 0; i < track_col_COUNT; i++)
             row[i] = cell_null();
         row[track_col_kind] = cell_str(kind_id);
         row[track_col_name] = cell_str(site->name);
-        row[track_col_pid] = cell_i64(f->pid);
-        row[track_col_process] = cell_str(f->process);
+        row[track_col_pid] = cell_i64(site->gauge ? site->pid : f->pid);
+        row[track_col_process] = cell_str(site->gauge ? site->process : f->process);
         row[track_col_host] = cell_str(f->host);
+        row[track_col_unit] = cell_str(site->unit);
+        row[track_col_device] = cell_str(site->device);
         row[track_col_capacity] = cell_i64(site->capacity);
         row[track_col_producer] = cell_str(site->producer);
         row[track_col_consumer] = cell_str(site->consumer);
@@ -521,7 +540,6 @@ static uint32_t op_of(const struct opm_file *f, uint32_t id)
 static int join_thread(struct opm_file *f, struct def_track *t, const char *process)
 {
     struct def_thread alone = { .tid = t->tid, .track = OPM_NULL_ID };
-    size_t before = store_nrow(f->st, TABLE_track);
     int rc;
 
     for (size_t i = 0; i < f->nthread; i++) {
@@ -538,17 +556,33 @@ static int join_thread(struct opm_file *f, struct def_track *t, const char *proc
     }
     rc = thread_track(f, &alone, process);
     t->track = alone.track;
-    if (rc == 0 && *process && alone.tid != OPM_NULL_I64 && alone.track >= before) {
-        struct import_thread thread = thread_of(f, &alone, process);
+    return rc;
+}
 
-        rc = import_thread_add(f->src, &thread, alone.track);
-    }
+static int note_thread(struct opm_file *f, const char *process, int64_t tid, uint32_t track)
+{
+    struct import_thread thread = { process, f->header.session, tid };
+
+    return tid == OPM_NULL_I64 ? 0 : import_thread_add(f->src, &thread, track);
+}
+
+/* For files that were recorded beside this one: the tracks from first_track on are new. */
+static int note_threads(struct opm_file *f, const char *process, uint32_t first_track)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < f->nthread && rc == 0 && *process; i++)
+        if (f->thread[i].track >= first_track)
+            rc = note_thread(f, process, f->thread[i].tid, f->thread[i].track);
+    for (size_t i = 0; i < f->ntrack && rc == 0 && *process; i++)
+        if (f->track[i].of_thread && f->track[i].track >= first_track)
+            rc = note_thread(f, process, f->track[i].tid, f->track[i].track);
     return rc;
 }
 
 int defs_finish(struct opm_file *f)
 {
-    size_t first_track = store_nrow(f->st, TABLE_track);
+    uint32_t first_track = (uint32_t)store_nrow(f->st, TABLE_track);
     char process[160];
     int rc = 0;
 
@@ -560,12 +594,8 @@ int defs_finish(struct opm_file *f)
     for (size_t i = 0; i < f->ntrack && rc == 0; i++)
         if (f->track[i].of_thread)
             rc = join_thread(f, &f->track[i], process);
-    for (size_t i = 0; i < f->nthread && rc == 0 && *process; i++) {
-        struct import_thread thread = thread_of(f, &f->thread[i], process);
-
-        if (f->thread[i].track >= first_track && thread.tid != OPM_NULL_I64)
-            rc = import_thread_add(f->src, &thread, f->thread[i].track);
-    }
+    if (rc == 0)
+        rc = note_threads(f, process, first_track);
     for (size_t i = 0; i < f->nmem && rc == 0; i++) {
         const struct def_mem *m = &f->mem[i];
         struct cell row[mem_col_COUNT];

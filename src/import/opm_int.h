@@ -57,6 +57,9 @@ struct def_site {
     int64_t capacity; /* and the stages on both sides, of queues */
     str_id producer, consumer;
     int64_t workers;
+    bool gauge; /* a counter that says what it measures: */
+    str_id unit, device, process;
+    int64_t pid;
 };
 
 enum json_state { JSON_UNTRIED, JSON_OBJECT_TEXT, JSON_OTHER_TEXT };
@@ -115,6 +118,7 @@ struct opm_file {
     int64_t pid;
     str_id process, host;
     str_id identity; /* that another recorder in the same process has too; 0: unknown */
+    int64_t device_dropped, device_unfinished; /* by their last account */
 
     uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
     struct def_site *site;

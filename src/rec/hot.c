@@ -393,6 +393,11 @@ void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, ui
     opm__slow_leave();
 }
 
+void opm__put_gauge(opm_site *site, double value)
+{
+    opm__put_counter(site, site->role, UNIT_COUNTER, real_bits(value));
+}
+
 void opm__counter(opm_site *site, double value)
 {
     opm__put_counter(site, ROLE_COUNTER, UNIT_COUNTER, real_bits(value));

@@ -233,6 +233,48 @@ void opm__queue_size(opm_queue *q, int64_t n)
         opm__put_counter(&q->site, ROLE_QUEUE, UNIT_INT_COUNTER, (uint64_t)n);
 }
 
+opm_gauge *opm_gauge_define(const opm_gauge_info *given)
+{
+    opm_gauge_info info = OPM_GAUGE_INFO_INIT;
+    opm_gauge *g = calloc(1, sizeof(*g));
+    struct bytes b = { 0 };
+
+    if (given)
+        memcpy(&info, given, given->size < sizeof(info) ? given->size : sizeof(info));
+    if (!g)
+        return NULL;
+    g->name = strdup(info.name ? info.name : "");
+    put_optional(&b, info.unit);
+    put_optional(&b, info.device);
+    put_optional(&b, info.process);
+    put_zigzag(&b, info.pid);
+    if (!g->name || b.failed) {
+        free(b.p);
+        free(g->name);
+        free(g);
+        return NULL;
+    }
+    g->description = b.p;
+    g->description_len = b.len;
+    g->site = (opm_site){ g->name, NULL, 0, info.layer & 3, ROLE_COUNTER | ROLE_DESCRIBED };
+    return g;
+}
+
+void opm_gauge_free(opm_gauge *g)
+{
+    if (!g)
+        return;
+    free(g->description);
+    free(g->name);
+    free(g);
+}
+
+void opm__gauge_set(opm_gauge *g, double value)
+{
+    if (g && opm_on((enum opm_layer)g->site.layer))
+        opm__put_gauge(&g->site, value);
+}
+
 opm_track *opm_track_define(const char *kind, const char *name, const char *device,
                             enum opm_clock clock)
 {

@@ -193,8 +193,9 @@ void opm__block_release(struct session *s, uint32_t block);
 /* Append an event of n units for the calling thread; drops and counts if there is no room. */
 void opm__put(struct hot *h, const struct opm_unit *u, unsigned n);
 
-/* hot.c; call between opm__slow_enter() and opm__slow_leave(), opm__put_counter() outside */
+/* hot.c; call between opm__slow_enter() and opm__slow_leave(), the counters outside */
 void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, uint64_t value);
+void opm__put_gauge(opm_site *site, double value);
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
                           uint64_t correlation, uint32_t args);
 

@@ -56,7 +56,7 @@ static int make_parts(const char *output, char out[RUN_PATH_MAX], opm_error *err
                 rmdir(path);
                 return opm__fail(err, OPM_EINVAL, "%s: the path is too long", path);
             }
-            snprintf(out, RUN_PATH_MAX, "%s", real);
+            memcpy(out, real, strlen(real) + 1);
             return 0;
         }
         if (errno != EEXIST)
@@ -153,16 +153,25 @@ static void meta_number(const char *key, int64_t v)
     opm_meta(key, text);
 }
 
-static void own_part_stop(struct record_result *out)
+static void own_part_stop(const struct record_options *opt, struct record_result *out)
 {
-    if (out->own_part.code)
+    char hz[32];
+
+    if (!*opm_path())
         return;
+    if (out->samples.rounds) {
+        snprintf(hz, sizeof(hz), "%g", opt->sample_hz);
+        opm_meta("record.sample_hz", hz);
+        meta_number("record.sample_rounds", (int64_t)out->samples.rounds);
+        meta_number("record.sample_rounds_left_out", (int64_t)out->samples.late);
+        meta_number("record.sample_cpu_ns", out->samples.cpu_ns);
+    }
     meta_number("record.pid", out->pid);
     meta_number("record.exit_code", out->exit_code);
     if (out->signal)
         meta_number("record.signal", out->signal);
     meta_number("record.wall_ns", out->wall_ns);
-    opm_stop(&out->own_part);
+    opm_stop(out->own_part.code ? NULL : &out->own_part);
 }
 
 /* -- the program -- */
@@ -247,6 +256,7 @@ static int wait_for_parts(const char *parts)
 
 int record_program(const struct record_options *opt, struct record_result *out, opm_error *err)
 {
+    struct sampler *sampler = NULL;
     struct environ_copy env;
     sigset_t waited, old;
     int64_t begin;
@@ -266,10 +276,13 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     begin = now_ns();
     rc = env.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
                     : start(opt, &old, env.item, out, err);
+    if (rc == 0 && opt->sample_hz > 0 && !out->own_part.code)
+        sampler_start(&sampler, opt->sample_hz, out->pid, &out->own_part);
     if (rc == 0)
         attend(out, &waited);
     out->wall_ns = now_ns() - begin;
-    own_part_stop(out);
+    sampler_stop(sampler, &out->samples);
+    own_part_stop(opt, out);
     environ_copy_release(&env);
     if (rc == 0)
         out->busy = wait_for_parts(out->parts);

@@ -23,6 +23,7 @@ struct record_options {
     int level;              /* -1: as the environment says */
     int buffer_mb;          /* 0: as the environment says */
     bool python, cuda;      /* use the hooks, if they are there */
+    double sample_hz;       /* hardware samples a second; 0: none */
     bool ignore_sigpipe;    /* as the program is to find it */
 };
 
@@ -41,8 +42,9 @@ struct record_result {
     int64_t wall_ns;
     enum record_hook python, cuda;
     char parts[RUN_PATH_MAX];
+    struct sampler_stats samples;
     int busy;           /* parts that processes left behind are still writing */
-    opm_error own_part; /* code 0, or why there is no samples.opm */
+    opm_error own_part; /* code 0, or why there are no samples */
 };
 
 /* 0 once the program ran, whatever its exit code. Negative: it was not started, and the folder of

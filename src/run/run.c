@@ -6,6 +6,7 @@
 #include "run/session.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* What the outputs are asked for, before any measuring. */
 static int look_at_outputs(struct run_session *s, opm_error *err)
@@ -54,9 +55,22 @@ static int start_recording(const struct run_options *opt, struct run_result *res
     return MIN(opm_start(&ro, err), 0);
 }
 
+static void describe_samples(const struct run_options *opt, const struct sampler_stats *st)
+{
+    char text[32];
+
+    if (!st->rounds)
+        return;
+    snprintf(text, sizeof(text), "%g", opt->sample_hz);
+    opm_meta("run.sample_hz", text);
+    snprintf(text, sizeof(text), "%lld", (long long)st->cpu_ns);
+    opm_meta("run.sample_cpu_ns", text);
+}
+
 int run_model(const struct run_options *opt, struct run_result *out, opm_error *err)
 {
     struct run_session s = { .opt = opt, .res = out };
+    struct sampler *sampler = NULL;
     opm_recorder_stats st;
     int rc, stopped;
 
@@ -65,7 +79,14 @@ int run_model(const struct run_options *opt, struct run_result *out, opm_error *
     if (rc)
         return rc;
     opm_thread_name("main");
-    rc = work(&s, err);
+    /* The first instance looks after all: they are children of one process. */
+    if (opt->sample_hz > 0 && opt->instance == 0)
+        rc =
+            sampler_start(&sampler, opt->sample_hz, opt->instances > 1 ? getppid() : getpid(), err);
+    if (!rc)
+        rc = work(&s, err);
+    sampler_stop(sampler, &out->samples);
+    describe_samples(opt, &out->samples);
     opm_stats(&st);
     out->lost = st.lost;
     stopped = opm_stop(rc ? NULL : err);

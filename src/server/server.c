@@ -272,6 +272,8 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
         rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, err);
     if (rc == 0)
         rc = watch_start(&s->routes.watch, err);
+    if (rc == 0)
+        rc = scout_start(&s->routes.scout, s->routes.catalog, err);
     s->guard = (struct guard){ .loopback = s->listening.loopback, .host = o->host };
     if (rc == 0)
         rc = start_daemon(s, err);
@@ -296,12 +298,15 @@ void server_stop(struct server *s)
 {
     if (!s)
         return;
+    if (s->routes.catalog)
+        catalog_end(s->routes.catalog);
     if (s->routes.watch)
         watch_stop(s->routes.watch);
     if (s->daemon)
         MHD_stop_daemon(s->daemon); /* closes the socket */
     else if (s->listening.fd >= 0)
         close(s->listening.fd);
+    scout_stop(s->routes.scout);
     watch_free(s->routes.watch);
     catalog_free(s->routes.catalog);
     mem_free(s);

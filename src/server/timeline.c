@@ -48,10 +48,8 @@ int timeline_new(struct timeline **out, opm_trace *t, opm_error *err)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     tl->t = t;
     rc = answer_int(t, "SELECT count(*) FROM track", &ntrack, err);
-    if (rc == 0)
-        rc = answer_int(t, ANSWER_END_SQL, &tl->end_ns, err);
     if (rc == 0) {
-        tl->end_ns = MAX(tl->end_ns, (int64_t)0);
+        tl->end_ns = opm_trace_end(t);
         tl->ntrack = (size_t)ntrack;
         tl->lines = mem_calloc(tl->ntrack + 1, sizeof(*tl->lines));
         tl->has_samples = mem_calloc(tl->ntrack + 1, sizeof(*tl->has_samples));

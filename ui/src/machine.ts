@@ -3,7 +3,7 @@ import { bytes, bytesPerSecond, count, flopsPerSecond, ns } from "./format";
 import type { Meta } from "./queries";
 
 // First that is there counts.
-const KNOWN: { title: string; keys: string[]; show?: (value: string) => string }[] = [
+const KNOWN: { title: string; keys: string[]; show?: (value: string, meta: Meta[]) => string }[] = [
     { title: "Model", keys: ["model.name", "model.path"] },
     { title: "Engine", keys: ["engine.name", "source.producer"] },
     { title: "Threads", keys: ["engine.threads"] },
@@ -15,8 +15,9 @@ const KNOWN: { title: string; keys: string[]; show?: (value: string) => string }
     { title: "Host", keys: ["machine.host"] },
     { title: "Peak computation", keys: ["machine.peak_gflops_per_s"], show: (v) => flopsPerSecond(Number(v) * 1e9) },
     { title: "Peak memory bandwidth", keys: ["machine.peak_gbytes_per_s"], show: (v) => bytesPerSecond(Number(v) * 1e9) },
-    { title: "Activation memory", keys: ["engine.arena_bytes"], show: bytes },
-    { title: "Cost of measuring, per iteration", keys: ["run.cost_ns"], show: ns },
+    { title: "Activation memory", keys: ["engine.arena_bytes"], show: (v) => bytes(v) },
+    { title: "Cost of measuring, per iteration", keys: ["run.cost_ns"],
+      show: (v, meta) => `${ns(v)} ± ${ns(value(meta, "run.cost_error_ns"))}` },
     { title: "Recorded by", keys: ["opmeter.version"], show: (v) => `opmeter ${v}` },
 ];
 
@@ -39,7 +40,7 @@ export function facts(meta: Meta[]): [string, string][] {
     const found: [string, string][] = [];
     for (const { title, keys, show } of KNOWN) {
         const text = keys.map((key) => value(meta, key)).find((v) => v !== undefined && v !== "");
-        if (text !== undefined) found.push([title, show ? show(text) : text]);
+        if (text !== undefined) found.push([title, show ? show(text, meta) : text]);
     }
     const device = devices(meta);
     if (device) found.push(["Devices", device]);

@@ -6,6 +6,11 @@ export interface Curve {
     live: number[]; // bytes, by operator
 }
 
+// Weights and other constants: no operator begins or ends them.
+export function isKept(chunk: Chunk): boolean {
+    return chunk.first_op === null && chunk.last_op === null;
+}
+
 // Chunks that no operator begins or ends live all the time.
 export function span(chunk: Chunk, ops: number): [number, number] {
     return [chunk.first_op ?? 0, chunk.last_op ?? ops - 1];

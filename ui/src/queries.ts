@@ -172,12 +172,20 @@ export interface Execution {
     num: number | null;
 }
 
-export interface Device {
+export interface Stream {
+    scope: string;
     device: string | null;
     rank: number | null;
-    runs: number;
+    track: number | null;
+    stream: string | null;
+    kernels: number;
+    copies: number;
     total_ns: number;
-    run_ns: number | null;
+    run_ns: number;
+    copy_ns: number;
+    wait_ns: number;
+    longest_wait_ns: number | null;
+    longest_wait_ts: number | null;
 }
 
 export interface Chunk {

@@ -236,6 +236,15 @@ export interface SpanStatsRow {
     share: number | null;
 }
 
+// what stands on every line of the timeline
+export interface TrackStatsRow {
+    track: number | null;
+    spans: number | null;
+    samples: number | null;
+    first_ns: number | null;
+    end_ns: number | null;
+}
+
 // latency of steps by model and of labelled regions by label
 export interface LatencyRow {
     scope: string | null;
@@ -266,6 +275,23 @@ export interface ExecutionsRow {
     run_ns: number | null;
     io_wait_ns: number | null;
     ops: number | null;
+}
+
+// what every device did, and every stream or other line of it: warm-up too, from its first start to its last end
+export interface StreamStatsRow {
+    scope: string | null;
+    device: string | null;
+    rank: number | null;
+    track: number | null;
+    stream: string | null;
+    kernels: number | null;
+    copies: number | null;
+    total_ns: number | null;
+    run_ns: number | null;
+    copy_ns: number | null;
+    wait_ns: number | null;
+    longest_wait_ns: number | null;
+    longest_wait_ts: number | null;
 }
 
 // what devices computed, by name, the longest first; without spans on hardware, operators by type; no warm-up

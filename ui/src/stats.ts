@@ -30,8 +30,8 @@ export function histogram(values: number[], wanted = 48): Bin[] {
     const low = ascending[0];
     const high = ascending.at(-1);
     if (low === undefined || high === undefined) return [];
-    const body = percentile(ascending, 0.99)!;
-    const cut = high - low > 2 * (body - low) && body > low ? body + (body - low) * 0.2 : high;
+    const body = percentile(ascending, 0.95)!;
+    const cut = high - low > 3 * (body - low) && body > low ? body + (body - low) * 0.4 : high;
     const n = cut > low ? Math.max(1, Math.min(wanted, Math.ceil(2 * Math.sqrt(values.length)) + 4)) : 1;
     const width = (cut - low) / n;
     const bins: Bin[] = Array.from({ length: n }, (_, i) => ({
@@ -41,6 +41,19 @@ export function histogram(values: number[], wanted = 48): Bin[] {
         bins[width > 0 ? Math.min(n - 1, Math.floor((value - low) / width)) : 0]!.count += 1;
     }
     return bins;
+}
+
+// Math.max(...values) fails for very many.
+export function largest(values: Iterable<number>, atLeast = -Infinity): number {
+    let most = atLeast;
+    for (const value of values) if (value > most) most = value;
+    return most;
+}
+
+export function smallest(values: Iterable<number>, atMost = Infinity): number {
+    let least = atMost;
+    for (const value of values) if (value < least) least = value;
+    return least;
 }
 
 export function groupBy<T, K>(rows: T[], key: (row: T) => K): Map<K, T[]> {

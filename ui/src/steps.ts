@@ -29,13 +29,15 @@ export interface StepGroup {
     steps: Step[];
 }
 
+export const ALL_STEPS = "all steps"; // where nothing tells one group from another
+
 export function stepGroups(steps: Step[]): StepGroup[] {
     const groups = groupBy(steps, (s) => `${s.model ?? ""}\n${s.rank ?? ""}`);
     const ranked = new Set(steps.map((s) => s.rank)).size > 1;
     return [...groups.values()].map((of, i) => {
         const { model, rank } = of[0]!;
         const words = [model, ranked && rank !== null ? `rank ${rank}` : null].filter(Boolean);
-        return { key: String(i), title: words.join(", ") || "all steps", steps: of };
+        return { key: String(i), title: words.join(", ") || ALL_STEPS, steps: of };
     });
 }
 

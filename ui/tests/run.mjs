@@ -5,7 +5,7 @@
 // Serves traces made on the spot and looks at every page of them; pictures go to FOLDER. Without
 // Chromium or the packages of package.json there is one skipped test that says so. --only runs the
 // tests whose name holds TEXT.
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -33,7 +33,7 @@ if (!existsSync(options.opmeter)) skip(`${options.opmeter} is not built`);
 
 const { Stage } = await import("./stage.mjs");
 const { makeTraces } = await import("./traces.mjs");
-const suites = ["frame", "pages", "timeline", "access", "hostile", "files", "report"];
+const suites = readdirSync(here).filter((name) => name.endsWith(".test.mjs")).sort();
 
 const work = mkdtempSync(join(tmpdir(), "opmeter-page-"));
 mkdirSync(options.out, { recursive: true });
@@ -44,8 +44,8 @@ try {
     try {
         const tests = [];
         for (const suite of suites) {
-            const { default: list } = await import(`./${suite}.test.mjs`);
-            for (const [name, test] of list(stage)) tests.push([`${suite}: ${name}`, test]);
+            const { default: list } = await import(`./${suite}`);
+            for (const [name, test] of list(stage)) tests.push([`${suite.replace(".test.mjs", "")}: ${name}`, test]);
         }
         failed = await runAll(tests.filter(([name]) => name.includes(options.only)), stage);
     } finally {

@@ -29,6 +29,7 @@ interface ChartProps {
     sync?: string; // charts with the same key share the cursor
     onSelect?: (from: number, to: number) => void; // drag selects a range of x
     onPick?: (index: number) => void; // click on a value
+    chosen?: [number, number] | null; // range of x that is marked
     logX?: boolean;
     logY?: boolean;
 }
@@ -73,7 +74,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
               ...(props.binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
         ],
         series: [
-            { label: props.xLabel ?? "x", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
+            { label: props.xLabel ?? "at", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
             ...props.series.map((s): uPlot.Series => ({
                 label: s.label, stroke: s.color, width: s.bars ? 0 : 1.5,
                 ...(s.fill || s.bars ? { fill: s.bars ? s.color : `${s.color}40` } : {}),
@@ -93,10 +94,18 @@ function options(props: ChartProps, width: number): uPlot.Options {
     };
 }
 
+function mark(plot: uPlot, range: [number, number] | null | undefined): void {
+    if (range === undefined) return;
+    const left = range ? plot.valToPos(range[0], "x") : 0;
+    const width = range ? Math.max(2, plot.valToPos(range[1], "x") - left) : 0;
+    plot.setSelect({ left, width, top: 0, height: range ? plot.over.clientHeight : 0 }, false);
+}
+
 export function Chart(props: ChartProps) {
     const box = useRef<HTMLDivElement>(null);
     const theme = useTheme();
     const latest = useRef(props);
+    const drawn = useRef<uPlot | null>(null);
     latest.current = props;
     useEffect(() => {
         const element = box.current!;
@@ -104,6 +113,7 @@ export function Chart(props: ChartProps) {
         const plot = new uPlot(options(props, Math.max(200, element.clientWidth)), data, element);
         const observer = new ResizeObserver(() => {
             plot.setSize({ width: Math.max(200, element.clientWidth), height: props.height ?? 200 });
+            mark(plot, latest.current.chosen);
         });
         observer.observe(element);
         const pick = () => {
@@ -111,10 +121,15 @@ export function Chart(props: ChartProps) {
             if (idx !== null && idx !== undefined) latest.current.onPick?.(idx);
         };
         plot.over.addEventListener("click", pick);
+        drawn.current = plot;
         return () => {
             observer.disconnect();
+            drawn.current = null;
             plot.destroy();
         };
     }, [theme, props.x, ...props.series.map((s) => s.values), props.series.length, props.height]);
+    useEffect(() => {
+        if (drawn.current && props.chosen !== undefined) mark(drawn.current, props.chosen);
+    }, [props.chosen?.[0], props.chosen?.[1], theme]);
     return <div class="chart" ref={box} role="img" aria-label={props.label} />;
 }

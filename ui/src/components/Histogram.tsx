@@ -1,6 +1,6 @@
 // How often a duration occurred, with marks at percentiles.
 import { count, ns } from "../format";
-import { histogram } from "../stats";
+import { histogram, largest } from "../stats";
 import { useWidth } from "./useWidth";
 
 interface HistogramProps {
@@ -19,7 +19,7 @@ export function Histogram({ label, values, marks = [], color, height = 150 }: Hi
     const bins = histogram(values);
     const low = bins[0]?.from ?? 0;
     const high = bins.at(-1)?.to ?? 1;
-    const most = Math.max(1, ...bins.map((bin) => bin.count));
+    const most = largest(bins.map((bin) => bin.count), 1);
     const x = (value: number) => high > low ? Math.min(1, (value - low) / (high - low)) * width : width / 2;
     const floor = height - BOTTOM;
     const bar = width / Math.max(1, bins.length);
@@ -27,7 +27,7 @@ export function Histogram({ label, values, marks = [], color, height = 150 }: Hi
     return (
         <div class="histogram" ref={box}>
             <svg width={width} height={height} role="img"
-                 aria-label={`${label}: ${count(values.length)} values from ${ns(low)} to ${ns(Math.max(...values))}`}>
+                 aria-label={`${label}: ${count(values.length)} values from ${ns(low)} to ${ns(largest(values))}`}>
                 {bins.map((bin, i) => {
                     const h = bin.count ? Math.max(2, (bin.count / most) * (floor - TOP)) : 0;
                     const wide = bins.length === 1 ? Math.min(60, bar) : bar;

@@ -14,6 +14,8 @@ import { Drawer } from "./Drawer";
 import { Histogram } from "./Histogram";
 import { Loaded } from "./States";
 
+const EXECUTIONS = 5000; // as many as op_spans gives
+
 function Part({ title, children }: { title: string; children: ComponentChildren }) {
     return <section class="drawer-part"><h3>{title}</h3>{children}</section>;
 }
@@ -40,6 +42,7 @@ function Executions({ of, loaded, color }: { of: Operator; loaded: Loadable<Exec
                             <Histogram label="Durations" values={ascending} color={color} height={120}
                                        marks={[{ label: "median", value: percentile(ascending, 0.5) },
                                                { label: "p99", value: percentile(ascending, 0.99) }]} />
+                            {all.length >= EXECUTIONS && <p class="note">Of the first {count(EXECUTIONS)} executions.</p>}
                             <p class="links">
                                 <a href={href("timeline", { span: longest.id })}>Longest in the timeline ({ns(longest.dur)})</a>
                                 <a href={href("timeline", { span: counted[0]!.id })}>First in the timeline</a>

@@ -4,7 +4,7 @@ import { ns, percent } from "../format";
 import { named, ON_FILL } from "../palette";
 import type { Step } from "../queries";
 import { stagesOf, type Lane } from "../steps";
-import { meanOf } from "../stats";
+import { largest, meanOf } from "../stats";
 import { useTheme } from "../theme";
 import { useWidth } from "./useWidth";
 
@@ -26,6 +26,12 @@ function fitted(text: string, px: number): string {
     return text.length <= room ? text : room > 3 ? `${text.slice(0, room - 1)}…` : "";
 }
 
+// Names of lanes differ at their end.
+function fittedEnd(text: string, px: number): string {
+    const room = Math.floor(px / 6.6);
+    return text.length <= room ? text : `…${text.slice(text.length - room + 1)}`;
+}
+
 interface Block {
     key: string;
     start: number;
@@ -39,7 +45,7 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
     const theme = useTheme();
     const [box, width] = useWidth<HTMLDivElement>();
     const total = meanOf(steps, (s) => s.total_ns) ?? 0;
-    const end = Math.max(total, ...lanes.flatMap((lane) => lane.bars.map((bar) => bar.start + bar.dur)));
+    const end = largest(lanes.flatMap((lane) => lane.bars.map((bar) => bar.start + bar.dur)), total);
     const room = Math.max(100, width - NAMES - 12);
     const x = (time: number) => NAMES + (end > 0 ? time / end : 0) * room;
 
@@ -85,7 +91,7 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
                 {rows.map((row, r) => (
                     <g key={r} transform={`translate(0 ${r * ROW})`}>
                         <text x={0} y={ROW / 2 + 4} class="lane-name">
-                            {fitted(row.title, NAMES - 4)}<title>{row.title}</title>
+                            {fittedEnd(row.title, NAMES - 10)}<title>{row.title}</title>
                         </text>
                         {row.blocks.map((block) => {
                             const w = Math.max(1, x(block.start + block.dur) - x(block.start));

@@ -1,6 +1,8 @@
 // Where the nodes of a graph stand: layers from top to bottom, few crossings, long edges routed
 // through the layers that they pass.
 
+import { largest, smallest } from "../stats";
+
 export interface Point {
     x: number;
     y: number;
@@ -43,7 +45,7 @@ function layersOf(n: number, edges: [number, number][]): number[] {
     for (const [from, to] of edges) out[from]!.push(to);
     for (let i = n - 1; i >= 0; i--) {
         if (!into[i]!.length && out[i]!.length) {
-            layer[i] = Math.min(...out[i]!.map((to) => layer[to]!)) - 1;
+            layer[i] = smallest(out[i]!.map((to) => layer[to]!)) - 1;
         }
     }
     return layer;
@@ -100,7 +102,7 @@ export function layOut(n: number, edges: [number, number][]): Layout {
         }
         return route;
     });
-    const rows: number[][] = Array.from({ length: Math.max(0, ...layer) + 1 }, () => []);
+    const rows: number[][] = Array.from({ length: largest(layer, 0) + 1 }, () => []);
     cells.forEach((cell, i) => rows[cell.layer]!.push(i));
     for (const row of rows) row.forEach((i, k) => { cells[i]!.x = k * (NODE_WIDTH + GAP_X); });
 

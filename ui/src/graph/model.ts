@@ -117,22 +117,27 @@ export function buildGraph(ops: GraphOp[], tensors: GraphTensor[], unfolded: Set
     return { nodes, edges: findEdges(tensors, nodeOf), blocks };
 }
 
-// From the operator that makes a tensor to those that read it. What leads back from one repetition
-// of a folded block to the next is left out: nodes stand in the order of execution.
+// From the operator that makes a tensor to those that read it. Where several make one of the same
+// name, the last before the reader does. What leads back from one repetition of a folded block to
+// the next is left out: nodes stand in the order of execution.
 function findEdges(tensors: GraphTensor[], nodeOf: Map<number, number>): [number, number][] {
-    const maker = new Map<string, number>();
+    const named = tensors.filter((t) => t.name !== null && nodeOf.has(t.op));
+    const makers = new Map<string, number[]>(); // operators, rising
+    for (const { op, io, name } of [...named].sort((a, b) => a.op - b.op)) {
+        if (io !== "output") continue;
+        const of = makers.get(name!);
+        if (of) of.push(op);
+        else makers.set(name!, [op]);
+    }
     const seen = new Set<string>();
     const edges: [number, number][] = [];
-    for (const { op, io, name } of tensors) {
-        const node = nodeOf.get(op);
-        if (io === "output" && name && node !== undefined) maker.set(name, node);
-    }
-    for (const { op, io, name } of tensors) {
-        const to = nodeOf.get(op);
-        const from = io === "input" && name ? maker.get(name) : undefined;
-        if (to === undefined || from === undefined || from >= to) continue;
+    for (const { op, io, name } of named) {
+        const of = io === "input" ? makers.get(name!) : undefined;
+        const maker = of?.findLast((from) => from < op) ?? of?.[0];
+        if (maker === undefined) continue;
+        const [from, to] = [nodeOf.get(maker)!, nodeOf.get(op)!];
         const key = `${from} ${to}`;
-        if (!seen.has(key)) edges.push([from, to]);
+        if (from < to && !seen.has(key)) edges.push([from, to]);
         seen.add(key);
     }
     return edges;

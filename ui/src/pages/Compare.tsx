@@ -37,18 +37,16 @@ function columnsOf(byType: boolean): Column<Pair<Timed>>[] {
     return [
         ...(byType ? [] : [{ key: "name", title: "Operator", value: (p: Pair<Timed>) => one(p).name, search: true }]),
         { key: "type", title: "Type", value: (p) => one(p).type, search: true, ...(byType ? {} : { width: "18%" }) },
-        { key: "a", title: "A", value: (p) => p.a?.time_ns ?? null, show: (p) => ns(p.a?.time_ns), numeric: true, width: "110px" },
-        { key: "b", title: "B", value: (p) => p.b?.time_ns ?? null, show: (p) => ns(p.b?.time_ns), numeric: true, width: "110px" },
-        { key: "delta", title: "B − A", value: (p) => difference(p.a?.time_ns, p.b?.time_ns), numeric: true, width: "120px",
-          show: (p) => signed(difference(p.a?.time_ns, p.b?.time_ns), ns) },
-        { key: "size", title: "Matters", value: (p) => Math.abs((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0)), numeric: true, width: "110px",
-          doc: "Size of the difference, whichever way; what only one has counts whole",
-          show: (p) => ns(Math.abs((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0))) },
-        { key: "change", title: "Change", value: (p) => relative(p.a?.time_ns, p.b?.time_ns), numeric: true, width: "110px",
+        { key: "a", title: "A", value: (p) => p.a?.time_ns ?? null, show: (p) => ns(p.a?.time_ns), numeric: true, width: "92px" },
+        { key: "b", title: "B", value: (p) => p.b?.time_ns ?? null, show: (p) => ns(p.b?.time_ns), numeric: true, width: "92px" },
+        { key: "size", title: "B − A", value: (p) => Math.abs((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0)), numeric: true, width: "100px",
+          doc: "Sorted by size, whichever way; what only one of them has counts whole",
+          show: (p) => signed((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0), ns) },
+        { key: "change", title: "Change", value: (p) => relative(p.a?.time_ns, p.b?.time_ns), numeric: true, width: "92px",
           show: (p) => <Change a={p.a?.time_ns} b={p.b?.time_ns} /> },
-        { key: "counts", title: "Count A / B", value: (p) => p.a?.count ?? p.b?.count ?? null, numeric: true, width: "130px",
+        { key: "counts", title: "Count A / B", value: (p) => p.a?.count ?? p.b?.count ?? null, numeric: true, width: "110px",
           show: (p) => `${p.a ? count(p.a.count) : "–"} / ${p.b ? count(p.b.count) : "–"}` },
-        { key: "where", title: "In", value: (p) => (p.a && p.b ? "both" : p.a ? "only A" : "only B"), width: "90px", search: true },
+        { key: "where", title: "In", value: (p) => (p.a && p.b ? "both" : p.a ? "only A" : "only B"), width: "76px", search: true },
     ];
 }
 

@@ -9,14 +9,15 @@ import { Tabs } from "../components/Tabs";
 import { useWidth } from "../components/useWidth";
 import { bytes, count, NA, ns, text } from "../format";
 import { all, useData } from "../hooks";
-import { alive, curves, span, type Curve } from "../memory";
+import { alive, curves, isKept, span, type Curve } from "../memory";
 import { byIndex, named } from "../palette";
 import type { Chunk, Counter, Op, Sampled } from "../queries";
 import { setArgs, useRoute } from "../router";
-import { sum } from "../stats";
+import { largest, smallest, sum } from "../stats";
 import { useTheme, type Theme } from "../theme";
 
 const KINDS = ["activation", "workspace", "weight"];
+const MOST_OPS = 100_000; // where the trace does not say how many there are
 
 function kindColor(kind: string, theme: Theme): string {
     const at = KINDS.indexOf(kind);
@@ -38,10 +39,10 @@ function stacked(of: Curve[]): { kind: string; title: string; live: number[]; up
 function Plan({ chunks, ops }: { chunks: Chunk[]; ops: Op[] }) {
     const theme = useTheme();
     const { args } = useRoute();
-    const n = Math.max(ops.length, 1, ...chunks.map((c) => (c.last_op ?? -1) + 1));
-    const kept = chunks.filter((c) => c.first_op === null && c.last_op === null);
+    const n = ops.length || Math.min(MOST_OPS, largest(chunks.map((c) => (c.last_op ?? 0) + 1), 1));
+    const kept = chunks.filter(isKept);
     const whole = args.get("with") === "kept" || kept.length === chunks.length;
-    const of = useMemo(() => stacked(curves(whole ? chunks : chunks.filter((c) => !kept.includes(c)), n)
+    const of = useMemo(() => stacked(curves(whole ? chunks : chunks.filter((c) => !isKept(c)), n)
         .sort((a, b) => KINDS.indexOf(b.kind) - KINDS.indexOf(a.kind))), [chunks, n, whole]);
     const x = useMemo(() => Array.from({ length: n }, (_, i) => i), [n]);
     const total = of.at(-1)?.upTo ?? [];
@@ -51,7 +52,7 @@ function Plan({ chunks, ops }: { chunks: Chunk[]; ops: Op[] }) {
         label: c.title, color: kindColor(c.kind, theme), fill: true, steps: true, values: c.upTo })),
         [of, theme]);
     const chosen = Number(args.get("at") ?? peak);
-    const live = alive(whole ? chunks : chunks.filter((c) => !kept.includes(c)), n, chosen).sort((a, b) => b.bytes - a.bytes);
+    const live = alive(whole ? chunks : chunks.filter((c) => !isKept(c)), n, chosen).sort((a, b) => b.bytes - a.bytes);
     return (
         <>
             <Card title="Plan of the model" wide aside={kept.length > 0 && kept.length < chunks.length && (
@@ -116,8 +117,8 @@ function AddressMap({ chunks, n, nameOf, chosen }: MapProps) {
             <div ref={box}>
                 {kinds.map((kind) => {
                     const of = placed.filter((c) => (c.kind ?? "other") === kind);
-                    const low = Math.min(...of.map((c) => c.addr!));
-                    const high = Math.max(...of.map((c) => c.addr! + c.bytes));
+                    const low = smallest(of.map((c) => c.addr!));
+                    const high = largest(of.map((c) => c.addr! + c.bytes));
                     const y = (addr: number) => ((addr - low) / Math.max(1, high - low)) * height;
                     return (
                         <svg key={kind} width={width} height={height + 22} role="img" class="address-map"

@@ -17,6 +17,8 @@ import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
 const TYPES_SHOWN = 20;
+const NAMES = 5000; // as many as spans gives
+const COLUMN = 8; // more go into two columns
 
 type View = "all" | "type" | "spans";
 
@@ -72,7 +74,7 @@ function columnsOf(rows: Row[], more: boolean, byType: boolean, color: (type: st
         show: (o) => (
             <span class="typed">
                 {o.of && <span class="fold" aria-hidden="true"><Icon name="right" /></span>}
-                <i class="swatch" style={{ background: color(o.type) }} />{text(o.type)}
+                <i class="swatch" style={{ background: color(o.type) }} /><span>{text(o.type)}</span>
             </span>) };
     const columns: (Column<Row> | false)[] = [
         ...(byType ? [type, name] : [name, type]),
@@ -123,7 +125,7 @@ function TypesCard({ operators, chart, type }: { operators: Operator[]; chart: s
         <Card title={`${count(groups.length)} ${groups.length === 1 ? "type" : "types"}`} wide aside={
             <Tabs label="Chart" value={chart === "bar" ? "bar" : "donut"} onChange={(key) => setArgs({ chart: key === "bar" ? "bar" : null })}
                   options={[{ key: "donut", title: "Donut" }, { key: "bar", title: "Bars" }]} />}>
-            <div class="types">
+            <div class={parts.length > COLUMN ? "types" : ""}>
                 {chart === "bar" ? <Bars label="Time by type" parts={parts} />
                     : <Donut label="Time by type" parts={parts} center={ns(sum(groups, (g) => g.time))} />}
             </div>
@@ -177,12 +179,15 @@ function Spans({ args }: { args: URLSearchParams }) {
     return (
         <Loaded of={spans} empty="This trace has no span that ended.">
             {(rows) => (
+                <>
+                {rows.length >= NAMES && <p class="note">The {count(NAMES)} names with the most self time.</p>}
                 <DataTable label="Spans by name" columns={spanColumns} sort="-self" urlKey="n" searchLabel="Search names"
                            rowKey={(s) => `${s.name}\n${s.cat}\n${s.layer}`}
                            rows={rows.filter((s) => (!layer || s.layer === layer) && (s.share ?? 0) >= least)}>
                     <Choice label="Layer" name="layer" values={rows.map((s) => s.layer)} />
                     <LeastShare />
                 </DataTable>
+                </>
             )}
         </Loaded>
     );

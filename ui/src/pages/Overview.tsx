@@ -11,12 +11,12 @@ import { all, useData, useTrace } from "../hooks";
 import { facts } from "../machine";
 import { BUCKETS } from "../occupation";
 import { named } from "../palette";
-import type { Advice, Device, Latency, Loss, Meta, Occupation, OperatorType, Queue, Region, Source,
-              Stage, Step, Verdict } from "../queries";
+import type { Advice, Latency, Loss, Meta, Occupation, OperatorType, Queue, Region, Source,
+              Stage, Step, Stream, Verdict } from "../queries";
 import { pipelineSentences } from "../pipeline";
 import { href } from "../router";
 import { percentile, sum } from "../stats";
-import { counted, stepGroups } from "../steps";
+import { ALL_STEPS, counted, stepGroups } from "../steps";
 import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
@@ -29,25 +29,25 @@ interface Timed {
     unit: string;       // one of them
     values: number[];   // ns, without warm-up
     warmup: number;
-    perSecond: number | null;
+    summary: Latency | null; // of exactly these values
 }
 
 // Steps where there are some, else labelled regions; the kind with the most first.
 function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] {
     const groups = stepGroups(steps).map((group): Timed => {
-        const rate = latency.filter((l) => l.scope === "step" && l.name === group.steps[0]!.model);
+        const same = latency.find((l) => l.scope === "step" && l.name === group.steps[0]!.model);
         const ranks = new Set(steps.map((s) => s.rank)).size;
         return {
             title: group.title, unit: "step",
             values: group.steps.filter((s) => !s.warmup).map((s) => s.total_ns),
             warmup: sum(group.steps, (s) => s.warmup),
-            perSecond: ranks === 1 ? rate[0]?.per_second ?? null : null,
+            summary: ranks === 1 ? same ?? null : null,
         };
     });
     const labels = latency.filter((l) => l.scope === "record").map((l): Timed => ({
         title: l.name ?? NA, unit: "region",
         values: regions.filter((r) => r.label === l.name && !r.warmup && r.dur >= 0).map((r) => r.dur),
-        warmup: l.warmup_count, perSecond: l.per_second,
+        warmup: l.warmup_count, summary: l,
     }));
     return [...groups, ...labels].filter((t) => t.values.length)
         .sort((a, b) => Number(b.unit === "step") - Number(a.unit === "step") ||
@@ -78,28 +78,29 @@ function LatencyCard() {
                 }
                 const ascending = [...first.values].sort((a, b) => a - b);
                 const at = (p: number) => percentile(ascending, p);
+                const known = first.summary;
                 const others = timed.slice(1, 4).map((t) => `${t.title}: ${count(t.values.length)} × ` +
                     `${ns(percentile([...t.values].sort((a, b) => a - b), 0.5))}`);
                 return (
-                    <Card title={first.unit === "step" ? `Latency of a step: ${first.title}` : `Region: ${first.title}`}
+                    <Card title={first.unit === "step" ? `Latency of a step${first.title === ALL_STEPS ? "" : `: ${first.title}`}` : `Region: ${first.title}`}
                           wide aside={steps.length > 0 && <More to={href("steps")}>Step trace</More>}>
                         <div class="figures">
-                            <Figure label="median" value={ns(at(0.5))} />
-                            <Figure label="minimum" value={ns(at(0))} />
-                            <Figure label="90th percentile" value={ns(at(0.9))} />
-                            <Figure label="99th percentile" value={ns(at(0.99))} />
-                            <Figure label="maximum" value={ns(at(1))} />
-                            {first.perSecond !== null && <Figure label="per second" value={count(first.perSecond)} />}
-                            <Figure label="counted" value={count(first.values.length)}
-                                    hint={`${count(first.warmup)} of warm-up left out`} />
-                            <Figure label="warm-up left out" value={count(first.warmup)} />
+                            <Figure label="median" value={ns(known?.median_ns ?? at(0.5))} />
+                            <Figure label="minimum" value={ns(known?.min_ns ?? at(0))} />
+                            <Figure label="90th percentile" value={ns(known?.p90_ns ?? at(0.9))} />
+                            <Figure label="99th percentile" value={ns(known?.p99_ns ?? at(0.99))} />
+                            <Figure label="maximum" value={ns(known?.max_ns ?? at(1))} />
+                            {known && <Figure label="per second" value={count(known.per_second)} />}
+                            <Figure label="counted" value={count(known?.count ?? first.values.length)} />
+                            <Figure label="warm-up left out" value={count(known?.warmup_count ?? first.warmup)} />
                         </div>
-                        {first.values.length > 1
-                            ? <Histogram label="Distribution" values={first.values}
+                        {at(0) === at(1)
+                            ? <p class="note">{first.values.length === 1 ? "Only one was measured: there is no distribution."
+                                : "All took the same time."}</p>
+                            : <Histogram label="Distribution" values={first.values}
                                          color={named("stage", "forward", theme)}
                                          marks={[{ label: "median", value: at(0.5) }, { label: "p90", value: at(0.9) },
-                                                 { label: "p99", value: at(0.99) }]} />
-                            : <p class="note">Only one was measured: there is no distribution.</p>}
+                                                 { label: "p99", value: at(0.99) }]} />}
                         {others.length > 0 && <p class="note">Also: {others.join("; ")}.</p>}
                     </Card>
                 );
@@ -129,6 +130,7 @@ function StepCard() {
 }
 
 const TYPES_SHOWN = 7;
+const DEVICES_SHOWN = 4;
 
 function TypesCard() {
     const theme = useTheme();
@@ -160,11 +162,11 @@ function TypesCard() {
 
 function OccupationCard() {
     const theme = useTheme();
-    const loaded = all<[Occupation[], Device[]]>(useData("occupation"), useData("devices"));
+    const occupation = useData<Occupation>("occupation");
     return (
         <Card title="What device and host did">
-            <Loaded of={loaded}>
-                {([rows, devices]) => {
+            <Loaded of={occupation}>
+                {(rows) => {
                     const parts = BUCKETS.map(({ key, title, doc }): Part => {
                         const value = rows.find((o) => o.bucket === key)?.ns ?? 0;
                         return { label: title, value, shown: ns(value), hint: doc, color: named("bucket", key, theme) };
@@ -174,20 +176,62 @@ function OccupationCard() {
                         <>
                             <StackBar label="Occupation" parts={parts} />
                             <Legend parts={parts} />
-                            {devices.filter((d) => d.run_ns !== null).length > 0 && (
-                                <Bars label="Busy devices" max={1} parts={devices.filter((d) => d.run_ns !== null).slice(0, 8)
-                                    .map((d): Part => ({
-                                        label: [d.device, d.rank === null ? null : `rank ${d.rank}`].filter(Boolean).join(", "),
-                                        value: d.total_ns > 0 ? d.run_ns! / d.total_ns : 0,
-                                        shown: `${percent(d.total_ns > 0 ? d.run_ns! / d.total_ns : null)}`,
-                                        hint: "computing, as a share of the time from the first to the last span of a run",
-                                        color: named("bucket", "compute", theme),
-                                    }))} />
-                            )}
                         </>
                     );
                 }}
             </Loaded>
+        </Card>
+    );
+}
+
+function nameOf(of: Stream, ranked: boolean): string {
+    return [of.device ?? "device", ranked && of.rank !== null ? `rank ${of.rank}` : null].filter(Boolean).join(", ");
+}
+
+// Nothing for a trace without hardware: there the operators are all there is to say.
+function DevicesCard() {
+    const theme = useTheme();
+    const streams = useData<Stream>("streams");
+    if (streams.state !== "ready" || !streams.value.length) return null;
+    const devices = streams.value.filter((s) => s.scope === "device");
+    const lines = streams.value.filter((s) => s.scope === "stream");
+    const ranked = new Set(devices.map((d) => d.rank)).size > 1;
+    return (
+        <Card title={devices.length === 1 ? "Device" : "Devices"} note="From the first start to the last end, warm-up too.">
+            {devices.slice(0, DEVICES_SHOWN).map((d) => {
+                const parts: Part[] = [
+                    { label: "computing", value: d.run_ns, shown: ns(d.run_ns), color: named("bucket", "compute", theme) },
+                    { label: "copying only", value: d.total_ns - d.run_ns - d.wait_ns, shown: ns(d.total_ns - d.run_ns - d.wait_ns), color: named("bucket", "copy", theme) },
+                    { label: "waiting", value: d.wait_ns, shown: ns(d.wait_ns), color: named("bucket", "idle", theme) },
+                ];
+                return (
+                    <div key={nameOf(d, true)} class="device">
+                        <p>
+                            <strong>{nameOf(d, ranked)}</strong> <span class="muted">{percent(d.total_ns > 0 ? d.run_ns / d.total_ns : null)} computing,
+                                {" "}{count(d.kernels)} kernels, {count(d.copies)} copies</span>
+                        </p>
+                        <StackBar label={nameOf(d, ranked)} parts={parts} />
+                        {d.longest_wait_ns !== null && (
+                            <p class="note">Longest wait: <a href={href("timeline", { from: d.longest_wait_ts, to: (d.longest_wait_ts ?? 0) + d.longest_wait_ns })}>
+                                {ns(d.longest_wait_ns)}</a>.</p>
+                        )}
+                    </div>
+                );
+            })}
+            {devices.length > DEVICES_SHOWN && <p class="note">And {count(devices.length - DEVICES_SHOWN)} more.</p>}
+            <details>
+                <summary>{count(lines.length)} {lines.length === 1 ? "stream" : "streams"}</summary>
+                <table class="plain">
+                    <thead><tr><th>Stream</th><th class="num">Kernels</th><th class="num">Copies</th><th class="num">Computing</th><th class="num">Waiting</th></tr></thead>
+                    <tbody>
+                        {lines.map((s) => (
+                            <tr key={s.track}><td class="cut" title={`${nameOf(s, true)}: ${s.stream ?? NA}`}>{ranked || devices.length > 1 ? `${nameOf(s, ranked)}: ` : ""}{s.stream ?? NA}</td>
+                                <td class="num">{count(s.kernels)}</td><td class="num">{count(s.copies)}</td>
+                                <td class="num">{ns(s.run_ns)}</td><td class="num">{ns(s.wait_ns)}</td></tr>
+                        ))}
+                    </tbody>
+                </table>
+            </details>
         </Card>
     );
 }
@@ -297,12 +341,13 @@ export function Overview() {
                 <h1>Overview</h1>
                 <span class="muted">{ns(trace.duration_ns)} recorded{start ? ` on ${date(Number(start) / 1e9)}` : ""}</span>
             </div>
-            <div class="cards">
-                <LatencyCard />
+            <LatencyCard />
+            <div class="cards flow">
                 <TypesCard />
                 <AdviceCard />
                 <StepCard />
                 <OccupationCard />
+                <DevicesCard />
                 <PipelineCard />
                 <MachineCard />
                 <ImportCard />

@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Card, Facts, Figure } from "../components/Card";
 import { Chart } from "../components/Chart";
+import { pressable } from "../components/pressable";
 import { Bars, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
@@ -11,11 +12,11 @@ import { byIndex, heat, named, ON_FILL } from "../palette";
 import { pipelineSentences } from "../pipeline";
 import type { Counter, Queue, Sampled, Stage, Verdict } from "../queries";
 import { setArgs, useRoute } from "../router";
-import { groupBy } from "../stats";
+import { groupBy, largest } from "../stats";
 import { useTheme } from "../theme";
 
 const BOX = { width: 150, height: 46 };
-const GAP = { x: 34, y: 22 };
+const GAP = { x: 40, y: 26 };
 
 interface Box {
     key: string;
@@ -27,12 +28,12 @@ interface Box {
     stage: Stage | null;
 }
 
-// Columns from the sources at the left to the last consumer at the right: stages and queues in
-// turn.
+// Columns from the sources at the left to the last consumer at the right, stages and queues in
+// turn; a queue stands below and between its stages.
 function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [string, string][] } {
     const far = new Map<string, number>(); // stage -> queues to the end
     for (const s of stages) far.set(s.stage, s.distance);
-    const longest = Math.max(0, ...far.values());
+    const longest = largest(far.values(), 0);
     const boxes: Box[] = [];
     const arrows: [string, string][] = [];
     const add = (box: Omit<Box, "row">) => {
@@ -54,7 +55,7 @@ function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [str
         }
     }
     const columns = [...groupBy(boxes, (b) => b.column)];
-    const rows = Math.max(1, ...columns.map(([, of]) => of.length));
+    const rows = largest(columns.map(([, of]) => of.length), 1);
     for (const [, of] of columns) of.forEach((b, i) => { b.row = i + (rows - of.length) / 2; });
     return { boxes, arrows };
 }
@@ -69,14 +70,14 @@ function Graph({ queues, stages, selected }: GraphProps) {
     const theme = useTheme();
     const [frame, room] = useWidth<HTMLDivElement>();
     const { boxes, arrows } = useMemo(() => boxesOf(queues, stages), [queues, stages]);
-    const columns = Math.max(0, ...boxes.map((b) => b.column)) + 1;
-    const rows = Math.max(0, ...boxes.map((b) => b.row)) + 1;
-    const width = columns * (BOX.width + GAP.x) - GAP.x + 4;
-    const height = rows * (BOX.height + GAP.y) - GAP.y + 4;
-    const scale = Math.max(0.55, Math.min(1, room / width)); // smaller could not be read: then it scrolls
+    const columns = largest(boxes.map((b) => b.column), 0) + 1;
+    const rows = largest(boxes.map((b) => b.row), 0) + 1;
+    const width = ((columns - 1) * (BOX.width + GAP.x)) / 2 + BOX.width + 4;
+    const height = rows * 2 * (BOX.height + GAP.y) - GAP.y + 4;
+    const scale = Math.max(0.75, Math.min(1, room / width)); // smaller could not be read: then it scrolls
     const at = (key: string) => {
         const b = boxes.find((box) => box.key === key)!;
-        return { x: 2 + b.column * (BOX.width + GAP.x), y: 2 + b.row * (BOX.height + GAP.y) };
+        return { x: 2 + (b.column * (BOX.width + GAP.x)) / 2, y: 2 + (2 * b.row + (b.queue ? 1 : 0)) * (BOX.height + GAP.y) };
     };
     return (
         <div class="pipeline-graph" ref={frame}>
@@ -89,19 +90,18 @@ function Graph({ queues, stages, selected }: GraphProps) {
                 {arrows.map(([from, to]) => {
                     const a = at(from);
                     const b = at(to);
-                    const [x1, y1, x2, y2] = [a.x + BOX.width, a.y + BOX.height / 2, b.x - 2, b.y + BOX.height / 2];
-                    const mid = (x1 + x2) / 2;
-                    return <path key={`${from} ${to}`} d={`M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}`} class="arrow" marker-end="url(#arrow)" />;
+                    // Straight up or down, where the two boxes overlap; behind what stands between.
+                    const x = from.startsWith("stage") ? a.x + BOX.width * 0.8 : b.x + BOX.width * 0.2;
+                    const path = b.y > a.y ? `M${x} ${a.y + BOX.height}V${b.y - 2}` : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
+                    return <path key={`${from} ${to}`} d={path} class="arrow" marker-end="url(#arrow)" />;
                 })}
                 {boxes.map((b) => {
                     const { x, y } = at(b.key);
                     const { queue } = b;
-                    const pick = () => { if (queue) setArgs({ queue: queue.track }); };
                     return (
-                        <g key={b.key} transform={`translate(${x} ${y})`} onClick={pick} class={queue ? "queue-box" : "stage-box"}
-                           {...(queue ? { tabIndex: 0, role: "button", "aria-label": `Queue ${b.title}, ${b.line} used`,
-                                          "aria-pressed": queue.track === selected,
-                                          onKeyDown: (event: KeyboardEvent) => { if (event.key === "Enter") pick(); } } : {})}>
+                        <g key={b.key} transform={`translate(${x} ${y})`} class={queue ? "queue-box" : "stage-box"}
+                           {...(queue ? { ...pressable(`Queue ${b.title}, ${b.line} used`, () => setArgs({ queue: queue.track })),
+                                          "aria-pressed": queue.track === selected } : {})}>
                             <rect width={BOX.width} height={BOX.height} rx={queue ? 4 : 14}
                                   fill={queue ? (queue.usage === null ? named(null, "other", theme) : heat(queue.usage, theme)) : undefined}
                                   class={b.stage?.bottleneck ? "slow" : queue?.track === selected ? "chosen" : ""} />
@@ -160,22 +160,28 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
     );
 }
 
-function Times({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
-    const theme = useTheme();
-    const mine = counters.filter((c) => c.rank === rank && c.unit === "ms");
-    if (!mine.length) return null;
+const UNITS: Record<string, (value: number) => string> = { ms: (v) => ns(v * 1e6), "%": (v) => percent(v / 100) };
+
+// How long it took to get and to push batches, and what the processors did meanwhile.
+function Counters({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
+    const mine = counters.filter((c) => c.rank === rank && c.unit !== null && c.unit in UNITS);
     return (
         <div class="cards thirds">
-            {mine.map((c, i) => {
-                const of = values.filter((v) => v.track === c.id);
-                return (
-                    <Card key={c.id} title={`Time for ${c.name ?? NA}`}>
-                        <Chart label={c.name ?? NA} x={of.map((v) => v.ts)} xFormat={ns} yFormat={(ms) => ns(ms * 1e6)} height={160}
-                               series={[{ label: c.name ?? NA, color: byIndex(i, theme), points: of.length < 3, values: of.map((v) => v.mean) }]} />
-                    </Card>
-                );
-            })}
+            {mine.map((c, i) => <CounterCard key={c.id} counter={c} at={i} values={values} />)}
         </div>
+    );
+}
+
+function CounterCard({ counter, at, values }: { counter: Counter; at: number; values: Sampled[] }) {
+    const theme = useTheme();
+    const show = UNITS[counter.unit ?? ""] ?? count;
+    const mine = useMemo(() => values.filter((v) => v.track === counter.id), [values, counter.id]);
+    const x = useMemo(() => mine.map((v) => v.ts), [mine]);
+    const series = useMemo(() => [{ label: "value", color: byIndex(at, theme), points: mine.length < 3, values: mine.map((v) => v.mean) }], [mine, theme]);
+    return (
+        <Card title={counter.name ?? NA} aside={<span class="muted num">{show(counter.low)} to {show(counter.high)}</span>}>
+            <Chart label={counter.name ?? NA} x={x} xFormat={ns} yFormat={show} height={150} series={series} sync="pipeline" />
+        </Card>
     );
 }
 
@@ -209,7 +215,7 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of:
                     label: q.name ?? NA, value: q.usage ?? 0, shown: percent(q.usage), color: q.usage === null ? named(null, "other", theme) : heat(q.usage, theme),
                     hint: `${q.name ?? NA}: ${count(q.mean_size)} of ${count(q.capacity)}` }))} />
             </Card>
-            <Times counters={counters} values={values} rank={rank} />
+            <Counters counters={counters} values={values} rank={rank} />
         </>
     );
 }

@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { Card } from "../components/Card";
 import { findOperator, operatorKey, OperatorDrawer } from "../components/OperatorDrawer";
+import { pressable } from "../components/pressable";
 import { Legend, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
@@ -12,7 +13,7 @@ import { ceilings, type Ceilings } from "../machine";
 import type { Meta, Operator } from "../queries";
 import { attainable, intensity } from "../roofline";
 import { setArgs, useRoute } from "../router";
-import { groupBy, sum } from "../stats";
+import { groupBy, largest, smallest, sum } from "../stats";
 import { useTypeColors } from "../typeColors";
 
 const LEFT = 92;
@@ -51,8 +52,8 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
     const ridge = roof.flops !== null && roof.bytes !== null ? roof.flops / roof.bytes : null;
     const xs = [...dots.map((d) => d.x), ...(ridge ? [ridge / 4, ridge * 4] : [])];
     const ys = [...dots.map((d) => d.y), ...(roof.flops ? [roof.flops] : [])];
-    const xTicks = decades(Math.min(...xs), Math.max(...xs));
-    const yTicks = decades(Math.min(...ys), Math.max(...ys));
+    const xTicks = decades(smallest(xs), largest(xs));
+    const yTicks = decades(smallest(ys), largest(ys));
     const [x0, x1] = [xTicks[0]!, xTicks.at(-1)!];
     const [y0, y1] = [yTicks[0]!, yTicks.at(-1)!];
     const px = (v: number) => LEFT + ((Math.log10(v) - Math.log10(x0)) / (Math.log10(x1) - Math.log10(x0))) * (width - LEFT - RIGHT);
@@ -61,7 +62,7 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
     const edge = [x0, ...(ridge && ridge > x0 && ridge < x1 ? [ridge] : []), x1]
         .map((v) => [v, attainable(v, roof)] as const).filter((p): p is [number, number] => p[1] !== null);
     const line = edge.map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
-    const largest = Math.max(...dots.map((d) => d.of.share ?? 0), 1e-9);
+    const top = largest(dots.map((d) => d.of.share ?? 0), 1e-9);
     return (
         <div class="roofline" ref={box}>
             {width > 0 && (
@@ -90,9 +91,8 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
                                 `${ns(d.of.time_ns)}, ${percent(d.of.share)} of the time${most ? `, ${percent(d.y / most)} of the roof` : ""}`;
                             return (
                                 <circle key={`${d.of.section} ${key}`} cx={px(d.x)} cy={py(d.y)} fill={color(d.of.type)}
-                                        r={4 + 14 * Math.sqrt((d.of.share ?? 0) / largest)} class={key === selected ? "dot selected" : "dot"}
-                                        tabIndex={0} role="button" aria-label={label} onClick={() => onOpen(d.of)}
-                                        onKeyDown={(event) => { if (event.key === "Enter") onOpen(d.of); }}>
+                                        r={4 + 14 * Math.sqrt((d.of.share ?? 0) / top)} class={key === selected ? "dot selected" : "dot"}
+                                        {...pressable(label, () => onOpen(d.of))}>
                                     <title>{label}</title>
                                 </circle>
                             );

@@ -3,6 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { DataTable, type Column } from "../components/DataTable";
 import { Failed, Loaded, Loading } from "../components/States";
+import { csv } from "../csv";
 import { count, text } from "../format";
 import { useData, useLoad, useTrace, type Loadable } from "../hooks";
 import { Icon } from "../icons";
@@ -19,14 +20,6 @@ LIMIT 20`;
 const LIMIT = 10000;
 
 type Row = { index: number; values: api.Value[] };
-
-export function csv(rows: api.Rows): string {
-    const cell = (value: api.Value) => {
-        const word = value === null ? "" : String(value);
-        return /[",\r\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word;
-    };
-    return [rows.columns, ...rows.rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
-}
 
 function download(name: string, content: string): void {
     const url = URL.createObjectURL(new Blob([content], { type: "text/csv" }));

@@ -42,12 +42,13 @@ interface TrendCardProps {
     trend: Trend;
     steps: Step[];
     chosen: Step[];
+    range: [number, number] | null; // places of the first and the last that were chosen
     onRange: (from: number, to: number) => void;
     onPick: (index: number) => void;
 }
 
 // Warm-up is drawn as points of its own, so that it does not pass for the rest.
-function TrendCard({ trend, steps, chosen, onRange, onPick }: TrendCardProps) {
+function TrendCard({ trend, steps, chosen, range, onRange, onPick }: TrendCardProps) {
     const theme = useTheme();
     const x = useMemo(() => steps.map((_, i) => i), [steps]);
     const warm = steps.some((s) => s.warmup);
@@ -64,7 +65,8 @@ function TrendCard({ trend, steps, chosen, onRange, onPick }: TrendCardProps) {
             <span class="muted num">{ns(mean)}{trend.key !== "total" && mean !== null && total ? ` · ${percent(mean / total)}` : ""}</span>}>
             <Chart label={`${trend.title} over ${steps.length} steps`} x={x} xLabel="step" height={150} sync="steps"
                    xFormat={(i) => (Number.isInteger(i) && steps[i] ? nameOf(steps[i], i) : "")} yFormat={ns}
-                   series={series} onSelect={onRange} onPick={onPick} />
+                   series={series} onSelect={onRange} onPick={onPick}
+                   chosen={range && [range[0] - 0.5, range[1] + 0.5]} />
         </Card>
     );
 }
@@ -160,14 +162,16 @@ function StepsOf({ groups, collectives }: { groups: StepGroup[]; collectives: Co
                 </div>
                 <StepLanes label={title} steps={chosen} lanes={lanes} />
                 {chosen[0]?.fp_point && (
-                    <p class="note">The forward pass starts with <code>{chosen[0].fp_point}</code>; the backward pass ends
-                        with <code>{chosen[0].bp_point ?? NA}</code>.</p>
+                    chosen[0].split_by === "operators"
+                        ? <p class="note">The first operator is <code>{chosen[0].fp_point}</code>, the last <code>{chosen[0].bp_point ?? NA}</code>.</p>
+                        : <p class="note">The forward pass starts with <code>{chosen[0].fp_point}</code>; the backward pass ends
+                            with <code>{chosen[0].bp_point ?? NA}</code>.</p>
                 )}
             </Card>
             {steps.length > 1 && (
                 <div class="cards thirds">
                     {trends.map((trend) => (
-                        <TrendCard key={trend.key} trend={trend} steps={steps} chosen={chosen} onRange={brush} onPick={pick} />
+                        <TrendCard key={trend.key} trend={trend} steps={steps} chosen={chosen} range={one === null ? range : [one, one]} onRange={brush} onPick={pick} />
                     ))}
                 </div>
             )}

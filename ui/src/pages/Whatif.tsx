@@ -126,7 +126,7 @@ function Types({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         type, ops: of.length, latency_ns: sum(of, (op) => op.latency_ns), projected_ns: sum(of, (op) => op.projected_ns) }));
     const columns: Column<TypeRow>[] = [
         { key: "type", title: "Type", value: (t) => t.type, search: true,
-          show: (t) => <span class="typed"><i class="swatch" style={{ background: color(t.type) }} />{t.type}</span> },
+          show: (t) => <span class="typed"><i class="swatch" style={{ background: color(t.type) }} /><span>{t.type}</span></span> },
         { key: "ops", title: "Operators", value: (t) => t.ops, numeric: true, width: "100px" },
         { key: "latency", title: "Now", value: (t) => t.latency_ns, show: (t) => ns(t.latency_ns), numeric: true, width: "110px" },
         { key: "speedup", title: "Make it faster", value: (t) => edits.speedups.get(t.type) ?? null, numeric: true, width: "150px",

@@ -9,7 +9,7 @@ import { count, NA, ns, percent, text } from "../format";
 import { all, useData, useLoad, useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { href } from "../router";
-import type { SpanRow } from "../schema";
+import type { OpTensorRow, SpanRow } from "../schema";
 import type { Arrow, Bar, Range, Scene } from "./scene";
 import { totalsOf } from "./totals";
 
@@ -17,6 +17,7 @@ export type SpanDetails = SpanRow & {
     track_name: string | null;
     track_kind: string | null;
     process: string | null;
+    parent_name: string | null;
     op_name: string | null;
     op_type: string | null;
 };
@@ -30,6 +31,25 @@ interface FlowRow {
     track: number;
     depth: number;
     name: string | null;
+}
+
+function shapeOf(tensor: OpTensorRow): string {
+    return [tensor.dtype, tensor.shape].filter(Boolean).join(" ") || NA;
+}
+
+function Tensors({ span }: { span: number }) {
+    const tensors = useData<OpTensorRow>("span_tensors", { id: span });
+    return (
+        <Loaded of={tensors}>
+            {(rows) => rows.length > 0 && (
+                <>
+                    <h3>Tensors</h3>
+                    <Facts of={rows.map((row) => [`${row.io ?? ""} ${row.slot ?? ""}`,
+                                                  `${shapeOf(row)}${row.name ? ` · ${row.name}` : ""}`])} />
+                </>
+            )}
+        </Loaded>
+    );
 }
 
 type ChildRow = Pick<SpanRow, "id" | "ts" | "dur" | "self" | "name">;
@@ -138,14 +158,15 @@ function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
         <div class="tl-columns">
             <Facts of={facts} />
             <div>
+                {row.op !== null && <Tensors span={row.id} />}
                 <h3>Arguments</h3>
                 {args.length ? <Facts of={args} /> : <p class="note">None recorded.</p>}
             </div>
             <div>
-                <h3>Around it</h3>
+                <h3>Linked spans</h3>
                 <ul class="tl-links">
                     {row.parent !== null && (
-                        <SpanLink name="enclosing span" note="" onClick={() => onSelect(row.parent!)} />
+                        <SpanLink name={row.parent_name} note="around it" onClick={() => onSelect(row.parent!)} />
                     )}
                     {into.map((flow) => (
                         <SpanLink key={`i${flow.src}`} name={flow.name} note={`${flow.kind ?? "flow"} from`}
@@ -230,7 +251,7 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
         return api.records<Total>(await api.data(trace.id, "range", args, signal));
     }, [range.from, range.to]);
     return (
-        <Panel title={`${ns(range.to - range.from)} from ${ns(range.from)}`} onClose={onClose}>
+        <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>
             {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
             <Loaded of={asked} empty="Nothing begins in this range.">
                 {(rows) => (

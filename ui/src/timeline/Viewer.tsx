@@ -2,13 +2,15 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { Failed } from "../components/States";
-import { count, ns } from "../format";
-import { useTrace } from "../hooks";
+import { count, ns, quantity } from "../format";
+import { useData, useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { useKeys } from "../keys";
+import type { OperatorType } from "../queries";
 import { current, setArgs } from "../router";
 import type { RecordRow, StepRow } from "../schema";
 import { useTheme } from "../theme";
+import { typeColors } from "../typeColors";
 import { Controller } from "./controller";
 import { BarPanel, RangePanel, SpanPanel, type SpanDetails } from "./Details";
 import { OVERVIEW_PX } from "./head";
@@ -26,12 +28,16 @@ export interface ViewerProps {
     tracks: Track[];
     steps: StepRow[];
     records: RecordRow[];
-    kinds: Map<string, NameKind>;
 }
 
 function numberArg(name: string): number | null {
     const text = current().args.get(name);
     return text !== null && Number.isFinite(Number(text)) ? Number(text) : null;
+}
+
+function rangeArg(): Range | null {
+    const found = /^(\d+)-(\d+)$/.exec(current().args.get("range") ?? "");
+    return found ? { from: Number(found[1]), to: Number(found[2]) } : null;
 }
 
 function colorArg(): ColorBy {
@@ -45,11 +51,10 @@ function Tip({ controller, x, y }: { controller: Controller; x: number; y: numbe
     const right = x > scene.width - 320;
     const style = { top: `${y + 16}px`, ...(right ? { right: `${scene.width - x + 12}px` } : { left: `${x + 14}px` }) };
     if (hit.value) {
-        const unit = hit.row.track!.unit;
         return (
             <div class="tl-tip" style={style}>
                 <strong>{titleOf(hit.row.track!)}</strong>
-                <div>{count(hit.value.value)}{unit ? ` ${unit}` : ""} <span class="muted">from {ns(hit.value.ts)}</span></div>
+                <div>{quantity(hit.value.value, hit.row.track!.unit)} <span class="muted">from {ns(hit.value.ts)}</span></div>
             </div>
         );
     }
@@ -77,13 +82,37 @@ function RowLabel({ row, onToggle }: { row: Placed; onToggle: (key: string) => v
     );
 }
 
-export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
+interface NameRow extends NameKind {
+    name: string | null;
+}
+
+interface Colors {
+    kinds: Map<string, NameKind>;
+    ofType: (type: string) => string | null;
+}
+
+// What the colours come from takes a look at every span, so it is asked for when the picture stands.
+function ColorSource({ onColors }: { onColors: (colors: Colors) => void }) {
+    const theme = useTheme();
+    const names = useData<NameRow>("names");
+    const types = useData<OperatorType>("op_types");
+    useEffect(() => {
+        if (names.state !== "ready" || types.state !== "ready") return;
+        onColors({ kinds: new Map(names.value.map((row) => [row.name ?? "", row])),
+                   ofType: typeColors(types.value, theme) });
+    }, [names, types, theme]);
+    return null;
+}
+
+export function Viewer({ tracks, steps, records }: ViewerProps) {
     const trace = useTrace();
     const theme = useTheme();
     const [, redraw] = useReducer((n: number) => n + 1, 0);
     const [colorBy, setColorBy] = useState<ColorBy>(colorArg);
     const [coarse, setCoarse] = useState(false);
     const [error, setError] = useState<Error | null>(null);
+    const [pictured, setPictured] = useState(false);
+    const [colors, setColors] = useState<Colors>({ kinds: new Map(), ofType: () => null });
     const pointer = useRef({ x: 0, y: 0 });
     const body = useRef<HTMLDivElement>(null);
     const main = useRef<HTMLCanvasElement>(null);
@@ -94,14 +123,17 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
     const controller = useMemo(() => new Controller(trace.id, trace.duration_ns, tracks, () => redraw(0),
         (y) => { if (body.current) body.current.scrollTop = y; }), [trace.id, trace.stamp]);
     const { scene } = controller;
-    scene.steps = steps;
-    scene.records = records;
+    useLayoutEffect(() => {
+        scene.steps = steps;
+        scene.records = records;
+        controller.invalidate();
+    }, [controller, steps, records]);
 
     useLayoutEffect(() => {
         controller.theme = theme;
-        scene.names.paint(theme, colorBy, kinds);
+        scene.names.paint(theme, colorBy, colors.kinds, colors.ofType);
         controller.invalidate();
-    }, [controller, theme, colorBy, kinds]);
+    }, [controller, theme, colorBy, colors]);
 
     useLayoutEffect(() => {
         controller.attach({ main: main.current!, head: head.current!, overview: overview.current! });
@@ -110,10 +142,17 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
         const observer = new ResizeObserver(fitBody);
         observer.observe(body.current!);
         const ids = controller.groups.flatMap((group) => group.tracks.map(({ id }) => id));
-        controller.scene.tiles.loadWhole(trace.duration_ns, ids, 1024).then(setCoarse, setError);
+        controller.scene.tiles.loadWhole(trace.duration_ns, ids, 1024).then((isCoarse) => {
+            setCoarse(isCoarse);
+            setPictured(true);
+        }, setError);
         const from = numberArg("from");
         const to = numberArg("to");
-        if (from !== null && to !== null && to > from) controller.showRange(from, to, false);
+        // As it stood: the address has the edges of the picture.
+        if (from !== null && to !== null && to > from) {
+            controller.show({ from, scale: (to - from) / controller.scene.width }, false);
+        }
+        controller.setRange(rangeArg());
         return () => {
             observer.disconnect();
             controller.detach();
@@ -124,11 +163,12 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
         moved.current = true;
         controller.setRange(null);
         controller.select(bar);
-        setArgs({ span: bar && bar.id >= 0 ? bar.id : null });
+        setArgs({ span: bar && bar.id >= 0 ? bar.id : null, range: null });
     };
     const setRange = (range: Range | null) => {
         if (range) select(null);
         controller.setRange(range);
+        setArgs({ range: range && `${Math.round(range.from)}-${Math.round(range.to)}` });
     };
 
     // A span that is known by its number alone: from the address, or a link of the panel.
@@ -215,16 +255,18 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
         return () => canvas.removeEventListener("wheel", onWheel);
     }, [controller]);
 
-    // Drag moves the picture; with Shift it selects a range; a click selects a span.
+    // Drag moves the picture; with Shift, or on the ruler, it selects a range; a click selects a span,
+    // or the time of a step.
     const onPointerDown = (event: PointerEvent) => {
         if (event.button !== 0) return;
-        const canvas = main.current!;
+        const canvas = event.currentTarget as HTMLCanvasElement;
+        const onHead = canvas === head.current;
         canvas.setPointerCapture(event.pointerId);
         const box = canvas.getBoundingClientRect();
         const x0 = event.clientX - box.left;
         const y0 = event.clientY - box.top;
         const start = { view: controller.target, scroll: body.current!.scrollTop, time: toTime(scene.view, x0) };
-        const selecting = event.shiftKey;
+        const selecting = event.shiftKey || onHead;
         let dragged = false;
         const onMove = (move: PointerEvent) => {
             const dx = move.clientX - box.left - x0;
@@ -245,7 +287,8 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
             canvas.removeEventListener("pointermove", onMove);
             canvas.removeEventListener("pointerup", onUp);
             canvas.removeEventListener("pointercancel", onUp);
-            if (!dragged) select(pick(scene, x0, y0)?.bar ?? null);
+            if (!dragged && onHead) setRange(controller.stepAt(x0, y0));
+            else if (!dragged) select(pick(scene, x0, y0)?.bar ?? null);
             else if (selecting && scene.range) setRange({ ...scene.range });
         };
         canvas.addEventListener("pointermove", onMove);
@@ -274,6 +317,7 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
     const headPx = controller.headHeight;
     return (
         <div class="tl">
+            {pictured && <ColorSource onColors={setColors} />}
             <div class="tl-bar">
                 <Search controller={controller} initial={current().args.get("q") ?? ""}
                         onHit={(bar) => { select(bar); controller.reveal(bar, false); }} />
@@ -321,7 +365,8 @@ export function Viewer({ tracks, steps, records, kinds }: ViewerProps) {
                     {scene.steps.length > 0 && <span>Steps</span>}
                     {scene.records.length > 0 && <span>Regions</span>}
                 </div>
-                <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true" />
+                <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true"
+                        onPointerDown={onPointerDown} title="Drag selects a range; a click on a step, its time" />
             </div>
             <div class="tl-body" ref={body} onScroll={(event) => controller.scroll(event.currentTarget.scrollTop)}>
                 <div class="tl-space" style={{ height: `${Math.max(controller.totalHeight, 1)}px` }}>

@@ -1,7 +1,7 @@
 // The state of a timeline on the screen, and what moves it. Draws at most once per frame.
 import type { Theme } from "../theme";
 import { draw, look } from "./draw";
-import { drawHead, drawOverview, headHeight, lanes } from "./head";
+import { drawHead, drawOverview, headHeight, laneHit, lanes } from "./head";
 import { Names } from "./names";
 import { pick, wanted, type Arrow, type Bar, type Hit, type Range, type Scene } from "./scene";
 import { Tiles } from "./tiles";
@@ -29,6 +29,7 @@ export class Controller {
     private settle = 0;
     private placedDepths = "";
     private laneCount = 0;
+    private seen = false; // something of the trace is on the screen
     private readonly still = matchMedia("(prefers-reduced-motion: reduce)");
 
     // changed: called after every picture. scrollTo: the page scrolls there.
@@ -113,6 +114,10 @@ export class Controller {
         drawHead(this.canvases.head, scene, list, colors);
         drawOverview(this.canvases.overview, scene, target, colors);
         this.changed();
+        if (!this.seen && scene.tiles.depth.size) {
+            this.seen = true;
+            performance.mark("opmeter: first picture"); // for ui/bench.mjs
+        }
         clearTimeout(this.settle);
         this.settle = window.setTimeout(() => scene.tiles.want(wanted(scene, this.target)), moving ? SETTLE_MS : 8);
         if (moving) this.invalidate();
@@ -183,6 +188,11 @@ export class Controller {
         this.hit = pick(this.scene, x, y);
         this.scene.hovered = this.hit?.bar ?? null;
         this.invalidate();
+    }
+
+    // The step or region at a point of the head.
+    stepAt(x: number, y: number): Range | null {
+        return laneHit(this.scene, lanes(this.scene, this.theme), x, y);
     }
 
     leave(): void {

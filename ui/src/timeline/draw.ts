@@ -1,6 +1,6 @@
 // The picture of a scene: bars, counters, arrows, selection.
 import { ON_FILL } from "../palette";
-import { count as formatCount } from "../format";
+import { count as formatCount, quantity } from "../format";
 import { pieces, rectOf, type Piece, type Scene } from "./scene";
 import { firstEndingAfter } from "./tiles";
 import { inSight, isCounter, LINE_PX, type Placed } from "./tracks";
@@ -55,8 +55,15 @@ export function fitted(ctx: CanvasRenderingContext2D, text: string, room: number
     let width = widths.get(text);
     if (width === undefined) widths.set(text, (width = ctx.measureText(text).width));
     if (width <= room) return text;
-    const letters = Math.floor((text.length * (room - ELLIPSIS_PX)) / width);
-    return letters < 2 ? "" : `${text.slice(0, letters)}…`;
+    let letters = Math.floor((text.length * (room - ELLIPSIS_PX)) / width);
+    // Letters differ in width: the first ones may be wider than the others.
+    while (letters >= 2) {
+        const cut = `${text.slice(0, letters)}…`;
+        const over = ctx.measureText(cut).width - room;
+        if (over <= 0) return cut;
+        letters -= Math.max(1, Math.floor((over * letters) / room));
+    }
+    return "";
 }
 
 // Distances between marks of the ruler: 1, 2 or 5 of a power of ten.
@@ -83,14 +90,19 @@ interface Label {
     room: number;
 }
 
+function whole(x: number): number {
+    return Math.round(x * devicePixelRatio) / devicePixelRatio;
+}
+
 // The bars of one line of a piece. Neighbours that fall into the same pixel are drawn once.
 function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to }: Piece, line: number,
                   y: number, height: number, labels: Label[] | null): void {
     if (line + 1 >= tile.line.length) return;
     const { view, names, matches } = scene;
     const end = tile.line[line + 1]!;
-    const left = Math.max(toX(view, from), 0);
-    const right = Math.min(toX(view, to), scene.width);
+    // Pieces meet at whole pixels, or a seam would show.
+    const left = Math.max(whole(toX(view, from)), 0);
+    const right = Math.min(whole(toX(view, to)), scene.width);
     let drawn = -1; // pixels left of this have a bar
     for (let i = firstEndingAfter(tile, tile.line[line]!, end, Math.max(from, view.from)); i < end; i++) {
         const ts = tile.ts[i]!;
@@ -107,7 +119,7 @@ function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to 
         ctx.globalAlpha = dim ? DIMMED : dur < 0 ? 0.55 : 1;
         ctx.fillStyle = names.color(name);
         // Bars side by side keep a gap where there is room for one.
-        ctx.fillRect(x, y, w > 3 ? w - 0.5 : Math.max(w, 1), height);
+        ctx.fillRect(x, y, w > 3 && stop <= right ? w - 0.5 : Math.max(w, 1), height);
         // The label of a bar across several pieces is written once, where it comes into sight.
         if (labels && !dim && (start >= left || left === 0)) {
             const room = Math.min(stop, scene.width) - x - 6;
@@ -166,7 +178,7 @@ function drawCounter(ctx: CanvasRenderingContext2D, scene: Scene, row: Placed, l
     }
     ctx.fillStyle = colors.muted;
     ctx.textAlign = "left";
-    ctx.fillText(`${formatCount(max)}${row.track!.unit ? ` ${row.track!.unit}` : ""}`, 4, y + 11);
+    ctx.fillText(quantity(max, row.track!.unit), 4, y + 11);
 }
 
 function drawTrack(ctx: CanvasRenderingContext2D, scene: Scene, row: Placed, colors: Look, labels: Label[]): void {

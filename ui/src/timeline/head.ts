@@ -36,6 +36,16 @@ export function lanes(scene: Scene, theme: Theme): Lane[] {
     return list;
 }
 
+// The step or region at a point of the head, or null on the ruler.
+export function laneHit(scene: Scene, list: Lane[], x: number, y: number): { from: number; to: number } | null {
+    const lane = list[Math.floor((y - RULER_PX) / LANE_PX)];
+    const time = toTime(scene.view, x);
+    const end = (bar: Lane["bars"][number]) => (bar.dur < 0 ? scene.duration : bar.ts + bar.dur);
+    // Of several, the one that began last: it stands in front.
+    const bar = lane?.bars.filter((one) => one.ts <= time && end(one) > time).pop();
+    return bar ? { from: bar.ts, to: end(bar) } : null;
+}
+
 export function headHeight(laneCount: number): number {
     return RULER_PX + laneCount * LANE_PX;
 }

@@ -18,6 +18,7 @@ export class Names {
     private kinds = new Map<string, NameKind>();
     private theme: Theme = "light";
     private by: ColorBy = "type";
+    private ofType: (type: string) => string | null = () => null;
 
     id(text: string | null): number {
         const key = text ?? "";
@@ -34,7 +35,9 @@ export class Names {
         return this.texts[id] || "(no name)";
     }
 
-    paint(theme: Theme, by: ColorBy, kinds: Map<string, NameKind>): void {
+    // ofType: the colour that an operator type has on every page, if it has one.
+    paint(theme: Theme, by: ColorBy, kinds: Map<string, NameKind>, ofType: (type: string) => string | null): void {
+        this.ofType = ofType;
         this.theme = theme;
         this.by = by;
         this.kinds = kinds;
@@ -51,6 +54,7 @@ export class Names {
         if (this.by === "category") {
             return kind?.category ? byName(kind.category, this.theme) : named(null, "other", this.theme);
         }
-        return byName(kind?.type ?? text, this.theme);
+        const type = kind?.type ?? text;
+        return this.ofType(type) ?? byName(type, this.theme);
     }
 }

@@ -38,9 +38,20 @@ export function titleOf(track: Track): string {
     return `${track.kind ?? "track"} ${track.tid ?? track.id}`;
 }
 
-function groupTitle(track: Track, several: { ranks: boolean; hosts: boolean; instances: boolean }): string {
-    const parts = [track.process || (track.pid === null ? "No process" : "Process")];
-    if (track.pid !== null) parts.push(String(track.pid));
+interface Several {
+    ranks: boolean;
+    hosts: boolean;
+    instances: boolean;
+}
+
+function groupTitle(tracks: Track[], several: Several): string {
+    const track = tracks[0]!;
+    const parts: string[] = [];
+    if (track.process) parts.push(track.process);
+    // A process of streams is a device: that says more than its number.
+    if (track.device && tracks.every(({ device }) => device === track.device)) parts.push(track.device);
+    else if (track.pid !== null) parts.push(track.process ? String(track.pid) : `Process ${track.pid}`);
+    if (!parts.length) parts.push(tracks.every(isCounter) ? "Counters" : "Other tracks");
     if (several.ranks && track.rank !== null) parts.push(`rank ${track.rank}`);
     if (several.instances && track.instance !== null) parts.push(`instance ${track.instance}`);
     if (several.hosts && track.host !== null) parts.push(track.host);
@@ -57,15 +68,10 @@ export function grouped(tracks: Track[]): Group[] {
         const key = [track.host, track.rank, track.instance, track.source, track.pid, track.process].join("|");
         const group = groups.get(key);
         if (group) group.tracks.push(track);
-        else groups.set(key, { key, title: groupTitle(track, several), tracks: [track] });
+        else groups.set(key, { key, title: "", tracks: [track] });
     }
     for (const group of groups.values()) {
-        const device = group.tracks[0]!.device;
-        // A process of streams is a device: that says more than its number.
-        if (device && group.tracks.every((track) => track.device === device)) {
-            group.title = groupTitle({ ...group.tracks[0]!, pid: null }, several);
-            group.title += ` · ${device}`;
-        }
+        group.title = groupTitle(group.tracks, several);
         group.tracks.sort((a, b) => (ORDER[a.kind ?? ""] ?? 9) - (ORDER[b.kind ?? ""] ?? 9) || a.id - b.id);
     }
     return [...groups.values()];
