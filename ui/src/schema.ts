@@ -268,6 +268,23 @@ export interface ExecutionsRow {
     ops: number | null;
 }
 
+// what every device did, and every stream or other line of it: warm-up too, from its first start to its last end
+export interface StreamStatsRow {
+    scope: string | null;
+    device: string | null;
+    rank: number | null;
+    track: number | null;
+    stream: string | null;
+    kernels: number | null;
+    copies: number | null;
+    total_ns: number | null;
+    run_ns: number | null;
+    copy_ns: number | null;
+    wait_ns: number | null;
+    longest_wait_ns: number | null;
+    longest_wait_ts: number | null;
+}
+
 // what devices computed, by name, the longest first; without spans on hardware, operators by type; no warm-up
 export interface DeviceOpsRow {
     name: string | null;
@@ -466,4 +483,17 @@ export interface QueueVerdictRow {
     verdict_r05: string | null;
     verdict_master: string | null;
     verdict: string | null;
+}
+
+// what the processor counted while operators ran, on the thread that called them: means of one execution, warm-up left out; for recordings with --counters
+export interface OpCountersRow {
+    op: number | null;
+    count: number | null;
+    cycles: number | null;
+    instructions: number | null;
+    ipc: number | null;
+    cache_misses: number | null;
+    cpu_ns: number | null;
+    page_faults: number | null;
+    context_switches: number | null;
 }
