@@ -334,7 +334,8 @@ static inline void opm_step_phase(enum opm_step_phase phase)
         opm__step_phase(phase);
 }
 
-/* A labelled region of the run, such as "warm up" or "batch 8". Regions nest. */
+/* A labelled region of the run, such as "warm up" or "batch 8". Regions nest. Steps that begin in a
+ * warm-up region are warm-up, too: of their own thread, or of any if that has none. */
 static inline opm_span opm_record_begin(const char *label, enum opm_record_flags flags)
 {
     return opm_on(OPM_APP) ? opm__record_begin(label, flags) : opm_span_none();

@@ -101,6 +101,9 @@ typedef struct opm_amount {
     int64_t ns;
 } opm_amount;
 
+/* "10", "200ms", "1.5 s", "2min". */
+OPM_API int opm_amount_parse(const char *text, opm_amount *out, opm_error *err);
+
 typedef struct opm_measure_options {
     size_t size;
     opm_amount warmup;

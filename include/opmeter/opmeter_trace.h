@@ -71,6 +71,10 @@ OPM_API void opm_rows_close(opm_rows *r); /* NULL is fine */
 /* Stop a query that another thread is running on t, as soon as it looks. Signal-safe. */
 OPM_API void opm_trace_interrupt(opm_trace *t);
 
+/* Where the last span, step, labelled region or sample ends, ns since the start of the trace; 0 if
+ * there is none. What never ended counts up to where it starts. */
+OPM_API int64_t opm_trace_end(const opm_trace *t);
+
 /* A bar of a timeline: a span, or several that are too narrow to be told apart. */
 typedef struct opm_bar {
     int64_t ts_ns;

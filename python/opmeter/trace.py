@@ -2,6 +2,7 @@
 import os
 
 from . import _opmeter
+from .frames import Frames
 
 
 def open(*paths, format=None, max_bytes=0, meta=None):
@@ -18,7 +19,7 @@ def open(*paths, format=None, max_bytes=0, meta=None):
     return Trace(handle, paths)
 
 
-class Trace:
+class Trace(Frames):
     """An open trace. A context manager; may be used from any thread."""
 
     def __init__(self, handle, paths):

@@ -27,11 +27,12 @@ PyAPI_FUNC(const char *) PyUnicode_AsUTF8AndSize(PyObject *text, Py_ssize_t *out
 struct state {
     PyObject *error; /* opmeter.Error */
     PyObject *span_type;
+    PyObject *binder_type;
     PyObject *queue_type;
     PyObject *counter_type;
     PyObject *track_type;
     PyObject *trace_type;
-    PyObject *sites; /* dict: name, or tuple of name, category, layer -> Span */
+    PyObject *spans; /* dict: name, or tuple of name, category, layer -> Span */
 };
 
 static inline struct state *state_of(PyObject *module)

@@ -1,5 +1,5 @@
 /* module.c -- the module opmeter._opmeter: its state, its exception, and what all files use. */
-#include "ext.h"
+#include "span.h"
 
 #include <opmeter/opmeter_trace.h>
 #include <string.h>
@@ -127,15 +127,16 @@ static int module_exec(PyObject *module)
 {
     struct state *s = state_of(module);
 
-    s->sites = PyDict_New();
-    if (!s->sites || error_add(module) < 0 || span_add(module) < 0 || recorder_add(module) < 0 ||
+    s->spans = PyDict_New();
+    if (!s->spans || error_add(module) < 0 || span_add(module) < 0 || recorder_add(module) < 0 ||
         object_add(module) < 0 || trace_add(module) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", opm_trace_version());
 }
 
 #define STATE_OBJECTS(X) \
-    X(error) X(span_type) X(queue_type) X(counter_type) X(track_type) X(trace_type) X(sites)
+    X(error)             \
+    X(span_type) X(binder_type) X(queue_type) X(counter_type) X(track_type) X(trace_type) X(spans)
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
@@ -151,6 +152,7 @@ static int module_clear(PyObject *module)
 {
     struct state *s = state_of(module);
 
+    span_forget(s);
 #define X(object) Py_CLEAR(s->object);
     STATE_OBJECTS(X)
 #undef X

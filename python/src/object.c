@@ -211,7 +211,8 @@ static PyObject *op(PyObject *module, PyObject *args, PyObject *kwargs)
 /* ---- queues ---- */
 
 struct queue {
-    PyObject_HEAD opm_queue *queue;
+    PyObject base;
+    opm_queue *queue;
 };
 
 static void queue_dealloc(struct queue *q)
@@ -278,7 +279,8 @@ static PyObject *queue(PyObject *module, PyObject *args, PyObject *kwargs)
 /* ---- counters ---- */
 
 struct counter {
-    PyObject_HEAD opm_site site;
+    PyObject base;
+    opm_site site;
     PyObject *name;
     PyObject *category; /* or NULL */
 };
@@ -353,7 +355,8 @@ static PyObject *counter(PyObject *module, PyObject *args, PyObject *kwargs)
 /* ---- tracks ---- */
 
 struct track {
-    PyObject_HEAD opm_track *track;
+    PyObject base;
+    opm_track *track;
 };
 
 static void track_dealloc(struct track *t)

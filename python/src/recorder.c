@@ -12,9 +12,7 @@ uint32_t recorder_name_thread(void)
     PyObject *threading = PyDict_GetItemString(modules, "threading"), *thread, *name = NULL;
     const char *text = NULL;
 
-    if (!opm_on(OPM_APP) || !threading)
-        return opm_on(OPM_APP) ? recorder_generation : 0;
-    thread = PyObject_CallMethod(threading, "current_thread", NULL);
+    thread = threading ? PyObject_CallMethod(threading, "current_thread", NULL) : NULL;
     if (thread)
         name = PyObject_GetAttrString(thread, "name");
     if (name && PyUnicode_Check(name))
@@ -181,6 +179,15 @@ static PyObject *thread_name(PyObject *module, PyObject *name)
     Py_RETURN_NONE;
 }
 
+/* In the child of a fork(): its recording is another one. */
+static PyObject *forked(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    recorder_generation++;
+    Py_RETURN_NONE;
+}
+
 /* ---- steps, records, activities ---- */
 
 static PyObject *step(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -246,13 +253,15 @@ static PyObject *record(PyObject *module, PyObject *args, PyObject *kwargs)
     return (PyObject *)span;
 }
 
-/* JSON text as bytes; None: NULL. */
-static PyObject *json_bytes(PyObject *value)
+/* Text as it is, anything else as JSON, in UTF-8; None: NULL. */
+static PyObject *meta_bytes(PyObject *value)
 {
     PyObject *json, *text, *bytes;
 
     if (!value || value == Py_None)
         return NULL;
+    if (PyUnicode_Check(value))
+        return PyUnicode_AsEncodedString(value, "utf-8", "backslashreplace");
     json = PyImport_ImportModule("json");
     text = json ? PyObject_CallMethod(json, "dumps", "O", value) : NULL;
     Py_XDECREF(json);
@@ -270,7 +279,7 @@ static PyObject *activity(PyObject *module, PyObject *args, PyObject *kwargs)
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|LO:activity", names, &name, &num, &about))
         return NULL;
-    json = json_bytes(about);
+    json = meta_bytes(about);
     if (PyErr_Occurred())
         return NULL;
     span = span_new(state_of(module), SPAN_ACTIVITY, name, NULL, OPM_APP);
@@ -300,6 +309,7 @@ static PyMethodDef functions[] = {
     { "meta", METHOD(meta), METH_VARARGS,
       "meta(key, value)\n--\n\nA fact about the run: model, options, versions." },
     { "thread_name", METHOD(thread_name), METH_O, "Name the calling thread in the trace." },
+    { "_forked", METHOD(forked), METH_NOARGS, NULL },
     { "step", METHOD(step), METH_VARARGS | METH_KEYWORDS,
       "step(num, model='', warm_up=False)\n--\n\nOne step or inference: `with step(i): ...`." },
     { "phase", METHOD(phase), METH_O,

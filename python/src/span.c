@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SITES_MAX                                                                            \
+#define SPANS_MAX                                                                            \
     16384           /* names remembered; programs that make up names must not eat the memory \
                      */
 #define LOOKS_MAX 8 /* at who begins a site, before it counts as settled */
@@ -246,8 +246,6 @@ static int span_begin(struct span *span)
 
     if (span->n == span->cap && span_grow(span) < 0)
         return -1;
-    if (here.named != recorder_generation)
-        here.named = recorder_name_thread();
     o = &span->open[span->n++];
     o->thread = &here;
     o->span = span_start(span, &o->wanders);
@@ -256,7 +254,9 @@ static int span_begin(struct span *span)
         return 0;
     if (!o->wanders)
         here.depth = o->span.depth;
-    return span->args ? args_put(o->span, span->args) : 0;
+    if (here.named != recorder_generation)
+        here.named = recorder_name_thread();
+    return span->args ? args_put(span->last, span->args) : 0;
 }
 
 /* Which of the open ones ends now; span->n: none. */
@@ -469,12 +469,104 @@ static PyType_Spec span_spec = { .name = "opmeter._opmeter.Span",
                                  .flags = Py_TPFLAGS_DEFAULT,
                                  .slots = span_slots };
 
+/* ---- __enter__ and __exit__ ---- */
+
+/* `with` asks the type for both and binds them: two objects made and dropped each time, half the
+ * cost of a span that is off. A binder hands out what a remembered span keeps bound. */
+struct binder {
+    PyObject base;
+    PyObject *plain; /* the type's own method */
+    PyMethodDef *method;
+    bool exit;
+};
+
+static PyObject *binder_get(struct binder *binder, PyObject *o, PyObject *type)
+{
+    struct span *span = (struct span *)o;
+    PyObject *bound;
+
+    (void)type;
+    bound = !o ? binder->plain : binder->exit ? span->exit : span->enter;
+    if (!bound)
+        return PyCFunction_NewEx(binder->method, o, NULL);
+    Py_INCREF(bound);
+    return bound;
+}
+
+static void binder_dealloc(struct binder *binder)
+{
+    PyTypeObject *type = Py_TYPE(binder);
+
+    Py_XDECREF(binder->plain);
+    PyObject_Free(binder);
+    Py_DECREF(type);
+}
+
+static PyType_Slot binder_slots[] = {
+    { Py_tp_new, SLOT(no_new) },
+    { Py_tp_dealloc, SLOT(binder_dealloc) },
+    { Py_tp_descr_get, SLOT(binder_get) },
+    { 0, NULL },
+};
+
+static PyType_Spec binder_spec = { .name = "opmeter._opmeter.Binder",
+                                   .basicsize = sizeof(struct binder),
+                                   .flags = Py_TPFLAGS_DEFAULT,
+                                   .slots = binder_slots };
+
+static PyMethodDef *const enter_method = &span_methods[0], *const exit_method = &span_methods[1];
+
+static int binder_add(const struct state *s, PyMethodDef *method, bool exit)
+{
+    struct binder *binder = PyObject_New(struct binder, (PyTypeObject *)s->binder_type);
+    int rc = -1;
+
+    if (!binder)
+        return -1;
+    binder->method = method;
+    binder->exit = exit;
+    binder->plain = PyObject_GetAttrString(s->span_type, method->ml_name);
+    if (binder->plain)
+        rc = PyObject_SetAttrString(s->span_type, method->ml_name, (PyObject *)binder);
+    Py_DECREF(binder);
+    return rc;
+}
+
+/* A remembered span and its bound methods keep each other alive until span_forget(). */
+static int span_bind(struct span *span)
+{
+    span->enter = PyCFunction_NewEx(enter_method, (PyObject *)span, NULL);
+    span->exit = span->enter ? PyCFunction_NewEx(exit_method, (PyObject *)span, NULL) : NULL;
+    if (span->exit)
+        return 0;
+    Py_CLEAR(span->enter);
+    return -1;
+}
+
+void span_forget(struct state *s)
+{
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+
+    if (!s->spans)
+        return;
+    while (PyDict_Next(s->spans, &at, &key, &value)) {
+        struct span *span = (struct span *)value;
+
+        Py_CLEAR(span->enter);
+        Py_CLEAR(span->exit);
+    }
+    PyDict_Clear(s->spans);
+}
+
 /* ---- span() ---- */
+
+#define REMEMBERED_REFS 3 /* the dict and both bound methods */
 
 /* A span of a name that has been used before, without any work if nobody else has hold of it. */
 static PyObject *span_again(struct span *known)
 {
-    if (Py_REFCNT(known) == 1 && !known->n) {
+    if (Py_REFCNT(known) == REMEMBERED_REFS && !known->n) {
         Py_INCREF(known);
         return (PyObject *)known;
     }
@@ -488,9 +580,11 @@ static PyObject *span_remember(struct state *s, PyObject *key, PyObject *name, P
 
     if (!span)
         return NULL;
-    if (PyDict_Size(s->sites) >= SITES_MAX)
-        PyDict_Clear(s->sites);
-    if (PyDict_SetItem(s->sites, key, (PyObject *)span) < 0) {
+    if (PyDict_Size(s->spans) >= SPANS_MAX)
+        span_forget(s);
+    if (span_bind(span) < 0 || PyDict_SetItem(s->spans, key, (PyObject *)span) < 0) {
+        Py_CLEAR(span->enter);
+        Py_CLEAR(span->exit);
         Py_DECREF(span);
         return NULL;
     }
@@ -509,7 +603,7 @@ static PyObject *span_find_or_new(struct state *s, PyObject *name, PyObject *cat
         key = Py_BuildValue("O", name);
     if (!key)
         return NULL;
-    known = PyDict_GetItemWithError(s->sites, key);
+    known = PyDict_GetItemWithError(s->spans, key);
     if (known)
         span = span_again((struct span *)known);
     else
@@ -609,7 +703,7 @@ static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize
 
     if (nargs == 1 && !names) {
         if (PyUnicode_CheckExact(args[0])) {
-            known = PyDict_GetItemWithError(s->sites, args[0]);
+            known = PyDict_GetItemWithError(s->spans, args[0]);
             if (known)
                 return span_again((struct span *)known);
             if (PyErr_Occurred())
@@ -635,7 +729,9 @@ int span_add(PyObject *module)
 {
     struct state *s = state_of(module);
 
-    if (type_add(module, &s->span_type, &span_spec, "Span") < 0)
+    if (type_add(module, &s->span_type, &span_spec, "Span") < 0 ||
+        type_add(module, &s->binder_type, &binder_spec, NULL) < 0 ||
+        binder_add(s, enter_method, false) < 0 || binder_add(s, exit_method, true) < 0)
         return -1;
     return PyModule_AddFunctions(module, functions);
 }

@@ -27,11 +27,14 @@ struct open_span {
 };
 
 struct span {
-    PyObject_HEAD struct site *site;
-    PyObject *args; /* dict for each beginning, or NULL; keys and values are checked */
-    PyObject *meta; /* of an activity: JSON text, or NULL */
-    PyObject *op;   /* of SPAN_OP, keeps it alive */
-    opm_op *handle; /* its handle */
+    PyObject base;
+    struct site *site;
+    PyObject *args;  /* dict for each beginning, or NULL; keys and values are checked */
+    PyObject *meta;  /* of an activity: JSON text, or NULL */
+    PyObject *op;    /* of SPAN_OP, keeps it alive */
+    opm_op *handle;  /* its handle */
+    PyObject *enter; /* bound __enter__ and __exit__ of a span in state.spans; else NULL */
+    PyObject *exit;
     enum span_kind kind;
     uint32_t flags; /* of a step or record: enum opm_record_flags */
     int64_t step;
@@ -45,5 +48,8 @@ struct span {
 /* A new span; NULL and an exception. Takes over nothing. */
 struct span *span_new(const struct state *s, enum span_kind kind, PyObject *name,
                       PyObject *category, int layer);
+
+/* Drop what state.spans remembers. */
+void span_forget(struct state *s);
 
 #endif

@@ -135,6 +135,11 @@ static PyObject *trace_closed(struct trace *t, void *unused)
 static PyMethodDef trace_methods[] = {
     { "query", METHOD(trace_query), METH_O,
       "query(sql)\n--\n\nNames of the columns and a list of rows, as tuples." },
+    { "arrow", METHOD(trace_arrow), METH_O,
+      "arrow(sql)\n--\n\nThe answer as a capsule of an Arrow C stream." },
+    { "columns", METHOD(trace_columns), METH_O,
+      "columns(sql)\n--\n\nNumber of rows, and a list of (name, type, owner, values, valid, "
+      "words); values and valid are addresses, good as long as the owner." },
     { "export", METHOD(trace_export), METH_VARARGS | METH_KEYWORDS,
       "export(format, path, table=None)\n--\n\nWrite the trace in another format." },
     { "interrupt", METHOD(trace_interrupt), METH_NOARGS,
@@ -330,6 +335,9 @@ static PyMethodDef functions[] = {
     { "open_trace", METHOD(open_trace), METH_VARARGS | METH_KEYWORDS,
       "open_trace(paths, format=None, max_bytes=0, meta=None)\n--\n\n"
       "Open traces as one. format: name of an importer, instead of detecting it." },
+    { "hex_numbers", METHOD(hex_numbers), METH_VARARGS,
+      "hex_numbers(from, to, n, width)\n--\n\n64-bit numbers at an address as hexadecimal texts, "
+      "into an array of objects at another." },
     { "export_formats", METHOD(export_formats), METH_NOARGS,
       "Formats that can be written: (name, extension, description)." },
     { "import_formats", METHOD(import_formats), METH_NOARGS,

@@ -9,7 +9,8 @@
 #include <opmeter/opmeter_trace.h>
 
 struct trace {
-    PyObject_HEAD PyObject *module;
+    PyObject base;
+    PyObject *module;
     opm_trace *trace; /* NULL: closed */
     PyThread_type_lock lock;
 };
@@ -20,5 +21,13 @@ void trace_unlock(struct trace *t);
 
 /* Columns and rows of a query: (names, list of tuples). Holds the lock meanwhile. */
 PyObject *trace_rows(struct trace *t, const char *sql);
+/* The answer as a capsule of an Arrow C stream. */
+PyObject *trace_arrow(struct trace *t, PyObject *sql);
+/* Number of rows and a list of columns: (name, type, owner, values, valid, words), see columns.c.
+ */
+PyObject *trace_columns(struct trace *t, PyObject *sql);
+/* hex_numbers(from, to, n, width): 64-bit numbers at an address as hexadecimal texts, into an array
+ * of objects at another. */
+PyObject *hex_numbers(PyObject *module, PyObject *args);
 
 #endif

@@ -60,7 +60,8 @@ static const char executions_sql[] =
     " iif(json_valid(s.args), json_extract(s.args, '$.span_id'), NULL) AS span_id,"
     " t.device, iif(json_valid(s.args), json_extract(s.args, '$.pe_index'), NULL) AS pe_index,"
     " iif(json_valid(s.args), json_extract(s.args, '$.execution_index'), NULL) AS execution_index,"
-    " e.step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, iif(t.kind = 'stream', t.name, NULL) AS"
+    " e.step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, iif(e.span IS NULL AND t.kind = 'stream', "
+    "t.name, NULL) AS"
     " stream FROM executions AS e"
     " LEFT JOIN span AS s ON s.id = e.span LEFT JOIN track AS t ON t.id = e.track"
     " WHERE e.warmup = 0 ORDER BY e.rowid";

@@ -54,6 +54,8 @@ const struct command commands[] = {
     { "export", cmd_export, "write a trace in the format of another tool",
       "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
       "opmeter export --list" },
+    { "report", cmd_report, "write the web pages about a trace to one file",
+      "opmeter report [OPTION]... -o FILE.html TRACE..." },
     { "serve", cmd_serve, "show traces as web pages, on this machine",
       "opmeter serve [OPTION]... TRACE|DIR..." },
     { "doctor", cmd_doctor, "say what this machine can measure, and why not more",

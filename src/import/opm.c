@@ -318,6 +318,8 @@ static void status_stats(struct opm_file *f, bool live_found)
     store_stat(f->st, STAT_end_without_begin, (int64_t)f->status.unbalanced_ends);
     store_stat(f->st, STAT_ended_by_parent, (int64_t)f->status.closed_by_parent);
     store_stat(f->st, STAT_write_failed, f->status.write_errno != 0);
+    store_stat(f->st, STAT_device_records_lost, MAX(f->device_dropped, 0));
+    store_stat(f->st, STAT_device_unfinished, MAX(f->device_unfinished, 0));
     if (!f->closed) {
         store_stat(f->st, STAT_not_closed, 1);
         store_stat(f->st, STAT_live_missing, !live_found);

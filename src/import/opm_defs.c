@@ -314,6 +314,10 @@ static int meta_read(struct opm_file *f, struct rd *r)
         rc = store_str(f->st, base, len - (size_t)(base - v), &f->process);
     } else if (strcmp(k, "machine.host") == 0) {
         f->host = value;
+    } else if (strcmp(k, "cuda.dropped") == 0) {
+        f->device_dropped = strtoll(store_text(f->st, value), NULL, 10);
+    } else if (strcmp(k, "cuda.unfinished") == 0) {
+        f->device_unfinished = strtoll(store_text(f->st, value), NULL, 10);
     } else if (strcmp(k, "run.instance") == 0) {
         import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
     } else if (strcmp(k, "program.process") == 0) {

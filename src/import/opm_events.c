@@ -424,7 +424,7 @@ static int open_place(struct events *e, const struct open_span *span)
     return rc;
 }
 
-static int arg_order(const void *va, const void *vb)
+int arg_order(const void *va, const void *vb)
 {
     const struct arg *a = va, *b = vb;
 
@@ -538,67 +538,6 @@ static int args_place(struct events *e)
             rc = span_args(e, span, &e->arg[i], end - i);
         else
             store_stat(e->f->st, STAT_arg_without_span, e->f->moving ? 0 : (int64_t)(end - i));
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-static int64_t arg_int(const struct events *e, const struct noted *span, uint32_t key, int64_t none)
-{
-    size_t lo = 0, hi = e->narg;
-    struct arg wanted = { .ticks = span->ticks, .thread = span->thread };
-
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-
-        if (arg_order(&e->arg[mid], &wanted) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; lo < e->narg && arg_order(&e->arg[lo], &wanted) == 0; lo++)
-        if (e->arg[lo].key == key)
-            return (int64_t)e->arg[lo].value;
-    return none;
-}
-
-/* Steps and records are spans; they have a row in their own table as well. */
-static int regions_place(struct events *e)
-{
-    struct opm_file *f = e->f;
-
-    for (size_t i = 0; i < e->nnoted; i++) {
-        const struct noted *n = &e->noted[i];
-        const struct def_site *site = n->id < ID_COUNT ? defs_site(f, n->id) : NULL;
-        const struct def_thread *t = defs_thread(f, n->thread);
-        int64_t warmup = arg_int(e, n, ARG_KEY_FLAGS, 0) & 1;
-        int rc = 0;
-
-        if (!site || !t || !role_is_special(site->role))
-            continue;
-        if (site->role == ROLE_STEP) {
-            struct cell row[step_col_COUNT];
-
-            row[step_col_id] = cell_null();
-            row[step_col_model] = cell_str(site->name);
-            row[step_col_num] = cell_i64(arg_int(e, n, ARG_KEY_STEP, OPM_NULL_I64));
-            row[step_col_ts] = cell_i64(n->ts_ns);
-            row[step_col_dur] = cell_i64(n->dur_ns);
-            row[step_col_warmup] = cell_i64(warmup);
-            row[step_col_track] = cell_id(t->track);
-            rc = store_add(f->st, TABLE_step, row, NULL);
-        } else {
-            struct cell row[record_col_COUNT];
-
-            row[record_col_id] = cell_null();
-            row[record_col_label] = cell_str(site->name);
-            row[record_col_ts] = cell_i64(n->ts_ns);
-            row[record_col_dur] = cell_i64(n->dur_ns);
-            row[record_col_warmup] = cell_i64(warmup);
-            row[record_col_track] = cell_id(t->track);
-            rc = store_add(f->st, TABLE_record, row, NULL);
-        }
         if (rc)
             return rc;
     }

@@ -100,6 +100,12 @@ static inline bool role_is_special(unsigned role)
     return role == ROLE_STEP || role == ROLE_RECORD;
 }
 
+/* opm_events.c: args by the span that they belong to */
+int arg_order(const void *a, const void *b);
+
+/* opm_regions.c: rows of tables step and record, once the args are in order */
+int regions_place(struct events *e);
+
 /* opm_spans.c */
 int spans_read(struct events *e, size_t total); /* the `total` packed spans of all pieces */
 int events_note(struct events *e, const struct noted *n); /* from any thread */

@@ -118,6 +118,7 @@ struct opm_file {
     int64_t pid;
     str_id process, host;
     str_id identity; /* that another recorder in the same process has too; 0: unknown */
+    int64_t device_dropped, device_unfinished; /* by their last account */
 
     uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
     struct def_site *site;

@@ -56,7 +56,7 @@ static int make_parts(const char *output, char out[RUN_PATH_MAX], opm_error *err
                 rmdir(path);
                 return opm__fail(err, OPM_EINVAL, "%s: the path is too long", path);
             }
-            snprintf(out, RUN_PATH_MAX, "%s", real);
+            memcpy(out, real, strlen(real) + 1);
             return 0;
         }
         if (errno != EEXIST)

@@ -179,17 +179,14 @@ int answer_facts(struct json_writer *w, opm_trace *t, const char *path, opm_erro
 {
     const char *slash = strrchr(path, '/');
     struct buf name = { 0 };
-    int64_t end_ns = 0;
     int rc = answer_text(t, "SELECT value FROM meta WHERE key = 'model.name' AND value <> ''",
                          &name, err);
 
-    if (rc == 0)
-        rc = answer_int(t, ANSWER_END_SQL, &end_ns, err);
     if (rc == 0) {
         json_key(w, "name");
         json_cstr(w, name.len ? buf_str(&name) : slash && slash[1] ? slash + 1 : path);
         json_key(w, "duration_ns");
-        json_i64(w, MAX(end_ns, (int64_t)0));
+        json_i64(w, opm_trace_end(t));
         json_key(w, "rows");
         json_object(w);
         rc = add_counts(w, t, err);

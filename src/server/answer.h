@@ -18,14 +18,6 @@ int answer_rows(struct json_writer *w, opm_trace *t, const char *sql, int64_t li
 /* "rows" and "duration_ns" of a trace, and what to call it, within an object. */
 int answer_facts(struct json_writer *w, opm_trace *t, const char *path, opm_error *err);
 
-/* The end of a trace, ns; NULL if there is nothing in it. */
-#define ANSWER_END_SQL                                    \
-    "SELECT max(e) FROM ("                                \
-    "SELECT max(ts + max(dur, 0)) AS e FROM span"         \
-    " UNION ALL SELECT max(ts + max(dur, 0)) FROM step"   \
-    " UNION ALL SELECT max(ts + max(dur, 0)) FROM record" \
-    " UNION ALL SELECT max(ts) FROM sample)"
-
 /* The first cell of what sql gives, as an integer; -1 if there is none or it is NULL. */
 int answer_int(opm_trace *t, const char *sql, int64_t *out, opm_error *err);
 /* The first cell as a text appended to out, which stays as it is if there is none. */

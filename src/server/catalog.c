@@ -11,19 +11,20 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ID_ROOM 20
-#define OPEN_MAX 8              /* traces in memory */
-#define BYTES_PER_SPAN 150      /* in memory, with what pictures need */
+#define OPEN_MAX 8                              /* traces in memory */
+#define BYTES_PER_SPAN 150                      /* in memory, with what pictures need */
+#define UNASKED_BYTES_MAX ((uint64_t)256 << 20) /* larger files are read when asked for */
 #define LIVE_FRESH_NS 500000000 /* what is being written is not read more often than this */
 
 struct entry {
-    char id[ID_ROOM];
+    char id[CATALOG_ID_ROOM];
     char *path;
     const char *shown;  /* what people see of it: within path */
     const char *within; /* the folder that it must stay in, resolved; NULL: it was named itself */
@@ -31,6 +32,9 @@ struct entry {
     struct opened *opened; /* or NULL */
     int64_t used_ns;
     pthread_mutex_t opening;
+    bool known; /* facts are those of the file with this stamp */
+    uint64_t known_stamp;
+    struct facts facts;
 };
 
 struct root {
@@ -45,6 +49,9 @@ struct catalog {
     struct entry **entry;
     size_t n, cap;
     bool folder;
+    atomic_bool end;
+    pthread_mutex_t scanning; /* of the folders; taken before mutex */
+    int64_t scanned_ns, scan_took_ns;
 };
 
 /* ---- ids ---- */
@@ -92,16 +99,11 @@ static void entry_free(struct entry *e)
     mem_free(e);
 }
 
-static int add_entry(struct catalog *c, const char *path, size_t shown_from, const char *within,
+static int new_entry(struct catalog *c, const char *path, size_t shown_from, const char *within,
                      const char *format, opm_error *err)
 {
-    struct entry *e = find_path(c, path);
+    struct entry *e = mem_calloc(1, sizeof(*e));
 
-    if (e) {
-        e->format = format;
-        return 0;
-    }
-    e = mem_calloc(1, sizeof(*e));
     if (!e || !(e->path = mem_strdup(path)) || !GROW(c->entry, c->cap, c->n + 1)) {
         if (e)
             mem_free(e->path);
@@ -115,6 +117,22 @@ static int add_entry(struct catalog *c, const char *path, size_t shown_from, con
     set_id(c, e);
     c->entry[c->n++] = e;
     return 0;
+}
+
+static int add_entry(struct catalog *c, const char *path, size_t shown_from, const char *within,
+                     const char *format, opm_error *err)
+{
+    struct entry *e;
+    int rc = 0;
+
+    pthread_mutex_lock(&c->mutex);
+    e = find_path(c, path);
+    if (e)
+        e->format = format;
+    else
+        rc = new_entry(c, path, shown_from, within, format, err);
+    pthread_mutex_unlock(&c->mutex);
+    return rc;
 }
 
 /* ---- folders ---- */
@@ -131,13 +149,22 @@ static int on_found(void *user, const char *path, const char *format, opm_error 
     return add_entry(f->c, path, strlen(f->root->path) + 1, f->root->resolved, format, err);
 }
 
+/* Find what is new, unless that was done just now: at most a tenth of the time goes into it. */
 static int look_into_folders(struct catalog *c, opm_error *err)
 {
+    int64_t start;
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < c->nroot; i++)
-        rc = folder_walk(c->root[i].path, c->root[i].resolved, on_found,
-                         &(struct found){ c, &c->root[i] }, err);
+    pthread_mutex_lock(&c->scanning);
+    start = watch_now_ns();
+    if (start - c->scanned_ns > 9 * c->scan_took_ns) {
+        for (size_t i = 0; rc == 0 && i < c->nroot; i++)
+            rc = folder_walk(c->root[i].path, c->root[i].resolved, on_found,
+                             &(struct found){ c, &c->root[i] }, err);
+        c->scanned_ns = watch_now_ns();
+        c->scan_took_ns = c->scanned_ns - start;
+    }
+    pthread_mutex_unlock(&c->scanning);
     return rc;
 }
 
@@ -185,6 +212,7 @@ int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, o
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     }
     pthread_mutex_init(&c->mutex, NULL);
+    pthread_mutex_init(&c->scanning, NULL);
     for (size_t i = 0; rc == 0 && i < npaths; i++)
         rc = add_path(c, paths[i], err);
     if (rc == 0)
@@ -195,6 +223,11 @@ int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, o
     else
         *out = c;
     return rc;
+}
+
+void catalog_end(struct catalog *c)
+{
+    atomic_store(&c->end, true);
 }
 
 void catalog_free(struct catalog *c)
@@ -210,6 +243,7 @@ void catalog_free(struct catalog *c)
     mem_free(c->entry);
     mem_free(c->root);
     pthread_mutex_destroy(&c->mutex);
+    pthread_mutex_destroy(&c->scanning);
     mem_free(c);
 }
 
@@ -223,6 +257,7 @@ bool catalog_is_folder(const struct catalog *c)
 /* What tells one version of a file from the next. */
 struct file_state {
     uint64_t stamp;
+    uint64_t bytes;
     bool live; /* being written */
 };
 
@@ -253,6 +288,7 @@ static int look_at_file(const struct entry *e, struct file_state *out, opm_error
             return opm__fail(err, OPM_EIO, "%s: a link that leads out of the folder", e->shown);
     }
     out->stamp = hash_stat(0xcbf29ce484222325u, &st);
+    out->bytes = (uint64_t)st.st_size;
     buf_addf(&live, "%s-live", e->path);
     if (!live.failed && stat(buf_str(&live), &st) == 0) {
         out->stamp = hash_stat(out->stamp, &st);
@@ -325,14 +361,18 @@ static struct opened *take_opened(struct catalog *c, struct entry *e, enum catal
     return o;
 }
 
-static int read_entry(struct catalog *c, struct entry *e, const struct file_state *file,
+static int read_entry(struct catalog *c, struct entry *e, const struct file_state *file, bool keep,
                       struct opened **out, opm_error *err)
 {
     struct opened *o, *before;
-    int rc = opened_read(&o, e->path, file->stamp, err);
+    int rc = opened_read(&o, e->path, file->stamp, &c->end, err);
 
     if (rc < 0)
         return rc;
+    *out = o;
+    if (!keep)
+        return 0;
+    opened_prepare(o);
     pthread_mutex_lock(&c->mutex);
     before = e->opened;
     e->opened = o;
@@ -341,7 +381,6 @@ static int read_entry(struct catalog *c, struct entry *e, const struct file_stat
     make_room(c, e);
     pthread_mutex_unlock(&c->mutex);
     opened_unref(before);
-    *out = o;
     return 0;
 }
 
@@ -363,7 +402,7 @@ static int open_entry(struct catalog *c, struct entry *e, enum catalog_want want
     struct file_state file = { 0 };
     int rc = 0;
 
-    if (want == CATALOG_FRESH)
+    if (want != CATALOG_AS_READ)
         rc = look_at_file(e, &file, err);
     if (rc < 0)
         return rc;
@@ -376,7 +415,7 @@ static int open_entry(struct catalog *c, struct entry *e, enum catalog_want want
     if (!*out) {
         rc = look_at_file(e, &file, err);
         if (rc == 0)
-            rc = read_entry(c, e, &file, out, err);
+            rc = read_entry(c, e, &file, want != CATALOG_BRIEFLY, out, err);
     }
     pthread_mutex_unlock(&e->opening);
     return rc;
@@ -461,6 +500,7 @@ static void list_entry(struct json_writer *w, const struct entry *e, const struc
     json_cstr(w, e->format);
     json_key(w, "open");
     json_bool(w, e->opened != NULL);
+    facts_answer(w, e->known ? &e->facts : NULL);
     json_object_end(w);
 }
 
@@ -481,10 +521,9 @@ int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err)
 {
     struct listed *list = NULL;
     size_t n = 0;
-    int rc;
+    int rc = look_into_folders(c, err);
 
     pthread_mutex_lock(&c->mutex);
-    rc = look_into_folders(c, err);
     if (rc == 0) {
         list = mem_calloc(c->n + 1, sizeof(*list));
         rc = list ? 0 : opm__fail(err, OPM_ENOMEM, "out of memory");
@@ -503,4 +542,36 @@ int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err)
     pthread_mutex_unlock(&c->mutex);
     mem_free(list);
     return rc;
+}
+
+bool catalog_unknown(struct catalog *c, char id[CATALOG_ID_ROOM], uint64_t *stamp)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&c->mutex);
+    for (size_t i = 0; !found && i < c->n && !atomic_load(&c->end); i++) {
+        struct entry *e = c->entry[i];
+        struct file_state file;
+
+        if (look_at_file(e, &file, NULL) < 0 || (e->known && e->known_stamp == file.stamp) ||
+            (file.bytes > UNASKED_BYTES_MAX && c->folder && !e->opened))
+            continue;
+        memcpy(id, e->id, CATALOG_ID_ROOM);
+        *stamp = file.stamp;
+        found = true;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return found;
+}
+
+void catalog_learn(struct catalog *c, const char *id, uint64_t stamp, const struct facts *f)
+{
+    struct entry *e;
+
+    pthread_mutex_lock(&c->mutex);
+    e = find_id(c, id);
+    e->known = true;
+    e->known_stamp = stamp;
+    e->facts = *f;
+    pthread_mutex_unlock(&c->mutex);
 }

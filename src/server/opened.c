@@ -7,7 +7,6 @@
 #include "server/watch.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <time.h>
 
 struct handle {
@@ -24,10 +23,22 @@ struct opened {
     pthread_mutex_t sharing; /* of the first handle's trace */
     opm_trace *first;        /* never queried, so that it can be shared at any time */
     struct timeline *timeline;
+    pthread_t preparing;
+    bool has_preparing;
 };
 
-int opened_read(struct opened **out, const char *path, uint64_t stamp, opm_error *err)
+/* Called while a trace is read. */
+static int give_up(void *stop, uint64_t done, uint64_t total)
 {
+    (void)done;
+    (void)total;
+    return atomic_load((const atomic_bool *)stop);
+}
+
+int opened_read(struct opened **out, const char *path, uint64_t stamp, const atomic_bool *stop,
+                opm_error *err)
+{
+    opm_open_options opts = OPM_OPEN_OPTIONS_INIT;
     struct opened *o = mem_calloc(1, sizeof(*o));
     int rc;
 
@@ -39,7 +50,9 @@ int opened_read(struct opened **out, const char *path, uint64_t stamp, opm_error
     pthread_mutex_init(&o->sharing, NULL);
     for (int i = 0; i < LANE_COUNT; i++)
         pthread_mutex_init(&o->handle[i].mutex, NULL);
-    rc = opm_trace_open(&o->first, &path, 1, NULL, err);
+    opts.progress = give_up;
+    opts.user = (void *)(uintptr_t)stop;
+    rc = opm_trace_open(&o->first, &path, 1, &opts, err);
     if (rc == 0)
         rc = answer_int(o->first, "SELECT count(*) FROM span", &o->spans, err);
     if (rc < 0)
@@ -47,6 +60,26 @@ int opened_read(struct opened **out, const char *path, uint64_t stamp, opm_error
     else
         *out = o;
     return rc;
+}
+
+static void *prepare(void *arg)
+{
+    struct opened *o = arg;
+    struct timeline *tl;
+    opm_trace *t;
+
+    /* Who asks for the picture hears of a failure. */
+    if (opened_enter(o, LANE_TIMELINE, &t, NULL) < 0)
+        return NULL;
+    if (opened_timeline(o, &tl, NULL) == 0)
+        timeline_prepare(tl, NULL);
+    opened_leave(o, LANE_TIMELINE);
+    return NULL;
+}
+
+void opened_prepare(struct opened *o)
+{
+    o->has_preparing = pthread_create(&o->preparing, NULL, prepare, o) == 0;
 }
 
 void opened_ref(struct opened *o)
@@ -58,6 +91,8 @@ void opened_unref(struct opened *o)
 {
     if (!o || atomic_fetch_sub(&o->refs, 1) > 1)
         return;
+    if (o->has_preparing)
+        pthread_join(o->preparing, NULL);
     timeline_free(o->timeline);
     for (int i = 0; i < LANE_COUNT; i++) {
         opm_trace_close(o->handle[i].trace);

@@ -8,13 +8,17 @@
 
 #include "server/timeline.h"
 #include <opmeter/opmeter_trace.h>
+#include <stdatomic.h>
 
 enum lane { LANE_DATA, LANE_TIMELINE, LANE_SQL, LANE_COUNT };
 
 struct opened;
 
-/* Read a trace. The caller has the one reference. */
-int opened_read(struct opened **out, const char *path, uint64_t stamp, opm_error *err);
+/* Read a trace, given up when *stop becomes true. The caller has the one reference. */
+int opened_read(struct opened **out, const char *path, uint64_t stamp, const atomic_bool *stop,
+                opm_error *err);
+/* Begin in a thread of its own what the first picture will need. Once. */
+void opened_prepare(struct opened *o);
 void opened_ref(struct opened *o);
 void opened_unref(struct opened *o); /* NULL is fine */
 

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,16 +101,18 @@ static void add_literal(struct buf *out, const char *s, size_t len)
     buf_addc(out, '\'');
 }
 
-static int add_int(struct buf *out, const struct param *p, const char *text, opm_error *err)
+static int add_int(struct buf *out, const struct param *p, const char *text, size_t len,
+                   opm_error *err)
 {
-    char *end;
+    char digits[24], *end;
     long long v;
 
+    snprintf(digits, sizeof(digits), "%.*s", (int)MIN(len, sizeof(digits)), text);
     errno = 0;
-    v = strtoll(text, &end, 10);
-    if (end == text || (*end && *end != ' ') || errno || isspace((unsigned char)*text))
-        return opm__fail(err, OPM_EINVAL, "argument %.*s: '%.40s' is no integer", (int)p->len,
-                         p->name, text);
+    v = strtoll(digits, &end, 10);
+    if (len >= sizeof(digits) || end == digits || *end || errno || isspace((unsigned char)*text))
+        return opm__fail(err, OPM_EINVAL, "argument %.*s: '%.*s' is no integer", (int)p->len,
+                         p->name, (int)MIN(len, (size_t)40), text);
     buf_addf(out, "%lld", v);
     return 0;
 }
@@ -119,6 +122,7 @@ static int add_value(struct buf *out, const struct query *q, const struct param 
 {
     const struct target_arg *a = arg_of(p, arg, narg);
     const char *text = a ? a->value : p->fallback;
+    size_t len = a ? strlen(text) : p->fallback_len;
 
     if (!text && !p->optional)
         return opm__fail(err, OPM_EINVAL, "'%s' needs the argument %.*s", q->name, (int)p->len,
@@ -126,9 +130,9 @@ static int add_value(struct buf *out, const struct query *q, const struct param 
     if (!text)
         buf_adds(out, "NULL");
     else if (p->text)
-        add_literal(out, text, a ? strlen(text) : p->fallback_len);
+        add_literal(out, text, len);
     else
-        return add_int(out, p, text, err);
+        return add_int(out, p, text, len, err);
     return 0;
 }
 

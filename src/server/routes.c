@@ -74,7 +74,10 @@ static int get_version(struct asked *q, opm_error *err)
 
 static int get_traces(struct asked *q, opm_error *err)
 {
-    return catalog_list(q->r->catalog, q->w, err);
+    int rc = catalog_list(q->r->catalog, q->w, err);
+
+    scout_wake(q->r->scout); /* files may be new or changed; the next list tells more */
+    return rc;
 }
 
 static int get_trace(struct asked *q, opm_error *err)
@@ -195,7 +198,7 @@ static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_err
 
 static int get_timeline(struct asked *q, opm_error *err)
 {
-    struct timeline_view v = { .to_ns = -1, .max = BARS_MAX };
+    struct timeline_view v = { .to_ns = -1, .max_bars = BARS_MAX, .max_points = BARS_MAX };
     const char *tracks = target_arg(q->t, "track");
     int64_t width = WIDTH_DEFAULT;
     uint32_t *track = NULL;
@@ -254,23 +257,27 @@ static void answer_export(const struct routes *r, const struct target *t, struct
         answer_error(a, status_of(rc), err.msg);
 }
 
+/* Every page has an address of its own; what looks like a file is one or is not there. */
+static bool looks_like_file(const struct target *t)
+{
+    for (size_t i = 0; i < t->nsegment; i++)
+        if (strchr(t->segment[i], '.'))
+            return true;
+    return false;
+}
+
 static void answer_page(const struct target *t, struct answer *a)
 {
-    const char *name = t->nsegment == 1 ? t->segment[0] : "index.html";
+    bool is_file = looks_like_file(t);
     struct page_file file;
 
-    if (!page_find(name, &file)) {
-        /* Every page has an address of its own; what looks like a file is one or is not there. */
-        for (size_t i = 0; i < t->nsegment; i++) {
-            if (strchr(t->segment[i], '.')) {
-                answer_error(a, 404, "no such file");
-                return;
-            }
-        }
-        if (!page_find("index.html", &file)) {
-            answer_error(a, 404, "this opmeter was built without its web page");
-            return;
-        }
+    if (is_file && (t->nsegment > 1 || !page_find(t->segment[0], &file))) {
+        answer_error(a, 404, "no such file");
+        return;
+    }
+    if (!is_file && !page_find("index.html", &file)) {
+        answer_error(a, 404, "this opmeter was built without its web page");
+        return;
     }
     a->type = file.type;
     a->data = file.data;

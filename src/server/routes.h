@@ -3,12 +3,14 @@
 #define SERVER_ROUTES_H
 
 #include "server/catalog.h"
+#include "server/scout.h"
 #include "server/target.h"
 #include "server/watch.h"
 
 struct routes {
     struct catalog *catalog;
     struct watch *watch;
+    struct scout *scout;
 };
 
 /* An answer is one of: data (static), fd (whoever sends it closes it), body. */

@@ -69,6 +69,7 @@ struct request {
     struct target target;
     int rc; /* of parsing it */
     opm_error err;
+    bool begun;
 };
 
 /* The page loads nothing from elsewhere, is in no frame, and tells nobody where it was. */
@@ -196,9 +197,16 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)url;
     (void)version;
     (void)upload;
-    (void)upload_size;
     if (!q)
         return MHD_NO;
+    if (!q->begun) { /* answered so early, the connection would not be kept */
+        q->begun = true;
+        return MHD_YES;
+    }
+    if (*upload_size) { /* of what has no business here */
+        *upload_size = 0;
+        return MHD_YES;
+    }
     asked = (struct guard_request){
         .method = method,
         .data = q->target.nsegment > 0 && strcmp(q->target.segment[0], "api") == 0,
@@ -264,6 +272,8 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
         rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, err);
     if (rc == 0)
         rc = watch_start(&s->routes.watch, err);
+    if (rc == 0)
+        rc = scout_start(&s->routes.scout, s->routes.catalog, err);
     s->guard = (struct guard){ .loopback = s->listening.loopback, .host = o->host };
     if (rc == 0)
         rc = start_daemon(s, err);
@@ -288,12 +298,15 @@ void server_stop(struct server *s)
 {
     if (!s)
         return;
+    if (s->routes.catalog)
+        catalog_end(s->routes.catalog);
     if (s->routes.watch)
         watch_stop(s->routes.watch);
     if (s->daemon)
         MHD_stop_daemon(s->daemon); /* closes the socket */
     else if (s->listening.fd >= 0)
         close(s->listening.fd);
+    scout_stop(s->routes.scout);
     watch_free(s->routes.watch);
     catalog_free(s->routes.catalog);
     mem_free(s);

@@ -133,17 +133,17 @@ int target_parse(struct target *t, const char *raw, opm_error *err)
     rc = split(t, raw, segment_at, arg_at, err);
     if (rc == 0 && t->text.failed)
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
-    if (rc < 0) {
-        t->nsegment = t->narg = 0;
-        return rc;
+    if (rc == 0) { /* the text moved while it grew */
+        for (size_t i = 0; i < t->nsegment; i++)
+            t->segment[i] = buf_str(&t->text) + segment_at[i];
+        for (size_t i = 0; i < t->narg; i++)
+            t->arg[i] = (struct target_arg){ buf_str(&t->text) + arg_at[i].name,
+                                             buf_str(&t->text) + arg_at[i].value };
+        rc = find_twice(t, err);
     }
-    /* The text moved while it grew. */
-    for (size_t i = 0; i < t->nsegment; i++)
-        t->segment[i] = buf_str(&t->text) + segment_at[i];
-    for (size_t i = 0; i < t->narg; i++)
-        t->arg[i] = (struct target_arg){ buf_str(&t->text) + arg_at[i].name,
-                                         buf_str(&t->text) + arg_at[i].value };
-    return find_twice(t, err);
+    if (rc < 0)
+        t->nsegment = t->narg = 0;
+    return rc;
 }
 
 void target_release(struct target *t)

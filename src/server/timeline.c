@@ -48,10 +48,8 @@ int timeline_new(struct timeline **out, opm_trace *t, opm_error *err)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     tl->t = t;
     rc = answer_int(t, "SELECT count(*) FROM track", &ntrack, err);
-    if (rc == 0)
-        rc = answer_int(t, ANSWER_END_SQL, &tl->end_ns, err);
     if (rc == 0) {
-        tl->end_ns = MAX(tl->end_ns, (int64_t)0);
+        tl->end_ns = opm_trace_end(t);
         tl->ntrack = (size_t)ntrack;
         tl->lines = mem_calloc(tl->ntrack + 1, sizeof(*tl->lines));
         tl->has_samples = mem_calloc(tl->ntrack + 1, sizeof(*tl->has_samples));
@@ -141,16 +139,22 @@ static void names_release(struct names *names)
     u64map_release(&names->index);
 }
 
+static bool coarser(int64_t *pixel_ns)
+{
+    return !__builtin_mul_overflow(MAX(*pixel_ns, (int64_t)1), 2, pixel_ns);
+}
+
 /* As fine as the view wants it, or as fine as there is room for. */
 static int track_bars(struct timeline *tl, uint32_t track, const struct timeline_view *v,
                       opm_bar **bar, size_t *n, opm_error *err)
 {
-    int64_t pixel = MAX(v->pixel_ns, (int64_t)1);
+    int64_t pixel = v->pixel_ns;
     int rc;
 
-    do {
-        rc = opm_trace_timeline(tl->t, track, v->from_ns, v->to_ns, pixel, v->max, bar, n, err);
-    } while (rc == OPM_ELIMIT && !__builtin_mul_overflow(pixel, 2, &pixel));
+    do
+        rc =
+            opm_trace_timeline(tl->t, track, v->from_ns, v->to_ns, pixel, v->max_bars, bar, n, err);
+    while (rc == OPM_ELIMIT && coarser(&pixel));
     return rc;
 }
 
@@ -191,14 +195,15 @@ static int add_track(struct timeline *tl, struct json_writer *w, uint32_t track,
 static int add_counter(struct timeline *tl, struct json_writer *w, uint32_t track,
                        const struct timeline_view *v, opm_error *err)
 {
-    int64_t pixel = MAX(v->pixel_ns, (int64_t)1);
+    int64_t pixel = v->pixel_ns;
     opm_point *point = NULL;
     size_t n = 0;
     int rc;
 
-    do {
-        rc = opm_trace_counter(tl->t, track, v->from_ns, v->to_ns, pixel, v->max, &point, &n, err);
-    } while (rc == OPM_ELIMIT && !__builtin_mul_overflow(pixel, 2, &pixel));
+    do
+        rc = opm_trace_counter(tl->t, track, v->from_ns, v->to_ns, pixel, v->max_points, &point, &n,
+                               err);
+    while (rc == OPM_ELIMIT && coarser(&pixel));
     if (rc < 0)
         return rc;
     json_object(w);
@@ -272,19 +277,43 @@ int timeline_answer(struct timeline *tl, struct json_writer *w, const struct tim
     return rc;
 }
 
-int timeline_count(struct timeline *tl, const struct timeline_view *v, size_t *out, opm_error *err)
+/* Bars that the answer would have; OPM_ELIMIT beyond max. */
+static int count_bars(struct timeline *tl, const struct timeline_view *v, size_t max,
+                      opm_error *err)
 {
-    int rc = check_tracks(tl, v, err);
+    size_t total = 0;
+    int rc = 0;
 
-    *out = 0;
     for (size_t i = 0; rc == 0 && i < view_ntrack(tl, v); i++) {
         opm_bar *bar = NULL;
         size_t n = 0;
 
-        rc = opm_trace_timeline(tl->t, view_track(v, i), v->from_ns, v->to_ns, v->pixel_ns, v->max,
-                                &bar, &n, err);
+        rc = opm_trace_timeline(tl->t, view_track(v, i), v->from_ns, v->to_ns, v->pixel_ns,
+                                max - total, &bar, &n, err);
         opm_bars_free(bar);
-        *out += n;
+        total += n;
     }
+    return rc;
+}
+
+int timeline_fit(struct timeline *tl, struct timeline_view *v, size_t max, bool *coarse,
+                 opm_error *err)
+{
+    size_t counters = 0;
+    int rc = check_tracks(tl, v, err);
+
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < view_ntrack(tl, v); i++)
+        counters += tl->has_samples[view_track(v, i)];
+    v->max_bars = max;
+    v->max_points = MAX(max / MAX(counters, (size_t)1), (size_t)1000);
+    v->pixel_ns = 0;
+    rc = count_bars(tl, v, max, err);
+    *coarse = rc == OPM_ELIMIT;
+    if (*coarse) /* where so many would stand side by side */
+        v->pixel_ns = (v->to_ns - v->from_ns) / (int64_t)max;
+    while (rc == OPM_ELIMIT && coarser(&v->pixel_ns))
+        rc = count_bars(tl, v, max, err);
     return rc;
 }

@@ -18,15 +18,18 @@ struct timeline_view {
     int64_t pixel_ns;      /* spans narrower than this are united where they are neighbours */
     const uint32_t *track; /* ids; NULL: all */
     size_t ntrack;
-    size_t max; /* bars and points of one track */
+    size_t max_bars;   /* of a track: */
+    size_t max_points; /* where there would be more, they are as coarse as they must be */
 };
 
-/* Build what pictures of the tracks of the view need, so that the first one comes quickly. */
+/* Build what all pictures need, so that the first one comes quickly. */
 int timeline_prepare(struct timeline *tl, opm_error *err);
 /* Appends one JSON object; coarse is its "coarse". */
 int timeline_answer(struct timeline *tl, struct json_writer *w, const struct timeline_view *v,
                     bool coarse, opm_error *err);
-/* Bars that such an answer would have. */
-int timeline_count(struct timeline *tl, const struct timeline_view *v, size_t *out, opm_error *err);
+/* Choose v->pixel_ns and v->max_points so that the answer has at most max bars and about as many
+ * points, as fine as can be. *coarse: spans will be united. */
+int timeline_fit(struct timeline *tl, struct timeline_view *v, size_t max, bool *coarse,
+                 opm_error *err);
 
 #endif

@@ -166,6 +166,19 @@ static struct run_amount amount_of(const opm_amount *a)
     return (struct run_amount){ a->count, a->ns };
 }
 
+int opm_amount_parse(const char *text, opm_amount *out, opm_error *err)
+{
+    struct run_amount a;
+    int rc;
+
+    if (!text || !out)
+        return opm__fail(err, OPM_EINVAL, "opm_amount_parse: %s is NULL", text ? "out" : "text");
+    rc = run_amount_parse(text, &a, err);
+    if (!rc)
+        *out = (opm_amount){ a.count, a.ns };
+    return rc;
+}
+
 int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
                         const opm_measure_options *opts, opm_array *out, size_t nout,
                         opm_measured *result, opm_error *err)

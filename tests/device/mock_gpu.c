@@ -280,14 +280,17 @@ static void forks(int unused)
     launch("parent", 10, 1);
 }
 
-/* The flusher has had time to hand over what was done before. */
+/* Once the flusher has handed over what was done before: the second flush from now has. */
 static void killed(int unused)
 {
-    struct timespec while_ns = { 1, 200000000 };
+    struct timespec while_ns = { 0, 10000000 };
+    int before;
 
     (void)unused;
     launch("early", 10, 1);
-    nanosleep(&while_ns, NULL);
+    before = calls_of ? calls_of("FlushAll") : 0;
+    while (calls_of && calls_of("FlushAll") < before + 2)
+        nanosleep(&while_ns, NULL);
     raise(SIGKILL);
 }
 

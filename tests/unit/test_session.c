@@ -293,6 +293,20 @@ static void test_lists(void **state)
     assert_true(n > 5);
 }
 
+static void test_amounts(void **state)
+{
+    opm_amount a = { 0, 0 };
+    opm_error err;
+
+    (void)state;
+    assert_int_equal(opm_amount_parse("12", &a, &err), 0);
+    assert_int_equal(a.count, 12);
+    assert_int_equal(opm_amount_parse("200ms", &a, &err), 0);
+    assert_int_equal(a.ns, 200000000);
+    assert_int_equal(opm_amount_parse("soon", &a, &err), OPM_EINVAL);
+    assert_int_equal(opm_amount_parse(NULL, &a, &err), OPM_EINVAL);
+}
+
 static int open_and_run(void)
 {
     opm_session_options opts = OPM_SESSION_OPTIONS_INIT;
@@ -337,7 +351,8 @@ int main(void)
         cmocka_unit_test(test_describe),      cmocka_unit_test(test_run),
         cmocka_unit_test(test_shapes_change), cmocka_unit_test(test_bad_arrays),
         cmocka_unit_test(test_bad_open),      cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_lists),         cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);

@@ -13,8 +13,8 @@ function number(value: Maybe): number | null {
 // Three or four digits that count, and no exponent.
 function digits(n: number): string {
     const size = Math.abs(n);
-    if (size >= 100 || n === 0) return n.toFixed(0);
-    return n.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
+    if (size >= 99.95 || n === 0) return n.toFixed(0);
+    return n.toFixed(size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
 }
 
 function scaled(n: number, base: number, units: string[]): string {
@@ -67,6 +67,7 @@ export function percent(value: Maybe): string {
     const n = number(value);
     if (n === null) return NA;
     const p = n * 100;
+    if (p > 0 && p < 0.005) return "< 0.01 %";
     return `${p !== 0 && Math.abs(p) < 0.1 ? p.toFixed(2) : p.toFixed(1)} %`;
 }
 
@@ -75,6 +76,13 @@ export function count(value: Maybe): string {
     const n = number(value);
     if (n === null) return NA;
     return Number.isInteger(n) ? n.toLocaleString("en").replaceAll(",", " ") : digits(n);
+}
+
+// A value with its unit, as counters have it.
+export function quantity(value: Maybe, unit: string | null): string {
+    if (unit === "bytes" || unit === "B") return bytes(value);
+    if (unit === "ns") return ns(value);
+    return number(value) === null || !unit ? count(value) : `${count(value)} ${unit}`;
 }
 
 export function text(value: Maybe): string {

@@ -31,11 +31,42 @@ export function useTrace(): api.TraceInfo {
     return trace;
 }
 
+// Answers about the trace as it is, so that going from page to page asks nothing twice.
+const answers = new Map<string, Promise<unknown[]>>();
+const cutShort = new WeakSet<unknown[]>();
+const KEPT = 60;
+
+function ask<T>(trace: api.TraceInfo, name: string, args: api.Args): Promise<T[]> {
+    const key = JSON.stringify([trace.id, trace.stamp, name, args]);
+    const kept = answers.get(key) as Promise<T[]> | undefined;
+    if (kept) return kept;
+    const answer = api.data(trace.id, name, args).then((rows) => {
+        const list = api.records<T>(rows);
+        if (rows.truncated) cutShort.add(list);
+        return list;
+    });
+    answers.set(key, answer);
+    answer.catch(() => answers.delete(key));
+    if (answers.size > KEPT) answers.delete(answers.keys().next().value!);
+    return answer;
+}
+
+// How many rows there are of a list, or of one among several, that was too long to be given whole;
+// null if all are whole.
+export function cutAt(value: unknown): number | null {
+    const lists = Array.isArray(value) ? [value, ...value.filter((v) => Array.isArray(v))] as unknown[][] : [];
+    return lists.find((list) => cutShort.has(list))?.length ?? null;
+}
+
 // Rows of a named query of the trace shown, as objects.
 export function useData<T>(name: string, args: api.Args = {}): Loadable<T[]> {
-    const trace = useTrace();
-    return useLoad(async (signal) => api.records<T>(await api.data(trace.id, name, args, signal)),
-                   [trace.id, trace.stamp, name, JSON.stringify(args)]);
+    return useDataOf<T>(useTrace(), name, args);
+}
+
+// Likewise, of any trace; null: of none.
+export function useDataOf<T>(trace: api.TraceInfo | null, name: string, args: api.Args = {}): Loadable<T[]> {
+    return useLoad(async () => (trace ? ask<T>(trace, name, args) : []),
+                   [trace?.id, trace?.stamp, name, JSON.stringify(args)]);
 }
 
 // Several at once: ready when all are.

@@ -18,7 +18,7 @@ function typing(target: EventTarget | null): boolean {
 
 function onKey(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (typing(event.target)) return;
+    if (typing(event.target) || document.querySelector("dialog[open]")) return;
     const pressed = prefix && event.timeStamp - prefixAt < 1500 ? `${prefix} ${event.key}` : event.key;
     prefix = "";
     for (let i = layers.length - 1; i >= 0; i--) {

@@ -24,13 +24,13 @@ const NAMED: Record<Theme, Record<string, string>> = {
     dark: {
         "layer:app": "#58b487", "layer:framework": "#5f93e8", "layer:runtime": "#e0944a",
         "layer:hardware": "#9a86de",
-        "stage:gap": "#78828f", "stage:forward": "#5f93e8", "stage:backward": "#9a86de",
+        "stage:gap": "#828c99", "stage:forward": "#5f93e8", "stage:backward": "#9a86de",
         "stage:fp_bp": "#5f93e8", "stage:tail": "#e0944a", "stage:update": "#58b487",
         "stage:collective": "#d87ba1",
         "bucket:compute": "#5f93e8", "bucket:overlap": "#4fb3c4", "bucket:communication": "#d87ba1",
         "bucket:copy": "#d1b23c", "bucket:data": "#d97262", "bucket:runtime": "#e0944a",
-        "bucket:host": "#58b487", "bucket:idle": "#66707d",
-        other: "#78828f", good: "#4fc088", warning: "#e3a13c", bad: "#ef7269",
+        "bucket:host": "#58b487", "bucket:idle": "#7d8794",
+        other: "#828c99", good: "#4fc088", warning: "#e3a13c", bad: "#ef7269",
     },
 };
 

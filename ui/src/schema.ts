@@ -236,6 +236,15 @@ export interface SpanStatsRow {
     share: number | null;
 }
 
+// what stands on every line of the timeline
+export interface TrackStatsRow {
+    track: number | null;
+    spans: number | null;
+    samples: number | null;
+    first_ns: number | null;
+    end_ns: number | null;
+}
+
 // latency of steps by model and of labelled regions by label
 export interface LatencyRow {
     scope: string | null;

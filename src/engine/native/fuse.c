@@ -473,6 +473,8 @@ int plan_fuse(struct plan *p, opm_error *err)
         fuse_links(&f);
         rc = fuse_integer(&f);
     }
+    if (!rc)
+        rc = fuse_residuals(&f);
     compact(p);
     mem_free(f.made_by);
     mem_free(f.read_by);

@@ -53,6 +53,8 @@ int fuse_hardswish(struct fuser *f, struct op *mul);
 int fuse_contrib(struct fuser *f, struct op *op);
 /* fuse_q8.c: what lies between DequantizeLinear and QuantizeLinear. */
 int fuse_q8(struct fuser *f);
+/* QLinearConv, and QLinearAdd after it. */
+int fuse_residuals(struct fuser *f);
 /* MatMulInteger and ConvInteger with the scaling after them. */
 int fuse_integer(struct fuser *f);
 /* fuse_attn.c */

@@ -6,6 +6,7 @@
 #include "engine/native/elementwise.h"
 #include "engine/native/families.h"
 #include "engine/native/fuse_int.h"
+#include "engine/native/nhwc.h"
 #include "engine/native/q8.h"
 
 #include <math.h>
@@ -286,6 +287,16 @@ static bool same_numbers(const struct op *d, const struct op *q)
            (!dz || !qz || dz->type == qz->type);
 }
 
+/* Scale and zero point at slot i of one operator are those at slot k of another. */
+static bool same_scale(const struct op *a, uint32_t i, const struct op *b, uint32_t k)
+{
+    const struct tensor *az = kop_const(a, i + 1), *bz = kop_const(b, k + 1);
+
+    return tensor_float(kop_const(a, i), 0) == tensor_float(kop_const(b, k), 0) &&
+           (az ? tensor_int(az, 0) : 0) == (bz ? tensor_int(bz, 0) : 0) &&
+           (az ? az->type : TENSOR_U8) == (bz ? bz->type : TENSOR_U8);
+}
+
 /* What only moves elements (or picks the largest) does so with bytes as well. */
 static int fuse_move(struct fuser *f, struct op *op, bool max)
 {
@@ -381,6 +392,73 @@ static int fuse_one(struct fuser *f, struct op *op)
         if (fuse_is(op, moves[i]))
             return fuse_move(f, op, false);
     return fuse_unary(f, op, "QLinearUnary", "opmeter");
+}
+
+/* One constant number, or none where there may be none. */
+static bool one_number(const struct op *op, uint32_t i, bool needed)
+{
+    return slot(op, i) == NO_VALUE ? !needed : kop_const(op, i) && kop_const(op, i)->count == 1;
+}
+
+/* Of bytes, and known to be of the same shape. */
+static bool same_bytes(const struct fuser *f, uint32_t a, uint32_t b)
+{
+    const struct value *x = &f->p->graph->value[a], *y = &f->p->graph->value[b];
+
+    return (TYPE_BIT(x->type) & TYPES_Q8) && (TYPE_BIT(y->type) & TYPES_Q8) &&
+           (x->shape.rank == 3 || x->shape.rank == 4) && shape_equal(&x->shape, &y->shape);
+}
+
+/* QLinearAdd of a convolution and something else: added while the sums are in registers. */
+static int fuse_residual(struct fuser *f, struct op *add, uint32_t side)
+{
+    struct op *conv = fuse_maker(f, add->in[side]);
+    uint32_t other = 3 - side, in[NCONV_N];
+    const struct node *node;
+    int rc;
+
+    if (!conv || conv->kernel->run != qconv_run || conv->kernel->arg != QCONV_LINEAR ||
+        conv->npost || node_attr_int(conv->node, "group", 1) != 1 || !fuse_only(f, add->in[side]) ||
+        add->in[other] >= f->p->graph->nvalue || conv->in[0] >= f->p->graph->nvalue ||
+        !fuse_maker(f, add->in[other]) || add->npost >= POST_MAX ||
+        !same_bytes(f, add->in[side], add->in[other]) ||
+        !(TYPE_BIT(f->p->graph->value[conv->in[0]].type) & TYPES_Q8) || !nhwc_conv_fits(conv))
+        return 0;
+    for (uint32_t i = 1; i < 8; i++)
+        if (i != 3 && !one_number(add, i, i == 1 || i == 4 || i == 6))
+            return 0;
+    if (!same_scale(conv, 6, add, side + 1) || !nhwc_add_fits(add, 1, 4, 6))
+        return 0;
+    for (uint32_t i = 0; i < NCONV_ADD; i++)
+        in[i] = slot(conv, i);
+    for (uint32_t i = 0; i < 3; i++)
+        in[NCONV_ADD + i] = slot(add, other + i);
+    in[NCONV_SUM_SCALE] = add->in[6];
+    in[NCONV_SUM_ZERO] = slot(add, 7);
+    node = conv->node;
+    rc = fuse_become(f, add, kernel_find(side ? "QLinearAddConv" : "QLinearConvAdd", "opmeter", 1),
+                     "QLinearConv", in, NCONV_N, &conv, 1);
+    add->node = node;
+    memmove(add->post + 1, add->post, (size_t)add->npost * sizeof(*add->post));
+    add->post[0] = (struct post){ POST_ADD, U_RELU, 0, 0, NCONV_ADD };
+    add->npost++;
+    fuse_links(f);
+    return rc;
+}
+
+int fuse_residuals(struct fuser *f)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < f->p->nop && !rc; i++)
+        for (uint32_t side = 0; side <= 3 && !rc; side += 3) {
+            struct op *op = &f->p->op[i];
+
+            if (op->kernel && op->kernel->run == qbinary_run && op->kernel->arg == QELEM_ADD &&
+                op->nin >= 7)
+                rc = fuse_residual(f, op, side);
+        }
+    return rc;
 }
 
 int fuse_q8(struct fuser *f)

@@ -12,13 +12,13 @@
 #include "engine/native/half.h"
 #include "engine/native/kernels.h"
 #include "engine/native/layout_int.h"
-#include "engine/native/q8.h"
 
 #include <string.h>
 
-static bool of_bytes(const struct layout *l, uint32_t v)
+/* In the form of floats. */
+static bool is_blocked(const struct layout *l, uint32_t v)
 {
-    return v < l->p->graph->nvalue && TYPE_BIT(l->p->graph->value[v].type) & TYPES_Q8;
+    return layout_blocked(l, v) && !l->last[v];
 }
 
 /* Only output 0 is asked for. */
@@ -132,15 +132,14 @@ static int64_t binary_channels(const struct layout *l, const struct op *op)
         op->in[1] == NO_VALUE)
         return 0;
     for (uint32_t i = 0; i < 2; i++)
-        if (layout_blocked(l, op->in[i]) && !of_bytes(l, op->in[i])) {
+        if (is_blocked(l, op->in[i])) {
             if (channels && channels != l->channels[op->in[i]])
                 return 0;
             channels = l->channels[op->in[i]];
             rank = l->rank[op->in[i]];
         }
     for (uint32_t i = 0; i < 2; i++)
-        if ((!layout_blocked(l, op->in[i]) || of_bytes(l, op->in[i])) &&
-            !per_channel(l, op, i, channels, rank))
+        if (!is_blocked(l, op->in[i]) && !per_channel(l, op, i, channels, rank))
             return 0;
     return channels;
 }
@@ -216,7 +215,7 @@ static const char *blocked_form(const struct layout *l, struct op *op, struct po
     *channels = binary_channels(l, op);
     if (*channels)
         return "BinaryBlocked";
-    if (!layout_blocked(l, op->in[0]) || op->npost || of_bytes(l, op->in[0]))
+    if (!is_blocked(l, op->in[0]) || op->npost)
         return NULL;
     *channels = l->channels[op->in[0]];
     if (unary_as_post(op, post) || clip_as_post(op, post))
@@ -255,10 +254,10 @@ static int add_reorder(struct layout *l, const struct node *node, uint32_t v, bo
     op = &l->op[l->nop++];
     *op = (struct op){ .plan = l->p, .node = node, .zero_ratio = -1, .epsilon = 0 };
     op->type = "Reorder";
-    op->algorithm = to_plain ? "to plain" : of_bytes(l, v) ? "to channels last" : "to blocked";
-    op->kernel = kernel_find(of_bytes(l, v) ? to_plain ? "FromLast" : "ToLast"
-                             : to_plain     ? "FromBlocked"
-                                            : "ToBlocked",
+    op->algorithm = to_plain ? "to plain" : l->last[v] ? "to channels last" : "to blocked";
+    op->kernel = kernel_find(l->last[v] ? to_plain ? "FromLast" : "ToLast"
+                             : to_plain ? "FromBlocked"
+                                        : "ToBlocked",
                              "opmeter", 1);
     assert(op->kernel);
     op->in = mem_calloc(1, sizeof(*op->in));
@@ -279,13 +278,14 @@ static int want_plain(struct layout *l, const struct node *node, uint32_t v)
     return add_reorder(l, node, v, true);
 }
 
-static int want_blocked(struct layout *l, const struct node *node, uint32_t *slot)
+static int want_blocked(struct layout *l, const struct node *node, uint32_t *slot, bool last)
 {
     uint32_t v = *slot;
     int rc;
 
     if (l->blocked[v] == NO_VALUE) {
         l->plain[v] = true;
+        l->last[v] = last;
         rc = new_value(l, v, &l->blocked[v]);
         if (!rc)
             rc = add_reorder(l, node, v, false);
@@ -299,12 +299,26 @@ static int want_blocked(struct layout *l, const struct node *node, uint32_t *slo
 /* Inputs of a blocked operator that are blocked: not constants, not a few plain channels. */
 static bool reads_blocked(const struct layout *l, const struct op *op, uint32_t i)
 {
-    if (op->in[i] == NO_VALUE || op->in[i] >= l->p->graph->nvalue || is_fixed(l, op, i))
+    if (op->in[i] == NO_VALUE || op->in[i] >= l->p->graph->nvalue)
         return false;
     if (layout_q8_is(op))
         return layout_q8_reads(l, op, i);
+    if (is_fixed(l, op, i))
+        return false;
     return op->kernel->run != bconv_run || i > 0 || layout_blocked(l, op->in[0]) ||
            !blk_conv_plain(op, fixed_shape(l, op, 1));
+}
+
+/* Of the output, when inputs are rewritten. */
+static int32_t rank_of(const struct layout *l, const struct op *op, bool conv)
+{
+    if (conv)
+        return fixed_shape(l, op, 1)->rank;
+    if (op->kernel->run == nconv_run)
+        return kop_const(op, 3)->shape.rank;
+    for (uint32_t i = 0;; i++)
+        if (op->in[i] != NO_VALUE && l->p->val[op->in[i]].blocked)
+            return l->rank[l->p->val[op->in[i]].of];
 }
 
 static int rewrite(struct layout *l, struct op *op)
@@ -337,22 +351,19 @@ static int rewrite(struct layout *l, struct op *op)
         op->nin = 1; /* what else there is, is known */
     for (uint32_t i = 0; i < op->nin && !rc; i++)
         if (reads_blocked(l, op, i))
-            rc = want_blocked(l, op->node, &op->in[i]);
+            rc = want_blocked(l, op->node, &op->in[i], layout_q8_is(op));
         else
             rc = want_plain(l, op->node, op->in[i]);
     uint32_t v = op->out[0];
     bool conv = op->kernel->run == bconv_run || op->kernel->run == bconvt_run;
-    bool q8_conv = op->kernel->run == nconv_run;
 
     if (op->kernel->run == bconvt_run && op->kernel->arg)
         return rc; /* gives a plain tensor */
-    l->rank[v] = conv                           ? fixed_shape(l, op, 1)->rank
-                 : q8_conv                      ? kop_const(op, 3)->shape.rank
-                 : l->p->val[op->in[0]].blocked ? l->rank[l->p->val[op->in[0]].of]
-                                                : l->rank[l->p->val[op->in[1]].of];
+    l->rank[v] = rank_of(l, op, conv);
     if (!rc)
         rc = new_value(l, v, &op->out[0]);
     l->channels[v] = channels;
+    l->last[v] = layout_q8_is(op);
     l->blocked[v] = op->out[0];
     return rc;
 }
@@ -396,7 +407,8 @@ static void find_fixed(struct layout *l)
 static bool has_conv(const struct plan *p)
 {
     for (uint32_t i = 0; i < p->nop; i++)
-        if (p->op[i].kernel->run == conv_run || p->op[i].kernel->run == qconv_run)
+        if (p->op[i].kernel->run == conv_run || p->op[i].kernel->run == qconv_run ||
+            p->op[i].kernel->run == nconv_run)
             return true;
     return false;
 }
@@ -412,9 +424,10 @@ int plan_layout(struct plan *p, opm_error *err)
     l.channels = mem_calloc(n, sizeof(*l.channels));
     l.blocked = mem_calloc(n, sizeof(*l.blocked));
     l.plain = mem_calloc(n, sizeof(*l.plain));
+    l.last = mem_calloc(n, sizeof(*l.last));
     l.rank = mem_calloc(n, sizeof(*l.rank));
     l.fixed = mem_calloc(n, sizeof(*l.fixed));
-    rc = l.rank && l.fixed && l.channels && l.blocked && l.plain ? 0 : OPM_ENOMEM;
+    rc = l.rank && l.last && l.fixed && l.channels && l.blocked && l.plain ? 0 : OPM_ENOMEM;
     for (size_t i = 0; i < n && !rc; i++)
         l.blocked[i] = NO_VALUE;
     if (!rc) {
@@ -427,6 +440,7 @@ int plan_layout(struct plan *p, opm_error *err)
     p->op = l.op;
     p->nop = (uint32_t)l.nop;
     mem_free(l.channels);
+    mem_free(l.last);
     mem_free(l.rank);
     mem_free(l.fixed);
     mem_free(l.blocked);

@@ -12,6 +12,7 @@ struct layout {
     int32_t *rank;     /* of those */
     uint32_t *blocked; /* their blocked form, or NO_VALUE */
     bool *plain;       /* the plain form exists */
+    bool *last;        /* the blocked form is of bytes, with channels last */
     struct op *op;     /* the new list */
     size_t nop, cap;
     opm_error *err;

@@ -29,6 +29,17 @@ int nhwc_set(struct op *op, uint32_t i, enum tensor_type type, const struct shap
 /* Zero point and range of the output as unsigned bytes, narrowed by the activations fused to it. */
 struct nhwc_end nhwc_end_of(const struct op *op, uint32_t y_scale, uint32_t y_zero);
 
+/* The sum of two values, given by the slots of their scales (zero points follow), of their types;
+ * y_scale is the slot of the result's. */
+void nhwc_add_of(const struct op *op, uint32_t a_scale, enum tensor_type a, uint32_t b_scale,
+                 enum tensor_type b, uint32_t y_scale, struct nhwc_add *out);
+/* Of such constants: no sum leaves the 32 bits. */
+bool nhwc_add_fits(const struct op *op, uint32_t a_scale, uint32_t b_scale, uint32_t y_scale);
+
+/* Slots of a QLinearConv that a value is added to: what, scales and zero points of it and of the
+ * result. */
+enum { NCONV_ADD = 9, NCONV_ADD_SCALE, NCONV_ADD_ZERO, NCONV_SUM_SCALE, NCONV_SUM_ZERO, NCONV_N };
+
 /* A QLinearConv that can be computed so: constant weights without zero points, constant scales. */
 bool nhwc_conv_fits(const struct op *op);
 /* It reads its input plain: too few channels to be worth a pixel. */

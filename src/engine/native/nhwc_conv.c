@@ -19,7 +19,9 @@
 #define CHUNK_PIXELS 24
 /* Inputs of so few channels are read as they are, four bytes to a pixel. */
 #define PLAIN_CHANNELS 4
+/* Depthwise windows with more rows, larger strides or dilations are left to the plain way. */
 #define DEPTHWISE_ROWS 16
+#define DEPTHWISE_STEP 16
 
 enum { IN_X, IN_X_SCALE, IN_X_ZERO, IN_W, IN_W_SCALE, IN_W_ZERO, IN_Y_SCALE, IN_Y_ZERO, IN_BIAS };
 
@@ -30,8 +32,9 @@ struct nconv {
     int64_t row_bytes;             /* of the input, or of the copy */
     int64_t chunk, chunks, pixels; /* output pixels at a time; how often; all of an image */
     int64_t copy_rows, copy_bytes; /* input rows of a chunk */
-    int64_t room_bytes;            /* depthwise */
-    int64_t split;                 /* of a chunk's tiles, between threads */
+    int64_t room_bytes;            /* depthwise: a row of zeros, and the isa's */
+    int64_t zero_bytes;
+    int64_t split; /* of a chunk's tiles, between threads */
     int64_t taps, k4;
     int32_t *tap, *px;
     int64_t units, tiles; /* of output channels in a group */
@@ -40,7 +43,8 @@ struct nconv {
     int32_t *init;
     float *scale;
     struct nhwc_end end;
-    uint8_t zero; /* of the input */
+    struct nhwc_add add; /* if there is a residual */
+    uint8_t zero;        /* of the input */
 };
 
 static void nconv_release(void *state)
@@ -96,6 +100,17 @@ static bool in_range(const struct op *op, const struct tensor *w)
     return true;
 }
 
+static bool none_beyond(const struct op *op, const char *name, int64_t most)
+{
+    size_t n;
+    const int64_t *a = node_attr_ints(op->node, name, &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (a[i] > most)
+            return false;
+    return true;
+}
+
 bool nhwc_conv_fits(const struct op *op)
 {
     const struct tensor *w = kop_const(op, IN_W);
@@ -118,7 +133,9 @@ bool nhwc_conv_fits(const struct op *op)
         (kop_const(op, IN_BIAS) && kop_const(op, IN_BIAS)->count != oc) || !in_range(op, w))
         return false;
     if (is_depthwise(w->shape.dim[1], oc, groups))
-        return w->shape.rank == 3 || w->shape.dim[2] <= DEPTHWISE_ROWS;
+        return (w->shape.rank == 3 || w->shape.dim[2] <= DEPTHWISE_ROWS) &&
+               none_beyond(op, "strides", DEPTHWISE_STEP) &&
+               none_beyond(op, "dilations", DEPTHWISE_STEP);
     return groups == 1 || (w->shape.dim[1] % 4 == 0 && oc / groups % NHWC_UNIT == 0);
 }
 
@@ -165,74 +182,78 @@ static int64_t tile_units(const struct nconv *s, int64_t tile, int64_t *first)
     return less + (tile < more);
 }
 
-/* Of output channel oc: its tile's weights, and its place there. */
-static uint8_t *tile_of(const struct op *op, const struct nconv *s, int64_t oc, int64_t *first,
-                        int64_t *units, int *place)
+static void pack_depthwise(const struct op *op, const struct nconv *s, const uint8_t *w,
+                           uint8_t flip)
 {
-    const struct nhwc_isa *isa = kop_nhwc(op);
-    int64_t ocg = s->c.oc / s->c.groups, g = oc / ocg, at = oc % ocg, tile = 0;
+    int64_t kw = s->c.w.kernel[2], window = s->c.w.kernel[1] * kw;
 
-    do
-        *units = tile_units(s, tile, first);
-    while (at >= (*first + *units) * NHWC_UNIT && ++tile);
-    *place = isa->place((int)*units, (int)(at - *first * NHWC_UNIT));
-    *first += g * s->units;
-    return s->weights + *first * NHWC_UNIT * s->taps * s->k4 * isa->lane_bytes;
-}
-
-static void pack_channel(const struct op *op, const struct nconv *s, const uint8_t *w, int64_t oc,
-                         uint8_t flip)
-{
-    const struct nhwc_isa *isa = kop_nhwc(op);
-    int64_t window = window_kernel(&s->c.w), k4 = q8_groups(s->c.icg), first, units, at = 0;
-    int place;
-    uint8_t *to;
-
-    w += oc * s->c.icg * window;
-    if (s->depthwise) {
-        for (int64_t t = 0; t < window; t++)
-            isa->put_tap(s->weights, (int)s->c.w.kernel[1], (int)s->c.w.kernel[2], oc,
-                         (int)(t / s->c.w.kernel[2]), (int)(t % s->c.w.kernel[2]),
-                         (int8_t)(w[t] ^ flip));
-        return;
-    }
-    to = tile_of(op, s, oc, &first, &units, &place);
-    for (int64_t t = 0; t < window; t++)
-        for (int64_t k = 0; k < k4; k++, at++) {
-            int8_t four[4] = { 0 };
-
-            for (int64_t i = 0; i < MIN((int64_t)4, s->c.icg - 4 * k); i++)
-                four[i] = (int8_t)(w[(4 * k + i) * window + t] ^ flip);
-            isa->put(to + at * units * NHWC_UNIT * isa->lane_bytes, place, four);
-        }
+    for (int64_t i = 0; i < s->c.oc * window; i++)
+        kop_nhwc(op)->put_tap(s->weights, s->out_pitch, (int)s->c.w.kernel[1], (int)kw, i / window,
+                              (int)(i % window / kw), (int)(i % kw), (int8_t)(w[i] ^ flip));
 }
 
 struct pack_job {
     const struct op *op;
     const struct nconv *s;
-    const struct tensor *w;
+    const uint8_t *w;
+    uint8_t flip;
 };
 
+/* Which output channel of its group each place of a tile has. */
+static void tile_channels(const struct nhwc_isa *isa, int64_t first, int64_t units, int64_t *oc)
+{
+    for (int c = 0; c < units * NHWC_UNIT; c++)
+        oc[isa->place((int)units, c)] = first * NHWC_UNIT + c;
+}
+
+/* Tiles counted over all groups. Input channels come before taps here, as they do in the model. */
 static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pack_job *j = arg;
-    uint8_t flip = j->w->type == TENSOR_U8 ? 0x80 : 0;
+    const struct nconv *s = j->s;
+    const struct nhwc_isa *isa = kop_nhwc(j->op);
+    int64_t window = window_kernel(&s->c.w), k4 = q8_groups(s->c.icg), ocg = s->c.oc / s->c.groups,
+            per = s->c.icg * window;
 
     (void)thread;
-    for (int64_t oc = begin; oc < end; oc++)
-        pack_channel(j->op, j->s, j->w->data, oc, flip);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t g = item / s->tiles, first, units = tile_units(s, item % s->tiles, &first),
+                places = units * NHWC_UNIT, oc[NHWC_WIDE];
+        uint8_t *to =
+            s->weights + (g * s->units + first) * NHWC_UNIT * s->taps * s->k4 * isa->lane_bytes;
+
+        tile_channels(isa, first, units, oc);
+        for (int64_t k = 0; k < k4; k++)
+            for (int64_t t = 0; t < window; t++) {
+                uint8_t four[NHWC_WIDE][4];
+                int64_t have = MIN((int64_t)4, s->c.icg - 4 * k);
+
+                for (int64_t p = 0; p < places; p++) {
+                    const uint8_t *from = j->w + (g * ocg + oc[p]) * per + 4 * k * window + t;
+
+                    if (oc[p] >= ocg || have < 4)
+                        memset(four[p], 0, 4);
+                    for (int64_t i = 0; i < have && oc[p] < ocg; i++)
+                        four[p][i] = from[i * window] ^ j->flip;
+                }
+                isa->put(to + (t * k4 + k) * places * isa->lane_bytes, (int)places,
+                         (const int8_t *)four);
+            }
+    }
 }
 
 /* Where init and scale have an output channel. */
 static int64_t term_place(const struct op *op, const struct nconv *s, int64_t oc)
 {
-    int64_t first, units;
-    int place;
+    int64_t ocg = s->c.oc / s->c.groups, at = oc % ocg, tile = 0, first, units;
 
     if (s->depthwise)
-        return kop_nhwc(op)->place_wide(oc);
-    tile_of(op, s, oc, &first, &units, &place);
-    return first * NHWC_UNIT + place;
+        return kop_nhwc(op)->place_wide(s->out_pitch, oc);
+    do
+        units = tile_units(s, tile++, &first);
+    while (at >= (first + units) * NHWC_UNIT);
+    return (oc / ocg * s->units + first) * NHWC_UNIT +
+           kop_nhwc(op)->place((int)units, (int)(at - first * NHWC_UNIT));
 }
 
 /* sum - zero point * sum of the weights + bias, and the scale. */
@@ -244,6 +265,17 @@ static void set_terms(const struct op *op, struct nconv *s, const struct tensor 
 
     s->zero = (uint8_t)(q8_zero(kop_in(op, IN_X_ZERO), 0) + nhwc_flip(kop_in(op, IN_X)->type));
     s->end = nhwc_end_of(op, IN_Y_SCALE, IN_Y_ZERO);
+    if (kop_in(op, NCONV_ADD)) {
+        const struct nt *yz = kop_in(op, IN_Y_ZERO);
+        enum tensor_type own = yz ? yz->type : TENSOR_U8, other = kop_in(op, NCONV_ADD)->type;
+
+        s->end = (struct nhwc_end){ q8_zero(yz, 0) + nhwc_flip(own), 0, 255 };
+        if (op->kernel->arg)
+            nhwc_add_of(op, NCONV_ADD_SCALE, other, IN_Y_SCALE, own, NCONV_SUM_SCALE, &s->add);
+        else
+            nhwc_add_of(op, IN_Y_SCALE, own, NCONV_ADD_SCALE, other, NCONV_SUM_SCALE, &s->add);
+        s->add.swapped = op->kernel->arg;
+    }
     for (int64_t oc = 0; oc < s->c.oc; oc++) {
         const uint8_t *from = (const uint8_t *)w->data + oc * per;
         int64_t at = term_place(op, s, oc);
@@ -264,11 +296,11 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
 {
     const struct nhwc_isa *isa = kop_nhwc(op);
     const struct tensor *w = kop_const(op, IN_W);
-    struct pack_job j = { op, s, w };
+    struct pack_job j = { op, s, w->data, w->type == TENSOR_U8 ? 0x80 : 0 };
     int64_t places = s->c.groups * s->units * NHWC_UNIT, bytes;
 
     for (uint32_t i = 0; i < op->nin; i++)
-        if (i != IN_X && i != IN_W && kop_in(op, i) && !kop_data(op, i))
+        if (i != IN_X && i != IN_W && i != NCONV_ADD && kop_in(op, i) && !kop_data(op, i))
             return kop_nomem(op, err);
     if (s->packed)
         return 0;
@@ -285,8 +317,10 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     memset(s->init, 0, (size_t)places * sizeof(*s->init));
     memset(s->scale, 0, (size_t)places * sizeof(*s->scale));
     set_terms(op, s, w);
-    pool_for(kop_pool(op), s->c.oc, MAX(16384 / (s->c.icg * window_kernel(&s->c.w)), (int64_t)1),
-             pack_part, &j);
+    if (s->depthwise)
+        pack_depthwise(op, s, j.w, j.flip);
+    else
+        pool_for(kop_pool(op), s->c.groups * s->tiles, 1, pack_part, &j);
     op->packed_bytes = (size_t)bytes;
     model_forget(op->plan->engine->model, w->data, w->bytes);
     return 0;
@@ -307,7 +341,8 @@ static void cut(const struct op *op, struct nconv *s)
     int64_t threads = pool_threads(kop_pool(op)), line = s->flat ? CHUNK_PIXELS : w->out[2],
             lines = (s->pixels + line - 1) / line,
             per = MAX(s->flat ? line * s->in_pitch : s->row_bytes * w->stride[1], (int64_t)1),
-            images = s->c.n * s->c.groups, parts = threads > 1 ? 4 * threads : 1, most;
+            images = s->c.n * (s->depthwise ? 1 : s->c.groups),
+            parts = threads > 1 ? 4 * threads : 1, most;
     bool by_tile =
         !s->depthwise && s->c.oc * s->c.icg * window_kernel(w) > s->c.ic * w->in[1] * w->in[2];
 
@@ -329,8 +364,8 @@ static int geometry(struct op *op, struct nconv *s, opm_error *err)
 
     s->in_pitch = s->plain ? PLAIN_CHANNELS : nhwc_pitch(s->c.ic);
     s->out_pitch = nhwc_pitch(s->c.oc);
-    s->padded = s->plain || sticks_out(w, 1) || sticks_out(w, 2);
-    s->flat = kh * kw == 1 && w->stride[1] == 1 && w->stride[2] == 1 && !s->padded;
+    s->padded = !s->depthwise && (s->plain || sticks_out(w, 1) || sticks_out(w, 2));
+    s->flat = kh * kw == 1 && w->stride[1] == 1 && w->stride[2] == 1 && !s->padded && !s->depthwise;
     s->pixels = w->out[1] * w->out[2];
     width = s->padded ? (w->out[2] - 1) * w->stride[2] + (kw - 1) * w->dilation[2] + 1 : w->in[2];
     if (__builtin_mul_overflow(width, s->in_pitch, &s->row_bytes) || s->row_bytes > INT32_MAX / 8)
@@ -341,9 +376,12 @@ static int geometry(struct op *op, struct nconv *s, opm_error *err)
         bytes > INT32_MAX / 2 || s->chunk * s->in_pitch > INT32_MAX / 2)
         return kop_fail(op, OPM_ELIMIT, err, "the image is too big");
     s->copy_bytes = s->padded ? (bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN : 0;
-    s->room_bytes = s->depthwise ? kop_nhwc(op)->room((int)kh, (w->out[2] - 1) * w->stride[2] +
-                                                                   (kw - 1) * w->dilation[2] + 1)
-                                 : 0;
+    s->room_bytes = 0;
+    if (s->depthwise) {
+        s->zero_bytes = (s->row_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN;
+        s->room_bytes =
+            kop_nhwc(op)->room((int)kh, (int)kw, w->stride[2], w->dilation[2]) + s->zero_bytes;
+    }
     op->scratch_bytes =
         (size_t)(s->copy_bytes + s->room_bytes) * (size_t)pool_threads(kop_pool(op));
     return 0;
@@ -376,7 +414,8 @@ static int offsets(struct op *op, struct nconv *s, opm_error *err)
 int nconv_prepare(struct op *op, opm_error *err)
 {
     struct nconv *s = kop_new_state(op, sizeof(*s));
-    const struct nt *x = kop_in(op, IN_X), *yz = kop_in(op, IN_Y_ZERO), *xz = kop_in(op, IN_X_ZERO);
+    const struct nt *x = kop_in(op, IN_X), *add = kop_in(op, NCONV_ADD),
+                    *yz = kop_in(op, add ? NCONV_SUM_ZERO : IN_Y_ZERO), *xz = kop_in(op, IN_X_ZERO);
     bool runs;
     struct shape out;
     int rc = kop_want(op, IN_X, TYPES_Q8, err);
@@ -392,6 +431,8 @@ int nconv_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     window_shape(&s->c.w, s->c.n, s->c.oc, &out);
+    if (add && (!(TYPE_BIT(add->type) & TYPES_Q8) || !shape_equal(&add->shape, &out)))
+        return kop_fail(op, OPM_EINVAL, err, "what is added does not fit");
     rc = nhwc_set(op, 0, yz ? yz->type : TENSOR_U8, &out, err);
     if (rc || shape_count(&out) == 0)
         return rc;
@@ -415,7 +456,7 @@ struct nconv_job {
     const struct nconv *s;
     const struct nhwc_isa *isa;
     const struct q8_isa *q8;
-    const uint8_t *in;
+    const uint8_t *in, *add;
     uint8_t *out;
     uint8_t flip; /* of a plain input */
 };
@@ -469,7 +510,8 @@ static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, i
                            .taps = s->taps,
                            .k4 = s->k4,
                            .pitch = s->out_pitch,
-                           .end = s->end };
+                           .end = s->end,
+                           .add = j->add ? &s->add : NULL };
 
     for (int64_t tile = t0; tile < t1; tile++) {
         int64_t first, units = tile_units(s, tile, &first), px = j->isa->px[units - 1],
@@ -483,13 +525,16 @@ static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, i
 
             t.px = s->px + p;
             t.out = out + p * s->out_pitch + at;
+            if (j->add)
+                t.residual = j->add + (t.out - j->out);
             j->isa->tile[units - 1][m - 1](&t);
         }
     }
 }
 
-static void run_depthwise(const struct nconv_job *j, const uint8_t *in, int64_t rows, uint8_t *out,
-                          uint8_t *room)
+/* Output rows from y0 on. Rows beyond the image are one of zeros. */
+static void run_depthwise(const struct nconv_job *j, const uint8_t *in, int64_t y0, int64_t rows,
+                          uint8_t *out, uint8_t *room)
 {
     const struct nconv *s = j->s;
     const struct window *w = &s->c.w;
@@ -497,20 +542,27 @@ static void run_depthwise(const struct nconv_job *j, const uint8_t *in, int64_t 
     struct nhwc_depthwise d = { .row = row,
                                 .rows = (int)w->kernel[1],
                                 .taps = (int)w->kernel[2],
+                                .first = -w->before[2],
                                 .step = w->stride[2],
                                 .dilation = w->dilation[2],
+                                .width = w->in[2],
                                 .n = w->out[2],
                                 .pitch = s->out_pitch,
                                 .w = s->weights,
                                 .init = s->init,
                                 .scale = s->scale,
                                 .end = s->end,
-                                .room = room };
+                                .zero = s->zero,
+                                .room = room + s->zero_bytes };
 
-    for (int64_t y = 0; y < rows; y++) {
-        for (int64_t r = 0; r < d.rows; r++)
-            row[r] = in + (y * w->stride[1] + r * w->dilation[1]) * s->row_bytes;
-        d.out = out + y * w->out[2] * s->out_pitch;
+    memset(room, s->zero, (size_t)s->row_bytes);
+    for (int64_t i = y0; i < y0 + rows; i++) {
+        for (int64_t r = 0; r < d.rows; r++) {
+            int64_t y = i * w->stride[1] - w->before[1] + r * w->dilation[1];
+
+            row[r] = y < 0 || y >= w->in[1] ? room : in + y * s->row_bytes;
+        }
+        d.out = out + (i - y0) * w->out[2] * s->out_pitch;
         j->isa->depthwise(&d);
     }
 }
@@ -531,6 +583,10 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
         const uint8_t *in = j->in + n * w->in[1] * w->in[2] * s->in_pitch;
         uint8_t *out = j->out + (n * s->pixels + p0) * s->out_pitch;
 
+        if (s->depthwise) {
+            run_depthwise(j, in, p0 / w->out[2], pixels / w->out[2], out, copy);
+            continue;
+        }
         if (s->padded) {
             copy_rows(j, copy, n, y0 - w->before[1],
                       (pixels / w->out[2] - 1) * w->stride[1] +
@@ -538,11 +594,8 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
             in = copy;
         } else
             in += s->flat ? p0 * s->in_pitch : y0 * s->row_bytes;
-        if (s->depthwise)
-            run_depthwise(j, in, pixels / w->out[2], out, copy + s->copy_bytes);
-        else
-            run_tiles(j, in, g, pixels, out, s->tiles * split / s->split,
-                      s->tiles * (split + 1) / s->split);
+        run_tiles(j, in, g, pixels, out, s->tiles * split / s->split,
+                  s->tiles * (split + 1) / s->split);
     }
 }
 
@@ -555,6 +608,7 @@ int nconv_run(struct op *op, opm_error *err)
                            .isa = kop_nhwc(op),
                            .q8 = kop_q8(op),
                            .in = x->data,
+                           .add = kop_in(op, NCONV_ADD) ? kop_in(op, NCONV_ADD)->data : NULL,
                            .out = kop_out(op, 0)->data,
                            .flip = nhwc_flip(x->type) };
     int64_t items, work;

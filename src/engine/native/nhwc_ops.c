@@ -6,6 +6,7 @@
 #include "engine/native/q8.h"
 #include "engine/native/window.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Bytes of element-wise work that are worth a thread. */
@@ -48,21 +49,61 @@ int nbinary_prepare(struct op *op, opm_error *err)
     return nhwc_set(op, 0, z ? z->type : TENSOR_U8, &s, err);
 }
 
+void nhwc_add_of(const struct op *op, uint32_t a_scale, enum tensor_type a, uint32_t b_scale,
+                 enum tensor_type b, uint32_t y_scale, struct nhwc_add *out)
+{
+    struct nhwc_end end = nhwc_end_of(op, y_scale, y_scale + 1);
+    int32_t flip = nhwc_flip(kop_out(op, 0)->type);
+    struct q8_pair p = { .a_zero = q8_zero(kop_in(op, a_scale + 1), 0),
+                         .b_zero = q8_zero(kop_in(op, b_scale + 1), 0) };
+
+    q8_pair_scales(&p, real(op, a_scale), real(op, b_scale), real(op, y_scale), end.zero - flip);
+    *out = (struct nhwc_add){ .a_scale = p.a_scale,
+                              .b_scale = p.b_scale,
+                              .offset = p.offset,
+                              .a_flip = (float)nhwc_flip(a),
+                              .b_flip = (float)nhwc_flip(b),
+                              .flip = flip,
+                              .lo = end.lo,
+                              .hi = end.hi };
+}
+
+bool nhwc_add_fits(const struct op *op, uint32_t a_scale, uint32_t b_scale, uint32_t y_scale)
+{
+    double a = tensor_float(kop_const(op, a_scale), 0), b = tensor_float(kop_const(op, b_scale), 0),
+           y = tensor_float(kop_const(op, y_scale), 0);
+
+    return (fabs(a / y) + fabs(b / y)) * 1024 < 0x1p30;
+}
+
 struct nbinary_job {
     const struct q8_isa *isa;
+    const struct nhwc_isa *nhwc;
     struct q8_pair pair;
+    struct nhwc_add add;
     const uint8_t *a, *b;
     uint8_t *out;
     int64_t pitch, h, w;
     int64_t a_step[3], b_step[3]; /* in bytes, by image, row and pixel; 0: the same for all */
 };
 
+static void pairs(const struct nbinary_job *j, uint8_t *out, const uint8_t *a, const uint8_t *b,
+                  int64_t n)
+{
+    if (j->pair.product)
+        j->isa->pair(out, a, b, n, &j->pair);
+    else
+        j->nhwc->add(out, a, b, n, &j->add);
+}
+
+/* Units, where both have the same pixels. */
 static void nbinary_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct nbinary_job *j = arg;
+    int64_t at = begin * NHWC_UNIT;
 
     (void)thread;
-    j->isa->pair(j->out + begin, j->a + begin, j->b + begin, end - begin, &j->pair);
+    pairs(j, j->out + at, j->a + at, j->b + at, (end - begin) * NHWC_UNIT);
 }
 
 /* Pixels, where one operand has fewer. */
@@ -79,7 +120,7 @@ static void spread_part(void *arg, int64_t begin, int64_t end, int thread)
             a += at[d] * j->a_step[d];
             b += at[d] * j->b_step[d];
         }
-        j->isa->pair(j->out + i * j->pitch, a, b, j->pitch, &j->pair);
+        pairs(j, j->out + i * j->pitch, a, b, j->pitch);
     }
 }
 
@@ -97,7 +138,9 @@ int nbinary_run(struct op *op, opm_error *err)
     const struct nt *a = kop_in(op, 0), *b = kop_in(op, 3), *out = kop_out(op, 0);
     float a_scale = real(op, 1), b_scale = real(op, 4), y = real(op, 6);
     struct nhwc_end end = nhwc_end_of(op, 6, 7);
-    struct nbinary_job j = { .isa = kop_q8(op), .a = a->data, .b = b->data, .out = out->data };
+    struct nbinary_job j = {
+        .isa = kop_q8(op), .nhwc = kop_nhwc(op), .a = a->data, .b = b->data, .out = out->data
+    };
     int64_t pixels = out->shape.dim[0] * pixels_of(&out->shape);
 
     (void)err;
@@ -111,9 +154,10 @@ int nbinary_run(struct op *op, opm_error *err)
                                .lo = end.lo,
                                .hi = end.hi };
     q8_pair_scales(&j.pair, a_scale, b_scale, y, end.zero);
+    nhwc_add_of(op, 1, a->type, 4, b->type, 6, &j.add);
     j.pitch = nhwc_pitch(out->shape.dim[1]);
     if (shape_equal(&a->shape, &b->shape)) {
-        pool_for(kop_pool(op), pixels * j.pitch, GRAIN, nbinary_part, &j);
+        pool_for(kop_pool(op), pixels * j.pitch / NHWC_UNIT, GRAIN / NHWC_UNIT, nbinary_part, &j);
         return 0;
     }
     j.h = out->shape.rank == 4 ? out->shape.dim[2] : 1;
@@ -187,11 +231,9 @@ static void global_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t i = begin; i < end; i++) {
         int64_t n = i / units, c = i % units * NHWC_UNIT;
         const uint8_t *in = (const uint8_t *)x->data + n * pixels * q->pitch + c;
-        int32_t sum[NHWC_UNIT] = { 0 };
+        int32_t sum[NHWC_UNIT];
 
-        for (int64_t p = 0; p < pixels; p++, in += q->pitch)
-            for (int k = 0; k < NHWC_UNIT; k++)
-                sum[k] += in[k];
+        kop_nhwc(op)->sum(sum, in, pixels, q->pitch);
         emit_means(op, sum, NHWC_UNIT, pixels, (uint8_t *)kop_out(op, 0)->data + n * q->pitch + c);
     }
 }
@@ -232,19 +274,6 @@ static void average_pixel(const struct op *op, const struct npool *q, const uint
     emit_means(op, sum, q->pitch, n, out);
 }
 
-/* The largest bytes of a window; the smallest there are where it is empty. */
-static void max_pixel(const struct q8_isa *isa, const struct npool *q, const uint8_t *in,
-                      int64_t rows, int64_t cols, uint8_t *out)
-{
-    const struct window *w = &q->w;
-    int64_t row = w->in[2] * w->dilation[1] * q->pitch;
-
-    memset(out, 0, (size_t)q->pitch);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < cols; k++)
-            isa->largest(out, in + r * row + k * w->dilation[2] * q->pitch, q->pitch, 0);
-}
-
 static void window_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
@@ -266,7 +295,8 @@ static void window_part(void *arg, int64_t begin, int64_t end, int thread)
              ((n * w->in[1] + y + y0 * w->dilation[1]) * w->in[2] + x + x0 * w->dilation[2]) *
                  q->pitch;
         if (op->kernel->arg == QPOOL_MAX)
-            max_pixel(kop_q8(op), q, in, y1 - y0, x1 - x0, out);
+            kop_nhwc(op)->largest(out, in, q->pitch, y1 - y0, w->in[2] * w->dilation[1] * q->pitch,
+                                  x1 - x0, w->dilation[2] * q->pitch);
         else
             average_pixel(op, q, in, y1 - y0, x1 - x0, sum, out);
     }
@@ -288,6 +318,105 @@ int npool_run(struct op *op, opm_error *err)
         pool_for(kop_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
                  MAX(GRAIN / (q->pitch * q->w.kernel[1] * q->w.kernel[2]), (int64_t)1), window_part,
                  op);
+    return 0;
+}
+
+/* Functions of one operand, and Concat: by tables, as the plain ones */
+
+struct lookup_job {
+    uint8_t table[256];
+    const uint8_t *in;
+    uint8_t *out;
+    int64_t bytes, in_pitch, out_pitch; /* of a pixel: those that are moved */
+};
+
+/* For bytes that are unsigned here. */
+static void flip_table(uint8_t *table, enum tensor_type in, enum tensor_type out)
+{
+    uint8_t plain[256];
+
+    memcpy(plain, table, sizeof(plain));
+    for (int i = 0; i < 256; i++)
+        table[i] = plain[i ^ nhwc_flip(in)] ^ nhwc_flip(out);
+}
+
+static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct lookup_job *j = arg;
+
+    (void)thread;
+    for (int64_t p = begin; p < end; p++)
+        for (int64_t i = 0; i < j->bytes; i++)
+            j->out[p * j->out_pitch + i] = j->table[j->in[p * j->in_pitch + i]];
+}
+
+int nunary_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *z = kop_in(op, 4);
+    int rc = kop_want(op, 0, TYPES_Q8, err);
+
+    return rc ? rc : nhwc_set(op, 0, z ? z->type : TENSOR_U8, &kop_in(op, 0)->shape, err);
+}
+
+int nunary_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *out = kop_out(op, 0);
+    struct lookup_job j = { .in = in->data, .out = out->data };
+
+    (void)err;
+    q8_table_unary(op, j.table);
+    flip_table(j.table, in->type, out->type);
+    j.bytes = j.in_pitch = j.out_pitch = nhwc_pitch(in->shape.dim[1]);
+    if (out->count)
+        pool_for(kop_pool(op), in->shape.dim[0] * pixels_of(&in->shape),
+                 MAX(GRAIN / j.bytes, (int64_t)1), lookup_part, &j);
+    return 0;
+}
+
+/* Scale and zero point of the result, then for each input itself, its scale and zero point. */
+int nconcat_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *z = kop_in(op, 1);
+    struct shape s = { 0 };
+    int rc = 0;
+
+    for (uint32_t i = 2; i < op->nin && !rc; i += 3) {
+        const struct nt *x = kop_in(op, i);
+
+        rc = kop_want(op, i, TYPES_Q8, err);
+        if (rc)
+            return rc;
+        for (int32_t d = 0; d < s.rank; d++)
+            if (x->shape.rank != s.rank || (d != 1 && x->shape.dim[d] != s.dim[d]))
+                return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
+        if (i == 2)
+            s = x->shape;
+        else
+            s.dim[1] += x->shape.dim[1];
+    }
+    return nhwc_set(op, 0, z ? z->type : TENSOR_U8, &s, err);
+}
+
+int nconcat_run(struct op *op, opm_error *err)
+{
+    const struct nt *out = kop_out(op, 0);
+    int64_t at = 0;
+
+    (void)err;
+    for (uint32_t i = 2; i < op->nin && out->count; i += 3) {
+        const struct nt *in = kop_in(op, i);
+        struct lookup_job j = { .in = in->data,
+                                .out = (uint8_t *)out->data + at,
+                                .bytes = in->shape.dim[1],
+                                .in_pitch = nhwc_pitch(in->shape.dim[1]),
+                                .out_pitch = nhwc_pitch(out->shape.dim[1]) };
+
+        q8_table_concat(op, i, j.table);
+        flip_table(j.table, in->type, out->type);
+        pool_for(kop_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
+                 MAX(GRAIN / MAX(j.bytes, (int64_t)1), (int64_t)1), lookup_part, &j);
+        at += j.bytes;
+    }
     return 0;
 }
 

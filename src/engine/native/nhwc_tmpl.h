@@ -1,11 +1,14 @@
 /* nhwc_tmpl.h -- body of nhwc_isa.c, once per instruction set. No include guard: the includer
- * defines N(name), VL (32-bit lanes), LANE_BYTES, the loading of weights and DOT, the rounding and
- * packing of sums, EACH_TILE, and undefines them afterwards. */
+ * defines N(name), VL (32-bit lanes), LANE_BYTES, the loading of weights and DOT, FMA, the
+ * rounding, packing and unpacking of vectors, EACH_TILE, and undefines them afterwards. */
 
 typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
 typedef float N(vf) __attribute__((vector_size(VL * 4)));
+typedef uint8_t N(vb) __attribute__((vector_size(VL)));
 #define vi N(vi)
 #define vf N(vf)
+#define vb N(vb)
+#define NV_MAX (NHWC_UNITS_MAX * NHWC_UNIT / VL)
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vi N(iset)(int32_t x)
@@ -13,6 +16,13 @@ INLINE vi N(iset)(int32_t x)
     vi v = { 0 };
 
     return v + x;
+}
+
+INLINE vf N(fset)(float x)
+{
+    vf v = { 0 };
+
+    return x - v; /* compilers may drop - 0, but not + 0 */
 }
 
 INLINE vi N(iload)(const void *p)
@@ -23,51 +33,72 @@ INLINE vi N(iload)(const void *p)
     return v;
 }
 
-INLINE vi N(scaled)(vi sum, const float *scale)
+INLINE vf N(scaled)(vi sum, const float *scale)
 {
     vf s;
 
     memcpy(&s, scale, sizeof(s));
-    return NEAREST(__builtin_convertvector(sum, vf) * s);
+    return __builtin_convertvector(sum, vf) * s;
 }
 
-/* Sums of one pixel to bytes: four, two or one vectors at a time. */
-INLINE void N(finish)(const int nv, const vi *sum, const float *scale, const struct nhwc_end *end,
-                      uint8_t *out)
+INLINE vi N(added)(vf a, vf b, const struct nhwc_add *p)
 {
-    int j = 0;
-
-    for (; j + 4 <= nv; j += 4)
-        PACK4(out + j * VL, N(scaled)(sum[j], scale + j * VL),
-              N(scaled)(sum[j + 1], scale + (j + 1) * VL),
-              N(scaled)(sum[j + 2], scale + (j + 2) * VL),
-              N(scaled)(sum[j + 3], scale + (j + 3) * VL), end);
-    for (; j + 2 <= nv; j += 2)
-        PACK2(out + j * VL, N(scaled)(sum[j], scale + j * VL),
-              N(scaled)(sum[j + 1], scale + (j + 1) * VL), end);
-    for (; j < nv; j++)
-        PACK1(out + j * VL, N(scaled)(sum[j], scale + j * VL), end);
+    return NEAREST(FMA(b, N(fset)(p->b_scale), FMA(a, N(fset)(p->a_scale), N(fset)(p->offset))));
 }
 
-/* In what is packed together the 128-bit parts of the vectors lie one after the other. */
+/* Sums of one pixel to bytes. */
+INLINE void N(finish)(const int nv, const vi *sum, const float *scale, const struct nhwc_end *end,
+                      uint8_t *out, const bool simple)
+{
+    vi v[NV_MAX];
+
+#pragma GCC unroll 16
+    for (int j = 0; j < nv; j++)
+        v[j] = NEAREST(N(scaled)(sum[j], scale + j * VL));
+    if (simple)
+        PACK(nv, out, v, 0, 0, 255, false);
+    else
+        PACK(nv, out, v, end->zero, end->lo, end->hi, true);
+}
+
+INLINE void N(finish_add)(const int nv, const vi *sum, const float *scale,
+                          const struct nhwc_end *end, const struct nhwc_add *p,
+                          const uint8_t *residual, uint8_t *out)
+{
+    const vf lo = N(fset)((float)(end->lo - end->zero)), hi = N(fset)((float)(end->hi - end->zero)),
+             zero = N(fset)((float)end->zero - (p->swapped ? p->b_flip : p->a_flip)),
+             flip = N(fset)(p->swapped ? p->a_flip : p->b_flip);
+    const vi swap = N(iset)(p->swapped ? -1 : 0);
+    vi v[NV_MAX];
+
+    UNPACK(nv, v, residual);
+#pragma GCC unroll 16
+    for (int j = 0; j < nv; j++) {
+        vi x = (vi)(RINT(CLAMP(N(scaled)(sum[j], scale + j * VL), lo, hi)) + zero),
+           y = (vi)(__builtin_convertvector(v[j], vf) - flip);
+
+        v[j] = N(added)((vf)((y & swap) | (x & ~swap)), (vf)((x & swap) | (y & ~swap)), p);
+    }
+    PACK(nv, out, v, p->flip, p->lo, p->hi, true);
+}
+
+/* What is packed together has the 128-bit parts of its vectors side by side. */
 static int N(place)(int units, int channel)
 {
-    int first = 0, left = units * NHWC_UNIT / VL, together;
+    int nv = units * NHWC_UNIT / VL;
 
-    for (;; first += together * VL, left -= together) {
-        together = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-        if (channel < first + together * VL)
-            break;
-    }
-    channel -= first;
-    return first + channel / 4 % together * VL + channel / (4 * together) * 4 + channel % 4;
+    return channel / 4 % nv * VL + channel / (4 * nv) * 4 + channel % 4;
 }
 
 INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
 {
     const int nv = units * NHWC_UNIT / VL;
-    vi acc[NHWC_PX_MAX][NHWC_UNITS_MAX * NHWC_UNIT / VL];
+    vi acc[NHWC_PX_MAX][NV_MAX];
     const uint8_t *p[NHWC_PX_MAX], *w = t->w;
+    const struct nhwc_end end = t->end;
+    const float *scale = t->scale;
+    int64_t pitch = t->pitch;
+    uint8_t *out = t->out;
 
 #pragma GCC unroll 16
     for (int i = 0; i < m; i++) {
@@ -77,10 +108,10 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
             acc[i][j] = N(iload)(t->init + j * VL);
     }
     for (int64_t tap = 0; tap < t->taps; tap++) {
-        int64_t at = t->tap[tap], end = at + 4 * t->k4;
+        int64_t at = t->tap[tap], last = at + 4 * t->k4;
 
-        for (; at < end; at += 4, w += nv * VL * LANE_BYTES) {
-            WEIGHTS x[NHWC_UNITS_MAX * NHWC_UNIT / VL];
+        for (; at < last; at += 4, w += nv * VL * LANE_BYTES) {
+            WEIGHTS x[NV_MAX];
 
 #pragma GCC unroll 16
             for (int j = 0; j < nv; j++)
@@ -98,9 +129,22 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
             }
         }
     }
+    if (t->add) {
+        const struct nhwc_add add = *t->add;
+        const uint8_t *residual = t->residual;
+
 #pragma GCC unroll 16
-    for (int i = 0; i < m; i++)
-        N(finish)(nv, acc[i], t->scale, &t->end, t->out + i * t->pitch);
+        for (int i = 0; i < m; i++)
+            N(finish_add)(nv, acc[i], scale, &end, &add, residual + i * pitch, out + i * pitch);
+    } else if (end.zero == 0 && end.lo == 0 && end.hi == 255) {
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++)
+            N(finish)(nv, acc[i], scale, &end, out + i * pitch, true);
+    } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++)
+            N(finish)(nv, acc[i], scale, &end, out + i * pitch, false);
+    }
 }
 
 #define DEFINE(units, m)                                         \
@@ -111,36 +155,99 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
 EACH_TILE(DEFINE)
 #undef DEFINE
 
-#ifndef OWN_DEPTHWISE
-/* A weight of four bytes for each channel, tap by tap. */
-static int64_t N(bytes)(int64_t channels, int rows, int taps)
+static void N(add)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
+                   const struct nhwc_add *p)
 {
-    return channels * rows * taps * 4;
+    const struct nhwc_add add = *p;
+    int64_t i = 0;
+
+#define STEP(nv)                                                            \
+    for (; i + nv * VL <= n; i += nv * VL) {                                \
+        vi x[NV_MAX], y[NV_MAX];                                            \
+                                                                            \
+        UNPACK(nv, x, a + i);                                               \
+        UNPACK(nv, y, b + i);                                               \
+        _Pragma("GCC unroll 16") for (int j = 0; j < nv; j++) x[j] =        \
+            N(added)(__builtin_convertvector(x[j], vf) - add.a_flip,        \
+                     __builtin_convertvector(y[j], vf) - add.b_flip, &add); \
+        PACK(nv, out + i, x, add.flip, add.lo, add.hi, true);               \
+    }
+    STEP(4)
+    STEP(NV_UNIT)
+#undef STEP
 }
 
-static void N(put_tap)(uint8_t *w, int rows, int taps, int64_t channel, int r, int k, int8_t v)
+static void N(largest)(uint8_t *out, const uint8_t *in, int64_t n, int64_t rows, int64_t row,
+                       int64_t cols, int64_t col)
+{
+    typedef uint8_t vall __attribute__((vector_size(VL * 4)));
+
+    int64_t i = 0;
+
+#define STEP(bytes)                                            \
+    for (; i + bytes <= n; i += bytes) {                       \
+        vall a = { 0 }, b = { 0 };                             \
+                                                               \
+        for (int64_t r = 0; r < rows; r++)                     \
+            for (int64_t c = 0; c < cols; c++) {               \
+                memcpy(&b, in + r * row + c * col + i, bytes); \
+                a = MAX_BYTES(a, b);                           \
+            }                                                  \
+        memcpy(out + i, &a, bytes);                            \
+    }
+    STEP(VL * 4)
+    STEP(NHWC_UNIT)
+#undef STEP
+}
+
+static void N(sum)(int32_t *sum, const uint8_t *in, int64_t n, int64_t pitch)
+{
+    vi acc[NV_UNIT] = { 0 };
+
+    for (int64_t i = 0; i < n; i++, in += pitch)
+#pragma GCC unroll 16
+        for (int j = 0; j < NV_UNIT; j++) {
+            vb b;
+
+            memcpy(&b, in + j * VL, sizeof(b));
+            acc[j] += __builtin_convertvector(b, vi);
+        }
+    memcpy(sum, acc, sizeof(acc));
+}
+
+#ifndef OWN_DEPTHWISE
+/* A weight of four bytes for each channel, tap by tap. */
+static int64_t N(bytes)(int64_t pitch, int rows, int taps)
+{
+    return pitch * rows * taps * 4;
+}
+
+static void N(put_tap)(uint8_t *w, int64_t pitch, int rows, int taps, int64_t channel, int r, int k,
+                       int8_t v)
 {
     int64_t unit = channel / NHWC_UNIT, at = (unit * rows + r) * taps + k;
 
+    (void)pitch;
     memcpy(w + (at * NHWC_UNIT + channel % NHWC_UNIT) * 4, &(int32_t){ v }, 4);
 }
 
-static int64_t N(place_wide)(int64_t channel)
+static int64_t N(place_wide)(int64_t pitch, int64_t channel)
 {
+    (void)pitch;
     return channel;
 }
 
-static int64_t N(room)(int rows, int64_t pixels)
+static int64_t N(room)(int rows, int taps, int64_t step, int64_t dilation)
 {
     (void)rows;
-    (void)pixels;
+    (void)taps;
+    (void)step;
+    (void)dilation;
     return 0;
 }
 
 static void N(depthwise)(const struct nhwc_depthwise *d)
 {
-    typedef uint8_t vb __attribute__((vector_size(VL)));
-
     for (int64_t c = 0; c < d->pitch; c += VL)
         for (int64_t i = 0; i < d->n; i++) {
             const uint8_t *w =
@@ -149,19 +256,25 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
 
             for (int r = 0; r < d->rows; r++)
                 for (int k = 0; k < d->taps; k++, w += NHWC_UNIT * 4) {
+                    int64_t x = d->first + i * d->step + k * d->dilation;
+                    vi bytes = N(iset)(d->zero);
                     vb b;
 
-                    memcpy(&b, d->row[r] + (i * d->step + k * d->dilation) * d->pitch + c,
-                           sizeof(b));
-                    acc += __builtin_convertvector(b, vi) * N(iload)(w);
+                    if (x >= 0 && x < d->width) {
+                        memcpy(&b, d->row[r] + x * d->pitch + c, sizeof(b));
+                        bytes = __builtin_convertvector(b, vi);
+                    }
+                    acc += bytes * N(iload)(w);
                 }
-            acc = N(scaled)(acc, d->scale + c);
+            acc = NEAREST(N(scaled)(acc, d->scale + c));
             for (int k = 0; k < VL; k++)
-                d->out[i * d->pitch + c + k] = nhwc_byte(acc[k], &d->end);
+                d->out[i * d->pitch + c + k] = nhwc_byte(acc[k], d->end.zero, d->end.lo, d->end.hi);
         }
 }
 #endif
 
 #undef vi
 #undef vf
+#undef vb
+#undef NV_MAX
 #undef INLINE

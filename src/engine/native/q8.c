@@ -256,6 +256,10 @@ void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int3
     *zero = q8_zero(y_zero, 0);
     for (int i = 0; i < op->npost; i++) {
         const struct post *p = &op->post[i];
+
+        if (p->kind != POST_UNARY)
+            continue;
+
         float least = p->unary == U_RELU ? 0 : p->alpha,
               most = p->unary == U_RELU ? INFINITY : p->beta;
 

@@ -64,6 +64,10 @@ void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int3
  * them; zero is the result's zero point. */
 void q8_pair_scales(struct q8_pair *p, float a, float b, float y, int32_t zero);
 
+/* What each of the 256 bytes becomes: of a function of one operand, of input i of QLinearConcat. */
+void q8_table_unary(const struct op *op, uint8_t *table);
+void q8_table_concat(const struct op *op, uint32_t i, uint8_t *table);
+
 enum q8_kind { Q8_INT32, Q8_FLOAT, Q8_BYTES };
 
 struct q8_product {

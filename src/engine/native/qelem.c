@@ -121,11 +121,6 @@ int qbinary_run(struct op *op, opm_error *err)
     return 0;
 }
 
-/* What each of the 256 bytes becomes. */
-struct table {
-    uint8_t at[256];
-};
-
 static void bytes_to_floats(const struct op *op, uint32_t value, uint32_t scale, uint32_t zero,
                             float *out)
 {
@@ -137,8 +132,35 @@ static void bytes_to_floats(const struct op *op, uint32_t value, uint32_t scale,
                            q8_zero(kop_in(op, zero), 0));
 }
 
+void q8_table_unary(const struct op *op, uint8_t *table)
+{
+    const struct isa *isa = kop_isa(op);
+    enum tensor_type type = kop_out(op, 0)->type;
+    float x[256];
+
+    bytes_to_floats(op, 0, 1, 2, x);
+    if (op->kernel->arg == QELEM_SIGMOID)
+        isa->unary(U_SIGMOID, x, x, 256, 0, 0);
+    if (op->kernel->arg == QELEM_LEAKY)
+        isa->unary(U_LEAKY, x, x, 256, node_attr_float(op->node, "alpha", 0.01f), 0);
+    for (int i = 0; i < op->npost; i++)
+        isa->unary(op->post[i].unary, x, x, 256, op->post[i].alpha, op->post[i].beta);
+    kop_q8(op)->quantize(table, x, 256, real(op, 3), q8_zero(kop_in(op, 4), 0), q8_lo(type),
+                         q8_hi(type));
+}
+
+void q8_table_concat(const struct op *op, uint32_t i, uint8_t *table)
+{
+    enum tensor_type type = kop_out(op, 0)->type;
+    float x[256];
+
+    bytes_to_floats(op, i, i + 1, i + 2, x);
+    kop_q8(op)->quantize(table, x, 256, real(op, 0), q8_zero(kop_in(op, 1), 0), q8_lo(type),
+                         q8_hi(type));
+}
+
 struct lookup_job {
-    const struct table *t;
+    uint8_t table[256];
     const uint8_t *in;
     uint8_t *out;
 };
@@ -149,7 +171,7 @@ static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        j->out[i] = j->t->at[j->in[i]];
+        j->out[i] = j->table[j->in[i]];
 }
 
 /* X, its scale and zero point, the scale and zero point of the result. */
@@ -165,22 +187,11 @@ int qunary_prepare(struct op *op, opm_error *err)
 
 int qunary_run(struct op *op, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
     struct nt *out = kop_out(op, 0);
-    struct table t;
-    float x[256];
-    struct lookup_job j = { &t, kop_in(op, 0)->data, out->data };
+    struct lookup_job j = { .in = kop_in(op, 0)->data, .out = out->data };
 
     (void)err;
-    bytes_to_floats(op, 0, 1, 2, x);
-    if (op->kernel->arg == QELEM_SIGMOID)
-        isa->unary(U_SIGMOID, x, x, 256, 0, 0);
-    if (op->kernel->arg == QELEM_LEAKY)
-        isa->unary(U_LEAKY, x, x, 256, node_attr_float(op->node, "alpha", 0.01f), 0);
-    for (int i = 0; i < op->npost; i++)
-        isa->unary(op->post[i].unary, x, x, 256, op->post[i].alpha, op->post[i].beta);
-    kop_q8(op)->quantize(t.at, x, 256, real(op, 3), q8_zero(kop_in(op, 4), 0), q8_lo(out->type),
-                         q8_hi(out->type));
+    q8_table_unary(op, j.table);
     pool_for(kop_pool(op), out->count, GRAIN, lookup_part, &j);
     return 0;
 }
@@ -227,16 +238,13 @@ int qconcat_run(struct op *op, opm_error *err)
     for (uint32_t i = 2; i < op->nin; i += 3) {
         const struct nt *in = kop_in(op, i);
         int64_t part = nt_span(&in->shape, axis, in->shape.rank);
-        struct table t;
-        float x[256];
+        uint8_t table[256];
 
-        bytes_to_floats(op, i, i + 1, i + 2, x);
-        kop_q8(op)->quantize(t.at, x, 256, real(op, 0), q8_zero(kop_in(op, 1), 0), q8_lo(out->type),
-                             q8_hi(out->type));
+        q8_table_concat(op, i, table);
         for (int64_t o = 0; o < outer; o++)
             for (int64_t k = 0; k < part; k++)
                 ((uint8_t *)out->data)[o * row + at + k] =
-                    t.at[((const uint8_t *)in->data)[o * part + k]];
+                    table[((const uint8_t *)in->data)[o * part + k]];
         at += part;
     }
     return 0;

@@ -1,6 +1,7 @@
 // A chart over time or number, drawn by uPlot in the colours of the theme.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { NA } from "../format";
 import { useTheme } from "../theme";
 
 export interface Series {
@@ -19,13 +20,16 @@ interface ChartProps {
     x: number[];
     xLabel?: string;
     xFormat?: (x: number) => string;
+    xTick?: (x: number) => string; // on the axis, where xFormat would be too long
     yFormat: (y: number) => string;
     yMin?: number; // 0 unless given
+    binary?: boolean; // ticks of y at powers of two, for bytes
     series: Series[];
     height?: number;
     sync?: string; // charts with the same key share the cursor
     onSelect?: (from: number, to: number) => void; // drag selects a range of x
     onPick?: (index: number) => void; // click on a value
+    chosen?: [number, number] | null; // range of x that is marked
     logX?: boolean;
     logY?: boolean;
 }
@@ -64,19 +68,20 @@ function options(props: ChartProps, width: number): uPlot.Options {
             },
         },
         axes: [
-            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : xFormat(t))),
+            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : (props.xTick ?? xFormat)(t))),
               size: 28, ...(props.xLabel ? { label: props.xLabel, labelSize: 16, labelGap: 2 } : {}) },
-            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74 },
+            { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74,
+              ...(props.binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
         ],
         series: [
-            { label: props.xLabel ?? "x", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
+            { label: props.xLabel ?? "at", value: (_u, v) => (v === null ? "–" : xFormat(v)) },
             ...props.series.map((s): uPlot.Series => ({
                 label: s.label, stroke: s.color, width: s.bars ? 0 : 1.5,
                 ...(s.fill || s.bars ? { fill: s.bars ? s.color : `${s.color}40` } : {}),
                 ...(s.dash ? { dash: s.dash } : {}),
                 points: { show: !!s.points, size: 6, fill: s.color },
                 paths: paths(s),
-                value: (_u, v) => (v === null || v === undefined ? "N/A" : yFormat(v)),
+                value: (_u, v, _s, i) => (i === null ? "–" : v === null || v === undefined ? NA : yFormat(v)),
             })),
         ],
         hooks: {
@@ -89,10 +94,18 @@ function options(props: ChartProps, width: number): uPlot.Options {
     };
 }
 
+function mark(plot: uPlot, range: [number, number] | null | undefined): void {
+    if (range === undefined) return;
+    const left = range ? plot.valToPos(range[0], "x") : 0;
+    const width = range ? Math.max(2, plot.valToPos(range[1], "x") - left) : 0;
+    plot.setSelect({ left, width, top: 0, height: range ? plot.over.clientHeight : 0 }, false);
+}
+
 export function Chart(props: ChartProps) {
     const box = useRef<HTMLDivElement>(null);
     const theme = useTheme();
     const latest = useRef(props);
+    const drawn = useRef<uPlot | null>(null);
     latest.current = props;
     useEffect(() => {
         const element = box.current!;
@@ -100,6 +113,7 @@ export function Chart(props: ChartProps) {
         const plot = new uPlot(options(props, Math.max(200, element.clientWidth)), data, element);
         const observer = new ResizeObserver(() => {
             plot.setSize({ width: Math.max(200, element.clientWidth), height: props.height ?? 200 });
+            mark(plot, latest.current.chosen);
         });
         observer.observe(element);
         const pick = () => {
@@ -107,10 +121,15 @@ export function Chart(props: ChartProps) {
             if (idx !== null && idx !== undefined) latest.current.onPick?.(idx);
         };
         plot.over.addEventListener("click", pick);
+        drawn.current = plot;
         return () => {
             observer.disconnect();
+            drawn.current = null;
             plot.destroy();
         };
     }, [theme, props.x, ...props.series.map((s) => s.values), props.series.length, props.height]);
+    useEffect(() => {
+        if (drawn.current && props.chosen !== undefined) mark(drawn.current, props.chosen);
+    }, [props.chosen?.[0], props.chosen?.[1], theme]);
     return <div class="chart" ref={box} role="img" aria-label={props.label} />;
 }

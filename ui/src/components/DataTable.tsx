@@ -30,6 +30,7 @@ interface DataTableProps<T> {
     maxHeight?: string; // CSS; without it the table is as high as its container allows
     children?: ComponentChildren; // controls beside the search box
     searchLabel?: string;
+    nested?: (row: T) => T[] | null; // rows that unfold below one; null: it has none
 }
 
 const ROW_PX = 30;
@@ -77,7 +78,18 @@ export function DataTable<T>(props: DataTableProps<T>) {
         const matches = matcher(needle);
         return rows.filter((row) => matches(searched.map((c) => c.value(row) ?? "").join("\n")));
     }, [rows, needle]);
-    const shown = useMemo(() => sorted(found, columns, sort), [found, sort]);
+    const [open, setOpen] = useState<ReadonlySet<string | number>>(new Set());
+    const { nested, rowKey } = props;
+    const shown = useMemo(() => sorted(found, columns, sort).flatMap((row) => {
+        const below = open.has(rowKey(row)) ? nested?.(row) : null;
+        return below ? [row, ...sorted(below, columns, sort)] : [row];
+    }), [found, sort, open]);
+    const unfold = (row: T) => {
+        const next = new Set(open);
+        if (!next.delete(rowKey(row))) next.add(rowKey(row));
+        setOpen(next);
+    };
+    const act = (row: T) => (nested?.(row) ? unfold(row) : props.onOpen?.(row));
 
     useEffect(() => {
         const element = box.current!;
@@ -108,7 +120,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
             move(to);
         } else if (event.key === "Enter" && shown[active] && event.target === box.current) {
             event.preventDefault();
-            props.onOpen?.(shown[active]);
+            act(shown[active]);
         }
     };
 
@@ -153,10 +165,11 @@ export function DataTable<T>(props: DataTableProps<T>) {
                             const index = first + i;
                             return (
                                 <tr key={key} aria-rowindex={index + 2}
-                                    class={(props.onOpen ? "opens" : "") +
+                                    class={(props.onOpen || nested ? "opens" : "") +
                                         (index === active ? " active" : "") +
                                         (key === props.selected ? " selected" : "")}
-                                    onClick={() => { setActive(index); props.onOpen?.(row); }}>
+                                    aria-expanded={nested?.(row) ? open.has(key) : undefined}
+                                    onClick={() => { setActive(index); act(row); }}>
                                     {columns.map((column) => <Cell key={column.key} {...{ column, row }} />)}
                                 </tr>
                             );

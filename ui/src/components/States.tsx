@@ -2,7 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, NOT_IN_REPORT } from "../api";
-import type { Loadable } from "../hooks";
+import { count } from "../format";
+import { cutAt, type Loadable } from "../hooks";
 
 // Not for a blink: what comes within 150 ms needs no word about it.
 export function Loading({ what = "Loading" }: { what?: string }) {
@@ -39,5 +40,14 @@ export function Loaded<T>({ of, empty, children }: LoadedProps<T>) {
     if (of.state === "loading") return <Loading />;
     if (of.state === "failed") return <Failed error={of.error} />;
     if (empty && Array.isArray(of.value) && of.value.length === 0) return <Empty why={empty} />;
-    return <>{children(of.value)}</>;
+    const cut = cutAt(of.value);
+    return (
+        <>
+            {cut !== null && (
+                <p class="note cut-short" role="note">The trace has more than this page can hold: figures below are of the
+                    first {count(cut)} rows. The command line and SQL see all of them.</p>
+            )}
+            {children(of.value)}
+        </>
+    );
 }
