@@ -136,9 +136,11 @@ static void add_samples(const struct record_job *j, struct buf *b)
              100.0 * (double)s->cpu_ns / (double)MAX(s->wall_ns, 1));
     if (j->verbose && !s->gpus)
         buf_addf(b, "  %-10s  not sampled: %s\n", "GPU", s->no_gpu);
-    if (s->late)
-        buf_addf(b, "  %-10s  %s rounds left out: reading took longer than the time between them\n",
-                 "", human_count(room, (int64_t)s->late));
+    if (s->late) {
+        buf_addf(b, "  %-10s  ", "");
+        add_count(b, (int64_t)s->late, "round", "rounds");
+        buf_adds(b, " left out: reading took longer than the time between them\n");
+    }
 }
 
 static void print_receipt(struct record_job *j, bool parts_stay)
