@@ -11,7 +11,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick]}
 what=${2:-all}
-rounds=3
+rounds=4
 [ "$what" = quick ] && rounds=1
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -88,12 +88,17 @@ fi
 "$python" -c 'import torch' 2>/dev/null || { say "no PyTorch: done"; exit 0; }
 train="$python $root/examples/python/train_gpu.py"
 for i in $(seq $rounds); do
-    for mode in bare opmeter cuda all; do
+    # kernels: recorded without calls of CUDA; rare: never flushed; to see what each costs
+    for mode in bare opmeter cuda kernels rare all; do
         # shellcheck disable=SC2086
         case $mode in
-        bare) $train >"$work/line" 2>>"$log" ;;
-        opmeter) recorded "$work/train.opm" $train >"$work/line" 2>>"$log" ;;
-        *) $train --profiler $mode >"$work/line" 2>>"$log" ;;
+        bare) $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        opmeter) recorded "$work/train.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        kernels) OPMETER_CATEGORIES=nvtx,kernel,gpu_memcpy,gpu_memset \
+            recorded "$work/kernels.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        rare) OPMETER_CUDA_FLUSH_MS=0 \
+            recorded "$work/rare.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        *) $train --repeat 3 --profiler $mode >"$work/line" 2>>"$log" ;;
         esac
         say "train $mode $(tail -n 1 "$work/line")"
         [ $mode = opmeter ] && cp "$work/train.opm" "$work/train$i.opm"

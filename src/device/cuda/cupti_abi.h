@@ -13,6 +13,7 @@
 /* Results that mean something of their own here; all others are told by cuptiGetResultString(). */
 enum cupti_result {
     CUPTI_OK = 0,
+    CUPTI_OUT_OF_MEMORY = 8,
     CUPTI_MAX_LIMIT_REACHED = 12, /* no further record in the buffer */
     CUPTI_NOT_INITIALIZED = 15,
     CUPTI_INSUFFICIENT_PRIVILEGES = 35,
@@ -164,6 +165,7 @@ struct cupti_device {
 enum { CUPTI_OBJECT_THREAD = 2 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 enum { CUPTI_FLUSH_FORCED = 1 };
+enum { CUPTI_ATTRIBUTE_ZEROED = 5 }; /* uint8_t: buffers are given zeroed */
 enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2, CUPTI_DOMAIN_STATE = 6 };
 enum { CUPTI_CBID_DEVICE_RESET = 164 }; /* cudaDeviceReset() */
 #define CUPTI_NO_ID 0xffffffffu         /* of a stream or context in synchronization records */
@@ -203,6 +205,7 @@ typedef uint64_t (*cupti_clock)(void);
     X(ActivityRegisterCallbacks, 1,                                                              \
       (cupti_buffer_request request, cupti_buffer_complete complete))                            \
     X(ActivityRegisterTimestampCallback, 0, (cupti_clock clock))                                 \
+    X(ActivitySetAttribute, 0, (uint32_t attribute, size_t * size, void *value))                 \
     X(ActivityEnable, 1, (uint32_t kind))                                                        \
     X(ActivityDisable, 1, (uint32_t kind))                                                       \
     X(ActivityEnableRuntimeApi, 0, (uint32_t cbid, uint8_t enable))                              \
