@@ -79,6 +79,14 @@ function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] 
         );
 }
 
+function inShort(of: Timed): string {
+    const median = percentile([...of.values].sort((a, b) => a - b), 0.5);
+    const title = of.unit === "region" ? `region “${of.title}”` : of.title;
+    return of.values.length === 1
+        ? `${title}, once, ${ns(median)}`
+        : `${title}, ${count(of.values.length)} times, median ${ns(median)}`;
+}
+
 function LatencyCard() {
     const theme = useTheme();
     const trace = useTrace();
@@ -109,16 +117,7 @@ function LatencyCard() {
                 const ascending = [...first.values].sort((a, b) => a - b);
                 const at = (p: number) => percentile(ascending, p);
                 const known = first.summary;
-                const others = timed.slice(1, 4).map(
-                    (t) =>
-                        `${t.title}: ${count(t.values.length)} × ` +
-                        `${ns(
-                            percentile(
-                                [...t.values].sort((a, b) => a - b),
-                                0.5
-                            )
-                        )}`
-                );
+                const others = timed.slice(1, 4).map(inShort);
                 return (
                     <Card
                         title={
