@@ -113,7 +113,7 @@ function columnsOf(
         title: "Type",
         value: (o) => o.type,
         search: true,
-        width: byType ? "250px" : "190px",
+        width: byType ? "250px" : "148px",
         show: (o) => (
             <span class="typed">
                 {o.of && (
@@ -134,7 +134,7 @@ function columnsOf(
             title: "Share",
             value: (o) => o.share,
             numeric: true,
-            width: "130px",
+            width: "112px",
             show: (o) => <Share of={o.share} most={most} color={color(o.type)} />,
         },
         {
@@ -143,7 +143,7 @@ function columnsOf(
             value: (o) => o.count,
             show: (o) => count(o.count),
             numeric: true,
-            width: "76px",
+            width: "64px",
             doc: "Executions counted: without warm-up",
         },
         time("median", "Median", (o) => o.median_ns),
