@@ -13,6 +13,7 @@
 from ._opmeter import (Error, Span, activity, counter, enabled, meta, op, path, pause, phase,
                        queue, record, recording, resume, span, start, stats, step, stop,
                        thread_name, track)
+from . import _wrap  # noqa: F401: spans are complete with it
 from ._opmeter import version as __version__
 from .mindinsight import Profiler
 from .profiler import ProfilerAction, RecordFormat, Resource, profile, schedule

@@ -257,6 +257,8 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "sample", &hz, "HZ",
                 "hardware samples a second, of machine, processes and GPUs; 0: none (10)"),
         OPT_BOOL(0, "samples", &samples, "take hardware samples (default)"),
+        OPT_BOOL(0, "counters", &j.opt.counters,
+                 "count cycles, instructions and cache misses of operators"),
         OPT_BOOL(0, "keep-parts", &j.keep_parts, "keep FILE.parts, what each process wrote"),
         OPT_BOOL('v', "verbose", &j.verbose, "also say what could not be hooked"),
         CLI_COMMON_OPTIONS(cli),

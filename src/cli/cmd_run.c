@@ -29,7 +29,7 @@ struct args {
     const char *engine, *ort_lib, *atol, *rtol;
     const char *sample;
     const char *profile, *profile_host, *save_outputs, *check, *output;
-    bool pin, winograd, sparse, receipt;
+    bool pin, winograd, sparse, receipt, counters;
 };
 
 struct job {
@@ -126,6 +126,7 @@ static int parse_options(struct job *j)
     j->opt.winograd = a->winograd;
     j->opt.sparse = a->sparse;
     j->opt.receipt = a->receipt;
+    j->opt.counters = a->counters;
     j->opt.save_outputs = a->save_outputs;
     j->opt.check = a->check;
     return rc;
@@ -342,6 +343,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 "folder for the results (opmeter.out/MODEL_DATE_INSTANCE)"),
         OPT_INT('t', "top", &a.top, "N", 0, 1000000, "operators to print; 0: all (10)"),
         OPT_BOOL(0, "receipt", &a.receipt, "bare iterations in between, to see the cost (default)"),
+        OPT_BOOL(0, "counters", &a.counters,
+                 "count cycles, instructions and cache misses of operators"),
         OPT_STR(0, "sample", &a.sample, "HZ",
                 "hardware samples a second, of machine, process and GPUs (0: none)"),
         OPT_STR(0, "profile", &a.profile, "FILE", "also write MegEngine's profile JSON"),
