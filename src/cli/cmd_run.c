@@ -237,6 +237,18 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
+static void remark_counters(struct job *j, opm_trace *t, const char *dir)
+{
+    char path[RUN_PATH_MAX + 32];
+    struct buf text = { 0 };
+
+    snprintf(path, sizeof(path), "%s/trace.opm", dir);
+    cli_counters(t, path, &text);
+    if (text.len)
+        cli_remark(j->cli, "counters: %s", buf_str(&text));
+    buf_release(&text);
+}
+
 /* Read back the traces first .. first + n - 1, leave their files in dir; print if asked to. */
 static int report(struct job *j, int first, int n, const char *dir, bool print)
 {
@@ -266,6 +278,8 @@ static int report(struct job *j, int first, int n, const char *dir, bool print)
         rc = j->cli->json  ? report_print_json(&r)
              : j->cli->csv ? report_print_csv(&r)
                            : report_print(&r, (int)j->a->top, dir);
+    if (rc == CLI_OK && print && !j->cli->json && !j->cli->csv)
+        remark_counters(j, t, dir);
     report_release(&r);
     opm_trace_close(t);
     return rc;

@@ -4,6 +4,7 @@
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
+#include "run/record.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -131,6 +132,35 @@ void doctor_counters(struct doctor *d)
             "counts only what the kernel knows of operators: processor time and page faults");
     else
         doctor_say(d, DOCTOR_MISSING, "--counters", NULL, "counts nothing of operators");
+}
+
+/* What `opmeter record` can hook and sample; GPUs have an area of their own. */
+void doctor_recording(struct doctor *d)
+{
+    char path[PATH_MAX];
+
+    if (record_find_python("python3", path, sizeof(path)))
+        doctor_say(d, DOCTOR_OK, "Python", NULL, "what programs import is hooked, from %s", path);
+    else
+        doctor_say(d, DOCTOR_MISSING, "Python", "pip install ./python in opmeter's sources",
+                   "the package opmeter is not installed: Python programs are not hooked");
+    if (access("/proc/self/stat", R_OK) < 0 || access("/proc/stat", R_OK) < 0)
+        doctor_say(d, DOCTOR_MISSING, "hardware samples", "Mount /proc.",
+                   "/proc cannot be read: no load, memory or I/O of processes");
+    else if (access("/proc/self/io", R_OK) < 0)
+        doctor_say(d, DOCTOR_LIMITED, "hardware samples", NULL,
+                   "load, memory, faults and switches of processes, but not their I/O: "
+                   "/proc/PID/io: %s",
+                   strerror(errno));
+    else
+        doctor_say(d, DOCTOR_OK, "hardware samples", NULL,
+                   "load, memory, faults, switches and I/O of processes can be read");
+    if (access("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", R_OK) < 0)
+        doctor_say(d, DOCTOR_LIMITED, "core frequencies", NULL,
+                   "this machine does not say how fast its cores run (no cpufreq), as in most "
+                   "virtual machines");
+    else
+        doctor_say(d, DOCTOR_OK, "core frequencies", NULL, "can be sampled");
 }
 
 static void look_at_folder(struct doctor *d)

@@ -28,7 +28,8 @@ static struct {
     cupti_clock clock;
     cupti_callback callback;
     uint32_t enabled[64];
-    uint8_t watched[3][512]; /* functions, by domain */
+    uint8_t watched[3][512]; /* functions of which there are records, by domain */
+    uint8_t told[512];       /* of the runtime: whose calls are told at once */
     struct buffer now;
     struct buffer full[FULL_MAX];
     size_t nfull;
@@ -261,13 +262,21 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
         uint32_t kind, more[3];
     } stranger = { .kind = 62 };
 
-    if (mock.callback && domain == CUPTI_DOMAIN_RUNTIME && cbid == CUPTI_CBID_DEVICE_RESET)
-        mock.callback(NULL, domain, cbid, NULL);
+    uint64_t kept = 0;
+    struct cupti_call site = {
+        .site = CUPTI_CALL_ENTER, .data = &kept, .correlation = 0, .result = &result
+    };
+    bool told = domain == CUPTI_DOMAIN_RUNTIME && mock.callback && mock.told[cbid % 512];
+
+    pthread_mutex_lock(&mock.lock);
+    a.correlation = site.correlation = ++mock.correlation;
+    pthread_mutex_unlock(&mock.lock);
+    if (told)
+        mock.callback(NULL, domain, cbid, &site);
     a.start = now_ns();
     pthread_mutex_lock(&mock.lock);
     if (!mock.described)
         describe();
-    a.correlation = ++mock.correlation;
     for (int i = 0; i < n; i++)
         perform(&work[i], a.correlation);
     if (behaves("stranger"))
@@ -293,6 +302,9 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
     if (mock.watched[domain % 3][cbid % 512])
         append(&a, sizeof(a));
     pthread_mutex_unlock(&mock.lock);
+    site.site = CUPTI_CALL_EXIT;
+    if (told)
+        mock.callback(NULL, domain, cbid, &site);
 }
 
 /* ---- CUPTI ---- */
@@ -353,7 +365,9 @@ int cuptiUnsubscribe(void *subscriber)
 
 int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)
 {
-    (void)enable, (void)subscriber, (void)domain, (void)cbid;
+    (void)subscriber;
+    if (domain == CUPTI_DOMAIN_RUNTIME)
+        mock.told[cbid % 512] = (uint8_t)enable;
     return CUPTI_OK;
 }
 

@@ -175,6 +175,21 @@ struct cupti_state {
     const char *message;
 };
 
+enum { CUPTI_CALL_ENTER = 0, CUPTI_CALL_EXIT = 1 };
+
+/* A call of the runtime or the driver that begins or ends. */
+struct cupti_call {
+    int site;
+    const char *function;
+    const void *parameters;
+    const int *result; /* when it ends */
+    const char *symbol;
+    void *context;
+    uint32_t context_id;
+    uint64_t *data; /* the same for both ends, to keep something in */
+    uint32_t correlation;
+};
+
 struct cupti_subscriber_options {
     size_t size;
     const char *name;

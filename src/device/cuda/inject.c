@@ -102,10 +102,11 @@ static bool take_filled(struct filled *out)
     return any;
 }
 
-/* Convert what CUPTI has handed back. */
-static void drain(void)
+/* Convert what CUPTI has handed back; false if that was nothing. */
+static bool drain(void)
 {
     struct filled f;
+    bool any = false;
 
     pthread_mutex_lock(&cuda.convert);
     while (take_filled(&f)) {
@@ -114,8 +115,10 @@ static void drain(void)
         while (f.valid && cuda.lib.ActivityGetNextRecord(f.buffer, f.valid, &record) == CUPTI_OK)
             records_take(&cuda.records, record);
         pool_give(f.buffer, f.valid);
+        any = true;
     }
     pthread_mutex_unlock(&cuda.convert);
+    return any;
 }
 
 static uint64_t dropped_so_far(void)
@@ -211,17 +214,22 @@ static void *work(void *unused)
 {
     struct timespec now, next;
     int64_t period_ns = flush_ns();
+    bool drained = false;
 
     (void)unused;
+    opm_thread_name("opmeter CUDA");
     clock_gettime(CLOCK_REALTIME, &now);
     next = after(now, period_ns);
     while (!is_stopping()) {
         if (wait_for_work(&next)) {
-            flush(0);
+            /* Where buffers come back by themselves, there is no need to take them. */
+            if (!drained)
+                flush(0);
+            drained = false;
             clock_gettime(CLOCK_REALTIME, &now);
             next = after(now, period_ns);
         } else {
-            drain();
+            drained |= drain();
         }
     }
     return NULL;
@@ -251,7 +259,13 @@ static void called_back(void *user, uint32_t domain, uint32_t cbid, const void *
         return;
     if (domain == CUPTI_DOMAIN_STATE) {
         tell_state(data);
-    } else if (domain == CUPTI_DOMAIN_RUNTIME && cbid == CUPTI_CBID_DEVICE_RESET) {
+        return;
+    }
+    if (domain != CUPTI_DOMAIN_RUNTIME)
+        return;
+    calls_take(cbid, data);
+    if (cbid == CUPTI_CBID_DEVICE_RESET &&
+        ((const struct cupti_call *)data)->site == CUPTI_CALL_ENTER) {
         /* What is not taken over before the reset is gone after it, names of kernels too. */
         cuda.lib.ActivityFlushAll(0);
         drain();
@@ -326,8 +340,9 @@ static const struct {
 
 static int enable_kind(uint32_t kind)
 {
-    return kind == KIND_RUNTIME || kind == KIND_DRIVER ? calls_enable(&cuda.lib, kind)
-                                                       : cuda.lib.ActivityEnable(kind);
+    return kind == KIND_RUNTIME || kind == KIND_DRIVER
+               ? calls_enable(&cuda.lib, cuda.subscriber, kind)
+               : cuda.lib.ActivityEnable(kind);
 }
 
 /* Kernels must be had; whatever else this CUPTI or this GPU does not offer is noted. */
