@@ -343,7 +343,8 @@ class Main(Case):
         self.assertRegex(names[0], r"^program_[-_0-9]+\.opm$")
 
     def test_failures(self):
-        script = self.write("program.py", "import opmeter\nwith opmeter.span('x'): raise ValueError")
+        script = self.write("program.py",
+                            "import opmeter\nwith opmeter.span('x'): raise ValueError")
         done = self.run_main("-o", "x.opm", script, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ValueError", done.stderr)

@@ -90,7 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (rc < 0 && (err.code != rc || !err.msg[0] || strpbrk(err.msg, "\r\n")))
         abort();
     sql_rows_close(r);
-    if (rc == 0 && sql_columns(q, sql, &columns, &err) == 0 && columns.nrow != nrow)
+    if (rc == 0 && sql_columns(q, sql, &columns, &err) == 0 && columns.nrow != nrow &&
+        !strchr(sql, '(') && !strcasestr(sql, "current_")) /* random() is another one each time */
         abort();
     sql_columns_release(&columns);
     free(sql);
