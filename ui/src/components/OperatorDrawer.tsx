@@ -46,6 +46,7 @@ function Executions({ of, loaded, color }: { of: Operator; loaded: Loadable<Exec
                             <p class="links">
                                 <a href={href("timeline", { span: longest.id })}>Longest in the timeline ({ns(longest.dur)})</a>
                                 <a href={href("timeline", { span: counted[0]!.id })}>First in the timeline</a>
+                                {of.op !== null && <a href={href("graph", { op: of.op })}>In the model graph</a>}
                             </p>
                         </>
                     );

@@ -13,6 +13,7 @@ import type { Block, Graph, GraphNode, GraphOp } from "./model";
 
 const MARGIN = 40;
 const FRAME = 14;
+const IN_SIGHT = 0.6; // of the width: a panel may cover the rest
 
 interface View {
     x: number;      // of the graph, at the left edge
@@ -67,7 +68,7 @@ interface PictureProps {
 }
 
 function useView(layout: Layout): { view: View; size: { width: number; height: number }; box: { current: HTMLDivElement | null };
-                                    zoom: (factor: number, at?: Point) => void; fit: () => void; move: (dx: number, dy: number) => void } {
+                                    zoom: (factor: number, at?: Point) => void; fit: () => void; move: (dx: number, dy: number) => void; show: (at: Point) => void } {
     const box = useRef<HTMLDivElement>(null);
     const [size, setSize] = useState({ width: 0, height: 0 });
     const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
@@ -92,7 +93,14 @@ function useView(layout: Layout): { view: View; size: { width: number; height: n
         setView({ scale, x: layout.width / 2 - size.width / scale / 2, y: layout.height / 2 - size.height / scale / 2 });
     };
     const move = (dx: number, dy: number) => setView((v) => ({ ...v, x: v.x + dx / v.scale, y: v.y + dy / v.scale }));
-    return { view, size, box, zoom, fit, move };
+    // Into the middle, unless it is in sight.
+    const show = (at: Point) => setView((v) => {
+        const [x, y] = [(at.x - v.x) * v.scale, (at.y - v.y) * v.scale];
+        if (x > MARGIN && x < size.width * IN_SIGHT && y > MARGIN && y < size.height - MARGIN && v.scale >= 0.3) return v;
+        const scale = Math.max(0.6, v.scale);
+        return { scale, x: at.x - (size.width * IN_SIGHT) / scale / 2, y: at.y - size.height / scale / 2 };
+    });
+    return { view, size, box, zoom, fit, move, show };
 }
 
 // What is in sight and around it, in steps: so that small moves need no drawing.
@@ -176,7 +184,11 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
 export function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: PictureProps) {
     const theme = useTheme();
     const typeColor = useTypeColors();
-    const { view, size, box, zoom, fit, move } = useView(layout);
+    const { view, size, box, zoom, fit, move, show } = useView(layout);
+    useEffect(() => {
+        const i = selected === null ? -1 : model.nodes.findIndex((node) => node.ops.some((op) => op.id === selected));
+        if (i >= 0 && size.width > 0) show(layout.nodes[i]!);
+    }, [selected, size.width > 0]);
     const drag = useRef<Point | null>(null);
     const dragged = useRef(false); // then its end is no click
     const most = useMemo(() => largest(model.nodes.map((n) => n.time ?? 0), 1), [model]);

@@ -4,6 +4,7 @@ import { findOperator, operatorKey, OperatorDrawer } from "../components/Operato
 import { Empty, Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
 import { count, NA } from "../format";
+import { matcher } from "../fuzzy";
 import { layOut } from "../graph/layout";
 import { buildGraph, type Block, type GraphOp } from "../graph/model";
 import { Picture } from "../graph/Picture";
@@ -11,6 +12,22 @@ import { all, useData } from "../hooks";
 import type { Op, Operator, Tensor } from "../queries";
 import { setArgs, useRoute } from "../router";
 import { groupBy } from "../stats";
+
+// Enter goes to the first operator that matches, then to the next.
+function Find({ ops }: { ops: GraphOp[] }) {
+    const { args } = useRoute();
+    const next = (needle: string) => {
+        const matches = matcher(needle);
+        const found = ops.filter((op) => matches(`${op.name} ${op.type}`));
+        const at = found.findIndex((op) => String(op.id) === args.get("op"));
+        const to = found[(at + 1) % found.length];
+        if (to) setArgs({ op: to.id });
+    };
+    return (
+        <input type="search" class="search short" placeholder="Find an operator" aria-label="Find an operator" data-search
+               onKeyDown={(event) => { if (event.key === "Enter" && event.currentTarget.value.trim()) next(event.currentTarget.value); }} />
+    );
+}
 
 function Page({ ops, tensors, operators }: { ops: Op[]; tensors: Tensor[]; operators: Operator[] }) {
     const { args } = useRoute();
@@ -46,6 +63,7 @@ function Page({ ops, tensors, operators }: { ops: Op[]; tensors: Tensor[]; opera
                     <button class="button" onClick={() => setArgs({ open: folded ? model.blocks.map((b) => b.key).join(",") : null })}>
                         {folded ? "Unfold all" : "Fold all"}</button>
                 )}
+                <Find ops={list} />
                 <span class="muted">{count(ops.length)} operators{folded ? `, ${count(model.nodes.length)} shown: ${count(folded)} repeated ${folded === 1 ? "block is" : "blocks are"} folded` : ""}.
                     Drag to move, Ctrl + wheel to zoom.</span>
             </div>

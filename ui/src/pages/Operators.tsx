@@ -70,7 +70,7 @@ function columnsOf(rows: Row[], more: boolean, byType: boolean, color: (type: st
         key: "name", title: "Operator", value: (o) => o.name, search: true,
         show: (o) => (o.of ? <span class="muted">{o.name}</span> : <span class={byType ? "inner" : ""}>{o.name ?? NA}</span>) };
     const type: Column<Row> = {
-        key: "type", title: "Type", value: (o) => o.type, search: true, width: byType ? "24%" : "16%",
+        key: "type", title: "Type", value: (o) => o.type, search: true, width: byType ? "250px" : "190px",
         show: (o) => (
             <span class="typed">
                 {o.of && <span class="fold" aria-hidden="true"><Icon name="right" /></span>}

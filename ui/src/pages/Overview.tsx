@@ -119,7 +119,7 @@ function StepCard() {
                     const of = counted(group.steps);
                     return (
                         <>
-                            <p class="note">{group.title}: mean of {count(of.length)} {of.length === 1 ? "step" : "steps"}.</p>
+                            <p class="note">{group.title === ALL_STEPS ? "Mean" : `${group.title}: mean`} of {count(of.length)} {of.length === 1 ? "step" : "steps"}.</p>
                             <StepLanes label="Mean step" steps={of} lanes={[]} />
                         </>
                     );
@@ -142,12 +142,13 @@ function TypesCard() {
                 {(rows) => {
                     const section = rows.some((t) => t.section === "device") ? "device" : "host";
                     const of = rows.filter((t) => t.section === section && (t.time_ns ?? 0) > 0);
-                    const parts = of.slice(0, TYPES_SHOWN).map((t): Part => ({
+                    const shown = of.length === TYPES_SHOWN + 1 ? of.length : TYPES_SHOWN; // one other can as well be named
+                    const parts = of.slice(0, shown).map((t): Part => ({
                         label: t.type ?? NA, value: t.time_ns!, shown: ns(t.time_ns), color: color(t.type),
                         href: href("operators", { type: t.type, section }),
                         hint: `${t.type ?? NA}: ${count(t.ops)} operators, ${count(t.count)} executions`,
                     }));
-                    const rest = of.slice(TYPES_SHOWN);
+                    const rest = of.slice(shown);
                     const other = sum(rest, (t) => t.time_ns);
                     if (rest.length) {
                         parts.push({ label: `${rest.length} others`, value: other, shown: ns(other),
@@ -197,7 +198,7 @@ function DevicesCard() {
     const lines = streams.value.filter((s) => s.scope === "stream");
     const ranked = new Set(devices.map((d) => d.rank)).size > 1;
     return (
-        <Card title={devices.length === 1 ? "Device" : "Devices"} note="From the first start to the last end, warm-up too.">
+        <Card title={devices.length === 0 ? "Streams" : devices.length === 1 ? "Device" : "Devices"} note="From the first start to the last end, warm-up too.">
             {devices.slice(0, DEVICES_SHOWN).map((d) => {
                 const parts: Part[] = [
                     { label: "computing", value: d.run_ns, shown: ns(d.run_ns), color: named("bucket", "compute", theme) },
@@ -219,7 +220,7 @@ function DevicesCard() {
                 );
             })}
             {devices.length > DEVICES_SHOWN && <p class="note">And {count(devices.length - DEVICES_SHOWN)} more.</p>}
-            <details>
+            <details open={devices.length === 0}>
                 <summary>{count(lines.length)} {lines.length === 1 ? "stream" : "streams"}</summary>
                 <table class="plain">
                     <thead><tr><th>Stream</th><th class="num">Kernels</th><th class="num">Copies</th><th class="num">Computing</th><th class="num">Waiting</th></tr></thead>

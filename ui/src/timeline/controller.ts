@@ -9,7 +9,7 @@ import { grouped, lineY, LINE_PX, place, totalHeight, type Group, type Placed, t
 import { clamp, fit, pan, toTime, zoom, type View } from "./view";
 
 const EASE = 0.32; // share of the way to the target in a frame
-const SETTLE_MS = 40; // what is asked for while things move is soon stale
+const SETTLE_MS = 40; // while things move, what is missing is looked for that often
 
 export interface Canvases {
     main: HTMLCanvasElement;
@@ -118,8 +118,10 @@ export class Controller {
             this.seen = true;
             performance.mark("opmeter: first picture"); // for ui/bench.mjs
         }
-        clearTimeout(this.settle);
-        this.settle = window.setTimeout(() => scene.tiles.want(wanted(scene, this.target)), moving ? SETTLE_MS : 8);
+        this.settle ||= window.setTimeout(() => {
+            this.settle = 0;
+            scene.tiles.want(wanted(scene, this.target));
+        }, moving ? SETTLE_MS : 0);
         if (moving) this.invalidate();
     }
 
