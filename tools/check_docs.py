@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""check_docs.py -- docs/schema.md is what the program says, and links between documents resolve.
+"""check_docs.py -- what is written from the program's schema is up to date, and links between
+documents resolve.
 
 usage: tools/check_docs.py [--opmeter PROGRAM] [--update]
 
---update rewrites docs/schema.md. Links to other sites are not followed.
+--update rewrites docs/schema.md and ui/src/schema.ts. Links to other sites are not followed.
 """
 import argparse
 import difflib
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +16,6 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = ROOT / "docs" / "schema.md"
 SKIP = {".git", "build", "node_modules"}
 
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^()\s>]+(?:\([^()\s]*\))?)>?(?:\s+\"[^\"]*\")?\)")
@@ -69,22 +70,51 @@ def check_links():
     return bad
 
 
-def check_schema(program, update):
-    done = subprocess.run([program, "schema", "--markdown"], text=True, capture_output=True)
+def schema(program, option):
+    done = subprocess.run([program, "schema", option], text=True, capture_output=True)
     if done.returncode != 0:
-        print(f"{program} schema --markdown: exit {done.returncode}: {done.stderr.strip()}")
-        return 1
-    if update:
-        SCHEMA.write_text(done.stdout, encoding="utf-8")
-        return 0
-    written = SCHEMA.read_text(encoding="utf-8") if SCHEMA.exists() else ""
-    if written == done.stdout:
-        return 0
-    print("\n".join(difflib.unified_diff(
-        written.splitlines(), done.stdout.splitlines(), "docs/schema.md",
-        "opmeter schema --markdown", lineterm="", n=1)))
-    print("to bring it up to date: tools/check_docs.py --update")
-    return 1
+        sys.exit(f"{program} schema {option}: exit {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def typescript(tables):
+    """The rows of every table as types of the web page."""
+    kinds = {"INTEGER": "number", "REAL": "number", "TEXT": "string"}
+    lines = ["// Rows of the tables, analyses and views of a trace; a value that is not known is null.",
+             "// Written by tools/check_docs.py --update from opmeter schema --json."]
+    for table in tables:
+        name = "".join(part.capitalize() for part in table["name"].split("_"))
+        lines += ["", f"// {table['doc']}", f"export interface {name}Row {{"]
+        for column in table["columns"]:
+            null = "" if column["name"] in ("id", "ts", "dur") else " | null"
+            lines.append(f"    {column['name']}: {kinds[column['type']]}{null};")
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def written(program):
+    """Files that follow from the schema, with what they should hold."""
+    return {
+        ROOT / "docs" / "schema.md": schema(program, "--markdown"),
+        ROOT / "ui" / "src" / "schema.ts": typescript(json.loads(schema(program, "--json"))),
+    }
+
+
+def check_schema(program, update):
+    bad = 0
+    for path, text in written(program).items():
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        if there == text:
+            continue
+        if update:
+            path.write_text(text, encoding="utf-8")
+            continue
+        print("\n".join(difflib.unified_diff(
+            there.splitlines(), text.splitlines(), str(path.relative_to(ROOT)),
+            "opmeter schema", lineterm="", n=1)))
+        print("to bring it up to date: tools/check_docs.py --update")
+        bad += 1
+    return bad
 
 
 def main():

@@ -18,7 +18,7 @@ if [ -z "$format" ]; then
 fi
 
 folders=
-for folder in src include tests bench examples; do
+for folder in src include tests bench examples python; do
     [ -d $folder ] && folders="$folders $folder"
 done
 # The files, through clang-format with the given options. $folders is meant to be split.

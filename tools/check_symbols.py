@@ -21,6 +21,7 @@ LIBRARIES = [
     ("libopmeter", "libopmeter.so", ["-D"]),
     ("libopmeter-static", "libopmeter.a", []),
     ("libopmeter-trace", "libopmeter-trace.so", ["-D"]),
+    ("libopmeter-run", "libopmeter-run.so", ["-D"]),
 ]
 
 

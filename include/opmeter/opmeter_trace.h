@@ -45,6 +45,13 @@ typedef struct opm_open_options {
 OPM_API int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
                            const opm_open_options *opts, opm_error *err);
 OPM_API void opm_trace_close(opm_trace *t); /* NULL is fine */
+/* A second handle on what t holds, for another thread; the data are not copied and live as long as
+ * one of the handles. What was computed for one is computed again for the other. Close each. A
+ * trace with several handles cannot be exported (OPM_EBUSY). */
+OPM_API int opm_trace_share(opm_trace *t, opm_trace **out, opm_error *err);
+/* The name of the format in which opm_trace_open() would read a file, or a folder that is one
+ * profile, found from the head of its content; NULL if it is nothing known. Static. */
+OPM_API const char *opm_trace_detect(const char *path);
 
 enum opm_type { OPM_TYPE_NULL = 0, OPM_TYPE_INT = 1, OPM_TYPE_REAL = 2, OPM_TYPE_TEXT = 3 };
 
@@ -64,6 +71,10 @@ OPM_API void opm_rows_close(opm_rows *r); /* NULL is fine */
 /* Stop a query that another thread is running on t, as soon as it looks. Signal-safe. */
 OPM_API void opm_trace_interrupt(opm_trace *t);
 
+/* Where the last span, step, labelled region or sample ends, ns since the start of the trace; 0 if
+ * there is none. What never ended counts up to where it starts. */
+OPM_API int64_t opm_trace_end(const opm_trace *t);
+
 /* A bar of a timeline: a span, or several that are too narrow to be told apart. */
 typedef struct opm_bar {
     int64_t ts_ns;
@@ -81,6 +92,20 @@ OPM_API int opm_trace_timeline(opm_trace *t, uint32_t track, int64_t from_ns, in
                                int64_t pixel_ns, size_t max, opm_bar **out, size_t *n,
                                opm_error *err);
 OPM_API void opm_bars_free(opm_bar *bars); /* NULL is fine */
+
+/* A value of a counter or queue, from ts_ns on. */
+typedef struct opm_point {
+    int64_t ts_ns;
+    double value;
+} opm_point;
+
+/* What a picture of [from_ns, to_ns) of a counter can show if a pixel is pixel_ns wide: of the
+ * values within a pixel the first, the lowest, the highest and the last. By time, beginning with
+ * the value that from_ns finds. Free *out with opm_points_free(). OPM_ELIMIT as above. */
+OPM_API int opm_trace_counter(opm_trace *t, uint32_t track, int64_t from_ns, int64_t to_ns,
+                              int64_t pixel_ns, size_t max, opm_point **out, size_t *n,
+                              opm_error *err);
+OPM_API void opm_points_free(opm_point *points); /* NULL is fine */
 
 typedef struct opm_export_options {
     size_t size;

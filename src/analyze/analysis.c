@@ -42,6 +42,7 @@ int analysis_intern_words(struct store *st)
     static const char *const words[] = { "step",
                                          "record",
                                          "device",
+                                         "stream",
                                          "host",
                                          "marks",
                                          "repetition",

@@ -3,27 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "export/export.h"
 #include "import/import.h"
 #include "sql/nearest.h"
 #include <string.h>
-
-/* Copy the caller's options, whose struct may be an older and shorter one, over the defaults. */
-static int options_copy(void *to, size_t known, const void *from, const char *what, opm_error *err)
-{
-    size_t size;
-
-    if (!from)
-        return 0;
-    memcpy(&size, from, sizeof(size));
-    if (size < sizeof(size))
-        return opm__fail(err, OPM_EINVAL, "%s: size is not set", what);
-    if (size > known)
-        return opm__fail(err, OPM_EVERSION, "%s: size %zu, this library knows %zu", what, size,
-                         known);
-    memcpy(to, from, size);
-    return 0;
-}
 
 static int add_meta(struct store *st, const char *const *meta, opm_error *err)
 {
@@ -74,13 +58,19 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
     for (size_t i = 0; i < npaths; i++)
         if (!paths[i])
             return opm__fail(err, OPM_EINVAL, "opm_trace_open: paths[%zu] is NULL", i);
-    rc = options_copy(&o, sizeof(o), opts, "opm_open_options", err);
+    rc = sized_copy(&o, sizeof(o), opts, "opm_open_options", err);
     if (rc < 0)
         return rc;
     t = mem_calloc(1, sizeof(*t));
     if (!t)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     t->refs = 1;
+    t->handles = mem_alloc(sizeof(*t->handles));
+    if (!t->handles) {
+        mem_free(t);
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    atomic_init(t->handles, 1);
     rc = read_all(t, paths, npaths, &o, err);
     if (rc < 0)
         trace_unref(t);
@@ -89,13 +79,46 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
     return rc;
 }
 
+int opm_trace_share(opm_trace *t, opm_trace **out, opm_error *err)
+{
+    opm_trace *made;
+    int rc;
+
+    if (!t || !out)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_share: %s is NULL", t ? "out" : "t");
+    made = mem_calloc(1, sizeof(*made));
+    if (!made)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    made->refs = 1;
+    made->st = t->st;
+    made->handles = t->handles;
+    atomic_fetch_add(t->handles, 1);
+    /* Every word of the schema is in the string pool since the first handle, so that this one only
+     * reads, as all others do. */
+    rc = sql_open(&made->sql, made->st, err);
+    if (rc < 0)
+        trace_unref(made);
+    else
+        *out = made;
+    return rc;
+}
+
+const char *opm_trace_detect(const char *path)
+{
+    return path ? import_detect(path) : NULL;
+}
+
 void trace_unref(opm_trace *t)
 {
     if (--t->refs)
         return;
+    counters_free(t->counters);
     lod_free(t->lod);
     sql_close(t->sql);
-    store_free(t->st);
+    if (atomic_fetch_sub(t->handles, 1) == 1) {
+        store_free(t->st);
+        mem_free(t->handles);
+    }
     mem_free(t);
 }
 
@@ -145,9 +168,11 @@ int opm_trace_export(opm_trace *t, const char *format, const char *path,
                          !t       ? "t"
                          : format ? "path"
                                   : "format");
-    rc = options_copy(&o, sizeof(o), opts, "opm_export_options", err);
+    rc = sized_copy(&o, sizeof(o), opts, "opm_export_options", err);
     if (rc < 0)
         return rc;
+    if (atomic_load(t->handles) > 1) /* exporting may add strings */
+        return opm__fail(err, OPM_EBUSY, "opm_trace_export: other handles share this trace");
     e = exporter_find(format);
     if (!e)
         return unknown_format(format, err);

@@ -58,6 +58,38 @@ static inline const char *environment_bp_point(void)
     return value ? value : environment_get("BP_POINT");
 }
 
+/* The first of some variables that holds a number of at least 0; -1: none does. */
+static inline int64_t environment_number(const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *value = environment_get(names[i]);
+        char *end = NULL;
+        long long v = value ? strtoll(value, &end, 10) : -1;
+
+        if (value && !*end && v >= 0)
+            return v;
+    }
+    return -1;
+}
+
+/* Number of this process in a distributed job, as torchrun, Open MPI, Slurm or MPICH say it, and
+ * how many there are; -1: it is no part of one. */
+static inline int64_t environment_rank(void)
+{
+    static const char *const names[] = { "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID",
+                                         "PMI_RANK" };
+
+    return environment_number(names, ARRAY_SIZE(names));
+}
+
+static inline int64_t environment_ranks(void)
+{
+    static const char *const names[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS",
+                                         "PMI_SIZE" };
+
+    return environment_number(names, ARRAY_SIZE(names));
+}
+
 /* INST_NUM: at least 1. */
 static inline int environment_instances(void)
 {

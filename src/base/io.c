@@ -467,7 +467,7 @@ static void put(struct io_out *o, const char *p, size_t len)
     }
 }
 
-static void flush(struct io_out *o)
+void io_out_flush(struct io_out *o)
 {
     put(o, o->data, o->len);
     o->len = 0;
@@ -577,7 +577,7 @@ void io_out_add(struct io_out *o, const void *p, size_t len)
         return;
     o->total += len;
     if (UNLIKELY(len > OUT_BYTES - o->len)) {
-        flush(o);
+        io_out_flush(o);
         if (len >= OUT_BYTES) {
             put(o, p, len);
             return;
@@ -633,7 +633,7 @@ int io_out_close(struct io_out *o, bool keep, opm_error *err)
     if (!o->data)
         return 0;
     if (keep || !o->tmp)
-        flush(o);
+        io_out_flush(o);
     if (o->owned && close(o->fd) < 0 && !o->err_no)
         o->err_no = errno;
     if (o->tmp && keep && !o->err_no && rename(o->tmp, o->target) < 0)

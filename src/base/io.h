@@ -65,6 +65,7 @@ int io_out_open_fd(struct io_out *o, int fd, const char *name, opm_error *err); 
 void io_out_add(struct io_out *o, const void *p, size_t len);
 void io_out_adds(struct io_out *o, const char *s);
 __attribute__((format(printf, 2, 3))) void io_out_addf(struct io_out *o, const char *fmt, ...);
+void io_out_flush(struct io_out *o); /* for those who wait at the other end */
 /* Flush, and report the first error of all writes. keep=false discards a half-written file. A
  * zeroed or closed one is fine. */
 int io_out_close(struct io_out *o, bool keep, opm_error *err);

@@ -29,6 +29,7 @@ struct cli {
     bool csv;
     const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
     const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
+    bool sigpipe_ignored;          /* when we were started; programs that we start inherit it */
     int status;                    /* exit code when cli_parse() says that the command is over */
 };
 
@@ -44,6 +45,7 @@ extern const struct command commands[]; /* ends with a NULL name */
 const struct command *command_find(struct cli *cli, const char *name);
 
 int cmd_advise(struct cli *cli, int argc, char **argv);
+int cmd_diff(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
@@ -51,8 +53,11 @@ int cmd_import(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_pipeline(struct cli *cli, int argc, char **argv);
 int cmd_query(struct cli *cli, int argc, char **argv);
+int cmd_record(struct cli *cli, int argc, char **argv);
+int cmd_report(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_schema(struct cli *cli, int argc, char **argv);
+int cmd_serve(struct cli *cli, int argc, char **argv);
 int cmd_steps(struct cli *cli, int argc, char **argv);
 int cmd_summary(struct cli *cli, int argc, char **argv);
 int cmd_top(struct cli *cli, int argc, char **argv);
@@ -80,6 +85,9 @@ extern const char *const cli_color_choices[];
 /* Parse the options of the running command. Returns the number of arguments, which are now at the
  * front of argv; or -1 after a mistake or --help, both dealt with: return cli->status. */
 int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv);
+/* The same where the first argument is a program: what follows it are the program's own options. */
+int cli_parse_program(struct cli *cli, const struct option *opts, const char *about, int argc,
+                      char **argv);
 
 /* Print "opmeter: ..." and return CLI_FAILURE. */
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
@@ -128,9 +136,16 @@ void progress_end(struct progress *p);
 void cli_interrupt_begin(void);
 void cli_interrupt_end(void);
 
+/* The format to write by the extension of path; NULL: none has it. */
+const char *cli_export_format(const char *path);
+
 /* Open the traces named by n paths; close with opm_trace_close(). CLI_OK, or the exit code after a
  * message. */
 int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
+
+/* A sentence on what --counters counted in t, which was written to path, and why not more; nothing
+ * if it was not asked for. */
+void cli_counters(opm_trace *t, const char *path, struct buf *b);
 
 /* Run sql and print what it gives in the format of cli_format(). Rows are not held in memory, but
  * for the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code.

@@ -16,14 +16,14 @@
 static const char about[] =
     "Latency of inferences (steps) with percentiles, and of labelled regions; of a trace that has "
     "neither, of the runs of its devices. Warm-up is left out. Other reports: every inference, "
-    "every run of a device, what the devices computed, every operator on the host.";
+    "every run of a device, its streams, what the devices computed, every operator on the host.";
 
 static const char *const methods[] = { "linear", "nearest", NULL };
 
 struct summary {
     struct cli *cli;
     opm_trace *t;
-    bool inferences, executions, operators, external, histogram;
+    bool inferences, executions, streams, operators, external, histogram;
     const char *method;
     int64_t limit; /* rows of the long reports; 0: all */
 };
@@ -60,9 +60,15 @@ static const char executions_sql[] =
     " iif(json_valid(s.args), json_extract(s.args, '$.span_id'), NULL) AS span_id,"
     " t.device, iif(json_valid(s.args), json_extract(s.args, '$.pe_index'), NULL) AS pe_index,"
     " iif(json_valid(s.args), json_extract(s.args, '$.execution_index'), NULL) AS execution_index,"
-    " e.step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns FROM executions AS e"
+    " e.step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, iif(e.span IS NULL AND t.kind = 'stream', "
+    "t.name, NULL) AS"
+    " stream FROM executions AS e"
     " LEFT JOIN span AS s ON s.id = e.span LEFT JOIN track AS t ON t.id = e.track"
     " WHERE e.warmup = 0 ORDER BY e.rowid";
+static const char streams_sql[] =
+    "SELECT device, rank, stream, kernels, copies, total_ns, run_ns, copy_ns, wait_ns,"
+    " longest_wait_ns, longest_wait_ts FROM stream_stats ORDER BY rank, device, scope = 'stream',"
+    " run_ns + copy_ns DESC, track";
 static const char operators_sql[] = "SELECT name, mean_ns AS average_elapsed_ns, count, median_ns,"
                                     " min_ns, max_ns, p99_ns, total_ns, share FROM device_ops";
 static const char external_sql[] =
@@ -75,6 +81,7 @@ static const struct report {
 } reports[] = {
     { "Inferences", inferences_sql, "The trace has no inferences: no steps are marked in it." },
     { "Device executions", executions_sql, "The trace has no runs of a device." },
+    { "Streams", streams_sql, "The trace has no streams of a device." },
     { "Device operators", operators_sql, "The trace has no operators and no device." },
     { "Host operators", external_sql, "The trace has no operators on the host." },
 };
@@ -419,7 +426,7 @@ static int print_summary(struct summary *s)
 
 static int print(struct summary *s)
 {
-    const bool wanted[] = { s->inferences, s->executions, s->operators, s->external };
+    const bool wanted[] = { s->inferences, s->executions, s->streams, s->operators, s->external };
     int n = 0, rc = CLI_OK, done = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
@@ -449,6 +456,8 @@ int cmd_summary(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "inferences", &s.inferences, "every inference"),
         OPT_BOOL(0, "executions", &s.executions,
                  "every run of a device: total time, computing, waiting for data"),
+        OPT_BOOL(0, "streams", &s.streams,
+                 "every device and its streams: total time, computing, copying, waiting"),
         OPT_BOOL(0, "operators", &s.operators, "what the devices computed, by name"),
         OPT_BOOL(0, "external", &s.external, "every operator that ran on the host"),
         OPT_INT('t', "top", &s.limit, "N", 0, INT64_MAX,

@@ -5,11 +5,15 @@
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
+#include "run/cupti_find.h"
+#include "run/record.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 static const char not_needed[] = "Nothing to do unless this machine should measure a GPU.";
 
@@ -98,30 +102,37 @@ static void look_at_cuda(struct doctor *d)
 
 static void look_at_cupti(struct doctor *d)
 {
-    static const char *const names[] = {
-        "libcupti.so.13",
-        "libcupti.so.12",
-        "libcupti.so.11.8",
-        "libcupti.so",
-        "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-        NULL,
-    };
-    int (*version)(uint32_t *);
-    const char *name = NULL;
-    uint32_t v = 0;
-    void *lib = open_first(names, &name);
+    opm_error err = { 0 };
+    uint32_t version = 0;
+    char path[PATH_MAX];
 
-    if (!lib) {
+    if (cupti_find(path, sizeof(path), &version, &err) < 0)
         doctor_say(d, DOCTOR_MISSING, "CUPTI",
-                   "On a machine with a GPU, install the CUDA toolkit (package cuda-cupti) or add "
-                   "its folder to LD_LIBRARY_PATH.",
-                   "libcupti.so is not on the library path: GPU kernels cannot be recorded");
-        return;
-    }
-    if (find_symbol(lib, "cuptiGetVersion", &version) && version(&v) == 0)
-        doctor_say(d, DOCTOR_OK, "CUPTI", NULL, "%s, API version %u", name, v);
+                   "On a machine with a GPU, install the CUDA toolkit (package cuda-cupti) or set "
+                   "OPMETER_CUPTI_LIB.",
+                   "GPU kernels cannot be recorded: %s", err.msg);
     else
-        doctor_say(d, DOCTOR_LIMITED, "CUPTI", NULL, "%s does not tell its version", name);
+        doctor_say(d, DOCTOR_OK, "CUPTI", NULL, "%s, API version %u", path, version);
+    if (record_find_cuda(path, sizeof(path)))
+        doctor_say(d, DOCTOR_OK, "CUDA recording", NULL, "%s is there to be injected", path);
+    else
+        doctor_say(d, DOCTOR_MISSING, "CUDA recording", "Install opmeter's libraries beside it.",
+                   "libopmeter-cuda.so was not found: 'opmeter record' sees no GPU");
+}
+
+/* Tracing kernels needs no permission; their hardware counters do. */
+static void look_at_permission(struct doctor *d)
+{
+    char only[16];
+
+    if (!doctor_read_key("/proc/driver/nvidia/params", "RmProfilingAdminOnly", only, sizeof(only)))
+        return;
+    if (strcmp(only, "0") == 0 || geteuid() == 0)
+        doctor_say(d, DOCTOR_OK, "GPU counters", NULL, "this user may read them");
+    else
+        doctor_say(d, DOCTOR_LIMITED, "GPU counters",
+                   "Load the driver with NVreg_RestrictProfilingToAdminUsers=0.",
+                   "reserved for the administrator; kernels are recorded all the same");
 }
 
 void doctor_gpu(struct doctor *d)
@@ -129,6 +140,7 @@ void doctor_gpu(struct doctor *d)
     look_at_nvml(d);
     look_at_cuda(d);
     look_at_cupti(d);
+    look_at_permission(d);
 }
 
 /* The head of OrtApiBase, which has never changed. */

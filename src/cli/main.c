@@ -22,6 +22,8 @@ const char opm__manual = 1;
 const struct command commands[] = {
     { "run", cmd_run, "run a model and measure every operator",
       "opmeter run [OPTION]... MODEL" },
+    { "record", cmd_record, "run any program with recording on",
+      "opmeter record [OPTION]... [--] COMMAND [ARG]..." },
     { "zoo", cmd_zoo, "list standard models, or write one as an ONNX file",
       "opmeter zoo [OPTION]... [-o FILE] [NAME]" },
     { "import", cmd_import, "convert what other profilers wrote, once, into an .opm file",
@@ -42,6 +44,8 @@ const struct command commands[] = {
       "opmeter advise --rules" },
     { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
       "opmeter whatif [OPTION]... TRACE..." },
+    { "diff", cmd_diff, "compare two profiles; fail where one is slower than it may be",
+      "opmeter diff [OPTION]... A B" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },
@@ -50,6 +54,10 @@ const struct command commands[] = {
     { "export", cmd_export, "write a trace in the format of another tool",
       "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
       "opmeter export --list" },
+    { "report", cmd_report, "write the web pages about a trace to one file",
+      "opmeter report [OPTION]... -o FILE.html TRACE..." },
+    { "serve", cmd_serve, "show traces as web pages, on this machine",
+      "opmeter serve [OPTION]... TRACE|DIR..." },
     { "doctor", cmd_doctor, "say what this machine can measure, and why not more",
       "opmeter doctor [OPTION]..." },
     { "help", cmd_help, "show the commands, or how to use one",
@@ -88,11 +96,11 @@ static void keep_standard_fds(void)
 }
 
 /* `opmeter query ... | head` ends quietly, even below a parent that ignores SIGPIPE. */
-static void restore_sigpipe(void)
+static void restore_sigpipe(struct cli *cli)
 {
     sigset_t set;
 
-    signal(SIGPIPE, SIG_DFL);
+    cli->sigpipe_ignored = signal(SIGPIPE, SIG_DFL) == SIG_IGN;
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -135,7 +143,7 @@ int main(int argc, char **argv)
     int rc;
 
     keep_standard_fds();
-    restore_sigpipe();
+    restore_sigpipe(&cli);
     if (io_out_open_fd(&cli.out, STDOUT_FILENO, "standard output", &err) < 0)
         return cli_error("%s", err.msg);
     rc = run(&cli, argc > 0 ? argc - 1 : 0, argv + 1);

@@ -86,11 +86,12 @@ int cli_out_of_memory(void)
     return cli_error("out of memory");
 }
 
-int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv)
+static int parse(struct cli *cli, const struct option *opts, const char *about, unsigned flags,
+                 int argc, char **argv)
 {
     struct buf b = { 0 };
     opm_error err;
-    int n, rc = options_parse(opts, 0, argc, argv, &n, &err);
+    int n, rc = options_parse(opts, flags, argc, argv, &n, &err);
 
     if (rc < 0) {
         cli->status = cli_usage(cli, "%s", err.msg);
@@ -108,6 +109,17 @@ int cli_parse(struct cli *cli, const struct option *opts, const char *about, int
         return -1;
     }
     return n;
+}
+
+int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv)
+{
+    return parse(cli, opts, about, 0, argc, argv);
+}
+
+int cli_parse_program(struct cli *cli, const struct option *opts, const char *about, int argc,
+                      char **argv)
+{
+    return parse(cli, opts, about, OPTIONS_STOP_AT_ARGUMENT, argc, argv);
 }
 
 enum textable_format cli_format(const struct cli *cli)

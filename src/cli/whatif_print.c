@@ -346,6 +346,9 @@ static void print_sources(const struct whatif *w, const struct total *all)
         return;
     }
     io_out_adds(out, "\n");
+    if (!(all->measured + all->constant + all->given + all->unknown))
+        io_out_adds(out, "Every weight that divides into such blocks is half zero or more already: "
+                         "nothing to gain.\n");
     print_count(out, all->measured, "measured on this machine");
     print_count(out, all->constant, "the constant 4 of Neural Engine, not measured: try --measure");
     print_count(out, all->given, "as given");

@@ -116,7 +116,7 @@ enum opm_item {
     ITEM_THREAD = 3,      /* serial, tid, optional name */
     ITEM_META = 4,        /* key, value */
     ITEM_CALIBRATION = 5, /* ticks, monotonic, realtime: 8 bytes each */
-    ITEM_TRACK = 6,       /* id, clock, kind, name, optional device */
+    ITEM_TRACK = 6,       /* id, clock, kind, name, optional device, then perhaps a number */
     ITEM_TRACK_SYNC = 7,  /* track id, device ns, monotonic ns (zigzag) */
     ITEM_MEM =
         8, /* optional owner, optional kind, zigzag bytes, zigzag addr, first op id, last op id */
@@ -167,7 +167,8 @@ static_assert(sizeof(struct opm_unit) == 16, "file format");
  *   ARG_INT      ticks = start of the span, id = key; a = value, b = thread of the span
  *   ARG_REAL     likewise, a = double bits
  *   ARG_STR      likewise, a = id of a string
- *   DEVICE_SPAN  ticks = start in the track's clock (ns); a = end, b = correlation; c = track id
+ *   DEVICE_SPAN  ticks = start in the track's clock; a = end, b = correlation; c = track id,
+ *                d = id of a string, the arguments as a JSON object, or 0
  *   FLOW         ticks = now; a = source start, b = source thread; then destination start, thread
  *   LOST         value = events dropped at this point
  *   INT_COUNTER  a = integer value */

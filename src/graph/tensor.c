@@ -19,6 +19,14 @@ const char *tensor_type_name(enum tensor_type t)
     return (unsigned)t < TENSOR_NTYPES ? types[t].text : "?";
 }
 
+enum tensor_type tensor_type_find(const char *name)
+{
+    for (int t = TENSOR_NONE + 1; t < TENSOR_NTYPES; t++)
+        if (strcmp(types[t].text, name) == 0)
+            return (enum tensor_type)t;
+    return TENSOR_NONE;
+}
+
 int tensor_type_bits(enum tensor_type t)
 {
     return (unsigned)t < TENSOR_NTYPES ? types[t].bits : 0;

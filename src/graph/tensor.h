@@ -46,10 +46,11 @@ enum tensor_type {
         TENSOR_NTYPES
 };
 
-const char *tensor_type_name(enum tensor_type t); /* "float32"; "?" if there is no such type */
-int tensor_type_bits(enum tensor_type t);         /* 0: strings, or no such type */
-bool tensor_type_float(enum tensor_type t);       /* floating point of any width */
-bool tensor_type_int(enum tensor_type t);         /* integers of any width; not bool */
+const char *tensor_type_name(enum tensor_type t);    /* "float32"; "?" if there is no such type */
+enum tensor_type tensor_type_find(const char *name); /* TENSOR_NONE if there is none */
+int tensor_type_bits(enum tensor_type t);            /* 0: strings, or no such type */
+bool tensor_type_float(enum tensor_type t);          /* floating point of any width */
+bool tensor_type_int(enum tensor_type t);            /* integers of any width; not bool */
 bool tensor_type_signed(enum tensor_type t);
 
 /* Nothing in practice has more dimensions; a file that does is refused. */

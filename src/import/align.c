@@ -2,17 +2,22 @@
  *
  * Time 0 of the first source with a known clock stays where it is. Others with a known clock move
  * by the difference: of the monotonic clocks where both were taken since the same boot, else of the
- * wall clocks. Those without move so that they start when the trace starts; that is a guess and is
- * counted. Numbers that correlate spans mean something within a source only: from the second on
- * they are made different. */
+ * wall clocks. Where sources of one boot read their times off the same counter, they agree to the
+ * tick already (import_set_ticks()), and only its rate is corrected, in all of them alike. Those
+ * without move so that they start when the trace starts; that is a guess and is counted. Numbers
+ * that correlate spans mean something within a source only: from the second on they are made
+ * different. */
 #include "import/sources.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Added to the correlation numbers of a source, times its number: easy to see through. */
 #define CORRELATION_STEP ((uint64_t)1000000000000)
+
+#define RATE_OVER_NS 1000000 /* readings that are closer tell less than the first guess */
 
 /* What lies between can't but count from 1970: 2001 to 2100. */
 #define UNIX_FROM_NS ((int64_t)1000000000000000000)
@@ -47,12 +52,75 @@ static void rebase(const struct sources *all, struct source *s)
     s->offset_ns = sub(0, start);
 }
 
-static void align_known(struct source *s, const struct source *ref)
+/* Whether the times of s are made of the ticks of another source. */
+static bool follows(const struct sources *all, const struct source *s)
 {
+    return s->clock.ticks.rate > 0 && &all->item[s->clock.leader] != s;
+}
+
+/* The rate of the counter that s leads, ns per tick: by the two readings farthest apart of all that
+ * share it. */
+static double shared_rate(const struct sources *all, const struct source *s)
+{
+    struct import_ticks t = s->clock.ticks;
+    int64_t ns;
+
+    for (size_t i = 0; i < all->n; i++) {
+        const struct import_ticks *other = &all->item[i].clock.ticks;
+
+        if (!(other->rate > 0) || &all->item[all->item[i].clock.leader] != s)
+            continue;
+        if (other->first < t.first) {
+            t.first = other->first;
+            t.first_ns = other->first_ns;
+        }
+        if (other->last > t.last) {
+            t.last = other->last;
+            t.last_ns = other->last_ns;
+        }
+    }
+    ns = sub(t.last_ns, t.first_ns);
+    return t.last > t.first && ns > RATE_OVER_NS ? (double)ns / (double)(t.last - t.first)
+                                                 : s->clock.ticks.rate;
+}
+
+/* Those that follow a source go where it goes, and all by the rate that is best known. */
+static void follow(struct sources *all)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct source *s = &all->item[i], *leader = &all->item[s->clock.leader];
+        bool followed = false;
+
+        for (size_t k = i + 1; k < all->n && s->clock.ticks.rate > 0; k++)
+            followed |= all->item[k].clock.ticks.rate > 0 && all->item[k].clock.leader == i;
+        if (followed)
+            s->stretch = shared_rate(all, s) / s->clock.ticks.rate - 1;
+        if (!follows(all, s))
+            continue;
+        s->offset_ns = leader->offset_ns;
+        s->stretch = leader->stretch;
+        s->aligned = "cycle counter";
+        s->moved_ns = add(s->offset_ns, sub(s->clock.ticks.first_ns, leader->clock.ticks.first_ns));
+    }
+}
+
+/* The first source of the same boot, which may be s. */
+static struct source *first_of_boot(const struct sources *all, const struct source *s)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->item[i].clock.boot && strcmp(all->item[i].clock.boot, s->clock.boot) == 0)
+            return &all->item[i];
+    return NULL;
+}
+
+/* Those of another machine than ref's move together: by the wall clock of the first of them. */
+static void align_known(const struct sources *all, struct source *s, struct source *ref)
+{
+    struct source *near = s->clock.boot ? first_of_boot(all, s) : NULL;
     int64_t by;
 
-    if (s->clock.boot && ref->clock.boot && strcmp(s->clock.boot, ref->clock.boot) == 0) {
-        by = sub(s->clock.monotonic_ns, ref->clock.monotonic_ns);
+    if (near && near != s && (near == ref || near->aligned)) {
+        by = add(sub(s->clock.monotonic_ns, near->clock.monotonic_ns), near->offset_ns);
         s->aligned = "monotonic clock";
     } else if (s->clock.realtime_ns != OPM_NULL_I64 && ref->clock.realtime_ns != OPM_NULL_I64) {
         by = sub(s->clock.realtime_ns, ref->clock.realtime_ns);
@@ -93,9 +161,11 @@ static void align_all(struct sources *all)
             continue;
         if (!ref)
             ref = s;
-        else
-            align_known(s, ref);
+        else if (!follows(all, s))
+            align_known(all, s, ref);
+        s->moved_ns = s->offset_ns;
     }
+    follow(all);
     for (size_t i = 0; i < all->n && !ref; i++)
         if (store_part_start(all->st, &all->item[i].part) != OPM_NULL_I64)
             ref = &all->item[i];
@@ -109,6 +179,7 @@ static void align_all(struct sources *all)
         if (s == ref || s->aligned || t == OPM_NULL_I64)
             continue;
         s->offset_ns = start == OPM_NULL_I64 ? 0 : sub(start, t);
+        s->moved_ns = s->offset_ns;
         s->aligned = "start of the trace";
         store_stat(all->st, STAT_clock_unknown, 1);
     }
@@ -172,10 +243,11 @@ int sources_align(struct sources *all)
                                      .instance = s->instance,
                                      .rank = s->rank,
                                      .shift_ns = s->offset_ns,
+                                     .stretch = s->stretch,
                                      .correlation = (int64_t)(i * CORRELATION_STEP) };
 
         if (store_part_settle(all->st, &s->part, &place) ||
-            add_row(all->st, &f, s->format, s->aligned, s->offset_ns))
+            add_row(all->st, &f, s->format, s->aligned, s->moved_ns))
             return OPM_ENOMEM;
         if (clock_known(s)) {
             if (note_clock(all, i, !noted))

@@ -47,10 +47,21 @@ static int seen_before(struct walk *w, const struct stat *st, bool *out)
     return 0;
 }
 
-/* Natural order, so that rank10 comes behind rank9. */
+/* Natural order, so that rank10 comes behind rank9, and 12.opm before what goes with it, such as
+ * 12.cuda.opm: the first file of a trace speaks for all. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    return strverscmp((*a)->d_name, (*b)->d_name);
+    const char *x = (*a)->d_name, *y = (*b)->d_name;
+    size_t stem = strcspn(x, ".");
+
+    if (strcspn(y, ".") == stem && memcmp(x, y, stem) == 0) {
+        bool plain_x = x[stem] && !strchr(x + stem + 1, '.');
+        bool plain_y = y[stem] && !strchr(y + stem + 1, '.');
+
+        if (plain_x != plain_y)
+            return plain_x ? -1 : 1;
+    }
+    return strverscmp(x, y);
 }
 
 static int visible(const struct dirent *e)

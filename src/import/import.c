@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -264,6 +265,20 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+const char *import_detect(const char *path)
+{
+    const struct sources any = { 0 };
+    const struct importer *importer = NULL;
+    uint8_t head[IMPORT_SNIFF_MAX];
+    size_t len;
+
+    if (is_folder(path))
+        importer = importer_of_folder(&any, path);
+    else if (!ends_with(path, ".opm-live") && io_head(path, head, sizeof(head), &len, NULL) == 0)
+        importer = importer_of_content(&any, head, len);
+    return importer ? importer->name : NULL;
+}
+
 int import_all(struct store *st, const char *const *paths, size_t npaths,
                const struct import_options *opts, opm_error *err)
 {
@@ -291,6 +306,7 @@ int import_all(struct store *st, const char *const *paths, size_t npaths,
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     mem_free(s.item);
     mem_free(s.file);
+    mem_free(s.thread);
     arena_release(&s.strings);
     return rc;
 }
@@ -318,6 +334,80 @@ void import_set_monotonic(const struct import_source *src, const char *boot, int
     s->clock.monotonic_ns = ns;
 }
 
+/* Farther than this off, a counter is not what it says: stopped in between, or the file is damaged.
+ * A first guess at the rate is good to a tenth of a percent. */
+#define TICKS_OFF_NS 1e6
+#define TICKS_OFF_SHARE 2e-3
+
+static bool ticks_agree(const struct import_ticks *a, const struct import_ticks *b)
+{
+    double ticks = (double)(int64_t)(b->first - a->first);
+    double ns = (double)(int64_t)((uint64_t)b->first_ns - (uint64_t)a->first_ns);
+
+    return a->counter == b->counter && fabs(b->rate / a->rate - 1) < TICKS_OFF_SHARE &&
+           fabs(ticks * a->rate - ns) < TICKS_OFF_NS + TICKS_OFF_SHARE * fabs(ns);
+}
+
+bool import_set_ticks(const struct import_source *src, const struct import_ticks *ticks,
+                      struct import_ticks *out)
+{
+    struct source *s = source_of(src);
+
+    if (!s || !s->clock.boot || !(ticks->rate > 0))
+        return false;
+    s->clock.ticks = *ticks;
+    s->clock.leader = (size_t)src->index;
+    for (size_t i = 0; i < (size_t)src->index; i++) {
+        const struct source *other = &src->sources->item[i];
+
+        if (other->clock.ticks.rate > 0 && other->clock.leader == i &&
+            strcmp(other->clock.boot, s->clock.boot) == 0 &&
+            ticks_agree(&other->clock.ticks, ticks)) {
+            s->clock.leader = i;
+            *out = other->clock.ticks;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t import_thread_track(const struct import_source *src, const struct import_thread *t)
+{
+    const struct sources *all = src->sources;
+
+    for (size_t i = 0; all && i < all->nthread; i++) {
+        const struct source_thread *other = &all->thread[i];
+
+        if (other->tid == t->tid && strcmp(other->process, t->process) == 0 &&
+            memcmp(other->recording, t->recording, sizeof(other->recording)) != 0)
+            return other->track;
+    }
+    return OPM_NULL_ID;
+}
+
+int import_thread_add(const struct import_source *src, const struct import_thread *t,
+                      uint32_t track)
+{
+    struct sources *all = src->sources;
+    struct source_thread *item;
+
+    if (!all)
+        return 0;
+    if (!GROW(all->thread, all->thread_cap, all->nthread + 1))
+        return OPM_ENOMEM;
+    item = &all->thread[all->nthread];
+    *item = (struct source_thread){
+        .process = arena_strndup(&all->strings, t->process, strlen(t->process)),
+        .tid = t->tid,
+        .track = track,
+    };
+    memcpy(item->recording, t->recording, sizeof(item->recording));
+    if (!item->process)
+        return OPM_ENOMEM;
+    all->nthread++;
+    return 0;
+}
+
 void import_set_instance(const struct import_source *src, int64_t instance)
 {
     struct source *s = source_of(src);
@@ -340,7 +430,7 @@ int import_meta(struct store *st, const struct import_source *src, const char *k
     struct buf prefixed = { 0 };
     int rc;
 
-    if (!src->index)
+    if (!src->index || (strncmp(key, "record.", 7) == 0 && !store_meta_get(st, key)))
         return store_meta(st, key, value);
     buf_addf(&prefixed, "file%d.%s", src->index, key);
     rc = prefixed.failed ? OPM_ENOMEM : store_meta(st, buf_str(&prefixed), value);

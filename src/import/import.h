@@ -54,6 +54,9 @@ struct import_options {
 int import_all(struct store *st, const char *const *paths, size_t npaths,
                const struct import_options *opts, opm_error *err);
 
+/* The name of the importer for a file, or a folder that is one profile; NULL: none. */
+const char *import_detect(const char *path);
+
 /* What a reader can say about its source. */
 
 /* Its time 0 in ns since 1970 (UTC); 0 if its times are such themselves. */
@@ -61,13 +64,40 @@ void import_set_realtime(const struct import_source *src, int64_t unix_ns);
 /* Its time 0 on the monotonic clock of a machine since `boot` (any text that names the boot): more
  * exact between sources of one machine. */
 void import_set_monotonic(const struct import_source *src, const char *boot, int64_t ns);
+/* A counter that all processes since one boot share, as a source used it: read together with the
+ * monotonic clock when it began and when it ended. */
+struct import_ticks {
+    unsigned counter; /* sources with another number use another one */
+    uint64_t first, last;
+    int64_t first_ns, last_ns;
+    double rate; /* ns per tick, by which its times were made */
+};
+/* Its times are read off a counter; after import_set_monotonic(), which names the boot. True: a
+ * source before it used the same, and so, *out; the times of this one must be made the same way,
+ * from its first tick on and with its rate. Then equal ticks are equal times, whatever the rate
+ * turns out to be in the end, and what one source saw inside of what another one saw is inside. */
+bool import_set_ticks(const struct import_source *src, const struct import_ticks *ticks,
+                      struct import_ticks *out);
 /* For all of its tracks that say nothing themselves. */
 void import_set_instance(const struct import_source *src, int64_t instance);
 void import_set_rank(const struct import_source *src, int64_t rank);
 /* A fact: a row of meta. Those of the first source keep their keys, those of others begin with
- * "file1." and so on. 0 or OPM_ENOMEM. */
+ * "file1." and so on; but what one says of a recording as a whole ("record.") keeps its key, if no
+ * other one says it. 0 or OPM_ENOMEM. */
 int import_meta(struct store *st, const struct import_source *src, const char *key,
                 const char *value);
+/* A thread of a process, as a recording saw it. */
+struct import_thread {
+    const char *process;      /* any text that tells processes of all machines and times apart */
+    const uint8_t *recording; /* 16 bytes: copies of one do not count as two that saw it */
+    int64_t tid;
+};
+/* The track on which the thread stands already, or OPM_NULL_ID: another source, recorded in the
+ * same process at the same time, had it. */
+uint32_t import_thread_track(const struct import_source *src, const struct import_thread *t);
+/* It stands on this one. 0 or OPM_ENOMEM. */
+int import_thread_add(const struct import_source *src, const struct import_thread *t,
+                      uint32_t track);
 /* A file of a folder that is one profile: what it was used for, or why it was not. 0 or OPM_ENOMEM.
  */
 enum import_state { IMPORT_READ, IMPORT_SKIPPED, IMPORT_FAILED };

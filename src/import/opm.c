@@ -263,6 +263,26 @@ static void time_tell(const struct opm_file *f)
     import_set_realtime(f->src, f->header.start.realtime_ns);
 }
 
+/* Another file of the same boot may have been read before: its ticks are ours. Returns the rate to
+ * use. */
+static double time_share(struct opm_file *f, double rate)
+{
+    struct timebase *t = &f->time;
+    struct import_ticks own = { .counter = f->header.clock_source,
+                                .first = f->header.start.ticks,
+                                .first_ns = f->header.start.monotonic_ns,
+                                .last = f->last.ticks,
+                                .last_ns = f->last.monotonic_ns,
+                                .rate = rate };
+    struct import_ticks shared;
+
+    if (!import_set_ticks(f->src, &own, &shared))
+        return rate;
+    t->origin = shared.first;
+    t->own_rate = rate / shared.rate;
+    return shared.rate;
+}
+
 static void time_setup(struct opm_file *f)
 {
     struct timebase *t = &f->time;
@@ -270,7 +290,8 @@ static void time_setup(struct opm_file *f)
     int64_t ns = time_sub(f->last.monotonic_ns, f->header.start.monotonic_ns);
     double rate;
 
-    t->origin = f->header.start.ticks;
+    t->origin = t->start = f->header.start.ticks;
+    t->own_rate = 1;
     t->start_monotonic_ns = f->header.start.monotonic_ns;
     t->start_realtime_ns = f->header.start.realtime_ns;
     if (f->header.clock_source == CLOCK_SOURCE_MONOTONIC) {
@@ -284,8 +305,10 @@ static void time_setup(struct opm_file *f)
     /* A damaged calibration must not overflow anything later. */
     if (!(rate > 1e-6 && rate < 1e6))
         rate = 1;
-    t->mult = (uint64_t)(rate * 4294967296.0 + 0.5);
     time_tell(f);
+    if (f->header.clock_source != CLOCK_SOURCE_MONOTONIC)
+        rate = time_share(f, rate);
+    t->mult = (uint64_t)(rate * 4294967296.0 + 0.5);
 }
 
 static void status_stats(struct opm_file *f, bool live_found)
@@ -295,6 +318,8 @@ static void status_stats(struct opm_file *f, bool live_found)
     store_stat(f->st, STAT_end_without_begin, (int64_t)f->status.unbalanced_ends);
     store_stat(f->st, STAT_ended_by_parent, (int64_t)f->status.closed_by_parent);
     store_stat(f->st, STAT_write_failed, f->status.write_errno != 0);
+    store_stat(f->st, STAT_device_records_lost, MAX(f->device_dropped, 0));
+    store_stat(f->st, STAT_device_unfinished, MAX(f->device_unfinished, 0));
     if (!f->closed) {
         store_stat(f->st, STAT_not_closed, 1);
         store_stat(f->st, STAT_live_missing, !live_found);

@@ -3,11 +3,14 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/json_write.h"
 #include <inttypes.h>
 
 #define RANK_MAX 1024 /* of a tensor; more is damage */
 
-static const char *const layers[] = { "app", "framework", "runtime", "hardware" };
+#define LAYER_HARDWARE 3
+static const char *const layers[] = { "app", "framework",
+                                      "runtime", [LAYER_HARDWARE] = "hardware" };
 static const char *const phases[] = { "forward", "reshape" };
 static const char *const ios[] = { "input", "weight", "output" };
 
@@ -170,6 +173,23 @@ static int queue_read(struct opm_file *f, struct rd *r, struct def_site *def)
     return rc ? rc : intern_optional(f, r, &def->consumer);
 }
 
+/* The rest of an ITEM_SITE of ROLE_COUNTER; most have none. */
+static int gauge_read(struct opm_file *f, struct rd *r, struct def_site *def)
+{
+    int rc;
+
+    if (r->bad || rd_left(r) == 0)
+        return 0;
+    def->gauge = true;
+    rc = intern_optional(f, r, &def->unit);
+    if (rc == 0)
+        rc = intern_optional(f, r, &def->device);
+    if (rc == 0)
+        rc = intern_optional(f, r, &def->process);
+    def->pid = known(rd_zigzag(r));
+    return rc;
+}
+
 static int site_read(struct opm_file *f, struct rd *r)
 {
     uint64_t id = rd_varint(r), role = rd_varint(r), layer = rd_varint(r);
@@ -192,6 +212,8 @@ static int site_read(struct opm_file *f, struct rd *r)
         rc = op_of_site(f, r, &site);
     else if (rc == 0 && role == ROLE_QUEUE)
         rc = queue_read(f, r, &def);
+    else if (rc == 0 && role == ROLE_COUNTER)
+        rc = gauge_read(f, r, &def);
     if (rc == 0)
         rc = store_site(f->st, &site, &def.site);
     if (rc)
@@ -199,6 +221,7 @@ static int site_read(struct opm_file *f, struct rd *r)
     if (!GROW(f->site, f->site_cap, f->nsite + 1))
         return OPM_ENOMEM;
     def.role = (uint8_t)MIN(role, 255u);
+    def.hardware = layer == LAYER_HARDWARE;
     def.name = site.name;
     def.op = site.op;
     f->id[id] = (uint32_t)f->nsite << 2 | ID_SITE;
@@ -220,8 +243,24 @@ static int string_read(struct opm_file *f, struct rd *r)
     if (!GROW(f->string, f->string_cap, f->nstring + 1))
         return OPM_ENOMEM;
     f->id[id] = (uint32_t)f->nstring << 2 | ID_STRING;
-    f->string[f->nstring++] = s;
+    f->string[f->nstring++] = (struct def_string){ .text = s };
     return 0;
+}
+
+str_id defs_args(struct opm_file *f, uint64_t id)
+{
+    uint32_t at = id < ID_COUNT ? f->id[id] : 0;
+    struct def_string *s = (at & 3) == ID_STRING ? &f->string[at >> 2] : NULL;
+
+    if (!s)
+        return 0;
+    if (s->json == JSON_UNTRIED) {
+        const char *text = store_text(f->st, s->text);
+        size_t len = strpool_len(store_strings(f->st), s->text);
+
+        s->json = text[0] == '{' && json_valid(text, len) ? JSON_OBJECT_TEXT : JSON_OTHER_TEXT;
+    }
+    return s->json == JSON_OBJECT_TEXT ? s->text : 0;
 }
 
 struct def_thread *defs_thread(struct opm_file *f, uint32_t serial)
@@ -275,16 +314,24 @@ static int meta_read(struct opm_file *f, struct rd *r)
         rc = store_str(f->st, base, len - (size_t)(base - v), &f->process);
     } else if (strcmp(k, "machine.host") == 0) {
         f->host = value;
+    } else if (strcmp(k, "cuda.dropped") == 0) {
+        f->device_dropped = strtoll(store_text(f->st, value), NULL, 10);
+    } else if (strcmp(k, "cuda.unfinished") == 0) {
+        f->device_unfinished = strtoll(store_text(f->st, value), NULL, 10);
     } else if (strcmp(k, "run.instance") == 0) {
         import_set_instance(f->src, strtoll(store_text(f->st, value), NULL, 10));
+    } else if (strcmp(k, "program.process") == 0) {
+        f->identity = value;
+    } else if (strcmp(k, "program.rank") == 0) {
+        import_set_rank(f->src, strtoll(store_text(f->st, value), NULL, 10));
     }
     return rc ? rc : import_meta(f->st, f->src, k, store_text(f->st, value));
 }
 
 static int track_read(struct opm_file *f, struct rd *r)
 {
-    struct def_track def = { 0 };
-    uint64_t id = rd_varint(r);
+    struct def_track def = { .track = OPM_NULL_ID };
+    uint64_t id = rd_varint(r), number = UINT64_MAX;
     struct cell row[track_col_COUNT];
     str_id kind, name, device;
     int rc;
@@ -297,17 +344,25 @@ static int track_read(struct opm_file *f, struct rd *r)
         rc = intern_optional(f, r, &device);
     if (rc)
         return rc;
-    for (int i = 0; i < track_col_COUNT; i++)
-        row[i] = cell_null();
-    row[track_col_kind] = cell_str(kind);
-    row[track_col_name] = cell_str(name);
-    row[track_col_device] = cell_str(device);
-    row[track_col_pid] = cell_i64(f->pid);
-    row[track_col_host] = cell_str(f->host);
-    row[track_col_process] = cell_str(f->process);
-    rc = store_add(f->st, TABLE_track, row, &def.track);
-    if (rc)
-        return rc;
+    if (rd_left(r))
+        number = rd_varint(r);
+    if (number <= INT64_MAX && kind && strcmp(store_text(f->st, kind), "thread") == 0) {
+        def.tid = (int64_t)number;
+        def.of_thread = true;
+    } else {
+        for (int i = 0; i < track_col_COUNT; i++)
+            row[i] = cell_null();
+        row[track_col_kind] = cell_str(kind);
+        row[track_col_name] = cell_str(name);
+        row[track_col_device] = cell_str(device);
+        row[track_col_pid] = cell_i64(f->pid);
+        row[track_col_host] = cell_str(f->host);
+        row[track_col_process] = cell_str(f->process);
+        row[track_col_tid] = number <= INT64_MAX ? cell_i64((int64_t)number) : cell_null();
+        rc = store_add(f->st, TABLE_track, row, &def.track);
+        if (rc)
+            return rc;
+    }
     if (!GROW(f->track, f->track_cap, f->ntrack + 1))
         return OPM_ENOMEM;
     f->id[id] = (uint32_t)f->ntrack << 2 | ID_TRACK;
@@ -400,14 +455,36 @@ int defs_read(struct opm_file *f, const uint8_t *p, size_t len)
     return 0;
 }
 
-static int thread_track(struct opm_file *f, struct def_thread *t)
+/* What names the process among those of all machines; "" where the file does not say it. */
+static void process_name(const struct opm_file *f, char *out, size_t size)
 {
+    const char *process = f->identity ? store_text(f->st, f->identity) : NULL;
+    size_t n = 0;
+
+    out[0] = '\0';
+    if (!process || strlen(process) + 2 * sizeof(f->header.boot) + 2 > size)
+        return;
+    for (size_t i = 0; i < sizeof(f->header.boot); i++)
+        n += (size_t)snprintf(out + n, size - n, "%02x", f->header.boot[i]);
+    snprintf(out + n, size - n, " %s", process);
+}
+
+/* Two recorders in one process, such as the program's own and that of a CUDA layer, see the same
+ * threads: what one recorded lies inside what the other did. Not two serials of one recorder, which
+ * are different threads with the same number. */
+static int thread_track(struct opm_file *f, struct def_thread *t, const char *process)
+{
+    struct import_thread thread = { process, f->header.session, t->tid };
     struct cell row[track_col_COUNT];
     str_id kind;
     int rc = store_cstr(f->st, "thread", &kind);
 
     if (rc)
         return rc;
+    if (*process && t->tid != OPM_NULL_I64)
+        t->track = import_thread_track(f->src, &thread);
+    if (t->track != OPM_NULL_ID)
+        return 0;
     for (int i = 0; i < track_col_COUNT; i++)
         row[i] = cell_null();
     row[track_col_kind] = cell_str(kind);
@@ -428,16 +505,18 @@ int defs_side_track(struct opm_file *f, struct def_site *site, const char *kind,
     if (site->track == OPM_NULL_ID) {
         rc = store_cstr(f->st, kind, &kind_id);
         if (rc == 0)
-            rc = store_cstr(f->st, "change", &sampling);
+            rc = store_cstr(f->st, site->gauge ? "interval" : "change", &sampling);
         if (rc)
             return rc;
         for (int i = 0; i < track_col_COUNT; i++)
             row[i] = cell_null();
         row[track_col_kind] = cell_str(kind_id);
         row[track_col_name] = cell_str(site->name);
-        row[track_col_pid] = cell_i64(f->pid);
-        row[track_col_process] = cell_str(f->process);
+        row[track_col_pid] = cell_i64(site->gauge ? site->pid : f->pid);
+        row[track_col_process] = cell_str(site->gauge ? site->process : f->process);
         row[track_col_host] = cell_str(f->host);
+        row[track_col_unit] = cell_str(site->unit);
+        row[track_col_device] = cell_str(site->device);
         row[track_col_capacity] = cell_i64(site->capacity);
         row[track_col_producer] = cell_str(site->producer);
         row[track_col_consumer] = cell_str(site->consumer);
@@ -457,14 +536,69 @@ static uint32_t op_of(const struct opm_file *f, uint32_t id)
     return site ? site->op : OPM_NULL_ID;
 }
 
-int defs_finish(struct opm_file *f)
+/* Spans of a thread that were measured elsewhere join those that it recorded itself. */
+static int join_thread(struct opm_file *f, struct def_track *t, const char *process)
+{
+    struct def_thread alone = { .tid = t->tid, .track = OPM_NULL_ID };
+    int rc;
+
+    for (size_t i = 0; i < f->nthread; i++) {
+        if (f->thread[i].tid == t->tid) {
+            t->track = f->thread[i].track;
+            return 0;
+        }
+    }
+    for (const struct def_track *other = f->track; other < t; other++) {
+        if (other->tid == t->tid && other->of_thread) {
+            t->track = other->track;
+            return 0;
+        }
+    }
+    rc = thread_track(f, &alone, process);
+    t->track = alone.track;
+    return rc;
+}
+
+static int note_thread(struct opm_file *f, const char *process, int64_t tid, uint32_t track)
+{
+    struct import_thread thread = { process, f->header.session, tid };
+
+    return tid == OPM_NULL_I64 ? 0 : import_thread_add(f->src, &thread, track);
+}
+
+/* For files that were recorded beside this one: the tracks from first_track on are new. */
+static int note_threads(struct opm_file *f, const char *process, uint32_t first_track)
 {
     int rc = 0;
 
+    for (size_t i = 0; i < f->nthread && rc == 0 && *process; i++)
+        if (f->thread[i].track >= first_track)
+            rc = note_thread(f, process, f->thread[i].tid, f->thread[i].track);
+    for (size_t i = 0; i < f->ntrack && rc == 0 && *process; i++)
+        if (f->track[i].of_thread && f->track[i].track >= first_track)
+            rc = note_thread(f, process, f->track[i].tid, f->track[i].track);
+    return rc;
+}
+
+int defs_finish(struct opm_file *f)
+{
+    uint32_t first_track = (uint32_t)store_nrow(f->st, TABLE_track);
+    char process[160];
+    int rc = 0;
+
+    process_name(f, process, sizeof(process));
     for (size_t i = 0; i < f->nop && rc == 0; i++)
         rc = store_add(f->st, TABLE_op, f->op[i].cell, NULL);
     for (size_t i = 0; i < f->nthread && rc == 0; i++)
-        rc = thread_track(f, &f->thread[i]);
+        rc = thread_track(f, &f->thread[i], process);
+    for (size_t i = 0; i < f->ntrack && rc == 0; i++) {
+        if (f->track[i].of_thread)
+            rc = join_thread(f, &f->track[i], process);
+        if (rc == 0)
+            rc = store_track_mixed(f->st, f->track[i].track);
+    }
+    if (rc == 0)
+        rc = note_threads(f, process, first_track);
     for (size_t i = 0; i < f->nmem && rc == 0; i++) {
         const struct def_mem *m = &f->mem[i];
         struct cell row[mem_col_COUNT];

@@ -20,7 +20,7 @@ static double real_of(uint64_t bits)
 }
 
 /* enum opm_clock of opmeter.h, as the file has it */
-enum { TRACK_CLOCK_REALTIME = 1, TRACK_CLOCK_DEVICE = 2 };
+enum { TRACK_CLOCK_REALTIME = 1, TRACK_CLOCK_DEVICE = 2, TRACK_CLOCK_TICKS = 3 };
 
 static int take_arg(struct events *e, const struct opm_unit *u)
 {
@@ -120,17 +120,22 @@ static int take_sample(struct events *e, const struct opm_unit *u)
     return store_add(f->st, TABLE_sample, row, NULL);
 }
 
+/* Exact where the factor is nearly 1, as those of clocks are. */
+static int64_t time_scale(int64_t ns, double factor)
+{
+    double more = (double)ns * (factor - 1);
+
+    return more > -9e18 && more < 9e18 ? time_add(ns, (int64_t)more) : 0;
+}
+
 /* A time of a device's clock, tied to the host's by the syncs, as monotonic time. */
 static int64_t device_time(const struct def_track *t, int64_t ns)
 {
     int64_t device = time_sub(t->sync[2], t->sync[0]), host = time_sub(t->sync[3], t->sync[1]);
     int64_t since = time_sub(ns, t->sync[0]);
 
-    if (t->nsync > 1 && device > 0 && host > 0 && device != host) {
-        double scaled = (double)since * ((double)host / (double)device);
-
-        since = scaled > -9e18 && scaled < 9e18 ? (int64_t)scaled : 0;
-    }
+    if (t->nsync > 1 && device > 0 && host > 0 && device != host)
+        since = time_scale(since, (double)host / (double)device);
     return time_add(t->sync[1], since);
 }
 
@@ -139,10 +144,16 @@ static int64_t track_time(const struct opm_file *f, const struct def_track *t, i
 {
     const struct timebase *tb = &f->time;
 
+    if (t->clock == TRACK_CLOCK_TICKS)
+        return time_ns(tb, (uint64_t)ns);
     if (t->clock == TRACK_CLOCK_DEVICE && t->nsync)
         ns = device_time(t, ns);
-    return time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
-                                                         : tb->start_monotonic_ns);
+    ns = time_sub(ns, t->clock == TRACK_CLOCK_REALTIME ? tb->start_realtime_ns
+                                                       : tb->start_monotonic_ns);
+    if (tb->origin == tb->start)
+        return ns;
+    /* As if the tick of that moment had been recorded. */
+    return time_add(time_ns(tb, tb->start), time_scale(ns, 1 / tb->own_rate));
 }
 
 static int take_device_span(struct events *e, const struct opm_unit *u)
@@ -152,6 +163,8 @@ static int take_device_span(struct events *e, const struct opm_unit *u)
     const struct def_track *t = defs_track(f, u[2].ticks);
     struct span_row row = SPAN_ROW_INIT;
     int64_t end_ns;
+    uint32_t span;
+    int rc;
 
     if (!t) {
         store_stat(f->st, STAT_unknown_track, 1);
@@ -163,8 +176,12 @@ static int take_device_span(struct events *e, const struct opm_unit *u)
     row.track = t->track;
     row.site = site ? site->site : e->unknown_site;
     row.correlation = u[1].word ? (int64_t)u[1].word : OPM_NULL_I64;
+    row.args = u[2].word ? defs_args(f, u[2].word) : 0;
     e->unknown += !site;
-    return store_add_span(f->st, &row, NULL);
+    rc = store_add_span(f->st, &row, &span);
+    if (rc == 0 && u[1].word)
+        rc = launches_add(&e->launches, row.correlation, span, site && site->hardware);
+    return rc;
 }
 
 static int take_other(struct events *e, const struct opm_unit *u, uint32_t thread)
@@ -407,7 +424,7 @@ static int open_place(struct events *e, const struct open_span *span)
     return rc;
 }
 
-static int arg_order(const void *va, const void *vb)
+int arg_order(const void *va, const void *vb)
 {
     const struct arg *a = va, *b = vb;
 
@@ -490,6 +507,9 @@ static int span_args(struct events *e, const struct noted *span, const struct ar
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (args[i].key == ARG_KEY_CORRELATION) {
             rc = store_span_set_correlation(st, span->build_id, (int64_t)args[i].value);
+            if (rc == 0)
+                rc = launches_add(&e->launches, (int64_t)args[i].value, span->build_id,
+                                  site && site->hardware);
         } else if (!role_is_special(role) || args[i].key < ARG_KEY_STEP) {
             arg_write(e, &w, &args[i]);
             written++;
@@ -518,67 +538,6 @@ static int args_place(struct events *e)
             rc = span_args(e, span, &e->arg[i], end - i);
         else
             store_stat(e->f->st, STAT_arg_without_span, e->f->moving ? 0 : (int64_t)(end - i));
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-static int64_t arg_int(const struct events *e, const struct noted *span, uint32_t key, int64_t none)
-{
-    size_t lo = 0, hi = e->narg;
-    struct arg wanted = { .ticks = span->ticks, .thread = span->thread };
-
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-
-        if (arg_order(&e->arg[mid], &wanted) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; lo < e->narg && arg_order(&e->arg[lo], &wanted) == 0; lo++)
-        if (e->arg[lo].key == key)
-            return (int64_t)e->arg[lo].value;
-    return none;
-}
-
-/* Steps and records are spans; they have a row in their own table as well. */
-static int regions_place(struct events *e)
-{
-    struct opm_file *f = e->f;
-
-    for (size_t i = 0; i < e->nnoted; i++) {
-        const struct noted *n = &e->noted[i];
-        const struct def_site *site = n->id < ID_COUNT ? defs_site(f, n->id) : NULL;
-        const struct def_thread *t = defs_thread(f, n->thread);
-        int64_t warmup = arg_int(e, n, ARG_KEY_FLAGS, 0) & 1;
-        int rc = 0;
-
-        if (!site || !t || !role_is_special(site->role))
-            continue;
-        if (site->role == ROLE_STEP) {
-            struct cell row[step_col_COUNT];
-
-            row[step_col_id] = cell_null();
-            row[step_col_model] = cell_str(site->name);
-            row[step_col_num] = cell_i64(arg_int(e, n, ARG_KEY_STEP, OPM_NULL_I64));
-            row[step_col_ts] = cell_i64(n->ts_ns);
-            row[step_col_dur] = cell_i64(n->dur_ns);
-            row[step_col_warmup] = cell_i64(warmup);
-            row[step_col_track] = cell_id(t->track);
-            rc = store_add(f->st, TABLE_step, row, NULL);
-        } else {
-            struct cell row[record_col_COUNT];
-
-            row[record_col_id] = cell_null();
-            row[record_col_label] = cell_str(site->name);
-            row[record_col_ts] = cell_i64(n->ts_ns);
-            row[record_col_dur] = cell_i64(n->dur_ns);
-            row[record_col_warmup] = cell_i64(warmup);
-            row[record_col_track] = cell_id(t->track);
-            rc = store_add(f->st, TABLE_record, row, NULL);
-        }
         if (rc)
             return rc;
     }
@@ -652,6 +611,8 @@ static int events_place(struct events *e, size_t total)
         rc = regions_place(e);
     if (rc == 0)
         rc = arrows_place(e);
+    if (rc == 0)
+        rc = launches_place(&e->launches, e->f->st);
     store_stat(e->f->st, STAT_unknown_site, e->unknown);
     store_stat(e->f->st, STAT_chunk_corrupt, e->corrupt);
     return rc;
@@ -677,6 +638,7 @@ int events_read(struct opm_file *f)
     if (rc == 0)
         rc = events_place(e, total);
     pthread_mutex_destroy(&e->lock);
+    launches_release(&e->launches);
     mem_free(e->filter);
     u64map_release(&e->wanted);
     mem_free(e->arg);

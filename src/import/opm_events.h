@@ -41,8 +41,25 @@ struct open_span {
     bool gone; /* found to be there a second time */
 };
 
+/* A span with a correlation number. */
+struct linked {
+    int64_t correlation;
+    uint32_t span; /* build id */
+    bool hardware;
+};
+
+/* opm_launches.c: arrows from what launched to what ran on a device, by correlation */
+struct launches {
+    struct linked *linked;
+    size_t n, cap;
+};
+int launches_add(struct launches *l, int64_t correlation, uint32_t span, bool hardware);
+int launches_place(const struct launches *l, struct store *st);
+void launches_release(struct launches *l);
+
 struct events {
     struct opm_file *f;
+    struct launches launches;
     struct arg *arg;
     size_t narg, arg_cap;
     struct arrow *arrow;
@@ -82,6 +99,12 @@ static inline bool role_is_special(unsigned role)
 {
     return role == ROLE_STEP || role == ROLE_RECORD;
 }
+
+/* opm_events.c: args by the span that they belong to */
+int arg_order(const void *a, const void *b);
+
+/* opm_regions.c: rows of tables step and record, once the args are in order */
+int regions_place(struct events *e);
 
 /* opm_spans.c */
 int spans_read(struct events *e, size_t total); /* the `total` packed spans of all pieces */

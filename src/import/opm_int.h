@@ -52,10 +52,21 @@ struct def_site {
     uint32_t op;    /* in the store, or OPM_NULL_ID */
     uint32_t track; /* of counters, queues and asynchronous spans; OPM_NULL_ID until first needed */
     uint8_t role;
+    bool hardware;
     str_id name;
     int64_t capacity; /* and the stages on both sides, of queues */
     str_id producer, consumer;
     int64_t workers;
+    bool gauge; /* a counter that says what it measures: */
+    str_id unit, device, process;
+    int64_t pid;
+};
+
+enum json_state { JSON_UNTRIED, JSON_OBJECT_TEXT, JSON_OTHER_TEXT };
+
+struct def_string {
+    str_id text;
+    uint8_t json; /* enum json_state */
 };
 
 struct def_op {
@@ -70,8 +81,10 @@ struct def_thread {
 };
 
 struct def_track {
-    uint32_t track; /* in the store */
+    uint32_t track; /* in the store; OPM_NULL_ID until defs_finish() if it is that of a thread */
     uint32_t clock; /* enum opm_clock */
+    bool of_thread;
+    int64_t tid; /* of that thread */
     size_t nsync;
     int64_t sync[4]; /* first and last pair: device ns, monotonic ns */
 };
@@ -82,12 +95,15 @@ struct def_mem {
     uint32_t first_op, last_op; /* ids in the file */
 };
 
-/* How ticks become ns since the start of the recording: (ticks - origin) * mult / 2^32. */
+/* How ticks become ns: (ticks - origin) * mult / 2^32. The origin is the start of the recording, or
+ * that of another one whose ticks are the same. */
 struct timebase {
     uint64_t origin;
-    uint64_t mult; /* ns per tick, 32.32 */
+    uint64_t mult;  /* ns per tick, 32.32 */
+    uint64_t start; /* of the recording: ticks, and the other clocks then */
     int64_t start_monotonic_ns;
     int64_t start_realtime_ns;
+    double own_rate; /* ns of this recording's clocks per ns that mult makes of ticks */
 };
 
 struct opm_file {
@@ -101,6 +117,8 @@ struct opm_file {
     struct timebase time;
     int64_t pid;
     str_id process, host;
+    str_id identity; /* that another recorder in the same process has too; 0: unknown */
+    int64_t device_dropped, device_unfinished; /* by their last account */
 
     uint32_t *id; /* what an id of the file means: row << 2 | enum id_kind; 0: nothing */
     struct def_site *site;
@@ -108,7 +126,7 @@ struct opm_file {
     struct def_op *op; /* rows of op, added when all definitions are known */
     size_t nop, op_cap;
     uint32_t first_op; /* in the store: where those of this file begin */
-    str_id *string;
+    struct def_string *string;
     size_t nstring, string_cap;
     struct def_track *track;
     size_t ntrack, track_cap;
@@ -193,8 +211,11 @@ static inline str_id defs_string(const struct opm_file *f, uint64_t id)
 {
     uint32_t at = id < ID_COUNT ? f->id[id] : 0;
 
-    return (at & 3) == ID_STRING ? f->string[at >> 2] : 0;
+    return (at & 3) == ID_STRING ? f->string[at >> 2].text : 0;
 }
+
+/* The arguments that a string holds; 0 if it is no JSON object. */
+str_id defs_args(struct opm_file *f, uint64_t id);
 
 /* Times of a damaged file may be anything: sums wrap around rather than overflow, and the store
  * cuts off what is beyond reason. */

@@ -15,6 +15,16 @@ struct source_clock {
     int64_t realtime_ns; /* since 1970; OPM_NULL_I64: unknown */
     const char *boot;    /* NULL: unknown */
     int64_t monotonic_ns;
+    struct import_ticks ticks; /* rate 0: unknown */
+    size_t leader;             /* the source whose ticks and rate its times are made by */
+};
+
+/* A thread that a source has a track for; see struct import_thread. */
+struct source_thread {
+    const char *process;
+    uint8_t recording[16];
+    int64_t tid;
+    uint32_t track;
 };
 
 struct source {
@@ -27,6 +37,8 @@ struct source {
     struct source_clock clock;
     struct store_part part; /* what it added */
     int64_t offset_ns;      /* added to its times */
+    double stretch;         /* and so much of them */
+    int64_t moved_ns;       /* where its own beginning went by that */
     const char *aligned;    /* by what; NULL: it was not moved, or there was nothing to move */
 };
 
@@ -48,6 +60,8 @@ struct sources {
     size_t n, cap;
     struct source_file *file;
     size_t nfile, file_cap;
+    struct source_thread *thread;
+    size_t nthread, thread_cap;
     struct arena strings;
 };
 

@@ -325,9 +325,12 @@ static uint32_t define_locked(struct session *s, opm_site *site)
         if (role == ROLE_QUEUE) {
             tail = site_queue(site)->description;
             ntail = site_queue(site)->description_len;
+        } else if (role & ROLE_DESCRIBED) {
+            tail = site_gauge(site)->description;
+            ntail = site_gauge(site)->description_len;
         }
-        id = item_site(s, role, site->layer, site->category, site->name, strlen(site->name), tail,
-                       ntail);
+        id = item_site(s, role & 0xff, site->layer, site->category, site->name, strlen(site->name),
+                       tail, ntail);
     }
     if (id)
         __atomic_store_n(

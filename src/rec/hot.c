@@ -393,22 +393,32 @@ void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, ui
     opm__slow_leave();
 }
 
+void opm__put_gauge(opm_site *site, double value)
+{
+    opm__put_counter(site, site->role, UNIT_COUNTER, real_bits(value));
+}
+
 void opm__counter(opm_site *site, double value)
 {
     opm__put_counter(site, ROLE_COUNTER, UNIT_COUNTER, real_bits(value));
 }
 
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
-                          uint64_t correlation)
+                          uint64_t correlation, uint32_t args)
 {
     struct hot *h = hot_enter();
     uint32_t id = h ? site_id(site) : ID_FILTERED;
     struct opm_unit u[3] = { { (uint64_t)start_ns, unit_word(UNIT_DEVICE_SPAN, id, 0) },
                              { (uint64_t)end_ns, correlation },
-                             { track, 0 } };
+                             { track, args } };
 
     if (id != ID_FILTERED && track)
         opm__put(h, u, 3);
+}
+
+uint64_t opm_now(void)
+{
+    return opm__clock_rate ? clock_ticks() : 0;
 }
 
 void opm__flow(opm_span src, opm_span dst)

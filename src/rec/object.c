@@ -172,7 +172,18 @@ void opm_op_free(opm_op *op)
 
 opm_span opm__op_begin(opm_op *op, uint32_t phase)
 {
-    return op ? opm__begin(&op->site[phase & 1]) : opm_span_none();
+    if (!op)
+        return opm_span_none();
+    if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
+        return opm__counted_begin(&op->site[phase & 1]);
+    return opm__begin(&op->site[phase & 1]);
+}
+
+void opm__op_end(opm_span span)
+{
+    opm__end(span);
+    if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
+        opm__counted_end(span);
 }
 
 /* What follows for ROLE_QUEUE. Keeps the old description when out of memory. */
@@ -233,8 +244,56 @@ void opm__queue_size(opm_queue *q, int64_t n)
         opm__put_counter(&q->site, ROLE_QUEUE, UNIT_INT_COUNTER, (uint64_t)n);
 }
 
+opm_gauge *opm_gauge_define(const opm_gauge_info *given)
+{
+    opm_gauge_info info = OPM_GAUGE_INFO_INIT;
+    opm_gauge *g = calloc(1, sizeof(*g));
+    struct bytes b = { 0 };
+
+    if (given)
+        memcpy(&info, given, given->size < sizeof(info) ? given->size : sizeof(info));
+    if (!g)
+        return NULL;
+    g->name = strdup(info.name ? info.name : "");
+    put_optional(&b, info.unit);
+    put_optional(&b, info.device);
+    put_optional(&b, info.process);
+    put_zigzag(&b, info.pid);
+    if (!g->name || b.failed) {
+        free(b.p);
+        free(g->name);
+        free(g);
+        return NULL;
+    }
+    g->description = b.p;
+    g->description_len = b.len;
+    g->site = (opm_site){ g->name, NULL, 0, info.layer & 3, ROLE_COUNTER | ROLE_DESCRIBED };
+    return g;
+}
+
+void opm_gauge_free(opm_gauge *g)
+{
+    if (!g)
+        return;
+    free(g->description);
+    free(g->name);
+    free(g);
+}
+
+void opm__gauge_set(opm_gauge *g, double value)
+{
+    if (g && opm_on((enum opm_layer)g->site.layer))
+        opm__put_gauge(&g->site, value);
+}
+
 opm_track *opm_track_define(const char *kind, const char *name, const char *device,
                             enum opm_clock clock)
+{
+    return opm_track_define_numbered(kind, name, device, clock, -1);
+}
+
+opm_track *opm_track_define_numbered(const char *kind, const char *name, const char *device,
+                                     enum opm_clock clock, int64_t number)
 {
     opm_track *t = calloc(1, sizeof(*t));
     struct bytes b = { 0 };
@@ -245,6 +304,8 @@ opm_track *opm_track_define(const char *kind, const char *name, const char *devi
     put_optional(&b, kind);
     put_optional(&b, name);
     put_optional(&b, device);
+    if (number >= 0)
+        put_varint(&b, (uint64_t)number);
     if (b.failed) {
         free(b.p);
         free(t);
@@ -277,13 +338,21 @@ void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
     opm__slow_leave();
 }
 
+void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
+                           uint64_t correlation, const char *args)
+{
+    if (t && opm__slow_enter()) {
+        uint32_t text = args ? opm__define_string(args, strlen(args)) : 0;
+
+        opm__put_device_span(opm__define_track(t), site, start_ns, end_ns, correlation, text);
+        opm__slow_leave();
+    }
+}
+
 void opm__device_span(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                       uint64_t correlation)
 {
-    if (t && opm__slow_enter()) {
-        opm__put_device_span(opm__define_track(t), site, start_ns, end_ns, correlation);
-        opm__slow_leave();
-    }
+    opm__device_span_args(t, site, start_ns, end_ns, correlation, NULL);
 }
 
 void opm__op_span(opm_op *op, uint32_t phase, opm_track *t, int64_t start_ns, int64_t end_ns)

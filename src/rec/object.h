@@ -22,6 +22,15 @@ struct opm_queue {
     size_t description_len;
 };
 
+struct opm_gauge {
+    opm_site site; /* its role has ROLE_DESCRIBED */
+    char *name;
+    uint8_t *description; /* what follows in its ITEM_SITE */
+    size_t description_len;
+};
+/* A bit of opm_site.role in memory: the site is that of a gauge. */
+#define ROLE_DESCRIBED 0x100u
+
 struct opm_track {
     uint64_t cache; /* generation << 32 | id */
     uint8_t *description;
@@ -31,6 +40,10 @@ struct opm_track {
 static inline opm_op *site_op(opm_site *site)
 {
     return (opm_op *)(void *)(site - (site->role >> 8));
+}
+static inline const opm_gauge *site_gauge(const opm_site *site)
+{
+    return (const opm_gauge *)(const void *)site;
 }
 static inline const opm_queue *site_queue(const opm_site *site)
 {

@@ -87,6 +87,7 @@ static void thread_exit(void *unused)
     struct hot *h = &opm__hot;
 
     (void)unused;
+    opm__counters_leave();
     if (!atomic_load_explicit(&h->generation, memory_order_relaxed))
         return;
     if (!opm__slow_enter()) {
@@ -172,6 +173,30 @@ static bool path_is_taken(const char *path)
     return taken;
 }
 
+/* Among the parts of one recording nothing makes way: a process that became another program by
+ * exec, or a later one of the same number, has its part there. */
+static void path_beside_parts(char **path)
+{
+    const char *parts = environment_get("OPMETER_RECORD_DIR");
+    size_t len = parts ? strlen(parts) : 0;
+    char *free_path = NULL, number[16];
+    struct stat st;
+
+    if (!parts || strncmp(*path, parts, len) != 0 || (*path)[len] != '/')
+        return;
+    for (int k = 1; k < 10000 && stat(free_path ? free_path : *path, &st) == 0; k++) {
+        free(free_path);
+        snprintf(number, sizeof(number), "-%d", k);
+        free_path = path_with(*path, number, "");
+        if (!free_path)
+            return;
+    }
+    if (free_path) {
+        free(*path);
+        *path = free_path;
+    }
+}
+
 static int file_create(struct session *s, const char *wanted, bool child, opm_error *err)
 {
     char *expanded = path_expand(wanted);
@@ -190,6 +215,8 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
         free(s->path);
         s->path = other;
     }
+    if (s->path)
+        path_beside_parts(&s->path);
     if (!s->path || asprintf(&s->live_path, "%s-live", s->path) < 0) {
         s->live_path = NULL;
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
@@ -302,6 +329,8 @@ static opm_options options_of(const opm_options *given)
     o.buffer_mb = MIN(o.buffer_mb, BUFFER_MB_MAX);
     if (o.level < 0)
         o.level = env_level();
+    if (o.counters != 1)
+        o.counters = env_int("OPMETER_COUNTERS", 0) == 1;
     return o;
 }
 
@@ -380,6 +409,7 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
         opm__write_status(s, FILE_RECORDING);
         atomic_fetch_add(&s->generation, 1);
         opm__describe_machine(s);
+        opm__counters_choose(s, o.counters == 1);
         atomic_store(&s->state, SESSION_ON);
         rc = opm__writer_start(s, err);
     }
@@ -467,6 +497,7 @@ static int stop_locked(struct session *s, opm_error *err)
 
     opm__signals_off(&old);
     __atomic_store_n(&opm__layers, 0, __ATOMIC_RELEASE);
+    atomic_store(&s->counters, NULL);
     atomic_store(&s->state, SESSION_STOPPING);
     atomic_fetch_add(&s->freed, 1);
     opm__futex_wake(&s->freed, INT32_MAX);
@@ -578,6 +609,7 @@ static bool fork_remember(struct session *s)
     forked_options.buffer_mb = (uint32_t)MAX(s->names_max * 16 >> 20, 1);
     forked_options.level = s->layers == 15 ? 3 : s->layers == 3 ? 2 : (int32_t)s->layers;
     forked_options.overflow = s->overflow;
+    forked_options.counters = atomic_load(&s->counters) != NULL;
     forked_by_env = s->outputs.n > 0;
     return forked_path != NULL;
 }
@@ -592,6 +624,8 @@ static void fork_child(void)
         bool able = fork_remember(s);
 
         opm__live_abandon(s);
+        opm__counters_leave(); /* they count the parent */
+        atomic_store(&s->counters, NULL);
         opm__hot = (struct hot){ 0 };
         s->threads = NULL;
         session_clean(s);

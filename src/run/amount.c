@@ -13,6 +13,8 @@
 #define COUNT_MAX 100000000
 #define SECONDS_MAX 86400.0
 
+#define RATE_MIN 0.001
+
 int run_amount_parse(const char *text, struct run_amount *out, opm_error *err)
 {
     static const struct {
@@ -140,4 +142,16 @@ void run_cost_of(int64_t *ns, size_t n, double *cost, double *error)
     qsort(ns, n, sizeof(*ns), by_value);
     *cost = quantile(ns, n, 0.5);
     *error = 2 * 1.253 * (quantile(ns, n, 0.75) - quantile(ns, n, 0.25)) / 1.349 / sqrt((double)n);
+}
+
+int run_rate_parse(const char *text, double *out_hz, opm_error *err)
+{
+    char *end;
+
+    *out_hz = strtod(text, &end);
+    if (end == text || *end || !(*out_hz >= 0) || *out_hz > SAMPLER_HZ_MAX ||
+        (*out_hz > 0 && *out_hz < RATE_MIN))
+        return opm__fail(err, OPM_EINVAL, "'%s' is no number from %g to %d, nor 0", text, RATE_MIN,
+                         SAMPLER_HZ_MAX);
+    return 0;
 }

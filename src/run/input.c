@@ -369,35 +369,67 @@ static int say_open(const struct model *m, const struct buf *open, opm_error *er
         m->name, first, name);
 }
 
+static int add_given(struct input_items *items, const struct tensor *t, const char *name,
+                     const char *origin, opm_error *err)
+{
+    if (!GROW(items->item, items->cap, items->n + 1))
+        return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
+    items->item[items->n++] = (struct input_item){ .name = name, .data = *t, .origin = origin };
+    return 0;
+}
+
 static int find_ref(struct input_items *items, const struct npz *ref, const struct engine_value *v,
                     size_t n, opm_error *err)
 {
-    for (size_t i = 0; ref && i < n; i++) {
+    int rc = 0;
+
+    for (size_t i = 0; !rc && ref && i < n; i++) {
         const struct tensor *t;
         char name[600];
 
         snprintf(name, sizeof(name), "in_%s", v[i].name);
         t = npz_find(ref, name);
-        if (!t)
-            continue;
-        if (!GROW(items->item, items->cap, items->n + 1))
-            return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
-        items->item[items->n++] =
-            (struct input_item){ .name = v[i].name, .data = *t, .origin = "the reference" };
+        if (t)
+            rc = add_given(items, t, v[i].name, "the reference", err);
     }
-    return 0;
+    return rc;
+}
+
+static int bind_options(struct sizes *s, const struct engine_value *v, size_t n,
+                        const struct input_options *opt, opm_error *err)
+{
+    int rc = bind_dims(s, opt, err);
+
+    if (!rc && opt->batch_size)
+        rc = bind_batch(s, v, n, opt->batch_size, err);
+    if (!rc && opt->seq_len)
+        rc = bind_sequence(s, v, n, opt->seq_len, err);
+    return rc;
+}
+
+int inputs_shapes(const struct model *m, const struct engine_value *input, size_t n,
+                  const struct input_options *opt, const struct engine_value *of, size_t nof,
+                  struct shape *out, opm_error *err)
+{
+    struct sizes s = { .m = m };
+    struct buf open = { 0 };
+    int rc = bind_options(&s, input, n, opt, err);
+
+    for (size_t i = 0; !rc && i < nof; i++) {
+        out[i] = of[i].shape;
+        resolve(&s, &of[i], &out[i], opt, &open);
+    }
+    buf_release(&open);
+    mem_free(s.dim);
+    return rc;
 }
 
 static int make_all(struct inputs *in, struct sizes *s, const struct engine_value *v,
                     const struct input_options *opt, struct input_items *items, opm_error *err)
 {
     struct buf open = { 0 };
-    int rc = bind_dims(s, opt, err);
+    int rc = bind_options(s, v, in->n, opt, err);
 
-    if (!rc && opt->batch_size)
-        rc = bind_batch(s, v, in->n, opt->batch_size, err);
-    if (!rc && opt->seq_len)
-        rc = bind_sequence(s, v, in->n, opt->seq_len, err);
     for (size_t i = 0; !rc && i < in->n; i++) {
         struct input_item *it = find_item(items, &v[i], in->n);
 
@@ -434,6 +466,8 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
         rc = input_items_parse(&items, opt->text[i], err);
     if (!rc)
         rc = find_ref(&items, opt->ref, v, n, err);
+    for (size_t i = 0; !rc && i < opt->ngiven; i++)
+        rc = add_given(&items, &opt->given[i], opt->given[i].name, "the given one", err);
     if (!rc)
         rc = check_items(&items, m, v, n, err);
     if (!rc)

@@ -20,7 +20,9 @@
 struct input_options {
     const char *const *text; /* descriptions */
     size_t ntext;
-    const struct npz *ref; /* arrays that take precedence (--check); NULL: none */
+    const struct npz *ref;      /* arrays that take precedence (--check); NULL: none */
+    const struct tensor *given; /* named after inputs, these win; data NULL: only a shape */
+    size_t ngiven;
     const struct run_dim *dim;
     size_t ndim;
     int64_t batch_size; /* 0: not given */
@@ -39,6 +41,11 @@ struct inputs {
  * not fit, or if a size stays open (the message names all of those). */
 int inputs_make(struct inputs *in, const struct model *m, const struct engine_value *value,
                 size_t n, const struct input_options *opt, opm_error *err);
+/* Declared shapes of any values of the model, with the sizes that the options give to dimensions of
+ * the inputs. What else is open stays so. */
+int inputs_shapes(const struct model *m, const struct engine_value *input, size_t n,
+                  const struct input_options *opt, const struct engine_value *of, size_t nof,
+                  struct shape *out, opm_error *err);
 void inputs_release(struct inputs *in); /* a zeroed one is fine */
 
 /* -- what follows is shared by the files of inputs -- */

@@ -7,6 +7,7 @@
 #define RUN_RUN_H
 
 #include "base/common.h"
+#include "device/sampler.h"
 #include <opmeter/opmeter_error.h>
 
 #define RUN_PATH_MAX 1024
@@ -20,6 +21,9 @@ struct run_amount {
 
 /* "10", "200ms", "1.5 s", "2min". */
 int run_amount_parse(const char *text, struct run_amount *out, opm_error *err);
+
+/* "10": times a second; 0: never. */
+int run_rate_parse(const char *text, double *out_hz, opm_error *err);
 
 struct run_dim {
     char *name;
@@ -45,6 +49,8 @@ struct run_options {
     bool pin;
     bool winograd;
     bool sparse;              /* block-sparse kernels where they are faster */
+    double sample_hz;         /* hardware samples a second; 0: none */
+    bool counters;            /* count what the processor does during operators */
     bool receipt;             /* bare iterations in between */
     const char *save_outputs; /* folder for NAME.npy; NULL: none */
     const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */
@@ -88,7 +94,8 @@ struct run_result {
     double cost_error_ns; /* how far off that may be: two standard errors */
     double seconds;       /* of the measured part */
     int64_t batch;        /* first dimension that all inputs and outputs share; else 1 */
-    uint64_t lost;        /* events that the recorder had to drop */
+    struct sampler_stats samples;
+    uint64_t lost; /* events that the recorder had to drop */
     struct run_check check;
     char trace[RUN_PATH_MAX]; /* DIR/trace.opm */
 };

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sql/columns.h"
 #include "sql/explain.h"
 #include "sql/functions.h"
 #include "sql/regexp.h"
@@ -447,6 +448,17 @@ enum sql_type sql_rows_type(const struct sql_rows *r, int col)
     }
 }
 
+enum sql_type sql_rows_declared(const struct sql_rows *r, int col)
+{
+    const char *type = sqlite3_column_decltype(r->stmt, col);
+
+    if (!type)
+        return SQL_NULL;
+    return strcasecmp(type, "INTEGER") == 0 ? SQL_INT
+           : strcasecmp(type, "REAL") == 0  ? SQL_REAL
+                                            : SQL_TEXT;
+}
+
 int64_t sql_rows_int(const struct sql_rows *r, int col)
 {
     return sqlite3_column_int64(r->stmt, col);
@@ -466,6 +478,17 @@ const char *sql_rows_text(const struct sql_rows *r, int col, size_t *out_len)
     if (!text && sqlite3_column_type(r->stmt, col) == SQLITE_BLOB)
         return ""; /* an empty blob */
     return text;
+}
+
+struct source *sql_source(struct sql *q, const char *name, size_t len)
+{
+    for (size_t i = 0; i < NSOURCE; i++) {
+        const char *own = q->source[i].def->name;
+
+        if (strlen(own) == len && strncasecmp(own, name, len) == 0)
+            return &q->source[i];
+    }
+    return NULL;
 }
 
 void sql_interrupt(struct sql *q)

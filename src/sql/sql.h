@@ -26,6 +26,8 @@ enum sql_type { SQL_NULL, SQL_INT, SQL_REAL, SQL_TEXT };
 int sql_rows_columns(const struct sql_rows *r);
 const char *sql_rows_name(const struct sql_rows *r, int col);
 enum sql_type sql_rows_type(const struct sql_rows *r, int col);
+/* The type that the column it is taken from was declared with; SQL_NULL for expressions. */
+enum sql_type sql_rows_declared(const struct sql_rows *r, int col);
 int64_t sql_rows_int(const struct sql_rows *r, int col);
 double sql_rows_real(const struct sql_rows *r, int col);
 const char *sql_rows_text(const struct sql_rows *r, int col, size_t *out_len);

@@ -4,7 +4,12 @@
  * bars made of spans and gaps narrower than the width of the level, and each level is made from the
  * one below it by uniting neighbours. A query takes the coarsest level that is fine enough. Spans
  * of one line do not overlap, but for those of asynchronous tracks: these are put on as many lines
- * as they need. */
+ * as they need.
+ *
+ * Two neighbours become one at the first width that exceeds both of them and the gap between. So
+ * counting neighbours by that width says how large every level will be, and only those that are
+ * worth it are made. The spans are looked at in their order, of all tracks together, twice: once to
+ * count, once to fill. */
 #include "store/lod.h"
 
 #include "store/store_int.h"
@@ -13,10 +18,12 @@
 #include "base/error.h"
 #include <string.h>
 
-#define LEVELS_MAX 16
-#define LEVEL_FACTOR 4 /* by which the width grows from level to level */
-#define SHRINK 0.75    /* a level is kept if it is smaller than this share of the one below */
-#define LINES_MAX 4096 /* of an asynchronous track */
+#define WIDTH_MIN_NS 64
+#define WIDTH_BITS 2 /* by which the width grows from level to level */
+#define WIDTHS 28    /* up to 64 << 54 */
+#define LEVELS_MAX 12
+#define LEVEL_BARS_MIN 512 /* fewer need no level above */
+#define LINES_MAX 4096     /* of an asynchronous track */
 
 struct bar {
     int64_t from_ns, to_ns;
@@ -27,31 +34,31 @@ struct bar {
 struct level {
     int64_t width_ns;
     struct bar *bar;
-    size_t n;
+    size_t n, room;
 };
 
 struct line {
     uint32_t *span; /* span.id, ascending */
-    size_t n, cap;
-    int64_t end_ns; /* of the last one, for asynchronous tracks */
+    size_t n;
     struct level level[LEVELS_MAX];
     int nlevel;
+    /* While building. */
+    int64_t end_ns;          /* of the spans so far */
+    int64_t last_ns;         /* length of the last one */
+    uint32_t united[WIDTHS]; /* neighbours that become one from this width on */
 };
 
 struct lane { /* a track */
-    bool built;
     struct line *line;
     size_t nline, cap;
 };
 
 struct lod {
     const struct store *st;
-    const int64_t *ts, *dur, *depth;
-    const uint32_t *track;
+    const int64_t *ts, *dur;
     size_t nspan, ntrack;
-    struct lane *lane;    /* one more than there are tracks, for spans without one */
-    uint32_t *first, *of; /* spans by track: of[first[t] .. first[t + 1]) */
-    int64_t end_ns;       /* of the trace: where spans that never ended do */
+    struct lane *lane; /* one more than there are tracks, for spans without one */
+    int64_t end_ns;    /* of the trace: where spans that never ended do */
 };
 
 static int64_t end_of(const struct lod *l, uint32_t span)
@@ -59,56 +66,165 @@ static int64_t end_of(const struct lod *l, uint32_t span)
     return l->dur[span] < 0 ? l->end_ns : span_end(l->ts[span], l->dur[span]);
 }
 
-/* ---- building ---- */
-
-/* Count and place the spans of every track, so that one track can be built without looking at
- * all. */
-static int by_track(struct lod *l)
+static struct bar bar_of(const struct lod *l, uint32_t span)
 {
-    size_t n = l->ntrack + 1;
+    int64_t end = end_of(l, span);
 
-    l->first = mem_calloc(n + 1, sizeof(*l->first));
-    l->of = mem_alloc((l->nspan + 1) * sizeof(*l->of));
-    if (!l->first || !l->of)
-        return OPM_ENOMEM;
+    return (struct bar){ l->ts[span], end, span, 1, end - l->ts[span] };
+}
+
+/* The line for a span: its depth or, where there is no nesting, the first that is free. */
+static struct line *line_for(const struct lod *l, uint32_t span)
+{
+    struct lane *lane = &l->lane[packed_get(&l->st->span_track, span)];
+    size_t want = packed_get(&l->st->lazy->depth, span);
+
+    while (want + 1 < LINES_MAX && want < lane->nline && lane->line[want].end_ns > l->ts[span])
+        want++;
+    while (lane->nline <= want) {
+        if (!GROW(lane->line, lane->cap, lane->nline + 1))
+            return NULL;
+        lane->line[lane->nline++] = (struct line){ .end_ns = INT64_MIN };
+    }
+    return &lane->line[want];
+}
+
+/* Which width is the first above ns. */
+static int width_above(int64_t ns)
+{
+    int bits = ns < WIDTH_MIN_NS ? 0 : 64 - __builtin_clzll((uint64_t)ns / WIDTH_MIN_NS);
+
+    return (bits + WIDTH_BITS - 1) / WIDTH_BITS;
+}
+
+static int64_t width_of(int i)
+{
+    return (int64_t)WIDTH_MIN_NS << (i * WIDTH_BITS);
+}
+
+static int count_spans(struct lod *l)
+{
     for (size_t i = 0; i < l->nspan; i++) {
-        l->first[MIN((size_t)l->track[i], l->ntrack)]++;
-        l->end_ns = MAX(l->end_ns, span_end(l->ts[i], MAX(l->dur[i], (int64_t)0)));
-    }
-    for (size_t t = 0, at = 0; t <= n; t++) {
-        size_t count = t < n ? l->first[t] : 0;
+        struct line *line = line_for(l, (uint32_t)i);
+        int64_t end = end_of(l, (uint32_t)i), len = end - l->ts[i];
+        int width;
 
-        l->first[t] = (uint32_t)at;
-        at += count;
+        if (!line)
+            return OPM_ENOMEM;
+        if (line->n++) {
+            width = width_above(MAX(MAX(len, line->last_ns), l->ts[i] - line->end_ns));
+            if (width < WIDTHS)
+                line->united[width]++;
+        }
+        line->end_ns = MAX(line->end_ns, end);
+        line->last_ns = len;
     }
-    for (size_t i = 0; i < l->nspan; i++)
-        l->of[l->first[MIN((size_t)l->track[i], l->ntrack)]++] = (uint32_t)i;
-    memmove(l->first + 1, l->first, n * sizeof(*l->first));
-    l->first[0] = 0;
+    return 0;
+}
+
+/* Room for the spans of a line and for the levels that are worth it: the first is to be a quarter
+ * of the spans at most, each other half of the one below. */
+static int line_reserve(const struct lod *l, struct line *line)
+{
+    size_t bars = line->n, below = line->n;
+
+    line->span = mem_alloc((line->n + 1) * sizeof(*line->span));
+    if (!line->span)
+        return OPM_ENOMEM;
+    for (int i = 0; i < WIDTHS && width_of(i) <= l->end_ns; i++) {
+        struct level *v = &line->level[line->nlevel];
+
+        bars -= line->united[i];
+        if (below < LEVEL_BARS_MIN || line->nlevel == LEVELS_MAX)
+            break;
+        if (bars > below / (line->nlevel ? 2 : 4))
+            continue;
+        *v = (struct level){ width_of(i), mem_alloc((bars + 1) * sizeof(*v->bar)), 0, bars };
+        if (!v->bar)
+            return OPM_ENOMEM;
+        line->nlevel++;
+        below = bars;
+    }
+    line->n = 0;
+    line->end_ns = INT64_MIN;
+    return 0;
+}
+
+/* Add b behind the bars of a level, or to the last one. The spans of a bar are each narrower than
+ * the width, the bar itself may be long. */
+static void level_add(struct level *v, const struct bar *b)
+{
+    struct bar *last = v->n ? &v->bar[v->n - 1] : NULL;
+
+    if (last && b->longest_ns < v->width_ns && last->longest_ns < v->width_ns &&
+        b->from_ns - last->to_ns < v->width_ns) {
+        last->to_ns = MAX(last->to_ns, b->to_ns);
+        last->count += b->count;
+        if (b->longest_ns > last->longest_ns) {
+            last->longest_ns = b->longest_ns;
+            last->span = b->span;
+        }
+        return;
+    }
+    assert(v->n < v->room);
+    v->bar[v->n++] = *b;
+}
+
+/* The spans of all lines, and the level above them. */
+static void place_spans(struct lod *l)
+{
+    for (size_t i = 0; i < l->nspan; i++) {
+        struct line *line = line_for(l, (uint32_t)i);
+        struct bar b = bar_of(l, (uint32_t)i);
+
+        line->span[line->n++] = (uint32_t)i;
+        line->end_ns = MAX(line->end_ns, b.to_ns);
+        if (line->nlevel)
+            level_add(&line->level[0], &b);
+    }
+}
+
+static int build(struct lod *l)
+{
+    int rc = count_spans(l);
+
+    for (size_t t = 0; t <= l->ntrack; t++)
+        for (size_t i = 0; rc == 0 && i < l->lane[t].nline; i++)
+            rc = line_reserve(l, &l->lane[t].line[i]);
+    if (rc)
+        return rc;
+    place_spans(l);
+    for (size_t t = 0; t <= l->ntrack; t++)
+        for (size_t i = 0; i < l->lane[t].nline; i++)
+            for (int k = 1; k < l->lane[t].line[i].nlevel; k++) {
+                const struct level *below = &l->lane[t].line[i].level[k - 1];
+
+                for (size_t b = 0; b < below->n; b++)
+                    level_add(&l->lane[t].line[i].level[k], &below->bar[b]);
+            }
     return 0;
 }
 
 int lod_new(const struct store *st, struct lod **out)
 {
     struct lod *l = mem_calloc(1, sizeof(*l));
-    const void *ts, *dur, *depth, *track;
+    const void *ts, *dur;
 
     if (!l || store_column(st, TABLE_span, span_col_ts, &ts) ||
         store_column(st, TABLE_span, span_col_dur, &dur) ||
-        store_column(st, TABLE_span, span_col_depth, &depth) ||
-        store_column(st, TABLE_span, span_col_track, &track)) {
+        store_derive(st, TABLE_span, span_col_depth)) {
         mem_free(l);
         return OPM_ENOMEM;
     }
     l->st = st;
     l->ts = ts;
     l->dur = dur;
-    l->depth = depth;
-    l->track = track;
-    l->nspan = ts && dur && track ? store_nrow(st, TABLE_span) : 0;
+    l->nspan = store_nrow(st, TABLE_span);
     l->ntrack = store_nrow(st, TABLE_track);
+    for (size_t i = 0; i < l->nspan; i++)
+        l->end_ns = MAX(l->end_ns, l->ts[i] + MAX(l->dur[i], (int64_t)0));
     l->lane = mem_calloc(l->ntrack + 1, sizeof(*l->lane));
-    if (!l->lane || by_track(l)) {
+    if (!l->lane || build(l)) {
         lod_free(l);
         return OPM_ENOMEM;
     }
@@ -122,128 +238,15 @@ void lod_free(struct lod *l)
         return;
     for (size_t t = 0; l->lane && t <= l->ntrack; t++) {
         for (size_t i = 0; i < l->lane[t].nline; i++) {
-            for (int k = 0; k < l->lane[t].line[i].nlevel; k++)
+            for (int k = 0; k < LEVELS_MAX; k++)
                 mem_free(l->lane[t].line[i].level[k].bar);
             mem_free(l->lane[t].line[i].span);
         }
         mem_free(l->lane[t].line);
     }
     mem_free(l->lane);
-    mem_free(l->first);
-    mem_free(l->of);
     mem_free(l);
 }
-
-/* The line for a span: its depth or, where there is no nesting, the first that is free. */
-static struct line *line_for(struct lane *lane, const struct lod *l, uint32_t span)
-{
-    size_t want = l->depth && l->depth[span] > 0 ? (size_t)l->depth[span] : 0;
-
-    while (want + 1 < LINES_MAX && want < lane->nline && lane->line[want].end_ns > l->ts[span])
-        want++;
-    while (lane->nline <= want) {
-        if (!GROW(lane->line, lane->cap, lane->nline + 1))
-            return NULL;
-        lane->line[lane->nline++] = (struct line){ .end_ns = INT64_MIN };
-    }
-    return &lane->line[want];
-}
-
-static int lines_fill(struct lod *l, struct lane *lane, uint32_t track)
-{
-    for (uint32_t i = l->first[track]; i < l->first[track + 1]; i++) {
-        struct line *line = line_for(lane, l, l->of[i]);
-
-        if (!line || !GROW(line->span, line->cap, line->n + 1))
-            return OPM_ENOMEM;
-        line->span[line->n++] = l->of[i];
-        line->end_ns = MAX(line->end_ns, end_of(l, l->of[i]));
-    }
-    return 0;
-}
-
-static struct bar bar_of(const struct lod *l, uint32_t span)
-{
-    int64_t end = end_of(l, span);
-
-    return (struct bar){ l->ts[span], end, span, 1, end - l->ts[span] };
-}
-
-/* Unite b with the last bar of the level if both it and the gap are narrow enough. The spans of a
- * bar are each narrower than the width, the bar itself may be long. */
-static bool level_add(struct level *v, const struct bar *b, bool narrow, bool *last_narrow)
-{
-    struct bar *last = v->n ? &v->bar[v->n - 1] : NULL;
-
-    if (last && narrow && *last_narrow && b->from_ns - last->to_ns < v->width_ns) {
-        last->to_ns = MAX(last->to_ns, b->to_ns);
-        last->count += b->count;
-        if (b->longest_ns > last->longest_ns) {
-            last->longest_ns = b->longest_ns;
-            last->span = b->span;
-        }
-        return false;
-    }
-    v->bar[v->n++] = *b;
-    *last_narrow = narrow;
-    return true;
-}
-
-/* The level above: from the spans, or from the level below. False when out of memory. */
-static bool level_make(const struct lod *l, struct line *line, int64_t width_ns)
-{
-    const struct level *below = line->nlevel ? &line->level[line->nlevel - 1] : NULL;
-    size_t nbelow = below ? below->n : line->n;
-    struct level v = { .width_ns = width_ns, .bar = mem_alloc((nbelow + 1) * sizeof(*v.bar)) };
-    bool last_narrow = false;
-    struct bar *fit;
-
-    if (!v.bar)
-        return false;
-    for (size_t i = 0; i < nbelow; i++) {
-        struct bar b = below ? below->bar[i] : bar_of(l, line->span[i]);
-
-        level_add(&v, &b, b.longest_ns < width_ns, &last_narrow);
-    }
-    if ((double)v.n > SHRINK * (double)nbelow) {
-        mem_free(v.bar); /* no gain; a wider one may have */
-        return true;
-    }
-    fit = mem_realloc(v.bar, (v.n + 1) * sizeof(*v.bar));
-    v.bar = fit ? fit : v.bar;
-    line->level[line->nlevel++] = v;
-    return true;
-}
-
-static int line_build(const struct lod *l, struct line *line)
-{
-    int64_t width = 64;
-
-    for (int k = 0; k < 30 && line->nlevel < LEVELS_MAX; k++) {
-        size_t n = line->nlevel ? line->level[line->nlevel - 1].n : line->n;
-
-        if (n < 512 || width > l->end_ns)
-            break;
-        if (!level_make(l, line, width))
-            return OPM_ENOMEM;
-        if (__builtin_mul_overflow(width, LEVEL_FACTOR, &width))
-            break;
-    }
-    return 0;
-}
-
-static int lane_build(struct lod *l, uint32_t track)
-{
-    struct lane *lane = &l->lane[track];
-    int rc = lane->built ? 0 : lines_fill(l, lane, track);
-
-    for (size_t i = 0; rc == 0 && !lane->built && i < lane->nline; i++)
-        rc = line_build(l, &lane->line[i]);
-    lane->built |= rc == 0;
-    return rc;
-}
-
-/* ---- asking ---- */
 
 struct answer {
     struct lod_bar *bar;
@@ -323,11 +326,11 @@ static int line_query(const struct lod *l, const struct line *line, uint32_t dep
     return rc;
 }
 
-int lod_query(struct lod *l, uint32_t track, int64_t from_ns, int64_t to_ns, int64_t pixel_ns,
+int lod_query(const struct lod *l, uint32_t track, int64_t from_ns, int64_t to_ns, int64_t pixel_ns,
               size_t max, struct lod_bar **out, size_t *n)
 {
     struct answer a = { .max = max };
-    int rc = track <= l->ntrack ? lane_build(l, track) : 0;
+    int rc = 0;
 
     for (size_t i = 0; rc == 0 && track <= l->ntrack && i < l->lane[track].nline; i++)
         rc = line_query(l, &l->lane[track].line[i], (uint32_t)i, from_ns, to_ns, pixel_ns, &a);

@@ -1,8 +1,8 @@
 /* lod.h -- spans at a level of detail: what a timeline of so many pixels can show.
  *
  * Spans that are narrower than a pixel and stand side by side at one depth of one track come as one
- * bar. Built once for a frozen store, track by track when first asked for; a query then costs what
- * it gives, however many spans there are. Used by one thread at a time. */
+ * bar. Built once for a frozen store, which must outlive it; a query then costs what it gives,
+ * however many spans there are. Any number of threads may ask. */
 #ifndef STORE_LOD_H
 #define STORE_LOD_H
 
@@ -25,7 +25,7 @@ void lod_free(struct lod *l);                          /* NULL is fine */
 /* All bars of a track that touch [from, to), by depth, then time; bars of several spans are made of
  * spans and gaps narrower than pixel_ns. *out belongs to the caller (mem_free). OPM_ELIMIT if there
  * are more than max. */
-int lod_query(struct lod *l, uint32_t track, int64_t from_ns, int64_t to_ns, int64_t pixel_ns,
+int lod_query(const struct lod *l, uint32_t track, int64_t from_ns, int64_t to_ns, int64_t pixel_ns,
               size_t max, struct lod_bar **out, size_t *n);
 
 #endif

@@ -1,15 +1,18 @@
 /* part.c -- what one of several sources added to a store that is being built; see store.h. */
 #include "store/store_int.h"
 
+#include <math.h>
+
 /* The tables that have times. */
 static const struct {
     enum table_id table;
     int ts;
+    int dur; /* -1: none */
 } timed[] = {
-    { TABLE_span, span_col_ts },
-    { TABLE_step, step_col_ts },
-    { TABLE_record, record_col_ts },
-    { TABLE_sample, sample_col_ts },
+    { TABLE_span, span_col_ts, span_col_dur },
+    { TABLE_step, step_col_ts, step_col_dur },
+    { TABLE_record, record_col_ts, record_col_dur },
+    { TABLE_sample, sample_col_ts, -1 },
 };
 
 void store_part_begin(const struct store *st, struct store_part *part)
@@ -47,6 +50,31 @@ static void shift(int64_t *v, size_t from, size_t to, int64_t by)
             v[i] = (int64_t)((uint64_t)v[i] + (uint64_t)by);
 }
 
+/* How much a clock that goes slow by a part was behind after ns, which may be any number. */
+static int64_t behind(int64_t ns, double part)
+{
+    double by = (double)ns * part;
+
+    return by > -1e18 && by < 1e18 ? llround(by) : 0;
+}
+
+/* Starts and ends move, each by as much as its own time asks for: times that are equal stay equal,
+ * and what is inside stays inside. */
+static void stretch(int64_t *ts, int64_t *dur, size_t from, size_t to, double part)
+{
+    for (size_t i = from; ts && i < to; i++) {
+        int64_t start = ts[i], by = behind(start, part), end;
+
+        if (start == OPM_NULL_I64)
+            continue;
+        shift(ts, i, i + 1, by);
+        if (dur && dur[i] > 0) {
+            end = (int64_t)((uint64_t)start + (uint64_t)dur[i]);
+            dur[i] = MAX(dur[i] + behind(end, part) - by, 0);
+        }
+    }
+}
+
 /* v into the rows of an integer column that hold NULL. */
 static int fill(struct table *t, int col, size_t from, size_t to, int64_t v)
 {
@@ -73,13 +101,22 @@ int store_part_settle(struct store *st, const struct store_part *part,
     size_t from = part->from[TABLE_track], to = part->to[TABLE_track];
 
     assert(!st->frozen);
-    for (size_t i = 0; i < ARRAY_SIZE(timed); i++)
-        shift(st->table[timed[i].table].col[timed[i].ts].i64, part->from[timed[i].table],
-              part->to[timed[i].table], place->shift_ns);
+    for (size_t i = 0; i < ARRAY_SIZE(timed); i++) {
+        struct table *t = &st->table[timed[i].table];
+        size_t first = part->from[timed[i].table], end = part->to[timed[i].table];
+
+        if (place->stretch != 0)
+            stretch(t->col[timed[i].ts].i64, timed[i].dur < 0 ? NULL : t->col[timed[i].dur].i64,
+                    first, end, place->stretch);
+        shift(t->col[timed[i].ts].i64, first, end, place->shift_ns);
+    }
     for (size_t i = 0; i < st->nflow_point; i++)
         if (st->flow_point[i].row >= part->from[TABLE_flow] &&
-            st->flow_point[i].row < part->to[TABLE_flow])
+            st->flow_point[i].row < part->to[TABLE_flow]) {
+            if (place->stretch != 0)
+                stretch(&st->flow_point[i].ts, NULL, 0, 1, place->stretch);
             shift(&st->flow_point[i].ts, 0, 1, place->shift_ns);
+        }
     shift(st->table[TABLE_span].col[span_col_correlation].i64, part->from[TABLE_span],
           part->to[TABLE_span], place->correlation);
     if (from == to)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define ROOT "/usr/share/libonnx-testdata/data"
-#define NODE_PASSES_WANTED 600
+#define NODE_PASSES_WANTED 870
 #define VALUES_MAX 64
 
 enum result { PASS, UNSUPPORTED, WRONG, NRESULT };

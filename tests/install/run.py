@@ -82,6 +82,15 @@ class Install:
         found = run(self.compile("read.c", "opmeter-trace"), trace, env=self.env)
         expect("operators in the trace", found, "6\n")
 
+    def model(self):
+        """The library and the program record through one and the same recorder."""
+        trace = self.work / "model.opm"
+        run(self.compile("run.c", "opmeter-run"), trace, env=self.env)
+        found = run(self.prefix / "bin" / "opmeter", "query", "--csv", trace,
+                    "SELECT count(*) AS n, count(DISTINCT step) AS steps FROM span "
+                    "WHERE op IS NOT NULL AND phase = 'forward'")
+        expect("operators and steps in the trace", found.split(), ["n,steps", "12,3"])
+
     def manual(self):
         man = self.prefix / "share" / "man" / "man1" / "opmeter.1"
         expect(f"{man} is there", man.is_file(), True)
@@ -112,6 +121,7 @@ def main():
             ("C++ program, shared library", lambda: inst.record("record.cpp", static=False)),
             ("C++ program, static library", lambda: inst.record("record.cpp", static=True)),
             ("C program that reads", inst.read),
+            ("C program that runs a model", inst.model),
             ("headers", inst.headers),
             ("manual", inst.manual),
         ]

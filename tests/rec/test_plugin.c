@@ -172,6 +172,60 @@ static void two_recorders(void **state)
     opm_trace_close(t);
 }
 
+static void *work_inside(void *plugin)
+{
+    struct plugin *p = plugin;
+
+    for (int i = 0; i < 500; i++)
+        OPM_SPAN(OPM_FRAMEWORK, "around")
+        {
+            p->work(2);
+        }
+    return NULL;
+}
+
+/* What two recorders saw of one process lies on the same tracks, and what one saw inside of what
+ * the other saw is inside, though each has its own idea of how fast the clock goes. */
+static void two_recorders_merged(void **state)
+{
+    struct plugin p = plugin_load(PLUGIN_RECORDER);
+    const char *paths[] = { rig_path("outer.opm"), rig_path("inner.opm"), rig_path("copy.opm") };
+    pthread_t thread;
+    opm_trace *t = NULL;
+
+    (void)state;
+    rig_start(paths[0]);
+    work_inside(&p);
+    usleep(30000); /* the first one's clock is known over a longer time */
+    assert_int_equal(p.start(paths[1]), 0);
+    assert_int_equal(pthread_create(&thread, NULL, work_inside, &p), 0);
+    work_inside(&p);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(p.stop(), 0);
+    usleep(10000);
+    rig_stop();
+    assert_true(plugin_unload(&p));
+    for (int order = 0; order < 2; order++) {
+        const char *in_order[] = { paths[order], paths[!order] };
+
+        assert_int_equal(opm_trace_open(&t, in_order, 2, NULL, NULL), 0);
+        rig_expect(t, "SELECT count(*) FROM track WHERE kind = 'thread'", "2\n");
+        rig_expect(
+            t,
+            "SELECT a.name, b.name, count(*) FROM span a LEFT JOIN span b ON a.parent = b.id "
+            "GROUP BY 1, 2 ORDER BY 1",
+            "around|NULL|1500\nplugin work|around|2000\n");
+        assert_int_equal(rig_stat(t, "overlapping_span"), 0);
+        assert_string_equal(rig_losses(t), "");
+        opm_trace_close(t);
+    }
+    /* A copy is not another recorder: both are shown. */
+    rig_copy(paths[0], paths[2]);
+    assert_int_equal(opm_trace_open(&t, (const char *[]){ paths[0], paths[2] }, 2, NULL, NULL), 0);
+    rig_expect(t, "SELECT count(*) FROM track WHERE kind = 'thread'", "4\n");
+    opm_trace_close(t);
+}
+
 /* PLUGIN_RECORDER starts when it is loaded, because the environment says so; this program has no
  * recorder that would. */
 static int load_automatic(int argc, char **argv)
@@ -280,7 +334,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_then_unloaded), cmocka_unit_test(unloaded_while_recording),
         cmocka_unit_test(threads_outlive_it),    cmocka_unit_test(two_recorders),
-        cmocka_unit_test(by_environment),
+        cmocka_unit_test(two_recorders_merged),  cmocka_unit_test(by_environment),
     };
 #else
     static const struct rig_child children[] = { { NULL, NULL } };

@@ -206,6 +206,134 @@ static void test_formats(void **state)
     opm_trace_close(t);
 }
 
+static const char spans_json[] =
+    "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":0,\"dur\":10,\"pid\":1,\"tid\":1},"
+    "{\"ph\":\"X\",\"name\":\"b\",\"ts\":2,\"dur\":3,\"pid\":1,\"tid\":1},"
+    "{\"ph\":\"C\",\"name\":\"c\",\"ts\":7,\"pid\":1,\"args\":{\"v\":4}},"
+    "{\"ph\":\"C\",\"name\":\"c\",\"ts\":50,\"pid\":1,\"args\":{\"v\":5}}]";
+
+static opm_trace *open_spans(void)
+{
+    const char *path = unit_path("spans.json");
+    opm_trace *t = NULL;
+    opm_error err;
+
+    unit_write(path, spans_json, strlen(spans_json));
+    if (opm_trace_open(&t, &path, 1, NULL, &err) < 0)
+        fail_msg("%s", err.msg);
+    return t;
+}
+
+static void *ask_often(void *trace)
+{
+    long bad = 0;
+
+    for (int i = 0; i < 50; i++) {
+        opm_rows *r = NULL;
+        opm_bar *bar = NULL;
+        size_t n = 0;
+
+        bad += opm_trace_query(trace, "SELECT name, depth FROM span, schema", &r, NULL) < 0;
+        while (opm_rows_next(r, NULL) > 0)
+            ;
+        opm_rows_close(r);
+        for (uint32_t track = 0; track < 3; track++) {
+            bad += opm_trace_timeline(trace, track, 0, 100000, 1, 100, &bar, &n, NULL) < 0;
+            opm_bars_free(bar);
+        }
+    }
+    opm_trace_close(trace);
+    return bad ? trace : NULL;
+}
+
+/* Handles of one trace, each in a thread of its own; the first may go before the others. */
+static void test_share(void **state)
+{
+    opm_trace *t = open_spans(), *shared[3];
+    pthread_t thread[ARRAY_SIZE(shared)];
+    opm_error err;
+
+    (void)state;
+    assert_int_equal(opm_trace_share(NULL, &shared[0], &err), OPM_EINVAL);
+    assert_int_equal(opm_trace_share(t, NULL, &err), OPM_EINVAL);
+    for (size_t i = 0; i < ARRAY_SIZE(shared); i++)
+        assert_int_equal(opm_trace_share(t, &shared[i], &err), 0);
+    assert_int_equal(opm_trace_export(t, "chrome", unit_path("x"), NULL, &err), OPM_EBUSY);
+    opm_trace_close(t);
+    for (size_t i = 0; i < ARRAY_SIZE(shared); i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask_often, shared[i]), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
+        void *bad;
+
+        pthread_join(thread[i], &bad);
+        assert_null(bad);
+    }
+}
+
+static opm_trace *to_share;
+
+static int share_step(void)
+{
+    opm_trace *other = NULL;
+    int rc = opm_trace_share(to_share, &other, NULL);
+
+    opm_trace_close(other);
+    return rc;
+}
+
+static void test_share_memory(void **state)
+{
+    (void)state;
+    to_share = open_empty();
+    unit_fail_each(share_step);
+    opm_trace_close(to_share);
+}
+
+static void test_detect(void **state)
+{
+    const char *path = unit_path("spans.json"), *text = unit_path("text");
+
+    (void)state;
+    unit_write(path, spans_json, strlen(spans_json));
+    unit_write(text, "hello", 5);
+    assert_string_equal(opm_trace_detect(path), "chrome");
+    assert_null(opm_trace_detect(text));
+    assert_null(opm_trace_detect(unit_path("missing")));
+    assert_null(opm_trace_detect(unit_path("")));
+    assert_null(opm_trace_detect(NULL));
+}
+
+static void test_end_and_counter(void **state)
+{
+    opm_trace *t = open_spans(), *empty = open_empty();
+    size_t n = 0, found = 0;
+    opm_error err;
+
+    (void)state;
+    assert_int_equal(opm_trace_end(t), 50000);
+    assert_int_equal(opm_trace_end(empty), 0);
+    assert_int_equal(opm_trace_end(NULL), 0);
+    for (uint32_t track = 0; track < 4; track++) {
+        opm_point *p = NULL;
+
+        assert_int_equal(opm_trace_counter(t, track, 10000, 60000, 1, 100, &p, &n, &err), 0);
+        found += n;
+        if (n) {
+            assert_int_equal(n, 2);
+            assert_int_equal(p[0].ts_ns, 7000);
+            assert_true(p[0].value == 4 && p[1].value == 5);
+            opm_points_free(p);
+            assert_int_equal(opm_trace_counter(t, track, 0, 60000, 1, 1, &p, &n, &err), OPM_ELIMIT);
+        } else {
+            opm_points_free(p);
+        }
+    }
+    assert_int_equal(found, 2);
+    assert_int_equal(opm_trace_counter(NULL, 0, 0, 1, 1, 1, NULL, &n, &err), OPM_EINVAL);
+    opm_trace_close(empty);
+    opm_trace_close(t);
+}
+
 static void *interrupt_soon(void *trace)
 {
     usleep(20000);
@@ -260,10 +388,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_trace),    cmocka_unit_test(test_close_order),
-        cmocka_unit_test(test_null_arguments), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_foreign_files),  cmocka_unit_test(test_live_buffer),
-        cmocka_unit_test(test_formats),        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_empty_trace),     cmocka_unit_test(test_close_order),
+        cmocka_unit_test(test_null_arguments),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_foreign_files),   cmocka_unit_test(test_live_buffer),
+        cmocka_unit_test(test_formats),         cmocka_unit_test(test_share),
+        cmocka_unit_test(test_share_memory),    cmocka_unit_test(test_detect),
+        cmocka_unit_test(test_end_and_counter), cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_no_memory),
     };
 

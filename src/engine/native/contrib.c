@@ -345,3 +345,58 @@ int embednorm_run(struct op *op, opm_error *err)
     }
     return 0;
 }
+
+/* Softmax of X and a bias, over the dimensions from `axis` on: a row. The bias has a row for
+ * several neighbouring rows of X, or for every so-many-th. */
+static int64_t biassoftmax_width(const struct op *op)
+{
+    const struct shape *s = &kop_in(op, 0)->shape;
+    int axis = nt_axis(node_attr_int(op->node, "axis", 1), s->rank);
+
+    return axis < 0 ? -1 : nt_span(s, axis, s->rank);
+}
+
+int biassoftmax_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *x = kop_in(op, 0), *bias;
+    int64_t n;
+    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+
+    if (!rc)
+        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+    if (rc)
+        return rc;
+    bias = kop_in(op, 1);
+    n = biassoftmax_width(op);
+    if (n < 1 || bias->count < 1 || bias->count % n || x->count % bias->count)
+        return kop_fail(op, OPM_EINVAL, err, "bias does not fit");
+    return kop_set(op, 0, TENSOR_F32, &x->shape, err);
+}
+
+static void biassoftmax_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct op *op = arg;
+    const struct nt *x = kop_in(op, 0), *bias = kop_in(op, 1);
+    bool inner = node_attr_int(op->node, "is_inner_broadcast", 0) != 0;
+    int64_t n = biassoftmax_width(op), rows = bias->count / n, each = x->count / bias->count;
+
+    (void)thread;
+    for (int64_t r = begin; r < end; r++) {
+        float *out = (float *)kop_out(op, 0)->data + r * n;
+        int64_t of = inner ? r / each : r % rows;
+
+        kop_isa(op)->binary(B_ADD, out, (const float *)x->data + r * n, 1,
+                            (const float *)bias->data + of * n, 1, n);
+        kop_isa(op)->softmax(out, out, n);
+    }
+}
+
+int biassoftmax_run(struct op *op, opm_error *err)
+{
+    int64_t n = biassoftmax_width(op);
+
+    (void)err;
+    pool_for(kop_pool(op), kop_in(op, 0)->count / n, MAX(4096 / n, (int64_t)1), biassoftmax_part,
+             op);
+    return 0;
+}

@@ -7,7 +7,7 @@
 #ifndef NATIVE_FATTN_H
 #define NATIVE_FATTN_H
 
-#include "engine/native/native.h"
+#include "engine/native/attend.h"
 
 #define VIEW_STEPS 4
 
@@ -30,20 +30,11 @@ enum { FATTN_Q, FATTN_K, FATTN_V, FATTN_MASK, FATTN_WHERE, FATTN_NIN };
 /* op->state, made when fusing. */
 struct fattn {
     struct view view[3];
-    float scale;
-    bool where_keeps; /* FATTN_WHERE: a true condition keeps the product, else replaces it */
-    float fill;       /* what replaces it */
-    int out_rank;     /* of out_perm; 0: as computed */
+    struct attend core; /* scale, where_keeps and fill are set when fusing, the rest by prepare() */
+    int out_rank;       /* of out_perm; 0: as computed */
     int64_t out_perm[4];
-    /* From here on set by prepare(). */
-    int64_t outer[2]; /* batch, heads */
-    int64_t sq, sk, d, dv;
-    int64_t at[3];        /* offset into the source, floats */
-    int64_t stride[4][4]; /* of Q, K, V, out: batch, head, row, column */
-    int64_t mask[4], where[4];
+    int64_t at[3];  /* offset into the source, floats */
     int32_t *limit; /* of each row of the mask: keys behind are masked; NULL: not known */
-    int64_t mq;     /* rows at a time */
-    int64_t kp_floats, vp_floats, score_floats, ld;
 };
 
 #endif

@@ -66,10 +66,10 @@ static uint32_t trace(const struct fuser *f, struct match *m, uint32_t v, struct
             view->nstep++;
             x = op->in[0];
         } else if (view != &m->a.view[FATTN_V] && fuse_is(op, "Mul") && fuse_by_scalar(op, &s, &x))
-            m->a.scale *= s;
+            m->a.core.scale *= s;
         else if (view != &m->a.view[FATTN_V] && fuse_is(op, "Div") && fuse_scalar(op, 1, &s) &&
                  s != 0) {
-            m->a.scale /= s;
+            m->a.core.scale /= s;
             x = op->in[0];
         } else
             return v;
@@ -96,9 +96,9 @@ static struct op *before(const struct fuser *f, struct match *m, uint32_t v)
             return op;
         m->gone[m->ngone++] = op;
         if (fuse_is(op, "Mul") && fuse_by_scalar(op, &s, &x))
-            m->a.scale *= s;
+            m->a.core.scale *= s;
         else if (fuse_is(op, "Div") && fuse_scalar(op, 1, &s) && s != 0) {
-            m->a.scale /= s;
+            m->a.core.scale /= s;
             x = op->in[0];
         } else if (fuse_is(op, "Add") && op->node->opset >= 7 && !scaled &&
                    m->in[FATTN_MASK] == NO_VALUE && m->in[FATTN_WHERE] == NO_VALUE) {
@@ -113,11 +113,11 @@ static struct op *before(const struct fuser *f, struct match *m, uint32_t v)
             v = x;
             continue;
         } else if (fuse_is(op, "Where") && !scaled && m->in[FATTN_WHERE] == NO_VALUE) {
-            m->a.where_keeps = fuse_scalar(op, 2, &m->a.fill);
-            if (!m->a.where_keeps && !fuse_scalar(op, 1, &m->a.fill))
+            m->a.core.where_keeps = fuse_scalar(op, 2, &m->a.core.fill);
+            if (!m->a.core.where_keeps && !fuse_scalar(op, 1, &m->a.core.fill))
                 return NULL;
             m->in[FATTN_WHERE] = op->in[0];
-            v = op->in[m->a.where_keeps ? 1 : 2];
+            v = op->in[m->a.core.where_keeps ? 1 : 2];
             continue;
         } else
             return NULL;
@@ -163,7 +163,7 @@ static int drop_passed(struct fuser *f, struct match *m, struct op *op)
 
 int fuse_attention(struct fuser *f, struct op *softmax)
 {
-    struct match m = { .a = { .scale = 1 } };
+    struct match m = { .a = { .core = { .scale = 1 } } };
     struct op *qk, *pv = fuse_follower(f, softmax), *turn, *last;
     struct fattn *state;
     int rank = rank_of(f, softmax->in[0]), rc;

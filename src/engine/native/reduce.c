@@ -447,12 +447,13 @@ int cumsum_prepare(struct op *op, opm_error *err)
         for (int64_t o = 0; o < outer * inner; o++) {                                \
             const T *from = (const T *)in->data + o / inner * n * inner + o % inner; \
             T *to = (T *)out->data + o / inner * n * inner + o % inner;              \
-            A sum = 0;                                                               \
+            A sum = product;                                                         \
             for (int64_t q = 0; q < n; q++) {                                        \
                 int64_t k = (reverse ? n - 1 - q : q) * inner;                       \
                 A x = (A)from[k];                                                    \
-                to[k] = (T)(exclusive ? sum : sum + x);                              \
-                sum += x;                                                            \
+                A next = product ? sum * x : sum + x;                                \
+                to[k] = (T)(exclusive ? sum : next);                                 \
+                sum = next;                                                          \
             }                                                                        \
         }                                                                            \
         break;
@@ -463,7 +464,7 @@ int cumsum_run(struct op *op, opm_error *err)
     struct nt *out = kop_out(op, 0);
     int axis = nt_axis(nt_int(kop_in(op, 1), 0), in->shape.rank);
     bool exclusive = node_attr_int(op->node, "exclusive", 0),
-         reverse = node_attr_int(op->node, "reverse", 0);
+         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg;
     int64_t outer, n, inner;
 
     if (axis < 0)

@@ -1,0 +1,37 @@
+"""opmeter measures every operator of a neural network.
+
+    with opmeter.profile(file="trace.opm") as p:
+        with p.record("warm up", warm_up=True):
+            ...
+        with opmeter.span("load"):
+            ...
+    p.print_summary()
+
+    trace = opmeter.open("trace.opm")
+    trace.rows("SELECT name, dur FROM span ORDER BY dur DESC LIMIT 5")
+"""
+from ._opmeter import (Error, Span, activity, counter, enabled, meta, op, path, pause, phase,
+                       queue, record, recording, resume, span, start, stats, step, stop,
+                       thread_name, track)
+from . import _tool, _wrap  # noqa: F401: spans are complete with the second
+from ._opmeter import version as __version__
+from .mindinsight import Profiler
+from .profiler import ProfilerAction, RecordFormat, Resource, profile, schedule
+from .runs import run
+from .trace import Trace, open
+
+__all__ = ["Error", "Profiler", "ProfilerAction", "RecordFormat", "Resource", "Span", "Trace",
+           "activity", "counter", "enabled", "meta", "op", "open", "path", "pause", "phase",
+           "profile", "queue", "record", "recording", "resume", "run", "schedule", "session",
+           "span", "start", "stats", "step", "stop", "tensor", "thread_name", "torch", "track"]
+
+if recording():
+    _tool.provide()
+
+
+def __getattr__(name):
+    # Loaded by who uses them: an engine is behind the first.
+    if name in ("session", "tensor", "torch"):
+        import importlib
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,329 @@
+"""PyTorch: operators, the backward pass and optimizers through its own profiler, steps from the
+optimizer, the DataLoader's queue.
+
+The profiler keeps what it sees in memory, so what it has is written from time to time, between two
+steps: a chunk is a part of the recording. Under opmeter's CUDA library the operators are NVTX
+ranges instead, which that library records together with the kernels, as CUPTI has room for one
+profiler only.
+"""
+import functools
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+
+from . import at_end, folder, part, say
+
+CHUNK_S = 10
+STEP = "ProfilerStep#{}"  # what every reader of PyTorch's traces takes for a step
+
+
+def install(torch):
+    if folder() is None:
+        return
+    recorder = _Nvtx(torch) if os.environ.get("OPMETER_CUDA") == "1" else _Profiler(torch)
+    recorder.start()
+    at_end(recorder.stop)
+    os.register_at_fork(after_in_child=recorder.forked)
+    for watch, what in ((_watch_optimizers, "steps"), (_watch_loaders, "the DataLoader's queue"),
+                        (_watch_cuda, "what GPUs do")):
+        try:
+            watch(torch, recorder)
+        except Exception as error:
+            say(f"torch {torch.__version__}: {what} will be missing: "
+                f"{type(error).__name__}: {error}")
+
+
+# ---- what writes down operators ----
+
+class _Recorder:
+    """Steps on top of whatever records operators. All on the thread that imported PyTorch, which
+    is the one that trains."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.step_number = 0
+        self._step = None
+        self._thread = threading.get_ident()
+        self._optimizer = None
+        self.running = False
+
+    def start(self):
+        self.begin()
+        self.running = True
+
+    def stop(self):
+        """A step that no optimizer has finished is none."""
+        if self.running:
+            self.running = False
+            self._finish()
+
+    def _finish(self):
+        unfinished = STEP.format(self.step_number) if self._step is not None else None
+        self._end_step()
+        self.end(unfinished)
+
+    def forked(self):
+        """In a forked child: the profile goes on in the parent, the child gets its own. Not the
+        workers of a DataLoader, of which every epoch has new ones; and not where the profiler has
+        to do with a GPU, which is the parent's alone: it must not even be stopped there."""
+        if not self.running:
+            return
+        self.running = False
+        if _is_loader(sys._getframe()) or not self.can_fork():
+            self.torch._C._autograd._enable_record_function(False)
+            return
+        self.abandon()
+        self._step = self._optimizer = None
+        self._thread = threading.get_ident()
+        self.step_number = 0
+        try:
+            self.start()
+        except Exception as error:
+            say(f"process {os.getpid()}: torch is not recorded: {type(error).__name__}: {error}")
+            return
+        at_end(self.stop)
+
+    def stepped(self, optimizer):
+        """An optimizer has done its step. With several of them the first one counts steps."""
+        if not self.running or threading.get_ident() != self._thread:
+            return
+        if self._optimizer is None:
+            self._optimizer = id(optimizer)
+        if self._optimizer != id(optimizer):
+            return
+        self._end_step()
+        self.step_number += 1
+        self.between_steps()
+        self._begin_step()
+
+    def fetching(self):
+        """A DataLoader is asked for data: the first step begins, if none has."""
+        if self.running and self._step is None and threading.get_ident() == self._thread:
+            self._begin_step()
+
+    def _begin_step(self):
+        self._step = self.torch.autograd.profiler.record_function(STEP.format(self.step_number))
+        self._step.__enter__()
+
+    def _end_step(self):
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+
+    def between_steps(self):
+        """Nothing is under way on this thread."""
+
+    def cuda_begins(self):
+        """The program has begun to use CUDA."""
+
+
+class _Profiler(_Recorder):
+    """torch.profiler, a chunk at a time."""
+
+    def __init__(self, torch):
+        super().__init__(torch)
+        self._chunk = 0
+        self._cuda = False
+        self._kineto = torch.autograd.kineto_available()
+
+    def begin(self):
+        profiler = self.torch.profiler
+        options = {"activities": self._activities(), "record_shapes": True, "with_flops": True}
+        self._profile = profiler.profile(**options, **self._all_threads())
+        self._begun_ns = time.time_ns()
+        self._profile.start()
+        self._chunk_began = time.monotonic()
+
+    def _activities(self):
+        """GPUs from when the program uses them: the profiler would initialise CUDA, and what forks
+        after that can't."""
+        activity = self.torch.profiler.ProfilerActivity
+        return [activity.CPU] + [activity.CUDA] * self._cuda
+
+    def cuda_begins(self):
+        activity = self.torch.profiler.ProfilerActivity
+        if (not self.running or self._cuda or threading.get_ident() != self._thread
+                or activity.CUDA not in self.torch.profiler.supported_activities()):
+            return
+        stepping = self._step is not None
+        self._finish()
+        self._cuda = True
+        self.begin()
+        if stepping:
+            self._begin_step()
+
+    def can_fork(self):
+        return not self._cuda
+
+    def _all_threads(self):
+        """Operators of other threads, where this version can tell."""
+        try:
+            config = self.torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        except (AttributeError, TypeError):
+            return {}
+        return {"experimental_config": config}
+
+    def end(self, unfinished=None):
+        self._profile.stop()
+        path = part(f"torch-{self._chunk}.json")
+        self._chunk += 1
+        if self._kineto:
+            self._profile.export_chrome_trace(path + ".writing")
+        else:
+            _write_events(self._profile.events(), self._begun_ns, path + ".writing")
+        if unfinished:
+            _rename_event(path + ".writing", unfinished, "unfinished step")
+        os.replace(path + ".writing", path)
+        self._profile = None
+
+    def abandon(self):
+        self._profile = None
+        self.torch._C._autograd._disable_profiler()
+
+    def between_steps(self):
+        if time.monotonic() - self._chunk_began < CHUNK_S:
+            return
+        from .. import span
+        with span("write operators", category="opmeter"):
+            self.end()
+            self.begin()
+
+
+class _Nvtx(_Recorder):
+    """NVTX ranges. Not through emit_nvtx(), which would initialise CUDA in a program that may want
+    to fork first."""
+
+    def begin(self):
+        torch = self.torch
+        profiler = torch.autograd.profiler
+        config = profiler.ProfilerConfig(profiler.ProfilerState.NVTX, True, False, False, False,
+                                         False, torch._C._profiler._ExperimentalConfig())
+        profiler._enable_profiler(config, set())
+
+    def end(self, unfinished=None):
+        self.torch._C._autograd._disable_profiler()
+
+    abandon = end
+
+    def can_fork(self):
+        return True
+
+
+def _write_events(events, begun_ns, path):
+    """Chrome's JSON as Kineto has it, for PyTorch that was built without Kineto."""
+    pid, main = os.getpid(), threading.get_native_id()
+    threads = {1: main}  # PyTorch counts them from the one that profiles
+    rows = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "python"}}]
+    for event in events:
+        if event.time_range.end < event.time_range.start:
+            continue
+        tid = threads.setdefault(event.thread, pid * 1000 + event.thread)
+        args = {"External id": event.id}
+        if event.input_shapes:
+            args["Input Dims"] = event.input_shapes
+        if event.sequence_nr >= 0:
+            args["Sequence number"] = event.sequence_nr
+            if event.fwd_thread:
+                args["Fwd thread id"] = event.fwd_thread
+        name = event.trace_name or event.name  # the other one is for sums: "ProfilerStep*"
+        annotation = name.startswith(("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)"))
+        rows.append({"ph": "X", "cat": "user_annotation" if annotation else "cpu_op",
+                     "name": name, "pid": pid, "tid": tid,
+                     "ts": event.time_range.start,
+                     "dur": event.time_range.end - event.time_range.start, "args": args})
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"schemaVersion": 1, "baseTimeNanoseconds": begun_ns, "traceEvents": rows}, file)
+
+
+def _rename_event(path, old, new):
+    with open(path, "rb") as file:
+        text = file.read()
+    with open(path, "wb") as file:
+        file.write(text.replace(json.dumps(old).encode(), json.dumps(new).encode()))
+
+
+def _is_loader(frame):
+    """Is this what a DataLoader forks from?"""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(os.path.join("utils", "data", "dataloader.py")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+# ---- what tells them of steps ----
+
+def _watch_optimizers(torch, recorder):
+    module = importlib.import_module("torch.optim.optimizer")
+    if hasattr(module, "register_optimizer_step_post_hook"):
+        module.register_optimizer_step_post_hook(
+            lambda optimizer, args, kwargs: recorder.stepped(optimizer))
+        return
+    # Older ones wrap the step of every class when its first object is made, for their own profiler.
+    wrap = torch.optim.Optimizer._hook_for_profile
+
+    @functools.wraps(wrap)
+    def _hook_for_profile(self):
+        wrap(self)
+        step = type(self).step
+        if getattr(step, "opmeter", False):
+            return
+
+        @functools.wraps(step)
+        def watched(optimizer, *args, **kwargs):
+            result = step(optimizer, *args, **kwargs)
+            recorder.stepped(optimizer)
+            return result
+
+        watched.opmeter = watched.hooked = True
+        type(self).step = watched
+
+    torch.optim.Optimizer._hook_for_profile = _hook_for_profile
+
+
+def _watch_loaders(torch, recorder):
+    """How many batches wait in the queue of a DataLoader with workers, each time one is fetched."""
+    base = importlib.import_module("torch.utils.data.dataloader")._BaseDataLoaderIter
+    fetch = base.__next__
+    queues = {}
+
+    def size(loader):
+        from .. import queue
+        waiting = getattr(loader, "_data_queue", None)
+        if waiting is None:
+            return  # without workers there is no queue
+        workers = loader._num_workers
+        capacity = workers * (getattr(loader, "_prefetch_factor", None) or 2)
+        key = id(loader._dataset), capacity  # every epoch has an iterator of its own
+        if key not in queues:
+            queues[key] = queue("DataLoader", capacity, "DataLoader workers", workers, "training")
+        queues[key].size(waiting.qsize())
+
+    @functools.wraps(fetch)
+    def __next__(self):
+        recorder.fetching()
+        try:
+            size(self)
+        except Exception as error:  # another version, another queue
+            say(f"the queue of the DataLoader is not recorded: {type(error).__name__}: {error}")
+            base.__next__ = fetch
+        return fetch(self)
+
+    base.__next__ = __next__
+
+
+def _watch_cuda(torch, recorder):
+    """The first time that CUDA is initialised, from Python or from inside PyTorch."""
+    initialise = torch.cuda._lazy_init
+
+    @functools.wraps(initialise)
+    def _lazy_init():
+        first = not torch.cuda.is_initialized()
+        initialise()
+        if first and torch.cuda.is_initialized():
+            recorder.cuda_begins()
+
+    torch.cuda._lazy_init = _lazy_init

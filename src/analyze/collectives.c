@@ -1,0 +1,139 @@
+/* collectives.c -- where in each step devices exchange data. */
+#include "analyze/analysis.h"
+#include "analyze/groups.h"
+#include "analyze/span_class.h"
+#include "analyze/step_list.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/u64map.h"
+
+#include <stdlib.h>
+
+struct input {
+    const int64_t *ts, *dur;
+    const uint32_t *track, *parent, *site;
+    size_t n;
+    uint8_t *class;
+    struct step_list steps;
+    const struct step_row **order; /* by rank, then by start */
+    struct u64map seen;            /* step and track -> collectives so far */
+};
+
+static int by_rank(const void *va, const void *vb)
+{
+    const struct step_row *a = *(const struct step_row *const *)va;
+    const struct step_row *b = *(const struct step_row *const *)vb;
+
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+}
+
+static int input_get(struct input *in, const struct store *st)
+{
+    const struct {
+        int col;
+        const void **to;
+    } columns[] = { { span_col_ts, (const void **)&in->ts },
+                    { span_col_dur, (const void **)&in->dur },
+                    { span_col_track, (const void **)&in->track },
+                    { span_col_parent, (const void **)&in->parent } };
+
+    if (step_list_get(&in->steps, st) < 0)
+        return OPM_ENOMEM;
+    in->class = span_classes(st);
+    in->order = mem_alloc((in->steps.n + 1) * sizeof(*in->order));
+    if (!in->class || !in->order)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < in->steps.n; i++)
+        in->order[i] = &in->steps.row[i];
+    qsort(in->order, in->steps.n, sizeof(*in->order), by_rank);
+    in->site = store_span_site(st);
+    for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+        if (store_column(st, TABLE_span, columns[i].col, columns[i].to) < 0)
+            return OPM_ENOMEM;
+    in->n = in->ts && in->dur && in->track ? store_nrow(st, TABLE_span) : 0;
+    return 0;
+}
+
+static void input_release(struct input *in)
+{
+    mem_free(in->order);
+    mem_free(in->class);
+    u64map_release(&in->seen);
+    step_list_release(&in->steps);
+}
+
+/* The last step of that rank which starts no later, if it is still going on; or NULL. */
+static const struct step_row *step_at(const struct input *in, int64_t rank, int64_t ts_ns)
+{
+    size_t from = 0, to = in->steps.n;
+    const struct step_row key = { .rank = rank, .from_ns = ts_ns }, *k = &key;
+
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+
+        if (by_rank(&in->order[mid], &k) <= 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    if (from == 0 || in->order[from - 1]->rank != rank || in->order[from - 1]->to_ns <= ts_ns)
+        return NULL;
+    return in->order[from - 1];
+}
+
+/* What a collective consists of is part of it. */
+static bool is_outermost(const struct input *in, size_t i)
+{
+    for (uint32_t up = in->parent ? in->parent[i] : OPM_NULL_ID; up != OPM_NULL_ID;
+         up = in->parent[up])
+        if (in->class[in->site[up]] == CLASS_COMM)
+            return false;
+    return true;
+}
+
+static int add_row(struct input *in, const struct store *st, struct table *out, size_t i,
+                   const struct step_row *s)
+{
+    uint64_t key = (uint64_t)(s - in->steps.row) << 32 | in->track[i];
+    const uint64_t *before = u64map_get(&in->seen, key);
+    uint64_t nth = before ? *before + 1 : 1;
+    struct cell c[collectives_col_COUNT] = { 0 };
+
+    c[collectives_col_span] = cell_id((uint32_t)i);
+    c[collectives_col_name] = store_cell(st, TABLE_span, i, span_col_name);
+    c[collectives_col_track] = cell_id(in->track[i]);
+    c[collectives_col_nth] = cell_i64((int64_t)nth);
+    c[collectives_col_step] = cell_id(s->step);
+    c[collectives_col_num] = cell_i64(s->num);
+    c[collectives_col_rank] = cell_i64(s->rank);
+    c[collectives_col_warmup] = cell_i64(s->warmup);
+    c[collectives_col_step_ts] = cell_i64(s->from_ns);
+    c[collectives_col_start_ns] = cell_i64(in->ts[i] - s->from_ns);
+    c[collectives_col_dur_ns] = cell_i64(in->dur[i]);
+    if (u64map_put(&in->seen, key, nth) < 0)
+        return OPM_ENOMEM;
+    return table_add(out, c);
+}
+
+int analyze_collectives(const struct store *st, struct table *out, opm_error *err)
+{
+    struct input in = { 0 };
+    int rc = input_get(&in, st);
+
+    for (size_t i = 0; rc == 0 && i < in.n; i++) {
+        const struct step_row *s;
+        struct cell rank;
+
+        if (in.class[in.site[i]] != CLASS_COMM || in.dur[i] < 0 || in.track[i] == OPM_NULL_ID ||
+            !is_outermost(&in, i))
+            continue;
+        rank = store_cell(st, TABLE_track, in.track[i], track_col_rank);
+        s = step_at(&in, rank.kind == CELL_I64 ? rank.i64 : OPM_NULL_I64, in.ts[i]);
+        if (s)
+            rc = add_row(&in, st, out, i, s);
+    }
+    input_release(&in);
+    return rc ? opm__fail(err, rc, "collectives: out of memory") : 0;
+}

@@ -1,0 +1,436 @@
+/* cmd_diff.c -- compare two profiles: what became slower or faster, and by how much. */
+#include "cli/diff.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char about[] =
+    "Compare profile B with profile A: latency, and operators aligned by name and type, each by "
+    "its own time in one iteration. Changes within the spread of the measurements are marked ~. "
+    "With --fail-if the exit code is 3 if a figure grew by more than it may.";
+
+static const char *const by_choices[] = { "op", "type", NULL };
+
+struct change {
+    char text[HUMAN_ROOM + 8];
+};
+
+/* "+1.3 ms" or "-20 us". */
+static const char *signed_ns(struct change *room, double ns)
+{
+    char value[HUMAN_ROOM];
+
+    snprintf(room->text, sizeof(room->text), "%s%s", ns < 0 ? "-" : "+", human_ns(value, fabs(ns)));
+    return room->text;
+}
+
+static const char *percent(struct change *room, double share)
+{
+    if (!isfinite(share))
+        return NULL;
+    snprintf(room->text, sizeof(room->text), "%+.1f %%", 100 * share);
+    return room->text;
+}
+
+static void put_text(struct textable *t, const char *text)
+{
+    if (text)
+        textable_text(t, text, strlen(text));
+    else
+        textable_null(t);
+}
+
+static void put_ns(struct textable *t, double ns, bool there)
+{
+    char room[HUMAN_ROOM];
+
+    put_text(t, there && !isnan(ns) ? human_ns(room, ns) : NULL);
+}
+
+/* Facts that can explain a difference, sorted. What was measured is left out. */
+static const char facts_sql[] =
+    "SELECT key, value FROM meta WHERE (key GLOB 'model.*' OR key GLOB 'engine.*' OR key GLOB"
+    " 'machine.*' OR key GLOB 'input.*' OR key IN ('run.batch', 'opmeter.version')) AND NOT"
+    " (key GLOB '*_ns' OR key GLOB '*_per_s' OR key GLOB '*_bytes') ORDER BY key";
+
+/* Walk both sorted lists at once. */
+static int print_facts(struct cli *cli, opm_trace *const trace[DIFF_SIDES])
+{
+    opm_rows *r[DIFF_SIDES] = { NULL, NULL };
+    opm_error err = { 0 };
+    int have[DIFF_SIDES] = { 0 };
+    bool any = false;
+
+    for (int s = 0; s < DIFF_SIDES && have[0] >= 0; s++) {
+        have[s] = opm_trace_query(trace[s], facts_sql, &r[s], &err);
+        if (have[s] == 0)
+            have[s] = opm_rows_next(r[s], &err);
+    }
+    while (have[DIFF_A] >= 0 && have[DIFF_B] >= 0 && (have[DIFF_A] || have[DIFF_B])) {
+        const char *key[DIFF_SIDES], *value[DIFF_SIDES];
+        int order;
+
+        for (int s = 0; s < DIFF_SIDES; s++) {
+            key[s] = have[s] ? opm_rows_text(r[s], 0, NULL) : NULL;
+            value[s] = have[s] ? opm_rows_text(r[s], 1, NULL) : NULL;
+        }
+        order =
+            key[DIFF_A] && key[DIFF_B] ? strcmp(key[DIFF_A], key[DIFF_B]) : (key[DIFF_A] ? -1 : 1);
+        if (order != 0)
+            value[order < 0 ? DIFF_B : DIFF_A] = NULL;
+        if (!value[DIFF_A] || !value[DIFF_B] || strcmp(value[DIFF_A], value[DIFF_B]) != 0) {
+            struct buf line = { 0 };
+
+            buf_addf(&line, "%s: %s, %s", key[order > 0 ? DIFF_B : DIFF_A],
+                     value[DIFF_A] ? value[DIFF_A] : "N/A", value[DIFF_B] ? value[DIFF_B] : "N/A");
+            cli_clean(&line);
+            io_out_addf(&cli->out, "%s  %s\n", any ? "" : "Not the same in A and B:\n",
+                        buf_str(&line));
+            buf_release(&line);
+            any = true;
+        }
+        if (order <= 0)
+            have[DIFF_A] = opm_rows_next(r[DIFF_A], &err);
+        if (order >= 0)
+            have[DIFF_B] = opm_rows_next(r[DIFF_B], &err);
+    }
+    if (any)
+        io_out_addf(&cli->out, "\n");
+    for (int s = 0; s < DIFF_SIDES; s++)
+        opm_rows_close(r[s]);
+    return have[DIFF_A] < 0 || have[DIFF_B] < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+static void print_latency(struct cli *cli, const struct diff *d)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->nlatency; i++) {
+        const struct diff_latency *l = &d->latency[i];
+        struct textable *t;
+        struct buf title = { 0 };
+
+        if (!l->there[DIFF_A] || !l->there[DIFF_B])
+            continue;
+        /* One region around all steps says nothing that they do not say. */
+        if (any && l->count[DIFF_A] == 1 && l->count[DIFF_B] == 1)
+            continue;
+        buf_addf(&title, "%s", l->name[DIFF_A] ? l->name[DIFF_A] : l->scope);
+        if (l->name[DIFF_A] && l->name[DIFF_B] && strcmp(l->name[DIFF_A], l->name[DIFF_B]) != 0)
+            buf_addf(&title, " / %s", l->name[DIFF_B]);
+        cli_clean(&title);
+        io_out_addf(&cli->out, "%s%sLatency of %s%s, %lld and %lld times\n", any ? "\n" : "",
+                    cli_style(cli, STYLE_BOLD), buf_str(&title), cli_style(cli, STYLE_PLAIN),
+                    (long long)l->count[DIFF_A], (long long)l->count[DIFF_B]);
+        buf_release(&title);
+        any = true;
+        t = textable_new();
+        if (t) {
+            textable_column(t, "", TEXTABLE_TEXT);
+            textable_column(t, "A", TEXTABLE_REAL);
+            textable_column(t, "B", TEXTABLE_REAL);
+            textable_column(t, "change", TEXTABLE_REAL);
+            textable_column(t, "%", TEXTABLE_REAL);
+            for (int m = 0; m < DIFF_NMETRICS; m++) {
+                const double *ns = l->ns[m];
+                struct change room;
+
+                put_text(t, diff_metric_names[m]);
+                put_ns(t, ns[DIFF_A], true);
+                put_ns(t, ns[DIFF_B], true);
+                put_text(t, signed_ns(&room, ns[DIFF_B] - ns[DIFF_A]));
+                put_text(t, percent(&room, diff_share(ns[DIFF_A], ns[DIFF_B])));
+            }
+        }
+        cli_print_table(cli, t);
+    }
+    if (!any)
+        io_out_addf(&cli->out,
+                    "Latency: no model and no labelled region is in both traces; whole traces are "
+                    "compared.\n");
+}
+
+static const char *state(const struct diff_row *r)
+{
+    if (!r->there[DIFF_B])
+        return "only A";
+    if (!r->there[DIFF_A])
+        return "only B";
+    if (!diff_certain(r))
+        return "~";
+    return r->ns[DIFF_B] > r->ns[DIFF_A] ? "slower" : "faster";
+}
+
+static void put_row(struct textable *t, const struct diff_row *r, bool by_type)
+{
+    struct change room;
+
+    put_text(t, r->name);
+    if (!by_type)
+        put_text(t, r->type);
+    put_ns(t, r->ns[DIFF_A], r->there[DIFF_A]);
+    put_ns(t, r->ns[DIFF_B], r->there[DIFF_B]);
+    put_text(t, signed_ns(&room, r->ns[DIFF_B] - r->ns[DIFF_A]));
+    put_text(t, percent(&room, diff_share(r->ns[DIFF_A], r->ns[DIFF_B])));
+    put_text(t, state(r));
+}
+
+static int print_rows(struct cli *cli, const struct diff *d, bool by_type, int64_t top)
+{
+    struct textable *t = textable_new();
+    struct diff_row total = { .name = "all", .type = "", .there = { true, true } };
+    size_t shown = top && (size_t)top < d->n ? (size_t)top : d->n, both = 0,
+           only[DIFF_SIDES] = { 0 };
+    int rc;
+
+    for (size_t i = 0; i < d->n; i++) {
+        both += d->row[i].there[DIFF_A] && d->row[i].there[DIFF_B];
+        for (int s = 0; s < DIFF_SIDES; s++)
+            only[s] += d->row[i].there[s] && !d->row[i].there[!s];
+    }
+    io_out_addf(
+        &cli->out, "\n%s%s%s, own time in %s, the largest change first\n",
+        cli_style(cli, STYLE_BOLD),
+        by_type ? (d->spans ? "Categories" : "Operator types") : (d->spans ? "Spans" : "Operators"),
+        cli_style(cli, STYLE_PLAIN), d->iterations[DIFF_A] ? "one iteration" : "the whole trace");
+    if (t) {
+        textable_column(t, by_type ? (d->spans ? "category" : "type") : "name", TEXTABLE_TEXT);
+        if (!by_type)
+            textable_column(t, d->spans ? "category" : "type", TEXTABLE_TEXT);
+        textable_column(t, "A", TEXTABLE_REAL);
+        textable_column(t, "B", TEXTABLE_REAL);
+        textable_column(t, "change", TEXTABLE_REAL);
+        textable_column(t, "%", TEXTABLE_REAL);
+        textable_column(t, "", TEXTABLE_TEXT);
+        for (size_t i = 0; i < shown; i++)
+            put_row(t, &d->row[i], by_type);
+        for (int s = 0; s < DIFF_SIDES; s++) {
+            total.ns[s] = d->total_ns[s];
+            for (size_t i = 0; i < d->n; i++)
+                total.variance[s] += d->row[i].there[s] ? d->row[i].variance[s] : 0;
+        }
+        put_row(t, &total, by_type);
+    }
+    rc = cli_print_table(cli, t);
+    if (rc != CLI_OK)
+        return rc;
+    cli_remark(cli,
+               "%zu of %zu shown; %zu in both, %zu only in A, %zu only in B. ~: within the "
+               "spread of the measurements, or the spread is not known.",
+               shown, d->n, both, only[DIFF_A], only[DIFF_B]);
+    return CLI_OK;
+}
+
+static void put_real(struct textable *t, double v)
+{
+    if (isfinite(v))
+        textable_real(t, v);
+    else
+        textable_null(t);
+}
+
+static int print_csv(struct cli *cli, const struct diff *d)
+{
+    static const struct {
+        const char *name;
+        enum textable_kind kind;
+    } columns[] = { { "name", TEXTABLE_TEXT },      { "type", TEXTABLE_TEXT },
+                    { "a_ns", TEXTABLE_REAL },      { "b_ns", TEXTABLE_REAL },
+                    { "change_ns", TEXTABLE_REAL }, { "change", TEXTABLE_REAL },
+                    { "state", TEXTABLE_TEXT } };
+    struct textable *t = textable_new();
+
+    if (t) {
+        for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+            textable_column(t, columns[i].name, columns[i].kind);
+        for (size_t i = 0; i < d->n; i++) {
+            const struct diff_row *r = &d->row[i];
+
+            put_text(t, r->name);
+            put_text(t, r->type);
+            put_real(t, r->there[DIFF_A] ? r->ns[DIFF_A] : (double)NAN);
+            put_real(t, r->there[DIFF_B] ? r->ns[DIFF_B] : (double)NAN);
+            put_real(t, r->ns[DIFF_B] - r->ns[DIFF_A]);
+            put_real(t, diff_share(r->ns[DIFF_A], r->ns[DIFF_B]));
+            put_text(t, state(r));
+        }
+    }
+    return cli_print_table(cli, t);
+}
+
+static void json_pair(struct json_writer *w, const double ns[DIFF_SIDES],
+                      const bool there[DIFF_SIDES])
+{
+    json_key(w, "a_ns");
+    json_f64(w, there[DIFF_A] ? ns[DIFF_A] : (double)NAN);
+    json_key(w, "b_ns");
+    json_f64(w, there[DIFF_B] ? ns[DIFF_B] : (double)NAN);
+    json_key(w, "change");
+    json_f64(w, diff_share(there[DIFF_A] ? ns[DIFF_A] : 0, ns[DIFF_B]));
+}
+
+static int print_json(struct cli *cli, const struct diff *d, const struct diff_check *check,
+                      size_t nchecks)
+{
+    static const bool both[DIFF_SIDES] = { true, true };
+    struct json_writer w = { .out = &cli->out };
+
+    json_object(&w);
+    json_key(&w, "latency");
+    json_array(&w);
+    for (size_t i = 0; i < d->nlatency; i++) {
+        const struct diff_latency *l = &d->latency[i];
+
+        for (int m = 0; m < DIFF_NMETRICS; m++) {
+            json_newline(&w);
+            json_object(&w);
+            json_key(&w, "scope");
+            json_cstr(&w, l->scope);
+            json_key(&w, "name");
+            json_cstr(&w, l->there[DIFF_A] ? l->name[DIFF_A] : l->name[DIFF_B]);
+            json_key(&w, "metric");
+            json_cstr(&w, diff_metric_names[m]);
+            json_pair(&w, l->ns[m], l->there);
+            json_object_end(&w);
+        }
+    }
+    json_array_end(&w);
+    json_newline(&w);
+    json_key(&w, d->spans ? "spans" : "operators");
+    json_array(&w);
+    for (size_t i = 0; i < d->n; i++) {
+        const struct diff_row *r = &d->row[i];
+
+        json_newline(&w);
+        json_object(&w);
+        json_key(&w, "name");
+        json_cstr(&w, r->name);
+        json_key(&w, "type");
+        json_cstr(&w, r->type);
+        json_pair(&w, r->ns, r->there);
+        json_key(&w, "state");
+        json_cstr(&w, state(r));
+        json_object_end(&w);
+    }
+    json_array_end(&w);
+    json_newline(&w);
+    json_key(&w, "checks");
+    json_array(&w);
+    for (size_t i = 0; i < nchecks; i++) {
+        double ns[DIFF_SIDES] = { check[i].a_ns, check[i].b_ns };
+
+        json_newline(&w);
+        json_object(&w);
+        json_key(&w, "fail_if");
+        json_cstr(&w, check[i].text);
+        json_key(&w, "failed");
+        json_bool(&w, check[i].failed);
+        json_pair(&w, ns, both);
+        json_object_end(&w);
+    }
+    json_array_end(&w);
+    json_object_end(&w);
+    io_out_addf(&cli->out, "\n");
+    return CLI_OK;
+}
+
+/* One line for each check that failed, on standard error. */
+static int report_checks(const struct diff_check *check, size_t n)
+{
+    int rc = CLI_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct diff_check *c = &check[i];
+        struct change change, share;
+        char a[HUMAN_ROOM], b[HUMAN_ROOM];
+        const char *p = percent(&share, diff_share(c->a_ns, c->b_ns));
+
+        if (!c->failed)
+            continue;
+        cli_error("%s: %s%s%s to %s, %s%s%s%s", c->text, c->what ? c->what : "",
+                  c->what ? ": " : "", human_ns(a, c->a_ns), human_ns(b, c->b_ns),
+                  signed_ns(&change, c->b_ns - c->a_ns), p ? " (" : "", p ? p : "", p ? ")" : "");
+        rc = CLI_CHECK;
+    }
+    return rc;
+}
+
+static int run_checks(struct diff_check *check, size_t n, const struct diff *ops,
+                      const struct diff *types)
+{
+    int rc = CLI_OK;
+
+    for (size_t i = 0; i < n && rc == CLI_OK; i++)
+        rc = diff_check_run(&check[i], ops, types);
+    return rc;
+}
+
+static int compare(struct cli *cli, opm_trace *const trace[DIFF_SIDES], bool by_type, int64_t top,
+                   struct diff_check *check, size_t nchecks)
+{
+    struct diff ops = { 0 }, types = { 0 };
+    const struct diff *shown = by_type ? &types : &ops;
+    int rc = diff_read(&ops, trace, false);
+
+    if (rc == CLI_OK)
+        rc = diff_read(&types, trace, true);
+    if (rc == CLI_OK)
+        rc = run_checks(check, nchecks, &ops, &types);
+    if (rc == CLI_OK && cli->json) {
+        rc = print_json(cli, shown, check, nchecks);
+    } else if (rc == CLI_OK && cli->csv) {
+        rc = print_csv(cli, shown);
+    } else if (rc == CLI_OK) {
+        rc = print_facts(cli, trace);
+        print_latency(cli, &ops);
+        if (rc == CLI_OK)
+            rc = print_rows(cli, shown, by_type, top);
+    }
+    if (rc == CLI_OK)
+        rc = report_checks(check, nchecks);
+    diff_release(&ops);
+    diff_release(&types);
+    return rc;
+}
+
+int cmd_diff(struct cli *cli, int argc, char **argv)
+{
+    struct option_list fail_if = { 0 };
+    const char *by = by_choices[0];
+    int64_t top = 15;
+    const struct option opts[] = {
+        OPT_LIST(0, "fail-if", &fail_if, "FIGURE>LIMIT",
+                 "exit with 3 if B exceeds A by more, such as 'latency>5%', 'p99>2ms', 'op>20%', "
+                 "'op:conv1>10%' or 'type:Conv>5%'; may be repeated"),
+        OPT_CHOICE(0, "by", &by, "WHAT", by_choices, "compare each op, or each type (op)"),
+        OPT_INT('t', "top", &top, "N", 0, INT32_MAX, "rows to show (15); 0: all"),
+        CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END
+    };
+    int n = cli_parse(cli, opts, about, argc, argv), rc = CLI_OK;
+    opm_trace *trace[DIFF_SIDES] = { NULL, NULL };
+    struct diff_check *check = NULL;
+
+    if (n < 0)
+        rc = cli->status;
+    else if (n != DIFF_SIDES)
+        rc = cli_usage(cli, "two traces are needed: A, and B to compare with it");
+    else if (!(check = mem_calloc(fail_if.n + 1, sizeof(*check))))
+        rc = cli_out_of_memory();
+    for (size_t i = 0; i < fail_if.n && n == DIFF_SIDES && rc == CLI_OK; i++)
+        rc = diff_check_parse(cli, fail_if.item[i], &check[i]);
+    for (int s = 0; s < DIFF_SIDES && n == DIFF_SIDES && rc == CLI_OK; s++)
+        rc = cli_open(cli, &trace[s], &argv[s], 1);
+    if (n == DIFF_SIDES && rc == CLI_OK)
+        rc = compare(cli, trace, strcmp(by, "type") == 0, top, check, fail_if.n);
+    for (int s = 0; s < DIFF_SIDES; s++)
+        opm_trace_close(trace[s]);
+    mem_free(check);
+    option_list_release(&fail_if);
+    return rc;
+}

@@ -1,0 +1,77 @@
+/* cmd_report.c -- write the web pages about a trace to one file. */
+#include "cli/cli.h"
+
+#include "server/report.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char about[] =
+    "Write the pages that 'opmeter serve' shows about a trace, or several merged into one, to one "
+    "HTML file that any browser opens without a server and without the internet. Of a long trace "
+    "the timeline carries as much detail as some megabytes hold, and says so. FILE is replaced "
+    "only when the new one is complete.";
+
+static void say_what_was_written(struct cli *cli, const char *path)
+{
+    char room[HUMAN_ROOM];
+    struct stat st;
+
+    if (!cli->quiet && strcmp(path, "-") != 0 && isatty(STDOUT_FILENO) && stat(path, &st) == 0)
+        io_out_addf(&cli->out, "wrote %s (%s): open it in a browser\n", path,
+                    human_bytes(room, (uint64_t)st.st_size));
+}
+
+static int write_report(struct cli *cli, char **paths, int n, const char *output)
+{
+    struct report_options o = { .path = paths[0], .progress = progress_tick };
+    struct io_out out = { 0 };
+    opm_trace *t = NULL;
+    struct progress p;
+    opm_error err, close_err;
+    int rc = cli_open(cli, &t, paths, n);
+
+    if (rc != CLI_OK)
+        return rc;
+    progress_start(&p, cli, "writing", output);
+    o.user = &p;
+    cli_interrupt_begin();
+    rc = io_out_open(&out, output, &err);
+    if (rc == 0) {
+        rc = report_write(&out, t, &o, &err);
+        if (io_out_close(&out, rc == 0, &close_err) < 0 && rc == 0) {
+            rc = close_err.code;
+            err = close_err;
+        }
+    }
+    progress_end(&p);
+    cli_interrupt_end();
+    opm_trace_close(t);
+    if (rc < 0)
+        return cli_error("%s", err.msg);
+    say_what_was_written(cli, output);
+    return CLI_OK;
+}
+
+int cmd_report(struct cli *cli, int argc, char **argv)
+{
+    const char *output = NULL;
+    const struct option opts[] = {
+        OPT_STR('o', "output", &output, "FILE", "write to FILE ('-': standard output)"),
+        CLI_TRACE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END,
+    };
+    int n = cli_parse(cli, opts, about, argc, argv);
+
+    if (n < 0)
+        return cli->status;
+    if (n == 0)
+        return cli_usage(cli, "a TRACE is needed");
+    if (!output)
+        return cli_usage(cli, "a file to write is needed: -o FILE.html");
+    if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
+        return cli_usage(cli, "a web page is not for a terminal: use -o FILE.html");
+    return write_report(cli, argv, n, output);
+}

@@ -1,0 +1,312 @@
+/* diff.c -- see diff.h. */
+#include "cli/diff.h"
+
+#include "base/alloc.h"
+#include "base/strpool.h"
+#include "base/u64map.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIGMAS 2.576 /* two-sided, 99 % */
+
+const char *const diff_metric_names[] = {
+#define X(name) #name,
+    DIFF_METRICS(X)
+#undef X
+        NULL
+};
+
+static const char latency_sql[] = "SELECT scope, name, count, stdev_ns"
+#define X(name) ", " #name "_ns"
+    DIFF_METRICS(X)
+#undef X
+        " FROM latency WHERE count > 0 ORDER BY scope DESC, count * mean_ns DESC";
+
+static const char ops_sql[] =
+    "SELECT name, type, sum(self_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
+    " WHERE count > 0 GROUP BY name, type";
+static const char types_sql[] =
+    "SELECT type, type, sum(self_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
+    " WHERE count > 0 GROUP BY type";
+static const char spans_sql[] =
+    "SELECT name, cat, sum(self_ns), NULL FROM span_stats GROUP BY name, cat";
+static const char span_types_sql[] =
+    "SELECT cat, cat, sum(self_ns), NULL FROM span_stats GROUP BY cat";
+
+static double real_or_nan(const opm_rows *r, int col)
+{
+    return opm_rows_type(r, col) == OPM_TYPE_NULL ? (double)NAN : opm_rows_real(r, col);
+}
+
+/* Rows of one side that may have a counterpart: by name and type, and by name alone. */
+struct index {
+    struct strpool keys;
+    struct u64map at; /* id of the key -> row */
+};
+
+static void index_release(struct index *x)
+{
+    strpool_release(&x->keys);
+    u64map_release(&x->at);
+}
+
+static bool key_id(struct index *x, const char *name, const char *type, str_id *out)
+{
+    struct buf b = { 0 };
+    bool ok;
+
+    buf_adds(&b, name ? name : "");
+    buf_addc(&b, '\0');
+    buf_adds(&b, type ? type : "");
+    ok = !b.failed && strpool_intern(&x->keys, b.data, b.len, out) == 0;
+    buf_release(&b);
+    return ok;
+}
+
+static char *copy(struct diff *d, const opm_rows *r, int col, bool *ok)
+{
+    size_t len;
+    const char *text = opm_rows_text(r, col, &len);
+    char *s = text ? arena_strndup(&d->text, text, len) : NULL;
+
+    if (text && !s)
+        *ok = false;
+    return s;
+}
+
+static int fail(opm_error *err)
+{
+    return cli_error("%s", err->msg);
+}
+
+/* -- latency -- */
+
+static struct diff_latency *latency_find(struct diff *d, const char *scope, const char *name)
+{
+    for (size_t i = 0; i < d->nlatency; i++) {
+        struct diff_latency *l = &d->latency[i];
+
+        if (!l->there[DIFF_B] && strcmp(l->scope, scope) == 0 &&
+            strcmp(l->name[DIFF_A] ? l->name[DIFF_A] : "", name ? name : "") == 0)
+            return l;
+    }
+    return NULL;
+}
+
+static int latency_read(struct diff *d, opm_trace *t, enum diff_side side)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+    int rc = opm_trace_query(t, latency_sql, &r, &err);
+    bool ok = true;
+
+    if (rc < 0)
+        return fail(&err);
+    while ((rc = opm_rows_next(r, &err)) == 1) {
+        const char *scope = copy(d, r, 0, &ok), *name = copy(d, r, 1, &ok);
+        struct diff_latency *l;
+
+        if (!ok || !GROW(d->latency, d->latency_cap, d->nlatency + 1)) {
+            opm_rows_close(r);
+            return cli_out_of_memory();
+        }
+        l = side == DIFF_B ? latency_find(d, scope, name) : NULL;
+        if (!l) {
+            l = &d->latency[d->nlatency++];
+            *l = (struct diff_latency){ .scope = scope };
+        }
+        l->there[side] = true;
+        l->name[side] = name;
+        l->count[side] = opm_rows_int(r, 2);
+        l->stdev_ns[side] = real_or_nan(r, 3);
+        for (int m = 0; m < DIFF_NMETRICS; m++)
+            l->ns[m][side] = real_or_nan(r, 4 + m);
+        if (strcmp(scope, "step") == 0)
+            d->iterations[side] += l->count[side];
+    }
+    opm_rows_close(r);
+    return rc < 0 ? fail(&err) : CLI_OK;
+}
+
+/* One model on each side: they are what is to be compared, whatever they are called. */
+static void latency_pair(struct diff *d)
+{
+    struct diff_latency *only[DIFF_SIDES] = { NULL, NULL };
+    size_t steps = 0;
+
+    for (size_t i = 0; i < d->nlatency; i++) {
+        struct diff_latency *l = &d->latency[i];
+
+        if (strcmp(l->scope, "step") != 0)
+            continue;
+        steps++;
+        for (int s = 0; s < DIFF_SIDES; s++)
+            if (l->there[s] && !l->there[!s])
+                only[s] = l;
+    }
+    if (steps != 2 || !only[DIFF_A] || !only[DIFF_B])
+        return;
+    only[DIFF_A]->there[DIFF_B] = true;
+    only[DIFF_A]->name[DIFF_B] = only[DIFF_B]->name[DIFF_B];
+    only[DIFF_A]->count[DIFF_B] = only[DIFF_B]->count[DIFF_B];
+    only[DIFF_A]->stdev_ns[DIFF_B] = only[DIFF_B]->stdev_ns[DIFF_B];
+    for (int m = 0; m < DIFF_NMETRICS; m++)
+        only[DIFF_A]->ns[m][DIFF_B] = only[DIFF_B]->ns[m][DIFF_B];
+    d->nlatency--;
+    memmove(only[DIFF_B], only[DIFF_B] + 1,
+            (size_t)(&d->latency[d->nlatency] - only[DIFF_B]) * sizeof(*only[DIFF_B]));
+}
+
+/* -- operators -- */
+
+static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_side side,
+                     struct index *exact, struct index *by_name)
+{
+    double iterations = d->iterations[side] ? (double)d->iterations[side] : 1;
+    opm_rows *r = NULL;
+    opm_error err;
+    int rc = opm_trace_query(t, sql, &r, &err);
+    bool ok = true;
+
+    if (rc < 0)
+        return fail(&err);
+    while ((rc = opm_rows_next(r, &err)) == 1) {
+        const char *name = copy(d, r, 0, &ok), *type = copy(d, r, 1, &ok);
+        str_id full = 0, short_id = 0;
+        struct diff_row *row;
+        uint64_t *at = NULL;
+
+        ok = ok && key_id(exact, name, type, &full) && key_id(by_name, name, NULL, &short_id) &&
+             GROW(d->row, d->cap, d->n + 1);
+        if (!ok)
+            break;
+        if (side == DIFF_B)
+            at = u64map_get(&exact->at, full);
+        row = at ? &d->row[*at] : &d->row[d->n];
+        if (!at) {
+            *row = (struct diff_row){ .name = name, .type = type };
+            /* Two types of one name: not to be paired by the name alone. */
+            ok = side == DIFF_B ||
+                 (u64map_put(&exact->at, full, d->n) == 0 &&
+                  u64map_put(&by_name->at, short_id,
+                             u64map_get(&by_name->at, short_id) ? UINT64_MAX : d->n) == 0);
+            if (!ok)
+                break;
+            d->n++;
+        }
+        row->there[side] = true;
+        row->ns[side] = opm_rows_real(r, 2) / iterations;
+        row->variance[side] = real_or_nan(r, 3) / (iterations * iterations);
+        d->total_ns[side] += row->ns[side];
+    }
+    opm_rows_close(r);
+    if (!ok)
+        return cli_out_of_memory();
+    return rc < 0 ? fail(&err) : CLI_OK;
+}
+
+/* Operators of the same name whose type differs (another engine's name for it) are the same. */
+static int pair_by_name(struct diff *d, const struct index *by_name)
+{
+    struct u64map taken = { 0 }; /* id of the name -> row of B, or UINT64_MAX: several */
+    size_t kept = 0;
+    int rc = CLI_OK;
+
+    for (size_t i = 0; i < d->n && rc == CLI_OK; i++) {
+        const char *name = d->row[i].name;
+        str_id id;
+
+        if (d->row[i].there[DIFF_A] || !name)
+            continue;
+        id = strpool_find(&by_name->keys, name, strlen(name) + 1);
+        if (u64map_put(&taken, id, u64map_get(&taken, id) ? UINT64_MAX : i) < 0)
+            rc = cli_out_of_memory();
+    }
+    for (size_t i = 0; i < d->n && rc == CLI_OK; i++) {
+        const char *name = d->row[i].name;
+        str_id id;
+        const uint64_t *a, *b;
+
+        if (!d->row[i].there[DIFF_A] || d->row[i].there[DIFF_B] || !name)
+            continue;
+        id = strpool_find(&by_name->keys, name, strlen(name) + 1);
+        a = u64map_get(&by_name->at, id);
+        b = u64map_get(&taken, id);
+        if (!a || !b || *a != i || *b == UINT64_MAX)
+            continue;
+        d->row[i].there[DIFF_B] = true;
+        d->row[i].ns[DIFF_B] = d->row[*b].ns[DIFF_B];
+        d->row[i].variance[DIFF_B] = d->row[*b].variance[DIFF_B];
+        d->row[*b].there[DIFF_B] = false;
+    }
+    u64map_release(&taken);
+    for (size_t i = 0; i < d->n; i++)
+        if (d->row[i].there[DIFF_A] || d->row[i].there[DIFF_B])
+            d->row[kept++] = d->row[i];
+    d->n = kept;
+    return rc;
+}
+
+static int by_change(const void *pa, const void *pb)
+{
+    const struct diff_row *a = pa, *b = pb;
+    double x = fabs(a->ns[DIFF_B] - a->ns[DIFF_A]), y = fabs(b->ns[DIFF_B] - b->ns[DIFF_A]);
+    int c;
+
+    if (x != y)
+        return x < y ? 1 : -1;
+    c = strcmp(a->name ? a->name : "", b->name ? b->name : "");
+    return c ? c : strcmp(a->type ? a->type : "", b->type ? b->type : "");
+}
+
+int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type)
+{
+    struct index exact = { 0 }, by_name = { 0 };
+    const char *sql;
+    int rc = CLI_OK;
+
+    d->spans = cli_query_int(trace[DIFF_A], "SELECT count(*) FROM op_stats") <= 0 ||
+               cli_query_int(trace[DIFF_B], "SELECT count(*) FROM op_stats") <= 0;
+    if (d->spans)
+        sql = by_type ? span_types_sql : spans_sql;
+    else
+        sql = by_type ? types_sql : ops_sql;
+    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
+        rc = latency_read(d, trace[s], s);
+    if (rc == CLI_OK)
+        latency_pair(d);
+    if (!d->iterations[DIFF_A] || !d->iterations[DIFF_B])
+        d->iterations[DIFF_A] = d->iterations[DIFF_B] = 0;
+    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
+        rc = rows_read(d, trace[s], sql, s, &exact, &by_name);
+    if (rc == CLI_OK && !by_type)
+        rc = pair_by_name(d, &by_name);
+    if (rc == CLI_OK && d->n)
+        qsort(d->row, d->n, sizeof(*d->row), by_change);
+    index_release(&exact);
+    index_release(&by_name);
+    return rc;
+}
+
+void diff_release(struct diff *d)
+{
+    arena_release(&d->text);
+    mem_free(d->latency);
+    mem_free(d->row);
+    *d = (struct diff){ 0 };
+}
+
+bool diff_certain(const struct diff_row *r)
+{
+    if (!r->there[DIFF_A] || !r->there[DIFF_B])
+        return true;
+    return fabs(r->ns[DIFF_B] - r->ns[DIFF_A]) >
+           SIGMAS * sqrt(r->variance[DIFF_A] + r->variance[DIFF_B]);
+}
+
+double diff_share(double a, double b)
+{
+    return a > 0 ? (b - a) / a : (double)NAN;
+}

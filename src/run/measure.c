@@ -1,0 +1,219 @@
+/* measure.c -- warm up, measure, and say what was measured; see session.h. */
+#include "run/session.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define LATENCIES_MAX ((size_t)20000000)
+
+/* How far an amount is done, 0 to 1; at least one iteration unless none was asked for. */
+static double progress_of(const struct run_amount *a, int64_t done, int64_t elapsed_ns)
+{
+    if (a->ns)
+        return done ? (double)elapsed_ns / (double)a->ns : 0;
+    return a->count ? (double)done / (double)a->count : 1;
+}
+
+/* The bar runs from 0 to 1000 over both parts. */
+static int tell(const struct run_session *s, double warm, double measured)
+{
+    const struct run_amount *w = &s->opt->warmup, *n = &s->opt->iterations;
+    double share = n->ns ? 0.02 : 0.3, both = (double)(w->count + n->count); /* guesses */
+
+    if (!w->ns && !n->ns)
+        share = both > 0 ? (double)w->count / both : 0;
+    else if (w->ns && n->ns)
+        share = (double)w->ns / (double)(w->ns + n->ns);
+    if (!s->opt->progress)
+        return 0;
+    return s->opt->progress(
+        s->opt->user, (uint64_t)(1000 * (share * warm + (1 - share) * MIN(measured, 1))), 1000);
+}
+
+static int interrupted(opm_error *err)
+{
+    return opm__fail(err, OPM_ELIMIT, "interrupted");
+}
+
+static int warm_up(struct run_session *s, opm_error *err)
+{
+    opm_span record = opm_record_begin("warm up", OPM_WARMUP);
+    int64_t start = session_now_ns(), ns, n = 0;
+    int rc = 0;
+
+    for (;; n++) {
+        double share = progress_of(&s->opt->warmup, n, session_now_ns() - start);
+
+        if (!rc && tell(s, share, 0))
+            rc = interrupted(err);
+        if (rc || share >= 1)
+            break;
+        rc = session_iterate(s, true, n, OPM_WARMUP, &ns, err);
+        if (!rc && s->opt->receipt)
+            rc = session_iterate(s, false, n, OPM_WARMUP, &ns, err);
+    }
+    opm_record_end(record);
+    s->res->warmup = (uint64_t)n;
+    return rc;
+}
+
+static int keep(struct run_times *t, int64_t ns, opm_error *err)
+{
+    if (t->n == LATENCIES_MAX)
+        return 0;
+    if (!GROW(t->ns, t->cap, t->n + 1))
+        return opm__fail(err, OPM_ENOMEM, "out of memory for latencies");
+    t->ns[t->n++] = ns;
+    return 0;
+}
+
+/* Metered and bare iterations take turns in which of them goes first, so that whatever changes in
+ * the meantime hits both. */
+static int measure_all(struct run_session *s, opm_error *err)
+{
+    opm_span record = opm_record_begin("measured", OPM_MEASURED);
+    int64_t start = session_now_ns(), ns, pair, n = 0;
+    int rc = 0;
+
+    for (;; n++) {
+        double share = progress_of(&s->opt->iterations, n, session_now_ns() - start);
+
+        if (!rc && tell(s, 1, share))
+            rc = interrupted(err);
+        if (rc || share >= 1)
+            break;
+        pair = 0;
+        for (int turn = 0; !rc && turn < 2; turn++) {
+            bool metered = turn == (n & 1);
+
+            if (!metered && !s->opt->receipt)
+                continue;
+            rc = session_iterate(s, metered, n, OPM_MEASURED, &ns, err);
+            if (!rc)
+                rc = keep(metered ? &s->metered : &s->bare, ns, err);
+            pair += metered ? ns : -ns;
+        }
+        if (!rc && s->opt->receipt)
+            rc = keep(&s->cost, pair, err);
+    }
+    opm_record_end(record);
+    s->res->seconds = (double)(session_now_ns() - start) / 1e9;
+    return rc;
+}
+
+int session_measure(struct run_session *s, opm_error *err)
+{
+    int rc = warm_up(s, err);
+
+    s->bare.n = s->metered.n = s->cost.n = 0;
+    if (!rc)
+        rc = measure_all(s, err);
+    if (!rc && s->e->class->flush)
+        rc = s->e->class->flush(s->e, err);
+    if (rc)
+        return rc;
+    run_latency_of(s->bare.ns, s->bare.n, &s->res->bare);
+    run_latency_of(s->metered.ns, s->metered.n, &s->res->metered);
+    run_cost_of(s->cost.ns, s->cost.n, &s->res->cost_ns, &s->res->cost_error_ns);
+    return 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void meta(const char *key, const char *fmt, ...)
+{
+    char text[1200];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    opm_meta(key, text);
+}
+
+static void describe_latency(const char *kind, const struct run_latency *l)
+{
+    char key[64];
+
+    if (!l->n)
+        return;
+    snprintf(key, sizeof(key), "run.%s_median_ns", kind);
+    meta(key, "%.0f", l->median);
+    snprintf(key, sizeof(key), "run.%s_min_ns", kind);
+    meta(key, "%.0f", l->min);
+    snprintf(key, sizeof(key), "run.%s_mean_ns", kind);
+    meta(key, "%.0f", l->mean);
+}
+
+/* The first dimension, if it is the same for every input and output that has one: a sequence that
+ * comes first, as recurrent models like it, does not come out again first. */
+static int64_t batch_of(const struct run_session *s)
+{
+    int64_t batch = 0;
+
+    for (size_t i = 0; i < s->in.n + s->nout; i++) {
+        const struct engine_tensor *t = i < s->in.n ? &s->in.t[i] : &s->out[i - s->in.n];
+
+        if (t->shape.rank < 1)
+            continue;
+        if (batch && batch != t->shape.dim[0])
+            return 1;
+        batch = t->shape.dim[0];
+    }
+    return batch ? batch : 1;
+}
+
+void session_describe_model(const struct run_session *s)
+{
+    meta("model.path", "%s", s->m->name);
+    meta("model.name", "%s", s->res->model);
+    meta("model.producer", "%s %s", s->m->producer, s->m->producer_version);
+    meta("model.opset", "%d", model_opset(s->m, ""));
+    meta("engine.name", "%s", s->res->engine);
+    if (s->res->version[0])
+        meta("engine.version", "%s", s->res->version);
+    meta("engine.threads", "%d", s->res->threads);
+}
+
+void session_describe_run(struct run_session *s)
+{
+    struct run_peak peak;
+
+    s->res->batch = batch_of(s);
+    session_describe_model(s);
+    meta("run.warmup", "%llu", (unsigned long long)s->res->warmup);
+    meta("run.iterations", "%zu", s->metered.n);
+    meta("run.batch", "%lld", (long long)s->res->batch);
+    meta("run.seed", "%lld", (long long)s->opt->seed);
+    meta("run.load_ns", "%lld", (long long)s->res->load_ns);
+    meta("run.open_ns", "%lld", (long long)s->res->open_ns);
+    meta("run.prepare_ns", "%lld", (long long)s->res->prepare_ns);
+    if (s->res->arena_bytes >= 0) {
+        meta("engine.arena_bytes", "%lld", (long long)s->res->arena_bytes);
+        meta("engine.packed_bytes", "%lld", (long long)s->res->packed_bytes);
+        meta("engine.winograd_bytes", "%lld", (long long)s->res->winograd_bytes);
+    }
+    if (s->opt->instances > 1) {
+        meta("run.instance", "%d", s->opt->instance);
+        meta("run.instances", "%d", s->opt->instances);
+    }
+    if (s->res->bare.n) {
+        meta("run.cost_ns", "%.0f", s->res->cost_ns);
+        meta("run.cost_error_ns", "%.0f", s->res->cost_error_ns);
+    }
+    run_peak(s->res->threads, &peak);
+    if (peak.gflops > 0 && peak.gbytes > 0) {
+        meta("machine.peak_gflops_per_s", "%.3f", peak.gflops);
+        meta("machine.peak_gbytes_per_s", "%.3f", peak.gbytes);
+    }
+    describe_latency("bare", &s->res->bare);
+    describe_latency("metered", &s->res->metered);
+    for (size_t i = 0; i < s->nin; i++) {
+        char key[300], shape[128];
+
+        snprintf(key, sizeof(key), "input.%.280s", s->in_value[i].name);
+        shape_text(&s->in.t[i].shape, shape, sizeof(shape));
+        meta(key, "%s %s, %s", tensor_type_name(s->in.t[i].type), shape, s->in.origin[i]);
+    }
+}

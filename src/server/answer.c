@@ -1,0 +1,197 @@
+/* answer.c -- see answer.h. */
+#include "server/answer.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXACT_MAX ((int64_t)1 << 53) /* JavaScript's numbers are exact up to here */
+
+static void add_int(struct json_writer *w, int64_t v)
+{
+    char text[24];
+
+    if (v <= EXACT_MAX && v >= -EXACT_MAX) {
+        json_i64(w, v);
+    } else {
+        snprintf(text, sizeof(text), "%" PRId64, v);
+        json_cstr(w, text);
+    }
+}
+
+static void add_cell(struct json_writer *w, const opm_rows *r, int col)
+{
+    const char *text;
+    size_t len;
+
+    switch (opm_rows_type(r, col)) {
+    case OPM_TYPE_INT:
+        add_int(w, opm_rows_int(r, col));
+        break;
+    case OPM_TYPE_REAL:
+        json_f64(w, opm_rows_real(r, col));
+        break;
+    case OPM_TYPE_TEXT:
+        text = opm_rows_text(r, col, &len);
+        json_str(w, text, len);
+        break;
+    case OPM_TYPE_NULL:
+        json_null(w);
+        break;
+    }
+}
+
+/* A column is what the most general of its values is. */
+static const char *const type_names[] = { [OPM_TYPE_NULL] = "null",
+                                          [OPM_TYPE_INT] = "integer",
+                                          [OPM_TYPE_REAL] = "real",
+                                          [OPM_TYPE_TEXT] = "text" };
+
+static size_t written(const struct json_writer *w)
+{
+    return w->buf ? w->buf->len : w->out->total;
+}
+
+/* Up to `limit` rows as arrays. 1: there would be more. */
+static int add_rows(struct json_writer *w, opm_rows *r, enum opm_type *type, int64_t limit,
+                    opm_error *err)
+{
+    size_t start = written(w);
+    int64_t n = 0;
+    int more;
+
+    while ((more = opm_rows_next(r, err)) > 0) {
+        if (n++ == limit || written(w) - start > ANSWER_MAX_BYTES)
+            return 1;
+        json_array(w);
+        for (int c = 0; c < opm_rows_columns(r); c++) {
+            type[c] = MAX(type[c], opm_rows_type(r, c));
+            add_cell(w, r, c);
+        }
+        json_array_end(w);
+    }
+    return more;
+}
+
+static int add_table(struct json_writer *w, opm_rows *r, enum opm_type *type, int64_t limit,
+                     opm_error *err)
+{
+    int more, ncol = opm_rows_columns(r);
+
+    json_object(w);
+    json_key(w, "columns");
+    json_array(w);
+    for (int c = 0; c < ncol; c++)
+        json_cstr(w, opm_rows_name(r, c));
+    json_array_end(w);
+    json_key(w, "rows");
+    json_array(w);
+    more = add_rows(w, r, type, limit, err);
+    json_array_end(w);
+    json_key(w, "types");
+    json_array(w);
+    for (int c = 0; c < ncol; c++)
+        json_cstr(w, type_names[type[c]]);
+    json_array_end(w);
+    json_key(w, "truncated");
+    json_bool(w, more > 0);
+    json_object_end(w);
+    return MIN(more, 0);
+}
+
+int answer_rows(struct json_writer *w, opm_trace *t, const char *sql, int64_t limit, opm_error *err)
+{
+    opm_rows *r = NULL;
+    enum opm_type *type;
+    int rc = opm_trace_query(t, sql, &r, err);
+
+    if (rc < 0)
+        return rc;
+    type = mem_calloc((size_t)opm_rows_columns(r) + 1, sizeof(*type));
+    rc = type ? add_table(w, r, type, limit, err) : opm__fail(err, OPM_ENOMEM, "out of memory");
+    mem_free(type);
+    opm_rows_close(r);
+    return rc;
+}
+
+int answer_int(opm_trace *t, const char *sql, int64_t *out, opm_error *err)
+{
+    opm_rows *r = NULL;
+    int rc = opm_trace_query(t, sql, &r, err), more;
+
+    if (rc < 0)
+        return rc;
+    more = opm_rows_next(r, err);
+    *out = more > 0 && opm_rows_type(r, 0) != OPM_TYPE_NULL ? opm_rows_int(r, 0) : -1;
+    opm_rows_close(r);
+    return MIN(more, 0);
+}
+
+int answer_text(opm_trace *t, const char *sql, struct buf *out, opm_error *err)
+{
+    opm_rows *r = NULL;
+    int rc = opm_trace_query(t, sql, &r, err), more;
+    const char *text;
+    size_t len;
+
+    if (rc < 0)
+        return rc;
+    more = opm_rows_next(r, err);
+    text = more > 0 ? opm_rows_text(r, 0, &len) : NULL;
+    if (text)
+        buf_add(out, text, len);
+    opm_rows_close(r);
+    return MIN(more, 0);
+}
+
+/* The tables of the schema, in its order, each with its number of rows. */
+static int add_counts(struct json_writer *w, opm_trace *t, opm_error *err)
+{
+    opm_rows *r = NULL;
+    struct buf sql = { 0 };
+    int64_t n = 0;
+    int more, rc = opm_trace_query(t, "SELECT DISTINCT table_name FROM schema WHERE kind = 'table'",
+                                   &r, err);
+
+    if (rc < 0)
+        return rc;
+    while (rc == 0 && (more = opm_rows_next(r, err)) != 0) {
+        if (more < 0) {
+            rc = more;
+            break;
+        }
+        buf_clear(&sql);
+        buf_addf(&sql, "SELECT count(*) FROM \"%s\"", opm_rows_text(r, 0, NULL));
+        rc = sql.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
+                        : answer_int(t, buf_str(&sql), &n, err);
+        json_key(w, opm_rows_text(r, 0, NULL));
+        json_i64(w, n);
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+    return rc;
+}
+
+int answer_facts(struct json_writer *w, opm_trace *t, const char *path, opm_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    struct buf name = { 0 };
+    int rc = answer_text(t, "SELECT value FROM meta WHERE key = 'model.name' AND value <> ''",
+                         &name, err);
+
+    if (rc == 0) {
+        json_key(w, "name");
+        json_cstr(w, name.len ? buf_str(&name) : slash && slash[1] ? slash + 1 : path);
+        json_key(w, "duration_ns");
+        json_i64(w, opm_trace_end(t));
+        json_key(w, "rows");
+        json_object(w);
+        rc = add_counts(w, t, err);
+        json_object_end(w);
+    }
+    buf_release(&name);
+    return rc;
+}

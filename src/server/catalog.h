@@ -1,0 +1,47 @@
+/* catalog.h -- the traces that a server shows: those named, and those found in folders.
+ *
+ * A trace has an id as long as the server runs. It is read when first asked for and stays in memory
+ * until others need the room. Any thread may ask. Files outside of the folders that were named are
+ * never opened, whatever links there are inside. */
+#ifndef SERVER_CATALOG_H
+#define SERVER_CATALOG_H
+
+#include "base/json_write.h"
+#include "server/facts.h"
+#include "server/opened.h"
+
+#define CATALOG_ID_ROOM 20
+
+struct catalog;
+
+/* Each path is a file, a folder that is one profile, or a folder with traces in it. */
+int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, opm_error *err);
+void catalog_end(struct catalog *c);  /* traces that are being read are given up, from now on */
+void catalog_free(struct catalog *c); /* no request may run any more; NULL is fine */
+
+/* Whether there may be several traces. */
+bool catalog_is_folder(const struct catalog *c);
+/* "/api/traces". Looks into the folders again. */
+int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err);
+
+/* How a trace is asked for. */
+enum catalog_want {
+    CATALOG_AS_READ, /* as it was read before, if it was */
+    CATALOG_FRESH,   /* read again if the file has changed since, or is being written */
+    CATALOG_BRIEFLY, /* as CATALOG_FRESH, but what has to be read is not kept for others */
+};
+/* OPM_ENOTFOUND: no such id; OPM_EIO: the file is gone or not readable. Give back *out with
+ * opened_unref(). */
+int catalog_open(struct catalog *c, const char *id, enum catalog_want want, struct opened **out,
+                 opm_error *err);
+/* "/api/trace/ID": opens it, CATALOG_FRESH. */
+int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, opm_error *err);
+/* The path of a trace, until the catalog is freed, after the same checks as when opening it. */
+int catalog_path(struct catalog *c, const char *id, const char **out, opm_error *err);
+
+/* The id of a trace of which there are no facts yet, or older ones than its file; false: none. */
+bool catalog_unknown(struct catalog *c, char id[CATALOG_ID_ROOM], uint64_t *stamp);
+/* Facts about it, for the list; stamp as above. */
+void catalog_learn(struct catalog *c, const char *id, uint64_t stamp, const struct facts *f);
+
+#endif

@@ -1,0 +1,128 @@
+/* exported.c -- see exported.h. */
+#include "server/exported.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include <opmeter/opmeter_trace.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct {
+    const char *extension, *type;
+} types[] = {
+    { ".json", "application/json; charset=utf-8" },
+    { ".csv", "text/csv; charset=utf-8" },
+    { ".md", "text/markdown; charset=utf-8" },
+};
+
+static const opm_format *find_format(const char *name)
+{
+    for (const opm_format *f = opm_export_formats(); f->name; f++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+static const char *type_of(const opm_format *f)
+{
+    size_t n = strlen(f->extension);
+
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+        size_t m = strlen(types[i].extension);
+
+        if (n >= m && strcmp(f->extension + n - m, types[i].extension) == 0)
+            return types[i].type;
+    }
+    return "application/octet-stream";
+}
+
+/* "resnet50" of "runs/resnet50.opm": only characters that need no quoting anywhere. */
+static void set_name(struct reply *a, const char *path, const opm_format *f)
+{
+    const char *slash = strrchr(path, '/'), *base = slash && slash[1] ? slash + 1 : path;
+    char stem[60];
+    size_t n = 0;
+
+    for (; base[n] && base[n] != '.' && n + 1 < sizeof(stem); n++) {
+        char c = base[n];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        stem[n] = plain || c == '-' || c == '_' ? c : '_';
+    }
+    stem[n] = '\0';
+    snprintf(a->file_name, sizeof(a->file_name), "%s%s", n ? stem : "trace", f->extension);
+}
+
+static int write_file(const char *path, const opm_format *f, const char *to, opm_error *err)
+{
+    opm_export_options opts = OPM_EXPORT_OPTIONS_INIT;
+    opm_trace *t;
+    int rc = opm_trace_open(&t, &path, 1, NULL, err);
+
+    if (rc < 0)
+        return rc;
+    if (strcmp(f->name, "csv") == 0)
+        opts.table = "span"; /* one file holds one table */
+    rc = opm_trace_export(t, f->name, to, &opts, err);
+    opm_trace_close(t);
+    return rc;
+}
+
+static int export_to_fd(const char *path, const opm_format *f, struct reply *a, opm_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    struct buf dir = { 0 }, file = { 0 };
+    struct stat st;
+    int rc;
+
+    buf_addf(&dir, "%s/opmeter-export-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (dir.failed || !mkdtemp(dir.data)) {
+        rc = opm__fail(err, OPM_ENOMEM, "%s: %s", buf_str(&dir), strerror(errno));
+        buf_release(&dir);
+        return rc;
+    }
+    buf_addf(&file, "%s/export%s", buf_str(&dir), f->extension);
+    rc = file.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
+                     : write_file(path, f, buf_str(&file), err);
+    if (rc == 0) {
+        a->fd = open(buf_str(&file), O_RDONLY | O_CLOEXEC);
+        if (a->fd < 0 || fstat(a->fd, &st) < 0)
+            rc = opm__fail(err, OPM_ENOMEM, "%s: %s", buf_str(&file), strerror(errno));
+        else
+            a->len = (uint64_t)st.st_size;
+    }
+    unlink(buf_str(&file));
+    rmdir(buf_str(&dir));
+    buf_release(&file);
+    buf_release(&dir);
+    return rc;
+}
+
+int exported(const char *path, const char *format, struct reply *a, opm_error *err)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    const opm_format *f = find_format(format);
+    int rc;
+
+    if (!f)
+        return opm__fail(err, OPM_ENOTFOUND, "no export format '%.40s'", format);
+    if (!*f->extension)
+        return opm__fail(err, OPM_EINVAL,
+                         "%s is a folder of files; 'opmeter export -f %s' writes it", f->name,
+                         f->name);
+    pthread_mutex_lock(&one);
+    rc = export_to_fd(path, f, a, err);
+    pthread_mutex_unlock(&one);
+    if (rc < 0)
+        return rc;
+    a->type = type_of(f);
+    set_name(a, path, f);
+    return 0;
+}

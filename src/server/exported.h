@@ -1,0 +1,11 @@
+/* exported.h -- a trace in another format, as an answer. */
+#ifndef SERVER_EXPORTED_H
+#define SERVER_EXPORTED_H
+
+#include "server/routes.h"
+
+/* Read the trace anew (exporting needs it for itself) and write it to a file that vanishes when the
+ * answer was sent. One at a time. */
+int exported(const char *path, const char *format, struct reply *a, opm_error *err);
+
+#endif

@@ -1,0 +1,155 @@
+/* opened.c -- see opened.h. */
+#include "server/opened.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "server/answer.h"
+#include "server/watch.h"
+
+#include <pthread.h>
+#include <time.h>
+
+struct handle {
+    pthread_mutex_t mutex;
+    opm_trace *trace; /* NULL until first needed */
+};
+
+struct opened {
+    atomic_size_t refs;
+    uint64_t stamp;
+    int64_t read_ns;
+    int64_t spans;
+    struct handle handle[LANE_COUNT];
+    pthread_mutex_t sharing; /* of the first handle's trace */
+    opm_trace *first;        /* never queried, so that it can be shared at any time */
+    struct timeline *timeline;
+    pthread_t preparing;
+    bool has_preparing;
+};
+
+/* Called while a trace is read. */
+static int give_up(void *stop, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    return atomic_load((const atomic_bool *)stop);
+}
+
+int opened_read(struct opened **out, const char *path, uint64_t stamp, const atomic_bool *stop,
+                opm_error *err)
+{
+    opm_open_options opts = OPM_OPEN_OPTIONS_INIT;
+    struct opened *o = mem_calloc(1, sizeof(*o));
+    int rc;
+
+    if (!o)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    atomic_init(&o->refs, 1);
+    o->stamp = stamp;
+    o->read_ns = watch_now_ns();
+    pthread_mutex_init(&o->sharing, NULL);
+    for (int i = 0; i < LANE_COUNT; i++)
+        pthread_mutex_init(&o->handle[i].mutex, NULL);
+    opts.progress = give_up;
+    opts.user = (void *)(uintptr_t)stop;
+    rc = opm_trace_open(&o->first, &path, 1, &opts, err);
+    if (rc == 0)
+        rc = answer_int(o->first, "SELECT count(*) FROM span", &o->spans, err);
+    if (rc < 0)
+        opened_unref(o);
+    else
+        *out = o;
+    return rc;
+}
+
+static void *prepare(void *arg)
+{
+    struct opened *o = arg;
+    struct timeline *tl;
+    opm_trace *t;
+
+    /* Who asks for the picture hears of a failure. */
+    if (opened_enter(o, LANE_TIMELINE, &t, NULL) < 0)
+        return NULL;
+    if (opened_timeline(o, &tl, NULL) == 0)
+        timeline_prepare(tl, NULL);
+    opened_leave(o, LANE_TIMELINE);
+    return NULL;
+}
+
+void opened_prepare(struct opened *o)
+{
+    o->has_preparing = pthread_create(&o->preparing, NULL, prepare, o) == 0;
+}
+
+void opened_ref(struct opened *o)
+{
+    atomic_fetch_add(&o->refs, 1);
+}
+
+void opened_unref(struct opened *o)
+{
+    if (!o || atomic_fetch_sub(&o->refs, 1) > 1)
+        return;
+    if (o->has_preparing)
+        pthread_join(o->preparing, NULL);
+    timeline_free(o->timeline);
+    for (int i = 0; i < LANE_COUNT; i++) {
+        opm_trace_close(o->handle[i].trace);
+        pthread_mutex_destroy(&o->handle[i].mutex);
+    }
+    pthread_mutex_destroy(&o->sharing);
+    opm_trace_close(o->first);
+    mem_free(o);
+}
+
+uint64_t opened_stamp(const struct opened *o)
+{
+    return o->stamp;
+}
+
+int64_t opened_read_ns(const struct opened *o)
+{
+    return o->read_ns;
+}
+
+int64_t opened_spans(const struct opened *o)
+{
+    return o->spans;
+}
+
+int opened_enter(struct opened *o, enum lane lane, opm_trace **out, opm_error *err)
+{
+    struct handle *h = &o->handle[lane];
+    struct timespec until;
+    int rc = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LANE_WAIT_S;
+    if (pthread_mutex_timedlock(&h->mutex, &until))
+        return opm__fail(err, OPM_EBUSY, "other questions to this trace take too long; try again");
+    if (!h->trace) {
+        pthread_mutex_lock(&o->sharing);
+        rc = opm_trace_share(o->first, &h->trace, err);
+        pthread_mutex_unlock(&o->sharing);
+    }
+    if (rc < 0)
+        pthread_mutex_unlock(&h->mutex);
+    else
+        *out = h->trace;
+    return rc;
+}
+
+void opened_leave(struct opened *o, enum lane lane)
+{
+    pthread_mutex_unlock(&o->handle[lane].mutex);
+}
+
+int opened_timeline(struct opened *o, struct timeline **out, opm_error *err)
+{
+    int rc = o->timeline ? 0 : timeline_new(&o->timeline, o->handle[LANE_TIMELINE].trace, err);
+
+    if (rc == 0)
+        *out = o->timeline;
+    return rc;
+}

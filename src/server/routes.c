@@ -1,0 +1,298 @@
+/* routes.c -- see routes.h. */
+#include "server/routes.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "server/answer.h"
+#include "server/exported.h"
+#include "server/page.h"
+#include "server/queries.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SQL_LIMIT_NS 10000000000
+#define SQL_ROWS_DEFAULT 10000
+#define WIDTH_MAX 20000
+#define WIDTH_DEFAULT 1000
+#define BARS_MAX 50000 /* of a track; beyond, they are united to coarser ones */
+#define JSON_TYPE "application/json; charset=utf-8"
+
+struct asked {
+    const struct routes *r;
+    const struct target *t;
+    int client_fd;
+    struct json_writer *w;
+};
+
+void reply_error(struct reply *a, int status, const char *sentence)
+{
+    struct json_writer w = { .buf = &a->body };
+
+    buf_clear(&a->body);
+    json_object(&w);
+    json_key(&w, "error");
+    json_cstr(&w, sentence);
+    json_object_end(&w);
+    buf_addc(&a->body, '\n');
+    a->status = status;
+    a->type = JSON_TYPE;
+}
+
+static int status_of(int rc)
+{
+    switch (rc) {
+    case OPM_ENOTFOUND:
+        return 404;
+    case OPM_EIO: /* the file is gone */
+        return 410;
+    case OPM_EINVAL:
+    case OPM_ELIMIT:
+        return 400;
+    case OPM_EBUSY:
+    case OPM_ENOMEM:
+        return 503;
+    default: /* a file that is no trace, or a broken one */
+        return 422;
+    }
+}
+
+static int get_version(struct asked *q, opm_error *err)
+{
+    (void)err;
+    json_object(q->w);
+    json_key(q->w, "version");
+    json_cstr(q->w, opm_trace_version());
+    json_key(q->w, "folder");
+    json_bool(q->w, catalog_is_folder(q->r->catalog));
+    json_object_end(q->w);
+    return 0;
+}
+
+static int get_traces(struct asked *q, opm_error *err)
+{
+    int rc = catalog_list(q->r->catalog, q->w, err);
+
+    scout_wake(q->r->scout); /* files may be new or changed; the next list tells more */
+    return rc;
+}
+
+static int get_trace(struct asked *q, opm_error *err)
+{
+    return catalog_describe(q->r->catalog, q->t->segment[2], q->w, err);
+}
+
+/* Run sql in a lane, interrupted at the limit and when the client is gone. */
+static int answer_query(struct asked *q, enum lane lane, const char *sql, int64_t limit,
+                        opm_error *err)
+{
+    struct opened *o = NULL;
+    struct watched watched;
+    enum watched_end end;
+    opm_trace *t;
+    int rc = catalog_open(q->r->catalog, q->t->segment[2], CATALOG_AS_READ, &o, err);
+
+    if (rc == 0)
+        rc = opened_enter(o, lane, &t, err);
+    if (rc == 0) {
+        watch_begin(q->r->watch, &watched, t, q->client_fd, SQL_LIMIT_NS);
+        rc = answer_rows(q->w, t, sql, limit, err);
+        end = watch_end(q->r->watch, &watched);
+        opened_leave(o, lane);
+        if (rc < 0 && end == WATCHED_LATE)
+            rc = opm__fail(err, OPM_ELIMIT, "the query was stopped after 10 seconds");
+        else if (rc < 0 && end == WATCHED_STOPPED)
+            rc = opm__fail(err, OPM_EBUSY, "the server is ending");
+    }
+    opened_unref(o);
+    return rc;
+}
+
+static int get_data(struct asked *q, opm_error *err)
+{
+    const struct query *query = query_find(q->t->segment[4]);
+    struct buf sql = { 0 };
+    int rc;
+
+    if (!query)
+        return opm__fail(err, OPM_ENOTFOUND, "no query '%.40s'", q->t->segment[4]);
+    rc = query_sql(query, q->t->arg, q->t->narg, &sql, err);
+    if (rc == 0)
+        rc = answer_query(q, query_needs_nothing(query) ? LANE_DATA : LANE_DETAIL, buf_str(&sql),
+                          ANSWER_ROWS_MAX, err);
+    buf_release(&sql);
+    return rc;
+}
+
+static int get_sql(struct asked *q, opm_error *err)
+{
+    const char *sql = target_arg(q->t, "q");
+    int64_t limit = SQL_ROWS_DEFAULT;
+    int rc = target_int(q->t, "limit", 0, ANSWER_ROWS_MAX, &limit, err);
+
+    if (rc < 0)
+        return rc;
+    if (!sql)
+        return opm__fail(err, OPM_EINVAL, "the argument q is missing: the SQL");
+    return answer_query(q, LANE_SQL, sql, limit, err);
+}
+
+/* "3,5,8" */
+static int read_tracks(const char *text, uint32_t **out, size_t *n, opm_error *err)
+{
+    size_t cap = 0;
+
+    *n = 0;
+    *out = mem_alloc(sizeof(**out)); /* not NULL: none is not all */
+    if (!*out)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    cap = 1;
+    while (*text) {
+        char *end;
+        unsigned long v;
+
+        errno = 0;
+        v = strtoul(text, &end, 10);
+        if (*text < '0' || *text > '9' || (*end && *end != ',') || errno || v > UINT32_MAX)
+            return opm__fail(err, OPM_EINVAL, "track: '%.40s' is no list of track ids", text);
+        if (!GROW(*out, cap, *n + 1))
+            return opm__fail(err, OPM_ENOMEM, "out of memory");
+        (*out)[(*n)++] = (uint32_t)v;
+        text = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_error *err)
+{
+    struct timeline *tl;
+    struct opened *o = NULL;
+    opm_trace *t;
+    int rc = catalog_open(q->r->catalog, q->t->segment[2], CATALOG_AS_READ, &o, err);
+
+    if (rc == 0)
+        rc = opened_enter(o, LANE_TIMELINE, &t, err);
+    if (rc < 0) {
+        opened_unref(o);
+        return rc;
+    }
+    rc = opened_timeline(o, &tl, err);
+    if (rc == 0) {
+        /* Of a span that never ended the end of the trace is part of the picture. */
+        if (v->to_ns < 0)
+            v->to_ns = timeline_end_ns(tl) + 1;
+        if (v->to_ns <= v->from_ns)
+            rc = opm__fail(err, OPM_EINVAL, "the range is empty: from %lld to %lld",
+                           (long long)v->from_ns, (long long)v->to_ns);
+    }
+    if (rc == 0) {
+        v->pixel_ns = (v->to_ns - v->from_ns) / width;
+        rc = timeline_answer(tl, q->w, v, false, err);
+    }
+    opened_leave(o, LANE_TIMELINE);
+    opened_unref(o);
+    return rc;
+}
+
+static int get_timeline(struct asked *q, opm_error *err)
+{
+    struct timeline_view v = { .to_ns = -1, .max_bars = BARS_MAX, .max_points = BARS_MAX };
+    const char *tracks = target_arg(q->t, "track");
+    int64_t width = WIDTH_DEFAULT;
+    uint32_t *track = NULL;
+    int rc = target_int(q->t, "from", INT64_MIN / 4, INT64_MAX / 4, &v.from_ns, err);
+
+    if (rc == 0)
+        rc = target_int(q->t, "to", INT64_MIN / 4, INT64_MAX / 4, &v.to_ns, err);
+    if (rc == 0)
+        rc = target_int(q->t, "width", 1, WIDTH_MAX, &width, err);
+    if (rc == 0 && tracks)
+        rc = read_tracks(tracks, &track, &v.ntrack, err);
+    v.track = track;
+    if (rc == 0)
+        rc = draw(q, &v, width, err);
+    mem_free(track);
+    return rc;
+}
+
+static const struct {
+    const char *path;
+    int (*get)(struct asked *q, opm_error *err);
+} routes_json[] = {
+    { "api/version", get_version }, { "api/traces", get_traces },
+    { "api/trace/*", get_trace },   { "api/trace/*/data/*", get_data },
+    { "api/trace/*/sql", get_sql }, { "api/trace/*/timeline", get_timeline },
+};
+
+static void answer_json(const struct routes *r, const struct target *t, int client_fd,
+                        struct reply *a, int (*get)(struct asked *, opm_error *))
+{
+    struct json_writer w = { .buf = &a->body };
+    struct asked q = { r, t, client_fd, &w };
+    opm_error err;
+    int rc = get(&q, &err);
+
+    a->type = JSON_TYPE;
+    if (rc == 0 && a->body.failed)
+        rc = opm__fail(&err, OPM_ENOMEM, "out of memory");
+    if (rc < 0)
+        reply_error(a, status_of(rc), err.msg);
+    else
+        buf_addc(&a->body, '\n');
+}
+
+static void answer_export(const struct routes *r, const struct target *t, struct reply *a)
+{
+    const char *path;
+    opm_error err;
+    int rc = catalog_path(r->catalog, t->segment[2], &path, &err);
+
+    if (rc == 0)
+        rc = exported(path, t->segment[4], a, &err);
+    if (rc < 0)
+        reply_error(a, status_of(rc), err.msg);
+}
+
+/* Every page has an address of its own; what looks like a file is one or is not there. */
+static bool looks_like_file(const struct target *t)
+{
+    for (size_t i = 0; i < t->nsegment; i++)
+        if (strchr(t->segment[i], '.'))
+            return true;
+    return false;
+}
+
+static void answer_page(const struct target *t, struct reply *a)
+{
+    bool is_file = looks_like_file(t);
+    struct page_file file;
+
+    if (is_file && (t->nsegment > 1 || !page_find(t->segment[0], &file))) {
+        reply_error(a, 404, "no such file");
+        return;
+    }
+    if (!is_file && !page_find("index.html", &file)) {
+        reply_error(a, 404, "this opmeter was built without its web page");
+        return;
+    }
+    a->type = file.type;
+    a->data = file.data;
+    a->len = file.len;
+}
+
+void routes_answer(const struct routes *r, const struct target *t, int client_fd, struct reply *a)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(routes_json); i++) {
+        if (target_is(t, routes_json[i].path)) {
+            answer_json(r, t, client_fd, a, routes_json[i].get);
+            return;
+        }
+    }
+    if (target_is(t, "api/trace/*/export/*"))
+        answer_export(r, t, a);
+    else if (t->nsegment && strcmp(t->segment[0], "api") == 0)
+        reply_error(a, 404, "no such address; docs/http.md lists them");
+    else
+        answer_page(t, a);
+}

@@ -1,0 +1,26 @@
+/* server.h -- the HTTP server behind `opmeter serve`; docs/http.md is what it answers.
+ *
+ * Runs in threads of its own from server_start() to server_stop(). Nothing is written anywhere, but
+ * for a temporary file while a trace is exported. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "base/common.h"
+#include <opmeter/opmeter_error.h>
+
+struct server;
+
+struct server_options {
+    const char *const *paths; /* traces, and folders with traces */
+    size_t npaths;
+    const char *host; /* address or name to listen on; NULL: this machine alone */
+    int port;         /* 0: any that is free */
+};
+
+/* OPM_EUNSUPPORTED where opmeter was built without libmicrohttpd. */
+int server_start(struct server **out, const struct server_options *o, opm_error *err);
+const char *server_url(const struct server *s); /* "http://127.0.0.1:8080/" */
+bool server_is_local(const struct server *s);   /* only programs of this machine can ask */
+void server_stop(struct server *s);             /* NULL is fine */
+
+#endif

@@ -1,0 +1,541 @@
+/* mock_cupti.c -- see mock_cupti.h. */
+#include "mock_cupti.h"
+
+#include "device/cuda/cupti_abi.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define STREAMS 64
+#define FULL_MAX 4096
+#define LAUNCH_NS 2000
+#define FOREIGN_EPOCH_NS 1700000000000000000u
+
+struct buffer {
+    uint8_t *p;
+    size_t size, used;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    cupti_buffer_request request;
+    cupti_buffer_complete complete;
+    cupti_clock clock;
+    cupti_callback callback;
+    uint32_t enabled[64];
+    uint8_t watched[3][512]; /* functions of which there are records, by domain */
+    uint8_t told[512];       /* of the runtime: whose calls are told at once */
+    struct buffer now;
+    struct buffer full[FULL_MAX];
+    size_t nfull;
+    size_t dropped;
+    uint64_t busy_until_ns[STREAMS];
+    uint32_t correlation;
+    uint32_t stranger;
+    bool described;
+    bool zeroed; /* that is what was promised of buffers */
+} mock = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Of the functions that tests ask about. */
+static struct {
+    const char *name;
+    int n;
+} counts[] = { { "FlushAll", 0 }, { "Unsubscribe", 0 } };
+
+static void count(const char *name)
+{
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (strcmp(counts[i].name, name) == 0)
+            __atomic_add_fetch(&counts[i].n, 1, __ATOMIC_RELAXED);
+}
+
+EXPORT int mock_count(const char *name)
+{
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (strcmp(counts[i].name, name) == 0)
+            return __atomic_load_n(&counts[i].n, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static bool behaves(const char *word)
+{
+    const char *list = getenv("MOCK_CUPTI");
+    size_t len = strlen(word);
+
+    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == len && memcmp(p, word, len) == 0)
+            return true;
+    return false;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    uint64_t ns;
+
+    if (mock.clock)
+        return mock.clock();
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    return FOREIGN_EPOCH_NS + ns + ns / 20000;
+}
+
+/* ---- records ---- */
+
+/* Under lock. */
+static void append(const void *record, size_t size)
+{
+    if (mock.now.p && mock.now.size - mock.now.used < size) {
+        if (mock.nfull < FULL_MAX)
+            mock.full[mock.nfull++] = mock.now;
+        mock.now = (struct buffer){ 0 };
+    }
+    if (!mock.now.p && mock.request) {
+        size_t max_records = 0;
+
+        mock.request(&mock.now.p, &mock.now.size, &max_records);
+        if (!mock.now.p || mock.now.size < size)
+            mock.now = (struct buffer){ 0 };
+        for (size_t i = 0; mock.zeroed && i < mock.now.size; i++)
+            if (mock.now.p[i])
+                abort();
+    }
+    if (!mock.now.p) {
+        struct cupti_state full = { CUPTI_OUT_OF_MEMORY, "no buffer" };
+
+        mock.dropped++;
+        if (mock.callback)
+            mock.callback(NULL, CUPTI_DOMAIN_STATE, 0, &full);
+        return;
+    }
+    memcpy(mock.now.p + mock.now.used, record, size);
+    mock.now.used += size;
+}
+
+#define APPEND(record)                         \
+    do {                                       \
+        if (mock.enabled[(record).kind & 63])  \
+            append(&(record), sizeof(record)); \
+    } while (0)
+
+/* Sizes by kind: CUPTI knows them, and so does the mock. */
+static size_t size_of(uint32_t kind)
+{
+    switch (kind) {
+    case KIND_CONCURRENT_KERNEL:
+        return sizeof(struct cupti_kernel);
+    case KIND_MEMCPY:
+        return sizeof(struct cupti_memcpy);
+    case KIND_MEMCPY2:
+        return sizeof(struct cupti_peer_copy);
+    case KIND_MEMSET:
+        return sizeof(struct cupti_memset);
+    case KIND_RUNTIME:
+    case KIND_DRIVER:
+        return sizeof(struct cupti_api);
+    case KIND_SYNCHRONIZATION:
+        return sizeof(struct cupti_synchronization);
+    case KIND_OVERHEAD:
+        return sizeof(struct cupti_overhead);
+    case KIND_CONTEXT:
+        return sizeof(struct cupti_context);
+    case KIND_DEVICE:
+        return sizeof(struct cupti_device);
+    default:
+        return 16;
+    }
+}
+
+static void describe(void)
+{
+    struct cupti_device d = { .kind = KIND_DEVICE,
+                              .memory_bandwidth = 1000000000,
+                              .memory_bytes = 8ull << 30,
+                              .l2_bytes = 50 << 20,
+                              .warp_threads = 32,
+                              .sms = 10,
+                              .sm_warps = 64,
+                              .sm_blocks = 32,
+                              .sm_shared_memory = 233472,
+                              .sm_registers = 65536,
+                              .block_threads = 1024,
+                              .major = 9,
+                              .name = "Mock GPU" };
+    struct cupti_context c = { .kind = KIND_CONTEXT, .context = 1, .null_stream = 7 };
+
+    mock.described = true;
+    APPEND(d);
+    APPEND(c);
+}
+
+/* When the work begins and ends on its stream. Under lock. */
+static void schedule(const struct mock_work *w, uint64_t *start, uint64_t *end)
+{
+    uint64_t *busy = &mock.busy_until_ns[w->stream % STREAMS];
+    uint64_t earliest = now_ns() + LAUNCH_NS;
+
+    *start = *busy > earliest ? *busy : earliest;
+    *busy = *start + w->dur_ns;
+    *end = w->unfinished ? 0 : *busy;
+    if (w->unfinished)
+        *start = 0;
+}
+
+static void perform(const struct mock_work *w, uint32_t correlation)
+{
+    uint64_t start, end;
+
+    if (w->kind == MOCK_NOTHING || w->kind == MOCK_WAIT)
+        return;
+    schedule(w, &start, &end);
+    if (w->kind == MOCK_KERNEL) {
+        struct cupti_kernel k = { .kind = KIND_CONCURRENT_KERNEL,
+                                  .registers_per_thread = (uint16_t)w->registers,
+                                  .start = start,
+                                  .end = end,
+                                  .context = 1,
+                                  .stream = w->stream,
+                                  .grid = { w->grid, 1, 1 },
+                                  .block = { w->block, 1, 1 },
+                                  .dynamic_shared_memory = w->shared_bytes,
+                                  .correlation = correlation,
+                                  .name = w->name,
+                                  .graph_node = w->graph_node,
+                                  .graph = w->graph_node != 0 };
+        APPEND(k);
+    } else if (w->kind == MOCK_COPY) {
+        struct cupti_memcpy m = { .kind = KIND_MEMCPY,
+                                  .copy_kind = (uint8_t)w->copy_kind,
+                                  .src_kind = (uint8_t)w->src_kind,
+                                  .dst_kind = (uint8_t)w->dst_kind,
+                                  .bytes = w->bytes,
+                                  .start = start,
+                                  .end = end,
+                                  .context = 1,
+                                  .stream = w->stream,
+                                  .correlation = correlation };
+        APPEND(m);
+    } else if (w->kind == MOCK_PEER_COPY) {
+        struct cupti_peer_copy m = { .kind = KIND_MEMCPY2,
+                                     .copy_kind = 10,
+                                     .bytes = w->bytes,
+                                     .start = start,
+                                     .end = end,
+                                     .context = 1,
+                                     .stream = w->stream,
+                                     .dst_device = 1,
+                                     .correlation = correlation };
+        APPEND(m);
+    } else {
+        struct cupti_memset m = { .kind = KIND_MEMSET,
+                                  .bytes = w->bytes,
+                                  .start = start,
+                                  .end = end,
+                                  .context = 1,
+                                  .stream = w->stream,
+                                  .correlation = correlation,
+                                  .memory_kind = 3 };
+        APPEND(m);
+    }
+}
+
+static void spin_until(uint64_t ns)
+{
+    while (now_ns() < ns)
+        ;
+}
+
+EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct mock_work *work,
+                      int n)
+{
+    struct cupti_api a = { .kind = domain == CUPTI_DOMAIN_RUNTIME ? KIND_RUNTIME : KIND_DRIVER,
+                           .cbid = cbid,
+                           .process = (uint32_t)getpid(),
+                           .thread = (uint32_t)gettid(),
+                           .result = (uint32_t)result };
+    struct { /* of a kind that there is not */
+        uint32_t kind, more[3];
+    } stranger = { .kind = 62 };
+
+    uint64_t kept = 0;
+    struct cupti_call site = {
+        .site = CUPTI_CALL_ENTER, .data = &kept, .correlation = 0, .result = &result
+    };
+    bool told = domain == CUPTI_DOMAIN_RUNTIME && mock.callback && mock.told[cbid % 512];
+
+    pthread_mutex_lock(&mock.lock);
+    a.correlation = site.correlation = ++mock.correlation;
+    pthread_mutex_unlock(&mock.lock);
+    if (told)
+        mock.callback(NULL, domain, cbid, &site);
+    a.start = now_ns();
+    pthread_mutex_lock(&mock.lock);
+    if (!mock.described)
+        describe();
+    for (int i = 0; i < n; i++)
+        perform(&work[i], a.correlation);
+    if (behaves("stranger"))
+        append(&stranger, sizeof(stranger));
+    pthread_mutex_unlock(&mock.lock);
+    spin_until(a.start + 1500);
+    if (n && work[0].kind == MOCK_WAIT) {
+        struct cupti_synchronization s = { .kind = KIND_SYNCHRONIZATION,
+                                           .type = 3,
+                                           .start = now_ns(),
+                                           .correlation = a.correlation,
+                                           .context = 1,
+                                           .stream = work[0].stream };
+
+        spin_until(mock.busy_until_ns[work[0].stream % STREAMS]);
+        s.end = now_ns();
+        pthread_mutex_lock(&mock.lock);
+        APPEND(s);
+        pthread_mutex_unlock(&mock.lock);
+    }
+    a.end = now_ns();
+    pthread_mutex_lock(&mock.lock);
+    if (mock.watched[domain % 3][cbid % 512])
+        append(&a, sizeof(a));
+    pthread_mutex_unlock(&mock.lock);
+    site.site = CUPTI_CALL_EXIT;
+    if (told)
+        mock.callback(NULL, domain, cbid, &site);
+}
+
+/* ---- CUPTI ---- */
+
+#define X(name, required, params) EXPORT int cupti##name params;
+CUPTI_FUNCTIONS(X)
+#undef X
+
+int cuptiGetVersion(uint32_t *version)
+{
+    *version = 130000;
+    return CUPTI_OK;
+}
+
+int cuptiGetResultString(int result, const char **text)
+{
+    *text = result == CUPTI_INSUFFICIENT_PRIVILEGES ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+                                                    : "CUPTI_ERROR_MOCK";
+    return CUPTI_OK;
+}
+
+int cuptiGetTimestamp(uint64_t *ns)
+{
+    *ns = now_ns();
+    return CUPTI_OK;
+}
+
+int cuptiSubscribe(void **subscriber, cupti_callback callback, void *user)
+{
+    struct cupti_subscriber_options none = { 0 };
+
+    return cuptiSubscribe_v2(subscriber, callback, user, &none);
+}
+
+int cuptiSubscribe_v2(void **subscriber, cupti_callback callback, void *user,
+                      struct cupti_subscriber_options *options)
+{
+    static const char first[] = "Mock Systems";
+
+    (void)user;
+    if (behaves("subscribed")) {
+        if (options->other_size >= sizeof(first))
+            memcpy(options->other, first, sizeof(first));
+        return CUPTI_MULTIPLE_SUBSCRIBERS;
+    }
+    mock.callback = callback;
+    *subscriber = &mock;
+    return CUPTI_OK;
+}
+
+int cuptiUnsubscribe(void *subscriber)
+{
+    (void)subscriber;
+    count("Unsubscribe");
+    mock.callback = NULL;
+    return CUPTI_OK;
+}
+
+int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)
+{
+    (void)subscriber;
+    if (domain == CUPTI_DOMAIN_RUNTIME)
+        mock.told[cbid % 512] = (uint8_t)enable;
+    return CUPTI_OK;
+}
+
+int cuptiEnableDomain(uint32_t enable, void *subscriber, uint32_t domain)
+{
+    (void)enable, (void)subscriber, (void)domain;
+    return CUPTI_OK;
+}
+
+int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
+{
+    static const struct {
+        uint32_t domain, cbid;
+        const char *name;
+    } known[] = {
+        { CUPTI_DOMAIN_RUNTIME, 17, "cudaGetDevice_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 41, "cudaMemcpyAsync_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 51, "cudaMemsetAsync_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 131, "cudaStreamSynchronize_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 164, "cudaDeviceReset_v3020" },
+        { CUPTI_DOMAIN_RUNTIME, 211, "cudaLaunchKernel_v7000" },
+        { CUPTI_DOMAIN_RUNTIME, 311, "cudaGraphLaunch_v10000" },
+        { CUPTI_DOMAIN_DRIVER, 307, "cuLaunchKernel" },
+    };
+
+    if (cbid >= 320)
+        return 1;
+    *name = "other";
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].domain == domain && known[i].cbid == cbid)
+            *name = known[i].name;
+    return CUPTI_OK;
+}
+
+int cuptiSetThreadIdType(uint32_t type)
+{
+    return type == CUPTI_THREAD_ID_SYSTEM ? CUPTI_OK : 1;
+}
+
+int cuptiActivityRegisterCallbacks(cupti_buffer_request request, cupti_buffer_complete complete)
+{
+    mock.request = request;
+    mock.complete = complete;
+    return CUPTI_OK;
+}
+
+int cuptiActivityRegisterTimestampCallback(cupti_clock clock)
+{
+    if (behaves("foreign-clock"))
+        return 27;
+    mock.clock = clock;
+    return CUPTI_OK;
+}
+
+int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
+{
+    if (attribute == CUPTI_ATTRIBUTE_ZEROED && *size == 1)
+        mock.zeroed = *(uint8_t *)value;
+    return CUPTI_OK;
+}
+
+static void watch_all(uint32_t kind, uint8_t on)
+{
+    if (kind == KIND_RUNTIME || kind == KIND_DRIVER)
+        memset(mock.watched[kind == KIND_RUNTIME ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER], on,
+               sizeof(mock.watched[0]));
+}
+
+int cuptiActivityEnable(uint32_t kind)
+{
+    if (kind == KIND_CONCURRENT_KERNEL && behaves("privileges"))
+        return CUPTI_INSUFFICIENT_PRIVILEGES;
+    if (kind == KIND_MEMCPY2 && behaves("no-peers"))
+        return 27;
+    mock.enabled[kind & 63] = 1;
+    watch_all(kind, 1);
+    return CUPTI_OK;
+}
+
+int cuptiActivityDisable(uint32_t kind)
+{
+    mock.enabled[kind & 63] = 0;
+    watch_all(kind, 0);
+    return CUPTI_OK;
+}
+
+/* With "whole-kinds" single functions can be left out, but not be asked for. */
+static int watch(uint32_t domain, uint32_t cbid, uint8_t on)
+{
+    if (on && behaves("whole-kinds"))
+        return 27;
+    mock.watched[domain][cbid % 512] = on;
+    return CUPTI_OK;
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable)
+{
+    return watch(CUPTI_DOMAIN_RUNTIME, cbid, enable);
+}
+
+int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable)
+{
+    return watch(CUPTI_DOMAIN_DRIVER, cbid, enable);
+}
+
+static struct cupti_record *record_at(uint8_t *buffer, size_t at)
+{
+    return (struct cupti_record *)(void *)(buffer + at);
+}
+
+/* The record before the one at `until`, where records are taken last first. */
+static struct cupti_record *last_before(uint8_t *buffer, size_t until)
+{
+    size_t at = 0, next;
+
+    if (!until)
+        return NULL;
+    while ((next = at + size_of(record_at(buffer, at)->kind)) < until)
+        at = next;
+    return record_at(buffer, at);
+}
+
+int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, struct cupti_record **record)
+{
+    size_t at = 0;
+
+    if (behaves("shuffled")) {
+        *record = last_before(buffer, *record ? (size_t)((uint8_t *)*record - buffer) : valid);
+        return *record ? CUPTI_OK : CUPTI_MAX_LIMIT_REACHED;
+    }
+    if (*record)
+        at = (size_t)((uint8_t *)*record - buffer) + size_of((*record)->kind);
+    if (at >= valid)
+        return CUPTI_MAX_LIMIT_REACHED;
+    *record = record_at(buffer, at);
+    return CUPTI_OK;
+}
+
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped)
+{
+    (void)context, (void)stream;
+    pthread_mutex_lock(&mock.lock);
+    *dropped = mock.dropped;
+    mock.dropped = 0;
+    pthread_mutex_unlock(&mock.lock);
+    return CUPTI_OK;
+}
+
+int cuptiActivityFlushAll(uint32_t flag)
+{
+    static struct buffer full[FULL_MAX + 1];
+    static pthread_mutex_t flushing = PTHREAD_MUTEX_INITIALIZER;
+    size_t n;
+
+    count("FlushAll");
+    if (behaves("stuck") && !(flag & CUPTI_FLUSH_FORCED))
+        return CUPTI_OK;
+    pthread_mutex_lock(&flushing);
+    pthread_mutex_lock(&mock.lock);
+    n = mock.nfull;
+    memcpy(full, mock.full, n * sizeof(*full));
+    mock.nfull = 0;
+    if (mock.now.p)
+        full[n++] = mock.now;
+    mock.now = (struct buffer){ 0 };
+    pthread_mutex_unlock(&mock.lock);
+    for (size_t i = 0; i < n; i++)
+        mock.complete(NULL, 0, full[i].p, full[i].size, full[i].used);
+    pthread_mutex_unlock(&flushing);
+    return CUPTI_OK;
+}

@@ -1,0 +1,150 @@
+// The only module that talks to the server, or reads what a report file carries instead.
+// docs/http.md is the contract.
+
+export type Value = number | string | null;
+
+export interface Rows {
+    columns: string[];
+    types: string[];
+    rows: Value[][];
+    truncated: boolean;
+}
+
+export interface TraceEntry {
+    id: string;
+    path: string;
+    bytes: number | null;
+    modified: number;
+    format: string | null;
+    open: boolean;
+    model?: string | null;
+    latency_ns?: number | null;
+}
+
+export interface TraceInfo {
+    id: string;
+    path: string;
+    name: string;
+    stamp: string | number;
+    duration_ns: number;
+    rows: Record<string, number>;
+}
+
+export interface Version {
+    version: string;
+    folder: boolean;
+}
+
+// [ts, dur, depth, index into names, span.id or -1, spans that it stands for]
+export type Bar = [number, number, number, number, number, number];
+
+export interface Timeline {
+    from: number;
+    to: number;
+    names: (string | null)[];
+    tracks: { id: number; depth: number; spans: Bar[] }[];
+    counters: { id: number; points: [number, number][] }[];
+    coarse?: boolean;
+}
+
+export type Args = Record<string, string | number>;
+
+interface Report {
+    version: string;
+    trace: TraceInfo;
+    data: Record<string, Rows>;
+    timeline: Timeline;
+}
+
+export class ApiError extends Error {
+    constructor(message: string, readonly status: number) {
+        super(message);
+    }
+}
+
+// The status of an answer that a report file does not carry.
+export const NOT_IN_REPORT = 0;
+
+function embedded(): Report | null {
+    const text = document.getElementById("opmeter-data")?.textContent;
+    return text ? (JSON.parse(text) as Report) : null;
+}
+
+const report = embedded();
+
+export const isReport = report !== null;
+
+function query(args: Args): string {
+    const words = Object.entries(args).map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
+    return words.length ? `?${words.join("&")}` : "";
+}
+
+async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+    let answer: Response;
+    try {
+        answer = await fetch(path, { signal: signal ?? null });
+    } catch (error) {
+        if (signal?.aborted) throw error;
+        throw new ApiError("The server does not answer. Is opmeter serve still running?", -1);
+    }
+    if (answer.ok) return (await answer.json()) as T;
+    const told = (await answer.json().catch(() => null)) as { error?: string } | null;
+    throw new ApiError(told?.error ?? `The server answered ${answer.status}.`, answer.status);
+}
+
+function lacking(what: string): ApiError {
+    return new ApiError(`${what} not in this report file; opmeter serve has it.`, NOT_IN_REPORT);
+}
+
+export async function version(signal?: AbortSignal): Promise<Version> {
+    if (report) return { version: report.version, folder: false };
+    return get("/api/version", signal);
+}
+
+export async function traces(signal?: AbortSignal): Promise<TraceEntry[]> {
+    if (!report) return get("/api/traces", signal);
+    const { id, path } = report.trace;
+    return [{ id, path, bytes: null, modified: 0, format: null, open: true }];
+}
+
+export async function trace(id: string, signal?: AbortSignal): Promise<TraceInfo> {
+    return report ? report.trace : get(`/api/trace/${id}`, signal);
+}
+
+// Rows of a named query (src/server/queries.def).
+export async function data(id: string, name: string, args: Args = {},
+                           signal?: AbortSignal): Promise<Rows> {
+    if (!report) return get(`/api/trace/${id}/data/${name}${query(args)}`, signal);
+    const rows = report.data[name + query(args)];
+    if (!rows) throw lacking("This is");
+    return rows;
+}
+
+export async function sql(id: string, text: string, limit?: number,
+                          signal?: AbortSignal): Promise<Rows> {
+    if (report) throw lacking("SQL is");
+    return get(`/api/trace/${id}/sql${query(limit ? { q: text, limit } : { q: text })}`, signal);
+}
+
+// What [from, to) of some tracks looks like when it is `width` pixels wide. A report file has one
+// picture of everything, whatever is asked for.
+export async function timeline(id: string, from: number, to: number, width: number,
+                               tracks: number[], signal?: AbortSignal): Promise<Timeline> {
+    if (report) return report.timeline;
+    return get(`/api/trace/${id}/timeline${query({ from, to, width })}&track=${tracks.join(",")}`,
+               signal);
+}
+
+// Where the trace can be had in another format, or null in a report.
+export function exportUrl(id: string, format: string): string | null {
+    return report ? null : `/api/trace/${id}/export/${format}`;
+}
+
+// Rows as objects, so that they can be used by column name.
+export function records<T>(rows: Rows): T[] {
+    return rows.rows.map((row) => {
+        const record: Record<string, Value> = {};
+        rows.columns.forEach((column, i) => { record[column] = row[i] ?? null; });
+        return record as T;
+    });
+}

@@ -1,0 +1,122 @@
+// The frame around every page: navigation, header, help.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import * as api from "./api";
+import { Icon } from "./icons";
+import { listed, useKeys, type Key } from "./keys";
+import { pages, type Page } from "./pages";
+import { href, navigate } from "./router";
+import { toggle, useTheme } from "./theme";
+
+function focusSearch(): void {
+    document.querySelector<HTMLElement>("[data-search]")?.focus();
+}
+
+function Help({ onClose }: { onClose: () => void }) {
+    const dialog = useRef<HTMLDialogElement>(null);
+    useEffect(() => dialog.current?.showModal(), []);
+    return (
+        <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={onClose}
+                onClick={(event) => { if (event.target === dialog.current) dialog.current?.close(); }}>
+            <header class="card-head">
+                <h2 id="help-title">Keys</h2>
+                <button class="icon-button" aria-label="Close" onClick={() => dialog.current?.close()}>
+                    <Icon name="close" />
+                </button>
+            </header>
+            <div class="help-body">
+                {listed().map((layer, i) => (
+                    <dl key={i}>
+                        {layer.map((key) => (
+                            <div key={key.keys}>
+                                <dt>{key.keys.split(" ").map((k) => <kbd key={k}>{k}</kbd>)}</dt>
+                                <dd>{key.does}</dd>
+                            </div>
+                        ))}
+                    </dl>
+                ))}
+            </div>
+        </dialog>
+    );
+}
+
+interface FrameProps {
+    trace: api.TraceInfo | null;
+    page: Page | null;
+    version: api.Version | null;
+    onReload: () => void;
+    children: ComponentChildren;
+}
+
+export function Frame({ trace, page, version, onReload, children }: FrameProps) {
+    const theme = useTheme();
+    const [help, setHelp] = useState(false);
+    const goTo = (to: Page) => () => { if (trace) navigate(href(to.path, {}, trace.id)); };
+    const keys: Key[] = [
+        { keys: "?", does: "show these keys", run: () => setHelp(true) },
+        { keys: "/", does: "search", run: focusSearch },
+        { keys: "T", does: "light or dark", run: toggle },
+        { keys: "R", does: "read the trace again", run: onReload },
+        ...(trace ? pages.flatMap((to, i): Key[] => [
+            { keys: `g ${to.key}`, does: to.title, run: goTo(to) },
+            ...(i < 9 ? [{ keys: String(i + 1), does: "", run: goTo(to) }] : []),
+        ]) : []),
+    ];
+    useKeys(keys, [trace?.id]);
+    return (
+        <div class="frame">
+            <a class="skip" href="#content" onClick={(event) => {
+                event.preventDefault(); // the hash is the address of the page
+                document.getElementById("content")?.focus();
+            }}>Skip to the content</a>
+            <nav class="nav" aria-label="Pages">
+                <a class="brand" href={version?.folder ? "#/" : href("", {}, trace?.id ?? null)}>
+                    <Logo />opmeter
+                </a>
+                {version?.folder && (
+                    <a class="nav-link" href="#/" aria-current={trace ? undefined : "page"}>
+                        <Icon name="traces" />All traces
+                    </a>
+                )}
+                {trace && pages.map((to, i) => (
+                    <a key={to.path} class="nav-link" href={href(to.path, {}, trace.id)}
+                       aria-current={to === page ? "page" : undefined}
+                       title={`${to.title} (${i < 9 ? `${i + 1} or ` : ""}g ${to.key})`}>
+                        <Icon name={to.icon} />{to.title}
+                    </a>
+                ))}
+                <div class="nav-foot">{version ? `opmeter ${version.version}` : ""}</div>
+            </nav>
+            <div class="main">
+                <header class="head">
+                    <div class="head-title">
+                        {trace ? <><strong title={trace.path}>{trace.name}</strong>
+                            <span class="head-path" title={trace.path}>{trace.path}</span></>
+                            : <strong>opmeter</strong>}
+                    </div>
+                    {trace && !api.isReport && (
+                        <button class="icon-button" onClick={onReload} aria-label="Read the trace again"
+                                title="Read the trace again (R)"><Icon name="reload" /></button>
+                    )}
+                    <button class="icon-button" onClick={toggle} title="Light or dark (T)"
+                            aria-label={theme === "dark" ? "Light theme" : "Dark theme"}>
+                        <Icon name={theme === "dark" ? "sun" : "moon"} />
+                    </button>
+                    <button class="icon-button" onClick={() => setHelp(true)} aria-label="Keys"
+                            title="Keys (?)"><Icon name="help" /></button>
+                </header>
+                {children}
+            </div>
+            {help && <Help onClose={() => setHelp(false)} />}
+        </div>
+    );
+}
+
+function Logo() {
+    return (
+        <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
+            <rect width="32" height="32" rx="7" fill="var(--accent)" />
+            <path d="M6 9h13M6 16h20M12 23h11" stroke="var(--on-accent)" stroke-width="4" stroke-linecap="round" />
+        </svg>
+    );
+}

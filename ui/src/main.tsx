@@ -1,0 +1,80 @@
+// Start of the page: which trace, which page of it.
+import { Component, render, type ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api";
+import { Empty, Failed, Loading } from "./components/States";
+import { TraceContext, useLoad } from "./hooks";
+import { Frame } from "./layout";
+import { pages } from "./pages";
+import { Traces } from "./pages/Traces";
+import { href, useRoute } from "./router";
+import * as theme from "./theme";
+import "uplot/dist/uPlot.min.css";
+import "./styles/theme.css";
+import "./styles/frame.css";
+import "./styles/components.css";
+import "./styles/timeline.css";
+import "./styles/pages.css";
+
+// A mistake in one page leaves the others alive.
+class Guard extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+    override state = { error: null as Error | null };
+
+    static override getDerivedStateFromError(error: Error) {
+        return { error };
+    }
+
+    override render() {
+        return this.state.error ? <Failed error={this.state.error} /> : this.props.children;
+    }
+}
+
+function App() {
+    const route = useRoute();
+    const [read, setRead] = useState(0);
+    const version = useLoad((signal) => api.version(signal), []);
+    const folder = version.state === "ready" && version.value.folder;
+    const first = useLoad(async (signal) => {
+        if (route.trace !== null || version.state !== "ready" || folder) return null;
+        return (await api.traces(signal))[0]?.id ?? null;
+    }, [route.trace, version.state, folder]);
+    const id = route.trace ?? (first.state === "ready" ? first.value : null);
+    const trace = useLoad(async (signal) => (id === null ? null : api.trace(id, signal)), [id, read]);
+
+    const info = trace.state === "ready" ? trace.value : null;
+    const page = info ? pages.find(({ path }) => path === (route.page ?? pages[0]!.path)) ?? null : null;
+    useEffect(() => {
+        document.title = info ? `${page?.title ?? "?"} · ${info.name} · opmeter` : "opmeter";
+    }, [info, page]);
+
+    let content: ComponentChildren;
+    if (version.state === "failed") content = <Failed error={version.error} />;
+    else if (route.trace === null && folder) content = <Traces />;
+    else if (first.state === "failed") content = <Failed error={first.error} />;
+    else if (trace.state === "failed") content = <Failed error={trace.error} />;
+    else if (!info) content = <Loading what="Opening the trace" />;
+    else if (!page) {
+        content = (
+            <Empty why={`There is no page “${route.page}”. `}>
+                <a href={href(pages[0]!.path, {}, info.id)}>{pages[0]!.title}</a>
+            </Empty>
+        );
+    } else {
+        content = (
+            <TraceContext.Provider value={info}>
+                <main class="content" id="content" tabIndex={-1} key={`${info.id} ${info.stamp}`}>
+                    <Guard key={page.path}><page.component /></Guard>
+                </main>
+            </TraceContext.Provider>
+        );
+    }
+    return (
+        <Frame trace={info} page={page} version={version.state === "ready" ? version.value : null}
+               onReload={() => setRead((n) => n + 1)}>
+            {content}
+        </Frame>
+    );
+}
+
+theme.start();
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,285 @@
+// The rows of the named queries (src/server/queries.def), as the pages use them.
+
+export interface Meta {
+    key: string;
+    value: string;
+}
+
+export interface Source {
+    path: string;
+    format: string | null;
+    state: string;
+    bytes: number | null;
+    note: string | null;
+}
+
+export interface Loss {
+    name: string;
+    severity: string;
+    count: number;
+    description: string;
+}
+
+export interface Latency {
+    scope: string;
+    name: string | null;
+    count: number;
+    warmup_count: number;
+    min_ns: number | null;
+    max_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    p90_ns: number | null;
+    p95_ns: number | null;
+    p99_ns: number | null;
+    stdev_ns: number | null;
+    per_second: number | null;
+}
+
+export interface Step {
+    step: number | null;
+    model: string | null;
+    num: number | null;
+    rank: number | null;
+    warmup: number;
+    found_by: string;
+    split_by: string | null;
+    ts: number;
+    total_ns: number;
+    gap_ns: number | null;
+    forward_ns: number | null;
+    backward_ns: number | null;
+    fp_bp_ns: number | null;
+    tail_ns: number | null;
+    update_ns: number | null;
+    collective_ns: number | null;
+    exposed_ns: number | null;
+    fp_point: string | null;
+    bp_point: string | null;
+    outlier: number;
+}
+
+export interface Region {
+    label: string | null;
+    ts: number;
+    dur: number;
+    warmup: number;
+}
+
+export interface Occupation {
+    bucket: string;
+    ns: number;
+}
+
+export interface Collective {
+    track: number;
+    lane: string | null;
+    name: string | null;
+    nth: number;
+    rank: number | null;
+    step_ts: number;
+    start_ns: number;
+    dur_ns: number;
+}
+
+export interface Operator {
+    section: string;
+    op: number | null;
+    name: string | null;
+    type: string | null;
+    device: string | null;
+    engine: string | null;
+    post_op: string | null;
+    count: number;
+    warmup_count: number;
+    iterations: number | null;
+    time_ns: number | null;
+    wait_ns: number | null;
+    kernel_ns: number | null;
+    computation: number | null;
+    memory: number | null;
+    flops_per_s: number | null;
+    bytes_per_s: number | null;
+    share: number | null;
+    total_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p90_ns: number | null;
+    p95_ns: number | null;
+    p99_ns: number | null;
+    stdev_ns: number | null;
+}
+
+export interface OperatorType {
+    section: string;
+    type: string | null;
+    ops: number;
+    count: number;
+    time_ns: number | null;
+    share: number | null;
+}
+
+export interface SpanName {
+    name: string | null;
+    cat: string | null;
+    layer: string | null;
+    count: number;
+    total_ns: number;
+    self_ns: number;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p99_ns: number | null;
+    share: number | null;
+}
+
+export interface Op {
+    id: number;
+    name: string | null;
+    type: string | null;
+    post_op: string | null;
+    device: string | null;
+    engine: string | null;
+    flops: number | null;
+    bytes: number | null;
+    weight_shape: string | null;
+    weight_zero_ratio: number | null;
+    sparse_support: number | null;
+    attributes: string | null;
+    nodes: string | null;
+}
+
+export interface Tensor {
+    op: number;
+    io: string;
+    slot: number;
+    name: string | null;
+    dtype: string | null;
+    shape: string | null;
+    bytes: number | null;
+}
+
+export interface Execution {
+    id: number;
+    ts: number;
+    dur: number;
+    phase: string | null;
+    layer: string | null;
+    warmup: number;
+    num: number | null;
+}
+
+export interface Stream {
+    scope: string;
+    device: string | null;
+    rank: number | null;
+    track: number | null;
+    stream: string | null;
+    kernels: number;
+    copies: number;
+    total_ns: number;
+    run_ns: number;
+    copy_ns: number;
+    wait_ns: number;
+    longest_wait_ns: number | null;
+    longest_wait_ts: number | null;
+}
+
+export interface Chunk {
+    id: number;
+    owner: string | null;
+    bytes: number;
+    addr: number | null;
+    first_op: number | null;
+    last_op: number | null;
+    kind: string | null;
+}
+
+export interface Sampled {
+    track: number;
+    ts: number;
+    low: number;
+    high: number;
+    mean: number;
+}
+
+export interface Counter {
+    id: number;
+    name: string | null;
+    unit: string | null;
+    device: string | null;
+    rank: number | null;
+    samples: number;
+    low: number;
+    high: number;
+}
+
+export interface Queue {
+    track: number;
+    name: string | null;
+    rank: number | null;
+    producer: string | null;
+    consumer: string | null;
+    workers: number | null;
+    capacity: number | null;
+    samples: number;
+    empty: number | null;
+    full: number | null;
+    empty_share: number | null;
+    full_share: number | null;
+    mean_size: number | null;
+    max_size: number | null;
+    usage: number | null;
+}
+
+export interface Stage {
+    stage: string;
+    rank: number | null;
+    distance: number;
+    workers: number | null;
+    inputs: number;
+    input_usage: number | null;
+    input_empty_share: number | null;
+    output: number;
+    output_usage: number | null;
+    output_empty_share: number | null;
+    bottleneck: number;
+}
+
+export interface Verdict {
+    rank: number | null;
+    host_samples: number;
+    host_empty: number;
+    host_full: number;
+    data_samples: number | null;
+    data_empty: number | null;
+    verdict: string;
+}
+
+export interface Advice {
+    rule: string;
+    severity: string;
+    gain: number | null;
+    message: string;
+    action: string;
+    evidence: string;
+}
+
+export interface Rule {
+    rule: string;
+    severity: string;
+    action: string;
+    evidence: string;
+}
+
+export interface SchemaColumn {
+    table_name: string;
+    column_name: string;
+    type: string;
+    doc: string;
+    kind: string;
+    table_doc: string;
+}

@@ -1,0 +1,508 @@
+// Rows of the tables, analyses and views of a trace; a value that is not known is null.
+// Written by tools/check_docs.py --update from opmeter schema --json.
+
+// something with a start and an end, ordered by start
+export interface SpanRow {
+    id: number;
+    ts: number;
+    dur: number;
+    self: number | null;
+    track: number | null;
+    parent: number | null;
+    depth: number | null;
+    name: string | null;
+    cat: string | null;
+    layer: string | null;
+    op: number | null;
+    phase: string | null;
+    step: number | null;
+    record: number | null;
+    correlation: number | null;
+    wait: number | null;
+    args: string | null;
+}
+
+// an operator of the model
+export interface OpRow {
+    id: number;
+    name: string | null;
+    type: string | null;
+    post_op: string | null;
+    device: string | null;
+    engine: string | null;
+    flops: number | null;
+    bytes: number | null;
+    weight_shape: string | null;
+    weight_zero_ratio: number | null;
+    sparse_support: number | null;
+    attributes: string | null;
+    nodes: string | null;
+}
+
+// an input, weight or output of an operator
+export interface OpTensorRow {
+    op: number | null;
+    io: string | null;
+    slot: number | null;
+    name: string | null;
+    dtype: string | null;
+    shape: string | null;
+    bytes: number | null;
+}
+
+// a line of the timeline
+export interface TrackRow {
+    id: number;
+    kind: string | null;
+    name: string | null;
+    pid: number | null;
+    process: string | null;
+    tid: number | null;
+    device: string | null;
+    instance: number | null;
+    rank: number | null;
+    host: string | null;
+    unit: string | null;
+    capacity: number | null;
+    producer: string | null;
+    consumer: string | null;
+    workers: number | null;
+    sampling: string | null;
+    source: number | null;
+}
+
+// a value of a counter or queue at a time, ordered by time
+export interface SampleRow {
+    ts: number;
+    track: number | null;
+    value: number | null;
+}
+
+// an arrow from one span to another
+export interface FlowRow {
+    src: number | null;
+    dst: number | null;
+    kind: string | null;
+}
+
+// one step or inference of a model, ordered by start
+export interface StepRow {
+    id: number;
+    model: string | null;
+    num: number | null;
+    ts: number;
+    dur: number;
+    warmup: number | null;
+    track: number | null;
+}
+
+// a labelled region, ordered by start
+export interface RecordRow {
+    id: number;
+    label: string | null;
+    ts: number;
+    dur: number;
+    warmup: number | null;
+    track: number | null;
+}
+
+// a memory chunk and its life
+export interface MemRow {
+    id: number;
+    owner: string | null;
+    bytes: number | null;
+    addr: number | null;
+    first_op: number | null;
+    last_op: number | null;
+    kind: string | null;
+}
+
+// facts about the trace: machine, engine, options, clock, versions
+export interface MetaRow {
+    key: string | null;
+    value: string | null;
+}
+
+// a file or folder that the trace was read from, or that was left out
+export interface SourceRow {
+    id: number;
+    path: string | null;
+    format: string | null;
+    state: string | null;
+    bytes: number | null;
+    note: string | null;
+    part_of: number | null;
+    offset: number | null;
+    aligned: string | null;
+}
+
+// what was repaired, skipped or lost on the way here
+export interface ImportStatRow {
+    name: string | null;
+    severity: string | null;
+    count: number | null;
+    description: string | null;
+}
+
+// a column that can be queried
+export interface SchemaRow {
+    table_name: string | null;
+    column_name: string | null;
+    type: string | null;
+    doc: string | null;
+    kind: string | null;
+    table_doc: string | null;
+}
+
+// time of every operator, on the device if it ran there, else on the host; warm-up and spans that never ended are not counted
+export interface OpStatsRow {
+    op: number | null;
+    name: string | null;
+    type: string | null;
+    count: number | null;
+    total_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p90_ns: number | null;
+    p95_ns: number | null;
+    p99_ns: number | null;
+    stdev_ns: number | null;
+    self_ns: number | null;
+    share: number | null;
+    reshape_ns: number | null;
+    flops: number | null;
+    bytes: number | null;
+    gflops_per_s: number | null;
+    gbytes_per_s: number | null;
+    warmup_count: number | null;
+}
+
+// what top shows: every operator that ran, on the device and on the host; without operators, spans by name and category
+export interface OpTimesRow {
+    section: string | null;
+    op: number | null;
+    name: string | null;
+    type: string | null;
+    count: number | null;
+    warmup_count: number | null;
+    iterations: number | null;
+    time_ns: number | null;
+    wait_ns: number | null;
+    kernel_ns: number | null;
+    computation: number | null;
+    memory: number | null;
+    flops_per_s: number | null;
+    bytes_per_s: number | null;
+    share: number | null;
+    total_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p90_ns: number | null;
+    p95_ns: number | null;
+    p99_ns: number | null;
+    stdev_ns: number | null;
+}
+
+// op_stats by operator type, the longest first
+export interface TypeStatsRow {
+    type: string | null;
+    ops: number | null;
+    count: number | null;
+    total_ns: number | null;
+    mean_ns: number | null;
+    self_ns: number | null;
+    share: number | null;
+    flops: number | null;
+    gflops_per_s: number | null;
+}
+
+// time by name, category and layer, warm-up included, the most self time first
+export interface SpanStatsRow {
+    name: string | null;
+    cat: string | null;
+    layer: string | null;
+    count: number | null;
+    total_ns: number | null;
+    self_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p99_ns: number | null;
+    share: number | null;
+}
+
+// what stands on every line of the timeline
+export interface TrackStatsRow {
+    track: number | null;
+    spans: number | null;
+    samples: number | null;
+    first_ns: number | null;
+    end_ns: number | null;
+}
+
+// latency of steps by model and of labelled regions by label
+export interface LatencyRow {
+    scope: string | null;
+    name: string | null;
+    count: number | null;
+    warmup_count: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    p90_ns: number | null;
+    p95_ns: number | null;
+    p97_ns: number | null;
+    p99_ns: number | null;
+    p999_ns: number | null;
+    stdev_ns: number | null;
+    per_second: number | null;
+}
+
+// runs of a device: spans on hardware with others inside; on a line without such, what one step has on it
+export interface ExecutionsRow {
+    span: number | null;
+    step: number | null;
+    warmup: number | null;
+    track: number | null;
+    ts: number;
+    total_ns: number | null;
+    run_ns: number | null;
+    io_wait_ns: number | null;
+    ops: number | null;
+}
+
+// what every device did, and every stream or other line of it: warm-up too, from its first start to its last end
+export interface StreamStatsRow {
+    scope: string | null;
+    device: string | null;
+    rank: number | null;
+    track: number | null;
+    stream: string | null;
+    kernels: number | null;
+    copies: number | null;
+    total_ns: number | null;
+    run_ns: number | null;
+    copy_ns: number | null;
+    wait_ns: number | null;
+    longest_wait_ns: number | null;
+    longest_wait_ts: number | null;
+}
+
+// what devices computed, by name, the longest first; without spans on hardware, operators by type; no warm-up
+export interface DeviceOpsRow {
+    name: string | null;
+    count: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p99_ns: number | null;
+    total_ns: number | null;
+    share: number | null;
+}
+
+// how full every queue was; warm-up steps are left out where every change was recorded
+export interface QueueStatsRow {
+    track: number | null;
+    name: string | null;
+    rank: number | null;
+    producer: string | null;
+    consumer: string | null;
+    workers: number | null;
+    capacity: number | null;
+    samples: number | null;
+    empty: number | null;
+    full: number | null;
+    empty_share: number | null;
+    full_share: number | null;
+    mean_size: number | null;
+    max_size: number | null;
+    usage: number | null;
+}
+
+// the stages of an input pipeline, those nearest to the model first, and which of them hold it up
+export interface PipelineOpRow {
+    stage: string | null;
+    rank: number | null;
+    distance: number | null;
+    workers: number | null;
+    inputs: number | null;
+    input_usage: number | null;
+    input_empty_share: number | null;
+    output: number | null;
+    output_usage: number | null;
+    output_empty_share: number | null;
+    bottleneck: number | null;
+    bottleneck_r05: number | null;
+    bottleneck_master: number | null;
+}
+
+// the parts of every step; gap, forward, backward (or fp_bp) and tail add up to total
+export interface StepTraceRow {
+    step: number | null;
+    model: string | null;
+    num: number | null;
+    rank: number | null;
+    warmup: number | null;
+    found_by: string | null;
+    split_by: string | null;
+    ts: number;
+    total_ns: number | null;
+    gap_ns: number | null;
+    forward_ns: number | null;
+    backward_ns: number | null;
+    fp_bp_ns: number | null;
+    tail_ns: number | null;
+    update_ns: number | null;
+    collective_ns: number | null;
+    exposed_ns: number | null;
+    fp_point: string | null;
+    bp_point: string | null;
+    outlier: number | null;
+}
+
+// what device and host did, every nanosecond of every step; without steps, of the whole trace
+export interface OccupationRow {
+    step: number | null;
+    num: number | null;
+    rank: number | null;
+    warmup: number | null;
+    bucket: string | null;
+    ns: number | null;
+    share: number | null;
+}
+
+// exchanges between devices within steps: all-reduce and its like, each where it starts in its step
+export interface CollectivesRow {
+    span: number | null;
+    name: string | null;
+    track: number | null;
+    nth: number | null;
+    step: number | null;
+    num: number | null;
+    rank: number | null;
+    warmup: number | null;
+    step_ts: number | null;
+    start_ns: number | null;
+    dur_ns: number | null;
+}
+
+// time of every operator, and what it would be if its weight had 90 % zeros in 4x1 blocks
+export interface WhatifRow {
+    op: number | null;
+    name: string | null;
+    type: string | null;
+    weight_shape: string | null;
+    n: number | null;
+    k: number | null;
+    m: number | null;
+    zero_ratio: number | null;
+    sparsifiable: number | null;
+    latency_ns: number | null;
+    aim: number | null;
+    ratio: number | null;
+    source: string | null;
+    projected_ns: number | null;
+}
+
+// how much faster weights of the trace run block-sparse: measured on this machine, or assumed
+export interface SparseRatioRow {
+    weight_shape: string | null;
+    n: number | null;
+    k: number | null;
+    pattern: string | null;
+    sparsity: number | null;
+    ratio: number | null;
+    source: string | null;
+}
+
+// spans with the name of their track
+export interface TimelineRow {
+    id: number;
+    ts: number;
+    dur: number;
+    track: string | null;
+    name: string | null;
+    cat: string | null;
+    layer: string | null;
+}
+
+// steps with what their source calls them
+export interface InferencesRow {
+    id: number;
+    model: string | null;
+    num: number | null;
+    ts: number;
+    dur: number;
+    warmup: number | null;
+    tid: number | null;
+    trace_id: string | null;
+    span_id: string | null;
+}
+
+// executions of operators on the host
+export interface HostOpsRow {
+    span: number | null;
+    ts: number;
+    dur: number;
+    name: string | null;
+    type: string | null;
+    op: number | null;
+    phase: string | null;
+    step: number | null;
+    warmup: number | null;
+    tid: number | null;
+    trace_id: string | null;
+    span_id: string | null;
+    operator_index: number | null;
+}
+
+// what could be faster, or is wrong with the measurement; nothing for a healthy trace
+export interface AdviceRow {
+    rule: string | null;
+    severity: string | null;
+    gain: number | null;
+    message: string | null;
+    action: string | null;
+    evidence: string | null;
+}
+
+// the rules of advice, also those that do not fire
+export interface AdviceRuleRow {
+    rule: string | null;
+    severity: string | null;
+    action: string | null;
+    evidence: string | null;
+}
+
+// what the queues between host and device say by MindInsight's rules, for sources that have both
+export interface QueueVerdictRow {
+    rank: number | null;
+    host_samples: number | null;
+    host_empty: number | null;
+    host_full: number | null;
+    data_samples: number | null;
+    data_empty: number | null;
+    verdict_r05: string | null;
+    verdict_master: string | null;
+    verdict: string | null;
+}
+
+// what the processor counted while operators ran, on the thread that called them: means of one execution, warm-up left out; for recordings with --counters
+export interface OpCountersRow {
+    op: number | null;
+    count: number | null;
+    cycles: number | null;
+    instructions: number | null;
+    ipc: number | null;
+    cache_misses: number | null;
+    cpu_ns: number | null;
+    page_faults: number | null;
+    context_switches: number | null;
+}

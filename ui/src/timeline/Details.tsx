@@ -1,0 +1,264 @@
+// The panel below the timeline: a span with all that is known of it, or the totals of a range.
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+import * as api from "../api";
+import { Facts } from "../components/Card";
+import { DataTable, type Column } from "../components/DataTable";
+import { Loaded } from "../components/States";
+import { count, NA, ns, percent, text } from "../format";
+import { all, useData, useLoad, useTrace } from "../hooks";
+import { Icon } from "../icons";
+import { href } from "../router";
+import type { OpTensorRow, SpanRow } from "../schema";
+import type { Arrow, Bar, Range, Scene } from "./scene";
+import { totalsOf } from "./totals";
+
+export type SpanDetails = SpanRow & {
+    track_name: string | null;
+    track_kind: string | null;
+    process: string | null;
+    parent_name: string | null;
+    op_name: string | null;
+    op_type: string | null;
+};
+
+interface FlowRow {
+    src: number;
+    dst: number;
+    kind: string | null;
+    ts: number;
+    dur: number;
+    track: number;
+    depth: number;
+    name: string | null;
+}
+
+function shapeOf(tensor: OpTensorRow): string {
+    return [tensor.dtype, tensor.shape].filter(Boolean).join(" ") || NA;
+}
+
+function Tensors({ span }: { span: number }) {
+    const tensors = useData<OpTensorRow>("span_tensors", { id: span });
+    return (
+        <Loaded of={tensors}>
+            {(rows) => rows.length > 0 && (
+                <>
+                    <h3>Tensors</h3>
+                    <Facts of={rows.map((row) => [`${row.io ?? ""} ${row.slot ?? ""}`,
+                                                  `${shapeOf(row)}${row.name ? ` · ${row.name}` : ""}`])} />
+                </>
+            )}
+        </Loaded>
+    );
+}
+
+type ChildRow = Pick<SpanRow, "id" | "ts" | "dur" | "self" | "name">;
+
+interface PanelProps {
+    title: ComponentChildren;
+    onClose: () => void;
+    children: ComponentChildren;
+}
+
+function Panel({ title, onClose, children }: PanelProps) {
+    return (
+        <section class="tl-panel" aria-label="Details">
+            <header class="tl-panel-head">
+                <h2>{title}</h2>
+                <button class="icon-button" onClick={onClose} aria-label="Close" title="Close (Esc)">
+                    <Icon name="close" />
+                </button>
+            </header>
+            <div class="tl-panel-body">{children}</div>
+        </section>
+    );
+}
+
+function duration(dur: number | null): string {
+    return dur !== null && dur < 0 ? "never ended" : ns(dur);
+}
+
+function SpanLink({ name, note, onClick }: { name: string | null; note: string; onClick: () => void }) {
+    return (
+        <li><button class="link" onClick={onClick}>{text(name)}</button><span class="muted">{note}</span></li>
+    );
+}
+
+function parsed(args: string | null): [string, string][] {
+    if (!args) return [];
+    try {
+        const value: unknown = JSON.parse(args);
+        if (typeof value !== "object" || value === null) return [["args", args]];
+        return Object.entries(value).map(([key, v]) => [key, typeof v === "string" ? v : JSON.stringify(v)]);
+    } catch {
+        return [["args", args]];
+    }
+}
+
+function flowBar(flow: FlowRow, id: number): Bar {
+    return { id, track: flow.track, depth: flow.depth, ts: flow.ts, dur: flow.dur, name: flow.name ?? "", count: 1 };
+}
+
+interface SpanPanelProps {
+    bar: Bar;
+    onClose: () => void;
+    onSelect: (id: number) => void;
+    onArrows: (arrows: Arrow[]) => void;
+}
+
+export function SpanPanel({ bar, onClose, onSelect, onArrows }: SpanPanelProps) {
+    const span = useData<SpanDetails>("span", { id: bar.id });
+    const flows = useData<FlowRow>("span_flows", { id: bar.id });
+    const children = useData<ChildRow>("span_children", { id: bar.id });
+    useEffect(() => {
+        if (flows.state !== "ready") return;
+        onArrows(flows.value.map((flow) => (flow.src === bar.id
+            ? { from: bar, to: flowBar(flow, flow.dst), kind: flow.kind }
+            : { from: flowBar(flow, flow.src), to: bar, kind: flow.kind })));
+    }, [flows]);
+    return (
+        <Panel title={bar.name} onClose={onClose}>
+            <Loaded of={all<[SpanDetails[], FlowRow[], ChildRow[]]>(span, flows, children)}>
+                {([[row], arrows, inside]) => (row
+                    ? <SpanFacts {...{ row, arrows, inside, onSelect, bar }} /> : NA)}
+            </Loaded>
+        </Panel>
+    );
+}
+
+interface SpanFactsProps {
+    row: SpanDetails;
+    arrows: FlowRow[];
+    inside: ChildRow[];
+    bar: Bar;
+    onSelect: (id: number) => void;
+}
+
+function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
+    const facts: [string, ComponentChildren][] = [
+        ["Duration", duration(row.dur)],
+        ["Self", ns(row.self)],
+        ["Start", ns(row.ts)],
+        ["Layer", text(row.layer)],
+        ["Category", text(row.cat)],
+        ["Track", [row.process, row.track_name].filter(Boolean).join(" · ") || NA],
+    ];
+    if (row.op !== null) {
+        const name = `${row.op_name ?? row.op}${row.op_type ? ` (${row.op_type})` : ""}`;
+        facts.push(["Operator", <a href={href("operators", { op: row.op })}>{name}</a>]);
+    }
+    if (row.phase) facts.push(["Phase", row.phase]);
+    if (row.wait !== null) facts.push(["Wait", ns(row.wait)]);
+    if (row.step !== null) facts.push(["Step", count(row.step)]);
+    if (row.correlation !== null) facts.push(["Correlation", String(row.correlation)]);
+    const args = parsed(row.args);
+    const out = arrows.filter((flow) => flow.src === bar.id);
+    const into = arrows.filter((flow) => flow.dst === bar.id);
+    return (
+        <div class="tl-columns">
+            <Facts of={facts} />
+            <div>
+                {row.op !== null && <Tensors span={row.id} />}
+                <h3>Arguments</h3>
+                {args.length ? <Facts of={args} /> : <p class="note">None recorded.</p>}
+            </div>
+            <div>
+                <h3>Linked spans</h3>
+                <ul class="tl-links">
+                    {row.parent !== null && (
+                        <SpanLink name={row.parent_name} note="around it" onClick={() => onSelect(row.parent!)} />
+                    )}
+                    {into.map((flow) => (
+                        <SpanLink key={`i${flow.src}`} name={flow.name} note={`${flow.kind ?? "flow"} from`}
+                                  onClick={() => onSelect(flow.src)} />
+                    ))}
+                    {out.map((flow) => (
+                        <SpanLink key={`o${flow.dst}`} name={flow.name} note={`${flow.kind ?? "flow"} to`}
+                                  onClick={() => onSelect(flow.dst)} />
+                    ))}
+                    {inside.slice().sort((a, b) => b.dur - a.dur).map((child) => (
+                        <SpanLink key={child.id} name={child.name} note={`${duration(child.dur)} inside`}
+                                  onClick={() => onSelect(child.id)} />
+                    ))}
+                </ul>
+                {row.parent === null && !arrows.length && !inside.length && <p class="note">Nothing.</p>}
+            </div>
+        </div>
+    );
+}
+
+// What the picture itself tells: of several narrow spans, or in a report.
+interface BarPanelProps {
+    bar: Bar;
+    onClose: () => void;
+    onZoom: () => void;
+    onTotals: () => void;
+}
+
+export function BarPanel({ bar, onClose, onZoom, onTotals }: BarPanelProps) {
+    const several = bar.count > 1;
+    return (
+        <Panel title={several ? `${count(bar.count)} spans, the longest: ${bar.name}` : bar.name} onClose={onClose}>
+            <Facts of={[[several ? "Together" : "Duration", duration(bar.dur)], ["Start", ns(bar.ts)],
+                        ["Line", String(bar.depth + 1)]]} />
+            <p class="note">
+                {several ? "They are too narrow to be told apart; zoom in to see each."
+                    : "A report file carries names and times; opmeter serve shows arguments and links too."}
+            </p>
+            <div class="tl-actions">
+                <button class="button" onClick={onZoom}>Zoom in on {several ? "them" : "it"}</button>
+                <button class="button" onClick={onTotals}>Totals of this time</button>
+            </div>
+        </Panel>
+    );
+}
+
+export interface Total {
+    name: string | null;
+    layer: string | null;
+    cat: string | null;
+    count: number;
+    total_ns: number;
+    self_ns: number | null;
+}
+
+function columns(range: Range): Column<Total>[] {
+    const whole = range.to - range.from;
+    return [
+        { key: "name", title: "Name", value: (t) => t.name, search: true },
+        { key: "layer", title: "Layer", value: (t) => t.layer, width: "100px" },
+        { key: "cat", title: "Category", value: (t) => t.cat, width: "130px" },
+        { key: "count", title: "Count", value: (t) => t.count, numeric: true, width: "90px", show: (t) => count(t.count) },
+        { key: "total", title: "Total", value: (t) => t.total_ns, numeric: true, width: "110px", show: (t) => ns(t.total_ns) },
+        { key: "self", title: "Self", value: (t) => t.self_ns, numeric: true, width: "110px", show: (t) => ns(t.self_ns) },
+        { key: "share", title: "Of the range", value: (t) => t.total_ns / whole, numeric: true, width: "110px",
+          show: (t) => percent(t.total_ns / whole), doc: "Total as a share of the range; above 100 % on several tracks" },
+    ];
+}
+
+interface RangePanelProps {
+    range: Range;
+    scene: Scene;
+    coarse: boolean;
+    onClose: () => void;
+}
+
+export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
+    const trace = useTrace();
+    const asked = useLoad(async (signal) => {
+        if (api.isReport) return totalsOf(scene, range);
+        const args = { from: Math.floor(range.from), to: Math.ceil(range.to) };
+        return api.records<Total>(await api.data(trace.id, "range", args, signal));
+    }, [range.from, range.to]);
+    return (
+        <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>
+            {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
+            <Loaded of={asked} empty="Nothing begins in this range.">
+                {(rows) => (
+                    <DataTable label="Totals of the range" columns={columns(range)} rows={rows} sort="-self"
+                               rowKey={(t) => `${t.name}|${t.cat}|${t.layer}`} />
+                )}
+            </Loaded>
+        </Panel>
+    );
+}

@@ -1,0 +1,409 @@
+// The timeline on the screen: canvases, the names of the tracks, mouse and keyboard.
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import * as api from "../api";
+import { Failed } from "../components/States";
+import { count, ns, quantity } from "../format";
+import { useData, useTrace } from "../hooks";
+import { Icon } from "../icons";
+import { useKeys } from "../keys";
+import type { OperatorType } from "../queries";
+import { current, setArgs } from "../router";
+import type { RecordRow, StepRow } from "../schema";
+import { useTheme } from "../theme";
+import { typeColors } from "../typeColors";
+import { Controller } from "./controller";
+import { BarPanel, RangePanel, SpanPanel, type SpanDetails } from "./Details";
+import { OVERVIEW_PX } from "./head";
+import type { ColorBy, NameKind } from "./names";
+import { above, below, beside, firstInSight } from "./neighbours";
+import { pick, type Bar, type Range } from "./scene";
+import { Search } from "./Search";
+import { inSight, titleOf, type Placed, type Track } from "./tracks";
+import { toTime } from "./view";
+
+const URL_MS = 400; // the address follows when the picture rests
+const CLICK_PX = 4; // further is a drag
+
+export interface ViewerProps {
+    tracks: Track[];
+    steps: StepRow[];
+    records: RecordRow[];
+}
+
+function numberArg(name: string): number | null {
+    const text = current().args.get(name);
+    return text !== null && Number.isFinite(Number(text)) ? Number(text) : null;
+}
+
+function rangeArg(): Range | null {
+    const found = /^(\d+)-(\d+)$/.exec(current().args.get("range") ?? "");
+    return found ? { from: Number(found[1]), to: Number(found[2]) } : null;
+}
+
+function colorArg(): ColorBy {
+    const by = current().args.get("color");
+    return by === "layer" || by === "category" ? by : "type";
+}
+
+function Tip({ controller, x, y }: { controller: Controller; x: number; y: number }) {
+    const { hit, scene } = controller;
+    if (!hit || (!hit.bar && !hit.value)) return null;
+    const right = x > scene.width - 320;
+    const style = { top: `${y + 16}px`, ...(right ? { right: `${scene.width - x + 12}px` } : { left: `${x + 14}px` }) };
+    if (hit.value) {
+        return (
+            <div class="tl-tip" style={style}>
+                <strong>{titleOf(hit.row.track!)}</strong>
+                <div>{quantity(hit.value.value, hit.row.track!.unit)} <span class="muted">from {ns(hit.value.ts)}</span></div>
+            </div>
+        );
+    }
+    const bar = hit.bar!;
+    return (
+        <div class="tl-tip" style={style}>
+            <strong>{bar.name}</strong>
+            <div>
+                {bar.dur < 0 ? "never ended" : ns(bar.dur)}
+                {bar.count > 1 && ` · ${count(bar.count)} spans, the longest named`}
+                <span class="muted"> at {ns(bar.ts)}</span>
+            </div>
+        </div>
+    );
+}
+
+function RowLabel({ row, onToggle }: { row: Placed; onToggle: (key: string) => void }) {
+    const title = row.track ? titleOf(row.track) : row.group.title;
+    return (
+        <button class={`tl-label ${row.kind}`} style={{ top: `${row.y}px`, height: `${row.height}px` }}
+                aria-expanded={row.open} onClick={() => onToggle(row.key)}
+                title={row.track ? `${title}: ${[row.track.kind, row.track.device].filter(Boolean).join(", ")}` : title}>
+            <Icon name={row.open ? "down" : "right"} /><span>{title}</span>
+        </button>
+    );
+}
+
+interface NameRow extends NameKind {
+    name: string | null;
+}
+
+interface Colors {
+    kinds: Map<string, NameKind>;
+    ofType: (type: string) => string | null;
+}
+
+// What the colours come from takes a look at every span, so it is asked for when the picture stands.
+function ColorSource({ onColors }: { onColors: (colors: Colors) => void }) {
+    const theme = useTheme();
+    const names = useData<NameRow>("names");
+    const types = useData<OperatorType>("op_types");
+    useEffect(() => {
+        if (names.state !== "ready" || types.state !== "ready") return;
+        onColors({ kinds: new Map(names.value.map((row) => [row.name ?? "", row])),
+                   ofType: typeColors(types.value, theme) });
+    }, [names, types, theme]);
+    return null;
+}
+
+export function Viewer({ tracks, steps, records }: ViewerProps) {
+    const trace = useTrace();
+    const theme = useTheme();
+    const [, redraw] = useReducer((n: number) => n + 1, 0);
+    const [colorBy, setColorBy] = useState<ColorBy>(colorArg);
+    const [coarse, setCoarse] = useState(false);
+    const [error, setError] = useState<Error | null>(null);
+    const [pictured, setPictured] = useState(false);
+    const [colors, setColors] = useState<Colors>({ kinds: new Map(), ofType: () => null });
+    const pointer = useRef({ x: 0, y: 0 });
+    const body = useRef<HTMLDivElement>(null);
+    const main = useRef<HTMLCanvasElement>(null);
+    const head = useRef<HTMLCanvasElement>(null);
+    const overview = useRef<HTMLCanvasElement>(null);
+    const moved = useRef(false); // by the reader: then the address tells where
+
+    const controller = useMemo(() => new Controller(trace.id, trace.duration_ns, tracks, () => redraw(0),
+        (y) => { if (body.current) body.current.scrollTop = y; }), [trace.id, trace.stamp]);
+    const { scene } = controller;
+    useLayoutEffect(() => {
+        scene.steps = steps;
+        scene.records = records;
+        controller.invalidate();
+    }, [controller, steps, records]);
+
+    useLayoutEffect(() => {
+        controller.theme = theme;
+        scene.names.paint(theme, colorBy, colors.kinds, colors.ofType);
+        controller.invalidate();
+    }, [controller, theme, colorBy, colors]);
+
+    useLayoutEffect(() => {
+        controller.attach({ main: main.current!, head: head.current!, overview: overview.current! });
+        const fitBody = () => controller.resize(main.current!.parentElement!.clientWidth, body.current!.clientHeight);
+        fitBody();
+        const observer = new ResizeObserver(fitBody);
+        observer.observe(body.current!);
+        const ids = controller.groups.flatMap((group) => group.tracks.map(({ id }) => id));
+        controller.scene.tiles.loadWhole(trace.duration_ns, ids, 1024).then((isCoarse) => {
+            setCoarse(isCoarse);
+            setPictured(true);
+        }, setError);
+        const from = numberArg("from");
+        const to = numberArg("to");
+        // As it stood: the address has the edges of the picture.
+        if (from !== null && to !== null && to > from) {
+            controller.show({ from, scale: (to - from) / controller.scene.width }, false);
+        }
+        controller.setRange(rangeArg());
+        return () => {
+            observer.disconnect();
+            controller.detach();
+        };
+    }, [controller]);
+
+    const select = (bar: Bar | null) => {
+        moved.current = true;
+        controller.setRange(null);
+        controller.select(bar);
+        setArgs({ span: bar && bar.id >= 0 ? bar.id : null, range: null });
+    };
+    const setRange = (range: Range | null) => {
+        if (range) select(null);
+        controller.setRange(range);
+        setArgs({ range: range && `${Math.round(range.from)}-${Math.round(range.to)}` });
+    };
+
+    // A span that is known by its number alone: from the address, or a link of the panel.
+    const goToSpan = async (id: number, zoomTo: boolean) => {
+        try {
+            const [row] = api.records<SpanDetails>(await api.data(trace.id, "span", { id }));
+            if (!row || row.track === null) return;
+            const bar: Bar = { id, track: row.track, depth: row.depth ?? 0, ts: row.ts, dur: row.dur,
+                               name: row.name ?? "", count: 1 };
+            select(bar);
+            controller.reveal(bar, zoomTo);
+        } catch (failure) {
+            setError(failure as Error);
+        }
+    };
+    useEffect(() => {
+        const follow = () => {
+            const span = numberArg("span");
+            if (current().page === "timeline" && span !== null && span !== scene.selected?.id) {
+                void goToSpan(span, numberArg("from") === null);
+            }
+        };
+        follow();
+        addEventListener("hashchange", follow);
+        return () => removeEventListener("hashchange", follow);
+    }, [controller]);
+
+    useEffect(() => {
+        if (!moved.current) return;
+        const timer = setTimeout(() => {
+            const whole = controller.isWhole();
+            const { from } = controller.target;
+            setArgs({ from: whole ? null : Math.round(from),
+                      to: whole ? null : Math.round(toTime(controller.target, scene.width)) });
+        }, URL_MS);
+        return () => clearTimeout(timer);
+    }, [controller.target]);
+
+    const act = (what: () => void) => () => {
+        moved.current = true;
+        what();
+    };
+    const step = (find: () => Bar | null) => act(() => {
+        const bar = find() ?? (scene.selected ? null : firstInSight(scene));
+        if (!bar) return;
+        select(bar);
+        controller.reveal(bar, false);
+    });
+    const { selected, range } = scene;
+    const end = (bar: Bar) => (bar.dur < 0 ? scene.duration : bar.ts + Math.max(bar.dur, 1));
+    useKeys([
+        { keys: "w", does: "zoom in", run: act(() => controller.zoomBy(0.7)) },
+        { keys: "s", does: "zoom out", run: act(() => controller.zoomBy(1 / 0.7)) },
+        { keys: "a", does: "go left", run: act(() => controller.panBy(-scene.width * 0.15)) },
+        { keys: "d", does: "go right", run: act(() => controller.panBy(scene.width * 0.15)) },
+        { keys: "ArrowLeft", does: "", run: act(() => controller.panBy(-scene.width * 0.15)) },
+        { keys: "ArrowRight", does: "", run: act(() => controller.panBy(scene.width * 0.15)) },
+        { keys: "ArrowUp", does: "", run: () => { body.current!.scrollTop -= 60; } },
+        { keys: "ArrowDown", does: "", run: () => { body.current!.scrollTop += 60; } },
+        { keys: "0", does: "show everything", run: act(() => controller.showAll()) },
+        { keys: "f", does: "zoom to the selected span or range", run: act(() => controller.zoomToSelection()) },
+        { keys: "c", does: "close or open all tracks", run: () => controller.toggleAll() },
+        { keys: "]", does: "select the next span of the line",
+          run: step(() => scene.selected && beside(scene, scene.selected, 1)) },
+        { keys: "[", does: "select the span before", run: step(() => scene.selected && beside(scene, scene.selected, -1)) },
+        { keys: "{", does: "select the enclosing span", run: step(() => scene.selected && above(scene, scene.selected)) },
+        { keys: "}", does: "select the first span inside", run: step(() => scene.selected && below(scene, scene.selected)) },
+        { keys: "Escape", does: "close the panel", run: () => (scene.range ? setRange(null) : select(null)) },
+    ], [controller]);
+
+    const onWheel = (event: WheelEvent) => {
+        event.preventDefault();
+        moved.current = true;
+        const unit = event.deltaMode === 1 ? 30 : 1; // lines, or pixels
+        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+            controller.panBy((event.deltaX || event.deltaY) * unit, false);
+        } else {
+            controller.zoomBy(Math.exp(event.deltaY * unit * 0.0022), event.offsetX);
+        }
+    };
+    useEffect(() => {
+        const canvas = main.current!;
+        canvas.addEventListener("wheel", onWheel, { passive: false });
+        return () => canvas.removeEventListener("wheel", onWheel);
+    }, [controller]);
+
+    // Drag moves the picture; with Shift, or on the ruler, it selects a range; a click selects a span,
+    // or the time of a step.
+    const onPointerDown = (event: PointerEvent) => {
+        if (event.button !== 0) return;
+        const canvas = event.currentTarget as HTMLCanvasElement;
+        const onHead = canvas === head.current;
+        canvas.setPointerCapture(event.pointerId);
+        const box = canvas.getBoundingClientRect();
+        const x0 = event.clientX - box.left;
+        const y0 = event.clientY - box.top;
+        const start = { view: controller.target, scroll: body.current!.scrollTop, time: toTime(scene.view, x0) };
+        const selecting = event.shiftKey || onHead;
+        let dragged = false;
+        const onMove = (move: PointerEvent) => {
+            const dx = move.clientX - box.left - x0;
+            const dy = move.clientY - box.top - y0;
+            dragged ||= Math.abs(dx) > CLICK_PX || Math.abs(dy) > CLICK_PX;
+            if (!dragged) return;
+            moved.current = true;
+            if (selecting) {
+                const time = toTime(scene.view, x0 + dx);
+                const clip = (t: number) => Math.min(Math.max(t, 0), scene.duration);
+                controller.setRange({ from: clip(Math.min(start.time, time)), to: clip(Math.max(start.time, time)) });
+            } else {
+                controller.show({ from: start.view.from - dx * start.view.scale, scale: start.view.scale }, false);
+                body.current!.scrollTop = start.scroll - dy;
+            }
+        };
+        const onUp = () => {
+            canvas.removeEventListener("pointermove", onMove);
+            canvas.removeEventListener("pointerup", onUp);
+            canvas.removeEventListener("pointercancel", onUp);
+            if (!dragged && onHead) setRange(controller.stepAt(x0, y0));
+            else if (!dragged) select(pick(scene, x0, y0)?.bar ?? null);
+            else if (selecting && scene.range) setRange({ ...scene.range });
+        };
+        canvas.addEventListener("pointermove", onMove);
+        canvas.addEventListener("pointerup", onUp);
+        canvas.addEventListener("pointercancel", onUp);
+    };
+    const onHover = (event: MouseEvent) => {
+        if (event.buttons) return;
+        pointer.current = { x: event.offsetX, y: event.offsetY };
+        controller.hover(event.offsetX, event.offsetY);
+    };
+    const onDoubleClick = act(() => controller.zoomToSelection());
+
+    // On the overview a click goes there, a drag takes the window along.
+    const onOverview = (event: PointerEvent) => {
+        if (!event.buttons) return;
+        moved.current = true;
+        const box = overview.current!.getBoundingClientRect();
+        const time = ((event.clientX - box.left) / box.width) * scene.duration;
+        const { scale } = controller.target;
+        controller.show({ from: time - (scene.width * scale) / 2, scale }, event.type === "pointerdown");
+    };
+
+    const rows = inSight(scene.placed, scene.scroll - 100, scene.scroll + scene.height + 100);
+    const broken = error ?? scene.tiles.error;
+    const headPx = controller.headHeight;
+    return (
+        <div class="tl">
+            {pictured && <ColorSource onColors={setColors} />}
+            <div class="tl-bar">
+                <Search controller={controller} initial={current().args.get("q") ?? ""}
+                        onHit={(bar) => { select(bar); controller.reveal(bar, false); }} />
+                <label class="tl-choice">Colours by{" "}
+                    <select class="select" value={colorBy} onChange={(event) => {
+                        const by = event.currentTarget.value as ColorBy;
+                        setColorBy(by);
+                        setArgs({ color: by === "type" ? null : by });
+                    }}>
+                        <option value="type">name</option>
+                        <option value="category">category</option>
+                        <option value="layer">layer</option>
+                    </select>
+                </label>
+                <span class="tl-buttons">
+                    <button class="icon-button" onClick={act(() => controller.zoomBy(0.5))} aria-label="Zoom in"
+                            title="Zoom in (w)"><Icon name="plus" /></button>
+                    <button class="icon-button" onClick={act(() => controller.zoomBy(2))} aria-label="Zoom out"
+                            title="Zoom out (s)"><Icon name="minus" /></button>
+                    <button class="icon-button" onClick={act(() => controller.showAll())} aria-label="Show everything"
+                            title="Show everything (0)"><Icon name="fit" /></button>
+                </span>
+                <Downloads />
+            </div>
+            {coarse && (
+                <p class="tl-note" role="note">
+                    This report carries a coarse picture: narrow spans that stand side by side are drawn as
+                    one. opmeter serve shows each of them.
+                </p>
+            )}
+            {broken && <Failed error={broken} />}
+            <div class="tl-row">
+                <div class="tl-corner" style={{ height: `${OVERVIEW_PX}px` }}>
+                    {ns(trace.duration_ns)}<span class="muted">{count(trace.rows.span)} spans</span>
+                </div>
+                <canvas class="tl-overview" ref={overview} style={{ height: `${OVERVIEW_PX}px`, width: `${scene.width}px` }}
+                        aria-label="Overview of the whole trace" role="img"
+                        onPointerDown={(event) => {
+                            event.currentTarget.setPointerCapture(event.pointerId);
+                            onOverview(event);
+                        }} onPointerMove={onOverview} />
+            </div>
+            <div class="tl-row" style={{ height: `${headPx}px` }}>
+                <div class="tl-corner lanes">
+                    {scene.steps.length > 0 && <span>Steps</span>}
+                    {scene.records.length > 0 && <span>Regions</span>}
+                </div>
+                <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true"
+                        onPointerDown={onPointerDown} title="Drag selects a range; a click on a step, its time" />
+            </div>
+            <div class="tl-body" ref={body} onScroll={(event) => controller.scroll(event.currentTarget.scrollTop)}>
+                <div class="tl-space" style={{ height: `${Math.max(controller.totalHeight, 1)}px` }}>
+                    <div class="tl-labels">
+                        {rows.map((row) => <RowLabel key={row.key} row={row} onToggle={(key) => controller.toggle(key)} />)}
+                    </div>
+                    <div class="tl-sticky" style={{ height: `${scene.height}px` }}>
+                        <canvas class="tl-main" ref={main} tabIndex={0} role="img"
+                                aria-label="Timeline of spans. W and S zoom, A and D move, brackets select spans."
+                                style={{ height: `${scene.height}px`, width: `${scene.width}px` }} onPointerDown={onPointerDown}
+                                onMouseMove={onHover} onMouseLeave={() => controller.leave()}
+                                onDblClick={onDoubleClick} />
+                        <Tip controller={controller} {...pointer.current} />
+                    </div>
+                </div>
+            </div>
+            {range ? <RangePanel {...{ range, scene, coarse }} onClose={() => setRange(null)} />
+                : selected && (selected.id >= 0 && !api.isReport
+                    ? <SpanPanel key={selected.id} bar={selected} onClose={() => select(null)}
+                                 onSelect={(id) => void goToSpan(id, false)}
+                                 onArrows={(arrows) => controller.setArrows(arrows)} />
+                    : <BarPanel bar={selected} onClose={() => select(null)} onZoom={act(() => controller.zoomToSelection())}
+                                onTotals={() => setRange({ from: selected.ts, to: end(selected) })} />)}
+        </div>
+    );
+}
+
+function Downloads() {
+    const trace = useTrace();
+    const formats = [["chrome", "Chrome"], ["perfetto", "Perfetto"]] as const;
+    if (api.isReport) return <span class="tl-downloads muted">Downloads need opmeter serve.</span>;
+    return (
+        <span class="tl-downloads">
+            {formats.map(([format, title]) => (
+                <a key={format} class="button" href={api.exportUrl(trace.id, format)!} download
+                   title={`Download for ${title}`}><Icon name="download" />{title}</a>
+            ))}
+        </span>
+    );
+}

@@ -1,0 +1,269 @@
+// The state of a timeline on the screen, and what moves it. Draws at most once per frame.
+import type { Theme } from "../theme";
+import { draw, look } from "./draw";
+import { drawHead, drawOverview, headHeight, laneHit, lanes } from "./head";
+import { Names } from "./names";
+import { pick, wanted, type Arrow, type Bar, type Hit, type Range, type Scene } from "./scene";
+import { Tiles } from "./tiles";
+import { grouped, lineY, LINE_PX, place, totalHeight, type Group, type Placed, type Track } from "./tracks";
+import { clamp, fit, pan, toTime, zoom, type View } from "./view";
+
+const EASE = 0.32; // share of the way to the target in a frame
+const SETTLE_MS = 40; // while things move, what is missing is looked for that often
+
+export interface Canvases {
+    main: HTMLCanvasElement;
+    head: HTMLCanvasElement;
+    overview: HTMLCanvasElement;
+}
+
+export class Controller {
+    readonly scene: Scene;
+    readonly groups: Group[];
+    readonly closed = new Set<string>();
+    target: View;
+    theme: Theme = "light";
+    hit: Hit | null = null;
+    private canvases: Canvases | null = null;
+    private frame = 0;
+    private settle = 0;
+    private placedDepths = "";
+    private laneCount = 0;
+    private seen = false; // something of the trace is on the screen
+    private readonly still = matchMedia("(prefers-reduced-motion: reduce)");
+
+    // changed: called after every picture. scrollTo: the page scrolls there.
+    constructor(trace: string, duration: number, tracks: Track[], private readonly changed: () => void,
+                private readonly scrollTo: (y: number) => void) {
+        const names = new Names();
+        this.groups = grouped(tracks);
+        this.target = fit(0, Math.max(duration, 1), 1000);
+        this.scene = {
+            view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
+            tiles: new Tiles(trace, names, () => this.invalidate()), names, steps: [], records: [],
+            selected: null, hovered: null, range: null, arrows: [], hits: [], matches: null,
+        };
+        this.layOut();
+    }
+
+    attach(canvases: Canvases): void {
+        this.canvases = canvases;
+        this.invalidate();
+    }
+
+    detach(): void {
+        cancelAnimationFrame(this.frame);
+        clearTimeout(this.settle);
+        this.scene.tiles.stop();
+        this.canvases = null;
+        this.frame = 0;
+    }
+
+    layOut(): void {
+        this.scene.placed = place(this.groups, this.scene.tiles.depth, this.closed);
+    }
+
+    get totalHeight(): number {
+        return totalHeight(this.scene.placed);
+    }
+
+    get headHeight(): number {
+        return headHeight(this.laneCount);
+    }
+
+    resize(width: number, height: number): void {
+        if (width <= 0 || height <= 0) return;
+        const whole = this.isWhole();
+        const { scene } = this;
+        const end = toTime(this.target, scene.width);
+        scene.width = width;
+        scene.height = height;
+        this.target = whole ? fit(0, Math.max(scene.duration, 1), width)
+            : clamp({ from: this.target.from, scale: (end - this.target.from) / width }, scene.duration, width);
+        scene.view = this.target;
+        this.invalidate();
+    }
+
+    isWhole(): boolean {
+        const whole = fit(0, Math.max(this.scene.duration, 1), this.scene.width);
+        return this.target.scale >= whole.scale * 0.999;
+    }
+
+    // Lines of tracks become known with the first pictures; what is above stays where it is.
+    private followDepths(): void {
+        const depths = [...this.scene.tiles.depth].join();
+        if (depths === this.placedDepths) return;
+        this.placedDepths = depths;
+        this.layOut();
+    }
+
+    invalidate(): void {
+        if (!this.frame && this.canvases) this.frame = requestAnimationFrame(() => this.tick());
+    }
+
+    private tick(): void {
+        this.frame = 0;
+        if (!this.canvases) return;
+        const { scene, target } = this;
+        const moving = this.approach();
+        this.followDepths();
+        const colors = look();
+        const list = lanes(scene, this.theme);
+        this.laneCount = list.length;
+        draw(this.canvases.main, scene, colors);
+        drawHead(this.canvases.head, scene, list, colors);
+        drawOverview(this.canvases.overview, scene, target, colors);
+        this.changed();
+        if (!this.seen && scene.tiles.depth.size) {
+            this.seen = true;
+            performance.mark("opmeter: first picture"); // for ui/bench.mjs
+        }
+        this.settle ||= window.setTimeout(() => {
+            this.settle = 0;
+            scene.tiles.want(wanted(scene, this.target));
+        }, moving ? SETTLE_MS : 0);
+        if (moving) this.invalidate();
+    }
+
+    private approach(): boolean {
+        const { scene, target } = this;
+        const { view } = scene;
+        const from = view.from + (target.from - view.from) * EASE;
+        const end = toTime(view, scene.width);
+        const to = end + (toTime(target, scene.width) - end) * EASE;
+        const off = Math.max(Math.abs(target.from - from), Math.abs(toTime(target, scene.width) - to));
+        if (off < target.scale * 0.4 || this.still.matches) {
+            scene.view = target;
+            return false;
+        }
+        scene.view = { from, scale: (to - from) / scene.width };
+        return true;
+    }
+
+    show(view: View, smooth = true): void {
+        this.target = clamp(view, this.scene.duration, this.scene.width);
+        if (!smooth) this.scene.view = this.target;
+        this.invalidate();
+    }
+
+    showRange(from: number, to: number, smooth = true): void {
+        this.show(fit(from, Math.max(to, from + 1), this.scene.width), smooth);
+    }
+
+    showAll(): void {
+        this.showRange(0, this.scene.duration);
+    }
+
+    zoomBy(factor: number, x = this.scene.width / 2, smooth = true): void {
+        this.show(zoom(this.target, factor, x), smooth);
+    }
+
+    panBy(pixels: number, smooth = true): void {
+        this.show(pan(this.target, pixels), smooth);
+    }
+
+    scroll(y: number): void {
+        this.scene.scroll = y;
+        this.invalidate();
+    }
+
+    toggle(key: string): void {
+        if (!this.closed.delete(key)) this.closed.add(key);
+        this.layOut();
+        this.invalidate();
+    }
+
+    toggleAll(): void {
+        const tracks = this.scene.placed.filter((row) => row.kind === "track");
+        const close = tracks.some((row) => row.open);
+        for (const group of this.groups) {
+            for (const { id } of group.tracks) {
+                if (close) this.closed.add(`track ${id}`);
+                else this.closed.delete(`track ${id}`);
+            }
+        }
+        this.layOut();
+        this.invalidate();
+    }
+
+    hover(x: number, y: number): void {
+        this.hit = pick(this.scene, x, y);
+        this.scene.hovered = this.hit?.bar ?? null;
+        this.invalidate();
+    }
+
+    // The step or region at a point of the head.
+    stepAt(x: number, y: number): Range | null {
+        return laneHit(this.scene, lanes(this.scene, this.theme), x, y);
+    }
+
+    leave(): void {
+        this.hit = null;
+        this.scene.hovered = null;
+        this.invalidate();
+    }
+
+    select(bar: Bar | null): void {
+        this.scene.selected = bar;
+        this.scene.arrows = [];
+        this.invalidate();
+    }
+
+    setArrows(arrows: Arrow[]): void {
+        this.scene.arrows = arrows;
+        this.invalidate();
+    }
+
+    setRange(range: Range | null): void {
+        this.scene.range = range;
+        this.invalidate();
+    }
+
+    // Times of what the search found, for the overview.
+    setHits(hits: number[]): void {
+        this.scene.hits = hits;
+        this.invalidate();
+    }
+
+    search(text: string): void {
+        const needle = text.toLowerCase();
+        const known: boolean[] = [];
+        this.scene.matches = needle
+            ? (id) => (known[id] ??= this.scene.names.text(id).toLowerCase().includes(needle)) : null;
+        this.invalidate();
+    }
+
+    row(track: number): Placed | undefined {
+        return this.scene.placed.find((row) => row.track?.id === track);
+    }
+
+    // Bring a span into sight: its track opened and scrolled to, its time in the middle, as wide as
+    // it can be read.
+    reveal(bar: Bar, zoomTo = true): void {
+        const group = this.groups.find(({ tracks }) => tracks.some(({ id }) => id === bar.track));
+        if (!group) return;
+        this.closed.delete(group.key);
+        this.closed.delete(`track ${bar.track}`);
+        this.layOut();
+        const { scene } = this;
+        const y = lineY(this.row(bar.track)!, bar.depth);
+        if (y < scene.scroll || y + LINE_PX > scene.scroll + scene.height) this.scrollTo(y - scene.height / 3);
+        const dur = bar.dur < 0 ? scene.duration - bar.ts : bar.dur;
+        const end = toTime(this.target, scene.width);
+        const visible = bar.ts >= this.target.from && bar.ts + dur <= end && dur > this.target.scale * 8;
+        if (zoomTo || !visible) {
+            const around = Math.max(dur * 2, 20);
+            this.showRange(bar.ts - around, bar.ts + dur + around);
+        } else {
+            this.invalidate();
+        }
+    }
+
+    zoomToSelection(): void {
+        const { range, selected, duration } = this.scene;
+        if (range) this.showRange(range.from, range.to);
+        else if (selected) {
+            this.showRange(selected.ts, selected.dur < 0 ? duration : selected.ts + selected.dur);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// What stands above the tracks: the ruler with steps and labelled regions, and the overview.
+import { count, ns } from "../format";
+import { byName, named, ON_FILL } from "../palette";
+import type { Theme } from "../theme";
+import { fitted, prepare, tickStep, type Look } from "./draw";
+import type { Scene } from "./scene";
+import { toTime, toX, type View } from "./view";
+
+const RULER_PX = 22;
+const LANE_PX = 20;
+export const OVERVIEW_PX = 56;
+
+interface Lane {
+    name: string;
+    bars: { ts: number; dur: number; text: string; short: string; color: string }[];
+}
+
+export function lanes(scene: Scene, theme: Theme): Lane[] {
+    const list: Lane[] = [];
+    const faint = named(null, "other", theme);
+    if (scene.steps.length) {
+        const models = new Set(scene.steps.map((step) => step.model)).size > 1;
+        list.push({ name: "Steps", bars: scene.steps.map((step) => ({
+            ts: step.ts, dur: step.dur,
+            text: `${models && step.model ? `${step.model} ` : ""}${step.num ?? ""}${step.warmup ? " warm-up" : ""}`,
+            short: String(step.num ?? ""),
+            color: step.warmup ? faint : byName(step.model ?? "step", theme),
+        })) });
+    }
+    if (scene.records.length) {
+        list.push({ name: "Regions", bars: scene.records.map((record) => ({
+            ts: record.ts, dur: record.dur, text: record.label ?? "", short: record.label ?? "",
+            color: record.warmup ? faint : byName(record.label ?? "", theme),
+        })) });
+    }
+    return list;
+}
+
+// The step or region at a point of the head, or null on the ruler.
+export function laneHit(scene: Scene, list: Lane[], x: number, y: number): { from: number; to: number } | null {
+    const lane = list[Math.floor((y - RULER_PX) / LANE_PX)];
+    const time = toTime(scene.view, x);
+    const end = (bar: Lane["bars"][number]) => (bar.dur < 0 ? scene.duration : bar.ts + bar.dur);
+    // Of several, the one that began last: it stands in front.
+    const bar = lane?.bars.filter((one) => one.ts <= time && end(one) > time).pop();
+    return bar ? { from: bar.ts, to: end(bar) } : null;
+}
+
+export function headHeight(laneCount: number): number {
+    return RULER_PX + laneCount * LANE_PX;
+}
+
+function drawLane(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, y: number): void {
+    let drawn = -1;
+    for (const bar of lane.bars) {
+        const x = Math.max(toX(scene.view, bar.ts), 0);
+        if (x > scene.width) break; // by start
+        const end = Math.min(toX(scene.view, bar.dur < 0 ? scene.duration : bar.ts + bar.dur), scene.width);
+        const w = end - x;
+        if (end < 0 || (w < 1 && end <= drawn)) continue;
+        drawn = Math.max(Math.ceil(end), Math.floor(x) + 1);
+        ctx.fillStyle = bar.color;
+        ctx.fillRect(x, y + 2, Math.max(w - 1, 1), LANE_PX - 4);
+        if (w > 22) {
+            ctx.fillStyle = ON_FILL;
+            const text = fitted(ctx, bar.text, w - 8);
+            ctx.fillText(text === bar.text ? text : fitted(ctx, bar.short, w - 8), x + 4, y + LANE_PX - 6);
+        }
+    }
+}
+
+// Times on the ruler count from the start of the trace; all in the unit that the step needs.
+function tickText(t: number, step: number): string {
+    const [unit, name] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+    return `${count(Math.round(t / unit) || 0)} ${name}`; // || 0: no -0
+}
+
+export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], colors: Look): void {
+    const height = headHeight(list.length);
+    const ctx = prepare(canvas, scene.width, height);
+    ctx.fillStyle = colors.surface;
+    ctx.fillRect(0, 0, scene.width, height);
+    ctx.font = colors.font;
+    ctx.textBaseline = "alphabetic";
+    const step = tickStep(scene.view.scale);
+    const end = toTime(scene.view, scene.width);
+    for (let t = Math.ceil(scene.view.from / step) * step; t <= end; t += step) {
+        const x = Math.round(toX(scene.view, t));
+        ctx.fillStyle = colors.grid;
+        ctx.fillRect(x, 0, 1, height);
+        ctx.fillStyle = colors.muted;
+        ctx.fillText(tickText(t, step), x + 4, RULER_PX - 8);
+    }
+    list.forEach((lane, i) => drawLane(ctx, scene, lane, RULER_PX + i * LANE_PX));
+    if (scene.range) {
+        const x = toX(scene.view, scene.range.from);
+        const w = toX(scene.view, scene.range.to) - x;
+        const text = ns(scene.range.to - scene.range.from);
+        const room = ctx.measureText(text).width + 10;
+        ctx.fillStyle = colors.accent;
+        ctx.fillRect(x, 2, Math.max(w, room), RULER_PX - 6);
+        ctx.fillStyle = colors.surface;
+        ctx.fillText(text, x + 5, RULER_PX - 8);
+    }
+    ctx.fillStyle = colors.border;
+    ctx.fillRect(0, height - 1, scene.width, 1);
+}
+
+// The whole trace in little: the top lines of its tracks, as many as there is room for.
+export function drawOverview(canvas: HTMLCanvasElement, scene: Scene, target: View, colors: Look): void {
+    const { width } = scene;
+    const ctx = prepare(canvas, width, OVERVIEW_PX);
+    ctx.fillStyle = colors.sunken;
+    ctx.fillRect(0, 0, width, OVERVIEW_PX);
+    const rows: { track: number; line: number }[] = [];
+    const tracks = scene.placed.filter(({ track }) => track?.spans).map(({ track }) => track!.id);
+    for (let line = 0; line < 4; line++) {
+        for (const track of tracks) {
+            if (line < (scene.tiles.depth.get(track) ?? 1) && rows.length < OVERVIEW_PX / 2) rows.push({ track, line });
+        }
+    }
+    rows.sort((a, b) => tracks.indexOf(a.track) - tracks.indexOf(b.track) || a.line - b.line);
+    const scale = Math.max(scene.duration, 1) / width;
+    const height = Math.min((OVERVIEW_PX - 6) / Math.max(rows.length, 1), 12);
+    rows.forEach(({ track, line }, row) => {
+        const tile = scene.tiles.wholeOf(track);
+        if (!tile || line + 1 >= tile.line.length) return;
+        let drawn = -1;
+        for (let i = tile.line[line]!; i < tile.line[line + 1]!; i++) {
+            const x = tile.ts[i]! / scale;
+            const dur = tile.dur[i]!;
+            const end = dur < 0 ? width : x + dur / scale;
+            if (end <= drawn) continue;
+            drawn = Math.max(Math.ceil(end), Math.floor(x) + 1);
+            ctx.fillStyle = scene.names.color(tile.name[i]!);
+            ctx.fillRect(x, 3 + row * height, Math.max(end - x, 1), Math.max(height - 1, 1));
+        }
+    });
+    const left = Math.max(target.from / scale, 0);
+    const right = Math.min(toTime(target, scene.width) / scale, width);
+    ctx.globalAlpha = 0.55;
+    ctx.fillStyle = colors.surface;
+    ctx.fillRect(0, 0, left, OVERVIEW_PX);
+    ctx.fillRect(right, 0, width - right, OVERVIEW_PX);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = colors.accent;
+    for (const ts of scene.hits) ctx.fillRect(Math.round(ts / scale), OVERVIEW_PX - 8, 1.5, 6);
+    ctx.strokeStyle = colors.accent;
+    ctx.lineWidth = 1.5;
+    ctx.strokeRect(left + 0.75, 0.75, Math.max(right - left - 1.5, 2), OVERVIEW_PX - 1.5);
+}

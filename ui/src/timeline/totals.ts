@@ -1,0 +1,22 @@
+// Totals by name inside a range, from the picture alone: for reports, where there is no server.
+import type { Total } from "./Details";
+import type { Range, Scene } from "./scene";
+
+export function totalsOf(scene: Scene, range: Range): Total[] {
+    const sums = new Map<number, { count: number; total: number }>();
+    for (const { track } of scene.placed) {
+        const tile = track && scene.tiles.wholeOf(track.id);
+        if (!tile) continue;
+        for (let i = 0; i < tile.ts.length; i++) {
+            const ts = tile.ts[i]!;
+            if (ts < range.from || ts >= range.to) continue;
+            const sum = sums.get(tile.name[i]!) ?? { count: 0, total: 0 };
+            sum.count += tile.count[i]!;
+            sum.total += Math.max(tile.dur[i]!, 0);
+            sums.set(tile.name[i]!, sum);
+        }
+    }
+    return [...sums].map(([name, sum]) => ({
+        name: scene.names.text(name), layer: null, cat: null, count: sum.count, total_ns: sum.total, self_ns: null,
+    }));
+}

@@ -1,0 +1,59 @@
+// A report file, opened from disk, without a server.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { colorsOf, settled } from "./stage.mjs";
+import { GPU, HOSTILE, MINDSPORE, RUN } from "./traces.mjs";
+
+function report(stage, trace) {
+    const file = join(stage.work, `${trace.replaceAll("/", "-")}.html`);
+    const done = spawnSync(stage.opmeter, ["report", join(stage.folder, trace), "-o", file], { encoding: "utf8" });
+    assert.equal(done.status, 0, done.stderr);
+    return { file, url: pathToFileURL(file).href };
+}
+
+async function visit(page, each) {
+    const hrefs = await page.$$eval(".nav-link", (all) => all.map((a) => a.getAttribute("href")));
+    assert.ok(hrefs.length > 0);
+    for (const href of hrefs) {
+        await page.evaluate((to) => { location.hash = to; }, href);
+        await page.waitForFunction((to) => document.querySelector(".nav-link[aria-current=page]")?.getAttribute("href") === to, href);
+        await settled(page);
+        await each(href.replace("#/", ""));
+    }
+}
+
+export default (stage) => [
+    ...[RUN, GPU, MINDSPORE].map((trace) => [`every page of ${trace}`, async (open) => {
+        const { file, url } = report(stage, trace);
+        assert.ok(statSync(file).size < 3 << 20, "small traces make small files");
+        const page = await open(url);
+        await visit(page, async (name) => {
+            await stage.picture(page, `report-${trace.replaceAll("/", "-")}-${name}`);
+            assert.deepEqual(await page.$$eval(".state.failed", (all) => all.map((e) => e.textContent)), [], name);
+            assert.ok((await page.textContent("#content")).trim().length > 0, `${name} is blank`);
+        });
+    }]),
+    ["its timeline draws, zooms and finds", async (open) => {
+        const page = await open(`${report(stage, GPU).url}#/timeline`);
+        await page.waitForTimeout(300);
+        assert.ok(await colorsOf(page, ".tl-main") > 6);
+        await page.keyboard.press("w");
+        await page.keyboard.press("/");
+        await page.keyboard.type("allreduce");
+        await page.getByText("6", { exact: true }).waitFor();
+        await page.keyboard.press("Enter");
+        await page.waitForSelector(".tl-panel");
+        assert.match(await page.textContent(".tl-panel h2"), /AllReduce/);
+        assert.equal(await page.getByRole("link", { name: "Perfetto" }).count(), 0);
+    }],
+    ["names that are script tags stay names", async (open) => {
+        const page = await open(report(stage, HOSTILE).url);
+        await visit(page, async (name) => {
+            assert.equal(await page.evaluate(() => window.hacked), undefined, name);
+            assert.equal(await page.locator("#app img, #app script").count(), 0, name);
+        });
+    }],
+];

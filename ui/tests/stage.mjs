@@ -1,0 +1,131 @@
+// stage.mjs -- a server with traces and a browser that looks at it.
+//
+// Every test gets a browser context of its own. It fails if the page writes an error to the console,
+// throws, or asks any other host for anything.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const WAIT_MS = 20_000;
+
+export class Stage {
+    static async open(settings) {
+        const stage = new Stage();
+        Object.assign(stage, settings);
+        stage.servers = [];
+        stage.browser = await chromium.launch({ executablePath: settings.executable,
+                                                args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+        stage.base = await stage.serve([settings.folder]);
+        stage.ids = new Map((await stage.get("/api/traces")).map(({ id, path }) => [path, id]));
+        return stage;
+    }
+
+    async close() {
+        await this.browser.close();
+        for (const server of this.servers) server.kill("SIGINT");
+    }
+
+    // Start another server; its address.
+    async serve(args) {
+        const server = spawn(this.opmeter, ["serve", "--port", "0", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+        this.servers.push(server);
+        return new Promise((resolve, reject) => {
+            let told = "";
+            const late = setTimeout(() => reject(new Error(`the server did not start: ${told}`)), WAIT_MS);
+            const look = (data) => {
+                told += data;
+                const url = /http:\/\/[\w.:[\]]+\//.exec(told)?.[0];
+                if (!url) return;
+                clearTimeout(late);
+                resolve(url.replace(/\/$/, ""));
+            };
+            server.stdout.on("data", look);
+            server.stderr.on("data", look);
+            server.on("exit", (code) => reject(new Error(`opmeter serve ended with ${code}: ${told}`)));
+        });
+    }
+
+    async get(path, base = this.base) {
+        const answer = await fetch(base + path);
+        assert.ok(answer.ok, `${path}: ${answer.status}`);
+        return answer.json();
+    }
+
+    // Rows of a query, as the command line has them.
+    query(trace, sql) {
+        return JSON.parse(execFileSync(this.opmeter, ["query", "--json", join(this.folder, trace), sql]));
+    }
+
+    id(trace) {
+        const id = this.ids.get(trace);
+        assert.ok(id, `the server does not list ${trace}, but ${[...this.ids.keys()].join(" ")}`);
+        return id;
+    }
+
+    // Run a test with open(): a page that is watched. A text that it returns says why it was skipped.
+    async inBrowser(test) {
+        const contexts = [];
+        const faults = [];
+        const open = async (where, look = {}) => {
+            const { width = 1280, height = 800, theme = "light" } = look;
+            const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: theme });
+            contexts.push(context);
+            const page = await context.newPage();
+            page.setDefaultTimeout(WAIT_MS);
+            page.faults = faults;
+            const url = /^(http|file):/.test(where) ? where : `${this.base}/${where}`;
+            this.watch(page, new URL(url), faults);
+            await page.goto(url);
+            await settled(page);
+            return page;
+        };
+        try {
+            const why = await test(open);
+            assert.deepEqual(faults, [], "the page had faults");
+            return typeof why === "string" ? why : "";
+        } finally {
+            for (const context of contexts) await context.close();
+        }
+    }
+
+    watch(page, home, faults) {
+        page.on("console", (message) => {
+            if (message.type() === "error") faults.push(`console: ${message.text()}`);
+        });
+        page.on("pageerror", (error) => faults.push(`thrown: ${error.stack ?? error}`));
+        page.on("request", (request) => {
+            const url = new URL(request.url());
+            const own = url.protocol === "data:" || url.protocol === "blob:" ||
+                (url.protocol === home.protocol && url.host === home.host);
+            if (!own) faults.push(`asked another host: ${url}`);
+        });
+    }
+
+    async picture(page, name) {
+        await page.screenshot({ path: join(this.out, `${name}.png`) });
+    }
+}
+
+// Wait until nothing is loading any more.
+export async function settled(page) {
+    await page.waitForSelector(".frame");
+    await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
+    await page.waitForLoadState("networkidle");
+}
+
+// Where a page of a trace is.
+export function at(id, page, args = {}) {
+    const search = new URLSearchParams(args).toString();
+    return `#/t/${id}/${page}${search ? `?${search}` : ""}`;
+}
+
+// Colours on a canvas; a picture of something has several.
+export function colorsOf(page, selector) {
+    return page.$eval(selector, (canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const seen = new Set();
+        for (let i = 0; i < data.length; i += 4) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+        return seen.size;
+    });
+}

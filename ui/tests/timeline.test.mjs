@@ -1,0 +1,169 @@
+// The timeline: mouse, keys, search, details, ranges, links.
+import assert from "node:assert/strict";
+import { at, colorsOf, settled } from "./stage.mjs";
+import { GPU, RUN } from "./traces.mjs";
+
+const LINE_PX = 18;
+
+// The middle of a span on the screen, from where its track's label stands and the time in sight.
+async function pointOf(page, span) {
+    const box = await page.locator(".tl-main").boundingBox();
+    const label = page.locator(".tl-label.track").nth(span.row);
+    const { y } = await label.boundingBox();
+    const [from, to] = await range(page);
+    const x = box.x + ((span.ts + span.dur / 2 - from) / (to - from)) * box.width;
+    return { x, y: y + span.depth * LINE_PX + LINE_PX / 2 };
+}
+
+async function range(page) {
+    await page.waitForTimeout(700); // the address follows when the picture rests
+    const args = new URLSearchParams((await page.evaluate(() => location.hash)).split("?")[1]);
+    return [Number(args.get("from")), Number(args.get("to"))];
+}
+
+function around(span, by = 1) {
+    return { from: Math.round(span.ts - span.dur * by), to: Math.round(span.ts + span.dur * (1 + by)) };
+}
+
+// A kernel that a launch leads to.
+function kernel(stage) {
+    return stage.query(GPU, `SELECT s.id, s.ts, s.dur, s.depth, s.name, s.track, f.src FROM span AS s
+        JOIN flow AS f ON f.dst = s.id WHERE s.layer = 'hardware' ORDER BY s.id LIMIT 1`)[0];
+}
+
+export default (stage) => [
+    ["it draws", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        await page.waitForTimeout(400);
+        assert.ok(await colorsOf(page, ".tl-main") > 6);
+        assert.ok(await colorsOf(page, ".tl-overview") > 4);
+        assert.ok(await colorsOf(page, ".tl-head") > 3);
+    }],
+    ["keys zoom and move", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        await page.keyboard.press("w");
+        await page.keyboard.press("w");
+        const [from, to] = await range(page);
+        assert.ok(to > from && from > 0);
+        await page.keyboard.press("d");
+        const [right] = await range(page);
+        assert.ok(right > from);
+        await page.keyboard.press("ArrowLeft");
+        await page.keyboard.press("a");
+        assert.ok((await range(page))[0] < right);
+        await page.keyboard.press("s");
+        const [wideFrom, wideTo] = await range(page);
+        assert.ok(wideTo - wideFrom > to - from);
+        await page.keyboard.press("0");
+        assert.deepEqual(await range(page), [0, 0], "all of it needs no range in the address");
+    }],
+    ["the wheel zooms about the pointer, dragging moves", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const box = await page.locator(".tl-main").boundingBox();
+        await page.mouse.move(box.x + box.width / 4, box.y + 60);
+        await page.mouse.wheel(0, -400);
+        const [from, to] = await range(page);
+        const { duration_ns: all } = await stage.get(`/api/trace/${stage.id(GPU)}`);
+        assert.ok(to - from < all * 0.8);
+        const under = (from + (to - from) / 4) / all;
+        assert.ok(Math.abs(under - 0.24) < 0.03, `a quarter of the way stays there: ${under}`);
+        await page.mouse.down();
+        await page.mouse.move(box.x + box.width / 4 - 200, box.y + 60, { steps: 4 });
+        await page.mouse.up();
+        assert.ok((await range(page))[0] > from);
+    }],
+    ["a link to a span shows it, with its arrows", async (open) => {
+        const span = kernel(stage);
+        const page = await open(at(stage.id(GPU), "timeline", { span: span.id }));
+        await page.waitForSelector(".tl-panel h2");
+        assert.equal(await page.textContent(".tl-panel h2"), span.name);
+        const [{ name: source }] = stage.query(GPU, `SELECT name FROM span WHERE id = ${span.src}`);
+        await page.getByRole("button", { name: source }).waitFor();
+        await page.waitForTimeout(500);
+        await stage.picture(page, "timeline-span");
+        await page.getByRole("button", { name: source }).click();
+        await page.waitForFunction((id) => location.hash.includes(`span=${id}`), span.src);
+        await page.getByRole("heading", { name: source }).waitFor();
+    }],
+    ["hovering names a span, a click tells all about it", async (open) => {
+        const [span] = stage.query(RUN, `SELECT id, ts, dur, depth, name, self FROM span WHERE op IS NOT NULL
+            AND phase = 'forward' AND track = 0 ORDER BY dur DESC LIMIT 1`);
+        const page = await open(at(stage.id(RUN), "timeline", around(span)));
+        const spot = await pointOf(page, { ...span, row: 0 });
+        await page.mouse.move(spot.x, spot.y);
+        await page.waitForSelector(".tl-tip");
+        assert.match(await page.textContent(".tl-tip"), new RegExp(`^${span.name.replace(/\W/g, "\\$&")}`));
+        await page.mouse.click(spot.x, spot.y);
+        await page.waitForSelector(".tl-panel .facts");
+        assert.equal(await page.textContent(".tl-panel h2"), span.name);
+        assert.ok((await page.evaluate(() => location.hash)).includes(`span=${span.id}`));
+        await page.keyboard.press("Escape");
+        await page.waitForSelector(".tl-panel", { state: "detached" });
+    }],
+    ["Shift and drag adds up a range", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const box = await page.locator(".tl-main").boundingBox();
+        await page.keyboard.down("Shift");
+        await page.mouse.move(box.x + 2, box.y + 80);
+        await page.mouse.down();
+        await page.mouse.move(box.x + box.width - 2, box.y + 90, { steps: 5 });
+        await page.mouse.up();
+        await page.keyboard.up("Shift");
+        const row = page.locator(".tl-panel tbody tr", { hasText: "implicit_convolve_sgemm" });
+        await row.waitFor();
+        const [{ n }] = stage.query(GPU, "SELECT count(*) AS n FROM span WHERE name = 'implicit_convolve_sgemm'");
+        assert.equal(await row.locator("td").nth(3).textContent(), String(n));
+        await stage.picture(page, "timeline-range");
+    }],
+    ["search goes from hit to hit", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        await page.keyboard.press("/");
+        await page.keyboard.type("allreduce");
+        const hits = stage.query(GPU, "SELECT id FROM span WHERE name LIKE '%allreduce%' ORDER BY id");
+        await page.getByText(String(hits.length), { exact: true }).waitFor();
+        await page.keyboard.press("Enter");
+        await page.waitForFunction((id) => location.hash.includes(`span=${id}`), hits[0].id);
+        await page.keyboard.press("Enter");
+        await page.waitForFunction((id) => location.hash.includes(`span=${id}`), hits[1].id);
+        await page.keyboard.press("Shift+Enter");
+        await page.waitForFunction((id) => location.hash.includes(`span=${id}`), hits[0].id);
+        await stage.picture(page, "timeline-search");
+    }],
+    ["brackets walk from span to span", async (open) => {
+        const page = await open(at(stage.id(RUN), "timeline"));
+        await page.keyboard.press("]");
+        await page.waitForSelector(".tl-panel");
+        const first = await page.textContent(".tl-panel h2");
+        await page.keyboard.press("]");
+        await page.waitForFunction((before) => document.querySelector(".tl-panel h2")?.textContent !== before, first);
+    }],
+    ["tracks close and open", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const tracks = await page.locator(".tl-label.track").count();
+        const group = page.locator(".tl-label.group").first();
+        await group.click();
+        await page.locator(".tl-label.group[aria-expanded=false]").waitFor();
+        assert.ok(await page.locator(".tl-label.track").count() < tracks);
+        await group.click();
+        await page.locator(".tl-label.group[aria-expanded=false]").waitFor({ state: "detached" });
+        assert.equal(await page.locator(".tl-label.track").count(), tracks);
+    }],
+    ["downloads come as files that can be opened", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        for (const title of ["Chrome", "Perfetto"]) {
+            const [download] = await Promise.all([
+                page.waitForEvent("download"), page.getByRole("link", { name: title }).click()]);
+            assert.equal(await download.failure(), null);
+        }
+    }],
+    ["the address brings back what was seen", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        await page.keyboard.press("w");
+        await page.keyboard.press("w");
+        await page.keyboard.press("d");
+        const before = await range(page);
+        await page.reload();
+        await settled(page);
+        assert.deepEqual(await range(page), before);
+    }],
+];

@@ -1,0 +1,96 @@
+// traces.mjs -- the traces that the browser tests look at, made on the spot.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
+
+export const RUN = "run/trace.opm";
+export const GPU = "gpu.pt.trace.json";
+export const MINDSPORE = "mindspore";
+export const HOSTILE = "hostile.json";
+export const EMPTY = "empty.json";
+
+export const SCRIPT = "<script>window.hacked = 1</script>";
+export const IMAGE = "<img src=x onerror=\"window.hacked = 2\">";
+
+const HOST = 471;
+const STEPS = 6;
+const STEP_US = 2000;
+
+// Training on a GPU as PyTorch's profiler writes it: forward, backward and optimizer on two threads,
+// kernels on a stream, a collective on another, launches linked to kernels.
+function gpuTrace() {
+    const events = [];
+    let correlation = 100;
+    const span = (cat, name, tid, ts, dur, args = {}, pid = HOST) =>
+        events.push({ ph: "X", cat, name, pid, tid, ts, dur, args });
+    const launch = (op, kernel, tid, ts, length, stream = 7, more = {}) => {
+        const id = correlation++;
+        span("cuda_runtime", "cudaLaunchKernel", tid, ts, 6, { "External id": id, cbid: 211, correlation: id });
+        events.push({ ph: "s", id, pid: HOST, tid, ts, cat: "ac2g", name: "ac2g" });
+        const start = ts + 20;
+        span("kernel", kernel, stream, start, length,
+             { "External id": id, device: 0, stream, correlation: id, grid: [8, 1, 1], block: [128, 1, 1], ...more }, 0);
+        events.push({ ph: "f", id, pid: 0, tid: stream, ts: start, cat: "ac2g", name: "ac2g", bp: "e" });
+        return op;
+    };
+    for (let step = 0; step < STEPS; step++) {
+        const t = 1000 + step * STEP_US;
+        span("user_annotation", `ProfilerStep#${step}`, HOST, t, STEP_US - 50, { "External id": 1 });
+        span("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", HOST, t + 10, 280);
+        for (let layer = 0; layer < 4; layer++) {
+            const at = t + 320 + layer * 120;
+            span("cpu_op", "aten::conv2d", HOST, at, 100, {
+                "External id": 10 + layer, "Sequence number": layer, "Input Dims": [[8, 16, 32, 32], [16, 16, 3, 3], [16]],
+                "Input type": ["float", "float", "float"] });
+            span("cpu_op", "aten::cudnn_convolution", HOST, at + 10, 80, { "External id": 20 + layer });
+            launch("conv", "implicit_convolve_sgemm", HOST, at + 30, 70);
+        }
+        for (let layer = 3; layer >= 0; layer--) {
+            const at = t + 860 + (3 - layer) * 160;
+            span("cpu_op", "ConvolutionBackward0", 480, at, 140, {
+                "External id": 40 + layer, "Sequence number": layer, "Fwd thread id": 1 });
+            launch("back", "cudnn::dgrad_engine", 480, at + 20, 110);
+        }
+        launch("nccl", "ncclDevKernel_AllReduce_Sum_f32", 480, t + 1540, 160, 20,
+               { "Collective name": "allreduce", "In msg nelems": 4096, "Group size": 2 });
+        span("user_annotation", "Optimizer.step#SGD.step", HOST, t + 1720, 180);
+        launch("sgd", "multi_tensor_apply_kernel", HOST, t + 1760, 60);
+        events.push({ ph: "i", cat: "cpu_instant_event", s: "t", name: "[memory]", pid: HOST, tid: HOST, ts: t + 330,
+                      args: { "Total Reserved": 2097152, "Total Allocated": 1048576 + step * 65536, Bytes: 65536,
+                              Addr: 140000, "Device Id": 0, "Device Type": 1 } });
+    }
+    const named = (name, pid, tid, args) => events.push({ ph: "M", name, pid, tid, args });
+    named("process_name", HOST, 0, { name: "python3" });
+    named("process_name", 0, 0, { name: "python3" });
+    named("process_labels", 0, 0, { labels: "GPU 0" });
+    named("thread_name", 0, 7, { name: "stream 7" });
+    named("thread_name", 0, 20, { name: "stream 20" });
+    return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200", numSms: 132 }],
+             baseTimeNanoseconds: 1790857026000000000, traceEvents: events, traceName: GPU };
+}
+
+// Names that would be markup, wherever a name can stand.
+function hostileTrace() {
+    const events = [{ ph: "M", name: "process_name", pid: 1, tid: 0, args: { name: SCRIPT } },
+                    { ph: "M", name: "thread_name", pid: 1, tid: 1, args: { name: IMAGE } }];
+    for (let i = 0; i < 20; i++) {
+        events.push({ ph: "X", pid: 1, tid: 1, ts: i * 100, dur: 80, cat: IMAGE, name: i % 2 ? SCRIPT : IMAGE,
+                      args: { [IMAGE]: SCRIPT, "</script>": "<!--" } });
+        events.push({ ph: "C", pid: 1, ts: i * 100, name: `${SCRIPT} counter`, args: { [IMAGE]: i % 5 } });
+    }
+    return { traceEvents: events };
+}
+
+export function makeTraces(opmeter, folder) {
+    mkdirSync(folder, { recursive: true });
+    const quiet = { stdio: ["ignore", "ignore", "pipe"] };
+    execFileSync(opmeter, ["run", "zoo:bert-mini?seq=16", "-n", "12", "-w", "3", "-o", join(folder, "run")], quiet);
+    execFileSync("python3", [join(root, "tests/tools/make_mindspore.py"), "parsed", join(folder, MINDSPORE)], quiet);
+    writeFileSync(join(folder, GPU), JSON.stringify(gpuTrace()));
+    writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
+    writeFileSync(join(folder, EMPTY), JSON.stringify({ traceEvents: [] }));
+    return [RUN, GPU, MINDSPORE];
+}
