@@ -13,6 +13,7 @@
 from ._opmeter import (Error, Span, activity, counter, enabled, meta, op, path, pause, phase,
                        queue, record, recording, resume, span, start, stats, step, stop,
                        thread_name, track)
+from . import _tool, _wrap  # noqa: F401: spans are complete with the second
 from ._opmeter import version as __version__
 from .mindinsight import Profiler
 from .profiler import ProfilerAction, RecordFormat, Resource, profile, schedule
@@ -23,6 +24,9 @@ __all__ = ["Error", "Profiler", "ProfilerAction", "RecordFormat", "Resource", "S
            "activity", "counter", "enabled", "meta", "op", "open", "path", "pause", "phase",
            "profile", "queue", "record", "recording", "resume", "run", "schedule", "session",
            "span", "start", "stats", "step", "stop", "tensor", "thread_name", "torch", "track"]
+
+if recording():
+    _tool.provide()
 
 
 def __getattr__(name):

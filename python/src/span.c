@@ -195,7 +195,7 @@ static bool site_awaits(struct site *site)
     return true;
 }
 
-static opm_span span_start(struct span *span, bool *out_wanders)
+static opm_span span_start(struct span *span, bool may_wander, bool *out_wanders)
 {
     struct site *site = span->site;
 
@@ -204,7 +204,7 @@ static opm_span span_start(struct span *span, bool *out_wanders)
     case SPAN_PLAIN:
         if (!opm_on((enum opm_layer)site->site.layer))
             return opm_span_none();
-        *out_wanders = site_awaits(site);
+        *out_wanders = may_wander || site_awaits(site);
         return *out_wanders ? opm_async_begin(&site->site) : opm_begin(&site->site);
     case SPAN_ASYNC:
         *out_wanders = true;
@@ -240,7 +240,8 @@ static int span_grow(struct span *span)
     return 0;
 }
 
-static int span_begin(struct span *span)
+/* may_wander: the caller knows that it may be suspended inside. */
+static int span_begin(struct span *span, bool may_wander)
 {
     struct open_span *o;
 
@@ -248,7 +249,7 @@ static int span_begin(struct span *span)
         return -1;
     o = &span->open[span->n++];
     o->thread = &here;
-    o->span = span_start(span, &o->wanders);
+    o->span = span_start(span, may_wander, &o->wanders);
     span->last = o->span;
     if (!o->span.depth)
         return 0;
@@ -301,7 +302,17 @@ static bool span_end(struct span *span)
 static PyObject *span_enter(struct span *span, PyObject *unused)
 {
     (void)unused;
-    if (span_begin(span) < 0)
+    if (span_begin(span, false) < 0)
+        return NULL;
+    Py_INCREF(span);
+    return (PyObject *)span;
+}
+
+/* For `async with`. */
+static PyObject *span_enter_async(struct span *span, PyObject *unused)
+{
+    (void)unused;
+    if (span_begin(span, true) < 0)
         return NULL;
     Py_INCREF(span);
     return (PyObject *)span;
@@ -442,6 +453,7 @@ static PyMethodDef span_methods[] = {
       "Draw an arrow from this span to another one; both must have begun." },
     { "correlate", METHOD(span_correlate), METH_O,
       "Link it with device spans of the same correlation number." },
+    { "_begin_async", METHOD(span_enter_async), METH_NOARGS, NULL },
     { "_as_async", METHOD(span_as_async), METH_NOARGS, NULL },
     { NULL, NULL, 0, NULL },
 };

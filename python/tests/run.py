@@ -7,6 +7,7 @@ With the package of a build folder, or else with the one that Python finds. Prin
 ok` line per test; PATTERN: only tests whose name has it.
 """
 import argparse
+import os
 import sys
 import traceback
 import unittest
@@ -56,7 +57,9 @@ def main():
     parser.add_argument("pattern", nargs="?", default="")
     args = parser.parse_args()
     if args.build:
-        sys.path.insert(0, str(args.build.resolve() / "python"))
+        package = str(args.build.resolve() / "python")
+        sys.path.insert(0, package)
+        os.environ["PYTHONPATH"] = package  # for the interpreters that tests start
     sys.path.insert(0, str(HERE))
     tests = [test for test in tests_of(unittest.TestLoader().discover(str(HERE)))
              if args.pattern in test.id()]

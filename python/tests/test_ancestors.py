@@ -4,42 +4,12 @@ import json
 import os
 import sys
 import time
-import types
 import warnings
 
 import opmeter
 from opmeter import cambricon, mindinsight
+from stand_in import tensorflow
 from support import Case
-
-
-class RunMetadata:
-    """What is used of TensorFlow's: a run fills it, its step_stats print as protobuf's text."""
-
-    def __init__(self):
-        self.step_stats = ""
-
-    def run(self, *names):
-        """As if a session had run these nodes, a millisecond each; it takes as long."""
-        now_us = time.time_ns() // 1000
-        self.step_stats = (
-            'dev_stats {\n  device: "/job:localhost/replica:0/task:0/device:CPU:0"\n'
-            + "".join(self.node(name, now_us + 1000 * i) for i, name in enumerate(names)) + "}\n")
-        time.sleep((len(names) + 1) / 1000)
-
-    def node(self, name, start_us):
-        return f"""  node_stats {{
-    node_name: "{name}"
-    all_start_micros: {start_us}
-    op_end_rel_micros: 1000
-    all_end_rel_micros: 1000
-    memory {{ allocator_name: "cpu" total_bytes: 32 }}
-    output {{ tensor_description {{ dtype: DT_FLOAT shape {{ dim {{ size: 1 }} dim {{ size: 8 }} }} }} }}
-    timeline_label: "{name} = Conv2D(input)"
-  }}
-"""
-
-    def Clear(self):
-        self.step_stats = ""
 
 
 class Cambricon(Case):
@@ -47,9 +17,6 @@ class Cambricon(Case):
         super().setUp()
         self.old = os.getcwd(), dict(os.environ), sys.modules.get("tensorflow")
         os.chdir(self.dir)
-        tensorflow = types.ModuleType("tensorflow")
-        tensorflow.compat = types.SimpleNamespace(
-            v1=types.SimpleNamespace(RunMetadata=RunMetadata))
         sys.modules["tensorflow"] = tensorflow
 
     def tearDown(self):
@@ -60,6 +27,8 @@ class Cambricon(Case):
         os.environ.update(environment)
         if module is None:
             del sys.modules["tensorflow"]
+        else:
+            sys.modules["tensorflow"] = module
         super().tearDown()
 
     def on(self, level="2"):
@@ -164,11 +133,11 @@ class Cambricon(Case):
         self.assertEqual(sorted(self.summary()["op_stats"]["net"]), ["0", "1", "2", "3"])
 
     def test_callback_is_of_keras_own_class(self):
-        class Callback:
-            pass
-        sys.modules["tensorflow"].keras = types.SimpleNamespace(
-            callbacks=types.SimpleNamespace(Callback=Callback))
-        self.assertIsInstance(self.on().get_collect_runmetadata_callback("net"), Callback)
+        self.assertIsInstance(self.on().get_collect_runmetadata_callback("net"),
+                              tensorflow.Callback)
+        del sys.modules["tensorflow"]
+        cambricon.Profiler().get_collect_runmetadata_callback("net").on_train_batch_begin(0)
+        sys.modules["tensorflow"] = tensorflow
 
     def test_switched_on_before_the_start(self):
         """The library starts by itself then; the profiler's folder has both kinds of facts."""

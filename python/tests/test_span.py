@@ -329,6 +329,26 @@ class Concurrency(Case):
                           {"name": "sync", "n": 15, "ended": 1},
                           {"name": "task", "n": 5, "ended": 1}])
 
+    def test_async_with(self):
+        async def one():
+            async with opmeter.span("task") as s:
+                s.set(n=1)
+                await asyncio.sleep(0)
+
+        async def every():
+            for _ in range(10):
+                with opmeter.span("task"):  # in turn with the other kind
+                    pass
+                await asyncio.gather(*(one() for _ in range(3)))
+            with self.assertRaises(KeyError):
+                async with opmeter.span("failing"):
+                    raise KeyError
+        trace = self.recorded(lambda: asyncio.run(every()))
+        self.assertEqual(opmeter.stats()["unbalanced"], 0)
+        self.assertEqual(trace.rows("SELECT name, count(*) AS n FROM span WHERE dur >= 0"
+                                    " GROUP BY name ORDER BY name"),
+                         [{"name": "failing", "n": 1}, {"name": "task", "n": 40}])
+
     def test_a_settled_name_used_by_coroutines_later(self):
         """Spans that get out of order have their name looked at again."""
         def work():
