@@ -68,8 +68,6 @@ static uint64_t next_random(void)
     return state;
 }
 
-/* ---- the trace ---- */
-
 static str_id intern(struct store *st, const char *fmt, int i)
 {
     char text[80];
@@ -155,8 +153,6 @@ static void make_trace(const char *path)
     store_free(st);
 }
 
-/* ---- the client ---- */
-
 struct client {
     int fd;
     char *answer; /* of the last request, NUL-terminated */
@@ -224,8 +220,6 @@ static double get(struct client *c, const char *path, const char **body)
     *body = c->answer + head;
     return now() - start;
 }
-
-/* ---- measuring ---- */
 
 static int by_value(const void *a, const void *b)
 {

@@ -35,7 +35,7 @@ function makeTrace(folder, spans) {
     let lines = [];
     for (let i = 0; i < spans; i += 3) {
         const thread = Math.floor(random() * THREADS);
-        const dur = 2 + Math.floor(random() * 40);
+        const dur = 4 + Math.floor(random() * 40);
         const ts = times[thread];
         times[thread] += dur + 1 + (random() < 0.001 ? 2000 : 0);
         const name = Math.floor(random() ** 3 * 400);
@@ -74,13 +74,27 @@ function spread(values) {
         `${Math.max(...values).toFixed(1)} longest of ${values.length}`;
 }
 
-async function open(browser, url) {
+// Seconds of CPU that a process has used.
+function cpu(pid) {
+    const [user, system] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ").slice(11, 13).map(Number);
+    return (user + system) / 100;
+}
+
+// Machines are busy: beside the time until the first picture, what server and page computed for it.
+async function open(browser, url, server) {
     const page = await browser.newPage({ viewport: { width: WIDTH, height: 1080 } });
+    const session = await page.context().newCDPSession(page);
+    await session.send("Performance.enable");
+    const before = cpu(server.pid);
     await page.goto(url);
     const mark = "opmeter: first picture";
     await page.waitForFunction((name) => performance.getEntriesByName(name).length > 0, mark, { timeout: 120_000 });
     const at = await page.evaluate((name) => performance.getEntriesByName(name)[0].startTime, mark);
-    return { page, at };
+    const used = cpu(server.pid) - before;
+    const { metrics } = await session.send("Performance.getMetrics");
+    const own = metrics.find(({ name }) => name === "TaskDuration").value;
+    await page.waitForLoadState("networkidle");
+    return { page, told: `${(at / 1000).toFixed(2)} s (CPU: server ${used.toFixed(2)}, page ${own.toFixed(2)})` };
 }
 
 // Zoom in and out and move about, and look at the frames and answers meanwhile.
@@ -135,12 +149,13 @@ try {
     const [{ id }] = await (await fetch(`${url}/api/traces`)).json();
     const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox"] });
     const address = `${url}/#/t/${id}/timeline`;
-    const cold = await open(browser, address);
+    const cold = await open(browser, address, server);
     await cold.page.close();
-    const { page, at } = await open(browser, address);
+    const { page, told } = await open(browser, address, server);
     const info = await (await fetch(`${url}/api/trace/${id}`)).json();
     console.log(`${info.rows.span} spans`);
-    console.log(`first picture    ${(cold.at / 1000).toFixed(2)} s with the trace to open, ${(at / 1000).toFixed(2)} s with it open`);
+    console.log(`first picture    ${cold.told}, the trace to be opened`);
+    console.log(`                 ${told}, already open`);
     const { frames, answers } = await moveAbout(page);
     console.log(`answers          ${spread(answers)}`);
     console.log(`frames           ${spread(frames)}`);

@@ -7,7 +7,8 @@
 The loop knows nothing of opmeter; NVTX names its parts. With --profiler it is measured by PyTorch's
 own profiler instead, for comparison: cuda (device activities alone) or all (operators too). With
 --emit-nvtx PyTorch tells its operators through NVTX. The last line of output is a JSON object:
-seconds of the measured loop and, of PyTorch's profiler, how many kernels it saw and their time.
+seconds of the measured loops and, of PyTorch's profiler, how many kernels it saw in the first of
+them and their time.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -71,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--warmup", type=int, default=20)
+    parser.add_argument("--repeat", type=int, default=1, help="how often to measure the loop")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--depth", type=int, default=6)
@@ -85,19 +87,21 @@ def main():
     train(model, optimizer, batches, targets, args.warmup)
     torch.cuda.synchronize()
 
-    measured = contextlib.nullcontext() if args.profiler == "none" else profiler(args.profiler)
-    emitted = (torch.autograd.profiler.emit_nvtx(record_shapes=True) if args.emit_nvtx
-               else contextlib.nullcontext())
-    with measured as profile, emitted:
-        torch.cuda.nvtx.range_push("measured")
-        start = time.perf_counter()
-        loss = train(model, optimizer, batches, targets, args.steps)
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
-        torch.cuda.nvtx.range_pop()
-    result = {"steps": args.steps, "seconds": seconds, "loss": float(loss)}
-    if profile:
-        result["kernels"], result["kernel_us"] = kernels_of(profile)
+    result = {"steps": args.steps, "seconds": []}
+    for i in range(args.repeat):
+        measured = contextlib.nullcontext() if args.profiler == "none" else profiler(args.profiler)
+        emitted = (torch.autograd.profiler.emit_nvtx(record_shapes=True) if args.emit_nvtx
+                   else contextlib.nullcontext())
+        with measured as profile, emitted:
+            torch.cuda.nvtx.range_push("measured")
+            start = time.perf_counter()
+            loss = train(model, optimizer, batches, targets, args.steps)
+            torch.cuda.synchronize()
+            result["seconds"].append(round(time.perf_counter() - start, 6))
+            torch.cuda.nvtx.range_pop()
+        if profile and i == 0:
+            result["kernels"], result["kernel_us"] = kernels_of(profile)
+    result["loss"] = loss.item()
     print(json.dumps(result))
 
 

@@ -84,10 +84,12 @@ typedef struct opm_options {
     uint32_t buffer_mb;     /* memory for events; 0: OPMETER_BUFFER_MB, or 32 */
     int32_t level;          /* 0 to 3; -1: OPMETER_LEVEL, or 3 */
     int32_t overflow;       /* enum opm_overflow */
+    int32_t counters;       /* 1: what the processor counts during operators becomes arguments of
+                             * their spans (cycles, instructions, ...); 0: OPMETER_COUNTERS, or not */
 } opm_options;
-#define OPM_OPTIONS_INIT                                           \
-    {                                                              \
-        sizeof(opm_options), NULL, NULL, 0, -1, OPM_OVERFLOW_BLOCK \
+#define OPM_OPTIONS_INIT                                              \
+    {                                                                 \
+        sizeof(opm_options), NULL, NULL, 0, -1, OPM_OVERFLOW_BLOCK, 0 \
     }
 
 typedef struct opm_recorder_stats {
@@ -201,6 +203,7 @@ OPM_API opm_span opm__begin_named(uint32_t layer, const char *category, const ch
                                   size_t len);
 OPM_API opm_span opm__async_begin(opm_site *site);
 OPM_API opm_span opm__op_begin(opm_op *op, uint32_t phase);
+OPM_API void opm__op_end(opm_span span);
 OPM_API opm_span opm__step_begin(const char *model, int64_t num, uint32_t flags);
 OPM_API void opm__step_phase(uint32_t phase);
 OPM_API opm_span opm__record_begin(const char *label, uint32_t flags);
@@ -422,7 +425,8 @@ static inline void opm_correlate(opm_span span, uint64_t correlation)
 /* The ends of what the functions above began; names for readers of the program. */
 static inline void opm_op_end(opm_span span)
 {
-    opm_end(span);
+    if (OPM_ENABLED && span.depth)
+        opm__op_end(span);
 }
 static inline void opm_step_end(opm_span span)
 {

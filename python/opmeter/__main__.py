@@ -101,6 +101,10 @@ def main(arguments=None):
     args = parse(sys.argv[1:] if arguments is None else arguments)
     if args.script and not os.path.exists(args.script):
         raise SystemExit(f"opmeter: {args.script}: no such file")
+    if frameworks.folder():
+        sys.stderr.write("opmeter: a recording is under way; the program is part of it\n")
+        run(args)
+        return
     output = os.path.abspath(args.output or default_output(args))
     format = format_of(output)
     parts = output + ".parts"

@@ -1,7 +1,7 @@
 """The Furiosa SDK's DataFrame of spans, straight from the columns of a trace.
 
-What a row is follows the exporter furiosa-csv: ids are row numbers, all spans under one root share a
-trace id, hardware is of category NPU, steps are called Inference.
+What a row is follows the exporter furiosa-csv: ids are row numbers, all spans under one root share
+a trace id, hardware is of category NPU, steps are called Inference.
 """
 from . import _opmeter
 from ._need import need

@@ -1,6 +1,10 @@
 """Answers of queries as DataFrames, or as Arrow columns for whoever takes those."""
+from typing import TYPE_CHECKING, Any
 
 from ._need import need
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class _Memory:
@@ -66,16 +70,17 @@ def dataframe(handle, sql):
 
 
 class Answer:
-    """The answer of a query for consumers of Arrow: polars.DataFrame(answer), pyarrow.table(answer),
-    duckdb.sql("SELECT * FROM answer"). The query runs each time that it is consumed."""
+    """The answer of a query for consumers of Arrow: polars.DataFrame(answer),
+    pyarrow.table(answer), duckdb.sql("SELECT * FROM answer"). The query runs each time that it is
+    consumed."""
 
-    def __init__(self, handle, sql):
+    def __init__(self, handle: Any, sql: str) -> None:
         self._handle, self.sql = handle, sql
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._handle.arrow(self.sql)
 
-    def df(self):
+    def df(self) -> "pandas.DataFrame":
         """As a pandas.DataFrame."""
         return dataframe(self._handle, self.sql)
 
@@ -86,38 +91,38 @@ class Answer:
 class Frames:
     """What a trace offers as DataFrames; needs pandas."""
 
-    def sql(self, sql):
-        """The answer of a query as a pandas.DataFrame. `opmeter schema` lists tables and columns."""
+    def sql(self, sql: str) -> "pandas.DataFrame":
+        """The answer of a query as a pandas.DataFrame; `opmeter schema` lists tables."""
         return dataframe(self._handle, sql)
 
-    def arrow(self, sql):
+    def arrow(self, sql: str) -> Answer:
         """The answer of a query for polars, pyarrow, DuckDB, ...: see Answer."""
         return Answer(self._handle, sql)
 
-    def spans(self):
+    def spans(self) -> "pandas.DataFrame":
         """Everything with a start and an end."""
         return self.sql("SELECT * FROM span")
 
-    def ops(self):
+    def ops(self) -> "pandas.DataFrame":
         """The time of every operator, the longest first."""
         return self.sql("SELECT * FROM op_stats ORDER BY self_ns DESC")
 
-    def types(self):
+    def types(self) -> "pandas.DataFrame":
         """The time by operator type, the longest first."""
         return self.sql("SELECT * FROM type_stats")
 
-    def steps(self):
+    def steps(self) -> "pandas.DataFrame":
         """The parts of every step: gap, forward, backward, tail."""
         return self.sql("SELECT * FROM step_trace")
 
-    def summary(self):
+    def summary(self) -> "pandas.DataFrame":
         """Latency with percentiles, of the steps of each model and of labelled regions."""
         return self.sql("SELECT * FROM latency")
 
-    def advice(self):
+    def advice(self) -> "pandas.DataFrame":
         """What could be faster, with the query that proves it."""
         return self.sql("SELECT * FROM advice")
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         from .html import page
         return page(self)

@@ -35,8 +35,8 @@ def _bar(share):
 
 
 def _latency(trace):
-    rows = trace.rows("SELECT scope, name, count, min_ns, median_ns, mean_ns, p95_ns, p99_ns, max_ns "
-                      "FROM latency WHERE count > 0")
+    rows = trace.rows("SELECT scope, name, count, min_ns, median_ns, mean_ns, p95_ns, p99_ns, "
+                      "max_ns FROM latency WHERE count > 0")
     return _table(
         ["latency", "count", "min", "median", "mean", "95 %", "99 %", "max"],
         [[escape(f"{row['name'] or 'steps'}"

@@ -1,6 +1,7 @@
 """run(): a model, measured, as a trace with outputs."""
 import os
 import tempfile
+from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
 from . import _opmeter, trace
 
@@ -12,7 +13,8 @@ class Run(trace.Trace):
     on) and "bare" latencies in ns, and what metering cost.
     """
 
-    def __init__(self, handle, paths, outputs, latency):
+    def __init__(self, handle: Any, paths: Sequence[str], outputs: Dict[str, Any],
+                 latency: Dict[str, Any]) -> None:
         super().__init__(handle, paths)
         self.outputs, self.latency = outputs, latency
 
@@ -25,8 +27,11 @@ class Run(trace.Trace):
 _MODEL = "SELECT value FROM meta WHERE key = 'model.name'"
 
 
-def run(model, inputs=None, iterations=10, warmup=5, *, engine=None, threads=0, batch_size=0,
-        seq_len=0, dims=None, seed=1, pin=False, ort_lib=None, receipt=True, output=None):
+def run(model: Any, inputs: Any = None, iterations: Union[int, str] = 10,
+        warmup: Union[int, str] = 5, *, engine: Optional[str] = None, threads: int = 0,
+        batch_size: int = 0, seq_len: int = 0, dims: Optional[Mapping[str, int]] = None,
+        seed: int = 1, pin: bool = False, ort_lib: Any = None, receipt: bool = True,
+        output: Any = None) -> Run:
     """Run a model and measure every operator.
 
     model, engine, threads, batch_size, seq_len, dims: as in session.create(). inputs: arrays by

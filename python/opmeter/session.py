@@ -7,15 +7,20 @@
 import os
 import tempfile
 import weakref
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import _run
 from .tensor import Tensor, TensorDesc, pointer_of
 
-_live = weakref.WeakSet()
+Path = Union[str, "os.PathLike[str]"]
+Model = Union[Path, bytes, bytearray, memoryview]
+
+_live: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
-def create(model, *, engine=None, threads=0, batch_size=0, seq_len=0, dims=None, seed=1, pin=False,
-           ort_lib=None):
+def create(model: Model, *, engine: Optional[str] = None, threads: int = 0, batch_size: int = 0,
+           seq_len: int = 0, dims: Optional[Mapping[str, int]] = None, seed: int = 1,
+           pin: bool = False, ort_lib: Optional[Path] = None) -> "Session":
     """Load a model and get it ready.
 
     model is the path of an ONNX file, its bytes, or "zoo:NAME" (see zoo()). engine is one of
@@ -27,23 +32,23 @@ def create(model, *, engine=None, threads=0, batch_size=0, seq_len=0, dims=None,
                    seq_len=seq_len or 0, dims=dims, seed=seed, pin=pin, ort_lib=ort_lib)
 
 
-def engines():
+def engines() -> List[str]:
     """Names of the engines, the default first."""
     return _run.engines()
 
 
-def zoo():
+def zoo() -> List[str]:
     """Models that are made on the spot, as "zoo:NAME"."""
     return [f"zoo:{name}" for name in _run.zoo()]
 
 
-def flush():
+def flush() -> None:
     """Have all sessions report what they measured; for those who stop a recording."""
     for session in list(_live):
         session.flush()
 
 
-class Outputs(list):
+class Outputs(List[Tensor]):
     """The outputs of a run in the model's order; outputs["name"] works too."""
 
     def __getitem__(self, key):
@@ -54,7 +59,7 @@ class Outputs(list):
                 return tensor
         raise KeyError(key)
 
-    def numpy(self):
+    def numpy(self) -> List[Any]:
         """All of them as NumPy arrays."""
         return [tensor.numpy() for tensor in self]
 
@@ -63,8 +68,9 @@ class Session:
     """A model that is ready to run; made by create(). May be used from any thread, one run at a
     time: others wait."""
 
-    def __init__(self, model, *, engine=None, threads=0, batch_size=0, seq_len=0, dims=None, seed=1,
-                 pin=False, ort_lib=None):
+    def __init__(self, model: Model, *, engine: Optional[str] = None, threads: int = 0,
+                 batch_size: int = 0, seq_len: int = 0, dims: Optional[Mapping[str, int]] = None,
+                 seed: int = 1, pin: bool = False, ort_lib: Optional[Path] = None) -> None:
         self._handle = None
         sizes = [os.fsencode(f"{name}={int(size)}") for name, size in (dims or {}).items()]
         options = (engine, None if ort_lib is None else os.fspath(ort_lib), sizes, batch_size,
@@ -85,30 +91,30 @@ class Session:
         _live.add(self)
 
     @property
-    def input_num(self):
+    def input_num(self) -> int:
         return len(self._inputs)
 
     @property
-    def output_num(self):
+    def output_num(self) -> int:
         return len(self._outputs)
 
-    def inputs(self):
+    def inputs(self) -> List[TensorDesc]:
         """What the model wants, in order."""
         return list(self._inputs)
 
-    def outputs(self):
+    def outputs(self) -> List[TensorDesc]:
         """What the model gives, in order."""
         return list(self._outputs)
 
-    def input(self, i):
+    def input(self, i: Union[int, str]) -> TensorDesc:
         """Input number i, or of that name."""
         return _pick(self._inputs, i, "input")
 
-    def output(self, i):
+    def output(self, i: Union[int, str]) -> TensorDesc:
         """Output number i, or of that name."""
         return _pick(self._outputs, i, "output")
 
-    def run(self, inputs=None):
+    def run(self, inputs: Any = None) -> Outputs:
         """Run once.
 
         inputs is an array (for models with one input), a list with one for each, or a dict by name;
@@ -120,7 +126,9 @@ class Session:
         del keep
         return self._tensors(outputs)
 
-    def measure(self, inputs=None, iterations=10, warmup=5, receipt=True):
+    def measure(self, inputs: Any = None, iterations: Union[int, str] = 10,
+                warmup: Union[int, str] = 5,
+                receipt: bool = True) -> Tuple[Outputs, Dict[str, Any]]:
         """What `opmeter run` does: warm up, then measure, with bare iterations in between so that
         the cost of metering is known. iterations and warmup are counts, or times such as "200ms".
         Gives the outputs and a dict of latencies in ns."""
@@ -129,13 +137,13 @@ class Session:
         del keep
         return self._tensors(outputs), latencies
 
-    def flush(self):
+    def flush(self) -> None:
         """Have the engine report what it measured so far. Needed before a recording stops, where
         the engine (ONNX Runtime) knows only afterwards and the session stays open."""
         if self._handle is not None and not self._handle.closed:
             self._handle.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Free the model. More than once is fine."""
         self._handle.close()
 
@@ -171,10 +179,10 @@ class Session:
             return inputs
         return [inputs]
 
-    def __enter__(self):
+    def __enter__(self) -> "Session":
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         self.close()
 
     def __repr__(self):

@@ -10,6 +10,9 @@ import ctypes
 import itertools
 import math
 import struct
+from typing import Any, Optional, Sequence, Tuple, Union
+
+Shape = Tuple[Union[int, str, None], ...]
 
 # Format characters of Python's own buffers; dtypes that have none are bytes to Python.
 _FORMATS = {"float32": "f", "float64": "d", "float16": "e", "int8": "b", "uint8": "B",
@@ -35,16 +38,17 @@ class TensorDesc:
     the model declares none.
     """
 
-    def __init__(self, name, dtype, bits, shape, session=None, index=None):
+    def __init__(self, name: str, dtype: str, bits: int, shape: Optional[Shape],
+                 session: Any = None, index: Optional[int] = None) -> None:
         self.name, self.dtype, self.bits, self.shape = name, dtype, bits, shape
         self._session, self._index = session, index
 
     @property
-    def ndim(self):
+    def ndim(self) -> Optional[int]:
         return None if self.shape is None else len(self.shape)
 
     @property
-    def numpy_dtype(self):
+    def numpy_dtype(self) -> Any:
         """The dtype of NumPy; raises TypeError where NumPy has none."""
         numpy = _numpy()
         if numpy is None:
@@ -54,7 +58,7 @@ class TensorDesc:
         except TypeError:
             raise TypeError(f"NumPy has no type {self.dtype} ('{self.name}')") from None
 
-    def sizes(self, shape=None, **dims):
+    def sizes(self, shape: Optional[Sequence[int]] = None, **dims: int) -> Tuple[int, ...]:
         """The shape with every open dimension decided, by name or by a whole shape."""
         if shape is not None:
             shape = tuple(int(size) for size in shape)
@@ -74,7 +78,7 @@ class TensorDesc:
                              "here (batch=1 or shape=...) or when creating the session")
         return sizes
 
-    def accepts(self, shape):
+    def accepts(self, shape: Sequence[int]) -> bool:
         """Can it have this shape?"""
         if self.shape is None:
             return True
@@ -101,10 +105,10 @@ class TensorDesc:
 class Tensor:
     """An array that a model gave: NumPy takes it as it is, numpy() makes it one."""
 
-    def __init__(self, name, dtype, shape, data):
+    def __init__(self, name: str, dtype: str, shape: Sequence[int], data: bytearray) -> None:
         self.name, self.dtype, self.shape, self.data = name, dtype, tuple(shape), data
 
-    def numpy(self):
+    def numpy(self) -> Any:
         """The values as a NumPy array, without copying."""
         numpy = _numpy()
         if numpy is None:
@@ -120,7 +124,7 @@ class Tensor:
             array = array.astype(dtype, copy=False)
         return array.copy() if copy else array
 
-    def view(self):
+    def view(self) -> memoryview:
         """The values as a memoryview; bytes, where Python has no such type."""
         view, shape = memoryview(self.data), self.shape
         if self.dtype not in _FORMATS:
@@ -130,7 +134,7 @@ class Tensor:
         return view if len(shape) < 2 or 0 in shape else view.cast("B").cast(
             _FORMATS[self.dtype], shape)
 
-    def tolist(self):
+    def tolist(self) -> Any:
         values = self.view().tolist()
         return values[0] if self.shape == () else values
 
@@ -143,7 +147,7 @@ class Tensor:
         return f"Tensor({self.name!r}, {self.dtype}, {self.shape})"
 
 
-def empty(desc, shape=None, **dims):
+def empty(desc: TensorDesc, shape: Optional[Sequence[int]] = None, **dims: int) -> Tensor:
     """An array of zeros for an input."""
     shape = desc.sizes(shape, **dims)
     size = math.prod(shape) * desc.bits // 8
@@ -152,12 +156,13 @@ def empty(desc, shape=None, **dims):
     return Tensor(desc.name, desc.dtype, shape, bytearray(size))
 
 
-def zeros(desc, shape=None, **dims):
+def zeros(desc: TensorDesc, shape: Optional[Sequence[int]] = None, **dims: int) -> Any:
     """An array of zeros for an input; of NumPy, if it is installed."""
     return _friendly(empty(desc, shape, **dims))
 
 
-def rand(desc, shape=None, seed=None, **dims):
+def rand(desc: TensorDesc, shape: Optional[Sequence[int]] = None, seed: Optional[int] = None,
+         **dims: int) -> Any:
     """Random values that suit an input: images from 0 to 1, indices inside their table, ...
 
     Other ones each time, unless seed says which. Open dimensions get their size by name,

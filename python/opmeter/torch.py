@@ -15,6 +15,8 @@ For loops that somebody else runs, Callback is one of Hugging Face's Trainer and
 
 Operators come from PyTorch itself: run the program with `python -m opmeter` or `opmeter record`.
 """
+from typing import Any
+
 from . import _opmeter
 
 
@@ -26,14 +28,15 @@ class Training:
     apart too; forward(), backward() and update() say so otherwise.
     """
 
-    def __init__(self, name="training", module=None, optimizer=None, warm_up=0, first=0):
+    def __init__(self, name: str = "training", module: Any = None, optimizer: Any = None,
+                 warm_up: int = 0, first: int = 0) -> None:
         self.name, self.warm_up, self.number = name, warm_up, first
         self._first = first
         self._module, self._optimizer = module, optimizer
         self._step = None
         self._handles = []
 
-    def start(self):
+    def start(self) -> "Training":
         """Begin the first step, and watch module and optimizer."""
         if self._step is not None:
             raise ValueError("the training has begun already")
@@ -41,36 +44,36 @@ class Training:
         self._begin()
         return self
 
-    def stop(self):
+    def stop(self) -> None:
         """End it. A step that has begun and was not ended by step() is none."""
         self._step = None
         for handle in self._handles:
             handle()
         self._handles = []
 
-    def step(self):
+    def step(self) -> None:
         """A step is over, and another one begins."""
         if self._step is None:
             raise ValueError("step() of a training that has not begun")
         self._end()
         self._begin()
 
-    def forward(self):
+    def forward(self) -> None:
         """The forward pass begins."""
         _opmeter.phase("forward")
 
-    def backward(self):
+    def backward(self) -> None:
         """The backward pass begins."""
         _opmeter.phase("backward")
 
-    def update(self):
+    def update(self) -> None:
         """The update of the weights begins."""
         _opmeter.phase("update")
 
-    def __enter__(self):
+    def __enter__(self) -> "Training":
         return self.start()
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         self.stop()
 
     def _begin(self):
@@ -135,16 +138,16 @@ class Callback:
     and ignores.
     """
 
-    def __init__(self, name="training", warm_up=0):
+    def __init__(self, name: str = "training", warm_up: int = 0) -> None:
         self._name, self._warm_up = name, warm_up
         self._number = 0
         self._step = None
 
-    def on_step_begin(self, *args, **kwargs):
+    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
         self._step = _opmeter.step(self._number, self._name, self._number < self._warm_up)
         self._step.begin()
 
-    def on_step_end(self, *args, **kwargs):
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
         if self._step is not None:
             self._step.end()
             self._step = None

@@ -24,8 +24,8 @@ import sys, time, torch
 from torch.utils.data import DataLoader, TensorDataset
 device, workers, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 torch.manual_seed(0)
-net = torch.nn.Sequential(*[m for _ in range(6) for m in (torch.nn.Linear(512, 512), torch.nn.GELU())],
-                          torch.nn.Linear(512, 1)).to(device)
+layers = [m for _ in range(6) for m in (torch.nn.Linear(512, 512), torch.nn.GELU())]
+net = torch.nn.Sequential(*layers, torch.nn.Linear(512, 1)).to(device)
 if len(sys.argv) > 4:
     net = torch.compile(net)
 best = torch.optim.AdamW(net.parameters())

@@ -35,7 +35,7 @@ run() {
         export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$dir/lib"
     fi
     python3 -c 'import opmeter; print("opmeter", opmeter.__version__)'
-    timeout 300 python3 "$dir/python/tests/run.py" >"$results/tests.txt" 2>&1 || true
+    timeout 270 python3 "$dir/python/tests/run.py" >"$results/tests.txt" 2>&1 || true
     grep -c '^ok' "$results/tests.txt" || true
     grep -A30 '^not ok' "$results/tests.txt" || true
     timeout 280 python3 "$here/gpu_machine.py" "$dir/mlp.onnx" "$results" 2>&1 |

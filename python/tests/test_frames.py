@@ -91,7 +91,8 @@ def _column(format, array):
         words = array.dictionary.contents
         offset = (ctypes.c_int64 * (words.length + 1)).from_address(words.buffers[1])
         text = ctypes.string_at(words.buffers[2], offset[words.length])
-        values = [text[offset[v]:offset[v + 1]].decode() if v < words.length else "" for v in values]
+        values = [text[offset[v]:offset[v + 1]].decode() if v < words.length else ""
+                  for v in values]
     if array.buffers[0]:
         bits = buffer(0, ctypes.c_uint8, n // 8 + 1)
         values = [v if bits[i // 8] >> i % 8 & 1 else None for i, v in enumerate(values)]

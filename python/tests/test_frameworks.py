@@ -278,6 +278,35 @@ class PyTorch(Recorded):
             trace.value("SELECT count(*) FROM span WHERE name = 'write operators'"), 0)
 
 
+    def test_cuda(self):
+        """When CUDA begins the profile begins anew, with what GPUs do. A stand-in for the GPU."""
+        self.record("""
+            import opmeter.frameworks.pytorch as hook, torch
+            asked = []
+
+            def activities(self):
+                asked.append(self._cuda)
+                return [torch.profiler.ProfilerActivity.CPU]
+
+            hook._Profiler._activities = activities
+            torch.profiler.supported_activities = lambda: set(
+                torch.profiler.ProfilerActivity.__members__.values())
+            state = []
+            torch.cuda.is_initialized = lambda: bool(state)
+            watched = torch.cuda._lazy_init
+            watched.__closure__[[n for n in watched.__code__.co_freevars].index(
+                "initialise")].cell_contents = lambda: state.append(1)
+            torch.ones(1) + 1
+            torch.cuda._lazy_init()
+            torch.cuda._lazy_init()
+            torch.ones(1) + 1
+            assert asked == [True], asked
+            """)
+        self.assertEqual(len(self.parts(".json")), 2)
+        self.assertEqual(self.trace().value("SELECT count(*) FROM span WHERE name = 'aten::add'"),
+                         2)
+
+
 class Main(Case):
     """python -m opmeter"""
 
@@ -314,7 +343,8 @@ class Main(Case):
         self.assertRegex(names[0], r"^program_[-_0-9]+\.opm$")
 
     def test_failures(self):
-        script = self.write("program.py", "import opmeter\nwith opmeter.span('x'): raise ValueError")
+        script = self.write("program.py",
+                            "import opmeter\nwith opmeter.span('x'): raise ValueError")
         done = self.run_main("-o", "x.opm", script, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ValueError", done.stderr)
@@ -325,6 +355,18 @@ class Main(Case):
             done = self.run_main(*words, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(says, done.stderr)
+
+    def test_inside_a_recording(self):
+        """Under `opmeter record` it runs the program, and leaves the recording to that."""
+        os.makedirs(self.path("parts"))
+        script = self.write("program.py", "import opmeter\nwith opmeter.span('x'): pass")
+        done = self.interpreter("-m", "opmeter", "-o", "x.opm", script, env={
+            "OPMETER_RECORD_DIR": self.path("parts"),
+            "OPMETER_OUTPUT": self.path("parts", "%p.opm")})
+        self.assertIn("is under way", done.stderr)
+        self.assertFalse(os.path.exists(self.path("x.opm")))
+        with opmeter.open(self.path("parts")) as trace:
+            self.assertEqual(trace.value("SELECT name FROM span"), "x")
 
     def test_other_format(self):
         script = self.write("program.py", "import opmeter\nwith opmeter.span('x'): pass")

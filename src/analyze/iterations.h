@@ -9,4 +9,8 @@
  * place for every op. 0 or OPM_ENOMEM. */
 int op_iterations(const struct store *st, int64_t *out);
 
+/* Such steps of all threads whose steps operators run in, or of all threads where they run in none;
+ * OPM_NULL_I64 if there are none, or of several models. 0 or OPM_ENOMEM. */
+int trace_iterations(const struct store *st, int64_t *out);
+
 #endif

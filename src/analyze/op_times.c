@@ -1,5 +1,6 @@
 /* op_times.c -- time, work and rates of every operator by section, per iteration. */
 #include "analyze/analysis.h"
+#include "analyze/iterations.h"
 #include "analyze/opstats.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -15,27 +16,6 @@ struct section_facts {
     int64_t iterations; /* OPM_NULL_I64: not defined */
     double total_ns;    /* self time, per iteration */
 };
-
-/* Measured steps that ended, if all are of one model; else OPM_NULL_I64. */
-static int64_t iterations_of(const struct store *st)
-{
-    int64_t n = 0;
-    str_id model = 0;
-
-    for (size_t row = 0, nrow = store_nrow(st, TABLE_step); row < nrow; row++) {
-        struct cell dur = store_cell(st, TABLE_step, row, step_col_dur);
-        struct cell warmup = store_cell(st, TABLE_step, row, step_col_warmup);
-        struct cell name = store_cell(st, TABLE_step, row, step_col_model);
-        str_id id = name.kind == CELL_STR ? name.str : 0;
-
-        if (dur.kind != CELL_I64 || dur.i64 < 0 || (warmup.kind == CELL_I64 && warmup.i64 == 1))
-            continue;
-        if (n++ && id != model)
-            return OPM_NULL_I64;
-        model = id;
-    }
-    return n ? n : OPM_NULL_I64;
-}
 
 static double per_iteration(const struct section_facts *f, double v)
 {
@@ -85,12 +65,12 @@ static void fill(struct cell *c, const struct section_facts *f, const struct gro
 
 /* The word and the sum of one section over n groups. */
 static struct section_facts facts_of(const struct store *st, enum section section,
-                                     const struct group_stats *s, size_t n)
+                                     int64_t iterations, const struct group_stats *s, size_t n)
 {
     static const char *const words[] = { [SECTION_DEVICE] = "device", [SECTION_HOST] = "host" };
     const char *word = words[section];
     struct section_facts f = { .word = strpool_find(store_strings(st), word, strlen(word)),
-                               .iterations = iterations_of(st) };
+                               .iterations = iterations };
     int64_t sum = 0;
 
     for (size_t i = 0; i < n; i++)
@@ -99,13 +79,14 @@ static struct section_facts facts_of(const struct store *st, enum section sectio
     return f;
 }
 
-static int add_ops(const struct store *st, const struct opstats *all, struct table *out)
+static int add_ops(const struct store *st, const struct opstats *all, int64_t iterations,
+                   struct table *out)
 {
     int rc = 0;
 
     for (int section = 0; section < SECTION_COUNT; section++) {
         const struct group_stats *in = all->in[section];
-        struct section_facts f = facts_of(st, (enum section)section, in, all->nop);
+        struct section_facts f = facts_of(st, (enum section)section, iterations, in, all->nop);
 
         for (size_t op = 0; op < all->nop && rc == 0; op++) {
             struct cell c[op_times_col_COUNT] = { 0 };
@@ -169,7 +150,7 @@ static int name_groups_init(struct name_groups *g, const struct store *st)
     return 0;
 }
 
-static int add_names(const struct store *st, struct table *out)
+static int add_names(const struct store *st, int64_t iterations, struct table *out)
 {
     struct name_groups g = { 0 };
     struct group_stats *stats = NULL;
@@ -190,7 +171,7 @@ static int add_names(const struct store *st, struct table *out)
                             stats);
     for (int section = 0; section < SECTION_COUNT && rc == 0; section++) {
         const struct group_stats *in = stats + (size_t)section * g.n;
-        struct section_facts f = facts_of(st, (enum section)section, in, g.n);
+        struct section_facts f = facts_of(st, (enum section)section, iterations, in, g.n);
 
         for (uint32_t i = 0; i < g.n && rc == 0; i++) {
             struct cell c[op_times_col_COUNT] = { 0 };
@@ -213,12 +194,15 @@ static int add_names(const struct store *st, struct table *out)
 int analyze_op_times(const struct store *st, struct table *out, opm_error *err)
 {
     struct opstats all;
+    int64_t iterations = OPM_NULL_I64;
     int rc = opstats_compute(&all, st, quantiles, NQ, true);
 
     if (rc == 0)
-        rc = add_ops(st, &all, out);
+        rc = trace_iterations(st, &iterations);
+    if (rc == 0)
+        rc = add_ops(st, &all, iterations, out);
     opstats_release(&all);
     if (rc == 0 && out->nrow == 0)
-        rc = add_names(st, out);
+        rc = add_names(st, iterations, out);
     return rc < 0 ? opm__fail(err, rc, "op_times: out of memory") : 0;
 }

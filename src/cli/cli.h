@@ -143,6 +143,10 @@ const char *cli_export_format(const char *path);
  * message. */
 int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
 
+/* A sentence on what --counters counted in t, which was written to path, and why not more; nothing
+ * if it was not asked for. */
+void cli_counters(opm_trace *t, const char *path, struct buf *b);
+
 /* Run sql and print what it gives in the format of cli_format(). Rows are not held in memory, but
  * for the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code.
  */

@@ -169,6 +169,7 @@ int cmd_doctor(struct cli *cli, int argc, char **argv)
         { "Processor", doctor_cpu },
         { "Memory", doctor_memory },
         { "Hardware counters", doctor_counters },
+        { "Recording", doctor_recording },
         { "GPU", doctor_gpu },
         { "Engines", doctor_engines },
         { "Files and limits", doctor_files },

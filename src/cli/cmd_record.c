@@ -136,9 +136,25 @@ static void add_samples(const struct record_job *j, struct buf *b)
              100.0 * (double)s->cpu_ns / (double)MAX(s->wall_ns, 1));
     if (j->verbose && !s->gpus)
         buf_addf(b, "  %-10s  not sampled: %s\n", "GPU", s->no_gpu);
-    if (s->late)
-        buf_addf(b, "  %-10s  %s rounds left out: reading took longer than the time between them\n",
-                 "", human_count(room, (int64_t)s->late));
+    if (s->late) {
+        buf_addf(b, "  %-10s  ", "");
+        add_count(b, (int64_t)s->late, "round", "rounds");
+        buf_adds(b, " left out: reading took longer than the time between them\n");
+    }
+}
+
+static void add_counters(const struct record_job *j, struct buf *b)
+{
+    struct buf text = { 0 };
+
+    cli_counters(j->t, j->file, &text);
+    if (text.len) {
+        buf_addf(b, "  %-10s  ", "counters");
+        text_wrap(b, buf_str(&text), 14, 14, MAX(cli_text_width(), 100));
+        buf_addc(b, '\n');
+    }
+    b->failed |= text.failed;
+    buf_release(&text);
 }
 
 static void print_receipt(struct record_job *j, bool parts_stay)
@@ -155,6 +171,7 @@ static void print_receipt(struct record_job *j, bool parts_stay)
         add_hook(&b, hook_python, j->res.python);
         add_hook(&b, hook_cuda, j->res.cuda);
     }
+    add_counters(j, &b);
     add_samples(j, &b);
     buf_addf(&b, "  %-10s  %s", "written", j->file);
     if (bytes >= 0)
@@ -257,6 +274,8 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "sample", &hz, "HZ",
                 "hardware samples a second, of machine, processes and GPUs; 0: none (10)"),
         OPT_BOOL(0, "samples", &samples, "take hardware samples (default)"),
+        OPT_BOOL(0, "counters", &j.opt.counters,
+                 "count cycles, instructions and cache misses of operators"),
         OPT_BOOL(0, "keep-parts", &j.keep_parts, "keep FILE.parts, what each process wrote"),
         OPT_BOOL('v', "verbose", &j.verbose, "also say what could not be hooked"),
         CLI_COMMON_OPTIONS(cli),

@@ -29,7 +29,7 @@ struct args {
     const char *engine, *ort_lib, *atol, *rtol;
     const char *sample;
     const char *profile, *profile_host, *save_outputs, *check, *output;
-    bool pin, winograd, sparse, receipt;
+    bool pin, winograd, sparse, receipt, counters;
 };
 
 struct job {
@@ -126,6 +126,7 @@ static int parse_options(struct job *j)
     j->opt.winograd = a->winograd;
     j->opt.sparse = a->sparse;
     j->opt.receipt = a->receipt;
+    j->opt.counters = a->counters;
     j->opt.save_outputs = a->save_outputs;
     j->opt.check = a->check;
     return rc;
@@ -236,6 +237,18 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
+static void remark_counters(struct job *j, opm_trace *t, const char *dir)
+{
+    char path[RUN_PATH_MAX + 32];
+    struct buf text = { 0 };
+
+    snprintf(path, sizeof(path), "%s/trace.opm", dir);
+    cli_counters(t, path, &text);
+    if (text.len)
+        cli_remark(j->cli, "counters: %s", buf_str(&text));
+    buf_release(&text);
+}
+
 /* Read back the traces first .. first + n - 1, leave their files in dir; print if asked to. */
 static int report(struct job *j, int first, int n, const char *dir, bool print)
 {
@@ -265,6 +278,8 @@ static int report(struct job *j, int first, int n, const char *dir, bool print)
         rc = j->cli->json  ? report_print_json(&r)
              : j->cli->csv ? report_print_csv(&r)
                            : report_print(&r, (int)j->a->top, dir);
+    if (rc == CLI_OK && print && !j->cli->json && !j->cli->csv)
+        remark_counters(j, t, dir);
     report_release(&r);
     opm_trace_close(t);
     return rc;
@@ -342,6 +357,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                 "folder for the results (opmeter.out/MODEL_DATE_INSTANCE)"),
         OPT_INT('t', "top", &a.top, "N", 0, 1000000, "operators to print; 0: all (10)"),
         OPT_BOOL(0, "receipt", &a.receipt, "bare iterations in between, to see the cost (default)"),
+        OPT_BOOL(0, "counters", &a.counters,
+                 "count cycles, instructions and cache misses of operators"),
         OPT_STR(0, "sample", &a.sample, "HZ",
                 "hardware samples a second, of machine, process and GPUs (0: none)"),
         OPT_STR(0, "profile", &a.profile, "FILE", "also write MegEngine's profile JSON"),

@@ -9,7 +9,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define PORT_DEFAULT 8080
@@ -39,6 +39,30 @@ static void open_browser(const char *url)
     posix_spawn_file_actions_destroy(&actions);
     if (rc)
         cli_error("no browser was opened: %s: %s", program, strerror(rc));
+}
+
+/* A file that somebody cuts short while it is being read would end the process. With zeros in place
+ * of what is gone it is a damaged file, like others. */
+static void on_bus_error(int sig, siginfo_t *info, void *context)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = (uintptr_t)info->si_addr & ~(page - 1);
+    int saved = errno;
+
+    (void)context;
+    if (info->si_code != BUS_ADRERR ||
+        mmap((void *)at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+            MAP_FAILED)
+        signal(sig, SIG_DFL); /* and it happens again */
+    errno = saved;
+}
+
+static void survive_cut_files(void)
+{
+    struct sigaction sa = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
+
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGBUS, &sa, NULL);
 }
 
 /* The signals that end it are taken by this thread, when it waits for them. */
@@ -82,6 +106,7 @@ int cmd_serve(struct cli *cli, int argc, char **argv)
     o.host = host;
     o.port = (int)port;
     hold_signals(&ends);
+    survive_cut_files();
     if (server_start(&s, &o, &err) < 0)
         return cli_error("%s", err.msg);
     if (!server_is_local(s))

@@ -45,6 +45,7 @@ void doctor_clock(struct doctor *d);
 void doctor_cpu(struct doctor *d);
 void doctor_memory(struct doctor *d);
 void doctor_counters(struct doctor *d);
+void doctor_recording(struct doctor *d);
 void doctor_gpu(struct doctor *d);
 void doctor_engines(struct doctor *d);
 void doctor_files(struct doctor *d);

@@ -1,8 +1,10 @@
 /* doctor_system.c -- memory, hardware counters, files, limits and settings; see doctor.h. */
 #include "base/environment.h"
+#include "base/perf_refusal.h"
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
+#include "run/record.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -88,52 +90,77 @@ static int try_counter(uint32_t type, uint64_t config)
 
 static void say_counter(struct doctor *d, const char *what, int err_no)
 {
-    char paranoid[32] = "unknown";
+    const char *advice = NULL;
+    char why[200];
 
-    doctor_read_line("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid));
-    switch (err_no) {
-    case 0:
-        doctor_say(d, DOCTOR_OK, what, NULL, "can be opened; kernel.perf_event_paranoid is %s",
-                   paranoid);
-        break;
-    case ENOENT:
-    case EOPNOTSUPP:
-    case ENODEV:
-        doctor_say(
-            d, DOCTOR_MISSING, what,
-            "Run on the bare machine, or let the host give the VM a virtual PMU. Times and "
-            "operators are measured all the same.",
-            "perf_event_open gives %s: the processor shows no PMU, as in most virtual machines",
-            strerrorname_np(err_no));
-        break;
-    case EACCES:
-    case EPERM:
-        doctor_say(d, DOCTOR_MISSING, what,
-                   "sudo sysctl kernel.perf_event_paranoid=2; in a container also allow "
-                   "perf_event_open in its seccomp profile.",
-                   "perf_event_open gives %s: not permitted; kernel.perf_event_paranoid is %s",
-                   strerrorname_np(err_no), paranoid);
-        break;
-    case ENOSYS:
-        doctor_say(d, DOCTOR_MISSING, what,
-                   "Allow perf_event_open in the seccomp profile of the container.",
-                   "perf_event_open gives ENOSYS: the kernel lacks it or a sandbox hides it");
-        break;
-    default:
-        doctor_say(d, DOCTOR_MISSING, what, NULL, "perf_event_open: %s", strerror(err_no));
-        break;
+    if (err_no == 0) {
+        doctor_say(d, DOCTOR_OK, what, NULL, "can be opened; kernel.perf_event_paranoid is %d",
+                   perf_paranoid());
+        return;
     }
+    if (err_no == ENOENT || err_no == EOPNOTSUPP || err_no == ENODEV)
+        advice = "Run on the bare machine, or let the host give the VM a virtual PMU. Times and "
+                 "operators are measured all the same.";
+    else if (err_no == ENOSYS || perf_paranoid() <= PERF_PARANOID_OWN)
+        advice = "Allow perf_event_open in the seccomp profile of the container.";
+    else if (err_no == EACCES || err_no == EPERM)
+        advice = "sudo sysctl kernel.perf_event_paranoid=2; in a container also allow "
+                 "perf_event_open in its seccomp profile.";
+    perf_refusal(err_no, why, sizeof(why));
+    doctor_say(d, DOCTOR_MISSING, what, advice, "%s", why);
 }
 
 void doctor_counters(struct doctor *d)
 {
-    int cycles = try_counter(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
+    int cycles = try_counter(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES), software;
+    int misses = cycles ? cycles : try_counter(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES);
 
     say_counter(d, "cycles", cycles);
     if (cycles == 0) /* else for the same reason */
-        say_counter(d, "cache misses", try_counter(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES));
-    say_counter(d, "software counters",
-                try_counter(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES));
+        say_counter(d, "cache misses", misses);
+    software = try_counter(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK);
+    say_counter(d, "software counters", software);
+    if (misses == 0)
+        doctor_say(d, DOCTOR_OK, "--counters", NULL,
+                   "counts cycles, instructions and cache misses of operators");
+    else if (cycles == 0)
+        doctor_say(d, DOCTOR_LIMITED, "--counters", NULL,
+                   "counts cycles and instructions of operators, but no cache misses");
+    else if (software == 0)
+        doctor_say(
+            d, DOCTOR_LIMITED, "--counters", NULL,
+            "counts only what the kernel knows of operators: processor time and page faults");
+    else
+        doctor_say(d, DOCTOR_MISSING, "--counters", NULL, "counts nothing of operators");
+}
+
+/* What `opmeter record` can hook and sample; GPUs have an area of their own. */
+void doctor_recording(struct doctor *d)
+{
+    char path[PATH_MAX];
+
+    if (record_find_python("python3", path, sizeof(path)))
+        doctor_say(d, DOCTOR_OK, "Python", NULL, "what programs import is hooked, from %s", path);
+    else
+        doctor_say(d, DOCTOR_MISSING, "Python", "pip install ./python in opmeter's sources",
+                   "the package opmeter is not installed: Python programs are not hooked");
+    if (access("/proc/self/stat", R_OK) < 0 || access("/proc/stat", R_OK) < 0)
+        doctor_say(d, DOCTOR_MISSING, "hardware samples", "Mount /proc.",
+                   "/proc cannot be read: no load, memory or I/O of processes");
+    else if (access("/proc/self/io", R_OK) < 0)
+        doctor_say(d, DOCTOR_LIMITED, "hardware samples", NULL,
+                   "load, memory, faults and switches of processes, but not their I/O: "
+                   "/proc/PID/io: %s",
+                   strerror(errno));
+    else
+        doctor_say(d, DOCTOR_OK, "hardware samples", NULL,
+                   "load, memory, faults, switches and I/O of processes can be read");
+    if (access("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", R_OK) < 0)
+        doctor_say(d, DOCTOR_LIMITED, "core frequencies", NULL,
+                   "this machine does not say how fast its cores run (no cpufreq), as in most "
+                   "virtual machines");
+    else
+        doctor_say(d, DOCTOR_OK, "core frequencies", NULL, "can be sampled");
 }
 
 static void look_at_folder(struct doctor *d)
@@ -216,6 +243,8 @@ static const char *wrong_value(const char *name, const char *value)
         return NULL; /* as if it were not set */
     if (strcmp(name, "OPMETER_LEVEL") == 0 && !is_number(value, 0, 3))
         return "must be 0, 1, 2 or 3";
+    if (strcmp(name, "OPMETER_COUNTERS") == 0 && !is_number(value, 0, 1))
+        return "must be 0 or 1";
     if (strcmp(name, "OPMETER_BUFFER_MB") == 0 && !is_number(value, 1, 1 << 20))
         return "must be a number of megabytes";
     if (strcmp(name, "INST_NUM") == 0 && !is_number(value, 1, ENVIRONMENT_INSTANCES_MAX))

@@ -67,11 +67,31 @@ static int copy_file(const char *from, const char *to)
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
-/* OPMETER_OUTPUT: the extension picks the format. */
-static int write_output(const struct run_result *res, int n, opm_trace *all, const char *path)
+/* %p becomes the process id, as in a program that records itself. */
+static void expand_path(const char *path, char *out, size_t size)
 {
-    const char *best = cli_export_format(path);
+    size_t n = 0;
 
+    for (; *path && n + 1 < size; path++) {
+        if (path[0] == '%' && path[1] == 'p') {
+            n += (size_t)snprintf(out + n, size - n, "%d", (int)getpid());
+            n = MIN(n, size - 1);
+            path++;
+        } else {
+            out[n++] = *path;
+        }
+    }
+    out[n] = '\0';
+}
+
+/* OPMETER_OUTPUT: the extension picks the format. */
+static int write_output(const struct run_result *res, int n, opm_trace *all, const char *wanted)
+{
+    char path[RUN_PATH_MAX];
+    const char *best;
+
+    expand_path(wanted, path, sizeof(path));
+    best = cli_export_format(path);
     if (best && strcmp(best, "opm") == 0 && n == 1)
         return copy_file(res[0].trace, path);
     if (!best)

@@ -28,6 +28,8 @@ enum top_kind {
     TOP_KIND_TEXT,
     TOP_KIND_IN_SHAPES,
     TOP_KIND_OUT_SHAPES,
+    TOP_KIND_NUMBER,
+    TOP_KIND_RATIO,
 };
 
 struct top_column_def {
@@ -40,6 +42,7 @@ struct top_column_def {
 };
 extern const struct top_column_def top_columns[TOP_COLUMN_COUNT];
 int top_column_find(const char *name, size_t len); /* -1 if there is none */
+bool top_is_counter(int column);                   /* of recordings with --counters */
 
 struct top_order {
     int column;

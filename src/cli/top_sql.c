@@ -132,17 +132,41 @@ static void put_order(const struct top *t, struct buf *b)
     buf_adds(b, "number");
 }
 
+/* Columns of op_counters, which looks at the arguments of every span: only if one is asked for. */
+#define COUNTERS "cycles, instructions, cache_misses, cpu_ns, page_faults"
+
+static bool wants_counters(const struct top *t)
+{
+    bool wants = false;
+
+    for (size_t i = 0; i < t->ncolumn; i++)
+        wants |= top_is_counter(t->column[i]);
+    for (size_t i = 0; i < t->norder; i++)
+        wants |= top_is_counter(t->order[i].column);
+    return wants;
+}
+
+bool top_is_counter(int column)
+{
+    return column >= TOP_ipc && column <= TOP_page_faults;
+}
+
 /* The operators that pass, with the time that was asked for. */
 static void put_chosen(const struct top *t, const char *section, struct buf *b)
 {
     const char *time = t->kern && t->has_wait ? "kernel_ns" : "time_ns";
+    bool counters = wants_counters(t);
 
     buf_addf(b,
              "WITH chosen AS (SELECT op_times.rowid AS number, op, name, type, count, warmup_count,"
              " %s AS time_ns, wait_ns, kernel_ns, computation, memory, total_ns, mean_ns,"
-             " median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns"
-             " FROM op_times WHERE section = '%s' AND %s IS NOT NULL",
-             time, section, time);
+             " median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns%s"
+             " FROM op_times%s WHERE section = '%s' AND %s IS NOT NULL",
+             time, counters ? ", " COUNTERS : "",
+             counters ? " LEFT JOIN (SELECT op AS counted_op, " COUNTERS
+                        " FROM op_counters) ON counted_op = op"
+                      : "",
+             section, time);
     put_filters(t, b, time);
     buf_adds(b, ")");
 }
@@ -150,8 +174,10 @@ static void put_chosen(const struct top *t, const char *section, struct buf *b)
 static void put_groups(const struct top *t, struct buf *b)
 {
     const char *f = t->aggregate;
-    static const char *const amounts[] = { "time_ns", "wait_ns", "kernel_ns", "computation",
-                                           "memory" };
+    static const char *const amounts[] = { "time_ns", "wait_ns",    "kernel_ns",    "computation",
+                                           "memory",  "cycles",     "instructions", "cache_misses",
+                                           "cpu_ns",  "page_faults" };
+    enum { PLAIN_AMOUNTS = 5 }; /* the others come from op_counters */
 
     if (!f) {
         buf_adds(b, ", grouped AS (SELECT *, 1 AS ops, computation IS NULL AS unknown_computation,"
@@ -166,7 +192,8 @@ static void put_groups(const struct top *t, struct buf *b)
              " count(*) - count(memory) AS unknown_memory",
              t->aggregate_by ? "type" : "'all'", t->aggregate_by ? "type" : "'all'");
     for (size_t i = 0; i < ARRAY_SIZE(amounts); i++)
-        buf_addf(b, ", %s(%s) AS %s", f, amounts[i], amounts[i]);
+        if (i < PLAIN_AMOUNTS || wants_counters(t))
+            buf_addf(b, ", %s(%s) AS %s", f, amounts[i], amounts[i]);
     buf_addf(b,
              ", sum(total_ns) AS total_ns, CAST(sum(total_ns) AS REAL) / sum(count) AS mean_ns,"
              " NULL AS median_ns, min(min_ns) AS min_ns, max(max_ns) AS max_ns, NULL AS p90_ns,"
@@ -188,6 +215,8 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
     put_groups(t, b);
     buf_adds(b, ", rated AS (SELECT *, iif(time_ns > 0, computation * 1e9 / time_ns, NULL) AS"
                 " flops_per_s, iif(time_ns > 0, memory * 1e9 / time_ns, NULL) AS bytes_per_s,");
+    if (wants_counters(t))
+        buf_adds(b, " iif(cycles > 0, instructions / cycles, NULL) AS ipc,");
     /* Ids and devices of ops are needed before ranking only if they decide the order. */
     buf_addf(b,
              " time_ns / (SELECT sum(time_ns) FROM op_times WHERE section = '%s') AS share,"
@@ -214,8 +243,8 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
              ") SELECT '%s' AS section, rank, id, name, type, device, ops, count, warmup_count,"
              " time_ns, share, cumulative_ns, cumulative_share, wait_ns, kernel_ns, computation,"
              " flops_per_s, memory, bytes_per_s, total_ns, mean_ns, median_ns, min_ns, max_ns,"
-             " p90_ns, p95_ns, p99_ns, stdev_ns",
-             section);
+             " p90_ns, p95_ns, p99_ns, stdev_ns%s",
+             section, wants_counters(t) ? ", ipc, " COUNTERS : "");
     put_shapes(b, "<> 'output'", "in_shapes");
     put_shapes(b, "= 'output'", "out_shapes");
     buf_adds(b, ", (SELECT iif(json_valid(attributes), json_extract(attributes, '$.in_layouts'),"
@@ -273,7 +302,8 @@ int top_rows_open(const struct top *t, const char *section, struct top_rows *r)
         rc = cli_error("%s", err.msg);
     buf_release(&sql);
     for (int i = 0; i < TOP_COLUMN_COUNT && rc == CLI_OK; i++)
-        r->at[i] = find_column(r->rows, top_columns[i].sql);
+        if (!top_is_counter(i) || wants_counters(t))
+            r->at[i] = find_column(r->rows, top_columns[i].sql);
     for (int i = 0; i < TOP_FIELD_COUNT && rc == CLI_OK; i++)
         r->field[i] = find_column(r->rows, field_names[i]);
     return rc;

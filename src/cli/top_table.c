@@ -183,6 +183,12 @@ static void put_cell(struct buf *b, const struct top *t, const struct top_rows *
     case TOP_KIND_BANDWIDTH:
         top_put_amount(b, v, 1024, "byte/s", "iB/s", "\n");
         break;
+    case TOP_KIND_NUMBER:
+        top_put_amount(b, v, 1000, "", "", "");
+        break;
+    case TOP_KIND_RATIO:
+        buf_addf(b, isnan(v) ? "N/A" : "%.2f", v);
+        break;
     case TOP_KIND_SHARE:
         put_share(b, v);
         break;

@@ -31,3 +31,33 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
     progress_end(&p);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
+
+void cli_counters(opm_trace *t, const char *path, struct buf *b)
+{
+    static const char sql[] =
+        "SELECT (SELECT value FROM meta WHERE key GLOB '*counters.kind' LIMIT 1),"
+        " (SELECT value FROM meta WHERE key GLOB '*counters.events' LIMIT 1),"
+        " (SELECT value FROM meta WHERE key GLOB '*counters.reason' LIMIT 1),"
+        " (SELECT value FROM meta WHERE key GLOB '*counters.cost_ns' LIMIT 1)";
+    const char *kind, *events, *reason;
+    opm_rows *r = NULL;
+    char room[HUMAN_ROOM];
+
+    if (opm_trace_query(t, sql, &r, NULL) < 0 || opm_rows_next(r, NULL) <= 0 ||
+        opm_rows_type(r, 0) == OPM_TYPE_NULL) {
+        opm_rows_close(r);
+        return;
+    }
+    kind = opm_rows_text(r, 0, NULL);
+    events = opm_rows_text(r, 1, NULL);
+    reason = opm_rows_text(r, 2, NULL);
+    if (events)
+        buf_addf(b, "%s (%s), %s an operator; 'opmeter top %s --columns +%s' shows them", kind,
+                 events, human_ns(room, (double)opm_rows_int(r, 3)), path,
+                 strcmp(kind, "hardware") == 0 ? "ipc,cache_misses" : "cpu_time,page_faults");
+    else
+        buf_adds(b, kind);
+    if (reason)
+        buf_addf(b, "; not more, since %s", reason);
+    opm_rows_close(r);
+}

@@ -591,9 +591,12 @@ int defs_finish(struct opm_file *f)
         rc = store_add(f->st, TABLE_op, f->op[i].cell, NULL);
     for (size_t i = 0; i < f->nthread && rc == 0; i++)
         rc = thread_track(f, &f->thread[i], process);
-    for (size_t i = 0; i < f->ntrack && rc == 0; i++)
+    for (size_t i = 0; i < f->ntrack && rc == 0; i++) {
         if (f->track[i].of_thread)
             rc = join_thread(f, &f->track[i], process);
+        if (rc == 0)
+            rc = store_track_mixed(f->st, f->track[i].track);
+    }
     if (rc == 0)
         rc = note_threads(f, process, first_track);
     for (size_t i = 0; i < f->nmem && rc == 0; i++) {

@@ -172,7 +172,18 @@ void opm_op_free(opm_op *op)
 
 opm_span opm__op_begin(opm_op *op, uint32_t phase)
 {
-    return op ? opm__begin(&op->site[phase & 1]) : opm_span_none();
+    if (!op)
+        return opm_span_none();
+    if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
+        return opm__counted_begin(&op->site[phase & 1]);
+    return opm__begin(&op->site[phase & 1]);
+}
+
+void opm__op_end(opm_span span)
+{
+    opm__end(span);
+    if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
+        opm__counted_end(span);
 }
 
 /* What follows for ROLE_QUEUE. Keeps the old description when out of memory. */

@@ -140,6 +140,7 @@ struct session {
     _Atomic uint64_t closed_by_parent;
     _Atomic uint64_t nthreads;
     _Atomic int write_errno;
+    _Atomic(const struct event_set *) counters; /* of operators; NULL: none */
     _Atomic bool failing; /* the last write failed: no use in waiting for the writer */
     uint64_t span_cost_ps;
 };
@@ -212,6 +213,18 @@ void opm__define_release(struct session *s);
 bool opm__category_on(const struct session *s, const char *category);
 /* Locked already: append one item; counts a loss when it cannot be kept. */
 void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t len);
+
+/* counters.c */
+struct perf_event_attr;
+/* Find out what can be counted, and note it. Before anything is recorded. */
+void opm__counters_choose(struct session *s, bool wanted);
+/* opm__begin() of an operator while operators are counted, and what follows its end. */
+opm_span opm__counted_begin(opm_site *site);
+void opm__counted_end(opm_span span);
+void opm__counters_leave(void); /* the calling thread ends, or is that of a forked child */
+/* perf.c */
+int opm__perf_open(struct perf_event_attr *attr, int group); /* -1: errno says why */
+bool opm__perf_read(int fd, void *out, size_t size);
 
 /* writer.c */
 int opm__writer_start(struct session *s, opm_error *err);

@@ -87,6 +87,7 @@ static void thread_exit(void *unused)
     struct hot *h = &opm__hot;
 
     (void)unused;
+    opm__counters_leave();
     if (!atomic_load_explicit(&h->generation, memory_order_relaxed))
         return;
     if (!opm__slow_enter()) {
@@ -328,6 +329,8 @@ static opm_options options_of(const opm_options *given)
     o.buffer_mb = MIN(o.buffer_mb, BUFFER_MB_MAX);
     if (o.level < 0)
         o.level = env_level();
+    if (o.counters != 1)
+        o.counters = env_int("OPMETER_COUNTERS", 0) == 1;
     return o;
 }
 
@@ -406,6 +409,7 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
         opm__write_status(s, FILE_RECORDING);
         atomic_fetch_add(&s->generation, 1);
         opm__describe_machine(s);
+        opm__counters_choose(s, o.counters == 1);
         atomic_store(&s->state, SESSION_ON);
         rc = opm__writer_start(s, err);
     }
@@ -493,6 +497,7 @@ static int stop_locked(struct session *s, opm_error *err)
 
     opm__signals_off(&old);
     __atomic_store_n(&opm__layers, 0, __ATOMIC_RELEASE);
+    atomic_store(&s->counters, NULL);
     atomic_store(&s->state, SESSION_STOPPING);
     atomic_fetch_add(&s->freed, 1);
     opm__futex_wake(&s->freed, INT32_MAX);
@@ -604,6 +609,7 @@ static bool fork_remember(struct session *s)
     forked_options.buffer_mb = (uint32_t)MAX(s->names_max * 16 >> 20, 1);
     forked_options.level = s->layers == 15 ? 3 : s->layers == 3 ? 2 : (int32_t)s->layers;
     forked_options.overflow = s->overflow;
+    forked_options.counters = atomic_load(&s->counters) != NULL;
     forked_by_env = s->outputs.n > 0;
     return forked_path != NULL;
 }
@@ -618,6 +624,8 @@ static void fork_child(void)
         bool able = fork_remember(s);
 
         opm__live_abandon(s);
+        opm__counters_leave(); /* they count the parent */
+        atomic_store(&s->counters, NULL);
         opm__hot = (struct hot){ 0 };
         s->threads = NULL;
         session_clean(s);

@@ -119,6 +119,8 @@ static void set_environment(const struct record_options *opt, struct environ_cop
         set_number(e, "OPMETER_BUFFER_MB", opt->buffer_mb);
     if (opt->categories)
         environ_copy_set(e, "OPMETER_CATEGORIES", opt->categories);
+    if (opt->counters)
+        environ_copy_set(e, "OPMETER_COUNTERS", "1");
     set_hooks(opt, e, out);
 }
 

@@ -23,6 +23,7 @@ struct record_options {
     int level;              /* -1: as the environment says */
     int buffer_mb;          /* 0: as the environment says */
     bool python, cuda;      /* use the hooks, if they are there */
+    bool counters;          /* count what the processor does during operators */
     double sample_hz;       /* hardware samples a second; 0: none */
     bool ignore_sigpipe;    /* as the program is to find it */
 };

@@ -174,7 +174,8 @@ static bool find_beside(const char *folder, const char *pattern, char *out, size
     glob_t found = { 0 };
     bool ok;
 
-    snprintf(path, sizeof(path), "%s/%s", folder, pattern);
+    if (snprintf(path, sizeof(path), "%s/%s", folder, pattern) >= (int)sizeof(path))
+        return false;
     ok = glob(path, 0, NULL, &found) == 0 && found.gl_pathc && realpath(found.gl_pathv[0], real) &&
          strlen(real) < size;
     if (ok)

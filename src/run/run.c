@@ -52,6 +52,7 @@ static int start_recording(const struct run_options *opt, struct run_result *res
         sizeof(res->trace))
         return opm__fail(err, OPM_EINVAL, "%s: the path is too long", opt->dir);
     ro.path = res->trace;
+    ro.counters = opt->counters;
     return MIN(opm_start(&ro, err), 0);
 }
 

@@ -50,6 +50,7 @@ struct run_options {
     bool winograd;
     bool sparse;              /* block-sparse kernels where they are faster */
     double sample_hz;         /* hardware samples a second; 0: none */
+    bool counters;            /* count what the processor does during operators */
     bool receipt;             /* bare iterations in between */
     const char *save_outputs; /* folder for NAME.npy; NULL: none */
     const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */

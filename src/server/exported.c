@@ -44,7 +44,7 @@ static const char *type_of(const opm_format *f)
 }
 
 /* "resnet50" of "runs/resnet50.opm": only characters that need no quoting anywhere. */
-static void set_name(struct answer *a, const char *path, const opm_format *f)
+static void set_name(struct reply *a, const char *path, const opm_format *f)
 {
     const char *slash = strrchr(path, '/'), *base = slash && slash[1] ? slash + 1 : path;
     char stem[60];
@@ -75,7 +75,7 @@ static int write_file(const char *path, const opm_format *f, const char *to, opm
     return rc;
 }
 
-static int export_to_fd(const char *path, const opm_format *f, struct answer *a, opm_error *err)
+static int export_to_fd(const char *path, const opm_format *f, struct reply *a, opm_error *err)
 {
     const char *tmp = getenv("TMPDIR");
     struct buf dir = { 0 }, file = { 0 };
@@ -105,7 +105,7 @@ static int export_to_fd(const char *path, const opm_format *f, struct answer *a,
     return rc;
 }
 
-int exported(const char *path, const char *format, struct answer *a, opm_error *err)
+int exported(const char *path, const char *format, struct reply *a, opm_error *err)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     const opm_format *f = find_format(format);

@@ -6,6 +6,6 @@
 
 /* Read the trace anew (exporting needs it for itself) and write it to a file that vanishes when the
  * answer was sent. One at a time. */
-int exported(const char *path, const char *format, struct answer *a, opm_error *err);
+int exported(const char *path, const char *format, struct reply *a, opm_error *err);
 
 #endif

@@ -1,8 +1,7 @@
 /* opened.h -- a trace that was read, for many requests at once.
  *
- * A trace handle serves one thread at a time, so there are several on the same data: one for
- * pictures of the timeline, one for the named queries, whose analyses it keeps, and one for free
- * SQL. A slow question holds up others of its kind only. */
+ * A trace handle serves one thread at a time, so there are several on the same data, each for one
+ * kind of question; a slow one holds up others of its kind only. */
 #ifndef SERVER_OPENED_H
 #define SERVER_OPENED_H
 
@@ -10,7 +9,13 @@
 #include <opmeter/opmeter_trace.h>
 #include <stdatomic.h>
 
-enum lane { LANE_DATA, LANE_TIMELINE, LANE_SQL, LANE_COUNT };
+enum lane {
+    LANE_DATA,   /* what every page is made of; the analyses stay with this handle */
+    LANE_DETAIL, /* named queries about something in particular */
+    LANE_SQL,    /* whatever people think of */
+    LANE_TIMELINE,
+    LANE_COUNT
+};
 
 struct opened;
 

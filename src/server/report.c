@@ -29,8 +29,6 @@ struct report {
     char nonce[33];
 };
 
-/* ---- data ---- */
-
 /* What JSON has between quotation marks must not end the script element that it stands in. */
 static void add_escaped(struct io_out *out, const char *s, size_t len)
 {
@@ -178,8 +176,6 @@ static int put_data(struct report *r, opm_error *err)
     buf_release(&json);
     return rc;
 }
-
-/* ---- the page ---- */
 
 static int draw_nonce(struct report *r, opm_error *err)
 {

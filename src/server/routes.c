@@ -26,7 +26,7 @@ struct asked {
     struct json_writer *w;
 };
 
-void answer_error(struct answer *a, int status, const char *sentence)
+void reply_error(struct reply *a, int status, const char *sentence)
 {
     struct json_writer w = { .buf = &a->body };
 
@@ -57,8 +57,6 @@ static int status_of(int rc)
         return 422;
     }
 }
-
-/* ---- the answers ---- */
 
 static int get_version(struct asked *q, opm_error *err)
 {
@@ -121,7 +119,8 @@ static int get_data(struct asked *q, opm_error *err)
         return opm__fail(err, OPM_ENOTFOUND, "no query '%.40s'", q->t->segment[4]);
     rc = query_sql(query, q->t->arg, q->t->narg, &sql, err);
     if (rc == 0)
-        rc = answer_query(q, LANE_DATA, buf_str(&sql), ANSWER_ROWS_MAX, err);
+        rc = answer_query(q, query_needs_nothing(query) ? LANE_DATA : LANE_DETAIL, buf_str(&sql),
+                          ANSWER_ROWS_MAX, err);
     buf_release(&sql);
     return rc;
 }
@@ -217,8 +216,6 @@ static int get_timeline(struct asked *q, opm_error *err)
     return rc;
 }
 
-/* ---- which one ---- */
-
 static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
@@ -229,7 +226,7 @@ static const struct {
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,
-                        struct answer *a, int (*get)(struct asked *, opm_error *))
+                        struct reply *a, int (*get)(struct asked *, opm_error *))
 {
     struct json_writer w = { .buf = &a->body };
     struct asked q = { r, t, client_fd, &w };
@@ -240,12 +237,12 @@ static void answer_json(const struct routes *r, const struct target *t, int clie
     if (rc == 0 && a->body.failed)
         rc = opm__fail(&err, OPM_ENOMEM, "out of memory");
     if (rc < 0)
-        answer_error(a, status_of(rc), err.msg);
+        reply_error(a, status_of(rc), err.msg);
     else
         buf_addc(&a->body, '\n');
 }
 
-static void answer_export(const struct routes *r, const struct target *t, struct answer *a)
+static void answer_export(const struct routes *r, const struct target *t, struct reply *a)
 {
     const char *path;
     opm_error err;
@@ -254,7 +251,7 @@ static void answer_export(const struct routes *r, const struct target *t, struct
     if (rc == 0)
         rc = exported(path, t->segment[4], a, &err);
     if (rc < 0)
-        answer_error(a, status_of(rc), err.msg);
+        reply_error(a, status_of(rc), err.msg);
 }
 
 /* Every page has an address of its own; what looks like a file is one or is not there. */
@@ -266,17 +263,17 @@ static bool looks_like_file(const struct target *t)
     return false;
 }
 
-static void answer_page(const struct target *t, struct answer *a)
+static void answer_page(const struct target *t, struct reply *a)
 {
     bool is_file = looks_like_file(t);
     struct page_file file;
 
     if (is_file && (t->nsegment > 1 || !page_find(t->segment[0], &file))) {
-        answer_error(a, 404, "no such file");
+        reply_error(a, 404, "no such file");
         return;
     }
     if (!is_file && !page_find("index.html", &file)) {
-        answer_error(a, 404, "this opmeter was built without its web page");
+        reply_error(a, 404, "this opmeter was built without its web page");
         return;
     }
     a->type = file.type;
@@ -284,7 +281,7 @@ static void answer_page(const struct target *t, struct answer *a)
     a->len = file.len;
 }
 
-void routes_answer(const struct routes *r, const struct target *t, int client_fd, struct answer *a)
+void routes_answer(const struct routes *r, const struct target *t, int client_fd, struct reply *a)
 {
     for (size_t i = 0; i < ARRAY_SIZE(routes_json); i++) {
         if (target_is(t, routes_json[i].path)) {
@@ -295,7 +292,7 @@ void routes_answer(const struct routes *r, const struct target *t, int client_fd
     if (target_is(t, "api/trace/*/export/*"))
         answer_export(r, t, a);
     else if (t->nsegment && strcmp(t->segment[0], "api") == 0)
-        answer_error(a, 404, "no such address; docs/http.md lists them");
+        reply_error(a, 404, "no such address; docs/http.md lists them");
     else
         answer_page(t, a);
 }

@@ -13,8 +13,8 @@ struct routes {
     struct scout *scout;
 };
 
-/* An answer is one of: data (static), fd (whoever sends it closes it), body. */
-struct answer {
+/* What goes back is one of: data (static), fd (whoever sends it closes it), body. */
+struct reply {
     int status;
     const char *type;
     const char *data;
@@ -23,14 +23,14 @@ struct answer {
     uint64_t len;        /* of data or fd */
     char file_name[100]; /* to be saved under; empty: to be shown */
 };
-#define ANSWER_INIT             \
+#define REPLY_INIT              \
     {                           \
         .status = 200, .fd = -1 \
     }
 
-void answer_error(struct answer *a, int status, const char *sentence);
-/* Fill a, which is ANSWER_INIT; release its body. client_fd is whose going away ends a query, or
+void reply_error(struct reply *a, int status, const char *sentence);
+/* Fill a, which is REPLY_INIT; release its body. client_fd is whose going away ends a query, or
  * -1. Any thread. */
-void routes_answer(const struct routes *r, const struct target *t, int client_fd, struct answer *a);
+void routes_answer(const struct routes *r, const struct target *t, int client_fd, struct reply *a);
 
 #endif

@@ -52,8 +52,8 @@ void server_stop(struct server *s)
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 2000
-#define CONNECTION_BYTES ((size_t)64 << 10) /* the longest request */
-#define CONNECTION_STACK ((size_t)512 << 10)
+#define CONNECTION_BYTES (64 << 10) /* the longest request */
+#define CONNECTION_STACK (4 << 20)  /* SQL may be deeply nested; only what is used is taken */
 #define IDLE_S 60
 #define FDS_WANTED (CONNECTIONS_MAX + 200)
 
@@ -64,7 +64,8 @@ struct server {
     struct guard guard;
 };
 
-/* A request on its way. */
+/* What a connection asks for at present. It lives as long as the connection: of a request that
+ * turns out to be malformed the library does not tell the end. */
 struct request {
     struct target target;
     int rc; /* of parsing it */
@@ -105,7 +106,7 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct M
     return result;
 }
 
-static enum MHD_Result send_answer(struct MHD_Connection *connection, struct answer *a)
+static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *a)
 {
     struct MHD_Response *r;
     enum MHD_Result result;
@@ -138,35 +139,42 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ans
 static enum MHD_Result send_error(struct MHD_Connection *connection, int status,
                                   const opm_error *err)
 {
-    struct answer a = ANSWER_INIT;
+    struct reply a = REPLY_INIT;
 
-    answer_error(&a, status, err->msg);
-    return send_answer(connection, &a);
+    reply_error(&a, status, err->msg);
+    return send_reply(connection, &a);
 }
 
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct request *q = *context;
+
+    (void)cls;
+    (void)connection;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = mem_calloc(1, sizeof(struct request));
+    } else if (q) {
+        target_release(&q->target);
+        mem_free(q);
+        *context = NULL;
+    }
+}
+
+/* The first line of a request is there. */
 static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-    struct request *q = mem_calloc(1, sizeof(*q));
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct request *q = info ? info->socket_context : NULL;
 
     (void)cls;
-    (void)connection;
-    if (q)
-        q->rc = target_parse(&q->target, uri, &q->err);
+    if (!q)
+        return NULL;
+    target_release(&q->target);
+    q->rc = target_parse(&q->target, uri, &q->err);
+    q->begun = false;
     return q;
-}
-
-static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode how)
-{
-    struct request *q = *state;
-
-    (void)cls;
-    (void)connection;
-    (void)how;
-    if (q)
-        target_release(&q->target);
-    mem_free(q);
-    *state = NULL;
 }
 
 /* Escapes stay as they are: target.c decodes. */
@@ -189,7 +197,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     struct server *s = cls;
     struct request *q = *state;
     const union MHD_ConnectionInfo *info;
-    struct answer a = ANSWER_INIT;
+    struct reply a = REPLY_INIT;
     struct guard_request asked;
     opm_error err;
     int status;
@@ -221,7 +229,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return send_error(connection, 400, &q->err);
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     routes_answer(&s->routes, &q->target, info ? info->connect_fd : -1, &a);
-    return send_answer(connection, &a);
+    return send_reply(connection, &a);
 }
 
 /* What the limit of open files allows by default is too little for many clients. */
@@ -235,26 +243,22 @@ static void raise_fd_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static void be_silent(void *cls, const char *fmt, va_list ap)
-{
-    (void)cls;
-    (void)fmt;
-    (void)ap;
-}
-
 static int start_daemon(struct server *s, opm_error *err)
 {
-    /* Thread stacks and descriptors are released by MHD_stop_daemon() alone. */
+    const struct MHD_OptionItem options[] = {
+        { MHD_OPTION_LISTEN_SOCKET, s->listening.fd, NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, NULL },
+        { MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL },
+        { MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, NULL },
+        { MHD_OPTION_THREAD_STACK_SIZE, CONNECTION_STACK, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
+
     s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-            MHD_USE_ERROR_LOG,
-        0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL,
-        MHD_OPTION_LISTEN_SOCKET, s->listening.fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_THREAD_STACK_SIZE,
-        CONNECTION_STACK, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,
-        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        NULL, MHD_OPTION_END);
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL,
+        NULL, on_request, s, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
+        no_unescape, NULL, MHD_OPTION_END);
     return s->daemon ? 0 : opm__fail(err, OPM_EIO, "the HTTP server could not be started");
 }
 

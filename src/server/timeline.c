@@ -72,11 +72,6 @@ void timeline_free(struct timeline *tl)
     mem_free(tl);
 }
 
-size_t timeline_ntrack(const struct timeline *tl)
-{
-    return tl->ntrack;
-}
-
 int64_t timeline_end_ns(const struct timeline *tl)
 {
     return tl->end_ns;

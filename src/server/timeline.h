@@ -9,8 +9,7 @@ struct timeline; /* what all pictures of one trace share */
 
 /* t must outlive it; used by one thread at a time, like t. */
 int timeline_new(struct timeline **out, opm_trace *t, opm_error *err);
-void timeline_free(struct timeline *tl); /* NULL is fine */
-size_t timeline_ntrack(const struct timeline *tl);
+void timeline_free(struct timeline *tl);            /* NULL is fine */
 int64_t timeline_end_ns(const struct timeline *tl); /* of the trace */
 
 struct timeline_view {

@@ -115,16 +115,6 @@ void watch_free(struct watch *w)
     mem_free(w);
 }
 
-bool watch_over(struct watch *w)
-{
-    bool over;
-
-    pthread_mutex_lock(&w->mutex);
-    over = w->stopped;
-    pthread_mutex_unlock(&w->mutex);
-    return over;
-}
-
 void watch_begin(struct watch *w, struct watched *q, opm_trace *t, int fd, int64_t limit_ns)
 {
     *q = (struct watched){ .trace = t, .fd = fd, .deadline_ns = watch_now_ns() + limit_ns };

@@ -23,7 +23,6 @@ struct watched {
 int watch_start(struct watch **out, opm_error *err);
 void watch_stop(struct watch *w); /* interrupts everything from now on */
 void watch_free(struct watch *w); /* after all queries ended; NULL is fine */
-bool watch_over(struct watch *w); /* stopped: begin nothing new */
 void watch_begin(struct watch *w, struct watched *q, opm_trace *t, int fd, int64_t limit_ns);
 enum watched_end watch_end(struct watch *w, struct watched *q);
 

@@ -162,7 +162,8 @@ static int order(struct finish *f)
     for (size_t i = 0; i < f->ntrack; i++) {
         store_stat(f->st, STAT_span_not_ended, f->tracks[i].not_ended);
         store_stat(f->st, STAT_negative_duration, f->tracks[i].negative);
-        store_stat(f->st, STAT_span_out_of_order, f->tracks[i].out_of_order);
+        if (!u64map_get(&f->st->mixed, f->tracks[i].track))
+            store_stat(f->st, STAT_span_out_of_order, f->tracks[i].out_of_order);
         store_stat(f->st, STAT_overlapping_span, f->tracks[i].overlapping);
     }
     return atomic_load(&f->rc);

@@ -73,8 +73,6 @@ static struct bar bar_of(const struct lod *l, uint32_t span)
     return (struct bar){ l->ts[span], end, span, 1, end - l->ts[span] };
 }
 
-/* ---- building ---- */
-
 /* The line for a span: its depth or, where there is no nesting, the first that is free. */
 static struct line *line_for(const struct lod *l, uint32_t span)
 {
@@ -249,8 +247,6 @@ void lod_free(struct lod *l)
     mem_free(l->lane);
     mem_free(l);
 }
-
-/* ---- asking ---- */
 
 struct answer {
     struct lod_bar *bar;

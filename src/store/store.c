@@ -86,6 +86,7 @@ void store_free(struct store *st)
     mem_free(st->flow_point);
     args_release(&st->args);
     u64map_release(&st->meta_row);
+    u64map_release(&st->mixed);
     strpool_release(&st->strings);
     mem_free(st);
 }
@@ -300,6 +301,11 @@ int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t corr
         return OPM_ENOMEM;
     st->table[TABLE_span].col[span_col_correlation].i64[build_id] = correlation;
     return 0;
+}
+
+int store_track_mixed(struct store *st, uint32_t track)
+{
+    return u64map_put(&st->mixed, track, 1);
 }
 
 int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns)

@@ -98,6 +98,9 @@ struct span_block {
     uint32_t *site;
     uint32_t first_build_id;
 };
+/* Spans of the track come from several sources, or as a device hands them out: that they are out of
+ * order is as it should be, and not counted. */
+int store_track_mixed(struct store *st, uint32_t track);
 int store_add_span_block(struct store *st, uint32_t track, size_t n, struct span_block *out);
 int store_span_set_args(struct store *st, uint32_t build_id, str_id args);
 int store_span_set_correlation(struct store *st, uint32_t build_id, int64_t correlation);

@@ -157,6 +157,7 @@ struct store {
     size_t nflow_point, flow_point_cap;
 
     struct u64map meta_row; /* str_id of the key -> row */
+    struct u64map mixed;    /* tracks, see store_track_mixed() */
     int64_t stat[STAT_COUNT];
     uint32_t
         *overlap_of; /* frozen: track -> the track whose overlapping spans it holds, or itself */

@@ -28,7 +28,8 @@ static struct {
     cupti_clock clock;
     cupti_callback callback;
     uint32_t enabled[64];
-    uint8_t off[3][512]; /* functions that are left out, by domain */
+    uint8_t watched[3][512]; /* functions of which there are records, by domain */
+    uint8_t told[512];       /* of the runtime: whose calls are told at once */
     struct buffer now;
     struct buffer full[FULL_MAX];
     size_t nfull;
@@ -37,13 +38,14 @@ static struct {
     uint32_t correlation;
     uint32_t stranger;
     bool described;
+    bool zeroed; /* that is what was promised of buffers */
 } mock = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Of the functions that tests ask about. */
 static struct {
     const char *name;
     int n;
-} counts[] = { { "FlushAll", 0 }, { "EnableRuntimeApi", 0 }, { "Unsubscribe", 0 } };
+} counts[] = { { "FlushAll", 0 }, { "Unsubscribe", 0 } };
 
 static void count(const char *name)
 {
@@ -99,9 +101,16 @@ static void append(const void *record, size_t size)
         mock.request(&mock.now.p, &mock.now.size, &max_records);
         if (!mock.now.p || mock.now.size < size)
             mock.now = (struct buffer){ 0 };
+        for (size_t i = 0; mock.zeroed && i < mock.now.size; i++)
+            if (mock.now.p[i])
+                abort();
     }
     if (!mock.now.p) {
+        struct cupti_state full = { CUPTI_OUT_OF_MEMORY, "no buffer" };
+
         mock.dropped++;
+        if (mock.callback)
+            mock.callback(NULL, CUPTI_DOMAIN_STATE, 0, &full);
         return;
     }
     memcpy(mock.now.p + mock.now.used, record, size);
@@ -253,13 +262,21 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
         uint32_t kind, more[3];
     } stranger = { .kind = 62 };
 
-    if (mock.callback && domain == CUPTI_DOMAIN_RUNTIME && cbid == CUPTI_CBID_DEVICE_RESET)
-        mock.callback(NULL, domain, cbid, NULL);
+    uint64_t kept = 0;
+    struct cupti_call site = {
+        .site = CUPTI_CALL_ENTER, .data = &kept, .correlation = 0, .result = &result
+    };
+    bool told = domain == CUPTI_DOMAIN_RUNTIME && mock.callback && mock.told[cbid % 512];
+
+    pthread_mutex_lock(&mock.lock);
+    a.correlation = site.correlation = ++mock.correlation;
+    pthread_mutex_unlock(&mock.lock);
+    if (told)
+        mock.callback(NULL, domain, cbid, &site);
     a.start = now_ns();
     pthread_mutex_lock(&mock.lock);
     if (!mock.described)
         describe();
-    a.correlation = ++mock.correlation;
     for (int i = 0; i < n; i++)
         perform(&work[i], a.correlation);
     if (behaves("stranger"))
@@ -282,9 +299,12 @@ EXPORT void mock_call(uint32_t domain, uint32_t cbid, int result, const struct m
     }
     a.end = now_ns();
     pthread_mutex_lock(&mock.lock);
-    if (cbid >= sizeof(mock.off[0]) || !mock.off[domain % 3][cbid])
-        APPEND(a);
+    if (mock.watched[domain % 3][cbid % 512])
+        append(&a, sizeof(a));
     pthread_mutex_unlock(&mock.lock);
+    site.site = CUPTI_CALL_EXIT;
+    if (told)
+        mock.callback(NULL, domain, cbid, &site);
 }
 
 /* ---- CUPTI ---- */
@@ -345,7 +365,9 @@ int cuptiUnsubscribe(void *subscriber)
 
 int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)
 {
-    (void)enable, (void)subscriber, (void)domain, (void)cbid;
+    (void)subscriber;
+    if (domain == CUPTI_DOMAIN_RUNTIME)
+        mock.told[cbid % 512] = (uint8_t)enable;
     return CUPTI_OK;
 }
 
@@ -400,6 +422,20 @@ int cuptiActivityRegisterTimestampCallback(cupti_clock clock)
     return CUPTI_OK;
 }
 
+int cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value)
+{
+    if (attribute == CUPTI_ATTRIBUTE_ZEROED && *size == 1)
+        mock.zeroed = *(uint8_t *)value;
+    return CUPTI_OK;
+}
+
+static void watch_all(uint32_t kind, uint8_t on)
+{
+    if (kind == KIND_RUNTIME || kind == KIND_DRIVER)
+        memset(mock.watched[kind == KIND_RUNTIME ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER], on,
+               sizeof(mock.watched[0]));
+}
+
 int cuptiActivityEnable(uint32_t kind)
 {
     if (kind == KIND_CONCURRENT_KERNEL && behaves("privileges"))
@@ -407,26 +443,34 @@ int cuptiActivityEnable(uint32_t kind)
     if (kind == KIND_MEMCPY2 && behaves("no-peers"))
         return 27;
     mock.enabled[kind & 63] = 1;
+    watch_all(kind, 1);
     return CUPTI_OK;
 }
 
 int cuptiActivityDisable(uint32_t kind)
 {
     mock.enabled[kind & 63] = 0;
+    watch_all(kind, 0);
+    return CUPTI_OK;
+}
+
+/* With "whole-kinds" single functions can be left out, but not be asked for. */
+static int watch(uint32_t domain, uint32_t cbid, uint8_t on)
+{
+    if (on && behaves("whole-kinds"))
+        return 27;
+    mock.watched[domain][cbid % 512] = on;
     return CUPTI_OK;
 }
 
 int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable)
 {
-    count("EnableRuntimeApi");
-    mock.off[CUPTI_DOMAIN_RUNTIME][cbid] = !enable;
-    return CUPTI_OK;
+    return watch(CUPTI_DOMAIN_RUNTIME, cbid, enable);
 }
 
 int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable)
 {
-    mock.off[CUPTI_DOMAIN_DRIVER][cbid] = !enable;
-    return CUPTI_OK;
+    return watch(CUPTI_DOMAIN_DRIVER, cbid, enable);
 }
 
 static struct cupti_record *record_at(uint8_t *buffer, size_t at)

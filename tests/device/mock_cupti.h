@@ -8,6 +8,7 @@
  *     foreign-clock  it keeps its own clock, which is 50 ppm fast and far away
  *     shuffled       a buffer's records come last first
  *     stranger       records of a kind that nobody knows come in between
+ *     whole-kinds    single functions can be left out, but not be asked for
  *     stuck          buffers are never given back before the end */
 #ifndef MOCK_CUPTI_H
 #define MOCK_CUPTI_H

@@ -236,6 +236,14 @@ static void annotated(int unused)
 
     (void)unused;
     push("epoch");
+    push("step");
+    pop();
+    push("Iteration: 41");
+    pop();
+    push("ProfilerStep#7");
+    pop();
+    push("step by step"); /* is none */
+    pop();
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         push(texts[i]);
         launch("gemm", 50, 10);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh -- check libopmeter-cuda on a machine with an NVIDIA GPU.
 #
-# usage: tests/gpu/run.sh FOLDER [all|quick]
+# usage: tests/gpu/run.sh FOLDER [all|quick|speed]
 #
 # Builds the recorder and the CUDA library alone, with cc and nvcc and nothing installed beyond the
 # CUDA toolkit, runs the examples and the faults that only a real GPU has, and the comparison with
@@ -9,10 +9,11 @@
 # FOLDER, tests/gpu/report.py turns into figures, on any machine that has opmeter built.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick]}
+out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick|speed]}
 what=${2:-all}
-rounds=3
+rounds=4
 [ "$what" = quick ] && rounds=1
+[ "$what" = speed ] && rounds=2
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d)
@@ -68,38 +69,51 @@ tried()
 
 # ---- the CUDA example, and faults ----
 
-tried "pipeline, bare" "$work/pipeline"
-tried "pipeline" recorded "$out/pipeline.opm" "$work/pipeline" --steps 50
-tried "pipeline, pageable, reset" recorded "$out/pageable.opm" "$work/pipeline" --pageable --reset
-tried "no CUPTI" env OPMETER_CUPTI_LIB=/nowhere/libcupti.so \
-    OPMETER_OUTPUT="$work/nocupti.opm" CUDA_INJECTION64_PATH="$work/libopmeter-cuda.so" \
-    "$work/pipeline" --steps 2
-tried "no GPU" env CUDA_VISIBLE_DEVICES= OPMETER_OUTPUT="$work/nogpu.opm" \
-    CUDA_INJECTION64_PATH="$work/libopmeter-cuda.so" "$work/pipeline" --steps 2
-tried "little room" env OPMETER_CUDA_BUFFER_MB=2 OPMETER_OUTPUT="$work/drops.opm" \
-    CUDA_INJECTION64_PATH="$work/libopmeter-cuda.so" "$work/pipeline" --steps 3000
-if command -v ncu >/dev/null; then
-    tried "under another profiler" recorded "$work/ncu.opm" timeout 100 ncu --clock-control none \
-        --launch-count 2 "$work/pipeline" --steps 1
-fi
+examples()
+{
+    tried "pipeline, bare" "$work/pipeline"
+    tried "pipeline" recorded "$out/pipeline.opm" "$work/pipeline" --steps 50
+    tried "pipeline, pageable, reset" recorded "$out/pageable.opm" "$work/pipeline" --pageable --reset
+    tried "no CUPTI" env OPMETER_CUPTI_LIB=/nowhere/libcupti.so \
+        OPMETER_OUTPUT="$work/nocupti.opm" CUDA_INJECTION64_PATH="$work/libopmeter-cuda.so" \
+        "$work/pipeline" --steps 2
+    tried "no GPU" env CUDA_VISIBLE_DEVICES= OPMETER_OUTPUT="$work/nogpu.opm" \
+        CUDA_INJECTION64_PATH="$work/libopmeter-cuda.so" "$work/pipeline" --steps 2
+    tried "little room" env OPMETER_CUDA_BUFFER_MB=2 OPMETER_OUTPUT="$work/drops.opm" \
+        CUDA_INJECTION64_PATH="$work/libopmeter-cuda.so" "$work/pipeline" --steps 3000
+    if command -v ncu >/dev/null; then
+        tried "under another profiler" recorded "$work/ncu.opm" timeout 100 ncu --clock-control none \
+            --launch-count 2 "$work/pipeline" --steps 1
+    fi
+}
+
+[ "$what" = speed ] || examples
 
 # ---- PyTorch ----
 
 "$python" -c 'import torch' 2>/dev/null || { say "no PyTorch: done"; exit 0; }
 train="$python $root/examples/python/train_gpu.py"
 for i in $(seq $rounds); do
-    for mode in bare opmeter cuda all; do
+    for mode in bare opmeter cuda nodriver activity all; do
         # shellcheck disable=SC2086
         case $mode in
-        bare) $train >"$work/line" 2>>"$log" ;;
-        opmeter) recorded "$work/train.opm" $train >"$work/line" 2>>"$log" ;;
-        *) $train --profiler $mode >"$work/line" 2>>"$log" ;;
+        bare) $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        opmeter) recorded "$work/train.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        nodriver) OPMETER_CATEGORIES=-cuda_driver \
+            recorded "$work/nodriver.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        activity) OPMETER_CUDA_CALLS=activity \
+            recorded "$work/activity.opm" $train --repeat 3 >"$work/line" 2>>"$log" ;;
+        all) [ "$what" = speed ] && [ "$i" != 1 ] && continue
+            $train --repeat 3 --profiler $mode >"$work/line" 2>>"$log" ;;
+        *) $train --repeat 3 --profiler $mode >"$work/line" 2>>"$log" ;;
         esac
         say "train $mode $(tail -n 1 "$work/line")"
         [ $mode = opmeter ] && cp "$work/train.opm" "$work/train$i.opm"
     done
 done
+cp "$work/activity.opm" "$work/nodriver.opm" "$out"
 (cd "$work" && tar czf "$out/train.tgz" train[0-9].opm)
+[ "$what" = speed ] && { say "done"; exit 0; }
 # shellcheck disable=SC2086
 tried "operators by NVTX" recorded "$out/operators.opm" $train --emit-nvtx --steps 20
 # shellcheck disable=SC2086

@@ -326,6 +326,23 @@ def changed_file(folder):
         server.error("/api/trace/000000000000/timeline", 404, "no trace")
 
 
+def cut_file(folder):
+    """A file that is cut short while it is being read does not end the server."""
+    event = json.dumps(span("a name of some length", 1000, 10)).encode() + b",\n"
+    with Server(opmeter, small(folder)) as server:
+        id = server.only_id()
+        trace = folder / "small.json"
+        for size in (0, 4096, 1000000):
+            trace.write_bytes(b'{"traceEvents": [' + event * 600000)
+            with server.connect() as client:
+                client.sendall(f"GET /api/trace/{id} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                time.sleep(0.1)
+                os.truncate(trace, size)
+                expect_in("an answer", b"HTTP/1.1 ", client.recv(65536))
+        small(folder)
+        expect("spans", server.json(f"/api/trace/{id}")["rows"]["span"], 4)
+
+
 def growing_file(folder):
     """A recording that goes on: loading the page again shows what has come since."""
     run = folder / "run"
@@ -361,6 +378,9 @@ def sql_reads_only(folder):
                      "SELECT readfile('/etc/passwd')", "SELEC", ""):
             expect(f"status of {text!r}", server.get(sql_target(id, text)).status, 400)
         server.error(f"/api/trace/{id}/sql", 400, "q is missing")
+        for depth, status in ((190, 200), (5000, 400)):
+            text = "SELECT 1" + "+1" * depth
+            expect(f"status of SQL of depth {depth}", server.get(sql_target(id, text)).status, status)
         expect("spans", server.count(id), 4)
     expect("the file is as before", trace.read_bytes(), before)
 
@@ -548,7 +568,7 @@ def long_report(folder):
 
 TESTS = [page, headers, methods, kept_connection, rows, named_queries, timeline, export,
          foreign_host, foreign_origin, other_address, traversal, links, list_of_folder,
-         changed_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
+         changed_file, cut_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
          end_while_busy, many_connections, slow_reader, malformed, port_in_use, report,
          report_of_operators, long_report]
 

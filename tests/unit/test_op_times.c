@@ -249,6 +249,31 @@ static void test_iterations(void **state)
     }
 }
 
+/* Steps that another line marked, with no operator in them, are no iterations of operators. */
+static void test_foreign_steps(void **state)
+{
+    struct made m = make(1);
+    struct table t;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct cell c[step_col_COUNT] = { 0 };
+
+        c[step_col_ts] = cell_i64(100 * i);
+        c[step_col_dur] = cell_i64(100);
+        c[step_col_track] = cell_id(m.track[i > 1]);
+        assert_int_equal(store_add(m.st, TABLE_step, c, NULL), 0);
+    }
+    span(&m, "first", "framework", 0, 10, 30, OPM_NULL_I64);
+    span(&m, "first", "framework", 0, 110, 50, OPM_NULL_I64);
+    t = finish(&m, ANALYSIS_op_times);
+    assert_int_equal(t.nrow, 1);
+    assert_true(real(&t, 0, op_times_col_iterations) == 2);
+    assert_true(real(&t, 0, op_times_col_time_ns) == 40);
+    table_release(&t);
+    store_free(m.st);
+}
+
 /* What the source says it waited is taken off the kernel's time. */
 static void test_wait(void **state)
 {
@@ -316,9 +341,10 @@ static void test_steps_are_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_launched),
-        cmocka_unit_test(test_iterations), cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_steps_are_runs),
+        cmocka_unit_test(test_random),         cmocka_unit_test(test_launched),
+        cmocka_unit_test(test_iterations),     cmocka_unit_test(test_foreign_steps),
+        cmocka_unit_test(test_wait),           cmocka_unit_test(test_names),
+        cmocka_unit_test(test_steps_are_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -493,3 +493,16 @@ export interface QueueVerdictRow {
     verdict_master: string | null;
     verdict: string | null;
 }
+
+// what the processor counted while operators ran, on the thread that called them: means of one execution, warm-up left out; for recordings with --counters
+export interface OpCountersRow {
+    op: number | null;
+    count: number | null;
+    cycles: number | null;
+    instructions: number | null;
+    ipc: number | null;
+    cache_misses: number | null;
+    cpu_ns: number | null;
+    page_faults: number | null;
+    context_switches: number | null;
+}

@@ -27,7 +27,8 @@ def install(torch):
     recorder.start()
     at_end(recorder.stop)
     os.register_at_fork(after_in_child=recorder.forked)
-    for watch, what in ((_watch_optimizers, "steps"), (_watch_loaders, "the DataLoader's queue")):
+    for watch, what in ((_watch_optimizers, "steps"), (_watch_loaders, "the DataLoader's queue"),
+                        (_watch_cuda, "what GPUs do")):
         try:
             watch(torch, recorder)
         except Exception as error:
@@ -47,7 +48,6 @@ class _Recorder:
         self._step = None
         self._thread = threading.get_ident()
         self._optimizer = None
-        self._forked = False
         self.running = False
 
     def start(self):
@@ -58,21 +58,25 @@ class _Recorder:
         """A step that no optimizer has finished is none."""
         if self.running:
             self.running = False
-            unfinished = STEP.format(self.step_number) if self._step is not None else None
-            self._end_step()
-            self.end(unfinished)
+            self._finish()
+
+    def _finish(self):
+        unfinished = STEP.format(self.step_number) if self._step is not None else None
+        self._end_step()
+        self.end(unfinished)
 
     def forked(self):
         """In a forked child: the profile goes on in the parent, the child gets its own. Not the
-        workers of a DataLoader, of which every epoch has new ones."""
+        workers of a DataLoader, of which every epoch has new ones; and not where the profiler has
+        to do with a GPU, which is the parent's alone: it must not even be stopped there."""
         if not self.running:
             return
         self.running = False
-        self.abandon()
-        if _is_loader(sys._getframe()):
+        if _is_loader(sys._getframe()) or not self.can_fork():
+            self.torch._C._autograd._enable_record_function(False)
             return
+        self.abandon()
         self._step = self._optimizer = None
-        self._forked = True
         self._thread = threading.get_ident()
         self.step_number = 0
         try:
@@ -112,6 +116,9 @@ class _Recorder:
     def between_steps(self):
         """Nothing is under way on this thread."""
 
+    def cuda_begins(self):
+        """The program has begun to use CUDA."""
+
 
 class _Profiler(_Recorder):
     """torch.profiler, a chunk at a time."""
@@ -119,6 +126,7 @@ class _Profiler(_Recorder):
     def __init__(self, torch):
         super().__init__(torch)
         self._chunk = 0
+        self._cuda = False
         self._kineto = torch.autograd.kineto_available()
 
     def begin(self):
@@ -130,11 +138,25 @@ class _Profiler(_Recorder):
         self._chunk_began = time.monotonic()
 
     def _activities(self):
-        """A forked child of a program that uses CUDA cannot use it."""
-        profiler = self.torch.profiler
-        if self._forked:
-            return [profiler.ProfilerActivity.CPU]
-        return profiler.supported_activities()
+        """GPUs from when the program uses them: the profiler would initialise CUDA, and what forks
+        after that can't."""
+        activity = self.torch.profiler.ProfilerActivity
+        return [activity.CPU] + [activity.CUDA] * self._cuda
+
+    def cuda_begins(self):
+        activity = self.torch.profiler.ProfilerActivity
+        if (not self.running or self._cuda or threading.get_ident() != self._thread
+                or activity.CUDA not in self.torch.profiler.supported_activities()):
+            return
+        stepping = self._step is not None
+        self._finish()
+        self._cuda = True
+        self.begin()
+        if stepping:
+            self._begin_step()
+
+    def can_fork(self):
+        return not self._cuda
 
     def _all_threads(self):
         """Operators of other threads, where this version can tell."""
@@ -153,13 +175,13 @@ class _Profiler(_Recorder):
         else:
             _write_events(self._profile.events(), self._begun_ns, path + ".writing")
         if unfinished:
-            _rename_event(path + ".writing", unfinished, "after the last step")
+            _rename_event(path + ".writing", unfinished, "unfinished step")
         os.replace(path + ".writing", path)
         self._profile = None
 
     def abandon(self):
         self._profile = None
-        self.torch.autograd._disable_profiler()
+        self.torch._C._autograd._disable_profiler()
 
     def between_steps(self):
         if time.monotonic() - self._chunk_began < CHUNK_S:
@@ -182,9 +204,12 @@ class _Nvtx(_Recorder):
         profiler._enable_profiler(config, set())
 
     def end(self, unfinished=None):
-        self.torch.autograd.profiler._disable_profiler()
+        self.torch._C._autograd._disable_profiler()
 
     abandon = end
+
+    def can_fork(self):
+        return True
 
 
 def _write_events(events, begun_ns, path):
@@ -288,3 +313,17 @@ def _watch_loaders(torch, recorder):
         return fetch(self)
 
     base.__next__ = __next__
+
+
+def _watch_cuda(torch, recorder):
+    """The first time that CUDA is initialised, from Python or from inside PyTorch."""
+    initialise = torch.cuda._lazy_init
+
+    @functools.wraps(initialise)
+    def _lazy_init():
+        first = not torch.cuda.is_initialized()
+        initialise()
+        if first and torch.cuda.is_initialized():
+            recorder.cuda_begins()
+
+    torch.cuda._lazy_init = _lazy_init

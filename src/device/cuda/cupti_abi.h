@@ -13,6 +13,7 @@
 /* Results that mean something of their own here; all others are told by cuptiGetResultString(). */
 enum cupti_result {
     CUPTI_OK = 0,
+    CUPTI_OUT_OF_MEMORY = 8,
     CUPTI_MAX_LIMIT_REACHED = 12, /* no further record in the buffer */
     CUPTI_NOT_INITIALIZED = 15,
     CUPTI_INSUFFICIENT_PRIVILEGES = 35,
@@ -164,6 +165,7 @@ struct cupti_device {
 enum { CUPTI_OBJECT_THREAD = 2 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 enum { CUPTI_FLUSH_FORCED = 1 };
+enum { CUPTI_ATTRIBUTE_ZEROED = 5 }; /* uint8_t: buffers are given zeroed */
 enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2, CUPTI_DOMAIN_STATE = 6 };
 enum { CUPTI_CBID_DEVICE_RESET = 164 }; /* cudaDeviceReset() */
 #define CUPTI_NO_ID 0xffffffffu         /* of a stream or context in synchronization records */
@@ -171,6 +173,21 @@ enum { CUPTI_CBID_DEVICE_RESET = 164 }; /* cudaDeviceReset() */
 struct cupti_state {
     int result;
     const char *message;
+};
+
+enum { CUPTI_CALL_ENTER = 0, CUPTI_CALL_EXIT = 1 };
+
+/* A call of the runtime or the driver that begins or ends. */
+struct cupti_call {
+    int site;
+    const char *function;
+    const void *parameters;
+    const int *result; /* when it ends */
+    const char *symbol;
+    void *context;
+    uint32_t context_id;
+    uint64_t *data; /* the same for both ends, to keep something in */
+    uint32_t correlation;
 };
 
 struct cupti_subscriber_options {
@@ -203,6 +220,7 @@ typedef uint64_t (*cupti_clock)(void);
     X(ActivityRegisterCallbacks, 1,                                                              \
       (cupti_buffer_request request, cupti_buffer_complete complete))                            \
     X(ActivityRegisterTimestampCallback, 0, (cupti_clock clock))                                 \
+    X(ActivitySetAttribute, 0, (uint32_t attribute, size_t * size, void *value))                 \
     X(ActivityEnable, 1, (uint32_t kind))                                                        \
     X(ActivityDisable, 1, (uint32_t kind))                                                       \
     X(ActivityEnableRuntimeApi, 0, (uint32_t cbid, uint8_t enable))                              \

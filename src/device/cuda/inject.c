@@ -5,14 +5,17 @@
  * standard error, and the program runs on without.
  *
  * Records arrive in buffers that CUPTI hands back when they are full and done, and twice a second
- * (a program that is killed loses what CUPTI still had). They are converted on CUPTI's thread or on
- * ours, never on one of the program's, but at its exit. */
+ * (a program that is killed loses what CUPTI still had). They are converted by a thread of ours:
+ * while CUPTI waits for the functions that it calls here, the program's launches may wait for it.
+ */
 #include "base/common.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "device/cuda/calls.h"
 #include "device/cuda/pool.h"
 #include "device/cuda/records.h"
 
+#include <errno.h>
 #include <opmeter/opmeter.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,23 +26,32 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FLUSH_NS 500000000
+#define FLUSH_MS_DEFAULT 500
+#define NEVER_MS 1000000000L /* some days */
 #define BUFFER_MB_DEFAULT 64
-#define CBIDS_MAX 4096 /* more functions than any CUDA has */
+
+/* A buffer that CUPTI has filled. */
+struct filled {
+    uint8_t *buffer;
+    size_t valid;
+};
 
 static struct {
     struct cupti lib;
-    struct cuda_clock clock;
-    struct records records;
     void *subscriber;
     atomic_bool on;
-    pthread_mutex_t convert; /* records */
-    pthread_mutex_t lock;    /* stopping */
+    pthread_mutex_t convert; /* taken first; clock and records */
+    struct cuda_clock clock;
+    struct records records;
+    uint64_t dropped_told;
+    pthread_mutex_t lock; /* the rest */
     pthread_cond_t wake;
+    struct filled filled[POOL_BUFFERS_MAX]; /* a ring: there are no more buffers than this */
+    size_t first, n;
+    uint64_t dropped;
     bool stopping;
-    pthread_t flusher;
-    bool has_flusher;
-    uint64_t dropped, dropped_told;
+    pthread_t worker;
+    bool has_worker;
 } cuda = { .convert = PTHREAD_MUTEX_INITIALIZER,
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .wake = PTHREAD_COND_INITIALIZER };
@@ -61,19 +73,62 @@ static void buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records
 static void buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size,
                              size_t valid)
 {
-    struct cupti_record *record = NULL;
     size_t dropped = 0;
 
     (void)size;
     if (!buffer)
         return;
+    if (cuda.lib.ActivityGetNumDroppedRecords(context, stream, &dropped) != CUPTI_OK)
+        dropped = 0;
+    pthread_mutex_lock(&cuda.lock);
+    cuda.dropped += dropped;
+    cuda.filled[(cuda.first + cuda.n++) % POOL_BUFFERS_MAX] = (struct filled){ buffer, valid };
+    pthread_cond_signal(&cuda.wake);
+    pthread_mutex_unlock(&cuda.lock);
+}
+
+static bool take_filled(struct filled *out)
+{
+    bool any;
+
+    pthread_mutex_lock(&cuda.lock);
+    any = cuda.n > 0;
+    if (any) {
+        *out = cuda.filled[cuda.first];
+        cuda.first = (cuda.first + 1) % POOL_BUFFERS_MAX;
+        cuda.n--;
+    }
+    pthread_mutex_unlock(&cuda.lock);
+    return any;
+}
+
+/* Convert what CUPTI has handed back; false if that was nothing. */
+static bool drain(void)
+{
+    struct filled f;
+    bool any = false;
+
     pthread_mutex_lock(&cuda.convert);
-    while (valid && cuda.lib.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK)
-        records_take(&cuda.records, record);
-    if (cuda.lib.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK)
-        cuda.dropped += dropped;
+    while (take_filled(&f)) {
+        struct cupti_record *record = NULL;
+
+        while (f.valid && cuda.lib.ActivityGetNextRecord(f.buffer, f.valid, &record) == CUPTI_OK)
+            records_take(&cuda.records, record);
+        pool_give(f.buffer, f.valid);
+        any = true;
+    }
     pthread_mutex_unlock(&cuda.convert);
-    pool_give(buffer);
+    return any;
+}
+
+static uint64_t dropped_so_far(void)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&cuda.lock);
+    n = cuda.dropped;
+    pthread_mutex_unlock(&cuda.lock);
+    return n;
 }
 
 static void number_fact(const char *key, uint64_t value)
@@ -90,7 +145,7 @@ static void facts(void)
     if (cuda.clock.error_ns >= 0)
         number_fact("cuda.clock.error_ns", (uint64_t)cuda.clock.error_ns);
     number_fact("cuda.records", cuda.records.taken);
-    number_fact("cuda.dropped", cuda.dropped);
+    number_fact("cuda.dropped", dropped_so_far());
     number_fact("cuda.unfinished", cuda.records.unfinished);
     number_fact("cuda.unknown", cuda.records.unknown);
     number_fact("cuda.no_memory", cuda.records.no_memory);
@@ -101,41 +156,101 @@ static void facts(void)
 /* Losses are told at once: nobody knows how the program will end. */
 static void flush(uint32_t flag)
 {
+    uint64_t dropped;
     bool news;
 
     cuda.lib.ActivityFlushAll(flag);
+    drain();
+    dropped = dropped_so_far();
     pthread_mutex_lock(&cuda.convert);
     cuda_clock_read(&cuda.clock, &cuda.lib);
-    news = cuda.dropped != cuda.dropped_told;
-    cuda.dropped_told = cuda.dropped;
+    news = dropped != cuda.dropped_told;
+    cuda.dropped_told = dropped;
     pthread_mutex_unlock(&cuda.convert);
     if (news)
         facts();
 }
 
-static void *flush_now_and_then(void *unused)
+static struct timespec after(struct timespec t, int64_t ns)
 {
-    (void)unused;
-    pthread_mutex_lock(&cuda.lock);
-    while (!cuda.stopping) {
-        struct timespec until;
+    t.tv_nsec += ns;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
 
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += FLUSH_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&cuda.wake, &cuda.lock, &until);
-        if (cuda.stopping)
-            break;
-        pthread_mutex_unlock(&cuda.lock);
-        flush(0);
-        pthread_mutex_lock(&cuda.lock);
-    }
+/* Until it is time to flush, or filled buffers wait, or the end has come. True: time to flush. */
+static bool wait_for_work(const struct timespec *until)
+{
+    bool late = false;
+
+    pthread_mutex_lock(&cuda.lock);
+    while (!cuda.stopping && !cuda.n && !late)
+        late = pthread_cond_timedwait(&cuda.wake, &cuda.lock, until) == ETIMEDOUT;
+    late = late && !cuda.stopping;
     pthread_mutex_unlock(&cuda.lock);
+    return late;
+}
+
+static bool is_stopping(void)
+{
+    bool stopping;
+
+    pthread_mutex_lock(&cuda.lock);
+    stopping = cuda.stopping;
+    pthread_mutex_unlock(&cuda.lock);
+    return stopping;
+}
+
+static int64_t flush_ns(void)
+{
+    const char *text = environment_get("OPMETER_CUDA_FLUSH_MS");
+    long ms = text ? strtol(text, NULL, 10) : FLUSH_MS_DEFAULT;
+
+    return (ms > 0 && ms < NEVER_MS ? ms : NEVER_MS) * 1000000;
+}
+
+static void *work(void *unused)
+{
+    struct timespec now, next;
+    int64_t period_ns = flush_ns();
+    bool drained = false;
+
+    (void)unused;
+    opm_thread_name("opmeter CUDA");
+    clock_gettime(CLOCK_REALTIME, &now);
+    next = after(now, period_ns);
+    while (!is_stopping()) {
+        if (wait_for_work(&next)) {
+            /* Where buffers come back by themselves, there is no need to take them. */
+            if (!drained)
+                flush(0);
+            drained = false;
+            clock_gettime(CLOCK_REALTIME, &now);
+            next = after(now, period_ns);
+        } else {
+            drained |= drain();
+        }
+    }
     return NULL;
 }
 
 /* ---- what CUPTI tells at once ---- */
+
+static void tell_state(const struct cupti_state *state)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT, told_full = ATOMIC_FLAG_INIT;
+
+    if (state->result == CUPTI_OUT_OF_MEMORY) {
+        if (!atomic_flag_test_and_set(&told_full))
+            dprintf(STDERR_FILENO, "opmeter: records of CUDA are being dropped, all buffers are "
+                                   "full: OPMETER_CUDA_BUFFER_MB gives them more room\n");
+    } else if (!atomic_flag_test_and_set(&told)) {
+        dprintf(STDERR_FILENO, "opmeter: CUPTI reports an error: %s%s%s\n",
+                cupti_text(&cuda.lib, state->result), state->message ? ": " : "",
+                state->message ? state->message : "");
+    }
+}
 
 static void called_back(void *user, uint32_t domain, uint32_t cbid, const void *data)
 {
@@ -143,14 +258,17 @@ static void called_back(void *user, uint32_t domain, uint32_t cbid, const void *
     if (!atomic_load(&cuda.on))
         return;
     if (domain == CUPTI_DOMAIN_STATE) {
-        const struct cupti_state *state = data;
-
-        dprintf(STDERR_FILENO, "opmeter: CUPTI reports an error: %s%s%s\n",
-                cupti_text(&cuda.lib, state->result), state->message ? ": " : "",
-                state->message ? state->message : "");
-    } else if (domain == CUPTI_DOMAIN_RUNTIME && cbid == CUPTI_CBID_DEVICE_RESET) {
-        /* What is not flushed before the reset is gone after it. */
+        tell_state(data);
+        return;
+    }
+    if (domain != CUPTI_DOMAIN_RUNTIME)
+        return;
+    calls_take(cbid, data);
+    if (cbid == CUPTI_CBID_DEVICE_RESET &&
+        ((const struct cupti_call *)data)->site == CUPTI_CALL_ENTER) {
+        /* What is not taken over before the reset is gone after it, names of kernels too. */
         cuda.lib.ActivityFlushAll(0);
+        drain();
     }
 }
 
@@ -178,93 +296,21 @@ static int subscribe(opm_error *err)
 
 /* ---- what is recorded ---- */
 
-/* Calls that only ask, some of them thousands of times a second: each costs the program more than
- * it tells. Compared without the suffix of a version. */
-static const char *const questions[] = {
-    "cudaGetDevice",
-    "cudaSetDevice",
-    "cudaGetLastError",
-    "cudaPeekAtLastError",
-    "cudaGetDeviceCount",
-    "cudaGetDeviceProperties",
-    "cudaDeviceGetAttribute",
-    "cudaDeviceGetStreamPriorityRange",
-    "cudaStreamIsCapturing",
-    "cudaStreamGetCaptureInfo",
-    "cudaStreamGetPriority",
-    "cudaStreamGetFlags",
-    "cudaThreadExchangeStreamCaptureMode",
-    "cudaFuncGetAttributes",
-    "cudaFuncSetAttribute",
-    "cudaFuncGetName",
-    "cudaGetFuncBySymbol",
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-    "cudaPointerGetAttributes",
-    "cudaDriverGetVersion",
-    "cudaRuntimeGetVersion",
-    "cudaGetDriverEntryPoint",
-    "cudaGetDriverEntryPointByVersion",
-    "__cudaPushCallConfiguration",
-    "__cudaPopCallConfiguration",
-    "cuCtxGetCurrent",
-    "cuCtxSetCurrent",
-    "cuCtxPushCurrent",
-    "cuCtxPopCurrent",
-    "cuCtxGetDevice",
-    "cuCtxGetApiVersion",
-    "cuDeviceGet",
-    "cuDeviceGetCount",
-    "cuDeviceGetName",
-    "cuDeviceGetAttribute",
-    "cuDeviceGetUuid",
-    "cuDevicePrimaryCtxGetState",
-    "cuDeviceTotalMem",
-    "cuDriverGetVersion",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuGetProcAddress",
-    "cuGetExportTable",
-    "cuFuncGetAttribute",
-    "cuFuncSetAttribute",
-    "cuKernelGetAttribute",
-    "cuKernelGetFunction",
-    "cuKernelGetName",
-    "cuLibraryGetKernel",
-    "cuModuleGetFunction",
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-    "cuPointerGetAttribute",
-    "cuPointerGetAttributes",
-    "cuStreamGetCaptureInfo",
-    "cuStreamIsCapturing",
-    "cuThreadExchangeStreamCaptureMode",
-};
-
-static bool is_question(const char *name)
+/* Is a category of spans to be recorded, as far as the environment says? What the recorder would
+ * throw away need not be made. */
+static bool is_wanted(const char *category)
 {
-    size_t len = strlen(name);
-    const char *version = strrchr(name, '_');
+    const char *list = environment_get("OPMETER_CATEGORIES");
+    bool all_but = list && list[0] == '-';
+    size_t len = strlen(category);
 
-    if (version && version[1] == 'v' && strspn(version + 2, "0123456789") == strlen(version + 2))
-        len = (size_t)(version - name);
-    for (size_t i = 0; i < ARRAY_SIZE(questions); i++)
-        if (strlen(questions[i]) == len && memcmp(questions[i], name, len) == 0)
-            return true;
-    return false;
-}
+    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',') {
+        const char *word = p + (all_but && *p == '-');
 
-static void leave_out(uint32_t domain, int (*enable)(uint32_t cbid, uint8_t on))
-{
-    const char *name;
-
-    for (uint32_t cbid = 1; enable && cbid < CBIDS_MAX; cbid++) {
-        name = NULL;
-        if (cuda.lib.GetCallbackName(domain, cbid, &name) != CUPTI_OK)
-            break;
-        if (name && is_question(name))
-            enable(cbid, 0);
+        if (strcspn(word, ",") == len && memcmp(word, category, len) == 0)
+            return !all_but;
     }
+    return !list || all_but;
 }
 
 static bool is_permission(int result)
@@ -273,29 +319,44 @@ static bool is_permission(int result)
            result == CUPTI_VIRTUAL_INSUFFICIENT_PRIVILEGES;
 }
 
+/* Kinds of records, and the categories of what is made of them; NULL: needed for the others. */
+static const struct {
+    const char *name;
+    uint32_t kind;
+    enum opm_layer layer;
+    const char *category;
+} kinds[] = {
+    { "DEVICE", KIND_DEVICE, OPM_HARDWARE, NULL },
+    { "CONTEXT", KIND_CONTEXT, OPM_HARDWARE, NULL },
+    { "CONCURRENT_KERNEL", KIND_CONCURRENT_KERNEL, OPM_HARDWARE, "kernel" },
+    { "MEMCPY", KIND_MEMCPY, OPM_HARDWARE, "gpu_memcpy" },
+    { "MEMCPY2", KIND_MEMCPY2, OPM_HARDWARE, "gpu_memcpy" },
+    { "MEMSET", KIND_MEMSET, OPM_HARDWARE, "gpu_memset" },
+    { "RUNTIME", KIND_RUNTIME, OPM_RUNTIME, "cuda_runtime" },
+    { "DRIVER", KIND_DRIVER, OPM_RUNTIME, "cuda_driver" },
+    { "SYNCHRONIZATION", KIND_SYNCHRONIZATION, OPM_RUNTIME, "cuda_sync" },
+    { "OVERHEAD", KIND_OVERHEAD, OPM_RUNTIME, "overhead" },
+};
+
+static int enable_kind(uint32_t kind)
+{
+    return kind == KIND_RUNTIME || kind == KIND_DRIVER
+               ? calls_enable(&cuda.lib, cuda.subscriber, kind)
+               : cuda.lib.ActivityEnable(kind);
+}
+
 /* Kernels must be had; whatever else this CUPTI or this GPU does not offer is noted. */
 static int enable_kinds(opm_error *err)
 {
-    static const struct {
-        const char *name;
-        uint32_t kind;
-        enum opm_layer layer;
-    } kinds[] = {
-#define X(name, number)                                                             \
-    { #name, number,                                                                \
-      number == KIND_RUNTIME || number == KIND_DRIVER || number == KIND_OVERHEAD || \
-              number == KIND_SYNCHRONIZATION                                        \
-          ? OPM_RUNTIME                                                             \
-          : OPM_HARDWARE },
-        CUPTI_KINDS(X)
-#undef X
-    };
     char refused[512] = "";
     size_t n = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-        int rc = opm_on(kinds[i].layer) ? cuda.lib.ActivityEnable(kinds[i].kind) : CUPTI_OK;
+        int rc;
 
+        if (!opm_on(kinds[i].layer) || (kinds[i].category && !is_wanted(kinds[i].category)))
+            continue;
+        rc = enable_kind(kinds[i].kind);
         if (!rc)
             continue;
         if (kinds[i].kind == KIND_CONCURRENT_KERNEL)
@@ -307,8 +368,6 @@ static int enable_kinds(opm_error *err)
             n += (size_t)snprintf(refused + n, sizeof(refused) - n, "%s%s (%s)", n ? ", " : "",
                                   kinds[i].name, cupti_text(&cuda.lib, rc));
     }
-    leave_out(CUPTI_DOMAIN_RUNTIME, cuda.lib.ActivityEnableRuntimeApi);
-    leave_out(CUPTI_DOMAIN_DRIVER, cuda.lib.ActivityEnableDriverApi);
     if (n)
         opm_meta("cuda.refused", refused);
     return 0;
@@ -324,8 +383,8 @@ static void stop(void)
     cuda.stopping = true;
     pthread_cond_signal(&cuda.wake);
     pthread_mutex_unlock(&cuda.lock);
-    if (cuda.has_flusher)
-        pthread_join(cuda.flusher, NULL);
+    if (cuda.has_worker)
+        pthread_join(cuda.worker, NULL);
     flush(CUPTI_FLUSH_FORCED);
     facts();
     opm_stop(NULL);
@@ -345,13 +404,13 @@ static size_t buffer_bytes(void)
     return (size_t)(mb > 0 ? mb : BUFFER_MB_DEFAULT) << 20;
 }
 
-static void start_flusher(void)
+static void start_worker(void)
 {
     sigset_t all, old;
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    cuda.has_flusher = pthread_create(&cuda.flusher, NULL, flush_now_and_then, NULL) == 0;
+    cuda.has_worker = pthread_create(&cuda.worker, NULL, work, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -376,6 +435,10 @@ static int start(opm_error *err)
     cuda_clock_init(&cuda.clock, &cuda.lib);
     records_init(&cuda.records, &cuda.lib, &cuda.clock);
     cuda.lib.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
+    /* Else it fills them with zeros while a launch waits. */
+    if (cuda.lib.ActivitySetAttribute)
+        cuda.lib.ActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED, &(size_t){ sizeof(uint8_t) },
+                                      &(uint8_t){ 1 });
     rc = cuda.lib.ActivityRegisterCallbacks(buffer_requested, buffer_completed);
     if (rc)
         rc = opm__fail(err, OPM_EUNSUPPORTED, "CUPTI takes no buffers: %s",
@@ -390,8 +453,9 @@ static int start(opm_error *err)
     number_fact("cuda.cupti_version", version);
     opm_meta("cuda.cupti_library", cuda.lib.path);
     opm_meta("cuda.clock", cuda.clock.own ? "the recorder's" : "CUPTI's own, tied by readings");
+    facts();
     atomic_store(&cuda.on, true);
-    start_flusher();
+    start_worker();
     pthread_atfork(NULL, NULL, forked);
     atexit(stop);
     return 0;

@@ -3,15 +3,18 @@
  * NVTX_INJECTION64_PATH names the library; the NVTX header inside the program calls
  * InitializeInjectionNvtx2() at its first use, which may be before CUDA's. Ranges that are pushed
  * and popped become spans of the thread, so that calls and operators nest with them; ranges that
- * are started and ended, activities. What PyTorch's emit_nvtx() writes becomes operators. */
+ * are started and ended, activities. What PyTorch's emit_nvtx() writes becomes operators, and what
+ * calls itself a step is one. */
 #include "base/alloc.h"
 #include "device/cuda/nvtx_abi.h"
 #include "device/cuda/torch_ops.h"
 
 #include <opmeter/opmeter.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define DEPTH_MAX 128     /* pushed ranges of a thread; deeper ones are not recorded */
 #define STARTED_MAX 16384 /* started ranges that have not ended; more are not recorded */
@@ -96,11 +99,40 @@ static const char *category(const void *domain)
 
 /* ---- ranges ---- */
 
+/* "step", "step 7", "iteration: 7", "ProfilerStep#7": a step of the program; without a number they
+ * are counted. */
+static bool step_of(const char *text, const char **model, int64_t *num)
+{
+    static const char *const words[] = { "step", "iteration", "ProfilerStep" };
+    static _Atomic int64_t counted;
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        size_t len = strlen(words[i]);
+        const char *at = text + len;
+
+        if (strncasecmp(text, words[i], len) != 0)
+            continue;
+        at += strspn(at, " #:=_-");
+        if (strspn(at, "0123456789") != strlen(at) || strlen(at) > 18)
+            continue;
+        *model = words[i];
+        *num = *at ? strtoll(at, NULL, 10) : counted++;
+        return true;
+    }
+    return false;
+}
+
 static opm_span begin(const void *domain, const char *text)
 {
     opm_op *op = domain ? NULL : torch_op_of(text);
+    const char *model;
+    int64_t num;
 
-    return op ? opm_op_begin(op) : opm_begin_named(OPM_APP, category(domain), text, strlen(text));
+    if (op)
+        return opm_op_begin(op);
+    if (!domain && step_of(text, &model, &num))
+        return opm_step_begin(model, num, OPM_MEASURED);
+    return opm_begin_named(OPM_APP, category(domain), text, strlen(text));
 }
 
 static int push(const void *domain, const char *text)

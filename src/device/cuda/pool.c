@@ -4,6 +4,9 @@
 #include "base/alloc.h"
 
 #include <pthread.h>
+#include <string.h>
+
+#define READY 4 /* made beforehand: CUPTI asks while a launch of the program waits */
 
 static struct {
     pthread_mutex_t lock;
@@ -21,6 +24,15 @@ void pool_init(size_t max_bytes)
     pthread_mutex_lock(&pool.lock);
     pool.max = MIN(MAX(max, (size_t)2), (size_t)POOL_BUFFERS_MAX);
     pool.refused = 0;
+    while (pool.nmade < MIN(pool.max, (size_t)READY)) {
+        uint8_t *buffer = mem_alloc(POOL_BUFFER_BYTES);
+
+        if (!buffer)
+            break;
+        memset(buffer, 0, POOL_BUFFER_BYTES); /* and so the pages are there */
+        pool.free[pool.nfree++] = buffer;
+        pool.nmade++;
+    }
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -32,7 +44,7 @@ uint8_t *pool_take(void)
     if (pool.nfree) {
         buffer = pool.free[--pool.nfree];
     } else if (pool.nmade < pool.max) {
-        buffer = mem_alloc(POOL_BUFFER_BYTES);
+        buffer = mem_calloc(1, POOL_BUFFER_BYTES);
         pool.nmade += buffer != NULL;
     }
     pool.refused += !buffer;
@@ -40,8 +52,9 @@ uint8_t *pool_take(void)
     return buffer;
 }
 
-void pool_give(uint8_t *buffer)
+void pool_give(uint8_t *buffer, size_t used)
 {
+    memset(buffer, 0, MIN(used, (size_t)POOL_BUFFER_BYTES));
     pthread_mutex_lock(&pool.lock);
     pool.free[pool.nfree++] = buffer;
     pthread_mutex_unlock(&pool.lock);

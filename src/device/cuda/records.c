@@ -2,6 +2,7 @@
 #include "device/cuda/records.h"
 
 #include "base/alloc.h"
+#include "device/cuda/calls.h"
 #include "device/cuda/occupancy.h"
 
 #include <inttypes.h>
@@ -202,35 +203,18 @@ static void take_fill(struct records *r, const struct cupti_memset *m)
         m->correlation, args);
 }
 
-/* The runtime's names end in the version that a function came with: cudaMalloc_v3020. The driver's
- * suffixes (cuMemAlloc_v2) are part of what a program calls. */
-static void cut_version(char *name)
-{
-    char *at = strrchr(name, '_');
-
-    if (at && at[1] == 'v' && strlen(at) >= 6 && strspn(at + 2, "0123456789") == strlen(at + 2))
-        *at = '\0';
-}
-
 static struct name *call_name(struct records *r, const struct cupti_api *a)
 {
     bool driver = a->kind == KIND_DRIVER;
     uint64_t key = (uint64_t)driver << 32 | a->cbid;
     const uint64_t *known = u64map_get(&r->calls, key);
-    const char *given = NULL;
     struct name *made;
     char text[128];
 
     if (known)
         return (struct name *)(uintptr_t)*known;
-    if (r->lib->GetCallbackName(driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME, a->cbid,
-                                &given) != CUPTI_OK ||
-        !given)
-        snprintf(text, sizeof(text), "%s call %" PRIu32, driver ? "driver" : "runtime", a->cbid);
-    else
-        snprintf(text, sizeof(text), "%s", given);
-    if (!driver)
-        cut_version(text);
+    calls_name(r->lib, driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME, a->cbid, text,
+               sizeof(text));
     made = names_get(&r->names, OPM_RUNTIME, driver ? "cuda_driver" : "cuda_runtime", text, false);
     if (made)
         (void)u64map_put(&r->calls, key, (uint64_t)(uintptr_t)made);

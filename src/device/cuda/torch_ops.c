@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUTS_MAX 16
-#define RANK_MAX 12
-
 struct torch_op {
     opm_op *op;
     struct torch_op *other; /* of the same hash */
@@ -23,14 +20,6 @@ static struct {
     pthread_mutex_t lock;
     struct u64map by_hash;
 } ops = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* The parts of a text. */
-struct parts {
-    const char *name;
-    size_t name_len;
-    const char *sizes; /* from the first bracket; NULL: none */
-    size_t sizes_len;
-};
 
 static size_t bracket_len(const char *s)
 {
@@ -44,7 +33,7 @@ static size_t bracket_len(const char *s)
     return 0;
 }
 
-static bool split(const char *text, struct parts *out)
+bool torch_text_read(const char *text, struct torch_text *out)
 {
     const char *seq = strstr(text, ", seq = "), *id = strstr(text, ", op_id = ");
     const char *sizes = strstr(text, ", sizes = [");
@@ -52,7 +41,7 @@ static bool split(const char *text, struct parts *out)
 
     if (!end || end == text)
         return false;
-    *out = (struct parts){ .name = text, .name_len = (size_t)(end - text) };
+    *out = (struct torch_text){ .name = text, .name_len = (size_t)(end - text) };
     if (sizes && sizes > end) {
         out->sizes = strchr(sizes, '[');
         out->sizes_len = bracket_len(out->sizes);
@@ -69,9 +58,8 @@ static uint64_t hash(uint64_t h, const char *p, size_t len)
     return h;
 }
 
-/* [[64], [8, 32], []] into inputs; an empty one is no tensor, but keeps its place. */
-static uint32_t read_sizes(const struct parts *p, opm_tensor in[INPUTS_MAX],
-                           int64_t dims[INPUTS_MAX][RANK_MAX])
+uint32_t torch_text_inputs(const struct torch_text *p, opm_tensor in[TORCH_INPUTS_MAX],
+                           int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX])
 {
     const char *at = p->sizes, *end = at ? at + p->sizes_len : NULL;
     uint32_t n = 0;
@@ -79,13 +67,14 @@ static uint32_t read_sizes(const struct parts *p, opm_tensor in[INPUTS_MAX],
 
     for (; at && at < end; at++) {
         if (*at == '[') {
-            if (++depth != 2 || n == INPUTS_MAX)
+            if (++depth != 2 || n == TORCH_INPUTS_MAX)
                 continue;
             in[n] = (opm_tensor){ .dims = dims[n], .io = OPM_INPUT, .bytes = -1 };
             n++;
         } else if (*at == ']') {
             depth--;
-        } else if (depth == 2 && isdigit((unsigned char)*at) && n && in[n - 1].ndim < RANK_MAX) {
+        } else if (depth == 2 && isdigit((unsigned char)*at) && n &&
+                   in[n - 1].ndim < TORCH_RANK_MAX) {
             char *after;
 
             dims[n - 1][in[n - 1].ndim++] = strtoll(at, &after, 10);
@@ -95,12 +84,12 @@ static uint32_t read_sizes(const struct parts *p, opm_tensor in[INPUTS_MAX],
     return n;
 }
 
-static struct torch_op *make(const struct parts *p)
+static struct torch_op *make(const struct torch_text *p)
 {
     struct torch_op *t = mem_alloc(sizeof(*t) + p->name_len + p->sizes_len + 1);
     char *name = mem_alloc(p->name_len + 1);
-    int64_t dims[INPUTS_MAX][RANK_MAX];
-    opm_tensor in[INPUTS_MAX];
+    int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX];
+    opm_tensor in[TORCH_INPUTS_MAX];
     opm_op_info info = OPM_OP_INFO_INIT;
 
     if (!t || !name) {
@@ -116,21 +105,21 @@ static struct torch_op *make(const struct parts *p)
         memcpy(t->text + p->name_len, p->sizes, p->sizes_len);
     info.name = name;
     info.type = name;
-    info.ntensors = read_sizes(p, in, dims);
+    info.ntensors = torch_text_inputs(p, in, dims);
     info.tensors = in;
     t->op = opm_op_define(&info);
     mem_free(name);
     return t;
 }
 
-static bool is(const struct torch_op *t, const struct parts *p)
+static bool is(const struct torch_op *t, const struct torch_text *p)
 {
     return t->name_len == p->name_len && t->sizes_len == p->sizes_len &&
            memcmp(t->text, p->name, p->name_len) == 0 &&
            (!p->sizes || memcmp(t->text + p->name_len, p->sizes, p->sizes_len) == 0);
 }
 
-static struct torch_op *find(const struct parts *p)
+static struct torch_op *find(const struct torch_text *p)
 {
     uint64_t key = hash(hash(0xcbf29ce484222325u, p->name, p->name_len), p->sizes, p->sizes_len);
     const uint64_t *known = u64map_get(&ops.by_hash, key);
@@ -155,9 +144,9 @@ static struct torch_op *find(const struct parts *p)
 opm_op *torch_op_of(const char *text)
 {
     struct torch_op *t;
-    struct parts p;
+    struct torch_text p;
 
-    if (!opm_on(OPM_FRAMEWORK) || !split(text, &p))
+    if (!opm_on(OPM_FRAMEWORK) || !torch_text_read(text, &p))
         return NULL;
     pthread_mutex_lock(&ops.lock);
     t = find(&p);

@@ -8,6 +8,24 @@
 
 #include <opmeter/opmeter.h>
 
+#define TORCH_INPUTS_MAX 16
+#define TORCH_RANK_MAX 12
+
+/* The parts of such a text; pointers into it. */
+struct torch_text {
+    const char *name;
+    size_t name_len;
+    const char *sizes; /* from the first bracket to the last; NULL: none */
+    size_t sizes_len;
+};
+
+/* False if it is no such text. */
+bool torch_text_read(const char *text, struct torch_text *out);
+/* The sizes as inputs, dims[] being theirs; how many there are. One of no dimensions may be no
+ * tensor at all, but keeps its place. */
+uint32_t torch_text_inputs(const struct torch_text *t, opm_tensor in[TORCH_INPUTS_MAX],
+                           int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX]);
+
 /* The operator of a text, described at its first call; NULL if the text is none, or memory is
  * short. From any thread. */
 opm_op *torch_op_of(const char *text);

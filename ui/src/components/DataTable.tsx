@@ -63,6 +63,14 @@ function useUrlState(name: string | null, initial: string): [string, (value: str
     }];
 }
 
+const LEAST_PX = { text: 150, number: 100 }; // of a column that has no width of its own
+
+// Where there is less room the table is scrolled, not squeezed.
+function leastWidth<T>(columns: Column<T>[]): number {
+    return columns.reduce((sum, { width, numeric }) => sum +
+        (width?.endsWith("px") ? parseInt(width, 10) : LEAST_PX[numeric ? "number" : "text"]), 0);
+}
+
 export function DataTable<T>(props: DataTableProps<T>) {
     const { columns, rows, urlKey } = props;
     const [sort, setSort] = useUrlState(urlKey === undefined ? null : `${urlKey}sort`, props.sort ?? "");
@@ -145,7 +153,8 @@ export function DataTable<T>(props: DataTableProps<T>) {
             <div class="table-box" ref={box} tabIndex={0} role="region" aria-label={props.label}
                  style={props.maxHeight ? { maxHeight: props.maxHeight } : {}}
                  onKeyDown={onKeyDown} onScroll={(event) => setScroll(event.currentTarget.scrollTop)}>
-                <table aria-rowcount={shown.length + 1} aria-label={props.label}>
+                <table aria-rowcount={shown.length + 1} aria-label={props.label}
+                       style={{ minWidth: `${leastWidth(columns)}px` }}>
                     <colgroup>
                         {columns.map((column) => (
                             <col key={column.key} style={column.width ? { width: column.width } : {}} />
