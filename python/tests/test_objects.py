@@ -1,4 +1,6 @@
 """Steps, regions, activities, operators, queues, counters, tracks."""
+import contextlib
+import threading
 import time
 
 import opmeter
@@ -33,6 +35,26 @@ class Regions(Case):
                          [{"num": 0, "warmup": 1}, {"num": 1, "warmup": 0}])
         self.assertEqual(trace.rows("SELECT label, warmup FROM record ORDER BY id"),
                          [{"label": "warm up", "warmup": 1}, {"label": "trace", "warmup": 0}])
+
+    def test_warm_up_region_of_another_thread(self):
+        """It counts for threads without regions of their own."""
+        def steps(first, label):
+            with opmeter.record(label) if label else contextlib.nullcontext():
+                with opmeter.step(first):
+                    pass
+
+        def work():
+            with opmeter.record("warm up", warm_up=True):
+                for first, label in ((1, None), (2, "measured")):
+                    thread = threading.Thread(target=steps, args=(first, label))
+                    thread.start()
+                    thread.join()
+            thread = threading.Thread(target=steps, args=(3, None))
+            thread.start()
+            thread.join()
+        self.assertEqual(self.recorded(work).rows("SELECT num, warmup FROM step ORDER BY num"),
+                         [{"num": 1, "warmup": 1}, {"num": 2, "warmup": 0},
+                          {"num": 3, "warmup": 0}])
 
     def test_activity(self):
         def work():
