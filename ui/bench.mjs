@@ -35,7 +35,7 @@ function makeTrace(folder, spans) {
     let lines = [];
     for (let i = 0; i < spans; i += 3) {
         const thread = Math.floor(random() * THREADS);
-        const dur = 2 + Math.floor(random() * 40);
+        const dur = 4 + Math.floor(random() * 40);
         const ts = times[thread];
         times[thread] += dur + 1 + (random() < 0.001 ? 2000 : 0);
         const name = Math.floor(random() ** 3 * 400);

@@ -13,6 +13,14 @@ const here = dirname(fileURLToPath(import.meta.url));
 const dist = join(here, "dist");
 const copied = ["index.html", "icon.svg"];
 
+// The bundle holds these, and they ask that their terms travel along.
+async function terms() {
+    const { dependencies } = JSON.parse(await readFile(join(here, "package.json"), "utf8"));
+    const texts = await Promise.all(Object.keys(dependencies).map(async (name) =>
+        `${name}\n\n${(await readFile(join(here, "node_modules", name, "LICENSE"), "utf8")).trim()}`));
+    return `/*! This page contains:\n\n${texts.join("\n\n")}\n*/`;
+}
+
 const options = {
     absWorkingDir: here,
     entryPoints: { app: "src/main.tsx" },
@@ -25,6 +33,7 @@ const options = {
     jsxImportSource: "preact",
     charset: "utf8",
     legalComments: "none",
+    banner: { js: await terms() },
     logLevel: "warning",
 };
 

@@ -66,7 +66,7 @@ class Profiler:
 
     def analyse(self):
         """End the recording, and write what can be said of it beside it: operators by type and in
-        detail, the step trace, the timeline, a summary. Returns the trace."""
+        detail (times in ms), the step trace, the timeline, a summary. Returns the trace."""
         if self._trace is None:
             self.stop()
             self._trace = open_trace(*self._recording.parts())
@@ -75,14 +75,14 @@ class Profiler:
         return self._trace
 
     def _write(self):
-        device = os.environ.get("DEVICE_ID") or "0"
+        # None of MindSpore's own names: with those, the folder would be read as a profile of it.
         operators = [row for row in self._trace.rows(OPERATORS) if self._is_wanted(row)]
-        self._write_types(f"aicore_intermediate_{device}_type.csv", operators)
+        self._write_types("operator_types.csv", operators)
         if self.is_detail:
-            self._write_detail(f"aicore_intermediate_{device}_detail.csv", operators)
+            self._write_detail("operators.csv", operators)
         names, rows = self._trace._handle.query("SELECT * FROM step_trace")
         self._write_csv("step_trace.csv", names, rows)
-        self._trace.export(self._file(f"timeline_display_{device}.json"), "chrome")
+        self._trace.export(self._file("timeline.json"), "chrome")
         self._trace.export(self._file("summary.md"), "summary")
         self._trace.export(self._file("summary.json"), "summary")
 

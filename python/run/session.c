@@ -51,8 +51,11 @@ static PyObject *raise_error(const struct state *s, const opm_error *err)
 
 static bool session_lock(struct session *s)
 {
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(s->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS if (s->session) return true;
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(s->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+    if (s->session)
+        return true;
     PyThread_release_lock(s->lock);
     PyErr_SetString(PyExc_ValueError, "the session is closed");
     return false;
@@ -94,12 +97,14 @@ static PyObject *session_close(struct session *s, PyObject *unused)
     opm_session *session;
 
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(s->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(s->lock, WAIT_LOCK);
     session = s->session;
     s->session = NULL;
     opm_session_close(session);
     PyThread_release_lock(s->lock);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyObject *session_flush(struct session *s, PyObject *unused)
@@ -110,8 +115,10 @@ static PyObject *session_flush(struct session *s, PyObject *unused)
     (void)unused;
     if (!session_lock(s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = opm_session_flush(s->session, &err);
-    Py_END_ALLOW_THREADS session_unlock(s);
+    Py_BEGIN_ALLOW_THREADS
+    rc = opm_session_flush(s->session, &err);
+    Py_END_ALLOW_THREADS
+    session_unlock(s);
     if (rc < 0)
         return raise_error(state_of(s->module), &err);
     Py_RETURN_NONE;
@@ -283,9 +290,10 @@ static PyObject *session_run(struct session *s, PyObject *inputs)
     if (!session_lock(s))
         return NULL;
     if (arrays_init(&a, inputs, s->session) == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = opm_session_run(s->session, a.in, a.nin, a.out, a.nout, &err);
-        Py_END_ALLOW_THREADS outputs =
-            rc < 0 ? raise_error(state_of(s->module), &err) : outputs_of(&a);
+        Py_BEGIN_ALLOW_THREADS
+        rc = opm_session_run(s->session, a.in, a.nin, a.out, a.nout, &err);
+        Py_END_ALLOW_THREADS
+        outputs = rc < 0 ? raise_error(state_of(s->module), &err) : outputs_of(&a);
     }
     session_unlock(s);
     arrays_release(&a);
@@ -361,11 +369,15 @@ static PyObject *session_measure(struct session *s, PyObject *args)
     if (!session_lock(s))
         return NULL;
     if (arrays_init(&a, inputs, s->session) == 0) {
-        Py_BEGIN_ALLOW_THREADS rc =
-            opm_session_measure(s->session, a.in, a.nin, &o, a.out, a.nout, &m, &err);
-        Py_END_ALLOW_THREADS if (rc == 0) outputs = outputs_of(&a);
-        else if (watch.caught[0]) PyErr_Restore(watch.caught[0], watch.caught[1], watch.caught[2]);
-        else raise_error(state_of(s->module), &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = opm_session_measure(s->session, a.in, a.nin, &o, a.out, a.nout, &m, &err);
+        Py_END_ALLOW_THREADS
+        if (rc == 0)
+            outputs = outputs_of(&a);
+        else if (watch.caught[0])
+            PyErr_Restore(watch.caught[0], watch.caught[1], watch.caught[2]);
+        else
+            raise_error(state_of(s->module), &err);
     }
     session_unlock(s);
     arrays_release(&a);
@@ -384,8 +396,10 @@ static PyObject *session_random(struct session *s, PyObject *args)
     if (!PyArg_ParseTuple(args, "nKO!:random", &i, &seed, &PyTuple_Type, &array) ||
         array_of(array, &a) < 0 || !session_lock(s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = opm_session_random(s->session, (size_t)i, seed, &a, &err);
-    Py_END_ALLOW_THREADS session_unlock(s);
+    Py_BEGIN_ALLOW_THREADS
+    rc = opm_session_random(s->session, (size_t)i, seed, &a, &err);
+    Py_END_ALLOW_THREADS
+    session_unlock(s);
     if (rc < 0)
         return raise_error(state_of(s->module), &err);
     Py_RETURN_NONE;
@@ -506,8 +520,10 @@ static PyObject *open_session(PyObject *module, PyObject *args, PyObject *kwargs
         s = session_new(module);
     if (s) {
         o.dims = dims;
-        Py_BEGIN_ALLOW_THREADS rc = opm_session_open(&made, path, &o, &err);
-        Py_END_ALLOW_THREADS s->session = made;
+        Py_BEGIN_ALLOW_THREADS
+        rc = opm_session_open(&made, path, &o, &err);
+        Py_END_ALLOW_THREADS
+        s->session = made;
         if (rc < 0) {
             Py_CLEAR(s);
             raise_error(state_of(module), &err);

@@ -29,8 +29,10 @@ static int fetch(struct trace *t, PyObject *sql, struct ArrowArrayStream *out)
 
     if (!text || !trace_lock(t))
         return -1;
-    Py_BEGIN_ALLOW_THREADS rc = opm_trace_arrow(t->trace, text, out, &err);
-    Py_END_ALLOW_THREADS trace_unlock(t);
+    Py_BEGIN_ALLOW_THREADS
+    rc = opm_trace_arrow(t->trace, text, out, &err);
+    Py_END_ALLOW_THREADS
+    trace_unlock(t);
     if (rc == 0)
         return 0;
     raise_error(state_of(t->module), &err);

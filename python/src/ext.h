@@ -50,6 +50,9 @@ int layer_of(PyObject *name);
  * name of the argument, for the message. */
 const char *text_of(PyObject *o, const char *what);
 
+/* A dict, list, ... as JSON in a str; a str as it is, None as None. New reference. */
+PyObject *json_text(PyObject *value);
+
 /* Each file adds its types and functions to the module; 0, or -1 and an exception. */
 int recorder_add(PyObject *module);
 int span_add(PyObject *module);

@@ -37,6 +37,24 @@ const char *text_of(PyObject *o, const char *what)
     return text;
 }
 
+PyObject *json_text(PyObject *value)
+{
+    PyObject *json, *name, *text = NULL;
+
+    if (!value || value == Py_None || PyUnicode_Check(value)) {
+        value = value ? value : Py_None;
+        Py_INCREF(value);
+        return value;
+    }
+    json = PyImport_ImportModule("json");
+    name = json ? PyUnicode_InternFromString("dumps") : NULL;
+    if (name)
+        text = PyObject_CallMethodObjArgs(json, name, value, NULL);
+    Py_XDECREF(name);
+    Py_XDECREF(json);
+    return text;
+}
+
 int layer_of(PyObject *name)
 {
     static const char *const names[] = { [OPM_APP] = "app",

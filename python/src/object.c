@@ -44,22 +44,6 @@ static int op_text_take(struct op_text *t, PyObject *o, const char *what, const 
     return rc;
 }
 
-/* A dict, list, ... as JSON; text is JSON already. New reference. */
-static PyObject *json_text(PyObject *value)
-{
-    PyObject *json, *text;
-
-    if (!value || value == Py_None || PyUnicode_Check(value)) {
-        value = value ? value : Py_None;
-        Py_INCREF(value);
-        return value;
-    }
-    json = PyImport_ImportModule("json");
-    text = json ? PyObject_CallMethod(json, "dumps", "O", value) : NULL;
-    Py_XDECREF(json);
-    return text;
-}
-
 static int tensor_dims(opm_tensor *out, PyObject *shape)
 {
     Py_ssize_t n = PySequence_Size(shape);

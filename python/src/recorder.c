@@ -66,8 +66,10 @@ static PyObject *start(PyObject *module, PyObject *args, PyObject *kwargs)
     if (PyErr_Occurred())
         return NULL;
     o.path = bytes ? PyBytes_AsString(bytes) : NULL;
-    Py_BEGIN_ALLOW_THREADS rc = opm_start(&o, &err);
-    Py_END_ALLOW_THREADS Py_XDECREF(bytes);
+    Py_BEGIN_ALLOW_THREADS
+    rc = opm_start(&o, &err);
+    Py_END_ALLOW_THREADS
+    Py_XDECREF(bytes);
     if (rc < 0)
         return raise_error(state_of(module), &err);
     if (rc == 0)
@@ -81,8 +83,11 @@ static PyObject *stop(PyObject *module, PyObject *unused)
     int rc;
 
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS rc = opm_stop(&err);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(module), &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = opm_stop(&err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(module), &err);
     Py_RETURN_NONE;
 }
 
@@ -256,16 +261,10 @@ static PyObject *record(PyObject *module, PyObject *args, PyObject *kwargs)
 /* Text as it is, anything else as JSON, in UTF-8; None: NULL. */
 static PyObject *meta_bytes(PyObject *value)
 {
-    PyObject *json, *text, *bytes;
+    PyObject *text = json_text(value), *bytes = NULL;
 
-    if (!value || value == Py_None)
-        return NULL;
-    if (PyUnicode_Check(value))
-        return PyUnicode_AsEncodedString(value, "utf-8", "backslashreplace");
-    json = PyImport_ImportModule("json");
-    text = json ? PyObject_CallMethod(json, "dumps", "O", value) : NULL;
-    Py_XDECREF(json);
-    bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+    if (text && text != Py_None)
+        bytes = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
     Py_XDECREF(text);
     return bytes;
 }

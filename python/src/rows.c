@@ -158,8 +158,11 @@ static int rows_fetch(const struct state *s, opm_rows *rows, int columns, PyObje
         return -1;
     }
     do {
-        Py_BEGIN_ALLOW_THREADS rc = batch_fill(&b, rows, &err);
-        Py_END_ALLOW_THREADS if (rc < 0) raise_error(s, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = batch_fill(&b, rows, &err);
+        Py_END_ALLOW_THREADS
+        if (rc < 0)
+            raise_error(s, &err);
         failed = rc < 0 || batch_append(&b, list) < 0 || PyErr_CheckSignals() < 0;
     } while (rc > 0 && !failed);
     free(b.cells);
@@ -177,13 +180,12 @@ PyObject *trace_rows(struct trace *t, const char *sql)
 
     if (!trace_lock(t))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = opm_trace_query(t->trace, sql, &rows, &err);
-    Py_END_ALLOW_THREADS if (rc < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    rc = opm_trace_query(t->trace, sql, &rows, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0) {
         raise_error(s, &err);
-    }
-    else
-    {
+    } else {
         int columns = opm_rows_columns(rows);
 
         names = column_names(rows, columns);

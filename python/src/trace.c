@@ -3,11 +3,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 bool trace_lock(struct trace *t)
 {
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(t->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS if (t->trace) return true;
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(t->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+    if (t->trace)
+        return true;
     PyThread_release_lock(t->lock);
     PyErr_SetString(PyExc_ValueError, "the trace is closed");
     return false;
@@ -50,12 +54,16 @@ static PyObject *trace_close(struct trace *t, PyObject *unused)
     opm_trace *trace;
 
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(t->lock, WAIT_LOCK);
-    trace = t->trace;
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(t->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+    trace = t->trace; /* with the GIL: see trace_interrupt() */
     t->trace = NULL;
+    Py_BEGIN_ALLOW_THREADS
     opm_trace_close(trace);
+    Py_END_ALLOW_THREADS
     PyThread_release_lock(t->lock);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_RETURN_NONE;
 }
 
 static PyObject *trace_query(struct trace *t, PyObject *sql)
@@ -65,26 +73,60 @@ static PyObject *trace_query(struct trace *t, PyObject *sql)
     return text ? trace_rows(t, text) : NULL;
 }
 
-/* Called now and then without the GIL: Ctrl-C ends the work. */
+#define SIGNALS_EVERY_NS 100000000 /* the GIL is not for free */
+
+/* A long call of the library, without the GIL: Ctrl-C ends it. */
+struct progress {
+    PyThreadState *released;
+    unsigned long thread;
+    int64_t next_ns;
+    PyObject *caught[3]; /* the exception that a signal's handler raised */
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 static int progress_signals(void *user, uint64_t done, uint64_t total)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
-    int interrupted = PyErr_CheckSignals() < 0;
+    struct progress *p = user;
+    int interrupted;
 
     (void)done;
     (void)total;
+    if (PyThread_get_thread_ident() != p->thread || now_ns() < p->next_ns)
+        return 0;
+    PyEval_RestoreThread(p->released);
+    interrupted = PyErr_CheckSignals() < 0;
     if (interrupted)
-        PyErr_Fetch((PyObject **)user, (PyObject **)user + 1, (PyObject **)user + 2);
-    PyGILState_Release(gil);
+        PyErr_Fetch(&p->caught[0], &p->caught[1], &p->caught[2]);
+    p->released = PyEval_SaveThread();
+    p->next_ns = now_ns() + SIGNALS_EVERY_NS;
     return interrupted;
 }
 
-/* The exception that progress_signals() has caught, or else that of the failed call. */
-static PyObject *raise_progress(const struct state *s, const opm_error *err, PyObject **caught)
+static void progress_begin(struct progress *p)
 {
-    if (!caught[0])
+    *p = (struct progress){ .thread = PyThread_get_thread_ident(),
+                            .next_ns = now_ns() + SIGNALS_EVERY_NS };
+    p->released = PyEval_SaveThread();
+}
+
+static void progress_end(struct progress *p)
+{
+    PyEval_RestoreThread(p->released);
+}
+
+/* The exception that a signal has raised, or else that of the failed call. */
+static PyObject *raise_progress(const struct state *s, const opm_error *err, struct progress *p)
+{
+    if (!p->caught[0])
         return raise_error(s, err);
-    PyErr_Restore(caught[0], caught[1], caught[2]);
+    PyErr_Restore(p->caught[0], p->caught[1], p->caught[2]);
     return NULL;
 }
 
@@ -94,7 +136,8 @@ static PyObject *trace_export(struct trace *t, PyObject *args, PyObject *kwargs)
     opm_export_options o = OPM_EXPORT_OPTIONS_INIT;
     opm_error err = { 0 };
     const char *format;
-    PyObject *path = NULL, *caught[3] = { NULL, NULL, NULL };
+    struct progress progress;
+    PyObject *path = NULL;
     int rc;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO&|z:export", names, &format,
@@ -105,22 +148,24 @@ static PyObject *trace_export(struct trace *t, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     o.progress = progress_signals;
-    o.user = caught;
+    o.user = &progress;
     const char *to = PyBytes_AsString(path);
 
-    Py_BEGIN_ALLOW_THREADS rc = opm_trace_export(t->trace, format, to, &o, &err);
-    Py_END_ALLOW_THREADS trace_unlock(t);
+    progress_begin(&progress);
+    rc = opm_trace_export(t->trace, format, to, &o, &err);
+    progress_end(&progress);
+    trace_unlock(t);
     Py_DECREF(path);
     if (rc < 0)
-        return raise_progress(state_of(t->module), &err, caught);
+        return raise_progress(state_of(t->module), &err, &progress);
     Py_RETURN_NONE;
 }
 
 static PyObject *trace_interrupt(struct trace *t, PyObject *unused)
 {
     (void)unused;
-    /* Not locked: the one who holds the lock is to be disturbed. Closing needs the GIL to begin, so
-     * the handle cannot go meanwhile. */
+    /* Not locked: the one who holds the lock is to be disturbed. Closing takes the handle away with
+     * the GIL, so it cannot go meanwhile. */
     if (t->trace)
         opm_trace_interrupt(t->trace);
     Py_RETURN_NONE;
@@ -260,8 +305,8 @@ static int strings_facts(struct strings *s, PyObject *dict)
 
 static PyObject *open_strings(PyObject *module, const struct strings *paths, opm_open_options *o)
 {
-    PyObject *caught[3] = { NULL, NULL, NULL };
     struct trace *t = trace_new(module);
+    struct progress progress;
     opm_trace *trace = NULL;
     opm_error err = { 0 };
     int rc;
@@ -269,12 +314,13 @@ static PyObject *open_strings(PyObject *module, const struct strings *paths, opm
     if (!t)
         return NULL;
     o->progress = progress_signals;
-    o->user = caught;
-    Py_BEGIN_ALLOW_THREADS rc = opm_trace_open(&trace, paths->text, paths->n, o, &err);
-    Py_END_ALLOW_THREADS if (rc < 0)
-    {
+    o->user = &progress;
+    progress_begin(&progress);
+    rc = opm_trace_open(&trace, paths->text, paths->n, o, &err);
+    progress_end(&progress);
+    if (rc < 0) {
         Py_DECREF(t);
-        return raise_progress(state_of(module), &err, caught);
+        return raise_progress(state_of(module), &err, &progress);
     }
     t->trace = trace;
     return (PyObject *)t;

@@ -181,20 +181,19 @@ class MindInsight(Case):
         trace = profiler.analyse()
         self.assertIs(profiler.analyse(), trace)
         self.assertEqual(sorted(os.listdir(self.path("data/profiler"))), [
-            "aicore_intermediate_0_detail.csv", "aicore_intermediate_0_type.csv",
-            "step_trace.csv", "summary.json", "summary.md", "timeline_display_0.json",
-            "trace.opm"])
-        types_ = self.rows("aicore_intermediate_0_type.csv")
+            "operator_types.csv", "operators.csv", "step_trace.csv", "summary.json",
+            "summary.md", "timeline.json", "trace.opm"])
+        types_ = self.rows("operator_types.csv")
         self.assertEqual({row["op_type"]: row["execution_frequency"] for row in types_},
                          {"Conv2D": "1", "Conv2DBackprop": "1"})
         self.assertAlmostEqual(sum(float(row["percent"]) for row in types_), 100, places=1)
         self.assertEqual([row["full_op_name"]
-                          for row in self.rows("aicore_intermediate_0_detail.csv")], ["conv1"] * 2)
+                          for row in self.rows("operators.csv")], ["conv1"] * 2)
         self.assertEqual(len(self.rows("step_trace.csv")), 3)
         # The folder is a trace as well, of the same spans.
         folder = opmeter.open(self.path("data"))
-        self.assertEqual(folder.value("SELECT count(*) FROM span"),
-                         trace.value("SELECT count(*) FROM span"))
+        for what in ("SELECT * FROM span", "SELECT * FROM step_trace"):
+            self.assertEqual(folder.rows(what), trace.rows(what))
 
     def test_choice_of_operators(self):
         for arguments, wanted in [
@@ -208,7 +207,7 @@ class MindInsight(Case):
                 self.train(1)
                 profiler.analyse()
                 self.assertEqual(sorted(row["full_op_name"] for row in
-                                        self.rows("aicore_intermediate_0_detail.csv")), wanted)
+                                        self.rows("operators.csv")), wanted)
 
     def test_started_later(self):
         profiler = opmeter.Profiler(output_path=self.path("data"), start_profile=False)

@@ -32,7 +32,8 @@ class Examples(Case):
         with open(self.path("mnist_trace.json")) as file:
             names = {event.get("name") for event in json.load(file)["traceEvents"]}
         self.assertTrue({"warm up", "trace"} <= names)
-        self.assertEqual(self.count("mnist_trace.json", "SELECT count(*) FROM step"), 20)
+        self.assertEqual(self.count("mnist_trace.json",
+                                    "SELECT count(*) FROM span WHERE cat = 'step'"), 20)
 
     @unittest.skipIf(missing("pandas"), missing("pandas"))
     def test_furiosa_dataframe(self):

@@ -53,7 +53,7 @@ void server_stop(struct server *s)
 
 #define CONNECTIONS_MAX 2000
 #define CONNECTION_BYTES (64 << 10) /* the longest request */
-#define CONNECTION_STACK (512 << 10)
+#define CONNECTION_STACK (4 << 20)  /* SQL may be deeply nested; only what is used is taken */
 #define IDLE_S 60
 #define FDS_WANTED (CONNECTIONS_MAX + 200)
 

@@ -188,13 +188,57 @@ static void sixteen_bits(void **state)
     }
 }
 
+/* Rows of a 16-bit table by 16-bit weights of several panels and blocks of k. */
+static void sixteen_bit_weights(void **state)
+{
+    static const enum tensor_type types[] = { TENSOR_F16, TENSOR_BF16 };
+    enum { ROWS = 30, K = 1100, N = 150, M = 14 };
+
+    (void)state;
+    for (size_t t = 0; t < ARRAY_SIZE(types); t++) {
+        int64_t table_dim[2] = { ROWS, K }, w_dim[2] = { K, N }, m = M;
+        uint16_t *table = rig_alloc(ROWS * K * 2), *w = rig_alloc(K * N * 2);
+        int64_t *index = rig_alloc(M * 8);
+        double *want = malloc(M * N * sizeof(double));
+        struct rig_want expect = { want, types[t] == TENSOR_F16 ? 2e-3 : 1e-2 };
+        struct engine_tensor in = rig_tensor(TENSOR_I64, index, &m, 1);
+        struct make mk = { 0 };
+
+        for (int i = 0; i < ROWS * K; i++)
+            table[i] = to_half(types[t], (float)rnd(2001) / 1000 - 1);
+        for (int i = 0; i < K * N; i++)
+            w[i] = to_half(types[t], (float)rnd(2001) / 1000 - 1);
+        for (int i = 0; i < M; i++)
+            index[i] = (int64_t)rnd(ROWS) - (i % 3 ? 0 : ROWS);
+        for (int i = 0; i < M * N; i++) {
+            int64_t row = (index[i / N] + ROWS) % ROWS;
+
+            want[i] = 0;
+            for (int k = 0; k < K; k++)
+                want[i] += (double)from_half(types[t], table[row * K + k]) *
+                           (double)from_half(types[t], w[k * N + i % N]);
+        }
+        make_node(&mk, "Gather", "table,index", "x", "axis=0");
+        make_node(&mk, "MatMul", "x,w", "y", "");
+        make_value(&mk, false, "index", TENSOR_I64, &m, 1);
+        make_weight(&mk, "table", types[t], table_dim, 2, table, ROWS * K * 2);
+        make_weight(&mk, "w", types[t], w_dim, 2, w, K * N * 2);
+        make_value(&mk, true, "y", types[t], NULL, -1);
+        rig_run(&mk, 17, &options, &in, 1, rig_near, &expect);
+        make_free(&mk);
+        free(table);
+        free(w);
+        free(index);
+        free(want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(skip_norm),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(fused_matmul),
-        cmocka_unit_test(sixteen_bits),
+        cmocka_unit_test(skip_norm),           cmocka_unit_test(attention),
+        cmocka_unit_test(fused_matmul),        cmocka_unit_test(sixteen_bits),
+        cmocka_unit_test(sixteen_bit_weights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -478,7 +478,7 @@ static void random_net(int ops)
 static void nets(void **state)
 {
     (void)state;
-    for (int i = 0; i < 150; i++)
+    for (int i = 0; i < 60; i++)
         random_net(1 + i % 9);
 }
 

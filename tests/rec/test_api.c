@@ -545,6 +545,58 @@ static void device_clocks(void **state)
 
 /* ---- facts ---- */
 
+/* Spans of a thread that somebody else measured, in the recorder's own clock, stand among those
+ * that it recorded; facts about them come through; a launch points at what it launched. */
+static void measured_elsewhere(void **state)
+{
+    static opm_site outer = OPM_SITE_INIT(OPM_APP, NULL, "outer");
+    static opm_site call = OPM_SITE_INIT(OPM_RUNTIME, "api", "call");
+    static opm_site kernel = OPM_SITE_INIT(OPM_HARDWARE, "kernel", "kernel");
+    opm_track *own = opm_track_define_numbered("thread", NULL, NULL, OPM_CLOCK_RECORDER, gettid());
+    opm_track *other = opm_track_define_numbered("thread", NULL, NULL, OPM_CLOCK_RECORDER, 1);
+    opm_track *stream =
+        opm_track_define_numbered("stream", "stream 7", "GPU 0", OPM_CLOCK_RECORDER, 7);
+    uint64_t from, to, later;
+    opm_trace *t;
+    opm_span span;
+
+    (void)state;
+    rig_start(rig_path("elsewhere.opm"));
+    span = opm_begin(&outer);
+    from = opm_now();
+    to = opm_now();
+    while (opm_now() < to + 1000)
+        ;
+    later = opm_now();
+    opm_end(span);
+    opm_device_span_args(own, &call, (int64_t)from, (int64_t)to, 5, "{\"result\":3}");
+    opm_device_span_args(own, &call, (int64_t)later, (int64_t)later, 6, "no JSON");
+    opm_device_span(other, &call, (int64_t)from, (int64_t)to, 0);
+    opm_device_span_args(stream, &kernel, (int64_t)to, (int64_t)to + 1000, 5, NULL);
+    rig_stop();
+    opm_track_free(own);
+    opm_track_free(other);
+    opm_track_free(stream);
+    t = rig_open(rig_path("elsewhere.opm"));
+    rig_expect(t,
+               "SELECT s.name, p.name, t.kind, t.tid = t.pid, s.correlation, s.args FROM span AS s "
+               "LEFT JOIN span AS p ON p.id = s.parent JOIN track AS t ON t.id = s.track "
+               "ORDER BY s.layer, s.correlation",
+               "outer|NULL|thread|1|NULL|NULL\n"
+               "kernel|NULL|stream|0|5|NULL\n"
+               "call|NULL|thread|0|NULL|NULL\n"
+               "call|outer|thread|1|5|{\"result\":3}\n"
+               "call|outer|thread|1|6|NULL\n");
+    rig_expect(t,
+               "SELECT a.name, a.correlation, b.name, f.kind FROM flow AS f "
+               "JOIN span AS a ON a.id = f.src JOIN span AS b ON b.id = f.dst",
+               "call|5|kernel|launch\n");
+    rig_expect(t, "SELECT tid, name, device FROM track WHERE kind = 'stream'",
+               "7|stream 7|GPU 0\n");
+    assert_string_equal(rig_losses(t), "");
+    opm_trace_close(t);
+}
+
 static void facts(void **state)
 {
     opm_trace *t;
@@ -723,6 +775,7 @@ int main(void)
         cmocka_unit_test(activities_cross_threads),
         cmocka_unit_test(counters_and_queues),
         cmocka_unit_test(device_clocks),
+        cmocka_unit_test(measured_elsewhere),
         cmocka_unit_test(facts),
         cmocka_unit_test(filters),
         cmocka_unit_test(pause_and_resume),

@@ -378,6 +378,9 @@ def sql_reads_only(folder):
                      "SELECT readfile('/etc/passwd')", "SELEC", ""):
             expect(f"status of {text!r}", server.get(sql_target(id, text)).status, 400)
         server.error(f"/api/trace/{id}/sql", 400, "q is missing")
+        for depth, status in ((190, 200), (5000, 400)):
+            text = "SELECT 1" + "+1" * depth
+            expect(f"status of SQL of depth {depth}", server.get(sql_target(id, text)).status, status)
         expect("spans", server.count(id), 4)
     expect("the file is as before", trace.read_bytes(), before)
 

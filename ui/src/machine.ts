@@ -13,11 +13,22 @@ const KNOWN: { title: string; keys: string[]; show?: (value: string, meta: Meta[
     { title: "Processor", keys: ["machine.cpu"] },
     { title: "Cores", keys: ["machine.cores"] },
     { title: "Host", keys: ["machine.host"] },
-    { title: "Peak computation", keys: ["machine.peak_gflops_per_s"], show: (v) => flopsPerSecond(Number(v) * 1e9) },
-    { title: "Peak memory bandwidth", keys: ["machine.peak_gbytes_per_s"], show: (v) => bytesPerSecond(Number(v) * 1e9) },
+    {
+        title: "Peak computation",
+        keys: ["machine.peak_gflops_per_s"],
+        show: (v) => flopsPerSecond(Number(v) * 1e9),
+    },
+    {
+        title: "Peak memory bandwidth",
+        keys: ["machine.peak_gbytes_per_s"],
+        show: (v) => bytesPerSecond(Number(v) * 1e9),
+    },
     { title: "Activation memory", keys: ["engine.arena_bytes"], show: (v) => bytes(v) },
-    { title: "Cost of measuring, per iteration", keys: ["run.cost_ns"],
-      show: (v, meta) => `${ns(v)} ± ${ns(value(meta, "run.cost_error_ns"))}` },
+    {
+        title: "Cost of measuring, per iteration",
+        keys: ["run.cost_ns"],
+        show: (v, meta) => `${ns(v)} ± ${ns(value(meta, "run.cost_error_ns"))}`,
+    },
     { title: "Recorded by", keys: ["opmeter.version"], show: (v) => `opmeter ${v}` },
 ];
 
@@ -33,7 +44,8 @@ function devices(meta: Meta[]): string | null {
 
 // A trace of several files has the facts of the others under fileN.
 function value(meta: Meta[], key: string): string | undefined {
-    return (meta.find((m) => m.key === key) ?? meta.find((m) => m.key.replace(/^file\d+\./, "") === key))?.value;
+    return (meta.find((m) => m.key === key) ?? meta.find((m) => m.key.replace(/^file\d+\./, "") === key))
+        ?.value;
 }
 
 export function facts(meta: Meta[]): [string, string][] {
@@ -48,7 +60,7 @@ export function facts(meta: Meta[]): [string, string][] {
 }
 
 export interface Ceilings {
-    flops: number | null;  // per second
+    flops: number | null; // per second
     bytes: number | null;
 }
 

@@ -22,7 +22,7 @@ export function curves(chunks: Chunk[], ops: number): Curve[] {
         const kind = chunk.kind ?? "other";
         const [first, last] = span(chunk, ops);
         let change = changes.get(kind);
-        if (!change) changes.set(kind, change = new Float64Array(ops + 1));
+        if (!change) changes.set(kind, (change = new Float64Array(ops + 1)));
         change[Math.min(ops, Math.max(0, first))]! += chunk.bytes;
         change[Math.min(ops, Math.max(0, last) + 1)]! -= chunk.bytes;
     }

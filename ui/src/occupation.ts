@@ -2,10 +2,22 @@
 export const BUCKETS = [
     { key: "compute", title: "Computing", doc: "the device computes; without a device: operators run" },
     { key: "overlap", title: "Computing and communicating", doc: "the device does both at once" },
-    { key: "communication", title: "Communicating", doc: "the device communicates and computes nothing meanwhile" },
+    {
+        key: "communication",
+        title: "Communicating",
+        doc: "the device communicates and computes nothing meanwhile",
+    },
     { key: "copy", title: "Copying", doc: "the device only copies or clears memory" },
     { key: "data", title: "Waiting for data", doc: "the device is idle while the host waits for input data" },
-    { key: "runtime", title: "In the runtime", doc: "the device is idle while the host launches or synchronizes" },
-    { key: "host", title: "On the host", doc: "the device is idle while the host runs operators or the program" },
+    {
+        key: "runtime",
+        title: "In the runtime",
+        doc: "the device is idle while the host launches or synchronizes",
+    },
+    {
+        key: "host",
+        title: "On the host",
+        doc: "the device is idle while the host runs operators or the program",
+    },
     { key: "idle", title: "Nothing recorded", doc: "no span covers this time" },
 ] as const;

@@ -17,9 +17,11 @@ export function pipelineSentences(stages: Stage[], verdicts: Verdict[]): string[
     const lines = verdicts.map((v) => of(v.rank, many) + (VERDICTS[v.verdict] ?? v.verdict));
     const slow = stages.filter((s) => s.bottleneck);
     for (const stage of slow) {
-        lines.push(`${of(stage.rank, many)}${stage.stage} holds the pipeline up: what it fills is empty for ` +
-            `${percent(stage.output_empty_share)} of the time` +
-            (stage.inputs ? `, what it reads for ${percent(stage.input_empty_share)}.` : "."));
+        lines.push(
+            `${of(stage.rank, many)}${stage.stage} holds the pipeline up: what it fills is empty for ` +
+                `${percent(stage.output_empty_share)} of the time` +
+                (stage.inputs ? `, what it reads for ${percent(stage.input_empty_share)}.` : ".")
+        );
     }
     if (!slow.length && stages.length) lines.push("No stage holds the pipeline up.");
     return lines;

@@ -35,7 +35,10 @@ export function histogram(values: number[], wanted = 48): Bin[] {
     const n = cut > low ? Math.max(1, Math.min(wanted, Math.ceil(2 * Math.sqrt(values.length)) + 4)) : 1;
     const width = (cut - low) / n;
     const bins: Bin[] = Array.from({ length: n }, (_, i) => ({
-        from: low + i * width, to: low + (i + 1) * width, count: 0, open: cut < high && i === n - 1,
+        from: low + i * width,
+        to: low + (i + 1) * width,
+        count: 0,
+        open: cut < high && i === n - 1,
     }));
     for (const value of ascending) {
         bins[width > 0 ? Math.min(n - 1, Math.floor((value - low) / width)) : 0]!.count += 1;

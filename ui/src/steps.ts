@@ -3,17 +3,29 @@ import type { Collective, Step } from "./queries";
 import { groupBy, meanOf } from "./stats";
 
 export const STAGES = [
-    { key: "gap", title: "Gap", value: (s: Step) => s.gap_ns,
-      doc: "from the start of the step to the start of the forward pass" },
+    {
+        key: "gap",
+        title: "Gap",
+        value: (s: Step) => s.gap_ns,
+        doc: "from the start of the step to the start of the forward pass",
+    },
     { key: "forward", title: "Forward", value: (s: Step) => s.forward_ns, doc: "forward pass" },
     { key: "backward", title: "Backward", value: (s: Step) => s.backward_ns, doc: "backward pass" },
-    { key: "fp_bp", title: "Forward + backward", value: (s: Step) => s.fp_bp_ns,
-      doc: "forward and backward pass, which cannot be told apart here" },
-    { key: "tail", title: "Tail", value: (s: Step) => s.tail_ns,
-      doc: "from the end of the backward pass to the end of the step" },
+    {
+        key: "fp_bp",
+        title: "Forward + backward",
+        value: (s: Step) => s.fp_bp_ns,
+        doc: "forward and backward pass, which cannot be told apart here",
+    },
+    {
+        key: "tail",
+        title: "Tail",
+        value: (s: Step) => s.tail_ns,
+        doc: "from the end of the backward pass to the end of the step",
+    },
 ] as const;
 
-export type StageKey = typeof STAGES[number]["key"];
+export type StageKey = (typeof STAGES)[number]["key"];
 
 export interface Stage {
     key: StageKey;
@@ -54,20 +66,29 @@ export function stagesOf(steps: Step[]): Stage[] {
     return STAGES.filter(({ key, value }) => {
         if (key === "fp_bp" ? apart : !apart && (key === "forward" || key === "backward")) return false;
         return steps.some((s) => value(s) !== null);
-    }).map((stage) => (stage.key === "fp_bp" && operators
-        ? { ...stage, title: "Operators", doc: "from the first operator to the end of the last" } : stage));
+    }).map((stage) =>
+        stage.key === "fp_bp" && operators
+            ? { ...stage, title: "Operators", doc: "from the first operator to the end of the last" }
+            : stage
+    );
 }
 
 export function splitSentence(steps: Step[]): string {
     const step = steps.find((s) => s.split_by !== null);
     const found = steps.some((s) => s.found_by === "repetition")
-        ? "Nothing marks steps in this trace: they were found where the sequence of operators repeats. " : "";
+        ? "Nothing marks steps in this trace: they were found where the sequence of operators repeats. "
+        : "";
     switch (step?.split_by) {
-    case "phases": return `${found}Split as the program marked it.`;
-    case "points": return `${found}Split at the chosen operators.`;
-    case "autograd": return `${found}Split where the backward pass starts and ends.`;
-    case "operators": return `${found}Split at the first and the last operator.`;
-    default: return `${found}No operator or phase is inside: the parts of a step are not known.`;
+        case "phases":
+            return `${found}Split as the program marked it.`;
+        case "points":
+            return `${found}Split at the chosen operators.`;
+        case "autograd":
+            return `${found}Split where the backward pass starts and ends.`;
+        case "operators":
+            return `${found}Split at the first and the last operator.`;
+        default:
+            return `${found}No operator or phase is inside: the parts of a step are not known.`;
     }
 }
 

@@ -22,14 +22,14 @@ export interface Ratio {
 }
 
 export interface Edits {
-    aim: number;                      // for every shape without one of its own
-    aims: Map<string, number>;        // by weight shape
-    ratios: Map<string, number>;      // by weight shape
-    speedups: Map<string, number>;    // by operator type
+    aim: number; // for every shape without one of its own
+    aims: Map<string, number>; // by weight shape
+    ratios: Map<string, number>; // by weight shape
+    speedups: Map<string, number>; // by operator type
 }
 
 export interface Projected extends Weighted {
-    fits: boolean;                    // the weight divides into blocks of the pattern
+    fits: boolean; // the weight divides into blocks of the pattern
     aim: number | null;
     ratio: number | null;
     source: string | null;
@@ -41,24 +41,36 @@ export const DEFAULT_AIM = 0.9;
 const DENSE_BELOW = 0.5;
 
 export function project(ops: Weighted[], ratios: Ratio[], edits: Edits): Projected[] {
-    return ops.filter((op) => op.latency_ns !== null).map((op) => {
-        const fits = op.n !== null && op.k !== null && op.n % PATTERN.n === 0 && op.k % PATTERN.k === 0;
-        const shape = op.weight_shape ?? "";
-        const aim = fits && (op.zero_ratio ?? 0) < DENSE_BELOW ? edits.aims.get(shape) ?? edits.aim : null;
-        const { ratio, source } = ratioOf(op, aim, ratios, edits);
-        return { ...op, fits, aim, ratio, source, projected_ns: op.latency_ns! / (ratio ?? 1) };
-    });
+    return ops
+        .filter((op) => op.latency_ns !== null)
+        .map((op) => {
+            const fits = op.n !== null && op.k !== null && op.n % PATTERN.n === 0 && op.k % PATTERN.k === 0;
+            const shape = op.weight_shape ?? "";
+            const aim =
+                fits && (op.zero_ratio ?? 0) < DENSE_BELOW ? (edits.aims.get(shape) ?? edits.aim) : null;
+            const { ratio, source } = ratioOf(op, aim, ratios, edits);
+            return { ...op, fits, aim, ratio, source, projected_ns: op.latency_ns! / (ratio ?? 1) };
+        });
 }
 
-function ratioOf(op: Weighted, aim: number | null, ratios: Ratio[],
-                 edits: Edits): { ratio: number | null; source: string | null } {
+function ratioOf(
+    op: Weighted,
+    aim: number | null,
+    ratios: Ratio[],
+    edits: Edits
+): { ratio: number | null; source: string | null } {
     const speedup = edits.speedups.get(op.type ?? "");
     if (speedup !== undefined) return { ratio: speedup, source: "speed-up" };
     if (aim === null) return { ratio: null, source: null };
     const given = edits.ratios.get(op.weight_shape ?? "");
     if (given !== undefined) return { ratio: given, source: "given" };
-    const known = ratios.find((r) => r.weight_shape === op.weight_shape && r.n === op.n &&
-        r.pattern === PATTERN.name && Math.abs(r.sparsity - aim) < 1e-6);
+    const known = ratios.find(
+        (r) =>
+            r.weight_shape === op.weight_shape &&
+            r.n === op.n &&
+            r.pattern === PATTERN.name &&
+            Math.abs(r.sparsity - aim) < 1e-6
+    );
     return known ? { ratio: known.ratio, source: known.source } : { ratio: 1, source: "unknown" };
 }
 

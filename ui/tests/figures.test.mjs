@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { at, settled } from "./stage.mjs";
 import { GPU, MINDSPORE, RUN } from "./traces.mjs";
 
-const UNITS = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, "%": 0.01 };
+const UNITS = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, "%": 0.01 };
 
 // "5.71 ms" as a number of ns.
 function valueOf(text) {
@@ -18,11 +18,18 @@ function valueOf(text) {
 // The page rounds to three digits.
 function assertNear(text, wanted, what) {
     const value = valueOf(text);
-    assert.ok(Math.abs(value - wanted) <= Math.abs(wanted) * 0.006, `${what}: the page says ${text}, the trace ${wanted}`);
+    assert.ok(
+        Math.abs(value - wanted) <= Math.abs(wanted) * 0.006,
+        `${what}: the page says ${text}, the trace ${wanted}`
+    );
 }
 
-const figure = (page, label) => page.locator(".figure", { has: page.getByText(label, { exact: true }) }).first()
-    .locator(".figure-value").textContent();
+const figure = (page, label) =>
+    page
+        .locator(".figure", { has: page.getByText(label, { exact: true }) })
+        .first()
+        .locator(".figure-value")
+        .textContent();
 const card = (page, title) => page.locator(".card", { has: page.getByRole("heading", { name: title }) }).first();
 const column = async (page, table, title) => {
     const heads = await page.locator(`${table} th button`).allTextContents();
@@ -32,165 +39,256 @@ const column = async (page, table, title) => {
 };
 
 const overview = [
-    ["overview: the latency is that of summary", async (open, stage) => {
-        const [latency] = stage.query(RUN, "SELECT * FROM latency WHERE scope = 'step'");
-        const page = await open(at(stage.id(RUN), "overview"));
-        assertNear(await figure(page, "median"), latency.median_ns, "median");
-        assertNear(await figure(page, "99th percentile"), latency.p99_ns, "p99");
-        assert.equal(await figure(page, "counted"), String(latency.count));
-        assert.equal(await figure(page, "warm-up left out"), String(latency.warmup_count));
-    }],
-    ["overview: types, occupation and machine", async (open, stage) => {
-        const [type] = stage.query(RUN, "SELECT type, sum(time_ns) AS ns FROM op_times GROUP BY type ORDER BY ns DESC LIMIT 1");
-        const page = await open(at(stage.id(RUN), "overview"));
-        const first = card(page, "Where the time goes").locator(".legend li").first();
-        assert.equal(await first.locator(".legend-name").textContent(), type.type);
-        assertNear(await first.locator(".legend-value").textContent(), type.ns, type.type);
-        assert.match(await card(page, "Model, engine and machine").textContent(), /bert-mini/);
-        assert.match(await card(page, "What was read").textContent(), /Nothing was lost/);
-    }],
-    ["overview: the device occupation adds up to the steps", async (open, stage) => {
-        const [{ ns }] = stage.query(GPU, "SELECT sum(ns) AS ns FROM occupation WHERE bucket = 'communication'");
-        const page = await open(at(stage.id(GPU), "overview"));
-        const row = card(page, "What device and host did").locator(".legend li", { hasText: "Communicating" }).last();
-        assertNear(await row.locator(".legend-value").textContent(), ns, "communicating");
-    }],
+    [
+        "overview: the latency is that of summary",
+        async (open, stage) => {
+            const [latency] = stage.query(RUN, "SELECT * FROM latency WHERE scope = 'step'");
+            const page = await open(at(stage.id(RUN), "overview"));
+            assertNear(await figure(page, "median"), latency.median_ns, "median");
+            assertNear(await figure(page, "99th percentile"), latency.p99_ns, "p99");
+            assert.equal(await figure(page, "counted"), String(latency.count));
+            assert.equal(await figure(page, "warm-up left out"), String(latency.warmup_count));
+        },
+    ],
+    [
+        "overview: types, occupation and machine",
+        async (open, stage) => {
+            const [type] = stage.query(
+                RUN,
+                "SELECT type, sum(time_ns) AS ns FROM op_times GROUP BY type ORDER BY ns DESC LIMIT 1"
+            );
+            const page = await open(at(stage.id(RUN), "overview"));
+            const first = card(page, "Where the time goes").locator(".legend li").first();
+            assert.equal(await first.locator(".legend-name").textContent(), type.type);
+            assertNear(await first.locator(".legend-value").textContent(), type.ns, type.type);
+            assert.match(await card(page, "Model, engine and machine").textContent(), /bert-mini/);
+            assert.match(await card(page, "What was read").textContent(), /Nothing was lost/);
+        },
+    ],
+    [
+        "overview: the device occupation adds up to the steps",
+        async (open, stage) => {
+            const [{ ns }] = stage.query(GPU, "SELECT sum(ns) AS ns FROM occupation WHERE bucket = 'communication'");
+            const page = await open(at(stage.id(GPU), "overview"));
+            const row = card(page, "What device and host did")
+                .locator(".legend li", { hasText: "Communicating" })
+                .last();
+            assertNear(await row.locator(".legend-value").textContent(), ns, "communicating");
+        },
+    ],
+    [
+        "overview: how busy the device was",
+        async (open, stage) => {
+            const [device] = stage.query(GPU, "SELECT * FROM stream_stats WHERE scope = 'device'");
+            const page = await open(at(stage.id(GPU), "overview"));
+            const said = await page.locator(".device .muted").first().textContent();
+            const [, share, kernels] = /^([\d.]+) % computing,\s+(\d+) kernels/.exec(said) ?? assert.fail(said);
+            assert.equal(share, ((100 * device.run_ns) / device.total_ns).toFixed(1));
+            assert.equal(Number(kernels), device.kernels);
+        },
+    ],
 ];
 
 const steps = [
-    ["steps: the mean, one step, and the way back", async (open, stage) => {
-        const [mean] = stage.query(GPU, "SELECT avg(total_ns) AS ns FROM step_trace WHERE warmup = 0");
-        const [one] = stage.query(GPU, "SELECT total_ns AS ns FROM step_trace WHERE num = 3");
-        const page = await open(at(stage.id(GPU), "steps"));
-        assertNear(await figure(page, "mean duration"), mean.ns, "mean");
-        await page.getByRole("spinbutton", { name: "Step" }).fill("3");
-        await page.keyboard.press("Enter");
-        await page.waitForURL(/step=3/);
-        assertNear(await figure(page, "duration"), one.ns, "step 3");
-        await page.locator("h1").click();
-        await page.keyboard.press("]");
-        await page.getByRole("heading", { name: "Step 4", exact: true }).waitFor();
-        await page.getByRole("button", { name: "Mean of all" }).click();
-        await page.getByRole("heading", { name: "Mean step" }).waitFor();
-    }],
-    ["steps: a lane for each line of collectives", async (open, stage) => {
-        const lanes = stage.query(GPU, "SELECT t.name FROM collectives AS c JOIN track AS t ON t.id = c.track GROUP BY c.track");
-        const page = await open(at(stage.id(GPU), "steps"));
-        const names = await page.locator(".lanes .lane-name").allTextContents();
-        assert.equal(lanes.length, 1);
-        assert.equal(names.length, 2 + lanes.length, `step, parts and collectives: ${names}`);
-    }],
-    ["steps: dragging in a chart chooses steps", async (open, stage) => {
-        const page = await open(at(stage.id(GPU), "steps"));
-        const box = await page.locator(".chart .u-over").first().boundingBox();
-        await page.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
-        await page.mouse.down();
-        await page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 2, { steps: 4 });
-        await page.mouse.up();
-        await page.getByRole("heading", { name: "Mean of steps 2 to 4" }).waitFor();
-        assert.equal(await figure(page, "steps"), "3");
-    }],
+    [
+        "steps: the mean, one step, and the way back",
+        async (open, stage) => {
+            const [mean] = stage.query(GPU, "SELECT avg(total_ns) AS ns FROM step_trace WHERE warmup = 0");
+            const [one] = stage.query(GPU, "SELECT total_ns AS ns FROM step_trace WHERE num = 3");
+            const page = await open(at(stage.id(GPU), "steps"));
+            assertNear(await figure(page, "mean duration"), mean.ns, "mean");
+            await page.getByRole("spinbutton", { name: "Step" }).fill("3");
+            await page.keyboard.press("Enter");
+            await page.waitForURL(/step=3/);
+            assertNear(await figure(page, "duration"), one.ns, "step 3");
+            await page.locator("h1").click();
+            await page.keyboard.press("]");
+            await page.getByRole("heading", { name: "Step 4", exact: true }).waitFor();
+            await page.getByRole("button", { name: "Mean of all" }).click();
+            await page.getByRole("heading", { name: "Mean step" }).waitFor();
+        },
+    ],
+    [
+        "steps: a lane for each line of collectives",
+        async (open, stage) => {
+            const lanes = stage.query(
+                GPU,
+                "SELECT t.name FROM collectives AS c JOIN track AS t ON t.id = c.track GROUP BY c.track"
+            );
+            const page = await open(at(stage.id(GPU), "steps"));
+            const names = await page.locator(".lanes .lane-name").allTextContents();
+            assert.equal(lanes.length, 1);
+            assert.equal(names.length, 2 + lanes.length, `step, parts and collectives: ${names}`);
+        },
+    ],
+    [
+        "steps: dragging in a chart chooses steps",
+        async (open, stage) => {
+            const page = await open(at(stage.id(GPU), "steps"));
+            const box = await page.locator(".chart .u-over").first().boundingBox();
+            await page.mouse.move(box.x + box.width * 0.3, box.y + box.height / 2);
+            await page.mouse.down();
+            await page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 2, { steps: 4 });
+            await page.mouse.up();
+            await page.getByRole("heading", { name: "Mean of steps 2 to 4" }).waitFor();
+            assert.equal(await figure(page, "steps"), "3");
+        },
+    ],
 ];
 
 const operators = [
-    ["operators: the longest first, other orders, and search; the address keeps them", async (open, stage) => {
-        const rows = stage.query(RUN, "SELECT name, time_ns FROM op_times ORDER BY time_ns DESC");
-        const page = await open(at(stage.id(RUN), "operators"));
-        assert.equal((await column(page, ".table-box", "Operator"))[0], rows[0].name);
-        assertNear((await column(page, ".table-box", "Time"))[0], rows[0].time_ns, rows[0].name);
-        await page.getByRole("button", { name: "Time", exact: false }).first().click();
-        assert.equal((await column(page, ".table-box", "Operator"))[0], rows.at(-1).name);
-        await page.getByRole("searchbox").fill("layer1 matmul");
-        assert.ok((await column(page, ".table-box", "Operator")).every((name) => /layer1/.test(name)));
-        const shown = await column(page, ".table-box", "Operator");
-        await page.reload();
-        await settled(page);
-        assert.deepEqual(await column(page, ".table-box", "Operator"), shown);
-    }],
-    ["operators: types unfold", async (open, stage) => {
-        const [{ n }] = stage.query(RUN, "SELECT count(*) AS n FROM op_times WHERE type = 'LayerNormalization'");
-        const page = await open(at(stage.id(RUN), "operators", { view: "type" }));
-        const before = await page.locator(".table-box tbody tr").count();
-        await page.locator(".table-box tr", { hasText: "LayerNormalization" }).first().click();
-        assert.equal(await page.locator(".table-box tbody tr").count(), before + n);
-    }],
-    ["operators: the panel tells about one, and leads into the timeline", async (open, stage) => {
-        const [op] = stage.query(RUN, "SELECT * FROM op_times ORDER BY time_ns DESC LIMIT 1");
-        const [longest] = stage.query(RUN, `SELECT s.id FROM span AS s JOIN step AS p ON p.id = s.step WHERE s.op = ${op.op} AND p.warmup = 0 ORDER BY s.dur DESC, s.id LIMIT 1`);
-        const tensors = stage.query(RUN, `SELECT * FROM op_tensor WHERE op = ${op.op}`);
-        const page = await open(at(stage.id(RUN), "operators"));
-        await page.locator(".table-box tbody tr").first().click();
-        const drawer = page.locator(".drawer");
-        await drawer.locator(".histogram rect").first().waitFor();
-        assert.equal(await drawer.locator("h2").textContent(), op.name);
-        assert.equal(await drawer.locator("table tbody tr").count(), tensors.length);
-        const href = await drawer.getByRole("link", { name: /Longest/ }).getAttribute("href");
-        assert.equal(href, at(stage.id(RUN), "timeline", { span: longest.id }));
-        await page.keyboard.press("Escape");
-        assert.equal(await drawer.count(), 0);
-    }],
-    ["operators: device and host apart", async (open, stage) => {
-        const sections = stage.query(GPU, "SELECT section, count(*) AS n FROM op_times GROUP BY section ORDER BY section");
-        const page = await open(at(stage.id(GPU), "operators"));
-        for (const { section, n } of sections) {
-            await page.getByRole("button", { name: new RegExp(`^${section}`, "i") }).click();
-            assert.match(await page.locator(".table-count").textContent(), new RegExp(`^${n} row`));
-        }
-    }],
+    [
+        "operators: the longest first, other orders, and search; the address keeps them",
+        async (open, stage) => {
+            const rows = stage.query(RUN, "SELECT name, time_ns FROM op_times ORDER BY time_ns DESC");
+            const page = await open(at(stage.id(RUN), "operators"));
+            assert.equal((await column(page, ".table-box", "Operator"))[0], rows[0].name);
+            assertNear((await column(page, ".table-box", "Time"))[0], rows[0].time_ns, rows[0].name);
+            await page.getByRole("button", { name: "Time", exact: false }).first().click();
+            assert.equal((await column(page, ".table-box", "Operator"))[0], rows.at(-1).name);
+            await page.getByRole("searchbox").fill("layer1 matmul");
+            assert.ok((await column(page, ".table-box", "Operator")).every((name) => /layer1/.test(name)));
+            const shown = await column(page, ".table-box", "Operator");
+            await page.reload();
+            await settled(page);
+            assert.deepEqual(await column(page, ".table-box", "Operator"), shown);
+        },
+    ],
+    [
+        "operators: types unfold",
+        async (open, stage) => {
+            const [{ n }] = stage.query(RUN, "SELECT count(*) AS n FROM op_times WHERE type = 'LayerNormalization'");
+            const page = await open(at(stage.id(RUN), "operators", { view: "type" }));
+            const before = await page.locator(".table-box tbody tr").count();
+            await page.locator(".table-box tr", { hasText: "LayerNormalization" }).first().click();
+            assert.equal(await page.locator(".table-box tbody tr").count(), before + n);
+        },
+    ],
+    [
+        "operators: the panel tells about one, and leads into the timeline",
+        async (open, stage) => {
+            const [op] = stage.query(RUN, "SELECT * FROM op_times ORDER BY time_ns DESC LIMIT 1");
+            const [longest] = stage.query(
+                RUN,
+                `SELECT s.id FROM span AS s JOIN step AS p ON p.id = s.step WHERE s.op = ${op.op} AND p.warmup = 0 ORDER BY s.dur DESC, s.id LIMIT 1`
+            );
+            const tensors = stage.query(RUN, `SELECT * FROM op_tensor WHERE op = ${op.op}`);
+            const page = await open(at(stage.id(RUN), "operators"));
+            await page.locator(".table-box tbody tr").first().click();
+            const drawer = page.locator(".drawer");
+            await drawer.locator(".histogram rect").first().waitFor();
+            assert.equal(await drawer.locator("h2").textContent(), op.name);
+            assert.equal(await drawer.locator("table tbody tr").count(), tensors.length);
+            const href = await drawer.getByRole("link", { name: /Longest/ }).getAttribute("href");
+            assert.equal(href, at(stage.id(RUN), "timeline", { span: longest.id }));
+            await page.keyboard.press("Escape");
+            assert.equal(await drawer.count(), 0);
+        },
+    ],
+    [
+        "operators: device and host apart",
+        async (open, stage) => {
+            const sections = stage.query(
+                GPU,
+                "SELECT section, count(*) AS n FROM op_times GROUP BY section ORDER BY section"
+            );
+            const page = await open(at(stage.id(GPU), "operators"));
+            for (const { section, n } of sections) {
+                await page.getByRole("button", { name: new RegExp(`^${section}`, "i") }).click();
+                assert.match(await page.locator(".table-count").textContent(), new RegExp(`^${n} row`));
+            }
+        },
+    ],
 ];
 
 const model = [
-    ["roofline: a circle for each operator that can be placed", async (open, stage) => {
-        const [{ n }] = stage.query(RUN, "SELECT count(*) AS n FROM op_times WHERE computation > 0 AND memory > 0 AND time_ns > 0");
-        const page = await open(at(stage.id(RUN), "roofline"));
-        assert.equal(await page.locator("circle.dot").count(), n);
-        await page.locator("circle.dot").last().focus();
-        await page.keyboard.press("Enter");
-        await page.locator(".drawer").waitFor();
-    }],
-    ["memory: the peak of the plan", async (open, stage) => {
-        const [{ peak }] = stage.query(RUN, `SELECT max(live) AS peak FROM (SELECT sum(m.bytes) AS live FROM op AS o
-            JOIN mem AS m ON m.first_op <= o.id AND m.last_op >= o.id GROUP BY o.id)`);
-        const page = await open(at(stage.id(RUN), "memory"));
-        assertNear(await figure(page, "peak while running"), peak, "peak");
-    }],
-    ["memory: counters in bytes", async (open, stage) => {
-        const counters = stage.query(GPU, "SELECT name FROM track WHERE kind = 'counter' AND unit = 'bytes'");
-        const page = await open(at(stage.id(GPU), "memory"));
-        assert.ok(counters.length > 0);
-        for (const { name } of counters) await page.getByRole("heading", { name, exact: true }).waitFor();
-    }],
-    ["graph: repeated layers are folded, and unfold", async (open, stage) => {
-        const [{ n }] = stage.query(RUN, "SELECT count(*) AS n FROM op");
-        const page = await open(at(stage.id(RUN), "graph"));
-        await page.getByRole("button", { name: "Unfold all" }).waitFor();
-        await page.keyboard.press("f");
-        const folded = await page.locator(".node").count();
-        assert.ok(folded < n, `${folded} of ${n} are shown`);
-        await page.getByRole("button", { name: "Unfold all" }).click();
-        await page.locator("h1").click();
-        await page.keyboard.press("f");
-        assert.equal(await page.locator(".node").count(), n);
-        await page.locator(".node").first().click();
-        await page.locator(".drawer").waitFor();
-    }],
-    ["graph: where tensors have no names it says so", async (open, stage) => {
-        const page = await open(at(stage.id(GPU), "graph"));
-        assert.match(await page.locator(".state.empty").textContent(), /does not name the tensors/);
-    }],
+    [
+        "roofline: a circle for each operator that can be placed",
+        async (open, stage) => {
+            const [{ n }] = stage.query(
+                RUN,
+                "SELECT count(*) AS n FROM op_times WHERE computation > 0 AND memory > 0 AND time_ns > 0"
+            );
+            const page = await open(at(stage.id(RUN), "roofline"));
+            assert.equal(await page.locator("circle.dot").count(), n);
+            await page.locator("circle.dot").last().focus();
+            await page.keyboard.press("Enter");
+            await page.locator(".drawer").waitFor();
+        },
+    ],
+    [
+        "memory: the peak of the plan",
+        async (open, stage) => {
+            const [{ peak }] = stage.query(
+                RUN,
+                `SELECT max(live) AS peak FROM (SELECT sum(m.bytes) AS live FROM op AS o
+            JOIN mem AS m ON m.first_op <= o.id AND m.last_op >= o.id GROUP BY o.id)`
+            );
+            const page = await open(at(stage.id(RUN), "memory"));
+            assertNear(await figure(page, "peak while running"), peak, "peak");
+        },
+    ],
+    [
+        "memory: counters in bytes",
+        async (open, stage) => {
+            const counters = stage.query(GPU, "SELECT name FROM track WHERE kind = 'counter' AND unit = 'bytes'");
+            const page = await open(at(stage.id(GPU), "memory"));
+            assert.ok(counters.length > 0);
+            for (const { name } of counters) await page.getByRole("heading", { name, exact: true }).waitFor();
+        },
+    ],
+    [
+        "graph: repeated layers are folded, and unfold",
+        async (open, stage) => {
+            const [{ n }] = stage.query(RUN, "SELECT count(*) AS n FROM op");
+            const page = await open(at(stage.id(RUN), "graph"));
+            await page.getByRole("button", { name: "Unfold all" }).waitFor();
+            await page.keyboard.press("f");
+            const folded = await page.locator(".node").count();
+            assert.ok(folded < n, `${folded} of ${n} are shown`);
+            await page.getByRole("button", { name: "Unfold all" }).click();
+            await page.locator("h1").click();
+            await page.keyboard.press("f");
+            assert.equal(await page.locator(".node").count(), n);
+            await page.locator(".node").first().click();
+            await page.locator(".drawer").waitFor();
+        },
+    ],
+    [
+        "graph: an operator is found by its name",
+        async (open, stage) => {
+            const [op] = stage.query(RUN, "SELECT id, name FROM op WHERE name LIKE 'layer3%' ORDER BY id LIMIT 1");
+            const page = await open(at(stage.id(RUN), "graph"));
+            await page.getByRole("searchbox", { name: "Find an operator" }).fill(op.name);
+            await page.keyboard.press("Enter");
+            await page.waitForURL(new RegExp(`op=${op.id}$`));
+            assert.equal(await page.locator(".drawer h2").textContent(), op.name);
+            assert.equal(await page.locator(".node.selected").count(), 1);
+        },
+    ],
+    [
+        "graph: where tensors have no names it says so",
+        async (open, stage) => {
+            const page = await open(at(stage.id(GPU), "graph"));
+            assert.match(await page.locator(".state.empty").textContent(), /does not name the tensors/);
+        },
+    ],
 ];
 
 const pipeline = [
-    ["pipeline: queues, and the size of one over time", async (open, stage) => {
-        const queues = stage.query(MINDSPORE, "SELECT name, rank, usage, samples FROM queue_stats");
-        const page = await open(at(stage.id(MINDSPORE), "pipeline"));
-        const here = queues.filter((queue) => queue.rank === queues[0].rank);
-        assert.equal(await page.locator(".queue-box").count(), here.length);
-        const last = here.at(-1);
-        await page.locator(".queue-box", { hasText: last.name }).first().click();
-        await page.getByRole("heading", { name: `Queue ${last.name}` }).waitFor();
-        assert.equal(await figure(page, "samples"), String(last.samples));
-    }],
+    [
+        "pipeline: queues, and the size of one over time",
+        async (open, stage) => {
+            const queues = stage.query(MINDSPORE, "SELECT name, rank, usage, samples FROM queue_stats");
+            const page = await open(at(stage.id(MINDSPORE), "pipeline"));
+            const here = queues.filter((queue) => queue.rank === queues[0].rank);
+            assert.equal(await page.locator(".queue-box").count(), here.length);
+            const last = here.at(-1);
+            await page.locator(".queue-box", { hasText: last.name }).first().click();
+            await page.getByRole("heading", { name: `Queue ${last.name}` }).waitFor();
+            assert.equal(await figure(page, "samples"), String(last.samples));
+        },
+    ],
 ];
 
 function whatif(stage, ...args) {
@@ -198,72 +296,113 @@ function whatif(stage, ...args) {
 }
 
 const questions = [
-    ["whatif: totals follow what is entered, as the command computes them", async (open, stage) => {
-        const page = await open(at(stage.id(RUN), "whatif"));
-        assertNear(await figure(page, "then"), whatif(stage).projected_ns, "90 %");
-        await page.getByRole("spinbutton", { name: "Zeros aimed at everywhere" }).fill("80");
-        await page.keyboard.press("Enter");
-        await page.waitForURL(/aim=0.8/);
-        const shape = (await page.getByRole("spinbutton", { name: /^Times faster for \d/ }).first().getAttribute("aria-label")).split(" ").at(-1);
-        await page.getByRole("spinbutton", { name: `Times faster for ${shape}` }).fill("7.5");
-        await page.keyboard.press("Enter");
-        await page.waitForURL(/ratios=/);
-        await page.getByRole("spinbutton", { name: "Times faster for LayerNormalization" }).fill("2");
-        await page.keyboard.press("Enter");
-        await page.waitForURL(/speedups=/);
-        const wanted = whatif(stage, "--sparsity", "80%", "--ratio", `${shape}:7.5`, "--speedup", "LayerNormalization=2x");
-        assertNear(await figure(page, "then"), wanted.projected_ns, "all three");
-        await page.reload();
-        await settled(page);
-        assertNear(await figure(page, "then"), wanted.projected_ns, "after a reload");
-    }],
-    ["compare: two traces side by side", async (open, stage) => {
-        const [a] = stage.query(RUN, "SELECT count(*) AS n, sum(time_ns) AS ns FROM op_times WHERE section = 'device'");
-        const [b] = stage.query(GPU, "SELECT count(*) AS n, sum(time_ns) AS ns FROM op_times WHERE section = 'device'");
-        const page = await open(at(stage.id(RUN), "compare"));
-        await page.getByRole("combobox").selectOption({ label: GPU });
-        await page.getByRole("heading", { name: "Operators" }).waitFor();
-        await settled(page);
-        assertNear(await figure(page, "all operators, A"), a.ns, "A");
-        assertNear(await figure(page, "B"), b.ns, "B");
-        assert.equal(await figure(page, "only A"), String(a.n));
-        assert.equal(await figure(page, "only B"), String(b.n));
-    }],
-    ["advice: every piece, and its proof in SQL", async (open, stage) => {
-        const advice = stage.query(GPU, "SELECT message, evidence FROM advice");
-        const page = await open(at(stage.id(GPU), "advice"));
-        const shown = await page.locator(".advice-message").allTextContents();
-        assert.deepEqual([...shown].sort(), advice.map(({ message }) => message).sort());
-        assert.ok(shown.length > 0);
-        const proof = await page.locator(".advice-proof code").first().textContent();
-        await page.getByRole("link", { name: "Open in SQL" }).first().click();
-        await page.locator("textarea").waitFor();
-        assert.equal(await page.locator("textarea").inputValue(), proof);
-        await page.locator(".table-box tbody tr").first().waitFor();
-    }],
-    ["sql: runs with Ctrl+Enter, keeps the query in the address, gives CSV", async (open, stage) => {
-        const page = await open(at(stage.id(RUN), "sql"));
-        await page.locator("textarea").fill("SELECT 'a,\"b' AS odd, count(*) AS spans FROM span");
-        await page.keyboard.press("Control+Enter");
-        await page.waitForURL(/q=SELECT/);
-        await settled(page);
-        const [{ spans }] = stage.query(RUN, "SELECT count(*) AS spans FROM span");
-        assert.deepEqual(await column(page, ".table-box", "spans"), [String(spans)]);
-        const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click()]);
-        assert.equal(readFileSync(await file.path(), "utf8"), `odd,spans\r\n"a,""b",${spans}\r\n`);
-    }],
-    ["sql: a mistake is named, and the tables are beside", async (open, stage) => {
-        const page = await open(at(stage.id(RUN), "sql"));
-        await page.getByRole("searchbox", { name: /tables/ }).fill("weight_zero_ratio");
-        await page.getByRole("button", { name: "weight_zero_ratio" }).waitFor();
-        page.faults.length = 0;
-        await page.locator("textarea").fill("SELECT nothing FROM span");
-        await page.keyboard.press("Control+Enter");
-        assert.match(await page.locator(".state.failed").textContent(), /nothing/);
-        // A refused request is an error of the console by itself.
-        page.faults.splice(0, page.faults.length, ...page.faults.filter((fault) => !/400/.test(fault)));
-    }],
+    [
+        "whatif: totals follow what is entered, as the command computes them",
+        async (open, stage) => {
+            const page = await open(at(stage.id(RUN), "whatif"));
+            assertNear(await figure(page, "then"), whatif(stage).projected_ns, "90 %");
+            await page.getByRole("spinbutton", { name: "Zeros aimed at everywhere" }).fill("80");
+            await page.keyboard.press("Enter");
+            await page.waitForURL(/aim=0.8/);
+            const shape = (
+                await page
+                    .getByRole("spinbutton", { name: /^Times faster for \d/ })
+                    .first()
+                    .getAttribute("aria-label")
+            )
+                .split(" ")
+                .at(-1);
+            await page.getByRole("spinbutton", { name: `Times faster for ${shape}` }).fill("7.5");
+            await page.keyboard.press("Enter");
+            await page.waitForURL(/ratios=/);
+            await page.getByRole("spinbutton", { name: "Times faster for LayerNormalization" }).fill("2");
+            await page.keyboard.press("Enter");
+            await page.waitForURL(/speedups=/);
+            const wanted = whatif(
+                stage,
+                "--sparsity",
+                "80%",
+                "--ratio",
+                `${shape}:7.5`,
+                "--speedup",
+                "LayerNormalization=2x"
+            );
+            assertNear(await figure(page, "then"), wanted.projected_ns, "all three");
+            await page.reload();
+            await settled(page);
+            assertNear(await figure(page, "then"), wanted.projected_ns, "after a reload");
+        },
+    ],
+    [
+        "compare: two traces side by side",
+        async (open, stage) => {
+            const [a] = stage.query(
+                RUN,
+                "SELECT count(*) AS n, sum(time_ns) AS ns FROM op_times WHERE section = 'device'"
+            );
+            const [b] = stage.query(
+                GPU,
+                "SELECT count(*) AS n, sum(time_ns) AS ns FROM op_times WHERE section = 'device'"
+            );
+            const page = await open(at(stage.id(RUN), "compare"));
+            await page.getByRole("combobox").selectOption({ label: GPU });
+            await page.getByRole("heading", { name: "Operators" }).waitFor();
+            await settled(page);
+            assertNear(await figure(page, "all operators, A"), a.ns, "A");
+            assertNear(await figure(page, "B"), b.ns, "B");
+            assert.equal(await figure(page, "only A"), String(a.n));
+            assert.equal(await figure(page, "only B"), String(b.n));
+        },
+    ],
+    [
+        "advice: every piece, and its proof in SQL",
+        async (open, stage) => {
+            const advice = stage.query(GPU, "SELECT message, evidence FROM advice");
+            const page = await open(at(stage.id(GPU), "advice"));
+            const shown = await page.locator(".advice-message").allTextContents();
+            assert.deepEqual([...shown].sort(), advice.map(({ message }) => message).sort());
+            assert.ok(shown.length > 0);
+            const proof = await page.locator(".advice-proof code").first().textContent();
+            await page.getByRole("link", { name: "Open in SQL" }).first().click();
+            await page.locator("textarea").waitFor();
+            assert.equal(await page.locator("textarea").inputValue(), proof);
+            await page.locator(".table-box tbody tr").first().waitFor();
+        },
+    ],
+    [
+        "sql: runs with Ctrl+Enter, keeps the query in the address, gives CSV",
+        async (open, stage) => {
+            const page = await open(at(stage.id(RUN), "sql"));
+            await page.locator("textarea").fill("SELECT 'a,\"b' AS odd, count(*) AS spans FROM span");
+            await page.keyboard.press("Control+Enter");
+            await page.waitForURL(/q=SELECT/);
+            await settled(page);
+            const [{ spans }] = stage.query(RUN, "SELECT count(*) AS spans FROM span");
+            assert.deepEqual(await column(page, ".table-box", "spans"), [String(spans)]);
+            const [file] = await Promise.all([
+                page.waitForEvent("download"),
+                page.getByRole("button", { name: "CSV" }).click(),
+            ]);
+            assert.equal(readFileSync(await file.path(), "utf8"), `odd,spans\r\n"a,""b",${spans}\r\n`);
+        },
+    ],
+    [
+        "sql: a mistake is named, and the tables are beside",
+        async (open, stage) => {
+            const page = await open(at(stage.id(RUN), "sql"));
+            await page.getByRole("searchbox", { name: /tables/ }).fill("weight_zero_ratio");
+            await page.getByRole("button", { name: "weight_zero_ratio" }).waitFor();
+            page.faults.length = 0;
+            await page.locator("textarea").fill("SELECT nothing FROM span");
+            await page.keyboard.press("Control+Enter");
+            assert.match(await page.locator(".state.failed").textContent(), /nothing/);
+            // A refused request is an error of the console by itself.
+            page.faults.splice(0, page.faults.length, ...page.faults.filter((fault) => !/400/.test(fault)));
+        },
+    ],
 ];
 
-export default (stage) => [overview, steps, operators, model, pipeline, questions].flat()
-    .map(([name, test]) => [name, (open) => test(open, stage)]);
+export default (stage) =>
+    [overview, steps, operators, model, pipeline, questions]
+        .flat()
+        .map(([name, test]) => [name, (open) => test(open, stage)]);

@@ -32,6 +32,16 @@ export default (stage) => [
         await page.keyboard.press("R");
         await page.getByText("500 spans").waitFor();
     }],
+    ["a server that has ended is noticed", async (open) => {
+        const { base, id } = await serveOne(stage, "ends.json");
+        const page = await open(`${base}/${at(id, "timeline")}`);
+        await stage.end(base);
+        await page.keyboard.press("R");
+        const alert = page.getByRole("alert");
+        await alert.waitFor();
+        assert.match(await alert.textContent(), /does not answer/);
+        page.faults.splice(0, page.faults.length, ...page.faults.filter((fault) => !/CONNECTION_REFUSED/.test(fault)));
+    }],
     ["a trace that is gone is said to be", async (open) => {
         const { path, base, id } = await serveOne(stage, "goes.json");
         const page = await open(`${base}/${at(id, "timeline")}`);

@@ -5,7 +5,13 @@ import { build } from "esbuild";
 
 // A module of src/ as this program can import it.
 async function load(root, name) {
-    const { outputFiles } = await build({ entryPoints: [join(root, "ui/src", name)], bundle: true, format: "esm", write: false, logLevel: "error" });
+    const { outputFiles } = await build({
+        entryPoints: [join(root, "ui/src", name)],
+        bundle: true,
+        format: "esm",
+        write: false,
+        logLevel: "error",
+    });
     return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 }
 
@@ -36,20 +42,46 @@ const tests = {
     "a folded block stands for all its repetitions": async (root) => {
         const { buildGraph } = await load(root, "graph/model.ts");
         const ops = ["in", "a", "b", "a", "b", "out"].map((type, id) => op(id, type, 10));
-        const tensors = ops.flatMap(({ id }) => [{ op: id, io: "input", name: `t${id}` }, { op: id, io: "output", name: `t${id + 1}` }]);
+        const tensors = ops.flatMap(({ id }) => [
+            { op: id, io: "input", name: `t${id}` },
+            { op: id, io: "output", name: `t${id + 1}` },
+        ]);
         const folded = buildGraph(ops, tensors, new Set());
-        assert.deepEqual(folded.nodes.map((node) => node.ops.map(({ id }) => id)), [[0], [1, 3], [2, 4], [5]]);
-        assert.deepEqual(folded.nodes.map(({ time }) => time), [10, 20, 20, 10]);
-        assert.deepEqual(folded.edges, [[0, 1], [1, 2], [2, 3]]);
+        assert.deepEqual(
+            folded.nodes.map((node) => node.ops.map(({ id }) => id)),
+            [[0], [1, 3], [2, 4], [5]]
+        );
+        assert.deepEqual(
+            folded.nodes.map(({ time }) => time),
+            [10, 20, 20, 10]
+        );
+        assert.deepEqual(folded.edges, [
+            [0, 1],
+            [1, 2],
+            [2, 3],
+        ]);
         const whole = buildGraph(ops, tensors, new Set([folded.blocks[0].key]));
         assert.equal(whole.nodes.length, 6);
-        assert.deepEqual(whole.edges, [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]);
+        assert.deepEqual(whole.edges, [
+            [0, 1],
+            [1, 2],
+            [2, 3],
+            [3, 4],
+            [4, 5],
+        ]);
     },
     "a tensor written again belongs to the last that wrote it before": async (root) => {
         const { buildGraph } = await load(root, "graph/model.ts");
-        const tensors = [{ op: 0, io: "output", name: "t" }, { op: 1, io: "input", name: "t" }, { op: 1, io: "output", name: "t" },
-                         { op: 2, io: "input", name: "t" }];
-        assert.deepEqual(buildGraph([op(0, "a"), op(1, "b"), op(2, "c")], tensors, new Set()).edges, [[0, 1], [1, 2]]);
+        const tensors = [
+            { op: 0, io: "output", name: "t" },
+            { op: 1, io: "input", name: "t" },
+            { op: 1, io: "output", name: "t" },
+            { op: 2, io: "input", name: "t" },
+        ];
+        assert.deepEqual(buildGraph([op(0, "a"), op(1, "b"), op(2, "c")], tensors, new Set()).edges, [
+            [0, 1],
+            [1, 2],
+        ]);
     },
     "a layout has edges downwards and boxes apart": async (root) => {
         const { layOut, NODE_WIDTH } = await load(root, "graph/layout.ts");
@@ -73,15 +105,20 @@ const tests = {
         const next = random(3);
         const ops = Array.from({ length: 6000 }, (_, id) => op(id, `t${Math.floor(next() * 50)}`));
         const tensors = ops.flatMap(({ id }) => [
-            { op: id, io: "input", name: `x${id}` }, { op: id, io: "input", name: `x${Math.max(0, id - 1 - Math.floor(next() * 8))}` },
-            { op: id, io: "output", name: `x${id + 1}` }]);
+            { op: id, io: "input", name: `x${id}` },
+            { op: id, io: "input", name: `x${Math.max(0, id - 1 - Math.floor(next() * 8))}` },
+            { op: id, io: "output", name: `x${id + 1}` },
+        ]);
         const graph = buildGraph(ops, tensors, new Set());
         assert.equal(layOut(graph.nodes.length, graph.edges).nodes.length, graph.nodes.length);
     },
     "a histogram counts every value once": async (root) => {
         const { histogram, percentile } = await load(root, "stats.ts");
         for (const values of [[5], [3, 3, 3], [1, 2, 3, 4, 1000], Array.from({ length: 500 }, (_, i) => i % 97)]) {
-            assert.equal(histogram(values).reduce((sum, bin) => sum + bin.count, 0), values.length);
+            assert.equal(
+                histogram(values).reduce((sum, bin) => sum + bin.count, 0),
+                values.length
+            );
         }
         assert.deepEqual(histogram([]), []);
         assert.equal(percentile([1, 2, 3, 4], 0.5), 2.5);
@@ -92,20 +129,50 @@ const tests = {
     "rows of two traces are aligned by name, the n-th with the n-th": async (root) => {
         const { align, relative } = await load(root, "compare.ts");
         const pairs = align(["a", "b", "b"], ["b", "c", "b", "b"], (name) => name).map(({ a, b }) => [a, b]);
-        assert.deepEqual(pairs, [["a", null], ["b", "b"], ["b", "b"], [null, "b"], [null, "c"]]);
+        assert.deepEqual(pairs, [
+            ["a", null],
+            ["b", "b"],
+            ["b", "b"],
+            [null, "b"],
+            [null, "c"],
+        ]);
         assert.equal(relative(0, 5), null);
         assert.equal(relative(4, 5), 0.25);
     },
     "live memory is what is between first and last": async (root) => {
         const { curves } = await load(root, "memory.ts");
-        const chunk = (bytes, first_op, last_op, kind) => ({ id: 0, owner: "", bytes, addr: null, first_op, last_op, kind });
-        assert.deepEqual(curves([chunk(10, 0, 1, "a"), chunk(5, 1, 2, "a"), chunk(7, null, null, "w"), chunk(1, 2, 99, "a")], 3),
-                         [{ kind: "a", live: [10, 15, 6] }, { kind: "w", live: [7, 7, 7] }]);
+        const chunk = (bytes, first_op, last_op, kind) => ({
+            id: 0,
+            owner: "",
+            bytes,
+            addr: null,
+            first_op,
+            last_op,
+            kind,
+        });
+        assert.deepEqual(
+            curves([chunk(10, 0, 1, "a"), chunk(5, 1, 2, "a"), chunk(7, null, null, "w"), chunk(1, 2, 99, "a")], 3),
+            [
+                { kind: "a", live: [10, 15, 6] },
+                { kind: "w", live: [7, 7, 7] },
+            ]
+        );
     },
     "CSV quotes what must be quoted": async (root) => {
         const { csv } = await load(root, "csv.ts");
-        assert.equal(csv({ columns: ["a", "b"], types: [], rows: [["x,y", null], ['q"', 1.5], ["two\nlines", 0]], truncated: false }),
-                     'a,b\r\n"x,y",\r\n"q""",1.5\r\n"two\nlines",0\r\n');
+        assert.equal(
+            csv({
+                columns: ["a", "b"],
+                types: [],
+                rows: [
+                    ["x,y", null],
+                    ['q"', 1.5],
+                    ["two\nlines", 0],
+                ],
+                truncated: false,
+            }),
+            'a,b\r\n"x,y",\r\n"q""",1.5\r\n"two\nlines",0\r\n'
+        );
     },
 };
 

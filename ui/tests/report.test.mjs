@@ -1,15 +1,15 @@
 // A report file, opened from disk, without a server.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { statSync } from "node:fs";
-import { join } from "node:path";
+import { statSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { colorsOf, settled } from "./stage.mjs";
 import { GPU, HOSTILE, MINDSPORE, RUN } from "./traces.mjs";
 
 function report(stage, trace) {
-    const file = join(stage.work, `${trace.replaceAll("/", "-")}.html`);
-    const done = spawnSync(stage.opmeter, ["report", join(stage.folder, trace), "-o", file], { encoding: "utf8" });
+    const file = join(stage.work, `${basename(trace)}.html`);
+    const done = spawnSync(stage.opmeter, ["report", resolve(stage.folder, trace), "-o", file], { encoding: "utf8" });
     assert.equal(done.status, 0, done.stderr);
     return { file, url: pathToFileURL(file).href };
 }
@@ -48,6 +48,17 @@ export default (stage) => [
         await page.waitForSelector(".tl-panel");
         assert.match(await page.textContent(".tl-panel h2"), /AllReduce/);
         assert.equal(await page.getByRole("link", { name: "Perfetto" }).count(), 0);
+    }],
+    ["more spans than a file can carry: it says that its picture is coarse", async (open) => {
+        const trace = join(stage.work, "long.json");
+        writeFileSync(trace, `[${Array.from({ length: 300_000 }, (_, i) =>
+            `{"ph":"X","pid":1,"tid":1,"ts":${i * 2},"dur":1,"name":"n${i % 9}"}`).join(",\n")}]`);
+        const { file, url } = report(stage, trace);
+        assert.ok(statSync(file).size < 6 << 20, "it is bounded");
+        const page = await open(`${url}#/timeline`);
+        assert.match(await page.getByRole("note").first().textContent(), /coarse/);
+        await page.waitForTimeout(300);
+        assert.ok(await colorsOf(page, ".tl-main") > 3);
     }],
     ["names that are script tags stay names", async (open) => {
         const page = await open(report(stage, HOSTILE).url);

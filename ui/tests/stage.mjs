@@ -38,12 +38,21 @@ export class Stage {
                 const url = /http:\/\/[\w.:[\]]+\//.exec(told)?.[0];
                 if (!url) return;
                 clearTimeout(late);
-                resolve(url.replace(/\/$/, ""));
+                server.base = url.replace(/\/$/, "");
+                resolve(server.base);
             };
             server.stdout.on("data", look);
             server.stderr.on("data", look);
             server.on("exit", (code) => reject(new Error(`opmeter serve ended with ${code}: ${told}`)));
         });
+    }
+
+    // End a server that serve() started, and wait until it has.
+    async end(base) {
+        const server = this.servers.find((one) => one.base === base);
+        const ended = new Promise((done) => { server.on("exit", done); });
+        server.kill("SIGINT");
+        await ended;
     }
 
     async get(path, base = this.base) {

@@ -232,7 +232,7 @@ static int pack(struct op *op, struct blk_conv *b, opm_error *err)
 {
     const struct nt *bias = kop_in(op, 2);
     int64_t v = kop_isa(op)->blk->block, blocks;
-    struct pack_job j = { op, b, kop_data(op, 1) };
+    struct pack_job j = { op, b, kop_half(op, 1) ? kop_const(op, 1)->data : kop_data(op, 1) };
 
     if (!j.w)
         return kop_nomem(op, err);

@@ -18,9 +18,11 @@ static int constants_ready(struct op *op, opm_error *err)
     for (uint32_t i = 0; i < op->nin; i++) {
         struct val *v = op->in[i] == NO_VALUE ? NULL : &op->plan->val[op->in[i]];
 
-        if (!v || v->kind != VAL_CONST || (i < 32 && op->kernel->raw >> i & 1))
+        bool raw = i < 32 && op->kernel->raw >> i & 1;
+
+        if (!v || v->kind != VAL_CONST || (raw && v->half && (op->kernel->flags & K_HALF)))
             continue;
-        if (val_materialize(v))
+        if (raw ? val_widen(v) : val_materialize(v))
             return kop_nomem(op, err);
     }
     return 0;
@@ -156,17 +158,9 @@ static int prepare_op(struct op *op, opm_error *err)
     return rc;
 }
 
-/* 16-bit constants are float32 while preparing; afterwards only where somebody kept the pointer or
- * will look again: others have packed them. */
-static int widen_constants(struct plan *p, opm_error *err)
-{
-    for (uint32_t i = 0; i < p->nval; i++)
-        if (val_widen(&p->val[i]))
-            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
-    return 0;
-}
-
-static void drop_wide_constants(struct plan *p)
+/* 16-bit constants are float32 while an operator is prepared that reads them; afterwards only where
+ * somebody kept the pointer or will look again (val.last): others have packed them. */
+static void mark_kept(struct plan *p)
 {
     for (uint32_t i = 0; i < p->nval; i++)
         p->val[i].last = 0;
@@ -176,33 +170,34 @@ static void drop_wide_constants(struct plan *p)
                 p->val[p->op[i].in[k]].last = 1;
     for (uint32_t i = 0; i < p->graph->noutput; i++)
         p->val[p->graph->output[i]].last = 1;
-    for (uint32_t i = 0; i < p->nval; i++)
-        if (p->val[i].wide && !p->val[i].t.data && !p->val[i].last) {
-            native_free((void *)(uintptr_t)p->val[i].wide->data);
-            p->val[i].wide->data = NULL;
-        }
+}
+
+static void narrow_constants(const struct op *op)
+{
+    for (uint32_t i = 0; i < op->nin && op->how != OP_DYNAMIC; i++)
+        if (op->in[i] != NO_VALUE && !op->plan->val[op->in[i]].last)
+            val_narrow(&op->plan->val[op->in[i]], op->plan->engine->model);
 }
 
 int plan_prepare(struct plan *p, opm_error *err)
 {
-    int rc = widen_constants(p, err);
+    int rc = 0;
 
+    mark_kept(p);
     for (uint32_t i = 0; i < p->nop && !rc; i++) {
         struct op *op = &p->op[i];
 
         rc = prepare_op(op, err);
         if (rc)
             return rc;
+        narrow_constants(op);
         for (uint32_t b = 0; b < op->nbody; b++) {
             rc = plan_prepare(op->body[b], err);
             if (rc)
                 return rc;
         }
     }
-    if (rc || p->inner)
-        return rc;
-    drop_wide_constants(p);
-    return plan_memory(p, err);
+    return rc || p->inner ? rc : plan_memory(p, err);
 }
 
 /* True if the shapes are those it was prepared for; notes the new ones. */
@@ -242,7 +237,9 @@ static int run_dynamic(struct op *op, opm_error *err)
     if (same_shapes(op, &same))
         return kop_nomem(op, err);
     if (!same || op->looked) {
-        rc = call_prepare(op, err);
+        rc = constants_ready(op, err);
+        if (!rc)
+            rc = call_prepare(op, err);
         if (rc == NEED_DATA)
             rc = kop_fail(op, OPM_EINVAL, err, "needs data that nothing gives");
         if (rc)

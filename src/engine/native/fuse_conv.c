@@ -38,6 +38,8 @@ static int own_weights(struct fuser *f, struct op *conv, float **weights, float 
         *bias = f->p->val[conv->in[2]].own;
         return 0;
     }
+    if (val_widen(&f->p->val[conv->in[1]]) || (b && val_widen(&f->p->val[conv->in[2]])))
+        return OPM_ENOMEM;
     bs.dim[0] = w->shape.dim[0];
     *weights = new_const(f->p, &w->shape, &wv);
     *bias = *weights ? new_const(f->p, &bs, &bv) : NULL;
@@ -79,7 +81,7 @@ static const struct tensor *channel_const(const struct op *op, uint32_t mid, int
     const struct tensor *t = fuse_f32(op, op->in[0] == mid);
     int32_t at = t ? t->shape.rank - (rank - 1) : -1;
 
-    if (!t || op->node->opset < 7 || op->nin != 2 || t->shape.rank > rank)
+    if (!t || !t->data || op->node->opset < 7 || op->nin != 2 || t->shape.rank > rank)
         return NULL;
     if (t->count == 1)
         return t;

@@ -1,6 +1,7 @@
 /* gather.c -- Gather, GatherElements, GatherND, ScatterElements, ScatterND. Every index is checked.
  */
 #include "engine/native/families.h"
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 
 #include <string.h>
@@ -49,7 +50,10 @@ int gather_run(struct op *op, opm_error *err)
     const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis];
-    size_t inner = (size_t)nt_span(&in->shape, axis + 1, in->shape.rank) * nt_width(in->type);
+    int64_t count = nt_span(&in->shape, axis + 1, in->shape.rank);
+    const struct tensor *half = kop_half(op, 0), *plain = half ? half : kop_const(op, 0);
+    const char *from = plain ? plain->data : in->data;
+    size_t inner = (size_t)count * nt_width(in->type), step = half ? (size_t)count * 2 : inner;
     char *to = kop_out(op, 0)->data;
 
     if (kop_out(op, 0)->count == 0)
@@ -60,7 +64,11 @@ int gather_run(struct op *op, opm_error *err)
 
             if (k < 0)
                 return bad_index(op, nt_int(index, i), n, err);
-            memcpy(to, (const char *)in->data + ((size_t)o * (size_t)n + (size_t)k) * inner, inner);
+            if (half)
+                half_to_float((float *)(void *)to, from + (size_t)(o * n + k) * step, count,
+                              half->type);
+            else
+                memcpy(to, from + (size_t)(o * n + k) * step, inner);
         }
     return 0;
 }

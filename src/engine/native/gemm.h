@@ -22,6 +22,9 @@ void gemm_pack_a(const struct isa *isa, float *out, const void *src, int64_t m, 
 void gemm_pack_b(const struct isa *isa, float *out, const void *src, int64_t k, int64_t n,
                  int64_t rs, int64_t cs, int64_t p0, int64_t p1);
 
+/* Floats of a block of B that was 16 bits. */
+int64_t gemm_wide(const struct isa *isa, int64_t k);
+
 /* Length of the blocks that k is cut into by who calls the instruction set's gemm() himself. */
 int64_t gemm_kc(int64_t k);
 
@@ -31,6 +34,9 @@ struct gemm {
     const float *a;
     int64_t ars, aks; /* element (i, p) of A is at a[i * ars + p * aks] */
     const float *b;   /* packed */
+    const void *half; /* instead of b: the same in 16 bits, of that type */
+    enum tensor_type half_type;
+    float *wide; /* and room for gemm_wide() floats, this thread's own */
     float *c;
     int64_t ldc;
     float alpha;      /* 1: none */

@@ -37,9 +37,23 @@ const void *kop_data(struct op *op, uint32_t i)
     return v->t.data;
 }
 
+/* Bigger 16-bit constants have no float32 form before operators are prepared. */
+#define WIDEN_EARLY 65536
+
 const struct tensor *kop_const(const struct op *op, uint32_t i)
 {
-    return i < op->nin && op->in[i] != NO_VALUE ? op->plan->val[op->in[i]].src : NULL;
+    struct val *v = i < op->nin && op->in[i] != NO_VALUE ? &op->plan->val[op->in[i]] : NULL;
+
+    if (!v || !v->src)
+        return NULL;
+    if (!op->plan->built && v->src->shape.rank > 1 && v->src->count > WIDEN_EARLY)
+        return v->src;
+    return val_widen(v) ? NULL : v->src;
+}
+
+const struct tensor *kop_half(const struct op *op, uint32_t i)
+{
+    return i < op->nin && op->in[i] != NO_VALUE ? op->plan->val[op->in[i]].half : NULL;
 }
 
 static struct tensor as_tensor(const struct nt *t)
@@ -241,17 +255,8 @@ int val_widen(struct val *v)
 {
     float *data;
 
-    if (!v->half || (v->wide && v->wide->data))
+    if (!v->half || v->wide->data)
         return 0;
-    if (!v->wide) {
-        v->wide = mem_calloc(1, sizeof(*v->wide));
-        if (!v->wide)
-            return OPM_ENOMEM;
-        *v->wide = *v->half;
-        v->wide->type = TENSOR_F32;
-        v->wide->data = NULL;
-        v->wide->bytes = (size_t)v->half->count * sizeof(float);
-    }
     data = native_alloc(MAX(v->wide->bytes, (size_t)1));
     if (!data)
         return OPM_ENOMEM;
@@ -260,12 +265,37 @@ int val_widen(struct val *v)
     return 0;
 }
 
+int val_set_half(struct val *v, const struct tensor *half)
+{
+    v->half = half;
+    v->wide = mem_calloc(1, sizeof(*v->wide));
+    if (!v->wide)
+        return OPM_ENOMEM;
+    *v->wide = *half;
+    v->wide->type = TENSOR_F32;
+    v->wide->data = NULL;
+    v->wide->bytes = (size_t)half->count * sizeof(float);
+    v->src = v->wide;
+    return 0;
+}
+
+void val_narrow(struct val *v, const struct model *m)
+{
+    if (!v->wide || !v->wide->data || v->t.data)
+        return;
+    native_free((void *)(uintptr_t)v->wide->data);
+    v->wide->data = NULL;
+    model_forget(m, v->half->data, v->half->bytes);
+}
+
 int val_materialize(struct val *v)
 {
     size_t align = MIN(MAX(nt_width(v->src->type), (size_t)1), (size_t)8);
 
     if (v->t.data)
         return 0;
+    if (val_widen(v))
+        return OPM_ENOMEM;
     if ((uintptr_t)v->src->data % align == 0) {
         v->t.data = (void *)(uintptr_t)v->src->data;
         return 0;

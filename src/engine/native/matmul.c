@@ -1,6 +1,7 @@
 /* matmul.c -- MatMul and Gemm. */
 #include "engine/native/bcast.h"
 #include "engine/native/gemm.h"
+#include "engine/native/half.h"
 #include "engine/native/kernels.h"
 #include "engine/native/sparse.h"
 
@@ -20,7 +21,9 @@ struct matmul {
     int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
     bool b_shared;                                            /* one B for all */
     float alpha, beta;
-    float *packed;         /* constant B, or NULL */
+    float *packed;  /* constant B, or NULL */
+    uint16_t *half; /* the same in 16 bits, instead */
+    enum tensor_type half_type;
     struct sparse *sparse; /* the same, if it has zero blocks, or NULL */
     bool use_sparse;
     int64_t b_floats; /* of one packed B in scratch */
@@ -29,6 +32,7 @@ struct matmul {
 static void matmul_release(void *state)
 {
     native_free(((struct matmul *)state)->packed);
+    native_free(((struct matmul *)state)->half);
     sparse_free(((struct matmul *)state)->sparse);
 }
 
@@ -54,6 +58,31 @@ static void pack_const_part(void *arg, int64_t begin, int64_t end, int thread)
     gemm_pack_b(j->isa, j->s->packed, j->from, j->s->k, j->s->n, j->s->brs, j->s->bcs, begin, end);
 }
 
+static void narrow_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pack_job *j = arg;
+    int64_t per = j->s->k * j->isa->nr;
+
+    (void)thread;
+    half_from_float(j->s->half + begin * per, j->s->packed + begin * per, (end - begin) * per,
+                    j->s->half_type);
+}
+
+/* What was 16 bits is kept so. */
+static int narrow_b(struct op *op, struct matmul *s, struct pack_job *j, opm_error *err)
+{
+    s->half_type = kop_half(op, 1)->type;
+    s->half = native_alloc(MAX(op->packed_bytes / 2, (size_t)1));
+    if (!s->half)
+        return kop_nomem(op, err);
+    pool_for(kop_pool(op), gemm_panels(s->n, j->isa->nr),
+             pool_grain((double)(s->k * j->isa->nr) * PACK_NS), narrow_part, j);
+    native_free(s->packed);
+    s->packed = NULL;
+    op->packed_bytes /= 2;
+    return 0;
+}
+
 static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
@@ -61,7 +90,7 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
     struct pack_job j = { isa, s, b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL };
     int64_t floats = gemm_size_b(isa, s->k, s->n);
 
-    if (s->packed)
+    if (s->packed || s->half)
         return 0;
     if (!j.from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
         return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
@@ -75,7 +104,7 @@ static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
              pool_grain((double)(s->k * isa->nr) * PACK_NS), pack_const_part, &j);
     if (b)
         model_forget(op->plan->engine->model, b->data, b->bytes);
-    return 0;
+    return kop_half(op, 1) ? narrow_b(op, s, &j, err) : 0;
 }
 
 /* Room for what is packed while running. */
@@ -84,10 +113,12 @@ static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
     const struct isa *isa = kop_isa(op);
     int64_t total, nb = s->b_shared ? 1 : s->nbatch;
 
-    s->b_floats = s->packed ? 0 : gemm_size_b(isa, s->k, s->n);
+    s->b_floats = s->packed || s->half ? 0 : gemm_size_b(isa, s->k, s->n);
     if (s->b_floats < 0 || __builtin_mul_overflow(s->b_floats, nb, &total) ||
         total > PTRDIFF_MAX / 8)
         return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    if (s->half)
+        total = gemm_wide(isa, s->k) * pool_threads(kop_pool(op));
     op->scratch_bytes = (size_t)total * sizeof(float);
     return 0;
 }
@@ -119,7 +150,9 @@ static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
         return rc;
     if (s->use_sparse) {
         native_free(s->packed);
+        native_free(s->half);
         s->packed = NULL;
+        s->half = NULL;
         op->scratch_bytes = sparse_scratch(op, s->m, s->k);
     }
     sparse_tell(op, s->sparse, s->use_sparse);
@@ -296,13 +329,15 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct matmul *s = j->s;
     int64_t per = j->grid.nmb * j->grid.nnb;
 
-    (void)thread;
     for (int64_t i = begin; i < end; i++) {
         int64_t item = i / per;
         struct gemm g = j->g;
 
         g.a = j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k;
         g.b = s->packed ? s->packed : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
+        g.half = s->half;
+        g.half_type = s->half_type;
+        g.wide = s->half ? j->pb + thread * gemm_wide(g.isa, s->k) : NULL;
         g.c += item * s->m * s->n;
         g.base = item * s->m * s->n;
         gemm_item(&g, &j->grid, i % per);
@@ -349,7 +384,7 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
         return;
     }
     gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kop_pool(op)));
-    if (!s->packed)
+    if (!s->packed && !s->half)
         pool_for(kop_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
                  pool_grain((double)(s->k * j.g.isa->nr) * PACK_NS), pack_part, &j);
     pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns), mm_part,

@@ -40,6 +40,7 @@ enum kernel_flags {
     K_DYNAMIC = 8,  /* sets shapes and memory of its outputs itself, while running */
     K_IMPURE = 16,  /* never computed ahead */
     K_ANYTYPE = 32, /* copes with every element type */
+    K_HALF = 64,    /* raw inputs of 16 bits are read through kop_half(), as they are */
 };
 
 struct op;
@@ -159,6 +160,7 @@ struct plan {
     uint32_t nop;
     void *arena;
     size_t arena_bytes;
+    bool built; /* plan_build() is done */
     bool inner; /* of a subgraph: nothing but constants is known before running */
 };
 
@@ -216,8 +218,11 @@ static inline const struct isa *kop_isa(const struct op *op)
 }
 /* In prepare(): the data of an input, or NULL if it is not known (return NEED_DATA then). */
 const void *kop_data(struct op *op, uint32_t i);
-/* The constant that input i is, unaligned, or NULL. */
+/* The constant that input i is, unaligned, or NULL (also when out of memory for its float32 form).
+ * While the plan is built, data of big 16-bit constants is NULL unless val_widen() was called. */
 const struct tensor *kop_const(const struct op *op, uint32_t i);
+/* The 16-bit constant that input i is made of, or NULL. */
+const struct tensor *kop_half(const struct op *op, uint32_t i);
 /* Input i is the same for all runs. */
 static inline bool kop_fixed(const struct op *op, uint32_t i)
 {
@@ -278,8 +283,12 @@ int val_own(struct val *v, size_t bytes);
 int val_copy(struct val *v, const struct nt *from); /* OPM_ENOMEM */
 /* Aligned data of a constant. OPM_ENOMEM. */
 int val_materialize(struct val *v);
-/* Bring the float32 form of a 16-bit constant (back) into memory. OPM_ENOMEM. */
+/* A 16-bit constant: its float32 form is there from val_widen(), which kop_const() and
+ * val_materialize() see to, to val_narrow(), which leaves what val_materialize() gave. OPM_ENOMEM.
+ */
+int val_set_half(struct val *v, const struct tensor *half);
 int val_widen(struct val *v);
+void val_narrow(struct val *v, const struct model *m);
 /* A new value for fusion's own constants; its index, or NO_VALUE when out of memory. p->val
  * moves. */
 uint32_t plan_add_val(struct plan *p);

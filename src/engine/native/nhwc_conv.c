@@ -348,8 +348,7 @@ static void cut(const struct op *op, struct nconv *s)
 
     most = MAX(CHUNK_BYTES / per, (int64_t)1);
     s->split = by_tile ? MIN(s->tiles, (parts + images - 1) / images) : 1;
-    if (!by_tile)
-        most = MIN(most, MAX(lines * images / parts, (int64_t)1));
+    most = MIN(most, MAX(lines * images * s->split / parts, (int64_t)1));
     s->chunks = (lines + most - 1) / most;
     most = (lines + s->chunks - 1) / s->chunks;
     s->chunks = (lines + most - 1) / most;

@@ -162,12 +162,8 @@ static int set_const(struct val *v, const struct value *value)
     v->kind = VAL_CONST;
     v->fixed = true;
     v->src = value->data;
-    if (half_inside(v->src->type) != v->src->type) {
-        v->half = v->src;
-        if (val_widen(v))
-            return OPM_ENOMEM;
-        v->src = v->wide;
-    }
+    if (half_inside(v->src->type) != v->src->type && val_set_half(v, v->src))
+        return OPM_ENOMEM;
     v->t = (struct nt){
         .type = v->src->type, .shape = v->src->shape, .count = v->src->count, .bytes = v->src->bytes
     };
@@ -226,6 +222,9 @@ int plan_build(struct plan **out, struct native *e, const struct graph *g, struc
         rc = plan_fuse(p, err);
     if (!rc && !outer)
         rc = plan_layout(p, err);
+    for (uint32_t i = 0; i < p->nval && !rc; i++)
+        val_narrow(&p->val[i], p->engine->model);
+    p->built = true;
     if (rc) {
         plan_free(p);
         return rc;

@@ -14,14 +14,24 @@ export function AdviceList({ advice, brief }: { advice: Advice[]; brief?: boolea
                     <div class="advice-head">
                         <span class={`badge ${LEVELS[a.severity] ?? "plain"}`}>{a.severity}</span>
                         <span class="advice-message">{a.message}</span>
-                        {a.gain !== null && <span class="advice-gain" title="share of the time that mending it could save at most">
-                            up to {percent(a.gain)}</span>}
+                        {a.gain !== null && (
+                            <span
+                                class="advice-gain"
+                                title="share of the time that mending it could save at most"
+                            >
+                                up to {percent(a.gain)}
+                            </span>
+                        )}
                     </div>
                     <p class="advice-action">{a.action}</p>
                     {!brief && (
                         <div class="advice-proof">
                             <code>{a.evidence}</code>
-                            {!isReport && <a class="button" href={href("sql", { q: a.evidence })}>Open in SQL</a>}
+                            {!isReport && (
+                                <a class="button" href={href("sql", { q: a.evidence })}>
+                                    Open in SQL
+                                </a>
+                            )}
                         </div>
                     )}
                 </li>

@@ -63,11 +63,12 @@ function useUrlState(name: string | null, initial: string): [string, (value: str
     }];
 }
 
-const LEAST_PX = 150; // of a column that has no width of its own
+const LEAST_PX = { text: 150, number: 100 }; // of a column that has no width of its own
 
 // Where there is less room the table is scrolled, not squeezed.
 function leastWidth<T>(columns: Column<T>[]): number {
-    return columns.reduce((sum, { width }) => sum + (width?.endsWith("px") ? parseInt(width, 10) : LEAST_PX), 0);
+    return columns.reduce((sum, { width, numeric }) => sum +
+        (width?.endsWith("px") ? parseInt(width, 10) : LEAST_PX[numeric ? "number" : "text"]), 0);
 }
 
 export function DataTable<T>(props: DataTableProps<T>) {

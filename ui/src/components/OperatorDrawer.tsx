@@ -17,7 +17,12 @@ import { Loaded } from "./States";
 const EXECUTIONS = 5000; // as many as op_spans gives
 
 function Part({ title, children }: { title: string; children: ComponentChildren }) {
-    return <section class="drawer-part"><h3>{title}</h3>{children}</section>;
+    return (
+        <section class="drawer-part">
+            <h3>{title}</h3>
+            {children}
+        </section>
+    );
 }
 
 // Those which the figures are made of: on the device its kernels, on the host the rest.
@@ -35,18 +40,34 @@ function Executions({ of, loaded, color }: { of: Operator; loaded: Loadable<Exec
                 {(all) => {
                     const counted = countedExecutions(all, of.section);
                     const ascending = counted.map((e) => e.dur).sort((a, b) => a - b);
-                    const longest = counted.reduce<Execution | null>((a, b) => (a && a.dur >= b.dur ? a : b), null);
+                    const longest = counted.reduce<Execution | null>(
+                        (a, b) => (a && a.dur >= b.dur ? a : b),
+                        null
+                    );
                     if (!longest) return <p class="note">All of its executions belong to a warm-up.</p>;
                     return (
                         <>
-                            <Histogram label="Durations" values={ascending} color={color} height={120}
-                                       marks={[{ label: "median", value: percentile(ascending, 0.5) },
-                                               { label: "p99", value: percentile(ascending, 0.99) }]} />
-                            {all.length >= EXECUTIONS && <p class="note">Of the first {count(EXECUTIONS)} executions.</p>}
+                            <Histogram
+                                label="Durations"
+                                values={ascending}
+                                color={color}
+                                height={120}
+                                marks={[
+                                    { label: "median", value: percentile(ascending, 0.5) },
+                                    { label: "p99", value: percentile(ascending, 0.99) },
+                                ]}
+                            />
+                            {all.length >= EXECUTIONS && (
+                                <p class="note">Of the first {count(EXECUTIONS)} executions.</p>
+                            )}
                             <p class="links">
-                                <a href={href("timeline", { span: longest.id })}>Longest in the timeline ({ns(longest.dur)})</a>
+                                <a href={href("timeline", { span: longest.id })}>
+                                    Longest in the timeline ({ns(longest.dur)})
+                                </a>
                                 <a href={href("timeline", { span: counted[0]!.id })}>First in the timeline</a>
-                                {of.op !== null && <a href={href("graph", { op: of.op })}>In the model graph</a>}
+                                {of.op !== null && (
+                                    <a href={href("graph", { op: of.op })}>In the model graph</a>
+                                )}
                             </p>
                         </>
                     );
@@ -62,12 +83,16 @@ function Roof({ of, meta }: { of: Operator; meta: Meta[] }) {
     const at = intensity(of);
     const most = at === null ? null : attainable(at, roof);
     if (at === null || of.flops_per_s === null) return null;
-    if (most === null) return <p class="note">{count(at)} FLOP per byte. The ceilings of the machine were not measured.</p>;
+    if (most === null)
+        return <p class="note">{count(at)} FLOP per byte. The ceilings of the machine were not measured.</p>;
     const bound = roof.flops !== null && most >= roof.flops ? "by arithmetic" : "by memory";
     return (
-        <p class="note">{count(at)} FLOP per byte: bound {bound}. It reaches {percent(of.flops_per_s / most)} of
-            the {flopsPerSecond(most)} that the machine allows there
-            {of.flops_per_s > most && ", as its algorithm needs fewer operations than are counted"}. <a href={href("roofline", { op: of.op })}>Roofline</a></p>
+        <p class="note">
+            {count(at)} FLOP per byte: bound {bound}. It reaches {percent(of.flops_per_s / most)} of the{" "}
+            {flopsPerSecond(most)} that the machine allows there
+            {of.flops_per_s > most && ", as its algorithm needs fewer operations than are counted"}.{" "}
+            <a href={href("roofline", { op: of.op })}>Roofline</a>
+        </p>
     );
 }
 
@@ -84,8 +109,12 @@ function Attributes({ op }: { op: Op }) {
     if (!attributes || typeof attributes !== "object" || !Object.keys(attributes).length) return null;
     return (
         <Part title="Attributes">
-            <Facts of={Object.entries(attributes).map(([key, value]): [string, string] =>
-                [key, typeof value === "string" ? value : JSON.stringify(value)])} />
+            <Facts
+                of={Object.entries(attributes).map(([key, value]): [string, string] => [
+                    key,
+                    typeof value === "string" ? value : JSON.stringify(value),
+                ])}
+            />
         </Part>
     );
 }
@@ -95,7 +124,13 @@ function Nodes({ op }: { op: Op }) {
     if (!Array.isArray(nodes) || !nodes.length) return null;
     return (
         <Part title={`Covers ${count(nodes.length)} ${nodes.length === 1 ? "node" : "nodes"} of the model`}>
-            <ul class="nodes">{nodes.map((node, i) => <li key={i}><code>{String(node)}</code></li>)}</ul>
+            <ul class="nodes">
+                {nodes.map((node, i) => (
+                    <li key={i}>
+                        <code>{String(node)}</code>
+                    </li>
+                ))}
+            </ul>
         </Part>
     );
 }
@@ -105,12 +140,26 @@ function Tensors({ tensors }: { tensors: Tensor[] }) {
     return (
         <Part title="Tensors">
             <table class="plain">
-                <thead><tr><th>What</th><th>Name</th><th>Type</th><th>Shape</th><th class="num">Size</th></tr></thead>
+                <thead>
+                    <tr>
+                        <th>What</th>
+                        <th>Name</th>
+                        <th>Type</th>
+                        <th>Shape</th>
+                        <th class="num">Size</th>
+                    </tr>
+                </thead>
                 <tbody>
                     {tensors.map((t) => (
                         <tr key={`${t.io} ${t.slot}`}>
-                            <td>{t.io} {t.slot}</td><td class="cut" title={text(t.name)}>{text(t.name)}</td>
-                            <td>{text(t.dtype)}</td><td>{t.shape === "" ? "scalar" : text(t.shape)}</td>
+                            <td>
+                                {t.io} {t.slot}
+                            </td>
+                            <td class="cut" title={text(t.name)}>
+                                {text(t.name)}
+                            </td>
+                            <td>{text(t.dtype)}</td>
+                            <td>{t.shape === "" ? "scalar" : text(t.shape)}</td>
                             <td class="num">{bytes(t.bytes)}</td>
                         </tr>
                     ))}
@@ -125,35 +174,63 @@ export function OperatorDrawer({ of, onClose }: { of: Operator; onClose: () => v
     const meta = useData<Meta>("meta");
     const ops = useData<Op>("model_ops");
     const tensors = useData<Tensor>("model_tensors");
-    const executions = useData<Execution>(of.op !== null ? "op_spans" : "named_spans",
-                                          of.op !== null ? { op: of.op } : { name: of.name ?? "" });
+    const executions = useData<Execution>(
+        of.op !== null ? "op_spans" : "named_spans",
+        of.op !== null ? { op: of.op } : { name: of.name ?? "" }
+    );
     const op = ops.state === "ready" && of.op !== null ? ops.value.find(({ id }) => id === of.op) : undefined;
-    const mine = useMemo(() => (tensors.state === "ready" ? tensors.value.filter((t) => t.op === of.op) : []),
-                         [tensors, of.op]);
+    const mine = useMemo(
+        () => (tensors.state === "ready" ? tensors.value.filter((t) => t.op === of.op) : []),
+        [tensors, of.op]
+    );
     const each = of.iterations === null ? "in the whole trace" : "per iteration";
     return (
         <Drawer title={of.name ?? NA} onClose={onClose}>
             <div class="figures">
-                <Figure label={`time ${each}`} value={ns(of.time_ns)} hint="self time: without what runs inside on the same track" />
+                <Figure
+                    label={`time ${each}`}
+                    value={ns(of.time_ns)}
+                    hint="self time: without what runs inside on the same track"
+                />
                 <Figure label={`of the ${of.section}`} value={percent(of.share)} />
                 <Figure label="median" value={ns(of.median_ns)} />
                 <Figure label="p99" value={ns(of.p99_ns)} />
-                <Figure label="executions" value={count(of.count)} hint={`${count(of.warmup_count)} of warm-up left out`} />
+                <Figure
+                    label="executions"
+                    value={count(of.count)}
+                    hint={`${count(of.warmup_count)} of warm-up left out`}
+                />
             </div>
             <Executions of={of} loaded={executions} color={color(of.type)} />
             <Part title="Work">
-                <Facts of={[
-                    ["Type", <><i class="swatch" style={{ background: color(of.type) }} /> {text(of.type)}</>],
-                    ...(of.post_op ? [["Fused behind it", of.post_op] as [string, string]] : []),
-                    ["Device and engine", [of.device, of.engine].filter(Boolean).join(", ") || NA],
-                    ["Computation", flops(of.computation)],
-                    ["Read and written", bytes(of.memory)],
-                    ["Computes", flopsPerSecond(of.flops_per_s)],
-                    ["Moves", bytesPerSecond(of.bytes_per_s)],
-                    ...(of.wait_ns !== null ? [["Waits before the work begins", ns(of.wait_ns)] as [string, string]] : []),
-                    ...(op?.weight_shape ? [["Weight", `${op.weight_shape}, ${percent(op.weight_zero_ratio)} zeros`] as [string, string]] : []),
-                    ["Spread", `${ns(of.min_ns)} to ${ns(of.max_ns)}, deviation ${ns(of.stdev_ns)}`],
-                ]} />
+                <Facts
+                    of={[
+                        [
+                            "Type",
+                            <>
+                                <i class="swatch" style={{ background: color(of.type) }} /> {text(of.type)}
+                            </>,
+                        ],
+                        ...(of.post_op ? [["Fused behind it", of.post_op] as [string, string]] : []),
+                        ["Device and engine", [of.device, of.engine].filter(Boolean).join(", ") || NA],
+                        ["Computation", flops(of.computation)],
+                        ["Read and written", bytes(of.memory)],
+                        ["Computes", flopsPerSecond(of.flops_per_s)],
+                        ["Moves", bytesPerSecond(of.bytes_per_s)],
+                        ...(of.wait_ns !== null
+                            ? [["Waits before the work begins", ns(of.wait_ns)] as [string, string]]
+                            : []),
+                        ...(op?.weight_shape
+                            ? [
+                                  [
+                                      "Weight",
+                                      `${op.weight_shape}, ${percent(op.weight_zero_ratio)} zeros`,
+                                  ] as [string, string],
+                              ]
+                            : []),
+                        ["Spread", `${ns(of.min_ns)} to ${ns(of.max_ns)}, deviation ${ns(of.stdev_ns)}`],
+                    ]}
+                />
                 {meta.state === "ready" && <Roof of={of} meta={meta.value} />}
             </Part>
             <Tensors tensors={mine} />
@@ -164,7 +241,11 @@ export function OperatorDrawer({ of, onClose }: { of: Operator; onClose: () => v
 }
 
 // Opens the operator that the address names: its number, or the name of its spans.
-export function findOperator(operators: Operator[], key: string | null, section: string | null): Operator | null {
+export function findOperator(
+    operators: Operator[],
+    key: string | null,
+    section: string | null
+): Operator | null {
     if (key === null) return null;
     const same = operators.filter((o) => operatorKey(o) === key);
     return same.find((o) => o.section === section) ?? same[0] ?? null;

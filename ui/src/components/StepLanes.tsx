@@ -45,7 +45,10 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
     const theme = useTheme();
     const [box, width] = useWidth<HTMLDivElement>();
     const total = meanOf(steps, (s) => s.total_ns) ?? 0;
-    const end = largest(lanes.flatMap((lane) => lane.bars.map((bar) => bar.start + bar.dur)), total);
+    const end = largest(
+        lanes.flatMap((lane) => lane.bars.map((bar) => bar.start + bar.dur)),
+        total
+    );
     const room = Math.max(100, width - NAMES - 12);
     const x = (time: number) => NAMES + (end > 0 ? time / end : 0) * room;
 
@@ -55,23 +58,40 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
         const start = at;
         at += dur;
         return {
-            key: stage.key, start, dur, fill: named("stage", stage.key, theme),
+            key: stage.key,
+            start,
+            dur,
+            fill: named("stage", stage.key, theme),
             text: `${stage.title} ${ns(dur)}`,
             hint: `${stage.title}: ${ns(dur)}, ${percent(dur / total)}. ${stage.doc}`,
         };
     });
     const update = meanOf(steps, (s) => s.update_ns);
     const rows: { title: string; blocks: Block[] }[] = [
-        { title: "Step", blocks: [{
-            key: "total", start: 0, dur: total, fill: named(null, "other", theme),
-            text: ns(total), hint: `whole step: ${ns(total)}` }] },
+        {
+            title: "Step",
+            blocks: [
+                {
+                    key: "total",
+                    start: 0,
+                    dur: total,
+                    fill: named(null, "other", theme),
+                    text: ns(total),
+                    hint: `whole step: ${ns(total)}`,
+                },
+            ],
+        },
         ...(parts.length ? [{ title: "Parts", blocks: parts }] : []),
         ...lanes.map((lane) => ({
             title: lane.title,
             blocks: lane.bars.map((bar, i): Block => ({
-                key: String(i), start: bar.start, dur: bar.dur, fill: named("stage", "collective", theme),
+                key: String(i),
+                start: bar.start,
+                dur: bar.dur,
+                fill: named("stage", "collective", theme),
                 text: `${bar.name} ${ns(bar.dur)}`,
-                hint: `${bar.name}: ${ns(bar.dur)}, starts ${ns(bar.start)} into the step` +
+                hint:
+                    `${bar.name}: ${ns(bar.dur)}, starts ${ns(bar.start)} into the step` +
                     (bar.steps > 1 ? `; mean of ${bar.steps} steps` : ""),
             })),
         })),
@@ -79,28 +99,51 @@ export function StepLanes({ label, steps, lanes }: { label: string; steps: Step[
     const height = rows.length * ROW + 22;
     return (
         <div class="lanes" ref={box}>
-            <svg width={width} height={height} role="img"
-                 aria-label={`${label}: ${parts.map((p) => p.hint).join(" ")}`}>
+            <svg
+                width={width}
+                height={height}
+                role="img"
+                aria-label={`${label}: ${parts.map((p) => p.hint).join(" ")}`}
+            >
                 {ticks(end, Math.max(2, Math.floor(room / 120))).map((tick) => (
                     <g key={tick}>
                         <line x1={x(tick)} x2={x(tick)} y1={0} y2={height - 20} class="grid-line" />
-                        <text x={x(tick)} y={height - 6} class="tick"
-                              text-anchor={x(tick) > width - 40 ? "end" : "middle"}>{ns(tick)}</text>
+                        <text
+                            x={x(tick)}
+                            y={height - 6}
+                            class="tick"
+                            text-anchor={x(tick) > width - 40 ? "end" : "middle"}
+                        >
+                            {ns(tick)}
+                        </text>
                     </g>
                 ))}
                 {rows.map((row, r) => (
                     <g key={r} transform={`translate(0 ${r * ROW})`}>
                         <text x={0} y={ROW / 2 + 4} class="lane-name">
-                            {fittedEnd(row.title, NAMES - 10)}<title>{row.title}</title>
+                            {fittedEnd(row.title, NAMES - 10)}
+                            <title>{row.title}</title>
                         </text>
                         {row.blocks.map((block) => {
                             const w = Math.max(1, x(block.start + block.dur) - x(block.start));
                             return (
                                 <g key={block.key}>
-                                    <rect x={x(block.start)} y={(ROW - BAR) / 2} width={w} height={BAR}
-                                          rx={3} fill={block.fill} />
-                                    <text x={x(block.start) + 6} y={ROW / 2 + 4} fill={ON_FILL}
-                                          class="lane-text">{fitted(block.text, w)}</text>
+                                    <rect
+                                        x={x(block.start)}
+                                        y={(ROW - BAR) / 2}
+                                        width={w}
+                                        height={BAR}
+                                        rx={3}
+                                        fill={block.fill}
+                                    />
+                                    <text
+                                        x={x(block.start) + 6}
+                                        y={ROW / 2 + 4}
+                                        fill={ON_FILL}
+                                        class="lane-text"
+                                    >
+                                        {fitted(block.text, w)}
+                                    </text>
                                     <title>{block.hint}</title>
                                 </g>
                             );

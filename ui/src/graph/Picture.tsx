@@ -16,9 +16,9 @@ const FRAME = 14;
 const IN_SIGHT = 0.6; // of the width: a panel may cover the rest
 
 interface View {
-    x: number;      // of the graph, at the left edge
+    x: number; // of the graph, at the left edge
     y: number;
-    scale: number;  // pixels per unit
+    scale: number; // pixels per unit
 }
 
 function route(points: Point[]): string {
@@ -26,8 +26,10 @@ function route(points: Point[]): string {
     for (let i = 1; i < points.length; i++) {
         const [a, b] = [points[i - 1]!, points[i]!];
         const mid = ((a.y + b.y) / 2).toFixed(1);
-        path += a.x === b.x ? `L${b.x.toFixed(1)} ${b.y.toFixed(1)}`
-            : `C${a.x.toFixed(1)} ${mid} ${b.x.toFixed(1)} ${mid} ${b.x.toFixed(1)} ${b.y.toFixed(1)}`;
+        path +=
+            a.x === b.x
+                ? `L${b.x.toFixed(1)} ${b.y.toFixed(1)}`
+                : `C${a.x.toFixed(1)} ${mid} ${b.x.toFixed(1)} ${mid} ${b.x.toFixed(1)} ${b.y.toFixed(1)}`;
     }
     return path;
 }
@@ -67,14 +69,23 @@ interface PictureProps {
     onFold: (block: Block) => void;
 }
 
-function useView(layout: Layout): { view: View; size: { width: number; height: number }; box: { current: HTMLDivElement | null };
-                                    zoom: (factor: number, at?: Point) => void; fit: () => void; move: (dx: number, dy: number) => void; show: (at: Point) => void } {
+function useView(layout: Layout): {
+    view: View;
+    size: { width: number; height: number };
+    box: { current: HTMLDivElement | null };
+    zoom: (factor: number, at?: Point) => void;
+    fit: () => void;
+    move: (dx: number, dy: number) => void;
+    show: (at: Point) => void;
+} {
     const box = useRef<HTMLDivElement>(null);
     const [size, setSize] = useState({ width: 0, height: 0 });
     const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
     useEffect(() => {
         const element = box.current!;
-        const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+        const observer = new ResizeObserver(() =>
+            setSize({ width: element.clientWidth, height: element.clientHeight })
+        );
         observer.observe(element);
         return () => observer.disconnect();
     }, []);
@@ -84,22 +95,44 @@ function useView(layout: Layout): { view: View; size: { width: number; height: n
         setView({ x: layout.width / 2 - size.width / scale / 2, y: -MARGIN, scale });
     };
     useEffect(start, [size.width > 0, layout.width > 0]);
-    const zoom = (factor: number, at: Point = { x: size.width / 2, y: size.height / 2 }) => setView((v) => {
-        const scale = Math.min(3, Math.max(0.02, v.scale * factor));
-        return { scale, x: v.x + at.x / v.scale - at.x / scale, y: v.y + at.y / v.scale - at.y / scale };
-    });
+    const zoom = (factor: number, at: Point = { x: size.width / 2, y: size.height / 2 }) =>
+        setView((v) => {
+            const scale = Math.min(3, Math.max(0.02, v.scale * factor));
+            return { scale, x: v.x + at.x / v.scale - at.x / scale, y: v.y + at.y / v.scale - at.y / scale };
+        });
     const fit = () => {
-        const scale = Math.min(1.5, size.width / (layout.width + 2 * MARGIN), size.height / (layout.height + 2 * MARGIN));
-        setView({ scale, x: layout.width / 2 - size.width / scale / 2, y: layout.height / 2 - size.height / scale / 2 });
+        const scale = Math.min(
+            1.5,
+            size.width / (layout.width + 2 * MARGIN),
+            size.height / (layout.height + 2 * MARGIN)
+        );
+        setView({
+            scale,
+            x: layout.width / 2 - size.width / scale / 2,
+            y: layout.height / 2 - size.height / scale / 2,
+        });
     };
-    const move = (dx: number, dy: number) => setView((v) => ({ ...v, x: v.x + dx / v.scale, y: v.y + dy / v.scale }));
+    const move = (dx: number, dy: number) =>
+        setView((v) => ({ ...v, x: v.x + dx / v.scale, y: v.y + dy / v.scale }));
     // Into the middle, unless it is in sight.
-    const show = (at: Point) => setView((v) => {
-        const [x, y] = [(at.x - v.x) * v.scale, (at.y - v.y) * v.scale];
-        if (x > MARGIN && x < size.width * IN_SIGHT && y > MARGIN && y < size.height - MARGIN && v.scale >= 0.3) return v;
-        const scale = Math.max(0.6, v.scale);
-        return { scale, x: at.x - (size.width * IN_SIGHT) / scale / 2, y: at.y - size.height / scale / 2 };
-    });
+    const show = (at: Point) =>
+        setView((v) => {
+            const [x, y] = [(at.x - v.x) * v.scale, (at.y - v.y) * v.scale];
+            if (
+                x > MARGIN &&
+                x < size.width * IN_SIGHT &&
+                y > MARGIN &&
+                y < size.height - MARGIN &&
+                v.scale >= 0.3
+            )
+                return v;
+            const scale = Math.max(0.6, v.scale);
+            return {
+                scale,
+                x: at.x - (size.width * IN_SIGHT) / scale / 2,
+                y: at.y - size.height / scale / 2,
+            };
+        });
     return { view, size, box, zoom, fit, move, show };
 }
 
@@ -118,24 +151,37 @@ interface DrawnProps {
     selected: number | null;
     area: Rect;
     small: boolean;
-    plain: boolean;     // text in the colour of the theme
+    plain: boolean; // text in the colour of the theme
     fill: (node: GraphNode) => string;
     onOpen: (op: GraphOp) => void;
     onFold: (block: Block) => void;
 }
 
 function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpen, onFold }: DrawnProps) {
-    const seen = (x0: number, y0: number, x1: number, y1: number) => x1 >= area.left && x0 <= area.right && y1 >= area.top && y0 <= area.bottom;
+    const seen = (x0: number, y0: number, x1: number, y1: number) =>
+        x1 >= area.left && x0 <= area.right && y1 >= area.top && y0 <= area.bottom;
     return (
         <>
             {model.blocks.map((block, i) => {
                 const r = frameOf(i, model, layout);
                 if (!r || !seen(r.left, r.top, r.right, r.bottom)) return null;
                 return (
-                    <g key={block.key} class="block"
-                       {...pressable(`${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`,
-                                     () => onFold(block))}>
-                        <rect x={r.left} y={r.top} width={r.right - r.left} height={r.bottom - r.top} rx={10} class={block.folded ? "folded" : ""} />
+                    <g
+                        key={block.key}
+                        class="block"
+                        {...pressable(
+                            `${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`,
+                            () => onFold(block)
+                        )}
+                    >
+                        <rect
+                            x={r.left}
+                            y={r.top}
+                            width={r.right - r.left}
+                            height={r.bottom - r.top}
+                            rx={10}
+                            class={block.folded ? "folded" : ""}
+                        />
                         <title>{`${block.period} operators, ${block.repeats} times; click to ${block.folded ? "unfold" : "fold"}`}</title>
                     </g>
                 );
@@ -143,7 +189,11 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
             {layout.edges.map((points, i) => {
                 const [a, b] = [points[0]!, points.at(-1)!];
                 const xs = points.map((p) => p.x);
-                return seen(smallest(xs), a.y, largest(xs), b.y) && <path key={i} d={route(points)} class="edge" />;
+                return (
+                    seen(smallest(xs), a.y, largest(xs), b.y) && (
+                        <path key={i} d={route(points)} class="edge" />
+                    )
+                );
             })}
             {model.nodes.map((node, i) => {
                 const { x, y } = layout.nodes[i]!;
@@ -153,30 +203,56 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                 const share = total > 0 && node.time !== null ? percent(node.time / total) : NA;
                 const label = `${op.name}${node.ops.length > 1 ? ` and ${node.ops.length - 1} like it` : ""}, ${op.type}: ${ns(node.time)}, ${share}`;
                 return (
-                    <g key={op.id} transform={`translate(${left} ${top})`} class={node.ops.some((o) => o.id === selected) ? "node selected" : "node"}
-                       {...pressable(label, () => onOpen(op))}>
+                    <g
+                        key={op.id}
+                        transform={`translate(${left} ${top})`}
+                        class={node.ops.some((o) => o.id === selected) ? "node selected" : "node"}
+                        {...pressable(label, () => onOpen(op))}
+                    >
                         <rect width={NODE_WIDTH} height={NODE_HEIGHT} rx={6} fill={fill(node)} />
                         {!small && (
                             <g class={plain ? "" : "on-fill"}>
-                                <text x={10} y={18} class="node-type">{cut(op.type, 21 - ns(node.time).length)}</text>
-                                <text x={NODE_WIDTH - 10} y={18} text-anchor="end" class="node-time">{ns(node.time)}</text>
-                                <text x={10} y={35} class="node-name">{cut(op.name, node.ops.length > 1 ? 21 : 26)}</text>
-                                {node.ops.length > 1 && <text x={NODE_WIDTH - 10} y={35} text-anchor="end" class="node-name">× {node.ops.length}</text>}
+                                <text x={10} y={18} class="node-type">
+                                    {cut(op.type, 21 - ns(node.time).length)}
+                                </text>
+                                <text x={NODE_WIDTH - 10} y={18} text-anchor="end" class="node-time">
+                                    {ns(node.time)}
+                                </text>
+                                <text x={10} y={35} class="node-name">
+                                    {cut(op.name, node.ops.length > 1 ? 21 : 26)}
+                                </text>
+                                {node.ops.length > 1 && (
+                                    <text x={NODE_WIDTH - 10} y={35} text-anchor="end" class="node-name">
+                                        × {node.ops.length}
+                                    </text>
+                                )}
                             </g>
                         )}
                         <title>{label}</title>
                     </g>
                 );
             })}
-            {!small && model.blocks.map((block, i) => {
-                const r = frameOf(i, model, layout);
-                return r && seen(r.left, r.top - 20, r.right, r.top) && (
-                    <text key={block.key} x={r.left + 2} y={r.top - 5} class="block-title" aria-hidden="true" onClick={() => onFold(block)}>
-                        {`× ${block.repeats}`}<tspan class="block-line">{`  ${ns(block.time)}, ${percent(total > 0 && block.time !== null ? block.time / total : null)}  `}</tspan>
-                        <tspan class="block-link">{block.folded ? "unfold" : "fold"}</tspan>
-                    </text>
-                );
-            })}
+            {!small &&
+                model.blocks.map((block, i) => {
+                    const r = frameOf(i, model, layout);
+                    return (
+                        r &&
+                        seen(r.left, r.top - 20, r.right, r.top) && (
+                            <text
+                                key={block.key}
+                                x={r.left + 2}
+                                y={r.top - 5}
+                                class="block-title"
+                                aria-hidden="true"
+                                onClick={() => onFold(block)}
+                            >
+                                {`× ${block.repeats}`}
+                                <tspan class="block-line">{`  ${ns(block.time)}, ${percent(total > 0 && block.time !== null ? block.time / total : null)}  `}</tspan>
+                                <tspan class="block-link">{block.folded ? "unfold" : "fold"}</tspan>
+                            </text>
+                        )
+                    );
+                })}
         </>
     );
 }
@@ -186,27 +262,44 @@ export function Picture({ model, layout, total, colorBy, selected, onOpen, onFol
     const typeColor = useTypeColors();
     const { view, size, box, zoom, fit, move, show } = useView(layout);
     useEffect(() => {
-        const i = selected === null ? -1 : model.nodes.findIndex((node) => node.ops.some((op) => op.id === selected));
+        const i =
+            selected === null
+                ? -1
+                : model.nodes.findIndex((node) => node.ops.some((op) => op.id === selected));
         if (i >= 0 && size.width > 0) show(layout.nodes[i]!);
     }, [selected, size.width > 0]);
     const drag = useRef<Point | null>(null);
     const dragged = useRef(false); // then its end is no click
-    const most = useMemo(() => largest(model.nodes.map((n) => n.time ?? 0), 1), [model]);
-    useKeys([
-        { keys: "+", does: "zoom in", run: () => zoom(1.3) },
-        { keys: "-", does: "zoom out", run: () => zoom(1 / 1.3) },
-        { keys: "f", does: "show the whole graph", run: fit },
-        { keys: "ArrowDown", does: "", run: () => move(0, 80) },
-        { keys: "ArrowUp", does: "", run: () => move(0, -80) },
-        { keys: "ArrowLeft", does: "", run: () => move(-80, 0) },
-        { keys: "ArrowRight", does: "", run: () => move(80, 0) },
-    ], [size.width, size.height, layout]);
+    const most = useMemo(
+        () =>
+            largest(
+                model.nodes.map((n) => n.time ?? 0),
+                1
+            ),
+        [model]
+    );
+    useKeys(
+        [
+            { keys: "+", does: "zoom in", run: () => zoom(1.3) },
+            { keys: "-", does: "zoom out", run: () => zoom(1 / 1.3) },
+            { keys: "f", does: "show the whole graph", run: fit },
+            { keys: "ArrowDown", does: "", run: () => move(0, 80) },
+            { keys: "ArrowUp", does: "", run: () => move(0, -80) },
+            { keys: "ArrowLeft", does: "", run: () => move(-80, 0) },
+            { keys: "ArrowRight", does: "", run: () => move(80, 0) },
+        ],
+        [size.width, size.height, layout]
+    );
     useEffect(() => {
         const element = box.current!;
         const wheel = (event: WheelEvent) => {
             event.preventDefault();
             const rect = element.getBoundingClientRect();
-            if (event.ctrlKey || event.metaKey) zoom(Math.exp(-event.deltaY / 300), { x: event.clientX - rect.left, y: event.clientY - rect.top });
+            if (event.ctrlKey || event.metaKey)
+                zoom(Math.exp(-event.deltaY / 300), {
+                    x: event.clientX - rect.left,
+                    y: event.clientY - rect.top,
+                });
             else move(event.deltaX, event.deltaY);
         };
         element.addEventListener("wheel", wheel, { passive: false });
@@ -215,32 +308,84 @@ export function Picture({ model, layout, total, colorBy, selected, onOpen, onFol
     const small = view.scale < 0.3; // text could not be read
     const area = areaOf(view, size);
     // Moving within the area draws nothing anew.
-    const drawn = useMemo(() => (
-        <Drawn {...{ model, layout, total, selected, area, small, onOpen, onFold }}
-               fill={(node) => (colorBy === "type" ? typeColor(node.ops[0]!.type) : heat(Math.sqrt((node.time ?? 0) / most), theme))}
-               plain={theme === "dark" && colorBy !== "type"} />
-    ), [model, layout, selected, area.left, area.top, area.right, area.bottom, small, theme, colorBy, typeColor]);
+    const drawn = useMemo(
+        () => (
+            <Drawn
+                {...{ model, layout, total, selected, area, small, onOpen, onFold }}
+                fill={(node) =>
+                    colorBy === "type"
+                        ? typeColor(node.ops[0]!.type)
+                        : heat(Math.sqrt((node.time ?? 0) / most), theme)
+                }
+                plain={theme === "dark" && colorBy !== "type"}
+            />
+        ),
+        [
+            model,
+            layout,
+            selected,
+            area.left,
+            area.top,
+            area.right,
+            area.bottom,
+            small,
+            theme,
+            colorBy,
+            typeColor,
+        ]
+    );
     return (
-        <div class="graph" ref={box} onPointerDown={(event) => {
-                 drag.current = { x: event.clientX, y: event.clientY };
-                 dragged.current = false;
-             }}
-             onClickCapture={(event) => { if (dragged.current) event.stopPropagation(); }}
-             onPointerMove={(event) => {
-                 if (!drag.current || !(event.buttons & 1)) return;
-                 dragged.current ||= Math.hypot(event.clientX - drag.current.x, event.clientY - drag.current.y) > 3;
-                 move(drag.current.x - event.clientX, drag.current.y - event.clientY);
-                 drag.current = { x: event.clientX, y: event.clientY };
-             }}>
-            <svg width={size.width} height={size.height} role="group" aria-label={`Graph of ${count(model.nodes.length)} operators`}>
-                <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>
-                    {drawn}
-                </g>
+        <div
+            class="graph"
+            ref={box}
+            onPointerDown={(event) => {
+                drag.current = { x: event.clientX, y: event.clientY };
+                dragged.current = false;
+            }}
+            onClickCapture={(event) => {
+                if (dragged.current) event.stopPropagation();
+            }}
+            onPointerMove={(event) => {
+                if (!drag.current || !(event.buttons & 1)) return;
+                dragged.current ||=
+                    Math.hypot(event.clientX - drag.current.x, event.clientY - drag.current.y) > 3;
+                move(drag.current.x - event.clientX, drag.current.y - event.clientY);
+                drag.current = { x: event.clientX, y: event.clientY };
+            }}
+        >
+            <svg
+                width={size.width}
+                height={size.height}
+                role="group"
+                aria-label={`Graph of ${count(model.nodes.length)} operators`}
+            >
+                <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>{drawn}</g>
             </svg>
             <div class="graph-tools">
-                <button class="icon-button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(1.3)}><Icon name="plus" /></button>
-                <button class="icon-button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => zoom(1 / 1.3)}><Icon name="minus" /></button>
-                <button class="icon-button" aria-label="Show the whole graph" title="Show the whole graph (f)" onClick={fit}><Icon name="fit" /></button>
+                <button
+                    class="icon-button"
+                    aria-label="Zoom in"
+                    title="Zoom in (+)"
+                    onClick={() => zoom(1.3)}
+                >
+                    <Icon name="plus" />
+                </button>
+                <button
+                    class="icon-button"
+                    aria-label="Zoom out"
+                    title="Zoom out (-)"
+                    onClick={() => zoom(1 / 1.3)}
+                >
+                    <Icon name="minus" />
+                </button>
+                <button
+                    class="icon-button"
+                    aria-label="Show the whole graph"
+                    title="Show the whole graph (f)"
+                    onClick={fit}
+                >
+                    <Icon name="fit" />
+                </button>
             </div>
         </div>
     );

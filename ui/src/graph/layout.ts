@@ -9,8 +9,8 @@ export interface Point {
 }
 
 export interface Layout {
-    nodes: Point[];     // centre
-    edges: Point[][];   // from the bottom of a node through bends to the top of another
+    nodes: Point[]; // centre
+    edges: Point[][]; // from the bottom of a node through bends to the top of another
     width: number;
     height: number;
 }
@@ -61,14 +61,15 @@ function mean(cells: Cell[], of: number[]): number | null {
 // neighbours allow: groups that would overlap are placed around their common mean.
 function place(cells: Cell[], row: number[], wish: (i: number) => number): void {
     const groups: { members: number[]; offsets: number[]; sum: number; width: number }[] = [];
-    const gap = (a: Cell, b: Cell) => a.width === BEND_WIDTH && b.width === BEND_WIDTH ? 4 : GAP_X;
+    const gap = (a: Cell, b: Cell) => (a.width === BEND_WIDTH && b.width === BEND_WIDTH ? 4 : GAP_X);
     for (const i of row) {
         let group = { members: [i], offsets: [0], sum: wish(i), width: 0 };
         for (let last = groups.at(-1); last; last = groups.at(-1)) {
             const a = cells[last.members.at(-1)!]!;
             const b = cells[group.members[0]!]!;
             const between = (a.width + b.width) / 2 + gap(a, b);
-            if (last.sum / last.members.length + last.width + between <= group.sum / group.members.length) break;
+            if (last.sum / last.members.length + last.width + between <= group.sum / group.members.length)
+                break;
             groups.pop();
             const shift = last.width + between;
             group = {
@@ -81,7 +82,9 @@ function place(cells: Cell[], row: number[], wish: (i: number) => number): void 
         groups.push(group);
     }
     for (const { members, offsets, sum } of groups) {
-        members.forEach((i, k) => { cells[i]!.x = sum / members.length + offsets[k]!; });
+        members.forEach((i, k) => {
+            cells[i]!.x = sum / members.length + offsets[k]!;
+        });
     }
 }
 
@@ -104,20 +107,24 @@ export function layOut(n: number, edges: [number, number][]): Layout {
     });
     const rows: number[][] = Array.from({ length: largest(layer, 0) + 1 }, () => []);
     cells.forEach((cell, i) => rows[cell.layer]!.push(i));
-    for (const row of rows) row.forEach((i, k) => { cells[i]!.x = k * (NODE_WIDTH + GAP_X); });
+    for (const row of rows)
+        row.forEach((i, k) => {
+            cells[i]!.x = k * (NODE_WIDTH + GAP_X);
+        });
 
     for (let sweep = 0; sweep < SWEEPS; sweep++) {
         const down = sweep % 2 === 0;
         for (let r = 0; r < rows.length; r++) {
             const row = rows[down ? r : rows.length - 1 - r]!;
-            const wishes = new Map(row.map((i) => {
-                const cell = cells[i]!;
-                const near = mean(cells, down ? cell.up : cell.down);
-                return [i, near ?? mean(cells, down ? cell.down : cell.up) ?? cell.x];
-            }));
+            const wishes = new Map(
+                row.map((i) => {
+                    const cell = cells[i]!;
+                    const near = mean(cells, down ? cell.up : cell.down);
+                    return [i, near ?? mean(cells, down ? cell.down : cell.up) ?? cell.x];
+                })
+            );
             // Routes keep to one side of the nodes that they pass.
-            row.sort((a, b) => wishes.get(a)! - wishes.get(b)! ||
-                cells[b]!.width - cells[a]!.width || a - b);
+            row.sort((a, b) => wishes.get(a)! - wishes.get(b)! || cells[b]!.width - cells[a]!.width || a - b);
             place(cells, row, (i) => wishes.get(i)!);
         }
     }
@@ -134,13 +141,18 @@ export function layOut(n: number, edges: [number, number][]): Layout {
     });
     return {
         nodes: layer.map((_, i) => at(i)),
-        edges: routes.map((route) => route.flatMap((i, k): Point[] => {
-            const { x, y } = at(i);
-            const half = NODE_HEIGHT / 2;
-            if (k === 0) return [{ x, y: y + half }];
-            if (k === route.length - 1) return [{ x, y: y - half }];
-            return [{ x, y: y - half }, { x, y: y + half }];
-        })),
+        edges: routes.map((route) =>
+            route.flatMap((i, k): Point[] => {
+                const { x, y } = at(i);
+                const half = NODE_HEIGHT / 2;
+                if (k === 0) return [{ x, y: y + half }];
+                if (k === route.length - 1) return [{ x, y: y - half }];
+                return [
+                    { x, y: y - half },
+                    { x, y: y + half },
+                ];
+            })
+        ),
         width: n ? right - left : 0,
         height: rows.length * (NODE_HEIGHT + GAP_Y) - GAP_Y,
     };

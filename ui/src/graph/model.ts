@@ -5,7 +5,7 @@ export interface GraphOp {
     id: number;
     name: string;
     type: string;
-    shape: string;      // what tells it from another of the same type, for folding
+    shape: string; // what tells it from another of the same type, for folding
     time: number | null;
 }
 
@@ -19,13 +19,13 @@ export interface GraphTensor {
 export interface GraphNode {
     ops: GraphOp[];
     time: number | null;
-    block: number;      // index into blocks, -1: of none
+    block: number; // index into blocks, -1: of none
 }
 
 export interface Block {
-    key: string;        // stays the same however other blocks are folded
-    start: number;      // index of its first operator
-    period: number;     // operators in one repetition
+    key: string; // stays the same however other blocks are folded
+    start: number; // index of its first operator
+    period: number; // operators in one repetition
     repeats: number;
     folded: boolean;
     time: number | null;
@@ -98,13 +98,16 @@ export function buildGraph(ops: GraphOp[], tensors: GraphTensor[], unfolded: Set
     let next = 0;
     for (let i = 0; i < ops.length; i++) {
         const op = ops[i]!;
-        while (next < blocks.length && blocks[next]!.start + blocks[next]!.period * blocks[next]!.repeats <= i) {
+        while (
+            next < blocks.length &&
+            blocks[next]!.start + blocks[next]!.period * blocks[next]!.repeats <= i
+        ) {
             next += 1;
         }
         const block = blocks[next];
         const inside = block !== undefined && block.start <= i;
         if (inside && block.folded && i - block.start >= block.period) {
-            const first = ops[block.start + (i - block.start) % block.period]!;
+            const first = ops[block.start + ((i - block.start) % block.period)]!;
             const node = nodeOf.get(first.id)!;
             nodes[node]!.ops.push(op);
             nodes[node]!.time = add(nodes[node]!.time, op.time);

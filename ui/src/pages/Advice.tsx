@@ -19,9 +19,18 @@ export function Advice() {
                     const quiet = rules.filter((r) => !fired.has(r.rule));
                     return (
                         <>
-                            <Card title={advice.length ? `${count(advice.length)} ${advice.length === 1 ? "piece" : "pieces"} of advice` : "Nothing to say"}
-                                  note={advice.length ? "What could save most comes first. Each has the query that proves it."
-                                      : "Every rule was tried and none fires: the trace looks healthy."}>
+                            <Card
+                                title={
+                                    advice.length
+                                        ? `${count(advice.length)} ${advice.length === 1 ? "piece" : "pieces"} of advice`
+                                        : "Nothing to say"
+                                }
+                                note={
+                                    advice.length
+                                        ? "What could save most comes first. Each has the query that proves it."
+                                        : "Every rule was tried and none fires: the trace looks healthy."
+                                }
+                            >
                                 {advice.length > 0 && <AdviceList advice={advice} />}
                             </Card>
                             <Card title={`${count(quiet.length)} rules that do not fire`}>
@@ -32,7 +41,9 @@ export function Advice() {
                                             <li key={r.rule}>
                                                 <code>{r.rule}</code>
                                                 <span>{r.action}</span>
-                                                {!isReport && <a href={href("sql", { q: r.evidence })}>query</a>}
+                                                {!isReport && (
+                                                    <a href={href("sql", { q: r.evidence })}>query</a>
+                                                )}
                                             </li>
                                         ))}
                                     </ul>

@@ -35,25 +35,76 @@ interface Timed {
 function columnsOf(byType: boolean): Column<Pair<Timed>>[] {
     const one = (p: Pair<Timed>) => (p.a ?? p.b)!;
     return [
-        ...(byType ? [] : [{ key: "name", title: "Operator", value: (p: Pair<Timed>) => one(p).name, search: true }]),
-        { key: "type", title: "Type", value: (p) => one(p).type, search: true, ...(byType ? {} : { width: "18%" }) },
-        { key: "a", title: "A", value: (p) => p.a?.time_ns ?? null, show: (p) => ns(p.a?.time_ns), numeric: true, width: "92px" },
-        { key: "b", title: "B", value: (p) => p.b?.time_ns ?? null, show: (p) => ns(p.b?.time_ns), numeric: true, width: "92px" },
-        { key: "size", title: "B − A", value: (p) => Math.abs((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0)), numeric: true, width: "100px",
-          doc: "Sorted by size, whichever way; what only one of them has counts whole",
-          show: (p) => signed((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0), ns) },
-        { key: "change", title: "Change", value: (p) => relative(p.a?.time_ns, p.b?.time_ns), numeric: true, width: "92px",
-          show: (p) => <Change a={p.a?.time_ns} b={p.b?.time_ns} /> },
-        { key: "counts", title: "Count A / B", value: (p) => p.a?.count ?? p.b?.count ?? null, numeric: true, width: "110px",
-          show: (p) => `${p.a ? count(p.a.count) : "–"} / ${p.b ? count(p.b.count) : "–"}` },
-        { key: "where", title: "In", value: (p) => (p.a && p.b ? "both" : p.a ? "only A" : "only B"), width: "76px", search: true },
+        ...(byType
+            ? []
+            : [{ key: "name", title: "Operator", value: (p: Pair<Timed>) => one(p).name, search: true }]),
+        {
+            key: "type",
+            title: "Type",
+            value: (p) => one(p).type,
+            search: true,
+            ...(byType ? {} : { width: "18%" }),
+        },
+        {
+            key: "a",
+            title: "A",
+            value: (p) => p.a?.time_ns ?? null,
+            show: (p) => ns(p.a?.time_ns),
+            numeric: true,
+            width: "92px",
+        },
+        {
+            key: "b",
+            title: "B",
+            value: (p) => p.b?.time_ns ?? null,
+            show: (p) => ns(p.b?.time_ns),
+            numeric: true,
+            width: "92px",
+        },
+        {
+            key: "size",
+            title: "B − A",
+            value: (p) => Math.abs((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0)),
+            numeric: true,
+            width: "100px",
+            doc: "Sorted by size, whichever way; what only one of them has counts whole",
+            show: (p) => signed((p.b?.time_ns ?? 0) - (p.a?.time_ns ?? 0), ns),
+        },
+        {
+            key: "change",
+            title: "Change",
+            value: (p) => relative(p.a?.time_ns, p.b?.time_ns),
+            numeric: true,
+            width: "92px",
+            show: (p) => <Change a={p.a?.time_ns} b={p.b?.time_ns} />,
+        },
+        {
+            key: "counts",
+            title: "Count A / B",
+            value: (p) => p.a?.count ?? p.b?.count ?? null,
+            numeric: true,
+            width: "110px",
+            show: (p) => `${p.a ? count(p.a.count) : "–"} / ${p.b ? count(p.b.count) : "–"}`,
+        },
+        {
+            key: "where",
+            title: "In",
+            value: (p) => (p.a && p.b ? "both" : p.a ? "only A" : "only B"),
+            width: "76px",
+            search: true,
+        },
     ];
 }
 
 type Data = [Operator[], OperatorType[], Latency[], Meta[]];
 
 function useAll(trace: api.TraceInfo | null) {
-    return all<Data>(useDataOf(trace, "operators"), useDataOf(trace, "op_types"), useDataOf(trace, "latency"), useDataOf(trace, "meta"));
+    return all<Data>(
+        useDataOf(trace, "operators"),
+        useDataOf(trace, "op_types"),
+        useDataOf(trace, "latency"),
+        useDataOf(trace, "meta")
+    );
 }
 
 // Times per iteration where both have iterations, else whole traces.
@@ -66,26 +117,65 @@ function perWhat(a: Operator[], b: Operator[]): string {
 
 function LatencyCard({ a, b }: { a: Latency[]; b: Latency[] }) {
     const steps = (rows: Latency[]) => rows.filter((l) => l.scope === "step" && l.count > 0);
-    const named = align(a.filter((l) => l.count > 0), b.filter((l) => l.count > 0), (l) => `${l.scope} ${l.name ?? ""}`);
+    const named = align(
+        a.filter((l) => l.count > 0),
+        b.filter((l) => l.count > 0),
+        (l) => `${l.scope} ${l.name ?? ""}`
+    );
     // Two models have one step each: then these are compared, whatever they are called.
     const single = steps(a).length === 1 && steps(b).length === 1;
-    const pairs = single ? [{ key: "step", a: steps(a)[0]!, b: steps(b)[0]! }, ...named.filter((p) => p.a && p.b && p.a.scope !== "step")] : named;
+    const pairs = single
+        ? [
+              { key: "step", a: steps(a)[0]!, b: steps(b)[0]! },
+              ...named.filter((p) => p.a && p.b && p.a.scope !== "step"),
+          ]
+        : named;
     if (!pairs.length) return null;
-    const rows: [string, (l: Latency) => number | null][] = [["Median", (l) => l.median_ns], ["Mean", (l) => l.mean_ns], ["Minimum", (l) => l.min_ns],
-        ["p90", (l) => l.p90_ns], ["p99", (l) => l.p99_ns], ["Maximum", (l) => l.max_ns]];
+    const rows: [string, (l: Latency) => number | null][] = [
+        ["Median", (l) => l.median_ns],
+        ["Mean", (l) => l.mean_ns],
+        ["Minimum", (l) => l.min_ns],
+        ["p90", (l) => l.p90_ns],
+        ["p99", (l) => l.p99_ns],
+        ["Maximum", (l) => l.max_ns],
+    ];
     return (
         <div class="cards">
             {pairs.slice(0, 6).map((p) => (
-                <Card key={p.key} title={`${(p.a ?? p.b)!.scope === "step" ? "Latency of a step" : "Region"}: ${(p.a ?? p.b)!.name ?? "all"}`}
-                      note={p.a && p.b ? `${count(p.a.count)} in A, ${count(p.b.count)} in B, without warm-up` : p.a ? "only in A" : "only in B"}>
+                <Card
+                    key={p.key}
+                    title={`${(p.a ?? p.b)!.scope === "step" ? "Latency of a step" : "Region"}: ${(p.a ?? p.b)!.name ?? "all"}`}
+                    note={
+                        p.a && p.b
+                            ? `${count(p.a.count)} in A, ${count(p.b.count)} in B, without warm-up`
+                            : p.a
+                              ? "only in A"
+                              : "only in B"
+                    }
+                >
                     <table class="plain">
-                        <thead><tr><th></th><th class="num">A</th><th class="num">B</th><th class="num">B − A</th><th class="num">Change</th></tr></thead>
+                        <thead>
+                            <tr>
+                                <th></th>
+                                <th class="num">A</th>
+                                <th class="num">B</th>
+                                <th class="num">B − A</th>
+                                <th class="num">Change</th>
+                            </tr>
+                        </thead>
                         <tbody>
                             {rows.map(([title, value]) => {
                                 const [x, y] = [p.a && value(p.a), p.b && value(p.b)];
                                 return (
-                                    <tr key={title}><td>{title}</td><td class="num">{ns(x)}</td><td class="num">{ns(y)}</td>
-                                        <td class="num">{signed(difference(x, y), ns)}</td><td class="num"><Change a={x} b={y} /></td></tr>
+                                    <tr key={title}>
+                                        <td>{title}</td>
+                                        <td class="num">{ns(x)}</td>
+                                        <td class="num">{ns(y)}</td>
+                                        <td class="num">{signed(difference(x, y), ns)}</td>
+                                        <td class="num">
+                                            <Change a={x} b={y} />
+                                        </td>
+                                    </tr>
                                 );
                             })}
                         </tbody>
@@ -100,10 +190,26 @@ function FactsCard({ a, b }: { a: Meta[]; b: Meta[] }) {
     const of = align(facts(a), facts(b), ([title]) => title).filter((p) => p.a?.[1] !== p.b?.[1]);
     return (
         <Card title="What is different about them" wide>
-            {of.length === 0 ? <p class="note">Model, engine and machine are the same.</p> : (
+            {of.length === 0 ? (
+                <p class="note">Model, engine and machine are the same.</p>
+            ) : (
                 <table class="plain wrap">
-                    <thead><tr><th></th><th>A</th><th>B</th></tr></thead>
-                    <tbody>{of.map((p) => <tr key={p.key}><td class="muted">{(p.a ?? p.b)![0]}</td><td>{p.a?.[1] ?? NA}</td><td>{p.b?.[1] ?? NA}</td></tr>)}</tbody>
+                    <thead>
+                        <tr>
+                            <th></th>
+                            <th>A</th>
+                            <th>B</th>
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {of.map((p) => (
+                            <tr key={p.key}>
+                                <td class="muted">{(p.a ?? p.b)![0]}</td>
+                                <td>{p.a?.[1] ?? NA}</td>
+                                <td>{p.b?.[1] ?? NA}</td>
+                            </tr>
+                        ))}
+                    </tbody>
                 </table>
             )}
         </Card>
@@ -115,23 +221,55 @@ function Result({ a, b }: { a: Data; b: Data }) {
     const sections = ["device", "host"].filter((s) => [...a[0], ...b[0]].some((o) => o.section === s));
     const section = sections.find((s) => s === args.get("section")) ?? sections[0] ?? "device";
     const byType = args.get("view") === "type";
-    const [left, right] = [a[0].filter((o) => o.section === section), b[0].filter((o) => o.section === section)];
-    const pairs = useMemo(() => (byType
-        ? align<Timed>(a[1].filter((t) => t.section === section).map((t) => ({ ...t, name: t.type })),
-                       b[1].filter((t) => t.section === section).map((t) => ({ ...t, name: t.type })), (t) => t.type ?? "")
-        : align<Timed>(left, right, (o) => `${o.name ?? ""}\n${o.type ?? ""}`)), [a, b, section, byType]);
+    const [left, right] = [
+        a[0].filter((o) => o.section === section),
+        b[0].filter((o) => o.section === section),
+    ];
+    const pairs = useMemo(
+        () =>
+            byType
+                ? align<Timed>(
+                      a[1].filter((t) => t.section === section).map((t) => ({ ...t, name: t.type })),
+                      b[1].filter((t) => t.section === section).map((t) => ({ ...t, name: t.type })),
+                      (t) => t.type ?? ""
+                  )
+                : align<Timed>(left, right, (o) => `${o.name ?? ""}\n${o.type ?? ""}`),
+        [a, b, section, byType]
+    );
     const [ta, tb] = [sum(left, (o) => o.time_ns), sum(right, (o) => o.time_ns)];
     return (
         <>
             <LatencyCard a={a[2]} b={b[2]} />
             <FactsCard a={a[3]} b={b[3]} />
-            <Card title="Operators" wide note={perWhat(left, right)} aside={
-                <>
-                    {sections.length > 1 && <Tabs label="Where they ran" value={section} onChange={(key) => setArgs({ section: key })}
-                                                  options={sections.map((s) => ({ key: s, title: s === "device" ? "Device" : "Host" }))} />}
-                    <Tabs label="View" value={byType ? "type" : "all"} onChange={(key) => setArgs({ view: key === "type" ? key : null })}
-                          options={[{ key: "all", title: "All" }, { key: "type", title: "By type" }]} />
-                </>}>
+            <Card
+                title="Operators"
+                wide
+                note={perWhat(left, right)}
+                aside={
+                    <>
+                        {sections.length > 1 && (
+                            <Tabs
+                                label="Where they ran"
+                                value={section}
+                                onChange={(key) => setArgs({ section: key })}
+                                options={sections.map((s) => ({
+                                    key: s,
+                                    title: s === "device" ? "Device" : "Host",
+                                }))}
+                            />
+                        )}
+                        <Tabs
+                            label="View"
+                            value={byType ? "type" : "all"}
+                            onChange={(key) => setArgs({ view: key === "type" ? key : null })}
+                            options={[
+                                { key: "all", title: "All" },
+                                { key: "type", title: "By type" },
+                            ]}
+                        />
+                    </>
+                }
+            >
                 <div class="figures">
                     <Figure label="all operators, A" value={ns(ta)} />
                     <Figure label="B" value={ns(tb)} />
@@ -140,7 +278,16 @@ function Result({ a, b }: { a: Data; b: Data }) {
                     <Figure label="only A" value={count(pairs.filter((p) => !p.b).length)} />
                     <Figure label="only B" value={count(pairs.filter((p) => !p.a).length)} />
                 </div>
-                <DataTable key={String(byType)} label="Operators of both" columns={columnsOf(byType)} rows={pairs} rowKey={(p) => p.key} sort="-size" urlKey="c" maxHeight="560px" />
+                <DataTable
+                    key={String(byType)}
+                    label="Operators of both"
+                    columns={columnsOf(byType)}
+                    rows={pairs}
+                    rowKey={(p) => p.key}
+                    sort="-size"
+                    urlKey="c"
+                    maxHeight="560px"
+                />
             </Card>
         </>
     );
@@ -156,8 +303,12 @@ function Beside({ other }: { other: string }) {
             {([a, b, info]) => (
                 <>
                     <p class="sides">
-                        <span><b>A</b> {here.path}</span>
-                        <span><b>B</b> <a href={href("overview", {}, info.id)}>{info.path}</a></span>
+                        <span>
+                            <b>A</b> {here.path}
+                        </span>
+                        <span>
+                            <b>B</b> <a href={href("overview", {}, info.id)}>{info.path}</a>
+                        </span>
                     </p>
                     <Result a={a} b={b} />
                 </>
@@ -189,17 +340,37 @@ export function Compare() {
                             <div class="page-head">
                                 <h1>Compare</h1>
                                 {others.length > 0 && (
-                                    <label class="field">with
-                                        <select class="select wide" value={other ?? ""} onChange={(event) => setArgs({ with: event.currentTarget.value || null })}>
+                                    <label class="field">
+                                        with
+                                        <select
+                                            class="select wide"
+                                            value={other ?? ""}
+                                            onChange={(event) =>
+                                                setArgs({ with: event.currentTarget.value || null })
+                                            }
+                                        >
                                             <option value="">choose a trace</option>
-                                            {others.map((t) => <option key={t.id} value={t.id}>{t.path}</option>)}
+                                            {others.map((t) => (
+                                                <option key={t.id} value={t.id}>
+                                                    {t.path}
+                                                </option>
+                                            ))}
                                         </select>
                                     </label>
                                 )}
-                                {other && <a class="button" href={href("compare", { with: here.id }, other)}>Swap A and B</a>}
+                                {other && (
+                                    <a class="button" href={href("compare", { with: here.id }, other)}>
+                                        Swap A and B
+                                    </a>
+                                )}
                             </div>
-                            {!others.length ? <Empty why="This server has only this trace. Give opmeter serve a folder, or several traces, to compare two." />
-                                : other ? <Beside key={other} other={other} /> : <Empty why="Choose the trace to set beside this one." />}
+                            {!others.length ? (
+                                <Empty why="This server has only this trace. Give opmeter serve a folder, or several traces, to compare two." />
+                            ) : other ? (
+                                <Beside key={other} other={other} />
+                            ) : (
+                                <Empty why="Choose the trace to set beside this one." />
+                            )}
                         </>
                     );
                 }}

@@ -24,24 +24,49 @@ function Find({ ops }: { ops: GraphOp[] }) {
         if (to) setArgs({ op: to.id });
     };
     return (
-        <input type="search" class="search short" placeholder="Find an operator" aria-label="Find an operator" data-search
-               onKeyDown={(event) => { if (event.key === "Enter" && event.currentTarget.value.trim()) next(event.currentTarget.value); }} />
+        <input
+            type="search"
+            class="search short"
+            placeholder="Find an operator"
+            aria-label="Find an operator"
+            data-search
+            onKeyDown={(event) => {
+                if (event.key === "Enter" && event.currentTarget.value.trim())
+                    next(event.currentTarget.value);
+            }}
+        />
     );
 }
 
 function Page({ ops, tensors, operators }: { ops: Op[]; tensors: Tensor[]; operators: Operator[] }) {
     const { args } = useRoute();
-    const unfolded = useMemo(() => new Set((args.get("open") ?? "").split(",").filter(Boolean)), [args.get("open")]);
+    const unfolded = useMemo(
+        () => new Set((args.get("open") ?? "").split(",").filter(Boolean)),
+        [args.get("open")]
+    );
     const colorBy = args.get("color") === "type" ? "type" : "time";
     const timed = useMemo(() => {
         const section = operators.some((o) => o.section === "device") ? "device" : "host";
-        return new Map(operators.filter((o) => o.section === section && o.op !== null).map((o) => [o.op!, o.time_ns]));
+        return new Map(
+            operators.filter((o) => o.section === section && o.op !== null).map((o) => [o.op!, o.time_ns])
+        );
     }, [operators]);
     const list = useMemo(() => {
-        const shapes = new Map([...groupBy(tensors.filter((t) => t.io === "output"), (t) => t.op)]
-            .map(([op, of]) => [op, of.map((t) => t.shape).join(" ")]));
-        return ops.map((op): GraphOp => ({ id: op.id, name: op.name ?? NA, type: op.type ?? NA, time: timed.get(op.id) ?? null,
-                                            shape: `${shapes.get(op.id) ?? ""} ${op.weight_shape ?? ""} ${op.post_op ?? ""}` }));
+        const shapes = new Map(
+            [
+                ...groupBy(
+                    tensors.filter((t) => t.io === "output"),
+                    (t) => t.op
+                ),
+            ].map(([op, of]) => [op, of.map((t) => t.shape).join(" ")])
+        );
+        return ops.map((op): GraphOp => ({
+            id: op.id,
+            name: op.name ?? NA,
+            type: op.type ?? NA,
+            time: timed.get(op.id) ?? null,
+            shape: `${shapes.get(op.id) ?? ""} ${op.weight_shape ?? ""} ${op.post_op ?? ""}`,
+        }));
     }, [ops, tensors, timed]);
     const model = useMemo(() => buildGraph(list, tensors, unfolded), [list, unfolded]);
     const layout = useMemo(() => layOut(model.nodes.length, model.edges), [model]);
@@ -57,32 +82,78 @@ function Page({ ops, tensors, operators }: { ops: Op[]; tensors: Tensor[]; opera
         <>
             <div class="page-head">
                 <h1>Model graph</h1>
-                <Tabs label="Colour" value={colorBy} onChange={(key) => setArgs({ color: key === "type" ? key : null })}
-                      options={[{ key: "time", title: "Time" }, { key: "type", title: "Type" }]} />
+                <Tabs
+                    label="Colour"
+                    value={colorBy}
+                    onChange={(key) => setArgs({ color: key === "type" ? key : null })}
+                    options={[
+                        { key: "time", title: "Time" },
+                        { key: "type", title: "Type" },
+                    ]}
+                />
                 {model.blocks.length > 0 && (
-                    <button class="button" onClick={() => setArgs({ open: folded ? model.blocks.map((b) => b.key).join(",") : null })}>
-                        {folded ? "Unfold all" : "Fold all"}</button>
+                    <button
+                        class="button"
+                        onClick={() =>
+                            setArgs({ open: folded ? model.blocks.map((b) => b.key).join(",") : null })
+                        }
+                    >
+                        {folded ? "Unfold all" : "Fold all"}
+                    </button>
                 )}
                 <Find ops={list} />
-                <span class="muted">{count(ops.length)} operators{folded ? `, ${count(model.nodes.length)} shown: ${count(folded)} repeated ${folded === 1 ? "block is" : "blocks are"} folded` : ""}.
-                    Drag to move, Ctrl + wheel to zoom.</span>
+                <span class="muted">
+                    {count(ops.length)} operators
+                    {folded
+                        ? `, ${count(model.nodes.length)} shown: ${count(folded)} repeated ${folded === 1 ? "block is" : "blocks are"} folded`
+                        : ""}
+                    . Drag to move, Ctrl + wheel to zoom.
+                </span>
             </div>
-            <Picture model={model} layout={layout} total={total} colorBy={colorBy} selected={selected?.op ?? null}
-                     onOpen={(op) => setArgs({ op: op.id })} onFold={fold} />
-            {selected && <OperatorDrawer key={operatorKey(selected)} of={selected} onClose={() => setArgs({ op: null })} />}
+            <Picture
+                model={model}
+                layout={layout}
+                total={total}
+                colorBy={colorBy}
+                selected={selected?.op ?? null}
+                onOpen={(op) => setArgs({ op: op.id })}
+                onFold={fold}
+            />
+            {selected && (
+                <OperatorDrawer
+                    key={operatorKey(selected)}
+                    of={selected}
+                    onClose={() => setArgs({ op: null })}
+                />
+            )}
         </>
     );
 }
 
 export function Graph() {
-    const loaded = all<[Op[], Tensor[], Operator[]]>(useData("model_ops"), useData("model_tensors"), useData("operators"));
+    const loaded = all<[Op[], Tensor[], Operator[]]>(
+        useData("model_ops"),
+        useData("model_tensors"),
+        useData("operators")
+    );
     return (
         <div class="page fill">
             <Loaded of={loaded}>
                 {([ops, tensors, operators]) => {
-                    if (!ops.length) return <><h1>Model graph</h1><Empty why="This trace knows no operators of a model." /></>;
+                    if (!ops.length)
+                        return (
+                            <>
+                                <h1>Model graph</h1>
+                                <Empty why="This trace knows no operators of a model." />
+                            </>
+                        );
                     if (!tensors.some((t) => t.name !== null && t.io === "output")) {
-                        return <><h1>Model graph</h1><Empty why="The source of this trace does not name the tensors of its operators, so nobody can tell which feeds which." /></>;
+                        return (
+                            <>
+                                <h1>Model graph</h1>
+                                <Empty why="The source of this trace does not name the tensors of its operators, so nobody can tell which feeds which." />
+                            </>
+                        );
                     }
                     return <Page ops={ops} tensors={tensors} operators={operators} />;
                 }}

@@ -11,8 +11,21 @@ import { all, useData, useTrace } from "../hooks";
 import { facts } from "../machine";
 import { BUCKETS } from "../occupation";
 import { named } from "../palette";
-import type { Advice, Latency, Loss, Meta, Occupation, OperatorType, Queue, Region, Source,
-              Stage, Step, Stream, Verdict } from "../queries";
+import type {
+    Advice,
+    Latency,
+    Loss,
+    Meta,
+    Occupation,
+    OperatorType,
+    Queue,
+    Region,
+    Source,
+    Stage,
+    Step,
+    Stream,
+    Verdict,
+} from "../queries";
 import { pipelineSentences } from "../pipeline";
 import { href } from "../router";
 import { percentile, sum } from "../stats";
@@ -21,13 +34,17 @@ import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 
 function More({ to, children }: { to: string; children: ComponentChildren }) {
-    return <a class="more" href={to}>{children}</a>;
+    return (
+        <a class="more" href={to}>
+            {children}
+        </a>
+    );
 }
 
 interface Timed {
-    title: string;      // what was timed
-    unit: string;       // one of them
-    values: number[];   // ns, without warm-up
+    title: string; // what was timed
+    unit: string; // one of them
+    values: number[]; // ns, without warm-up
     warmup: number;
     summary: Latency | null; // of exactly these values
 }
@@ -38,27 +55,46 @@ function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] 
         const same = latency.find((l) => l.scope === "step" && l.name === group.steps[0]!.model);
         const ranks = new Set(steps.map((s) => s.rank)).size;
         return {
-            title: group.title, unit: "step",
+            title: group.title,
+            unit: "step",
             values: group.steps.filter((s) => !s.warmup).map((s) => s.total_ns),
             warmup: sum(group.steps, (s) => s.warmup),
-            summary: ranks === 1 ? same ?? null : null,
+            summary: ranks === 1 ? (same ?? null) : null,
         };
     });
-    const labels = latency.filter((l) => l.scope === "record").map((l): Timed => ({
-        title: l.name ?? NA, unit: "region",
-        values: regions.filter((r) => r.label === l.name && !r.warmup && r.dur >= 0).map((r) => r.dur),
-        warmup: l.warmup_count, summary: l,
-    }));
-    return [...groups, ...labels].filter((t) => t.values.length)
-        .sort((a, b) => Number(b.unit === "step") - Number(a.unit === "step") ||
-            b.values.length - a.values.length);
+    const labels = latency
+        .filter((l) => l.scope === "record")
+        .map((l): Timed => ({
+            title: l.name ?? NA,
+            unit: "region",
+            values: regions.filter((r) => r.label === l.name && !r.warmup && r.dur >= 0).map((r) => r.dur),
+            warmup: l.warmup_count,
+            summary: l,
+        }));
+    return [...groups, ...labels]
+        .filter((t) => t.values.length)
+        .sort(
+            (a, b) =>
+                Number(b.unit === "step") - Number(a.unit === "step") || b.values.length - a.values.length
+        );
+}
+
+function inShort(of: Timed): string {
+    const median = percentile([...of.values].sort((a, b) => a - b), 0.5);
+    const title = of.unit === "region" ? `region “${of.title}”` : of.title;
+    return of.values.length === 1
+        ? `${title}, once, ${ns(median)}`
+        : `${title}, ${count(of.values.length)} times, median ${ns(median)}`;
 }
 
 function LatencyCard() {
     const theme = useTheme();
     const trace = useTrace();
     const loaded = all<[Latency[], Step[], Region[]]>(
-        useData("latency"), useData("step_trace"), useData("records"));
+        useData("latency"),
+        useData("step_trace"),
+        useData("records")
+    );
     return (
         <Loaded of={loaded}>
             {([latency, steps, regions]) => {
@@ -71,19 +107,27 @@ function LatencyCard() {
                                 <Figure label="whole trace" value={ns(trace.duration_ns)} />
                                 <Figure label="spans" value={count(trace.rows.span ?? null)} />
                             </div>
-                            <p class="note">No step, inference or labelled region is marked in this trace, and its
-                                operators do not repeat: there is no latency to tell.</p>
+                            <p class="note">
+                                No step, inference or labelled region is marked in this trace, and its
+                                operators do not repeat: there is no latency to tell.
+                            </p>
                         </Card>
                     );
                 }
                 const ascending = [...first.values].sort((a, b) => a - b);
                 const at = (p: number) => percentile(ascending, p);
                 const known = first.summary;
-                const others = timed.slice(1, 4).map((t) => `${t.title}: ${count(t.values.length)} × ` +
-                    `${ns(percentile([...t.values].sort((a, b) => a - b), 0.5))}`);
+                const others = timed.slice(1, 4).map(inShort);
                 return (
-                    <Card title={first.unit === "step" ? `Latency of a step${first.title === ALL_STEPS ? "" : `: ${first.title}`}` : `Region: ${first.title}`}
-                          wide aside={steps.length > 0 && <More to={href("steps")}>Step trace</More>}>
+                    <Card
+                        title={
+                            first.unit === "step"
+                                ? `Latency of a step${first.title === ALL_STEPS ? "" : `: ${first.title}`}`
+                                : `Region: ${first.title}`
+                        }
+                        wide
+                        aside={steps.length > 0 && <More to={href("steps")}>Step trace</More>}
+                    >
                         <div class="figures">
                             <Figure label="median" value={ns(known?.median_ns ?? at(0.5))} />
                             <Figure label="minimum" value={ns(known?.min_ns ?? at(0))} />
@@ -92,15 +136,29 @@ function LatencyCard() {
                             <Figure label="maximum" value={ns(known?.max_ns ?? at(1))} />
                             {known && <Figure label="per second" value={count(known.per_second)} />}
                             <Figure label="counted" value={count(known?.count ?? first.values.length)} />
-                            <Figure label="warm-up left out" value={count(known?.warmup_count ?? first.warmup)} />
+                            <Figure
+                                label="warm-up left out"
+                                value={count(known?.warmup_count ?? first.warmup)}
+                            />
                         </div>
-                        {at(0) === at(1)
-                            ? <p class="note">{first.values.length === 1 ? "Only one was measured: there is no distribution."
-                                : "All took the same time."}</p>
-                            : <Histogram label="Distribution" values={first.values}
-                                         color={named("stage", "forward", theme)}
-                                         marks={[{ label: "median", value: at(0.5) }, { label: "p90", value: at(0.9) },
-                                                 { label: "p99", value: at(0.99) }]} />}
+                        {at(0) === at(1) ? (
+                            <p class="note">
+                                {first.values.length === 1
+                                    ? "Only one was measured: there is no distribution."
+                                    : "All took the same time."}
+                            </p>
+                        ) : (
+                            <Histogram
+                                label="Distribution"
+                                values={first.values}
+                                color={named("stage", "forward", theme)}
+                                marks={[
+                                    { label: "median", value: at(0.5) },
+                                    { label: "p90", value: at(0.9) },
+                                    { label: "p99", value: at(0.99) },
+                                ]}
+                            />
+                        )}
                         {others.length > 0 && <p class="note">Also: {others.join("; ")}.</p>}
                     </Card>
                 );
@@ -119,7 +177,10 @@ function StepCard() {
                     const of = counted(group.steps);
                     return (
                         <>
-                            <p class="note">{group.title === ALL_STEPS ? "Mean" : `${group.title}: mean`} of {count(of.length)} {of.length === 1 ? "step" : "steps"}.</p>
+                            <p class="note">
+                                {group.title === ALL_STEPS ? "Mean" : `${group.title}: mean`} of{" "}
+                                {count(of.length)} {of.length === 1 ? "step" : "steps"}.
+                            </p>
                             <StepLanes label="Mean step" steps={of} lanes={[]} />
                         </>
                     );
@@ -144,17 +205,30 @@ function TypesCard() {
                     const of = rows.filter((t) => t.section === section && (t.time_ns ?? 0) > 0);
                     const shown = of.length === TYPES_SHOWN + 1 ? of.length : TYPES_SHOWN; // one other can as well be named
                     const parts = of.slice(0, shown).map((t): Part => ({
-                        label: t.type ?? NA, value: t.time_ns!, shown: ns(t.time_ns), color: color(t.type),
+                        label: t.type ?? NA,
+                        value: t.time_ns!,
+                        shown: ns(t.time_ns),
+                        color: color(t.type),
                         href: href("operators", { type: t.type, section }),
                         hint: `${t.type ?? NA}: ${count(t.ops)} operators, ${count(t.count)} executions`,
                     }));
                     const rest = of.slice(shown);
                     const other = sum(rest, (t) => t.time_ns);
                     if (rest.length) {
-                        parts.push({ label: `${rest.length} others`, value: other, shown: ns(other),
-                                     color: named(null, "other", theme) });
+                        parts.push({
+                            label: `${rest.length} others`,
+                            value: other,
+                            shown: ns(other),
+                            color: named(null, "other", theme),
+                        });
                     }
-                    return <Donut label="Time by operator type" parts={parts} center={ns(sum(of, (t) => t.time_ns))} />;
+                    return (
+                        <Donut
+                            label="Time by operator type"
+                            parts={parts}
+                            center={ns(sum(of, (t) => t.time_ns))}
+                        />
+                    );
                 }}
             </Loaded>
         </Card>
@@ -170,7 +244,13 @@ function OccupationCard() {
                 {(rows) => {
                     const parts = BUCKETS.map(({ key, title, doc }): Part => {
                         const value = rows.find((o) => o.bucket === key)?.ns ?? 0;
-                        return { label: title, value, shown: ns(value), hint: doc, color: named("bucket", key, theme) };
+                        return {
+                            label: title,
+                            value,
+                            shown: ns(value),
+                            hint: doc,
+                            color: named("bucket", key, theme),
+                        };
                     }).filter((part) => part.value > 0);
                     if (!parts.length) return <Empty why="No span of this trace ended." />;
                     return (
@@ -186,7 +266,9 @@ function OccupationCard() {
 }
 
 function nameOf(of: Stream, ranked: boolean): string {
-    return [of.device ?? "device", ranked && of.rank !== null ? `rank ${of.rank}` : null].filter(Boolean).join(", ");
+    return [of.device ?? "device", ranked && of.rank !== null ? `rank ${of.rank}` : null]
+        .filter(Boolean)
+        .join(", ");
 }
 
 // Nothing for a trace without hardware: there the operators are all there is to say.
@@ -198,37 +280,87 @@ function DevicesCard() {
     const lines = streams.value.filter((s) => s.scope === "stream");
     const ranked = new Set(devices.map((d) => d.rank)).size > 1;
     return (
-        <Card title={devices.length === 0 ? "Streams" : devices.length === 1 ? "Device" : "Devices"} note="From the first start to the last end, warm-up too.">
+        <Card
+            title={devices.length === 0 ? "Streams" : devices.length === 1 ? "Device" : "Devices"}
+            note="From the first start to the last end, warm-up too."
+        >
             {devices.slice(0, DEVICES_SHOWN).map((d) => {
                 const parts: Part[] = [
-                    { label: "computing", value: d.run_ns, shown: ns(d.run_ns), color: named("bucket", "compute", theme) },
-                    { label: "copying only", value: d.total_ns - d.run_ns - d.wait_ns, shown: ns(d.total_ns - d.run_ns - d.wait_ns), color: named("bucket", "copy", theme) },
-                    { label: "waiting", value: d.wait_ns, shown: ns(d.wait_ns), color: named("bucket", "idle", theme) },
+                    {
+                        label: "computing",
+                        value: d.run_ns,
+                        shown: ns(d.run_ns),
+                        color: named("bucket", "compute", theme),
+                    },
+                    {
+                        label: "copying only",
+                        value: d.total_ns - d.run_ns - d.wait_ns,
+                        shown: ns(d.total_ns - d.run_ns - d.wait_ns),
+                        color: named("bucket", "copy", theme),
+                    },
+                    {
+                        label: "waiting",
+                        value: d.wait_ns,
+                        shown: ns(d.wait_ns),
+                        color: named("bucket", "idle", theme),
+                    },
                 ];
                 return (
                     <div key={nameOf(d, true)} class="device">
                         <p>
-                            <strong>{nameOf(d, ranked)}</strong> <span class="muted">{percent(d.total_ns > 0 ? d.run_ns / d.total_ns : null)} computing,
-                                {" "}{count(d.kernels)} kernels, {count(d.copies)} copies</span>
+                            <strong>{nameOf(d, ranked)}</strong>{" "}
+                            <span class="muted">
+                                {percent(d.total_ns > 0 ? d.run_ns / d.total_ns : null)} computing,{" "}
+                                {count(d.kernels)} kernels, {count(d.copies)} copies
+                            </span>
                         </p>
                         <StackBar label={nameOf(d, ranked)} parts={parts} />
                         {d.longest_wait_ns !== null && (
-                            <p class="note">Longest wait: <a href={href("timeline", { from: d.longest_wait_ts, to: (d.longest_wait_ts ?? 0) + d.longest_wait_ns })}>
-                                {ns(d.longest_wait_ns)}</a>.</p>
+                            <p class="note">
+                                Longest wait:{" "}
+                                <a
+                                    href={href("timeline", {
+                                        from: d.longest_wait_ts,
+                                        to: (d.longest_wait_ts ?? 0) + d.longest_wait_ns,
+                                    })}
+                                >
+                                    {ns(d.longest_wait_ns)}
+                                </a>
+                                .
+                            </p>
                         )}
                     </div>
                 );
             })}
-            {devices.length > DEVICES_SHOWN && <p class="note">And {count(devices.length - DEVICES_SHOWN)} more.</p>}
+            {devices.length > DEVICES_SHOWN && (
+                <p class="note">And {count(devices.length - DEVICES_SHOWN)} more.</p>
+            )}
             <details open={devices.length === 0}>
-                <summary>{count(lines.length)} {lines.length === 1 ? "stream" : "streams"}</summary>
+                <summary>
+                    {count(lines.length)} {lines.length === 1 ? "stream" : "streams"}
+                </summary>
                 <table class="plain">
-                    <thead><tr><th>Stream</th><th class="num">Kernels</th><th class="num">Copies</th><th class="num">Computing</th><th class="num">Waiting</th></tr></thead>
+                    <thead>
+                        <tr>
+                            <th>Stream</th>
+                            <th class="num">Kernels</th>
+                            <th class="num">Copies</th>
+                            <th class="num">Computing</th>
+                            <th class="num">Waiting</th>
+                        </tr>
+                    </thead>
                     <tbody>
                         {lines.map((s) => (
-                            <tr key={s.track}><td class="cut" title={`${nameOf(s, true)}: ${s.stream ?? NA}`}>{ranked || devices.length > 1 ? `${nameOf(s, ranked)}: ` : ""}{s.stream ?? NA}</td>
-                                <td class="num">{count(s.kernels)}</td><td class="num">{count(s.copies)}</td>
-                                <td class="num">{ns(s.run_ns)}</td><td class="num">{ns(s.wait_ns)}</td></tr>
+                            <tr key={s.track}>
+                                <td class="cut" title={`${nameOf(s, true)}: ${s.stream ?? NA}`}>
+                                    {ranked || devices.length > 1 ? `${nameOf(s, ranked)}: ` : ""}
+                                    {s.stream ?? NA}
+                                </td>
+                                <td class="num">{count(s.kernels)}</td>
+                                <td class="num">{count(s.copies)}</td>
+                                <td class="num">{ns(s.run_ns)}</td>
+                                <td class="num">{ns(s.wait_ns)}</td>
+                            </tr>
                         ))}
                     </tbody>
                 </table>
@@ -239,7 +371,11 @@ function DevicesCard() {
 
 function PipelineCard() {
     const theme = useTheme();
-    const loaded = all<[Queue[], Stage[], Verdict[]]>(useData("queues"), useData("stages"), useData("verdict"));
+    const loaded = all<[Queue[], Stage[], Verdict[]]>(
+        useData("queues"),
+        useData("stages"),
+        useData("verdict")
+    );
     return (
         <Card title="Input pipeline" aside={<More to={href("pipeline")}>Data pipeline</More>}>
             <Loaded of={loaded}>
@@ -247,12 +383,20 @@ function PipelineCard() {
                     if (!queues.length) return <Empty why="This trace has no queues of an input pipeline." />;
                     return (
                         <>
-                            {pipelineSentences(stages, verdicts).map((line) => <p key={line}>{line}</p>)}
-                            <Bars label="Queues" max={1} parts={queues.slice(0, 8).map((q): Part => ({
-                                label: q.name ?? NA, value: q.usage ?? 0, shown: percent(q.usage),
-                                color: named("bucket", "copy", theme),
-                                hint: `${q.name ?? NA}: mean size ${count(q.mean_size)} of ${count(q.capacity)}`,
-                            }))} />
+                            {pipelineSentences(stages, verdicts).map((line) => (
+                                <p key={line}>{line}</p>
+                            ))}
+                            <Bars
+                                label="Queues"
+                                max={1}
+                                parts={queues.slice(0, 8).map((q): Part => ({
+                                    label: q.name ?? NA,
+                                    value: q.usage ?? 0,
+                                    shown: percent(q.usage),
+                                    color: named("bucket", "copy", theme),
+                                    hint: `${q.name ?? NA}: mean size ${count(q.mean_size)} of ${count(q.capacity)}`,
+                                }))}
+                            />
                         </>
                     );
                 }}
@@ -302,16 +446,20 @@ function ImportCard() {
                     const unread = sources.filter((s) => s.state !== "read");
                     return (
                         <>
-                            <p>{count(trace.rows.span ?? null)} spans on {count(trace.rows.track ?? null)} tracks
-                                from {count(sources.length - unread.length)} {sources.length - unread.length === 1 ? "file" : "files"}
+                            <p>
+                                {count(trace.rows.span ?? null)} spans on {count(trace.rows.track ?? null)}{" "}
+                                tracks from {count(sources.length - unread.length)}{" "}
+                                {sources.length - unread.length === 1 ? "file" : "files"}
                                 {unread.length > 0 && `; ${count(unread.length)} left out`}.
-                                {lost.length === 0 && " Nothing was lost."}</p>
+                                {lost.length === 0 && " Nothing was lost."}
+                            </p>
                             {losses.length > 0 && (
                                 <ul class="losses">
                                     {losses.map((l) => (
                                         <li key={l.name}>
                                             <span class={`badge ${l.severity === "loss" ? "bad" : "plain"}`}>
-                                                {l.severity === "loss" ? "lost" : "repaired"}</span>
+                                                {l.severity === "loss" ? "lost" : "repaired"}
+                                            </span>
                                             <span class="losses-count">{count(l.count)} ×</span>
                                             <span>{l.description}</span>
                                         </li>
@@ -335,12 +483,17 @@ function ImportCard() {
 export function Overview() {
     const trace = useTrace();
     const meta = useData<Meta>("meta");
-    const start = meta.state === "ready" ? meta.value.find((m) => m.key === "clock.start_realtime_ns")?.value : undefined;
+    const start =
+        meta.state === "ready"
+            ? meta.value.find((m) => m.key === "clock.start_realtime_ns")?.value
+            : undefined;
     return (
         <div class="page">
             <div class="page-head">
                 <h1>Overview</h1>
-                <span class="muted">{ns(trace.duration_ns)} recorded{start ? ` on ${date(Number(start) / 1e9)}` : ""}</span>
+                <span class="muted">
+                    {ns(trace.duration_ns)} recorded{start ? ` on ${date(Number(start) / 1e9)}` : ""}
+                </span>
             </div>
             <LatencyCard />
             <div class="cards flow">

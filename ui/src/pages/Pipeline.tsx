@@ -44,19 +44,46 @@ function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [str
         const column = 2 * (longest - distance) + 1;
         const stage = (name: string | null) => stages.find((s) => s.stage === name) ?? null;
         const line = (name: string | null) => (stage(name)?.workers ? `${stage(name)!.workers} workers` : "");
-        add({ key: `queue ${q.track}`, title: q.name ?? NA, line: percent(q.usage), column, queue: q, stage: null });
+        add({
+            key: `queue ${q.track}`,
+            title: q.name ?? NA,
+            line: percent(q.usage),
+            column,
+            queue: q,
+            stage: null,
+        });
         if (q.producer !== null) {
-            add({ key: `stage ${q.producer}`, title: q.producer, line: line(q.producer), column: column - 1, queue: null, stage: stage(q.producer) });
+            add({
+                key: `stage ${q.producer}`,
+                title: q.producer,
+                line: line(q.producer),
+                column: column - 1,
+                queue: null,
+                stage: stage(q.producer),
+            });
             arrows.push([`stage ${q.producer}`, `queue ${q.track}`]);
         }
         if (q.consumer !== null) {
-            add({ key: `stage ${q.consumer}`, title: q.consumer, line: line(q.consumer), column: column + 1, queue: null, stage: stage(q.consumer) });
+            add({
+                key: `stage ${q.consumer}`,
+                title: q.consumer,
+                line: line(q.consumer),
+                column: column + 1,
+                queue: null,
+                stage: stage(q.consumer),
+            });
             arrows.push([`queue ${q.track}`, `stage ${q.consumer}`]);
         }
     }
     const columns = [...groupBy(boxes, (b) => b.column)];
-    const rows = largest(columns.map(([, of]) => of.length), 1);
-    for (const [, of] of columns) of.forEach((b, i) => { b.row = i + (rows - of.length) / 2; });
+    const rows = largest(
+        columns.map(([, of]) => of.length),
+        1
+    );
+    for (const [, of] of columns)
+        of.forEach((b, i) => {
+            b.row = i + (rows - of.length) / 2;
+        });
     return { boxes, arrows };
 }
 
@@ -70,20 +97,45 @@ function Graph({ queues, stages, selected }: GraphProps) {
     const theme = useTheme();
     const [frame, room] = useWidth<HTMLDivElement>();
     const { boxes, arrows } = useMemo(() => boxesOf(queues, stages), [queues, stages]);
-    const columns = largest(boxes.map((b) => b.column), 0) + 1;
-    const rows = largest(boxes.map((b) => b.row), 0) + 1;
+    const columns =
+        largest(
+            boxes.map((b) => b.column),
+            0
+        ) + 1;
+    const rows =
+        largest(
+            boxes.map((b) => b.row),
+            0
+        ) + 1;
     const width = ((columns - 1) * (BOX.width + GAP.x)) / 2 + BOX.width + 4;
     const height = rows * 2 * (BOX.height + GAP.y) - GAP.y + 4;
     const scale = Math.max(0.75, Math.min(1, room / width)); // smaller could not be read: then it scrolls
     const at = (key: string) => {
         const b = boxes.find((box) => box.key === key)!;
-        return { x: 2 + (b.column * (BOX.width + GAP.x)) / 2, y: 2 + (2 * b.row + (b.queue ? 1 : 0)) * (BOX.height + GAP.y) };
+        return {
+            x: 2 + (b.column * (BOX.width + GAP.x)) / 2,
+            y: 2 + (2 * b.row + (b.queue ? 1 : 0)) * (BOX.height + GAP.y),
+        };
     };
     return (
         <div class="pipeline-graph" ref={frame}>
-            <svg width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Stages and queues of the input pipeline">
+            <svg
+                width={width * scale}
+                height={height * scale}
+                viewBox={`0 0 ${width} ${height}`}
+                role="group"
+                aria-label="Stages and queues of the input pipeline"
+            >
                 <defs>
-                    <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+                    <marker
+                        id="arrow"
+                        viewBox="0 0 8 8"
+                        refX="7"
+                        refY="4"
+                        markerWidth="7"
+                        markerHeight="7"
+                        orient="auto"
+                    >
                         <path d="M0 0L8 4L0 8z" class="arrow-head" />
                     </marker>
                 </defs>
@@ -92,24 +144,65 @@ function Graph({ queues, stages, selected }: GraphProps) {
                     const b = at(to);
                     // Straight up or down, where the two boxes overlap; behind what stands between.
                     const x = from.startsWith("stage") ? a.x + BOX.width * 0.8 : b.x + BOX.width * 0.2;
-                    const path = b.y > a.y ? `M${x} ${a.y + BOX.height}V${b.y - 2}` : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
+                    const path =
+                        b.y > a.y
+                            ? `M${x} ${a.y + BOX.height}V${b.y - 2}`
+                            : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
                     return <path key={`${from} ${to}`} d={path} class="arrow" marker-end="url(#arrow)" />;
                 })}
                 {boxes.map((b) => {
                     const { x, y } = at(b.key);
                     const { queue } = b;
                     return (
-                        <g key={b.key} transform={`translate(${x} ${y})`} class={queue ? "queue-box" : "stage-box"}
-                           {...(queue ? { ...pressable(`Queue ${b.title}, ${b.line} used`, () => setArgs({ queue: queue.track })),
-                                          "aria-pressed": queue.track === selected } : {})}>
-                            <rect width={BOX.width} height={BOX.height} rx={queue ? 4 : 14}
-                                  fill={queue ? (queue.usage === null ? named(null, "other", theme) : heat(queue.usage, theme)) : undefined}
-                                  class={b.stage?.bottleneck ? "slow" : queue?.track === selected ? "chosen" : ""} />
-                            <text x={BOX.width / 2} y={b.line ? 20 : 28} text-anchor="middle"
-                                  fill={queue && theme === "light" ? ON_FILL : undefined}>{short(b.title)}</text>
-                            <text x={BOX.width / 2} y={36} text-anchor="middle" class="box-line"
-                                  fill={queue && theme === "light" ? ON_FILL : undefined}>{b.line}</text>
-                            <title>{b.title}{b.stage?.bottleneck ? ": holds the pipeline up" : ""}</title>
+                        <g
+                            key={b.key}
+                            transform={`translate(${x} ${y})`}
+                            class={queue ? "queue-box" : "stage-box"}
+                            {...(queue
+                                ? {
+                                      ...pressable(`Queue ${b.title}, ${b.line} used`, () =>
+                                          setArgs({ queue: queue.track })
+                                      ),
+                                      "aria-pressed": queue.track === selected,
+                                  }
+                                : {})}
+                        >
+                            <rect
+                                width={BOX.width}
+                                height={BOX.height}
+                                rx={queue ? 4 : 14}
+                                fill={
+                                    queue
+                                        ? queue.usage === null
+                                            ? named(null, "other", theme)
+                                            : heat(queue.usage, theme)
+                                        : undefined
+                                }
+                                class={
+                                    b.stage?.bottleneck ? "slow" : queue?.track === selected ? "chosen" : ""
+                                }
+                            />
+                            <text
+                                x={BOX.width / 2}
+                                y={b.line ? 20 : 28}
+                                text-anchor="middle"
+                                fill={queue && theme === "light" ? ON_FILL : undefined}
+                            >
+                                {short(b.title)}
+                            </text>
+                            <text
+                                x={BOX.width / 2}
+                                y={36}
+                                text-anchor="middle"
+                                class="box-line"
+                                fill={queue && theme === "light" ? ON_FILL : undefined}
+                            >
+                                {b.line}
+                            </text>
+                            <title>
+                                {b.title}
+                                {b.stage?.bottleneck ? ": holds the pipeline up" : ""}
+                            </title>
                         </g>
                     );
                 })}
@@ -127,16 +220,42 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
     const mine = useMemo(() => sizes.filter((s) => s.track === queue.track), [sizes, queue.track]);
     const x = useMemo(() => mine.map((s) => s.ts), [mine]);
     const folded = mine.some((s) => s.low !== s.high);
-    const series = useMemo(() => [
-        { label: folded ? "mean size" : "size", color: byIndex(0, theme), fill: true, steps: !folded, points: mine.length < 3, values: mine.map((s) => s.mean) },
-        ...(folded ? [{ label: "largest", color: byIndex(1, theme), values: mine.map((s) => s.high) },
-                      { label: "smallest", color: byIndex(7, theme), values: mine.map((s) => s.low) }] : []),
-        ...(queue.capacity !== null ? [{ label: "capacity", color: named(null, "bad", theme), dash: [4, 4], values: mine.map(() => queue.capacity) }] : []),
-    ], [mine, theme]);
+    const series = useMemo(
+        () => [
+            {
+                label: folded ? "mean size" : "size",
+                color: byIndex(0, theme),
+                fill: true,
+                steps: !folded,
+                points: mine.length < 3,
+                values: mine.map((s) => s.mean),
+            },
+            ...(folded
+                ? [
+                      { label: "largest", color: byIndex(1, theme), values: mine.map((s) => s.high) },
+                      { label: "smallest", color: byIndex(7, theme), values: mine.map((s) => s.low) },
+                  ]
+                : []),
+            ...(queue.capacity !== null
+                ? [
+                      {
+                          label: "capacity",
+                          color: named(null, "bad", theme),
+                          dash: [4, 4],
+                          values: mine.map(() => queue.capacity),
+                      },
+                  ]
+                : []),
+        ],
+        [mine, theme]
+    );
     const facts = (name: string | null): [string, string][] => {
         const stage = stages.find((s) => s.stage === name && s.rank === queue.rank);
-        return [["Name", text(name)], ["Workers", count(stage?.workers ?? null)],
-                ["Holds the pipeline up", stage ? (stage.bottleneck ? "yes" : "no") : NA]];
+        return [
+            ["Name", text(name)],
+            ["Workers", count(stage?.workers ?? null)],
+            ["Holds the pipeline up", stage ? (stage.bottleneck ? "yes" : "no") : NA],
+        ];
     };
     return (
         <Card title={`Queue ${queue.name ?? NA}`} wide>
@@ -144,30 +263,63 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
                 <Figure label="mean size" value={count(queue.mean_size)} />
                 <Figure label="capacity" value={count(queue.capacity)} />
                 <Figure label="usage" value={percent(queue.usage)} />
-                <Figure label="empty" value={percent(queue.empty_share)} hint={`${count(queue.empty)} of ${count(queue.samples)} samples`} />
-                <Figure label="full" value={percent(queue.full_share)} hint={`${count(queue.full)} of ${count(queue.samples)} samples`} />
+                <Figure
+                    label="empty"
+                    value={percent(queue.empty_share)}
+                    hint={`${count(queue.empty)} of ${count(queue.samples)} samples`}
+                />
+                <Figure
+                    label="full"
+                    value={percent(queue.full_share)}
+                    hint={`${count(queue.full)} of ${count(queue.samples)} samples`}
+                />
                 <Figure label="samples" value={count(queue.samples)} />
             </div>
             <div class="split">
-                {mine.length > 0 ? <Chart label={`Size of ${queue.name ?? NA} over time`} x={x} series={series} xFormat={ns} yFormat={count} height={220} />
-                    : <p class="state empty">No size of this queue was recorded.</p>}
+                {mine.length > 0 ? (
+                    <Chart
+                        label={`Size of ${queue.name ?? NA} over time`}
+                        x={x}
+                        series={series}
+                        xFormat={ns}
+                        yFormat={count}
+                        height={220}
+                    />
+                ) : (
+                    <p class="state empty">No size of this queue was recorded.</p>
+                )}
                 <div class="split-side">
-                    <h3>Filled by</h3><Facts of={facts(queue.producer)} />
-                    <h3>Emptied by</h3><Facts of={facts(queue.consumer)} />
+                    <h3>Filled by</h3>
+                    <Facts of={facts(queue.producer)} />
+                    <h3>Emptied by</h3>
+                    <Facts of={facts(queue.consumer)} />
                 </div>
             </div>
         </Card>
     );
 }
 
-const UNITS: Record<string, (value: number) => string> = { ms: (v) => ns(v * 1e6), "%": (v) => percent(v / 100) };
+const UNITS: Record<string, (value: number) => string> = {
+    ms: (v) => ns(v * 1e6),
+    "%": (v) => percent(v / 100),
+};
 
 // How long it took to get and to push batches, and what the processors did meanwhile.
-function Counters({ counters, values, rank }: { counters: Counter[]; values: Sampled[]; rank: number | null }) {
+function Counters({
+    counters,
+    values,
+    rank,
+}: {
+    counters: Counter[];
+    values: Sampled[];
+    rank: number | null;
+}) {
     const mine = counters.filter((c) => c.rank === rank && c.unit !== null && c.unit in UNITS);
     return (
         <div class="cards thirds">
-            {mine.map((c, i) => <CounterCard key={c.id} counter={c} at={i} values={values} />)}
+            {mine.map((c, i) => (
+                <CounterCard key={c.id} counter={c} at={i} values={values} />
+            ))}
         </div>
     );
 }
@@ -177,10 +329,35 @@ function CounterCard({ counter, at, values }: { counter: Counter; at: number; va
     const show = UNITS[counter.unit ?? ""] ?? count;
     const mine = useMemo(() => values.filter((v) => v.track === counter.id), [values, counter.id]);
     const x = useMemo(() => mine.map((v) => v.ts), [mine]);
-    const series = useMemo(() => [{ label: "value", color: byIndex(at, theme), points: mine.length < 3, values: mine.map((v) => v.mean) }], [mine, theme]);
+    const series = useMemo(
+        () => [
+            {
+                label: "value",
+                color: byIndex(at, theme),
+                points: mine.length < 3,
+                values: mine.map((v) => v.mean),
+            },
+        ],
+        [mine, theme]
+    );
     return (
-        <Card title={counter.name ?? NA} aside={<span class="muted num">{show(counter.low)} to {show(counter.high)}</span>}>
-            <Chart label={counter.name ?? NA} x={x} xFormat={ns} yFormat={show} height={150} series={series} sync="pipeline" />
+        <Card
+            title={counter.name ?? NA}
+            aside={
+                <span class="muted num">
+                    {show(counter.low)} to {show(counter.high)}
+                </span>
+            }
+        >
+            <Chart
+                label={counter.name ?? NA}
+                x={x}
+                xFormat={ns}
+                yFormat={show}
+                height={150}
+                series={series}
+                sync="pipeline"
+            />
         </Card>
     );
 }
@@ -200,20 +377,46 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of:
             <div class="page-head">
                 <h1>Data pipeline</h1>
                 {ranks.length > 1 && (
-                    <select class="select" aria-label="Rank" value={String(rank)} onChange={(event) => setArgs({ rank: event.currentTarget.value, queue: null })}>
-                        {ranks.map((r) => <option key={String(r)} value={String(r)}>{r === null ? "no rank" : `rank ${r}`}</option>)}
+                    <select
+                        class="select"
+                        aria-label="Rank"
+                        value={String(rank)}
+                        onChange={(event) => setArgs({ rank: event.currentTarget.value, queue: null })}
+                    >
+                        {ranks.map((r) => (
+                            <option key={String(r)} value={String(r)}>
+                                {r === null ? "no rank" : `rank ${r}`}
+                            </option>
+                        ))}
                     </select>
                 )}
             </div>
-            <Card title="Stages and queues" wide note="Queues are coloured by how full they were. A stage in red holds the pipeline up. Click a queue for its size over time.">
-                {pipelineSentences(parts, verdicts.filter((v) => v.rank === rank)).map((line) => <p key={line}>{line}</p>)}
+            <Card
+                title="Stages and queues"
+                wide
+                note="Queues are coloured by how full they were. A stage in red holds the pipeline up. Click a queue for its size over time."
+            >
+                {pipelineSentences(
+                    parts,
+                    verdicts.filter((v) => v.rank === rank)
+                ).map((line) => (
+                    <p key={line}>{line}</p>
+                ))}
                 <Graph queues={here} stages={parts} selected={selected.track} />
             </Card>
             <QueueCard key={selected.track} queue={selected} sizes={sizes} stages={stages} />
             <Card title="Mean usage of queues" wide>
-                <Bars label="Usage" max={1} parts={here.map((q): Part => ({
-                    label: q.name ?? NA, value: q.usage ?? 0, shown: percent(q.usage), color: q.usage === null ? named(null, "other", theme) : heat(q.usage, theme),
-                    hint: `${q.name ?? NA}: ${count(q.mean_size)} of ${count(q.capacity)}` }))} />
+                <Bars
+                    label="Usage"
+                    max={1}
+                    parts={here.map((q): Part => ({
+                        label: q.name ?? NA,
+                        value: q.usage ?? 0,
+                        shown: percent(q.usage),
+                        color: q.usage === null ? named(null, "other", theme) : heat(q.usage, theme),
+                        hint: `${q.name ?? NA}: ${count(q.mean_size)} of ${count(q.capacity)}`,
+                    }))}
+                />
             </Card>
             <Counters counters={counters} values={values} rank={rank} />
         </>
@@ -221,18 +424,30 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of:
 }
 
 export function Pipeline() {
-    const loaded = all<Data>(useData("queues"), useData("stages"), useData("verdict"), useData("queue_sizes"),
-                             useData("counters"), useData("counter_values"));
+    const loaded = all<Data>(
+        useData("queues"),
+        useData("stages"),
+        useData("verdict"),
+        useData("queue_sizes"),
+        useData("counters"),
+        useData("counter_values")
+    );
     return (
         <div class="page">
             <Loaded of={loaded}>
-                {(data) => (data[0].length ? <Page of={data} /> : (
-                    <>
-                        <h1>Data pipeline</h1>
-                        <p class="state empty">This trace has no queues. MindSpore’s profiler records them, and a program can
-                            with <code>opm_queue_define()</code>.</p>
-                    </>
-                ))}
+                {(data) =>
+                    data[0].length ? (
+                        <Page of={data} />
+                    ) : (
+                        <>
+                            <h1>Data pipeline</h1>
+                            <p class="state empty">
+                                This trace has no queues. MindSpore’s profiler records them, and a program can
+                                with <code>opm_queue_define()</code>.
+                            </p>
+                        </>
+                    )
+                }
             </Loaded>
         </div>
     );

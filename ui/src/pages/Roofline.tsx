@@ -23,8 +23,8 @@ const RIGHT = 16;
 
 interface Dot {
     of: Operator;
-    x: number;      // FLOP per byte
-    y: number;      // FLOP per second
+    x: number; // FLOP per byte
+    y: number; // FLOP per second
 }
 
 // Powers of ten from the one at or below low to the one at or above high.
@@ -35,7 +35,11 @@ function decades(low: number, high: number): number[] {
 }
 
 function plain(n: number): string {
-    return n >= 1 && n < 1e6 ? count(n) : n >= 0.001 && n < 1 ? String(Number(n.toPrecision(1))) : n.toExponential(0);
+    return n >= 1 && n < 1e6
+        ? count(n)
+        : n >= 0.001 && n < 1
+          ? String(Number(n.toPrecision(1)))
+          : n.toExponential(0);
 }
 
 interface PlotProps {
@@ -56,54 +60,112 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
     const yTicks = decades(smallest(ys), largest(ys));
     const [x0, x1] = [xTicks[0]!, xTicks.at(-1)!];
     const [y0, y1] = [yTicks[0]!, yTicks.at(-1)!];
-    const px = (v: number) => LEFT + ((Math.log10(v) - Math.log10(x0)) / (Math.log10(x1) - Math.log10(x0))) * (width - LEFT - RIGHT);
-    const py = (v: number) => height - BOTTOM - ((Math.log10(v) - Math.log10(y0)) / (Math.log10(y1) - Math.log10(y0))) * (height - BOTTOM - TOP);
+    const px = (v: number) =>
+        LEFT +
+        ((Math.log10(v) - Math.log10(x0)) / (Math.log10(x1) - Math.log10(x0))) * (width - LEFT - RIGHT);
+    const py = (v: number) =>
+        height -
+        BOTTOM -
+        ((Math.log10(v) - Math.log10(y0)) / (Math.log10(y1) - Math.log10(y0))) * (height - BOTTOM - TOP);
     // The roof as points, from the left edge over the ridge to the right edge.
     const edge = [x0, ...(ridge && ridge > x0 && ridge < x1 ? [ridge] : []), x1]
-        .map((v) => [v, attainable(v, roof)] as const).filter((p): p is [number, number] => p[1] !== null);
+        .map((v) => [v, attainable(v, roof)] as const)
+        .filter((p): p is [number, number] => p[1] !== null);
     const line = edge.map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
-    const top = largest(dots.map((d) => d.of.share ?? 0), 1e-9);
+    const top = largest(
+        dots.map((d) => d.of.share ?? 0),
+        1e-9
+    );
     return (
         <div class="roofline" ref={box}>
             {width > 0 && (
-                <svg width={width} height={height} role="group" aria-label={`Roofline of ${dots.length} operators`}>
-                    <clipPath id="roof-area"><rect x={LEFT} y={TOP} width={Math.max(0, width - LEFT - RIGHT)} height={height - TOP - BOTTOM} /></clipPath>
+                <svg
+                    width={width}
+                    height={height}
+                    role="group"
+                    aria-label={`Roofline of ${dots.length} operators`}
+                >
+                    <clipPath id="roof-area">
+                        <rect
+                            x={LEFT}
+                            y={TOP}
+                            width={Math.max(0, width - LEFT - RIGHT)}
+                            height={height - TOP - BOTTOM}
+                        />
+                    </clipPath>
                     {xTicks.map((t) => (
                         <g key={t}>
                             <line x1={px(t)} x2={px(t)} y1={TOP} y2={height - BOTTOM} class="grid-line" />
-                            <text x={px(t)} y={height - BOTTOM + 16} text-anchor="middle" class="tick">{plain(t)}</text>
+                            <text x={px(t)} y={height - BOTTOM + 16} text-anchor="middle" class="tick">
+                                {plain(t)}
+                            </text>
                         </g>
                     ))}
                     {yTicks.map((t) => (
                         <g key={t}>
                             <line x1={LEFT} x2={width - RIGHT} y1={py(t)} y2={py(t)} class="grid-line" />
-                            <text x={LEFT - 8} y={py(t) + 4} text-anchor="end" class="tick">{flopsPerSecond(t)}</text>
+                            <text x={LEFT - 8} y={py(t) + 4} text-anchor="end" class="tick">
+                                {flopsPerSecond(t)}
+                            </text>
                         </g>
                     ))}
-                    <text x={(LEFT + width) / 2} y={height - 8} text-anchor="middle" class="tick">computed per byte moved (FLOP/B)</text>
+                    <text x={(LEFT + width) / 2} y={height - 8} text-anchor="middle" class="tick">
+                        computed per byte moved (FLOP/B)
+                    </text>
                     <g clip-path="url(#roof-area)">
                         {edge.length > 1 && <polyline points={line} class="roof" />}
-                        {ridge !== null && <line x1={px(ridge)} x2={px(ridge)} y1={py(roof.flops!)} y2={height - BOTTOM} class="ridge" />}
-                        {[...dots].sort((a, b) => (b.of.share ?? 0) - (a.of.share ?? 0)).map((d) => {
-                            const key = operatorKey(d.of);
-                            const most = attainable(d.x, roof);
-                            const label = `${d.of.name ?? NA} (${d.of.type ?? NA}): ${flopsPerSecond(d.y)}, ${count(d.x)} FLOP/B, ` +
-                                `${ns(d.of.time_ns)}, ${percent(d.of.share)} of the time${most ? `, ${percent(d.y / most)} of the roof` : ""}`;
-                            return (
-                                <circle key={`${d.of.section} ${key}`} cx={px(d.x)} cy={py(d.y)} fill={color(d.of.type)}
-                                        r={4 + 14 * Math.sqrt((d.of.share ?? 0) / top)} class={key === selected ? "dot selected" : "dot"}
-                                        {...pressable(label, () => onOpen(d.of))}>
-                                    <title>{label}</title>
-                                </circle>
-                            );
-                        })}
+                        {ridge !== null && (
+                            <line
+                                x1={px(ridge)}
+                                x2={px(ridge)}
+                                y1={py(roof.flops!)}
+                                y2={height - BOTTOM}
+                                class="ridge"
+                            />
+                        )}
+                        {[...dots]
+                            .sort((a, b) => (b.of.share ?? 0) - (a.of.share ?? 0))
+                            .map((d) => {
+                                const key = operatorKey(d.of);
+                                const most = attainable(d.x, roof);
+                                const label =
+                                    `${d.of.name ?? NA} (${d.of.type ?? NA}): ${flopsPerSecond(d.y)}, ${count(d.x)} FLOP/B, ` +
+                                    `${ns(d.of.time_ns)}, ${percent(d.of.share)} of the time${most ? `, ${percent(d.y / most)} of the roof` : ""}`;
+                                return (
+                                    <circle
+                                        key={`${d.of.section} ${key}`}
+                                        cx={px(d.x)}
+                                        cy={py(d.y)}
+                                        fill={color(d.of.type)}
+                                        r={4 + 14 * Math.sqrt((d.of.share ?? 0) / top)}
+                                        class={key === selected ? "dot selected" : "dot"}
+                                        {...pressable(label, () => onOpen(d.of))}
+                                    >
+                                        <title>{label}</title>
+                                    </circle>
+                                );
+                            })}
                     </g>
                     {roof.flops !== null && (
-                        <text x={width - RIGHT - 6} y={Math.max(TOP + 12, py(roof.flops) - 6)} text-anchor="end" class="roof-text">
-                            {flopsPerSecond(roof.flops)}</text>)}
+                        <text
+                            x={width - RIGHT - 6}
+                            y={Math.max(TOP + 12, py(roof.flops) - 6)}
+                            text-anchor="end"
+                            class="roof-text"
+                        >
+                            {flopsPerSecond(roof.flops)}
+                        </text>
+                    )}
                     {roof.bytes !== null && edge.length > 1 && (
-                        <text x={px(edge[0]![0]) + 10} y={py(edge[0]![1]) - 22} class="roof-text"
-                              transform={slope(px, py, edge)}>{bytesPerSecond(roof.bytes)}</text>)}
+                        <text
+                            x={px(edge[0]![0]) + 10}
+                            y={py(edge[0]![1]) - 22}
+                            class="roof-text"
+                            transform={slope(px, py, edge)}
+                        >
+                            {bytesPerSecond(roof.bytes)}
+                        </text>
+                    )}
                 </svg>
             )}
         </div>
@@ -118,13 +180,31 @@ function slope(px: (v: number) => number, py: (v: number) => number, edge: [numb
     return `rotate(${angle.toFixed(1)} ${x.toFixed(1)} ${y.toFixed(1)}) translate(0 12)`;
 }
 
-function Ceiling({ label, name, measured, unit }: { label: string; name: string; measured: number | null; unit: string }) {
+function Ceiling({
+    label,
+    name,
+    measured,
+    unit,
+}: {
+    label: string;
+    name: string;
+    measured: number | null;
+    unit: string;
+}) {
     const { args } = useRoute();
     return (
-        <label class="field">{label}
-            <input class="input short" type="number" min="0" step="any" value={args.get(name) ?? ""}
-                   placeholder={measured === null ? "none" : (measured / 1e9).toFixed(1)}
-                   onChange={(event) => setArgs({ [name]: event.currentTarget.value || null })} />{unit}
+        <label class="field">
+            {label}
+            <input
+                class="input short"
+                type="number"
+                min="0"
+                step="any"
+                value={args.get(name) ?? ""}
+                placeholder={measured === null ? "none" : (measured / 1e9).toFixed(1)}
+                onChange={(event) => setArgs({ [name]: event.currentTarget.value || null })}
+            />
+            {unit}
         </label>
     );
 }
@@ -137,18 +217,25 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
     const roof = { flops: given("flops") ?? measured.flops, bytes: given("bandwidth") ?? measured.bytes };
     const section = operators.some((o) => o.section === "device") ? "device" : "host";
     const here = operators.filter((o) => o.section === section && (o.time_ns ?? 0) > 0);
-    const dots = useMemo(() => here.flatMap((of): Dot[] => {
-        const x = intensity(of);
-        return x !== null && of.flops_per_s ? [{ of, x, y: of.flops_per_s }] : [];
-    }), [operators]);
+    const dots = useMemo(
+        () =>
+            here.flatMap((of): Dot[] => {
+                const x = intensity(of);
+                return x !== null && of.flops_per_s ? [{ of, x, y: of.flops_per_s }] : [];
+            }),
+        [operators]
+    );
     const share = sum(dots, (d) => d.of.share);
     const lacking = here.length - dots.length;
     const without = (what: (o: Operator) => number | null) => here.filter((o) => what(o) === null).length;
     const open = findOperator(operators, args.get("op"), section);
-    const types = [...groupBy(dots, (d) => d.of.type)].map(([type, of]): Part => {
-        const value = sum(of, (d) => d.of.time_ns);
-        return { label: type ?? NA, value, shown: ns(value), color: color(type) };
-    }).sort((a, b) => b.value - a.value).slice(0, 12);
+    const types = [...groupBy(dots, (d) => d.of.type)]
+        .map(([type, of]): Part => {
+            const value = sum(of, (d) => d.of.time_ns);
+            return { label: type ?? NA, value, shown: ns(value), color: color(type) };
+        })
+        .sort((a, b) => b.value - a.value)
+        .slice(0, 12);
     return (
         <>
             <div class="page-head">
@@ -156,37 +243,64 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
                 <Ceiling label="Computation" name="flops" measured={measured.flops} unit="GFLOP/s" />
                 <Ceiling label="Memory" name="bandwidth" measured={measured.bytes} unit="GB/s" />
             </div>
-            <Card title="Operators under the roof" wide note={
-                roof.flops === null || roof.bytes === null
-                    ? "The trace does not say how fast its machine can be: opmeter run measures that, an import does not. Enter the ceilings above to see the roof."
-                    : `${given("flops") || given("bandwidth") ? "Ceilings as entered" : "Ceilings were measured on the machine of the trace"}; an operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time.`}>
+            <Card
+                title="Operators under the roof"
+                wide
+                note={
+                    roof.flops === null || roof.bytes === null
+                        ? "The trace does not say how fast its machine can be: opmeter run measures that, an import does not. Enter the ceilings above to see the roof."
+                        : `${given("flops") || given("bandwidth") ? "Ceilings as entered" : "Ceilings were measured on the machine of the trace"}; an operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time.`
+                }
+            >
                 {dots.length ? (
                     <>
-                        <Plot dots={dots} roof={roof} selected={args.get("op")} onOpen={(of) => setArgs({ op: operatorKey(of) })} />
-                        <div class="types"><Legend parts={types} /></div>
+                        <Plot
+                            dots={dots}
+                            roof={roof}
+                            selected={args.get("op")}
+                            onOpen={(of) => setArgs({ op: operatorKey(of) })}
+                        />
+                        <div class="types">
+                            <Legend parts={types} />
+                        </div>
                     </>
                 ) : (
-                    <p class="state empty">No operator of this trace can be placed: {
-                        !here.length ? "none was timed."
-                            : without((o) => o.computation) === here.length ? "its source does not say what they compute."
-                                : without((o) => o.memory) === here.length ? "its source says what they compute, but not how many bytes they move."
-                                    : "none has both its computation and its bytes known."}</p>
+                    <p class="state empty">
+                        No operator of this trace can be placed:{" "}
+                        {!here.length
+                            ? "none was timed."
+                            : without((o) => o.computation) === here.length
+                              ? "its source does not say what they compute."
+                              : without((o) => o.memory) === here.length
+                                ? "its source says what they compute, but not how many bytes they move."
+                                : "none has both its computation and its bytes known."}
+                    </p>
                 )}
                 {dots.some((d) => d.y > 1.02 * (attainable(d.x, roof) ?? Infinity)) && (
-                    <p class="note">Some stand above the roof: their algorithm (Winograd, for one) needs fewer operations than are
-                        counted, or what they move stays in a cache.</p>
+                    <p class="note">
+                        Some stand above the roof: their algorithm (Winograd, for one) needs fewer operations
+                        than are counted, or what they move stays in a cache.
+                    </p>
                 )}
                 {dots.length > 0 && lacking > 0 && (
-                    <p class="note">{count(lacking)} of {count(here.length)} operators ({percent(1 - share)} of the time) are not
-                        shown: they compute nothing, or their computation or bytes are not known.</p>
+                    <p class="note">
+                        {count(lacking)} of {count(here.length)} operators ({percent(1 - share)} of the time)
+                        are not shown: they compute nothing, or their computation or bytes are not known.
+                    </p>
                 )}
             </Card>
-            {open && <OperatorDrawer key={operatorKey(open)} of={open} onClose={() => setArgs({ op: null })} />}
+            {open && (
+                <OperatorDrawer key={operatorKey(open)} of={open} onClose={() => setArgs({ op: null })} />
+            )}
         </>
     );
 }
 
 export function Roofline() {
     const loaded = all<[Meta[], Operator[]]>(useData("meta"), useData("operators"));
-    return <div class="page"><Loaded of={loaded}>{([meta, operators]) => <Page meta={meta} operators={operators} />}</Loaded></div>;
+    return (
+        <div class="page">
+            <Loaded of={loaded}>{([meta, operators]) => <Page meta={meta} operators={operators} />}</Loaded>
+        </div>
+    );
 }

@@ -5,6 +5,8 @@ import type { RecordRow, StepRow } from "../schema";
 import type { Track } from "../timeline/tracks";
 import { Viewer } from "../timeline/Viewer";
 
+const NONE: never[] = [];
+
 export function Timeline() {
     const tracks = useData<Track>("tracks");
     const steps = useData<StepRow>("steps");
@@ -12,8 +14,8 @@ export function Timeline() {
     return (
         <Loaded of={tracks}>
             {(rows) => (rows.some((track) => track.spans || track.samples)
-                ? <Viewer tracks={rows} steps={steps.state === "ready" ? steps.value : []}
-                          records={records.state === "ready" ? records.value : []} />
+                ? <Viewer tracks={rows} steps={steps.state === "ready" ? steps.value : NONE}
+                          records={records.state === "ready" ? records.value : NONE} />
                 : <Empty why="This trace has no spans and no counters, so there is nothing to draw over time." />)}
         </Loaded>
     );

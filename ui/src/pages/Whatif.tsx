@@ -12,7 +12,16 @@ import { setArgs, useRoute } from "../router";
 import { groupBy, sum } from "../stats";
 import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
-import { DEFAULT_AIM, PATTERN, project, total, type Edits, type Projected, type Ratio, type Weighted } from "../whatif";
+import {
+    DEFAULT_AIM,
+    PATTERN,
+    project,
+    total,
+    type Edits,
+    type Projected,
+    type Ratio,
+    type Weighted,
+} from "../whatif";
 
 // "256x1024:0.8,64x64:0.7"
 function parse(value: string | null): Map<string, number> {
@@ -31,8 +40,12 @@ function written(edits: Map<string, number>): string | null {
 
 function editsOf(args: URLSearchParams): Edits {
     const aim = Number(args.get("aim") ?? DEFAULT_AIM);
-    return { aim: aim >= 0 && aim < 1 ? aim : DEFAULT_AIM, aims: parse(args.get("aims")),
-             ratios: parse(args.get("ratios")), speedups: parse(args.get("speedups")) };
+    return {
+        aim: aim >= 0 && aim < 1 ? aim : DEFAULT_AIM,
+        aims: parse(args.get("aims")),
+        ratios: parse(args.get("ratios")),
+        speedups: parse(args.get("speedups")),
+    };
 }
 
 function change(name: string, edits: Map<string, number>, key: string, value: number | null): void {
@@ -44,9 +57,9 @@ function change(name: string, edits: Map<string, number>, key: string, value: nu
 
 interface EditProps {
     label: string;
-    value: number | null;   // what counts now
-    given: boolean;         // by the reader
-    scale?: number;         // shown as value times scale
+    value: number | null; // what counts now
+    given: boolean; // by the reader
+    scale?: number; // shown as value times scale
     max?: number;
     unit: string;
     onChange: (value: number | null) => void;
@@ -57,12 +70,20 @@ function Edit({ label, value, given, scale = 1, max, unit, onChange }: EditProps
     const shown = value === null ? "" : String(Number((value * scale).toPrecision(6)));
     return (
         <span class={given ? "edit given" : "edit"} onClick={(event) => event.stopPropagation()}>
-            <input class="input" type="number" min="0" step="any" aria-label={label} value={shown} placeholder="–"
-                   onKeyDown={(event) => event.stopPropagation()}
-                   onChange={(event) => {
-                       const n = Number(event.currentTarget.value) / scale;
-                       onChange(event.currentTarget.value !== "" && n > 0 && n < (max ?? Infinity) ? n : null);
-                   }} />
+            <input
+                class="input"
+                type="number"
+                min="0"
+                step="any"
+                aria-label={label}
+                value={shown}
+                placeholder="–"
+                onKeyDown={(event) => event.stopPropagation()}
+                onChange={(event) => {
+                    const n = Number(event.currentTarget.value) / scale;
+                    onChange(event.currentTarget.value !== "" && n > 0 && n < (max ?? Infinity) ? n : null);
+                }}
+            />
             {unit}
         </span>
     );
@@ -71,7 +92,7 @@ function Edit({ label, value, given, scale = 1, max, unit, onChange }: EditProps
 interface ShapeRow {
     shape: string;
     ops: Projected[];
-    dense: boolean;     // something of it can be made sparse
+    dense: boolean; // something of it can be made sparse
     aim: number | null;
     ratio: number | null;
     source: string | null;
@@ -80,10 +101,23 @@ interface ShapeRow {
 }
 
 function shapesOf(ops: Projected[]): ShapeRow[] {
-    return [...groupBy(ops.filter((op) => op.fits), (op) => op.weight_shape ?? NA)].map(([shape, of]) => {
+    return [
+        ...groupBy(
+            ops.filter((op) => op.fits),
+            (op) => op.weight_shape ?? NA
+        ),
+    ].map(([shape, of]) => {
         const first = of.find((op) => op.aim !== null) ?? of[0]!;
-        return { shape, ops: of, dense: of.some((op) => op.aim !== null), aim: first.aim, ratio: first.ratio, source: first.source,
-                 latency_ns: sum(of, (op) => op.latency_ns), projected_ns: sum(of, (op) => op.projected_ns) };
+        return {
+            shape,
+            ops: of,
+            dense: of.some((op) => op.aim !== null),
+            aim: first.aim,
+            ratio: first.ratio,
+            source: first.source,
+            latency_ns: sum(of, (op) => op.latency_ns),
+            projected_ns: sum(of, (op) => op.projected_ns),
+        };
     });
 }
 
@@ -95,22 +129,91 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
     const columns: Column<ShapeRow>[] = [
         { key: "shape", title: "Weight", value: (s) => s.shape, search: true },
         { key: "ops", title: "Operators", value: (s) => s.ops.length, numeric: true, width: "100px" },
-        { key: "latency", title: "Now", value: (s) => s.latency_ns, show: (s) => ns(s.latency_ns), numeric: true, width: "110px" },
-        { key: "aim", title: "Zeros aimed at", value: (s) => s.aim, numeric: true, width: "150px",
-          doc: "Share of zeros in blocks of 4x1", show: (s) => (s.dense
-              ? <Edit label={`Zeros aimed at for ${s.shape}`} value={s.aim} given={edits.aims.has(s.shape)} scale={100} max={1} unit="%"
-                      onChange={(v) => change("aims", edits.aims, s.shape, v)} /> : "half zero already") },
-        { key: "ratio", title: "Times faster", value: (s) => s.ratio, numeric: true, width: "140px",
-          doc: "Dense time over sparse time", show: (s) => (s.dense
-              ? <Edit label={`Times faster for ${s.shape}`} value={s.ratio} given={edits.ratios.has(s.shape)} unit="×"
-                      onChange={(v) => change("ratios", edits.ratios, s.shape, v)} /> : NA) },
-        { key: "source", title: "Ratio is", value: (s) => s.source, width: "120px",
-          doc: "Measured on this machine, the constant of Neural Engine, given by you, or unknown for this aim" },
-        { key: "projected", title: "Then", value: (s) => s.projected_ns, show: (s) => ns(s.projected_ns), numeric: true, width: "110px" },
-        { key: "saved", title: "Saves", value: (s) => s.latency_ns - s.projected_ns, show: (s) => ns(s.latency_ns - s.projected_ns),
-          numeric: true, width: "110px" },
+        {
+            key: "latency",
+            title: "Now",
+            value: (s) => s.latency_ns,
+            show: (s) => ns(s.latency_ns),
+            numeric: true,
+            width: "110px",
+        },
+        {
+            key: "aim",
+            title: "Zeros aimed at",
+            value: (s) => s.aim,
+            numeric: true,
+            width: "150px",
+            doc: "Share of zeros in blocks of 4x1",
+            show: (s) =>
+                s.dense ? (
+                    <Edit
+                        label={`Zeros aimed at for ${s.shape}`}
+                        value={s.aim}
+                        given={edits.aims.has(s.shape)}
+                        scale={100}
+                        max={1}
+                        unit="%"
+                        onChange={(v) => change("aims", edits.aims, s.shape, v)}
+                    />
+                ) : (
+                    "half zero already"
+                ),
+        },
+        {
+            key: "ratio",
+            title: "Times faster",
+            value: (s) => s.ratio,
+            numeric: true,
+            width: "140px",
+            doc: "Dense time over sparse time",
+            show: (s) =>
+                s.dense ? (
+                    <Edit
+                        label={`Times faster for ${s.shape}`}
+                        value={s.ratio}
+                        given={edits.ratios.has(s.shape)}
+                        unit="×"
+                        onChange={(v) => change("ratios", edits.ratios, s.shape, v)}
+                    />
+                ) : (
+                    NA
+                ),
+        },
+        {
+            key: "source",
+            title: "Ratio is",
+            value: (s) => s.source,
+            width: "120px",
+            doc: "Measured on this machine, the constant of Neural Engine, given by you, or unknown for this aim",
+        },
+        {
+            key: "projected",
+            title: "Then",
+            value: (s) => s.projected_ns,
+            show: (s) => ns(s.projected_ns),
+            numeric: true,
+            width: "110px",
+        },
+        {
+            key: "saved",
+            title: "Saves",
+            value: (s) => s.latency_ns - s.projected_ns,
+            show: (s) => ns(s.latency_ns - s.projected_ns),
+            numeric: true,
+            width: "110px",
+        },
     ];
-    return <DataTable label="Weight shapes" columns={columns} rows={shapesOf(ops)} rowKey={(s) => s.shape} sort="-latency" urlKey="w" maxHeight="380px" />;
+    return (
+        <DataTable
+            label="Weight shapes"
+            columns={columns}
+            rows={shapesOf(ops)}
+            rowKey={(s) => s.shape}
+            sort="-latency"
+            urlKey="w"
+            maxHeight="380px"
+        />
+    );
 }
 
 interface TypeRow {
@@ -123,38 +226,139 @@ interface TypeRow {
 function Types({ ops, edits }: { ops: Projected[]; edits: Edits }) {
     const color = useTypeColors();
     const rows = [...groupBy(ops, (op) => op.type ?? NA)].map(([type, of]): TypeRow => ({
-        type, ops: of.length, latency_ns: sum(of, (op) => op.latency_ns), projected_ns: sum(of, (op) => op.projected_ns) }));
+        type,
+        ops: of.length,
+        latency_ns: sum(of, (op) => op.latency_ns),
+        projected_ns: sum(of, (op) => op.projected_ns),
+    }));
     const columns: Column<TypeRow>[] = [
-        { key: "type", title: "Type", value: (t) => t.type, search: true,
-          show: (t) => <span class="typed"><i class="swatch" style={{ background: color(t.type) }} /><span>{t.type}</span></span> },
+        {
+            key: "type",
+            title: "Type",
+            value: (t) => t.type,
+            search: true,
+            show: (t) => (
+                <span class="typed">
+                    <i class="swatch" style={{ background: color(t.type) }} />
+                    <span>{t.type}</span>
+                </span>
+            ),
+        },
         { key: "ops", title: "Operators", value: (t) => t.ops, numeric: true, width: "100px" },
-        { key: "latency", title: "Now", value: (t) => t.latency_ns, show: (t) => ns(t.latency_ns), numeric: true, width: "110px" },
-        { key: "speedup", title: "Make it faster", value: (t) => edits.speedups.get(t.type) ?? null, numeric: true, width: "150px",
-          show: (t) => <Edit label={`Times faster for ${t.type}`} value={edits.speedups.get(t.type) ?? null} given={edits.speedups.has(t.type)}
-                             unit="×" onChange={(v) => change("speedups", edits.speedups, t.type, v)} /> },
-        { key: "projected", title: "Then", value: (t) => t.projected_ns, show: (t) => ns(t.projected_ns), numeric: true, width: "110px" },
-        { key: "saved", title: "Saves", value: (t) => t.latency_ns - t.projected_ns, show: (t) => ns(t.latency_ns - t.projected_ns), numeric: true, width: "110px" },
+        {
+            key: "latency",
+            title: "Now",
+            value: (t) => t.latency_ns,
+            show: (t) => ns(t.latency_ns),
+            numeric: true,
+            width: "110px",
+        },
+        {
+            key: "speedup",
+            title: "Make it faster",
+            value: (t) => edits.speedups.get(t.type) ?? null,
+            numeric: true,
+            width: "150px",
+            show: (t) => (
+                <Edit
+                    label={`Times faster for ${t.type}`}
+                    value={edits.speedups.get(t.type) ?? null}
+                    given={edits.speedups.has(t.type)}
+                    unit="×"
+                    onChange={(v) => change("speedups", edits.speedups, t.type, v)}
+                />
+            ),
+        },
+        {
+            key: "projected",
+            title: "Then",
+            value: (t) => t.projected_ns,
+            show: (t) => ns(t.projected_ns),
+            numeric: true,
+            width: "110px",
+        },
+        {
+            key: "saved",
+            title: "Saves",
+            value: (t) => t.latency_ns - t.projected_ns,
+            show: (t) => ns(t.latency_ns - t.projected_ns),
+            numeric: true,
+            width: "110px",
+        },
     ];
-    return <DataTable label="Operator types" columns={columns} rows={rows} rowKey={(t) => t.type} sort="-latency" urlKey="t" maxHeight="380px" />;
+    return (
+        <DataTable
+            label="Operator types"
+            columns={columns}
+            rows={rows}
+            rowKey={(t) => t.type}
+            sort="-latency"
+            urlKey="t"
+            maxHeight="380px"
+        />
+    );
 }
 
 const opColumns: Column<Projected>[] = [
     { key: "name", title: "Operator", value: (op) => op.name, search: true },
     { key: "type", title: "Type", value: (op) => op.type, search: true, width: "14%" },
     { key: "shape", title: "Weight", value: (op) => op.weight_shape, search: true, width: "120px" },
-    { key: "zeros", title: "Zeros now", value: (op) => op.zero_ratio, show: (op) => percent(op.zero_ratio), numeric: true, width: "96px" },
-    { key: "latency", title: "Now", value: (op) => op.latency_ns, show: (op) => ns(op.latency_ns), numeric: true, width: "96px" },
-    { key: "aim", title: "Aim", value: (op) => op.aim, show: (op) => percent(op.aim), numeric: true, width: "84px" },
-    { key: "ratio", title: "Ratio", value: (op) => op.ratio, show: (op) => (op.ratio === null ? NA : `${op.ratio.toFixed(2)} ×`), numeric: true, width: "84px" },
-    { key: "source", title: "Ratio is", value: (op) => op.source, show: (op) => text(op.source), width: "100px" },
-    { key: "projected", title: "Then", value: (op) => op.projected_ns, show: (op) => ns(op.projected_ns), numeric: true, width: "96px" },
+    {
+        key: "zeros",
+        title: "Zeros now",
+        value: (op) => op.zero_ratio,
+        show: (op) => percent(op.zero_ratio),
+        numeric: true,
+        width: "96px",
+    },
+    {
+        key: "latency",
+        title: "Now",
+        value: (op) => op.latency_ns,
+        show: (op) => ns(op.latency_ns),
+        numeric: true,
+        width: "96px",
+    },
+    {
+        key: "aim",
+        title: "Aim",
+        value: (op) => op.aim,
+        show: (op) => percent(op.aim),
+        numeric: true,
+        width: "84px",
+    },
+    {
+        key: "ratio",
+        title: "Ratio",
+        value: (op) => op.ratio,
+        show: (op) => (op.ratio === null ? NA : `${op.ratio.toFixed(2)} ×`),
+        numeric: true,
+        width: "84px",
+    },
+    {
+        key: "source",
+        title: "Ratio is",
+        value: (op) => op.source,
+        show: (op) => text(op.source),
+        width: "100px",
+    },
+    {
+        key: "projected",
+        title: "Then",
+        value: (op) => op.projected_ns,
+        show: (op) => ns(op.projected_ns),
+        numeric: true,
+        width: "96px",
+    },
 ];
 
 // The same question for the command line.
 function command(path: string, edits: Edits): string {
-    const quoted = (word: string) => (/^[\w./:=%-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+    const quoted = (word: string) =>
+        /^[\w./:=%-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
     const words = ["opmeter", "whatif", path, "--sparsity", `${Number((100 * edits.aim).toPrecision(6))}%`];
-    for (const [shape, aim] of edits.aims) words.push("--sparsity", `${shape}:${Number((100 * aim).toPrecision(6))}%`);
+    for (const [shape, aim] of edits.aims)
+        words.push("--sparsity", `${shape}:${Number((100 * aim).toPrecision(6))}%`);
     for (const [shape, ratio] of edits.ratios) words.push("--ratio", `${shape}:${ratio}`);
     for (const [type, factor] of edits.speedups) words.push("--speedup", `${type}=${factor}x`);
     return words.map(quoted).join(" ");
@@ -164,7 +368,9 @@ function Bar({ label, ns: value, of, color }: { label: string; ns: number; of: n
     return (
         <div class="before-after">
             <span>{label}</span>
-            <span class="bars-track"><i style={{ width: `${of > 0 ? (100 * value) / of : 0}%`, background: color }} /></span>
+            <span class="bars-track">
+                <i style={{ width: `${of > 0 ? (100 * value) / of : 0}%`, background: color }} />
+            </span>
             <strong class="num">{ns(value)}</strong>
         </div>
     );
@@ -185,45 +391,115 @@ function Page({ ops, ratios, latency }: { ops: Weighted[]; ratios: Ratio[]; late
         <>
             <div class="page-head">
                 <h1>What if</h1>
-                <label class="field">Zeros aimed at everywhere
-                    <Edit label="Zeros aimed at everywhere" value={edits.aim} given={args.get("aim") !== null} scale={100} max={1} unit="%"
-                          onChange={(v) => setArgs({ aim: v })} />
+                <label class="field">
+                    Zeros aimed at everywhere
+                    <Edit
+                        label="Zeros aimed at everywhere"
+                        value={edits.aim}
+                        given={args.get("aim") !== null}
+                        scale={100}
+                        max={1}
+                        unit="%"
+                        onChange={(v) => setArgs({ aim: v })}
+                    />
                 </label>
-                <button class="button" disabled={!changed} onClick={() => setArgs({ aim: null, aims: null, ratios: null, speedups: null })}>As it was</button>
+                <button
+                    class="button"
+                    disabled={!changed}
+                    onClick={() => setArgs({ aim: null, aims: null, ratios: null, speedups: null })}
+                >
+                    As it was
+                </button>
             </div>
-            <Card title="One iteration" wide note={sums.fits ? undefined
-                : `No operator of this trace multiplies with a constant weight that divides into blocks of ${PATTERN.name}: only speed-ups by type can change anything.`}>
+            <Card
+                title="One iteration"
+                wide
+                note={
+                    sums.fits
+                        ? undefined
+                        : `No operator of this trace multiplies with a constant weight that divides into blocks of ${PATTERN.name}: only speed-ups by type can change anything.`
+                }
+            >
                 <div class="figures">
                     <Figure label="operators now" value={ns(sums.latency_ns)} />
                     <Figure label="then" value={ns(sums.projected_ns)} />
                     <Figure label="faster" value={faster(sums.latency_ns, sums.projected_ns)} />
                     {step !== null && <Figure label="whole step now" value={ns(step)} />}
-                    {step !== null && <Figure label="then" value={ns(step - sums.latency_ns + sums.projected_ns)} />}
-                    {sums.fits > 0 && <Figure label={`${count(sums.fits)} that can be sparse`} value={`${ns(sums.fits_ns)} → ${ns(sums.fits_projected_ns)}`} />}
+                    {step !== null && (
+                        <Figure label="then" value={ns(step - sums.latency_ns + sums.projected_ns)} />
+                    )}
+                    {sums.fits > 0 && (
+                        <Figure
+                            label={`${count(sums.fits)} that can be sparse`}
+                            value={`${ns(sums.fits_ns)} → ${ns(sums.fits_projected_ns)}`}
+                        />
+                    )}
                 </div>
                 <div>
                     <Bar label="now" ns={sums.latency_ns} of={most} color={named(null, "other", theme)} />
-                    <Bar label="then" ns={sums.projected_ns} of={most} color={named("stage", "update", theme)} />
+                    <Bar
+                        label="then"
+                        ns={sums.projected_ns}
+                        of={most}
+                        color={named("stage", "update", theme)}
+                    />
                 </div>
-                <p class="note">The same on the command line: <code>{command(trace.path, edits)}</code></p>
+                <p class="note">
+                    The same on the command line: <code>{command(trace.path, edits)}</code>
+                </p>
             </Card>
-            {sums.fits > 0 && <Card title="Sparse weights" wide note="An operator’s time is divided by the ratio for its weight. Change an aim or a ratio; empty takes it back."><Shapes ops={projected} edits={edits} /></Card>}
-            <Card title="Faster operators" wide note="What a better kernel for a type would bring; it goes before sparsity."><Types ops={projected} edits={edits} /></Card>
+            {sums.fits > 0 && (
+                <Card
+                    title="Sparse weights"
+                    wide
+                    note="An operator’s time is divided by the ratio for its weight. Change an aim or a ratio; empty takes it back."
+                >
+                    <Shapes ops={projected} edits={edits} />
+                </Card>
+            )}
+            <Card
+                title="Faster operators"
+                wide
+                note="What a better kernel for a type would bring; it goes before sparsity."
+            >
+                <Types ops={projected} edits={edits} />
+            </Card>
             <Card title="Operators" wide>
-                <DataTable label="Operators" columns={opColumns} rows={projected} rowKey={(op) => op.op} sort="-latency" urlKey="o" maxHeight="480px" />
+                <DataTable
+                    label="Operators"
+                    columns={opColumns}
+                    rows={projected}
+                    rowKey={(op) => op.op}
+                    sort="-latency"
+                    urlKey="o"
+                    maxHeight="480px"
+                />
             </Card>
         </>
     );
 }
 
 export function Whatif() {
-    const loaded = all<[Weighted[], Ratio[], Latency[]]>(useData("whatif"), useData("ratios"), useData("latency"));
+    const loaded = all<[Weighted[], Ratio[], Latency[]]>(
+        useData("whatif"),
+        useData("ratios"),
+        useData("latency")
+    );
     return (
         <div class="page">
             <Loaded of={loaded}>
-                {([ops, ratios, latency]) => (ops.some((op) => op.latency_ns !== null)
-                    ? <Page ops={ops} ratios={ratios} latency={latency} />
-                    : <><h1>What if</h1><p class="state empty">This trace has no operators that were timed, so there is nothing to project.</p></>)}
+                {([ops, ratios, latency]) =>
+                    ops.some((op) => op.latency_ns !== null) ? (
+                        <Page ops={ops} ratios={ratios} latency={latency} />
+                    ) : (
+                        <>
+                            <h1>What if</h1>
+                            <p class="state empty">
+                                This trace has no operators that were timed, so there is nothing to project.
+                            </p>
+                        </>
+                    )
+                }
             </Loaded>
         </div>
     );

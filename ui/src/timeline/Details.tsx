@@ -252,6 +252,7 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
     }, [range.from, range.to]);
     return (
         <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>
+            {!coarse && <p class="note">Spans that begin in the range, with all of their time.</p>}
             {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
             <Loaded of={asked} empty="Nothing begins in this range.">
                 {(rows) => (

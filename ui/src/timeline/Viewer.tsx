@@ -13,9 +13,9 @@ import { useTheme } from "../theme";
 import { typeColors } from "../typeColors";
 import { Controller } from "./controller";
 import { BarPanel, RangePanel, SpanPanel, type SpanDetails } from "./Details";
-import { OVERVIEW_PX } from "./head";
 import type { ColorBy, NameKind } from "./names";
 import { above, below, beside, firstInSight } from "./neighbours";
+import { OVERVIEW_PX } from "./overview";
 import { pick, type Bar, type Range } from "./scene";
 import { Search } from "./Search";
 import { inSight, titleOf, type Placed, type Track } from "./tracks";
@@ -123,14 +123,9 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
     const controller = useMemo(() => new Controller(trace.id, trace.duration_ns, tracks, () => redraw(0),
         (y) => { if (body.current) body.current.scrollTop = y; }), [trace.id, trace.stamp]);
     const { scene } = controller;
-    useLayoutEffect(() => {
-        scene.steps = steps;
-        scene.records = records;
-        controller.invalidate();
-    }, [controller, steps, records]);
+    useLayoutEffect(() => controller.setSteps(steps, records, theme), [controller, steps, records, theme]);
 
     useLayoutEffect(() => {
-        controller.theme = theme;
         scene.names.paint(theme, colorBy, colors.kinds, colors.ofType);
         controller.invalidate();
     }, [controller, theme, colorBy, colors]);
@@ -362,8 +357,8 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             </div>
             <div class="tl-row" style={{ height: `${headPx}px` }}>
                 <div class="tl-corner lanes">
-                    {scene.steps.length > 0 && <span>Steps</span>}
-                    {scene.records.length > 0 && <span>Regions</span>}
+                    {steps.length > 0 && <span>Steps</span>}
+                    {records.length > 0 && <span>Regions</span>}
                 </div>
                 <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true"
                         onPointerDown={onPointerDown} title="Drag selects a range; a click on a step, its time" />

@@ -1,8 +1,10 @@
 // The state of a timeline on the screen, and what moves it. Draws at most once per frame.
+import type { RecordRow, StepRow } from "../schema";
 import type { Theme } from "../theme";
 import { draw, look } from "./draw";
-import { drawHead, drawOverview, headHeight, laneHit, lanes } from "./head";
+import { drawHead, headHeight, laneHit, lanes, type Lane } from "./head";
 import { Names } from "./names";
+import { Overview } from "./overview";
 import { pick, wanted, type Arrow, type Bar, type Hit, type Range, type Scene } from "./scene";
 import { Tiles } from "./tiles";
 import { grouped, lineY, LINE_PX, place, totalHeight, type Group, type Placed, type Track } from "./tracks";
@@ -22,13 +24,13 @@ export class Controller {
     readonly groups: Group[];
     readonly closed = new Set<string>();
     target: View;
-    theme: Theme = "light";
     hit: Hit | null = null;
     private canvases: Canvases | null = null;
     private frame = 0;
     private settle = 0;
-    private placedDepths = "";
-    private laneCount = 0;
+    private placedDepths = -1;
+    private lanes: Lane[] = [];
+    private readonly overview = new Overview();
     private seen = false; // something of the trace is on the screen
     private readonly still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -40,7 +42,7 @@ export class Controller {
         this.target = fit(0, Math.max(duration, 1), 1000);
         this.scene = {
             view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
-            tiles: new Tiles(trace, names, () => this.invalidate()), names, steps: [], records: [],
+            tiles: new Tiles(trace, names, () => this.invalidate()), names,
             selected: null, hovered: null, range: null, arrows: [], hits: [], matches: null,
         };
         this.layOut();
@@ -59,6 +61,11 @@ export class Controller {
         this.frame = 0;
     }
 
+    setSteps(steps: StepRow[], records: RecordRow[], theme: Theme): void {
+        this.lanes = lanes(steps, records, theme);
+        this.invalidate();
+    }
+
     layOut(): void {
         this.scene.placed = place(this.groups, this.scene.tiles.depth, this.closed);
     }
@@ -68,7 +75,7 @@ export class Controller {
     }
 
     get headHeight(): number {
-        return headHeight(this.laneCount);
+        return headHeight(this.lanes.length);
     }
 
     resize(width: number, height: number): void {
@@ -91,7 +98,7 @@ export class Controller {
 
     // Lines of tracks become known with the first pictures; what is above stays where it is.
     private followDepths(): void {
-        const depths = [...this.scene.tiles.depth].join();
+        const { depths } = this.scene.tiles;
         if (depths === this.placedDepths) return;
         this.placedDepths = depths;
         this.layOut();
@@ -108,11 +115,9 @@ export class Controller {
         const moving = this.approach();
         this.followDepths();
         const colors = look();
-        const list = lanes(scene, this.theme);
-        this.laneCount = list.length;
         draw(this.canvases.main, scene, colors);
-        drawHead(this.canvases.head, scene, list, colors);
-        drawOverview(this.canvases.overview, scene, target, colors);
+        drawHead(this.canvases.head, scene, this.lanes, colors);
+        this.overview.draw(this.canvases.overview, scene, target, colors);
         this.changed();
         if (!this.seen && scene.tiles.depth.size) {
             this.seen = true;
@@ -194,7 +199,7 @@ export class Controller {
 
     // The step or region at a point of the head.
     stepAt(x: number, y: number): Range | null {
-        return laneHit(this.scene, lanes(this.scene, this.theme), x, y);
+        return laneHit(this.scene, this.lanes, x, y);
     }
 
     leave(): void {

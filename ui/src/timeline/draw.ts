@@ -121,7 +121,7 @@ function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to 
         // Bars side by side keep a gap where there is room for one.
         ctx.fillRect(x, y, w > 3 && stop <= right ? w - 0.5 : Math.max(w, 1), height);
         // The label of a bar across several pieces is written once, where it comes into sight.
-        if (labels && !dim && (start >= left || left === 0)) {
+        if (labels && !dim && (ts >= from || left === 0)) {
             const room = Math.min(stop, scene.width) - x - 6;
             if (room >= MIN_LABEL_PX) {
                 const many = tile.count[i]! > 1 ? ` ×${formatCount(tile.count[i]!)}` : "";

@@ -1,34 +1,34 @@
-// What stands above the tracks: the ruler with steps and labelled regions, and the overview.
+// What stands right above the tracks: the ruler, steps and labelled regions.
 import { count, ns } from "../format";
 import { byName, named, ON_FILL } from "../palette";
+import type { RecordRow, StepRow } from "../schema";
 import type { Theme } from "../theme";
 import { fitted, prepare, tickStep, type Look } from "./draw";
 import type { Scene } from "./scene";
-import { toTime, toX, type View } from "./view";
+import { toTime, toX } from "./view";
 
 const RULER_PX = 22;
 const LANE_PX = 20;
-export const OVERVIEW_PX = 56;
 
-interface Lane {
+export interface Lane {
     name: string;
     bars: { ts: number; dur: number; text: string; short: string; color: string }[];
 }
 
-export function lanes(scene: Scene, theme: Theme): Lane[] {
+export function lanes(steps: StepRow[], records: RecordRow[], theme: Theme): Lane[] {
     const list: Lane[] = [];
     const faint = named(null, "other", theme);
-    if (scene.steps.length) {
-        const models = new Set(scene.steps.map((step) => step.model)).size > 1;
-        list.push({ name: "Steps", bars: scene.steps.map((step) => ({
+    if (steps.length) {
+        const models = new Set(steps.map((step) => step.model)).size > 1;
+        list.push({ name: "Steps", bars: steps.map((step) => ({
             ts: step.ts, dur: step.dur,
             text: `${models && step.model ? `${step.model} ` : ""}${step.num ?? ""}${step.warmup ? " warm-up" : ""}`,
             short: String(step.num ?? ""),
             color: step.warmup ? faint : byName(step.model ?? "step", theme),
         })) });
     }
-    if (scene.records.length) {
-        list.push({ name: "Regions", bars: scene.records.map((record) => ({
+    if (records.length) {
+        list.push({ name: "Regions", bars: records.map((record) => ({
             ts: record.ts, dur: record.dur, text: record.label ?? "", short: record.label ?? "",
             color: record.warmup ? faint : byName(record.label ?? "", theme),
         })) });
@@ -104,48 +104,4 @@ export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], 
     }
     ctx.fillStyle = colors.border;
     ctx.fillRect(0, height - 1, scene.width, 1);
-}
-
-// The whole trace in little: the top lines of its tracks, as many as there is room for.
-export function drawOverview(canvas: HTMLCanvasElement, scene: Scene, target: View, colors: Look): void {
-    const { width } = scene;
-    const ctx = prepare(canvas, width, OVERVIEW_PX);
-    ctx.fillStyle = colors.sunken;
-    ctx.fillRect(0, 0, width, OVERVIEW_PX);
-    const rows: { track: number; line: number }[] = [];
-    const tracks = scene.placed.filter(({ track }) => track?.spans).map(({ track }) => track!.id);
-    for (let line = 0; line < 4; line++) {
-        for (const track of tracks) {
-            if (line < (scene.tiles.depth.get(track) ?? 1) && rows.length < OVERVIEW_PX / 2) rows.push({ track, line });
-        }
-    }
-    rows.sort((a, b) => tracks.indexOf(a.track) - tracks.indexOf(b.track) || a.line - b.line);
-    const scale = Math.max(scene.duration, 1) / width;
-    const height = Math.min((OVERVIEW_PX - 6) / Math.max(rows.length, 1), 12);
-    rows.forEach(({ track, line }, row) => {
-        const tile = scene.tiles.wholeOf(track);
-        if (!tile || line + 1 >= tile.line.length) return;
-        let drawn = -1;
-        for (let i = tile.line[line]!; i < tile.line[line + 1]!; i++) {
-            const x = tile.ts[i]! / scale;
-            const dur = tile.dur[i]!;
-            const end = dur < 0 ? width : x + dur / scale;
-            if (end <= drawn) continue;
-            drawn = Math.max(Math.ceil(end), Math.floor(x) + 1);
-            ctx.fillStyle = scene.names.color(tile.name[i]!);
-            ctx.fillRect(x, 3 + row * height, Math.max(end - x, 1), Math.max(height - 1, 1));
-        }
-    });
-    const left = Math.max(target.from / scale, 0);
-    const right = Math.min(toTime(target, scene.width) / scale, width);
-    ctx.globalAlpha = 0.55;
-    ctx.fillStyle = colors.surface;
-    ctx.fillRect(0, 0, left, OVERVIEW_PX);
-    ctx.fillRect(right, 0, width - right, OVERVIEW_PX);
-    ctx.globalAlpha = 1;
-    ctx.fillStyle = colors.accent;
-    for (const ts of scene.hits) ctx.fillRect(Math.round(ts / scale), OVERVIEW_PX - 8, 1.5, 6);
-    ctx.strokeStyle = colors.accent;
-    ctx.lineWidth = 1.5;
-    ctx.strokeRect(left + 0.75, 0.75, Math.max(right - left - 1.5, 2), OVERVIEW_PX - 1.5);
 }

@@ -17,6 +17,7 @@ export class Names {
     private colors: string[] = [];
     private kinds = new Map<string, NameKind>();
     private theme: Theme = "light";
+    paints = 0; // counts the changes of colours
     private by: ColorBy = "type";
     private ofType: (type: string) => string | null = () => null;
 
@@ -38,6 +39,7 @@ export class Names {
     // ofType: the colour that an operator type has on every page, if it has one.
     paint(theme: Theme, by: ColorBy, kinds: Map<string, NameKind>, ofType: (type: string) => string | null): void {
         this.ofType = ofType;
+        this.paints += 1;
         this.theme = theme;
         this.by = by;
         this.kinds = kinds;

@@ -1,5 +1,4 @@
 // Everything that a picture of the timeline shows, and what stands under a point of it.
-import type { RecordRow, StepRow } from "../schema";
 import type { Names } from "./names";
 import { firstEndingAfter, levelOf, tileSpan, type Tile, type Tiles, type Wanted } from "./tiles";
 import { inSight, isCounter, LINE_PX, lineY, type Placed } from "./tracks";
@@ -36,8 +35,6 @@ export interface Scene {
     placed: Placed[];
     tiles: Tiles;
     names: Names;
-    steps: StepRow[];
-    records: RecordRow[];
     selected: Bar | null;
     hovered: Bar | null;
     range: Range | null;

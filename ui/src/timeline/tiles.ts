@@ -72,6 +72,8 @@ export class Tiles {
     private readonly running = new Map<string, AbortController>();
     private bars = 0;
     readonly depth = new Map<number, number>(); // lines of a track
+    depths = 0; // counts the changes of depth
+    wholes = 0; // counts the pictures of everything
     error: Error | null = null;
 
     constructor(private readonly trace: string, private readonly names: Names,
@@ -85,6 +87,7 @@ export class Tiles {
             const answer = await api.timeline(this.trace, 0, Math.max(duration, 1), width, some);
             coarse ||= answer.coarse ?? false;
             this.take(answer, (track, tile) => this.whole.set(track, tile));
+            this.wholes += 1;
             this.changed();
             if (api.isReport) break;
         }
@@ -99,7 +102,10 @@ export class Tiles {
         const names = Uint32Array.from(answer.names, (name) => this.names.id(name));
         const points = new Map(answer.counters.map((counter) => [counter.id, counter.points]));
         for (const { id, depth, spans } of answer.tracks) {
-            this.depth.set(id, Math.max(depth, this.depth.get(id) ?? 0));
+            if (depth > (this.depth.get(id) ?? -1)) {
+                this.depth.set(id, depth);
+                this.depths += 1;
+            }
             keep(id, makeTile(answer, spans, points.get(id) ?? [], names));
         }
     }

@@ -58,6 +58,14 @@ function groupTitle(tracks: Track[], several: Several): string {
     return parts.join(" · ");
 }
 
+// By kind, the main thread first, then by number.
+function inOrder(a: Track, b: Track): number {
+    const kind = (track: Track) => ORDER[track.kind ?? ""] ?? 9;
+    const other = (track: Track) => Number(track.tid === null || track.tid !== track.pid);
+    const number = (track: Track) => track.tid ?? Number.MAX_SAFE_INTEGER;
+    return kind(a) - kind(b) || other(a) - other(b) || number(a) - number(b) || a.id - b.id;
+}
+
 export function grouped(tracks: Track[]): Group[] {
     const shown = tracks.filter((track) => track.spans || track.samples);
     const differs = (of: (track: Track) => unknown) => new Set(shown.map(of)).size > 1;
@@ -72,7 +80,7 @@ export function grouped(tracks: Track[]): Group[] {
     }
     for (const group of groups.values()) {
         group.title = groupTitle(group.tracks, several);
-        group.tracks.sort((a, b) => (ORDER[a.kind ?? ""] ?? 9) - (ORDER[b.kind ?? ""] ?? 9) || a.id - b.id);
+        group.tracks.sort(inOrder);
     }
     return [...groups.values()];
 }
