@@ -246,6 +246,11 @@ static int64_t N(room)(int rows, int taps, int64_t step, int64_t dilation)
     return 0;
 }
 
+INLINE vi N(select)(vi mask, vi a, vi b)
+{
+    return (mask & a) | (~mask & b);
+}
+
 static void N(depthwise)(const struct nhwc_depthwise *d)
 {
     for (int64_t c = 0; c < d->pitch; c += VL)
@@ -253,22 +258,24 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
             const uint8_t *w =
                 d->w + (c / NHWC_UNIT * d->rows * d->taps * NHWC_UNIT + c % NHWC_UNIT) * 4;
             vi acc = N(iload)(d->init + c);
+            vb bytes;
 
             for (int r = 0; r < d->rows; r++)
                 for (int k = 0; k < d->taps; k++, w += NHWC_UNIT * 4) {
                     int64_t x = d->first + i * d->step + k * d->dilation;
-                    vi bytes = N(iset)(d->zero);
-                    vb b;
+                    vi in = N(iset)(d->zero);
 
                     if (x >= 0 && x < d->width) {
-                        memcpy(&b, d->row[r] + x * d->pitch + c, sizeof(b));
-                        bytes = __builtin_convertvector(b, vi);
+                        memcpy(&bytes, d->row[r] + x * d->pitch + c, sizeof(bytes));
+                        in = __builtin_convertvector(bytes, vi);
                     }
-                    acc += bytes * N(iload)(w);
+                    acc += in * N(iload)(w);
                 }
-            acc = NEAREST(N(scaled)(acc, d->scale + c));
-            for (int k = 0; k < VL; k++)
-                d->out[i * d->pitch + c + k] = nhwc_byte(acc[k], d->end.zero, d->end.lo, d->end.hi);
+            acc = NEAREST(N(scaled)(acc, d->scale + c)) + d->end.zero;
+            acc = N(select)(acc < d->end.lo, N(iset)(d->end.lo), acc);
+            acc = N(select)(acc > d->end.hi, N(iset)(d->end.hi), acc);
+            bytes = __builtin_convertvector(acc, vb);
+            memcpy(d->out + i * d->pitch + c, &bytes, sizeof(bytes));
         }
 }
 #endif
