@@ -74,6 +74,9 @@ OPM_API void opm_trace_interrupt(opm_trace *t);
 /* Where the last span, step, labelled region or sample ends, ns since the start of the trace; 0 if
  * there is none. What never ended counts up to where it starts. */
 OPM_API int64_t opm_trace_end(const opm_trace *t);
+/* Rows of a table, without counting them as SQL would; -1: there is no such table, or it is an
+ * analysis or view. */
+OPM_API int64_t opm_trace_rows(const opm_trace *t, const char *table);
 
 /* A bar of a timeline: a span, or several that are too narrow to be told apart. */
 typedef struct opm_bar {

@@ -15,6 +15,14 @@ static const struct {
     { TABLE_sample, sample_col_ts, -1 },
 };
 
+int64_t opm_trace_rows(const opm_trace *t, const char *table)
+{
+    for (int i = 0; t && table && i < TABLE_COUNT; i++)
+        if (strcmp(store_table_defs[i].name, table) == 0)
+            return (int64_t)store_nrow(t->st, i);
+    return -1;
+}
+
 int64_t opm_trace_end(const opm_trace *t)
 {
     int64_t end_ns = 0;

@@ -237,8 +237,8 @@ bool record_find_cuda(char *out, size_t size)
 {
     static const char *const places[] = {
         CUDA_LIBRARY,
-        "../" OPMETER_LIBDIR "/" CUDA_LIBRARY,
-        "../lib/" CUDA_LIBRARY,
+        ("../" OPMETER_LIBDIR "/" CUDA_LIBRARY),
+        ("../lib/" CUDA_LIBRARY),
     };
     char folder[PATH_MAX];
 

@@ -60,8 +60,7 @@ int facts_read(struct facts *out, opm_trace *t, opm_error *err)
     buf_release(&model);
     if (rc == 0)
         rc = answer_int(t, recorded_sql, &out->recorded_s, err);
-    if (rc == 0)
-        rc = answer_int(t, "SELECT count(*) FROM span", &out->spans, err);
+    out->spans = opm_trace_rows(t, "span");
     return rc < 0 ? rc : read_latency(out, t, err);
 }
 

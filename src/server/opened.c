@@ -54,7 +54,7 @@ int opened_read(struct opened **out, const char *path, uint64_t stamp, const ato
     opts.user = (void *)(uintptr_t)stop;
     rc = opm_trace_open(&o->first, &path, 1, &opts, err);
     if (rc == 0)
-        rc = answer_int(o->first, "SELECT count(*) FROM span", &o->spans, err);
+        o->spans = opm_trace_rows(o->first, "span");
     if (rc < 0)
         opened_unref(o);
     else
