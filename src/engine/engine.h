@@ -33,10 +33,12 @@ struct engine_options {
     const char *scratch; /* onnxruntime: folder for its profile; NULL: TMPDIR or /tmp */
     bool metered;        /* onnxruntime: a second, profiled session will be needed */
     enum engine_sparse sparse;
+    int64_t max_tensor_bytes; /* native: refuse results that are bigger; 0: what fits into memory */
+    int64_t max_rounds;       /* native: of bodies of control flow in a run; 0: no limit */
 };
-#define ENGINE_OPTIONS_INIT                                      \
-    {                                                            \
-        0, false, 0, true, NULL, NULL, false, ENGINE_SPARSE_AUTO \
+#define ENGINE_OPTIONS_INIT                                            \
+    {                                                                  \
+        0, false, 0, true, NULL, NULL, false, ENGINE_SPARSE_AUTO, 0, 0 \
     }
 
 /* An input or output as the model declares it. */

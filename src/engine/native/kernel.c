@@ -107,13 +107,13 @@ bool nt_sane(const struct shape *s)
 int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
 {
     struct nt *t = kop_out(op, i);
-    int64_t bytes;
+    int64_t bytes, most = op->plan->engine->opts.max_tensor_bytes;
     char text[100];
 
     type = half_inside(type);
     bytes = shape_bytes(s, type);
 
-    if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || !nt_sane(s)) {
+    if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || (most && bytes > most) || !nt_sane(s)) {
         shape_text(s, text, sizeof(text));
         return kop_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
                         text, tensor_type_name(type));

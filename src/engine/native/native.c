@@ -228,8 +228,10 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
                       struct engine_tensor *out, size_t nout, opm_error *err)
 {
     struct native *e = (struct native *)base;
-    int rc = native_prepare(base, in, nin, err);
+    int rc;
 
+    e->rounds = 0;
+    rc = native_prepare(base, in, nin, err);
     if (rc)
         return rc;
     if (nout != e->nout)

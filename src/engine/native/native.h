@@ -176,6 +176,7 @@ struct native {
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
     bool described;     /* to the recorder, for these shapes */
+    int64_t rounds;     /* of loops in this run */
     struct val *result; /* copies of outputs that are not in memory of the engine */
 };
 
