@@ -1,4 +1,5 @@
 /* opm_defs.c -- definitions of an .opm file: sites, operators, threads, tracks, memory, facts. */
+#include "import/kineto_op.h"
 #include "import/opm_int.h"
 
 #include "base/alloc.h"
@@ -51,8 +52,11 @@ static int64_t known(int64_t v)
     return v < 0 ? OPM_NULL_I64 : v;
 }
 
-static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t slots[3])
+/* in: what is known of the operator's inputs. */
+static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t slots[3],
+                       struct torch_inputs *in)
 {
+    struct torch_input *input = in->n < TORCH_INPUTS_MAX ? &in->in[in->n] : NULL;
     struct cell row[op_tensor_col_COUNT];
     struct buf shape = { 0 };
     str_id name, dtype, io_id, shape_id = 0;
@@ -65,8 +69,17 @@ static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t sl
     if (rc)
         return rc;
     ndim = rd_varint(r);
-    for (uint64_t i = 0; i < MIN(ndim, (uint64_t)RANK_MAX) && !r->bad; i++)
-        buf_addf(&shape, i ? "x%" PRId64 : "%" PRId64, rd_zigzag(r));
+    for (uint64_t i = 0; i < MIN(ndim, (uint64_t)RANK_MAX) && !r->bad; i++) {
+        int64_t dim = rd_zigzag(r);
+
+        buf_addf(&shape, i ? "x%" PRId64 : "%" PRId64, dim);
+        if (input && i < ARRAY_SIZE(input->dim))
+            input->dim[i] = dim;
+    }
+    if (input && io == 0) {
+        input->ndim = ndim <= ARRAY_SIZE(input->dim) ? (int)ndim : -1;
+        in->n++;
+    }
     bytes = rd_zigzag(r);
     if (r->bad || io >= ARRAY_SIZE(ios) || ndim > RANK_MAX || shape.failed) {
         rc = shape.failed ? OPM_ENOMEM : OPM_EFORMAT;
@@ -96,6 +109,7 @@ static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *op)
     struct cell row[op_col_COUNT];
     str_id text[6], weight_shape;
     int64_t flops, bytes, sparse, slots[3] = { 0 };
+    struct torch_inputs inputs = { 0 };
     double zeros;
     uint64_t ntensor;
     int rc = 0;
@@ -133,7 +147,12 @@ static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *op)
     }
     memcpy(f->op[*op - f->first_op].cell, row, sizeof(row));
     for (uint64_t i = 0; i < ntensor && rc == 0; i++)
-        rc = tensor_read(f, r, *op, slots);
+        rc = tensor_read(f, r, *op, slots, &inputs);
+    /* Operators of PyTorch come with their shapes only. */
+    if (rc == 0 && flops < 0 && text[0] && strncmp(store_text(f->st, text[0]), "aten::", 6) == 0) {
+        flops = torch_flops(store_text(f->st, text[0]), &inputs);
+        f->op[*op - f->first_op].cell[op_col_flops] = cell_i64(known(flops));
+    }
     return rc;
 }
 

@@ -245,6 +245,10 @@ static void annotated(int unused)
     pop();
     push("ProfilerStep#7");
     pop();
+    push("ProfilerStep#8, op_id = 3, sizes = []"); /* as PyTorch's own marks come */
+    pop();
+    push("Optimizer.step#AdamW.step, op_id = 4");
+    pop();
     push("step by step"); /* is none */
     pop();
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

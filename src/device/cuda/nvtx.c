@@ -101,38 +101,54 @@ static const char *category(const void *domain)
 
 /* "step", "step 7", "iteration: 7", "ProfilerStep#7": a step of the program; without a number they
  * are counted. */
-static bool step_of(const char *text, const char **model, int64_t *num)
+static bool step_of(const char *text, size_t text_len, const char **model, int64_t *num)
 {
     static const char *const words[] = { "step", "iteration", "ProfilerStep" };
     static _Atomic int64_t counted;
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-        size_t len = strlen(words[i]);
+        size_t len = strlen(words[i]), digits;
         const char *at = text + len;
 
-        if (strncasecmp(text, words[i], len) != 0)
+        if (text_len < len || strncasecmp(text, words[i], len) != 0)
             continue;
         at += strspn(at, " #:=_-");
-        if (strspn(at, "0123456789") != strlen(at) || strlen(at) > 18)
+        digits = strspn(at, "0123456789");
+        if (at + digits != text + text_len || digits > 18)
             continue;
         *model = words[i];
-        *num = *at ? strtoll(at, NULL, 10) : counted++;
+        *num = digits ? strtoll(at, NULL, 10) : counted++;
         return true;
     }
     return false;
 }
 
+/* What PyTorch's users and tools mark, in the form in which it names operators. */
+static bool annotation(const struct torch_text *t)
+{
+    static const char *const starts[] = { "Optimizer.", "enumerate(DataLoader)",
+                                          "DistributedDataParallel." };
+
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+        if (strncmp(t->name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
 static opm_span begin(const void *domain, const char *text)
 {
-    opm_op *op = domain ? NULL : torch_op_of(text);
+    struct torch_text torch = { .name = text, .name_len = strlen(text) };
+    bool of_torch = !domain && torch_text_read(text, &torch);
+    opm_op *op;
     const char *model;
     int64_t num;
 
-    if (op)
-        return opm_op_begin(op);
-    if (!domain && step_of(text, &model, &num))
+    if (!domain && step_of(torch.name, torch.name_len, &model, &num))
         return opm_step_begin(model, num, OPM_MEASURED);
-    return opm_begin_named(OPM_APP, category(domain), text, strlen(text));
+    if (of_torch && annotation(&torch))
+        return opm_begin_named(OPM_APP, "user_annotation", torch.name, torch.name_len);
+    op = of_torch ? torch_op_of(text) : NULL;
+    return op ? opm_op_begin(op) : opm_begin_named(OPM_APP, category(domain), text, strlen(text));
 }
 
 static int push(const void *domain, const char *text)
