@@ -170,9 +170,9 @@ def case_results(case, end):
     return results
 
 
-def tap_program(title, command, log, timeout_s=None):
+def tap_program(title, command, log, timeout_s=None, env=None):
     """Run a program that prints TAP."""
-    status, output = run(command, log, timeout_s)
+    status, output = run(command, log, timeout_s, env)
     results = parse(output)
     if status != 0 and not any(result.outcome == "failed" for result in results):
         results.append(Result("failed", title, output.splitlines()))
