@@ -272,6 +272,26 @@ def cases():
         yield onnx("rotary_part", "RotaryEmbedding",
                    [var(f(2, 4, 24)), var(f(2, 4, 2)), var(f(2, 4, 2))], [F], opset, num_heads=3,
                    interleaved=1, rotary_embedding_dim=4)
+    for name, dirs, kind, extra in (("forward", 1, np.int8, {}),
+                                    ("bidirectional", 2, np.uint8, {"direction": "bidirectional"})):
+        n, h, low = 6, 8, 0 if kind == np.uint8 else -100
+        weights = [const(RNG.integers(low, low + 200, (dirs, rows, 4 * h)).astype(kind)) for rows in (n, h)]
+        zero = 100 if kind == np.uint8 else 3
+        yield Case(f"dynamic_quantize_lstm_{name}", "DynamicQuantizeLSTM",
+                   [var(f(5, 1, n)), *weights, const(f(dirs, 8 * h)), None, var(f(dirs, 1, h)),
+                    var(f(dirs, 1, h)), None, const(np.full(dirs, 0.01, np.float32)),
+                    const(np.full(dirs, zero, kind)), const(np.full(dirs, 0.008, np.float32)),
+                    const(np.full(dirs, zero, kind))], [F, F, F], hidden_size=h, **extra)
+    ids = np.array([[1, 5, 3], [0, 6, 6]], np.int32)
+    segments, kept = np.array([[0, 1, 1], [1, 0, 0]], np.int32), np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    yield Case("embed_norm", "EmbedLayerNormalization",
+               [var(ids), var(segments), const(f(7, 8)), const(f(4, 8)), const(f(2, 8)), const(f(8)),
+                const(f(8)), var(kept)], [F, "int32"], epsilon=0.001)
+    tables = [RNG.integers(0, 256, shape).astype(np.uint8) for shape in ((7, 8), (4, 8), (2, 8), 8, 8)]
+    yield Case("qembed_norm", "QEmbedLayerNormalization",
+               [var(ids), var(segments), *[const(t) for t in tables], var(kept)]
+               + [const(np.array(0.01 * (i + 1), np.float32)) for i in range(5)]
+               + [const(np.array(100 + i, np.uint8)) for i in range(5)], [F, "int32"], epsilon=0.001)
     swish = f(3, 7)
     yield onnx("swish", "Swish", [var(swish)], [F], 24, alpha=1.7,
                expect=[swish / (1 + np.exp(-1.7 * swish))])

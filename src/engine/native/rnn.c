@@ -1,4 +1,5 @@
-/* rnn.c -- LSTM, GRU and RNN.
+/* rnn.c -- LSTM, GRU and RNN; com.microsoft's DynamicQuantizeLSTM, whose weights are 8-bit and
+ * whose inputs and state go through 8 bits before each product.
  *
  * The inputs' part of all gates is one matrix product over all steps; each step then adds the
  * state's part, a product with few rows, and applies the gates. */
@@ -36,6 +37,7 @@ struct act {
 
 struct rnn {
     int gates; /* 4 LSTM, 3 GRU, 1 RNN: the kernel's arg */
+    bool quantized;
     int dirs;
     bool batch_first, reverse_only;
     bool coupled; /* LSTM: input_forget */
@@ -49,8 +51,12 @@ struct rnn {
     float *rbias[2];            /* GRU: the state's bias of h */
     bool packed;
     /* Floats in scratch. */
-    size_t at_xw, at_gate, at_h, at_c, at_rh, at_tmp;
+    size_t at_xw, at_gate, at_h, at_c, at_rh, at_tmp, at_x;
 };
+
+enum { RNN_GATES = 15, RNN_QUANTIZED = 16 }; /* of the kernel's arg */
+enum { W_SCALE = 8, W_ZERO, R_SCALE, R_ZERO };
+#define TYPES_QUANTIZED (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8))
 
 static void rnn_release(void *state)
 {
@@ -148,6 +154,13 @@ static void apply_act(const struct isa *isa, const struct act *a, float *x, int6
         }
 }
 
+static uint64_t slot_types(const struct op *op, uint32_t slot)
+{
+    bool weight = slot == 1 || slot == 2;
+
+    return weight && op->kernel->arg & RNN_QUANTIZED ? TYPES_QUANTIZED : TYPE_BIT(TENSOR_F32);
+}
+
 static int check_shape(const struct op *op, uint32_t slot, const int64_t *dim, int n,
                        opm_error *err)
 {
@@ -156,7 +169,7 @@ static int check_shape(const struct op *op, uint32_t slot, const int64_t *dim, i
 
     if (!t)
         return 0;
-    rc = kop_want(op, slot, slot == 4 ? TYPE_BIT(TENSOR_I32) : TYPE_BIT(TENSOR_F32), err);
+    rc = kop_want(op, slot, slot == 4 ? TYPE_BIT(TENSOR_I32) : slot_types(op, slot), err);
     if (rc)
         return rc;
     if (t->shape.rank != n)
@@ -168,13 +181,36 @@ static int check_shape(const struct op *op, uint32_t slot, const int64_t *dim, i
     return 0;
 }
 
+/* Scales and zero points: one for a direction, or one for each of its columns. */
+static int check_scales(const struct op *op, const struct rnn *s, opm_error *err)
+{
+    for (uint32_t slot = W_SCALE; slot <= R_ZERO; slot++) {
+        const struct nt *t = kop_in(op, slot);
+        bool zero = slot == W_ZERO || slot == R_ZERO;
+
+        if (!t || t->type != (zero ? kop_in(op, slot == W_ZERO ? 1 : 2)->type : TENSOR_F32) ||
+            (t->count != s->dirs && t->count != s->dirs * s->gates * s->h))
+            return kop_fail(op, OPM_EINVAL, err, "input %u does not fit", slot);
+    }
+    return 0;
+}
+
 static int check_inputs(const struct op *op, const struct rnn *s, opm_error *err)
 {
     int64_t d = s->dirs, g = s->gates, h = s->h;
-    int rc = check_shape(op, 1, (int64_t[]){ d, g * h, s->i }, 3, err);
+    int rc;
 
-    if (!rc)
-        rc = check_shape(op, 2, (int64_t[]){ d, g * h, h }, 3, err);
+    if (s->quantized) {
+        rc = check_shape(op, 1, (int64_t[]){ d, s->i, g * h }, 3, err);
+        if (!rc)
+            rc = check_shape(op, 2, (int64_t[]){ d, h, g * h }, 3, err);
+        if (!rc)
+            rc = check_scales(op, s, err);
+    } else {
+        rc = check_shape(op, 1, (int64_t[]){ d, g * h, s->i }, 3, err);
+        if (!rc)
+            rc = check_shape(op, 2, (int64_t[]){ d, g * h, h }, 3, err);
+    }
     if (!rc)
         rc = check_shape(op, 3, (int64_t[]){ d, 2 * g * h }, 2, err);
     if (!rc)
@@ -208,18 +244,49 @@ static int alloc_weights(struct op *op, struct rnn *s, opm_error *err)
     return 0;
 }
 
+/* A direction's 8-bit weights as what they stand for, packed. */
+static void pack_quantized(const struct op *op, const struct rnn *s, int d, uint32_t slot,
+                           uint32_t scale_at, int64_t rows, float *out, float *temp)
+{
+    const struct isa *isa = kop_isa(op);
+    const struct nt *w = kop_in(op, slot), *scale = kop_in(op, scale_at),
+                    *zero = kop_in(op, scale_at + 1);
+    int64_t gh = s->gates * s->h;
+
+    for (int64_t i = 0; i < rows * gh; i++) {
+        int64_t k = d * gh + i % gh;
+
+        temp[i] =
+            (float)(nt_int(w, d * rows * gh + i) - nt_int(zero, zero->count == s->dirs ? d : k)) *
+            ((const float *)scale->data)[scale->count == s->dirs ? d : k];
+    }
+    gemm_pack_b(isa, out, temp, rows, gh, gh, 1, 0, gemm_panels(gh, isa->nr));
+}
+
 /* W and R transposed and packed; biases added up where they can be. */
-static void pack_weights(const struct op *op, struct rnn *s)
+static int pack_weights(const struct op *op, struct rnn *s, opm_error *err)
 {
     const struct isa *isa = kop_isa(op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
+    float *temp = NULL;
+
+    if (s->quantized) {
+        temp = native_alloc((size_t)(MAX(s->i, s->h) * gh + 1) * sizeof(*temp));
+        if (!temp)
+            return kop_nomem(op, err);
+    }
     for (int d = 0; d < s->dirs; d++) {
         const float *w = (const float *)kop_in(op, 1)->data + d * gh * s->i,
                     *r = (const float *)kop_in(op, 2)->data + d * gh * s->h,
                     *b = kop_in(op, 3) ? (const float *)kop_in(op, 3)->data + d * 2 * gh : NULL;
 
-        gemm_pack_b(isa, s->w[d], w, s->i, gh, 1, s->i, 0, gemm_panels(gh, isa->nr));
-        gemm_pack_b(isa, s->r[d], r, s->h, first, 1, s->h, 0, gemm_panels(first, isa->nr));
+        if (s->quantized) {
+            pack_quantized(op, s, d, 1, W_SCALE, s->i, s->w[d], temp);
+            pack_quantized(op, s, d, 2, R_SCALE, s->h, s->r[d], temp);
+        } else {
+            gemm_pack_b(isa, s->w[d], w, s->i, gh, 1, s->i, 0, gemm_panels(gh, isa->nr));
+            gemm_pack_b(isa, s->r[d], r, s->h, first, 1, s->h, 0, gemm_panels(first, isa->nr));
+        }
         if (s->gates == 3)
             gemm_pack_b(isa, s->r2[d], r + first * s->h, s->h, s->h, 1, s->h, 0,
                         gemm_panels(s->h, isa->nr));
@@ -231,13 +298,15 @@ static void pack_weights(const struct op *op, struct rnn *s)
                 s->rbias[d][k - (gh - s->h)] = b && apart ? b[gh + k] : 0;
         }
     }
+    native_free(temp);
     s->packed = true;
+    return 0;
 }
 
 static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
 {
-    int64_t rows, part[6], total = 0;
-    size_t *at[] = { &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_rh, &s->at_tmp };
+    int64_t rows, part[7], total = 0;
+    size_t *at[] = { &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_rh, &s->at_tmp, &s->at_x };
 
     if (__builtin_mul_overflow(s->t, s->b, &rows))
         return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
@@ -245,7 +314,9 @@ static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
         part[0] = -1;
     part[1] = s->b * s->gates * s->h;
     part[2] = part[3] = part[4] = part[5] = s->b * s->h;
-    for (int i = 0; i < 6; i++) {
+    if (__builtin_mul_overflow(rows, s->quantized ? s->i : 0, &part[6]))
+        part[6] = -1;
+    for (int i = 0; i < 7; i++) {
         if (part[i] < 0 || part[i] > PTRDIFF_MAX / 64)
             return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
         *at[i] = (size_t)total;
@@ -267,19 +338,20 @@ int rnn_prepare(struct op *op, opm_error *err)
         return kop_nomem(op, err);
     op->release = rnn_release;
     for (uint32_t k = 1; k < 3 && !rc; k++)
-        rc = kop_want(op, k, TYPE_BIT(TENSOR_F32), err);
+        rc = kop_want(op, k, slot_types(op, k), err);
     if (rc)
         return rc;
     if (x->shape.rank != 3 || kop_in(op, 2)->shape.rank != 3)
         return kop_fail(op, OPM_EINVAL, err, "wants inputs of rank 3");
-    s->gates = op->kernel->arg;
+    s->gates = op->kernel->arg & RNN_GATES;
+    s->quantized = op->kernel->arg & RNN_QUANTIZED;
     s->batch_first = node_attr_int(op->node, "layout", 0);
     s->dirs = strcmp(dir, "bidirectional") == 0 ? 2 : 1;
     s->reverse_only = strcmp(dir, "reverse") == 0;
     s->t = x->shape.dim[s->batch_first];
     s->b = x->shape.dim[!s->batch_first];
     s->i = x->shape.dim[2];
-    s->h = kop_in(op, 2)->shape.dim[2];
+    s->h = kop_in(op, 2)->shape.dim[s->quantized ? 1 : 2];
     s->clip = node_attr_float(op->node, "clip", 0);
     s->coupled = node_attr_int(op->node, "input_forget", 0);
     s->after = s->gates == 3 && node_attr_int(op->node, "linear_before_reset", 0);
@@ -333,6 +405,25 @@ static void product(const struct op *op, const float *a, int64_t m, int64_t k, c
                       .backwards = turn % 2 };
 
     gemm_run_all(&g, kop_pool(op));
+}
+
+/* What remains of n numbers that are quantized to 8 bits, by their own range, and back. */
+static const float *through_bytes(float *to, const float *from, int64_t n)
+{
+    float low = 0, high = 0, scale, zero;
+
+    for (int64_t i = 0; i < n; i++) {
+        low = MIN(low, from[i]);
+        high = MAX(high, from[i]);
+    }
+    scale = high > low ? (high - low) / 255 : 1;
+    zero = rintf(MIN(MAX(-low / scale, 0.0f), 255.0f));
+    for (int64_t i = 0; i < n; i++) {
+        float q = rintf(from[i] / scale) + zero;
+
+        to[i] = (MIN(MAX(q, 0.0f), 255.0f) - zero) * scale;
+    }
+    return to;
 }
 
 static void clamp(const struct isa *isa, const struct rnn *s, float *x, int64_t n)
@@ -435,13 +526,14 @@ static void state_part(const struct step *q, int64_t step, int64_t *active)
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
     bool reverse = s->reverse_only || q->d == 1, even = !kop_in(q->op, 4);
     int64_t at = reverse ? s->t - 1 - step : step;
+    const float *h = s->quantized ? through_bytes(q->rh, q->h, s->b * s->h) : q->h;
 
     if (even) /* all sequences have the same length, so sums can begin with the inputs' part */
-        product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh,
+        product(q->op, h, s->b, s->h, s->r[q->d], first, q->gate, gh,
                 q->xw + (s->batch_first ? at : at * s->b) * gh, s->batch_first ? s->t * gh : gh,
                 step);
     else
-        product(q->op, q->h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL, 0, step);
+        product(q->op, h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL, 0, step);
     for (int64_t b = 0; b < s->b; b++) {
         int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
         const float *x;
@@ -519,11 +611,22 @@ static void copy_state(const struct rnn *s, int d, const struct nt *from, float 
     }
 }
 
+static bool weights_fixed(const struct op *op, const struct rnn *s)
+{
+    bool fixed = kop_fixed(op, 1) && kop_fixed(op, 2) && (!kop_in(op, 3) || kop_fixed(op, 3));
+
+    for (uint32_t slot = W_SCALE; slot <= R_ZERO && s->quantized; slot++)
+        fixed = fixed && kop_fixed(op, slot);
+    return fixed;
+}
+
 int rnn_run(struct op *op, opm_error *err)
 {
     struct rnn *s = op->state;
     float *mem = op->scratch;
     int64_t gh = s->gates * s->h, *active;
+    const float *x = kop_in(op, 0)->data;
+    int rc = 0;
     struct step q = { op,
                       s,
                       0,
@@ -537,13 +640,13 @@ int rnn_run(struct op *op, opm_error *err)
     active = mem_calloc((size_t)s->b + 1, sizeof(*active));
     if (!active)
         return kop_nomem(op, err);
-    if (!s->packed || !kop_fixed(op, 1) || !kop_fixed(op, 2) ||
-        (kop_in(op, 3) && !kop_fixed(op, 3)))
-        pack_weights(op, s);
-    for (int d = 0; d < s->dirs; d++) {
+    if (!s->packed || !weights_fixed(op, s))
+        rc = pack_weights(op, s, err);
+    if (s->quantized && !rc)
+        x = through_bytes(mem + s->at_x, x, s->t * s->b * s->i);
+    for (int d = 0; d < s->dirs && !rc; d++) {
         q.d = d;
-        product(op, kop_in(op, 0)->data, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh,
-                s->bias[d], 0, 0);
+        product(op, x, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh, s->bias[d], 0, 0);
         copy_state(s, d, kop_in(op, 5), q.h);
         copy_state(s, d, s->gates == 4 ? kop_in(op, 6) : NULL, q.c);
         for (int64_t step = 0; step < s->t; step++)
@@ -554,5 +657,5 @@ int rnn_run(struct op *op, opm_error *err)
                        (k == 1 ? q.h : q.c) + b * s->h, (size_t)s->h * sizeof(float));
     }
     mem_free(active);
-    return 0;
+    return rc;
 }
