@@ -190,6 +190,7 @@ class Ends(Case):
 
 class Interpreters(Case):
     @unittest.skipIf(missing("_xxsubinterpreters"), "no subinterpreters here")
+    @unittest.skipIf(sys.version_info >= (3, 12), "interpreters are isolated since Python 3.12")
     def test_subinterpreter(self):
         self.python("""
             import _xxsubinterpreters as interpreters

@@ -87,7 +87,7 @@ class Run(Case):
             self.assertEqual((x.dtype, x.shape), (np.float32, (1, 784)))
             want = sess.run(x)[0].numpy()
             self.assertAlmostEqual(float(want.sum()), 1, 4)
-            for same in (x.astype(np.float64), np.asfortranarray(x), x.byteswap().newbyteorder(),
+            for same in (x.astype(np.float64), np.asfortranarray(x), x.byteswap().view(x.dtype.newbyteorder()),
                          np.repeat(x, 2, axis=1)[:, ::2], [x], {"input": x}, x.tolist()):
                 self.assertTrue((sess.run(same)[0].numpy() == want).all())
             self.assertTrue((np.asarray(sess.run(x)["output"]) == want).all())

@@ -27,7 +27,8 @@ def install(torch):
     recorder.start()
     at_end(recorder.stop)
     os.register_at_fork(after_in_child=recorder.forked)
-    for watch, what in ((_watch_optimizers, "steps"), (_watch_loaders, "the DataLoader's queue"),
+    for watch, what in ((_watch_marks, "what is written before the end"),
+                        (_watch_optimizers, "steps"), (_watch_loaders, "the DataLoader's queue"),
                         (_watch_cuda, "what GPUs do")):
         try:
             watch(torch, recorder)
@@ -48,6 +49,8 @@ class _Recorder:
         self._step = None
         self._thread = threading.get_ident()
         self._optimizer = None
+        self._marks = None  # that are open on this thread, the step's not counted; None: unknown
+        self._anew = False  # begin anew when none is
         self.running = False
 
     def start(self):
@@ -78,6 +81,7 @@ class _Recorder:
         self.abandon()
         self._step = self._optimizer = None
         self._thread = threading.get_ident()
+        self._marks = None if self._marks is None else 0
         self.step_number = 0
         try:
             self.start()
@@ -96,8 +100,30 @@ class _Recorder:
             return
         self._end_step()
         self.step_number += 1
-        self.between_steps()
         self._begin_step()
+        self.begin_anew_if(self.wants_anew())
+
+    def count_marks(self):
+        self._marks = 0
+
+    def marked(self, mark, change):
+        """A record_function() was entered (1) or left (-1)."""
+        if mark is not self._step and threading.get_ident() == self._thread:
+            self._marks = max(self._marks + change, 0)
+            self.begin_anew_if(False)
+
+    def begin_anew_if(self, wanted):
+        """PyTorch's profiler must not begin anew while something is under way that it has seen
+        begin: the end of that would go to memory which is no more. So wait for its end."""
+        self._anew |= wanted
+        if not self.running or not self._anew or self._marks != 0:
+            return
+        stepping = self._step is not None
+        self._finish()
+        self._anew = False
+        self.begin()
+        if stepping:
+            self._begin_step()
 
     def fetching(self):
         """A DataLoader is asked for data: the first step begins, if none has."""
@@ -113,8 +139,8 @@ class _Recorder:
             self._step.__exit__(None, None, None)
             self._step = None
 
-    def between_steps(self):
-        """Nothing is under way on this thread."""
+    def wants_anew(self):
+        return False
 
     def cuda_begins(self):
         """The program has begun to use CUDA."""
@@ -148,12 +174,8 @@ class _Profiler(_Recorder):
         if (not self.running or self._cuda or threading.get_ident() != self._thread
                 or activity.CUDA not in self.torch.profiler.supported_activities()):
             return
-        stepping = self._step is not None
-        self._finish()
         self._cuda = True
-        self.begin()
-        if stepping:
-            self._begin_step()
+        self.begin_anew_if(True)
 
     def can_fork(self):
         return not self._cuda
@@ -167,6 +189,11 @@ class _Profiler(_Recorder):
         return {"experimental_config": config}
 
     def end(self, unfinished=None):
+        from .. import span
+        with span("write operators", category="opmeter"):
+            self._write(unfinished)
+
+    def _write(self, unfinished):
         self._profile.stop()
         path = part(f"torch-{self._chunk}.json")
         self._chunk += 1
@@ -183,13 +210,8 @@ class _Profiler(_Recorder):
         self._profile = None
         self.torch._C._autograd._disable_profiler()
 
-    def between_steps(self):
-        if time.monotonic() - self._chunk_began < CHUNK_S:
-            return
-        from .. import span
-        with span("write operators", category="opmeter"):
-            self.end()
-            self.begin()
+    def wants_anew(self):
+        return time.monotonic() - self._chunk_began >= CHUNK_S
 
 
 class _Nvtx(_Recorder):
@@ -282,6 +304,27 @@ def _watch_optimizers(torch, recorder):
         type(self).step = watched
 
     torch.optim.Optimizer._hook_for_profile = _hook_for_profile
+
+
+def _watch_marks(torch, recorder):
+    """When record_function() is entered and left, by whomever."""
+    mark = torch.autograd.profiler.record_function
+    enter, leave = mark.__enter__, mark.__exit__
+
+    @functools.wraps(enter)
+    def __enter__(self):
+        recorder.marked(self, 1)
+        return enter(self)
+
+    @functools.wraps(leave)
+    def __exit__(self, *reason):
+        try:
+            return leave(self, *reason)
+        finally:
+            recorder.marked(self, -1)
+
+    mark.__enter__, mark.__exit__ = __enter__, __exit__
+    recorder.count_marks()
 
 
 def _watch_loaders(torch, recorder):
