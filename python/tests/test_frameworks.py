@@ -5,8 +5,10 @@ installed; PyTorch's tests need PyTorch.
 """
 import os
 import unittest
+from types import SimpleNamespace
 
 import opmeter
+from opmeter.frameworks import pytorch
 from support import Case, needs
 
 PACKAGE = os.path.dirname(opmeter.__file__)
@@ -390,6 +392,57 @@ class Main(Case):
         with opmeter.open(self.path("x.opm")) as trace:
             self.assertEqual(trace.value("SELECT count(*) FROM span WHERE name = 'child'"), 2)
 
+
+class Ranges(unittest.TestCase):
+    """Steps among NVTX ranges, which are a stack. A stand-in for PyTorch."""
+
+    def setUp(self):
+        stack, self.left = [], []
+
+        class record_function:
+            def __init__(self, name):
+                self.name = name
+
+            def __enter__(self):
+                stack.append(self.name)
+                return self
+
+            def __exit__(mark, *reason):
+                self.left.append((mark.name, stack.pop()))
+
+        nvtx = SimpleNamespace(range_push=stack.append,
+                               range_pop=lambda: self.left.append((None, stack.pop())))
+        self.torch = SimpleNamespace(
+            autograd=SimpleNamespace(profiler=SimpleNamespace(record_function=record_function)),
+            cuda=SimpleNamespace(nvtx=nvtx))
+        self.mark = record_function
+        self.recorder = pytorch._Nvtx(self.torch)
+        self.recorder.running = True
+        pytorch._watch_marks(self.torch, self.recorder)
+
+    def train(self, steps, around=None):
+        for _ in range(steps):
+            if around:
+                self.torch.cuda.nvtx.range_push(around)
+            with self.mark("forward"):
+                pass
+            with self.mark("Optimizer.step"):
+                self.recorder.stepped(self)
+            if around:
+                self.torch.cuda.nvtx.range_pop()
+
+    def test_between_marks(self):
+        self.train(3)
+        self.assertTrue(all(name == popped for name, popped in self.left), self.left)
+        self.assertEqual([name for name, _ in self.left if name.startswith("Profiler")],
+                         ["ProfilerStep#1", "ProfilerStep#2"])
+
+    def test_between_ranges(self):
+        self.train(3, "iteration")
+        self.assertTrue(all(name in (None, popped) for name, popped in self.left), self.left)
+        self.assertEqual([popped for name, popped in self.left if name is None], ["iteration"] * 3)
+        self.assertEqual([name for name, _ in self.left if name and name.startswith("Profiler")],
+                         ["ProfilerStep#1", "ProfilerStep#2"])
 
 if __name__ == "__main__":
     unittest.main()

@@ -96,8 +96,10 @@ class _Recorder:
             return
         if self._optimizer is None:
             self._optimizer = id(optimizer)
-        if self._optimizer != id(optimizer):
-            return
+        if self._optimizer == id(optimizer):
+            self.next_step()
+
+    def next_step(self):
         self._end_step()
         self.step_number += 1
         self._begin_step()
@@ -108,9 +110,13 @@ class _Recorder:
 
     def marked(self, mark, change):
         """A record_function() was entered (1) or left (-1)."""
-        if mark is not self._step and threading.get_ident() == self._thread:
+        own = mark is not None and mark is self._step
+        if not own and self._marks is not None and threading.get_ident() == self._thread:
             self._marks = max(self._marks + change, 0)
-            self.begin_anew_if(False)
+            self.mark_changed()
+
+    def mark_changed(self):
+        self.begin_anew_if(False)
 
     def begin_anew_if(self, wanted):
         """PyTorch's profiler must not begin anew while something is under way that it has seen
@@ -216,7 +222,27 @@ class _Profiler(_Recorder):
 
 class _Nvtx(_Recorder):
     """NVTX ranges. Not through emit_nvtx(), which would initialise CUDA in a program that may want
-    to fork first."""
+    to fork first. Ranges are a stack, so a step ends and the next one begins while nothing else is
+    on it: an optimizer tells of its step inside of a range of its own."""
+
+    def __init__(self, torch):
+        super().__init__(torch)
+        self._turn = False
+
+    def next_step(self):
+        self._turn = True
+        self.mark_changed()
+
+    def mark_changed(self):
+        if self.running and self._turn and self._marks == 0:
+            self._turn = False
+            self._end_step()
+            self.step_number += 1
+            self._begin_step()
+
+    def fetching(self):
+        if self._marks == 0:
+            super().fetching()
 
     def begin(self):
         torch = self.torch
@@ -324,7 +350,26 @@ def _watch_marks(torch, recorder):
             recorder.marked(self, -1)
 
     mark.__enter__, mark.__exit__ = __enter__, __exit__
+    _watch_ranges(torch.cuda.nvtx, recorder)
     recorder.count_marks()
+
+
+def _watch_ranges(nvtx, recorder):
+    """The program's own NVTX ranges, which are on the same stack."""
+    push, pop = nvtx.range_push, nvtx.range_pop
+
+    @functools.wraps(push)
+    def range_push(*args, **kwargs):
+        recorder.marked(None, 1)
+        return push(*args, **kwargs)
+
+    @functools.wraps(pop)
+    def range_pop(*args, **kwargs):
+        depth = pop(*args, **kwargs)
+        recorder.marked(None, -1)
+        return depth
+
+    nvtx.range_push, nvtx.range_pop = range_push, range_pop
 
 
 def _watch_loaders(torch, recorder):
