@@ -32,7 +32,9 @@ struct state {
     PyObject *counter_type;
     PyObject *track_type;
     PyObject *trace_type;
-    PyObject *spans; /* dict: name, or tuple of name, category, layer -> Span */
+    PyObject *spans;        /* dict: name, or tuple of name, category, layer -> Span */
+    PyObject *last_name;    /* asked for last, or NULL */
+    struct span *last_span; /* that the dict has for it */
 };
 
 static inline struct state *state_of(PyObject *module)
