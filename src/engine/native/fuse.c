@@ -68,7 +68,7 @@ struct op *fuse_maker(const struct fuser *f, uint32_t v)
 
 bool fuse_real(const struct fuser *f, uint32_t v)
 {
-    return half_inside(f->p->graph->value[v].type) == TENSOR_F32;
+    return v < f->p->graph->nvalue && half_inside(f->p->graph->value[v].type) == TENSOR_F32;
 }
 
 bool fuse_scalar(const struct op *op, uint32_t slot, float *out)
@@ -118,10 +118,12 @@ int fuse_absorb(struct fuser *f, struct op *op, struct op *next)
 /* One more input for an operator; its slot, or -1 when out of memory. */
 static int add_input(struct op *op, uint32_t v)
 {
-    uint32_t *in = mem_realloc(op->in, ((size_t)op->nin + 2) * sizeof(*in));
+    uint32_t *in = slots_new((size_t)op->nin + 1);
 
     if (!in)
         return -1;
+    memcpy(in, op->in, op->nin * sizeof(*in));
+    mem_free(op->in);
     op->in = in;
     in[op->nin] = v;
     return (int)op->nin++;
@@ -270,7 +272,7 @@ static int fuse_bias(struct fuser *f, struct op *mm)
 int fuse_become(struct fuser *f, struct op *op, const struct kernel *k, const char *type,
                 const uint32_t *in, uint32_t nin, struct op **gone, int ngone)
 {
-    uint32_t *list = mem_calloc((size_t)nin + 1, sizeof(*list));
+    uint32_t *list = slots_new(nin);
     int rc = 0;
 
     (void)f;

@@ -353,9 +353,10 @@ static int fuse_concat(struct fuser *f, struct op *op)
 /* Softmax as the 8-bit kernel has it: over the last axis. */
 static bool last_axis(const struct fuser *f, const struct op *op)
 {
-    const struct shape *s = &f->p->graph->value[op->in[0]].shape;
+    const struct shape *s =
+        op->in[0] < f->p->graph->nvalue ? &f->p->graph->value[op->in[0]].shape : NULL;
 
-    return op->node->opset >= 13 && s->rank > 0 &&
+    return s && op->node->opset >= 13 && s->rank > 0 &&
            nt_axis(node_attr_int(op->node, "axis", -1), s->rank) == s->rank - 1;
 }
 

@@ -162,10 +162,11 @@ static int64_t concat_channels(const struct layout *l, const struct op *op)
 
 static int64_t resize_channels(const struct layout *l, const struct op *op)
 {
-    const struct value *out = &l->p->graph->value[op->out[0]];
+    const struct value *out =
+        op->out[0] < l->p->graph->nvalue ? &l->p->graph->value[op->out[0]] : NULL;
     bool nearest = node_attr_is(op->node, "mode", "nearest", "nearest");
 
-    if ((!nearest && !node_attr_is(op->node, "mode", "linear", "nearest")) ||
+    if (!out || (!nearest && !node_attr_is(op->node, "mode", "linear", "nearest")) ||
         node_attr_is(op->node, "coordinate_transformation_mode", "tf_crop_and_resize", "") ||
         out->shape.rank < 3 || out->shape.rank > 4 || out->shape.dim[1] != l->channels[op->in[0]])
         return 0;

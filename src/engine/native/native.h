@@ -84,6 +84,8 @@ enum op_state {
     OP_DYNAMIC, /* prepared while running */
 };
 
+#define SLOTS_SPARE 8
+
 struct op {
     const struct kernel *kernel;
     struct plan *plan;
@@ -91,7 +93,9 @@ struct op {
     const struct node **cover;
     uint32_t ncover;
     uint32_t nin, nout;
-    uint32_t *in; /* values of the graph, NO_VALUE where left out */
+    /* Values of the graph, NO_VALUE where left out, and SLOTS_SPARE times behind the last: fusing
+     * looks at inputs that a broken node may lack. */
+    uint32_t *in;
     uint32_t *out;
     struct post post[POST_MAX];
     int npost;
@@ -188,6 +192,8 @@ void kop_release(struct op *op);
 /* exec.c: inputs are set in p->val beforehand. */
 int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
+/* Room for n values and the spare ones, all NO_VALUE; NULL when out of memory. */
+uint32_t *slots_new(size_t n);
 /* memplan.c: give each planned value and scratch its place; fills p->arena. */
 int plan_memory(struct plan *p, opm_error *err);
 /* layout.c: after fusing, channel-blocked forms of values where convolutions are. */

@@ -1,7 +1,7 @@
 /* plan.c -- build the list of operators of a graph. */
 #include "base/buf.h"
 #include "engine/native/half.h"
-#include "engine/native/native.h"
+#include "engine/native/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,6 +126,15 @@ static int add_bodies(struct op *op, opm_error *err)
     return 0;
 }
 
+uint32_t *slots_new(size_t n)
+{
+    uint32_t *slot = mem_calloc(n + SLOTS_SPARE, sizeof(*slot));
+
+    for (size_t i = 0; slot && i < n + SLOTS_SPARE; i++)
+        slot[i] = NO_VALUE;
+    return slot;
+}
+
 static int make_op(struct plan *p, const struct node *n, opm_error *err)
 {
     uint32_t captures, bodies = count_bodies(n, &captures);
@@ -136,8 +145,8 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     p->nop++;
     op->kernel = kernel_find(n->op_type, n->domain, n->opset);
     assert(op->kernel);
-    op->in = mem_calloc(room, sizeof(*op->in));
-    op->out = mem_calloc((size_t)n->nout + 1, sizeof(*op->out));
+    op->in = slots_new(room);
+    op->out = slots_new(n->nout);
     op->cover = mem_calloc(1, sizeof(struct node *));
     op->body = bodies ? mem_calloc(bodies, sizeof(*op->body)) : NULL;
     if (!op->in || !op->out || !op->cover || (bodies && !op->body))
@@ -148,6 +157,10 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     op->nout = n->nout;
     if (n->nin)
         memcpy(op->in, n->in, n->nin * sizeof(*op->in));
+    /* Recurrent and control-flow operators may be asked for later outputs alone. */
+    if ((n->nout == 0 || n->out[0] == NO_VALUE) && op->kernel->run != rnn_run &&
+        !(op->kernel->flags & K_DYNAMIC))
+        return kop_fail(op, OPM_EINVAL, err, "its first output is left out");
     if (n->nout)
         memcpy(op->out, n->out, n->nout * sizeof(*op->out));
     return bodies ? add_bodies(op, err) : 0;
