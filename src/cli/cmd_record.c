@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define SHARE_MIN_NS 1000000000 /* of a shorter recording, the start of the sampler is most */
+
 static const char about[] =
     "Run COMMAND with recording on, unchanged: programs that are linked with libopmeter, Python "
     "programs and CUDA programs, with all processes that they start. Their parts are merged into "
@@ -132,8 +134,10 @@ static void add_samples(const struct record_job *j, struct buf *b)
         buf_adds(b, " and ");
         add_count(b, s->gpus, "GPU", "GPUs");
     }
-    buf_addf(b, "; cost: %s, %.2g %% of a core\n", human_ns(room, (double)s->cpu_ns),
-             100.0 * (double)s->cpu_ns / (double)MAX(s->wall_ns, 1));
+    buf_addf(b, "; cost: %s", human_ns(room, (double)s->cpu_ns));
+    if (s->wall_ns >= SHARE_MIN_NS)
+        buf_addf(b, ", %.2g %% of a core", 100.0 * (double)s->cpu_ns / (double)s->wall_ns);
+    buf_addc(b, '\n');
     if (j->verbose && !s->gpus)
         buf_addf(b, "  %-10s  not sampled: %s\n", "GPU", s->no_gpu);
     if (s->late) {
