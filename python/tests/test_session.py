@@ -254,9 +254,10 @@ class Whole(Case):
             self.assertFalse(opmeter.recording())
 
     def test_interrupted(self):
-        """Ctrl-C ends a measurement that would take long."""
+        """Ctrl-C ends a measurement that would take long, also where the tests are in the background."""
         done = self.python("""
 import os, signal, threading, opmeter
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     opmeter.run("zoo:mlp", iterations="100s")
