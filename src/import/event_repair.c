@@ -1,6 +1,7 @@
 /* event_repair.c -- see event_repair.h. */
 #include "import/event_repair.h"
 
+#include "base/capped.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -218,27 +219,26 @@ static bool is_word(const char *p, size_t len, const char *word)
 static bool put_odd_number(struct repair *r, const char *p, size_t len)
 {
     char text[64];
-    size_t n = 0, i = 0;
+    struct capped fixed = capped_of(text, sizeof(text));
+    size_t i = 0;
 
-    if (len == 0 || len > 40)
-        return false;
     if (p[0] == '+' || p[0] == '-') {
         if (p[0] == '-')
-            text[n++] = '-';
+            capped_addc(&fixed, '-');
         i++;
     }
     while (i + 1 < len && p[i] == '0' && p[i + 1] >= '0' && p[i + 1] <= '9')
         i++;
     if (i < len && p[i] == '.')
-        text[n++] = '0';
-    for (; i < len; i++) {
-        text[n++] = p[i];
+        capped_addc(&fixed, '0');
+    for (; i < len && !fixed.full; i++) {
+        capped_addc(&fixed, p[i]);
         if (p[i] == '.' && (i + 1 == len || p[i + 1] < '0' || p[i + 1] > '9'))
-            text[n++] = '0';
+            capped_addc(&fixed, '0');
     }
-    if (!is_number(text, n))
+    if (fixed.full || !is_number(text, fixed.len))
         return false;
-    buf_add(r->out, text, n);
+    buf_add(r->out, text, fixed.len);
     r->dirt |= DIRT_NUMBER;
     return true;
 }
