@@ -53,6 +53,10 @@ static const char latency_sql[] =
 static const char stats_sql[] =
     "SELECT name, severity, count, description FROM import_stat WHERE count > 0";
 
+/* Recordings that go on, or ended without a word: nobody can say that they are complete. */
+static const char unfinished_sql[] =
+    "SELECT count(*) FROM import_stat WHERE name = 'not_closed' AND count > 0";
+
 static const char sources_sql[] =
     "SELECT path, format, state, bytes, note, aligned, offset FROM source";
 
@@ -513,10 +517,17 @@ static int print_stats(struct info *in, const char *severity, const char *lead,
 
 static void print_losses(struct info *in)
 {
-    int lost = print_stats(in, "loss", "Some of what was recorded is missing:", STYLE_RED);
+    int64_t certain = query_int(in, "SELECT count(*) FROM import_stat WHERE severity = 'loss'"
+                                    " AND count > 0 AND name <> 'losses_unknown'");
+    int lost = print_stats(in, "loss",
+                           certain ? "Some of what was recorded is missing:"
+                                   : "Some of what was recorded may be missing:",
+                           STYLE_RED);
 
     if (!lost && in->rc == CLI_OK)
-        io_out_adds(&in->cli->out, "\nEverything recorded was read.\n");
+        io_out_adds(&in->cli->out, query_int(in, unfinished_sql) > 0
+                                       ? "\nAll that the recording has left so far was read.\n"
+                                       : "\nEverything recorded was read.\n");
     print_stats(in, "info",
                 lost ? "Repaired, with nothing missing:" : "Repaired on the way:", STYLE_PLAIN);
 }
@@ -689,7 +700,7 @@ static void print_json(struct info *in)
     json_int_or_null(&w, query_int(in, duration_sql));
     json_newline(&w);
     json_key(&w, "complete");
-    json_bool(&w, losses == 0);
+    json_bool(&w, losses == 0 && query_int(in, unfinished_sql) == 0);
     json_newline(&w);
     json_key(&w, "rows");
     json_object(&w);

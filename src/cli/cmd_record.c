@@ -93,6 +93,8 @@ static void add_contents(struct record_job *j, int64_t spans, struct buf *b)
     int64_t tracks = cli_query_int(j->t, "SELECT count(DISTINCT track) FROM span");
     int64_t lost = cli_query_int(j->t, "SELECT coalesce(sum(count), 0) FROM import_stat WHERE "
                                        "severity = 'loss'");
+    int64_t unknown = cli_query_int(j->t, "SELECT coalesce(sum(count), 0) FROM import_stat WHERE "
+                                          "name = 'losses_unknown'");
     char room[HUMAN_ROOM];
 
     if (spans <= 0) {
@@ -106,7 +108,9 @@ static void add_contents(struct record_job *j, int64_t spans, struct buf *b)
     }
     buf_addf(b, "\n  %-10s  %s on ", "spans", human_count(room, spans));
     add_count(b, tracks, "track", "tracks");
-    if (lost > 0) {
+    if (lost < 0 || unknown) {
+        buf_addf(b, "; how much was lost is not known, see 'opmeter info %s'", j->file);
+    } else if (lost > 0) {
         buf_adds(b, "; ");
         add_count(b, lost, "loss", "losses");
         buf_addf(b, ", see 'opmeter info %s'", j->file);

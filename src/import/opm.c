@@ -12,9 +12,27 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#define STATUS_TRIES 100
+
 bool opm_sniff(const uint8_t *head, size_t len)
 {
     return len >= 8 && memcmp(head, OPM_FILE_MAGIC, 8) == 0;
+}
+
+/* What the recorder says it lost. Its own account is rewritten in place while the recording goes
+ * on, so that a wrong checksum may be a moment's; one that stays wrong is damage. */
+static void status_read(struct opm_file *f, const uint8_t *data, size_t len)
+{
+    struct opm_file_status *s = &f->status;
+    bool whole = len >= sizeof(f->header) + sizeof(*s);
+
+    f->status_known = false;
+    for (int tries = 0; whole && !f->status_known && tries < STATUS_TRIES; tries++) {
+        memcpy(s, data + sizeof(f->header), sizeof(*s));
+        f->status_known = s->crc == crc32c(s, offsetof(struct opm_file_status, crc));
+    }
+    if (!f->status_known)
+        memset(s, 0, sizeof(*s));
 }
 
 static int header_read(struct opm_file *f, const uint8_t *data, size_t len, opm_error *err)
@@ -35,11 +53,7 @@ static int header_read(struct opm_file *f, const uint8_t *data, size_t len, opm_
     if (h->crc != crc32c(h, offsetof(struct opm_file_header, crc)) || !h->version ||
         h->header_size < sizeof(*h) + sizeof(f->status))
         return opm__fail(err, OPM_EFORMAT, "%s: the header is damaged", path);
-    if (len >= sizeof(*h) + sizeof(f->status)) {
-        memcpy(&f->status, data + sizeof(*h), sizeof(f->status));
-        if (f->status.crc != crc32c(&f->status, offsetof(struct opm_file_status, crc)))
-            memset(&f->status, 0, sizeof(f->status));
-    }
+    status_read(f, data, len);
     f->closed = f->status.state == FILE_CLOSED;
     f->last = f->status.last.ticks > h->start.ticks ? f->status.last : h->start;
     f->pid = h->pid;
@@ -311,18 +325,33 @@ static void time_setup(struct opm_file *f)
     t->mult = (uint64_t)(rate * 4294967296.0 + 0.5);
 }
 
-static void status_stats(struct opm_file *f, bool live_found)
+static int64_t count_of(uint64_t n)
 {
-    store_stat(f->st, STAT_spans_lost, (int64_t)f->status.lost);
-    store_stat(f->st, STAT_threads_lost, (int64_t)f->status.lost_no_room);
-    store_stat(f->st, STAT_end_without_begin, (int64_t)f->status.unbalanced_ends);
-    store_stat(f->st, STAT_ended_by_parent, (int64_t)f->status.closed_by_parent);
+    return (int64_t)MIN(n, (uint64_t)INT64_MAX);
+}
+
+/* live: the live buffers of a recording that was not closed, whose counts are those of the status
+ * or newer; NULL: there are none. Of a closed one the counts are final only once the status says so
+ * itself: the end chunk comes before it. */
+static void status_stats(struct opm_file *f, const struct live *live)
+{
+    const struct opm_file_status *s = &f->status;
+    struct opm_live_header none = { 0 };
+    const struct opm_live_header *l = live ? &live->header : &none;
+
+    store_stat(f->st, STAT_losses_unknown,
+               !f->status_known || (f->closed && s->state != FILE_CLOSED));
+    store_stat(f->st, STAT_threads_lost, count_of(MAX(s->lost_no_room, l->lost_no_room)));
+    store_stat(f->st, STAT_end_without_begin,
+               count_of(MAX(s->unbalanced_ends, l->unbalanced_ends)));
+    store_stat(f->st, STAT_ended_by_parent,
+               count_of(MAX(s->closed_by_parent, l->closed_by_parent)));
     store_stat(f->st, STAT_write_failed, f->status.write_errno != 0);
     store_stat(f->st, STAT_device_records_lost, MAX(f->device_dropped, 0));
     store_stat(f->st, STAT_device_unfinished, MAX(f->device_unfinished, 0));
     if (!f->closed) {
         store_stat(f->st, STAT_not_closed, 1);
-        store_stat(f->st, STAT_live_missing, !live_found);
+        store_stat(f->st, STAT_live_missing, !live);
     }
 }
 
@@ -417,17 +446,16 @@ static int file_read(struct opm_file *f, struct live *live, struct io_map *again
         return rc;
     time_setup(f);
     pieces_sort(f);
-    status_stats(f, live_found);
-    if (live_found) {
-        store_stat(f->st, STAT_threads_lost, (int64_t)live->header.lost_no_room);
-        store_stat(f->st, STAT_end_without_begin, (int64_t)live->header.unbalanced_ends);
-        store_stat(f->st, STAT_ended_by_parent, (int64_t)live->header.closed_by_parent);
-    }
+    status_stats(f, live_found ? live : NULL);
     for (size_t i = 0; i < f->npiece; i++)
         if (!defs_thread(f, f->piece[i].thread))
             return OPM_ENOMEM;
     rc = defs_finish(f);
-    return rc ? rc : events_read(f);
+    if (rc == 0)
+        rc = events_read(f);
+    /* The status has the sum, if it is intact and as new as the events. */
+    store_stat(f->st, STAT_spans_lost, count_of(MAX(f->status.lost, f->lost_units)));
+    return rc;
 }
 
 int opm_read(struct store *st, const struct import_source *src, opm_error *err)

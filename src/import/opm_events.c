@@ -216,9 +216,7 @@ static int take_other(struct events *e, const struct opm_unit *u, uint32_t threa
     case UNIT_FLOW:
         return take_arrow(e, u);
     case UNIT_LOST:
-        /* A closed file has the sum in its status. */
-        if (!e->f->closed)
-            store_stat(e->f->st, STAT_spans_lost, (int64_t)unit_value(u));
+        e->f->lost_units += unit_value(u);
         return 0;
     default:
         return 0;

@@ -312,6 +312,175 @@ static void refused(void **state)
     free(bytes);
 }
 
+/* ---- losses that damage must not hide ---- */
+
+#define PLANTED_LOST 38600000
+#define PLANTED_NO_ROOM 77
+
+static bool any_loss(const struct reading *r)
+{
+    static const bool is_loss[] = {
+#define INFO false
+#define LOSS true
+#define X(stat, severity, description) severity,
+#include "store/stats.def"
+#undef X
+#undef INFO
+#undef LOSS
+    };
+
+    for (size_t i = 0; i < STAT_COUNT; i++)
+        if (is_loss[i] && r->stat[i])
+            return true;
+    return false;
+}
+
+static struct opm_file_status status_of(const uint8_t *bytes)
+{
+    struct opm_file_status s;
+
+    memcpy(&s, bytes + sizeof(struct opm_file_header), sizeof(s));
+    assert_int_equal(s.crc, crc32c(&s, offsetof(struct opm_file_status, crc)));
+    return s;
+}
+
+static void status_set(uint8_t *bytes, struct opm_file_status s)
+{
+    s.crc = crc32c(&s, offsetof(struct opm_file_status, crc));
+    memcpy(bytes + sizeof(struct opm_file_header), &s, sizeof(s));
+}
+
+static void plant_losses(uint8_t *bytes)
+{
+    struct opm_file_status s = status_of(bytes);
+
+    s.lost = PLANTED_LOST;
+    s.lost_no_room = PLANTED_NO_ROOM;
+    status_set(bytes, s);
+}
+
+/* Every byte of a recording that lost much, bent in turn: the loss is told, or that nobody knows,
+ * or the file is refused. */
+static void losses_never_hidden(void **state)
+{
+    uint8_t *bytes;
+    size_t len = record_sample(&bytes);
+    int unknown = 0;
+
+    (void)state;
+    plant_losses(bytes);
+    for (size_t at = 0; at < len; at++) {
+        for (int bit = at < OPM_HEADER_SIZE ? 0 : (int)(at % 8); bit < 8; bit++) {
+            struct reading r;
+
+            bytes[at] ^= (uint8_t)(1u << bit);
+            r = read_bytes(bytes, len);
+            bytes[at] ^= (uint8_t)(1u << bit);
+            if (r.rc == 0 && !r.stat[STAT_losses_unknown] &&
+                (r.stat[STAT_spans_lost] != PLANTED_LOST ||
+                 r.stat[STAT_threads_lost] != PLANTED_NO_ROOM))
+                fail_msg("byte %zu, bit %d: the losses are not told", at, bit);
+            unknown += r.rc == 0 && r.stat[STAT_losses_unknown];
+            if (at >= OPM_HEADER_SIZE)
+                break;
+        }
+    }
+    /* All of the status, and nothing else. */
+    assert_int_equal(unknown, 8 * sizeof(struct opm_file_status));
+    free(bytes);
+}
+
+/* The same of one that lost nothing: no byte can be bent but that something is said to be missing,
+ * or the file is refused, or all is there. */
+static void completeness_never_made_up(void **state)
+{
+    uint8_t *bytes;
+    size_t len = record_sample(&bytes);
+    struct reading whole = read_bytes(bytes, len);
+    size_t unused = sizeof(struct opm_file_header) + sizeof(struct opm_file_status);
+
+    (void)state;
+    assert_false(any_loss(&whole));
+    for (size_t at = 0; at < len; at++) {
+        struct reading r;
+
+        bytes[at] ^= (uint8_t)(1u << at % 8);
+        r = read_bytes(bytes, len);
+        bytes[at] ^= (uint8_t)(1u << at % 8);
+        if (at >= unused && at < OPM_HEADER_SIZE) {
+            assert_int_equal(r.spans, whole.spans);
+            assert_false(any_loss(&r));
+        } else if (r.rc == 0 && !any_loss(&r)) {
+            fail_msg("byte %zu: not told", at);
+        }
+    }
+    free(bytes);
+}
+
+/* The end chunk is there, but the last word of the status is not: its counts are those of some
+ * moment before. */
+static void status_not_final(void **state)
+{
+    uint8_t *bytes;
+    size_t len = record_sample(&bytes);
+    struct opm_file_status s = status_of(bytes);
+    struct reading r;
+
+    (void)state;
+    s.state = FILE_RECORDING;
+    status_set(bytes, s);
+    r = read_bytes(bytes, len);
+    assert_int_equal(r.rc, 0);
+    assert_int_equal(r.stat[STAT_losses_unknown], 1);
+    /* Nor does the status of a recording that never wrote one say anything. */
+    memset(bytes + sizeof(struct opm_file_header), 0, sizeof(s));
+    r = read_bytes(bytes, len);
+    assert_int_equal(r.stat[STAT_losses_unknown], 1);
+    free(bytes);
+}
+
+/* What a thread noted that it dropped is told even where the status cannot be read; and once, where
+ * it can. */
+static void dropped_noted_by_threads(void **state)
+{
+    uint8_t *bytes;
+    size_t len;
+    struct opm_file_status s;
+    struct reading r;
+    opm_options options = OPM_OPTIONS_INIT;
+    opm_recorder_stats stats;
+
+    (void)state;
+    options.path = rig_path("drop.opm");
+    options.buffer_mb = 1;
+    options.overflow = OPM_OVERFLOW_DROP;
+    for (int tries = 0; tries < 20; tries++) {
+        assert_int_equal(opm_start(&options, NULL), 0);
+        sample_spans(2000000);
+        rig_stop();
+        opm_stats(&stats);
+        if (stats.lost)
+            break;
+    }
+    if (!stats.lost)
+        skip(); /* the writer kept up every time */
+    len = rig_read(options.path, &bytes);
+    r = read_bytes(bytes, len);
+    assert_int_equal(r.stat[STAT_spans_lost], stats.lost);
+    assert_int_equal(r.stat[STAT_losses_unknown], 0);
+    s = status_of(bytes);
+    s.state = FILE_RECORDING; /* its account of a moment ago, and no end */
+    status_set(bytes, s);
+    r = read_bytes(bytes, len - sizeof(struct opm_chunk));
+    assert_int_equal(r.stat[STAT_not_closed], 1);
+    assert_int_equal(r.stat[STAT_spans_lost], stats.lost);
+    bytes[sizeof(struct opm_file_header)] ^= 1;
+    r = read_bytes(bytes, len);
+    assert_int_equal(r.stat[STAT_losses_unknown], 1);
+    assert_int_equal(r.stat[STAT_spans_lost], stats.lost);
+    free(bytes);
+}
+
 /* ---- the live file ---- */
 
 static int leave_live(int argc, char **argv)
@@ -532,16 +701,69 @@ static void live_of_another(void **state)
     live_rig_release(&rig);
 }
 
+/* Counts of a recording that was killed stand in its status and in its live buffers. Whichever byte
+ * of either is bent, what was lost is told once, or that nobody knows. */
+static void live_losses_never_hidden(void **state)
+{
+    struct live_rig rig = live_rig();
+    struct opm_live_header h;
+    uint8_t *bytes;
+    size_t len = rig_read(rig.path, &bytes);
+    struct reading r;
+
+    (void)state;
+    plant_losses(bytes);
+    unit_write(rig.path, bytes, len);
+    memcpy(&h, rig.bytes, sizeof(h));
+    h.lost_no_room = PLANTED_NO_ROOM;
+    memcpy(rig.bytes, &h, sizeof(h));
+    assert_int_equal(pwrite(rig.fd, &h, sizeof(h), 0), (ssize_t)sizeof(h));
+    r = read_file(rig.path);
+    assert_int_equal(r.stat[STAT_threads_lost], PLANTED_NO_ROOM);
+    assert_int_equal(r.stat[STAT_spans_lost], PLANTED_LOST);
+    assert_int_equal(r.stat[STAT_losses_unknown], 0);
+    for (size_t at = 0; at < sizeof(h); at++) {
+        uint8_t b = (uint8_t)(rig.bytes[at] ^ 0xff);
+
+        assert_int_equal(pwrite(rig.fd, &b, 1, (off_t)at), 1);
+        r = read_file(rig.path);
+        assert_int_equal(pwrite(rig.fd, rig.bytes + at, 1, (off_t)at), 1);
+        assert_int_equal(r.rc, 0);
+        assert_int_equal(r.stat[STAT_spans_lost], PLANTED_LOST);
+        assert_true(r.stat[STAT_threads_lost] >= PLANTED_NO_ROOM);
+    }
+    for (size_t at = 0; at < sizeof(struct opm_file_status); at++) {
+        bytes[sizeof(struct opm_file_header) + at] ^= 0xff;
+        unit_write(rig.path, bytes, len);
+        bytes[sizeof(struct opm_file_header) + at] ^= 0xff;
+        r = read_file(rig.path);
+        assert_int_equal(r.stat[STAT_losses_unknown], 1);
+        assert_int_equal(r.stat[STAT_threads_lost], PLANTED_NO_ROOM);
+    }
+    free(bytes);
+    live_rig_release(&rig);
+}
+
 int main(int argc, char **argv)
 {
     static const struct rig_child children[] = { { "leave", leave_live }, { NULL, NULL } };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_anywhere),       cmocka_unit_test(bits_flipped),
-        cmocka_unit_test(chunks_bent),        cmocka_unit_test(one_chunk_damaged),
-        cmocka_unit_test(things_unknown),     cmocka_unit_test(refused),
-        cmocka_unit_test(live_bits_flipped),  cmocka_unit_test(live_cut_short),
-        cmocka_unit_test(live_of_another),    cmocka_unit_test(live_span_in_both),
+        cmocka_unit_test(cut_anywhere),
+        cmocka_unit_test(bits_flipped),
+        cmocka_unit_test(chunks_bent),
+        cmocka_unit_test(one_chunk_damaged),
+        cmocka_unit_test(things_unknown),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(live_bits_flipped),
+        cmocka_unit_test(live_cut_short),
+        cmocka_unit_test(live_of_another),
+        cmocka_unit_test(live_span_in_both),
         cmocka_unit_test(live_block_too_new),
+        cmocka_unit_test(losses_never_hidden),
+        cmocka_unit_test(completeness_never_made_up),
+        cmocka_unit_test(status_not_final),
+        cmocka_unit_test(dropped_noted_by_threads),
+        cmocka_unit_test(live_losses_never_hidden),
     };
     int rc = rig_main_child(children, argc, argv);
 
