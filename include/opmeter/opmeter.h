@@ -11,7 +11,8 @@
  *
  * Recording starts with opm_start(), or by itself when the environment says
  * OPMETER_OUTPUT=FILE.opm. Until then, and with recording compiled out (-DOPM_ENABLED=0), calls
- * cost next to nothing.
+ * cost next to nothing. A program with privileges that its user lacks (set-uid, ...) goes by no
+ * environment variable: it names its file itself, and a file that is not .opm is not converted.
  *
  * Threads: every function may be called from any thread at any time. Between the first event of a
  * thread and its exit, opm_begin() and opm_end() take no lock, make no system call and allocate

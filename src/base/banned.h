@@ -29,6 +29,9 @@
 #define atoi(x) BANNED(atoi)
 #undef atof
 #define atof(x) BANNED(atof)
+/* A set-uid program must not do what its user says: base/environment.h knows. */
+#undef getenv
+#define getenv(x) BANNED(getenv)
 #undef gmtime
 #define gmtime(t) BANNED(gmtime)
 #undef localtime

@@ -1,12 +1,16 @@
-/* environment.h -- what the ancestors' environment variables ask for, and where it goes.
+/* environment.h -- the environment: the only place that reads it, and what the ancestors'
+ * variables ask for and where that goes.
  *
- * Header-only, because the recorder uses it inside other people's programs. */
+ * Header-only, because the recorder uses it inside other people's programs. Some of those have
+ * privileges that the user who started them lacks (set-uid, set-gid, file capabilities); in them,
+ * variables do not exist, and nothing is started, loaded or written on the word of the user. */
 #ifndef BASE_ENVIRONMENT_H
 #define BASE_ENVIRONMENT_H
 
 #include "base/common.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 /* Neural Engine's layout; the format takes a time as below and the number of the instance. */
 #define ENVIRONMENT_ENGINE_ROOT "engine_profiling"
@@ -17,10 +21,16 @@
 #define ENVIRONMENT_TENSORFLOW_DIR "profile"
 #define ENVIRONMENT_INSTANCES_MAX 100000
 
-/* The value of a variable that is set and not empty, else NULL. */
+/* Does this program have privileges that whoever started it lacks? */
+static inline bool environment_privileged(void)
+{
+    return getauxval(AT_SECURE) != 0;
+}
+
+/* The value of a variable that is set and not empty, else NULL. NULL in a privileged program. */
 static inline const char *environment_get(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
 
     return value && *value ? value : NULL;
 }

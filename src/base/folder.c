@@ -2,6 +2,7 @@
 #include "base/folder.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -37,15 +38,15 @@ int folder_make(const char *path, opm_error *err)
 
 bool folder_cache_path(char *out, size_t size, const char *name)
 {
-    const char *own = getenv("OPMETER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
+    const char *own = environment_get("OPMETER_CACHE"), *xdg = environment_get("XDG_CACHE_HOME"),
+               *home = environment_get("HOME");
     int n = -1;
 
-    if (own && *own)
+    if (own)
         n = snprintf(out, size, "%s/%s", own, name);
     else if (xdg && *xdg == '/')
         n = snprintf(out, size, "%s/opmeter/%s", xdg, name);
-    else if (home && *home)
+    else if (home)
         n = snprintf(out, size, "%s/.cache/opmeter/%s", home, name);
     return n >= 0 && (size_t)n < size;
 }

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "cli/run_report.h"
 
 #include <errno.h>
@@ -75,12 +76,12 @@ static int parse_dims(struct job *j)
 /* INST_NUM is how users of Neural Engine say it. */
 static int parse_instances(struct job *j)
 {
-    const char *text = getenv("INST_NUM");
+    const char *text = environment_get("INST_NUM");
     char *end;
     long n;
 
     j->n = (int)j->a->instances;
-    if (j->n || !text || !*text) {
+    if (j->n || !text) {
         j->n = MAX(j->n, 1);
         return CLI_OK;
     }

@@ -4,6 +4,8 @@
  * is closed again: such libraries start threads and keep memory that do not survive it. */
 #include "cli/doctor.h"
 
+#include "base/environment.h"
+
 #include "cli/cli.h"
 #include "run/cupti_find.h"
 #include "run/record.h"
@@ -151,15 +153,13 @@ struct ort_api_base {
 
 void doctor_engines(struct doctor *d)
 {
-    const char *given = getenv("OPMETER_ORT_LIB");
+    const char *given = environment_get("OPMETER_ORT_LIB");
     const char *const only_given[] = { given, NULL };
     static const char *const usual[] = { "libonnxruntime.so", "libonnxruntime.so.1", NULL };
     const struct ort_api_base *(*get_base)(void);
     const char *name = NULL;
     void *lib;
 
-    if (given && !*given)
-        given = NULL;
     lib = open_first(given ? only_given : usual, &name);
     if (!lib && given) {
         doctor_say(d, DOCTOR_MISSING, "ONNX Runtime", "Correct or unset OPMETER_ORT_LIB.",

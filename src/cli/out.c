@@ -1,6 +1,7 @@
 /* out.c -- messages, formats, colours and widths; see cli.h. */
 #include "cli/cli.h"
 
+#include "base/environment.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -141,7 +142,7 @@ int cli_print_table(struct cli *cli, struct textable *t)
 
 int cli_width(void)
 {
-    const char *columns = getenv("COLUMNS");
+    const char *columns = environment_get("COLUMNS");
     struct winsize ws;
     long n;
 
@@ -191,11 +192,11 @@ void cli_clean(struct buf *b)
 
 bool cli_has_color(const struct cli *cli)
 {
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *no_color = environment_get("NO_COLOR"), *term = environment_get("TERM");
 
     if (strcmp(cli->color, "always") == 0)
         return true;
-    if (strcmp(cli->color, "never") == 0 || (no_color && *no_color))
+    if (strcmp(cli->color, "never") == 0 || no_color)
         return false;
     return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 }

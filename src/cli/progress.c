@@ -1,6 +1,8 @@
 /* progress.c -- a progress bar, and ^C while a file is being written; see cli.h. */
 #include "cli/cli.h"
 
+#include "base/environment.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@ static int64_t now_ns(void)
 
 void progress_start(struct progress *p, const struct cli *cli, const char *verb, const char *what)
 {
-    const char *term = getenv("TERM");
+    const char *term = environment_get("TERM");
 
     *p = (struct progress){ .verb = verb, .what = what, .start_ns = now_ns() };
     p->enabled = !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;

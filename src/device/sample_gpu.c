@@ -7,6 +7,7 @@
 #include "device/sample_source.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,7 @@ struct gpus {
 /* The numbers that NVML has for those that the program sees; false: it sees all. */
 static bool visible(unsigned *index, unsigned *n)
 {
-    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    const char *list = environment_get("CUDA_VISIBLE_DEVICES");
 
     *n = 0;
     while (list && *list && *n < GPUS_MAX) {

@@ -24,6 +24,7 @@ int export_xlsx(const struct store *st, const char *path, const struct export_op
 #include "analyze/analysis.h"
 #include "analyze/sparse.h"
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/utf8.h"
 #include "export/neural_text.h"
 #include "export/writer.h"
@@ -458,10 +459,10 @@ static void put_machine(struct book *b)
 /* A name for the library to write to; it takes no file descriptor. */
 static int make_temp(char *path, size_t size, opm_error *err)
 {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = environment_get("TMPDIR");
     int fd;
 
-    snprintf(path, size, "%s/opmeter-XXXXXX", folder && *folder ? folder : "/tmp");
+    snprintf(path, size, "%s/opmeter-XXXXXX", folder ? folder : "/tmp");
     fd = mkstemp(path);
     if (fd < 0)
         return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));

@@ -200,20 +200,23 @@ static char **plain_environment(void)
 /* 0, or an errno; ECHILD: the command ran and failed; -1: not known how it went. */
 static int run_tool(char *const *argv)
 {
-    const char *tool = getenv("OPMETER_TOOL");
-    char **env = plain_environment();
+    const char *tool = environment_get("OPMETER_TOOL");
     posix_spawnattr_t attr;
     sigset_t none;
     pid_t pid, done;
     int rc, status = 0;
+    char **env;
 
+    /* Whatever the user's PATH leads to would have the program's rights. */
+    if (environment_privileged())
+        return EPERM;
+    env = plain_environment();
     /* We are holding back all signals; the converter must not. */
     sigemptyset(&none);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    rc = posix_spawnp(&pid, tool && *tool ? tool : "opmeter", NULL, &attr, argv,
-                      env ? env : environ);
+    rc = posix_spawnp(&pid, tool ? tool : "opmeter", NULL, &attr, argv, env ? env : environ);
     posix_spawnattr_destroy(&attr);
     free(env);
     if (rc)
@@ -243,8 +246,10 @@ static int convert(const char *path, const char *format, const char *to, opm_err
         return opm__fail(
             err, OPM_EIO,
             "recorded to %s; converting it failed (%s): run 'opmeter export %s -o %s%s%s'", path,
-            rc == ECHILD ? "the opmeter command failed" : strerror(rc), path, to,
-            format ? " -f " : "", format ? format : "");
+            rc == ECHILD               ? "the opmeter command failed"
+            : environment_privileged() ? "a privileged program starts no other"
+                                       : strerror(rc),
+            path, to, format ? " -f " : "", format ? format : "");
     return rc < 0;
 }
 

@@ -20,6 +20,7 @@
 #define REC_REC_H
 
 #include "base/common.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "format/format.h"
 #include "rec/clock.h"
@@ -170,6 +171,11 @@ static inline uint8_t *block_bytes(struct opm_block_header *b)
 }
 
 /* session.c */
+/* Of files to make. The umask of a privileged program is the choice of its user. */
+static inline mode_t opm__file_mode(void)
+{
+    return environment_privileged() ? 0600 : 0666;
+}
 /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program. Between the two,
  * this thread gets no signals, and one that our own writing raised is thrown away. */
 void opm__signals_off(sigset_t *old);

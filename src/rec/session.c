@@ -224,7 +224,7 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
     if (stat(s->path, &st) == 0 && !S_ISREG(st.st_mode))
         return opm__fail(err, OPM_EINVAL, "%s: exists and is not a regular file", s->path);
     unlink(s->path);
-    s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode());
     if (s->fd < 0)
         return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
     flock(s->fd, LOCK_EX | LOCK_NB);
@@ -292,11 +292,11 @@ static int header_write(struct session *s, opm_error *err)
 
 static int64_t env_int(const char *name, int64_t fallback)
 {
-    const char *text = getenv(name);
+    const char *text = environment_get(name);
     char *end;
     long long v;
 
-    if (!text || !*text)
+    if (!text)
         return fallback;
     v = strtoll(text, &end, 10);
     return *end ? fallback : v;
@@ -320,7 +320,7 @@ static opm_options options_of(const opm_options *given)
     if (!o.path)
         o.path = output ? output : "opmeter.opm";
     if (!o.categories)
-        o.categories = getenv("OPMETER_CATEGORIES");
+        o.categories = environment_get("OPMETER_CATEGORIES");
     if (o.categories && !*o.categories)
         o.categories = NULL;
     if (!o.buffer_mb)
@@ -397,6 +397,10 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
         rc = opm__outputs_plan(&s->outputs, child, err);
     if (environment_get("OPMETER_OUTPUT"))
         rc = 0; /* the recording itself goes on; what failed is told at the end */
+    /* The folder that a privileged program happens to be in is the choice of its user. */
+    if (environment_privileged() && !(opts && opts->path))
+        rc = opm__fail(err, OPM_EINVAL,
+                       "a privileged program must name the file to record to: opm_options.path");
     if (rc == 0)
         rc = file_create(s, s->outputs.only ? s->outputs.record : o.path, child && !s->outputs.only,
                          err);

@@ -2,6 +2,7 @@
 #include "server/exported.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include <opmeter/opmeter_trace.h>
 
@@ -77,12 +78,12 @@ static int write_file(const char *path, const opm_format *f, const char *to, opm
 
 static int export_to_fd(const char *path, const opm_format *f, struct reply *a, opm_error *err)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = environment_get("TMPDIR");
     struct buf dir = { 0 }, file = { 0 };
     struct stat st;
     int rc;
 
-    buf_addf(&dir, "%s/opmeter-export-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    buf_addf(&dir, "%s/opmeter-export-XXXXXX", tmp ? tmp : "/tmp");
     if (dir.failed || !mkdtemp(dir.data)) {
         rc = opm__fail(err, OPM_ENOMEM, "%s: %s", buf_str(&dir), strerror(errno));
         buf_release(&dir);

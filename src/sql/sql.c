@@ -2,6 +2,7 @@
 #include "sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "sql/columns.h"
 #include "sql/explain.h"
@@ -293,6 +294,9 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
         sqlite_rc = connect_sources(q);
     if (sqlite_rc != SQLITE_OK)
         goto out;
+    /* SQLite would ask the environment where to put what does not fit into memory. */
+    if (environment_privileged())
+        sqlite3_exec(q->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
     set_limits(q);
     rc = 0;
 out:

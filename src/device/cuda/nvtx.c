@@ -6,6 +6,7 @@
  * are started and ended, activities. What PyTorch's emit_nvtx() writes becomes operators, and what
  * calls itself a step is one. */
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "device/cuda/nvtx_abi.h"
 #include "device/cuda/torch_ops.h"
 
@@ -395,7 +396,7 @@ int InitializeInjectionNvtx2(nvtx_export_table export_table)
 #undef X
     };
     const struct nvtx_callbacks *callbacks =
-        export_table ? export_table(NVTX_TABLE_CALLBACKS) : NULL;
+        export_table && !environment_privileged() ? export_table(NVTX_TABLE_CALLBACKS) : NULL;
 
     if (!callbacks || callbacks->size < sizeof(*callbacks) || !callbacks->module_functions)
         return 0;

@@ -1,6 +1,8 @@
 /* isa.c -- which inner loops this processor can run; see isa.h. */
 #include "engine/native/isa.h"
 
+#include "base/environment.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +29,11 @@ const struct isa *isa_get(enum isa_kind kind)
 const struct isa *isa_best(void)
 {
     static const char *const name[ISA_N] = { "c", "avx2", "avx512" };
-    const char *want = getenv("OPMETER_ISA");
+    const char *want = environment_get("OPMETER_ISA");
     const struct isa *isa = NULL;
 
     for (int k = ISA_N - 1; k >= 0 && !isa; k--)
-        if (!want || !*want || strcmp(want, name[k]) == 0)
+        if (!want || strcmp(want, name[k]) == 0)
             isa = isa_get((enum isa_kind)k);
     return isa ? isa : &isa_c;
 }

@@ -2,6 +2,7 @@
 #include "engine/native/tune.h"
 
 #include "base/alloc.h"
+#include "base/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,20 +51,9 @@ static void find_cpu(void)
 /* False: nowhere. */
 static bool find_path(char *out, size_t size, bool make)
 {
-    const char *own = getenv("OPMETER_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
     char *slash;
-    int n;
 
-    if (own && *own)
-        n = snprintf(out, size, "%s/tune", own);
-    else if (xdg && *xdg)
-        n = snprintf(out, size, "%s/opmeter/tune", xdg);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/opmeter/tune", home);
-    else
-        return false;
-    if (n < 0 || (size_t)n >= size || out[0] != '/')
+    if (!folder_cache_path(out, size, "tune") || out[0] != '/')
         return false;
     slash = strrchr(out, '/');
     for (char *p = out + 1; make && p <= slash; p++)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/io.h"
 #include "graph/infer.h"
@@ -174,7 +175,7 @@ static int open_profiled(struct ort_engine *e, const struct model_bytes *b,
                          const struct engine_options *opts, opm_error *err)
 {
     int64_t before[2] = { clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC) };
-    const char *tmp = opts->scratch ? opts->scratch : getenv("TMPDIR");
+    const char *tmp = opts->scratch ? opts->scratch : environment_get("TMPDIR");
     char prefix[sizeof(e->scratch) + 16];
     int rc;
 

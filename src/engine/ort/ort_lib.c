@@ -1,6 +1,7 @@
 /* ort_lib.c -- see ort_lib.h. */
 #include "engine/ort/ort_lib.h"
 
+#include "base/environment.h"
 #include "base/error.h"
 
 #include <dlfcn.h>
@@ -91,7 +92,7 @@ static bool try_python(struct ort_api *api, int *rc, opm_error *err)
     bool done = false;
 
     for (size_t i = 0; !done && i < ARRAY_SIZE(places); i++) {
-        const char *front = places[i].variable ? getenv(places[i].variable) : "";
+        const char *front = places[i].variable ? environment_get(places[i].variable) : "";
 
         if (!front)
             continue;
@@ -111,7 +112,8 @@ static bool try_node(struct ort_api *api, int *rc, opm_error *err)
     char dir[512], pattern[700];
     bool done = false;
 
-    if (!getcwd(dir, sizeof(dir)))
+    /* A privileged program loads nothing from where its user happens to be. */
+    if (environment_privileged() || !getcwd(dir, sizeof(dir)))
         return false;
     while (!done) {
         char *slash = strrchr(dir, '/');
@@ -146,12 +148,12 @@ static int open_named(struct ort_api *api, const char *path, const char *who, op
 
 int ort_lib_open(struct ort_api *api, const char *path, opm_error *err)
 {
-    const char *named = getenv("OPMETER_ORT_LIB");
+    const char *named = environment_get("OPMETER_ORT_LIB");
     int rc = 0;
 
     if (path)
         return open_named(api, path, "--ort-lib", err);
-    if (named && *named)
+    if (named)
         return open_named(api, named, "OPMETER_ORT_LIB", err);
     if (try_library(api, "libonnxruntime.so.1", &rc, err) ||
         try_library(api, "libonnxruntime.so", &rc, err) || try_python(api, &rc, err) ||
