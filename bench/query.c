@@ -7,8 +7,8 @@
  * because filling it with all would take longer than everything else together. Without TRACE the
  * spans are made up here. */
 #include "analyze/analysis.h"
-#include "api/trace.h"
 #include "base/alloc.h"
+#include "public/trace/trace.h"
 #include <opmeter/opmeter_trace.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -6,9 +6,9 @@
  * over its socket, as a browser would send them: the page and everything until the first picture,
  * then pictures of random places at every zoom, all tracks visible. */
 #include "server/server.h"
-#include "api/trace.h"
 #include "base/alloc.h"
 #include "export/export.h"
+#include "public/trace/trace.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

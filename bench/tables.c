@@ -5,8 +5,8 @@
  * Operators with kernels inside, on four tracks, with random durations: the times do not compress
  * by luck. The open is that of the library, SQL included; beside it, how long reading the file's
  * bytes takes. */
-#include "api/trace.h"
 #include "export/export.h"
+#include "public/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

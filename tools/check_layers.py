@@ -24,10 +24,10 @@ ALLOW = {
     "sql": ["analyze", "store"],
     "engine": ["graph"],
     "run": ["engine", "graph", "device"],
-    "session": ["run", "engine", "graph"],
-    "api": ["import", "sql", "export", "store"],
+    "launch": ["device"],
+    "public": ["import", "sql", "export", "store", "run", "engine", "graph"],
     "server": [],
-    "cli": ["server", "run"],
+    "cli": ["server", "run", "launch"],
     "python": [],
 }
 
@@ -43,10 +43,10 @@ BARE = {
 # Who may include which public header.
 PUBLIC = {
     "opmeter_error.h": set(ALLOW),
-    "opmeter_trace.h": {"api", "server", "cli", "python"},
-    "opmeter.h": {"rec", "device", "engine", "run", "python"},
-    "opmeter_run.h": {"session", "python"},
-    "opmeter_arrow.h": {"api", "python"},
+    "opmeter_trace.h": {"public", "server", "cli", "python"},
+    "opmeter.h": {"rec", "device", "engine", "run", "launch", "python"},
+    "opmeter_run.h": {"public", "python"},
+    "opmeter_arrow.h": {"public", "python"},
 }
 
 # A library is known to one folder.
@@ -57,7 +57,6 @@ LIBRARIES = {
     "zstd.h": "base",
     "microhttpd.h": "server",
     "xlsxwriter.h": "export",
-    "dnnl.h": "engine",
     "Python.h": "python",
 }
 

@@ -5,6 +5,9 @@
 #include "base/common.h"
 #include <opmeter/opmeter_error.h>
 
+#define FOLDER_PATH_MAX 1024         /* of results, with the NUL */
+#define FOLDER_RESULTS "opmeter.out" /* where results go if nobody says */
+
 /* Make a folder and those above it; one that is there already is fine. */
 int folder_make(const char *path, opm_error *err);
 

@@ -1,7 +1,8 @@
 /* cmd_record.c -- run any program with recording on, and make one trace of what it left. */
 #include "cli/cli.h"
 
-#include "run/record.h"
+#include "launch/record.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct record_job {
     struct record_result res;
     const char *wanted; /* -o */
     const char *format;
-    char file[RUN_PATH_MAX];
+    char file[FOLDER_PATH_MAX];
     bool keep_parts, verbose;
     opm_trace *t;
 };

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define ENGINES_MAX 8
-#define RESULT_ROOT "opmeter.out"
 
 static const char about[] =
     "Run MODEL, an ONNX file or zoo:NAME ('opmeter zoo' lists them), and measure every operator. "
@@ -38,10 +37,10 @@ struct job {
     struct args *a;
     struct run_options opt;
     struct run_dim *dims;
-    int n;                     /* instances */
-    char (*dir)[RUN_PATH_MAX]; /* of each */
-    char merged[RUN_PATH_MAX]; /* of all together; "" with one instance */
-    bool new_dirs;             /* made here, nobody else's */
+    int n;                        /* instances */
+    char (*dir)[FOLDER_PATH_MAX]; /* of each */
+    char merged[FOLDER_PATH_MAX]; /* of all together; "" with one instance */
+    bool new_dirs;                /* made here, nobody else's */
     struct run_result *res;
     struct run_peak peak;
 };
@@ -142,14 +141,14 @@ static int make_folders(struct job *j)
 
     run_model_label(j->opt.model, label, sizeof(label));
     if (!j->a->output) {
-        rc = run_make_folders(RESULT_ROOT, label, j->dir, j->n, &err);
+        rc = run_make_folders(FOLDER_RESULTS, label, j->dir, j->n, &err);
         j->new_dirs = rc == 0;
         if (!rc && j->n > 1) {
             snprintf(j->merged, sizeof(j->merged), "%.*s_all",
                      (int)(strrchr(j->dir[0], '_') - j->dir[0]), j->dir[0]);
             rc = run_make_folder(j->merged, &err);
         }
-    } else if (strlen(j->a->output) > RUN_PATH_MAX - 32) {
+    } else if (strlen(j->a->output) > FOLDER_PATH_MAX - 32) {
         return cli_usage(j->cli, "-o: the path is too long");
     } else if (j->n == 1) {
         snprintf(j->dir[0], sizeof(j->dir[0]), "%s", j->a->output);
@@ -167,7 +166,7 @@ static int make_folders(struct job *j)
 /* After a failure: take back what was made here. What is not empty stays. */
 static void drop_folders(struct job *j)
 {
-    char path[RUN_PATH_MAX + 32];
+    char path[FOLDER_PATH_MAX + 32];
 
     for (int i = 0; i < j->n && j->dir[i][0]; i++) {
         snprintf(path, sizeof(path), "%s/trace.opm", j->dir[i]);
@@ -180,7 +179,7 @@ static void drop_folders(struct job *j)
     if (j->new_dirs && j->merged[0])
         rmdir(j->merged);
     if (j->new_dirs)
-        rmdir(RESULT_ROOT);
+        rmdir(FOLDER_RESULTS);
 }
 
 static int run_all(struct job *j)
@@ -218,7 +217,7 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
     const struct {
         const char *format, *path;
     } files[] = { { "megengine", j->a->profile }, { "megengine", j->a->profile_host } };
-    char path[RUN_PATH_MAX + 32];
+    char path[FOLDER_PATH_MAX + 32];
     opm_error err;
     int rc;
 
@@ -240,7 +239,7 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
 
 static void remark_counters(struct job *j, opm_trace *t, const char *dir)
 {
-    char path[RUN_PATH_MAX + 32];
+    char path[FOLDER_PATH_MAX + 32];
     struct buf text = { 0 };
 
     snprintf(path, sizeof(path), "%s/trace.opm", dir);

@@ -7,8 +7,8 @@
 #include "base/environment.h"
 
 #include "cli/cli.h"
-#include "run/cupti_find.h"
-#include "run/record.h"
+#include "launch/cupti_find.h"
+#include "launch/record.h"
 
 #include <dlfcn.h>
 #include <limits.h>

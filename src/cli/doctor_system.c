@@ -4,7 +4,7 @@
 #include "cli/doctor.h"
 
 #include "cli/cli.h"
-#include "run/record.h"
+#include "launch/record.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -33,7 +33,7 @@ static int write_engine(struct cli *cli, const struct run_result *res, int n)
     localtime_r(&now, &tm);
     strftime(when, sizeof(when), ENVIRONMENT_TIME, &tm);
     for (int i = 0; i < n && rc == CLI_OK; i++) {
-        char path[RUN_PATH_MAX], name[64], *trace = path;
+        char path[FOLDER_PATH_MAX], name[64], *trace = path;
         opm_trace *t = NULL;
 
         snprintf(name, sizeof(name), ENVIRONMENT_ENGINE_FILE, when, i);
@@ -87,7 +87,7 @@ static void expand_path(const char *path, char *out, size_t size)
 /* OPMETER_OUTPUT: the extension picks the format. */
 static int write_output(const struct run_result *res, int n, opm_trace *all, const char *wanted)
 {
-    char path[RUN_PATH_MAX];
+    char path[FOLDER_PATH_MAX];
     const char *best;
 
     expand_path(wanted, path, sizeof(path));
@@ -106,7 +106,7 @@ int run_env_write(struct cli *cli, const struct run_result *res, int n)
     const char *output = environment_get("OPMETER_OUTPUT");
     const char *furiosa = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
     bool tensorflow = environment_tensorflow_level() > 0;
-    char *paths[RUN_INSTANCES_MAX], room[RUN_INSTANCES_MAX][RUN_PATH_MAX];
+    char *paths[RUN_INSTANCES_MAX], room[RUN_INSTANCES_MAX][FOLDER_PATH_MAX];
     opm_trace *all = NULL;
     int rc = environment_engine_profiling() ? write_engine(cli, res, n) : CLI_OK;
 

@@ -226,7 +226,7 @@ int report_write_files(struct report *r, const char *dir)
 
     for (size_t i = 0; !rc && i < ARRAY_SIZE(names); i++) {
         struct io_out out;
-        char path[RUN_PATH_MAX + 32];
+        char path[FOLDER_PATH_MAX + 32];
 
         snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
         rc = io_out_open(&out, path, &err);

@@ -10,39 +10,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* NAME_sniff() and NAME_read() of import.h; NAME_sniff_dir() and NAME_read_dir() for folders. */
-#define READS_FILE(fn) .sniff = fn##_sniff, .read = fn##_read
-#define STREAMS_FILE(fn) READS_FILE(fn), .streams = true
-#define READS_FOLDER(fn) .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir
-
 const struct importer importers[] = {
-    /* First match wins: specific before general. A new format is one entry here and its functions
-     * in import.h. */
-    { "opm", ".opm", "opmeter's own file, recorded or converted", READS_FILE(opm) },
-    { "neural-engine", ".csv", "Intel Neural Engine's CSV of operators",
-      READS_FILE(neural_engine_csv) },
-    { "neural-engine-trace", ".json", "Intel Neural Engine's trace on three levels",
-      READS_FILE(neural_engine_json) },
-    { "speedscope", ".speedscope.json", "speedscope's own format", READS_FILE(speedscope) },
-    { "megengine", ".json", "MegEngine's profile JSON (load_and_run --profile)",
-      READS_FILE(megengine) },
-    { "furiosa-csv", ".csv", "Furiosa SDK's profile as CSV (DataFrame)", READS_FILE(furiosa_csv) },
-    { "furiosa", ".json", "Furiosa SDK's Chrome trace", READS_FILE(furiosa_chrome) },
-    { "mindspore", "", "folder of the MindSpore profiler (MindInsight), raw or parsed",
-      READS_FOLDER(mindspore) },
-    { "cambricon", "", "profile folder of Cambricon's TensorFlow models", READS_FOLDER(cambricon) },
-    { "xplane", ".xplane.pb", "profile of JAX, TensorFlow or PyTorch/XLA", READS_FILE(xplane) },
-    { "tensorflow", ".pb", "step statistics of TensorFlow (RunMetadata, StepStats), binary or text",
-      READS_FILE(tensorflow) },
-    { "perfetto", ".pftrace", "Perfetto's native trace: track events", READS_FILE(perfetto) },
-    { "tensorrt", ".json", "profile, times or layers that trtexec exports as JSON",
-      READS_FILE(tensorrt) },
-    { "openvino", ".csv", "counters report of OpenVINO's benchmark_app", READS_FILE(openvino) },
-    { "onednn", ".log", "verbose log of oneDNN, DNNL or MKL-DNN, mixed with other text or not",
-      READS_FILE(onednn) },
-    { "onnxruntime", ".json", "profile of ONNX Runtime", STREAMS_FILE(ort) },
-    { "kineto", ".pt.trace.json", "trace of PyTorch's profiler (Kineto)", STREAMS_FILE(kineto) },
-    { "chrome", ".json", "trace event JSON of any producer", STREAMS_FILE(chrome) },
+#define FILE_IMPORTER(name, extension, doc, fn) \
+    { name, extension, doc, .sniff = fn##_sniff, .read = fn##_read },
+#define STREAM_IMPORTER(name, extension, doc, fn) \
+    { name, extension, doc, .sniff = fn##_sniff, .read = fn##_read, .streams = true },
+#define FOLDER_IMPORTER(name, doc, fn) \
+    { name, "", doc, .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir },
+#include "import/import.def"
     { .name = NULL },
 };
 

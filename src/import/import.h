@@ -1,6 +1,6 @@
 /* import.h -- files and folders of any known format into a store that is being built.
  *
- * A format is a row in the table of import.c: facts, sniff, read. Sniffing looks at the head of the
+ * A format is a line of import.def: facts, sniff, read. Sniffing looks at the head of the
  * content only, never at the name. Several sources become one trace: each is read with whatever
  * origin its times have, and import_all() moves them to a common one afterwards (align.c). */
 #ifndef IMPORT_IMPORT_H
@@ -104,44 +104,14 @@ enum import_state { IMPORT_READ, IMPORT_SKIPPED, IMPORT_FAILED };
 int import_part(const struct import_source *src, const char *path, enum import_state state,
                 const char *note);
 
-/* One per format. */
-bool opm_sniff(const uint8_t *head, size_t len);
-int opm_read(struct store *st, const struct import_source *src, opm_error *err);
-bool ort_sniff(const uint8_t *head, size_t len);
-int ort_read(struct store *st, const struct import_source *src, opm_error *err);
-bool kineto_sniff(const uint8_t *head, size_t len);
-int kineto_read(struct store *st, const struct import_source *src, opm_error *err);
-bool chrome_sniff(const uint8_t *head, size_t len);
-int chrome_read(struct store *st, const struct import_source *src, opm_error *err);
-
-bool speedscope_sniff(const uint8_t *head, size_t len);
-int speedscope_read(struct store *st, const struct import_source *src, opm_error *err);
-bool neural_engine_csv_sniff(const uint8_t *head, size_t len);
-int neural_engine_csv_read(struct store *st, const struct import_source *src, opm_error *err);
-bool neural_engine_json_sniff(const uint8_t *head, size_t len);
-int neural_engine_json_read(struct store *st, const struct import_source *src, opm_error *err);
-bool megengine_sniff(const uint8_t *head, size_t len);
-int megengine_read(struct store *st, const struct import_source *src, opm_error *err);
-bool furiosa_csv_sniff(const uint8_t *head, size_t len);
-int furiosa_csv_read(struct store *st, const struct import_source *src, opm_error *err);
-bool furiosa_chrome_sniff(const uint8_t *head, size_t len);
-int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_error *err);
-bool perfetto_sniff(const uint8_t *head, size_t len);
-int perfetto_read(struct store *st, const struct import_source *src, opm_error *err);
-bool onednn_sniff(const uint8_t *head, size_t len);
-int onednn_read(struct store *st, const struct import_source *src, opm_error *err);
-bool xplane_sniff(const uint8_t *head, size_t len);
-int xplane_read(struct store *st, const struct import_source *src, opm_error *err);
-bool tensorflow_sniff(const uint8_t *head, size_t len);
-int tensorflow_read(struct store *st, const struct import_source *src, opm_error *err);
-bool tensorrt_sniff(const uint8_t *head, size_t len);
-int tensorrt_read(struct store *st, const struct import_source *src, opm_error *err);
-bool openvino_sniff(const uint8_t *head, size_t len);
-int openvino_read(struct store *st, const struct import_source *src, opm_error *err);
-
-bool cambricon_sniff_dir(const char *path);
-int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err);
-bool mindspore_sniff_dir(const char *path);
-int mindspore_read_dir(struct store *st, const struct import_source *src, opm_error *err);
+/* The readers of every format, as import.def lists them. */
+#define FILE_IMPORTER(name, extension, doc, fn)       \
+    bool fn##_sniff(const uint8_t *head, size_t len); \
+    int fn##_read(struct store *st, const struct import_source *src, opm_error *err);
+#define STREAM_IMPORTER FILE_IMPORTER
+#define FOLDER_IMPORTER(name, doc, fn)     \
+    bool fn##_sniff_dir(const char *path); \
+    int fn##_read_dir(struct store *st, const struct import_source *src, opm_error *err);
+#include "import/import.def"
 
 #endif

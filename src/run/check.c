@@ -111,7 +111,7 @@ int save_outputs(const char *dir, const struct engine_value *value, const struct
 
     for (size_t i = 0; !rc && i < n; i++) {
         struct tensor one = view(&value[i], &t[i]);
-        char path[RUN_PATH_MAX], name[256];
+        char path[FOLDER_PATH_MAX], name[256];
 
         snprintf(name, sizeof(name), "%.200s", value[i].name);
         for (char *c = name; *c; c++)

@@ -12,13 +12,13 @@
 
 int run_make_folder(const char *path, opm_error *err)
 {
-    if (strlen(path) >= RUN_PATH_MAX)
+    if (strlen(path) >= FOLDER_PATH_MAX)
         return opm__fail(err, OPM_EINVAL, "%s: the path is too long", path);
     return folder_make(path, err);
 }
 
 /* A second run in the same second takes the next free numbers. */
-int run_make_folders(const char *root, const char *label, char (*dir)[RUN_PATH_MAX], int n,
+int run_make_folders(const char *root, const char *label, char (*dir)[FOLDER_PATH_MAX], int n,
                      opm_error *err)
 {
     time_t now = time(NULL);
@@ -31,9 +31,9 @@ int run_make_folders(const char *root, const char *label, char (*dir)[RUN_PATH_M
     if (!localtime_r(&now, &tm) || !strftime(when, sizeof(when), "%Y-%m-%d_%H-%M-%S", &tm))
         snprintf(when, sizeof(when), "%lld", (long long)now);
     for (int k = 0; made < n && k < 10000; k++) {
-        int len = snprintf(dir[made], RUN_PATH_MAX, "%s/%s_%s_%d", root, label, when, k);
+        int len = snprintf(dir[made], FOLDER_PATH_MAX, "%s/%s_%s_%d", root, label, when, k);
 
-        if (len >= RUN_PATH_MAX)
+        if (len >= FOLDER_PATH_MAX)
             return opm__fail(err, OPM_EINVAL, "%s: the path is too long", root);
         if (mkdir(dir[made], 0777) == 0)
             made++;

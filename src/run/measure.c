@@ -1,5 +1,5 @@
-/* measure.c -- warm up, measure, and say what was measured; see session.h. */
-#include "run/session.h"
+/* measure.c -- warm up, measure, and say what was measured; see runner.h. */
+#include "run/runner.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -18,7 +18,7 @@ static double progress_of(const struct run_amount *a, int64_t done, int64_t elap
 }
 
 /* The bar runs from 0 to 1000 over both parts. */
-static int tell(const struct run_session *s, double warm, double measured)
+static int tell(const struct runner *s, double warm, double measured)
 {
     const struct run_amount *w = &s->opt->warmup, *n = &s->opt->iterations;
     double share = n->ns ? 0.02 : 0.3, both = (double)(w->count + n->count); /* guesses */
@@ -38,22 +38,22 @@ static int interrupted(opm_error *err)
     return opm__fail(err, OPM_ELIMIT, "interrupted");
 }
 
-static int warm_up(struct run_session *s, opm_error *err)
+static int warm_up(struct runner *s, opm_error *err)
 {
     opm_span record = opm_record_begin("warm up", OPM_WARMUP);
-    int64_t start = session_now_ns(), ns, n = 0;
+    int64_t start = runner_now_ns(), ns, n = 0;
     int rc = 0;
 
     for (;; n++) {
-        double share = progress_of(&s->opt->warmup, n, session_now_ns() - start);
+        double share = progress_of(&s->opt->warmup, n, runner_now_ns() - start);
 
         if (!rc && tell(s, share, 0))
             rc = interrupted(err);
         if (rc || share >= 1)
             break;
-        rc = session_iterate(s, true, n, OPM_WARMUP, &ns, err);
+        rc = runner_iterate(s, true, n, OPM_WARMUP, &ns, err);
         if (!rc && s->opt->receipt)
-            rc = session_iterate(s, false, n, OPM_WARMUP, &ns, err);
+            rc = runner_iterate(s, false, n, OPM_WARMUP, &ns, err);
     }
     opm_record_end(record);
     s->res->warmup = (uint64_t)n;
@@ -72,14 +72,14 @@ static int keep(struct run_times *t, int64_t ns, opm_error *err)
 
 /* Metered and bare iterations take turns in which of them goes first, so that whatever changes in
  * the meantime hits both. */
-static int measure_all(struct run_session *s, opm_error *err)
+static int measure_all(struct runner *s, opm_error *err)
 {
     opm_span record = opm_record_begin("measured", OPM_MEASURED);
-    int64_t start = session_now_ns(), ns, pair, n = 0;
+    int64_t start = runner_now_ns(), ns, pair, n = 0;
     int rc = 0;
 
     for (;; n++) {
-        double share = progress_of(&s->opt->iterations, n, session_now_ns() - start);
+        double share = progress_of(&s->opt->iterations, n, runner_now_ns() - start);
 
         if (!rc && tell(s, 1, share))
             rc = interrupted(err);
@@ -91,7 +91,7 @@ static int measure_all(struct run_session *s, opm_error *err)
 
             if (!metered && !s->opt->receipt)
                 continue;
-            rc = session_iterate(s, metered, n, OPM_MEASURED, &ns, err);
+            rc = runner_iterate(s, metered, n, OPM_MEASURED, &ns, err);
             if (!rc)
                 rc = keep(metered ? &s->metered : &s->bare, ns, err);
             pair += metered ? ns : -ns;
@@ -100,11 +100,11 @@ static int measure_all(struct run_session *s, opm_error *err)
             rc = keep(&s->cost, pair, err);
     }
     opm_record_end(record);
-    s->res->seconds = (double)(session_now_ns() - start) / 1e9;
+    s->res->seconds = (double)(runner_now_ns() - start) / 1e9;
     return rc;
 }
 
-int session_measure(struct run_session *s, opm_error *err)
+int runner_measure(struct runner *s, opm_error *err)
 {
     int rc = warm_up(s, err);
 
@@ -148,7 +148,7 @@ static void describe_latency(const char *kind, const struct run_latency *l)
 
 /* The first dimension, if it is the same for every input and output that has one: a sequence that
  * comes first, as recurrent models like it, does not come out again first. */
-static int64_t batch_of(const struct run_session *s)
+static int64_t batch_of(const struct runner *s)
 {
     int64_t batch = 0;
 
@@ -164,7 +164,7 @@ static int64_t batch_of(const struct run_session *s)
     return batch ? batch : 1;
 }
 
-void session_describe_model(const struct run_session *s)
+void runner_describe_model(const struct runner *s)
 {
     meta("model.path", "%s", s->m->name);
     meta("model.name", "%s", s->res->model);
@@ -176,12 +176,12 @@ void session_describe_model(const struct run_session *s)
     meta("engine.threads", "%d", s->res->threads);
 }
 
-void session_describe_run(struct run_session *s)
+void runner_describe_run(struct runner *s)
 {
     struct run_peak peak;
 
     s->res->batch = batch_of(s);
-    session_describe_model(s);
+    runner_describe_model(s);
     meta("run.warmup", "%llu", (unsigned long long)s->res->warmup);
     meta("run.iterations", "%zu", s->metered.n);
     meta("run.batch", "%lld", (long long)s->res->batch);

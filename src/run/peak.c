@@ -282,7 +282,7 @@ static void cache_read(struct cache *c, const char *path)
 static void cache_write(const struct cache *c, const char *path)
 {
     struct json_writer w = { 0 };
-    char folder[RUN_PATH_MAX];
+    char folder[FOLDER_PATH_MAX];
     struct io_out out;
 
     snprintf(folder, sizeof(folder), "%s", path);
@@ -317,7 +317,7 @@ static void cache_write(const struct cache *c, const char *path)
 void run_peak(int threads, struct run_peak *out)
 {
     struct cache *c = mem_calloc(1, sizeof(*c));
-    char path[RUN_PATH_MAX];
+    char path[FOLDER_PATH_MAX];
     bool kept = c && folder_cache_path(path, sizeof(path), "peak.json");
 
     *out = (struct run_peak){ 0 };

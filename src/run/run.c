@@ -3,20 +3,20 @@
 
 #include "base/error.h"
 #include "run/check.h"
-#include "run/session.h"
+#include "run/runner.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 /* What the outputs are asked for, before any measuring. */
-static int look_at_outputs(struct run_session *s, opm_error *err)
+static int look_at_outputs(struct runner *s, opm_error *err)
 {
     int64_t ns;
     int rc;
 
     if (!s->opt->check && !s->opt->save_outputs)
         return 0;
-    rc = session_iterate(s, false, 0, OPM_WARMUP, &ns, err);
+    rc = runner_iterate(s, false, 0, OPM_WARMUP, &ns, err);
     if (!rc && s->opt->save_outputs)
         rc = save_outputs(s->opt->save_outputs, s->out_value, s->out, s->nout, err);
     if (!rc && s->opt->check)
@@ -25,22 +25,22 @@ static int look_at_outputs(struct run_session *s, opm_error *err)
     return rc;
 }
 
-static int work(struct run_session *s, opm_error *err)
+static int work(struct runner *s, opm_error *err)
 {
-    int rc = session_open(s, err);
+    int rc = runner_open(s, err);
 
     if (!rc)
-        rc = session_feed(s, NULL, 0, err);
+        rc = runner_feed(s, NULL, 0, err);
     if (!rc)
-        rc = session_prepare(s, err);
+        rc = runner_prepare(s, err);
     if (!rc)
         rc = look_at_outputs(s, err);
     if (!rc && s->opt->ready && s->opt->ready(s->opt->ready_user))
         rc = opm__fail(err, OPM_ELIMIT, "interrupted");
     if (!rc)
-        rc = session_measure(s, err);
+        rc = runner_measure(s, err);
     if (!rc)
-        session_describe_run(s);
+        runner_describe_run(s);
     return rc;
 }
 
@@ -70,7 +70,7 @@ static void describe_samples(const struct run_options *opt, const struct sampler
 
 int run_model(const struct run_options *opt, struct run_result *out, opm_error *err)
 {
-    struct run_session s = { .opt = opt, .res = out };
+    struct runner s = { .opt = opt, .res = out };
     struct sampler *sampler = NULL;
     opm_recorder_stats st;
     int rc, stopped;
@@ -93,6 +93,6 @@ int run_model(const struct run_options *opt, struct run_result *out, opm_error *
     stopped = opm_stop(rc ? NULL : err);
     if (!rc)
         rc = stopped;
-    session_close(&s);
+    runner_close(&s);
     return rc;
 }

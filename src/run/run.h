@@ -7,10 +7,10 @@
 #define RUN_RUN_H
 
 #include "base/common.h"
+#include "base/folder.h"
 #include "device/sampler.h"
 #include <opmeter/opmeter_error.h>
 
-#define RUN_PATH_MAX 1024
 #define RUN_INSTANCES_MAX 256
 
 /* How long to go on: a number of iterations, or if ns is not 0 a time. */
@@ -97,7 +97,7 @@ struct run_result {
     struct sampler_stats samples;
     uint64_t lost; /* events that the recorder had to drop */
     struct run_check check;
-    char trace[RUN_PATH_MAX]; /* DIR/trace.opm */
+    char trace[FOLDER_PATH_MAX]; /* DIR/trace.opm */
 };
 
 int run_model(const struct run_options *opt, struct run_result *out, opm_error *err);
@@ -112,7 +112,7 @@ void run_model_label(const char *model, char *out, size_t size);
 /* Make a folder and those above it. */
 int run_make_folder(const char *path, opm_error *err);
 /* Make "ROOT/LABEL_2026-01-31_12-00-00_K" for K = 0..n-1, all new; dir[] gets n paths. */
-int run_make_folders(const char *root, const char *label, char (*dir)[RUN_PATH_MAX], int n,
+int run_make_folders(const char *root, const char *label, char (*dir)[FOLDER_PATH_MAX], int n,
                      opm_error *err);
 
 /* Percentiles of n latencies, which are sorted on the way. */

@@ -1,7 +1,7 @@
 /* fuzz_cambricon.c -- any bytes as any file of a Cambricon profile folder; the first byte says
  * which.
  */
-#include "import/cambricon_int.h"
+#include "import/cambricon/cambricon_int.h"
 
 #include "base/alloc.h"
 #include <stdlib.h>

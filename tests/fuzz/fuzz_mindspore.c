@@ -1,7 +1,7 @@
 /* fuzz_mindspore.c -- any bytes as any file of a MindSpore profiler folder; the first byte says
  * which.
  */
-#include "import/mindspore_int.h"
+#include "import/mindspore/mindspore_int.h"
 
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static ms_reader *const readers[] = {
 #define X(topic, pattern, reader, use, sign) reader,
-#include "import/mindspore_files.def"
+#include "import/mindspore/mindspore_files.def"
 #undef X
 };
 

@@ -1,6 +1,6 @@
 /* fuzz_trace_json.c -- any bytes as a JSON trace, whole and in pieces: the same comes out. The
  * first byte picks the dialect, the second the size of the pieces. */
-#include "import/trace_json.h"
+#include "import/json/trace_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* test_pack.c -- what rec/pack.c makes of any units, import/opm_unpack.c turns back into them. */
 #include "rig.h"
 
-#include "import/opm_int.h"
+#include "import/opm/opm_int.h"
 #include "rec/rec.h"
 
 static struct opm_unit units[OPM_BLOCK_UNITS];

@@ -1,7 +1,7 @@
 /* test_folder_files.c -- every prefix of every small file of a profile folder is read without harm,
  * and a longer one never gives less. */
-#include "import/cambricon_int.h"
-#include "import/mindspore_int.h"
+#include "import/cambricon/cambricon_int.h"
+#include "import/mindspore/mindspore_int.h"
 
 #include "base/alloc.h"
 #include "unit.h"

@@ -3,7 +3,7 @@
 #include "base/pb.h"
 #include "base/pbtext.h"
 #include "base/zblock.h"
-#include "import/build.h"
+#include "import/common/build.h"
 #include "unit.h"
 
 struct sample {

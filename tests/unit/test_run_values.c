@@ -103,7 +103,7 @@ static void test_latency(void **state)
 
 static void test_folders(void **state)
 {
-    char dir[3][RUN_PATH_MAX];
+    char dir[3][FOLDER_PATH_MAX];
     char root[256];
     opm_error err;
 

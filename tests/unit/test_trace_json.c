@@ -1,6 +1,6 @@
 /* test_trace_json.c -- JSON traces: the same bytes in any pieces give the same trace; every prefix
  * and every failed allocation is survived. What a trace means is for tests/diff/import. */
-#include "import/trace_json.h"
+#include "import/json/trace_json.h"
 #include "unit.h"
 
 /* A bit of everything: all phases, both containers, all three dialects, all kinds of damage. */

@@ -1,0 +1,264 @@
+/* cambricon.c -- the folder that the profiler of Cambricon's TensorFlow models writes, in both of
+ * its versions; see cambricon_int.h.
+ *
+ * Nodes of a step come from step_stats/, else from timeline/, else from summary.json, where they
+ * have durations only. */
+#include "import/cambricon/cambricon_int.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "import/sources.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILES_MAX 20000
+
+/* Number of the step in a file's name: "stats_3", "timeline_3" or "<model>_step_3". */
+static bool name_read(const char *name, const char *prefix, struct text *model, int64_t *step)
+{
+    size_t len = strlen(name), n = len;
+    uint64_t v;
+
+    if (len > 3 && strcmp(name + len - 3, ".gz") == 0)
+        n = len = len - 3;
+    while (n && name[n - 1] >= '0' && name[n - 1] <= '9')
+        n--;
+    if (n == len || !text_u64((struct text){ name + n, len - n }, &v) || v > INT32_MAX)
+        return false;
+    *step = (int64_t)v;
+    *model = (struct text){ "", 0 };
+    if (n == strlen(prefix) && memcmp(name, prefix, n) == 0)
+        return true;
+    if (n <= strlen("_step_") ||
+        memcmp(name + n - strlen("_step_"), "_step_", strlen("_step_")) != 0)
+        return false;
+    *model = (struct text){ name, n - strlen("_step_") };
+    return true;
+}
+
+static int visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Whether dir/sub has a file named after a step whose content begins as it should. */
+static bool has_steps(const char *dir, const char *sub, const char *prefix, const char *holds)
+{
+    struct buf path = { 0 };
+    struct dirent *e;
+    struct text model;
+    bool found = false;
+    int64_t step;
+    DIR *d;
+
+    buf_addf(&path, "%s/%s", dir, sub);
+    d = path.failed ? NULL : opendir(buf_str(&path));
+    while (d && !found && (e = readdir(d))) {
+        uint8_t head[1024];
+        size_t len = 0;
+
+        if (!name_read(e->d_name, prefix, &model, &step))
+            continue;
+        buf_clear(&path);
+        buf_addf(&path, "%s/%s/%s", dir, sub, e->d_name);
+        found = !path.failed && io_head(buf_str(&path), head, sizeof(head), &len, NULL) == 0 &&
+                memmem(head, len, holds, strlen(holds));
+    }
+    if (d)
+        closedir(d);
+    buf_release(&path);
+    return found;
+}
+
+static bool file_holds(const char *dir, const char *name, const char *holds)
+{
+    struct buf path = { 0 };
+    uint8_t head[IMPORT_SNIFF_MAX];
+    size_t len = 0;
+    bool found;
+
+    buf_addf(&path, "%s/%s", dir, name);
+    found = !path.failed && io_head(buf_str(&path), head, sizeof(head), &len, NULL) == 0 &&
+            memmem(head, len, holds, strlen(holds));
+    buf_release(&path);
+    return found;
+}
+
+bool cambricon_sniff_dir(const char *path)
+{
+    return has_steps(path, "step_stats", "stats_", "dev_stats") ||
+           has_steps(path, "timeline", "timeline_", "traceEvents") ||
+           file_holds(path, "summary.json", "\"app_stats\"") ||
+           file_holds(path, "summary.json", "\"activity_stats\"") ||
+           file_holds(path, "activity_stats_collection.json", "\"start\"");
+}
+
+struct folder {
+    struct cam c;
+    const struct import_source *src;
+    opm_error *err;
+};
+
+/* The bytes of a file, or none: then it is noted as unreadable. */
+static bool file_map(struct folder *f, const char *path, struct io_map *m)
+{
+    uint64_t max = f->src->sources ? f->src->sources->opts->max_bytes : 0;
+    opm_error err = { 0 };
+    int rc = io_map(m, path, max, &err);
+
+    if (rc == OPM_ENOMEM)
+        f->c.b.rc = rc;
+    else if (rc) {
+        store_stat(f->c.b.st, STAT_file_unreadable, 1);
+        if (import_part(f->src, path, IMPORT_FAILED, err.msg))
+            f->c.b.rc = OPM_ENOMEM;
+    }
+    if (!rc)
+        store_stat(f->c.b.st, STAT_file_truncated, m->cut);
+    return rc == 0;
+}
+
+static void note(struct folder *f, const char *path, enum import_state state, const char *text)
+{
+    if (import_part(f->src, path, state, text))
+        f->c.b.rc = OPM_ENOMEM;
+}
+
+static void step_file(struct folder *f, const char *dir, const char *name, bool stats)
+{
+    struct io_map m = { 0 };
+    struct buf path = { 0 };
+    struct text model;
+    int64_t step;
+    str_id model_id;
+
+    buf_addf(&path, "%s/%s", dir, name);
+    if (path.failed) {
+        f->c.b.rc = OPM_ENOMEM;
+    } else if (!name_read(name, stats ? "stats_" : "timeline_", &model, &step)) {
+        store_stat(f->c.b.st, STAT_file_skipped, 1);
+        note(f, buf_str(&path), IMPORT_SKIPPED, "its name has no number of a step");
+    } else if (file_map(f, buf_str(&path), &m)) {
+        model_id = model.len ? build_str(&f->c.b, model.p, model.len) : 0;
+        if (stats) {
+            cam_read_stats(&f->c, model_id, step, m.data, m.len);
+            note(f, buf_str(&path), IMPORT_READ, "nodes of a step");
+        } else {
+            struct cam_step *s = cam_step(&f->c, model_id, step);
+            bool known = s && s->stats;
+
+            cam_read_timeline(&f->c, model_id, step, m.data, m.len);
+            note(f, buf_str(&path), IMPORT_READ,
+                 known ? "memory; its nodes came from step_stats" : "nodes and memory of a step");
+        }
+    }
+    io_map_release(&m);
+    buf_release(&path);
+}
+
+static void step_files(struct folder *f, const char *sub, bool stats)
+{
+    struct dirent **entry;
+    struct buf path = { 0 };
+    int n;
+
+    buf_addf(&path, "%s/%s", f->src->path, sub);
+    n = path.failed ? -1 : scandir(buf_str(&path), &entry, visible, by_name);
+    for (int i = 0; i < n; i++) {
+        if (!f->c.b.rc && i < FILES_MAX)
+            step_file(f, buf_str(&path), entry[i]->d_name, stats);
+        if (f->src->progress && !f->c.b.rc &&
+            f->src->progress(f->src->user, (uint64_t)i, (uint64_t)n))
+            f->c.b.rc = OPM_ELIMIT;
+        free(entry[i]); /* scandir() allocated it */
+    }
+    if (n >= 0)
+        free(entry);
+    store_stat(f->c.b.st, STAT_file_skipped, MAX(n - FILES_MAX, 0));
+    buf_release(&path);
+}
+
+static void one_file(struct folder *f, const char *name, const char *use,
+                     void (*read)(struct cam *, const uint8_t *, size_t))
+{
+    struct io_map m = { 0 };
+    struct buf path = { 0 };
+    struct stat st;
+
+    buf_addf(&path, "%s/%s", f->src->path, name);
+    if (path.failed)
+        f->c.b.rc = OPM_ENOMEM;
+    else if (!f->c.b.rc && stat(buf_str(&path), &st) == 0 && file_map(f, buf_str(&path), &m)) {
+        read(&f->c, m.data, m.len);
+        note(f, buf_str(&path), IMPORT_READ, use);
+    }
+    io_map_release(&m);
+    buf_release(&path);
+}
+
+/* Tables that the profiler made from what was read. */
+static void note_rest(struct folder *f)
+{
+    struct dirent **entry;
+    struct buf path = { 0 };
+    struct stat st;
+    int n = scandir(f->src->path, &entry, visible, by_name);
+
+    for (int i = 0; i < n; i++) {
+        const char *name = entry[i]->d_name;
+
+        buf_clear(&path);
+        buf_addf(&path, "%s/%s", f->src->path, name);
+        if (!f->c.b.rc && !path.failed && stat(buf_str(&path), &st) == 0 && S_ISREG(st.st_mode) &&
+            strcmp(name, "summary.json") != 0 &&
+            strcmp(name, "activity_stats_collection.json") != 0)
+            note(f, buf_str(&path), IMPORT_SKIPPED, "derived from the other files");
+        free(entry[i]); /* scandir() allocated it */
+    }
+    if (n >= 0)
+        free(entry);
+    buf_release(&path);
+}
+
+int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err)
+{
+    struct folder f = { .c = { .b = { .st = st, .src = src }, .app = OPM_NULL_ID }, .src = src };
+    bool any;
+
+    one_file(&f, "activity_stats_collection.json", "activities", cam_read_activities);
+    step_files(&f, "step_stats", true);
+    step_files(&f, "timeline", false);
+    any = f.c.nodes || f.c.activities;
+    one_file(&f, "summary.json", any ? "names, and what the other files lack" : "durations",
+             cam_read_summary);
+    cam_steps_end(&f.c);
+    note_rest(&f);
+    build_meta(&f.c.b, "source.format", "cambricon");
+    /* Files with times have them since 1970. */
+    if (any)
+        import_set_realtime(src, 0);
+    any = f.c.nodes || f.c.app != OPM_NULL_ID;
+    mem_free(f.c.step);
+    u64map_release(&f.c.step_of);
+    u64map_release(&f.c.op);
+    u64map_release(&f.c.track);
+    u64map_release(&f.c.counter);
+    buf_release(&f.c.text);
+    if (f.c.b.rc)
+        return build_end(&f.c.b, err);
+    return any ? 0
+               : opm__fail(
+                     err, OPM_EFORMAT,
+                     "%s: looks like a profile of Cambricon's TensorFlow models, but there is "
+                     "nothing in its files",
+                     src->path);
+}

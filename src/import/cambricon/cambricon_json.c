@@ -1,0 +1,433 @@
+/* cambricon_json.c -- activities, timelines and summaries of Cambricon's profiler. */
+#include "base/json_read.h"
+#include "import/cambricon/cambricon_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FACT_MAX 65536
+
+static struct text token_text(const struct json_reader *r)
+{
+    return (struct text){ r->text, r->len };
+}
+
+/* The value that comes next as it stands in the file; the reader is behind it then. */
+static struct text value_text(struct json_reader *r)
+{
+    const char *from;
+    enum json_token t = json_read_next(r);
+
+    if (t == JSON_STRING || t == JSON_NUMBER)
+        return token_text(r);
+    from = r->at - 1;
+    if ((t != JSON_OBJECT && t != JSON_ARRAY) || !json_read_skip(r))
+        return (struct text){ "", 0 };
+    return (struct text){ from, (size_t)(r->at - from) };
+}
+
+/* The next member of an object. */
+static bool member(struct json_reader *r, struct text *key, struct text *value)
+{
+    if (json_read_next(r) != JSON_KEY)
+        return false;
+    *key = token_text(r);
+    *value = value_text(r);
+    return true;
+}
+
+static bool object_of(struct text t, struct json_reader *r)
+{
+    *r = json_read_of(t.p, t.len);
+    return t.len && json_read_next(r) == JSON_OBJECT;
+}
+
+static void malformed(struct cam *c, const struct json_reader *r)
+{
+    store_stat(c->b.st, STAT_json_malformed, r->token == JSON_BAD);
+}
+
+/* {"<step>": {"<activity>": {"start": s, "end": s}}}, s since 1970. */
+void cam_read_activities(struct cam *c, const uint8_t *data, size_t len)
+{
+    struct json_reader r, steps, one;
+    struct text step, activities, name, times, key, value;
+    int64_t num, from, to;
+
+    if (!object_of((struct text){ (const char *)data, len }, &steps)) {
+        store_stat(c->b.st, STAT_json_malformed, 1);
+        return;
+    }
+    while (!c->b.rc && member(&steps, &step, &activities)) {
+        struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, 0, num) : NULL;
+
+        if (!s || !object_of(activities, &one))
+            continue;
+        while (!c->b.rc && member(&one, &name, &times)) {
+            from = to = OPM_NULL_I64;
+            for (bool any = object_of(times, &r); any && member(&r, &key, &value);) {
+                if (text_is(key, "start") && !text_decimal(value, 9, &from))
+                    from = OPM_NULL_I64;
+                if (text_is(key, "end") && !text_decimal(value, 9, &to))
+                    to = OPM_NULL_I64;
+            }
+            if (from == OPM_NULL_I64 || to == OPM_NULL_I64 || from < 0 || to < from) {
+                store_stat(c->b.st, STAT_bad_time, 1);
+                continue;
+            }
+            c->activities = true;
+            cam_activity(c, s, name, from, to - from, (struct text){ "", 0 });
+        }
+        malformed(c, &one);
+    }
+    malformed(c, &steps);
+}
+
+struct timeline {
+    struct u64map process; /* number to str_id of the name */
+};
+
+struct event {
+    struct text ph, cat, name, pid, ts, dur, args;
+};
+
+static bool event_next(struct json_reader *r, struct event *e)
+{
+    const struct {
+        const char *key;
+        struct text *to;
+    } all[] = { { "ph", &e->ph }, { "cat", &e->cat }, { "name", &e->name }, { "pid", &e->pid },
+                { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
+    struct text key, value;
+
+    if (json_read_next(r) != JSON_OBJECT)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        *all[i].to = (struct text){ "", 0 };
+    while (member(r, &key, &value)) {
+        for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+            if (text_is(key, all[i].key))
+                *all[i].to = value;
+    }
+    return r->token == JSON_OBJECT_END;
+}
+
+static void take_process(struct cam *c, struct timeline *t, const struct event *e)
+{
+    struct json_reader r;
+    struct text key, value;
+    uint64_t pid;
+
+    if (!text_is(e->name, "process_name") || !text_u64(e->pid, &pid) || !object_of(e->args, &r))
+        return;
+    while (!c->b.rc && member(&r, &key, &value))
+        if (text_is(key, "name") &&
+            u64map_put(&t->process, pid, build_str(&c->b, value.p, value.len)))
+            c->b.rc = OPM_ENOMEM;
+}
+
+/* "Op" events; the process is "<device> Compute". */
+static void take_op(struct cam *c, struct timeline *t, struct cam_step *s, const struct event *e)
+{
+    struct cam_node n = {
+        .type = e->name, .thread = OPM_NULL_I64, .bytes = OPM_NULL_I64, .scheduled_ns = OPM_NULL_I64
+    };
+    struct json_reader r;
+    struct text key, value;
+    const uint64_t *process;
+    uint64_t pid;
+
+    if (!text_decimal(e->ts, 3, &n.ts_ns) || !text_decimal(e->dur, 3, &n.dur_ns) || n.ts_ns < 0 ||
+        n.ts_ns > INT64_MAX / 2 || n.dur_ns > INT64_MAX / 4) {
+        store_stat(c->b.st, STAT_bad_time, 1);
+        return;
+    }
+    process = text_u64(e->pid, &pid) ? u64map_get(&t->process, pid) : NULL;
+    if (process && *process) {
+        const char *name = store_text(c->b.st, (str_id)*process);
+        size_t len = strlen(name), tail = strlen(" Compute");
+
+        if (len > tail && strcmp(name + len - tail, " Compute") == 0)
+            len -= tail;
+        n.device = (struct text){ name, len };
+    }
+    for (bool any = object_of(e->args, &r); any && member(&r, &key, &value);) {
+        if (text_is(key, "name"))
+            n.name = value;
+        else if (text_is(key, "op"))
+            n.type = value;
+    }
+    if (!n.name.len)
+        n.name = e->name;
+    s->timed = true;
+    cam_node(c, s, &n);
+}
+
+static void take_memory(struct cam *c, const struct event *e)
+{
+    struct json_reader r;
+    struct text key, value;
+    int64_t ts, bytes;
+
+    if (!text_decimal(e->ts, 3, &ts) || !object_of(e->args, &r))
+        return;
+    while (!c->b.rc && member(&r, &key, &value)) {
+        str_id name = build_str(&c->b, key.p, key.len);
+        const uint64_t *found = u64map_get(&c->counter, name);
+        struct track_row row = TRACK_ROW_INIT;
+        uint32_t track;
+
+        if (!text_decimal(value, 0, &bytes))
+            continue;
+        row.kind = "counter";
+        row.name =
+            build_fmt(&c->b, "memory of allocator %.*s", (int)MIN(key.len, (size_t)200), key.p);
+        row.unit = build_cstr(&c->b, "bytes");
+        track = found ? (uint32_t)*found : build_track(&c->b, &row);
+        if (!found && u64map_put(&c->counter, name, track))
+            c->b.rc = OPM_ENOMEM;
+        build_sample(&c->b, track, ts, (double)bytes);
+    }
+}
+
+static bool events_find(const uint8_t *data, size_t len, struct json_reader *out)
+{
+    struct json_reader r;
+    struct text key, value;
+
+    if (!object_of((struct text){ (const char *)data, len }, &r))
+        return false;
+    while (json_read_next(&r) == JSON_KEY) {
+        key = token_text(&r);
+        if (text_is(key, "traceEvents")) {
+            *out = r; /* so that a list that is cut off is read as far as it goes */
+            return json_read_next(out) == JSON_ARRAY;
+        }
+        value = value_text(&r);
+        (void)value;
+    }
+    return false;
+}
+
+void cam_read_timeline(struct cam *c, str_id model, int64_t step, const uint8_t *data, size_t len)
+{
+    struct cam_step *s = cam_step(c, model, step);
+    bool known = s && s->stats; /* they say the same, and more */
+    struct timeline t = { 0 };
+    struct json_reader r;
+    struct event e;
+
+    if (!s)
+        return;
+    if (!events_find(data, len, &r)) {
+        store_stat(c->b.st, STAT_json_malformed, 1);
+        return;
+    }
+    while (!c->b.rc && event_next(&r, &e)) {
+        if (text_is(e.ph, "M"))
+            take_process(c, &t, &e);
+        else if (text_is(e.ph, "X") && !known)
+            take_op(c, &t, s, &e);
+        else if (text_is(e.ph, "C"))
+            take_memory(c, &e);
+    }
+    malformed(c, &r);
+    u64map_release(&t.process);
+}
+
+/* [1, 224, 224, 64] as 1x224x224x64 */
+static void shape_text(struct text json, char *to, size_t room)
+{
+    struct json_reader r = json_read_of(json.p, json.len);
+    size_t n = 0;
+
+    to[0] = '\0';
+    if (!json.len || json_read_next(&r) != JSON_ARRAY)
+        return;
+    while (json_read_next(&r) == JSON_NUMBER && n < room)
+        n += (size_t)snprintf(to + n, room - n, "%s%.*s", n ? "x" : "", (int)MIN(r.len, (size_t)20),
+                              r.text);
+    if (n >= room)
+        to[0] = '\0';
+}
+
+/* {"0": {"shape": [...], "type": "Float"}} */
+static void outputs_read(struct text json, struct cam_node *n)
+{
+    struct json_reader r, one;
+    struct text slot, value, key, v;
+
+    if (!object_of(json, &r))
+        return;
+    while (n->noutput < CAM_OUTPUTS_MAX && member(&r, &slot, &value)) {
+        struct cam_output *o = &n->output[n->noutput];
+
+        if (!object_of(value, &one) || !text_decimal(slot, 0, &o->slot))
+            continue;
+        while (member(&one, &key, &v))
+            if (text_is(key, "shape"))
+                shape_text(v, o->shape, sizeof(o->shape));
+            else if (text_is(key, "type"))
+                o->dtype = v;
+        n->noutput++;
+    }
+}
+
+/* {"duration": us, "output": {...}, "total_bytes": n} */
+static void summary_node(struct cam *c, struct cam_step *s, struct text device, struct text name,
+                         struct text json)
+{
+    struct cam_node n = { .device = device,
+                          .name = name,
+                          .ts_ns = OPM_NULL_I64,
+                          .dur_ns = -1,
+                          .thread = OPM_NULL_I64,
+                          .bytes = OPM_NULL_I64,
+                          .scheduled_ns = OPM_NULL_I64 };
+    struct json_reader r;
+    struct text key, value;
+
+    if (!object_of(json, &r))
+        return;
+    while (member(&r, &key, &value)) {
+        if (text_is(key, "duration") && !text_decimal(value, 3, &n.dur_ns))
+            n.dur_ns = -1;
+        else if (text_is(key, "output"))
+            outputs_read(value, &n);
+        else if (text_is(key, "total_bytes") && !text_decimal(value, 0, &n.bytes))
+            n.bytes = OPM_NULL_I64;
+    }
+    cam_node(c, s, &n);
+}
+
+/* <ip>.<device>.<node> of a step whose nodes are not known better. */
+static void summary_step(struct cam *c, struct cam_step *s, struct text json)
+{
+    struct json_reader hosts, devices, nodes;
+    struct text host, device, name, a, b, v;
+
+    if (!object_of(json, &hosts))
+        return;
+    while (!c->b.rc && member(&hosts, &host, &a)) {
+        for (bool d = object_of(a, &devices); d && !c->b.rc && member(&devices, &device, &b);)
+            for (bool n = object_of(b, &nodes); n && !c->b.rc && member(&nodes, &name, &v);)
+                summary_node(c, s, device, name, v);
+    }
+}
+
+/* How long the activities of every step are, one after the other. */
+static int activities_ns(struct text json, struct u64map *out)
+{
+    struct json_reader steps, one, r;
+    struct text step, activities, name, facts, key, value;
+    int64_t num, sum, dur;
+
+    for (bool any = object_of(json, &steps); any && member(&steps, &step, &activities);) {
+        sum = 0;
+        for (bool a = object_of(activities, &one); a && member(&one, &name, &facts);)
+            for (bool f = object_of(facts, &r); f && member(&r, &key, &value);)
+                if (text_is(key, "duration") && text_decimal(value, 3, &dur) && dur > 0 &&
+                    sum < INT64_MAX / 4 && dur < INT64_MAX / 4)
+                    sum += dur;
+        if (text_decimal(step, 0, &num) && u64map_put(out, (uint64_t)num, (uint64_t)sum))
+            return OPM_ENOMEM;
+    }
+    return 0;
+}
+
+static void summary_ops(struct cam *c, struct text json, const struct u64map *activities)
+{
+    struct json_reader models, steps;
+    struct text model, per_step, step, value;
+    int64_t num;
+
+    if (!object_of(json, &models))
+        return;
+    while (!c->b.rc && member(&models, &model, &per_step)) {
+        str_id name = build_str(&c->b, model.p, model.len);
+
+        for (bool any = object_of(per_step, &steps);
+             any && !c->b.rc && member(&steps, &step, &value);) {
+            struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, name, num) : NULL;
+
+            if (s && !s->timed) {
+                const uint64_t *app_ns = u64map_get(activities, (uint64_t)num);
+                int64_t from_ns = c->end_ns;
+
+                summary_step(c, s, value);
+                if (app_ns && from_ns < INT64_MAX / 2)
+                    c->end_ns = MAX(c->end_ns, from_ns + (int64_t)*app_ns);
+            }
+        }
+    }
+}
+
+/* <step>.<activity>.{duration us, meta}: laid end to end from the start of their step on. */
+static void summary_activities(struct cam *c, struct text json)
+{
+    struct json_reader steps, one, r;
+    struct text step, activities, name, facts, key, value, meta;
+    int64_t num, dur, at;
+
+    if (!object_of(json, &steps))
+        return;
+    while (!c->b.rc && member(&steps, &step, &activities)) {
+        struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, 0, num) : NULL;
+
+        if (!s || !object_of(activities, &one))
+            continue;
+        at = s->from_ns == OPM_NULL_I64 ? c->end_ns : s->from_ns;
+        while (!c->b.rc && member(&one, &name, &facts)) {
+            dur = -1;
+            meta = (struct text){ "", 0 };
+            for (bool any = object_of(facts, &r); any && member(&r, &key, &value);)
+                if (text_is(key, "duration") && !text_decimal(value, 3, &dur))
+                    dur = -1;
+                else if (text_is(key, "meta"))
+                    meta = value;
+            store_stat(c->b.st, STAT_untimed_span, dur >= 0);
+            cam_activity(c, s, name, at, dur, meta);
+            if (dur > 0 && at < INT64_MAX / 4 && dur < INT64_MAX / 4)
+                at += dur;
+        }
+    }
+}
+
+void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
+{
+    struct text whole = { (const char *)data, len }, key, value;
+    struct text ops = { "", 0 }, activities = { "", 0 };
+    struct u64map app_ns = { 0 };
+    struct json_reader r;
+
+    if (!object_of(whole, &r)) {
+        store_stat(c->b.st, STAT_json_malformed, 1);
+        return;
+    }
+    while (!c->b.rc && member(&r, &key, &value)) {
+        if (text_is(key, "op_stats")) {
+            ops = value;
+        } else if (text_is(key, "app_stats")) {
+            activities = value;
+        } else if ((text_is(key, "overall_stats") || text_is(key, "batch_size")) &&
+                   value.len <= FACT_MAX) {
+            struct buf text = { 0 }, name = { 0 };
+
+            buf_add(&text, value.p, value.len);
+            buf_adds(&name, "cambricon.");
+            buf_add(&name, key.p, key.len);
+            if (text.failed || name.failed)
+                c->b.rc = OPM_ENOMEM;
+            build_meta(&c->b, buf_str(&name), buf_str(&text));
+            buf_release(&text);
+            buf_release(&name);
+        }
+    }
+    malformed(c, &r);
+    if (activities_ns(activities, &app_ns))
+        c->b.rc = OPM_ENOMEM;
+    summary_ops(c, ops, &app_ns);
+    u64map_release(&app_ns);
+    if (!c->activities)
+        summary_activities(c, activities);
+}

@@ -1,0 +1,266 @@
+/* neural_engine_csv.c -- read the CSV of Intel's Neural Engine; see neural_engine.h.
+ *
+ * Three parts: ratios by weight shape (kept in meta), operators, totals (which follow from the
+ * operators). The file has one time per operator and no starts: each operator becomes one span
+ * behind the one before, all in one step. Their writer forgets the place of a scalar's shape, which
+ * moves the rest of the row to the left; such rows are put right. */
+#include "import/neural_engine/neural_engine.h"
+
+#include "base/csv_read.h"
+#include "base/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define FIELDS_MAX 32
+#define COLUMNS 16
+#define TAIL 7 /* weight shape and what follows it: never moved, seen from the end */
+#define TEXT_MAX 64
+
+struct reader {
+    struct neural n;
+    struct csv_field field[FIELDS_MAX];
+    struct buf text[COLUMNS]; /* of the row, each without blanks around it */
+    uint32_t track;
+    int64_t now_ns;
+    size_t nop;
+};
+
+bool neural_engine_csv_sniff(const uint8_t *head, size_t len)
+{
+    struct csv_reader r = csv_read_of(head, len);
+    struct csv_field f[4];
+
+    return csv_read_row(&r, f, 4) >= 4 && csv_field_is(&f[0], "weight shape") && f[1].len > 11 &&
+           memcmp(f[1].p + f[1].len - 10, "perf ratio", 10) == 0;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* A list of dtypes: fp32;s8 ... */
+static bool is_dtypes(const struct csv_field *f)
+{
+    size_t i = 0;
+
+    while (i < f->len) {
+        size_t letters = 0, digits = 0;
+
+        while (i < f->len && f->p[i] >= 'a' && f->p[i] <= 'z')
+            i++, letters++;
+        while (i < f->len && is_digit(f->p[i]))
+            i++, digits++;
+        if (!letters || letters > 4 || !digits || digits > 2)
+            return false;
+        if (i < f->len && f->p[i++] != ';')
+            return false;
+    }
+    return f->len > 0;
+}
+
+static void take(struct reader *r, int column, const struct csv_field *f)
+{
+    struct csv_field trimmed = *f;
+
+    while (!f->quoted && trimmed.len && trimmed.p[0] == ' ')
+        trimmed.p++, trimmed.len--;
+    csv_field_text(&trimmed, &r->text[column]);
+}
+
+/* Fields into columns; n of them, COLUMNS if nothing is missing. */
+static void arrange(struct reader *r, int n)
+{
+    int at = 3;
+
+    for (int i = 0; i < COLUMNS; i++)
+        buf_clear(&r->text[i]);
+    for (int i = 0; i < 3; i++)
+        take(r, i, &r->field[i]);
+    for (int i = 0; i < TAIL; i++)
+        take(r, COLUMNS - TAIL + i, &r->field[n - TAIL + i]);
+    if (n == COLUMNS) {
+        for (int i = 3; i < COLUMNS - TAIL; i++)
+            take(r, i, &r->field[i]);
+        return;
+    }
+    /* Names, perhaps shapes, dtypes: of inputs, then of outputs. */
+    for (int column = 3; column < 9 && at < n - TAIL; column++) {
+        bool shape = column == 4 || column == 7;
+
+        if (shape && is_dtypes(&r->field[at]))
+            continue;
+        take(r, column, &r->field[at++]);
+    }
+    store_stat(r->n.st, STAT_column_missing, 1);
+}
+
+/* What a spreadsheet-safe writer put in front of a name is no part of it. */
+static int intern(struct reader *r, int column, str_id *out)
+{
+    const char *s = buf_str(&r->text[column]);
+    size_t len = r->text[column].len;
+
+    *out = 0;
+    if (!len)
+        return 0;
+    if (len > 1 && *s == '\'' && strchr("=+-@\t\r'", s[1]))
+        s++, len--;
+    return store_str(r->n.st, s, len, out);
+}
+
+static const char *list_of(struct reader *r, int column)
+{
+    const char *s = buf_str(&r->text[column]);
+
+    if (!*s)
+        return NULL;
+    return *s == '\'' && s[1] && strchr("=+-@\t\r'", s[1]) ? s + 1 : s;
+}
+
+/* No shape at all is a scalar's. */
+static const char *shapes_of(struct reader *r, int column)
+{
+    return r->text[column - 1].len ? buf_str(&r->text[column]) : NULL;
+}
+
+static bool parse_ms(const char *text, int64_t *out_ns)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (end == text || *end || !(v >= 0 && v < 1e12))
+        return false;
+    *out_ns = (int64_t)(v * 1e6 + 0.5);
+    return true;
+}
+
+static int add_operator(struct reader *r)
+{
+    struct neural *n = &r->n;
+    const char *zeros = buf_str(&r->text[10]), *support = buf_str(&r->text[11]);
+    struct neural_op_row row = { .sep = ';',
+                                 .times = 'x',
+                                 .zero_ratio = *zeros ? strtod(zeros, NULL) / 100 : (double)NAN,
+                                 .sparse_support = strcasecmp(support, "true") == 0,
+                                 .in = { list_of(r, 3), shapes_of(r, 4), list_of(r, 5) },
+                                 .out = { list_of(r, 6), shapes_of(r, 7), list_of(r, 8) } };
+    struct site site = { .cat = n->word.op, .layer = n->word.framework, .phase = n->word.forward };
+    int64_t dur;
+    int rc;
+
+    if (!parse_ms(buf_str(&r->text[12]), &dur)) {
+        store_stat(n->st, STAT_bad_row, 1);
+        return 0;
+    }
+    rc = intern(r, 0, &row.type);
+    if (!rc)
+        rc = intern(r, 1, &row.post_op);
+    if (!rc)
+        rc = intern(r, 2, &row.name);
+    if (!rc)
+        rc = intern(r, 9, &row.weight_shape);
+    if (!(row.zero_ratio >= 0 && row.zero_ratio <= 1))
+        row.zero_ratio = (double)NAN;
+    if (!rc)
+        rc = neural_add_op(n, &row, &site.op);
+    site.name = row.name;
+    if (!rc)
+        rc = neural_add_span(n, r->track, r->now_ns, dur, &site, 0);
+    if (r->now_ns > INT64_MAX / 2 - dur)
+        return OPM_ELIMIT;
+    r->now_ns += dur;
+    r->nop++;
+    return rc;
+}
+
+/* A row of part 1, as a fact: the ratios may have been edited. */
+static int keep_ratios(struct reader *r, int n)
+{
+    char key[TEXT_MAX + 32];
+    int rc;
+
+    if (!r->field[0].len || r->field[0].len > TEXT_MAX)
+        return 0;
+    snprintf(key, sizeof(key), "neural_engine.ratios.%.*s", (int)r->field[0].len, r->field[0].p);
+    buf_clear(&r->n.text);
+    for (int i = 1; i < MIN(n, FIELDS_MAX); i++)
+        buf_addf(&r->n.text, "%s%.*s", i > 1 ? "," : "", (int)r->field[i].len, r->field[i].p);
+    rc = r->n.text.failed ? OPM_ENOMEM : 0;
+    return rc ? rc : import_meta(r->n.st, r->n.src, key, buf_str(&r->n.text));
+}
+
+static bool is_totals(const struct reader *r, int n)
+{
+    for (int i = 0; i < MIN(n, 11); i++)
+        if (r->field[i].len)
+            return false;
+    return n > 11;
+}
+
+static int read_rows(struct reader *r, struct csv_reader *csv)
+{
+    bool operators = false;
+    int rc = 0, n;
+
+    while (!rc && (n = csv_read_row(csv, r->field, FIELDS_MAX)) >= 0) {
+        n = MIN(n, FIELDS_MAX);
+        if (csv_field_is(&r->field[0], "operator type")) {
+            operators = true;
+        } else if (!operators) {
+            if (csv->row > 1) /* the first is the head */
+                rc = keep_ratios(r, n);
+        } else if (!is_totals(r, n)) {
+            if (n > COLUMNS || n < 3 + TAIL) {
+                store_stat(r->n.st, STAT_bad_row, 1);
+                continue;
+            }
+            arrange(r, n);
+            for (int i = 0; i < COLUMNS && !rc; i++)
+                rc = r->text[i].failed ? OPM_ENOMEM : 0;
+            if (!rc)
+                rc = add_operator(r);
+        }
+        if (!rc && r->n.src->progress && csv->row % 1024 == 0 &&
+            r->n.src->progress(r->n.src->user, (uint64_t)(csv->at - csv->start), r->n.src->len))
+            rc = OPM_ELIMIT;
+    }
+    return rc;
+}
+
+int neural_engine_csv_read(struct store *st, const struct import_source *src, opm_error *err)
+{
+    struct csv_reader csv = csv_read_of(src->data, src->len);
+    struct reader r = { 0 };
+    str_id name = 0;
+    int rc = neural_init(&r.n, st, src);
+
+    if (!rc)
+        rc = store_cstr(st, "operators", &name);
+    if (!rc)
+        rc = neural_add_track(&r.n, name, OPM_NULL_I64, OPM_NULL_I64, &r.track);
+    if (!rc)
+        rc = read_rows(&r, &csv);
+    if (!rc && r.nop) {
+        struct site site = {
+            .name = r.n.word.model, .cat = r.n.word.step, .layer = r.n.word.app, .op = OPM_NULL_ID
+        };
+
+        rc = neural_add_step(&r.n, r.track, 0, 0, r.now_ns, r.n.word.model, false);
+        if (!rc)
+            rc = neural_add_span(&r.n, r.track, 0, r.now_ns, &site, 0);
+        store_stat(st, STAT_start_unknown, (int64_t)r.nop);
+    }
+    if (!rc)
+        store_stat(st, STAT_file_truncated, src->cut || csv.unclosed);
+    if (rc)
+        opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
+    for (int i = 0; i < COLUMNS; i++)
+        buf_release(&r.text[i]);
+    neural_release(&r.n);
+    return rc;
+}

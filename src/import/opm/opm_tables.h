@@ -1,0 +1,71 @@
+/* opm_tables.h -- the two halves of the reader of files of tables: opm_tables.c takes strings and
+ * all tables but one, opm_table_spans.c the spans, several threads at a time. */
+#ifndef IMPORT_OPM_OPM_TABLES_H
+#define IMPORT_OPM_OPM_TABLES_H
+
+#include "import/opm/opm_int.h"
+
+#define COLUMNS_MAX 64 /* of a table; more is damage */
+
+/* Tables of the file: those of the store, and two that it keeps inside. */
+enum { FILE_site = TABLE_COUNT, FILE_overlap, FILE_COUNT };
+
+/* Rows [first, first + n) of the file are rows from `to` on of the store. */
+struct row_part {
+    uint64_t first, n;
+    uint32_t to;
+};
+
+struct row_map {
+    struct row_part *part; /* ascending */
+    size_t n, cap;
+};
+
+struct packed_column {
+    const char *name;
+    size_t name_len;
+    unsigned kind;
+    const uint8_t *p;
+    size_t len;
+};
+
+/* A chunk of rows, its columns still packed. */
+struct rows {
+    int table;
+    uint64_t first, n;
+    struct packed_column col[COLUMNS_MAX];
+    size_t ncol;
+};
+
+struct tables {
+    struct opm_file *f;
+    struct store *st;
+    int64_t offset_ns; /* added to every time */
+    str_id *string;    /* by number in the file */
+    size_t nstring, string_cap;
+    struct row_map map[FILE_COUNT];
+    uint32_t *site; /* by row of the file's table of sites, as map[FILE_site] has them */
+    size_t nsite, site_cap;
+    uint32_t unknown_site;
+    uint64_t expected[FILE_COUNT]; /* rows, by the contents */
+    uint64_t expected_strings;
+    uint64_t got[FILE_COUNT], got_strings;
+    /* Spans, unpacked by several threads. */
+    struct table_piece **piece;
+    size_t npiece;
+    struct span_load load;
+    atomic_size_t next;
+    atomic_int rc;
+    atomic_size_t corrupt;
+    bool forms; /* args made of forms and numbers are among them */
+};
+
+/* The row of the store that a row of the file became; OPM_NULL_ID: it is missing. */
+uint32_t row_map_get(const struct row_map *m, uint64_t row);
+int row_map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to);
+bool rows_parse(const struct table_piece *p, struct rows *out); /* false: damaged */
+
+/* opm_table_spans.c: once strings, tracks and sites are there */
+int table_spans_read(struct tables *t);
+
+#endif

@@ -1,0 +1,296 @@
+/* record.c -- start a program, pass signals on, wait for it; see record.h. */
+#include "launch/record.h"
+
+#include "base/buf.h"
+#include "base/environment.h"
+#include "base/error.h"
+#include "launch/environ.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <opmeter/opmeter.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OWN_PART "samples.opm"
+#define OWN_BUFFER_MB 4
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+#define BUSY_WAIT_NS 2000000000 /* for helpers that end with the program */
+#define BUSY_POLL_NS 20000000
+
+/* Signals that somebody may send to us and mean the program. */
+static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* A new folder beside the output; one that a killed recording left keeps its name. */
+static int make_parts(const char *output, char out[FOLDER_PATH_MAX], opm_error *err)
+{
+    char path[FOLDER_PATH_MAX], real[PATH_MAX];
+
+    for (int k = 0; k < 10000; k++) {
+        if (k)
+            snprintf(path, sizeof(path), "%s.%d.parts", output, k);
+        else
+            snprintf(path, sizeof(path), "%s.parts", output);
+        if (mkdir(path, 0777) == 0) {
+            /* Absolute: the program may change its folder. */
+            if (!realpath(path, real) || strlen(real) >= FOLDER_PATH_MAX - 32) {
+                rmdir(path);
+                return opm__fail(err, OPM_EINVAL, "%s: the path is too long", path);
+            }
+            memcpy(out, real, strlen(real) + 1);
+            return 0;
+        }
+        if (errno != EEXIST)
+            return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
+    }
+    return opm__fail(err, OPM_EIO, "%s: no free name for a folder of parts", output);
+}
+
+static void set_number(struct environ_copy *e, const char *name, int v)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", v);
+    environ_copy_set(e, name, text);
+}
+
+/* Which interpreter to ask for the package: the program, if it is one. */
+static const char *interpreter(char *const *argv)
+{
+    const char *slash = strrchr(argv[0], '/');
+
+    return strncmp(slash ? slash + 1 : argv[0], "python", 6) == 0 ? argv[0] : "python3";
+}
+
+static void set_hooks(const struct record_options *opt, struct environ_copy *e,
+                      struct record_result *out)
+{
+    char path[PATH_MAX];
+
+    if (opt->python)
+        out->python = record_find_python(interpreter(opt->argv), path, sizeof(path))
+                          ? RECORD_HOOK_SET
+                          : RECORD_HOOK_MISSING;
+    if (out->python == RECORD_HOOK_SET)
+        environ_copy_prepend(e, "PYTHONPATH", path);
+    if (opt->cuda)
+        out->cuda = environment_get("CUDA_INJECTION64_PATH") ? RECORD_HOOK_TAKEN
+                    : record_find_cuda(path, sizeof(path))   ? RECORD_HOOK_SET
+                                                             : RECORD_HOOK_MISSING;
+    if (out->cuda == RECORD_HOOK_SET) {
+        environ_copy_set(e, "CUDA_INJECTION64_PATH", path);
+        if (!environment_get("NVTX_INJECTION64_PATH"))
+            environ_copy_set(e, "NVTX_INJECTION64_PATH", path);
+        environ_copy_set(e, "OPMETER_CUDA", "1");
+    }
+}
+
+static void set_environment(const struct record_options *opt, struct environ_copy *e,
+                            struct record_result *out)
+{
+    char path[FOLDER_PATH_MAX + 16];
+
+    environ_copy_init(e);
+    snprintf(path, sizeof(path), "%s/%%p.opm", out->parts);
+    environ_copy_set(e, "OPMETER_OUTPUT", path);
+    environ_copy_set(e, "OPMETER_RECORD_DIR", out->parts);
+    if (opt->level >= 0)
+        set_number(e, "OPMETER_LEVEL", opt->level);
+    if (opt->buffer_mb)
+        set_number(e, "OPMETER_BUFFER_MB", opt->buffer_mb);
+    if (opt->categories)
+        environ_copy_set(e, "OPMETER_CATEGORIES", opt->categories);
+    if (opt->counters)
+        environ_copy_set(e, "OPMETER_COUNTERS", "1");
+    set_hooks(opt, e, out);
+}
+
+/* -- our own part -- */
+
+static void own_part_start(const struct record_options *opt, struct record_result *out)
+{
+    opm_options o = OPM_OPTIONS_INIT;
+    char path[FOLDER_PATH_MAX + 16];
+    struct buf command = { 0 };
+
+    snprintf(path, sizeof(path), "%s/" OWN_PART, out->parts);
+    o.path = path;
+    o.categories = "";
+    o.buffer_mb = OWN_BUFFER_MB;
+    o.level = 3;
+    o.overflow = OPM_OVERFLOW_DROP;
+    out->own_part = (opm_error){ 0 };
+    if (opm_start(&o, &out->own_part) < 0)
+        return;
+    for (char *const *arg = opt->argv; *arg; arg++)
+        buf_addf(&command, "%s%s", arg == opt->argv ? "" : " ", *arg);
+    opm_meta("record.command", buf_str(&command));
+    buf_release(&command);
+}
+
+static void meta_number(const char *key, int64_t v)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%lld", (long long)v);
+    opm_meta(key, text);
+}
+
+static void own_part_stop(const struct record_options *opt, struct record_result *out)
+{
+    char hz[32];
+
+    if (!*opm_path())
+        return;
+    if (out->samples.rounds) {
+        snprintf(hz, sizeof(hz), "%g", opt->sample_hz);
+        opm_meta("record.sample_hz", hz);
+        meta_number("record.sample_rounds", (int64_t)out->samples.rounds);
+        meta_number("record.sample_rounds_left_out", (int64_t)out->samples.late);
+        meta_number("record.sample_cpu_ns", out->samples.cpu_ns);
+    }
+    meta_number("record.pid", out->pid);
+    meta_number("record.exit_code", out->exit_code);
+    if (out->signal)
+        meta_number("record.signal", out->signal);
+    meta_number("record.wall_ns", out->wall_ns);
+    opm_stop(out->own_part.code ? NULL : &out->own_part);
+}
+
+/* -- the program -- */
+
+static int start(const struct record_options *opt, const sigset_t *mask, char *const *env,
+                 struct record_result *out, opm_error *err)
+{
+    posix_spawnattr_t attr;
+    int rc;
+
+    signal(SIGPIPE, opt->ignore_sigpipe ? SIG_IGN : SIG_DFL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would keep the exit code from us */
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, mask);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    rc = posix_spawnp(&out->pid, opt->argv[0], NULL, &attr, opt->argv, env);
+    posix_spawnattr_destroy(&attr);
+    if (!rc)
+        return 0;
+    out->exit_code = rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    return opm__fail(err, rc == ENOENT ? OPM_ENOTFOUND : OPM_EIO, "%s: %s", opt->argv[0],
+                     strerror(rc));
+}
+
+/* Until the program ends; signals that wait for us meanwhile go to it. */
+static void attend(struct record_result *out, const sigset_t *waited)
+{
+    int status = 0;
+
+    while (waitpid(out->pid, &status, WNOHANG) == 0) {
+        siginfo_t info;
+        int sig = sigwaitinfo(waited, &info);
+
+        /* What the terminal sends goes to the whole group anyway. */
+        if (sig > 0 && sig != SIGCHLD && info.si_code != SI_KERNEL)
+            kill(out->pid, sig);
+    }
+    out->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    out->exit_code = out->signal ? 128 + out->signal : WEXITSTATUS(status);
+}
+
+/* A ^C that ended the program was not meant for what comes now. */
+static void forget_signals(const sigset_t *waited)
+{
+    while (sigtimedwait(waited, NULL, &(struct timespec){ 0 }) > 0)
+        ;
+}
+
+/* Parts that are being written: a recorder holds a lock on its file. */
+static int busy_parts(const char *parts)
+{
+    DIR *dir = opendir(parts);
+    struct dirent *e;
+    int n = 0;
+
+    while (dir && (e = readdir(dir))) {
+        size_t len = strlen(e->d_name);
+        int fd;
+
+        if (len < 4 || strcmp(e->d_name + len - 4, ".opm") != 0)
+            continue;
+        fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0)
+            continue;
+        n += flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        close(fd);
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static int wait_for_parts(const char *parts)
+{
+    int64_t until = now_ns() + BUSY_WAIT_NS;
+    int n;
+
+    while ((n = busy_parts(parts)) > 0 && now_ns() < until)
+        nanosleep(&(struct timespec){ .tv_nsec = BUSY_POLL_NS }, NULL);
+    return n;
+}
+
+int record_program(const struct record_options *opt, struct record_result *out, opm_error *err)
+{
+    struct sampler *sampler = NULL;
+    struct environ_copy env;
+    sigset_t waited, old;
+    int64_t begin;
+    int rc;
+
+    *out = (struct record_result){ .exit_code = 1 };
+    rc = make_parts(opt->output, out->parts, err);
+    if (rc)
+        return rc;
+    set_environment(opt, &env, out);
+    sigemptyset(&waited);
+    sigaddset(&waited, SIGCHLD);
+    for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
+        sigaddset(&waited, passed_on[i]);
+    sigprocmask(SIG_BLOCK, &waited, &old);
+    own_part_start(opt, out);
+    begin = now_ns();
+    rc = env.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
+                    : start(opt, &old, env.item, out, err);
+    if (rc == 0 && opt->sample_hz > 0 && !out->own_part.code)
+        sampler_start(&sampler, opt->sample_hz, out->pid, &out->own_part);
+    if (rc == 0)
+        attend(out, &waited);
+    out->wall_ns = now_ns() - begin;
+    sampler_stop(sampler, &out->samples);
+    own_part_stop(opt, out);
+    environ_copy_release(&env);
+    if (rc == 0)
+        out->busy = wait_for_parts(out->parts);
+    else
+        record_parts_remove(out->parts);
+    forget_signals(&waited);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}

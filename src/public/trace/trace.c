@@ -1,0 +1,180 @@
+/* trace.c -- open, close and export traces; see opmeter_trace.h. */
+#include "public/trace/trace.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/sized.h"
+#include "export/export.h"
+#include "import/import.h"
+#include "sql/nearest.h"
+#include <string.h>
+
+static int add_meta(struct store *st, const char *const *meta, opm_error *err)
+{
+    for (; meta && *meta; meta++) {
+        const char *equals = strchr(*meta, '=');
+        char key[100];
+
+        if (!equals || equals == *meta || (size_t)(equals - *meta) >= sizeof(key))
+            return opm__fail(err, OPM_EINVAL, "opm_trace_open: meta '%s' is not key=value", *meta);
+        memcpy(key, *meta, (size_t)(equals - *meta));
+        key[equals - *meta] = '\0';
+        if (store_meta(st, key, equals + 1) < 0)
+            return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
+                    const opm_open_options *opts, opm_error *err)
+{
+    struct import_options import = { opts->format, opts->max_bytes, opts->progress, opts->user };
+    int rc;
+
+    if (store_new(&t->st) < 0)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    rc = import_all(t->st, paths, npaths, &import, err);
+    if (rc == 0)
+        rc = add_meta(t->st, opts->meta, err);
+    if (rc < 0)
+        return rc;
+    rc = store_finish(t->st);
+    if (rc < 0)
+        return opm__fail(err, rc, "out of memory");
+    return sql_open(&t->sql, t->st, err);
+}
+
+int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
+                   const opm_open_options *opts, opm_error *err)
+{
+    opm_open_options o = OPM_OPEN_OPTIONS_INIT;
+    opm_trace *t;
+    int rc;
+
+    if (!out || (npaths && !paths))
+        return opm__fail(err, OPM_EINVAL, "opm_trace_open: %s is NULL", out ? "paths" : "out");
+    if (npaths > INT32_MAX)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_open: too many paths");
+    for (size_t i = 0; i < npaths; i++)
+        if (!paths[i])
+            return opm__fail(err, OPM_EINVAL, "opm_trace_open: paths[%zu] is NULL", i);
+    rc = sized_copy(&o, sizeof(o), opts, "opm_open_options", err);
+    if (rc < 0)
+        return rc;
+    t = mem_calloc(1, sizeof(*t));
+    if (!t)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    t->refs = 1;
+    t->handles = mem_alloc(sizeof(*t->handles));
+    if (!t->handles) {
+        mem_free(t);
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    atomic_init(t->handles, 1);
+    rc = read_all(t, paths, npaths, &o, err);
+    if (rc < 0)
+        trace_unref(t);
+    else
+        *out = t;
+    return rc;
+}
+
+int opm_trace_share(opm_trace *t, opm_trace **out, opm_error *err)
+{
+    opm_trace *made;
+    int rc;
+
+    if (!t || !out)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_share: %s is NULL", t ? "out" : "t");
+    made = mem_calloc(1, sizeof(*made));
+    if (!made)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    made->refs = 1;
+    made->st = t->st;
+    made->handles = t->handles;
+    atomic_fetch_add(t->handles, 1);
+    /* Every word of the schema is in the string pool since the first handle, so that this one only
+     * reads, as all others do. */
+    rc = sql_open(&made->sql, made->st, err);
+    if (rc < 0)
+        trace_unref(made);
+    else
+        *out = made;
+    return rc;
+}
+
+const char *opm_trace_detect(const char *path)
+{
+    return path ? import_detect(path) : NULL;
+}
+
+void trace_unref(opm_trace *t)
+{
+    if (--t->refs)
+        return;
+    counters_free(t->counters);
+    lod_free(t->lod);
+    sql_close(t->sql);
+    if (atomic_fetch_sub(t->handles, 1) == 1) {
+        store_free(t->st);
+        mem_free(t->handles);
+    }
+    mem_free(t);
+}
+
+void opm_trace_close(opm_trace *t)
+{
+    if (t)
+        trace_unref(t);
+}
+
+void opm_trace_interrupt(opm_trace *t)
+{
+    if (t)
+        sql_interrupt(t->sql);
+}
+
+static int unknown_format(const char *name, opm_error *err)
+{
+    const struct exporter *best = NULL;
+    size_t best_distance = SIZE_MAX, n = 0;
+    char list[300] = "";
+
+    for (const struct exporter *e = exporters; e->name; e++) {
+        size_t distance = nearest_distance(name, e->name);
+
+        if (distance < best_distance) {
+            best = e;
+            best_distance = distance;
+        }
+        if (n < sizeof(list))
+            n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", e->name);
+    }
+    if (best && nearest_close(name, best_distance))
+        return opm__fail(err, OPM_ENOTFOUND, "no export format '%s'; did you mean '%s'?", name,
+                         best->name);
+    return opm__fail(err, OPM_ENOTFOUND, "no export format '%s'; there are: %s", name, list);
+}
+
+int opm_trace_export(opm_trace *t, const char *format, const char *path,
+                     const opm_export_options *opts, opm_error *err)
+{
+    opm_export_options o = OPM_EXPORT_OPTIONS_INIT;
+    const struct exporter *e;
+    int rc;
+
+    if (!t || !format || !path)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_export: %s is NULL",
+                         !t       ? "t"
+                         : format ? "path"
+                                  : "format");
+    rc = sized_copy(&o, sizeof(o), opts, "opm_export_options", err);
+    if (rc < 0)
+        return rc;
+    if (atomic_load(t->handles) > 1) /* exporting may add strings */
+        return opm__fail(err, OPM_EBUSY, "opm_trace_export: other handles share this trace");
+    e = exporter_find(format);
+    if (!e)
+        return unknown_format(format, err);
+    return e->write(t->st, path, &(struct export_options){ o.table, o.progress, o.user }, err);
+}
