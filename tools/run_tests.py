@@ -121,6 +121,7 @@ def build_checks():
         ("symbols", [tools / "check_symbols.py", "--build", dev]),
         ("docs", [tools / "check_docs.py", "--opmeter", dev / "opmeter"]),
         ("man", [tools / "check_man.py", dev / "opmeter"]),
+        ("hardening", [tools / "check_hardening.py", "--build", dev]),
     ])
 
 
