@@ -33,10 +33,13 @@ typedef struct opm_open_options {
     /* Facts to add to table meta, each "key=value", up to a NULL; analyses look at some of them:
      * step.fp_point and step.bp_point. They win over what the trace says. May be NULL. */
     const char *const *meta;
+    /* Facts to hide, as OPMETER_REDACT lists them for the recorder: "all", or kinds (command, host,
+     * paths) and patterns of keys, separated by commas. May be NULL. */
+    const char *redact;
 } opm_open_options;
-#define OPM_OPEN_OPTIONS_INIT                               \
-    {                                                       \
-        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL \
+#define OPM_OPEN_OPTIONS_INIT                                     \
+    {                                                             \
+        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL, NULL \
     }
 
 /* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute

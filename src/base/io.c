@@ -545,10 +545,12 @@ static int open_target(const char *path, char **target, char **tmp)
 int io_out_open(struct io_out *o, const char *path, opm_error *err)
 {
     char *target = NULL, *tmp = NULL;
+    bool fresh;
     int rc, fd;
 
     if (strcmp(path, "-") == 0)
         return io_out_open_fd(o, STDOUT_FILENO, "standard output", err);
+    fresh = access(path, F_OK) < 0;
     fd = open_target(path, &target, &tmp);
     if (fd < 0) {
         rc =
@@ -568,7 +570,14 @@ int io_out_open(struct io_out *o, const char *path, opm_error *err)
     o->owned = true;
     o->tmp = tmp;
     o->target = target;
+    o->fresh = fresh;
     return 0;
+}
+
+void io_out_private(struct io_out *o)
+{
+    if (o->fresh)
+        fchmod(o->fd, 0600);
 }
 
 void io_out_add(struct io_out *o, const void *p, size_t len)

@@ -56,11 +56,14 @@ struct io_out {
     char *data;
     size_t len;
     uint64_t total; /* bytes accepted so far */
+    bool fresh;     /* no file of that name was there */
     int err_no;     /* first failure; later writes are ignored */
 };
 
 /* path "-" is standard output. A new file replaces an old one only when io_out_close() succeeds. */
 int io_out_open(struct io_out *o, const char *path, opm_error *err);
+/* Before anything is written: if the file is new, nobody but its owner may read it. */
+void io_out_private(struct io_out *o);
 int io_out_open_fd(struct io_out *o, int fd, const char *name, opm_error *err); /* not closed */
 void io_out_add(struct io_out *o, const void *p, size_t len);
 void io_out_adds(struct io_out *o, const char *s);

@@ -29,6 +29,7 @@ struct cli {
     bool csv;
     const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
     const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
+    const char *redact;            /* facts to hide of a TRACE, or NULL; see base/redact.h */
     bool sigpipe_ignored;          /* when we were started; programs that we start inherit it */
     int status;                    /* exit code when cli_parse() says that the command is over */
 };
@@ -80,6 +81,10 @@ extern const char *const cli_color_choices[];
 #define CLI_TRACE_OPTIONS(cli)                                                         \
     OPT_STR(0, "format", &(cli)->trace_format, "NAME",                                 \
             "read every TRACE as this format instead of finding out")
+/* Of commands that write files to hand on. */
+#define CLI_REDACT_OPTION(cli)                                                         \
+    OPT_STR(0, "redact", &(cli)->redact, "LIST",                                       \
+            "leave out facts: all, or some of command,host,paths and patterns of keys of meta")
 /* clang-format on */
 
 /* Parse the options of the running command. Returns the number of arguments, which are now at the

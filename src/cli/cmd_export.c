@@ -167,6 +167,7 @@ int cmd_export(struct cli *cli, int argc, char **argv)
             "csv: write this table only; without it, all tables if PATH is a folder, else span"),
         OPT_STR(0, "input-format", &cli->trace_format, "NAME",
                 "read every TRACE as this format instead of finding out"),
+        CLI_REDACT_OPTION(cli),
         OPT_BOOL('l', "list", &list, "list the formats"),
         CLI_TABLE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),

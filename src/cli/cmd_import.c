@@ -225,6 +225,7 @@ int cmd_import(struct cli *cli, int argc, char **argv)
         OPT_STR('o', "output", &j.output, "FILE.opm", "write FILE.opm"),
         OPT_STR(0, "format", &cli->trace_format, "NAME",
                 "read every SRC as this format instead of finding out"),
+        CLI_REDACT_OPTION(cli),
         OPT_BOOL(0, "force", &force, "replace FILE.opm if it exists"),
         OPT_BOOL('l', "list", &list, "list the formats that can be read"),
         OPT_BOOL(0, "json", &cli->json, "print what was done, or the list, as JSON"),

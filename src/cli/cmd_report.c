@@ -59,6 +59,7 @@ int cmd_report(struct cli *cli, int argc, char **argv)
     const char *output = NULL;
     const struct option opts[] = {
         OPT_STR('o', "output", &output, "FILE", "write to FILE ('-': standard output)"),
+        CLI_REDACT_OPTION(cli),
         CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,

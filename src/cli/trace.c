@@ -27,6 +27,7 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
     opts.progress = progress_tick;
     opts.user = &p;
     opts.meta = cli->trace_meta;
+    opts.redact = cli->redact;
     rc = opm_trace_open(out, (const char *const *)paths, (size_t)n, &opts, &err);
     progress_end(&p);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;

@@ -596,7 +596,7 @@ int export_chrome(const struct store *st, const char *path, const struct export_
     if (rc)
         opm__fail(err, rc, "%s: out of memory", path);
     else
-        rc = io_out_open(&c->out, path, err);
+        rc = writer_open(&c->out, st, path, err);
     if (!rc) {
         rc = put_trace(c, opts);
         rc = writer_close(&c->out, rc, path, err);

@@ -588,7 +588,7 @@ int export_opm(const struct store *st, const char *path, const struct export_opt
                opm_error *err)
 {
     struct opm_out o = { .st = st, .opts = opts };
-    int rc = io_out_open(&o.out, path, err);
+    int rc = writer_open(&o.out, st, path, err);
 
     if (rc)
         return rc;

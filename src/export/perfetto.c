@@ -550,7 +550,7 @@ int export_perfetto(const struct store *st, const char *path, const struct expor
     if (rc)
         opm__fail(err, rc, "%s: out of memory", path);
     else
-        rc = io_out_open(&p.out, path, err);
+        rc = writer_open(&p.out, st, path, err);
     if (!rc) {
         rc = put_trace(&p, opts);
         rc = writer_close(&p.out, rc, path, err);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json_write.h"
+#include "base/redact.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -19,6 +20,29 @@ int writer_progress(const struct export_options *opts, const struct io_out *out,
     if (opts && opts->progress && opts->progress(opts->user, done, total))
         return OPM_ELIMIT;
     return 0;
+}
+
+/* Whether meta holds something that OPMETER_REDACT=all would have left out. */
+static bool tells_facts(const struct store *st)
+{
+    for (size_t i = 0; i < store_nrow(st, TABLE_meta); i++) {
+        struct cell key = store_cell(st, TABLE_meta, i, meta_col_key);
+        struct cell value = store_cell(st, TABLE_meta, i, meta_col_value);
+
+        if (redact_hides("all", store_text(st, key.str)) &&
+            strcmp(store_text(st, value.str), REDACT_TEXT) != 0)
+            return true;
+    }
+    return false;
+}
+
+int writer_open(struct io_out *out, const struct store *st, const char *path, opm_error *err)
+{
+    int rc = io_out_open(out, path, err);
+
+    if (rc == 0 && tells_facts(st))
+        io_out_private(out);
+    return rc;
 }
 
 int writer_close(struct io_out *out, int rc, const char *path, opm_error *err)

@@ -8,6 +8,9 @@
 /* To be called now and then. 0, OPM_ELIMIT if the caller gives up, OPM_EIO if out failed. */
 int writer_progress(const struct export_options *opts, const struct io_out *out, uint64_t done,
                     uint64_t total);
+/* io_out_open() for a format that holds table meta: a new file with facts that others than its
+ * owner have no business with (base/redact.h) is private. */
+int writer_open(struct io_out *out, const struct store *st, const char *path, opm_error *err);
 /* Close out, keeping the file if rc is 0, and give rc (OPM_ENOMEM, OPM_ELIMIT, OPM_EIO) its
  * message. Returns rc, or how closing failed. */
 int writer_close(struct io_out *out, int rc, const char *path, opm_error *err);

@@ -8,6 +8,8 @@
  * get a second id; the reader sees equal names. */
 #include "rec/object.h"
 
+#include "base/redact.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -434,7 +436,8 @@ void opm__define_thread(struct session *s, uint32_t serial, int tid, const char 
 
 void opm__define_meta(struct session *s, const char *key, const char *value)
 {
-    size_t nkey = capped(strlen(key)), nvalue = capped(strlen(value));
+    const char *told = redact_hides(s->redact, key) ? REDACT_TEXT : value;
+    size_t nkey = capped(strlen(key)), nvalue = capped(strlen(told));
     uint8_t *head = malloc(VARINT_MAX + nkey), *p;
 
     if (!head) {
@@ -443,7 +446,7 @@ void opm__define_meta(struct session *s, const char *key, const char *value)
     }
     p = varint_put(head, nkey);
     memcpy(p, key, nkey);
-    item_string(s, ITEM_META, head, (size_t)(p - head) + nkey, value, nvalue, NULL, 0);
+    item_string(s, ITEM_META, head, (size_t)(p - head) + nkey, told, nvalue, NULL, 0);
     free(head);
 }
 

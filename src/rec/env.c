@@ -2,6 +2,7 @@
 #include "rec/rec.h"
 
 #include "base/environment.h"
+#include "base/redact.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,6 +79,11 @@ static void meta_cpu(struct session *s)
 #else
     (void)s;
 #endif
+}
+
+mode_t opm__file_mode(const struct session *s)
+{
+    return redact_hides_all(s->redact) && !environment_privileged() ? 0666 : 0600;
 }
 
 void opm__describe_machine(struct session *s)

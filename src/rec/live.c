@@ -88,7 +88,7 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
     s->nslot = s->nblock;
     s->map_size = live_block_offset(s->nslot, s->nblock);
     unlink(s->live_path);
-    s->live_fd = open(s->live_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode());
+    s->live_fd = open(s->live_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode(s));
     if (s->live_fd < 0)
         return opm__fail(err, OPM_EIO, "%s: %s", s->live_path, strerror(errno));
     if (ftruncate(s->live_fd, (off_t)s->map_size) < 0)

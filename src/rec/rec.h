@@ -93,6 +93,7 @@ struct session {
     uint32_t layers; /* wanted: what opm__layers is while not paused */
     int32_t overflow;
     char *categories; /* NULL: all */
+    char *redact;     /* facts to leave out, see base/redact.h; NULL: none */
     bool automatic;   /* started by the environment: report at the end */
 
     char *path; /* of the .opm file */
@@ -171,11 +172,6 @@ static inline uint8_t *block_bytes(struct opm_block_header *b)
 }
 
 /* session.c */
-/* Of files to make. The umask of a privileged program is the choice of its user. */
-static inline mode_t opm__file_mode(void)
-{
-    return environment_privileged() ? 0600 : 0666;
-}
 /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program. Between the two,
  * this thread gets no signals, and one that our own writing raised is thrown away. */
 void opm__signals_off(sigset_t *old);
@@ -250,6 +246,9 @@ size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8
                  uint64_t *out_spans);
 
 /* env.c */
+/* Of files to make: private where they hold facts that others have no business with, and in a
+ * privileged program, whose umask is the choice of its user. */
+mode_t opm__file_mode(const struct session *s);
 void opm__describe_machine(struct session *s);
 /* Does any variable ask for a recording? */
 bool opm__env_wants(void);

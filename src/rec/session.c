@@ -224,7 +224,7 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
     if (stat(s->path, &st) == 0 && !S_ISREG(st.st_mode))
         return opm__fail(err, OPM_EINVAL, "%s: exists and is not a regular file", s->path);
     unlink(s->path);
-    s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode());
+    s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode(s));
     if (s->fd < 0)
         return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
     flock(s->fd, LOCK_EX | LOCK_NB);
@@ -348,10 +348,12 @@ static void session_clean(struct session *s)
     s->fd = -1;
     free(s->live_path);
     free(s->categories);
+    free(s->redact);
     free(s->convert_to);
     opm__outputs_release(&s->outputs);
     s->live_path = NULL;
     s->categories = NULL;
+    s->redact = NULL;
     s->convert_to = NULL;
 }
 
@@ -370,6 +372,15 @@ static void counters_reset(struct session *s)
     s->defs_seq = 0;
     s->span_cost_ps = 0;
     s->size = 0;
+}
+
+/* Without memory for what is to be left out there is no recording: it would hold it. */
+static int redact_plan(struct session *s, opm_error *err)
+{
+    const char *list = environment_get("OPMETER_REDACT");
+
+    s->redact = list ? strdup(list) : NULL;
+    return list && !s->redact ? opm__fail(err, OPM_ENOMEM, "OPMETER_REDACT: out of memory") : 0;
 }
 
 /* Under control, nothing being recorded. */
@@ -391,12 +402,13 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
     s->overflow = o.overflow;
     s->names_max = budget / 16;
     s->categories = o.categories ? strdup(o.categories) : NULL;
+    rc = redact_plan(s, err);
     /* A start that names its own file has nothing to do with the environment. */
-    rc = 0;
-    if (child ? forked_by_env : s->automatic && !(opts && opts->path))
+    if (!rc && (child ? forked_by_env : s->automatic && !(opts && opts->path))) {
         rc = opm__outputs_plan(&s->outputs, child, err);
-    if (environment_get("OPMETER_OUTPUT"))
-        rc = 0; /* the recording itself goes on; what failed is told at the end */
+        if (environment_get("OPMETER_OUTPUT"))
+            rc = 0; /* the recording itself goes on; what failed is told at the end */
+    }
     /* The folder that a privileged program happens to be in is the choice of its user. */
     if (environment_privileged() && !(opts && opts->path))
         rc = opm__fail(err, OPM_EINVAL,

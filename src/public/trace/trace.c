@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/redact.h"
 #include "base/sized.h"
 #include "export/export.h"
 #include "import/import.h"
@@ -25,6 +26,17 @@ static int add_meta(struct store *st, const char *const *meta, opm_error *err)
     return 0;
 }
 
+static int hide_meta(struct store *st, const char *list, opm_error *err)
+{
+    for (size_t i = 0; list && i < store_nrow(st, TABLE_meta); i++) {
+        const char *key = store_text(st, store_cell(st, TABLE_meta, i, meta_col_key).str);
+
+        if (redact_hides(list, key) && store_meta(st, key, REDACT_TEXT) < 0)
+            return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
 static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
                     const opm_open_options *opts, opm_error *err)
 {
@@ -36,6 +48,8 @@ static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
     rc = import_all(t->st, paths, npaths, &import, err);
     if (rc == 0)
         rc = add_meta(t->st, opts->meta, err);
+    if (rc == 0)
+        rc = hide_meta(t->st, opts->redact, err);
     if (rc < 0)
         return rc;
     rc = store_finish(t->st);
