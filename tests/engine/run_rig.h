@@ -3,7 +3,7 @@
 #ifndef RUN_RIG_H
 #define RUN_RIG_H
 
-#include "engine/native/isa.h"
+#include "engine/native/isa/isa.h"
 #include "onnx_make.h"
 
 #include "../unit/unit.h"

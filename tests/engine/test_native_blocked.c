@@ -1,7 +1,7 @@
 /* test_native_blocked.c -- channel-blocked tensors: whole networks computed on them must give what
  * the plain kernels give, and Winograd's convolutions stay within a bound of the exact result. The
  * plain kernels are had by making the weights inputs: only constants are packed. */
-#include "engine/native/isa.h"
+#include "engine/native/isa/isa.h"
 #include "onnx_make.h"
 
 #include "../unit/unit.h"

@@ -1,7 +1,7 @@
 /* test_native_kernels.c -- kernels against naive sums in double, over random shapes, for every
  * instruction set that this machine has and for 1, 2 and 3 threads, whose results must be the same
  * bit by bit. */
-#include "engine/native/isa.h"
+#include "engine/native/isa/isa.h"
 #include "onnx_make.h"
 
 #include "../unit/unit.h"

@@ -1,6 +1,6 @@
 /* test_native_pool.c -- the thread pool: every element once, in contiguous parts, many times over.
  * Run it under TSan too. */
-#include "engine/native/pool.h"
+#include "engine/native/thread/pool.h"
 
 #include "../unit/unit.h"
 

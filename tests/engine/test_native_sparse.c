@@ -1,6 +1,6 @@
 /* test_native_sparse.c -- block-sparse multiplication against naive sums, and what is remembered of
  * measurements. */
-#include "engine/native/tune.h"
+#include "engine/native/thread/tune.h"
 #include "run/sparse_bench.h"
 #include "run_rig.h"
 

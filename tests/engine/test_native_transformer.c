@@ -1,6 +1,6 @@
 /* test_native_transformer.c -- what transformers and recurrent networks are made of: attention,
  * Gelu and products that fuse, LSTM; against plain sums in double. */
-#include "engine/native/native.h"
+#include "engine/native/op.h"
 #include "run_rig.h"
 
 static const struct engine_options defaults = ENGINE_OPTIONS_INIT;

@@ -1,0 +1,103 @@
+/* isa.h -- the inner loops that depend on the instruction set, once per set.
+ *
+ * fp32_tmpl.h is compiled three times: plain C, AVX2 with FMA, AVX-512; isa_get() picks the best
+ * that the processor has. The loops work on one thread's part of one operator and never allocate.
+ * Results may differ between instruction sets in the last bits, never between runs or thread
+ * counts. */
+#ifndef NATIVE_ISA_H
+#define NATIVE_ISA_H
+
+#include "base/common.h"
+#include "engine/native/isa/blocked_isa.h"
+
+/* Element-wise functions of one float; alpha and beta are what the operator calls them. */
+enum isa_unary {
+    U_RELU,
+    U_CLIP, /* to alpha .. beta */
+    U_LEAKY,
+    U_SIGMOID,
+    U_TANH,
+    U_EXP,
+    U_ERF,
+    U_GELU,      /* with erf */
+    U_GELU_TANH, /* its approximation */
+    U_SILU,      /* x * sigmoid(alpha * x) */
+    U_HARDSWISH,
+    U_HARDSIGMOID,
+    U_SQRT,
+    U_RECIPROCAL,
+    U_NEG,
+    U_ABS,
+    U_AFFINE, /* alpha * x + beta */
+    U_SQUARE,
+    U_FLOOR,
+    U_CEIL,
+    U_ROUND, /* half to even */
+    U_LOG,
+    U_SIN,
+    U_COS,
+    U_ELU,
+    U_SOFTPLUS,
+    U_MISH,
+    U_NUNARY,
+};
+
+/* What a row is reduced by. */
+enum isa_reduce { R_SUM, R_SQUARES, R_ABS, R_MAX, R_MIN };
+
+enum isa_binary { B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_NBINARY };
+
+/* c[m x n] = init + a * b: m <= mr, n <= nr, b packed as k x nr (zero beyond n). Element (i, p) of
+ * a is at a[i * ars + p * aks]. init NULL: 0; init may be c; row i of it is at init + i * irs. */
+struct isa_tile {
+    int m, n;
+    int64_t k;
+    const float *a;
+    int64_t ars, aks;
+    const float *b;
+    float *c;
+    int64_t ldc;
+    const float *init;
+    int64_t irs;
+};
+
+struct isa {
+    const char *name;
+    int mr, nr; /* rows and columns of a GEMM tile */
+    /* c[m x n] (+)= a * b, a: k x mr packed (zero beyond m), b: k x nr packed; m <= mr, n <= nr. */
+    void (*gemm)(int m, int n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
+                 bool add);
+    /* Strides are 0 or 1, not both 0 unless n is 1. out may be a or b. */
+    void (*binary)(enum isa_binary f, float *out, const float *a, int64_t sa, const float *b,
+                   int64_t sb, int64_t n);
+    void (*unary)(enum isa_unary f, float *out, const float *in, int64_t n, float alpha,
+                  float beta);
+    void (*softmax)(float *out, const float *in, int64_t n);
+    /* (in - mean) / sqrt(var + eps) * scale + bias; scale and bias may be NULL. */
+    void (*layernorm)(float *out, const float *in, const float *scale, const float *bias, int64_t n,
+                      float eps, float *mean, float *inv);
+    /* One channel's row: out[i] = bias + the sum over rows r and taps k of
+     * w[r][k] * row[r][i * step + k * dilation], all of which must exist. */
+    void (*depthwise)(float *out, int64_t n, const float *const *row, const float *const *w,
+                      int rows, int taps, int64_t step, int64_t dilation, float bias);
+    float (*dot)(const float *a, const float *b, int64_t n);
+    void (*tile)(const struct isa_tile *t);
+    /* n > 0; NaN comes through. */
+    float (*reduce)(enum isa_reduce f, const float *x, int64_t n);
+    /* x becomes exp(y - max y), y = scale * x + mask (NULL: none); their sum is returned. */
+    float (*softexp)(float *x, int64_t n, float scale, const float *mask);
+    /* One step of an LSTM of n, from gates i, o, f, c one after the other; c is the old state. */
+    void (*lstm)(float *h, float *c, const float *gate, int64_t n);
+    const struct blk *blk; /* on channel-blocked tensors */
+};
+
+enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };
+
+/* NULL if this processor, or the compiler, does not have it. */
+const struct isa *isa_get(enum isa_kind kind);
+/* The best there is, unless the environment has OPMETER_ISA=c, avx2 or avx512 (for tests). */
+const struct isa *isa_best(void);
+
+extern const struct isa isa_c, isa_avx2, isa_avx512;
+
+#endif

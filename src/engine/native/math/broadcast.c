@@ -1,0 +1,281 @@
+/* broadcast.c -- see broadcast.h. */
+#include "engine/native/math/broadcast.h"
+#include "engine/native/math/turn.h"
+
+#include <string.h>
+
+bool bcast_join(struct shape *out, const struct shape *s)
+{
+    int32_t rank = MAX(out->rank, s->rank);
+    struct shape r = { .rank = rank };
+
+    for (int32_t i = 0; i < rank; i++) {
+        int64_t a = i < rank - out->rank ? 1 : out->dim[i - (rank - out->rank)];
+        int64_t b = i < rank - s->rank ? 1 : s->dim[i - (rank - s->rank)];
+
+        if (a != b && a != 1 && b != 1)
+            return false;
+        r.dim[i] = a == 1 ? b : a;
+    }
+    *out = r;
+    return true;
+}
+
+int bcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out, opm_error *err)
+{
+    struct shape s = { 0 };
+    char a[100], b[100];
+
+    for (uint32_t i = first; i < first + n; i++) {
+        const struct nt *t = kop_in(op, i);
+
+        if (!t)
+            return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+        if (!bcast_join(&s, &t->shape)) {
+            shape_text(&s, a, sizeof(a));
+            shape_text(&t->shape, b, sizeof(b));
+            return kop_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
+        }
+    }
+    *out = s;
+    return 0;
+}
+
+/* Merge dimensions that are contiguous for every operand, and drop those of size 1. */
+static void merge(struct bcast *b)
+{
+    int r = 0;
+
+    for (int i = 0; i < b->rank; i++) {
+        bool join = r > 0;
+
+        if (b->dim[i] == 1 && b->rank > 1)
+            continue;
+        for (int k = 0; k < b->n && join; k++)
+            join = b->stride[k][r - 1] == b->stride[k][i] * b->dim[i];
+        if (!join)
+            r++;
+        b->dim[r - 1] = join ? b->dim[r - 1] * b->dim[i] : b->dim[i];
+        for (int k = 0; k < b->n; k++)
+            b->stride[k][r - 1] = b->stride[k][i];
+    }
+    if (r == 0) {
+        b->dim[0] = 1;
+        for (int k = 0; k < b->n; k++)
+            b->stride[k][0] = 0;
+        r = 1;
+    }
+    b->rank = r;
+}
+
+void bcast_init(struct bcast *b, const struct shape *out, const struct nt *const *in, int n)
+{
+    b->rank = MAX(out->rank, 1);
+    b->n = n;
+    b->dim[0] = 1;
+    b->total = shape_count(out);
+    for (int32_t i = 0; i < out->rank; i++)
+        b->dim[i] = out->dim[i];
+    for (int k = 0; k < n; k++) {
+        int32_t rank = in[k]->shape.rank;
+        int64_t step = 1;
+
+        for (int i = 0; i < b->rank; i++)
+            b->stride[k][i] = 0;
+        for (int32_t i = rank - 1; i >= 0; i--) {
+            int64_t d = in[k]->shape.dim[i];
+
+            b->stride[k][b->rank - rank + i] = d == 1 ? 0 : step;
+            step *= d;
+        }
+    }
+    merge(b);
+}
+
+void bcast_each(const struct bcast *b, int64_t begin, int64_t end, bcast_run *fn, void *arg)
+{
+    int64_t idx[SHAPE_RANK_MAX + 1], off[BCAST_MAX] = { 0 }, stride[BCAST_MAX] = { 0 },
+                                     rest = begin;
+    int last = b->rank - 1;
+
+    for (int i = last; i >= 0; i--) {
+        idx[i] = rest % b->dim[i];
+        rest /= b->dim[i];
+        for (int k = 0; k < b->n; k++)
+            off[k] += idx[i] * b->stride[k][i];
+    }
+    for (int k = 0; k < b->n; k++)
+        stride[k] = b->stride[k][last];
+    while (begin < end) {
+        int64_t n = MIN(b->dim[last] - idx[last], end - begin);
+        int i = last - 1;
+
+        fn(arg, begin, off, stride, n);
+        begin += n;
+        for (int k = 0; k < b->n; k++)
+            off[k] -= idx[last] * stride[k];
+        idx[last] = 0;
+        for (; i >= 0; i--) {
+            idx[i]++;
+            for (int k = 0; k < b->n; k++)
+                off[k] += b->stride[k][i];
+            if (idx[i] < b->dim[i])
+                break;
+            for (int k = 0; k < b->n; k++)
+                off[k] -= idx[i] * b->stride[k][i];
+            idx[i] = 0;
+        }
+    }
+}
+
+struct copy {
+    struct bcast b;
+    char *out;
+    const char *in;
+    size_t width;
+};
+
+#define COPY_LOOP(T)                                  \
+    do {                                              \
+        T *to_ = (T *)(void *)out;                    \
+        const T *from_ = (const T *)(const void *)in; \
+        for (int64_t i = 0; i < n; i++)               \
+            to_[i] = from_[i * s];                    \
+    } while (0)
+
+static void copy_run(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
+{
+    const struct copy *c = arg;
+    char *out = c->out + at * (int64_t)c->width;
+    const char *in = c->in + off[0] * (int64_t)c->width;
+    int64_t s = stride[0];
+
+    if (s == 1) {
+        memcpy(out, in, (size_t)n * c->width);
+        return;
+    }
+    switch (c->width) {
+    case 1:
+        COPY_LOOP(uint8_t);
+        break;
+    case 2:
+        COPY_LOOP(uint16_t);
+        break;
+    case 4:
+        COPY_LOOP(uint32_t);
+        break;
+    case 8:
+        COPY_LOOP(uint64_t);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(out + i * (int64_t)c->width, in + i * s * (int64_t)c->width, c->width);
+    }
+}
+
+static void copy_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    struct copy *c = arg;
+
+    (void)thread;
+    bcast_each(&c->b, begin, end, copy_run, c);
+}
+
+#define TURN_NS 0.3  /* for an element, about */
+#define TURN_ROWS 16 /* rows of the result that are written together: whole lines of the source */
+
+/* Elements of 4 bytes whose neighbours in the result lie apart in the source, while another
+ * dimension's lie side by side: blocks of 4 x 4. */
+struct turned {
+    const struct bcast *b;
+    int along; /* the dimension with stride 1 */
+    int64_t out_stride[SHAPE_RANK_MAX + 1];
+    int64_t strips; /* of TURN_ROWS along it */
+    const float *in;
+    float *out;
+};
+
+static void turn_strip(const struct turned *t, const float *in, float *out, int64_t rows)
+{
+    const struct bcast *b = t->b;
+    int64_t n = b->dim[b->rank - 1], step = b->stride[0][b->rank - 1], os = t->out_stride[t->along],
+            i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        int64_t j = 0;
+
+        for (; j + 4 <= rows; j += 4)
+            turn4(out + j * os + i, os, (const char *)(in + i * step + j),
+                  step * (int64_t)sizeof(float));
+        for (; j < rows; j++)
+            for (int64_t q = 0; q < 4; q++)
+                memcpy(out + j * os + i + q, in + (i + q) * step + j, sizeof(float));
+    }
+    for (; i < n; i++)
+        for (int64_t j = 0; j < rows; j++)
+            memcpy(out + j * os + i, in + i * step + j, sizeof(float));
+}
+
+static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct turned *t = arg;
+    const struct bcast *b = t->b;
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t j0 = item % t->strips * TURN_ROWS, rest = item / t->strips, from = j0,
+                to = j0 * t->out_stride[t->along];
+
+        for (int d = b->rank - 2; d >= 0; d--) {
+            if (d == t->along)
+                continue;
+            from += rest % b->dim[d] * b->stride[0][d];
+            to += rest % b->dim[d] * t->out_stride[d];
+            rest /= b->dim[d];
+        }
+        turn_strip(t, t->in + from, t->out + to, MIN((int64_t)TURN_ROWS, b->dim[t->along] - j0));
+    }
+}
+
+/* False: it is not of that kind. */
+static bool turned_copy(struct pool *pool, const struct copy *c)
+{
+    const struct bcast *b = &c->b;
+    struct turned t = { .b = b, .along = -1, .in = (const void *)c->in, .out = (void *)c->out };
+    int64_t step = 1;
+
+    for (int d = b->rank - 1; d >= 0; d--) {
+        t.out_stride[d] = step;
+        step *= b->dim[d];
+        if (d < b->rank - 1 && b->stride[0][d] == 1)
+            t.along = d;
+    }
+    if (c->width != 4 || t.along < 0 || b->stride[0][b->rank - 1] < 4 || b->dim[t.along] < 4 ||
+        b->dim[b->rank - 1] < 4)
+        return false;
+    t.strips = (b->dim[t.along] + TURN_ROWS - 1) / TURN_ROWS;
+    pool_for(pool, b->total / b->dim[b->rank - 1] / b->dim[t.along] * t.strips,
+             pool_grain((double)(b->dim[b->rank - 1] * TURN_ROWS) * TURN_NS), turn_part, &t);
+    return true;
+}
+
+void strided_copy(struct pool *pool, void *out, const void *in, size_t width, int rank,
+                  const int64_t *dim, const int64_t *stride)
+{
+    struct copy c = { .out = out, .in = in, .width = width };
+
+    c.b.n = 1;
+    c.b.rank = MAX(rank, 1);
+    c.b.dim[0] = 1;
+    c.b.total = 1;
+    for (int i = 0; i < rank; i++) {
+        c.b.dim[i] = dim[i];
+        c.b.stride[0][i] = dim[i] == 1 ? 0 : stride[i];
+        c.b.total *= dim[i];
+    }
+    if (c.b.total == 0)
+        return;
+    merge(&c.b);
+    if (!turned_copy(pool, &c))
+        pool_for(pool, c.b.total, 16384, copy_part, &c);
+}

@@ -1,0 +1,141 @@
+/* half.c -- see half.h. */
+#include "engine/native/math/half.h"
+
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#define CHUNK 256
+
+static void f16_to_float(float *out, const char *in, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h;
+
+        memcpy(&h, in + 2 * i, sizeof(h));
+        out[i] = f16_to_f32(h);
+    }
+}
+
+static void f16_from_float(char *out, const float *in, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = f32_to_f16(in[i]);
+
+        memcpy(out + 2 * i, &h, sizeof(h));
+    }
+}
+
+#ifdef __x86_64__
+/* Every processor with AVX2 converts. */
+__attribute__((target("avx2,f16c"))) static int64_t f16_to_float_fast(float *out, const char *in,
+                                                                      int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + 2 * i))));
+    return i;
+}
+
+__attribute__((target("avx2,f16c"))) static int64_t f16_from_float_fast(char *out, const float *in,
+                                                                        int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(out + 2 * i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+    return i;
+}
+#endif
+
+/* By whole vectors: a shift, and rounding to even by what falls off. */
+typedef uint32_t wide __attribute__((vector_size(32)));
+typedef uint16_t narrow __attribute__((vector_size(16)));
+
+static void bf16_to_float(float *out, const char *in, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        narrow h;
+        wide w;
+
+        memcpy(&h, in + 2 * i, sizeof(h));
+        w = __builtin_convertvector(h, wide) << 16;
+        memcpy(out + i, &w, sizeof(w));
+    }
+    for (; i < n; i++) {
+        uint16_t h;
+        uint32_t w;
+
+        memcpy(&h, in + 2 * i, sizeof(h));
+        w = (uint32_t)h << 16;
+        memcpy(out + i, &w, sizeof(w));
+    }
+}
+
+static void bf16_from_float(char *out, const float *in, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        narrow h;
+        wide w, nan;
+
+        memcpy(&w, in + i, sizeof(w));
+        nan = (wide)((w & 0x7fffffff) > 0x7f800000);
+        w = (w + 0x7fff + (w >> 16 & 1)) >> 16;
+        h = __builtin_convertvector((w & ~nan) | (0x7fc0 & nan), narrow);
+        memcpy(out + 2 * i, &h, sizeof(h));
+    }
+    for (; i < n; i++) {
+        uint16_t h = f32_to_bf16(in[i]);
+
+        memcpy(out + 2 * i, &h, sizeof(h));
+    }
+}
+
+void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t)
+{
+    int64_t done = 0;
+
+    if (t == TENSOR_BF16) {
+        bf16_to_float(out, in, n);
+        return;
+    }
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        done = f16_to_float_fast(out, in, n);
+#endif
+    f16_to_float(out + done, (const char *)in + 2 * done, n - done);
+}
+
+void half_from_float(void *out, const float *in, int64_t n, enum tensor_type t)
+{
+    int64_t done = 0;
+
+    if (t == TENSOR_BF16) {
+        bf16_from_float(out, in, n);
+        return;
+    }
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        done = f16_from_float_fast(out, in, n);
+#endif
+    f16_from_float((char *)out + 2 * done, in + done, n - done);
+}
+
+void half_round(float *x, int64_t n, enum tensor_type t)
+{
+    uint16_t h[CHUNK];
+
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        int64_t m = MIN((int64_t)CHUNK, n - i);
+
+        half_from_float(h, x + i, m, t);
+        half_to_float(x + i, h, m, t);
+    }
+}

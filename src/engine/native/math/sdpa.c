@@ -1,0 +1,163 @@
+/* sdpa.c -- see sdpa.h.
+ *
+ * Work is cut into blocks of rows of one head. A thread packs the head's keys and values, when it
+ * comes to new ones, into memory of its own; per block the scores stay in the second-level cache
+ * from the first product through softmax to the second. exp() is not divided by its sum: the rows
+ * of the result are, which are shorter. */
+#include "engine/native/math/sdpa.h"
+#include "engine/native/math/gemm.h"
+
+#include <string.h>
+
+#define SCORES_MAX 65536 /* floats of scores at a time */
+#define ROW_PANELS 4
+
+int attend_plan(const struct op *op, struct attend *s, size_t *scratch_bytes, opm_error *err)
+{
+    const struct isa *isa = kop_isa(op);
+    int64_t per, total;
+
+    s->kp_floats = gemm_size_b(isa, s->d, s->sk);
+    s->vp_floats = gemm_size_b(isa, s->sk, s->dv);
+    if (s->kp_floats < 0 || s->vp_floats < 0 || s->kp_floats > PTRDIFF_MAX / 64 ||
+        s->vp_floats > PTRDIFF_MAX / 64 || s->sk > INT32_MAX)
+        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    s->ld = gemm_panels(s->sk, isa->nr) * isa->nr + 16;
+    s->mq = isa->mr * MIN(MAX(SCORES_MAX / s->ld / isa->mr, (int64_t)1), (int64_t)ROW_PANELS);
+    s->score_floats = s->mq * s->ld;
+    per = s->kp_floats + s->vp_floats + s->score_floats;
+    if (__builtin_mul_overflow(per, (int64_t)pool_threads(kop_pool(op)) * 4, &total))
+        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    *scratch_bytes = (size_t)total;
+    return 0;
+}
+
+struct attend_job {
+    const struct op *op;
+    const struct attend *s;
+    const struct attend_data *d;
+    int64_t blocks; /* of rows in a head */
+};
+
+static void pack_head(const struct attend_job *j, int64_t b, int64_t h, float *kp, float *vp)
+{
+    const struct attend *s = j->s;
+    const struct isa *isa = kop_isa(j->op);
+    const int64_t *ks = s->stride[ATTEND_K], *vs = s->stride[ATTEND_V];
+
+    gemm_pack_b(isa, kp, j->d->k + b * ks[0] + h * ks[1], s->d, s->sk, ks[2], ks[3], 0,
+                gemm_panels(s->sk, isa->nr));
+    gemm_pack_b(isa, vp, j->d->v + b * vs[0] + h * vs[1], s->sk, s->dv, vs[2], vs[3], 0,
+                gemm_panels(s->dv, isa->nr));
+}
+
+/* Scores of one row to weights; the sum of the weights is returned. */
+static float weigh(const struct attend_job *j, float *x, int64_t n, int64_t b, int64_t h,
+                   int64_t row)
+{
+    const struct attend *s = j->s;
+    const struct isa *isa = kop_isa(j->op);
+    const float *mask = j->d->mask;
+    float scale = s->scale;
+
+    if (s->cap > 0) {
+        isa->unary(U_AFFINE, x, x, n, scale / s->cap, 0);
+        isa->unary(U_TANH, x, x, n, 0, 0);
+        scale = s->cap;
+    }
+    if (j->d->where) {
+        const uint8_t *w = j->d->where + b * s->where[0] + h * s->where[1] + row * s->where[2];
+
+        isa->unary(U_AFFINE, x, x, n, scale, 0);
+        scale = 1;
+        for (int64_t i = 0; i < n; i++)
+            x[i] = !w[i * s->where[3]] == s->where_keeps ? s->fill : x[i];
+    }
+    if (mask) {
+        mask += b * s->mask[0] + h * s->mask[1] + row * s->mask[2];
+        if (s->mask[3] == 0) { /* the same for all keys */
+            isa->unary(U_AFFINE, x, x, n, scale, *mask);
+            scale = 1;
+            mask = NULL;
+        }
+    }
+    return isa->softexp(x, n, scale, mask);
+}
+
+/* Rows [r0, r1) of one head, at most a panel. */
+static void attend_panel(const struct attend_job *j, int64_t b, int64_t h, int64_t r0, int64_t r1,
+                         const float *kp, const float *vp, float *score)
+{
+    const struct attend *s = j->s;
+    const struct isa *isa = kop_isa(j->op);
+    const int64_t *qs = s->stride[ATTEND_Q], *os = s->stride[ATTEND_OUT];
+    const int32_t *limit = s->limit ? s->limit + b * s->limit_batch : NULL;
+    int64_t keys = limit ? 0 : s->sk;
+    float *out = j->d->out + b * os[0] + h * os[1] + r0 * os[2];
+    struct isa_tile t = { .m = (int)(r1 - r0),
+                          .k = s->d,
+                          .a = j->d->q + b * qs[0] + h * qs[1] + r0 * qs[2],
+                          .ars = qs[2],
+                          .aks = qs[3],
+                          .ldc = s->ld };
+    float inv[16];
+
+    for (int64_t r = r0; limit && r < r1; r++)
+        keys = MAX(keys, (int64_t)limit[r]);
+    for (int64_t p = 0; p * isa->nr < keys; p++) {
+        t.n = (int)MIN((int64_t)isa->nr, keys - p * isa->nr);
+        t.b = kp + p * isa->nr * s->d;
+        t.c = score + p * isa->nr;
+        isa->tile(&t);
+    }
+    for (int64_t r = r0; r < r1; r++) {
+        float *x = score + (r - r0) * s->ld;
+        int64_t n = limit ? limit[r] : keys;
+
+        inv[r - r0] = n ? 1 / weigh(j, x, n, b, h, r) : 0;
+        memset(x + n, 0, (size_t)(keys - n) * sizeof(*x));
+    }
+    t.k = keys;
+    t.a = score;
+    t.ars = s->ld;
+    t.aks = 1;
+    t.ldc = os[2];
+    for (int64_t p = 0; p * isa->nr < s->dv; p++) {
+        t.n = (int)MIN((int64_t)isa->nr, s->dv - p * isa->nr);
+        t.b = vp + p * isa->nr * s->sk;
+        t.c = out + p * isa->nr;
+        isa->tile(&t);
+    }
+    for (int64_t r = 0; r < r1 - r0; r++)
+        isa->unary(U_AFFINE, out + r * os[2], out + r * os[2], s->dv, inv[r], 0);
+}
+
+static void attend_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct attend_job *j = arg;
+    const struct attend *s = j->s;
+    const struct isa *isa = kop_isa(j->op);
+    float *kp = (float *)j->d->scratch + thread * (s->kp_floats + s->vp_floats + s->score_floats),
+          *vp = kp + s->kp_floats, *score = vp + s->vp_floats;
+    int64_t packed = -1;
+
+    for (int64_t i = begin; i < end; i++) {
+        int64_t head = i / j->blocks, r0 = i % j->blocks * s->mq, r1 = MIN(r0 + s->mq, s->sq),
+                b = head / s->outer[1], h = head % s->outer[1];
+
+        if (head / s->group != packed)
+            pack_head(j, b, h / s->group, kp, vp);
+        packed = head / s->group;
+        for (int64_t r = r0; r < r1; r += isa->mr)
+            attend_panel(j, b, h, r, MIN(r + isa->mr, r1), kp, vp, score);
+    }
+}
+
+void attend_run(const struct op *op, const struct attend *s, const struct attend_data *d)
+{
+    struct attend_job j = { op, s, d, (s->sq + s->mq - 1) / s->mq };
+
+    pool_for(kop_pool(op), s->outer[0] * s->outer[1] * j.blocks,
+             pool_grain((double)(MIN(s->mq, s->sq) * s->sk) * (double)(s->d + s->dv) / 40),
+             attend_part, &j);
+}

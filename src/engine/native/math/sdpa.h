@@ -1,0 +1,44 @@
+/* sdpa.h -- softmax(scale * Q K^T, masked) V for every batch item and head, blocked so that the
+ * scores stay in the second-level cache. What fused attention (attention_fused.c) and the operators
+ * of that name (attention.c) share.
+ *
+ * Operands are given by strides, so none needs to be brought into place. K and V may have fewer
+ * heads than Q: `group` heads of Q look at one of theirs. */
+#ifndef NATIVE_SDPA_H
+#define NATIVE_SDPA_H
+
+#include "engine/native/op.h"
+
+enum { ATTEND_Q, ATTEND_K, ATTEND_V, ATTEND_OUT };
+
+struct attend {
+    int64_t outer[2]; /* batch, heads of Q */
+    int64_t group;    /* heads of Q for one of K and V */
+    int64_t sq, sk, d, dv;
+    int64_t stride[4][4]; /* of Q, K, V, out: batch, head, row, column. K is seen turned: [d, sk] */
+    int64_t mask[4], where[4]; /* strides: batch, head, row of Q, row of K; 0: repeated */
+    float scale;
+    float cap;            /* > 0: scores s become cap * tanh(s / cap) before they are masked */
+    bool where_keeps;     /* a true condition keeps the score, else replaces it */
+    float fill;           /* what replaces it */
+    const int32_t *limit; /* keys that each row looks at, the first ones; NULL: all. May be set
+                           * after attend_plan() */
+    int64_t limit_batch;  /* limits per batch item; 0: the same for all */
+    /* From here on set by attend_plan(). */
+    int64_t mq; /* rows at a time */
+    int64_t kp_floats, vp_floats, score_floats, ld;
+};
+
+struct attend_data {
+    const float *q, *k, *v;
+    const float *mask;    /* added to the scores, or NULL */
+    const uint8_t *where; /* or NULL */
+    float *out;
+    void *scratch;
+};
+
+/* How work is cut, and how many bytes of scratch memory that takes. */
+int attend_plan(const struct op *op, struct attend *s, size_t *scratch_bytes, opm_error *err);
+void attend_run(const struct op *op, const struct attend *s, const struct attend_data *d);
+
+#endif

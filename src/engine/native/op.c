@@ -1,0 +1,308 @@
+/* op.c -- what kernels use to look at their operands and to complain. */
+#include "engine/native/op.h"
+#include "engine/native/math/half.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int kop_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
+{
+    char node[300], text[300];
+    va_list ap;
+
+    node_text(op->plan->graph, op->node, node, sizeof(node));
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    return opm__fail(err, code, "%s: %s", node, text);
+}
+
+int kop_nomem(const struct op *op, opm_error *err)
+{
+    return kop_fail(op, OPM_ENOMEM, err, "out of memory");
+}
+
+const void *kop_data(struct op *op, uint32_t i)
+{
+    struct val *v;
+
+    if (i >= op->nin || op->in[i] == NO_VALUE)
+        return NULL;
+    v = &op->plan->val[op->in[i]];
+    if (v->kind == VAL_CONST)
+        return val_materialize(v) ? NULL : v->t.data;
+    if (v->kind != VAL_KNOWN)
+        op->looked = true;
+    return v->t.data;
+}
+
+/* Bigger 16-bit constants have no float32 form before operators are prepared. */
+#define WIDEN_EARLY 65536
+
+const struct tensor *kop_const(const struct op *op, uint32_t i)
+{
+    struct val *v = i < op->nin && op->in[i] != NO_VALUE ? &op->plan->val[op->in[i]] : NULL;
+
+    if (!v || !v->src)
+        return NULL;
+    if (!op->plan->built && v->src->shape.rank > 1 && v->src->count > WIDEN_EARLY)
+        return v->src;
+    return val_widen(v) ? NULL : v->src;
+}
+
+const struct tensor *kop_half(const struct op *op, uint32_t i)
+{
+    return i < op->nin && op->in[i] != NO_VALUE ? op->plan->val[op->in[i]].half : NULL;
+}
+
+static struct tensor as_tensor(const struct nt *t)
+{
+    return (struct tensor){ "", t->type, t->shape, t->count, t->data, t->bytes, false };
+}
+
+int64_t nt_int(const struct nt *t, int64_t i)
+{
+    struct tensor x = as_tensor(t);
+
+    return tensor_int(&x, i);
+}
+
+double nt_float(const struct nt *t, int64_t i)
+{
+    struct tensor x = as_tensor(t);
+
+    return tensor_float(&x, i);
+}
+
+int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err)
+{
+    const struct nt *t = kop_in(op, i);
+
+    *n = 0;
+    if (!t)
+        return 0;
+    if (!(TYPE_BIT(t->type) & TYPES_INT) || t->shape.rank > 1)
+        return kop_fail(op, OPM_EINVAL, err, "input %u must be a list of integers", i);
+    if (!kop_data(op, i))
+        return NEED_DATA;
+    if ((uint64_t)t->count > room)
+        return kop_fail(op, OPM_EINVAL, err, "input %u has %lld entries", i, (long long)t->count);
+    for (int64_t k = 0; k < t->count; k++)
+        out[k] = nt_int(t, k);
+    *n = (size_t)t->count;
+    return 0;
+}
+
+bool nt_sane(const struct shape *s)
+{
+    int64_t n = 16; /* bytes of the widest element */
+
+    for (int32_t i = 0; i < s->rank; i++)
+        if (__builtin_mul_overflow(n, MAX(s->dim[i], (int64_t)1), &n))
+            return false;
+    return true;
+}
+
+int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
+{
+    struct nt *t = kop_out(op, i);
+    int64_t bytes, most = op->plan->engine->opts.max_tensor_bytes;
+    char text[100];
+
+    type = half_inside(type);
+    bytes = shape_bytes(s, type);
+
+    if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || (most && bytes > most) || !nt_sane(s)) {
+        shape_text(s, text, sizeof(text));
+        return kop_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
+                        text, tensor_type_name(type));
+    }
+    if (!t)
+        return 0;
+    t->type = type;
+    t->shape = *s;
+    t->count = shape_count(s);
+    t->bytes = (size_t)bytes;
+    return 0;
+}
+
+int kop_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err)
+{
+    int64_t b = kop_isa(op)->blk->block;
+    struct shape padded = *s;
+    int rc;
+
+    padded.dim[1] = (s->dim[1] + b - 1) / b * b;
+    rc = kop_set(op, i, TENSOR_F32, &padded, err);
+    if (rc)
+        return rc;
+    size_t bytes = kop_out(op, i)->bytes;
+
+    rc = kop_set(op, i, TENSOR_F32, s, err);
+    kop_out(op, i)->bytes = bytes;
+    return rc;
+}
+
+int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
+{
+    const struct nt *t = kop_in(op, i);
+
+    if (!t)
+        return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+    if (!(TYPE_BIT(t->type) & types))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
+                        tensor_type_name(t->type), i);
+    return 0;
+}
+
+int nt_axis(int64_t axis, int32_t rank)
+{
+    if (axis < 0)
+        axis += rank;
+    return axis >= 0 && axis < rank ? (int)axis : -1;
+}
+
+int64_t nt_span(const struct shape *s, int from, int to)
+{
+    int64_t n = 1;
+
+    for (int i = from; i < to; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+bool node_attr_is(const struct node *n, const char *name, const char *value, const char *missing)
+{
+    return strcmp(node_attr_str(n, name, missing), value) == 0;
+}
+
+void *kop_new_state(struct op *op, size_t size)
+{
+    if (!op->state)
+        op->state = mem_calloc(1, size);
+    return op->state;
+}
+
+/* Before each block: where it begins, and its size if it was mapped, else 0. */
+struct block_head {
+    void *begin;
+    size_t mapped;
+};
+
+/* Blocks from here on come in huge pages: they are filled and read in far less time. */
+#define MAP_FROM_BYTES ((size_t)4 << 20)
+
+void *native_alloc(size_t bytes)
+{
+    struct block_head head = { 0 };
+    size_t room = bytes + NATIVE_ALIGN + sizeof(head);
+    char *q;
+
+    if (bytes > PTRDIFF_MAX - 2 * NATIVE_ALIGN)
+        return NULL;
+    head.mapped = room >= MAP_FROM_BYTES ? room : 0;
+    head.begin = head.mapped ? mem_map(room) : mem_alloc(room);
+    if (!head.begin)
+        return NULL;
+    q = (char *)head.begin + sizeof(head);
+    q += (NATIVE_ALIGN - (uintptr_t)q % NATIVE_ALIGN) % NATIVE_ALIGN;
+    memcpy(q - sizeof(head), &head, sizeof(head)); /* for native_free() */
+    return q;
+}
+
+void native_free(void *q)
+{
+    struct block_head head;
+
+    if (!q)
+        return;
+    memcpy(&head, (char *)q - sizeof(head), sizeof(head));
+    if (head.mapped)
+        mem_unmap(head.begin, head.mapped);
+    else
+        mem_free(head.begin);
+}
+
+int val_own(struct val *v, size_t bytes)
+{
+    void *p;
+
+    bytes = MAX(bytes, (size_t)1);
+    if (v->own && v->own_bytes >= bytes)
+        return 0;
+    p = native_alloc(bytes);
+    if (!p)
+        return OPM_ENOMEM;
+    native_free(v->own);
+    v->own = p;
+    v->own_bytes = bytes;
+    return 0;
+}
+
+int val_copy(struct val *v, const struct nt *from)
+{
+    if (val_own(v, from->bytes))
+        return OPM_ENOMEM;
+    if (from->bytes)
+        memmove(v->own, from->data, from->bytes);
+    v->t = *from;
+    v->t.data = v->own;
+    return 0;
+}
+
+int val_widen(struct val *v)
+{
+    float *data;
+
+    if (!v->half || v->wide->data)
+        return 0;
+    data = native_alloc(MAX(v->wide->bytes, (size_t)1));
+    if (!data)
+        return OPM_ENOMEM;
+    half_to_float(data, v->half->data, v->half->count, v->half->type);
+    v->wide->data = data;
+    return 0;
+}
+
+int val_set_half(struct val *v, const struct tensor *half)
+{
+    v->half = half;
+    v->wide = mem_calloc(1, sizeof(*v->wide));
+    if (!v->wide)
+        return OPM_ENOMEM;
+    *v->wide = *half;
+    v->wide->type = TENSOR_F32;
+    v->wide->data = NULL;
+    v->wide->bytes = (size_t)half->count * sizeof(float);
+    v->src = v->wide;
+    return 0;
+}
+
+void val_narrow(struct val *v, const struct model *m)
+{
+    if (!v->wide || !v->wide->data || v->t.data)
+        return;
+    native_free((void *)(uintptr_t)v->wide->data);
+    v->wide->data = NULL;
+    model_forget(m, v->half->data, v->half->bytes);
+}
+
+int val_materialize(struct val *v)
+{
+    size_t align = MIN(MAX(nt_width(v->src->type), (size_t)1), (size_t)8);
+
+    if (v->t.data)
+        return 0;
+    if (val_widen(v))
+        return OPM_ENOMEM;
+    if ((uintptr_t)v->src->data % align == 0) {
+        v->t.data = (void *)(uintptr_t)v->src->data;
+        return 0;
+    }
+    if (val_own(v, v->t.bytes))
+        return OPM_ENOMEM;
+    memcpy(v->own, v->src->data, v->t.bytes);
+    v->t.data = v->own;
+    return 0;
+}

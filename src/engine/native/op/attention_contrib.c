@@ -1,0 +1,447 @@
+/* attention_contrib.c -- com.microsoft's Attention and QAttention, which make Q, K and V of one
+ * input by a product of their own, and GroupQueryAttention. */
+#include "engine/native/math/gemm.h"
+#include "engine/native/op/attention.h"
+#include "engine/native/op/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- Attention: input, weights, bias, mask, past, attention bias. QAttention: input, weights, bias,
+ * scale of input, scale of weights, mask, zero point of input, zero point of weights, past -- */
+
+enum { PROJECT_FLOAT, PROJECT_QUANTIZED };
+
+struct slots {
+    uint32_t mask, past, add, zero[2];
+};
+
+static struct slots slots_of(const struct op *op)
+{
+    const uint32_t none = 31;
+
+    return op->kernel->arg == PROJECT_QUANTIZED ? (struct slots){ 5, 8, none, { 6, 7 } }
+                                                : (struct slots){ 3, 4, 5, { none, none } };
+}
+
+struct projected {
+    struct attention a;
+    int64_t k, n;              /* of the product: columns of the input, of Q, K and V together */
+    int64_t hidden[3];         /* columns of each */
+    float *packed;             /* weights that are known, or NULL */
+    int64_t w_floats;          /* of packed weights */
+    size_t at_x, at_w, at_qkv; /* in scratch memory */
+};
+
+static void projected_release(void *state)
+{
+    native_free(((struct projected *)state)->packed);
+}
+
+static bool hidden_sizes(const struct op *op, struct projected *p)
+{
+    size_t n;
+    const int64_t *given = node_attr_ints(op->node, "qkv_hidden_sizes", &n);
+    struct attention *a = &p->a;
+
+    for (int i = 0; i < 3; i++)
+        p->hidden[i] = n == 3 ? given[i] : p->n / 3;
+    a->heads = a->kv_heads = node_attr_int(op->node, "num_heads", 0);
+    if (a->heads < 1 || (n != 0 && n != 3) || p->hidden[0] < 1 || p->hidden[2] < 1 ||
+        p->hidden[0] != p->hidden[1] || p->hidden[0] % a->heads || p->hidden[2] % a->heads ||
+        p->hidden[0] > p->n || p->hidden[2] > p->n ||
+        p->hidden[0] + p->hidden[1] + p->hidden[2] != p->n)
+        return false;
+    a->width = p->hidden[0] / a->heads;
+    a->v_width = p->hidden[2] / a->heads;
+    return true;
+}
+
+/* Scales and zero points: one number, or for weights one for each column. */
+static bool scales_fit(const struct op *op, const struct slots *at, int64_t n)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct nt *scale = kop_in(op, 3 + i), *zero = kop_in(op, at->zero[i]);
+
+        if (!scale || scale->type != TENSOR_F32 ||
+            (scale->count != 1 && (i == 0 || scale->count != n)))
+            return false;
+        if (zero && (zero->type != kop_in(op, i)->type ||
+                     (zero->count != 1 && (i == 0 || zero->count != n))))
+            return false;
+    }
+    return true;
+}
+
+/* (q - zero) * scale of element i, which is in column c. */
+static float real_value(const struct op *op, uint32_t operand, int64_t i, int64_t c)
+{
+    struct slots at = slots_of(op);
+    const struct nt *t = kop_in(op, operand), *scale = kop_in(op, 3 + operand),
+                    *zero = kop_in(op, at.zero[operand]);
+    int64_t z = zero ? nt_int(zero, zero->count == 1 ? 0 : c) : 0;
+
+    return (float)(nt_int(t, i) - z) * ((const float *)scale->data)[scale->count == 1 ? 0 : c];
+}
+
+/* Weights as floats, packed. `room`: n * k floats for those that are quantized. */
+static void pack_weights(const struct op *op, const struct projected *p, float *out, float *room)
+{
+    const struct isa *isa = kop_isa(op);
+    const void *from = kop_in(op, 1)->data;
+
+    if (op->kernel->arg == PROJECT_QUANTIZED) {
+        for (int64_t i = 0; i < p->k * p->n; i++)
+            room[i] = real_value(op, 1, i, i % p->n);
+        from = room;
+    }
+    gemm_pack_b(isa, out, from, p->k, p->n, p->n, 1, 0, gemm_panels(p->n, isa->nr));
+}
+
+static int pack_known(struct op *op, struct projected *p, opm_error *err)
+{
+    bool quantized = op->kernel->arg == PROJECT_QUANTIZED,
+         known = kop_fixed(op, 1) && kop_data(op, 1);
+    uint32_t zero = slots_of(op).zero[1];
+    float *room = NULL;
+
+    if (quantized)
+        known = known && kop_fixed(op, 4) && kop_data(op, 4) &&
+                (!kop_in(op, zero) || (kop_fixed(op, zero) && kop_data(op, zero)));
+    if (p->packed || !known)
+        return 0;
+    p->packed = native_alloc((size_t)MAX(p->w_floats, (int64_t)1) * sizeof(float));
+    if (quantized)
+        room = native_alloc((size_t)(p->n * p->k) * sizeof(float));
+    if (!p->packed || (quantized && !room)) {
+        native_free(room);
+        return kop_nomem(op, err);
+    }
+    pack_weights(op, p, p->packed, room);
+    native_free(room);
+    op->packed_bytes = (size_t)p->w_floats * sizeof(float);
+    return 0;
+}
+
+/* [2, batch, heads, past, width]. */
+static int want_past(struct op *op, uint32_t slot, struct attention *a, opm_error *err)
+{
+    const struct nt *past = kop_in(op, slot);
+    struct shape s = { 5, { 2, a->batch, a->heads, 0, a->width } };
+
+    if (past && (past->type != TENSOR_F32 || past->shape.rank != 5 || past->shape.dim[0] != 2 ||
+                 past->shape.dim[1] != a->batch || past->shape.dim[2] != a->heads ||
+                 past->shape.dim[4] != a->width))
+        return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+    if ((past || kop_out(op, 1)) && a->width != a->v_width)
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "keys and values of different widths with past");
+    a->past = past ? past->shape.dim[3] : 0;
+    a->total = a->past + a->kv_len;
+    a->copy_kv = past || kop_out(op, 1);
+    a->present[0] = a->present[1] = kop_out(op, 1) != NULL;
+    s.dim[3] = a->total;
+    return kop_set(op, 1, TENSOR_F32, &s, err);
+}
+
+static int want_types(const struct op *op, opm_error *err)
+{
+    const uint64_t bytes = TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8);
+    uint64_t types = op->kernel->arg == PROJECT_QUANTIZED ? bytes : TYPE_BIT(TENSOR_F32);
+    int rc = kop_want(op, 0, types, err);
+
+    if (!rc)
+        rc = kop_want(op, 1, types, err);
+    return rc || !kop_in(op, 2) ? rc : attention_want_f32(op, 2, err);
+}
+
+int msattention_prepare(struct op *op, opm_error *err)
+{
+    struct projected *p = kop_new_state(op, sizeof(*p));
+    struct slots at = slots_of(op);
+    const struct nt *x, *w, *bias = kop_in(op, 2), *mask = kop_in(op, at.mask),
+                            *add = kop_in(op, at.add);
+    struct shape out = { .rank = 3 };
+    int64_t stride[4], rows, floats;
+    struct attention *a;
+    int rc = p ? want_types(op, err) : kop_nomem(op, err);
+
+    if (rc)
+        return rc;
+    op->release = projected_release;
+    a = &p->a;
+    x = kop_in(op, 0);
+    w = kop_in(op, 1);
+    *a = (struct attention){ 0 };
+    if (x->shape.rank != 3 || w->shape.rank != 2 || w->shape.dim[0] != x->shape.dim[2])
+        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+    p->k = w->shape.dim[0];
+    p->n = w->shape.dim[1];
+    a->batch = x->shape.dim[0];
+    a->q_len = a->kv_len = x->shape.dim[1];
+    if (!hidden_sizes(op, p) || (bias && bias->count != p->n) ||
+        (op->kernel->arg == PROJECT_QUANTIZED && !scales_fit(op, &at, p->n)))
+        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+    if (node_attr_int(op->node, "do_rotary", 0) ||
+        node_attr_int(op->node, "past_present_share_buffer", 0))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for rotation or a shared buffer");
+    rc = want_past(op, at.past, a, err);
+    if (rc)
+        return rc;
+    if (mask && !attention_key_mask_fits(a, mask))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
+    if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
+    if (mask)
+        attention_key_mask_room(a, mask, add);
+    a->causal = node_attr_int(op->node, "unidirectional", 0) != 0;
+    a->before = a->past;
+    a->scale = node_attr_float(op->node, "scale", 0);
+    if (a->scale == 0)
+        a->scale = 1 / sqrtf((float)a->width);
+    p->w_floats = gemm_size_b(kop_isa(op), p->k, p->n);
+    rows = a->batch * a->q_len;
+    if (p->w_floats < 0 || __builtin_mul_overflow(rows, p->n + p->k, &floats) ||
+        floats > PTRDIFF_MAX / 64)
+        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    rc = pack_known(op, p, err);
+    if (rc)
+        return rc;
+    p->at_qkv = 0;
+    p->at_x = (size_t)(rows * p->n + 15) / 16 * 64;
+    p->at_w =
+        p->at_x + (op->kernel->arg == PROJECT_QUANTIZED ? (size_t)(rows * p->k + 15) / 16 * 64 : 0);
+    a->own_bytes = p->at_w + (p->packed ? 0 : (size_t)(p->w_floats + p->n * p->k) * sizeof(float));
+    out.dim[0] = a->batch;
+    out.dim[1] = a->q_len;
+    out.dim[2] = p->hidden[2];
+    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    return rc ? rc : attention_plan(op, a, err);
+}
+
+static void project(struct op *op, const struct projected *p, float *qkv)
+{
+    char *scratch = op->scratch;
+    const struct nt *bias = kop_in(op, 2), *x = kop_in(op, 0);
+    struct gemm g = { .isa = kop_isa(op),
+                      .m = p->a.batch * p->a.q_len,
+                      .n = p->n,
+                      .k = p->k,
+                      .a = x->data,
+                      .ars = p->k,
+                      .aks = 1,
+                      .b = p->packed,
+                      .c = qkv,
+                      .ldc = p->n,
+                      .alpha = 1,
+                      .add = bias ? bias->data : NULL,
+                      .add_cs = 1 };
+
+    if (op->kernel->arg == PROJECT_QUANTIZED) {
+        float *real = (float *)(scratch + p->at_x);
+
+        for (int64_t i = 0; i < x->count; i++)
+            real[i] = real_value(op, 0, i, 0);
+        g.a = real;
+    }
+    if (!g.b) {
+        float *w = (float *)(scratch + p->at_w);
+
+        pack_weights(op, p, w, w + p->w_floats);
+        g.b = w;
+    }
+    if (g.m)
+        gemm_run_all(&g, kop_pool(op));
+}
+
+int msattention_run(struct op *op, opm_error *err)
+{
+    const struct projected *p = op->state;
+    const struct attention *a = &p->a;
+    struct slots at = slots_of(op);
+    const struct nt *mask = kop_in(op, at.mask), *past = kop_in(op, at.past),
+                    *add = kop_in(op, at.add);
+    float *qkv = (float *)((char *)op->scratch + p->at_qkv);
+    struct attention_call c = { 0 };
+    struct rows *rows[3] = { &c.q, &c.k, &c.v };
+
+    project(op, p, qkv);
+    for (int i = 0; i < 3; i++) {
+        *rows[i] = (struct rows){ qkv, a->q_len * p->n, p->hidden[i] / a->heads, p->n };
+        qkv += p->hidden[i];
+    }
+    if (past) {
+        c.past_k = past->data;
+        c.past_v = c.past_k + past->count / 2;
+    }
+    if (kop_out(op, 1)) {
+        c.present_k = kop_out(op, 1)->data;
+        c.present_v = c.present_k + kop_out(op, 1)->count / 2;
+    }
+    if (mask) {
+        c.mask = attention_key_mask(op, a, mask, add, c.mask_stride);
+    } else if (add) {
+        c.mask = add->data;
+        attention_mask_stride(a, &add->shape, c.mask_stride);
+    }
+    return attention_run_call(op, a, &c, err);
+}
+
+/* -- GroupQueryAttention: query, key, value, past key, past value, lengths less one, the longest
+ * length, cosines, sines, positions, attention bias, sinks -- */
+
+enum {
+    GQA_KEY = 1,
+    GQA_VALUE,
+    GQA_PAST,
+    GQA_SEQ = 5,
+    GQA_TOTAL,
+    GQA_COS,
+    GQA_SIN,
+    GQA_POS,
+    GQA_BIAS,
+    GQA_SINK
+};
+
+static bool group_geometry(const struct op *op, struct attention *a)
+{
+    const struct nt *q = kop_in(op, 0), *k = kop_in(op, GQA_KEY), *v = kop_in(op, GQA_VALUE);
+    int64_t len;
+
+    a->heads = node_attr_int(op->node, "num_heads", 0);
+    a->kv_heads = node_attr_int(op->node, "kv_num_heads", 0);
+    if (q->shape.rank != 3 || a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads || !k != !v)
+        return false;
+    a->batch = q->shape.dim[0];
+    a->q_len = a->kv_len = q->shape.dim[1];
+    if (!k) {
+        if (q->shape.dim[2] % (a->heads + 2 * a->kv_heads))
+            return false;
+        a->width = a->v_width = q->shape.dim[2] / (a->heads + 2 * a->kv_heads);
+        return true;
+    }
+    return k->shape.rank == 3 && v->shape.rank == 3 && k->shape.dim[0] == a->batch &&
+           v->shape.dim[0] == a->batch && attention_shape(&q->shape, a->heads, &len, &a->width) &&
+           attention_shape(&k->shape, a->kv_heads, &len, &a->v_width) && len == a->q_len &&
+           a->v_width == a->width && attention_shape(&v->shape, a->kv_heads, &len, &a->v_width) &&
+           len == a->q_len && a->v_width == a->width;
+}
+
+static int group_past(struct op *op, struct attention *a, opm_error *err)
+{
+    const struct nt *k = kop_in(op, GQA_PAST), *v = kop_in(op, GQA_PAST + 1);
+    struct shape s = { 4, { a->batch, a->kv_heads, 0, a->width } };
+    int64_t longest;
+    size_t n = 0;
+    int rc = kop_ints(op, GQA_TOTAL, &longest, 1, &n, err);
+
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct nt *t = i ? v : k;
+
+        if (t && (t->type != TENSOR_F32 || t->shape.rank != 4 || t->shape.dim[0] != a->batch ||
+                  t->shape.dim[1] != a->kv_heads || t->shape.dim[3] != a->width))
+            return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+    }
+    if (!k != !v || (k && k->shape.dim[2] != v->shape.dim[2]) || n != 1 || longest < 0 ||
+        longest > INT32_MAX)
+        return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+    a->past = k ? k->shape.dim[2] : 0;
+    a->total = s.dim[2] = MAX(a->past, longest);
+    a->copy_kv = true;
+    rc = kop_set(op, 1, TENSOR_F32, &s, err);
+    return rc ? rc : kop_set(op, 2, TENSOR_F32, &s, err);
+}
+
+int groupquery_prepare(struct op *op, opm_error *err)
+{
+    struct attention *a = kop_new_state(op, sizeof(*a));
+    const struct nt *cos = kop_in(op, GQA_COS), *sin = kop_in(op, GQA_SIN), *add, *seq;
+    bool turn = node_attr_int(op->node, "do_rotary", 0) != 0;
+    int64_t stride[4];
+    struct shape out = { .rank = 3 };
+    int rc = a ? attention_want_f32(op, 0, err) : kop_nomem(op, err);
+
+    for (uint32_t i = GQA_KEY; i <= GQA_VALUE && !rc; i++)
+        rc = kop_in(op, i) ? attention_want_f32(op, i, err) : 0;
+    if (!rc)
+        rc = kop_want(op, GQA_SEQ, TYPES_INDEX, err);
+    if (rc)
+        return rc;
+    *a = (struct attention){ 0 };
+    if (!group_geometry(op, a))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
+    if (kop_in(op, GQA_SINK) || kop_in(op, GQA_POS) || kop_out(op, 3) ||
+        node_attr_int(op->node, "smooth_softmax", 0) > 0 ||
+        node_attr_int(op->node, "local_window_size", -1) > 0)
+        return kop_fail(op, OPM_EUNSUPPORTED, err,
+                        "no kernel for sinks, positions, scores or a local window");
+    rc = group_past(op, a, err);
+    if (rc)
+        return rc;
+    seq = kop_in(op, GQA_SEQ);
+    add = kop_in(op, GQA_BIAS);
+    if (seq->count != a->batch)
+        return kop_fail(op, OPM_EINVAL, err, "lengths do not fit");
+    if (turn && (!cos || !sin || cos->type != TENSOR_F32 || sin->type != TENSOR_F32 ||
+                 cos->shape.rank != 2 || !shape_equal(&cos->shape, &sin->shape) ||
+                 cos->shape.dim[0] < 1 || 2 * cos->shape.dim[1] > a->width))
+        return kop_fail(op, OPM_EINVAL, err, "cosines do not fit");
+    if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
+    a->present[0] = kop_out(op, 1) != NULL;
+    a->present[1] = kop_out(op, 2) != NULL;
+    a->copy_q = turn;
+    a->causal = true;
+    a->scale = node_attr_float(op->node, "scale", 0);
+    if (a->scale == 0)
+        a->scale = 1 / sqrtf((float)a->width);
+    a->cap = node_attr_float(op->node, "softcap", 0);
+    out.dim[0] = a->batch;
+    out.dim[1] = a->q_len;
+    out.dim[2] = a->heads * a->width;
+    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    return rc ? rc : attention_plan(op, a, err);
+}
+
+int groupquery_run(struct op *op, opm_error *err)
+{
+    const struct attention *a = op->state;
+    const struct nt *q = kop_in(op, 0), *add = kop_in(op, GQA_BIAS), *cos = kop_in(op, GQA_COS);
+    struct attention_call c = { .seq = kop_in(op, GQA_SEQ) };
+
+    for (int64_t b = 0; b < a->batch; b++) {
+        int64_t n = nt_int(c.seq, b) + 1;
+
+        if (n < 0 || n > a->total)
+            return kop_fail(op, OPM_EINVAL, err, "length %lld is out of range", (long long)n);
+    }
+    if (kop_in(op, GQA_KEY)) {
+        c.q = attention_rows(q, a->heads);
+        c.k = attention_rows(kop_in(op, GQA_KEY), a->kv_heads);
+        c.v = attention_rows(kop_in(op, GQA_VALUE), a->kv_heads);
+    } else {
+        c.q = (struct rows){ q->data, nt_span(&q->shape, 1, 3), a->width, q->shape.dim[2] };
+        c.k = c.v = c.q;
+        c.k.base += a->heads * a->width;
+        c.v.base = c.k.base + a->kv_heads * a->width;
+    }
+    if (kop_in(op, GQA_PAST)) {
+        c.past_k = kop_in(op, GQA_PAST)->data;
+        c.past_v = kop_in(op, GQA_PAST + 1)->data;
+    }
+    c.present_k = kop_out(op, 1) ? kop_out(op, 1)->data : NULL;
+    c.present_v = kop_out(op, 2) ? kop_out(op, 2)->data : NULL;
+    if (a->copy_q) {
+        c.cos = cos->data;
+        c.sin = kop_in(op, GQA_SIN)->data;
+        c.half = cos->shape.dim[1];
+        c.positions = cos->shape.dim[0];
+        c.mixed = node_attr_int(op->node, "rotary_interleaved", 0) != 0;
+    }
+    if (add) {
+        c.mask = add->data;
+        attention_mask_stride(a, &add->shape, c.mask_stride);
+    }
+    return attention_run_call(op, a, &c, err);
+}

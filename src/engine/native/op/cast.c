@@ -1,0 +1,156 @@
+/* cast.c -- Cast and CastLike between all numeric types. */
+#include "engine/native/math/half.h"
+#include "engine/native/op/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TYPES_CAST \
+    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16))
+
+/* The type that the model asks for; CastLike's example may be of 16 bits, which values are not. */
+static enum tensor_type target(const struct op *op)
+{
+    const struct graph *g = op->plan->graph;
+    uint32_t like = op->nin > 1 ? op->in[1] : NO_VALUE;
+
+    if (!op->kernel->arg)
+        return (enum tensor_type)node_attr_int(op->node, "to", 0);
+    if (like < g->nvalue && half_inside(g->value[like].type) == kop_in(op, 1)->type)
+        return g->value[like].type;
+    return kop_in(op, 1)->type;
+}
+
+int cast_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0);
+    int64_t to = node_attr_int(op->node, "to", 0);
+    int rc = kop_want(op, 0, TYPES_CAST, err);
+
+    if (rc)
+        return rc;
+    if (op->kernel->arg) {
+        rc = kop_want(op, 1, TYPES_CAST, err);
+        if (rc)
+            return rc;
+        to = (int64_t)target(op);
+    }
+    if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
+                        (long long)to);
+    return kop_set(op, 0, (enum tensor_type)to, &in->shape, err);
+}
+
+/* What does not fit saturates at the 64-bit limits and then wraps, so that nothing is undefined. */
+static int64_t whole(double d)
+{
+    if (isnan(d))
+        return 0;
+    if (d >= 0x1p63)
+        return d >= 0x1p64 ? INT64_MAX : (int64_t)(uint64_t)d;
+    return d < -0x1p63 ? INT64_MIN : (int64_t)d;
+}
+
+struct cast_job {
+    const struct nt *in;
+    struct nt *out;
+    enum tensor_type to;
+};
+
+#define FROM_FLOAT(TYPE, T)                         \
+    case TENSOR_##TYPE:                             \
+        for (int64_t i = begin; i < end; i++)       \
+            ((T *)out->data)[i] = (T)whole(GET(i)); \
+        break;
+#define FROM_INT(TYPE, T)                     \
+    case TENSOR_##TYPE:                       \
+        for (int64_t i = begin; i < end; i++) \
+            ((T *)out->data)[i] = (T)GET(i);  \
+        break;
+#define STORE(INTS)                                    \
+    switch (out->type) {                               \
+    case TENSOR_F32:                                   \
+        for (int64_t i = begin; i < end; i++)          \
+            ((float *)out->data)[i] = (float)GET(i);   \
+        break;                                         \
+    case TENSOR_F64:                                   \
+        for (int64_t i = begin; i < end; i++)          \
+            ((double *)out->data)[i] = (double)GET(i); \
+        break;                                         \
+    case TENSOR_BOOL:                                  \
+        for (int64_t i = begin; i < end; i++)          \
+            ((uint8_t *)out->data)[i] = GET(i) != 0;   \
+        break;                                         \
+        INTS(I8, int8_t)                               \
+        INTS(I16, int16_t)                             \
+        INTS(I32, int32_t)                             \
+        INTS(I64, int64_t)                             \
+        INTS(U8, uint8_t)                              \
+        INTS(U16, uint16_t)                            \
+        INTS(U32, uint32_t)                            \
+        INTS(U64, uint64_t)                            \
+    default:                                           \
+        break;                                         \
+    }
+
+static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct cast_job *j = arg;
+    const struct nt *in = j->in;
+    struct nt *out = j->out;
+
+    (void)thread;
+    switch (in->type) {
+#define GET(i) ((double)((const float *)in->data)[i])
+    case TENSOR_F32:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
+#define GET(i) (((const double *)in->data)[i])
+    case TENSOR_F64:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
+#define GET(i) (((const int32_t *)in->data)[i])
+    case TENSOR_I32:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) (((const int64_t *)in->data)[i])
+    case TENSOR_I64:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) (((const uint64_t *)in->data)[i])
+    case TENSOR_U64:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) (((const uint8_t *)in->data)[i])
+    case TENSOR_U8:
+    case TENSOR_BOOL:
+        STORE(FROM_INT)
+        break;
+#undef GET
+#define GET(i) nt_int(in, i)
+    default:
+        STORE(FROM_INT)
+#undef GET
+    }
+    if (j->to != out->type)
+        half_round((float *)out->data + begin, end - begin, j->to);
+}
+
+int cast_run(struct op *op, opm_error *err)
+{
+    struct cast_job j = { kop_in(op, 0), kop_out(op, 0), target(op) };
+
+    (void)err;
+    if (j.in->type == j.to) {
+        if (j.in->bytes)
+            memmove(j.out->data, j.in->data, j.in->bytes);
+        return 0;
+    }
+    pool_for(kop_pool(op), j.in->count, 8192, cast_part, &j);
+    return 0;
+}

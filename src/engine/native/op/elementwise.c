@@ -1,0 +1,464 @@
+/* elementwise.c -- functions of one element. */
+#include "engine/native/op/elementwise.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GRAIN 16384
+
+/* The functions that isa.h has, for float32. */
+static int fast_unary(enum un f)
+{
+    switch (f) {
+    case UN_RELU:
+        return U_RELU;
+    case UN_LEAKY:
+        return U_LEAKY;
+    case UN_SIGMOID:
+        return U_SIGMOID;
+    case UN_TANH:
+        return U_TANH;
+    case UN_EXP:
+        return U_EXP;
+    case UN_ERF:
+        return U_ERF;
+    case UN_GELU:
+        return U_GELU;
+    case UN_GELU_TANH:
+        return U_GELU_TANH;
+    case UN_SILU:
+        return U_SILU;
+    case UN_HARDSWISH:
+        return U_HARDSWISH;
+    case UN_HARDSIGMOID:
+        return U_HARDSIGMOID;
+    case UN_SQRT:
+        return U_SQRT;
+    case UN_RECIPROCAL:
+        return U_RECIPROCAL;
+    case UN_NEG:
+        return U_NEG;
+    case UN_ABS:
+        return U_ABS;
+    case UN_FLOOR:
+        return U_FLOOR;
+    case UN_CEIL:
+        return U_CEIL;
+    case UN_ROUND:
+        return U_ROUND;
+    case UN_LOG:
+        return U_LOG;
+    case UN_SIN:
+        return U_SIN;
+    case UN_COS:
+        return U_COS;
+    case UN_ELU:
+        return U_ELU;
+    case UN_SOFTPLUS:
+        return U_SOFTPLUS;
+    case UN_MISH:
+        return U_MISH;
+    default:
+        return -1;
+    }
+}
+
+static double softplus(double x)
+{
+    return x > 30 ? x : log1p(exp(x));
+}
+
+static double unary_double(enum un f, double x, double a, double b)
+{
+    switch (f) {
+    case UN_ABS:
+        return fabs(x);
+    case UN_ACOS:
+        return acos(x);
+    case UN_ACOSH:
+        return acosh(x);
+    case UN_ASIN:
+        return asin(x);
+    case UN_ASINH:
+        return asinh(x);
+    case UN_ATAN:
+        return atan(x);
+    case UN_ATANH:
+        return atanh(x);
+    case UN_CEIL:
+        return ceil(x);
+    case UN_CELU:
+        return fmax(x, 0) + fmin(0, a * (exp(x / a) - 1));
+    case UN_COS:
+        return cos(x);
+    case UN_COSH:
+        return cosh(x);
+    case UN_ELU:
+        return x < 0 ? a * (exp(x) - 1) : x;
+    case UN_ERF:
+        return erf(x);
+    case UN_EXP:
+        return exp(x);
+    case UN_FLOOR:
+        return floor(x);
+    case UN_GELU:
+        return 0.5 * x * (1 + erf(x * M_SQRT1_2));
+    case UN_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case UN_HARDSIGMOID:
+        return fmin(fmax(a * x + b, 0), 1);
+    case UN_HARDSWISH:
+        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    case UN_LEAKY:
+        return x < 0 ? a * x : x;
+    case UN_LOG:
+        return log(x);
+    case UN_MISH:
+        return x * tanh(softplus(x));
+    case UN_NEG:
+        return -x;
+    case UN_RECIPROCAL:
+        return 1 / x;
+    case UN_RELU:
+        return x < 0 ? 0 : x;
+    case UN_ROUND:
+        return nearbyint(x);
+    case UN_SELU:
+        return x > 0 ? b * x : b * (a * exp(x) - a);
+    case UN_SHRINK: /* a: bias, b: lambd */
+        return x < -b ? x + a : x > b ? x - a : 0;
+    case UN_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case UN_SIGN:
+        return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+    case UN_SILU:
+        return x / (1 + exp(-a * x));
+    case UN_SIN:
+        return sin(x);
+    case UN_SINH:
+        return sinh(x);
+    case UN_SOFTPLUS:
+        return softplus(x);
+    case UN_SOFTSIGN:
+        return x / (1 + fabs(x));
+    case UN_SQRT:
+        return sqrt(x);
+    case UN_TAN:
+        return tan(x);
+    case UN_TANH:
+        return tanh(x);
+    case UN_THRESHOLDED:
+        return x > a ? x : 0;
+    default:
+        return x;
+    }
+}
+
+struct unary {
+    enum un f;
+    const struct isa *isa;
+    float a, b;
+};
+
+struct unary_job {
+    const struct unary *u;
+    const struct nt *in;
+    struct nt *out;
+};
+
+static int64_t unary_int(enum un f, int64_t x, double a, double b)
+{
+    switch (f) {
+    case UN_ABS:
+        return x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
+    case UN_NEG:
+        return (int64_t)(0 - (uint64_t)x);
+    case UN_RELU:
+        return x < 0 ? 0 : x;
+    case UN_SIGN:
+        return (x > 0) - (x < 0);
+    case UN_SHRINK:
+        return (int64_t)unary_double(f, (double)x, a, b);
+    default:
+        return x;
+    }
+}
+
+#define INT_CASE(TYPE, T)                                                            \
+    case TENSOR_##TYPE: {                                                            \
+        const T *in = j->in->data;                                                   \
+        T *out = j->out->data;                                                       \
+        for (int64_t i = begin; i < end; i++)                                        \
+            out[i] = (T)unary_int(u->f, (int64_t)in[i], (double)u->a, (double)u->b); \
+        break;                                                                       \
+    }
+
+static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct unary_job *j = arg;
+    const struct unary *u = j->u;
+    int fast = fast_unary(u->f);
+
+    (void)thread;
+    switch (j->in->type) {
+    case TENSOR_F32: {
+        const float *in = j->in->data;
+        float *out = j->out->data;
+
+        if (fast >= 0) {
+            u->isa->unary((enum isa_unary)fast, out + begin, in + begin, end - begin, u->a, u->b);
+            break;
+        }
+        for (int64_t i = begin; i < end; i++)
+            out[i] = (float)unary_double(u->f, (double)in[i], (double)u->a, (double)u->b);
+        break;
+    }
+    case TENSOR_F64: {
+        const double *in = j->in->data;
+        double *out = j->out->data;
+
+        for (int64_t i = begin; i < end; i++)
+            out[i] = unary_double(u->f, in[i], (double)u->a, (double)u->b);
+        break;
+    }
+        INT_CASE(I8, int8_t)
+        INT_CASE(I16, int16_t)
+        INT_CASE(I32, int32_t)
+        INT_CASE(I64, int64_t)
+        INT_CASE(U8, uint8_t)
+        INT_CASE(U16, uint16_t)
+        INT_CASE(U32, uint32_t)
+    case TENSOR_U64: /* sign bits mean nothing here */
+        for (int64_t i = begin; i < end; i++) {
+            uint64_t x = ((const uint64_t *)j->in->data)[i];
+
+            ((uint64_t *)j->out->data)[i] = u->f == UN_SIGN ? x != 0 : u->f == UN_NEG ? 0 - x : x;
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void unary_params(const struct op *op, struct unary *u)
+{
+    const struct node *n = op->node;
+
+    u->f = (enum un)op->kernel->arg;
+    u->isa = kop_isa(op);
+    u->a = u->b = 0;
+    switch (u->f) {
+    case UN_CELU:
+    case UN_ELU:
+        u->a = node_attr_float(n, "alpha", 1.0f);
+        break;
+    case UN_LEAKY:
+        u->a = node_attr_float(n, "alpha", 0.01f);
+        break;
+    case UN_THRESHOLDED:
+        u->a = node_attr_float(n, "alpha", 1.0f);
+        break;
+    case UN_HARDSIGMOID:
+        u->a = node_attr_float(n, "alpha", 0.2f);
+        u->b = node_attr_float(n, "beta", 0.5f);
+        break;
+    case UN_SELU:
+        u->a = node_attr_float(n, "alpha", 1.67326319217681884765625f);
+        u->b = node_attr_float(n, "gamma", 1.05070102214813232421875f);
+        break;
+    case UN_SHRINK:
+        u->a = node_attr_float(n, "bias", 0);
+        u->b = node_attr_float(n, "lambd", 0.5f);
+        break;
+    case UN_GELU:
+        if (node_attr_is(n, "approximate", "tanh", "none"))
+            u->f = UN_GELU_TANH;
+        break;
+    case UN_SILU:
+        u->a = node_attr_float(n, "alpha", 1);
+        break;
+    default:
+        break;
+    }
+}
+
+int unary_prepare(struct op *op, opm_error *err)
+{
+    enum un f = (enum un)op->kernel->arg;
+    bool ints = f == UN_ABS || f == UN_NEG || f == UN_RELU || f == UN_SIGN || f == UN_SHRINK;
+    int rc = kop_want(op, 0, ints ? TYPES_NUM : TYPES_FLOAT, err);
+
+    if (rc)
+        return rc;
+    return kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+}
+
+int unary_run(struct op *op, opm_error *err)
+{
+    struct unary u;
+    struct unary_job j = { &u, kop_in(op, 0), kop_out(op, 0) };
+
+    (void)err;
+    unary_params(op, &u);
+    pool_for(kop_pool(op), j.in->count, fast_unary(u.f) >= 0 ? GRAIN : GRAIN / 8, unary_part, &j);
+    return 0;
+}
+
+/* Which of isa.h's functions an operator is, with its parameters; false: none. */
+bool unary_as_post(const struct op *op, struct post *out)
+{
+    struct unary u;
+    int fast;
+
+    if (op->kernel->run != unary_run)
+        return false;
+    unary_params(op, &u);
+    fast = fast_unary(u.f);
+    if (fast < 0)
+        return false;
+    *out = (struct post){ POST_UNARY, (enum isa_unary)fast, u.a, u.b, -1 };
+    return true;
+}
+
+int not_prepare(struct op *op, opm_error *err)
+{
+    int rc = kop_want(op, 0, op->kernel->arg ? TYPES_INT : TYPE_BIT(TENSOR_BOOL), err);
+
+    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+}
+
+int not_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0);
+    const uint8_t *x = in->data;
+    uint8_t *y = kop_out(op, 0)->data;
+
+    (void)err;
+    for (size_t i = 0; i < in->bytes; i++)
+        y[i] = op->kernel->arg ? (uint8_t)~x[i] : !x[i];
+    return 0;
+}
+
+int isnan_prepare(struct op *op, opm_error *err)
+{
+    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+
+    return rc ? rc : kop_set(op, 0, TENSOR_BOOL, &kop_in(op, 0)->shape, err);
+}
+
+/* kernel arg 0: IsNaN, 1: IsInf */
+int isnan_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0);
+    uint8_t *y = kop_out(op, 0)->data;
+    bool pos = node_attr_int(op->node, "detect_positive", 1),
+         neg = node_attr_int(op->node, "detect_negative", 1);
+
+    (void)err;
+    for (int64_t i = 0; i < in->count; i++) {
+        double x =
+            in->type == TENSOR_F32 ? (double)((float *)in->data)[i] : ((double *)in->data)[i];
+
+        y[i] = op->kernel->arg ? isinf(x) && (x > 0 ? pos : neg) : isnan(x);
+    }
+    return 0;
+}
+
+static double limit(const struct op *op, uint32_t slot, const char *attr, float missing)
+{
+    const struct nt *t = kop_in(op, slot);
+
+    if (t && t->data && t->count)
+        return nt_float(t, 0);
+    return (double)node_attr_float(op->node, attr, missing);
+}
+
+int clip_prepare(struct op *op, opm_error *err)
+{
+    int rc = kop_want(op, 0, TYPES_NUM, err);
+
+    for (uint32_t i = 1; i < 3 && !rc; i++)
+        if (kop_in(op, i) &&
+            (kop_in(op, i)->type != kop_in(op, 0)->type || kop_in(op, i)->count != 1))
+            rc =
+                kop_fail(op, OPM_EINVAL, err, "limit %u must be one number of the input's type", i);
+    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+}
+
+struct clip_job {
+    const struct nt *in, *lo, *hi;
+    struct nt *out;
+    const struct isa *isa;
+    float flo, fhi;
+};
+
+#define CLIP_CASE(TYPE, T)                            \
+    case TENSOR_##TYPE: {                             \
+        const T *in = j->in->data;                    \
+        T *out = j->out->data;                        \
+        for (int64_t i = begin; i < end; i++) {       \
+            T x = in[i];                              \
+            if (j->lo && x < *(const T *)j->lo->data) \
+                x = *(const T *)j->lo->data;          \
+            if (j->hi && x > *(const T *)j->hi->data) \
+                x = *(const T *)j->hi->data;          \
+            out[i] = x;                               \
+        }                                             \
+        break;                                        \
+    }
+
+static void clip_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct clip_job *j = arg;
+
+    (void)thread;
+    switch (j->in->type) {
+    case TENSOR_F32:
+        j->isa->unary(U_CLIP, (float *)j->out->data + begin, (const float *)j->in->data + begin,
+                      end - begin, j->flo, j->fhi);
+        break;
+        CLIP_CASE(F64, double)
+        CLIP_CASE(I8, int8_t)
+        CLIP_CASE(I16, int16_t)
+        CLIP_CASE(I32, int32_t)
+        CLIP_CASE(I64, int64_t)
+        CLIP_CASE(U8, uint8_t)
+        CLIP_CASE(U16, uint16_t)
+        CLIP_CASE(U32, uint32_t)
+        CLIP_CASE(U64, uint64_t)
+    default:
+        break;
+    }
+}
+
+int clip_run(struct op *op, opm_error *err)
+{
+    struct clip_job j = {
+        kop_in(op, 0), kop_in(op, 1), kop_in(op, 2), kop_out(op, 0), kop_isa(op), 0, 0
+    };
+
+    (void)err;
+    j.flo = (float)limit(op, 1, "min", -INFINITY);
+    j.fhi = (float)limit(op, 2, "max", INFINITY);
+    pool_for(kop_pool(op), j.in->count, GRAIN, clip_part, &j);
+    return 0;
+}
+
+/* Clip with limits that are constants. */
+bool clip_as_post(const struct op *op, struct post *out)
+{
+    float lim[2] = { -INFINITY, INFINITY };
+
+    if (op->kernel->run != clip_run)
+        return false;
+    for (uint32_t i = 1; i < 3; i++) {
+        const struct tensor *t = kop_const(op, i);
+
+        if (kop_in(op, i) && (!t || t->type != TENSOR_F32 || t->count != 1))
+            return false;
+        lim[i - 1] = t ? (float)tensor_float(t, 0)
+                       : node_attr_float(op->node, i == 1 ? "min" : "max", lim[i - 1]);
+    }
+    *out = (struct post){ POST_UNARY, U_CLIP, lim[0], lim[1], -1 };
+    return true;
+}

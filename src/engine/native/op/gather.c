@@ -1,0 +1,352 @@
+/* gather.c -- Gather, GatherElements, GatherND, ScatterElements, ScatterND. Every index is checked.
+ */
+#include "engine/native/math/half.h"
+#include "engine/native/op/families.h"
+#include "engine/native/op/kernels.h"
+
+#include <string.h>
+
+/* Index i of an int32 or int64 tensor, counted from the end if negative; -1: out of range. */
+static inline int64_t index_at(const struct nt *t, int64_t i, int64_t n)
+{
+    int64_t v =
+        t->type == TENSOR_I64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
+
+    if (v < 0)
+        v += n;
+    return v >= 0 && v < n ? v : -1;
+}
+
+static int bad_index(const struct op *op, int64_t i, int64_t n, opm_error *err)
+{
+    return kop_fail(op, OPM_EINVAL, err, "index %lld of %lld is out of range", (long long)i,
+                    (long long)n);
+}
+
+int gather_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    int rc = kop_want(op, 0, TYPES_BYTES, err), axis;
+    struct shape s = { 0 };
+
+    if (!rc)
+        rc = kop_want(op, 1, TYPES_INDEX, err);
+    if (rc)
+        return rc;
+    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    if (axis < 0 || in->shape.rank - 1 + index->shape.rank > SHAPE_RANK_MAX)
+        return kop_fail(op, OPM_EINVAL, err, "axis or rank is out of range");
+    for (int32_t i = 0; i < axis; i++)
+        s.dim[s.rank++] = in->shape.dim[i];
+    for (int32_t i = 0; i < index->shape.rank; i++)
+        s.dim[s.rank++] = index->shape.dim[i];
+    for (int32_t i = axis + 1; i < in->shape.rank; i++)
+        s.dim[s.rank++] = in->shape.dim[i];
+    return kop_set(op, 0, in->type, &s, err);
+}
+
+int gather_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis];
+    int64_t count = nt_span(&in->shape, axis + 1, in->shape.rank);
+    const struct tensor *half = kop_half(op, 0), *plain = half ? half : kop_const(op, 0);
+    const char *from = plain ? plain->data : in->data;
+    size_t inner = (size_t)count * nt_width(in->type), step = half ? (size_t)count * 2 : inner;
+    char *to = kop_out(op, 0)->data;
+
+    if (kop_out(op, 0)->count == 0)
+        return 0;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < index->count; i++, to += inner) {
+            int64_t k = index_at(index, i, n);
+
+            if (k < 0)
+                return bad_index(op, nt_int(index, i), n, err);
+            if (half)
+                half_to_float((float *)(void *)to, from + (size_t)(o * n + k) * step, count,
+                              half->type);
+            else
+                memcpy(to, from + (size_t)(o * n + k) * step, inner);
+        }
+    return 0;
+}
+
+/* kernel arg 1: ScatterElements, whose indices must fit the updates */
+int gatherelements_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    int rc = kop_want(op, 0, TYPES_BYTES, err), axis;
+
+    if (!rc)
+        rc = kop_want(op, 1, TYPES_INDEX, err);
+    if (rc)
+        return rc;
+    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    if (axis < 0 || index->shape.rank != in->shape.rank)
+        return kop_fail(op, OPM_EINVAL, err, "axis or rank does not fit");
+    for (int32_t i = 0; i < in->shape.rank; i++)
+        if (i != axis && index->shape.dim[i] > in->shape.dim[i])
+            return kop_fail(op, OPM_EINVAL, err, "indices are larger than the data");
+    if (!op->kernel->arg)
+        return kop_set(op, 0, in->type, &index->shape, err);
+    rc = kop_want(op, 2, TYPE_BIT(in->type), err);
+    if (!rc && !shape_equal(&kop_in(op, 2)->shape, &index->shape))
+        rc = kop_fail(op, OPM_EINVAL, err, "indices and updates differ in shape");
+    return rc ? rc : kop_set(op, 0, in->type, &in->shape, err);
+}
+
+/* Offset in `in` of element i of `index`'s shape, with the coordinate of axis replaced by k. */
+struct walker {
+    int64_t idx[SHAPE_RANK_MAX], stride[SHAPE_RANK_MAX], at;
+    int axis;
+    const struct shape *shape;
+};
+
+static void walker_init(struct walker *w, const struct shape *in, const struct shape *index,
+                        int axis)
+{
+    int64_t step = 1;
+
+    *w = (struct walker){ .axis = axis, .shape = index };
+    for (int32_t i = in->rank - 1; i >= 0; i--) {
+        w->stride[i] = step;
+        step *= in->dim[i];
+    }
+}
+
+static void walker_next(struct walker *w)
+{
+    for (int32_t i = w->shape->rank - 1; i >= 0; i--) {
+        if (i != w->axis)
+            w->at += w->stride[i];
+        if (++w->idx[i] < w->shape->dim[i])
+            return;
+        if (i != w->axis)
+            w->at -= w->idx[i] * w->stride[i];
+        w->idx[i] = 0;
+    }
+}
+
+int gatherelements_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    size_t w = nt_width(in->type);
+    char *to = kop_out(op, 0)->data;
+    struct walker walk;
+
+    walker_init(&walk, &in->shape, &index->shape, axis);
+    for (int64_t i = 0; i < index->count; i++, walker_next(&walk)) {
+        int64_t k = index_at(index, i, in->shape.dim[axis]);
+
+        if (k < 0)
+            return bad_index(op, nt_int(index, i), in->shape.dim[axis], err);
+        memcpy(to + (size_t)i * w,
+               (const char *)in->data + (size_t)(walk.at + k * walk.stride[axis]) * w, w);
+    }
+    return 0;
+}
+
+#define REDUCE_CASE(TYPE, T, U)                   \
+    case TENSOR_##TYPE: {                         \
+        T a, b;                                   \
+        memcpy(&a, to, sizeof(a));                \
+        memcpy(&b, from, sizeof(b));              \
+        a = r == SCATTER_ADD   ? (T)((U)a + (U)b) \
+            : r == SCATTER_MUL ? (T)((U)a * (U)b) \
+            : r == SCATTER_MAX ? MAX(a, b)        \
+                               : MIN(a, b);       \
+        memcpy(to, &a, sizeof(a));                \
+        break;                                    \
+    }
+
+static void put(enum tensor_type type, enum scatter_reduction r, char *to, const char *from)
+{
+    if (r == SCATTER_SET) {
+        memcpy(to, from, nt_width(type));
+        return;
+    }
+    switch (type) {
+        REDUCE_CASE(F32, float, float)
+        REDUCE_CASE(F64, double, double)
+        REDUCE_CASE(I8, int8_t, int64_t)
+        REDUCE_CASE(I16, int16_t, int64_t)
+        REDUCE_CASE(I32, int32_t, int64_t)
+        REDUCE_CASE(I64, int64_t, uint64_t)
+        REDUCE_CASE(U8, uint8_t, uint64_t)
+        REDUCE_CASE(U16, uint16_t, uint64_t)
+        REDUCE_CASE(U32, uint32_t, uint64_t)
+        REDUCE_CASE(U64, uint64_t, uint64_t)
+    default:
+        break;
+    }
+}
+
+static int reduction(const struct op *op, enum scatter_reduction *out, opm_error *err)
+{
+    static const char *const name[] = { "none", "add", "mul", "max", "min" };
+    const char *r = node_attr_str(op->node, "reduction", "none");
+
+    for (size_t i = 0; i < ARRAY_SIZE(name); i++)
+        if (strcmp(r, name[i]) == 0) {
+            *out = (enum scatter_reduction)i;
+            if (i && !(TYPE_BIT(kop_in(op, 0)->type) & TYPES_NUM))
+                break;
+            return 0;
+        }
+    return kop_fail(op, OPM_EUNSUPPORTED, err, "reduction '%.20s'", r);
+}
+
+int scatterelements_prepare(struct op *op, opm_error *err)
+{
+    return gatherelements_prepare(op, err);
+}
+
+int scatterelements_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1), *up = kop_in(op, 2);
+    int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    size_t w = nt_width(in->type);
+    char *to = kop_out(op, 0)->data;
+    enum scatter_reduction r;
+    struct walker walk;
+    int rc = reduction(op, &r, err);
+
+    if (rc)
+        return rc;
+    if (to != in->data && in->bytes)
+        memcpy(to, in->data, in->bytes);
+    walker_init(&walk, &in->shape, &index->shape, axis);
+    for (int64_t i = 0; i < index->count; i++, walker_next(&walk)) {
+        int64_t k = index_at(index, i, in->shape.dim[axis]);
+
+        if (k < 0)
+            return bad_index(op, nt_int(index, i), in->shape.dim[axis], err);
+        put(in->type, r, to + (size_t)(walk.at + k * walk.stride[axis]) * w,
+            (const char *)up->data + (size_t)i * w);
+    }
+    return 0;
+}
+
+int gathernd_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    int64_t b = node_attr_int(op->node, "batch_dims", 0), k;
+    struct shape s = { 0 };
+    int rc = kop_want(op, 0, TYPES_BYTES, err);
+
+    if (!rc)
+        rc = kop_want(op, 1, TYPES_INDEX, err);
+    if (rc)
+        return rc;
+    if (index->shape.rank < 1 || b < 0 || b >= index->shape.rank || b > in->shape.rank)
+        return kop_fail(op, OPM_EINVAL, err, "ranks do not fit");
+    k = index->shape.dim[index->shape.rank - 1];
+    if (k < 0 || k > in->shape.rank - b ||
+        index->shape.rank - 1 + in->shape.rank - b - k > SHAPE_RANK_MAX)
+        return kop_fail(op, OPM_EINVAL, err, "indices of %lld coordinates", (long long)k);
+    for (int64_t i = 0; i < b; i++)
+        if (index->shape.dim[i] != in->shape.dim[i])
+            return kop_fail(op, OPM_EINVAL, err, "batch dimensions differ");
+    for (int32_t i = 0; i < index->shape.rank - 1; i++)
+        s.dim[s.rank++] = index->shape.dim[i];
+    for (int64_t i = b + k; i < in->shape.rank; i++)
+        s.dim[s.rank++] = in->shape.dim[i];
+    return kop_set(op, 0, in->type, &s, err);
+}
+
+/* Offset of a tuple of k indices, the first of which is for dimension `first`. -1: out of range. */
+static int64_t tuple_offset(const struct nt *index, int64_t at, int64_t k, const struct shape *s,
+                            int64_t first)
+{
+    int64_t off = 0;
+
+    for (int64_t i = 0; i < k; i++) {
+        int64_t v = index_at(index, at + i, s->dim[first + i]);
+
+        if (v < 0)
+            return -1;
+        off = off * s->dim[first + i] + v;
+    }
+    return off;
+}
+
+int gathernd_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    int64_t b = node_attr_int(op->node, "batch_dims", 0),
+            k = index->shape.dim[index->shape.rank - 1];
+    int64_t batches = nt_span(&in->shape, 0, (int)b),
+            tuples = nt_span(&index->shape, (int)b, index->shape.rank - 1);
+    int64_t rows = nt_span(&in->shape, (int)b, (int)(b + k));
+    size_t inner = (size_t)nt_span(&in->shape, (int)(b + k), in->shape.rank) * nt_width(in->type);
+    char *to = kop_out(op, 0)->data;
+
+    if (kop_out(op, 0)->count == 0)
+        return 0;
+    for (int64_t n = 0; n < batches; n++)
+        for (int64_t t = 0; t < tuples; t++, to += inner) {
+            int64_t off = tuple_offset(index, (n * tuples + t) * k, k, &in->shape, b);
+
+            if (off < 0)
+                return kop_fail(op, OPM_EINVAL, err, "an index is out of range");
+            memcpy(to, (const char *)in->data + (size_t)(n * rows + off) * inner, inner);
+        }
+    return 0;
+}
+
+int scatternd_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1), *up = kop_in(op, 2);
+    struct shape s = { 0 };
+    int64_t k;
+    int rc = kop_want(op, 0, TYPES_BYTES, err);
+
+    if (!rc)
+        rc = kop_want(op, 1, TYPES_INDEX, err);
+    if (!rc)
+        rc = kop_want(op, 2, TYPE_BIT(in->type), err);
+    if (rc)
+        return rc;
+    k = index->shape.rank ? index->shape.dim[index->shape.rank - 1] : -1;
+    if (k < 0 || k > in->shape.rank || index->shape.rank - 1 + in->shape.rank - k > SHAPE_RANK_MAX)
+        return kop_fail(op, OPM_EINVAL, err, "indices do not fit");
+    for (int32_t i = 0; i < index->shape.rank - 1; i++)
+        s.dim[s.rank++] = index->shape.dim[i];
+    for (int64_t i = k; i < in->shape.rank; i++)
+        s.dim[s.rank++] = in->shape.dim[i];
+    if (!shape_equal(&s, &up->shape))
+        return kop_fail(op, OPM_EINVAL, err, "updates do not fit the indices");
+    return kop_set(op, 0, in->type, &in->shape, err);
+}
+
+int scatternd_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1), *up = kop_in(op, 2);
+    int64_t k = index->shape.dim[index->shape.rank - 1];
+    int64_t tuples = nt_span(&index->shape, 0, index->shape.rank - 1),
+            inner = nt_span(&in->shape, (int)k, in->shape.rank);
+    size_t w = nt_width(in->type);
+    char *out = kop_out(op, 0)->data;
+    enum scatter_reduction r;
+    int rc = reduction(op, &r, err);
+
+    if (rc)
+        return rc;
+    if (out != in->data && in->bytes)
+        memcpy(out, in->data, in->bytes);
+    if (up->count == 0)
+        return 0;
+    for (int64_t t = 0; t < tuples; t++) {
+        int64_t off = tuple_offset(index, t * k, k, &in->shape, 0);
+
+        if (off < 0)
+            return kop_fail(op, OPM_EINVAL, err, "an index is out of range");
+        for (int64_t i = 0; i < inner; i++)
+            put(in->type, r, out + (size_t)(off * inner + i) * w,
+                (const char *)up->data + (size_t)(t * inner + i) * w);
+    }
+    return 0;
+}

@@ -1,0 +1,489 @@
+/* matmul.c -- MatMul and Gemm. */
+#include "engine/native/math/broadcast.h"
+#include "engine/native/math/gemm.h"
+#include "engine/native/math/half.h"
+#include "engine/native/math/sparse.h"
+#include "engine/native/op/kernels.h"
+
+#include <string.h>
+
+#define TYPES_MATMUL                                                                    \
+    (TYPES_FLOAT | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64) | TYPE_BIT(TENSOR_U32) | \
+     TYPE_BIT(TENSOR_U64))
+
+#define PACK_NS 0.2 /* for a float that is packed, about */
+
+struct matmul {
+    int64_t m, n, k;
+    int64_t ars, acs, brs, bcs; /* strides of the matrices */
+    struct shape batch;         /* of the output */
+    int64_t nbatch;
+    int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
+    bool b_shared;                                            /* one B for all */
+    float alpha, beta;
+    float *packed;  /* constant B, or NULL */
+    uint16_t *half; /* the same in 16 bits, instead */
+    enum tensor_type half_type;
+    struct sparse *sparse; /* the same, if it has zero blocks, or NULL */
+    bool use_sparse;
+    int64_t b_floats; /* of one packed B in scratch */
+};
+
+static void matmul_release(void *state)
+{
+    native_free(((struct matmul *)state)->packed);
+    native_free(((struct matmul *)state)->half);
+    sparse_free(((struct matmul *)state)->sparse);
+}
+
+static struct matmul *matmul_state(struct op *op)
+{
+    struct matmul *s = kop_new_state(op, sizeof(*s));
+
+    op->release = s ? matmul_release : NULL;
+    return s;
+}
+
+struct pack_job {
+    const struct isa *isa;
+    const struct matmul *s;
+    const void *from;
+};
+
+static void pack_const_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pack_job *j = arg;
+
+    (void)thread;
+    gemm_pack_b(j->isa, j->s->packed, j->from, j->s->k, j->s->n, j->s->brs, j->s->bcs, begin, end);
+}
+
+static void narrow_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pack_job *j = arg;
+    int64_t per = j->s->k * j->isa->nr;
+
+    (void)thread;
+    half_from_float(j->s->half + begin * per, j->s->packed + begin * per, (end - begin) * per,
+                    j->s->half_type);
+}
+
+/* What was 16 bits is kept so. */
+static int narrow_b(struct op *op, struct matmul *s, struct pack_job *j, opm_error *err)
+{
+    s->half_type = kop_half(op, 1)->type;
+    s->half = native_alloc(MAX(op->packed_bytes / 2, (size_t)1));
+    if (!s->half)
+        return kop_nomem(op, err);
+    pool_for(kop_pool(op), gemm_panels(s->n, j->isa->nr),
+             pool_grain((double)(s->k * j->isa->nr) * PACK_NS), narrow_part, j);
+    native_free(s->packed);
+    s->packed = NULL;
+    op->packed_bytes /= 2;
+    return 0;
+}
+
+static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct isa *isa = kop_isa(op);
+    const struct tensor *b = kop_const(op, 1);
+    struct pack_job j = { isa, s, b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL };
+    int64_t floats = gemm_size_b(isa, s->k, s->n);
+
+    if (s->packed || s->half)
+        return 0;
+    if (!j.from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
+        return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
+    if (floats < 0)
+        return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
+    s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
+    if (!s->packed)
+        return kop_nomem(op, err);
+    op->packed_bytes = (size_t)floats * sizeof(float);
+    pool_for(kop_pool(op), gemm_panels(s->n, isa->nr),
+             pool_grain((double)(s->k * isa->nr) * PACK_NS), pack_const_part, &j);
+    if (b)
+        model_forget(op->plan->engine->model, b->data, b->bytes);
+    return kop_half(op, 1) ? narrow_b(op, s, &j, err) : 0;
+}
+
+/* Room for what is packed while running. */
+static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct isa *isa = kop_isa(op);
+    int64_t total, nb = s->b_shared ? 1 : s->nbatch;
+
+    s->b_floats = s->packed || s->half ? 0 : gemm_size_b(isa, s->k, s->n);
+    if (s->b_floats < 0 || __builtin_mul_overflow(s->b_floats, nb, &total) ||
+        total > PTRDIFF_MAX / 8)
+        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    if (s->half)
+        total = gemm_wide(isa, s->k) * pool_threads(kop_pool(op));
+    op->scratch_bytes = (size_t)total * sizeof(float);
+    return 0;
+}
+
+/* Constant B, dense or sparse, and scratch memory. */
+static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
+{
+    const struct tensor *b = kop_const(op, 1);
+    struct sparse_weights w = { b                  ? b->data
+                                : kop_fixed(op, 1) ? kop_in(op, 1)->data
+                                                   : NULL,
+                                s->k, s->n, s->brs, s->bcs };
+    int how = SPARSE_NO, rc;
+
+    s->use_sparse = false;
+    if (w.data && s->b_shared && s->nbatch == 1 && s->acs == 1)
+        how = sparse_look(op, s->m, &w, &s->sparse, err);
+    if (how < 0)
+        return how;
+    rc = how == SPARSE_YES ? 0 : pack_const_b(op, s, err);
+    if (!rc)
+        rc = plan_scratch(op, s, err);
+    if (!rc && how != SPARSE_NO)
+        op->scratch_bytes = MAX(op->scratch_bytes, sparse_scratch(op, s->m, s->k));
+    s->use_sparse = how == SPARSE_YES;
+    if (!rc && how == SPARSE_MEASURE)
+        rc = sparse_measure_op(op, s->m, s->sparse, &s->use_sparse, err);
+    if (rc)
+        return rc;
+    if (s->use_sparse) {
+        native_free(s->packed);
+        native_free(s->half);
+        s->packed = NULL;
+        s->half = NULL;
+        op->scratch_bytes = sparse_scratch(op, s->m, s->k);
+    }
+    sparse_tell(op, s->sparse, s->use_sparse);
+    return 0;
+}
+
+int matmul_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 1);
+    struct matmul *s = matmul_state(op);
+    struct shape sa, sb, out;
+    int rc = kop_want(op, 0, TYPES_MATMUL, err);
+
+    if (!s)
+        return kop_nomem(op, err);
+    if (!rc)
+        rc = kop_want(op, 1, TYPE_BIT(a->type), err);
+    if (rc)
+        return rc;
+    if (a->shape.rank < 1 || b->shape.rank < 1)
+        return kop_fail(op, OPM_EINVAL, err, "operands must not be scalars");
+    sa = a->shape;
+    sb = b->shape;
+    if (op->turned_b) {
+        sb.dim[0] = b->shape.dim[1];
+        sb.dim[1] = b->shape.dim[0];
+    }
+    if (sa.rank == 1) {
+        sa.rank = 2;
+        sa.dim[1] = sa.dim[0];
+        sa.dim[0] = 1;
+    }
+    if (sb.rank == 1) {
+        sb.rank = 2;
+        sb.dim[1] = 1;
+    }
+    s->m = sa.dim[sa.rank - 2];
+    s->k = sa.dim[sa.rank - 1];
+    s->n = sb.dim[sb.rank - 1];
+    if (sb.dim[sb.rank - 2] != s->k)
+        return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+                        (long long)s->k, (long long)sb.dim[sb.rank - 2]);
+    sa.rank -= 2;
+    sb.rank -= 2;
+    s->batch = sa;
+    if (!bcast_join(&s->batch, &sb))
+        return kop_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+    out = s->batch;
+    if (out.rank + 2 > SHAPE_RANK_MAX)
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
+    s->b_shared = shape_count(&sb) == 1;
+    if (s->b_shared && shape_count(&sa) == shape_count(&s->batch)) { /* one tall matrix */
+        s->m *= MAX(shape_count(&s->batch), (int64_t)0);
+        s->batch.rank = sa.rank = sb.rank = 0;
+    }
+    s->nbatch = shape_count(&s->batch);
+    for (int i = 0; i < 2; i++) {
+        const struct shape *q = i ? &sb : &sa;
+        int64_t *stride = i ? s->b_batch : s->a_batch, step = 1;
+
+        memset(stride, 0, sizeof(s->a_batch));
+        for (int32_t d = q->rank - 1; d >= 0; d--) {
+            stride[s->batch.rank - q->rank + d] = q->dim[d] == 1 ? 0 : step;
+            step *= q->dim[d];
+        }
+    }
+    s->ars = s->k;
+    s->brs = op->turned_b ? 1 : s->n;
+    s->bcs = op->turned_b ? s->k : 1;
+    s->acs = 1;
+    s->alpha = s->beta = 1;
+    if (a->shape.rank > 1)
+        out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
+    if (b->shape.rank > 1)
+        out.dim[out.rank++] = s->n;
+    rc = kop_set(op, 0, a->type, &out, err);
+    if (!rc)
+        rc = posts_check(op, s->n, err);
+    if (!rc)
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
+}
+
+int gemm_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 1), *c = kop_in(op, 2);
+    struct matmul *s = matmul_state(op);
+    bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
+    struct shape out = { .rank = 2 };
+    int rc = kop_want(op, 0, TYPES_MATMUL, err);
+
+    if (!s)
+        return kop_nomem(op, err);
+    if (!rc)
+        rc = kop_want(op, 1, TYPE_BIT(a->type), err);
+    if (!rc && c)
+        rc = kop_want(op, 2, TYPE_BIT(a->type), err);
+    if (rc)
+        return rc;
+    if (a->shape.rank != 2 || b->shape.rank != 2)
+        return kop_fail(op, OPM_EINVAL, err, "operands must be matrices");
+    s->m = a->shape.dim[ta];
+    s->k = a->shape.dim[!ta];
+    s->n = b->shape.dim[!tb];
+    if (b->shape.dim[tb] != s->k)
+        return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+                        (long long)s->k, (long long)b->shape.dim[tb]);
+    s->ars = ta ? 1 : s->k;
+    s->acs = ta ? s->m : 1;
+    s->brs = tb ? 1 : s->n;
+    s->bcs = tb ? s->k : 1;
+    s->alpha = node_attr_float(op->node, "alpha", 1);
+    s->beta = node_attr_float(op->node, "beta", 1);
+    s->nbatch = 1;
+    s->b_shared = true;
+    s->batch.rank = 0;
+    out.dim[0] = s->m;
+    out.dim[1] = s->n;
+    if (c) {
+        struct shape both = out;
+
+        if (!bcast_join(&both, &c->shape) || !shape_equal(&both, &out))
+            return kop_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
+    }
+    rc = kop_set(op, 0, a->type, &out, err);
+    if (!rc)
+        rc = posts_check(op, s->n, err);
+    if (!rc)
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+    return rc;
+}
+
+struct mm_job {
+    const struct matmul *s;
+    struct gemm g;
+    struct gemm_grid grid;
+    const float *a, *b;
+    float *pb;
+    int64_t bpanels;
+};
+
+/* Matrix number of operand for batch item i. */
+static int64_t batch_matrix(const struct matmul *s, const int64_t *stride, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int32_t d = s->batch.rank - 1; d >= 0; d--) {
+        at += i % s->batch.dim[d] * stride[d];
+        i /= s->batch.dim[d];
+    }
+    return at;
+}
+
+/* Panels of B, batch item by batch item. */
+static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct mm_job *j = arg;
+    const struct matmul *s = j->s;
+
+    (void)thread;
+    for (int64_t i = begin; i < end;) {
+        int64_t item = i / j->bpanels, p = i % j->bpanels, len = MIN(j->bpanels - p, end - i);
+
+        gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
+                    j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
+                    s->k, s->n, s->brs, s->bcs, p, p + len);
+        i += len;
+    }
+}
+
+static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct mm_job *j = arg;
+    const struct matmul *s = j->s;
+    int64_t per = j->grid.nmb * j->grid.nnb;
+
+    for (int64_t i = begin; i < end; i++) {
+        int64_t item = i / per;
+        struct gemm g = j->g;
+
+        g.a = j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k;
+        g.b = s->packed ? s->packed : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
+        g.half = s->half;
+        g.half_type = s->half_type;
+        g.wide = s->half ? j->pb + thread * gemm_wide(g.isa, s->k) : NULL;
+        g.c += item * s->m * s->n;
+        g.base = item * s->m * s->n;
+        gemm_item(&g, &j->grid, i % per);
+    }
+}
+
+static void run_f32(struct op *op, const struct nt *add, const float *scaled)
+{
+    const struct matmul *s = op->state;
+    struct posts posts;
+    struct mm_job j = { .s = s };
+
+    if (kop_out(op, 0)->count == 0)
+        return;
+    posts_begin(&posts, op, false);
+    j.a = kop_in(op, 0)->data;
+    j.b = kop_in(op, 1)->data;
+    j.pb = op->scratch;
+    j.g = (struct gemm){ .isa = kop_isa(op),
+                         .m = s->m,
+                         .n = s->n,
+                         .k = s->k,
+                         .ars = s->ars,
+                         .aks = s->acs,
+                         .c = kop_out(op, 0)->data,
+                         .ldc = s->n,
+                         .alpha = s->alpha,
+                         .posts = op->npost ? &posts : NULL };
+    if (add) {
+        int32_t r = add->shape.rank;
+
+        j.g.add = scaled ? scaled : add->data;
+        j.g.add_cs = r >= 1 && add->shape.dim[r - 1] != 1;
+        j.g.add_rs = r >= 2 && add->shape.dim[r - 2] != 1 ? add->shape.dim[r - 1] : 0;
+    }
+    j.bpanels = gemm_panels(s->n, j.g.isa->nr);
+    if (kop_out(op, 0)->count == 0)
+        return;
+    if (s->use_sparse) {
+        struct sparse_mul mul = { s->m,  s->n,      s->k,    j.a,        s->ars,
+                                  j.g.c, j.g.alpha, j.g.add, j.g.add_rs, j.g.add_cs };
+
+        sparse_run(op, s->sparse, &mul);
+        return;
+    }
+    gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kop_pool(op)));
+    if (!s->packed && !s->half)
+        pool_for(kop_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
+                 pool_grain((double)(s->k * j.g.isa->nr) * PACK_NS), pack_part, &j);
+    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns), mm_part,
+             &j);
+}
+
+#define NAIVE(TYPE, T, ACC)                                                                       \
+    case TENSOR_##TYPE:                                                                           \
+        for (int64_t q = 0; q < s->nbatch; q++) {                                                 \
+            const T *a =                                                                          \
+                (const T *)kop_in(op, 0)->data + batch_matrix(s, s->a_batch, q) * s->m * s->k;    \
+            const T *b =                                                                          \
+                (const T *)kop_in(op, 1)->data + batch_matrix(s, s->b_batch, q) * s->k * s->n;    \
+            T *c = (T *)kop_out(op, 0)->data + q * s->m * s->n;                                   \
+            for (int64_t i = 0; i < s->m; i++)                                                    \
+                for (int64_t l = 0; l < s->n; l++) {                                              \
+                    ACC sum = 0;                                                                  \
+                    for (int64_t k = 0; k < s->k; k++)                                            \
+                        sum += (ACC)a[i * s->ars + k * s->acs] * (ACC)b[k * s->brs + l * s->bcs]; \
+                    c[i * s->n + l] = (T)sum;                                                     \
+                }                                                                                 \
+        }                                                                                         \
+        break;
+
+static void run_other(struct op *op)
+{
+    const struct matmul *s = op->state;
+
+    switch (kop_in(op, 0)->type) {
+        NAIVE(F64, double, double)
+        NAIVE(I32, int32_t, uint32_t)
+        NAIVE(I64, int64_t, uint64_t)
+        NAIVE(U32, uint32_t, uint32_t)
+        NAIVE(U64, uint64_t, uint64_t)
+    default:
+        break;
+    }
+}
+
+int matmul_run(struct op *op, opm_error *err)
+{
+    (void)err;
+    if (kop_in(op, 0)->type == TENSOR_F32)
+        run_f32(op, NULL, NULL);
+    else
+        run_other(op);
+    return 0;
+}
+
+/* alpha and beta for types that have no fast path. */
+static void gemm_tail(struct op *op, const struct matmul *s)
+{
+    const struct nt *c = kop_in(op, 2);
+    struct nt *out = kop_out(op, 0);
+    int32_t r = c ? c->shape.rank : 0;
+    int64_t cs = r >= 1 && c->shape.dim[r - 1] != 1,
+            rs = r >= 2 && c->shape.dim[r - 2] != 1 ? c->shape.dim[r - 1] : 0;
+
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t at = i / s->n * rs + i % s->n * cs;
+
+        switch (out->type) {
+        case TENSOR_F64:
+            ((double *)out->data)[i] = (double)s->alpha * ((double *)out->data)[i] +
+                                       (c ? (double)s->beta * ((const double *)c->data)[at] : 0);
+            break;
+        case TENSOR_I32:
+        case TENSOR_U32:
+            ((uint32_t *)out->data)[i] =
+                ((uint32_t *)out->data)[i] + (c ? ((const uint32_t *)c->data)[at] : 0);
+            break;
+        default:
+            ((uint64_t *)out->data)[i] =
+                ((uint64_t *)out->data)[i] + (c ? ((const uint64_t *)c->data)[at] : 0);
+        }
+    }
+}
+
+int gemm_run(struct op *op, opm_error *err)
+{
+    const struct matmul *s = op->state;
+    const struct nt *c = kop_in(op, 2);
+    float *scaled = NULL;
+
+    if (kop_in(op, 0)->type != TENSOR_F32) {
+        run_other(op);
+        if (s->n)
+            gemm_tail(op, s);
+        return 0;
+    }
+    if (c && s->beta == 0)
+        c = NULL;
+    if (c && s->beta != 1) { /* rare: a scaled copy */
+        scaled = native_alloc(MAX(c->bytes, (size_t)1));
+        if (!scaled)
+            return kop_nomem(op, err);
+        kop_isa(op)->unary(U_AFFINE, scaled, c->data, c->count, s->beta, 0);
+    }
+    run_f32(op, c, scaled);
+    native_free(scaled);
+    return 0;
+}

@@ -1,0 +1,490 @@
+/* reduce.c -- Reduce*, ArgMax, ArgMin, CumSum.
+ *
+ * Each output element is computed by one thread, over its inputs in order. */
+#include "engine/native/op/families.h"
+#include "engine/native/op/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PIECE 4096    /* elements that are summed as floats */
+#define STRIP 256     /* columns that are reduced together */
+#define REDUCE_NS 0.1 /* for an element, about */
+
+struct reduce {
+    bool on[SHAPE_RANK_MAX];
+    bool copy; /* nothing to reduce */
+    /* Input seen as kept and reduced dimensions, strides in elements. */
+    int nkeep, nred;
+    int64_t kdim[SHAPE_RANK_MAX + 1], kstride[SHAPE_RANK_MAX + 1];
+    int64_t rdim[SHAPE_RANK_MAX + 1], rstride[SHAPE_RANK_MAX + 1];
+    int64_t rcount;
+};
+
+static int reduce_axes(struct op *op, struct reduce *r, opm_error *err)
+{
+    const struct shape *in = &kop_in(op, 0)->shape;
+    int64_t axes[SHAPE_RANK_MAX];
+    size_t n;
+    const int64_t *a = node_attr_ints(op->node, "axes", &n);
+    int rc;
+
+    if (kop_in(op, 1)) {
+        rc = kop_ints(op, 1, axes, SHAPE_RANK_MAX, &n, err);
+        if (rc)
+            return rc;
+        a = axes;
+    }
+    r->copy = n == 0 && node_attr_int(op->node, "noop_with_empty_axes", 0);
+    for (int32_t i = 0; i < in->rank; i++)
+        r->on[i] = n == 0 && !r->copy;
+    for (size_t i = 0; i < n; i++) {
+        int ax = nt_axis(a[i], in->rank);
+
+        if (ax < 0)
+            return kop_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)a[i]);
+        r->on[ax] = true;
+    }
+    return 0;
+}
+
+static void reduce_layout(struct reduce *r, const struct shape *in)
+{
+    int64_t step = 1;
+
+    r->nkeep = r->nred = 0;
+    r->rcount = 1;
+    for (int32_t i = in->rank - 1; i >= 0; i--) { /* innermost first; merged where contiguous */
+        int64_t *dim = r->on[i] ? r->rdim : r->kdim, *stride = r->on[i] ? r->rstride : r->kstride;
+        int *n = r->on[i] ? &r->nred : &r->nkeep;
+
+        if (r->on[i])
+            r->rcount *= in->dim[i];
+        if (*n && stride[*n - 1] * dim[*n - 1] == step)
+            dim[*n - 1] *= in->dim[i];
+        else {
+            dim[*n] = in->dim[i];
+            stride[*n] = step;
+            ++*n;
+        }
+        step *= in->dim[i];
+    }
+}
+
+int reduce_prepare(struct op *op, opm_error *err)
+{
+    struct reduce *r = kop_new_state(op, sizeof(*r));
+    struct shape s = { 0 };
+    const struct nt *in = kop_in(op, 0);
+    int rc = kop_want(op, 0, TYPES_NUM, err);
+
+    if (!r)
+        return kop_nomem(op, err);
+    if (!rc)
+        rc = reduce_axes(op, r, err);
+    if (rc)
+        return rc;
+    for (int32_t i = 0; i < in->shape.rank; i++) {
+        if (!r->on[i])
+            s.dim[s.rank++] = in->shape.dim[i];
+        else if (node_attr_int(op->node, "keepdims", 1))
+            s.dim[s.rank++] = 1;
+    }
+    reduce_layout(r, &in->shape);
+    return kop_set(op, 0, in->type, &s, err);
+}
+
+struct reduce_job {
+    const struct reduce *r;
+    enum red f;
+    const struct nt *in;
+    struct nt *out;
+    const struct isa *isa;
+};
+
+/* Start of the inputs of output element i. */
+static int64_t reduce_base(const struct reduce *r, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int k = 0; k < r->nkeep; k++) {
+        at += i % r->kdim[k] * r->kstride[k];
+        i /= r->kdim[k];
+    }
+    return at;
+}
+
+#define REDUCE_OVER(T, body)                                                     \
+    do {                                                                         \
+        int64_t idx[SHAPE_RANK_MAX + 1] = { 0 }, off = base;                     \
+        int64_t n0 = r->nred ? r->rdim[0] : 1, s0 = r->nred ? r->rstride[0] : 0; \
+        for (int64_t done = 0; done < r->rcount; done += n0) {                   \
+            const T *p = (const T *)j->in->data + off;                           \
+            for (int64_t q = 0; q < n0; q++) {                                   \
+                T x = p[q * s0];                                                 \
+                body;                                                            \
+            }                                                                    \
+            for (int k = 1; k < r->nred; k++) {                                  \
+                off += r->rstride[k];                                            \
+                if (++idx[k] < r->rdim[k])                                       \
+                    break;                                                       \
+                off -= idx[k] * r->rstride[k];                                   \
+                idx[k] = 0;                                                      \
+            }                                                                    \
+        }                                                                        \
+    } while (0)
+
+#define REDUCE_FLOAT(T)                                                      \
+    for (int64_t i = begin; i < end; i++) {                                  \
+        int64_t base = reduce_base(r, i);                                    \
+        double acc = 0;                                                      \
+        T best = j->f == RED_MIN ? (T)INFINITY : (T)-INFINITY;               \
+        bool nan = false;                                                    \
+        switch (j->f) {                                                      \
+        case RED_SUM:                                                        \
+        case RED_MEAN:                                                       \
+        case RED_LOGSUM:                                                     \
+            REDUCE_OVER(T, acc += (double)x);                                \
+            break;                                                           \
+        case RED_L1:                                                         \
+            REDUCE_OVER(T, acc += fabs((double)x));                          \
+            break;                                                           \
+        case RED_L2:                                                         \
+        case RED_SUMSQUARE:                                                  \
+            REDUCE_OVER(T, acc += (double)x * (double)x);                    \
+            break;                                                           \
+        case RED_PROD:                                                       \
+            acc = 1;                                                         \
+            REDUCE_OVER(T, acc *= (double)x);                                \
+            break;                                                           \
+        case RED_MIN:                                                        \
+            REDUCE_OVER(T, nan = nan || x != x; best = x < best ? x : best); \
+            acc = nan ? (double)NAN : (double)best;                          \
+            break;                                                           \
+        default:                                                             \
+            REDUCE_OVER(T, nan = nan || x != x; best = x > best ? x : best); \
+            acc = nan ? (double)NAN : (double)best;                          \
+        }                                                                    \
+        if (j->f == RED_MEAN)                                                \
+            acc /= (double)r->rcount;                                        \
+        else if (j->f == RED_L2)                                             \
+            acc = sqrt(acc);                                                 \
+        else if (j->f == RED_LOGSUM)                                         \
+            acc = log(acc);                                                  \
+        else if (j->f == RED_LOGSUMEXP) {                                    \
+            double m = isfinite(acc) ? acc : 0, sum = 0;                     \
+            REDUCE_OVER(T, sum += exp((double)x - m));                       \
+            acc = log(sum) + m;                                              \
+        }                                                                    \
+        ((T *)j->out->data)[i] = (T)acc;                                     \
+    }
+
+static uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+#define REDUCE_INT(TYPE, T, LO, HI, SIGNED)                                                      \
+    case TENSOR_##TYPE:                                                                          \
+        for (int64_t i = begin; i < end; i++) {                                                  \
+            int64_t base = reduce_base(r, i);                                                    \
+            uint64_t acc = j->f == RED_PROD;                                                     \
+            double real = 0;                                                                     \
+            T best = j->f == RED_MIN ? HI : LO;                                                  \
+            switch (j->f) {                                                                      \
+            case RED_SUM:                                                                        \
+            case RED_MEAN:                                                                       \
+            case RED_LOGSUM:                                                                     \
+                REDUCE_OVER(T, acc += (uint64_t)x; real += (double)x);                           \
+                break;                                                                           \
+            case RED_L1:                                                                         \
+                REDUCE_OVER(T, acc += SIGNED ? magnitude((int64_t)x) : (uint64_t)x);             \
+                break;                                                                           \
+            case RED_PROD:                                                                       \
+                REDUCE_OVER(T, acc *= (uint64_t)x);                                              \
+                break;                                                                           \
+            case RED_L2:                                                                         \
+            case RED_SUMSQUARE:                                                                  \
+                REDUCE_OVER(T, acc += (uint64_t)x * (uint64_t)x; real += (double)x * (double)x); \
+                break;                                                                           \
+            case RED_LOGSUMEXP:                                                                  \
+                REDUCE_OVER(T, real += exp((double)x));                                          \
+                break;                                                                           \
+            case RED_MIN:                                                                        \
+                REDUCE_OVER(T, best = x < best ? x : best);                                      \
+                acc = (uint64_t)best;                                                            \
+                break;                                                                           \
+            default:                                                                             \
+                REDUCE_OVER(T, best = x > best ? x : best);                                      \
+                acc = (uint64_t)best;                                                            \
+            }                                                                                    \
+            if (j->f == RED_MEAN)                                                                \
+                acc = (uint64_t)(int64_t)(real / (double)MAX(r->rcount, (int64_t)1));            \
+            else if (j->f == RED_L2)                                                             \
+                acc = (uint64_t)sqrt(real);                                                      \
+            else if (j->f == RED_LOGSUM || j->f == RED_LOGSUMEXP)                                \
+                acc = real > 0 ? (uint64_t)(int64_t)log(real) : 0;                               \
+            ((T *)j->out->data)[i] = (T)acc;                                                     \
+        }                                                                                        \
+        break;
+
+static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct reduce_job *j = arg;
+    const struct reduce *r = j->r;
+
+    (void)thread;
+    switch (j->in->type) {
+    case TENSOR_F32:
+        REDUCE_FLOAT(float)
+        break;
+    case TENSOR_F64:
+        REDUCE_FLOAT(double)
+        break;
+        REDUCE_INT(I8, int8_t, INT8_MIN, INT8_MAX, true)
+        REDUCE_INT(U8, uint8_t, 0, UINT8_MAX, false)
+        REDUCE_INT(I16, int16_t, INT16_MIN, INT16_MAX, true)
+        REDUCE_INT(U16, uint16_t, 0, UINT16_MAX, false)
+        REDUCE_INT(I32, int32_t, INT32_MIN, INT32_MAX, true)
+        REDUCE_INT(U32, uint32_t, 0, UINT32_MAX, false)
+        REDUCE_INT(I64, int64_t, INT64_MIN, INT64_MAX, true)
+        REDUCE_INT(U64, uint64_t, 0, UINT64_MAX, false)
+    default:
+        break;
+    }
+}
+
+/* The instruction set's name for it, or -1. */
+static int fast_reduce(enum red f)
+{
+    switch (f) {
+    case RED_SUM:
+    case RED_MEAN:
+        return R_SUM;
+    case RED_L1:
+        return R_ABS;
+    case RED_L2:
+    case RED_SUMSQUARE:
+        return R_SQUARES;
+    case RED_MAX:
+        return R_MAX;
+    case RED_MIN:
+        return R_MIN;
+    default:
+        return -1;
+    }
+}
+
+static float fast_end(const struct reduce_job *j, double x)
+{
+    return (float)(j->f == RED_MEAN ? x / (double)j->r->rcount : j->f == RED_L2 ? sqrt(x) : x);
+}
+
+/* What is reduced lies side by side. Long rows in pieces, whose sums are added in double. */
+static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct reduce_job *j = arg;
+    enum isa_reduce f = (enum isa_reduce)fast_reduce(j->f);
+    int64_t n = j->r->rcount;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        const float *x = (const float *)j->in->data + reduce_base(j->r, i);
+        double acc = (double)j->isa->reduce(f, x, MIN(n, (int64_t)PIECE));
+
+        for (int64_t at = PIECE; at < n; at += PIECE) {
+            double more = (double)j->isa->reduce(f, x + at, MIN(n - at, (int64_t)PIECE));
+
+            if (f == R_MAX || f == R_MIN)
+                acc = acc != acc || (f == R_MAX ? acc > more : acc < more) ? acc : more;
+            else
+                acc += more;
+        }
+        ((float *)j->out->data)[i] = fast_end(j, acc);
+    }
+}
+
+/* What is kept lies side by side: strips of columns, row after row, PIECE rows at a time. */
+static void strips_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct reduce_job *j = arg;
+    const struct reduce *r = j->r;
+    int64_t inner = r->kdim[0], strips = (inner + STRIP - 1) / STRIP;
+    enum isa_binary f = j->f == RED_MAX ? B_MAX : j->f == RED_MIN ? B_MIN : B_ADD;
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, inner - c0),
+                first = item / strips * inner + c0;
+        const float *x = (const float *)j->in->data + reduce_base(r, first);
+        float piece[STRIP], row[STRIP];
+        double acc[STRIP];
+
+        for (int64_t k = 0; k < r->rcount; k++) {
+            const float *in = x + k * r->rstride[0];
+
+            if (j->f == RED_L1 || j->f == RED_L2 || j->f == RED_SUMSQUARE) {
+                j->isa->unary(j->f == RED_L1 ? U_ABS : U_SQUARE, row, in, n, 0, 0);
+                in = row;
+            }
+            if (k % PIECE)
+                j->isa->binary(f, piece, piece, 1, in, 1, n);
+            else {
+                for (int64_t i = 0; k && i < n && f == B_ADD; i++)
+                    acc[i] = (k == PIECE ? 0 : acc[i]) + (double)piece[i];
+                if (k && f != B_ADD)
+                    j->isa->binary(f, piece, piece, 1, in, 1, n);
+                else
+                    memcpy(piece, in, (size_t)n * sizeof(*piece));
+            }
+        }
+        for (int64_t i = 0; i < n; i++)
+            ((float *)j->out->data)[first + i] =
+                fast_end(j, (f == B_ADD && r->rcount > PIECE ? acc[i] : 0) + (double)piece[i]);
+    }
+}
+
+static bool run_fast(struct op *op, const struct reduce_job *j)
+{
+    const struct reduce *r = j->r;
+
+    if (j->in->type != TENSOR_F32 || fast_reduce(j->f) < 0 || r->copy || r->nred != 1 ||
+        r->rcount < 1 || j->out->count == 0)
+        return false;
+    if (r->rstride[0] == 1) {
+        pool_for(kop_pool(op), j->out->count, pool_grain((double)r->rcount * REDUCE_NS), rows_part,
+                 (void *)(uintptr_t)j);
+        return true;
+    }
+    if (r->nkeep < 1 || r->kstride[0] != 1 || r->kdim[0] < 4)
+        return false;
+    pool_for(kop_pool(op), j->out->count / r->kdim[0] * ((r->kdim[0] + STRIP - 1) / STRIP),
+             pool_grain((double)(r->rcount * MIN(r->kdim[0], (int64_t)STRIP)) * REDUCE_NS),
+             strips_part, (void *)(uintptr_t)j);
+    return true;
+}
+
+int reduce_run(struct op *op, opm_error *err)
+{
+    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kop_in(op, 0), kop_out(op, 0),
+                            kop_isa(op) };
+
+    (void)err;
+    if (run_fast(op, &j))
+        return 0;
+    pool_for(kop_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
+             reduce_part, &j);
+    return 0;
+}
+
+int argmax_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0);
+    int rc = kop_want(op, 0, TYPES_NUM, err), axis;
+    struct shape s = { 0 };
+
+    if (rc)
+        return rc;
+    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    if (axis < 0 || in->shape.dim[axis] == 0)
+        return kop_fail(op, OPM_EINVAL, err, "axis is out of range or empty");
+    for (int32_t i = 0; i < in->shape.rank; i++) {
+        if (i != axis)
+            s.dim[s.rank++] = in->shape.dim[i];
+        else if (node_attr_int(op->node, "keepdims", 1))
+            s.dim[s.rank++] = 1;
+    }
+    return kop_set(op, 0, TENSOR_I64, &s, err);
+}
+
+/* kernel arg 0: ArgMax, 1: ArgMin */
+int argmax_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0);
+    int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    bool last = node_attr_int(op->node, "select_last_index", 0), min = op->kernel->arg;
+    int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis],
+            inner = nt_span(&in->shape, axis + 1, in->shape.rank);
+    int64_t *out = kop_out(op, 0)->data;
+    bool real = TYPE_BIT(in->type) & TYPES_FLOAT;
+
+    (void)err;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            int64_t best = 0, bi = 0;
+            double bd = 0;
+
+            for (int64_t k = 0; k < n; k++) {
+                int64_t at = (o * n + k) * inner + i, vi = real ? 0 : nt_int(in, at);
+                double vd = real ? nt_float(in, at) : 0;
+                bool better = real ? (min ? vd < bd : vd > bd) : (min ? vi < bi : vi > bi);
+                bool equal = real ? vd == bd : vi == bi;
+
+                if (k == 0 || better || (last && equal)) {
+                    best = k;
+                    bi = vi;
+                    bd = vd;
+                }
+            }
+            out[o * inner + i] = best;
+        }
+    return 0;
+}
+
+int cumsum_prepare(struct op *op, opm_error *err)
+{
+    int rc = kop_want(op, 0, TYPES_NUM, err);
+
+    if (!rc)
+        rc = kop_want(op, 1, TYPES_INDEX, err);
+    if (!rc && kop_in(op, 1)->count != 1)
+        rc = kop_fail(op, OPM_EINVAL, err, "axis must be one number");
+    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+}
+
+#define CUMSUM_CASE(TYPE, T, A)                                                      \
+    case TENSOR_##TYPE:                                                              \
+        for (int64_t o = 0; o < outer * inner; o++) {                                \
+            const T *from = (const T *)in->data + o / inner * n * inner + o % inner; \
+            T *to = (T *)out->data + o / inner * n * inner + o % inner;              \
+            A sum = product;                                                         \
+            for (int64_t q = 0; q < n; q++) {                                        \
+                int64_t k = (reverse ? n - 1 - q : q) * inner;                       \
+                A x = (A)from[k];                                                    \
+                A next = product ? sum * x : sum + x;                                \
+                to[k] = (T)(exclusive ? sum : next);                                 \
+                sum = next;                                                          \
+            }                                                                        \
+        }                                                                            \
+        break;
+
+int cumsum_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kop_in(op, 0);
+    struct nt *out = kop_out(op, 0);
+    int axis = nt_axis(nt_int(kop_in(op, 1), 0), in->shape.rank);
+    bool exclusive = node_attr_int(op->node, "exclusive", 0),
+         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg;
+    int64_t outer, n, inner;
+
+    if (axis < 0)
+        return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
+    outer = nt_span(&in->shape, 0, axis);
+    n = in->shape.dim[axis];
+    inner = nt_span(&in->shape, axis + 1, in->shape.rank);
+    switch (in->type) {
+        CUMSUM_CASE(F32, float, float)
+        CUMSUM_CASE(F64, double, double)
+        CUMSUM_CASE(I8, int8_t, uint64_t)
+        CUMSUM_CASE(I16, int16_t, uint64_t)
+        CUMSUM_CASE(I32, int32_t, uint64_t)
+        CUMSUM_CASE(I64, int64_t, uint64_t)
+        CUMSUM_CASE(U8, uint8_t, uint64_t)
+        CUMSUM_CASE(U16, uint16_t, uint64_t)
+        CUMSUM_CASE(U32, uint32_t, uint64_t)
+        CUMSUM_CASE(U64, uint64_t, uint64_t)
+    default:
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,387 @@
+/* resize.c -- Resize and Upsample.
+ *
+ * All modes are separable: for each axis a table says which input elements make an output element,
+ * with which weights; the axes are then resized one after the other. */
+#include "engine/native/op/resize.h"
+
+#include "engine/native/op/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+static int pick(const char *value, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(value, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+static int read_modes(const struct op *op, struct resize *r, opm_error *err)
+{
+    static const char *const modes[] = { "nearest", "linear", "cubic" };
+    static const char *const coords[] = { "half_pixel",          "half_pixel_symmetric",
+                                          "pytorch_half_pixel",  "align_corners",
+                                          "asymmetric",          "tf_crop_and_resize",
+                                          "tf_half_pixel_for_nn" };
+    static const char *const nears[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
+                                         "ceil" };
+    bool old = op->node->opset < 11;
+    int m = pick(node_attr_str(op->node, "mode", "nearest"), modes, 3), c, n;
+
+    c = pick(node_attr_str(op->node, "coordinate_transformation_mode",
+                           old ? "asymmetric" : "half_pixel"),
+             coords, (int)ARRAY_SIZE(coords));
+    n = pick(node_attr_str(op->node, "nearest_mode", old ? "floor" : "round_prefer_floor"), nears,
+             4);
+    if (m < 0 || c < 0 || n < 0)
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mode");
+    r->mode = (enum resize_mode)m;
+    r->coord = (enum resize_coord)c;
+    r->nearest = (enum resize_nearest)n;
+    r->exclude = node_attr_int(op->node, "exclude_outside", 0);
+    r->antialias = node_attr_int(op->node, "antialias", 0);
+    r->cubic = node_attr_float(op->node, "cubic_coeff_a", -0.75f);
+    r->extrapolation = node_attr_float(op->node, "extrapolation_value", 0);
+    return 0;
+}
+
+/* Axes that scales, sizes and roi speak of. */
+static int read_axes(const struct op *op, int32_t rank, int *axis, size_t *n, opm_error *err)
+{
+    const int64_t *a = node_attr_ints(op->node, "axes", n);
+
+    if (!*n) {
+        *n = (size_t)rank;
+        for (int32_t i = 0; i < rank; i++)
+            axis[i] = i;
+        return 0;
+    }
+    for (size_t i = 0; i < *n; i++) {
+        if (i >= SHAPE_RANK_MAX || nt_axis(a[i], rank) < 0)
+            return kop_fail(op, OPM_EINVAL, err, "an axis is out of range");
+        axis[i] = nt_axis(a[i], rank);
+    }
+    return 0;
+}
+
+/* Scales of old operators: an attribute or input 1; of new ones: input 2, or sizes in input 3. */
+static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_error *err)
+{
+    const struct shape *in = &kop_in(op, 0)->shape;
+    bool upsample7 = strcmp(op->node->op_type, "Upsample") == 0 && op->node->opset < 9;
+    uint32_t slot = op->node->opset < 11 ? 1 : 2;
+    const struct nt *scales = upsample7 ? NULL : kop_in(op, slot), *sizes = kop_in(op, 3);
+    int axis[SHAPE_RANK_MAX];
+    size_t n, ns;
+    const float *attr = node_attr_floats(op->node, "scales", &ns);
+    int rc = read_axes(op, in->rank, axis, &n, err);
+
+    if (rc)
+        return rc;
+    *out = *in;
+    for (int32_t i = 0; i < in->rank; i++) {
+        r->scale[i] = 1;
+        r->on[i] = false;
+    }
+    if (scales && scales->count && !kop_data(op, slot))
+        return NEED_DATA;
+    if (scales && scales->count && scales->type != TENSOR_F32)
+        return kop_fail(op, OPM_EINVAL, err, "scales must be float32");
+    if (upsample7 ? ns == n : scales && scales->count == (int64_t)n && n) {
+        for (size_t i = 0; i < n; i++) {
+            double s = upsample7 ? (double)attr[i] : nt_float(scales, (int64_t)i),
+                   d = floor((double)in->dim[axis[i]] * s);
+
+            if (!(s > 0) || !(d < 0x1p40))
+                return kop_fail(op, OPM_EINVAL, err, "scale %g", s);
+            r->scale[axis[i]] = s;
+            r->on[axis[i]] = s != 1 || r->coord == COORD_CROP;
+            out->dim[axis[i]] = (int64_t)d;
+        }
+        return 0;
+    }
+    if (!sizes || sizes->type != TENSOR_I64 || sizes->count != (int64_t)n)
+        return kop_fail(op, OPM_EINVAL, err, "neither scales nor sizes fit the input");
+    if (!kop_data(op, 3))
+        return NEED_DATA;
+    if (!node_attr_is(op->node, "keep_aspect_ratio_policy", "stretch", "stretch"))
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "keep_aspect_ratio_policy");
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = nt_int(sizes, (int64_t)i), from = in->dim[axis[i]];
+
+        if (d < 0 || (d && !from))
+            return kop_fail(op, OPM_EINVAL, err, "size %lld", (long long)d);
+        out->dim[axis[i]] = d;
+        r->scale[axis[i]] = from ? (double)d / (double)from : 1;
+        r->on[axis[i]] = d != from || r->coord == COORD_CROP;
+    }
+    return 0;
+}
+
+static int read_roi(struct op *op, struct resize *r, int32_t rank, opm_error *err)
+{
+    const struct nt *roi = op->node->opset >= 11 ? kop_in(op, 1) : NULL;
+    int axis[SHAPE_RANK_MAX];
+    size_t n;
+    int rc = read_axes(op, rank, axis, &n, err);
+
+    for (int32_t i = 0; i < rank; i++) {
+        r->roi[0][i] = 0;
+        r->roi[1][i] = 1;
+    }
+    if (rc || r->coord != COORD_CROP)
+        return rc;
+    if (!roi || roi->count != 2 * (int64_t)n || !(TYPE_BIT(roi->type) & TYPES_FLOAT))
+        return kop_fail(op, OPM_EINVAL, err, "roi does not fit the input");
+    if (!kop_data(op, 1))
+        return NEED_DATA;
+    for (size_t i = 0; i < n; i++) {
+        r->roi[0][axis[i]] = nt_float(roi, (int64_t)i);
+        r->roi[1][axis[i]] = nt_float(roi, (int64_t)(n + i));
+    }
+    return 0;
+}
+
+int resize_prepare(struct op *op, opm_error *err)
+{
+    struct resize *r = kop_new_state(op, sizeof(*r));
+    struct shape s;
+    int64_t biggest = 1;
+    uint64_t types = TYPES_BYTES;
+    int rc;
+
+    if (!r)
+        return kop_nomem(op, err);
+    rc = read_modes(op, r, err);
+    if (!rc && r->mode != RESIZE_NEAREST)
+        types = TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8);
+    if (!rc)
+        rc = kop_want(op, 0, types, err);
+    if (!rc && r->antialias)
+        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "antialias");
+    if (!rc)
+        rc = read_sizes(op, r, &s, err);
+    if (!rc)
+        rc = read_roi(op, r, s.rank, err);
+    if (!rc)
+        rc = kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+    if (rc)
+        return rc;
+    for (int32_t i = 0; i < s.rank; i++) /* every intermediate result is smaller than this */
+        if (__builtin_mul_overflow(biggest, MAX(MAX(s.dim[i], kop_in(op, 0)->shape.dim[i]), 1),
+                                   &biggest))
+            return kop_fail(op, OPM_ELIMIT, err, "the result is too big");
+    if (biggest > PTRDIFF_MAX / 64)
+        return kop_fail(op, OPM_ELIMIT, err, "the result is too big");
+    op->scratch_bytes = (size_t)biggest * 2 * MAX(nt_width(kop_in(op, 0)->type), sizeof(float));
+    return 0;
+}
+
+static double source(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out)
+{
+    double x = (double)o, s = r->scale[axis];
+
+    switch (r->coord) {
+    case COORD_HALF:
+        return (x + 0.5) / s - 0.5;
+    case COORD_HALF_SYM: {
+        double adjust = (double)out / (s * (double)in), center = (double)in / 2;
+
+        return center * (1 - adjust) + (x + 0.5) / s - 0.5;
+    }
+    case COORD_PYTORCH:
+        return out > 1 ? (x + 0.5) / s - 0.5 : 0;
+    case COORD_ALIGN:
+        /* The standard's length of the result is not rounded here. */
+        return out > 1 ? x * (double)(in - 1) / ((double)in * s - 1) : 0;
+    case COORD_ASYM:
+        return x / s;
+    case COORD_TF_HALF:
+        return (x + 0.5) / s;
+    default: {
+        double a = r->roi[0][axis], b = r->roi[1][axis];
+
+        return out > 1 ? a * (double)(in - 1) + x * (b - a) * (double)(in - 1) / (double)(out - 1)
+                       : 0.5 * (a + b) * (double)(in - 1);
+    }
+    }
+}
+
+static int64_t nearest(const struct resize *r, double x)
+{
+    switch (r->nearest) {
+    case NEAR_PREFER_FLOOR:
+        return (int64_t)ceil(x - 0.5);
+    case NEAR_PREFER_CEIL:
+        return (int64_t)floor(x + 0.5);
+    case NEAR_FLOOR:
+        return (int64_t)floor(x);
+    default:
+        return (int64_t)ceil(x);
+    }
+}
+
+void resize_tap(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out, struct tap *t)
+{
+    double x = source(r, axis, o, in, out), f, sum = 0, a = (double)r->cubic;
+    double w[RESIZE_TAPS];
+    int64_t first;
+
+    t->outside = r->coord == COORD_CROP && (x < 0 || x > (double)(in - 1));
+    x = fmin(fmax(x, -1e9), 1e9);
+    if (r->mode == RESIZE_NEAREST) {
+        t->n = 1;
+        t->w[0] = 1;
+        t->at[0] = MIN(MAX(nearest(r, x), (int64_t)0), in - 1);
+        return;
+    }
+    f = x - floor(x);
+    first = (int64_t)floor(x) - (r->mode == RESIZE_CUBIC);
+    t->n = r->mode == RESIZE_CUBIC ? 4 : 2;
+    if (r->mode == RESIZE_LINEAR) {
+        w[0] = 1 - f;
+        w[1] = f;
+    } else {
+        w[0] = ((a * (f + 1) - 5 * a) * (f + 1) + 8 * a) * (f + 1) - 4 * a;
+        w[1] = ((a + 2) * f - (a + 3)) * f * f + 1;
+        w[2] = ((a + 2) * (1 - f) - (a + 3)) * (1 - f) * (1 - f) + 1;
+        w[3] = ((a * (2 - f) - 5 * a) * (2 - f) + 8 * a) * (2 - f) - 4 * a;
+    }
+    for (int k = 0; k < t->n; k++) {
+        if (r->exclude && (first + k < 0 || first + k >= in))
+            w[k] = 0;
+        sum += w[k];
+        t->at[k] = MIN(MAX(first + k, (int64_t)0), in - 1);
+    }
+    for (int k = 0; k < t->n; k++)
+        t->w[k] = (float)(r->exclude && sum != 0 ? w[k] / sum : w[k]);
+}
+
+struct axis_job {
+    const struct resize *r;
+    const struct tap *tap;
+    const char *in;
+    char *out;
+    int64_t n, m, inner;
+    size_t width;
+    bool copy;
+};
+
+static void axis_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct axis_job *j = arg;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        const struct tap *t = &j->tap[i % j->m];
+        int64_t base = i / j->m * j->n * j->inner;
+
+        if (j->copy) {
+            memcpy(j->out + (size_t)(i * j->inner) * j->width,
+                   j->in + (size_t)(base + t->at[0] * j->inner) * j->width,
+                   (size_t)j->inner * j->width);
+            continue;
+        }
+        const float *in = (const float *)(const void *)j->in + base;
+        float *out = (float *)(void *)j->out + i * j->inner;
+
+        for (int64_t k = 0; k < j->inner; k++) {
+            float v = 0;
+
+            for (int q = 0; q < t->n; q++)
+                v += t->w[q] * in[t->at[q] * j->inner + k];
+            out[k] = t->outside ? j->r->extrapolation : v;
+        }
+    }
+}
+
+/* Elements whose coordinate is outside in any axis, after all axes are done. */
+static void extrapolate(const struct op *op, const struct resize *r, float *out)
+{
+    const struct shape *s = &kop_out(op, 0)->shape, *in = &kop_in(op, 0)->shape;
+
+    for (int64_t i = 0; i < kop_out(op, 0)->count; i++) {
+        int64_t rest = i;
+
+        for (int32_t d = s->rank - 1; d >= 0; d--) {
+            double x = source(r, d, rest % s->dim[d], in->dim[d], s->dim[d]);
+
+            rest /= s->dim[d];
+            if (r->on[d] && (x < 0 || x > (double)(in->dim[d] - 1)))
+                out[i] = r->extrapolation;
+        }
+    }
+}
+
+static int resize_axes(struct op *op, const struct resize *r, const char *from, char *buf[2],
+                       size_t width, bool copy, const char **result, opm_error *err)
+{
+    struct shape s = kop_in(op, 0)->shape;
+    const struct shape *to = &kop_out(op, 0)->shape;
+    int side = 0;
+
+    for (int32_t d = 0; d < s.rank; d++) {
+        struct axis_job j = { .r = r, .in = from, .out = buf[side], .width = width, .copy = copy };
+        struct tap *tap;
+
+        if (!r->on[d])
+            continue;
+        j.n = s.dim[d];
+        j.m = to->dim[d];
+        j.inner = nt_span(&s, d + 1, s.rank);
+        tap = mem_calloc((size_t)j.m + 1, sizeof(*tap));
+        if (!tap)
+            return kop_nomem(op, err);
+        for (int64_t o = 0; o < j.m; o++)
+            resize_tap(r, d, o, j.n, j.m, &tap[o]);
+        j.tap = tap;
+        pool_for(kop_pool(op), nt_span(&s, 0, d) * j.m, MAX(4096 / (j.inner + 1), (int64_t)1),
+                 axis_part, &j);
+        mem_free(tap);
+        s.dim[d] = j.m;
+        from = buf[side];
+        side = !side;
+    }
+    *result = from;
+    return 0;
+}
+
+int resize_run(struct op *op, opm_error *err)
+{
+    const struct resize *r = op->state;
+    const struct nt *in = kop_in(op, 0);
+    struct nt *out = kop_out(op, 0);
+    bool copy = r->mode == RESIZE_NEAREST, wide = !copy && in->type != TENSOR_F32;
+    char *buf[2] = { op->scratch, (char *)op->scratch + op->scratch_bytes / 2 };
+    const char *result = in->data;
+    int rc;
+
+    if (out->count == 0)
+        return 0;
+    if (wide) { /* bytes are computed as floats */
+        float *f = (float *)(void *)buf[1];
+
+        for (int64_t i = 0; i < in->count; i++)
+            f[i] = (float)nt_int(in, i);
+        result = buf[1];
+    }
+    rc = resize_axes(op, r, result, buf, copy ? nt_width(in->type) : sizeof(float), copy, &result,
+                     err);
+    if (rc)
+        return rc;
+    if (wide) {
+        const float *f = (const float *)(const void *)result;
+
+        for (int64_t i = 0; i < out->count; i++)
+            if (out->type == TENSOR_U8)
+                ((uint8_t *)out->data)[i] = (uint8_t)fminf(fmaxf(f[i], 0), 255);
+            else
+                ((int8_t *)out->data)[i] = (int8_t)fminf(fmaxf(f[i], -128), 127);
+        return 0;
+    }
+    memcpy(out->data, result, out->bytes);
+    if (r->coord == COORD_CROP && out->type == TENSOR_F32)
+        extrapolate(op, r, out->data);
+    return 0;
+}

@@ -1,0 +1,430 @@
+/* control.c -- If, Loop, Scan: run the plans of subgraphs.
+ *
+ * A body's inputs are set to what they stand for, captured values follow the graph around, and what
+ * the body computes is copied out before its next round overwrites it. */
+#include "engine/native/op/kernels.h"
+
+#include <string.h>
+
+/* Rounds of a Loop without end would hang: a model that needs more is refused. */
+#define ROUNDS_MAX ((int64_t)1 << 32)
+
+#define NO_PREPARE(name)                              \
+    int name##_prepare(struct op *op, opm_error *err) \
+    {                                                 \
+        (void)op;                                     \
+        (void)err;                                    \
+        return NEED_DATA;                             \
+    }
+
+NO_PREPARE(if)
+NO_PREPARE(loop)
+NO_PREPARE(scan)
+
+static int set_captures(struct plan *body, opm_error *err)
+{
+    const struct graph *g = body->graph;
+
+    for (uint32_t i = 0; i < g->ncapture; i++) {
+        struct val *from = &body->outer->val[g->capture[i].outer],
+                   *to = &body->val[g->capture[i].inner];
+
+        if (to->kind == VAL_CONST)
+            continue;
+        if (from->kind == VAL_CONST && val_materialize(from))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        to->kind = VAL_INPUT;
+        to->t = from->t;
+    }
+    return 0;
+}
+
+static void set_input(struct plan *body, uint32_t i, const struct nt *t)
+{
+    struct val *v = &body->val[body->graph->input[i]];
+
+    v->kind = VAL_INPUT;
+    v->t = *t;
+}
+
+static int run_body(struct op *op, struct plan *body, opm_error *err)
+{
+    struct native *e = op->plan->engine;
+    int rc = set_captures(body, err);
+
+    if (e->opts.max_rounds && ++e->rounds > e->opts.max_rounds)
+        return kop_fail(op, OPM_ELIMIT, err, "bodies are run more than %lld times",
+                        (long long)e->opts.max_rounds);
+    if (!rc)
+        rc = plan_run(body, err);
+    for (uint32_t i = 0; i < body->graph->noutput && !rc; i++) {
+        struct val *v = &body->val[body->graph->output[i]];
+
+        if (v->kind == VAL_CONST && val_materialize(v))
+            return kop_nomem(op, err);
+        if (v->t.shape.rank < 0 || !v->t.data)
+            rc = kop_fail(op, OPM_EINVAL, err, "output %u of the body was not computed", i);
+    }
+    return rc;
+}
+
+static const struct nt *body_out(const struct plan *body, uint32_t i)
+{
+    return &body->val[body->graph->output[i]].t;
+}
+
+static int give(struct op *op, uint32_t i, const struct nt *t, opm_error *err)
+{
+    struct val *v;
+
+    if (i >= op->nout || op->out[i] == NO_VALUE)
+        return 0;
+    v = &op->plan->val[op->out[i]];
+    v->kind = VAL_OWN;
+    return val_copy(v, t) ? kop_nomem(op, err) : 0;
+}
+
+/* The plan of a graph attribute. */
+static struct plan *body_of(const struct op *op, const char *name)
+{
+    const struct graph *g = node_attr_graph(op->node, name);
+
+    for (uint32_t i = 0; i < op->nbody; i++)
+        if (op->body[i]->graph == g)
+            return op->body[i];
+    return NULL;
+}
+
+int if_run(struct op *op, opm_error *err)
+{
+    const struct nt *cond = kop_in(op, 0);
+    struct plan *body;
+    int rc;
+
+    if (!cond || cond->type != TENSOR_BOOL || cond->count != 1)
+        return kop_fail(op, OPM_EINVAL, err, "the condition must be one bool");
+    body = body_of(op, *(const uint8_t *)cond->data ? "then_branch" : "else_branch");
+    if (!body || body->graph->noutput < op->nout || body->graph->ninput)
+        return kop_fail(op, OPM_EINVAL, err, "a branch does not fit");
+    rc = run_body(op, body, err);
+    for (uint32_t i = 0; i < op->nout && !rc; i++)
+        rc = give(op, i, body_out(body, i), err);
+    return rc;
+}
+
+/* What a body gives round by round, laid end to end. */
+struct scanned {
+    struct val v;
+    int64_t rounds, cap;
+};
+
+static int scanned_add(struct op *op, struct scanned *s, const struct nt *t, opm_error *err)
+{
+    size_t need;
+
+    if (s->rounds && (!shape_equal(&s->v.t.shape, &t->shape) || s->v.t.type != t->type))
+        return kop_fail(op, OPM_EINVAL, err, "a scanned output changes its shape");
+    s->v.t.shape = t->shape;
+    s->v.t.type = t->type;
+    if (__builtin_mul_overflow(t->bytes, (size_t)s->rounds + 1, &need) || need > PTRDIFF_MAX / 4)
+        return kop_fail(op, OPM_ELIMIT, err, "a scanned output is too big");
+    if (need > s->v.own_bytes || !s->v.own) {
+        struct val bigger = { 0 };
+
+        if (val_own(&bigger, MAX(need * 2, (size_t)64)))
+            return kop_nomem(op, err);
+        if (s->rounds && t->bytes)
+            memcpy(bigger.own, s->v.own, t->bytes * (size_t)s->rounds);
+        native_free(s->v.own);
+        s->v.own = bigger.own;
+        s->v.own_bytes = bigger.own_bytes;
+    }
+    if (t->bytes)
+        memcpy((char *)s->v.own + t->bytes * (size_t)s->rounds, t->data, t->bytes);
+    s->rounds++;
+    return 0;
+}
+
+/* As one tensor with rounds as dimension 0. */
+static int scanned_give(struct op *op, uint32_t slot, struct scanned *s, const struct value *decl,
+                        opm_error *err)
+{
+    static char none[NATIVE_ALIGN];
+    struct nt t = { .type = s->v.t.type };
+
+    if (!s->rounds) { /* the body never ran: its shape is what the model declares */
+        t.type = decl->type;
+        s->v.t.shape = decl->shape;
+        if (s->v.t.shape.rank < 0)
+            s->v.t.shape.rank = 0;
+        for (int32_t i = 0; i < s->v.t.shape.rank; i++)
+            s->v.t.shape.dim[i] = MAX(s->v.t.shape.dim[i], (int64_t)0);
+    }
+    if (s->v.t.shape.rank + 1 > SHAPE_RANK_MAX || !t.type)
+        return kop_fail(op, OPM_EUNSUPPORTED, err, "a scanned output has no known type or rank");
+    t.shape.rank = s->v.t.shape.rank + 1;
+    t.shape.dim[0] = s->rounds;
+    memcpy(t.shape.dim + 1, s->v.t.shape.dim, (size_t)s->v.t.shape.rank * sizeof(int64_t));
+    t.count = shape_count(&t.shape);
+    t.bytes = (size_t)MAX(shape_bytes(&t.shape, t.type), (int64_t)0);
+    t.data = s->v.own ? s->v.own : none;
+    return give(op, slot, &t, err);
+}
+
+struct loop_state {
+    struct val *carried;     /* values from round to round */
+    struct scanned *scanned; /* what is collected */
+    uint32_t ncarried, nscanned;
+};
+
+static int loop_alloc(struct op *op, struct loop_state *s, uint32_t ncarried, uint32_t nscanned,
+                      opm_error *err)
+{
+    s->ncarried = ncarried;
+    s->nscanned = nscanned;
+    s->carried = mem_calloc((size_t)ncarried + 1, sizeof(*s->carried));
+    s->scanned = mem_calloc((size_t)nscanned + 1, sizeof(*s->scanned));
+    return s->carried && s->scanned ? 0 : kop_nomem(op, err);
+}
+
+static void loop_free(struct loop_state *s)
+{
+    for (uint32_t i = 0; s->carried && i < s->ncarried; i++)
+        native_free(s->carried[i].own);
+    for (uint32_t i = 0; s->scanned && i < s->nscanned; i++)
+        native_free(s->scanned[i].v.own);
+    mem_free(s->carried);
+    mem_free(s->scanned);
+}
+
+static struct nt scalar(enum tensor_type type, void *data)
+{
+    return (struct nt){ .type = type, .count = 1, .bytes = nt_width(type), .data = data };
+}
+
+int loop_run(struct op *op, opm_error *err)
+{
+    struct plan *body = body_of(op, "body");
+    const struct graph *g = body ? body->graph : NULL;
+    const struct nt *trips = kop_in(op, 0), *cond = kop_in(op, 1);
+    uint32_t n = op->node->nin > 2 ? op->node->nin - 2 : 0;
+    struct loop_state s = { 0 };
+    int64_t round = 0, max = ROUNDS_MAX;
+    uint8_t go = 1;
+    int rc;
+
+    if (!g || g->ninput != n + 2 || g->noutput < n + 1 || op->nout > g->noutput - 1)
+        return kop_fail(op, OPM_EINVAL, err, "the body does not fit");
+    if ((trips && (trips->type != TENSOR_I64 || trips->count != 1)) ||
+        (cond && (cond->type != TENSOR_BOOL || cond->count != 1)))
+        return kop_fail(op, OPM_EINVAL, err, "trip count or condition is not one number");
+    if (trips)
+        max = nt_int(trips, 0);
+    if (cond)
+        go = *(const uint8_t *)cond->data;
+    rc = loop_alloc(op, &s, n, g->noutput - 1 - n, err);
+    for (uint32_t i = 0; i < n && !rc; i++) {
+        if (!kop_in(op, i + 2))
+            rc = kop_fail(op, OPM_EINVAL, err, "input %u is missing", i + 2);
+        else if (val_copy(&s.carried[i], kop_in(op, i + 2)))
+            rc = kop_nomem(op, err);
+    }
+    for (; round < max && go && !rc; round++) {
+        struct nt r = scalar(TENSOR_I64, &round), c = scalar(TENSOR_BOOL, &go);
+
+        set_input(body, 0, &r);
+        set_input(body, 1, &c);
+        for (uint32_t i = 0; i < n; i++)
+            set_input(body, i + 2, &s.carried[i].t);
+        rc = run_body(op, body, err);
+        for (uint32_t i = 0; i < s.nscanned && !rc; i++)
+            rc = scanned_add(op, &s.scanned[i], body_out(body, 1 + n + i), err);
+        /* An output may be another's input of the same round: copy all before replacing any. */
+        for (uint32_t i = 0; i < n && !rc; i++) {
+            struct val next = { 0 };
+
+            if (body_out(body, 1 + i)->data == s.carried[i].t.data) {
+                s.carried[i].t = *body_out(body, 1 + i); /* perhaps of another shape */
+                continue;
+            }
+            if (val_copy(&next, body_out(body, 1 + i)))
+                rc = kop_nomem(op, err);
+            else {
+                for (uint32_t k = i + 1; k < n; k++) /* who still refers to the old one */
+                    if (body_out(body, 1 + k)->data == s.carried[i].t.data)
+                        rc = val_copy(&body->val[g->output[1 + k]], body_out(body, 1 + k))
+                                 ? kop_nomem(op, err)
+                                 : rc;
+                native_free(s.carried[i].own);
+                s.carried[i] = next;
+            }
+        }
+        if (!rc) {
+            const struct nt *out = body_out(body, 0);
+
+            if (out->type != TENSOR_BOOL || out->count != 1)
+                rc = kop_fail(op, OPM_EINVAL, err, "the body's condition is not one bool");
+            else
+                go = *(const uint8_t *)out->data;
+        }
+    }
+    for (uint32_t i = 0; i < n && !rc; i++)
+        rc = give(op, i, &s.carried[i].t, err);
+    for (uint32_t i = 0; i < s.nscanned && !rc && n + i < op->nout; i++)
+        rc = scanned_give(op, n + i, &s.scanned[i], &g->value[g->output[1 + n + i]], err);
+    loop_free(&s);
+    return rc;
+}
+
+/* Element k of dimension axis, copied out. */
+static int slice_of(struct op *op, struct val *to, const struct nt *t, int axis, int64_t k,
+                    opm_error *err)
+{
+    struct nt s = *t;
+    int64_t outer = nt_span(&t->shape, 0, axis), n = t->shape.dim[axis];
+    size_t inner = (size_t)nt_span(&t->shape, axis + 1, t->shape.rank) * nt_width(t->type);
+
+    s.shape.rank--;
+    for (int32_t i = axis; i < s.shape.rank; i++)
+        s.shape.dim[i] = t->shape.dim[i + 1];
+    s.count = shape_count(&s.shape);
+    s.bytes = (size_t)outer * inner;
+    if (val_own(to, s.bytes))
+        return kop_nomem(op, err);
+    for (int64_t o = 0; o < outer; o++)
+        memcpy((char *)to->own + (size_t)o * inner,
+               (const char *)t->data + (size_t)(o * n + k) * inner, inner);
+    s.data = to->own;
+    to->t = s;
+    return 0;
+}
+
+static int64_t list_at(const struct node *n, const char *name, uint32_t i)
+{
+    size_t len;
+    const int64_t *a = node_attr_ints(n, name, &len);
+
+    return i < len ? a[i] : 0;
+}
+
+/* One sequence, states and slices in, as opset 9 has it. */
+static int scan_once(struct op *op, struct plan *body, const struct nt *in, uint32_t nin,
+                     uint32_t nscan, struct loop_state *s, opm_error *err)
+{
+    uint32_t n = nin - nscan;
+    int64_t len = -1;
+    struct val *slice = mem_calloc((size_t)nscan + 1, sizeof(*slice));
+    int rc = slice ? 0 : kop_nomem(op, err);
+
+    for (uint32_t i = 0; i < n && !rc; i++)
+        if (val_copy(&s->carried[i], &in[i]))
+            rc = kop_nomem(op, err);
+    for (uint32_t i = 0; i < nscan && !rc; i++) {
+        int axis = nt_axis(list_at(op->node, "scan_input_axes", i), in[n + i].shape.rank);
+
+        if (axis < 0 || (len >= 0 && in[n + i].shape.dim[axis] != len))
+            rc = kop_fail(op, OPM_EINVAL, err, "scanned inputs differ in length");
+        else
+            len = in[n + i].shape.dim[axis];
+    }
+    for (int64_t t = 0; t < len && !rc; t++) {
+        for (uint32_t i = 0; i < n; i++)
+            set_input(body, i, &s->carried[i].t);
+        for (uint32_t i = 0; i < nscan && !rc; i++) {
+            int axis = nt_axis(list_at(op->node, "scan_input_axes", i), in[n + i].shape.rank);
+            bool back = list_at(op->node, "scan_input_directions", i);
+
+            rc = slice_of(op, &slice[i], &in[n + i], axis, back ? len - 1 - t : t, err);
+            set_input(body, n + i, &slice[i].t);
+        }
+        if (!rc)
+            rc = run_body(op, body, err);
+        for (uint32_t i = 0; i < s->nscanned && !rc; i++)
+            rc = scanned_add(op, &s->scanned[i], body_out(body, n + i), err);
+        for (uint32_t i = 0; i < n && !rc; i++) {
+            struct val next = { 0 };
+
+            if (val_copy(&next, body_out(body, i))) {
+                rc = kop_nomem(op, err);
+                break;
+            }
+            for (uint32_t k = i + 1; k < n && !rc; k++)
+                if (body_out(body, k)->data == s->carried[i].t.data &&
+                    val_copy(&body->val[body->graph->output[k]], body_out(body, k)))
+                    rc = kop_nomem(op, err);
+            native_free(s->carried[i].own);
+            s->carried[i] = next;
+        }
+    }
+    for (uint32_t i = 0; slice && i < nscan; i++)
+        native_free(slice[i].own);
+    mem_free(slice);
+    return rc;
+}
+
+static int scan_outputs(struct op *op, struct plan *body, struct loop_state *s, opm_error *err)
+{
+    const struct graph *g = body->graph;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < s->ncarried && !rc; i++)
+        rc = give(op, i, &s->carried[i].t, err);
+    for (uint32_t i = 0; i < s->nscanned && !rc; i++) {
+        if (list_at(op->node, "scan_output_axes", i))
+            return kop_fail(op, OPM_EUNSUPPORTED, err, "scan_output_axes other than 0");
+        if (list_at(op->node, "scan_output_directions", i))
+            return kop_fail(op, OPM_EUNSUPPORTED, err, "scan_output_directions other than 0");
+        if (s->ncarried + i < op->nout)
+            rc = scanned_give(op, s->ncarried + i, &s->scanned[i],
+                              &g->value[g->output[s->ncarried + i]], err);
+    }
+    return rc;
+}
+
+int scan_run(struct op *op, opm_error *err)
+{
+    struct plan *body = body_of(op, "body");
+    uint32_t nscan = (uint32_t)MAX(node_attr_int(op->node, "num_scan_inputs", 0), (int64_t)0);
+    uint32_t skip = op->node->opset < 9, nin = op->node->nin - MIN(skip, op->node->nin);
+    struct loop_state s = { 0 };
+    struct nt *in;
+    int rc;
+
+    if (!body || nscan > nin || body->graph->ninput != nin || body->graph->noutput < nin - nscan)
+        return kop_fail(op, OPM_EINVAL, err, "the body does not fit");
+    in = mem_calloc((size_t)nin + 1, sizeof(*in));
+    rc = in ? 0 : kop_nomem(op, err);
+    for (uint32_t i = 0; i < nin && !rc; i++) {
+        if (!kop_in(op, i + skip))
+            rc = kop_fail(op, OPM_EINVAL, err, "input %u is missing", i + skip);
+        else
+            in[i] = *kop_in(op, i + skip);
+        if (!rc && skip) { /* opset 8: a batch of sequences; only one is supported */
+            if (in[i].shape.rank < 1 || in[i].shape.dim[0] != 1)
+                rc = kop_fail(op, OPM_EUNSUPPORTED, err, "a batch of more than one sequence");
+            else {
+                in[i].shape.rank--;
+                memmove(in[i].shape.dim, in[i].shape.dim + 1,
+                        (size_t)in[i].shape.rank * sizeof(int64_t));
+            }
+        }
+    }
+    if (!rc)
+        rc = loop_alloc(op, &s, nin - nscan, body->graph->noutput - (nin - nscan), err);
+    if (!rc)
+        rc = scan_once(op, body, in, nin, nscan, &s, err);
+    if (!rc)
+        rc = scan_outputs(op, body, &s, err);
+    for (uint32_t i = 0; i < op->nout && !rc && skip; i++) { /* the batch dimension back */
+        struct nt *t = kop_out(op, i);
+
+        if (!t || t->shape.rank >= SHAPE_RANK_MAX)
+            continue;
+        memmove(t->shape.dim + 1, t->shape.dim, (size_t)t->shape.rank * sizeof(int64_t));
+        t->shape.dim[0] = 1;
+        t->shape.rank++;
+    }
+    loop_free(&s);
+    mem_free(in);
+    return rc;
+}

@@ -1,0 +1,271 @@
+/* native.c -- the native engine: ONNX on the CPU, nothing to install; see op.h. */
+#include "engine/native/math/half.h"
+#include "engine/native/op.h"
+#include "graph/infer.h"
+
+#include <string.h>
+
+static void native_close(struct engine *base)
+{
+    struct native *e = (struct native *)base;
+
+    if (!e)
+        return;
+    plan_free(e->plan);
+    pool_close(e->pool);
+    for (size_t i = 0; e->result && i < e->nout; i++)
+        native_free(e->result[i].own);
+    mem_free(e->result);
+    mem_free(e->in);
+    mem_free(e->out);
+    mem_free(e->last_in);
+    mem_free(e);
+}
+
+static struct engine_value *list_values(const struct graph *g, const uint32_t *index, uint32_t n)
+{
+    struct engine_value *v = mem_calloc((size_t)n + 1, sizeof(*v));
+
+    for (uint32_t i = 0; v && i < n; i++) {
+        const struct value *from = &g->value[index[i]];
+
+        v[i].name = from->name;
+        v[i].type = from->declared_type ? from->declared_type : from->type;
+        v[i].shape = from->declared ? *from->declared : from->shape;
+    }
+    return v;
+}
+
+static int native_open(struct engine **out, struct model *m, const struct engine_options *opts,
+                       opm_error *err)
+{
+    static const struct engine_options defaults = ENGINE_OPTIONS_INIT;
+    const struct graph *g = m->graph;
+    struct native *e = mem_calloc(1, sizeof(*e));
+    int rc;
+
+    if (!e)
+        return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    e->base.class = &engine_native;
+    e->model = m;
+    e->opts = opts ? *opts : defaults;
+    e->isa = isa_best();
+    e->nin = g->ninput;
+    e->nout = g->noutput;
+    e->in = list_values(g, g->input, g->ninput);
+    e->out = list_values(g, g->output, g->noutput);
+    e->last_in = mem_calloc(e->nin + 1, sizeof(*e->last_in));
+    e->result = mem_calloc(e->nout + 1, sizeof(*e->result));
+    if (!e->in || !e->out || !e->last_in || !e->result)
+        rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    else
+        rc = pool_open(&e->pool, e->opts.threads, e->opts.pin, e->opts.first_core, err);
+    if (!rc) { /* types and named dimensions are what fusing goes by; what is wrong shows later */
+        graph_infer(m, NULL, NULL);
+        rc = plan_build(&e->plan, e, g, NULL, err);
+    }
+    if (rc) {
+        native_close(&e->base);
+        return rc;
+    }
+    plan_meter(e->plan, METER_NAMES);
+    *out = &e->base;
+    return 0;
+}
+
+static const struct engine_value *native_inputs(const struct engine *base, size_t *n)
+{
+    const struct native *e = (const struct native *)base;
+
+    *n = e->nin;
+    return e->in;
+}
+
+static const struct engine_value *native_outputs(const struct engine *base, size_t *n)
+{
+    const struct native *e = (const struct native *)base;
+
+    *n = e->nout;
+    return e->out;
+}
+
+static int check_input(const struct native *e, size_t i, const struct engine_tensor *t,
+                       opm_error *err)
+{
+    const struct engine_value *v = &e->in[i];
+    int64_t bytes = shape_bytes(&t->shape, t->type);
+    char have[100], want[100];
+
+    if (v->type && t->type != v->type)
+        return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' must be %s, not %s",
+                         e->model->name, v->name, tensor_type_name(v->type),
+                         tensor_type_name(t->type));
+    if (bytes < 0 || !nt_sane(&t->shape) || (size_t)bytes > t->bytes || (bytes && !t->data))
+        return opm__fail(err, OPM_EINVAL,
+                         "%.200s: input '%.80s' has %zu bytes, its shape wants "
+                         "%lld",
+                         e->model->name, v->name, t->bytes, (long long)bytes);
+    if ((uintptr_t)t->data % MAX(nt_width(t->type), (size_t)1) % 16)
+        return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' is not aligned", e->model->name,
+                         v->name);
+    bool fits = v->shape.rank < 0 || v->shape.rank == t->shape.rank;
+    for (int32_t d = 0; fits && d < v->shape.rank; d++)
+        fits = v->shape.dim[d] < 0 || v->shape.dim[d] == t->shape.dim[d];
+    if (fits)
+        return 0;
+    shape_text(&t->shape, have, sizeof(have));
+    model_shape_text(e->model, &v->shape, want, sizeof(want));
+    return opm__fail(err, OPM_EINVAL, "%.150s: input '%.80s' must be %s, not %s", e->model->name,
+                     v->name, want, have);
+}
+
+static int set_inputs(struct native *e, const struct engine_tensor *in, bool with_data,
+                      opm_error *err)
+{
+    static char none[NATIVE_ALIGN]; /* stands for the data of an empty tensor */
+
+    for (size_t i = 0; i < e->nin; i++) {
+        struct val *v = &e->plan->val[e->plan->graph->input[i]];
+        enum tensor_type type = half_inside(in[i].type);
+
+        v->kind = VAL_INPUT;
+        v->t.type = type;
+        v->t.shape = in[i].shape;
+        v->t.count = shape_count(&in[i].shape);
+        v->t.bytes = (size_t)shape_bytes(&in[i].shape, type);
+        v->t.data = !with_data ? NULL : in[i].data ? in[i].data : none;
+        if (!with_data || type == in[i].type)
+            continue;
+        if (val_own(v, v->t.bytes))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        half_to_float(v->own, in[i].data, v->t.count, in[i].type);
+        v->t.data = v->own;
+    }
+    return 0;
+}
+
+/* Once for each preparation, as soon as somebody records: shapes, FLOPs and memory take a while. */
+static void describe(struct native *e)
+{
+    if (e->described || !opm_on(OPM_FRAMEWORK))
+        return;
+    plan_meter(e->plan, METER_SHAPES);
+    plan_meter(e->plan, METER_REST);
+    e->described = true;
+}
+
+static int native_prepare(struct engine *base, const struct engine_tensor *in, size_t nin,
+                          opm_error *err)
+{
+    struct native *e = (struct native *)base;
+    int rc;
+
+    if (nin != e->nin)
+        return opm__fail(err, OPM_EINVAL, "%.200s: %zu inputs given, the model has %zu",
+                         e->model->name, nin, e->nin);
+    for (size_t i = 0; i < nin; i++) {
+        rc = check_input(e, i, &in[i], err);
+        if (rc)
+            return rc;
+    }
+    bool same = e->ready;
+    for (size_t i = 0; i < nin && same; i++)
+        same = shape_equal(&in[i].shape, &e->last_in[i]);
+    if (same)
+        return 0;
+    e->ready = false;
+    rc = set_inputs(e, in, false, err);
+    if (rc)
+        return rc;
+    e->described = opm_on(OPM_FRAMEWORK);
+    if (e->described)
+        plan_meter(e->plan, METER_SHAPES);
+    rc = plan_prepare(e->plan, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < nin; i++)
+        e->last_in[i] = in[i].shape;
+    e->ready = true;
+    if (e->described)
+        plan_meter(e->plan, METER_REST);
+    return 0;
+}
+
+/* Results that lie in the caller's or the model's memory are copied into the engine's. */
+static int give_output(struct native *e, size_t i, struct engine_tensor *out, opm_error *err)
+{
+    const struct plan *p = e->plan;
+    const struct val *v = &p->val[p->graph->output[i]];
+    const struct nt *t = &v->t;
+
+    if (t->shape.rank < 0 || (!t->data && v->kind != VAL_CONST))
+        return opm__fail(err, OPM_EINVAL, "%.200s: output '%.80s' was not computed", e->model->name,
+                         e->out[i].name);
+    if (v->kind == VAL_CONST && val_materialize(&p->val[p->graph->output[i]]))
+        return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    if (t->type == TENSOR_F32 && half_inside(e->out[i].type) != e->out[i].type) {
+        struct val *r = &e->result[i];
+
+        r->t = *t;
+        r->t.type = e->out[i].type;
+        r->t.bytes = t->bytes / 2;
+        if (val_own(r, r->t.bytes))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        half_from_float(r->own, t->data, t->count, r->t.type);
+        *out = (struct engine_tensor){ r->t.type, r->t.shape, r->own, r->t.bytes };
+        return 0;
+    }
+    if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS) {
+        if (val_copy(&e->result[i], t))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        t = &e->result[i].t;
+    }
+    *out = (struct engine_tensor){ t->type, t->shape, t->data, t->bytes };
+    return 0;
+}
+
+static int native_run(struct engine *base, const struct engine_tensor *in, size_t nin,
+                      struct engine_tensor *out, size_t nout, opm_error *err)
+{
+    struct native *e = (struct native *)base;
+    int rc;
+
+    e->rounds = 0;
+    rc = native_prepare(base, in, nin, err);
+    if (rc)
+        return rc;
+    if (nout != e->nout)
+        return opm__fail(err, OPM_EINVAL, "%.200s: room for %zu outputs, the model has %zu",
+                         e->model->name, nout, e->nout);
+    if (UNLIKELY(opm_on(OPM_FRAMEWORK)))
+        describe(e);
+    rc = set_inputs(e, in, true, err);
+    if (!rc)
+        rc = plan_run(e->plan, err);
+    for (size_t i = 0; i < nout && !rc; i++)
+        rc = give_output(e, i, &out[i], err);
+    return rc;
+}
+
+static void native_memory(const struct engine *base, struct engine_memory *out)
+{
+    const struct plan *p = ((const struct native *)base)->plan;
+
+    *out = (struct engine_memory){ .arena = (int64_t)p->arena_bytes };
+    for (uint32_t i = 0; i < p->nop; i++) {
+        out->packed += (int64_t)p->op[i].packed_bytes;
+        out->winograd += (int64_t)p->op[i].extra_bytes;
+    }
+}
+
+const struct engine_class engine_native = {
+    .name = "native",
+    .doc = "opmeter's own, on the CPU",
+    .open = native_open,
+    .inputs = native_inputs,
+    .outputs = native_outputs,
+    .prepare = native_prepare,
+    .run = native_run,
+    .memory = native_memory,
+    .close = native_close,
+};

@@ -1,0 +1,554 @@
+/* fuse_q8.c -- operators between DequantizeLinear and QuantizeLinear become 8-bit ones, and
+ * products of integers take over the scaling that follows them.
+ *
+ * The fused operator takes the place of the last one in its chain, where everything that it reads
+ * is there. A DequantizeLinear whose value nobody else reads goes away with it. */
+#include "engine/native/layout/nhwc.h"
+#include "engine/native/math/q8.h"
+#include "engine/native/op/elementwise.h"
+#include "engine/native/op/families.h"
+#include "engine/native/rewrite/fuse_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GONE_MAX 40
+
+/* A chain that is being looked at. */
+struct chain {
+    struct fuser *f;
+    struct op *main;
+    struct op *last; /* whose output the fused operator gives */
+    struct post post[POST_MAX];
+    int npost;
+    struct op *gone[GONE_MAX];
+    int ngone;
+};
+
+static bool is_quant(const struct op *op, const char *type)
+{
+    return op && op->kernel && !op->type && strcmp(op->node->op_type, type) == 0 &&
+           (op->node->domain[0] == '\0' || strcmp(op->node->domain, "com.microsoft") == 0);
+}
+
+/* The DequantizeLinear that makes an input of 8 bits, with constant scale and zero point. */
+static struct op *dequantizer(const struct fuser *f, uint32_t v)
+{
+    struct op *d = fuse_maker(f, v);
+    enum tensor_type t;
+
+    if (!is_quant(d, "DequantizeLinear") || d->nin < 2 || d->in[0] >= f->p->graph->nvalue ||
+        !kop_const(d, 1) || kop_const(d, 1)->type != TENSOR_F32 ||
+        (kop_in(d, 2) && !kop_const(d, 2)) || node_attr_int(d->node, "block_size", 0))
+        return NULL;
+    t = kop_const(d, 0) ? kop_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
+    return t == TENSOR_U8 || t == TENSOR_I8 || t == TENSOR_I32 ? d : NULL;
+}
+
+static bool of_8_bits(const struct fuser *f, const struct op *d)
+{
+    enum tensor_type t =
+        kop_const(d, 0) ? kop_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
+
+    return t == TENSOR_U8 || t == TENSOR_I8;
+}
+
+static bool per_tensor(const struct op *d)
+{
+    return kop_const(d, 1)->count == 1;
+}
+
+/* Per tensor, or n scales along `axis`. */
+static bool scaled_along(const struct op *d, int axis, int rank, int64_t n)
+{
+    return per_tensor(d) || (kop_const(d, 1)->count == n &&
+                             nt_axis(node_attr_int(d->node, "axis", 1), rank) == axis);
+}
+
+static uint32_t slot(const struct op *op, uint32_t i)
+{
+    return i < op->nin ? op->in[i] : NO_VALUE;
+}
+
+/* A DequantizeLinear is covered by the one that reads it alone. */
+static void drop(struct chain *c, struct op *d)
+{
+    if (fuse_only(c->f, d->out[0]) && c->ngone < GONE_MAX)
+        c->gone[c->ngone++] = d;
+}
+
+static bool is_clamp(const struct op *op, struct post *post)
+{
+    return (unary_as_post(op, post) && post->unary == U_RELU) || clip_as_post(op, post);
+}
+
+/* Activations that only narrow the range, then QuantizeLinear by one constant scale to 8 bits. */
+static struct op *quantizer(struct chain *c, bool clamps)
+{
+    struct op *at = c->main, *next;
+    const struct tensor *zero;
+    struct post post;
+
+    c->npost = 0;
+    while ((next = fuse_follower(c->f, at)) && next->kernel && clamps && !next->type &&
+           c->npost < POST_MAX && next->in[0] == at->out[0] && is_clamp(next, &post)) {
+        c->post[c->npost++] = post;
+        c->gone[c->ngone++] = at;
+        at = next;
+    }
+    if (!next || !is_quant(next, "QuantizeLinear") || next->in[0] != at->out[0] ||
+        !kop_const(next, 1) || kop_const(next, 1)->type != TENSOR_F32 ||
+        kop_const(next, 1)->count != 1 || node_attr_int(next->node, "output_dtype", 0) > TENSOR_I8)
+        return NULL;
+    zero = kop_const(next, 2);
+    if (kop_in(next, 2) &&
+        (!zero || zero->count != 1 || (zero->type != TENSOR_U8 && zero->type != TENSOR_I8)))
+        return NULL;
+    c->gone[c->ngone++] = at;
+    c->last = next;
+    return next;
+}
+
+static struct chain chain_of(struct fuser *f, struct op *op)
+{
+    return (struct chain){ .f = f, .main = op, .last = op };
+}
+
+static int become(struct chain *c, const char *type, const char *domain, const uint32_t *in,
+                  uint32_t nin)
+{
+    const struct node *node = c->main->node;
+    int rc;
+
+    rc = fuse_become(c->f, c->last, kernel_find(type, domain, 100), type, in, nin, c->gone,
+                     c->ngone);
+    c->last->node = node;
+    memcpy(c->last->post, c->post, sizeof(c->post));
+    c->last->npost = c->npost;
+    fuse_links(c->f);
+    return rc;
+}
+
+/* The bias is in units of the products. */
+static bool bias_fits(const struct op *b, const struct op *x, const struct op *w)
+{
+    const struct tensor *bs = kop_const(b, 1), *xs = kop_const(x, 1), *ws = kop_const(w, 1);
+
+    if (!kop_const(b, 0) || kop_const(b, 0)->type != TENSOR_I32 || kop_in(b, 2))
+        return false;
+    for (int64_t i = 0; i < kop_const(b, 0)->count; i++) {
+        double want = tensor_float(xs, 0) * tensor_float(ws, ws->count == 1 ? 0 : i),
+               have = tensor_float(bs, bs->count == 1 ? 0 : i);
+
+        if (bs->count != 1 && bs->count != kop_const(b, 0)->count)
+            return false;
+        if (ws->count != 1 && ws->count != kop_const(b, 0)->count)
+            return false;
+        if (!(fabs(have - want) <= 1e-4 * fabs(want)))
+            return false;
+    }
+    return true;
+}
+
+static int fuse_conv(struct fuser *f, struct op *op)
+{
+    struct chain c = chain_of(f, op);
+    struct op *x = dequantizer(f, op->in[0]), *w = dequantizer(f, slot(op, 1)), *b = NULL, *q;
+    const struct tensor *weights = w ? kop_const(w, 0) : NULL;
+
+    if (!x || !of_8_bits(f, x) || !per_tensor(x) || !weights || !of_8_bits(f, w) ||
+        weights->shape.rank < 3 || weights->shape.rank > 4 ||
+        !scaled_along(w, 0, weights->shape.rank, weights->shape.dim[0]))
+        return 0;
+    if (slot(op, 2) != NO_VALUE) {
+        b = dequantizer(f, op->in[2]);
+        if (!b || !bias_fits(b, x, w))
+            return 0;
+    }
+    q = quantizer(&c, true);
+    if (!q)
+        return 0;
+    drop(&c, x);
+    drop(&c, w);
+    if (b)
+        drop(&c, b);
+    return become(&c, "QLinearConv", "",
+                  (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), w->in[0], w->in[1], slot(w, 2),
+                                q->in[1], slot(q, 2), b ? b->in[0] : NO_VALUE },
+                  9);
+}
+
+static int fuse_gemm(struct fuser *f, struct op *op)
+{
+    struct chain c = chain_of(f, op);
+    struct op *x = dequantizer(f, op->in[0]), *w = dequantizer(f, slot(op, 1)), *b = NULL, *q;
+    const struct tensor *weights = w ? kop_const(w, 0) : NULL;
+    int columns = !node_attr_int(op->node, "transB", 0);
+
+    if (!x || !of_8_bits(f, x) || !per_tensor(x) || !weights || !of_8_bits(f, w) ||
+        weights->shape.rank != 2 || !scaled_along(w, columns, 2, weights->shape.dim[columns]) ||
+        node_attr_float(op->node, "alpha", 1) != 1 || node_attr_float(op->node, "beta", 1) != 1)
+        return 0;
+    if (slot(op, 2) != NO_VALUE) {
+        b = dequantizer(f, op->in[2]);
+        if (!b || !bias_fits(b, x, w) || kop_const(b, 0)->count != weights->shape.dim[columns])
+            return 0;
+    }
+    q = quantizer(&c, true);
+    if (!q) {
+        c = chain_of(f, op);
+        c.ngone = 0;
+    }
+    drop(&c, x);
+    drop(&c, w);
+    if (b)
+        drop(&c, b);
+    return become(&c, "QGemm", "com.microsoft",
+                  (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), w->in[0], w->in[1], slot(w, 2),
+                                b ? b->in[0] : NO_VALUE, q ? q->in[1] : NO_VALUE,
+                                q ? slot(q, 2) : NO_VALUE },
+                  9);
+}
+
+static int fuse_matmul(struct fuser *f, struct op *op)
+{
+    struct chain c = chain_of(f, op);
+    struct op *a = dequantizer(f, op->in[0]), *b = dequantizer(f, slot(op, 1)), *q;
+    const struct tensor *weights = b ? kop_const(b, 0) : NULL;
+
+    if (!a || !b || a == b || !of_8_bits(f, a) || !of_8_bits(f, b) || !per_tensor(a) ||
+        !(per_tensor(b) ||
+          (weights && weights->shape.rank == 2 && scaled_along(b, 1, 2, weights->shape.dim[1]))))
+        return 0;
+    q = quantizer(&c, true);
+    if (!q)
+        c = chain_of(f, op);
+    drop(&c, a);
+    drop(&c, b);
+    if (!q)
+        return become(
+            &c, "MatMulIntegerToFloat", "com.microsoft",
+            (uint32_t[]){ a->in[0], b->in[0], a->in[1], b->in[1], slot(a, 2), slot(b, 2) }, 6);
+    return become(&c, "QLinearMatMul", "",
+                  (uint32_t[]){ a->in[0], a->in[1], slot(a, 2), b->in[0], b->in[1], slot(b, 2),
+                                q->in[1], slot(q, 2) },
+                  8);
+}
+
+static int fuse_binary(struct fuser *f, struct op *op, const char *type)
+{
+    struct chain c = chain_of(f, op);
+    struct op *a = dequantizer(f, op->in[0]), *b = dequantizer(f, slot(op, 1)), *q;
+
+    if (!a || !b || a == b || !of_8_bits(f, a) || !of_8_bits(f, b) || !per_tensor(a) ||
+        !per_tensor(b) || op->node->opset < 7)
+        return 0;
+    q = quantizer(&c, true);
+    if (!q)
+        return 0;
+    drop(&c, a);
+    drop(&c, b);
+    return become(&c, type, "com.microsoft",
+                  (uint32_t[]){ a->in[0], a->in[1], slot(a, 2), b->in[0], b->in[1], slot(b, 2),
+                                q->in[1], slot(q, 2) },
+                  8);
+}
+
+/* One operand: an activation, a pool, softmax. */
+static int fuse_unary(struct fuser *f, struct op *op, const char *type, const char *domain)
+{
+    struct chain c = chain_of(f, op);
+    struct op *x = dequantizer(f, op->in[0]), *q;
+    struct post post;
+    bool posts = strcmp(type, "QLinearUnary") == 0;
+
+    if (!x || !of_8_bits(f, x) || !per_tensor(x))
+        return 0;
+    if (posts && !unary_as_post(op, &post) && !clip_as_post(op, &post))
+        return 0;
+    q = quantizer(&c, false);
+    if (!q)
+        return 0;
+    if (posts) {
+        c.post[0] = post;
+        c.npost = 1;
+    }
+    drop(&c, x);
+    return become(&c, type, domain,
+                  (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), q->in[1], slot(q, 2) }, 5);
+}
+
+static bool same_numbers(const struct op *d, const struct op *q)
+{
+    const struct tensor *dz = kop_const(d, 2), *qz = kop_const(q, 2);
+
+    return tensor_float(kop_const(d, 1), 0) == tensor_float(kop_const(q, 1), 0) &&
+           (dz ? tensor_int(dz, 0) : 0) == (qz ? tensor_int(qz, 0) : 0) &&
+           (!dz || !qz || dz->type == qz->type);
+}
+
+/* Scale and zero point at slot i of one operator are those at slot k of another. */
+static bool same_scale(const struct op *a, uint32_t i, const struct op *b, uint32_t k)
+{
+    const struct tensor *az = kop_const(a, i + 1), *bz = kop_const(b, k + 1);
+
+    return tensor_float(kop_const(a, i), 0) == tensor_float(kop_const(b, k), 0) &&
+           (az ? tensor_int(az, 0) : 0) == (bz ? tensor_int(bz, 0) : 0) &&
+           (az ? az->type : TENSOR_U8) == (bz ? bz->type : TENSOR_U8);
+}
+
+/* What only moves elements (or picks the largest) does so with bytes as well. */
+static int fuse_move(struct fuser *f, struct op *op, bool max)
+{
+    struct chain c = chain_of(f, op);
+    struct op *x = dequantizer(f, op->in[0]), *q;
+    uint32_t in[4] = { 0 }, nin = max ? 1 : op->nin;
+    const struct kernel *k = max ? kernel_find("QLinearMaxPool", "opmeter", 1) : op->kernel;
+    const struct node *node = op->node;
+    int rc;
+
+    if (!x || !of_8_bits(f, x) || !per_tensor(x) || nin > ARRAY_SIZE(in) || op->nout < 1)
+        return 0;
+    for (uint32_t i = 1; i < op->nout; i++)
+        if (op->out[i] != NO_VALUE)
+            return 0;
+    q = quantizer(&c, false);
+    if (!q || !same_numbers(x, q))
+        return 0;
+    memcpy(in, op->in, nin * sizeof(*in));
+    in[0] = x->in[0];
+    drop(&c, x);
+    rc = fuse_become(f, q, k, node->op_type, in, nin, c.gone, c.ngone);
+    q->node = node;
+    fuse_links(f);
+    return rc;
+}
+
+static int fuse_concat(struct fuser *f, struct op *op)
+{
+    struct chain c = chain_of(f, op);
+    uint32_t in[2 + 3 * 8], nin = 2;
+    struct op *x[8], *q;
+
+    if (op->nin < 1 || op->nin > ARRAY_SIZE(x))
+        return 0;
+    for (uint32_t i = 0; i < op->nin; i++) {
+        x[i] = dequantizer(f, op->in[i]);
+        if (!x[i] || !of_8_bits(f, x[i]) || !per_tensor(x[i]))
+            return 0;
+        in[nin++] = x[i]->in[0];
+        in[nin++] = x[i]->in[1];
+        in[nin++] = slot(x[i], 2);
+    }
+    q = quantizer(&c, false);
+    if (!q)
+        return 0;
+    in[0] = q->in[1];
+    in[1] = slot(q, 2);
+    for (uint32_t i = 0; i < op->nin; i++)
+        drop(&c, x[i]);
+    return become(&c, "QLinearConcat", "com.microsoft", in, nin);
+}
+
+/* Softmax as the 8-bit kernel has it: over the last axis. */
+static bool last_axis(const struct fuser *f, const struct op *op)
+{
+    const struct shape *s =
+        op->in[0] < f->p->graph->nvalue ? &f->p->graph->value[op->in[0]].shape : NULL;
+
+    return s && op->node->opset >= 13 && s->rank > 0 &&
+           nt_axis(node_attr_int(op->node, "axis", -1), s->rank) == s->rank - 1;
+}
+
+static int fuse_one(struct fuser *f, struct op *op)
+{
+    static const char *const moves[] = { "Reshape",   "Flatten",      "Transpose",   "Squeeze",
+                                         "Unsqueeze", "Identity",     "Slice",       "Gather",
+                                         "Expand",    "DepthToSpace", "SpaceToDepth" };
+
+    if (op->type || !op->nin || op->in[0] == NO_VALUE || !fuse_maker(f, op->in[0]) ||
+        !is_quant(fuse_maker(f, op->in[0]), "DequantizeLinear"))
+        return 0;
+    if (fuse_is(op, "Conv"))
+        return fuse_conv(f, op);
+    if (fuse_is(op, "Gemm"))
+        return fuse_gemm(f, op);
+    if (fuse_is(op, "MatMul"))
+        return fuse_matmul(f, op);
+    if (fuse_is(op, "Add"))
+        return fuse_binary(f, op, "QLinearAdd");
+    if (fuse_is(op, "Mul"))
+        return fuse_binary(f, op, "QLinearMul");
+    if (fuse_is(op, "GlobalAveragePool"))
+        return fuse_unary(f, op, "QLinearGlobalAveragePool", "com.microsoft");
+    if (fuse_is(op, "AveragePool"))
+        return fuse_unary(f, op, "QLinearAveragePool", "com.microsoft");
+    if (fuse_is(op, "Softmax") && last_axis(f, op))
+        return fuse_unary(f, op, "QLinearSoftmax", "com.microsoft");
+    if (fuse_is(op, "Concat"))
+        return fuse_concat(f, op);
+    if (fuse_is(op, "MaxPool"))
+        return fuse_move(f, op, true);
+    for (size_t i = 0; i < ARRAY_SIZE(moves); i++)
+        if (fuse_is(op, moves[i]))
+            return fuse_move(f, op, false);
+    return fuse_unary(f, op, "QLinearUnary", "opmeter");
+}
+
+/* One constant number, or none where there may be none. */
+static bool one_number(const struct op *op, uint32_t i, bool needed)
+{
+    return slot(op, i) == NO_VALUE ? !needed : kop_const(op, i) && kop_const(op, i)->count == 1;
+}
+
+/* Of bytes, and known to be of the same shape. */
+static bool same_bytes(const struct fuser *f, uint32_t a, uint32_t b)
+{
+    const struct value *x = &f->p->graph->value[a], *y = &f->p->graph->value[b];
+
+    return (TYPE_BIT(x->type) & TYPES_Q8) && (TYPE_BIT(y->type) & TYPES_Q8) &&
+           (x->shape.rank == 3 || x->shape.rank == 4) && shape_equal(&x->shape, &y->shape);
+}
+
+/* QLinearAdd of a convolution and something else: added while the sums are in registers. */
+static int fuse_residual(struct fuser *f, struct op *add, uint32_t side)
+{
+    struct op *conv = fuse_maker(f, add->in[side]);
+    uint32_t other = 3 - side, in[NCONV_N];
+    const struct node *node;
+    int rc;
+
+    if (!conv || conv->kernel->run != qconv_run || conv->kernel->arg != QCONV_LINEAR ||
+        conv->npost || node_attr_int(conv->node, "group", 1) != 1 || !fuse_only(f, add->in[side]) ||
+        add->in[other] >= f->p->graph->nvalue || conv->in[0] >= f->p->graph->nvalue ||
+        !fuse_maker(f, add->in[other]) || add->npost >= POST_MAX ||
+        !same_bytes(f, add->in[side], add->in[other]) ||
+        !(TYPE_BIT(f->p->graph->value[conv->in[0]].type) & TYPES_Q8) || !nhwc_conv_fits(conv))
+        return 0;
+    for (uint32_t i = 1; i < 8; i++)
+        if (i != 3 && !one_number(add, i, i == 1 || i == 4 || i == 6))
+            return 0;
+    if (!same_scale(conv, 6, add, side + 1) || !nhwc_add_fits(add, 1, 4, 6))
+        return 0;
+    for (uint32_t i = 0; i < NCONV_ADD; i++)
+        in[i] = slot(conv, i);
+    for (uint32_t i = 0; i < 3; i++)
+        in[NCONV_ADD + i] = slot(add, other + i);
+    in[NCONV_SUM_SCALE] = add->in[6];
+    in[NCONV_SUM_ZERO] = slot(add, 7);
+    node = conv->node;
+    rc = fuse_become(f, add, kernel_find(side ? "QLinearAddConv" : "QLinearConvAdd", "opmeter", 1),
+                     "QLinearConv", in, NCONV_N, &conv, 1);
+    add->node = node;
+    memmove(add->post + 1, add->post, (size_t)add->npost * sizeof(*add->post));
+    add->post[0] = (struct post){ POST_ADD, U_RELU, 0, 0, NCONV_ADD };
+    add->npost++;
+    fuse_links(f);
+    return rc;
+}
+
+int fuse_residuals(struct fuser *f)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < f->p->nop && !rc; i++)
+        for (uint32_t side = 0; side <= 3 && !rc; side += 3) {
+            struct op *op = &f->p->op[i];
+
+            if (op->kernel && op->kernel->run == qbinary_run && op->kernel->arg == QELEM_ADD &&
+                op->nin >= 7)
+                rc = fuse_residual(f, op, side);
+        }
+    return rc;
+}
+
+int fuse_q8(struct fuser *f)
+{
+    struct plan *p = f->p;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
+            rc = fuse_one(f, &p->op[i]);
+    /* Those that several operators read, none of which is left. */
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (is_quant(&p->op[i], "DequantizeLinear") && p->op[i].out[0] != NO_VALUE &&
+            f->uses[p->op[i].out[0]] == 0)
+            kop_release(&p->op[i]);
+    return rc;
+}
+
+/* One number, or one for each of n channels along `axis` counted from the last. */
+static bool scales_channels(const struct fuser *f, uint32_t v, int axis, int64_t n)
+{
+    const struct shape *s;
+
+    if (v >= f->p->graph->nvalue || !fuse_real(f, v))
+        return false;
+    s = &f->p->graph->value[v].shape;
+    if (shape_count(s) == 1)
+        return true;
+    return shape_count(s) == n && s->rank > axis && s->dim[s->rank - 1 - axis] == n;
+}
+
+/* As float, times a scale, plus a bias, and an activation. */
+static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
+{
+    struct chain c = chain_of(f, op);
+    const struct tensor *w = kop_const(op, 1);
+    struct op *cast = fuse_follower(f, op), *mul, *next;
+    uint32_t in[6] = { op->in[0], slot(op, 1), slot(op, 2), slot(op, 3), NO_VALUE, NO_VALUE },
+             nin = 5, bias;
+    struct post post;
+    int axis = 0;
+    int64_t n;
+
+    if (!w || !cast || !fuse_is(cast, "Cast") || node_attr_int(cast->node, "to", 0) != TENSOR_F32 ||
+        (conv ? w->shape.rank < 3 || w->shape.rank > 4 : w->shape.rank != 2))
+        return 0;
+    n = w->shape.dim[conv ? 0 : 1];
+    axis = conv ? w->shape.rank - 2 : 0;
+    mul = fuse_follower(f, cast);
+    if (!mul || !fuse_is(mul, "Mul") || mul->node->opset < 7)
+        return 0;
+    in[4] = fuse_other(mul, cast->out[0]);
+    if (in[4] == NO_VALUE || in[4] == cast->out[0] || !scales_channels(f, in[4], axis, n))
+        return 0;
+    c.gone[c.ngone++] = op;
+    c.gone[c.ngone++] = cast;
+    c.last = mul;
+    next = fuse_follower(f, mul);
+    if (next && fuse_is(next, "Add") && next->node->opset >= 7) {
+        bias = fuse_other(next, mul->out[0]);
+        if (bias != NO_VALUE && bias != mul->out[0] && scales_channels(f, bias, axis, n) &&
+            shape_count(&f->p->graph->value[bias].shape) == n) {
+            in[nin] = bias;
+            c.post[c.npost++] = (struct post){ POST_BIAS, U_RELU, 0, 0, (int)nin++ };
+            c.gone[c.ngone++] = c.last;
+            c.last = next;
+            next = fuse_follower(f, next);
+        }
+    }
+    if (next && next->kernel && next->npost == 0 && next->nin && next->in[0] == c.last->out[0] &&
+        (unary_as_post(next, &post) || clip_as_post(next, &post))) {
+        c.post[c.npost++] = post;
+        c.gone[c.ngone++] = c.last;
+        c.last = next;
+    }
+    return become(&c, conv ? "ConvIntegerScaled" : "MatMulIntegerScaled", "opmeter", in, nin);
+}
+
+int fuse_integer(struct fuser *f)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < f->p->nop && !rc; i++) {
+        struct op *op = &f->p->op[i];
+
+        if (fuse_is(op, "MatMulInteger"))
+            rc = fuse_scaled(f, op, false);
+        else if (fuse_is(op, "ConvInteger"))
+            rc = fuse_scaled(f, op, true);
+    }
+    return rc;
+}

@@ -1,0 +1,126 @@
+/* layout_q8.c -- which 8-bit operators work on tensors whose channels come last (nhwc.h). */
+#include "engine/native/layout/nhwc.h"
+#include "engine/native/math/q8.h"
+#include "engine/native/op/families.h"
+#include "engine/native/op/kernels.h"
+#include "engine/native/rewrite/layout_int.h"
+
+#include <string.h>
+
+static bool is_last(const struct layout *l, uint32_t v)
+{
+    return layout_blocked(l, v) && l->last[v];
+}
+
+/* One constant number, or none where there may be none. */
+static bool number(const struct op *op, uint32_t i, bool needed)
+{
+    const struct tensor *t = kop_const(op, i);
+
+    if (i >= op->nin || op->in[i] == NO_VALUE)
+        return !needed;
+    return t && t->count == 1;
+}
+
+static bool scaled(const struct op *op, uint32_t scale)
+{
+    return number(op, scale, true) && kop_const(op, scale)->type == TENSOR_F32 &&
+           number(op, scale + 1, false);
+}
+
+static bool is_bytes(const struct layout *l, uint32_t v)
+{
+    return v < l->p->graph->nvalue && (TYPE_BIT(l->p->graph->value[v].type) & TYPES_Q8);
+}
+
+static int64_t conv_channels(const struct layout *l, const struct op *op)
+{
+    if (op->kernel->run == nconv_run) /* fusing saw to it */
+        return kop_const(op, 3)->shape.dim[0];
+    if (op->kernel->run != qconv_run || op->kernel->arg != QCONV_LINEAR ||
+        !is_bytes(l, op->in[0]) || l->fixed[op->in[0]] || !nhwc_conv_fits(op))
+        return 0;
+    return kop_const(op, 3)->shape.dim[0];
+}
+
+static int64_t binary_channels(const struct layout *l, const struct op *op)
+{
+    if (op->kernel->run != qbinary_run || op->nin < 7 || !is_last(l, op->in[0]) ||
+        !is_last(l, op->in[3]) || l->channels[op->in[0]] != l->channels[op->in[3]] ||
+        l->rank[op->in[0]] != l->rank[op->in[3]] || !scaled(op, 1) || !scaled(op, 4) ||
+        !scaled(op, 6) || !nhwc_add_fits(op, 1, 4, 6))
+        return 0;
+    return l->channels[op->in[0]];
+}
+
+static int64_t pool_channels(const struct layout *l, const struct op *op)
+{
+    if (op->kernel->run != qpool_run || !is_last(l, op->in[0]) ||
+        node_attr_int(op->node, "channels_last", 0) ||
+        (op->kernel->arg != QPOOL_MAX && (op->nin < 4 || !scaled(op, 1) || !scaled(op, 3))))
+        return 0;
+    return l->channels[op->in[0]];
+}
+
+static int64_t concat_channels(const struct layout *l, const struct op *op)
+{
+    int64_t sum = 0;
+
+    if (op->kernel->run != qconcat_run || op->nin < 5 || (op->nin - 2) % 3 || !scaled(op, 0))
+        return 0;
+    for (uint32_t i = 2; i < op->nin; i += 3) {
+        if (!is_last(l, op->in[i]) || !scaled(op, i + 1) ||
+            l->rank[op->in[i]] != l->rank[op->in[2]])
+            return 0;
+        sum += l->channels[op->in[i]];
+    }
+    return nt_axis(node_attr_int(op->node, "axis", 1), l->rank[op->in[2]]) == 1 ? sum : 0;
+}
+
+static const char *unary_form(const struct layout *l, const struct op *op)
+{
+    if (op->kernel->run != qunary_run || op->nin < 4 || !is_last(l, op->in[0]) || !scaled(op, 1) ||
+        !scaled(op, 3))
+        return NULL;
+    return op->kernel->arg == QELEM_SIGMOID ? "QLinearSigmoidLast"
+           : op->kernel->arg == QELEM_LEAKY ? "QLinearLeakyReluLast"
+                                            : "QLinearUnaryLast";
+}
+
+const char *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels)
+{
+    *channels = conv_channels(l, op);
+    if (*channels)
+        return op->kernel->run == nconv_run ? op->kernel->op_type : "QLinearConvLast";
+    *channels = binary_channels(l, op);
+    if (*channels)
+        return op->kernel->arg == QELEM_MUL ? "QLinearMulLast" : "QLinearAddLast";
+    *channels = pool_channels(l, op);
+    if (*channels)
+        return op->kernel->arg == QPOOL_MAX      ? "QLinearMaxPoolLast"
+               : op->kernel->arg == QPOOL_GLOBAL ? "QLinearGlobalAveragePoolLast"
+                                                 : "QLinearAveragePoolLast";
+    *channels = concat_channels(l, op);
+    if (*channels)
+        return "QLinearConcatLast";
+    *channels = is_last(l, op->in[0]) ? l->channels[op->in[0]] : 0;
+    return unary_form(l, op);
+}
+
+bool layout_q8_is(const struct op *op)
+{
+    return op->kernel->run == nconv_run || op->kernel->run == nbinary_run ||
+           op->kernel->run == npool_run || op->kernel->run == nunary_run ||
+           op->kernel->run == nconcat_run;
+}
+
+bool layout_q8_reads(const struct layout *l, const struct op *op, uint32_t i)
+{
+    if (op->kernel->run == nconv_run)
+        return i == NCONV_ADD || (i == 0 && (is_last(l, op->in[0]) || !nhwc_conv_plain(op)));
+    if (op->kernel->run == nbinary_run)
+        return i == 0 || i == 3;
+    if (op->kernel->run == nconcat_run)
+        return i >= 2 && i % 3 == 2;
+    return i == 0;
+}
