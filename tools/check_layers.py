@@ -3,7 +3,8 @@
 
 The folders of src/ form layers and includes point down only. ALLOW says for each folder which
 others it may include; base is open to all but the folders in BARE. A folder that is not listed is
-an error: decide its place first.
+an error: decide its place first. The rooms of the native engine are layers of their own (ROOMS);
+its README says in one line what belongs into each.
 """
 import re
 import sys
@@ -60,6 +61,11 @@ LIBRARIES = {
     "Python.h": "python",
 }
 
+NATIVE = ROOT / "src" / "engine" / "native"
+# Its rooms, and its files that are in none, from the bottom up: each may include those before it.
+ROOMS = ["memory.h memory.c", "thread/", "isa/", "op.h op.c", "math/", "op/", "layout/", "rewrite/",
+         "plan/"]
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -67,6 +73,37 @@ def folder_of(source):
     """The layer of a source file."""
     parts = source.relative_to(ROOT).parts
     return parts[0] if parts[0] == "python" else parts[1]
+
+
+def room_of(path):
+    """Index into ROOMS of a file of the native engine, -1 if it has no place there."""
+    parts = path.relative_to(NATIVE).parts
+    name = parts[0] + "/" if len(parts) == 2 else parts[0] if len(parts) == 1 else ""
+    return next((i for i, room in enumerate(ROOMS) if name in room.split()), -1)
+
+
+def room_problem(source, target):
+    """Why a file of the native engine may not include `target`, or None."""
+    if NATIVE not in source.parents or NATIVE not in target.parents:
+        return None
+    if room_of(target) > room_of(source):
+        return f"{source.relative_to(NATIVE)} may not include {ROOMS[room_of(target)]}, which is above"
+    return None
+
+
+def check_rooms():
+    """Every file of the native engine is in a room, and the README has a line for it."""
+    bad = 0
+    readme = NATIVE / "README.md"
+    told = re.findall(r"^\| ((?:`[^`]+` ?)+)\|", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    if [" ".join(re.findall(r"`([^`]+)`", line)) for line in reversed(told)] != ROOMS:
+        print(f"{readme.relative_to(ROOT)}:1: its lines are not the rooms of check_layers.py")
+        bad += 1
+    for path in sorted(NATIVE.rglob("*")):
+        if path.is_file() and path != readme and room_of(path) < 0:
+            print(f"{path.relative_to(ROOT)}:1: in no room of the README beside it")
+            bad += 1
+    return bad
 
 
 def problem(folder, source, quote, target):
@@ -88,7 +125,9 @@ def problem(folder, source, quote, target):
         other = folder_of((source.parent / target).resolve())
     else:
         return None  # made by the build, or the compiler will say so
-    if other == folder or other in ALLOW[folder]:
+    if other == folder:
+        return room_problem(source, ROOT / "src" / target)
+    if other in ALLOW[folder]:
         return None
     if other == "base":
         allowed = BARE.get(folder)
@@ -113,7 +152,7 @@ def check(source, folder):
 
 
 def main():
-    bad = 0
+    bad = check_rooms()
     for top in ("src", "python"):
         for source in sorted((ROOT / top).rglob("*")):
             if source.suffix not in (".c", ".h", ".def", ".cc", ".cpp", ".inc"):

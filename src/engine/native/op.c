@@ -1,12 +1,12 @@
 /* op.c -- what kernels use to look at their operands and to complain. */
 #include "engine/native/op.h"
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-int kop_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
+int kernel_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...)
 {
     char node[300], text[300];
     va_list ap;
@@ -18,12 +18,12 @@ int kop_fail(const struct op *op, int code, opm_error *err, const char *fmt, ...
     return opm__fail(err, code, "%s: %s", node, text);
 }
 
-int kop_nomem(const struct op *op, opm_error *err)
+int kernel_nomem(const struct op *op, opm_error *err)
 {
-    return kop_fail(op, OPM_ENOMEM, err, "out of memory");
+    return kernel_fail(op, OPM_ENOMEM, err, "out of memory");
 }
 
-const void *kop_data(struct op *op, uint32_t i)
+const void *kernel_data(struct op *op, uint32_t i)
 {
     struct val *v;
 
@@ -40,7 +40,7 @@ const void *kop_data(struct op *op, uint32_t i)
 /* Bigger 16-bit constants have no float32 form before operators are prepared. */
 #define WIDEN_EARLY 65536
 
-const struct tensor *kop_const(const struct op *op, uint32_t i)
+const struct tensor *kernel_const(const struct op *op, uint32_t i)
 {
     struct val *v = i < op->nin && op->in[i] != NO_VALUE ? &op->plan->val[op->in[i]] : NULL;
 
@@ -51,7 +51,7 @@ const struct tensor *kop_const(const struct op *op, uint32_t i)
     return val_widen(v) ? NULL : v->src;
 }
 
-const struct tensor *kop_half(const struct op *op, uint32_t i)
+const struct tensor *kernel_half(const struct op *op, uint32_t i)
 {
     return i < op->nin && op->in[i] != NO_VALUE ? op->plan->val[op->in[i]].half : NULL;
 }
@@ -75,19 +75,20 @@ double nt_float(const struct nt *t, int64_t i)
     return tensor_float(&x, i);
 }
 
-int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err)
+int kernel_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err)
 {
-    const struct nt *t = kop_in(op, i);
+    const struct nt *t = kernel_in(op, i);
 
     *n = 0;
     if (!t)
         return 0;
     if (!(TYPE_BIT(t->type) & TYPES_INT) || t->shape.rank > 1)
-        return kop_fail(op, OPM_EINVAL, err, "input %u must be a list of integers", i);
-    if (!kop_data(op, i))
+        return kernel_fail(op, OPM_EINVAL, err, "input %u must be a list of integers", i);
+    if (!kernel_data(op, i))
         return NEED_DATA;
     if ((uint64_t)t->count > room)
-        return kop_fail(op, OPM_EINVAL, err, "input %u has %lld entries", i, (long long)t->count);
+        return kernel_fail(op, OPM_EINVAL, err, "input %u has %lld entries", i,
+                           (long long)t->count);
     for (int64_t k = 0; k < t->count; k++)
         out[k] = nt_int(t, k);
     *n = (size_t)t->count;
@@ -104,9 +105,10 @@ bool nt_sane(const struct shape *s)
     return true;
 }
 
-int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s, opm_error *err)
+int kernel_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s,
+               opm_error *err)
 {
-    struct nt *t = kop_out(op, i);
+    struct nt *t = kernel_out(op, i);
     int64_t bytes, most = op->plan->engine->opts.max_tensor_bytes;
     char text[100];
 
@@ -115,8 +117,8 @@ int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape
 
     if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || (most && bytes > most) || !nt_sane(s)) {
         shape_text(s, text, sizeof(text));
-        return kop_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
-                        text, tensor_type_name(type));
+        return kernel_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,
+                           text, tensor_type_name(type));
     }
     if (!t)
         return 0;
@@ -127,32 +129,32 @@ int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape
     return 0;
 }
 
-int kop_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err)
+int kernel_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err)
 {
-    int64_t b = kop_isa(op)->blk->block;
+    int64_t b = kernel_isa(op)->blk->block;
     struct shape padded = *s;
     int rc;
 
     padded.dim[1] = (s->dim[1] + b - 1) / b * b;
-    rc = kop_set(op, i, TENSOR_F32, &padded, err);
+    rc = kernel_set(op, i, TENSOR_F32, &padded, err);
     if (rc)
         return rc;
-    size_t bytes = kop_out(op, i)->bytes;
+    size_t bytes = kernel_out(op, i)->bytes;
 
-    rc = kop_set(op, i, TENSOR_F32, s, err);
-    kop_out(op, i)->bytes = bytes;
+    rc = kernel_set(op, i, TENSOR_F32, s, err);
+    kernel_out(op, i)->bytes = bytes;
     return rc;
 }
 
-int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
+int kernel_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
 {
-    const struct nt *t = kop_in(op, i);
+    const struct nt *t = kernel_in(op, i);
 
     if (!t)
-        return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+        return kernel_fail(op, OPM_EINVAL, err, "input %u is missing", i);
     if (!(TYPE_BIT(t->type) & types))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
-                        tensor_type_name(t->type), i);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %s as input %u",
+                           tensor_type_name(t->type), i);
     return 0;
 }
 
@@ -177,51 +179,11 @@ bool node_attr_is(const struct node *n, const char *name, const char *value, con
     return strcmp(node_attr_str(n, name, missing), value) == 0;
 }
 
-void *kop_new_state(struct op *op, size_t size)
+void *kernel_new_state(struct op *op, size_t size)
 {
     if (!op->state)
         op->state = mem_calloc(1, size);
     return op->state;
-}
-
-/* Before each block: where it begins, and its size if it was mapped, else 0. */
-struct block_head {
-    void *begin;
-    size_t mapped;
-};
-
-/* Blocks from here on come in huge pages: they are filled and read in far less time. */
-#define MAP_FROM_BYTES ((size_t)4 << 20)
-
-void *native_alloc(size_t bytes)
-{
-    struct block_head head = { 0 };
-    size_t room = bytes + NATIVE_ALIGN + sizeof(head);
-    char *q;
-
-    if (bytes > PTRDIFF_MAX - 2 * NATIVE_ALIGN)
-        return NULL;
-    head.mapped = room >= MAP_FROM_BYTES ? room : 0;
-    head.begin = head.mapped ? mem_map(room) : mem_alloc(room);
-    if (!head.begin)
-        return NULL;
-    q = (char *)head.begin + sizeof(head);
-    q += (NATIVE_ALIGN - (uintptr_t)q % NATIVE_ALIGN) % NATIVE_ALIGN;
-    memcpy(q - sizeof(head), &head, sizeof(head)); /* for native_free() */
-    return q;
-}
-
-void native_free(void *q)
-{
-    struct block_head head;
-
-    if (!q)
-        return;
-    memcpy(&head, (char *)q - sizeof(head), sizeof(head));
-    if (head.mapped)
-        mem_unmap(head.begin, head.mapped);
-    else
-        mem_free(head.begin);
 }
 
 int val_own(struct val *v, size_t bytes)

@@ -14,11 +14,10 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/native/isa/isa.h"
+#include "engine/native/memory.h"
 #include "engine/native/thread/pool.h"
 
 #include <opmeter/opmeter.h>
-
-#define NATIVE_ALIGN 64
 
 /* prepare() wants data that is not known yet; not an error. */
 #define NEED_DATA 1
@@ -40,7 +39,7 @@ enum kernel_flags {
     K_DYNAMIC = 8,  /* sets shapes and memory of its outputs itself, while running */
     K_IMPURE = 16,  /* never computed ahead */
     K_ANYTYPE = 32, /* copes with every element type */
-    K_HALF = 64,    /* raw inputs of 16 bits are read through kop_half(), as they are */
+    K_HALF = 64,    /* raw inputs of 16 bits are read through kernel_half(), as they are */
 };
 
 struct op;
@@ -54,7 +53,7 @@ struct kernel {
     int (*run)(struct op *op, opm_error *err);
     uint32_t flags; /* enum kernel_flags */
     int arg;        /* which of a family */
-    uint32_t raw;   /* bit i: constant input i is read through kop_const(), unaligned as it is */
+    uint32_t raw;   /* bit i: constant input i is read through kernel_const(), unaligned as it is */
 };
 
 /* NULL if there is none for this operator and version. */
@@ -188,7 +187,7 @@ struct native {
 int plan_build(struct plan **out, struct native *e, const struct graph *g, struct plan *outer,
                opm_error *err);
 void plan_free(struct plan *p); /* NULL is fine */
-void kop_release(struct op *op);
+void op_release(struct op *op);
 /* exec.c: inputs are set in p->val beforehand. */
 int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
@@ -207,48 +206,48 @@ enum meter_what { METER_NAMES, METER_SHAPES, METER_REST };
 void plan_meter(struct plan *p, enum meter_what what);
 
 /* For kernels. */
-static inline struct nt *kop_in(const struct op *op, uint32_t i)
+static inline struct nt *kernel_in(const struct op *op, uint32_t i)
 {
     return i < op->nin && op->in[i] != NO_VALUE ? &op->plan->val[op->in[i]].t : NULL;
 }
-static inline struct nt *kop_out(const struct op *op, uint32_t i)
+static inline struct nt *kernel_out(const struct op *op, uint32_t i)
 {
     return i < op->nout && op->out[i] != NO_VALUE ? &op->plan->val[op->out[i]].t : NULL;
 }
-static inline struct pool *kop_pool(const struct op *op)
+static inline struct pool *kernel_pool(const struct op *op)
 {
     return op->plan->engine->pool;
 }
-static inline const struct isa *kop_isa(const struct op *op)
+static inline const struct isa *kernel_isa(const struct op *op)
 {
     return op->plan->engine->isa;
 }
 /* In prepare(): the data of an input, or NULL if it is not known (return NEED_DATA then). */
-const void *kop_data(struct op *op, uint32_t i);
+const void *kernel_data(struct op *op, uint32_t i);
 /* The constant that input i is, unaligned, or NULL (also when out of memory for its float32 form).
  * While the plan is built, data of big 16-bit constants is NULL unless val_widen() was called. */
-const struct tensor *kop_const(const struct op *op, uint32_t i);
+const struct tensor *kernel_const(const struct op *op, uint32_t i);
 /* The 16-bit constant that input i is made of, or NULL. */
-const struct tensor *kop_half(const struct op *op, uint32_t i);
+const struct tensor *kernel_half(const struct op *op, uint32_t i);
 /* Input i is the same for all runs. */
-static inline bool kop_fixed(const struct op *op, uint32_t i)
+static inline bool kernel_fixed(const struct op *op, uint32_t i)
 {
     return i < op->nin && op->in[i] != NO_VALUE && op->plan->val[op->in[i]].fixed;
 }
 /* Integers of an input that gives axes, shapes, ...: int32 or int64. NEED_DATA, an error, or 0. */
-int kop_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
+int kernel_ints(struct op *op, uint32_t i, int64_t *out, size_t room, size_t *n, opm_error *err);
 /* An output's type and shape; an error if it would be too big. Absent outputs are fine. */
-int kop_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s,
-            opm_error *err);
+int kernel_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s,
+               opm_error *err);
 /* The same for float32 in channel-blocked form: N x C x up to two dimensions. */
-int kop_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err);
+int kernel_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err);
 /* "m.onnx: node 3 'x' (Conv): ..." */
-__attribute__((format(printf, 4, 5))) int kop_fail(const struct op *op, int code, opm_error *err,
-                                                   const char *fmt, ...);
-int kop_nomem(const struct op *op, opm_error *err);
+__attribute__((format(printf, 4, 5))) int kernel_fail(const struct op *op, int code, opm_error *err,
+                                                      const char *fmt, ...);
+int kernel_nomem(const struct op *op, opm_error *err);
 /* Error if input i is missing or not of one of the types, given as a bit mask of TYPE_BIT(). */
 #define TYPE_BIT(t) ((uint64_t)1 << (t))
-int kop_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err);
+int kernel_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err);
 #define TYPES_FLOAT (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_F64))
 #define TYPES_INT                                                                              \
     (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | \
@@ -279,18 +278,14 @@ int64_t nt_span(const struct shape *s, int from, int to);
 bool node_attr_is(const struct node *n, const char *name, const char *value, const char *missing);
 
 /* Zeroed; freed with the operator. NULL when out of memory. */
-void *kop_new_state(struct op *op, size_t size);
-
-/* Like mem_alloc(), aligned to NATIVE_ALIGN. */
-void *native_alloc(size_t bytes);
-void native_free(void *p); /* NULL is fine */
+void *kernel_new_state(struct op *op, size_t size);
 
 /* Memory of its own for a value, at least bytes; what it held is lost. OPM_ENOMEM. */
 int val_own(struct val *v, size_t bytes);
 int val_copy(struct val *v, const struct nt *from); /* OPM_ENOMEM */
 /* Aligned data of a constant. OPM_ENOMEM. */
 int val_materialize(struct val *v);
-/* A 16-bit constant: its float32 form is there from val_widen(), which kop_const() and
+/* A 16-bit constant: its float32 form is there from val_widen(), which kernel_const() and
  * val_materialize() see to, to val_narrow(), which leaves what val_materialize() gave. OPM_ENOMEM.
  */
 int val_set_half(struct val *v, const struct tensor *half);

@@ -101,7 +101,7 @@ static void bconv_release(void *state)
 static void choose(struct op *op, struct blk_conv *b)
 {
     struct conv *c = &b->c;
-    int v = kop_isa(op)->blk->block;
+    int v = kernel_isa(op)->blk->block;
 
     b->groups = c->groups;
     b->icg = c->icg;
@@ -124,7 +124,7 @@ static void choose(struct op *op, struct blk_conv *b)
 /* Floats of packed weights for an output block, and these blocks. */
 static int64_t packed_block(const struct op *op, const struct blk_conv *b, int64_t *blocks)
 {
-    int64_t v = kop_isa(op)->blk->block, taps = window_kernel(&b->c.w);
+    int64_t v = kernel_isa(op)->blk->block, taps = window_kernel(&b->c.w);
 
     *blocks = b->algorithm == BLK_DEPTHWISE ? (b->c.oc + v - 1) / v : b->groups * b->ocb;
     return v * (b->algorithm == BLK_DEPTHWISE  ? taps
@@ -196,7 +196,7 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pack_job *j = arg;
     const struct blk_conv *b = j->b;
-    int64_t v = kop_isa(j->op)->blk->block, taps = window_kernel(&b->c.w), per = b->icg * taps;
+    int64_t v = kernel_isa(j->op)->blk->block, taps = window_kernel(&b->c.w), per = b->icg * taps;
     bool simple = b->groups == b->c.groups;
 
     (void)thread;
@@ -207,14 +207,14 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t have = MIN(v, b->c.oc - oc);
 
         if (b->algorithm == BLK_DEPTHWISE || b->plain) {
-            kop_isa(j->op)->blk->pack(to, j->w + oc * per, per, (int)have, per);
+            kernel_isa(j->op)->blk->pack(to, j->w + oc * per, per, (int)have, per);
             continue;
         }
         for (int64_t ic = 0; ic < b->icg; ic += v) {
             int64_t run = MIN(v, b->icg - ic);
 
             if (taps <= PACK_TAPS && simple) {
-                pack_square(kop_isa(j->op)->blk, to, j->w + oc * per + ic * taps, per, (int)have,
+                pack_square(kernel_isa(j->op)->blk, to, j->w + oc * per + ic * taps, per, (int)have,
                             run, taps);
                 to += run * taps * v;
                 continue;
@@ -231,12 +231,13 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 
 static int pack(struct op *op, struct blk_conv *b, opm_error *err)
 {
-    const struct nt *bias = kop_in(op, 2);
-    int64_t v = kop_isa(op)->blk->block, blocks;
-    struct pack_job j = { op, b, kop_half(op, 1) ? kop_const(op, 1)->data : kop_data(op, 1) };
+    const struct nt *bias = kernel_in(op, 2);
+    int64_t v = kernel_isa(op)->blk->block, blocks;
+    struct pack_job j = { op, b,
+                          kernel_half(op, 1) ? kernel_const(op, 1)->data : kernel_data(op, 1) };
 
     if (!j.w)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     b->w_block = packed_block(op, b, &blocks);
     count_packed(op, b);
     if (b->weights && b->packed_for == b->algorithm)
@@ -248,7 +249,7 @@ static int pack(struct op *op, struct blk_conv *b, opm_error *err)
     if (bias)
         b->bias = native_alloc((size_t)(blocks * v) * sizeof(float));
     if (!b->weights || (bias && !b->bias))
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     b->packed_for = b->algorithm;
     if (bias) {
         memset(b->bias, 0, (size_t)(blocks * v) * sizeof(float));
@@ -257,9 +258,10 @@ static int pack(struct op *op, struct blk_conv *b, opm_error *err)
     if (b->algorithm == BLK_WINOGRAD)
         wino_pack(op, b, j.w);
     else
-        pool_for(kop_pool(op), blocks, 1, pack_part, &j);
-    if (kop_const(op, 1))
-        model_forget(op->plan->engine->model, kop_const(op, 1)->data, kop_const(op, 1)->bytes);
+        pool_for(kernel_pool(op), blocks, 1, pack_part, &j);
+    if (kernel_const(op, 1))
+        model_forget(op->plan->engine->model, kernel_const(op, 1)->data,
+                     kernel_const(op, 1)->bytes);
     return 0;
 }
 
@@ -276,8 +278,8 @@ static void direct_cut(const struct op *op, struct blk_conv *b)
 {
     const struct window *w = &b->c.w;
     struct blk_direct *d = &b->d;
-    int64_t v = b->plain ? 1 : kop_isa(op)->blk->block, px = kop_isa(op)->blk->px,
-            threads = pool_threads(kop_pool(op)), ins = b->plain ? b->icg : b->icb,
+    int64_t v = b->plain ? 1 : kernel_isa(op)->blk->block, px = kernel_isa(op)->blk->px,
+            threads = pool_threads(kernel_pool(op)), ins = b->plain ? b->icg : b->icb,
             units = d->flat ? d->width : d->rows, images = b->c.n * b->groups;
     int64_t per = d->flat ? ins * v * 4 : ins * v * 4 * d->pitch * w->stride[1];
     int64_t input = images * ins * v * w->in[1] * w->in[2],
@@ -300,8 +302,9 @@ static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
 {
     const struct window *w = &b->c.w;
     struct blk_direct *d = &b->d;
-    int64_t v = b->plain ? 1 : kop_isa(op)->blk->block, s = 0, kh = w->kernel[1], kw = w->kernel[2];
-    int64_t threads = pool_threads(kop_pool(op)), plane = w->in[1] * w->in[2] * v;
+    int64_t v = b->plain ? 1 : kernel_isa(op)->blk->block, s = 0, kh = w->kernel[1],
+            kw = w->kernel[2];
+    int64_t threads = pool_threads(kernel_pool(op)), plane = w->in[1] * w->in[2] * v;
     int64_t span = (kh - 1) * w->dilation[1] + 1;
 
     d->padded = sticks_out(w, 1) || sticks_out(w, 2);
@@ -313,7 +316,7 @@ static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
     if ((double)d->pitch * (double)((w->out[1] - 1) * w->stride[1] + span) * (double)(b->icg + v) *
             (double)w->stride[1] >
         PADDED_MAX)
-        return kop_fail(op, OPM_ELIMIT, err, "the padded input is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the padded input is too big");
     direct_cut(op, b);
     d->copy_rows = (d->chunk - 1) * w->stride[1] + span;
     d->block_pitch = d->padded ? d->copy_rows * d->pitch * v : plane;
@@ -329,7 +332,7 @@ static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
     mem_free(d->off);
     d->off = mem_calloc((size_t)(d->steps + d->tail_steps) + 1, sizeof(*d->off));
     if (!d->off)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t i = 0; i < (b->plain ? b->icg : b->icb); i++)
         for (int64_t y = 0; y < kh; y++)
             for (int64_t x = 0; x < (rows ? 1 : kw); x++)
@@ -340,22 +343,23 @@ static int direct_prepare(struct op *op, struct blk_conv *b, opm_error *err)
 
 int bconv_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *w = kop_in(op, 1), *bias = kop_in(op, 2);
-    struct blk_conv *b = kop_new_state(op, sizeof(*b));
+    const struct nt *in = kernel_in(op, 0), *w = kernel_in(op, 1), *bias = kernel_in(op, 2);
+    struct blk_conv *b = kernel_new_state(op, sizeof(*b));
     struct shape s;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!b)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = bconv_release;
     if (!rc)
         rc = conv_init(&b->c, op, &in->shape, &w->shape, err);
     if (rc)
         return rc;
     if (bias && (bias->shape.rank != 1 || bias->count != b->c.oc))
-        return kop_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels", (long long)b->c.oc);
+        return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
+                           (long long)b->c.oc);
     window_shape(&b->c.w, b->c.n, b->c.oc, &s);
-    rc = kop_set_blocked(op, 0, &s, err);
+    rc = kernel_set_blocked(op, 0, &s, err);
     if (!rc)
         rc = posts_check(op, b->c.oc, err);
     if (rc)
@@ -363,7 +367,7 @@ int bconv_prepare(struct op *op, opm_error *err)
     b->plain = !op->plan->val[op->in[0]].blocked;
     choose(op, b);
     rc = pack(op, b, err);
-    if (rc || kop_out(op, 0)->count == 0)
+    if (rc || kernel_out(op, 0)->count == 0)
         return rc;
     if (b->algorithm == BLK_WINOGRAD)
         return wino_prepare(op, b, err);
@@ -544,24 +548,25 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
 int bconv_run(struct op *op, opm_error *err)
 {
     struct blk_conv *b = op->state;
-    struct conv_job j = { .op = op, .b = b, .blk = kop_isa(op)->blk };
+    struct conv_job j = { .op = op, .b = b, .blk = kernel_isa(op)->blk };
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     if (b->algorithm == BLK_WINOGRAD) {
         wino_run(op, b);
         return 0;
     }
     blk_ending_begin(&j.ending, op);
-    j.in = kop_in(op, 0)->data;
-    j.out = kop_out(op, 0)->data;
+    j.in = kernel_in(op, 0)->data;
+    j.out = kernel_out(op, 0)->data;
     j.scratch = op->scratch;
     if (b->algorithm == BLK_DEPTHWISE)
-        pool_for(kop_pool(op),
+        pool_for(kernel_pool(op),
                  b->c.n * ((b->c.oc + j.blk->block - 1) / j.blk->block) * b->c.w.out[1], 4,
                  depthwise_part, &j);
     else
-        pool_for(kop_pool(op), b->c.n * b->groups * b->d.chunks * b->d.split, 1, direct_part, &j);
+        pool_for(kernel_pool(op), b->c.n * b->groups * b->d.chunks * b->d.split, 1, direct_part,
+                 &j);
     return 0;
 }

@@ -31,16 +31,16 @@ static void bconvt_release(void *state)
 /* Where channel oc's product for a tap is. */
 static int64_t lane_of(const struct op *op, const struct bconvt *q, int64_t oc, int64_t tap)
 {
-    int64_t v = kop_isa(op)->blk->block;
+    int64_t v = kernel_isa(op)->blk->block;
 
     return op->kernel->arg ? oc * q->taps + tap : (oc / v * q->taps + tap) * v + oc % v;
 }
 
 static int pack(struct op *op, struct bconvt *q, opm_error *err)
 {
-    const struct nt *bias = kop_in(op, 2);
-    const float *w = kop_in(op, 1)->data;
-    int64_t v = kop_isa(op)->blk->block, oc = q->c.oc, room = (oc + v - 1) / v * v;
+    const struct nt *bias = kernel_in(op, 2);
+    const float *w = kernel_in(op, 1)->data;
+    int64_t v = kernel_isa(op)->blk->block, oc = q->c.oc, room = (oc + v - 1) / v * v;
 
     if (q->weights)
         return 0;
@@ -48,7 +48,7 @@ static int pack(struct op *op, struct bconvt *q, opm_error *err)
     q->weights = native_alloc(op->packed_bytes);
     q->bias = native_alloc((size_t)room * sizeof(float));
     if (!q->weights || !q->bias)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     memset(q->weights, 0, op->packed_bytes);
     memset(q->bias, 0, (size_t)room * sizeof(float));
     if (bias)
@@ -66,21 +66,21 @@ static int pack(struct op *op, struct bconvt *q, opm_error *err)
 
 int bconvt_prepare(struct op *op, opm_error *err)
 {
-    struct bconvt *q = kop_new_state(op, sizeof(*q));
-    int64_t v = kop_isa(op)->blk->block, px = kop_isa(op)->blk->px,
-            threads = pool_threads(kop_pool(op)), floats;
+    struct bconvt *q = kernel_new_state(op, sizeof(*q));
+    int64_t v = kernel_isa(op)->blk->block, px = kernel_isa(op)->blk->px,
+            threads = pool_threads(kernel_pool(op)), floats;
     int rc;
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = bconvt_release;
     rc = convtranspose_prepare(op, err);
     if (rc)
         return rc;
     if (!op->kernel->arg) {
-        struct shape s = kop_out(op, 0)->shape;
+        struct shape s = kernel_out(op, 0)->shape;
 
-        rc = kop_set_blocked(op, 0, &s, err);
+        rc = kernel_set_blocked(op, 0, &s, err);
         if (rc)
             return rc;
     }
@@ -90,7 +90,7 @@ int bconvt_prepare(struct op *op, opm_error *err)
     q->pixels = window_in(&q->c.w);
     q->chunk = MAX(CHUNK_BYTES / (q->icb * v * 4) / px, (int64_t)1) * px;
     if (__builtin_mul_overflow(q->pixels, q->blocks * v, &floats) || floats > PTRDIFF_MAX / 16)
-        return kop_fail(op, OPM_ELIMIT, err, "the products are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the products are too big");
     if (op->kernel->arg)
         floats += threads * q->blocks * v * q->c.w.in[2];
     op->scratch_bytes = (size_t)floats * sizeof(float);
@@ -98,7 +98,7 @@ int bconvt_prepare(struct op *op, opm_error *err)
     mem_free(q->off);
     q->off = mem_calloc((size_t)q->icb + 1, sizeof(*q->off));
     if (!q->off)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t i = 0; i < q->icb; i++)
         q->off[i] = i * q->pixels * v;
     return pack(op, q, err);
@@ -227,21 +227,21 @@ int bconvt_run(struct op *op, opm_error *err)
 {
     const struct bconvt *q = op->state;
     const struct window *w = &q->c.w;
-    struct bconvt_job j = { .op = op, .q = q, .blk = kop_isa(op)->blk, .product = op->scratch };
+    struct bconvt_job j = { .op = op, .q = q, .blk = kernel_isa(op)->blk, .product = op->scratch };
     int64_t v = j.blk->block, ocb = (q->c.oc + v - 1) / v,
             image = window_out(w) * (op->kernel->arg ? q->c.oc : ocb * v);
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     for (int64_t n = 0; n < q->c.n; n++) {
-        j.in = (const float *)kop_in(op, 0)->data + n * q->icb * q->pixels * v;
-        j.out = (float *)kop_out(op, 0)->data + n * image;
-        pool_for(kop_pool(op), (q->pixels + q->chunk - 1) / q->chunk, 1, product_part, &j);
+        j.in = (const float *)kernel_in(op, 0)->data + n * q->icb * q->pixels * v;
+        j.out = (float *)kernel_out(op, 0)->data + n * image;
+        pool_for(kernel_pool(op), (q->pixels + q->chunk - 1) / q->chunk, 1, product_part, &j);
         if (op->kernel->arg)
-            pool_for(kop_pool(op), w->out[1], 4, collect_plain_part, &j);
+            pool_for(kernel_pool(op), w->out[1], 4, collect_plain_part, &j);
         else
-            pool_for(kop_pool(op), ocb * w->out[1], 4, collect_part, &j);
+            pool_for(kernel_pool(op), ocb * w->out[1], 4, collect_part, &j);
     }
     return 0;
 }

@@ -14,7 +14,7 @@
 
 static int64_t blocks_of(const struct op *op, int64_t channels)
 {
-    int64_t v = kop_isa(op)->blk->block;
+    int64_t v = kernel_isa(op)->blk->block;
 
     return (channels + v - 1) / v;
 }
@@ -33,13 +33,13 @@ struct bpool {
 
 int bpool_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct bpool *q = kop_new_state(op, sizeof(*q));
+    const struct nt *in = kernel_in(op, 0);
+    struct bpool *q = kernel_new_state(op, sizeof(*q));
     struct shape s;
     int rc;
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     q->max = node_is(op->node, "MaxPool");
     q->mean = !q->max && !node_is(op->node, "AveragePool");
     q->include_pad = node_attr_int(op->node, "count_include_pad", 0);
@@ -47,13 +47,13 @@ int bpool_prepare(struct op *op, opm_error *err)
         s = in->shape;
         for (int32_t i = 2; i < s.rank; i++)
             s.dim[i] = 1;
-        return kop_set_blocked(op, 0, &s, err);
+        return kernel_set_blocked(op, 0, &s, err);
     }
     rc = window_init(&q->w, op, &in->shape, NULL, err);
     if (rc)
         return rc;
     window_shape(&q->w, in->shape.dim[0], in->shape.dim[1], &s);
-    return kop_set_blocked(op, 0, &s, err);
+    return kernel_set_blocked(op, 0, &s, err);
 }
 
 /* Taps [*lo, *hi) of dimension d that lie inside for an output at o; *start: where the first of
@@ -79,7 +79,7 @@ static int64_t padded_taps(const struct window *w, int d, int64_t o)
 static void pool_pixels(const struct op *op, const struct bpool *q, float *out, int64_t n,
                         const float *const *row, int64_t rows, int64_t taps, int64_t divisor)
 {
-    const struct blk *blk = kop_isa(op)->blk;
+    const struct blk *blk = kernel_isa(op)->blk;
     const struct window *w = &q->w;
     float scale = 1.0f / (float)MAX(divisor, (int64_t)1);
 
@@ -94,7 +94,7 @@ static void pool_row(const struct op *op, const struct bpool *q, const float *pl
                      float *out)
 {
     const struct window *w = &q->w;
-    int64_t v = kop_isa(op)->blk->block, y0, ylo, yhi, x0, xlo, xhi, x = 0;
+    int64_t v = kernel_isa(op)->blk->block, y0, ylo, yhi, x0, xlo, xhi, x = 0;
     const float *row[BLK_POOL_ROWS], *at[BLK_POOL_ROWS];
 
     inside(w, 1, y, &y0, &ylo, &yhi);
@@ -123,9 +123,9 @@ static void pool_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct op *op = arg;
     const struct bpool *q = op->state;
     const struct window *w = &q->w;
-    int64_t v = kop_isa(op)->blk->block;
-    const float *in = kop_in(op, 0)->data;
-    float *out = kop_out(op, 0)->data;
+    int64_t v = kernel_isa(op)->blk->block;
+    const float *in = kernel_in(op, 0)->data;
+    float *out = kernel_out(op, 0)->data;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
@@ -136,29 +136,29 @@ static void pool_part(void *arg, int64_t begin, int64_t end, int thread)
 static void mean_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct blk *blk = kop_isa(op)->blk;
-    int64_t n = pixels_of(&kop_in(op, 0)->shape), v = blk->block;
+    const struct blk *blk = kernel_isa(op)->blk;
+    int64_t n = pixels_of(&kernel_in(op, 0)->shape), v = blk->block;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        blk->mean((float *)kop_out(op, 0)->data + i * v,
-                  (const float *)kop_in(op, 0)->data + i * n * v, n);
+        blk->mean((float *)kernel_out(op, 0)->data + i * v,
+                  (const float *)kernel_in(op, 0)->data + i * n * v, n);
 }
 
 int bpool_run(struct op *op, opm_error *err)
 {
     const struct bpool *q = op->state;
-    const struct shape *s = &kop_in(op, 0)->shape;
+    const struct shape *s = &kernel_in(op, 0)->shape;
     int64_t planes = s->dim[0] * blocks_of(op, s->dim[1]);
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     if (q->mean)
-        pool_for(kop_pool(op), planes, GRAIN / (pixels_of(s) * kop_isa(op)->blk->block + 1) + 1,
-                 mean_part, op);
+        pool_for(kernel_pool(op), planes,
+                 GRAIN / (pixels_of(s) * kernel_isa(op)->blk->block + 1) + 1, mean_part, op);
     else
-        pool_for(kop_pool(op), planes * q->w.out[1], 4, pool_part, op);
+        pool_for(kernel_pool(op), planes * q->w.out[1], 4, pool_part, op);
     return 0;
 }
 
@@ -166,7 +166,7 @@ int bpool_run(struct op *op, opm_error *err)
 
 int bidentity_prepare(struct op *op, opm_error *err)
 {
-    return kop_set_blocked(op, 0, &kop_in(op, 0)->shape, err);
+    return kernel_set_blocked(op, 0, &kernel_in(op, 0)->shape, err);
 }
 
 int bidentity_run(struct op *op, opm_error *err)
@@ -180,28 +180,28 @@ int bidentity_run(struct op *op, opm_error *err)
 
 int bunary_prepare(struct op *op, opm_error *err)
 {
-    return kop_set_blocked(op, 0, &kop_in(op, 0)->shape, err);
+    return kernel_set_blocked(op, 0, &kernel_in(op, 0)->shape, err);
 }
 
 static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     const struct post *p = op->state;
-    int64_t v = kop_isa(op)->blk->block;
+    int64_t v = kernel_isa(op)->blk->block;
 
     (void)thread;
-    kop_isa(op)->unary(p->unary, (float *)kop_out(op, 0)->data + begin * v,
-                       (const float *)kop_in(op, 0)->data + begin * v, (end - begin) * v, p->alpha,
-                       p->beta);
+    kernel_isa(op)->unary(p->unary, (float *)kernel_out(op, 0)->data + begin * v,
+                          (const float *)kernel_in(op, 0)->data + begin * v, (end - begin) * v,
+                          p->alpha, p->beta);
 }
 
 int bunary_run(struct op *op, opm_error *err)
 {
-    const struct shape *s = &kop_in(op, 0)->shape;
-    int64_t v = kop_isa(op)->blk->block;
+    const struct shape *s = &kernel_in(op, 0)->shape;
+    int64_t v = kernel_isa(op)->blk->block;
 
     (void)err;
-    pool_for(kop_pool(op), s->dim[0] * blocks_of(op, s->dim[1]) * pixels_of(s), GRAIN / v,
+    pool_for(kernel_pool(op), s->dim[0] * blocks_of(op, s->dim[1]) * pixels_of(s), GRAIN / v,
              unary_part, op);
     return 0;
 }
@@ -242,16 +242,16 @@ static void bbinary_release(void *state)
 /* A scalar, or one number per channel. */
 static int spread(struct op *op, struct bbinary *q, uint32_t i, int64_t channels, opm_error *err)
 {
-    const struct nt *t = kop_in(op, i);
-    int64_t room = blocks_of(op, channels) * kop_isa(op)->blk->block;
+    const struct nt *t = kernel_in(op, i);
+    int64_t room = blocks_of(op, channels) * kernel_isa(op)->blk->block;
 
     if (t->type != TENSOR_F32 || (t->count != 1 && t->count != channels))
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     if (q->vector[i])
         return 0;
     q->vector[i] = native_alloc((size_t)room * sizeof(float));
     if (!q->vector[i])
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t c = 0; c < room; c++)
         q->vector[i][c] = ((const float *)t->data)[t->count == 1 ? 0 : MIN(c, channels - 1)];
     return 0;
@@ -264,21 +264,21 @@ static int64_t broadcast(int64_t a, int64_t b)
 
 int bbinary_prepare(struct op *op, opm_error *err)
 {
-    struct bbinary *q = kop_new_state(op, sizeof(*q));
+    struct bbinary *q = kernel_new_state(op, sizeof(*q));
     const struct shape *big = NULL;
     struct shape s = { 0 };
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = bbinary_release;
     q->f = blk_binary_of(op);
     for (uint32_t i = 0; i < 2; i++)
         if (op->plan->val[op->in[i]].blocked)
-            big = &kop_in(op, i)->shape;
+            big = &kernel_in(op, i)->shape;
     s = *big;
     q->on = q->oh = q->ow = 1;
     for (uint32_t i = 0; i < 2; i++) {
-        const struct shape *t = &kop_in(op, i)->shape;
+        const struct shape *t = &kernel_in(op, i)->shape;
 
         if (!op->plan->val[op->in[i]].blocked) {
             int rc = spread(op, q, i, big->dim[1], err);
@@ -287,7 +287,7 @@ int bbinary_prepare(struct op *op, opm_error *err)
                 return rc;
             q->n[i] = q->h[i] = q->w[i] = 1;
         } else if (t->rank != big->rank || t->dim[1] != big->dim[1]) {
-            return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+            return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
         } else {
             q->n[i] = t->dim[0];
             q->h[i] = t->rank == 4 ? t->dim[2] : 1;
@@ -297,12 +297,12 @@ int bbinary_prepare(struct op *op, opm_error *err)
         q->oh = broadcast(q->oh, q->h[i]);
         q->ow = broadcast(q->ow, q->w[i]);
         if (q->on < 0 || q->oh < 0 || q->ow < 0)
-            return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+            return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     }
     s.dim[0] = q->on;
     s.dim[2] = q->oh;
     s.dim[s.rank - 1] = q->ow;
-    return kop_set_blocked(op, 0, &s, err);
+    return kernel_set_blocked(op, 0, &s, err);
 }
 
 struct bbinary_job {
@@ -317,9 +317,9 @@ static void binary_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct bbinary_job *j = arg;
     const struct bbinary *q = j->q;
-    const struct blk *blk = kop_isa(j->op)->blk;
+    const struct blk *blk = kernel_isa(j->op)->blk;
     int64_t v = blk->block;
-    float *out = kop_out(j->op, 0)->data;
+    float *out = kernel_out(j->op, 0)->data;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
@@ -344,13 +344,13 @@ int bbinary_run(struct op *op, opm_error *err)
     bool flat = true;
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
-    j.blocks = blocks_of(op, kop_out(op, 0)->shape.dim[1]);
+    j.blocks = blocks_of(op, kernel_out(op, 0)->shape.dim[1]);
     j.rows = q->oh;
     j.width = q->ow;
     for (int k = 0; k < 2; k++) {
-        j.in[k] = kop_in(op, (uint32_t)k)->data;
+        j.in[k] = kernel_in(op, (uint32_t)k)->data;
         j.once[k] = q->w[k] == 1 && q->ow != 1;
         flat = flat && ((q->h[k] == q->oh && q->w[k] == q->ow) || (q->h[k] == 1 && q->w[k] == 1));
     }
@@ -368,8 +368,8 @@ int bbinary_run(struct op *op, opm_error *err)
         j.rows = 1;
         j.q = &whole;
     }
-    pool_for(kop_pool(op), q->on * j.blocks * j.rows,
-             GRAIN / (j.width * kop_isa(op)->blk->block + 1) + 1, binary_part, &j);
+    pool_for(kernel_pool(op), q->on * j.blocks * j.rows,
+             GRAIN / (j.width * kernel_isa(op)->blk->block + 1) + 1, binary_part, &j);
     return 0;
 }
 
@@ -388,56 +388,58 @@ static void bnorm_release(void *state)
 
 int bnorm_prepare(struct op *op, opm_error *err)
 {
-    struct bnorm *q = kop_new_state(op, sizeof(*q));
-    const struct nt *in = kop_in(op, 0);
-    int64_t c = in->shape.dim[1], room = blocks_of(op, c) * kop_isa(op)->blk->block;
+    struct bnorm *q = kernel_new_state(op, sizeof(*q));
+    const struct nt *in = kernel_in(op, 0);
+    int64_t c = in->shape.dim[1], room = blocks_of(op, c) * kernel_isa(op)->blk->block;
     double eps = (double)node_attr_float(op->node, "epsilon", 1e-5f);
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = bnorm_release;
     for (uint32_t i = 1; i < 5; i++)
-        if (!kop_in(op, i) || kop_in(op, i)->type != TENSOR_F32 || kop_in(op, i)->count != c)
-            return kop_fail(op, OPM_EINVAL, err, "input %u does not fit %lld channels", i,
-                            (long long)c);
+        if (!kernel_in(op, i) || kernel_in(op, i)->type != TENSOR_F32 ||
+            kernel_in(op, i)->count != c)
+            return kernel_fail(op, OPM_EINVAL, err, "input %u does not fit %lld channels", i,
+                               (long long)c);
     if (!q->scale) {
         q->scale = native_alloc((size_t)(2 * room) * sizeof(float));
         if (!q->scale)
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         memset(q->scale, 0, (size_t)(2 * room) * sizeof(float));
         q->shift = q->scale + room;
         for (int64_t i = 0; i < c; i++) {
-            double s = nt_float(kop_in(op, 1), i) / sqrt(nt_float(kop_in(op, 4), i) + eps);
+            double s = nt_float(kernel_in(op, 1), i) / sqrt(nt_float(kernel_in(op, 4), i) + eps);
 
             q->scale[i] = (float)s;
-            q->shift[i] = (float)(nt_float(kop_in(op, 2), i) - nt_float(kop_in(op, 3), i) * s);
+            q->shift[i] =
+                (float)(nt_float(kernel_in(op, 2), i) - nt_float(kernel_in(op, 3), i) * s);
         }
     }
-    return kop_set_blocked(op, 0, &in->shape, err);
+    return kernel_set_blocked(op, 0, &in->shape, err);
 }
 
 static void norm_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     const struct bnorm *q = op->state;
-    const struct blk *blk = kop_isa(op)->blk;
-    const struct shape *s = &kop_in(op, 0)->shape;
+    const struct blk *blk = kernel_isa(op)->blk;
+    const struct shape *s = &kernel_in(op, 0)->shape;
     int64_t v = blk->block, blocks = blocks_of(op, s->dim[1]), n = pixels_of(s);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        blk->affine((float *)kop_out(op, 0)->data + i * n * v,
-                    (const float *)kop_in(op, 0)->data + i * n * v, q->scale + i % blocks * v,
+        blk->affine((float *)kernel_out(op, 0)->data + i * n * v,
+                    (const float *)kernel_in(op, 0)->data + i * n * v, q->scale + i % blocks * v,
                     q->shift + i % blocks * v, n);
 }
 
 int bnorm_run(struct op *op, opm_error *err)
 {
-    const struct shape *s = &kop_in(op, 0)->shape;
+    const struct shape *s = &kernel_in(op, 0)->shape;
 
     (void)err;
-    pool_for(kop_pool(op), s->dim[0] * blocks_of(op, s->dim[1]),
-             GRAIN / (pixels_of(s) * kop_isa(op)->blk->block + 1) + 1, norm_part, op);
+    pool_for(kernel_pool(op), s->dim[0] * blocks_of(op, s->dim[1]),
+             GRAIN / (pixels_of(s) * kernel_isa(op)->blk->block + 1) + 1, norm_part, op);
     return 0;
 }
 
@@ -446,28 +448,28 @@ int bnorm_run(struct op *op, opm_error *err)
 
 int bconcat_prepare(struct op *op, opm_error *err)
 {
-    struct shape s = kop_in(op, 0)->shape;
+    struct shape s = kernel_in(op, 0)->shape;
 
     s.dim[1] = 0;
     for (uint32_t i = 0; i < op->nin; i++) {
-        const struct shape *t = &kop_in(op, i)->shape;
+        const struct shape *t = &kernel_in(op, i)->shape;
 
         if (t->rank != s.rank || t->dim[0] != s.dim[0] || t->dim[2] != s.dim[2] ||
             t->dim[t->rank - 1] != s.dim[s.rank - 1])
-            return kop_fail(op, OPM_EINVAL, err, "input %u does not fit the first", i);
+            return kernel_fail(op, OPM_EINVAL, err, "input %u does not fit the first", i);
         s.dim[1] += t->dim[1];
     }
-    return kop_set_blocked(op, 0, &s, err);
+    return kernel_set_blocked(op, 0, &s, err);
 }
 
 /* Channels [c0, c1) of output image n, which lie in one block. */
 static void concat_block(const struct op *op, float *out, int64_t n, int64_t c0, int64_t c1)
 {
-    const struct blk *blk = kop_isa(op)->blk;
-    int64_t v = blk->block, pixels = pixels_of(&kop_out(op, 0)->shape), base = 0, lane = c0;
+    const struct blk *blk = kernel_isa(op)->blk;
+    int64_t v = blk->block, pixels = pixels_of(&kernel_out(op, 0)->shape), base = 0, lane = c0;
 
     for (uint32_t k = 0; k < op->nin && c0 < c1; k++) {
-        const struct nt *t = kop_in(op, k);
+        const struct nt *t = kernel_in(op, k);
         int64_t have = t->shape.dim[1];
 
         while (c0 < c1 && c0 < base + have) {
@@ -488,33 +490,33 @@ static void concat_block(const struct op *op, float *out, int64_t n, int64_t c0,
 static void concat_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct shape *s = &kop_out(op, 0)->shape;
-    int64_t v = kop_isa(op)->blk->block, blocks = blocks_of(op, s->dim[1]);
+    const struct shape *s = &kernel_out(op, 0)->shape;
+    int64_t v = kernel_isa(op)->blk->block, blocks = blocks_of(op, s->dim[1]);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
         int64_t c = i % blocks * v;
 
-        concat_block(op, (float *)kop_out(op, 0)->data + i * pixels_of(s) * v, i / blocks, c,
+        concat_block(op, (float *)kernel_out(op, 0)->data + i * pixels_of(s) * v, i / blocks, c,
                      MIN(c + v, s->dim[1]));
     }
 }
 
 int bconcat_run(struct op *op, opm_error *err)
 {
-    const struct shape *s = &kop_out(op, 0)->shape;
-    int64_t v = kop_isa(op)->blk->block;
+    const struct shape *s = &kernel_out(op, 0)->shape;
+    int64_t v = kernel_isa(op)->blk->block;
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     if (s->dim[1] % v) /* nothing else writes the last block's other channels */
         for (int64_t n = 1; n <= s->dim[0]; n++)
-            memset((float *)kop_out(op, 0)->data +
+            memset((float *)kernel_out(op, 0)->data +
                        (n * blocks_of(op, s->dim[1]) - 1) * pixels_of(s) * v,
                    0, (size_t)(pixels_of(s) * v) * sizeof(float));
-    pool_for(kop_pool(op), s->dim[0] * blocks_of(op, s->dim[1]), GRAIN / (pixels_of(s) * v + 1) + 1,
-             concat_part, op);
+    pool_for(kernel_pool(op), s->dim[0] * blocks_of(op, s->dim[1]),
+             GRAIN / (pixels_of(s) * v + 1) + 1, concat_part, op);
     return 0;
 }
 
@@ -535,20 +537,20 @@ static void bresize_release(void *state)
 
 int bresize_prepare(struct op *op, opm_error *err)
 {
-    struct bresize *q = kop_new_state(op, sizeof(*q));
-    const struct shape *in = &kop_in(op, 0)->shape;
+    struct bresize *q = kernel_new_state(op, sizeof(*q));
+    const struct shape *in = &kernel_in(op, 0)->shape;
     struct shape s;
     int rc;
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = bresize_release;
     rc = resize_prepare(op, err);
     if (rc)
         return rc;
-    s = kop_out(op, 0)->shape;
+    s = kernel_out(op, 0)->shape;
     if (s.rank != in->rank || s.dim[0] != in->dim[0] || s.dim[1] != in->dim[1])
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "resizes more than the spatial dimensions");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "resizes more than the spatial dimensions");
     for (int k = 0; k < 2; k++) { /* y, x */
         int axis = s.rank - 2 + k;
         int64_t n = axis < 2 ? 1 : s.dim[axis], from = axis < 2 ? 1 : in->dim[axis];
@@ -556,7 +558,7 @@ int bresize_prepare(struct op *op, opm_error *err)
         mem_free(q->tap[k]);
         q->tap[k] = mem_calloc((size_t)n + 1, sizeof(struct tap));
         if (!q->tap[k])
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         for (int64_t o = 0; o < n; o++) {
             struct tap *t = &q->tap[k][o];
 
@@ -566,27 +568,27 @@ int bresize_prepare(struct op *op, opm_error *err)
                 *t = (struct tap){ .at = { o }, .w = { 1 }, .n = 1 };
         }
     }
-    op->scratch_bytes =
-        (size_t)(pool_threads(kop_pool(op)) * in->dim[in->rank - 1] * kop_isa(op)->blk->block) *
-        sizeof(float);
-    return kop_set_blocked(op, 0, &s, err);
+    op->scratch_bytes = (size_t)(pool_threads(kernel_pool(op)) * in->dim[in->rank - 1] *
+                                 kernel_isa(op)->blk->block) *
+                        sizeof(float);
+    return kernel_set_blocked(op, 0, &s, err);
 }
 
 static void resize_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     const struct bresize *q = op->state;
-    const struct blk *blk = kop_isa(op)->blk;
-    const struct shape *in = &kop_in(op, 0)->shape, *to = &kop_out(op, 0)->shape;
+    const struct blk *blk = kernel_isa(op)->blk;
+    const struct shape *in = &kernel_in(op, 0)->shape, *to = &kernel_out(op, 0)->shape;
     int64_t v = blk->block, iw = in->dim[in->rank - 1], ow = to->dim[to->rank - 1];
     int64_t ih = pixels_of(in) / MAX(iw, (int64_t)1), oh = pixels_of(to) / MAX(ow, (int64_t)1);
     float *mixed = (float *)op->scratch + thread * iw * v;
 
     for (int64_t i = begin; i < end; i++) {
         const struct tap *ty = &q->tap[0][i % oh];
-        const float *plane = (const float *)kop_in(op, 0)->data + i / oh * ih * iw * v;
+        const float *plane = (const float *)kernel_in(op, 0)->data + i / oh * ih * iw * v;
         const float *row = plane + ty->at[0] * iw * v;
-        float *out = (float *)kop_out(op, 0)->data + i * ow * v;
+        float *out = (float *)kernel_out(op, 0)->data + i * ow * v;
 
         if (ty->n == 2) {
             blk->mix(mixed, row, plane + ty->at[1] * iw * v, ty->w[0], ty->w[1], iw);
@@ -605,12 +607,12 @@ static void resize_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int bresize_run(struct op *op, opm_error *err)
 {
-    const struct shape *s = &kop_out(op, 0)->shape;
+    const struct shape *s = &kernel_out(op, 0)->shape;
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
-    pool_for(kop_pool(op), s->dim[0] * blocks_of(op, s->dim[1]) * (s->rank == 4 ? s->dim[2] : 1), 4,
-             resize_part, op);
+    pool_for(kernel_pool(op), s->dim[0] * blocks_of(op, s->dim[1]) * (s->rank == 4 ? s->dim[2] : 1),
+             4, resize_part, op);
     return 0;
 }

@@ -15,7 +15,7 @@ struct reorder_job {
 static void reorder_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct reorder_job *j = arg;
-    const struct blk *blk = kop_isa(j->op)->blk;
+    const struct blk *blk = kernel_isa(j->op)->blk;
     int64_t v = blk->block, blocks = (j->channels + v - 1) / v;
 
     (void)thread;
@@ -34,29 +34,30 @@ static void reorder_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int reorder_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    const struct nt *in = kernel_in(op, 0);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (rc)
         return rc;
     if (in->shape.rank < 3 || in->shape.rank > 4)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
-    return op->kernel->arg ? kop_set(op, 0, TENSOR_F32, &in->shape, err)
-                           : kop_set_blocked(op, 0, &in->shape, err);
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
+    return op->kernel->arg ? kernel_set(op, 0, TENSOR_F32, &in->shape, err)
+                           : kernel_set_blocked(op, 0, &in->shape, err);
 }
 
 int reorder_run(struct op *op, opm_error *err)
 {
-    const struct shape *s = &kop_in(op, 0)->shape;
+    const struct shape *s = &kernel_in(op, 0)->shape;
     struct reorder_job j = { .op = op,
-                             .in = kop_in(op, 0)->data,
-                             .out = kop_out(op, 0)->data,
+                             .in = kernel_in(op, 0)->data,
+                             .out = kernel_out(op, 0)->data,
                              .channels = s->dim[1],
                              .pixels = nt_span(s, 2, s->rank) };
-    int64_t v = kop_isa(op)->blk->block;
+    int64_t v = kernel_isa(op)->blk->block;
 
     (void)err;
     j.pieces = (j.pixels + PIECE - 1) / PIECE;
-    pool_for(kop_pool(op), s->dim[0] * ((j.channels + v - 1) / v) * j.pieces, 8, reorder_part, &j);
+    pool_for(kernel_pool(op), s->dim[0] * ((j.channels + v - 1) / v) * j.pieces, 8, reorder_part,
+             &j);
     return 0;
 }

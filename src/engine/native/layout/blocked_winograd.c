@@ -25,8 +25,8 @@ static int64_t tiles_of(const struct blk_conv *b)
 
 static int64_t chunk_of(const struct op *op, const struct blk_conv *b, int64_t tiles)
 {
-    int64_t px = kop_isa(op)->blk->px,
-            fit = CHUNK_BYTES / (POINTS * 4 * (b->icb + b->ocb) * kop_isa(op)->blk->block);
+    int64_t px = kernel_isa(op)->blk->px,
+            fit = CHUNK_BYTES / (POINTS * 4 * (b->icb + b->ocb) * kernel_isa(op)->blk->block);
 
     fit = MAX(fit / px * px, 2 * px);
     return MIN(fit, tiles);
@@ -37,7 +37,7 @@ static int64_t chunk_of(const struct op *op, const struct blk_conv *b, int64_t t
 bool wino_wins(const struct op *op, const struct blk_conv *b)
 {
     const struct window *w = &b->c.w;
-    int64_t block = kop_isa(op)->blk->block, tiles = tiles_of(b), out = window_out(w) * b->c.n;
+    int64_t block = kernel_isa(op)->blk->block, tiles = tiles_of(b), out = window_out(w) * b->c.n;
     double direct, wino, bytes, chunks;
 
     if (w->nd != 2 || w->kernel[1] != 3 || w->kernel[2] != 3 || w->stride[1] != 1 ||
@@ -57,7 +57,7 @@ int wino_prepare(struct op *op, struct blk_conv *b, opm_error *err)
 {
     const struct window *w = &b->c.w;
     struct blk_wino *q = &b->w;
-    int64_t v = kop_isa(op)->blk->block, threads = pool_threads(kop_pool(op)), copies;
+    int64_t v = kernel_isa(op)->blk->block, threads = pool_threads(kernel_pool(op)), copies;
 
     q->th = (w->out[1] + 3) / 4;
     q->tw = (w->out[2] + 3) / 4;
@@ -77,7 +77,7 @@ int wino_prepare(struct op *op, struct blk_conv *b, opm_error *err)
     mem_free(q->off);
     q->off = mem_calloc((size_t)b->icb + 1, sizeof(*q->off));
     if (!q->off)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t i = 0; i < b->icb; i++)
         q->off[i] = i * q->chunk * v;
     return 0;
@@ -93,7 +93,7 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pack_job *j = arg;
     const struct blk_conv *b = j->b;
-    const struct blk *blk = kop_isa(j->op)->blk;
+    const struct blk *blk = kernel_isa(j->op)->blk;
     int64_t v = blk->block;
 
     (void)thread;
@@ -108,7 +108,7 @@ void wino_pack(const struct op *op, const struct blk_conv *b, const float *w)
 {
     struct pack_job j = { op, b, w };
 
-    pool_for(kop_pool(op), b->ocb, 1, pack_part, &j);
+    pool_for(kernel_pool(op), b->ocb, 1, pack_part, &j);
 }
 
 struct wino_job {
@@ -258,19 +258,19 @@ static void out_part(void *arg, int64_t begin, int64_t end, int thread)
 
 void wino_run(struct op *op, struct blk_conv *b)
 {
-    struct wino_job j = { .op = op, .b = b, .blk = kop_isa(op)->blk };
+    struct wino_job j = { .op = op, .b = b, .blk = kernel_isa(op)->blk };
 
     blk_ending_begin(&j.ending, op);
-    j.in = kop_in(op, 0)->data;
-    j.out = kop_out(op, 0)->data;
+    j.in = kernel_in(op, 0)->data;
+    j.out = kernel_out(op, 0)->data;
     j.v = op->scratch;
     j.m = j.v + POINTS * b->w.chunk * b->icb * j.blk->block;
     if (!b->w.together) {
-        pool_for(kop_pool(op), b->w.chunks, 1, chunk_part, &j);
+        pool_for(kernel_pool(op), b->w.chunks, 1, chunk_part, &j);
         return;
     }
     for (j.chunk = 0; j.chunk < b->w.chunks; j.chunk++) {
-        pool_for(kop_pool(op), b->icb, 1, in_part, &j);
-        pool_for(kop_pool(op), b->ocb, 1, out_part, &j);
+        pool_for(kernel_pool(op), b->icb, 1, in_part, &j);
+        pool_for(kernel_pool(op), b->ocb, 1, out_part, &j);
     }
 }

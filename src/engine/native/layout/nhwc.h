@@ -9,9 +9,9 @@
 #include "engine/native/isa/nhwc_isa.h"
 #include "engine/native/op.h"
 
-static inline const struct nhwc_isa *kop_nhwc(const struct op *op)
+static inline const struct nhwc_isa *kernel_nhwc(const struct op *op)
 {
-    return nhwc_isa(kop_isa(op));
+    return nhwc_isa(kernel_isa(op));
 }
 /* Bytes of a pixel. */
 static inline int64_t nhwc_pitch(int64_t channels)
@@ -23,7 +23,7 @@ static inline uint8_t nhwc_flip(enum tensor_type t)
 {
     return t == TENSOR_I8 ? 0x80 : 0;
 }
-/* An output's type and shape, as kop_set(). */
+/* An output's type and shape, as kernel_set(). */
 int nhwc_set(struct op *op, uint32_t i, enum tensor_type type, const struct shape *s,
              opm_error *err);
 /* Zero point and range of the output as unsigned bytes, narrowed by the activations fused to it. */

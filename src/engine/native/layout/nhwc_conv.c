@@ -66,7 +66,7 @@ static bool is_depthwise(int64_t icg, int64_t oc, int64_t groups)
 /* Constant numbers of a type, one or n of them. */
 static bool numbers(const struct op *op, uint32_t i, uint64_t types, int64_t n, bool needed)
 {
-    const struct tensor *t = kop_const(op, i);
+    const struct tensor *t = kernel_const(op, i);
 
     if (i >= op->nin || op->in[i] == NO_VALUE)
         return !needed;
@@ -75,7 +75,7 @@ static bool numbers(const struct op *op, uint32_t i, uint64_t types, int64_t n, 
 
 static double number(const struct op *op, uint32_t i, int64_t at, double missing)
 {
-    const struct tensor *t = kop_const(op, i);
+    const struct tensor *t = kernel_const(op, i);
 
     return !t                      ? missing
            : t->type == TENSOR_F32 ? tensor_float(t, t->count == 1 ? 0 : at)
@@ -113,7 +113,7 @@ static bool none_beyond(const struct op *op, const char *name, int64_t most)
 
 bool nhwc_conv_fits(const struct op *op)
 {
-    const struct tensor *w = kop_const(op, IN_W);
+    const struct tensor *w = kernel_const(op, IN_W);
     const uint64_t real = TYPE_BIT(TENSOR_F32);
     int64_t groups = node_attr_int(op->node, "group", 1), oc;
 
@@ -130,7 +130,7 @@ bool nhwc_conv_fits(const struct op *op)
         !numbers(op, IN_W_ZERO, TYPE_BIT(w->type), oc, false) ||
         !numbers(op, IN_Y_ZERO, TYPES_Q8, 1, false) ||
         !numbers(op, IN_BIAS, TYPE_BIT(TENSOR_I32), oc, false) ||
-        (kop_const(op, IN_BIAS) && kop_const(op, IN_BIAS)->count != oc) || !in_range(op, w))
+        (kernel_const(op, IN_BIAS) && kernel_const(op, IN_BIAS)->count != oc) || !in_range(op, w))
         return false;
     if (is_depthwise(w->shape.dim[1], oc, groups))
         return (w->shape.rank == 3 || w->shape.dim[2] <= DEPTHWISE_ROWS) &&
@@ -141,7 +141,7 @@ bool nhwc_conv_fits(const struct op *op)
 
 bool nhwc_conv_plain(const struct op *op)
 {
-    const struct shape *w = &kop_const(op, IN_W)->shape;
+    const struct shape *w = &kernel_const(op, IN_W)->shape;
 
     return node_attr_int(op->node, "group", 1) == 1 && w->dim[1] <= PLAIN_CHANNELS &&
            nt_span(w, 2, w->rank) > 1;
@@ -155,21 +155,22 @@ int nhwc_set(struct op *op, uint32_t i, enum tensor_type type, const struct shap
     int rc;
 
     filled.dim[1] = nhwc_pitch(s->dim[1]);
-    rc = kop_set(op, i, type, &filled, err);
+    rc = kernel_set(op, i, type, &filled, err);
     if (rc)
         return rc;
-    bytes = kop_out(op, i)->bytes;
-    rc = kop_set(op, i, type, s, err);
-    kop_out(op, i)->bytes = bytes;
+    bytes = kernel_out(op, i)->bytes;
+    rc = kernel_set(op, i, type, s, err);
+    kernel_out(op, i)->bytes = bytes;
     return rc;
 }
 
 struct nhwc_end nhwc_end_of(const struct op *op, uint32_t y_scale, uint32_t y_zero)
 {
-    uint8_t flip = nhwc_flip(kop_out(op, 0)->type);
+    uint8_t flip = nhwc_flip(kernel_out(op, 0)->type);
     int32_t lo, hi, zero;
 
-    q8_limits(op, *(const float *)kop_in(op, y_scale)->data, kop_in(op, y_zero), &lo, &hi, &zero);
+    q8_limits(op, *(const float *)kernel_in(op, y_scale)->data, kernel_in(op, y_zero), &lo, &hi,
+              &zero);
     return (struct nhwc_end){ zero + flip, (uint8_t)(lo + flip), (uint8_t)(hi + flip) };
 }
 
@@ -188,8 +189,9 @@ static void pack_depthwise(const struct op *op, const struct nconv *s, const uin
     int64_t kw = s->c.w.kernel[2], window = s->c.w.kernel[1] * kw;
 
     for (int64_t i = 0; i < s->c.oc * window; i++)
-        kop_nhwc(op)->put_tap(s->weights, s->out_pitch, (int)s->c.w.kernel[1], (int)kw, i / window,
-                              (int)(i % window / kw), (int)(i % kw), (int8_t)(w[i] ^ flip));
+        kernel_nhwc(op)->put_tap(s->weights, s->out_pitch, (int)s->c.w.kernel[1], (int)kw,
+                                 i / window, (int)(i % window / kw), (int)(i % kw),
+                                 (int8_t)(w[i] ^ flip));
 }
 
 struct pack_job {
@@ -211,7 +213,7 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pack_job *j = arg;
     const struct nconv *s = j->s;
-    const struct nhwc_isa *isa = kop_nhwc(j->op);
+    const struct nhwc_isa *isa = kernel_nhwc(j->op);
     int64_t window = window_kernel(&s->c.w), k4 = q8_groups(s->c.icg), ocg = s->c.oc / s->c.groups,
             per = s->c.icg * window;
 
@@ -248,26 +250,27 @@ static int64_t term_place(const struct op *op, const struct nconv *s, int64_t oc
     int64_t ocg = s->c.oc / s->c.groups, at = oc % ocg, tile = 0, first, units;
 
     if (s->depthwise)
-        return kop_nhwc(op)->place_wide(s->out_pitch, oc);
+        return kernel_nhwc(op)->place_wide(s->out_pitch, oc);
     do
         units = tile_units(s, tile++, &first);
     while (at >= (first + units) * NHWC_UNIT);
     return (oc / ocg * s->units + first) * NHWC_UNIT +
-           kop_nhwc(op)->place((int)units, (int)(at - first * NHWC_UNIT));
+           kernel_nhwc(op)->place((int)units, (int)(at - first * NHWC_UNIT));
 }
 
 /* sum - zero point * sum of the weights + bias, and the scale. */
 static void set_terms(const struct op *op, struct nconv *s, const struct tensor *w)
 {
-    const struct tensor *bias = kop_const(op, IN_BIAS);
+    const struct tensor *bias = kernel_const(op, IN_BIAS);
     int64_t per = s->c.icg * window_kernel(&s->c.w);
     uint8_t flip = w->type == TENSOR_U8 ? 0x80 : 0;
 
-    s->zero = (uint8_t)(q8_zero(kop_in(op, IN_X_ZERO), 0) + nhwc_flip(kop_in(op, IN_X)->type));
+    s->zero =
+        (uint8_t)(q8_zero(kernel_in(op, IN_X_ZERO), 0) + nhwc_flip(kernel_in(op, IN_X)->type));
     s->end = nhwc_end_of(op, IN_Y_SCALE, IN_Y_ZERO);
-    if (kop_in(op, NCONV_ADD)) {
-        const struct nt *yz = kop_in(op, IN_Y_ZERO);
-        enum tensor_type own = yz ? yz->type : TENSOR_U8, other = kop_in(op, NCONV_ADD)->type;
+    if (kernel_in(op, NCONV_ADD)) {
+        const struct nt *yz = kernel_in(op, IN_Y_ZERO);
+        enum tensor_type own = yz ? yz->type : TENSOR_U8, other = kernel_in(op, NCONV_ADD)->type;
 
         s->end = (struct nhwc_end){ q8_zero(yz, 0) + nhwc_flip(own), 0, 255 };
         if (op->kernel->arg)
@@ -280,28 +283,28 @@ static void set_terms(const struct op *op, struct nconv *s, const struct tensor 
         const uint8_t *from = (const uint8_t *)w->data + oc * per;
         int64_t at = term_place(op, s, oc);
         uint32_t sum = 0;
-        float f = *(const float *)kop_in(op, IN_X_SCALE)->data;
-        const struct nt *ws = kop_in(op, IN_W_SCALE);
+        float f = *(const float *)kernel_in(op, IN_X_SCALE)->data;
+        const struct nt *ws = kernel_in(op, IN_W_SCALE);
 
         for (int64_t i = 0; i < per; i++)
             sum += (uint32_t)(int8_t)(from[i] ^ flip);
         f *= ((const float *)ws->data)[ws->count == 1 ? 0 : oc];
         s->init[at] =
             (int32_t)((bias ? (uint32_t)tensor_int(bias, oc) : 0) - (uint32_t)s->zero * sum);
-        s->scale[at] = f / *(const float *)kop_in(op, IN_Y_SCALE)->data;
+        s->scale[at] = f / *(const float *)kernel_in(op, IN_Y_SCALE)->data;
     }
 }
 
 static int pack(struct op *op, struct nconv *s, opm_error *err)
 {
-    const struct nhwc_isa *isa = kop_nhwc(op);
-    const struct tensor *w = kop_const(op, IN_W);
+    const struct nhwc_isa *isa = kernel_nhwc(op);
+    const struct tensor *w = kernel_const(op, IN_W);
     struct pack_job j = { op, s, w->data, w->type == TENSOR_U8 ? 0x80 : 0 };
     int64_t places = s->c.groups * s->units * NHWC_UNIT, bytes;
 
     for (uint32_t i = 0; i < op->nin; i++)
-        if (i != IN_X && i != IN_W && i != NCONV_ADD && kop_in(op, i) && !kop_data(op, i))
-            return kop_nomem(op, err);
+        if (i != IN_X && i != IN_W && i != NCONV_ADD && kernel_in(op, i) && !kernel_data(op, i))
+            return kernel_nomem(op, err);
     if (s->packed)
         return 0;
     bytes = s->depthwise ? isa->bytes(s->out_pitch, (int)s->c.w.kernel[1], (int)s->c.w.kernel[2])
@@ -311,7 +314,7 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     s->init = native_alloc((size_t)places * sizeof(*s->init));
     s->scale = native_alloc((size_t)places * sizeof(*s->scale));
     if (!s->weights || !s->init || !s->scale)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     s->packed = true;
     memset(s->weights, 0, (size_t)bytes);
     memset(s->init, 0, (size_t)places * sizeof(*s->init));
@@ -320,7 +323,7 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     if (s->depthwise)
         pack_depthwise(op, s, j.w, j.flip);
     else
-        pool_for(kop_pool(op), s->c.groups * s->tiles, 1, pack_part, &j);
+        pool_for(kernel_pool(op), s->c.groups * s->tiles, 1, pack_part, &j);
     op->packed_bytes = (size_t)bytes;
     model_forget(op->plan->engine->model, w->data, w->bytes);
     return 0;
@@ -338,7 +341,7 @@ static bool sticks_out(const struct window *w, int d)
 static void cut(const struct op *op, struct nconv *s)
 {
     const struct window *w = &s->c.w;
-    int64_t threads = pool_threads(kop_pool(op)), line = s->flat ? CHUNK_PIXELS : w->out[2],
+    int64_t threads = pool_threads(kernel_pool(op)), line = s->flat ? CHUNK_PIXELS : w->out[2],
             lines = (s->pixels + line - 1) / line,
             per = MAX(s->flat ? line * s->in_pitch : s->row_bytes * w->stride[1], (int64_t)1),
             images = s->c.n * (s->depthwise ? 1 : s->c.groups),
@@ -368,21 +371,21 @@ static int geometry(struct op *op, struct nconv *s, opm_error *err)
     s->pixels = w->out[1] * w->out[2];
     width = s->padded ? (w->out[2] - 1) * w->stride[2] + (kw - 1) * w->dilation[2] + 1 : w->in[2];
     if (__builtin_mul_overflow(width, s->in_pitch, &s->row_bytes) || s->row_bytes > INT32_MAX / 8)
-        return kop_fail(op, OPM_ELIMIT, err, "the image is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the image is too big");
     cut(op, s);
     s->copy_rows = s->flat ? 0 : (s->chunk / w->out[2] - 1) * w->stride[1] + span;
     if (__builtin_mul_overflow(MAX(s->copy_rows, (int64_t)1), s->row_bytes, &bytes) ||
         bytes > INT32_MAX / 2 || s->chunk * s->in_pitch > INT32_MAX / 2)
-        return kop_fail(op, OPM_ELIMIT, err, "the image is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the image is too big");
     s->copy_bytes = s->padded ? (bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN : 0;
     s->room_bytes = 0;
     if (s->depthwise) {
         s->zero_bytes = (s->row_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN;
         s->room_bytes =
-            kop_nhwc(op)->room((int)kh, (int)kw, w->stride[2], w->dilation[2]) + s->zero_bytes;
+            kernel_nhwc(op)->room((int)kh, (int)kw, w->stride[2], w->dilation[2]) + s->zero_bytes;
     }
     op->scratch_bytes =
-        (size_t)(s->copy_bytes + s->room_bytes) * (size_t)pool_threads(kop_pool(op));
+        (size_t)(s->copy_bytes + s->room_bytes) * (size_t)pool_threads(kernel_pool(op));
     return 0;
 }
 
@@ -397,7 +400,7 @@ static int offsets(struct op *op, struct nconv *s, opm_error *err)
     s->tap = mem_calloc((size_t)s->taps, sizeof(*s->tap));
     s->px = mem_calloc((size_t)s->chunk, sizeof(*s->px));
     if (!s->tap || !s->px)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t t = 0; t < s->taps; t++) {
         int64_t y = s->taps == w->kernel[1] ? t : t / kw, x = s->taps == w->kernel[1] ? 0 : t % kw;
 
@@ -412,26 +415,27 @@ static int offsets(struct op *op, struct nconv *s, opm_error *err)
 
 int nconv_prepare(struct op *op, opm_error *err)
 {
-    struct nconv *s = kop_new_state(op, sizeof(*s));
-    const struct nt *x = kop_in(op, IN_X), *add = kop_in(op, NCONV_ADD),
-                    *yz = kop_in(op, add ? NCONV_SUM_ZERO : IN_Y_ZERO), *xz = kop_in(op, IN_X_ZERO);
+    struct nconv *s = kernel_new_state(op, sizeof(*s));
+    const struct nt *x = kernel_in(op, IN_X), *add = kernel_in(op, NCONV_ADD),
+                    *yz = kernel_in(op, add ? NCONV_SUM_ZERO : IN_Y_ZERO),
+                    *xz = kernel_in(op, IN_X_ZERO);
     bool runs;
     struct shape out;
-    int rc = kop_want(op, IN_X, TYPES_Q8, err);
+    int rc = kernel_want(op, IN_X, TYPES_Q8, err);
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = nconv_release;
     if (rc)
         return rc;
     if (xz && xz->type != x->type)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "zero point does not fit");
-    rc = conv_init(&s->c, op, &x->shape, &kop_in(op, IN_W)->shape, err);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "zero point does not fit");
+    rc = conv_init(&s->c, op, &x->shape, &kernel_in(op, IN_W)->shape, err);
     if (rc)
         return rc;
     window_shape(&s->c.w, s->c.n, s->c.oc, &out);
     if (add && (!(TYPE_BIT(add->type) & TYPES_Q8) || !shape_equal(&add->shape, &out)))
-        return kop_fail(op, OPM_EINVAL, err, "what is added does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "what is added does not fit");
     rc = nhwc_set(op, 0, yz ? yz->type : TENSOR_U8, &out, err);
     if (rc || shape_count(&out) == 0)
         return rc;
@@ -442,7 +446,7 @@ int nconv_prepare(struct op *op, opm_error *err)
     s->taps = runs ? s->c.w.kernel[1] : window_kernel(&s->c.w);
     s->k4 = runs ? s->c.w.kernel[2] : q8_groups(s->c.icg);
     s->units = nhwc_pitch(s->c.oc / s->c.groups) / NHWC_UNIT;
-    s->tiles = (s->units + kop_nhwc(op)->units - 1) / kop_nhwc(op)->units;
+    s->tiles = (s->units + kernel_nhwc(op)->units - 1) / kernel_nhwc(op)->units;
     op->algorithm = s->depthwise ? "depthwise" : s->plain ? "direct from plain" : "direct";
     rc = geometry(op, s, err);
     if (!rc)
@@ -601,23 +605,23 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
 int nconv_run(struct op *op, opm_error *err)
 {
     const struct nconv *s = op->state;
-    const struct nt *x = kop_in(op, IN_X);
+    const struct nt *x = kernel_in(op, IN_X);
     struct nconv_job j = { .op = op,
                            .s = s,
-                           .isa = kop_nhwc(op),
-                           .q8 = kop_q8(op),
+                           .isa = kernel_nhwc(op),
+                           .q8 = kernel_q8(op),
                            .in = x->data,
-                           .add = kop_in(op, NCONV_ADD) ? kop_in(op, NCONV_ADD)->data : NULL,
-                           .out = kop_out(op, 0)->data,
+                           .add = kernel_in(op, NCONV_ADD) ? kernel_in(op, NCONV_ADD)->data : NULL,
+                           .out = kernel_out(op, 0)->data,
                            .flip = nhwc_flip(x->type) };
     int64_t items, work;
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     items = s->c.n * (s->depthwise ? 1 : s->c.groups) * s->chunks * s->split;
     work = s->c.n * s->pixels * s->c.oc * s->c.icg * window_kernel(&s->c.w) / items;
-    pool_for(kop_pool(op), items, pool_grain((double)work * (s->depthwise ? 0.04 : 0.006)),
+    pool_for(kernel_pool(op), items, pool_grain((double)work * (s->depthwise ? 0.04 : 0.006)),
              nconv_part, &j);
     return 0;
 }

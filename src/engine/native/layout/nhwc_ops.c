@@ -14,13 +14,13 @@
 
 static float real(const struct op *op, uint32_t slot)
 {
-    return *(const float *)kop_in(op, slot)->data;
+    return *(const float *)kernel_in(op, slot)->data;
 }
 
 /* A zero point as that of unsigned bytes. */
 static int32_t zero_of(const struct op *op, uint32_t value, uint32_t zero)
 {
-    return q8_zero(kop_in(op, zero), 0) + nhwc_flip(kop_in(op, value)->type);
+    return q8_zero(kernel_in(op, zero), 0) + nhwc_flip(kernel_in(op, value)->type);
 }
 
 static int64_t pixels_of(const struct shape *s)
@@ -32,18 +32,18 @@ static int64_t pixels_of(const struct shape *s)
 
 int nbinary_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 3), *z = kop_in(op, 7);
+    const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 3), *z = kernel_in(op, 7);
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_Q8, err);
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
 
     if (!rc)
-        rc = kop_want(op, 3, TYPES_Q8, err);
+        rc = kernel_want(op, 3, TYPES_Q8, err);
     if (rc)
         return rc;
     s = a->shape;
     for (int32_t i = 0; i < s.rank; i++) {
         if (a->shape.dim[i] != b->shape.dim[i] && a->shape.dim[i] != 1 && b->shape.dim[i] != 1)
-            return kop_fail(op, OPM_EINVAL, err, "operands do not broadcast");
+            return kernel_fail(op, OPM_EINVAL, err, "operands do not broadcast");
         s.dim[i] = a->shape.dim[i] == 1 ? b->shape.dim[i] : a->shape.dim[i];
     }
     return nhwc_set(op, 0, z ? z->type : TENSOR_U8, &s, err);
@@ -53,9 +53,9 @@ void nhwc_add_of(const struct op *op, uint32_t a_scale, enum tensor_type a, uint
                  enum tensor_type b, uint32_t y_scale, struct nhwc_add *out)
 {
     struct nhwc_end end = nhwc_end_of(op, y_scale, y_scale + 1);
-    int32_t flip = nhwc_flip(kop_out(op, 0)->type);
-    struct q8_pair p = { .a_zero = q8_zero(kop_in(op, a_scale + 1), 0),
-                         .b_zero = q8_zero(kop_in(op, b_scale + 1), 0) };
+    int32_t flip = nhwc_flip(kernel_out(op, 0)->type);
+    struct q8_pair p = { .a_zero = q8_zero(kernel_in(op, a_scale + 1), 0),
+                         .b_zero = q8_zero(kernel_in(op, b_scale + 1), 0) };
 
     q8_pair_scales(&p, real(op, a_scale), real(op, b_scale), real(op, y_scale), end.zero - flip);
     *out = (struct nhwc_add){ .a_scale = p.a_scale,
@@ -70,8 +70,9 @@ void nhwc_add_of(const struct op *op, uint32_t a_scale, enum tensor_type a, uint
 
 bool nhwc_add_fits(const struct op *op, uint32_t a_scale, uint32_t b_scale, uint32_t y_scale)
 {
-    double a = tensor_float(kop_const(op, a_scale), 0), b = tensor_float(kop_const(op, b_scale), 0),
-           y = tensor_float(kop_const(op, y_scale), 0);
+    double a = tensor_float(kernel_const(op, a_scale), 0),
+           b = tensor_float(kernel_const(op, b_scale), 0),
+           y = tensor_float(kernel_const(op, y_scale), 0);
 
     return (fabs(a / y) + fabs(b / y)) * 1024 < 0x1p30;
 }
@@ -135,11 +136,11 @@ static void steps_of(const struct shape *s, int64_t pitch, int64_t *step)
 
 int nbinary_run(struct op *op, opm_error *err)
 {
-    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 3), *out = kop_out(op, 0);
+    const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 3), *out = kernel_out(op, 0);
     float a_scale = real(op, 1), b_scale = real(op, 4), y = real(op, 6);
     struct nhwc_end end = nhwc_end_of(op, 6, 7);
     struct nbinary_job j = {
-        .isa = kop_q8(op), .nhwc = kop_nhwc(op), .a = a->data, .b = b->data, .out = out->data
+        .isa = kernel_q8(op), .nhwc = kernel_nhwc(op), .a = a->data, .b = b->data, .out = out->data
     };
     int64_t pixels = out->shape.dim[0] * pixels_of(&out->shape);
 
@@ -157,14 +158,15 @@ int nbinary_run(struct op *op, opm_error *err)
     nhwc_add_of(op, 1, a->type, 4, b->type, 6, &j.add);
     j.pitch = nhwc_pitch(out->shape.dim[1]);
     if (shape_equal(&a->shape, &b->shape)) {
-        pool_for(kop_pool(op), pixels * j.pitch / NHWC_UNIT, GRAIN / NHWC_UNIT, nbinary_part, &j);
+        pool_for(kernel_pool(op), pixels * j.pitch / NHWC_UNIT, GRAIN / NHWC_UNIT, nbinary_part,
+                 &j);
         return 0;
     }
     j.h = out->shape.rank == 4 ? out->shape.dim[2] : 1;
     j.w = out->shape.dim[out->shape.rank - 1];
     steps_of(&a->shape, j.pitch, j.a_step);
     steps_of(&b->shape, j.pitch, j.b_step);
-    pool_for(kop_pool(op), pixels, MAX(GRAIN / j.pitch, (int64_t)1), spread_part, &j);
+    pool_for(kernel_pool(op), pixels, MAX(GRAIN / j.pitch, (int64_t)1), spread_part, &j);
     return 0;
 }
 
@@ -178,17 +180,18 @@ struct npool {
 
 int npool_prepare(struct op *op, opm_error *err)
 {
-    struct npool *q = kop_new_state(op, sizeof(*q));
-    const struct nt *x = kop_in(op, 0), *z = op->kernel->arg == QPOOL_MAX ? NULL : kop_in(op, 4);
+    struct npool *q = kernel_new_state(op, sizeof(*q));
+    const struct nt *x = kernel_in(op, 0),
+                    *z = op->kernel->arg == QPOOL_MAX ? NULL : kernel_in(op, 4);
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_Q8, err);
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (rc)
         return rc;
     if (z && z->type != x->type)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     q->pitch = nhwc_pitch(x->shape.dim[1]);
     if (op->kernel->arg == QPOOL_GLOBAL) {
         s = x->shape;
@@ -201,7 +204,7 @@ int npool_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     window_shape(&q->w, x->shape.dim[0], x->shape.dim[1], &s);
-    op->scratch_bytes = (size_t)q->pitch * sizeof(int32_t) * (size_t)pool_threads(kop_pool(op));
+    op->scratch_bytes = (size_t)q->pitch * sizeof(int32_t) * (size_t)pool_threads(kernel_pool(op));
     return nhwc_set(op, 0, x->type, &s, err);
 }
 
@@ -216,7 +219,7 @@ static void emit_means(const struct op *op, const int32_t *sum, int64_t n, int64
         .add = &add, .scale = &scale, .lo = end.lo, .hi = end.hi, .zero = end.zero
     };
 
-    kop_q8(op)->to_bytes(out, sum, n, &o);
+    kernel_q8(op)->to_bytes(out, sum, n, &o);
 }
 
 /* One unit of channels of one image. */
@@ -224,7 +227,7 @@ static void global_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     const struct npool *q = op->state;
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     int64_t pixels = pixels_of(&x->shape), units = q->pitch / NHWC_UNIT;
 
     (void)thread;
@@ -233,8 +236,9 @@ static void global_part(void *arg, int64_t begin, int64_t end, int thread)
         const uint8_t *in = (const uint8_t *)x->data + n * pixels * q->pitch + c;
         int32_t sum[NHWC_UNIT];
 
-        kop_nhwc(op)->sum(sum, in, pixels, q->pitch);
-        emit_means(op, sum, NHWC_UNIT, pixels, (uint8_t *)kop_out(op, 0)->data + n * q->pitch + c);
+        kernel_nhwc(op)->sum(sum, in, pixels, q->pitch);
+        emit_means(op, sum, NHWC_UNIT, pixels,
+                   (uint8_t *)kernel_out(op, 0)->data + n * q->pitch + c);
     }
 }
 
@@ -284,19 +288,20 @@ static void window_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t i = begin; i < end; i++) {
         int64_t ox = i % w->out[2], oy = i / w->out[2] % w->out[1], n = i / (w->out[2] * w->out[1]),
                 y, y0, y1, x, x0, x1;
-        uint8_t *out = (uint8_t *)kop_out(op, 0)->data + i * q->pitch;
+        uint8_t *out = (uint8_t *)kernel_out(op, 0)->data + i * q->pitch;
         const uint8_t *in;
 
         inside(w, 1, oy, &y, &y0, &y1);
         inside(w, 2, ox, &x, &x0, &x1);
         if (y1 == y0 || x1 == x0)
             y1 = y0, x1 = x0, y = -y0 * w->dilation[1], x = -x0 * w->dilation[2];
-        in = (const uint8_t *)kop_in(op, 0)->data +
+        in = (const uint8_t *)kernel_in(op, 0)->data +
              ((n * w->in[1] + y + y0 * w->dilation[1]) * w->in[2] + x + x0 * w->dilation[2]) *
                  q->pitch;
         if (op->kernel->arg == QPOOL_MAX)
-            kop_nhwc(op)->largest(out, in, q->pitch, y1 - y0, w->in[2] * w->dilation[1] * q->pitch,
-                                  x1 - x0, w->dilation[2] * q->pitch);
+            kernel_nhwc(op)->largest(out, in, q->pitch, y1 - y0,
+                                     w->in[2] * w->dilation[1] * q->pitch, x1 - x0,
+                                     w->dilation[2] * q->pitch);
         else
             average_pixel(op, q, in, y1 - y0, x1 - x0, sum, out);
     }
@@ -305,17 +310,17 @@ static void window_part(void *arg, int64_t begin, int64_t end, int thread)
 int npool_run(struct op *op, opm_error *err)
 {
     const struct npool *q = op->state;
-    const struct nt *out = kop_out(op, 0);
+    const struct nt *out = kernel_out(op, 0);
 
     (void)err;
     if (!out->count)
         return 0;
     if (op->kernel->arg == QPOOL_GLOBAL)
-        pool_for(kop_pool(op), out->shape.dim[0] * q->pitch / NHWC_UNIT,
-                 MAX(GRAIN / (NHWC_UNIT * pixels_of(&kop_in(op, 0)->shape) + 1), (int64_t)1),
+        pool_for(kernel_pool(op), out->shape.dim[0] * q->pitch / NHWC_UNIT,
+                 MAX(GRAIN / (NHWC_UNIT * pixels_of(&kernel_in(op, 0)->shape) + 1), (int64_t)1),
                  global_part, op);
     else
-        pool_for(kop_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
+        pool_for(kernel_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
                  MAX(GRAIN / (q->pitch * q->w.kernel[1] * q->w.kernel[2]), (int64_t)1), window_part,
                  op);
     return 0;
@@ -352,15 +357,15 @@ static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int nunary_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *z = kop_in(op, 4);
-    int rc = kop_want(op, 0, TYPES_Q8, err);
+    const struct nt *z = kernel_in(op, 4);
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
 
-    return rc ? rc : nhwc_set(op, 0, z ? z->type : TENSOR_U8, &kop_in(op, 0)->shape, err);
+    return rc ? rc : nhwc_set(op, 0, z ? z->type : TENSOR_U8, &kernel_in(op, 0)->shape, err);
 }
 
 int nunary_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0), *out = kernel_out(op, 0);
     struct lookup_job j = { .in = in->data, .out = out->data };
 
     (void)err;
@@ -368,7 +373,7 @@ int nunary_run(struct op *op, opm_error *err)
     flip_table(j.table, in->type, out->type);
     j.bytes = j.in_pitch = j.out_pitch = nhwc_pitch(in->shape.dim[1]);
     if (out->count)
-        pool_for(kop_pool(op), in->shape.dim[0] * pixels_of(&in->shape),
+        pool_for(kernel_pool(op), in->shape.dim[0] * pixels_of(&in->shape),
                  MAX(GRAIN / j.bytes, (int64_t)1), lookup_part, &j);
     return 0;
 }
@@ -376,19 +381,19 @@ int nunary_run(struct op *op, opm_error *err)
 /* Scale and zero point of the result, then for each input itself, its scale and zero point. */
 int nconcat_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *z = kop_in(op, 1);
+    const struct nt *z = kernel_in(op, 1);
     struct shape s = { 0 };
     int rc = 0;
 
     for (uint32_t i = 2; i < op->nin && !rc; i += 3) {
-        const struct nt *x = kop_in(op, i);
+        const struct nt *x = kernel_in(op, i);
 
-        rc = kop_want(op, i, TYPES_Q8, err);
+        rc = kernel_want(op, i, TYPES_Q8, err);
         if (rc)
             return rc;
         for (int32_t d = 0; d < s.rank; d++)
             if (x->shape.rank != s.rank || (d != 1 && x->shape.dim[d] != s.dim[d]))
-                return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
+                return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
         if (i == 2)
             s = x->shape;
         else
@@ -399,12 +404,12 @@ int nconcat_prepare(struct op *op, opm_error *err)
 
 int nconcat_run(struct op *op, opm_error *err)
 {
-    const struct nt *out = kop_out(op, 0);
+    const struct nt *out = kernel_out(op, 0);
     int64_t at = 0;
 
     (void)err;
     for (uint32_t i = 2; i < op->nin && out->count; i += 3) {
-        const struct nt *in = kop_in(op, i);
+        const struct nt *in = kernel_in(op, i);
         struct lookup_job j = { .in = in->data,
                                 .out = (uint8_t *)out->data + at,
                                 .bytes = in->shape.dim[1],
@@ -413,7 +418,7 @@ int nconcat_run(struct op *op, opm_error *err)
 
         q8_table_concat(op, i, j.table);
         flip_table(j.table, in->type, out->type);
-        pool_for(kop_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
+        pool_for(kernel_pool(op), out->shape.dim[0] * pixels_of(&out->shape),
                  MAX(GRAIN / MAX(j.bytes, (int64_t)1), (int64_t)1), lookup_part, &j);
         at += j.bytes;
     }
@@ -468,22 +473,22 @@ static void to_planes(void *arg, int64_t begin, int64_t end, int thread)
 
 int nreorder_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    int rc = kop_want(op, 0, TYPES_Q8, err);
+    const struct nt *in = kernel_in(op, 0);
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
 
     if (rc)
         return rc;
     if (in->shape.rank < 3 || in->shape.rank > 4)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
-    return op->kernel->arg ? kop_set(op, 0, in->type, &in->shape, err)
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
+    return op->kernel->arg ? kernel_set(op, 0, in->type, &in->shape, err)
                            : nhwc_set(op, 0, in->type, &in->shape, err);
 }
 
 int nreorder_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct nreorder_job j = { .in = in->data,
-                              .out = kop_out(op, 0)->data,
+                              .out = kernel_out(op, 0)->data,
                               .channels = in->shape.dim[1],
                               .pixels = pixels_of(&in->shape),
                               .pitch = nhwc_pitch(in->shape.dim[1]),
@@ -491,7 +496,7 @@ int nreorder_run(struct op *op, opm_error *err)
 
     (void)err;
     if (in->count)
-        pool_for(kop_pool(op), in->shape.dim[0] * ((j.pixels + SQUARE - 1) / SQUARE),
+        pool_for(kernel_pool(op), in->shape.dim[0] * ((j.pixels + SQUARE - 1) / SQUARE),
                  MAX(GRAIN / (SQUARE * j.pitch), (int64_t)1),
                  op->kernel->arg ? to_planes : to_pixels, &j);
     return 0;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-bool bcast_join(struct shape *out, const struct shape *s)
+bool broadcast_join(struct shape *out, const struct shape *s)
 {
     int32_t rank = MAX(out->rank, s->rank);
     struct shape r = { .rank = rank };
@@ -21,20 +21,21 @@ bool bcast_join(struct shape *out, const struct shape *s)
     return true;
 }
 
-int bcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out, opm_error *err)
+int broadcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out,
+                    opm_error *err)
 {
     struct shape s = { 0 };
     char a[100], b[100];
 
     for (uint32_t i = first; i < first + n; i++) {
-        const struct nt *t = kop_in(op, i);
+        const struct nt *t = kernel_in(op, i);
 
         if (!t)
-            return kop_fail(op, OPM_EINVAL, err, "input %u is missing", i);
-        if (!bcast_join(&s, &t->shape)) {
+            return kernel_fail(op, OPM_EINVAL, err, "input %u is missing", i);
+        if (!broadcast_join(&s, &t->shape)) {
             shape_text(&s, a, sizeof(a));
             shape_text(&t->shape, b, sizeof(b));
-            return kop_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
+            return kernel_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
         }
     }
     *out = s;
@@ -42,7 +43,7 @@ int bcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *o
 }
 
 /* Merge dimensions that are contiguous for every operand, and drop those of size 1. */
-static void merge(struct bcast *b)
+static void merge(struct broadcast *b)
 {
     int r = 0;
 
@@ -68,7 +69,7 @@ static void merge(struct bcast *b)
     b->rank = r;
 }
 
-void bcast_init(struct bcast *b, const struct shape *out, const struct nt *const *in, int n)
+void broadcast_init(struct broadcast *b, const struct shape *out, const struct nt *const *in, int n)
 {
     b->rank = MAX(out->rank, 1);
     b->n = n;
@@ -92,9 +93,10 @@ void bcast_init(struct bcast *b, const struct shape *out, const struct nt *const
     merge(b);
 }
 
-void bcast_each(const struct bcast *b, int64_t begin, int64_t end, bcast_run *fn, void *arg)
+void broadcast_each(const struct broadcast *b, int64_t begin, int64_t end, broadcast_run *fn,
+                    void *arg)
 {
-    int64_t idx[SHAPE_RANK_MAX + 1], off[BCAST_MAX] = { 0 }, stride[BCAST_MAX] = { 0 },
+    int64_t idx[SHAPE_RANK_MAX + 1], off[BROADCAST_MAX] = { 0 }, stride[BROADCAST_MAX] = { 0 },
                                      rest = begin;
     int last = b->rank - 1;
 
@@ -129,7 +131,7 @@ void bcast_each(const struct bcast *b, int64_t begin, int64_t end, bcast_run *fn
 }
 
 struct copy {
-    struct bcast b;
+    struct broadcast b;
     char *out;
     const char *in;
     size_t width;
@@ -178,7 +180,7 @@ static void copy_part(void *arg, int64_t begin, int64_t end, int thread)
     struct copy *c = arg;
 
     (void)thread;
-    bcast_each(&c->b, begin, end, copy_run, c);
+    broadcast_each(&c->b, begin, end, copy_run, c);
 }
 
 #define TURN_NS 0.3  /* for an element, about */
@@ -187,7 +189,7 @@ static void copy_part(void *arg, int64_t begin, int64_t end, int thread)
 /* Elements of 4 bytes whose neighbours in the result lie apart in the source, while another
  * dimension's lie side by side: blocks of 4 x 4. */
 struct turned {
-    const struct bcast *b;
+    const struct broadcast *b;
     int along; /* the dimension with stride 1 */
     int64_t out_stride[SHAPE_RANK_MAX + 1];
     int64_t strips; /* of TURN_ROWS along it */
@@ -197,7 +199,7 @@ struct turned {
 
 static void turn_strip(const struct turned *t, const float *in, float *out, int64_t rows)
 {
-    const struct bcast *b = t->b;
+    const struct broadcast *b = t->b;
     int64_t n = b->dim[b->rank - 1], step = b->stride[0][b->rank - 1], os = t->out_stride[t->along],
             i = 0;
 
@@ -219,7 +221,7 @@ static void turn_strip(const struct turned *t, const float *in, float *out, int6
 static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct turned *t = arg;
-    const struct bcast *b = t->b;
+    const struct broadcast *b = t->b;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
@@ -240,7 +242,7 @@ static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
 /* False: it is not of that kind. */
 static bool turned_copy(struct pool *pool, const struct copy *c)
 {
-    const struct bcast *b = &c->b;
+    const struct broadcast *b = &c->b;
     struct turned t = { .b = b, .along = -1, .in = (const void *)c->in, .out = (void *)c->out };
     int64_t step = 1;
 

@@ -4,27 +4,31 @@
 
 #include "engine/native/op.h"
 
-#define BCAST_MAX 3
+#define BROADCAST_MAX 3
 
 /* Strides are in elements; neighbouring dimensions that can be walked as one are merged. */
-struct bcast {
+struct broadcast {
     int rank; /* >= 1 */
     int n;
     int64_t dim[SHAPE_RANK_MAX + 1];
-    int64_t stride[BCAST_MAX][SHAPE_RANK_MAX + 1];
+    int64_t stride[BROADCAST_MAX][SHAPE_RANK_MAX + 1];
     int64_t total;
 };
 
 /* Shape that inputs [first, first + n) broadcast to. */
-int bcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out, opm_error *err);
+int broadcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out,
+                    opm_error *err);
 /* One more shape into out; false if they do not fit. */
-bool bcast_join(struct shape *out, const struct shape *s);
+bool broadcast_join(struct shape *out, const struct shape *s);
 /* in[k] must broadcast to out. */
-void bcast_init(struct bcast *b, const struct shape *out, const struct nt *const *in, int n);
+void broadcast_init(struct broadcast *b, const struct shape *out, const struct nt *const *in,
+                    int n);
 
 /* n neighbouring output elements from `at` on; operand k's are at off[k] + i * stride[k]. */
-typedef void bcast_run(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n);
-void bcast_each(const struct bcast *b, int64_t begin, int64_t end, bcast_run *fn, void *arg);
+typedef void broadcast_run(void *arg, int64_t at, const int64_t *off, const int64_t *stride,
+                           int64_t n);
+void broadcast_each(const struct broadcast *b, int64_t begin, int64_t end, broadcast_run *fn,
+                    void *arg);
 
 /* out (contiguous, of dims) from a strided view; offsets and strides in elements of `width` bytes,
  * strides of any sign. */

@@ -1,6 +1,6 @@
 /* gemm.c -- see gemm.h. */
 #include "engine/native/math/gemm.h"
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 #include "engine/native/math/turn.h"
 
 #include <string.h>

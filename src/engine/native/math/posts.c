@@ -6,24 +6,26 @@
 int posts_check(const struct op *op, int64_t bias, opm_error *err)
 {
     for (int i = 0; i < op->npost; i++) {
-        const struct nt *t = op->post[i].slot >= 0 ? kop_in(op, (uint32_t)op->post[i].slot) : NULL;
-        int64_t want = op->post[i].kind == POST_BIAS ? bias : kop_out(op, 0)->count;
+        const struct nt *t =
+            op->post[i].slot >= 0 ? kernel_in(op, (uint32_t)op->post[i].slot) : NULL;
+        int64_t want = op->post[i].kind == POST_BIAS ? bias : kernel_out(op, 0)->count;
 
         if (op->post[i].slot >= 0 && (!t || t->type != TENSOR_F32 || t->count != want))
-            return kop_fail(op, OPM_EINVAL, err, "what is added does not fit");
+            return kernel_fail(op, OPM_EINVAL, err, "what is added does not fit");
     }
     return 0;
 }
 
 void posts_begin(struct posts *p, const struct op *op, bool bias_row)
 {
-    p->isa = kop_isa(op);
+    p->isa = kernel_isa(op);
     p->op = op;
     p->bias_row = bias_row;
     p->bias_base = 0;
     p->first = 0;
     for (int i = 0; i < op->npost; i++)
-        p->operand[i] = op->post[i].slot >= 0 ? kop_in(op, (uint32_t)op->post[i].slot)->data : NULL;
+        p->operand[i] =
+            op->post[i].slot >= 0 ? kernel_in(op, (uint32_t)op->post[i].slot)->data : NULL;
 }
 
 void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int64_t cols,

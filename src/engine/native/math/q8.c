@@ -208,11 +208,11 @@ static void range_part(void *arg, int64_t begin, int64_t end, int thread)
 
 void q8_dynamic(const struct op *op, const float *x, int64_t n, float *scale, int32_t *zero)
 {
-    struct range_job j = { .isa = kop_q8(op), .x = x }; /* 0 belongs to the range */
+    struct range_job j = { .isa = kernel_q8(op), .x = x }; /* 0 belongs to the range */
     float lo = 0, hi = 0;
 
-    pool_for(kop_pool(op), n, 32768, range_part, &j);
-    for (int i = 0; i < pool_threads(kop_pool(op)); i++) {
+    pool_for(kernel_pool(op), n, 32768, range_part, &j);
+    for (int i = 0; i < pool_threads(kernel_pool(op)); i++) {
         lo = MIN(lo, j.lo[i]);
         hi = MAX(hi, j.hi[i]);
     }
@@ -241,15 +241,15 @@ static void quantize_part(void *arg, int64_t begin, int64_t end, int thread)
 void q8_quantize(const struct op *op, uint8_t *out, const float *in, int64_t n, float scale,
                  int32_t zero, enum tensor_type type)
 {
-    struct quantize_job j = { kop_q8(op), out, in, scale, zero, q8_lo(type), q8_hi(type) };
+    struct quantize_job j = { kernel_q8(op), out, in, scale, zero, q8_lo(type), q8_hi(type) };
 
-    pool_for(kop_pool(op), n, 16384, quantize_part, &j);
+    pool_for(kernel_pool(op), n, 16384, quantize_part, &j);
 }
 
 void q8_limits(const struct op *op, float y_scale, const struct nt *y_zero, int32_t *lo,
                int32_t *hi, int32_t *zero)
 {
-    enum tensor_type t = kop_out(op, 0)->type;
+    enum tensor_type t = kernel_out(op, 0)->type;
 
     *lo = q8_lo(t);
     *hi = q8_hi(t);

@@ -12,9 +12,9 @@
 
 #define TYPES_Q8 (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8))
 
-static inline const struct q8_isa *kop_q8(const struct op *op)
+static inline const struct q8_isa *kernel_q8(const struct op *op)
 {
-    return q8_isa(kop_isa(op));
+    return q8_isa(kernel_isa(op));
 }
 /* One byte as an integer of either kind. */
 static inline int32_t q8_at(const struct nt *t, int64_t i)

@@ -12,38 +12,38 @@
 #define SCORES_MAX 65536 /* floats of scores at a time */
 #define ROW_PANELS 4
 
-int attend_plan(const struct op *op, struct attend *s, size_t *scratch_bytes, opm_error *err)
+int sdpa_plan(const struct op *op, struct sdpa *s, size_t *scratch_bytes, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     int64_t per, total;
 
     s->kp_floats = gemm_size_b(isa, s->d, s->sk);
     s->vp_floats = gemm_size_b(isa, s->sk, s->dv);
     if (s->kp_floats < 0 || s->vp_floats < 0 || s->kp_floats > PTRDIFF_MAX / 64 ||
         s->vp_floats > PTRDIFF_MAX / 64 || s->sk > INT32_MAX)
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     s->ld = gemm_panels(s->sk, isa->nr) * isa->nr + 16;
     s->mq = isa->mr * MIN(MAX(SCORES_MAX / s->ld / isa->mr, (int64_t)1), (int64_t)ROW_PANELS);
     s->score_floats = s->mq * s->ld;
     per = s->kp_floats + s->vp_floats + s->score_floats;
-    if (__builtin_mul_overflow(per, (int64_t)pool_threads(kop_pool(op)) * 4, &total))
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    if (__builtin_mul_overflow(per, (int64_t)pool_threads(kernel_pool(op)) * 4, &total))
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     *scratch_bytes = (size_t)total;
     return 0;
 }
 
-struct attend_job {
+struct sdpa_job {
     const struct op *op;
-    const struct attend *s;
-    const struct attend_data *d;
+    const struct sdpa *s;
+    const struct sdpa_data *d;
     int64_t blocks; /* of rows in a head */
 };
 
-static void pack_head(const struct attend_job *j, int64_t b, int64_t h, float *kp, float *vp)
+static void pack_head(const struct sdpa_job *j, int64_t b, int64_t h, float *kp, float *vp)
 {
-    const struct attend *s = j->s;
-    const struct isa *isa = kop_isa(j->op);
-    const int64_t *ks = s->stride[ATTEND_K], *vs = s->stride[ATTEND_V];
+    const struct sdpa *s = j->s;
+    const struct isa *isa = kernel_isa(j->op);
+    const int64_t *ks = s->stride[SDPA_K], *vs = s->stride[SDPA_V];
 
     gemm_pack_b(isa, kp, j->d->k + b * ks[0] + h * ks[1], s->d, s->sk, ks[2], ks[3], 0,
                 gemm_panels(s->sk, isa->nr));
@@ -52,11 +52,10 @@ static void pack_head(const struct attend_job *j, int64_t b, int64_t h, float *k
 }
 
 /* Scores of one row to weights; the sum of the weights is returned. */
-static float weigh(const struct attend_job *j, float *x, int64_t n, int64_t b, int64_t h,
-                   int64_t row)
+static float weigh(const struct sdpa_job *j, float *x, int64_t n, int64_t b, int64_t h, int64_t row)
 {
-    const struct attend *s = j->s;
-    const struct isa *isa = kop_isa(j->op);
+    const struct sdpa *s = j->s;
+    const struct isa *isa = kernel_isa(j->op);
     const float *mask = j->d->mask;
     float scale = s->scale;
 
@@ -85,12 +84,12 @@ static float weigh(const struct attend_job *j, float *x, int64_t n, int64_t b, i
 }
 
 /* Rows [r0, r1) of one head, at most a panel. */
-static void attend_panel(const struct attend_job *j, int64_t b, int64_t h, int64_t r0, int64_t r1,
-                         const float *kp, const float *vp, float *score)
+static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r0, int64_t r1,
+                       const float *kp, const float *vp, float *score)
 {
-    const struct attend *s = j->s;
-    const struct isa *isa = kop_isa(j->op);
-    const int64_t *qs = s->stride[ATTEND_Q], *os = s->stride[ATTEND_OUT];
+    const struct sdpa *s = j->s;
+    const struct isa *isa = kernel_isa(j->op);
+    const int64_t *qs = s->stride[SDPA_Q], *os = s->stride[SDPA_OUT];
     const int32_t *limit = s->limit ? s->limit + b * s->limit_batch : NULL;
     int64_t keys = limit ? 0 : s->sk;
     float *out = j->d->out + b * os[0] + h * os[1] + r0 * os[2];
@@ -132,11 +131,11 @@ static void attend_panel(const struct attend_job *j, int64_t b, int64_t h, int64
         isa->unary(U_AFFINE, out + r * os[2], out + r * os[2], s->dv, inv[r], 0);
 }
 
-static void attend_part(void *arg, int64_t begin, int64_t end, int thread)
+static void sdpa_part(void *arg, int64_t begin, int64_t end, int thread)
 {
-    const struct attend_job *j = arg;
-    const struct attend *s = j->s;
-    const struct isa *isa = kop_isa(j->op);
+    const struct sdpa_job *j = arg;
+    const struct sdpa *s = j->s;
+    const struct isa *isa = kernel_isa(j->op);
     float *kp = (float *)j->d->scratch + thread * (s->kp_floats + s->vp_floats + s->score_floats),
           *vp = kp + s->kp_floats, *score = vp + s->vp_floats;
     int64_t packed = -1;
@@ -149,15 +148,15 @@ static void attend_part(void *arg, int64_t begin, int64_t end, int thread)
             pack_head(j, b, h / s->group, kp, vp);
         packed = head / s->group;
         for (int64_t r = r0; r < r1; r += isa->mr)
-            attend_panel(j, b, h, r, MIN(r + isa->mr, r1), kp, vp, score);
+            sdpa_panel(j, b, h, r, MIN(r + isa->mr, r1), kp, vp, score);
     }
 }
 
-void attend_run(const struct op *op, const struct attend *s, const struct attend_data *d)
+void sdpa_run(const struct op *op, const struct sdpa *s, const struct sdpa_data *d)
 {
-    struct attend_job j = { op, s, d, (s->sq + s->mq - 1) / s->mq };
+    struct sdpa_job j = { op, s, d, (s->sq + s->mq - 1) / s->mq };
 
-    pool_for(kop_pool(op), s->outer[0] * s->outer[1] * j.blocks,
+    pool_for(kernel_pool(op), s->outer[0] * s->outer[1] * j.blocks,
              pool_grain((double)(MIN(s->mq, s->sq) * s->sk) * (double)(s->d + s->dv) / 40),
-             attend_part, &j);
+             sdpa_part, &j);
 }

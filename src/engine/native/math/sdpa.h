@@ -9,9 +9,9 @@
 
 #include "engine/native/op.h"
 
-enum { ATTEND_Q, ATTEND_K, ATTEND_V, ATTEND_OUT };
+enum { SDPA_Q, SDPA_K, SDPA_V, SDPA_OUT };
 
-struct attend {
+struct sdpa {
     int64_t outer[2]; /* batch, heads of Q */
     int64_t group;    /* heads of Q for one of K and V */
     int64_t sq, sk, d, dv;
@@ -22,14 +22,14 @@ struct attend {
     bool where_keeps;     /* a true condition keeps the score, else replaces it */
     float fill;           /* what replaces it */
     const int32_t *limit; /* keys that each row looks at, the first ones; NULL: all. May be set
-                           * after attend_plan() */
+                           * after sdpa_plan() */
     int64_t limit_batch;  /* limits per batch item; 0: the same for all */
-    /* From here on set by attend_plan(). */
+    /* From here on set by sdpa_plan(). */
     int64_t mq; /* rows at a time */
     int64_t kp_floats, vp_floats, score_floats, ld;
 };
 
-struct attend_data {
+struct sdpa_data {
     const float *q, *k, *v;
     const float *mask;    /* added to the scores, or NULL */
     const uint8_t *where; /* or NULL */
@@ -38,7 +38,7 @@ struct attend_data {
 };
 
 /* How work is cut, and how many bytes of scratch memory that takes. */
-int attend_plan(const struct op *op, struct attend *s, size_t *scratch_bytes, opm_error *err);
-void attend_run(const struct op *op, const struct attend *s, const struct attend_data *d);
+int sdpa_plan(const struct op *op, struct sdpa *s, size_t *scratch_bytes, opm_error *err);
+void sdpa_run(const struct op *op, const struct sdpa *s, const struct sdpa_data *d);
 
 #endif

@@ -118,7 +118,7 @@ static struct sparse *pack(const struct sparse_weights *w, int width, int64_t bl
 static struct sparse *pack_best(const struct op *op, const struct sparse_weights *w, bool any,
                                 bool *enough)
 {
-    int wide = sparse_isa(kop_isa(op))->lanes, width = 4;
+    int wide = sparse_isa(kernel_isa(op))->lanes, width = 4;
     int64_t blocks = count_blocks(w, 4), more;
     double all = (double)((w->n + 3) / 4) * (double)w->k;
 
@@ -137,7 +137,7 @@ static struct sparse *pack_best(const struct op *op, const struct sparse_weights
  * results do not depend on their number. */
 static void tune_key(const struct op *op, int64_t m, const struct sparse *s, char *key)
 {
-    snprintf(key, TUNE_KEY_MAX, "sparse1,%s,%lldx%lldx%lld,%dx1,%d", kop_isa(op)->name,
+    snprintf(key, TUNE_KEY_MAX, "sparse1,%s,%lldx%lldx%lld,%dx1,%d", kernel_isa(op)->name,
              (long long)m, (long long)s->n, (long long)s->k, s->width,
              (int)(s->density * 32 + 0.5));
 }
@@ -159,7 +159,7 @@ int sparse_look(struct op *op, int64_t m, const struct sparse_weights *w, struct
     if (!enough)
         goto no;
     if (!*s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (want == ENGINE_SPARSE_ALWAYS)
         return SPARSE_YES;
     tune_key(op, m, *s, key);
@@ -201,7 +201,7 @@ static int timed(struct op *op, int64_t *best, opm_error *err)
 
 int sparse_measure_op(struct op *op, int64_t m, const struct sparse *s, bool *use, opm_error *err)
 {
-    struct nt *in = kop_in(op, 0), *out = kop_out(op, 0), had_in = *in, had_out = *out;
+    struct nt *in = kernel_in(op, 0), *out = kernel_out(op, 0), had_in = *in, had_out = *out;
     void *scratch = op->scratch;
     int npost = op->npost, rc = 0;
     int64_t ns[2] = { 0, 0 };
@@ -212,7 +212,7 @@ int sparse_measure_op(struct op *op, int64_t m, const struct sparse *s, bool *us
     op->scratch = native_alloc(MAX(op->scratch_bytes, (size_t)1));
     op->npost = 0; /* their operands are not there yet */
     if (!in->data || !out->data || !op->scratch)
-        rc = kop_nomem(op, err);
+        rc = kernel_nomem(op, err);
     for (int64_t i = 0; i < in->count && !rc; i++)
         ((float *)in->data)[i] = (float)(i % 17 - 8) / 8;
     for (int i = 0; i < 2 && !rc; i++) {
@@ -245,7 +245,7 @@ void sparse_tell(struct op *op, const struct sparse *s, bool use)
 
 size_t sparse_scratch(const struct op *op, int64_t m, int64_t k)
 {
-    int64_t lanes = sparse_isa(kop_isa(op))->lanes, bytes;
+    int64_t lanes = sparse_isa(kernel_isa(op))->lanes, bytes;
 
     if (m <= SPARSE_FEW4 || __builtin_mul_overflow((m + lanes - 1) / lanes * lanes * 4, k, &bytes))
         return 0;
@@ -333,9 +333,11 @@ static void mul_part(void *arg, int64_t begin, int64_t end, int thread)
 
 void sparse_run(struct op *op, const struct sparse *s, const struct sparse_mul *mul)
 {
-    const struct sparse_isa *isa = sparse_isa(kop_isa(op));
+    const struct sparse_isa *isa = sparse_isa(kernel_isa(op));
     struct posts posts;
-    struct job j = { .s = s, .mul = mul, .isa = isa, .plain = kop_isa(op), .packed = op->scratch };
+    struct job j = {
+        .s = s, .mul = mul, .isa = isa, .plain = kernel_isa(op), .packed = op->scratch
+    };
     int64_t panels = (mul->m + isa->panel - 1) / isa->panel, per;
 
     posts_begin(&posts, op, false);
@@ -343,8 +345,8 @@ void sparse_run(struct op *op, const struct sparse *s, const struct sparse_mul *
     j.chunk = MAX(CHUNK_COLS / s->width, 1);
     j.nchunk = (s->groups + j.chunk - 1) / j.chunk;
     if (mul->m > (s->width > 4 ? SPARSE_FEW : SPARSE_FEW4))
-        pool_for(kop_pool(op), panels, MAX(16384 / (mul->k * isa->panel + 1), (int64_t)1),
+        pool_for(kernel_pool(op), panels, MAX(16384 / (mul->k * isa->panel + 1), (int64_t)1),
                  pack_part, &j);
     per = (int64_t)(s->density * (double)(mul->k * CHUNK_COLS * MIN(mul->m, (int64_t)isa->panel)));
-    pool_for(kop_pool(op), panels * j.nchunk, MAX(65536 / (per + 1), (int64_t)1), mul_part, &j);
+    pool_for(kernel_pool(op), panels * j.nchunk, MAX(65536 / (per + 1), (int64_t)1), mul_part, &j);
 }

@@ -13,11 +13,12 @@ static int list(const struct op *op, const char *name, int nd, int64_t lowest, i
     const int64_t *a = node_attr_ints(op->node, name, &n);
 
     if (n && n != (size_t)nd)
-        return kop_fail(op, OPM_EINVAL, err, "%s has %zu entries for %d dimensions", name, n, nd);
+        return kernel_fail(op, OPM_EINVAL, err, "%s has %zu entries for %d dimensions", name, n,
+                           nd);
     for (int i = 0; i < nd; i++) {
         out[i] = n ? a[i] : missing;
         if (out[i] < lowest || out[i] > SIZE_MAX_OK)
-            return kop_fail(op, OPM_EINVAL, err, "%s is %lld", name, (long long)out[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "%s is %lld", name, (long long)out[i]);
     }
     return 0;
 }
@@ -41,7 +42,7 @@ int window_init(struct window *w, const struct op *op, const struct shape *in,
     size_t n;
 
     if (nd < 1 || nd > 3)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", nd);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", nd);
     if (kernel)
         memcpy(k, kernel, (size_t)nd * sizeof(*k));
     else {
@@ -57,11 +58,11 @@ int window_init(struct window *w, const struct op *op, const struct shape *in,
     const int64_t *p = node_attr_ints(op->node, "pads", &n);
 
     if (n && n != 2 * (size_t)nd)
-        return kop_fail(op, OPM_EINVAL, err, "pads has %zu entries for %d dimensions", n, nd);
+        return kernel_fail(op, OPM_EINVAL, err, "pads has %zu entries for %d dimensions", n, nd);
     for (size_t i = 0; i < n; i++) {
         pads[i] = p[i];
         if (p[i] < 0 || p[i] > SIZE_MAX_OK)
-            return kop_fail(op, OPM_EINVAL, err, "pads has %lld", (long long)p[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "pads has %lld", (long long)p[i]);
     }
     *w = (struct window){ .nd = nd };
     for (int d = 0; d < 3; d++) {
@@ -73,14 +74,14 @@ int window_init(struct window *w, const struct op *op, const struct shape *in,
         w->stride[d] = real ? stride[d - lead] : 1;
         w->dilation[d] = real ? dilation[d - lead] : 1;
         if (w->kernel[d] < 1 || w->kernel[d] > SIZE_MAX_OK || w->in[d] > SIZE_MAX_OK)
-            return kop_fail(op, OPM_EINVAL, err, "window of size %lld", (long long)w->kernel[d]);
+            return kernel_fail(op, OPM_EINVAL, err, "window of size %lld", (long long)w->kernel[d]);
         if (real && strcmp(pad, "NOTSET") == 0) {
             w->before[d] = pads[d - lead];
             w->after[d] = pads[d - lead + nd];
         } else if (real && strncmp(pad, "SAME", 4) == 0)
             same_pads(w, d, strcmp(pad, "SAME_UPPER") == 0);
         if (__builtin_mul_overflow(w->kernel[d] - 1, w->dilation[d], &span))
-            return kop_fail(op, OPM_EINVAL, err, "dilation is too big");
+            return kernel_fail(op, OPM_EINVAL, err, "dilation is too big");
         room = w->in[d] + w->before[d] + w->after[d] - span - 1;
         w->out[d] = room < 0 ? 0 : room / w->stride[d] + 1;
         if (room >= 0 && real && node_attr_int(op->node, "ceil_mode", 0) && room % w->stride[d] &&

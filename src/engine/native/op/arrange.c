@@ -37,23 +37,23 @@ static int64_t product(const int64_t *v, int n)
 
 int col2im_prepare(struct op *op, opm_error *err)
 {
-    struct col2im *s = kop_new_state(op, sizeof(*s));
-    const struct nt *x = kop_in(op, 0);
+    struct col2im *s = kernel_new_state(op, sizeof(*s));
+    const struct nt *x = kernel_in(op, 0);
     struct shape out = { 0 };
     int64_t pads[2 * SHAPE_RANK_MAX];
     size_t n = 0, m = 0;
-    int rc = s ? kop_want(op, 0, TYPE_BIT(TENSOR_F32), err) : kop_nomem(op, err);
+    int rc = s ? kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err) : kernel_nomem(op, err);
 
     if (!rc)
-        rc = kop_ints(op, 1, s->image, SHAPE_RANK_MAX - 2, &n, err);
+        rc = kernel_ints(op, 1, s->image, SHAPE_RANK_MAX - 2, &n, err);
     if (!rc)
-        rc = kop_ints(op, 2, s->block, SHAPE_RANK_MAX - 2, &m, err);
+        rc = kernel_ints(op, 2, s->block, SHAPE_RANK_MAX - 2, &m, err);
     if (rc)
         return rc;
     s->n = (int)n;
     if (n < 1 || n != m || x->shape.rank != 3 || !list_of(op, "strides", s->stride, s->n, 1) ||
         !list_of(op, "dilations", s->dilation, s->n, 1) || !list_of(op, "pads", pads, 2 * s->n, 0))
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     s->pixels = product(s->image, s->n);
     s->taps = product(s->block, s->n);
     for (int i = 0; i < s->n && s->pixels > 0 && s->taps > 0; i++) {
@@ -63,7 +63,7 @@ int col2im_prepare(struct op *op, opm_error *err)
         if (s->stride[i] < 1 || s->dilation[i] < 1 || s->stride[i] > INT32_MAX ||
             s->dilation[i] > INT32_MAX || pads[i] < 0 || pads[i] > INT32_MAX ||
             pads[s->n + i] < 0 || pads[s->n + i] > INT32_MAX)
-            return kop_fail(op, OPM_EINVAL, err, "strides, dilations or pads are out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "strides, dilations or pads are out of range");
         reach = s->dilation[i] * (s->block[i] - 1) + 1;
         room = s->image[i] + pads[i] + pads[s->n + i] - reach;
         s->places[i] = room < 0 ? 0 : room / s->stride[i] + 1;
@@ -71,12 +71,12 @@ int col2im_prepare(struct op *op, opm_error *err)
     s->count = product(s->places, s->n);
     if (s->pixels < 1 || s->taps < 1 || s->count < 1 || x->shape.dim[1] % s->taps ||
         x->shape.dim[2] != s->count)
-        return kop_fail(op, OPM_EINVAL, err, "columns do not fit the image and the block");
+        return kernel_fail(op, OPM_EINVAL, err, "columns do not fit the image and the block");
     out.rank = 2 + s->n;
     out.dim[0] = x->shape.dim[0];
     out.dim[1] = x->shape.dim[1] / s->taps;
     memcpy(&out.dim[2], s->image, (size_t)s->n * sizeof(*s->image));
-    return kop_set(op, 0, TENSOR_F32, &out, err);
+    return kernel_set(op, 0, TENSOR_F32, &out, err);
 }
 
 /* Where an element of the block at a place lies in the image; -1: in the padding. */
@@ -101,12 +101,12 @@ static int64_t pixel_of(const struct col2im *s, int64_t tap, int64_t place)
 int col2im_run(struct op *op, opm_error *err)
 {
     const struct col2im *s = op->state;
-    const struct nt *x = kop_in(op, 0);
-    float *out = kop_out(op, 0)->data;
+    const struct nt *x = kernel_in(op, 0);
+    float *out = kernel_out(op, 0)->data;
     const float *in = x->data;
 
     (void)err;
-    memset(out, 0, kop_out(op, 0)->bytes);
+    memset(out, 0, kernel_out(op, 0)->bytes);
     for (int64_t c = 0; c < x->shape.dim[0] * x->shape.dim[1] / s->taps; c++, out += s->pixels)
         for (int64_t tap = 0; tap < s->taps; tap++)
             for (int64_t place = 0; place < s->count; place++, in++) {
@@ -122,35 +122,35 @@ int col2im_run(struct op *op, opm_error *err)
 
 int centercroppad_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     size_t n = 0, naxes;
     const int64_t *axes = node_attr_ints(op->node, "axes", &naxes);
     int64_t want[SHAPE_RANK_MAX];
     struct shape out;
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
-        rc = kop_ints(op, 1, want, SHAPE_RANK_MAX, &n, err);
+        rc = kernel_ints(op, 1, want, SHAPE_RANK_MAX, &n, err);
     if (rc)
         return rc;
     out = x->shape;
     if (n != (naxes ? naxes : (size_t)out.rank))
-        return kop_fail(op, OPM_EINVAL, err, "%zu sizes for %zu axes", n,
-                        naxes ? naxes : (size_t)out.rank);
+        return kernel_fail(op, OPM_EINVAL, err, "%zu sizes for %zu axes", n,
+                           naxes ? naxes : (size_t)out.rank);
     for (size_t i = 0; i < n; i++) {
         int axis = naxes ? nt_axis(axes[i], out.rank) : (int)i;
 
         if (axis < 0 || want[i] < 0)
-            return kop_fail(op, OPM_EINVAL, err, "an axis or size is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "an axis or size is out of range");
         out.dim[axis] = want[i];
     }
-    return kop_set(op, 0, x->type, &out, err);
+    return kernel_set(op, 0, x->type, &out, err);
 }
 
 int centercroppad_run(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *x = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int32_t rank = x->shape.rank;
     int64_t from[SHAPE_RANK_MAX] = { 0 }, to[SHAPE_RANK_MAX] = { 0 }, len[SHAPE_RANK_MAX], rows = 1;
     size_t w = nt_width(x->type);
@@ -192,35 +192,35 @@ int centercroppad_run(struct op *op, opm_error *err)
 
 int tensorscatter_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *u, *at = kop_in(op, 2);
-    int axis, rc = kop_want(op, 0, TYPES_BYTES, err);
+    const struct nt *x = kernel_in(op, 0), *u, *at = kernel_in(op, 2);
+    int axis, rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(x->type), err);
+        rc = kernel_want(op, 1, TYPE_BIT(x->type), err);
     if (!rc && at)
-        rc = kop_want(op, 2, TYPE_BIT(TENSOR_I64), err);
+        rc = kernel_want(op, 2, TYPE_BIT(TENSOR_I64), err);
     if (rc)
         return rc;
-    u = kop_in(op, 1);
+    u = kernel_in(op, 1);
     axis = nt_axis(node_attr_int(op->node, "axis", -2), x->shape.rank);
     if (axis < 1 || u->shape.rank != x->shape.rank || (at && at->count != x->shape.dim[0]) ||
         (!node_attr_is(op->node, "mode", "linear", "linear") &&
          !node_attr_is(op->node, "mode", "circular", "linear")))
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     for (int32_t i = 0; i < x->shape.rank; i++)
         if (i == axis ? u->shape.dim[i] > x->shape.dim[i] : u->shape.dim[i] != x->shape.dim[i])
-            return kop_fail(op, OPM_EINVAL, err, "the update does not fit");
-    return kop_set(op, 0, x->type, &x->shape, err);
+            return kernel_fail(op, OPM_EINVAL, err, "the update does not fit");
+    return kernel_set(op, 0, x->type, &x->shape, err);
 }
 
 int tensorscatter_run(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *u = kop_in(op, 1), *at = kop_in(op, 2);
+    const struct nt *x = kernel_in(op, 0), *u = kernel_in(op, 1), *at = kernel_in(op, 2);
     int32_t axis = nt_axis(node_attr_int(op->node, "axis", -2), x->shape.rank);
     bool circular = node_attr_is(op->node, "mode", "circular", "linear");
     int64_t size = x->shape.dim[axis], n = u->shape.dim[axis], middle = nt_span(&x->shape, 1, axis);
     size_t row = (size_t)nt_span(&x->shape, axis + 1, x->shape.rank) * nt_width(x->type);
-    char *out = kop_out(op, 0)->data;
+    char *out = kernel_out(op, 0)->data;
     const char *in = u->data;
 
     if (x->bytes)
@@ -229,7 +229,7 @@ int tensorscatter_run(struct op *op, opm_error *err)
         int64_t first = at ? nt_int(at, o / middle) : 0;
 
         if (first < 0 || (circular ? first >= size : first > size - n))
-            return kop_fail(op, OPM_EINVAL, err, "index %lld is out of range", (long long)first);
+            return kernel_fail(op, OPM_EINVAL, err, "index %lld is out of range", (long long)first);
         for (int64_t i = 0; i < n; i++, in += row)
             memcpy(out + (size_t)((first + i) % size) * row, in, row);
     }
@@ -240,32 +240,33 @@ int tensorscatter_run(struct op *op, opm_error *err)
 
 int affinegrid_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *theta = kop_in(op, 0);
+    const struct nt *theta = kernel_in(op, 0);
     int64_t size[SHAPE_RANK_MAX];
     struct shape out = { 0 };
     size_t n = 0;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_ints(op, 1, size, SHAPE_RANK_MAX, &n, err);
+        rc = kernel_ints(op, 1, size, SHAPE_RANK_MAX, &n, err);
     if (rc)
         return rc;
     if ((n != 4 && n != 5) || theta->shape.rank != 3 || theta->shape.dim[0] != size[0] ||
         theta->shape.dim[1] != (int64_t)n - 2 || theta->shape.dim[2] != (int64_t)n - 1)
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     out.dim[out.rank++] = size[0];
     for (size_t i = 2; i < n; i++) {
         if (size[i] < 0)
-            return kop_fail(op, OPM_EINVAL, err, "size %lld is out of range", (long long)size[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "size %lld is out of range",
+                               (long long)size[i]);
         out.dim[out.rank++] = size[i];
     }
     out.dim[out.rank++] = (int64_t)n - 2;
-    return kop_set(op, 0, TENSOR_F32, &out, err);
+    return kernel_set(op, 0, TENSOR_F32, &out, err);
 }
 
 int affinegrid_run(struct op *op, opm_error *err)
 {
-    const struct nt *out = kop_out(op, 0);
+    const struct nt *out = kernel_out(op, 0);
     bool corners = node_attr_int(op->node, "align_corners", 0) != 0;
     int d = out->shape.rank - 2; /* of space */
     int64_t points = nt_span(&out->shape, 1, 1 + d);
@@ -273,7 +274,7 @@ int affinegrid_run(struct op *op, opm_error *err)
 
     (void)err;
     for (int64_t i = 0; i < out->count / d; i++, to += d) {
-        const float *theta = (const float *)kop_in(op, 0)->data + i / points * d * (d + 1);
+        const float *theta = (const float *)kernel_in(op, 0)->data + i / points * d * (d + 1);
         float place[3]; /* x first: the last dimension */
         int64_t rest = i % points;
 

@@ -7,7 +7,7 @@
 
 int attention_want_f32(const struct op *op, uint32_t slot, opm_error *err)
 {
-    return kop_want(op, slot, TYPE_BIT(TENSOR_F32), err);
+    return kernel_want(op, slot, TYPE_BIT(TENSOR_F32), err);
 }
 
 bool attention_shape(const struct shape *s, int64_t heads, int64_t *len, int64_t *width)
@@ -74,28 +74,28 @@ int attention_plan(struct op *op, struct attention *a, opm_error *err)
                   v[4] = { a->batch, a->kv_heads, a->total, a->v_width },
                   limit[2] = { a->batch, a->q_len };
     size_t total = (a->own_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN, core = 0;
-    struct attend *c = &a->core;
+    struct sdpa *c = &a->core;
     int rc;
 
-    *c = (struct attend){ .outer = { a->batch, a->heads },
-                          .group = a->heads / a->kv_heads,
-                          .sq = a->q_len,
-                          .sk = a->total,
-                          .d = a->width,
-                          .dv = a->v_width,
-                          .scale = a->scale,
-                          .cap = a->cap,
-                          .where_keeps = true,
-                          .fill = -INFINITY,
-                          .limit_batch = a->q_len };
+    *c = (struct sdpa){ .outer = { a->batch, a->heads },
+                        .group = a->heads / a->kv_heads,
+                        .sq = a->q_len,
+                        .sk = a->total,
+                        .d = a->width,
+                        .dv = a->v_width,
+                        .scale = a->scale,
+                        .cap = a->cap,
+                        .where_keeps = true,
+                        .fill = -INFINITY,
+                        .limit_batch = a->q_len };
     if (!place(&a->at_q, &total, q, a->copy_q ? 4 : 0, 4) ||
         !place(&a->at_k, &total, k, a->copy_kv && !a->present[0] ? 4 : 0, 4) ||
         !place(&a->at_v, &total, v, a->copy_kv && !a->present[1] ? 4 : 0, 4) ||
         !place(&a->at_mask, &total, a->mask, a->mask[3] ? 4 : 0, 4) ||
         !place(&a->at_limit, &total, limit, 2, 4))
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     a->at_core = total;
-    rc = attend_plan(op, c, &core, err);
+    rc = sdpa_plan(op, c, &core, err);
     if (rc)
         return rc;
     op->scratch_bytes = total + core;
@@ -187,10 +187,10 @@ static void copy_row(const struct copy_job *j, int operand, float *to, const flo
     const float *bias = c->bias[operand];
 
     if (bias)
-        kop_isa(j->op)->binary(B_ADD, to, from, 1, bias + head * width, 1, width);
+        kernel_isa(j->op)->binary(B_ADD, to, from, 1, bias + head * width, 1, width);
     else
         memcpy(to, from, (size_t)width * sizeof(*to));
-    if (c->cos && operand != ATTEND_V) {
+    if (c->cos && operand != SDPA_V) {
         position = MIN(MAX(position, (int64_t)0), c->positions - 1);
         rotary_row(to, to, 2 * c->half, c->cos + position * c->half, c->sin + position * c->half,
                    c->half, c->mixed);
@@ -207,9 +207,8 @@ static void copy_q_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t r = begin; r < end; r++) {
         int64_t i = r % a->q_len, h = r / a->q_len % a->heads, b = r / (a->q_len * a->heads);
 
-        copy_row(j, ATTEND_Q, j->q + r * a->width,
-                 q->base + b * q->batch + h * q->head + i * q->step, h, a->width,
-                 past_of(a, j->c, b) + i);
+        copy_row(j, SDPA_Q, j->q + r * a->width, q->base + b * q->batch + h * q->head + i * q->step,
+                 h, a->width, past_of(a, j->c, b) + i);
     }
 }
 
@@ -219,9 +218,9 @@ static bool copy_kv_row(const struct copy_job *j, int operand, float *to, int64_
 {
     const struct attention *a = j->a;
     const struct attention_call *c = j->c;
-    const struct rows *from = operand == ATTEND_K ? &c->k : &c->v;
-    const float *past = operand == ATTEND_K ? c->past_k : c->past_v;
-    int64_t width = operand == ATTEND_K ? a->width : a->v_width, n = past_of(a, c, b);
+    const struct rows *from = operand == SDPA_K ? &c->k : &c->v;
+    const float *past = operand == SDPA_K ? c->past_k : c->past_v;
+    int64_t width = operand == SDPA_K ? a->width : a->v_width, n = past_of(a, c, b);
 
     if (i < n && past) {
         memcpy(to, past + ((b * a->kv_heads + h) * a->past + i) * width,
@@ -245,9 +244,9 @@ static void copy_kv_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t i = r % a->total, h = r / a->total % a->kv_heads, b = r / (a->total * a->kv_heads);
         float *k = j->k + r * a->width, *v = j->v + r * a->v_width;
 
-        if (!copy_kv_row(j, ATTEND_K, k, b, h, i))
+        if (!copy_kv_row(j, SDPA_K, k, b, h, i))
             memset(k, 0, (size_t)a->width * sizeof(*k));
-        if (!copy_kv_row(j, ATTEND_V, v, b, h, i))
+        if (!copy_kv_row(j, SDPA_V, v, b, h, i))
             memset(v, 0, (size_t)a->v_width * sizeof(*v));
     }
 }
@@ -279,12 +278,12 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
                        opm_error *err)
 {
     char *scratch = op->scratch;
-    struct attend core = a->core;
+    struct sdpa core = a->core;
     struct rows q = call->q, k = call->k, v = call->v, out;
-    struct attend_data d = { .mask = call->mask,
-                             .where = call->where,
-                             .out = kop_out(op, 0)->data,
-                             .scratch = scratch + a->at_core };
+    struct sdpa_data d = { .mask = call->mask,
+                           .where = call->where,
+                           .out = kernel_out(op, 0)->data,
+                           .scratch = scratch + a->at_core };
     struct copy_job j = { op,
                           a,
                           call,
@@ -294,21 +293,21 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
 
     (void)err;
     if (a->copy_q) {
-        pool_for(kop_pool(op), a->batch * a->heads * a->q_len,
+        pool_for(kernel_pool(op), a->batch * a->heads * a->q_len,
                  MAX(4096 / (a->width + 1), (int64_t)1), copy_q_part, &j);
         q = (struct rows){ j.q, a->heads * a->q_len * a->width, a->q_len * a->width, a->width };
     }
     if (a->copy_kv) {
-        pool_for(kop_pool(op), a->batch * a->kv_heads * a->total,
+        pool_for(kernel_pool(op), a->batch * a->kv_heads * a->total,
                  MAX(4096 / (a->width + 1), (int64_t)1), copy_kv_part, &j);
         k = (struct rows){ j.k, a->kv_heads * a->total * a->width, a->total * a->width, a->width };
         v = (struct rows){ j.v, a->kv_heads * a->total * a->v_width, a->total * a->v_width,
                            a->v_width };
     }
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     if (a->total == 0) { /* no keys: a product with nothing */
-        memset(kop_out(op, 0)->data, 0, kop_out(op, 0)->bytes);
+        memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
     if (a->causal || call->seq) {
@@ -317,16 +316,16 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
         set_limits(a, call, limit);
         core.limit = limit;
     }
-    out = attention_rows(kop_out(op, 0), a->heads);
-    set_stride(core.stride[ATTEND_Q], &q, false);
-    set_stride(core.stride[ATTEND_K], &k, true);
-    set_stride(core.stride[ATTEND_V], &v, false);
-    set_stride(core.stride[ATTEND_OUT], &out, false);
+    out = attention_rows(kernel_out(op, 0), a->heads);
+    set_stride(core.stride[SDPA_Q], &q, false);
+    set_stride(core.stride[SDPA_K], &k, true);
+    set_stride(core.stride[SDPA_V], &v, false);
+    set_stride(core.stride[SDPA_OUT], &out, false);
     memcpy(call->where ? core.where : core.mask, call->mask_stride, sizeof(core.mask));
     d.q = q.base;
     d.k = k.base;
     d.v = v.base;
-    attend_run(op, &core, &d);
+    sdpa_run(op, &core, &d);
     return 0;
 }
 
@@ -335,7 +334,7 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
 /* Past keys and values: both or none, [batch, kv_heads, past, width]. */
 static int want_past(const struct op *op, uint32_t slot, struct attention *a, opm_error *err)
 {
-    const struct nt *k = kop_in(op, slot), *v = kop_in(op, slot + 1);
+    const struct nt *k = kernel_in(op, slot), *v = kernel_in(op, slot + 1);
     int rc;
 
     if (!k && !v)
@@ -349,7 +348,7 @@ static int want_past(const struct op *op, uint32_t slot, struct attention *a, op
         v->shape.dim[0] != a->batch || k->shape.dim[1] != a->kv_heads ||
         v->shape.dim[1] != a->kv_heads || k->shape.dim[2] != v->shape.dim[2] ||
         k->shape.dim[3] != a->width || v->shape.dim[3] != a->v_width)
-        return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
     a->past = k->shape.dim[2];
     return 0;
 }
@@ -363,8 +362,8 @@ static int set_present(struct op *op, struct attention *a, bool past, opm_error 
     for (uint32_t i = 0; i < 2 && !rc; i++) {
         struct shape s = { 4, { a->batch, a->kv_heads, a->total, i ? a->v_width : a->width } };
 
-        a->present[i] = kop_out(op, i + 1) != NULL;
-        rc = kop_set(op, i + 1, TENSOR_F32, &s, err);
+        a->present[i] = kernel_out(op, i + 1) != NULL;
+        rc = kernel_set(op, i + 1, TENSOR_F32, &s, err);
     }
     a->copy_kv = a->copy_kv || past || a->present[0] || a->present[1];
     return rc;
@@ -372,66 +371,66 @@ static int set_present(struct op *op, struct attention *a, bool past, opm_error 
 
 static void past_and_present(const struct op *op, uint32_t slot, struct attention_call *c)
 {
-    c->past_k = kop_in(op, slot) ? kop_in(op, slot)->data : NULL;
-    c->past_v = kop_in(op, slot + 1) ? kop_in(op, slot + 1)->data : NULL;
-    c->present_k = kop_out(op, 1) ? kop_out(op, 1)->data : NULL;
-    c->present_v = kop_out(op, 2) ? kop_out(op, 2)->data : NULL;
+    c->past_k = kernel_in(op, slot) ? kernel_in(op, slot)->data : NULL;
+    c->past_v = kernel_in(op, slot + 1) ? kernel_in(op, slot + 1)->data : NULL;
+    c->present_k = kernel_out(op, 1) ? kernel_out(op, 1)->data : NULL;
+    c->present_v = kernel_out(op, 2) ? kernel_out(op, 2)->data : NULL;
 }
 
 int attention_prepare(struct op *op, opm_error *err)
 {
-    struct attention *a = kop_new_state(op, sizeof(*a));
-    const struct nt *q, *k, *v, *mask = kop_in(op, 3);
+    struct attention *a = kernel_new_state(op, sizeof(*a));
+    const struct nt *q, *k, *v, *mask = kernel_in(op, 3);
     int64_t len, stride[4];
     struct shape out;
-    int rc = a ? 0 : kop_nomem(op, err);
+    int rc = a ? 0 : kernel_nomem(op, err);
 
     for (uint32_t i = 0; i < 3 && !rc; i++)
         rc = attention_want_f32(op, i, err);
     if (rc)
         return rc;
     *a = (struct attention){ 0 };
-    q = kop_in(op, 0);
-    k = kop_in(op, 1);
-    v = kop_in(op, 2);
+    q = kernel_in(op, 0);
+    k = kernel_in(op, 1);
+    v = kernel_in(op, 2);
     a->heads = q->shape.rank == 4 ? q->shape.dim[1] : node_attr_int(op->node, "q_num_heads", 0);
     a->kv_heads = k->shape.rank == 4 ? k->shape.dim[1] : node_attr_int(op->node, "kv_num_heads", 0);
     a->batch = q->shape.rank > 0 ? q->shape.dim[0] : 0;
-    if (kop_out(op, 3))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for the scores as an output");
-    if (kop_in(op, 6))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for lengths of keys");
+    if (kernel_out(op, 3))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for the scores as an output");
+    if (kernel_in(op, 6))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for lengths of keys");
     if (!attention_shape(&q->shape, a->heads, &a->q_len, &a->width) ||
         !attention_shape(&k->shape, a->kv_heads, &a->kv_len, &len) || len != a->width ||
         !attention_shape(&v->shape, a->kv_heads, &len, &a->v_width) || len != a->kv_len ||
         a->kv_heads < 1 || a->heads < 1 || a->heads % a->kv_heads || k->shape.dim[0] != a->batch ||
         v->shape.dim[0] != a->batch)
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     rc = want_past(op, 4, a, err);
     if (!rc)
-        rc = set_present(op, a, kop_in(op, 4) != NULL, err);
+        rc = set_present(op, a, kernel_in(op, 4) != NULL, err);
     if (rc)
         return rc;
     if (mask && (mask->shape.rank < 2 || !attention_mask_stride(a, &mask->shape, stride) ||
                  !(TYPE_BIT(mask->type) & (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_BOOL)))))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
     a->causal = node_attr_int(op->node, "is_causal", 0) != 0;
     a->before = a->past;
     a->scale = node_attr_float(op->node, "scale", 1 / sqrtf((float)a->width));
     a->cap = node_attr_float(op->node, "softcap", 0);
     out = q->shape;
     out.dim[out.rank - 1] = q->shape.rank == 4 ? a->v_width : a->heads * a->v_width;
-    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
 int attention_run(struct op *op, opm_error *err)
 {
     const struct attention *a = op->state;
-    const struct nt *mask = kop_in(op, 3);
-    struct attention_call c = { .q = attention_rows(kop_in(op, 0), a->heads),
-                                .k = attention_rows(kop_in(op, 1), a->kv_heads),
-                                .v = attention_rows(kop_in(op, 2), a->kv_heads) };
+    const struct nt *mask = kernel_in(op, 3);
+    struct attention_call c = { .q = attention_rows(kernel_in(op, 0), a->heads),
+                                .k = attention_rows(kernel_in(op, 1), a->kv_heads),
+                                .v = attention_rows(kernel_in(op, 2), a->kv_heads) };
 
     past_and_present(op, 4, &c);
     if (mask) {
@@ -449,7 +448,7 @@ int attention_run(struct op *op, opm_error *err)
 
 static bool multihead_geometry(const struct op *op, struct attention *a)
 {
-    const struct nt *q = kop_in(op, 0), *k = kop_in(op, 1), *v = kop_in(op, 2);
+    const struct nt *q = kernel_in(op, 0), *k = kernel_in(op, 1), *v = kernel_in(op, 2);
     int64_t len;
 
     a->heads = a->kv_heads = node_attr_int(op->node, "num_heads", 0);
@@ -463,35 +462,36 @@ static bool multihead_geometry(const struct op *op, struct attention *a)
 
 int multihead_prepare(struct op *op, opm_error *err)
 {
-    struct attention *a = kop_new_state(op, sizeof(*a));
-    const struct nt *bias = kop_in(op, 3), *keep = kop_in(op, 4), *add = kop_in(op, 5);
+    struct attention *a = kernel_new_state(op, sizeof(*a));
+    const struct nt *bias = kernel_in(op, 3), *keep = kernel_in(op, 4), *add = kernel_in(op, 5);
     struct shape out = { .rank = 3 };
     int64_t stride[4];
-    int rc = a ? 0 : kop_nomem(op, err);
+    int rc = a ? 0 : kernel_nomem(op, err);
 
     for (uint32_t i = 0; i < 3 && !rc; i++)
         rc = attention_want_f32(op, i, err);
     if (rc)
         return rc;
     *a = (struct attention){ 0 };
-    if (kop_in(op, 8) || kop_in(op, 9) || kop_out(op, 3))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a shared buffer or for scores");
+    if (kernel_in(op, 8) || kernel_in(op, 9) || kernel_out(op, 3))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err,
+                           "no kernel for a shared buffer or for scores");
     if (!multihead_geometry(op, a))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    if (bias && (bias->type != TENSOR_F32 || kop_in(op, 1)->shape.rank == 4 ||
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
+    if (bias && (bias->type != TENSOR_F32 || kernel_in(op, 1)->shape.rank == 4 ||
                  bias->count != a->heads * (2 * a->width + a->v_width)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
     rc = want_past(op, 6, a, err);
     if (rc)
         return rc;
     a->copy_q = a->copy_kv = bias != NULL;
-    rc = set_present(op, a, kop_in(op, 6) != NULL, err);
+    rc = set_present(op, a, kernel_in(op, 6) != NULL, err);
     if (rc)
         return rc;
     if (keep && !attention_key_mask_fits(a, keep))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
     if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
     if (keep)
         attention_key_mask_room(a, keep, add);
     a->causal = node_attr_int(op->node, "unidirectional", 0) != 0;
@@ -502,17 +502,17 @@ int multihead_prepare(struct op *op, opm_error *err)
     out.dim[0] = a->batch;
     out.dim[1] = a->q_len;
     out.dim[2] = a->heads * a->v_width;
-    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
 int multihead_run(struct op *op, opm_error *err)
 {
     const struct attention *a = op->state;
-    const struct nt *bias = kop_in(op, 3), *keep = kop_in(op, 4), *add = kop_in(op, 5);
-    struct attention_call c = { .q = attention_rows(kop_in(op, 0), a->heads),
-                                .k = attention_rows(kop_in(op, 1), a->heads),
-                                .v = attention_rows(kop_in(op, 2), a->heads) };
+    const struct nt *bias = kernel_in(op, 3), *keep = kernel_in(op, 4), *add = kernel_in(op, 5);
+    struct attention_call c = { .q = attention_rows(kernel_in(op, 0), a->heads),
+                                .k = attention_rows(kernel_in(op, 1), a->heads),
+                                .v = attention_rows(kernel_in(op, 2), a->heads) };
 
     for (int i = 0; bias && i < 3; i++)
         c.bias[i] = (const float *)bias->data + i * a->heads * a->width;

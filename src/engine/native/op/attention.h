@@ -30,7 +30,7 @@ struct attention {
     int64_t mask[4];  /* dimensions of a mask that is made in scratch memory; 0: none */
     size_t own_bytes; /* scratch memory that the operator wants for itself, at its beginning */
     /* Set by attention_plan(). */
-    struct attend core;
+    struct sdpa core;
     size_t at_q, at_k, at_v, at_mask, at_limit, at_core;
 };
 

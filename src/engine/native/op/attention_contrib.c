@@ -61,12 +61,12 @@ static bool hidden_sizes(const struct op *op, struct projected *p)
 static bool scales_fit(const struct op *op, const struct slots *at, int64_t n)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        const struct nt *scale = kop_in(op, 3 + i), *zero = kop_in(op, at->zero[i]);
+        const struct nt *scale = kernel_in(op, 3 + i), *zero = kernel_in(op, at->zero[i]);
 
         if (!scale || scale->type != TENSOR_F32 ||
             (scale->count != 1 && (i == 0 || scale->count != n)))
             return false;
-        if (zero && (zero->type != kop_in(op, i)->type ||
+        if (zero && (zero->type != kernel_in(op, i)->type ||
                      (zero->count != 1 && (i == 0 || zero->count != n))))
             return false;
     }
@@ -77,8 +77,8 @@ static bool scales_fit(const struct op *op, const struct slots *at, int64_t n)
 static float real_value(const struct op *op, uint32_t operand, int64_t i, int64_t c)
 {
     struct slots at = slots_of(op);
-    const struct nt *t = kop_in(op, operand), *scale = kop_in(op, 3 + operand),
-                    *zero = kop_in(op, at.zero[operand]);
+    const struct nt *t = kernel_in(op, operand), *scale = kernel_in(op, 3 + operand),
+                    *zero = kernel_in(op, at.zero[operand]);
     int64_t z = zero ? nt_int(zero, zero->count == 1 ? 0 : c) : 0;
 
     return (float)(nt_int(t, i) - z) * ((const float *)scale->data)[scale->count == 1 ? 0 : c];
@@ -87,8 +87,8 @@ static float real_value(const struct op *op, uint32_t operand, int64_t i, int64_
 /* Weights as floats, packed. `room`: n * k floats for those that are quantized. */
 static void pack_weights(const struct op *op, const struct projected *p, float *out, float *room)
 {
-    const struct isa *isa = kop_isa(op);
-    const void *from = kop_in(op, 1)->data;
+    const struct isa *isa = kernel_isa(op);
+    const void *from = kernel_in(op, 1)->data;
 
     if (op->kernel->arg == PROJECT_QUANTIZED) {
         for (int64_t i = 0; i < p->k * p->n; i++)
@@ -101,13 +101,13 @@ static void pack_weights(const struct op *op, const struct projected *p, float *
 static int pack_known(struct op *op, struct projected *p, opm_error *err)
 {
     bool quantized = op->kernel->arg == PROJECT_QUANTIZED,
-         known = kop_fixed(op, 1) && kop_data(op, 1);
+         known = kernel_fixed(op, 1) && kernel_data(op, 1);
     uint32_t zero = slots_of(op).zero[1];
     float *room = NULL;
 
     if (quantized)
-        known = known && kop_fixed(op, 4) && kop_data(op, 4) &&
-                (!kop_in(op, zero) || (kop_fixed(op, zero) && kop_data(op, zero)));
+        known = known && kernel_fixed(op, 4) && kernel_data(op, 4) &&
+                (!kernel_in(op, zero) || (kernel_fixed(op, zero) && kernel_data(op, zero)));
     if (p->packed || !known)
         return 0;
     p->packed = native_alloc((size_t)MAX(p->w_floats, (int64_t)1) * sizeof(float));
@@ -115,7 +115,7 @@ static int pack_known(struct op *op, struct projected *p, opm_error *err)
         room = native_alloc((size_t)(p->n * p->k) * sizeof(float));
     if (!p->packed || (quantized && !room)) {
         native_free(room);
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     }
     pack_weights(op, p, p->packed, room);
     native_free(room);
@@ -126,71 +126,72 @@ static int pack_known(struct op *op, struct projected *p, opm_error *err)
 /* [2, batch, heads, past, width]. */
 static int want_past(struct op *op, uint32_t slot, struct attention *a, opm_error *err)
 {
-    const struct nt *past = kop_in(op, slot);
+    const struct nt *past = kernel_in(op, slot);
     struct shape s = { 5, { 2, a->batch, a->heads, 0, a->width } };
 
     if (past && (past->type != TENSOR_F32 || past->shape.rank != 5 || past->shape.dim[0] != 2 ||
                  past->shape.dim[1] != a->batch || past->shape.dim[2] != a->heads ||
                  past->shape.dim[4] != a->width))
-        return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
-    if ((past || kop_out(op, 1)) && a->width != a->v_width)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "keys and values of different widths with past");
+        return kernel_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+    if ((past || kernel_out(op, 1)) && a->width != a->v_width)
+        return kernel_fail(op, OPM_EUNSUPPORTED, err,
+                           "keys and values of different widths with past");
     a->past = past ? past->shape.dim[3] : 0;
     a->total = a->past + a->kv_len;
-    a->copy_kv = past || kop_out(op, 1);
-    a->present[0] = a->present[1] = kop_out(op, 1) != NULL;
+    a->copy_kv = past || kernel_out(op, 1);
+    a->present[0] = a->present[1] = kernel_out(op, 1) != NULL;
     s.dim[3] = a->total;
-    return kop_set(op, 1, TENSOR_F32, &s, err);
+    return kernel_set(op, 1, TENSOR_F32, &s, err);
 }
 
 static int want_types(const struct op *op, opm_error *err)
 {
     const uint64_t bytes = TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8);
     uint64_t types = op->kernel->arg == PROJECT_QUANTIZED ? bytes : TYPE_BIT(TENSOR_F32);
-    int rc = kop_want(op, 0, types, err);
+    int rc = kernel_want(op, 0, types, err);
 
     if (!rc)
-        rc = kop_want(op, 1, types, err);
-    return rc || !kop_in(op, 2) ? rc : attention_want_f32(op, 2, err);
+        rc = kernel_want(op, 1, types, err);
+    return rc || !kernel_in(op, 2) ? rc : attention_want_f32(op, 2, err);
 }
 
-int msattention_prepare(struct op *op, opm_error *err)
+int contrib_attention_prepare(struct op *op, opm_error *err)
 {
-    struct projected *p = kop_new_state(op, sizeof(*p));
+    struct projected *p = kernel_new_state(op, sizeof(*p));
     struct slots at = slots_of(op);
-    const struct nt *x, *w, *bias = kop_in(op, 2), *mask = kop_in(op, at.mask),
-                            *add = kop_in(op, at.add);
+    const struct nt *x, *w, *bias = kernel_in(op, 2), *mask = kernel_in(op, at.mask),
+                            *add = kernel_in(op, at.add);
     struct shape out = { .rank = 3 };
     int64_t stride[4], rows, floats;
     struct attention *a;
-    int rc = p ? want_types(op, err) : kop_nomem(op, err);
+    int rc = p ? want_types(op, err) : kernel_nomem(op, err);
 
     if (rc)
         return rc;
     op->release = projected_release;
     a = &p->a;
-    x = kop_in(op, 0);
-    w = kop_in(op, 1);
+    x = kernel_in(op, 0);
+    w = kernel_in(op, 1);
     *a = (struct attention){ 0 };
     if (x->shape.rank != 3 || w->shape.rank != 2 || w->shape.dim[0] != x->shape.dim[2])
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     p->k = w->shape.dim[0];
     p->n = w->shape.dim[1];
     a->batch = x->shape.dim[0];
     a->q_len = a->kv_len = x->shape.dim[1];
     if (!hidden_sizes(op, p) || (bias && bias->count != p->n) ||
         (op->kernel->arg == PROJECT_QUANTIZED && !scales_fit(op, &at, p->n)))
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     if (node_attr_int(op->node, "do_rotary", 0) ||
         node_attr_int(op->node, "past_present_share_buffer", 0))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for rotation or a shared buffer");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for rotation or a shared buffer");
     rc = want_past(op, at.past, a, err);
     if (rc)
         return rc;
     if (mask && !attention_key_mask_fits(a, mask))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
     if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
     if (mask)
         attention_key_mask_room(a, mask, add);
     a->causal = node_attr_int(op->node, "unidirectional", 0) != 0;
@@ -198,11 +199,11 @@ int msattention_prepare(struct op *op, opm_error *err)
     a->scale = node_attr_float(op->node, "scale", 0);
     if (a->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
-    p->w_floats = gemm_size_b(kop_isa(op), p->k, p->n);
+    p->w_floats = gemm_size_b(kernel_isa(op), p->k, p->n);
     rows = a->batch * a->q_len;
     if (p->w_floats < 0 || __builtin_mul_overflow(rows, p->n + p->k, &floats) ||
         floats > PTRDIFF_MAX / 64)
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     rc = pack_known(op, p, err);
     if (rc)
         return rc;
@@ -214,15 +215,15 @@ int msattention_prepare(struct op *op, opm_error *err)
     out.dim[0] = a->batch;
     out.dim[1] = a->q_len;
     out.dim[2] = p->hidden[2];
-    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
 static void project(struct op *op, const struct projected *p, float *qkv)
 {
     char *scratch = op->scratch;
-    const struct nt *bias = kop_in(op, 2), *x = kop_in(op, 0);
-    struct gemm g = { .isa = kop_isa(op),
+    const struct nt *bias = kernel_in(op, 2), *x = kernel_in(op, 0);
+    struct gemm g = { .isa = kernel_isa(op),
                       .m = p->a.batch * p->a.q_len,
                       .n = p->n,
                       .k = p->k,
@@ -250,16 +251,16 @@ static void project(struct op *op, const struct projected *p, float *qkv)
         g.b = w;
     }
     if (g.m)
-        gemm_run_all(&g, kop_pool(op));
+        gemm_run_all(&g, kernel_pool(op));
 }
 
-int msattention_run(struct op *op, opm_error *err)
+int contrib_attention_run(struct op *op, opm_error *err)
 {
     const struct projected *p = op->state;
     const struct attention *a = &p->a;
     struct slots at = slots_of(op);
-    const struct nt *mask = kop_in(op, at.mask), *past = kop_in(op, at.past),
-                    *add = kop_in(op, at.add);
+    const struct nt *mask = kernel_in(op, at.mask), *past = kernel_in(op, at.past),
+                    *add = kernel_in(op, at.add);
     float *qkv = (float *)((char *)op->scratch + p->at_qkv);
     struct attention_call c = { 0 };
     struct rows *rows[3] = { &c.q, &c.k, &c.v };
@@ -273,9 +274,9 @@ int msattention_run(struct op *op, opm_error *err)
         c.past_k = past->data;
         c.past_v = c.past_k + past->count / 2;
     }
-    if (kop_out(op, 1)) {
-        c.present_k = kop_out(op, 1)->data;
-        c.present_v = c.present_k + kop_out(op, 1)->count / 2;
+    if (kernel_out(op, 1)) {
+        c.present_k = kernel_out(op, 1)->data;
+        c.present_v = c.present_k + kernel_out(op, 1)->count / 2;
     }
     if (mask) {
         c.mask = attention_key_mask(op, a, mask, add, c.mask_stride);
@@ -304,7 +305,8 @@ enum {
 
 static bool group_geometry(const struct op *op, struct attention *a)
 {
-    const struct nt *q = kop_in(op, 0), *k = kop_in(op, GQA_KEY), *v = kop_in(op, GQA_VALUE);
+    const struct nt *q = kernel_in(op, 0), *k = kernel_in(op, GQA_KEY),
+                    *v = kernel_in(op, GQA_VALUE);
     int64_t len;
 
     a->heads = node_attr_int(op->node, "num_heads", 0);
@@ -328,11 +330,11 @@ static bool group_geometry(const struct op *op, struct attention *a)
 
 static int group_past(struct op *op, struct attention *a, opm_error *err)
 {
-    const struct nt *k = kop_in(op, GQA_PAST), *v = kop_in(op, GQA_PAST + 1);
+    const struct nt *k = kernel_in(op, GQA_PAST), *v = kernel_in(op, GQA_PAST + 1);
     struct shape s = { 4, { a->batch, a->kv_heads, 0, a->width } };
     int64_t longest;
     size_t n = 0;
-    int rc = kop_ints(op, GQA_TOTAL, &longest, 1, &n, err);
+    int rc = kernel_ints(op, GQA_TOTAL, &longest, 1, &n, err);
 
     if (rc)
         return rc;
@@ -341,56 +343,56 @@ static int group_past(struct op *op, struct attention *a, opm_error *err)
 
         if (t && (t->type != TENSOR_F32 || t->shape.rank != 4 || t->shape.dim[0] != a->batch ||
                   t->shape.dim[1] != a->kv_heads || t->shape.dim[3] != a->width))
-            return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+            return kernel_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
     }
     if (!k != !v || (k && k->shape.dim[2] != v->shape.dim[2]) || n != 1 || longest < 0 ||
         longest > INT32_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
     a->past = k ? k->shape.dim[2] : 0;
     a->total = s.dim[2] = MAX(a->past, longest);
     a->copy_kv = true;
-    rc = kop_set(op, 1, TENSOR_F32, &s, err);
-    return rc ? rc : kop_set(op, 2, TENSOR_F32, &s, err);
+    rc = kernel_set(op, 1, TENSOR_F32, &s, err);
+    return rc ? rc : kernel_set(op, 2, TENSOR_F32, &s, err);
 }
 
 int groupquery_prepare(struct op *op, opm_error *err)
 {
-    struct attention *a = kop_new_state(op, sizeof(*a));
-    const struct nt *cos = kop_in(op, GQA_COS), *sin = kop_in(op, GQA_SIN), *add, *seq;
+    struct attention *a = kernel_new_state(op, sizeof(*a));
+    const struct nt *cos = kernel_in(op, GQA_COS), *sin = kernel_in(op, GQA_SIN), *add, *seq;
     bool turn = node_attr_int(op->node, "do_rotary", 0) != 0;
     int64_t stride[4];
     struct shape out = { .rank = 3 };
-    int rc = a ? attention_want_f32(op, 0, err) : kop_nomem(op, err);
+    int rc = a ? attention_want_f32(op, 0, err) : kernel_nomem(op, err);
 
     for (uint32_t i = GQA_KEY; i <= GQA_VALUE && !rc; i++)
-        rc = kop_in(op, i) ? attention_want_f32(op, i, err) : 0;
+        rc = kernel_in(op, i) ? attention_want_f32(op, i, err) : 0;
     if (!rc)
-        rc = kop_want(op, GQA_SEQ, TYPES_INDEX, err);
+        rc = kernel_want(op, GQA_SEQ, TYPES_INDEX, err);
     if (rc)
         return rc;
     *a = (struct attention){ 0 };
     if (!group_geometry(op, a))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    if (kop_in(op, GQA_SINK) || kop_in(op, GQA_POS) || kop_out(op, 3) ||
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
+    if (kernel_in(op, GQA_SINK) || kernel_in(op, GQA_POS) || kernel_out(op, 3) ||
         node_attr_int(op->node, "smooth_softmax", 0) > 0 ||
         node_attr_int(op->node, "local_window_size", -1) > 0)
-        return kop_fail(op, OPM_EUNSUPPORTED, err,
-                        "no kernel for sinks, positions, scores or a local window");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err,
+                           "no kernel for sinks, positions, scores or a local window");
     rc = group_past(op, a, err);
     if (rc)
         return rc;
-    seq = kop_in(op, GQA_SEQ);
-    add = kop_in(op, GQA_BIAS);
+    seq = kernel_in(op, GQA_SEQ);
+    add = kernel_in(op, GQA_BIAS);
     if (seq->count != a->batch)
-        return kop_fail(op, OPM_EINVAL, err, "lengths do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "lengths do not fit");
     if (turn && (!cos || !sin || cos->type != TENSOR_F32 || sin->type != TENSOR_F32 ||
                  cos->shape.rank != 2 || !shape_equal(&cos->shape, &sin->shape) ||
                  cos->shape.dim[0] < 1 || 2 * cos->shape.dim[1] > a->width))
-        return kop_fail(op, OPM_EINVAL, err, "cosines do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "cosines do not fit");
     if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
-    a->present[0] = kop_out(op, 1) != NULL;
-    a->present[1] = kop_out(op, 2) != NULL;
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
+    a->present[0] = kernel_out(op, 1) != NULL;
+    a->present[1] = kernel_out(op, 2) != NULL;
     a->copy_q = turn;
     a->causal = true;
     a->scale = node_attr_float(op->node, "scale", 0);
@@ -400,41 +402,42 @@ int groupquery_prepare(struct op *op, opm_error *err)
     out.dim[0] = a->batch;
     out.dim[1] = a->q_len;
     out.dim[2] = a->heads * a->width;
-    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
 int groupquery_run(struct op *op, opm_error *err)
 {
     const struct attention *a = op->state;
-    const struct nt *q = kop_in(op, 0), *add = kop_in(op, GQA_BIAS), *cos = kop_in(op, GQA_COS);
-    struct attention_call c = { .seq = kop_in(op, GQA_SEQ) };
+    const struct nt *q = kernel_in(op, 0), *add = kernel_in(op, GQA_BIAS),
+                    *cos = kernel_in(op, GQA_COS);
+    struct attention_call c = { .seq = kernel_in(op, GQA_SEQ) };
 
     for (int64_t b = 0; b < a->batch; b++) {
         int64_t n = nt_int(c.seq, b) + 1;
 
         if (n < 0 || n > a->total)
-            return kop_fail(op, OPM_EINVAL, err, "length %lld is out of range", (long long)n);
+            return kernel_fail(op, OPM_EINVAL, err, "length %lld is out of range", (long long)n);
     }
-    if (kop_in(op, GQA_KEY)) {
+    if (kernel_in(op, GQA_KEY)) {
         c.q = attention_rows(q, a->heads);
-        c.k = attention_rows(kop_in(op, GQA_KEY), a->kv_heads);
-        c.v = attention_rows(kop_in(op, GQA_VALUE), a->kv_heads);
+        c.k = attention_rows(kernel_in(op, GQA_KEY), a->kv_heads);
+        c.v = attention_rows(kernel_in(op, GQA_VALUE), a->kv_heads);
     } else {
         c.q = (struct rows){ q->data, nt_span(&q->shape, 1, 3), a->width, q->shape.dim[2] };
         c.k = c.v = c.q;
         c.k.base += a->heads * a->width;
         c.v.base = c.k.base + a->kv_heads * a->width;
     }
-    if (kop_in(op, GQA_PAST)) {
-        c.past_k = kop_in(op, GQA_PAST)->data;
-        c.past_v = kop_in(op, GQA_PAST + 1)->data;
+    if (kernel_in(op, GQA_PAST)) {
+        c.past_k = kernel_in(op, GQA_PAST)->data;
+        c.past_v = kernel_in(op, GQA_PAST + 1)->data;
     }
-    c.present_k = kop_out(op, 1) ? kop_out(op, 1)->data : NULL;
-    c.present_v = kop_out(op, 2) ? kop_out(op, 2)->data : NULL;
+    c.present_k = kernel_out(op, 1) ? kernel_out(op, 1)->data : NULL;
+    c.present_v = kernel_out(op, 2) ? kernel_out(op, 2)->data : NULL;
     if (a->copy_q) {
         c.cos = cos->data;
-        c.sin = kop_in(op, GQA_SIN)->data;
+        c.sin = kernel_in(op, GQA_SIN)->data;
         c.half = cos->shape.dim[1];
         c.positions = cos->shape.dim[0];
         c.mixed = node_attr_int(op->node, "rotary_interleaved", 0) != 0;

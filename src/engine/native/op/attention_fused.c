@@ -55,7 +55,7 @@ static bool take_step(struct seen *s, const struct view_step *step)
 static int look(const struct op *op, uint32_t slot, const struct view *v, struct seen *s,
                 opm_error *err)
 {
-    const struct nt *t = kop_in(op, slot);
+    const struct nt *t = kernel_in(op, slot);
     int64_t step = 1;
     struct seen four = { .rank = 4, .dim = { 1, 1, 1, 1 } };
 
@@ -67,9 +67,9 @@ static int look(const struct op *op, uint32_t slot, const struct view *v, struct
     }
     for (int i = v ? v->nstep - 1 : -1; i >= 0; i--)
         if (!take_step(s, &v->step[i]))
-            return kop_fail(op, OPM_EINVAL, err, "input %u cannot be seen that way", slot);
+            return kernel_fail(op, OPM_EINVAL, err, "input %u cannot be seen that way", slot);
     if (s->rank > 4 || (v && s->rank < 2))
-        return kop_fail(op, OPM_EINVAL, err, "input %u has rank %d", slot, s->rank);
+        return kernel_fail(op, OPM_EINVAL, err, "input %u has rank %d", slot, s->rank);
     for (int i = 0; i < s->rank; i++) {
         four.dim[4 - s->rank + i] = s->dim[i];
         four.stride[4 - s->rank + i] = s->stride[i];
@@ -96,10 +96,10 @@ static bool known(const struct op *op, uint32_t slot)
 }
 
 /* Keys of a row that are not masked to the end: a causal mask leaves half of them. */
-static int64_t row_limit(const struct op *op, const struct fattn *s, int64_t row)
+static int64_t row_limit(const struct op *op, const struct fused_attention *s, int64_t row)
 {
-    const float *m = known(op, FATTN_MASK) ? kop_in(op, FATTN_MASK)->data : NULL;
-    const uint8_t *w = known(op, FATTN_WHERE) ? kop_in(op, FATTN_WHERE)->data : NULL;
+    const float *m = known(op, FUSED_MASK) ? kernel_in(op, FUSED_MASK)->data : NULL;
+    const uint8_t *w = known(op, FUSED_WHERE) ? kernel_in(op, FUSED_WHERE)->data : NULL;
     int64_t n = s->core.sk;
     bool open = false;
 
@@ -112,35 +112,35 @@ static int64_t row_limit(const struct op *op, const struct fattn *s, int64_t row
     return open ? n : s->core.sk;
 }
 
-static void fattn_release(void *state)
+static void fused_attention_release(void *state)
 {
-    mem_free(((struct fattn *)state)->limit);
+    mem_free(((struct fused_attention *)state)->limit);
 }
 
 /* One mask for all heads, known now, tells what need not be computed. */
-static int find_limits(struct op *op, struct fattn *s, opm_error *err)
+static int find_limits(struct op *op, struct fused_attention *s, opm_error *err)
 {
-    uint32_t slot = op->in[FATTN_MASK] != NO_VALUE ? FATTN_MASK : FATTN_WHERE;
-    const int64_t *stride = slot == FATTN_MASK ? s->core.mask : s->core.where;
+    uint32_t slot = op->in[FUSED_MASK] != NO_VALUE ? FUSED_MASK : FUSED_WHERE;
+    const int64_t *stride = slot == FUSED_MASK ? s->core.mask : s->core.where;
     int32_t *limit;
 
     mem_free(s->limit);
     s->core.limit = s->limit = NULL;
     s->core.group = 1;
-    if ((op->in[FATTN_MASK] != NO_VALUE && op->in[FATTN_WHERE] != NO_VALUE) || !known(op, slot) ||
+    if ((op->in[FUSED_MASK] != NO_VALUE && op->in[FUSED_WHERE] != NO_VALUE) || !known(op, slot) ||
         stride[0] || stride[1] || stride[3] != 1 || s->core.sk > INT32_MAX || s->core.sq == 0 ||
-        (slot == FATTN_WHERE && !(s->core.fill <= MASKED)))
+        (slot == FUSED_WHERE && !(s->core.fill <= MASKED)))
         return 0;
     limit = mem_calloc((size_t)s->core.sq, sizeof(*limit));
     if (!limit)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t i = 0; i < s->core.sq; i++)
         limit[i] = (int32_t)row_limit(op, s, i);
     s->core.limit = s->limit = limit;
     return 0;
 }
 
-static int set_output(struct op *op, struct fattn *s, int rank, opm_error *err)
+static int set_output(struct op *op, struct fused_attention *s, int rank, opm_error *err)
 {
     const int64_t dim[4] = { s->core.outer[0], s->core.outer[1], s->core.sq, s->core.dv };
     struct shape out = { .rank = rank };
@@ -148,12 +148,12 @@ static int set_output(struct op *op, struct fattn *s, int rank, opm_error *err)
     int skip = 4 - rank;
 
     if (s->out_rank && s->out_rank != rank)
-        return kop_fail(op, OPM_EINVAL, err, "the result has rank %d", rank);
+        return kernel_fail(op, OPM_EINVAL, err, "the result has rank %d", rank);
     for (int i = 0; i < rank; i++) {
         int64_t from = s->out_rank ? s->out_perm[i] : i;
 
         if (from < 0 || from >= rank)
-            return kop_fail(op, OPM_EINVAL, err, "the result cannot be transposed that way");
+            return kernel_fail(op, OPM_EINVAL, err, "the result cannot be transposed that way");
         out.dim[i] = dim[skip + from];
     }
     memset(s->core.stride[3], 0, sizeof(s->core.stride[3]));
@@ -163,88 +163,89 @@ static int set_output(struct op *op, struct fattn *s, int rank, opm_error *err)
     }
     for (int i = 0; i < rank; i++)
         s->core.stride[3][skip + (s->out_rank ? s->out_perm[i] : i)] = own[i];
-    return kop_set(op, 0, TENSOR_F32, &out, err);
+    return kernel_set(op, 0, TENSOR_F32, &out, err);
 }
 
-int fattn_prepare(struct op *op, opm_error *err)
+int fused_attention_prepare(struct op *op, opm_error *err)
 {
-    struct fattn *s = op->state;
-    struct seen x[FATTN_NIN];
+    struct fused_attention *s = op->state;
+    struct seen x[FUSED_NIN];
     int64_t dim[4] = { 1, 1, 1, 1 };
     int rank = 2, rc = 0;
 
-    op->release = fattn_release;
-    for (uint32_t i = 0; i < FATTN_NIN && !rc; i++) {
+    op->release = fused_attention_release;
+    for (uint32_t i = 0; i < FUSED_NIN && !rc; i++) {
         if (op->in[i] == NO_VALUE)
             continue;
-        rc = kop_want(op, i, i == FATTN_WHERE ? TYPE_BIT(TENSOR_BOOL) : TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, i, i == FUSED_WHERE ? TYPE_BIT(TENSOR_BOOL) : TYPE_BIT(TENSOR_F32),
+                         err);
         if (!rc)
-            rc = look(op, i, i < FATTN_MASK ? &s->view[i] : NULL, &x[i], err);
+            rc = look(op, i, i < FUSED_MASK ? &s->view[i] : NULL, &x[i], err);
         if (!rc) {
-            int r = kop_in(op, i)->shape.rank;
+            int r = kernel_in(op, i)->shape.rank;
 
-            for (int k = 0; i < FATTN_MASK && k < s->view[i].nstep; k++)
+            for (int k = 0; i < FUSED_MASK && k < s->view[i].nstep; k++)
                 r -= s->view[i].step[k].select;
             rank = MAX(rank, r);
         }
     }
     if (rc)
         return rc;
-    s->core.d = x[FATTN_Q].dim[3];
-    s->core.dv = x[FATTN_V].dim[3];
-    dim[2] = x[FATTN_Q].dim[2];
-    dim[3] = x[FATTN_K].dim[3];
-    bool fits = x[FATTN_K].dim[2] == s->core.d;
-    for (uint32_t i = 0; i < FATTN_NIN; i++)
+    s->core.d = x[FUSED_Q].dim[3];
+    s->core.dv = x[FUSED_V].dim[3];
+    dim[2] = x[FUSED_Q].dim[2];
+    dim[3] = x[FUSED_K].dim[3];
+    bool fits = x[FUSED_K].dim[2] == s->core.d;
+    for (uint32_t i = 0; i < FUSED_NIN; i++)
         if (op->in[i] != NO_VALUE)
-            for (int k = 0; k < (i < FATTN_MASK ? 2 : 4); k++)
+            for (int k = 0; k < (i < FUSED_MASK ? 2 : 4); k++)
                 fits = fits && join(x[i].dim[k], &dim[k]);
-    if (!fits || x[FATTN_V].dim[2] != dim[3])
-        return kop_fail(op, OPM_EINVAL, err, "the operands of attention do not fit");
+    if (!fits || x[FUSED_V].dim[2] != dim[3])
+        return kernel_fail(op, OPM_EINVAL, err, "the operands of attention do not fit");
     memcpy(s->core.outer, dim, sizeof(s->core.outer));
     s->core.sq = dim[2];
     s->core.sk = dim[3];
-    for (uint32_t i = 0; i < FATTN_NIN; i++) {
+    for (uint32_t i = 0; i < FUSED_NIN; i++) {
         if (op->in[i] == NO_VALUE)
             continue;
         for (int k = 0; k < 4; k++) { /* a dimension of 1 is repeated */
-            bool repeat = x[i].dim[k] == 1 && (i >= FATTN_MASK || k < 2 ? dim[k] != 1 : false);
-            int64_t *to = i < FATTN_MASK    ? s->core.stride[i]
-                          : i == FATTN_MASK ? s->core.mask
+            bool repeat = x[i].dim[k] == 1 && (i >= FUSED_MASK || k < 2 ? dim[k] != 1 : false);
+            int64_t *to = i < FUSED_MASK    ? s->core.stride[i]
+                          : i == FUSED_MASK ? s->core.mask
                                             : s->core.where;
 
             to[k] = repeat ? 0 : x[i].stride[k];
         }
-        if (i < FATTN_MASK)
+        if (i < FUSED_MASK)
             s->at[i] = x[i].at;
     }
-    if (x[FATTN_Q].dim[2] == 1)
-        s->core.stride[FATTN_Q][2] = 0;
-    if (x[FATTN_K].dim[3] == 1)
-        s->core.stride[FATTN_K][3] = 0;
+    if (x[FUSED_Q].dim[2] == 1)
+        s->core.stride[FUSED_Q][2] = 0;
+    if (x[FUSED_K].dim[3] == 1)
+        s->core.stride[FUSED_K][3] = 0;
     rc = set_output(op, s, rank, err);
     if (!rc)
         rc = find_limits(op, s, err);
-    return rc ? rc : attend_plan(op, &s->core, &op->scratch_bytes, err);
+    return rc ? rc : sdpa_plan(op, &s->core, &op->scratch_bytes, err);
 }
 
-int fattn_run(struct op *op, opm_error *err)
+int fused_attention_run(struct op *op, opm_error *err)
 {
-    const struct fattn *s = op->state;
-    struct attend_data d = { .scratch = op->scratch, .out = kop_out(op, 0)->data };
+    const struct fused_attention *s = op->state;
+    struct sdpa_data d = { .scratch = op->scratch, .out = kernel_out(op, 0)->data };
 
     (void)err;
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     if (s->core.sk == 0) { /* no keys: a product with nothing */
-        memset(kop_out(op, 0)->data, 0, kop_out(op, 0)->bytes);
+        memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
-    d.q = (const float *)kop_in(op, FATTN_Q)->data + s->at[FATTN_Q];
-    d.k = (const float *)kop_in(op, FATTN_K)->data + s->at[FATTN_K];
-    d.v = (const float *)kop_in(op, FATTN_V)->data + s->at[FATTN_V];
-    d.mask = kop_in(op, FATTN_MASK) ? kop_in(op, FATTN_MASK)->data : NULL;
-    d.where = kop_in(op, FATTN_WHERE) ? kop_in(op, FATTN_WHERE)->data : NULL;
-    attend_run(op, &s->core, &d);
+    d.q = (const float *)kernel_in(op, FUSED_Q)->data + s->at[FUSED_Q];
+    d.k = (const float *)kernel_in(op, FUSED_K)->data + s->at[FUSED_K];
+    d.v = (const float *)kernel_in(op, FUSED_V)->data + s->at[FUSED_V];
+    d.mask = kernel_in(op, FUSED_MASK) ? kernel_in(op, FUSED_MASK)->data : NULL;
+    d.where = kernel_in(op, FUSED_WHERE) ? kernel_in(op, FUSED_WHERE)->data : NULL;
+    sdpa_run(op, &s->core, &d);
     return 0;
 }

@@ -26,13 +26,13 @@ struct view {
     int nstep;
 };
 
-enum { FATTN_Q, FATTN_K, FATTN_V, FATTN_MASK, FATTN_WHERE, FATTN_NIN };
+enum { FUSED_Q, FUSED_K, FUSED_V, FUSED_MASK, FUSED_WHERE, FUSED_NIN };
 
 /* op->state, made when fusing. */
-struct fattn {
+struct fused_attention {
     struct view view[3];
-    struct attend core; /* scale, where_keeps and fill are set when fusing, the rest by prepare() */
-    int out_rank;       /* of out_perm; 0: as computed */
+    struct sdpa core; /* scale, where_keeps and fill are set when fusing, the rest by prepare() */
+    int out_rank;     /* of out_perm; 0: as computed */
     int64_t out_perm[4];
     int64_t at[3];  /* offset into the source, floats */
     int32_t *limit; /* of each row of the mask: keys behind are masked; NULL: not known */

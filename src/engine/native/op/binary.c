@@ -9,7 +9,7 @@
 #define GRAIN 8192
 
 struct bin_job {
-    struct bcast b;
+    struct broadcast b;
     enum bin f;
     enum tensor_type type;
     const struct isa *isa;
@@ -200,15 +200,15 @@ static void bin_part(void *arg, int64_t begin, int64_t end, int thread)
     struct bin_job *j = arg;
 
     (void)thread;
-    bcast_each(&j->b, begin, end, bin_run1, j);
+    broadcast_each(&j->b, begin, end, bin_run1, j);
 }
 
 /* Before opset 7 the second operand was lined up with an axis of the first, or with the channels
  * for PRelu, and only if the model said so. Gives the shape it stands for. */
 static struct shape old_shape(const struct op *op)
 {
-    const struct shape *a = &kop_in(op, 0)->shape;
-    struct shape b = kop_in(op, 1)->shape;
+    const struct shape *a = &kernel_in(op, 0)->shape;
+    struct shape b = kernel_in(op, 1)->shape;
     int64_t axis = node_attr_int(op->node, "axis", -1);
 
     if (op->node->opset >= 7)
@@ -228,94 +228,94 @@ static struct shape old_shape(const struct op *op)
 int binary_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_NUM, err);
+    int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_NUM, err);
+        rc = kernel_want(op, 1, TYPES_NUM, err);
     if (rc)
         return rc;
-    if (kop_in(op, 0)->type != kop_in(op, 1)->type)
-        return kop_fail(op, OPM_EINVAL, err, "operands are %s and %s",
-                        tensor_type_name(kop_in(op, 0)->type),
-                        tensor_type_name(kop_in(op, 1)->type));
-    if (op->kernel->arg == BIN_SHIFT && tensor_type_signed(kop_in(op, 0)->type))
-        return kop_fail(op, OPM_EINVAL, err, "shifts unsigned integers only");
-    if (!(TYPE_BIT(kop_in(op, 0)->type) & TYPES_INT) &&
+    if (kernel_in(op, 0)->type != kernel_in(op, 1)->type)
+        return kernel_fail(op, OPM_EINVAL, err, "operands are %s and %s",
+                           tensor_type_name(kernel_in(op, 0)->type),
+                           tensor_type_name(kernel_in(op, 1)->type));
+    if (op->kernel->arg == BIN_SHIFT && tensor_type_signed(kernel_in(op, 0)->type))
+        return kernel_fail(op, OPM_EINVAL, err, "shifts unsigned integers only");
+    if (!(TYPE_BIT(kernel_in(op, 0)->type) & TYPES_INT) &&
         (op->kernel->arg == BIN_BITAND || op->kernel->arg == BIN_BITOR ||
          op->kernel->arg == BIN_BITXOR || op->kernel->arg == BIN_SHIFT))
-        return kop_fail(op, OPM_EINVAL, err, "wants integers");
+        return kernel_fail(op, OPM_EINVAL, err, "wants integers");
     if (op->node->opset < 7) {
         struct shape b = old_shape(op);
 
-        s = kop_in(op, 0)->shape;
-        if (!bcast_join(&s, &b))
-            return kop_fail(op, OPM_EINVAL, err, "shapes do not fit");
+        s = kernel_in(op, 0)->shape;
+        if (!broadcast_join(&s, &b))
+            return kernel_fail(op, OPM_EINVAL, err, "shapes do not fit");
     } else {
-        rc = bcast_shape(op, 0, 2, &s, err);
+        rc = broadcast_shape(op, 0, 2, &s, err);
         if (rc)
             return rc;
     }
-    if (op->kernel->arg == BIN_PRELU && !shape_equal(&s, &kop_in(op, 0)->shape))
-        return kop_fail(op, OPM_EINVAL, err, "slope does not fit the input");
-    return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+    if (op->kernel->arg == BIN_PRELU && !shape_equal(&s, &kernel_in(op, 0)->shape))
+        return kernel_fail(op, OPM_EINVAL, err, "slope does not fit the input");
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 static void apply(const struct op *op, enum bin f, const struct nt *a, const struct nt *b,
                   struct nt *out)
 {
     const struct nt *in[2] = { a, b };
-    struct bin_job j = { .f = f, .type = a->type, .isa = kop_isa(op) };
+    struct bin_job j = { .f = f, .type = a->type, .isa = kernel_isa(op) };
 
     j.in[0] = a->data;
     j.in[1] = b->data;
     j.out = out->data;
     j.fmod = node_attr_int(op->node, "fmod", 0);
     j.left = node_attr_is(op->node, "direction", "LEFT", "LEFT");
-    bcast_init(&j.b, &out->shape, in, 2);
-    pool_for(kop_pool(op), out->count, GRAIN, bin_part, &j);
+    broadcast_init(&j.b, &out->shape, in, 2);
+    pool_for(kernel_pool(op), out->count, GRAIN, bin_part, &j);
 }
 
 int binary_run(struct op *op, opm_error *err)
 {
-    struct nt b = *kop_in(op, 1);
+    struct nt b = *kernel_in(op, 1);
 
     (void)err;
     b.shape = old_shape(op);
-    apply(op, (enum bin)op->kernel->arg, kop_in(op, 0), &b, kop_out(op, 0));
+    apply(op, (enum bin)op->kernel->arg, kernel_in(op, 0), &b, kernel_out(op, 0));
     return 0;
 }
 
 int variadic_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = op->nin ? 0 : kop_fail(op, OPM_EINVAL, err, "has no inputs");
+    int rc = op->nin ? 0 : kernel_fail(op, OPM_EINVAL, err, "has no inputs");
 
     for (uint32_t i = 0; i < op->nin && !rc; i++) {
-        rc = kop_want(op, i, TYPES_NUM, err);
-        if (!rc && kop_in(op, i)->type != kop_in(op, 0)->type)
-            rc = kop_fail(op, OPM_EINVAL, err, "operands are of different types");
+        rc = kernel_want(op, i, TYPES_NUM, err);
+        if (!rc && kernel_in(op, i)->type != kernel_in(op, 0)->type)
+            rc = kernel_fail(op, OPM_EINVAL, err, "operands are of different types");
     }
     if (!rc)
-        rc = bcast_shape(op, 0, op->nin, &s, err);
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+        rc = broadcast_shape(op, 0, op->nin, &s, err);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 int variadic_run(struct op *op, opm_error *err)
 {
     enum bin f = (enum bin)op->kernel->arg;
-    struct nt *out = kop_out(op, 0);
+    struct nt *out = kernel_out(op, 0);
 
     (void)err;
     if (op->nin == 1) {
-        strided_copy(kop_pool(op), out->data, kop_in(op, 0)->data, 1, 1,
+        strided_copy(kernel_pool(op), out->data, kernel_in(op, 0)->data, 1, 1,
                      &(int64_t){ (int64_t)out->bytes }, &(int64_t){ 1 });
     } else {
-        apply(op, f, kop_in(op, 0), kop_in(op, 1), out);
+        apply(op, f, kernel_in(op, 0), kernel_in(op, 1), out);
         for (uint32_t i = 2; i < op->nin; i++)
-            apply(op, f, out, kop_in(op, i), out);
+            apply(op, f, out, kernel_in(op, i), out);
     }
     if (f == BIN_MEAN && out->type == TENSOR_F32)
-        kop_isa(op)->unary(U_AFFINE, out->data, out->data, out->count, 1.0f / (float)op->nin, 0);
+        kernel_isa(op)->unary(U_AFFINE, out->data, out->data, out->count, 1.0f / (float)op->nin, 0);
     else if (f == BIN_MEAN && out->type == TENSOR_F64)
         for (int64_t i = 0; i < out->count; i++)
             ((double *)out->data)[i] /= op->nin;
@@ -323,7 +323,7 @@ int variadic_run(struct op *op, opm_error *err)
 }
 
 struct cmp_job {
-    struct bcast b;
+    struct broadcast b;
     enum bin f;
     enum tensor_type type;
     const void *in[2];
@@ -386,7 +386,7 @@ static void cmp_part(void *arg, int64_t begin, int64_t end, int thread)
     struct cmp_job *j = arg;
 
     (void)thread;
-    bcast_each(&j->b, begin, end, cmp_run1, j);
+    broadcast_each(&j->b, begin, end, cmp_run1, j);
 }
 
 int compare_prepare(struct op *op, opm_error *err)
@@ -396,33 +396,33 @@ int compare_prepare(struct op *op, opm_error *err)
                      : f == BIN_EQUAL                            ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL)
                                                                  : TYPES_NUM;
     struct shape s;
-    int rc = kop_want(op, 0, types, err);
+    int rc = kernel_want(op, 0, types, err);
 
     if (!rc)
-        rc = kop_want(op, 1, types, err);
-    if (!rc && kop_in(op, 0)->type != kop_in(op, 1)->type)
-        rc = kop_fail(op, OPM_EINVAL, err, "operands are of different types");
+        rc = kernel_want(op, 1, types, err);
+    if (!rc && kernel_in(op, 0)->type != kernel_in(op, 1)->type)
+        rc = kernel_fail(op, OPM_EINVAL, err, "operands are of different types");
     if (!rc)
-        rc = bcast_shape(op, 0, 2, &s, err);
-    return rc ? rc : kop_set(op, 0, TENSOR_BOOL, &s, err);
+        rc = broadcast_shape(op, 0, 2, &s, err);
+    return rc ? rc : kernel_set(op, 0, TENSOR_BOOL, &s, err);
 }
 
 int compare_run(struct op *op, opm_error *err)
 {
-    const struct nt *in[2] = { kop_in(op, 0), kop_in(op, 1) };
+    const struct nt *in[2] = { kernel_in(op, 0), kernel_in(op, 1) };
     struct cmp_job j = { .f = (enum bin)op->kernel->arg, .type = in[0]->type };
 
     (void)err;
     j.in[0] = in[0]->data;
     j.in[1] = in[1]->data;
-    j.out = kop_out(op, 0)->data;
-    bcast_init(&j.b, &kop_out(op, 0)->shape, in, 2);
-    pool_for(kop_pool(op), kop_out(op, 0)->count, GRAIN, cmp_part, &j);
+    j.out = kernel_out(op, 0)->data;
+    broadcast_init(&j.b, &kernel_out(op, 0)->shape, in, 2);
+    pool_for(kernel_pool(op), kernel_out(op, 0)->count, GRAIN, cmp_part, &j);
     return 0;
 }
 
 struct pow_job {
-    struct bcast b;
+    struct broadcast b;
     const struct nt *in[2];
     struct nt *out;
     const struct isa *isa;
@@ -522,34 +522,34 @@ static void pow_part(void *arg, int64_t begin, int64_t end, int thread)
     struct pow_job *j = arg;
 
     (void)thread;
-    bcast_each(&j->b, begin, end, pow_run1, j);
+    broadcast_each(&j->b, begin, end, pow_run1, j);
 }
 
 int pow_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_NUM, err);
+    int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_NUM, err);
+        rc = kernel_want(op, 1, TYPES_NUM, err);
     if (!rc)
-        rc = bcast_shape(op, 0, 2, &s, err);
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+        rc = broadcast_shape(op, 0, 2, &s, err);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 int pow_run(struct op *op, opm_error *err)
 {
-    struct pow_job j = { .in = { kop_in(op, 0), kop_in(op, 1) }, .out = kop_out(op, 0) };
+    struct pow_job j = { .in = { kernel_in(op, 0), kernel_in(op, 1) }, .out = kernel_out(op, 0) };
 
     (void)err;
-    j.isa = kop_isa(op);
-    bcast_init(&j.b, &j.out->shape, j.in, 2);
-    pool_for(kop_pool(op), j.out->count, 1024, pow_part, &j);
+    j.isa = kernel_isa(op);
+    broadcast_init(&j.b, &j.out->shape, j.in, 2);
+    pool_for(kernel_pool(op), j.out->count, 1024, pow_part, &j);
     return 0;
 }
 
 struct where_job {
-    struct bcast b;
+    struct broadcast b;
     const uint8_t *cond;
     const char *in[2];
     char *out;
@@ -608,32 +608,32 @@ static void where_part(void *arg, int64_t begin, int64_t end, int thread)
     struct where_job *j = arg;
 
     (void)thread;
-    bcast_each(&j->b, begin, end, where_run1, j);
+    broadcast_each(&j->b, begin, end, where_run1, j);
 }
 
 int where_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_BOOL), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_BOOL), err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_BYTES, err);
+        rc = kernel_want(op, 1, TYPES_BYTES, err);
     if (!rc)
-        rc = kop_want(op, 2, TYPE_BIT(kop_in(op, 1)->type), err);
+        rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 1)->type), err);
     if (!rc)
-        rc = bcast_shape(op, 0, 3, &s, err);
-    return rc ? rc : kop_set(op, 0, kop_in(op, 1)->type, &s, err);
+        rc = broadcast_shape(op, 0, 3, &s, err);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 1)->type, &s, err);
 }
 
 int where_run(struct op *op, opm_error *err)
 {
-    const struct nt *in[3] = { kop_in(op, 0), kop_in(op, 1), kop_in(op, 2) };
+    const struct nt *in[3] = { kernel_in(op, 0), kernel_in(op, 1), kernel_in(op, 2) };
     struct where_job j = { .cond = in[0]->data, .in = { in[1]->data, in[2]->data } };
 
     (void)err;
-    j.out = kop_out(op, 0)->data;
+    j.out = kernel_out(op, 0)->data;
     j.width = nt_width(in[1]->type);
-    bcast_init(&j.b, &kop_out(op, 0)->shape, in, 3);
-    pool_for(kop_pool(op), kop_out(op, 0)->count, GRAIN, where_part, &j);
+    broadcast_init(&j.b, &kernel_out(op, 0)->shape, in, 3);
+    pool_for(kernel_pool(op), kernel_out(op, 0)->count, GRAIN, where_part, &j);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* cast.c -- Cast and CastLike between all numeric types. */
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -16,29 +16,29 @@ static enum tensor_type target(const struct op *op)
 
     if (!op->kernel->arg)
         return (enum tensor_type)node_attr_int(op->node, "to", 0);
-    if (like < g->nvalue && half_inside(g->value[like].type) == kop_in(op, 1)->type)
+    if (like < g->nvalue && half_inside(g->value[like].type) == kernel_in(op, 1)->type)
         return g->value[like].type;
-    return kop_in(op, 1)->type;
+    return kernel_in(op, 1)->type;
 }
 
 int cast_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t to = node_attr_int(op->node, "to", 0);
-    int rc = kop_want(op, 0, TYPES_CAST, err);
+    int rc = kernel_want(op, 0, TYPES_CAST, err);
 
     if (rc)
         return rc;
     if (op->kernel->arg) {
-        rc = kop_want(op, 1, TYPES_CAST, err);
+        rc = kernel_want(op, 1, TYPES_CAST, err);
         if (rc)
             return rc;
         to = (int64_t)target(op);
     }
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
-                        (long long)to);
-    return kop_set(op, 0, (enum tensor_type)to, &in->shape, err);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
+                           (long long)to);
+    return kernel_set(op, 0, (enum tensor_type)to, &in->shape, err);
 }
 
 /* What does not fit saturates at the 64-bit limits and then wraps, so that nothing is undefined. */
@@ -143,7 +143,7 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int cast_run(struct op *op, opm_error *err)
 {
-    struct cast_job j = { kop_in(op, 0), kop_out(op, 0), target(op) };
+    struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op) };
 
     (void)err;
     if (j.in->type == j.to) {
@@ -151,6 +151,6 @@ int cast_run(struct op *op, opm_error *err)
             memmove(j.out->data, j.in->data, j.in->bytes);
         return 0;
     }
-    pool_for(kop_pool(op), j.in->count, 8192, cast_part, &j);
+    pool_for(kernel_pool(op), j.in->count, 8192, cast_part, &j);
     return 0;
 }

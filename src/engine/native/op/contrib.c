@@ -31,7 +31,7 @@ static struct skip_slots skip_slots(const struct op *op)
 
 static int64_t norm_width(const struct op *op)
 {
-    const struct shape *s = &kop_in(op, 0)->shape;
+    const struct shape *s = &kernel_in(op, 0)->shape;
     int axis = op->kernel->arg == NORM_RMS ? nt_axis(node_attr_int(op->node, "axis", -1), s->rank)
                                            : s->rank - 1;
 
@@ -42,28 +42,28 @@ int skipnorm_prepare(struct op *op, opm_error *err)
 {
     struct skip_slots at = skip_slots(op);
     const uint32_t vector[] = { at.gamma, at.beta, at.bias };
-    const struct nt *x = kop_in(op, 0), *skip = kop_in(op, at.skip);
+    const struct nt *x = kernel_in(op, 0), *skip = kernel_in(op, at.skip);
     int64_t n;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_want(op, at.gamma, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, at.gamma, TYPE_BIT(TENSOR_F32), err);
     if (!rc && skip)
-        rc = kop_want(op, at.skip, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, at.skip, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
     n = x->shape.rank ? norm_width(op) : -1;
     for (size_t i = 0; i < ARRAY_SIZE(vector); i++)
-        if (kop_in(op, vector[i]) &&
-            (kop_in(op, vector[i])->type != TENSOR_F32 || kop_in(op, vector[i])->count != n))
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "input %u does not fit", vector[i]);
+        if (kernel_in(op, vector[i]) &&
+            (kernel_in(op, vector[i])->type != TENSOR_F32 || kernel_in(op, vector[i])->count != n))
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "input %u does not fit", vector[i]);
     if (n < 1 || (skip && (skip->count < 1 || x->count % skip->count || skip->count % n)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
     for (uint32_t i = 1; i < MIN(op->nout, 3u); i++)
         if (op->out[i] != NO_VALUE)
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for output %u", i);
-    rc = kop_set(op, 0, TENSOR_F32, &x->shape, err);
-    return rc ? rc : kop_set(op, 3, TENSOR_F32, &x->shape, err);
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for output %u", i);
+    rc = kernel_set(op, 0, TENSOR_F32, &x->shape, err);
+    return rc ? rc : kernel_set(op, 3, TENSOR_F32, &x->shape, err);
 }
 
 static void rms_row(const struct isa *isa, float *out, const float *in, const float *gamma,
@@ -79,11 +79,11 @@ static void skipnorm_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     struct skip_slots at = skip_slots(op);
-    const struct isa *isa = kop_isa(op);
-    const struct nt *x = kop_in(op, 0), *skip = kop_in(op, at.skip), *beta = kop_in(op, at.beta),
-                    *bias = kop_in(op, at.bias);
-    const float *gamma = kop_in(op, at.gamma)->data;
-    struct nt *sum = kop_out(op, 3);
+    const struct isa *isa = kernel_isa(op);
+    const struct nt *x = kernel_in(op, 0), *skip = kernel_in(op, at.skip),
+                    *beta = kernel_in(op, at.beta), *bias = kernel_in(op, at.bias);
+    const float *gamma = kernel_in(op, at.gamma)->data;
+    struct nt *sum = kernel_out(op, 3);
     int64_t n = norm_width(op);
     float eps = node_attr_float(
         op->node, "epsilon",
@@ -92,7 +92,7 @@ static void skipnorm_part(void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t r = begin; r < end; r++) {
         const float *in = (const float *)x->data + r * n;
-        float *out = (float *)kop_out(op, 0)->data + r * n;
+        float *out = (float *)kernel_out(op, 0)->data + r * n;
         float *total = sum ? (float *)sum->data + r * n : out;
 
         if (skip) {
@@ -115,22 +115,23 @@ int skipnorm_run(struct op *op, opm_error *err)
     int64_t n = norm_width(op);
 
     (void)err;
-    pool_for(kop_pool(op), kop_in(op, 0)->count / n, MAX(4096 / n, (int64_t)1), skipnorm_part, op);
+    pool_for(kernel_pool(op), kernel_in(op, 0)->count / n, MAX(4096 / n, (int64_t)1), skipnorm_part,
+             op);
     return 0;
 }
 
 /* X, and a vector along the last dimension that is added first. */
 int biasact_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *bias = kop_in(op, 1);
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    const struct nt *x = kernel_in(op, 0), *bias = kernel_in(op, 1);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (rc)
         return rc;
     if (bias && (bias->type != TENSOR_F32 || x->shape.rank < 1 ||
                  bias->count != x->shape.dim[x->shape.rank - 1]))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
-    return kop_set(op, 0, TENSOR_F32, &x->shape, err);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
+    return kernel_set(op, 0, TENSOR_F32, &x->shape, err);
 }
 
 static void biasact_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -139,14 +140,14 @@ static void biasact_part(void *arg, int64_t begin, int64_t end, int thread)
         [ACT_GELU] = U_GELU, [ACT_FAST_GELU] = U_GELU_TANH, [ACT_QUICK_GELU] = U_SILU
     };
     const struct op *op = arg;
-    const struct isa *isa = kop_isa(op);
-    const struct nt *x = kop_in(op, 0), *bias = kop_in(op, 1);
+    const struct isa *isa = kernel_isa(op);
+    const struct nt *x = kernel_in(op, 0), *bias = kernel_in(op, 1);
     int64_t n = x->shape.rank ? x->shape.dim[x->shape.rank - 1] : 1;
 
     (void)thread;
     for (int64_t r = begin; r < end; r++) {
         const float *in = (const float *)x->data + r * n;
-        float *out = (float *)kop_out(op, 0)->data + r * n;
+        float *out = (float *)kernel_out(op, 0)->data + r * n;
 
         if (bias)
             isa->binary(B_ADD, out, in, 1, bias->data, 1, n);
@@ -157,12 +158,12 @@ static void biasact_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int biasact_run(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     int64_t n = x->shape.rank ? x->shape.dim[x->shape.rank - 1] : 1;
 
     (void)err;
     if (x->count)
-        pool_for(kop_pool(op), x->count / n, MAX(2048 / n, (int64_t)1), biasact_part, op);
+        pool_for(kernel_pool(op), x->count / n, MAX(2048 / n, (int64_t)1), biasact_part, op);
     return 0;
 }
 
@@ -176,33 +177,33 @@ struct fused {
 
 int fusedmatmul_prepare(struct op *op, opm_error *err)
 {
-    struct fused *f = kop_new_state(op, sizeof(*f));
+    struct fused *f = kernel_new_state(op, sizeof(*f));
     struct shape s[2], out;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!f)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
     f->turned[0] = node_attr_int(op->node, "transA", 0) != 0;
     f->turned[1] = node_attr_int(op->node, "transB", 0) != 0;
-    s[0] = kop_in(op, 0)->shape;
-    s[1] = kop_in(op, 1)->shape;
+    s[0] = kernel_in(op, 0)->shape;
+    s[1] = kernel_in(op, 1)->shape;
     if (s[0].rank < 2 || s[1].rank < 2 || node_attr_int(op->node, "transBatchA", 0) ||
         node_attr_int(op->node, "transBatchB", 0))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     f->m = s[0].dim[s[0].rank - 2 + f->turned[0]];
     f->k = s[0].dim[s[0].rank - 1 - f->turned[0]];
     f->n = s[1].dim[s[1].rank - 1 - f->turned[1]];
     if (s[1].dim[s[1].rank - 2 + f->turned[1]] != f->k)
-        return kop_fail(op, OPM_EINVAL, err, "inner dimensions differ");
+        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions differ");
     s[0].rank -= 2;
     s[1].rank -= 2;
     f->batch = s[0];
-    if (!bcast_join(&f->batch, &s[1]) || f->batch.rank + 2 > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+    if (!broadcast_join(&f->batch, &s[1]) || f->batch.rank + 2 > SHAPE_RANK_MAX)
+        return kernel_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
     f->nbatch = shape_count(&f->batch);
     for (int i = 0; i < 2; i++) {
         int64_t step = 1;
@@ -216,8 +217,8 @@ int fusedmatmul_prepare(struct op *op, opm_error *err)
     out = f->batch;
     out.dim[out.rank++] = f->m;
     out.dim[out.rank++] = f->n;
-    op->scratch_bytes = sizeof(float) * (size_t)f->k * (size_t)pool_threads(kop_pool(op)) + 1;
-    return kop_set(op, 0, TENSOR_F32, &out, err);
+    op->scratch_bytes = sizeof(float) * (size_t)f->k * (size_t)pool_threads(kernel_pool(op)) + 1;
+    return kernel_set(op, 0, TENSOR_F32, &out, err);
 }
 
 static int64_t matrix_of(const struct fused *f, int operand, int64_t item)
@@ -236,15 +237,17 @@ static void fused_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
     const struct fused *f = op->state;
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     float alpha = node_attr_float(op->node, "alpha", 1);
     float *line = (float *)op->scratch + thread * f->k;
 
     for (int64_t r = begin; r < end; r++) {
         int64_t item = r / f->m, i = r % f->m;
-        const float *a = (const float *)kop_in(op, 0)->data + matrix_of(f, 0, item) * f->m * f->k,
-                    *b = (const float *)kop_in(op, 1)->data + matrix_of(f, 1, item) * f->k * f->n;
-        float *c = (float *)kop_out(op, 0)->data + r * f->n;
+        const float *a =
+                        (const float *)kernel_in(op, 0)->data + matrix_of(f, 0, item) * f->m * f->k,
+                    *b =
+                        (const float *)kernel_in(op, 1)->data + matrix_of(f, 1, item) * f->k * f->n;
+        float *c = (float *)kernel_out(op, 0)->data + r * f->n;
 
         for (int64_t k = 0; k < f->k; k++)
             line[k] = (f->turned[0] ? a[k * f->m + i] : a[i * f->k + k]) * alpha;
@@ -265,8 +268,8 @@ int fusedmatmul_run(struct op *op, opm_error *err)
     const struct fused *f = op->state;
 
     (void)err;
-    if (kop_out(op, 0)->count)
-        pool_for(kop_pool(op), f->nbatch * f->m, MAX(32768 / (f->n * f->k + 1), (int64_t)1),
+    if (kernel_out(op, 0)->count)
+        pool_for(kernel_pool(op), f->nbatch * f->m, MAX(32768 / (f->n * f->k + 1), (int64_t)1),
                  fused_part, op);
     return 0;
 }
@@ -275,7 +278,7 @@ int fusedmatmul_run(struct op *op, opm_error *err)
  * several neighbouring rows of X, or for every so-many-th. */
 static int64_t biassoftmax_width(const struct op *op)
 {
-    const struct shape *s = &kop_in(op, 0)->shape;
+    const struct shape *s = &kernel_in(op, 0)->shape;
     int axis = nt_axis(node_attr_int(op->node, "axis", 1), s->rank);
 
     return axis < 0 ? -1 : nt_span(s, axis, s->rank);
@@ -283,36 +286,36 @@ static int64_t biassoftmax_width(const struct op *op)
 
 int biassoftmax_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *bias;
+    const struct nt *x = kernel_in(op, 0), *bias;
     int64_t n;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
-    bias = kop_in(op, 1);
+    bias = kernel_in(op, 1);
     n = biassoftmax_width(op);
     if (n < 1 || bias->count < 1 || bias->count % n || x->count % bias->count)
-        return kop_fail(op, OPM_EINVAL, err, "bias does not fit");
-    return kop_set(op, 0, TENSOR_F32, &x->shape, err);
+        return kernel_fail(op, OPM_EINVAL, err, "bias does not fit");
+    return kernel_set(op, 0, TENSOR_F32, &x->shape, err);
 }
 
 static void biassoftmax_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct nt *x = kop_in(op, 0), *bias = kop_in(op, 1);
+    const struct nt *x = kernel_in(op, 0), *bias = kernel_in(op, 1);
     bool inner = node_attr_int(op->node, "is_inner_broadcast", 0) != 0;
     int64_t n = biassoftmax_width(op), rows = bias->count / n, each = x->count / bias->count;
 
     (void)thread;
     for (int64_t r = begin; r < end; r++) {
-        float *out = (float *)kop_out(op, 0)->data + r * n;
+        float *out = (float *)kernel_out(op, 0)->data + r * n;
         int64_t of = inner ? r / each : r % rows;
 
-        kop_isa(op)->binary(B_ADD, out, (const float *)x->data + r * n, 1,
-                            (const float *)bias->data + of * n, 1, n);
-        kop_isa(op)->softmax(out, out, n);
+        kernel_isa(op)->binary(B_ADD, out, (const float *)x->data + r * n, 1,
+                               (const float *)bias->data + of * n, 1, n);
+        kernel_isa(op)->softmax(out, out, n);
     }
 }
 
@@ -321,7 +324,7 @@ int biassoftmax_run(struct op *op, opm_error *err)
     int64_t n = biassoftmax_width(op);
 
     (void)err;
-    pool_for(kop_pool(op), kop_in(op, 0)->count / n, MAX(4096 / n, (int64_t)1), biassoftmax_part,
-             op);
+    pool_for(kernel_pool(op), kernel_in(op, 0)->count / n, MAX(4096 / n, (int64_t)1),
+             biassoftmax_part, op);
     return 0;
 }

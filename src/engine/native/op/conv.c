@@ -28,17 +28,17 @@ static void conv_release(void *state)
 
 static int pack_weights(struct op *op, struct conv *c, const float *w, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     int64_t m = c->oc / c->groups, k = c->icg * window_kernel(&c->w),
             floats = gemm_size_a(isa, m, k);
 
     c->packed_group = floats;
     if (floats < 0 || floats > PTRDIFF_MAX / 8 / c->groups)
-        return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
     if (!c->packed)
         c->packed = native_alloc((size_t)MAX(floats * c->groups, (int64_t)1) * sizeof(float));
     if (!c->packed)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t g = 0; g < c->groups; g++)
         gemm_pack_a(isa, c->packed + g * floats,
                     (const char *)w + (size_t)(g * m * k) * sizeof(float), m, k, k, 1, 0,
@@ -51,13 +51,13 @@ int conv_init(struct conv *c, struct op *op, const struct shape *in, const struc
 {
     c->groups = node_attr_int(op->node, "group", 1);
     if (in->rank < 3 || w->rank != in->rank)
-        return kop_fail(op, OPM_EINVAL, err, "input and weights do not fit in rank");
+        return kernel_fail(op, OPM_EINVAL, err, "input and weights do not fit in rank");
     c->n = in->dim[0];
     c->ic = in->dim[1];
     c->oc = w->dim[0];
     c->icg = w->dim[1];
     if (c->groups < 1 || c->oc % c->groups || c->ic % c->groups || c->ic / c->groups != c->icg)
-        return kop_fail(
+        return kernel_fail(
             op, OPM_EINVAL, err, "%lld input and %lld output channels in %lld groups of %lld",
             (long long)c->ic, (long long)c->oc, (long long)c->groups, (long long)c->icg);
     return window_init(&c->w, op, in, w->dim + 2, err);
@@ -65,40 +65,41 @@ int conv_init(struct conv *c, struct op *op, const struct shape *in, const struc
 
 int conv_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *w = kop_in(op, 1), *bias = kop_in(op, 2);
-    const struct isa *isa = kop_isa(op);
-    struct conv *c = kop_new_state(op, sizeof(*c));
+    const struct nt *in = kernel_in(op, 0), *w = kernel_in(op, 1), *bias = kernel_in(op, 2);
+    const struct isa *isa = kernel_isa(op);
+    struct conv *c = kernel_new_state(op, sizeof(*c));
     int64_t kc, per;
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!c)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = conv_release;
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, 1, TYPE_BIT(in->type), err);
     if (!rc && bias)
-        rc = kop_want(op, 2, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
     if (!rc)
         rc = conv_init(c, op, &in->shape, &w->shape, err);
     if (rc)
         return rc;
     if (bias && (bias->shape.rank != 1 || bias->count != c->oc))
-        return kop_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels", (long long)c->oc);
+        return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
+                           (long long)c->oc);
     window_shape(&c->w, c->n, c->oc, &s);
-    rc = kop_set(op, 0, in->type, &s, err);
+    rc = kernel_set(op, 0, in->type, &s, err);
     if (!rc)
         rc = posts_check(op, c->oc, err);
     if (rc || in->type != TENSOR_F32)
-        return rc ? rc : kop_const(op, 1) && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
+        return rc ? rc : kernel_const(op, 1) && !kernel_data(op, 1) ? kernel_nomem(op, err) : 0;
     c->depthwise = c->icg == 1 && c->oc == c->groups && c->w.nd <= 2 &&
                    c->w.kernel[1] <= DEPTHWISE_ROWS && c->w.kernel[2] <= INT32_MAX;
-    c->weights_const = kop_fixed(op, 1);
+    c->weights_const = kernel_fixed(op, 1);
     c->pointwise = window_kernel(&c->w) == 1;
     for (int d = 0; d < 3; d++)
         c->pointwise = c->pointwise && c->w.stride[d] == 1 && !c->w.before[d] && !c->w.after[d];
-    if (c->weights_const && !kop_data(op, 1))
-        return kop_nomem(op, err);
+    if (c->weights_const && !kernel_data(op, 1))
+        return kernel_nomem(op, err);
     if (c->depthwise)
         return 0;
     c->rows = conv_rows_fit(c);
@@ -111,7 +112,7 @@ int conv_prepare(struct op *op, opm_error *err)
     }
     kc = gemm_kc(c->icg * window_kernel(&c->w));
     per = kc * COLS * isa->nr;
-    op->scratch_bytes = (size_t)(per * pool_threads(kop_pool(op))) * sizeof(float);
+    op->scratch_bytes = (size_t)(per * pool_threads(kernel_pool(op))) * sizeof(float);
     return 0;
 }
 
@@ -192,7 +193,7 @@ static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct conv_job *j = arg;
     const struct conv *c = j->c;
-    const struct isa *isa = kop_isa(j->op);
+    const struct isa *isa = kernel_isa(j->op);
     int64_t m = c->oc / c->groups, k = c->icg * window_kernel(&c->w), cols = window_out(&c->w);
     int64_t mp = gemm_panels(m, isa->mr), plane = window_in(&c->w);
     float *panel = j->scratch + (int64_t)thread * j->kc * COLS * isa->nr;
@@ -271,7 +272,7 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct conv_job *j = arg;
     const struct conv *c = j->c;
     const struct window *w = &c->w;
-    const float *weights = kop_in(j->op, 1)->data;
+    const float *weights = kernel_in(j->op, 1)->data;
     int64_t cols = window_out(w);
 
     (void)thread;
@@ -282,7 +283,7 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
 
         posts.bias_base = ch;
         for (int64_t y = 0; y < w->out[1]; y++)
-            depthwise_row(kop_isa(j->op), w, j->in + i * window_in(w),
+            depthwise_row(kernel_isa(j->op), w, j->in + i * window_in(w),
                           weights + ch * window_kernel(w), j->bias ? j->bias[ch] : 0, y,
                           out + y * w->out[2]);
         if (j->op->npost)
@@ -294,12 +295,12 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
 static void conv_plain_f64(const struct op *op, const struct conv *c)
 {
     const struct window *w = &c->w;
-    const double *in = kop_in(op, 0)->data, *wt = kop_in(op, 1)->data,
-                 *bias = kop_in(op, 2) ? kop_in(op, 2)->data : NULL;
-    double *out = kop_out(op, 0)->data;
+    const double *in = kernel_in(op, 0)->data, *wt = kernel_in(op, 1)->data,
+                 *bias = kernel_in(op, 2) ? kernel_in(op, 2)->data : NULL;
+    double *out = kernel_out(op, 0)->data;
     int64_t m = c->oc / c->groups, cols = window_out(w), taps = window_kernel(w);
 
-    for (int64_t i = 0; i < kop_out(op, 0)->count; i++) {
+    for (int64_t i = 0; i < kernel_out(op, 0)->count; i++) {
         int64_t pos = i % cols, oc = i / cols % c->oc, n = i / (cols * c->oc), g = oc / m;
         double sum = bias ? bias[oc] : 0;
 
@@ -325,47 +326,47 @@ static void conv_plain_f64(const struct op *op, const struct conv *c)
 int conv_run(struct op *op, opm_error *err)
 {
     struct conv *c = op->state;
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     struct posts posts;
     struct conv_job j = { .op = op, .c = c, .posts = &posts };
     int64_t m = c->oc / c->groups, work;
 
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
-    if (kop_in(op, 0)->type == TENSOR_F64) {
+    if (kernel_in(op, 0)->type == TENSOR_F64) {
         conv_plain_f64(op, c);
         return 0;
     }
     if (c->rows && !c->depthwise)
         return conv_rows_run(op, c);
     if (!c->weights_const && !c->depthwise) {
-        int rc = pack_weights(op, c, kop_in(op, 1)->data, err);
+        int rc = pack_weights(op, c, kernel_in(op, 1)->data, err);
 
         if (rc)
             return rc;
     }
     posts_begin(&posts, op, true);
-    j.in = kop_in(op, 0)->data;
-    j.bias = kop_in(op, 2) ? kop_in(op, 2)->data : NULL;
-    j.out = kop_out(op, 0)->data;
+    j.in = kernel_in(op, 0)->data;
+    j.bias = kernel_in(op, 2) ? kernel_in(op, 2)->data : NULL;
+    j.out = kernel_out(op, 0)->data;
     j.scratch = op->scratch;
     if (c->depthwise) {
-        pool_for(kop_pool(op), c->n * c->oc,
+        pool_for(kernel_pool(op), c->n * c->oc,
                  pool_grain((double)(window_out(&c->w) * window_kernel(&c->w)) * TAP_NS),
                  depthwise_part, &j);
         return 0;
     }
     if (c->icg * window_kernel(&c->w) == 0) {
-        memset(j.out, 0, kop_out(op, 0)->bytes);
+        memset(j.out, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
     j.kc = gemm_kc(c->icg * window_kernel(&c->w));
     j.blocks = (window_out(&c->w) + COLS * isa->nr - 1) / (COLS * isa->nr);
     work = c->n * c->groups * j.blocks;
-    j.msplit = work >= pool_threads(kop_pool(op))
+    j.msplit = work >= pool_threads(kernel_pool(op))
                    ? 1
-                   : MIN((int64_t)pool_threads(kop_pool(op)), gemm_panels(m, isa->mr));
-    pool_for(kop_pool(op), work * j.msplit,
+                   : MIN((int64_t)pool_threads(kernel_pool(op)), gemm_panels(m, isa->mr));
+    pool_for(kernel_pool(op), work * j.msplit,
              pool_grain(2 * FMA_NS * (double)(m * c->icg * window_kernel(&c->w)) *
                         (double)MIN(window_out(&c->w), (int64_t)COLS * isa->nr) / (double)j.msplit),
              conv_part, &j);

@@ -18,21 +18,21 @@ bool conv_rows_fit(const struct conv *c)
 
 int conv_rows_prepare(struct op *op, struct conv *c, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     int64_t k = c->icg * window_kernel(&c->w), floats = gemm_size_b(isa, k, c->oc), rows, size;
 
     if (floats < 0)
-        return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
     if (!c->packed_rows) {
         c->packed_rows = native_alloc((size_t)floats * sizeof(float));
         if (!c->packed_rows)
-            return kop_nomem(op, err);
-        gemm_pack_b(isa, c->packed_rows, kop_in(op, 1)->data, k, c->oc, 1, k, 0,
+            return kernel_nomem(op, err);
+        gemm_pack_b(isa, c->packed_rows, kernel_in(op, 1)->data, k, c->oc, 1, k, 0,
                     gemm_panels(c->oc, isa->nr));
     }
     rows = c->n * window_out(&c->w);
     if (__builtin_mul_overflow(rows, k + c->oc + 32, &size) || size > PTRDIFF_MAX / 8)
-        return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the input is too big");
     op->scratch_bytes = (size_t)size * sizeof(float);
     return 0;
 }
@@ -95,12 +95,12 @@ static bool unary_only(const struct op *op)
 int conv_rows_run(struct op *op, const struct conv *c)
 {
     int64_t cols = window_out(&c->w), rows = c->n * cols, k = c->icg * window_kernel(&c->w);
-    const struct nt *bias = kop_in(op, 2);
+    const struct nt *bias = kernel_in(op, 2);
     bool simple = unary_only(op);
     struct posts posts;
-    struct rows_job j = { op, c, kop_in(op, 0)->data, op->scratch };
-    float *turned = j.a + rows * k, *out = kop_out(op, 0)->data;
-    struct gemm g = { .isa = kop_isa(op),
+    struct rows_job j = { op, c, kernel_in(op, 0)->data, op->scratch };
+    float *turned = j.a + rows * k, *out = kernel_out(op, 0)->data;
+    struct gemm g = { .isa = kernel_isa(op),
                       .m = rows,
                       .n = c->oc,
                       .k = k,
@@ -116,8 +116,8 @@ int conv_rows_run(struct op *op, const struct conv *c)
                       .posts = simple && op->npost ? &posts : NULL };
 
     posts_begin(&posts, op, true);
-    pool_for(kop_pool(op), rows, pool_grain((double)k), gather_part, &j);
-    gemm_run_all(&g, kop_pool(op));
+    pool_for(kernel_pool(op), rows, pool_grain((double)k), gather_part, &j);
+    gemm_run_all(&g, kernel_pool(op));
     for (int64_t n = 0; n < c->n; n++)
         for (int64_t o = 0; o < c->oc; o++)
             for (int64_t p = 0; p < cols; p++)

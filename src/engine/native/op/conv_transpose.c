@@ -18,7 +18,7 @@ static int convt_dim(struct convt *c, struct op *op, int d, int64_t wanted, int6
     if (__builtin_mul_overflow(w->stride[d], w->in[d] - 1, &full) ||
         __builtin_add_overflow(full, extra + (w->kernel[d] - 1) * w->dilation[d] + 1, &full) ||
         w->in[d] < 1)
-        return kop_fail(op, OPM_EINVAL, err, "sizes do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "sizes do not fit");
     if (wanted < 0 && strncmp(pad, "SAME", 4) == 0)
         wanted = w->in[d] * w->stride[d];
     if (wanted >= 0) {
@@ -31,29 +31,30 @@ static int convt_dim(struct convt *c, struct op *op, int d, int64_t wanted, int6
     } else
         w->out[d] = full - w->before[d] - w->after[d];
     if (w->out[d] < 0 || w->out[d] > DIM_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "output would have size %lld", (long long)w->out[d]);
+        return kernel_fail(op, OPM_EINVAL, err, "output would have size %lld",
+                           (long long)w->out[d]);
     return 0;
 }
 
 int convtranspose_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *wt = kop_in(op, 1), *bias = kop_in(op, 2);
-    struct convt *c = kop_new_state(op, sizeof(*c));
+    const struct nt *in = kernel_in(op, 0), *wt = kernel_in(op, 1), *bias = kernel_in(op, 2);
+    struct convt *c = kernel_new_state(op, sizeof(*c));
     size_t nout, nextra;
     const int64_t *wanted, *extra;
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_FLOAT, err), lead;
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err), lead;
 
     if (!c)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, 1, TYPE_BIT(in->type), err);
     if (!rc && bias)
-        rc = kop_want(op, 2, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
     if (rc)
         return rc;
     if (in->shape.rank < 3 || wt->shape.rank != in->shape.rank)
-        return kop_fail(op, OPM_EINVAL, err, "input and weights do not fit in rank");
+        return kernel_fail(op, OPM_EINVAL, err, "input and weights do not fit in rank");
     rc = window_init(&c->w, op, &in->shape, wt->shape.dim + 2, err);
     if (rc)
         return rc;
@@ -62,9 +63,10 @@ int convtranspose_prepare(struct op *op, opm_error *err)
     c->ic = in->shape.dim[1];
     if (c->groups < 1 || c->ic % c->groups || wt->shape.dim[0] != c->ic ||
         __builtin_mul_overflow(wt->shape.dim[1], c->groups, &c->oc))
-        return kop_fail(op, OPM_EINVAL, err, "channels do not fit the weights");
+        return kernel_fail(op, OPM_EINVAL, err, "channels do not fit the weights");
     if (bias && bias->count != c->oc)
-        return kop_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels", (long long)c->oc);
+        return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
+                           (long long)c->oc);
     wanted = node_attr_ints(op->node, "output_shape", &nout);
     extra = node_attr_ints(op->node, "output_padding", &nextra);
     if (nout == (size_t)in->shape.rank) { /* some models give all dimensions */
@@ -72,20 +74,20 @@ int convtranspose_prepare(struct op *op, opm_error *err)
         nout -= 2;
     }
     if ((nout && nout != (size_t)c->w.nd) || (nextra && nextra != (size_t)c->w.nd))
-        return kop_fail(op, OPM_EINVAL, err, "output_shape or output_padding does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "output_shape or output_padding does not fit");
     lead = 3 - c->w.nd;
     c->w.out[0] = c->w.out[1] = 1;
     for (int d = lead; d < 3 && !rc; d++) {
         int64_t e = nextra ? extra[d - lead] : 0, want = nout ? wanted[d - lead] : -1;
 
         if (e < 0 || e > DIM_MAX || want > DIM_MAX)
-            return kop_fail(op, OPM_EINVAL, err, "output_padding is %lld", (long long)e);
+            return kernel_fail(op, OPM_EINVAL, err, "output_padding is %lld", (long long)e);
         rc = convt_dim(c, op, d, want, e, err);
     }
     if (rc)
         return rc;
     window_shape(&c->w, c->n, c->oc, &s);
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 struct convt_job {
@@ -101,36 +103,36 @@ static inline int64_t from(const struct window *w, int d, int64_t o, int64_t k)
     return x < 0 || x % w->stride[d] || x / w->stride[d] >= w->in[d] ? -1 : x / w->stride[d];
 }
 
-#define CONVT_PLANE(T)                                                                       \
-    do {                                                                                     \
-        const T *in = (const T *)kop_in(j->op, 0)->data + (n * c->ic + g * icg) * plane;     \
-        const T *wt = (const T *)kop_in(j->op, 1)->data + (g * icg * ocg + oc % ocg) * taps; \
-        T *out = (T *)kop_out(j->op, 0)->data + i * cols;                                    \
-        T b = kop_in(j->op, 2) ? ((const T *)kop_in(j->op, 2)->data)[oc] : 0;                \
-        for (int64_t pos = 0; pos < cols; pos++)                                             \
-            out[pos] = b;                                                                    \
-        for (int64_t ch = 0; ch < icg; ch++)                                                 \
-            for (int64_t t = 0; t < taps; t++) {                                             \
-                T weight = wt[ch * ocg * taps + t];                                          \
-                int64_t kx = t % w->kernel[2], ky = t / w->kernel[2] % w->kernel[1],         \
-                        kz = t / (w->kernel[2] * w->kernel[1]);                              \
-                for (int64_t z = 0; z < w->out[0]; z++) {                                    \
-                    int64_t iz = from(w, 0, z, kz);                                          \
-                    for (int64_t y = 0; y < w->out[1] && iz >= 0; y++) {                     \
-                        int64_t iy = from(w, 1, y, ky);                                      \
-                        int64_t x0 = kx * w->dilation[2] - w->before[2];                     \
-                        if (iy < 0)                                                          \
-                            continue;                                                        \
-                        for (int64_t ix = 0; ix < w->in[2]; ix++) {                          \
-                            int64_t x = x0 + ix * w->stride[2];                              \
-                            if (x >= 0 && x < w->out[2])                                     \
-                                out[(z * w->out[1] + y) * w->out[2] + x] +=                  \
-                                    weight *                                                 \
-                                    in[ch * plane + (iz * w->in[1] + iy) * w->in[2] + ix];   \
-                        }                                                                    \
-                    }                                                                        \
-                }                                                                            \
-            }                                                                                \
+#define CONVT_PLANE(T)                                                                          \
+    do {                                                                                        \
+        const T *in = (const T *)kernel_in(j->op, 0)->data + (n * c->ic + g * icg) * plane;     \
+        const T *wt = (const T *)kernel_in(j->op, 1)->data + (g * icg * ocg + oc % ocg) * taps; \
+        T *out = (T *)kernel_out(j->op, 0)->data + i * cols;                                    \
+        T b = kernel_in(j->op, 2) ? ((const T *)kernel_in(j->op, 2)->data)[oc] : 0;             \
+        for (int64_t pos = 0; pos < cols; pos++)                                                \
+            out[pos] = b;                                                                       \
+        for (int64_t ch = 0; ch < icg; ch++)                                                    \
+            for (int64_t t = 0; t < taps; t++) {                                                \
+                T weight = wt[ch * ocg * taps + t];                                             \
+                int64_t kx = t % w->kernel[2], ky = t / w->kernel[2] % w->kernel[1],            \
+                        kz = t / (w->kernel[2] * w->kernel[1]);                                 \
+                for (int64_t z = 0; z < w->out[0]; z++) {                                       \
+                    int64_t iz = from(w, 0, z, kz);                                             \
+                    for (int64_t y = 0; y < w->out[1] && iz >= 0; y++) {                        \
+                        int64_t iy = from(w, 1, y, ky);                                         \
+                        int64_t x0 = kx * w->dilation[2] - w->before[2];                        \
+                        if (iy < 0)                                                             \
+                            continue;                                                           \
+                        for (int64_t ix = 0; ix < w->in[2]; ix++) {                             \
+                            int64_t x = x0 + ix * w->stride[2];                                 \
+                            if (x >= 0 && x < w->out[2])                                        \
+                                out[(z * w->out[1] + y) * w->out[2] + x] +=                     \
+                                    weight *                                                    \
+                                    in[ch * plane + (iz * w->in[1] + iy) * w->in[2] + ix];      \
+                        }                                                                       \
+                    }                                                                           \
+                }                                                                               \
+            }                                                                                   \
     } while (0)
 
 static void convt_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -145,7 +147,7 @@ static void convt_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t i = begin; i < end; i++) {
         int64_t oc = i % c->oc, n = i / c->oc, g = oc / ocg;
 
-        if (kop_in(j->op, 0)->type == TENSOR_F32)
+        if (kernel_in(j->op, 0)->type == TENSOR_F32)
             CONVT_PLANE(float);
         else
             CONVT_PLANE(double);
@@ -157,6 +159,6 @@ int convtranspose_run(struct op *op, opm_error *err)
     struct convt_job j = { op, op->state };
 
     (void)err;
-    pool_for(kop_pool(op), j.c->n * j.c->oc, 1, convt_part, &j);
+    pool_for(kernel_pool(op), j.c->n * j.c->oc, 1, convt_part, &j);
     return 0;
 }

@@ -62,29 +62,30 @@ static int parse_equation(const struct op *op, struct parse *p, opm_error *err)
 
     memset(p, 0, sizeof(*p));
     for (;;) {
-        const struct nt *t = kop_in(op, (uint32_t)p->nterm);
+        const struct nt *t = kernel_in(op, (uint32_t)p->nterm);
 
         if (!t || p->nterm >= TERMS_MAX)
-            return kop_fail(op, OPM_EINVAL, err, "equation '%.60s' has more terms than inputs", eq);
+            return kernel_fail(op, OPM_EINVAL, err, "equation '%.60s' has more terms than inputs",
+                               eq);
         s = parse_term(p, p->nterm, s, t->shape.rank);
         if (!s || p->rank[p->nterm] != t->shape.rank)
-            return kop_fail(op, OPM_EINVAL, err, "equation '%.60s' does not fit input %d", eq,
-                            p->nterm);
+            return kernel_fail(op, OPM_EINVAL, err, "equation '%.60s' does not fit input %d", eq,
+                               p->nterm);
         p->nterm++;
         if (*s != ',')
             break;
         s++;
     }
     if ((uint32_t)p->nterm != op->nin)
-        return kop_fail(op, OPM_EINVAL, err, "equation '%.60s' has fewer terms than inputs", eq);
+        return kernel_fail(op, OPM_EINVAL, err, "equation '%.60s' has fewer terms than inputs", eq);
     if (s[0] == '-' && s[1] == '>') {
         const char *e = parse_term(p, TERMS_MAX, s + 2, -1);
 
         if (!e || *e)
-            return kop_fail(op, OPM_EINVAL, err, "equation '%.60s' is malformed", eq);
+            return kernel_fail(op, OPM_EINVAL, err, "equation '%.60s' is malformed", eq);
         p->explicit_out = true;
     } else if (*s)
-        return kop_fail(op, OPM_EINVAL, err, "equation '%.60s' is malformed", eq);
+        return kernel_fail(op, OPM_EINVAL, err, "equation '%.60s' is malformed", eq);
     return 0;
 }
 
@@ -109,18 +110,18 @@ static void implicit_output(struct parse *p)
 
 int einsum_prepare(struct op *op, opm_error *err)
 {
-    struct einsum *e = kop_new_state(op, sizeof(*e));
+    struct einsum *e = kernel_new_state(op, sizeof(*e));
     int place[LABELS];
     struct parse p;
     struct shape s = { 0 };
     int rc = 0;
 
     if (!e)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (uint32_t i = 0; i < op->nin && !rc; i++) {
-        rc = kop_want(op, i, TYPES_NUM, err);
-        if (!rc && kop_in(op, i)->type != kop_in(op, 0)->type)
-            rc = kop_fail(op, OPM_EINVAL, err, "inputs are of different types");
+        rc = kernel_want(op, i, TYPES_NUM, err);
+        if (!rc && kernel_in(op, i)->type != kernel_in(op, 0)->type)
+            rc = kernel_fail(op, OPM_EINVAL, err, "inputs are of different types");
     }
     if (!rc)
         rc = parse_equation(op, &p, err);
@@ -136,19 +137,19 @@ int einsum_prepare(struct op *op, opm_error *err)
                 e->dim[e->nlabel] = 1;
                 place[(int)p.label[t][i]] = e->nlabel++;
             } else if (t == TERMS_MAX)
-                return kop_fail(op, OPM_EINVAL, err, "an output label occurs twice");
+                return kernel_fail(op, OPM_EINVAL, err, "an output label occurs twice");
         if (t == TERMS_MAX)
             e->nout = e->nlabel;
     }
     for (int t = 0; t < p.nterm; t++) {
-        const struct shape *q = &kop_in(op, (uint32_t)t)->shape;
+        const struct shape *q = &kernel_in(op, (uint32_t)t)->shape;
         int64_t step = 1;
 
         for (int i = p.rank[t] - 1; i >= 0; i--) {
             int l = place[(int)p.label[t][i]];
 
             if (q->dim[i] != 1 && e->dim[l] != 1 && e->dim[l] != q->dim[i])
-                return kop_fail(op, OPM_EINVAL, err, "sizes of one label differ");
+                return kernel_fail(op, OPM_EINVAL, err, "sizes of one label differ");
             if (q->dim[i] != 1) {
                 e->dim[l] = q->dim[i];
                 e->stride[t][l] += step;
@@ -159,7 +160,7 @@ int einsum_prepare(struct op *op, opm_error *err)
     s.rank = e->nout;
     for (int i = 0; i < e->nout; i++)
         s.dim[i] = e->dim[i];
-    return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 struct einsum_job {
@@ -168,23 +169,23 @@ struct einsum_job {
     int64_t inner; /* summed elements of one output */
 };
 
-#define EINSUM_SUM(T, ACC)                                            \
-    do {                                                              \
-        ACC sum = 0;                                                  \
-        for (int64_t k = 0; k < j->inner; k++) {                      \
-            int64_t at[TERMS_MAX], r = k;                             \
-            ACC x = 1;                                                \
-            memcpy(at, base, sizeof(at));                             \
-            for (int l = e->nlabel - 1; l >= e->nout; l--) {          \
-                for (uint32_t t = 0; t < j->op->nin; t++)             \
-                    at[t] += r % e->dim[l] * e->stride[t][l];         \
-                r /= e->dim[l];                                       \
-            }                                                         \
-            for (uint32_t t = 0; t < j->op->nin; t++)                 \
-                x *= (ACC)((const T *)kop_in(j->op, t)->data)[at[t]]; \
-            sum += x;                                                 \
-        }                                                             \
-        ((T *)kop_out(j->op, 0)->data)[i] = (T)sum;                   \
+#define EINSUM_SUM(T, ACC)                                               \
+    do {                                                                 \
+        ACC sum = 0;                                                     \
+        for (int64_t k = 0; k < j->inner; k++) {                         \
+            int64_t at[TERMS_MAX], r = k;                                \
+            ACC x = 1;                                                   \
+            memcpy(at, base, sizeof(at));                                \
+            for (int l = e->nlabel - 1; l >= e->nout; l--) {             \
+                for (uint32_t t = 0; t < j->op->nin; t++)                \
+                    at[t] += r % e->dim[l] * e->stride[t][l];            \
+                r /= e->dim[l];                                          \
+            }                                                            \
+            for (uint32_t t = 0; t < j->op->nin; t++)                    \
+                x *= (ACC)((const T *)kernel_in(j->op, t)->data)[at[t]]; \
+            sum += x;                                                    \
+        }                                                                \
+        ((T *)kernel_out(j->op, 0)->data)[i] = (T)sum;                   \
     } while (0)
 
 static void einsum_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -201,7 +202,7 @@ static void einsum_part(void *arg, int64_t begin, int64_t end, int thread)
                 base[t] += rest % e->dim[l] * e->stride[t][l];
             rest /= e->dim[l];
         }
-        switch (kop_out(j->op, 0)->type) {
+        switch (kernel_out(j->op, 0)->type) {
         case TENSOR_F32:
             EINSUM_SUM(float, float);
             break;
@@ -233,24 +234,24 @@ int einsum_run(struct op *op, opm_error *err)
     (void)err;
     for (int l = j.e->nout; l < j.e->nlabel; l++)
         j.inner *= j.e->dim[l];
-    pool_for(kop_pool(op), kop_out(op, 0)->count, MAX(1024 / MAX(j.inner, (int64_t)1), (int64_t)1),
-             einsum_part, &j);
+    pool_for(kernel_pool(op), kernel_out(op, 0)->count,
+             MAX(1024 / MAX(j.inner, (int64_t)1), (int64_t)1), einsum_part, &j);
     return 0;
 }
 
 int det_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
-    s = kop_in(op, 0)->shape;
+    s = kernel_in(op, 0)->shape;
     if (s.rank < 2 || s.dim[s.rank - 1] != s.dim[s.rank - 2] || s.dim[s.rank - 1] > 1 << 15)
-        return kop_fail(op, OPM_EINVAL, err, "wants square matrices");
+        return kernel_fail(op, OPM_EINVAL, err, "wants square matrices");
     s.rank -= 2;
     op->scratch_bytes = (size_t)(s.dim[s.rank] * s.dim[s.rank] + 1) * sizeof(double);
-    return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 /* Gauss with partial pivots. */
@@ -287,8 +288,8 @@ static double det(double *a, int64_t n)
 
 int det_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int64_t n = in->shape.dim[in->shape.rank - 1];
     double *a = op->scratch;
 

@@ -245,7 +245,7 @@ static void unary_params(const struct op *op, struct unary *u)
     const struct node *n = op->node;
 
     u->f = (enum un)op->kernel->arg;
-    u->isa = kop_isa(op);
+    u->isa = kernel_isa(op);
     u->a = u->b = 0;
     switch (u->f) {
     case UN_CELU:
@@ -286,21 +286,22 @@ int unary_prepare(struct op *op, opm_error *err)
 {
     enum un f = (enum un)op->kernel->arg;
     bool ints = f == UN_ABS || f == UN_NEG || f == UN_RELU || f == UN_SIGN || f == UN_SHRINK;
-    int rc = kop_want(op, 0, ints ? TYPES_NUM : TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, ints ? TYPES_NUM : TYPES_FLOAT, err);
 
     if (rc)
         return rc;
-    return kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 int unary_run(struct op *op, opm_error *err)
 {
     struct unary u;
-    struct unary_job j = { &u, kop_in(op, 0), kop_out(op, 0) };
+    struct unary_job j = { &u, kernel_in(op, 0), kernel_out(op, 0) };
 
     (void)err;
     unary_params(op, &u);
-    pool_for(kop_pool(op), j.in->count, fast_unary(u.f) >= 0 ? GRAIN : GRAIN / 8, unary_part, &j);
+    pool_for(kernel_pool(op), j.in->count, fast_unary(u.f) >= 0 ? GRAIN : GRAIN / 8, unary_part,
+             &j);
     return 0;
 }
 
@@ -322,16 +323,16 @@ bool unary_as_post(const struct op *op, struct post *out)
 
 int not_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, op->kernel->arg ? TYPES_INT : TYPE_BIT(TENSOR_BOOL), err);
+    int rc = kernel_want(op, 0, op->kernel->arg ? TYPES_INT : TYPE_BIT(TENSOR_BOOL), err);
 
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 int not_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     const uint8_t *x = in->data;
-    uint8_t *y = kop_out(op, 0)->data;
+    uint8_t *y = kernel_out(op, 0)->data;
 
     (void)err;
     for (size_t i = 0; i < in->bytes; i++)
@@ -341,16 +342,16 @@ int not_run(struct op *op, opm_error *err)
 
 int isnan_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
-    return rc ? rc : kop_set(op, 0, TENSOR_BOOL, &kop_in(op, 0)->shape, err);
+    return rc ? rc : kernel_set(op, 0, TENSOR_BOOL, &kernel_in(op, 0)->shape, err);
 }
 
 /* kernel arg 0: IsNaN, 1: IsInf */
 int isnan_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    uint8_t *y = kop_out(op, 0)->data;
+    const struct nt *in = kernel_in(op, 0);
+    uint8_t *y = kernel_out(op, 0)->data;
     bool pos = node_attr_int(op->node, "detect_positive", 1),
          neg = node_attr_int(op->node, "detect_negative", 1);
 
@@ -366,7 +367,7 @@ int isnan_run(struct op *op, opm_error *err)
 
 static double limit(const struct op *op, uint32_t slot, const char *attr, float missing)
 {
-    const struct nt *t = kop_in(op, slot);
+    const struct nt *t = kernel_in(op, slot);
 
     if (t && t->data && t->count)
         return nt_float(t, 0);
@@ -375,14 +376,14 @@ static double limit(const struct op *op, uint32_t slot, const char *attr, float 
 
 int clip_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_NUM, err);
+    int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     for (uint32_t i = 1; i < 3 && !rc; i++)
-        if (kop_in(op, i) &&
-            (kop_in(op, i)->type != kop_in(op, 0)->type || kop_in(op, i)->count != 1))
-            rc =
-                kop_fail(op, OPM_EINVAL, err, "limit %u must be one number of the input's type", i);
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+        if (kernel_in(op, i) &&
+            (kernel_in(op, i)->type != kernel_in(op, 0)->type || kernel_in(op, i)->count != 1))
+            rc = kernel_fail(op, OPM_EINVAL, err, "limit %u must be one number of the input's type",
+                             i);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 struct clip_job {
@@ -433,14 +434,18 @@ static void clip_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int clip_run(struct op *op, opm_error *err)
 {
-    struct clip_job j = {
-        kop_in(op, 0), kop_in(op, 1), kop_in(op, 2), kop_out(op, 0), kop_isa(op), 0, 0
-    };
+    struct clip_job j = { kernel_in(op, 0),
+                          kernel_in(op, 1),
+                          kernel_in(op, 2),
+                          kernel_out(op, 0),
+                          kernel_isa(op),
+                          0,
+                          0 };
 
     (void)err;
     j.flo = (float)limit(op, 1, "min", -INFINITY);
     j.fhi = (float)limit(op, 2, "max", INFINITY);
-    pool_for(kop_pool(op), j.in->count, GRAIN, clip_part, &j);
+    pool_for(kernel_pool(op), j.in->count, GRAIN, clip_part, &j);
     return 0;
 }
 
@@ -452,9 +457,9 @@ bool clip_as_post(const struct op *op, struct post *out)
     if (op->kernel->run != clip_run)
         return false;
     for (uint32_t i = 1; i < 3; i++) {
-        const struct tensor *t = kop_const(op, i);
+        const struct tensor *t = kernel_const(op, i);
 
-        if (kop_in(op, i) && (!t || t->type != TENSOR_F32 || t->count != 1))
+        if (kernel_in(op, i) && (!t || t->type != TENSOR_F32 || t->count != 1))
             return false;
         lim[i - 1] = t ? (float)tensor_float(t, 0)
                        : node_attr_float(op->node, i == 1 ? "min" : "max", lim[i - 1]);

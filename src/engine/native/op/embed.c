@@ -27,7 +27,7 @@ static bool quantized(const struct op *op)
 
 static bool table_fits(const struct op *op, uint32_t slot, int64_t width)
 {
-    const struct nt *t = kop_in(op, slot);
+    const struct nt *t = kernel_in(op, slot);
 
     return slot >= GAMMA ? t->count == width : t->shape.rank == 2 && t->shape.dim[1] == width;
 }
@@ -36,11 +36,11 @@ static bool table_fits(const struct op *op, uint32_t slot, int64_t width)
 static bool scales_fit(const struct op *op, uint32_t table)
 {
     struct embed_slots at = slots_of(op);
-    const struct nt *scale = kop_in(op, at.scale + table - WORDS),
-                    *zero = kop_in(op, at.zero + table - WORDS);
+    const struct nt *scale = kernel_in(op, at.scale + table - WORDS),
+                    *zero = kernel_in(op, at.zero + table - WORDS);
 
     return scale && zero && scale->type == TENSOR_F32 && scale->count == 1 && zero->count == 1 &&
-           zero->type == kop_in(op, table)->type;
+           zero->type == kernel_in(op, table)->type;
 }
 
 static int want_tables(const struct op *op, int64_t width, opm_error *err)
@@ -48,67 +48,67 @@ static int want_tables(const struct op *op, int64_t width, opm_error *err)
     for (uint32_t i = WORDS; i <= BETA; i++) {
         int rc;
 
-        if (i == TYPES && !kop_in(op, TYPES))
+        if (i == TYPES && !kernel_in(op, TYPES))
             continue;
-        rc = kop_want(
+        rc = kernel_want(
             op, i, quantized(op) ? TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8) : TYPE_BIT(TENSOR_F32),
             err);
         if (rc)
             return rc;
         if (!table_fits(op, i, width) || (quantized(op) && !scales_fit(op, i)))
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "input %u does not fit", i);
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "input %u does not fit", i);
     }
     return 0;
 }
 
 int embednorm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *ids = kop_in(op, IDS), *words = kop_in(op, WORDS),
-                    *places = kop_in(op, slots_of(op).places), *mask = kop_in(op, MASK);
+    const struct nt *ids = kernel_in(op, IDS), *words = kernel_in(op, WORDS),
+                    *places = kernel_in(op, slots_of(op).places), *mask = kernel_in(op, MASK);
     struct shape out, one = { .rank = 1 };
     int64_t width;
-    int rc = kop_want(op, IDS, TYPES_INDEX, err);
+    int rc = kernel_want(op, IDS, TYPES_INDEX, err);
 
-    if (!rc && kop_in(op, SEGMENTS))
-        rc = kop_want(op, SEGMENTS, TYPES_INDEX, err);
+    if (!rc && kernel_in(op, SEGMENTS))
+        rc = kernel_want(op, SEGMENTS, TYPES_INDEX, err);
     if (rc)
         return rc;
     if (!words || words->shape.rank != 2 || ids->shape.rank != 2)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
     width = words->shape.dim[1];
     rc = want_tables(op, width, err);
     if (rc)
         return rc;
-    if ((kop_in(op, SEGMENTS) && kop_in(op, SEGMENTS)->count != ids->count) ||
+    if ((kernel_in(op, SEGMENTS) && kernel_in(op, SEGMENTS)->count != ids->count) ||
         (mask && (mask->count != ids->count || mask->type != TENSOR_I32)) ||
         (places && (places->count % MAX(ids->shape.dim[1], (int64_t)1) || !places->count ||
                     !(TYPE_BIT(places->type) & TYPES_INDEX))))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
     out = (struct shape){ 3, { ids->shape.dim[0], ids->shape.dim[1], width } };
     one.dim[0] = ids->shape.dim[0];
     op->scratch_bytes = (size_t)width * 2 * sizeof(float) + 1;
-    rc = kop_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
     if (!rc)
-        rc = kop_set(op, 1, TENSOR_I32, &one, err);
-    return rc ? rc : kop_set(op, 2, TENSOR_F32, &out, err);
+        rc = kernel_set(op, 1, TENSOR_I32, &one, err);
+    return rc ? rc : kernel_set(op, 2, TENSOR_F32, &out, err);
 }
 
 /* A row of a table, added to out; false: there is none. */
 static bool add_row(const struct op *op, uint32_t table, int64_t row, float *out, int64_t n)
 {
     struct embed_slots at = slots_of(op);
-    const struct nt *t = kop_in(op, table);
+    const struct nt *t = kernel_in(op, table);
     float scale;
     int64_t zero;
 
     if (row < 0 || row >= t->count / MAX(n, (int64_t)1))
         return false;
     if (!quantized(op)) {
-        kop_isa(op)->binary(B_ADD, out, out, 1, (const float *)t->data + row * n, 1, n);
+        kernel_isa(op)->binary(B_ADD, out, out, 1, (const float *)t->data + row * n, 1, n);
         return true;
     }
-    scale = *(const float *)kop_in(op, at.scale + table - WORDS)->data;
-    zero = nt_int(kop_in(op, at.zero + table - WORDS), 0);
+    scale = *(const float *)kernel_in(op, at.scale + table - WORDS)->data;
+    zero = nt_int(kernel_in(op, at.zero + table - WORDS), 0);
     for (int64_t i = 0; i < n; i++)
         out[i] += (float)(nt_int(t, row * n + i) - zero) * scale;
     return true;
@@ -117,8 +117,8 @@ static bool add_row(const struct op *op, uint32_t table, int64_t row, float *out
 /* How many tokens of each batch item count. */
 static void count_tokens(const struct op *op, int64_t seq)
 {
-    const struct nt *mask = kop_in(op, MASK);
-    struct nt *index = kop_out(op, 1);
+    const struct nt *mask = kernel_in(op, MASK);
+    struct nt *index = kernel_out(op, 1);
 
     for (int64_t b = 0; index && b < index->count; b++) {
         int32_t count = 0;
@@ -131,9 +131,9 @@ static void count_tokens(const struct op *op, int64_t seq)
 
 int embednorm_run(struct op *op, opm_error *err)
 {
-    const struct nt *ids = kop_in(op, IDS), *types = kop_in(op, SEGMENTS),
-                    *places = kop_in(op, slots_of(op).places);
-    struct nt *out = kop_out(op, 0), *sums = kop_out(op, 2);
+    const struct nt *ids = kernel_in(op, IDS), *types = kernel_in(op, SEGMENTS),
+                    *places = kernel_in(op, slots_of(op).places);
+    struct nt *out = kernel_out(op, 0), *sums = kernel_out(op, 2);
     int64_t n = out->shape.dim[2], seq = ids->shape.dim[1];
     float *gamma = op->scratch, *beta = gamma + n;
 
@@ -146,12 +146,13 @@ int embednorm_run(struct op *op, opm_error *err)
 
         memset(row, 0, (size_t)n * sizeof(*row));
         if (!add_row(op, WORDS, nt_int(ids, i), row, n) || !add_row(op, PLACES, place, row, n) ||
-            (kop_in(op, TYPES) && !add_row(op, TYPES, types ? nt_int(types, i) : 0, row, n)))
-            return kop_fail(op, OPM_EINVAL, err, "index out of range at token %lld", (long long)i);
+            (kernel_in(op, TYPES) && !add_row(op, TYPES, types ? nt_int(types, i) : 0, row, n)))
+            return kernel_fail(op, OPM_EINVAL, err, "index out of range at token %lld",
+                               (long long)i);
         if (sums)
             memcpy((float *)sums->data + i * n, row, (size_t)n * sizeof(*row));
-        kop_isa(op)->layernorm(row, row, gamma, beta, n,
-                               node_attr_float(op->node, "epsilon", 1e-12f), NULL, NULL);
+        kernel_isa(op)->layernorm(row, row, gamma, beta, n,
+                                  node_attr_float(op->node, "epsilon", 1e-12f), NULL, NULL);
     }
     count_tokens(op, seq);
     return 0;

@@ -1,6 +1,6 @@
 /* gather.c -- Gather, GatherElements, GatherND, ScatterElements, ScatterND. Every index is checked.
  */
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -19,44 +19,44 @@ static inline int64_t index_at(const struct nt *t, int64_t i, int64_t n)
 
 static int bad_index(const struct op *op, int64_t i, int64_t n, opm_error *err)
 {
-    return kop_fail(op, OPM_EINVAL, err, "index %lld of %lld is out of range", (long long)i,
-                    (long long)n);
+    return kernel_fail(op, OPM_EINVAL, err, "index %lld of %lld is out of range", (long long)i,
+                       (long long)n);
 }
 
 int gather_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
-    int rc = kop_want(op, 0, TYPES_BYTES, err), axis;
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err), axis;
     struct shape s = { 0 };
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     if (axis < 0 || in->shape.rank - 1 + index->shape.rank > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "axis or rank is out of range");
+        return kernel_fail(op, OPM_EINVAL, err, "axis or rank is out of range");
     for (int32_t i = 0; i < axis; i++)
         s.dim[s.rank++] = in->shape.dim[i];
     for (int32_t i = 0; i < index->shape.rank; i++)
         s.dim[s.rank++] = index->shape.dim[i];
     for (int32_t i = axis + 1; i < in->shape.rank; i++)
         s.dim[s.rank++] = in->shape.dim[i];
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 int gather_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis];
     int64_t count = nt_span(&in->shape, axis + 1, in->shape.rank);
-    const struct tensor *half = kop_half(op, 0), *plain = half ? half : kop_const(op, 0);
+    const struct tensor *half = kernel_half(op, 0), *plain = half ? half : kernel_const(op, 0);
     const char *from = plain ? plain->data : in->data;
     size_t inner = (size_t)count * nt_width(in->type), step = half ? (size_t)count * 2 : inner;
-    char *to = kop_out(op, 0)->data;
+    char *to = kernel_out(op, 0)->data;
 
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < index->count; i++, to += inner) {
@@ -76,25 +76,25 @@ int gather_run(struct op *op, opm_error *err)
 /* kernel arg 1: ScatterElements, whose indices must fit the updates */
 int gatherelements_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
-    int rc = kop_want(op, 0, TYPES_BYTES, err), axis;
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err), axis;
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     if (axis < 0 || index->shape.rank != in->shape.rank)
-        return kop_fail(op, OPM_EINVAL, err, "axis or rank does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "axis or rank does not fit");
     for (int32_t i = 0; i < in->shape.rank; i++)
         if (i != axis && index->shape.dim[i] > in->shape.dim[i])
-            return kop_fail(op, OPM_EINVAL, err, "indices are larger than the data");
+            return kernel_fail(op, OPM_EINVAL, err, "indices are larger than the data");
     if (!op->kernel->arg)
-        return kop_set(op, 0, in->type, &index->shape, err);
-    rc = kop_want(op, 2, TYPE_BIT(in->type), err);
-    if (!rc && !shape_equal(&kop_in(op, 2)->shape, &index->shape))
-        rc = kop_fail(op, OPM_EINVAL, err, "indices and updates differ in shape");
-    return rc ? rc : kop_set(op, 0, in->type, &in->shape, err);
+        return kernel_set(op, 0, in->type, &index->shape, err);
+    rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
+    if (!rc && !shape_equal(&kernel_in(op, 2)->shape, &index->shape))
+        rc = kernel_fail(op, OPM_EINVAL, err, "indices and updates differ in shape");
+    return rc ? rc : kernel_set(op, 0, in->type, &in->shape, err);
 }
 
 /* Offset in `in` of element i of `index`'s shape, with the coordinate of axis replaced by k. */
@@ -131,10 +131,10 @@ static void walker_next(struct walker *w)
 
 int gatherelements_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     size_t w = nt_width(in->type);
-    char *to = kop_out(op, 0)->data;
+    char *to = kernel_out(op, 0)->data;
     struct walker walk;
 
     walker_init(&walk, &in->shape, &index->shape, axis);
@@ -192,11 +192,11 @@ static int reduction(const struct op *op, enum scatter_reduction *out, opm_error
     for (size_t i = 0; i < ARRAY_SIZE(name); i++)
         if (strcmp(r, name[i]) == 0) {
             *out = (enum scatter_reduction)i;
-            if (i && !(TYPE_BIT(kop_in(op, 0)->type) & TYPES_NUM))
+            if (i && !(TYPE_BIT(kernel_in(op, 0)->type) & TYPES_NUM))
                 break;
             return 0;
         }
-    return kop_fail(op, OPM_EUNSUPPORTED, err, "reduction '%.20s'", r);
+    return kernel_fail(op, OPM_EUNSUPPORTED, err, "reduction '%.20s'", r);
 }
 
 int scatterelements_prepare(struct op *op, opm_error *err)
@@ -206,10 +206,10 @@ int scatterelements_prepare(struct op *op, opm_error *err)
 
 int scatterelements_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1), *up = kop_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1), *up = kernel_in(op, 2);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     size_t w = nt_width(in->type);
-    char *to = kop_out(op, 0)->data;
+    char *to = kernel_out(op, 0)->data;
     enum scatter_reduction r;
     struct walker walk;
     int rc = reduction(op, &r, err);
@@ -232,29 +232,29 @@ int scatterelements_run(struct op *op, opm_error *err)
 
 int gathernd_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
     int64_t b = node_attr_int(op->node, "batch_dims", 0), k;
     struct shape s = { 0 };
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (rc)
         return rc;
     if (index->shape.rank < 1 || b < 0 || b >= index->shape.rank || b > in->shape.rank)
-        return kop_fail(op, OPM_EINVAL, err, "ranks do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "ranks do not fit");
     k = index->shape.dim[index->shape.rank - 1];
     if (k < 0 || k > in->shape.rank - b ||
         index->shape.rank - 1 + in->shape.rank - b - k > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "indices of %lld coordinates", (long long)k);
+        return kernel_fail(op, OPM_EINVAL, err, "indices of %lld coordinates", (long long)k);
     for (int64_t i = 0; i < b; i++)
         if (index->shape.dim[i] != in->shape.dim[i])
-            return kop_fail(op, OPM_EINVAL, err, "batch dimensions differ");
+            return kernel_fail(op, OPM_EINVAL, err, "batch dimensions differ");
     for (int32_t i = 0; i < index->shape.rank - 1; i++)
         s.dim[s.rank++] = index->shape.dim[i];
     for (int64_t i = b + k; i < in->shape.rank; i++)
         s.dim[s.rank++] = in->shape.dim[i];
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 /* Offset of a tuple of k indices, the first of which is for dimension `first`. -1: out of range. */
@@ -275,23 +275,23 @@ static int64_t tuple_offset(const struct nt *index, int64_t at, int64_t k, const
 
 int gathernd_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
     int64_t b = node_attr_int(op->node, "batch_dims", 0),
             k = index->shape.dim[index->shape.rank - 1];
     int64_t batches = nt_span(&in->shape, 0, (int)b),
             tuples = nt_span(&index->shape, (int)b, index->shape.rank - 1);
     int64_t rows = nt_span(&in->shape, (int)b, (int)(b + k));
     size_t inner = (size_t)nt_span(&in->shape, (int)(b + k), in->shape.rank) * nt_width(in->type);
-    char *to = kop_out(op, 0)->data;
+    char *to = kernel_out(op, 0)->data;
 
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return 0;
     for (int64_t n = 0; n < batches; n++)
         for (int64_t t = 0; t < tuples; t++, to += inner) {
             int64_t off = tuple_offset(index, (n * tuples + t) * k, k, &in->shape, b);
 
             if (off < 0)
-                return kop_fail(op, OPM_EINVAL, err, "an index is out of range");
+                return kernel_fail(op, OPM_EINVAL, err, "an index is out of range");
             memcpy(to, (const char *)in->data + (size_t)(n * rows + off) * inner, inner);
         }
     return 0;
@@ -299,37 +299,37 @@ int gathernd_run(struct op *op, opm_error *err)
 
 int scatternd_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1), *up = kop_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1), *up = kernel_in(op, 2);
     struct shape s = { 0 };
     int64_t k;
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (!rc)
-        rc = kop_want(op, 2, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
     if (rc)
         return rc;
     k = index->shape.rank ? index->shape.dim[index->shape.rank - 1] : -1;
     if (k < 0 || k > in->shape.rank || index->shape.rank - 1 + in->shape.rank - k > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "indices do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "indices do not fit");
     for (int32_t i = 0; i < index->shape.rank - 1; i++)
         s.dim[s.rank++] = index->shape.dim[i];
     for (int64_t i = k; i < in->shape.rank; i++)
         s.dim[s.rank++] = in->shape.dim[i];
     if (!shape_equal(&s, &up->shape))
-        return kop_fail(op, OPM_EINVAL, err, "updates do not fit the indices");
-    return kop_set(op, 0, in->type, &in->shape, err);
+        return kernel_fail(op, OPM_EINVAL, err, "updates do not fit the indices");
+    return kernel_set(op, 0, in->type, &in->shape, err);
 }
 
 int scatternd_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1), *up = kop_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1), *up = kernel_in(op, 2);
     int64_t k = index->shape.dim[index->shape.rank - 1];
     int64_t tuples = nt_span(&index->shape, 0, index->shape.rank - 1),
             inner = nt_span(&in->shape, (int)k, in->shape.rank);
     size_t w = nt_width(in->type);
-    char *out = kop_out(op, 0)->data;
+    char *out = kernel_out(op, 0)->data;
     enum scatter_reduction r;
     int rc = reduction(op, &r, err);
 
@@ -343,7 +343,7 @@ int scatternd_run(struct op *op, opm_error *err)
         int64_t off = tuple_offset(index, t * k, k, &in->shape, 0);
 
         if (off < 0)
-            return kop_fail(op, OPM_EINVAL, err, "an index is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "an index is out of range");
         for (int64_t i = 0; i < inner; i++)
             put(in->type, r, out + (size_t)(off * inner + i) * w,
                 (const char *)up->data + (size_t)(t * inner + i) * w);

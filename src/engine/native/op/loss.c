@@ -12,23 +12,23 @@ struct loss {
 
 static int loss_init(struct op *op, struct loss *l, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *target = kop_in(op, 1), *weight = kop_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *target = kernel_in(op, 1), *weight = kernel_in(op, 2);
     const char *r = node_attr_str(op->node, "reduction", "mean");
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (rc)
         return rc;
     if (in->shape.rank < 2 || target->shape.rank != in->shape.rank - 1)
-        return kop_fail(op, OPM_EINVAL, err, "input and target do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "input and target do not fit");
     l->n = in->shape.dim[0];
     l->c = in->shape.dim[1];
     l->inner = nt_span(&in->shape, 2, in->shape.rank);
     if (target->count != l->n * l->inner)
-        return kop_fail(op, OPM_EINVAL, err, "input and target do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "input and target do not fit");
     if (weight && (weight->type != in->type || weight->count != l->c))
-        return kop_fail(op, OPM_EINVAL, err, "weights do not fit the classes");
+        return kernel_fail(op, OPM_EINVAL, err, "weights do not fit the classes");
     l->each = strcmp(r, "none") == 0;
     l->mean = strcmp(r, "mean") == 0;
     return 0;
@@ -42,7 +42,8 @@ int nll_prepare(struct op *op, opm_error *err)
 
     if (rc)
         return rc;
-    return kop_set(op, 0, kop_in(op, 0)->type, l.each ? &kop_in(op, 1)->shape : &scalar, err);
+    return kernel_set(op, 0, kernel_in(op, 0)->type, l.each ? &kernel_in(op, 1)->shape : &scalar,
+                      err);
 }
 
 static double value(const struct nt *t, int64_t i)
@@ -62,8 +63,8 @@ static void store(struct nt *t, int64_t i, double v)
 /* x: log probabilities. */
 static int nll(struct op *op, const struct loss *l, const struct nt *x, opm_error *err)
 {
-    const struct nt *target = kop_in(op, 1), *weight = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *target = kernel_in(op, 1), *weight = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
     bool ignoring = node_attr(op->node, "ignore_index") != NULL;
     int64_t ignore = node_attr_int(op->node, "ignore_index", 0);
     double sum = 0, total = 0;
@@ -76,8 +77,8 @@ static int nll(struct op *op, const struct loss *l, const struct nt *x, opm_erro
             w = 0;
         } else {
             if (t < 0 || t >= l->c)
-                return kop_fail(op, OPM_EINVAL, err, "target %lld of %lld classes", (long long)t,
-                                (long long)l->c);
+                return kernel_fail(op, OPM_EINVAL, err, "target %lld of %lld classes", (long long)t,
+                                   (long long)l->c);
             w = weight ? value(weight, t) : 1;
             loss = -value(x, (n * l->c + t) * l->inner + k) * w;
         }
@@ -96,7 +97,7 @@ int nll_run(struct op *op, opm_error *err)
     struct loss l;
     int rc = loss_init(op, &l, err);
 
-    return rc ? rc : nll(op, &l, kop_in(op, 0), err);
+    return rc ? rc : nll(op, &l, kernel_in(op, 0), err);
 }
 
 int sce_prepare(struct op *op, opm_error *err)
@@ -104,22 +105,22 @@ int sce_prepare(struct op *op, opm_error *err)
     int rc = nll_prepare(op, err);
 
     if (!rc)
-        rc = kop_set(op, 1, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
-    if (!rc && !kop_out(op, 1))
-        op->scratch_bytes = kop_in(op, 0)->bytes;
+        rc = kernel_set(op, 1, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    if (!rc && !kernel_out(op, 1))
+        op->scratch_bytes = kernel_in(op, 0)->bytes;
     return rc;
 }
 
 int sce_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct nt logp = *in;
     struct loss l;
     int rc = loss_init(op, &l, err);
 
     if (rc || in->count == 0)
         return rc;
-    logp.data = kop_out(op, 1) ? kop_out(op, 1)->data : op->scratch;
+    logp.data = kernel_out(op, 1) ? kernel_out(op, 1)->data : op->scratch;
     for (int64_t o = 0; o < l.n * l.inner; o++) {
         int64_t base = o / l.inner * l.c * l.inner + o % l.inner;
         double max = value(in, base), sum = 0;

@@ -1,7 +1,7 @@
 /* matmul.c -- MatMul and Gemm. */
+#include "engine/native/isa/half.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/gemm.h"
-#include "engine/native/math/half.h"
 #include "engine/native/math/sparse.h"
 #include "engine/native/op/kernels.h"
 
@@ -38,7 +38,7 @@ static void matmul_release(void *state)
 
 static struct matmul *matmul_state(struct op *op)
 {
-    struct matmul *s = kop_new_state(op, sizeof(*s));
+    struct matmul *s = kernel_new_state(op, sizeof(*s));
 
     op->release = s ? matmul_release : NULL;
     return s;
@@ -71,11 +71,11 @@ static void narrow_part(void *arg, int64_t begin, int64_t end, int thread)
 /* What was 16 bits is kept so. */
 static int narrow_b(struct op *op, struct matmul *s, struct pack_job *j, opm_error *err)
 {
-    s->half_type = kop_half(op, 1)->type;
+    s->half_type = kernel_half(op, 1)->type;
     s->half = native_alloc(MAX(op->packed_bytes / 2, (size_t)1));
     if (!s->half)
-        return kop_nomem(op, err);
-    pool_for(kop_pool(op), gemm_panels(s->n, j->isa->nr),
+        return kernel_nomem(op, err);
+    pool_for(kernel_pool(op), gemm_panels(s->n, j->isa->nr),
              pool_grain((double)(s->k * j->isa->nr) * PACK_NS), narrow_part, j);
     native_free(s->packed);
     s->packed = NULL;
@@ -85,40 +85,43 @@ static int narrow_b(struct op *op, struct matmul *s, struct pack_job *j, opm_err
 
 static int pack_const_b(struct op *op, struct matmul *s, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
-    const struct tensor *b = kop_const(op, 1);
-    struct pack_job j = { isa, s, b ? b->data : kop_fixed(op, 1) ? kop_in(op, 1)->data : NULL };
+    const struct isa *isa = kernel_isa(op);
+    const struct tensor *b = kernel_const(op, 1);
+    struct pack_job j = { isa, s,
+                          b                     ? b->data
+                          : kernel_fixed(op, 1) ? kernel_in(op, 1)->data
+                                                : NULL };
     int64_t floats = gemm_size_b(isa, s->k, s->n);
 
     if (s->packed || s->half)
         return 0;
-    if (!j.from || kop_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
-        return b && !kop_data(op, 1) ? kop_nomem(op, err) : 0;
+    if (!j.from || kernel_in(op, 1)->type != TENSOR_F32 || !s->b_shared)
+        return b && !kernel_data(op, 1) ? kernel_nomem(op, err) : 0;
     if (floats < 0)
-        return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
     s->packed = native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
     if (!s->packed)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->packed_bytes = (size_t)floats * sizeof(float);
-    pool_for(kop_pool(op), gemm_panels(s->n, isa->nr),
+    pool_for(kernel_pool(op), gemm_panels(s->n, isa->nr),
              pool_grain((double)(s->k * isa->nr) * PACK_NS), pack_const_part, &j);
     if (b)
         model_forget(op->plan->engine->model, b->data, b->bytes);
-    return kop_half(op, 1) ? narrow_b(op, s, &j, err) : 0;
+    return kernel_half(op, 1) ? narrow_b(op, s, &j, err) : 0;
 }
 
 /* Room for what is packed while running. */
 static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     int64_t total, nb = s->b_shared ? 1 : s->nbatch;
 
     s->b_floats = s->packed || s->half ? 0 : gemm_size_b(isa, s->k, s->n);
     if (s->b_floats < 0 || __builtin_mul_overflow(s->b_floats, nb, &total) ||
         total > PTRDIFF_MAX / 8)
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     if (s->half)
-        total = gemm_wide(isa, s->k) * pool_threads(kop_pool(op));
+        total = gemm_wide(isa, s->k) * pool_threads(kernel_pool(op));
     op->scratch_bytes = (size_t)total * sizeof(float);
     return 0;
 }
@@ -126,10 +129,10 @@ static int plan_scratch(struct op *op, struct matmul *s, opm_error *err)
 /* Constant B, dense or sparse, and scratch memory. */
 static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
 {
-    const struct tensor *b = kop_const(op, 1);
-    struct sparse_weights w = { b                  ? b->data
-                                : kop_fixed(op, 1) ? kop_in(op, 1)->data
-                                                   : NULL,
+    const struct tensor *b = kernel_const(op, 1);
+    struct sparse_weights w = { b                     ? b->data
+                                : kernel_fixed(op, 1) ? kernel_in(op, 1)->data
+                                                      : NULL,
                                 s->k, s->n, s->brs, s->bcs };
     int how = SPARSE_NO, rc;
 
@@ -161,19 +164,19 @@ static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
 
 int matmul_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 1);
+    const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1);
     struct matmul *s = matmul_state(op);
     struct shape sa, sb, out;
-    int rc = kop_want(op, 0, TYPES_MATMUL, err);
+    int rc = kernel_want(op, 0, TYPES_MATMUL, err);
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(a->type), err);
+        rc = kernel_want(op, 1, TYPE_BIT(a->type), err);
     if (rc)
         return rc;
     if (a->shape.rank < 1 || b->shape.rank < 1)
-        return kop_fail(op, OPM_EINVAL, err, "operands must not be scalars");
+        return kernel_fail(op, OPM_EINVAL, err, "operands must not be scalars");
     sa = a->shape;
     sb = b->shape;
     if (op->turned_b) {
@@ -193,16 +196,16 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->k = sa.dim[sa.rank - 1];
     s->n = sb.dim[sb.rank - 1];
     if (sb.dim[sb.rank - 2] != s->k)
-        return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
-                        (long long)s->k, (long long)sb.dim[sb.rank - 2]);
+        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+                           (long long)s->k, (long long)sb.dim[sb.rank - 2]);
     sa.rank -= 2;
     sb.rank -= 2;
     s->batch = sa;
-    if (!bcast_join(&s->batch, &sb))
-        return kop_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+    if (!broadcast_join(&s->batch, &sb))
+        return kernel_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
     out = s->batch;
     if (out.rank + 2 > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
     s->b_shared = shape_count(&sb) == 1;
     if (s->b_shared && shape_count(&sa) == shape_count(&s->batch)) { /* one tall matrix */
         s->m *= MAX(shape_count(&s->batch), (int64_t)0);
@@ -228,7 +231,7 @@ int matmul_prepare(struct op *op, opm_error *err)
         out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
     if (b->shape.rank > 1)
         out.dim[out.rank++] = s->n;
-    rc = kop_set(op, 0, a->type, &out, err);
+    rc = kernel_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
@@ -238,28 +241,28 @@ int matmul_prepare(struct op *op, opm_error *err)
 
 int gemm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *a = kop_in(op, 0), *b = kop_in(op, 1), *c = kop_in(op, 2);
+    const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1), *c = kernel_in(op, 2);
     struct matmul *s = matmul_state(op);
     bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
     struct shape out = { .rank = 2 };
-    int rc = kop_want(op, 0, TYPES_MATMUL, err);
+    int rc = kernel_want(op, 0, TYPES_MATMUL, err);
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(a->type), err);
+        rc = kernel_want(op, 1, TYPE_BIT(a->type), err);
     if (!rc && c)
-        rc = kop_want(op, 2, TYPE_BIT(a->type), err);
+        rc = kernel_want(op, 2, TYPE_BIT(a->type), err);
     if (rc)
         return rc;
     if (a->shape.rank != 2 || b->shape.rank != 2)
-        return kop_fail(op, OPM_EINVAL, err, "operands must be matrices");
+        return kernel_fail(op, OPM_EINVAL, err, "operands must be matrices");
     s->m = a->shape.dim[ta];
     s->k = a->shape.dim[!ta];
     s->n = b->shape.dim[!tb];
     if (b->shape.dim[tb] != s->k)
-        return kop_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
-                        (long long)s->k, (long long)b->shape.dim[tb]);
+        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
+                           (long long)s->k, (long long)b->shape.dim[tb]);
     s->ars = ta ? 1 : s->k;
     s->acs = ta ? s->m : 1;
     s->brs = tb ? 1 : s->n;
@@ -274,10 +277,10 @@ int gemm_prepare(struct op *op, opm_error *err)
     if (c) {
         struct shape both = out;
 
-        if (!bcast_join(&both, &c->shape) || !shape_equal(&both, &out))
-            return kop_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
+        if (!broadcast_join(&both, &c->shape) || !shape_equal(&both, &out))
+            return kernel_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
     }
-    rc = kop_set(op, 0, a->type, &out, err);
+    rc = kernel_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
@@ -350,19 +353,19 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
     struct posts posts;
     struct mm_job j = { .s = s };
 
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return;
     posts_begin(&posts, op, false);
-    j.a = kop_in(op, 0)->data;
-    j.b = kop_in(op, 1)->data;
+    j.a = kernel_in(op, 0)->data;
+    j.b = kernel_in(op, 1)->data;
     j.pb = op->scratch;
-    j.g = (struct gemm){ .isa = kop_isa(op),
+    j.g = (struct gemm){ .isa = kernel_isa(op),
                          .m = s->m,
                          .n = s->n,
                          .k = s->k,
                          .ars = s->ars,
                          .aks = s->acs,
-                         .c = kop_out(op, 0)->data,
+                         .c = kernel_out(op, 0)->data,
                          .ldc = s->n,
                          .alpha = s->alpha,
                          .posts = op->npost ? &posts : NULL };
@@ -374,7 +377,7 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
         j.g.add_rs = r >= 2 && add->shape.dim[r - 2] != 1 ? add->shape.dim[r - 1] : 0;
     }
     j.bpanels = gemm_panels(s->n, j.g.isa->nr);
-    if (kop_out(op, 0)->count == 0)
+    if (kernel_out(op, 0)->count == 0)
         return;
     if (s->use_sparse) {
         struct sparse_mul mul = { s->m,  s->n,      s->k,    j.a,        s->ars,
@@ -383,22 +386,22 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
         sparse_run(op, s->sparse, &mul);
         return;
     }
-    gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kop_pool(op)));
+    gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kernel_pool(op)));
     if (!s->packed && !s->half)
-        pool_for(kop_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
+        pool_for(kernel_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
                  pool_grain((double)(s->k * j.g.isa->nr) * PACK_NS), pack_part, &j);
-    pool_for(kop_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns), mm_part,
-             &j);
+    pool_for(kernel_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns),
+             mm_part, &j);
 }
 
 #define NAIVE(TYPE, T, ACC)                                                                       \
     case TENSOR_##TYPE:                                                                           \
         for (int64_t q = 0; q < s->nbatch; q++) {                                                 \
             const T *a =                                                                          \
-                (const T *)kop_in(op, 0)->data + batch_matrix(s, s->a_batch, q) * s->m * s->k;    \
+                (const T *)kernel_in(op, 0)->data + batch_matrix(s, s->a_batch, q) * s->m * s->k; \
             const T *b =                                                                          \
-                (const T *)kop_in(op, 1)->data + batch_matrix(s, s->b_batch, q) * s->k * s->n;    \
-            T *c = (T *)kop_out(op, 0)->data + q * s->m * s->n;                                   \
+                (const T *)kernel_in(op, 1)->data + batch_matrix(s, s->b_batch, q) * s->k * s->n; \
+            T *c = (T *)kernel_out(op, 0)->data + q * s->m * s->n;                                \
             for (int64_t i = 0; i < s->m; i++)                                                    \
                 for (int64_t l = 0; l < s->n; l++) {                                              \
                     ACC sum = 0;                                                                  \
@@ -413,7 +416,7 @@ static void run_other(struct op *op)
 {
     const struct matmul *s = op->state;
 
-    switch (kop_in(op, 0)->type) {
+    switch (kernel_in(op, 0)->type) {
         NAIVE(F64, double, double)
         NAIVE(I32, int32_t, uint32_t)
         NAIVE(I64, int64_t, uint64_t)
@@ -427,7 +430,7 @@ static void run_other(struct op *op)
 int matmul_run(struct op *op, opm_error *err)
 {
     (void)err;
-    if (kop_in(op, 0)->type == TENSOR_F32)
+    if (kernel_in(op, 0)->type == TENSOR_F32)
         run_f32(op, NULL, NULL);
     else
         run_other(op);
@@ -437,8 +440,8 @@ int matmul_run(struct op *op, opm_error *err)
 /* alpha and beta for types that have no fast path. */
 static void gemm_tail(struct op *op, const struct matmul *s)
 {
-    const struct nt *c = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *c = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
     int32_t r = c ? c->shape.rank : 0;
     int64_t cs = r >= 1 && c->shape.dim[r - 1] != 1,
             rs = r >= 2 && c->shape.dim[r - 2] != 1 ? c->shape.dim[r - 1] : 0;
@@ -466,10 +469,10 @@ static void gemm_tail(struct op *op, const struct matmul *s)
 int gemm_run(struct op *op, opm_error *err)
 {
     const struct matmul *s = op->state;
-    const struct nt *c = kop_in(op, 2);
+    const struct nt *c = kernel_in(op, 2);
     float *scaled = NULL;
 
-    if (kop_in(op, 0)->type != TENSOR_F32) {
+    if (kernel_in(op, 0)->type != TENSOR_F32) {
         run_other(op);
         if (s->n)
             gemm_tail(op, s);
@@ -480,8 +483,8 @@ int gemm_run(struct op *op, opm_error *err)
     if (c && s->beta != 1) { /* rare: a scaled copy */
         scaled = native_alloc(MAX(c->bytes, (size_t)1));
         if (!scaled)
-            return kop_nomem(op, err);
-        kop_isa(op)->unary(U_AFFINE, scaled, c->data, c->count, s->beta, 0);
+            return kernel_nomem(op, err);
+        kernel_isa(op)->unary(U_AFFINE, scaled, c->data, c->count, s->beta, 0);
     }
     run_f32(op, c, scaled);
     native_free(scaled);

@@ -8,13 +8,13 @@
 static int want_channels(const struct op *op, uint32_t from, uint32_t to, int64_t c, opm_error *err)
 {
     for (uint32_t i = from; i < to; i++) {
-        int rc = kop_want(op, i, TYPE_BIT(kop_in(op, 0)->type), err);
+        int rc = kernel_want(op, i, TYPE_BIT(kernel_in(op, 0)->type), err);
 
         if (rc)
             return rc;
-        if (kop_in(op, i)->count != c)
-            return kop_fail(op, OPM_EINVAL, err, "input %u has %lld entries for %lld channels", i,
-                            (long long)kop_in(op, i)->count, (long long)c);
+        if (kernel_in(op, i)->count != c)
+            return kernel_fail(op, OPM_EINVAL, err, "input %u has %lld entries for %lld channels",
+                               i, (long long)kernel_in(op, i)->count, (long long)c);
     }
     return 0;
 }
@@ -26,20 +26,20 @@ static bool training(const struct op *op)
 
 int batchnorm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct shape c = { .rank = 1 };
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
     if (in->shape.rank < 2)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x ...");
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ...");
     c.dim[0] = in->shape.dim[1];
     rc = want_channels(op, 1, 5, c.dim[0], err);
     if (!rc)
-        rc = kop_set(op, 0, in->type, &in->shape, err);
+        rc = kernel_set(op, 0, in->type, &in->shape, err);
     for (uint32_t i = 1; i < op->nout && !rc; i++)
-        rc = kop_set(op, i, in->type, &c, err);
+        rc = kernel_set(op, i, in->type, &c, err);
     return rc;
 }
 
@@ -66,12 +66,12 @@ static void set(struct nt *t, int64_t i, double v)
 
 static void affine_row(const struct op *op, int64_t base, int64_t n, double scale, double bias)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
 
     if (in->type == TENSOR_F32) {
-        kop_isa(op)->unary(U_AFFINE, (float *)out->data + base, (const float *)in->data + base, n,
-                           (float)scale, (float)bias);
+        kernel_isa(op)->unary(U_AFFINE, (float *)out->data + base, (const float *)in->data + base,
+                              n, (float)scale, (float)bias);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -86,17 +86,17 @@ static void batchnorm_part(void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
         int64_t c = i % j->c;
-        double scale = at(kop_in(op, 1), c) / sqrt(at(kop_in(op, 4), c) + j->eps);
+        double scale = at(kernel_in(op, 1), c) / sqrt(at(kernel_in(op, 4), c) + j->eps);
 
         affine_row(op, i * j->inner, j->inner, scale,
-                   at(kop_in(op, 2), c) - at(kop_in(op, 3), c) * scale);
+                   at(kernel_in(op, 2), c) - at(kernel_in(op, 3), c) * scale);
     }
 }
 
 /* Statistics of the batch itself; running ones go out. */
 static void batchnorm_train(struct op *op, const struct norm_job *j)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     double momentum = (double)node_attr_float(op->node, "momentum", 0.9f);
     int64_t n = in->shape.dim[0], count = n * j->inner;
 
@@ -112,20 +112,20 @@ static void batchnorm_train(struct op *op, const struct norm_job *j)
             var += d * d;
         }
         var /= (double)MAX(count, (int64_t)1);
-        scale = at(kop_in(op, 1), c) / sqrt(var + j->eps);
+        scale = at(kernel_in(op, 1), c) / sqrt(var + j->eps);
         for (int64_t i = 0; i < n; i++)
             affine_row(op, (i * j->c + c) * j->inner, j->inner, scale,
-                       at(kop_in(op, 2), c) - mean * scale);
-        if (kop_out(op, 1))
-            set(kop_out(op, 1), c, at(kop_in(op, 3), c) * momentum + mean * (1 - momentum));
-        if (kop_out(op, 2))
-            set(kop_out(op, 2), c, at(kop_in(op, 4), c) * momentum + var * (1 - momentum));
+                       at(kernel_in(op, 2), c) - mean * scale);
+        if (kernel_out(op, 1))
+            set(kernel_out(op, 1), c, at(kernel_in(op, 3), c) * momentum + mean * (1 - momentum));
+        if (kernel_out(op, 2))
+            set(kernel_out(op, 2), c, at(kernel_in(op, 4), c) * momentum + var * (1 - momentum));
     }
 }
 
 int batchnorm_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct norm_job j = { .op = op };
 
     (void)err;
@@ -137,21 +137,21 @@ int batchnorm_run(struct op *op, opm_error *err)
     if (training(op))
         batchnorm_train(op, &j);
     else
-        pool_for(kop_pool(op), in->shape.dim[0] * j.c, MAX(4096 / j.inner, (int64_t)1),
+        pool_for(kernel_pool(op), in->shape.dim[0] * j.c, MAX(4096 / j.inner, (int64_t)1),
                  batchnorm_part, &j);
     return 0;
 }
 
 int instancenorm_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
-    if (kop_in(op, 0)->shape.rank < 2)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x ...");
-    rc = want_channels(op, 1, 3, kop_in(op, 0)->shape.dim[1], err);
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    if (kernel_in(op, 0)->shape.rank < 2)
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ...");
+    rc = want_channels(op, 1, 3, kernel_in(op, 0)->shape.dim[1], err);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 /* Mean and 1 / sqrt(variance + eps) of n neighbours. */
@@ -178,15 +178,16 @@ static void instancenorm_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t i = begin; i < end; i++) {
         double mean, inv, scale;
 
-        moments(kop_in(op, 0), i * j->inner, j->inner, j->eps, &mean, &inv);
-        scale = at(kop_in(op, 1), i % j->c) * inv;
-        affine_row(op, i * j->inner, j->inner, scale, at(kop_in(op, 2), i % j->c) - mean * scale);
+        moments(kernel_in(op, 0), i * j->inner, j->inner, j->eps, &mean, &inv);
+        scale = at(kernel_in(op, 1), i % j->c) * inv;
+        affine_row(op, i * j->inner, j->inner, scale,
+                   at(kernel_in(op, 2), i % j->c) - mean * scale);
     }
 }
 
 int instancenorm_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct norm_job j = { .op = op };
 
     (void)err;
@@ -195,29 +196,29 @@ int instancenorm_run(struct op *op, opm_error *err)
     j.c = in->shape.dim[1];
     j.inner = nt_span(&in->shape, 2, in->shape.rank);
     j.eps = (double)node_attr_float(op->node, "epsilon", 1e-5f);
-    pool_for(kop_pool(op), in->shape.dim[0] * j.c, 1, instancenorm_part, &j);
+    pool_for(kernel_pool(op), in->shape.dim[0] * j.c, 1, instancenorm_part, &j);
     return 0;
 }
 
 /* Scale and bias go by group in opset 18, by channel since 21. */
 int groupnorm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t groups = node_attr_int(op->node, "num_groups", 0);
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
     if (in->shape.rank < 2 || groups < 1 || in->shape.dim[1] % groups)
-        return kop_fail(op, OPM_EINVAL, err, "channels do not divide into %lld groups",
-                        (long long)groups);
+        return kernel_fail(op, OPM_EINVAL, err, "channels do not divide into %lld groups",
+                           (long long)groups);
     rc = want_channels(op, 1, 3, op->node->opset < 21 ? groups : in->shape.dim[1], err);
-    return rc ? rc : kop_set(op, 0, in->type, &in->shape, err);
+    return rc ? rc : kernel_set(op, 0, in->type, &in->shape, err);
 }
 
 int groupnorm_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t groups = node_attr_int(op->node, "num_groups", 1), c = in->shape.dim[1],
             per = c / groups, inner = nt_span(&in->shape, 2, in->shape.rank);
     double eps = (double)node_attr_float(op->node, "epsilon", 1e-5f);
@@ -229,10 +230,10 @@ int groupnorm_run(struct op *op, opm_error *err)
         moments(in, g * per * inner, per * inner, eps, &mean, &inv);
         for (int64_t k = 0; k < per; k++) {
             int64_t ch = g % groups * per + k, slot = op->node->opset < 21 ? g % groups : ch;
-            double scale = at(kop_in(op, 1), slot) * inv;
+            double scale = at(kernel_in(op, 1), slot) * inv;
 
             affine_row(op, (g * per + k) * inner, inner, scale,
-                       at(kop_in(op, 2), slot) - mean * scale);
+                       at(kernel_in(op, 2), slot) - mean * scale);
         }
     }
     return 0;
@@ -240,23 +241,23 @@ int groupnorm_run(struct op *op, opm_error *err)
 
 int layernorm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_FLOAT, err), axis;
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err), axis;
 
     if (rc)
         return rc;
     s = in->shape;
     axis = nt_axis(node_attr_int(op->node, "axis", -1), s.rank);
     if (axis < 0)
-        return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
-    rc = want_channels(op, 1, kop_in(op, 2) ? 3 : 2, nt_span(&s, axis, s.rank), err);
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
+    rc = want_channels(op, 1, kernel_in(op, 2) ? 3 : 2, nt_span(&s, axis, s.rank), err);
     if (!rc)
-        rc = kop_set(op, 0, in->type, &s, err);
+        rc = kernel_set(op, 0, in->type, &s, err);
     for (int32_t i = axis; i < s.rank; i++)
         s.dim[i] = 1;
     for (uint32_t i = 1; i < 3 && !rc; i++)
-        rc = kop_set(op, i, in->type, &s, err);
+        rc = kernel_set(op, i, in->type, &s, err);
     return rc;
 }
 
@@ -264,7 +265,7 @@ static void layernorm_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct norm_job *j = arg;
     const struct op *op = j->op;
-    const struct nt *in = kop_in(op, 0), *scale = kop_in(op, 1), *bias = kop_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *scale = kernel_in(op, 1), *bias = kernel_in(op, 2);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
@@ -273,27 +274,27 @@ static void layernorm_part(void *arg, int64_t begin, int64_t end, int thread)
         if (in->type == TENSOR_F32) {
             float m, v;
 
-            kop_isa(op)->layernorm((float *)kop_out(op, 0)->data + i * j->n,
-                                   (const float *)in->data + i * j->n, scale->data,
-                                   bias ? bias->data : NULL, j->n, (float)j->eps, &m, &v);
+            kernel_isa(op)->layernorm((float *)kernel_out(op, 0)->data + i * j->n,
+                                      (const float *)in->data + i * j->n, scale->data,
+                                      bias ? bias->data : NULL, j->n, (float)j->eps, &m, &v);
             mean = (double)m;
             inv = (double)v;
         } else {
             moments(in, i * j->n, j->n, j->eps, &mean, &inv);
             for (int64_t k = 0; k < j->n; k++)
-                set(kop_out(op, 0), i * j->n + k,
+                set(kernel_out(op, 0), i * j->n + k,
                     (at(in, i * j->n + k) - mean) * inv * at(scale, k) + (bias ? at(bias, k) : 0));
         }
-        if (kop_out(op, 1))
-            set(kop_out(op, 1), i, mean);
-        if (kop_out(op, 2))
-            set(kop_out(op, 2), i, inv);
+        if (kernel_out(op, 1))
+            set(kernel_out(op, 1), i, mean);
+        if (kernel_out(op, 2))
+            set(kernel_out(op, 2), i, inv);
     }
 }
 
 int layernorm_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
     struct norm_job j = { .op = op };
 
@@ -303,24 +304,24 @@ int layernorm_run(struct op *op, opm_error *err)
     j.n = nt_span(&in->shape, axis, in->shape.rank);
     j.eps =
         (double)(isnan(op->epsilon) ? node_attr_float(op->node, "epsilon", 1e-5f) : op->epsilon);
-    pool_for(kop_pool(op), in->count / j.n, MAX(4096 / j.n, (int64_t)1), layernorm_part, &j);
+    pool_for(kernel_pool(op), in->count / j.n, MAX(4096 / j.n, (int64_t)1), layernorm_part, &j);
     return 0;
 }
 
 int lrn_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
-    if (kop_in(op, 0)->shape.rank < 2 || node_attr_int(op->node, "size", 0) < 1)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x ... and a size");
-    return kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    if (kernel_in(op, 0)->shape.rank < 2 || node_attr_int(op->node, "size", 0) < 1)
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ... and a size");
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 int lrn_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     double alpha = (double)node_attr_float(op->node, "alpha", 1e-4f),
            beta = (double)node_attr_float(op->node, "beta", 0.75f),
            bias = (double)node_attr_float(op->node, "bias", 1);
@@ -338,23 +339,23 @@ int lrn_run(struct op *op, opm_error *err)
 
             sum += x * x;
         }
-        set(kop_out(op, 0), i, at(in, i) / pow(bias + alpha / (double)size * sum, beta));
+        set(kernel_out(op, 0), i, at(in, i) / pow(bias + alpha / (double)size * sum, beta));
     }
     return 0;
 }
 
 int lpnorm_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
-    if (!rc && nt_axis(node_attr_int(op->node, "axis", -1), kop_in(op, 0)->shape.rank) < 0)
-        rc = kop_fail(op, OPM_EINVAL, err, "axis is out of range");
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    if (!rc && nt_axis(node_attr_int(op->node, "axis", -1), kernel_in(op, 0)->shape.rank) < 0)
+        rc = kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 int lpnorm_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
     int64_t p = node_attr_int(op->node, "p", 2), n = in->shape.dim[axis],
             inner = nt_span(&in->shape, axis + 1, in->shape.rank);
@@ -372,27 +373,27 @@ int lpnorm_run(struct op *op, opm_error *err)
         if (p != 1)
             sum = sqrt(sum);
         for (int64_t k = 0; k < n; k++)
-            set(kop_out(op, 0), base + k * inner, sum ? at(in, base + k * inner) / sum : 0);
+            set(kernel_out(op, 0), base + k * inner, sum ? at(in, base + k * inner) / sum : 0);
     }
     return 0;
 }
 
 int mvn_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
     size_t n;
     const int64_t *axes = node_attr_ints(op->node, "axes", &n);
 
     for (size_t i = 0; i < n && !rc; i++)
-        if (nt_axis(axes[i], kop_in(op, 0)->shape.rank) < 0)
-            rc = kop_fail(op, OPM_EINVAL, err, "an axis is out of range");
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+        if (nt_axis(axes[i], kernel_in(op, 0)->shape.rank) < 0)
+            rc = kernel_fail(op, OPM_EINVAL, err, "an axis is out of range");
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 int mvn_run(struct op *op, opm_error *err)
 {
     static const int64_t usual[] = { 0, 2, 3 };
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     size_t n;
     const int64_t *axes = node_attr_ints(op->node, "axes", &n);
     bool on[SHAPE_RANK_MAX] = { false };
@@ -412,7 +413,7 @@ int mvn_run(struct op *op, opm_error *err)
     }
     sum = mem_calloc((size_t)MAX(groups, (int64_t)1), 2 * sizeof(*sum));
     if (!sum)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int pass = 0; pass < 3 && in->count; pass++)
         for (int64_t i = 0; i < in->count; i++) {
             int64_t rest = i, g = 0;
@@ -428,7 +429,7 @@ int mvn_run(struct op *op, opm_error *err)
             else if (pass == 1)
                 sum[2 * g + 1] += (x - mean) * (x - mean);
             else
-                set(kop_out(op, 0), i, (x - mean) / (sqrt(sum[2 * g + 1] / per) + 1e-9));
+                set(kernel_out(op, 0), i, (x - mean) / (sqrt(sum[2 * g + 1] / per) + 1e-9));
         }
     mem_free(sum);
     return 0;

@@ -12,7 +12,7 @@ struct pad {
 
 static int read_pads(struct op *op, int64_t *pads, opm_error *err)
 {
-    const struct shape *in = &kop_in(op, 0)->shape;
+    const struct shape *in = &kernel_in(op, 0)->shape;
     int64_t axes[SHAPE_RANK_MAX], list[2 * SHAPE_RANK_MAX];
     size_t n, naxes = 0;
     int rc;
@@ -22,30 +22,30 @@ static int read_pads(struct op *op, int64_t *pads, opm_error *err)
         const int64_t *a = node_attr_ints(op->node, op->node->opset < 2 ? "paddings" : "pads", &n);
 
         if (n != 2 * (size_t)in->rank)
-            return kop_fail(op, OPM_EINVAL, err, "%zu pads for %d dimensions", n, in->rank);
+            return kernel_fail(op, OPM_EINVAL, err, "%zu pads for %d dimensions", n, in->rank);
         for (int32_t i = 0; i < in->rank; i++) {
             pads[i] = a[i];
             pads[SHAPE_RANK_MAX + i] = a[in->rank + i];
         }
         return 0;
     }
-    rc = kop_ints(op, 1, list, 2 * SHAPE_RANK_MAX, &n, err);
+    rc = kernel_ints(op, 1, list, 2 * SHAPE_RANK_MAX, &n, err);
     if (!rc)
-        rc = kop_ints(op, 3, axes, SHAPE_RANK_MAX, &naxes, err);
+        rc = kernel_ints(op, 3, axes, SHAPE_RANK_MAX, &naxes, err);
     if (rc)
         return rc;
-    if (!kop_in(op, 3)) {
+    if (!kernel_in(op, 3)) {
         naxes = (size_t)in->rank;
         for (size_t i = 0; i < naxes; i++)
             axes[i] = (int64_t)i;
     }
     if (n != 2 * naxes)
-        return kop_fail(op, OPM_EINVAL, err, "%zu pads for %zu dimensions", n, naxes);
+        return kernel_fail(op, OPM_EINVAL, err, "%zu pads for %zu dimensions", n, naxes);
     for (size_t i = 0; i < naxes; i++) {
         int a = nt_axis(axes[i], in->rank);
 
         if (a < 0)
-            return kop_fail(op, OPM_EINVAL, err, "an axis is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "an axis is out of range");
         pads[a] = list[i];
         pads[SHAPE_RANK_MAX + a] = list[naxes + i];
     }
@@ -55,13 +55,13 @@ static int read_pads(struct op *op, int64_t *pads, opm_error *err)
 int pad_prepare(struct op *op, opm_error *err)
 {
     const char *mode = node_attr_str(op->node, "mode", "constant");
-    struct pad *p = kop_new_state(op, sizeof(*p));
+    struct pad *p = kernel_new_state(op, sizeof(*p));
     int64_t pads[2 * SHAPE_RANK_MAX];
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!p)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
         rc = read_pads(op, pads, err);
     if (rc)
@@ -70,20 +70,21 @@ int pad_prepare(struct op *op, opm_error *err)
               : strcmp(mode, "edge") == 0  ? PAD_EDGE
               : strcmp(mode, "wrap") == 0  ? PAD_WRAP
                                            : PAD_CONSTANT;
-    s = kop_in(op, 0)->shape;
+    s = kernel_in(op, 0)->shape;
     for (int32_t i = 0; i < s.rank; i++) {
         int64_t d = s.dim[i];
 
         p->before[i] = pads[i];
         if (pads[i] < -d || __builtin_add_overflow(s.dim[i], pads[i], &s.dim[i]) ||
             __builtin_add_overflow(s.dim[i], pads[SHAPE_RANK_MAX + i], &s.dim[i]) || s.dim[i] < 0)
-            return kop_fail(op, OPM_EINVAL, err, "pads of dimension %d do not fit", i);
+            return kernel_fail(op, OPM_EINVAL, err, "pads of dimension %d do not fit", i);
         if (p->mode != PAD_CONSTANT && d == 0 && s.dim[i])
-            return kop_fail(op, OPM_EINVAL, err, "nothing to pad from in dimension %d", i);
+            return kernel_fail(op, OPM_EINVAL, err, "nothing to pad from in dimension %d", i);
     }
-    if (kop_in(op, 2) && (kop_in(op, 2)->type != kop_in(op, 0)->type || kop_in(op, 2)->count < 1))
-        return kop_fail(op, OPM_EINVAL, err, "the constant is not of the input's type");
-    return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+    if (kernel_in(op, 2) &&
+        (kernel_in(op, 2)->type != kernel_in(op, 0)->type || kernel_in(op, 2)->count < 1))
+        return kernel_fail(op, OPM_EINVAL, err, "the constant is not of the input's type");
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 /* Where element i of a padded row comes from; -1: the constant. */
@@ -112,8 +113,8 @@ static int64_t source(enum pad_mode mode, int64_t i, int64_t n)
 int pad_run(struct op *op, opm_error *err)
 {
     const struct pad *p = op->state;
-    const struct nt *in = kop_in(op, 0), *value = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0), *value = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
     int64_t idx[SHAPE_RANK_MAX] = { 0 }, stride[SHAPE_RANK_MAX], step = 1;
     int32_t rank = out->shape.rank, last = rank - 1;
     size_t w = nt_width(in->type);

@@ -18,20 +18,20 @@ struct pooling {
 /* kernel arg: what | 4 for the global form */
 int pooling_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct pooling *q = kop_new_state(op, sizeof(*q));
+    const struct nt *in = kernel_in(op, 0);
+    struct pooling *q = kernel_new_state(op, sizeof(*q));
     int what = op->kernel->arg & 3;
     uint64_t types =
         what == POOL_MAX ? TYPES_FLOAT | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U8) : TYPES_FLOAT;
     struct shape s;
-    int rc = kop_want(op, 0, types, err);
+    int rc = kernel_want(op, 0, types, err);
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (rc)
         return rc;
     if (in->shape.rank < 3)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x spatial dimensions");
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x spatial dimensions");
     rc = window_init(&q->w, op, &in->shape, op->kernel->arg & 4 ? in->shape.dim + 2 : NULL, err);
     if (rc)
         return rc;
@@ -42,8 +42,8 @@ int pooling_prepare(struct op *op, opm_error *err)
                ? (double)node_attr_float(op->node, "p", 2)
                : (double)node_attr_int(op->node, "p", 2);
     window_shape(&q->w, in->shape.dim[0], q->c, &s);
-    rc = kop_set(op, 0, in->type, &s, err);
-    return rc ? rc : kop_set(op, 1, TENSOR_I64, &s, err);
+    rc = kernel_set(op, 0, in->type, &s, err);
+    return rc ? rc : kernel_set(op, 1, TENSOR_I64, &s, err);
 }
 
 struct pooling_job {
@@ -73,8 +73,8 @@ static int64_t padded_taps(const struct window *w, int d, int64_t o)
 
 #define POOL_BODY(T)                                                                            \
     do {                                                                                        \
-        const T *in = (const T *)kop_in(j->op, 0)->data + plane * window_in(w);                 \
-        T *out = (T *)kop_out(j->op, 0)->data + plane * window_out(w);                          \
+        const T *in = (const T *)kernel_in(j->op, 0)->data + plane * window_in(w);              \
+        T *out = (T *)kernel_out(j->op, 0)->data + plane * window_out(w);                       \
         double sum = 0;                                                                         \
         T best = 0;                                                                             \
         int64_t at = -1, count = 0;                                                             \
@@ -118,7 +118,7 @@ static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct pooling *q = j->q;
     const struct window *w = &q->w;
     int what = j->op->kernel->arg & 3;
-    int64_t *index = kop_out(j->op, 1) ? kop_out(j->op, 1)->data : NULL;
+    int64_t *index = kernel_out(j->op, 1) ? kernel_out(j->op, 1)->data : NULL;
     bool column = node_attr_int(j->op->node, "storage_order", 0);
 
     (void)thread;
@@ -132,7 +132,7 @@ static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)
                 inside(w, d, o[d], &s[d], &lo[d], &hi[d]);
                 taps *= padded_taps(w, d, o[d]);
             }
-            switch (kop_in(j->op, 0)->type) {
+            switch (kernel_in(j->op, 0)->type) {
             case TENSOR_F32:
                 POOL_BODY(float);
                 break;
@@ -153,9 +153,9 @@ static void max_f32_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pooling_job *j = arg;
     const struct window *w = &j->q->w;
-    const struct isa *isa = kop_isa(j->op);
-    const float *src = kop_in(j->op, 0)->data;
-    float *dst = kop_out(j->op, 0)->data;
+    const struct isa *isa = kernel_isa(j->op);
+    const float *src = kernel_in(j->op, 0)->data;
+    float *dst = kernel_out(j->op, 0)->data;
     int64_t wide = w->in[2];
     float *row = (float *)j->op->scratch + (int64_t)thread * (wide + 16);
 
@@ -192,12 +192,12 @@ int pooling_run(struct op *op, opm_error *err)
     struct pooling_job j = { op, op->state };
     const struct window *w = &j.q->w;
     int what = op->kernel->arg & 3;
-    bool fast = what == POOL_MAX && kop_in(op, 0)->type == TENSOR_F32 && !kop_out(op, 1) &&
+    bool fast = what == POOL_MAX && kernel_in(op, 0)->type == TENSOR_F32 && !kernel_out(op, 1) &&
                 w->nd <= 2 && op->scratch;
 
     (void)err;
-    pool_for(kop_pool(op), window_out(w) ? j.q->planes : 0, 1, fast ? max_f32_part : pooling_part,
-             &j);
+    pool_for(kernel_pool(op), window_out(w) ? j.q->planes : 0, 1,
+             fast ? max_f32_part : pooling_part, &j);
     return 0;
 }
 
@@ -205,10 +205,10 @@ int maxpool_prepare(struct op *op, opm_error *err)
 {
     int rc = pooling_prepare(op, err);
 
-    if (!rc && kop_in(op, 0)->type == TENSOR_F32)
-        op->scratch_bytes =
-            (size_t)((((struct pooling *)op->state)->w.in[2] + 16) * pool_threads(kop_pool(op))) *
-            sizeof(float);
+    if (!rc && kernel_in(op, 0)->type == TENSOR_F32)
+        op->scratch_bytes = (size_t)((((struct pooling *)op->state)->w.in[2] + 16) *
+                                     pool_threads(kernel_pool(op))) *
+                            sizeof(float);
     return rc;
 }
 
@@ -220,7 +220,7 @@ int maxpool_run(struct op *op, opm_error *err)
 static void global_avg_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t n = nt_span(&in->shape, 2, in->shape.rank);
 
     (void)thread;
@@ -232,49 +232,49 @@ static void global_avg_part(void *arg, int64_t begin, int64_t end, int thread)
                                           : ((const double *)in->data)[i * n + k];
         sum /= (double)MAX(n, (int64_t)1);
         if (in->type == TENSOR_F32)
-            ((float *)kop_out(op, 0)->data)[i] = (float)sum;
+            ((float *)kernel_out(op, 0)->data)[i] = (float)sum;
         else
-            ((double *)kop_out(op, 0)->data)[i] = sum;
+            ((double *)kernel_out(op, 0)->data)[i] = sum;
     }
 }
 
 int globalavg_prepare(struct op *op, opm_error *err)
 {
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
-    s = kop_in(op, 0)->shape;
+    s = kernel_in(op, 0)->shape;
     if (s.rank < 2)
-        return kop_fail(op, OPM_EINVAL, err, "wants N x C x ...");
+        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ...");
     for (int32_t i = 2; i < s.rank; i++)
         s.dim[i] = 1;
-    return kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
 }
 
 int globalavg_run(struct op *op, opm_error *err)
 {
     (void)err;
-    pool_for(kop_pool(op), kop_out(op, 0)->count, 4, global_avg_part, op);
+    pool_for(kernel_pool(op), kernel_out(op, 0)->count, 4, global_avg_part, op);
     return 0;
 }
 
 int maxunpool_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t dim[SHAPE_RANK_MAX];
     struct window w;
     struct shape s;
     size_t n;
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_I64), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_I64), err);
     if (rc)
         return rc;
-    if (!shape_equal(&in->shape, &kop_in(op, 1)->shape) || in->shape.rank < 3)
-        return kop_fail(op, OPM_EINVAL, err, "indices do not fit the input");
+    if (!shape_equal(&in->shape, &kernel_in(op, 1)->shape) || in->shape.rank < 3)
+        return kernel_fail(op, OPM_EINVAL, err, "indices do not fit the input");
     rc = window_init(&w, op, &in->shape, NULL, err);
     if (rc)
         return rc;
@@ -284,28 +284,28 @@ int maxunpool_prepare(struct op *op, opm_error *err)
 
         s.dim[i] = (s.dim[i] - 1) * w.stride[d] + w.kernel[d] - w.before[d] - w.after[d];
         if (s.dim[i] < 0)
-            return kop_fail(op, OPM_EINVAL, err, "the output would be empty");
+            return kernel_fail(op, OPM_EINVAL, err, "the output would be empty");
     }
-    if (kop_in(op, 2)) {
-        rc = kop_ints(op, 2, dim, SHAPE_RANK_MAX, &n, err);
+    if (kernel_in(op, 2)) {
+        rc = kernel_ints(op, 2, dim, SHAPE_RANK_MAX, &n, err);
         if (rc)
             return rc;
         if (n != (size_t)s.rank)
-            return kop_fail(op, OPM_EINVAL, err, "output shape does not fit");
+            return kernel_fail(op, OPM_EINVAL, err, "output shape does not fit");
         for (size_t i = 0; i < n; i++) {
             if (dim[i] < 0)
-                return kop_fail(op, OPM_EINVAL, err, "output shape does not fit");
+                return kernel_fail(op, OPM_EINVAL, err, "output shape does not fit");
             s.dim[i] = dim[i];
         }
     }
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 /* Indices count over the output that the strides give, whatever output shape is asked for. */
 int maxunpool_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *index = kop_in(op, 1);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
+    struct nt *out = kernel_out(op, 0);
     size_t wd = nt_width(in->type);
     struct shape from = out->shape;
     struct window w;
@@ -332,7 +332,7 @@ int maxunpool_run(struct op *op, opm_error *err)
             step *= out->shape.dim[d];
         }
         if (!ok)
-            return kop_fail(op, OPM_EINVAL, err, "an index is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "an index is out of range");
         memcpy((char *)out->data + (size_t)at * wd, (const char *)in->data + (size_t)i * wd, wd);
     }
     return 0;

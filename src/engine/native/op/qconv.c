@@ -56,37 +56,38 @@ static void qconv_release(void *state)
 
 static int check_inputs(const struct op *op, const struct slots *at, opm_error *err)
 {
-    const struct nt *x = kop_in(op, at->x), *w, *xz = kop_in(op, at->x_zero),
-                    *wz = kop_in(op, at->w_zero), *bias = kop_in(op, at->bias), *ws, *xs;
+    const struct nt *x = kernel_in(op, at->x), *w, *xz = kernel_in(op, at->x_zero),
+                    *wz = kernel_in(op, at->w_zero), *bias = kernel_in(op, at->bias), *ws, *xs;
     int64_t oc;
-    int rc = kop_want(op, at->x, TYPES_Q8, err);
+    int rc = kernel_want(op, at->x, TYPES_Q8, err);
 
     if (!rc)
-        rc = kop_want(op, at->w, TYPES_Q8, err);
+        rc = kernel_want(op, at->w, TYPES_Q8, err);
     if (!rc && at->x_scale != NONE)
-        rc = kop_want(op, at->x_scale, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, at->x_scale, TYPE_BIT(TENSOR_F32), err);
     if (!rc && at->w_scale != NONE)
-        rc = kop_want(op, at->w_scale, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, at->w_scale, TYPE_BIT(TENSOR_F32), err);
     if (!rc && at->y_scale != NONE)
-        rc = kop_want(op, at->y_scale, TYPE_BIT(TENSOR_F32), err);
-    if (!rc && kop_in(op, at->y_zero))
-        rc = kop_want(op, at->y_zero, TYPES_Q8, err);
+        rc = kernel_want(op, at->y_scale, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && kernel_in(op, at->y_zero))
+        rc = kernel_want(op, at->y_zero, TYPES_Q8, err);
     if (rc)
         return rc;
-    w = kop_in(op, at->w);
-    ws = kop_in(op, at->w_scale);
-    xs = kop_in(op, at->x_scale);
+    w = kernel_in(op, at->w);
+    ws = kernel_in(op, at->w_scale);
+    xs = kernel_in(op, at->x_scale);
     oc = w->shape.rank ? w->shape.dim[0] : 0;
     if ((xz && (xz->count != 1 || xz->type != x->type)) ||
         (wz && ((wz->count != 1 && wz->count != oc) || wz->type != w->type)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "zero point does not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "zero point does not fit");
     if ((ws && ws->count != 1 && ws->count != oc) ||
         (xs && xs->count != 1 && !(op->kernel->arg == QCONV_SCALED && xs->count == oc)) ||
-        (at->y_scale != NONE && (kop_in(op, at->y_scale)->count != 1 ||
-                                 (kop_in(op, at->y_zero) && kop_in(op, at->y_zero)->count != 1))))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit");
+        (at->y_scale != NONE &&
+         (kernel_in(op, at->y_scale)->count != 1 ||
+          (kernel_in(op, at->y_zero) && kernel_in(op, at->y_zero)->count != 1))))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit");
     if (bias && (bias->type != TENSOR_I32 || bias->count != oc))
-        return kop_fail(op, OPM_EINVAL, err, "bias does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "bias does not fit");
     return 0;
 }
 
@@ -123,16 +124,16 @@ static int geometry(struct op *op, struct qconv *s, opm_error *err)
         s->sums = MAX((w->out[2] + 15) / 16 * 16, (int64_t)SUMS);
     }
     s->panels = !s->depthwise && !s->bordered && s->taps == 1;
-    s->tiles = (s->m + kop_q8(op)->mr - 1) / kop_q8(op)->mr;
-    s->tile_bytes = s->groups4 * kop_q8(op)->mr * 4;
+    s->tiles = (s->m + kernel_q8(op)->mr - 1) / kernel_q8(op)->mr;
+    s->tile_bytes = s->groups4 * kernel_q8(op)->mr * 4;
     if (__builtin_mul_overflow(s->plane_h, s->plane_w, &positions) || positions > INT32_MAX / 8)
-        return kop_fail(op, OPM_ELIMIT, err, "the image is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the image is too big");
     s->plane = (positions * (s->depthwise ? 1 : 4) + Q8_BEYOND + NR_MAX * 4 + NATIVE_ALIGN) /
                NATIVE_ALIGN * NATIVE_ALIGN;
     if (__builtin_mul_overflow(s->plane * s->phases, s->quads, &all) || all > INT32_MAX ||
         __builtin_mul_overflow(all, s->c.groups, &all) || all > PTRDIFF_MAX / 8 ||
         s->groups4 > INT32_MAX / 32)
-        return kop_fail(op, OPM_ELIMIT, err, "the image is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the image is too big");
     return 0;
 }
 
@@ -169,8 +170,8 @@ static void four_weights(const struct nt *w, const struct qconv *s, int64_t oc, 
 
 static void pack_weights(const struct op *op, struct qconv *s)
 {
-    const struct nt *w = kop_in(op, s->at->w);
-    int64_t mr = kop_q8(op)->mr;
+    const struct nt *w = kernel_in(op, s->at->w);
+    int64_t mr = kernel_q8(op)->mr;
 
     for (int64_t oc = 0; oc < s->c.oc; oc++) {
         int64_t g = oc / s->m, row = oc % s->m;
@@ -190,7 +191,7 @@ static void pack_weights(const struct op *op, struct qconv *s)
         int64_t tap = k % s->taps, phase,
                 shift = tap_shift(s, tap / s->c.w.kernel[2], tap % s->c.w.kernel[2], &phase);
 
-        s->off[k] = (int32_t)(s->panels ? k * kop_q8(op)->nr * 4
+        s->off[k] = (int32_t)(s->panels ? k * kernel_q8(op)->nr * 4
                                         : (k / s->taps * s->phases + phase) * s->plane + shift * 4);
     }
 }
@@ -218,11 +219,11 @@ static int weight_memory(struct op *op, struct qconv *s, opm_error *err)
     sum = take(&total, oc, 4);
     zero = take(&total, oc, 4);
     if (total < 0)
-        return kop_fail(op, OPM_ELIMIT, err, "the weights are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the weights are too big");
     native_free(s->memory);
     s->memory = native_alloc((size_t)MAX(total, (int64_t)1));
     if (!s->memory)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     memset(s->memory, 0, (size_t)total);
     s->weights = (uint8_t *)s->memory + packed;
     s->ones = (uint8_t *)s->memory + ones;
@@ -234,35 +235,35 @@ static int weight_memory(struct op *op, struct qconv *s, opm_error *err)
 
 int qconv_prepare(struct op *op, opm_error *err)
 {
-    struct qconv *s = kop_new_state(op, sizeof(*s));
+    struct qconv *s = kernel_new_state(op, sizeof(*s));
     const struct slots *at = &slots[op->kernel->arg];
     int64_t total = 0;
     struct shape out;
     int rc = check_inputs(op, at, err);
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = qconv_release;
     s->at = at;
     if (!rc && node_attr_int(op->node, "channels_last", 0))
-        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for channels last");
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for channels last");
     if (!rc)
-        rc = conv_init(&s->c, op, &kop_in(op, at->x)->shape, &kop_in(op, at->w)->shape, err);
+        rc = conv_init(&s->c, op, &kernel_in(op, at->x)->shape, &kernel_in(op, at->w)->shape, err);
     if (rc)
         return rc;
     if (s->c.w.nd > 2)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions",
-                        s->c.w.nd);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions",
+                           s->c.w.nd);
     s->kind = op->kernel->arg == QCONV_INTEGER  ? Q8_INT32
               : op->kernel->arg == QCONV_LINEAR ? Q8_BYTES
                                                 : Q8_FLOAT;
     window_shape(&s->c.w, s->c.n, s->c.oc, &out);
-    rc = kop_set(op, 0,
-                 s->kind == Q8_INT32      ? TENSOR_I32
-                 : s->kind == Q8_FLOAT    ? TENSOR_F32
-                 : kop_in(op, at->y_zero) ? kop_in(op, at->y_zero)->type
-                                          : TENSOR_U8,
-                 &out, err);
+    rc = kernel_set(op, 0,
+                    s->kind == Q8_INT32         ? TENSOR_I32
+                    : s->kind == Q8_FLOAT       ? TENSOR_F32
+                    : kernel_in(op, at->y_zero) ? kernel_in(op, at->y_zero)->type
+                                                : TENSOR_U8,
+                    &out, err);
     if (!rc)
         rc = posts_check(op, s->c.oc, err);
     if (!rc && shape_count(&out))
@@ -270,18 +271,18 @@ int qconv_prepare(struct op *op, opm_error *err)
     if (rc || shape_count(&out) == 0)
         return rc;
     rc = weight_memory(op, s, err);
-    if (!rc && kop_fixed(op, at->w)) {
-        if (!kop_data(op, at->w))
-            return kop_nomem(op, err);
+    if (!rc && kernel_fixed(op, at->w)) {
+        if (!kernel_data(op, at->w))
+            return kernel_nomem(op, err);
         pack_weights(op, s);
     }
     s->at_add = (size_t)take(&total, s->c.oc, 4);
     s->at_scale = (size_t)take(&total, s->c.oc, 4);
     s->at_planes = (size_t)take(
-        &total, s->depthwise ? pool_threads(kop_pool(op)) : s->c.groups * s->quads * s->phases,
+        &total, s->depthwise ? pool_threads(kernel_pool(op)) : s->c.groups * s->quads * s->phases,
         s->depthwise ? s->plane + 2 * s->sums * 4 : s->plane);
     if (!rc && total < 0)
-        rc = kop_fail(op, OPM_ELIMIT, err, "the image is too big");
+        rc = kernel_fail(op, OPM_ELIMIT, err, "the image is too big");
     op->scratch_bytes = (size_t)MAX(total, (int64_t)0);
     return rc;
 }
@@ -548,10 +549,10 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
 /* What follows from scales and zero points, which may be computed values. */
 static void set_terms(const struct op *op, struct qconv *s, struct qconv_job *j)
 {
-    const struct nt *x = kop_in(op, s->at->x), *w = kop_in(op, s->at->w),
-                    *xz = kop_in(op, s->at->x_zero), *wz = kop_in(op, s->at->w_zero),
-                    *xs = kop_in(op, s->at->x_scale), *ws = kop_in(op, s->at->w_scale),
-                    *ys = kop_in(op, s->at->y_scale), *bias = kop_in(op, s->at->bias);
+    const struct nt *x = kernel_in(op, s->at->x), *w = kernel_in(op, s->at->w),
+                    *xz = kernel_in(op, s->at->x_zero), *wz = kernel_in(op, s->at->w_zero),
+                    *xs = kernel_in(op, s->at->x_scale), *ws = kernel_in(op, s->at->w_scale),
+                    *ys = kernel_in(op, s->at->y_scale), *bias = kernel_in(op, s->at->bias);
     uint32_t k = (uint32_t)(s->c.icg * s->taps), zx;
 
     j->flip = x->type == TENSOR_I8 ? 0x80 : 0;
@@ -570,7 +571,7 @@ static void set_terms(const struct op *op, struct qconv *s, struct qconv_job *j)
         j->scale[oc] = ys ? f / *(const float *)ys->data : f;
     }
     if (s->kind == Q8_BYTES)
-        q8_limits(op, *(const float *)ys->data, kop_in(op, s->at->y_zero), &j->out_as.lo,
+        q8_limits(op, *(const float *)ys->data, kernel_in(op, s->at->y_zero), &j->out_as.lo,
                   &j->out_as.hi, &j->out_as.zero);
 }
 
@@ -578,15 +579,15 @@ int qconv_run(struct op *op, opm_error *err)
 {
     struct qconv *s = op->state;
     const struct window *w = &s->c.w;
-    struct nt *out = kop_out(op, 0);
+    struct nt *out = kernel_out(op, 0);
     struct posts posts;
-    struct qconv_job j = { .op = op, .s = s, .isa = kop_q8(op) };
+    struct qconv_job j = { .op = op, .s = s, .isa = kernel_q8(op) };
     int64_t per = s->c.oc * w->out[1] * w->out[2], work;
 
     (void)err;
     if (out->count == 0)
         return 0;
-    if (!kop_fixed(op, s->at->w)) {
+    if (!kernel_fixed(op, s->at->w)) {
         memset(s->weights, 0,
                (size_t)(s->depthwise ? s->c.oc * s->groups4 * 4
                                      : s->c.groups * s->tiles * s->tile_bytes));
@@ -603,18 +604,18 @@ int qconv_run(struct op *op, opm_error *err)
     j.nsplit = MAX(MIN(s->tiles, 16 / (j.npanel * s->c.groups)), (int64_t)1);
     work = s->groups4 * 4 * j.isa->nr * s->m / j.nsplit;
     for (int64_t n = 0; n < s->c.n; n++) {
-        j.in = (const uint8_t *)kop_in(op, s->at->x)->data + n * s->c.ic * w->in[1] * w->in[2];
+        j.in = (const uint8_t *)kernel_in(op, s->at->x)->data + n * s->c.ic * w->in[1] * w->in[2];
         j.base = n * per;
         j.out = (char *)out->data + (size_t)j.base * nt_width(out->type);
         if (s->depthwise) {
-            pool_for(kop_pool(op), s->c.groups,
+            pool_for(kernel_pool(op), s->c.groups,
                      MAX(65536 / (w->out[1] * w->out[2] * s->taps + 1), (int64_t)1), depthwise_part,
                      &j);
             continue;
         }
-        pool_for(kop_pool(op), s->c.groups * s->quads,
+        pool_for(kernel_pool(op), s->c.groups * s->quads,
                  MAX(16384 / (s->phases * s->plane + 1), (int64_t)1), fill_part, &j);
-        pool_for(kop_pool(op), s->c.groups * j.npanel * j.nsplit,
+        pool_for(kernel_pool(op), s->c.groups * j.npanel * j.nsplit,
                  MAX(524288 / (work + 1), (int64_t)1), conv_part, &j);
     }
     return 0;

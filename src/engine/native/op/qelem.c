@@ -14,15 +14,15 @@
 static int want_triple(const struct op *op, uint32_t value, uint32_t scale, uint32_t zero,
                        opm_error *err)
 {
-    const struct nt *z = kop_in(op, zero);
-    int rc = kop_want(op, value, TYPES_Q8, err);
+    const struct nt *z = kernel_in(op, zero);
+    int rc = kernel_want(op, value, TYPES_Q8, err);
 
     if (!rc)
-        rc = kop_want(op, scale, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, scale, TYPE_BIT(TENSOR_F32), err);
     if (!rc && z)
-        rc = kop_want(op, zero, TYPE_BIT(kop_in(op, value)->type), err);
-    if (!rc && (kop_in(op, scale)->count != 1 || (z && z->count != 1)))
-        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "scale must be one number");
+        rc = kernel_want(op, zero, TYPE_BIT(kernel_in(op, value)->type), err);
+    if (!rc && (kernel_in(op, scale)->count != 1 || (z && z->count != 1)))
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "scale must be one number");
     return rc;
 }
 
@@ -30,13 +30,13 @@ static int want_triple(const struct op *op, uint32_t value, uint32_t scale, uint
 static int want_output(const struct op *op, uint32_t scale, uint32_t zero, enum tensor_type *type,
                        opm_error *err)
 {
-    const struct nt *z = kop_in(op, zero);
-    int rc = kop_want(op, scale, TYPE_BIT(TENSOR_F32), err);
+    const struct nt *z = kernel_in(op, zero);
+    int rc = kernel_want(op, scale, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc && z)
-        rc = kop_want(op, zero, TYPES_Q8, err);
-    if (!rc && (kop_in(op, scale)->count != 1 || (z && z->count != 1)))
-        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "output scale must be one number");
+        rc = kernel_want(op, zero, TYPES_Q8, err);
+    if (!rc && (kernel_in(op, scale)->count != 1 || (z && z->count != 1)))
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "output scale must be one number");
     if (!rc)
         *type = z ? z->type : TENSOR_U8;
     return rc;
@@ -44,7 +44,7 @@ static int want_output(const struct op *op, uint32_t scale, uint32_t zero, enum 
 
 static float real(const struct op *op, uint32_t slot)
 {
-    return *(const float *)kop_in(op, slot)->data;
+    return *(const float *)kernel_in(op, slot)->data;
 }
 
 /* A, its scale and zero point, B and its, the scale and zero point of the result. */
@@ -60,14 +60,14 @@ int qbinary_prepare(struct op *op, opm_error *err)
         rc = want_output(op, 6, 7, &type, err);
     if (rc)
         return rc;
-    s = kop_in(op, 0)->shape;
-    if (!bcast_join(&s, &kop_in(op, 3)->shape))
-        return kop_fail(op, OPM_EINVAL, err, "operands do not broadcast");
-    return kop_set(op, 0, type, &s, err);
+    s = kernel_in(op, 0)->shape;
+    if (!broadcast_join(&s, &kernel_in(op, 3)->shape))
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not broadcast");
+    return kernel_set(op, 0, type, &s, err);
 }
 
 struct binary_job {
-    struct bcast b;
+    struct broadcast b;
     const struct q8_isa *isa;
     struct q8_pair pair;
     const uint8_t *in[2];
@@ -95,15 +95,15 @@ static void binary_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct binary_job *j = arg;
 
     (void)thread;
-    bcast_each(&j->b, begin, end, run_pairs, arg);
+    broadcast_each(&j->b, begin, end, run_pairs, arg);
 }
 
 int qbinary_run(struct op *op, opm_error *err)
 {
-    const struct nt *in[2] = { kop_in(op, 0), kop_in(op, 3) };
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in[2] = { kernel_in(op, 0), kernel_in(op, 3) };
+    struct nt *out = kernel_out(op, 0);
     float a = real(op, 1), b = real(op, 4), y = real(op, 6);
-    struct binary_job j = { .isa = kop_q8(op), .out = out->data };
+    struct binary_job j = { .isa = kernel_q8(op), .out = out->data };
     int32_t zero;
 
     (void)err;
@@ -112,12 +112,12 @@ int qbinary_run(struct op *op, opm_error *err)
     j.pair = (struct q8_pair){ .a_signed = in[0]->type == TENSOR_I8,
                                .b_signed = in[1]->type == TENSOR_I8,
                                .product = op->kernel->arg == QELEM_MUL,
-                               .a_zero = q8_zero(kop_in(op, 2), 0),
-                               .b_zero = q8_zero(kop_in(op, 5), 0) };
-    q8_limits(op, y, kop_in(op, 7), &j.pair.lo, &j.pair.hi, &zero);
+                               .a_zero = q8_zero(kernel_in(op, 2), 0),
+                               .b_zero = q8_zero(kernel_in(op, 5), 0) };
+    q8_limits(op, y, kernel_in(op, 7), &j.pair.lo, &j.pair.hi, &zero);
     q8_pair_scales(&j.pair, a, b, y, zero);
-    bcast_init(&j.b, &out->shape, in, 2);
-    pool_for(kop_pool(op), j.b.total, GRAIN, binary_part, &j);
+    broadcast_init(&j.b, &out->shape, in, 2);
+    pool_for(kernel_pool(op), j.b.total, GRAIN, binary_part, &j);
     return 0;
 }
 
@@ -128,14 +128,14 @@ static void bytes_to_floats(const struct op *op, uint32_t value, uint32_t scale,
 
     for (int i = 0; i < 256; i++)
         all[i] = (uint8_t)i;
-    kop_q8(op)->dequantize(out, all, kop_in(op, value)->type == TENSOR_I8, 256, real(op, scale),
-                           q8_zero(kop_in(op, zero), 0));
+    kernel_q8(op)->dequantize(out, all, kernel_in(op, value)->type == TENSOR_I8, 256,
+                              real(op, scale), q8_zero(kernel_in(op, zero), 0));
 }
 
 void q8_table_unary(const struct op *op, uint8_t *table)
 {
-    const struct isa *isa = kop_isa(op);
-    enum tensor_type type = kop_out(op, 0)->type;
+    const struct isa *isa = kernel_isa(op);
+    enum tensor_type type = kernel_out(op, 0)->type;
     float x[256];
 
     bytes_to_floats(op, 0, 1, 2, x);
@@ -145,18 +145,18 @@ void q8_table_unary(const struct op *op, uint8_t *table)
         isa->unary(U_LEAKY, x, x, 256, node_attr_float(op->node, "alpha", 0.01f), 0);
     for (int i = 0; i < op->npost; i++)
         isa->unary(op->post[i].unary, x, x, 256, op->post[i].alpha, op->post[i].beta);
-    kop_q8(op)->quantize(table, x, 256, real(op, 3), q8_zero(kop_in(op, 4), 0), q8_lo(type),
-                         q8_hi(type));
+    kernel_q8(op)->quantize(table, x, 256, real(op, 3), q8_zero(kernel_in(op, 4), 0), q8_lo(type),
+                            q8_hi(type));
 }
 
 void q8_table_concat(const struct op *op, uint32_t i, uint8_t *table)
 {
-    enum tensor_type type = kop_out(op, 0)->type;
+    enum tensor_type type = kernel_out(op, 0)->type;
     float x[256];
 
     bytes_to_floats(op, i, i + 1, i + 2, x);
-    kop_q8(op)->quantize(table, x, 256, real(op, 0), q8_zero(kop_in(op, 1), 0), q8_lo(type),
-                         q8_hi(type));
+    kernel_q8(op)->quantize(table, x, 256, real(op, 0), q8_zero(kernel_in(op, 1), 0), q8_lo(type),
+                            q8_hi(type));
 }
 
 struct lookup_job {
@@ -182,17 +182,17 @@ int qunary_prepare(struct op *op, opm_error *err)
 
     if (!rc)
         rc = want_output(op, 3, 4, &type, err);
-    return rc ? rc : kop_set(op, 0, type, &kop_in(op, 0)->shape, err);
+    return rc ? rc : kernel_set(op, 0, type, &kernel_in(op, 0)->shape, err);
 }
 
 int qunary_run(struct op *op, opm_error *err)
 {
-    struct nt *out = kop_out(op, 0);
-    struct lookup_job j = { .in = kop_in(op, 0)->data, .out = out->data };
+    struct nt *out = kernel_out(op, 0);
+    struct lookup_job j = { .in = kernel_in(op, 0)->data, .out = out->data };
 
     (void)err;
     q8_table_unary(op, j.table);
-    pool_for(kop_pool(op), out->count, GRAIN, lookup_part, &j);
+    pool_for(kernel_pool(op), out->count, GRAIN, lookup_part, &j);
     return 0;
 }
 
@@ -204,39 +204,39 @@ int qconcat_prepare(struct op *op, opm_error *err)
     int rc = want_output(op, 0, 1, &type, err), axis = 0;
 
     if (!rc && (op->nin < 5 || (op->nin - 2) % 3))
-        rc = kop_fail(op, OPM_EINVAL, err, "%u inputs", op->nin);
+        rc = kernel_fail(op, OPM_EINVAL, err, "%u inputs", op->nin);
     for (uint32_t i = 2; i < op->nin && !rc; i += 3) {
         const struct shape *x;
 
         rc = want_triple(op, i, i + 1, i + 2, err);
         if (rc)
             break;
-        x = &kop_in(op, i)->shape;
+        x = &kernel_in(op, i)->shape;
         if (i == 2) {
             s = *x;
             axis = nt_axis(node_attr_int(op->node, "axis", 1), s.rank);
             if (axis < 0)
-                return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
+                return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
             continue;
         }
         for (int32_t d = 0; d < s.rank; d++)
             if (x->rank != s.rank || (d != axis && x->dim[d] != s.dim[d]))
-                return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
+                return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
         s.dim[axis] += x->dim[axis];
     }
-    return rc ? rc : kop_set(op, 0, type, &s, err);
+    return rc ? rc : kernel_set(op, 0, type, &s, err);
 }
 
 int qconcat_run(struct op *op, opm_error *err)
 {
-    struct nt *out = kop_out(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", 1), out->shape.rank);
     int64_t outer = nt_span(&out->shape, 0, axis),
             row = nt_span(&out->shape, axis, out->shape.rank), at = 0;
 
     (void)err;
     for (uint32_t i = 2; i < op->nin; i += 3) {
-        const struct nt *in = kop_in(op, i);
+        const struct nt *in = kernel_in(op, i);
         int64_t part = nt_span(&in->shape, axis, in->shape.rank);
         uint8_t table[256];
 
@@ -252,23 +252,23 @@ int qconcat_run(struct op *op, opm_error *err)
 
 static int softmax_axis(const struct op *op)
 {
-    return nt_axis(node_attr_int(op->node, "axis", -1), MAX(kop_in(op, 0)->shape.rank, 1));
+    return nt_axis(node_attr_int(op->node, "axis", -1), MAX(kernel_in(op, 0)->shape.rank, 1));
 }
 
 int qsoftmax_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     int axis, rc = qunary_prepare(op, err);
 
     if (rc)
         return rc;
     axis = softmax_axis(op);
     if (axis < 0 || (node_attr_int(op->node, "opset", 13) >= 13 && axis + 1 < x->shape.rank))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for another axis than the last");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for another axis than the last");
     op->scratch_bytes =
         sizeof(float) *
         (size_t)MAX(nt_span(&x->shape, MIN(axis, x->shape.rank), x->shape.rank), (int64_t)1) *
-        (size_t)pool_threads(kop_pool(op));
+        (size_t)pool_threads(kernel_pool(op));
     return 0;
 }
 
@@ -281,27 +281,27 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
     const struct op *op = j->op;
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     float *row = (float *)op->scratch + thread * j->n;
 
     for (int64_t i = begin; i < end; i++) {
-        kop_q8(op)->dequantize(row, (const uint8_t *)in->data + i * j->n, in->type == TENSOR_I8,
-                               j->n, real(op, 1), q8_zero(kop_in(op, 2), 0));
-        kop_isa(op)->softmax(row, row, j->n);
-        kop_q8(op)->quantize((uint8_t *)out->data + i * j->n, row, j->n, real(op, 3),
-                             q8_zero(kop_in(op, 4), 0), q8_lo(out->type), q8_hi(out->type));
+        kernel_q8(op)->dequantize(row, (const uint8_t *)in->data + i * j->n, in->type == TENSOR_I8,
+                                  j->n, real(op, 1), q8_zero(kernel_in(op, 2), 0));
+        kernel_isa(op)->softmax(row, row, j->n);
+        kernel_q8(op)->quantize((uint8_t *)out->data + i * j->n, row, j->n, real(op, 3),
+                                q8_zero(kernel_in(op, 4), 0), q8_lo(out->type), q8_hi(out->type));
     }
 }
 
 int qsoftmax_run(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     struct softmax_job j = { op, nt_span(&x->shape, MIN(softmax_axis(op), x->shape.rank),
                                          x->shape.rank) };
 
     (void)err;
     if (x->count)
-        pool_for(kop_pool(op), x->count / j.n, MAX(4096 / j.n, (int64_t)1), softmax_part, &j);
+        pool_for(kernel_pool(op), x->count / j.n, MAX(4096 / j.n, (int64_t)1), softmax_part, &j);
     return 0;
 }

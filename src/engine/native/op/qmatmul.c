@@ -49,27 +49,27 @@ static bool one_or(const struct nt *t, int64_t n)
 
 static int check_types(const struct op *op, const struct slots *at, opm_error *err)
 {
-    const struct nt *az = kop_in(op, at->a_zero), *bz = kop_in(op, at->b_zero);
-    int rc =
-        kop_want(op, at->a, op->kernel->arg == QMM_DYNAMIC ? TYPE_BIT(TENSOR_F32) : TYPES_Q8, err);
+    const struct nt *az = kernel_in(op, at->a_zero), *bz = kernel_in(op, at->b_zero);
+    int rc = kernel_want(op, at->a,
+                         op->kernel->arg == QMM_DYNAMIC ? TYPE_BIT(TENSOR_F32) : TYPES_Q8, err);
 
     if (!rc)
-        rc = kop_want(op, at->b, TYPES_Q8, err);
+        rc = kernel_want(op, at->b, TYPES_Q8, err);
     if (!rc && az)
-        rc = kop_want(op, at->a_zero, TYPE_BIT(kop_in(op, at->a)->type), err);
+        rc = kernel_want(op, at->a_zero, TYPE_BIT(kernel_in(op, at->a)->type), err);
     if (!rc && bz)
-        rc = kop_want(op, at->b_zero, TYPE_BIT(kop_in(op, at->b)->type), err);
+        rc = kernel_want(op, at->b_zero, TYPE_BIT(kernel_in(op, at->b)->type), err);
     if (!rc && at->a_scale != NONE)
-        rc = kop_want(op, at->a_scale, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, at->a_scale, TYPE_BIT(TENSOR_F32), err);
     if (!rc && at->b_scale != NONE)
-        rc = kop_want(op, at->b_scale, TYPE_BIT(TENSOR_F32), err);
-    if (!rc && kop_in(op, at->y_scale))
-        rc = kop_want(op, at->y_scale, TYPE_BIT(TENSOR_F32), err);
-    if (!rc && kop_in(op, at->y_zero))
-        rc = kop_want(op, at->y_zero, TYPES_Q8, err);
-    if (!rc && kop_in(op, at->bias))
-        rc = kop_want(op, at->bias, TYPE_BIT(op->kernel->arg == QMM_GEMM ? TENSOR_I32 : TENSOR_F32),
-                      err);
+        rc = kernel_want(op, at->b_scale, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && kernel_in(op, at->y_scale))
+        rc = kernel_want(op, at->y_scale, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && kernel_in(op, at->y_zero))
+        rc = kernel_want(op, at->y_zero, TYPES_Q8, err);
+    if (!rc && kernel_in(op, at->bias))
+        rc = kernel_want(op, at->bias,
+                         TYPE_BIT(op->kernel->arg == QMM_GEMM ? TENSOR_I32 : TENSOR_F32), err);
     return rc;
 }
 
@@ -77,34 +77,35 @@ static int check_types(const struct op *op, const struct slots *at, opm_error *e
 static int check_counts(const struct op *op, const struct qmm *s, opm_error *err)
 {
     const struct slots *at = s->at;
-    const struct nt *az = kop_in(op, at->a_zero), *ys = kop_in(op, at->y_scale),
-                    *yz = kop_in(op, at->y_zero), *bias = kop_in(op, at->bias),
-                    *as = kop_in(op, at->a_scale);
+    const struct nt *az = kernel_in(op, at->a_zero), *ys = kernel_in(op, at->y_scale),
+                    *yz = kernel_in(op, at->y_zero), *bias = kernel_in(op, at->bias),
+                    *as = kernel_in(op, at->a_scale);
 
     if (az && az->count != 1 && (az->count != s->m || s->nbatch != 1))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "a zero point of A for each row of a batch");
-    if (!one_or(kop_in(op, at->b_zero), s->n) || !one_or(kop_in(op, at->b_scale), s->n) ||
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "a zero point of A for each row of a batch");
+    if (!one_or(kernel_in(op, at->b_zero), s->n) || !one_or(kernel_in(op, at->b_scale), s->n) ||
         (as && as->count != 1 && !(op->kernel->arg == QMM_SCALED && as->count == s->n)))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "scale or zero point does not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "scale or zero point does not fit");
     if ((ys && ys->count != 1) || (yz && yz->count != 1))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "output scale must be one number");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "output scale must be one number");
     if (bias && bias->count != s->n)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "bias must have %lld numbers", (long long)s->n);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "bias must have %lld numbers",
+                           (long long)s->n);
     return 0;
 }
 
 static int shape_gemm(struct op *op, struct qmm *s, struct shape *out, opm_error *err)
 {
-    const struct shape *a = &kop_in(op, s->at->a)->shape, *b = &kop_in(op, s->at->b)->shape;
+    const struct shape *a = &kernel_in(op, s->at->a)->shape, *b = &kernel_in(op, s->at->b)->shape;
     bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
 
     if (a->rank != 2 || b->rank != 2)
-        return kop_fail(op, OPM_EINVAL, err, "operands must be matrices");
+        return kernel_fail(op, OPM_EINVAL, err, "operands must be matrices");
     s->m = a->dim[ta];
     s->k = a->dim[!ta];
     s->n = b->dim[!tb];
     if (b->dim[tb] != s->k)
-        return kop_fail(op, OPM_EINVAL, err, "inner dimensions differ");
+        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions differ");
     s->a_rs = ta ? 1 : s->k;
     s->a_cs = ta ? s->m : 1;
     s->b_rs = tb ? 1 : s->n;
@@ -127,11 +128,11 @@ static void batch_strides(const struct qmm *s, const struct shape *q, int64_t *s
 
 static int shape_matmul(struct op *op, struct qmm *s, struct shape *out, opm_error *err)
 {
-    struct shape a = kop_in(op, s->at->a)->shape, b = kop_in(op, s->at->b)->shape;
+    struct shape a = kernel_in(op, s->at->a)->shape, b = kernel_in(op, s->at->b)->shape;
     bool row = a.rank == 1, col = b.rank == 1;
 
     if (a.rank < 1 || b.rank < 1)
-        return kop_fail(op, OPM_EINVAL, err, "operands must not be scalars");
+        return kernel_fail(op, OPM_EINVAL, err, "operands must not be scalars");
     if (row)
         a = (struct shape){ .rank = 2, .dim = { 1, a.dim[0] } };
     if (col)
@@ -140,19 +141,19 @@ static int shape_matmul(struct op *op, struct qmm *s, struct shape *out, opm_err
     s->k = a.dim[a.rank - 1];
     s->n = b.dim[b.rank - 1];
     if (b.dim[b.rank - 2] != s->k)
-        return kop_fail(op, OPM_EINVAL, err, "inner dimensions differ");
+        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions differ");
     a.rank -= 2;
     b.rank -= 2;
     s->batch = a;
-    if (!bcast_join(&s->batch, &b) || s->batch.rank + 2 > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+    if (!broadcast_join(&s->batch, &b) || s->batch.rank + 2 > SHAPE_RANK_MAX)
+        return kernel_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
     *out = s->batch;
     if (!row)
         out->dim[out->rank++] = s->m;
     if (!col)
         out->dim[out->rank++] = s->n;
     if (shape_count(&b) == 1 && shape_count(&a) == shape_count(&s->batch) &&
-        !(kop_in(op, s->at->a_zero) && kop_in(op, s->at->a_zero)->count > 1)) {
+        !(kernel_in(op, s->at->a_zero) && kernel_in(op, s->at->a_zero)->count > 1)) {
         s->m *= MAX(shape_count(&s->batch), (int64_t)0); /* one tall matrix */
         s->batch.rank = a.rank = b.rank = 0;
     }
@@ -166,21 +167,21 @@ static int shape_matmul(struct op *op, struct qmm *s, struct shape *out, opm_err
 
 static int pack_const(struct op *op, struct qmm *s, opm_error *err)
 {
-    const struct nt *b = kop_in(op, s->at->b);
+    const struct nt *b = kernel_in(op, s->at->b);
 
-    s->b_bytes = q8_b_bytes(kop_q8(op), s->k, s->n);
+    s->b_bytes = q8_b_bytes(kernel_q8(op), s->k, s->n);
     if (s->b_bytes < 0)
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
-    if (s->packed || !kop_fixed(op, s->at->b) || b->count != s->k * s->n)
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    if (s->packed || !kernel_fixed(op, s->at->b) || b->count != s->k * s->n)
         return 0;
-    if (!kop_data(op, s->at->b))
-        return kop_nomem(op, err);
+    if (!kernel_data(op, s->at->b))
+        return kernel_nomem(op, err);
     s->b_memory = native_alloc((size_t)s->b_bytes);
     if (!s->b_memory)
-        return kop_nomem(op, err);
-    q8_b_place(&s->b, kop_q8(op), s->k, s->n, s->b_memory);
-    q8_b_pack(&s->b, kop_q8(op), b->data, s->b_rs, s->b_cs, b->type == TENSOR_U8 ? 0x80 : 0,
-              kop_pool(op));
+        return kernel_nomem(op, err);
+    q8_b_place(&s->b, kernel_q8(op), s->k, s->n, s->b_memory);
+    q8_b_pack(&s->b, kernel_q8(op), b->data, s->b_rs, s->b_cs, b->type == TENSOR_U8 ? 0x80 : 0,
+              kernel_pool(op));
     s->packed = true;
     return 0;
 }
@@ -199,7 +200,7 @@ static bool reserve(size_t *total, size_t *at, int64_t n, int64_t width)
 
 static int plan_scratch(struct op *op, struct qmm *s, opm_error *err)
 {
-    const struct nt *a = kop_in(op, s->at->a);
+    const struct nt *a = kernel_in(op, s->at->a);
     size_t total = 0;
 
     s->a_as_it_is = a->type == TENSOR_U8 && s->k % 4 == 0 && s->a_cs == 1;
@@ -207,20 +208,20 @@ static int plan_scratch(struct op *op, struct qmm *s, opm_error *err)
         !reserve(&total, &s->at_b, s->packed ? 0 : 1, s->b_bytes) ||
         !reserve(&total, &s->at_add, s->n, 4) || !reserve(&total, &s->at_sum, s->m, 4) ||
         !reserve(&total, &s->at_zero, s->n, 4) || !reserve(&total, &s->at_scale, s->n + 1, 4))
-        return kop_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     op->scratch_bytes = total;
     return 0;
 }
 
 int qmatmul_prepare(struct op *op, opm_error *err)
 {
-    struct qmm *s = kop_new_state(op, sizeof(*s));
+    struct qmm *s = kernel_new_state(op, sizeof(*s));
     enum tensor_type type;
     struct shape out;
     int rc;
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = qmm_release;
     s->at = &slots[op->kernel->arg];
     rc = check_types(op, s->at, err);
@@ -230,17 +231,17 @@ int qmatmul_prepare(struct op *op, opm_error *err)
         return rc;
     s->nbatch = shape_count(&s->batch);
     rc = check_counts(op, s, err);
-    s->kind = op->kernel->arg == QMM_INTEGER                                ? Q8_INT32
-              : op->kernel->arg == QMM_LINEAR || kop_in(op, s->at->y_scale) ? Q8_BYTES
-                                                                            : Q8_FLOAT;
-    type = s->kind == Q8_INT32         ? TENSOR_I32
-           : s->kind == Q8_FLOAT       ? TENSOR_F32
-           : kop_in(op, s->at->y_zero) ? kop_in(op, s->at->y_zero)->type
-                                       : TENSOR_U8;
-    if (!rc && s->kind == Q8_BYTES && !kop_in(op, s->at->y_scale))
-        rc = kop_fail(op, OPM_EINVAL, err, "no output scale");
+    s->kind = op->kernel->arg == QMM_INTEGER                                   ? Q8_INT32
+              : op->kernel->arg == QMM_LINEAR || kernel_in(op, s->at->y_scale) ? Q8_BYTES
+                                                                               : Q8_FLOAT;
+    type = s->kind == Q8_INT32            ? TENSOR_I32
+           : s->kind == Q8_FLOAT          ? TENSOR_F32
+           : kernel_in(op, s->at->y_zero) ? kernel_in(op, s->at->y_zero)->type
+                                          : TENSOR_U8;
+    if (!rc && s->kind == Q8_BYTES && !kernel_in(op, s->at->y_scale))
+        rc = kernel_fail(op, OPM_EINVAL, err, "no output scale");
     if (!rc)
-        rc = kop_set(op, 0, type, &out, err);
+        rc = kernel_set(op, 0, type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
@@ -262,7 +263,7 @@ static int64_t batch_matrix(const struct qmm *s, const int64_t *stride, int64_t 
 /* Zero points of B as signed bytes; NULL if all of them are zero. */
 static int32_t *b_zeros(const struct op *op, const struct qmm *s)
 {
-    const struct nt *b = kop_in(op, s->at->b), *z = kop_in(op, s->at->b_zero);
+    const struct nt *b = kernel_in(op, s->at->b), *z = kernel_in(op, s->at->b_zero);
     int32_t *out = (int32_t *)((char *)op->scratch + s->at_zero), any = 0;
 
     for (int64_t n = 0; n < s->n; n++) {
@@ -274,7 +275,7 @@ static int32_t *b_zeros(const struct op *op, const struct qmm *s)
 
 static float scalar(const struct op *op, uint32_t slot, float missing)
 {
-    const struct nt *t = kop_in(op, slot);
+    const struct nt *t = kernel_in(op, slot);
 
     return t ? *(const float *)t->data : missing;
 }
@@ -282,7 +283,7 @@ static float scalar(const struct op *op, uint32_t slot, float missing)
 /* What sums are multiplied by; how many there are (n or 1). */
 static int set_scales(const struct op *op, const struct qmm *s, float a_scale, float *out)
 {
-    const struct nt *b = kop_in(op, s->at->b_scale), *a = kop_in(op, s->at->a_scale);
+    const struct nt *b = kernel_in(op, s->at->b_scale), *a = kernel_in(op, s->at->a_scale);
     float y = scalar(op, s->at->y_scale, 1);
     bool many = (b && b->count > 1) || (a && a->count > 1);
 
@@ -324,7 +325,7 @@ struct left {
 static void copy_left(const struct op *op, const struct qmm *s, const struct left *left,
                       int64_t matrix, uint8_t *copy)
 {
-    const struct nt *a = kop_in(op, s->at->a);
+    const struct nt *a = kernel_in(op, s->at->a);
     const uint8_t *bytes = (const uint8_t *)a->data + matrix * s->m * s->k;
     int64_t width = q8_groups(s->k) * 4;
 
@@ -351,7 +352,7 @@ static void copy_left(const struct op *op, const struct qmm *s, const struct lef
 static void multiply_one(struct op *op, const struct qmm *s, struct q8_product *p,
                          const struct left *left, int64_t item)
 {
-    const struct nt *az = kop_in(op, s->at->a_zero), *b = kop_in(op, s->at->b);
+    const struct nt *az = kernel_in(op, s->at->a_zero), *b = kernel_in(op, s->at->b);
     struct q8_b packed = s->b;
     uint8_t *copy = (uint8_t *)op->scratch + s->at_a;
 
@@ -363,7 +364,7 @@ static void multiply_one(struct op *op, const struct qmm *s, struct q8_product *
     }
     p->b = &packed;
     if (s->a_as_it_is) {
-        p->a = (const uint8_t *)kop_in(op, s->at->a)->data +
+        p->a = (const uint8_t *)kernel_in(op, s->at->a)->data +
                batch_matrix(s, s->a_batch, item) * s->m * s->k;
         p->lda = s->k;
     } else {
@@ -380,15 +381,15 @@ static void multiply_one(struct op *op, const struct qmm *s, struct q8_product *
 int qmatmul_run(struct op *op, opm_error *err)
 {
     const struct qmm *s = op->state;
-    const struct nt *a = kop_in(op, s->at->a), *bias = kop_in(op, s->at->bias),
-                    *yz = kop_in(op, s->at->y_zero);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *a = kernel_in(op, s->at->a), *bias = kernel_in(op, s->at->bias),
+                    *yz = kernel_in(op, s->at->y_zero);
+    struct nt *out = kernel_out(op, 0);
     float *scale = (float *)((char *)op->scratch + s->at_scale);
     struct left left = { .scale = scalar(op, s->at->a_scale, 1),
                          .flip = a->type == TENSOR_I8 ? 0x80 : 0 };
     struct posts posts;
-    struct q8_product p = { .isa = kop_q8(op),
-                            .pool = kop_pool(op),
+    struct q8_product p = { .isa = kernel_q8(op),
+                            .pool = kernel_pool(op),
                             .m = s->m,
                             .b_zero = b_zeros(op, s),
                             .add = (int32_t *)((char *)op->scratch + s->at_add),
@@ -397,7 +398,7 @@ int qmatmul_run(struct op *op, opm_error *err)
                             .kind = s->kind };
 
     (void)err;
-    left.zero = q8_zero(kop_in(op, s->at->a_zero), 0) + left.flip;
+    left.zero = q8_zero(kernel_in(op, s->at->a_zero), 0) + left.flip;
     if (a->type == TENSOR_F32)
         q8_dynamic(op, a->data, a->count, &left.scale, &left.zero);
     p.a_zero = left.zero;
@@ -415,7 +416,7 @@ int qmatmul_run(struct op *op, opm_error *err)
     }
     if ((op->kernel->arg == QMM_TO_FLOAT || op->kernel->arg == QMM_DYNAMIC) && bias)
         for (int64_t r = 0; r < out->count / MAX(s->n, (int64_t)1); r++)
-            kop_isa(op)->binary(B_ADD, (float *)out->data + r * s->n, (float *)out->data + r * s->n,
-                                1, bias->data, 1, s->n);
+            kernel_isa(op)->binary(B_ADD, (float *)out->data + r * s->n,
+                                   (float *)out->data + r * s->n, 1, bias->data, 1, s->n);
     return 0;
 }

@@ -17,62 +17,62 @@ struct qpool {
 
 int qpool_prepare(struct op *op, opm_error *err)
 {
-    struct qpool *q = kop_new_state(op, sizeof(*q));
+    struct qpool *q = kernel_new_state(op, sizeof(*q));
     bool max = op->kernel->arg == QPOOL_MAX;
-    const struct nt *x = kop_in(op, 0), *xz = max ? NULL : kop_in(op, 2),
-                    *yz = max ? NULL : kop_in(op, 4);
+    const struct nt *x = kernel_in(op, 0), *xz = max ? NULL : kernel_in(op, 2),
+                    *yz = max ? NULL : kernel_in(op, 4);
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_Q8, err);
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
 
     if (!q)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (uint32_t i = 1; i < 5 && !max && !rc; i += 2) {
-        rc = kop_want(op, i, TYPE_BIT(TENSOR_F32), err);
-        if (!rc && kop_in(op, i)->count != 1)
-            rc = kop_fail(op, OPM_EUNSUPPORTED, err, "scale must be one number");
+        rc = kernel_want(op, i, TYPE_BIT(TENSOR_F32), err);
+        if (!rc && kernel_in(op, i)->count != 1)
+            rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "scale must be one number");
     }
     if (rc)
         return rc;
     if ((xz && (xz->type != x->type || xz->count != 1)) ||
         (yz && (yz->type != x->type || yz->count != 1)) ||
         (!max && node_attr_int(op->node, "channels_last", 0)) || x->shape.rank < 3)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     q->planes = x->shape.dim[0] * x->shape.dim[1];
     if (op->kernel->arg == QPOOL_GLOBAL) {
         s = x->shape;
         for (int32_t i = 2; i < s.rank; i++)
             s.dim[i] = 1;
-        return kop_set(op, 0, x->type, &s, err);
+        return kernel_set(op, 0, x->type, &s, err);
     }
     rc = window_init(&q->w, op, &x->shape, NULL, err);
     if (!rc && q->w.nd > 2)
-        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", q->w.nd);
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", q->w.nd);
     if (rc)
         return rc;
     window_shape(&q->w, x->shape.dim[0], x->shape.dim[1], &s);
     q->reach = MAX((q->w.out[2] - 1) * q->w.stride[2] + 1, (int64_t)1);
     q->line = MAX(q->reach + (q->w.kernel[2] - 1) * q->w.dilation[2], q->w.before[2] + q->w.in[2]);
-    op->scratch_bytes = 2 * (size_t)q->line * (size_t)pool_threads(kop_pool(op));
-    return kop_set(op, 0, x->type, &s, err);
+    op->scratch_bytes = 2 * (size_t)q->line * (size_t)pool_threads(kernel_pool(op));
+    return kernel_set(op, 0, x->type, &s, err);
 }
 
 static void emit(const struct op *op, int64_t at, int32_t sum, int64_t n)
 {
     struct q8_out o = { 0 };
-    float y = *(const float *)kop_in(op, 3)->data,
-          scale = *(const float *)kop_in(op, 1)->data / (y * (float)MAX(n, (int64_t)1));
-    int32_t add = -(int32_t)n * q8_zero(kop_in(op, 2), 0);
+    float y = *(const float *)kernel_in(op, 3)->data,
+          scale = *(const float *)kernel_in(op, 1)->data / (y * (float)MAX(n, (int64_t)1));
+    int32_t add = -(int32_t)n * q8_zero(kernel_in(op, 2), 0);
 
-    q8_limits(op, y, kop_in(op, 4), &o.lo, &o.hi, &o.zero);
+    q8_limits(op, y, kernel_in(op, 4), &o.lo, &o.hi, &o.zero);
     o.add = &add;
     o.scale = &scale;
-    kop_q8(op)->to_bytes((uint8_t *)kop_out(op, 0)->data + at, &sum, 1, &o);
+    kernel_q8(op)->to_bytes((uint8_t *)kernel_out(op, 0)->data + at, &sum, 1, &o);
 }
 
 static void global_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     int64_t n = nt_span(&x->shape, 2, x->shape.rank);
 
     (void)thread;
@@ -80,7 +80,7 @@ static void global_part(void *arg, int64_t begin, int64_t end, int thread)
         int32_t sum = 0;
 
         if (x->type == TENSOR_U8)
-            sum = kop_q8(op)->sum((const uint8_t *)x->data + i * n, n);
+            sum = kernel_q8(op)->sum((const uint8_t *)x->data + i * n, n);
         else
             for (int64_t k = 0; k < n; k++)
                 sum += ((const int8_t *)x->data)[i * n + k];
@@ -101,7 +101,7 @@ static void average_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct op *op = arg;
     const struct qpool *q = op->state;
     const struct window *w = &q->w;
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     bool pads = node_attr_int(op->node, "count_include_pad", 0);
 
     (void)thread;
@@ -117,7 +117,7 @@ static void average_part(void *arg, int64_t begin, int64_t end, int thread)
                 sum += q8_at(x, (plane * w->in[1] + y) * w->in[2] + k);
         n = MAX(y1 - y0, (int64_t)0) * MAX(x1 - x0, (int64_t)0);
         if (pads) { /* which hold zeros, that is the zero point */
-            sum += (int32_t)(w->kernel[1] * w->kernel[2] - n) * q8_zero(kop_in(op, 2), 0);
+            sum += (int32_t)(w->kernel[1] * w->kernel[2] - n) * q8_zero(kernel_in(op, 2), 0);
             n = w->kernel[1] * w->kernel[2];
         }
         emit(op, i, sum, n);
@@ -131,15 +131,15 @@ static void max_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct op *op = arg;
     const struct qpool *q = op->state;
     const struct window *w = &q->w;
-    const struct q8_isa *isa = kop_q8(op);
-    uint8_t flip = kop_in(op, 0)->type == TENSOR_I8 ? 0x80 : 0;
+    const struct q8_isa *isa = kernel_q8(op);
+    uint8_t flip = kernel_in(op, 0)->type == TENSOR_I8 ? 0x80 : 0;
     uint8_t *line = (uint8_t *)op->scratch + thread * 2 * q->line, *most = line + q->line,
             *inside = line + w->before[2];
 
     for (int64_t i = begin; i < end; i++) { /* one row of one plane */
         const uint8_t *in =
-            (const uint8_t *)kop_in(op, 0)->data + i / w->out[1] * w->in[1] * w->in[2];
-        uint8_t *out = (uint8_t *)kop_out(op, 0)->data + i * w->out[2];
+            (const uint8_t *)kernel_in(op, 0)->data + i / w->out[1] * w->in[1] * w->in[2];
+        uint8_t *out = (uint8_t *)kernel_out(op, 0)->data + i * w->out[2];
 
         memset(line, 0, (size_t)q->line);
         for (int64_t k = 0; k < w->kernel[1]; k++) {
@@ -161,15 +161,15 @@ static void max_part(void *arg, int64_t begin, int64_t end, int thread)
 int qpool_run(struct op *op, opm_error *err)
 {
     const struct qpool *q = op->state;
-    int64_t n = kop_out(op, 0)->count;
+    int64_t n = kernel_out(op, 0)->count;
 
     (void)err;
     if (op->kernel->arg == QPOOL_GLOBAL)
-        pool_for(kop_pool(op), n, 16, global_part, op);
+        pool_for(kernel_pool(op), n, 16, global_part, op);
     else if (op->kernel->arg == QPOOL_AVERAGE)
-        pool_for(kop_pool(op), n, 256, average_part, op);
+        pool_for(kernel_pool(op), n, 256, average_part, op);
     else if (n)
-        pool_for(kop_pool(op), q->planes * q->w.out[1], MAX(4096 / (q->w.in[2] + 1), (int64_t)1),
+        pool_for(kernel_pool(op), q->planes * q->w.out[1], MAX(4096 / (q->w.in[2] + 1), (int64_t)1),
                  max_part, op);
     return 0;
 }

@@ -34,36 +34,37 @@ struct scales {
 
 static int find_scales(const struct op *op, struct scales *s, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *scale = kop_in(op, 1), *zero = kop_in(op, 2);
+    const struct nt *in = kernel_in(op, 0), *scale = kernel_in(op, 1), *zero = kernel_in(op, 2);
     int64_t block = node_attr_int(op->node, "block_size", 0);
     int axis;
 
     *s = (struct scales){ 1, MAX(in->count, (int64_t)1), 1, false };
     if (zero && zero->count != scale->count)
-        return kop_fail(op, OPM_EINVAL, err, "scale and zero point differ in length");
+        return kernel_fail(op, OPM_EINVAL, err, "scale and zero point differ in length");
     if (scale->count == 1 && !block)
         return 0;
     axis = nt_axis(node_attr_int(op->node, "axis", 1), in->shape.rank);
     if (axis < 0 && scale->shape.rank == 1 && scale->count == 1)
         return 0;
     if (axis < 0)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit an axis");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit an axis");
     s->n = in->shape.dim[axis];
     s->inner = nt_span(&in->shape, axis + 1, in->shape.rank);
     s->block = MAX(block, (int64_t)1);
     if (!block) {
         if (scale->shape.rank != 1 || scale->count != s->n)
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit an axis");
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit an axis");
         return 0;
     }
     s->blocked = true;
     if (block < 0 || scale->shape.rank != in->shape.rank)
-        return kop_fail(op, OPM_EINVAL, err, "scale does not fit blocks of %lld", (long long)block);
+        return kernel_fail(op, OPM_EINVAL, err, "scale does not fit blocks of %lld",
+                           (long long)block);
     for (int d = 0; d < in->shape.rank; d++)
         if (scale->shape.dim[d] !=
             (d == axis ? (in->shape.dim[d] + block - 1) / block : in->shape.dim[d]))
-            return kop_fail(op, OPM_EINVAL, err, "scale does not fit blocks of %lld",
-                            (long long)block);
+            return kernel_fail(op, OPM_EINVAL, err, "scale does not fit blocks of %lld",
+                               (long long)block);
     return 0;
 }
 
@@ -82,22 +83,22 @@ static int64_t scale_of(const struct scales *s, int64_t i)
 
 int quantize_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *zero = kop_in(op, 2);
+    const struct nt *zero = kernel_in(op, 2);
     enum tensor_type t = zero ? zero->type : TENSOR_U8;
     struct scales s;
-    int rc = kop_want(op, 0, TYPES_FLOAT | TYPE_BIT(TENSOR_I32), err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT | TYPE_BIT(TENSOR_I32), err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_FLOAT, err);
+        rc = kernel_want(op, 1, TYPES_FLOAT, err);
     if (!rc && zero)
-        rc = kop_want(op, 2, TYPES_Q & ~TYPE_BIT(TENSOR_I32), err);
+        rc = kernel_want(op, 2, TYPES_Q & ~TYPE_BIT(TENSOR_I32), err);
     if (!zero && node_attr_int(op->node, "output_dtype", 0))
         t = (enum tensor_type)node_attr_int(op->node, "output_dtype", 0);
     if (!rc && (t >= TENSOR_NTYPES || !(TYPE_BIT(t) & TYPES_Q & ~TYPE_BIT(TENSOR_I32))))
-        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
     if (!rc)
         rc = find_scales(op, &s, err);
-    return rc ? rc : kop_set(op, 0, t, &kop_in(op, 0)->shape, err);
+    return rc ? rc : kernel_set(op, 0, t, &kernel_in(op, 0)->shape, err);
 }
 
 struct slice_job {
@@ -109,45 +110,48 @@ struct slice_job {
 static void quantize_slices(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct slice_job *j = arg;
-    const struct nt *in = kop_in(j->op, 0), *scale = kop_in(j->op, 1), *zero = kop_in(j->op, 2);
-    struct nt *out = kop_out(j->op, 0);
+    const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
+                    *zero = kernel_in(j->op, 2);
+    struct nt *out = kernel_out(j->op, 0);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        kop_q8(j->op)->quantize((uint8_t *)out->data + i * j->s.inner,
-                                (const float *)in->data + i * j->s.inner, j->s.inner,
-                                ((const float *)scale->data)[i % j->s.n], q8_zero(zero, i % j->s.n),
-                                q8_lo(out->type), q8_hi(out->type));
+        kernel_q8(j->op)->quantize((uint8_t *)out->data + i * j->s.inner,
+                                   (const float *)in->data + i * j->s.inner, j->s.inner,
+                                   ((const float *)scale->data)[i % j->s.n],
+                                   q8_zero(zero, i % j->s.n), q8_lo(out->type), q8_hi(out->type));
 }
 
 static void dequantize_slices(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct slice_job *j = arg;
-    const struct nt *in = kop_in(j->op, 0), *scale = kop_in(j->op, 1), *zero = kop_in(j->op, 2);
+    const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
+                    *zero = kernel_in(j->op, 2);
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        kop_q8(j->op)->dequantize((float *)kop_out(j->op, 0)->data + i * j->s.inner,
-                                  (const uint8_t *)in->data + i * j->s.inner, in->type == TENSOR_I8,
-                                  j->s.inner, ((const float *)scale->data)[i % j->s.n],
-                                  q8_zero(zero, i % j->s.n));
+        kernel_q8(j->op)->dequantize(
+            (float *)kernel_out(j->op, 0)->data + i * j->s.inner,
+            (const uint8_t *)in->data + i * j->s.inner, in->type == TENSOR_I8, j->s.inner,
+            ((const float *)scale->data)[i % j->s.n], q8_zero(zero, i % j->s.n));
 }
 
 static void dequantize_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct slice_job *j = arg;
-    const struct nt *in = kop_in(j->op, 0), *scale = kop_in(j->op, 1), *zero = kop_in(j->op, 2);
+    const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
+                    *zero = kernel_in(j->op, 2);
 
     (void)thread;
-    kop_q8(j->op)->dequantize((float *)kop_out(j->op, 0)->data + begin,
-                              (const uint8_t *)in->data + begin, in->type == TENSOR_I8, end - begin,
-                              *(const float *)scale->data, q8_zero(zero, 0));
+    kernel_q8(j->op)->dequantize((float *)kernel_out(j->op, 0)->data + begin,
+                                 (const uint8_t *)in->data + begin, in->type == TENSOR_I8,
+                                 end - begin, *(const float *)scale->data, q8_zero(zero, 0));
 }
 
 int quantize_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *scale = kop_in(op, 1), *zero = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0), *scale = kernel_in(op, 1), *zero = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
     struct slice_job j = { .op = op };
     int rc = find_scales(op, &j.s, err);
 
@@ -157,7 +161,7 @@ int quantize_run(struct op *op, opm_error *err)
             q8_quantize(op, out->data, in->data, in->count, *(const float *)scale->data,
                         q8_zero(zero, 0), out->type);
         else
-            pool_for(kop_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
+            pool_for(kernel_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
                      quantize_slices, &j);
         return 0;
     }
@@ -175,29 +179,29 @@ int quantize_run(struct op *op, opm_error *err)
 int dequantize_prepare(struct op *op, opm_error *err)
 {
     struct scales s;
-    int rc = kop_want(op, 0, TYPES_Q, err);
+    int rc = kernel_want(op, 0, TYPES_Q, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
-    if (!rc && kop_in(op, 2))
-        rc = kop_want(op, 2, TYPE_BIT(kop_in(op, 0)->type), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && kernel_in(op, 2))
+        rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 0)->type), err);
     if (!rc)
         rc = find_scales(op, &s, err);
-    return rc ? rc : kop_set(op, 0, TENSOR_F32, &kop_in(op, 0)->shape, err);
+    return rc ? rc : kernel_set(op, 0, TENSOR_F32, &kernel_in(op, 0)->shape, err);
 }
 
 int dequantize_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *scale = kop_in(op, 1), *zero = kop_in(op, 2);
-    float *out = kop_out(op, 0)->data;
+    const struct nt *in = kernel_in(op, 0), *scale = kernel_in(op, 1), *zero = kernel_in(op, 2);
+    float *out = kernel_out(op, 0)->data;
     struct slice_job j = { .op = op };
     int rc = find_scales(op, &j.s, err);
 
     if (!rc && (TYPE_BIT(in->type) & TYPES_Q8) && !j.s.blocked && in->count) {
         if (j.s.n == 1)
-            pool_for(kop_pool(op), in->count, 16384, dequantize_part, &j);
+            pool_for(kernel_pool(op), in->count, 16384, dequantize_part, &j);
         else
-            pool_for(kop_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
+            pool_for(kernel_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
                      dequantize_slices, &j);
         return 0;
     }
@@ -213,28 +217,28 @@ int dequantize_run(struct op *op, opm_error *err)
 int dynquantize_prepare(struct op *op, opm_error *err)
 {
     struct shape scalar = { 0 };
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_set(op, 0, TENSOR_U8, &kop_in(op, 0)->shape, err);
+        rc = kernel_set(op, 0, TENSOR_U8, &kernel_in(op, 0)->shape, err);
     if (!rc)
-        rc = kop_set(op, 1, TENSOR_F32, &scalar, err);
-    return rc ? rc : kop_set(op, 2, TENSOR_U8, &scalar, err);
+        rc = kernel_set(op, 1, TENSOR_F32, &scalar, err);
+    return rc ? rc : kernel_set(op, 2, TENSOR_U8, &scalar, err);
 }
 
 int dynquantize_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     float scale;
     int32_t zero;
 
     (void)err;
     q8_dynamic(op, in->data, in->count, &scale, &zero);
-    if (kop_out(op, 0))
-        q8_quantize(op, kop_out(op, 0)->data, in->data, in->count, scale, zero, TENSOR_U8);
-    if (kop_out(op, 1))
-        *(float *)kop_out(op, 1)->data = scale;
-    if (kop_out(op, 2))
-        *(uint8_t *)kop_out(op, 2)->data = (uint8_t)zero;
+    if (kernel_out(op, 0))
+        q8_quantize(op, kernel_out(op, 0)->data, in->data, in->count, scale, zero, TENSOR_U8);
+    if (kernel_out(op, 1))
+        *(float *)kernel_out(op, 1)->data = scale;
+    if (kernel_out(op, 2))
+        *(uint8_t *)kernel_out(op, 2)->data = (uint8_t)zero;
     return 0;
 }

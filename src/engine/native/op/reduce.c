@@ -23,14 +23,14 @@ struct reduce {
 
 static int reduce_axes(struct op *op, struct reduce *r, opm_error *err)
 {
-    const struct shape *in = &kop_in(op, 0)->shape;
+    const struct shape *in = &kernel_in(op, 0)->shape;
     int64_t axes[SHAPE_RANK_MAX];
     size_t n;
     const int64_t *a = node_attr_ints(op->node, "axes", &n);
     int rc;
 
-    if (kop_in(op, 1)) {
-        rc = kop_ints(op, 1, axes, SHAPE_RANK_MAX, &n, err);
+    if (kernel_in(op, 1)) {
+        rc = kernel_ints(op, 1, axes, SHAPE_RANK_MAX, &n, err);
         if (rc)
             return rc;
         a = axes;
@@ -42,7 +42,7 @@ static int reduce_axes(struct op *op, struct reduce *r, opm_error *err)
         int ax = nt_axis(a[i], in->rank);
 
         if (ax < 0)
-            return kop_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)a[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)a[i]);
         r->on[ax] = true;
     }
     return 0;
@@ -73,13 +73,13 @@ static void reduce_layout(struct reduce *r, const struct shape *in)
 
 int reduce_prepare(struct op *op, opm_error *err)
 {
-    struct reduce *r = kop_new_state(op, sizeof(*r));
+    struct reduce *r = kernel_new_state(op, sizeof(*r));
     struct shape s = { 0 };
-    const struct nt *in = kop_in(op, 0);
-    int rc = kop_want(op, 0, TYPES_NUM, err);
+    const struct nt *in = kernel_in(op, 0);
+    int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!r)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
         rc = reduce_axes(op, r, err);
     if (rc)
@@ -91,7 +91,7 @@ int reduce_prepare(struct op *op, opm_error *err)
             s.dim[s.rank++] = 1;
     }
     reduce_layout(r, &in->shape);
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 struct reduce_job {
@@ -352,13 +352,13 @@ static bool run_fast(struct op *op, const struct reduce_job *j)
         r->rcount < 1 || j->out->count == 0)
         return false;
     if (r->rstride[0] == 1) {
-        pool_for(kop_pool(op), j->out->count, pool_grain((double)r->rcount * REDUCE_NS), rows_part,
-                 (void *)(uintptr_t)j);
+        pool_for(kernel_pool(op), j->out->count, pool_grain((double)r->rcount * REDUCE_NS),
+                 rows_part, (void *)(uintptr_t)j);
         return true;
     }
     if (r->nkeep < 1 || r->kstride[0] != 1 || r->kdim[0] < 4)
         return false;
-    pool_for(kop_pool(op), j->out->count / r->kdim[0] * ((r->kdim[0] + STRIP - 1) / STRIP),
+    pool_for(kernel_pool(op), j->out->count / r->kdim[0] * ((r->kdim[0] + STRIP - 1) / STRIP),
              pool_grain((double)(r->rcount * MIN(r->kdim[0], (int64_t)STRIP)) * REDUCE_NS),
              strips_part, (void *)(uintptr_t)j);
     return true;
@@ -366,46 +366,46 @@ static bool run_fast(struct op *op, const struct reduce_job *j)
 
 int reduce_run(struct op *op, opm_error *err)
 {
-    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kop_in(op, 0), kop_out(op, 0),
-                            kop_isa(op) };
+    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kernel_in(op, 0),
+                            kernel_out(op, 0), kernel_isa(op) };
 
     (void)err;
     if (run_fast(op, &j))
         return 0;
-    pool_for(kop_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
+    pool_for(kernel_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
              reduce_part, &j);
     return 0;
 }
 
 int argmax_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    int rc = kop_want(op, 0, TYPES_NUM, err), axis;
+    const struct nt *in = kernel_in(op, 0);
+    int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
     struct shape s = { 0 };
 
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     if (axis < 0 || in->shape.dim[axis] == 0)
-        return kop_fail(op, OPM_EINVAL, err, "axis is out of range or empty");
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range or empty");
     for (int32_t i = 0; i < in->shape.rank; i++) {
         if (i != axis)
             s.dim[s.rank++] = in->shape.dim[i];
         else if (node_attr_int(op->node, "keepdims", 1))
             s.dim[s.rank++] = 1;
     }
-    return kop_set(op, 0, TENSOR_I64, &s, err);
+    return kernel_set(op, 0, TENSOR_I64, &s, err);
 }
 
 /* kernel arg 0: ArgMax, 1: ArgMin */
 int argmax_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     bool last = node_attr_int(op->node, "select_last_index", 0), min = op->kernel->arg;
     int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis],
             inner = nt_span(&in->shape, axis + 1, in->shape.rank);
-    int64_t *out = kop_out(op, 0)->data;
+    int64_t *out = kernel_out(op, 0)->data;
     bool real = TYPE_BIT(in->type) & TYPES_FLOAT;
 
     (void)err;
@@ -433,13 +433,13 @@ int argmax_run(struct op *op, opm_error *err)
 
 int cumsum_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_NUM, err);
+    int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
-    if (!rc && kop_in(op, 1)->count != 1)
-        rc = kop_fail(op, OPM_EINVAL, err, "axis must be one number");
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
+    if (!rc && kernel_in(op, 1)->count != 1)
+        rc = kernel_fail(op, OPM_EINVAL, err, "axis must be one number");
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 #define CUMSUM_CASE(TYPE, T, A)                                                      \
@@ -460,15 +460,15 @@ int cumsum_prepare(struct op *op, opm_error *err)
 
 int cumsum_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
-    int axis = nt_axis(nt_int(kop_in(op, 1), 0), in->shape.rank);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
+    int axis = nt_axis(nt_int(kernel_in(op, 1), 0), in->shape.rank);
     bool exclusive = node_attr_int(op->node, "exclusive", 0),
          reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg;
     int64_t outer, n, inner;
 
     if (axis < 0)
-        return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
     outer = nt_span(&in->shape, 0, axis);
     n = in->shape.dim[axis];
     inner = nt_span(&in->shape, axis + 1, in->shape.rank);

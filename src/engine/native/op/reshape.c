@@ -6,24 +6,24 @@
 /* The memory is the input's already (K_ALIAS). */
 static int alias_shape(struct op *op, const struct shape *s, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     char a[100], b[100];
 
     if (shape_count(s) != in->count) {
         shape_text(&in->shape, a, sizeof(a));
         shape_text(s, b, sizeof(b));
-        return kop_fail(op, OPM_EINVAL, err, "%s cannot be reshaped to %s", a, b);
+        return kernel_fail(op, OPM_EINVAL, err, "%s cannot be reshaped to %s", a, b);
     }
-    return kop_set(op, 0, in->type, s, err);
+    return kernel_set(op, 0, in->type, s, err);
 }
 
 int reshape_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t dim[SHAPE_RANK_MAX], known = 1;
     bool allow_zero = node_attr_int(op->node, "allowzero", 0);
     struct shape s = { 0 };
-    int open = -1, rc = kop_want(op, 0, TYPES_BYTES, err);
+    int open = -1, rc = kernel_want(op, 0, TYPES_BYTES, err);
     size_t n;
 
     if (rc)
@@ -32,32 +32,32 @@ int reshape_prepare(struct op *op, opm_error *err)
         const int64_t *a = node_attr_ints(op->node, "shape", &n);
 
         if (n > SHAPE_RANK_MAX)
-            return kop_fail(op, OPM_EINVAL, err, "shape of %zu dimensions", n);
+            return kernel_fail(op, OPM_EINVAL, err, "shape of %zu dimensions", n);
         for (size_t i = 0; i < n; i++)
             dim[i] = a[i];
     } else {
-        rc = kop_ints(op, 1, dim, SHAPE_RANK_MAX, &n, err);
+        rc = kernel_ints(op, 1, dim, SHAPE_RANK_MAX, &n, err);
         if (rc)
             return rc;
     }
     s.rank = (int32_t)n;
     for (int32_t i = 0; i < s.rank; i++) {
         if (dim[i] < -1)
-            return kop_fail(op, OPM_EINVAL, err, "dimension %lld", (long long)dim[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "dimension %lld", (long long)dim[i]);
         if (dim[i] == 0 && !allow_zero && i >= in->shape.rank)
-            return kop_fail(op, OPM_EINVAL, err, "dimension %d is copied from nowhere", i);
+            return kernel_fail(op, OPM_EINVAL, err, "dimension %d is copied from nowhere", i);
         s.dim[i] = dim[i] == 0 && !allow_zero ? in->shape.dim[i] : dim[i];
         if (dim[i] == -1) {
             if (open >= 0)
-                return kop_fail(op, OPM_EINVAL, err, "two dimensions are -1");
+                return kernel_fail(op, OPM_EINVAL, err, "two dimensions are -1");
             open = i;
         } else if (__builtin_mul_overflow(known, s.dim[i], &known))
-            return kop_fail(op, OPM_EINVAL, err, "the shape is too big");
+            return kernel_fail(op, OPM_EINVAL, err, "the shape is too big");
     }
     if (open >= 0) {
         if (known == 0 || in->count % known)
-            return kop_fail(op, OPM_EINVAL, err, "%lld elements do not fit the shape",
-                            (long long)in->count);
+            return kernel_fail(op, OPM_EINVAL, err, "%lld elements do not fit the shape",
+                               (long long)in->count);
         s.dim[open] = in->count / known;
     }
     return alias_shape(op, &s, err);
@@ -75,17 +75,17 @@ NOTHING(reshape)
 
 int flatten_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t axis = node_attr_int(op->node, "axis", 1);
     struct shape s = { .rank = 2 };
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (rc)
         return rc;
     if (axis < 0)
         axis += in->shape.rank;
     if (axis < 0 || axis > in->shape.rank)
-        return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
     s.dim[0] = nt_span(&in->shape, 0, (int)axis);
     s.dim[1] = nt_span(&in->shape, (int)axis, in->shape.rank);
     return alias_shape(op, &s, err);
@@ -98,10 +98,10 @@ static int get_axes(struct op *op, int64_t *axes, size_t *n, opm_error *err)
 {
     const int64_t *a = node_attr_ints(op->node, "axes", n);
 
-    if (op->nin > 1 && kop_in(op, 1))
-        return kop_ints(op, 1, axes, SHAPE_RANK_MAX, n, err);
+    if (op->nin > 1 && kernel_in(op, 1))
+        return kernel_ints(op, 1, axes, SHAPE_RANK_MAX, n, err);
     if (*n > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "%zu axes", *n);
+        return kernel_fail(op, OPM_EINVAL, err, "%zu axes", *n);
     for (size_t i = 0; i < *n; i++)
         axes[i] = a[i];
     return 0;
@@ -109,11 +109,11 @@ static int get_axes(struct op *op, int64_t *axes, size_t *n, opm_error *err)
 
 int squeeze_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     bool drop[SHAPE_RANK_MAX] = { false };
     int64_t axes[SHAPE_RANK_MAX];
     struct shape s = { 0 };
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
     size_t n;
 
     if (!rc)
@@ -124,8 +124,8 @@ int squeeze_prepare(struct op *op, opm_error *err)
         int a = nt_axis(axes[i], in->shape.rank);
 
         if (a < 0 || in->shape.dim[a] != 1)
-            return kop_fail(op, OPM_EINVAL, err, "axis %lld cannot be squeezed",
-                            (long long)axes[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "axis %lld cannot be squeezed",
+                               (long long)axes[i]);
         drop[a] = true;
     }
     for (int32_t i = 0; i < in->shape.rank; i++)
@@ -138,11 +138,11 @@ NOTHING(squeeze)
 
 int unsqueeze_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     bool add[SHAPE_RANK_MAX] = { false };
     int64_t axes[SHAPE_RANK_MAX];
     struct shape s = { 0 };
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
     size_t n;
 
     if (!rc)
@@ -150,13 +150,14 @@ int unsqueeze_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     if (in->shape.rank + (int32_t)n > SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "more than %d dimensions", SHAPE_RANK_MAX);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "more than %d dimensions", SHAPE_RANK_MAX);
     s.rank = in->shape.rank + (int32_t)n;
     for (size_t i = 0; i < n; i++) {
         int a = nt_axis(axes[i], s.rank);
 
         if (a < 0 || add[a])
-            return kop_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)axes[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "axis %lld is out of range",
+                               (long long)axes[i]);
         add[a] = true;
     }
     for (int32_t i = 0, k = 0; i < s.rank; i++)
@@ -168,9 +169,9 @@ NOTHING(unsqueeze)
 
 int identity_prepare(struct op *op, opm_error *err)
 {
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 NOTHING(identity)
@@ -178,30 +179,30 @@ NOTHING(identity)
 /* Inference only: everything passes, and the mask says so. */
 int dropout_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *ratio = kop_in(op, 1), *training = kop_in(op, 2);
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    const struct nt *ratio = kernel_in(op, 1), *training = kernel_in(op, 2);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (rc)
         return rc;
     if (training) {
-        if (!kop_data(op, 2))
+        if (!kernel_data(op, 2))
             return NEED_DATA;
-        if (ratio && !kop_data(op, 1))
+        if (ratio && !kernel_data(op, 1))
             return NEED_DATA;
         if (training->count && nt_int(training, 0) &&
             (!ratio || (ratio->count && nt_float(ratio, 0) != 0)))
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "training mode is not supported");
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "training mode is not supported");
     }
-    rc = kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+    rc = kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
     if (rc)
         return rc;
-    return kop_set(op, 1, op->node->opset >= 10 ? TENSOR_BOOL : kop_in(op, 0)->type,
-                   &kop_in(op, 0)->shape, err);
+    return kernel_set(op, 1, op->node->opset >= 10 ? TENSOR_BOOL : kernel_in(op, 0)->type,
+                      &kernel_in(op, 0)->shape, err);
 }
 
 int dropout_run(struct op *op, opm_error *err)
 {
-    struct nt *mask = kop_out(op, 1);
+    struct nt *mask = kernel_out(op, 1);
 
     (void)err;
     if (mask && mask->type == TENSOR_BOOL)
@@ -216,24 +217,24 @@ int dropout_run(struct op *op, opm_error *err)
 
 int shape_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct shape s = { .rank = 1 };
 
     if (!in)
-        return kop_fail(op, OPM_EINVAL, err, "input 0 is missing");
+        return kernel_fail(op, OPM_EINVAL, err, "input 0 is missing");
     int64_t start = node_attr_int(op->node, "start", 0), rank = in->shape.rank;
     int64_t end = node_attr_int(op->node, "end", rank);
 
     start = MIN(MAX(start < 0 ? start + rank : start, (int64_t)0), rank);
     end = MIN(MAX(end < 0 ? end + rank : end, (int64_t)0), rank);
     s.dim[0] = MAX(end - start, (int64_t)0);
-    return kop_set(op, 0, TENSOR_I64, &s, err);
+    return kernel_set(op, 0, TENSOR_I64, &s, err);
 }
 
 int shape_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int64_t start = node_attr_int(op->node, "start", 0), rank = in->shape.rank;
 
     (void)err;
@@ -247,15 +248,15 @@ int size_prepare(struct op *op, opm_error *err)
 {
     struct shape s = { 0 };
 
-    if (!kop_in(op, 0))
-        return kop_fail(op, OPM_EINVAL, err, "input 0 is missing");
-    return kop_set(op, 0, TENSOR_I64, &s, err);
+    if (!kernel_in(op, 0))
+        return kernel_fail(op, OPM_EINVAL, err, "input 0 is missing");
+    return kernel_set(op, 0, TENSOR_I64, &s, err);
 }
 
 int size_run(struct op *op, opm_error *err)
 {
     (void)err;
-    *(int64_t *)kop_out(op, 0)->data = kop_in(op, 0)->count;
+    *(int64_t *)kernel_out(op, 0)->data = kernel_in(op, 0)->count;
     return 0;
 }
 
@@ -265,25 +266,25 @@ int constantofshape_prepare(struct op *op, opm_error *err)
     int64_t dim[SHAPE_RANK_MAX];
     struct shape s = { 0 };
     size_t n;
-    int rc = kop_ints(op, 0, dim, SHAPE_RANK_MAX, &n, err);
+    int rc = kernel_ints(op, 0, dim, SHAPE_RANK_MAX, &n, err);
 
     if (rc)
         return rc;
     s.rank = (int32_t)n;
     for (size_t i = 0; i < n; i++) {
         if (dim[i] < 0)
-            return kop_fail(op, OPM_EINVAL, err, "dimension %lld", (long long)dim[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "dimension %lld", (long long)dim[i]);
         s.dim[i] = dim[i];
     }
     if (value && (value->count != 1 || tensor_type_bits(value->type) < 8))
-        return kop_fail(op, OPM_EINVAL, err, "value must be one element");
-    return kop_set(op, 0, value ? value->type : TENSOR_F32, &s, err);
+        return kernel_fail(op, OPM_EINVAL, err, "value must be one element");
+    return kernel_set(op, 0, value ? value->type : TENSOR_F32, &s, err);
 }
 
 int constantofshape_run(struct op *op, opm_error *err)
 {
     const struct tensor *value = node_attr_tensor(op->node, "value");
-    struct nt *out = kop_out(op, 0);
+    struct nt *out = kernel_out(op, 0);
     size_t w = nt_width(out->type);
 
     (void)err;

@@ -35,7 +35,7 @@ static int read_modes(const struct op *op, struct resize *r, opm_error *err)
     n = pick(node_attr_str(op->node, "nearest_mode", old ? "floor" : "round_prefer_floor"), nears,
              4);
     if (m < 0 || c < 0 || n < 0)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mode");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mode");
     r->mode = (enum resize_mode)m;
     r->coord = (enum resize_coord)c;
     r->nearest = (enum resize_nearest)n;
@@ -59,7 +59,7 @@ static int read_axes(const struct op *op, int32_t rank, int *axis, size_t *n, op
     }
     for (size_t i = 0; i < *n; i++) {
         if (i >= SHAPE_RANK_MAX || nt_axis(a[i], rank) < 0)
-            return kop_fail(op, OPM_EINVAL, err, "an axis is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "an axis is out of range");
         axis[i] = nt_axis(a[i], rank);
     }
     return 0;
@@ -68,10 +68,10 @@ static int read_axes(const struct op *op, int32_t rank, int *axis, size_t *n, op
 /* Scales of old operators: an attribute or input 1; of new ones: input 2, or sizes in input 3. */
 static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_error *err)
 {
-    const struct shape *in = &kop_in(op, 0)->shape;
+    const struct shape *in = &kernel_in(op, 0)->shape;
     bool upsample7 = strcmp(op->node->op_type, "Upsample") == 0 && op->node->opset < 9;
     uint32_t slot = op->node->opset < 11 ? 1 : 2;
-    const struct nt *scales = upsample7 ? NULL : kop_in(op, slot), *sizes = kop_in(op, 3);
+    const struct nt *scales = upsample7 ? NULL : kernel_in(op, slot), *sizes = kernel_in(op, 3);
     int axis[SHAPE_RANK_MAX];
     size_t n, ns;
     const float *attr = node_attr_floats(op->node, "scales", &ns);
@@ -84,17 +84,17 @@ static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_er
         r->scale[i] = 1;
         r->on[i] = false;
     }
-    if (scales && scales->count && !kop_data(op, slot))
+    if (scales && scales->count && !kernel_data(op, slot))
         return NEED_DATA;
     if (scales && scales->count && scales->type != TENSOR_F32)
-        return kop_fail(op, OPM_EINVAL, err, "scales must be float32");
+        return kernel_fail(op, OPM_EINVAL, err, "scales must be float32");
     if (upsample7 ? ns == n : scales && scales->count == (int64_t)n && n) {
         for (size_t i = 0; i < n; i++) {
             double s = upsample7 ? (double)attr[i] : nt_float(scales, (int64_t)i),
                    d = floor((double)in->dim[axis[i]] * s);
 
             if (!(s > 0) || !(d < 0x1p40))
-                return kop_fail(op, OPM_EINVAL, err, "scale %g", s);
+                return kernel_fail(op, OPM_EINVAL, err, "scale %g", s);
             r->scale[axis[i]] = s;
             r->on[axis[i]] = s != 1 || r->coord == COORD_CROP;
             out->dim[axis[i]] = (int64_t)d;
@@ -102,16 +102,16 @@ static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_er
         return 0;
     }
     if (!sizes || sizes->type != TENSOR_I64 || sizes->count != (int64_t)n)
-        return kop_fail(op, OPM_EINVAL, err, "neither scales nor sizes fit the input");
-    if (!kop_data(op, 3))
+        return kernel_fail(op, OPM_EINVAL, err, "neither scales nor sizes fit the input");
+    if (!kernel_data(op, 3))
         return NEED_DATA;
     if (!node_attr_is(op->node, "keep_aspect_ratio_policy", "stretch", "stretch"))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "keep_aspect_ratio_policy");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "keep_aspect_ratio_policy");
     for (size_t i = 0; i < n; i++) {
         int64_t d = nt_int(sizes, (int64_t)i), from = in->dim[axis[i]];
 
         if (d < 0 || (d && !from))
-            return kop_fail(op, OPM_EINVAL, err, "size %lld", (long long)d);
+            return kernel_fail(op, OPM_EINVAL, err, "size %lld", (long long)d);
         out->dim[axis[i]] = d;
         r->scale[axis[i]] = from ? (double)d / (double)from : 1;
         r->on[axis[i]] = d != from || r->coord == COORD_CROP;
@@ -121,7 +121,7 @@ static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_er
 
 static int read_roi(struct op *op, struct resize *r, int32_t rank, opm_error *err)
 {
-    const struct nt *roi = op->node->opset >= 11 ? kop_in(op, 1) : NULL;
+    const struct nt *roi = op->node->opset >= 11 ? kernel_in(op, 1) : NULL;
     int axis[SHAPE_RANK_MAX];
     size_t n;
     int rc = read_axes(op, rank, axis, &n, err);
@@ -133,8 +133,8 @@ static int read_roi(struct op *op, struct resize *r, int32_t rank, opm_error *er
     if (rc || r->coord != COORD_CROP)
         return rc;
     if (!roi || roi->count != 2 * (int64_t)n || !(TYPE_BIT(roi->type) & TYPES_FLOAT))
-        return kop_fail(op, OPM_EINVAL, err, "roi does not fit the input");
-    if (!kop_data(op, 1))
+        return kernel_fail(op, OPM_EINVAL, err, "roi does not fit the input");
+    if (!kernel_data(op, 1))
         return NEED_DATA;
     for (size_t i = 0; i < n; i++) {
         r->roi[0][axis[i]] = nt_float(roi, (int64_t)i);
@@ -145,36 +145,36 @@ static int read_roi(struct op *op, struct resize *r, int32_t rank, opm_error *er
 
 int resize_prepare(struct op *op, opm_error *err)
 {
-    struct resize *r = kop_new_state(op, sizeof(*r));
+    struct resize *r = kernel_new_state(op, sizeof(*r));
     struct shape s;
     int64_t biggest = 1;
     uint64_t types = TYPES_BYTES;
     int rc;
 
     if (!r)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     rc = read_modes(op, r, err);
     if (!rc && r->mode != RESIZE_NEAREST)
         types = TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8);
     if (!rc)
-        rc = kop_want(op, 0, types, err);
+        rc = kernel_want(op, 0, types, err);
     if (!rc && r->antialias)
-        rc = kop_fail(op, OPM_EUNSUPPORTED, err, "antialias");
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "antialias");
     if (!rc)
         rc = read_sizes(op, r, &s, err);
     if (!rc)
         rc = read_roi(op, r, s.rank, err);
     if (!rc)
-        rc = kop_set(op, 0, kop_in(op, 0)->type, &s, err);
+        rc = kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
     if (rc)
         return rc;
     for (int32_t i = 0; i < s.rank; i++) /* every intermediate result is smaller than this */
-        if (__builtin_mul_overflow(biggest, MAX(MAX(s.dim[i], kop_in(op, 0)->shape.dim[i]), 1),
+        if (__builtin_mul_overflow(biggest, MAX(MAX(s.dim[i], kernel_in(op, 0)->shape.dim[i]), 1),
                                    &biggest))
-            return kop_fail(op, OPM_ELIMIT, err, "the result is too big");
+            return kernel_fail(op, OPM_ELIMIT, err, "the result is too big");
     if (biggest > PTRDIFF_MAX / 64)
-        return kop_fail(op, OPM_ELIMIT, err, "the result is too big");
-    op->scratch_bytes = (size_t)biggest * 2 * MAX(nt_width(kop_in(op, 0)->type), sizeof(float));
+        return kernel_fail(op, OPM_ELIMIT, err, "the result is too big");
+    op->scratch_bytes = (size_t)biggest * 2 * MAX(nt_width(kernel_in(op, 0)->type), sizeof(float));
     return 0;
 }
 
@@ -299,9 +299,9 @@ static void axis_part(void *arg, int64_t begin, int64_t end, int thread)
 /* Elements whose coordinate is outside in any axis, after all axes are done. */
 static void extrapolate(const struct op *op, const struct resize *r, float *out)
 {
-    const struct shape *s = &kop_out(op, 0)->shape, *in = &kop_in(op, 0)->shape;
+    const struct shape *s = &kernel_out(op, 0)->shape, *in = &kernel_in(op, 0)->shape;
 
-    for (int64_t i = 0; i < kop_out(op, 0)->count; i++) {
+    for (int64_t i = 0; i < kernel_out(op, 0)->count; i++) {
         int64_t rest = i;
 
         for (int32_t d = s->rank - 1; d >= 0; d--) {
@@ -317,8 +317,8 @@ static void extrapolate(const struct op *op, const struct resize *r, float *out)
 static int resize_axes(struct op *op, const struct resize *r, const char *from, char *buf[2],
                        size_t width, bool copy, const char **result, opm_error *err)
 {
-    struct shape s = kop_in(op, 0)->shape;
-    const struct shape *to = &kop_out(op, 0)->shape;
+    struct shape s = kernel_in(op, 0)->shape;
+    const struct shape *to = &kernel_out(op, 0)->shape;
     int side = 0;
 
     for (int32_t d = 0; d < s.rank; d++) {
@@ -332,11 +332,11 @@ static int resize_axes(struct op *op, const struct resize *r, const char *from, 
         j.inner = nt_span(&s, d + 1, s.rank);
         tap = mem_calloc((size_t)j.m + 1, sizeof(*tap));
         if (!tap)
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         for (int64_t o = 0; o < j.m; o++)
             resize_tap(r, d, o, j.n, j.m, &tap[o]);
         j.tap = tap;
-        pool_for(kop_pool(op), nt_span(&s, 0, d) * j.m, MAX(4096 / (j.inner + 1), (int64_t)1),
+        pool_for(kernel_pool(op), nt_span(&s, 0, d) * j.m, MAX(4096 / (j.inner + 1), (int64_t)1),
                  axis_part, &j);
         mem_free(tap);
         s.dim[d] = j.m;
@@ -350,8 +350,8 @@ static int resize_axes(struct op *op, const struct resize *r, const char *from, 
 int resize_run(struct op *op, opm_error *err)
 {
     const struct resize *r = op->state;
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     bool copy = r->mode == RESIZE_NEAREST, wide = !copy && in->type != TENSOR_F32;
     char *buf[2] = { op->scratch, (char *)op->scratch + op->scratch_bytes / 2 };
     const char *result = in->data;

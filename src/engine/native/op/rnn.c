@@ -81,7 +81,7 @@ static int read_acts(const struct op *op, struct rnn *s, opm_error *err)
                 *beta = node_attr_floats(op->node, "activation_beta", &nb);
 
     if (names && (names->type != ATTR_STRINGS || names->n < (size_t)(per * s->dirs)))
-        return kop_fail(op, OPM_EINVAL, err, "too few activations");
+        return kernel_fail(op, OPM_EINVAL, err, "too few activations");
     for (int d = 0; d < s->dirs; d++)
         for (int k = 0; k < per; k++) {
             struct act *a = &s->act[d][k];
@@ -95,7 +95,7 @@ static int read_acts(const struct op *op, struct rnn *s, opm_error *err)
                     break;
                 }
                 if (n == ACT_N - 1)
-                    return kop_fail(op, OPM_EUNSUPPORTED, err, "activation '%.30s'", name);
+                    return kernel_fail(op, OPM_EUNSUPPORTED, err, "activation '%.30s'", name);
             }
             a->alpha = a->kind == ACT_LEAKY ? 0.01f : a->kind == ACT_HARDSIGMOID ? 0.2f : 1;
             a->beta = a->kind == ACT_HARDSIGMOID ? 0.5f : a->kind == ACT_SCALEDTANH ? 1 : 0;
@@ -164,20 +164,20 @@ static uint64_t slot_types(const struct op *op, uint32_t slot)
 static int check_shape(const struct op *op, uint32_t slot, const int64_t *dim, int n,
                        opm_error *err)
 {
-    const struct nt *t = kop_in(op, slot);
+    const struct nt *t = kernel_in(op, slot);
     int rc;
 
     if (!t)
         return 0;
-    rc = kop_want(op, slot, slot == 4 ? TYPE_BIT(TENSOR_I32) : slot_types(op, slot), err);
+    rc = kernel_want(op, slot, slot == 4 ? TYPE_BIT(TENSOR_I32) : slot_types(op, slot), err);
     if (rc)
         return rc;
     if (t->shape.rank != n)
-        return kop_fail(op, OPM_EINVAL, err, "input %u has rank %d", slot, t->shape.rank);
+        return kernel_fail(op, OPM_EINVAL, err, "input %u has rank %d", slot, t->shape.rank);
     for (int i = 0; i < n; i++)
         if (t->shape.dim[i] != dim[i])
-            return kop_fail(op, OPM_EINVAL, err, "input %u: dimension %d is %lld, not %lld", slot,
-                            i, (long long)t->shape.dim[i], (long long)dim[i]);
+            return kernel_fail(op, OPM_EINVAL, err, "input %u: dimension %d is %lld, not %lld",
+                               slot, i, (long long)t->shape.dim[i], (long long)dim[i]);
     return 0;
 }
 
@@ -185,12 +185,12 @@ static int check_shape(const struct op *op, uint32_t slot, const int64_t *dim, i
 static int check_scales(const struct op *op, const struct rnn *s, opm_error *err)
 {
     for (uint32_t slot = W_SCALE; slot <= R_ZERO; slot++) {
-        const struct nt *t = kop_in(op, slot);
+        const struct nt *t = kernel_in(op, slot);
         bool zero = slot == W_ZERO || slot == R_ZERO;
 
-        if (!t || t->type != (zero ? kop_in(op, slot == W_ZERO ? 1 : 2)->type : TENSOR_F32) ||
+        if (!t || t->type != (zero ? kernel_in(op, slot == W_ZERO ? 1 : 2)->type : TENSOR_F32) ||
             (t->count != s->dirs && t->count != s->dirs * s->gates * s->h))
-            return kop_fail(op, OPM_EINVAL, err, "input %u does not fit", slot);
+            return kernel_fail(op, OPM_EINVAL, err, "input %u does not fit", slot);
     }
     return 0;
 }
@@ -232,7 +232,7 @@ static float *room(float **p, int64_t floats)
 
 static int alloc_weights(struct op *op, struct rnn *s, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
 
     for (int d = 0; d < s->dirs; d++)
@@ -240,7 +240,7 @@ static int alloc_weights(struct op *op, struct rnn *s, opm_error *err)
             !room(&s->r[d], gemm_size_b(isa, s->h, first)) ||
             (s->gates == 3 && !room(&s->r2[d], gemm_size_b(isa, s->h, s->h))) ||
             !room(&s->bias[d], gh) || !room(&s->rbias[d], s->h))
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
     return 0;
 }
 
@@ -248,9 +248,9 @@ static int alloc_weights(struct op *op, struct rnn *s, opm_error *err)
 static void pack_quantized(const struct op *op, const struct rnn *s, int d, uint32_t slot,
                            uint32_t scale_at, int64_t rows, float *out, float *temp)
 {
-    const struct isa *isa = kop_isa(op);
-    const struct nt *w = kop_in(op, slot), *scale = kop_in(op, scale_at),
-                    *zero = kop_in(op, scale_at + 1);
+    const struct isa *isa = kernel_isa(op);
+    const struct nt *w = kernel_in(op, slot), *scale = kernel_in(op, scale_at),
+                    *zero = kernel_in(op, scale_at + 1);
     int64_t gh = s->gates * s->h;
 
     for (int64_t i = 0; i < rows * gh; i++) {
@@ -266,19 +266,20 @@ static void pack_quantized(const struct op *op, const struct rnn *s, int d, uint
 /* W and R transposed and packed; biases added up where they can be. */
 static int pack_weights(const struct op *op, struct rnn *s, opm_error *err)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
     float *temp = NULL;
 
     if (s->quantized) {
         temp = native_alloc((size_t)(MAX(s->i, s->h) * gh + 1) * sizeof(*temp));
         if (!temp)
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
     }
     for (int d = 0; d < s->dirs; d++) {
-        const float *w = (const float *)kop_in(op, 1)->data + d * gh * s->i,
-                    *r = (const float *)kop_in(op, 2)->data + d * gh * s->h,
-                    *b = kop_in(op, 3) ? (const float *)kop_in(op, 3)->data + d * 2 * gh : NULL;
+        const float *w = (const float *)kernel_in(op, 1)->data + d * gh * s->i,
+                    *r = (const float *)kernel_in(op, 2)->data + d * gh * s->h,
+                    *b = kernel_in(op, 3) ? (const float *)kernel_in(op, 3)->data + d * 2 * gh
+                                          : NULL;
 
         if (s->quantized) {
             pack_quantized(op, s, d, 1, W_SCALE, s->i, s->w[d], temp);
@@ -309,7 +310,7 @@ static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
     size_t *at[] = { &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_rh, &s->at_tmp, &s->at_x };
 
     if (__builtin_mul_overflow(s->t, s->b, &rows))
-        return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the input is too big");
     if (__builtin_mul_overflow(rows, s->gates * s->h, &part[0]))
         part[0] = -1;
     part[1] = s->b * s->gates * s->h;
@@ -318,7 +319,7 @@ static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
         part[6] = -1;
     for (int i = 0; i < 7; i++) {
         if (part[i] < 0 || part[i] > PTRDIFF_MAX / 64)
-            return kop_fail(op, OPM_ELIMIT, err, "the input is too big");
+            return kernel_fail(op, OPM_ELIMIT, err, "the input is too big");
         *at[i] = (size_t)total;
         total += (part[i] + 15) / 16 * 16;
     }
@@ -328,21 +329,21 @@ static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
 
 int rnn_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0);
-    struct rnn *s = kop_new_state(op, sizeof(*s));
+    const struct nt *x = kernel_in(op, 0);
+    struct rnn *s = kernel_new_state(op, sizeof(*s));
     const char *dir = node_attr_str(op->node, "direction", "forward");
     struct shape y = { .rank = 4 }, yh = { .rank = 3 };
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = rnn_release;
     for (uint32_t k = 1; k < 3 && !rc; k++)
-        rc = kop_want(op, k, slot_types(op, k), err);
+        rc = kernel_want(op, k, slot_types(op, k), err);
     if (rc)
         return rc;
-    if (x->shape.rank != 3 || kop_in(op, 2)->shape.rank != 3)
-        return kop_fail(op, OPM_EINVAL, err, "wants inputs of rank 3");
+    if (x->shape.rank != 3 || kernel_in(op, 2)->shape.rank != 3)
+        return kernel_fail(op, OPM_EINVAL, err, "wants inputs of rank 3");
     s->gates = op->kernel->arg & RNN_GATES;
     s->quantized = op->kernel->arg & RNN_QUANTIZED;
     s->batch_first = node_attr_int(op->node, "layout", 0);
@@ -351,18 +352,18 @@ int rnn_prepare(struct op *op, opm_error *err)
     s->t = x->shape.dim[s->batch_first];
     s->b = x->shape.dim[!s->batch_first];
     s->i = x->shape.dim[2];
-    s->h = kop_in(op, 2)->shape.dim[s->quantized ? 1 : 2];
+    s->h = kernel_in(op, 2)->shape.dim[s->quantized ? 1 : 2];
     s->clip = node_attr_float(op->node, "clip", 0);
     s->coupled = node_attr_int(op->node, "input_forget", 0);
     s->after = s->gates == 3 && node_attr_int(op->node, "linear_before_reset", 0);
     if (s->h > INT32_MAX || s->b > INT32_MAX || s->i > INT32_MAX)
-        return kop_fail(op, OPM_ELIMIT, err, "the state is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "the state is too big");
     rc = check_inputs(op, s, err);
     if (!rc)
         rc = read_acts(op, s, err);
     if (!rc)
         rc = alloc_weights(op, s, err);
-    s->plain = s->gates == 4 && s->clip <= 0 && !s->coupled && !kop_in(op, 7);
+    s->plain = s->gates == 4 && s->clip <= 0 && !s->coupled && !kernel_in(op, 7);
     for (int d = 0; d < s->dirs; d++)
         s->plain = s->plain && s->act[d][0].kind == ACT_SIGMOID && s->act[d][1].kind == ACT_TANH &&
                    s->act[d][2].kind == ACT_TANH;
@@ -377,9 +378,9 @@ int rnn_prepare(struct op *op, opm_error *err)
         memcpy(y.dim, (int64_t[]){ s->t, s->dirs, s->b, s->h }, 4 * sizeof(int64_t));
         memcpy(yh.dim, (int64_t[]){ s->dirs, s->b, s->h }, 3 * sizeof(int64_t));
     }
-    rc = kop_set(op, 0, TENSOR_F32, &y, err);
+    rc = kernel_set(op, 0, TENSOR_F32, &y, err);
     for (uint32_t k = 1; k < (s->gates == 4 ? 3u : 2u) && !rc; k++)
-        rc = kop_set(op, k, TENSOR_F32, &yh, err);
+        rc = kernel_set(op, k, TENSOR_F32, &yh, err);
     return rc;
 }
 
@@ -388,7 +389,7 @@ static void product(const struct op *op, const float *a, int64_t m, int64_t k, c
                     int64_t n, float *c, int64_t ldc, const float *add, int64_t add_rs,
                     int64_t turn)
 {
-    struct gemm g = { .isa = kop_isa(op),
+    struct gemm g = { .isa = kernel_isa(op),
                       .m = m,
                       .n = n,
                       .k = k,
@@ -404,7 +405,7 @@ static void product(const struct op *op, const float *a, int64_t m, int64_t k, c
                       .add_cs = 1,
                       .backwards = turn % 2 };
 
-    gemm_run_all(&g, kop_pool(op));
+    gemm_run_all(&g, kernel_pool(op));
 }
 
 /* What remains of n numbers that are quantized to 8 bits, by their own range, and back. */
@@ -435,9 +436,9 @@ static void clamp(const struct isa *isa, const struct rnn *s, float *x, int64_t 
 /* Gates i, o, f, c of one batch item. */
 static void lstm_cell(const struct op *op, const struct rnn *s, int d, float *g, float *h, float *c)
 {
-    const struct isa *isa = kop_isa(op);
+    const struct isa *isa = kernel_isa(op);
     const struct act *act = s->act[d];
-    const float *p = kop_in(op, 7) ? (const float *)kop_in(op, 7)->data + d * 3 * s->h : NULL;
+    const float *p = kernel_in(op, 7) ? (const float *)kernel_in(op, 7)->data + d * 3 * s->h : NULL;
     float *gi = g, *go = g + s->h, *gf = g + 2 * s->h, *gc = g + 3 * s->h;
 
     for (int64_t k = 0; p && k < s->h; k++) {
@@ -472,7 +473,7 @@ struct step {
 static void gru_step(const struct step *q, int64_t step, const int64_t *active)
 {
     const struct rnn *s = q->s;
-    const struct isa *isa = kop_isa(q->op);
+    const struct isa *isa = kernel_isa(q->op);
     int64_t h = s->h;
 
     for (int64_t b = 0; b < s->b; b++) {
@@ -503,7 +504,7 @@ static void gru_step(const struct step *q, int64_t step, const int64_t *active)
 
 static int64_t length(const struct op *op, const struct rnn *s, int64_t b)
 {
-    const struct nt *len = kop_in(op, 4);
+    const struct nt *len = kernel_in(op, 4);
 
     return len ? MIN(MAX((int64_t)((const int32_t *)len->data)[b], (int64_t)0), s->t) : s->t;
 }
@@ -522,9 +523,9 @@ static int64_t h_at(const struct rnn *s, int d, int64_t b)
 static void state_part(const struct step *q, int64_t step, int64_t *active)
 {
     const struct rnn *s = q->s;
-    const struct isa *isa = kop_isa(q->op);
+    const struct isa *isa = kernel_isa(q->op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
-    bool reverse = s->reverse_only || q->d == 1, even = !kop_in(q->op, 4);
+    bool reverse = s->reverse_only || q->d == 1, even = !kernel_in(q->op, 4);
     int64_t at = reverse ? s->t - 1 - step : step;
     const float *h = s->quantized ? through_bytes(q->rh, q->h, s->b * s->h) : q->h;
 
@@ -561,10 +562,10 @@ static void cells_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct cells *j = arg;
     const struct step *q = j->q;
     const struct rnn *s = q->s;
-    const struct isa *isa = kop_isa(q->op);
+    const struct isa *isa = kernel_isa(q->op);
     int64_t gh = s->gates * s->h;
     bool reverse = s->reverse_only || q->d == 1;
-    float *y = kop_out(q->op, 0) ? kop_out(q->op, 0)->data : NULL;
+    float *y = kernel_out(q->op, 0) ? kernel_out(q->op, 0)->data : NULL;
 
     (void)thread;
     for (int64_t b = begin; b < end; b++) {
@@ -597,7 +598,7 @@ static void one_step(const struct step *q, int64_t step, int64_t *active)
     state_part(q, step, active);
     if (q->s->gates == 3)
         gru_step(q, step, active);
-    pool_for(kop_pool(q->op), q->s->b, pool_grain((double)q->s->h * CELL_NS), cells_part, &j);
+    pool_for(kernel_pool(q->op), q->s->b, pool_grain((double)q->s->h * CELL_NS), cells_part, &j);
 }
 
 static void copy_state(const struct rnn *s, int d, const struct nt *from, float *to)
@@ -613,10 +614,11 @@ static void copy_state(const struct rnn *s, int d, const struct nt *from, float 
 
 static bool weights_fixed(const struct op *op, const struct rnn *s)
 {
-    bool fixed = kop_fixed(op, 1) && kop_fixed(op, 2) && (!kop_in(op, 3) || kop_fixed(op, 3));
+    bool fixed =
+        kernel_fixed(op, 1) && kernel_fixed(op, 2) && (!kernel_in(op, 3) || kernel_fixed(op, 3));
 
     for (uint32_t slot = W_SCALE; slot <= R_ZERO && s->quantized; slot++)
-        fixed = fixed && kop_fixed(op, slot);
+        fixed = fixed && kernel_fixed(op, slot);
     return fixed;
 }
 
@@ -625,7 +627,7 @@ int rnn_run(struct op *op, opm_error *err)
     struct rnn *s = op->state;
     float *mem = op->scratch;
     int64_t gh = s->gates * s->h, *active;
-    const float *x = kop_in(op, 0)->data;
+    const float *x = kernel_in(op, 0)->data;
     int rc = 0;
     struct step q = { op,
                       s,
@@ -639,7 +641,7 @@ int rnn_run(struct op *op, opm_error *err)
 
     active = mem_calloc((size_t)s->b + 1, sizeof(*active));
     if (!active)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!s->packed || !weights_fixed(op, s))
         rc = pack_weights(op, s, err);
     if (s->quantized && !rc)
@@ -647,13 +649,13 @@ int rnn_run(struct op *op, opm_error *err)
     for (int d = 0; d < s->dirs && !rc; d++) {
         q.d = d;
         product(op, x, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh, s->bias[d], 0, 0);
-        copy_state(s, d, kop_in(op, 5), q.h);
-        copy_state(s, d, s->gates == 4 ? kop_in(op, 6) : NULL, q.c);
+        copy_state(s, d, kernel_in(op, 5), q.h);
+        copy_state(s, d, s->gates == 4 ? kernel_in(op, 6) : NULL, q.c);
         for (int64_t step = 0; step < s->t; step++)
             one_step(&q, step, active);
         for (uint32_t k = 1; k < (s->gates == 4 ? 3u : 2u); k++)
-            for (int64_t b = 0; kop_out(op, k) && b < s->b; b++)
-                memcpy((float *)kop_out(op, k)->data + h_at(s, d, b),
+            for (int64_t b = 0; kernel_out(op, k) && b < s->b; b++)
+                memcpy((float *)kernel_out(op, k)->data + h_at(s, d, b),
                        (k == 1 ? q.h : q.c) + b * s->h, (size_t)s->h * sizeof(float));
     }
     mem_free(active);

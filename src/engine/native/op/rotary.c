@@ -24,7 +24,7 @@ int rotary_prepare(struct op *op, opm_error *err)
 {
     bool ms = op->kernel->arg;
     uint32_t cos_at = ms ? 2 : 1, sin_at = cos_at + 1, pos_at = ms ? 1 : 3;
-    const struct nt *x, *pos = kop_in(op, pos_at), *c, *s;
+    const struct nt *x, *pos = kernel_in(op, pos_at), *c, *s;
     int64_t heads = node_attr_int(op->node, "num_heads", 0),
             part = node_attr_int(op->node, "rotary_embedding_dim", 0), len, width, batch;
     int rc = attention_want_f32(op, 0, err);
@@ -34,35 +34,35 @@ int rotary_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = attention_want_f32(op, sin_at, err);
     if (!rc && pos)
-        rc = kop_want(op, pos_at, TYPES_INDEX, err);
+        rc = kernel_want(op, pos_at, TYPES_INDEX, err);
     if (rc)
         return rc;
-    x = kop_in(op, 0);
-    c = kop_in(op, cos_at);
-    s = kop_in(op, sin_at);
+    x = kernel_in(op, 0);
+    c = kernel_in(op, cos_at);
+    s = kernel_in(op, sin_at);
     if (x->shape.rank == 4)
         heads = x->shape.dim[1];
     else if (ms && heads == 0 && c->shape.rank == 2 && c->shape.dim[1] && x->shape.rank == 3)
         heads = x->shape.dim[2] / (2 * c->shape.dim[1]);
     if (!attention_shape(&x->shape, heads, &len, &width) || !shape_equal(&c->shape, &s->shape) ||
         width % 2 || part < 0 || part > width || part % 2)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
     batch = x->shape.dim[0];
     part = part ? part : width;
     if (pos ? c->shape.rank != 2 || c->shape.dim[1] != part / 2 ||
                   (pos->count != batch * len && pos->count != 1)
             : c->shape.rank != 3 || c->shape.dim[0] != batch || c->shape.dim[1] != len ||
                   c->shape.dim[2] != part / 2)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "cosines do not fit");
-    return kop_set(op, 0, TENSOR_F32, &x->shape, err);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "cosines do not fit");
+    return kernel_set(op, 0, TENSOR_F32, &x->shape, err);
 }
 
 int rotary_run(struct op *op, opm_error *err)
 {
     bool ms = op->kernel->arg, mixed = node_attr_int(op->node, "interleaved", 0) != 0;
     uint32_t cos_at = ms ? 2 : 1, pos_at = ms ? 1 : 3;
-    const struct nt *x = kop_in(op, 0), *pos = kop_in(op, pos_at), *c = kop_in(op, cos_at),
-                    *s = kop_in(op, cos_at + 1);
+    const struct nt *x = kernel_in(op, 0), *pos = kernel_in(op, pos_at), *c = kernel_in(op, cos_at),
+                    *s = kernel_in(op, cos_at + 1);
     int64_t half = c->shape.dim[c->shape.rank - 1],
             heads = x->shape.rank == 4 ? x->shape.dim[1] : node_attr_int(op->node, "num_heads", 0),
             len, width, batch = x->shape.dim[0];
@@ -71,19 +71,19 @@ int rotary_run(struct op *op, opm_error *err)
     if (heads == 0)
         heads = x->shape.dim[2] / MAX(2 * half, (int64_t)1);
     if (!attention_shape(&x->shape, heads, &len, &width))
-        return kop_fail(op, OPM_EINVAL, err, "operands do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     in = attention_rows(x, heads);
-    out = attention_rows(kop_out(op, 0), heads);
+    out = attention_rows(kernel_out(op, 0), heads);
     for (int64_t r = 0; r < batch * heads * len; r++) {
         int64_t i = r % len, h = r / len % heads, b = r / (len * heads),
                 at = !pos              ? b * len + i
                      : pos->count == 1 ? nt_int(pos, 0) + i
                                        : nt_int(pos, b * len + i);
         const float *from = in.base + b * in.batch + h * in.head + i * in.step;
-        float *to = (float *)kop_out(op, 0)->data + b * out.batch + h * out.head + i * out.step;
+        float *to = (float *)kernel_out(op, 0)->data + b * out.batch + h * out.head + i * out.step;
 
         if (at < 0 || (at + 1) * half > c->count)
-            return kop_fail(op, OPM_EINVAL, err, "position %lld is out of range", (long long)at);
+            return kernel_fail(op, OPM_EINVAL, err, "position %lld is out of range", (long long)at);
         rotary_row(to, from, width, (const float *)c->data + at * half,
                    (const float *)s->data + at * half, half, mixed);
     }

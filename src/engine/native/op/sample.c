@@ -15,21 +15,21 @@ struct grid_job {
 
 int gridsample_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *g = kop_in(op, 1);
+    const struct nt *x = kernel_in(op, 0), *g = kernel_in(op, 1);
     struct shape s;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
     if (x->shape.rank != 4 || g->shape.rank != 4 || g->shape.dim[3] != 2 ||
         g->shape.dim[0] != x->shape.dim[0])
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "wants N x C x H x W and N x H x W x 2");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "wants N x C x H x W and N x H x W x 2");
     s = x->shape;
     s.dim[2] = g->shape.dim[1];
     s.dim[3] = g->shape.dim[2];
-    return kop_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_set(op, 0, TENSOR_F32, &s, err);
 }
 
 static double reflect(double x, double lo, double hi)
@@ -103,8 +103,8 @@ static double grid_value(const struct grid_job *j, const float *p, int64_t h, in
 static void grid_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct grid_job *j = arg;
-    const struct nt *in = kop_in(j->op, 0), *out = kop_out(j->op, 0);
-    const float *grid = kop_in(j->op, 1)->data;
+    const struct nt *in = kernel_in(j->op, 0), *out = kernel_out(j->op, 0);
+    const float *grid = kernel_in(j->op, 1)->data;
     int64_t c = in->shape.dim[1], h = in->shape.dim[2], w = in->shape.dim[3],
             cols = out->shape.dim[2] * out->shape.dim[3];
 
@@ -136,7 +136,7 @@ int gridsample_run(struct op *op, opm_error *err)
     const char *mode = node_attr_str(op->node, "mode", "bilinear"),
                *pad = node_attr_str(op->node, "padding_mode", "zeros");
     struct grid_job j = { .op = op };
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
 
     (void)err;
     j.mode = strstr(mode, "cubic")          ? GRID_CUBIC
@@ -147,32 +147,32 @@ int gridsample_run(struct op *op, opm_error *err)
                                                  : GRID_ZEROS;
     j.align = node_attr_int(op->node, "align_corners", 0);
     if (in->count == 0) {
-        memset(kop_out(op, 0)->data, 0, kop_out(op, 0)->bytes);
+        memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
-    pool_for(kop_pool(op), in->shape.dim[0] * in->shape.dim[1], 1, grid_part, &j);
+    pool_for(kernel_pool(op), in->shape.dim[0] * in->shape.dim[1], 1, grid_part, &j);
     return 0;
 }
 
 int roialign_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *rois = kop_in(op, 1), *index = kop_in(op, 2);
+    const struct nt *x = kernel_in(op, 0), *rois = kernel_in(op, 1), *index = kernel_in(op, 2);
     int64_t h = node_attr_int(op->node, "output_height", 1),
             w = node_attr_int(op->node, "output_width", 1);
     struct shape s = { .rank = 4 };
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
     if (!rc)
-        rc = kop_want(op, 2, TYPE_BIT(TENSOR_I64), err);
+        rc = kernel_want(op, 2, TYPE_BIT(TENSOR_I64), err);
     if (rc)
         return rc;
     if (x->shape.rank != 4 || rois->shape.rank != 2 || rois->shape.dim[1] != 4 ||
         index->count != rois->shape.dim[0] || h < 1 || w < 1)
-        return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
     memcpy(s.dim, (int64_t[]){ rois->shape.dim[0], x->shape.dim[1], h, w }, 4 * sizeof(int64_t));
-    return kop_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_set(op, 0, TENSOR_F32, &s, err);
 }
 
 static double bilinear(const float *p, int64_t h, int64_t w, double y, double x, bool max)
@@ -201,9 +201,9 @@ static double bilinear(const float *p, int64_t h, int64_t w, double y, double x,
 
 int roialign_run(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *out = kop_out(op, 0);
-    const float *roi = kop_in(op, 1)->data;
-    const int64_t *index = kop_in(op, 2)->data, *d = out->shape.dim;
+    const struct nt *x = kernel_in(op, 0), *out = kernel_out(op, 0);
+    const float *roi = kernel_in(op, 1)->data;
+    const int64_t *index = kernel_in(op, 2)->data, *d = out->shape.dim;
     int64_t h = x->shape.dim[2], w = x->shape.dim[3],
             ratio = node_attr_int(op->node, "sampling_ratio", 0);
     double scale = (double)node_attr_float(op->node, "spatial_scale", 1);
@@ -220,13 +220,13 @@ int roialign_run(struct op *op, opm_error *err)
         int64_t gy, gx;
 
         if (index[r] < 0 || index[r] >= x->shape.dim[0])
-            return kop_fail(op, OPM_EINVAL, err, "batch index %lld", (long long)index[r]);
+            return kernel_fail(op, OPM_EINVAL, err, "batch index %lld", (long long)index[r]);
         if (!half) {
             rw = fmax(rw, 1);
             rh = fmax(rh, 1);
         }
         if (!(fabs(rw) < 1e6 && fabs(rh) < 1e6))
-            return kop_fail(op, OPM_EINVAL, err, "a region is too big");
+            return kernel_fail(op, OPM_EINVAL, err, "a region is too big");
         gy = ratio > 0 ? ratio : (int64_t)ceil(rh / (double)d[2]);
         gx = ratio > 0 ? ratio : (int64_t)ceil(rw / (double)d[3]);
         for (int64_t c = 0; c < d[1]; c++)
@@ -253,43 +253,43 @@ int roialign_run(struct op *op, opm_error *err)
 
 int maxroipool_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *rois = kop_in(op, 1);
+    const struct nt *x = kernel_in(op, 0), *rois = kernel_in(op, 1);
     struct shape s = { .rank = 4 };
     size_t n;
     const int64_t *p = node_attr_ints(op->node, "pooled_shape", &n);
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
     if (x->shape.rank != 4 || rois->shape.rank != 2 || rois->shape.dim[1] != 5 || n != 2 ||
         p[0] < 1 || p[1] < 1)
-        return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
     memcpy(s.dim, (int64_t[]){ rois->shape.dim[0], x->shape.dim[1], p[0], p[1] },
            4 * sizeof(int64_t));
-    return kop_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_set(op, 0, TENSOR_F32, &s, err);
 }
 
 int maxroipool_run(struct op *op, opm_error *err)
 {
-    const struct nt *x = kop_in(op, 0), *out = kop_out(op, 0);
+    const struct nt *x = kernel_in(op, 0), *out = kernel_out(op, 0);
     const int64_t *d = out->shape.dim;
     int64_t h = x->shape.dim[2], w = x->shape.dim[3];
     double scale = (double)node_attr_float(op->node, "spatial_scale", 1);
     float *to = out->data;
 
     for (int64_t r = 0; r < d[0]; r++) {
-        const float *roi = (const float *)kop_in(op, 1)->data + 5 * r;
+        const float *roi = (const float *)kernel_in(op, 1)->data + 5 * r;
         double v[4];
 
         for (int k = 0; k < 4; k++) {
             v[k] = round((double)roi[k + 1] * scale);
             if (!(fabs(v[k]) < 1e9))
-                return kop_fail(op, OPM_EINVAL, err, "a region is too big");
+                return kernel_fail(op, OPM_EINVAL, err, "a region is too big");
         }
         if (!(roi[0] >= 0 && roi[0] < (float)x->shape.dim[0]))
-            return kop_fail(op, OPM_EINVAL, err, "batch index %g", (double)roi[0]);
+            return kernel_fail(op, OPM_EINVAL, err, "batch index %g", (double)roi[0]);
         for (int64_t c = 0; c < d[1]; c++)
             for (int64_t i = 0; i < d[2] * d[3]; i++) {
                 const float *p = (const float *)x->data + ((int64_t)roi[0] * d[1] + c) * h * w;

@@ -7,25 +7,25 @@
 
 int trilu_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *k = kop_in(op, 1);
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    const struct nt *k = kernel_in(op, 1);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (!rc && kop_in(op, 0)->shape.rank < 2)
-        rc = kop_fail(op, OPM_EINVAL, err, "wants matrices");
+    if (!rc && kernel_in(op, 0)->shape.rank < 2)
+        rc = kernel_fail(op, OPM_EINVAL, err, "wants matrices");
     if (!rc && k && (k->type != TENSOR_I64 || k->count != 1))
-        rc = kop_fail(op, OPM_EINVAL, err, "k must be one int64");
-    return rc ? rc : kop_set(op, 0, kop_in(op, 0)->type, &kop_in(op, 0)->shape, err);
+        rc = kernel_fail(op, OPM_EINVAL, err, "k must be one int64");
+    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
 
 int trilu_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     bool upper = node_attr_int(op->node, "upper", 1);
     int32_t r = in->shape.rank;
     int64_t rows = in->shape.dim[r - 2], cols = in->shape.dim[r - 1],
-            k = kop_in(op, 1) ? *(const int64_t *)kop_in(op, 1)->data : 0;
+            k = kernel_in(op, 1) ? *(const int64_t *)kernel_in(op, 1)->data : 0;
     size_t w = nt_width(in->type);
-    char *out = kop_out(op, 0)->data;
+    char *out = kernel_out(op, 0)->data;
 
     (void)err;
     if (in->count == 0)
@@ -45,35 +45,36 @@ int trilu_run(struct op *op, opm_error *err)
 
 int onehot_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *index = kop_in(op, 0), *depth = kop_in(op, 1), *values = kop_in(op, 2);
+    const struct nt *index = kernel_in(op, 0), *depth = kernel_in(op, 1),
+                    *values = kernel_in(op, 2);
     struct shape s = { 0 };
     int64_t n;
-    int rc = kop_want(op, 0, TYPES_NUM, err), axis;
+    int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
 
     if (!rc)
-        rc = kop_want(op, 1, TYPES_NUM, err);
+        rc = kernel_want(op, 1, TYPES_NUM, err);
     if (!rc)
-        rc = kop_want(op, 2, TYPES_BYTES, err);
+        rc = kernel_want(op, 2, TYPES_BYTES, err);
     if (rc)
         return rc;
     if (depth->count != 1 || values->count != 2 || index->shape.rank == SHAPE_RANK_MAX)
-        return kop_fail(op, OPM_EINVAL, err, "depth and values do not fit");
-    if (!kop_data(op, 1))
+        return kernel_fail(op, OPM_EINVAL, err, "depth and values do not fit");
+    if (!kernel_data(op, 1))
         return NEED_DATA;
     n = nt_int(depth, 0);
     axis = nt_axis(node_attr_int(op->node, "axis", -1), index->shape.rank + 1);
     if (n < 0 || axis < 0)
-        return kop_fail(op, OPM_EINVAL, err, "depth or axis is out of range");
+        return kernel_fail(op, OPM_EINVAL, err, "depth or axis is out of range");
     s.rank = index->shape.rank + 1;
     for (int32_t i = 0, k = 0; i < s.rank; i++)
         s.dim[i] = i == axis ? n : index->shape.dim[k++];
-    return kop_set(op, 0, values->type, &s, err);
+    return kernel_set(op, 0, values->type, &s, err);
 }
 
 int onehot_run(struct op *op, opm_error *err)
 {
-    const struct nt *index = kop_in(op, 0), *values = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *index = kernel_in(op, 0), *values = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", -1), out->shape.rank);
     int64_t n = out->shape.dim[axis], inner = nt_span(&out->shape, axis + 1, out->shape.rank);
     size_t w = nt_width(values->type);
@@ -96,20 +97,20 @@ int onehot_run(struct op *op, opm_error *err)
 
 int eyelike_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t to;
 
     if (!in || in->shape.rank != 2)
-        return kop_fail(op, OPM_EINVAL, err, "wants a matrix");
+        return kernel_fail(op, OPM_EINVAL, err, "wants a matrix");
     to = node_attr_int(op->node, "dtype", (int64_t)in->type);
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & (TYPES_NUM | TYPE_BIT(TENSOR_BOOL))))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for type %lld", (long long)to);
-    return kop_set(op, 0, (enum tensor_type)to, &in->shape, err);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for type %lld", (long long)to);
+    return kernel_set(op, 0, (enum tensor_type)to, &in->shape, err);
 }
 
 int eyelike_run(struct op *op, opm_error *err)
 {
-    struct nt *out = kop_out(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int64_t rows = out->shape.dim[0], cols = out->shape.dim[1], k = node_attr_int(op->node, "k", 0);
     size_t w = nt_width(out->type);
 
@@ -139,29 +140,29 @@ int range_prepare(struct op *op, opm_error *err)
     double n;
 
     for (uint32_t i = 0; i < 3; i++) {
-        int rc = kop_want(op, i, TYPES_NUM, err);
+        int rc = kernel_want(op, i, TYPES_NUM, err);
 
         if (rc)
             return rc;
-        t[i] = kop_in(op, i);
+        t[i] = kernel_in(op, i);
         if (t[i]->count != 1 || t[i]->type != t[0]->type)
-            return kop_fail(op, OPM_EINVAL, err, "wants three numbers of one type");
-        if (!kop_data(op, i))
+            return kernel_fail(op, OPM_EINVAL, err, "wants three numbers of one type");
+        if (!kernel_data(op, i))
             return NEED_DATA;
     }
     if (nt_float(t[2], 0) == 0)
-        return kop_fail(op, OPM_EINVAL, err, "the step is 0");
+        return kernel_fail(op, OPM_EINVAL, err, "the step is 0");
     n = ceil((nt_float(t[1], 0) - nt_float(t[0], 0)) / nt_float(t[2], 0));
     if (isnan(n) || n > 0x1p50)
-        return kop_fail(op, OPM_EINVAL, err, "the range has no end");
+        return kernel_fail(op, OPM_EINVAL, err, "the range has no end");
     s.dim[0] = n > 0 ? (int64_t)n : 0;
-    return kop_set(op, 0, t[0]->type, &s, err);
+    return kernel_set(op, 0, t[0]->type, &s, err);
 }
 
 int range_run(struct op *op, opm_error *err)
 {
-    const struct nt *a = kop_in(op, 0), *d = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *a = kernel_in(op, 0), *d = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
 
     (void)err;
     for (int64_t i = 0; i < out->count; i++) {
@@ -183,40 +184,40 @@ int range_run(struct op *op, opm_error *err)
 
 int compress_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *cond = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *cond = kernel_in(op, 1);
     const uint8_t *c;
     struct shape s = { .rank = 1 };
     int64_t n = 0, limit;
-    int rc = kop_want(op, 0, TYPES_BYTES, err), axis = -1;
+    int rc = kernel_want(op, 0, TYPES_BYTES, err), axis = -1;
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_BOOL), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_BOOL), err);
     if (rc)
         return rc;
     limit = in->count;
     if (node_attr(op->node, "axis")) {
         axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
         if (axis < 0)
-            return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
         limit = in->shape.dim[axis];
         s = in->shape;
     }
-    c = kop_data(op, 1);
+    c = kernel_data(op, 1);
     if (!c)
         return NEED_DATA;
     for (int64_t i = 0; i < cond->count; i++)
         if (c[i]) {
             if (i >= limit)
-                return kop_fail(op, OPM_EINVAL, err, "the condition is longer than the input");
+                return kernel_fail(op, OPM_EINVAL, err, "the condition is longer than the input");
             n++;
         }
     s.dim[MAX(axis, 0)] = n;
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 int compress_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *cond = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *cond = kernel_in(op, 1);
     const uint8_t *c = cond->data;
     bool flat = !node_attr(op->node, "axis");
     int axis = flat ? 0 : nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
@@ -224,7 +225,7 @@ int compress_run(struct op *op, opm_error *err)
             n = flat ? in->count : in->shape.dim[axis];
     size_t inner =
         (flat ? 1 : (size_t)nt_span(&in->shape, axis + 1, in->shape.rank)) * nt_width(in->type);
-    char *to = kop_out(op, 0)->data;
+    char *to = kernel_out(op, 0)->data;
 
     (void)err;
     for (int64_t o = 0; o < outer; o++)
@@ -243,24 +244,24 @@ static bool is_zero(const struct nt *t, int64_t i)
 
 int nonzero_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct shape s = { .rank = 2 };
-    int rc = kop_want(op, 0, TYPES_NUM | TYPE_BIT(TENSOR_BOOL), err);
+    int rc = kernel_want(op, 0, TYPES_NUM | TYPE_BIT(TENSOR_BOOL), err);
 
     if (rc)
         return rc;
-    if (!kop_data(op, 0))
+    if (!kernel_data(op, 0))
         return NEED_DATA;
     s.dim[0] = MAX(in->shape.rank, 1);
     for (int64_t i = 0; i < in->count; i++)
         s.dim[1] += !is_zero(in, i);
-    return kop_set(op, 0, TENSOR_I64, &s, err);
+    return kernel_set(op, 0, TENSOR_I64, &s, err);
 }
 
 int nonzero_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int64_t *to = out->data, n = out->shape.dim[1], k = 0;
 
     (void)err;
@@ -282,25 +283,25 @@ int nonzero_run(struct op *op, opm_error *err)
 
 int reversesequence_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *len = kop_in(op, 1);
+    const struct nt *in = kernel_in(op, 0), *len = kernel_in(op, 1);
     int64_t b = node_attr_int(op->node, "batch_axis", 1),
             t = node_attr_int(op->node, "time_axis", 0);
-    int rc = kop_want(op, 0, TYPES_BYTES, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_I64), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_I64), err);
     if (rc)
         return rc;
     if (in->shape.rank < 2 || b < 0 || t < 0 || b > 1 || t > 1 || b == t ||
         len->count != in->shape.dim[b])
-        return kop_fail(op, OPM_EINVAL, err, "axes or lengths do not fit");
-    return kop_set(op, 0, in->type, &in->shape, err);
+        return kernel_fail(op, OPM_EINVAL, err, "axes or lengths do not fit");
+    return kernel_set(op, 0, in->type, &in->shape, err);
 }
 
 int reversesequence_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    const int64_t *len = kop_in(op, 1)->data;
+    const struct nt *in = kernel_in(op, 0);
+    const int64_t *len = kernel_in(op, 1)->data;
     bool time_first = node_attr_int(op->node, "time_axis", 0) == 0;
     int64_t d0 = in->shape.dim[0], d1 = in->shape.dim[1], n = time_first ? d0 : d1;
     size_t inner = (size_t)nt_span(&in->shape, 2, in->shape.rank) * nt_width(in->type);
@@ -310,11 +311,11 @@ int reversesequence_run(struct op *op, opm_error *err)
             int64_t t = time_first ? i : k, l = len[time_first ? k : i], from;
 
             if (l < 0 || l > n)
-                return kop_fail(op, OPM_EINVAL, err, "length %lld of %lld", (long long)l,
-                                (long long)n);
+                return kernel_fail(op, OPM_EINVAL, err, "length %lld of %lld", (long long)l,
+                                   (long long)n);
             from = t < l ? l - 1 - t : t;
             if (inner)
-                memcpy((char *)kop_out(op, 0)->data + (size_t)(i * d1 + k) * inner,
+                memcpy((char *)kernel_out(op, 0)->data + (size_t)(i * d1 + k) * inner,
                        (const char *)in->data +
                            (size_t)(time_first ? from * d1 + k : i * d1 + from) * inner,
                        inner);

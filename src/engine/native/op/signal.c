@@ -7,28 +7,28 @@
 /* kernel arg 0: Hann, 1: Hamming, 2: Blackman */
 int window_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *size = kop_in(op, 0);
+    const struct nt *size = kernel_in(op, 0);
     int64_t type = node_attr_int(op->node, "output_datatype", TENSOR_F32);
     struct shape s = { .rank = 1 };
-    int rc = kop_want(op, 0, TYPES_INDEX, err);
+    int rc = kernel_want(op, 0, TYPES_INDEX, err);
 
     if (rc)
         return rc;
     if (type != TENSOR_F32 && type != TENSOR_F64)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
     if (size->count != 1)
-        return kop_fail(op, OPM_EINVAL, err, "size must be one number");
-    if (!kop_data(op, 0))
+        return kernel_fail(op, OPM_EINVAL, err, "size must be one number");
+    if (!kernel_data(op, 0))
         return NEED_DATA;
     s.dim[0] = nt_int(size, 0);
     if (s.dim[0] < 0)
-        return kop_fail(op, OPM_EINVAL, err, "size %lld", (long long)s.dim[0]);
-    return kop_set(op, 0, (enum tensor_type)type, &s, err);
+        return kernel_fail(op, OPM_EINVAL, err, "size %lld", (long long)s.dim[0]);
+    return kernel_set(op, 0, (enum tensor_type)type, &s, err);
 }
 
 int window_run(struct op *op, opm_error *err)
 {
-    struct nt *out = kop_out(op, 0);
+    struct nt *out = kernel_out(op, 0);
     double n = (double)out->count - (node_attr_int(op->node, "periodic", 1) ? 0 : 1);
 
     (void)err;
@@ -54,22 +54,22 @@ int mel_prepare(struct op *op, opm_error *err)
     struct shape s = { .rank = 2 };
 
     for (uint32_t i = 0; i < 5; i++) {
-        int rc = kop_want(op, i, i < 3 ? TYPES_INDEX : TYPES_FLOAT, err);
+        int rc = kernel_want(op, i, i < 3 ? TYPES_INDEX : TYPES_FLOAT, err);
 
         if (rc)
             return rc;
-        if (kop_in(op, i)->count != 1)
-            return kop_fail(op, OPM_EINVAL, err, "input %u must be one number", i);
-        if (!kop_data(op, i))
+        if (kernel_in(op, i)->count != 1)
+            return kernel_fail(op, OPM_EINVAL, err, "input %u must be one number", i);
+        if (!kernel_data(op, i))
             return NEED_DATA;
     }
-    s.dim[0] = nt_int(kop_in(op, 1), 0) / 2 + 1;
-    s.dim[1] = nt_int(kop_in(op, 0), 0);
-    if (s.dim[0] < 1 || s.dim[1] < 0 || nt_int(kop_in(op, 2), 0) < 1)
-        return kop_fail(op, OPM_EINVAL, err, "sizes are out of range");
+    s.dim[0] = nt_int(kernel_in(op, 1), 0) / 2 + 1;
+    s.dim[1] = nt_int(kernel_in(op, 0), 0);
+    if (s.dim[0] < 1 || s.dim[1] < 0 || nt_int(kernel_in(op, 2), 0) < 1)
+        return kernel_fail(op, OPM_EINVAL, err, "sizes are out of range");
     if (node_attr_int(op->node, "output_datatype", TENSOR_F32) != TENSOR_F32)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
-    return kop_set(op, 0, TENSOR_F32, &s, err);
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
+    return kernel_set(op, 0, TENSOR_F32, &s, err);
 }
 
 static double to_mel(double hz)
@@ -79,10 +79,10 @@ static double to_mel(double hz)
 
 int mel_run(struct op *op, opm_error *err)
 {
-    struct nt *out = kop_out(op, 0);
-    int64_t bins = out->shape.dim[1], rows = out->shape.dim[0], dft = nt_int(kop_in(op, 1), 0);
-    double lo = to_mel(nt_float(kop_in(op, 3), 0)), hi = to_mel(nt_float(kop_in(op, 4), 0)),
-           rate = (double)nt_int(kop_in(op, 2), 0), step = (hi - lo) / (double)(bins + 2);
+    struct nt *out = kernel_out(op, 0);
+    int64_t bins = out->shape.dim[1], rows = out->shape.dim[0], dft = nt_int(kernel_in(op, 1), 0);
+    double lo = to_mel(nt_float(kernel_in(op, 3), 0)), hi = to_mel(nt_float(kernel_in(op, 4), 0)),
+           rate = (double)nt_int(kernel_in(op, 2), 0), step = (hi - lo) / (double)(bins + 2);
     float *m = out->data;
 
     (void)err;
@@ -117,20 +117,20 @@ struct dft {
 
 int dft_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *len = kop_in(op, 1), *ax = kop_in(op, 2);
-    struct dft *d = kop_new_state(op, sizeof(*d));
+    const struct nt *in = kernel_in(op, 0), *len = kernel_in(op, 1), *ax = kernel_in(op, 2);
+    struct dft *d = kernel_new_state(op, sizeof(*d));
     struct shape s;
     int64_t axis = node_attr_int(op->node, "axis", 1);
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!d)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (rc)
         return rc;
     s = in->shape;
     if (op->node->opset >= 20) {
         axis = -2;
-        if (ax && !kop_data(op, 2))
+        if (ax && !kernel_data(op, 2))
             return NEED_DATA;
         if (ax && ax->count == 1)
             axis = nt_int(ax, 0);
@@ -140,24 +140,24 @@ int dft_prepare(struct op *op, opm_error *err)
     d->onesided = node_attr_int(op->node, "onesided", 0);
     if (s.rank < 2 || d->axis < 0 || d->axis == s.rank - 1 || s.dim[s.rank - 1] < 1 ||
         s.dim[s.rank - 1] > 2)
-        return kop_fail(op, OPM_EINVAL, err, "axis or last dimension does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "axis or last dimension does not fit");
     d->n = s.dim[d->axis];
     if (len) {
         if (len->count != 1 || !(TYPE_BIT(len->type) & TYPES_INDEX))
-            return kop_fail(op, OPM_EINVAL, err, "length must be one number");
-        if (!kop_data(op, 1))
+            return kernel_fail(op, OPM_EINVAL, err, "length must be one number");
+        if (!kernel_data(op, 1))
             return NEED_DATA;
         d->n = nt_int(len, 0);
     }
     if (d->n < 1)
-        return kop_fail(op, OPM_EINVAL, err, "length %lld", (long long)d->n);
+        return kernel_fail(op, OPM_EINVAL, err, "length %lld", (long long)d->n);
     if (d->inverse && d->onesided)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "inverse of a one-sided transform");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "inverse of a one-sided transform");
     d->out = d->onesided ? d->n / 2 + 1 : d->n;
     s.dim[d->axis] = d->out;
     s.dim[s.rank - 1] = 2;
     op->scratch_bytes = (size_t)d->n * 2 * sizeof(double);
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 static void put(struct nt *t, int64_t i, double v)
@@ -172,8 +172,8 @@ static void put(struct nt *t, int64_t i, double v)
 int dft_run(struct op *op, opm_error *err)
 {
     const struct dft *d = op->state;
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     int32_t r = in->shape.rank;
     int64_t have = in->shape.dim[d->axis], parts = in->shape.dim[r - 1];
     int64_t inner = nt_span(&in->shape, d->axis + 1, r - 1),
@@ -214,42 +214,42 @@ struct stft {
 
 int stft_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0), *step = kop_in(op, 1), *window = kop_in(op, 2),
-                    *len = kop_in(op, 3);
-    struct stft *d = kop_new_state(op, sizeof(*d));
+    const struct nt *in = kernel_in(op, 0), *step = kernel_in(op, 1), *window = kernel_in(op, 2),
+                    *len = kernel_in(op, 3);
+    struct stft *d = kernel_new_state(op, sizeof(*d));
     struct shape s = { .rank = 4 };
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!d)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!rc)
-        rc = kop_want(op, 1, TYPES_INDEX, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (!rc && window)
-        rc = kop_want(op, 2, TYPE_BIT(in->type), err);
+        rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
     if (rc)
         return rc;
     if (in->shape.rank < 2 || in->shape.rank > 3 ||
         (in->shape.rank == 3 && (in->shape.dim[2] < 1 || in->shape.dim[2] > 2)) ||
         step->count != 1 || (len && len->count != 1) || (!len && !window))
-        return kop_fail(op, OPM_EINVAL, err, "inputs do not fit");
-    if (!kop_data(op, 1) || (len && !kop_data(op, 3)))
+        return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
+    if (!kernel_data(op, 1) || (len && !kernel_data(op, 3)))
         return NEED_DATA;
     d->step = nt_int(step, 0);
     d->n = len ? nt_int(len, 0) : window->count;
     if (d->step < 1 || d->n < 1 || d->n > in->shape.dim[1] || (window && window->count != d->n))
-        return kop_fail(op, OPM_EINVAL, err, "step or frame length does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "step or frame length does not fit");
     d->frames = (in->shape.dim[1] - d->n) / d->step + 1;
     d->out = node_attr_int(op->node, "onesided", 1) ? d->n / 2 + 1 : d->n;
     memcpy(s.dim, (int64_t[]){ in->shape.dim[0], d->frames, d->out, 2 }, 4 * sizeof(int64_t));
     op->scratch_bytes = (size_t)d->n * 2 * sizeof(double);
-    return kop_set(op, 0, in->type, &s, err);
+    return kernel_set(op, 0, in->type, &s, err);
 }
 
 int stft_run(struct op *op, opm_error *err)
 {
     const struct stft *d = op->state;
-    const struct nt *in = kop_in(op, 0), *window = kop_in(op, 2);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0), *window = kernel_in(op, 2);
+    struct nt *out = kernel_out(op, 0);
     int64_t parts = in->shape.rank == 3 ? in->shape.dim[2] : 1, len = in->shape.dim[1];
     double *turn = op->scratch;
 

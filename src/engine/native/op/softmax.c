@@ -16,22 +16,22 @@ struct softmax_job {
 
 int softmax_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    int rc = kop_want(op, 0, TYPES_FLOAT, err);
+    const struct nt *in = kernel_in(op, 0);
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
     if (nt_axis(node_attr_int(op->node, "axis", op->node->opset < 13 ? 1 : -1),
                 MAX(in->shape.rank, 1)) < 0 &&
         op->node->opset >= 13)
-        return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
-    return kop_set(op, 0, in->type, &in->shape, err);
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
+    return kernel_set(op, 0, in->type, &in->shape, err);
 }
 
 #define SOFT_GENERIC(T)                                                \
     do {                                                               \
-        const T *in = (const T *)kop_in(j->op, 0)->data + base;        \
-        T *out = (T *)kop_out(j->op, 0)->data + base;                  \
+        const T *in = (const T *)kernel_in(j->op, 0)->data + base;     \
+        T *out = (T *)kernel_out(j->op, 0)->data + base;               \
         double max = -(double)INFINITY, sum = 0;                       \
         int64_t best = 0;                                              \
         for (int64_t k = 0; k < j->n; k++)                             \
@@ -55,17 +55,17 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
     int what = j->op->kernel->arg;
-    const struct isa *isa = kop_isa(j->op);
+    const struct isa *isa = kernel_isa(j->op);
 
     (void)thread;
     for (int64_t o = begin; o < end; o++) {
         int64_t base = o / j->inner * j->n * j->inner + o % j->inner;
 
-        if (kop_in(j->op, 0)->type == TENSOR_F64)
+        if (kernel_in(j->op, 0)->type == TENSOR_F64)
             SOFT_GENERIC(double);
         else if (what == SOFT_MAX && j->inner == 1)
-            isa->softmax((float *)kop_out(j->op, 0)->data + base,
-                         (const float *)kop_in(j->op, 0)->data + base, j->n);
+            isa->softmax((float *)kernel_out(j->op, 0)->data + base,
+                         (const float *)kernel_in(j->op, 0)->data + base, j->n);
         else
             SOFT_GENERIC(float);
     }
@@ -75,15 +75,15 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
-    const struct isa *isa = kop_isa(j->op);
+    const struct isa *isa = kernel_isa(j->op);
     int64_t strips = (j->inner + STRIP - 1) / STRIP;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
         int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, j->inner - c0),
                 base = item / strips * j->n * j->inner + c0;
-        const float *in = (const float *)kop_in(j->op, 0)->data + base;
-        float *out = (float *)kop_out(j->op, 0)->data + base, max[STRIP], sum[STRIP] = { 0 };
+        const float *in = (const float *)kernel_in(j->op, 0)->data + base;
+        float *out = (float *)kernel_out(j->op, 0)->data + base, max[STRIP], sum[STRIP] = { 0 };
 
         memcpy(max, in, (size_t)n * sizeof(*max));
         for (int64_t k = 1; k < j->n; k++)
@@ -106,7 +106,7 @@ static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
 /* Before opset 13 everything from axis on is one dimension. */
 int softmax_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     struct softmax_job j = { .op = op, .inner = 1 };
     int64_t axis = node_attr_int(op->node, "axis", op->node->opset < 13 ? 1 : -1), outer;
 
@@ -123,12 +123,12 @@ int softmax_run(struct op *op, opm_error *err)
         j.inner = nt_span(&in->shape, (int)axis + 1, in->shape.rank);
     }
     if (in->type == TENSOR_F32 && op->kernel->arg == SOFT_MAX && j.inner >= 4 && j.n) {
-        pool_for(kop_pool(op), outer * ((j.inner + STRIP - 1) / STRIP),
+        pool_for(kernel_pool(op), outer * ((j.inner + STRIP - 1) / STRIP),
                  pool_grain((double)(j.n * MIN(j.inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
                  &j);
         return 0;
     }
-    pool_for(kop_pool(op), outer * j.inner, MAX(4096 / MAX(j.n, (int64_t)1), (int64_t)1),
+    pool_for(kernel_pool(op), outer * j.inner, MAX(4096 / MAX(j.n, (int64_t)1), (int64_t)1),
              softmax_part, &j);
     return 0;
 }

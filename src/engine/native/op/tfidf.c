@@ -44,22 +44,22 @@ static bool read_attributes(const struct op *op, struct tfidf *s)
 
 int tfidf_prepare(struct op *op, opm_error *err)
 {
-    struct tfidf *s = kop_new_state(op, sizeof(*s));
-    const struct nt *x = kop_in(op, 0);
+    struct tfidf *s = kernel_new_state(op, sizeof(*s));
+    const struct nt *x = kernel_in(op, 0);
     struct shape out = { 0 };
-    int rc = s ? kop_want(op, 0, TYPES_INDEX, err) : kop_nomem(op, err);
+    int rc = s ? kernel_want(op, 0, TYPES_INDEX, err) : kernel_nomem(op, err);
 
     if (rc)
         return rc;
     *s = (struct tfidf){ 0 };
     if (!read_attributes(op, s))
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this pool of n-grams");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this pool of n-grams");
     if (x->shape.rank > 2)
-        return kop_fail(op, OPM_EINVAL, err, "wants one or two dimensions");
+        return kernel_fail(op, OPM_EINVAL, err, "wants one or two dimensions");
     if (x->shape.rank == 2)
         out.dim[out.rank++] = x->shape.dim[0];
     out.dim[out.rank++] = s->width;
-    return kop_set(op, 0, TENSOR_F32, &out, err);
+    return kernel_set(op, 0, TENSOR_F32, &out, err);
 }
 
 /* Of all n-grams before those of length n, so many. */
@@ -92,13 +92,13 @@ static void count_gram(const struct tfidf *s, const struct nt *x, int64_t at, in
 int tfidf_run(struct op *op, opm_error *err)
 {
     const struct tfidf *s = op->state;
-    const struct nt *x = kop_in(op, 0);
+    const struct nt *x = kernel_in(op, 0);
     int64_t len = x->shape.rank ? x->shape.dim[x->shape.rank - 1] : 1,
             rows = x->shape.rank == 2 ? x->shape.dim[0] : 1;
-    float *out = kop_out(op, 0)->data;
+    float *out = kernel_out(op, 0)->data;
 
     (void)err;
-    memset(out, 0, kop_out(op, 0)->bytes);
+    memset(out, 0, kernel_out(op, 0)->bytes);
     for (int64_t r = 0; r < rows; r++, out += s->width) {
         for (int64_t n = s->shortest; n <= s->longest; n++)
             for (int64_t step = 1; step <= (n == 1 ? 1 : s->skips + 1); step++)

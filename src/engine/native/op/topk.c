@@ -46,34 +46,35 @@ static struct entry entry_of(const struct nt *t, int64_t i, int64_t at)
 
 int topk_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
+    const struct nt *in = kernel_in(op, 0);
     int64_t k = node_attr_int(op->node, "k", -1);
     struct shape s;
-    int rc = kop_want(op, 0, TYPES_NUM, err), axis;
+    int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
 
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
     if (op->node->opset >= 10) {
-        if (!kop_in(op, 1) || kop_in(op, 1)->count != 1 || kop_in(op, 1)->type != TENSOR_I64)
-            return kop_fail(op, OPM_EINVAL, err, "k must be one int64");
-        if (!kop_data(op, 1))
+        if (!kernel_in(op, 1) || kernel_in(op, 1)->count != 1 ||
+            kernel_in(op, 1)->type != TENSOR_I64)
+            return kernel_fail(op, OPM_EINVAL, err, "k must be one int64");
+        if (!kernel_data(op, 1))
             return NEED_DATA;
-        k = nt_int(kop_in(op, 1), 0);
+        k = nt_int(kernel_in(op, 1), 0);
     }
     if (axis < 0 || k < 0 || k > in->shape.dim[axis])
-        return kop_fail(op, OPM_EINVAL, err, "axis or k = %lld is out of range", (long long)k);
+        return kernel_fail(op, OPM_EINVAL, err, "axis or k = %lld is out of range", (long long)k);
     s = in->shape;
     op->scratch_bytes = ((size_t)s.dim[axis] + 1) * sizeof(struct entry);
     s.dim[axis] = k;
-    rc = kop_set(op, 0, in->type, &s, err);
-    return rc ? rc : kop_set(op, 1, TENSOR_I64, &s, err);
+    rc = kernel_set(op, 0, in->type, &s, err);
+    return rc ? rc : kernel_set(op, 1, TENSOR_I64, &s, err);
 }
 
 int topk_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct nt *values = kop_out(op, 0), *index = kop_out(op, 1);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *values = kernel_out(op, 0), *index = kernel_out(op, 1);
     int axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
     const struct nt *any = values ? values : index;
     int64_t n = in->shape.dim[axis], k = any ? any->shape.dim[axis] : 0,
@@ -175,24 +176,24 @@ static void find_kinds(struct unique *u, const struct nt *in, int64_t outer, int
 
 int unique_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kop_in(op, 0);
-    struct unique *u = kop_new_state(op, sizeof(*u));
+    const struct nt *in = kernel_in(op, 0);
+    struct unique *u = kernel_new_state(op, sizeof(*u));
     struct shape s = { .rank = 1 }, kinds = { .rank = 1 }, slices = { .rank = 1 };
     int64_t outer = 1, inner = 1;
-    int rc = kop_want(op, 0, TYPES_NUM | TYPE_BIT(TENSOR_BOOL), err), axis = 0;
+    int rc = kernel_want(op, 0, TYPES_NUM | TYPE_BIT(TENSOR_BOOL), err), axis = 0;
 
     if (!u)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = unique_release;
     if (rc)
         return rc;
-    if (!kop_data(op, 0))
+    if (!kernel_data(op, 0))
         return NEED_DATA;
     u->n = in->count;
     if (node_attr(op->node, "axis")) {
         axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
         if (axis < 0)
-            return kop_fail(op, OPM_EINVAL, err, "axis is out of range");
+            return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
         u->n = in->shape.dim[axis];
         outer = nt_span(&in->shape, 0, axis);
         inner = nt_span(&in->shape, axis + 1, in->shape.rank);
@@ -203,23 +204,23 @@ int unique_prepare(struct op *op, opm_error *err)
     u->inverse = mem_calloc((size_t)u->n + 1, sizeof(int64_t));
     u->count = mem_calloc((size_t)u->n + 1, sizeof(int64_t));
     if (!u->first || !u->inverse || !u->count)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     find_kinds(u, in, outer, inner, node_attr_int(op->node, "sorted", 1));
     s.dim[axis] = kinds.dim[0] = u->kinds;
     slices.dim[0] = u->n;
-    rc = kop_set(op, 0, in->type, &s, err);
+    rc = kernel_set(op, 0, in->type, &s, err);
     if (!rc)
-        rc = kop_set(op, 1, TENSOR_I64, &kinds, err);
+        rc = kernel_set(op, 1, TENSOR_I64, &kinds, err);
     if (!rc)
-        rc = kop_set(op, 2, TENSOR_I64, &slices, err);
-    return rc ? rc : kop_set(op, 3, TENSOR_I64, &kinds, err);
+        rc = kernel_set(op, 2, TENSOR_I64, &slices, err);
+    return rc ? rc : kernel_set(op, 3, TENSOR_I64, &kinds, err);
 }
 
 int unique_run(struct op *op, opm_error *err)
 {
     const struct unique *u = op->state;
-    const struct nt *in = kop_in(op, 0);
-    struct nt *out = kop_out(op, 0);
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
     bool flat = !node_attr(op->node, "axis");
     int axis = flat ? 0 : nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     int64_t outer = flat ? 1 : nt_span(&in->shape, 0, axis);
@@ -233,8 +234,8 @@ int unique_run(struct op *op, opm_error *err)
             memcpy((char *)out->data + (size_t)(o * u->kinds + k) * inner,
                    (const char *)in->data + (size_t)(o * u->n + u->first[k]) * inner, inner);
     for (uint32_t i = 1; i < 4; i++)
-        if (kop_out(op, i) && kop_out(op, i)->bytes)
-            memcpy(kop_out(op, i)->data, from[i - 1], kop_out(op, i)->bytes);
+        if (kernel_out(op, i) && kernel_out(op, i)->bytes)
+            memcpy(kernel_out(op, i)->data, from[i - 1], kernel_out(op, i)->bytes);
     return 0;
 }
 
@@ -283,11 +284,11 @@ static bool overlaps(const float *a, const float *b, bool center, float limit)
 /* An optional number: known data, or what is missing. *ok false: not known yet. */
 static double number(struct op *op, uint32_t slot, double missing, bool *ok)
 {
-    const struct nt *t = kop_in(op, slot);
+    const struct nt *t = kernel_in(op, slot);
 
     if (!t || t->count < 1)
         return missing;
-    if (!kop_data(op, slot)) {
+    if (!kernel_data(op, slot)) {
         *ok = false;
         return missing;
     }
@@ -297,7 +298,7 @@ static double number(struct op *op, uint32_t slot, double missing, bool *ok)
 static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int64_t max, float iou,
                    double least, opm_error *err)
 {
-    const struct nt *boxes = kop_in(op, 0), *scores = kop_in(op, 1);
+    const struct nt *boxes = kernel_in(op, 0), *scores = kernel_in(op, 1);
     int64_t n = boxes->shape.dim[1], classes = scores->shape.dim[1], m = 0;
     const float *b = (const float *)boxes->data + batch * n * 4,
                 *sc = (const float *)scores->data + (batch * classes + cls) * n;
@@ -316,7 +317,7 @@ static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int
         if (!keep)
             continue;
         if (!GROW(s->hit, s->cap, 3 * (s->n + 1)))
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         s->hit[3 * s->n] = batch;
         s->hit[3 * s->n + 1] = cls;
         s->hit[3 * s->n + 2] = s->e[i].at;
@@ -327,39 +328,39 @@ static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int
 
 int nms_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *boxes = kop_in(op, 0), *scores = kop_in(op, 1);
-    struct nms *s = kop_new_state(op, sizeof(*s));
+    const struct nt *boxes = kernel_in(op, 0), *scores = kernel_in(op, 1);
+    struct nms *s = kernel_new_state(op, sizeof(*s));
     struct shape out = { .rank = 2, .dim = { 0, 3 } };
     double max, iou, least;
     bool ok = true;
-    int rc = kop_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!s)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->release = nms_release;
     if (!rc)
-        rc = kop_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
     if (boxes->shape.rank != 3 || scores->shape.rank != 3 || boxes->shape.dim[2] != 4 ||
         boxes->shape.dim[0] != scores->shape.dim[0] || boxes->shape.dim[1] != scores->shape.dim[2])
-        return kop_fail(op, OPM_EINVAL, err, "boxes and scores do not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "boxes and scores do not fit");
     max = number(op, 2, 0, &ok);
     iou = number(op, 3, 0, &ok);
     least = number(op, 4, -(double)INFINITY, &ok);
-    if (!ok || !kop_data(op, 0) || !kop_data(op, 1))
+    if (!ok || !kernel_data(op, 0) || !kernel_data(op, 1))
         return NEED_DATA;
     mem_free(s->e);
     s->e = mem_calloc((size_t)boxes->shape.dim[1] + 1, sizeof(*s->e));
     if (!s->e)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     s->n = 0;
     for (int64_t b = 0; b < scores->shape.dim[0] && !rc; b++)
         for (int64_t c = 0; c < scores->shape.dim[1] && !rc; c++)
             rc =
                 nms_one(op, s, b, c, max > 1e15 ? INT64_MAX : (int64_t)max, (float)iou, least, err);
     out.dim[0] = (int64_t)s->n;
-    return rc ? rc : kop_set(op, 0, TENSOR_I64, &out, err);
+    return rc ? rc : kernel_set(op, 0, TENSOR_I64, &out, err);
 }
 
 int nms_run(struct op *op, opm_error *err)
@@ -368,6 +369,6 @@ int nms_run(struct op *op, opm_error *err)
 
     (void)err;
     if (s->n)
-        memcpy(kop_out(op, 0)->data, s->hit, s->n * 3 * sizeof(*s->hit));
+        memcpy(kernel_out(op, 0)->data, s->hit, s->n * 3 * sizeof(*s->hit));
     return 0;
 }

@@ -53,17 +53,17 @@ static int run_body(struct op *op, struct plan *body, opm_error *err)
     int rc = set_captures(body, err);
 
     if (e->opts.max_rounds && ++e->rounds > e->opts.max_rounds)
-        return kop_fail(op, OPM_ELIMIT, err, "bodies are run more than %lld times",
-                        (long long)e->opts.max_rounds);
+        return kernel_fail(op, OPM_ELIMIT, err, "bodies are run more than %lld times",
+                           (long long)e->opts.max_rounds);
     if (!rc)
         rc = plan_run(body, err);
     for (uint32_t i = 0; i < body->graph->noutput && !rc; i++) {
         struct val *v = &body->val[body->graph->output[i]];
 
         if (v->kind == VAL_CONST && val_materialize(v))
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         if (v->t.shape.rank < 0 || !v->t.data)
-            rc = kop_fail(op, OPM_EINVAL, err, "output %u of the body was not computed", i);
+            rc = kernel_fail(op, OPM_EINVAL, err, "output %u of the body was not computed", i);
     }
     return rc;
 }
@@ -81,7 +81,7 @@ static int give(struct op *op, uint32_t i, const struct nt *t, opm_error *err)
         return 0;
     v = &op->plan->val[op->out[i]];
     v->kind = VAL_OWN;
-    return val_copy(v, t) ? kop_nomem(op, err) : 0;
+    return val_copy(v, t) ? kernel_nomem(op, err) : 0;
 }
 
 /* The plan of a graph attribute. */
@@ -97,15 +97,15 @@ static struct plan *body_of(const struct op *op, const char *name)
 
 int if_run(struct op *op, opm_error *err)
 {
-    const struct nt *cond = kop_in(op, 0);
+    const struct nt *cond = kernel_in(op, 0);
     struct plan *body;
     int rc;
 
     if (!cond || cond->type != TENSOR_BOOL || cond->count != 1)
-        return kop_fail(op, OPM_EINVAL, err, "the condition must be one bool");
+        return kernel_fail(op, OPM_EINVAL, err, "the condition must be one bool");
     body = body_of(op, *(const uint8_t *)cond->data ? "then_branch" : "else_branch");
     if (!body || body->graph->noutput < op->nout || body->graph->ninput)
-        return kop_fail(op, OPM_EINVAL, err, "a branch does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "a branch does not fit");
     rc = run_body(op, body, err);
     for (uint32_t i = 0; i < op->nout && !rc; i++)
         rc = give(op, i, body_out(body, i), err);
@@ -123,16 +123,16 @@ static int scanned_add(struct op *op, struct scanned *s, const struct nt *t, opm
     size_t need;
 
     if (s->rounds && (!shape_equal(&s->v.t.shape, &t->shape) || s->v.t.type != t->type))
-        return kop_fail(op, OPM_EINVAL, err, "a scanned output changes its shape");
+        return kernel_fail(op, OPM_EINVAL, err, "a scanned output changes its shape");
     s->v.t.shape = t->shape;
     s->v.t.type = t->type;
     if (__builtin_mul_overflow(t->bytes, (size_t)s->rounds + 1, &need) || need > PTRDIFF_MAX / 4)
-        return kop_fail(op, OPM_ELIMIT, err, "a scanned output is too big");
+        return kernel_fail(op, OPM_ELIMIT, err, "a scanned output is too big");
     if (need > s->v.own_bytes || !s->v.own) {
         struct val bigger = { 0 };
 
         if (val_own(&bigger, MAX(need * 2, (size_t)64)))
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         if (s->rounds && t->bytes)
             memcpy(bigger.own, s->v.own, t->bytes * (size_t)s->rounds);
         native_free(s->v.own);
@@ -161,7 +161,7 @@ static int scanned_give(struct op *op, uint32_t slot, struct scanned *s, const s
             s->v.t.shape.dim[i] = MAX(s->v.t.shape.dim[i], (int64_t)0);
     }
     if (s->v.t.shape.rank + 1 > SHAPE_RANK_MAX || !t.type)
-        return kop_fail(op, OPM_EUNSUPPORTED, err, "a scanned output has no known type or rank");
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "a scanned output has no known type or rank");
     t.shape.rank = s->v.t.shape.rank + 1;
     t.shape.dim[0] = s->rounds;
     memcpy(t.shape.dim + 1, s->v.t.shape.dim, (size_t)s->v.t.shape.rank * sizeof(int64_t));
@@ -184,7 +184,7 @@ static int loop_alloc(struct op *op, struct loop_state *s, uint32_t ncarried, ui
     s->nscanned = nscanned;
     s->carried = mem_calloc((size_t)ncarried + 1, sizeof(*s->carried));
     s->scanned = mem_calloc((size_t)nscanned + 1, sizeof(*s->scanned));
-    return s->carried && s->scanned ? 0 : kop_nomem(op, err);
+    return s->carried && s->scanned ? 0 : kernel_nomem(op, err);
 }
 
 static void loop_free(struct loop_state *s)
@@ -206,7 +206,7 @@ int loop_run(struct op *op, opm_error *err)
 {
     struct plan *body = body_of(op, "body");
     const struct graph *g = body ? body->graph : NULL;
-    const struct nt *trips = kop_in(op, 0), *cond = kop_in(op, 1);
+    const struct nt *trips = kernel_in(op, 0), *cond = kernel_in(op, 1);
     uint32_t n = op->node->nin > 2 ? op->node->nin - 2 : 0;
     struct loop_state s = { 0 };
     int64_t round = 0, max = ROUNDS_MAX;
@@ -214,20 +214,20 @@ int loop_run(struct op *op, opm_error *err)
     int rc;
 
     if (!g || g->ninput != n + 2 || g->noutput < n + 1 || op->nout > g->noutput - 1)
-        return kop_fail(op, OPM_EINVAL, err, "the body does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "the body does not fit");
     if ((trips && (trips->type != TENSOR_I64 || trips->count != 1)) ||
         (cond && (cond->type != TENSOR_BOOL || cond->count != 1)))
-        return kop_fail(op, OPM_EINVAL, err, "trip count or condition is not one number");
+        return kernel_fail(op, OPM_EINVAL, err, "trip count or condition is not one number");
     if (trips)
         max = nt_int(trips, 0);
     if (cond)
         go = *(const uint8_t *)cond->data;
     rc = loop_alloc(op, &s, n, g->noutput - 1 - n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
-        if (!kop_in(op, i + 2))
-            rc = kop_fail(op, OPM_EINVAL, err, "input %u is missing", i + 2);
-        else if (val_copy(&s.carried[i], kop_in(op, i + 2)))
-            rc = kop_nomem(op, err);
+        if (!kernel_in(op, i + 2))
+            rc = kernel_fail(op, OPM_EINVAL, err, "input %u is missing", i + 2);
+        else if (val_copy(&s.carried[i], kernel_in(op, i + 2)))
+            rc = kernel_nomem(op, err);
     }
     for (; round < max && go && !rc; round++) {
         struct nt r = scalar(TENSOR_I64, &round), c = scalar(TENSOR_BOOL, &go);
@@ -248,12 +248,12 @@ int loop_run(struct op *op, opm_error *err)
                 continue;
             }
             if (val_copy(&next, body_out(body, 1 + i)))
-                rc = kop_nomem(op, err);
+                rc = kernel_nomem(op, err);
             else {
                 for (uint32_t k = i + 1; k < n; k++) /* who still refers to the old one */
                     if (body_out(body, 1 + k)->data == s.carried[i].t.data)
                         rc = val_copy(&body->val[g->output[1 + k]], body_out(body, 1 + k))
-                                 ? kop_nomem(op, err)
+                                 ? kernel_nomem(op, err)
                                  : rc;
                 native_free(s.carried[i].own);
                 s.carried[i] = next;
@@ -263,7 +263,7 @@ int loop_run(struct op *op, opm_error *err)
             const struct nt *out = body_out(body, 0);
 
             if (out->type != TENSOR_BOOL || out->count != 1)
-                rc = kop_fail(op, OPM_EINVAL, err, "the body's condition is not one bool");
+                rc = kernel_fail(op, OPM_EINVAL, err, "the body's condition is not one bool");
             else
                 go = *(const uint8_t *)out->data;
         }
@@ -290,7 +290,7 @@ static int slice_of(struct op *op, struct val *to, const struct nt *t, int axis,
     s.count = shape_count(&s.shape);
     s.bytes = (size_t)outer * inner;
     if (val_own(to, s.bytes))
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     for (int64_t o = 0; o < outer; o++)
         memcpy((char *)to->own + (size_t)o * inner,
                (const char *)t->data + (size_t)(o * n + k) * inner, inner);
@@ -314,16 +314,16 @@ static int scan_once(struct op *op, struct plan *body, const struct nt *in, uint
     uint32_t n = nin - nscan;
     int64_t len = -1;
     struct val *slice = mem_calloc((size_t)nscan + 1, sizeof(*slice));
-    int rc = slice ? 0 : kop_nomem(op, err);
+    int rc = slice ? 0 : kernel_nomem(op, err);
 
     for (uint32_t i = 0; i < n && !rc; i++)
         if (val_copy(&s->carried[i], &in[i]))
-            rc = kop_nomem(op, err);
+            rc = kernel_nomem(op, err);
     for (uint32_t i = 0; i < nscan && !rc; i++) {
         int axis = nt_axis(list_at(op->node, "scan_input_axes", i), in[n + i].shape.rank);
 
         if (axis < 0 || (len >= 0 && in[n + i].shape.dim[axis] != len))
-            rc = kop_fail(op, OPM_EINVAL, err, "scanned inputs differ in length");
+            rc = kernel_fail(op, OPM_EINVAL, err, "scanned inputs differ in length");
         else
             len = in[n + i].shape.dim[axis];
     }
@@ -345,13 +345,13 @@ static int scan_once(struct op *op, struct plan *body, const struct nt *in, uint
             struct val next = { 0 };
 
             if (val_copy(&next, body_out(body, i))) {
-                rc = kop_nomem(op, err);
+                rc = kernel_nomem(op, err);
                 break;
             }
             for (uint32_t k = i + 1; k < n && !rc; k++)
                 if (body_out(body, k)->data == s->carried[i].t.data &&
                     val_copy(&body->val[body->graph->output[k]], body_out(body, k)))
-                    rc = kop_nomem(op, err);
+                    rc = kernel_nomem(op, err);
             native_free(s->carried[i].own);
             s->carried[i] = next;
         }
@@ -371,9 +371,9 @@ static int scan_outputs(struct op *op, struct plan *body, struct loop_state *s, 
         rc = give(op, i, &s->carried[i].t, err);
     for (uint32_t i = 0; i < s->nscanned && !rc; i++) {
         if (list_at(op->node, "scan_output_axes", i))
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "scan_output_axes other than 0");
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "scan_output_axes other than 0");
         if (list_at(op->node, "scan_output_directions", i))
-            return kop_fail(op, OPM_EUNSUPPORTED, err, "scan_output_directions other than 0");
+            return kernel_fail(op, OPM_EUNSUPPORTED, err, "scan_output_directions other than 0");
         if (s->ncarried + i < op->nout)
             rc = scanned_give(op, s->ncarried + i, &s->scanned[i],
                               &g->value[g->output[s->ncarried + i]], err);
@@ -391,17 +391,17 @@ int scan_run(struct op *op, opm_error *err)
     int rc;
 
     if (!body || nscan > nin || body->graph->ninput != nin || body->graph->noutput < nin - nscan)
-        return kop_fail(op, OPM_EINVAL, err, "the body does not fit");
+        return kernel_fail(op, OPM_EINVAL, err, "the body does not fit");
     in = mem_calloc((size_t)nin + 1, sizeof(*in));
-    rc = in ? 0 : kop_nomem(op, err);
+    rc = in ? 0 : kernel_nomem(op, err);
     for (uint32_t i = 0; i < nin && !rc; i++) {
-        if (!kop_in(op, i + skip))
-            rc = kop_fail(op, OPM_EINVAL, err, "input %u is missing", i + skip);
+        if (!kernel_in(op, i + skip))
+            rc = kernel_fail(op, OPM_EINVAL, err, "input %u is missing", i + skip);
         else
-            in[i] = *kop_in(op, i + skip);
+            in[i] = *kernel_in(op, i + skip);
         if (!rc && skip) { /* opset 8: a batch of sequences; only one is supported */
             if (in[i].shape.rank < 1 || in[i].shape.dim[0] != 1)
-                rc = kop_fail(op, OPM_EUNSUPPORTED, err, "a batch of more than one sequence");
+                rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "a batch of more than one sequence");
             else {
                 in[i].shape.rank--;
                 memmove(in[i].shape.dim, in[i].shape.dim + 1,
@@ -416,7 +416,7 @@ int scan_run(struct op *op, opm_error *err)
     if (!rc)
         rc = scan_outputs(op, body, &s, err);
     for (uint32_t i = 0; i < op->nout && !rc && skip; i++) { /* the batch dimension back */
-        struct nt *t = kop_out(op, i);
+        struct nt *t = kernel_out(op, i);
 
         if (!t || t->shape.rank >= SHAPE_RANK_MAX)
             continue;

@@ -23,7 +23,7 @@ static int constants_ready(struct op *op, opm_error *err)
         if (!v || v->kind != VAL_CONST || (raw && v->half && (op->kernel->flags & K_HALF)))
             continue;
         if (raw ? val_widen(v) : val_materialize(v))
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
     }
     return 0;
 }
@@ -50,7 +50,7 @@ static int own_scratch(struct op *op, opm_error *err)
     op->scratch_own = 0;
     op->scratch = native_alloc(op->scratch_bytes);
     if (!op->scratch)
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->scratch_own = op->scratch_bytes;
     return 0;
 }
@@ -68,11 +68,11 @@ static int run_own(struct op *op, enum val_kind kind, opm_error *err)
             continue;
         v->kind = kind;
         if (i == 0 && alias) {
-            v->t.data = kop_in(op, 0)->data;
+            v->t.data = kernel_in(op, 0)->data;
             continue;
         }
         if (val_own(v, v->t.bytes))
-            return kop_nomem(op, err);
+            return kernel_nomem(op, err);
         v->t.data = v->own;
     }
     return rc ? rc : op->kernel->run(op, err);
@@ -210,7 +210,7 @@ static int same_shapes(struct op *op, bool *same)
             return OPM_ENOMEM;
     }
     for (uint32_t i = 0; i < op->nin; i++) {
-        const struct nt *t = kop_in(op, i);
+        const struct nt *t = kernel_in(op, i);
 
         if (!t)
             continue;
@@ -227,21 +227,21 @@ static int run_dynamic(struct op *op, opm_error *err)
     int rc;
 
     for (uint32_t i = 0; i < op->nin; i++) {
-        const struct nt *t = kop_in(op, i);
+        const struct nt *t = kernel_in(op, i);
 
         if (t && (t->shape.rank < 0 || (!t->data && !(i < 32 && op->kernel->raw >> i & 1))))
-            return kop_fail(op, OPM_EINVAL, err, "input %u has no value", i);
+            return kernel_fail(op, OPM_EINVAL, err, "input %u has no value", i);
     }
     if (op->kernel->flags & K_DYNAMIC)
         return op->kernel->run(op, err);
     if (same_shapes(op, &same))
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     if (!same || op->looked) {
         rc = constants_ready(op, err);
         if (!rc)
             rc = call_prepare(op, err);
         if (rc == NEED_DATA)
-            rc = kop_fail(op, OPM_EINVAL, err, "needs data that nothing gives");
+            rc = kernel_fail(op, OPM_EINVAL, err, "needs data that nothing gives");
         if (rc)
             return rc;
         op->prepared = true;
@@ -254,7 +254,7 @@ static inline int run_op(struct op *op, opm_error *err)
     if (op->how == OP_DYNAMIC)
         return run_dynamic(op, err);
     if (op->kernel->flags & K_ALIAS)
-        kop_out(op, 0)->data = kop_in(op, 0)->data;
+        kernel_out(op, 0)->data = kernel_in(op, 0)->data;
     return op->kernel->run(op, err);
 }
 

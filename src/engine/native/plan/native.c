@@ -1,5 +1,5 @@
 /* native.c -- the native engine: ONNX on the CPU, nothing to install; see op.h. */
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 #include "engine/native/op.h"
 #include "graph/infer.h"
 

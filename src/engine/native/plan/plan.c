@@ -1,6 +1,6 @@
 /* plan.c -- build the list of operators of a graph. */
 #include "base/buf.h"
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -150,7 +150,7 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     op->cover = mem_calloc(1, sizeof(struct node *));
     op->body = bodies ? mem_calloc(bodies, sizeof(*op->body)) : NULL;
     if (!op->in || !op->out || !op->cover || (bodies && !op->body))
-        return kop_nomem(op, err);
+        return kernel_nomem(op, err);
     op->cover[0] = n;
     op->ncover = 1;
     op->nin = n->nin;
@@ -160,7 +160,7 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     /* Recurrent and control-flow operators may be asked for later outputs alone. */
     if ((n->nout == 0 || n->out[0] == NO_VALUE) && op->kernel->run != rnn_run &&
         !(op->kernel->flags & K_DYNAMIC))
-        return kop_fail(op, OPM_EINVAL, err, "its first output is left out");
+        return kernel_fail(op, OPM_EINVAL, err, "its first output is left out");
     if (n->nout)
         memcpy(op->out, n->out, n->nout * sizeof(*op->out));
     return bodies ? add_bodies(op, err) : 0;
@@ -258,7 +258,7 @@ uint32_t plan_add_val(struct plan *p)
     return p->nval++;
 }
 
-void kop_release(struct op *op)
+void op_release(struct op *op)
 {
     if (op->release)
         op->release(op->state);
@@ -281,7 +281,7 @@ void plan_free(struct plan *p)
     if (!p)
         return;
     for (uint32_t i = 0; p->op && i < p->nop; i++)
-        kop_release(&p->op[i]);
+        op_release(&p->op[i]);
     for (uint32_t i = 0; p->val && i < p->nval; i++) {
         native_free(p->val[i].own);
         if (p->val[i].wide)

@@ -8,7 +8,7 @@
  *   Gelu from its parts (fuse_gelu.c), x * sigmoid(x) as SiLU, HardSwish (fuse_conv.c)
  *   attention (fuse_attention.c)
  *   the nine nodes that LayerNormalization is decomposed into */
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 #include "engine/native/op/elementwise.h"
 #include "engine/native/op/families.h"
 #include "engine/native/rewrite/fuse_int.h"
@@ -73,7 +73,7 @@ bool fuse_real(const struct fuser *f, uint32_t v)
 
 bool fuse_scalar(const struct op *op, uint32_t slot, float *out)
 {
-    const struct tensor *t = kop_const(op, slot);
+    const struct tensor *t = kernel_const(op, slot);
     const struct value *other = node_in(op->plan->graph, op->node, !slot);
 
     if (!t || t->type != TENSOR_F32 || t->count != 1)
@@ -99,7 +99,7 @@ int fuse_cover(struct op *op, struct op *next)
     op->cover = cover;
     memcpy(cover + op->ncover, next->cover, next->ncover * sizeof(*cover));
     op->ncover += next->ncover;
-    kop_release(next);
+    op_release(next);
     return 0;
 }
 
@@ -139,7 +139,7 @@ int fuse_input(struct op *op, uint32_t first, uint32_t v)
 
 const struct tensor *fuse_f32(const struct op *op, uint32_t slot)
 {
-    const struct tensor *t = kop_const(op, slot);
+    const struct tensor *t = kernel_const(op, slot);
 
     return t && t->type == TENSOR_F32 ? t : NULL;
 }
@@ -305,7 +305,7 @@ static bool last_axis(const struct op *mean)
 {
     size_t n;
     const int64_t *axes = node_attr_ints(mean->node, "axes", &n);
-    const struct tensor *t = kop_const(mean, 1);
+    const struct tensor *t = kernel_const(mean, 1);
     int64_t axis = n == 1 ? axes[0] : t && t->count == 1 ? tensor_int(t, 0) : 0;
 
     return (n == 1 || (t && t->count == 1)) && axis == -1 &&

@@ -13,8 +13,8 @@
 #define GONE_MAX 32
 
 struct match {
-    struct fattn a;
-    uint32_t in[FATTN_NIN];
+    struct fused_attention a;
+    uint32_t in[FUSED_NIN];
     struct op *gone[GONE_MAX]; /* for sure */
     int ngone;
     struct op *passed[GONE_MAX]; /* by a view: gone if nothing else reads it */
@@ -40,7 +40,7 @@ static bool as_step(const struct op *op, struct view_step *s)
         return true;
     }
     if (fuse_is(op, "Gather")) {
-        const struct tensor *t = kop_const(op, 1);
+        const struct tensor *t = kernel_const(op, 1);
 
         if (!t || t->shape.rank != 0 || (t->type != TENSOR_I64 && t->type != TENSOR_I32))
             return false;
@@ -65,9 +65,9 @@ static uint32_t trace(const struct fuser *f, struct match *m, uint32_t v, struct
         if (view->nstep < VIEW_STEPS && as_step(op, &view->step[view->nstep])) {
             view->nstep++;
             x = op->in[0];
-        } else if (view != &m->a.view[FATTN_V] && fuse_is(op, "Mul") && fuse_by_scalar(op, &s, &x))
+        } else if (view != &m->a.view[FUSED_V] && fuse_is(op, "Mul") && fuse_by_scalar(op, &s, &x))
             m->a.core.scale *= s;
-        else if (view != &m->a.view[FATTN_V] && fuse_is(op, "Div") && fuse_scalar(op, 1, &s) &&
+        else if (view != &m->a.view[FUSED_V] && fuse_is(op, "Div") && fuse_scalar(op, 1, &s) &&
                  s != 0) {
             m->a.core.scale /= s;
             x = op->in[0];
@@ -101,7 +101,7 @@ static struct op *before(const struct fuser *f, struct match *m, uint32_t v)
             m->a.core.scale /= s;
             x = op->in[0];
         } else if (fuse_is(op, "Add") && op->node->opset >= 7 && !scaled &&
-                   m->in[FATTN_MASK] == NO_VALUE && m->in[FATTN_WHERE] == NO_VALUE) {
+                   m->in[FUSED_MASK] == NO_VALUE && m->in[FUSED_WHERE] == NO_VALUE) {
             /* The side that comes from a product is the scores; a mask that does too is none. */
             struct op *left = fuse_maker(f, op->in[0]);
             bool first = left && fuse_only(f, op->in[0]) &&
@@ -109,14 +109,14 @@ static struct op *before(const struct fuser *f, struct match *m, uint32_t v)
                           fuse_is(left, "Where"));
 
             x = op->in[!first];
-            m->in[FATTN_MASK] = op->in[first];
+            m->in[FUSED_MASK] = op->in[first];
             v = x;
             continue;
-        } else if (fuse_is(op, "Where") && !scaled && m->in[FATTN_WHERE] == NO_VALUE) {
+        } else if (fuse_is(op, "Where") && !scaled && m->in[FUSED_WHERE] == NO_VALUE) {
             m->a.core.where_keeps = fuse_scalar(op, 2, &m->a.core.fill);
             if (!m->a.core.where_keeps && !fuse_scalar(op, 1, &m->a.core.fill))
                 return NULL;
-            m->in[FATTN_WHERE] = op->in[0];
+            m->in[FUSED_WHERE] = op->in[0];
             v = op->in[m->a.core.where_keeps ? 1 : 2];
             continue;
         } else
@@ -165,24 +165,24 @@ int fuse_attention(struct fuser *f, struct op *softmax)
 {
     struct match m = { .a = { .core = { .scale = 1 } } };
     struct op *qk, *pv = fuse_follower(f, softmax), *turn, *last;
-    struct fattn *state;
+    struct fused_attention *state;
     int rank = rank_of(f, softmax->in[0]), rc;
     const struct node *node;
     size_t n;
 
-    for (int i = 0; i < FATTN_NIN; i++)
+    for (int i = 0; i < FUSED_NIN; i++)
         m.in[i] = NO_VALUE;
     if (rank < 0 || !is_f32(f, softmax->in[0]) || !last_axis(softmax, rank) || !pv ||
         !fuse_is(pv, "MatMul") || pv->in[0] != softmax->out[0] || pv->in[1] == pv->in[0])
         return 0;
     qk = before(f, &m, softmax->in[0]);
     if (!qk || rank_of(f, qk->in[0]) != rank || rank_of(f, qk->in[1]) != rank ||
-        rank_of(f, pv->in[1]) != rank || rank_of(f, qk->out[0]) != rank || kop_const(qk, 0) ||
-        kop_const(qk, 1) || kop_const(pv, 1) || m.ngone > GONE_MAX - 4)
+        rank_of(f, pv->in[1]) != rank || rank_of(f, qk->out[0]) != rank || kernel_const(qk, 0) ||
+        kernel_const(qk, 1) || kernel_const(pv, 1) || m.ngone > GONE_MAX - 4)
         return 0;
-    m.in[FATTN_Q] = trace(f, &m, qk->in[0], &m.a.view[FATTN_Q]);
-    m.in[FATTN_K] = trace(f, &m, qk->in[1], &m.a.view[FATTN_K]);
-    m.in[FATTN_V] = trace(f, &m, pv->in[1], &m.a.view[FATTN_V]);
+    m.in[FUSED_Q] = trace(f, &m, qk->in[0], &m.a.view[FUSED_Q]);
+    m.in[FUSED_K] = trace(f, &m, qk->in[1], &m.a.view[FUSED_K]);
+    m.in[FUSED_V] = trace(f, &m, pv->in[1], &m.a.view[FUSED_V]);
     m.gone[m.ngone++] = qk;
     m.gone[m.ngone++] = softmax;
     last = pv;
@@ -202,7 +202,7 @@ int fuse_attention(struct fuser *f, struct op *softmax)
     if (!state)
         return OPM_ENOMEM;
     *state = m.a;
-    rc = fuse_become(f, last, kernel_find("Attention", "opmeter", 1), "Attention", m.in, FATTN_NIN,
+    rc = fuse_become(f, last, kernel_find("Attention", "opmeter", 1), "Attention", m.in, FUSED_NIN,
                      m.gone, m.ngone);
     if (rc) {
         mem_free(state);

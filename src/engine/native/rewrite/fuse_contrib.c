@@ -45,5 +45,5 @@ int fuse_contrib(struct fuser *f, struct op *op)
         op->post[op->npost++] = post;
         return 0;
     }
-    return kop_fail(op, OPM_EUNSUPPORTED, f->err, "no kernel for the activation '%.40s'", want);
+    return kernel_fail(op, OPM_EUNSUPPORTED, f->err, "no kernel for the activation '%.40s'", want);
 }

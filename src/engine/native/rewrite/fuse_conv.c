@@ -92,7 +92,7 @@ static const struct tensor *channel_const(const struct op *op, uint32_t mid, int
 
 static bool as_affine(const struct op *conv, const struct op *next, struct affine *a)
 {
-    const struct shape *w = &kop_in(conv, 1)->shape;
+    const struct shape *w = &kernel_in(conv, 1)->shape;
     uint32_t mid = conv->out[0];
 
     *a = (struct affine){ 0 };
@@ -128,15 +128,15 @@ int fuse_affine(struct fuser *f, struct op *conv, struct op *next, bool *done)
 
     *done = false;
     if (!has_own(f, conv) && (!w || w->shape.rank < 3 || w->count == 0 ||
-                              (kop_in(conv, 2) && (!b || b->count != w->shape.dim[0]))))
+                              (kernel_in(conv, 2) && (!b || b->count != w->shape.dim[0]))))
         return 0;
     if (!as_affine(conv, next, &a))
         return 0;
     rc = own_weights(f, conv, &weights, &bias);
     if (rc)
         return rc;
-    oc = kop_in(conv, 1)->shape.dim[0];
-    per = kop_in(conv, 1)->count / oc;
+    oc = kernel_in(conv, 1)->shape.dim[0];
+    per = kernel_in(conv, 1)->count / oc;
     for (int64_t c = 0; c < oc; c++) {
         double scale, shift;
 

@@ -38,30 +38,30 @@ static struct op *dequantizer(const struct fuser *f, uint32_t v)
     enum tensor_type t;
 
     if (!is_quant(d, "DequantizeLinear") || d->nin < 2 || d->in[0] >= f->p->graph->nvalue ||
-        !kop_const(d, 1) || kop_const(d, 1)->type != TENSOR_F32 ||
-        (kop_in(d, 2) && !kop_const(d, 2)) || node_attr_int(d->node, "block_size", 0))
+        !kernel_const(d, 1) || kernel_const(d, 1)->type != TENSOR_F32 ||
+        (kernel_in(d, 2) && !kernel_const(d, 2)) || node_attr_int(d->node, "block_size", 0))
         return NULL;
-    t = kop_const(d, 0) ? kop_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
+    t = kernel_const(d, 0) ? kernel_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
     return t == TENSOR_U8 || t == TENSOR_I8 || t == TENSOR_I32 ? d : NULL;
 }
 
 static bool of_8_bits(const struct fuser *f, const struct op *d)
 {
     enum tensor_type t =
-        kop_const(d, 0) ? kop_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
+        kernel_const(d, 0) ? kernel_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
 
     return t == TENSOR_U8 || t == TENSOR_I8;
 }
 
 static bool per_tensor(const struct op *d)
 {
-    return kop_const(d, 1)->count == 1;
+    return kernel_const(d, 1)->count == 1;
 }
 
 /* Per tensor, or n scales along `axis`. */
 static bool scaled_along(const struct op *d, int axis, int rank, int64_t n)
 {
-    return per_tensor(d) || (kop_const(d, 1)->count == n &&
+    return per_tensor(d) || (kernel_const(d, 1)->count == n &&
                              nt_axis(node_attr_int(d->node, "axis", 1), rank) == axis);
 }
 
@@ -97,11 +97,12 @@ static struct op *quantizer(struct chain *c, bool clamps)
         at = next;
     }
     if (!next || !is_quant(next, "QuantizeLinear") || next->in[0] != at->out[0] ||
-        !kop_const(next, 1) || kop_const(next, 1)->type != TENSOR_F32 ||
-        kop_const(next, 1)->count != 1 || node_attr_int(next->node, "output_dtype", 0) > TENSOR_I8)
+        !kernel_const(next, 1) || kernel_const(next, 1)->type != TENSOR_F32 ||
+        kernel_const(next, 1)->count != 1 ||
+        node_attr_int(next->node, "output_dtype", 0) > TENSOR_I8)
         return NULL;
-    zero = kop_const(next, 2);
-    if (kop_in(next, 2) &&
+    zero = kernel_const(next, 2);
+    if (kernel_in(next, 2) &&
         (!zero || zero->count != 1 || (zero->type != TENSOR_U8 && zero->type != TENSOR_I8)))
         return NULL;
     c->gone[c->ngone++] = at;
@@ -132,17 +133,18 @@ static int become(struct chain *c, const char *type, const char *domain, const u
 /* The bias is in units of the products. */
 static bool bias_fits(const struct op *b, const struct op *x, const struct op *w)
 {
-    const struct tensor *bs = kop_const(b, 1), *xs = kop_const(x, 1), *ws = kop_const(w, 1);
+    const struct tensor *bs = kernel_const(b, 1), *xs = kernel_const(x, 1),
+                        *ws = kernel_const(w, 1);
 
-    if (!kop_const(b, 0) || kop_const(b, 0)->type != TENSOR_I32 || kop_in(b, 2))
+    if (!kernel_const(b, 0) || kernel_const(b, 0)->type != TENSOR_I32 || kernel_in(b, 2))
         return false;
-    for (int64_t i = 0; i < kop_const(b, 0)->count; i++) {
+    for (int64_t i = 0; i < kernel_const(b, 0)->count; i++) {
         double want = tensor_float(xs, 0) * tensor_float(ws, ws->count == 1 ? 0 : i),
                have = tensor_float(bs, bs->count == 1 ? 0 : i);
 
-        if (bs->count != 1 && bs->count != kop_const(b, 0)->count)
+        if (bs->count != 1 && bs->count != kernel_const(b, 0)->count)
             return false;
-        if (ws->count != 1 && ws->count != kop_const(b, 0)->count)
+        if (ws->count != 1 && ws->count != kernel_const(b, 0)->count)
             return false;
         if (!(fabs(have - want) <= 1e-4 * fabs(want)))
             return false;
@@ -154,7 +156,7 @@ static int fuse_conv(struct fuser *f, struct op *op)
 {
     struct chain c = chain_of(f, op);
     struct op *x = dequantizer(f, op->in[0]), *w = dequantizer(f, slot(op, 1)), *b = NULL, *q;
-    const struct tensor *weights = w ? kop_const(w, 0) : NULL;
+    const struct tensor *weights = w ? kernel_const(w, 0) : NULL;
 
     if (!x || !of_8_bits(f, x) || !per_tensor(x) || !weights || !of_8_bits(f, w) ||
         weights->shape.rank < 3 || weights->shape.rank > 4 ||
@@ -182,7 +184,7 @@ static int fuse_gemm(struct fuser *f, struct op *op)
 {
     struct chain c = chain_of(f, op);
     struct op *x = dequantizer(f, op->in[0]), *w = dequantizer(f, slot(op, 1)), *b = NULL, *q;
-    const struct tensor *weights = w ? kop_const(w, 0) : NULL;
+    const struct tensor *weights = w ? kernel_const(w, 0) : NULL;
     int columns = !node_attr_int(op->node, "transB", 0);
 
     if (!x || !of_8_bits(f, x) || !per_tensor(x) || !weights || !of_8_bits(f, w) ||
@@ -191,7 +193,7 @@ static int fuse_gemm(struct fuser *f, struct op *op)
         return 0;
     if (slot(op, 2) != NO_VALUE) {
         b = dequantizer(f, op->in[2]);
-        if (!b || !bias_fits(b, x, w) || kop_const(b, 0)->count != weights->shape.dim[columns])
+        if (!b || !bias_fits(b, x, w) || kernel_const(b, 0)->count != weights->shape.dim[columns])
             return 0;
     }
     q = quantizer(&c, true);
@@ -214,7 +216,7 @@ static int fuse_matmul(struct fuser *f, struct op *op)
 {
     struct chain c = chain_of(f, op);
     struct op *a = dequantizer(f, op->in[0]), *b = dequantizer(f, slot(op, 1)), *q;
-    const struct tensor *weights = b ? kop_const(b, 0) : NULL;
+    const struct tensor *weights = b ? kernel_const(b, 0) : NULL;
 
     if (!a || !b || a == b || !of_8_bits(f, a) || !of_8_bits(f, b) || !per_tensor(a) ||
         !(per_tensor(b) ||
@@ -280,9 +282,9 @@ static int fuse_unary(struct fuser *f, struct op *op, const char *type, const ch
 
 static bool same_numbers(const struct op *d, const struct op *q)
 {
-    const struct tensor *dz = kop_const(d, 2), *qz = kop_const(q, 2);
+    const struct tensor *dz = kernel_const(d, 2), *qz = kernel_const(q, 2);
 
-    return tensor_float(kop_const(d, 1), 0) == tensor_float(kop_const(q, 1), 0) &&
+    return tensor_float(kernel_const(d, 1), 0) == tensor_float(kernel_const(q, 1), 0) &&
            (dz ? tensor_int(dz, 0) : 0) == (qz ? tensor_int(qz, 0) : 0) &&
            (!dz || !qz || dz->type == qz->type);
 }
@@ -290,9 +292,9 @@ static bool same_numbers(const struct op *d, const struct op *q)
 /* Scale and zero point at slot i of one operator are those at slot k of another. */
 static bool same_scale(const struct op *a, uint32_t i, const struct op *b, uint32_t k)
 {
-    const struct tensor *az = kop_const(a, i + 1), *bz = kop_const(b, k + 1);
+    const struct tensor *az = kernel_const(a, i + 1), *bz = kernel_const(b, k + 1);
 
-    return tensor_float(kop_const(a, i), 0) == tensor_float(kop_const(b, k), 0) &&
+    return tensor_float(kernel_const(a, i), 0) == tensor_float(kernel_const(b, k), 0) &&
            (az ? tensor_int(az, 0) : 0) == (bz ? tensor_int(bz, 0) : 0) &&
            (az ? az->type : TENSOR_U8) == (bz ? bz->type : TENSOR_U8);
 }
@@ -398,7 +400,8 @@ static int fuse_one(struct fuser *f, struct op *op)
 /* One constant number, or none where there may be none. */
 static bool one_number(const struct op *op, uint32_t i, bool needed)
 {
-    return slot(op, i) == NO_VALUE ? !needed : kop_const(op, i) && kop_const(op, i)->count == 1;
+    return slot(op, i) == NO_VALUE ? !needed
+                                   : kernel_const(op, i) && kernel_const(op, i)->count == 1;
 }
 
 /* Of bytes, and known to be of the same shape. */
@@ -474,7 +477,7 @@ int fuse_q8(struct fuser *f)
     for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (is_quant(&p->op[i], "DequantizeLinear") && p->op[i].out[0] != NO_VALUE &&
             f->uses[p->op[i].out[0]] == 0)
-            kop_release(&p->op[i]);
+            op_release(&p->op[i]);
     return rc;
 }
 
@@ -495,7 +498,7 @@ static bool scales_channels(const struct fuser *f, uint32_t v, int axis, int64_t
 static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
 {
     struct chain c = chain_of(f, op);
-    const struct tensor *w = kop_const(op, 1);
+    const struct tensor *w = kernel_const(op, 1);
     struct op *cast = fuse_follower(f, op), *mul, *next;
     uint32_t in[6] = { op->in[0], slot(op, 1), slot(op, 2), slot(op, 3), NO_VALUE, NO_VALUE },
              nin = 5, bias;

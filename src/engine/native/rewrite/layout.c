@@ -5,9 +5,9 @@
  * follows it stays blocked as long as its operators have a blocked form. In the plan a graph's
  * value always means the plain tensor; its blocked form is a value of the plan's own. An operator
  * that moves a value from one to the other is put in front of the first reader that needs it. */
+#include "engine/native/isa/half.h"
 #include "engine/native/layout/blocked_conv.h"
 #include "engine/native/layout/blocked_ops.h"
-#include "engine/native/math/half.h"
 #include "engine/native/op/elementwise.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -35,8 +35,8 @@ static const struct shape *fixed_shape(const struct layout *l, const struct op *
 {
     const struct value *v;
 
-    if (kop_fixed(op, i))
-        return kop_in(op, i)->type == TENSOR_F32 ? &kop_in(op, i)->shape : NULL;
+    if (kernel_fixed(op, i))
+        return kernel_in(op, i)->type == TENSOR_F32 ? &kernel_in(op, i)->shape : NULL;
     if (i >= op->nin || op->in[i] >= l->p->graph->nvalue || !l->fixed[op->in[i]])
         return NULL;
     v = &l->p->graph->value[op->in[i]];
@@ -45,7 +45,7 @@ static const struct shape *fixed_shape(const struct layout *l, const struct op *
 
 static bool is_fixed(const struct layout *l, const struct op *op, uint32_t i)
 {
-    return kop_fixed(op, i) || (op->in[i] < l->p->graph->nvalue && l->fixed[op->in[i]]);
+    return kernel_fixed(op, i) || (op->in[i] < l->p->graph->nvalue && l->fixed[op->in[i]]);
 }
 
 /* What is added to or multiplied with the output must be of its shape, so it can be blocked. */
@@ -66,7 +66,7 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
     if (op->kernel->run != conv_run || op->nin < 2 || !in || half_inside(in->type) != TENSOR_F32 ||
-        is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
+        is_fixed(l, op, 0) || !w || (kernel_in(op, 2) && !fixed_shape(l, op, 2)) ||
         !posts_fit(l, op) || !blk_conv_fits(op, w, l->block))
         return 0;
     return w->dim[0];
@@ -75,7 +75,7 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
 /* ReduceMean over exactly the spatial dimensions, which stay with size 1. */
 static bool is_global_mean(const struct layout *l, const struct op *op)
 {
-    const struct tensor *t = kop_const(op, 1);
+    const struct tensor *t = kernel_const(op, 1);
     int32_t rank = l->rank[op->in[0]];
     size_t n;
     const int64_t *attr = node_attr_ints(op->node, "axes", &n);
@@ -180,7 +180,7 @@ static int64_t convt_channels(const struct layout *l, const struct op *op)
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
     if (op->kernel->run != convtranspose_run || !in || half_inside(in->type) != TENSOR_F32 ||
-        is_fixed(l, op, 0) || !w || (kop_in(op, 2) && !fixed_shape(l, op, 2)) ||
+        is_fixed(l, op, 0) || !w || (kernel_in(op, 2) && !fixed_shape(l, op, 2)) ||
         node_attr_int(op->node, "group", 1) != 1 || w->rank < 3 || w->rank > 4 ||
         shape_count(w) == 0)
         return 0;
@@ -221,7 +221,7 @@ static const char *blocked_form(const struct layout *l, struct op *op, struct po
     *channels = l->channels[op->in[0]];
     if (unary_as_post(op, post) || clip_as_post(op, post))
         return "UnaryBlocked";
-    if (k->run == identity_run || (k->run == dropout_run && !kop_in(op, 2)))
+    if (k->run == identity_run || (k->run == dropout_run && !kernel_in(op, 2)))
         return "IdentityBlocked";
     if (k->run == batchnorm_run && norm_fits(l, op))
         return "BatchNormBlocked";
@@ -316,7 +316,7 @@ static int32_t rank_of(const struct layout *l, const struct op *op, bool conv)
     if (conv)
         return fixed_shape(l, op, 1)->rank;
     if (op->kernel->run == nconv_run)
-        return kop_const(op, 3)->shape.rank;
+        return kernel_const(op, 3)->shape.rank;
     for (uint32_t i = 0;; i++)
         if (op->in[i] != NO_VALUE && l->p->val[op->in[i]].blocked)
             return l->rank[l->p->val[op->in[i]].of];
@@ -342,7 +342,7 @@ static int rewrite(struct layout *l, struct op *op)
     op->kernel = kernel_find(form, "opmeter", 1);
     assert(op->kernel);
     if (post.kind == POST_UNARY) {
-        struct post *own = kop_new_state(op, sizeof(post));
+        struct post *own = kernel_new_state(op, sizeof(post));
 
         if (!own)
             return OPM_ENOMEM;
@@ -436,7 +436,7 @@ int plan_layout(struct plan *p, opm_error *err)
         rc = rewrite_all(&l);
     }
     for (uint32_t i = 0; i < p->nop && rc; i++)
-        kop_release(&p->op[i]);
+        op_release(&p->op[i]);
     mem_free(p->op);
     p->op = l.op;
     p->nop = (uint32_t)l.nop;

@@ -15,7 +15,7 @@ static bool is_last(const struct layout *l, uint32_t v)
 /* One constant number, or none where there may be none. */
 static bool number(const struct op *op, uint32_t i, bool needed)
 {
-    const struct tensor *t = kop_const(op, i);
+    const struct tensor *t = kernel_const(op, i);
 
     if (i >= op->nin || op->in[i] == NO_VALUE)
         return !needed;
@@ -24,7 +24,7 @@ static bool number(const struct op *op, uint32_t i, bool needed)
 
 static bool scaled(const struct op *op, uint32_t scale)
 {
-    return number(op, scale, true) && kop_const(op, scale)->type == TENSOR_F32 &&
+    return number(op, scale, true) && kernel_const(op, scale)->type == TENSOR_F32 &&
            number(op, scale + 1, false);
 }
 
@@ -36,11 +36,11 @@ static bool is_bytes(const struct layout *l, uint32_t v)
 static int64_t conv_channels(const struct layout *l, const struct op *op)
 {
     if (op->kernel->run == nconv_run) /* fusing saw to it */
-        return kop_const(op, 3)->shape.dim[0];
+        return kernel_const(op, 3)->shape.dim[0];
     if (op->kernel->run != qconv_run || op->kernel->arg != QCONV_LINEAR ||
         !is_bytes(l, op->in[0]) || l->fixed[op->in[0]] || !nhwc_conv_fits(op))
         return 0;
-    return kop_const(op, 3)->shape.dim[0];
+    return kernel_const(op, 3)->shape.dim[0];
 }
 
 static int64_t binary_channels(const struct layout *l, const struct op *op)

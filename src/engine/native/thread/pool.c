@@ -11,7 +11,8 @@
  * job was still to be had, and then the next job cannot have been begun. */
 #include "engine/native/thread/pool.h"
 
-#include "engine/native/op.h"
+#include "base/error.h"
+#include "engine/native/memory.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,5 +1,5 @@
 /* half.c -- see half.h. */
-#include "engine/native/math/half.h"
+#include "engine/native/isa/half.h"
 
 #include <string.h>
 #ifdef __x86_64__
