@@ -1,8 +1,8 @@
 /* footprint.h -- how much an operator computes and moves, from its shapes alone.
  *
- * The formulas are a table in footprint.c. They count what the operator's definition demands, not
- * what an implementation does: a Winograd convolution has the FLOPs of the direct one. A multiply
- * and an add are two; integer operations count like floating-point ones. */
+ * The formulas are with the operators, in ops/. They count what the operator's definition demands,
+ * not what an implementation does: a Winograd convolution has the FLOPs of the direct one. A
+ * multiply and an add are two; integer operations count like floating-point ones. */
 #ifndef GRAPH_FOOTPRINT_H
 #define GRAPH_FOOTPRINT_H
 
@@ -18,7 +18,8 @@ struct footprint {
 /* Of one node; a node with subgraphs counts only itself (0 FLOPs). Call after graph_infer(). */
 void node_footprint(const struct graph *g, const struct node *n, struct footprint *out);
 
-/* Is there a formula for the operator? domain "" is ai.onnx. */
-bool footprint_knows(const char *domain, const char *op_type);
+/* Which dimension of a node's weight, input `slot`, counts output channels: 0 for Conv, the last
+ * for MatMul, ... */
+int weight_axis(const struct graph *g, const struct node *n, int slot);
 
 #endif

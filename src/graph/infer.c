@@ -5,50 +5,65 @@
 #include "base/error.h"
 #include "graph/infer_int.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Nodes may be looked at so often on average before loops inside loops are given up on. */
 #define WORK_PER_NODE 64
 #define WORK_EXTRA 100000
 
-struct entry {
-    const char *domain;
-    const char *name;
-    infer_fn infer;
-    fold_fn fold;
-};
-
-static const struct entry entries[] = {
-#define OP(domain, name, infer, fold) { domain, name, infer, fold },
-#define FOLD(fn)
-#include "graph/infer_ops.def"
-#undef OP
-#undef FOLD
-};
-
-static int by_name(const void *a, const void *b)
+static bool view_in(const struct opview *o, uint32_t slot, enum tensor_type *type,
+                    const struct shape **shape)
 {
-    const struct entry *x = a, *y = b;
-    int order = strcmp(x->domain, y->domain);
+    const struct value *v = node_in(o->g, o->n, slot);
 
-    return order ? order : strcmp(x->name, y->name);
+    if (!v)
+        return false;
+    *type = v->type;
+    *shape = &v->shape;
+    return true;
 }
 
-/* The table is sorted, which a unit test checks by finding every operator. */
-static const struct entry *find_entry(const struct node *n)
+static const struct elems *view_known(const struct opview *o, uint32_t slot)
 {
-    struct entry key = { .domain = n->domain, .name = n->op_type };
+    const struct value *v = node_in(o->g, o->n, slot);
+    const struct elems **known;
 
-    return bsearch(&key, entries, ARRAY_SIZE(entries), sizeof(entries[0]), by_name);
+    if (!v)
+        return NULL;
+    known = &o->g->known[o->n->in[slot]];
+    if (!*known && v->data)
+        *known = infer_elems(o->inf, v->data);
+    return *known;
 }
 
-bool infer_knows(const char *domain, const char *op_type)
+static void view_set(const struct opview *o, uint32_t slot, enum tensor_type type,
+                     const struct shape *s)
 {
-    struct node n = { .domain = domain, .op_type = op_type };
+    struct value *v = node_out(o->g, o->n, slot);
 
-    return find_entry(&n) != NULL;
+    if (!v)
+        return;
+    v->kind = VALUE_TENSOR;
+    v->type = type;
+    v->shape = *s;
+}
+
+static int view_fail(const struct opview *o, const char *text)
+{
+    char where[260];
+
+    node_text(o->g, o->n, where, sizeof(where));
+    return opm__fail(o->inf->err, OPM_EINVAL, "%s: %s", where, text);
+}
+
+static const struct opview_class graph_view = { view_in, view_known, view_set, view_fail };
+
+void infer_set_kind(const struct opview *o, uint32_t slot, enum value_kind kind)
+{
+    struct value *v = node_out(o->g, o->n, slot);
+
+    if (v)
+        v->kind = kind;
 }
 
 /* What the file says about v, with sizes for the open dimensions that have one now. */
@@ -63,7 +78,7 @@ static struct shape declared_shape(const struct infer *inf, const struct value *
 }
 
 /* Settle what was inferred about an output with what the file declares. */
-static int settle(const struct op *o, uint32_t slot, struct value *v)
+static int settle(const struct opview *o, uint32_t slot, struct value *v)
 {
     const struct infer *inf = o->inf;
     char ours[160], theirs[160];
@@ -95,7 +110,7 @@ static int settle(const struct op *o, uint32_t slot, struct value *v)
     return 0;
 }
 
-static void forget_outputs(const struct op *o)
+static void forget_outputs(const struct opview *o)
 {
     for (uint32_t i = 0; i < o->n->nout; i++) {
         struct value *v = node_out(o->g, o->n, i);
@@ -112,16 +127,16 @@ static void forget_outputs(const struct op *o)
 
 static int infer_node(struct infer *inf, struct graph *g, const struct node *n)
 {
-    const struct op o = { inf, g, n };
-    const struct entry *e = find_entry(n);
+    const struct opview o = { n, &graph_view, g, inf };
+    const struct op_info *info = op_of(n);
     int rc = 0;
 
     inf->work++;
     forget_outputs(&o);
-    if (e) {
-        rc = e->infer(&o);
-        if (!rc && e->fold)
-            e->fold(&o);
+    if (info) {
+        rc = info->infer(&o);
+        if (!rc)
+            info->fold(&o);
     }
     for (uint32_t i = 0; !rc && i < n->nout; i++) {
         struct value *v = node_out(g, n, i);

@@ -45,7 +45,5 @@ struct infer_count {
 };
 /* How far the last graph_infer() came, subgraphs included. */
 void graph_infer_count(const struct model *m, struct infer_count *out);
-/* Does inference know the operator? domain "" is ai.onnx. */
-bool infer_knows(const char *domain, const char *op_type);
 
 #endif

@@ -29,8 +29,7 @@ struct model_impl {
     size_t ngraph, graph_cap;
 };
 
-/* Open dimensions: -1 has no name, -2 - k is number k of model_impl.dim. */
-#define DIM_OPEN (-1)
+/* Open dimensions: DIM_OPEN has no name, -2 - k is number k of model_impl.dim. */
 #define DIM_NAMED(k) (-2 - (int64_t)(k))
 #define DIM_INDEX(dim) ((size_t)(-2 - (dim)))
 

@@ -55,6 +55,7 @@ bool tensor_type_signed(enum tensor_type t);
 
 /* Nothing in practice has more dimensions; a file that does is refused. */
 #define SHAPE_RANK_MAX 16
+#define DIM_OPEN (-1) /* a dimension of any size; model_dim_name() has the names of others */
 
 struct shape {
     int32_t rank;                /* 0: scalar; -1: unknown, dim[] then means nothing */

@@ -209,28 +209,3 @@ void weight_zeros(const struct tensor *t, int axis, struct weight_zeros *out)
     out->b4x1 = (double)c.b4x1 / ((double)((rows + BLOCK_ROWS - 1) / BLOCK_ROWS) * (double)cols);
     out->b1x16 = (double)c.b1x16 / ((double)((cols + BLOCK_COLS - 1) / BLOCK_COLS) * (double)rows);
 }
-
-int weight_axis(const struct graph *g, const struct node *n, int weight_slot)
-{
-    const struct value *v = weight_slot < 0 ? NULL : node_in(g, n, (uint32_t)weight_slot);
-    int last = v ? MAX(v->shape.rank - 1, 0) : 0;
-
-    if (strstr(n->op_type, "Gemm")) /* B is [K, N], or [N, K] when turned; A is [M, K] */
-        return weight_slot == 0 ? node_attr_int(n, "transA", 0) != 0
-                                : node_attr_int(n, "transB", 0) == 0;
-    if (strstr(n->op_type, "MatMulNBits"))
-        return 0;
-    if (strstr(n->op_type, "MatMul")) {
-        bool turned = node_attr_int(n, weight_slot == 0 ? "transA" : "transB", 0) != 0;
-
-        return (weight_slot == 0) != turned ? MAX(last - 1, 0) : last;
-    }
-    if (strcmp(n->op_type, "ConvTranspose") == 0)
-        return 1;
-    if (strcmp(n->op_type, "LSTM") == 0 || strcmp(n->op_type, "GRU") == 0 ||
-        strcmp(n->op_type, "RNN") == 0)
-        return 1; /* [directions, gates x hidden, input] */
-    if (strstr(n->op_type, "Attention") || strcmp(n->op_type, "DynamicQuantizeLSTM") == 0)
-        return last;
-    return 0;
-}

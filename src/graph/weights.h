@@ -13,10 +13,8 @@ struct weight_zeros {
     double b1x16;   /* all-zero blocks of 1 row x 16 columns / blocks */
 };
 
-/* axis: the dimension of t that counts output channels (weight_axis()); others keep their order. */
+/* axis: the dimension of t that counts output channels (footprint.h's weight_axis()); others keep
+ * their order. */
 void weight_zeros(const struct tensor *t, int axis, struct weight_zeros *out);
-/* Which dimension of a node's weight counts output channels: 0 for Conv, the last for MatMul, ...
- */
-int weight_axis(const struct graph *g, const struct node *n, int weight_slot);
 
 #endif

@@ -1,37 +1,39 @@
 /* test_footprint.c -- FLOPs, bytes and zeros of weights. */
 #include "graph/footprint.h"
 
+#include "graph/ops/ops.h"
 #include "graph/weights.h"
 #include "infer_rig.h"
 
 #include <math.h>
 
-/* Both tables are searched by bisection: every row must be found. */
-static void test_tables(void **state)
+/* The table is searched by bisection: every row must be found, and for its versions. */
+static void test_table(void **state)
 {
     static const struct {
         const char *domain, *name;
-    } infer[] = {
-#define OP(domain, name, fn, fold) { domain, name },
-#define FOLD(fn)
-#include "graph/infer_ops.def"
+        int version;
+    } rows[] = {
+#define ALL 1
+#define SINCE(n) n
+#define UNTIL(n) n
+#define OP(domain, name, versions, infer, fold, flops, weight) { domain, name, versions },
+#include "graph/ops/ops.def"
 #undef OP
-#undef FOLD
-    }, footprint[] = {
-#define FOOTPRINT(domain, name, fn, cost, weight) { domain, name },
-#include "graph/footprint_ops.def"
-#undef FOOTPRINT
     };
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_SIZE(infer); i++)
-        assert_true(infer_knows(infer[i].domain, infer[i].name));
-    for (size_t i = 0; i < ARRAY_SIZE(footprint); i++)
-        assert_true(footprint_knows(footprint[i].domain, footprint[i].name));
-    for (size_t i = 0; i < ARRAY_SIZE(infer); i++)
-        if (infer[i].domain[0] == '\0' && !footprint_knows("", infer[i].name))
-            fail_msg("%s has no footprint", infer[i].name);
-    assert_false(infer_knows("", "NoSuchOperator"));
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const struct op_info *info = op_find(rows[i].domain, rows[i].name, rows[i].version);
+
+        if (!info || strcmp(info->name, rows[i].name) != 0 ||
+            strcmp(info->domain, rows[i].domain) != 0 ||
+            (rows[i].version != info->versions.first && rows[i].version != info->versions.last))
+            fail_msg("%s of version %d is not found", rows[i].name, rows[i].version);
+    }
+    assert_null(op_find("", "NoSuchOperator", 0));
+    assert_ptr_not_equal(op_find("", "Tile", 5), op_find("", "Tile", 6));
+    assert_ptr_equal(op_find("", "Tile", 0), op_find("", "Tile", 6));
 }
 
 static void test_footprint(void **state)
@@ -191,7 +193,7 @@ static void test_weight_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_table),
         cmocka_unit_test(test_footprint),
         cmocka_unit_test(test_weight_zeros),
     };

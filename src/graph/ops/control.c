@@ -1,11 +1,9 @@
-/* infer_control.c -- operators with graphs inside, sequences and optionals. */
+/* control.c -- operators with graphs inside. */
 #include "graph/infer_int.h"
-
-#include <string.h>
 
 /* Infer a body whose inputs are set. What does not fit in there is no error: it may never run. When
  * loops in loops have taken too much work, nothing is known about a body. */
-static int infer_body(const struct op *o, struct graph *body)
+static int infer_body(const struct opview *o, struct graph *body)
 {
     int rc;
 
@@ -26,7 +24,7 @@ static const struct value *body_out(const struct graph *body, uint32_t i)
 }
 
 /* Take over what is known about one result of a body. */
-static void take_result(const struct op *o, uint32_t slot, const struct graph *body, uint32_t i)
+static void take_result(const struct opview *o, uint32_t slot, const struct graph *body, uint32_t i)
 {
     const struct value *from = body_out(body, i);
     struct value *to = node_out(o->g, o->n, slot);
@@ -40,7 +38,7 @@ static void take_result(const struct op *o, uint32_t slot, const struct graph *b
     o->g->known[o->n->out[slot]] = body->known[body->output[i]];
 }
 
-int infer_if(const struct op *o)
+int infer_if(const struct opview *o)
 {
     struct graph *yes = node_attr_graph(o->n, "then_branch");
     struct graph *no = node_attr_graph(o->n, "else_branch");
@@ -67,7 +65,7 @@ int infer_if(const struct op *o)
         s = a->shape;
         shape_join(&s, &b->shape);
         op_set(o, i, a->type == b->type ? a->type : TENSOR_NONE, &s);
-        op_set_kind(o, i, a->kind);
+        infer_set_kind(o, i, a->kind);
     }
     return 0;
 }
@@ -83,24 +81,10 @@ static bool always_true(const struct graph *body)
     return cond && body->ninput > 1 && body->output[0] == body->input[1];
 }
 
-/* Put a new dimension in front. */
-static struct shape stacked(const struct shape *s, int64_t n, int axis)
-{
-    struct shape out = *s;
-
-    if (s->rank < 0 || s->rank == SHAPE_RANK_MAX)
-        return shape_unknown();
-    out.rank++;
-    for (int32_t i = out.rank - 1; i > axis; i--)
-        out.dim[i] = out.dim[i - 1];
-    out.dim[axis] = n;
-    return out;
-}
-
 /* Values that a loop carries: set the body's inputs, infer it, and make them more general until
  * they describe every round. inputs of the node from `first`, of the body from `into`, results of
  * the body from `from`. */
-static int infer_carried(const struct op *o, struct graph *body, uint32_t first, uint32_t into,
+static int infer_carried(const struct opview *o, struct graph *body, uint32_t first, uint32_t into,
                          uint32_t from, uint32_t n)
 {
     const struct value nothing = { 0 };
@@ -143,7 +127,7 @@ static int infer_carried(const struct op *o, struct graph *body, uint32_t first,
     return infer_body(o, body);
 }
 
-int infer_loop(const struct op *o)
+int infer_loop(const struct opview *o)
 {
     struct graph *body = node_attr_graph(o->n, "body");
     struct shape scalar = shape_scalar();
@@ -177,9 +161,9 @@ int infer_loop(const struct op *o)
                 shape_join(&s, &v->shape);
             op_set(o, i, in && v && in->type == v->type ? in->type : TENSOR_NONE, &s);
             if (v)
-                op_set_kind(o, i, v->kind);
+                infer_set_kind(o, i, v->kind);
         } else if (v) {
-            struct shape s = stacked(&v->shape, trips, 0);
+            struct shape s = shape_stacked(&v->shape, trips, 0);
 
             op_set(o, i, v->type, &s);
         }
@@ -188,7 +172,7 @@ int infer_loop(const struct op *o)
 }
 
 /* A list attribute of Scan; absent: 0 for each. */
-static int64_t scan_axis(const struct op *o, const char *name, uint32_t i)
+static int64_t scan_axis(const struct opview *o, const char *name, uint32_t i)
 {
     size_t len;
     const int64_t *v = node_attr_ints(o->n, name, &len);
@@ -196,7 +180,7 @@ static int64_t scan_axis(const struct op *o, const char *name, uint32_t i)
     return v && i < len ? v[i] : 0;
 }
 
-int infer_scan(const struct op *o)
+int infer_scan(const struct opview *o)
 {
     struct graph *body = node_attr_graph(o->n, "body");
     int64_t nscan = op_int(o, "num_scan_inputs", 0), length = DIM_OPEN;
@@ -205,8 +189,8 @@ int infer_scan(const struct op *o)
 
     if (!body || nscan < 1 || nscan > body->ninput)
         return op_fail(o, "has no body, or no inputs to scan");
-    if (o->n->opset < 9 || o->n->nin < body->ninput)
-        return 0; /* the first version had a batch */
+    if (o->n->nin < body->ninput)
+        return 0;
     states = body->ninput - (uint32_t)nscan;
     for (uint32_t i = 0; i < (uint32_t)nscan; i++) {
         const struct value *v = node_in(o->g, o->n, states + i);
@@ -238,120 +222,14 @@ int infer_scan(const struct op *o)
         s = v->shape;
         if (i >= states && s.rank >= 0) {
             rc = op_axis(o, at, s.rank + 1, &axis);
-            s = rc ? s : stacked(&s, length, axis);
+            s = rc ? s : shape_stacked(&s, length, axis);
         }
         op_set(o, i, v->type, &s);
     }
     return rc;
 }
 
-/* A sequence of what is in the inputs. */
-int infer_sequence_construct(const struct op *o)
-{
-    struct shape s = *op_shape(o, 0);
-
-    for (uint32_t i = 1; i < o->n->nin; i++)
-        shape_join(&s, op_shape(o, i));
-    op_set(o, 0, op_type(o, 0), &s);
-    op_set_kind(o, 0, VALUE_SEQUENCE);
-    return 0;
-}
-
-int infer_sequence_empty(const struct op *o)
-{
-    int64_t t = op_int(o, "dtype", TENSOR_F32);
-
-    op_set(o, 0, t > 0 && t < TENSOR_NTYPES ? (enum tensor_type)t : TENSOR_NONE, NULL);
-    op_set_kind(o, 0, VALUE_SEQUENCE);
-    return 0;
-}
-
-/* The sequence may have been empty, so its elements' shape says nothing. */
-int infer_sequence_insert(const struct op *o)
-{
-    struct shape s = *op_shape(o, 1);
-
-    shape_join(&s, op_shape(o, 0));
-    op_set(o, 0, op_type(o, 1), &s);
-    op_set_kind(o, 0, VALUE_SEQUENCE);
-    return 0;
-}
-
-int infer_sequence_same(const struct op *o)
-{
-    op_same(o, 0, 0);
-    op_set_kind(o, 0, VALUE_SEQUENCE);
-    return 0;
-}
-
-int infer_sequence_at(const struct op *o)
-{
-    op_same(o, 0, 0);
-    return 0;
-}
-
-int infer_int_scalar(const struct op *o)
-{
-    struct shape s = shape_scalar();
-
-    op_set(o, 0, TENSOR_I64, &s);
-    return 0;
-}
-
-int infer_bool_scalar(const struct op *o)
-{
-    struct shape s = shape_scalar();
-
-    op_set(o, 0, TENSOR_BOOL, &s);
-    return 0;
-}
-
-int infer_split_to_sequence(const struct op *o)
-{
-    struct shape s = *op_shape(o, 0);
-    int64_t one;
-    int axis, rc;
-
-    if (s.rank > 0) {
-        rc = op_axis(o, op_int(o, "axis", 0), s.rank, &axis);
-        if (rc)
-            return rc;
-        s.dim[axis] = DIM_OPEN;
-        if (!op_has(o, 1) && op_int(o, "keepdims", 1))
-            s.dim[axis] = 1;
-        else if (!op_has(o, 1)) {
-            for (int32_t i = axis; i + 1 < s.rank; i++)
-                s.dim[i] = s.dim[i + 1];
-            s.rank--;
-        } else if (op_known_int(o, 1, &one) && op_rank(o, 1) == 0 && one > 0 &&
-                   op_shape(o, 0)->dim[axis] >= 0 && op_shape(o, 0)->dim[axis] % one == 0)
-            s.dim[axis] = one;
-    }
-    op_set(o, 0, op_type(o, 0), &s);
-    op_set_kind(o, 0, VALUE_SEQUENCE);
-    return 0;
-}
-
-int infer_concat_from_sequence(const struct op *o)
-{
-    struct shape s = *op_shape(o, 0);
-    bool new_axis = op_int(o, "new_axis", 0) != 0;
-    int axis, rc;
-
-    if (s.rank >= 0) {
-        rc = op_axis(o, op_int(o, "axis", 0), s.rank + new_axis, &axis);
-        if (rc)
-            return rc;
-        if (new_axis)
-            s = stacked(&s, DIM_OPEN, axis);
-        else
-            s.dim[axis] = DIM_OPEN;
-    }
-    op_set(o, 0, op_type(o, 0), &s);
-    return 0;
-}
-
-int infer_sequence_map(const struct op *o)
+int infer_sequence_map(const struct opview *o)
 {
     struct graph *body = node_attr_graph(o->n, "body");
     int rc;
@@ -373,26 +251,7 @@ int infer_sequence_map(const struct op *o)
 
         if (v)
             op_set(o, i, v->type, &v->shape);
-        op_set_kind(o, i, VALUE_SEQUENCE);
+        infer_set_kind(o, i, VALUE_SEQUENCE);
     }
     return rc;
-}
-
-int infer_optional(const struct op *o)
-{
-    op_same(o, 0, 0);
-    op_set_kind(o, 0, VALUE_OPTIONAL);
-    return 0;
-}
-
-/* What is inside an optional may be a tensor or a sequence, which its value does not tell. */
-int infer_optional_get(const struct op *o)
-{
-    const struct value *in = node_in(o->g, o->n, 0);
-    struct value *out = node_out(o->g, o->n, 0);
-    enum value_kind kind = out ? out->kind : VALUE_TENSOR;
-
-    op_same(o, 0, 0);
-    op_set_kind(o, 0, in && in->kind != VALUE_OPTIONAL ? in->kind : kind);
-    return 0;
 }

@@ -1,11 +1,10 @@
-/* infer_shape.c -- operators whose result's shape is itself computed: Reshape, Expand, Resize, ...
- */
-#include "graph/infer_int.h"
+/* reshape.c -- operators that look at a tensor in another way, or make one of a given shape. */
+#include "graph/ops/known.h"
 
 #include <math.h>
 #include <string.h>
 
-int infer_shape(const struct op *o)
+int infer_shape(const struct opview *o)
 {
     int64_t rank = op_rank(o, 0), start = op_int(o, "start", 0), end = op_int(o, "end", INT64_MAX);
     struct shape s = shape_1d(DIM_OPEN);
@@ -19,7 +18,7 @@ int infer_shape(const struct op *o)
     return 0;
 }
 
-int infer_size(const struct op *o)
+int infer_size(const struct opview *o)
 {
     struct shape s = shape_scalar();
 
@@ -32,7 +31,7 @@ enum { TAKE_REST = -1 };
 
 /* What -1 stands for: the elements that the other dimensions leave over. Open dimensions that are
  * on both sides cancel each other. */
-static int fill_rest(const struct op *o, const struct shape *x, struct shape *s, int rest)
+static int fill_rest(const struct opview *o, const struct shape *x, struct shape *s, int rest)
 {
     int64_t have = 1, want = 1, open[SHAPE_RANK_MAX];
     int nopen = 0;
@@ -85,7 +84,7 @@ misfit : {
 }
 }
 
-int infer_reshape(const struct op *o)
+int infer_reshape(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
     const struct elems *e = op_known_ints(o, 1);
@@ -136,7 +135,7 @@ int infer_reshape(const struct op *o)
     return 0;
 }
 
-int infer_flatten(const struct op *o)
+int infer_flatten(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
     int64_t axis = op_int(o, "axis", 1);
@@ -154,7 +153,7 @@ int infer_flatten(const struct op *o)
     return 0;
 }
 
-int infer_squeeze(const struct op *o)
+int infer_squeeze(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
     int64_t axes[SHAPE_RANK_MAX], n;
@@ -191,7 +190,7 @@ int infer_squeeze(const struct op *o)
     return 0;
 }
 
-int infer_unsqueeze(const struct op *o)
+int infer_unsqueeze(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
     int64_t axes[SHAPE_RANK_MAX], n;
@@ -223,7 +222,7 @@ int infer_unsqueeze(const struct op *o)
 }
 
 /* A shape that is an input's value; rank -1 if its length is not known. */
-static struct shape shape_from(const struct op *o, uint32_t slot)
+static struct shape shape_from(const struct opview *o, uint32_t slot)
 {
     const struct elems *e = op_known_ints(o, slot);
     const struct shape *list = op_shape(o, slot);
@@ -238,7 +237,7 @@ static struct shape shape_from(const struct op *o, uint32_t slot)
     return s;
 }
 
-int infer_expand(const struct op *o)
+int infer_expand(const struct opview *o)
 {
     const struct elems *e = op_known_ints(o, 1);
     struct shape to = shape_from(o, 1), s;
@@ -254,7 +253,7 @@ int infer_expand(const struct op *o)
     return 0;
 }
 
-int infer_constant_of_shape(const struct op *o)
+int infer_constant_of_shape(const struct opview *o)
 {
     const struct tensor *t = node_attr_tensor(o->n, "value");
     const struct elems *e = op_known_ints(o, 0);
@@ -267,7 +266,7 @@ int infer_constant_of_shape(const struct op *o)
     return 0;
 }
 
-int infer_eye_like(const struct op *o)
+int infer_eye_like(const struct opview *o)
 {
     int64_t t = op_int(o, "dtype", op_type(o, 0));
 
@@ -277,7 +276,7 @@ int infer_eye_like(const struct op *o)
     return 0;
 }
 
-int infer_range(const struct op *o)
+int infer_range(const struct opview *o)
 {
     double start, limit, delta, n;
     struct shape s = shape_1d(DIM_OPEN);
@@ -294,133 +293,92 @@ int infer_range(const struct op *o)
     return 0;
 }
 
-/* Resize and Upsample. */
-
-struct resize {
-    struct shape s;
-    int naxes;
-    int axis[SHAPE_RANK_MAX];
-};
-
-static int resize_axes(const struct op *o, struct resize *r)
+/* Same elements in the same order, another shape. */
+void fold_copy(const struct opview *o)
 {
-    size_t len;
-    const int64_t *axes = node_attr_ints(o->n, "axes", &len);
-    int rc = 0;
+    const struct elems *e = op_known(o, 0);
+    struct elems *out = e ? fold_result(o, 0) : NULL;
 
-    r->naxes = axes ? (int)MIN(len, (size_t)SHAPE_RANK_MAX) : r->s.rank;
-    for (int i = 0; !rc && i < r->naxes; i++) {
-        r->axis[i] = i;
-        if (axes)
-            rc = op_axis(o, axes[i], r->s.rank, &r->axis[i]);
-    }
-    return rc;
+    if (!out || out->n != e->n || out->type != e->type)
+        return;
+    memcpy(out->i, e->i, (size_t)e->n * sizeof(*e->i));
+    fold_set(o, 0, out);
 }
 
-static int resize_by_scales(const struct op *o, struct resize *r, const double *scale, int64_t n)
+void fold_shape(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
-    const struct elems *roi = op_known(o, 1);
-    const char *mode = node_attr_str(o->n, "coordinate_transformation_mode", "");
-    bool crop = strcmp(mode, "tf_crop_and_resize") == 0;
+    struct elems *out = x->rank >= 0 ? fold_result(o, 0) : NULL;
+    int64_t start = op_int(o, "start", 0);
 
-    if (n != r->naxes)
-        return op_fail(o, "%lld scales for %d dimensions", (long long)n, r->naxes);
-    for (int i = 0; i < r->naxes; i++) {
-        int64_t *d = &r->s.dim[r->axis[i]], dim = x->dim[r->axis[i]];
-        float size = (float)dim * (float)scale[i];
-
-        if (!(scale[i] > 0))
-            return op_fail(o, "a scale of %g", scale[i]);
-        if (scale[i] == 1.0 && !crop)
-            continue;
-        *d = DIM_OPEN;
-        if (crop && roi && tensor_type_float(roi->type) && roi->n == 2 * n)
-            size = (float)dim * (float)(roi->f[i + n] - roi->f[i]) * (float)scale[i];
-        else if (crop)
-            continue;
-        if (dim >= 0 && size < 0x1p53f && size >= 0)
-            *d = (int64_t)floorf(size);
-    }
-    return 0;
+    if (!out)
+        return;
+    start = start < 0 ? MAX(start + x->rank, (int64_t)0) : MIN(start, (int64_t)x->rank);
+    for (int64_t i = 0; i < out->n; i++)
+        out->i[i] = elem_of_dim(x->dim[start + i]);
+    fold_set(o, 0, out);
 }
 
-static int resize_to_sizes(const struct op *o, struct resize *r, const struct elems *size)
+void fold_size(const struct opview *o)
 {
-    const char *policy = node_attr_str(o->n, "keep_aspect_ratio_policy", "stretch");
-    const struct shape *x = op_shape(o, 0);
-    double ratio = -1;
+    int64_t n = shape_count(op_shape(o, 0));
+    struct elems *out = n >= 0 ? fold_result(o, 0) : NULL;
 
-    if (size->n != r->naxes)
-        return op_fail(o, "%lld sizes for %d dimensions", (long long)size->n, r->naxes);
-    if (strcmp(policy, "stretch") == 0) {
-        for (int i = 0; i < r->naxes; i++) {
-            if (!elem_open(size->i[i]) && size->i[i] < 0)
-                return op_fail(o, "a size of %lld", (long long)size->i[i]);
-            r->s.dim[r->axis[i]] = dim_of_elem(size->i[i]);
-        }
-        return 0;
-    }
-    for (int i = 0; i < r->naxes; i++) {
-        int64_t dim = x->dim[r->axis[i]];
-        double one = dim > 0 && !elem_open(size->i[i]) ? (double)size->i[i] / (double)dim : -1;
-
-        if (one < 0) {
-            r->s = shape_of_rank(r->s.rank);
-            return 0;
-        }
-        if (ratio < 0 || (strcmp(policy, "not_larger") == 0 ? one < ratio : one > ratio))
-            ratio = one;
-    }
-    for (int i = 0; i < r->naxes; i++) {
-        double d = floor(ratio * (double)x->dim[r->axis[i]] + 0.5);
-
-        r->s.dim[r->axis[i]] = d < 0x1p53 ? (int64_t)d : DIM_OPEN;
-    }
-    return 0;
+    if (!out)
+        return;
+    out->i[0] = n;
+    fold_set(o, 0, out);
 }
 
-static int resize(const struct op *o, uint32_t scales_slot, uint32_t sizes_slot)
+void fold_constant_of_shape(const struct opview *o)
 {
-    struct resize r = { .s = *op_shape(o, 0) };
-    const struct elems *sizes = op_known_ints(o, sizes_slot);
-    const struct elems *scales = op_known(o, scales_slot);
-    double attr[SHAPE_RANK_MAX];
-    size_t len;
-    const float *list = node_attr_floats(o->n, "scales", &len);
-    int rc;
+    const struct tensor *t = node_attr_tensor(o->n, "value");
+    struct elems *out = fold_result(o, 0);
 
-    op_set(o, 0, op_type(o, 0), NULL);
-    if (r.s.rank < 0)
-        return 0;
-    rc = resize_axes(o, &r);
-    if (rc)
-        return rc;
-    if (list && len <= SHAPE_RANK_MAX) {
-        for (size_t i = 0; i < len; i++)
-            attr[i] = list[i];
-        rc = resize_by_scales(o, &r, attr, (int64_t)len);
-    } else if (sizes && sizes->n)
-        rc = resize_to_sizes(o, &r, sizes);
-    else if (scales && tensor_type_float(scales->type) && scales->n)
-        rc = resize_by_scales(o, &r, scales->f, scales->n);
-    else
-        for (int i = 0; i < r.naxes; i++)
-            r.s.dim[r.axis[i]] = DIM_OPEN;
-    if (rc)
-        return rc;
-    op_set(o, 0, op_type(o, 0), &r.s);
-    return 0;
+    if (!out || (t && t->count != 1))
+        return;
+    for (int64_t i = 0; i < out->n; i++) {
+        if (tensor_type_float(out->type))
+            out->f[i] = t ? tensor_float(t, 0) : 0;
+        else
+            out->i[i] = t ? tensor_int(t, 0) : 0;
+        if (!tensor_type_float(out->type) && elem_open(out->i[i]))
+            return;
+    }
+    fold_set(o, 0, out);
 }
 
-int infer_resize(const struct op *o)
+void fold_range(const struct opview *o)
 {
-    if (o->n->opset < 11 && o->n->domain[0] == '\0')
-        return resize(o, 1, UINT32_MAX);
-    return resize(o, 2, 3);
+    struct elems *out = fold_result(o, 0);
+    double fstart, fdelta;
+    int64_t start, delta;
+
+    if (!out)
+        return;
+    if (tensor_type_float(out->type)) {
+        if (!op_known_float(o, 0, &fstart) || !op_known_float(o, 2, &fdelta))
+            return;
+        for (int64_t i = 0; i < out->n; i++)
+            out->f[i] = fstart + (double)i * fdelta;
+    } else {
+        if (!op_known_int(o, 0, &start) || !op_known_int(o, 2, &delta))
+            return;
+        for (int64_t i = 0; i < out->n; i++)
+            out->i[i] = (int64_t)((uint64_t)start + (uint64_t)i * (uint64_t)delta);
+    }
+    fold_set(o, 0, out);
 }
 
-int infer_upsample(const struct op *o)
+/* Expand, and whatever else only broadcasts. */
+void fold_expand(const struct opview *o)
 {
-    return resize(o, 1, UINT32_MAX);
+    const struct elems *e = op_known(o, 0);
+    struct elems *out = e ? fold_result(o, 0) : NULL;
+
+    if (!out)
+        return;
+    for (int64_t i = 0; i < out->n; i++)
+        fold_move(out, i, e, fold_index(&out->shape, &e->shape, i));
+    fold_set(o, 0, out);
 }

@@ -1,0 +1,54 @@
+/* quant.c -- quantisation, and quantised operators of com.microsoft. */
+#include "graph/ops/ops.h"
+
+/* Quantisation: the result has the type of the zero point. */
+int infer_quantize(const struct opview *o)
+{
+    enum tensor_type type = op_type(o, 2);
+    int rc;
+
+    if (type == TENSOR_NONE && op_has(o, 2)) {
+        op_set(o, 0, TENSOR_NONE, op_shape(o, 0));
+        return 0;
+    }
+    rc = op_type_attr(o, "output_dtype", type != TENSOR_NONE ? type : TENSOR_U8, &type);
+    if (rc)
+        return rc;
+    if (type == TENSOR_NONE) /* an attribute of 0 means that it is not given */
+        type = op_has(o, 2) ? op_type(o, 2) : TENSOR_U8;
+    op_set(o, 0, type, op_shape(o, 0));
+    return 0;
+}
+
+int infer_dequantize(const struct opview *o)
+{
+    enum tensor_type type = o->n->opset >= 19 || o->n->domain[0] ? op_type(o, 1) : TENSOR_F32;
+    int64_t given = op_int(o, "output_dtype", 0);
+
+    if (given > 0 && given < TENSOR_NTYPES)
+        type = (enum tensor_type)given;
+    op_set(o, 0, type, op_shape(o, 0));
+    return 0;
+}
+
+int infer_dynamic_quantize(const struct opview *o)
+{
+    struct shape scalar = shape_scalar();
+
+    op_set(o, 0, TENSOR_U8, op_shape(o, 0));
+    op_set(o, 1, TENSOR_F32, &scalar);
+    op_set(o, 2, TENSOR_U8, &scalar);
+    return 0;
+}
+
+/* com.microsoft's QLinearAdd, QLinearMul: a, a_scale, a_zero, b, ... */
+int infer_qlinear_binary(const struct opview *o)
+{
+    struct shape s;
+    int rc = op_broadcast(o, op_shape(o, 0), op_shape(o, 3), &s);
+
+    if (rc)
+        return rc;
+    op_set(o, 0, op_type(o, 0), &s);
+    return 0;
+}
