@@ -89,8 +89,10 @@ static int settle(const struct opview *o, uint32_t slot, struct value *v)
     if (v->type == TENSOR_NONE)
         v->type = v->declared_type;
     else if (v->declared_type != TENSOR_NONE && v->declared_type != v->type)
-        return op_fail(o, "output %u '%.60s' is %s, the file says %s", slot, v->name,
-                       tensor_type_name(v->type), tensor_type_name(v->declared_type));
+        return inf->opt->hints
+                   ? 0
+                   : op_fail(o, "output %u '%.60s' is %s, the file says %s", slot, v->name,
+                             tensor_type_name(v->type), tensor_type_name(v->declared_type));
     if (!v->declared)
         return 0;
     s = declared_shape(inf, v);
@@ -99,6 +101,8 @@ static int settle(const struct opview *o, uint32_t slot, struct value *v)
         return 0;
     }
     if (shape_concrete(&v->shape) && shape_concrete(&s) && !shape_equal(&v->shape, &s)) {
+        if (inf->opt->hints)
+            return 0;
         shape_text(&v->shape, ours, sizeof(ours));
         shape_text(&s, theirs, sizeof(theirs));
         return op_fail(o, "output %u '%.60s' has shape %s, the file says %s", slot, v->name, ours,
@@ -112,7 +116,7 @@ static int settle(const struct opview *o, uint32_t slot, struct value *v)
 
 static void forget_outputs(const struct opview *o)
 {
-    for (uint32_t i = 0; i < o->n->nout; i++) {
+    for (uint32_t i = 0; i < o->nout; i++) {
         struct value *v = node_out(o->g, o->n, i);
 
         if (!v)
@@ -127,7 +131,7 @@ static void forget_outputs(const struct opview *o)
 
 static int infer_node(struct infer *inf, struct graph *g, const struct node *n)
 {
-    const struct opview o = { n, &graph_view, g, inf };
+    const struct opview o = { n, n->nin, n->nout, &graph_view, g, inf };
     const struct op_info *info = op_of(n);
     int rc = 0;
 

@@ -28,6 +28,9 @@ struct infer_options {
     int64_t open_dim;
     /* Believe nothing that the file declares about values other than inputs. */
     bool inputs_only;
+    /* What the file declares about them helps where inference cannot tell, and is no error where it
+     * is wrong: exporters leave stale shapes behind. */
+    bool hints;
 };
 
 /* Give every value of m its type and shape, starting over from what the file declares: calling it
@@ -36,7 +39,8 @@ struct infer_options {
  *
  * Errors name the node: operand shapes that do not fit, and results that contradict what the file
  * declares (only where both are concrete, and only if no option changed a size that the file
- * fixes). An operator that is not known is no error: its results are as declared, or unknown. */
+ * fixes; see hints). An operator that is not known is no error: its results are as declared, or
+ * unknown. */
 int graph_infer(struct model *m, const struct infer_options *opt, opm_error *err);
 
 struct infer_count {

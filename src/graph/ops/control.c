@@ -52,7 +52,7 @@ int infer_if(const struct opview *o)
         rc = infer_body(o, no);
     if (rc)
         return rc;
-    for (uint32_t i = 0; i < o->n->nout; i++) {
+    for (uint32_t i = 0; i < o->nout; i++) {
         const struct value *a = body_out(yes, i), *b = body_out(no, i);
         struct shape s;
 
@@ -150,7 +150,7 @@ int infer_loop(const struct opview *o)
         trips = start == 0 ? 0 : trips;
     else
         trips = DIM_OPEN;
-    for (uint32_t i = 0; i < o->n->nout; i++) {
+    for (uint32_t i = 0; i < o->nout; i++) {
         const struct value *v = body_out(body, i + 1);
 
         if (i < carried) { /* if there is no round at all, what went in comes out */
@@ -189,7 +189,7 @@ int infer_scan(const struct opview *o)
 
     if (!body || nscan < 1 || nscan > body->ninput)
         return op_fail(o, "has no body, or no inputs to scan");
-    if (o->n->nin < body->ninput)
+    if (o->nin < body->ninput)
         return 0;
     states = body->ninput - (uint32_t)nscan;
     for (uint32_t i = 0; i < (uint32_t)nscan; i++) {
@@ -212,7 +212,7 @@ int infer_scan(const struct opview *o)
         infer_set_input(body, states + i, v, &row);
     }
     rc = infer_carried(o, body, 0, 0, 0, states);
-    for (uint32_t i = 0; !rc && i < o->n->nout; i++) {
+    for (uint32_t i = 0; !rc && i < o->nout; i++) {
         const struct value *v = body_out(body, i);
         int64_t at = i >= states ? scan_axis(o, "scan_output_axes", i - states) : 0;
         struct shape s;
@@ -236,7 +236,7 @@ int infer_sequence_map(const struct opview *o)
 
     if (!body)
         return op_fail(o, "has no body");
-    for (uint32_t i = 0; i < o->n->nin; i++) {
+    for (uint32_t i = 0; i < o->nin; i++) {
         struct value v = { 0 };
         const struct value *in = node_in(o->g, o->n, i);
 
@@ -246,7 +246,7 @@ int infer_sequence_map(const struct opview *o)
         infer_set_input(body, i, &v, &in->shape);
     }
     rc = infer_body(o, body);
-    for (uint32_t i = 0; !rc && i < o->n->nout; i++) {
+    for (uint32_t i = 0; !rc && i < o->nout; i++) {
         const struct value *v = body_out(body, i);
 
         if (v)

@@ -79,7 +79,7 @@ int infer_einsum(const struct opview *o)
         if (!read_term(&p, &t))
             return op_fail(o, "cannot read the equation");
         if (op_rank(o, operand) < 0)
-            return operand < o->n->nin ? 0 : op_fail(o, "the equation has too many operands");
+            return operand < o->nin ? 0 : op_fail(o, "the equation has too many operands");
         rc = match_term(o, &e, &t, op_shape(o, operand));
         if (rc)
             return rc;

@@ -76,7 +76,7 @@ int infer_variadic(const struct opview *o)
     enum tensor_type type = op_type(o, 0);
     int rc = 0;
 
-    for (uint32_t i = 1; !rc && i < o->n->nin; i++) {
+    for (uint32_t i = 1; !rc && i < o->nin; i++) {
         rc = op_broadcast(o, &s, op_shape(o, i), &s);
         if (type == TENSOR_NONE)
             type = op_type(o, i);
@@ -192,13 +192,13 @@ void fold_mod(const struct opview *o)
 /* Max and Min take any number of operands; two is what shape arithmetic has. */
 void fold_max(const struct opview *o)
 {
-    if (o->n->nin == 2)
+    if (o->nin == 2)
         binary(o, ARITH_MAX);
 }
 
 void fold_min(const struct opview *o)
 {
-    if (o->n->nin == 2)
+    if (o->nin == 2)
         binary(o, ARITH_MIN);
 }
 
@@ -368,5 +368,20 @@ int infer_bias_split_gelu(const struct opview *o)
     } else if (s.rank > 0)
         s.dim[s.rank - 1] = DIM_OPEN;
     op_set(o, 0, op_type(o, 0), &s);
+    return 0;
+}
+
+/* The slope broadcasts to the input, never the other way. */
+int infer_prelu(const struct opview *o)
+{
+    const struct shape *x = op_shape(o, 0);
+    struct shape s;
+    int rc = o->n->opset < 7 ? 0 : op_broadcast(o, x, op_shape(o, 1), &s);
+
+    if (!rc && o->n->opset >= 7 && shape_concrete(x) && shape_concrete(&s) && !shape_equal(x, &s))
+        rc = op_fail(o, "the slope is larger than the input");
+    if (rc)
+        return rc;
+    op_same(o, 0, 0);
     return 0;
 }

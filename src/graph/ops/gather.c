@@ -27,31 +27,112 @@ int infer_gather(const struct opview *o)
     return 0;
 }
 
+/* Indices have the operand's rank, and along other dimensions than the axis at most its size. */
+static int check_elements(const struct opview *o)
+{
+    const struct shape *x = op_shape(o, 0), *at = op_shape(o, 1);
+    int axis, rc;
+
+    if (x->rank < 0 || at->rank < 0)
+        return 0;
+    rc = op_axis(o, op_int(o, "axis", 0), x->rank, &axis);
+    if (rc)
+        return rc;
+    if (x->rank != at->rank)
+        return op_fail(o, "indices of %d dimensions into %d", at->rank, x->rank);
+    for (int32_t i = 0; i < x->rank; i++)
+        if (i != axis && x->dim[i] >= 0 && at->dim[i] > x->dim[i])
+            return op_fail(o, "%lld indices for %lld elements in dimension %d",
+                           (long long)at->dim[i], (long long)x->dim[i], i);
+    return 0;
+}
+
 int infer_gather_elements(const struct opview *o)
 {
+    int rc = check_elements(o);
+
+    if (rc)
+        return rc;
     op_set(o, 0, op_type(o, 0), op_shape(o, 1));
+    return 0;
+}
+
+static int check_updates(const struct opview *o, const struct shape *want)
+{
+    const struct shape *have = op_shape(o, 2);
+    char a[120], b[120];
+
+    if (!shape_concrete(want) || !shape_concrete(have) || shape_equal(want, have))
+        return 0;
+    shape_text(have, a, sizeof(a));
+    shape_text(want, b, sizeof(b));
+    return op_fail(o, "updates of shape %s where indices want %s", a, b);
+}
+
+int infer_scatter_elements(const struct opview *o)
+{
+    int rc = check_elements(o);
+
+    if (!rc)
+        rc = check_updates(o, op_shape(o, 1));
+    if (rc)
+        return rc;
+    op_same(o, 0, 0);
+    return 0;
+}
+
+/* What indices pick of x after `batch` dimensions that both share: of GatherND the result, of
+ * ScatterND the updates. Unknown if a rank is. */
+static int picked(const struct opview *o, int64_t batch, struct shape *out)
+{
+    const struct shape *x = op_shape(o, 0), *at = op_shape(o, 1);
+    struct shape s = { 0 };
+    int64_t last;
+
+    *out = shape_unknown();
+    if (x->rank < 0 || at->rank < 0)
+        return 0;
+    if (at->rank < 1 || x->rank < 1 || batch < 0 || batch >= at->rank || batch >= x->rank)
+        return op_fail(o, "indices of %d dimensions into %d, %lld of them shared", at->rank,
+                       x->rank, (long long)batch);
+    last = at->dim[at->rank - 1];
+    if (last < 0)
+        return 0;
+    if (last > x->rank - batch || at->rank - 1 + x->rank - batch - last > SHAPE_RANK_MAX)
+        return op_fail(o, "indices of %lld numbers into %d dimensions", (long long)last, x->rank);
+    for (int64_t i = 0; i < batch; i++)
+        if (x->dim[i] >= 0 && at->dim[i] >= 0 && x->dim[i] != at->dim[i])
+            return op_fail(o, "%lld and %lld in shared dimension %lld", (long long)x->dim[i],
+                           (long long)at->dim[i], (long long)i);
+    for (int i = 0; i < at->rank - 1; i++)
+        s.dim[s.rank++] = at->dim[i];
+    for (int64_t i = batch + last; i < x->rank; i++)
+        s.dim[s.rank++] = x->dim[i];
+    *out = s;
     return 0;
 }
 
 int infer_gather_nd(const struct opview *o)
 {
-    const struct shape *x = op_shape(o, 0), *at = op_shape(o, 1);
-    int64_t batch = op_int(o, "batch_dims", 0), last;
-    struct shape s = { 0 };
+    struct shape s;
+    int rc = picked(o, op_int(o, "batch_dims", 0), &s);
 
-    if (x->rank < 1 || at->rank < 1 || at->dim[at->rank - 1] < 0) {
-        op_set(o, 0, op_type(o, 0), NULL);
-        return 0;
-    }
-    last = at->dim[at->rank - 1];
-    if (batch < 0 || batch >= x->rank || last > x->rank - batch ||
-        at->rank - 1 + x->rank - batch - last > SHAPE_RANK_MAX)
-        return op_fail(o, "indices of %lld numbers into %d dimensions", (long long)last, x->rank);
-    for (int i = 0; i < at->rank - 1; i++)
-        s.dim[s.rank++] = at->dim[i];
-    for (int64_t i = batch + last; i < x->rank; i++)
-        s.dim[s.rank++] = x->dim[i];
+    if (rc)
+        return rc;
     op_set(o, 0, op_type(o, 0), &s);
+    return 0;
+}
+
+int infer_scatter_nd(const struct opview *o)
+{
+    struct shape s;
+    int rc = picked(o, 0, &s);
+
+    if (!rc)
+        rc = check_updates(o, &s);
+    if (rc)
+        return rc;
+    op_same(o, 0, 0);
     return 0;
 }
 
@@ -139,6 +220,9 @@ int infer_one_hot(const struct opview *o)
         return op_fail(o, "axis %lld of %d dimensions", (long long)axis, x->rank + 1);
     if (axis < 0)
         axis += x->rank + 1;
+    if (e && e->n == 1 && (tensor_type_float(e->type) ? e->f[0] < 0 : e->i[0] < 0) &&
+        (tensor_type_float(e->type) || !elem_open(e->i[0])))
+        return op_fail(o, "a negative depth");
     if (e && e->n == 1)
         depth = tensor_type_float(e->type)
                     ? (e->f[0] >= 0 && e->f[0] < 0x1p40 ? (int64_t)e->f[0] : DIM_OPEN)

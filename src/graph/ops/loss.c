@@ -29,7 +29,7 @@ int infer_softmax_loss(const struct opview *o)
 int infer_optimizer(const struct opview *o)
 {
     bool adam = strcmp(o->n->op_type, "Adam") == 0;
-    uint32_t groups = adam ? 4 : 3, n = o->n->nin >= 2 ? (o->n->nin - 2) / groups : 0;
+    uint32_t groups = adam ? 4 : 3, n = o->nin >= 2 ? (o->nin - 2) / groups : 0;
 
     for (uint32_t i = 0; i < n; i++) {
         op_same(o, i, 2 + i);

@@ -142,9 +142,14 @@ static int gemm(const struct opview *o, const struct shape *a, const struct shap
 
 int infer_gemm(const struct opview *o)
 {
-    struct shape s;
+    struct shape s, both;
     int rc = gemm(o, op_shape(o, 0), op_shape(o, 1), &s);
 
+    if (!rc && op_has(o, 2))
+        rc = op_broadcast(o, &s, op_shape(o, 2), &both);
+    if (!rc && op_has(o, 2) && shape_concrete(&s) && shape_concrete(&both) &&
+        !shape_equal(&s, &both))
+        rc = op_fail(o, "C is larger than the product");
     if (rc)
         return rc;
     op_set(o, 0, op_type(o, 0), &s);
@@ -155,10 +160,12 @@ int infer_det(const struct opview *o)
 {
     struct shape s = *op_shape(o, 0);
 
-    if (s.rank >= 2)
+    if (s.rank >= 0) {
+        if (s.rank < 2 || (s.dim[s.rank - 1] >= 0 && s.dim[s.rank - 2] >= 0 &&
+                           s.dim[s.rank - 1] != s.dim[s.rank - 2]))
+            return op_fail(o, "wants square matrices");
         s.rank -= 2;
-    else
-        s.rank = -1;
+    }
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
 }

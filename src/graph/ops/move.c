@@ -1,33 +1,46 @@
 /* move.c -- operators that cut, join and turn tensors: Concat, Split, Transpose, ... */
+#include "graph/ops/args.h"
 #include "graph/ops/known.h"
+
+int transpose_perm(const struct opview *o, int rank, int *perm)
+{
+    size_t len;
+    const int64_t *given = node_attr_ints(o->n, "perm", &len);
+    bool used[SHAPE_RANK_MAX] = { 0 };
+
+    for (int i = 0; !given && i < rank; i++)
+        perm[i] = rank - 1 - i;
+    if (!given)
+        return 0;
+    if (len != (size_t)rank)
+        return op_fail(o, "attribute 'perm' has %zu numbers, the input %d dimensions", len, rank);
+    for (int i = 0; i < rank; i++) {
+        int64_t p = given[i] < 0 ? given[i] + rank : given[i];
+
+        if (p < 0 || p >= rank || used[p])
+            return op_fail(o, "attribute 'perm' is no permutation");
+        used[p] = true;
+        perm[i] = (int)p;
+    }
+    return 0;
+}
 
 int infer_transpose(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
     size_t len;
-    const int64_t *perm = node_attr_ints(o->n, "perm", &len);
-    bool used[SHAPE_RANK_MAX] = { 0 };
-    struct shape s;
+    bool given = node_attr_ints(o->n, "perm", &len) && len <= SHAPE_RANK_MAX;
+    int perm[SHAPE_RANK_MAX], rc = 0;
+    struct shape s = *x;
 
-    if (x->rank < 0) {
-        s = perm && len <= SHAPE_RANK_MAX ? shape_of_rank((int)len) : shape_unknown();
-        op_set(o, 0, op_type(o, 0), &s);
-        return 0;
-    }
-    s.rank = x->rank;
-    for (int32_t i = 0; i < x->rank && !perm; i++)
-        s.dim[i] = x->dim[x->rank - 1 - i];
-    if (perm && len != (size_t)x->rank)
-        return op_fail(o, "attribute 'perm' has %zu numbers, the input %d dimensions", len,
-                       x->rank);
-    for (size_t i = 0; perm && i < len; i++) {
-        int64_t p = perm[i] < 0 ? perm[i] + x->rank : perm[i];
-
-        if (p < 0 || p >= x->rank || used[p])
-            return op_fail(o, "attribute 'perm' is no permutation");
-        used[p] = true;
-        s.dim[i] = x->dim[p];
-    }
+    if (x->rank >= 0)
+        rc = transpose_perm(o, x->rank, perm);
+    else if (given)
+        s = shape_of_rank((int)len);
+    if (rc)
+        return rc;
+    for (int32_t i = 0; i < x->rank; i++)
+        s.dim[i] = x->dim[perm[i]];
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
 }
@@ -39,15 +52,17 @@ static int concat(const struct opview *o, uint32_t first, uint32_t each, struct 
     int64_t along = 0;
     int axis = 0, rc;
 
-    for (uint32_t i = first; i < o->n->nin && s.rank < 0; i += each)
+    for (uint32_t i = first; i < o->nin && s.rank < 0; i += each)
         s = *op_shape(o, i);
     *out = s;
     if (s.rank < 0)
         return 0;
+    if (!node_attr(o->n, "axis") && o->n->opset >= 4)
+        return op_fail(o, "attribute 'axis' is missing");
     rc = op_axis(o, op_int(o, "axis", 1), s.rank, &axis);
     if (rc)
         return rc;
-    for (uint32_t i = first; i < o->n->nin; i += each) {
+    for (uint32_t i = first; i < o->nin; i += each) {
         const struct shape *x = op_shape(o, i);
 
         if (x->rank < 0) {
@@ -80,7 +95,7 @@ int infer_concat(const struct opview *o)
 
     if (rc)
         return rc;
-    for (uint32_t i = 0; i < o->n->nin && type == TENSOR_NONE; i++)
+    for (uint32_t i = 0; i < o->nin && type == TENSOR_NONE; i++)
         type = op_type(o, i);
     op_set(o, 0, type, &s);
     return 0;
@@ -103,7 +118,7 @@ int infer_qlinear_concat(const struct opview *o)
 static int split_size(const struct opview *o, const int64_t *given, int64_t n, int64_t dim,
                       uint32_t i, int64_t *out)
 {
-    uint32_t pieces = o->n->nout;
+    uint32_t pieces = o->nout;
     int64_t size;
 
     *out = DIM_OPEN;
@@ -137,14 +152,14 @@ int infer_split(const struct opview *o)
     if (rc)
         return rc;
     if (x->rank < 0) {
-        for (uint32_t i = 0; i < o->n->nout; i++)
+        for (uint32_t i = 0; i < o->nout; i++)
             op_set(o, i, op_type(o, 0), NULL);
         return 0;
     }
     rc = op_axis(o, op_int(o, "axis", 0), x->rank, &axis);
     if (rc)
         return rc;
-    for (uint32_t i = 0; !rc && i < o->n->nout; i++) {
+    for (uint32_t i = 0; !rc && i < o->nout; i++) {
         s = *x;
         rc = split_size(o, given, n, x->dim[axis], i, &s.dim[axis]);
         op_set(o, i, op_type(o, 0), &s);
@@ -188,46 +203,60 @@ int infer_tile(const struct opview *o)
     return 0;
 }
 
-int infer_pad(const struct opview *o)
+int pad_read(const struct opview *o, int rank, int64_t *before, int64_t *after, bool *known)
 {
-    const struct shape *x = op_shape(o, 0);
     const char *attr = node_attr(o->n, "paddings") ? "paddings" : "pads";
-    int64_t pads[2 * SHAPE_RANK_MAX], axes[SHAPE_RANK_MAX], n, naxes;
-    bool given, axes_given;
-    struct shape s = *x;
+    int64_t pads[2 * SHAPE_RANK_MAX], axes[SHAPE_RANK_MAX], n, naxes = 0;
+    bool given, axes_given = false;
     int rc = op_list(o, attr, 1, pads, 2 * SHAPE_RANK_MAX, &n, &given), axis;
 
     if (!rc)
         rc = op_list(o, "axes", 3, axes, SHAPE_RANK_MAX, &naxes, &axes_given);
-    if (rc)
+    if (!rc && !given)
+        rc = op_fail(o, "has no pads");
+    *known = !rc && n >= 0 && naxes >= 0;
+    for (int i = 0; i < rank; i++)
+        before[i] = after[i] = 0;
+    if (!*known)
         return rc;
-    if (x->rank < 0 || n < 0 || naxes < 0 || !given) {
-        s = x->rank < 0 ? shape_unknown() : shape_of_rank(x->rank);
-        op_set(o, 0, op_type(o, 0), &s);
-        return 0;
-    }
     if (!axes_given)
-        naxes = x->rank;
+        naxes = rank;
     if (n != 2 * naxes)
         return op_fail(o, "%lld pads for %lld dimensions", (long long)n, (long long)naxes);
     for (int64_t i = 0; i < naxes; i++) {
-        int64_t more;
-
         axis = (int)i;
         if (axes_given)
-            rc = op_axis(o, axes[i], x->rank, &axis);
+            rc = op_axis(o, axes[i], rank, &axis);
         if (rc)
             return rc;
-        if (__builtin_add_overflow(pads[i], pads[i + naxes], &more))
-            return op_fail(o, "pads of %lld and %lld", (long long)pads[i],
-                           (long long)pads[i + naxes]);
+        before[axis] = pads[i];
+        after[axis] = pads[i + naxes];
+    }
+    return 0;
+}
+
+int infer_pad(const struct opview *o)
+{
+    struct shape s = *op_shape(o, 0);
+    int64_t before[SHAPE_RANK_MAX], after[SHAPE_RANK_MAX], more;
+    bool known = false;
+    int rc = s.rank < 0 ? 0 : pad_read(o, s.rank, before, after, &known);
+
+    if (rc)
+        return rc;
+    if (!known && s.rank >= 0)
+        s = shape_of_rank(s.rank);
+    for (int32_t i = 0; known && i < s.rank; i++) {
+        int64_t dim = s.dim[i];
+
+        if (__builtin_add_overflow(before[i], after[i], &more))
+            return op_fail(o, "pads of %lld and %lld", (long long)before[i], (long long)after[i]);
         if (more == 0)
             continue;
-        if (s.dim[axis] < 0 || __builtin_add_overflow(s.dim[axis], more, &s.dim[axis]))
-            s.dim[axis] = DIM_OPEN;
-        else if (s.dim[axis] < 0)
-            return op_fail(o, "pads %lld elements by %lld", (long long)x->dim[axis],
-                           (long long)more);
+        if (dim < 0 || __builtin_add_overflow(dim, more, &s.dim[i]))
+            s.dim[i] = DIM_OPEN;
+        else if (s.dim[i] < 0)
+            return op_fail(o, "pads %lld elements by %lld", (long long)dim, (long long)more);
     }
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
@@ -269,8 +298,12 @@ int infer_space_to_depth(const struct opview *o)
     if (x->rank == 4) {
         s.dim[0] = x->dim[0];
         s.dim[1] = dim_mul(x->dim[1], b * b);
-        for (int i = 2; i < 4; i++)
+        for (int i = 2; i < 4; i++) {
+            if (x->dim[i] >= 0 && x->dim[i] % b)
+                return op_fail(o, "%lld elements in blocks of %lld", (long long)x->dim[i],
+                               (long long)b);
             s.dim[i] = x->dim[i] >= 0 ? x->dim[i] / b : DIM_OPEN;
+        }
     }
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
@@ -282,7 +315,7 @@ void fold_concat(const struct opview *o)
     int64_t outer, inner, width, filled = 0;
     int axis;
 
-    for (uint32_t i = 0; i < o->n->nin; i++)
+    for (uint32_t i = 0; i < o->nin; i++)
         if (!op_known(o, i))
             return;
     out = fold_result(o, 0);
@@ -290,7 +323,7 @@ void fold_concat(const struct opview *o)
         return;
     fold_around(&out->shape, axis, &outer, &inner);
     width = out->shape.dim[axis] * inner;
-    for (uint32_t i = 0; i < o->n->nin; i++) {
+    for (uint32_t i = 0; i < o->nin; i++) {
         const struct elems *e = op_known(o, i);
         int64_t part = e->shape.rank == out->shape.rank ? e->shape.dim[axis] * inner : -1;
 
@@ -315,7 +348,7 @@ void fold_split(const struct opview *o)
         return;
     fold_around(&e->shape, axis, &outer, &inner);
     width = e->shape.dim[axis] * inner;
-    for (uint32_t i = 0; i < o->n->nout; i++) {
+    for (uint32_t i = 0; i < o->nout; i++) {
         const struct value *v = node_out(o->g, o->n, i);
         struct elems *out = fold_result(o, i);
         int64_t part = v && v->shape.rank > axis ? v->shape.dim[axis] * inner : -1;
@@ -335,10 +368,9 @@ void fold_transpose(const struct opview *o)
     const struct elems *e = op_known(o, 0);
     struct elems *out = e ? fold_result(o, 0) : NULL;
     int64_t stride[SHAPE_RANK_MAX], step = 1;
-    size_t len;
-    const int64_t *perm = node_attr_ints(o->n, "perm", &len);
+    int perm[SHAPE_RANK_MAX];
 
-    if (!out)
+    if (!out || transpose_perm(o, e->shape.rank, perm))
         return;
     for (int32_t d = e->shape.rank - 1; d >= 0; d--) {
         stride[d] = step;
@@ -348,9 +380,7 @@ void fold_transpose(const struct opview *o)
         int64_t at = 0, rest = i;
 
         for (int32_t d = out->shape.rank - 1; d >= 0; d--) {
-            int64_t p = perm ? perm[d] : out->shape.rank - 1 - d;
-
-            at += rest % out->shape.dim[d] * stride[p < 0 ? p + out->shape.rank : p];
+            at += rest % out->shape.dim[d] * stride[perm[d]];
             rest /= out->shape.dim[d];
         }
         fold_move(out, i, e, at);

@@ -4,7 +4,7 @@
 int infer_batch_norm(const struct opview *o)
 {
     op_same(o, 0, 0);
-    for (uint32_t i = 1; i < o->n->nout; i++)
+    for (uint32_t i = 1; i < o->nout; i++)
         op_set(o, i, op_type(o, 3), op_shape(o, 3));
     return 0;
 }

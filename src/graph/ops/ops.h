@@ -22,7 +22,8 @@ struct elems;
 
 /* A node whose results are asked for. */
 struct opview {
-    const struct node *n;
+    const struct node *n; /* for its attributes and version */
+    uint32_t nin, nout;
     const struct opview_class *as;
     struct graph *g;   /* these two in graph_infer(), else NULL: for operators with bodies, and */
     struct infer *inf; /* folding */

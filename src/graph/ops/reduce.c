@@ -1,5 +1,6 @@
 /* reduce.c -- reductions, ArgMax, TopK. */
 #include "graph/infer_int.h"
+#include "graph/ops/args.h"
 #include "graph/ops/known.h"
 
 /* Shape of a reduction over axes, which are within range. */
@@ -16,36 +17,37 @@ static struct shape reduced(const struct shape *x, const bool *drop, bool keep)
     return s;
 }
 
+int reduce_axes(const struct opview *o, int rank, bool *on, bool *known)
+{
+    int64_t axes[SHAPE_RANK_MAX], n;
+    bool given, all;
+    int rc = op_list(o, "axes", 1, axes, SHAPE_RANK_MAX, &n, &given), axis;
+
+    *known = !rc && n >= 0;
+    all = n == 0 && !op_int(o, "noop_with_empty_axes", 0);
+    for (int i = 0; i < rank; i++)
+        on[i] = all;
+    for (int64_t i = 0; !rc && i < n; i++) {
+        rc = op_axis(o, axes[i], rank, &axis);
+        if (!rc)
+            on[axis] = true;
+    }
+    return rc;
+}
+
 int infer_reduce(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
-    bool keep = op_int(o, "keepdims", 1) != 0, drop[SHAPE_RANK_MAX] = { 0 }, given;
-    int64_t axes[SHAPE_RANK_MAX], n;
-    struct shape s;
-    int rc = op_list(o, "axes", 1, axes, SHAPE_RANK_MAX, &n, &given), axis;
+    bool keep = op_int(o, "keepdims", 1) != 0, drop[SHAPE_RANK_MAX], known = false;
+    struct shape s = shape_unknown();
+    int rc = x->rank < 0 ? 0 : reduce_axes(o, x->rank, drop, &known);
 
     if (rc)
         return rc;
-    if (x->rank < 0 || n < 0) {
-        s = shape_unknown();
-        if (x->rank >= 0 && keep)
-            s = shape_of_rank(x->rank);
-        op_set(o, 0, op_type(o, 0), &s);
-        return 0;
-    }
-    if (n == 0 && op_int(o, "noop_with_empty_axes", 0)) {
-        op_same(o, 0, 0);
-        return 0;
-    }
-    for (int32_t i = 0; n == 0 && i < x->rank; i++)
-        drop[i] = true;
-    for (int64_t i = 0; i < n; i++) {
-        rc = op_axis(o, axes[i], x->rank, &axis);
-        if (rc)
-            return rc;
-        drop[axis] = true;
-    }
-    s = reduced(x, drop, keep);
+    if (known)
+        s = reduced(x, drop, keep);
+    else if (x->rank >= 0 && keep)
+        s = shape_of_rank(x->rank);
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
 }
@@ -85,32 +87,13 @@ int infer_topk(const struct opview *o)
             k = dim_of_elem(e->i[0]);
         if (k >= 0 && s.dim[axis] >= 0 && k > s.dim[axis])
             return op_fail(o, "wants the first %lld of %lld", (long long)k, (long long)s.dim[axis]);
+        if (k < 0 && (e ? !elem_open(e->i[0]) : !op_has(o, 1)))
+            return op_fail(o, "wants the first %lld", (long long)k);
         s.dim[axis] = MAX(k, (int64_t)DIM_OPEN);
     }
     op_set(o, 0, op_type(o, 0), &s);
     op_set(o, 1, TENSOR_I64, &s);
     return 0;
-}
-
-static bool kept_shape(const struct opview *o, const struct shape *x, struct shape *out)
-{
-    int64_t axes[SHAPE_RANK_MAX], n;
-    bool given;
-    int axis;
-
-    if (op_list(o, "axes", 1, axes, SHAPE_RANK_MAX, &n, &given) || n < 0)
-        return false;
-    *out = *x;
-    if (n == 0 && op_int(o, "noop_with_empty_axes", 0))
-        return true;
-    for (int32_t i = 0; n == 0 && i < x->rank; i++)
-        out->dim[i] = 1;
-    for (int64_t i = 0; i < n; i++) {
-        if (op_axis(o, axes[i], x->rank, &axis))
-            return false;
-        out->dim[axis] = 1;
-    }
-    return true;
 }
 
 /* Reductions: the operation between elements, and what is done at the end. */
@@ -119,7 +102,7 @@ static void reduce(const struct opview *o, enum arith op, bool mean)
     const struct elems *a = op_known(o, 0);
     struct elems *out = a ? fold_result(o, 0) : NULL;
     struct shape at;
-    bool bad = false, *seen, floats;
+    bool bad = false, *seen, floats, drop[SHAPE_RANK_MAX], known;
     int64_t each;
 
     if (!out || out->n == 0 || a->n == 0 || (mean && !tensor_type_float(a->type)))
@@ -129,8 +112,10 @@ static void reduce(const struct opview *o, enum arith op, bool mean)
         o->inf->nomem = true;
         return;
     }
-    /* The result's shape with the reduced dimensions kept: those that differ, or are gone. */
-    if (!kept_shape(o, &a->shape, &at) || shape_count(&at) != out->n)
+    if (reduce_axes(o, a->shape.rank, drop, &known) || !known)
+        return;
+    at = reduced(&a->shape, drop, true);
+    if (shape_count(&at) != out->n)
         return;
     floats = tensor_type_float(a->type);
     each = a->n / out->n;

@@ -286,8 +286,9 @@ int infer_range(const struct opview *o)
         if (delta == 0)
             return op_fail(o, "a step of 0");
         n = ceil((limit - start) / delta);
-        if (n < 0x1p53)
-            s.dim[0] = n > 0 ? (int64_t)n : 0;
+        if (!(n < 0x1p50))
+            return op_fail(o, "has no end");
+        s.dim[0] = n > 0 ? (int64_t)n : 0;
     }
     op_set(o, 0, op_type(o, 0), &s);
     return 0;

@@ -1,136 +1,159 @@
 /* resize.c -- resizing and sampling of images. */
+#include "graph/ops/args.h"
 #include "graph/ops/known.h"
 
 #include <math.h>
 #include <string.h>
 
-struct resize {
-    struct shape s;
-    int naxes;
-    int axis[SHAPE_RANK_MAX];
-};
-
-static int resize_axes(const struct opview *o, struct resize *r)
+/* The dimensions that an attribute names, or all. */
+static int resized_axes(const struct opview *o, struct resizing *r)
 {
     size_t len;
     const int64_t *axes = node_attr_ints(o->n, "axes", &len);
     int rc = 0;
 
-    r->naxes = axes ? (int)MIN(len, (size_t)SHAPE_RANK_MAX) : r->s.rank;
+    if (len > SHAPE_RANK_MAX)
+        return op_fail(o, "attribute 'axes' has %zu numbers", len);
+    r->naxes = len ? (int)len : r->out.rank;
     for (int i = 0; !rc && i < r->naxes; i++) {
         r->axis[i] = i;
-        if (axes)
-            rc = op_axis(o, axes[i], r->s.rank, &r->axis[i]);
+        if (len)
+            rc = op_axis(o, axes[i], r->out.rank, &r->axis[i]);
     }
     return rc;
 }
 
-static int resize_by_scales(const struct opview *o, struct resize *r, const double *scale,
-                            int64_t n)
+static int resize_by_scales(const struct opview *o, struct resizing *r, const double *scale,
+                            int64_t n, bool crop)
 {
-    const struct shape *x = op_shape(o, 0);
-    const struct elems *roi = op_known(o, 1);
-    const char *mode = node_attr_str(o->n, "coordinate_transformation_mode", "");
-    bool crop = strcmp(mode, "tf_crop_and_resize") == 0;
+    const struct elems *roi = crop ? op_known(o, 1) : NULL;
 
     if (n != r->naxes)
         return op_fail(o, "%lld scales for %d dimensions", (long long)n, r->naxes);
     for (int i = 0; i < r->naxes; i++) {
-        int64_t *d = &r->s.dim[r->axis[i]], dim = x->dim[r->axis[i]];
+        int axis = r->axis[i];
+        int64_t dim = r->out.dim[axis];
         float size = (float)dim * (float)scale[i];
 
         if (!(scale[i] > 0))
             return op_fail(o, "a scale of %g", scale[i]);
-        if (scale[i] == 1.0 && !crop)
+        r->scale[axis] = scale[i];
+        r->on[axis] = scale[i] != 1.0 || crop;
+        if (!r->on[axis])
             continue;
-        *d = DIM_OPEN;
+        r->out.dim[axis] = DIM_OPEN;
         if (crop && roi && tensor_type_float(roi->type) && roi->n == 2 * n)
             size = (float)dim * (float)(roi->f[i + n] - roi->f[i]) * (float)scale[i];
         else if (crop)
             continue;
-        if (dim >= 0 && size < 0x1p53f && size >= 0)
-            *d = (int64_t)floorf(size);
+        if (dim < 0)
+            continue;
+        if (!(size >= 0 && size < 0x1p40f))
+            return op_fail(o, "a scale of %g for %lld elements", scale[i], (long long)dim);
+        r->out.dim[axis] = (int64_t)floorf(size);
     }
     return 0;
 }
 
-static int resize_to_sizes(const struct opview *o, struct resize *r, const struct elems *size)
+/* A size for each dimension. */
+static int stretch(const struct opview *o, struct resizing *r, const struct elems *size, bool crop)
 {
-    const char *policy = node_attr_str(o->n, "keep_aspect_ratio_policy", "stretch");
-    const struct shape *x = op_shape(o, 0);
+    for (int i = 0; i < r->naxes; i++) {
+        int axis = r->axis[i];
+        int64_t from = r->out.dim[axis], to = dim_of_elem(size->i[i]);
+
+        if (!elem_open(size->i[i]) && (to < 0 || (to && from == 0)))
+            return op_fail(o, "a size of %lld for %lld elements", (long long)to, (long long)from);
+        r->out.dim[axis] = to;
+        r->on[axis] = to != from || crop;
+        if (to >= 0 && from > 0)
+            r->scale[axis] = (double)to / (double)from;
+    }
+    return 0;
+}
+
+/* The same ratio for all dimensions: the smallest or the largest of those that sizes give. */
+static int keep_aspect(const struct opview *o, struct resizing *r, const struct elems *size)
+{
+    bool smallest = strcmp(node_attr_str(o->n, "keep_aspect_ratio_policy", ""), "not_larger") == 0;
     double ratio = -1;
 
-    if (size->n != r->naxes)
-        return op_fail(o, "%lld sizes for %d dimensions", (long long)size->n, r->naxes);
-    if (strcmp(policy, "stretch") == 0) {
-        for (int i = 0; i < r->naxes; i++) {
-            if (!elem_open(size->i[i]) && size->i[i] < 0)
-                return op_fail(o, "a size of %lld", (long long)size->i[i]);
-            r->s.dim[r->axis[i]] = dim_of_elem(size->i[i]);
-        }
-        return 0;
-    }
     for (int i = 0; i < r->naxes; i++) {
-        int64_t dim = x->dim[r->axis[i]];
+        int64_t dim = r->out.dim[r->axis[i]];
         double one = dim > 0 && !elem_open(size->i[i]) ? (double)size->i[i] / (double)dim : -1;
 
         if (one < 0) {
-            r->s = shape_of_rank(r->s.rank);
+            r->out = shape_of_rank(r->out.rank);
             return 0;
         }
-        if (ratio < 0 || (strcmp(policy, "not_larger") == 0 ? one < ratio : one > ratio))
+        if (ratio < 0 || (smallest ? one < ratio : one > ratio))
             ratio = one;
     }
     for (int i = 0; i < r->naxes; i++) {
-        double d = floor(ratio * (double)x->dim[r->axis[i]] + 0.5);
+        int axis = r->axis[i];
+        double d = floor(ratio * (double)r->out.dim[axis] + 0.5);
 
-        r->s.dim[r->axis[i]] = d < 0x1p53 ? (int64_t)d : DIM_OPEN;
+        r->on[axis] = true;
+        r->scale[axis] = ratio;
+        r->out.dim[axis] = d < 0x1p53 ? (int64_t)d : DIM_OPEN;
     }
     return 0;
 }
 
-static int resize(const struct opview *o, uint32_t scales_slot, uint32_t sizes_slot)
+int resize_read(const struct opview *o, struct resizing *r)
 {
-    struct resize r = { .s = *op_shape(o, 0) };
-    const struct elems *sizes = op_known_ints(o, sizes_slot);
-    const struct elems *scales = op_known(o, scales_slot);
+    /* Upsample and the first Resize have scales alone: an attribute, or input 1. */
+    bool old = o->n->opset < 11 && o->n->domain[0] == '\0';
+    const char *mode = node_attr_str(o->n, "coordinate_transformation_mode", "");
+    const char *policy = node_attr_str(o->n, "keep_aspect_ratio_policy", "stretch");
+    bool crop = strcmp(mode, "tf_crop_and_resize") == 0;
+    const struct elems *sizes = old ? NULL : op_known_ints(o, 3);
+    const struct elems *scales = op_known(o, old ? 1 : 2);
     double attr[SHAPE_RANK_MAX];
     size_t len;
     const float *list = node_attr_floats(o->n, "scales", &len);
     int rc;
 
-    op_set(o, 0, op_type(o, 0), NULL);
-    if (r.s.rank < 0)
-        return 0;
-    rc = resize_axes(o, &r);
+    *r = (struct resizing){ .out = *op_shape(o, 0) };
+    for (int i = 0; i < SHAPE_RANK_MAX; i++)
+        r->scale[i] = 1;
+    rc = resized_axes(o, r);
     if (rc)
         return rc;
     if (list && len <= SHAPE_RANK_MAX) {
         for (size_t i = 0; i < len; i++)
             attr[i] = list[i];
-        rc = resize_by_scales(o, &r, attr, (int64_t)len);
-    } else if (sizes && sizes->n)
-        rc = resize_to_sizes(o, &r, sizes);
-    else if (scales && tensor_type_float(scales->type) && scales->n)
-        rc = resize_by_scales(o, &r, scales->f, scales->n);
-    else
-        for (int i = 0; i < r.naxes; i++)
-            r.s.dim[r.axis[i]] = DIM_OPEN;
-    if (rc)
-        return rc;
-    op_set(o, 0, op_type(o, 0), &r.s);
+        return resize_by_scales(o, r, attr, (int64_t)len, crop);
+    }
+    if (scales && tensor_type_float(scales->type) && scales->n)
+        return resize_by_scales(o, r, scales->f, scales->n, crop);
+    if (sizes && sizes->n) {
+        if (sizes->n != r->naxes)
+            return op_fail(o, "%lld sizes for %d dimensions", (long long)sizes->n, r->naxes);
+        return strcmp(policy, "stretch") == 0 ? stretch(o, r, sizes, crop)
+                                              : keep_aspect(o, r, sizes);
+    }
+    if (!op_has(o, old ? 1 : 2) && (old || !op_has(o, 3)))
+        return op_fail(o, "has neither scales nor sizes");
+    for (int i = 0; i < r->naxes; i++)
+        r->out.dim[r->axis[i]] = DIM_OPEN;
     return 0;
 }
 
 int infer_resize(const struct opview *o)
 {
-    return resize(o, 2, 3);
-}
+    struct resizing r;
+    int rc;
 
-/* Upsample, and Resize of opset 10: scales alone. */
-int infer_upsample(const struct opview *o)
-{
-    return resize(o, 1, UINT32_MAX);
+    if (op_rank(o, 0) < 0) {
+        op_set(o, 0, op_type(o, 0), NULL);
+        return 0;
+    }
+    rc = resize_read(o, &r);
+    if (rc)
+        return rc;
+    op_set(o, 0, op_type(o, 0), &r.out);
+    return 0;
 }
 
 int infer_center_crop_pad(const struct opview *o)

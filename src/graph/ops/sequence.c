@@ -6,7 +6,7 @@ int infer_sequence_construct(const struct opview *o)
 {
     struct shape s = *op_shape(o, 0);
 
-    for (uint32_t i = 1; i < o->n->nin; i++)
+    for (uint32_t i = 1; i < o->nin; i++)
         shape_join(&s, op_shape(o, i));
     op_set(o, 0, op_type(o, 0), &s);
     infer_set_kind(o, 0, VALUE_SEQUENCE);

@@ -345,7 +345,6 @@ int bconv_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0), *w = kernel_in(op, 1), *bias = kernel_in(op, 2);
     struct blk_conv *b = kernel_new_state(op, sizeof(*b));
-    struct shape s;
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!b)
@@ -358,8 +357,7 @@ int bconv_prepare(struct op *op, opm_error *err)
     if (bias && (bias->shape.rank != 1 || bias->count != b->c.oc))
         return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
                            (long long)b->c.oc);
-    window_shape(&b->c.w, b->c.n, b->c.oc, &s);
-    rc = kernel_set_blocked(op, 0, &s, err);
+    rc = kernel_set_blocked(op, 0, &b->c.out, err);
     if (!rc)
         rc = posts_check(op, b->c.oc, err);
     if (rc)

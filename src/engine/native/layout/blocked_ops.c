@@ -49,10 +49,9 @@ int bpool_prepare(struct op *op, opm_error *err)
             s.dim[i] = 1;
         return kernel_set_blocked(op, 0, &s, err);
     }
-    rc = window_init(&q->w, op, &in->shape, NULL, err);
+    rc = window_pool(&q->w, op, &in->shape, &s, err);
     if (rc)
         return rc;
-    window_shape(&q->w, in->shape.dim[0], in->shape.dim[1], &s);
     return kernel_set_blocked(op, 0, &s, err);
 }
 

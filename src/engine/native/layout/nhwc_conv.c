@@ -433,7 +433,7 @@ int nconv_prepare(struct op *op, opm_error *err)
     rc = conv_init(&s->c, op, &x->shape, &kernel_in(op, IN_W)->shape, err);
     if (rc)
         return rc;
-    window_shape(&s->c.w, s->c.n, s->c.oc, &out);
+    out = s->c.out;
     if (add && (!(TYPE_BIT(add->type) & TYPES_Q8) || !shape_equal(&add->shape, &out)))
         return kernel_fail(op, OPM_EINVAL, err, "what is added does not fit");
     rc = nhwc_set(op, 0, yz ? yz->type : TENSOR_U8, &out, err);

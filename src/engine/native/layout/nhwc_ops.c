@@ -200,10 +200,9 @@ int npool_prepare(struct op *op, opm_error *err)
         op->scratch_bytes = (size_t)q->pitch * sizeof(int32_t) * (size_t)s.dim[0];
         return nhwc_set(op, 0, x->type, &s, err);
     }
-    rc = window_init(&q->w, op, &x->shape, NULL, err);
+    rc = window_pool(&q->w, op, &x->shape, &s, err);
     if (rc)
         return rc;
-    window_shape(&q->w, x->shape.dim[0], x->shape.dim[1], &s);
     op->scratch_bytes = (size_t)q->pitch * sizeof(int32_t) * (size_t)pool_threads(kernel_pool(op));
     return nhwc_set(op, 0, x->type, &s, err);
 }

@@ -3,6 +3,7 @@
 #define NATIVE_WINDOW_H
 
 #include "engine/native/op.h"
+#include "graph/ops/window.h"
 
 /* Up to three spatial dimensions; fewer are filled up in front with size 1. */
 struct window {
@@ -10,12 +11,16 @@ struct window {
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
 };
 
-/* From the attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode, for an input
- * N x C x ...; kernel NULL: the attribute gives it. */
-int window_init(struct window *w, const struct op *op, const struct shape *in,
-                const int64_t *kernel, opm_error *err);
-/* N x C x out. */
-void window_shape(const struct window *w, int64_t n, int64_t c, struct shape *out);
+/* By the rules of the operator (graph/ops/window.h) for an input N x C x ...; out is the shape of
+ * the result. */
+int window_conv(struct window *w, struct op *op, const struct shape *in, const struct shape *weight,
+                struct shape *out, opm_error *err);
+int window_conv_transpose(struct window *w, struct op *op, const struct shape *in,
+                          const struct shape *weight, struct shape *out, opm_error *err);
+int window_pool(struct window *w, struct op *op, const struct shape *in, struct shape *out,
+                opm_error *err);
+/* All of an input of rank 3 to 5. */
+void window_global(struct window *w, const struct shape *in, struct shape *out);
 static inline int64_t window_out(const struct window *w)
 {
     return w->out[0] * w->out[1] * w->out[2];

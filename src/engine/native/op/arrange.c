@@ -1,5 +1,6 @@
 /* arrange.c -- Col2Im, CenterCropPad, TensorScatter: pieces of a tensor at other places;
  * AffineGrid: places by a linear map. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
@@ -122,29 +123,11 @@ int col2im_run(struct op *op, opm_error *err)
 
 int centercroppad_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kernel_in(op, 0);
-    size_t n = 0, naxes;
-    const int64_t *axes = node_attr_ints(op->node, "axes", &naxes);
-    int64_t want[SHAPE_RANK_MAX];
-    struct shape out;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
-        rc = kernel_ints(op, 1, want, SHAPE_RANK_MAX, &n, err);
-    if (rc)
-        return rc;
-    out = x->shape;
-    if (n != (naxes ? naxes : (size_t)out.rank))
-        return kernel_fail(op, OPM_EINVAL, err, "%zu sizes for %zu axes", n,
-                           naxes ? naxes : (size_t)out.rank);
-    for (size_t i = 0; i < n; i++) {
-        int axis = naxes ? nt_axis(axes[i], out.rank) : (int)i;
-
-        if (axis < 0 || want[i] < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "an axis or size is out of range");
-        out.dim[axis] = want[i];
-    }
-    return kernel_set(op, 0, x->type, &out, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int centercroppad_run(struct op *op, opm_error *err)
@@ -240,28 +223,21 @@ int tensorscatter_run(struct op *op, opm_error *err)
 
 int affinegrid_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *theta = kernel_in(op, 0);
-    int64_t size[SHAPE_RANK_MAX];
-    struct shape out = { 0 };
-    size_t n = 0;
+    const struct shape *theta, *out;
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
-        rc = kernel_ints(op, 1, size, SHAPE_RANK_MAX, &n, err);
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
+    if (!rc)
+        rc = kernel_infer(op, err);
     if (rc)
         return rc;
-    if ((n != 4 && n != 5) || theta->shape.rank != 3 || theta->shape.dim[0] != size[0] ||
-        theta->shape.dim[1] != (int64_t)n - 2 || theta->shape.dim[2] != (int64_t)n - 1)
+    theta = &kernel_in(op, 0)->shape;
+    out = &kernel_out(op, 0)->shape;
+    if (theta->rank != 3 || theta->dim[0] != out->dim[0] ||
+        theta->dim[1] != out->dim[out->rank - 1] || theta->dim[2] != theta->dim[1] + 1)
         return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
-    out.dim[out.rank++] = size[0];
-    for (size_t i = 2; i < n; i++) {
-        if (size[i] < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "size %lld is out of range",
-                               (long long)size[i]);
-        out.dim[out.rank++] = size[i];
-    }
-    out.dim[out.rank++] = (int64_t)n - 2;
-    return kernel_set(op, 0, TENSOR_F32, &out, err);
+    return 0;
 }
 
 int affinegrid_run(struct op *op, opm_error *err)

@@ -1,5 +1,6 @@
 /* binary.c -- functions of two elements, with broadcasting. */
 #include "engine/native/math/broadcast.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -227,7 +228,6 @@ static struct shape old_shape(const struct op *op)
 /* PRelu's slope may be broadcast to the input only. */
 int binary_prepare(struct op *op, opm_error *err)
 {
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
@@ -244,20 +244,13 @@ int binary_prepare(struct op *op, opm_error *err)
         (op->kernel->arg == BIN_BITAND || op->kernel->arg == BIN_BITOR ||
          op->kernel->arg == BIN_BITXOR || op->kernel->arg == BIN_SHIFT))
         return kernel_fail(op, OPM_EINVAL, err, "wants integers");
-    if (op->node->opset < 7) {
-        struct shape b = old_shape(op);
+    if (op->node->opset < 7 && !op->type) {
+        struct shape b = old_shape(op), s = kernel_in(op, 0)->shape;
 
-        s = kernel_in(op, 0)->shape;
-        if (!broadcast_join(&s, &b))
+        if (!broadcast_join(&s, &b) || !shape_equal(&s, &kernel_in(op, 0)->shape))
             return kernel_fail(op, OPM_EINVAL, err, "shapes do not fit");
-    } else {
-        rc = broadcast_shape(op, 0, 2, &s, err);
-        if (rc)
-            return rc;
     }
-    if (op->kernel->arg == BIN_PRELU && !shape_equal(&s, &kernel_in(op, 0)->shape))
-        return kernel_fail(op, OPM_EINVAL, err, "slope does not fit the input");
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return kernel_infer(op, err);
 }
 
 static void apply(const struct op *op, enum bin f, const struct nt *a, const struct nt *b,
@@ -287,7 +280,6 @@ int binary_run(struct op *op, opm_error *err)
 
 int variadic_prepare(struct op *op, opm_error *err)
 {
-    struct shape s;
     int rc = op->nin ? 0 : kernel_fail(op, OPM_EINVAL, err, "has no inputs");
 
     for (uint32_t i = 0; i < op->nin && !rc; i++) {
@@ -295,9 +287,7 @@ int variadic_prepare(struct op *op, opm_error *err)
         if (!rc && kernel_in(op, i)->type != kernel_in(op, 0)->type)
             rc = kernel_fail(op, OPM_EINVAL, err, "operands are of different types");
     }
-    if (!rc)
-        rc = broadcast_shape(op, 0, op->nin, &s, err);
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int variadic_run(struct op *op, opm_error *err)
@@ -395,16 +385,13 @@ int compare_prepare(struct op *op, opm_error *err)
     uint64_t types = f == BIN_AND || f == BIN_OR || f == BIN_XOR ? TYPE_BIT(TENSOR_BOOL)
                      : f == BIN_EQUAL                            ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL)
                                                                  : TYPES_NUM;
-    struct shape s;
     int rc = kernel_want(op, 0, types, err);
 
     if (!rc)
         rc = kernel_want(op, 1, types, err);
     if (!rc && kernel_in(op, 0)->type != kernel_in(op, 1)->type)
         rc = kernel_fail(op, OPM_EINVAL, err, "operands are of different types");
-    if (!rc)
-        rc = broadcast_shape(op, 0, 2, &s, err);
-    return rc ? rc : kernel_set(op, 0, TENSOR_BOOL, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int compare_run(struct op *op, opm_error *err)
@@ -527,14 +514,11 @@ static void pow_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int pow_prepare(struct op *op, opm_error *err)
 {
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_NUM, err);
-    if (!rc)
-        rc = broadcast_shape(op, 0, 2, &s, err);
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int pow_run(struct op *op, opm_error *err)
@@ -613,16 +597,13 @@ static void where_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int where_prepare(struct op *op, opm_error *err)
 {
-    struct shape s;
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_BOOL), err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_BYTES, err);
     if (!rc)
         rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 1)->type), err);
-    if (!rc)
-        rc = broadcast_shape(op, 0, 3, &s, err);
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 1)->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int where_run(struct op *op, opm_error *err)

@@ -49,18 +49,16 @@ static int pack_weights(struct op *op, struct conv *c, const float *w, opm_error
 int conv_init(struct conv *c, struct op *op, const struct shape *in, const struct shape *w,
               opm_error *err)
 {
+    int rc = window_conv(&c->w, op, in, w, &c->out, err);
+
+    if (rc)
+        return rc;
     c->groups = node_attr_int(op->node, "group", 1);
-    if (in->rank < 3 || w->rank != in->rank)
-        return kernel_fail(op, OPM_EINVAL, err, "input and weights do not fit in rank");
     c->n = in->dim[0];
     c->ic = in->dim[1];
     c->oc = w->dim[0];
     c->icg = w->dim[1];
-    if (c->groups < 1 || c->oc % c->groups || c->ic % c->groups || c->ic / c->groups != c->icg)
-        return kernel_fail(
-            op, OPM_EINVAL, err, "%lld input and %lld output channels in %lld groups of %lld",
-            (long long)c->ic, (long long)c->oc, (long long)c->groups, (long long)c->icg);
-    return window_init(&c->w, op, in, w->dim + 2, err);
+    return 0;
 }
 
 int conv_prepare(struct op *op, opm_error *err)
@@ -69,7 +67,6 @@ int conv_prepare(struct op *op, opm_error *err)
     const struct isa *isa = kernel_isa(op);
     struct conv *c = kernel_new_state(op, sizeof(*c));
     int64_t kc, per;
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!c)
@@ -86,8 +83,7 @@ int conv_prepare(struct op *op, opm_error *err)
     if (bias && (bias->shape.rank != 1 || bias->count != c->oc))
         return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
                            (long long)c->oc);
-    window_shape(&c->w, c->n, c->oc, &s);
-    rc = kernel_set(op, 0, in->type, &s, err);
+    rc = kernel_set(op, 0, in->type, &c->out, err);
     if (!rc)
         rc = posts_check(op, c->oc, err);
     if (rc || in->type != TENSOR_F32)

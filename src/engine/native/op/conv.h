@@ -6,6 +6,7 @@
 
 struct conv {
     struct window w;
+    struct shape out;
     int64_t n, ic, oc, groups, icg; /* icg: input channels of a group */
     bool depthwise, weights_const;
     bool pointwise; /* 1 x 1, nothing skipped: columns are the input's own rows */

@@ -1,5 +1,6 @@
 /* elementwise.c -- functions of one element. */
 #include "engine/native/op/elementwise.h"
+#include "engine/native/math/infer.h"
 
 #include <math.h>
 #include <string.h>
@@ -344,7 +345,7 @@ int isnan_prepare(struct op *op, opm_error *err)
 {
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
-    return rc ? rc : kernel_set(op, 0, TENSOR_BOOL, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 /* kernel arg 0: IsNaN, 1: IsInf */

@@ -1,6 +1,7 @@
 /* gather.c -- Gather, GatherElements, GatherND, ScatterElements, ScatterND. Every index is checked.
  */
 #include "engine/native/isa/half.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -25,24 +26,11 @@ static int bad_index(const struct op *op, int64_t i, int64_t n, opm_error *err)
 
 int gather_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
-    int rc = kernel_want(op, 0, TYPES_BYTES, err), axis;
-    struct shape s = { 0 };
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_INDEX, err);
-    if (rc)
-        return rc;
-    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    if (axis < 0 || in->shape.rank - 1 + index->shape.rank > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "axis or rank is out of range");
-    for (int32_t i = 0; i < axis; i++)
-        s.dim[s.rank++] = in->shape.dim[i];
-    for (int32_t i = 0; i < index->shape.rank; i++)
-        s.dim[s.rank++] = index->shape.dim[i];
-    for (int32_t i = axis + 1; i < in->shape.rank; i++)
-        s.dim[s.rank++] = in->shape.dim[i];
-    return kernel_set(op, 0, in->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int gather_run(struct op *op, opm_error *err)
@@ -73,28 +61,13 @@ int gather_run(struct op *op, opm_error *err)
     return 0;
 }
 
-/* kernel arg 1: ScatterElements, whose indices must fit the updates */
 int gatherelements_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
-    int rc = kernel_want(op, 0, TYPES_BYTES, err), axis;
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_INDEX, err);
-    if (rc)
-        return rc;
-    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    if (axis < 0 || index->shape.rank != in->shape.rank)
-        return kernel_fail(op, OPM_EINVAL, err, "axis or rank does not fit");
-    for (int32_t i = 0; i < in->shape.rank; i++)
-        if (i != axis && index->shape.dim[i] > in->shape.dim[i])
-            return kernel_fail(op, OPM_EINVAL, err, "indices are larger than the data");
-    if (!op->kernel->arg)
-        return kernel_set(op, 0, in->type, &index->shape, err);
-    rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
-    if (!rc && !shape_equal(&kernel_in(op, 2)->shape, &index->shape))
-        rc = kernel_fail(op, OPM_EINVAL, err, "indices and updates differ in shape");
-    return rc ? rc : kernel_set(op, 0, in->type, &in->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 /* Offset in `in` of element i of `index`'s shape, with the coordinate of axis replaced by k. */
@@ -201,7 +174,13 @@ static int reduction(const struct op *op, enum scatter_reduction *out, opm_error
 
 int scatterelements_prepare(struct op *op, opm_error *err)
 {
-    return gatherelements_prepare(op, err);
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
+
+    if (!rc)
+        rc = kernel_want(op, 1, TYPES_INDEX, err);
+    if (!rc)
+        rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 0)->type), err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int scatterelements_run(struct op *op, opm_error *err)
@@ -232,29 +211,11 @@ int scatterelements_run(struct op *op, opm_error *err)
 
 int gathernd_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
-    int64_t b = node_attr_int(op->node, "batch_dims", 0), k;
-    struct shape s = { 0 };
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_INDEX, err);
-    if (rc)
-        return rc;
-    if (index->shape.rank < 1 || b < 0 || b >= index->shape.rank || b > in->shape.rank)
-        return kernel_fail(op, OPM_EINVAL, err, "ranks do not fit");
-    k = index->shape.dim[index->shape.rank - 1];
-    if (k < 0 || k > in->shape.rank - b ||
-        index->shape.rank - 1 + in->shape.rank - b - k > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "indices of %lld coordinates", (long long)k);
-    for (int64_t i = 0; i < b; i++)
-        if (index->shape.dim[i] != in->shape.dim[i])
-            return kernel_fail(op, OPM_EINVAL, err, "batch dimensions differ");
-    for (int32_t i = 0; i < index->shape.rank - 1; i++)
-        s.dim[s.rank++] = index->shape.dim[i];
-    for (int64_t i = b + k; i < in->shape.rank; i++)
-        s.dim[s.rank++] = in->shape.dim[i];
-    return kernel_set(op, 0, in->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 /* Offset of a tuple of k indices, the first of which is for dimension `first`. -1: out of range. */
@@ -299,27 +260,13 @@ int gathernd_run(struct op *op, opm_error *err)
 
 int scatternd_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1), *up = kernel_in(op, 2);
-    struct shape s = { 0 };
-    int64_t k;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (!rc)
-        rc = kernel_want(op, 2, TYPE_BIT(in->type), err);
-    if (rc)
-        return rc;
-    k = index->shape.rank ? index->shape.dim[index->shape.rank - 1] : -1;
-    if (k < 0 || k > in->shape.rank || index->shape.rank - 1 + in->shape.rank - k > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "indices do not fit");
-    for (int32_t i = 0; i < index->shape.rank - 1; i++)
-        s.dim[s.rank++] = index->shape.dim[i];
-    for (int64_t i = k; i < in->shape.rank; i++)
-        s.dim[s.rank++] = in->shape.dim[i];
-    if (!shape_equal(&s, &up->shape))
-        return kernel_fail(op, OPM_EINVAL, err, "updates do not fit the indices");
-    return kernel_set(op, 0, in->type, &in->shape, err);
+        rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 0)->type), err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int scatternd_run(struct op *op, opm_error *err)

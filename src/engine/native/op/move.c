@@ -1,7 +1,10 @@
 /* move.c -- Transpose, Expand, Tile, Slice, Split, Concat, Pad, DepthToSpace, ...: elements go
  * elsewhere, unchanged. */
 #include "engine/native/math/broadcast.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
+#include "graph/ops/slice.h"
 
 #include <string.h>
 
@@ -15,45 +18,11 @@ static void strides_of(const struct shape *s, int64_t *stride)
     }
 }
 
-static int get_perm(const struct op *op, int *perm, opm_error *err)
-{
-    const struct nt *in = kernel_in(op, 0);
-    bool seen[SHAPE_RANK_MAX] = { false };
-    size_t n;
-    const int64_t *a = node_attr_ints(op->node, "perm", &n);
-
-    if (!node_attr(op->node, "perm")) {
-        for (int32_t i = 0; i < in->shape.rank; i++)
-            perm[i] = in->shape.rank - 1 - i;
-        return 0;
-    }
-    if (n != (size_t)in->shape.rank)
-        return kernel_fail(op, OPM_EINVAL, err, "perm has %zu entries for %d dimensions", n,
-                           in->shape.rank);
-    for (size_t i = 0; i < n; i++) {
-        perm[i] = nt_axis(a[i], in->shape.rank);
-        if (perm[i] < 0 || seen[perm[i]])
-            return kernel_fail(op, OPM_EINVAL, err, "perm is no permutation");
-        seen[perm[i]] = true;
-    }
-    return 0;
-}
-
 int transpose_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    int perm[SHAPE_RANK_MAX];
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (!rc)
-        rc = get_perm(op, perm, err);
-    if (rc)
-        return rc;
-    s.rank = in->shape.rank;
-    for (int32_t i = 0; i < s.rank; i++)
-        s.dim[i] = in->shape.dim[perm[i]];
-    return kernel_set(op, 0, in->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int transpose_run(struct op *op, opm_error *err)
@@ -61,9 +30,12 @@ int transpose_run(struct op *op, opm_error *err)
     const struct nt *in = kernel_in(op, 0);
     struct nt *out = kernel_out(op, 0);
     int64_t stride[SHAPE_RANK_MAX], by[SHAPE_RANK_MAX];
-    int perm[SHAPE_RANK_MAX];
-    int rc = get_perm(op, perm, err);
+    int perm[SHAPE_RANK_MAX], rc;
+    struct view v;
 
+    view_begin(&v, op, err);
+    rc = transpose_perm(&v.base, in->shape.rank, perm);
+    view_end(&v);
     if (rc)
         return rc;
     strides_of(&in->shape, stride);
@@ -76,25 +48,9 @@ int transpose_run(struct op *op, opm_error *err)
 
 int expand_prepare(struct op *op, opm_error *err)
 {
-    int64_t dim[SHAPE_RANK_MAX];
-    struct shape s, to = { 0 };
-    size_t n;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (!rc)
-        rc = kernel_ints(op, 1, dim, SHAPE_RANK_MAX, &n, err);
-    if (rc)
-        return rc;
-    s = kernel_in(op, 0)->shape;
-    to.rank = (int32_t)n;
-    for (size_t i = 0; i < n; i++) {
-        if (dim[i] < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "dimension %lld", (long long)dim[i]);
-        to.dim[i] = dim[i];
-    }
-    if (!broadcast_join(&s, &to))
-        return kernel_fail(op, OPM_EINVAL, err, "the input does not expand to this shape");
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int expand_run(struct op *op, opm_error *err)
@@ -113,26 +69,14 @@ int expand_run(struct op *op, opm_error *err)
     return 0;
 }
 
-/* Opset 1 has one axis and a count for it; later, a count for each. */
 int tile_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    int64_t times[SHAPE_RANK_MAX];
-    struct shape s;
-    size_t n;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (!rc)
-        rc = kernel_ints(op, 1, times, SHAPE_RANK_MAX, &n, err);
-    if (rc)
-        return rc;
-    s = in->shape;
-    if (n != (size_t)s.rank || 2 * s.rank > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "%zu repeats for %d dimensions", n, s.rank);
-    for (int32_t i = 0; i < s.rank; i++)
-        if (times[i] < 0 || __builtin_mul_overflow(s.dim[i], times[i], &s.dim[i]))
-            return kernel_fail(op, OPM_EINVAL, err, "%lld repeats", (long long)times[i]);
-    return kernel_set(op, 0, in->type, &s, err);
+    if (!rc && 2 * kernel_in(op, 0)->shape.rank > SHAPE_RANK_MAX)
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d dimensions",
+                         kernel_in(op, 0)->shape.rank);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int tile_run(struct op *op, opm_error *err)
@@ -156,104 +100,27 @@ int tile_run(struct op *op, opm_error *err)
     return 0;
 }
 
-struct slice_args {
-    int64_t start[SHAPE_RANK_MAX], step[SHAPE_RANK_MAX];
-    struct shape out;
-};
-
-static int slice_lists(struct op *op, int64_t list[4][SHAPE_RANK_MAX], size_t *n, size_t *naxes,
-                       size_t *nsteps, opm_error *err)
-{
-    size_t nend;
-    int rc;
-
-    *naxes = *nsteps = 0;
-    if (op->node->opset < 10) {
-        static const char *const name[] = { "starts", "ends", "axes" };
-        size_t len[3];
-
-        for (int i = 0; i < 3; i++) {
-            const int64_t *a = node_attr_ints(op->node, name[i], &len[i]);
-
-            if (len[i] > SHAPE_RANK_MAX)
-                return kernel_fail(op, OPM_EINVAL, err, "%zu %s", len[i], name[i]);
-            for (size_t k = 0; k < len[i]; k++)
-                list[i][k] = a[k];
-        }
-        *n = len[0];
-        nend = len[1];
-        *naxes = len[2];
-    } else {
-        rc = kernel_ints(op, 1, list[0], SHAPE_RANK_MAX, n, err);
-        if (!rc)
-            rc = kernel_ints(op, 2, list[1], SHAPE_RANK_MAX, &nend, err);
-        if (!rc)
-            rc = kernel_ints(op, 3, list[2], SHAPE_RANK_MAX, naxes, err);
-        if (!rc)
-            rc = kernel_ints(op, 4, list[3], SHAPE_RANK_MAX, nsteps, err);
-        if (rc)
-            return rc;
-    }
-    if (nend != *n || (*naxes && *naxes != *n) || (*nsteps && *nsteps != *n))
-        return kernel_fail(op, OPM_EINVAL, err, "starts, ends, axes and steps differ in length");
-    return 0;
-}
-
-static int slice_args(struct op *op, struct slice_args *a, opm_error *err)
-{
-    const struct shape *in = &kernel_in(op, 0)->shape;
-    int64_t list[4][SHAPE_RANK_MAX];
-    size_t n, naxes, nsteps;
-    int rc = slice_lists(op, list, &n, &naxes, &nsteps, err);
-
-    if (rc)
-        return rc;
-    a->out = *in;
-    for (int32_t i = 0; i < in->rank; i++) {
-        a->start[i] = 0;
-        a->step[i] = 1;
-    }
-    for (size_t i = 0; i < n; i++) {
-        int ax = nt_axis(naxes ? list[2][i] : (int64_t)i, in->rank);
-        int64_t step = nsteps ? list[3][i] : 1, b = list[0][i], e = list[1][i], d, len;
-
-        if (ax < 0 || step == 0 || step == INT64_MIN)
-            return kernel_fail(op, OPM_EINVAL, err,
-                               ax < 0 ? "an axis is out of range" : "a step is 0");
-        d = in->dim[ax];
-        b = b < 0 ? MAX(b, -d - 1) + d : b; /* no overflow: clamped first */
-        e = e < 0 ? MAX(e, -d - 1) + d : e;
-        if (step > 0) {
-            b = MIN(MAX(b, (int64_t)0), d);
-            e = MIN(MAX(e, (int64_t)0), d);
-            len = e > b ? (e - b - 1) / step + 1 : 0;
-        } else {
-            b = MIN(MAX(b, (int64_t)-1), d - 1);
-            e = MIN(MAX(e, (int64_t)-1), d - 1);
-            len = b > e ? (b - e - 1) / -step + 1 : 0;
-        }
-        a->start[ax] = len ? b : 0;
-        a->step[ax] = len > 1 ? step : 1;
-        a->out.dim[ax] = len;
-    }
-    return 0;
-}
-
 int slice_prepare(struct op *op, opm_error *err)
 {
-    struct slice_args *a = kernel_new_state(op, sizeof(*a));
+    struct slicing *s = kernel_new_state(op, sizeof(*s));
+    struct view v;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (!a)
+    if (!s)
         return kernel_nomem(op, err);
-    if (!rc)
-        rc = slice_args(op, a, err);
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &a->out, err);
+    if (rc)
+        return rc;
+    view_begin(&v, op, err);
+    rc = slice_read(&v.base, s);
+    view_end(&v);
+    if (rc)
+        return rc;
+    return s->all ? kernel_set(op, 0, kernel_in(op, 0)->type, &s->out, err) : NEED_DATA;
 }
 
 int slice_run(struct op *op, opm_error *err)
 {
-    const struct slice_args *a = op->state;
+    const struct slicing *s = op->state;
     const struct nt *in = kernel_in(op, 0);
     struct nt *out = kernel_out(op, 0);
     int64_t stride[SHAPE_RANK_MAX], offset = 0;
@@ -262,8 +129,8 @@ int slice_run(struct op *op, opm_error *err)
     (void)err;
     strides_of(&in->shape, stride);
     for (int32_t i = 0; i < in->shape.rank; i++) {
-        offset += a->start[i] * stride[i];
-        stride[i] *= a->step[i];
+        offset += s->first[i] * stride[i];
+        stride[i] *= s->step[i];
     }
     if (out->count)
         strided_copy(kernel_pool(op), out->data, (const char *)in->data + offset * (int64_t)w, w,
@@ -273,44 +140,9 @@ int slice_run(struct op *op, opm_error *err)
 
 int split_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
-    const int64_t *sizes;
-    struct shape s;
-    size_t n;
-    int axis;
 
-    if (rc)
-        return rc;
-    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    if (axis < 0)
-        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    sizes = node_attr_ints(op->node, "split", &n);
-    if (kernel_in(op, 1)) {
-        if (!(TYPE_BIT(kernel_in(op, 1)->type) & TYPE_BIT(TENSOR_I64)))
-            return kernel_fail(op, OPM_EINVAL, err, "sizes must be int64");
-        sizes = kernel_data(op, 1);
-        if (!sizes)
-            return NEED_DATA;
-        n = (size_t)kernel_in(op, 1)->count;
-    }
-    if (n && n != op->nout)
-        return kernel_fail(op, OPM_EINVAL, err, "%zu sizes for %u outputs", n, op->nout);
-    s = in->shape;
-    int64_t left = in->shape.dim[axis], part = (left + op->nout - 1) / MAX(op->nout, 1u);
-
-    for (uint32_t i = 0; i < op->nout && !rc; i++) {
-        s.dim[axis] = n ? sizes[i] : MIN(part, left);
-        if (s.dim[axis] < 0 || s.dim[axis] > left)
-            return kernel_fail(op, OPM_EINVAL, err, "sizes do not add up to %lld",
-                               (long long)in->shape.dim[axis]);
-        left -= s.dim[axis];
-        rc = kernel_set(op, i, in->type, &s, err);
-    }
-    if (!rc && left)
-        rc = kernel_fail(op, OPM_EINVAL, err, "sizes do not add up to %lld",
-                         (long long)in->shape.dim[axis]);
-    return rc;
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int split_run(struct op *op, opm_error *err)
@@ -339,29 +171,11 @@ int split_run(struct op *op, opm_error *err)
 
 int concat_prepare(struct op *op, opm_error *err)
 {
-    int rc = kernel_want(op, 0, TYPES_BYTES, err), axis;
-    struct shape s;
+    int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (rc)
-        return rc;
-    s = kernel_in(op, 0)->shape;
-    axis = nt_axis(node_attr_int(op->node, "axis", op->node->opset < 4 ? 1 : 0), s.rank);
-    if (axis < 0)
-        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    for (uint32_t i = 1; i < op->nin; i++) {
-        const struct nt *t = kernel_in(op, i);
-        bool fits;
-
+    for (uint32_t i = 1; i < op->nin && !rc; i++)
         rc = kernel_want(op, i, TYPE_BIT(kernel_in(op, 0)->type), err);
-        if (rc)
-            return rc;
-        fits = t->shape.rank == s.rank;
-        for (int32_t d = 0; fits && d < s.rank; d++)
-            fits = d == axis || t->shape.dim[d] == s.dim[d];
-        if (!fits || __builtin_add_overflow(s.dim[axis], t->shape.dim[axis], &s.dim[axis]))
-            return kernel_fail(op, OPM_EINVAL, err, "input %u does not fit the others", i);
-    }
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 struct concat_job {
@@ -405,33 +219,11 @@ int concat_run(struct op *op, opm_error *err)
     return 0;
 }
 
-/* DepthToSpace and SpaceToDepth are transpositions of a view of six dimensions. */
 int depthspace_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    int64_t b = node_attr_int(op->node, "blocksize", 0), bb;
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    if (rc)
-        return rc;
-    s = in->shape;
-    if (s.rank != 4 || b <= 0 || __builtin_mul_overflow(b, b, &bb))
-        return kernel_fail(op, OPM_EINVAL, err, "wants NCHW and a block size");
-    if (op->kernel->arg ? s.dim[2] % b || s.dim[3] % b : s.dim[1] % bb)
-        return kernel_fail(op, OPM_EINVAL, err, "the input does not divide into blocks of %lld",
-                           (long long)b);
-    if (op->kernel->arg) {
-        s.dim[1] *= bb;
-        s.dim[2] /= b;
-        s.dim[3] /= b;
-    } else {
-        s.dim[1] /= bb;
-        if (__builtin_mul_overflow(s.dim[2], b, &s.dim[2]) ||
-            __builtin_mul_overflow(s.dim[3], b, &s.dim[3]))
-            return kernel_fail(op, OPM_EINVAL, err, "block size is too big");
-    }
-    return kernel_set(op, 0, in->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int depthspace_run(struct op *op, opm_error *err)

@@ -1,5 +1,7 @@
 /* pad.c -- Pad, in all its modes. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
 
 #include <string.h>
 
@@ -10,81 +12,40 @@ struct pad {
     int64_t before[SHAPE_RANK_MAX];
 };
 
-static int read_pads(struct op *op, int64_t *pads, opm_error *err)
-{
-    const struct shape *in = &kernel_in(op, 0)->shape;
-    int64_t axes[SHAPE_RANK_MAX], list[2 * SHAPE_RANK_MAX];
-    size_t n, naxes = 0;
-    int rc;
-
-    memset(pads, 0, 2 * SHAPE_RANK_MAX * sizeof(*pads));
-    if (op->node->opset < 11) {
-        const int64_t *a = node_attr_ints(op->node, op->node->opset < 2 ? "paddings" : "pads", &n);
-
-        if (n != 2 * (size_t)in->rank)
-            return kernel_fail(op, OPM_EINVAL, err, "%zu pads for %d dimensions", n, in->rank);
-        for (int32_t i = 0; i < in->rank; i++) {
-            pads[i] = a[i];
-            pads[SHAPE_RANK_MAX + i] = a[in->rank + i];
-        }
-        return 0;
-    }
-    rc = kernel_ints(op, 1, list, 2 * SHAPE_RANK_MAX, &n, err);
-    if (!rc)
-        rc = kernel_ints(op, 3, axes, SHAPE_RANK_MAX, &naxes, err);
-    if (rc)
-        return rc;
-    if (!kernel_in(op, 3)) {
-        naxes = (size_t)in->rank;
-        for (size_t i = 0; i < naxes; i++)
-            axes[i] = (int64_t)i;
-    }
-    if (n != 2 * naxes)
-        return kernel_fail(op, OPM_EINVAL, err, "%zu pads for %zu dimensions", n, naxes);
-    for (size_t i = 0; i < naxes; i++) {
-        int a = nt_axis(axes[i], in->rank);
-
-        if (a < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "an axis is out of range");
-        pads[a] = list[i];
-        pads[SHAPE_RANK_MAX + a] = list[naxes + i];
-    }
-    return 0;
-}
-
 int pad_prepare(struct op *op, opm_error *err)
 {
     const char *mode = node_attr_str(op->node, "mode", "constant");
     struct pad *p = kernel_new_state(op, sizeof(*p));
-    int64_t pads[2 * SHAPE_RANK_MAX];
-    struct shape s;
+    int64_t after[SHAPE_RANK_MAX];
+    bool known = false;
+    struct view v;
+    const struct shape *s;
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
     if (!p)
         return kernel_nomem(op, err);
-    if (!rc)
-        rc = read_pads(op, pads, err);
     if (rc)
         return rc;
+    s = &kernel_in(op, 0)->shape;
+    view_begin(&v, op, err);
+    rc = pad_read(&v.base, s->rank, p->before, after, &known);
+    view_end(&v);
+    if (rc || !known)
+        return rc ? rc : NEED_DATA;
     p->mode = strcmp(mode, "reflect") == 0 ? PAD_REFLECT
               : strcmp(mode, "edge") == 0  ? PAD_EDGE
               : strcmp(mode, "wrap") == 0  ? PAD_WRAP
                                            : PAD_CONSTANT;
-    s = kernel_in(op, 0)->shape;
-    for (int32_t i = 0; i < s.rank; i++) {
-        int64_t d = s.dim[i];
-
-        p->before[i] = pads[i];
-        if (pads[i] < -d || __builtin_add_overflow(s.dim[i], pads[i], &s.dim[i]) ||
-            __builtin_add_overflow(s.dim[i], pads[SHAPE_RANK_MAX + i], &s.dim[i]) || s.dim[i] < 0)
+    for (int32_t i = 0; i < s->rank; i++) {
+        if (p->before[i] < -s->dim[i])
             return kernel_fail(op, OPM_EINVAL, err, "pads of dimension %d do not fit", i);
-        if (p->mode != PAD_CONSTANT && d == 0 && s.dim[i])
+        if (p->mode != PAD_CONSTANT && s->dim[i] == 0 && (p->before[i] || after[i]))
             return kernel_fail(op, OPM_EINVAL, err, "nothing to pad from in dimension %d", i);
     }
     if (kernel_in(op, 2) &&
         (kernel_in(op, 2)->type != kernel_in(op, 0)->type || kernel_in(op, 2)->count < 1))
         return kernel_fail(op, OPM_EINVAL, err, "the constant is not of the input's type");
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return kernel_infer(op, err);
 }
 
 /* Where element i of a padded row comes from; -1: the constant. */

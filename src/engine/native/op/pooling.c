@@ -1,5 +1,6 @@
 /* pooling.c -- MaxPool, AveragePool, LpPool, their global forms, and MaxUnpool; 1 to 3 spatial
  * dimensions. */
+#include "engine/native/math/infer.h"
 #include "engine/native/math/window.h"
 #include "engine/native/op/kernels.h"
 
@@ -30,9 +31,12 @@ int pooling_prepare(struct op *op, opm_error *err)
         return kernel_nomem(op, err);
     if (rc)
         return rc;
-    if (in->shape.rank < 3)
-        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x spatial dimensions");
-    rc = window_init(&q->w, op, &in->shape, op->kernel->arg & 4 ? in->shape.dim + 2 : NULL, err);
+    if (!(op->kernel->arg & 4))
+        rc = window_pool(&q->w, op, &in->shape, &s, err);
+    else if (in->shape.rank < 3 || in->shape.rank > 5)
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d dimensions", in->shape.rank);
+    else
+        window_global(&q->w, &in->shape, &s);
     if (rc)
         return rc;
     q->c = in->shape.dim[1];
@@ -41,7 +45,6 @@ int pooling_prepare(struct op *op, opm_error *err)
     q->p = node_attr(op->node, "p") && node_attr(op->node, "p")->type == ATTR_FLOAT
                ? (double)node_attr_float(op->node, "p", 2)
                : (double)node_attr_int(op->node, "p", 2);
-    window_shape(&q->w, in->shape.dim[0], q->c, &s);
     rc = kernel_set(op, 0, in->type, &s, err);
     return rc ? rc : kernel_set(op, 1, TENSOR_I64, &s, err);
 }
@@ -240,17 +243,9 @@ static void global_avg_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int globalavg_prepare(struct op *op, opm_error *err)
 {
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
-    if (rc)
-        return rc;
-    s = kernel_in(op, 0)->shape;
-    if (s.rank < 2)
-        return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ...");
-    for (int32_t i = 2; i < s.rank; i++)
-        s.dim[i] = 1;
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int globalavg_run(struct op *op, opm_error *err)
@@ -262,43 +257,13 @@ int globalavg_run(struct op *op, opm_error *err)
 
 int maxunpool_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    int64_t dim[SHAPE_RANK_MAX];
-    struct window w;
-    struct shape s;
-    size_t n;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPE_BIT(TENSOR_I64), err);
-    if (rc)
-        return rc;
-    if (!shape_equal(&in->shape, &kernel_in(op, 1)->shape) || in->shape.rank < 3)
-        return kernel_fail(op, OPM_EINVAL, err, "indices do not fit the input");
-    rc = window_init(&w, op, &in->shape, NULL, err);
-    if (rc)
-        return rc;
-    s = in->shape;
-    for (int32_t i = 2; i < s.rank; i++) {
-        int d = i - 2 + 3 - w.nd;
-
-        s.dim[i] = (s.dim[i] - 1) * w.stride[d] + w.kernel[d] - w.before[d] - w.after[d];
-        if (s.dim[i] < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "the output would be empty");
-    }
-    if (kernel_in(op, 2)) {
-        rc = kernel_ints(op, 2, dim, SHAPE_RANK_MAX, &n, err);
-        if (rc)
-            return rc;
-        if (n != (size_t)s.rank)
-            return kernel_fail(op, OPM_EINVAL, err, "output shape does not fit");
-        for (size_t i = 0; i < n; i++) {
-            if (dim[i] < 0)
-                return kernel_fail(op, OPM_EINVAL, err, "output shape does not fit");
-            s.dim[i] = dim[i];
-        }
-    }
-    return kernel_set(op, 0, in->type, &s, err);
+    if (!rc && !shape_equal(&kernel_in(op, 0)->shape, &kernel_in(op, 1)->shape))
+        rc = kernel_fail(op, OPM_EINVAL, err, "indices do not fit the input");
+    return rc ? rc : kernel_infer(op, err);
 }
 
 /* Indices count over the output that the strides give, whatever output shape is asked for. */
@@ -308,16 +273,19 @@ int maxunpool_run(struct op *op, opm_error *err)
     struct nt *out = kernel_out(op, 0);
     size_t wd = nt_width(in->type);
     struct shape from = out->shape;
-    struct window w;
-    int rc = window_init(&w, op, &in->shape, NULL, err);
+    struct sliding w;
+    struct view v;
+    int rc;
 
+    view_begin(&v, op, err);
+    rc = sliding_read(&v.base, from.rank - 2, NULL, &w);
+    if (!rc)
+        rc = sliding_transposed(&v.base, &w, in->shape.dim + 2);
+    view_end(&v);
     if (rc)
         return rc;
-    for (int32_t i = 2; i < from.rank; i++) {
-        int d = i - 2 + 3 - w.nd;
-
-        from.dim[i] = (in->shape.dim[i] - 1) * w.stride[d] + w.kernel[d] - w.before[d] - w.after[d];
-    }
+    for (int i = 0; i < w.n; i++)
+        from.dim[2 + i] = w.out[i];
     memset(out->data, 0, out->bytes);
     for (int64_t i = 0; i < in->count; i++) {
         int64_t rest = ((const int64_t *)index->data)[i], at = 0, step = 1;

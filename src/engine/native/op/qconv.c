@@ -257,7 +257,7 @@ int qconv_prepare(struct op *op, opm_error *err)
     s->kind = op->kernel->arg == QCONV_INTEGER  ? Q8_INT32
               : op->kernel->arg == QCONV_LINEAR ? Q8_BYTES
                                                 : Q8_FLOAT;
-    window_shape(&s->c.w, s->c.n, s->c.oc, &out);
+    out = s->c.out;
     rc = kernel_set(op, 0,
                     s->kind == Q8_INT32         ? TENSOR_I32
                     : s->kind == Q8_FLOAT       ? TENSOR_F32

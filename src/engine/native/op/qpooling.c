@@ -44,12 +44,11 @@ int qpool_prepare(struct op *op, opm_error *err)
             s.dim[i] = 1;
         return kernel_set(op, 0, x->type, &s, err);
     }
-    rc = window_init(&q->w, op, &x->shape, NULL, err);
+    rc = window_pool(&q->w, op, &x->shape, &s, err);
     if (!rc && q->w.nd > 2)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", q->w.nd);
     if (rc)
         return rc;
-    window_shape(&q->w, x->shape.dim[0], x->shape.dim[1], &s);
     q->reach = MAX((q->w.out[2] - 1) * q->w.stride[2] + 1, (int64_t)1);
     q->line = MAX(q->reach + (q->w.kernel[2] - 1) * q->w.dilation[2], q->w.before[2] + q->w.in[2]);
     op->scratch_bytes = 2 * (size_t)q->line * (size_t)pool_threads(kernel_pool(op));

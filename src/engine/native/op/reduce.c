@@ -1,8 +1,10 @@
 /* reduce.c -- Reduce*, ArgMax, ArgMin, CumSum.
  *
  * Each output element is computed by one thread, over its inputs in order. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,33 +22,6 @@ struct reduce {
     int64_t rdim[SHAPE_RANK_MAX + 1], rstride[SHAPE_RANK_MAX + 1];
     int64_t rcount;
 };
-
-static int reduce_axes(struct op *op, struct reduce *r, opm_error *err)
-{
-    const struct shape *in = &kernel_in(op, 0)->shape;
-    int64_t axes[SHAPE_RANK_MAX];
-    size_t n;
-    const int64_t *a = node_attr_ints(op->node, "axes", &n);
-    int rc;
-
-    if (kernel_in(op, 1)) {
-        rc = kernel_ints(op, 1, axes, SHAPE_RANK_MAX, &n, err);
-        if (rc)
-            return rc;
-        a = axes;
-    }
-    r->copy = n == 0 && node_attr_int(op->node, "noop_with_empty_axes", 0);
-    for (int32_t i = 0; i < in->rank; i++)
-        r->on[i] = n == 0 && !r->copy;
-    for (size_t i = 0; i < n; i++) {
-        int ax = nt_axis(a[i], in->rank);
-
-        if (ax < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "axis %lld is out of range", (long long)a[i]);
-        r->on[ax] = true;
-    }
-    return 0;
-}
 
 static void reduce_layout(struct reduce *r, const struct shape *in)
 {
@@ -74,24 +49,25 @@ static void reduce_layout(struct reduce *r, const struct shape *in)
 int reduce_prepare(struct op *op, opm_error *err)
 {
     struct reduce *r = kernel_new_state(op, sizeof(*r));
-    struct shape s = { 0 };
     const struct nt *in = kernel_in(op, 0);
+    bool known = false;
+    struct view v;
     int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!r)
         return kernel_nomem(op, err);
-    if (!rc)
-        rc = reduce_axes(op, r, err);
     if (rc)
         return rc;
-    for (int32_t i = 0; i < in->shape.rank; i++) {
-        if (!r->on[i])
-            s.dim[s.rank++] = in->shape.dim[i];
-        else if (node_attr_int(op->node, "keepdims", 1))
-            s.dim[s.rank++] = 1;
-    }
+    view_begin(&v, op, err);
+    rc = reduce_axes(&v.base, in->shape.rank, r->on, &known);
+    view_end(&v);
+    if (rc || !known)
+        return rc ? rc : NEED_DATA;
+    r->copy = true;
+    for (int32_t i = 0; i < in->shape.rank; i++)
+        r->copy = r->copy && !r->on[i];
     reduce_layout(r, &in->shape);
-    return kernel_set(op, 0, in->type, &s, err);
+    return kernel_infer(op, err);
 }
 
 struct reduce_job {
@@ -381,20 +357,13 @@ int argmax_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
-    struct shape s = { 0 };
 
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    if (axis < 0 || in->shape.dim[axis] == 0)
-        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range or empty");
-    for (int32_t i = 0; i < in->shape.rank; i++) {
-        if (i != axis)
-            s.dim[s.rank++] = in->shape.dim[i];
-        else if (node_attr_int(op->node, "keepdims", 1))
-            s.dim[s.rank++] = 1;
-    }
-    return kernel_set(op, 0, TENSOR_I64, &s, err);
+    if (axis >= 0 && in->shape.dim[axis] == 0)
+        return kernel_fail(op, OPM_EINVAL, err, "looks for the largest of nothing");
+    return kernel_infer(op, err);
 }
 
 /* kernel arg 0: ArgMax, 1: ArgMin */

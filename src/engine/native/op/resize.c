@@ -3,8 +3,10 @@
  * All modes are separable: for each axis a table says which input elements make an output element,
  * with which weights; the axes are then resized one after the other. */
 #include "engine/native/op/resize.h"
+#include "engine/native/math/infer.h"
 
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,101 +48,47 @@ static int read_modes(const struct op *op, struct resize *r, opm_error *err)
     return 0;
 }
 
-/* Axes that scales, sizes and roi speak of. */
-static int read_axes(const struct op *op, int32_t rank, int *axis, size_t *n, opm_error *err)
-{
-    const int64_t *a = node_attr_ints(op->node, "axes", n);
-
-    if (!*n) {
-        *n = (size_t)rank;
-        for (int32_t i = 0; i < rank; i++)
-            axis[i] = i;
-        return 0;
-    }
-    for (size_t i = 0; i < *n; i++) {
-        if (i >= SHAPE_RANK_MAX || nt_axis(a[i], rank) < 0)
-            return kernel_fail(op, OPM_EINVAL, err, "an axis is out of range");
-        axis[i] = nt_axis(a[i], rank);
-    }
-    return 0;
-}
-
-/* Scales of old operators: an attribute or input 1; of new ones: input 2, or sizes in input 3. */
-static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_error *err)
-{
-    const struct shape *in = &kernel_in(op, 0)->shape;
-    bool upsample7 = strcmp(op->node->op_type, "Upsample") == 0 && op->node->opset < 9;
-    uint32_t slot = op->node->opset < 11 ? 1 : 2;
-    const struct nt *scales = upsample7 ? NULL : kernel_in(op, slot), *sizes = kernel_in(op, 3);
-    int axis[SHAPE_RANK_MAX];
-    size_t n, ns;
-    const float *attr = node_attr_floats(op->node, "scales", &ns);
-    int rc = read_axes(op, in->rank, axis, &n, err);
-
-    if (rc)
-        return rc;
-    *out = *in;
-    for (int32_t i = 0; i < in->rank; i++) {
-        r->scale[i] = 1;
-        r->on[i] = false;
-    }
-    if (scales && scales->count && !kernel_data(op, slot))
-        return NEED_DATA;
-    if (scales && scales->count && scales->type != TENSOR_F32)
-        return kernel_fail(op, OPM_EINVAL, err, "scales must be float32");
-    if (upsample7 ? ns == n : scales && scales->count == (int64_t)n && n) {
-        for (size_t i = 0; i < n; i++) {
-            double s = upsample7 ? (double)attr[i] : nt_float(scales, (int64_t)i),
-                   d = floor((double)in->dim[axis[i]] * s);
-
-            if (!(s > 0) || !(d < 0x1p40))
-                return kernel_fail(op, OPM_EINVAL, err, "scale %g", s);
-            r->scale[axis[i]] = s;
-            r->on[axis[i]] = s != 1 || r->coord == COORD_CROP;
-            out->dim[axis[i]] = (int64_t)d;
-        }
-        return 0;
-    }
-    if (!sizes || sizes->type != TENSOR_I64 || sizes->count != (int64_t)n)
-        return kernel_fail(op, OPM_EINVAL, err, "neither scales nor sizes fit the input");
-    if (!kernel_data(op, 3))
-        return NEED_DATA;
-    if (!node_attr_is(op->node, "keep_aspect_ratio_policy", "stretch", "stretch"))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "keep_aspect_ratio_policy");
-    for (size_t i = 0; i < n; i++) {
-        int64_t d = nt_int(sizes, (int64_t)i), from = in->dim[axis[i]];
-
-        if (d < 0 || (d && !from))
-            return kernel_fail(op, OPM_EINVAL, err, "size %lld", (long long)d);
-        out->dim[axis[i]] = d;
-        r->scale[axis[i]] = from ? (double)d / (double)from : 1;
-        r->on[axis[i]] = d != from || r->coord == COORD_CROP;
-    }
-    return 0;
-}
-
-static int read_roi(struct op *op, struct resize *r, int32_t rank, opm_error *err)
+static int read_roi(struct op *op, struct resize *r, const struct resizing *z, opm_error *err)
 {
     const struct nt *roi = op->node->opset >= 11 ? kernel_in(op, 1) : NULL;
-    int axis[SHAPE_RANK_MAX];
-    size_t n;
-    int rc = read_axes(op, rank, axis, &n, err);
 
-    for (int32_t i = 0; i < rank; i++) {
+    for (int32_t i = 0; i < z->out.rank; i++) {
         r->roi[0][i] = 0;
         r->roi[1][i] = 1;
     }
-    if (rc || r->coord != COORD_CROP)
-        return rc;
-    if (!roi || roi->count != 2 * (int64_t)n || !(TYPE_BIT(roi->type) & TYPES_FLOAT))
+    if (r->coord != COORD_CROP)
+        return 0;
+    if (!roi || roi->count != 2 * z->naxes || !(TYPE_BIT(roi->type) & TYPES_FLOAT))
         return kernel_fail(op, OPM_EINVAL, err, "roi does not fit the input");
     if (!kernel_data(op, 1))
         return NEED_DATA;
-    for (size_t i = 0; i < n; i++) {
-        r->roi[0][axis[i]] = nt_float(roi, (int64_t)i);
-        r->roi[1][axis[i]] = nt_float(roi, (int64_t)(n + i));
+    for (int i = 0; i < z->naxes; i++) {
+        r->roi[0][z->axis[i]] = nt_float(roi, i);
+        r->roi[1][z->axis[i]] = nt_float(roi, z->naxes + i);
     }
     return 0;
+}
+
+/* Sizes and scales by the rules of the operator. */
+static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_error *err)
+{
+    struct resizing z;
+    struct view v;
+    int rc;
+
+    if (!node_attr_is(op->node, "keep_aspect_ratio_policy", "stretch", "stretch"))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "keep_aspect_ratio_policy");
+    view_begin(&v, op, err);
+    rc = resize_read(&v.base, &z);
+    view_end(&v);
+    if (!rc)
+        rc = read_roi(op, r, &z, err);
+    if (rc)
+        return rc;
+    memcpy(r->scale, z.scale, sizeof(r->scale));
+    memcpy(r->on, z.on, sizeof(r->on));
+    *out = z.out;
+    return shape_concrete(&z.out) ? 0 : NEED_DATA;
 }
 
 int resize_prepare(struct op *op, opm_error *err)
@@ -162,8 +110,6 @@ int resize_prepare(struct op *op, opm_error *err)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "antialias");
     if (!rc)
         rc = read_sizes(op, r, &s, err);
-    if (!rc)
-        rc = read_roi(op, r, s.rank, err);
     if (!rc)
         rc = kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
     if (rc)

@@ -1,5 +1,6 @@
 /* select.c -- Trilu, OneHot, EyeLike, Range, Compress, NonZero, ReverseSequence: elements chosen or
  * made by position. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -45,30 +46,16 @@ int trilu_run(struct op *op, opm_error *err)
 
 int onehot_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *index = kernel_in(op, 0), *depth = kernel_in(op, 1),
-                    *values = kernel_in(op, 2);
-    struct shape s = { 0 };
-    int64_t n;
-    int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
+    int rc = kernel_want(op, 0, TYPES_NUM, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPES_NUM, err);
     if (!rc)
         rc = kernel_want(op, 2, TYPES_BYTES, err);
-    if (rc)
-        return rc;
-    if (depth->count != 1 || values->count != 2 || index->shape.rank == SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "depth and values do not fit");
-    if (!kernel_data(op, 1))
-        return NEED_DATA;
-    n = nt_int(depth, 0);
-    axis = nt_axis(node_attr_int(op->node, "axis", -1), index->shape.rank + 1);
-    if (n < 0 || axis < 0)
-        return kernel_fail(op, OPM_EINVAL, err, "depth or axis is out of range");
-    s.rank = index->shape.rank + 1;
-    for (int32_t i = 0, k = 0; i < s.rank; i++)
-        s.dim[i] = i == axis ? n : index->shape.dim[k++];
-    return kernel_set(op, 0, values->type, &s, err);
+    if (!rc && (kernel_in(op, 1)->count != 1 || kernel_in(op, 2)->count != 2 ||
+                kernel_in(op, 0)->shape.rank == SHAPE_RANK_MAX))
+        rc = kernel_fail(op, OPM_EINVAL, err, "depth and values do not fit");
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int onehot_run(struct op *op, opm_error *err)
@@ -136,8 +123,6 @@ int eyelike_run(struct op *op, opm_error *err)
 int range_prepare(struct op *op, opm_error *err)
 {
     const struct nt *t[3];
-    struct shape s = { .rank = 1 };
-    double n;
 
     for (uint32_t i = 0; i < 3; i++) {
         int rc = kernel_want(op, i, TYPES_NUM, err);
@@ -147,16 +132,8 @@ int range_prepare(struct op *op, opm_error *err)
         t[i] = kernel_in(op, i);
         if (t[i]->count != 1 || t[i]->type != t[0]->type)
             return kernel_fail(op, OPM_EINVAL, err, "wants three numbers of one type");
-        if (!kernel_data(op, i))
-            return NEED_DATA;
     }
-    if (nt_float(t[2], 0) == 0)
-        return kernel_fail(op, OPM_EINVAL, err, "the step is 0");
-    n = ceil((nt_float(t[1], 0) - nt_float(t[0], 0)) / nt_float(t[2], 0));
-    if (isnan(n) || n > 0x1p50)
-        return kernel_fail(op, OPM_EINVAL, err, "the range has no end");
-    s.dim[0] = n > 0 ? (int64_t)n : 0;
-    return kernel_set(op, 0, t[0]->type, &s, err);
+    return kernel_infer(op, err);
 }
 
 int range_run(struct op *op, opm_error *err)
@@ -252,7 +229,7 @@ int nonzero_prepare(struct op *op, opm_error *err)
         return rc;
     if (!kernel_data(op, 0))
         return NEED_DATA;
-    s.dim[0] = MAX(in->shape.rank, 1);
+    s.dim[0] = in->shape.rank; /* 0 for a scalar, unlike NumPy's */
     for (int64_t i = 0; i < in->count; i++)
         s.dim[1] += !is_zero(in, i);
     return kernel_set(op, 0, TENSOR_I64, &s, err);
@@ -270,8 +247,6 @@ int nonzero_run(struct op *op, opm_error *err)
 
         if (is_zero(in, i))
             continue;
-        if (in->shape.rank == 0)
-            to[k] = 0;
         for (int32_t d = in->shape.rank - 1; d >= 0; d--) {
             to[d * n + k] = rest % in->shape.dim[d];
             rest /= in->shape.dim[d];

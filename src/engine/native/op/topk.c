@@ -1,4 +1,5 @@
 /* topk.c -- TopK, Unique, NonMaxSuppression: what needs sorting. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -47,28 +48,19 @@ static struct entry entry_of(const struct nt *t, int64_t i, int64_t at)
 int topk_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
-    int64_t k = node_attr_int(op->node, "k", -1);
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
 
+    if (!rc && op->node->opset >= 10)
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_I64), err);
+    if (!rc && op->node->opset >= 10 && kernel_in(op, 1)->count != 1)
+        rc = kernel_fail(op, OPM_EINVAL, err, "k must be one number");
     if (rc)
         return rc;
     axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
-    if (op->node->opset >= 10) {
-        if (!kernel_in(op, 1) || kernel_in(op, 1)->count != 1 ||
-            kernel_in(op, 1)->type != TENSOR_I64)
-            return kernel_fail(op, OPM_EINVAL, err, "k must be one int64");
-        if (!kernel_data(op, 1))
-            return NEED_DATA;
-        k = nt_int(kernel_in(op, 1), 0);
-    }
-    if (axis < 0 || k < 0 || k > in->shape.dim[axis])
-        return kernel_fail(op, OPM_EINVAL, err, "axis or k = %lld is out of range", (long long)k);
-    s = in->shape;
-    op->scratch_bytes = ((size_t)s.dim[axis] + 1) * sizeof(struct entry);
-    s.dim[axis] = k;
-    rc = kernel_set(op, 0, in->type, &s, err);
-    return rc ? rc : kernel_set(op, 1, TENSOR_I64, &s, err);
+    if (axis < 0)
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
+    op->scratch_bytes = ((size_t)in->shape.dim[axis] + 1) * sizeof(struct entry);
+    return kernel_infer(op, err);
 }
 
 int topk_run(struct op *op, opm_error *err)
