@@ -311,7 +311,7 @@ static void infer_shapes(struct ort_engine *e, const struct engine_tensor *in, s
 {
     struct infer_input *given = mem_calloc(nin + 1, sizeof(*given));
     struct tensor *data = mem_calloc(nin + 1, sizeof(*data));
-    struct infer_options opt = { .input = given, .ninput = nin };
+    struct infer_options opt = { .input = given, .ninput = nin, .hints = true };
 
     for (size_t i = 0; given && data && i < nin; i++) {
         given[i] = (struct infer_input){ .name = e->in[i].name, .shape = in[i].shape };

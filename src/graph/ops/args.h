@@ -15,6 +15,12 @@ int transpose_perm(const struct opview *o, int rank, int *perm);
  * false: they are not known yet. */
 int pad_read(const struct opview *o, int rank, int64_t *before, int64_t *after, bool *known);
 
+/* matmul.c: NumPy's product of two operands, and that of two matrices with Gemm's attributes. */
+int matmul_shape(const struct opview *o, const struct shape *a, const struct shape *b,
+                 struct shape *out);
+int gemm_shape(const struct opview *o, const struct shape *a, const struct shape *b,
+               struct shape *out);
+
 /* resize.c: Resize and Upsample of an operand of known rank. */
 struct resizing {
     struct shape out;             /* open where it is not known yet */

@@ -80,7 +80,7 @@ int infer_qlinear_conv(const struct opview *o)
     /* com.microsoft's may keep channels last, which changes what every number means. */
     if (op_int(o, "channels_last", 0))
         return 0;
-    return conv(o, 0, 3, op_type(o, 7));
+    return conv(o, 0, 3, op_type(o, op_has(o, 7) ? 7 : 0));
 }
 
 /* X, W, offset, ...: windows as in Conv. */

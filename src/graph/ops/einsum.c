@@ -74,12 +74,15 @@ int infer_einsum(const struct opview *o)
     uint32_t operand = 0;
     int rc = 0;
 
-    op_set(o, 0, op_type(o, 0), NULL);
     for (;; p++, operand++) {
         if (!read_term(&p, &t))
             return op_fail(o, "cannot read the equation");
-        if (op_rank(o, operand) < 0)
-            return operand < o->nin ? 0 : op_fail(o, "the equation has too many operands");
+        if (operand >= o->nin)
+            return op_fail(o, "the equation has too many operands");
+        if (op_rank(o, operand) < 0) {
+            op_set(o, 0, op_type(o, 0), NULL);
+            return 0;
+        }
         rc = match_term(o, &e, &t, op_shape(o, operand));
         if (rc)
             return rc;

@@ -1,9 +1,8 @@
 /* matmul.c -- matrix products and determinants. */
-#include "graph/ops/ops.h"
+#include "graph/ops/args.h"
 
-/* NumPy's matmul of two shapes. */
-static int matmul(const struct opview *o, const struct shape *a, const struct shape *b,
-                  struct shape *out)
+int matmul_shape(const struct opview *o, const struct shape *a, const struct shape *b,
+                 struct shape *out)
 {
     struct shape x = *a, y = *b, batch;
     int64_t m, n, ka, kb;
@@ -41,7 +40,7 @@ static int matmul(const struct opview *o, const struct shape *a, const struct sh
 int infer_matmul(const struct opview *o)
 {
     struct shape s;
-    int rc = matmul(o, op_shape(o, 0), op_shape(o, 1), &s);
+    int rc = matmul_shape(o, op_shape(o, 0), op_shape(o, 1), &s);
 
     if (rc)
         return rc;
@@ -52,7 +51,7 @@ int infer_matmul(const struct opview *o)
 int infer_matmul_integer(const struct opview *o)
 {
     struct shape s;
-    int rc = matmul(o, op_shape(o, 0), op_shape(o, 1), &s);
+    int rc = matmul_shape(o, op_shape(o, 0), op_shape(o, 1), &s);
 
     if (rc)
         return rc;
@@ -63,11 +62,11 @@ int infer_matmul_integer(const struct opview *o)
 int infer_qlinear_matmul(const struct opview *o)
 {
     struct shape s;
-    int rc = matmul(o, op_shape(o, 0), op_shape(o, 3), &s);
+    int rc = matmul_shape(o, op_shape(o, 0), op_shape(o, 3), &s);
 
     if (rc)
         return rc;
-    op_set(o, 0, op_type(o, 7), &s);
+    op_set(o, 0, op_type(o, op_has(o, 7) ? 7 : 0), &s);
     return 0;
 }
 
@@ -75,7 +74,7 @@ int infer_qlinear_matmul(const struct opview *o)
 int infer_matmul_to_float(const struct opview *o)
 {
     struct shape s;
-    int rc = matmul(o, op_shape(o, 0), op_shape(o, 1), &s);
+    int rc = matmul_shape(o, op_shape(o, 0), op_shape(o, 1), &s);
 
     if (rc)
         return rc;
@@ -99,7 +98,7 @@ int infer_fused_matmul(const struct opview *o)
         b.dim[b.rank - 1] = op_shape(o, 1)->dim[b.rank - 2];
         b.dim[b.rank - 2] = op_shape(o, 1)->dim[b.rank - 1];
     }
-    rc = matmul(o, &a, &b, &s);
+    rc = matmul_shape(o, &a, &b, &s);
     if (rc)
         return rc;
     op_set(o, 0, op_type(o, 0), &s);
@@ -117,8 +116,8 @@ int infer_matmul_nbits(const struct opview *o)
     return 0;
 }
 
-static int gemm(const struct opview *o, const struct shape *a, const struct shape *b,
-                struct shape *out)
+int gemm_shape(const struct opview *o, const struct shape *a, const struct shape *b,
+               struct shape *out)
 {
     bool ta = op_int(o, "transA", 0) != 0, tb = op_int(o, "transB", 0) != 0;
     struct shape s = shape_of_rank(2);
@@ -143,7 +142,7 @@ static int gemm(const struct opview *o, const struct shape *a, const struct shap
 int infer_gemm(const struct opview *o)
 {
     struct shape s, both;
-    int rc = gemm(o, op_shape(o, 0), op_shape(o, 1), &s);
+    int rc = gemm_shape(o, op_shape(o, 0), op_shape(o, 1), &s);
 
     if (!rc && op_has(o, 2))
         rc = op_broadcast(o, &s, op_shape(o, 2), &both);
@@ -175,11 +174,11 @@ int infer_det(const struct opview *o)
 int infer_qgemm(const struct opview *o)
 {
     struct shape s;
-    int rc = gemm(o, op_shape(o, 0), op_shape(o, 3), &s);
+    int rc = gemm_shape(o, op_shape(o, 0), op_shape(o, 3), &s);
 
     if (rc)
         return rc;
-    op_set(o, 0, op_has(o, 8) ? op_type(o, 8) : TENSOR_F32, &s);
+    op_set(o, 0, op_has(o, 8) ? op_type(o, 8) : op_has(o, 7) ? op_type(o, 0) : TENSOR_F32, &s);
     return 0;
 }
 

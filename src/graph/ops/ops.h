@@ -35,7 +35,7 @@ struct opview_class {
                const struct shape **shape);
     /* Its elements if they are few and known, else NULL. */
     const struct elems *(*known)(const struct opview *o, uint32_t slot);
-    /* A result; called for slots that the node has not, too. */
+    /* A result, once for each; called for slots that the node has not, too. */
     void (*set)(const struct opview *o, uint32_t slot, enum tensor_type type,
                 const struct shape *s);
     /* "node 3 'x' (Conv): " + text, kept for the caller; returns OPM_EINVAL. */

@@ -49,6 +49,13 @@ int infer_qlinear_binary(const struct opview *o)
 
     if (rc)
         return rc;
-    op_set(o, 0, op_type(o, 0), &s);
+    op_set(o, 0, op_type(o, op_has(o, 7) ? 7 : 0), &s);
+    return 0;
+}
+
+/* com.microsoft's QLinearSigmoid and the like: x, its scale and zero point, then the result's. */
+int infer_qlinear_unary(const struct opview *o)
+{
+    op_set(o, 0, op_type(o, op_has(o, 4) ? 4 : 0), op_shape(o, 0));
     return 0;
 }

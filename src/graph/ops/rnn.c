@@ -15,8 +15,8 @@ int infer_recurrent(const struct opview *o)
 
     if (x->rank >= 0 && x->rank != 3)
         return op_fail(o, "input has %d dimensions", x->rank);
-    if (hidden < 0 && r->rank == 3)
-        hidden = r->dim[2];
+    if (r->rank == 3) /* DynamicQuantizeLSTM has it turned: [directions, hidden, gates x hidden] */
+        hidden = r->dim[strcmp(o->n->op_type, "DynamicQuantizeLSTM") == 0 ? 1 : 2];
     if (x->rank == 3) {
         seq = x->dim[batch_first];
         batch = x->dim[!batch_first];

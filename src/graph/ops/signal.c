@@ -6,8 +6,11 @@
 int infer_window(const struct opview *o)
 {
     int64_t type = op_int(o, "output_datatype", TENSOR_F32), n;
-    struct shape s = shape_1d(op_known_int(o, 0, &n) && n >= 0 ? n : DIM_OPEN);
+    bool known = op_known_int(o, 0, &n);
+    struct shape s = shape_1d(known ? n : DIM_OPEN);
 
+    if (known && n < 0)
+        return op_fail(o, "a size of %lld", (long long)n);
     op_set(o, 0, type > 0 && type < TENSOR_NTYPES ? (enum tensor_type)type : TENSOR_NONE, &s);
     return 0;
 }
@@ -17,10 +20,16 @@ int infer_mel_weights(const struct opview *o)
     int64_t type = op_int(o, "output_datatype", TENSOR_F32), bins, length;
     struct shape s = shape_of_rank(2);
 
-    if (op_known_int(o, 1, &length) && length >= 0)
+    if (op_known_int(o, 1, &length)) {
+        if (length < 0)
+            return op_fail(o, "a length of %lld", (long long)length);
         s.dim[0] = length / 2 + 1;
-    if (op_known_int(o, 0, &bins) && bins >= 0)
+    }
+    if (op_known_int(o, 0, &bins)) {
+        if (bins < 0)
+            return op_fail(o, "%lld bins", (long long)bins);
         s.dim[1] = bins;
+    }
     op_set(o, 0, type > 0 && type < TENSOR_NTYPES ? (enum tensor_type)type : TENSOR_NONE, &s);
     return 0;
 }

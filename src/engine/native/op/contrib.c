@@ -2,6 +2,7 @@
  * with their sums, activations with their bias, FusedMatMul; and RMSNormalization, which goes with
  * them. */
 #include "engine/native/math/broadcast.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/elementwise.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -178,7 +179,7 @@ struct fused {
 int fusedmatmul_prepare(struct op *op, opm_error *err)
 {
     struct fused *f = kernel_new_state(op, sizeof(*f));
-    struct shape s[2], out;
+    struct shape s[2];
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!f)
@@ -197,13 +198,13 @@ int fusedmatmul_prepare(struct op *op, opm_error *err)
     f->m = s[0].dim[s[0].rank - 2 + f->turned[0]];
     f->k = s[0].dim[s[0].rank - 1 - f->turned[0]];
     f->n = s[1].dim[s[1].rank - 1 - f->turned[1]];
-    if (s[1].dim[s[1].rank - 2 + f->turned[1]] != f->k)
-        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions differ");
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
     s[0].rank -= 2;
     s[1].rank -= 2;
-    f->batch = s[0];
-    if (!broadcast_join(&f->batch, &s[1]) || f->batch.rank + 2 > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
+    f->batch = kernel_out(op, 0)->shape;
+    f->batch.rank -= 2;
     f->nbatch = shape_count(&f->batch);
     for (int i = 0; i < 2; i++) {
         int64_t step = 1;
@@ -214,11 +215,8 @@ int fusedmatmul_prepare(struct op *op, opm_error *err)
             step *= s[i].dim[d];
         }
     }
-    out = f->batch;
-    out.dim[out.rank++] = f->m;
-    out.dim[out.rank++] = f->n;
     op->scratch_bytes = sizeof(float) * (size_t)f->k * (size_t)pool_threads(kernel_pool(op)) + 1;
-    return kernel_set(op, 0, TENSOR_F32, &out, err);
+    return 0;
 }
 
 static int64_t matrix_of(const struct fused *f, int operand, int64_t item)

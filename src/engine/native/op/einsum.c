@@ -1,4 +1,5 @@
 /* einsum.c -- Einsum by its definition, and Det. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -113,7 +114,6 @@ int einsum_prepare(struct op *op, opm_error *err)
     struct einsum *e = kernel_new_state(op, sizeof(*e));
     int place[LABELS];
     struct parse p;
-    struct shape s = { 0 };
     int rc = 0;
 
     if (!e)
@@ -157,10 +157,7 @@ int einsum_prepare(struct op *op, opm_error *err)
             step *= q->dim[i];
         }
     }
-    s.rank = e->nout;
-    for (int i = 0; i < e->nout; i++)
-        s.dim[i] = e->dim[i];
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    return kernel_infer(op, err);
 }
 
 struct einsum_job {
@@ -241,17 +238,18 @@ int einsum_run(struct op *op, opm_error *err)
 
 int det_prepare(struct op *op, opm_error *err)
 {
-    struct shape s;
+    const struct shape *s;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
+    if (!rc)
+        rc = kernel_infer(op, err);
     if (rc)
         return rc;
-    s = kernel_in(op, 0)->shape;
-    if (s.rank < 2 || s.dim[s.rank - 1] != s.dim[s.rank - 2] || s.dim[s.rank - 1] > 1 << 15)
-        return kernel_fail(op, OPM_EINVAL, err, "wants square matrices");
-    s.rank -= 2;
-    op->scratch_bytes = (size_t)(s.dim[s.rank] * s.dim[s.rank] + 1) * sizeof(double);
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    s = &kernel_in(op, 0)->shape;
+    if (s->dim[s->rank - 1] > 1 << 15)
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    op->scratch_bytes = (size_t)(s->dim[s->rank - 1] * s->dim[s->rank - 1] + 1) * sizeof(double);
+    return 0;
 }
 
 /* Gauss with partial pivots. */

@@ -1,5 +1,6 @@
 /* embed.c -- com.microsoft's EmbedLayerNormalization and QEmbedLayerNormalization: embeddings of
  * words, positions and segments, added up and normalized. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
@@ -65,7 +66,6 @@ int embednorm_prepare(struct op *op, opm_error *err)
 {
     const struct nt *ids = kernel_in(op, IDS), *words = kernel_in(op, WORDS),
                     *places = kernel_in(op, slots_of(op).places), *mask = kernel_in(op, MASK);
-    struct shape out, one = { .rank = 1 };
     int64_t width;
     int rc = kernel_want(op, IDS, TYPES_INDEX, err);
 
@@ -84,13 +84,8 @@ int embednorm_prepare(struct op *op, opm_error *err)
         (places && (places->count % MAX(ids->shape.dim[1], (int64_t)1) || !places->count ||
                     !(TYPE_BIT(places->type) & TYPES_INDEX))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
-    out = (struct shape){ 3, { ids->shape.dim[0], ids->shape.dim[1], width } };
-    one.dim[0] = ids->shape.dim[0];
     op->scratch_bytes = (size_t)width * 2 * sizeof(float) + 1;
-    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
-    if (!rc)
-        rc = kernel_set(op, 1, TENSOR_I32, &one, err);
-    return rc ? rc : kernel_set(op, 2, TENSOR_F32, &out, err);
+    return kernel_infer(op, err);
 }
 
 /* A row of a table, added to out; false: there is none. */

@@ -1,4 +1,5 @@
 /* loss.c -- NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>

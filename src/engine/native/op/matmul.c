@@ -2,8 +2,10 @@
 #include "engine/native/isa/half.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/gemm.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/math/sparse.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
 
 #include <string.h>
 
@@ -167,6 +169,7 @@ int matmul_prepare(struct op *op, opm_error *err)
     const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1);
     struct matmul *s = matmul_state(op);
     struct shape sa, sb, out;
+    struct view v;
     int rc = kernel_want(op, 0, TYPES_MATMUL, err);
 
     if (!s)
@@ -175,14 +178,19 @@ int matmul_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, 1, TYPE_BIT(a->type), err);
     if (rc)
         return rc;
-    if (a->shape.rank < 1 || b->shape.rank < 1)
-        return kernel_fail(op, OPM_EINVAL, err, "operands must not be scalars");
     sa = a->shape;
     sb = b->shape;
     if (op->turned_b) {
         sb.dim[0] = b->shape.dim[1];
         sb.dim[1] = b->shape.dim[0];
     }
+    view_begin(&v, op, err);
+    rc = matmul_shape(&v.base, &sa, &sb, &out);
+    view_end(&v);
+    if (rc)
+        return rc;
+    s->batch = out;
+    s->batch.rank -= (sa.rank > 1) + (sb.rank > 1);
     if (sa.rank == 1) {
         sa.rank = 2;
         sa.dim[1] = sa.dim[0];
@@ -195,17 +203,8 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->m = sa.dim[sa.rank - 2];
     s->k = sa.dim[sa.rank - 1];
     s->n = sb.dim[sb.rank - 1];
-    if (sb.dim[sb.rank - 2] != s->k)
-        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
-                           (long long)s->k, (long long)sb.dim[sb.rank - 2]);
     sa.rank -= 2;
     sb.rank -= 2;
-    s->batch = sa;
-    if (!broadcast_join(&s->batch, &sb))
-        return kernel_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
-    out = s->batch;
-    if (out.rank + 2 > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "too many dimensions");
     s->b_shared = shape_count(&sb) == 1;
     if (s->b_shared && shape_count(&sa) == shape_count(&s->batch)) { /* one tall matrix */
         s->m *= MAX(shape_count(&s->batch), (int64_t)0);
@@ -227,10 +226,6 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->bcs = op->turned_b ? s->k : 1;
     s->acs = 1;
     s->alpha = s->beta = 1;
-    if (a->shape.rank > 1)
-        out.dim[out.rank++] = a->shape.dim[a->shape.rank - 2];
-    if (b->shape.rank > 1)
-        out.dim[out.rank++] = s->n;
     rc = kernel_set(op, 0, a->type, &out, err);
     if (!rc)
         rc = posts_check(op, s->n, err);
@@ -244,7 +239,6 @@ int gemm_prepare(struct op *op, opm_error *err)
     const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1), *c = kernel_in(op, 2);
     struct matmul *s = matmul_state(op);
     bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
-    struct shape out = { .rank = 2 };
     int rc = kernel_want(op, 0, TYPES_MATMUL, err);
 
     if (!s)
@@ -255,14 +249,12 @@ int gemm_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, 2, TYPE_BIT(a->type), err);
     if (rc)
         return rc;
-    if (a->shape.rank != 2 || b->shape.rank != 2)
-        return kernel_fail(op, OPM_EINVAL, err, "operands must be matrices");
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
     s->m = a->shape.dim[ta];
     s->k = a->shape.dim[!ta];
     s->n = b->shape.dim[!tb];
-    if (b->shape.dim[tb] != s->k)
-        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions %lld and %lld differ",
-                           (long long)s->k, (long long)b->shape.dim[tb]);
     s->ars = ta ? 1 : s->k;
     s->acs = ta ? s->m : 1;
     s->brs = tb ? 1 : s->n;
@@ -272,17 +264,7 @@ int gemm_prepare(struct op *op, opm_error *err)
     s->nbatch = 1;
     s->b_shared = true;
     s->batch.rank = 0;
-    out.dim[0] = s->m;
-    out.dim[1] = s->n;
-    if (c) {
-        struct shape both = out;
-
-        if (!broadcast_join(&both, &c->shape) || !shape_equal(&both, &out))
-            return kernel_fail(op, OPM_EINVAL, err, "C does not broadcast to the product");
-    }
-    rc = kernel_set(op, 0, a->type, &out, err);
-    if (!rc)
-        rc = posts_check(op, s->n, err);
+    rc = posts_check(op, s->n, err);
     if (!rc)
         rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
     return rc;

@@ -1,5 +1,6 @@
 /* norm.c -- BatchNormalization, InstanceNormalization, LayerNormalization, GroupNormalization, LRN,
  * LpNormalization, MeanVarianceNormalization. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -27,20 +28,14 @@ static bool training(const struct op *op)
 int batchnorm_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
-    struct shape c = { .rank = 1 };
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (rc)
         return rc;
     if (in->shape.rank < 2)
         return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ...");
-    c.dim[0] = in->shape.dim[1];
-    rc = want_channels(op, 1, 5, c.dim[0], err);
-    if (!rc)
-        rc = kernel_set(op, 0, in->type, &in->shape, err);
-    for (uint32_t i = 1; i < op->nout && !rc; i++)
-        rc = kernel_set(op, i, in->type, &c, err);
-    return rc;
+    rc = want_channels(op, 1, 5, in->shape.dim[1], err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 struct norm_job {

@@ -1,6 +1,7 @@
 /* qelem.c -- 8-bit operators that work element by element: com.microsoft's QLinearAdd, QLinearMul,
  * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat and QLinearSoftmax. */
 #include "engine/native/math/broadcast.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -200,31 +201,13 @@ int qunary_run(struct op *op, opm_error *err)
 int qconcat_prepare(struct op *op, opm_error *err)
 {
     enum tensor_type type;
-    struct shape s = { 0 };
-    int rc = want_output(op, 0, 1, &type, err), axis = 0;
+    int rc = want_output(op, 0, 1, &type, err);
 
     if (!rc && (op->nin < 5 || (op->nin - 2) % 3))
         rc = kernel_fail(op, OPM_EINVAL, err, "%u inputs", op->nin);
-    for (uint32_t i = 2; i < op->nin && !rc; i += 3) {
-        const struct shape *x;
-
+    for (uint32_t i = 2; i < op->nin && !rc; i += 3)
         rc = want_triple(op, i, i + 1, i + 2, err);
-        if (rc)
-            break;
-        x = &kernel_in(op, i)->shape;
-        if (i == 2) {
-            s = *x;
-            axis = nt_axis(node_attr_int(op->node, "axis", 1), s.rank);
-            if (axis < 0)
-                return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-            continue;
-        }
-        for (int32_t d = 0; d < s.rank; d++)
-            if (x->rank != s.rank || (d != axis && x->dim[d] != s.dim[d]))
-                return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
-        s.dim[axis] += x->dim[axis];
-    }
-    return rc ? rc : kernel_set(op, 0, type, &s, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int qconcat_run(struct op *op, opm_error *err)

@@ -1,9 +1,11 @@
 /* qmatmul.c -- products of 8-bit matrices as operators: MatMulInteger, QLinearMatMul, and
  * com.microsoft's QGemm, MatMulIntegerToFloat and DynamicQuantizeMatMul. */
 #include "engine/native/math/broadcast.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,19 +101,22 @@ static int shape_gemm(struct op *op, struct qmm *s, struct shape *out, opm_error
     const struct shape *a = &kernel_in(op, s->at->a)->shape, *b = &kernel_in(op, s->at->b)->shape;
     bool ta = node_attr_int(op->node, "transA", 0), tb = node_attr_int(op->node, "transB", 0);
 
-    if (a->rank != 2 || b->rank != 2)
-        return kernel_fail(op, OPM_EINVAL, err, "operands must be matrices");
+    struct view v;
+    int rc;
+
+    view_begin(&v, op, err);
+    rc = gemm_shape(&v.base, a, b, out);
+    view_end(&v);
+    if (rc)
+        return rc;
     s->m = a->dim[ta];
     s->k = a->dim[!ta];
     s->n = b->dim[!tb];
-    if (b->dim[tb] != s->k)
-        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions differ");
     s->a_rs = ta ? 1 : s->k;
     s->a_cs = ta ? s->m : 1;
     s->b_rs = tb ? 1 : s->n;
     s->b_cs = tb ? s->k : 1;
     s->batch.rank = 0;
-    *out = (struct shape){ .rank = 2, .dim = { s->m, s->n } };
     return 0;
 }
 
@@ -131,8 +136,16 @@ static int shape_matmul(struct op *op, struct qmm *s, struct shape *out, opm_err
     struct shape a = kernel_in(op, s->at->a)->shape, b = kernel_in(op, s->at->b)->shape;
     bool row = a.rank == 1, col = b.rank == 1;
 
-    if (a.rank < 1 || b.rank < 1)
-        return kernel_fail(op, OPM_EINVAL, err, "operands must not be scalars");
+    struct view v;
+    int rc;
+
+    view_begin(&v, op, err);
+    rc = matmul_shape(&v.base, &a, &b, out);
+    view_end(&v);
+    if (rc)
+        return rc;
+    s->batch = *out;
+    s->batch.rank -= !row + !col;
     if (row)
         a = (struct shape){ .rank = 2, .dim = { 1, a.dim[0] } };
     if (col)
@@ -140,18 +153,8 @@ static int shape_matmul(struct op *op, struct qmm *s, struct shape *out, opm_err
     s->m = a.dim[a.rank - 2];
     s->k = a.dim[a.rank - 1];
     s->n = b.dim[b.rank - 1];
-    if (b.dim[b.rank - 2] != s->k)
-        return kernel_fail(op, OPM_EINVAL, err, "inner dimensions differ");
     a.rank -= 2;
     b.rank -= 2;
-    s->batch = a;
-    if (!broadcast_join(&s->batch, &b) || s->batch.rank + 2 > SHAPE_RANK_MAX)
-        return kernel_fail(op, OPM_EINVAL, err, "batch dimensions do not fit");
-    *out = s->batch;
-    if (!row)
-        out->dim[out->rank++] = s->m;
-    if (!col)
-        out->dim[out->rank++] = s->n;
     if (shape_count(&b) == 1 && shape_count(&a) == shape_count(&s->batch) &&
         !(kernel_in(op, s->at->a_zero) && kernel_in(op, s->at->a_zero)->count > 1)) {
         s->m *= MAX(shape_count(&s->batch), (int64_t)0); /* one tall matrix */

@@ -1,4 +1,5 @@
 /* quant.c -- QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. */
+#include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/op/kernels.h"
 
@@ -98,7 +99,7 @@ int quantize_prepare(struct op *op, opm_error *err)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
     if (!rc)
         rc = find_scales(op, &s, err);
-    return rc ? rc : kernel_set(op, 0, t, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 struct slice_job {
@@ -216,14 +217,9 @@ int dequantize_run(struct op *op, opm_error *err)
 
 int dynquantize_prepare(struct op *op, opm_error *err)
 {
-    struct shape scalar = { 0 };
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
-    if (!rc)
-        rc = kernel_set(op, 0, TENSOR_U8, &kernel_in(op, 0)->shape, err);
-    if (!rc)
-        rc = kernel_set(op, 1, TENSOR_F32, &scalar, err);
-    return rc ? rc : kernel_set(op, 2, TENSOR_U8, &scalar, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int dynquantize_run(struct op *op, opm_error *err)

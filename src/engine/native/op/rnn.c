@@ -4,6 +4,7 @@
  * The inputs' part of all gates is one matrix product over all steps; each step then adds the
  * state's part, a product with few rows, and applies the gates. */
 #include "engine/native/math/gemm.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -332,7 +333,6 @@ int rnn_prepare(struct op *op, opm_error *err)
     const struct nt *x = kernel_in(op, 0);
     struct rnn *s = kernel_new_state(op, sizeof(*s));
     const char *dir = node_attr_str(op->node, "direction", "forward");
-    struct shape y = { .rank = 4 }, yh = { .rank = 3 };
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!s)
@@ -371,17 +371,7 @@ int rnn_prepare(struct op *op, opm_error *err)
         rc = plan_scratch(op, s, err);
     if (rc)
         return rc;
-    if (s->batch_first) {
-        memcpy(y.dim, (int64_t[]){ s->b, s->t, s->dirs, s->h }, 4 * sizeof(int64_t));
-        memcpy(yh.dim, (int64_t[]){ s->b, s->dirs, s->h }, 3 * sizeof(int64_t));
-    } else {
-        memcpy(y.dim, (int64_t[]){ s->t, s->dirs, s->b, s->h }, 4 * sizeof(int64_t));
-        memcpy(yh.dim, (int64_t[]){ s->dirs, s->b, s->h }, 3 * sizeof(int64_t));
-    }
-    rc = kernel_set(op, 0, TENSOR_F32, &y, err);
-    for (uint32_t k = 1; k < (s->gates == 4 ? 3u : 2u) && !rc; k++)
-        rc = kernel_set(op, k, TENSOR_F32, &yh, err);
-    return rc;
+    return kernel_infer(op, err);
 }
 
 /* c = a * b + add, whose rows are add_rs apart; `turn` alternates. */

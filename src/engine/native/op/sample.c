@@ -1,4 +1,5 @@
 /* sample.c -- GridSample, RoiAlign, MaxRoiPool: elements at coordinates that data gives. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -16,7 +17,6 @@ struct grid_job {
 int gridsample_prepare(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0), *g = kernel_in(op, 1);
-    struct shape s;
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
@@ -26,10 +26,7 @@ int gridsample_prepare(struct op *op, opm_error *err)
     if (x->shape.rank != 4 || g->shape.rank != 4 || g->shape.dim[3] != 2 ||
         g->shape.dim[0] != x->shape.dim[0])
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "wants N x C x H x W and N x H x W x 2");
-    s = x->shape;
-    s.dim[2] = g->shape.dim[1];
-    s.dim[3] = g->shape.dim[2];
-    return kernel_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_infer(op, err);
 }
 
 static double reflect(double x, double lo, double hi)
@@ -159,7 +156,6 @@ int roialign_prepare(struct op *op, opm_error *err)
     const struct nt *x = kernel_in(op, 0), *rois = kernel_in(op, 1), *index = kernel_in(op, 2);
     int64_t h = node_attr_int(op->node, "output_height", 1),
             w = node_attr_int(op->node, "output_width", 1);
-    struct shape s = { .rank = 4 };
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
     if (!rc)
@@ -171,8 +167,7 @@ int roialign_prepare(struct op *op, opm_error *err)
     if (x->shape.rank != 4 || rois->shape.rank != 2 || rois->shape.dim[1] != 4 ||
         index->count != rois->shape.dim[0] || h < 1 || w < 1)
         return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
-    memcpy(s.dim, (int64_t[]){ rois->shape.dim[0], x->shape.dim[1], h, w }, 4 * sizeof(int64_t));
-    return kernel_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_infer(op, err);
 }
 
 static double bilinear(const float *p, int64_t h, int64_t w, double y, double x, bool max)
@@ -254,7 +249,6 @@ int roialign_run(struct op *op, opm_error *err)
 int maxroipool_prepare(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0), *rois = kernel_in(op, 1);
-    struct shape s = { .rank = 4 };
     size_t n;
     const int64_t *p = node_attr_ints(op->node, "pooled_shape", &n);
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
@@ -266,9 +260,7 @@ int maxroipool_prepare(struct op *op, opm_error *err)
     if (x->shape.rank != 4 || rois->shape.rank != 2 || rois->shape.dim[1] != 5 || n != 2 ||
         p[0] < 1 || p[1] < 1)
         return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
-    memcpy(s.dim, (int64_t[]){ rois->shape.dim[0], x->shape.dim[1], p[0], p[1] },
-           4 * sizeof(int64_t));
-    return kernel_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_infer(op, err);
 }
 
 int maxroipool_run(struct op *op, opm_error *err)

@@ -1,4 +1,5 @@
 /* signal.c -- windows, DFT, STFT, MelWeightMatrix. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -9,7 +10,6 @@ int window_prepare(struct op *op, opm_error *err)
 {
     const struct nt *size = kernel_in(op, 0);
     int64_t type = node_attr_int(op->node, "output_datatype", TENSOR_F32);
-    struct shape s = { .rank = 1 };
     int rc = kernel_want(op, 0, TYPES_INDEX, err);
 
     if (rc)
@@ -18,12 +18,7 @@ int window_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
     if (size->count != 1)
         return kernel_fail(op, OPM_EINVAL, err, "size must be one number");
-    if (!kernel_data(op, 0))
-        return NEED_DATA;
-    s.dim[0] = nt_int(size, 0);
-    if (s.dim[0] < 0)
-        return kernel_fail(op, OPM_EINVAL, err, "size %lld", (long long)s.dim[0]);
-    return kernel_set(op, 0, (enum tensor_type)type, &s, err);
+    return kernel_infer(op, err);
 }
 
 int window_run(struct op *op, opm_error *err)
@@ -51,8 +46,6 @@ int window_run(struct op *op, opm_error *err)
 
 int mel_prepare(struct op *op, opm_error *err)
 {
-    struct shape s = { .rank = 2 };
-
     for (uint32_t i = 0; i < 5; i++) {
         int rc = kernel_want(op, i, i < 3 ? TYPES_INDEX : TYPES_FLOAT, err);
 
@@ -63,13 +56,11 @@ int mel_prepare(struct op *op, opm_error *err)
         if (!kernel_data(op, i))
             return NEED_DATA;
     }
-    s.dim[0] = nt_int(kernel_in(op, 1), 0) / 2 + 1;
-    s.dim[1] = nt_int(kernel_in(op, 0), 0);
-    if (s.dim[0] < 1 || s.dim[1] < 0 || nt_int(kernel_in(op, 2), 0) < 1)
+    if (nt_int(kernel_in(op, 2), 0) < 1)
         return kernel_fail(op, OPM_EINVAL, err, "sizes are out of range");
     if (node_attr_int(op->node, "output_datatype", TENSOR_F32) != TENSOR_F32)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
-    return kernel_set(op, 0, TENSOR_F32, &s, err);
+    return kernel_infer(op, err);
 }
 
 static double to_mel(double hz)
@@ -153,11 +144,12 @@ int dft_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "length %lld", (long long)d->n);
     if (d->inverse && d->onesided)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "inverse of a one-sided transform");
-    d->out = d->onesided ? d->n / 2 + 1 : d->n;
-    s.dim[d->axis] = d->out;
-    s.dim[s.rank - 1] = 2;
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
+    d->out = kernel_out(op, 0)->shape.dim[d->axis];
     op->scratch_bytes = (size_t)d->n * 2 * sizeof(double);
-    return kernel_set(op, 0, in->type, &s, err);
+    return 0;
 }
 
 static void put(struct nt *t, int64_t i, double v)
@@ -217,7 +209,6 @@ int stft_prepare(struct op *op, opm_error *err)
     const struct nt *in = kernel_in(op, 0), *step = kernel_in(op, 1), *window = kernel_in(op, 2),
                     *len = kernel_in(op, 3);
     struct stft *d = kernel_new_state(op, sizeof(*d));
-    struct shape s = { .rank = 4 };
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
     if (!d)
@@ -238,11 +229,13 @@ int stft_prepare(struct op *op, opm_error *err)
     d->n = len ? nt_int(len, 0) : window->count;
     if (d->step < 1 || d->n < 1 || d->n > in->shape.dim[1] || (window && window->count != d->n))
         return kernel_fail(op, OPM_EINVAL, err, "step or frame length does not fit");
-    d->frames = (in->shape.dim[1] - d->n) / d->step + 1;
-    d->out = node_attr_int(op->node, "onesided", 1) ? d->n / 2 + 1 : d->n;
-    memcpy(s.dim, (int64_t[]){ in->shape.dim[0], d->frames, d->out, 2 }, 4 * sizeof(int64_t));
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
+    d->frames = kernel_out(op, 0)->shape.dim[1];
+    d->out = kernel_out(op, 0)->shape.dim[2];
     op->scratch_bytes = (size_t)d->n * 2 * sizeof(double);
-    return kernel_set(op, 0, in->type, &s, err);
+    return 0;
 }
 
 int stft_run(struct op *op, opm_error *err)

@@ -327,14 +327,14 @@ static void infer_shapes(struct native *e)
 {
     const struct graph *g = e->model->graph;
     struct infer_input *in = mem_calloc((size_t)g->ninput + 1, sizeof(*in));
-    struct infer_options opt = { .input = in, .ninput = g->ninput };
+    struct infer_options opt = { .input = in, .ninput = g->ninput, .hints = true };
 
     for (uint32_t i = 0; in && i < g->ninput; i++) {
         in[i].name = g->value[g->input[i]].name;
         in[i].shape = e->plan->val[g->input[i]].t.shape;
     }
     if (in)
-        graph_infer(e->model, &opt, NULL); /* what it cannot tell stays unknown */
+        graph_infer(e->model, &opt, NULL); /* what does not fit, preparing will say */
     mem_free(in);
 }
 

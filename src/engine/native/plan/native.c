@@ -41,8 +41,10 @@ static int native_open(struct engine **out, struct model *m, const struct engine
 {
     static const struct engine_options defaults = ENGINE_OPTIONS_INIT;
     const struct graph *g = m->graph;
+    const struct infer_options hints = { .hints = true };
     struct native *e = mem_calloc(1, sizeof(*e));
-    int rc;
+    opm_error why = { 0 };
+    int rc, misfit = 0;
 
     if (!e)
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
@@ -60,9 +62,14 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     else
         rc = pool_open(&e->pool, e->opts.threads, e->opts.pin, e->opts.first_core, err);
-    if (!rc) { /* types and named dimensions are what fusing goes by; what is wrong shows later */
-        graph_infer(m, NULL, NULL);
+    if (!rc) { /* types and named dimensions are what fusing goes by */
+        misfit = graph_infer(m, &hints, &why);
         rc = plan_build(&e->plan, e, g, NULL, err);
+    }
+    if (!rc && misfit) { /* operators that are missing come first: another engine may have them */
+        rc = misfit;
+        if (err)
+            *err = why;
     }
     if (rc) {
         native_close(&e->base);
