@@ -89,6 +89,37 @@ static void test_footprint(void **state)
           2 * 15 * (32 + 6),
           192 + 320 + 320,
           192 },
+        /* 2 x 4 results of 3 products and sums each, and C; operands of a byte, scales of four */
+        { { "com.microsoft/QGemm", 1,
+            "uint8:2x3 scalar uint8:scalar uint8:3x4 scalar uint8:scalar int32:4 scalar "
+            "uint8:scalar",
+            "", "" },
+          2 * 4 * 3 * 2 + 8,
+          6 + 5 + 12 + 5 + 16 + 5,
+          8 },
+        /* DequantizeLinear 2, Concat 1, QuantizeLinear 5 for each of 14 */
+        { { "com.microsoft/QLinearConcat", 1,
+            "scalar uint8:scalar uint8:2x3 scalar uint8:scalar uint8:2x4 scalar uint8:scalar",
+            "axis=1", "" },
+          14 * 8,
+          5 + 6 + 5 + 8 + 5,
+          14 },
+        /* 2 x 3 x 8: rows of three tables from 8 bits, two sums, LayerNormalization's 7 */
+        { { "com.microsoft/QEmbedLayerNormalization", 1,
+            "int32:2x3 int32:2x3 uint8:100x8 uint8:16x8 uint8:2x8 uint8:8 uint8:8 int32:2x3 "
+            "scalar scalar scalar scalar scalar uint8:scalar uint8:scalar uint8:scalar "
+            "uint8:scalar uint8:scalar",
+            "", "|" },
+          48 * (3 * 2 + 2 + 7),
+          24 + 24 + 800 + 128 + 16 + 8 + 8 + 24 + 5 * 4 + 5,
+          192 + 8 },
+        { { "com.microsoft/EmbedLayerNormalization", 1, "int32:2x3 - 100x8 16x8 - 8 8", "", "" },
+          48 * 8,
+          24 + 3200 + 512 + 32 + 32,
+          192 },
+        { { "com.microsoft/SimplifiedLayerNormalization", 1, "2x4 4", "", "" }, 32, 32 + 16, 32 },
+        /* two sums, a Gelu of 5 and a product for each of 8 */
+        { { "com.microsoft/BiasSplitGelu", 1, "1x2x8 8", "", "" }, 64, 64 + 32, 32 },
         { { "Shape", 13, "2x3", "", "" }, 0, 0, 16 },
         { { "Relu", 13, "Nx3", "", "" }, -1, -1, -1 },
         { { "NonMaxSuppression", 11, "1x6x4 1x1x6", "", "" }, -1, 96 + 24, -1 },

@@ -255,3 +255,17 @@ int infer_sequence_map(const struct opview *o)
     }
     return rc;
 }
+
+/* Scan of opset 8: lengths, states, then what is scanned, all with a batch in front. States keep
+ * their shapes; how long the rest is depends on the lengths. */
+int infer_scan_batch(const struct opview *o)
+{
+    const struct graph *body = node_attr_graph(o->n, "body");
+    int64_t nscan = op_int(o, "num_scan_inputs", 0);
+
+    if (!body || nscan < 1 || nscan > body->ninput)
+        return op_fail(o, "has no body, or no inputs to scan");
+    for (uint32_t i = 0; i < body->ninput - (uint32_t)nscan; i++)
+        op_same(o, i, i + 1);
+    return 0;
+}
