@@ -5,7 +5,8 @@ usage: check_man.py OPMETER [MAN_FOLDER]
 
 Every command of `opmeter help` needs docs/man/opmeter-COMMAND.1 whose NAME, SYNOPSIS and OPTIONS say
 what the list of commands and `opmeter COMMAND --help` say, and every page needs a command. opmeter.1
-names every variable of src/base/environment.def. Prints a line for each difference; exit 1 if there
+names every variable of src/base/environment.def, and every OPMETER_ variable that the sources look at is
+in that list. Prints a line for each difference; exit 1 if there
 is any.
 """
 
@@ -117,8 +118,15 @@ def check_main(opmeter, folder, commands):
 
 def check_environment(folder):
     """Variables of src/base/environment.def and what ENVIRONMENT of opmeter.1 says."""
-    listed = pathlib.Path(__file__).resolve().parent.parent / "src" / "base" / "environment.def"
+    root = pathlib.Path(__file__).resolve().parent.parent
+    listed = root / "src" / "base" / "environment.def"
     ours = re.findall(r"^VARIABLE\((\w+),", listed.read_text(encoding="utf-8"), re.M)
+    asked = re.compile(r"""(?:environment_\w+\(|environ(?:\.get\(|\[)|getenv\()\s*["'](OPMETER_\w+)""")
+    for source in [*(root / "src").rglob("*.[ch]"), *(root / "python").rglob("*.[ch]"),
+                   *(root / "python" / "opmeter").rglob("*.py")]:
+        for name in asked.findall(source.read_text(encoding="utf-8")):
+            if name not in ours:
+                yield f"{source.relative_to(root)}: {name} is not in {listed.relative_to(root)}"
     page = folder / "opmeter.1"
     theirs = tags_of(sections_of(page).get("ENVIRONMENT", []))
     for name in ours:

@@ -1,6 +1,6 @@
 /* op_stats.c -- time, throughput and spread of every operator. */
 #include "analyze/analysis.h"
-#include "analyze/opstats.h"
+#include "analyze/op_figures.h"
 #include "base/error.h"
 
 enum { Q50, Q90, Q95, Q99, NQ };
@@ -16,8 +16,8 @@ static struct cell rate(struct cell amount, const struct group_stats *s)
 
 int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
 {
-    struct opstats all;
-    int rc = opstats_compute(&all, st, quantiles, NQ, false);
+    struct op_figures all;
+    int rc = op_figures_compute(&all, st, quantiles, NQ, false);
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         const struct group_stats *s = &all.op[op];
@@ -51,6 +51,6 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
         }
         rc = table_add(out, c);
     }
-    opstats_release(&all);
+    op_figures_release(&all);
     return rc < 0 ? opm__fail(err, rc, "op_stats: out of memory") : 0;
 }

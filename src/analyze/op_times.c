@@ -1,7 +1,7 @@
 /* op_times.c -- time, work and rates of every operator by section, per iteration. */
 #include "analyze/analysis.h"
 #include "analyze/iterations.h"
-#include "analyze/opstats.h"
+#include "analyze/op_figures.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/u64map.h"
@@ -79,7 +79,7 @@ static struct section_facts facts_of(const struct store *st, enum section sectio
     return f;
 }
 
-static int add_ops(const struct store *st, const struct opstats *all, int64_t iterations,
+static int add_ops(const struct store *st, const struct op_figures *all, int64_t iterations,
                    struct table *out)
 {
     int rc = 0;
@@ -193,15 +193,15 @@ static int add_names(const struct store *st, int64_t iterations, struct table *o
 
 int analyze_op_times(const struct store *st, struct table *out, opm_error *err)
 {
-    struct opstats all;
+    struct op_figures all;
     int64_t iterations = OPM_NULL_I64;
-    int rc = opstats_compute(&all, st, quantiles, NQ, true);
+    int rc = op_figures_compute(&all, st, quantiles, NQ, true);
 
     if (rc == 0)
         rc = trace_iterations(st, &iterations);
     if (rc == 0)
         rc = add_ops(st, &all, iterations, out);
-    opstats_release(&all);
+    op_figures_release(&all);
     if (rc == 0 && out->nrow == 0)
         rc = add_names(st, iterations, out);
     return rc < 0 ? opm__fail(err, rc, "op_times: out of memory") : 0;

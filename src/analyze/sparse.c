@@ -2,7 +2,7 @@
 #include "analyze/sparse.h"
 
 #include "analyze/iterations.h"
-#include "analyze/opstats.h"
+#include "analyze/op_figures.h"
 #include "base/alloc.h"
 
 #include <math.h>
@@ -185,11 +185,11 @@ static int list_shapes(struct sparse *s, const struct store *st)
 static int add_latency(struct sparse *s, const struct store *st)
 {
     int64_t *iterations = mem_calloc(s->nop, sizeof(*iterations));
-    struct opstats stats = { 0 };
+    struct op_figures stats = { 0 };
     int rc = iterations ? op_iterations(st, iterations) : OPM_ENOMEM;
 
     if (!rc)
-        rc = opstats_compute(&stats, st, NULL, 0, false);
+        rc = op_figures_compute(&stats, st, NULL, 0, false);
     for (size_t i = 0; i < s->nop && !rc; i++) {
         const struct group_stats *g = &stats.op[i];
 
@@ -197,7 +197,7 @@ static int add_latency(struct sparse *s, const struct store *st)
             s->op[i].latency_ns =
                 (double)g->self_ns / (double)(iterations[i] ? iterations[i] : g->count);
     }
-    opstats_release(&stats);
+    op_figures_release(&stats);
     mem_free(iterations);
     return rc;
 }

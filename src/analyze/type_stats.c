@@ -1,6 +1,6 @@
 /* type_stats.c -- operator statistics by type of operator. */
 #include "analyze/analysis.h"
-#include "analyze/opstats.h"
+#include "analyze/op_figures.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/u64map.h"
@@ -63,11 +63,11 @@ static int add_row(struct table *out, const struct type *t, int64_t all_ns)
 
 int analyze_type_stats(const struct store *st, struct table *out, opm_error *err)
 {
-    struct opstats all;
+    struct op_figures all;
     struct type *types = NULL;
     struct u64map index = { 0 };
     size_t ntype = 0, cap = 0;
-    int rc = opstats_compute(&all, st, NULL, 0, false);
+    int rc = op_figures_compute(&all, st, NULL, 0, false);
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         struct cell name = store_cell(st, TABLE_op, op, op_col_type);
@@ -91,6 +91,6 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
         rc = add_row(out, &types[i], all.self_ns);
     u64map_release(&index);
     mem_free(types);
-    opstats_release(&all);
+    op_figures_release(&all);
     return rc < 0 ? opm__fail(err, rc, "type_stats: out of memory") : 0;
 }

@@ -16,12 +16,12 @@ enum { FIELD_TABLE, FIELD_COLUMN, FIELD_TYPE, FIELD_DOC, FIELD_KIND, FIELD_TABLE
 static const char schema_sql[] =
     "SELECT table_name, column_name, type, doc, kind, table_doc FROM schema";
 
-struct entry {
+struct schema_line {
     const char *field[NFIELD];
 };
 
 struct schema {
-    struct entry *entry;
+    struct schema_line *entry;
     size_t n;
     size_t cap;
     struct arena strings;

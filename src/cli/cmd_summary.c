@@ -113,14 +113,14 @@ static void put_value(struct textable *t, const opm_rows *r, int c)
 #define COLUMNS_MAX 16
 
 /* Which columns have a value in the rows that will be shown, and of which kind. */
-struct shape {
+struct summary_shape {
     bool used[COLUMNS_MAX];
     enum textable_kind kind[COLUMNS_MAX];
     int64_t rows;
     bool more; /* than are shown; counting them could take long */
 };
 
-static int shape_of(struct summary *s, const char *sql, struct shape *shape)
+static int shape_of(struct summary *s, const char *sql, struct summary_shape *shape)
 {
     opm_rows *r = NULL;
     opm_error err;
@@ -148,7 +148,7 @@ static int shape_of(struct summary *s, const char *sql, struct shape *shape)
 /* Columns that are NULL throughout are not shown: each source knows others. */
 static int print_report(struct summary *s, const struct report *rep)
 {
-    struct shape shape = { 0 };
+    struct summary_shape shape = { 0 };
     struct textable *t;
     opm_rows *r = NULL;
     opm_error err;

@@ -215,20 +215,20 @@ static void measure(int threads, struct run_peak *out)
 
 /* -- the cache: {"version":1,"cpu":"...","peaks":[{"threads":1,"gflops":..,"gbytes":..}]} -- */
 
-struct entry {
+struct peak_entry {
     int64_t threads;
     double gflops, gbytes;
 };
 
 struct cache {
     char cpu[128];
-    struct entry entry[ENTRIES_MAX];
+    struct peak_entry entry[ENTRIES_MAX];
     size_t n;
 };
 
 static void read_entry(struct json_reader *r, struct cache *c)
 {
-    struct entry e = { 0 };
+    struct peak_entry e = { 0 };
 
     while (json_read_next(r) == JSON_KEY) {
         bool threads = json_read_is(r, "threads"), gflops = json_read_is(r, "gflops");
@@ -333,7 +333,7 @@ void run_peak(int threads, struct run_peak *out)
     }
     measure(threads, out);
     if (kept && c->n < ENTRIES_MAX && out->gflops > 0 && out->gbytes > 0) {
-        c->entry[c->n++] = (struct entry){ threads, out->gflops, out->gbytes };
+        c->entry[c->n++] = (struct peak_entry){ threads, out->gflops, out->gbytes };
         cache_write(c, path);
     }
     mem_free(c);

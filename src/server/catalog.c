@@ -21,7 +21,7 @@
 #define BYTES_PER_SPAN 150      /* in memory, with what pictures need */
 #define LIVE_FRESH_NS 500000000 /* what is being written is not read more often than this */
 
-static struct entry *find_path(const struct catalog *c, const char *path)
+static struct catalog_entry *find_path(const struct catalog *c, const char *path)
 {
     for (size_t i = 0; i < c->n; i++)
         if (strcmp(c->entry[i]->file.path, path) == 0)
@@ -29,7 +29,7 @@ static struct entry *find_path(const struct catalog *c, const char *path)
     return NULL;
 }
 
-struct entry *entry_of_id(const struct catalog *c, const char *id)
+struct catalog_entry *entry_of_id(const struct catalog *c, const char *id)
 {
     for (size_t i = 0; i < c->n; i++)
         if (strcmp(c->entry[i]->id, id) == 0)
@@ -38,7 +38,7 @@ struct entry *entry_of_id(const struct catalog *c, const char *id)
 }
 
 /* From the path, so that an address can be kept from one run of the server to the next. */
-static void set_id(const struct catalog *c, struct entry *e)
+static void set_id(const struct catalog *c, struct catalog_entry *e)
 {
     uint64_t h = trace_hash(TRACE_HASH_INIT, e->file.path, strlen(e->file.path));
 
@@ -47,7 +47,7 @@ static void set_id(const struct catalog *c, struct entry *e)
     while (entry_of_id(c, e->id));
 }
 
-static void entry_free(struct entry *e)
+static void entry_free(struct catalog_entry *e)
 {
     opened_unref(e->opened);
     pthread_mutex_destroy(&e->opening);
@@ -58,7 +58,7 @@ static void entry_free(struct entry *e)
 static int new_entry(struct catalog *c, const char *path, size_t shown_from, const char *within,
                      const char *format, opm_error *err)
 {
-    struct entry *e = mem_calloc(1, sizeof(*e));
+    struct catalog_entry *e = mem_calloc(1, sizeof(*e));
 
     if (!e || !(e->file.path = mem_strdup(path)) || !GROW(c->entry, c->cap, c->n + 1)) {
         if (e)
@@ -78,7 +78,7 @@ static int new_entry(struct catalog *c, const char *path, size_t shown_from, con
 static int add_entry(struct catalog *c, const char *path, size_t shown_from, const char *within,
                      const char *format, opm_error *err)
 {
-    struct entry *e;
+    struct catalog_entry *e;
     int rc = 0;
 
     pthread_mutex_lock(&c->mutex);
@@ -215,15 +215,15 @@ static int64_t spans_max(void)
 }
 
 /* Let go of what was not used for longest until the rest fits; `keep` stays. */
-static void make_room(struct catalog *c, const struct entry *keep)
+static void make_room(struct catalog *c, const struct catalog_entry *keep)
 {
     for (;;) {
-        struct entry *oldest = NULL;
+        struct catalog_entry *oldest = NULL;
         int64_t spans = 0;
         size_t n = 0;
 
         for (size_t i = 0; i < c->n; i++) {
-            struct entry *e = c->entry[i];
+            struct catalog_entry *e = c->entry[i];
 
             if (!e->opened)
                 continue;
@@ -251,8 +251,8 @@ static bool is_good(const struct opened *o, enum catalog_want want,
 }
 
 /* A reference to what is in memory, if that will do. */
-static struct opened *take_opened(struct catalog *c, struct entry *e, enum catalog_want want,
-                                  const struct trace_file_state *file)
+static struct opened *take_opened(struct catalog *c, struct catalog_entry *e,
+                                  enum catalog_want want, const struct trace_file_state *file)
 {
     struct opened *o = NULL;
 
@@ -266,8 +266,9 @@ static struct opened *take_opened(struct catalog *c, struct entry *e, enum catal
     return o;
 }
 
-static int read_entry(struct catalog *c, struct entry *e, const struct trace_file_state *file,
-                      bool keep, struct opened **out, opm_error *err)
+static int read_entry(struct catalog *c, struct catalog_entry *e,
+                      const struct trace_file_state *file, bool keep, struct opened **out,
+                      opm_error *err)
 {
     struct opened *o, *before;
     int rc = opened_read(&o, e->file.path, file->stamp, &c->end, err);
@@ -289,9 +290,9 @@ static int read_entry(struct catalog *c, struct entry *e, const struct trace_fil
     return 0;
 }
 
-struct entry *entry_find(struct catalog *c, const char *id, opm_error *err)
+struct catalog_entry *entry_find(struct catalog *c, const char *id, opm_error *err)
 {
-    struct entry *e;
+    struct catalog_entry *e;
 
     pthread_mutex_lock(&c->mutex);
     e = entry_of_id(c, id);
@@ -301,8 +302,8 @@ struct entry *entry_find(struct catalog *c, const char *id, opm_error *err)
     return e;
 }
 
-int entry_open(struct catalog *c, struct entry *e, enum catalog_want want, struct opened **out,
-               opm_error *err)
+int entry_open(struct catalog *c, struct catalog_entry *e, enum catalog_want want,
+               struct opened **out, opm_error *err)
 {
     struct trace_file_state file = { 0 };
     int rc = 0;
@@ -329,14 +330,14 @@ int entry_open(struct catalog *c, struct entry *e, enum catalog_want want, struc
 int catalog_open(struct catalog *c, const char *id, enum catalog_want want, struct opened **out,
                  opm_error *err)
 {
-    struct entry *e = entry_find(c, id, err);
+    struct catalog_entry *e = entry_find(c, id, err);
 
     return e ? entry_open(c, e, want, out, err) : OPM_ENOTFOUND;
 }
 
 int catalog_path(struct catalog *c, const char *id, const char **out, opm_error *err)
 {
-    struct entry *e = entry_find(c, id, err);
+    struct catalog_entry *e = entry_find(c, id, err);
     struct trace_file_state file;
     int rc = e ? trace_file_look(&e->file, &file, err) : OPM_ENOTFOUND;
 

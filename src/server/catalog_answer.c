@@ -23,7 +23,7 @@ static void add_stamp(struct json_writer *w, uint64_t stamp)
 
 int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, opm_error *err)
 {
-    struct entry *e = entry_find(c, id, err);
+    struct catalog_entry *e = entry_find(c, id, err);
     struct opened *o = NULL;
     struct trace_file_state file = { 0 };
     opm_trace *t;
@@ -52,7 +52,7 @@ int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, o
     return rc;
 }
 
-static void list_entry(struct json_writer *w, const struct entry *e, const struct stat *st)
+static void list_entry(struct json_writer *w, const struct catalog_entry *e, const struct stat *st)
 {
     json_object(w);
     json_key(w, "id");
@@ -75,7 +75,7 @@ static void list_entry(struct json_writer *w, const struct entry *e, const struc
 }
 
 struct listed {
-    const struct entry *entry;
+    const struct catalog_entry *entry;
     struct stat st;
 };
 
@@ -120,7 +120,7 @@ bool catalog_unknown(struct catalog *c, char id[CATALOG_ID_ROOM], uint64_t *stam
 
     pthread_mutex_lock(&c->mutex);
     for (size_t i = 0; !found && i < c->n && !atomic_load(&c->end); i++) {
-        struct entry *e = c->entry[i];
+        struct catalog_entry *e = c->entry[i];
         struct trace_file_state file;
 
         if (trace_file_look(&e->file, &file, NULL) < 0 ||
@@ -137,7 +137,7 @@ bool catalog_unknown(struct catalog *c, char id[CATALOG_ID_ROOM], uint64_t *stam
 
 void catalog_learn(struct catalog *c, const char *id, uint64_t stamp, const struct facts *f)
 {
-    struct entry *e;
+    struct catalog_entry *e;
 
     pthread_mutex_lock(&c->mutex);
     e = entry_of_id(c, id);

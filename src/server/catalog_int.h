@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-struct entry {
+struct catalog_entry {
     char id[CATALOG_ID_ROOM];
     struct trace_file file;
     const char *format;    /* NULL: nothing known */
@@ -29,7 +29,7 @@ struct catalog {
     pthread_mutex_t mutex; /* over all but the opening of a trace */
     struct root *root;
     size_t nroot;
-    struct entry **entry; /* never removed */
+    struct catalog_entry **entry; /* never removed */
     size_t n, cap;
     bool folder;
     atomic_bool end;
@@ -38,11 +38,11 @@ struct catalog {
 };
 
 /* With the mutex held. */
-struct entry *entry_of_id(const struct catalog *c, const char *id);
+struct catalog_entry *entry_of_id(const struct catalog *c, const char *id);
 /* Without it. NULL after OPM_ENOTFOUND. */
-struct entry *entry_find(struct catalog *c, const char *id, opm_error *err);
-int entry_open(struct catalog *c, struct entry *e, enum catalog_want want, struct opened **out,
-               opm_error *err);
+struct catalog_entry *entry_find(struct catalog *c, const char *id, opm_error *err);
+int entry_open(struct catalog *c, struct catalog_entry *e, enum catalog_want want,
+               struct opened **out, opm_error *err);
 /* Find what is new in the folders, unless that was done just now. */
 int catalog_scan(struct catalog *c, opm_error *err);
 

@@ -83,15 +83,15 @@ void cam_read_activities(struct cam *c, const uint8_t *data, size_t len)
     malformed(c, &steps);
 }
 
-struct timeline {
+struct cam_timeline {
     struct u64map process; /* number to str_id of the name */
 };
 
-struct event {
+struct cam_event {
     struct text ph, cat, name, pid, ts, dur, args;
 };
 
-static bool event_next(struct json_reader *r, struct event *e)
+static bool event_next(struct json_reader *r, struct cam_event *e)
 {
     const struct {
         const char *key;
@@ -112,7 +112,7 @@ static bool event_next(struct json_reader *r, struct event *e)
     return r->token == JSON_OBJECT_END;
 }
 
-static void take_process(struct cam *c, struct timeline *t, const struct event *e)
+static void take_process(struct cam *c, struct cam_timeline *t, const struct cam_event *e)
 {
     struct json_reader r;
     struct text key, value;
@@ -127,7 +127,8 @@ static void take_process(struct cam *c, struct timeline *t, const struct event *
 }
 
 /* "Op" events; the process is "<device> Compute". */
-static void take_op(struct cam *c, struct timeline *t, struct cam_step *s, const struct event *e)
+static void take_op(struct cam *c, struct cam_timeline *t, struct cam_step *s,
+                    const struct cam_event *e)
 {
     struct cam_node n = {
         .type = e->name, .thread = OPM_NULL_I64, .bytes = OPM_NULL_I64, .scheduled_ns = OPM_NULL_I64
@@ -163,7 +164,7 @@ static void take_op(struct cam *c, struct timeline *t, struct cam_step *s, const
     cam_node(c, s, &n);
 }
 
-static void take_memory(struct cam *c, const struct event *e)
+static void take_memory(struct cam *c, const struct cam_event *e)
 {
     struct json_reader r;
     struct text key, value;
@@ -213,9 +214,9 @@ void cam_read_timeline(struct cam *c, str_id model, int64_t step, const uint8_t 
 {
     struct cam_step *s = cam_step(c, model, step);
     bool known = s && s->stats; /* they say the same, and more */
-    struct timeline t = { 0 };
+    struct cam_timeline t = { 0 };
     struct json_reader r;
-    struct event e;
+    struct cam_event e;
 
     if (!s)
         return;

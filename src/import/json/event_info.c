@@ -12,7 +12,7 @@ static unsigned hole_values(const struct hole *h)
 }
 
 /* The hole at [from, to) of the text, quotes or not; NO_VALUE if there is none. */
-static void find_hole(const struct shape *sh, struct member *m)
+static void find_hole(const struct event_shape *sh, struct member *m)
 {
     bool quoted = m->token == JSON_STRING;
     uint16_t value = 0;
@@ -30,7 +30,7 @@ static void find_hole(const struct shape *sh, struct member *m)
 }
 
 /* The members of the object that r has just begun. */
-static bool read_members(struct member_list *l, const struct shape *sh, struct json_reader *r)
+static bool read_members(struct member_list *l, const struct event_shape *sh, struct json_reader *r)
 {
     l->n = 0;
     while (json_read_next(r) == JSON_KEY) {
@@ -76,7 +76,7 @@ static bool read_members(struct member_list *l, const struct shape *sh, struct j
     return r->token == JSON_OBJECT_END;
 }
 
-bool event_info_read(struct event_info *info, const struct shape *sh)
+bool event_info_read(struct event_info *info, const struct event_shape *sh)
 {
     struct json_reader r = json_read_of(sh->strict, sh->strict_len);
     const struct member *args;
@@ -143,7 +143,7 @@ bool member_is(const struct member *m, const char *s)
 void member_form(const struct event_info *info, const struct member *m, struct buf *out,
                  uint16_t *index, unsigned *n)
 {
-    const struct shape *sh = info->shape;
+    const struct event_shape *sh = info->shape;
     const char *text = sh->strict;
     unsigned h = 0;
     uint16_t value = 0;

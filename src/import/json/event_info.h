@@ -24,13 +24,13 @@ struct member_list {
 };
 
 struct event_info {
-    const struct shape *shape;
+    const struct event_shape *shape;
     struct member_list event;
     struct member_list args; /* empty unless "args" is an object */
 };
 
 /* Fill info, whose memory is reused. False: no memory, or not an object after all. */
-bool event_info_read(struct event_info *info, const struct shape *shape);
+bool event_info_read(struct event_info *info, const struct event_shape *shape);
 void event_info_release(struct event_info *info);
 
 const struct member *member_find(const struct member_list *l, const char *key); /* NULL: none */

@@ -143,7 +143,7 @@ static int find_id(struct events *ev, struct kind *k, const struct event_info *i
     const struct member *id = member_find(&info->event, "id");
     const struct member *id2 = member_find(&info->event, "id2");
     const struct member *pid = member_find(&info->event, "pid");
-    const struct shape *sh = info->shape;
+    const struct event_shape *sh = info->shape;
     str_id scope;
 
     k->id = NO_VALUE;
@@ -238,7 +238,7 @@ static void find_times(struct kind *k, const struct event_info *info)
     k->dur = dur && dur->hole == HOLE_TIME ? dur->value : NO_VALUE;
 }
 
-int events_make_kind(struct events *ev, struct shape *sh)
+int events_make_kind(struct events *ev, struct event_shape *sh)
 {
     const struct event_info *info = &ev->info;
     struct kind *k = arena_alloc(ev->arena, sizeof(*k));

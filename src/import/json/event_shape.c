@@ -96,7 +96,8 @@ static inline bool same_text(const char *a, const char *b, size_t n)
 }
 
 /* If the event at p is of the shape, its values and where it ends; else NULL. */
-static const char *match(const struct shape *s, const char *p, const char *end, int64_t *value)
+static const char *match(const struct event_shape *s, const char *p, const char *end,
+                         int64_t *value)
 {
     const char *text = s->text;
     const struct hole *h = s->hole, *hend = h + s->nhole;
@@ -167,7 +168,7 @@ static uint64_t scan_hash(const struct event_scan *s, const char *text)
     return hash_bytes(h, text + at, (size_t)(s->end - text) - at);
 }
 
-static bool is_scanned(const struct shape *sh, const struct event_scan *s, const char *text)
+static bool is_scanned(const struct event_shape *sh, const struct event_scan *s, const char *text)
 {
     size_t at = 0, k = 0, len = (size_t)(s->end - text);
 
@@ -190,7 +191,7 @@ static size_t probe(const struct event_reader *r, uint64_t hash, const char *tex
     size_t i = (size_t)hash & (r->nslot - 1);
 
     for (; r->slot[i]; i = (i + 1) & (r->nslot - 1)) {
-        const struct shape *sh = &r->shape[r->slot[i] - 1];
+        const struct event_shape *sh = &r->shape[r->slot[i] - 1];
 
         if (sh->hash == hash && (!text || is_scanned(sh, &r->scan, text)))
             return i;
@@ -229,7 +230,7 @@ static struct hole *keep_holes(struct event_reader *r, const struct event_scan *
 
 /* Make the text of a shape strict. 0, NOT_CLEAN if the holes do not come out the same, or
  * OPM_ENOMEM. */
-static int clean(struct event_reader *r, struct shape *sh)
+static int clean(struct event_reader *r, struct event_shape *sh)
 {
     struct event_scan *again;
     const char *next;
@@ -264,7 +265,7 @@ static int find_shape(struct event_reader *r, const char *text, uint32_t *out)
     const struct event_scan *s = &r->scan;
     size_t len = (size_t)(s->end - text), at;
     uint64_t hash = scan_hash(s, text);
-    struct shape sh = { .hash = hash, .next = NO_SHAPE };
+    struct event_shape sh = { .hash = hash, .next = NO_SHAPE };
     char *copy;
     int rc = 0;
 

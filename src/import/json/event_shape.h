@@ -15,7 +15,7 @@
 
 #define EVENT_BATCH_MAX ((size_t)4096)
 
-struct shape {
+struct event_shape {
     uint64_t hash;
     const char *text; /* an example of it, as it stood in the file */
     uint32_t len;
@@ -45,7 +45,7 @@ struct event_batch {
 };
 
 struct event_reader {
-    struct shape *shape;
+    struct event_shape *shape;
     size_t nshape, shape_cap;
     uint32_t *slot; /* open addressing over numbers + 1 */
     size_t nslot;

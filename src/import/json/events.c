@@ -93,7 +93,7 @@ static int set_args(struct events *ev, const struct kind *k, uint32_t span, cons
 }
 
 /* The args of an event that gets no span of its own, as a string. */
-static int args_string(struct events *ev, const struct kind *k, const struct shape *sh,
+static int args_string(struct events *ev, const struct kind *k, const struct event_shape *sh,
                        const int64_t *value, str_id *out)
 {
     const struct member *args;
@@ -187,7 +187,7 @@ static int take_span(struct events *ev, struct kind *k, const int64_t *value)
     return k->dialect ? ev->dialect->span(ev, k, id, row.ts_ns, row.dur_ns, value) : 0;
 }
 
-static int take_end(struct events *ev, const struct kind *k, const struct shape *sh,
+static int take_end(struct events *ev, const struct kind *k, const struct event_shape *sh,
                     const int64_t *value)
 {
     struct point p = { .key = k->track, .span = OPM_NULL_ID, .name = k->name, .ph = 'E' };
@@ -206,7 +206,7 @@ static int take_end(struct events *ev, const struct kind *k, const struct shape 
 }
 
 /* Beginnings and instants of async chains are spans at once; ends find them later. */
-static int take_async(struct events *ev, struct kind *k, const struct shape *sh,
+static int take_async(struct events *ev, struct kind *k, const struct event_shape *sh,
                       const int64_t *value)
 {
     struct point p = { .span = OPM_NULL_ID, .name = k->name, .ph = k->ph };
@@ -279,7 +279,7 @@ static int take_flow(struct events *ev, const struct kind *k, const int64_t *val
     return add_flow(ev, &f);
 }
 
-static int take_meta(struct events *ev, const struct shape *sh, const int64_t *value)
+static int take_meta(struct events *ev, const struct event_shape *sh, const int64_t *value)
 {
     const struct event_info *info = &ev->info;
     const struct member *name, *arg;
@@ -320,7 +320,8 @@ static int take_meta(struct events *ev, const struct shape *sh, const int64_t *v
     return 0;
 }
 
-static int take_one(struct events *ev, struct kind *k, const struct shape *sh, const int64_t *value)
+static int take_one(struct events *ev, struct kind *k, const struct event_shape *sh,
+                    const int64_t *value)
 {
     switch (k->act) {
     case ACT_SPAN:
@@ -379,7 +380,7 @@ int events_take(struct events *ev, struct event_reader *r)
 
     ev->arena = &r->users;
     for (size_t i = 0; i < b->n; i++) {
-        struct shape *sh = &r->shape[b->shape[i]];
+        struct event_shape *sh = &r->shape[b->shape[i]];
         struct kind *k;
         int rc;
 

@@ -172,7 +172,7 @@ int events_process(struct events *ev, const struct event_info *info, const struc
 int events_async_track(struct events *ev, struct kind *k, const struct event_info *info);
 int events_write_tracks(struct events *ev);
 /* event_kind.c: set sh->user. */
-int events_make_kind(struct events *ev, struct shape *sh);
+int events_make_kind(struct events *ev, struct event_shape *sh);
 /* event_pairs.c */
 int pairs_finish(struct events *ev);
 int async_finish(struct events *ev);

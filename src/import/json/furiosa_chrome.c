@@ -64,7 +64,7 @@ struct reader {
 };
 
 /* One event while its members pass by. */
-struct event {
+struct furiosa_event {
     struct furiosa_span span;
     double ts, dur;
     int64_t tid;
@@ -79,7 +79,7 @@ static void put_text(const struct json_reader *r, struct buf *out)
 }
 
 /* An index in args; false if it is something else. */
-static bool take_index(struct reader *rd, struct event *e, const struct json_reader *key)
+static bool take_index(struct reader *rd, struct furiosa_event *e, const struct json_reader *key)
 {
     static const char *const names[] = {
 #define X(name, text) text,
@@ -106,7 +106,7 @@ static void keep(struct reader *rd, const struct json_reader *key, const char *s
     buf_add(&rd->rest, start, (size_t)(rd->r.at - start));
 }
 
-static void take_args(struct reader *rd, struct event *e)
+static void take_args(struct reader *rd, struct furiosa_event *e)
 {
     struct json_reader *r = &rd->r;
 
@@ -126,7 +126,7 @@ static void take_args(struct reader *rd, struct event *e)
     }
 }
 
-static void take_member(struct reader *rd, struct event *e, const struct json_reader *key)
+static void take_member(struct reader *rd, struct furiosa_event *e, const struct json_reader *key)
 {
     struct json_reader *r = &rd->r;
     const char *start = r->at;
@@ -154,7 +154,7 @@ static void take_member(struct reader *rd, struct event *e, const struct json_re
     }
 }
 
-static int add_event(struct reader *rd, struct event *e)
+static int add_event(struct reader *rd, struct furiosa_event *e)
 {
     struct furiosa_span *s = &e->span;
     bool npu = buf_str(&rd->cat)[0] && strcmp(buf_str(&rd->cat), "NPU") == 0;
@@ -191,7 +191,7 @@ static int read_events(struct reader *rd)
     int rc = 0;
 
     while (rc == 0 && json_read_next(r) == JSON_OBJECT) {
-        struct event e = { .span = FURIOSA_SPAN_INIT };
+        struct furiosa_event e = { .span = FURIOSA_SPAN_INIT };
 
         buf_clear(&rd->name);
         buf_clear(&rd->cat);

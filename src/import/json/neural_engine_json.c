@@ -40,7 +40,7 @@ static const char *const arg_names[ARG_COUNT] = {
     "output_shape",      "attributes", "reshape_time", "forward_time",       "model",
 };
 
-struct event {
+struct neural_event {
     struct buf cat, name, tid;
     char ph;
     bool has_ts, has_dur, tid_is_text, warmup, has_args;
@@ -60,7 +60,7 @@ struct pending {
 struct reader {
     struct neural n;
     struct json_reader r;
-    struct event e;
+    struct neural_event e;
     struct u64map tracks; /* pid << 32 | name */
     struct u64map args;   /* op: the args that defined it */
     struct u64map names;  /* name: the first op that has it */
@@ -88,7 +88,7 @@ bool neural_engine_json_sniff(const uint8_t *head, size_t len)
 
 /* -- one event -- */
 
-static void event_clear(struct event *e)
+static void event_clear(struct neural_event *e)
 {
     buf_clear(&e->cat);
     buf_clear(&e->name);
@@ -101,7 +101,7 @@ static void event_clear(struct event *e)
     e->pid = e->tid_number = e->step = OPM_NULL_I64;
 }
 
-static void event_release(struct event *e)
+static void event_release(struct neural_event *e)
 {
     buf_release(&e->cat);
     buf_release(&e->name);
@@ -111,7 +111,7 @@ static void event_release(struct event *e)
         buf_release(&e->arg[i]);
 }
 
-static bool event_failed(const struct event *e)
+static bool event_failed(const struct neural_event *e)
 {
     bool failed = e->cat.failed || e->name.failed || e->tid.failed || e->raw.failed;
 
@@ -120,7 +120,7 @@ static bool event_failed(const struct event *e)
     return failed;
 }
 
-static void read_arg(struct json_reader *r, struct event *e)
+static void read_arg(struct json_reader *r, struct neural_event *e)
 {
     for (int i = 0; i < ARG_COUNT; i++) {
         if (!json_read_is(r, arg_names[i]))
@@ -143,7 +143,7 @@ static void read_arg(struct json_reader *r, struct event *e)
         json_read_skip(r);
 }
 
-static void read_args(struct json_reader *r, struct event *e)
+static void read_args(struct json_reader *r, struct neural_event *e)
 {
     const char *from = r->at;
 
@@ -169,7 +169,7 @@ static void read_text(struct json_reader *r, struct buf *out)
         json_read_skip(r);
 }
 
-static void read_event(struct json_reader *r, struct event *e)
+static void read_event(struct json_reader *r, struct neural_event *e)
 {
     event_clear(e);
     while (json_read_next(r) == JSON_KEY) {
@@ -217,7 +217,7 @@ static int intern(struct reader *x, const struct buf *b, str_id *out)
 /* All of their levels are one line; threads of ours have a number each. */
 static int track_of(struct reader *x, uint32_t *out)
 {
-    struct event *e = &x->e;
+    struct neural_event *e = &x->e;
     uint64_t key = e->tid_is_text ? (uint64_t)e->pid << 32 | UINT32_MAX
                                   : (uint64_t)e->pid << 32 | (uint32_t)e->tid_number;
     const uint64_t *at = u64map_get(&x->tracks, key);
@@ -268,7 +268,7 @@ static int read_attributes(struct reader *x, const char *text, str_id *json, str
     return !rc && x->json.failed ? OPM_ENOMEM : rc;
 }
 
-static const char *list_of(const struct event *e, enum arg arg)
+static const char *list_of(const struct neural_event *e, enum arg arg)
 {
     return e->arg[arg].len ? buf_str(&e->arg[arg]) : NULL;
 }
@@ -285,7 +285,7 @@ static int signature(struct reader *x, str_id *out)
 /* The operator of the event; *args is set if this execution had other args than the first. */
 static int op_of(struct reader *x, str_id name, uint32_t *out, str_id *args)
 {
-    struct event *e = &x->e;
+    struct neural_event *e = &x->e;
     struct neural_op_row row = {
         .name = name,
         .zero_ratio = (double)NAN,
@@ -349,7 +349,7 @@ static bool about(int64_t a, int64_t b)
 
 static int add_operator(struct reader *x, uint32_t track, int64_t ts, int64_t dur)
 {
-    struct event *e = &x->e;
+    struct neural_event *e = &x->e;
     struct neural *n = &x->n;
     struct site site = { .cat = n->word.op, .layer = n->word.framework, .phase = n->word.forward };
     int64_t reshape = parse_ms(&e->arg[ARG_RESHAPE]), forward = parse_ms(&e->arg[ARG_FORWARD]);
@@ -407,7 +407,7 @@ static int add_pending(struct reader *x)
 
 static int add_iteration(struct reader *x, uint32_t track, int64_t ts, int64_t dur)
 {
-    struct event *e = &x->e;
+    struct neural_event *e = &x->e;
     struct site site = { .cat = x->n.word.step, .layer = x->n.word.app, .op = OPM_NULL_ID };
     str_id model = x->n.word.model;
     int64_t num = e->step != OPM_NULL_I64 ? e->step : x->nstep;
@@ -431,7 +431,7 @@ static bool is(const struct buf *b, const char *text)
 
 static int add_event(struct reader *x)
 {
-    struct event *e = &x->e;
+    struct neural_event *e = &x->e;
     int64_t ts, dur = -1;
     uint32_t track;
     int rc;

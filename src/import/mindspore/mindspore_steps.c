@@ -25,7 +25,7 @@ struct tags {
 };
 static const struct tags old_tags = { 1, 2, 255, 0 }, new_tags = { 2, 3, 4, 10000 };
 
-struct event {
+struct ms_point {
     uint64_t tag;
     uint32_t stream;
     int64_t ns;
@@ -38,14 +38,14 @@ struct step_reader {
     const struct tags *tags;
     int64_t start_ns, fp_ns, bp_ns; /* MS_NONE: not seen */
     bool seen;                      /* a step has begun */
-    struct event *event;            /* of collectives in this step */
+    struct ms_point *event;         /* of collectives in this step */
     size_t n, cap;
     uint64_t steps;
 };
 
-static struct event event_read(struct rd *r, bool *sane)
+static struct ms_point event_read(struct rd *r, bool *sane)
 {
-    struct event e = { .tag = rd_u64(r) };
+    struct ms_point e = { .tag = rd_u64(r) };
 
     rd_u16(r); /* task */
     e.stream = rd_u16(r);
@@ -65,7 +65,7 @@ static const struct tags *tags_of(const uint8_t *data, size_t len)
 
 static int by_stream(const void *va, const void *vb)
 {
-    const struct event *a = va, *b = vb;
+    const struct ms_point *a = va, *b = vb;
 
     if (a->stream != b->stream)
         return a->stream < b->stream ? -1 : 1;
@@ -75,7 +75,7 @@ static int by_stream(const void *va, const void *vb)
 /* Starts and ends of a stream come in turn; a stream with an odd number of them is left out. */
 static int step_collectives(struct step_reader *s)
 {
-    const struct event *e = s->event;
+    const struct ms_point *e = s->event;
     size_t end;
 
     if (s->n)
@@ -122,7 +122,7 @@ static int step_end(struct step_reader *s, int64_t end_ns)
     return rc;
 }
 
-static int event_take(struct step_reader *s, const struct event *e)
+static int event_take(struct step_reader *s, const struct ms_point *e)
 {
     const struct tags *t = s->tags;
 
@@ -163,7 +163,7 @@ int ms_read_training_trace(struct ms *m, struct ms_device *d, const uint8_t *dat
     /* The newer numbering has no tag that opens a step everywhere. */
     while (rc == 0 && rd_left(&r) >= RECORD_BYTES) {
         bool sane;
-        struct event e = event_read(&r, &sane);
+        struct ms_point e = event_read(&r, &sane);
 
         s.seen |= s.tags == &new_tags;
         if (sane)

@@ -67,7 +67,7 @@ int ms_read_min_cycle(struct ms *m, struct ms_device *d, const uint8_t *data, si
 }
 
 /* An event, as far as we look at it. Texts are inside the file, escapes as they stand. */
-struct event {
+struct ms_event {
     struct text name, ph, cat, pid, tid, args;
     struct text ts, dur;
 };
@@ -77,7 +77,7 @@ struct args {
     struct text fp, bp, iteration;
 };
 
-struct timeline {
+struct ms_timeline {
     struct ms *m;
     struct ms_device *d;
     int64_t origin_ns;
@@ -103,7 +103,7 @@ static struct text value_text(struct json_reader *r)
 }
 
 /* The reader stands on the brace of an event. */
-static void event_read(struct json_reader *r, struct event *e)
+static void event_read(struct json_reader *r, struct ms_event *e)
 {
     const struct {
         const char *key;
@@ -154,7 +154,7 @@ static bool is_named(const struct ms *m, str_id name, const char *s)
     return strcmp(store_text(m->st, name), s) == 0;
 }
 
-static int key_of(struct timeline *t, const struct event *e, bool thread, str_id *out)
+static int key_of(struct ms_timeline *t, const struct ms_event *e, bool thread, str_id *out)
 {
     buf_clear(&t->m->text);
     buf_add(&t->m->text, e->pid.p, e->pid.len);
@@ -166,7 +166,7 @@ static int key_of(struct timeline *t, const struct event *e, bool thread, str_id
                              : store_str(t->m->st, buf_str(&t->m->text), t->m->text.len, out);
 }
 
-static int note_name(struct timeline *t, const struct event *e)
+static int note_name(struct ms_timeline *t, const struct ms_event *e)
 {
     bool thread = text_is(e->name, "thread_name");
     struct args a;
@@ -186,7 +186,8 @@ static int note_name(struct timeline *t, const struct event *e)
 }
 
 /* How lanes that are no streams of the device are named. */
-static int lane(struct timeline *t, const struct event *e, const char *fallback, uint32_t *track)
+static int lane(struct ms_timeline *t, const struct ms_event *e, const char *fallback,
+                uint32_t *track)
 {
     const uint64_t *process, *thread;
     str_id pid, tid, name;
@@ -210,7 +211,8 @@ static bool ends_with(struct text t, struct text end)
     return t.len >= end.len && memcmp(t.p + t.len - end.len, end.p, end.len) == 0;
 }
 
-static int take_op(struct timeline *t, const struct event *e, struct ms_span *s, const char *where)
+static int take_op(struct ms_timeline *t, const struct ms_event *e, struct ms_span *s,
+                   const char *where)
 {
     struct ms *m = t->m;
     uint64_t stream;
@@ -241,7 +243,8 @@ static int take_op(struct timeline *t, const struct event *e, struct ms_span *s,
 }
 
 /* A lane of msprof: tasks of the hardware and of collectives, and calls of the runtime. */
-static int take_other(struct timeline *t, const struct event *e, struct ms_span *s, str_id process)
+static int take_other(struct ms_timeline *t, const struct ms_event *e, struct ms_span *s,
+                      str_id process)
 {
     struct ms_words *w = &t->m->w;
     bool op = is_named(t->m, process, "Ascend Hardware") && e->name.len &&
@@ -278,7 +281,7 @@ static int take_other(struct timeline *t, const struct event *e, struct ms_span 
 }
 
 /* A step, with its points, as msprof has it. */
-static int take_step(struct timeline *t, const struct event *e, const struct ms_span *s)
+static int take_step(struct ms_timeline *t, const struct ms_event *e, const struct ms_span *s)
 {
     struct ms_step step = { .start_ns = s->ts_ns, .end_ns = s->ts_ns + s->dur_ns };
     const uint64_t *before;
@@ -298,7 +301,7 @@ static int take_step(struct timeline *t, const struct event *e, const struct ms_
 }
 
 /* "Reduce_<step>_<number>": a collective. */
-static int take_reduce(struct timeline *t, const struct event *e, const struct ms_span *s)
+static int take_reduce(struct ms_timeline *t, const struct ms_event *e, const struct ms_span *s)
 {
     struct text rest = e->name;
     uint64_t number = 0;
@@ -319,7 +322,7 @@ static int take_reduce(struct timeline *t, const struct event *e, const struct m
     return ms_collective(t->m, t->d, 0, (uint32_t)number, 0, s->ts_ns, s->ts_ns + s->dur_ns);
 }
 
-static int take(struct timeline *t, const struct event *e)
+static int take(struct ms_timeline *t, const struct ms_event *e)
 {
     struct ms *m = t->m;
     struct ms_span s = { .cat = m->w.op, .layer = m->w.hardware, .op = OPM_NULL_ID };
@@ -373,12 +376,12 @@ static int take(struct timeline *t, const struct event *e)
 }
 
 /* All events, in an array or under "traceEvents". */
-static int events(struct timeline *t, const uint8_t *data, size_t len,
-                  int (*each)(struct timeline *t, const struct event *e))
+static int events(struct ms_timeline *t, const uint8_t *data, size_t len,
+                  int (*each)(struct ms_timeline *t, const struct ms_event *e))
 {
     struct json_reader r = json_read_of(data, len);
     enum json_token k = json_read_next(&r);
-    struct event e;
+    struct ms_event e;
     int rc = 0;
 
     while (k == JSON_OBJECT && json_read_next(&r) == JSON_KEY) {
@@ -408,7 +411,7 @@ static int events(struct timeline *t, const uint8_t *data, size_t len,
 }
 
 /* Those of a GPU are since 1970, of which nothing else of the device needs to know. */
-static void set_origin(struct timeline *t)
+static void set_origin(struct ms_timeline *t)
 {
     int64_t start;
 
@@ -429,7 +432,7 @@ static void set_origin(struct timeline *t)
 static int timeline_read(struct ms *m, struct ms_device *d, const uint8_t *data, size_t len,
                          bool steps)
 {
-    struct timeline t = { .m = m, .d = d, .steps = steps, .min_ns = MS_NONE };
+    struct ms_timeline t = { .m = m, .d = d, .steps = steps, .min_ns = MS_NONE };
     int rc = events(&t, data, len, note_name);
 
     set_origin(&t);

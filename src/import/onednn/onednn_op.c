@@ -61,25 +61,25 @@ static int64_t or_one(int64_t v)
     return v ? v : 1;
 }
 
-struct shape {
+struct dnn_shape {
     int64_t dim[DIMS_MAX];
     size_t n; /* 0: not known */
 };
 
-static void shape_add(struct shape *s, int64_t v)
+static void shape_add(struct dnn_shape *s, int64_t v)
 {
     if (v && s->n < DIMS_MAX)
         s->dim[s->n++] = v;
 }
 
-static void shape_text(const struct shape *s, struct buf *out)
+static void shape_text(const struct dnn_shape *s, struct buf *out)
 {
     for (size_t i = 0; i < s->n; i++)
         buf_addf(out, i ? "x%" PRId64 : "%" PRId64, s->dim[i]);
 }
 
 /* 2x16x7x7 up to ':' or the end; returns what is behind it. */
-static struct piece shape_read(struct piece p, struct shape *s)
+static struct piece shape_read(struct piece p, struct dnn_shape *s)
 {
     size_t i = 0;
 
@@ -108,7 +108,7 @@ static struct piece shape_read(struct piece p, struct shape *s)
 
 /* Shapes by what a tensor is for. */
 struct shapes {
-    struct shape src, wei, bia, dst;
+    struct dnn_shape src, wei, bia, dst;
     int64_t flops; /* OPM_NULL_I64: not counted */
 };
 
@@ -311,9 +311,9 @@ static const struct {
 static void tensor_add(struct build *b, uint32_t op, const struct descriptor *d,
                        const struct shapes *shapes, int64_t slots[3], int64_t *bytes)
 {
-    const struct shape *all[] = { &shapes->src, &shapes->wei, &shapes->bia, &shapes->dst };
+    const struct dnn_shape *all[] = { &shapes->src, &shapes->wei, &shapes->bia, &shapes->dst };
     struct tensor_row row = { .op = op, .bytes = OPM_NULL_I64 };
-    const struct shape *shape = NULL;
+    const struct dnn_shape *shape = NULL;
     struct buf text = { 0 };
     int64_t n = 1;
 

@@ -22,7 +22,7 @@ static double real_of(uint64_t bits)
 /* enum opm_clock of opmeter.h, as the file has it */
 enum { TRACK_CLOCK_REALTIME = 1, TRACK_CLOCK_DEVICE = 2, TRACK_CLOCK_TICKS = 3 };
 
-static int take_arg(struct events *e, const struct opm_unit *u)
+static int take_arg(struct event_pass *e, const struct opm_unit *u)
 {
     if (!GROW(e->arg, e->arg_cap, e->narg + 1))
         return OPM_ENOMEM;
@@ -37,7 +37,7 @@ static int take_arg(struct events *e, const struct opm_unit *u)
     return u64map_put(&e->wanted, u[0].ticks, 1);
 }
 
-static int take_arrow(struct events *e, const struct opm_unit *u)
+static int take_arrow(struct event_pass *e, const struct opm_unit *u)
 {
     if (!GROW(e->arrow, e->arrow_cap, e->narrow + 1))
         return OPM_ENOMEM;
@@ -49,7 +49,7 @@ static int take_arrow(struct events *e, const struct opm_unit *u)
                                                      : u64map_put(&e->wanted, u[2].ticks, 1);
 }
 
-static int open_add(struct events *e, const struct open_span *span)
+static int open_add(struct event_pass *e, const struct open_span *span)
 {
     if (!GROW(e->open, e->open_cap, e->nopen + 1))
         return OPM_ENOMEM;
@@ -57,7 +57,7 @@ static int open_add(struct events *e, const struct open_span *span)
     return 0;
 }
 
-static int take_begin(struct events *e, const struct opm_unit *u, uint32_t thread)
+static int take_begin(struct event_pass *e, const struct opm_unit *u, uint32_t thread)
 {
     struct open_span span = { .ticks = u->ticks, .id = unit_id(u), .thread = thread };
     int rc = open_add(e, &span);
@@ -69,7 +69,7 @@ static int take_begin(struct events *e, const struct opm_unit *u, uint32_t threa
     return rc;
 }
 
-static void take_end(struct events *e, const struct opm_unit *u)
+static void take_end(struct event_pass *e, const struct opm_unit *u)
 {
     struct open_span *span;
 
@@ -83,7 +83,7 @@ static void take_end(struct events *e, const struct opm_unit *u)
 }
 
 /* Asynchronous ends are kept as spans without a site until all begins are known. */
-static int take_async(struct events *e, const struct opm_unit *u, uint32_t thread)
+static int take_async(struct event_pass *e, const struct opm_unit *u, uint32_t thread)
 {
     struct open_span span = {
         .ticks = u->ticks, .id = unit_id(u), .thread = thread, .async = true
@@ -98,7 +98,7 @@ static int take_async(struct events *e, const struct opm_unit *u, uint32_t threa
     return open_add(e, &span);
 }
 
-static int take_sample(struct events *e, const struct opm_unit *u)
+static int take_sample(struct event_pass *e, const struct opm_unit *u)
 {
     struct opm_file *f = e->f;
     struct def_site *site = defs_site(f, unit_id(u));
@@ -156,7 +156,7 @@ static int64_t track_time(const struct opm_file *f, const struct def_track *t, i
     return time_add(time_ns(tb, tb->start), time_scale(ns, 1 / tb->own_rate));
 }
 
-static int take_device_span(struct events *e, const struct opm_unit *u)
+static int take_device_span(struct event_pass *e, const struct opm_unit *u)
 {
     struct opm_file *f = e->f;
     const struct def_site *site = defs_site(f, unit_id(u));
@@ -184,7 +184,7 @@ static int take_device_span(struct events *e, const struct opm_unit *u)
     return rc;
 }
 
-static int take_other(struct events *e, const struct opm_unit *u, uint32_t thread)
+static int take_other(struct event_pass *e, const struct opm_unit *u, uint32_t thread)
 {
     struct open_span span;
 
@@ -223,7 +223,7 @@ static int take_other(struct events *e, const struct opm_unit *u, uint32_t threa
     }
 }
 
-static int others_packed(struct events *e, struct piece *p, size_t *out_nspan)
+static int others_packed(struct event_pass *e, struct piece *p, size_t *out_nspan)
 {
     struct rd r = rd_of(p->packed, p->size);
     struct unpacked_head h;
@@ -248,7 +248,7 @@ static int others_packed(struct events *e, struct piece *p, size_t *out_nspan)
     return rc;
 }
 
-static int others_raw(struct events *e, const struct piece *p, size_t *out_nspan)
+static int others_raw(struct event_pass *e, const struct piece *p, size_t *out_nspan)
 {
     size_t nspan = 0;
 
@@ -277,7 +277,7 @@ static int others_raw(struct events *e, const struct piece *p, size_t *out_nspan
 /* The stack of a thread that was killed or is running on. It was copied before the thread's events:
  * a span on it may have ended since, or have been killed between being written and leaving the
  * stack. stacked_match() sorts those out. */
-static int take_stack(struct events *e, const struct piece *p)
+static int take_stack(struct event_pass *e, const struct piece *p)
 {
     for (size_t i = 0; i < p->nunit; i++) {
         struct open_span span = { .ticks = p->units[i].ticks,
@@ -296,7 +296,7 @@ static int take_stack(struct events *e, const struct piece *p)
 
 /* Reads all events but packed spans; *total counts the packed ones, block[] tells how many each
  * piece has (in first_build_id, for the time being). */
-static int first_pass(struct events *e, size_t *total)
+static int first_pass(struct event_pass *e, size_t *total)
 {
     struct opm_file *f = e->f;
 
@@ -327,7 +327,7 @@ static uint64_t span_key(uint32_t thread, uint64_t ticks)
 }
 
 /* Asynchronous begins meet their ends. */
-static int async_match(struct events *e)
+static int async_match(struct event_pass *e)
 {
     struct u64map begun = { 0 };
     int rc = 0;
@@ -360,7 +360,7 @@ static uint64_t site_key(uint32_t thread, uint64_t ticks, uint32_t id)
 }
 
 /* Spans of the stacks that are among the others as well: forget the stacks' copy. */
-static int stacked_match(struct events *e)
+static int stacked_match(struct event_pass *e)
 {
     struct u64map stacked = { 0 };
     uint64_t *at;
@@ -391,7 +391,7 @@ static int stacked_match(struct events *e)
     return rc;
 }
 
-static int open_place(struct events *e, const struct open_span *span)
+static int open_place(struct event_pass *e, const struct open_span *span)
 {
     struct opm_file *f = e->f;
     struct def_site *site = defs_site(f, span->id);
@@ -442,7 +442,7 @@ static int noted_order(const void *va, const void *vb)
     return a->build_id < b->build_id ? -1 : a->build_id > b->build_id;
 }
 
-static const struct noted *noted_find(const struct events *e, uint32_t thread, uint64_t ticks)
+static const struct noted *noted_find(const struct event_pass *e, uint32_t thread, uint64_t ticks)
 {
     size_t lo = 0, hi = e->nnoted;
 
@@ -469,7 +469,7 @@ static const char *file_string(const struct opm_file *f, uint64_t id, size_t *le
 }
 
 /* One argument as a member of the JSON object. */
-static void arg_write(const struct events *e, struct json_writer *w, const struct arg *a)
+static void arg_write(const struct event_pass *e, struct json_writer *w, const struct arg *a)
 {
     size_t len;
     const char *key = a->key == ARG_KEY_STEP    ? "step"
@@ -490,7 +490,8 @@ static void arg_write(const struct events *e, struct json_writer *w, const struc
 }
 
 /* Arguments of one span: args[0..n). Those with a column of their own go there. */
-static int span_args(struct events *e, const struct noted *span, const struct arg *args, size_t n)
+static int span_args(struct event_pass *e, const struct noted *span, const struct arg *args,
+                     size_t n)
 {
     struct store *st = e->f->st;
     const struct def_site *site = span->id < ID_COUNT ? defs_site(e->f, span->id) : NULL;
@@ -524,7 +525,7 @@ static int span_args(struct events *e, const struct noted *span, const struct ar
     return rc;
 }
 
-static int args_place(struct events *e)
+static int args_place(struct event_pass *e)
 {
     for (size_t i = 0, end; i < e->narg; i = end) {
         const struct noted *span = noted_find(e, e->arg[i].thread, e->arg[i].ticks);
@@ -542,7 +543,7 @@ static int args_place(struct events *e)
     return 0;
 }
 
-static int arrows_place(struct events *e)
+static int arrows_place(struct event_pass *e)
 {
     struct store *st = e->f->st;
     str_id kind;
@@ -567,7 +568,7 @@ static int arrows_place(struct events *e)
 }
 
 /* A filter with some 32 bits for every start that is wanted. */
-static int filter_build(struct events *e)
+static int filter_build(struct event_pass *e)
 {
     e->filter_bits = 12;
     while (e->filter_bits < 30 && (size_t)1 << e->filter_bits < e->wanted.n * 32)
@@ -585,7 +586,7 @@ static int filter_build(struct events *e)
     return 0;
 }
 
-static int events_place(struct events *e, size_t total)
+static int events_place(struct event_pass *e, size_t total)
 {
     int rc = filter_build(e);
 
@@ -618,7 +619,7 @@ static int events_place(struct events *e, size_t total)
 
 int events_read(struct opm_file *f)
 {
-    struct events *e = mem_calloc(1, sizeof(*e));
+    struct event_pass *e = mem_calloc(1, sizeof(*e));
     struct site unknown = { .op = OPM_NULL_ID };
     size_t total = 0;
     int rc;

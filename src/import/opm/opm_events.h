@@ -57,7 +57,7 @@ int launches_add(struct launches *l, int64_t correlation, uint32_t span, bool ha
 int launches_place(const struct launches *l, struct store *st);
 void launches_release(struct launches *l);
 
-struct events {
+struct event_pass {
     struct opm_file *f;
     struct launches launches;
     struct arg *arg;
@@ -82,12 +82,12 @@ struct events {
     int64_t corrupt, unknown;
 };
 
-static inline uint64_t filter_hash(const struct events *e, uint64_t ticks)
+static inline uint64_t filter_hash(const struct event_pass *e, uint64_t ticks)
 {
     return ticks * 0x9e3779b97f4a7c15u >> (64 - e->filter_bits);
 }
 
-static inline bool is_wanted(const struct events *e, uint64_t ticks)
+static inline bool is_wanted(const struct event_pass *e, uint64_t ticks)
 {
     uint64_t h = filter_hash(e, ticks);
 
@@ -104,10 +104,10 @@ static inline bool role_is_special(unsigned role)
 int arg_order(const void *a, const void *b);
 
 /* opm_regions.c: rows of tables step and record, once the args are in order */
-int regions_place(struct events *e);
+int regions_place(struct event_pass *e);
 
 /* opm_spans.c */
-int spans_read(struct events *e, size_t total); /* the `total` packed spans of all pieces */
-int events_note(struct events *e, const struct noted *n); /* from any thread */
+int spans_read(struct event_pass *e, size_t total); /* the `total` packed spans of all pieces */
+int events_note(struct event_pass *e, const struct noted *n); /* from any thread */
 
 #endif

@@ -24,7 +24,8 @@ struct warmups {
 
 #define NO_THREAD UINT32_MAX
 
-static int64_t arg_int(const struct events *e, const struct noted *span, uint32_t key, int64_t none)
+static int64_t arg_int(const struct event_pass *e, const struct noted *span, uint32_t key,
+                       int64_t none)
 {
     size_t lo = 0, hi = e->narg;
     struct arg wanted = { .ticks = span->ticks, .thread = span->thread };
@@ -43,12 +44,12 @@ static int64_t arg_int(const struct events *e, const struct noted *span, uint32_
     return none;
 }
 
-static bool says_warmup(const struct events *e, const struct noted *n)
+static bool says_warmup(const struct event_pass *e, const struct noted *n)
 {
     return arg_int(e, n, ARG_KEY_FLAGS, 0) & 1;
 }
 
-static const struct def_site *site_of(const struct events *e, const struct noted *n)
+static const struct def_site *site_of(const struct event_pass *e, const struct noted *n)
 {
     return n->id < ID_COUNT ? defs_site(e->f, n->id) : NULL;
 }
@@ -73,7 +74,7 @@ static int warmups_add(struct warmups *w, uint32_t thread, const struct noted *n
     return 0;
 }
 
-static int warmups_gather(struct warmups *w, const struct events *e)
+static int warmups_gather(struct warmups *w, const struct event_pass *e)
 {
     int rc = 0;
 
@@ -116,7 +117,7 @@ static bool warmups_cover(const struct warmups *w, const struct noted *step)
     return lo && w->region[lo - 1].thread == wanted.thread && w->region[lo - 1].to_ns > step->ts_ns;
 }
 
-static int step_place(struct events *e, const struct noted *n, const struct warmups *w,
+static int step_place(struct event_pass *e, const struct noted *n, const struct warmups *w,
                       uint32_t track)
 {
     struct cell row[step_col_COUNT];
@@ -131,7 +132,7 @@ static int step_place(struct events *e, const struct noted *n, const struct warm
     return store_add(e->f->st, TABLE_step, row, NULL);
 }
 
-static int record_place(struct events *e, const struct noted *n, uint32_t track)
+static int record_place(struct event_pass *e, const struct noted *n, uint32_t track)
 {
     struct cell row[record_col_COUNT];
 
@@ -144,7 +145,7 @@ static int record_place(struct events *e, const struct noted *n, uint32_t track)
     return store_add(e->f->st, TABLE_record, row, NULL);
 }
 
-int regions_place(struct events *e)
+int regions_place(struct event_pass *e)
 {
     struct warmups w = { 0 };
     int rc = warmups_gather(&w, e);

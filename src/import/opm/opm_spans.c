@@ -32,7 +32,7 @@ static void scratch_release(struct scratch *s)
     mem_free(s->id);
 }
 
-int events_note(struct events *e, const struct noted *n)
+int events_note(struct event_pass *e, const struct noted *n)
 {
     int rc = 0;
 
@@ -46,7 +46,7 @@ int events_note(struct events *e, const struct noted *n)
 }
 
 /* One span into row k of the block. */
-static int place(struct events *e, const struct piece *p, const struct span_block *b, size_t k,
+static int place(struct event_pass *e, const struct piece *p, const struct span_block *b, size_t k,
                  uint64_t start, uint64_t dur, uint32_t id, int64_t *unknown)
 {
     const struct opm_file *f = e->f;
@@ -71,7 +71,7 @@ static int place(struct events *e, const struct piece *p, const struct span_bloc
 
 /* Spans of a damaged piece still have rows: empty ones, at the start of the trace, named as
  * unknown. */
-static void blank(struct events *e, const struct span_block *b, size_t n)
+static void blank(struct event_pass *e, const struct span_block *b, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         b->ts[k] = 0;
@@ -80,7 +80,7 @@ static void blank(struct events *e, const struct span_block *b, size_t n)
     }
 }
 
-static int piece_unpack(struct events *e, size_t i, struct scratch *s)
+static int piece_unpack(struct event_pass *e, size_t i, struct scratch *s)
 {
     const struct piece *p = &e->f->piece[i];
     const struct span_block *b = &e->block[i];
@@ -115,7 +115,7 @@ static int piece_unpack(struct events *e, size_t i, struct scratch *s)
     return rc;
 }
 
-static int piece_copy(struct events *e, size_t i)
+static int piece_copy(struct event_pass *e, size_t i)
 {
     const struct piece *p = &e->f->piece[i];
     int64_t unknown = 0;
@@ -139,7 +139,7 @@ static int piece_copy(struct events *e, size_t i)
 }
 
 /* The caller's thread alone tells the caller how far it is; reading chunks was the first half. */
-static bool give_up(const struct events *e, size_t piece)
+static bool give_up(const struct event_pass *e, size_t piece)
 {
     const struct import_source *src = e->f->src;
     uint64_t done = src->len / 2 + src->len * (uint64_t)piece / (2 * e->f->npiece);
@@ -150,7 +150,7 @@ static bool give_up(const struct events *e, size_t piece)
 
 static void *second_pass(void *arg)
 {
-    struct events *e = arg;
+    struct event_pass *e = arg;
     const struct opm_file *f = e->f;
     struct scratch s = { 0 };
     int rc = 0;
@@ -175,7 +175,7 @@ static void *second_pass(void *arg)
     return NULL;
 }
 
-static int blocks_take(struct events *e, size_t total)
+static int blocks_take(struct event_pass *e, size_t total)
 {
     struct opm_file *f = e->f;
     int rc = store_reserve_spans(f->st, total + e->nopen);
@@ -190,7 +190,7 @@ static int blocks_take(struct events *e, size_t total)
     return rc;
 }
 
-int spans_read(struct events *e, size_t total)
+int spans_read(struct event_pass *e, size_t total)
 {
     int rc = blocks_take(e, total);
     pthread_t helper;

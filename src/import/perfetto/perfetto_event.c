@@ -26,7 +26,7 @@ struct legacy {
     int64_t pid, tid; /* overrides */
 };
 
-struct event {
+struct track_event {
     uint64_t type;
     str_id name;
     struct buf cats;
@@ -96,14 +96,14 @@ static void legacy_read(struct pf *p, struct pf_seq *s, const struct pb_field *f
     }
 }
 
-static void add_category(struct event *e, const char *text, size_t len)
+static void add_category(struct track_event *e, const char *text, size_t len)
 {
     if (e->cats.len)
         buf_addc(&e->cats, ',');
     buf_add(&e->cats, text, len);
 }
 
-static void add_category_iid(struct pf *p, struct pf_seq *s, struct event *e, uint64_t iid)
+static void add_category_iid(struct pf *p, struct pf_seq *s, struct track_event *e, uint64_t iid)
 {
     str_id cat = pf_text(p, s, PF_CATEGORIES, iid);
 
@@ -111,7 +111,7 @@ static void add_category_iid(struct pf *p, struct pf_seq *s, struct event *e, ui
         add_category(e, store_text(p->b.st, cat), strpool_len(store_strings(p->b.st), cat));
 }
 
-static void add_flow(struct pf *p, struct event *e, uint64_t id, bool legacy,
+static void add_flow(struct pf *p, struct track_event *e, uint64_t id, bool legacy,
                      enum pf_flow_mode mode)
 {
     if (p->nflow >= OPM_NULL_ID - 1 || !GROW(p->flow, p->flow_cap, p->nflow + 1)) {
@@ -146,7 +146,8 @@ static void push(uint64_t *list, size_t *n, uint64_t v)
         list[(*n)++] = v;
 }
 
-static void read_number(struct pf *p, struct pf_seq *s, struct event *e, const struct pb_field *g)
+static void read_number(struct pf *p, struct pf_seq *s, struct track_event *e,
+                        const struct pb_field *g)
 {
     uint64_t bits[PF_COUNTERS_MAX];
     size_t n = 0;
@@ -209,7 +210,7 @@ static void read_number(struct pf *p, struct pf_seq *s, struct event *e, const s
     }
 }
 
-static void put_text(struct pf *p, struct event *e, const char *key, str_id text)
+static void put_text(struct pf *p, struct track_event *e, const char *key, str_id text)
 {
     if (!text)
         return;
@@ -218,7 +219,7 @@ static void put_text(struct pf *p, struct event *e, const char *key, str_id text
 }
 
 /* frames=1 {function_name=1}, from the outermost in. */
-static void inline_callstack(struct event *e, const struct pb_field *f)
+static void inline_callstack(struct track_event *e, const struct pb_field *f)
 {
     struct rd r = rd_of(f->p, f->len), frame;
     struct pb_field g, h;
@@ -240,14 +241,15 @@ static void inline_callstack(struct event *e, const struct pb_field *f)
     buf_release(&text);
 }
 
-static void read_annotation(struct pf *p, struct pf_seq *s, struct event *e,
+static void read_annotation(struct pf *p, struct pf_seq *s, struct track_event *e,
                             const struct pb_field *g)
 {
     if (!p->ours || !pf_our_annotation(p, s, g, &e->ours))
         pf_annotation(&e->args, g);
 }
 
-static void read_field(struct pf *p, struct pf_seq *s, struct event *e, const struct pb_field *g)
+static void read_field(struct pf *p, struct pf_seq *s, struct track_event *e,
+                       const struct pb_field *g)
 {
     switch (g->number) {
     case 1:
@@ -299,7 +301,7 @@ static void read_field(struct pf *p, struct pf_seq *s, struct event *e, const st
 }
 
 /* The lane that an event belongs to. */
-static uint32_t lane_of(struct pf *p, struct pf_seq *s, const struct event *e)
+static uint32_t lane_of(struct pf *p, struct pf_seq *s, const struct track_event *e)
 {
     const struct legacy *l = &e->legacy;
     int64_t pid = l->pid != OPM_NULL_I64 ? l->pid : s->has_thread ? s->pid : OPM_NULL_I64;
@@ -313,8 +315,8 @@ static uint32_t lane_of(struct pf *p, struct pf_seq *s, const struct event *e)
     return t ? pf_track_lane(p, t) : OPM_NULL_ID;
 }
 
-static void event_add(struct pf *p, struct event *e, uint32_t lane, int64_t ts_ns, int64_t dur_ns,
-                      enum pf_event_type type)
+static void event_add(struct pf *p, struct track_event *e, uint32_t lane, int64_t ts_ns,
+                      int64_t dur_ns, enum pf_event_type type)
 {
     struct site site = { .op = e->ours.op, .layer = e->ours.layer, .phase = e->ours.phase };
     struct pf_event *out;
@@ -383,7 +385,8 @@ static void sample_add(struct pf *p, struct pf_seq *s, uint64_t uuid, int64_t ts
                  (integer ? (double)value : real) * (double)t->unit_multiplier);
 }
 
-static void extra_counters(struct pf *p, struct pf_seq *s, const struct event *e, int64_t ts_ns)
+static void extra_counters(struct pf *p, struct pf_seq *s, const struct track_event *e,
+                           int64_t ts_ns)
 {
     static const struct pf_counters none;
     const struct pf_counters *c = s->counters ? s->counters : &none;
@@ -400,7 +403,7 @@ static void extra_counters(struct pf *p, struct pf_seq *s, const struct event *e
         store_stat(p->b.st, STAT_unknown_track, 1);
 }
 
-static void legacy_flow(struct pf *p, struct event *e)
+static void legacy_flow(struct pf *p, struct track_event *e)
 {
     static const enum pf_flow_mode modes[] = { PF_FLOW_STEP, PF_FLOW_IN, PF_FLOW_OUT,
                                                PF_FLOW_STEP };
@@ -411,7 +414,7 @@ static void legacy_flow(struct pf *p, struct event *e)
 }
 
 /* "name:step" for the marks inside an asynchronous event. */
-static void legacy_step_name(struct pf *p, struct event *e)
+static void legacy_step_name(struct pf *p, struct track_event *e)
 {
     const char *name = store_text(p->b.st, e->name ? e->name : e->legacy.name), *step;
     char quoted[128];
@@ -426,7 +429,7 @@ static void legacy_step_name(struct pf *p, struct event *e)
     e->name = build_fmt(&p->b, "%s:%s", name, quoted);
 }
 
-static void legacy_async(struct pf *p, struct pf_seq *s, struct event *e, int64_t ts_ns)
+static void legacy_async(struct pf *p, struct pf_seq *s, struct track_event *e, int64_t ts_ns)
 {
     str_id name = e->name ? e->name : e->legacy.name;
     str_id scope = e->legacy.scope ? e->legacy.scope : build_buf(&p->b, &e->cats);
@@ -452,7 +455,7 @@ static void legacy_async(struct pf *p, struct pf_seq *s, struct event *e, int64_
 }
 
 /* An event that has no type but a phase. */
-static void legacy_event(struct pf *p, struct pf_seq *s, struct event *e, int64_t ts_ns)
+static void legacy_event(struct pf *p, struct pf_seq *s, struct track_event *e, int64_t ts_ns)
 {
     uint32_t phase = e->legacy.phase;
 
@@ -487,14 +490,14 @@ static void legacy_event(struct pf *p, struct pf_seq *s, struct event *e, int64_
 }
 
 /* Facts about an exported trace, on a track of their own. */
-static bool is_about(struct pf *p, const struct event *e)
+static bool is_about(struct pf *p, const struct track_event *e)
 {
     const char *name = p->ours && e->name ? store_text(p->b.st, e->name) : NULL;
 
     return name && e->type == TYPE_INSTANT && strcmp(name, "about this trace") == 0;
 }
 
-static void event_take(struct pf *p, struct pf_seq *s, struct event *e, int64_t ts_ns)
+static void event_take(struct pf *p, struct pf_seq *s, struct track_event *e, int64_t ts_ns)
 {
     switch (e->type) {
     case TYPE_SLICE_BEGIN:
@@ -529,9 +532,9 @@ void pf_track_event(struct pf *p, struct pf_seq *s, const struct pb_field *f, in
 {
     struct rd r = rd_of(f->p, f->len);
     struct pb_field g;
-    struct event e = { .correlation = OPM_NULL_I64,
-                       .args = { .p = p, .s = s },
-                       .ours = { .op = OPM_NULL_ID, .correlation = OPM_NULL_I64 } };
+    struct track_event e = { .correlation = OPM_NULL_I64,
+                             .args = { .p = p, .s = s },
+                             .ours = { .op = OPM_NULL_ID, .correlation = OPM_NULL_I64 } };
 
     while (pb_next(&r, &g) && !p->b.rc)
         read_field(p, s, &e, &g);

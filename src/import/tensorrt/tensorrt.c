@@ -56,7 +56,7 @@ static int64_t ms_value(const struct json_reader *r)
 }
 
 /* An object of numbers and one name. */
-struct entry {
+struct trt_entry {
     str_id name;
     int64_t count, total_ns, average_ns, median_ns;
     double percentage;
@@ -83,13 +83,13 @@ enum {
 };
 
 /* r is behind the opening bracket. False: the text ends inside, or is no JSON. */
-static bool entry_read(struct trt *t, struct json_reader *r, struct entry *e)
+static bool entry_read(struct trt *t, struct json_reader *r, struct trt_entry *e)
 {
-    *e = (struct entry){ .count = OPM_NULL_I64,
-                         .total_ns = OPM_NULL_I64,
-                         .average_ns = OPM_NULL_I64,
-                         .median_ns = OPM_NULL_I64,
-                         .percentage = -1 };
+    *e = (struct trt_entry){ .count = OPM_NULL_I64,
+                             .total_ns = OPM_NULL_I64,
+                             .average_ns = OPM_NULL_I64,
+                             .median_ns = OPM_NULL_I64,
+                             .percentage = -1 };
     for (size_t i = 0; i < ARRAY_SIZE(e->time); i++)
         e->time[i] = OPM_NULL_I64;
     while (json_read_next(r) == JSON_KEY) {
@@ -125,7 +125,7 @@ static void member(struct json_writer *w, const char *key, int64_t v)
     json_i64(w, v);
 }
 
-static void profile_entry(struct trt *t, const struct entry *e, uint32_t track)
+static void profile_entry(struct trt *t, const struct trt_entry *e, uint32_t track)
 {
     struct span_row row = SPAN_ROW_INIT;
     struct buf args = { 0 };
@@ -166,7 +166,7 @@ static uint32_t make_track(struct trt *t, const char *kind, const char *name)
 static void profile_read(struct trt *t, struct json_reader *r)
 {
     uint32_t track = make_track(t, "stream", "layers, one average iteration");
-    struct entry e;
+    struct trt_entry e;
     bool good = true;
     char text[32];
 
@@ -189,7 +189,7 @@ static void profile_read(struct trt *t, struct json_reader *r)
                "sums over all iterations: one iteration of averages, laid end to end");
 }
 
-static void times_span(struct trt *t, const struct entry *e, int start, int end, uint32_t track,
+static void times_span(struct trt *t, const struct trt_entry *e, int start, int end, uint32_t track,
                        const char *name, const char *layer, int64_t correlation)
 {
     struct span_row row = SPAN_ROW_INIT;
@@ -211,7 +211,7 @@ static void times_read(struct trt *t, struct json_reader *r)
 {
     uint32_t enqueue = make_track(t, "thread", "enqueue"), h2d = OPM_NULL_ID, d2h = OPM_NULL_ID;
     uint32_t compute = make_track(t, "stream", "compute");
-    struct entry e;
+    struct trt_entry e;
     int64_t n = 0;
 
     while (json_read_next(r) == JSON_OBJECT && entry_read(t, r, &e) && !t->b.rc) {

@@ -1,12 +1,12 @@
-/* opstats.c -- see opstats.h. */
-#include "analyze/opstats.h"
+/* op_figures.c -- see op_figures.h. */
+#include "analyze/op_figures.h"
 
 #include "base/alloc.h"
 #include "base/u64map.h"
 #include <string.h>
 
 /* Reshape time by operator. Sites without reshape are the rule; then no span is looked at. */
-static int sum_reshape(struct opstats *s, const struct store *st, str_id reshape)
+static int sum_reshape(struct op_figures *s, const struct store *st, str_id reshape)
 {
     size_t nsite, nrow = store_nrow(st, TABLE_span);
     const struct site *sites = store_sites(st, &nsite);
@@ -126,8 +126,8 @@ static bool is_used(const struct group_stats *g)
     return g->count || g->warmup_count || g->open_count;
 }
 
-int opstats_compute(struct opstats *s, const struct store *st, const double *q, size_t nq,
-                    bool wait)
+int op_figures_compute(struct op_figures *s, const struct store *st, const double *q, size_t nq,
+                       bool wait)
 {
     str_id reshape = strpool_find(store_strings(st), "reshape", 7);
     str_id hardware = strpool_find(store_strings(st), "hardware", 8);
@@ -136,7 +136,7 @@ int opstats_compute(struct opstats *s, const struct store *st, const double *q, 
     int rc = OPM_ENOMEM;
 
     store_sites(st, &nsite);
-    *s = (struct opstats){ .nop = store_nrow(st, TABLE_op) };
+    *s = (struct op_figures){ .nop = store_nrow(st, TABLE_op) };
     s->in[SECTION_DEVICE] = mem_calloc(SECTION_COUNT * s->nop, sizeof(*s->op));
     s->op = mem_calloc(s->nop, sizeof(*s->op));
     s->reshape_ns = mem_calloc(s->nop, sizeof(*s->reshape_ns));
@@ -174,10 +174,10 @@ out:
     return rc;
 }
 
-void opstats_release(struct opstats *s)
+void op_figures_release(struct op_figures *s)
 {
     mem_free(s->in[SECTION_DEVICE]);
     mem_free(s->op);
     mem_free(s->reshape_ns);
-    *s = (struct opstats){ 0 };
+    *s = (struct op_figures){ 0 };
 }
