@@ -24,6 +24,7 @@ struct import_source {
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
     void *user;
     struct sources *sources; /* or NULL: nobody wants to know */
+    const void *reader;      /* the reader's own, where one hands it on to another; else NULL */
 };
 
 struct importer {

@@ -1,6 +1,7 @@
 /* cambricon_json.c -- activities, timelines and summaries of Cambricon's profiler. */
 #include "base/json_read.h"
 #include "import/cambricon/cambricon_int.h"
+#include "import/json/event_each.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +92,7 @@ struct cam_event {
     struct text ph, cat, name, pid, ts, dur, args;
 };
 
-static bool event_next(struct json_reader *r, struct cam_event *e)
+static void event_read(struct json_reader *r, struct cam_event *e)
 {
     const struct {
         const char *key;
@@ -100,8 +101,6 @@ static bool event_next(struct json_reader *r, struct cam_event *e)
                 { "ts", &e->ts }, { "dur", &e->dur }, { "args", &e->args } };
     struct text key, value;
 
-    if (json_read_next(r) != JSON_OBJECT)
-        return false;
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
         *all[i].to = (struct text){ "", 0 };
     while (member(r, &key, &value)) {
@@ -109,7 +108,6 @@ static bool event_next(struct json_reader *r, struct cam_event *e)
             if (text_is(key, all[i].key))
                 *all[i].to = value;
     }
-    return r->token == JSON_OBJECT_END;
 }
 
 static void take_process(struct cam *c, struct cam_timeline *t, const struct cam_event *e)
@@ -191,49 +189,44 @@ static void take_memory(struct cam *c, const struct cam_event *e)
     }
 }
 
-static bool events_find(const uint8_t *data, size_t len, struct json_reader *out)
-{
-    struct json_reader r;
-    struct text key, value;
+struct cam_pass {
+    struct cam *c;
+    struct cam_timeline t;
+    struct cam_step *step;
+    bool known; /* its statistics say the same, and more */
+};
 
-    if (!object_of((struct text){ (const char *)data, len }, &r))
-        return false;
-    while (json_read_next(&r) == JSON_KEY) {
-        key = token_text(&r);
-        if (text_is(key, "traceEvents")) {
-            *out = r; /* so that a list that is cut off is read as far as it goes */
-            return json_read_next(out) == JSON_ARRAY;
-        }
-        value = value_text(&r);
-        (void)value;
-    }
-    return false;
+static int pass_event(void *user, struct json_reader *r)
+{
+    struct cam_pass *p = user;
+    struct cam_event e;
+
+    event_read(r, &e);
+    if (text_is(e.ph, "M"))
+        take_process(p->c, &p->t, &e);
+    else if (text_is(e.ph, "X") && !p->known)
+        take_op(p->c, &p->t, p->step, &e);
+    else if (text_is(e.ph, "C"))
+        take_memory(p->c, &e);
+    return p->c->b.rc;
 }
 
 void cam_read_timeline(struct cam *c, str_id model, int64_t step, const uint8_t *data, size_t len)
 {
-    struct cam_step *s = cam_step(c, model, step);
-    bool known = s && s->stats; /* they say the same, and more */
-    struct cam_timeline t = { 0 };
-    struct json_reader r;
-    struct cam_event e;
+    struct cam_pass p = { .c = c, .step = cam_step(c, model, step) };
+    struct import_source src = { .path = "timeline", .data = data, .len = len };
+    opm_error ignored;
+    int rc;
 
-    if (!s)
+    if (!p.step)
         return;
-    if (!events_find(data, len, &r)) {
+    p.known = p.step->stats;
+    rc = event_each(c->b.st, &src, pass_event, &p, &ignored);
+    if (rc == OPM_EFORMAT)
         store_stat(c->b.st, STAT_json_malformed, 1);
-        return;
-    }
-    while (!c->b.rc && event_next(&r, &e)) {
-        if (text_is(e.ph, "M"))
-            take_process(c, &t, &e);
-        else if (text_is(e.ph, "X") && !known)
-            take_op(c, &t, s, &e);
-        else if (text_is(e.ph, "C"))
-            take_memory(c, &e);
-    }
-    malformed(c, &r);
-    u64map_release(&t.process);
+    else if (rc && !c->b.rc)
+        c->b.rc = rc;
+    u64map_release(&p.t.process);
 }
 
 /* [1, 224, 224, 64] as 1x224x224x64 */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "store/store.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static unsigned hole_values(const struct hole *h)
@@ -105,6 +106,38 @@ const struct member *member_find(const struct member_list *l, const char *key)
         if (json_read_is(&l->m[i].key, key))
             return &l->m[i];
     return NULL;
+}
+
+/* A number as it stands in the text; times in microseconds. */
+static void add_hole(const struct hole *h, const int64_t *value, struct buf *out)
+{
+    static const char marker[] = {
+        [HOLE_INT] = ARGS_INT, [HOLE_DECIMAL] = ARGS_DECIMAL, [HOLE_HEX] = ARGS_HEX
+    };
+
+    if (h->type != HOLE_TIME) {
+        store_args_text(&marker[h->type], 1, value, out);
+    } else {
+        uint64_t ns = *value < 0 ? 0 - (uint64_t)*value : (uint64_t)*value;
+
+        buf_addf(out, "%s%" PRIu64 ".%03u", *value < 0 ? "-" : "", ns / 1000,
+                 (unsigned)(ns % 1000));
+    }
+}
+
+void event_shape_text(const struct event_shape *shape, const int64_t *value, struct buf *out)
+{
+    size_t at = 0;
+
+    for (unsigned i = 0; i < shape->nhole; i++) {
+        const struct hole *h = &shape->strict_hole[i];
+
+        buf_add(out, shape->strict + at, h->at - at);
+        add_hole(h, value, out);
+        at = h->at + h->len;
+        value += hole_values(h);
+    }
+    buf_add(out, shape->strict + at, shape->strict_len - at);
 }
 
 void member_text(const struct event_info *info, const struct member *m, const int64_t *value,

@@ -41,6 +41,9 @@ void member_text(const struct event_info *info, const struct member *m, const in
 bool member_int(const struct member *m, int64_t *out);
 bool member_is(const struct member *m, const char *s); /* a string equal to s */
 
+/* Append the whole event of a shape with these values, as strict JSON. */
+void event_shape_text(const struct event_shape *shape, const int64_t *value, struct buf *out);
+
 /* Append the value without white space, its holes as the markers of store.h; the numbers of the
  * values they stand for are added to index[*n...]. */
 void member_form(const struct event_info *info, const struct member *m, struct buf *out,

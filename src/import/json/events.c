@@ -373,11 +373,40 @@ static void count_batch(struct events *ev, const struct event_batch *b)
     ev->cut |= b->cut;
 }
 
+/* Events as JSON to those who want them so. */
+static int take_texts(struct events *ev, struct event_reader *r)
+{
+    const struct event_batch *b = &r->batch;
+    const int64_t *value = b->value;
+
+    for (size_t i = 0; i < b->n; i++) {
+        const struct event_shape *sh = &r->shape[b->shape[i]];
+        struct json_reader json;
+        int rc;
+
+        count_dirt(ev, sh->dirt);
+        buf_clear(&ev->text);
+        event_shape_text(sh, value, &ev->text);
+        if (ev->text.failed)
+            return OPM_ENOMEM;
+        json = json_read_of(buf_str(&ev->text), ev->text.len);
+        rc = json_read_next(&json) == JSON_OBJECT ? ev->dialect->event(ev, &json) : 0;
+        if (rc)
+            return rc;
+        value += sh->nvalue;
+    }
+    ev->count += b->n;
+    count_batch(ev, b);
+    return 0;
+}
+
 int events_take(struct events *ev, struct event_reader *r)
 {
     const struct event_batch *b = &r->batch;
     const int64_t *value = b->value;
 
+    if (ev->dialect->event)
+        return take_texts(ev, r);
     ev->arena = &r->users;
     for (size_t i = 0; i < b->n; i++) {
         struct event_shape *sh = &r->shape[b->shape[i]];
@@ -425,8 +454,11 @@ int events_fact(struct events *ev, const char *key, const char *json, size_t len
 
 int events_finish(struct events *ev)
 {
-    int rc = events_meta(ev, "source.format", ev->dialect->name);
+    int rc;
 
+    if (ev->dialect->event)
+        return 0;
+    rc = events_meta(ev, "source.format", ev->dialect->name);
     if (!rc)
         rc = pairs_finish(ev);
     if (!rc)

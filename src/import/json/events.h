@@ -95,7 +95,9 @@ struct ev_process {
 };
 
 struct dialect {
-    const char *name; /* of the format, for meta */
+    const char *name; /* of the format, for meta; NULL: the reader behind `event` says it */
+    /* Instead of all but `fact`: take every event as JSON and make no rows; see event_each.h. */
+    int (*event)(struct events *ev, struct json_reader *r);
     /* A kind was made: add what is known of it. k->site is made afterwards from *site. */
     int (*kind)(struct events *ev, struct kind *k, const struct event_info *info,
                 struct site *site);

@@ -3,37 +3,36 @@
  * An array of complete events: category Nux or Runtime on the host, NPU on thread 10000000 + PE,
  * indexes as strings in args, and thread names at the end. Parents are not in it. */
 #include "base/error.h"
-#include "base/json_read.h"
 #include "import/furiosa/furiosa.h"
+#include "import/json/event_each.h"
+#include "import/json/event_scan.h"
+#include "import/json/sniff.h"
 
 #include <math.h>
 #include <string.h>
 
 #define NPU_TID 10000000
-#define PROGRESS_EVENTS 65536
 
-static size_t skip_space(const uint8_t *p, size_t len, size_t i)
+static const uint8_t *skip_blank(const uint8_t *p, const uint8_t *end)
 {
-    while (i < len && (p[i] == ' ' || (p[i] >= '\t' && p[i] <= '\r')))
-        i++;
-    return i;
+    while (p < end && is_blank((char)*p))
+        p++;
+    return p;
 }
 
 /* Does "cat": "VALUE" stand in the head? */
 static bool has_cat(const uint8_t *head, size_t len, const char *value)
 {
-    const uint8_t *p = head, *end = head + len;
+    const uint8_t *end = head + len;
     size_t n = strlen(value);
 
-    while ((p = memmem(p, (size_t)(end - p), "\"cat\"", 5)) != NULL) {
-        size_t i;
-
-        p += 5;
-        i = skip_space(p, (size_t)(end - p), 0);
-        if (p + i < end && p[i] == ':')
-            i = skip_space(p, (size_t)(end - p), i + 1);
-        if ((size_t)(end - p) > i + n + 1 && p[i] == '"' && memcmp(p + i + 1, value, n) == 0 &&
-            p[i + 1 + n] == '"')
+    for (const uint8_t *p = memmem(head, len, "\"cat\"", 5); p;
+         p = memmem(p, (size_t)(end - p), "\"cat\"", 5)) {
+        p = skip_blank(p + 5, end);
+        if (p < end && *p == ':')
+            p = skip_blank(p + 1, end);
+        if ((size_t)(end - p) > n + 1 && *p == '"' && memcmp(p + 1, value, n) == 0 &&
+            p[1 + n] == '"')
             return true;
     }
     return false;
@@ -44,9 +43,8 @@ bool furiosa_chrome_sniff(const uint8_t *head, size_t len)
     static const char *const names[] = { "\"Inference\"",     "\"Enqueue\"",      "\"FeedInputs\"",
                                          "\"ProgramBinary\"", "\"AllocateDram\"", "\"pe_index\"",
                                          "\"operator_index\"" };
-    size_t i = skip_space(head, len, len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
 
-    if (i == len || (head[i] != '[' && head[i] != '{'))
+    if (!json_first_bracket(head, len))
         return false;
     if (!has_cat(head, len, "Nux") && !has_cat(head, len, "NPU") && !has_cat(head, len, "Runtime"))
         return false;
@@ -183,70 +181,29 @@ static int add_event(struct reader *rd, struct furiosa_event *e)
     return furiosa_add(&rd->f, s);
 }
 
-/* The events of the array that was just opened. */
-static int read_events(struct reader *rd)
+static int take_event(void *user, struct json_reader *r)
 {
-    struct json_reader *r = &rd->r;
-    size_t n = 0;
-    int rc = 0;
+    struct reader *rd = user;
+    struct furiosa_event e = { .span = FURIOSA_SPAN_INIT };
 
-    while (rc == 0 && json_read_next(r) == JSON_OBJECT) {
-        struct furiosa_event e = { .span = FURIOSA_SPAN_INIT };
+    buf_clear(&rd->name);
+    buf_clear(&rd->cat);
+    buf_clear(&rd->label);
+    buf_clear(&rd->rest);
+    rd->r = *r;
+    while (json_read_next(&rd->r) == JSON_KEY) {
+        struct json_reader key = rd->r;
 
-        buf_clear(&rd->name);
-        buf_clear(&rd->cat);
-        buf_clear(&rd->label);
-        buf_clear(&rd->rest);
-        while (json_read_next(r) == JSON_KEY) {
-            struct json_reader key = *r;
-
-            take_member(rd, &e, &key);
-        }
-        if (r->token == JSON_BAD)
-            break;
-        rc = add_event(rd, &e);
-        if (rc == 0 && ++n % PROGRESS_EVENTS == 0 && rd->f.src->progress &&
-            rd->f.src->progress(rd->f.src->user, (uint64_t)(r->at - r->start), rd->f.src->len))
-            rc = OPM_ELIMIT;
+        take_member(rd, &e, &key);
     }
-    return rc;
-}
-
-static int read_all(struct reader *rd)
-{
-    struct json_reader *r = &rd->r;
-    int rc = 0;
-
-    if (json_read_next(r) == JSON_ARRAY)
-        return read_events(rd);
-    if (r->token != JSON_OBJECT)
-        return 0;
-    while (rc == 0 && json_read_next(r) == JSON_KEY) {
-        bool events = json_read_is(r, "traceEvents");
-
-        json_read_next(r);
-        if (events && r->token == JSON_ARRAY)
-            rc = read_events(rd);
-        else
-            json_read_skip(r);
-    }
-    return rc;
+    return add_event(rd, &e);
 }
 
 int furiosa_chrome_read(struct store *st, const struct import_source *src, opm_error *err)
 {
-    size_t skip = src->len >= 3 && memcmp(src->data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    struct reader rd = { .f = { .st = st, .src = src },
-                         .r = json_read_of(src->data + skip, src->len - skip) };
-    int rc = read_all(&rd);
+    struct reader rd = { .f = { .st = st, .src = src } };
+    int rc = event_each(st, src, take_event, &rd, err);
 
-    if (rc == 0 && rd.r.token == JSON_BAD && !rd.f.nspan)
-        rc = opm__fail(err, OPM_EFORMAT, "%s: malformed JSON at byte %zu", src->path,
-                       skip + (size_t)(rd.r.at - rd.r.start));
-    else if (rc == 0 && rd.r.token == JSON_BAD)
-        store_stat(st, rd.r.at == rd.r.end ? STAT_file_truncated : STAT_json_malformed, 1);
-    else if (rc == 0)
-        store_stat(st, STAT_file_truncated, src->cut);
     if (rc == 0)
         rc = furiosa_end(&rd.f);
     if (rc == OPM_ENOMEM || rc == OPM_ELIMIT)

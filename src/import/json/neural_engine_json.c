@@ -7,18 +7,17 @@
  * have six digits: what those lost is computed anew from the durations. An operator's duration is
  * reshaping plus forward, and becomes two spans. In files of `opmeter export` lines are threads and
  * times are true. */
+#include "import/json/event_each.h"
+#include "import/json/sniff.h"
 #include "import/neural_engine/neural_engine.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_read.h"
 #include "base/json_write.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PROGRESS_EVENTS 4096
 
 /* Args of an operator that are texts, in the order of their table below. */
 enum arg {
@@ -59,7 +58,6 @@ struct pending {
 
 struct reader {
     struct neural n;
-    struct json_reader r;
     struct neural_event e;
     struct u64map tracks; /* pid << 32 | name */
     struct u64map args;   /* op: the args that defined it */
@@ -71,19 +69,11 @@ struct reader {
     int64_t nstep;
 };
 
-static bool has(const uint8_t *head, size_t len, const char *text)
-{
-    return memmem(head, len, text, strlen(text)) != NULL;
-}
-
 bool neural_engine_json_sniff(const uint8_t *head, size_t len)
 {
-    size_t i = 0;
-
-    while (i < len && (head[i] == ' ' || (head[i] >= '\t' && head[i] <= '\r')))
-        i++;
-    return i < len && head[i] == '{' && has(head, len, "\"traceEvents\"") &&
-           has(head, len, "\"model_inference\"") && has(head, len, "\"inference\"");
+    return json_first_bracket(head, len) == '{' && head_contains(head, len, "\"traceEvents\"") &&
+           head_contains(head, len, "\"model_inference\"") &&
+           head_contains(head, len, "\"inference\"");
 }
 
 /* -- one event -- */
@@ -471,50 +461,24 @@ static int add_event(struct reader *x)
     return add_operator(x, track, ts, dur);
 }
 
-static int read_events(struct reader *x)
+static int take_event(void *user, struct json_reader *r)
 {
-    struct json_reader *r = &x->r;
-    uint64_t n = 0;
-    int rc = 0;
+    struct reader *x = user;
 
-    if (json_read_next(r) != JSON_ARRAY) {
-        json_read_skip(r);
-        return 0;
-    }
-    while (!rc && json_read_next(r) != JSON_ARRAY_END && r->token != JSON_BAD) {
-        if (r->token != JSON_OBJECT) {
-            json_read_skip(r);
-            store_stat(x->n.st, STAT_event_unreadable, 1);
-            continue;
-        }
-        read_event(r, &x->e);
-        if (r->token == JSON_BAD)
-            break;
-        rc = add_event(x);
-        if (!rc && ++n % PROGRESS_EVENTS == 0 && x->n.src->progress &&
-            x->n.src->progress(x->n.src->user, (uint64_t)(r->at - r->start), x->n.src->len))
-            rc = OPM_ELIMIT;
-    }
-    return rc;
+    read_event(r, &x->e);
+    return add_event(x);
 }
 
 int neural_engine_json_read(struct store *st, const struct import_source *src, opm_error *err)
 {
-    struct reader x = { .r = json_read_of(src->data, src->len) };
+    struct reader x = { 0 };
     int rc = neural_init(&x.n, st, src);
 
-    json_read_next(&x.r);
-    while (!rc && json_read_next(&x.r) == JSON_KEY) {
-        if (json_read_is(&x.r, "traceEvents"))
-            rc = read_events(&x);
-        else
-            json_read_skip(&x.r);
-    }
+    if (!rc)
+        rc = event_each(st, src, take_event, &x, err);
     if (!rc)
         rc = add_pending(&x);
-    if (!rc && (x.r.token != JSON_OBJECT_END || json_read_next(&x.r) != JSON_DONE))
-        store_stat(st, src->cut ? STAT_file_truncated : STAT_json_malformed, 1);
-    if (rc)
+    if (rc && rc != OPM_EFORMAT)
         opm__fail(err, rc, "%s: %s", src->path, opm_status_text(rc));
     event_release(&x.e);
     buf_release(&x.json);

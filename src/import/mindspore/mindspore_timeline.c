@@ -3,9 +3,8 @@
  *
  * The JSON is read twice, because names of processes and threads may come last. Lanes that only
  * repeat others (overlap analysis, steps) are left out. */
+#include "import/json/event_each.h"
 #include "import/mindspore/mindspore_int.h"
-
-#include "base/json_read.h"
 
 #include <string.h>
 
@@ -375,38 +374,44 @@ static int take(struct ms_timeline *t, const struct ms_event *e)
     return take_op(t, e, &s, NULL);
 }
 
-/* All events, in an array or under "traceEvents". */
-static int events(struct ms_timeline *t, const uint8_t *data, size_t len,
+struct ms_pass {
+    struct ms_timeline *t;
+    int (*each)(struct ms_timeline *t, const struct ms_event *e);
+};
+
+static int pass_event(void *user, struct json_reader *r)
+{
+    const struct ms_pass *p = user;
+    struct ms_event e;
+
+    event_read(r, &e);
+    return p->each(p->t, &e);
+}
+
+/* All events; st counts what is wrong with them. */
+static int events(struct ms_timeline *t, struct store *st, const uint8_t *data, size_t len,
                   int (*each)(struct ms_timeline *t, const struct ms_event *e))
 {
-    struct json_reader r = json_read_of(data, len);
-    enum json_token k = json_read_next(&r);
-    struct ms_event e;
-    int rc = 0;
+    struct ms_pass pass = { t, each };
+    struct import_source src = { .path = t->m->src->path, .data = data, .len = len };
+    opm_error ignored;
+    int rc = event_each(st, &src, pass_event, &pass, &ignored);
 
-    while (k == JSON_OBJECT && json_read_next(&r) == JSON_KEY) {
-        if (json_read_is(&r, "traceEvents"))
-            k = json_read_next(&r);
-        else
-            json_read_next(&r);
-        if (k != JSON_ARRAY && !json_read_skip(&r))
-            break;
-    }
-    if (k == JSON_ARRAY) {
-        while (rc == 0 && json_read_next(&r) == JSON_OBJECT) {
-            event_read(&r, &e);
-            if (r.token == JSON_OBJECT_END)
-                rc = each(t, &e);
-        }
-    }
-    /* Some versions end with ",]". */
-    if (each == take && (r.token != JSON_ARRAY_END || k != JSON_ARRAY)) {
-        struct text tail = text_trim((struct text){ r.at, (size_t)(r.end - r.at) });
+    if (rc != OPM_EFORMAT)
+        return rc;
+    store_stat(st, STAT_json_malformed, 1);
+    return 0;
+}
 
-        store_stat(
-            t->m->st,
-            text_is(tail, "]") || text_is(tail, ",]") ? STAT_stray_comma : STAT_json_malformed, 1);
-    }
+/* Names and the earliest time first, wherever they stand. What is wrong is counted later. */
+static int read_names(struct ms_timeline *t, const uint8_t *data, size_t len)
+{
+    struct store *scratch = NULL;
+    int rc = store_new(&scratch);
+
+    if (!rc)
+        rc = events(t, scratch, data, len, note_name);
+    store_free(scratch);
     return rc;
 }
 
@@ -433,11 +438,11 @@ static int timeline_read(struct ms *m, struct ms_device *d, const uint8_t *data,
                          bool steps)
 {
     struct ms_timeline t = { .m = m, .d = d, .steps = steps, .min_ns = MS_NONE };
-    int rc = events(&t, data, len, note_name);
+    int rc = read_names(&t, data, len);
 
     set_origin(&t);
     if (!rc)
-        rc = events(&t, data, len, take);
+        rc = events(&t, m->st, data, len, take);
     u64map_release(&t.process);
     u64map_release(&t.thread);
     return rc ? rc : ms_steps_end(m, d);
