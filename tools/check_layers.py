@@ -37,7 +37,7 @@ ALLOW = {
 BARE = {
     "format": set(),
     "rec": {"banned.h", "capped.h", "common.h", "environment.def", "environment.h", "error.h",
-            "perf_refusal.h", "rd.h", "redact.h"},
+            "makeway.h", "perf_refusal.h", "rd.h", "redact.h"},
     "python": set(),
 }
 

@@ -21,6 +21,12 @@
  * Failure: nothing in here makes the program fail. opm_start() says what went wrong; after that,
  * whatever could not be kept is counted (opm_stats(), and the trace itself).
  *
+ * Files: the program may close, reuse and duplicate descriptors as it likes: those of the recorder
+ * are in a table of its own (Linux 5.9 and later), and the program's files are never written to. A
+ * trace that is there already is kept as FILE.old; any other file stays, and opm_start() fails,
+ * unless OPMETER_OVERWRITE=1. If FILE-live is cut short by somebody while it is being recorded to,
+ * the recording ends there: SIGBUS is handled for that if the program does not handle it.
+ *
  * Strings are copied, unless a comment says otherwise. They may hold any bytes but NUL.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -95,7 +101,7 @@ typedef struct opm_options {
 
 typedef struct opm_recorder_stats {
     uint64_t spans;      /* written so far, all threads */
-    uint64_t lost;       /* events dropped: buffer full, no room for the thread, write failed */
+    uint64_t lost;       /* spans dropped: buffer full, no room for the thread, write failed */
     uint64_t bytes;      /* size of the file so far */
     uint64_t threads;    /* that recorded anything */
     uint64_t unbalanced; /* ends without begin, spans closed by the end of an outer one */

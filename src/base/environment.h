@@ -35,6 +35,14 @@ static inline const char *environment_get(const char *name)
     return value && *value ? value : NULL;
 }
 
+/* OPMETER_OVERWRITE: files that are not ours may be written over. */
+static inline bool environment_overwrite(void)
+{
+    const char *value = environment_get("OPMETER_OVERWRITE");
+
+    return value && strcmp(value, "0") != 0;
+}
+
 /* ENGINE_PROFILING: 0 and empty mean off, anything else on. */
 static inline bool environment_engine_profiling(void)
 {

@@ -48,8 +48,8 @@ enum opm_file_state { FILE_RECORDING = 1, FILE_CLOSED = 2 };
 struct opm_file_status {
     uint32_t state;        /* enum opm_file_state */
     uint32_t write_errno;  /* first failure to write, as errno */
-    uint64_t lost;         /* units of events that never reached the file */
-    uint64_t lost_no_room; /* events of threads that got no slot or block */
+    uint64_t lost;         /* spans that were dropped; of older recorders, all events */
+    uint64_t lost_no_room; /* spans of threads that got no slot */
     uint64_t unbalanced_ends;
     uint64_t closed_by_parent;
     struct opm_calibration last; /* taken when this was written */
@@ -58,7 +58,15 @@ struct opm_file_status {
 };
 static_assert(sizeof(struct opm_file_status) == 72, "file format");
 
-#define OPM_HEADER_SIZE 256u /* header, status, zeros */
+/* Follows the status and is rewritten with it. Zeros: an older recorder. */
+struct opm_file_losses {
+    uint64_t lost_other; /* arguments, counters, arrows and definitions that were dropped */
+    uint32_t not_known;  /* 1: more was lost, and it is not known how much */
+    uint32_t crc;        /* of the bytes before it */
+};
+static_assert(sizeof(struct opm_file_losses) == 16, "file format");
+
+#define OPM_HEADER_SIZE 256u /* header, status, losses, zeros */
 
 enum opm_chunk_kind {
     CHUNK_DEFS = 1,   /* items: definitions, strings, calibrations */
@@ -170,7 +178,7 @@ static_assert(sizeof(struct opm_unit) == 16, "file format");
  *   DEVICE_SPAN  ticks = start in the track's clock; a = end, b = correlation; c = track id,
  *                d = id of a string, the arguments as a JSON object, or 0
  *   FLOW         ticks = now; a = source start, b = source thread; then destination start, thread
- *   LOST         value = events dropped at this point
+ *   LOST         value = spans dropped at this point
  *   INT_COUNTER  a = integer value */
 #define OPM_UNIT_KINDS(X) \
     X(SPAN, 1, 1)         \

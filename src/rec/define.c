@@ -160,13 +160,13 @@ static void item_direct(struct session *s, const uint8_t *head, size_t head_len,
     };
 
     if (!all) {
-        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
         return;
     }
     memcpy(all, head, head_len);
     memcpy(all + head_len, p, len);
     if (!opm__write_chunk(s, chunk, all))
-        atomic_fetch_add_explicit(&s->lost, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
     free(all);
 }
 
@@ -178,7 +178,7 @@ void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t
 
     if (s->defs_block != OPM_NO_BLOCK) {
         b = session_block(s, s->defs_block);
-        if (OPM_BLOCK_BYTES - b->used < head_len + len) {
+        if (OPM_BLOCK_BYTES - s->defs_used < head_len + len) {
             __atomic_store_n(&b->state, BLOCK_FULL, __ATOMIC_RELEASE);
             opm__block_submit(s, s->defs_block);
             s->defs_block = OPM_NO_BLOCK;
@@ -190,6 +190,7 @@ void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t
             b = session_block(s, s->defs_block);
             b->thread = 0;
             b->seq = s->defs_seq++;
+            s->defs_used = 0;
             __atomic_store_n(&b->used, 0, __ATOMIC_RELAXED);
             __atomic_store_n(&b->state, BLOCK_FILLING, __ATOMIC_RELEASE);
         }
@@ -199,9 +200,10 @@ void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t
         return;
     }
     b = session_block(s, s->defs_block);
-    memcpy(block_bytes(b) + b->used, head, head_len);
-    memcpy(block_bytes(b) + b->used + head_len, p, len);
-    __atomic_store_n(&b->used, b->used + (uint32_t)(head_len + len), __ATOMIC_RELEASE);
+    memcpy(block_bytes(b) + s->defs_used, head, head_len);
+    memcpy(block_bytes(b) + s->defs_used + head_len, p, len);
+    s->defs_used += (uint32_t)(head_len + len);
+    __atomic_store_n(&b->used, s->defs_used, __ATOMIC_RELEASE);
 }
 
 /* A new id, or the last one for ever when they are used up. */
@@ -222,7 +224,7 @@ static void item_string(struct session *s, uint32_t kind, const uint8_t *before,
     if (need > sizeof(small))
         item = malloc(need);
     if (!item) {
-        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
         return;
     }
     memcpy(item, before, nbefore);
@@ -260,7 +262,7 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
     if (VARINT_MAX + ncat + ntail > sizeof(small))
         after = malloc(VARINT_MAX + ncat + ntail);
     if (!after) {
-        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
         return id;
     }
     q = varint_put(after, category ? ncat + 1 : 0);
@@ -441,7 +443,7 @@ void opm__define_meta(struct session *s, const char *key, const char *value)
     uint8_t *head = malloc(VARINT_MAX + nkey), *p;
 
     if (!head) {
-        atomic_fetch_add_explicit(&s->no_room, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
         return;
     }
     p = varint_put(head, nkey);

@@ -42,8 +42,10 @@ static inline void hot_put(struct hot *h, uint64_t ticks, uint64_t word)
 
 void opm__put(struct hot *h, const struct opm_unit *u, unsigned n)
 {
-    if (h->cap - h->used < n && !opm__block_next(h))
+    if (h->cap - h->used < n && !opm__block_next(h)) {
+        opm__count_lost(h, unit_kind(u));
         return;
+    }
     memcpy(&h->units[h->used], u, n * sizeof(*u));
     h->used += n;
     __atomic_store_n(&h->slot->used, h->used, __ATOMIC_RELEASE);

@@ -34,19 +34,32 @@ struct retired {
 static struct retired *retired, **retired_end = &retired; /* oldest first */
 static unsigned nretired;
 
+/* Storage for a part of the mapping, before anyone stores there. By way of the mapping, not of a
+ * descriptor: those are the writer's. */
 static bool reserve_disk(struct session *s, uint64_t offset, uint64_t len)
 {
     int rc;
 
-    do
-        rc = posix_fallocate(s->live_fd, (off_t)offset, (off_t)len);
-    while (rc == EINTR);
-    if (rc)
+    if (atomic_load_explicit(&s->live_gone, memory_order_relaxed))
         return false;
-    /* Fault the pages in now rather than inside somebody's span; older kernels refuse, no matter.
-     */
-    madvise(s->map + offset, len, MADV_POPULATE_WRITE);
-    return true;
+    do
+        rc = madvise(s->map + offset, len, MADV_POPULATE_WRITE);
+    while (rc < 0 && (errno == EINTR || errno == EAGAIN));
+    /* Before Linux 5.14 there is no such advice; opm__live_create() reserved all of it. */
+    return rc == 0 || errno == EINVAL;
+}
+
+/* In the writer. False: no room for as much as the recording needs to begin with. */
+static bool reserve_all(struct session *s)
+{
+    int rc;
+
+    if (madvise(s->map, OPM_LIVE_HEADER_SIZE, MADV_POPULATE_WRITE) == 0 || errno != EINVAL)
+        return true;
+    do
+        rc = posix_fallocate(s->live.fd, 0, (off_t)s->map_size);
+    while (rc == EINTR);
+    return rc == 0;
 }
 
 /* Put the next group of blocks into the pool. Locked by the caller, or not yet shared. */
@@ -80,6 +93,7 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
     uint64_t bytes = live_bytes(budget);
     uint64_t per_thread = OPM_SLOT_SIZE + OPM_BLOCK_SIZE;
     struct opm_live_header *live;
+    int rc;
 
     if (bytes < OPM_LIVE_HEADER_SIZE + 4 * per_thread)
         return opm__fail(err, OPM_EIO, "%s: the limit on file sizes leaves no room for it",
@@ -87,14 +101,13 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
     s->nblock = (uint32_t)((bytes - OPM_LIVE_HEADER_SIZE) / per_thread);
     s->nslot = s->nblock;
     s->map_size = live_block_offset(s->nslot, s->nblock);
-    unlink(s->live_path);
-    s->live_fd = open(s->live_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode(s));
-    if (s->live_fd < 0)
-        return opm__fail(err, OPM_EIO, "%s: %s", s->live_path, strerror(errno));
-    if (ftruncate(s->live_fd, (off_t)s->map_size) < 0)
+    rc = opm__own_create(&s->live, s->live_path, opm__file_mode(s));
+    if (rc)
+        return opm__fail(err, OPM_EIO, "%s: %s", s->live_path, strerror(rc));
+    if (ftruncate(s->live.fd, (off_t)s->map_size) < 0)
         return opm__fail(err, OPM_EIO, "%s: resize to %zu bytes: %s", s->live_path, s->map_size,
                          strerror(errno));
-    s->map = mmap(NULL, s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->live_fd, 0);
+    s->map = mmap(NULL, s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->live.fd, 0);
     if (s->map == MAP_FAILED) {
         s->map = NULL;
         return opm__fail(err, OPM_EIO, "%s: mmap: %s", s->live_path, strerror(errno));
@@ -111,7 +124,7 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
     atomic_store(&s->full_blocks, 0);
     atomic_store(&s->nfree, 0);
     atomic_store(&s->held, 0);
-    if (!reserve_disk(s, 0, OPM_LIVE_HEADER_SIZE) || !blocks_grow(s))
+    if (!reserve_all(s) || !reserve_disk(s, 0, OPM_LIVE_HEADER_SIZE) || !blocks_grow(s))
         return opm__fail(err, OPM_EIO, "%s: no space left for it", s->live_path);
     live = session_live(s);
     memcpy(live->magic, OPM_LIVE_MAGIC, sizeof(live->magic));
@@ -122,6 +135,17 @@ int opm__live_create(struct session *s, uint64_t budget, opm_error *err)
     memcpy(live->session, s->header.session, sizeof(live->session));
     live->last = s->header.start;
     return 0;
+}
+
+void opm__live_give_up(struct session *s)
+{
+    uint8_t *map = s->map;
+
+    atomic_store(&s->live_gone, true);
+    __atomic_store_n(&opm__layers, 0, __ATOMIC_RELEASE);
+    if (map)
+        mmap(map, s->map_size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 static void map_to_anonymous(struct session *s)
@@ -198,9 +222,6 @@ static void threads_forget(struct session *s)
 void opm__live_abandon(struct session *s)
 {
     map_to_anonymous(s);
-    if (s->live_fd >= 0)
-        close(s->live_fd);
-    s->live_fd = -1;
     free(s->next_slot);
     free(s->block_links);
     s->next_slot = NULL;
@@ -211,8 +232,8 @@ void opm__live_abandon(struct session *s)
 void opm__live_retire(struct session *s)
 {
     threads_forget(s);
-    if (s->live_fd >= 0)
-        unlink(s->live_path);
+    if (!s->live_stays)
+        opm__own_unlink(&s->live);
     opm__live_abandon(s);
 }
 
@@ -306,6 +327,7 @@ static bool block_attach(struct session *s, struct hot *h)
     h->units = block_units(b);
     h->used = 0;
     h->cap = OPM_BLOCK_UNITS;
+    h->block = block;
     /* Count before block: a reader that sees the new block must not see the old count. */
     __atomic_store_n(&h->slot->used, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&h->slot->block, block, __ATOMIC_RELEASE);
@@ -321,11 +343,12 @@ static bool block_attach(struct session *s, struct hot *h)
 /* The block is complete as it is: off to the writer with it. */
 static void block_detach(struct session *s, struct hot *h)
 {
-    uint32_t block = h->slot->block;
+    uint32_t block = h->block;
     struct opm_block_header *b;
 
     if (block == OPM_NO_BLOCK)
         return;
+    h->block = OPM_NO_BLOCK;
     b = session_block(s, block);
     b->used = h->used;
     __atomic_store_n(&b->state, BLOCK_FULL, __ATOMIC_RELEASE);
@@ -344,11 +367,18 @@ bool opm__block_next(struct hot *h)
     struct session *s = &opm__session;
 
     block_detach(s, h);
-    if (block_attach(s, h))
-        return true;
-    h->slot_lost++;
-    atomic_fetch_add_explicit(&s->lost, 1, memory_order_relaxed);
-    return false;
+    return block_attach(s, h);
+}
+
+/* A span is one loss, whatever it would have taken. */
+void opm__count_lost(struct hot *h, unsigned kind)
+{
+    struct session *s = &opm__session;
+    bool span = kind == UNIT_SPAN || kind == UNIT_LONG_SPAN || kind == UNIT_BEGIN ||
+                kind == UNIT_ASYNC_BEGIN || kind == UNIT_DEVICE_SPAN;
+
+    atomic_fetch_add_explicit(span ? &s->lost : &s->lost_other, 1, memory_order_relaxed);
+    h->slot_lost += span;
 }
 
 /* Under lock. */
@@ -385,7 +415,7 @@ bool opm__thread_enter(struct hot *h)
         return false;
     }
     serial = ++s->last_serial;
-    *h = (struct hot){ .slot = session_slot(s, slot), .slot_index = slot };
+    *h = (struct hot){ .slot = session_slot(s, slot), .slot_index = slot, .block = OPM_NO_BLOCK };
     h->slot->block = OPM_NO_BLOCK;
     h->slot->used = 0;
     h->slot->depth = 0;

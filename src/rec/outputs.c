@@ -30,22 +30,9 @@ bool opm__env_wants(void)
            environment_get("FURIOSA_PROFILER_OUTPUT_PATH") || environment_tensorflow_level() > 0;
 }
 
-/* A path that stays valid if the program changes its folder. */
-static char *absolute(const char *path)
-{
-    char *cwd = *path == '/' ? NULL : getcwd(NULL, 0), *out = NULL;
-
-    if (!cwd)
-        return strdup(path);
-    if (asprintf(&out, "%s/%s", cwd, path) < 0)
-        out = NULL;
-    free(cwd);
-    return out;
-}
-
 static int add(struct outputs *o, const char *format, const char *path)
 {
-    char *copy = absolute(path);
+    char *copy = opm__path_absolute(path);
 
     if (!copy)
         return OPM_ENOMEM;
@@ -259,6 +246,9 @@ int opm__convert(const struct session *s, opm_error *err)
     struct stat st;
     int rc = 0, made = 0;
 
+    if (opm__own_place(&s->file) != OWNFILE_HERE)
+        return opm__fail(err, OPM_EIO, "%s: not there any more: nothing can be made of it",
+                         s->path);
     if (s->convert_to) {
         made = convert(s->path, NULL, s->convert_to, err);
         sure &= made == 0;
@@ -279,7 +269,9 @@ int opm__convert(const struct session *s, opm_error *err)
         sure &= made == 0;
         rc = rc ? rc : MIN(made, 0);
     }
-    if (sure && (s->convert_to || s->outputs.only))
-        unlink(s->path);
+    if (sure && (s->convert_to || s->outputs.only)) {
+        opm__own_unlink(&s->file);
+        opm__own_unlink(&s->live);
+    }
     return rc;
 }

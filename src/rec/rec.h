@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "format/format.h"
 #include "rec/clock.h"
+#include "rec/ownfile.h"
 #include <opmeter/opmeter.h>
 #include <pthread.h>
 #include <signal.h>
@@ -40,10 +41,11 @@ struct hot {
     _Atomic uint32_t serial;
     _Atomic uint32_t generation; /* 0: the thread must enter the session first */
     uint32_t slot_index;
+    uint32_t block;     /* being filled, or OPM_NO_BLOCK; the slot says the same to readers */
     struct hot *next;   /* list of all threads of the session, under `lock` */
     struct hot **prev;  /* NULL: not on it */
     opm_span phase;     /* open phase of a step */
-    uint64_t slot_lost; /* events dropped since the last LOST unit */
+    uint64_t slot_lost; /* spans dropped since the last LOST unit */
 };
 
 enum session_state {
@@ -81,6 +83,16 @@ struct outputs {
     char *record; /* where to record then */
 };
 
+/* Why writing stopped for good. */
+enum stopped_by {
+    STOPPED_NOT = 0,
+    STOPPED_NOT_OURS,  /* the descriptor was taken from us, and the path leads elsewhere */
+    STOPPED_TRUNCATED, /* the file is shorter than what we wrote */
+    STOPPED_DELETED,   /* found out at the end: nothing stopped, but nothing is left */
+};
+
+struct direct;
+
 struct session {
     pthread_mutex_t control; /* starting, stopping, pausing; taken first */
     pthread_mutex_t lock;
@@ -96,17 +108,22 @@ struct session {
     char *redact;     /* facts to leave out, see base/redact.h; NULL: none */
     bool automatic;   /* started by the environment: report at the end */
 
-    char *path; /* of the .opm file */
-    char *live_path;
-    char *convert_to;       /* or NULL */
-    struct outputs outputs; /* of the environment; empty unless automatic */
-    int fd;
+    char *path;                /* of the .opm file, as it was given */
+    char *file_at;             /* the same, absolute: the program may change its folder */
+    char *live_path;           /* absolute */
+    char *before;              /* recordings of what this process was before exec(), or NULL */
+    char *convert_to;          /* or NULL */
+    struct outputs outputs;    /* of the environment; empty unless automatic */
+    struct ownfile file, live; /* the writer's: nobody else touches their descriptors */
+    bool own_table;            /* they are in a table of its own */
+    enum stopped_by stopped_by;
+    bool live_stays;       /* it has what could not be written */
     _Atomic uint64_t size; /* of the file: where the next chunk goes */
     struct opm_file_header header;
 
     uint8_t *map;
     size_t map_size;
-    int live_fd;
+    _Atomic bool live_gone; /* the live file was cut short: nothing more is recorded */
     uint32_t nslot;
     uint32_t nblock;
     uint32_t slots_ready; /* backed by disk space, so that touching them cannot fault */
@@ -127,16 +144,21 @@ struct session {
 
     uint32_t next_id; /* under lock */
     uint32_t defs_block;
+    uint32_t defs_used; /* bytes in it */
     uint32_t defs_seq;
     _Atomic(struct name_table *) names;
     size_t names_max;
 
     pthread_t writer;
+    _Atomic bool finish; /* for the writer: write the rest and end */
+    _Atomic(struct direct *) direct;
     struct packer *packer;
+    void *block_copy;
     uint8_t *out; /* packed chunks on their way to the file */
     size_t out_len;
     _Atomic uint64_t spans;
-    _Atomic uint64_t lost;
+    _Atomic uint64_t lost;       /* spans */
+    _Atomic uint64_t lost_other; /* arguments, counters, flows, definitions */
     _Atomic uint64_t no_room;
     _Atomic uint64_t unbalanced_ends;
     _Atomic uint64_t closed_by_parent;
@@ -174,14 +196,25 @@ static inline uint8_t *block_bytes(struct opm_block_header *b)
 /* session.c */
 /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program. Between the two,
  * this thread gets no signals, and one that our own writing raised is thrown away. */
-void opm__signals_off(sigset_t *old);
+void opm__signals_off(sigset_t *old); /* but SIGBUS, which can be our own doing: see bus.c */
 void opm__signals_restore(const sigset_t *old);
 bool opm__slow_enter(void); /* false: nothing is being recorded; else pair with opm__slow_leave() */
 void opm__slow_leave(void);
 
+/* files.c; in the writer */
+int opm__files_open(struct session *s, const char *wanted, bool child, uint64_t live_bytes,
+                    opm_error *err);
+void opm__files_release(struct session *s); /* names; the descriptors are closed */
+/* A path that stays valid if the program changes its folder; NULL: out of memory. */
+char *opm__path_absolute(const char *path);
+
 /* live.c: the mapped file, its slots and blocks */
 int opm__live_create(struct session *s, uint64_t bytes, opm_error *err);
-void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file */
+void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file,
+                                             unless live_stays */
+/* The file was cut short: anonymous memory from here on, and nothing is recorded any more. Safe in
+ * a signal handler. */
+void opm__live_give_up(struct session *s);
 void opm__live_abandon(
     struct session *s);                 /* the same in a forked child: the file is the parent's */
 void opm__live_unload(void);            /* the library goes: forget what was retired */
@@ -189,10 +222,12 @@ bool opm__thread_enter(struct hot *h);  /* slot and first block; false: no room 
 void opm__thread_watch(void);           /* session.c: have opm__thread_leave() called at its exit */
 void opm__thread_leave(struct hot *h);  /* seals its block, keeps open spans, frees the slot */
 void opm__thread_forget(struct hot *h); /* off the list: its memory is about to go */
-bool opm__block_next(struct hot *h);    /* hand over the full block, get another; false: dropped */
+bool opm__block_next(struct hot *h);    /* hand over the full block, get another; false: none */
 uint32_t opm__block_take(struct session *s, bool may_wait); /* index, or OPM_NO_BLOCK */
 void opm__block_submit(struct session *s, uint32_t block);
 void opm__block_release(struct session *s, uint32_t block);
+/* Count an event that is dropped. */
+void opm__count_lost(struct hot *h, unsigned kind);
 /* Append an event of n units for the calling thread; drops and counts if there is no room. */
 void opm__put(struct hot *h, const struct opm_unit *u, unsigned n);
 
@@ -201,6 +236,10 @@ void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, ui
 void opm__put_gauge(opm_site *site, double value);
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
                           uint64_t correlation, uint32_t args);
+
+/* bus.c; under control */
+void opm__bus_watch(void); /* a live file that is cut short ends the recording, not the program */
+void opm__bus_leave(void);
 
 /* define.c: ids for sites, strings, threads */
 uint32_t opm__define_site(opm_site *site); /* 0: filtered out */
@@ -229,12 +268,16 @@ int opm__perf_open(struct perf_event_attr *attr, int group); /* -1: errno says w
 bool opm__perf_read(int fd, void *out, size_t size);
 
 /* writer.c */
-int opm__writer_start(struct session *s, opm_error *err);
-void opm__writer_stop(struct session *s); /* joins; then writes what is left, closes the stream */
+/* Start the writer and have it open the files: open() runs in it, and its result is returned. */
+int opm__writer_start(struct session *s,
+                      int (*open)(struct session *s, const void *arg, opm_error *err),
+                      const void *arg, opm_error *err);
+void opm__writer_stop(struct session *s);    /* writes what is left, closes the files, joins */
+void opm__writer_release(struct session *s); /* its memory; it does not run */
 void opm__writer_wake(struct session *s);
-/* A chunk straight into the file; false if it could not be kept. Takes io_lock. */
+/* A chunk straight into the file; false if it could not be kept. Under lock; waits for the writer.
+ */
 bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload);
-void opm__write_status(struct session *s, enum opm_file_state state);
 
 /* pack.c: blocks of units into chunk payloads, docs/format.md "Events" */
 struct packer;

@@ -23,8 +23,8 @@
 struct session opm__session = { .control = PTHREAD_MUTEX_INITIALIZER,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .io_lock = PTHREAD_MUTEX_INITIALIZER,
-                                .fd = -1,
-                                .live_fd = -1 };
+                                .file = { .fd = -1 },
+                                .live = { .fd = -1 } };
 
 static pthread_key_t exit_key;
 static bool exit_key_made;
@@ -37,7 +37,8 @@ static bool forked_by_env; /* the environment wants files of it, too */
 static void set_layers(struct session *s)
 {
     uint32_t state = atomic_load(&s->state);
-    bool on = (state == SESSION_ON || state == SESSION_FORKED) && !s->paused;
+    bool on = (state == SESSION_ON || state == SESSION_FORKED) && !s->paused &&
+              !atomic_load(&s->live_gone);
 
     __atomic_store_n(&opm__layers, on ? s->layers : 0, __ATOMIC_RELEASE);
 }
@@ -121,173 +122,6 @@ void opm_thread_name(const char *name)
     opm__slow_leave();
 }
 
-/* ---- files ---- */
-
-static char *path_with(const char *path, const char *before_extension, const char *after)
-{
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
-    char *out = NULL;
-
-    if (asprintf(&out, "%.*s%s%s%s", (int)stem, path, before_extension, path + stem, after) < 0)
-        return NULL;
-    return out;
-}
-
-/* %p becomes the process id. */
-static char *path_expand(const char *path)
-{
-    size_t len = strlen(path), n = 0;
-    char *out = malloc(len * 12 + 1);
-
-    for (size_t i = 0; out && i < len; i++) {
-        if (path[i] == '%' && path[i + 1] == 'p') {
-            n += (size_t)snprintf(out + n, 12, "%d", (int)getpid());
-            i++;
-        } else {
-            out[n++] = path[i];
-        }
-    }
-    if (out)
-        out[n] = '\0';
-    return out;
-}
-
-static bool path_is_opm(const char *path)
-{
-    size_t len = strlen(path);
-
-    return len > 4 && memcmp(path + len - 4, ".opm", 4) == 0;
-}
-
-/* An old file of the name makes way, unless a running program is recording into it. */
-static bool path_is_taken(const char *path)
-{
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    bool taken = false;
-
-    if (fd >= 0) {
-        taken = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-        close(fd);
-    }
-    return taken;
-}
-
-/* Among the parts of one recording nothing makes way: a process that became another program by
- * exec, or a later one of the same number, has its part there. */
-static void path_beside_parts(char **path)
-{
-    const char *parts = environment_get("OPMETER_RECORD_DIR");
-    size_t len = parts ? strlen(parts) : 0;
-    char *free_path = NULL, number[16];
-    struct stat st;
-
-    if (!parts || strncmp(*path, parts, len) != 0 || (*path)[len] != '/')
-        return;
-    for (int k = 1; k < 10000 && stat(free_path ? free_path : *path, &st) == 0; k++) {
-        free(free_path);
-        snprintf(number, sizeof(number), "-%d", k);
-        free_path = path_with(*path, number, "");
-        if (!free_path)
-            return;
-    }
-    if (free_path) {
-        free(*path);
-        *path = free_path;
-    }
-}
-
-static int file_create(struct session *s, const char *wanted, bool child, opm_error *err)
-{
-    char *expanded = path_expand(wanted);
-    char pid[16];
-    struct stat st;
-
-    snprintf(pid, sizeof(pid), "-%d", (int)getpid());
-    if (!expanded)
-        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
-    s->convert_to = path_is_opm(expanded) ? NULL : strdup(expanded);
-    s->path = s->convert_to ? path_with(expanded, "", ".opm") : strdup(expanded);
-    free(expanded);
-    if (s->path && (child || path_is_taken(s->path))) {
-        char *other = path_with(s->path, pid, "");
-
-        free(s->path);
-        s->path = other;
-    }
-    if (s->path)
-        path_beside_parts(&s->path);
-    if (!s->path || asprintf(&s->live_path, "%s-live", s->path) < 0) {
-        s->live_path = NULL;
-        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
-    }
-    if (stat(s->path, &st) == 0 && !S_ISREG(st.st_mode))
-        return opm__fail(err, OPM_EINVAL, "%s: exists and is not a regular file", s->path);
-    unlink(s->path);
-    s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, opm__file_mode(s));
-    if (s->fd < 0)
-        return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
-    flock(s->fd, LOCK_EX | LOCK_NB);
-    return 0;
-}
-
-static void boot_id(uint8_t out[16])
-{
-    char text[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    unsigned n = 0;
-
-    memset(out, 0, 16);
-    if (fd < 0)
-        return;
-    if (read(fd, text, sizeof(text) - 1) > 0) {
-        for (const char *p = text; *p && n < 32; p++) {
-            int digit = *p >= '0' && *p <= '9'   ? *p - '0'
-                        : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
-                                                 : -1;
-
-            if (digit >= 0) {
-                out[n / 2] |= (uint8_t)(digit << (n % 2 ? 0 : 4));
-                n++;
-            }
-        }
-    }
-    close(fd);
-}
-
-static void header_make(struct session *s)
-{
-    struct opm_file_header *h = &s->header;
-
-    memset(h, 0, sizeof(*h));
-    memcpy(h->magic, OPM_FILE_MAGIC, sizeof(h->magic));
-    h->version = OPM_RECORDING_VERSION;
-    h->header_size = OPM_HEADER_SIZE;
-    if (getrandom(h->session, sizeof(h->session), GRND_NONBLOCK) != (ssize_t)sizeof(h->session)) {
-        int64_t now[2] = { clock_ns(CLOCK_REALTIME), (int64_t)getpid() };
-
-        memcpy(h->session, now, sizeof(now));
-    }
-    boot_id(h->boot);
-    h->clock_source = opm__clock_source;
-    h->pid = (uint32_t)getpid();
-    h->start = opm__clock_read();
-    h->ticks_per_s = opm__clock_rate;
-    h->crc = crc32c(h, offsetof(struct opm_file_header, crc));
-}
-
-/* Once the live file is there: a file that has a header can be read, however young it is. */
-static int header_write(struct session *s, opm_error *err)
-{
-    uint8_t page[OPM_HEADER_SIZE] = { 0 };
-
-    memcpy(page, &s->header, sizeof(s->header));
-    if (pwrite(s->fd, page, sizeof(page), 0) != (ssize_t)sizeof(page))
-        return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
-    s->size = sizeof(page);
-    return 0;
-}
-
 /* ---- start ---- */
 
 static int64_t env_int(const char *name, int64_t fallback)
@@ -343,15 +177,12 @@ static uint32_t level_layers(int32_t level)
 static void session_clean(struct session *s)
 {
     opm__define_release(s);
-    if (s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
-    free(s->live_path);
+    opm__writer_release(s);
+    opm__files_release(s);
     free(s->categories);
     free(s->redact);
     free(s->convert_to);
     opm__outputs_release(&s->outputs);
-    s->live_path = NULL;
     s->categories = NULL;
     s->redact = NULL;
     s->convert_to = NULL;
@@ -361,6 +192,8 @@ static void counters_reset(struct session *s)
 {
     atomic_store(&s->spans, 0);
     atomic_store(&s->lost, 0);
+    atomic_store(&s->lost_other, 0);
+    atomic_store(&s->live_gone, false);
     atomic_store(&s->no_room, 0);
     atomic_store(&s->unbalanced_ends, 0);
     atomic_store(&s->closed_by_parent, 0);
@@ -372,6 +205,37 @@ static void counters_reset(struct session *s)
     s->defs_seq = 0;
     s->span_cost_ps = 0;
     s->size = 0;
+    s->stopped_by = STOPPED_NOT;
+    s->live_stays = false;
+}
+
+struct start_args {
+    const opm_options *opts; /* complete */
+    bool child;
+    bool by_env; /* the environment may want other files of it, too */
+};
+
+/* In the writer: everything that needs descriptors. */
+static int start_open(struct session *s, const void *arg, opm_error *err)
+{
+    const struct start_args *a = arg;
+    uint64_t budget = (uint64_t)a->opts->buffer_mb << 20;
+    int rc = 0;
+
+    opm__clock_init();
+    if (a->by_env)
+        rc = opm__outputs_plan(&s->outputs, a->child, err);
+    if (environment_get("OPMETER_OUTPUT"))
+        rc = 0; /* the recording itself goes on; what failed is told at the end */
+    if (rc == 0)
+        rc = opm__files_open(s, s->outputs.only ? s->outputs.record : a->opts->path,
+                             a->child && !s->outputs.only, budget - budget / 8, err);
+    if (rc)
+        return rc;
+    atomic_fetch_add(&s->generation, 1);
+    opm__describe_machine(s);
+    opm__counters_choose(s, a->opts->counters == 1);
+    return 0;
 }
 
 /* Without memory for what is to be left out there is no recording: it would hold it. */
@@ -388,62 +252,44 @@ static int start_locked(const opm_options *opts, bool child, opm_error *err)
 {
     struct session *s = &opm__session;
     opm_options o = options_of(opts);
-    uint64_t budget = (uint64_t)o.buffer_mb << 20;
+    /* A start that names its own file has nothing to do with the environment. */
+    struct start_args args = { .opts = &o,
+                               .child = child,
+                               .by_env =
+                                   child ? forked_by_env : s->automatic && !(opts && opts->path) };
     int rc;
 
-    opm__clock_init();
     free(s->path);
+    free(s->before);
     s->path = NULL;
+    s->before = NULL;
     counters_reset(s);
     atomic_store(&s->first_serial, s->last_serial + 1);
     if (!child)
         s->paused = 0;
     s->layers = level_layers(o.level);
     s->overflow = o.overflow;
-    s->names_max = budget / 16;
+    s->names_max = ((size_t)o.buffer_mb << 20) / 16;
     s->categories = o.categories ? strdup(o.categories) : NULL;
     rc = redact_plan(s, err);
-    /* A start that names its own file has nothing to do with the environment. */
-    if (!rc && (child ? forked_by_env : s->automatic && !(opts && opts->path))) {
-        rc = opm__outputs_plan(&s->outputs, child, err);
-        if (environment_get("OPMETER_OUTPUT"))
-            rc = 0; /* the recording itself goes on; what failed is told at the end */
-    }
     /* The folder that a privileged program happens to be in is the choice of its user. */
     if (environment_privileged() && !(opts && opts->path))
         rc = opm__fail(err, OPM_EINVAL,
                        "a privileged program must name the file to record to: opm_options.path");
     if (rc == 0)
-        rc = file_create(s, s->outputs.only ? s->outputs.record : o.path, child && !s->outputs.only,
-                         err);
-    header_make(s);
-    if (rc == 0)
-        rc = opm__live_create(s, budget - budget / 8, err);
-    if (rc == 0)
-        rc = header_write(s, err);
-    if (rc == 0) {
-        opm__write_status(s, FILE_RECORDING);
-        atomic_fetch_add(&s->generation, 1);
-        opm__describe_machine(s);
-        opm__counters_choose(s, o.counters == 1);
-        atomic_store(&s->state, SESSION_ON);
-        rc = opm__writer_start(s, err);
-    }
+        rc = opm__writer_start(s, start_open, &args, err);
     if (rc) {
-        atomic_store(&s->state, SESSION_OFF);
         opm__live_retire(s);
-        if (s->fd >= 0)
-            unlink(s->path);
+        if (s->file.path)
+            opm__own_unlink(&s->file);
         session_clean(s);
-        opm__packer_free(s->packer);
-        free(s->out);
-        s->packer = NULL;
-        s->out = NULL;
         free(s->path);
         s->path = NULL;
         set_layers(s);
         return rc;
     }
+    opm__bus_watch();
+    atomic_store(&s->state, SESSION_ON);
     s->nested = 1;
     set_layers(s);
     return 0;
@@ -454,6 +300,7 @@ void opm__signals_off(sigset_t *old)
     sigset_t all;
 
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* of a store into our own mapping: not to be held back */
     pthread_sigmask(SIG_BLOCK, &all, old);
 }
 
@@ -505,11 +352,40 @@ int opm_start(const opm_options *opts, opm_error *err)
 
 /* ---- stop ---- */
 
+/* 0, or what went wrong with the files of a recording that has ended. */
+static int stop_tell(const struct session *s, opm_error *err)
+{
+    static const char *const reasons[] = {
+        [STOPPED_NOT] = NULL,
+        [STOPPED_NOT_OURS] = "replaced by another file while recording",
+        [STOPPED_TRUNCATED] = "cut short by another program while recording",
+        [STOPPED_DELETED] = "deleted while recording; nothing of it is left",
+    };
+    int write_errno = atomic_load(&s->write_errno);
+    const char *reason = reasons[s->stopped_by];
+    unsigned long long lost = atomic_load(&s->lost) + atomic_load(&s->no_room);
+
+    if (atomic_load(&s->live_gone))
+        return opm__fail(err, OPM_EIO,
+                         "%s-live: cut short by another program while recording, which ended it "
+                         "there; how many spans are lost is not known",
+                         s->path);
+    if (s->stopped_by == STOPPED_DELETED)
+        return opm__fail(err, OPM_EIO, "%s: %s", s->path, reason);
+    if (!reason && write_errno)
+        reason = strerror(write_errno);
+    if (!reason)
+        return 0;
+    return opm__fail(err, OPM_EIO, "%s: %s; %llu spans lost%s", s->path, reason, lost,
+                     s->live_stays ? "; what could not be written is in the -live file beside it"
+                                   : "");
+}
+
 /* Under control. */
 static int stop_locked(struct session *s, opm_error *err)
 {
     sigset_t old;
-    int rc = 0, write_errno;
+    int rc;
 
     opm__signals_off(&old);
     __atomic_store_n(&opm__layers, 0, __ATOMIC_RELEASE);
@@ -521,14 +397,13 @@ static int stop_locked(struct session *s, opm_error *err)
         sched_yield();
     opm__writer_stop(s);
     opm__live_retire(s);
-    write_errno = atomic_load(&s->write_errno);
-    if (write_errno)
-        rc = opm__fail(err, OPM_EIO, "%s: %s; %llu events lost", s->path, strerror(write_errno),
-                       (unsigned long long)atomic_load(&s->lost));
-    close(s->fd);
-    s->fd = -1;
-    if ((s->convert_to || s->outputs.n) && opm__convert(s, rc ? NULL : err) < 0 && !rc)
-        rc = OPM_EIO;
+    opm__bus_leave();
+    rc = stop_tell(s, err);
+    if (s->convert_to || s->outputs.n) {
+        int made = opm__convert(s, rc ? NULL : err);
+
+        rc = rc ? rc : MIN(made, 0);
+    }
     session_clean(s);
     atomic_store(&s->state, SESSION_OFF);
     opm__signals_restore(&old);
@@ -617,7 +492,7 @@ static bool fork_remember(struct session *s)
 {
     free(forked_path);
     free(forked_categories);
-    forked_path = strdup(s->convert_to ? s->convert_to : s->path);
+    forked_path = strdup(s->convert_to ? s->convert_to : s->file_at);
     forked_categories = s->categories ? strdup(s->categories) : NULL;
     forked_options = (opm_options)OPM_OPTIONS_INIT;
     forked_options.path = forked_path;
@@ -644,11 +519,11 @@ static void fork_child(void)
         atomic_store(&s->counters, NULL);
         opm__hot = (struct hot){ 0 };
         s->threads = NULL;
+        if (!s->own_table) { /* else there are none: they are in the writer's table */
+            opm__own_close(&s->file);
+            opm__own_close(&s->live);
+        }
         session_clean(s);
-        opm__packer_free(s->packer);
-        free(s->out);
-        s->packer = NULL;
-        s->out = NULL;
         free(s->path);
         s->path = NULL;
         counters_reset(s);
@@ -681,8 +556,11 @@ static void report(const struct session *s, const opm_error *err)
     if (err->code)
         dprintf(STDERR_FILENO, "opmeter: %s\n", err->msg);
     else if (lost && s->path)
-        dprintf(STDERR_FILENO, "opmeter: %s: %llu events lost\n", s->path,
-                (unsigned long long)lost);
+        dprintf(STDERR_FILENO, "opmeter: %s: %llu spans lost\n", s->path, (unsigned long long)lost);
+    if (s->before && s->path)
+        dprintf(STDERR_FILENO,
+                "opmeter: %s: what this process recorded before it became this program is in %s\n",
+                s->path, s->before);
 }
 
 __attribute__((destructor)) static void library_unload(void)
@@ -701,9 +579,11 @@ __attribute__((destructor)) static void library_unload(void)
     exit_key_made = false;
     opm__live_unload();
     free(s->path);
+    free(s->before);
     free(forked_path);
     free(forked_categories);
     s->path = NULL;
+    s->before = NULL;
     forked_path = NULL;
     forked_categories = NULL;
 }

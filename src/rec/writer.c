@@ -1,22 +1,41 @@
-/* writer.c -- the thread that packs full blocks and appends them to the file.
+/* writer.c -- the thread that owns the files: packs full blocks and appends them.
  *
- * A block returns to the pool only after write() took its chunk, so at every moment each event is
- * in the live file or in the file. The thread looks for full blocks every so often, and at once
- * when the pool runs low: recording threads need not wake it. A failed write loses what was in it,
- * counts that, and the next one tries again. */
+ * All use of the files' descriptors is here (ownfile.h says why), from creating them to closing
+ * them. A block returns to the pool only after write() took its chunk, so at every moment each
+ * event is in the live file or in the file. The thread looks for full blocks every so often, and at
+ * once when the pool runs low: recording threads need not wake it. What could not be written stays
+ * in its blocks and is tried again; events are lost only when no block is left for them. If it
+ * cannot be written in the end, the live file stays and has it.
+ *
+ * The mapped file is open to others: what is read from it may be anything by then. It is copied
+ * before it is packed, and numbers from it are never used to reach memory unchecked. */
 #include "rec/rec.h"
 
 #include "format/crc32c.h"
 #include <errno.h>
-#include <signal.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define OUT_BYTES (1u << 20)
 #define IDLE_MIN_NS 1000000
 #define IDLE_MAX_NS 50000000
+#define IDLE_FAILING_NS 500000000 /* before the same is tried again */
 #define CALIBRATE_NS 1000000000
+
+/* What a thread that may not touch the file has for it. One at a time: it holds the session's lock.
+ */
+struct direct {
+    struct opm_chunk chunk;
+    const void *payload;
+    bool kept;
+    _Atomic uint32_t done; /* futex */
+};
+
+static __thread bool is_writer __attribute__((tls_model("initial-exec")));
 
 static void chunk_finish(struct opm_chunk *c, const void *payload)
 {
@@ -25,22 +44,46 @@ static void chunk_finish(struct opm_chunk *c, const void *payload)
     c->header_crc = crc32c(c, offsetof(struct opm_chunk, header_crc));
 }
 
+static void note_errno(struct session *s, int error)
+{
+    int expected = 0;
+
+    atomic_compare_exchange_strong(&s->write_errno, &expected, error);
+}
+
+/* The file is there to be written, and as long as we made it. */
+static bool file_usable(struct session *s)
+{
+    uint64_t size;
+
+    if (s->stopped_by)
+        return false;
+    if (!opm__own_check(&s->file, &size)) {
+        s->stopped_by = STOPPED_NOT_OURS;
+        note_errno(s, EBADF);
+    } else if (size < s->size) {
+        s->stopped_by = STOPPED_TRUNCATED;
+        note_errno(s, EIO);
+    }
+    return !s->stopped_by;
+}
+
 /* All of it at the end of the file, or none of it: a torn chunk is cut off again. Under io_lock. */
 static bool file_append(struct session *s, const uint8_t *p, size_t len)
 {
     size_t done = 0;
 
+    if (!file_usable(s))
+        return false;
     while (done < len) {
-        ssize_t n = pwrite(s->fd, p + done, len - done, (off_t)(s->size + done));
+        ssize_t n = pwrite(s->file.fd, p + done, len - done, (off_t)(s->size + done));
 
         if (n > 0) {
             done += (size_t)n;
         } else if (n < 0 && errno != EINTR) {
-            int expected = 0;
-
-            atomic_compare_exchange_strong(&s->write_errno, &expected, errno);
-            if (ftruncate(s->fd, (off_t)s->size) < 0)
-                atomic_store(&s->write_errno, errno);
+            note_errno(s, errno);
+            if (done && ftruncate(s->file.fd, (off_t)s->size) < 0)
+                note_errno(s, errno);
             return false;
         }
     }
@@ -48,28 +91,51 @@ static bool file_append(struct session *s, const uint8_t *p, size_t len)
     return true;
 }
 
-bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload)
+static bool write_chunk(struct session *s, struct opm_chunk chunk, const void *payload)
 {
     uint8_t *all = malloc(sizeof(chunk) + chunk.size);
     bool kept = false;
-    sigset_t old;
 
     chunk_finish(&chunk, payload);
     if (all) {
         memcpy(all, &chunk, sizeof(chunk));
         if (chunk.size)
             memcpy(all + sizeof(chunk), payload, chunk.size);
-        opm__signals_off(&old);
         pthread_mutex_lock(&s->io_lock);
         kept = file_append(s, all, sizeof(chunk) + chunk.size);
         pthread_mutex_unlock(&s->io_lock);
-        opm__signals_restore(&old);
     }
     free(all);
     return kept;
 }
 
-void opm__write_status(struct session *s, enum opm_file_state state)
+static void serve_direct(struct session *s)
+{
+    struct direct *d = atomic_exchange(&s->direct, NULL);
+
+    if (!d)
+        return;
+    d->kept = write_chunk(s, d->chunk, d->payload);
+    atomic_store(&d->done, 1);
+    opm__futex_wake(&d->done, 1);
+}
+
+bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload)
+{
+    struct direct d = { .chunk = chunk, .payload = payload };
+
+    if (is_writer)
+        return write_chunk(s, chunk, payload);
+    if (atomic_load_explicit(&s->failing, memory_order_relaxed))
+        return false; /* it will not do better now than a moment ago */
+    atomic_store(&s->direct, &d);
+    opm__writer_wake(s);
+    while (!atomic_load(&d.done))
+        opm__futex_wait(&d.done, 0, IDLE_MAX_NS);
+    return d.kept;
+}
+
+static void write_status(struct session *s, enum opm_file_state state)
 {
     struct opm_file_status st = { .state = state,
                                   .write_errno = (uint32_t)atomic_load(&s->write_errno),
@@ -78,48 +144,46 @@ void opm__write_status(struct session *s, enum opm_file_state state)
                                   .unbalanced_ends = atomic_load(&s->unbalanced_ends),
                                   .closed_by_parent = atomic_load(&s->closed_by_parent),
                                   .last = opm__clock_read() };
+    struct opm_file_losses losses = { .lost_other = atomic_load(&s->lost_other),
+                                      .not_known = atomic_load(&s->live_gone) };
+    uint8_t both[sizeof(st) + sizeof(losses)];
 
     st.crc = crc32c(&st, offsetof(struct opm_file_status, crc));
+    losses.crc = crc32c(&losses, offsetof(struct opm_file_losses, crc));
+    memcpy(both, &st, sizeof(st));
+    memcpy(both + sizeof(st), &losses, sizeof(losses));
     pthread_mutex_lock(&s->io_lock);
-    if (pwrite(s->fd, &st, sizeof(st), sizeof(struct opm_file_header)) != (ssize_t)sizeof(st)) {
-        int expected = 0;
-
-        atomic_compare_exchange_strong(&s->write_errno, &expected, errno);
-    }
+    if (file_usable(s) && pwrite(s->file.fd, both, sizeof(both), sizeof(struct opm_file_header)) !=
+                              (ssize_t)sizeof(both))
+        note_errno(s, errno);
     pthread_mutex_unlock(&s->io_lock);
-}
-
-static uint64_t count_events(const struct opm_unit *u, size_t n)
-{
-    uint64_t events = 0;
-
-    for (size_t i = 0; i < n; i += MAX(unit_count(unit_kind(&u[i])), 1u))
-        events += unit_kind(&u[i]) != UNIT_LOST; /* those were counted when they were lost */
-    return events;
 }
 
 /* Pack n units as one chunk to the end of `out`. */
 static uint64_t out_add_events(struct session *s, uint32_t thread, uint32_t seq,
-                               const struct opm_unit *u, size_t n)
+                               const struct opm_unit *shared, size_t n)
 {
     struct opm_chunk c = { .kind = CHUNK_EVENTS, .thread = thread, .seq = seq, .nblock = 1 };
     uint8_t *payload = s->out + s->out_len + sizeof(c);
     uint64_t spans = 0;
 
-    c.size = (uint32_t)opm__pack(s->packer, u, n, payload, &spans);
+    n = MIN(n, OPM_BLOCK_UNITS);
+    memcpy(s->block_copy, shared, n * sizeof(*shared));
+    c.size = (uint32_t)opm__pack(s->packer, s->block_copy, n, payload, &spans);
     chunk_finish(&c, payload);
     memcpy(s->out + s->out_len, &c, sizeof(c));
     s->out_len += sizeof(c) + c.size;
     return spans;
 }
 
-static void out_add_defs(struct session *s, uint32_t seq, const uint8_t *p, size_t len)
+static void out_add_defs(struct session *s, uint32_t seq, const uint8_t *shared, size_t len)
 {
     struct opm_chunk c = { .kind = CHUNK_DEFS, .seq = seq, .nblock = 1, .size = (uint32_t)len };
+    uint8_t *p = s->out + s->out_len + sizeof(c);
 
+    memcpy(p, shared, len);
     chunk_finish(&c, p);
     memcpy(s->out + s->out_len, &c, sizeof(c));
-    memcpy(s->out + s->out_len + sizeof(c), p, len);
     s->out_len += sizeof(c) + len;
 }
 
@@ -128,62 +192,53 @@ struct batch {
     uint32_t block[256];
     uint32_t n;
     uint64_t spans;
-    uint64_t unblocked; /* events in `out` that are in none of the blocks */
+    bool failed; /* a write did: what comes later is not tried */
 };
-
-static uint64_t batch_events(struct session *s, const struct batch *batch)
-{
-    uint64_t events = batch->unblocked;
-
-    for (uint32_t i = 0; i < batch->n; i++) {
-        struct opm_block_header *b = session_block(s, batch->block[i]);
-
-        if (b->thread)
-            events += count_events(block_units(b), b->used);
-    }
-    return events;
-}
 
 static void batch_write(struct session *s, struct batch *batch)
 {
     bool kept;
 
+    /* Had the mapping been taken away while it was read, this would be made of zeros. */
     pthread_mutex_lock(&s->io_lock);
-    kept = file_append(s, s->out, s->out_len);
+    kept = !atomic_load(&s->live_gone) && file_append(s, s->out, s->out_len);
     pthread_mutex_unlock(&s->io_lock);
     atomic_store_explicit(&s->failing, !kept, memory_order_relaxed);
     if (kept)
         atomic_fetch_add_explicit(&s->spans, batch->spans, memory_order_relaxed);
-    else
-        atomic_fetch_add_explicit(&s->lost, batch_events(s, batch), memory_order_relaxed);
-    for (uint32_t i = batch->n; i-- > 0;) {
-        /* Events that cannot be written are lost; what explains others is tried again. */
-        if (!kept && !session_block(s, batch->block[i])->thread)
-            opm__block_submit(s, batch->block[i]);
+    for (uint32_t i = 0; i < batch->n; i++) {
+        if (kept)
+            opm__block_release(s, batch->block[batch->n - 1 - i]);
         else
-            opm__block_release(s, batch->block[i]);
+            opm__block_submit(s, batch->block[i]);
     }
-    if (batch->n) {
+    if (batch->n && kept) {
         atomic_fetch_add_explicit(&s->freed, 1, memory_order_release);
         opm__futex_wake(&s->freed, INT32_MAX);
     }
     s->out_len = 0;
-    *batch = (struct batch){ 0 };
+    *batch = (struct batch){ .failed = !kept };
     if (!kept)
-        opm__write_status(s, FILE_RECORDING);
+        write_status(s, FILE_RECORDING);
 }
 
 static void batch_add(struct session *s, struct batch *batch, uint32_t block)
 {
     struct opm_block_header *b = session_block(s, block);
+    uint32_t thread = __atomic_load_n(&b->thread, __ATOMIC_RELAXED);
+    uint32_t used = __atomic_load_n(&b->used, __ATOMIC_RELAXED);
 
     if (OUT_BYTES - s->out_len < PACK_MAX_BYTES + sizeof(struct opm_chunk) ||
         batch->n == ARRAY_SIZE(batch->block))
         batch_write(s, batch);
-    if (b->thread)
-        batch->spans += out_add_events(s, b->thread, b->seq, block_units(b), b->used);
+    if (batch->failed) {
+        opm__block_submit(s, block);
+        return;
+    }
+    if (thread)
+        batch->spans += out_add_events(s, thread, b->seq, block_units(b), used);
     else
-        out_add_defs(s, b->seq, block_bytes(b), b->used);
+        out_add_defs(s, b->seq, block_bytes(b), MIN(used, (uint32_t)OPM_BLOCK_BYTES));
     batch->block[batch->n++] = block;
 }
 
@@ -193,7 +248,11 @@ static uint32_t defs_cut(struct session *s)
 {
     uint32_t block;
 
-    pthread_mutex_lock(&s->lock);
+    /* Whoever has the lock may be waiting for us. */
+    while (pthread_mutex_trylock(&s->lock)) {
+        serve_direct(s);
+        sched_yield();
+    }
     block = s->defs_block;
     s->defs_block = OPM_NO_BLOCK;
     pthread_mutex_unlock(&s->lock);
@@ -244,7 +303,7 @@ static void calibrate(struct session *s)
     __atomic_store_n(&live->unbalanced_ends, atomic_load(&s->unbalanced_ends), __ATOMIC_RELEASE);
     __atomic_store_n(&live->closed_by_parent, atomic_load(&s->closed_by_parent), __ATOMIC_RELEASE);
     __atomic_store_n(&live->last_seq, seq + 2, __ATOMIC_RELEASE);
-    opm__write_status(s, FILE_RECORDING);
+    write_status(s, FILE_RECORDING);
 }
 
 /* What one empty span costs, for the trace to say so: the smallest of a few averages, on a slot
@@ -275,61 +334,11 @@ static void measure_cost(struct session *s)
     free(slot);
 }
 
-static void *writer_main(void *arg)
+/* What a thread that goes on recorded so far: its unfinished block, its open spans. False: they
+ * stay in the live file. */
+static bool write_thread(struct session *s, struct opm_slot *slot)
 {
-    struct session *s = arg;
-    int64_t idle_ns = IDLE_MIN_NS, next_calibration = 0;
-
-    measure_cost(s);
-    for (;;) {
-        uint32_t wake = atomic_load_explicit(&s->wake, memory_order_acquire);
-        int64_t now;
-
-        if (atomic_load_explicit(&s->state, memory_order_acquire) == SESSION_STOPPING)
-            return NULL;
-        idle_ns =
-            drain(s) && !atomic_load(&s->failing) ? IDLE_MIN_NS : MIN(idle_ns * 2, IDLE_MAX_NS);
-        now = clock_ns(CLOCK_MONOTONIC);
-        if (now >= next_calibration) {
-            calibrate(s);
-            /* Soon after the start again, then rarely: early readings are the least exact. */
-            next_calibration =
-                now + MIN(CALIBRATE_NS, now - s->header.start.monotonic_ns + 1000000);
-        }
-        opm__futex_wait(&s->wake, wake, idle_ns);
-    }
-}
-
-void opm__writer_wake(struct session *s)
-{
-    atomic_fetch_add_explicit(&s->wake, 1, memory_order_release);
-    opm__futex_wake(&s->wake, 1);
-}
-
-int opm__writer_start(struct session *s, opm_error *err)
-{
-    pthread_attr_t attr;
-    int rc;
-
-    s->packer = opm__packer_new();
-    s->out = malloc(OUT_BYTES);
-    s->out_len = 0;
-    if (!s->packer || !s->out)
-        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->path);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, 256 * 1024);
-    rc = pthread_create(&s->writer, &attr, writer_main, s);
-    pthread_attr_destroy(&attr);
-    if (rc)
-        return opm__fail(err, OPM_EIO, "%s: cannot start the writer thread: %s", s->path,
-                         strerror(rc));
-    pthread_setname_np(s->writer, "opmeter-writer");
-    return 0;
-}
-
-/* What a thread that goes on recorded so far: its unfinished block, its open spans. */
-static void write_thread(struct session *s, struct opm_slot *slot)
-{
+    uint32_t serial = __atomic_load_n(&slot->serial, __ATOMIC_ACQUIRE);
     uint32_t block = __atomic_load_n(&slot->block, __ATOMIC_ACQUIRE);
     uint32_t used = __atomic_load_n(&slot->used, __ATOMIC_ACQUIRE);
     uint32_t depth = MIN(__atomic_load_n(&slot->depth, __ATOMIC_ACQUIRE), OPM_STACK_MAX);
@@ -340,20 +349,18 @@ static void write_thread(struct session *s, struct opm_slot *slot)
         uint32_t id = (uint32_t)__atomic_load_n(&slot->stack[i].word, __ATOMIC_RELAXED);
 
         open[i].ticks = __atomic_load_n(&slot->stack[i].ticks, __ATOMIC_RELAXED);
-        open[i].word = unit_word(UNIT_BEGIN, id, 0);
+        open[i].word = unit_word(UNIT_BEGIN, id & 0xffffff, 0);
     }
-    if (block != OPM_NO_BLOCK && used) {
-        const struct opm_unit *u = block_units(session_block(s, block));
-
-        batch.unblocked = count_events(u, used);
-        batch.spans = out_add_events(s, slot->serial, slot->seq, u, used);
-    }
-    if (depth) {
-        batch.unblocked += depth;
-        out_add_events(s, slot->serial, slot->seq + 1, open, depth);
-    }
+    if (block < s->nblock && used)
+        batch.spans =
+            out_add_events(s, serial, slot->seq, block_units(session_block(s, block)), used);
+    if (depth)
+        out_add_events(s, serial, slot->seq + 1, open, depth);
     if (s->out_len)
         batch_write(s, &batch);
+    if (!batch.failed) /* a reader of a live file that stays must not find it there again */
+        __atomic_store_n(&slot->serial, 0, __ATOMIC_RELEASE);
+    return !batch.failed;
 }
 
 /* Definitions that no full block asked for yet. */
@@ -364,36 +371,166 @@ static void write_defs(struct session *s)
 
     if (defs != OPM_NO_BLOCK) {
         batch_add(s, &batch, defs);
-        batch_write(s, &batch);
+        if (batch.n)
+            batch_write(s, &batch);
     }
 }
 
-void opm__writer_stop(struct session *s)
+/* Everything that is left, and the end. What cannot be written stays in the live file. */
+static void finish(struct session *s)
 {
     struct opm_chunk end = { .kind = CHUNK_END };
-    struct opm_calibration now;
+    struct opm_calibration now = opm__clock_read();
     char cost[32];
+    bool kept;
 
-    opm__writer_wake(s);
-    pthread_join(s->writer, NULL);
-    now = opm__clock_read();
     pthread_mutex_lock(&s->lock);
     snprintf(cost, sizeof(cost), "%llu.%03llu", (unsigned long long)s->span_cost_ps / 1000,
              (unsigned long long)s->span_cost_ps % 1000);
     opm__define_meta(s, "recorder.span_cost_ns", cost);
     opm__define_calibration(s, &now);
     pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->failing, false);
     drain(s);
-    write_defs(s);
+    if (!atomic_load(&s->failing))
+        write_defs(s);
+    kept = !atomic_load(&s->failing);
     pthread_mutex_lock(&s->lock);
-    for (uint32_t i = 0; i < s->slots_ready; i++)
+    for (uint32_t i = 0; i < s->slots_ready && kept; i++)
         if (session_slot(s, i)->serial)
-            write_thread(s, session_slot(s, i));
+            kept = write_thread(s, session_slot(s, i));
     pthread_mutex_unlock(&s->lock);
-    opm__write_chunk(s, end, "");
-    opm__write_status(s, FILE_CLOSED);
+    kept = kept && !atomic_load(&s->live_gone) && write_chunk(s, end, "");
+    s->live_stays = !kept && !atomic_load(&s->live_gone);
+    if (s->live_stays)
+        calibrate(s);
+    write_status(s, s->live_stays ? FILE_RECORDING : FILE_CLOSED);
+}
+
+/* The end of what others can do to our files: nobody has them open but us. */
+static void files_close(struct session *s)
+{
+    struct stat st;
+
+    if (s->file.fd >= 0 && opm__own_check(&s->file, NULL) && fstat(s->file.fd, &st) == 0 &&
+        !st.st_nlink && !s->stopped_by)
+        s->stopped_by = STOPPED_DELETED;
+    opm__own_close(&s->file);
+    opm__own_close(&s->live);
+}
+
+/* Somebody cut the live file short: storing into it would raise SIGBUS sooner or later. */
+static void live_watch(struct session *s)
+{
+    uint64_t size;
+
+    if (s->own_table && opm__own_check(&s->live, &size) && size < s->map_size)
+        opm__live_give_up(s);
+}
+
+struct start {
+    struct session *s;
+    int (*open)(struct session *s, const void *arg, opm_error *err);
+    const void *arg;
+    opm_error *err;
+    int rc;
+    _Atomic uint32_t done; /* futex */
+};
+
+static void *writer_main(void *arg)
+{
+    struct start *start = arg;
+    struct session *s = start->s;
+    int64_t idle_ns = IDLE_MIN_NS, next_calibration = 0;
+    int rc;
+
+    is_writer = true;
+    s->own_table = opm__own_table();
+    rc = start->rc = start->open(s, start->arg, start->err);
+    if (rc)
+        files_close(s);
+    atomic_store(&start->done, 1);
+    opm__futex_wake(&start->done, 1);
+    if (rc)
+        return NULL;
+    write_status(s, FILE_RECORDING);
+    measure_cost(s);
+    while (!atomic_load_explicit(&s->finish, memory_order_acquire)) {
+        uint32_t wake = atomic_load_explicit(&s->wake, memory_order_acquire);
+        int64_t now;
+        bool busy;
+
+        serve_direct(s);
+        live_watch(s);
+        busy = drain(s);
+        idle_ns = atomic_load(&s->failing) ? IDLE_FAILING_NS
+                  : busy                   ? IDLE_MIN_NS
+                                           : MIN(idle_ns * 2, IDLE_MAX_NS);
+        now = clock_ns(CLOCK_MONOTONIC);
+        if (now >= next_calibration) {
+            calibrate(s);
+            /* Soon after the start again, then rarely: early readings are the least exact. */
+            next_calibration =
+                now + MIN(CALIBRATE_NS, now - s->header.start.monotonic_ns + 1000000);
+        }
+        opm__futex_wait(&s->wake, wake, idle_ns);
+    }
+    finish(s);
+    files_close(s);
+    return NULL;
+}
+
+void opm__writer_wake(struct session *s)
+{
+    atomic_fetch_add_explicit(&s->wake, 1, memory_order_release);
+    opm__futex_wake(&s->wake, 1);
+}
+
+int opm__writer_start(struct session *s,
+                      int (*open)(struct session *s, const void *arg, opm_error *err),
+                      const void *arg, opm_error *err)
+{
+    struct start start = { .s = s, .open = open, .arg = arg, .err = err };
+    pthread_attr_t attr;
+    int rc;
+
+    s->packer = opm__packer_new();
+    s->out = malloc(OUT_BYTES);
+    s->block_copy = malloc(OPM_BLOCK_SIZE);
+    s->out_len = 0;
+    atomic_store(&s->finish, false);
+    atomic_store(&s->direct, NULL);
+    if (!s->packer || !s->out || !s->block_copy)
+        return opm__fail(err, OPM_ENOMEM, "recording: out of memory");
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 * 1024);
+    rc = pthread_create(&s->writer, &attr, writer_main, &start);
+    pthread_attr_destroy(&attr);
+    if (rc)
+        return opm__fail(err, OPM_EIO, "recording: cannot start the writer thread: %s",
+                         strerror(rc));
+    pthread_setname_np(s->writer, "opmeter-writer");
+    while (!atomic_load(&start.done))
+        opm__futex_wait(&start.done, 0, IDLE_MAX_NS);
+    if (start.rc)
+        pthread_join(s->writer, NULL);
+    return start.rc;
+}
+
+void opm__writer_stop(struct session *s)
+{
+    atomic_store(&s->finish, true);
+    opm__writer_wake(s);
+    pthread_join(s->writer, NULL);
+    opm__writer_release(s);
+}
+
+void opm__writer_release(struct session *s)
+{
     opm__packer_free(s->packer);
     free(s->out);
+    free(s->block_copy);
     s->packer = NULL;
     s->out = NULL;
+    s->block_copy = NULL;
 }

@@ -35,6 +35,20 @@ static void status_read(struct opm_file *f, const uint8_t *data, size_t len)
         memset(s, 0, sizeof(*s));
 }
 
+/* Those of older recorders are zeros. */
+static void losses_read(struct opm_file *f, const uint8_t *data, size_t len)
+{
+    struct opm_file_losses *l = &f->losses;
+    size_t at = sizeof(f->header) + sizeof(f->status);
+
+    memset(l, 0, sizeof(*l));
+    if (MIN(len, f->header.header_size) < at + sizeof(*l))
+        return;
+    memcpy(l, data + at, sizeof(*l));
+    if (l->crc != crc32c(l, offsetof(struct opm_file_losses, crc)))
+        memset(l, 0, sizeof(*l));
+}
+
 static int header_read(struct opm_file *f, const uint8_t *data, size_t len, opm_error *err)
 {
     struct opm_file_header *h = &f->header;
@@ -54,6 +68,7 @@ static int header_read(struct opm_file *f, const uint8_t *data, size_t len, opm_
         h->header_size < sizeof(*h) + sizeof(f->status))
         return opm__fail(err, OPM_EFORMAT, "%s: the header is damaged", path);
     status_read(f, data, len);
+    losses_read(f, data, len);
     f->closed = f->status.state == FILE_CLOSED;
     f->last = f->status.last.ticks > h->start.ticks ? f->status.last : h->start;
     f->pid = h->pid;
@@ -340,7 +355,8 @@ static void status_stats(struct opm_file *f, const struct live *live)
     const struct opm_live_header *l = live ? &live->header : &none;
 
     store_stat(f->st, STAT_losses_unknown,
-               !f->status_known || (f->closed && s->state != FILE_CLOSED));
+               !f->status_known || f->losses.not_known || (f->closed && s->state != FILE_CLOSED));
+    store_stat(f->st, STAT_events_lost, count_of(f->losses.lost_other));
     store_stat(f->st, STAT_threads_lost, count_of(MAX(s->lost_no_room, l->lost_no_room)));
     store_stat(f->st, STAT_end_without_begin,
                count_of(MAX(s->unbalanced_ends, l->unbalanced_ends)));

@@ -112,7 +112,8 @@ struct opm_file {
     struct opm_file_header header;
     struct opm_file_status status;
     bool status_known;   /* its checksum is right; else status is zeroed and says nothing */
-    uint64_t lost_units; /* what threads noted on the way that they had dropped */
+    uint64_t lost_units; /* spans that threads noted on the way as dropped */
+    struct opm_file_losses losses;
     bool closed;
     bool moving; /* the recording goes on: its threads were not all read at the same moment */
     struct opm_calibration last; /* the latest reading of the clocks */

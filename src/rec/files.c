@@ -1,0 +1,320 @@
+/* files.c -- the names of a recording's files, and creating them.
+ *
+ * Called in the writer, whose descriptors are its own. Nothing that is there is written over unless
+ * base/makeway.h allows it; and what this process itself recorded before it became another program
+ * by exec() never makes way. */
+#include "rec/rec.h"
+
+#include "base/environment.h"
+#include "base/makeway.h"
+
+#include "format/crc32c.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAMES_MAX 10000
+#define BEFORE_MAX 400 /* bytes of names that are listed */
+
+char *opm__path_absolute(const char *path)
+{
+    char *cwd = *path == '/' ? NULL : getcwd(NULL, 0), *out = NULL;
+
+    if (!cwd)
+        return strdup(path);
+    if (asprintf(&out, "%s/%s", cwd, path) < 0)
+        out = NULL;
+    free(cwd);
+    return out;
+}
+
+static char *path_with(const char *path, const char *before_extension, const char *after)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
+    char *out = NULL;
+
+    if (asprintf(&out, "%.*s%s%s%s", (int)stem, path, before_extension, path + stem, after) < 0)
+        return NULL;
+    return out;
+}
+
+static void path_insert(char **path, const char *before_extension)
+{
+    char *other = *path ? path_with(*path, before_extension, "") : NULL;
+
+    free(*path);
+    *path = other;
+}
+
+/* %p becomes the process id. */
+static char *path_expand(const char *path)
+{
+    size_t len = strlen(path), n = 0;
+    char *out = malloc(len * 12 + 1);
+
+    for (size_t i = 0; out && i < len; i++) {
+        if (path[i] == '%' && path[i + 1] == 'p') {
+            n += (size_t)snprintf(out + n, 12, "%d", (int)getpid());
+            i++;
+        } else {
+            out[n++] = path[i];
+        }
+    }
+    if (out)
+        out[n] = '\0';
+    return out;
+}
+
+static bool path_is_opm(const char *path)
+{
+    size_t len = strlen(path);
+
+    return len > 4 && memcmp(path + len - 4, ".opm", 4) == 0;
+}
+
+/* An old file of the name makes way, unless a running program is recording into it. */
+static bool path_is_taken(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    bool taken = false;
+
+    if (fd >= 0) {
+        taken = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        close(fd);
+    }
+    return taken;
+}
+
+static bool path_exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+/* Among the parts of one recording nothing makes way: a process that became another program by
+ * exec, or a later one of the same number, has its part there. */
+static void path_beside_parts(char **path)
+{
+    const char *parts = environment_get("OPMETER_RECORD_DIR");
+    size_t len = parts ? strlen(parts) : 0;
+    char *free_path = NULL, number[16];
+
+    if (!parts || strncmp(*path, parts, len) != 0 || (*path)[len] != '/')
+        return;
+    for (int k = 1; k < NAMES_MAX && path_exists(free_path ? free_path : *path); k++) {
+        free(free_path);
+        snprintf(number, sizeof(number), "-%d", k);
+        free_path = path_with(*path, number, "");
+        if (!free_path)
+            return;
+    }
+    if (free_path) {
+        free(*path);
+        *path = free_path;
+    }
+}
+
+/* A recording that this very process began and never stopped: it was another program then. One of
+ * an earlier process of the same number passes for it, and is kept just so. */
+static bool is_earlier_image(const struct session *s, const char *path)
+{
+    struct opm_file_header h;
+    struct opm_file_status st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    bool is = false;
+
+    if (fd < 0)
+        return false;
+    if (pread(fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) &&
+        pread(fd, &st, sizeof(st), sizeof(h)) == (ssize_t)sizeof(st))
+        is = memcmp(h.magic, OPM_FILE_MAGIC, sizeof(h.magic)) == 0 &&
+             h.crc == crc32c(&h, offsetof(struct opm_file_header, crc)) && h.pid == s->header.pid &&
+             memcmp(h.boot, s->header.boot, sizeof(h.boot)) == 0 && st.state != FILE_CLOSED;
+    close(fd);
+    return is;
+}
+
+static void before_add(struct session *s, const char *path)
+{
+    char *longer = NULL;
+
+    if (!s->before || strlen(s->before) + strlen(path) < BEFORE_MAX) {
+        if (asprintf(&longer, "%s%s%s", s->before ? s->before : "", s->before ? ", " : "", path) <
+            0)
+            return;
+        free(s->before);
+        s->before = longer;
+    }
+}
+
+/* NAME-PID.opm, or if that is what we were before, NAME-PID-1.opm and so on. */
+static void path_after_exec(struct session *s, const char *pid, bool has_pid)
+{
+    char *base, number[32];
+    int k = 1;
+
+    if (!is_earlier_image(s, s->path))
+        return;
+    if (!has_pid) {
+        before_add(s, s->path);
+        path_insert(&s->path, pid);
+    }
+    base = s->path ? strdup(s->path) : NULL;
+    for (; base && s->path && k < NAMES_MAX && path_exists(s->path); k++) {
+        if (is_earlier_image(s, s->path))
+            before_add(s, s->path);
+        snprintf(number, sizeof(number), "-%d", k);
+        free(s->path);
+        s->path = path_with(base, number, "");
+    }
+    free(base);
+}
+
+/* Have the name free. */
+static int make_way(const char *path, opm_error *err)
+{
+    enum makeway found = makeway_look(path);
+    struct stat st;
+
+    if (found == MAKEWAY_SPECIAL)
+        return opm__fail(err, OPM_EINVAL, "%s: exists and is not a regular file", path);
+    if (found == MAKEWAY_FOREIGN && !environment_overwrite())
+        return opm__fail(
+            err, OPM_EINVAL,
+            "%s: exists and is not a trace of opmeter: nothing is recorded; remove it, "
+            "or set OPMETER_OVERWRITE=1",
+            path);
+    if (found == MAKEWAY_OURS && !makeway_keep_old(path))
+        return opm__fail(err, OPM_EIO, "%s: cannot be kept as %s.old: %s", path, path,
+                         errno == EEXIST ? "that exists and is not a trace of opmeter"
+                                         : strerror(errno));
+    if (lstat(path, &st) == 0)
+        unlink(path);
+    return 0;
+}
+
+static int file_create(struct session *s, const char *wanted, bool child, opm_error *err)
+{
+    char *expanded = path_expand(wanted);
+    bool has_pid = false;
+    char pid[16];
+    int rc;
+
+    snprintf(pid, sizeof(pid), "-%d", (int)getpid());
+    if (!expanded)
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
+    s->convert_to = path_is_opm(expanded) ? NULL : opm__path_absolute(expanded);
+    s->path = s->convert_to ? path_with(expanded, "", ".opm") : strdup(expanded);
+    free(expanded);
+    if (s->path && (child || path_is_taken(s->path))) {
+        path_insert(&s->path, pid);
+        has_pid = true;
+    }
+    if (s->path)
+        path_beside_parts(&s->path);
+    if (s->path)
+        path_after_exec(s, pid, has_pid);
+    s->file_at = s->path ? opm__path_absolute(s->path) : NULL;
+    if (!s->file_at || asprintf(&s->live_path, "%s-live", s->file_at) < 0) {
+        s->live_path = NULL;
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
+    }
+    rc = make_way(s->path, err);
+    if (rc == 0 && makeway_look(s->live_path) != MAKEWAY_FREE)
+        rc = make_way(s->live_path, err);
+    else if (rc == 0)
+        unlink(s->live_path);
+    if (rc)
+        return rc;
+    rc = opm__own_create(&s->file, s->file_at, opm__file_mode(s));
+    return rc ? opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(rc)) : 0;
+}
+
+static void boot_id(uint8_t out[16])
+{
+    char text[64] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    unsigned n = 0;
+
+    memset(out, 0, 16);
+    if (fd < 0)
+        return;
+    if (read(fd, text, sizeof(text) - 1) > 0) {
+        for (const char *p = text; *p && n < 32; p++) {
+            int digit = *p >= '0' && *p <= '9'   ? *p - '0'
+                        : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
+                                                 : -1;
+
+            if (digit >= 0) {
+                out[n / 2] |= (uint8_t)(digit << (n % 2 ? 0 : 4));
+                n++;
+            }
+        }
+    }
+    close(fd);
+}
+
+static void header_make(struct session *s)
+{
+    struct opm_file_header *h = &s->header;
+
+    memset(h, 0, sizeof(*h));
+    memcpy(h->magic, OPM_FILE_MAGIC, sizeof(h->magic));
+    h->version = OPM_RECORDING_VERSION;
+    h->header_size = OPM_HEADER_SIZE;
+    if (getrandom(h->session, sizeof(h->session), GRND_NONBLOCK) != (ssize_t)sizeof(h->session)) {
+        int64_t now[2] = { clock_ns(CLOCK_REALTIME), (int64_t)getpid() };
+
+        memcpy(h->session, now, sizeof(now));
+    }
+    boot_id(h->boot);
+    h->clock_source = opm__clock_source;
+    h->pid = (uint32_t)getpid();
+    h->start = opm__clock_read();
+    h->ticks_per_s = opm__clock_rate;
+    h->crc = crc32c(h, offsetof(struct opm_file_header, crc));
+}
+
+/* Once the live file is there: a file that has a header can be read, however young it is. */
+static int header_write(struct session *s, opm_error *err)
+{
+    uint8_t page[OPM_HEADER_SIZE] = { 0 };
+
+    memcpy(page, &s->header, sizeof(s->header));
+    if (!opm__own_check(&s->file, NULL) ||
+        pwrite(s->file.fd, page, sizeof(page), 0) != (ssize_t)sizeof(page))
+        return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
+    s->size = sizeof(page);
+    return 0;
+}
+
+int opm__files_open(struct session *s, const char *wanted, bool child, uint64_t live_bytes,
+                    opm_error *err)
+{
+    int rc;
+
+    header_make(s);
+    rc = file_create(s, wanted, child, err);
+    if (rc == 0)
+        rc = opm__live_create(s, live_bytes, err);
+    if (rc == 0)
+        rc = header_write(s, err);
+    return rc;
+}
+
+void opm__files_release(struct session *s)
+{
+    free(s->file_at);
+    free(s->live_path);
+    s->file_at = NULL;
+    s->live_path = NULL;
+    s->file = s->live = (struct ownfile){ .fd = -1 };
+}

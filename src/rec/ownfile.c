@@ -1,0 +1,121 @@
+/* ownfile.c -- see ownfile.h. */
+#include "rec/ownfile.h"
+
+#include "base/common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* High enough that programs do not get there by counting, low enough that the kernel's table stays
+ * small: it has an entry for every number below the highest. */
+#define HIGH_NUMBER 960
+#define HIGH_ROOM 64 /* below a lower limit of the process */
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+
+bool opm__own_table(void)
+{
+#ifdef SYS_close_range
+    /* All of them, standard files too: a pipe whose last writer is this thread never ends. */
+    return syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
+#else
+    return false;
+#endif
+}
+
+int opm__own_high(int fd)
+{
+    struct rlimit limit;
+    rlim_t at = HIGH_NUMBER;
+    int high;
+
+    if (fd < 0)
+        return fd;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH_NUMBER + HIGH_ROOM)
+        at = limit.rlim_cur > 2 * HIGH_ROOM ? limit.rlim_cur - HIGH_ROOM : limit.rlim_cur / 2;
+    high = fcntl(fd, F_DUPFD_CLOEXEC, (int)MAX(at, 3u));
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+static bool is_it(const struct ownfile *f, const struct stat *st)
+{
+    return st->st_dev == f->dev && st->st_ino == f->ino && S_ISREG(st->st_mode);
+}
+
+int opm__own_create(struct ownfile *f, const char *path, mode_t mode)
+{
+    int fd = opm__own_high(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    struct stat st;
+    int why;
+
+    *f = (struct ownfile){ .fd = -1, .path = path };
+    if (fd < 0)
+        return errno;
+    if (fstat(fd, &st) < 0) {
+        why = errno;
+        close(fd);
+        return why;
+    }
+    flock(fd, LOCK_EX | LOCK_NB);
+    f->fd = fd;
+    f->dev = st.st_dev;
+    f->ino = st.st_ino;
+    return 0;
+}
+
+bool opm__own_check(struct ownfile *f, uint64_t *size)
+{
+    struct stat st;
+
+    if (f->fd < 0)
+        return false;
+    if (fstat(f->fd, &st) < 0 || !is_it(f, &st)) {
+        /* The number is not ours any more: it is left as it is. */
+        f->fd = opm__own_high(open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+        if (f->fd < 0)
+            return false;
+        if (fstat(f->fd, &st) < 0 || !is_it(f, &st)) {
+            close(f->fd);
+            f->fd = -1;
+            return false;
+        }
+        flock(f->fd, LOCK_EX | LOCK_NB);
+    }
+    if (size)
+        *size = (uint64_t)st.st_size;
+    return true;
+}
+
+void opm__own_close(struct ownfile *f)
+{
+    struct stat st;
+
+    if (f->fd >= 0 && fstat(f->fd, &st) == 0 && is_it(f, &st))
+        close(f->fd);
+    f->fd = -1;
+}
+
+enum ownfile_place opm__own_place(const struct ownfile *f)
+{
+    struct stat st;
+
+    if (!f->path || lstat(f->path, &st) < 0)
+        return OWNFILE_DELETED;
+    return is_it(f, &st) ? OWNFILE_HERE : OWNFILE_REPLACED;
+}
+
+void opm__own_unlink(const struct ownfile *f)
+{
+    if (opm__own_place(f) == OWNFILE_HERE)
+        unlink(f->path);
+}
