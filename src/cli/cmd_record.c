@@ -115,10 +115,21 @@ static void add_contents(struct record_job *j, int64_t spans, struct buf *b)
         buf_adds(b, "; ");
         add_count(b, lost, "loss", "losses");
         buf_addf(b, ", see 'opmeter info %s'", j->file);
+    } else if (j->res.failed) {
+        buf_adds(b, "; how many are lost is not known");
     } else {
         buf_adds(b, ", none lost");
     }
     buf_addc(b, '\n');
+}
+
+static void add_failed(const struct record_job *j, struct buf *b)
+{
+    if (!j->res.failed)
+        return;
+    buf_addf(b, "  %-10s  ", "missing");
+    add_count(b, j->res.failed, "process that could not record", "processes that could not record");
+    buf_addf(b, ": %s\n", j->res.failed_why);
 }
 
 static void add_samples(const struct record_job *j, struct buf *b)
@@ -176,6 +187,7 @@ static void print_receipt(struct record_job *j, bool parts_stay)
     add_title(j, &b);
     buf_addc(&b, '\n');
     add_contents(j, spans, &b);
+    add_failed(j, &b);
     if (j->verbose || spans <= 0) {
         add_hook(&b, hook_python, j->res.python);
         add_hook(&b, hook_cuda, j->res.cuda);

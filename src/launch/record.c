@@ -1,6 +1,7 @@
 /* record.c -- start a program, pass signals on, wait for it; see record.h. */
 #include "launch/record.h"
 
+#include "base/account.h"
 #include "base/buf.h"
 #include "base/environment.h"
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -246,19 +248,88 @@ static int busy_parts(const char *parts)
     return n;
 }
 
-static int wait_for_parts(const char *parts)
+/* Does the process have the account mapped? One that became another program has not: it says so
+ * itself if it records. */
+static bool has_account(pid_t pid, const char *parts)
+{
+    char path[64], line[FOLDER_PATH_MAX + 256], wanted[FOLDER_PATH_MAX + 16];
+    bool found = false;
+    FILE *maps;
+
+    if (kill(pid, 0) < 0 && errno == ESRCH)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    snprintf(wanted, sizeof(wanted), "%s/" ACCOUNT_FILE, parts);
+    maps = fopen(path, "re");
+    if (!maps)
+        return errno == EACCES || errno == EPERM; /* not ours any more, and there */
+    while (!found && fgets(line, sizeof(line), maps))
+        found = strstr(line, wanted) != NULL;
+    fclose(maps);
+    return found;
+}
+
+static struct account *account_make(const char *parts)
+{
+    char path[FOLDER_PATH_MAX + 16];
+    void *p = MAP_FAILED;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/" ACCOUNT_FILE, parts);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return NULL;
+    if (posix_fallocate(fd, 0, sizeof(struct account)) == 0)
+        p = mmap(NULL, sizeof(struct account), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* Children that may record, and forks under way. */
+static int account_busy(struct account *a, const char *parts)
+{
+    int n = (int)(atomic_load(&a->forks) - atomic_load(&a->born));
+
+    n = n > 0 ? n : 0; /* one that failed counts, too; waiting does no harm */
+    for (uint32_t i = 0; i < ACCOUNT_PIDS; i++) {
+        pid_t pid = atomic_load(&a->pid[i]);
+
+        if (pid > 0 && has_account(pid, parts))
+            n++;
+        else if (pid > 0)
+            atomic_store(&a->pid[i], 0);
+    }
+    return n;
+}
+
+/* Until nobody records any more, but not for long: a daemon may do so for ever. */
+static void wait_for_parts(struct record_result *out, struct account *a)
 {
     int64_t until = now_ns() + BUSY_WAIT_NS;
-    int n;
+    int children;
 
-    while ((n = busy_parts(parts)) > 0 && now_ns() < until)
+    for (;;) {
+        children = a ? account_busy(a, out->parts) : 0;
+        /* After the children: one that ends meanwhile has closed its part. */
+        out->busy = busy_parts(out->parts);
+        if ((!children && !out->busy) || now_ns() > until)
+            break;
         nanosleep(&(struct timespec){ .tv_nsec = BUSY_POLL_NS }, NULL);
-    return n;
+    }
+    if (a) {
+        children -= MAX((int)(atomic_load(&a->forks) - atomic_load(&a->born)), 0);
+        out->busy = MAX(out->busy, children);
+        out->failed = (int)atomic_load(&a->failed);
+        snprintf(out->failed_why, sizeof(out->failed_why), "%.*s", (int)sizeof(a->reason) - 1,
+                 a->reason);
+        munmap(a, sizeof(*a));
+    }
 }
 
 int record_program(const struct record_options *opt, struct record_result *out, opm_error *err)
 {
     struct sampler *sampler = NULL;
+    struct account *account;
     struct environ_copy env;
     sigset_t waited, old;
     int64_t begin;
@@ -268,6 +339,7 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     rc = make_parts(opt->output, out->parts, err);
     if (rc)
         return rc;
+    account = account_make(out->parts);
     set_environment(opt, &env, out);
     sigemptyset(&waited);
     sigaddset(&waited, SIGCHLD);
@@ -287,7 +359,7 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     own_part_stop(opt, out);
     environ_copy_release(&env);
     if (rc == 0)
-        out->busy = wait_for_parts(out->parts);
+        wait_for_parts(out, account);
     else
         record_parts_remove(out->parts);
     forget_signals(&waited);

@@ -77,8 +77,8 @@ struct frame {
 /* Of a thread. */
 struct counting {
     uint32_t generation; /* of the recording that the group was opened for */
-    int fd[EVENTS_MAX];  /* the first one leads the group */
-    unsigned nfd;        /* 0: it could not be opened */
+    struct perf_event event[EVENTS_MAX]; /* the first one leads the group */
+    unsigned nevent;                     /* 0: it could not be opened */
     unsigned nframe;
     struct frame frame[FRAMES_MAX];
 };
@@ -87,8 +87,8 @@ static __thread struct counting *counting __attribute__((tls_model("initial-exec
 
 static void group_close(struct counting *c)
 {
-    while (c->nfd)
-        close(c->fd[--c->nfd]);
+    while (c->nevent)
+        opm__perf_close(&c->event[--c->nevent]);
 }
 
 /* 0 or an errno, and then nothing is open. */
@@ -101,25 +101,23 @@ static int group_open(struct counting *c, const struct event_set *set)
                                         .read_format = PERF_FORMAT_GROUP |
                                                        PERF_FORMAT_TOTAL_TIME_ENABLED |
                                                        PERF_FORMAT_TOTAL_TIME_RUNNING };
-        int fd;
 
         attr.exclude_kernel = !set->kernel;
         attr.exclude_hv = 1;
-        fd = opm__perf_open(&attr, i ? c->fd[0] : -1);
-        if (fd < 0) {
+        if (!opm__perf_open(&c->event[i], &attr, i ? c->event[0].fd : -1)) {
             int why = errno;
 
             group_close(c);
             return why;
         }
-        c->fd[c->nfd++] = fd;
+        c->nevent++;
     }
     return 0;
 }
 
 static bool group_read(const struct counting *c, const struct event_set *set, struct reading *out)
 {
-    return c->nfd && opm__perf_read(c->fd[0], out, offsetof(struct reading, value) + set->n * 8) &&
+    return c->nevent && opm__perf_read(&c->event[0], out, offsetof(struct reading, value) + set->n * 8) &&
            out->n == set->n;
 }
 
@@ -147,7 +145,7 @@ static void meta_text(struct session *s, const char *key, const char *value)
 
 void opm__counters_choose(struct session *s, bool wanted)
 {
-    struct counting probe = { .nfd = 0 };
+    struct counting probe = { .nevent = 0 };
     const struct event_set *set = NULL;
     char text[256], names[128] = "";
     int why = 0, first_why = 0;
@@ -193,7 +191,7 @@ static struct counting *counting_of(struct session *s, const struct event_set *s
         counting->generation = generation;
         group_open(counting, set);
     }
-    return counting && counting->nfd ? counting : NULL;
+    return counting && counting->nevent ? counting : NULL;
 }
 
 opm_span opm__counted_begin(opm_site *site)

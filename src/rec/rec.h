@@ -241,6 +241,13 @@ void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int6
 void opm__bus_watch(void); /* a live file that is cut short ends the recording, not the program */
 void opm__bus_leave(void);
 
+/* account.c: what is told to `opmeter record`; all of it nothing if that is not there */
+void opm__account_open(void);
+void opm__account_fork(void);  /* before a fork */
+void opm__account_child(void); /* in the child */
+void opm__account_failed(const char *why);
+void opm__account_end(void); /* of the process */
+
 /* define.c: ids for sites, strings, threads */
 uint32_t opm__define_site(opm_site *site); /* 0: filtered out */
 uint32_t opm__define_named(uint32_t role, uint32_t layer, const char *category, const char *name,
@@ -263,9 +270,17 @@ void opm__counters_choose(struct session *s, bool wanted);
 opm_span opm__counted_begin(opm_site *site);
 void opm__counted_end(opm_span span);
 void opm__counters_leave(void); /* the calling thread ends, or is that of a forked child */
-/* perf.c */
-int opm__perf_open(struct perf_event_attr *attr, int group); /* -1: errno says why */
-bool opm__perf_read(int fd, void *out, size_t size);
+/* perf.c: events of the kernel. Their descriptors are in the program's table, since the thread that
+ * is counted reads them: at high numbers, and looked at before each use. */
+struct perf_event {
+    int fd;
+    uint64_t dev, ino; /* of the descriptor: excludes all files, sockets and pipes */
+    uint64_t id;       /* of the event: excludes what else the kernel has without a name */
+};
+bool opm__perf_open(struct perf_event *e, struct perf_event_attr *attr, int group); /* errno */
+bool opm__perf_is(const struct perf_event *e); /* the descriptor is it still */
+bool opm__perf_read(const struct perf_event *e, void *out, size_t size);
+void opm__perf_close(struct perf_event *e); /* if it is still ours */
 
 /* writer.c */
 /* Start the writer and have it open the files: open() runs in it, and its result is returned. */

@@ -45,6 +45,13 @@ static void set_layers(struct session *s)
 
 static int start_quietly(const opm_options *opts, bool child, opm_error *err);
 
+static void child_failed(const struct session *s, const opm_error *err)
+{
+    opm__account_failed(err->msg);
+    if (s->automatic)
+        start_error = *err;
+}
+
 /* First event of a forked child: record into a file of its own. */
 static void child_start(void)
 {
@@ -58,8 +65,8 @@ static void child_start(void)
         atomic_store(&s->state, SESSION_OFF);
         if (start_quietly(&forked_options, true, &err) == 0)
             s->nested = nested;
-        else if (s->automatic)
-            start_error = err;
+        else
+            child_failed(s, &err);
     }
     pthread_mutex_unlock(&s->control);
 }
@@ -223,6 +230,7 @@ static int start_open(struct session *s, const void *arg, opm_error *err)
     int rc = 0;
 
     opm__clock_init();
+    opm__account_open();
     if (a->by_env)
         rc = opm__outputs_plan(&s->outputs, a->child, err);
     if (environment_get("OPMETER_OUTPUT"))
@@ -475,6 +483,7 @@ const char *opm_path(void)
 
 static void fork_prepare(void)
 {
+    opm__account_fork();
     pthread_mutex_lock(&opm__session.control);
     pthread_mutex_lock(&opm__session.lock);
     pthread_mutex_lock(&opm__session.io_lock);
@@ -533,6 +542,7 @@ static void fork_child(void)
         set_layers(s);
     }
     start_error = (opm_error){ 0 }; /* the parent tells */
+    opm__account_child();
     fork_unlock();
 }
 
@@ -544,7 +554,8 @@ __attribute__((constructor)) static void library_load(void)
     pthread_atfork(fork_prepare, fork_unlock, fork_child);
     if (!&opm__manual && opm__env_wants() && env_level() > 0) {
         opm__session.automatic = true;
-        opm_start(NULL, &start_error);
+        if (opm_start(NULL, &start_error) < 0)
+            opm__account_failed(start_error.msg);
     }
 }
 
@@ -572,6 +583,7 @@ __attribute__((destructor)) static void library_unload(void)
     if (atomic_load(&s->state) == SESSION_ON)
         stop_locked(s, &err);
     pthread_mutex_unlock(&s->control);
+    opm__account_end();
     if (s->automatic)
         report(s, &err);
     if (exit_key_made)

@@ -20,12 +20,16 @@ static struct {
 
 static __thread struct group now;
 
-int __real_opm__perf_open(struct perf_event_attr *attr, int group);
-int __wrap_opm__perf_open(struct perf_event_attr *attr, int group);
-bool __real_opm__perf_read(int fd, void *out, size_t size);
-bool __wrap_opm__perf_read(int fd, void *out, size_t size);
+struct perf_event {
+    int fd;
+    uint64_t dev, ino, id;
+};
 
-int __wrap_opm__perf_open(struct perf_event_attr *attr, int group)
+bool __wrap_opm__perf_open(struct perf_event *e, struct perf_event_attr *attr, int group);
+bool __wrap_opm__perf_read(const struct perf_event *e, void *out, size_t size);
+void __wrap_opm__perf_close(struct perf_event *e);
+
+bool __wrap_opm__perf_open(struct perf_event *e, struct perf_event_attr *attr, int group)
 {
     int why = attr->type == PERF_TYPE_SOFTWARE             ? cpu.software
               : attr->config == PERF_COUNT_HW_CACHE_MISSES ? cpu.misses
@@ -33,17 +37,18 @@ int __wrap_opm__perf_open(struct perf_event_attr *attr, int group)
 
     if (why) {
         errno = why;
-        return -1;
+        return false;
     }
     if (group < 0)
         now = (struct group){ 0 };
     now.n++;
-    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    *e = (struct perf_event){ .fd = open("/dev/null", O_RDONLY | O_CLOEXEC) };
+    return e->fd >= 0;
 }
 
-bool __wrap_opm__perf_read(int fd, void *out, size_t size)
+bool __wrap_opm__perf_read(const struct perf_event *e, void *out, size_t size)
 {
-    (void)fd;
+    (void)e;
     now.enabled += cpu.enabled;
     now.running += cpu.running;
     now.value[0] += 1000;
@@ -51,6 +56,11 @@ bool __wrap_opm__perf_read(int fd, void *out, size_t size)
     now.value[2] += 7;
     memcpy(out, &now, size);
     return true;
+}
+
+void __wrap_opm__perf_close(struct perf_event *e)
+{
+    close(e->fd);
 }
 
 static int open_files(void)
