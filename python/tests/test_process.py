@@ -155,6 +155,26 @@ class Ends(Case):
                          [{"name": "last", "n": 1, "ended": 0},
                           {"name": "loop", "n": 100000, "ended": 1}])
 
+    def test_all_descriptors_closed(self):
+        """The program's next file has the number of one that was ours, were it in its table."""
+        for _ in range(20):
+            trace = self.ended("""
+                for i in range(2000):
+                    with opmeter.span("before"):
+                        pass
+                os.closerange(3, 1024)
+                with open("data.db", "wb", buffering=0) as db:
+                    db.write(b"x" * 100000)
+                    for i in range(50000):
+                        with opmeter.span("after"):
+                            pass
+            """, 0)
+            with open(self.path("data.db"), "rb") as file:
+                self.assertEqual(file.read(), b"x" * 100000)
+            self.assertEqual(trace.rows("SELECT name, count(*) AS n FROM span GROUP BY 1 ORDER BY 1"),
+                             [{"name": "after", "n": 50000}, {"name": "before", "n": 2000}])
+            self.assertEqual(trace.rows("SELECT * FROM import_stat WHERE severity = 'loss'"), [])
+
     def test_daemon_thread_at_exit(self):
         trace = self.ended("""
             import threading

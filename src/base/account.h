@@ -14,11 +14,11 @@
 #define ACCOUNT_PIDS 1000u
 
 struct account {
-    _Atomic uint32_t forks; /* begun */
-    _Atomic uint32_t born;  /* children that came of them */
+    _Atomic uint32_t forks;  /* begun */
+    _Atomic uint32_t born;   /* children that came of them */
     _Atomic uint32_t failed; /* processes that could not record */
     _Atomic uint32_t has_reason;
-    char reason[240];               /* of the first of them */
+    char reason[240];                  /* of the first of them */
     _Atomic int32_t pid[ACCOUNT_PIDS]; /* children that may record; 0: free, or ended */
 };
 

@@ -46,10 +46,10 @@ struct record_result {
     enum record_hook python, cuda;
     char parts[FOLDER_PATH_MAX];
     struct sampler_stats samples;
-    int busy;           /* processes left behind that are still recording, or may yet */
-    int failed;         /* processes that could not record */
+    int busy;             /* processes left behind that are still recording, or may yet */
+    int failed;           /* processes that could not record */
     char failed_why[240]; /* the first of them */
-    opm_error own_part; /* code 0, or why there are no samples */
+    opm_error own_part;   /* code 0, or why there are no samples */
 };
 
 /* 0 once the program ran, whatever its exit code. Negative: it was not started, and the folder of

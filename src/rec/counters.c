@@ -76,7 +76,7 @@ struct frame {
 
 /* Of a thread. */
 struct counting {
-    uint32_t generation; /* of the recording that the group was opened for */
+    uint32_t generation;                 /* of the recording that the group was opened for */
     struct perf_event event[EVENTS_MAX]; /* the first one leads the group */
     unsigned nevent;                     /* 0: it could not be opened */
     unsigned nframe;
@@ -117,7 +117,8 @@ static int group_open(struct counting *c, const struct event_set *set)
 
 static bool group_read(const struct counting *c, const struct event_set *set, struct reading *out)
 {
-    return c->nevent && opm__perf_read(&c->event[0], out, offsetof(struct reading, value) + set->n * 8) &&
+    return c->nevent &&
+           opm__perf_read(&c->event[0], out, offsetof(struct reading, value) + set->n * 8) &&
            out->n == set->n;
 }
 

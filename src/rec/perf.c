@@ -13,8 +13,8 @@ bool opm__perf_open(struct perf_event *e, struct perf_event_attr *attr, int grou
     struct stat st;
 
     *e = (struct perf_event){ .fd = -1 };
-    e->fd = opm__own_high(
-        (int)syscall(SYS_perf_event_open, attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC));
+    e->fd =
+        opm__own_high((int)syscall(SYS_perf_event_open, attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC));
     if (e->fd < 0)
         return false;
     if (fstat(e->fd, &st) < 0 || ioctl(e->fd, PERF_EVENT_IOC_ID, &e->id) < 0) {

@@ -305,6 +305,76 @@ static void pipes_end(void **state)
     assert_string_equal(r.out, "0 0 ");
 }
 
+/* Every descriptor of an event of the kernel becomes the end of a pipe with something in it. */
+static int take_perf(int end)
+{
+    int taken = 0;
+
+    for (int fd = 3; fd < 1100; fd++) {
+        char link[64], what[64];
+        ssize_t n;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, what, sizeof(what) - 1);
+        what[n > 0 ? n : 0] = '\0';
+        if (strstr(what, "perf_event")) {
+            RIG_CHECK(dup2(end, fd) == fd);
+            taken++;
+        }
+    }
+    return taken;
+}
+
+static int perf_child(int argc, char **argv)
+{
+    opm_options options = OPM_OPTIONS_INIT;
+    opm_op_info info = OPM_OP_INFO_INIT;
+    char bytes[512] = "";
+    int ends[2], taken;
+    opm_op *op;
+
+    (void)argc;
+    options.path = argv[0];
+    options.counters = 1;
+    RIG_CHECK(opm_start(&options, NULL) == 0);
+    info.name = info.type = "conv";
+    op = opm_op_define(&info);
+    opm_op_end(opm_op_begin(op));
+    RIG_CHECK(pipe2(ends, O_NONBLOCK) == 0);
+    RIG_CHECK(write(ends[1], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes));
+    taken = take_perf(ends[0]);
+    if (!taken)
+        return 77;
+    for (int i = 0; i < 3; i++)
+        opm_op_end(opm_op_begin(op));
+    RIG_CHECK(opm_stop(NULL) == 0);
+    RIG_CHECK(opm_start(&options, NULL) == 0); /* has groups of its own, lets go of the old ones */
+    opm_op_end(opm_op_begin(op));
+    RIG_CHECK(opm_stop(NULL) == 0);
+    RIG_CHECK(read(ends[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes));
+    for (int fd = 3; fd < 1100; fd++) { /* none of the copies was closed */
+        struct stat st, own;
+
+        if (fd != ends[0] && fstat(fd, &st) == 0 && fstat(ends[0], &own) == 0 &&
+            st.st_ino == own.st_ino && fcntl(fd, F_GETFL) == fcntl(ends[0], F_GETFL))
+            taken--;
+    }
+    RIG_CHECK(taken == 0);
+    return EXIT_CODE;
+}
+
+static void perf_descriptors(void **state)
+{
+    struct rig_result r;
+
+    (void)state;
+    rig_run(&r, NULL, RIG_WORDS("perf", rig_path("perf.opm")));
+    if (WIFEXITED(r.status) && WEXITSTATUS(r.status) == 77)
+        skip(); /* nothing can be counted here */
+    if (!WIFEXITED(r.status) || WEXITSTATUS(r.status) != EXIT_CODE)
+        fail_msg("status %x: %s%s", (unsigned)r.status, r.out, r.err);
+}
+
 /* ---- what others do to our files ---- */
 
 static void *record_on(void *stop)
@@ -534,21 +604,16 @@ static void exec_keeps_every_part(void **state)
 int main(int argc, char **argv)
 {
     static const struct rig_child children[] = {
-        { "closer", closer },   { "daemon", daemon_child },
-        { "pipe", pipe_child }, { "damaged", damaged },
-        { "bus", own_bus },     { "once", once },
-        { "chain", chain },     { NULL, NULL },
+        { "closer", closer },   { "daemon", daemon_child }, { "pipe", pipe_child },
+        { "damaged", damaged }, { "bus", own_bus },         { "once", once },
+        { "chain", chain },     { "perf", perf_child },     { NULL, NULL },
     };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(close_everything),
-        cmocka_unit_test(closefrom_3),
-        cmocka_unit_test(dup2_over_everything),
-        cmocka_unit_test(dup2_of_a_file),
-        cmocka_unit_test(become_a_daemon),
-        cmocka_unit_test(pipes_end),
-        cmocka_unit_test(others_and_our_files),
-        cmocka_unit_test(own_bus_errors),
-        cmocka_unit_test(nothing_foreign_is_replaced),
+        cmocka_unit_test(close_everything),      cmocka_unit_test(closefrom_3),
+        cmocka_unit_test(dup2_over_everything),  cmocka_unit_test(dup2_of_a_file),
+        cmocka_unit_test(become_a_daemon),       cmocka_unit_test(pipes_end),
+        cmocka_unit_test(perf_descriptors),      cmocka_unit_test(others_and_our_files),
+        cmocka_unit_test(own_bus_errors),        cmocka_unit_test(nothing_foreign_is_replaced),
         cmocka_unit_test(exec_keeps_every_part),
     };
     int rc = rig_main_child(children, argc, argv);

@@ -2,6 +2,11 @@
  * are what to do, one after the other.
  *
  *   span NAME     record a span
+ *   spans N NAME  record N spans
+ *   daemon        go on as a daemon: in a process of its own, with all descriptors closed
+ *   setuid        go on as nobody
+ *   chroot DIR    go on in DIR
+ *   own FILE      open a file, write 100000 bytes to it, and keep it open
  *   fork          go on in two processes; the first waits for the second at its end
  *   leave         go on in another process, and end this one
  *   open NAME     begin a span that is never ended
@@ -9,8 +14,10 @@
  *   exec WORD...  become another program
  *   wait FILE     until the file exists
  *   signals       print "ready", then the name of the first signal that comes */
+#include <fcntl.h>
 #include <opmeter/opmeter.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +50,40 @@ static void wait_for_signal(void)
     fflush(stdout);
 }
 
+static void check(bool ok, const char *what)
+{
+    if (!ok) {
+        perror(what);
+        _exit(3);
+    }
+}
+
+/* As the books have it. The parent does not wait. */
+static void become_daemon(void)
+{
+    pid_t pid = fork();
+
+    check(pid >= 0, "fork");
+    if (pid > 0)
+        exit(0);
+    check(setsid() >= 0, "setsid");
+    pid = fork();
+    check(pid >= 0, "fork");
+    if (pid > 0)
+        _exit(0);
+    for (int fd = 0; fd < 1100; fd++)
+        close(fd);
+}
+
+static void own_file(const char *path)
+{
+    static char page[100000];
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+
+    memset(page, 'x', sizeof(page));
+    check(fd >= 0 && write(fd, page, sizeof(page)) == (ssize_t)sizeof(page), path);
+}
+
 int main(int argc, char **argv)
 {
     pid_t child = -1;
@@ -52,6 +93,20 @@ int main(int argc, char **argv)
 
         if (strcmp(argv[i], "span") == 0) {
             opm_end(opm_begin_named(OPM_APP, NULL, next, strlen(next)));
+            i++;
+        } else if (strcmp(argv[i], "spans") == 0) {
+            for (int n = atoi(next); n > 0; n--)
+                opm_end(opm_begin_named(OPM_APP, NULL, argv[i + 2], strlen(argv[i + 2])));
+            i += 2;
+        } else if (strcmp(argv[i], "daemon") == 0) {
+            become_daemon();
+        } else if (strcmp(argv[i], "setuid") == 0) {
+            check(setgid(65534) == 0 && setuid(65534) == 0, "setuid");
+        } else if (strcmp(argv[i], "chroot") == 0) {
+            check(chroot(next) == 0 && chdir("/") == 0, "chroot");
+            i++;
+        } else if (strcmp(argv[i], "own") == 0) {
+            own_file(next);
             i++;
         } else if (strcmp(argv[i], "open") == 0) {
             opm_begin_named(OPM_APP, NULL, next, strlen(next));
