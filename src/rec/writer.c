@@ -449,11 +449,12 @@ static void *writer_main(void *arg)
     rc = start->rc = start->open(s, start->arg, start->err);
     if (rc)
         files_close(s);
+    else
+        write_status(s, FILE_RECORDING); /* from here on the process may end at any time */
     atomic_store(&start->done, 1);
     opm__futex_wake(&start->done, 1);
     if (rc)
         return NULL;
-    write_status(s, FILE_RECORDING);
     measure_cost(s);
     while (!atomic_load_explicit(&s->finish, memory_order_acquire)) {
         uint32_t wake = atomic_load_explicit(&s->wake, memory_order_acquire);
