@@ -140,6 +140,8 @@ void progress_end(struct progress *p);
  * delivers what was held back. */
 void cli_interrupt_begin(void);
 void cli_interrupt_end(void);
+/* The signal that was held back, for who has more to do before it takes effect; 0: none. */
+int cli_interrupt_take(void);
 
 /* The format to write by the extension of path; NULL: none has it. */
 const char *cli_export_format(const char *path);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static const char about[] =
 
 struct args {
     const char *engine_list[ENGINES_MAX + 1];
-    const char *warmup, *iterations;
+    const char *warmup, *iterations, *max_memory, *time_limit;
     int64_t batch_size, seq_len, threads, instances, top, seed;
     struct option_list input, dim;
     const char *engine, *ort_lib, *atol, *rtol;
@@ -43,6 +44,7 @@ struct job {
     bool new_dirs;                /* made here, nobody else's */
     struct run_result *res;
     struct run_peak peak;
+    int caught; /* signal that stopped it; 0: none */
 };
 
 static int parse_real(const struct cli *cli, const char *name, const char *text, double *out)
@@ -96,6 +98,7 @@ static int parse_instances(struct job *j)
 static int parse_options(struct job *j)
 {
     struct args *a = j->a;
+    struct run_amount limit = { 0 };
     opm_error err;
     int rc;
 
@@ -105,6 +108,12 @@ static int parse_options(struct job *j)
         return cli_usage(j->cli, "--iterations: %s", err.msg);
     if (!j->opt.iterations.count && !j->opt.iterations.ns)
         return cli_usage(j->cli, "--iterations: at least one is needed");
+    if (a->max_memory && run_bytes_parse(a->max_memory, &j->opt.max_memory, &err) < 0)
+        return cli_usage(j->cli, "--max-memory: %s", err.msg);
+    if (a->time_limit && (run_amount_parse(a->time_limit, &limit, &err) < 0 || !limit.ns))
+        return cli_usage(j->cli, "--time-limit: '%s' is no time such as 10s", a->time_limit);
+    j->opt.time_limit_ns = limit.ns;
+    j->opt.keep_partial = true;
     if (run_rate_parse(a->sample, &j->opt.sample_hz, &err) < 0)
         return cli_usage(j->cli, "--sample: %s", err.msg);
     rc = parse_real(j->cli, "atol", a->atol, &j->opt.atol);
@@ -207,8 +216,28 @@ static int run_all(struct job *j)
         cli_interrupt_end();
         return cli_error("%s", err.msg);
     }
+    j->caught = cli_interrupt_take(); /* what was measured is written first */
     cli_interrupt_end();
     return CLI_OK;
+}
+
+/* What was stopped says so after its results, and ends as the signal would have ended it. */
+static int tell_stopped(struct job *j, int rc)
+{
+    const struct run_result *r = &j->res[0];
+
+    if (r->stopped && rc == CLI_OK)
+        rc = cli_error(
+            "%s after %llu warm-up and %llu measured iterations; what was measured is in %s",
+            r->stopped == RUN_TIME_LIMIT ? "the time limit was over" : "interrupted",
+            (unsigned long long)r->warmup, (unsigned long long)r->metered.n, j->dir[0]);
+    if (r->stopped == RUN_TIME_LIMIT && r->metered.n)
+        rc = CLI_OK;
+    if (j->caught) {
+        io_out_flush(&j->cli->out);
+        raise(j->caught);
+    }
+    return rc;
 }
 
 /* trace.json, trace.opm if it is not there, and what the options ask for besides. */
@@ -317,7 +346,7 @@ static int do_job(struct job *j)
         rc = run_env_write(j->cli, j->res, j->n);
     if (rc == CLI_OK)
         rc = check_failed(j);
-    return rc;
+    return tell_stopped(j, rc);
 }
 
 int cmd_run(struct cli *cli, int argc, char **argv)
@@ -344,6 +373,9 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "winograd", &a.winograd, "allow Winograd convolutions (default)"),
         OPT_BOOL(0, "sparse", &a.sparse, "allow block-sparse kernels (default)"),
         OPT_STR(0, "ort-lib", &a.ort_lib, "FILE", "the libonnxruntime.so to use"),
+        OPT_STR(0, "max-memory", &a.max_memory, "SIZE",
+                "memory for inputs and engine, such as 4GB (3/4 of what there is)"),
+        OPT_STR(0, "time-limit", &a.time_limit, "TIME", "stop after this time and report (none)"),
         OPT_GROUP("Inputs"),
         OPT_INT(0, "batch-size", &a.batch_size, "N", 1, 1000000, "size of the first dimension"),
         OPT_INT(0, "seq-len", &a.seq_len, "N", 1, 100000000, "length of sequences"),

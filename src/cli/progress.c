@@ -115,6 +115,14 @@ void cli_interrupt_begin(void)
     }
 }
 
+int cli_interrupt_take(void)
+{
+    int sig = caught;
+
+    caught = 0;
+    return sig;
+}
+
 void cli_interrupt_end(void)
 {
     struct sigaction old;

@@ -35,10 +35,15 @@ struct engine_options {
     enum engine_sparse sparse;
     int64_t max_tensor_bytes; /* native: refuse results that are bigger; 0: what fits into memory */
     int64_t max_rounds;       /* native: of bodies of control flow in a run; 0: no limit */
+    int64_t max_memory; /* native: bytes it may take besides the model's own; 0: what there is */
+    /* native: called now and then by the thread that prepares or runs, between operators and in
+     * bodies of control flow. Nonzero: give up, with OPM_ELIMIT. NULL: never asked. */
+    int (*stop)(void *stop_user);
+    void *stop_user;
 };
-#define ENGINE_OPTIONS_INIT                                            \
-    {                                                                  \
-        0, false, 0, true, NULL, NULL, false, ENGINE_SPARSE_AUTO, 0, 0 \
+#define ENGINE_OPTIONS_INIT                                                           \
+    {                                                                                 \
+        0, false, 0, true, NULL, NULL, false, ENGINE_SPARSE_AUTO, 0, 0, 0, NULL, NULL \
     }
 
 /* An input or output as the model declares it. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT_MAX 100000000
 #define SECONDS_MAX 86400.0
@@ -47,6 +48,58 @@ int run_amount_parse(const char *text, struct run_amount *out, opm_error *err)
         return 0;
     }
     return opm__fail(err, OPM_EINVAL, "'%s': no such unit; there are ns, us, ms, s and min", text);
+}
+
+int run_bytes_parse(const char *text, int64_t *out, opm_error *err)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = { { "", 1 },         { "B", 1 },       { "k", 1e3 },      { "kB", 1e3 },
+                  { "M", 1e6 },      { "MB", 1e6 },    { "G", 1e9 },      { "GB", 1e9 },
+                  { "T", 1e12 },     { "TB", 1e12 },   { "KiB", 0x1p10 }, { "MiB", 0x1p20 },
+                  { "GiB", 0x1p30 }, { "TiB", 0x1p40 } };
+    char *end;
+    double v;
+
+    errno = 0;
+    v = strtod(text, &end);
+    if (end != text && !errno && isfinite(v) && strspn(text, "0123456789."))
+        for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+            if (strcmp(end + strspn(end, " "), units[i].unit) == 0 && v * units[i].bytes >= 1 &&
+                v * units[i].bytes < 0x1p62) {
+                *out = (int64_t)(v * units[i].bytes);
+                return 0;
+            }
+    return opm__fail(err, OPM_EINVAL, "'%s' is no size such as 4GB or 512MiB", text);
+}
+
+static int64_t number_in(const char *path)
+{
+    char text[32] = "";
+    FILE *f = fopen(path, "re");
+    int64_t v = 0;
+
+    if (f && fgets(text, sizeof(text), f))
+        v = strtoll(text, NULL, 10); /* "max": no limit */
+    if (f)
+        fclose(f);
+    return v;
+}
+
+int64_t run_memory_default(void)
+{
+    static const char *const groups[] = { "/sys/fs/cgroup/memory.max",
+                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+    int64_t most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+        int64_t v = number_in(groups[i]);
+
+        if (v > 0 && v < most)
+            most = v;
+    }
+    return most / 4 * 3;
 }
 
 int run_dim_parse(const char *text, struct run_dim *out, opm_error *err)

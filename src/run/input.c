@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/human.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -185,7 +186,7 @@ static int check_items(const struct input_items *l, const struct model *m,
 /* -- values -- */
 
 static int alloc_tensor(struct inputs *in, struct engine_tensor *t, const char *name,
-                        opm_error *err)
+                        int64_t max_bytes, opm_error *err)
 {
     int64_t bytes = shape_bytes(&t->shape, t->type);
     char *p;
@@ -193,6 +194,13 @@ static int alloc_tensor(struct inputs *in, struct engine_tensor *t, const char *
     if (bytes < 0)
         return opm__fail(err, OPM_EUNSUPPORTED, "input '%s': tensors of %s cannot be made", name,
                          tensor_type_name(t->type));
+    if (max_bytes && bytes > max_bytes) {
+        char has[HUMAN_ROOM], may[HUMAN_ROOM];
+
+        return opm__fail(err, OPM_ELIMIT,
+                         "input '%s' would take %s; the limit is %s of memory (max_memory)", name,
+                         human_bytes(has, (uint64_t)bytes), human_bytes(may, (uint64_t)max_bytes));
+    }
     t->bytes = (size_t)bytes;
     p = arena_alloc(&in->arena, t->bytes + ALIGN);
     if (!p)
@@ -295,7 +303,7 @@ static int make_given(struct inputs *in, size_t i, struct sizes *s, const struct
     t->type = v->type ? v->type : it->data.type;
     t->shape = given;
     in->origin[i] = it->origin;
-    rc = alloc_tensor(in, t, v->name, err);
+    rc = alloc_tensor(in, t, v->name, 0, err);
     if (!rc)
         rc = it->image && (first || tensor_type_float(t->type)) ? convert_image(t, it, first)
                                                                 : convert(t, it, v, err);
@@ -346,7 +354,7 @@ static int make_random(struct inputs *in, size_t i, struct sizes *s, const struc
     resolve(s, v, &t->shape, opt, open);
     if (!shape_concrete(&t->shape))
         return 0; /* said once for all */
-    rc = alloc_tensor(in, t, v->name, err);
+    rc = alloc_tensor(in, t, v->name, opt->max_bytes, err);
     if (!rc)
         input_random(s->m, v, t, opt->seed, &in->origin[i]);
     return rc;

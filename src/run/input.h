@@ -28,6 +28,7 @@ struct input_options {
     int64_t batch_size; /* 0: not given */
     int64_t seq_len;
     uint64_t seed;
+    int64_t max_bytes; /* of one input; 0: no limit */
 };
 
 struct inputs {

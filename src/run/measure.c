@@ -17,8 +17,8 @@ static double progress_of(const struct run_amount *a, int64_t done, int64_t elap
     return a->count ? (double)done / (double)a->count : 1;
 }
 
-/* The bar runs from 0 to 1000 over both parts. */
-static int tell(const struct runner *s, double warm, double measured)
+/* The bar runs from 0 to 1000 over both parts. Nonzero: give up. */
+static int tell(struct runner *s, double warm, double measured)
 {
     const struct run_amount *w = &s->opt->warmup, *n = &s->opt->iterations;
     double share = n->ns ? 0.02 : 0.3, both = (double)(w->count + n->count); /* guesses */
@@ -27,15 +27,14 @@ static int tell(const struct runner *s, double warm, double measured)
         share = both > 0 ? (double)w->count / both : 0;
     else if (w->ns && n->ns)
         share = (double)w->ns / (double)(w->ns + n->ns);
-    if (!s->opt->progress)
-        return 0;
-    return s->opt->progress(
-        s->opt->user, (uint64_t)(1000 * (share * warm + (1 - share) * MIN(measured, 1))), 1000);
+    s->told = (uint64_t)(1000 * (share * warm + (1 - share) * MIN(measured, 1)));
+    return runner_stop(s);
 }
 
-static int interrupted(opm_error *err)
+static int stopped(const struct runner *s, opm_error *err)
 {
-    return opm__fail(err, OPM_ELIMIT, "interrupted");
+    return opm__fail(err, OPM_ELIMIT, "%s: %s", s->res->model,
+                     s->res->stopped == RUN_TIME_LIMIT ? "the time limit is over" : "interrupted");
 }
 
 static int warm_up(struct runner *s, opm_error *err)
@@ -48,7 +47,7 @@ static int warm_up(struct runner *s, opm_error *err)
         double share = progress_of(&s->opt->warmup, n, runner_now_ns() - start);
 
         if (!rc && tell(s, share, 0))
-            rc = interrupted(err);
+            rc = stopped(s, err);
         if (rc || share >= 1)
             break;
         rc = runner_iterate(s, true, n, OPM_WARMUP, &ns, err);
@@ -82,7 +81,7 @@ static int measure_all(struct runner *s, opm_error *err)
         double share = progress_of(&s->opt->iterations, n, runner_now_ns() - start);
 
         if (!rc && tell(s, 1, share))
-            rc = interrupted(err);
+            rc = stopped(s, err);
         if (rc || share >= 1)
             break;
         pair = 0;
@@ -106,15 +105,18 @@ static int measure_all(struct runner *s, opm_error *err)
 
 int runner_measure(struct runner *s, opm_error *err)
 {
-    int rc = warm_up(s, err);
+    int rc, flushed;
 
+    s->res->stopped = RUN_NOT_STOPPED;
+    rc = warm_up(s, err);
     s->bare.n = s->metered.n = s->cost.n = 0;
     if (!rc)
         rc = measure_all(s, err);
-    if (!rc && s->e->class->flush)
-        rc = s->e->class->flush(s->e, err);
-    if (rc)
-        return rc;
+    if (rc && s->res->stopped)
+        rc = s->opt->keep_partial ? 0 : stopped(s, err);
+    flushed = !rc && s->e->class->flush ? s->e->class->flush(s->e, err) : 0;
+    if (rc || flushed)
+        return rc ? rc : flushed;
     run_latency_of(s->bare.ns, s->bare.n, &s->res->bare);
     run_latency_of(s->metered.ns, s->metered.n, &s->res->metered);
     run_cost_of(s->cost.ns, s->cost.n, &s->res->cost_ns, &s->res->cost_error_ns);

@@ -35,7 +35,9 @@ static int work(struct runner *s, opm_error *err)
         rc = runner_prepare(s, err);
     if (!rc)
         rc = look_at_outputs(s, err);
-    if (!rc && s->opt->ready && s->opt->ready(s->opt->ready_user))
+    if (rc && s->res->stopped && s->opt->keep_partial)
+        rc = 0; /* what was recorded so far is the result */
+    else if (!rc && s->opt->ready && s->opt->ready(s->opt->ready_user))
         rc = opm__fail(err, OPM_ELIMIT, "interrupted");
     if (!rc)
         rc = runner_measure(s, err);

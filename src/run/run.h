@@ -25,6 +25,12 @@ int run_amount_parse(const char *text, struct run_amount *out, opm_error *err);
 /* "10": times a second; 0: never. */
 int run_rate_parse(const char *text, double *out_hz, opm_error *err);
 
+/* "1.5GB", "512 MiB", "4096": bytes, at least one. */
+int run_bytes_parse(const char *text, int64_t *out, opm_error *err);
+/* What an engine may take unless told otherwise: three quarters of the memory that this machine, or
+ * the control group of this process, has. */
+int64_t run_memory_default(void);
+
 struct run_dim {
     char *name;
     int64_t size;
@@ -52,6 +58,9 @@ struct run_options {
     double sample_hz;         /* hardware samples a second; 0: none */
     bool counters;            /* count what the processor does during operators */
     bool receipt;             /* bare iterations in between */
+    int64_t max_memory;       /* bytes for the engine and inputs; 0: run_memory_default() */
+    int64_t time_limit_ns;    /* for all of it; 0: none */
+    bool keep_partial;        /* what was measured when it was stopped is a result, not a failure */
     const char *save_outputs; /* folder for NAME.npy; NULL: none */
     const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */
     double atol, rtol;
@@ -78,6 +87,9 @@ struct run_check {
     char worst[512]; /* the worst element, in words */
 };
 
+/* Why a run ended before it had done what was asked for. */
+enum run_stop { RUN_NOT_STOPPED, RUN_INTERRUPTED, RUN_TIME_LIMIT };
+
 struct run_result {
     char engine[32];
     char version[64];
@@ -89,6 +101,7 @@ struct run_result {
     int64_t arena_bytes, packed_bytes; /* what the engine holds for them; -1: not known */
     int64_t winograd_bytes;            /* part of packed_bytes that only Winograd needs */
     uint64_t warmup;                   /* iterations done */
+    enum run_stop stopped;
     struct run_latency bare, metered;
     double cost_ns;       /* of metering an iteration, in the middle of all pairs */
     double cost_error_ns; /* how far off that may be: two standard errors */

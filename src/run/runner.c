@@ -94,6 +94,9 @@ static int open_engine(struct runner *s, opm_error *err)
     eo.sparse = s->opt->sparse ? ENGINE_SPARSE_AUTO : ENGINE_SPARSE_NEVER;
     eo.ort_lib = s->opt->ort_lib;
     eo.metered = true;
+    eo.max_memory = s->opt->max_memory ? s->opt->max_memory : run_memory_default();
+    eo.stop = runner_stop;
+    eo.stop_user = s;
     OPM_SPAN(OPM_APP, "open engine")
     {
         rc = class->open(&s->e, s->m, &eo, err);
@@ -110,10 +113,23 @@ static int open_engine(struct runner *s, opm_error *err)
     return s->out ? 0 : opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->m->name);
 }
 
+int runner_stop(void *session)
+{
+    struct runner *s = session;
+
+    if (s->opt->progress && s->opt->progress(s->opt->user, s->told, 1000))
+        s->res->stopped = RUN_INTERRUPTED;
+    else if (s->deadline_ns && runner_now_ns() >= s->deadline_ns)
+        s->res->stopped = RUN_TIME_LIMIT;
+    return s->res->stopped;
+}
+
 int runner_open(struct runner *s, opm_error *err)
 {
     int rc;
 
+    if (s->opt->time_limit_ns)
+        s->deadline_ns = runner_now_ns() + s->opt->time_limit_ns;
     if (!s->res->threads)
         s->res->threads = s->opt->threads ? s->opt->threads : usable_cores();
     run_model_label(s->opt->model, s->res->model, sizeof(s->res->model));
@@ -145,7 +161,9 @@ void runner_input_options(const struct runner *s, struct input_options *out)
                                    .ndim = s->opt->ndim,
                                    .batch_size = s->opt->batch_size,
                                    .seq_len = s->opt->seq_len,
-                                   .seed = (uint64_t)s->opt->seed };
+                                   .seed = (uint64_t)s->opt->seed,
+                                   .max_bytes = s->opt->max_memory ? s->opt->max_memory
+                                                                   : run_memory_default() };
     if (strncmp(s->opt->model, "zoo:", 4) == 0) /* already in the model */
         out->batch_size = out->seq_len = 0;
 }

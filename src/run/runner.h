@@ -30,6 +30,8 @@ struct runner {
     struct engine_tensor *out; /* of the last iteration */
     bool prepared;             /* for the shapes of the inputs */
     struct npz ref;
+    int64_t deadline_ns;                  /* 0: none */
+    uint64_t told;                        /* of the progress, of 1000 */
     struct run_times bare, metered, cost; /* cost: metered less bare, pair by pair */
 };
 
@@ -37,6 +39,9 @@ int64_t runner_now_ns(void);
 
 /* Load the model and open the engine. res->threads, if 0, becomes the number of usable cores. */
 int runner_open(struct runner *s, opm_error *err);
+/* Whether to give up: the caller of the progress function says so, or time is up. res->stopped is
+ * set then. */
+int runner_stop(void *runner);
 /* What inputs are made from, as far as the options say. */
 void runner_input_options(const struct runner *s, struct input_options *out);
 /* Make inputs as the options say. given: tensors named after inputs, which take precedence; data

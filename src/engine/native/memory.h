@@ -10,4 +10,14 @@
 void *native_alloc(size_t bytes);
 void native_free(void *p); /* NULL is fine */
 
+/* What native_alloc() may still take on the thread that budget_use() has named it for; blocks go
+ * back to the budget that they were taken from. */
+struct budget {
+    int64_t left;
+    int64_t most;   /* 0: no limit */
+    size_t refused; /* bytes that were asked for last and not given */
+};
+/* NULL: no limit. Returns the one before. */
+struct budget *budget_use(struct budget *b);
+
 #endif

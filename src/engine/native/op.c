@@ -1,5 +1,6 @@
 /* op.c -- what kernels use to look at their operands and to complain. */
 #include "engine/native/op.h"
+#include "base/human.h"
 #include "engine/native/isa/half.h"
 
 #include <stdarg.h>
@@ -20,6 +21,14 @@ int kernel_fail(const struct op *op, int code, opm_error *err, const char *fmt, 
 
 int kernel_nomem(const struct op *op, opm_error *err)
 {
+    const struct budget *b = &op->plan->engine->budget;
+    char more[HUMAN_ROOM], most[HUMAN_ROOM];
+
+    if (b->refused)
+        return kernel_fail(op, OPM_ELIMIT, err,
+                           "needs %s more, which exceeds the limit of %s of memory; raise it "
+                           "(max_memory) if the model is sound",
+                           human_bytes(more, b->refused), human_bytes(most, (uint64_t)b->most));
     return kernel_fail(op, OPM_ENOMEM, err, "out of memory");
 }
 
@@ -110,11 +119,22 @@ int kernel_set(struct op *op, uint32_t i, enum tensor_type type, const struct sh
 {
     struct nt *t = kernel_out(op, i);
     int64_t bytes, most = op->plan->engine->opts.max_tensor_bytes;
+    int64_t budget = op->plan->engine->budget.most;
     char text[100];
 
     type = half_inside(type);
     bytes = shape_bytes(s, type);
 
+    if (bytes > 0 && budget && bytes > budget && bytes <= PTRDIFF_MAX / 4 && nt_sane(s)) {
+        char has[HUMAN_ROOM], may[HUMAN_ROOM];
+
+        shape_text(s, text, sizeof(text));
+        return kernel_fail(
+            op, OPM_ELIMIT, err,
+            "output %u would be %s of %s, %s; the limit is %s of memory (max_memory)", i, text,
+            tensor_type_name(type), human_bytes(has, (uint64_t)bytes),
+            human_bytes(may, (uint64_t)budget));
+    }
     if (bytes < 0 || bytes > PTRDIFF_MAX / 4 || (most && bytes > most) || !nt_sane(s)) {
         shape_text(s, text, sizeof(text));
         return kernel_fail(op, OPM_ELIMIT, err, "output %u would be %s of %s, which is too big", i,

@@ -178,9 +178,11 @@ struct native {
     size_t nin, nout;
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
-    bool described;     /* to the recorder, for these shapes */
-    int64_t rounds;     /* of loops in this run */
-    struct val *result; /* copies of outputs that are not in memory of the engine */
+    bool described; /* to the recorder, for these shapes */
+    int64_t rounds; /* of loops in this run */
+    struct budget budget;
+    int64_t next_look_ns; /* when to ask opts.stop again */
+    struct val *result;   /* copies of outputs that are not in memory of the engine */
 };
 
 /* plan.c */
@@ -191,6 +193,8 @@ void op_release(struct op *op);
 /* exec.c: inputs are set in p->val beforehand. */
 int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
+/* Now and then ask whether to give up: 0, or OPM_ELIMIT. */
+int native_look(struct native *e, opm_error *err);
 /* Room for n values and the spare ones, all NO_VALUE; NULL when out of memory. */
 uint32_t *slots_new(size_t n);
 /* memplan.c: give each planned value and scratch its place; fills p->arena. */

@@ -50,8 +50,10 @@ static void set_input(struct plan *body, uint32_t i, const struct nt *t)
 static int run_body(struct op *op, struct plan *body, opm_error *err)
 {
     struct native *e = op->plan->engine;
-    int rc = set_captures(body, err);
+    int rc = native_look(e, err); /* a body may have nothing to run */
 
+    if (!rc)
+        rc = set_captures(body, err);
     if (e->opts.max_rounds && ++e->rounds > e->opts.max_rounds)
         return kernel_fail(op, OPM_ELIMIT, err, "bodies are run more than %lld times",
                            (long long)e->opts.max_rounds);

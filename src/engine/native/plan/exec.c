@@ -2,6 +2,7 @@
 #include "engine/native/op.h"
 
 #include <string.h>
+#include <time.h>
 
 static bool shape_known(const struct val *v)
 {
@@ -187,7 +188,9 @@ int plan_prepare(struct plan *p, opm_error *err)
     for (uint32_t i = 0; i < p->nop && !rc; i++) {
         struct op *op = &p->op[i];
 
-        rc = prepare_op(op, err);
+        rc = native_look(p->engine, err);
+        if (!rc)
+            rc = prepare_op(op, err);
         if (rc)
             return rc;
         narrow_constants(op);
@@ -258,6 +261,25 @@ static inline int run_op(struct op *op, opm_error *err)
     return op->kernel->run(op, err);
 }
 
+#define LOOK_EVERY_NS 20000000
+
+int native_look(struct native *e, opm_error *err)
+{
+    struct timespec ts;
+    int64_t now;
+
+    if (!e->opts.stop)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* reads memory, no clock */
+    now = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+    if (now < e->next_look_ns)
+        return 0;
+    e->next_look_ns = now + LOOK_EVERY_NS;
+    return e->opts.stop(e->opts.stop_user)
+               ? opm__fail(err, OPM_ELIMIT, "%.200s: stopped", e->model->name)
+               : 0;
+}
+
 int plan_run(struct plan *p, opm_error *err)
 {
     int rc = 0;
@@ -267,6 +289,9 @@ int plan_run(struct plan *p, opm_error *err)
 
         if (op->how == OP_DONE)
             continue;
+        rc = native_look(p->engine, err);
+        if (UNLIKELY(rc))
+            break;
         if (UNLIKELY(opm_on(OPM_FRAMEWORK))) {
             opm_span span = opm_op_begin(op->meter);
 

@@ -62,9 +62,13 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     else
         rc = pool_open(&e->pool, e->opts.threads, e->opts.pin, e->opts.first_core, err);
+    e->budget = (struct budget){ e->opts.max_memory, e->opts.max_memory, 0 };
     if (!rc) { /* types and named dimensions are what fusing goes by */
+        struct budget *before = budget_use(&e->budget);
+
         misfit = graph_infer(m, &hints, &why);
         rc = plan_build(&e->plan, e, g, NULL, err);
+        budget_use(before);
     }
     if (!rc && misfit) { /* operators that are missing come first: another engine may have them */
         rc = misfit;
@@ -161,10 +165,8 @@ static void describe(struct native *e)
     e->described = true;
 }
 
-static int native_prepare(struct engine *base, const struct engine_tensor *in, size_t nin,
-                          opm_error *err)
+static int prepare(struct native *e, const struct engine_tensor *in, size_t nin, opm_error *err)
 {
-    struct native *e = (struct native *)base;
     int rc;
 
     if (nin != e->nin)
@@ -231,14 +233,13 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
     return 0;
 }
 
-static int native_run(struct engine *base, const struct engine_tensor *in, size_t nin,
-                      struct engine_tensor *out, size_t nout, opm_error *err)
+static int run(struct native *e, const struct engine_tensor *in, size_t nin,
+               struct engine_tensor *out, size_t nout, opm_error *err)
 {
-    struct native *e = (struct native *)base;
     int rc;
 
     e->rounds = 0;
-    rc = native_prepare(base, in, nin, err);
+    rc = prepare(e, in, nin, err);
     if (rc)
         return rc;
     if (nout != e->nout)
@@ -251,6 +252,32 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
         rc = plan_run(e->plan, err);
     for (size_t i = 0; i < nout && !rc; i++)
         rc = give_output(e, i, &out[i], err);
+    return rc;
+}
+
+static int native_prepare(struct engine *base, const struct engine_tensor *in, size_t nin,
+                          opm_error *err)
+{
+    struct native *e = (struct native *)base;
+    struct budget *before = budget_use(&e->budget);
+    int rc;
+
+    e->budget.refused = 0;
+    rc = prepare(e, in, nin, err);
+    budget_use(before);
+    return rc;
+}
+
+static int native_run(struct engine *base, const struct engine_tensor *in, size_t nin,
+                      struct engine_tensor *out, size_t nout, opm_error *err)
+{
+    struct native *e = (struct native *)base;
+    struct budget *before = budget_use(&e->budget);
+    int rc;
+
+    e->budget.refused = 0;
+    rc = run(e, in, nin, out, nout, err);
+    budget_use(before);
     return rc;
 }
 
