@@ -3,7 +3,8 @@
 
 The folders of src/ form layers and includes point down only. ALLOW says for each folder which
 others it may include; base is open to all but the folders in BARE. A folder that is not listed is
-an error: decide its place first. The rooms of the native engine are layers of their own (ROOMS);
+an error: decide its place first. What comes in through another header must be allowed, too, and no
+header only passes on others. The rooms of the native engine are layers of their own (ROOMS);
 its README says in one line what belongs into each.
 """
 import re
@@ -65,6 +66,13 @@ NATIVE = ROOT / "src" / "engine" / "native"
 # Its rooms, and its files that are in none, from the bottom up: each may include those before it.
 ROOMS = ["memory.h memory.c", "thread/", "isa/", "op.h op.c", "math/", "op/", "layout/", "rewrite/",
          "plan/"]
+
+# What a layer sees through headers of those that it may include: a struct in a struct. Not to be
+# included by itself.
+THROUGH = {
+    "cli": {"device"},
+    "public": {"analyze", "device"},
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -137,6 +145,69 @@ def problem(folder, source, quote, target):
     return f"{folder}/ may not include {other}/"
 
 
+def included(path, known={}):
+    """The files of ours that a file includes itself."""
+    if path not in known:
+        found = []
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            match = INCLUDE.match(line)
+            if match and match[1] == '"':
+                places = (ROOT / "src" / match[2], path.parent / match[2])
+                found += [place.resolve() for place in places if place.is_file()][:1]
+        known[path] = found
+    return known[path]
+
+
+def reached(source):
+    """Every file that a source includes through others, with the one that brings it in."""
+    by, todo = {source: None}, [source]
+    while todo:
+        path = todo.pop()
+        for other in included(path):
+            if other not in by:
+                by[other] = path
+                todo.append(other)
+    return by
+
+
+def reach_problem(folder, target):
+    """Why a file of `folder` may not even see `target`, or None."""
+    other = folder_of(target)
+    if other == "base":
+        if target.name in BARE.get(folder, {target.name}):
+            return None
+        return f"{folder}/ may see of base/ only {', '.join(sorted(BARE[folder])) or 'nothing'}"
+    if other == folder or other in ALLOW[folder] or other in THROUGH.get(folder, ()):
+        return None
+    return f"{folder}/ may not see {other}/"
+
+
+def check_reach(source, folder):
+    """What comes in through other headers keeps to the layers as well."""
+    bad = 0
+    for target, by in reached(source).items():
+        why = by and by != source and reach_problem(folder, target)
+        if why:
+            print(f"{source.relative_to(ROOT)}:1: {why}: {target.relative_to(ROOT)}, "
+                  f"through {by.relative_to(ROOT)}")
+            bad += 1
+    return bad
+
+
+def check_forwarder(source):
+    """A header that holds nothing but includes hides who needs what."""
+    if source.suffix != ".h":
+        return 0
+    text = re.sub(r"/\*.*?\*/", "", source.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if line.strip()]
+    guard = re.compile(r"\s*#\s*(ifndef|endif|define \w+$|pragma once)")
+    rest = [line for line in lines if not guard.match(line)]
+    if rest and all(INCLUDE.match(line) for line in rest):
+        print(f"{source.relative_to(ROOT)}:1: only includes others: include those where needed")
+        return 1
+    return 0
+
+
 def check(source, folder):
     bad = 0
     text = source.read_text(encoding="utf-8", errors="replace")
@@ -162,7 +233,7 @@ def main():
                 print(f"{source.relative_to(ROOT)}:1: folder {folder}/ has no place in ALLOW")
                 bad += 1
                 continue
-            bad += check(source, folder)
+            bad += check(source, folder) + check_reach(source, folder) + check_forwarder(source)
     return 1 if bad else 0
 
 
