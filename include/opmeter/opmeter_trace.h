@@ -25,7 +25,9 @@ typedef struct opm_rows opm_rows;
 typedef struct opm_open_options {
     size_t size;        /* = sizeof(opm_open_options), so that fields can be appended */
     const char *format; /* importer name, or NULL to detect by content */
-    uint64_t max_bytes; /* refuse inputs that unpack to more; 0: 64 GiB */
+    /* Refuse files that unpack to more than this, all together; 0: what the variable
+     * OPMETER_MAX_UNPACKED says, else 64 GiB and not more than 200 times their size. */
+    uint64_t max_bytes;
     /* Called now and then with bytes read and the total (0 if unknown); may be NULL. Return
      * nonzero to give up: the open then fails with OPM_ELIMIT. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
@@ -36,10 +38,16 @@ typedef struct opm_open_options {
     /* Facts to hide, as OPMETER_REDACT lists them for the recorder: "all", or kinds (command, host,
      * paths) and patterns of keys, separated by commas. May be NULL. */
     const char *redact;
+    /* Bytes of memory that the open may take, mapped plain files apart; 0: OPMETER_MAX_MEMORY, else
+     * three quarters of what the machine has or the control group allows. */
+    uint64_t max_memory;
+    /* Seconds that the open may take; 0: OPMETER_MAX_TIME, else any. What is beyond one of the
+     * three fails with OPM_ELIMIT and a message that says which. */
+    uint64_t max_seconds;
 } opm_open_options;
-#define OPM_OPEN_OPTIONS_INIT                                     \
-    {                                                             \
-        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL, NULL \
+#define OPM_OPEN_OPTIONS_INIT                                           \
+    {                                                                   \
+        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL, NULL, 0, 0 \
     }
 
 /* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute

@@ -5,17 +5,20 @@ from . import _opmeter
 from .frames import Frames
 
 
-def open(*paths, format=None, max_bytes=0, meta=None):
+def open(*paths, format=None, max_bytes=0, meta=None, max_memory=0, max_seconds=0):
     """Open a trace of any format, or several as one (processes, ranks, instances).
 
     format names an importer instead of having it detected; meta adds facts that analyses look at
-    (`step.fp_point`, `step.bp_point`). Raises opmeter.Error.
+    (`step.fp_point`, `step.bp_point`). What unpacks to more than max_bytes, or takes more memory
+    (bytes) or time (seconds) to read, is refused; 0 is the default of the opmeter command. Raises
+    opmeter.Error.
     """
     if len(paths) == 1 and isinstance(paths[0], (list, tuple)):
         paths = tuple(paths[0])
     if not paths:
         raise TypeError("open() needs at least one path")
-    handle = _opmeter.open_trace(paths, format=format, max_bytes=max_bytes, meta=meta)
+    handle = _opmeter.open_trace(paths, format=format, max_bytes=max_bytes, meta=meta,
+                                 max_memory=max_memory, max_seconds=max_seconds)
     return Trace(handle, paths)
 
 

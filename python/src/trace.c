@@ -328,16 +328,19 @@ static PyObject *open_strings(PyObject *module, const struct strings *paths, opm
 
 static PyObject *open_trace(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "paths", "format", "max_bytes", "meta", NULL };
+    static char *names[] = { "paths",      "format",      "max_bytes", "meta",
+                             "max_memory", "max_seconds", NULL };
     opm_open_options o = OPM_OPEN_OPTIONS_INIT;
     struct strings paths = { 0 }, facts = { 0 };
-    unsigned long long max_bytes = 0;
+    unsigned long long max_bytes = 0, max_memory = 0, max_seconds = 0;
     PyObject *list, *meta = Py_None, *t = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zKO:open_trace", names, &list, &o.format,
-                                     &max_bytes, &meta))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zKOKK:open_trace", names, &list, &o.format,
+                                     &max_bytes, &meta, &max_memory, &max_seconds))
         return NULL;
     o.max_bytes = max_bytes;
+    o.max_memory = max_memory;
+    o.max_seconds = max_seconds;
     if (strings_paths(&paths, list) == 0 && (meta == Py_None || strings_facts(&facts, meta) == 0)) {
         o.meta = facts.text;
         t = open_strings(module, &paths, &o);
@@ -379,7 +382,7 @@ static PyObject *import_formats(PyObject *module, PyObject *unused)
 
 static PyMethodDef functions[] = {
     { "open_trace", METHOD(open_trace), METH_VARARGS | METH_KEYWORDS,
-      "open_trace(paths, format=None, max_bytes=0, meta=None)\n--\n\n"
+      "open_trace(paths, format=None, max_bytes=0, meta=None, max_memory=0, max_seconds=0)\n--\n\n"
       "Open traces as one. format: name of an importer, instead of detecting it." },
     { "hex_numbers", METHOD(hex_numbers), METH_VARARGS,
       "hex_numbers(from, to, n, width)\n--\n\n64-bit numbers at an address as hexadecimal texts, "

@@ -1,6 +1,9 @@
 /* alloc.c -- see alloc.h. */
 #include "base/alloc.h"
 
+#include "base/budget.h"
+
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,27 +39,50 @@ bool mem_alloc_failed(void)
     return atomic_load_explicit(&fail_delivered, memory_order_relaxed);
 }
 
+/* Whether the budget of this thread, if it has one, allows so many bytes more. */
+static bool is_allowed(struct budget *b, size_t bytes)
+{
+    return LIKELY(!b) || budget_has_memory(b, bytes);
+}
+
+static void *charged(struct budget *b, void *p)
+{
+    if (UNLIKELY(b != NULL) && p)
+        budget_allocated(b, (int64_t)malloc_usable_size(p));
+    return p;
+}
+
 void *mem_alloc(size_t size)
 {
-    if (fails_now())
+    struct budget *b = budget_current();
+
+    if (fails_now() || !is_allowed(b, size))
         return NULL;
-    return malloc(size ? size : 1);
+    return charged(b, malloc(size ? size : 1));
 }
 
 void *mem_calloc(size_t n, size_t size)
 {
+    struct budget *b = budget_current();
     size_t bytes;
 
-    if (fails_now() || __builtin_mul_overflow(n, size, &bytes))
+    if (fails_now() || __builtin_mul_overflow(n, size, &bytes) || !is_allowed(b, bytes))
         return NULL;
-    return calloc(bytes ? bytes : 1, 1);
+    return charged(b, calloc(bytes ? bytes : 1, 1));
 }
 
 void *mem_realloc(void *p, size_t size)
 {
-    if (fails_now())
+    struct budget *b = budget_current();
+    size_t before = b && p ? malloc_usable_size(p) : 0;
+    void *q;
+
+    if (fails_now() || (size > before && !is_allowed(b, size - before)))
         return NULL;
-    return realloc(p, size ? size : 1);
+    q = realloc(p, size ? size : 1);
+    if (UNLIKELY(b != NULL) && q)
+        budget_allocated(b, (int64_t)malloc_usable_size(q) - (int64_t)before);
+    return q;
 }
 
 char *mem_strdup(const char *s)
@@ -71,6 +97,10 @@ char *mem_strdup(const char *s)
 
 void mem_free(void *p)
 {
+    struct budget *b = budget_current();
+
+    if (UNLIKELY(b != NULL) && p)
+        budget_allocated(b, -(int64_t)malloc_usable_size(p));
     free(p);
 }
 
@@ -119,12 +149,10 @@ static void *map_aligned(size_t bytes, int prot)
     return p + before;
 }
 
-void *mem_map(size_t size)
+static void *map_some(size_t size)
 {
     void *p;
 
-    if (fails_now() || size > PTRDIFF_MAX - 2 * HUGE_BYTES)
-        return NULL;
     if (size < HUGE_FROM_BYTES) {
         p = mmap(NULL, map_bytes(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return p == MAP_FAILED ? NULL : p;
@@ -135,15 +163,25 @@ void *mem_map(size_t size)
     return p;
 }
 
-void *mem_map_resize(void *p, size_t old_size, size_t new_size)
+void *mem_map(size_t size)
+{
+    struct budget *b = budget_current();
+    void *p;
+
+    if (fails_now() || size > PTRDIFF_MAX - 2 * HUGE_BYTES || !is_allowed(b, map_bytes(size)))
+        return NULL;
+    p = map_some(size);
+    if (UNLIKELY(b != NULL) && p)
+        budget_allocated(b, (int64_t)map_bytes(size));
+    return p;
+}
+
+/* p is a mapping, new_size within reason. */
+static void *map_moved(void *p, size_t old_size, size_t new_size)
 {
     size_t old_bytes = map_bytes(old_size), new_bytes;
     void *q, *place;
 
-    if (!p)
-        return mem_map(new_size);
-    if (fails_now() || new_size > PTRDIFF_MAX - 2 * HUGE_BYTES)
-        return NULL;
     new_bytes = map_bytes(new_size);
     if (new_size < HUGE_FROM_BYTES) {
         q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE);
@@ -164,8 +202,32 @@ void *mem_map_resize(void *p, size_t old_size, size_t new_size)
     return q;
 }
 
+void *mem_map_resize(void *p, size_t old_size, size_t new_size)
+{
+    struct budget *b = budget_current();
+    size_t before = map_bytes(old_size), after;
+    void *q;
+
+    if (!p)
+        return mem_map(new_size);
+    if (fails_now() || new_size > PTRDIFF_MAX - 2 * HUGE_BYTES)
+        return NULL;
+    after = map_bytes(new_size);
+    if (after > before && !is_allowed(b, after - before))
+        return NULL;
+    q = map_moved(p, old_size, new_size);
+    if (UNLIKELY(b != NULL) && q)
+        budget_allocated(b, (int64_t)after - (int64_t)before);
+    return q;
+}
+
 void mem_unmap(void *p, size_t size)
 {
-    if (p)
-        munmap(p, map_bytes(size));
+    struct budget *b = budget_current();
+
+    if (!p)
+        return;
+    if (UNLIKELY(b != NULL))
+        budget_allocated(b, -(int64_t)map_bytes(size));
+    munmap(p, map_bytes(size));
 }

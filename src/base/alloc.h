@@ -1,4 +1,5 @@
-/* alloc.h -- every allocation of the libraries goes through here, so that tests can make each fail.
+/* alloc.h -- every allocation of the libraries goes through here, so that tests can make each fail
+ * and that the budget of a reading (base/budget.h) covers it.
  *
  * Not used by rec/, which allocates from its file mapping and a few plain mallocs. */
 #ifndef BASE_ALLOC_H

@@ -2,6 +2,7 @@
 #include "base/io.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 #define OUT_BYTES ((size_t)256 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define HEAD_BYTES ((size_t)256 << 10) /* as packed: a zstd block is at most half of it */
+#define STEP_BYTES ((size_t)4 << 20)   /* unpacked between two looks at the budget */
 #define BASENAME_MAX 200               /* of a temporary file, before the suffix; NAME_MAX is 255 */
 
 /* Memory that a stream is read or unpacked into. One byte beyond max may be written: that is how
@@ -120,6 +122,8 @@ struct io_unpack {
     const char *path;
     size_t at; /* in packed */
     uint64_t made, max;
+    struct budget *budget; /* of whoever opened it, or own */
+    struct budget own;
     bool gz, ended;
     const char *why; /* what is wrong with it; NULL: nothing */
     z_stream z;
@@ -133,6 +137,17 @@ int io_unpack_open(struct io_unpack **out, struct io_map *packed, const char *pa
     bool ok = u != NULL;
 
     if (u) {
+        u->budget = budget_current();
+        if (!u->budget) {
+            int rc = budget_init(&u->own, &(struct budget_limits){ 0 }, err);
+
+            if (rc) {
+                mem_free(u);
+                io_map_release(packed);
+                return rc;
+            }
+            u->budget = &u->own;
+        }
         u->path = path;
         u->max = limit_of(max);
         u->gz = is_gzip(packed->data, packed->len);
@@ -226,14 +241,16 @@ int io_unpack_read(struct io_unpack *u, void *to, size_t len, size_t *got, opm_e
 {
     *got = 0;
     while (*got < len && !u->ended && !u->why) {
-        size_t n = 0;
-        int rc = u->gz ? gunzip_some(u, (uint8_t *)to + *got, len - *got, &n, err)
-                       : unzstd_some(u, (uint8_t *)to + *got, len - *got, &n);
+        size_t n = 0, before = u->at, step = MIN(len - *got, STEP_BYTES);
+        int rc = u->gz ? gunzip_some(u, (uint8_t *)to + *got, step, &n, err)
+                       : unzstd_some(u, (uint8_t *)to + *got, step, &n);
 
         *got += n;
         u->made += n;
         if (rc)
             return rc;
+        if (!budget_unpack(u->budget, u->at - before, n))
+            return budget_fail(u->budget, u->path, OPM_ELIMIT, err);
         if (u->made > u->max)
             return opm__fail(err, OPM_ELIMIT, "%s: unpacks to more than %zu bytes", u->path,
                              (size_t)u->max);
@@ -274,7 +291,10 @@ static int unpack(struct io_map *m, const char *path, size_t max, opm_error *err
     while (!rc) {
         size_t got = 0;
 
-        rc = sink_room(&s, err);
+        if (s.len == s.cap && !budget_has_memory(u->budget, s.len))
+            rc = budget_fail(u->budget, path, OPM_ENOMEM, err);
+        else
+            rc = sink_room(&s, err);
         if (rc)
             break;
         rc = io_unpack_read(u, s.data + s.len, s.cap - s.len, &got, err);

@@ -20,9 +20,10 @@ struct io_map {
 
 #define IO_MAX_BYTES_DEFAULT ((uint64_t)64 << 30)
 
-/* max_bytes 0 means IO_MAX_BYTES_DEFAULT; OPM_ELIMIT beyond it. Pipes and devices are read to their
- * end. A plain file must not be cut short by others while it is mapped (SIGBUS). Release with
- * io_map_release(). */
+/* max_bytes 0 means IO_MAX_BYTES_DEFAULT; OPM_ELIMIT beyond it. What unpacking costs is also
+ * bounded by the budget of the thread (base/budget.h), or by the default one. Pipes and devices are
+ * read to their end. A plain file must not be cut short by others while it is mapped (SIGBUS).
+ * Release with io_map_release(). */
 int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
 /* The first bytes of a file, unpacked, at most `size`; *len fewer only if there are no more, or no
  * sound ones. */

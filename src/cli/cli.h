@@ -30,8 +30,11 @@ struct cli {
     const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
     const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
     const char *redact;            /* facts to hide of a TRACE, or NULL; see base/redact.h */
-    bool sigpipe_ignored;          /* when we were started; programs that we start inherit it */
-    int status;                    /* exit code when cli_parse() says that the command is over */
+    uint64_t max_unpacked;         /* limits of reading, as in opm_open_options; 0: the defaults */
+    uint64_t max_memory;
+    int64_t max_seconds;
+    bool sigpipe_ignored; /* when we were started; programs that we start inherit it */
+    int status;           /* exit code when cli_parse() says that the command is over */
 };
 
 struct command {
@@ -80,7 +83,16 @@ extern const char *const cli_color_choices[];
 /* Of commands that take a TRACE. */
 #define CLI_TRACE_OPTIONS(cli)                                                         \
     OPT_STR(0, "format", &(cli)->trace_format, "NAME",                                 \
-            "read every TRACE as this format instead of finding out")
+            "read every TRACE as this format instead of finding out"),                 \
+    CLI_LIMIT_OPTIONS(cli)
+/* What reading may cost; for every command that reads a TRACE. */
+#define CLI_LIMIT_OPTIONS(cli)                                                         \
+    OPT_SIZE(0, "max-unpacked", &(cli)->max_unpacked, "SIZE",                          \
+             "refuse packed files that unpack to more, such as 100G (64G, and 200 times their size)"), \
+    OPT_SIZE(0, "max-memory", &(cli)->max_memory, "SIZE",                              \
+             "refuse what takes more memory to read (three quarters of the machine's)"), \
+    OPT_INT(0, "max-time", &(cli)->max_seconds, "SECONDS", 0, INT32_MAX,               \
+            "give up reading after so many seconds (0: never)")
 /* Of commands that write files to hand on. */
 #define CLI_REDACT_OPTION(cli)                                                         \
     OPT_STR(0, "redact", &(cli)->redact, "LIST",                                       \

@@ -168,6 +168,7 @@ int cmd_export(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "input-format", &cli->trace_format, "NAME",
                 "read every TRACE as this format instead of finding out"),
         CLI_REDACT_OPTION(cli),
+        CLI_LIMIT_OPTIONS(cli),
         OPT_BOOL('l', "list", &list, "list the formats"),
         CLI_TABLE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),

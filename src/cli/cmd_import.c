@@ -226,6 +226,7 @@ int cmd_import(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "format", &cli->trace_format, "NAME",
                 "read every SRC as this format instead of finding out"),
         CLI_REDACT_OPTION(cli),
+        CLI_LIMIT_OPTIONS(cli),
         OPT_BOOL(0, "force", &force, "replace FILE.opm if it exists"),
         OPT_BOOL('l', "list", &list, "list the formats that can be read"),
         OPT_BOOL(0, "json", &cli->json, "print what was done, or the list, as JSON"),

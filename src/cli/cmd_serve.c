@@ -88,6 +88,7 @@ int cmd_serve(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "host", &host, "ADDRESS",
                 "listen on this address instead of 127.0.0.1; others can then see the traces"),
         OPT_BOOL(0, "open", &browser, "open the page in a browser"),
+        CLI_LIMIT_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };
@@ -105,6 +106,9 @@ int cmd_serve(struct cli *cli, int argc, char **argv)
     o.npaths = (size_t)n;
     o.host = host;
     o.port = (int)port;
+    o.max_unpacked = cli->max_unpacked;
+    o.max_memory = cli->max_memory;
+    o.max_seconds = (uint64_t)cli->max_seconds;
     hold_signals(&ends);
     survive_cut_files();
     if (server_start(&s, &o, &err) < 0)

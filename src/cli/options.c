@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -188,6 +189,16 @@ static int set_int(const struct option *o, const char *text, opm_error *err)
     return 0;
 }
 
+static int set_size(const struct option *o, const char *text, opm_error *err)
+{
+    char label[64];
+
+    if (!budget_parse_size(text, o->value.size))
+        return opm__fail(err, OPM_EINVAL, "option '%s' wants a size such as 512M or 16G, not '%s'",
+                         option_label(o, label), text);
+    return 0;
+}
+
 static int set_choice(const struct option *o, const char *text, opm_error *err)
 {
     struct nearest n = { text, NULL, 0 };
@@ -222,6 +233,8 @@ static int set_value(const struct option *o, const char *text, opm_error *err)
         return 0;
     case OPTION_INT:
         return set_int(o, text, err);
+    case OPTION_SIZE:
+        return set_size(o, text, err);
     case OPTION_CHOICE:
         return set_choice(o, text, err);
     case OPTION_LIST:

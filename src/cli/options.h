@@ -24,6 +24,7 @@ enum option_kind {
     OPTION_BOOL,
     OPTION_STR,
     OPTION_INT,
+    OPTION_SIZE, /* bytes: 4096, 512M, 16G */
     OPTION_CHOICE,
     OPTION_LIST,
 };
@@ -44,6 +45,7 @@ struct option {
         bool *b;
         const char **s;
         int64_t *i;
+        uint64_t *size;
         struct option_list *list;
     } value;
     const char *arg; /* what stands for the value in the help */
@@ -60,6 +62,8 @@ struct option {
 #define OPT_INT(l, n, v, a, lo, hi, h)                                                         \
     { .kind = OPTION_INT, .letter = (l), .name = (n), .value.i = (v), .arg = (a), .help = (h), \
       .min = (lo), .max = (hi) }
+#define OPT_SIZE(l, n, v, a, h) \
+    { .kind = OPTION_SIZE, .letter = (l), .name = (n), .value.size = (v), .arg = (a), .help = (h) }
 #define OPT_CHOICE(l, n, v, a, c, h)                                                              \
     { .kind = OPTION_CHOICE, .letter = (l), .name = (n), .value.s = (v), .arg = (a), .help = (h), \
       .choices = (c) }

@@ -28,6 +28,9 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
     opts.user = &p;
     opts.meta = cli->trace_meta;
     opts.redact = cli->redact;
+    opts.max_bytes = cli->max_unpacked;
+    opts.max_memory = cli->max_memory;
+    opts.max_seconds = (uint64_t)cli->max_seconds;
     rc = opm_trace_open(out, (const char *const *)paths, (size_t)n, &opts, &err);
     progress_end(&p);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;

@@ -5,6 +5,7 @@
 #include "import/sources.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/error.h"
 
@@ -144,6 +145,7 @@ static int take(struct walk *w, const struct importer *importer, const char *pat
     if (rc == 0)
         rc = source_read(w->s, importer, path, folder ? NULL : &m, err);
     io_map_release(&m);
+    rc = budget_fail(budget_current(), path, rc, err);
     if (rc)
         return note_failure(w, path, rc, err);
     w->read++;

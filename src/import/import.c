@@ -2,6 +2,7 @@
 #include "import/sources.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/error.h"
 
@@ -62,15 +63,16 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static int unknown_content(const char *path, const struct io_map *m, opm_error *err)
+static int unknown_content(const char *path, const uint8_t *data, size_t len, bool packed,
+                           opm_error *err)
 {
     char names[IMPORT_NAMES_ROOM], what[100];
 
     importer_names(names);
-    describe_content(m->data, m->len, what, sizeof(what));
+    describe_content(data, len, what, sizeof(what));
     return opm__fail(err, OPM_EFORMAT,
                      "%s: not a trace that opmeter knows: looks like %s%s; it reads: %s", path,
-                     what, m->packed ? ", packed" : "", names);
+                     what, packed ? ", packed" : "", names);
 }
 
 static int64_t file_bytes(const char *path)
@@ -172,13 +174,15 @@ int source_read(struct sources *s, const struct importer *importer, const char *
     } else {
         rc = importer->read_dir(s->st, &src, err);
     }
+    rc = budget_fail(budget_current(), path, rc, err);
     store_part_end(s->st, &s->item[src.index].part);
     if (rc)
         s->item[src.index].state = IMPORT_FAILED;
     return rc;
 }
 
-/* The importer of what is packed in m, or NULL. */
+/* The importer of what is packed in m, found from the first of it alone: what nobody reads is not
+ * unpacked. */
 static int packed_content(struct sources *s, const char *path, const struct io_map *m,
                           const struct importer **out, opm_error *err)
 {
@@ -191,8 +195,11 @@ static int packed_content(struct sources *s, const char *path, const struct io_m
 
     if (!rc)
         rc = io_unpack_read(u, head, IMPORT_SNIFF_MAX, &len, err);
-    if (!rc)
+    if (!rc) {
         *out = importer_of_content(s, head, len);
+        if (!*out)
+            rc = unknown_content(path, head, len, true, err);
+    }
     io_unpack_close(u);
     mem_free(head);
     return rc;
@@ -217,20 +224,18 @@ int import_file(struct sources *s, const char *path, opm_error *err)
         rc = packed_content(s, path, &m, &importer, err);
     } else if (!importer) {
         importer = importer_of_content(s, m.data, m.len);
+        if (!importer)
+            rc = unknown_content(path, m.data, m.len, false, err);
     }
-    if (rc == 0 && !(importer && importer->streams))
-        rc = io_map_unpack(&m, path, s->opts->max_bytes, err);
-    if (rc)
-        ;
-    else if (!importer)
-        rc = unknown_content(path, &m, err);
-    else if (!importer->read)
+    if (rc == 0 && !importer->read)
         rc = opm__fail(err, OPM_EFORMAT, "%s: '%s' is read from a folder, and this is a file", path,
                        importer->name);
-    else
+    if (rc == 0 && !importer->streams)
+        rc = io_map_unpack(&m, path, s->opts->max_bytes, err);
+    if (rc == 0)
         rc = source_read(s, importer, path, &m, err);
     io_map_release(&m);
-    return rc;
+    return budget_fail(budget_current(), path, rc, err);
 }
 
 static bool is_folder(const char *path)
@@ -254,10 +259,21 @@ const char *import_detect(const char *path)
     return importer ? importer->name : NULL;
 }
 
+/* Passes on to whoever wants to know how far we are, and sees to the time. */
+static int tick(void *user, uint64_t done, uint64_t total)
+{
+    const struct import_options *asked = user;
+
+    if (!budget_time(budget_current()))
+        return 1;
+    return asked->progress ? asked->progress(asked->user, done, total) : 0;
+}
+
 int import_all(struct store *st, const char *const *paths, size_t npaths,
                const struct import_options *opts, opm_error *err)
 {
-    struct sources s = { .st = st, .opts = opts };
+    struct import_options timed = { opts->format, opts->max_bytes, tick, (void *)(uintptr_t)opts };
+    struct sources s = { .st = st, .opts = &timed };
     opm_error local;
     int rc = 0;
 

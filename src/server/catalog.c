@@ -17,7 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OPEN_MAX 8              /* traces in memory */
+#define OPEN_MAX 8 /* traces in memory */
+#define UNASKED_UNPACKED_MAX ((uint64_t)64 << 20)
+#define UNASKED_MEMORY_MAX ((uint64_t)2 << 30)
+#define UNASKED_SECONDS 10
 #define BYTES_PER_SPAN 150      /* in memory, with what pictures need */
 #define LIVE_FRESH_NS 500000000 /* what is being written is not read more often than this */
 
@@ -154,7 +157,8 @@ static int add_path(struct catalog *c, const char *path, opm_error *err)
     return add_entry(c, path, 0, NULL, format, err);
 }
 
-int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, opm_error *err)
+int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,
+                const struct read_limits *limits, opm_error *err)
 {
     struct catalog *c = mem_calloc(1, sizeof(*c));
     int rc = 0;
@@ -165,6 +169,7 @@ int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, o
         mem_free(c);
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     }
+    c->limits = *limits;
     pthread_mutex_init(&c->mutex, NULL);
     pthread_mutex_init(&c->scanning, NULL);
     for (size_t i = 0; rc == 0 && i < npaths; i++)
@@ -270,8 +275,11 @@ static int read_entry(struct catalog *c, struct catalog_entry *e,
                       const struct trace_file_state *file, bool keep, struct opened **out,
                       opm_error *err)
 {
+    static const struct read_limits unasked = { .unpacked = UNASKED_UNPACKED_MAX,
+                                                .memory = UNASKED_MEMORY_MAX,
+                                                .seconds = UNASKED_SECONDS };
     struct opened *o, *before;
-    int rc = opened_read(&o, e->file.path, file->stamp, &c->end, err);
+    int rc = opened_read(&o, e->file.path, file->stamp, keep ? &c->limits : &unasked, &c->end, err);
 
     if (rc < 0)
         return rc;

@@ -15,7 +15,8 @@
 struct catalog;
 
 /* Each path is a file, a folder that is one profile, or a folder with traces in it. */
-int catalog_new(struct catalog **out, const char *const *paths, size_t npaths, opm_error *err);
+int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,
+                const struct read_limits *limits, opm_error *err);
 void catalog_end(struct catalog *c);  /* traces that are being read are given up, from now on */
 void catalog_free(struct catalog *c); /* no request may run any more; NULL is fine */
 
@@ -28,7 +29,9 @@ int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err);
 enum catalog_want {
     CATALOG_AS_READ, /* as it was read before, if it was */
     CATALOG_FRESH,   /* read again if the file has changed since, or is being written */
-    CATALOG_BRIEFLY, /* as CATALOG_FRESH, but what has to be read is not kept for others */
+    CATALOG_BRIEFLY, /* as CATALOG_FRESH, but what has to be read is not kept for others, and is not
+                      * read to its end if that takes much: nobody has asked for it. OPM_ELIMIT then
+                      */
 };
 /* OPM_ENOTFOUND: no such id; OPM_EIO: the file is gone or not readable. Give back *out with
  * opened_unref(). */

@@ -32,6 +32,7 @@ struct catalog {
     struct catalog_entry **entry; /* never removed */
     size_t n, cap;
     bool folder;
+    struct read_limits limits;
     atomic_bool end;
     pthread_mutex_t scanning; /* of the folders; taken before mutex */
     int64_t scanned_ns, scan_took_ns;

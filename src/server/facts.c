@@ -86,6 +86,6 @@ void facts_answer(struct json_writer *w, const struct facts *f)
     add_text(w, "model", f ? f->model : NULL);
     add_number(w, "recorded", good && f->recorded_s >= 0, good ? (double)f->recorded_s : 0);
     add_number(w, "latency_ns", good && f->latency_ns >= 0, good ? f->latency_ns : 0);
-    add_number(w, "spans", good, good ? (double)f->spans : 0);
+    add_number(w, "spans", good && f->spans >= 0, good ? (double)f->spans : 0);
     add_text(w, "error", f ? f->error : NULL);
 }

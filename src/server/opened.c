@@ -35,8 +35,8 @@ static int give_up(void *stop, uint64_t done, uint64_t total)
     return atomic_load((const atomic_bool *)stop);
 }
 
-int opened_read(struct opened **out, const char *path, uint64_t stamp, const atomic_bool *stop,
-                opm_error *err)
+int opened_read(struct opened **out, const char *path, uint64_t stamp,
+                const struct read_limits *limits, const atomic_bool *stop, opm_error *err)
 {
     opm_open_options opts = OPM_OPEN_OPTIONS_INIT;
     struct opened *o = mem_calloc(1, sizeof(*o));
@@ -50,6 +50,9 @@ int opened_read(struct opened **out, const char *path, uint64_t stamp, const ato
     pthread_mutex_init(&o->sharing, NULL);
     for (int i = 0; i < LANE_COUNT; i++)
         pthread_mutex_init(&o->handle[i].mutex, NULL);
+    opts.max_bytes = limits->unpacked;
+    opts.max_memory = limits->memory;
+    opts.max_seconds = limits->seconds;
     opts.progress = give_up;
     opts.user = (void *)(uintptr_t)stop;
     rc = opm_trace_open(&o->first, &path, 1, &opts, err);

@@ -19,9 +19,14 @@ enum lane {
 
 struct opened;
 
+/* What reading a trace may cost, as in opm_open_options; 0: the defaults. */
+struct read_limits {
+    uint64_t unpacked, memory, seconds;
+};
+
 /* Read a trace, given up when *stop becomes true. The caller has the one reference. */
-int opened_read(struct opened **out, const char *path, uint64_t stamp, const atomic_bool *stop,
-                opm_error *err);
+int opened_read(struct opened **out, const char *path, uint64_t stamp,
+                const struct read_limits *limits, const atomic_bool *stop, opm_error *err);
 /* Begin in a thread of its own what the first picture will need. Once. */
 void opened_prepare(struct opened *o);
 void opened_ref(struct opened *o);

@@ -36,7 +36,9 @@ static void look_into(struct catalog *c, const char *id, uint64_t stamp)
         opened_leave(o, LANE_DATA);
     }
     opened_unref(o);
-    if (rc < 0)
+    if (rc == OPM_ELIMIT) /* too large to read unasked, which is nothing wrong with it */
+        f.spans = -1;
+    else if (rc < 0)
         snprintf(f.error, sizeof(f.error), "%.*s", (int)sizeof(f.error) - 1, err.msg);
     catalog_learn(c, id, stamp, &f);
 }

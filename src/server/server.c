@@ -265,6 +265,7 @@ static int start_daemon(struct server *s, opm_error *err)
 int server_start(struct server **out, const struct server_options *o, opm_error *err)
 {
     struct server *s = mem_calloc(1, sizeof(*s));
+    struct read_limits limits = { o->max_unpacked, o->max_memory, o->max_seconds };
     int rc;
 
     if (!s)
@@ -273,7 +274,7 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
     s->listening.fd = -1;
     rc = listen_on(&s->listening, o->host, o->port, err);
     if (rc == 0)
-        rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, err);
+        rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, &limits, err);
     if (rc == 0)
         rc = watch_start(&s->routes.watch, err);
     if (rc == 0)

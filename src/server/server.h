@@ -15,6 +15,8 @@ struct server_options {
     size_t npaths;
     const char *host; /* address or name to listen on; NULL: this machine alone */
     int port;         /* 0: any that is free */
+    /* What reading a trace may cost, as in opm_open_options; 0: the defaults. */
+    uint64_t max_unpacked, max_memory, max_seconds;
 };
 
 /* OPM_EUNSUPPORTED where opmeter was built without libmicrohttpd. */

@@ -3,6 +3,7 @@
 #include "store/store_int.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -155,7 +156,7 @@ static int order(struct finish *f)
 
     for (size_t i = 0; i < f->ntrack; i++)
         f->tracks[i].split_ts = split_ts;
-    two = large && f->ntrack > 1 && pthread_create(&other, NULL, order_some, f) == 0;
+    two = large && f->ntrack > 1 && thread_start(&other, order_some, f) == 0;
     order_some(f);
     if (two)
         pthread_join(other, NULL);

@@ -21,6 +21,7 @@
 #include "store/store_int.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #include <stdlib.h>
 
@@ -598,7 +599,7 @@ static int merge_halves(struct merge *all, const struct track_spans *tracks, siz
     if (!earlier.rc)
         earlier.rc = merge_start(&later, tracks, slot);
     if (!earlier.rc) {
-        bool two = pthread_create(&thread, NULL, merge_run, &later) == 0;
+        bool two = thread_start(&thread, merge_run, &later) == 0;
 
         merge_run(&earlier);
         if (two)

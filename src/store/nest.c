@@ -6,6 +6,7 @@
 #include "store/store_int.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #include <string.h>
 
@@ -178,7 +179,7 @@ static int nest_all(struct part *first)
     second = *first;
     if (first->to > 1 && first->to >= store_parallel_from && !st->stat[STAT_span_not_ended])
         second.from = first->to / 2;
-    if (second.from && pthread_create(&thread, NULL, part_run, &second) == 0) {
+    if (second.from && thread_start(&thread, part_run, &second) == 0) {
         first->to = second.from;
         part_run(first);
         pthread_join(thread, NULL);

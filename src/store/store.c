@@ -91,10 +91,23 @@ void store_free(struct store *st)
     mem_free(st);
 }
 
+/* Bytes of a text of more than STORE_TEXT_MAX that are kept, not cut within a character. */
+static size_t text_cut(struct store *st, const char *s)
+{
+    size_t len = STORE_TEXT_MAX;
+
+    while (len > STORE_TEXT_MAX - 4 && ((unsigned char)s[len] & 0xc0) == 0x80)
+        len--;
+    store_stat(st, STAT_text_cut, 1);
+    return len;
+}
+
 int store_str(struct store *st, const char *s, size_t len, str_id *out)
 {
     int rc;
 
+    if (UNLIKELY(len > STORE_TEXT_MAX) && !st->frozen)
+        len = text_cut(st, s);
     if (!st->frozen)
         return strpool_intern(&st->strings, s, len, out);
     pthread_mutex_lock(&st->lazy->mutex);

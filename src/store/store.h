@@ -80,7 +80,9 @@ int store_new(struct store **out);
 void store_free(struct store *st); /* NULL is fine */
 
 /* Building. All return 0 or OPM_ENOMEM; ids come back through out. */
-/* Legal when frozen, too, from any thread, if no other thread looks up strings meanwhile. */
+/* Legal when frozen, too, from any thread, if no other thread looks up strings meanwhile. While
+ * building, longer texts are cut, which is counted. */
+#define STORE_TEXT_MAX ((size_t)16 << 20)
 int store_str(struct store *st, const char *s, size_t len, str_id *out);
 int store_cstr(struct store *st, const char *s, str_id *out); /* NULL gives 0 */
 int store_site(struct store *st, const struct site *site, uint32_t *out);

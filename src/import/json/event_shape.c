@@ -2,6 +2,7 @@
 #include "import/json/event_shape.h"
 
 #include "base/alloc.h"
+#include "import/json/event_shorten.h"
 
 #include <opmeter/opmeter_error.h>
 #include <string.h>
@@ -61,6 +62,7 @@ void event_batch_clear(struct event_batch *b)
 {
     b->n = b->nvalue = 0;
     b->missing_commas = b->stray_commas = b->skipped = b->skipped_bytes = 0;
+    b->texts_cut = b->too_long = 0;
     b->cut = false;
     memset(b->dirt, 0, sizeof(b->dirt));
 }
@@ -390,6 +392,58 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
     return rc;
 }
 
+/* Repair an event that is all of text, and add it. 0, OPM_ENOMEM, or NOT_CLEAN: in vain. */
+static int add_repaired(struct event_reader *r, const struct buf *text, size_t len)
+{
+    struct buf strict = { 0 };
+    const char *next = NULL;
+    unsigned dirt = 0;
+    size_t n;
+    int rc = NOT_CLEAN;
+
+    if (event_repair(text->data, text->data + len, &strict, &next, &dirt) == SCAN_OK) {
+        n = strict.len;
+        for (int i = 0; i < EVENT_SLACK; i++)
+            buf_addc(&strict, '\0');
+        if (!strict.failed && event_scan(&r->scan, strict.data, strict.data + n) == SCAN_OK)
+            rc = add_scanned(r, strict.data);
+        for (int i = 0; i < DIRT_COUNT && !rc; i++)
+            r->batch.dirt[i] += dirt >> i & 1;
+    }
+    if (strict.failed)
+        rc = OPM_ENOMEM;
+    buf_release(&strict);
+    return rc;
+}
+
+/* What was scanned at *at is very long: of it, so much that it can be kept. One copy is made, and
+ * of no more than is kept. 0 or OPM_ENOMEM. */
+static int read_long(struct event_reader *r, const char **at)
+{
+    const char *end = r->scan.end;
+    struct buf text = { 0 };
+    size_t cut, len;
+    int rc = NOT_CLEAN;
+    bool fits = event_shorten(*at, end, &text, &cut);
+
+    len = text.len;
+    for (int i = 0; i < EVENT_SLACK; i++)
+        buf_addc(&text, '\0');
+    if (fits && !text.failed) {
+        if (event_scan(&r->scan, text.data, text.data + len) == SCAN_OK)
+            rc = add_scanned(r, text.data);
+        if (rc == NOT_CLEAN)
+            rc = add_repaired(r, &text, len);
+    }
+    if (text.failed)
+        rc = OPM_ENOMEM;
+    buf_release(&text);
+    r->batch.texts_cut += rc == 0 ? cut : 0;
+    r->batch.too_long += rc == NOT_CLEAN;
+    *at = end;
+    return rc == NOT_CLEAN ? 0 : rc;
+}
+
 /* Between events: commas and white space. READ_LIMIT: something follows, *at is there. */
 static int to_next(struct event_reader *r, const char **at, const char *end)
 {
@@ -416,6 +470,8 @@ static int read_event(struct event_reader *r, const char **at, const char *end, 
 
     switch (event_scan(&r->scan, *at, end)) {
     case SCAN_OK:
+        if (UNLIKELY((size_t)(r->scan.end - *at) > EVENT_LONG_BYTES))
+            return read_long(r, at);
         rc = add_scanned(r, *at);
         if (rc == NOT_CLEAN)
             return read_broken(r, at, end, last);
@@ -525,6 +581,8 @@ int event_reader_run(struct event_reader *r, const char **at, const char *limit,
                 return rc;
             r->guess[slot] = r->last[0];
             r->after_event = b->skipped == skipped; /* a comma is skipped with the rest */
+            if (UNLIKELY(event_reader_full(r)) && r->batch_max != SIZE_MAX)
+                break; /* its shapes are needed until the batch is taken */
         } else {
             rc = skip_garbage(r, at, end, last);
             if (rc)

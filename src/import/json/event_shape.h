@@ -40,8 +40,9 @@ struct event_batch {
     size_t nvalue, value_cap;
     /* What is between events and what could not be read. */
     uint64_t missing_commas, stray_commas, skipped, skipped_bytes;
-    bool cut;                  /* the text ended within an event */
-    uint32_t dirt[DIRT_COUNT]; /* of events that had to be rewritten before they could be read */
+    uint64_t texts_cut, too_long; /* see event_shorten.h */
+    bool cut;                     /* the text ended within an event */
+    uint32_t dirt[DIRT_COUNT];    /* of events that had to be rewritten before they could be read */
 };
 
 struct event_reader {

@@ -370,6 +370,8 @@ static void count_batch(struct events *ev, const struct event_batch *b)
     store_stat(ev->st, STAT_missing_comma, (int64_t)b->missing_commas);
     store_stat(ev->st, STAT_stray_comma, (int64_t)b->stray_commas);
     store_stat(ev->st, STAT_event_unreadable, (int64_t)b->skipped);
+    store_stat(ev->st, STAT_text_cut, (int64_t)b->texts_cut);
+    store_stat(ev->st, STAT_event_too_long, (int64_t)b->too_long);
     ev->cut |= b->cut;
 }
 

@@ -8,6 +8,7 @@
 #include "import/json/trace_json.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -142,7 +143,7 @@ int trace_parallel_read(struct trace_json *t, const char **at, const char *end)
             break;
         }
         more[i].batch_max = SIZE_MAX;
-        if (pthread_create(&thread[i], NULL, work, &worker[i])) {
+        if (thread_start(&thread[i], work, &worker[i])) {
             event_reader_release(&more[i]);
             break;
         }

@@ -4,6 +4,7 @@
 #include "import/json/trace_json.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/error.h"
 
 #include <pthread.h>
@@ -109,7 +110,7 @@ static int read_blocks(struct stream *s, struct trace_json *t, opm_error *err)
     struct block *b;
     int rc = 0;
 
-    if (pthread_create(&thread, NULL, fill, s))
+    if (thread_start(&thread, fill, s))
         return read_alone(s, t, err);
     while (!rc && (b = next_block(s))) {
         rc = trace_json_push(t, b->data, b->len, false);

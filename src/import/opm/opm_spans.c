@@ -3,6 +3,7 @@
 #include "import/opm/opm_events.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 /* Buffers of a thread that unpacks. */
 struct scratch {
@@ -199,7 +200,7 @@ int spans_read(struct event_pass *e, size_t total)
     if (rc)
         return rc;
     e->caller = pthread_self();
-    helped = total > 200000 && pthread_create(&helper, NULL, second_pass, e) == 0;
+    helped = total > 200000 && thread_start(&helper, second_pass, e) == 0;
     second_pass(e);
     if (helped)
         pthread_join(helper, NULL);

@@ -3,6 +3,7 @@
 #include "import/opm/opm_tables.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "format/colpack.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -283,7 +284,7 @@ int table_spans_read(struct tables *t)
     if (rc)
         return rc;
     while (n >= PARALLEL_FROM && nhelper + 1 < (size_t)MIN(cpus, THREADS_MAX) &&
-           pthread_create(&helper[nhelper], NULL, spans_work, t) == 0)
+           thread_start(&helper[nhelper], spans_work, t) == 0)
         nhelper++;
     spans_work(t);
     while (nhelper)

@@ -2,6 +2,7 @@
 #include "public/trace/trace.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/redact.h"
 #include "base/sized.h"
@@ -58,6 +59,30 @@ static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
     return sql_open(&t->sql, t->st, err);
 }
 
+/* Within the limits of the options. */
+static int read_within(opm_trace *t, const char *const *paths, size_t npaths,
+                       const opm_open_options *opts, opm_error *err)
+{
+    struct budget_limits limits = { opts->max_bytes, opts->max_memory, opts->max_seconds };
+    struct budget budget, *before;
+    opm_error local;
+    int rc;
+
+    if (!err)
+        err = &local;
+    rc = budget_init(&budget, &limits, err);
+    if (rc < 0)
+        return rc;
+    before = budget_enter(&budget);
+    rc = read_all(t, paths, npaths, opts, err);
+    budget_enter(before);
+    /* Who read the file that met a limit has said so; what comes after all are read is about all.
+     */
+    if (rc != OPM_ELIMIT)
+        rc = budget_fail(&budget, npaths ? paths[0] : "", rc, err);
+    return rc;
+}
+
 int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
                    const opm_open_options *opts, opm_error *err)
 {
@@ -85,7 +110,7 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     }
     atomic_init(t->handles, 1);
-    rc = read_all(t, paths, npaths, &o, err);
+    rc = read_within(t, paths, npaths, &o, err);
     if (rc < 0)
         trace_unref(t);
     else
