@@ -110,6 +110,7 @@ def source_checks():
         ("layers", [tools / "check_layers.py"]),
         ("format", [tools / "check_format.sh"]),
         ("headers", [tools / "check_headers.py"]),
+        ("buffers", [tools / "check_buffers.py"]),
         ("tree", [tools / "check_tree.py"]),
     ])
 

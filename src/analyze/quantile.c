@@ -153,7 +153,7 @@ static void order_statistics(struct room *room, int64_t *v, size_t n, size_t *ra
         *p = (struct piece){ .bucket = b, .count = room->count[b] };
         for (; r < nrank && ranks[r] < below + room->count[b]; p->nrank++)
             ranks[r++] -= below;
-        room->wanted[b] = 1;
+        room->wanted[b] = 1; /* bounded: the buckets hold all ranks */
         npiece++;
     }
     n = keep_buckets(&s, v, n, room->wanted);

@@ -1,6 +1,8 @@
 /* human.c -- see human.h. */
 #include "base/human.h"
 
+#include "base/capped.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -63,15 +65,14 @@ const char *human_count(char room[HUMAN_ROOM], int64_t n)
 {
     char digits[HUMAN_ROOM];
     int len = snprintf(digits, sizeof(digits), "%" PRIu64, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
-    int at = 0;
+    struct capped to = capped_of(room, HUMAN_ROOM);
 
     if (n < 0)
-        room[at++] = '-';
+        capped_addc(&to, '-');
     for (int i = 0; i < len; i++) {
         if (i && (len - i) % 3 == 0)
-            room[at++] = ',';
-        room[at++] = digits[i];
+            capped_addc(&to, ',');
+        capped_addc(&to, digits[i]);
     }
-    room[at] = '\0';
-    return room;
+    return capped_str(&to);
 }

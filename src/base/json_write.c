@@ -209,6 +209,7 @@ static bool put_decimal(struct json_writer *w, double v)
         int places;
     } forms[] = { { 1e3, 3 }, { 1e6, 6 } };
 
+    /* bounded: below 1e15, so 16 digits, a point and a sign, backwards from the end */
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
         double n = rint(fabs(v) * forms[i].scale);
         char text[NUMBER_MAX_BYTES], *end = text + sizeof(text), *p = end;
@@ -426,7 +427,7 @@ bool json_valid(const char *text, size_t len)
         if (*s.p == '{' || *s.p == '[') {
             if (depth == VALID_DEPTH_MAX)
                 return false;
-            close[depth++] = *s.p++ == '{' ? '}' : ']';
+            close[depth++] = *s.p++ == '{' ? '}' : ']'; /* bounded: refused above */
             scan_space(&s);
             if (!scan_char(&s, close[depth - 1])) {
                 if (close[depth - 1] == '}' && !scan_key(&s))

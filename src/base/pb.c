@@ -45,7 +45,7 @@ void pb_fixed64(struct buf *b, uint32_t field, uint64_t v)
     size_t n = tag_put(raw, field, PB_I64);
 
     for (size_t i = 0; i < 8; i++)
-        raw[n++] = (uint8_t)(v >> 8 * i);
+        raw[n++] = (uint8_t)(v >> 8 * i); /* bounded: eight behind the tag */
     buf_add(b, raw, n);
 }
 

@@ -53,7 +53,7 @@ static inline bool redact_hides(const char *list, const char *key)
         if (n >= sizeof(word))
             return true;
         memcpy(word, list, n);
-        word[n] = '\0';
+        word[n] = '\0'; /* bounded: compared above */
         if (n && redact_word(word + strspn(word, " "), key))
             return true;
         list += len + (list[len] == ',');

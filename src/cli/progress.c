@@ -66,7 +66,7 @@ static void draw(const struct progress *p, uint64_t done, uint64_t total, int64_
         columns = ws.ws_col;
     for (char *c = line; *c; c++) /* a name must not move the cursor */
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+            *c = '?'; /* bounded: in place of what is there */
     fprintf(stderr, CLEAR_LINE "%.*s", columns - 1, line);
     fflush(stderr);
 }

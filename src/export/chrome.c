@@ -312,6 +312,7 @@ static void put_flows(struct chrome *c, uint32_t span, uint32_t lane)
     const uint64_t *flow;
     size_t n = timeline_flows(&c->tl, span, &flow);
 
+    /* bounded: a line is a start, one number and what stands between quotes here */
     for (size_t i = 0; i < n; i++) {
         uint32_t row = (uint32_t)flow[i];
         uint32_t src = c->tl.flow_src[row], dst = c->tl.flow_dst[row];

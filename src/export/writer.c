@@ -194,7 +194,7 @@ char *text_put_u64(char *p, uint64_t v)
     char digits[20], *d = digits + sizeof(digits);
 
     do {
-        *--d = (char)('0' + v % 10);
+        *--d = (char)('0' + v % 10); /* bounded: 2^64 has 20 digits */
         v /= 10;
     } while (v);
     memcpy(p, d, (size_t)(digits + sizeof(digits) - d));

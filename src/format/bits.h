@@ -32,7 +32,7 @@ static inline unsigned bits_choose_width(const uint64_t *v, unsigned *out_widest
     memset(count, 0, sizeof(count));
     for (unsigned i = 0; i < PACK_GROUP; i += 4)
         for (unsigned k = 0; k < 4; k++)
-            count[k][bits_length(v[i + k])]++;
+            count[k][bits_length(v[i + k])]++; /* bounded: 64 bits at most */
     for (unsigned w = *out_widest;; w--) {
         unsigned cost = w * (PACK_GROUP / 8) + above * 2 + above / 2;
 

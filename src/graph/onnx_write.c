@@ -436,27 +436,27 @@ static void put(const struct sink *s, const void *p, size_t len)
         io_out_add(s->o, p, len);
 }
 
+static void add_varint(struct buf *b, uint64_t v)
+{
+    for (; v > 0x7f; v >>= 7)
+        buf_addc(b, (char)((v & 0x7f) | 0x80));
+    buf_addc(b, (char)v);
+}
+
 /* A TensorProto up to its data; the length of all of it is written first. */
 static void tensor_head(struct buf *b, const struct ow_weight *weight)
 {
     struct buf body = { 0 };
     uint64_t bytes = (uint64_t)shape_bytes(&weight->shape, weight->type);
-    uint8_t varint[10];
-    size_t n = 0;
 
     for (int32_t i = 0; i < weight->shape.rank; i++)
         pb_varint(&body, TENSOR_DIMS, (uint64_t)weight->shape.dim[i]);
     pb_varint(&body, TENSOR_DATA_TYPE, weight->type);
     pb_str(&body, TENSOR_NAME, weight->name);
     buf_addc(&body, (char)(TENSOR_RAW << 3 | PB_LEN));
-    for (uint64_t v = bytes; n == 0 || v; v >>= 7)
-        varint[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-    buf_add(&body, varint, n);
+    add_varint(&body, bytes);
     buf_addc(b, (char)(GRAPH_INITIALIZER << 3 | PB_LEN));
-    n = 0;
-    for (uint64_t v = body.len + bytes; n == 0 || v; v >>= 7)
-        varint[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-    buf_add(b, varint, n);
+    add_varint(b, body.len + bytes);
     buf_add(b, buf_str(&body), body.len);
     if (body.failed)
         b->failed = true;
@@ -519,8 +519,7 @@ static void put_ends(const struct onnx_writer *w, uint64_t weights, struct buf *
 {
     static const int ir_of_opset[] = { [13] = 7, 7, 8, 8, 8, 8, 9, 9, 10 };
     struct buf name = { 0 };
-    uint8_t varint[10];
-    size_t n = 0, opset;
+    size_t opset;
 
     pb_str(&name, GRAPH_NAME, w->name);
     pb_varint(front, MODEL_IR_VERSION, (uint64_t)ir_of_opset[w->opset]);
@@ -529,9 +528,7 @@ static void put_ends(const struct onnx_writer *w, uint64_t weights, struct buf *
     pb_varint(front, 2, (uint64_t)w->opset);
     pb_end(front, opset);
     buf_addc(front, (char)(MODEL_GRAPH << 3 | PB_LEN));
-    for (uint64_t v = w->node.len + name.len + weights + w->io.len; n == 0 || v; v >>= 7)
-        varint[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-    buf_add(front, varint, n);
+    add_varint(front, w->node.len + name.len + weights + w->io.len);
     buf_add(front, buf_str(&w->node), w->node.len);
     buf_add(front, buf_str(&name), name.len);
     buf_add(back, buf_str(&w->io), w->io.len);

@@ -34,7 +34,7 @@ static void meta_command(struct session *s)
         return;
     for (ssize_t i = 0; i + 1 < n; i++)
         if (!text[i])
-            text[i] = ' ';
+            text[i] = ' '; /* bounded: in place of what was read */
     text[n] = '\0';
     opm__define_meta(s, "program.command", text);
 }

@@ -254,6 +254,7 @@ static void boot_id(uint8_t out[16])
                                                  : -1;
 
             if (digit >= 0) {
+                /* bounded: 32 digits */
                 out[n / 2] |= (uint8_t)(digit << (n % 2 ? 0 : 4));
                 n++;
             }

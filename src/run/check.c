@@ -116,7 +116,7 @@ int save_outputs(const char *dir, const struct engine_value *value, const struct
         snprintf(name, sizeof(name), "%.200s", value[i].name);
         for (char *c = name; *c; c++)
             if (*c == '/' || (unsigned char)*c < ' ' || *c == 0x7f)
-                *c = '_';
+                *c = '_'; /* bounded: in place of what is there */
         if (!one.data && one.count != 0)
             return opm__fail(err, OPM_EUNSUPPORTED,
                              "--save-outputs: output '%s' is no tensor of numbers", value[i].name);

@@ -1,6 +1,8 @@
 /* plan.c -- see plan.h. */
 #include "sql/plan.h"
 
+#include "base/capped.h"
+
 #include <string.h>
 
 /* Rows of an analysis that has not been computed: planning must not compute it. */
@@ -156,22 +158,21 @@ static bool only_order_columns_used(const struct plan *p)
 static char *plan_text(const struct plan *p)
 {
     char text[2 * PLAN_TERMS_MAX + 2 * INDEX_ORDER_MAX + 8];
-    size_t n = 0;
+    struct capped to = capped_of(text, sizeof(text));
 
     for (int i = 0; i < p->nterm; i++) {
-        text[n++] = (char)p->term[i].op;
-        text[n++] = (char)(COL_CHAR + p->term[i].col);
+        capped_addc(&to, (char)p->term[i].op);
+        capped_addc(&to, (char)(COL_CHAR + p->term[i].col));
     }
-    text[n++] = '/';
+    capped_addc(&to, '/');
     for (int i = 0; i < p->norder; i++) {
-        text[n++] = p->order[i].desc ? '-' : '+';
-        text[n++] = (char)(COL_CHAR + p->order[i].col);
+        capped_addc(&to, p->order[i].desc ? '-' : '+');
+        capped_addc(&to, (char)(COL_CHAR + p->order[i].col));
     }
-    text[n++] = '/';
-    text[n++] = p->rows > 0 ? '+' : p->rows < 0 ? '-' : '.';
-    text[n++] = p->unique ? 'u' : '.';
-    text[n] = '\0';
-    return sqlite3_mprintf("%s%llx", text, (unsigned long long)p->used);
+    capped_addc(&to, '/');
+    capped_addc(&to, p->rows > 0 ? '+' : p->rows < 0 ? '-' : '.');
+    capped_addc(&to, p->unique ? 'u' : '.');
+    return sqlite3_mprintf("%s%llx", capped_str(&to), (unsigned long long)p->used);
 }
 
 int plan_make(const struct source *s, sqlite3_index_info *info)

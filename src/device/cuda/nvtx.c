@@ -73,7 +73,7 @@ static const char *narrow(const wchar_t *text, char out[TEXT_MAX])
     char *p = out;
 
     for (; text && *text && p < out + TEXT_MAX - 4; text++)
-        p = put_code(p, out + TEXT_MAX - 1, (uint32_t)*text);
+        p = put_code(p, out + TEXT_MAX - 1, (uint32_t)*text); /* bounded: it knows the end */
     *p = '\0';
     return out;
 }

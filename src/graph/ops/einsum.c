@@ -26,7 +26,7 @@ static bool read_term(const char **p, struct term *t)
         }
         if (t->n == SHAPE_RANK_MAX || !((**p >= 'a' && **p <= 'z') || (**p >= 'A' && **p <= 'Z')))
             return false;
-        t->letter[t->n++] = **p;
+        t->letter[t->n++] = **p; /* bounded: refused above */
     }
     return true;
 }
@@ -99,7 +99,7 @@ int infer_einsum(const struct opview *o)
         out.dots = 0;
         for (int c = 0; c < 128; c++)
             if (e.seen[c] == 1 && out.n < SHAPE_RANK_MAX)
-                out.letter[out.n++] = (char)c;
+                out.letter[out.n++] = (char)c; /* bounded: compared above */
     }
     for (int i = 0; i <= out.n; i++) {
         for (int32_t k = 0; i == out.dots && k < e.dots.rank && s.rank < SHAPE_RANK_MAX; k++)

@@ -20,7 +20,7 @@ static int add_meta(struct store *st, const char *const *meta, opm_error *err)
         if (!equals || equals == *meta || (size_t)(equals - *meta) >= sizeof(key))
             return opm__fail(err, OPM_EINVAL, "opm_trace_open: meta '%s' is not key=value", *meta);
         memcpy(key, *meta, (size_t)(equals - *meta));
-        key[equals - *meta] = '\0';
+        key[equals - *meta] = '\0'; /* bounded: refused above */
         if (store_meta(st, key, equals + 1) < 0)
             return opm__fail(err, OPM_ENOMEM, "out of memory");
     }

@@ -230,6 +230,7 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
                 uint8_t four[NHWC_WIDE][4];
                 int64_t have = MIN((int64_t)4, s->c.icg - 4 * k);
 
+                /* bounded: a tile has at most NHWC_WIDE places, and have is at most 4 */
                 for (int64_t p = 0; p < places; p++) {
                     const uint8_t *from = j->w + (g * ocg + oc[p]) * per + 4 * k * window + t;
 

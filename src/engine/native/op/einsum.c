@@ -42,13 +42,14 @@ static const char *parse_term(struct parse *p, int term, const char *s, int oper
         if (p->rank[term] >= SHAPE_RANK_MAX)
             return NULL;
         if (letter(*s) >= 0)
-            p->label[term][p->rank[term]++] = (signed char)letter(*s);
+            p->label[term][p->rank[term]++] = (signed char)letter(*s); /* bounded: see above */
         else if (strncmp(s, "...", 3) == 0) {
             dots = operand_rank < 0 ? p->dots : operand_rank - before;
             if (dots < 0 || dots > 12 || p->rank[term] + dots > SHAPE_RANK_MAX)
                 return NULL;
             p->dots = MAX(p->dots, dots);
-            for (int d = 0; d < dots; d++) /* the last dimension of "..." has label 63 */
+            /* bounded: dots were compared with it; the last dimension of "..." has label 63 */
+            for (int d = 0; d < dots; d++)
                 p->label[term][p->rank[term]++] = (signed char)(LABELS - dots + d);
             s += 2;
         } else
@@ -98,13 +99,14 @@ static void implicit_output(struct parse *p)
     for (int t = 0; t < p->nterm; t++)
         for (int i = 0; i < p->rank[t]; i++)
             seen[(int)p->label[t][i]]++;
+    /* bounded: parse_term() let no more dots through than there is room for */
     for (int d = 0; d < p->dots; d++)
         p->label[TERMS_MAX][n++] = (signed char)(LABELS - p->dots + d);
     for (int k = 0; k < 52; k++) {
         int l = k < 26 ? 26 + k : k - 26;
 
         if (seen[l] == 1 && n < SHAPE_RANK_MAX)
-            p->label[TERMS_MAX][n++] = (signed char)l;
+            p->label[TERMS_MAX][n++] = (signed char)l; /* bounded: compared above */
     }
     p->rank[TERMS_MAX] = n;
 }

@@ -2,6 +2,7 @@
 #include "engine/native/thread/tune.h"
 
 #include "base/alloc.h"
+#include "base/capped.h"
 #include "base/folder.h"
 
 #include <errno.h>
@@ -31,21 +32,20 @@ static void find_cpu(void)
 {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "re");
-    size_t n = 0;
+    struct capped to = capped_of(cpu, sizeof(cpu));
 
     while (f && fgets(line, sizeof(line), f))
         if (strncmp(line, "model name", 10) == 0 || strncmp(line, "model\t", 6) == 0) {
-            for (const char *p = strchr(line, ':'); p && *p && n + 1 < sizeof(cpu); p++)
+            for (const char *p = strchr(line, ':'); p && *p; p++)
                 if (*p > ' ' && *p != ':')
-                    cpu[n++] = *p;
-            if (n + 1 < sizeof(cpu))
-                cpu[n++] = ',';
+                    capped_addc(&to, *p);
+            capped_addc(&to, ',');
             if (strncmp(line, "model name", 10) == 0)
                 break;
         }
     if (f)
         fclose(f);
-    cpu[n] = '\0';
+    capped_str(&to);
 }
 
 /* False: nowhere. */
