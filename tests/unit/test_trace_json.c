@@ -257,6 +257,51 @@ static void test_many(void **state)
     buf_release(&whole);
 }
 
+/* One event in a million pieces: it is not looked through again for each of them, which would not
+ * end in time. */
+static void test_long_event(void **state)
+{
+    struct pieces eight = { .fixed = 8 };
+    struct buf text = { 0 }, whole = { 0 }, parts = { 0 };
+
+    (void)state;
+    buf_adds(&text, "[{\"ph\":\"X\",\"ts\":1,\"dur\":2,\"pid\":1,\"tid\":1,\"name\":\"");
+    for (int i = 0; i < 1000000; i++)
+        buf_adds(&text, "abcdefgh");
+    buf_adds(&text, "\"}]");
+    assert_int_equal(read_text(text.data, text.len, NULL, &whole), 0);
+    assert_int_equal(read_text(text.data, text.len, &eight, &parts), 0);
+    assert_true(parts.len == whole.len && memcmp(parts.data, whole.data, whole.len) == 0);
+    buf_release(&text);
+    buf_release(&whole);
+    buf_release(&parts);
+}
+
+/* Events that an unended string may have swallowed before it is given up. */
+static void test_swallowed(void **state)
+{
+    static const struct {
+        int events;
+        enum scan_result want;
+    } cases[] = { { 0, SCAN_OK }, { 1, SCAN_OK }, { 16, SCAN_OK }, { 17, SCAN_BAD } };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct buf text = { 0 }, out = { 0 };
+        const char *next;
+        unsigned dirt;
+
+        buf_adds(&text, "{\"ph\":\"a");
+        for (int k = 0; k < cases[i].events; k++)
+            buf_adds(&text, "{\"ph\":1 ");
+        buf_adds(&text, "\"}");
+        assert_int_equal(event_repair(text.data, text.data + text.len, &out, &next, &dirt),
+                         cases[i].want);
+        buf_release(&text);
+        buf_release(&out);
+    }
+}
+
 static const char *failing;
 
 static int read_failing(void)
@@ -321,7 +366,8 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times),     cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_many),      cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_long_event),
+        cmocka_unit_test(test_swallowed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

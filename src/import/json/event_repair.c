@@ -6,10 +6,16 @@
 
 #include <string.h>
 
+/* A string that has lost its quote swallows the events behind it. With so many of them in it an
+ * event is beyond repair; without a limit each of them would be looked through again from the next
+ * one on, and the time for a file would grow with the square of its length. */
+#define SWALLOWED_MAX 16
+
 struct repair {
-    const char *p, *end;
+    const char *start, *p, *end;
     struct buf *out;
     unsigned dirt;
+    unsigned swallowed; /* beginnings of events within strings */
 };
 
 static const char *skip_blank(const char *p, const char *end)
@@ -81,6 +87,34 @@ unsigned event_text_dirt(const char *p, size_t len)
     return dirt;
 }
 
+/* Keys with which an event may begin. */
+static bool event_key(const char *p, const char *end)
+{
+    static const char *const keys[] = { "ph\"",  "name\"", "cat\"", "pid\"",
+                                        "tid\"", "ts\"",   "id\"",  "dur\"" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        size_t n = strlen(keys[i]);
+
+        if ((size_t)(end - p) >= n && memcmp(p, keys[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Does the brace at p begin an event, as far as its first key tells? As a value it would be the
+ * args of one. */
+static bool opens_event(const char *p, const char *start, const char *end)
+{
+    const char *q = skip_blank(p + 1, end);
+
+    if (q >= end || *q != '"' || !event_key(q + 1, end))
+        return false;
+    while (p > start && is_blank(p[-1]))
+        p--;
+    return p == start || p[-1] != ':';
+}
+
 /* Does a member `"key":` begin at p? */
 static bool member_at(const char *p, const char *end)
 {
@@ -111,6 +145,20 @@ static bool ends_string(const char *p, const char *end, bool is_key, bool in_obj
         return member_at(p, end); /* a comma is missing */
     p = skip_blank(p + 1, end);
     return p >= end || *p == '}' || member_at(p, end);
+}
+
+/* A byte of a string that is no part of anything longer. */
+static void put_ascii(struct repair *r)
+{
+    static const char hex[] = "0123456789abcdef";
+    unsigned char c = (unsigned char)*r->p++;
+
+    if (c < 0x20) {
+        r->dirt |= DIRT_CONTROL;
+        buf_add(r->out, (char[]){ '\\', 'u', '0', '0', (char)('0' + (c >> 4)), hex[c & 15] }, 6);
+    } else {
+        buf_addc(r->out, (char)c);
+    }
 }
 
 /* A string, its opening quote at r->p. */
@@ -146,15 +194,19 @@ static enum scan_result put_string(struct repair *r, bool is_key, bool in_object
                 n = 1;
             }
             r->p += n;
-        } else if (c == '\n' && *skip_blank(r->p, r->end - 1) == '{') {
-            return SCAN_BAD; /* the next event: this string has lost its end */
-        } else if (c < 0x20) {
-            r->dirt |= DIRT_CONTROL;
-            buf_addf(r->out, "\\u%04x", c);
-            r->p++;
+        } else if (c == '\n') {
+            const char *behind = skip_blank(r->p, r->end - 1);
+
+            if (*behind == '{')
+                return SCAN_BAD; /* the next event: this string has lost its end */
+            do                   /* all of them, so that they are looked at once */
+                put_ascii(r);
+            while (r->p < behind);
+        } else if (c == '{' && opens_event(r->p, r->start, r->end) &&
+                   r->swallowed++ == SWALLOWED_MAX) {
+            return SCAN_BAD;
         } else if (c < 0x80) {
-            buf_addc(r->out, (char)c);
-            r->p++;
+            put_ascii(r);
         } else {
             n = utf8_next(r->p, (size_t)(r->end - r->p), &cp);
             if (cp == UTF8_BAD) {
@@ -273,7 +325,7 @@ static enum scan_result put_bare(struct repair *r)
 enum scan_result event_repair(const char *p, const char *end, struct buf *out, const char **next,
                               unsigned *dirt)
 {
-    struct repair r = { .p = p, .end = end, .out = out };
+    struct repair r = { .start = p, .p = p, .end = end, .out = out };
     uint64_t object = 0;
     unsigned depth = 0;
     bool first = true; /* nothing yet in this container */
@@ -344,38 +396,15 @@ enum scan_result event_repair(const char *p, const char *end, struct buf *out, c
     return rc;
 }
 
-/* Keys with which an event may begin. */
-static bool event_key(const char *p, const char *end)
-{
-    static const char *const keys[] = { "ph\"",  "name\"", "cat\"", "pid\"",
-                                        "tid\"", "ts\"",   "id\"",  "dur\"" };
-
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        size_t n = strlen(keys[i]);
-
-        if ((size_t)(end - p) >= n && memcmp(p, keys[i], n) == 0)
-            return true;
-    }
-    return false;
-}
-
 const char *event_resync(const char *p, const char *end)
 {
     const char *start = p;
 
     for (; p < end; p++) {
-        const char *q, *b;
-
         p = memchr(p, '{', (size_t)(end - p));
         if (!p)
             return end;
-        q = skip_blank(p + 1, end);
-        if (q >= end || *q != '"' || !event_key(q + 1, end))
-            continue;
-        b = p;
-        while (b > start && is_blank(b[-1]))
-            b--;
-        if (b == start || b[-1] != ':') /* a value would be the args of an event */
+        if (opens_event(p, start, end))
             return p;
     }
     return end;

@@ -317,10 +317,15 @@ int trace_json_push(struct trace_json *t, const char *p, size_t len, bool last)
     if (len)
         memcpy(t->rest + t->nrest, p, len);
     t->nrest += len;
+    if (!last && t->nrest < t->wait_for)
+        return 0;
     memset(t->rest + t->nrest, 0, EVENT_SLACK);
     /* An event of such a size is none: it is passed over like other damage. */
     rc = trace_json_feed(t, t->rest, t->rest + t->nrest, last || t->nrest > EVENT_MAX_BYTES, &used);
     t->nrest -= used;
+    /* What is left is looked at again from its start. It has to double until then, or a long event
+     * in short blocks would take the square of its length. */
+    t->wait_for = used ? 0 : MIN(2 * t->nrest, EVENT_MAX_BYTES + 1);
     memmove(t->rest, t->rest + used, t->nrest);
     return rc;
 }

@@ -25,6 +25,7 @@ struct trace_json {
     uint64_t before, shown, total; /* bytes used up, for progress */
     char *rest;                    /* text that was pushed and not used yet */
     size_t nrest, rest_cap;
+    size_t wait_for; /* bytes of it that are needed before another look */
     struct events ev;
     struct event_reader reader;
 };
