@@ -158,6 +158,18 @@ static void add_alternative(struct grammar *g, struct rule *r, const char *p, co
     r->weight += a.weight;
 }
 
+/* Forget what an included file said of a rule. */
+static void begin_anew(struct rule *r)
+{
+    for (size_t i = 0; i < r->nalternative; i++) {
+        for (size_t k = 0; k < r->alternative[i].npart; k++)
+            free(r->alternative[i].part[k].text);
+        free(r->alternative[i].part);
+    }
+    r->nalternative = r->weight = 0;
+    r->known = true;
+}
+
 static void read_file(struct grammar *g, const char *path)
 {
     char *text = NULL, beside[1024];
@@ -186,8 +198,7 @@ static void read_file(struct grammar *g, const char *path)
             r = NULL;
         } else if (text[strlen(text) - 1] == ':') {
             r = &g->rule[rule_named(g, text, strlen(text) - 1)];
-            r->nalternative = r->weight = 0; /* written anew */
-            r->known = true;
+            begin_anew(r);
         } else {
             die(path, line, "neither a rule nor an alternative");
         }
