@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define TIME_MAX_NS (INT64_MAX / 4)
+
 struct cam_step *cam_step(struct cam *c, str_id model, int64_t num)
 {
     const uint64_t *last = u64map_get(&c->step_of, (uint64_t)num);
@@ -191,6 +193,12 @@ static uint32_t track_of(struct cam *c, const struct cam_node *n, bool hardware)
     return track;
 }
 
+/* Near enough that times can be added and taken from each other. NULL is no time. */
+static bool is_time(int64_t ns)
+{
+    return ns >= -TIME_MAX_NS && ns <= TIME_MAX_NS;
+}
+
 static str_id args_of(struct cam *c, const struct cam_node *n)
 {
     struct json_writer w = { .buf = &c->text };
@@ -205,7 +213,7 @@ static str_id args_of(struct cam *c, const struct cam_node *n)
         json_key(&w, "memory_bytes");
         json_i64(&w, n->bytes);
     }
-    if (n->scheduled_ns != OPM_NULL_I64 && n->ts_ns >= n->scheduled_ns) {
+    if (is_time(n->scheduled_ns) && n->ts_ns >= n->scheduled_ns) {
         json_key(&w, "scheduled_before_ns");
         json_i64(&w, n->ts_ns - n->scheduled_ns);
     }
@@ -220,14 +228,15 @@ void cam_node(struct cam *c, struct cam_step *s, const struct cam_node *n)
     struct cam_node node = *n;
     uint32_t op;
 
-    if (n->dur_ns < 0 || n->dur_ns > INT64_MAX / 4 || !n->name.len) {
+    if (n->dur_ns < 0 || n->dur_ns > TIME_MAX_NS || !n->name.len ||
+        (n->ts_ns != OPM_NULL_I64 && !is_time(n->ts_ns))) {
         store_stat(c->b.st, STAT_bad_row, 1);
         return;
     }
     if (n->ts_ns == OPM_NULL_I64) {
         store_stat(c->b.st, STAT_untimed_span, 1);
         node.ts_ns = c->end_ns;
-        c->end_ns = c->end_ns < INT64_MAX / 4 ? c->end_ns + n->dur_ns : c->end_ns;
+        c->end_ns = c->end_ns < TIME_MAX_NS ? c->end_ns + n->dur_ns : c->end_ns;
     }
     op = op_of(c, s->model, &node, hardware);
     row.ts_ns = node.ts_ns;
