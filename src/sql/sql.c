@@ -5,6 +5,8 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "sql/columns.h"
+#include "sql/costly.h"
+#include "sql/expansion.h"
 #include "sql/explain.h"
 #include "sql/functions.h"
 #include "sql/regexp.h"
@@ -18,9 +20,11 @@
 #include <strings.h>
 
 #define NSOURCE (TABLE_COUNT + ANALYSIS_COUNT + 1)
-/* How often SQLite asks whether to go on; some microseconds of work. */
-#define PROGRESS_STEPS 1000
-#define VALUE_MAX_BYTES (64 << 20)
+/* How often SQLite asks whether to go on; some microseconds of work, and values in memory. */
+#define PROGRESS_STEPS 200
+#define MEMORY_MAX_BYTES ((int64_t)1 << 30)
+#define VALUE_MAX_BYTES (16 << 20)
+#define ARGS_MAX 64 /* of a function: those of JSON look through a whole text for each */
 
 struct sql {
     sqlite3 *db;
@@ -28,7 +32,10 @@ struct sql {
     atomic_bool stop;
     uint64_t steps_max; /* 0: no limit */
     uint64_t steps;     /* of the present query */
-    char refused[80];   /* what the authorizer said no to; empty if nothing */
+    int64_t memory;     /* of SQLite when it began */
+    int64_t memory_max; /* that it may take besides */
+    bool greedy;        /* it took more */
+    char refused[120];  /* why the authorizer said no; empty if it did not */
 };
 
 struct sql_rows {
@@ -45,7 +52,8 @@ static int progress(void *user)
     q->steps += PROGRESS_STEPS;
     if (q->steps_max && q->steps > q->steps_max)
         return 1;
-    return atomic_load_explicit(&q->stop, memory_order_relaxed);
+    q->greedy |= sqlite3_memory_used() - q->memory > q->memory_max;
+    return q->greedy || atomic_load_explicit(&q->stop, memory_order_relaxed);
 }
 
 /* Pragmas that only tell something about the tables. */
@@ -135,6 +143,12 @@ static int authorize(void *user, int action, const char *a, const char *b, const
             return SQLITE_OK;
         break;
     case SQLITE_FUNCTION:
+        if (strcasecmp(b, "json_patch") == 0) {
+            snprintf(
+                q->refused, sizeof(q->refused),
+                "json_patch() is not offered: its time grows with the square of its arguments");
+            return SQLITE_DENY;
+        }
         if (strcasecmp(b, "load_extension") != 0)
             return SQLITE_OK;
         detail = b;
@@ -148,8 +162,8 @@ static int authorize(void *user, int action, const char *a, const char *b, const
         break;
     }
     if (!q->refused[0]) /* the first of several is what the user wrote */
-        snprintf(q->refused, sizeof(q->refused), "%s%s%.50s", action_name(action),
-                 detail ? " " : "", detail ? detail : "");
+        snprintf(q->refused, sizeof(q->refused), "only reading is allowed: %s%s%.50s",
+                 action_name(action), detail ? " " : "", detail ? detail : "");
     return SQLITE_DENY;
 }
 
@@ -174,12 +188,14 @@ static int fail(struct sql *q, int rc, const char *text, opm_error *err)
     int code = translate(rc);
 
     if (q->refused[0])
-        return opm__fail(err, OPM_EINVAL, "only reading is allowed: %s", q->refused);
+        return opm__fail(err, OPM_EINVAL, "%s", q->refused);
     switch (rc & 0xff) {
     case SQLITE_NOMEM:
         return opm__fail(err, code, "out of memory");
     case SQLITE_INTERRUPT:
-        return opm__fail(err, code, "interrupted");
+        return q->greedy ? opm__fail(err, code, "the query needs more than %lld MiB of memory",
+                                     (long long)(q->memory_max >> 20))
+                         : opm__fail(err, code, "interrupted");
     default:
         return explain_failure(err, code, sqlite3_errmsg(q->db), text);
     }
@@ -234,15 +250,11 @@ static void set_limits(struct sql *q)
         int id;
         int value;
     } limits[] = {
-        { SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES },
-        { SQLITE_LIMIT_SQL_LENGTH, 1 << 20 },
-        { SQLITE_LIMIT_EXPR_DEPTH, 200 },
-        { SQLITE_LIMIT_COMPOUND_SELECT, 100 },
-        { SQLITE_LIMIT_VDBE_OP, 1 << 20 },
-        { SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000 },
-        { SQLITE_LIMIT_ATTACHED, 0 },
-        { SQLITE_LIMIT_TRIGGER_DEPTH, 1 },
-        { SQLITE_LIMIT_WORKER_THREADS, 0 },
+        { SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES },   { SQLITE_LIMIT_SQL_LENGTH, 1 << 20 },
+        { SQLITE_LIMIT_FUNCTION_ARG, ARGS_MAX },    { SQLITE_LIMIT_EXPR_DEPTH, 200 },
+        { SQLITE_LIMIT_COMPOUND_SELECT, 100 },      { SQLITE_LIMIT_VDBE_OP, 1 << 20 },
+        { SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000 }, { SQLITE_LIMIT_ATTACHED, 0 },
+        { SQLITE_LIMIT_TRIGGER_DEPTH, 1 },          { SQLITE_LIMIT_WORKER_THREADS, 0 },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
@@ -279,6 +291,7 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
 
     if (!q)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
+    q->memory_max = MEMORY_MAX_BYTES;
     sqlite_rc = sqlite3_open_v2(":memory:", &q->db,
                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY |
                                     SQLITE_OPEN_NOMUTEX,
@@ -287,7 +300,8 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
         goto out;
     if (analysis_intern_words(st) < 0 || register_sources(q, st) < 0)
         goto out;
-    if (functions_register(q->db) != SQLITE_OK || regexp_register(q->db) != SQLITE_OK)
+    if (functions_register(q->db) != SQLITE_OK || regexp_register(q->db, &q->stop) != SQLITE_OK ||
+        costly_register(q->db, &q->stop) != SQLITE_OK)
         goto out;
     sqlite_rc = create_views(q->db);
     if (sqlite_rc == SQLITE_OK)
@@ -370,8 +384,15 @@ int sql_query(struct sql *q, const char *text, struct sql_rows **out, opm_error 
         return opm__fail(err, OPM_EINVAL, "the SQL statement is empty");
     if (refused_word(start))
         return opm__fail(err, OPM_EINVAL, "only reading is allowed: %s", refused_word(start));
+    if (expansion_is_huge(start))
+        return opm__fail(err, OPM_ELIMIT,
+                         "the tables of WITH name one another too often: written out they are over "
+                         "%d queries",
+                         EXPANSION_MAX);
     q->refused[0] = '\0';
     q->steps = 0;
+    q->memory = sqlite3_memory_used();
+    q->greedy = false;
     for (size_t i = 0; i < NSOURCE; i++)
         q->source[i].collates = strcasestr(start, "collate") != NULL;
     atomic_store_explicit(&q->stop, false, memory_order_relaxed);
@@ -503,4 +524,9 @@ void sql_interrupt(struct sql *q)
 void sql_limit_steps(struct sql *q, uint64_t steps)
 {
     q->steps_max = steps;
+}
+
+void sql_limit_memory(struct sql *q, int64_t bytes)
+{
+    q->memory_max = bytes;
 }

@@ -36,5 +36,7 @@ const char *sql_rows_text(const struct sql_rows *r, int col, size_t *out_len);
 void sql_interrupt(struct sql *q);
 /* Fail queries after about this many steps of SQLite's machine, 0: never. For fuzzing. */
 void sql_limit_steps(struct sql *q, uint64_t steps);
+/* Fail queries that make SQLite take this much more than it had; 1 GiB unless set. */
+void sql_limit_memory(struct sql *q, int64_t bytes);
 
 #endif

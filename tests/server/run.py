@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import costly
 from http_client import (PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, sql_target,
                          trace_json)
 
@@ -571,6 +572,18 @@ TESTS = [page, headers, methods, kept_connection, rows, named_queries, timeline,
          changed_file, cut_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
          end_while_busy, many_connections, slow_reader, malformed, port_in_use, report,
          report_of_operators, long_report]
+
+
+def bound(test):
+    """A test of another file, which is told which opmeter to start."""
+    def run(folder):
+        test(opmeter, folder)
+
+    run.__name__ = test.__name__
+    return run
+
+
+TESTS += [bound(test) for module in (costly,) for test in module.TESTS]
 
 
 def can_serve():
