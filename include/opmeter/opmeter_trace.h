@@ -127,10 +127,13 @@ typedef struct opm_export_options {
     /* As in opm_open_options; done and total count spans. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
+    /* csv: not 0 writes texts as they are. Otherwise one that a spreadsheet would take for a
+     * formula gets a ' in front, and control characters are written as \u001b. */
+    int raw;
 } opm_export_options;
-#define OPM_EXPORT_OPTIONS_INIT                      \
-    {                                                \
-        sizeof(opm_export_options), NULL, NULL, NULL \
+#define OPM_EXPORT_OPTIONS_INIT                         \
+    {                                                   \
+        sizeof(opm_export_options), NULL, NULL, NULL, 0 \
     }
 
 typedef struct opm_format {

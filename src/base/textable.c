@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/csv_write.h"
 #include "base/error.h"
 #include "base/glyph.h"
 #include "base/json_write.h"
@@ -309,32 +310,7 @@ static void print_json(const struct textable *t, struct io_out *out)
     io_out_adds(out, rows ? "\n]\n" : "]\n");
 }
 
-/* An empty text is quoted, which tells it from NULL. */
-static void put_csv(struct io_out *out, struct span text)
-{
-    bool quote = text.len == 0;
-
-    for (size_t i = 0; i < text.len && !quote; i++)
-        quote = text.s[i] == ',' || text.s[i] == '"' || text.s[i] == '\n' || text.s[i] == '\r';
-    if (!quote) {
-        io_out_add(out, text.s, text.len);
-        return;
-    }
-    io_out_adds(out, "\"");
-    while (text.len) {
-        const char *q = memchr(text.s, '"', text.len);
-        size_t n = q ? (size_t)(q - text.s) + 1 : text.len;
-
-        io_out_add(out, text.s, n);
-        if (q)
-            io_out_adds(out, "\"");
-        text.s += n;
-        text.len -= n;
-    }
-    io_out_adds(out, "\"");
-}
-
-static void print_csv(const struct textable *t, struct io_out *out)
+static void print_csv(const struct textable *t, struct io_out *out, enum csv_style style)
 {
     size_t rows = textable_rows(t);
     struct json_writer number = { .out = out };
@@ -342,18 +318,26 @@ static void print_csv(const struct textable *t, struct io_out *out)
 
     for (size_t c = 0; c < t->ncol; c++) {
         io_out_adds(out, c ? "," : "");
-        put_csv(out, span_of(t->col[c].name));
+        csv_put(out, t->col[c].name, strlen(t->col[c].name), style);
     }
     io_out_adds(out, "\n");
     for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < t->ncol; c++) {
             struct cell cell = cell_at(t, r, c);
+            struct span text;
 
             io_out_adds(out, c ? "," : "");
-            if (cell.type == CELL_REAL && cell.f - cell.f == 0)
+            if (cell.type == CELL_REAL && cell.f - cell.f == 0) {
                 json_f64(&number, cell.f); /* in full: a program reads this */
-            else if (cell.type != CELL_NULL)
-                put_csv(out, cell_text(t, &cell, scratch));
+                continue;
+            }
+            if (cell.type == CELL_NULL)
+                continue;
+            text = cell_text(t, &cell, scratch);
+            if (cell.type == CELL_TEXT)
+                csv_put(out, text.s, text.len, style);
+            else
+                io_out_add(out, text.s, text.len);
         }
         io_out_adds(out, "\n");
     }
@@ -424,7 +408,10 @@ int textable_print(const struct textable *t, struct io_out *out, enum textable_f
         print_json(t, out);
         break;
     case TEXTABLE_CSV:
-        print_csv(t, out);
+        print_csv(t, out, CSV_EXACT);
+        break;
+    case TEXTABLE_CSV_SAFE:
+        print_csv(t, out, CSV_SAFE);
         break;
     case TEXTABLE_MARKDOWN:
         print_markdown(t, out);

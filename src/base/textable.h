@@ -1,14 +1,21 @@
 /* textable.h -- print rows as an aligned table, JSON, CSV or Markdown.
  *
  * Cells are copied. Widths count terminal columns of UTF-8 text; control bytes and invalid UTF-8
- * are shown as '?' in the aligned form and kept byte-exact in CSV. NULL cells print as "N/A" in the
+ * are shown as '?' in the aligned form and kept byte-exact in CSV, but not in TEXTABLE_CSV_SAFE,
+ * which is CSV_SAFE of csv_write.h. NULL cells print as "N/A" in the
  * aligned form, empty in CSV, null in JSON. */
 #ifndef BASE_TEXTABLE_H
 #define BASE_TEXTABLE_H
 
 #include "base/io.h"
 
-enum textable_format { TEXTABLE_ALIGNED, TEXTABLE_JSON, TEXTABLE_CSV, TEXTABLE_MARKDOWN };
+enum textable_format {
+    TEXTABLE_ALIGNED,
+    TEXTABLE_JSON,
+    TEXTABLE_CSV,
+    TEXTABLE_CSV_SAFE,
+    TEXTABLE_MARKDOWN
+};
 enum textable_kind { TEXTABLE_TEXT, TEXTABLE_INT, TEXTABLE_REAL };
 
 struct textable;

@@ -27,6 +27,7 @@ struct cli {
     bool quiet;
     bool json;
     bool csv;
+    bool raw; /* CSV with texts as they are, not as a spreadsheet should see them */
     const char *const *trace_meta; /* facts to add to a TRACE when it is opened, or NULL */
     const char *trace_format;      /* how to read a TRACE; NULL: found out from its content */
     const char *redact;            /* facts to hide of a TRACE, or NULL; see base/redact.h */
@@ -79,7 +80,9 @@ extern const char *const cli_color_choices[];
     OPT_BOOL('q', "quiet", &(cli)->quiet, "no progress bar and no closing remarks")
 #define CLI_TABLE_OPTIONS(cli)                                                         \
     OPT_BOOL(0, "json", &(cli)->json, "print JSON"),                                   \
-    OPT_BOOL(0, "csv", &(cli)->csv, "print CSV")
+    OPT_BOOL(0, "csv", &(cli)->csv, "print CSV"),                                      \
+    OPT_BOOL(0, "raw", &(cli)->raw,                                                    \
+             "CSV: texts as they are, also those that look like formulas")
 /* Of commands that take a TRACE. */
 #define CLI_TRACE_OPTIONS(cli)                                                         \
     OPT_STR(0, "format", &(cli)->trace_format, "NAME",                                 \

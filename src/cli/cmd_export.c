@@ -141,6 +141,7 @@ static int export_traces(struct cli *cli, char **paths, int n, const opm_format 
         return rc;
     progress_start(&p, cli, "writing", output);
     opts.table = table;
+    opts.raw = cli->raw;
     opts.progress = progress_tick;
     opts.user = &p;
     cli_interrupt_begin();
@@ -195,6 +196,8 @@ int cmd_export(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "'%s' does not say which format; name it with -f", output);
     if (table && strcmp(f->name, "csv") != 0)
         return cli_usage(cli, "--table goes with format csv, not %s", f->name);
+    if (cli->raw && strcmp(f->name, "csv") != 0)
+        return cli_usage(cli, "--raw goes with format csv, not %s", f->name);
     if (!table && strcmp(f->name, "csv") == 0 &&
         (strcmp(output, "-") == 0 || ends_with(output, ".csv")))
         table = "span"; /* one file holds one table; a folder would be a surprise */

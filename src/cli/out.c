@@ -125,7 +125,10 @@ int cli_parse_program(struct cli *cli, const struct option *opts, const char *ab
 
 enum textable_format cli_format(const struct cli *cli)
 {
-    return cli->json ? TEXTABLE_JSON : cli->csv ? TEXTABLE_CSV : TEXTABLE_ALIGNED;
+    return cli->json   ? TEXTABLE_JSON
+           : !cli->csv ? TEXTABLE_ALIGNED
+           : cli->raw  ? TEXTABLE_CSV
+                       : TEXTABLE_CSV_SAFE;
 }
 
 int cli_print_table(struct cli *cli, struct textable *t)

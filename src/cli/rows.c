@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 #include "base/alloc.h"
+#include "base/csv_write.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -335,30 +336,13 @@ static int print_json(struct io_out *o, opm_rows *r, opm_error *err)
     return more;
 }
 
-/* An empty text is quoted, which tells it from NULL. */
-static void csv_text(struct io_out *o, const char *s, size_t len)
-{
-    bool quote = len == 0;
-
-    for (size_t i = 0; i < len && !quote; i++)
-        quote = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
-    if (!quote) {
-        io_out_add(o, s, len);
-        return;
-    }
-    io_out_adds(o, "\"");
-    for (size_t i = 0; i < len; i++)
-        io_out_add(o, s[i] == '"' ? "\"\"" : s + i, s[i] == '"' ? 2 : 1);
-    io_out_adds(o, "\"");
-}
-
-static int print_csv(struct io_out *o, opm_rows *r, opm_error *err)
+static int print_csv(struct io_out *o, opm_rows *r, enum csv_style style, opm_error *err)
 {
     int ncol = opm_rows_columns(r), more;
 
     for (int c = 0; c < ncol; c++) {
         io_out_adds(o, c ? "," : "");
-        csv_text(o, opm_rows_name(r, c), strlen(opm_rows_name(r, c)));
+        csv_put(o, opm_rows_name(r, c), strlen(opm_rows_name(r, c)), style);
     }
     io_out_adds(o, "\n");
     for (more = opm_rows_next(r, err); more > 0; more = opm_rows_next(r, err)) {
@@ -371,7 +355,7 @@ static int print_csv(struct io_out *o, opm_rows *r, opm_error *err)
                 size_t len;
                 const char *text = opm_rows_text(r, c, &len);
 
-                csv_text(o, text, len);
+                csv_put(o, text, len, style);
             } else if (type != OPM_TYPE_NULL) {
                 json_value(&number, r, c);
             }
@@ -392,7 +376,7 @@ int cli_print_query(struct cli *cli, opm_trace *t, const char *sql)
     if (cli->json)
         rc = print_json(&cli->out, r, &err);
     else if (cli->csv)
-        rc = print_csv(&cli->out, r, &err);
+        rc = print_csv(&cli->out, r, cli->raw ? CSV_EXACT : CSV_SAFE, &err);
     else
         rc = print_aligned(cli, r, &err);
     opm_rows_close(r);

@@ -233,7 +233,7 @@ int report_write_files(struct report *r, const char *dir)
         if (rc)
             break;
         if (i == 0) {
-            rc = put_table(report_full_table(r), &out, TEXTABLE_CSV, &err);
+            rc = put_table(report_full_table(r), &out, TEXTABLE_CSV_SAFE, &err);
         } else if (i == 1) {
             summary_json(r, &b);
             io_out_add(&out, buf_str(&b), b.len);

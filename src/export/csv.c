@@ -6,12 +6,12 @@
  *
  * RFC 4180 but for the line ends, which are \n as in all CSV that opmeter writes: a header of
  * column names, derived columns included; text is quoted where it must be; NULL is nothing, an
- * empty text is "". Bytes pass through unchanged and cells are exact: text that a spreadsheet might
- * take for a formula (it begins with = + - @ or a tab) is quoted, which marks it as text for
- * readers that tell quoted cells apart, but not changed, because these tables are for programs. */
+ * empty text is "". Text is CSV_SAFE of csv_write.h, for these files are opened with spreadsheets,
+ * or exact with options->raw. */
 #include "export/export.h"
 
 #include "base/alloc.h"
+#include "base/csv_write.h"
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_write.h"
@@ -116,7 +116,8 @@ static void put_row(const struct csv *c, struct io_out *out, const struct csv_co
             put_real(out, cell.f64);
             break;
         case CELL_STR:
-            writer_csv_text(out, strpool_get(strings, cell.str), strpool_len(strings, cell.str));
+            csv_put(out, strpool_get(strings, cell.str), strpool_len(strings, cell.str),
+                    c->opts && c->opts->raw ? CSV_EXACT : CSV_SAFE);
             break;
         }
     }

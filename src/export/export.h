@@ -12,6 +12,7 @@ struct export_options {
     const char *table;                                          /* csv: only this one; NULL: all */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL; nonzero gives up */
     void *user;
+    bool raw; /* csv: texts as they are */
 };
 
 struct exporter {

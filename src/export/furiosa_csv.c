@@ -9,6 +9,7 @@
 #include "export/export.h"
 
 #include "base/alloc.h"
+#include "base/csv_write.h"
 #include "base/error.h"
 #include "base/json_read.h"
 #include "export/timeline.h"
@@ -171,7 +172,7 @@ static void put_field(struct furiosa *f, enum field k, char before)
 {
     io_out_add(&f->out, &before, 1);
     if (f->field[k].len)
-        writer_csv_text(&f->out, buf_str(&f->field[k]), f->field[k].len);
+        csv_put(&f->out, buf_str(&f->field[k]), f->field[k].len, CSV_MARK);
 }
 
 static void put_span(struct furiosa *f, size_t i)
@@ -187,7 +188,7 @@ static void put_span(struct furiosa *f, size_t i)
     read_args(f, i);
     if (!f->field[F_SPAN].len)
         make_fields(f, i, site);
-    writer_csv_text(&f->out, buf_str(&f->field[F_TRACE]), f->field[F_TRACE].len);
+    csv_put(&f->out, buf_str(&f->field[F_TRACE]), f->field[F_TRACE].len, CSV_MARK);
     put_field(f, F_PARENT, ',');
     put_field(f, F_SPAN, ',');
     *p++ = ',';
@@ -204,8 +205,8 @@ static void put_span(struct furiosa *f, size_t i)
     if (site->cat && site->cat == f->cat_step)
         io_out_adds(&f->out, "Inference");
     else
-        writer_csv_text(&f->out, site->name ? strpool_get(strings, site->name) : "",
-                        strpool_len(strings, site->name));
+        csv_put(&f->out, site->name ? strpool_get(strings, site->name) : "",
+                strpool_len(strings, site->name), CSV_MARK);
     for (int k = F_THREAD; k < F_COUNT; k++)
         put_field(f, (enum field)k, ',');
     io_out_add(&f->out, "\n", 1);

@@ -2,6 +2,7 @@
 #include "export/writer.h"
 
 #include "base/alloc.h"
+#include "base/csv_write.h"
 #include "base/error.h"
 #include "base/json_write.h"
 #include "base/redact.h"
@@ -99,45 +100,10 @@ int fragments_get(struct fragments *f, uint32_t i, fragment_fn *make, void *ctx,
     return 0;
 }
 
-void writer_csv_text(struct io_out *out, const char *s, size_t len)
-{
-    bool quote = len == 0 || strchr("=+-@\t", *s) != NULL;
-
-    for (size_t i = 0; i < len && !quote; i++)
-        quote = s[i] == ',' || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
-    if (!quote) {
-        io_out_add(out, s, len);
-        return;
-    }
-    io_out_add(out, "\"", 1);
-    while (len) {
-        const char *q = memchr(s, '"', len);
-        size_t n = q ? (size_t)(q - s) + 1 : len;
-
-        io_out_add(out, s, n);
-        if (q)
-            io_out_add(out, "\"", 1);
-        s += n;
-        len -= n;
-    }
-    io_out_add(out, "\"", 1);
-}
-
 void writer_csv_cell(struct io_out *out, const char *s, size_t len)
 {
-    struct buf b = { 0 };
-
-    if (len && strchr("=+-@\t\r'", *s)) {
-        buf_addc(&b, '\'');
-        buf_add(&b, s, len);
-        if (b.failed)
-            out->err_no = out->err_no ? out->err_no : ENOMEM;
-        s = buf_str(&b);
-        len = b.len;
-    }
     if (len)
-        writer_csv_text(out, s, len);
-    buf_release(&b);
+        csv_put(out, s, len, CSV_MARK);
 }
 
 bool text_is_utf8(const char *s, size_t len)

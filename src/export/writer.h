@@ -15,10 +15,7 @@ int writer_open(struct io_out *out, const struct store *st, const char *path, op
  * message. Returns rc, or how closing failed. */
 int writer_close(struct io_out *out, int rc, const char *path, opm_error *err);
 
-/* A cell of CSV, quoted where it must be, also where a spreadsheet might take it for a formula. */
-void writer_csv_text(struct io_out *out, const char *s, size_t len);
-/* The same for files that go to spreadsheets: a text that begins like a formula, or with the mark
- * itself, gets a ' in front, as they know it; an empty one is an empty cell. */
+/* A cell of CSV for spreadsheets, with the mark of CSV_MARK; an empty text is an empty cell. */
 void writer_csv_cell(struct io_out *out, const char *s, size_t len);
 
 /* Pieces of text that are made once, per site or operator, and written once per span. Kept up to a

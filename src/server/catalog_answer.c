@@ -30,7 +30,7 @@ int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, o
     int rc = e ? entry_open(c, e, CATALOG_FRESH, &o, err) : OPM_ENOTFOUND;
 
     if (rc == 0)
-        rc = opened_enter(o, LANE_DATA, &t, err);
+        rc = opened_enter(o, LANE_DATA, NULL, &t, err);
     if (rc < 0) {
         opened_unref(o);
         return rc;

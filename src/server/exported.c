@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define LOOK_EVERY_NS 200000000
 
 static const struct {
     const char *extension, *type;
@@ -61,12 +64,25 @@ static void set_name(struct reply *a, const char *path, const opm_format *f)
     snprintf(a->file_name, sizeof(a->file_name), "%s%s", n ? stem : "trace", f->extension);
 }
 
-static int write_file(const char *path, const opm_format *f, const char *to, opm_error *err)
+/* Called while a trace is read or written. */
+static int give_up(void *who, uint64_t done, uint64_t total)
 {
+    (void)done;
+    (void)total;
+    return waiter_is_gone(who);
+}
+
+static int write_file(const char *path, const opm_format *f, const struct waiter *who,
+                      const char *to, opm_error *err)
+{
+    opm_open_options open_opts = OPM_OPEN_OPTIONS_INIT;
     opm_export_options opts = OPM_EXPORT_OPTIONS_INIT;
     opm_trace *t;
-    int rc = opm_trace_open(&t, &path, 1, NULL, err);
+    int rc;
 
+    opts.progress = open_opts.progress = give_up;
+    opts.user = open_opts.user = (void *)(uintptr_t)who;
+    rc = opm_trace_open(&t, &path, 1, &open_opts, err);
     if (rc < 0)
         return rc;
     if (strcmp(f->name, "csv") == 0)
@@ -76,7 +92,8 @@ static int write_file(const char *path, const opm_format *f, const char *to, opm
     return rc;
 }
 
-static int export_to_fd(const char *path, const opm_format *f, struct reply *a, opm_error *err)
+static int export_to_fd(const char *path, const opm_format *f, const struct waiter *who,
+                        struct reply *a, opm_error *err)
 {
     const char *tmp = environment_get("TMPDIR");
     struct buf dir = { 0 }, file = { 0 };
@@ -91,7 +108,7 @@ static int export_to_fd(const char *path, const opm_format *f, struct reply *a, 
     }
     buf_addf(&file, "%s/export%s", buf_str(&dir), f->extension);
     rc = file.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
-                     : write_file(path, f, buf_str(&file), err);
+                     : write_file(path, f, who, buf_str(&file), err);
     if (rc == 0) {
         a->fd = open(buf_str(&file), O_RDONLY | O_CLOEXEC);
         if (a->fd < 0 || fstat(a->fd, &st) < 0)
@@ -106,7 +123,24 @@ static int export_to_fd(const char *path, const opm_format *f, struct reply *a, 
     return rc;
 }
 
-int exported(const char *path, const char *format, struct reply *a, opm_error *err)
+/* One export at a time; false: nobody waits for this one any more. */
+static bool take_turn(pthread_mutex_t *one, const struct waiter *who)
+{
+    while (!waiter_is_gone(who)) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_EVERY_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_mutex_timedlock(one, &until) == 0)
+            return true;
+    }
+    return false;
+}
+
+int exported(const char *path, const char *format, const struct waiter *who, struct reply *a,
+             opm_error *err)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     const opm_format *f = find_format(format);
@@ -118,8 +152,9 @@ int exported(const char *path, const char *format, struct reply *a, opm_error *e
         return opm__fail(err, OPM_EINVAL,
                          "%s is a folder of files; 'opmeter export -f %s' writes it", f->name,
                          f->name);
-    pthread_mutex_lock(&one);
-    rc = export_to_fd(path, f, a, err);
+    if (!take_turn(&one, who))
+        return opm__fail(err, OPM_EBUSY, "nobody waits for this export any more");
+    rc = export_to_fd(path, f, who, a, err);
     pthread_mutex_unlock(&one);
     if (rc < 0)
         return rc;

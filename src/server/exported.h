@@ -5,7 +5,8 @@
 #include "server/routes.h"
 
 /* Read the trace anew (exporting needs it for itself) and write it to a file that vanishes when the
- * answer was sent. One at a time. */
-int exported(const char *path, const char *format, struct reply *a, opm_error *err);
+ * answer was sent. One at a time. Given up (OPM_EBUSY) when nobody waits for it any more. */
+int exported(const char *path, const char *format, const struct waiter *who, struct reply *a,
+             opm_error *err);
 
 #endif

@@ -4,14 +4,16 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "server/answer.h"
-#include "server/watch.h"
 
 #include <pthread.h>
 #include <time.h>
 
+#define LOOKS_PER_S 5 /* whether who waits is still there */
+
 struct handle {
     pthread_mutex_t mutex;
-    opm_trace *trace; /* NULL until first needed */
+    atomic_int waiting; /* for the mutex */
+    opm_trace *trace;   /* NULL until first needed */
 };
 
 struct opened {
@@ -72,7 +74,7 @@ static void *prepare(void *arg)
     opm_trace *t;
 
     /* Who asks for the picture hears of a failure. */
-    if (opened_enter(o, LANE_TIMELINE, &t, NULL) < 0)
+    if (opened_enter(o, LANE_TIMELINE, NULL, &t, NULL) < 0)
         return NULL;
     if (opened_timeline(o, &tl, NULL) == 0)
         timeline_prepare(tl, NULL);
@@ -121,15 +123,37 @@ int64_t opened_spans(const struct opened *o)
     return o->spans;
 }
 
-int opened_enter(struct opened *o, enum lane lane, opm_trace **out, opm_error *err)
+/* Whether the mutex was had. */
+static bool wait_for(struct handle *h, const struct waiter *who)
+{
+    for (int i = 0; i < LANE_WAIT_S * LOOKS_PER_S; i++) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 1000000000 / LOOKS_PER_S;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_mutex_timedlock(&h->mutex, &until) == 0)
+            return true;
+        if (who && waiter_is_gone(who))
+            return false;
+    }
+    return false;
+}
+
+int opened_enter(struct opened *o, enum lane lane, const struct waiter *who, opm_trace **out,
+                 opm_error *err)
 {
     struct handle *h = &o->handle[lane];
-    struct timespec until;
+    bool entered = pthread_mutex_trylock(&h->mutex) == 0;
     int rc = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LANE_WAIT_S;
-    if (pthread_mutex_timedlock(&h->mutex, &until))
+    if (!entered) {
+        if (atomic_fetch_add(&h->waiting, 1) < LANE_QUEUE_MAX)
+            entered = wait_for(h, who);
+        atomic_fetch_sub(&h->waiting, 1);
+    }
+    if (!entered)
         return opm__fail(err, OPM_EBUSY, "other questions to this trace take too long; try again");
     if (!h->trace) {
         pthread_mutex_lock(&o->sharing);

@@ -6,6 +6,7 @@
 #define SERVER_OPENED_H
 
 #include "server/timeline.h"
+#include "server/watch.h"
 #include <opmeter/opmeter_trace.h>
 #include <stdatomic.h>
 
@@ -37,10 +38,12 @@ uint64_t opened_stamp(const struct opened *o);
 int64_t opened_read_ns(const struct opened *o);
 int64_t opened_spans(const struct opened *o);
 
-/* Take a lane, waiting for those before at most LANE_WAIT_S seconds (OPM_EBUSY); give it back with
- * opened_leave(). */
+/* Take a lane, waiting for those before at most LANE_WAIT_S seconds, as long as who is there (NULL:
+ * always), and unless LANE_QUEUE_MAX wait already (OPM_EBUSY); give it back with opened_leave(). */
 #define LANE_WAIT_S 20
-int opened_enter(struct opened *o, enum lane lane, opm_trace **out, opm_error *err);
+#define LANE_QUEUE_MAX 64
+int opened_enter(struct opened *o, enum lane lane, const struct waiter *who, opm_trace **out,
+                 opm_error *err);
 void opened_leave(struct opened *o, enum lane lane);
 /* What pictures share; for who holds LANE_TIMELINE. */
 int opened_timeline(struct opened *o, struct timeline **out, opm_error *err);

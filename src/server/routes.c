@@ -89,12 +89,13 @@ static int answer_query(struct asked *q, enum lane lane, const char *sql, int64_
 {
     struct opened *o = NULL;
     struct watched watched;
+    struct waiter who = { q->r->watch, q->client_fd };
     enum watched_end end;
     opm_trace *t;
     int rc = catalog_open(q->r->catalog, q->t->segment[2], CATALOG_AS_READ, &o, err);
 
     if (rc == 0)
-        rc = opened_enter(o, lane, &t, err);
+        rc = opened_enter(o, lane, &who, &t, err);
     if (rc == 0) {
         watch_begin(q->r->watch, &watched, t, q->client_fd, SQL_LIMIT_NS);
         rc = answer_rows(q->w, t, sql, limit, err);
@@ -166,13 +167,14 @@ static int read_tracks(const char *text, uint32_t **out, size_t *n, opm_error *e
 
 static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_error *err)
 {
+    struct waiter who = { q->r->watch, q->client_fd };
     struct timeline *tl;
     struct opened *o = NULL;
     opm_trace *t;
     int rc = catalog_open(q->r->catalog, q->t->segment[2], CATALOG_AS_READ, &o, err);
 
     if (rc == 0)
-        rc = opened_enter(o, LANE_TIMELINE, &t, err);
+        rc = opened_enter(o, LANE_TIMELINE, &who, &t, err);
     if (rc < 0) {
         opened_unref(o);
         return rc;
@@ -242,14 +244,16 @@ static void answer_json(const struct routes *r, const struct target *t, int clie
         buf_addc(&a->body, '\n');
 }
 
-static void answer_export(const struct routes *r, const struct target *t, struct reply *a)
+static void answer_export(const struct routes *r, const struct target *t, int client_fd,
+                          struct reply *a)
 {
+    struct waiter who = { r->watch, client_fd };
     const char *path;
     opm_error err;
     int rc = catalog_path(r->catalog, t->segment[2], &path, &err);
 
     if (rc == 0)
-        rc = exported(path, t->segment[4], a, &err);
+        rc = exported(path, t->segment[4], &who, a, &err);
     if (rc < 0)
         reply_error(a, status_of(rc), err.msg);
 }
@@ -290,7 +294,7 @@ void routes_answer(const struct routes *r, const struct target *t, int client_fd
         }
     }
     if (target_is(t, "api/trace/*/export/*"))
-        answer_export(r, t, a);
+        answer_export(r, t, client_fd, a);
     else if (t->nsegment && strcmp(t->segment[0], "api") == 0)
         reply_error(a, 404, "no such address; docs/http.md lists them");
     else

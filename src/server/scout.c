@@ -30,7 +30,7 @@ static void look_into(struct catalog *c, const char *id, uint64_t stamp)
     int rc = catalog_open(c, id, catalog_is_folder(c) ? CATALOG_BRIEFLY : CATALOG_FRESH, &o, &err);
 
     if (rc == 0)
-        rc = opened_enter(o, LANE_DATA, &t, &err);
+        rc = opened_enter(o, LANE_DATA, NULL, &t, &err);
     if (rc == 0) {
         rc = facts_read(&f, t, &err);
         opened_leave(o, LANE_DATA);

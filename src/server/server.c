@@ -39,6 +39,7 @@ void server_stop(struct server *s)
 #include "base/alloc.h"
 #include "base/json_write.h"
 #include "server/catalog.h"
+#include "server/clients.h"
 #include "server/guard.h"
 #include "server/listen.h"
 #include "server/page.h"
@@ -51,7 +52,7 @@ void server_stop(struct server *s)
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MAX 2000
+#define CONNECTIONS_MAX 2000        /* more than clients.h has: those that are being closed count */
 #define CONNECTION_BYTES (64 << 10) /* the longest request */
 #define CONNECTION_STACK (4 << 20)  /* SQL may be deeply nested; only what is used is taken */
 #define IDLE_S 60
@@ -62,6 +63,7 @@ struct server {
     struct routes routes;
     struct listening listening;
     struct guard guard;
+    struct clients *clients;
 };
 
 /* What a connection asks for at present. It lives as long as the connection: of a request that
@@ -71,6 +73,7 @@ struct request {
     int rc; /* of parsing it */
     opm_error err;
     bool begun;
+    struct client *client;
 };
 
 /* The page loads nothing from elsewhere, is in no frame, and tells nobody where it was. */
@@ -106,11 +109,14 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct M
     return result;
 }
 
-static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *a)
+static enum MHD_Result send_reply(struct server *s, struct request *q,
+                                  struct MHD_Connection *connection, struct reply *a)
 {
     struct MHD_Response *r;
     enum MHD_Result result;
 
+    clients_answer(s->clients, q->client, a->fd >= 0 || a->data ? a->len : a->body.len,
+                   a->body.len);
     if (a->fd >= 0) {
         r = MHD_create_response_from_fd64(a->len, a->fd); /* closes it */
         if (!r)
@@ -136,25 +142,46 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
     return result;
 }
 
-static enum MHD_Result send_error(struct MHD_Connection *connection, int status,
+static enum MHD_Result send_error(struct server *s, struct request *q,
+                                  struct MHD_Connection *connection, int status,
                                   const opm_error *err)
 {
     struct reply a = REPLY_INIT;
 
     reply_error(&a, status, err->msg);
-    return send_reply(connection, &a);
+    return send_reply(s, q, connection, &a);
+}
+
+static enum MHD_Result on_accept(void *cls, const struct sockaddr *from, socklen_t len)
+{
+    struct server *s = cls;
+
+    (void)len;
+    return clients_admit(s->clients, from) ? MHD_YES : MHD_NO;
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode what)
 {
+    struct server *s = cls;
     struct request *q = *context;
 
-    (void)cls;
-    (void)connection;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = mem_calloc(1, sizeof(struct request));
+        const union MHD_ConnectionInfo *fd =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        const union MHD_ConnectionInfo *from =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+        q = mem_calloc(1, sizeof(*q));
+        if (q && fd)
+            q->client = clients_add(s->clients, fd->connect_fd, from ? from->client_addr : NULL);
+        if (q && !q->client) {
+            mem_free(q);
+            q = NULL;
+        }
+        *context = q;
     } else if (q) {
+        clients_remove(s->clients, q->client);
         target_release(&q->target);
         mem_free(q);
         *context = NULL;
@@ -175,6 +202,18 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
     q->rc = target_parse(&q->target, uri, &q->err);
     q->begun = false;
     return q;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct server *s = cls;
+    struct request *q = *state;
+
+    (void)connection;
+    (void)why;
+    if (q)
+        clients_idle(s->clients, q->client);
 }
 
 /* Escapes stay as they are: target.c decodes. */
@@ -224,12 +263,16 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     };
     status = guard_check(&s->guard, &asked, &err);
     if (status)
-        return send_error(connection, status, &err);
+        return send_error(s, q, connection, status, &err);
     if (q->rc < 0)
-        return send_error(connection, 400, &q->err);
+        return send_error(s, q, connection, 400, &q->err);
+    if (!clients_work(s->clients, q->client)) {
+        opm__fail(&err, OPM_EBUSY, "too many requests at once; try again");
+        return send_error(s, q, connection, 503, &err);
+    }
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     routes_answer(&s->routes, &q->target, info ? info->connect_fd : -1, &a);
-    return send_reply(connection, &a);
+    return send_reply(s, q, connection, &a);
 }
 
 /* What the limit of open files allows by default is too little for many clients. */
@@ -255,10 +298,10 @@ static int start_daemon(struct server *s, opm_error *err)
     };
 
     s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL,
-        NULL, on_request, s, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        NULL, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
-        no_unescape, NULL, MHD_OPTION_END);
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0,
+        on_accept, s, on_request, s, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, NULL, MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, NULL, MHD_OPTION_END);
     return s->daemon ? 0 : opm__fail(err, OPM_EIO, "the HTTP server could not be started");
 }
 
@@ -279,6 +322,8 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
         rc = watch_start(&s->routes.watch, err);
     if (rc == 0)
         rc = scout_start(&s->routes.scout, s->routes.catalog, err);
+    if (rc == 0)
+        rc = clients_start(&s->clients, &clients_default, err);
     s->guard = (struct guard){ .loopback = s->listening.loopback, .host = o->host };
     if (rc == 0)
         rc = start_daemon(s, err);
@@ -311,6 +356,7 @@ void server_stop(struct server *s)
         MHD_stop_daemon(s->daemon); /* closes the socket */
     else if (s->listening.fd >= 0)
         close(s->listening.fd);
+    clients_free(s->clients);
     scout_stop(s->routes.scout);
     watch_free(s->routes.watch);
     catalog_free(s->routes.catalog);

@@ -35,6 +35,16 @@ static bool is_gone(int fd)
     return fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+bool waiter_is_gone(const struct waiter *w)
+{
+    bool stopped;
+
+    pthread_mutex_lock(&w->watch->mutex);
+    stopped = w->watch->stopped;
+    pthread_mutex_unlock(&w->watch->mutex);
+    return stopped || is_gone(w->fd);
+}
+
 /* An interrupt that comes before the query begins is lost, so they are repeated. */
 static void look(struct watch *w)
 {

@@ -26,6 +26,14 @@ void watch_free(struct watch *w); /* after all queries ended; NULL is fine */
 void watch_begin(struct watch *w, struct watched *q, opm_trace *t, int fd, int64_t limit_ns);
 enum watched_end watch_end(struct watch *w, struct watched *q);
 
+/* Who waits for an answer. */
+struct waiter {
+    struct watch *watch;
+    int fd; /* -1: unknown */
+};
+/* Whether nobody does any more: the client has closed its side, or the server ends. */
+bool waiter_is_gone(const struct waiter *w);
+
 int64_t watch_now_ns(void); /* monotonic */
 
 #endif

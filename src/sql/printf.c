@@ -98,7 +98,7 @@ static const char *read_conversion(const char *at, struct arguments *a, struct c
     }
     for (int i = 0; i < 2 && *at == 'l'; i++)
         at++;
-    c->kind = *at;
+    c->kind = *at == 'z' ? 's' : *at; /* to a program, %z would free the text */
     return *at ? at + 1 : at;
 }
 
@@ -136,7 +136,7 @@ static bool add(sqlite3_str *out, const struct conversion *c, struct arguments *
     }
     if (c->kind == 'n')
         return true;
-    if (!c->kind || !strchr("dioruxXpfeEgGszqQw%", c->kind))
+    if (!c->kind || !strchr("dioruxXpfeEgGsqQw%", c->kind))
         return false;
     if (strchr("diouxXr", c->kind))
         size = "ll";
@@ -159,7 +159,7 @@ static bool add(sqlite3_str *out, const struct conversion *c, struct arguments *
 /* A precision of text only shortens it. */
 static bool is_too_long(const struct conversion *c, int max)
 {
-    return c->width > max || (c->precision > max && !(c->kind && strchr("szqQw", c->kind)));
+    return c->width > max || (c->precision > max && !(c->kind && strchr("sqQw", c->kind)));
 }
 
 void costly_printf(sqlite3_context *ctx, int argc, sqlite3_value **argv)

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import costly
+import crowd
 from http_client import (PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, sql_target,
                          trace_json)
 
@@ -452,7 +453,8 @@ def many_connections(folder):
                 expect("status", server.get("/api/version").status, 200)
                 for client in clients[1:50:3]:
                     client.sendall(b"s")
-            done = clients[2]
+            done = clients[-1]
+            done.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
             done.sendall(b"\r\n\r\n")
             expect_in("one that goes on", b"HTTP/1.1 200", done.recv(65536))
         finally:
@@ -583,7 +585,7 @@ def bound(test):
     return run
 
 
-TESTS += [bound(test) for module in (costly,) for test in module.TESTS]
+TESTS += [bound(test) for module in (costly, crowd) for test in module.TESTS]
 
 
 def can_serve():

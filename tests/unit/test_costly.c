@@ -192,7 +192,8 @@ static void test_ends(void **state)
 {
 #define LONG "hex(zeroblob(8000000))"
     static const char *const endless[] = {
-        "SELECT replace(" LONG ", substr(" LONG ", 1, 4000000) || 'b', 'c')",
+        "SELECT sum(length(replace(i || " LONG ", substr(" LONG ", 1, 4000000) || 'b', 'c'))) "
+        "FROM n",
         "SELECT count(instr(" LONG " || i, '0' || substr(" LONG ", 1, 4000000) || i)) FROM n",
         "SELECT trim(" LONG ", replace(hex(zeroblob(4000000)), '0', '1') || '0')",
         "SELECT rtrim(" LONG ", replace(hex(zeroblob(4000000)), '0', '1') || '0')",
@@ -200,8 +201,7 @@ static void test_ends(void **state)
         "SELECT sum(i || " LONG " GLOB '*' || hex(zeroblob(490)) || '1') FROM n",
         "SELECT sum(length(printf('%.*c%d', 9000000, '\xe2\x82\xac', i))) FROM n WHERE i > 0",
         "SELECT sum(length(printf(replace(hex(zeroblob(2000000)), '0', '%.90f'), i))) FROM n",
-        "SELECT " LONG " REGEXP '0*0*0*1'",
-        "SELECT " LONG " REGEXP '(?:0|00)1'",
+        "SELECT sum(i || " LONG " REGEXP '(?:0|00)x') FROM n",
         "SELECT count(*) FROM n",
     };
     struct store *st;

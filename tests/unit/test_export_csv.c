@@ -4,10 +4,10 @@
 #include <math.h>
 #include <sys/stat.h>
 
-static void assert_csv(struct store *st, const char *table, const char *expect)
+static void assert_csv(struct store *st, const char *table, bool raw, const char *expect)
 {
     const char *path = unit_path("one.csv");
-    struct export_options opts = { .table = table };
+    struct export_options opts = { .table = table, .raw = raw };
     opm_error err = { 0 };
     struct buf b;
 
@@ -31,18 +31,24 @@ static void test_csv(void **state)
     add_sample(st, track, 5, 0.1);
     add_sample(st, track, 6, -INFINITY);
     assert_int_equal(store_finish(st), 0);
-    assert_csv(st, "track",
+    assert_csv(st, "track", false,
                "id,kind,name,pid,process,tid,device,instance,rank,host,unit,capacity,producer,"
                "consumer,workers,sampling,source\n"
                "0,thread,\"a,\"\"b\"\"\nc\",5,,,,,,,,,,,,,\n");
-    assert_csv(st, "span",
+    assert_csv(st, "span", true,
                "id,ts,dur,self,track,parent,depth,name,cat,layer,op,phase,step,record,correlation,"
                "wait,args\n"
                "0,0,100,80,0,,0,\"=1+1\",test,,,,,,,,\"{\"\"a\"\":1}\"\n"
                "1,10,20,20,0,0,1,\"\",test,,,,,,,,\n"
                "2,195,-1,,0,,0,caf\xc3\xa9 \xff,test,,,,,,,,\n");
-    assert_csv(st, "sample", "ts,track,value\n0,0,0.1\n1,0,-inf\n");
-    assert_csv(st, "flow", "src,dst,kind\n");
+    assert_csv(st, "span", false,
+               "id,ts,dur,self,track,parent,depth,name,cat,layer,op,phase,step,record,correlation,"
+               "wait,args\n"
+               "0,0,100,80,0,,0,\"'=1+1\",test,,,,,,,,\"{\"\"a\"\":1}\"\n"
+               "1,10,20,20,0,0,1,\"\",test,,,,,,,,\n"
+               "2,195,-1,,0,,0,\"caf\xc3\xa9 \xef\xbf\xbd\",test,,,,,,,,\n");
+    assert_csv(st, "sample", false, "ts,track,value\n0,0,0.1\n1,0,-inf\n");
+    assert_csv(st, "flow", false, "src,dst,kind\n");
     assert_int_equal(export_csv(st, unit_path("x"), &opts, &err), OPM_ENOTFOUND);
     assert_non_null(strstr(err.msg, "'nosuch'"));
     opts.table = NULL;

@@ -4,6 +4,7 @@
  *
  * Columns are found by their names, in any order; `dur` and unknown ones are kept in args. */
 #include "base/csv_read.h"
+#include "base/csv_write.h"
 #include "base/error.h"
 #include "base/json_write.h"
 #include "import/furiosa/furiosa.h"
@@ -53,12 +54,19 @@ struct reader {
     struct buf name, rest;
 };
 
+/* What a spreadsheet-safe writer put in front of a text is no part of it. */
+static struct furiosa_text unmarked(const char *s, size_t len)
+{
+    size_t mark = csv_is_marked(s, len);
+
+    return (struct furiosa_text){ s + mark, len - mark };
+}
+
 static struct furiosa_text text_at(const struct reader *r, int column)
 {
     int i = r->at[column];
 
-    return i < 0 ? (struct furiosa_text){ 0 }
-                 : (struct furiosa_text){ r->field[i].p, r->field[i].len };
+    return i < 0 ? (struct furiosa_text){ 0 } : unmarked(r->field[i].p, r->field[i].len);
 }
 
 static int64_t number_at(const struct reader *r, int column)
@@ -110,7 +118,7 @@ static int add_row(struct reader *r, int n)
     csv_field_text(&r->field[r->at[COL_NAME]], &r->name);
     if (r->name.failed)
         return OPM_ENOMEM;
-    s.name = (struct furiosa_text){ buf_str(&r->name), r->name.len };
+    s.name = unmarked(buf_str(&r->name), r->name.len);
     for (int i = 0; i < FURIOSA_NUMBER_COUNT; i++)
         s.number[i] = number_at(r, COL_NUMBERS + i);
     rest_of(r, n);

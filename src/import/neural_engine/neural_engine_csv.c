@@ -7,6 +7,7 @@
 #include "import/neural_engine/neural_engine.h"
 
 #include "base/csv_read.h"
+#include "base/csv_write.h"
 #include "base/error.h"
 
 #include <math.h>
@@ -108,7 +109,7 @@ static int intern(struct reader *r, int column, str_id *out)
     *out = 0;
     if (!len)
         return 0;
-    if (len > 1 && *s == '\'' && strchr("=+-@\t\r'", s[1]))
+    if (csv_is_marked(s, len))
         s++, len--;
     return store_str(r->n.st, s, len, out);
 }
@@ -119,7 +120,7 @@ static const char *list_of(struct reader *r, int column)
 
     if (!*s)
         return NULL;
-    return *s == '\'' && s[1] && strchr("=+-@\t\r'", s[1]) ? s + 1 : s;
+    return s + csv_is_marked(s, r->text[column].len);
 }
 
 /* No shape at all is a scalar's. */

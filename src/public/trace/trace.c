@@ -215,5 +215,6 @@ int opm_trace_export(opm_trace *t, const char *format, const char *path,
     e = exporter_find(format);
     if (!e)
         return unknown_format(format, err);
-    return e->write(t->st, path, &(struct export_options){ o.table, o.progress, o.user }, err);
+    return e->write(t->st, path,
+                    &(struct export_options){ o.table, o.progress, o.user, o.raw != 0 }, err);
 }
