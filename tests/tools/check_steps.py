@@ -78,7 +78,7 @@ def main():
                     bad += 1
                     print(f"{path}: step {row['num']}: {key} is {got}, expected {value}")
     print(f"{compared} steps compared, {bad} differences")
-    return 1 if bad else 0
+    return 1 if bad or not compared else 0
 
 
 if __name__ == "__main__":
