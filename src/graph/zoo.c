@@ -17,31 +17,16 @@
 #define TEXT_MAX 64
 
 static const struct zoo_entry entries[] = {
-    { "resnet18", "ResNet-18, image classification, 11.7 M parameters",
-      "batch opset seed sparsity pattern bn dtype" },
-    { "resnet50", "ResNet-50, image classification, 25.5 M parameters",
-      "batch opset seed sparsity pattern bn dtype" },
-    { "mobilenetv2", "MobileNetV2, image classification, 3.5 M parameters",
-      "batch opset seed sparsity pattern bn dtype" },
-    { "bert-mini", "BERT, 4 layers of 256, 11.1 M parameters",
-      "batch seq opset seed sparsity pattern dtype" },
-    { "bert-base", "BERT, 12 layers of 768, 109 M parameters",
-      "batch seq opset seed sparsity pattern dtype" },
-    { "gpt2-small", "GPT-2, 12 layers of 768, 124 M parameters",
-      "batch seq opset seed sparsity pattern dtype" },
-    { "vit-tiny", "Vision Transformer, 12 layers of 192, 5.7 M parameters",
-      "batch opset seed sparsity pattern dtype" },
-    { "lstm", "LSTM of 128 and a classifier, 0.1 M parameters",
-      "batch seq opset seed sparsity pattern dtype" },
-    { "mlp", "three fully connected layers, 0.2 M parameters",
-      "batch opset seed sparsity pattern dtype" },
+#define ZOO(name, maker, about, options) { name, about, options },
+#include "graph/zoo.def"
+#undef ZOO
 };
 
-static void (*const makers[])(struct onnx_writer *, const struct zoo_options *) = {
-    zoo_resnet18,   zoo_resnet50, zoo_mobilenetv2, zoo_bert_mini, zoo_bert_base,
-    zoo_gpt2_small, zoo_vit_tiny, zoo_lstm,        zoo_mlp,
+static zoo_maker *const makers[] = {
+#define ZOO(name, maker, about, options) maker,
+#include "graph/zoo.def"
+#undef ZOO
 };
-static_assert(ARRAY_SIZE(entries) == ARRAY_SIZE(makers), "a maker for each entry, in their order");
 
 const struct zoo_entry *zoo_list(size_t *n)
 {

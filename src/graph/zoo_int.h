@@ -1,4 +1,4 @@
-/* zoo_int.h -- one function per architecture; zoo.c has their table. */
+/* zoo_int.h -- what makers of models share; zoo.def is their table. */
 #ifndef GRAPH_ZOO_INT_H
 #define GRAPH_ZOO_INT_H
 
@@ -24,14 +24,10 @@ const char *zoo_int32_bias(struct onnx_writer *w, const char *name, int64_t n, d
 const char *zoo_dynamic_matmul(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
                                int64_t cout, double std);
 
-void zoo_resnet18(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_resnet50(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_mobilenetv2(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_bert_mini(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_bert_base(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_gpt2_small(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_vit_tiny(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_lstm(struct onnx_writer *w, const struct zoo_options *o);
-void zoo_mlp(struct onnx_writer *w, const struct zoo_options *o);
+/* Write a model: its inputs, nodes and weights, and its outputs. */
+typedef void zoo_maker(struct onnx_writer *w, const struct zoo_options *o);
+#define ZOO(name, maker, about, options) zoo_maker maker;
+#include "graph/zoo.def"
+#undef ZOO
 
 #endif
