@@ -184,6 +184,16 @@ int64_t fold_index(const struct shape *out, const struct shape *in, int64_t i)
     return at;
 }
 
+void fold_strides(const struct shape *s, int64_t *stride)
+{
+    int64_t step = 1;
+
+    for (int32_t d = s->rank - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= s->dim[d];
+    }
+}
+
 void fold_around(const struct shape *s, int axis, int64_t *outer, int64_t *inner)
 {
     *outer = *inner = 1;

@@ -57,6 +57,8 @@ void fold_set(const struct opview *o, uint32_t slot, struct elems *e);
 /* Where element i of a tensor of shape `out` comes from in one of shape `in` that broadcasts to
  * it. */
 int64_t fold_index(const struct shape *out, const struct shape *in, int64_t i);
+/* Distance of neighbours in each dimension. */
+void fold_strides(const struct shape *s, int64_t *stride);
 /* The elements before and after an axis. */
 void fold_around(const struct shape *s, int axis, int64_t *outer, int64_t *inner);
 /* An element of e to one of out; integers and floats alike are 8 bytes. */

@@ -262,25 +262,46 @@ int infer_pad(const struct opview *o)
     return 0;
 }
 
+/* The block size, and the result as far as both operators agree; *known: there is an image. */
+static int blocks(const struct opview *o, int64_t *size, struct shape *out, bool *known)
+{
+    const struct shape *x = op_shape(o, 0);
+
+    *size = op_int(o, "blocksize", 0);
+    *known = x->rank == 4;
+    *out = shape_of_rank(4);
+    if (*size < 1 || *size > INT32_MAX)
+        return op_fail(o, "attribute 'blocksize' is %lld", (long long)*size);
+    if (x->rank >= 0 && x->rank != 4)
+        return op_fail(o, "input has %d dimensions", x->rank);
+    if (*known)
+        out->dim[0] = x->dim[0];
+    return 0;
+}
+
+/* A dimension in blocks of n. */
+static int parted(const struct opview *o, const char *what, int64_t dim, int64_t n, int64_t *out)
+{
+    *out = dim >= 0 ? dim / n : DIM_OPEN;
+    if (dim >= 0 && dim % n)
+        return op_fail(o, "%lld %s in blocks of %lld", (long long)dim, what, (long long)n);
+    return 0;
+}
+
 int infer_depth_to_space(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
-    int64_t b = op_int(o, "blocksize", 0);
-    struct shape s = shape_of_rank(4);
+    struct shape s;
+    bool known;
+    int64_t b;
+    int rc = blocks(o, &b, &s, &known);
 
-    if (b < 1 || b > INT32_MAX)
-        return op_fail(o, "attribute 'blocksize' is %lld", (long long)b);
-    if (x->rank >= 0 && x->rank != 4)
-        return op_fail(o, "input has %d dimensions", x->rank);
-    if (x->rank == 4) {
-        if (x->dim[1] >= 0 && x->dim[1] % (b * b) != 0)
-            return op_fail(o, "%lld channels in blocks of %lld", (long long)x->dim[1],
-                           (long long)(b * b));
-        s.dim[0] = x->dim[0];
-        s.dim[1] = x->dim[1] >= 0 ? x->dim[1] / (b * b) : DIM_OPEN;
-        s.dim[2] = dim_mul(x->dim[2], b);
-        s.dim[3] = dim_mul(x->dim[3], b);
-    }
+    if (!rc && known)
+        rc = parted(o, "channels", x->dim[1], b * b, &s.dim[1]);
+    if (rc)
+        return rc;
+    for (int i = 2; i < 4 && known; i++)
+        s.dim[i] = dim_mul(x->dim[i], b);
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
 }
@@ -288,23 +309,17 @@ int infer_depth_to_space(const struct opview *o)
 int infer_space_to_depth(const struct opview *o)
 {
     const struct shape *x = op_shape(o, 0);
-    int64_t b = op_int(o, "blocksize", 0);
-    struct shape s = shape_of_rank(4);
+    struct shape s;
+    bool known;
+    int64_t b;
+    int rc = blocks(o, &b, &s, &known);
 
-    if (b < 1 || b > INT32_MAX)
-        return op_fail(o, "attribute 'blocksize' is %lld", (long long)b);
-    if (x->rank >= 0 && x->rank != 4)
-        return op_fail(o, "input has %d dimensions", x->rank);
-    if (x->rank == 4) {
-        s.dim[0] = x->dim[0];
+    if (!rc && known)
         s.dim[1] = dim_mul(x->dim[1], b * b);
-        for (int i = 2; i < 4; i++) {
-            if (x->dim[i] >= 0 && x->dim[i] % b)
-                return op_fail(o, "%lld elements in blocks of %lld", (long long)x->dim[i],
-                               (long long)b);
-            s.dim[i] = x->dim[i] >= 0 ? x->dim[i] / b : DIM_OPEN;
-        }
-    }
+    for (int i = 2; i < 4 && !rc && known; i++)
+        rc = parted(o, "elements", x->dim[i], b, &s.dim[i]);
+    if (rc)
+        return rc;
     op_set(o, 0, op_type(o, 0), &s);
     return 0;
 }
@@ -367,15 +382,12 @@ void fold_transpose(const struct opview *o)
 {
     const struct elems *e = op_known(o, 0);
     struct elems *out = e ? fold_result(o, 0) : NULL;
-    int64_t stride[SHAPE_RANK_MAX], step = 1;
+    int64_t stride[SHAPE_RANK_MAX];
     int perm[SHAPE_RANK_MAX];
 
     if (!out || transpose_perm(o, e->shape.rank, perm))
         return;
-    for (int32_t d = e->shape.rank - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= e->shape.dim[d];
-    }
+    fold_strides(&e->shape, stride);
     for (int64_t i = 0; i < out->n; i++) {
         int64_t at = 0, rest = i;
 

@@ -112,15 +112,12 @@ void fold_slice(const struct opview *o)
 {
     const struct elems *e = op_known(o, 0);
     struct elems *out = e ? fold_result(o, 0) : NULL;
-    int64_t stride[SHAPE_RANK_MAX], step = 1;
+    int64_t stride[SHAPE_RANK_MAX];
     struct slicing s;
 
     if (!out || slice_read(o, &s) || !s.all || !shape_equal(&s.out, &out->shape))
         return;
-    for (int32_t d = e->shape.rank - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= e->shape.dim[d];
-    }
+    fold_strides(&e->shape, stride);
     for (int64_t i = 0; i < out->n; i++) {
         int64_t at = 0, rest = i;
 

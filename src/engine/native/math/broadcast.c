@@ -21,27 +21,6 @@ bool broadcast_join(struct shape *out, const struct shape *s)
     return true;
 }
 
-int broadcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out,
-                    opm_error *err)
-{
-    struct shape s = { 0 };
-    char a[100], b[100];
-
-    for (uint32_t i = first; i < first + n; i++) {
-        const struct nt *t = kernel_in(op, i);
-
-        if (!t)
-            return kernel_fail(op, OPM_EINVAL, err, "input %u is missing", i);
-        if (!broadcast_join(&s, &t->shape)) {
-            shape_text(&s, a, sizeof(a));
-            shape_text(&t->shape, b, sizeof(b));
-            return kernel_fail(op, OPM_EINVAL, err, "shapes %s and %s do not fit", a, b);
-        }
-    }
-    *out = s;
-    return 0;
-}
-
 /* Merge dimensions that are contiguous for every operand, and drop those of size 1. */
 static void merge(struct broadcast *b)
 {

@@ -15,9 +15,6 @@ struct broadcast {
     int64_t total;
 };
 
-/* Shape that inputs [first, first + n) broadcast to. */
-int broadcast_shape(const struct op *op, uint32_t first, uint32_t n, struct shape *out,
-                    opm_error *err);
 /* One more shape into out; false if they do not fit. */
 bool broadcast_join(struct shape *out, const struct shape *s);
 /* in[k] must broadcast to out. */

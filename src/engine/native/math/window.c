@@ -20,63 +20,44 @@ static void spread(struct window *w, const struct sliding *s, const int64_t *in)
     }
 }
 
-static int check_rank(const struct op *op, const struct shape *in, opm_error *err)
+enum rule { RULE_CONV, RULE_CONV_TRANSPOSE, RULE_POOL };
+
+static int by_rule(enum rule rule, struct window *w, struct op *op, const struct shape *in,
+                   const struct shape *weight, struct shape *out, opm_error *err)
 {
+    struct sliding s;
+    struct view v;
+    int rc;
+
     if (in->rank < 3 || in->rank > 5)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions",
                            in->rank - 2);
-    return 0;
+    view_begin(&v, op, err);
+    rc = rule == RULE_CONV             ? conv_window(&v.base, in, weight, &s, out)
+         : rule == RULE_CONV_TRANSPOSE ? conv_transpose_window(&v.base, in, weight, &s, out)
+                                       : pool_window(&v.base, in, &s, out);
+    view_end(&v);
+    if (!rc)
+        spread(w, &s, in->dim + 2);
+    return rc;
 }
 
 int window_conv(struct window *w, struct op *op, const struct shape *in, const struct shape *weight,
                 struct shape *out, opm_error *err)
 {
-    struct sliding s;
-    struct view v;
-    int rc = check_rank(op, in, err);
-
-    if (rc)
-        return rc;
-    view_begin(&v, op, err);
-    rc = conv_window(&v.base, in, weight, &s, out);
-    view_end(&v);
-    if (!rc)
-        spread(w, &s, in->dim + 2);
-    return rc;
+    return by_rule(RULE_CONV, w, op, in, weight, out, err);
 }
 
 int window_conv_transpose(struct window *w, struct op *op, const struct shape *in,
                           const struct shape *weight, struct shape *out, opm_error *err)
 {
-    struct sliding s;
-    struct view v;
-    int rc = check_rank(op, in, err);
-
-    if (rc)
-        return rc;
-    view_begin(&v, op, err);
-    rc = conv_transpose_window(&v.base, in, weight, &s, out);
-    view_end(&v);
-    if (!rc)
-        spread(w, &s, in->dim + 2);
-    return rc;
+    return by_rule(RULE_CONV_TRANSPOSE, w, op, in, weight, out, err);
 }
 
 int window_pool(struct window *w, struct op *op, const struct shape *in, struct shape *out,
                 opm_error *err)
 {
-    struct sliding s;
-    struct view v;
-    int rc = check_rank(op, in, err);
-
-    if (rc)
-        return rc;
-    view_begin(&v, op, err);
-    rc = pool_window(&v.base, in, &s, out);
-    view_end(&v);
-    if (!rc)
-        spread(w, &s, in->dim + 2);
-    return rc;
+    return by_rule(RULE_POOL, w, op, in, NULL, out, err);
 }
 
 void window_global(struct window *w, const struct shape *in, struct shape *out)
