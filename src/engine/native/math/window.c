@@ -32,6 +32,10 @@ static int by_rule(enum rule rule, struct window *w, struct op *op, const struct
     if (in->rank < 3 || in->rank > 5)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions",
                            in->rank - 2);
+    for (int32_t i = 2; i < in->rank; i++)
+        if (in->dim[i] > INT32_MAX)
+            return kernel_fail(op, OPM_ELIMIT, err, "a window over %lld elements",
+                               (long long)in->dim[i]);
     view_begin(&v, op, err);
     rc = rule == RULE_CONV             ? conv_window(&v.base, in, weight, &s, out)
          : rule == RULE_CONV_TRANSPOSE ? conv_transpose_window(&v.base, in, weight, &s, out)
