@@ -14,6 +14,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,33 @@ static void *must(void *p)
     return p;
 }
 
+/* How long decoding and training take for a batch, lately: whatever else the machine has to do, the
+ * slow stage is the slowest one. */
+static atomic_long pace_us;
+
+static long now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (long)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void note_pace(long us)
+{
+    long before = atomic_load(&pace_us) * 3 / 4;
+
+    atomic_store(&pace_us, us > before ? us : before);
+}
+
+static long slower_than_others(long at_least_us)
+{
+    long us = 3 * atomic_load(&pace_us);
+
+    us = us < 200000 ? us : 200000;
+    return us > at_least_us ? us : at_least_us;
+}
+
 static void *reader(void *unused)
 {
     (void)unused;
@@ -148,7 +176,7 @@ static void *reader(void *unused)
         {
             s->seed = i * 2654435761u + 1;
             if (slow == SLOW_INPUT && i % 4 == 0)
-                sleep_us(1500); /* a disk that cannot keep up */
+                sleep_us(slower_than_others(1500 * BATCH / 4) * 4 / BATCH); /* a slow disk */
         }
         queue_put(&read_queue, s);
     }
@@ -159,10 +187,14 @@ static void *reader(void *unused)
 static void *decoder(void *unused)
 {
     struct sample *s;
+    long batch_us = 0;
+    int n = 0;
 
     (void)unused;
     opm_thread_name("decode");
     while ((s = queue_get(&read_queue)) != NULL) {
+        long start_us = now_us();
+
         OPM_SPAN_CAT(OPM_APP, "input", "decode")
         {
             uint32_t random = s->seed;
@@ -171,6 +203,11 @@ static void *decoder(void *unused)
             for (int i = 0; i < PIXELS; i++)
                 s->pixel[i] = sinf((float)((s->label + 1) * (i % SIDE) + s->label * (i / SIDE))) +
                               0.8f * noise(&random);
+        }
+        batch_us += now_us() - start_us;
+        if (++n % BATCH == 0) {
+            note_pace(batch_us);
+            batch_us = 0;
         }
         queue_put(&decode_queue, s);
     }
@@ -216,7 +253,7 @@ static void *transfer(void *unused)
             there = must(malloc(sizeof(*there)));
             memcpy(there, b, sizeof(*there));
             if (slow == SLOW_TRANSFER)
-                sleep_us(8000);
+                sleep_us(slower_than_others(8000));
         }
         free(b);
         queue_put(&device_queue, there);
@@ -289,7 +326,7 @@ static float forward(const struct batch *in)
         memcpy(h[i], b1, sizeof(b1));
     matmul(&h[0][0], &in->x[0][0], &w1[0][0], BATCH, PIXELS, HIDDEN);
     if (slow == SLOW_MODEL)
-        sleep_us(6000); /* a layer with a bad kernel */
+        sleep_us(slower_than_others(6000)); /* a layer with a bad kernel */
     opm_op_end(span);
 
     span = opm_op_begin(op[RELU]);
@@ -380,6 +417,7 @@ static void train(float *first, float *last)
     for (int i = 0; i < steps; i++) {
         opm_span step = opm_step_begin("mlp", i, i < WARM_UP ? OPM_WARMUP : OPM_MEASURED);
         struct batch *in = NULL;
+        long start_us;
         float loss;
 
         OPM_SPAN_CAT(OPM_APP, "dataloader", "next batch")
@@ -389,11 +427,14 @@ static void train(float *first, float *last)
         if (!in)
             return; /* cannot happen: the reader reads as many as are wanted */
         opm_step_phase(OPM_PHASE_FORWARD);
+        start_us = now_us();
         loss = forward(in);
         opm_step_phase(OPM_PHASE_BACKWARD);
         backward(in);
         opm_step_phase(OPM_PHASE_UPDATE);
         update();
+        if (slow != SLOW_MODEL)
+            note_pace(now_us() - start_us);
         opm_step_end(step);
         OPM_COUNTER("loss", (double)loss);
         *first += i < tenth ? loss / (float)tenth : 0;

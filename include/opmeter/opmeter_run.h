@@ -44,15 +44,20 @@ typedef struct opm_session_options {
     uint64_t seed;           /* of random inputs */
     int32_t threads;         /* 0: as many as there are cores */
     int32_t pin;             /* 1: bind threads to cores */
+    int64_t max_memory;      /* bytes for the engine and inputs, of engine native; 0: three
+                                quarters of what the machine has */
+    int64_t time_limit_ns;   /* of each call that opens, runs or measures; 0: none */
 } opm_session_options;
-#define OPM_SESSION_OPTIONS_INIT                                     \
-    {                                                                \
-        sizeof(opm_session_options), NULL, NULL, NULL, 0, 0, 1, 0, 0 \
+#define OPM_SESSION_OPTIONS_INIT                                           \
+    {                                                                      \
+        sizeof(opm_session_options), NULL, NULL, NULL, 0, 0, 1, 0, 0, 0, 0 \
     }
 
 /* Load a model, an ONNX file or "zoo:NAME", and open an engine for it. opts may be NULL. Everything
  * in opts is copied. An operator that the engine lacks: OPM_EUNSUPPORTED, and the message lists all
- * of them. Close with opm_session_close(). */
+ * of them. What asks for more memory than it may have is refused, and what takes longer than the
+ * time limit is given up, within an operator, too: OPM_ELIMIT. The session can be used on. Close
+ * with opm_session_close(). */
 OPM_API int opm_session_open(opm_session **out, const char *model, const opm_session_options *opts,
                              opm_error *err);
 OPM_API void opm_session_close(opm_session *s); /* NULL is fine */

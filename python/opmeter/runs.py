@@ -31,10 +31,11 @@ def run(model: Any, inputs: Any = None, iterations: Union[int, str] = 10,
         warmup: Union[int, str] = 5, *, engine: Optional[str] = None, threads: int = 0,
         batch_size: int = 0, seq_len: int = 0, dims: Optional[Mapping[str, int]] = None,
         seed: int = 1, pin: bool = False, ort_lib: Any = None, receipt: bool = True,
-        output: Any = None) -> Run:
+        output: Any = None, max_memory: int = 0, time_limit: float = 0) -> Run:
     """Run a model and measure every operator.
 
-    model, engine, threads, batch_size, seq_len, dims: as in session.create(). inputs: arrays by
+    model, engine, threads, batch_size, seq_len, dims, max_memory (bytes), time_limit (seconds, for
+    opening and for all iterations): as in session.create(). inputs: arrays by
     name, or as in Session.run(); those not given are made up. iterations and warmup are counts, or
     times such as "200ms". output: keep the trace in this file (.opm). receipt: alternate with bare
     iterations, so that the cost of metering is known.
@@ -59,7 +60,8 @@ def run(model: Any, inputs: Any = None, iterations: Union[int, str] = 10,
         try:
             with session.create(model, engine=engine, threads=threads, batch_size=batch_size,
                                 seq_len=seq_len, dims=dims, seed=seed, pin=pin,
-                                ort_lib=ort_lib) as sess:
+                                ort_lib=ort_lib, max_memory=max_memory,
+                                time_limit=time_limit) as sess:
                 outputs, latency = sess.measure(inputs, iterations, warmup, receipt)
         finally:
             if not recording:

@@ -20,16 +20,20 @@ _live: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 def create(model: Model, *, engine: Optional[str] = None, threads: int = 0, batch_size: int = 0,
            seq_len: int = 0, dims: Optional[Mapping[str, int]] = None, seed: int = 1,
-           pin: bool = False, ort_lib: Optional[Path] = None) -> "Session":
+           pin: bool = False, ort_lib: Optional[Path] = None, max_memory: int = 0,
+           time_limit: float = 0) -> "Session":
     """Load a model and get it ready.
 
     model is the path of an ONNX file, its bytes, or "zoo:NAME" (see zoo()). engine is one of
     engines(); ort_lib the ONNX Runtime to load for that engine. threads 0: as many as there are
     cores. Open dimensions get their size from batch_size, seq_len and dims ({"name": size}), or
-    from the arrays given to run(). Raises opmeter.Error.
+    from the arrays given to run(). max_memory: bytes that the native engine may take; 0: three
+    quarters of the machine's. time_limit: seconds that each call may take, to open, run or measure;
+    0: no limit. Raises opmeter.Error, with code ELIMIT for what is over a limit.
     """
     return Session(model, engine=engine, threads=threads, batch_size=batch_size or 0,
-                   seq_len=seq_len or 0, dims=dims, seed=seed, pin=pin, ort_lib=ort_lib)
+                   seq_len=seq_len or 0, dims=dims, seed=seed, pin=pin, ort_lib=ort_lib,
+                   max_memory=max_memory, time_limit=time_limit)
 
 
 def engines() -> List[str]:
@@ -70,11 +74,12 @@ class Session:
 
     def __init__(self, model: Model, *, engine: Optional[str] = None, threads: int = 0,
                  batch_size: int = 0, seq_len: int = 0, dims: Optional[Mapping[str, int]] = None,
-                 seed: int = 1, pin: bool = False, ort_lib: Optional[Path] = None) -> None:
+                 seed: int = 1, pin: bool = False, ort_lib: Optional[Path] = None,
+                 max_memory: int = 0, time_limit: float = 0) -> None:
         self._handle = None
         sizes = [os.fsencode(f"{name}={int(size)}") for name, size in (dims or {}).items()]
         options = (engine, None if ort_lib is None else os.fspath(ort_lib), sizes, batch_size,
-                   seq_len, seed, threads, pin)
+                   seq_len, seed, threads, pin, max_memory or 0, round((time_limit or 0) * 1e9))
         if isinstance(model, (bytes, bytearray, memoryview)):
             with tempfile.NamedTemporaryFile(prefix="opmeter-", suffix=".onnx") as file:
                 file.write(model)

@@ -495,10 +495,11 @@ static const char **dims_of(PyObject *list)
 
 static PyObject *open_session(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "model",   "engine", "ort_lib", "dims", "batch_size",
-                             "seq_len", "seed",   "threads", "pin",  NULL };
+    static char *names[] = { "model",      "engine",     "ort_lib",       "dims",
+                             "batch_size", "seq_len",    "seed",          "threads",
+                             "pin",        "max_memory", "time_limit_ns", NULL };
     opm_session_options o = OPM_SESSION_OPTIONS_INIT;
-    long long batch_size = 0, seq_len = 0;
+    long long batch_size = 0, seq_len = 0, max_memory = 0, time_limit_ns = 0;
     unsigned long long seed = o.seed;
     const char **dims = NULL, *path;
     struct session *s = NULL;
@@ -507,10 +508,13 @@ static PyObject *open_session(PyObject *module, PyObject *args, PyObject *kwargs
     opm_session *made = NULL;
     int rc = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "SzzO!LLKip:open_session", names, &model,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "SzzO!LLKipLL:open_session", names, &model,
                                      &o.engine, &o.ort_lib, &PyList_Type, &list, &batch_size,
-                                     &seq_len, &seed, &o.threads, &o.pin))
+                                     &seq_len, &seed, &o.threads, &o.pin, &max_memory,
+                                     &time_limit_ns))
         return NULL;
+    o.max_memory = max_memory;
+    o.time_limit_ns = time_limit_ns;
     o.batch_size = batch_size;
     o.seq_len = seq_len;
     o.seed = seed;

@@ -49,6 +49,18 @@ class Describe(unittest.TestCase):
         self.assertRaises(TypeError, session.create, "zoo:mlp", threads="many")
         self.assertRaises(TypeError, session.create, "zoo:mlp", colour="red")
 
+    def test_limits(self):
+        with self.assertRaisesRegex(opmeter.Error, "max_memory") as caught:
+            opmeter.run("zoo:mobilenetv2", max_memory=1000000)
+        self.assertEqual(caught.exception.code, opmeter.Error.ELIMIT)
+        with self.assertRaisesRegex(opmeter.Error, "the time limit") as caught:
+            opmeter.run("zoo:mlp", iterations=10**9, warmup=0, time_limit=0.5)
+        self.assertEqual(caught.exception.code, opmeter.Error.ELIMIT)
+        with self.assertRaisesRegex(opmeter.Error, "time_limit_ns is negative"):
+            session.create("zoo:mlp", time_limit=-1)
+        with session.create("zoo:mlp", max_memory=10**9, time_limit=1000) as sess:
+            self.assertEqual(len(sess.run()), 1)
+
     def test_closed(self):
         sess = session.create("zoo:mlp")
         sess.close()

@@ -200,6 +200,7 @@ static int run_all(struct job *j)
 
     progress_start(&p, j->cli, "running", j->opt.model);
     j->opt.progress = progress_tick;
+    j->opt.progress_anywhere = true;
     j->opt.user = &p;
     cli_interrupt_begin();
     if (j->n == 1) {

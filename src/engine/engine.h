@@ -36,8 +36,10 @@ struct engine_options {
     int64_t max_tensor_bytes; /* native: refuse results that are bigger; 0: what fits into memory */
     int64_t max_rounds;       /* native: of bodies of control flow in a run; 0: no limit */
     int64_t max_memory; /* native: bytes it may take besides the model's own; 0: what there is */
-    /* native: called now and then by the thread that prepares or runs, between operators and in
-     * bodies of control flow. Nonzero: give up, with OPM_ELIMIT. NULL: never asked. */
+    /* Asked now and then while a run is under way (native: while preparing, too). Nonzero: give up,
+     * with OPM_ELIMIT; what is within an operator ends soon as well (onnxruntime: after the
+     * operator). native asks in the thread that runs, onnxruntime in one of its own, while the one
+     * that runs waits. NULL: nobody is asked. */
     int (*stop)(void *stop_user);
     void *stop_user;
 };

@@ -67,9 +67,11 @@ struct run_options {
     const char *dir; /* that exists, for trace.opm */
     int instance;    /* number of this process, from 0 */
     int instances;
-    /* Called after each iteration; total 0: not known. Nonzero: give up. */
+    /* Called after each iteration and now and then within one; total 0: not known. Nonzero: give
+     * up. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
+    bool progress_anywhere; /* by another thread, too, while the caller's waits for an iteration */
     /* Called when all is ready to be run; nonzero: give up. For run_instances(). */
     int (*ready)(void *ready_user);
     void *ready_user;

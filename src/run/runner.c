@@ -117,19 +117,28 @@ int runner_stop(void *session)
 {
     struct runner *s = session;
 
-    if (s->opt->progress && s->opt->progress(s->opt->user, s->told, 1000))
+    bool ask =
+        s->opt->progress && (s->opt->progress_anywhere || pthread_equal(pthread_self(), s->thread));
+
+    if (ask && s->opt->progress(s->opt->user, s->told, 1000))
         s->res->stopped = RUN_INTERRUPTED;
     else if (s->deadline_ns && runner_now_ns() >= s->deadline_ns)
         s->res->stopped = RUN_TIME_LIMIT;
     return s->res->stopped;
 }
 
+void runner_begin(struct runner *s)
+{
+    s->thread = pthread_self();
+    s->res->stopped = RUN_NOT_STOPPED;
+    s->deadline_ns = s->opt->time_limit_ns ? runner_now_ns() + s->opt->time_limit_ns : 0;
+}
+
 int runner_open(struct runner *s, opm_error *err)
 {
     int rc;
 
-    if (s->opt->time_limit_ns)
-        s->deadline_ns = runner_now_ns() + s->opt->time_limit_ns;
+    runner_begin(s);
     if (!s->res->threads)
         s->res->threads = s->opt->threads ? s->opt->threads : usable_cores();
     run_model_label(s->opt->model, s->res->model, sizeof(s->res->model));

@@ -13,6 +13,7 @@
 #include "run/run.h"
 
 #include <opmeter/opmeter.h>
+#include <pthread.h>
 
 struct run_times {
     int64_t *ns;
@@ -31,6 +32,7 @@ struct runner {
     bool prepared;             /* for the shapes of the inputs */
     struct npz ref;
     int64_t deadline_ns;                  /* 0: none */
+    pthread_t thread;                     /* that made the call which is under way */
     uint64_t told;                        /* of the progress, of 1000 */
     struct run_times bare, metered, cost; /* cost: metered less bare, pair by pair */
 };
@@ -42,6 +44,8 @@ int runner_open(struct runner *s, opm_error *err);
 /* Whether to give up: the caller of the progress function says so, or time is up. res->stopped is
  * set then. */
 int runner_stop(void *runner);
+/* A call begins in this thread: time counts from now, and nothing has stopped it yet. */
+void runner_begin(struct runner *s);
 /* What inputs are made from, as far as the options say. */
 void runner_input_options(const struct runner *s, struct input_options *out);
 /* Make inputs as the options say. given: tensors named after inputs, which take precedence; data

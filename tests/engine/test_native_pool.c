@@ -133,6 +133,54 @@ static void oversubscribed(void **state)
     pool_close(p);
 }
 
+struct asked {
+    int times, stop_after; /* 0: never */
+};
+
+static int asked(void *user)
+{
+    struct asked *a = user;
+
+    return a->stop_after && ++a->times >= a->stop_after;
+}
+
+/* With somebody who may want to stop: every element once while nobody does, afterwards nothing that
+ * was not begun, until watching begins anew. */
+static void watched(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        struct asked a = { 0 };
+        struct job j = { 0 };
+        struct pool *p = NULL;
+        int seen = 0;
+
+        assert_int_equal(pool_open(&p, threads, false, 0, NULL), 0);
+        pool_watch(p, asked, &a);
+        for (int64_t n = 0; n < 40; n++)
+            check(p, n, 1);
+        check(p, N, 1);
+        check(p, N, 3);
+        check(p, N, 300);
+        a.stop_after = 1;
+        if (threads == 1) { /* the first item, and then it is asked */
+            pool_for(p, N, 1, mark, &j);
+            for (int i = 0; i < N; i++)
+                seen += j.seen[i];
+            assert_int_equal(seen, 1);
+            assert_int_equal(j.seen[0], 1);
+        } else {
+            pool_for(p, N, 1, mark, &j);
+        }
+        j = (struct job){ 0 };
+        pool_for(p, N, 1, mark, &j);
+        assert_int_equal(atomic_load(&j.parts), 0);
+        pool_watch(p, NULL, NULL);
+        check(p, N, 1);
+        pool_close(p);
+    }
+}
+
 static void grain_by_cost(void **state)
 {
     (void)state;
@@ -161,9 +209,13 @@ static void allocations_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_element_once), cmocka_unit_test(spin_and_park),
-        cmocka_unit_test(oversubscribed),     cmocka_unit_test(grain_by_cost),
-        cmocka_unit_test(open_and_close),     cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(every_element_once),
+        cmocka_unit_test(spin_and_park),
+        cmocka_unit_test(oversubscribed),
+        cmocka_unit_test(grain_by_cost),
+        cmocka_unit_test(open_and_close),
+        cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(watched),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

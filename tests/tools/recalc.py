@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from pathlib import Path
 
 SHEET = "xl/worksheets/sheet1.xml"
 
@@ -43,7 +44,7 @@ WRITE_CSV = "csv:Text - txt - csv (StarCalc):44,34,76"
 
 def convert(folder, path, kind, *options):
     done = subprocess.run(
-        ["soffice", "--headless", "-env:UserInstallation=file://" + folder + "/office", *options,
+        ["soffice", "--headless", "-env:UserInstallation=" + Path(folder, "office").as_uri(), *options,
          "--convert-to", kind, "--outdir", folder + "/out", path],
         capture_output=True, text=True, timeout=100)
     stem = os.path.splitext(os.path.basename(path))[0]

@@ -69,6 +69,46 @@ static void test_describe(void **state)
     opm_session_close(s);
 }
 
+/* Too much memory is refused, too long a measurement given up; the session can be used on, and
+ * callers that know nothing of limits have none. */
+static void test_limits(void **state)
+{
+    opm_session_options opts = OPM_SESSION_OPTIONS_INIT;
+    opm_measure_options endless = OPM_MEASURE_OPTIONS_INIT;
+    opm_measured m = { .size = sizeof(m) };
+    opm_session *s = NULL;
+    opm_array out;
+    opm_error err;
+
+    (void)state;
+    opts.max_memory = -1;
+    assert_int_equal(opm_session_open(&s, "zoo:mlp", &opts, &err), OPM_EINVAL);
+    assert_non_null(strstr(err.msg, "max_memory"));
+    opts.max_memory = 0;
+    opts.time_limit_ns = -1;
+    assert_int_equal(opm_session_open(&s, "zoo:mlp", &opts, &err), OPM_EINVAL);
+    assert_non_null(strstr(err.msg, "time_limit_ns"));
+    opts.size = offsetof(opm_session_options, max_memory);
+    s = open_model("zoo:mlp", &opts);
+    opm_session_close(s);
+
+    opts = (opm_session_options)OPM_SESSION_OPTIONS_INIT;
+    opts.max_memory = 1000;
+    s = open_model("zoo:mlp", &opts);
+    assert_int_equal(opm_session_run(s, NULL, 0, &out, 1, &err), OPM_ELIMIT);
+    assert_non_null(strstr(err.msg, "max_memory"));
+    opm_session_close(s);
+
+    opts = (opm_session_options)OPM_SESSION_OPTIONS_INIT;
+    opts.time_limit_ns = 2000000000;
+    s = open_model("zoo:mlp", &opts);
+    endless.iterations = (opm_amount){ INT64_MAX / 2, 0 };
+    assert_int_equal(opm_session_measure(s, NULL, 0, &endless, &out, 1, &m, &err), OPM_ELIMIT);
+    assert_non_null(strstr(err.msg, "the time limit"));
+    assert_int_equal(opm_session_run(s, NULL, 0, &out, 1, &err), 0);
+    opm_session_close(s);
+}
+
 /* Probabilities come out, the same ones for the same input however it is given. */
 static void test_run(void **state)
 {
@@ -348,11 +388,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_describe),      cmocka_unit_test(test_run),
-        cmocka_unit_test(test_shapes_change), cmocka_unit_test(test_bad_arrays),
-        cmocka_unit_test(test_bad_open),      cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_amounts),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_describe),   cmocka_unit_test(test_run),
+        cmocka_unit_test(test_limits),     cmocka_unit_test(test_shapes_change),
+        cmocka_unit_test(test_bad_arrays), cmocka_unit_test(test_bad_open),
+        cmocka_unit_test(test_recorded),   cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_amounts),    cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);

@@ -182,6 +182,7 @@ struct native {
     int64_t rounds; /* of loops in this run */
     struct budget budget;
     int64_t next_look_ns; /* when to ask opts.stop again */
+    bool stopped;         /* it said so: operators of this run may be half done */
     struct val *result;   /* copies of outputs that are not in memory of the engine */
 };
 
@@ -195,6 +196,10 @@ int plan_prepare(struct plan *p, opm_error *err);
 int plan_run(struct plan *p, opm_error *err);
 /* Now and then ask whether to give up: 0, or OPM_ELIMIT. */
 int native_look(struct native *e, opm_error *err);
+/* Ask also while operators work, until native_unwatch(). Not while they are prepared: what that
+ * leaves behind stays, and must not be half done. */
+void native_watch(struct native *e);
+void native_unwatch(struct native *e);
 /* Room for n values and the spare ones, all NO_VALUE; NULL when out of memory. */
 uint32_t *slots_new(size_t n);
 /* memplan.c: give each planned value and scratch its place; fills p->arena. */

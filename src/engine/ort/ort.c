@@ -4,6 +4,7 @@
  * Runtime's own profiler, which cannot be switched on and off. Each run goes to the one that
  * opm_on() asks for. The profiler's file can be had only once, at the end: engine_flush() reads it
  * back and reports every node as an operator's span on a track of its own. */
+#include "engine/ort/ort_guard.h"
 #include "engine/ort/ort_int.h"
 
 #include "base/alloc.h"
@@ -31,6 +32,7 @@ struct ort_engine {
     struct ort_api api;
     struct ort_env *env;
     struct ort_memory_info *cpu;
+    struct ort_guard *guard; /* NULL: nobody wants to stop it */
     struct ort_session *bare;
     struct ort_session *profiled; /* NULL: metering was not asked for, or is over */
     uint64_t metered_runs;
@@ -256,6 +258,8 @@ static int ort_open(struct engine **out, struct model *m, const struct engine_op
         rc = make_session(e, &bytes, opts, NULL, &e->bare, err);
     if (!rc && opts->metered)
         rc = open_profiled(e, &bytes, opts, err);
+    if (!rc && opts->stop)
+        rc = ort_guard_open(&e->guard, &e->api, opts, err);
     drop_bytes(&bytes);
     if (!rc) {
         e->in_value = mem_calloc(e->nin + 1, sizeof(*e->in_value));
@@ -396,12 +400,17 @@ static int ort_run(struct engine *base, const struct engine_tensor *in, size_t n
             e->api.ReleaseValue(e->out_value[i]);
         e->out_value[i] = NULL;
     }
-    if (!rc)
-        rc = check(e,
-                   e->api.Run(metered ? e->profiled : e->bare, NULL, e->in_name,
-                              (const struct ort_value *const *)e->in_value, nin, e->out_name, nout,
-                              e->out_value),
-                   "run", err);
+    if (!rc) {
+        const struct ort_run_options *ro = ort_guard_begin(e->guard);
+        struct ort_status *st = e->api.Run(metered ? e->profiled : e->bare, ro, e->in_name,
+                                           (const struct ort_value *const *)e->in_value, nin,
+                                           e->out_name, nout, e->out_value);
+        bool told_to_stop = ort_guard_end(e->guard);
+
+        rc = check(e, st, "run", err);
+        if (rc && told_to_stop)
+            rc = opm__fail(err, OPM_ELIMIT, "%s: stopped", e->m->name);
+    }
     e->metered_runs += metered && !rc;
     for (size_t i = 0; !rc && i < nout; i++)
         rc = get_output(e, i, &out[i], err);
@@ -556,6 +565,7 @@ static void ort_close(struct engine *base)
 
     if (!e)
         return;
+    ort_guard_close(e->guard);
     free_values(e, e->in_value, e->nin);
     free_values(e, e->out_value, e->nout);
     if (e->profiled)

@@ -12,6 +12,7 @@
 struct ort_status;
 struct ort_env;
 struct ort_session_options;
+struct ort_run_options;
 struct ort_session;
 struct ort_value;
 struct ort_memory_info;
@@ -33,7 +34,7 @@ struct ort_shape_info; /* OrtTensorTypeAndShapeInfo */
       (const struct ort_env *, const void *, size_t, const struct ort_session_options *,          \
        struct ort_session **))                                                                    \
     X(9, struct ort_status *, Run,                                                                \
-      (struct ort_session *, const void *run_options, const char *const *in_names,                \
+      (struct ort_session *, const struct ort_run_options *, const char *const *in_names,         \
        const struct ort_value *const *in, size_t nin, const char *const *out_names, size_t nout,  \
        struct ort_value **out))                                                                   \
     X(10, struct ort_status *, CreateSessionOptions, (struct ort_session_options **))             \
@@ -43,6 +44,9 @@ struct ort_shape_info; /* OrtTensorTypeAndShapeInfo */
       (struct ort_session_options *, int))                                                        \
     X(24, struct ort_status *, SetIntraOpNumThreads, (struct ort_session_options *, int))         \
     X(25, struct ort_status *, SetInterOpNumThreads, (struct ort_session_options *, int))         \
+    X(39, struct ort_status *, CreateRunOptions, (struct ort_run_options **))                     \
+    X(46, struct ort_status *, RunOptionsSetTerminate, (struct ort_run_options *))                \
+    X(47, struct ort_status *, RunOptionsUnsetTerminate, (struct ort_run_options *))              \
     X(49, struct ort_status *, CreateTensorWithDataAsOrtValue,                                    \
       (const struct ort_memory_info *, void *, size_t, const int64_t *dims, size_t ndim, int type, \
        struct ort_value **))                                                                      \
@@ -61,6 +65,7 @@ struct ort_shape_info; /* OrtTensorTypeAndShapeInfo */
     X(94, void, ReleaseMemoryInfo, (struct ort_memory_info *))                                    \
     X(95, void, ReleaseSession, (struct ort_session *))                                           \
     X(96, void, ReleaseValue, (struct ort_value *))                                               \
+    X(97, void, ReleaseRunOptions, (struct ort_run_options *))                                    \
     X(99, void, ReleaseTensorTypeAndShapeInfo, (struct ort_shape_info *))                         \
     X(100, void, ReleaseSessionOptions, (struct ort_session_options *))                           \
     X(110, struct ort_status *, SessionEndProfiling,                                              \

@@ -15,8 +15,15 @@ int infer_recurrent(const struct opview *o)
 
     if (x->rank >= 0 && x->rank != 3)
         return op_fail(o, "input has %d dimensions", x->rank);
-    if (r->rank == 3) /* DynamicQuantizeLSTM has it turned: [directions, hidden, gates x hidden] */
-        hidden = r->dim[strcmp(o->n->op_type, "DynamicQuantizeLSTM") == 0 ? 1 : 2];
+    if (r->rank ==
+        3) { /* DynamicQuantizeLSTM has it turned: [directions, hidden, gates x hidden] */
+        int64_t has = r->dim[strcmp(o->n->op_type, "DynamicQuantizeLSTM") == 0 ? 1 : 2];
+
+        if (hidden != DIM_OPEN && has >= 0 && hidden != has)
+            return op_fail(o, "hidden_size is %lld, but its weights are for %lld",
+                           (long long)hidden, (long long)has);
+        hidden = has;
+    }
     if (x->rank == 3) {
         seq = x->dim[batch_first];
         batch = x->dim[!batch_first];

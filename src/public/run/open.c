@@ -39,11 +39,14 @@ static int copy_options(opm_session *s, const char *model, const opm_session_opt
 
     if (rc)
         return rc;
-    if (o.threads < 0 || o.batch_size < 0 || o.seq_len < 0)
+    if (o.threads < 0 || o.batch_size < 0 || o.seq_len < 0 || o.max_memory < 0 ||
+        o.time_limit_ns < 0)
         return opm__fail(err, OPM_EINVAL, "opm_session_options: %s is negative",
                          o.threads < 0      ? "threads"
                          : o.batch_size < 0 ? "batch_size"
-                                            : "seq_len");
+                         : o.seq_len < 0    ? "seq_len"
+                         : o.max_memory < 0 ? "max_memory"
+                                            : "time_limit_ns");
     if (!copy_text(&s->model, model) || !copy_text(&s->ort_lib, o.ort_lib) ||
         !copy_text(&s->engine, o.engine ? o.engine : run_engine_name(0)))
         return no_memory(err);
@@ -60,6 +63,8 @@ static int copy_options(opm_session *s, const char *model, const opm_session_opt
                                    .pin = o.pin,
                                    .winograd = true,
                                    .sparse = true,
+                                   .max_memory = o.max_memory,
+                                   .time_limit_ns = o.time_limit_ns,
                                    .instances = 1 };
     return rc;
 }
@@ -96,7 +101,7 @@ int opm_session_open(opm_session **out, const char *model, const opm_session_opt
     rc = copy_options(s, model, opts, err);
     s->run = (struct runner){ .opt = &s->opt, .res = &s->res };
     if (!rc)
-        rc = runner_open(&s->run, err);
+        rc = session_end(s, runner_open(&s->run, err), err);
     if (!rc)
         rc = decide_shapes(s, err);
     if (rc) {

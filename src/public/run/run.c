@@ -7,6 +7,14 @@
 
 #include <string.h>
 
+int session_end(const opm_session *s, int rc, opm_error *err)
+{
+    if (!rc || s->res.stopped != RUN_TIME_LIMIT)
+        return rc;
+    return opm__fail(err, OPM_ELIMIT, "%s: stopped after %.9g s, the time limit", s->model,
+                     (double)s->opt.time_limit_ns / 1e9);
+}
+
 /* The caller's array as a tensor of the input v. Its shape is held against the model's later. */
 static int tensor_of(const struct engine_value *v, const opm_array *a, struct tensor *out,
                      opm_error *err)
@@ -97,10 +105,13 @@ int opm_session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *
     int64_t ns;
     int rc = check_call(s, "opm_session_run", out, nout, err);
 
-    if (!rc)
-        rc = feed(s, in, nin, err);
+    if (rc)
+        return rc;
+    runner_begin(&s->run);
+    rc = feed(s, in, nin, err);
     if (!rc)
         rc = runner_iterate(&s->run, true, s->steps, OPM_MEASURED, &ns, err);
+    rc = session_end(s, rc, err);
     if (rc)
         return rc;
     s->steps++;
@@ -193,8 +204,10 @@ int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
         rc = opm__fail(err, OPM_EINVAL,
                        "opm_measure_options: at least one iteration is needed, and no amount may "
                        "be negative");
-    if (!rc)
-        rc = feed(s, in, nin, err);
+    if (rc)
+        return rc;
+    runner_begin(&s->run);
+    rc = session_end(s, feed(s, in, nin, err), err);
     if (rc)
         return rc;
     s->opt.warmup = amount_of(&o.warmup);
@@ -202,7 +215,7 @@ int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
     s->opt.receipt = o.receipt;
     s->opt.progress = o.progress;
     s->opt.user = o.user;
-    rc = runner_measure(&s->run, err);
+    rc = session_end(s, runner_measure(&s->run, err), err);
     s->opt.progress = NULL;
     if (rc)
         return rc;

@@ -17,4 +17,7 @@ struct opm_session {
     bool random;   /* the inputs that are in place are all made up */
 };
 
+/* What a call that came to rc returns: says so if it was the time limit that ended it. */
+int session_end(const opm_session *s, int rc, opm_error *err);
+
 #endif

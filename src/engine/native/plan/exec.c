@@ -240,9 +240,11 @@ static int run_dynamic(struct op *op, opm_error *err)
     if (same_shapes(op, &same))
         return kernel_nomem(op, err);
     if (!same || op->looked) {
+        native_unwatch(op->plan->engine);
         rc = constants_ready(op, err);
         if (!rc)
             rc = call_prepare(op, err);
+        native_watch(op->plan->engine);
         if (rc == NEED_DATA)
             rc = kernel_fail(op, OPM_EINVAL, err, "needs data that nothing gives");
         if (rc)
@@ -272,12 +274,27 @@ int native_look(struct native *e, opm_error *err)
         return 0;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* reads memory, no clock */
     now = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-    if (now < e->next_look_ns)
-        return 0;
-    e->next_look_ns = now + LOOK_EVERY_NS;
-    return e->opts.stop(e->opts.stop_user)
-               ? opm__fail(err, OPM_ELIMIT, "%.200s: stopped", e->model->name)
-               : 0;
+    if (!e->stopped && now >= e->next_look_ns) {
+        e->next_look_ns = now + LOOK_EVERY_NS;
+        e->stopped = e->opts.stop(e->opts.stop_user);
+    }
+    return e->stopped ? opm__fail(err, OPM_ELIMIT, "%.200s: stopped", e->model->name) : 0;
+}
+
+static int look(void *engine)
+{
+    return native_look(engine, NULL);
+}
+
+void native_watch(struct native *e)
+{
+    if (e->opts.stop)
+        pool_watch(e->pool, look, e);
+}
+
+void native_unwatch(struct native *e)
+{
+    pool_watch(e->pool, NULL, NULL);
 }
 
 int plan_run(struct plan *p, opm_error *err)
@@ -301,5 +318,5 @@ int plan_run(struct plan *p, opm_error *err)
             rc = run_op(op, err);
         }
     }
-    return rc;
+    return rc || !p->engine->stopped ? rc : native_look(p->engine, err);
 }

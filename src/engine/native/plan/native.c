@@ -248,8 +248,11 @@ static int run(struct native *e, const struct engine_tensor *in, size_t nin,
     if (UNLIKELY(opm_on(OPM_FRAMEWORK)))
         describe(e);
     rc = set_inputs(e, in, true, err);
-    if (!rc)
+    if (!rc) {
+        native_watch(e);
         rc = plan_run(e->plan, err);
+        native_unwatch(e);
+    }
     for (size_t i = 0; i < nout && !rc; i++)
         rc = give_output(e, i, &out[i], err);
     return rc;
@@ -263,6 +266,7 @@ static int native_prepare(struct engine *base, const struct engine_tensor *in, s
     int rc;
 
     e->budget.refused = 0;
+    e->stopped = false;
     rc = prepare(e, in, nin, err);
     budget_use(before);
     return rc;
@@ -276,6 +280,7 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
     int rc;
 
     e->budget.refused = 0;
+    e->stopped = false;
     rc = run(e, in, nin, out, nout, err);
     budget_use(before);
     return rc;

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A pause takes some 20 ns. Workers: longer than the gap between operators and between runs in a
@@ -28,6 +29,8 @@
 #define SPIN_WORKER 5000
 #define SPIN_CALLER 2000
 #define PARTS_PER_SHARE 4
+/* Where somebody may want to stop, a part is done in slices that grow until they take this long. */
+#define SLICE_NS 5000000
 
 #define WORD(generation, next, end) \
     ((uint64_t)(generation) << 32 | (uint64_t)(next) << 16 | (uint64_t)(end))
@@ -47,9 +50,12 @@ struct pool {
     int started;
     _Alignas(64) _Atomic(pool_fn *) fn;
     _Atomic(void *) arg;
-    _Atomic int64_t n;
+    _Atomic int64_t n, grain;
     atomic_int parts;
     atomic_bool stop;
+    atomic_bool watched, given_up;
+    int (*look)(void *user); /* the caller's alone */
+    void *look_user;
     _Alignas(64) atomic_uint generation;
     atomic_int asleep;            /* workers that sleep or are about to */
     _Alignas(64) atomic_int left; /* parts that are not done */
@@ -84,6 +90,48 @@ static int claim(struct worker *w, unsigned generation)
     return -1;
 }
 
+static int64_t coarse_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* reads memory, no clock */
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void ask_caller(struct pool *p, int me)
+{
+    if (me == 0 && p->look && p->look(p->look_user))
+        atomic_store_explicit(&p->given_up, true, memory_order_relaxed);
+}
+
+/* One part, with a look in between where it is long. The first slice is short, as nobody knows how
+ * long an item takes; a part that is short altogether is done at once. */
+static void do_part(struct pool *p, pool_fn *fn, void *arg, int64_t begin, int64_t end, int me)
+{
+    int64_t grain, slice, start;
+
+    if (!atomic_load_explicit(&p->watched, memory_order_relaxed)) {
+        fn(arg, begin, end, me);
+        return;
+    }
+    grain = atomic_load_explicit(&p->grain, memory_order_relaxed);
+    slice = grain > 1 ? 4 * grain : 1;
+    start = end - begin < 2 * slice ? 0 : coarse_ns();
+    while (begin < end && !atomic_load_explicit(&p->given_up, memory_order_relaxed)) {
+        int64_t to = end - begin < 2 * slice ? end : begin + slice, now;
+
+        fn(arg, begin, to, me);
+        begin = to;
+        if (begin == end && grain > 1)
+            break;
+        now = coarse_ns();
+        if (now - start < SLICE_NS)
+            slice *= 2;
+        start = now;
+        ask_caller(p, me);
+    }
+}
+
 /* Everything of a job that can be claimed, one's own share first. */
 static void take_part(struct pool *p, int me, unsigned generation)
 {
@@ -98,7 +146,7 @@ static void take_part(struct pool *p, int me, unsigned generation)
         for (int part; (part = claim(w, generation)) >= 0;) {
             int64_t begin = n / parts * part + MIN((int64_t)part, n % parts);
 
-            fn(arg, begin, begin + n / parts + (part < n % parts), me);
+            do_part(p, fn, arg, begin, begin + n / parts + (part < n % parts), me);
             atomic_fetch_sub_explicit(&p->left, 1, memory_order_release);
         }
     }
@@ -236,8 +284,9 @@ void pool_for(struct pool *p, int64_t n, int64_t grain, pool_fn *fn, void *arg)
 
     if (n <= 0)
         return;
+    atomic_store_explicit(&p->grain, MIN(MAX(grain, (int64_t)1), n), memory_order_relaxed);
     if (shares <= 1) {
-        fn(arg, 0, n, 0);
+        do_part(p, fn, arg, 0, n, 0);
         return;
     }
     each = MIN(most / shares, (int64_t)PARTS_PER_SHARE);
@@ -256,9 +305,19 @@ void pool_for(struct pool *p, int64_t n, int64_t grain, pool_fn *fn, void *arg)
         wake(&p->generation, (int)shares - 1);
     take_part(p, 0, generation);
     for (int i = 0; atomic_load_explicit(&p->left, memory_order_acquire) > 0; i++) {
-        if (i < SPIN_CALLER)
+        if (i < SPIN_CALLER) {
             relax();
-        else
+        } else {
             sched_yield();
+            ask_caller(p, 0);
+        }
     }
+}
+
+void pool_watch(struct pool *p, int (*look)(void *user), void *user)
+{
+    p->look = look;
+    p->look_user = user;
+    atomic_store_explicit(&p->given_up, false, memory_order_relaxed);
+    atomic_store_explicit(&p->watched, look != NULL, memory_order_relaxed);
 }

@@ -27,6 +27,11 @@ int pool_threads(const struct pool *p);
 /* Call fn on all of [0, n), at least grain at a time, and wait. Not from within fn, and from one
  * thread at a time. Two calls of fn with the same thread never overlap. */
 void pool_for(struct pool *p, int64_t n, int64_t grain, pool_fn *fn, void *arg);
+/* From now on ask look(user) now and then while pool_for() works, in the thread that called it,
+ * also in the middle of long parts. Once it says nonzero, all that is not yet begun is left undone,
+ * and so is all of later jobs, until the next call of this: whoever is asked must remember that
+ * results are worth nothing. NULL: ask nobody. */
+void pool_watch(struct pool *p, int (*look)(void *user), void *user);
 
 /* Work that takes less than this is not worth another thread: handing a job over takes some 0.2 us
  * while workers spin. */
