@@ -33,6 +33,21 @@ WORKER = """
 """
 
 
+class Redact(Case):
+    def test_facts_are_left_out(self):
+        """OPMETER_REDACT holds for recordings from Python, and only those that tell are private."""
+        code = "import os, opmeter; os.umask(0o022); opmeter.start('x.opm'); opmeter.stop()"
+        query = ("SELECT count(*) AS n FROM meta WHERE key IN ('program.command', 'machine.host')"
+                 " AND value {} '(redacted)'")
+        for redact, told, mode in (("all", 0, 0o644), ("command", 1, 0o600), ("", 2, 0o600)):
+            with self.subTest(redact=redact):
+                self.python(code, env={"OPMETER_REDACT": redact, "OPMETER_OVERWRITE": "1"})
+                trace = opmeter.open(self.path("x.opm"))
+                self.assertEqual(trace.value(query.format("<>")), told)
+                self.assertEqual(trace.value(query.format("=")), 2 - told)
+                self.assertEqual(os.stat(self.path("x.opm")).st_mode & 0o777, mode)
+
+
 class Multiprocessing(Case):
     def check(self, how):
         with open(self.path("worker.py"), "w") as file:

@@ -1,6 +1,7 @@
 /* cmd_report.c -- write the web pages about a trace to one file. */
 #include "cli/cli.h"
 
+#include "base/redact.h"
 #include "server/report.h"
 
 #include <string.h>
@@ -23,6 +24,22 @@ static void say_what_was_written(struct cli *cli, const char *path)
                     human_bytes(room, (uint64_t)st.st_size));
 }
 
+/* Whether the trace holds something that `--redact all` would have left out. */
+static bool tells_facts(opm_trace *t)
+{
+    opm_rows *rows = NULL;
+    bool tells = false;
+
+    if (opm_trace_query(t, "SELECT key, value FROM meta WHERE key <> '' AND value <> ''", &rows,
+                        NULL) < 0)
+        return true;
+    while (!tells && opm_rows_next(rows, NULL) == 1)
+        tells = redact_hides("all", opm_rows_text(rows, 0, NULL)) &&
+                strcmp(opm_rows_text(rows, 1, NULL), REDACT_TEXT) != 0;
+    opm_rows_close(rows);
+    return tells;
+}
+
 static int write_report(struct cli *cli, char **paths, int n, const char *output)
 {
     struct report_options o = { .path = paths[0], .progress = progress_tick };
@@ -39,6 +56,8 @@ static int write_report(struct cli *cli, char **paths, int n, const char *output
     cli_interrupt_begin();
     rc = io_out_open(&out, output, &err);
     if (rc == 0) {
+        if (tells_facts(t))
+            io_out_private(&out);
         rc = report_write(&out, t, &o, &err);
         if (io_out_close(&out, rc == 0, &close_err) < 0 && rc == 0) {
             rc = close_err.code;

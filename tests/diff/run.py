@@ -8,6 +8,7 @@ Each section begins with a line `-- word`:
 
   -- needs: shared           skip unless the folder `shared` stands beside the checkout ($SHARED)
   -- needs: program NAME     skip unless NAME is on the PATH
+  -- needs: terminal         skip where no pseudo-terminal can be had
   -- file: NAME              write the following lines to NAME in the test's own empty folder
   -- file: NAME hex          (or base64) the same, from bytes so written
   -- run: COMMAND            run with sh -e in that folder; following lines are part of the script
@@ -51,6 +52,11 @@ def missing(test, path):
         if words == ["shared"]:
             if not SHARED.is_dir():
                 return "needs the folder 'shared' beside the checkout"
+        elif words == ["terminal"]:
+            try:
+                os.close(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+            except OSError as error:
+                return f"needs a pseudo-terminal: /dev/ptmx: {error.strerror}"
         elif len(words) == 2 and words[0] == "program":
             if not shutil.which(words[1], path=path):
                 return f"needs the program {words[1]}"
