@@ -352,12 +352,12 @@ int main(int argc, char **argv)
         }
         infer(image, &device);
         free(image);
-        opm_pause();
-        (void)now_ns(); /* not recorded */
-        opm_resume();
     }
     opm_record_end(measured);
     pthread_join(thread, NULL);
+    opm_pause(); /* for all threads: the reader would lose spans of its own */
+    (void)now_ns();
+    opm_resume();
     device_finish(&device);
 
     static opm_site shutdown = OPM_SITE_INIT(OPM_APP, NULL, "shut down");
