@@ -219,9 +219,11 @@ static void test_ends(void **state)
         int rc;
 
         buf_addf(&text,
-                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000) %s",
+                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) %s",
                  endless[i]);
-        rc = sql_query(q, buf_str(&text), &r, &err);
+        do /* the stopper may come while it is being prepared */
+            rc = sql_query(q, buf_str(&text), &r, &err);
+        while (rc == OPM_ELIMIT);
         assert_int_equal(rc, 0);
         rc = sql_rows_next(r, &err);
         if (rc != OPM_ELIMIT)
