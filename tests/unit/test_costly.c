@@ -218,8 +218,7 @@ static void test_ends(void **state)
         opm_error err;
         int rc;
 
-        buf_addf(&text,
-                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) %s",
+        buf_addf(&text, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) %s",
                  endless[i]);
         do /* the stopper may come while it is being prepared */
             rc = sql_query(q, buf_str(&text), &r, &err);
