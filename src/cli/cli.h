@@ -102,6 +102,13 @@ extern const char *const cli_color_choices[];
             "leave out facts: all, or some of command,host,paths and patterns of keys of meta")
 /* clang-format on */
 
+/* May the command write to path ('-': standard output)? Not if something is there that is not a
+ * trace of ours, unless --force was given. Ask before any work is done. CLI_OK, or an error that
+ * has been said. */
+int cli_may_write(const char *path, bool force);
+/* Just before it does: a trace that is there is kept as PATH.old, unless --force was given. */
+int cli_make_way(const char *path, bool force);
+
 /* Parse the options of the running command. Returns the number of arguments, which are now at the
  * front of argv; or -1 after a mistake or --help, both dealt with: return cli->status. */
 int cli_parse(struct cli *cli, const struct option *opts, const char *about, int argc, char **argv);

@@ -129,16 +129,22 @@ static void say_what_was_written(struct cli *cli, const opm_format *f, const cha
 }
 
 static int export_traces(struct cli *cli, char **paths, int n, const opm_format *f,
-                         const char *table, const char *output)
+                         const char *table, const char *output, bool force)
 {
     opm_export_options opts = OPM_EXPORT_OPTIONS_INIT;
     opm_trace *t = NULL;
     struct progress p;
     opm_error err;
-    int rc = cli_open(cli, &t, paths, n);
+    int rc = cli_may_write(output, force);
 
-    if (rc != CLI_OK)
+    if (rc == CLI_OK)
+        rc = cli_open(cli, &t, paths, n);
+    if (rc == CLI_OK)
+        rc = cli_make_way(output, force);
+    if (rc != CLI_OK) {
+        opm_trace_close(t);
         return rc;
+    }
     progress_start(&p, cli, "writing", output);
     opts.table = table;
     opts.raw = cli->raw;
@@ -159,7 +165,7 @@ static int export_traces(struct cli *cli, char **paths, int n, const opm_format 
 int cmd_export(struct cli *cli, int argc, char **argv)
 {
     const char *name = NULL, *output = "-", *table = NULL;
-    bool list = false;
+    bool list = false, force = false;
     const struct option opts[] = {
         OPT_STR('f', "format", &name, "FORMAT", "write this format"),
         OPT_STR('o', "output", &output, "PATH", "write to PATH ('-': standard output)"),
@@ -170,6 +176,7 @@ int cmd_export(struct cli *cli, int argc, char **argv)
                 "read every TRACE as this format instead of finding out"),
         CLI_REDACT_OPTION(cli),
         CLI_LIMIT_OPTIONS(cli),
+        OPT_BOOL(0, "force", &force, "replace PATH, whatever it is"),
         OPT_BOOL('l', "list", &list, "list the formats"),
         CLI_TABLE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
@@ -203,5 +210,5 @@ int cmd_export(struct cli *cli, int argc, char **argv)
         table = "span"; /* one file holds one table; a folder would be a surprise */
     if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO) && !is_text(f))
         return cli_usage(cli, "%s is binary, not for a terminal: use -o PATH", f->name);
-    return export_traces(cli, argv, n, f, table, output);
+    return export_traces(cli, argv, n, f, table, output, force);
 }

@@ -19,6 +19,7 @@ struct import_job {
     const char *output;
     opm_trace *t;
     double read_s, write_s;
+    bool force;
 };
 
 static double now_s(void)
@@ -196,6 +197,8 @@ static int import_all(struct import_job *j)
     opm_error err;
     int rc = cli_open(j->cli, &j->t, j->paths, j->npaths);
 
+    if (rc == CLI_OK)
+        rc = cli_make_way(j->output, j->force);
     if (rc != CLI_OK)
         return rc;
     j->read_s = now_s() - start;
@@ -220,14 +223,14 @@ static int import_all(struct import_job *j)
 int cmd_import(struct cli *cli, int argc, char **argv)
 {
     struct import_job j = { .cli = cli, .paths = argv };
-    bool force = false, list = false;
+    bool list = false;
     const struct option opts[] = {
         OPT_STR('o', "output", &j.output, "FILE.opm", "write FILE.opm"),
         OPT_STR(0, "format", &cli->trace_format, "NAME",
                 "read every SRC as this format instead of finding out"),
         CLI_REDACT_OPTION(cli),
         CLI_LIMIT_OPTIONS(cli),
-        OPT_BOOL(0, "force", &force, "replace FILE.opm if it exists"),
+        OPT_BOOL(0, "force", &j.force, "replace FILE.opm, whatever it is"),
         OPT_BOOL('l', "list", &list, "list the formats that can be read"),
         OPT_BOOL(0, "json", &cli->json, "print what was done, or the list, as JSON"),
         CLI_COMMON_OPTIONS(cli),
@@ -244,11 +247,11 @@ int cmd_import(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "a SRC is needed");
     if (!j.output)
         return cli_usage(cli, "-o FILE.opm is needed");
-    if (strcmp(j.output, "-") != 0 && !force && access(j.output, F_OK) == 0)
-        return cli_error("%s exists; --force replaces it", j.output);
     if (strcmp(j.output, "-") == 0)
         return cli_usage(cli, "an .opm file is binary, not for standard output");
-    rc = import_all(&j);
+    rc = cli_may_write(j.output, j.force);
+    if (rc == CLI_OK)
+        rc = import_all(&j);
     opm_trace_close(j.t);
     return rc;
 }

@@ -25,7 +25,7 @@ struct record_job {
     const char *wanted; /* -o */
     const char *format;
     char file[FOLDER_PATH_MAX];
-    bool keep_parts, verbose;
+    bool keep_parts, verbose, force;
     opm_trace *t;
 };
 
@@ -239,6 +239,8 @@ static int merge(struct record_job *j)
     cli_interrupt_begin();
     rc = cli_open(j->cli, &j->t, &parts, 1);
     if (rc == CLI_OK)
+        rc = cli_make_way(j->file, j->force);
+    if (rc == CLI_OK)
         rc = write_trace(j);
     if (rc != CLI_OK)
         cli_error("what was recorded is in %s; 'opmeter import' reads it", parts);
@@ -264,6 +266,9 @@ static int record(struct record_job *j)
     if (!j->format)
         return cli_usage(j->cli, "-o %s: no format has this extension; .opm is opmeter's own",
                          j->file);
+    rc = cli_may_write(j->file, j->force);
+    if (rc != CLI_OK)
+        return rc;
     j->opt.output = j->file;
     if (record_program(&j->opt, &j->res, &err) < 0) {
         cli_error("%s", err.msg);
@@ -297,6 +302,7 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "samples", &samples, "take hardware samples (default)"),
         OPT_BOOL(0, "counters", &j.opt.counters,
                  "count cycles, instructions and cache misses of operators"),
+        OPT_BOOL(0, "force", &j.force, "replace FILE, whatever it is"),
         OPT_BOOL(0, "keep-parts", &j.keep_parts, "keep FILE.parts, what each process wrote"),
         OPT_BOOL('v', "verbose", &j.verbose, "also say what could not be hooked"),
         CLI_COMMON_OPTIONS(cli),

@@ -40,17 +40,23 @@ static bool tells_facts(opm_trace *t)
     return tells;
 }
 
-static int write_report(struct cli *cli, char **paths, int n, const char *output)
+static int write_report(struct cli *cli, char **paths, int n, const char *output, bool force)
 {
     struct report_options o = { .path = paths[0], .progress = progress_tick };
     struct io_out out = { 0 };
     opm_trace *t = NULL;
     struct progress p;
     opm_error err, close_err;
-    int rc = cli_open(cli, &t, paths, n);
+    int rc = cli_may_write(output, force);
 
-    if (rc != CLI_OK)
+    if (rc == CLI_OK)
+        rc = cli_open(cli, &t, paths, n);
+    if (rc == CLI_OK)
+        rc = cli_make_way(output, force);
+    if (rc != CLI_OK) {
+        opm_trace_close(t);
         return rc;
+    }
     progress_start(&p, cli, "writing", output);
     o.user = &p;
     cli_interrupt_begin();
@@ -76,8 +82,10 @@ static int write_report(struct cli *cli, char **paths, int n, const char *output
 int cmd_report(struct cli *cli, int argc, char **argv)
 {
     const char *output = NULL;
+    bool force = false;
     const struct option opts[] = {
         OPT_STR('o', "output", &output, "FILE", "write to FILE ('-': standard output)"),
+        OPT_BOOL(0, "force", &force, "replace FILE, whatever it is"),
         CLI_REDACT_OPTION(cli),
         CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
@@ -93,5 +101,5 @@ int cmd_report(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "a file to write is needed: -o FILE.html");
     if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
         return cli_usage(cli, "a web page is not for a terminal: use -o FILE.html");
-    return write_report(cli, argv, n, output);
+    return write_report(cli, argv, n, output, force);
 }

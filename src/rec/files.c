@@ -178,6 +178,21 @@ static void path_after_exec(struct session *s, const char *pid, bool has_pid)
     free(base);
 }
 
+static int is_foreign(const char *path, opm_error *err)
+{
+    return opm__fail(err, OPM_EINVAL,
+                     "%s: exists and is not a trace of opmeter: nothing is recorded; remove it, or "
+                     "set OPMETER_OVERWRITE=1",
+                     path);
+}
+
+/* It is written at the end; better said now than then. */
+static int may_convert(const char *path, opm_error *err)
+{
+    return makeway_look(path) == MAKEWAY_FOREIGN && !environment_overwrite() ? is_foreign(path, err)
+                                                                             : 0;
+}
+
 /* Have the name free. */
 static int make_way(const char *path, opm_error *err)
 {
@@ -187,11 +202,7 @@ static int make_way(const char *path, opm_error *err)
     if (found == MAKEWAY_SPECIAL)
         return opm__fail(err, OPM_EINVAL, "%s: exists and is not a regular file", path);
     if (found == MAKEWAY_FOREIGN && !environment_overwrite())
-        return opm__fail(
-            err, OPM_EINVAL,
-            "%s: exists and is not a trace of opmeter: nothing is recorded; remove it, "
-            "or set OPMETER_OVERWRITE=1",
-            path);
+        return is_foreign(path, err);
     if (found == MAKEWAY_OURS && !makeway_keep_old(path))
         return opm__fail(err, OPM_EIO, "%s: cannot be kept as %s.old: %s", path, path,
                          errno == EEXIST ? "that exists and is not a trace of opmeter"
@@ -227,7 +238,9 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
         s->live_path = NULL;
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
     }
-    rc = make_way(s->path, err);
+    rc = s->convert_to ? may_convert(s->convert_to, err) : 0;
+    if (rc == 0)
+        rc = make_way(s->path, err);
     if (rc == 0 && makeway_look(s->live_path) != MAKEWAY_FREE)
         rc = make_way(s->live_path, err);
     else if (rc == 0)

@@ -219,7 +219,7 @@ static int run_tool(char *const *argv)
 /* 1: done, as far as one can tell; 0: done; negative: failed, said. */
 static int convert(const char *path, const char *format, const char *to, opm_error *err)
 {
-    const char *const words[] = { "opmeter", "export", path, "-o", to, "-f", format };
+    const char *const words[] = { "opmeter", "export", "--force", path, "-o", to, "-f", format };
     char *argv[ARRAY_SIZE(words) + 1] = { 0 };
     size_t n = format ? ARRAY_SIZE(words) : ARRAY_SIZE(words) - 2, have = 0;
     int rc;
