@@ -16,7 +16,12 @@
  *
  * Threads: every function may be called from any thread at any time. Between the first event of a
  * thread and its exit, opm_begin() and opm_end() take no lock, make no system call and allocate
- * nothing. Nothing here may be called from a signal handler.
+ * nothing.
+ *
+ * Handlers of signals may record (spans, counters, definitions). What they record while the signal
+ * has interrupted the recorder itself in the same thread is dropped and counted. A handler may
+ * leave by siglongjmp(), and threads may be cancelled anywhere. Starting and stopping is not for
+ * handlers: they get OPM_EBUSY where it cannot be done.
  *
  * Failure: nothing in here makes the program fail. opm_start() says what went wrong; after that,
  * whatever could not be kept is counted (opm_stats(), and the trace itself).

@@ -185,7 +185,7 @@ static struct counting *counting_of(struct session *s, const struct event_set *s
     uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
 
     if (!counting)
-        counting = calloc(1, sizeof(*counting));
+        counting = opm__alloc(sizeof(*counting));
     if (counting && counting->generation != generation) {
         group_close(counting);
         counting->nframe = 0;
@@ -221,21 +221,21 @@ void opm__counted_end(opm_span span)
     struct counting *c = counting;
     unsigned at = c ? c->nframe : 0;
     struct reading after;
-    const struct reading *before;
+    struct reading before;
     double share;
 
     while (at && c->frame[at - 1].ticks != span.ticks)
         at--;
     if (!set || !at)
-        return; /* not counted, or begun in another thread */
-    before = &c->frame[at - 1].before;
-    c->nframe = at - 1; /* with those that were left open inside of it */
-    if (!group_read(c, set, &after) || after.running <= before->running ||
-        after.enabled < before->enabled)
+        return;                       /* not counted, or begun in another thread */
+    before = c->frame[at - 1].before; /* handlers of signals may use it again */
+    c->nframe = at - 1;               /* with those that were left open inside of it */
+    if (!group_read(c, set, &after) || after.running <= before.running ||
+        after.enabled < before.enabled)
         return; /* others had the counters all the time: not known */
-    share = (double)(after.enabled - before->enabled) / (double)(after.running - before->running);
+    share = (double)(after.enabled - before.enabled) / (double)(after.running - before.running);
     for (unsigned i = 0; i < set->n; i++) {
-        double v = (double)(after.value[i] - before->value[i]);
+        double v = (double)(after.value[i] - before.value[i]);
 
         opm__arg_int(span, set->event[i].key, (int64_t)(share > 1 ? v * share : v));
     }
@@ -245,6 +245,6 @@ void opm__counters_leave(void)
 {
     if (counting)
         group_close(counting);
-    free(counting);
+    opm__free(counting);
     counting = NULL;
 }

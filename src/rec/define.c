@@ -91,7 +91,7 @@ static struct name_table *names_room(struct session *s)
     if (t && t->n * 2 < t->cap)
         return t;
     bigger = cap * sizeof(struct name_entry) <= s->names_max
-                 ? calloc(1, sizeof(*bigger) + cap * sizeof(struct name_entry))
+                 ? opm__alloc(sizeof(*bigger) + cap * sizeof(struct name_entry))
                  : NULL;
     if (bigger) {
         bigger->cap = cap;
@@ -121,7 +121,7 @@ void opm__define_release(struct session *s)
 
     for (; t; t = older) {
         older = t->older;
-        free(t);
+        opm__free(t);
     }
     atomic_store_explicit(&s->names, NULL, memory_order_relaxed);
 }
@@ -154,7 +154,7 @@ bool opm__category_on(const struct session *s, const char *category)
 static void item_direct(struct session *s, const uint8_t *head, size_t head_len, const uint8_t *p,
                         size_t len)
 {
-    uint8_t *all = malloc(head_len + len);
+    uint8_t *all = opm__alloc(head_len + len);
     struct opm_chunk chunk = {
         .kind = CHUNK_DEFS, .size = (uint32_t)(head_len + len), .seq = s->defs_seq++, .nblock = 1
     };
@@ -167,7 +167,7 @@ static void item_direct(struct session *s, const uint8_t *head, size_t head_len,
     memcpy(all + head_len, p, len);
     if (!opm__write_chunk(s, chunk, all))
         atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
-    free(all);
+    opm__free(all);
 }
 
 void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t len)
@@ -185,7 +185,7 @@ void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t
         }
     }
     if (head_len + len <= OPM_BLOCK_BYTES && s->defs_block == OPM_NO_BLOCK) {
-        s->defs_block = opm__block_take(s, false);
+        s->defs_block = opm__block_take(s, NULL);
         if (s->defs_block != OPM_NO_BLOCK) {
             b = session_block(s, s->defs_block);
             b->thread = 0;
@@ -214,6 +214,11 @@ static uint32_t next_id(struct session *s)
     return OPM_ID_MAX;
 }
 
+static size_t capped(size_t len)
+{
+    return len < NAME_MAX_BYTES ? len : NAME_MAX_BYTES;
+}
+
 /* An item of `before`, a string and `after`, in one piece. */
 static void item_string(struct session *s, uint32_t kind, const uint8_t *before, size_t nbefore,
                         const char *str, size_t len, const uint8_t *after, size_t nafter)
@@ -222,7 +227,7 @@ static void item_string(struct session *s, uint32_t kind, const uint8_t *before,
     size_t need = nbefore + VARINT_MAX + len + nafter;
 
     if (need > sizeof(small))
-        item = malloc(need);
+        item = opm__alloc(need);
     if (!item) {
         atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
         return;
@@ -236,12 +241,7 @@ static void item_string(struct session *s, uint32_t kind, const uint8_t *before,
         memcpy(p, after, nafter);
     opm__define_item(s, kind, item, (size_t)(p - item) + nafter);
     if (item != small)
-        free(item);
-}
-
-static size_t capped(size_t len)
-{
-    return len < NAME_MAX_BYTES ? len : NAME_MAX_BYTES;
+        opm__free(item);
 }
 
 /* ITEM_SITE. `tail` is what the role adds. */
@@ -260,7 +260,7 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
     p = varint_put(p, role);
     p = varint_put(p, layer);
     if (VARINT_MAX + ncat + ntail > sizeof(small))
-        after = malloc(VARINT_MAX + ncat + ntail);
+        after = opm__alloc(VARINT_MAX + ncat + ntail);
     if (!after) {
         atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
         return id;
@@ -274,7 +274,7 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
     item_string(s, ITEM_SITE, head, (size_t)(p - head), name, capped(len), after,
                 (size_t)(q - after) + ntail);
     if (after != small)
-        free(after);
+        opm__free(after);
     return id;
 }
 
@@ -297,7 +297,7 @@ static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
     uint32_t forward = phase ? define_locked(s, &op->site[0]) : 0, id;
     uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
     size_t len = forward ? 0 : op->description_len;
-    uint8_t *tail = malloc(1 + 2 * VARINT_MAX + len), *p;
+    uint8_t *tail = opm__alloc(1 + 2 * VARINT_MAX + len), *p;
 
     if (!tail)
         return 0;
@@ -308,7 +308,7 @@ static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
     memcpy(p, op->description, len);
     id = item_site(s, ROLE_OP, site->layer, site->category, site->name, strlen(site->name), tail,
                    (size_t)(p - tail) + len);
-    free(tail);
+    opm__free(tail);
     return id;
 }
 
@@ -347,11 +347,12 @@ static uint32_t define_locked(struct session *s, opm_site *site)
 uint32_t opm__define_site(opm_site *site)
 {
     struct session *s = &opm__session;
+    struct guard g;
     uint32_t id;
 
-    pthread_mutex_lock(&s->lock);
+    opm__lock(&s->lock, &g);
     id = define_locked(s, site);
-    pthread_mutex_unlock(&s->lock);
+    opm__unlock(&s->lock, &g);
     return id;
 }
 
@@ -362,13 +363,14 @@ static uint32_t define_hashed(uint32_t kind, uint32_t layer, const char *categor
                               size_t len)
 {
     struct session *s = &opm__session;
-    struct hash128 h = hash_name(kind << 8 | layer, category, name, len);
+    struct hash128 h = hash_name(kind << 8 | layer, category, name, capped(len));
     uint32_t id = names_find(atomic_load_explicit(&s->names, memory_order_acquire), h);
     struct name_table *t;
+    struct guard g;
 
     if (id)
         return id;
-    pthread_mutex_lock(&s->lock);
+    opm__lock(&s->lock, &g);
     id = names_find(atomic_load_explicit(&s->names, memory_order_relaxed), h);
     if (!id) {
         if (kind == KIND_STRING) {
@@ -384,7 +386,7 @@ static uint32_t define_hashed(uint32_t kind, uint32_t layer, const char *categor
         if (t && id != OPM_ID_MAX)
             names_put(t, h, id);
     }
-    pthread_mutex_unlock(&s->lock);
+    opm__unlock(&s->lock, &g);
     return id;
 }
 
@@ -408,13 +410,16 @@ uint32_t opm__define_track(opm_track *t)
     uint64_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
     uint64_t cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
     uint8_t *item, *p;
+    struct guard g;
 
     if (cache >> 32 == generation)
         return (uint32_t)cache;
-    item = malloc(VARINT_MAX + t->description_len);
-    if (!item)
+    opm__lock(&s->lock, &g);
+    item = opm__alloc(VARINT_MAX + t->description_len);
+    if (!item) {
+        opm__unlock(&s->lock, &g);
         return 0;
-    pthread_mutex_lock(&s->lock);
+    }
     cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
     if (cache >> 32 != generation) {
         cache = generation << 32 | next_id(s);
@@ -423,8 +428,8 @@ uint32_t opm__define_track(opm_track *t)
         opm__define_item(s, ITEM_TRACK, item, (size_t)(p - item) + t->description_len);
         __atomic_store_n(&t->cache, cache, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&s->lock);
-    free(item);
+    opm__free(item);
+    opm__unlock(&s->lock, &g);
     return (uint32_t)cache;
 }
 
@@ -440,7 +445,7 @@ void opm__define_meta(struct session *s, const char *key, const char *value)
 {
     const char *told = redact_hides(s->redact, key) ? REDACT_TEXT : value;
     size_t nkey = capped(strlen(key)), nvalue = capped(strlen(told));
-    uint8_t *head = malloc(VARINT_MAX + nkey), *p;
+    uint8_t *head = opm__alloc(VARINT_MAX + nkey), *p;
 
     if (!head) {
         atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
@@ -449,7 +454,7 @@ void opm__define_meta(struct session *s, const char *key, const char *value)
     p = varint_put(head, nkey);
     memcpy(p, key, nkey);
     item_string(s, ITEM_META, head, (size_t)(p - head) + nkey, told, nvalue, NULL, 0);
-    free(head);
+    opm__free(head);
 }
 
 void opm__define_calibration(struct session *s, const struct opm_calibration *c)
@@ -459,10 +464,12 @@ void opm__define_calibration(struct session *s, const struct opm_calibration *c)
 
 void opm_meta(const char *key, const char *value)
 {
+    struct guard g;
+
     if (!key || !value || !opm__slow_enter())
         return;
-    pthread_mutex_lock(&opm__session.lock);
+    opm__lock(&opm__session.lock, &g);
     opm__define_meta(&opm__session, key, value);
-    pthread_mutex_unlock(&opm__session.lock);
+    opm__unlock(&opm__session.lock, &g);
     opm__slow_leave();
 }

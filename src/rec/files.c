@@ -72,11 +72,13 @@ static char *path_expand(const char *path)
     return out;
 }
 
+/* A name without an extension asks for nothing else. */
 static bool path_is_opm(const char *path)
 {
-    size_t len = strlen(path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
 
-    return len > 4 && memcmp(path + len - 4, ".opm", 4) == 0;
+    return !dot || dot == name || strcmp(dot, ".opm") == 0;
 }
 
 /* An old file of the name makes way, unless a running program is recording into it. */

@@ -19,11 +19,15 @@ uint32_t opm__layers;
 
 static inline void slot_push(struct hot *h, uint64_t ticks, uint64_t id)
 {
-    struct opm_unit *e = &h->slot->stack[h->depth];
+    uint32_t depth = h->depth;
+    struct opm_unit *e = &h->slot->stack[depth];
 
+    /* A handler that runs before the entry is complete begins with the next one. */
+    h->depth = depth + 1;
+    atomic_signal_fence(memory_order_seq_cst);
     __atomic_store_n(&e->ticks, ticks, __ATOMIC_RELAXED);
     __atomic_store_n(&e->word, id, __ATOMIC_RELAXED);
-    __atomic_store_n(&h->slot->depth, ++h->depth, __ATOMIC_RELEASE);
+    __atomic_store_n(&h->slot->depth, depth + 1, __ATOMIC_RELEASE);
 }
 
 static inline void slot_pop(struct hot *h)
@@ -120,7 +124,7 @@ __attribute__((noinline, cold)) static opm_span begin_slow(opm_site *site)
 {
     opm_span span = { 0, 0, 0 };
 
-    if (!opm__slow_enter())
+    if (!opm__slow_enter_span())
         return span;
     struct hot *h = hot_enter();
     uint32_t id = h ? site_id(site) : 0;
@@ -139,7 +143,8 @@ opm_span opm__begin(opm_site *site)
 
     /* A filtered site has an id with the sign bit set. */
     if (UNLIKELY(cache >> 32 != atomic_load_explicit(&h->generation, memory_order_relaxed) ||
-                 (int32_t)cache <= 0 || h->depth >= OPM_STACK_MAX)) {
+                 (int32_t)cache <= 0 || h->depth >= OPM_STACK_MAX ||
+                 atomic_load_explicit(&h->inside, memory_order_relaxed))) {
         if ((uint32_t)cache == ID_FILTERED &&
             cache >> 32 == atomic_load_explicit(&h->generation, memory_order_relaxed))
             return opm_span_none();
@@ -185,12 +190,9 @@ static void async_end(opm_span span, uint64_t now)
         opm__put(h, u, 2);
 }
 
-__attribute__((noinline, cold)) static void end_slow(opm_span span, uint64_t now)
+/* Between opm__slow_enter() and opm__slow_leave(). */
+static void end_entered(struct hot *h, opm_span span, uint64_t now)
 {
-    struct hot *h = &opm__hot;
-
-    if (!span_enter(span))
-        return;
     if (span.depth == ASYNC_DEPTH) {
         async_end(span, now);
     } else if (atomic_load_explicit(&h->serial, memory_order_relaxed) != span.thread ||
@@ -209,7 +211,26 @@ __attribute__((noinline, cold)) static void end_slow(opm_span span, uint64_t now
         }
         end_top(h, now);
     }
+}
+
+__attribute__((noinline, cold)) static void end_slow(opm_span span, uint64_t now)
+{
+    if (!span_enter(span))
+        return;
+    end_entered(&opm__hot, span, now);
     opm__slow_leave();
+}
+
+static inline void hot_close(struct hot *h)
+{
+    atomic_store_explicit(&h->inside, stack_here(), memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void hot_open(struct hot *h)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&h->inside, 0, memory_order_relaxed);
 }
 
 void opm__end(opm_span span)
@@ -217,8 +238,14 @@ void opm__end(opm_span span)
     uint64_t now = clock_ticks();
     struct hot *h = &opm__hot;
 
+    if (UNLIKELY(atomic_load_explicit(&h->inside, memory_order_relaxed))) {
+        end_slow(span, now);
+        return;
+    }
+    hot_close(h);
     if (UNLIKELY(h->depth != span.depth || h->depth > OPM_STACK_MAX || h->used == h->cap ||
                  atomic_load_explicit(&h->serial, memory_order_relaxed) != span.thread)) {
+        hot_open(h);
         end_slow(span, now);
         return;
     }
@@ -226,18 +253,20 @@ void opm__end(opm_span span)
     uint64_t dur = now - span.ticks;
 
     if (UNLIKELY(e->ticks != span.ticks || dur > UNIT_VALUE_MAX)) {
+        hot_open(h);
         end_slow(span, now);
         return;
     }
     hot_put(h, span.ticks, unit_word(UNIT_SPAN, (uint32_t)e->word, dur));
     slot_pop(h);
+    hot_open(h);
 }
 
 opm_span opm__async_begin(opm_site *site)
 {
     opm_span span = { 0, 0, 0 };
 
-    if (!opm__slow_enter())
+    if (!opm__slow_enter_span())
         return span;
     struct hot *h = hot_enter();
     uint32_t id = h ? site_id(site) : ID_FILTERED;
@@ -257,10 +286,11 @@ opm_span opm__begin_named(uint32_t layer, const char *category, const char *name
 {
     opm_span span = { 0, 0, 0 };
 
-    if (!opm__slow_enter())
+    if (!opm__slow_enter_span())
         return span;
     struct hot *h = hot_enter();
-    uint32_t id = h ? opm__define_named(ROLE_SPAN, layer, category, name, len) : 0;
+    uint32_t id =
+        h ? opm__define_named(ROLE_SPAN, layer, category, name ? name : "", name ? len : 0) : 0;
 
     if (id)
         span = begin_id(h, id);
@@ -297,14 +327,14 @@ static void step_phase_end(struct hot *h)
     h->phase = opm_span_none();
     if (phase.depth && h->depth >= phase.depth &&
         atomic_load_explicit(&h->serial, memory_order_relaxed) == phase.thread)
-        opm__end(phase);
+        end_entered(h, phase, clock_ticks());
 }
 
 opm_span opm__step_begin(const char *model, int64_t num, uint32_t flags)
 {
     opm_span span = { 0, 0, 0 };
 
-    if (!opm__slow_enter())
+    if (!opm__slow_enter_span())
         return span;
     span = begin_role(ROLE_STEP, model);
     if (span.depth) {
@@ -333,7 +363,7 @@ opm_span opm__record_begin(const char *label, uint32_t flags)
 {
     opm_span span = { 0, 0, 0 };
 
-    if (!opm__slow_enter())
+    if (!opm__slow_enter_span())
         return span;
     span = begin_role(ROLE_RECORD, label);
     if (span.depth && flags)
@@ -346,7 +376,7 @@ opm_span opm__activity_begin(const char *name, int64_t step, const char *meta)
 {
     opm_span span = { 0, 0, 0 };
 
-    if (!opm__slow_enter())
+    if (!opm__slow_enter_span())
         return span;
     struct hot *h = hot_enter();
     uint32_t id = h ? opm__define_named(ROLE_ACTIVITY, OPM_APP, NULL, name ? name : "",
@@ -408,13 +438,13 @@ void opm__counter(opm_site *site, double value)
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
                           uint64_t correlation, uint32_t args)
 {
-    struct hot *h = hot_enter();
+    struct hot *h = site ? hot_enter() : NULL;
     uint32_t id = h ? site_id(site) : ID_FILTERED;
     struct opm_unit u[3] = { { (uint64_t)start_ns, unit_word(UNIT_DEVICE_SPAN, id, 0) },
                              { (uint64_t)end_ns, correlation },
                              { track, args } };
 
-    if (id != ID_FILTERED && track)
+    if (id != ID_FILTERED && h && track)
         opm__put(h, u, 3);
 }
 

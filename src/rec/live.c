@@ -199,11 +199,12 @@ static void thread_unlink(struct hot *h)
 void opm__thread_forget(struct hot *h)
 {
     struct session *s = &opm__session;
+    struct guard g;
 
-    pthread_mutex_lock(&s->lock);
+    opm__lock(&s->lock, &g);
     if (h->prev)
         thread_unlink(h);
-    pthread_mutex_unlock(&s->lock);
+    opm__unlock(&s->lock, &g);
 }
 
 static void threads_forget(struct session *s)
@@ -227,6 +228,20 @@ void opm__live_abandon(struct session *s)
     s->next_slot = NULL;
     s->block_links = NULL;
     s->next_block = NULL;
+}
+
+/* As retiring, or abandoning what is not ours, but whatever the session points to stays. */
+void opm__live_leave(struct session *s, bool ours)
+{
+    uint8_t *map = s->map;
+
+    if (ours)
+        threads_forget(s);
+    if (ours && !s->live_stays)
+        opm__own_unlink(&s->live);
+    if (map)
+        mmap(map, s->map_size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 void opm__live_retire(struct session *s)
@@ -278,11 +293,12 @@ void opm__block_submit(struct session *s, uint32_t block)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-uint32_t opm__block_take(struct session *s, bool may_wait)
+uint32_t opm__block_take(struct session *s, const struct guard *may_wait)
 {
     for (;;) {
         uint32_t freed = atomic_load_explicit(&s->freed, memory_order_acquire);
         uint32_t block = block_pop(s);
+        struct guard again; /* the same as the caller's */
 
         if (block != OPM_NO_BLOCK)
             return block;
@@ -307,13 +323,16 @@ uint32_t opm__block_take(struct session *s, bool may_wait)
                 atomic_load_explicit(&s->blocks_ready, memory_order_relaxed) ||
             atomic_load_explicit(&s->state, memory_order_relaxed) != SESSION_ON)
             return OPM_NO_BLOCK;
+        /* Signals may be what the program waits for; and there is nothing half done now. */
+        opm__unguard(may_wait);
         opm__futex_wait(&s->freed, freed, 20000000);
+        opm__guard(&again);
     }
 }
 
-static bool block_attach(struct session *s, struct hot *h)
+static bool block_attach(struct session *s, struct hot *h, const struct guard *g)
 {
-    uint32_t block = opm__block_take(s, true);
+    uint32_t block = opm__block_take(s, g);
     struct opm_block_header *b;
 
     if (block == OPM_NO_BLOCK)
@@ -365,9 +384,14 @@ static void block_detach(struct session *s, struct hot *h)
 bool opm__block_next(struct hot *h)
 {
     struct session *s = &opm__session;
+    struct guard g;
+    bool ok;
 
+    opm__guard(&g);
     block_detach(s, h);
-    return block_attach(s, h);
+    ok = block_attach(s, h, &g);
+    opm__unguard(&g);
+    return ok;
 }
 
 /* A span is one loss, whatever it would have taken. */
@@ -407,15 +431,22 @@ bool opm__thread_enter(struct hot *h)
     struct session *s = &opm__session;
     char name[16] = "";
     uint32_t slot, serial;
+    struct guard g;
 
-    pthread_mutex_lock(&s->lock);
+    if (!opm__thread_watch())
+        return false;
+    opm__lock(&s->lock, &g);
     slot = slot_take(s);
     if (slot == UINT32_MAX) {
-        pthread_mutex_unlock(&s->lock);
+        opm__unlock(&s->lock, &g);
         return false;
     }
     serial = ++s->last_serial;
-    *h = (struct hot){ .slot = session_slot(s, slot), .slot_index = slot, .block = OPM_NO_BLOCK };
+    *h = (struct hot){ .slot = session_slot(s, slot),
+                       .slot_index = slot,
+                       .block = OPM_NO_BLOCK,
+                       .inside = h->inside,
+                       .counted = h->counted };
     h->slot->block = OPM_NO_BLOCK;
     h->slot->used = 0;
     h->slot->depth = 0;
@@ -432,8 +463,8 @@ bool opm__thread_enter(struct hot *h)
     opm__define_thread(s, serial, (int)syscall(SYS_gettid), name);
     atomic_fetch_add_explicit(&s->nthreads, 1, memory_order_relaxed);
     pthread_mutex_unlock(&s->lock);
-    opm__thread_watch();
-    block_attach(s, h);
+    block_attach(s, h, &g);
+    opm__unguard(&g);
     return true;
 }
 
@@ -441,7 +472,9 @@ void opm__thread_leave(struct hot *h)
 {
     struct session *s = &opm__session;
     uint32_t open = MIN(h->depth, OPM_STACK_MAX);
+    struct guard g;
 
+    opm__guard(&g);
     for (uint32_t i = 0; i < open; i++) {
         struct opm_unit u = { h->slot->stack[i].ticks,
                               unit_word(UNIT_BEGIN, (uint32_t)h->slot->stack[i].word, 0) };
@@ -457,5 +490,6 @@ void opm__thread_leave(struct hot *h)
     s->free_slot = h->slot_index + 1;
     thread_unlink(h);
     pthread_mutex_unlock(&s->lock);
-    *h = (struct hot){ 0 };
+    *h = (struct hot){ .inside = h->inside, .counted = h->counted };
+    opm__unguard(&g);
 }

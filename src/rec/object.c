@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is beyond all reason is not read: who says that a tensor has a million dimensions has not
+ * got them. */
+#define DIMS_MAX 64u
+#define TENSORS_MAX 65536u
+#define DESCRIPTION_MAX ((size_t)64 << 20)
+
 struct bytes {
     uint8_t *p;
     size_t len;
@@ -19,12 +25,15 @@ static void put_bytes(struct bytes *b, const void *p, size_t len)
 {
     if (b->cap - b->len < len) {
         size_t cap = (b->len + len) * 2 + 64;
-        uint8_t *grown = b->failed ? NULL : realloc(b->p, cap);
+        uint8_t *grown = b->failed || cap > DESCRIPTION_MAX ? NULL : opm__alloc(cap);
 
         if (!grown) {
             b->failed = true;
             return;
         }
+        if (b->len)
+            memcpy(grown, b->p, b->len);
+        opm__free(b->p);
         b->p = grown;
         b->cap = cap;
     }
@@ -47,10 +56,8 @@ static void put_zigzag(struct bytes *b, int64_t v)
 
 static void put_optional(struct bytes *b, const char *s)
 {
-    size_t len = s ? strlen(s) : 0;
+    size_t len = s ? strnlen(s, NAME_MAX_BYTES) : 0;
 
-    if (len > NAME_MAX_BYTES)
-        len = NAME_MAX_BYTES;
     put_varint(b, s ? len + 1 : 0);
     put_bytes(b, s, len);
 }
@@ -63,6 +70,7 @@ static void put_real(struct bytes *b, double v)
 /* The part of ITEM_SITE that follows for ROLE_OP; docs/format.md has the order. */
 static struct bytes op_describe(const opm_op_info *info)
 {
+    uint32_t ntensors = info->tensors && info->ntensors <= TENSORS_MAX ? info->ntensors : 0;
     struct bytes b = { 0 };
 
     put_optional(&b, info->type);
@@ -76,15 +84,16 @@ static struct bytes op_describe(const opm_op_info *info)
     put_optional(&b, info->weight_shape);
     put_real(&b, info->weight_zero_ratio);
     put_zigzag(&b, info->sparse_support);
-    put_varint(&b, info->ntensors);
-    for (uint32_t i = 0; i < info->ntensors; i++) {
+    put_varint(&b, ntensors);
+    for (uint32_t i = 0; i < ntensors; i++) {
         const opm_tensor *t = &info->tensors[i];
+        uint32_t ndim = t->dims && t->ndim <= DIMS_MAX ? t->ndim : 0;
 
         put_varint(&b, t->io);
         put_optional(&b, t->name);
         put_optional(&b, t->dtype);
-        put_varint(&b, t->ndim);
-        for (uint32_t d = 0; d < t->ndim; d++)
+        put_varint(&b, ndim);
+        for (uint32_t d = 0; d < ndim; d++)
             put_zigzag(&b, t->dims[d]);
         put_zigzag(&b, t->bytes);
     }
@@ -105,15 +114,15 @@ static bool op_fill(opm_op *op, const opm_op_info *given)
 {
     opm_op_info info = op_info_of(given);
     struct bytes b = op_describe(&info);
-    char *name = strdup(info.name ? info.name : "");
+    char *name = opm__alloc_text(info.name ? info.name : "", NAME_MAX_BYTES);
 
     if (b.failed || !name) {
-        free(b.p);
-        free(name);
+        opm__free(b.p);
+        opm__free(name);
         return false;
     }
-    free(op->description);
-    free(op->name);
+    opm__free(op->description);
+    opm__free(op->name);
     /* Shapes that follow later complete an operator; shapes that change make it another one. */
     op->replaces = op->bare ? op->site[0].cache : 0;
     op->bare = info.flops < 0 && !info.ntensors;
@@ -139,12 +148,12 @@ static void op_announce(opm_op *op)
 
 opm_op *opm_op_define(const opm_op_info *info)
 {
-    opm_op *op = calloc(1, sizeof(*op));
+    opm_op *op = opm__alloc(sizeof(*op));
 
     for (unsigned phase = 0; op && phase < ARRAY_SIZE(op->site); phase++)
         op->site[phase] = (opm_site){ NULL, "op", 0, OPM_FRAMEWORK, ROLE_OP | phase << 8 };
     if (!op || !op_fill(op, info)) {
-        free(op);
+        opm__free(op);
         return NULL;
     }
     op_announce(op);
@@ -153,11 +162,13 @@ opm_op *opm_op_define(const opm_op_info *info)
 
 void opm_op_update(opm_op *op, const opm_op_info *info)
 {
+    struct guard g;
+
     if (!op)
         return;
-    pthread_mutex_lock(&opm__session.lock);
+    opm__lock(&opm__session.lock, &g);
     op_fill(op, info);
-    pthread_mutex_unlock(&opm__session.lock);
+    opm__unlock(&opm__session.lock, &g);
     op_announce(op);
 }
 
@@ -165,9 +176,9 @@ void opm_op_free(opm_op *op)
 {
     if (!op)
         return;
-    free(op->description);
-    free(op->name);
-    free(op);
+    opm__free(op->description);
+    opm__free(op->name);
+    opm__free(op);
 }
 
 opm_span opm__op_begin(opm_op *op, uint32_t phase)
@@ -197,10 +208,10 @@ static bool queue_describe(opm_queue *q, const char *producer, uint32_t workers,
     put_varint(&b, workers);
     put_optional(&b, consumer);
     if (b.failed) {
-        free(b.p);
+        opm__free(b.p);
         return false;
     }
-    free(q->description);
+    opm__free(q->description);
     q->description = b.p;
     q->description_len = b.len;
     return true;
@@ -208,15 +219,15 @@ static bool queue_describe(opm_queue *q, const char *producer, uint32_t workers,
 
 opm_queue *opm_queue_define(const char *name, int64_t capacity)
 {
-    opm_queue *q = calloc(1, sizeof(*q));
+    opm_queue *q = opm__alloc(sizeof(*q));
 
     if (!q)
         return NULL;
-    q->name = strdup(name ? name : "");
+    q->name = opm__alloc_text(name ? name : "", NAME_MAX_BYTES);
     q->capacity = capacity;
     if (!q->name || !queue_describe(q, NULL, 0, NULL)) {
-        free(q->name);
-        free(q);
+        opm__free(q->name);
+        opm__free(q);
         return NULL;
     }
     q->site = (opm_site){ q->name, NULL, 0, OPM_APP, ROLE_QUEUE };
@@ -233,9 +244,9 @@ void opm_queue_free(opm_queue *q)
 {
     if (!q)
         return;
-    free(q->description);
-    free(q->name);
-    free(q);
+    opm__free(q->description);
+    opm__free(q->name);
+    opm__free(q);
 }
 
 void opm__queue_size(opm_queue *q, int64_t n)
@@ -247,22 +258,22 @@ void opm__queue_size(opm_queue *q, int64_t n)
 opm_gauge *opm_gauge_define(const opm_gauge_info *given)
 {
     opm_gauge_info info = OPM_GAUGE_INFO_INIT;
-    opm_gauge *g = calloc(1, sizeof(*g));
+    opm_gauge *g = opm__alloc(sizeof(*g));
     struct bytes b = { 0 };
 
     if (given)
         memcpy(&info, given, given->size < sizeof(info) ? given->size : sizeof(info));
     if (!g)
         return NULL;
-    g->name = strdup(info.name ? info.name : "");
+    g->name = opm__alloc_text(info.name ? info.name : "", NAME_MAX_BYTES);
     put_optional(&b, info.unit);
     put_optional(&b, info.device);
     put_optional(&b, info.process);
     put_zigzag(&b, info.pid);
     if (!g->name || b.failed) {
-        free(b.p);
-        free(g->name);
-        free(g);
+        opm__free(b.p);
+        opm__free(g->name);
+        opm__free(g);
         return NULL;
     }
     g->description = b.p;
@@ -275,9 +286,9 @@ void opm_gauge_free(opm_gauge *g)
 {
     if (!g)
         return;
-    free(g->description);
-    free(g->name);
-    free(g);
+    opm__free(g->description);
+    opm__free(g->name);
+    opm__free(g);
 }
 
 void opm__gauge_set(opm_gauge *g, double value)
@@ -295,7 +306,7 @@ opm_track *opm_track_define(const char *kind, const char *name, const char *devi
 opm_track *opm_track_define_numbered(const char *kind, const char *name, const char *device,
                                      enum opm_clock clock, int64_t number)
 {
-    opm_track *t = calloc(1, sizeof(*t));
+    opm_track *t = opm__alloc(sizeof(*t));
     struct bytes b = { 0 };
 
     if (!t)
@@ -307,8 +318,8 @@ opm_track *opm_track_define_numbered(const char *kind, const char *name, const c
     if (number >= 0)
         put_varint(&b, (uint64_t)number);
     if (b.failed) {
-        free(b.p);
-        free(t);
+        opm__free(b.p);
+        opm__free(t);
         return NULL;
     }
     t->description = b.p;
@@ -319,29 +330,30 @@ opm_track *opm_track_define_numbered(const char *kind, const char *name, const c
 void opm_track_free(opm_track *t)
 {
     if (t)
-        free(t->description);
-    free(t);
+        opm__free(t->description);
+    opm__free(t);
 }
 
 void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
 {
     uint8_t item[3 * VARINT_MAX], *p = item;
+    struct guard g;
 
     if (!t || !opm__slow_enter())
         return;
     p = varint_put(p, opm__define_track(t));
     p = varint_put(p, zigzag(device_ns));
     p = varint_put(p, zigzag(monotonic_ns));
-    pthread_mutex_lock(&opm__session.lock);
+    opm__lock(&opm__session.lock, &g);
     opm__define_item(&opm__session, ITEM_TRACK_SYNC, item, (size_t)(p - item));
-    pthread_mutex_unlock(&opm__session.lock);
+    opm__unlock(&opm__session.lock, &g);
     opm__slow_leave();
 }
 
 void opm__device_span_args(opm_track *t, opm_site *site, int64_t start_ns, int64_t end_ns,
                            uint64_t correlation, const char *args)
 {
-    if (t && opm__slow_enter()) {
+    if (t && opm__slow_enter_span()) {
         uint32_t text = args ? opm__define_string(args, strlen(args)) : 0;
 
         opm__put_device_span(opm__define_track(t), site, start_ns, end_ns, correlation, text);
@@ -384,10 +396,12 @@ void opm_mem(const opm_mem_info *given)
     if (b.failed) {
         atomic_fetch_add_explicit(&opm__session.no_room, 1, memory_order_relaxed);
     } else {
-        pthread_mutex_lock(&opm__session.lock);
+        struct guard g;
+
+        opm__lock(&opm__session.lock, &g);
         opm__define_item(&opm__session, ITEM_MEM, b.p, b.len);
-        pthread_mutex_unlock(&opm__session.lock);
+        opm__unlock(&opm__session.lock, &g);
     }
-    free(b.p);
+    opm__free(b.p);
     opm__slow_leave();
 }

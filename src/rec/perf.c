@@ -40,7 +40,14 @@ bool opm__perf_is(const struct perf_event *e)
 
 bool opm__perf_read(const struct perf_event *e, void *out, size_t size)
 {
-    return opm__perf_is(e) && read(e->fd, out, size) == (ssize_t)size;
+    int cancel;
+    bool ok;
+
+    /* Beginning an operator is no point where a thread may be cancelled. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    ok = opm__perf_is(e) && read(e->fd, out, size) == (ssize_t)size;
+    pthread_setcancelstate(cancel, &cancel);
+    return ok;
 }
 
 void opm__perf_close(struct perf_event *e)

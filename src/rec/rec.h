@@ -15,7 +15,10 @@
  * Locks: `control` guards starting, stopping and pausing, `lock` slots and definitions, `io_lock`
  * the file; taken in this order. A slow path never takes `control`, since stopping waits for it
  * with that lock held. Non-static names are opm__x: this archive is linked into other people's
- * programs. */
+ * programs.
+ *
+ * Handlers of signals may record: see guard.c. Hence a lock is held only under guard, and nothing
+ * on the way of an event or definition uses malloc(). */
 #ifndef REC_REC_H
 #define REC_REC_H
 
@@ -35,6 +38,8 @@
 struct hot {
     struct opm_slot *slot;
     struct opm_unit *units; /* of the block being filled */
+    _Atomic uintptr_t
+        inside; /* place on the stack of what is in the middle of something, guard.c */
     uint32_t used;
     uint32_t cap; /* 0: no block */
     uint32_t depth;
@@ -46,6 +51,7 @@ struct hot {
     struct hot **prev;  /* NULL: not on it */
     opm_span phase;     /* open phase of a step */
     uint64_t slot_lost; /* spans dropped since the last LOST unit */
+    bool counted;       /* in session.slow; survives what resets the rest, as `inside` does */
 };
 
 enum session_state {
@@ -107,6 +113,8 @@ struct session {
     char *categories; /* NULL: all */
     char *redact;     /* facts to leave out, see base/redact.h; NULL: none */
     bool automatic;   /* started by the environment: report at the end */
+
+    bool stuck; /* a thread never came back: its memory stays, no more recordings */
 
     char *path;                /* of the .opm file, as it was given */
     char *file_at;             /* the same, absolute: the program may change its folder */
@@ -198,7 +206,10 @@ static inline uint8_t *block_bytes(struct opm_block_header *b)
  * this thread gets no signals, and one that our own writing raised is thrown away. */
 void opm__signals_off(sigset_t *old); /* but SIGBUS, which can be our own doing: see bus.c */
 void opm__signals_restore(const sigset_t *old);
-bool opm__slow_enter(void); /* false: nothing is being recorded; else pair with opm__slow_leave() */
+/* False: nothing is being recorded, or a handler must not, which is counted; else pair with
+ * opm__slow_leave(). */
+bool opm__slow_enter(void);
+bool opm__slow_enter_span(void); /* the same for what begins a span */
 void opm__slow_leave(void);
 
 /* files.c; in the writer */
@@ -208,6 +219,39 @@ void opm__files_release(struct session *s); /* names; the descriptors are closed
 /* A path that stays valid if the program changes its folder; NULL: out of memory. */
 char *opm__path_absolute(const char *path);
 
+/* guard.c */
+struct guard {
+    sigset_t mask;
+    int cancel;
+};
+/* No handler runs and no cancellation acts in this thread between the two. They nest. */
+void opm__guard(struct guard *g);
+void opm__unguard(const struct guard *g);
+void opm__lock(pthread_mutex_t *m, struct guard *g); /* guarded while it is held */
+void opm__unlock(pthread_mutex_t *m, const struct guard *g);
+/* About where the calling function is on its stack. */
+static inline uintptr_t stack_here(void)
+{
+#if defined(__x86_64__)
+    uintptr_t here;
+
+    __asm__("mov %%rsp, %0" : "=r"(here)); /* needs no frame pointer */
+    return here;
+#else
+    return (uintptr_t)__builtin_frame_address(0);
+#endif
+}
+/* Is this a handler that interrupted the recorder in this thread? */
+bool opm__interrupting(void);
+void opm__thread_recover(void); /* whatever was interrupted will not go on: the thread ends */
+
+/* memory.c: for whatever may happen in a handler. Zeroed; NULL when there is none. */
+void *opm__alloc(size_t size);
+void opm__free(void *p);                          /* NULL is fine */
+char *opm__alloc_text(const char *s, size_t max); /* a copy, cut to max bytes */
+void opm__memory_hold(void);                      /* around fork() */
+void opm__memory_resume(void);
+
 /* live.c: the mapped file, its slots and blocks */
 int opm__live_create(struct session *s, uint64_t bytes, opm_error *err);
 void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file,
@@ -216,14 +260,17 @@ void opm__live_retire(struct session *s); /* anonymous memory from here on; dele
  * a signal handler. */
 void opm__live_give_up(struct session *s);
 void opm__live_abandon(
-    struct session *s);                 /* the same in a forked child: the file is the parent's */
-void opm__live_unload(void);            /* the library goes: forget what was retired */
-bool opm__thread_enter(struct hot *h);  /* slot and first block; false: no room */
-void opm__thread_watch(void);           /* session.c: have opm__thread_leave() called at its exit */
+    struct session *s); /* the same in a forked child: the file is the parent's */
+void opm__live_leave(struct session *s, bool ours); /* a thread may still use all of it */
+void opm__live_unload(void);                        /* the library goes: forget what was retired */
+bool opm__thread_enter(struct hot *h);              /* slot and first block; false: no room */
+/* session.c: have opm__thread_leave() called at its exit; false: it is too late for that */
+bool opm__thread_watch(void);
 void opm__thread_leave(struct hot *h);  /* seals its block, keeps open spans, frees the slot */
 void opm__thread_forget(struct hot *h); /* off the list: its memory is about to go */
 bool opm__block_next(struct hot *h);    /* hand over the full block, get another; false: none */
-uint32_t opm__block_take(struct session *s, bool may_wait); /* index, or OPM_NO_BLOCK */
+/* Index, or OPM_NO_BLOCK. Guarded; may_wait is that guard, or NULL with `lock` held. */
+uint32_t opm__block_take(struct session *s, const struct guard *may_wait);
 void opm__block_submit(struct session *s, uint32_t block);
 void opm__block_release(struct session *s, uint32_t block);
 /* Count an event that is dropped. */

@@ -6,6 +6,7 @@
 #include "format/crc32c.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@
 #define BUFFER_MB_DEFAULT 32
 #define BUFFER_MB_MIN 1
 #define BUFFER_MB_MAX 65536
+#define EXITS_MAX 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
+#define STUCK_NS 5000000000
 
 struct session opm__session = { .control = PTHREAD_MUTEX_INITIALIZER,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -52,12 +55,18 @@ static void child_failed(const struct session *s, const opm_error *err)
         start_error = *err;
 }
 
+static int interrupted(opm_error *err)
+{
+    return opm__fail(err, OPM_EBUSY, "called from a signal handler that interrupted recording");
+}
+
 /* First event of a forked child: record into a file of its own. */
 static void child_start(void)
 {
     struct session *s = &opm__session;
+    struct guard g;
 
-    pthread_mutex_lock(&s->control);
+    opm__lock(&s->control, &g);
     if (atomic_load(&s->state) == SESSION_FORKED) {
         opm_error err;
         int nested = s->nested;
@@ -68,34 +77,64 @@ static void child_start(void)
         else
             child_failed(s, &err);
     }
-    pthread_mutex_unlock(&s->control);
+    opm__unlock(&s->control, &g);
+}
+
+static bool slow_enter(_Atomic uint64_t *lost)
+{
+    struct session *s = &opm__session;
+    struct hot *h = &opm__hot;
+
+    if (UNLIKELY(atomic_load_explicit(&h->inside, memory_order_relaxed)) && opm__interrupting()) {
+        if (atomic_load_explicit(&s->state, memory_order_relaxed) == SESSION_ON)
+            atomic_fetch_add_explicit(lost, 1, memory_order_relaxed);
+        return false;
+    }
+    if (UNLIKELY(atomic_load_explicit(&s->state, memory_order_relaxed) == SESSION_FORKED))
+        child_start();
+    atomic_store_explicit(&h->inside, (uintptr_t)__builtin_frame_address(0), memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    /* Sequentially consistent on both sides: either stopping sees us, or we see it. */
+    atomic_fetch_add(&s->slow, 1);
+    h->counted = true;
+    if (LIKELY(atomic_load(&s->state) == SESSION_ON))
+        return true;
+    opm__slow_leave();
+    return false;
 }
 
 bool opm__slow_enter(void)
 {
-    struct session *s = &opm__session;
+    return slow_enter(&opm__session.lost_other);
+}
 
-    if (UNLIKELY(atomic_load_explicit(&s->state, memory_order_relaxed) == SESSION_FORKED))
-        child_start();
-    /* Sequentially consistent on both sides: either stopping sees us, or we see it. */
-    atomic_fetch_add(&s->slow, 1);
-    if (LIKELY(atomic_load(&s->state) == SESSION_ON))
-        return true;
-    atomic_fetch_sub(&s->slow, 1);
-    return false;
+bool opm__slow_enter_span(void)
+{
+    return slow_enter(&opm__session.lost);
 }
 
 void opm__slow_leave(void)
 {
+    struct hot *h = &opm__hot;
+
+    h->counted = false;
     atomic_fetch_sub_explicit(&opm__session.slow, 1, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&h->inside, 0, memory_order_relaxed);
 }
+
+/* How often the calling thread came to its end: what ends later may record again, but we are called
+ * for that only so many times. */
+static __thread unsigned exits __attribute__((tls_model("initial-exec")));
 
 static void thread_exit(void *unused)
 {
     struct hot *h = &opm__hot;
 
     (void)unused;
+    opm__thread_recover();
     opm__counters_leave();
+    exits++;
     if (!atomic_load_explicit(&h->generation, memory_order_relaxed))
         return;
     if (!opm__slow_enter()) {
@@ -108,10 +147,11 @@ static void thread_exit(void *unused)
     opm__slow_leave();
 }
 
-void opm__thread_watch(void)
+bool opm__thread_watch(void)
 {
-    if (exit_key_made)
-        pthread_setspecific(exit_key, &opm__hot);
+    if (exits >= EXITS_MAX)
+        return false;
+    return !exit_key_made || pthread_setspecific(exit_key, &opm__hot) == 0;
 }
 
 void opm_thread_name(const char *name)
@@ -122,9 +162,11 @@ void opm_thread_name(const char *name)
     struct hot *h = &opm__hot;
 
     if (atomic_load(&h->generation) == atomic_load(&s->generation) || opm__thread_enter(h)) {
-        pthread_mutex_lock(&s->lock);
+        struct guard g;
+
+        opm__lock(&s->lock, &g);
         opm__define_thread(s, atomic_load(&h->serial), (int)gettid(), name);
-        pthread_mutex_unlock(&s->lock);
+        opm__unlock(&s->lock, &g);
     }
     opm__slow_leave();
 }
@@ -183,7 +225,8 @@ static uint32_t level_layers(int32_t level)
 /* What a failed start leaves behind, and what a stop has to let go of. */
 static void session_clean(struct session *s)
 {
-    opm__define_release(s);
+    if (!s->stuck)
+        opm__define_release(s);
     opm__writer_release(s);
     opm__files_release(s);
     free(s->categories);
@@ -216,6 +259,21 @@ static void counters_reset(struct session *s)
     s->live_stays = false;
 }
 
+/* What no file can be made of is said before anything is tried. */
+static int path_check(const char *path, opm_error *err)
+{
+    size_t len = strnlen(path, PATH_MAX);
+    struct stat st;
+
+    if (!len)
+        return opm__fail(err, OPM_EINVAL, "the path to record to is empty");
+    if (len == PATH_MAX)
+        return opm__fail(err, OPM_EINVAL, "%.40s...: a path of %d bytes or more", path, PATH_MAX);
+    if (path[len - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return opm__fail(err, OPM_EINVAL, "%s: a folder; it must be a file to record to", path);
+    return 0;
+}
+
 struct start_args {
     const opm_options *opts; /* complete */
     bool child;
@@ -235,6 +293,8 @@ static int start_open(struct session *s, const void *arg, opm_error *err)
         rc = opm__outputs_plan(&s->outputs, a->child, err);
     if (environment_get("OPMETER_OUTPUT"))
         rc = 0; /* the recording itself goes on; what failed is told at the end */
+    if (rc == 0)
+        rc = path_check(s->outputs.only ? s->outputs.record : a->opts->path, err);
     if (rc == 0)
         rc = opm__files_open(s, s->outputs.only ? s->outputs.record : a->opts->path,
                              a->child && !s->outputs.only, budget - budget / 8, err);
@@ -339,22 +399,29 @@ static int start_quietly(const opm_options *opts, bool child, opm_error *err)
 int opm_start(const opm_options *opts, opm_error *err)
 {
     struct session *s = &opm__session;
+    struct guard g;
     int rc;
 
     if (opts && (opts->size < sizeof(size_t) || opts->size > sizeof(*opts)))
         return opm__fail(err, opts->size > sizeof(*opts) ? OPM_EVERSION : OPM_EINVAL,
                          "opm_options.size is %zu, this library knows %zu", opts->size,
                          sizeof(*opts));
+    if (opm__interrupting())
+        return interrupted(err);
     if (atomic_load(&s->state) == SESSION_FORKED)
         child_start();
-    pthread_mutex_lock(&s->control);
+    opm__lock(&s->control, &g);
     if (atomic_load(&s->state) == SESSION_ON) {
         s->nested++;
         rc = 1;
+    } else if (s->stuck) {
+        rc = opm__fail(err, OPM_EBUSY,
+                       "a thread left an earlier recording by a jump out of a signal handler and "
+                       "never came back: no other one can be made");
     } else {
         rc = start_quietly(opts, false, err);
     }
-    pthread_mutex_unlock(&s->control);
+    opm__unlock(&s->control, &g);
     return rc;
 }
 
@@ -389,10 +456,26 @@ static int stop_tell(const struct session *s, opm_error *err)
                                    : "");
 }
 
+/* Wait for those in a slow path. None takes long; but one that a signal interrupted may never
+ * go on, and then its thread does not tell before it records again or ends. False: there is
+ * one. */
+static bool slow_drain(struct session *s)
+{
+    int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+
+    while (atomic_load(&s->slow)) {
+        if (clock_ns(CLOCK_MONOTONIC) - start_ns > STUCK_NS)
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
 /* Under control. */
 static int stop_locked(struct session *s, opm_error *err)
 {
     sigset_t old;
+    bool stuck;
     int rc;
 
     opm__signals_off(&old);
@@ -401,10 +484,12 @@ static int stop_locked(struct session *s, opm_error *err)
     atomic_store(&s->state, SESSION_STOPPING);
     atomic_fetch_add(&s->freed, 1);
     opm__futex_wake(&s->freed, INT32_MAX);
-    while (atomic_load(&s->slow))
-        sched_yield();
+    stuck = !slow_drain(s);
     opm__writer_stop(s);
-    opm__live_retire(s);
+    if (stuck)
+        opm__live_leave(s, true);
+    else
+        opm__live_retire(s);
     opm__bus_leave();
     rc = stop_tell(s, err);
     if (s->convert_to || s->outputs.n) {
@@ -412,6 +497,7 @@ static int stop_locked(struct session *s, opm_error *err)
 
         rc = rc ? rc : MIN(made, 0);
     }
+    s->stuck |= stuck;
     session_clean(s);
     atomic_store(&s->state, SESSION_OFF);
     opm__signals_restore(&old);
@@ -421,9 +507,12 @@ static int stop_locked(struct session *s, opm_error *err)
 int opm_stop(opm_error *err)
 {
     struct session *s = &opm__session;
+    struct guard g;
     int rc = 0;
 
-    pthread_mutex_lock(&s->control);
+    if (opm__interrupting())
+        return interrupted(err);
+    opm__lock(&s->control, &g);
     if (atomic_load(&s->state) == SESSION_FORKED) {
         /* A child that recorded nothing of its own has nothing to close. */
         if (s->nested > 0 && --s->nested == 0) {
@@ -435,31 +524,36 @@ int opm_stop(opm_error *err)
     } else if (--s->nested == 0) {
         rc = stop_locked(s, err);
     }
-    pthread_mutex_unlock(&s->control);
+    opm__unlock(&s->control, &g);
     return rc;
+}
+
+static void pause_set(int paused)
+{
+    struct guard g;
+
+    opm__lock(&opm__session.control, &g);
+    opm__session.paused = paused;
+    set_layers(&opm__session);
+    opm__unlock(&opm__session.control, &g);
 }
 
 void opm_pause(void)
 {
-    pthread_mutex_lock(&opm__session.control);
-    opm__session.paused = 1;
-    set_layers(&opm__session);
-    pthread_mutex_unlock(&opm__session.control);
+    pause_set(1);
 }
 
 void opm_resume(void)
 {
-    pthread_mutex_lock(&opm__session.control);
-    opm__session.paused = 0;
-    set_layers(&opm__session);
-    pthread_mutex_unlock(&opm__session.control);
+    pause_set(0);
 }
 
 void opm_stats(opm_recorder_stats *out)
 {
     struct session *s = &opm__session;
+    struct guard g;
 
-    pthread_mutex_lock(&s->control);
+    opm__lock(&s->control, &g);
     *out = (opm_recorder_stats){
         .spans = atomic_load(&s->spans),
         .lost = atomic_load(&s->lost) + atomic_load(&s->no_room),
@@ -469,7 +563,7 @@ void opm_stats(opm_recorder_stats *out)
         .recording = atomic_load(&s->state) == SESSION_ON,
         .write_errno = atomic_load(&s->write_errno),
     };
-    pthread_mutex_unlock(&s->control);
+    opm__unlock(&s->control, &g);
 }
 
 const char *opm_path(void)
@@ -481,19 +575,28 @@ const char *opm_path(void)
 
 /* ---- fork ---- */
 
+static struct guard fork_guard; /* of who has `control` */
+
 static void fork_prepare(void)
 {
+    struct guard g;
+
     opm__account_fork();
-    pthread_mutex_lock(&opm__session.control);
+    opm__lock(&opm__session.control, &g);
+    fork_guard = g;
     pthread_mutex_lock(&opm__session.lock);
     pthread_mutex_lock(&opm__session.io_lock);
+    opm__memory_hold();
 }
 
 static void fork_unlock(void)
 {
+    struct guard g = fork_guard;
+
+    opm__memory_resume();
     pthread_mutex_unlock(&opm__session.io_lock);
     pthread_mutex_unlock(&opm__session.lock);
-    pthread_mutex_unlock(&opm__session.control);
+    opm__unlock(&opm__session.control, &g);
 }
 
 /* Keep what a start in the child needs. False: it cannot record. */
@@ -514,24 +617,45 @@ static bool fork_remember(struct session *s)
     return forked_path != NULL;
 }
 
-/* The mapping is the parent's: let go of it before anything can be stored. No other thread exists.
+static void fork_close(struct session *s)
+{
+    if (s->own_table)
+        return; /* there are none: they are in the writer's */
+    opm__own_close(&s->file);
+    opm__own_close(&s->live);
+}
+
+/* The mapping is the parent's: let go of it before anything can be stored. No other thread
+ * exists.
  */
 static void fork_child(void)
 {
     struct session *s = &opm__session;
+    struct hot *h = &opm__hot;
 
-    if (atomic_load(&s->state) == SESSION_ON) {
+    opm__memory_resume(); /* held again below, for fork_unlock() */
+    if (atomic_load(&s->state) == SESSION_ON && opm__interrupting()) {
+        /* The handler that forked returns to the middle of something: leave all that it may
+         * use. */
+        opm__live_leave(s, false);
+        fork_close(s);
+        s->threads = NULL;
+        s->stuck = true;
+        atomic_store(&s->counters, NULL);
+        atomic_store_explicit(&h->generation, 0, memory_order_relaxed);
+        atomic_store(&s->slow, h->counted);
+        atomic_store(&s->state, SESSION_OFF);
+        set_layers(s);
+    } else if (atomic_load(&s->state) == SESSION_ON) {
         bool able = fork_remember(s);
 
         opm__live_abandon(s);
         opm__counters_leave(); /* they count the parent */
         atomic_store(&s->counters, NULL);
-        opm__hot = (struct hot){ 0 };
+        /* Not its slot: a handler that forked may return to the middle of opm__begin(). */
+        *h = (struct hot){ .slot = h->slot, .units = h->units };
         s->threads = NULL;
-        if (!s->own_table) { /* else there are none: they are in the writer's table */
-            opm__own_close(&s->file);
-            opm__own_close(&s->live);
-        }
+        fork_close(s);
         session_clean(s);
         free(s->path);
         s->path = NULL;
@@ -543,6 +667,7 @@ static void fork_child(void)
     }
     start_error = (opm_error){ 0 }; /* the parent tells */
     opm__account_child();
+    opm__memory_hold();
     fork_unlock();
 }
 
@@ -559,7 +684,8 @@ __attribute__((constructor)) static void library_load(void)
     }
 }
 
-/* A recording that the environment asked for has no caller to tell: say it on standard error. */
+/* A recording that the environment asked for has no caller to tell: say it on standard error.
+ */
 static void report(const struct session *s, const opm_error *err)
 {
     uint64_t lost = atomic_load(&s->lost) + atomic_load(&s->no_room);
@@ -578,11 +704,16 @@ __attribute__((destructor)) static void library_unload(void)
 {
     struct session *s = &opm__session;
     opm_error err = start_error;
+    struct guard g;
 
-    pthread_mutex_lock(&s->control);
+    /* exit() in a handler: what was interrupted has the recording in its hands. Its files can
+     * be read as they are. */
+    if (opm__interrupting())
+        return;
+    opm__lock(&s->control, &g);
     if (atomic_load(&s->state) == SESSION_ON)
         stop_locked(s, &err);
-    pthread_mutex_unlock(&s->control);
+    opm__unlock(&s->control, &g);
     opm__account_end();
     if (s->automatic)
         report(s, &err);

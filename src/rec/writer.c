@@ -93,7 +93,7 @@ static bool file_append(struct session *s, const uint8_t *p, size_t len)
 
 static bool write_chunk(struct session *s, struct opm_chunk chunk, const void *payload)
 {
-    uint8_t *all = malloc(sizeof(chunk) + chunk.size);
+    uint8_t *all = opm__alloc(sizeof(chunk) + chunk.size);
     bool kept = false;
 
     chunk_finish(&chunk, payload);
@@ -105,7 +105,7 @@ static bool write_chunk(struct session *s, struct opm_chunk chunk, const void *p
         kept = file_append(s, all, sizeof(chunk) + chunk.size);
         pthread_mutex_unlock(&s->io_lock);
     }
-    free(all);
+    opm__free(all);
     return kept;
 }
 
