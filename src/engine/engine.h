@@ -31,7 +31,6 @@ struct engine_options {
     bool winograd;       /* native: allow Winograd convolutions */
     const char *ort_lib; /* onnxruntime: library to load; NULL: look for it */
     const char *scratch; /* onnxruntime: folder for its profile; NULL: TMPDIR or /tmp */
-    bool metered;        /* onnxruntime: a second, profiled session will be needed */
     enum engine_sparse sparse;
     int64_t max_tensor_bytes; /* native: refuse results that are bigger; 0: what fits into memory */
     int64_t max_rounds;       /* native: of bodies of control flow in a run; 0: no limit */
@@ -43,9 +42,9 @@ struct engine_options {
     int (*stop)(void *stop_user);
     void *stop_user;
 };
-#define ENGINE_OPTIONS_INIT                                                           \
-    {                                                                                 \
-        0, false, 0, true, NULL, NULL, false, ENGINE_SPARSE_AUTO, 0, 0, 0, NULL, NULL \
+#define ENGINE_OPTIONS_INIT                                                    \
+    {                                                                          \
+        0, false, 0, true, NULL, NULL, ENGINE_SPARSE_AUTO, 0, 0, 0, NULL, NULL \
     }
 
 /* An input or output as the model declares it. */
@@ -71,6 +70,9 @@ struct engine_memory {
     int64_t winograd; /* by which those are bigger because of Winograd convolutions */
 };
 
+/* Kinds of runs: while recording is off or paused, and the others. */
+enum engine_kind { ENGINE_BARE = 1, ENGINE_METERED = 2 };
+
 struct engine_class {
     const char *name; /* the --engine value */
     const char *doc;
@@ -85,6 +87,10 @@ struct engine_class {
     /* in[] and out[] in the order of inputs() and outputs(). */
     int (*run)(struct engine *e, const struct engine_tensor *in, size_t nin,
                struct engine_tensor *out, size_t nout, opm_error *err);
+    /* Runs of these kinds (enum engine_kind) follow; what only others need is given back, so that
+     * it takes neither memory nor, by waiting busily, cores. A run of another kind is no error, but
+     * must get ready first. NULL: all kinds need the same, and may take turns. */
+    int (*arrange)(struct engine *e, unsigned kinds, opm_error *err);
     int (*flush)(struct engine *e, opm_error *err);                    /* NULL: nothing to flush */
     void (*memory)(const struct engine *e, struct engine_memory *out); /* NULL: it does not tell */
     const char *(*version)(const struct engine *e); /* such as "1.30.0"; NULL: opmeter's own */
@@ -99,7 +105,7 @@ struct engine {
 extern const struct engine_class *const engines[];        /* the default first; ends with NULL */
 const struct engine_class *engine_find(const char *name); /* NULL if there is none */
 
-extern const struct engine_class engine_native; /* native/native.c */
+extern const struct engine_class engine_native; /* native/plan/native.c */
 extern const struct engine_class engine_ort;    /* ort/ort.c */
 
 #endif

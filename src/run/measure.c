@@ -37,21 +37,29 @@ static int stopped(const struct runner *s, opm_error *err)
                      s->res->stopped == RUN_TIME_LIMIT ? "the time limit is over" : "interrupted");
 }
 
+/* Half of an amount of time: what one kind of iterations gets of what both have. */
+static struct run_amount half_of(struct run_amount a)
+{
+    return (struct run_amount){ a.count, a.ns / 2 + a.ns % 2 };
+}
+
 static int warm_up(struct runner *s, opm_error *err)
 {
     opm_span record = opm_record_begin("warm up", OPM_WARMUP);
+    bool both = s->opt->receipt && !s->apart;
+    struct run_amount amount = s->apart ? half_of(s->opt->warmup) : s->opt->warmup;
     int64_t start = runner_now_ns(), ns, n = 0;
     int rc = 0;
 
     for (;; n++) {
-        double share = progress_of(&s->opt->warmup, n, runner_now_ns() - start);
+        double share = progress_of(&amount, n, runner_now_ns() - start);
 
         if (!rc && tell(s, share, 0))
             rc = stopped(s, err);
         if (rc || share >= 1)
             break;
         rc = runner_iterate(s, true, n, OPM_WARMUP, &ns, err);
-        if (!rc && s->opt->receipt)
+        if (!rc && both)
             rc = runner_iterate(s, false, n, OPM_WARMUP, &ns, err);
     }
     opm_record_end(record);
@@ -74,11 +82,13 @@ static int keep(struct run_times *t, int64_t ns, opm_error *err)
 static int measure_all(struct runner *s, opm_error *err)
 {
     opm_span record = opm_record_begin("measured", OPM_MEASURED);
+    bool both = s->opt->receipt && !s->apart;
+    struct run_amount amount = s->apart ? half_of(s->opt->iterations) : s->opt->iterations;
     int64_t start = runner_now_ns(), ns, pair, n = 0;
     int rc = 0;
 
     for (;; n++) {
-        double share = progress_of(&s->opt->iterations, n, runner_now_ns() - start);
+        double share = progress_of(&amount, n, runner_now_ns() - start);
 
         if (!rc && tell(s, 1, share))
             rc = stopped(s, err);
@@ -88,18 +98,59 @@ static int measure_all(struct runner *s, opm_error *err)
         for (int turn = 0; !rc && turn < 2; turn++) {
             bool metered = turn == (n & 1);
 
-            if (!metered && !s->opt->receipt)
+            if (!metered && !both)
                 continue;
             rc = runner_iterate(s, metered, n, OPM_MEASURED, &ns, err);
             if (!rc)
                 rc = keep(metered ? &s->metered : &s->bare, ns, err);
             pair += metered ? ns : -ns;
         }
-        if (!rc && s->opt->receipt)
+        if (!rc && both)
             rc = keep(&s->cost, pair, err);
     }
     opm_record_end(record);
     s->res->seconds = (double)(runner_now_ns() - start) / 1e9;
+    return rc;
+}
+
+/* All bare iterations, before there is anything that only metered ones need. */
+static int measure_bare(struct runner *s, opm_error *err)
+{
+    struct run_amount part[2] = { half_of(s->opt->warmup), half_of(s->opt->iterations) };
+    int rc = s->e->class->arrange(s->e, ENGINE_BARE, err);
+
+    for (int i = 0; i < 2; i++) {
+        int64_t start = runner_now_ns(), ns;
+
+        for (int64_t n = 0; !rc && progress_of(&part[i], n, runner_now_ns() - start) < 1; n++) {
+            rc = runner_iterate(s, false, n, i ? OPM_MEASURED : OPM_WARMUP, &ns, err);
+            if (!rc && i)
+                rc = keep(&s->bare, ns, err);
+            if (!rc && tell(s, 0, 0))
+                rc = stopped(s, err);
+        }
+    }
+    return rc;
+}
+
+/* Kinds of iterations that would disturb each other are measured one after the other; the n-th of
+ * one and of the other are a pair then. */
+static int measure_apart(struct runner *s, opm_error *err)
+{
+    int rc = measure_bare(s, err);
+
+    if (!rc) {
+        OPM_SPAN(OPM_APP, "open engine for metering")
+        {
+            rc = s->e->class->arrange(s->e, ENGINE_METERED, err);
+        }
+    }
+    if (!rc)
+        rc = warm_up(s, err);
+    if (!rc)
+        rc = measure_all(s, err);
+    for (size_t i = 0; !rc && i < MIN(s->bare.n, s->metered.n); i++)
+        rc = keep(&s->cost, s->metered.ns[i] - s->bare.ns[i], err);
     return rc;
 }
 
@@ -108,10 +159,17 @@ int runner_measure(struct runner *s, opm_error *err)
     int rc, flushed;
 
     s->res->stopped = RUN_NOT_STOPPED;
-    rc = warm_up(s, err);
     s->bare.n = s->metered.n = s->cost.n = 0;
-    if (!rc)
-        rc = measure_all(s, err);
+    s->apart = s->opt->receipt && s->e->class->arrange;
+    if (s->apart) {
+        rc = measure_apart(s, err);
+    } else {
+        rc = s->e->class->arrange ? s->e->class->arrange(s->e, ENGINE_METERED, err) : 0;
+        if (!rc)
+            rc = warm_up(s, err);
+        if (!rc)
+            rc = measure_all(s, err);
+    }
     if (rc && s->res->stopped)
         rc = s->opt->keep_partial ? 0 : stopped(s, err);
     flushed = !rc && s->e->class->flush ? s->e->class->flush(s->e, err) : 0;

@@ -93,7 +93,6 @@ static int open_engine(struct runner *s, opm_error *err)
     eo.winograd = s->opt->winograd;
     eo.sparse = s->opt->sparse ? ENGINE_SPARSE_AUTO : ENGINE_SPARSE_NEVER;
     eo.ort_lib = s->opt->ort_lib;
-    eo.metered = true;
     eo.max_memory = s->opt->max_memory ? s->opt->max_memory : run_memory_default();
     eo.stop = runner_stop;
     eo.stop_user = s;

@@ -30,6 +30,7 @@ struct runner {
     size_t nin, nout;
     struct engine_tensor *out; /* of the last iteration */
     bool prepared;             /* for the shapes of the inputs */
+    bool apart;                /* bare iterations are measured before metered ones */
     struct npz ref;
     int64_t deadline_ns;                  /* 0: none */
     pthread_t thread;                     /* that made the call which is under way */

@@ -39,7 +39,6 @@ static void rig_open(struct rig *r, const char *model)
     size_t n;
 
     *r = (struct rig){ 0 };
-    opts.metered = true;
     opts.threads = 1;
     if (model_load(&r->m, model, &err) < 0 || engine_ort.open(&r->e, r->m, &opts, &err) < 0)
         fail_msg("%s", err.msg);

@@ -1,9 +1,11 @@
 /* ort.c -- run models on an installed ONNX Runtime.
  *
- * Two sessions of the same model: a bare one, and if the caller wants metering one with ONNX
- * Runtime's own profiler, which cannot be switched on and off. Each run goes to the one that
- * opm_on() asks for. The profiler's file can be had only once, at the end: engine_flush() reads it
- * back and reports every node as an operator's span on a track of its own. */
+ * Up to two sessions of the same model: a bare one, and one with ONNX Runtime's own profiler, which
+ * cannot be switched on and off. Each run goes to the one that opm_on() asks for, and each is made
+ * when it is first needed: a session's threads go on looking for work for a while after a run, so
+ * that two of them slow each other down, and each has the weights for itself. Whoever measures has
+ * one at a time (arrange). The profiler's file can be had only once, at the end: engine_flush()
+ * reads it back and reports every node as an operator's span on a track of its own. */
 #include "engine/ort/ort_guard.h"
 #include "engine/ort/ort_int.h"
 
@@ -33,10 +35,13 @@ struct ort_engine {
     struct ort_env *env;
     struct ort_memory_info *cpu;
     struct ort_guard *guard; /* NULL: nobody wants to stop it */
-    struct ort_session *bare;
-    struct ort_session *profiled; /* NULL: metering was not asked for, or is over */
+    int threads;
+    struct ort_session *bare, *profiled; /* NULL: not needed yet, or no more */
+    bool flushed;                        /* metering is over */
+    bool prepared;
     uint64_t metered_runs;
-    char scratch[512];  /* folder of the profile, "" if there is none */
+    char tmp[480];      /* where the profile's folder goes */
+    char scratch[512];  /* that folder, "" if there is none */
     int64_t to_mono_ns; /* what turns a time of the profile into CLOCK_MONOTONIC */
     struct engine_value *in, *out;
     const char **in_name, **out_name;
@@ -78,15 +83,14 @@ static int usable_cores(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static int make_options(struct ort_engine *e, const struct engine_options *opts,
-                        const char *profile, struct ort_session_options **out, opm_error *err)
+static int make_options(struct ort_engine *e, const char *profile, struct ort_session_options **out,
+                        opm_error *err)
 {
-    int threads = opts->threads ? opts->threads : usable_cores();
     struct ort_session_options *so = NULL;
     int rc = check(e, e->api.CreateSessionOptions(&so), "prepare for", err);
 
     if (!rc)
-        rc = check(e, e->api.SetIntraOpNumThreads(so, threads), "use threads for", err);
+        rc = check(e, e->api.SetIntraOpNumThreads(so, e->threads), "use threads for", err);
     if (!rc)
         rc = check(e, e->api.SetInterOpNumThreads(so, 1), "use threads for", err);
     if (!rc)
@@ -137,20 +141,24 @@ static void drop_bytes(struct model_bytes *b)
     io_map_release(&b->map);
 }
 
-static int make_session(struct ort_engine *e, const struct model_bytes *b,
-                        const struct engine_options *opts, const char *profile,
-                        struct ort_session **out, opm_error *err)
+static int make_session(struct ort_engine *e, const char *profile, struct ort_session **out,
+                        opm_error *err)
 {
     struct ort_session_options *so = NULL;
-    int rc = make_options(e, opts, profile, &so, err);
+    struct model_bytes b;
+    int rc = get_bytes(&b, e->m, err);
 
-    if (rc)
-        return rc;
-    if (b->data)
-        rc = check(e, e->api.CreateSessionFromArray(e->env, b->data, b->len, so, out), "load", err);
-    else
-        rc = check(e, e->api.CreateSession(e->env, e->m->name, so, out), "load", err);
-    e->api.ReleaseSessionOptions(so);
+    if (!rc)
+        rc = make_options(e, profile, &so, err);
+    if (!rc) {
+        if (b.data)
+            rc = check(e, e->api.CreateSessionFromArray(e->env, b.data, b.len, so, out), "load",
+                       err);
+        else
+            rc = check(e, e->api.CreateSession(e->env, e->m->name, so, out), "load", err);
+        e->api.ReleaseSessionOptions(so);
+    }
+    drop_bytes(&b);
     return rc;
 }
 
@@ -173,15 +181,41 @@ static void tie_clocks(struct ort_engine *e, const int64_t before[2])
         e->to_mono_ns = before[1]; /* it began about then */
 }
 
-static int open_profiled(struct ort_engine *e, const struct model_bytes *b,
-                         const struct engine_options *opts, opm_error *err)
+/* Shapes of everything, for FLOPs and bytes. ONNX Runtime does not need them, so a model that we
+ * cannot follow to its end is no error here. */
+static void infer_shapes(struct ort_engine *e)
+{
+    const struct engine_tensor *in = e->in_seen;
+    size_t nin = e->nin;
+    struct infer_input *given = mem_calloc(nin + 1, sizeof(*given));
+    struct tensor *data = mem_calloc(nin + 1, sizeof(*data));
+    struct infer_options opt = { .input = given, .ninput = nin, .hints = true };
+
+    for (size_t i = 0; given && data && i < nin; i++) {
+        given[i] = (struct infer_input){ .name = e->in[i].name, .shape = in[i].shape };
+        if (in[i].bytes <= 1024 && tensor_type_int(in[i].type)) { /* may be a shape */
+            data[i] = (struct tensor){ .name = e->in[i].name,
+                                       .type = in[i].type,
+                                       .shape = in[i].shape,
+                                       .count = shape_count(&in[i].shape),
+                                       .data = in[i].data,
+                                       .bytes = in[i].bytes };
+            given[i].data = &data[i];
+        }
+    }
+    if (given && data)
+        graph_infer(e->m, &opt, NULL);
+    mem_free(given);
+    mem_free(data);
+}
+
+static int open_profiled(struct ort_engine *e, opm_error *err)
 {
     int64_t before[2] = { clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC) };
-    const char *tmp = opts->scratch ? opts->scratch : environment_get("TMPDIR");
     char prefix[sizeof(e->scratch) + 16];
     int rc;
 
-    snprintf(e->scratch, sizeof(e->scratch), "%s/opmeter-ort-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    snprintf(e->scratch, sizeof(e->scratch), "%s/opmeter-ort-XXXXXX", e->tmp);
     if (!mkdtemp(e->scratch)) {
         rc = opm__fail(err, OPM_EIO, "%s: no folder for ONNX Runtime's profile can be made there",
                        e->scratch);
@@ -189,10 +223,25 @@ static int open_profiled(struct ort_engine *e, const struct model_bytes *b,
         return rc;
     }
     snprintf(prefix, sizeof(prefix), "%s/profile", e->scratch);
-    rc = make_session(e, b, opts, prefix, &e->profiled, err);
+    rc = make_session(e, prefix, &e->profiled, err);
     if (!rc)
         tie_clocks(e, before);
+    if (!rc && e->prepared)
+        infer_shapes(e);
     return rc;
+}
+
+static bool is_metered(const struct ort_engine *e)
+{
+    return !e->flushed && opm_on(OPM_FRAMEWORK);
+}
+
+/* The session for runs of one kind. */
+static int need_session(struct ort_engine *e, bool metered, opm_error *err)
+{
+    if (metered)
+        return e->profiled ? 0 : open_profiled(e, err);
+    return e->bare ? 0 : make_session(e, NULL, &e->bare, err);
 }
 
 static int list_values(struct ort_engine *e, const uint32_t *index, uint32_t n, bool input,
@@ -236,13 +285,15 @@ static int ort_open(struct engine **out, struct model *m, const struct engine_op
                     opm_error *err)
 {
     struct ort_engine *e = mem_calloc(1, sizeof(*e));
-    struct model_bytes bytes = { 0 };
+    const char *tmp = opts->scratch ? opts->scratch : environment_get("TMPDIR");
     int rc;
 
     if (!e)
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
     e->base.class = &engine_ort;
     e->m = m;
+    e->threads = opts->threads ? opts->threads : usable_cores();
+    snprintf(e->tmp, sizeof(e->tmp), "%s", tmp && *tmp ? tmp : "/tmp");
     rc = ort_lib_open(&e->api, opts->ort_lib, err);
     if (!rc)
         rc = list_values(e, m->graph->input, m->graph->ninput, true, err);
@@ -253,14 +304,9 @@ static int ort_open(struct engine **out, struct model *m, const struct engine_op
     if (!rc)
         rc = check(e, e->api.CreateCpuMemoryInfo(0, 0, &e->cpu), "prepare for", err);
     if (!rc)
-        rc = get_bytes(&bytes, m, err);
-    if (!rc)
-        rc = make_session(e, &bytes, opts, NULL, &e->bare, err);
-    if (!rc && opts->metered)
-        rc = open_profiled(e, &bytes, opts, err);
+        rc = need_session(e, false, err);
     if (!rc && opts->stop)
         rc = ort_guard_open(&e->guard, &e->api, opts, err);
-    drop_bytes(&bytes);
     if (!rc) {
         e->in_value = mem_calloc(e->nin + 1, sizeof(*e->in_value));
         e->out_value = mem_calloc(e->nout + 1, sizeof(*e->out_value));
@@ -309,32 +355,6 @@ static int set_input(struct ort_engine *e, size_t i, const struct engine_tensor 
                  "feed", err);
 }
 
-/* Shapes of everything, for FLOPs and bytes. ONNX Runtime does not need them, so a model that we
- * cannot follow to its end is no error here. */
-static void infer_shapes(struct ort_engine *e, const struct engine_tensor *in, size_t nin)
-{
-    struct infer_input *given = mem_calloc(nin + 1, sizeof(*given));
-    struct tensor *data = mem_calloc(nin + 1, sizeof(*data));
-    struct infer_options opt = { .input = given, .ninput = nin, .hints = true };
-
-    for (size_t i = 0; given && data && i < nin; i++) {
-        given[i] = (struct infer_input){ .name = e->in[i].name, .shape = in[i].shape };
-        if (in[i].bytes <= 1024 && tensor_type_int(in[i].type)) { /* may be a shape */
-            data[i] = (struct tensor){ .name = e->in[i].name,
-                                       .type = in[i].type,
-                                       .shape = in[i].shape,
-                                       .count = shape_count(&in[i].shape),
-                                       .data = in[i].data,
-                                       .bytes = in[i].bytes };
-            given[i].data = &data[i];
-        }
-    }
-    if (given && data)
-        graph_infer(e->m, &opt, NULL);
-    mem_free(given);
-    mem_free(data);
-}
-
 static int ort_prepare(struct engine *base, const struct engine_tensor *in, size_t nin,
                        opm_error *err)
 {
@@ -346,8 +366,9 @@ static int ort_prepare(struct engine *base, const struct engine_tensor *in, size
                          e->nin);
     for (size_t i = 0; !rc && i < nin; i++)
         rc = set_input(e, i, &in[i], err);
+    e->prepared = !rc;
     if (!rc && e->profiled)
-        infer_shapes(e, in, nin);
+        infer_shapes(e);
     return rc;
 }
 
@@ -389,12 +410,14 @@ static int ort_run(struct engine *base, const struct engine_tensor *in, size_t n
                    struct engine_tensor *out, size_t nout, opm_error *err)
 {
     struct ort_engine *e = (struct ort_engine *)base;
-    bool metered = e->profiled && opm_on(OPM_FRAMEWORK);
+    bool metered = is_metered(e);
     int rc = 0;
 
     assert(nin == e->nin && nout == e->nout);
     for (size_t i = 0; !rc && i < nin; i++)
         rc = set_input(e, i, &in[i], err);
+    if (!rc)
+        rc = need_session(e, metered, err);
     for (size_t i = 0; i < e->nout; i++) { /* or it would write into the old ones */
         if (e->out_value[i])
             e->api.ReleaseValue(e->out_value[i]);
@@ -526,6 +549,7 @@ static int ort_flush(struct engine *base, opm_error *err)
     io_map_release(&map);
     e->api.ReleaseSession(e->profiled);
     e->profiled = NULL;
+    e->flushed = true;
     drop_scratch(e, file);
     if (file)
         check(e, e->api.AllocatorFree(alloc, file), "profile", NULL);
@@ -557,6 +581,29 @@ static void discard_profile(struct ort_engine *e)
     if (file)
         check(e, e->api.AllocatorFree(alloc, file), "", NULL);
     e->api.ReleaseSession(e->profiled);
+}
+
+/* A profile that has nothing to say yet goes with its session. */
+static int ort_arrange(struct engine *base, unsigned kinds, opm_error *err)
+{
+    struct ort_engine *e = (struct ort_engine *)base;
+    int rc = 0;
+
+    if ((kinds & ENGINE_METERED) && !is_metered(e)) /* nobody records: they are bare */
+        kinds = ENGINE_BARE;
+    if (!(kinds & ENGINE_METERED) && e->profiled && !e->metered_runs) {
+        discard_profile(e);
+        e->profiled = NULL;
+    }
+    if (!(kinds & ENGINE_BARE) && e->bare) {
+        e->api.ReleaseSession(e->bare);
+        e->bare = NULL;
+    }
+    if (kinds & ENGINE_BARE)
+        rc = need_session(e, false, err);
+    if (!rc && (kinds & ENGINE_METERED))
+        rc = need_session(e, true, err);
+    return rc;
 }
 
 static void ort_close(struct engine *base)
@@ -601,6 +648,7 @@ const struct engine_class engine_ort = {
     .outputs = ort_outputs,
     .prepare = ort_prepare,
     .run = ort_run,
+    .arrange = ort_arrange,
     .flush = ort_flush,
     .version = ort_version,
     .close = ort_close,

@@ -102,6 +102,8 @@ int opm_session_open(opm_session **out, const char *model, const opm_session_opt
     s->run = (struct runner){ .opt = &s->opt, .res = &s->res };
     if (!rc)
         rc = session_end(s, runner_open(&s->run, err), err);
+    if (!rc && s->run.e->class->arrange)
+        rc = s->run.e->class->arrange(s->run.e, ENGINE_BARE | ENGINE_METERED, err);
     if (!rc)
         rc = decide_shapes(s, err);
     if (rc) {
