@@ -40,13 +40,21 @@ enum kernel_flags {
     K_IMPURE = 16,  /* never computed ahead */
     K_ANYTYPE = 32, /* copes with every element type */
     K_HALF = 64,    /* raw inputs of 16 bits are read through kernel_half(), as they are */
+    K_LATER = 128,  /* its first output may be left out */
+};
+
+/* What a kernel is, for those who choose and rewrite; kernels.def lists them. */
+enum kernel_kind {
+#define KERNEL(name) KERNEL_##name,
+#include "engine/native/kernels.def"
 };
 
 struct op;
 
 /* How one operator type is executed; registry.c holds the table. */
 struct kernel {
-    const char *op_type;
+    enum kernel_kind kind;
+    const char *op_type; /* NULL: no node asks for it, rewriting makes it */
     const char *domain;
     int min, max; /* versions of the domain; max 0: no end */
     int (*prepare)(struct op *op, opm_error *err);
@@ -58,6 +66,8 @@ struct kernel {
 
 /* NULL if there is none for this operator and version. */
 const struct kernel *kernel_find(const char *op_type, const char *domain, int opset);
+/* One of a family, whatever operator asks for it; NULL if there is none. */
+const struct kernel *kernel_form(enum kernel_kind kind, int arg);
 
 /* What is done to an output element after the operator proper, in this order. */
 enum post_kind {
@@ -115,10 +125,9 @@ struct op {
     size_t scratch_own; /* bytes of scratch if it is not in the arena */
     size_t scratch_at;
     enum op_state how;
-    bool fixed;  /* depends on constants only: done once and for all */
-    bool looked; /* prepare() looked at data */
-    bool told;   /* the recorder knows all its shapes */
-    const char *told_algorithm;
+    bool fixed;         /* depends on constants only: done once and for all */
+    bool looked;        /* prepare() looked at data */
+    bool told;          /* the recorder knows more than its name */
     bool prepared;      /* dynamic: for the shapes below */
     struct shape *seen; /* dynamic: nin shapes it was prepared for */
     struct plan **body; /* of control flow: one for each graph attribute */
@@ -143,6 +152,7 @@ struct val {
     const struct tensor *src;  /* VAL_CONST: t.data is NULL until val_materialize() */
     struct tensor *wide;       /* the same, of a 16-bit constant: as float32 */
     const struct tensor *half; /* what it is made of */
+    bool kept;                 /* wide stays once all operators are prepared */
     void *own;
     size_t own_bytes;
     uint32_t root;        /* VAL_ALIAS: where the memory is */
@@ -209,9 +219,9 @@ int plan_layout(struct plan *p, opm_error *err);
 /* fuse.c */
 int plan_fuse(struct plan *p, opm_error *err);
 /* meter.c: describe operators to the recorder. Names when a model is opened; then, for each set of
- * input shapes, what inference tells of shapes and FLOPs (before preparing, which is recorded
- * already), and after preparing the memory plan and those operators about which more is known. */
-enum meter_what { METER_NAMES, METER_SHAPES, METER_REST };
+ * input shapes, before preparing, which is recorded already, that those told of are operators anew,
+ * and after it shapes, FLOPs, what preparing chose, and the memory plan. */
+enum meter_what { METER_NAMES, METER_ANEW, METER_ALL };
 void plan_meter(struct plan *p, enum meter_what what);
 
 /* For kernels. */

@@ -1,6 +1,8 @@
 /* half.c -- see half.h. */
 #include "engine/native/isa/half.h"
 
+#include "engine/native/isa/isa.h"
+
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -8,7 +10,7 @@
 
 #define CHUNK 256
 
-static void f16_to_float(float *out, const char *in, int64_t n)
+static int64_t f16_to_float(float *out, const char *in, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         uint16_t h;
@@ -16,16 +18,20 @@ static void f16_to_float(float *out, const char *in, int64_t n)
         memcpy(&h, in + 2 * i, sizeof(h));
         out[i] = f16_to_f32(h);
     }
+    return n;
 }
 
-static void f16_from_float(char *out, const float *in, int64_t n)
+static int64_t f16_from_float(char *out, const float *in, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = f32_to_f16(in[i]);
 
         memcpy(out + 2 * i, &h, sizeof(h));
     }
+    return n;
 }
+
+const struct half_isa half_c = { f16_to_float, f16_from_float };
 
 #ifdef __x86_64__
 /* Every processor with AVX2 converts. */
@@ -49,6 +55,8 @@ __attribute__((target("avx2,f16c"))) static int64_t f16_from_float_fast(char *ou
                          _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
     return i;
 }
+
+const struct half_isa half_avx2 = { f16_to_float_fast, f16_from_float_fast };
 #endif
 
 /* By whole vectors: a shift, and rounding to even by what falls off. */
@@ -100,31 +108,25 @@ static void bf16_from_float(char *out, const float *in, int64_t n)
 
 void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t)
 {
-    int64_t done = 0;
+    int64_t done;
 
     if (t == TENSOR_BF16) {
         bf16_to_float(out, in, n);
         return;
     }
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2"))
-        done = f16_to_float_fast(out, in, n);
-#endif
+    done = isa_host()->half->to_float(out, in, n);
     f16_to_float(out + done, (const char *)in + 2 * done, n - done);
 }
 
 void half_from_float(void *out, const float *in, int64_t n, enum tensor_type t)
 {
-    int64_t done = 0;
+    int64_t done;
 
     if (t == TENSOR_BF16) {
         bf16_from_float(out, in, n);
         return;
     }
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2"))
-        done = f16_from_float_fast(out, in, n);
-#endif
+    done = isa_host()->half->from_float(out, in, n);
     f16_from_float((char *)out + 2 * done, in + done, n - done);
 }
 

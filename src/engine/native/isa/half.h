@@ -11,6 +11,13 @@ static inline enum tensor_type half_inside(enum tensor_type t)
     return t == TENSOR_F16 || t == TENSOR_BF16 ? TENSOR_F32 : t;
 }
 
+/* float16 to and from float, as many of n as come out even; how many. */
+struct half_isa {
+    int64_t (*to_float)(float *out, const char *in, int64_t n);
+    int64_t (*from_float)(char *out, const float *in, int64_t n);
+};
+extern const struct half_isa half_c, half_avx2;
+
 /* n numbers of type t (a 16-bit one); in may be unaligned. */
 void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t);
 void half_from_float(void *out, const float *in, int64_t n, enum tensor_type t);

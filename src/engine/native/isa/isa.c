@@ -2,28 +2,60 @@
 #include "engine/native/isa/isa.h"
 
 #include "base/environment.h"
+#include "engine/native/isa/half.h"
+#include "engine/native/isa/nhwc_isa.h"
+#include "engine/native/isa/q8_isa.h"
+#include "engine/native/isa/sparse_isa.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+static struct isa set[ISA_N]; /* name NULL: not to be had */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void put(enum isa_kind kind, const struct isa *fp32, const struct q8_isa *q8,
+                const struct nhwc_isa *nhwc, const struct sparse_isa *sparse,
+                const struct half_isa *half)
+{
+    set[kind] = *fp32;
+    set[kind].q8 = q8;
+    set[kind].nhwc = nhwc;
+    set[kind].sparse = sparse;
+    set[kind].half = half;
+}
+
+/* The one place that asks what the processor has. */
+static void pick(void)
+{
+    put(ISA_C, &isa_c, &q8_c, &nhwc_c, &sparse_c, &half_c);
+#ifdef __x86_64__
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return;
+    put(ISA_AVX2, &isa_avx2, &q8_avx2, &nhwc_avx2, &sparse_avx2, &half_avx2);
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
+        return;
+    bool vnni = __builtin_cpu_supports("avx512vnni");
+
+    put(ISA_AVX512, &isa_avx512, vnni && __builtin_cpu_supports("avx512vbmi") ? &q8_vnni : &q8_avx2,
+        vnni ? &nhwc_vnni : &nhwc_avx2, &sparse_avx512, &half_avx2);
+#endif
+}
+
 const struct isa *isa_get(enum isa_kind kind)
 {
-    switch (kind) {
-    case ISA_C:
-        return &isa_c;
-#ifdef __x86_64__
-    case ISA_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &isa_avx2 : NULL;
-    case ISA_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-                   ? &isa_avx512
-                   : NULL;
-#endif
-    default:
-        return NULL;
-    }
+    pthread_once(&once, pick);
+    return set[kind].name ? &set[kind] : NULL;
+}
+
+const struct isa *isa_host(void)
+{
+    int k = ISA_N - 1;
+
+    while (!isa_get((enum isa_kind)k))
+        k--;
+    return &set[k];
 }
 
 const struct isa *isa_best(void)
@@ -35,5 +67,5 @@ const struct isa *isa_best(void)
     for (int k = ISA_N - 1; k >= 0 && !isa; k--)
         if (!want || strcmp(want, name[k]) == 0)
             isa = isa_get((enum isa_kind)k);
-    return isa ? isa : &isa_c;
+    return isa ? isa : isa_get(ISA_C);
 }

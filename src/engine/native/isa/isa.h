@@ -1,7 +1,8 @@
 /* isa.h -- the inner loops that depend on the instruction set, once per set.
  *
- * fp32_tmpl.h is compiled three times: plain C, AVX2 with FMA, AVX-512; isa_get() picks the best
- * that the processor has. The loops work on one thread's part of one operator and never allocate.
+ * Each kind of loops (floats, channel-blocked floats, bytes, bytes with channels last, block-sparse
+ * weights, 16-bit floats) is there for plain C, AVX2 with FMA, and AVX-512; isa.c picks for all of
+ * them. The loops work on one thread's part of one operator and never allocate.
  * Results may differ between instruction sets in the last bits, never between runs or thread
  * counts. */
 #ifndef NATIVE_ISA_H
@@ -89,6 +90,11 @@ struct isa {
     /* One step of an LSTM of n, from gates i, o, f, c one after the other; c is the old state. */
     void (*lstm)(float *h, float *c, const float *gate, int64_t n);
     const struct blk *blk; /* on channel-blocked tensors */
+    /* Set by isa.c: */
+    const struct q8_isa *q8;
+    const struct nhwc_isa *nhwc;
+    const struct sparse_isa *sparse;
+    const struct half_isa *half;
 };
 
 enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };
@@ -97,7 +103,9 @@ enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };
 const struct isa *isa_get(enum isa_kind kind);
 /* The best there is, unless the environment has OPMETER_ISA=c, avx2 or avx512 (for tests). */
 const struct isa *isa_best(void);
+/* The best there is. */
+const struct isa *isa_host(void);
 
-extern const struct isa isa_c, isa_avx2, isa_avx512;
+extern const struct isa isa_c, isa_avx2, isa_avx512; /* the floats of each */
 
 #endif

@@ -106,7 +106,7 @@ static void put_bytes(uint8_t *group, int places, const int8_t *four)
 #undef UNPACK
 #undef EACH_TILE
 
-static const struct nhwc_isa nhwc_c = {
+const struct nhwc_isa nhwc_c = {
     .name = "c",
     .units = 1,
     .px = { 2 },
@@ -239,7 +239,7 @@ INLINE void unpack_ymm(const int nv, vi_ymm *v, const uint8_t *in)
 #pragma GCC pop_options
 #endif
 
-static const struct nhwc_isa nhwc_avx2 = {
+const struct nhwc_isa nhwc_avx2 = {
     .name = "avx2",
     .units = 2,
     .px = { 4, 2 },
@@ -450,7 +450,7 @@ static void depthwise_vnni(const struct nhwc_depthwise *d)
 #endif
 
 #define NAME(u, m) tile_##u##_##m##_vnni,
-static const struct nhwc_isa nhwc_vnni = {
+const struct nhwc_isa nhwc_vnni = {
     .name = "vnni",
     .units = 4,
     .px = { 12, 12, 8, 6 },
@@ -464,15 +464,3 @@ static const struct nhwc_isa nhwc_vnni = {
 };
 #undef NAME
 #endif
-
-const struct nhwc_isa *nhwc_isa(const struct isa *isa)
-{
-#ifdef __x86_64__
-    if (isa == &isa_avx512 && __builtin_cpu_supports("avx512vnni"))
-        return &nhwc_vnni;
-    if (isa == &isa_avx512 || isa == &isa_avx2)
-        return &nhwc_avx2;
-#endif
-    (void)isa;
-    return &nhwc_c;
-}

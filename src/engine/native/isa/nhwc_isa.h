@@ -93,6 +93,6 @@ struct nhwc_isa {
     void (*sum)(int32_t *sum, const uint8_t *in, int64_t n, int64_t pitch);
 };
 
-const struct nhwc_isa *nhwc_isa(const struct isa *isa);
+extern const struct nhwc_isa nhwc_c, nhwc_avx2, nhwc_vnni;
 
 #endif

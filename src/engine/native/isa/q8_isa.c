@@ -43,7 +43,7 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 #undef DOT
 #undef DOT_SWAPPED
 
-static const struct q8_isa q8_c = {
+const struct q8_isa q8_c = {
     "c",        2,           4 * 2,        tile_uv_c, tile_sv_c, tile_bytes_c, interleave_c,
     to_bytes_c, to_floats_c, add_scaled_c, sum_c,     range_c,   quantize_c,   dequantize_c,
     largest_c,  pair_c,      depthwise_c
@@ -109,15 +109,15 @@ static inline __attribute__((always_inline)) vi_ymm dot_avx2(vi_ymm acc, struct 
 #pragma GCC pop_options
 #endif
 
-static const struct q8_isa q8_avx2 = { "avx2",          3,
-                                       8 * 2,           tile_uv_avx2,
-                                       tile_sv_avx2,    tile_bytes_avx2,
-                                       interleave_avx2, to_bytes_avx2,
-                                       to_floats_avx2,  add_scaled_avx2,
-                                       sum_avx2,        range_avx2,
-                                       quantize_avx2,   dequantize_avx2,
-                                       largest_avx2,    pair_avx2,
-                                       depthwise_avx2 };
+const struct q8_isa q8_avx2 = { "avx2",          3,
+                                8 * 2,           tile_uv_avx2,
+                                tile_sv_avx2,    tile_bytes_avx2,
+                                interleave_avx2, to_bytes_avx2,
+                                to_floats_avx2,  add_scaled_avx2,
+                                sum_avx2,        range_avx2,
+                                quantize_avx2,   dequantize_avx2,
+                                largest_avx2,    pair_avx2,
+                                depthwise_avx2 };
 
 #ifdef __clang__
 #pragma clang attribute push(                                                                     \
@@ -190,26 +190,13 @@ static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row,
 #pragma GCC pop_options
 #endif
 
-static const struct q8_isa q8_vnni = { "vnni",          6,
-                                       16 * 4,          tile_uv_vnni,
-                                       tile_sv_vnni,    tile_bytes_vnni,
-                                       interleave_vnni, to_bytes_vnni,
-                                       to_floats_vnni,  add_scaled_vnni,
-                                       sum_vnni,        range_vnni,
-                                       quantize_vnni,   dequantize_vnni,
-                                       largest_vnni,    pair_vnni,
-                                       depthwise_picked };
+const struct q8_isa q8_vnni = { "vnni",          6,
+                                16 * 4,          tile_uv_vnni,
+                                tile_sv_vnni,    tile_bytes_vnni,
+                                interleave_vnni, to_bytes_vnni,
+                                to_floats_vnni,  add_scaled_vnni,
+                                sum_vnni,        range_vnni,
+                                quantize_vnni,   dequantize_vnni,
+                                largest_vnni,    pair_vnni,
+                                depthwise_picked };
 #endif
-
-const struct q8_isa *q8_isa(const struct isa *isa)
-{
-#ifdef __x86_64__
-    if (isa == &isa_avx512 && __builtin_cpu_supports("avx512vnni") &&
-        __builtin_cpu_supports("avx512vbmi"))
-        return &q8_vnni;
-    if (isa == &isa_avx512 || isa == &isa_avx2)
-        return &q8_avx2;
-#endif
-    (void)isa;
-    return &q8_c;
-}

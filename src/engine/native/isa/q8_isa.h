@@ -68,6 +68,6 @@ struct q8_isa {
                       int step, const int8_t *w);
 };
 
-const struct q8_isa *q8_isa(const struct isa *isa);
+extern const struct q8_isa q8_c, q8_avx2, q8_vnni;
 
 #endif

@@ -108,15 +108,3 @@ typedef float vx __attribute__((vector_size(16)));
 #pragma GCC pop_options
 #endif
 #endif
-
-const struct sparse_isa *sparse_isa(const struct isa *isa)
-{
-#ifdef __x86_64__
-    if (isa == &isa_avx512)
-        return &sparse_avx512;
-    if (isa == &isa_avx2)
-        return &sparse_avx2;
-#endif
-    (void)isa;
-    return &sparse_c;
-}

@@ -303,7 +303,7 @@ static void N(pack)(float *out, const float *a, int64_t rs, int rows, int width,
     }
 }
 
-static const struct sparse_isa N(sparse) = {
+const struct sparse_isa N(sparse) = {
     VL, VL *MV, N(pack), N(panel4), N(panel_wide), N(quad), N(few4), N(few_wide),
 };
 

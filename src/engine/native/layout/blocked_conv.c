@@ -142,16 +142,6 @@ static void count_packed(struct op *op, const struct blk_conv *b)
         b->algorithm == BLK_WINOGRAD ? (size_t)(blocks * per - plain) * sizeof(float) : 0;
 }
 
-void blk_conv_foretell(struct op *op, const struct shape *in, const struct shape *weights)
-{
-    struct blk_conv b = { .plain = !op->plan->val[op->in[0]].blocked };
-
-    if (conv_init(&b.c, op, in, weights, NULL))
-        return;
-    choose(op, &b);
-    count_packed(op, &b);
-}
-
 struct pack_job {
     const struct op *op;
     const struct blk_conv *b;

@@ -57,9 +57,6 @@ bool blk_conv_fits(const struct op *op, const struct shape *weights, int block);
 /* Reads its input plain: too few channels to be worth blocking. */
 bool blk_conv_plain(const struct op *op, const struct shape *weights);
 
-/* op->algorithm and op->extra_bytes for an input of this shape, before prepare() is asked. */
-void blk_conv_foretell(struct op *op, const struct shape *in, const struct shape *weights);
-
 /* blocked_winograd.c */
 bool wino_wins(const struct op *op, const struct blk_conv *b);
 int wino_prepare(struct op *op, struct blk_conv *b, opm_error *err);

@@ -4,6 +4,7 @@
  * taps bring to it, in a fixed order. With few output channels (kernel arg 1) the output is plain,
  * and the product has taps and channels side by side in its blocks. */
 #include "engine/native/op/conv_transpose.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static int64_t lane_of(const struct op *op, const struct bconvt *q, int64_t oc, 
 {
     int64_t v = kernel_isa(op)->blk->block;
 
-    return op->kernel->arg ? oc * q->taps + tap : (oc / v * q->taps + tap) * v + oc % v;
+    return op->kernel->arg == TO_PLAIN ? oc * q->taps + tap : (oc / v * q->taps + tap) * v + oc % v;
 }
 
 static int pack(struct op *op, struct bconvt *q, opm_error *err)
@@ -77,7 +78,7 @@ int bconvt_prepare(struct op *op, opm_error *err)
     rc = convtranspose_prepare(op, err);
     if (rc)
         return rc;
-    if (!op->kernel->arg) {
+    if (op->kernel->arg != TO_PLAIN) {
         struct shape s = kernel_out(op, 0)->shape;
 
         rc = kernel_set_blocked(op, 0, &s, err);
@@ -86,12 +87,13 @@ int bconvt_prepare(struct op *op, opm_error *err)
     }
     q->taps = window_kernel(&q->c.w);
     q->icb = (q->c.ic + v - 1) / v;
-    q->blocks = op->kernel->arg ? (q->c.oc * q->taps + v - 1) / v : (q->c.oc + v - 1) / v * q->taps;
+    q->blocks = op->kernel->arg == TO_PLAIN ? (q->c.oc * q->taps + v - 1) / v
+                                            : (q->c.oc + v - 1) / v * q->taps;
     q->pixels = window_in(&q->c.w);
     q->chunk = MAX(CHUNK_BYTES / (q->icb * v * 4) / px, (int64_t)1) * px;
     if (__builtin_mul_overflow(q->pixels, q->blocks * v, &floats) || floats > PTRDIFF_MAX / 16)
         return kernel_fail(op, OPM_ELIMIT, err, "the products are too big");
-    if (op->kernel->arg)
+    if (op->kernel->arg == TO_PLAIN)
         floats += threads * q->blocks * v * q->c.w.in[2];
     op->scratch_bytes = (size_t)floats * sizeof(float);
     op->algorithm = "product and collect";
@@ -229,7 +231,7 @@ int bconvt_run(struct op *op, opm_error *err)
     const struct window *w = &q->c.w;
     struct bconvt_job j = { .op = op, .q = q, .blk = kernel_isa(op)->blk, .product = op->scratch };
     int64_t v = j.blk->block, ocb = (q->c.oc + v - 1) / v,
-            image = window_out(w) * (op->kernel->arg ? q->c.oc : ocb * v);
+            image = window_out(w) * (op->kernel->arg == TO_PLAIN ? q->c.oc : ocb * v);
 
     (void)err;
     if (kernel_out(op, 0)->count == 0)
@@ -238,7 +240,7 @@ int bconvt_run(struct op *op, opm_error *err)
         j.in = (const float *)kernel_in(op, 0)->data + n * q->icb * q->pixels * v;
         j.out = (float *)kernel_out(op, 0)->data + n * image;
         pool_for(kernel_pool(op), (q->pixels + q->chunk - 1) / q->chunk, 1, product_part, &j);
-        if (op->kernel->arg)
+        if (op->kernel->arg == TO_PLAIN)
             pool_for(kernel_pool(op), w->out[1], 4, collect_plain_part, &j);
         else
             pool_for(kernel_pool(op), ocb * w->out[1], 4, collect_part, &j);

@@ -1,5 +1,6 @@
 /* blocked_reorder.c -- plain tensors to channel-blocked ones (blocked_isa.h) and back: what stands
  * at the borders of blocked regions. */
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 /* Pixels that one piece of work has. */
@@ -25,10 +26,10 @@ static void reorder_part(void *arg, int64_t begin, int64_t end, int thread)
                 blocked = ((n * blocks + block) * j->pixels + x) * v;
         int have = (int)MIN(v, j->channels - block * v);
 
-        (j->op->kernel->arg ? blk->unpack
-                            : blk->pack)(j->out + (j->op->kernel->arg ? plain : blocked),
-                                         j->in + (j->op->kernel->arg ? blocked : plain), j->pixels,
-                                         have, MIN(j->pixels - x, (int64_t)PIECE));
+        (j->op->kernel->arg == TO_PLAIN ? blk->unpack : blk->pack)(
+            j->out + (j->op->kernel->arg == TO_PLAIN ? plain : blocked),
+            j->in + (j->op->kernel->arg == TO_PLAIN ? blocked : plain), j->pixels, have,
+            MIN(j->pixels - x, (int64_t)PIECE));
     }
 }
 
@@ -41,8 +42,8 @@ int reorder_prepare(struct op *op, opm_error *err)
         return rc;
     if (in->shape.rank < 3 || in->shape.rank > 4)
         return kernel_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
-    return op->kernel->arg ? kernel_set(op, 0, TENSOR_F32, &in->shape, err)
-                           : kernel_set_blocked(op, 0, &in->shape, err);
+    return op->kernel->arg == TO_PLAIN ? kernel_set(op, 0, TENSOR_F32, &in->shape, err)
+                                       : kernel_set_blocked(op, 0, &in->shape, err);
 }
 
 int reorder_run(struct op *op, opm_error *err)

@@ -11,7 +11,7 @@
 
 static inline const struct nhwc_isa *kernel_nhwc(const struct op *op)
 {
-    return nhwc_isa(kernel_isa(op));
+    return kernel_isa(op)->nhwc;
 }
 /* Bytes of a pixel. */
 static inline int64_t nhwc_pitch(int64_t channels)

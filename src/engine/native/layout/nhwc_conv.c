@@ -8,6 +8,7 @@
 #include "engine/native/layout/nhwc.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/op/conv.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -274,11 +275,11 @@ static void set_terms(const struct op *op, struct nconv *s, const struct tensor 
         enum tensor_type own = yz ? yz->type : TENSOR_U8, other = kernel_in(op, NCONV_ADD)->type;
 
         s->end = (struct nhwc_end){ q8_zero(yz, 0) + nhwc_flip(own), 0, 255 };
-        if (op->kernel->arg)
+        if (op->kernel->arg == NCONV_SECOND)
             nhwc_add_of(op, NCONV_ADD_SCALE, other, IN_Y_SCALE, own, NCONV_SUM_SCALE, &s->add);
         else
             nhwc_add_of(op, IN_Y_SCALE, own, NCONV_ADD_SCALE, other, NCONV_SUM_SCALE, &s->add);
-        s->add.swapped = op->kernel->arg;
+        s->add.swapped = op->kernel->arg == NCONV_SECOND;
     }
     for (int64_t oc = 0; oc < s->c.oc; oc++) {
         const uint8_t *from = (const uint8_t *)w->data + oc * per;

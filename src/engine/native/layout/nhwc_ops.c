@@ -479,8 +479,8 @@ int nreorder_prepare(struct op *op, opm_error *err)
         return rc;
     if (in->shape.rank < 3 || in->shape.rank > 4)
         return kernel_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
-    return op->kernel->arg ? kernel_set(op, 0, in->type, &in->shape, err)
-                           : nhwc_set(op, 0, in->type, &in->shape, err);
+    return op->kernel->arg == TO_PLAIN ? kernel_set(op, 0, in->type, &in->shape, err)
+                                       : nhwc_set(op, 0, in->type, &in->shape, err);
 }
 
 int nreorder_run(struct op *op, opm_error *err)
@@ -497,6 +497,6 @@ int nreorder_run(struct op *op, opm_error *err)
     if (in->count)
         pool_for(kernel_pool(op), in->shape.dim[0] * ((j.pixels + SQUARE - 1) / SQUARE),
                  MAX(GRAIN / (SQUARE * j.pitch), (int64_t)1),
-                 op->kernel->arg ? to_planes : to_pixels, &j);
+                 op->kernel->arg == TO_PLAIN ? to_planes : to_pixels, &j);
     return 0;
 }

@@ -14,7 +14,7 @@
 
 static inline const struct q8_isa *kernel_q8(const struct op *op)
 {
-    return q8_isa(kernel_isa(op));
+    return kernel_isa(op)->q8;
 }
 /* One byte as an integer of either kind. */
 static inline int32_t q8_at(const struct nt *t, int64_t i)

@@ -118,7 +118,7 @@ static struct sparse *pack(const struct sparse_weights *w, int width, int64_t bl
 static struct sparse *pack_best(const struct op *op, const struct sparse_weights *w, bool any,
                                 bool *enough)
 {
-    int wide = sparse_isa(kernel_isa(op))->lanes, width = 4;
+    int wide = kernel_isa(op)->sparse->lanes, width = 4;
     int64_t blocks = count_blocks(w, 4), more;
     double all = (double)((w->n + 3) / 4) * (double)w->k;
 
@@ -245,7 +245,7 @@ void sparse_tell(struct op *op, const struct sparse *s, bool use)
 
 size_t sparse_scratch(const struct op *op, int64_t m, int64_t k)
 {
-    int64_t lanes = sparse_isa(kernel_isa(op))->lanes, bytes;
+    int64_t lanes = kernel_isa(op)->sparse->lanes, bytes;
 
     if (m <= SPARSE_FEW4 || __builtin_mul_overflow((m + lanes - 1) / lanes * lanes * 4, k, &bytes))
         return 0;
@@ -333,7 +333,7 @@ static void mul_part(void *arg, int64_t begin, int64_t end, int thread)
 
 void sparse_run(struct op *op, const struct sparse *s, const struct sparse_mul *mul)
 {
-    const struct sparse_isa *isa = sparse_isa(kernel_isa(op));
+    const struct sparse_isa *isa = kernel_isa(op)->sparse;
     struct posts posts;
     struct job j = {
         .s = s, .mul = mul, .isa = isa, .plain = kernel_isa(op), .packed = op->scratch

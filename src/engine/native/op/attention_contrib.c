@@ -2,6 +2,7 @@
  * input by a product of their own, and GroupQueryAttention. */
 #include "engine/native/math/gemm.h"
 #include "engine/native/op/attention.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -9,8 +10,6 @@
 
 /* -- Attention: input, weights, bias, mask, past, attention bias. QAttention: input, weights, bias,
  * scale of input, scale of weights, mask, zero point of input, zero point of weights, past -- */
-
-enum { PROJECT_FLOAT, PROJECT_QUANTIZED };
 
 struct slots {
     uint32_t mask, past, add, zero[2];
@@ -20,7 +19,7 @@ static struct slots slots_of(const struct op *op)
 {
     const uint32_t none = 31;
 
-    return op->kernel->arg == PROJECT_QUANTIZED ? (struct slots){ 5, 8, none, { 6, 7 } }
+    return op->kernel->arg == WEIGHTS_QUANTIZED ? (struct slots){ 5, 8, none, { 6, 7 } }
                                                 : (struct slots){ 3, 4, 5, { none, none } };
 }
 
@@ -90,7 +89,7 @@ static void pack_weights(const struct op *op, const struct projected *p, float *
     const struct isa *isa = kernel_isa(op);
     const void *from = kernel_in(op, 1)->data;
 
-    if (op->kernel->arg == PROJECT_QUANTIZED) {
+    if (op->kernel->arg == WEIGHTS_QUANTIZED) {
         for (int64_t i = 0; i < p->k * p->n; i++)
             room[i] = real_value(op, 1, i, i % p->n);
         from = room;
@@ -100,7 +99,7 @@ static void pack_weights(const struct op *op, const struct projected *p, float *
 
 static int pack_known(struct op *op, struct projected *p, opm_error *err)
 {
-    bool quantized = op->kernel->arg == PROJECT_QUANTIZED,
+    bool quantized = op->kernel->arg == WEIGHTS_QUANTIZED,
          known = kernel_fixed(op, 1) && kernel_data(op, 1);
     uint32_t zero = slots_of(op).zero[1];
     float *room = NULL;
@@ -147,7 +146,7 @@ static int want_past(struct op *op, uint32_t slot, struct attention *a, opm_erro
 static int want_types(const struct op *op, opm_error *err)
 {
     const uint64_t bytes = TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8);
-    uint64_t types = op->kernel->arg == PROJECT_QUANTIZED ? bytes : TYPE_BIT(TENSOR_F32);
+    uint64_t types = op->kernel->arg == WEIGHTS_QUANTIZED ? bytes : TYPE_BIT(TENSOR_F32);
     int rc = kernel_want(op, 0, types, err);
 
     if (!rc)
@@ -180,7 +179,7 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     a->batch = x->shape.dim[0];
     a->q_len = a->kv_len = x->shape.dim[1];
     if (!hidden_sizes(op, p) || (bias && bias->count != p->n) ||
-        (op->kernel->arg == PROJECT_QUANTIZED && !scales_fit(op, &at, p->n)))
+        (op->kernel->arg == WEIGHTS_QUANTIZED && !scales_fit(op, &at, p->n)))
         return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     if (node_attr_int(op->node, "do_rotary", 0) ||
         node_attr_int(op->node, "past_present_share_buffer", 0))
@@ -210,7 +209,7 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     p->at_qkv = 0;
     p->at_x = (size_t)(rows * p->n + 15) / 16 * 64;
     p->at_w =
-        p->at_x + (op->kernel->arg == PROJECT_QUANTIZED ? (size_t)(rows * p->k + 15) / 16 * 64 : 0);
+        p->at_x + (op->kernel->arg == WEIGHTS_QUANTIZED ? (size_t)(rows * p->k + 15) / 16 * 64 : 0);
     a->own_bytes = p->at_w + (p->packed ? 0 : (size_t)(p->w_floats + p->n * p->k) * sizeof(float));
     out.dim[0] = a->batch;
     out.dim[1] = a->q_len;
@@ -237,7 +236,7 @@ static void project(struct op *op, const struct projected *p, float *qkv)
                       .add = bias ? bias->data : NULL,
                       .add_cs = 1 };
 
-    if (op->kernel->arg == PROJECT_QUANTIZED) {
+    if (op->kernel->arg == WEIGHTS_QUANTIZED) {
         float *real = (float *)(scratch + p->at_x);
 
         for (int64_t i = 0; i < x->count; i++)

@@ -1,5 +1,6 @@
 /* cast.c -- Cast and CastLike between all numeric types. */
 #include "engine/native/isa/half.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static enum tensor_type target(const struct op *op)
     const struct graph *g = op->plan->graph;
     uint32_t like = op->nin > 1 ? op->in[1] : NO_VALUE;
 
-    if (!op->kernel->arg)
+    if (op->kernel->arg == CAST_TO)
         return (enum tensor_type)node_attr_int(op->node, "to", 0);
     if (like < g->nvalue && half_inside(g->value[like].type) == kernel_in(op, 1)->type)
         return g->value[like].type;
@@ -29,7 +30,7 @@ int cast_prepare(struct op *op, opm_error *err)
 
     if (rc)
         return rc;
-    if (op->kernel->arg) {
+    if (op->kernel->arg == CAST_LIKE) {
         rc = kernel_want(op, 1, TYPES_CAST, err);
         if (rc)
             return rc;

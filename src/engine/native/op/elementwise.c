@@ -2,6 +2,8 @@
 #include "engine/native/op/elementwise.h"
 #include "engine/native/math/infer.h"
 
+#include "engine/native/op/families.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -312,7 +314,7 @@ bool unary_as_post(const struct op *op, struct post *out)
     struct unary u;
     int fast;
 
-    if (op->kernel->run != unary_run)
+    if (op->kernel->kind != KERNEL_unary)
         return false;
     unary_params(op, &u);
     fast = fast_unary(u.f);
@@ -324,7 +326,8 @@ bool unary_as_post(const struct op *op, struct post *out)
 
 int not_prepare(struct op *op, opm_error *err)
 {
-    int rc = kernel_want(op, 0, op->kernel->arg ? TYPES_INT : TYPE_BIT(TENSOR_BOOL), err);
+    int rc =
+        kernel_want(op, 0, op->kernel->arg == NOT_BITS ? TYPES_INT : TYPE_BIT(TENSOR_BOOL), err);
 
     return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
 }
@@ -337,7 +340,7 @@ int not_run(struct op *op, opm_error *err)
 
     (void)err;
     for (size_t i = 0; i < in->bytes; i++)
-        y[i] = op->kernel->arg ? (uint8_t)~x[i] : !x[i];
+        y[i] = op->kernel->arg == NOT_BITS ? (uint8_t)~x[i] : !x[i];
     return 0;
 }
 
@@ -361,7 +364,7 @@ int isnan_run(struct op *op, opm_error *err)
         double x =
             in->type == TENSOR_F32 ? (double)((float *)in->data)[i] : ((double *)in->data)[i];
 
-        y[i] = op->kernel->arg ? isinf(x) && (x > 0 ? pos : neg) : isnan(x);
+        y[i] = op->kernel->arg == TEST_INF ? isinf(x) && (x > 0 ? pos : neg) : isnan(x);
     }
     return 0;
 }
@@ -455,7 +458,7 @@ bool clip_as_post(const struct op *op, struct post *out)
 {
     float lim[2] = { -INFINITY, INFINITY };
 
-    if (op->kernel->run != clip_run)
+    if (op->kernel->kind != KERNEL_clip)
         return false;
     for (uint32_t i = 1; i < 3; i++) {
         const struct tensor *t = kernel_const(op, i);

@@ -1,6 +1,7 @@
 /* embed.c -- com.microsoft's EmbedLayerNormalization and QEmbedLayerNormalization: embeddings of
  * words, positions and segments, added up and normalized. */
 #include "engine/native/math/infer.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
@@ -17,13 +18,13 @@ static struct embed_slots slots_of(const struct op *op)
 {
     const uint32_t none = 31;
 
-    return op->kernel->arg ? (struct embed_slots){ none, 8, 13 }
-                           : (struct embed_slots){ 8, none, none };
+    return op->kernel->arg == WEIGHTS_QUANTIZED ? (struct embed_slots){ none, 8, 13 }
+                                                : (struct embed_slots){ 8, none, none };
 }
 
 static bool quantized(const struct op *op)
 {
-    return op->kernel->arg;
+    return op->kernel->arg == WEIGHTS_QUANTIZED;
 }
 
 static bool table_fits(const struct op *op, uint32_t slot, int64_t width)

@@ -65,11 +65,49 @@ enum qelem_kind { QELEM_ADD, QELEM_MUL, QELEM_SIGMOID, QELEM_LEAKY, QELEM_POSTS 
 /* qpooling.c */
 enum qpool_kind { QPOOL_AVERAGE, QPOOL_GLOBAL, QPOOL_MAX };
 
+/* pooling.c: POOL_GLOBAL comes on top */
+enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_LP, POOL_WHAT = 3, POOL_GLOBAL = 4 };
+
+/* rnn.c: how many gates there are; RNN_QUANTIZED comes on top */
+enum rnn_kind { RNN_PLAIN = 1, RNN_GRU = 3, RNN_LSTM = 4, RNN_GATES = 15, RNN_QUANTIZED = 16 };
+
+/* softmax.c */
+enum soft_kind { SOFT_MAX, SOFT_LOG, SOFT_HARD };
+
+/* elementwise.c */
+enum not_kind { NOT_LOGICAL, NOT_BITS };
+enum test_kind { TEST_NAN, TEST_INF };
+
+/* move.c */
+enum depthspace_kind { DEPTH_TO_SPACE, SPACE_TO_DEPTH };
+
+/* cast.c */
+enum cast_kind { CAST_TO, CAST_LIKE };
+
+/* reduce.c: ArgMax and CumSum */
+enum arg_kind { ARG_MAX, ARG_MIN };
+enum cum_kind { CUM_SUM, CUM_PRODUCT };
+
+/* signal.c */
+enum window_kind { WINDOW_HANN, WINDOW_HAMMING, WINDOW_BLACKMAN };
+
+/* embed.c, attention_contrib.c */
+enum weights_kind { WEIGHTS_FLOAT, WEIGHTS_QUANTIZED };
+
+/* rotary.c */
+enum rotary_kind { ROTARY_STANDARD, ROTARY_CONTRIB };
+
+/* Of kernels between plain tensors and those in a form of our own: what they make. */
+enum reorder_kind { TO_OWN_FORM, TO_PLAIN };
+
+/* nhwc_conv.c: a convolution and no addition, or which operand of it the convolution is */
+enum nconv_kind { NCONV_ALONE, NCONV_FIRST, NCONV_SECOND };
+
 /* contrib.c */
 enum norm_kind { NORM_SKIP, NORM_SKIP_RMS, NORM_RMS };
 enum act_kind { ACT_GELU, ACT_FAST_GELU, ACT_QUICK_GELU };
 
-/* scatter.c */
+/* gather.c: ScatterElements, ScatterND */
 enum scatter_reduction { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 
 #endif

@@ -4,10 +4,9 @@
 
 #include "engine/native/op.h"
 
-#define K(type, domain, min, max, name, flags, arg, raw) \
-    int name##_prepare(struct op *op, opm_error *err);   \
+#define KERNEL(name)                                   \
+    int name##_prepare(struct op *op, opm_error *err); \
     int name##_run(struct op *op, opm_error *err);
-#include "engine/native/op/kernels.def"
-#undef K
+#include "engine/native/kernels.def"
 
 #endif

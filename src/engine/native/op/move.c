@@ -2,6 +2,7 @@
  * elsewhere, unchanged. */
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 #include "graph/ops/args.h"
 #include "graph/ops/slice.h"
@@ -237,7 +238,8 @@ int depthspace_run(struct op *op, opm_error *err)
     (void)err;
     if (out->count == 0)
         return 0;
-    if (op->kernel->arg) { /* n, bh, bw, c, h', w' of an input n, c, h', bh, w', bw */
+    if (op->kernel->arg ==
+        SPACE_TO_DEPTH) { /* n, bh, bw, c, h', w' of an input n, c, h', bh, w', bw */
         int64_t dim[] = { n, b, b, c, h / b, w / b };
         int64_t by[] = { c * h * w, w, 1, h * w, b * w, b };
 

@@ -2,12 +2,11 @@
  * dimensions. */
 #include "engine/native/math/infer.h"
 #include "engine/native/math/window.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { POOL_MAX, POOL_AVG, POOL_LP };
 
 struct pooling {
     struct window w;
@@ -16,12 +15,11 @@ struct pooling {
     double p;
 };
 
-/* kernel arg: what | 4 for the global form */
 int pooling_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     struct pooling *q = kernel_new_state(op, sizeof(*q));
-    int what = op->kernel->arg & 3;
+    int what = op->kernel->arg & POOL_WHAT;
     uint64_t types =
         what == POOL_MAX ? TYPES_FLOAT | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U8) : TYPES_FLOAT;
     struct shape s;
@@ -31,7 +29,7 @@ int pooling_prepare(struct op *op, opm_error *err)
         return kernel_nomem(op, err);
     if (rc)
         return rc;
-    if (!(op->kernel->arg & 4))
+    if (!(op->kernel->arg & POOL_GLOBAL))
         rc = window_pool(&q->w, op, &in->shape, &s, err);
     else if (in->shape.rank < 3 || in->shape.rank > 5)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d dimensions", in->shape.rank);
@@ -94,7 +92,7 @@ static int64_t padded_taps(const struct window *w, int d, int64_t o)
                             best = x;                                                           \
                             at = k;                                                             \
                         }                                                                       \
-                    } else if (what == POOL_AVG)                                                \
+                    } else if (what == POOL_AVERAGE)                                            \
                         sum += (double)x;                                                       \
                     else                                                                        \
                         sum += pow(fabs((double)x), q->p);                                      \
@@ -102,7 +100,7 @@ static int64_t padded_taps(const struct window *w, int d, int64_t o)
                 }                                                                               \
         if (what == POOL_MAX)                                                                   \
             out[pos] = best;                                                                    \
-        else if (what == POOL_AVG)                                                              \
+        else if (what == POOL_AVERAGE)                                                          \
             out[pos] = (T)(sum / (double)MAX(q->include_pad ? taps : count, (int64_t)1));       \
         else                                                                                    \
             out[pos] = (T)pow(sum, 1 / q->p);                                                   \
@@ -120,7 +118,7 @@ static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct pooling_job *j = arg;
     const struct pooling *q = j->q;
     const struct window *w = &q->w;
-    int what = j->op->kernel->arg & 3;
+    int what = j->op->kernel->arg & POOL_WHAT;
     int64_t *index = kernel_out(j->op, 1) ? kernel_out(j->op, 1)->data : NULL;
     bool column = node_attr_int(j->op->node, "storage_order", 0);
 
@@ -194,7 +192,7 @@ int pooling_run(struct op *op, opm_error *err)
 {
     struct pooling_job j = { op, op->state };
     const struct window *w = &j.q->w;
-    int what = op->kernel->arg & 3;
+    int what = op->kernel->arg & POOL_WHAT;
     bool fast = what == POOL_MAX && kernel_in(op, 0)->type == TENSOR_F32 && !kernel_out(op, 1) &&
                 w->nd <= 2 && op->scratch;
 

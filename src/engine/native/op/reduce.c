@@ -371,7 +371,7 @@ int argmax_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    bool last = node_attr_int(op->node, "select_last_index", 0), min = op->kernel->arg;
+    bool last = node_attr_int(op->node, "select_last_index", 0), min = op->kernel->arg == ARG_MIN;
     int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis],
             inner = nt_span(&in->shape, axis + 1, in->shape.rank);
     int64_t *out = kernel_out(op, 0)->data;
@@ -433,7 +433,7 @@ int cumsum_run(struct op *op, opm_error *err)
     struct nt *out = kernel_out(op, 0);
     int axis = nt_axis(nt_int(kernel_in(op, 1), 0), in->shape.rank);
     bool exclusive = node_attr_int(op->node, "exclusive", 0),
-         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg;
+         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg == CUM_PRODUCT;
     int64_t outer, n, inner;
 
     if (axis < 0)

@@ -5,6 +5,7 @@
  * state's part, a product with few rows, and applies the gates. */
 #include "engine/native/math/gemm.h"
 #include "engine/native/math/infer.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 #define CELL_NS 2.5 /* for an element of the state, about */
 
-enum act_kind {
+enum gate_function {
     ACT_SIGMOID,
     ACT_TANH,
     ACT_RELU,
@@ -32,7 +33,7 @@ static const char *const act_name[ACT_N] = { "Sigmoid",    "Tanh",        "Relu"
                                              "Softsign",   "Softplus" };
 
 struct act {
-    enum act_kind kind;
+    enum gate_function kind;
     float alpha, beta;
 };
 
@@ -55,7 +56,6 @@ struct rnn {
     size_t at_xw, at_gate, at_h, at_c, at_rh, at_tmp, at_x;
 };
 
-enum { RNN_GATES = 15, RNN_QUANTIZED = 16 }; /* of the kernel's arg */
 enum { W_SCALE = 8, W_ZERO, R_SCALE, R_ZERO };
 #define TYPES_QUANTIZED (TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8))
 
@@ -74,7 +74,7 @@ static void rnn_release(void *state)
 
 static int read_acts(const struct op *op, struct rnn *s, opm_error *err)
 {
-    static const enum act_kind usual[3] = { ACT_SIGMOID, ACT_TANH, ACT_TANH };
+    static const enum gate_function usual[3] = { ACT_SIGMOID, ACT_TANH, ACT_TANH };
     const struct attr *names = node_attr(op->node, "activations");
     int per = s->gates == 4 ? 3 : s->gates == 3 ? 2 : 1;
     size_t na, nb, ia = 0, ib = 0;
@@ -92,7 +92,7 @@ static int read_acts(const struct op *op, struct rnn *s, opm_error *err)
             a->kind = s->gates == 1 ? ACT_TANH : usual[k];
             for (int n = 0; name && n < ACT_N; n++) {
                 if (strcasecmp(name, act_name[n]) == 0) {
-                    a->kind = (enum act_kind)n;
+                    a->kind = (enum gate_function)n;
                     break;
                 }
                 if (n == ACT_N - 1)

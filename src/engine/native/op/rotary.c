@@ -1,5 +1,6 @@
 /* rotary.c -- RotaryEmbedding: turn pairs of numbers by angles that depend on the position. */
 #include "engine/native/op/attention.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
@@ -22,8 +23,8 @@ void rotary_row(float *to, const float *from, int64_t width, const float *cos, c
  * sin, positions; com.microsoft: X, positions, cos, sin. */
 int rotary_prepare(struct op *op, opm_error *err)
 {
-    bool ms = op->kernel->arg;
-    uint32_t cos_at = ms ? 2 : 1, sin_at = cos_at + 1, pos_at = ms ? 1 : 3;
+    bool contrib = op->kernel->arg == ROTARY_CONTRIB;
+    uint32_t cos_at = contrib ? 2 : 1, sin_at = cos_at + 1, pos_at = contrib ? 1 : 3;
     const struct nt *x, *pos = kernel_in(op, pos_at), *c, *s;
     int64_t heads = node_attr_int(op->node, "num_heads", 0),
             part = node_attr_int(op->node, "rotary_embedding_dim", 0), len, width, batch;
@@ -42,7 +43,7 @@ int rotary_prepare(struct op *op, opm_error *err)
     s = kernel_in(op, sin_at);
     if (x->shape.rank == 4)
         heads = x->shape.dim[1];
-    else if (ms && heads == 0 && c->shape.rank == 2 && c->shape.dim[1] && x->shape.rank == 3)
+    else if (contrib && heads == 0 && c->shape.rank == 2 && c->shape.dim[1] && x->shape.rank == 3)
         heads = x->shape.dim[2] / (2 * c->shape.dim[1]);
     if (!attention_shape(&x->shape, heads, &len, &width) || !shape_equal(&c->shape, &s->shape) ||
         width % 2 || part < 0 || part > width || part % 2)
@@ -59,8 +60,9 @@ int rotary_prepare(struct op *op, opm_error *err)
 
 int rotary_run(struct op *op, opm_error *err)
 {
-    bool ms = op->kernel->arg, mixed = node_attr_int(op->node, "interleaved", 0) != 0;
-    uint32_t cos_at = ms ? 2 : 1, pos_at = ms ? 1 : 3;
+    bool contrib = op->kernel->arg == ROTARY_CONTRIB,
+         mixed = node_attr_int(op->node, "interleaved", 0) != 0;
+    uint32_t cos_at = contrib ? 2 : 1, pos_at = contrib ? 1 : 3;
     const struct nt *x = kernel_in(op, 0), *pos = kernel_in(op, pos_at), *c = kernel_in(op, cos_at),
                     *s = kernel_in(op, cos_at + 1);
     int64_t half = c->shape.dim[c->shape.rank - 1],

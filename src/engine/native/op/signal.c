@@ -1,5 +1,6 @@
 /* signal.c -- windows, DFT, STFT, MelWeightMatrix. */
 #include "engine/native/math/infer.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -30,9 +31,9 @@ int window_run(struct op *op, opm_error *err)
     for (int64_t i = 0; i < out->count; i++) {
         double a = 2 * M_PI * (double)i / n, v;
 
-        if (op->kernel->arg == 0)
+        if (op->kernel->arg == WINDOW_HANN)
             v = 0.5 - 0.5 * cos(a);
-        else if (op->kernel->arg == 1)
+        else if (op->kernel->arg == WINDOW_HAMMING)
             v = 25.0 / 46 - 21.0 / 46 * cos(a);
         else
             v = 0.42 - 0.5 * cos(a) + 0.08 * cos(2 * a);

@@ -1,4 +1,5 @@
 /* softmax.c -- Softmax, LogSoftmax, Hardmax. */
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -6,8 +7,6 @@
 
 #define STRIP 128
 #define SOFT_NS 0.5 /* for an element, about */
-
-enum { SOFT_MAX, SOFT_LOG, SOFT_HARD };
 
 struct softmax_job {
     const struct op *op;

@@ -160,23 +160,23 @@ static int prepare_op(struct op *op, opm_error *err)
 }
 
 /* 16-bit constants are float32 while an operator is prepared that reads them; afterwards only where
- * somebody kept the pointer or will look again (val.last): others have packed them. */
+ * somebody kept the pointer or will look again (kept): others have packed them. */
 static void mark_kept(struct plan *p)
 {
     for (uint32_t i = 0; i < p->nval; i++)
-        p->val[i].last = 0;
+        p->val[i].kept = false;
     for (uint32_t i = 0; i < p->nop; i++)
         for (uint32_t k = 0; k < p->op[i].nin && p->op[i].how == OP_DYNAMIC; k++)
             if (p->op[i].in[k] != NO_VALUE)
-                p->val[p->op[i].in[k]].last = 1;
+                p->val[p->op[i].in[k]].kept = true;
     for (uint32_t i = 0; i < p->graph->noutput; i++)
-        p->val[p->graph->output[i]].last = 1;
+        p->val[p->graph->output[i]].kept = true;
 }
 
 static void narrow_constants(const struct op *op)
 {
     for (uint32_t i = 0; i < op->nin && op->how != OP_DYNAMIC; i++)
-        if (op->in[i] != NO_VALUE && !op->plan->val[op->in[i]].last)
+        if (op->in[i] != NO_VALUE && !op->plan->val[op->in[i]].kept)
             val_narrow(&op->plan->val[op->in[i]], op->plan->engine->model);
 }
 

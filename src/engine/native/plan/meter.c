@@ -1,7 +1,6 @@
 /* meter.c -- what the recorder is told about operators and memory. */
 #include "base/buf.h"
 #include "base/json_write.h"
-#include "engine/native/layout/blocked_conv.h"
 #include "engine/native/op/kernels.h"
 #include "graph/footprint.h"
 #include "graph/infer.h"
@@ -136,10 +135,8 @@ static const char *value_name(const struct plan *p, uint32_t v)
     return v < p->graph->nvalue ? p->graph->value[v].name : "folded";
 }
 
-/* A value's type and shape, NULL if they are not known: before preparing only what the graph's
- * inference tells is fresh. */
-static const struct shape *value_shape(const struct plan *p, uint32_t v, enum meter_what what,
-                                       enum tensor_type *type)
+/* A value's type and shape, NULL if they are not known. */
+static const struct shape *value_shape(const struct plan *p, uint32_t v, enum tensor_type *type)
 {
     const struct val *val = &p->val[v];
 
@@ -152,19 +149,15 @@ static const struct shape *value_shape(const struct plan *p, uint32_t v, enum me
             *type = g->type;
             return &g->shape;
         }
-        if (what != METER_REST)
-            return NULL;
     }
     *type = val->t.type;
     return val->t.shape.rank >= 0 ? &val->t.shape : NULL;
 }
 
-static uint32_t list_tensors(struct op *op, enum meter_what what, opm_tensor *t)
+static uint32_t list_tensors(const struct op *op, opm_tensor *t)
 {
     const struct plan *p = op->plan;
     uint32_t n = 0;
-
-    op->told = true;
 
     for (uint32_t i = 0; i < op->nin + op->nout && n < TENSORS_MAX; i++) {
         bool out = i >= op->nin;
@@ -174,8 +167,7 @@ static uint32_t list_tensors(struct op *op, enum meter_what what, opm_tensor *t)
 
         if (v == NO_VALUE)
             continue;
-        s = value_shape(p, v, what, &type);
-        op->told = op->told && s;
+        s = value_shape(p, v, &type);
         t[n] = (opm_tensor){ .name = value_name(p, v),
                              .dtype = s ? dtype_name(type) : NULL,
                              .dims = s ? s->dim : NULL,
@@ -190,8 +182,7 @@ static uint32_t list_tensors(struct op *op, enum meter_what what, opm_tensor *t)
 }
 
 /* Sums over the nodes that the operator covers; bytes: only what it really reads and writes. */
-static void set_footprint(const struct op *op, enum meter_what what, opm_op_info *info,
-                          int *weight_slot)
+static void set_footprint(const struct op *op, opm_op_info *info, int *weight_slot)
 {
     int64_t flops = 0, bytes = 0;
 
@@ -214,7 +205,7 @@ static void set_footprint(const struct op *op, enum meter_what what, opm_op_info
             again = again || op->in[k] == v;
         if (v == NO_VALUE || again)
             continue;
-        s = value_shape(op->plan, v, what, &type);
+        s = value_shape(op->plan, v, &type);
         if (!s)
             bytes = -1;
         else if (bytes >= 0)
@@ -224,21 +215,8 @@ static void set_footprint(const struct op *op, enum meter_what what, opm_op_info
     info->bytes = bytes;
 }
 
-/* Which algorithm preparing will choose: its time is recorded before it has. */
-static void foretell(struct op *op, enum meter_what what)
-{
-    const struct shape *in, *w;
-    enum tensor_type type;
-
-    if (op->kernel->run != bconv_run || what != METER_SHAPES)
-        return;
-    in = value_shape(op->plan, op->in[0], what, &type);
-    w = value_shape(op->plan, op->in[1], METER_REST, &type);
-    if (in && w)
-        blk_conv_foretell(op, in, w);
-}
-
-static void meter_op(struct op *op, enum meter_what what)
+/* Its name and what it does, or all that is known of it. */
+static void meter_op(struct op *op, bool all)
 {
     struct buf attrs = { 0 }, nodes = { 0 }, posts = { 0 };
     opm_op_info info = OPM_OP_INFO_INIT;
@@ -247,9 +225,8 @@ static void meter_op(struct op *op, enum meter_what what)
     char weight[120];
     int slot = -1;
 
-    foretell(op, what);
     write_attributes(&attrs, op);
-    op->told_algorithm = op->algorithm;
+    op->told = all;
     write_nodes(&nodes, op);
     write_posts(&posts, op);
     info.name = op->ncover ? node_label(g, op->node) : value_name(op->plan, op->out[0]);
@@ -260,9 +237,9 @@ static void meter_op(struct op *op, enum meter_what what)
     info.attributes = attrs.failed ? NULL : buf_str(&attrs);
     info.nodes = nodes.failed ? NULL : buf_str(&nodes);
     info.sparse_support = op->sparse_support;
-    if (what != METER_NAMES) {
-        set_footprint(op, what, &info, &slot);
-        info.ntensors = list_tensors(op, what, tensor);
+    if (all) {
+        set_footprint(op, &info, &slot);
+        info.ntensors = list_tensors(op, tensor);
         info.tensors = tensor;
     }
     if (slot >= 0) {
@@ -340,14 +317,15 @@ static void infer_shapes(struct native *e)
 
 void plan_meter(struct plan *p, enum meter_what what)
 {
-    if (what == METER_SHAPES && !p->inner)
+    if (what == METER_ANEW && !p->inner)
         infer_shapes(p->engine);
     for (uint32_t i = 0; i < p->nop; i++) {
-        if (what != METER_REST || !p->op[i].told || p->op[i].algorithm != p->op[i].told_algorithm)
-            meter_op(&p->op[i], what);
+        /* Anew: only names are known again, and those of the others are told already. */
+        if (what != METER_ANEW || p->op[i].told)
+            meter_op(&p->op[i], what == METER_ALL);
         for (uint32_t b = 0; b < p->op[i].nbody; b++)
             plan_meter(p->op[i].body[b], what);
     }
-    if (what == METER_REST && !p->inner && p->nop)
+    if (what == METER_ALL && !p->inner && p->nop)
         meter_memory(p);
 }

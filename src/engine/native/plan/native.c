@@ -160,8 +160,8 @@ static void describe(struct native *e)
 {
     if (e->described || !opm_on(OPM_FRAMEWORK))
         return;
-    plan_meter(e->plan, METER_SHAPES);
-    plan_meter(e->plan, METER_REST);
+    plan_meter(e->plan, METER_ANEW);
+    plan_meter(e->plan, METER_ALL);
     e->described = true;
 }
 
@@ -188,7 +188,7 @@ static int prepare(struct native *e, const struct engine_tensor *in, size_t nin,
         return rc;
     e->described = opm_on(OPM_FRAMEWORK);
     if (e->described)
-        plan_meter(e->plan, METER_SHAPES);
+        plan_meter(e->plan, METER_ANEW);
     rc = plan_prepare(e->plan, err);
     if (rc)
         return rc;
@@ -196,7 +196,7 @@ static int prepare(struct native *e, const struct engine_tensor *in, size_t nin,
         e->last_in[i] = in[i].shape;
     e->ready = true;
     if (e->described)
-        plan_meter(e->plan, METER_REST);
+        plan_meter(e->plan, METER_ALL);
     return 0;
 }
 

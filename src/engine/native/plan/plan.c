@@ -158,8 +158,7 @@ static int make_op(struct plan *p, const struct node *n, opm_error *err)
     if (n->nin)
         memcpy(op->in, n->in, n->nin * sizeof(*op->in));
     /* Recurrent and control-flow operators may be asked for later outputs alone. */
-    if ((n->nout == 0 || n->out[0] == NO_VALUE) && op->kernel->run != rnn_run &&
-        !(op->kernel->flags & K_DYNAMIC))
+    if ((n->nout == 0 || n->out[0] == NO_VALUE) && !(op->kernel->flags & (K_LATER | K_DYNAMIC)))
         return kernel_fail(op, OPM_EINVAL, err, "its first output is left out");
     if (n->nout)
         memcpy(op->out, n->out, n->nout * sizeof(*op->out));

@@ -194,7 +194,7 @@ static int fuse_post(struct fuser *f, struct op *op, struct op *next, bool resid
         *done = true;
         return fuse_absorb(f, op, next);
     }
-    if (op->kernel->run == matmul_run &&
+    if (op->kernel->kind == KERNEL_matmul &&
         ((fuse_is(next, "Mul") && fuse_by_scalar(next, &s, &x)) ||
          (fuse_is(next, "Div") && next->in[0] == mid && fuse_scalar(next, 1, &s) && s != 0))) {
         post = (struct post){ POST_SCALE, U_RELU, fuse_is(next, "Div") ? 1 / s : s, 0, -1 };
@@ -202,7 +202,7 @@ static int fuse_post(struct fuser *f, struct op *op, struct op *next, bool resid
         *done = true;
         return fuse_absorb(f, op, next);
     }
-    if (op->kernel->run == conv_run && next->nin == 2 && next->node->opset >= 7 &&
+    if (op->kernel->kind == KERNEL_conv && next->nin == 2 && next->node->opset >= 7 &&
         (fuse_is(next, "Mul") || fuse_is(next, "Add")) && fuse_by_scalar(next, &s, &x)) {
         bool mul = fuse_is(next, "Mul");
 
@@ -362,7 +362,7 @@ static int fuse_layernorm(struct fuser *f, struct op *sub)
     if (!shift || shift->shape.rank != 1 || shift->count != scale->count || scale->count < 2)
         return 0;
     bias->epsilon = eps;
-    return fuse_become(f, bias, kernel_find("LayerNormalization", "", 17), "LayerNormalization",
+    return fuse_become(f, bias, kernel_form(KERNEL_layernorm, 0), "LayerNormalization",
                        (uint32_t[]){ x, mul->in[si], bias->in[bi] }, 3,
                        (struct op *[]){ mean, sub, pow, var, add, sqr, div, mul }, 8);
 }
@@ -389,7 +389,7 @@ static int fuse_patterns(struct fuser *f, struct op *op)
                 sig->in[0] == op->in[!i] && fuse_real(f, op->out[0])) {
                 uint32_t x = op->in[!i];
 
-                return fuse_become(f, op, kernel_find("SiLU", "opmeter", 1), "SiLU", &x, 1, &sig,
+                return fuse_become(f, op, kernel_form(KERNEL_unary, UN_SILU), "SiLU", &x, 1, &sig,
                                    1);
             }
         }

@@ -202,7 +202,7 @@ int fuse_attention(struct fuser *f, struct op *softmax)
     if (!state)
         return OPM_ENOMEM;
     *state = m.a;
-    rc = fuse_become(f, last, kernel_find("Attention", "opmeter", 1), "Attention", m.in, FUSED_NIN,
+    rc = fuse_become(f, last, kernel_form(KERNEL_fused_attention, 0), "Attention", m.in, FUSED_NIN,
                      m.gone, m.ngone);
     if (rc) {
         mem_free(state);

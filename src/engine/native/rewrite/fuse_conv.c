@@ -173,7 +173,7 @@ static uint32_t relu6_of(const struct fuser *f, uint32_t v, struct op **gone)
 /* x * clip(x + 3, 0, 6) / 6, the division before or after the product; x * hardsigmoid(x). */
 int fuse_hardswish(struct fuser *f, struct op *mul)
 {
-    const struct kernel *k = kernel_find("HardSwish", "", 14);
+    const struct kernel *k = kernel_form(KERNEL_unary, UN_HARDSWISH);
 
     for (int i = 0; i < 2 && fuse_real(f, mul->out[0]); i++) {
         uint32_t x = mul->in[!i], v = mul->in[i];

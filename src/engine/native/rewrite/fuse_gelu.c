@@ -1,4 +1,5 @@
 /* fuse_gelu.c -- Gelu from its parts, with erf or with tanh. */
+#include "engine/native/op/elementwise.h"
 #include "engine/native/rewrite/fuse_int.h"
 
 #include <math.h>
@@ -85,7 +86,8 @@ int fuse_gelu(struct fuser *f, struct op *erf)
         return 0;
     add_part(&p, arg);
     last = tail(f, erf, x, &p);
-    return last ? fuse_become(f, last, kernel_find("Gelu", "", 20), "Gelu", &x, 1, p.op, p.n) : 0;
+    return last ? fuse_become(f, last, kernel_form(KERNEL_unary, UN_GELU), "Gelu", &x, 1, p.op, p.n)
+                : 0;
 }
 
 /* x of x^3, however it is written. */
@@ -126,8 +128,8 @@ int fuse_gelu_tanh(struct fuser *f, struct op *tanh)
 
         if (small && cube(f, scaled(small, 0.044715), &p) == x) {
             last = tail(f, tanh, x, &p);
-            return last ? fuse_become(f, last, kernel_find("GeluTanh", "opmeter", 1), "Gelu", &x, 1,
-                                      p.op, p.n)
+            return last ? fuse_become(f, last, kernel_form(KERNEL_unary, UN_GELU_TANH), "Gelu", &x,
+                                      1, p.op, p.n)
                         : 0;
         }
     }

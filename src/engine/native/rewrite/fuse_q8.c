@@ -90,8 +90,11 @@ static struct op *quantizer(struct chain *c, bool clamps)
     struct post post;
 
     c->npost = 0;
-    while ((next = fuse_follower(c->f, at)) && next->kernel && clamps && !next->type &&
-           c->npost < POST_MAX && next->in[0] == at->out[0] && is_clamp(next, &post)) {
+    for (;;) {
+        next = fuse_follower(c->f, at);
+        if (!next || !next->kernel || !clamps || next->type || c->npost >= POST_MAX ||
+            next->in[0] != at->out[0] || !is_clamp(next, &post))
+            break;
         c->post[c->npost++] = post;
         c->gone[c->ngone++] = at;
         at = next;
@@ -115,14 +118,13 @@ static struct chain chain_of(struct fuser *f, struct op *op)
     return (struct chain){ .f = f, .main = op, .last = op };
 }
 
-static int become(struct chain *c, const char *type, const char *domain, const uint32_t *in,
+static int become(struct chain *c, const struct kernel *k, const char *type, const uint32_t *in,
                   uint32_t nin)
 {
     const struct node *node = c->main->node;
     int rc;
 
-    rc = fuse_become(c->f, c->last, kernel_find(type, domain, 100), type, in, nin, c->gone,
-                     c->ngone);
+    rc = fuse_become(c->f, c->last, k, type, in, nin, c->gone, c->ngone);
     c->last->node = node;
     memcpy(c->last->post, c->post, sizeof(c->post));
     c->last->npost = c->npost;
@@ -174,7 +176,7 @@ static int fuse_conv(struct fuser *f, struct op *op)
     drop(&c, w);
     if (b)
         drop(&c, b);
-    return become(&c, "QLinearConv", "",
+    return become(&c, kernel_form(KERNEL_qconv, QCONV_LINEAR), "QLinearConv",
                   (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), w->in[0], w->in[1], slot(w, 2),
                                 q->in[1], slot(q, 2), b ? b->in[0] : NO_VALUE },
                   9);
@@ -205,7 +207,7 @@ static int fuse_gemm(struct fuser *f, struct op *op)
     drop(&c, w);
     if (b)
         drop(&c, b);
-    return become(&c, "QGemm", "com.microsoft",
+    return become(&c, kernel_form(KERNEL_qmatmul, QMM_GEMM), "QGemm",
                   (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), w->in[0], w->in[1], slot(w, 2),
                                 b ? b->in[0] : NO_VALUE, q ? q->in[1] : NO_VALUE,
                                 q ? slot(q, 2) : NO_VALUE },
@@ -229,15 +231,15 @@ static int fuse_matmul(struct fuser *f, struct op *op)
     drop(&c, b);
     if (!q)
         return become(
-            &c, "MatMulIntegerToFloat", "com.microsoft",
+            &c, kernel_form(KERNEL_qmatmul, QMM_TO_FLOAT), "MatMulIntegerToFloat",
             (uint32_t[]){ a->in[0], b->in[0], a->in[1], b->in[1], slot(a, 2), slot(b, 2) }, 6);
-    return become(&c, "QLinearMatMul", "",
+    return become(&c, kernel_form(KERNEL_qmatmul, QMM_LINEAR), "QLinearMatMul",
                   (uint32_t[]){ a->in[0], a->in[1], slot(a, 2), b->in[0], b->in[1], slot(b, 2),
                                 q->in[1], slot(q, 2) },
                   8);
 }
 
-static int fuse_binary(struct fuser *f, struct op *op, const char *type)
+static int fuse_binary(struct fuser *f, struct op *op, enum qelem_kind what, const char *type)
 {
     struct chain c = chain_of(f, op);
     struct op *a = dequantizer(f, op->in[0]), *b = dequantizer(f, slot(op, 1)), *q;
@@ -250,14 +252,14 @@ static int fuse_binary(struct fuser *f, struct op *op, const char *type)
         return 0;
     drop(&c, a);
     drop(&c, b);
-    return become(&c, type, "com.microsoft",
+    return become(&c, kernel_form(KERNEL_qbinary, (int)what), type,
                   (uint32_t[]){ a->in[0], a->in[1], slot(a, 2), b->in[0], b->in[1], slot(b, 2),
                                 q->in[1], slot(q, 2) },
                   8);
 }
 
 /* One operand: an activation, a pool, softmax. */
-static int fuse_unary(struct fuser *f, struct op *op, const char *type, const char *domain)
+static int fuse_unary(struct fuser *f, struct op *op, const struct kernel *k, const char *type)
 {
     struct chain c = chain_of(f, op);
     struct op *x = dequantizer(f, op->in[0]), *q;
@@ -276,8 +278,8 @@ static int fuse_unary(struct fuser *f, struct op *op, const char *type, const ch
         c.npost = 1;
     }
     drop(&c, x);
-    return become(&c, type, domain,
-                  (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), q->in[1], slot(q, 2) }, 5);
+    return become(&c, k, type, (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), q->in[1], slot(q, 2) },
+                  5);
 }
 
 static bool same_numbers(const struct op *d, const struct op *q)
@@ -305,7 +307,7 @@ static int fuse_move(struct fuser *f, struct op *op, bool max)
     struct chain c = chain_of(f, op);
     struct op *x = dequantizer(f, op->in[0]), *q;
     uint32_t in[4] = { 0 }, nin = max ? 1 : op->nin;
-    const struct kernel *k = max ? kernel_find("QLinearMaxPool", "opmeter", 1) : op->kernel;
+    const struct kernel *k = max ? kernel_form(KERNEL_qpool, QPOOL_MAX) : op->kernel;
     const struct node *node = op->node;
     int rc;
 
@@ -349,7 +351,7 @@ static int fuse_concat(struct fuser *f, struct op *op)
     in[1] = slot(q, 2);
     for (uint32_t i = 0; i < op->nin; i++)
         drop(&c, x[i]);
-    return become(&c, "QLinearConcat", "com.microsoft", in, nin);
+    return become(&c, kernel_form(KERNEL_qconcat, 0), "QLinearConcat", in, nin);
 }
 
 /* Softmax as the 8-bit kernel has it: over the last axis. */
@@ -378,15 +380,16 @@ static int fuse_one(struct fuser *f, struct op *op)
     if (fuse_is(op, "MatMul"))
         return fuse_matmul(f, op);
     if (fuse_is(op, "Add"))
-        return fuse_binary(f, op, "QLinearAdd");
+        return fuse_binary(f, op, QELEM_ADD, "QLinearAdd");
     if (fuse_is(op, "Mul"))
-        return fuse_binary(f, op, "QLinearMul");
+        return fuse_binary(f, op, QELEM_MUL, "QLinearMul");
     if (fuse_is(op, "GlobalAveragePool"))
-        return fuse_unary(f, op, "QLinearGlobalAveragePool", "com.microsoft");
+        return fuse_unary(f, op, kernel_form(KERNEL_qpool, QPOOL_GLOBAL),
+                          "QLinearGlobalAveragePool");
     if (fuse_is(op, "AveragePool"))
-        return fuse_unary(f, op, "QLinearAveragePool", "com.microsoft");
+        return fuse_unary(f, op, kernel_form(KERNEL_qpool, QPOOL_AVERAGE), "QLinearAveragePool");
     if (fuse_is(op, "Softmax") && last_axis(f, op))
-        return fuse_unary(f, op, "QLinearSoftmax", "com.microsoft");
+        return fuse_unary(f, op, kernel_form(KERNEL_qsoftmax, 0), "QLinearSoftmax");
     if (fuse_is(op, "Concat"))
         return fuse_concat(f, op);
     if (fuse_is(op, "MaxPool"))
@@ -394,7 +397,7 @@ static int fuse_one(struct fuser *f, struct op *op)
     for (size_t i = 0; i < ARRAY_SIZE(moves); i++)
         if (fuse_is(op, moves[i]))
             return fuse_move(f, op, false);
-    return fuse_unary(f, op, "QLinearUnary", "opmeter");
+    return fuse_unary(f, op, kernel_form(KERNEL_qunary, QELEM_POSTS), "QLinearUnary");
 }
 
 /* One constant number, or none where there may be none. */
@@ -421,7 +424,7 @@ static int fuse_residual(struct fuser *f, struct op *add, uint32_t side)
     const struct node *node;
     int rc;
 
-    if (!conv || conv->kernel->run != qconv_run || conv->kernel->arg != QCONV_LINEAR ||
+    if (!conv || conv->kernel->kind != KERNEL_qconv || conv->kernel->arg != QCONV_LINEAR ||
         conv->npost || node_attr_int(conv->node, "group", 1) != 1 || !fuse_only(f, add->in[side]) ||
         add->in[other] >= f->p->graph->nvalue || conv->in[0] >= f->p->graph->nvalue ||
         !fuse_maker(f, add->in[other]) || add->npost >= POST_MAX ||
@@ -440,7 +443,7 @@ static int fuse_residual(struct fuser *f, struct op *add, uint32_t side)
     in[NCONV_SUM_SCALE] = add->in[6];
     in[NCONV_SUM_ZERO] = slot(add, 7);
     node = conv->node;
-    rc = fuse_become(f, add, kernel_find(side ? "QLinearAddConv" : "QLinearConvAdd", "opmeter", 1),
+    rc = fuse_become(f, add, kernel_form(KERNEL_nconv, side ? NCONV_SECOND : NCONV_FIRST),
                      "QLinearConv", in, NCONV_N, &conv, 1);
     add->node = node;
     memmove(add->post + 1, add->post, (size_t)add->npost * sizeof(*add->post));
@@ -458,7 +461,7 @@ int fuse_residuals(struct fuser *f)
         for (uint32_t side = 0; side <= 3 && !rc; side += 3) {
             struct op *op = &f->p->op[i];
 
-            if (op->kernel && op->kernel->run == qbinary_run && op->kernel->arg == QELEM_ADD &&
+            if (op->kernel && op->kernel->kind == KERNEL_qbinary && op->kernel->arg == QELEM_ADD &&
                 op->nin >= 7)
                 rc = fuse_residual(f, op, side);
         }
@@ -538,7 +541,9 @@ static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
         c.gone[c.ngone++] = c.last;
         c.last = next;
     }
-    return become(&c, conv ? "ConvIntegerScaled" : "MatMulIntegerScaled", "opmeter", in, nin);
+    return conv ? become(&c, kernel_form(KERNEL_qconv, QCONV_SCALED), "ConvIntegerScaled", in, nin)
+                : become(&c, kernel_form(KERNEL_qmatmul, QMM_SCALED), "MatMulIntegerScaled", in,
+                         nin);
 }
 
 int fuse_integer(struct fuser *f)

@@ -65,9 +65,10 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
         op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
-    if (op->kernel->run != conv_run || op->nin < 2 || !in || half_inside(in->type) != TENSOR_F32 ||
-        is_fixed(l, op, 0) || !w || (kernel_in(op, 2) && !fixed_shape(l, op, 2)) ||
-        !posts_fit(l, op) || !blk_conv_fits(op, w, l->block))
+    if (op->kernel->kind != KERNEL_conv || op->nin < 2 || !in ||
+        half_inside(in->type) != TENSOR_F32 || is_fixed(l, op, 0) || !w ||
+        (kernel_in(op, 2) && !fixed_shape(l, op, 2)) || !posts_fit(l, op) ||
+        !blk_conv_fits(op, w, l->block))
         return 0;
     return w->dim[0];
 }
@@ -127,7 +128,8 @@ static int64_t binary_channels(const struct layout *l, const struct op *op)
     int64_t channels = 0;
     int32_t rank = 0;
 
-    if (op->nin != 2 || (op->kernel->run != binary_run && op->kernel->run != variadic_run) ||
+    if (op->nin != 2 ||
+        (op->kernel->kind != KERNEL_binary && op->kernel->kind != KERNEL_variadic) ||
         blk_binary_of(op) < 0 || op->node->opset < 7 || op->npost || op->in[0] == NO_VALUE ||
         op->in[1] == NO_VALUE)
         return 0;
@@ -179,7 +181,7 @@ static int64_t convt_channels(const struct layout *l, const struct op *op)
         op->in[0] < l->p->graph->nvalue ? &l->p->graph->value[op->in[0]] : NULL;
     const struct shape *w = op->nin > 1 ? fixed_shape(l, op, 1) : NULL;
 
-    if (op->kernel->run != convtranspose_run || !in || half_inside(in->type) != TENSOR_F32 ||
+    if (op->kernel->kind != KERNEL_convtranspose || !in || half_inside(in->type) != TENSOR_F32 ||
         is_fixed(l, op, 0) || !w || (kernel_in(op, 2) && !fixed_shape(l, op, 2)) ||
         node_attr_int(op->node, "group", 1) != 1 || w->rank < 3 || w->rank > 4 ||
         shape_count(w) == 0)
@@ -195,44 +197,43 @@ static bool norm_fits(const struct layout *l, const struct op *op)
     return op->nin == 5 && !node_attr_int(op->node, "training_mode", 0);
 }
 
-/* The kernel's name and the channels of the output; NULL: stays plain. */
-static const char *blocked_form(const struct layout *l, struct op *op, struct post *post,
-                                int64_t *channels)
+/* The kernel and the channels of the output; NULL: stays plain. */
+static const struct kernel *blocked_form(const struct layout *l, struct op *op, struct post *post,
+                                         int64_t *channels)
 {
-    const struct kernel *k = op->kernel;
-    const char *q8;
+    const struct kernel *k = op->kernel, *q8;
 
     if (op->nin == 0 || op->in[0] == NO_VALUE || !one_output(op))
         return NULL;
     *channels = conv_channels(l, op);
     if (*channels)
-        return "ConvBlocked";
+        return kernel_form(KERNEL_bconv, 0);
     q8 = layout_q8_form(l, op, channels);
     if (q8)
         return q8;
     *channels = convt_channels(l, op);
     if (*channels)
-        return *channels < l->block / 2 ? "ConvTransposePlain" : "ConvTransposeBlocked";
+        return kernel_form(KERNEL_bconvt, *channels < l->block / 2 ? TO_PLAIN : TO_OWN_FORM);
     *channels = binary_channels(l, op);
     if (*channels)
-        return "BinaryBlocked";
+        return kernel_form(KERNEL_bbinary, 0);
     if (!is_blocked(l, op->in[0]) || op->npost)
         return NULL;
     *channels = l->channels[op->in[0]];
     if (unary_as_post(op, post) || clip_as_post(op, post))
-        return "UnaryBlocked";
-    if (k->run == identity_run || (k->run == dropout_run && !kernel_in(op, 2)))
-        return "IdentityBlocked";
-    if (k->run == batchnorm_run && norm_fits(l, op))
-        return "BatchNormBlocked";
+        return kernel_form(KERNEL_bunary, 0);
+    if (k->kind == KERNEL_identity || (k->kind == KERNEL_dropout && !kernel_in(op, 2)))
+        return kernel_form(KERNEL_bidentity, 0);
+    if (k->kind == KERNEL_batchnorm && norm_fits(l, op))
+        return kernel_form(KERNEL_bnorm, 0);
     *channels = pool_channels(l, op);
     if (*channels)
-        return "PoolBlocked";
-    *channels = k->run == concat_run ? concat_channels(l, op) : 0;
+        return kernel_form(KERNEL_bpool, 0);
+    *channels = k->kind == KERNEL_concat ? concat_channels(l, op) : 0;
     if (*channels)
-        return "ConcatBlocked";
-    *channels = k->run == resize_run ? resize_channels(l, op) : 0;
-    return *channels ? "ResizeBlocked" : NULL;
+        return kernel_form(KERNEL_bconcat, 0);
+    *channels = k->kind == KERNEL_resize ? resize_channels(l, op) : 0;
+    return *channels ? kernel_form(KERNEL_bresize, 0) : NULL;
 }
 
 static int new_value(struct layout *l, uint32_t of, uint32_t *out)
@@ -256,10 +257,8 @@ static int add_reorder(struct layout *l, const struct node *node, uint32_t v, bo
     *op = (struct op){ .plan = l->p, .node = node, .zero_ratio = -1, .epsilon = 0 };
     op->type = "Reorder";
     op->algorithm = to_plain ? "to plain" : l->last[v] ? "to channels last" : "to blocked";
-    op->kernel = kernel_find(l->last[v] ? to_plain ? "FromLast" : "ToLast"
-                             : to_plain ? "FromBlocked"
-                                        : "ToBlocked",
-                             "opmeter", 1);
+    op->kernel = kernel_form(l->last[v] ? KERNEL_nreorder : KERNEL_reorder,
+                             to_plain ? TO_PLAIN : TO_OWN_FORM);
     assert(op->kernel);
     op->in = mem_calloc(1, sizeof(*op->in));
     op->out = mem_calloc(1, sizeof(*op->out));
@@ -306,7 +305,7 @@ static bool reads_blocked(const struct layout *l, const struct op *op, uint32_t 
         return layout_q8_reads(l, op, i);
     if (is_fixed(l, op, i))
         return false;
-    return op->kernel->run != bconv_run || i > 0 || layout_blocked(l, op->in[0]) ||
+    return op->kernel->kind != KERNEL_bconv || i > 0 || layout_blocked(l, op->in[0]) ||
            !blk_conv_plain(op, fixed_shape(l, op, 1));
 }
 
@@ -315,7 +314,7 @@ static int32_t rank_of(const struct layout *l, const struct op *op, bool conv)
 {
     if (conv)
         return fixed_shape(l, op, 1)->rank;
-    if (op->kernel->run == nconv_run)
+    if (op->kernel->kind == KERNEL_nconv)
         return kernel_const(op, 3)->shape.rank;
     for (uint32_t i = 0;; i++)
         if (op->in[i] != NO_VALUE && l->p->val[op->in[i]].blocked)
@@ -326,7 +325,7 @@ static int rewrite(struct layout *l, struct op *op)
 {
     struct post post = { POST_NONE, U_RELU, 0, 0, -1 };
     int64_t channels = 0;
-    const char *form = blocked_form(l, op, &post, &channels);
+    const struct kernel *form = blocked_form(l, op, &post, &channels);
     int rc = 0;
 
     for (uint32_t i = 0; i < op->nin && !form && !rc; i++) {
@@ -339,8 +338,7 @@ static int rewrite(struct layout *l, struct op *op)
     }
     if (rc || !form)
         return rc;
-    op->kernel = kernel_find(form, "opmeter", 1);
-    assert(op->kernel);
+    op->kernel = form;
     if (post.kind == POST_UNARY) {
         struct post *own = kernel_new_state(op, sizeof(post));
 
@@ -348,7 +346,7 @@ static int rewrite(struct layout *l, struct op *op)
             return OPM_ENOMEM;
         *own = post;
         op->nin = 1; /* limits of Clip are in it */
-    } else if (op->kernel->run == bpool_run || op->kernel->run == bidentity_run)
+    } else if (op->kernel->kind == KERNEL_bpool || op->kernel->kind == KERNEL_bidentity)
         op->nin = 1; /* what else there is, is known */
     for (uint32_t i = 0; i < op->nin && !rc; i++)
         if (reads_blocked(l, op, i))
@@ -356,9 +354,9 @@ static int rewrite(struct layout *l, struct op *op)
         else
             rc = want_plain(l, op->node, op->in[i]);
     uint32_t v = op->out[0];
-    bool conv = op->kernel->run == bconv_run || op->kernel->run == bconvt_run;
+    bool conv = op->kernel->kind == KERNEL_bconv || op->kernel->kind == KERNEL_bconvt;
 
-    if (op->kernel->run == bconvt_run && op->kernel->arg)
+    if (op->kernel->kind == KERNEL_bconvt && op->kernel->arg == TO_PLAIN)
         return rc; /* gives a plain tensor */
     l->rank[v] = rank_of(l, op, conv);
     if (!rc)
@@ -408,8 +406,8 @@ static void find_fixed(struct layout *l)
 static bool has_conv(const struct plan *p)
 {
     for (uint32_t i = 0; i < p->nop; i++)
-        if (p->op[i].kernel->run == conv_run || p->op[i].kernel->run == qconv_run ||
-            p->op[i].kernel->run == nconv_run)
+        if (p->op[i].kernel->kind == KERNEL_conv || p->op[i].kernel->kind == KERNEL_qconv ||
+            p->op[i].kernel->kind == KERNEL_nconv)
             return true;
     return false;
 }

@@ -25,7 +25,7 @@ static inline bool layout_blocked(const struct layout *l, uint32_t v)
 
 /* layout_q8.c: an 8-bit operator's form with channels last, and the channels of its output; NULL:
  * stays plain. */
-const char *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels);
+const struct kernel *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels);
 /* It is such a form. */
 bool layout_q8_is(const struct op *op);
 /* It reads input i with channels last. */

@@ -35,9 +35,9 @@ static bool is_bytes(const struct layout *l, uint32_t v)
 
 static int64_t conv_channels(const struct layout *l, const struct op *op)
 {
-    if (op->kernel->run == nconv_run) /* fusing saw to it */
+    if (op->kernel->kind == KERNEL_nconv) /* fusing saw to it */
         return kernel_const(op, 3)->shape.dim[0];
-    if (op->kernel->run != qconv_run || op->kernel->arg != QCONV_LINEAR ||
+    if (op->kernel->kind != KERNEL_qconv || op->kernel->arg != QCONV_LINEAR ||
         !is_bytes(l, op->in[0]) || l->fixed[op->in[0]] || !nhwc_conv_fits(op))
         return 0;
     return kernel_const(op, 3)->shape.dim[0];
@@ -45,7 +45,7 @@ static int64_t conv_channels(const struct layout *l, const struct op *op)
 
 static int64_t binary_channels(const struct layout *l, const struct op *op)
 {
-    if (op->kernel->run != qbinary_run || op->nin < 7 || !is_last(l, op->in[0]) ||
+    if (op->kernel->kind != KERNEL_qbinary || op->nin < 7 || !is_last(l, op->in[0]) ||
         !is_last(l, op->in[3]) || l->channels[op->in[0]] != l->channels[op->in[3]] ||
         l->rank[op->in[0]] != l->rank[op->in[3]] || !scaled(op, 1) || !scaled(op, 4) ||
         !scaled(op, 6) || !nhwc_add_fits(op, 1, 4, 6))
@@ -55,7 +55,7 @@ static int64_t binary_channels(const struct layout *l, const struct op *op)
 
 static int64_t pool_channels(const struct layout *l, const struct op *op)
 {
-    if (op->kernel->run != qpool_run || !is_last(l, op->in[0]) ||
+    if (op->kernel->kind != KERNEL_qpool || !is_last(l, op->in[0]) ||
         node_attr_int(op->node, "channels_last", 0) ||
         (op->kernel->arg != QPOOL_MAX && (op->nin < 4 || !scaled(op, 1) || !scaled(op, 3))))
         return 0;
@@ -66,7 +66,7 @@ static int64_t concat_channels(const struct layout *l, const struct op *op)
 {
     int64_t sum = 0;
 
-    if (op->kernel->run != qconcat_run || op->nin < 5 || (op->nin - 2) % 3 || !scaled(op, 0))
+    if (op->kernel->kind != KERNEL_qconcat || op->nin < 5 || (op->nin - 2) % 3 || !scaled(op, 0))
         return 0;
     for (uint32_t i = 2; i < op->nin; i += 3) {
         if (!is_last(l, op->in[i]) || !scaled(op, i + 1) ||
@@ -77,50 +77,47 @@ static int64_t concat_channels(const struct layout *l, const struct op *op)
     return nt_axis(node_attr_int(op->node, "axis", 1), l->rank[op->in[2]]) == 1 ? sum : 0;
 }
 
-static const char *unary_form(const struct layout *l, const struct op *op)
+static const struct kernel *unary_form(const struct layout *l, const struct op *op)
 {
-    if (op->kernel->run != qunary_run || op->nin < 4 || !is_last(l, op->in[0]) || !scaled(op, 1) ||
-        !scaled(op, 3))
+    if (op->kernel->kind != KERNEL_qunary || op->nin < 4 || !is_last(l, op->in[0]) ||
+        !scaled(op, 1) || !scaled(op, 3))
         return NULL;
-    return op->kernel->arg == QELEM_SIGMOID ? "QLinearSigmoidLast"
-           : op->kernel->arg == QELEM_LEAKY ? "QLinearLeakyReluLast"
-                                            : "QLinearUnaryLast";
+    return kernel_form(KERNEL_nunary, op->kernel->arg);
 }
 
-const char *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels)
+const struct kernel *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels)
 {
     *channels = conv_channels(l, op);
     if (*channels)
-        return op->kernel->run == nconv_run ? op->kernel->op_type : "QLinearConvLast";
+        return op->kernel->kind == KERNEL_nconv ? op->kernel
+                                                : kernel_form(KERNEL_nconv, NCONV_ALONE);
     *channels = binary_channels(l, op);
     if (*channels)
-        return op->kernel->arg == QELEM_MUL ? "QLinearMulLast" : "QLinearAddLast";
+        return kernel_form(KERNEL_nbinary, op->kernel->arg);
     *channels = pool_channels(l, op);
     if (*channels)
-        return op->kernel->arg == QPOOL_MAX      ? "QLinearMaxPoolLast"
-               : op->kernel->arg == QPOOL_GLOBAL ? "QLinearGlobalAveragePoolLast"
-                                                 : "QLinearAveragePoolLast";
+        return kernel_form(KERNEL_npool, op->kernel->arg);
     *channels = concat_channels(l, op);
     if (*channels)
-        return "QLinearConcatLast";
+        return kernel_form(KERNEL_nconcat, 0);
     *channels = is_last(l, op->in[0]) ? l->channels[op->in[0]] : 0;
     return unary_form(l, op);
 }
 
 bool layout_q8_is(const struct op *op)
 {
-    return op->kernel->run == nconv_run || op->kernel->run == nbinary_run ||
-           op->kernel->run == npool_run || op->kernel->run == nunary_run ||
-           op->kernel->run == nconcat_run;
+    return op->kernel->kind == KERNEL_nconv || op->kernel->kind == KERNEL_nbinary ||
+           op->kernel->kind == KERNEL_npool || op->kernel->kind == KERNEL_nunary ||
+           op->kernel->kind == KERNEL_nconcat;
 }
 
 bool layout_q8_reads(const struct layout *l, const struct op *op, uint32_t i)
 {
-    if (op->kernel->run == nconv_run)
+    if (op->kernel->kind == KERNEL_nconv)
         return i == NCONV_ADD || (i == 0 && (is_last(l, op->in[0]) || !nhwc_conv_plain(op)));
-    if (op->kernel->run == nbinary_run)
+    if (op->kernel->kind == KERNEL_nbinary)
         return i == 0 || i == 3;
-    if (op->kernel->run == nconcat_run)
+    if (op->kernel->kind == KERNEL_nconcat)
         return i >= 2 && i % 3 == 2;
     return i == 0;
 }

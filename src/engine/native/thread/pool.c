@@ -143,7 +143,10 @@ static void take_part(struct pool *p, int me, unsigned generation)
     for (int i = 0; i < p->threads; i++) {
         struct worker *w = &p->worker[(me + i) % p->threads];
 
-        for (int part; (part = claim(w, generation)) >= 0;) {
+        for (int part;;) {
+            part = claim(w, generation);
+            if (part < 0)
+                break;
             int64_t begin = n / parts * part + MIN((int64_t)part, n % parts);
 
             do_part(p, fn, arg, begin, begin + n / parts + (part < n % parts), me);
@@ -164,8 +167,12 @@ static unsigned wait_job(struct pool *p, unsigned last)
         relax();
     }
     atomic_fetch_add(&p->asleep, 1);
-    while ((now = atomic_load(&p->generation)) == last)
+    for (;;) {
+        now = atomic_load(&p->generation);
+        if (now != last)
+            break;
         sleep_on(&p->generation, last);
+    }
     atomic_fetch_sub(&p->asleep, 1);
     return now;
 }
