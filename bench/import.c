@@ -61,7 +61,10 @@ static void put_copy(struct io_out *out, const char *p, const char *end, uint64_
 {
     const char *from = p;
 
-    while ((p = memchr(p, '"', (size_t)(end - p)))) {
+    for (;;) {
+        p = memchr(p, '"', (size_t)(end - p));
+        if (!p)
+            break;
         size_t i;
 
         for (i = 0; i < MOVED; i++)
@@ -89,7 +92,10 @@ static uint64_t range_of_key(const char *p, const char *end, const char *key)
 {
     uint64_t first = UINT64_MAX, last = 0;
 
-    while ((p = memmem(p, (size_t)(end - p), key, strlen(key)))) {
+    for (;;) {
+        p = memmem(p, (size_t)(end - p), key, strlen(key));
+        if (!p)
+            break;
         uint64_t v;
 
         p += strlen(key);
@@ -307,7 +313,10 @@ int main(int argc, char **argv)
     struct stat st;
     int opt;
 
-    while ((opt = getopt(argc, argv, "s:f:kg")) != -1) {
+    for (;;) {
+        opt = getopt(argc, argv, "s:f:kg");
+        if (opt == -1)
+            break;
         if (opt == 's')
             mb = strtod(optarg, NULL);
         else if (opt == 'f')

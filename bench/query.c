@@ -159,8 +159,11 @@ static double run_sql(struct sql *q, const char *text)
 
     if (rc < 0)
         die(text, &err);
-    while ((rc = sql_rows_next(r, &err)) > 0)
-        ;
+    for (;;) {
+        rc = sql_rows_next(r, &err);
+        if (rc <= 0)
+            break;
+    }
     if (rc < 0)
         die(text, &err);
     sql_rows_close(r);

@@ -86,7 +86,10 @@ int main(int argc, char **argv)
     char path[300];
     const char *folder = getenv("TMPDIR");
 
-    while ((c = getopt(argc, argv, "n:d:r:")) != -1) {
+    for (;;) {
+        c = getopt(argc, argv, "n:d:r:");
+        if (c == -1)
+            break;
         if (c == 'n')
             first = strtoull(optarg, NULL, 10);
         else if (c == 'd')

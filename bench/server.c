@@ -208,9 +208,10 @@ static double get(struct client *c, const char *path, const char **body)
     if (write(c->fd, request, (size_t)n) != n)
         die("client", "cannot write");
     c->len = 0;
-    do
+    do {
         client_fill(c, c->len + 1);
-    while (!(end = strstr(c->answer, "\r\n\r\n")));
+        end = strstr(c->answer, "\r\n\r\n");
+    } while (!end);
     head = (size_t)(end - c->answer) + 4;
     length = strcasestr(c->answer, "\r\nContent-Length:");
     if (strncmp(c->answer, "HTTP/1.1 200", 12) != 0 || !length)

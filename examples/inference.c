@@ -345,7 +345,10 @@ int main(int argc, char **argv)
         return 1;
 
     warm_up = opm_record_begin("warm up", OPM_WARMUP);
-    while ((image = queue_get(&images))) {
+    for (;;) {
+        image = queue_get(&images);
+        if (!image)
+            break;
         if (image->number == WARM_UP) {
             opm_record_end(warm_up);
             measured = opm_record_begin("batch 1", OPM_MEASURED);

@@ -192,7 +192,10 @@ static void *decoder(void *unused)
 
     (void)unused;
     opm_thread_name("decode");
-    while ((s = queue_get(&read_queue)) != NULL) {
+    for (;;) {
+        s = queue_get(&read_queue);
+        if (!s)
+            break;
         long start_us = now_us();
 
         OPM_SPAN_CAT(OPM_APP, "input", "decode")
@@ -223,7 +226,10 @@ static void *batcher(void *unused)
 
     (void)unused;
     opm_thread_name("batch");
-    while ((s = queue_get(&decode_queue)) != NULL) {
+    for (;;) {
+        s = queue_get(&decode_queue);
+        if (!s)
+            break;
         if (!b)
             b = must(malloc(sizeof(*b)));
         memcpy(b->x[n], s->pixel, sizeof(s->pixel));
@@ -247,7 +253,10 @@ static void *transfer(void *unused)
 
     (void)unused;
     opm_thread_name("transfer");
-    while ((b = queue_get(&host_queue)) != NULL) {
+    for (;;) {
+        b = queue_get(&host_queue);
+        if (!b)
+            break;
         OPM_SPAN_CAT(OPM_RUNTIME, "memcpy", "copy to device")
         {
             there = must(malloc(sizeof(*there)));
@@ -458,8 +467,12 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc)
             return usage();
-        if (strcmp(argv[i], "--steps") == 0 && (steps = atoi(argv[i + 1])) > 0)
+        if (strcmp(argv[i], "--steps") == 0) {
+            steps = atoi(argv[i + 1]);
+            if (steps <= 0)
+                return usage();
             continue;
+        }
         if (strcmp(argv[i], "--slow") != 0)
             return usage();
         for (slow = SLOW_MODEL; slow && strcmp(argv[i + 1], slow_names[slow]) != 0; slow--)

@@ -2,8 +2,8 @@
 """check_tree.py -- small rules that every file of the tree keeps.
 
 No file of code over MAX_LINES; no notes to self; no path of somebody's own machine; C files and
-headers begin with a line that says their name and what they are for; the web page makes no markup
-from text.
+headers begin with a line that says their name and what they are for; files that their comments name
+exist; the web page makes no markup from text.
 """
 import re
 import subprocess
@@ -30,6 +30,12 @@ HOMES = re.compile("|".join(
     + ([r"(?<![\w.\-/])" + re.escape(str(ROOT)) + r"\b"] if len(ROOT.parts) > 2 else [])))
 
 
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+NAMED = re.compile(r"(?<![\w/.<-])((?:[\w-]+/)*[\w-]+\.(?:c|h|def))\b(?!\.)")
+# Made by the build; a name that stands for any.
+NO_FILES = {"page_files.def", "cmd_x.c"}
+
+
 def tree():
     """Files of the project, without what git ignores."""
     done = subprocess.run(
@@ -43,7 +49,15 @@ def tree():
     return [name for name in names if (ROOT / name).is_file() and not name.startswith(DATA)]
 
 
-def problems(name):
+def misnamed(text, ends):
+    """Files that comments name and that are not there: line and name."""
+    for comment in COMMENT.finditer(text):
+        for named in NAMED.finditer(comment[0]):
+            if named[1] not in ends and named[1] not in NO_FILES:
+                yield text.count("\n", 0, comment.start() + named.start()) + 1, named[1]
+
+
+def problems(name, ends):
     path = ROOT / name
     data = path.read_bytes()
     if b"\0" in data:
@@ -53,6 +67,9 @@ def problems(name):
         yield 1, f"{len(lines)} lines; split it (at most {MAX_LINES})"
     if path.suffix in HEADED and not (lines and lines[0].startswith(f"/* {path.name} -- ")):
         yield 1, f"does not begin with '/* {path.name} -- what it is for'"
+    if path.suffix in HEADED:
+        for number, file in misnamed("\n".join(lines), ends):
+            yield number, f"names {file}, which does not exist"
     for number, line in enumerate(lines, 1):
         note = NOTES.search(line)
         if note:
@@ -67,8 +84,11 @@ def problems(name):
 
 def main():
     bad = 0
-    for name in tree():
-        for number, what in problems(name):
+    names = tree()
+    # A file may be named with any number of its folders.
+    ends = {"/".join(Path(name).parts[i:]) for name in names for i in range(len(Path(name).parts))}
+    for name in names:
+        for number, what in problems(name, ends):
             print(f"{name}:{number}: {what}")
             bad += 1
     return 1 if bad else 0

@@ -112,6 +112,7 @@ def source_checks():
         ("headers", [tools / "check_headers.py"]),
         ("buffers", [tools / "check_buffers.py"]),
         ("tree", [tools / "check_tree.py"]),
+        ("conditions", [tools / "check_conditions.py"]),
     ])
 
 

@@ -36,10 +36,13 @@ static int op_text_take(struct op_text *t, PyObject *o, const char *what, const 
 
     if (!o)
         return -1;
-    if (o == Py_None)
+    if (o == Py_None) {
         rc = 0;
-    else if ((*out = text_of(o, what)) != NULL)
-        rc = PyList_Append(t->keep, o);
+    } else {
+        *out = text_of(o, what);
+        if (*out)
+            rc = PyList_Append(t->keep, o);
+    }
     Py_DECREF(o);
     return rc;
 }

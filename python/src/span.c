@@ -653,7 +653,9 @@ static int span_keywords(PyObject *const *values, PyObject *names, PyObject **ca
         } else if (PyUnicode_CompareWithASCIIString(name, "layer") == 0) {
             *layer = values[i];
         } else {
-            if (!*out_args && !(*out_args = PyDict_New()))
+            if (!*out_args)
+                *out_args = PyDict_New();
+            if (!*out_args)
                 return -1;
             value = arg_value(values[i]);
             if (!value || PyDict_SetItem(*out_args, name, value) < 0) {

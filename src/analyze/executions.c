@@ -64,8 +64,12 @@ static uint32_t outermost(const struct hardware *h, const struct spans *s, uint3
 {
     uint32_t up;
 
-    while ((up = h->parent[row]) != OPM_NULL_ID && h->role[s->site[up]] != HARDWARE_NOT)
+    for (;;) {
+        up = h->parent[row];
+        if (up == OPM_NULL_ID || h->role[s->site[up]] == HARDWARE_NOT)
+            break;
         row = up;
+    }
     return row;
 }
 
@@ -76,9 +80,13 @@ static bool counts(const struct hardware *h, const struct spans *s, uint32_t row
 
     if (h->role[s->site[row]] != HARDWARE_COMPUTES)
         return false;
-    for (uint32_t at = row; (up = h->parent[at]) != OPM_NULL_ID; at = up)
+    for (uint32_t at = row;; at = up) {
+        up = h->parent[at];
+        if (up == OPM_NULL_ID)
+            break;
         if (h->role[s->site[up]] == HARDWARE_COMPUTES)
             return false;
+    }
     return true;
 }
 

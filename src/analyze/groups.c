@@ -162,10 +162,13 @@ static void finish_groups(void *user, int thread)
     uint32_t g;
 
     (void)thread;
-    while ((g = atomic_fetch_add_explicit(&p->next_group, 1, memory_order_relaxed)) <
-           p->query->ngroup)
+    for (;;) {
+        g = atomic_fetch_add_explicit(&p->next_group, 1, memory_order_relaxed);
+        if (g >= p->query->ngroup)
+            break;
         group_stats_of(&p->out[g], p->values + p->first[g], p->first[g + 1] - p->first[g],
                        p->query->q, p->query->nq);
+    }
 }
 
 static int columns(struct pass *p, const struct store *st)

@@ -59,12 +59,14 @@ static int attribute(const struct store *st, size_t nop, str_id hardware, uint32
     struct u64map launches = { 0 };
     bool kernels = false, any = false;
     uint32_t *group = NULL;
-    int rc = 0;
+    int rc;
 
     for (size_t i = 0; i < nsite && !kernels; i++)
         kernels = hardware && sites[i].layer == hardware && sites[i].op >= nop;
-    if (!kernels || !nop || !nrow ||
-        (rc = store_column(st, TABLE_span, span_col_correlation, &correlation)) < 0 || !correlation)
+    if (!kernels || !nop || !nrow)
+        return 0;
+    rc = store_column(st, TABLE_span, span_col_correlation, &correlation);
+    if (rc < 0 || !correlation)
         return rc;
     rc = store_column(st, TABLE_span, span_col_parent, &parent);
     up = parent;

@@ -69,7 +69,10 @@ static int print_advice(struct cli *cli, opm_trace *t, bool evidence)
     int64_t n = 0;
     int more = opm_trace_query(t, advice_sql, &r, &err);
 
-    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+    while (more >= 0) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         put_advice(cli, r, evidence);
         n++;
     }

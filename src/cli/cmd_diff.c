@@ -420,8 +420,11 @@ int cmd_diff(struct cli *cli, int argc, char **argv)
         rc = cli->status;
     else if (n != DIFF_SIDES)
         rc = cli_usage(cli, "two traces are needed: A, and B to compare with it");
-    else if (!(check = mem_calloc(fail_if.n + 1, sizeof(*check))))
-        rc = cli_out_of_memory();
+    else {
+        check = mem_calloc(fail_if.n + 1, sizeof(*check));
+        if (!check)
+            rc = cli_out_of_memory();
+    }
     for (size_t i = 0; i < fail_if.n && n == DIFF_SIDES && rc == CLI_OK; i++)
         rc = diff_check_parse(cli, fail_if.item[i], &check[i]);
     for (int s = 0; s < DIFF_SIDES && n == DIFF_SIDES && rc == CLI_OK; s++)

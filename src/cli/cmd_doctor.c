@@ -97,9 +97,13 @@ bool doctor_has_word(const char *list, const char *word)
 {
     size_t len = strlen(word);
 
-    for (const char *p = list; (p = strstr(p, word)); p += len)
+    for (const char *p = list;; p += len) {
+        p = strstr(p, word);
+        if (!p)
+            break;
         if ((p == list || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0'))
             return true;
+    }
     return false;
 }
 

@@ -143,7 +143,10 @@ static int draw(struct cli *cli, opm_trace *t, const char *sql, const char *rank
     opm_error err;
     int more = query(t, sql, rank, &r, &err);
 
-    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+    while (more >= 0) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         put_queue(cli, r);
         buf_clear(&last);
         buf_adds(&last, text_or(r, CONSUMER, "its consumer"));
@@ -220,7 +223,9 @@ static int print_between(struct cli *cli, opm_trace *t, const char *rank)
     opm_error err;
     int more = query(t, between_sql, rank, &r, &err);
 
-    if (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+    if (more >= 0)
+        more = opm_rows_next(r, &err);
+    if (more > 0) {
         buf_addf(&text,
                  "Between host and device: the host queue was found empty %lld times of %lld",
                  (long long)opm_rows_int(r, 0), (long long)opm_rows_int(r, 1));
@@ -245,7 +250,9 @@ static int print_verdict(struct cli *cli, opm_trace *t, const char *rank)
     opm_error err;
     int more = query(t, verdict_sql, rank, &r, &err);
 
-    if (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+    if (more >= 0)
+        more = opm_rows_next(r, &err);
+    if (more > 0) {
         say_verdict(&text, r);
         put_wrapped(cli, &text);
         say_ancestors(&text, r);
@@ -269,7 +276,10 @@ static int print_all(struct cli *cli, opm_trace *t)
     int more =
         opm_trace_query(t, "SELECT DISTINCT rank FROM queue_stats ORDER BY rank", &ranks, &err);
 
-    while (more >= 0 && rc == CLI_OK && (more = opm_rows_next(ranks, &err)) > 0) {
+    while (more >= 0 && rc == CLI_OK) {
+        more = opm_rows_next(ranks, &err);
+        if (more <= 0)
+            break;
         const char *rank = text_or(ranks, 0, "NULL");
 
         if (n++)
@@ -296,7 +306,9 @@ static int print_waits(struct cli *cli, opm_trace *t)
     opm_error err;
     int more = opm_trace_query(t, waits_sql, &r, &err);
 
-    if (more >= 0 && (more = opm_rows_next(r, &err)) > 0 && opm_rows_real(r, 0) > 0)
+    if (more >= 0)
+        more = opm_rows_next(r, &err);
+    if (more > 0 && opm_rows_real(r, 0) > 0)
         io_out_addf(
             &cli->out,
             "This trace has no queues. The program waited for data for %s of %s, %.1f %% of "

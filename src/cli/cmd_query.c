@@ -20,7 +20,10 @@ static int read_stdin(struct buf *sql)
     ssize_t n;
 
     sql->max = SQL_MAX_BYTES;
-    while ((n = read(STDIN_FILENO, chunk, sizeof(chunk))) != 0) {
+    for (;;) {
+        n = read(STDIN_FILENO, chunk, sizeof(chunk));
+        if (n == 0)
+            break;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -53,9 +53,13 @@ static int schema_load(struct schema *s, const char *table)
 
     if (more == 0)
         more = opm_trace_query(t, schema_sql, &r, &err);
-    while (r && rc == CLI_OK && (more = opm_rows_next(r, &err)) > 0)
+    while (r && rc == CLI_OK) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         if (!table || strcmp(opm_rows_text(r, FIELD_TABLE, NULL), table) == 0)
             rc = schema_add(s, r) ? CLI_OK : cli_out_of_memory();
+    }
     if (more < 0)
         rc = cli_error("%s", err.msg);
     opm_rows_close(r);

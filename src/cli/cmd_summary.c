@@ -128,7 +128,10 @@ static int shape_of(struct summary *s, const char *sql, struct summary_shape *sh
 
     for (int c = 0; c < COLUMNS_MAX; c++)
         shape->kind[c] = TEXTABLE_INT;
-    while (more >= 0 && !shape->more && (more = opm_rows_next(r, &err)) > 0) {
+    while (more >= 0 && !shape->more) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         shape->more = s->limit && shape->rows == s->limit;
         if (shape->more)
             break;
@@ -166,7 +169,10 @@ static int print_report(struct summary *s, const struct report *rep)
     for (int c = 0; more == 0 && c < opm_rows_columns(r); c++)
         if (shape.used[c])
             textable_column(t, opm_rows_name(r, c), shape.kind[c]);
-    while (more >= 0 && n < shape.rows && (more = opm_rows_next(r, &err)) > 0) {
+    while (more >= 0 && n < shape.rows) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         for (int c = 0; c < opm_rows_columns(r); c++)
             if (shape.used[c])
                 put_value(t, r, c);
@@ -213,7 +219,10 @@ static int read_series(struct summary *s, const char *sql, struct all_series *al
     opm_error err;
     int more = opm_trace_query(s->t, sql, &r, &err);
 
-    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0) {
+    while (more >= 0) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         struct series *x;
 
         if (!GROW(all->s, all->cap, all->n + 1)) {
@@ -348,10 +357,14 @@ static int put_histogram(struct summary *s, const struct series *x)
     else
         buf_adds(&sql, "SELECT dur, coalesce(model, '') FROM step WHERE warmup = 0 AND dur >= 0");
     more = sql.failed ? OPM_ENOMEM : opm_trace_query(s->t, buf_str(&sql), &r, &err);
-    while (more >= 0 && (more = opm_rows_next(r, &err)) > 0)
+    while (more >= 0) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
         if (strcmp(opm_rows_text(r, 1, NULL), x->name) == 0 &&
             !histogram_add(&h, opm_rows_real(r, 0)))
             more = OPM_ENOMEM;
+    }
     opm_rows_close(r);
     buf_release(&sql);
     if (more == OPM_ENOMEM)

@@ -104,7 +104,10 @@ static int latency_read(struct diff *d, opm_trace *t, enum diff_side side)
 
     if (rc < 0)
         return fail(&err);
-    while ((rc = opm_rows_next(r, &err)) == 1) {
+    for (;;) {
+        rc = opm_rows_next(r, &err);
+        if (rc != 1)
+            break;
         const char *scope = copy(d, r, 0, &ok), *name = copy(d, r, 1, &ok);
         struct diff_latency *l;
 
@@ -172,7 +175,10 @@ static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_si
 
     if (rc < 0)
         return fail(&err);
-    while ((rc = opm_rows_next(r, &err)) == 1) {
+    for (;;) {
+        rc = opm_rows_next(r, &err);
+        if (rc != 1)
+            break;
         const char *name = copy(d, r, 0, &ok), *type = copy(d, r, 1, &ok);
         str_id full = 0, short_id = 0;
         struct diff_row *row;

@@ -65,7 +65,10 @@ static void look_at_nvml(struct doctor *d)
         !find_symbol(lib, "nvmlSystemGetDriverVersion", &driver)) {
         doctor_say(d, DOCTOR_LIMITED, "NVIDIA driver", "Update the driver.",
                    "%s is too old: it lacks a function", name);
-    } else if ((rc = init()) != 0) {
+        return;
+    }
+    rc = init();
+    if (rc != 0) {
         doctor_say(d, DOCTOR_LIMITED, "NVIDIA driver",
                    "Check 'nvidia-smi'; in a container, pass the devices in.",
                    "%s is there, but nvmlInit fails with code %d", name, rc);

@@ -201,9 +201,13 @@ int report_add(struct report *r, opm_trace *t)
         return rc;
     if (opm_trace_query(t, ops_sql, &row, &err) < 0)
         return cli_error("%s", err.msg);
-    while (rc == CLI_OK && (more = opm_rows_next(row, &err)) > 0)
+    while (rc == CLI_OK) {
+        more = opm_rows_next(row, &err);
+        if (more <= 0)
+            break;
         if (!add_op(r, before, &hint, row))
             rc = cli_out_of_memory();
+    }
     opm_rows_close(row);
     return more < 0 ? cli_error("%s", err.msg) : rc;
 }

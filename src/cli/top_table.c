@@ -274,7 +274,10 @@ int top_print_table(const struct top *t, const char *section)
     if (!box)
         return cli_out_of_memory();
     rc = top_rows_open(t, section, &r);
-    while (rc == CLI_OK && (more = top_rows_next(&r)) > 0) {
+    while (rc == CLI_OK) {
+        more = top_rows_next(&r);
+        if (more <= 0)
+            break;
         note_row(&m, &r);
         for (size_t i = 0; i < t->ncolumn; i++) {
             buf_clear(&b);
@@ -319,7 +322,10 @@ int top_print_bars(const struct top *t, const char *section)
     textable_column(table, "type", TEXTABLE_TEXT);
     textable_column(table, t->aggregate ? "operators" : "operator", TEXTABLE_TEXT);
     rc = top_rows_open(t, section, &r);
-    while (rc == CLI_OK && (more = top_rows_next(&r)) > 0) {
+    while (rc == CLI_OK) {
+        more = top_rows_next(&r);
+        if (more <= 0)
+            break;
         double ns = top_real(&r, r.at[TOP_time]);
 
         note_row(&m, &r);
@@ -364,7 +370,10 @@ int top_print_oprs(const struct top *t, const char *section)
     struct buf b = { 0 };
     int more = 0, rc = top_rows_open(t, section, &r);
 
-    while (rc == CLI_OK && (more = top_rows_next(&r)) > 0) {
+    while (rc == CLI_OK) {
+        more = top_rows_next(&r);
+        if (more <= 0)
+            break;
         if (t->aggregate) {
             put_text(&b, &r, r.at[TOP_type]);
             buf_addf(&b, " %" PRId64 " N/A", opm_rows_int(r.rows, r.at[TOP_ops]));

@@ -241,7 +241,10 @@ static int read_rows(struct grid *g, const struct top *t, const char *section, s
     struct top_rows r;
     int more = 0, rc = top_rows_open(t, section, &r);
 
-    while (rc == CLI_OK && (more = top_rows_next(&r)) > 0) {
+    while (rc == CLI_OK) {
+        more = top_rows_next(&r);
+        if (more <= 0)
+            break;
         max->time = fmax(max->time, top_real(&r, r.at[TOP_time]));
         max->flops = fmax(max->flops, top_real(&r, r.at[TOP_flops]));
         max->bandwidth = fmax(max->bandwidth, top_real(&r, r.at[TOP_bandwidth]));

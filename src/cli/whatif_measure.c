@@ -93,7 +93,10 @@ static int each_shape(struct bench *b, opm_trace *t, struct progress *p)
     opm_error err;
     int rc = opm_trace_query(t, shapes_sql, &row, &err), status = CLI_OK;
 
-    while (rc >= 0 && status == CLI_OK && (rc = opm_rows_next(row, &err)) > 0) {
+    while (rc >= 0 && status == CLI_OK) {
+        rc = opm_rows_next(row, &err);
+        if (rc <= 0)
+            break;
         double level[8];
         const char *shape = opm_rows_text(row, 3, NULL);
 

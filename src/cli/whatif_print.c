@@ -186,7 +186,10 @@ static int print_json(const struct whatif *w, opm_trace *t, const struct total *
     json_newline(&j);
     json_key(&j, "operators");
     json_array(&j);
-    while ((more = opm_rows_next(row, &err)) > 0) {
+    for (;;) {
+        more = opm_rows_next(row, &err);
+        if (more <= 0)
+            break;
         json_newline(&j);
         cli_json_row(&j, row);
     }
@@ -255,7 +258,10 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
                     "WHERE ratio IS NOT NULL ORDER BY latency_ns - projected_ns DESC,"
                     " latency_ns DESC, op",
                     top, &row);
-    while (rc == CLI_OK && (more = opm_rows_next(row, &err)) > 0) {
+    while (rc == CLI_OK) {
+        more = opm_rows_next(row, &err);
+        if (more <= 0)
+            break;
         double now = opm_rows_real(row, 6), then = opm_rows_real(row, 10);
         char ratio[32];
 

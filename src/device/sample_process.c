@@ -174,7 +174,10 @@ static void find_descendants(struct processes *p, const struct sample_round *r)
 
     p->nall = 0;
     follow(p, r->root, r);
-    while (dir && (e = readdir(dir))) {
+    while (dir) {
+        e = readdir(dir);
+        if (!e)
+            break;
         pid_t pid = isdigit((unsigned char)e->d_name[0]) ? (pid_t)strtol(e->d_name, NULL, 10) : 0;
 
         if (pid > 0 && read_stat(pid, &line) && GROW(p->all, p->all_cap, p->nall + 1))
@@ -201,7 +204,10 @@ static bool count_switches(pid_t pid, uint64_t threads, uint64_t *out)
     if (!dir)
         return false;
     *out = 0;
-    while ((e = readdir(dir))) {
+    for (;;) {
+        e = readdir(dir);
+        if (!e)
+            break;
         if (!isdigit((unsigned char)e->d_name[0]))
             continue;
         snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, e->d_name);

@@ -56,8 +56,12 @@ ssize_t sample_read_file(const char *path, char *out, size_t size)
     size_t len = 0;
     ssize_t n = fd < 0 ? -1 : 0;
 
-    while (fd >= 0 && len < size - 1 && (n = read(fd, out + len, size - 1 - len)) > 0)
+    while (fd >= 0 && len < size - 1) {
+        n = read(fd, out + len, size - 1 - len);
+        if (n <= 0)
+            break;
         len += (size_t)n;
+    }
     if (fd >= 0)
         close(fd);
     out[len] = '\0';

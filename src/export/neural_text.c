@@ -119,7 +119,10 @@ static void put_value(struct json_reader *r, struct buf *out)
     if (token == JSON_STRING) {
         json_read_text(r, out);
     } else if (token == JSON_ARRAY) {
-        while ((token = json_read_next(r)) != JSON_ARRAY_END && token != JSON_BAD) {
+        for (;;) {
+            token = json_read_next(r);
+            if (token == JSON_ARRAY_END || token == JSON_BAD)
+                break;
             if (!first)
                 buf_addc(out, ',');
             first = false;

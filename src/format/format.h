@@ -70,7 +70,7 @@ static_assert(sizeof(struct opm_file_losses) == 16, "file format");
 
 enum opm_chunk_kind {
     CHUNK_DEFS = 1,   /* items: definitions, strings, calibrations */
-    CHUNK_EVENTS = 2, /* encoded units of one thread, format/units.h */
+    CHUNK_EVENTS = 2, /* encoded units of one thread, below */
     CHUNK_END = 3,    /* nothing follows: the recording was closed */
     /* A file of tables, instead of definitions and events. */
     CHUNK_CONTENTS = 4, /* how many strings and rows there are; the first chunk */

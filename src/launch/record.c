@@ -231,7 +231,10 @@ static int busy_parts(const char *parts)
     struct dirent *e;
     int n = 0;
 
-    while (dir && (e = readdir(dir))) {
+    while (dir) {
+        e = readdir(dir);
+        if (!e)
+            break;
         size_t len = strlen(e->d_name);
         int fd;
 

@@ -141,10 +141,14 @@ bool record_parts_remove(const char *parts)
 
     if (!dir)
         return false;
-    while ((e = readdir(dir)))
+    for (;;) {
+        e = readdir(dir);
+        if (!e)
+            break;
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
             unlinkat(dirfd(dir), e->d_name, 0) < 0)
             failed = errno;
+    }
     closedir(dir);
     if (rmdir(parts) < 0 && !failed)
         failed = errno;

@@ -174,7 +174,10 @@ static bool read_literal(struct literal *lit, const char *text)
     enum json_token t;
 
     memset(lit->shape.dim, 0xff, sizeof(lit->shape.dim)); /* -1: not known yet */
-    while ((t = json_read_next(&r)) != JSON_DONE) {
+    for (;;) {
+        t = json_read_next(&r);
+        if (t == JSON_DONE)
+            break;
         if (t == JSON_ARRAY) {
             if (depth == SHAPE_RANK_MAX || (deepest >= 0 && depth >= deepest))
                 return false;

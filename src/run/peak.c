@@ -140,8 +140,12 @@ static void *worker_main(void *arg)
     struct worker *w = arg;
     int go;
 
-    while ((go = atomic_load(w->go)) == 0)
+    for (;;) {
+        go = atomic_load(w->go);
+        if (go != 0)
+            break;
         sched_yield();
+    }
     if (go < 0)
         return NULL;
     for (int r = 0; r < ROUNDS; r++) {

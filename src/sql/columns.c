@@ -230,7 +230,10 @@ static int fetch(struct builder *b, struct sql_rows *r, opm_error *err)
 {
     int rc, cell = 0;
 
-    while ((rc = sql_rows_next(r, err)) == 1) {
+    for (;;) {
+        rc = sql_rows_next(r, err);
+        if (rc != 1)
+            break;
         if (b->out->nrow == b->cap)
             cell = grow(b, err);
         for (int i = 0; !cell && i < b->out->ncol; i++)

@@ -53,8 +53,12 @@ static void offer_tables(struct guess *g)
     const struct table_def *def;
     const char *kind;
 
-    for (int i = 0; (def = schema_get(i, &kind)) != NULL; i++)
+    for (int i = 0;; i++) {
+        def = schema_get(i, &kind);
+        if (!def)
+            break;
         offer(g, def->name);
+    }
 }
 
 /* Columns of the table that qualifies the name, else of the tables that the statement names. */
@@ -63,14 +67,22 @@ static void offer_columns_of(struct guess *g, const char *table, const char *tex
     const struct table_def *def;
     const char *kind;
 
-    for (int i = 0; table[0] && (def = schema_get(i, &kind)) != NULL; i++)
+    for (int i = 0; table[0]; i++) {
+        def = schema_get(i, &kind);
+        if (!def)
+            break;
         if (strcasecmp(def->name, table) == 0)
             offer_columns(g, def);
+    }
     if (g->name)
         return;
-    for (int i = 0; (def = schema_get(i, &kind)) != NULL; i++)
+    for (int i = 0;; i++) {
+        def = schema_get(i, &kind);
+        if (!def)
+            break;
         if (mentions(text, def->name))
             offer_columns(g, def);
+    }
 }
 
 static int fail_unknown(opm_error *err, int code, const char *message, const struct guess *g)

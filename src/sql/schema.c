@@ -91,8 +91,12 @@ int schema_fill(struct table *t, struct store *st)
     const char *kind;
     int rc = 0;
 
-    for (int i = 0; (def = schema_get(i, &kind)) != NULL && rc == 0; i++)
+    for (int i = 0;; i++) {
+        def = schema_get(i, &kind);
+        if (!def || rc != 0)
+            break;
         for (int col = 0; col < def->ncol && rc == 0; col++)
             rc = add_row(t, st, def, &def->col[col], kind);
+    }
     return rc;
 }

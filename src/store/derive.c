@@ -56,7 +56,10 @@ static void cover_heap_pop(struct cover *c)
     uint32_t row = c->heap[--c->nheap];
     size_t at = 0, child;
 
-    while ((child = 2 * at + 1) < c->nheap) {
+    for (;;) {
+        child = 2 * at + 1;
+        if (child >= c->nheap)
+            break;
         if (child + 1 < c->nheap && cover_end(c, c->heap[child + 1]) < cover_end(c, c->heap[child]))
             child++;
         if (cover_end(c, c->heap[child]) >= cover_end(c, row))

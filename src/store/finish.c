@@ -115,9 +115,13 @@ static void *order_some(void *arg)
     struct finish *f = arg;
     size_t i;
 
-    while ((i = atomic_fetch_add(&f->next, 1)) < f->ntrack)
+    for (;;) {
+        i = atomic_fetch_add(&f->next, 1);
+        if (i >= f->ntrack)
+            break;
         if (track_spans_order(f->st, &f->tracks[i]))
             atomic_store(&f->rc, OPM_ENOMEM);
+    }
     return NULL;
 }
 

@@ -475,8 +475,12 @@ static struct cupti_record *last_before(uint8_t *buffer, size_t until)
 
     if (!until)
         return NULL;
-    while ((next = at + size_of(record_at(buffer, at)->kind)) < until)
+    for (;;) {
+        next = at + size_of(record_at(buffer, at)->kind);
+        if (next >= until)
+            break;
         at = next;
+    }
     return record_at(buffer, at);
 }
 

@@ -211,7 +211,10 @@ static void query(opm_trace *t, const char *sql, const char *want)
     struct buf got = { 0 };
     int rc = opm_trace_query(t, sql, &r, &err);
 
-    while (!rc && (rc = opm_rows_next(r, &err)) == 1) {
+    while (!rc) {
+        rc = opm_rows_next(r, &err);
+        if (rc != 1)
+            break;
         for (int c = 0; c < opm_rows_columns(r); c++)
             buf_addf(&got, "%s%s", c ? "|" : "",
                      opm_rows_text(r, c, NULL) ? opm_rows_text(r, c, NULL) : "");

@@ -12,7 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct buf text = { 0 };
     int n;
 
-    while ((n = csv_read_row(&r, f, 8)) >= 0) {
+    for (;;) {
+        n = csv_read_row(&r, f, 8);
+        if (n < 0)
+            break;
         if (n == 0)
             abort();
         for (int i = 0; i < MIN(n, 8); i++) {

@@ -14,7 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     enum json_token t;
     int deepest = 0;
 
-    while ((t = json_read_next(&r)) != JSON_BAD && t != JSON_DONE) {
+    for (;;) {
+        t = json_read_next(&r);
+        if (t == JSON_BAD || t == JSON_DONE)
+            break;
         int64_t i;
         double real;
 

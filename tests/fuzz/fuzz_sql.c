@@ -83,9 +83,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     memcpy(sql, data, len);
     sql[len] = '\0';
     rc = sql_query(q, sql, &r, &err);
-    for (; rc >= 0 && (rc = sql_rows_next(r, &err)) > 0; nrow++)
+    for (; rc >= 0; nrow++) {
+        rc = sql_rows_next(r, &err);
+        if (rc <= 0)
+            break;
         for (int i = 0; i < sql_rows_columns(r); i++)
             sql_rows_text(r, i, NULL);
+    }
     /* A failure says something, in one line. */
     if (rc < 0 && (err.code != rc || !err.msg[0] || strpbrk(err.msg, "\r\n")))
         abort();

@@ -163,7 +163,10 @@ const char *rig_rows(opm_trace *t, const char *sql, ...)
     va_start(args, sql);
     rows = query(t, sql, args);
     va_end(args);
-    while ((more = opm_rows_next(rows, &err)) == 1) {
+    for (;;) {
+        more = opm_rows_next(rows, &err);
+        if (more != 1)
+            break;
         for (int c = 0; c < opm_rows_columns(rows); c++) {
             size_t len = 0;
             const char *cell = opm_rows_text(rows, c, &len);

@@ -326,8 +326,12 @@ static int files(const char *stem)
     int n = 0;
 
     assert_non_null(dir);
-    while ((e = readdir(dir)))
+    for (;;) {
+        e = readdir(dir);
+        if (!e)
+            break;
         n += strncmp(e->d_name, stem, strlen(stem)) == 0;
+    }
     closedir(dir);
     return n;
 }

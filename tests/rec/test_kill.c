@@ -319,7 +319,10 @@ static void *keep_looking(void *unused)
     int round;
 
     (void)unused;
-    while (!wrong && (round = atomic_load(&round_now)) >= 0) {
+    while (!wrong) {
+        round = atomic_load(&round_now);
+        if (round < 0)
+            break;
         wrong = look(round_path(path, sizeof(path), round));
         if (wrong && atomic_load(&round_now) != round) {
             /* The numbers were of another recording. */

@@ -1,4 +1,5 @@
-/* test_pack.c -- what rec/pack.c makes of any units, import/opm_unpack.c turns back into them. */
+/* test_pack.c -- what rec/pack.c makes of any units, import/opm/opm_unpack.c turns back into them.
+ */
 #include "rig.h"
 
 #include "import/opm/opm_int.h"

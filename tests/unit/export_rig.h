@@ -207,8 +207,12 @@ static inline size_t count(const struct buf *b, const char *what)
 {
     size_t n = 0;
 
-    for (const char *p = b->data; (p = strstr(p, what)); p++)
+    for (const char *p = b->data;; p++) {
+        p = strstr(p, what);
+        if (!p)
+            break;
         n++;
+    }
     return n;
 }
 

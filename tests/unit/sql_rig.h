@@ -38,7 +38,10 @@ static inline void ask(struct sql *q, const char *text, struct buf *b)
         buf_addf(b, "error: %s", err.msg);
         return;
     }
-    while ((rc = sql_rows_next(r, &err)) > 0) {
+    for (;;) {
+        rc = sql_rows_next(r, &err);
+        if (rc <= 0)
+            break;
         for (int i = 0; i < sql_rows_columns(r); i++) {
             enum sql_type type = sql_rows_type(r, i);
             size_t len;

@@ -372,8 +372,11 @@ static int open_and_query(void)
 
     if (rc == 0)
         rc = opm_trace_query(t, "SELECT * FROM schema", &r, &err);
-    while (r && (rc = opm_rows_next(r, &err)) > 0)
-        ;
+    while (r) {
+        rc = opm_rows_next(r, &err);
+        if (rc <= 0)
+            break;
+    }
     opm_rows_close(r);
     opm_trace_close(t);
     return rc;

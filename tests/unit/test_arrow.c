@@ -144,7 +144,10 @@ static void check_query(opm_trace *t, const char *sql)
         assert_string_equal(a.schema.children[i]->name, opm_rows_name(r, i));
         assert_true(a.schema.children[i]->flags & ARROW_FLAG_NULLABLE);
     }
-    while ((rc = opm_rows_next(r, &err)) == 1) {
+    for (;;) {
+        rc = opm_rows_next(r, &err);
+        if (rc != 1)
+            break;
         assert_non_null(a.array.release);
         for (int i = 0; i < opm_rows_columns(r); i++)
             check_cell(&a, i, n, r);

@@ -342,8 +342,11 @@ static int query_all(struct store *st)
         struct sql_rows *r = NULL;
 
         rc = sql_query(q, fault_queries[i], &r, &err);
-        while (r && (rc = sql_rows_next(r, &err)) > 0)
-            ;
+        while (r) {
+            rc = sql_rows_next(r, &err);
+            if (rc <= 0)
+                break;
+        }
         sql_rows_close(r);
     }
     if (rc < 0 && (rc != OPM_ENOMEM || err.code != rc))
