@@ -22,9 +22,8 @@
 
 #define OUT_BYTES ((size_t)256 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
-#define HEAD_BYTES ((size_t)256 << 10) /* as packed: a zstd block is at most half of it */
-#define STEP_BYTES ((size_t)4 << 20)   /* unpacked between two looks at the budget */
-#define BASENAME_MAX 200               /* of a temporary file, before the suffix; NAME_MAX is 255 */
+#define STEP_BYTES ((size_t)4 << 20) /* unpacked between two looks at the budget */
+#define BASENAME_MAX 200             /* of a temporary file, before the suffix; NAME_MAX is 255 */
 
 /* Memory that a stream is read or unpacked into. One byte beyond max may be written: that is how
  * the limit is noticed. */
@@ -315,19 +314,30 @@ static int unpack(struct io_map *m, const char *path, size_t max, opm_error *err
 }
 
 /* The bytes of a pipe, a device or a file that does not tell its size, such as those in /proc. */
-static int slurp(struct io_map *m, int fd, const char *path, size_t max, opm_error *err)
+static int slurp(struct io_map *m, int fd, const char *path, size_t max,
+                 const struct io_judge *judge, opm_error *err)
 {
     struct sink s = { .path = path, .max = max };
+    struct budget own;
     int rc = 0;
 
-    for (;;) {
+    if (!budget_current()) {
+        rc = budget_init(&own, &(struct budget_limits){ 0 }, err);
+        s.max = rc ? 0 : (size_t)MIN(s.max, own.limits.memory);
+    }
+    while (!rc) {
         ssize_t n;
 
         if (s.len > s.max) {
-            rc = opm__fail(err, OPM_ELIMIT, "%s: larger than %zu bytes", path, max);
+            rc = opm__fail(err, OPM_ELIMIT, "%s: larger than %zu bytes", path, s.max);
             break;
         }
-        rc = sink_room(&s, err);
+        if (judge && s.len >= IO_HEAD_BYTES) {
+            rc = judge->judge(judge->user, &(struct io_map){ .data = s.data, .len = s.len }, err);
+            judge = NULL;
+        }
+        if (!rc)
+            rc = sink_room(&s, err);
         if (rc)
             break;
         n = read(fd, s.data + s.len, MIN(s.cap - s.len, (size_t)1 << 30));
@@ -349,6 +359,12 @@ static int slurp(struct io_map *m, int fd, const char *path, size_t max, opm_err
 
 int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err)
 {
+    return io_map_judged(m, path, max_bytes, NULL, err);
+}
+
+int io_map_judged(struct io_map *m, const char *path, uint64_t max_bytes,
+                  const struct io_judge *judge, opm_error *err)
+{
     size_t max = limit_of(max_bytes);
     struct io_map raw = { 0 };
     struct stat st;
@@ -361,7 +377,7 @@ int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_er
     else if (S_ISDIR(st.st_mode))
         rc = opm__fail(err, OPM_EIO, "%s: is a directory", path);
     else if (!S_ISREG(st.st_mode) || st.st_size == 0)
-        rc = slurp(&raw, fd, path, max, err);
+        rc = slurp(&raw, fd, path, max, judge, err);
     else {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 
@@ -429,7 +445,7 @@ static size_t unzstd_head(const uint8_t *in, size_t len, uint8_t *to, size_t siz
 int io_head(const char *path, void *to, size_t size, size_t *len, opm_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    uint8_t *raw = mem_alloc(HEAD_BYTES);
+    uint8_t *raw = mem_alloc(IO_HEAD_BYTES);
     size_t n = 0;
     ssize_t got = 1;
     int rc = 0;
@@ -438,8 +454,8 @@ int io_head(const char *path, void *to, size_t size, size_t *len, opm_error *err
         rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
     else if (!raw)
         rc = opm__fail(err, OPM_ENOMEM, "%s: no memory for its head", path);
-    while (!rc && n < HEAD_BYTES && got) {
-        got = read(fd, raw + n, HEAD_BYTES - n);
+    while (!rc && n < IO_HEAD_BYTES && got) {
+        got = read(fd, raw + n, IO_HEAD_BYTES - n);
         if (got < 0 && errno != EINTR)
             rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
         else if (got > 0)

@@ -20,10 +20,10 @@ struct io_map {
 
 #define IO_MAX_BYTES_DEFAULT ((uint64_t)64 << 30)
 
-/* max_bytes 0 means IO_MAX_BYTES_DEFAULT; OPM_ELIMIT beyond it. What unpacking costs is also
- * bounded by the budget of the thread (base/budget.h), or by the default one. Pipes and devices are
- * read to their end. A plain file must not be cut short by others while it is mapped (SIGBUS).
- * Release with io_map_release(). */
+/* max_bytes 0 means IO_MAX_BYTES_DEFAULT; OPM_ELIMIT beyond it. What reading pipes and unpacking
+ * cost is also bounded by the budget of the thread (base/budget.h), or by the default one. Pipes
+ * and devices are read to their end. A plain file must not be cut short by others while it is
+ * mapped (SIGBUS). Release with io_map_release(). */
 int io_map(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
 /* The first bytes of a file, unpacked, at most `size`; *len fewer only if there are no more, or no
  * sound ones. */
@@ -35,6 +35,17 @@ void io_map_release(struct io_map *m); /* a zeroed or released one is fine */
 int io_map_packed(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
 int io_map_unpack(struct io_map *m, const char *path, uint64_t max_bytes, opm_error *err);
 bool io_is_packed(const struct io_map *m);
+
+/* Whether a stream is worth reading, by its first bytes as they are: IO_HEAD_BYTES, fewer only if
+ * there are no more. Nonzero, with err filled: no more of it is read. */
+#define IO_HEAD_BYTES ((size_t)256 << 10) /* of zstd, a block is at most half of it */
+struct io_judge {
+    int (*judge)(void *user, const struct io_map *head, opm_error *err);
+    void *user;
+};
+/* As io_map_packed(); a pipe or a device is judged first, a file, which costs nothing, is not. */
+int io_map_judged(struct io_map *m, const char *path, uint64_t max_bytes,
+                  const struct io_judge *judge, opm_error *err);
 
 /* Block by block. packed belongs to the unpacker from io_unpack_open() on, also when that fails;
  * path must outlive it. max as max_bytes above. One thread at a time. */

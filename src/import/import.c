@@ -205,13 +205,38 @@ static int packed_content(struct sources *s, const char *path, const struct io_m
     return rc;
 }
 
+/* The importer of what m holds, packed or not. */
+static int content_importer(struct sources *s, const char *path, const struct io_map *m,
+                            const struct importer **out, opm_error *err)
+{
+    if (io_is_packed(m))
+        return packed_content(s, path, m, out, err);
+    *out = importer_of_content(s, m->data, m->len);
+    return *out ? 0 : unknown_content(path, m->data, m->len, false, err);
+}
+
+struct stream {
+    struct sources *s;
+    const char *path;
+};
+
+/* A stream that nobody will read is left where it is. */
+static int stream_judge(void *user, const struct io_map *head, opm_error *err)
+{
+    const struct stream *stream = user;
+    const struct importer *importer;
+
+    return content_importer(stream->s, stream->path, head, &importer, err);
+}
+
 int import_file(struct sources *s, const char *path, opm_error *err)
 {
     const struct importer *importer = s->importer;
+    struct io_judge judge = { stream_judge, &(struct stream){ s, path } };
     struct io_map m = { 0 };
     int rc;
 
-    rc = io_map_packed(&m, path, s->opts->max_bytes, err);
+    rc = io_map_judged(&m, path, s->opts->max_bytes, importer ? NULL : &judge, err);
     if (rc < 0)
         return rc;
     if (!importer && ends_with(path, ".opm-live")) {
@@ -220,13 +245,8 @@ int import_file(struct sources *s, const char *path, opm_error *err)
                          "%s: this is the live buffer of a recording; open '%.*s' instead", path,
                          (int)(strlen(path) - strlen("-live")), path);
     }
-    if (!importer && io_is_packed(&m)) {
-        rc = packed_content(s, path, &m, &importer, err);
-    } else if (!importer) {
-        importer = importer_of_content(s, m.data, m.len);
-        if (!importer)
-            rc = unknown_content(path, m.data, m.len, false, err);
-    }
+    if (!importer)
+        rc = content_importer(s, path, &m, &importer, err);
     if (rc == 0 && !importer->read)
         rc = opm__fail(err, OPM_EFORMAT, "%s: '%s' is read from a folder, and this is a file", path,
                        importer->name);

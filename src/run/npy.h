@@ -18,7 +18,6 @@ int npy_parse(struct tensor *t, const void *p, size_t len, const char *name, str
 int npy_write(const char *path, const struct tensor *t, opm_error *err);
 
 #define NPZ_MEMBERS_MAX 65536
-#define NPZ_BYTES_MAX ((uint64_t)16 << 30)
 
 struct npz {
     struct io_map file;
@@ -27,6 +26,8 @@ struct npz {
     size_t n;
 };
 
+/* What is packed may not unpack to more than the memory that reading a trace may take
+ * (base/budget.h): OPM_ELIMIT. */
 int npz_open(struct npz *z, const char *path, opm_error *err);
 /* The same from memory, which must outlive it. */
 int npz_parse(struct npz *z, const void *p, size_t len, const char *name, opm_error *err);

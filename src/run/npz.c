@@ -4,7 +4,9 @@
  * entries say where each member is. NumPy stores members or deflates them; that is all we know. */
 #include "run/npy.h"
 
+#include "base/budget.h"
 #include "base/error.h"
+#include "base/human.h"
 #include "base/inflate.h"
 #include "base/rd.h"
 
@@ -158,11 +160,12 @@ static const uint8_t *member_bytes(const struct zip *z, const struct member *m)
 }
 
 static int read_member(struct npz *out, const struct zip *z, const struct member *m,
-                       uint64_t *budget, opm_error *err)
+                       struct budget *budget, opm_error *err)
 {
     size_t tail = m->name_len > 4 && memcmp(m->name + m->name_len - 4, ".npy", 4) == 0 ? 4 : 0;
     const char *name = arena_strndup(&out->arena, m->name, m->name_len - tail);
     const uint8_t *bytes = member_bytes(z, m);
+    char limit[HUMAN_ROOM];
     uint8_t *unpacked;
 
     if (!name)
@@ -178,11 +181,12 @@ static int read_member(struct npz *out, const struct zip *z, const struct member
     if (m->method == 0 ? m->size != m->packed : m->size > (m->packed + 1) * INFLATE_RATIO_MAX)
         return opm__fail(err, OPM_EFORMAT, "%s: the sizes of member '%s' contradict each other",
                          z->name, name);
-    if (m->size > *budget)
-        return opm__fail(err, OPM_ELIMIT, "%s: unpacks to more than %llu GiB", z->name,
-                         (unsigned long long)(NPZ_BYTES_MAX >> 30));
-    *budget -= m->size;
     if (m->method == 8) {
+        if (!budget_has_memory(budget, (size_t)m->size))
+            return opm__fail(err, OPM_ELIMIT,
+                             "%s: unpacks to more than %s, the limit; OPMETER_MAX_MEMORY raises it",
+                             z->name, human_bytes(limit, budget->limits.memory));
+        budget_allocated(budget, (int64_t)m->size);
         unpacked = arena_alloc(&out->arena, (size_t)m->size + 1);
         if (!unpacked)
             return opm__fail(err, OPM_ENOMEM, "%s: out of memory for '%s'", z->name, name);
@@ -198,11 +202,13 @@ static int read_member(struct npz *out, const struct zip *z, const struct member
 int npz_parse(struct npz *out, const void *p, size_t len, const char *name, opm_error *err)
 {
     struct zip z = { .p = p, .len = len, .name = name };
-    uint64_t budget = NPZ_BYTES_MAX;
+    struct budget budget; /* of the members of this archive alone */
     struct rd r;
-    int rc = 0;
+    int rc = budget_init(&budget, &(struct budget_limits){ 0 }, err);
 
     *out = (struct npz){ 0 };
+    if (rc)
+        return rc;
     if (!find_end(&z))
         return opm__fail(err, OPM_EFORMAT, "%s: not an .npz file (a zip archive of arrays)", name);
     if (z.n > NPZ_MEMBERS_MAX)
