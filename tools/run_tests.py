@@ -22,6 +22,8 @@ from xml.etree import ElementTree
 from tap import Result, parse
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests" / "fuzz"))
+import words  # noqa: E402
 BUILD = ROOT / "build"
 LOGS = BUILD / "test-logs"
 JOBS = len(os.sched_getaffinity(0))
@@ -284,11 +286,10 @@ def fuzz_one(path, seconds):
     """Run one fuzzer from the corpus of the project; what it finds new stays in the build."""
     name = path.name
     corpus, seeds = BUILD / "fuzz" / "corpus" / name, ROOT / "tests" / "fuzz" / "corpus" / name
-    words = ROOT / "tests" / "fuzz" / f"{name}.dict"
     corpus.mkdir(parents=True, exist_ok=True)
     status, output = run(
         [path, f"-max_total_time={seconds}", "-timeout=25", "-rss_limit_mb=3000",
-         f"-artifact_prefix={LOGS}/{name}-", *([f"-dict={words}"] if words.exists() else []),
+         f"-artifact_prefix={LOGS}/{name}-", *words.dictionary(name, BUILD / "fuzz" / "dict"),
          corpus, *([seeds] if seeds.is_dir() else [])], name, timeout_s=seconds + 120)
     return Result("failed" if status else "passed", name, output.splitlines())
 

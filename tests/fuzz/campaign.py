@@ -19,6 +19,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import words
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = ROOT / "tests" / "fuzz"
 SLOW_S = 1.0
@@ -38,7 +40,7 @@ class Fuzzer:
         self.findings = build / "findings" / self.name
         self.corpus = build / "corpus" / self.name
         self.seeds = HERE / "corpus" / self.name
-        self.dict = HERE / f"{self.name}.dict"
+        self.dictionary = words.dictionary(self.name, build / "dict")
         self.grammar = HERE / "grammars" / f"{self.name}.gram"
         self.events = self.texts = self.files = self.slow = 0
         self.failed = []
@@ -49,8 +51,7 @@ class Fuzzer:
         command = [self.program, f"-runs={runs}", f"-max_len={MAX_LEN}", "-len_control=0",
                    f"-timeout={STOPPED_S}", "-report_slow_units=1", "-rss_limit_mb=3000",
                    "-print_final_stats=1", f"-artifact_prefix={self.findings}/"]
-        if self.dict.exists():
-            command.append(f"-dict={self.dict}")
+        command += self.dictionary
         command += [self.corpus, *([self.seeds] if self.seeds.is_dir() else [])]
         done = subprocess.run(command, env={**ENV, **env}, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
