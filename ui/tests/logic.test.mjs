@@ -174,6 +174,22 @@ const tests = {
             'a,b\r\n"x,y",\r\n"q""",1.5\r\n"two\nlines",0\r\n'
         );
     },
+    "nothing was lost only of a recording that ended and is known to be whole": async (root) => {
+        const { badgeOf, verdictOn } = await load(root, "losses.ts");
+        const row = (name, severity) => ({ name, severity, count: 1, description: "" });
+        const [unknown, lost] = [row("losses_unknown", "loss"), row("events_lost", "loss")];
+        const [open, mended] = [row("not_closed", "info"), row("stray_comma", "info")];
+        for (const [rows, said] of [
+            [[], /^Nothing was lost\.$/],
+            [[mended], /^Nothing was lost\.$/],
+            [[open], /left so far was read/],
+            [[open, unknown], /may be missing/],
+            [[unknown, lost], /is missing/],
+        ]) {
+            assert.match(verdictOn(rows), said);
+        }
+        assert.deepEqual([unknown, lost, open].map(badgeOf), ["unknown", "lost", "repaired"]);
+    },
 };
 
 export default (stage) => Object.entries(tests).map(([name, test]) => [name, () => test(stage.root)]);

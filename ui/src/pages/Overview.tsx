@@ -26,6 +26,7 @@ import type {
     Stream,
     Verdict,
 } from "../queries";
+import { badgeOf, verdictOn } from "../losses";
 import { pipelineSentences } from "../pipeline";
 import { href } from "../router";
 import { percentile, sum } from "../stats";
@@ -442,7 +443,6 @@ function ImportCard() {
         <Card title="What was read, repaired and lost">
             <Loaded of={loaded}>
                 {([losses, sources]) => {
-                    const lost = losses.filter((l) => l.severity === "loss");
                     const unread = sources.filter((s) => s.state !== "read");
                     return (
                         <>
@@ -450,15 +450,15 @@ function ImportCard() {
                                 {count(trace.rows.span ?? null)} spans on {count(trace.rows.track ?? null)}{" "}
                                 tracks from {count(sources.length - unread.length)}{" "}
                                 {sources.length - unread.length === 1 ? "file" : "files"}
-                                {unread.length > 0 && `; ${count(unread.length)} left out`}.
-                                {lost.length === 0 && " Nothing was lost."}
+                                {unread.length > 0 && `; ${count(unread.length)} left out`}.{" "}
+                                {verdictOn(losses)}
                             </p>
                             {losses.length > 0 && (
                                 <ul class="losses">
                                     {losses.map((l) => (
                                         <li key={l.name}>
                                             <span class={`badge ${l.severity === "loss" ? "bad" : "plain"}`}>
-                                                {l.severity === "loss" ? "lost" : "repaired"}
+                                                {badgeOf(l)}
                                             </span>
                                             <span class="losses-count">{count(l.count)} ×</span>
                                             <span>{l.description}</span>
