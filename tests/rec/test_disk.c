@@ -373,7 +373,7 @@ static void bad_paths(void **state)
         const char *name, *complaint;
     } cases[] = {
         { "missing/t.opm", "No such file or directory" },
-        { "folder.opm", "exists and is not a regular file" },
+        { "folder.opm", "a folder; it must be a file to record to" },
         { "locked/t.opm", "Permission denied" },
         { "fifo.opm", "exists and is not a regular file" },
     };

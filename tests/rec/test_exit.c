@@ -249,8 +249,8 @@ static void converted(void **state)
     (void)state;
     options.path = rig_path("trace.json");
     make_tool("#!/bin/sh\n"
-              "test \"$1 $3\" = 'export -o' && cp \"$2\" \"$4\" && "
-              "echo \"$OPMETER_OUTPUT $(sed -n s/^SigBlk:.//p /proc/self/status)\" >\"$4-log\"\n");
+              "test \"$1 $2 $4\" = 'export --force -o' && cp \"$3\" \"$5\" && "
+              "echo \"$OPMETER_OUTPUT $(sed -n s/^SigBlk:.//p /proc/self/status)\" >\"$5-log\"\n");
     setenv("OPMETER_OUTPUT", "not for the tool", 1);
     assert_int_equal(opm_start(&options, &err), 0);
     assert_string_equal(opm_path(), rig_path("trace.json.opm"));
