@@ -184,7 +184,7 @@ static void own_files_untouched(const char *base, int n)
 
 static int rounds(void)
 {
-    return RIG_TSAN || RIG_ASAN ? 3 : 20;
+    return RIG_ASAN ? 3 : 20;
 }
 
 static void closes(const char *how, int own_files)
@@ -447,6 +447,8 @@ static void others_and_our_files(void **state)
         const char *path = rig_path("damaged.opm");
         struct rig_result r;
 
+        if (RIG_ASAN && strstr(cases[i].said ? cases[i].said : "", "-live"))
+            continue; /* it takes SIGBUS for itself */
         unlink(path);
         unlink(rig_path("damaged.opm-live"));
         rig_run(&r, NULL, RIG_WORDS("damaged", cases[i].how, path));
@@ -495,8 +497,8 @@ static void own_bus_errors(void **state)
     static const char *const ways[] = { "raise", "store" };
 
     (void)state;
-    if (RIG_ASAN || RIG_TSAN)
-        skip(); /* they have their own handlers */
+    if (RIG_ASAN)
+        skip(); /* it takes SIGBUS for itself */
     for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
         struct rig_result r;
 
