@@ -360,6 +360,7 @@ static int perf_child(int argc, char **argv)
             taken--;
     }
     RIG_CHECK(taken == 0);
+    opm_op_free(op);
     return EXIT_CODE;
 }
 
