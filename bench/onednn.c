@@ -37,8 +37,10 @@ static int64_t now_ns(void)
 static dnnl_memory_desc_t any(int n, const int64_t *dim)
 {
     dnnl_memory_desc_t md;
+    dnnl_dims_t all = { 0 };
 
-    check(dnnl_memory_desc_init_by_tag(&md, n, dim, dnnl_f32, dnnl_format_tag_any), "a tensor");
+    memcpy(all, dim, (size_t)n * sizeof(*dim));
+    check(dnnl_memory_desc_init_by_tag(&md, n, all, dnnl_f32, dnnl_format_tag_any), "a tensor");
     return md;
 }
 
