@@ -102,6 +102,18 @@ static const char *read_conversion(const char *at, struct arguments *a, struct c
     return *at ? at + 1 : at;
 }
 
+/* Many at a time: near its limit a string grows by no more than what is appended. */
+static void add_times(sqlite3_str *out, const char *text, int len, int times)
+{
+    char block[4080]; /* whole characters, whether of 2, 3 or 4 bytes */
+    int fit = (int)sizeof(block) / len;
+
+    for (int i = 0; i < fit; i++)
+        memcpy(block + (size_t)i * (size_t)len, text, (size_t)len);
+    for (; times > 0 && sqlite3_str_errcode(out) == SQLITE_OK; times -= fit)
+        sqlite3_str_append(out, block, MIN(times, fit) * len);
+}
+
 /* %c: the first character of a text, as often as the precision says. */
 static void add_char(sqlite3_str *out, const struct conversion *c, const char *text)
 {
@@ -118,8 +130,7 @@ static void add_char(sqlite3_str *out, const struct conversion *c, const char *t
     if (len == 1)
         sqlite3_str_appendchar(out, times, text[0]);
     else
-        for (int i = 0; i < times && sqlite3_str_errcode(out) == SQLITE_OK; i++)
-            sqlite3_str_append(out, text, len);
+        add_times(out, text, len, times);
     if (left)
         sqlite3_str_appendchar(out, pad, ' ');
 }

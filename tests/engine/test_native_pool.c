@@ -169,8 +169,10 @@ static void watched(void **state)
                 seen += j.seen[i];
             assert_int_equal(seen, 1);
             assert_int_equal(j.seen[0], 1);
-        } else {
-            pool_for(p, N, 1, mark, &j);
+        } else { /* others may have done all of it before the caller came to ask */
+            do
+                pool_for(p, N, 1, mark, &j);
+            while (!a.times);
         }
         j = (struct job){ 0 };
         pool_for(p, N, 1, mark, &j);
