@@ -303,11 +303,12 @@ static void header_make(struct session *s)
 static int header_write(struct session *s, opm_error *err)
 {
     uint8_t page[OPM_HEADER_SIZE] = { 0 };
+    int why;
 
     memcpy(page, &s->header, sizeof(s->header));
-    if (!opm__own_check(&s->file, NULL) ||
-        pwrite(s->file.fd, page, sizeof(page), 0) != (ssize_t)sizeof(page))
-        return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(errno));
+    why = opm__own_check(&s->file, NULL) ? opm__own_write(&s->file, page, sizeof(page), 0) : EBADF;
+    if (why)
+        return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(why));
     s->size = sizeof(page);
     return 0;
 }

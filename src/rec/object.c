@@ -183,8 +183,10 @@ void opm_op_free(opm_op *op)
 
 opm_span opm__op_begin(opm_op *op, uint32_t phase)
 {
-    if (!op)
+    if (UNLIKELY(!op)) { /* there was no memory to describe it */
+        atomic_fetch_add_explicit(&opm__session.lost, 1, memory_order_relaxed);
         return opm_span_none();
+    }
     if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
         return opm__counted_begin(&op->site[phase & 1]);
     return opm__begin(&op->site[phase & 1]);

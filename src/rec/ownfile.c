@@ -64,12 +64,28 @@ int opm__own_create(struct ownfile *f, const char *path, mode_t mode)
     if (fstat(fd, &st) < 0) {
         why = errno;
         close(fd);
+        unlink(path); /* made just now, and of no use */
         return why;
     }
     flock(fd, LOCK_EX | LOCK_NB);
     f->fd = fd;
     f->dev = st.st_dev;
     f->ino = st.st_ino;
+    return 0;
+}
+
+int opm__own_write(const struct ownfile *f, const void *p, size_t len, uint64_t at)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        ssize_t n = pwrite(f->fd, (const uint8_t *)p + done, len - done, (off_t)(at + done));
+
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            return n ? errno : ENOSPC;
+    }
     return 0;
 }
 

@@ -147,15 +147,18 @@ static void write_status(struct session *s, enum opm_file_state state)
     struct opm_file_losses losses = { .lost_other = atomic_load(&s->lost_other),
                                       .not_known = atomic_load(&s->live_gone) };
     uint8_t both[sizeof(st) + sizeof(losses)];
+    int why;
 
     st.crc = crc32c(&st, offsetof(struct opm_file_status, crc));
     losses.crc = crc32c(&losses, offsetof(struct opm_file_losses, crc));
     memcpy(both, &st, sizeof(st));
     memcpy(both + sizeof(st), &losses, sizeof(losses));
     pthread_mutex_lock(&s->io_lock);
-    if (file_usable(s) && pwrite(s->file.fd, both, sizeof(both), sizeof(struct opm_file_header)) !=
-                              (ssize_t)sizeof(both))
-        note_errno(s, errno);
+    if (file_usable(s)) {
+        why = opm__own_write(&s->file, both, sizeof(both), sizeof(struct opm_file_header));
+        if (why)
+            note_errno(s, why);
+    }
     pthread_mutex_unlock(&s->io_lock);
 }
 
