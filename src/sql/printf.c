@@ -108,7 +108,7 @@ static void add_times(sqlite3_str *out, const char *text, int len, int times)
     char block[4080]; /* whole characters, whether of 2, 3 or 4 bytes */
     int fit = (int)sizeof(block) / len;
 
-    for (int i = 0; i < fit; i++)
+    for (int i = 0; i < fit; i++) /* bounded: fit is how many there is room for */
         memcpy(block + (size_t)i * (size_t)len, text, (size_t)len);
     for (; times > 0 && sqlite3_str_errcode(out) == SQLITE_OK; times -= fit)
         sqlite3_str_append(out, block, MIN(times, fit) * len);
