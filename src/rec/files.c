@@ -299,13 +299,15 @@ static void header_make(struct session *s)
     h->crc = crc32c(h, offsetof(struct opm_file_header, crc));
 }
 
-/* Once the live file is there: a file that has a header can be read, however young it is. */
+/* Once the live file is there, and with a status: a file that has a header can be read, however
+ * young it is, and says that nothing is lost yet. */
 static int header_write(struct session *s, opm_error *err)
 {
     uint8_t page[OPM_HEADER_SIZE] = { 0 };
     int why;
 
     memcpy(page, &s->header, sizeof(s->header));
+    opm__status_make(s, FILE_RECORDING, page + sizeof(s->header));
     why = opm__own_check(&s->file, NULL) ? opm__own_write(&s->file, page, sizeof(page), 0) : EBADF;
     if (why)
         return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(why));

@@ -337,6 +337,9 @@ int opm__writer_start(struct session *s,
 void opm__writer_stop(struct session *s);    /* writes what is left, closes the files, joins */
 void opm__writer_release(struct session *s); /* its memory; it does not run */
 void opm__writer_wake(struct session *s);
+/* What follows the header of the file, as things are now. */
+#define OPM_STATUS_SIZE (sizeof(struct opm_file_status) + sizeof(struct opm_file_losses))
+void opm__status_make(struct session *s, enum opm_file_state state, uint8_t to[OPM_STATUS_SIZE]);
 /* A chunk straight into the file; false if it could not be kept. Under lock; waits for the writer.
  */
 bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload);

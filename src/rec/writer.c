@@ -135,7 +135,7 @@ bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *pay
     return d.kept;
 }
 
-static void write_status(struct session *s, enum opm_file_state state)
+void opm__status_make(struct session *s, enum opm_file_state state, uint8_t to[OPM_STATUS_SIZE])
 {
     struct opm_file_status st = { .state = state,
                                   .write_errno = (uint32_t)atomic_load(&s->write_errno),
@@ -146,13 +146,19 @@ static void write_status(struct session *s, enum opm_file_state state)
                                   .last = opm__clock_read() };
     struct opm_file_losses losses = { .lost_other = atomic_load(&s->lost_other),
                                       .not_known = atomic_load(&s->live_gone) };
-    uint8_t both[sizeof(st) + sizeof(losses)];
-    int why;
 
     st.crc = crc32c(&st, offsetof(struct opm_file_status, crc));
     losses.crc = crc32c(&losses, offsetof(struct opm_file_losses, crc));
-    memcpy(both, &st, sizeof(st));
-    memcpy(both + sizeof(st), &losses, sizeof(losses));
+    memcpy(to, &st, sizeof(st));
+    memcpy(to + sizeof(st), &losses, sizeof(losses));
+}
+
+static void write_status(struct session *s, enum opm_file_state state)
+{
+    uint8_t both[OPM_STATUS_SIZE];
+    int why;
+
+    opm__status_make(s, state, both);
     pthread_mutex_lock(&s->io_lock);
     if (file_usable(s)) {
         why = opm__own_write(&s->file, both, sizeof(both), sizeof(struct opm_file_header));

@@ -11,8 +11,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define STATUS_TRIES 100
+#define STATUS_PAUSE_US 100
 
 bool opm_sniff(const uint8_t *head, size_t len)
 {
@@ -28,6 +30,8 @@ static void status_read(struct opm_file *f, const uint8_t *data, size_t len)
 
     f->status_known = false;
     for (int tries = 0; whole && !f->status_known && tries < STATUS_TRIES; tries++) {
+        if (tries > STATUS_TRIES / 2)
+            usleep(STATUS_PAUSE_US); /* the one who rewrites it may be waiting for this processor */
         memcpy(s, data + sizeof(f->header), sizeof(*s));
         f->status_known = s->crc == crc32c(s, offsetof(struct opm_file_status, crc));
     }
