@@ -76,6 +76,12 @@ int csv_read_row(struct csv_reader *r, struct csv_field *field, int max)
     return n;
 }
 
+bool csv_read_next(struct csv_reader *r, struct csv_field *field, int max, int *n)
+{
+    *n = csv_read_row(r, field, max);
+    return *n >= 0;
+}
+
 void csv_field_text(const struct csv_field *f, struct buf *out)
 {
     const char *p = f->p, *end = p + f->len;

@@ -1,7 +1,7 @@
 /* csv_read.h -- read comma-separated values row by row, in place.
  *
  *     struct csv_reader r = csv_read_of(text, len);
- *     while ((n = csv_read_row(&r, field, ARRAY_SIZE(field))) >= 0) ...
+ *     while (csv_read_next(&r, field, ARRAY_SIZE(field), &n)) ...
  *
  * RFC 4180 and what people make of it: LF or CRLF, quotes around any field, line breaks and doubled
  * quotes inside them, blank lines skipped, a byte order mark skipped. Nothing is allocated; the
@@ -27,6 +27,8 @@ struct csv_reader csv_read_of(const void *p, size_t len);
 /* Fields of the next row into field[0..max); returns how many the row has (those beyond max are
  * passed over), or -1 at the end. */
 int csv_read_row(struct csv_reader *r, struct csv_field *field, int max);
+/* The same, with the number in *n; false at the end. */
+bool csv_read_next(struct csv_reader *r, struct csv_field *field, int max, int *n);
 
 /* Append the field, doubled quotes resolved. */
 void csv_field_text(const struct csv_field *f, struct buf *out);

@@ -63,7 +63,7 @@ static int add_rows(struct json_writer *w, opm_rows *r, enum opm_type *type, int
     int64_t n = 0;
     int more;
 
-    while ((more = opm_rows_next(r, err)) > 0) {
+    for (more = opm_rows_next(r, err); more > 0; more = opm_rows_next(r, err)) {
         if (n++ == limit || written(w) - start > ANSWER_MAX_BYTES)
             return 1;
         json_array(w);
@@ -153,13 +153,15 @@ static int add_counts(struct json_writer *w, opm_trace *t, opm_error *err)
     opm_rows *r = NULL;
     struct buf sql = { 0 };
     int64_t n = 0;
-    int more, rc = opm_trace_query(t, "SELECT DISTINCT table_name FROM schema WHERE kind = 'table'",
-                                   &r, err);
+    int rc =
+        opm_trace_query(t, "SELECT DISTINCT table_name FROM schema WHERE kind = 'table'", &r, err);
 
     if (rc < 0)
         return rc;
-    while (rc == 0 && (more = opm_rows_next(r, err)) != 0) {
-        if (more < 0) {
+    while (rc == 0) {
+        int more = opm_rows_next(r, err);
+
+        if (more <= 0) {
             rc = more;
             break;
         }

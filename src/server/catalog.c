@@ -62,14 +62,15 @@ static int new_entry(struct catalog *c, const char *path, size_t shown_from, con
                      const char *format, opm_error *err)
 {
     struct catalog_entry *e = mem_calloc(1, sizeof(*e));
+    char *own_path = mem_strdup(path);
 
-    if (!e || !(e->file.path = mem_strdup(path)) || !GROW(c->entry, c->cap, c->n + 1)) {
-        if (e)
-            mem_free(e->file.path);
+    if (!e || !own_path || !GROW(c->entry, c->cap, c->n + 1)) {
+        mem_free(own_path);
         mem_free(e);
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     }
     pthread_mutex_init(&e->opening, NULL);
+    e->file.path = own_path;
     e->file.shown = e->file.path + shown_from;
     e->file.within = within;
     e->format = format;

@@ -106,7 +106,7 @@ static int top_ops(struct report *r, int64_t *op, size_t *n, opm_error *err)
     *n = 0;
     if (rc < 0)
         return rc;
-    while ((more = opm_rows_next(rows, err)) > 0 && *n < OPS_MAX)
+    for (more = opm_rows_next(rows, err); more > 0 && *n < OPS_MAX; more = opm_rows_next(rows, err))
         op[(*n)++] = opm_rows_int(rows, 0);
     opm_rows_close(rows);
     return MIN(more, 0);

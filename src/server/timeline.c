@@ -28,7 +28,7 @@ static int find_samples(struct timeline *tl, opm_error *err)
 
     if (rc < 0)
         return rc;
-    while ((more = opm_rows_next(r, err)) > 0) {
+    for (more = opm_rows_next(r, err); more > 0; more = opm_rows_next(r, err)) {
         int64_t track = opm_rows_int(r, 0);
 
         if (opm_rows_type(r, 0) == OPM_TYPE_INT && track >= 0 && (size_t)track < tl->ntrack)

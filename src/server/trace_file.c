@@ -34,12 +34,16 @@ static uint64_t hash_stat(uint64_t h, const struct stat *st)
 static uint64_t hash_folder(uint64_t h, const char *path)
 {
     DIR *dir = opendir(path);
-    struct dirent *e;
     struct stat st;
 
-    for (size_t n = 0; dir && n < FOLDER_FILES_MAX && (e = readdir(dir)); n++)
+    for (size_t n = 0; dir && n < FOLDER_FILES_MAX; n++) {
+        const struct dirent *e = readdir(dir);
+
+        if (!e)
+            break;
         if (fstatat(dirfd(dir), e->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
             h += hash_stat(TRACE_HASH_INIT, &st);
+    }
     if (dir)
         closedir(dir);
     return h;

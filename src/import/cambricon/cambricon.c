@@ -54,7 +54,6 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static bool has_steps(const char *dir, const char *sub, const char *prefix, const char *holds)
 {
     struct buf path = { 0 };
-    struct dirent *e;
     struct text model;
     bool found = false;
     int64_t step;
@@ -62,10 +61,13 @@ static bool has_steps(const char *dir, const char *sub, const char *prefix, cons
 
     buf_addf(&path, "%s/%s", dir, sub);
     d = path.failed ? NULL : opendir(buf_str(&path));
-    while (d && !found && (e = readdir(d))) {
+    while (d && !found) {
+        const struct dirent *e = readdir(d);
         uint8_t head[1024];
         size_t len = 0;
 
+        if (!e)
+            break;
         if (!name_read(e->d_name, prefix, &model, &step))
             continue;
         buf_clear(&path);

@@ -156,7 +156,7 @@ int furiosa_csv_read(struct store *st, const struct import_source *src, opm_erro
 
     if (rc)
         return rc;
-    while (rc == 0 && (n = csv_read_row(&csv, r.field, COLUMNS_MAX)) >= 0) {
+    while (rc == 0 && csv_read_next(&csv, r.field, COLUMNS_MAX, &n)) {
         rc = add_row(&r, n);
         if (rc == 0 && csv.row % PROGRESS_ROWS == 0 && src->progress &&
             src->progress(src->user, (uint64_t)(csv.at - csv.start), src->len))

@@ -45,19 +45,25 @@ static int hex4(const char *p)
 /* Length of the escape at p (a backslash), 0 if it is none; a lone surrogate sets the bit. */
 static size_t escape_len(const char *p, const char *end, unsigned *dirt)
 {
-    int v, low;
+    int v;
 
     if (end - p < 2)
         return 0;
     if (p[1] && strchr("\"\\/bfnrt", p[1]))
         return 2;
-    if (p[1] != 'u' || end - p < 6 || (v = hex4(p + 2)) < 0)
+    if (p[1] != 'u' || end - p < 6)
+        return 0;
+    v = hex4(p + 2);
+    if (v < 0)
         return 0;
     if (v < 0xd800 || v > 0xdfff)
         return 6;
-    if (v < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' &&
-        (low = hex4(p + 8)) >= 0xdc00 && low <= 0xdfff)
-        return 12;
+    if (v < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u') {
+        int low = hex4(p + 8);
+
+        if (low >= 0xdc00 && low <= 0xdfff)
+            return 12;
+    }
     *dirt |= DIRT_SURROGATE;
     return 6;
 }

@@ -308,14 +308,19 @@ static const char *take_hole(struct event_scan *s, enum mode mode, size_t at, co
     if (mode == MODE_TIME) {
         type = HOLE_TIME;
         e = scan_time(p, v);
-    } else if ((e = scan_int(p, v))) {
-        type = HOLE_INT;
-    } else if ((e = scan_decimal(p, v))) {
-        type = HOLE_DECIMAL;
-        n = 2;
     } else {
-        type = HOLE_HEX;
-        e = scan_hex(p, v);
+        type = HOLE_INT;
+        e = scan_int(p, v);
+        if (!e) {
+            type = HOLE_DECIMAL;
+            n = 2;
+            e = scan_decimal(p, v);
+        }
+        if (!e) {
+            type = HOLE_HEX;
+            n = 1;
+            e = scan_hex(p, v);
+        }
     }
     if (!e || e - p > UINT16_MAX)
         return NULL;

@@ -107,12 +107,15 @@ static int read_alone(struct stream *s, struct trace_json *t, opm_error *err)
 static int read_blocks(struct stream *s, struct trace_json *t, opm_error *err)
 {
     pthread_t thread;
-    struct block *b;
     int rc = 0;
 
     if (thread_start(&thread, fill, s))
         return read_alone(s, t, err);
-    while (!rc && (b = next_block(s))) {
+    while (!rc) {
+        struct block *b = next_block(s);
+
+        if (!b)
+            break;
         rc = trace_json_push(t, b->data, b->len, false);
         give_back(s);
         if (!rc)

@@ -134,11 +134,14 @@ static bool is_inner(const char *name)
 static bool has_sign(const char *path, int depth)
 {
     DIR *dir = opendir(path);
-    struct dirent *e;
     bool found = false;
     struct numbers n;
 
-    while (dir && !found && (e = readdir(dir))) {
+    while (dir && !found) {
+        const struct dirent *e = readdir(dir);
+
+        if (!e)
+            break;
         for (size_t i = 0; i < ARRAY_SIZE(kinds) && !found; i++)
             found = kinds[i].sign && is_kind(&kinds[i], e->d_name, &n);
         if (!found && depth < DEPTH_MAX && e->d_name[0] != '.' && is_inner(e->d_name)) {

@@ -182,7 +182,7 @@ int ms_read_aicpu_csv(struct ms *m, struct ms_device *d, const uint8_t *data, si
             if (csv_field_is(&f[i], names[k]))
                 at[k] = i;
     }
-    while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
+    while (rc == 0 && csv_read_next(&r, f, COLUMNS_MAX, &n)) {
         for (size_t k = 0; k < ARRAY_SIZE(names); k++)
             v[k] = at[k] >= 0 && at[k] < MIN(n, COLUMNS_MAX)
                        ? text_trim((struct text){ f[at[k]].p, f[at[k]].len })

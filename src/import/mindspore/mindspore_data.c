@@ -220,7 +220,8 @@ static int stage_read(struct pipeline *p, struct text object)
     struct text v[5], metrics[1], queue[2];
     struct stage s = { .parent = MS_NONE };
 
-    if (!members(object, keys, v) || (s.id = int_or_none(v[0])) == MS_NONE) {
+    s.id = members(object, keys, v) ? int_or_none(v[0]) : MS_NONE;
+    if (s.id == MS_NONE) {
         store_stat(p->m->st, STAT_bad_row, 1);
         return 0;
     }
@@ -275,7 +276,7 @@ int ms_read_pipeline_csv(struct ms *m, struct ms_device *d, const uint8_t *data,
             if (csv_field_is(&f[i], names[k]))
                 at[k] = i;
     }
-    while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
+    while (rc == 0 && csv_read_next(&r, f, COLUMNS_MAX, &n)) {
         struct stage s = { .parent = MS_NONE };
 
         for (size_t k = 0; k < ARRAY_SIZE(names); k++)

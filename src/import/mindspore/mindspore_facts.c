@@ -222,7 +222,7 @@ int ms_read_averages(struct ms *m, struct ms_device *d, const uint8_t *data, siz
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
-    while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
+    while (rc == 0 && csv_read_next(&r, f, COLUMNS_MAX, &n)) {
         struct text name = cell_of(f, n, at[NAME]), type = cell_of(f, n, at[TYPE]);
 
         if (!name.len)
@@ -276,7 +276,7 @@ static int step_counters(struct ms *m, struct ms_device *d, const uint8_t *data,
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
-    while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
+    while (rc == 0 && csv_read_next(&r, f, COLUMNS_MAX, &n)) {
         const uint64_t *at;
         int64_t ts;
 

@@ -171,7 +171,7 @@ int ms_read_kernel_details(struct ms *m, struct ms_device *d, const uint8_t *dat
     if (k->at[COL_NAME] < 0 || k->at[COL_START] < 0 || k->at[COL_DUR] < 0)
         store_stat(m->st, STAT_bad_row, 1);
     else
-        while (rc == 0 && (k->n = csv_read_row(&r, k->f, COLUMNS_MAX)) >= 0)
+        while (rc == 0 && csv_read_next(&r, k->f, COLUMNS_MAX, &k->n))
             rc = kernel(k);
     if (!rc)
         rc = step_done(k);

@@ -284,7 +284,7 @@ static int framework_read(struct ms *m, struct ms_device *d, const uint8_t *data
         store_stat(m->st, STAT_bad_row, 1);
         return 0;
     }
-    while (rc == 0 && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0)
+    while (rc == 0 && csv_read_next(&r, f, COLUMNS_MAX, &n))
         rc = tasks ? task_add(m, d, cell_of(f, n, c.name), cell_of(f, n, c.task),
                               cell_of(f, n, c.stream))
                    : framework_op(m, d, f, n, &c);
@@ -317,7 +317,7 @@ int ms_read_flops(struct ms *m, struct ms_device *d, const uint8_t *data, size_t
     }
     if (!nflops)
         store_stat(m->st, STAT_bad_row, 1);
-    while (nflops && (n = csv_read_row(&r, f, COLUMNS_MAX)) >= 0) {
+    while (nflops && csv_read_next(&r, f, COLUMNS_MAX, &n)) {
         struct text name = cell_of(f, n, 0);
         int64_t sum = 0, v;
         bool good = name.len > 0;

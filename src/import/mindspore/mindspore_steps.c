@@ -361,7 +361,7 @@ int ms_read_step_csv(struct ms *m, struct ms_device *d, const uint8_t *data, siz
         if (rc == 0 && (t.num < 0 || t.start < 0 || t.end < 0))
             store_stat(m->st, STAT_bad_row, 1);
         else
-            while (rc == 0 && (n = csv_read_row(&r, t.field, COLUMNS_MAX)) >= 0)
+            while (rc == 0 && csv_read_next(&r, t.field, COLUMNS_MAX, &n))
                 rc = n > t.num ? table_row(m, d, &t, MIN(n, COLUMNS_MAX)) : 0;
     }
     mem_free(t.pair);

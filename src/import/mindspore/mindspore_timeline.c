@@ -29,9 +29,12 @@ int ms_read_timeline_txt(struct ms *m, struct ms_device *d, const uint8_t *data,
         size_t n = 0;
 
         /* From the right: the name may hold commas. */
-        for (const char *comma; n < 3 && line.len && (comma = memrchr(line.p, ',', line.len));
-             n++) {
-            part[n] =
+        while (n < 3 && line.len) {
+            const char *comma = memrchr(line.p, ',', line.len);
+
+            if (!comma)
+                break;
+            part[n++] =
                 text_trim((struct text){ comma + 1, line.len - (size_t)(comma + 1 - line.p) });
             line.len = (size_t)(comma - line.p);
         }

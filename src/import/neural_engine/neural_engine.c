@@ -149,29 +149,35 @@ static int next_tensor(struct neural *n, struct neural_list *l, const struct neu
 static int weight_slot(struct neural *n, const struct neural_op_row *row, int *out)
 {
     struct neural_list l = row->in;
-    struct tensor_text t;
-    int rc = 0;
 
     *out = -1;
     if (!row->weight_shape)
         return 0;
-    for (int i = 0; !(rc = next_tensor(n, &l, row, &t)) && t.any; i++)
+    for (int i = 0;; i++) {
+        struct tensor_text t;
+        int rc = next_tensor(n, &l, row, &t);
+
+        if (rc || !t.any)
+            return rc;
         if (t.shape == row->weight_shape && (*out < 0 || i == 1))
             *out = i;
-    return rc;
+    }
 }
 
 static int add_list(struct neural *n, uint32_t op, const struct neural_op_row *row, bool outputs)
 {
     struct neural_list l = outputs ? row->out : row->in;
-    struct tensor_text t;
     int64_t slot[2] = { 0, 0 };
     int weight = -1, rc = outputs ? 0 : weight_slot(n, row, &weight);
 
-    for (int i = 0; !rc && !(rc = next_tensor(n, &l, row, &t)) && t.any; i++) {
+    for (int i = 0; !rc; i++) {
         struct cell c[op_tensor_col_COUNT] = { 0 };
         bool is_weight = i == weight;
+        struct tensor_text t;
 
+        rc = next_tensor(n, &l, row, &t);
+        if (rc || !t.any)
+            break;
         c[op_tensor_col_op] = cell_id(op);
         c[op_tensor_col_io] = cell_str(outputs     ? n->word.output
                                        : is_weight ? n->word.weight

@@ -208,7 +208,7 @@ static int read_rows(struct reader *r, struct csv_reader *csv)
     bool operators = false;
     int rc = 0, n;
 
-    while (!rc && (n = csv_read_row(csv, r->field, FIELDS_MAX)) >= 0) {
+    while (!rc && csv_read_next(csv, r->field, FIELDS_MAX, &n)) {
         n = MIN(n, FIELDS_MAX);
         if (csv_field_is(&r->field[0], "operator type")) {
             operators = true;

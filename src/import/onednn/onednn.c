@@ -79,9 +79,13 @@ struct reader {
 static const char *find_prefix(const char *p, size_t len, const char **end)
 {
     static const char common[] = "_verbose,";
-    const char *from = p, *stop = p + len, *at;
+    const char *from = p, *stop = p + len;
 
-    while ((at = memmem(from, (size_t)(stop - from), common, strlen(common)))) {
+    for (;;) {
+        const char *at = memmem(from, (size_t)(stop - from), common, strlen(common));
+
+        if (!at)
+            return NULL;
         from = at + strlen(common);
         for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
             size_t n = strlen(prefixes[i]);
@@ -92,7 +96,6 @@ static const char *find_prefix(const char *p, size_t len, const char **end)
             }
         }
     }
-    return NULL;
 }
 
 bool onednn_sniff(const uint8_t *head, size_t len)

@@ -98,11 +98,14 @@ static void *spans_work(void *arg)
     struct tables *t = arg;
     struct rows *rows = mem_alloc(sizeof(*rows));
     uint64_t *v = mem_alloc(COLPACK_ROWS * sizeof(*v));
-    size_t i;
 
     if (!rows || !v)
         atomic_store(&t->rc, OPM_ENOMEM);
-    while (rows && v && (i = atomic_fetch_add(&t->next, 1)) < t->npiece) {
+    while (rows && v) {
+        size_t i = atomic_fetch_add(&t->next, 1);
+
+        if (i >= t->npiece)
+            break;
         if (!spans_unpack(t, t->piece[i], rows, v)) {
             spans_blank(t, t->piece[i]);
             atomic_fetch_add(&t->corrupt, 1);

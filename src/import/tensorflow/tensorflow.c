@@ -187,12 +187,16 @@ static str_id short_device(struct tf *t, const char *name)
 {
     const char *at = strstr(name, "device:"), *end;
 
-    if (at)
+    if (at) {
         at += strlen("device:");
-    else if ((at = strcasestr(name, "/gpu:")) || (at = strcasestr(name, "/cpu:")))
+    } else {
+        at = strcasestr(name, "/gpu:");
+        if (!at)
+            at = strcasestr(name, "/cpu:");
+        if (!at)
+            return build_cstr(&t->b, name);
         at++;
-    else
-        return build_cstr(&t->b, name);
+    }
     end = at + strcspn(at, "/ ");
     return build_str(&t->b, at, (size_t)(end - at));
 }
