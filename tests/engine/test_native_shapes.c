@@ -46,11 +46,11 @@ static void kernels_have_rules(void **state)
     }
 }
 
-/* Run a node on zeros. */
-static int run_zeros(struct rig *r, struct shape *out, opm_error *err)
+/* Run a node on zeros; out has what it returned, without its data. */
+static int run_zeros(struct rig *r, struct engine_tensor out[4], opm_error *err)
 {
     const struct engine_options opts = ENGINE_OPTIONS_INIT;
-    struct engine_tensor in[8], result[4];
+    struct engine_tensor in[8];
     struct engine *e = NULL;
     const struct graph *g = r->m->graph;
     int rc;
@@ -68,9 +68,7 @@ static int run_zeros(struct rig *r, struct shape *out, opm_error *err)
     }
     rc = engine_native.open(&e, r->m, &opts, err);
     if (!rc)
-        rc = e->class->run(e, in, g->ninput, result, g->noutput, err);
-    if (!rc)
-        *out = result[0].shape;
+        rc = e->class->run(e, in, g->ninput, out, g->noutput, err);
     if (e)
         e->class->close(e);
     for (uint32_t i = 0; i < g->ninput; i++)
@@ -121,6 +119,7 @@ static void same_shapes(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         const char *want = cases[i].want, *text = want + strspn(want, "!");
         const char *const who[] = { "inference", "engine" };
+        struct engine_tensor out[4];
         struct shape got[2];
         opm_error err[2] = { 0 };
         int rc[2];
@@ -130,7 +129,9 @@ static void same_shapes(void **state)
         one_node(&r, &cases[i]);
         rc[0] = graph_infer(r.m, NULL, &err[0]);
         got[0] = r.m->graph->value[r.m->graph->output[0]].shape;
-        rc[1] = run_zeros(&r, &got[1], &err[1]);
+        rc[1] = run_zeros(&r, out, &err[1]);
+        if (!rc[1])
+            got[1] = out[0].shape;
         for (int k = 0; k < 2; k++) {
             if (want[0] == '!') {
                 if (!rc[k] || !strstr(err[k].msg, text) || !strstr(err[k].msg, cases[i].op))
@@ -148,21 +149,98 @@ static void same_shapes(void **state)
     }
 }
 
+/* Types and shapes of all results, by the definitions of the operators. */
+static void same_results(void **state)
+{
+    static const struct op_case cases[] = {
+        /* 5 keys are past, 3 come */
+        { "Attention", 23, "1x2x3x4 1x2x3x4 1x2x3x4 - 1x2x5x4 1x2x5x4", "",
+          "float32 1x2x3x4 | float32 1x2x8x4 | float32 1x2x8x4" },
+        /* two heads of queries, of 4 numbers; one of keys, whose values have 6 */
+        { "Attention", 23, "1x3x8 1x5x4 1x5x6", "q_num_heads=2 kv_num_heads=1",
+          "float32 1x3x12 | float32 1x1x5x4 | float32 1x1x5x6" },
+        { "Attention", 23, "1x3x8 1x1x5x4 1x1x5x6", "q_num_heads=2",
+          "float32 1x3x12 | float32 1x1x5x4 | float32 1x1x5x6" },
+        { "com.microsoft/Attention", 1, "1x3x4 4x12 12 - 2x1x2x5x2", "num_heads=2",
+          "float32 1x3x4 | float32 2x1x2x8x2" },
+        { "com.microsoft/QAttention", 1, "uint8:1x3x4 uint8:4x12 12 f(1) f(1)", "num_heads=2",
+          "float32 1x3x4 | float32 2x1x2x3x2" },
+        { "com.microsoft/MultiHeadAttention", 1, "1x3x8 1x5x8 1x5x8 - - - 1x2x4x4 1x2x4x4",
+          "num_heads=2", "float32 1x3x8 | float32 1x2x9x4 | float32 1x2x9x4" },
+        { "com.microsoft/MultiHeadAttention", 1, "1x3x8 1x2x5x4 1x2x5x4", "num_heads=2",
+          "float32 1x3x8 | float32 1x2x5x4 | float32 1x2x5x4" },
+        /* 16 numbers are two heads of queries and one each of keys and values */
+        { "com.microsoft/GroupQueryAttention", 1, "1x1x16 - - 1x1x6x4 1x1x6x4 int32:1 i(8)",
+          "num_heads=2 kv_num_heads=1", "float32 1x1x8 | float32 1x1x8x4 | float32 1x1x8x4" },
+        { "RotaryEmbedding", 23, "1x2x3x4 1x3x2 1x3x2", "", "float32 1x2x3x4" },
+        /* statistics have the type of the computation, not of the operand */
+        { "LayerNormalization", 17, "float64:2x3 float64:3", "",
+          "float64 2x3 | float32 2x1 | float32 2x1" },
+        { "NegativeLogLikelihoodLoss", 13, "3x5 int64:3", "", "float32 scalar" },
+        { "NegativeLogLikelihoodLoss", 13, "3x5 int64:3", "reduction='none'", "float32 3" },
+        { "SoftmaxCrossEntropyLoss", 13, "3x5x2 int64:3x2", "", "float32 scalar | float32 3x5x2" },
+        /* nine places of a block of four in the image */
+        { "Col2Im", 18, "1x8x9 i[4,4] i[2,2]", "", "float32 1x2x4x4" },
+        { "TfIdfVectorizer", 9, "int64:2x4",
+          "mode='TF' min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=0, "
+          "ngram_indexes=0,2 pool_int64s=5,7",
+          "float32 2x3" },
+        /* without a zero point the type is that of the operands */
+        { "com.microsoft/QLinearAdd", 1, "int8:2x3 f(1) - int8:3 f(1) - f(1)", "", "int8 2x3" },
+        { "com.microsoft/QLinearMul", 1, "uint8:2x1 f(1) - uint8:3 f(1) - f(1)", "", "uint8 2x3" },
+        { "com.microsoft/QLinearSigmoid", 1, "int8:2x3 f(1) - f(1)", "", "int8 2x3" },
+        { "com.microsoft/QLinearGlobalAveragePool", 1,
+          "uint8:2x3x4x5 f(1) uint8:scalar f(1) uint8:scalar", "", "uint8 2x3x1x1" },
+        { "Identity", 13, "int64:2x3", "", "int64 2x3" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct engine_tensor out[4];
+        char have[2][300] = { "", "" };
+        opm_error err = { 0 };
+        struct rig r;
+        const struct graph *g;
+
+        one_node(&r, &cases[i]);
+        g = r.m->graph;
+        if (graph_infer(r.m, NULL, &err) || run_zeros(&r, out, &err))
+            fail_msg("%s %s: %s", cases[i].op, cases[i].in, err.msg);
+        for (uint32_t k = 0; k < g->noutput; k++) {
+            const struct value *v = &g->value[g->output[k]];
+            char text[100];
+
+            for (int who = 0; who < 2; who++) {
+                size_t at = strlen(have[who]);
+
+                shape_text(who ? &out[k].shape : &v->shape, text, sizeof(text));
+                snprintf(have[who] + at, sizeof(have[who]) - at, "%s%s %s", k ? " | " : "",
+                         tensor_type_name(who ? out[k].type : v->type), text);
+            }
+        }
+        if (strcmp(have[0], cases[i].want) != 0)
+            fail_msg("%s %s: inference has %s", cases[i].op, cases[i].in, have[0]);
+        if (strcmp(have[1], cases[i].want) != 0)
+            fail_msg("%s %s: the engine has %s", cases[i].op, cases[i].in, have[1]);
+        rig_release(&r);
+    }
+}
+
 /* Unlike NumPy's, the indices of a scalar have no rows: ONNX wants 0 x N. */
 static void nonzero_of_scalar(void **state)
 {
     static const struct op_case c = { "NonZero", 13, "scalar", "", "" };
-    struct shape got;
+    struct engine_tensor out[4];
     opm_error err = { 0 };
     struct rig r;
 
     (void)state;
     one_node(&r, &c);
-    if (run_zeros(&r, &got, &err))
+    if (run_zeros(&r, out, &err))
         fail_msg("%s", err.msg);
-    assert_int_equal(got.rank, 2);
-    assert_int_equal(got.dim[0], 0);
-    assert_int_equal(got.dim[1], 0);
+    assert_int_equal(out[0].shape.rank, 2);
+    assert_int_equal(out[0].shape.dim[0], 0);
+    assert_int_equal(out[0].shape.dim[1], 0);
     rig_release(&r);
 }
 
@@ -197,9 +275,8 @@ static void stale_declaration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_have_rules),
-        cmocka_unit_test(same_shapes),
-        cmocka_unit_test(nonzero_of_scalar),
+        cmocka_unit_test(kernels_have_rules), cmocka_unit_test(same_shapes),
+        cmocka_unit_test(same_results),       cmocka_unit_test(nonzero_of_scalar),
         cmocka_unit_test(stale_declaration),
     };
 

@@ -1,91 +1,140 @@
 /* attention.c -- attention, in the forms of ONNX and of com.microsoft. */
 #include "graph/ops/ops.h"
 
-#include <string.h>
+/* Q, K or V: [batch, heads, length, width], or [batch, length, heads * width] with the number of
+ * heads given. What is not known is open. */
+struct operand {
+    int64_t heads, len, width;
+};
+
+static int64_t share(int64_t all, int64_t parts)
+{
+    return all >= 0 && parts > 0 ? all / parts : DIM_OPEN;
+}
+
+static struct operand operand_of(const struct opview *o, uint32_t slot, int64_t heads)
+{
+    if (op_rank(o, slot) == 4)
+        return (struct operand){ op_dim(o, slot, 1), op_dim(o, slot, 2), op_dim(o, slot, 3) };
+    if (op_rank(o, slot) == 3)
+        return (struct operand){ heads > 0 ? heads : DIM_OPEN, op_dim(o, slot, 1),
+                                 share(op_dim(o, slot, 2), heads) };
+    return (struct operand){ DIM_OPEN, DIM_OPEN, DIM_OPEN };
+}
+
+/* Output `slot`, the present keys or values: those of earlier calls at `past`, and new ones. */
+static void set_present(const struct opview *o, uint32_t slot, struct operand x, uint32_t past)
+{
+    int64_t before = op_has(o, past) ? op_dim(o, past, 2) : 0;
+    struct shape s = { 4, { op_dim(o, 0, 0), x.heads, dim_add(x.len, before), x.width } };
+
+    op_set(o, slot, op_type(o, slot), &s);
+}
 
 /* Attention of opset 23: Q, K, V, mask, past_key, past_value; 3-D with head counts as attributes,
  * or 4-D. */
 int infer_attention(const struct opview *o)
 {
-    const struct shape *q = op_shape(o, 0), *v = op_shape(o, 2);
-    int64_t qh = op_int(o, "q_num_heads", DIM_OPEN), kh = op_int(o, "kv_num_heads", DIM_OPEN);
-    int64_t total, past = op_has(o, 4) ? op_dim(o, 4, 2) : 0;
-    bool flat = q->rank == 3;
-    struct shape y, k;
+    int64_t kv_heads = op_int(o, "kv_num_heads", DIM_OPEN);
+    struct operand q = operand_of(o, 0, op_int(o, "q_num_heads", DIM_OPEN)),
+                   k = operand_of(o, 1, kv_heads), v = operand_of(o, 2, kv_heads);
+    struct shape y = *op_shape(o, 0), scores = { 4, { op_dim(o, 0, 0), q.heads, q.len, k.len } };
 
-    if ((q->rank != 3 && q->rank != 4) || v->rank != q->rank) {
-        op_set(o, 0, op_type(o, 0), NULL);
-        return 0;
-    }
-    y = *q;
-    total = dim_add(op_dim(o, 1, flat ? 1 : 2), past);
-    if (flat) {
-        int64_t head = v->dim[2] >= 0 && kh > 0 ? v->dim[2] / kh : DIM_OPEN;
-        int64_t khead = op_dim(o, 1, 2) >= 0 && kh > 0 ? op_dim(o, 1, 2) / kh : DIM_OPEN;
-
-        y.dim[2] = qh > 0 ? dim_mul(head, qh) : DIM_OPEN;
-        k = (struct shape){ 4, { q->dim[0], kh, total, khead } };
-        op_set(o, 1, op_type(o, 1), &k);
-        k.dim[3] = head;
-        op_set(o, 2, op_type(o, 2), &k);
-        k = (struct shape){ 4, { q->dim[0], qh, q->dim[1], total } };
-    } else {
-        y.dim[3] = v->dim[3];
-        k = *op_shape(o, 1);
-        if (k.rank == 4)
-            k.dim[2] = total;
-        op_set(o, 1, op_type(o, 1), &k);
-        k = *v;
-        k.dim[2] = total;
-        op_set(o, 2, op_type(o, 2), &k);
-        k = (struct shape){ 4, { q->dim[0], q->dim[1], q->dim[2], total } };
-    }
+    if (op_has(o, 4))
+        scores.dim[3] = dim_add(k.len, op_dim(o, 4, 2));
+    if (y.rank == 3)
+        y.dim[2] = dim_mul(q.heads, v.width);
+    else if (y.rank == 4)
+        y.dim[3] = v.width;
+    else
+        y.rank = -1;
     op_set(o, 0, op_type(o, 0), &y);
-    op_set(o, 3, op_type(o, 0), &k);
+    set_present(o, 1, k, 4);
+    set_present(o, 2, v, 5);
+    op_set(o, 3, op_type(o, 0), &scores);
     return 0;
 }
 
-/* com.microsoft's Attention: input [B, S, D], weight [D, 3 x hidden] -> [B, S, hidden]. */
-int infer_ms_attention(const struct opview *o)
+/* com.microsoft's Attention and QAttention: input [B, S, D], weight [D, 3 x hidden] -> [B, S,
+ * hidden], and the present keys and values [2, B, heads, T, width]. */
+static void projected(const struct opview *o, enum tensor_type type, uint32_t past)
 {
-    struct shape s = *op_shape(o, 0);
+    struct shape s = *op_shape(o, 0), present = shape_of_rank(5);
     size_t len;
     const int64_t *sizes = node_attr_ints(o->n, "qkv_hidden_sizes", &len);
-    int64_t w = op_dim(o, 1, 1);
+    int64_t third = share(op_dim(o, 1, 1), 3), heads = op_int(o, "num_heads", DIM_OPEN),
+            before = op_has(o, past) ? op_dim(o, past, 3) : 0;
+    bool given = sizes && len == 3;
 
-    if (s.rank != 3) {
-        op_set(o, 0, op_type(o, 0), NULL);
-        return 0;
-    }
-    if (sizes && len == 3)
-        s.dim[2] = MAX(sizes[2], (int64_t)DIM_OPEN);
+    present.dim[0] = 2;
+    present.dim[1] = op_dim(o, 0, 0);
+    present.dim[2] = heads > 0 ? heads : DIM_OPEN;
+    present.dim[3] =
+        op_int(o, "past_present_share_buffer", 0) ? before : dim_add(op_dim(o, 0, 1), before);
+    present.dim[4] = share(given ? sizes[1] : third, heads);
+    if (s.rank == 3)
+        s.dim[2] = given ? MAX(sizes[2], (int64_t)DIM_OPEN) : third;
     else
-        s.dim[2] = w >= 0 ? w / 3 : DIM_OPEN;
-    op_set(o, 0, strcmp(o->n->op_type, "QAttention") == 0 ? TENSOR_F32 : op_type(o, 0), &s);
+        s.rank = -1;
+    op_set(o, 0, type, &s);
+    op_set(o, 1, type, &present);
+}
+
+int infer_ms_attention(const struct opview *o)
+{
+    projected(o, op_type(o, 0), 4);
     return 0;
 }
 
-/* com.microsoft's MultiHeadAttention: query [B, S, D], key, value [B, T, Dv] -> [B, S, Dv]. */
+/* Of bytes; the scale of the input is of the result's type. */
+int infer_ms_qattention(const struct opview *o)
+{
+    projected(o, op_type(o, 3), 8);
+    return 0;
+}
+
+/* com.microsoft's MultiHeadAttention: query [B, S, D], key, value [B, T, Dv] or [B, heads, T,
+ * width]
+ * -> [B, S, Dv], and the present keys and values. */
 int infer_ms_multi_head(const struct opview *o)
 {
+    int64_t heads = op_int(o, "num_heads", DIM_OPEN);
+    struct operand k = operand_of(o, 1, heads), v = operand_of(o, 2, heads);
     struct shape s = *op_shape(o, 0);
 
-    if (s.rank != 3 || op_rank(o, 2) != 3)
+    if (s.rank != 3 || op_rank(o, 2) < 3 || op_rank(o, 2) > 4)
         s.rank = -1; /* packed forms */
     else
-        s.dim[2] = op_dim(o, 2, 2);
+        s.dim[2] = op_rank(o, 2) == 3 ? op_dim(o, 2, 2) : dim_mul(v.heads, v.width);
     op_set(o, 0, op_type(o, 0), &s);
+    set_present(o, 1, k, 6);
+    set_present(o, 2, v, 7);
     return 0;
 }
 
-/* com.microsoft's GroupQueryAttention: the query's shape, unless it is packed. */
+/* com.microsoft's GroupQueryAttention: the query's shape, unless keys and values are packed with
+ * it; the present ones are as long as the past ones, or as the longest row. */
 int infer_ms_group_query(const struct opview *o)
 {
-    struct shape s = *op_shape(o, 0);
+    int64_t heads = op_int(o, "num_heads", DIM_OPEN), kv = op_int(o, "kv_num_heads", DIM_OPEN),
+            before = op_has(o, 3) ? op_dim(o, 3, 2) : 0, longest = DIM_OPEN, width;
+    struct shape s = *op_shape(o, 0), present = shape_of_rank(4);
 
-    if (!op_has(o, 1))
-        s.rank = -1;
+    if (op_has(o, 1))
+        width = share(s.rank == 3 ? s.dim[2] : DIM_OPEN, heads);
+    else
+        width = share(s.rank == 3 ? s.dim[2] : DIM_OPEN, dim_add(heads, dim_mul(kv, 2)));
+    if (!op_has(o, 1) && s.rank == 3)
+        s.dim[2] = dim_mul(heads, width);
+    present.dim[0] = op_dim(o, 0, 0);
+    present.dim[1] = kv > 0 ? kv : DIM_OPEN;
+    present.dim[2] = op_known_int(o, 6, &longest) && before >= 0 && longest >= 0
+                         ? MAX(before, longest)
+                         : DIM_OPEN;
+    present.dim[3] = width;
     op_set(o, 0, op_type(o, 0), &s);
+    op_set(o, 1, op_type(o, 0), &present);
+    op_set(o, 2, op_type(o, 0), &present);
     return 0;
 }
 

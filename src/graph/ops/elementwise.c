@@ -7,8 +7,8 @@
 /* Identity keeps whatever its input is, and knows what is known about it. */
 int infer_identity(const struct opview *o)
 {
-    const struct value *from = node_in(o->g, o->n, 0);
-    struct value *to = node_out(o->g, o->n, 0);
+    const struct value *from = o->g ? node_in(o->g, o->n, 0) : NULL;
+    struct value *to = o->g ? node_out(o->g, o->n, 0) : NULL;
 
     op_same(o, 0, 0);
     if (!from || !to)

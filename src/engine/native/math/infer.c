@@ -90,17 +90,23 @@ void view_end(struct view *v)
             mem_free(v->known[i].e.i);
 }
 
-int kernel_infer(struct op *op, opm_error *err)
+int kernel_infer_by(struct op *op, infer_fn *rule, opm_error *err)
 {
-    const struct op_info *info =
-        op_find(op->kernel->domain, op->kernel->op_type, op->type ? 0 : op->node->opset);
     struct view v;
     int rc;
 
     view_begin(&v, op, err);
-    rc = info->infer(&v.base);
+    rc = rule(&v.base);
     view_end(&v);
     if (!rc)
         rc = v.rc;
     return rc ? rc : v.open ? NEED_DATA : 0;
+}
+
+int kernel_infer(struct op *op, opm_error *err)
+{
+    const struct op_info *info =
+        op_find(op->kernel->domain, op->kernel->op_type, op->type ? 0 : op->node->opset);
+
+    return kernel_infer_by(op, info->infer, err);
 }

@@ -8,8 +8,10 @@
 
 /* Set the outputs of op by the rule for the operator that its kernel is registered for. NEED_DATA
  * if the rule wants data that is not known yet; an error that names the node; or 0. Not for
- * kernels of domain "opmeter", which only this engine knows. */
+ * forms that only rewriting makes. */
 int kernel_infer(struct op *op, opm_error *err);
+/* The same by a given rule, for what has none: forms that rewriting makes. */
+int kernel_infer_by(struct op *op, infer_fn *rule, opm_error *err);
 
 #define VIEW_KNOWN_MAX 6
 

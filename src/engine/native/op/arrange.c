@@ -40,7 +40,6 @@ int col2im_prepare(struct op *op, opm_error *err)
 {
     struct col2im *s = kernel_new_state(op, sizeof(*s));
     const struct nt *x = kernel_in(op, 0);
-    struct shape out = { 0 };
     int64_t pads[2 * SHAPE_RANK_MAX];
     size_t n = 0, m = 0;
     int rc = s ? kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err) : kernel_nomem(op, err);
@@ -73,11 +72,7 @@ int col2im_prepare(struct op *op, opm_error *err)
     if (s->pixels < 1 || s->taps < 1 || s->count < 1 || x->shape.dim[1] % s->taps ||
         x->shape.dim[2] != s->count)
         return kernel_fail(op, OPM_EINVAL, err, "columns do not fit the image and the block");
-    out.rank = 2 + s->n;
-    out.dim[0] = x->shape.dim[0];
-    out.dim[1] = x->shape.dim[1] / s->taps;
-    memcpy(&out.dim[2], s->image, (size_t)s->n * sizeof(*s->image));
-    return kernel_set(op, 0, TENSOR_F32, &out, err);
+    return kernel_infer(op, err);
 }
 
 /* Where an element of the block at a place lies in the image; -1: in the padding. */
@@ -193,7 +188,7 @@ int tensorscatter_prepare(struct op *op, opm_error *err)
     for (int32_t i = 0; i < x->shape.rank; i++)
         if (i == axis ? u->shape.dim[i] > x->shape.dim[i] : u->shape.dim[i] != x->shape.dim[i])
             return kernel_fail(op, OPM_EINVAL, err, "the update does not fit");
-    return kernel_set(op, 0, x->type, &x->shape, err);
+    return kernel_infer(op, err);
 }
 
 int tensorscatter_run(struct op *op, opm_error *err)

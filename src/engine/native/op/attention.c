@@ -1,5 +1,6 @@
 /* attention.c -- see attention.h; Attention of opset 23, and com.microsoft's MultiHeadAttention. */
 #include "engine/native/op/attention.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -353,20 +354,13 @@ static int want_past(const struct op *op, uint32_t slot, struct attention *a, op
     return 0;
 }
 
-/* The outputs for present keys and values, if they are wanted. */
-static int set_present(struct op *op, struct attention *a, bool past, opm_error *err)
+/* Keys and values that come together, and whether the outputs for them are wanted. */
+static void find_present(const struct op *op, struct attention *a, bool past)
 {
-    int rc = 0;
-
     a->total = a->past + a->kv_len;
-    for (uint32_t i = 0; i < 2 && !rc; i++) {
-        struct shape s = { 4, { a->batch, a->kv_heads, a->total, i ? a->v_width : a->width } };
-
+    for (uint32_t i = 0; i < 2; i++)
         a->present[i] = kernel_out(op, i + 1) != NULL;
-        rc = kernel_set(op, i + 1, TENSOR_F32, &s, err);
-    }
     a->copy_kv = a->copy_kv || past || a->present[0] || a->present[1];
-    return rc;
 }
 
 static void past_and_present(const struct op *op, uint32_t slot, struct attention_call *c)
@@ -382,7 +376,6 @@ int attention_prepare(struct op *op, opm_error *err)
     struct attention *a = kernel_new_state(op, sizeof(*a));
     const struct nt *q, *k, *v, *mask = kernel_in(op, 3);
     int64_t len, stride[4];
-    struct shape out;
     int rc = a ? 0 : kernel_nomem(op, err);
 
     for (uint32_t i = 0; i < 3 && !rc; i++)
@@ -407,10 +400,9 @@ int attention_prepare(struct op *op, opm_error *err)
         v->shape.dim[0] != a->batch)
         return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     rc = want_past(op, 4, a, err);
-    if (!rc)
-        rc = set_present(op, a, kernel_in(op, 4) != NULL, err);
     if (rc)
         return rc;
+    find_present(op, a, kernel_in(op, 4) != NULL);
     if (mask && (mask->shape.rank < 2 || !attention_mask_stride(a, &mask->shape, stride) ||
                  !(TYPE_BIT(mask->type) & (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_BOOL)))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
@@ -418,9 +410,7 @@ int attention_prepare(struct op *op, opm_error *err)
     a->before = a->past;
     a->scale = node_attr_float(op->node, "scale", 1 / sqrtf((float)a->width));
     a->cap = node_attr_float(op->node, "softcap", 0);
-    out = q->shape;
-    out.dim[out.rank - 1] = q->shape.rank == 4 ? a->v_width : a->heads * a->v_width;
-    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_infer(op, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
@@ -464,7 +454,6 @@ int multihead_prepare(struct op *op, opm_error *err)
 {
     struct attention *a = kernel_new_state(op, sizeof(*a));
     const struct nt *bias = kernel_in(op, 3), *keep = kernel_in(op, 4), *add = kernel_in(op, 5);
-    struct shape out = { .rank = 3 };
     int64_t stride[4];
     int rc = a ? 0 : kernel_nomem(op, err);
 
@@ -485,9 +474,7 @@ int multihead_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     a->copy_q = a->copy_kv = bias != NULL;
-    rc = set_present(op, a, kernel_in(op, 6) != NULL, err);
-    if (rc)
-        return rc;
+    find_present(op, a, kernel_in(op, 6) != NULL);
     if (keep && !attention_key_mask_fits(a, keep))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
     if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
@@ -499,10 +486,7 @@ int multihead_prepare(struct op *op, opm_error *err)
     a->scale = node_attr_float(op->node, "scale", 0);
     if (a->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
-    out.dim[0] = a->batch;
-    out.dim[1] = a->q_len;
-    out.dim[2] = a->heads * a->v_width;
-    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_infer(op, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 

@@ -1,6 +1,7 @@
 /* attention_contrib.c -- com.microsoft's Attention and QAttention, which make Q, K and V of one
  * input by a product of their own, and GroupQueryAttention. */
 #include "engine/native/math/gemm.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/attention.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -123,10 +124,9 @@ static int pack_known(struct op *op, struct projected *p, opm_error *err)
 }
 
 /* [2, batch, heads, past, width]. */
-static int want_past(struct op *op, uint32_t slot, struct attention *a, opm_error *err)
+static int want_past(const struct op *op, uint32_t slot, struct attention *a, opm_error *err)
 {
     const struct nt *past = kernel_in(op, slot);
-    struct shape s = { 5, { 2, a->batch, a->heads, 0, a->width } };
 
     if (past && (past->type != TENSOR_F32 || past->shape.rank != 5 || past->shape.dim[0] != 2 ||
                  past->shape.dim[1] != a->batch || past->shape.dim[2] != a->heads ||
@@ -139,8 +139,7 @@ static int want_past(struct op *op, uint32_t slot, struct attention *a, opm_erro
     a->total = a->past + a->kv_len;
     a->copy_kv = past || kernel_out(op, 1);
     a->present[0] = a->present[1] = kernel_out(op, 1) != NULL;
-    s.dim[3] = a->total;
-    return kernel_set(op, 1, TENSOR_F32, &s, err);
+    return 0;
 }
 
 static int want_types(const struct op *op, opm_error *err)
@@ -160,7 +159,6 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     struct slots at = slots_of(op);
     const struct nt *x, *w, *bias = kernel_in(op, 2), *mask = kernel_in(op, at.mask),
                             *add = kernel_in(op, at.add);
-    struct shape out = { .rank = 3 };
     int64_t stride[4], rows, floats;
     struct attention *a;
     int rc = p ? want_types(op, err) : kernel_nomem(op, err);
@@ -211,10 +209,7 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     p->at_w =
         p->at_x + (op->kernel->arg == WEIGHTS_QUANTIZED ? (size_t)(rows * p->k + 15) / 16 * 64 : 0);
     a->own_bytes = p->at_w + (p->packed ? 0 : (size_t)(p->w_floats + p->n * p->k) * sizeof(float));
-    out.dim[0] = a->batch;
-    out.dim[1] = a->q_len;
-    out.dim[2] = p->hidden[2];
-    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_infer(op, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
@@ -330,7 +325,6 @@ static bool group_geometry(const struct op *op, struct attention *a)
 static int group_past(struct op *op, struct attention *a, opm_error *err)
 {
     const struct nt *k = kernel_in(op, GQA_PAST), *v = kernel_in(op, GQA_PAST + 1);
-    struct shape s = { 4, { a->batch, a->kv_heads, 0, a->width } };
     int64_t longest;
     size_t n = 0;
     int rc = kernel_ints(op, GQA_TOTAL, &longest, 1, &n, err);
@@ -348,10 +342,9 @@ static int group_past(struct op *op, struct attention *a, opm_error *err)
         longest > INT32_MAX)
         return kernel_fail(op, OPM_EINVAL, err, "past keys and values do not fit");
     a->past = k ? k->shape.dim[2] : 0;
-    a->total = s.dim[2] = MAX(a->past, longest);
+    a->total = MAX(a->past, longest);
     a->copy_kv = true;
-    rc = kernel_set(op, 1, TENSOR_F32, &s, err);
-    return rc ? rc : kernel_set(op, 2, TENSOR_F32, &s, err);
+    return 0;
 }
 
 int groupquery_prepare(struct op *op, opm_error *err)
@@ -360,7 +353,6 @@ int groupquery_prepare(struct op *op, opm_error *err)
     const struct nt *cos = kernel_in(op, GQA_COS), *sin = kernel_in(op, GQA_SIN), *add, *seq;
     bool turn = node_attr_int(op->node, "do_rotary", 0) != 0;
     int64_t stride[4];
-    struct shape out = { .rank = 3 };
     int rc = a ? attention_want_f32(op, 0, err) : kernel_nomem(op, err);
 
     for (uint32_t i = GQA_KEY; i <= GQA_VALUE && !rc; i++)
@@ -398,10 +390,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
     if (a->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
     a->cap = node_attr_float(op->node, "softcap", 0);
-    out.dim[0] = a->batch;
-    out.dim[1] = a->q_len;
-    out.dim[2] = a->heads * a->width;
-    rc = kernel_set(op, 0, TENSOR_F32, &out, err);
+    rc = kernel_infer(op, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 

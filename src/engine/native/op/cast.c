@@ -1,5 +1,6 @@
 /* cast.c -- Cast and CastLike between all numeric types. */
 #include "engine/native/isa/half.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -24,7 +25,6 @@ static enum tensor_type target(const struct op *op)
 
 int cast_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
     int64_t to = node_attr_int(op->node, "to", 0);
     int rc = kernel_want(op, 0, TYPES_CAST, err);
 
@@ -39,7 +39,7 @@ int cast_prepare(struct op *op, opm_error *err)
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & TYPES_CAST))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for a cast to type %lld",
                            (long long)to);
-    return kernel_set(op, 0, (enum tensor_type)to, &in->shape, err);
+    return kernel_infer(op, err);
 }
 
 /* What does not fit saturates at the 64-bit limits and then wraps, so that nothing is undefined. */

@@ -63,8 +63,7 @@ int skipnorm_prepare(struct op *op, opm_error *err)
     for (uint32_t i = 1; i < MIN(op->nout, 3u); i++)
         if (op->out[i] != NO_VALUE)
             return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for output %u", i);
-    rc = kernel_set(op, 0, TENSOR_F32, &x->shape, err);
-    return rc ? rc : kernel_set(op, 3, TENSOR_F32, &x->shape, err);
+    return kernel_infer(op, err);
 }
 
 static void rms_row(const struct isa *isa, float *out, const float *in, const float *gamma,
@@ -132,7 +131,7 @@ int biasact_prepare(struct op *op, opm_error *err)
     if (bias && (bias->type != TENSOR_F32 || x->shape.rank < 1 ||
                  bias->count != x->shape.dim[x->shape.rank - 1]))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
-    return kernel_set(op, 0, TENSOR_F32, &x->shape, err);
+    return kernel_infer(op, err);
 }
 
 static void biasact_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -296,7 +295,7 @@ int biassoftmax_prepare(struct op *op, opm_error *err)
     n = biassoftmax_width(op);
     if (n < 1 || bias->count < 1 || bias->count % n || x->count % bias->count)
         return kernel_fail(op, OPM_EINVAL, err, "bias does not fit");
-    return kernel_set(op, 0, TENSOR_F32, &x->shape, err);
+    return kernel_infer(op, err);
 }
 
 static void biassoftmax_part(void *arg, int64_t begin, int64_t end, int thread)

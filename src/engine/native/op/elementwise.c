@@ -293,7 +293,7 @@ int unary_prepare(struct op *op, opm_error *err)
 
     if (rc)
         return rc;
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return op->kernel->op_type ? kernel_infer(op, err) : kernel_infer_by(op, infer_same, err);
 }
 
 int unary_run(struct op *op, opm_error *err)
@@ -329,7 +329,7 @@ int not_prepare(struct op *op, opm_error *err)
     int rc =
         kernel_want(op, 0, op->kernel->arg == NOT_BITS ? TYPES_INT : TYPE_BIT(TENSOR_BOOL), err);
 
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int not_run(struct op *op, opm_error *err)
@@ -387,7 +387,7 @@ int clip_prepare(struct op *op, opm_error *err)
             (kernel_in(op, i)->type != kernel_in(op, 0)->type || kernel_in(op, i)->count != 1))
             rc = kernel_fail(op, OPM_EINVAL, err, "limit %u must be one number of the input's type",
                              i);
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 struct clip_job {

@@ -37,14 +37,10 @@ static int loss_init(struct op *op, struct loss *l, opm_error *err)
 
 int nll_prepare(struct op *op, opm_error *err)
 {
-    struct shape scalar = { 0 };
     struct loss l;
     int rc = loss_init(op, &l, err);
 
-    if (rc)
-        return rc;
-    return kernel_set(op, 0, kernel_in(op, 0)->type, l.each ? &kernel_in(op, 1)->shape : &scalar,
-                      err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 static double value(const struct nt *t, int64_t i)
@@ -105,8 +101,6 @@ int sce_prepare(struct op *op, opm_error *err)
 {
     int rc = nll_prepare(op, err);
 
-    if (!rc)
-        rc = kernel_set(op, 1, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
     if (!rc && !kernel_out(op, 1))
         op->scratch_bytes = kernel_in(op, 0)->bytes;
     return rc;

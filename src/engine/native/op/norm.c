@@ -146,7 +146,7 @@ int instancenorm_prepare(struct op *op, opm_error *err)
     if (kernel_in(op, 0)->shape.rank < 2)
         return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ...");
     rc = want_channels(op, 1, 3, kernel_in(op, 0)->shape.dim[1], err);
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 /* Mean and 1 / sqrt(variance + eps) of n neighbours. */
@@ -208,7 +208,7 @@ int groupnorm_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "channels do not divide into %lld groups",
                            (long long)groups);
     rc = want_channels(op, 1, 3, op->node->opset < 21 ? groups : in->shape.dim[1], err);
-    return rc ? rc : kernel_set(op, 0, in->type, &in->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int groupnorm_run(struct op *op, opm_error *err)
@@ -236,23 +236,22 @@ int groupnorm_run(struct op *op, opm_error *err)
 
 int layernorm_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    struct shape s;
+    const struct shape *s;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err), axis;
 
     if (rc)
         return rc;
-    s = in->shape;
-    axis = nt_axis(node_attr_int(op->node, "axis", -1), s.rank);
+    s = &kernel_in(op, 0)->shape;
+    axis = nt_axis(node_attr_int(op->node, "axis", -1), s->rank);
     if (axis < 0)
         return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    rc = want_channels(op, 1, kernel_in(op, 2) ? 3 : 2, nt_span(&s, axis, s.rank), err);
+    rc = want_channels(op, 1, kernel_in(op, 2) ? 3 : 2, nt_span(s, axis, s->rank), err);
     if (!rc)
-        rc = kernel_set(op, 0, in->type, &s, err);
-    for (int32_t i = axis; i < s.rank; i++)
-        s.dim[i] = 1;
+        rc = kernel_infer(op, err);
     for (uint32_t i = 1; i < 3 && !rc; i++)
-        rc = kernel_set(op, i, in->type, &s, err);
+        if (kernel_out(op, i) && !(TYPE_BIT(kernel_out(op, i)->type) & TYPES_FLOAT))
+            rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for statistics of type %s",
+                             tensor_type_name(kernel_out(op, i)->type));
     return rc;
 }
 
@@ -311,7 +310,7 @@ int lrn_prepare(struct op *op, opm_error *err)
         return rc;
     if (kernel_in(op, 0)->shape.rank < 2 || node_attr_int(op->node, "size", 0) < 1)
         return kernel_fail(op, OPM_EINVAL, err, "wants N x C x ... and a size");
-    return kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return kernel_infer(op, err);
 }
 
 int lrn_run(struct op *op, opm_error *err)
@@ -345,7 +344,7 @@ int lpnorm_prepare(struct op *op, opm_error *err)
 
     if (!rc && nt_axis(node_attr_int(op->node, "axis", -1), kernel_in(op, 0)->shape.rank) < 0)
         rc = kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int lpnorm_run(struct op *op, opm_error *err)
@@ -382,7 +381,7 @@ int mvn_prepare(struct op *op, opm_error *err)
     for (size_t i = 0; i < n && !rc; i++)
         if (nt_axis(axes[i], kernel_in(op, 0)->shape.rank) < 0)
             rc = kernel_fail(op, OPM_EINVAL, err, "an axis is out of range");
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int mvn_run(struct op *op, opm_error *err)

@@ -27,9 +27,8 @@ static int want_triple(const struct op *op, uint32_t value, uint32_t scale, uint
     return rc;
 }
 
-/* What an operator's result is quantized by; type is that of zero, or of the first input. */
-static int want_output(const struct op *op, uint32_t scale, uint32_t zero, enum tensor_type *type,
-                       opm_error *err)
+/* What an operator's result is quantized by. */
+static int want_output(const struct op *op, uint32_t scale, uint32_t zero, opm_error *err)
 {
     const struct nt *z = kernel_in(op, zero);
     int rc = kernel_want(op, scale, TYPE_BIT(TENSOR_F32), err);
@@ -38,8 +37,6 @@ static int want_output(const struct op *op, uint32_t scale, uint32_t zero, enum 
         rc = kernel_want(op, zero, TYPES_Q8, err);
     if (!rc && (kernel_in(op, scale)->count != 1 || (z && z->count != 1)))
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "output scale must be one number");
-    if (!rc)
-        *type = z ? z->type : TENSOR_U8;
     return rc;
 }
 
@@ -51,20 +48,13 @@ static float real(const struct op *op, uint32_t slot)
 /* A, its scale and zero point, B and its, the scale and zero point of the result. */
 int qbinary_prepare(struct op *op, opm_error *err)
 {
-    enum tensor_type type;
-    struct shape s;
     int rc = want_triple(op, 0, 1, 2, err);
 
     if (!rc)
         rc = want_triple(op, 3, 4, 5, err);
     if (!rc)
-        rc = want_output(op, 6, 7, &type, err);
-    if (rc)
-        return rc;
-    s = kernel_in(op, 0)->shape;
-    if (!broadcast_join(&s, &kernel_in(op, 3)->shape))
-        return kernel_fail(op, OPM_EINVAL, err, "operands do not broadcast");
-    return kernel_set(op, 0, type, &s, err);
+        rc = want_output(op, 6, 7, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 struct binary_job {
@@ -178,12 +168,14 @@ static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
 /* X, its scale and zero point, the scale and zero point of the result. */
 int qunary_prepare(struct op *op, opm_error *err)
 {
-    enum tensor_type type;
     int rc = want_triple(op, 0, 1, 2, err);
 
     if (!rc)
-        rc = want_output(op, 3, 4, &type, err);
-    return rc ? rc : kernel_set(op, 0, type, &kernel_in(op, 0)->shape, err);
+        rc = want_output(op, 3, 4, err);
+    if (rc)
+        return rc;
+    return op->kernel->op_type ? kernel_infer(op, err)
+                               : kernel_infer_by(op, infer_qlinear_unary, err);
 }
 
 int qunary_run(struct op *op, opm_error *err)
@@ -200,8 +192,7 @@ int qunary_run(struct op *op, opm_error *err)
 /* Scale and zero point of the result, then for each input itself, its scale and zero point. */
 int qconcat_prepare(struct op *op, opm_error *err)
 {
-    enum tensor_type type;
-    int rc = want_output(op, 0, 1, &type, err);
+    int rc = want_output(op, 0, 1, err);
 
     if (!rc && (op->nin < 5 || (op->nin - 2) % 3))
         rc = kernel_fail(op, OPM_EINVAL, err, "%u inputs", op->nin);

@@ -1,5 +1,6 @@
 /* qpooling.c -- pooling of bytes: com.microsoft's QLinearAveragePool and QLinearGlobalAveragePool,
  * and MaxPool between values of the same scale. */
+#include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/math/window.h"
 #include "engine/native/op/families.h"
@@ -38,12 +39,8 @@ int qpool_prepare(struct op *op, opm_error *err)
         (!max && node_attr_int(op->node, "channels_last", 0)) || x->shape.rank < 3)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     q->planes = x->shape.dim[0] * x->shape.dim[1];
-    if (op->kernel->arg == QPOOL_GLOBAL) {
-        s = x->shape;
-        for (int32_t i = 2; i < s.rank; i++)
-            s.dim[i] = 1;
-        return kernel_set(op, 0, x->type, &s, err);
-    }
+    if (op->kernel->arg == QPOOL_GLOBAL)
+        return kernel_infer(op, err);
     rc = window_pool(&q->w, op, &x->shape, &s, err);
     if (!rc && q->w.nd > 2)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", q->w.nd);

@@ -188,7 +188,11 @@ int dequantize_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 0)->type), err);
     if (!rc)
         rc = find_scales(op, &s, err);
-    return rc ? rc : kernel_set(op, 0, TENSOR_F32, &kernel_in(op, 0)->shape, err);
+    if (!rc)
+        rc = kernel_infer(op, err);
+    if (!rc && kernel_out(op, 0)->type != TENSOR_F32)
+        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
+    return rc;
 }
 
 int dequantize_run(struct op *op, opm_error *err)

@@ -408,7 +408,7 @@ int cumsum_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, 1, TYPES_INDEX, err);
     if (!rc && kernel_in(op, 1)->count != 1)
         rc = kernel_fail(op, OPM_EINVAL, err, "axis must be one number");
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 #define CUMSUM_CASE(TYPE, T, A)                                                      \

@@ -52,7 +52,7 @@ int identity_prepare(struct op *op, opm_error *err)
 {
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 NOTHING(identity)

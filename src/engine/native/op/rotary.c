@@ -1,4 +1,5 @@
 /* rotary.c -- RotaryEmbedding: turn pairs of numbers by angles that depend on the position. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/attention.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -55,7 +56,7 @@ int rotary_prepare(struct op *op, opm_error *err)
             : c->shape.rank != 3 || c->shape.dim[0] != batch || c->shape.dim[1] != len ||
                   c->shape.dim[2] != part / 2)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "cosines do not fit");
-    return kernel_set(op, 0, TENSOR_F32, &x->shape, err);
+    return kernel_infer(op, err);
 }
 
 int rotary_run(struct op *op, opm_error *err)

@@ -15,7 +15,7 @@ int trilu_prepare(struct op *op, opm_error *err)
         rc = kernel_fail(op, OPM_EINVAL, err, "wants matrices");
     if (!rc && k && (k->type != TENSOR_I64 || k->count != 1))
         rc = kernel_fail(op, OPM_EINVAL, err, "k must be one int64");
-    return rc ? rc : kernel_set(op, 0, kernel_in(op, 0)->type, &kernel_in(op, 0)->shape, err);
+    return rc ? rc : kernel_infer(op, err);
 }
 
 int trilu_run(struct op *op, opm_error *err)
@@ -92,7 +92,7 @@ int eyelike_prepare(struct op *op, opm_error *err)
     to = node_attr_int(op->node, "dtype", (int64_t)in->type);
     if (to <= 0 || to >= TENSOR_NTYPES || !(TYPE_BIT(to) & (TYPES_NUM | TYPE_BIT(TENSOR_BOOL))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for type %lld", (long long)to);
-    return kernel_set(op, 0, (enum tensor_type)to, &in->shape, err);
+    return kernel_infer(op, err);
 }
 
 int eyelike_run(struct op *op, opm_error *err)
@@ -270,7 +270,7 @@ int reversesequence_prepare(struct op *op, opm_error *err)
     if (in->shape.rank < 2 || b < 0 || t < 0 || b > 1 || t > 1 || b == t ||
         len->count != in->shape.dim[b])
         return kernel_fail(op, OPM_EINVAL, err, "axes or lengths do not fit");
-    return kernel_set(op, 0, in->type, &in->shape, err);
+    return kernel_infer(op, err);
 }
 
 int reversesequence_run(struct op *op, opm_error *err)

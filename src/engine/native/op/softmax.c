@@ -1,4 +1,5 @@
 /* softmax.c -- Softmax, LogSoftmax, Hardmax. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -24,7 +25,7 @@ int softmax_prepare(struct op *op, opm_error *err)
                 MAX(in->shape.rank, 1)) < 0 &&
         op->node->opset >= 13)
         return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    return kernel_set(op, 0, in->type, &in->shape, err);
+    return kernel_infer(op, err);
 }
 
 #define SOFT_GENERIC(T)                                                \

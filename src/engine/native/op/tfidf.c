@@ -1,4 +1,5 @@
 /* tfidf.c -- TfIdfVectorizer over integers: how often each n-gram of a pool occurs. */
+#include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
@@ -46,7 +47,6 @@ int tfidf_prepare(struct op *op, opm_error *err)
 {
     struct tfidf *s = kernel_new_state(op, sizeof(*s));
     const struct nt *x = kernel_in(op, 0);
-    struct shape out = { 0 };
     int rc = s ? kernel_want(op, 0, TYPES_INDEX, err) : kernel_nomem(op, err);
 
     if (rc)
@@ -54,12 +54,9 @@ int tfidf_prepare(struct op *op, opm_error *err)
     *s = (struct tfidf){ 0 };
     if (!read_attributes(op, s))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this pool of n-grams");
-    if (x->shape.rank > 2)
+    if (x->shape.rank < 1 || x->shape.rank > 2)
         return kernel_fail(op, OPM_EINVAL, err, "wants one or two dimensions");
-    if (x->shape.rank == 2)
-        out.dim[out.rank++] = x->shape.dim[0];
-    out.dim[out.rank++] = s->width;
-    return kernel_set(op, 0, TENSOR_F32, &out, err);
+    return kernel_infer(op, err);
 }
 
 /* Of all n-grams before those of length n, so many. */
