@@ -216,6 +216,12 @@ def python_package(preset):
                                   BUILD / preset], f"python-{preset}", timeout_s=1200, env=env)
 
 
+def oracle(preset):
+    """Figures of the reports beside those that other programs compute from the raw files."""
+    return tap_program("oracle", [python_with("numpy"), ROOT / "tests" / "oracle" / "run.py",
+                                  "--build", BUILD / preset], f"oracle-{preset}", timeout_s=1200)
+
+
 def install():
     return tap_program("install", [ROOT / "tests" / "install" / "run.py", "--build",
                                    BUILD / "dev"], "install")
@@ -324,6 +330,7 @@ def stages(args):
     if stage("build: dev", build, "dev"):
         stage("unit tests", ctest, "dev")
         stage("diff tests", diff, "dev")
+        stage("oracle", oracle, "dev")
         stage("Python package", python_package, "dev")
         stage("documents and symbols", build_checks)
         if not args.quick:

@@ -1,0 +1,177 @@
+"""cases_kineto.py -- every Kineto trace of the fixtures: devices, kernels, operators, steps."""
+import csv
+
+import numpy
+
+import intervals
+import kineto
+
+FOLDERS = ("captured/kineto", "peers/hta", "peers/kineto_tb_plugin", "peers/tracelens/traces")
+# Another tool's picture of a trace that is a fixture itself; a snapshot of something else.
+NO_TRACES = ("output/overlaid_critical_path_trace.json.gz",)
+INTERVALS = "interval arithmetic on the events of the file"
+
+
+def traces(fixtures):
+    for folder in FOLDERS:
+        for path in sorted((fixtures / folder).rglob("*")):
+            if path.name.endswith((".json", ".json.gz")) and not str(path).endswith(NO_TRACES):
+                yield path
+
+
+def cases(opmeter, fixtures):
+    for path in traces(fixtures):
+        name = str(path.relative_to(fixtures)).removeprefix("peers/").removeprefix("captured/")
+        yield f"kineto/{name}", lambda case, path=path: check(case, opmeter, path)
+    for path in sorted((fixtures / "peers/tracelens/reference").rglob("gpu_timeline.csv")):
+        trace = traced(fixtures, path)
+        if trace:
+            name = str(trace.relative_to(fixtures / "peers/tracelens/traces"))
+            yield (f"tracelens/{name}",
+                   lambda case, path=path, trace=trace: check_reference(case, opmeter, trace, path))
+
+
+def number_of(device):
+    """The number at the end of `GPU 0`."""
+    return int(device.split()[-1])
+
+
+def rows_by(rows, key, *columns):
+    return {row[key]: tuple(row[c] for c in columns) for row in rows}
+
+
+def check(case, opmeter, path):
+    trace = kineto.Trace(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    if trace.device_events():
+        check_devices(case, query, trace)
+        check_attribution(case, query, trace)
+    if trace.operators():
+        sums, self_ns = kineto.self_times(trace)
+        source = "sum over cpu_op events of one name"
+        # Without a device the host is the device.
+        section = "host" if trace.device_events() else "device"
+        rows = query("SELECT type, sum(count) n, sum(total_ns) ns, "
+                     "sum(time_ns * coalesce(iterations, 1)) self FROM op_times "
+                     f"WHERE section = '{section}' AND op IS NOT NULL GROUP BY type")
+        case.check("host.operators", rows_by(rows, "type", "n", "ns"), sums, source)
+        if self_ns is not None:
+            case.check("host.self", {r["type"]: r["self"] for r in rows}, self_ns,
+                       source + ", less what lies inside on its thread", within=1)
+    check_steps(case, query, trace)
+
+
+def check_devices(case, query, trace):
+    devices = {number: kineto.device_figures(events)
+               for number, events in trace.devices().items()}
+    columns = list(next(iter(devices.values()))[0])
+    case.check("device.totals", lambda: {
+        number_of(r["device"]): {c: r[c] for c in columns}
+        for r in query("SELECT * FROM stream_stats WHERE scope = 'device'")
+    }, {n: figures[0] for n, figures in devices.items()}, INTERVALS)
+    streams = {}
+    for number, events in trace.devices().items():
+        for e in events:
+            streams.setdefault((number, int(str(e.tid).split()[-1])), []).append(e)
+    case.check("device.streams", lambda: {
+        (number_of(r["device"]), r["tid"]): tuple(r[c] for c in columns)
+        for r in query("SELECT s.*, t.tid FROM stream_stats s JOIN track t ON t.id = s.track "
+                       "WHERE scope = 'stream' AND kernels + copies > 0")
+    }, {key: tuple(kineto.device_figures(events)[0].values())
+        for key, events in streams.items()}, INTERVALS)
+    case.check("kernels.by_name", lambda: rows_by(query(
+        "SELECT name, sum(count) n, sum(total_ns) ns FROM span_stats "
+        "WHERE layer = 'hardware' GROUP BY name"), "name", "n", "ns"),
+        kineto.sums_by_name(trace.device_events()), "sum over device events of one name")
+    durations = {}
+    for e in trace.of(kineto.KERNEL):
+        durations.setdefault(e.name, []).append(e.end - e.start)
+    case.check("kernels.statistics", lambda: {
+        r["name"]: tuple(r.values())[1:] for r in query(
+            "SELECT name, mean_ns, median_ns, min_ns, max_ns, p99_ns FROM device_ops")
+        if r["name"] in durations
+    }, {name: (float(numpy.mean(d)), float(numpy.median(d)), min(d), max(d),
+               float(numpy.percentile(d, 99))) for name, d in durations.items()}, "numpy")
+
+
+def check_attribution(case, query, trace):
+    rows = kineto.attribution(trace)
+    source = "correlation to the launching call, innermost cpu_op around it"
+    if trace.operators():
+        case.check("device.operators", lambda: rows_by(query(
+            "SELECT type, sum(count) n, sum(total_ns) ns FROM op_times "
+            "WHERE section = 'device' AND op IS NOT NULL GROUP BY type"), "type", "n", "ns"),
+            kineto.operator_device_sums(rows), source)
+    case.check("device.explained", lambda: query(
+        "SELECT sum(total_ns) ns FROM op_times WHERE section = 'device'")[0]["ns"],
+        sum(e.end - e.start for e in trace.device_events()),
+        "every device nanosecond is in the operator table")
+
+
+def check_steps(case, query, trace):
+    steps = kineto.steps(trace)
+    durations = [e.end - e.start for e in steps]
+    rows = lambda: [tuple(r.values()) for r in query(  # noqa: E731
+        "SELECT count, min_ns, max_ns, mean_ns, median_ns, p90_ns, p99_ns FROM latency "
+        "WHERE scope = 'step'")]
+    case.check("steps.latency", rows, [(
+        len(durations), min(durations), max(durations), float(numpy.mean(durations)),
+        float(numpy.median(durations)), float(numpy.percentile(durations, 90)),
+        float(numpy.percentile(durations, 99)))] if steps else [],
+        "ProfilerStep annotations; without them no latency of steps")
+
+
+def traced(fixtures, reference):
+    """The trace that a report of TraceLens is about."""
+    base = fixtures / "peers/tracelens"
+    folder = reference.parent.relative_to(base / "reference")
+    stem = folder.name.removesuffix("_perf_report_csvs")
+    for path in sorted((base / "traces" / folder.parent).glob("*.json.gz")):
+        if folder.name == "perf_csvs" or path.name == stem + ".json.gz":
+            return path
+    return None
+
+
+def check_reference(case, opmeter, path, timeline):
+    """TraceLens' figures. It counts fills of memory as computing, and its timeline leaves out what
+    it could not link to the host, so that work of graphs launched before the recording is missing
+    there: from the raw file, ours is right for the device, and theirs for the linked part."""
+    trace = kineto.Trace(path)
+    theirs = {row["type"]: float(row["time ms"]) * 1e6
+              for row in csv.DictReader(timeline.open(newline=""))}
+    linked = [e for e, _, launch in kineto.attribution(trace) if launch is not None]
+    compute = [e for e in linked if e.cat not in kineto.COPY and not kineto.communicates(e)]
+    copies = [e for e in linked if e.cat in kineto.COPY]
+    busy = kineto.spans(linked)
+    # Their times are doubles of absolute microseconds: a quarter of a microsecond each.
+    grain = 250 * 4
+    case.check("timeline.oracle", {
+        "computation_time": intervals.length(kineto.spans(compute)),
+        "busy_time": intervals.length(busy),
+        "idle_time": sum(b - a for a, b in intervals.gaps(busy)),
+        "total_memcpy_time": intervals.length(kineto.spans(copies)),
+    }, {key: theirs[key] for key in (
+        "computation_time", "busy_time", "idle_time", "total_memcpy_time")},
+        "TraceLens, gpu_timeline.csv", within=grain)
+    summary = timeline.with_name("ops_summary.csv")
+    # Of serving traces it takes the operators of graphs from a second recording, of their capture:
+    # the trace alone does not have them.
+    if summary.exists() and "capture_traces" not in {p.name for p in path.parent.iterdir()}:
+        want = {row["name"]: float(row["total_direct_kernel_time_sum"]) * 1e3
+                for row in csv.DictReader(summary.open(newline=""))
+                if float(row["total_direct_kernel_time_sum"]) > 0}
+        case.check("operators", lambda: {r["type"]: r["ns"] for r in opmeter.query(
+            path, "SELECT type, sum(total_ns) ns FROM op_times WHERE section = 'device' "
+            "AND op IS NOT NULL GROUP BY type")}, want, "TraceLens, ops_summary.csv", within=grain)
+    kernels = timeline.with_name("kernel_summary.csv")
+    if kernels.exists():
+        want = {}
+        for row in csv.DictReader(kernels.open(newline="")):
+            pair = want.setdefault(row["Kernel name"], [0, 0.0])
+            pair[0] += int(row["Kernel duration (µs)_count"])
+            pair[1] += float(row["Kernel duration (µs)_sum"]) * 1e3
+        case.check("kernels", lambda: rows_by(opmeter.query(
+            path, "SELECT name, sum(count) n, sum(total_ns) ns FROM span_stats "
+            "WHERE layer = 'hardware' AND cat = 'kernel' GROUP BY name"), "name", "n", "ns"),
+            {name: tuple(pair) for name, pair in want.items()},
+            "TraceLens, kernel_summary.csv", within=2)

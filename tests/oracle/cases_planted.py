@@ -1,0 +1,260 @@
+"""cases_planted.py -- traces that are made here, with the truth known by construction."""
+import os
+
+import numpy
+
+import planted_folders
+import planted_kineto
+
+# Buckets of time in which the device did nothing.
+IDLE = "('data', 'runtime', 'host', 'idle')"
+BUSY = "('overlap', 'compute', 'communication', 'copy')"
+PLANTED = "planted"
+
+
+def cases(opmeter, work):
+    folder = work / "planted"
+    for name, function in (
+            ("async", asynchronous), ("idle", idle), ("graph", graph), ("ranks", ranks),
+            ("partial", partial), ("two_clocks", two_clocks), ("neural_engine", neural_engine),
+            ("cambricon", cambricon), ("cambricon_stale", cambricon_stale), ("own", own_folder),
+            ("furiosa", furiosa)):
+        yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
+
+
+def buckets(query):
+    """Time with the device busy, idle, and their sum, over all steps."""
+    row = query(f"SELECT sum(ns) FILTER (WHERE bucket IN {BUSY}) busy, "
+                f"sum(ns) FILTER (WHERE bucket IN {IDLE}) idle FROM occupation WHERE warmup = 0")[0]
+    return row["busy"], row["idle"]
+
+
+def idle_share(query):
+    busy, idle_ns = buckets(query)
+    return idle_ns / (busy + idle_ns)
+
+
+def device(query):
+    return query("SELECT kernels, total_ns, run_ns, wait_ns FROM stream_stats "
+                 "WHERE scope = 'device'")
+
+
+def device_truth(truth):
+    return [{"kernels": truth["kernels"], "total_ns": truth["window_ns"],
+             "run_ns": truth["busy_ns"], "wait_ns": truth["idle_ns"]}]
+
+
+def no_advice_about_idleness(case, query):
+    case.check("advice.idle", lambda: [r["message"] for r in query(
+        "SELECT message FROM advice WHERE message LIKE '%idle%'")], [],
+        "the device is busy all the time")
+
+
+def asynchronous(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.asynchronous(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    case.check("device.totals", lambda: device(query), device_truth(truth), PLANTED)
+    case.check("steps.busy", lambda: buckets(query)[0], truth["busy_ns"],
+               "all of it was launched in steps, whenever it ran")
+    case.check("steps.idle_share", lambda: idle_share(query),
+               truth["idle_ns"] / truth["window_ns"], "idle within the device's own window",
+               within=1e-4)
+    case.check("steps.latency", lambda: query("SELECT count, mean_ns FROM latency")[0],
+               {"count": truth["steps"], "mean_ns": truth["host_ns"] / truth["steps"]}, PLANTED)
+    case.check("operators", lambda: query(
+        "SELECT count, total_ns FROM op_times WHERE section = 'device'"),
+        [{"count": truth["kernels"], "total_ns": truth["busy_ns"]}], PLANTED)
+    no_advice_about_idleness(case, query)
+
+
+def idle(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.idle(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    case.check("device.totals", lambda: device(query),
+               device_truth({**truth, "kernels": 2 * truth["steps"]}), PLANTED)
+    case.check("steps.busy", lambda: buckets(query)[0], truth["busy_ns"], PLANTED)
+    case.check("steps.idle_share", lambda: idle_share(query), 0.3, PLANTED, within=1e-4)
+
+
+def graph(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.graph(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    total = lambda where: (query("SELECT sum(total_ns) ns FROM op_times "  # noqa: E731
+                                 f"WHERE section = 'device' AND {where}")[0]["ns"])
+    case.check("device.explained", lambda: total("1"), truth["device_ns"], PLANTED)
+    case.check("device.operators", lambda: total("op IS NOT NULL"), truth["operator_ns"], PLANTED)
+    case.check("device.graph", lambda: total("op IS NULL AND name LIKE '%cudaGraphLaunch%'"),
+               truth["graph_ns"], "time of the kernels under their graph launch")
+    case.check("device.library", lambda: total("op IS NULL AND name = 'library_sample'"),
+               truth["library_ns"], "a kernel without operator under its own name")
+    case.check("kernels", lambda: query("SELECT sum(count) n, sum(total_ns) ns FROM device_ops"),
+               [{"n": truth["kernels"], "ns": truth["device_ns"]}], PLANTED)
+
+
+def ranks(case, opmeter, folder):
+    truth = planted_kineto.ranks(folder)
+    query = lambda sql: opmeter.query(truth["files"], sql)  # noqa: E731
+    case.check("device.totals", lambda: {r["rank"]: r["run_ns"] for r in query(
+        "SELECT rank, run_ns FROM stream_stats WHERE scope = 'device'")},
+        {r: truth["compute_ns"] + truth["exchange_ns"][r] for r in range(truth["ranks"])}, PLANTED)
+    case.check("steps.exposed", lambda: {r["rank"]: r["ns"] for r in query(
+        "SELECT rank, sum(exposed_ns) ns FROM step_trace GROUP BY rank")},
+        dict(enumerate(truth["exchange_ns"])), PLANTED)
+    case.check("advice.late_rank", lambda: [r["message"] for r in query(
+        f"SELECT message FROM advice WHERE message LIKE '%rank {truth['late']}%'")] != [], True,
+        "rank 2 comes 200 ms late to every all-reduce")
+
+
+def partial(case, opmeter, folder):
+    truth = planted_folders.mindspore_partial(folder)
+    query = lambda sql: opmeter.query(folder, sql)  # noqa: E731
+    counted = truth["steps"] - 1  # as MindInsight does, which leaves the first one out of its means
+    case.check("steps.parts", lambda: query(
+        "SELECT count(*) n, avg(total_ns) total, avg(gap_ns) gap, avg(fp_bp_ns) fp_bp, "
+        "avg(tail_ns) tail FROM step_trace WHERE warmup = 0"),
+        [{"n": counted, "total": truth["step_ns"], "gap": truth["gap_ns"],
+          "fp_bp": truth["fp_bp_ns"], "tail": truth["tail_ns"]}], PLANTED)
+    case.check("steps.points", lambda: [tuple(r.values()) for r in query(
+        "SELECT DISTINCT fp_point, bp_point FROM step_trace WHERE warmup = 0")],
+        [truth["points"]], PLANTED)
+    case.check("operators.mean", lambda: {r["name"]: r["mean_ns"] for r in query(
+        "SELECT name, mean_ns FROM op_stats")}, truth["operators"], PLANTED)
+    case.check("operators.per_iteration", lambda: {
+        r["name"]: (r["iterations"], r["time_ns"]) for r in query(
+            "SELECT name, iterations, time_ns FROM op_times WHERE section = 'device' "
+            "AND op IS NOT NULL")},
+        {name: (truth["recorded"], dur) for name, dur in truth["operators"].items()},
+        "the mean of an iteration is over the 14 steps that were recorded")
+    case.check("top", lambda: {r["name"]: r["time_ns"] for r in top(opmeter, folder)},
+               truth["operators"],
+               "the mean of an iteration is over the 14 steps that were recorded")
+    case.check("steps.busy", lambda: buckets(query)[0], truth["recorded"] * truth["compute_ns"],
+               PLANTED)
+    case.check("steps.idle_share", lambda: idle_share(query),
+               1 - truth["compute_ns"] / truth["step_ns"],
+               "what was not recorded is not idle", within=1e-3)
+    case.check("whatif", lambda: {r["name"]: r["latency_ns"] for r in query(
+        "SELECT name, latency_ns FROM whatif")}, truth["operators"], PLANTED)
+    no_advice_about_idleness(case, query)
+
+
+def top(opmeter, trace):
+    """Rows of `opmeter top --json`."""
+    return opmeter.json("top", "--json", "-t", 0, trace)
+
+
+def two_clocks(case, opmeter, folder):
+    path = folder / "profile.json"
+    truth = planted_folders.megengine_clocks(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    for section in ("device", "host"):
+        case.check(f"operators.{section}", lambda: {
+            r["name"]: (r["time_ns"], r["wait_ns"]) for r in query(
+                "SELECT name, time_ns, wait_ns FROM op_times "
+                f"WHERE section = '{section}'")}, truth[section], PLANTED, within=1)
+    case.check("footprint", lambda: {
+        r["name"]: (r["computation"], r["memory"]) for r in query(
+            "SELECT name, computation, memory FROM op_times WHERE section = 'device'")},
+        {name: (truth["computation"][name], truth["memory"][name]) for name in truth["device"]},
+        PLANTED)
+    case.check("steps.parts", lambda: query(
+        "SELECT total_ns, gap_ns, fp_bp_ns, tail_ns FROM step_trace"),
+        [{"total_ns": truth["device_ns"], "gap_ns": 0, "fp_bp_ns": truth["device_ns"],
+          "tail_ns": 0}], "the device works from 0 to 40 ms of its own clock")
+    case.check("steps.idle_share", lambda: idle_share(query), 0.0, "the device never waits",
+               within=1e-6)
+    case.check("weights", lambda: query(
+        "SELECT sum(bytes) bytes FROM mem WHERE kind = 'weight'")[0]["bytes"],
+        truth["weight_bytes"], "the chunk of the SharedDeviceTensor")
+
+
+def neural_engine(case, opmeter, folder):
+    folder = folder / "engine_profiling"
+    truth = planted_folders.neural_engine(folder)
+    one_run(case, lambda sql: opmeter.query(folder, sql), truth["iterations"], truth["operators"],
+            truth["total_ns"])
+    case.check("whatif", lambda: opmeter.query(
+        folder, "SELECT sum(latency_ns) now, sum(projected_ns) then_ FROM whatif"),
+        [{"now": truth["total_ns"], "then_": truth["projected_ns"]}], "the formulas of the CSV")
+    for name, path in (("csv", "profiling_csv"), ("json", "profiling_trace")):
+        case.check(f"operators.{name}", lambda: {r["name"]: r["mean_ns"] for r in opmeter.query(
+            next((folder / path).iterdir()), "SELECT name, mean_ns FROM op_stats")},
+            truth["operators"], PLANTED)
+
+
+def one_run(case, query, iterations, operators, step_ns):
+    """What holds of a folder that tells of one run in several files."""
+    source = "the files of the folder tell of one run"
+    latency = "SELECT {} FROM latency WHERE scope = 'step'"
+    case.check("steps.count", lambda: query(latency.format("count")), [{"count": iterations}],
+               source)
+    # Seconds since 1970 as doubles are good for 200 ns.
+    case.check("steps.latency", lambda: query(latency.format("mean_ns")), [{"mean_ns": step_ns}],
+               source, within=200)
+    case.check("operators", lambda: sorted(
+        (r["name"], r["count"], r["mean_ns"]) for r in query(
+            "SELECT name, count, mean_ns FROM op_stats")),
+        sorted((name, iterations, dur) for name, dur in operators.items()), source)
+    case.check("operators.per_iteration", lambda: query(
+        "SELECT sum(time_ns) ns FROM op_times WHERE op IS NOT NULL")[0]["ns"],
+        sum(operators.values()), source)
+
+
+def cambricon(case, opmeter, folder):
+    folder = folder / "profile"
+    truth = planted_folders.cambricon(folder)
+    one_run(case, lambda sql: opmeter.query(folder, sql), truth["steps"], truth["operators"],
+            truth["step_ns"])
+
+
+def cambricon_stale(case, opmeter, folder):
+    folder = folder / "profile"
+    truth = planted_folders.cambricon(folder, stale=2)
+    one_run(case, lambda sql: opmeter.query(folder, sql), truth["steps"], truth["operators"],
+            truth["step_ns"])
+
+
+def own_folder(case, opmeter, folder):
+    """A run of ours: whatever is asked of its folder and of its trace has the same answer."""
+    folder.mkdir(parents=True)
+    out = folder / "out"
+    quiet = {k: v for k, v in os.environ.items() if not k.startswith(("OPMETER_", "ENGINE_"))}
+    opmeter.text("run", "zoo:mlp", "-n", 7, "-w", 3, "-o", out, cwd=folder, env=quiet)
+    trace = out / "trace.opm"
+    case.check("steps.count", lambda: opmeter.query(
+        out, "SELECT count, warmup_count FROM latency WHERE scope = 'step'"),
+        [{"count": 7, "warmup_count": 3}], "-n 7 -w 3")
+    case.check("operators.count", lambda: opmeter.query(
+        out, "SELECT DISTINCT count FROM op_stats"), [{"count": 7}], "-n 7")
+    for question, sql in (
+            ("latency", "SELECT mean_ns, median_ns, p99_ns FROM latency WHERE scope = 'step'"),
+            ("operators", "SELECT name, count, total_ns, self_ns FROM op_stats"),
+            ("whatif", "SELECT sum(latency_ns) now, sum(projected_ns) then_ FROM whatif"),
+            ("occupation", "SELECT bucket, sum(ns) ns FROM occupation GROUP BY bucket")):
+        case.check(f"same.{question}", lambda: opmeter.query(out, sql), opmeter.query(trace, sql),
+                   "trace.opm alone")
+
+
+def furiosa(case, opmeter, folder):
+    path = folder / "profile.csv"
+    truth = planted_folders.furiosa(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    d = truth["latencies"]
+    case.check("steps.latency", lambda: [tuple(r.values()) for r in query(
+        "SELECT count, min_ns, max_ns, mean_ns, median_ns, p90_ns, p95_ns, p97_ns, p99_ns, p999_ns,"
+        " stdev_ns FROM latency WHERE scope = 'step'")],
+        [(len(d), min(d), max(d), float(numpy.mean(d)), float(numpy.median(d)),
+          *(float(numpy.percentile(d, p)) for p in (90, 95, 97, 99, 99.9)),
+          float(numpy.std(d, ddof=1)))], "numpy")
+    case.check("executions", lambda: [tuple(r.values()) for r in query(
+        "SELECT total_ns, run_ns, io_wait_ns FROM executions ORDER BY ts")],
+        [(t, r, t - r) for t, r in zip(truth["total_ns"], truth["run_ns"])], PLANTED)
+    case.check("device_ops", lambda: {r["name"]: (r["count"], r["mean_ns"]) for r in query(
+        "SELECT name, count, mean_ns FROM device_ops")},
+        {name: (len(v), float(numpy.mean(v))) for name, v in truth["operators"].items()}, PLANTED)
+    case.check("host_ops", lambda: {r["type"]: (r["n"], r["ns"]) for r in query(
+        "SELECT type, count(*) n, avg(dur) ns FROM host_ops GROUP BY type")},
+        {name: (len(v), float(numpy.mean(v))) for name, v in truth["host"].items()}, PLANTED)

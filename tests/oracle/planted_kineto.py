@@ -1,0 +1,145 @@
+"""planted_kineto.py -- write Kineto traces whose figures are known by construction.
+
+Every function writes one trace (or one file per rank) and returns the truth about it. Times in
+microseconds unless the name says otherwise.
+"""
+import json
+
+MS = 1000
+HOST, THREAD = 100, 101
+STREAM = 7
+
+
+class Writer:
+    """Events of one process and one device."""
+
+    def __init__(self, offset=0, device=0):
+        self.events, self.offset, self.device, self.correlation = [], offset, device, 0
+
+    def host(self, cat, name, start, dur, **args):
+        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": HOST, "tid": THREAD,
+                            "ts": start + self.offset, "dur": dur, "args": args})
+
+    def step(self, number, start, dur):
+        self.host("user_annotation", f"ProfilerStep#{number}", start, dur)
+
+    def operator(self, name, start, dur):
+        self.host("cpu_op", name, start, dur, **{"External id": len(self.events) + 1})
+
+    def launch(self, start, dur=4, call="cudaLaunchKernel"):
+        self.correlation += 1
+        self.host("cuda_runtime", call, start, dur, correlation=self.correlation)
+        return self.correlation
+
+    def device_event(self, name, start, dur, correlation, cat="kernel", stream=STREAM, **args):
+        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": self.device, "tid": stream,
+                            "ts": start + self.offset, "dur": dur,
+                            "args": {"device": self.device, "stream": stream,
+                                     "correlation": correlation, **args}})
+
+    def write(self, path, **top):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({
+            "schemaVersion": 1, "deviceProperties": [{"id": self.device, "name": "GPU"}],
+            **top, "traceEvents": self.events}))
+
+
+def asynchronous(path):
+    """A host that is done after 522 ms; what it launched keeps the device busy until 987 ms.
+
+    Six steps of 87 ms on the host, each of 40 operators; a kernel each of 2.045 ms, the first at
+    494 ms, one behind the other with 8.5 us between them.
+    """
+    out, steps, per_step, kernel = Writer(), 6, 40, 2045
+    gap_ns, first_ns = 8500, 494_000_000
+    at_ns = first_ns
+    for step in range(steps):
+        begin = step * 87 * MS
+        out.step(step + 1, begin, 87 * MS)
+        for i in range(per_step):
+            start = begin + i * 2 * MS
+            out.operator("aten::linear", start, 1500)
+            out.device_event("gemm", at_ns / 1000, kernel, out.launch(start + 100))
+            at_ns += kernel * 1000 + gap_ns
+    out.write(path)
+    kernels = steps * per_step
+    return {"host_ns": steps * 87 * MS * 1000, "steps": steps, "kernels": kernels,
+            "busy_ns": kernels * kernel * 1000, "idle_ns": (kernels - 1) * gap_ns,
+            "window_ns": kernels * kernel * 1000 + (kernels - 1) * gap_ns}
+
+
+def idle(path):
+    """A device that is idle for 30 % of every step, in the middle of it.
+
+    Ten steps of 10 ms. Kernels of 3.5 ms at its start and its end, each launched 10 us before.
+    """
+    out, steps = Writer(), 10
+    for step in range(steps):
+        begin = 1000 + step * 10 * MS
+        out.step(step + 1, begin - 10, 10 * MS)
+        for start in (begin, begin + 6500):
+            out.operator("aten::mm", start - 10, 8)
+            out.device_event("gemm", start, 3500, out.launch(start - 9))
+    out.write(path)
+    return {"steps": steps, "window_ns": steps * 10_000_000, "busy_ns": steps * 7_000_000,
+            "idle_ns": steps * 3_000_000}
+
+
+def graph(path):
+    """Graph launches with 400 kernels that no operator has.
+
+    Five steps. An operator with a kernel of 66 us, a launch of a graph with 400 kernels of 5 us and
+    a library's kernel of 8 us that is launched outside of any operator.
+    """
+    out, steps = Writer(), 5
+    for step in range(steps):
+        begin = step * 4 * MS
+        out.step(step + 1, begin, 3900)
+        out.operator("aten::embedding", begin + 10, 40)
+        out.device_event("embed", begin + 60, 66, out.launch(begin + 20))
+        launched = out.launch(begin + 70, 30, "cudaGraphLaunch")
+        for i in range(400):
+            out.device_event(f"layer_{i % 4}", begin + 150 + i * 6, 5, launched, graph_id=1)
+        out.device_event("library_sample", begin + 2700, 8, out.launch(begin + 110))
+    out.write(path)
+    return {"steps": steps, "kernels": steps * 402, "operator_ns": steps * 66_000,
+            "graph_ns": steps * 400 * 5_000, "library_ns": steps * 8_000,
+            "device_ns": steps * (66_000 + 2_000_000 + 8_000)}
+
+
+def ranks(folder, late=2, late_ms=200):
+    """Four ranks whose clocks differ; one launches each of its all-reduces 200 ms after the others.
+
+    Eight steps of 300 ms: 50 ms of computing, then an all-reduce. An all-reduce ends everywhere
+    10 ms after the last rank came; who comes earlier waits inside of it. The late rank loses its
+    time on the host, with nothing on its device.
+    """
+    offsets_ms = [0, 3700, -1200, 86.25]
+    steps, compute, exchange = 8, 50 * MS, 10 * MS
+    files = []
+    for rank, offset in enumerate(offsets_ms):
+        out = Writer(offset=10_000_000 + offset * MS)
+        for step in range(steps):
+            begin = step * 300 * MS
+            arrival = begin + 20 + compute
+            last = arrival + late_ms * MS
+            mine = last if rank == late else arrival
+            out.step(step + 1, begin, 300 * MS)
+            out.operator("aten::mm", begin + 5, 50)
+            out.device_event("gemm", begin + 20, compute, out.launch(begin + 10))
+            out.operator("nccl:all_reduce", mine - 40, 30)
+            out.device_event(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL", mine, last + exchange - mine,
+                out.launch(mine - 30), stream=20,
+                **{"Collective name": "allreduce", "Group size": 4, "dtype": "Float",
+                   "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20,
+                   "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2, 3]"})
+        path = folder / f"rank{rank}.pt.trace.json"
+        out.write(path, distributedInfo={"backend": "nccl", "rank": rank,
+                                         "world_size": len(offsets_ms)})
+        files.append(path)
+    return {"files": files, "ranks": len(files), "late": late, "steps": steps,
+            "late_ns": late_ms * 1_000_000, "offsets_ns": [int(o * 1e6) for o in offsets_ms],
+            "compute_ns": steps * compute * 1000,
+            "exchange_ns": [steps * (exchange + (0 if r == late else late_ms * MS)) * 1000
+                            for r in range(len(files))]}
