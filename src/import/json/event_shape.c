@@ -348,6 +348,25 @@ static const char *horizon(const char *p, const char *end, bool last)
     return last ? end : NULL;
 }
 
+/* Whether text that is passed over has the bracket that ends the list: one that nothing opens. */
+static bool has_closing(const char *p, const char *end)
+{
+    size_t open = 0;
+    bool string = false;
+
+    for (; p < end; p++) {
+        if (*p == '"')
+            string = !string;
+        else if (string)
+            p += *p == '\\';
+        else if (*p == '[')
+            open++;
+        else if (*p == ']' && !open--)
+            return true;
+    }
+    return false;
+}
+
 /* An event at *at that is no JSON: repair it or pass over it. 0, READ_MORE or OPM_ENOMEM. */
 static int read_broken(struct event_reader *r, const char **at, const char *end, bool last)
 {
@@ -387,6 +406,8 @@ static int read_broken(struct event_reader *r, const char **at, const char *end,
             r->batch.cut = true;
         else
             note_skipped(&r->batch, (size_t)(next - *at));
+        if (next == end)
+            r->closed = has_closing(*at, end);
     }
     *at = next;
     return rc;
@@ -531,6 +552,8 @@ static int skip_garbage(struct event_reader *r, const char **at, const char *end
         return READ_MORE;
     next = event_resync(*at + 1, stop);
     note_skipped(&r->batch, (size_t)(next - *at));
+    if (next == end)
+        r->closed = has_closing(*at, end);
     *at = next;
     return 0;
 }

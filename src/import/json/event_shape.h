@@ -53,6 +53,7 @@ struct event_reader {
     uint32_t *guess; /* by the two shapes before */
     uint32_t last[2];
     bool after_event; /* an event was read, what separates it from the next was not */
+    bool closed;      /* the list ends within what was passed over at the end of the text */
     size_t batch_max; /* events that event_reader_run() gathers at once */
     struct arena arena;
     struct arena users; /* for what shapes' user points to */

@@ -299,7 +299,7 @@ int trace_json_finish(struct trace_json *t, bool cut, opm_error *err)
                          "%s: JSON without a list of events (\"traceEvents\"); its members are: %s",
                          t->ev.src->path, t->nkey ? buf_str(&t->keys) : "none");
     if (t->state == TRACE_EVENTS) {
-        store_stat(st, STAT_list_not_closed, 1);
+        store_stat(st, STAT_list_not_closed, !t->reader.closed);
         store_stat(st, STAT_stray_comma, (int64_t)commas);
     }
     if (cut || t->ev.cut || blank < len)
