@@ -292,10 +292,15 @@ static int add_json(struct input_items *l, const char *path, opm_error *err)
     r = json_read_of(map->data, map->len);
     if (json_read_next(&r) == JSON_OBJECT) {
         while (json_read_next(&r) == JSON_KEY) {
-            char *name = arena_strndup(&l->arena, r.text, r.len);
-            struct input_item *it = name ? add_item(l, name, path) : NULL;
+            struct buf text = { 0 };
+            char *name;
+            struct input_item *it;
             bool shape = false, raw = false;
 
+            json_read_text(&r, &text);
+            name = text.failed ? NULL : arena_strndup(&l->arena, buf_str(&text), text.len);
+            buf_release(&text);
+            it = name ? add_item(l, name, path) : NULL;
             if (!it)
                 return no_memory(err);
             it->any_type = true;

@@ -201,6 +201,7 @@ static void one_file(struct folder *f, const char *name, const char *use,
         f->c.b.rc = OPM_ENOMEM;
     else if (!f->c.b.rc && stat(buf_str(&path), &st) == 0 && file_map(f, buf_str(&path), &m)) {
         read(&f->c, m.data, m.len);
+        json_texts_clear(&f->c.texts);
         note(f, buf_str(&path), IMPORT_READ, use);
     }
     io_map_release(&m);

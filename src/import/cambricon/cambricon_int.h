@@ -7,7 +7,7 @@
 
 #include "base/u64map.h"
 #include "import/common/build.h"
-#include "import/common/text.h"
+#include "import/common/json_texts.h"
 
 #define CAM_OUTPUTS_MAX 32
 
@@ -50,7 +50,8 @@ struct cam {
     int64_t end_ns;        /* of what was laid end to end so far */
     bool activities;       /* known already */
     struct buf text;
-    size_t nodes; /* added */
+    struct json_texts texts; /* of the file, or event, that is read */
+    size_t nodes;            /* added */
 };
 
 /* A step, made if it is new. NULL: no memory. The pointer is valid until the next call. */

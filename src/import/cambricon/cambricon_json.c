@@ -8,19 +8,26 @@
 
 #define FACT_MAX 65536
 
-static struct text token_text(const struct json_reader *r)
+static struct text token_text(struct cam *c, const struct json_reader *r)
 {
-    return (struct text){ r->text, r->len };
+    struct text t = json_texts_get(&c->texts, r);
+
+    if (c->texts.failed)
+        c->b.rc = OPM_ENOMEM;
+    return t;
 }
 
-/* The value that comes next as it stands in the file; the reader is behind it then. */
-static struct text value_text(struct json_reader *r)
+/* The value that comes next: a string without its escapes, anything else as it stands in the file;
+ * the reader is behind it then. */
+static struct text value_text(struct cam *c, struct json_reader *r)
 {
     const char *from;
     enum json_token t = json_read_next(r);
 
-    if (t == JSON_STRING || t == JSON_NUMBER)
-        return token_text(r);
+    if (t == JSON_STRING)
+        return token_text(c, r);
+    if (t == JSON_NUMBER)
+        return (struct text){ r->text, r->len };
     from = r->at - 1;
     if ((t != JSON_OBJECT && t != JSON_ARRAY) || !json_read_skip(r))
         return (struct text){ "", 0 };
@@ -28,12 +35,12 @@ static struct text value_text(struct json_reader *r)
 }
 
 /* The next member of an object. */
-static bool member(struct json_reader *r, struct text *key, struct text *value)
+static bool member(struct cam *c, struct json_reader *r, struct text *key, struct text *value)
 {
     if (json_read_next(r) != JSON_KEY)
         return false;
-    *key = token_text(r);
-    *value = value_text(r);
+    *key = token_text(c, r);
+    *value = value_text(c, r);
     return true;
 }
 
@@ -59,14 +66,14 @@ void cam_read_activities(struct cam *c, const uint8_t *data, size_t len)
         store_stat(c->b.st, STAT_json_malformed, 1);
         return;
     }
-    while (!c->b.rc && member(&steps, &step, &activities)) {
+    while (!c->b.rc && member(c, &steps, &step, &activities)) {
         struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, 0, num) : NULL;
 
         if (!s || !object_of(activities, &one))
             continue;
-        while (!c->b.rc && member(&one, &name, &times)) {
+        while (!c->b.rc && member(c, &one, &name, &times)) {
             from = to = OPM_NULL_I64;
-            for (bool any = object_of(times, &r); any && member(&r, &key, &value);) {
+            for (bool any = object_of(times, &r); any && member(c, &r, &key, &value);) {
                 if (text_is(key, "start") && !text_decimal(value, 9, &from))
                     from = OPM_NULL_I64;
                 if (text_is(key, "end") && !text_decimal(value, 9, &to))
@@ -92,7 +99,7 @@ struct cam_event {
     struct text ph, cat, name, pid, ts, dur, args;
 };
 
-static void event_read(struct json_reader *r, struct cam_event *e)
+static void event_read(struct cam *c, struct json_reader *r, struct cam_event *e)
 {
     const struct {
         const char *key;
@@ -103,7 +110,7 @@ static void event_read(struct json_reader *r, struct cam_event *e)
 
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
         *all[i].to = (struct text){ "", 0 };
-    while (member(r, &key, &value)) {
+    while (member(c, r, &key, &value)) {
         for (size_t i = 0; i < ARRAY_SIZE(all); i++)
             if (text_is(key, all[i].key))
                 *all[i].to = value;
@@ -118,7 +125,7 @@ static void take_process(struct cam *c, struct cam_timeline *t, const struct cam
 
     if (!text_is(e->name, "process_name") || !text_u64(e->pid, &pid) || !object_of(e->args, &r))
         return;
-    while (!c->b.rc && member(&r, &key, &value))
+    while (!c->b.rc && member(c, &r, &key, &value))
         if (text_is(key, "name") &&
             u64map_put(&t->process, pid, build_str(&c->b, value.p, value.len)))
             c->b.rc = OPM_ENOMEM;
@@ -150,7 +157,7 @@ static void take_op(struct cam *c, struct cam_timeline *t, struct cam_step *s,
             len -= tail;
         n.device = (struct text){ name, len };
     }
-    for (bool any = object_of(e->args, &r); any && member(&r, &key, &value);) {
+    for (bool any = object_of(e->args, &r); any && member(c, &r, &key, &value);) {
         if (text_is(key, "name"))
             n.name = value;
         else if (text_is(key, "op"))
@@ -170,7 +177,7 @@ static void take_memory(struct cam *c, const struct cam_event *e)
 
     if (!text_decimal(e->ts, 3, &ts) || !object_of(e->args, &r))
         return;
-    while (!c->b.rc && member(&r, &key, &value)) {
+    while (!c->b.rc && member(c, &r, &key, &value)) {
         str_id name = build_str(&c->b, key.p, key.len);
         const uint64_t *found = u64map_get(&c->counter, name);
         struct track_row row = TRACK_ROW_INIT;
@@ -201,13 +208,14 @@ static int pass_event(void *user, struct json_reader *r)
     struct cam_pass *p = user;
     struct cam_event e;
 
-    event_read(r, &e);
+    event_read(p->c, r, &e);
     if (text_is(e.ph, "M"))
         take_process(p->c, &p->t, &e);
     else if (text_is(e.ph, "X") && !p->known)
         take_op(p->c, &p->t, p->step, &e);
     else if (text_is(e.ph, "C"))
         take_memory(p->c, &e);
+    json_texts_clear(&p->c->texts);
     return p->c->b.rc;
 }
 
@@ -246,19 +254,19 @@ static void shape_text(struct text json, char *to, size_t room)
 }
 
 /* {"0": {"shape": [...], "type": "Float"}} */
-static void outputs_read(struct text json, struct cam_node *n)
+static void outputs_read(struct cam *c, struct text json, struct cam_node *n)
 {
     struct json_reader r, one;
     struct text slot, value, key, v;
 
     if (!object_of(json, &r))
         return;
-    while (n->noutput < CAM_OUTPUTS_MAX && member(&r, &slot, &value)) {
+    while (n->noutput < CAM_OUTPUTS_MAX && member(c, &r, &slot, &value)) {
         struct cam_output *o = &n->output[n->noutput];
 
         if (!object_of(value, &one) || !text_decimal(slot, 0, &o->slot))
             continue;
-        while (member(&one, &key, &v))
+        while (member(c, &one, &key, &v))
             if (text_is(key, "shape"))
                 shape_text(v, o->shape, sizeof(o->shape));
             else if (text_is(key, "type"))
@@ -283,11 +291,11 @@ static void summary_node(struct cam *c, struct cam_step *s, struct text device, 
 
     if (!object_of(json, &r))
         return;
-    while (member(&r, &key, &value)) {
+    while (member(c, &r, &key, &value)) {
         if (text_is(key, "duration") && !text_decimal(value, 3, &n.dur_ns))
             n.dur_ns = -1;
         else if (text_is(key, "output"))
-            outputs_read(value, &n);
+            outputs_read(c, value, &n);
         else if (text_is(key, "total_bytes") && !text_decimal(value, 0, &n.bytes))
             n.bytes = OPM_NULL_I64;
     }
@@ -302,24 +310,24 @@ static void summary_step(struct cam *c, struct cam_step *s, struct text json)
 
     if (!object_of(json, &hosts))
         return;
-    while (!c->b.rc && member(&hosts, &host, &a)) {
-        for (bool d = object_of(a, &devices); d && !c->b.rc && member(&devices, &device, &b);)
-            for (bool n = object_of(b, &nodes); n && !c->b.rc && member(&nodes, &name, &v);)
+    while (!c->b.rc && member(c, &hosts, &host, &a)) {
+        for (bool d = object_of(a, &devices); d && !c->b.rc && member(c, &devices, &device, &b);)
+            for (bool n = object_of(b, &nodes); n && !c->b.rc && member(c, &nodes, &name, &v);)
                 summary_node(c, s, device, name, v);
     }
 }
 
 /* How long the activities of every step are, one after the other. */
-static int activities_ns(struct text json, struct u64map *out)
+static int activities_ns(struct cam *c, struct text json, struct u64map *out)
 {
     struct json_reader steps, one, r;
     struct text step, activities, name, facts, key, value;
     int64_t num, sum, dur;
 
-    for (bool any = object_of(json, &steps); any && member(&steps, &step, &activities);) {
+    for (bool any = object_of(json, &steps); any && member(c, &steps, &step, &activities);) {
         sum = 0;
-        for (bool a = object_of(activities, &one); a && member(&one, &name, &facts);)
-            for (bool f = object_of(facts, &r); f && member(&r, &key, &value);)
+        for (bool a = object_of(activities, &one); a && member(c, &one, &name, &facts);)
+            for (bool f = object_of(facts, &r); f && member(c, &r, &key, &value);)
                 if (text_is(key, "duration") && text_decimal(value, 3, &dur) && dur > 0 &&
                     sum < INT64_MAX / 4 && dur < INT64_MAX / 4)
                     sum += dur;
@@ -337,11 +345,11 @@ static void summary_ops(struct cam *c, struct text json, const struct u64map *ac
 
     if (!object_of(json, &models))
         return;
-    while (!c->b.rc && member(&models, &model, &per_step)) {
+    while (!c->b.rc && member(c, &models, &model, &per_step)) {
         str_id name = build_str(&c->b, model.p, model.len);
 
         for (bool any = object_of(per_step, &steps);
-             any && !c->b.rc && member(&steps, &step, &value);) {
+             any && !c->b.rc && member(c, &steps, &step, &value);) {
             struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, name, num) : NULL;
 
             if (s && !s->timed) {
@@ -365,16 +373,16 @@ static void summary_activities(struct cam *c, struct text json)
 
     if (!object_of(json, &steps))
         return;
-    while (!c->b.rc && member(&steps, &step, &activities)) {
+    while (!c->b.rc && member(c, &steps, &step, &activities)) {
         struct cam_step *s = text_decimal(step, 0, &num) ? cam_step(c, 0, num) : NULL;
 
         if (!s || !object_of(activities, &one))
             continue;
         at = s->from_ns == OPM_NULL_I64 ? c->end_ns : s->from_ns;
-        while (!c->b.rc && member(&one, &name, &facts)) {
+        while (!c->b.rc && member(c, &one, &name, &facts)) {
             dur = -1;
             meta = (struct text){ "", 0 };
-            for (bool any = object_of(facts, &r); any && member(&r, &key, &value);)
+            for (bool any = object_of(facts, &r); any && member(c, &r, &key, &value);)
                 if (text_is(key, "duration") && !text_decimal(value, 3, &dur))
                     dur = -1;
                 else if (text_is(key, "meta"))
@@ -398,7 +406,7 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
         store_stat(c->b.st, STAT_json_malformed, 1);
         return;
     }
-    while (!c->b.rc && member(&r, &key, &value)) {
+    while (!c->b.rc && member(c, &r, &key, &value)) {
         if (text_is(key, "op_stats")) {
             ops = value;
         } else if (text_is(key, "app_stats")) {
@@ -418,7 +426,7 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
         }
     }
     malformed(c, &r);
-    if (activities_ns(activities, &app_ns))
+    if (activities_ns(c, activities, &app_ns))
         c->b.rc = OPM_ENOMEM;
     summary_ops(c, ops, &app_ns);
     u64map_release(&app_ns);

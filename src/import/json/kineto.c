@@ -514,6 +514,17 @@ static int device_facts(struct events *ev, struct json_reader *r)
     return rc;
 }
 
+static int host_name(struct events *ev, const struct json_reader *r, str_id *out)
+{
+    struct buf name = { 0 };
+    int rc;
+
+    json_read_text(r, &name);
+    rc = name.failed ? OPM_ENOMEM : store_str(ev->st, buf_str(&name), name.len, out);
+    buf_release(&name);
+    return rc;
+}
+
 static int kineto_fact(struct events *ev, const char *key, const char *json, size_t len,
                        bool *taken)
 {
@@ -527,7 +538,7 @@ static int kineto_fact(struct events *ev, const char *key, const char *json, siz
     if (strcmp(key, "baseTimeNanoseconds") == 0 && json_read_int(&r, &base))
         events_clock(ev, base);
     if (strcmp(key, "host_name") == 0 && r.token == JSON_STRING)
-        return store_str(ev->st, r.text, r.len, &s->host);
+        return host_name(ev, &r, &s->host);
     if ((strcmp(key, "deviceProperties") == 0 || strcmp(key, "computeProperties") == 0) &&
         r.token == JSON_ARRAY) {
         *taken = true;

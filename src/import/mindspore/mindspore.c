@@ -340,6 +340,9 @@ static int read_joined(struct folder *f, const struct kind *k, struct ms_device 
         rc = k->read(&f->m, d, first.data, first.len);
     else if (!rc && all.len)
         rc = k->read(&f->m, d, (const uint8_t *)all.data, all.len);
+    json_texts_clear(&f->m.texts);
+    if (!rc && f->m.texts.failed)
+        rc = OPM_ENOMEM;
     io_map_release(&first);
     buf_release(&all);
     return rc;

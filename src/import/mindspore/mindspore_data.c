@@ -35,8 +35,8 @@ struct pipeline {
     int64_t interval_ns;
 };
 
-/* The value that comes next, as it stands in the text. */
-static struct text json_text(struct json_reader *r)
+/* The value that comes next: a string without its escapes, anything else as it stands. */
+static struct text value_text(struct json_texts *texts, struct json_reader *r)
 {
     const char *from = r->at;
     enum json_token t = json_read_next(r);
@@ -47,7 +47,7 @@ static struct text json_text(struct json_reader *r)
     if (t == JSON_BAD || !json_read_skip(r) || t == JSON_NULL)
         return (struct text){ "", 0 };
     if (t == JSON_STRING)
-        return (struct text){ r->text, r->len };
+        return json_texts_get(texts, r);
     return (struct text){ from, (size_t)(r->at - from) };
 }
 
@@ -71,7 +71,8 @@ static int64_t int_or_none(struct text t)
 }
 
 /* Members of an object into texts; keys[] ends with NULL. */
-static bool members(struct text object, const char *const keys[], struct text *to)
+static bool members(struct json_texts *texts, struct text object, const char *const keys[],
+                    struct text *to)
 {
     struct json_reader r = json_read_of(object.p, object.len);
 
@@ -80,7 +81,7 @@ static bool members(struct text object, const char *const keys[], struct text *t
     if (!object.len || json_read_next(&r) != JSON_OBJECT)
         return false;
     while (json_read_next(&r) == JSON_KEY) {
-        struct text key = { r.text, r.len }, value = json_text(&r);
+        struct text key = json_texts_get(texts, &r), value = value_text(texts, &r);
 
         for (size_t i = 0; keys[i]; i++)
             if (text_is(key, keys[i]))
@@ -220,13 +221,13 @@ static int stage_read(struct pipeline *p, struct text object)
     struct text v[5], metrics[1], queue[2];
     struct stage s = { .parent = MS_NONE };
 
-    s.id = members(object, keys, v) ? int_or_none(v[0]) : MS_NONE;
+    s.id = members(&p->m->texts, object, keys, v) ? int_or_none(v[0]) : MS_NONE;
     if (s.id == MS_NONE) {
         store_stat(p->m->st, STAT_bad_row, 1);
         return 0;
     }
-    members(v[4], metrics_keys, metrics);
-    members(metrics[0], queue_keys, queue);
+    members(&p->m->texts, v[4], metrics_keys, metrics);
+    members(&p->m->texts, metrics[0], queue_keys, queue);
     s.workers = int_or_none(v[2]);
     s.capacity = int_or_none(queue[1]);
     s.sizes = queue[0];
@@ -244,7 +245,7 @@ int ms_read_pipeline(struct ms *m, struct ms_device *d, const uint8_t *data, siz
     struct json_reader r;
     int rc = 0;
 
-    if (!members((struct text){ (const char *)data, len }, keys, v))
+    if (!members(&m->texts, (struct text){ (const char *)data, len }, keys, v))
         store_stat(m->st, STAT_json_malformed, 1);
     p.interval_ns = interval_of(v[0]);
     r = json_read_of(v[1].p, v[1].len);
@@ -439,7 +440,8 @@ static int cpu_group(struct cpu *c, const char *prefix, struct text object)
     if (!object.len || json_read_next(&r) != JSON_OBJECT)
         return 0;
     while (rc == 0 && json_read_next(&r) == JSON_KEY) {
-        struct text key = { r.text, r.len }, value = json_text(&r);
+        struct text key = json_texts_get(&c->m->texts, &r);
+        struct text value = value_text(&c->m->texts, &r);
 
         rc = cpu_series(c, prefix, key, value);
     }
@@ -457,7 +459,7 @@ int ms_read_cpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t l
     char prefix[64];
     int rc;
 
-    if (!members((struct text){ (const char *)data, len }, keys, v))
+    if (!members(&m->texts, (struct text){ (const char *)data, len }, keys, v))
         store_stat(m->st, STAT_json_malformed, 1);
     c.interval_ns = interval_of(v[0]);
     rc = v[4].len ? ms_fact(m, d, "cpu_processor_num", v[4].p, v[4].len) : 0;
@@ -469,7 +471,7 @@ int ms_read_cpu(struct ms *m, struct ms_device *d, const uint8_t *data, size_t l
     if (!v[3].len || json_read_next(&r) != JSON_ARRAY)
         return rc;
     while (rc == 0 && object_next(&r, &one)) {
-        members(one, op_keys, op);
+        members(&m->texts, one, op_keys, op);
         snprintf(prefix, sizeof(prefix), "pipeline op %.*s CPU: ", (int)MIN(op[0].len, (size_t)20),
                  op[0].p);
         rc = cpu_group(&c, prefix, op[1]);

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/u64map.h"
-#include "import/common/text.h"
+#include "import/common/json_texts.h"
 #include "import/import.h"
 
 #define MS_TICK_NS 10
@@ -89,7 +89,8 @@ struct ms {
     const struct import_source *src;
     const char *path; /* of the file that is read */
     struct ms_words w;
-    struct buf text; /* scratch */
+    struct buf text;         /* scratch */
+    struct json_texts texts; /* of the file, or event, that is read */
     int64_t progress_done, progress_total;
 };
 

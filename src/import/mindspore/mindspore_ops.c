@@ -199,8 +199,10 @@ static int tensor_info(struct ms *m, struct json_reader *r, uint32_t op, str_id 
         bool dtype = json_read_is(r, "data_type"), shape = json_read_is(r, "shape");
 
         if (json_read_next(r) == JSON_STRING && (dtype || shape)) {
-            *(dtype ? &t.dtype : &t.shape) = r->text;
-            *(dtype ? &t.dtype_len : &t.shape_len) = r->len;
+            struct text value = json_texts_get(&m->texts, r);
+
+            *(dtype ? &t.dtype : &t.shape) = value.p;
+            *(dtype ? &t.dtype_len : &t.shape_len) = value.len;
         } else if (!json_read_skip(r)) {
             return 0;
         }
@@ -216,7 +218,7 @@ int ms_op_info(struct ms *m, uint32_t op, const char *json, size_t len)
     if (json_read_next(&r) != JSON_OBJECT)
         store_stat(m->st, STAT_json_malformed, 1);
     while (rc == 0 && json_read_next(&r) == JSON_KEY) {
-        struct text key = { r.text, r.len }, rest;
+        struct text key = json_texts_get(&m->texts, &r), rest;
         uint64_t slot = 0;
         bool in = text_starts(key, "input_");
         bool tensor = (in || text_starts(key, "output_")) && text_after(key, "put_", &rest) &&

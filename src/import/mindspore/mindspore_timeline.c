@@ -68,7 +68,7 @@ int ms_read_min_cycle(struct ms *m, struct ms_device *d, const uint8_t *data, si
     return 0;
 }
 
-/* An event, as far as we look at it. Texts are inside the file, escapes as they stand. */
+/* An event, as far as we look at it. Its texts are gone after it; args are JSON. */
 struct ms_event {
     struct text name, ph, cat, pid, tid, args;
     struct text ts, dur;
@@ -89,12 +89,14 @@ struct ms_timeline {
     int64_t min_ns;        /* its earliest time; MS_NONE: none */
 };
 
-static struct text value_text(struct json_reader *r)
+static struct text value_text(struct json_texts *texts, struct json_reader *r)
 {
     const char *from = r->at;
     enum json_token t = json_read_next(r);
 
-    if (t == JSON_STRING || t == JSON_NUMBER)
+    if (t == JSON_STRING)
+        return json_texts_get(texts, r);
+    if (t == JSON_NUMBER)
         return (struct text){ r->text, r->len };
     while (from < r->at && *from != '{' && *from != '[')
         from++; /* the colon, and blanks */
@@ -105,7 +107,7 @@ static struct text value_text(struct json_reader *r)
 }
 
 /* The reader stands on the brace of an event. */
-static void event_read(struct json_reader *r, struct ms_event *e)
+static void event_read(struct json_texts *texts, struct json_reader *r, struct ms_event *e)
 {
     const struct {
         const char *key;
@@ -116,7 +118,7 @@ static void event_read(struct json_reader *r, struct ms_event *e)
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
         *all[i].to = (struct text){ "", 0 };
     while (json_read_next(r) == JSON_KEY) {
-        struct text key = { r->text, r->len }, value = value_text(r);
+        struct text key = json_texts_get(texts, r), value = value_text(texts, r);
 
         for (size_t i = 0; i < ARRAY_SIZE(all); i++)
             if (text_is(key, all[i].key))
@@ -124,7 +126,7 @@ static void event_read(struct json_reader *r, struct ms_event *e)
     }
 }
 
-static void args_read(struct text text, struct args *a)
+static void args_read(struct json_texts *texts, struct text text, struct args *a)
 {
     struct json_reader r = json_read_of(text.p, text.len);
     const struct {
@@ -143,7 +145,7 @@ static void args_read(struct text text, struct args *a)
     if (!text.len || json_read_next(&r) != JSON_OBJECT)
         return;
     while (json_read_next(&r) == JSON_KEY) {
-        struct text key = { r.text, r.len }, value = value_text(&r);
+        struct text key = json_texts_get(texts, &r), value = value_text(texts, &r);
 
         for (size_t i = 0; i < ARRAY_SIZE(all); i++)
             if (text_is(key, all[i].key))
@@ -179,7 +181,7 @@ static int note_name(struct ms_timeline *t, const struct ms_event *e)
         t->min_ns = t->min_ns == MS_NONE ? ns : MIN(t->min_ns, ns);
     if (!text_is(e->ph, "M") || (!thread && !text_is(e->name, "process_name")))
         return 0;
-    args_read(e->args, &a);
+    args_read(&t->m->texts, e->args, &a);
     if (!a.label.len)
         return 0;
     if (key_of(t, e, thread, &key) || store_str(t->m->st, a.label.p, a.label.len, &name))
@@ -221,7 +223,7 @@ static int take_op(struct ms_timeline *t, const struct ms_event *e, struct ms_sp
     struct args a;
     int rc;
 
-    args_read(e->args, &a);
+    args_read(&t->m->texts, e->args, &a);
     if (a.full_name.len && a.type.len && text_after(e->args, "put_", &(struct text){ 0 })) {
         rc = ms_op_new(m, t->d, a.full_name.p, a.full_name.len, a.type.p, a.type.len, NULL, &s->op);
         if (!rc && s->op != OPM_NULL_ID)
@@ -289,7 +291,7 @@ static int take_step(struct ms_timeline *t, const struct ms_event *e, const stru
     const uint64_t *before;
     struct args a;
 
-    args_read(e->args, &a);
+    args_read(&t->m->texts, e->args, &a);
     if (!text_decimal(a.iteration, 0, &step.num))
         step.num = MS_NONE;
     /* Each of several files may list all steps. */
@@ -385,10 +387,14 @@ struct ms_pass {
 static int pass_event(void *user, struct json_reader *r)
 {
     const struct ms_pass *p = user;
+    struct json_texts *texts = &p->t->m->texts;
     struct ms_event e;
+    int rc;
 
-    event_read(r, &e);
-    return p->each(p->t, &e);
+    event_read(texts, r, &e);
+    rc = p->each(p->t, &e);
+    json_texts_clear(texts);
+    return texts->failed ? OPM_ENOMEM : rc;
 }
 
 /* All events; st counts what is wrong with them. */
