@@ -1,13 +1,15 @@
 /* makeway.h -- what may be written over: one rule for the recorder and for every command.
  *
  * A name that is free, or an empty file, is taken. A trace of ours makes way: it becomes NAME.old,
- * with its live buffers. Anything else is somebody's, and stays unless he says that it may go.
+ * with its live buffers. What a command made of a trace it may make again. Anything else is
+ * somebody's, and stays unless he says that it may go.
  *
  * Header-only, because the recorder uses it inside other people's programs. */
 #ifndef BASE_MAKEWAY_H
 #define BASE_MAKEWAY_H
 
 #include "base/common.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,6 +50,48 @@ static inline enum makeway makeway_look(const char *path)
                                        memcmp(head, MAKEWAY_LIVE_MAGIC, sizeof(head)) == 0))
         return MAKEWAY_OURS;
     return MAKEWAY_FOREIGN;
+}
+
+/* Whether a file has been made from a trace, by marks that it begins with: a page of `report` (from
+ * ui/src/index.html), trace events, or the summary of a profile folder of Cambricon's. */
+static inline bool makeway_is_made(const char *path)
+{
+    static const char *const marks[] = { "<meta name=\"generator\" content=\"opmeter\">",
+                                         "\"otherData\":{\"opmeter.version\":",
+                                         "{\"app_stats\":{" };
+    char head[256];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head));
+
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; n > 0 && i < ARRAY_SIZE(marks); i++)
+        if (memmem(head, (size_t)n, marks[i], strlen(marks[i])))
+            return true;
+    return false;
+}
+
+/* Whether files may be written into a folder under names of our choice: there is none, it is empty,
+ * or it holds the results of a run (which have trace.json) or a profile that we wrote. */
+static inline bool makeway_folder(const char *path)
+{
+    static const char *const files[] = { "trace.json", "summary.json" };
+    char one[MAKEWAY_PATH_MAX];
+    struct dirent *e;
+    bool empty = true;
+    DIR *d;
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+        if ((size_t)snprintf(one, sizeof(one), "%s/%s", path, files[i]) < sizeof(one) &&
+            makeway_is_made(one))
+            return true;
+    d = opendir(path);
+    if (!d)
+        return errno == ENOENT;
+    while (empty && (e = readdir(d)))
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    closedir(d);
+    return empty;
 }
 
 /* Rename a trace, and its live buffers if it has any, to NAME.old, over an older one of ours.

@@ -103,9 +103,11 @@ extern const char *const cli_color_choices[];
 /* clang-format on */
 
 /* May the command write to path ('-': standard output)? Not if something is there that is not a
- * trace or report of ours, unless --force was given. Ask before any work is done. CLI_OK, or an
- * error that has been said. */
+ * trace or report of ours, or a folder with other things in it, unless --force was given. Ask
+ * before any work is done. CLI_OK, or an error that has been said. */
 int cli_may_write(const char *path, bool force);
+/* The same of files that it will write into a folder, where there may be others. */
+int cli_may_write_names(const char *folder, const char *const *names, size_t n, bool force);
 /* Just before it does: a trace that is there is kept as PATH.old, unless --force was given. */
 int cli_make_way(const char *path, bool force);
 

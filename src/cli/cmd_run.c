@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/environment.h"
+#include "base/makeway.h"
 #include "cli/run_report.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ENGINES_MAX 8
@@ -30,7 +32,7 @@ struct args {
     const char *engine, *ort_lib, *atol, *rtol;
     const char *sample;
     const char *profile, *profile_host, *save_outputs, *check, *output;
-    bool pin, winograd, sparse, receipt, counters;
+    bool pin, winograd, sparse, receipt, counters, force;
 };
 
 struct job {
@@ -42,6 +44,7 @@ struct job {
     char (*dir)[FOLDER_PATH_MAX]; /* of each */
     char merged[FOLDER_PATH_MAX]; /* of all together; "" with one instance */
     bool new_dirs;                /* made here, nobody else's */
+    ino_t (*had)[2];              /* trace.opm and its live buffers that were there before, or 0 */
     struct run_result *res;
     struct run_peak peak;
     int caught; /* signal that stopped it; 0: none */
@@ -137,6 +140,7 @@ static int parse_options(struct job *j)
     j->opt.receipt = a->receipt;
     j->opt.counters = a->counters;
     j->opt.save_outputs = a->save_outputs;
+    j->opt.replace_outputs = a->force;
     j->opt.check = a->check;
     return rc;
 }
@@ -172,16 +176,65 @@ static int make_folders(struct job *j)
     return rc ? cli_error("%s", err.msg) : CLI_OK;
 }
 
-/* After a failure: take back what was made here. What is not empty stays. */
+/* A trace, and the live buffers of one that was killed. */
+static const char *const trace_files[] = { "trace.opm", "trace.opm-live" };
+
+static ino_t inode_of(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Before any work: may the files beside the results be written? */
+static int may_write(const struct job *j)
+{
+    const char *const files[] = { j->a->profile, j->a->profile_host };
+    int rc = run_env_may_write(j->a->force);
+
+    for (size_t i = 0; rc == CLI_OK && i < ARRAY_SIZE(files); i++)
+        if (files[i])
+            rc = cli_may_write(files[i], j->a->force);
+    return rc;
+}
+
+/* And the results? What is in their way and may go goes. */
+static int may_write_results(struct job *j)
+{
+    static const char *const names[] = { "trace.json",   "operators.csv", "operators.xlsx",
+                                         "summary.json", "summary.md",    trace_files[0],
+                                         trace_files[1] };
+    char path[FOLDER_PATH_MAX + 32];
+    int rc = CLI_OK;
+
+    for (int i = 0; rc == CLI_OK && i < j->n; i++)
+        rc = cli_may_write_names(j->dir[i], names, ARRAY_SIZE(names), j->a->force);
+    if (rc == CLI_OK && j->merged[0])
+        rc = cli_may_write_names(j->merged, names, ARRAY_SIZE(names), j->a->force);
+    for (int i = 0; rc == CLI_OK && i < j->n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(trace_files); k++) {
+            snprintf(path, sizeof(path), "%s/%s", j->dir[i], trace_files[k]);
+            if (j->a->force && makeway_look(path) == MAKEWAY_FOREIGN)
+                unlink(path); /* the recorder would not go over it */
+            j->had[i][k] = inode_of(path);
+        }
+    return rc;
+}
+
+/* After a failure: take back what was made here, and have what was there before in its place. */
 static void drop_folders(struct job *j)
 {
-    char path[FOLDER_PATH_MAX + 32];
+    char path[FOLDER_PATH_MAX + 32], old[FOLDER_PATH_MAX + 48];
 
     for (int i = 0; i < j->n && j->dir[i][0]; i++) {
-        snprintf(path, sizeof(path), "%s/trace.opm", j->dir[i]);
-        unlink(path);
-        snprintf(path, sizeof(path), "%s/trace.opm-live", j->dir[i]); /* of one that was killed */
-        unlink(path);
+        for (size_t k = 0; k < ARRAY_SIZE(trace_files); k++) {
+            snprintf(path, sizeof(path), "%s/%s", j->dir[i], trace_files[k]);
+            snprintf(old, sizeof(old), "%s/trace.opm.old%s", j->dir[i], k ? "-live" : "");
+            if (inode_of(path) != j->had[i][k])
+                unlink(path);
+            if (j->had[i][k] && inode_of(old) == j->had[i][k])
+                rename(old, path);
+        }
         if (j->new_dirs)
             rmdir(j->dir[i]);
     }
@@ -254,6 +307,8 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
     snprintf(path, sizeof(path), "%s/trace.json", dir);
     rc = opm_trace_export(t, "chrome", path, NULL, &err);
     snprintf(path, sizeof(path), "%s/trace.opm", dir);
+    if (rc == 0 && merged && cli_make_way(path, j->a->force) != CLI_OK)
+        return CLI_FAILURE;
     if (rc == 0 && merged)
         rc = opm_trace_export(t, "opm", path, NULL, &err);
     snprintf(path, sizeof(path), "%s/operators.xlsx", dir);
@@ -331,9 +386,14 @@ static int do_job(struct job *j)
         return rc;
     j->dir = mem_calloc((size_t)j->n, sizeof(*j->dir));
     j->res = mem_calloc((size_t)j->n, sizeof(*j->res));
-    if (!j->dir || !j->res)
+    j->had = mem_calloc((size_t)j->n, sizeof(*j->had));
+    if (!j->dir || !j->res || !j->had)
         return cli_out_of_memory();
-    rc = make_folders(j);
+    rc = may_write(j);
+    if (rc == CLI_OK)
+        rc = make_folders(j);
+    if (rc == CLI_OK)
+        rc = may_write_results(j);
     if (rc == CLI_OK)
         rc = run_all(j);
     if (rc != CLI_OK)
@@ -388,6 +448,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         OPT_GROUP("Results"),
         OPT_STR('o', "output", &a.output, "DIR",
                 "folder for the results (opmeter.out/MODEL_DATE_INSTANCE)"),
+        OPT_BOOL(0, "force", &a.force, "replace files there that are not opmeter's"),
         OPT_INT('t', "top", &a.top, "N", 0, 1000000, "operators to print; 0: all (10)"),
         OPT_BOOL(0, "receipt", &a.receipt, "bare iterations in between, to see the cost (default)"),
         OPT_BOOL(0, "counters", &a.counters,
@@ -427,6 +488,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         mem_free(j.dims[i].name);
     mem_free(j.dims);
     mem_free(j.dir);
+    mem_free(j.had);
     mem_free(j.res);
     option_list_release(&a.input);
     option_list_release(&a.dim);

@@ -3,25 +3,43 @@
 
 #include "base/makeway.h"
 
-/* A page made by `report`, by the mark in ui/src/index.html. What it shows is in the trace. */
-static bool is_report(const char *path)
+static bool is_folder(const char *path)
 {
-    char head[256];
-    FILE *f = fopen(path, "re");
-    size_t n = 0;
+    struct stat st;
 
-    if (f) {
-        n = fread(head, 1, sizeof(head), f);
-        fclose(f);
-    }
-    return memmem(head, n, "<meta name=\"generator\" content=\"opmeter\">", 41) != NULL;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 int cli_may_write(const char *path, bool force)
 {
-    if (force || strcmp(path, "-") == 0 || makeway_look(path) != MAKEWAY_FOREIGN || is_report(path))
+    if (force || strcmp(path, "-") == 0)
+        return CLI_OK;
+    if (is_folder(path))
+        return makeway_folder(path)
+                   ? CLI_OK
+                   : cli_error(
+                         "%s: this folder holds files already; --force writes over those that "
+                         "have the same name",
+                         path);
+    if (makeway_look(path) != MAKEWAY_FOREIGN || makeway_is_made(path))
         return CLI_OK;
     return cli_error("%s: exists and is not a trace of opmeter; --force replaces it", path);
+}
+
+int cli_may_write_names(const char *folder, const char *const *names, size_t n, bool force)
+{
+    char path[MAKEWAY_PATH_MAX];
+    enum makeway found;
+
+    for (size_t i = 0; i < n && !force && !makeway_folder(folder); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        found = makeway_look(path);
+        if (found == MAKEWAY_FOREIGN || found == MAKEWAY_SPECIAL)
+            return cli_error("%s: exists, and %s is no result of opmeter; --force replaces it, or "
+                             "-o names another folder",
+                             path, folder);
+    }
+    return CLI_OK;
 }
 
 int cli_make_way(const char *path, bool force)

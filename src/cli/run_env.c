@@ -25,7 +25,7 @@ static int write_engine(struct cli *cli, const struct run_result *res, int n)
     time_t now = time(NULL);
     char when[32];
     struct tm tm;
-    int rc = CLI_OK;
+    int rc = CLI_OK, number = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
         if (mkdir(folders[i], 0700) < 0 && errno != EEXIST)
@@ -36,10 +36,12 @@ static int write_engine(struct cli *cli, const struct run_result *res, int n)
         char path[FOLDER_PATH_MAX], name[64], *trace = path;
         opm_trace *t = NULL;
 
-        snprintf(name, sizeof(name), ENVIRONMENT_ENGINE_FILE, when, i);
         snprintf(path, sizeof(path), "%s", res[i].trace);
         rc = cli_open(cli, &t, &trace, 1);
-        snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
+        do { /* another run may have the same second */
+            snprintf(name, sizeof(name), ENVIRONMENT_ENGINE_FILE, when, number++);
+            snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
+        } while (access(path, F_OK) == 0 && number < ENVIRONMENT_INSTANCES_MAX);
         if (rc == CLI_OK)
             rc = export_as(t, "neural-engine", path);
         snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_TRACE_DIR "/%s.json", name);
@@ -92,6 +94,8 @@ static int write_output(const struct run_result *res, int n, opm_trace *all, con
 
     expand_path(wanted, path, sizeof(path));
     best = cli_export_format(path);
+    if (best && cli_make_way(path, environment_overwrite()) != CLI_OK)
+        return CLI_FAILURE;
     if (best && strcmp(best, "opm") == 0 && n == 1)
         return copy_file(res[0].trace, path);
     if (!best)
@@ -99,6 +103,25 @@ static int write_output(const struct run_result *res, int n, opm_trace *all, con
                          "export --list'",
                          path, n == 1 ? "a trace" : "several instances");
     return export_as(all, best, path);
+}
+
+int run_env_may_write(bool force)
+{
+    const char *furiosa = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
+    const char *output = environment_get("OPMETER_OUTPUT");
+    char path[FOLDER_PATH_MAX];
+    int rc = CLI_OK;
+
+    force |= environment_overwrite();
+    if (output) {
+        expand_path(output, path, sizeof(path));
+        rc = cli_may_write(path, force);
+    }
+    if (rc == CLI_OK && furiosa)
+        rc = cli_may_write(furiosa, force);
+    if (rc == CLI_OK && environment_tensorflow_level() > 0)
+        rc = cli_may_write(ENVIRONMENT_TENSORFLOW_DIR, force);
+    return rc;
 }
 
 int run_env_write(struct cli *cli, const struct run_result *res, int n)

@@ -62,7 +62,9 @@ void report_title(const struct report *r, struct buf *b);
 void report_throughput(const struct report *r, struct buf *b);
 void report_receipt(struct report *r, struct buf *out); /* indented lines */
 
-/* The files that environment variables ask for, of the n instances whose results these are. */
+/* Whether the files that environment variables ask for may be written; see cli_may_write(). */
+int run_env_may_write(bool force);
+/* Those files, of the n instances whose results these are. */
 int run_env_write(struct cli *cli, const struct run_result *res, int n);
 
 #endif

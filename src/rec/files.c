@@ -188,11 +188,15 @@ static int is_foreign(const char *path, opm_error *err)
                      path);
 }
 
-/* It is written at the end; better said now than then. */
-static int may_convert(const char *path, opm_error *err)
+int opm__may_make(const char *path, opm_error *err)
 {
-    return makeway_look(path) == MAKEWAY_FOREIGN && !environment_overwrite() ? is_foreign(path, err)
-                                                                             : 0;
+    struct stat st;
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+
+    if (environment_overwrite() || (folder && makeway_folder(path)) ||
+        (!folder && (makeway_look(path) != MAKEWAY_FOREIGN || makeway_is_made(path))))
+        return 0;
+    return is_foreign(path, err);
 }
 
 /* Have the name free. */
@@ -240,7 +244,7 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
         s->live_path = NULL;
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
     }
-    rc = s->convert_to ? may_convert(s->convert_to, err) : 0;
+    rc = s->convert_to ? opm__may_make(s->convert_to, err) : 0;
     if (rc == 0)
         rc = make_way(s->path, err);
     if (rc == 0 && makeway_look(s->live_path) != MAKEWAY_FREE)

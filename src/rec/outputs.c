@@ -113,9 +113,11 @@ static int plan_path(struct outputs *o, const char *format, const char *path, bo
 
     if (child && asprintf(&own, "%.*s-%d%s", (int)stem, path, (int)getpid(), path + stem) < 0)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
-    rc = add(o, format, child ? own : path);
+    rc = opm__may_make(child ? own : path, err);
+    if (rc == 0 && add(o, format, child ? own : path))
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     free(own);
-    return rc ? opm__fail(err, rc, "out of memory") : 0;
+    return rc;
 }
 
 int opm__outputs_plan(struct outputs *o, bool child, opm_error *err)

@@ -365,6 +365,8 @@ int opm__outputs_plan(struct outputs *o, bool child, opm_error *err);
 void opm__outputs_release(struct outputs *o);
 /* Make of a closed recording what is wanted; removes it if it was only for that. */
 int opm__convert(const struct session *s, opm_error *err);
+/* Whether something may be made there when the recording ends; better said now than then. */
+int opm__may_make(const char *path, opm_error *err);
 
 /* A program that defines this starts recordings itself, whatever the environment says: the opmeter
  * command, which would otherwise record its own work. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct tensor view(const struct engine_value *v, const struct engine_tensor *t)
 {
@@ -104,8 +105,8 @@ int check_outputs(const struct npz *ref, const char *ref_name, const struct engi
     return 0;
 }
 
-int save_outputs(const char *dir, const struct engine_value *value, const struct engine_tensor *t,
-                 size_t n, opm_error *err)
+int save_outputs(const char *dir, bool replace, const struct engine_value *value,
+                 const struct engine_tensor *t, size_t n, opm_error *err)
 {
     int rc = run_make_folder(dir, err);
 
@@ -123,6 +124,8 @@ int save_outputs(const char *dir, const struct engine_value *value, const struct
         if ((size_t)snprintf(path, sizeof(path), "%s/%s.npy", dir,
                              name[0] == '.' ? "output" : name) >= sizeof(path))
             return opm__fail(err, OPM_EINVAL, "%s: the path is too long", dir);
+        if (!replace && access(path, F_OK) == 0)
+            return opm__fail(err, OPM_EINVAL, "%s: exists; --force replaces it", path);
         rc = npy_write(path, &one, err);
     }
     return rc;

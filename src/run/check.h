@@ -11,8 +11,9 @@
 int check_outputs(const struct npz *ref, const char *ref_name, const struct engine_value *value,
                   const struct engine_tensor *t, size_t n, double atol, double rtol,
                   struct run_check *out, opm_error *err);
-/* DIR/NAME.npy for each output; what cannot be part of a file name becomes '_'. */
-int save_outputs(const char *dir, const struct engine_value *value, const struct engine_tensor *t,
-                 size_t n, opm_error *err);
+/* DIR/NAME.npy for each output; what cannot be part of a file name becomes '_'. One that is there
+ * already is replaced only if asked for. */
+int save_outputs(const char *dir, bool replace, const struct engine_value *value,
+                 const struct engine_tensor *t, size_t n, opm_error *err);
 
 #endif

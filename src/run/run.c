@@ -18,7 +18,8 @@ static int look_at_outputs(struct runner *s, opm_error *err)
         return 0;
     rc = runner_iterate(s, false, 0, OPM_WARMUP, &ns, err);
     if (!rc && s->opt->save_outputs)
-        rc = save_outputs(s->opt->save_outputs, s->out_value, s->out, s->nout, err);
+        rc = save_outputs(s->opt->save_outputs, s->opt->replace_outputs, s->out_value, s->out,
+                          s->nout, err);
     if (!rc && s->opt->check)
         rc = check_outputs(&s->ref, s->opt->check, s->out_value, s->out, s->nout, s->opt->atol,
                            s->opt->rtol, &s->res->check, err);

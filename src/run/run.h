@@ -62,6 +62,7 @@ struct run_options {
     int64_t time_limit_ns;    /* for all of it; 0: none */
     bool keep_partial;        /* what was measured when it was stopped is a result, not a failure */
     const char *save_outputs; /* folder for NAME.npy; NULL: none */
+    bool replace_outputs;     /* files of these names that are there already */
     const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */
     double atol, rtol;
     const char *dir; /* that exists, for trace.opm */
