@@ -61,7 +61,7 @@ size_t glyph_next(const char *text, size_t len, struct glyph *g)
     size_t n = utf8_next(text, len, &cp);
 
     *g = (struct glyph){ text, n, 1 };
-    if (cp == UTF8_BAD || cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) {
+    if (utf8_is_control(cp)) {
         g->s = "?";
         g->len = 1;
     } else {

@@ -88,7 +88,7 @@ static inline bool makeway_folder(const char *path)
     d = opendir(path);
     if (!d)
         return errno == ENOENT;
-    while (empty && (e = readdir(d)))
+    for (e = readdir(d); e && empty; e = readdir(d))
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
     closedir(d);
     return empty;

@@ -6,6 +6,14 @@
 
 #define UTF8_BAD UINT32_MAX
 
+/* Whether a terminal may act on it instead of showing it: controls, and what turns the direction or
+ * the line of what follows. */
+static inline bool utf8_is_control(uint32_t cp)
+{
+    return cp == UTF8_BAD || cp < 0x20 || (cp >= 0x7f && cp < 0xa0) ||
+           (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069);
+}
+
 /* Bytes taken by the next character of s (len >= 1), whose code point goes to *out. Malformed,
  * overlong and surrogate sequences give UTF8_BAD and the bytes that one U+FFFD should replace, as
  * Unicode recommends: the longest prefix of a valid sequence, at least one byte. */

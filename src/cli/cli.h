@@ -127,15 +127,18 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const
  * where something else reads standard output. */
 __attribute__((format(printf, 2, 3))) void cli_remark(struct cli *cli, const char *fmt, ...);
 
+/* Print text that names files, on standard output; whatever they are called. */
+__attribute__((format(printf, 2, 3))) void cli_say(struct cli *cli, const char *fmt, ...);
+
 /* Format of a table, from --json and --csv. */
 enum textable_format cli_format(const struct cli *cli);
 /* Print t in that format, fitted to the terminal, and free it; NULL (no memory) is fine. */
 int cli_print_table(struct cli *cli, struct textable *t);
 int cli_out_of_memory(void); /* says so; CLI_FAILURE */
 
-/* False for what could move the cursor, and for UTF8_BAD: show '?' instead. */
-bool cli_printable(uint32_t code_point);
-void cli_clean(struct buf *b);             /* do so, in place */
+/* What a terminal could act on becomes '?' (base/utf8.h), in place. */
+void cli_clean(struct buf *b);
+void cli_clean_lines(struct buf *b);       /* but ends of lines stay */
 bool cli_has_color(const struct cli *cli); /* on standard output */
 int cli_width(void);      /* columns of the terminal that standard output is; 0: not a terminal */
 int cli_text_width(void); /* where to break sentences: the terminal's width, at most 100 */

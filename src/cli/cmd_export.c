@@ -115,10 +115,9 @@ static void say_what_was_written(struct cli *cli, const opm_format *f, const cha
     if (cli->quiet || strcmp(path, "-") == 0 || !isatty(STDOUT_FILENO) || stat(path, &st) < 0)
         return;
     if (S_ISREG(st.st_mode))
-        io_out_addf(&cli->out, "wrote %s (%s, %s)", path, f->name,
-                    human_bytes(room, (uint64_t)st.st_size));
+        cli_say(cli, "wrote %s (%s, %s)", path, f->name, human_bytes(room, (uint64_t)st.st_size));
     else
-        io_out_addf(&cli->out, "wrote %s (%s)", path, f->name);
+        cli_say(cli, "wrote %s (%s)", path, f->name);
     for (size_t i = 0; i < ARRAY_SIZE(extras); i++) {
         if (strcmp(extras[i].format, f->name) == 0) {
             io_out_addf(&cli->out, ": %s", extras[i].open_with);

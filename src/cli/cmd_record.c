@@ -208,6 +208,7 @@ static void print_receipt(struct record_job *j, bool parts_stay)
     }
     if (spans > 0)
         buf_addf(&b, "  %-10s  opmeter top %s\n", "next", j->file);
+    cli_clean_lines(&b);
     fputs(b.failed ? "opmeter: out of memory\n" : buf_str(&b), stderr);
     buf_release(&b);
 }

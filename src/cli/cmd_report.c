@@ -20,8 +20,8 @@ static void say_what_was_written(struct cli *cli, const char *path)
     struct stat st;
 
     if (!cli->quiet && strcmp(path, "-") != 0 && isatty(STDOUT_FILENO) && stat(path, &st) == 0)
-        io_out_addf(&cli->out, "wrote %s (%s): open it in a browser\n", path,
-                    human_bytes(room, (uint64_t)st.st_size));
+        cli_say(cli, "wrote %s (%s): open it in a browser\n", path,
+                human_bytes(room, (uint64_t)st.st_size));
 }
 
 /* Whether the trace holds something that `--redact all` would have left out. */

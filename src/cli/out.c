@@ -82,6 +82,23 @@ void cli_remark(struct cli *cli, const char *fmt, ...)
     free(msg);
 }
 
+void cli_say(struct cli *cli, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    char *msg;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&msg, fmt, ap) < 0)
+        msg = NULL;
+    va_end(ap);
+    buf_adds(&b, msg ? msg : "");
+    cli_clean_lines(&b);
+    io_out_adds(&cli->out, buf_str(&b));
+    buf_release(&b);
+    free(msg);
+}
+
 int cli_out_of_memory(void)
 {
     return cli_error("out of memory");
@@ -166,13 +183,7 @@ int cli_text_width(void)
     return width ? MIN(MAX(width, 40), TEXT_WIDTH_MAX) : WIDTH_DEFAULT;
 }
 
-bool cli_printable(uint32_t code_point)
-{
-    return code_point != UTF8_BAD && code_point >= 0x20 &&
-           (code_point < 0x7f || code_point >= 0xa0);
-}
-
-void cli_clean(struct buf *b)
+static void clean(struct buf *b, bool lines)
 {
     size_t from = 0, to = 0;
 
@@ -180,7 +191,7 @@ void cli_clean(struct buf *b)
         uint32_t cp;
         size_t n = utf8_next(b->data + from, b->len - from, &cp);
 
-        if (cli_printable(cp)) {
+        if (!utf8_is_control(cp) || (lines && cp == '\n')) {
             memmove(b->data + to, b->data + from, n);
             to += n;
         } else {
@@ -191,6 +202,16 @@ void cli_clean(struct buf *b)
     if (b->data)
         b->data[to] = '\0';
     b->len = to;
+}
+
+void cli_clean(struct buf *b)
+{
+    clean(b, false);
+}
+
+void cli_clean_lines(struct buf *b)
+{
+    clean(b, true);
 }
 
 bool cli_has_color(const struct cli *cli)

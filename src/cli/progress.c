@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/environment.h"
+#include "base/glyph.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -39,7 +40,9 @@ static void draw(const struct progress *p, uint64_t done, uint64_t total, int64_
     double seconds = (double)elapsed_ns / 1e9, share = 0;
     char amount[HUMAN_ROOM], rate[HUMAN_ROOM], bar[BAR_COLUMNS + 1];
     struct winsize ws;
+    struct glyph g;
     char line[512];
+    size_t n;
     int len, filled, columns = 80;
 
     if (total) {
@@ -64,10 +67,14 @@ static void draw(const struct progress *p, uint64_t done, uint64_t total, int64_
     snprintf(line + len, sizeof(line) - (size_t)len, "%s %s", p->verb, p->what);
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col)
         columns = ws.ws_col;
-    for (char *c = line; *c; c++) /* a name must not move the cursor */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?'; /* bounded: in place of what is there */
-    fprintf(stderr, CLEAR_LINE "%.*s", columns - 1, line);
+    fputs(CLEAR_LINE, stderr);
+    for (size_t at = 0, left = strlen(line); left; at += n, left -= n) {
+        n = glyph_next(line + at, left, &g); /* a name must not move the cursor */
+        columns -= g.width;
+        if (columns < 1)
+            break;
+        fwrite(g.s, 1, g.len, stderr);
+    }
     fflush(stderr);
 }
 

@@ -177,10 +177,10 @@ static int put_clean(struct io_out *o, const char *s, size_t len)
         uint32_t cp;
         size_t n = utf8_next(s, len, &cp);
 
-        if (cli_printable(cp))
-            io_out_add(o, s, n);
-        else
+        if (utf8_is_control(cp))
             io_out_adds(o, "?");
+        else
+            io_out_add(o, s, n);
         s += n;
         len -= n;
         columns++;

@@ -615,8 +615,9 @@ void report_receipt(struct report *r, struct buf *out)
 
 static void heading(struct report *r, const char *text)
 {
-    io_out_addf(&r->cli->out, "%s%s%s\n", cli_style(r->cli, STYLE_BOLD), text,
-                cli_style(r->cli, STYLE_PLAIN));
+    io_out_adds(&r->cli->out, cli_style(r->cli, STYLE_BOLD));
+    cli_say(r->cli, "%s", text);
+    io_out_addf(&r->cli->out, "%s\n", cli_style(r->cli, STYLE_PLAIN));
 }
 
 static int print_ops(struct report *r, int top)
@@ -688,7 +689,7 @@ int report_print(struct report *r, int top, const char *dir)
         if (r->n > 1)
             buf_addf(&text, "; those of the instances beside it, the first is %s", r->res[0].trace);
         fact(r, &b, "files", &text);
-        io_out_addf(&r->cli->out, "%s", buf_str(&b));
+        cli_say(r->cli, "%s", buf_str(&b));
     }
     buf_release(&b);
     buf_release(&text);
