@@ -2,6 +2,7 @@
 #include "analyze/analysis.h"
 
 #include "analyze/busy.h"
+#include "analyze/critical_path.h"
 #include "base/error.h"
 #include "base/ratios.h"
 #include <string.h>
@@ -53,7 +54,7 @@ int analysis_intern_words(struct store *st)
                                          "measured",
                                          "constant",
 #define X(name, doc) #name,
-                                         BUSY_BUCKETS(X)
+                                         BUSY_BUCKETS(X) CRITICAL_KINDS(X)
 #undef X
 #define X(name, n, k) name,
                                              RATIOS_PATTERNS(X)

@@ -1,5 +1,5 @@
 /* cmd_steps.c -- which part of a step is slow. */
-#include "cli/cli.h"
+#include "cli/steps.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -349,9 +349,11 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
     struct steps s = { .cli = cli, .step = -1 };
     const char *fp = NULL, *bp = NULL, *meta[3] = { NULL };
     struct buf point[2] = { { 0 } };
+    bool path = false;
     size_t nmeta = 0;
     const struct option opts[] = {
         OPT_INT(0, "step", &s.step, "N", 0, INT64_MAX, "show this step instead of the average"),
+        OPT_BOOL(0, "critical-path", &path, "show the chain of work that bounds a step"),
         OPT_STR(0, "fp-point", &fp, "OPERATOR", "the forward pass starts with this operator"),
         OPT_STR(0, "bp-point", &bp, "OPERATOR", "the backward pass ends with this operator"),
         CLI_TABLE_OPTIONS(cli),
@@ -379,11 +381,16 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
     cli->trace_meta = NULL;
     if (s.rc == CLI_OK) {
         if (cli->json || cli->csv) {
-            char sql[100] = "SELECT * FROM step_trace";
+            const char *table = path ? "critical_path" : "step_trace";
+            char sql[100];
 
             if (s.one)
-                snprintf(sql, sizeof(sql), "SELECT * FROM step_trace WHERE num = %" PRId64, s.step);
+                snprintf(sql, sizeof(sql), "SELECT * FROM %s WHERE num = %" PRId64, table, s.step);
+            else
+                snprintf(sql, sizeof(sql), "SELECT * FROM %s", table);
             s.rc = cli_print_query(cli, s.t, sql);
+        } else if (path) {
+            s.rc = steps_print_path(cli, s.t, s.step);
         } else {
             print_all(&s);
         }

@@ -162,6 +162,10 @@ void store_part_begin(const struct store *st, struct store_part *part);
 void store_part_end(const struct store *st, struct store_part *part);
 /* Its earliest time; OPM_NULL_I64 if it has none. */
 int64_t store_part_start(const struct store *st, const struct store_part *part);
+/* Correlation numbers of the nth source are moved by n times this, so that they stay apart and are
+ * easy to see through. */
+#define STORE_CORRELATION_STEP ((int64_t)1000000000000)
+
 /* Where a part belongs among the others. */
 struct store_place {
     /* For tracks that have none yet. */

@@ -393,6 +393,22 @@ export interface CollectivesRow {
     dur_ns: number | null;
 }
 
+// the chain of work that bounds every step: segments without a gap between them that add up to the step; without steps, to the whole trace
+export interface CriticalPathRow {
+    step: number | null;
+    num: number | null;
+    rank: number | null;
+    warmup: number | null;
+    seq: number | null;
+    kind: string | null;
+    ts: number;
+    dur: number;
+    name: string | null;
+    span: number | null;
+    track: number | null;
+    inferred: number | null;
+}
+
 // time of every operator, and what it would be if its weight had 90 % zeros in 4x1 blocks
 export interface WhatifRow {
     op: number | null;

@@ -14,9 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Added to the correlation numbers of a source, times its number: easy to see through. */
-#define CORRELATION_STEP ((uint64_t)1000000000000)
-
 #define RATE_OVER_NS 1000000 /* readings that are closer tell less than the first guess */
 
 /* What lies between can't but count from 1970: 2001 to 2100. */
@@ -244,7 +241,7 @@ int sources_align(struct sources *all)
                                      .rank = s->rank,
                                      .shift_ns = s->offset_ns,
                                      .stretch = s->stretch,
-                                     .correlation = (int64_t)(i * CORRELATION_STEP) };
+                                     .correlation = (int64_t)i * STORE_CORRELATION_STEP };
 
         if (store_part_settle(all->st, &s->part, &place) ||
             add_row(all->st, &f, s->format, s->aligned, s->moved_ns))

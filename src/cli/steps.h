@@ -1,0 +1,10 @@
+/* steps.h -- pages of `opmeter steps` beside the parts of a step. */
+#ifndef CLI_STEPS_H
+#define CLI_STEPS_H
+
+#include "cli/cli.h"
+
+/* The critical path of the steps on average, or of step `num` (-1: all). An exit code. */
+int steps_print_path(struct cli *cli, opm_trace *t, int64_t num);
+
+#endif
