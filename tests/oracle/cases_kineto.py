@@ -46,6 +46,7 @@ def check(case, opmeter, path):
     if trace.device_events():
         check_devices(case, query, trace)
         check_attribution(case, query, trace)
+        check_buckets(case, query, trace)
     if trace.operators():
         sums, self_ns = kineto.self_times(trace)
         source = "sum over cpu_op events of one name"
@@ -106,6 +107,20 @@ def check_attribution(case, query, trace):
         "SELECT sum(total_ns) ns FROM op_times WHERE section = 'device'")[0]["ns"],
         sum(e.end - e.start for e in trace.device_events()),
         "every device nanosecond is in the operator table")
+
+
+def check_buckets(case, query, trace):
+    """What the device did in steps: of the work that was launched in them, whenever it ran. What
+    nobody launched (the recording began later) belongs to the step that it ran in."""
+    steps = kineto.spans(kineto.steps(trace))
+    if not steps:
+        return
+    work = [e for e, _, launch in kineto.attribution(trace) if any(
+        start <= (launch or e).start < end for start, end in steps)]
+    case.check("steps.buckets", lambda: {r["bucket"]: r["ns"] for r in query(
+        "SELECT bucket, sum(ns) ns FROM occupation WHERE bucket IN "
+        "('overlap', 'compute', 'communication', 'copy') GROUP BY bucket")},
+        kineto.device_figures(work)[1], INTERVALS + " that were launched in steps")
 
 
 def check_steps(case, query, trace):

@@ -7,17 +7,21 @@ A figure that differs beyond rounding is a failure, unless known_wrong.list name
 listed there and agrees is a failure, too, so that the list only shrinks. Prints TAP.
 """
 import argparse
+import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cases_flops
+import cases_four_ways
 import cases_kineto
+import cases_mindspore
 import cases_planted
+import cases_seeds
 from compare import Case, SHOWN
-from opmeter import Opmeter
+from program import Opmeter
 
 HERE = Path(__file__).resolve().parent
 KNOWN = HERE / "known_wrong.list"
@@ -37,12 +41,18 @@ def known_wrong():
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
     yield from cases_planted.cases(opmeter, work)
+    for module in (cases_four_ways, cases_flops):
+        yield from module.cases(opmeter, fixtures, work)
     if fixtures.is_dir():
-        yield from cases_kineto.cases(opmeter, fixtures)
+        for module in (cases_kineto, cases_mindspore, cases_seeds):
+            yield from module.cases(opmeter, fixtures)
 
 
-def ask(named):
-    name, work = named
+wanted = []  # processes that are forked find their cases here
+
+
+def ask(number):
+    name, work = wanted[number]
     case = Case(name)
     start = time.monotonic()
     try:
@@ -84,10 +94,10 @@ def main():
     known, outcomes = known_wrong(), []
     with tempfile.TemporaryDirectory(prefix="opmeter-oracle-") as work:
         opmeter = Opmeter(args.build)
-        wanted = [named for named in all_cases(opmeter, args.shared, Path(work))
-                  if not args.only or any(text in named[0] for text in args.only)]
-        with ThreadPoolExecutor(args.j) as pool:
-            for case, seconds in pool.map(ask, wanted):
+        wanted[:] = [named for named in all_cases(opmeter, args.shared, Path(work))
+                     if not args.only or any(text in named[0] for text in args.only)]
+        with multiprocessing.get_context("fork").Pool(args.j) as pool:
+            for case, seconds in pool.imap(ask, range(len(wanted))):
                 outcomes += case.outcomes
                 if args.slow:
                     print(f"# {seconds:6.2f} s {case.name}", file=sys.stderr)

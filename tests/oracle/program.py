@@ -1,4 +1,4 @@
-"""opmeter.py -- ask the program under test. Nothing else here knows how it is called."""
+"""program.py -- ask the program under test. Nothing else here knows how it is called."""
 import json
 import subprocess
 from pathlib import Path
