@@ -393,6 +393,8 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
             s.rc = steps_print_path(cli, s.t, s.step);
         } else {
             print_all(&s);
+            if (s.rc == CLI_OK && !s.one)
+                s.rc = steps_print_arrivals(cli, s.t);
         }
         opm_trace_close(s.t);
     }

@@ -6,5 +6,7 @@
 
 /* The critical path of the steps on average, or of step `num` (-1: all). An exit code. */
 int steps_print_path(struct cli *cli, opm_trace *t, int64_t num);
+/* When each rank came to the collectives; nothing unless several did. An exit code. */
+int steps_print_arrivals(struct cli *cli, opm_trace *t);
 
 #endif

@@ -393,6 +393,35 @@ export interface CollectivesRow {
     dur_ns: number | null;
 }
 
+// who came when to every collective of a job with several ranks: the same one on all ranks, by its order among those of its communicator and name, in the step of the same number
+export interface ArrivalsRow {
+    collective: number | null;
+    name: string | null;
+    num: number | null;
+    nth: number | null;
+    warmup: number | null;
+    rank: number | null;
+    span: number | null;
+    came_ns: number | null;
+    behind_ns: number | null;
+    waited_ns: number | null;
+    last: number | null;
+    late_ns: number | null;
+}
+
+// which ranks the others wait for at collectives; no warm-up
+export interface StragglersRow {
+    rank: number | null;
+    collectives: number | null;
+    last_count: number | null;
+    late_ns: number | null;
+    others_ns: number | null;
+    waited_ns: number | null;
+    total_ns: number | null;
+    share: number | null;
+    clock_ns: number | null;
+}
+
 // the chain of work that bounds every step: segments without a gap between them that add up to the step; without steps, to the whole trace
 export interface CriticalPathRow {
     step: number | null;

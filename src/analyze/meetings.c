@@ -1,0 +1,346 @@
+/* meetings.c -- see meetings.h. */
+#include "analyze/meetings.h"
+
+#include "analyze/groups.h"
+#include "analyze/span_class.h"
+#include "analyze/step_list.h"
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json_read.h"
+#include "base/u64map.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct input {
+    const struct store *st;
+    const int64_t *ts, *dur;
+    const uint32_t *track, *parent, *site;
+    size_t n, ntrack;
+    uint8_t *class;
+    int64_t *rank;           /* per track */
+    struct u64map on_device; /* ranks with collectives on hardware */
+    struct step_list steps;
+    const struct step_row **order; /* by rank, then by start */
+};
+
+static int by_rank(const void *va, const void *vb)
+{
+    const struct step_row *a = *(const struct step_row *const *)va;
+    const struct step_row *b = *(const struct step_row *const *)vb;
+
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+}
+
+static int input_get(struct input *in, const struct store *st)
+{
+    const struct {
+        int col;
+        const void **to;
+    } columns[] = { { span_col_ts, (const void **)&in->ts },
+                    { span_col_dur, (const void **)&in->dur },
+                    { span_col_track, (const void **)&in->track },
+                    { span_col_parent, (const void **)&in->parent } };
+
+    in->st = st;
+    in->ntrack = store_nrow(st, TABLE_track);
+    in->class = span_classes(st);
+    in->rank = mem_alloc((in->ntrack + 1) * sizeof(*in->rank));
+    if (!in->class || !in->rank || step_list_get(&in->steps, st))
+        return OPM_ENOMEM;
+    if (in->steps.found)
+        in->steps.n = 0; /* numbers that were made up do not match those of other ranks */
+    in->order = mem_alloc((in->steps.n + 1) * sizeof(*in->order));
+    if (!in->order)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < in->steps.n; i++)
+        in->order[i] = &in->steps.row[i];
+    qsort(in->order, in->steps.n, sizeof(*in->order), by_rank);
+    for (size_t i = 0; i < in->ntrack; i++) {
+        struct cell c = store_cell(st, TABLE_track, i, track_col_rank);
+
+        in->rank[i] = c.kind == CELL_I64 ? c.i64 : OPM_NULL_I64;
+    }
+    in->site = store_span_site(st);
+    for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+        if (store_column(st, TABLE_span, columns[i].col, columns[i].to) < 0)
+            return OPM_ENOMEM;
+    in->n = in->ts && in->dur && in->track ? store_nrow(st, TABLE_span) : 0;
+    return 0;
+}
+
+static void input_release(struct input *in)
+{
+    mem_free(in->order);
+    mem_free(in->rank);
+    mem_free(in->class);
+    u64map_release(&in->on_device);
+    step_list_release(&in->steps);
+}
+
+static const struct step_row *step_at(const struct input *in, int64_t rank, int64_t ts_ns)
+{
+    size_t from = 0, to = in->steps.n;
+    const struct step_row key = { .rank = rank, .from_ns = ts_ns }, *k = &key;
+
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+
+        if (by_rank(&in->order[mid], &k) <= 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from && in->order[from - 1]->rank == rank ? in->order[from - 1] : NULL;
+}
+
+/* Between two ranks alone: others do not take part, and it need not end for both at once. */
+static bool is_between_two(const char *name)
+{
+    static const char *const words[] = { "SendRecv", "sendrecv", "send", "recv", "Send", "Recv" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
+static bool is_collective(const struct input *in, size_t i, bool *hardware)
+{
+    size_t nsite;
+    const struct site *s = &store_sites(in->st, &nsite)[in->site[i]];
+
+    if (in->class[in->site[i]] != CLASS_COMM || in->dur[i] < 0 || in->track[i] >= in->ntrack ||
+        in->rank[in->track[i]] == OPM_NULL_I64 || !s->name ||
+        is_between_two(store_text(in->st, s->name)))
+        return false;
+    for (uint32_t up = in->parent ? in->parent[i] : OPM_NULL_ID; up != OPM_NULL_ID;
+         up = in->parent[up])
+        if (in->class[in->site[up]] == CLASS_COMM)
+            return false;
+    *hardware = s->layer && strcmp(store_text(in->st, s->layer), "hardware") == 0;
+    return true;
+}
+
+/* The communicator, if the source names it, as PyTorch does with its process group; else 0. */
+static int group_of(const struct input *in, size_t span, struct buf *room, uint64_t *out)
+{
+    struct json_reader r;
+
+    *out = 0;
+    buf_clear(room);
+    if (store_span_args(in->st, span, room))
+        return OPM_ENOMEM;
+    r = json_read_of(room->data, room->len);
+    if (json_read_next(&r) != JSON_OBJECT)
+        return 0;
+    while (json_read_next(&r) == JSON_KEY) {
+        bool wanted = json_read_is(&r, "Process Group Name") || json_read_is(&r, "communicator");
+
+        json_read_next(&r);
+        for (size_t i = 0;
+             wanted && (r.token == JSON_STRING || r.token == JSON_NUMBER) && i < r.len; i++)
+            *out = (*out ^ (uint8_t)r.text[i]) * 0x100000001b3u + 1;
+        json_read_skip(&r);
+    }
+    return 0;
+}
+
+static int add_arrival(struct meetings *m, size_t *cap, const struct input *in, size_t i,
+                       struct buf *room)
+{
+    int64_t rank = in->rank[in->track[i]];
+    const struct step_row *s = step_at(in, rank, in->ts[i]);
+    size_t nsite;
+    struct arrival a = { .span = (uint32_t)i,
+                         .name = store_sites(in->st, &nsite)[in->site[i]].name,
+                         .num = s ? s->num : OPM_NULL_I64,
+                         .rank = rank,
+                         .ts_ns = in->ts[i],
+                         .end_ns = add_ns(in->ts[i], in->dur[i]),
+                         .warmup = s && s->warmup };
+    int rc = group_of(in, i, room, &a.group);
+
+    if (rc)
+        return rc;
+    if (!GROW(m->at, *cap, m->n + 1))
+        return OPM_ENOMEM;
+    m->at[m->n++] = a;
+    return 0;
+}
+
+static int collect(struct meetings *m, struct input *in)
+{
+    struct buf room = { 0 };
+    size_t cap = 0;
+    bool hardware;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < in->n; i++)
+        if (is_collective(in, i, &hardware) && hardware)
+            rc = u64map_put(&in->on_device, (uint64_t)in->rank[in->track[i]], 1);
+    for (size_t i = 0; rc == 0 && i < in->n; i++)
+        if (is_collective(in, i, &hardware) &&
+            (hardware || !u64map_get(&in->on_device, (uint64_t)in->rank[in->track[i]])))
+            rc = add_arrival(m, &cap, in, i, &room);
+    buf_release(&room);
+    return rc;
+}
+
+#define ORDER(a, b)                    \
+    do {                               \
+        if ((a) != (b))                \
+            return (a) < (b) ? -1 : 1; \
+    } while (0)
+
+static int by_series(const void *va, const void *vb)
+{
+    const struct arrival *a = va, *b = vb;
+
+    ORDER(a->group, b->group);
+    ORDER(a->name, b->name);
+    ORDER(a->num, b->num);
+    ORDER(a->rank, b->rank);
+    ORDER(a->ts_ns, b->ts_ns);
+    ORDER(a->span, b->span);
+    return 0;
+}
+
+static int by_meeting(const void *va, const void *vb)
+{
+    const struct arrival *a = va, *b = vb;
+
+    ORDER(a->group, b->group);
+    ORDER(a->name, b->name);
+    ORDER(a->num, b->num);
+    ORDER(a->nth, b->nth);
+    ORDER(a->rank, b->rank);
+    return 0;
+}
+
+static bool same_series(const struct arrival *a, const struct arrival *b)
+{
+    return a->group == b->group && a->name == b->name && a->num == b->num;
+}
+
+/* Number them, bring those of a collective together, and leave out who was alone. */
+static int match(struct meetings *m)
+{
+    size_t kept = 0;
+
+    qsort(m->at, m->n, sizeof(*m->at), by_series);
+    for (size_t i = 0; i < m->n; i++) {
+        bool goes_on =
+            i && same_series(&m->at[i], &m->at[i - 1]) && m->at[i].rank == m->at[i - 1].rank;
+
+        m->at[i].nth = goes_on ? m->at[i - 1].nth + 1 : 1;
+    }
+    qsort(m->at, m->n, sizeof(*m->at), by_meeting);
+    m->first = mem_alloc((m->n + 1) * sizeof(*m->first));
+    if (!m->first)
+        return OPM_ENOMEM;
+    for (size_t i = 0, end; i < m->n; i = end) {
+        for (end = i + 1;
+             end < m->n && same_series(&m->at[i], &m->at[end]) && m->at[i].nth == m->at[end].nth;)
+            end++;
+        if (end - i < 2)
+            continue;
+        m->first[m->count++] = kept;
+        memmove(&m->at[kept], &m->at[i], (end - i) * sizeof(*m->at));
+        kept += end - i;
+    }
+    m->first[m->count] = m->n = kept;
+    return 0;
+}
+
+/* What the clock of a rank is ahead of the reference by, at one collective. */
+struct reading {
+    int64_t rank, ahead_ns;
+};
+
+static int by_reading(const void *va, const void *vb)
+{
+    const struct reading *a = va, *b = vb;
+
+    ORDER(a->rank, b->rank);
+    ORDER(a->ahead_ns, b->ahead_ns);
+    return 0;
+}
+
+/* Of every rank without a clock that met one with: its end against theirs. */
+static size_t read_clocks(const struct meetings *m, const struct u64map *clock, struct reading *to)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->count; i++) {
+        const uint64_t *ahead = NULL;
+        int64_t end_ns = 0;
+
+        for (size_t k = m->first[i]; k < m->first[i + 1] && !ahead; k++) {
+            ahead = u64map_get(clock, (uint64_t)m->at[k].rank);
+            end_ns = m->at[k].end_ns;
+        }
+        for (size_t k = m->first[i]; k < m->first[i + 1] && ahead; k++)
+            if (!u64map_get(clock, (uint64_t)m->at[k].rank))
+                to[n++] =
+                    (struct reading){ m->at[k].rank, m->at[k].end_ns - (end_ns - (int64_t)*ahead) };
+    }
+    qsort(to, n, sizeof(*to), by_reading);
+    return n;
+}
+
+/* The lowest rank without a clock is the reference of those that it meets, and of whom they meet.
+ */
+static int set_clocks(struct meetings *m)
+{
+    struct reading *r = mem_alloc((m->n + 1) * sizeof(*r));
+    struct u64map clock = { 0 };
+    int rc = r ? 0 : OPM_ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < m->n; i++) {
+        size_t n = 1;
+
+        if (u64map_get(&clock, (uint64_t)m->at[i].rank))
+            continue;
+        rc = u64map_put(&clock, (uint64_t)m->at[i].rank, 0);
+        while (rc == 0 && n) {
+            n = read_clocks(m, &clock, r);
+            for (size_t k = 0, end; rc == 0 && k < n; k = end) {
+                for (end = k + 1; end < n && r[end].rank == r[k].rank;)
+                    end++;
+                rc = u64map_put(&clock, (uint64_t)r[k].rank,
+                                (uint64_t)r[k + (end - k) / 2].ahead_ns);
+            }
+        }
+    }
+    for (size_t i = 0; rc == 0 && i < m->n; i++)
+        m->at[i].clock_ns = (int64_t)*u64map_get(&clock, (uint64_t)m->at[i].rank);
+    u64map_release(&clock);
+    mem_free(r);
+    return rc;
+}
+
+int meetings_get(struct meetings *m, const struct store *st)
+{
+    struct input in = { 0 };
+    int rc = input_get(&in, st);
+
+    *m = (struct meetings){ 0 };
+    if (rc == 0)
+        rc = collect(m, &in);
+    if (rc == 0)
+        rc = match(m);
+    if (rc == 0)
+        rc = set_clocks(m);
+    input_release(&in);
+    return rc;
+}
+
+void meetings_release(struct meetings *m)
+{
+    mem_free(m->at);
+    mem_free(m->first);
+    *m = (struct meetings){ 0 };
+}

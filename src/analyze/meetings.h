@@ -1,0 +1,37 @@
+/* meetings.h -- the collectives of a job with several ranks: who took part in each, and when.
+ *
+ * Ranks of a communicator call its collectives in the same order, so the nth of one rank is the nth
+ * of the others; where steps are marked, the nth of the step of the same number. A collective ends
+ * on all ranks at about the same time. So the usual difference between the ends tells how far
+ * clocks are apart, and with that the starts can be compared: a rank that came late has the others
+ * wait. */
+#ifndef ANALYZE_MEETINGS_H
+#define ANALYZE_MEETINGS_H
+
+#include "store/store.h"
+
+/* One rank at one collective. */
+struct arrival {
+    uint32_t span;
+    str_id name;
+    uint64_t group; /* tells communicators apart; 0: unknown */
+    int64_t num;    /* step, OPM_NULL_I64: none */
+    uint32_t nth;   /* in its step and group, from 1 */
+    int64_t rank;
+    int64_t ts_ns, end_ns; /* by the rank's own clock */
+    int64_t clock_ns;      /* how far that is ahead of the clock of the lowest rank */
+    bool warmup;
+};
+
+/* The arrivals of one collective stand side by side. */
+struct meetings {
+    struct arrival *at;
+    size_t n;
+    size_t *first; /* meeting i is at[first[i]] to at[first[i + 1] - 1]: two ranks or more */
+    size_t count;
+};
+
+int meetings_get(struct meetings *m, const struct store *st); /* 0 or OPM_ENOMEM; release */
+void meetings_release(struct meetings *m);
+
+#endif
