@@ -21,13 +21,13 @@ static _Atomic bool installed;
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
-    struct session *s = &opm__session;
-    const uint8_t *at = info->si_addr, *map = s->map;
+    struct recorder *r = &opm__recorder;
+    const uint8_t *at = info->si_addr, *map = r->map;
     int saved = errno;
 
     (void)context;
-    if (info->si_code > 0 && map && at >= map && at < map + s->map_size) {
-        opm__live_give_up(s);
+    if (info->si_code > 0 && map && at >= map && at < map + r->map_size) {
+        opm__live_give_up(r);
     } else {
         sigaction(sig, &before, NULL);
         /* A fault comes again by itself, but what was sent does not. */

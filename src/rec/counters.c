@@ -137,21 +137,21 @@ static int64_t read_cost_ns(const struct counting *c, const struct event_set *se
     return best;
 }
 
-static void meta_text(struct session *s, const char *key, const char *value)
+static void meta_text(struct recorder *r, const char *key, const char *value)
 {
-    pthread_mutex_lock(&s->lock);
-    opm__define_meta(s, key, value);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&r->lock);
+    opm__define_meta(r, key, value);
+    pthread_mutex_unlock(&r->lock);
 }
 
-void opm__counters_choose(struct session *s, bool wanted)
+void opm__counters_choose(struct recorder *r, bool wanted)
 {
     struct counting probe = { .nevent = 0 };
     const struct event_set *set = NULL;
     char text[256], names[128] = "";
     int why = 0, first_why = 0;
 
-    atomic_store(&s->counters, NULL);
+    atomic_store(&r->counters, NULL);
     if (!wanted)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(sets) && !set; i++) {
@@ -161,28 +161,28 @@ void opm__counters_choose(struct session *s, bool wanted)
         if (!why)
             set = &sets[i];
     }
-    meta_text(s, "counters.kind", set ? set->kind : "none");
+    meta_text(r, "counters.kind", set ? set->kind : "none");
     if (first_why) {
         perf_refusal(first_why, text, sizeof(text));
-        meta_text(s, "counters.reason", text);
+        meta_text(r, "counters.reason", text);
     }
     if (!set)
         return;
     for (unsigned i = 0, len = 0; i < set->n; i++)
         len += (unsigned)snprintf(names + len, sizeof(names) - len, "%s%s", i ? "," : "",
                                   set->event[i].key);
-    meta_text(s, "counters.events", names);
-    meta_text(s, "counters.scope", set->kernel ? "calling thread" : "calling thread, in user mode");
+    meta_text(r, "counters.events", names);
+    meta_text(r, "counters.scope", set->kernel ? "calling thread" : "calling thread, in user mode");
     snprintf(text, sizeof(text), "%lld", (long long)read_cost_ns(&probe, set) * 2);
-    meta_text(s, "counters.cost_ns", text); /* of an operator */
+    meta_text(r, "counters.cost_ns", text); /* of an operator */
     group_close(&probe);
-    atomic_store(&s->counters, set);
+    atomic_store(&r->counters, set);
 }
 
 /* The calling thread's group, opened if need be; NULL: there is none. */
-static struct counting *counting_of(struct session *s, const struct event_set *set)
+static struct counting *counting_of(struct recorder *r, const struct event_set *set)
 {
-    uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
+    uint32_t generation = atomic_load_explicit(&r->generation, memory_order_relaxed);
 
     if (!counting)
         counting = opm__alloc(sizeof(*counting));
@@ -197,8 +197,8 @@ static struct counting *counting_of(struct session *s, const struct event_set *s
 
 opm_span opm__counted_begin(opm_site *site)
 {
-    struct session *s = &opm__session;
-    const struct event_set *set = atomic_load(&s->counters);
+    struct recorder *r = &opm__recorder;
+    const struct event_set *set = atomic_load(&r->counters);
     struct reading before;
     struct counting *c;
     opm_span span;
@@ -206,7 +206,7 @@ opm_span opm__counted_begin(opm_site *site)
 
     if (!set || !opm__slow_enter())
         return opm__begin(site);
-    c = counting_of(s, set);
+    c = counting_of(r, set);
     ok = c && c->nframe < FRAMES_MAX && group_read(c, set, &before);
     opm__slow_leave();
     span = opm__begin(site);
@@ -217,7 +217,7 @@ opm_span opm__counted_begin(opm_site *site)
 
 void opm__counted_end(opm_span span)
 {
-    const struct event_set *set = atomic_load(&opm__session.counters);
+    const struct event_set *set = atomic_load(&opm__recorder.counters);
     struct counting *c = counting;
     unsigned at = c ? c->nframe : 0;
     struct reading after;

@@ -82,15 +82,15 @@ static void names_put(struct name_table *t, struct hash128 h, uint32_t id)
 }
 
 /* A table with room for one more: the present one, a larger one, or the present one emptied. */
-static struct name_table *names_room(struct session *s)
+static struct name_table *names_room(struct recorder *r)
 {
-    struct name_table *t = atomic_load_explicit(&s->names, memory_order_relaxed);
+    struct name_table *t = atomic_load_explicit(&r->names, memory_order_relaxed);
     size_t cap = t ? t->cap * 2 : 1024;
     struct name_table *bigger;
 
     if (t && t->n * 2 < t->cap)
         return t;
-    bigger = cap * sizeof(struct name_entry) <= s->names_max
+    bigger = cap * sizeof(struct name_entry) <= r->names_max
                  ? opm__alloc(sizeof(*bigger) + cap * sizeof(struct name_entry))
                  : NULL;
     if (bigger) {
@@ -104,7 +104,7 @@ static struct name_table *names_room(struct session *s)
             if (tag_id)
                 names_put(bigger, h, (uint32_t)(tag_id & ~TAG_MASK));
         }
-        atomic_store_explicit(&s->names, bigger, memory_order_release);
+        atomic_store_explicit(&r->names, bigger, memory_order_release);
         return bigger;
     }
     if (t) {
@@ -115,15 +115,15 @@ static struct name_table *names_room(struct session *s)
     return t;
 }
 
-void opm__define_release(struct session *s)
+void opm__define_release(struct recorder *r)
 {
-    struct name_table *t = atomic_load_explicit(&s->names, memory_order_relaxed), *older;
+    struct name_table *t = atomic_load_explicit(&r->names, memory_order_relaxed), *older;
 
     for (; t; t = older) {
         older = t->older;
         opm__free(t);
     }
-    atomic_store_explicit(&s->names, NULL, memory_order_relaxed);
+    atomic_store_explicit(&r->names, NULL, memory_order_relaxed);
 }
 
 static bool list_has(const char *list, const char *word, size_t len)
@@ -134,83 +134,83 @@ static bool list_has(const char *list, const char *word, size_t len)
     return false;
 }
 
-bool opm__category_on(const struct session *s, const char *category)
+bool opm__category_on(const struct recorder *r, const char *category)
 {
     char minus[128];
     size_t len = category ? strlen(category) : 0;
 
-    if (!s->categories || !len)
+    if (!r->categories || !len)
         return true;
-    if (s->categories[0] != '-')
-        return list_has(s->categories, category, len);
+    if (r->categories[0] != '-')
+        return list_has(r->categories, category, len);
     if (len + 1 > sizeof(minus))
         return true;
     minus[0] = '-';
     memcpy(minus + 1, category, len);
-    return !list_has(s->categories, minus, len + 1);
+    return !list_has(r->categories, minus, len + 1);
 }
 
 /* Items longer than a block, and all of them when no block is free, go straight to the file. */
-static void item_direct(struct session *s, const uint8_t *head, size_t head_len, const uint8_t *p,
+static void item_direct(struct recorder *r, const uint8_t *head, size_t head_len, const uint8_t *p,
                         size_t len)
 {
     uint8_t *all = opm__alloc(head_len + len);
     struct opm_chunk chunk = {
-        .kind = CHUNK_DEFS, .size = (uint32_t)(head_len + len), .seq = s->defs_seq++, .nblock = 1
+        .kind = CHUNK_DEFS, .size = (uint32_t)(head_len + len), .seq = r->defs_seq++, .nblock = 1
     };
 
     if (!all) {
-        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&r->lost_other, 1, memory_order_relaxed);
         return;
     }
     memcpy(all, head, head_len);
     memcpy(all + head_len, p, len);
-    if (!opm__write_chunk(s, chunk, all))
-        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
+    if (!opm__write_chunk(r, chunk, all))
+        atomic_fetch_add_explicit(&r->lost_other, 1, memory_order_relaxed);
     opm__free(all);
 }
 
-void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t len)
+void opm__define_item(struct recorder *r, uint32_t kind, const uint8_t *p, size_t len)
 {
     uint8_t head[2 * VARINT_MAX], *end = varint_put(varint_put(head, kind), len);
     size_t head_len = (size_t)(end - head);
     struct opm_block_header *b;
 
-    if (s->defs_block != OPM_NO_BLOCK) {
-        b = session_block(s, s->defs_block);
-        if (OPM_BLOCK_BYTES - s->defs_used < head_len + len) {
+    if (r->defs_block != OPM_NO_BLOCK) {
+        b = recorder_block(r, r->defs_block);
+        if (OPM_BLOCK_BYTES - r->defs_used < head_len + len) {
             __atomic_store_n(&b->state, BLOCK_FULL, __ATOMIC_RELEASE);
-            opm__block_submit(s, s->defs_block);
-            s->defs_block = OPM_NO_BLOCK;
+            opm__block_submit(r, r->defs_block);
+            r->defs_block = OPM_NO_BLOCK;
         }
     }
-    if (head_len + len <= OPM_BLOCK_BYTES && s->defs_block == OPM_NO_BLOCK) {
-        s->defs_block = opm__block_take(s, NULL);
-        if (s->defs_block != OPM_NO_BLOCK) {
-            b = session_block(s, s->defs_block);
+    if (head_len + len <= OPM_BLOCK_BYTES && r->defs_block == OPM_NO_BLOCK) {
+        r->defs_block = opm__block_take(r, NULL);
+        if (r->defs_block != OPM_NO_BLOCK) {
+            b = recorder_block(r, r->defs_block);
             b->thread = 0;
-            b->seq = s->defs_seq++;
-            s->defs_used = 0;
+            b->seq = r->defs_seq++;
+            r->defs_used = 0;
             __atomic_store_n(&b->used, 0, __ATOMIC_RELAXED);
             __atomic_store_n(&b->state, BLOCK_FILLING, __ATOMIC_RELEASE);
         }
     }
-    if (s->defs_block == OPM_NO_BLOCK || head_len + len > OPM_BLOCK_BYTES) {
-        item_direct(s, head, head_len, p, len);
+    if (r->defs_block == OPM_NO_BLOCK || head_len + len > OPM_BLOCK_BYTES) {
+        item_direct(r, head, head_len, p, len);
         return;
     }
-    b = session_block(s, s->defs_block);
-    memcpy(block_bytes(b) + s->defs_used, head, head_len);
-    memcpy(block_bytes(b) + s->defs_used + head_len, p, len);
-    s->defs_used += (uint32_t)(head_len + len);
-    __atomic_store_n(&b->used, s->defs_used, __ATOMIC_RELEASE);
+    b = recorder_block(r, r->defs_block);
+    memcpy(block_bytes(b) + r->defs_used, head, head_len);
+    memcpy(block_bytes(b) + r->defs_used + head_len, p, len);
+    r->defs_used += (uint32_t)(head_len + len);
+    __atomic_store_n(&b->used, r->defs_used, __ATOMIC_RELEASE);
 }
 
 /* A new id, or the last one for ever when they are used up. */
-static uint32_t next_id(struct session *s)
+static uint32_t next_id(struct recorder *r)
 {
-    if (s->next_id < OPM_ID_MAX)
-        return s->next_id++;
+    if (r->next_id < OPM_ID_MAX)
+        return r->next_id++;
     return OPM_ID_MAX;
 }
 
@@ -220,7 +220,7 @@ static size_t capped(size_t len)
 }
 
 /* An item of `before`, a string and `after`, in one piece. */
-static void item_string(struct session *s, uint32_t kind, const uint8_t *before, size_t nbefore,
+static void item_string(struct recorder *r, uint32_t kind, const uint8_t *before, size_t nbefore,
                         const char *str, size_t len, const uint8_t *after, size_t nafter)
 {
     uint8_t small[512], *item = small, *p;
@@ -229,7 +229,7 @@ static void item_string(struct session *s, uint32_t kind, const uint8_t *before,
     if (need > sizeof(small))
         item = opm__alloc(need);
     if (!item) {
-        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&r->lost_other, 1, memory_order_relaxed);
         return;
     }
     memcpy(item, before, nbefore);
@@ -239,16 +239,16 @@ static void item_string(struct session *s, uint32_t kind, const uint8_t *before,
     p += len;
     if (nafter)
         memcpy(p, after, nafter);
-    opm__define_item(s, kind, item, (size_t)(p - item) + nafter);
+    opm__define_item(r, kind, item, (size_t)(p - item) + nafter);
     if (item != small)
         opm__free(item);
 }
 
 /* ITEM_SITE. `tail` is what the role adds. */
-static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, const char *category,
+static uint32_t item_site(struct recorder *r, uint32_t role, uint32_t layer, const char *category,
                           const char *name, size_t len, const uint8_t *tail, size_t ntail)
 {
-    uint32_t id = next_id(s);
+    uint32_t id = next_id(r);
     size_t ncat = category ? capped(strlen(category)) : 0;
     uint8_t head[3 * VARINT_MAX], *p = varint_put(head, id);
     uint8_t small[256], *after = small, *q;
@@ -262,7 +262,7 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
     if (VARINT_MAX + ncat + ntail > sizeof(small))
         after = opm__alloc(VARINT_MAX + ncat + ntail);
     if (!after) {
-        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&r->lost_other, 1, memory_order_relaxed);
         return id;
     }
     q = varint_put(after, category ? ncat + 1 : 0);
@@ -271,7 +271,7 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
     q += ncat;
     if (ntail)
         memcpy(q, tail, ntail);
-    item_string(s, ITEM_SITE, head, (size_t)(p - head), name, capped(len), after,
+    item_string(r, ITEM_SITE, head, (size_t)(p - head), name, capped(len), after,
                 (size_t)(q - after) + ntail);
     if (after != small)
         opm__free(after);
@@ -279,23 +279,23 @@ static uint32_t item_site(struct session *s, uint32_t role, uint32_t layer, cons
 }
 
 /* The id that the site has in this recording already, or 0. */
-static uint32_t cached_id(const struct session *s, const opm_site *site)
+static uint32_t cached_id(const struct recorder *r, const opm_site *site)
 {
     uint64_t cache = __atomic_load_n(&site->cache, __ATOMIC_RELAXED);
 
-    return cache >> 32 == atomic_load_explicit(&s->generation, memory_order_relaxed)
+    return cache >> 32 == atomic_load_explicit(&r->generation, memory_order_relaxed)
                ? (uint32_t)cache
                : 0;
 }
 
-static uint32_t define_locked(struct session *s, opm_site *site);
+static uint32_t define_locked(struct recorder *r, opm_site *site);
 
 /* An operator is described with its forward site; those of other phases refer to that one. */
-static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
+static uint32_t define_op(struct recorder *r, opm_site *site, uint32_t phase)
 {
     opm_op *op = site_op(site);
-    uint32_t forward = phase ? define_locked(s, &op->site[0]) : 0, id;
-    uint32_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
+    uint32_t forward = phase ? define_locked(r, &op->site[0]) : 0, id;
+    uint32_t generation = atomic_load_explicit(&r->generation, memory_order_relaxed);
     size_t len = forward ? 0 : op->description_len;
     uint8_t *tail = opm__alloc(1 + 2 * VARINT_MAX + len), *p;
 
@@ -306,25 +306,25 @@ static uint32_t define_op(struct session *s, opm_site *site, uint32_t phase)
     if (!forward)
         p = varint_put(p, op->replaces >> 32 == generation ? (uint32_t)op->replaces : 0);
     memcpy(p, op->description, len);
-    id = item_site(s, ROLE_OP, site->layer, site->category, site->name, strlen(site->name), tail,
+    id = item_site(r, ROLE_OP, site->layer, site->category, site->name, strlen(site->name), tail,
                    (size_t)(p - tail) + len);
     opm__free(tail);
     return id;
 }
 
 /* Under lock. 0: filtered out, or out of memory. */
-static uint32_t define_locked(struct session *s, opm_site *site)
+static uint32_t define_locked(struct recorder *r, opm_site *site)
 {
-    uint32_t role = __atomic_load_n(&site->role, __ATOMIC_RELAXED), id = cached_id(s, site);
+    uint32_t role = __atomic_load_n(&site->role, __ATOMIC_RELAXED), id = cached_id(r, site);
     const uint8_t *tail = NULL;
     size_t ntail = 0;
 
     if (id)
         return id == UINT32_MAX ? 0 : id;
-    if (!site->name || !opm__category_on(s, site->category))
+    if (!site->name || !opm__category_on(r, site->category))
         return 0;
     if ((role & 0xff) == ROLE_OP) {
-        id = define_op(s, site, role >> 8);
+        id = define_op(r, site, role >> 8);
     } else {
         if (role == ROLE_QUEUE) {
             tail = site_queue(site)->description;
@@ -333,26 +333,26 @@ static uint32_t define_locked(struct session *s, opm_site *site)
             tail = site_gauge(site)->description;
             ntail = site_gauge(site)->description_len;
         }
-        id = item_site(s, role & 0xff, site->layer, site->category, site->name, strlen(site->name),
+        id = item_site(r, role & 0xff, site->layer, site->category, site->name, strlen(site->name),
                        tail, ntail);
     }
     if (id)
         __atomic_store_n(
             &site->cache,
-            (uint64_t)atomic_load_explicit(&s->generation, memory_order_relaxed) << 32 | id,
+            (uint64_t)atomic_load_explicit(&r->generation, memory_order_relaxed) << 32 | id,
             __ATOMIC_RELAXED);
     return id;
 }
 
 uint32_t opm__define_site(opm_site *site)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct guard g;
     uint32_t id;
 
-    opm__lock(&s->lock, &g);
-    id = define_locked(s, site);
-    opm__unlock(&s->lock, &g);
+    opm__lock(&r->lock, &g);
+    id = define_locked(r, site);
+    opm__unlock(&r->lock, &g);
     return id;
 }
 
@@ -362,38 +362,38 @@ uint32_t opm__define_site(opm_site *site)
 static uint32_t define_hashed(uint32_t kind, uint32_t layer, const char *category, const char *name,
                               size_t len)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct hash128 h = hash_name(kind << 8 | layer, category, name, capped(len));
-    uint32_t id = names_find(atomic_load_explicit(&s->names, memory_order_acquire), h);
+    uint32_t id = names_find(atomic_load_explicit(&r->names, memory_order_acquire), h);
     struct name_table *t;
     struct guard g;
 
     if (id)
         return id;
-    opm__lock(&s->lock, &g);
-    id = names_find(atomic_load_explicit(&s->names, memory_order_relaxed), h);
+    opm__lock(&r->lock, &g);
+    id = names_find(atomic_load_explicit(&r->names, memory_order_relaxed), h);
     if (!id) {
         if (kind == KIND_STRING) {
             uint8_t head[VARINT_MAX];
 
-            id = next_id(s);
-            item_string(s, ITEM_STRING, head, (size_t)(varint_put(head, id) - head), name,
+            id = next_id(r);
+            item_string(r, ITEM_STRING, head, (size_t)(varint_put(head, id) - head), name,
                         capped(len), NULL, 0);
         } else {
-            id = item_site(s, kind, layer, category, name, len, NULL, 0);
+            id = item_site(r, kind, layer, category, name, len, NULL, 0);
         }
-        t = names_room(s);
+        t = names_room(r);
         if (t && id != OPM_ID_MAX)
             names_put(t, h, id);
     }
-    opm__unlock(&s->lock, &g);
+    opm__unlock(&r->lock, &g);
     return id;
 }
 
 uint32_t opm__define_named(uint32_t role, uint32_t layer, const char *category, const char *name,
                            size_t len)
 {
-    if (!opm__category_on(&opm__session, category))
+    if (!opm__category_on(&opm__recorder, category))
         return 0;
     return define_hashed(role, layer, category, name, len);
 }
@@ -406,60 +406,60 @@ uint32_t opm__define_string(const char *str, size_t len)
 /* The track's id in this recording; 0: out of memory. */
 uint32_t opm__define_track(opm_track *t)
 {
-    struct session *s = &opm__session;
-    uint64_t generation = atomic_load_explicit(&s->generation, memory_order_relaxed);
+    struct recorder *r = &opm__recorder;
+    uint64_t generation = atomic_load_explicit(&r->generation, memory_order_relaxed);
     uint64_t cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
     uint8_t *item, *p;
     struct guard g;
 
     if (cache >> 32 == generation)
         return (uint32_t)cache;
-    opm__lock(&s->lock, &g);
+    opm__lock(&r->lock, &g);
     item = opm__alloc(VARINT_MAX + t->description_len);
     if (!item) {
-        opm__unlock(&s->lock, &g);
+        opm__unlock(&r->lock, &g);
         return 0;
     }
     cache = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
     if (cache >> 32 != generation) {
-        cache = generation << 32 | next_id(s);
+        cache = generation << 32 | next_id(r);
         p = varint_put(item, (uint32_t)cache);
         memcpy(p, t->description, t->description_len);
-        opm__define_item(s, ITEM_TRACK, item, (size_t)(p - item) + t->description_len);
+        opm__define_item(r, ITEM_TRACK, item, (size_t)(p - item) + t->description_len);
         __atomic_store_n(&t->cache, cache, __ATOMIC_RELAXED);
     }
     opm__free(item);
-    opm__unlock(&s->lock, &g);
+    opm__unlock(&r->lock, &g);
     return (uint32_t)cache;
 }
 
-void opm__define_thread(struct session *s, uint32_t serial, int tid, const char *name)
+void opm__define_thread(struct recorder *r, uint32_t serial, int tid, const char *name)
 {
     size_t len = name ? capped(strlen(name)) : 0;
     uint8_t head[2 * VARINT_MAX], *p = varint_put(varint_put(head, serial), (uint64_t)tid);
 
-    item_string(s, ITEM_THREAD, head, (size_t)(p - head), name, len, NULL, 0);
+    item_string(r, ITEM_THREAD, head, (size_t)(p - head), name, len, NULL, 0);
 }
 
-void opm__define_meta(struct session *s, const char *key, const char *value)
+void opm__define_meta(struct recorder *r, const char *key, const char *value)
 {
-    const char *told = redact_hides(s->redact, key) ? REDACT_TEXT : value;
+    const char *told = redact_hides(r->redact, key) ? REDACT_TEXT : value;
     size_t nkey = capped(strlen(key)), nvalue = capped(strlen(told));
     uint8_t *head = opm__alloc(VARINT_MAX + nkey), *p;
 
     if (!head) {
-        atomic_fetch_add_explicit(&s->lost_other, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&r->lost_other, 1, memory_order_relaxed);
         return;
     }
     p = varint_put(head, nkey);
     memcpy(p, key, nkey);
-    item_string(s, ITEM_META, head, (size_t)(p - head) + nkey, told, nvalue, NULL, 0);
+    item_string(r, ITEM_META, head, (size_t)(p - head) + nkey, told, nvalue, NULL, 0);
     opm__free(head);
 }
 
-void opm__define_calibration(struct session *s, const struct opm_calibration *c)
+void opm__define_calibration(struct recorder *r, const struct opm_calibration *c)
 {
-    opm__define_item(s, ITEM_CALIBRATION, (const uint8_t *)c, sizeof(*c));
+    opm__define_item(r, ITEM_CALIBRATION, (const uint8_t *)c, sizeof(*c));
 }
 
 void opm_meta(const char *key, const char *value)
@@ -468,8 +468,8 @@ void opm_meta(const char *key, const char *value)
 
     if (!key || !value || !opm__slow_enter())
         return;
-    opm__lock(&opm__session.lock, &g);
-    opm__define_meta(&opm__session, key, value);
-    opm__unlock(&opm__session.lock, &g);
+    opm__lock(&opm__recorder.lock, &g);
+    opm__define_meta(&opm__recorder, key, value);
+    opm__unlock(&opm__recorder.lock, &g);
     opm__slow_leave();
 }

@@ -13,16 +13,16 @@
 #include <cpuid.h>
 #endif
 
-static void meta_number(struct session *s, const char *key, long long v)
+static void meta_number(struct recorder *r, const char *key, long long v)
 {
     char text[32];
 
     snprintf(text, sizeof(text), "%lld", v);
-    opm__define_meta(s, key, text);
+    opm__define_meta(r, key, text);
 }
 
 /* The command line, arguments separated by spaces. */
-static void meta_command(struct session *s)
+static void meta_command(struct recorder *r)
 {
     char text[4096];
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -36,13 +36,13 @@ static void meta_command(struct session *s)
         if (!text[i])
             text[i] = ' '; /* bounded: in place of what was read */
     text[n] = '\0';
-    opm__define_meta(s, "program.command", text);
+    opm__define_meta(r, "program.command", text);
 }
 
 /* What tells this process apart from all others since the machine was started: its number, the
  * namespace that this counts in, and when it started (field 22 of its stat, behind a name that may
  * hold anything). Another recorder in the same process says the same. */
-static void meta_process(struct session *s)
+static void meta_process(struct recorder *r)
 {
     char text[1024], space[64] = "", identity[128];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -60,10 +60,10 @@ static void meta_process(struct session *s)
         return;
     snprintf(identity, sizeof(identity), "%s/%d/%.*s", space, (int)getpid(),
              (int)strcspn(field + 1, " "), field + 1);
-    opm__define_meta(s, "program.process", identity);
+    opm__define_meta(r, "program.process", identity);
 }
 
-static void meta_cpu(struct session *s)
+static void meta_cpu(struct recorder *r)
 {
 #if defined(__x86_64__)
     unsigned regs[13] = { 0 };
@@ -75,48 +75,48 @@ static void meta_cpu(struct session *s)
             return;
     while (*name == ' ')
         name++;
-    opm__define_meta(s, "machine.cpu", name);
+    opm__define_meta(r, "machine.cpu", name);
 #else
-    (void)s;
+    (void)r;
 #endif
 }
 
-mode_t opm__file_mode(const struct session *s)
+mode_t opm__file_mode(const struct recorder *r)
 {
-    return redact_hides_all(s->redact) && !environment_privileged() ? 0666 : 0600;
+    return redact_hides_all(r->redact) && !environment_privileged() ? 0666 : 0600;
 }
 
-void opm__describe_machine(struct session *s)
+void opm__describe_machine(struct recorder *r)
 {
     static const char *const clocks[] = { [CLOCK_SOURCE_MONOTONIC] = "CLOCK_MONOTONIC",
                                           [CLOCK_SOURCE_TSC] = "TSC",
                                           [CLOCK_SOURCE_CNTVCT] = "CNTVCT" };
     struct utsname u;
 
-    pthread_mutex_lock(&s->lock);
-    opm__define_meta(s, "opmeter.version", OPMETER_VERSION);
-    meta_command(s);
-    meta_number(s, "program.pid", getpid());
-    meta_process(s);
-    opm__define_meta(s, "clock.source", clocks[opm__clock_source]);
+    pthread_mutex_lock(&r->lock);
+    opm__define_meta(r, "opmeter.version", OPMETER_VERSION);
+    meta_command(r);
+    meta_number(r, "program.pid", getpid());
+    meta_process(r);
+    opm__define_meta(r, "clock.source", clocks[opm__clock_source]);
     if (uname(&u) == 0) {
-        opm__define_meta(s, "machine.host", u.nodename);
-        opm__define_meta(s, "machine.kernel", u.release);
-        opm__define_meta(s, "machine.arch", u.machine);
+        opm__define_meta(r, "machine.host", u.nodename);
+        opm__define_meta(r, "machine.kernel", u.release);
+        opm__define_meta(r, "machine.arch", u.machine);
     }
     if (environment_rank() >= 0)
-        meta_number(s, "program.rank", environment_rank());
+        meta_number(r, "program.rank", environment_rank());
     if (environment_ranks() > 0)
-        meta_number(s, "program.ranks", environment_ranks());
-    meta_cpu(s);
-    meta_number(s, "machine.cores", sysconf(_SC_NPROCESSORS_ONLN));
-    meta_number(s, "recorder.buffer_bytes", (long long)s->map_size);
-    meta_number(s, "recorder.layers", s->layers);
-    if (s->categories)
-        opm__define_meta(s, "recorder.categories", s->categories);
+        meta_number(r, "program.ranks", environment_ranks());
+    meta_cpu(r);
+    meta_number(r, "machine.cores", sysconf(_SC_NPROCESSORS_ONLN));
+    meta_number(r, "recorder.buffer_bytes", (long long)r->map_size);
+    meta_number(r, "recorder.layers", r->layers);
+    if (r->categories)
+        opm__define_meta(r, "recorder.categories", r->categories);
     if (environment_fp_point())
-        opm__define_meta(s, "step.fp_point", environment_fp_point());
+        opm__define_meta(r, "step.fp_point", environment_fp_point());
     if (environment_bp_point())
-        opm__define_meta(s, "step.bp_point", environment_bp_point());
-    pthread_mutex_unlock(&s->lock);
+        opm__define_meta(r, "step.bp_point", environment_bp_point());
+    pthread_mutex_unlock(&r->lock);
 }

@@ -126,7 +126,7 @@ static void path_beside_parts(char **path)
 
 /* A recording that this very process began and never stopped: it was another program then. One of
  * an earlier process of the same number passes for it, and is kept just so. */
-static bool is_earlier_image(const struct session *s, const char *path)
+static bool is_earlier_image(const struct recorder *r, const char *path)
 {
     struct opm_file_header h;
     struct opm_file_status st;
@@ -138,44 +138,44 @@ static bool is_earlier_image(const struct session *s, const char *path)
     if (pread(fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) &&
         pread(fd, &st, sizeof(st), sizeof(h)) == (ssize_t)sizeof(st))
         is = memcmp(h.magic, OPM_FILE_MAGIC, sizeof(h.magic)) == 0 &&
-             h.crc == crc32c(&h, offsetof(struct opm_file_header, crc)) && h.pid == s->header.pid &&
-             memcmp(h.boot, s->header.boot, sizeof(h.boot)) == 0 && st.state != FILE_CLOSED;
+             h.crc == crc32c(&h, offsetof(struct opm_file_header, crc)) && h.pid == r->header.pid &&
+             memcmp(h.boot, r->header.boot, sizeof(h.boot)) == 0 && st.state != FILE_CLOSED;
     close(fd);
     return is;
 }
 
-static void before_add(struct session *s, const char *path)
+static void before_add(struct recorder *r, const char *path)
 {
     char *longer = NULL;
 
-    if (!s->before || strlen(s->before) + strlen(path) < BEFORE_MAX) {
-        if (asprintf(&longer, "%s%s%s", s->before ? s->before : "", s->before ? ", " : "", path) <
+    if (!r->before || strlen(r->before) + strlen(path) < BEFORE_MAX) {
+        if (asprintf(&longer, "%s%s%s", r->before ? r->before : "", r->before ? ", " : "", path) <
             0)
             return;
-        free(s->before);
-        s->before = longer;
+        free(r->before);
+        r->before = longer;
     }
 }
 
 /* NAME-PID.opm, or if that is what we were before, NAME-PID-1.opm and so on. */
-static void path_after_exec(struct session *s, const char *pid, bool has_pid)
+static void path_after_exec(struct recorder *r, const char *pid, bool has_pid)
 {
     char *base, number[32];
     int k = 1;
 
-    if (!is_earlier_image(s, s->path))
+    if (!is_earlier_image(r, r->path))
         return;
     if (!has_pid) {
-        before_add(s, s->path);
-        path_insert(&s->path, pid);
+        before_add(r, r->path);
+        path_insert(&r->path, pid);
     }
-    base = s->path ? strdup(s->path) : NULL;
-    for (; base && s->path && k < NAMES_MAX && path_exists(s->path); k++) {
-        if (is_earlier_image(s, s->path))
-            before_add(s, s->path);
+    base = r->path ? strdup(r->path) : NULL;
+    for (; base && r->path && k < NAMES_MAX && path_exists(r->path); k++) {
+        if (is_earlier_image(r, r->path))
+            before_add(r, r->path);
         snprintf(number, sizeof(number), "-%d", k);
-        free(s->path);
-        s->path = path_with(base, number, "");
+        free(r->path);
+        r->path = path_with(base, number, "");
     }
     free(base);
 }
@@ -218,7 +218,7 @@ static int make_way(const char *path, opm_error *err)
     return 0;
 }
 
-static int file_create(struct session *s, const char *wanted, bool child, opm_error *err)
+static int file_create(struct recorder *r, const char *wanted, bool child, opm_error *err)
 {
     char *expanded = path_expand(wanted);
     bool has_pid = false;
@@ -228,33 +228,33 @@ static int file_create(struct session *s, const char *wanted, bool child, opm_er
     snprintf(pid, sizeof(pid), "-%d", (int)getpid());
     if (!expanded)
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
-    s->convert_to = path_is_opm(expanded) ? NULL : opm__path_absolute(expanded);
-    s->path = s->convert_to ? path_with(expanded, "", ".opm") : strdup(expanded);
+    r->convert_to = path_is_opm(expanded) ? NULL : opm__path_absolute(expanded);
+    r->path = r->convert_to ? path_with(expanded, "", ".opm") : strdup(expanded);
     free(expanded);
-    if (s->path && (child || path_is_taken(s->path))) {
-        path_insert(&s->path, pid);
+    if (r->path && (child || path_is_taken(r->path))) {
+        path_insert(&r->path, pid);
         has_pid = true;
     }
-    if (s->path)
-        path_beside_parts(&s->path);
-    if (s->path)
-        path_after_exec(s, pid, has_pid);
-    s->file_at = s->path ? opm__path_absolute(s->path) : NULL;
-    if (!s->file_at || asprintf(&s->live_path, "%s-live", s->file_at) < 0) {
-        s->live_path = NULL;
+    if (r->path)
+        path_beside_parts(&r->path);
+    if (r->path)
+        path_after_exec(r, pid, has_pid);
+    r->file_at = r->path ? opm__path_absolute(r->path) : NULL;
+    if (!r->file_at || asprintf(&r->live_path, "%s-live", r->file_at) < 0) {
+        r->live_path = NULL;
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", wanted);
     }
-    rc = s->convert_to ? opm__may_make(s->convert_to, err) : 0;
+    rc = r->convert_to ? opm__may_make(r->convert_to, err) : 0;
     if (rc == 0)
-        rc = make_way(s->path, err);
-    if (rc == 0 && makeway_look(s->live_path) != MAKEWAY_FREE)
-        rc = make_way(s->live_path, err);
+        rc = make_way(r->path, err);
+    if (rc == 0 && makeway_look(r->live_path) != MAKEWAY_FREE)
+        rc = make_way(r->live_path, err);
     else if (rc == 0)
-        unlink(s->live_path);
+        unlink(r->live_path);
     if (rc)
         return rc;
-    rc = opm__own_create(&s->file, s->file_at, opm__file_mode(s));
-    return rc ? opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(rc)) : 0;
+    rc = opm__own_create(&r->file, r->file_at, opm__file_mode(r));
+    return rc ? opm__fail(err, OPM_EIO, "%s: %s", r->path, strerror(rc)) : 0;
 }
 
 static void boot_id(uint8_t out[16])
@@ -282,9 +282,9 @@ static void boot_id(uint8_t out[16])
     close(fd);
 }
 
-static void header_make(struct session *s)
+static void header_make(struct recorder *r)
 {
-    struct opm_file_header *h = &s->header;
+    struct opm_file_header *h = &r->header;
 
     memset(h, 0, sizeof(*h));
     memcpy(h->magic, OPM_FILE_MAGIC, sizeof(h->magic));
@@ -305,39 +305,39 @@ static void header_make(struct session *s)
 
 /* Once the live file is there, and with a status: a file that has a header can be read, however
  * young it is, and says that nothing is lost yet. */
-static int header_write(struct session *s, opm_error *err)
+static int header_write(struct recorder *r, opm_error *err)
 {
     uint8_t page[OPM_HEADER_SIZE] = { 0 };
     int why;
 
-    memcpy(page, &s->header, sizeof(s->header));
-    opm__status_make(s, FILE_RECORDING, page + sizeof(s->header));
-    why = opm__own_check(&s->file, NULL) ? opm__own_write(&s->file, page, sizeof(page), 0) : EBADF;
+    memcpy(page, &r->header, sizeof(r->header));
+    opm__status_make(r, FILE_RECORDING, page + sizeof(r->header));
+    why = opm__own_check(&r->file, NULL) ? opm__own_write(&r->file, page, sizeof(page), 0) : EBADF;
     if (why)
-        return opm__fail(err, OPM_EIO, "%s: %s", s->path, strerror(why));
-    s->size = sizeof(page);
+        return opm__fail(err, OPM_EIO, "%s: %s", r->path, strerror(why));
+    r->size = sizeof(page);
     return 0;
 }
 
-int opm__files_open(struct session *s, const char *wanted, bool child, uint64_t live_bytes,
+int opm__files_open(struct recorder *r, const char *wanted, bool child, uint64_t live_bytes,
                     opm_error *err)
 {
     int rc;
 
-    header_make(s);
-    rc = file_create(s, wanted, child, err);
+    header_make(r);
+    rc = file_create(r, wanted, child, err);
     if (rc == 0)
-        rc = opm__live_create(s, live_bytes, err);
+        rc = opm__live_create(r, live_bytes, err);
     if (rc == 0)
-        rc = header_write(s, err);
+        rc = header_write(r, err);
     return rc;
 }
 
-void opm__files_release(struct session *s)
+void opm__files_release(struct recorder *r)
 {
-    free(s->file_at);
-    free(s->live_path);
-    s->file_at = NULL;
-    s->live_path = NULL;
-    s->file = s->live = (struct ownfile){ .fd = -1 };
+    free(r->file_at);
+    free(r->live_path);
+    r->file_at = NULL;
+    r->live_path = NULL;
+    r->file = r->live = (struct ownfile){ .fd = -1 };
 }

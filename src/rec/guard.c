@@ -55,7 +55,7 @@ static void recover(struct hot *h)
 {
     if (h->counted) {
         h->counted = false;
-        atomic_fetch_sub(&opm__session.slow, 1);
+        atomic_fetch_sub(&opm__recorder.slow, 1);
     }
     if (h->slot && h->cap && h->depth <= OPM_STACK_MAX) {
         /* A span whose unit is there but that is on the stack still. */

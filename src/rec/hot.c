@@ -55,18 +55,18 @@ void opm__put(struct hot *h, const struct opm_unit *u, unsigned n)
     __atomic_store_n(&h->slot->used, h->used, __ATOMIC_RELEASE);
 }
 
-/* The calling thread's state, entering the session if it has to; NULL if nothing can be recorded.
+/* The calling thread's state, entering the recording if it has to; NULL if nothing can be recorded.
  * Call between opm__slow_enter() and opm__slow_leave(). */
 static struct hot *hot_enter(void)
 {
     struct hot *h = &opm__hot;
-    uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
+    uint32_t generation = atomic_load_explicit(&opm__recorder.generation, memory_order_relaxed);
 
     if (atomic_load_explicit(&h->generation, memory_order_relaxed) == generation)
         return h;
     if (opm__thread_enter(h))
         return h;
-    atomic_fetch_add_explicit(&opm__session.no_room, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&opm__recorder.no_room, 1, memory_order_relaxed);
     return NULL;
 }
 
@@ -75,12 +75,12 @@ static struct hot *hot_enter(void)
  * record. */
 static bool span_enter(opm_span span)
 {
-    const struct session *s = &opm__session;
+    const struct recorder *r = &opm__recorder;
 
-    if (span.thread < atomic_load_explicit(&s->first_serial, memory_order_relaxed) ||
+    if (span.thread < atomic_load_explicit(&r->first_serial, memory_order_relaxed) ||
         !opm__slow_enter())
         return false;
-    if (span.thread >= atomic_load_explicit(&s->first_serial, memory_order_relaxed))
+    if (span.thread >= atomic_load_explicit(&r->first_serial, memory_order_relaxed))
         return true;
     opm__slow_leave();
     return false;
@@ -88,7 +88,7 @@ static bool span_enter(opm_span span)
 
 static uint32_t site_id(opm_site *site)
 {
-    uint32_t generation = atomic_load_explicit(&opm__session.generation, memory_order_relaxed);
+    uint32_t generation = atomic_load_explicit(&opm__recorder.generation, memory_order_relaxed);
     uint64_t cache = __atomic_load_n(&site->cache, __ATOMIC_RELAXED);
     uint32_t id;
 
@@ -199,14 +199,14 @@ static void end_entered(struct hot *h, opm_span span, uint64_t now)
                span.depth > h->depth ||
                (span.depth <= OPM_STACK_MAX &&
                 h->slot->stack[span.depth - 1].ticks != span.ticks)) {
-        atomic_fetch_add_explicit(&opm__session.unbalanced_ends, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&opm__recorder.unbalanced_ends, 1, memory_order_relaxed);
     } else {
         while (h->depth > span.depth) {
             /* A phase ends with its step; anything else has been forgotten. */
             if (h->phase.depth == h->depth)
                 h->phase = opm_span_none();
             else
-                atomic_fetch_add_explicit(&opm__session.closed_by_parent, 1, memory_order_relaxed);
+                atomic_fetch_add_explicit(&opm__recorder.closed_by_parent, 1, memory_order_relaxed);
             end_top(h, now);
         }
         end_top(h, now);

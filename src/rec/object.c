@@ -109,7 +109,7 @@ static opm_op_info op_info_of(const opm_op_info *given)
     return info;
 }
 
-/* Replace what the op says of itself. Under the session's lock once the op is in use. */
+/* Replace what the op says of itself. Under the recorder's lock once the op is in use. */
 static bool op_fill(opm_op *op, const opm_op_info *given)
 {
     opm_op_info info = op_info_of(given);
@@ -166,9 +166,9 @@ void opm_op_update(opm_op *op, const opm_op_info *info)
 
     if (!op)
         return;
-    opm__lock(&opm__session.lock, &g);
+    opm__lock(&opm__recorder.lock, &g);
     op_fill(op, info);
-    opm__unlock(&opm__session.lock, &g);
+    opm__unlock(&opm__recorder.lock, &g);
     op_announce(op);
 }
 
@@ -184,10 +184,10 @@ void opm_op_free(opm_op *op)
 opm_span opm__op_begin(opm_op *op, uint32_t phase)
 {
     if (UNLIKELY(!op)) { /* there was no memory to describe it */
-        atomic_fetch_add_explicit(&opm__session.lost, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&opm__recorder.lost, 1, memory_order_relaxed);
         return opm_span_none();
     }
-    if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
+    if (UNLIKELY(atomic_load_explicit(&opm__recorder.counters, memory_order_relaxed) != NULL))
         return opm__counted_begin(&op->site[phase & 1]);
     return opm__begin(&op->site[phase & 1]);
 }
@@ -195,7 +195,7 @@ opm_span opm__op_begin(opm_op *op, uint32_t phase)
 void opm__op_end(opm_span span)
 {
     opm__end(span);
-    if (UNLIKELY(atomic_load_explicit(&opm__session.counters, memory_order_relaxed) != NULL))
+    if (UNLIKELY(atomic_load_explicit(&opm__recorder.counters, memory_order_relaxed) != NULL))
         opm__counted_end(span);
 }
 
@@ -346,9 +346,9 @@ void opm_track_sync(opm_track *t, int64_t device_ns, int64_t monotonic_ns)
     p = varint_put(p, opm__define_track(t));
     p = varint_put(p, zigzag(device_ns));
     p = varint_put(p, zigzag(monotonic_ns));
-    opm__lock(&opm__session.lock, &g);
-    opm__define_item(&opm__session, ITEM_TRACK_SYNC, item, (size_t)(p - item));
-    opm__unlock(&opm__session.lock, &g);
+    opm__lock(&opm__recorder.lock, &g);
+    opm__define_item(&opm__recorder, ITEM_TRACK_SYNC, item, (size_t)(p - item));
+    opm__unlock(&opm__recorder.lock, &g);
     opm__slow_leave();
 }
 
@@ -396,13 +396,13 @@ void opm_mem(const opm_mem_info *given)
     put_varint(&b, op_id(info.first_op));
     put_varint(&b, op_id(info.last_op));
     if (b.failed) {
-        atomic_fetch_add_explicit(&opm__session.no_room, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&opm__recorder.no_room, 1, memory_order_relaxed);
     } else {
         struct guard g;
 
-        opm__lock(&opm__session.lock, &g);
-        opm__define_item(&opm__session, ITEM_MEM, b.p, b.len);
-        opm__unlock(&opm__session.lock, &g);
+        opm__lock(&opm__recorder.lock, &g);
+        opm__define_item(&opm__recorder, ITEM_MEM, b.p, b.len);
+        opm__unlock(&opm__recorder.lock, &g);
     }
     opm__free(b.p);
     opm__slow_leave();

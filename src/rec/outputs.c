@@ -242,22 +242,22 @@ static int convert(const char *path, const char *format, const char *to, opm_err
     return rc < 0;
 }
 
-int opm__convert(const struct session *s, opm_error *err)
+int opm__convert(const struct recorder *r, opm_error *err)
 {
-    bool sure = true, recorded = atomic_load(&s->spans) > 0;
+    bool sure = true, recorded = atomic_load(&r->spans) > 0;
     struct stat st;
     int rc = 0, made = 0;
 
-    if (opm__own_place(&s->file) != OWNFILE_HERE)
+    if (opm__own_place(&r->file) != OWNFILE_HERE)
         return opm__fail(err, OPM_EIO, "%s: not there any more: nothing can be made of it",
-                         s->path);
-    if (s->convert_to) {
-        made = convert(s->path, NULL, s->convert_to, err);
+                         r->path);
+    if (r->convert_to) {
+        made = convert(r->path, NULL, r->convert_to, err);
         sure &= made == 0;
         rc = MIN(made, 0);
     }
-    for (int i = 0; i < s->outputs.n; i++) {
-        const struct output *o = &s->outputs.item[i];
+    for (int i = 0; i < r->outputs.n; i++) {
+        const struct output *o = &r->outputs.item[i];
 
         /* A program that inherited the variable and has no model leaves nothing. */
         if (!recorded) {
@@ -265,15 +265,15 @@ int opm__convert(const struct session *s, opm_error *err)
                 unlink(o->path);
             continue;
         }
-        made = convert(s->path, o->format, o->path, rc ? NULL : err);
+        made = convert(r->path, o->format, o->path, rc ? NULL : err);
         if (made < 0 && stat(o->path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
             unlink(o->path); /* it only held its number */
         sure &= made == 0;
         rc = rc ? rc : MIN(made, 0);
     }
-    if (sure && (s->convert_to || s->outputs.only)) {
-        opm__own_unlink(&s->file);
-        opm__own_unlink(&s->live);
+    if (sure && (r->convert_to || r->outputs.only)) {
+        opm__own_unlink(&r->file);
+        opm__own_unlink(&r->live);
     }
     return rc;
 }

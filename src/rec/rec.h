@@ -1,16 +1,17 @@
 /* rec.h -- how the parts of the recorder fit together.
  *
- * A recording ("session") owns two files. FILE.opm gets packed, checksummed chunks from one writer
- * thread. FILE.opm-live is mapped shared and holds what has not been packed yet, so that a killed
- * process loses nothing: a slot per thread (its stack of open spans) and a pool of blocks. A thread
- * fills its own block without synchronising with anyone; a full block goes to the writer, which
- * packs it, writes it, and only then returns it to the pool. Definitions (sites, strings, threads)
- * go through blocks of their own, under the session's lock.
+ * A process has one recorder, and at most one recording at a time, which owns two files. FILE.opm
+ * gets packed, checksummed chunks from one writer thread. FILE.opm-live is mapped shared and holds
+ * what has not been packed yet, so that a killed process loses nothing: a slot per thread (its
+ * stack of open spans) and a pool of blocks. A thread fills its own block without synchronising
+ * with anyone; a full block goes to the writer, which packs it, writes it, and only then returns it
+ * to the pool. Definitions (sites, strings, threads) go through blocks of their own, under the
+ * recorder's lock.
  *
  * Lifetime of the mapping: a thread may be anywhere in opm__begin() or opm__end() when another one
- * stops the session. Stopping therefore never unmaps: it puts anonymous memory in place of the
- * file, where a late store does no harm, and forgets the address only several sessions and seconds
- * later. Slow paths are counted (slow_enter), and stopping waits for them.
+ * stops the recording. Stopping therefore never unmaps: it puts anonymous memory in place of the
+ * file, where a late store does no harm, and forgets the address only several recordings and
+ * seconds later. Slow paths are counted (slow_enter), and stopping waits for them.
  *
  * Locks: `control` guards starting, stopping and pausing, `lock` slots and definitions, `io_lock`
  * the file; taken in this order. A slow path never takes `control`, since stopping waits for it
@@ -44,21 +45,21 @@ struct hot {
     uint32_t cap; /* 0: no block */
     uint32_t depth;
     _Atomic uint32_t serial;
-    _Atomic uint32_t generation; /* 0: the thread must enter the session first */
+    _Atomic uint32_t generation; /* 0: the thread must enter the recording first */
     uint32_t slot_index;
     uint32_t block;     /* being filled, or OPM_NO_BLOCK; the slot says the same to readers */
-    struct hot *next;   /* list of all threads of the session, under `lock` */
+    struct hot *next;   /* list of all threads of the recording, under `lock` */
     struct hot **prev;  /* NULL: not on it */
     opm_span phase;     /* open phase of a step */
     uint64_t slot_lost; /* spans dropped since the last LOST unit */
-    bool counted;       /* in session.slow; survives what resets the rest, as `inside` does */
+    bool counted;       /* in opm__recorder.slow; survives what resets the rest, as `inside` does */
 };
 
-enum session_state {
-    SESSION_OFF = 0,
-    SESSION_ON = 1,
-    SESSION_STOPPING = 2,
-    SESSION_FORKED = 3, /* child of a recording process: starts its own at the first event */
+enum recorder_state {
+    RECORDER_OFF = 0,
+    RECORDER_ON = 1,
+    RECORDER_STOPPING = 2,
+    RECORDER_FORKED = 3, /* child of a recording process: starts its own at the first event */
 };
 
 #define NAME_MAX_BYTES (1u << 20) /* longer strings are cut */
@@ -71,7 +72,7 @@ struct name_entry {
 struct name_table {
     size_t cap; /* power of two */
     size_t n;
-    struct name_table *older; /* readers may still look into it; freed when the session ends */
+    struct name_table *older; /* readers may still look into it; freed when the recording ends */
     struct name_entry entry[];
 };
 
@@ -99,12 +100,12 @@ enum stopped_by {
 
 struct direct;
 
-struct session {
+struct recorder {
     pthread_mutex_t control; /* starting, stopping, pausing; taken first */
     pthread_mutex_t lock;
     pthread_mutex_t io_lock;
     _Atomic uint32_t state;
-    _Atomic uint32_t generation; /* of the current or last session; counts from 1 */
+    _Atomic uint32_t generation; /* of the current or last recording; counts from 1 */
     _Atomic uint32_t slow;       /* threads inside a slow path */
     int nested;                  /* successful starts */
     int paused;
@@ -148,7 +149,7 @@ struct session {
     _Atomic uint32_t wake;  /* futex: bumped to wake the writer */
     struct hot *threads;
     uint32_t last_serial;          /* of all threads that ever recorded; under lock */
-    _Atomic uint32_t first_serial; /* that a thread of this session can have */
+    _Atomic uint32_t first_serial; /* that a thread of this recording can have */
 
     uint32_t next_id; /* under lock */
     uint32_t defs_block;
@@ -177,20 +178,20 @@ struct session {
     uint64_t span_cost_ps;
 };
 
-extern struct session opm__session;
+extern struct recorder opm__recorder;
 extern __thread struct hot opm__hot __attribute__((tls_model("initial-exec")));
 
-static inline struct opm_live_header *session_live(struct session *s)
+static inline struct opm_live_header *recorder_live(struct recorder *r)
 {
-    return (struct opm_live_header *)(void *)s->map;
+    return (struct opm_live_header *)(void *)r->map;
 }
-static inline struct opm_slot *session_slot(struct session *s, uint32_t i)
+static inline struct opm_slot *recorder_slot(struct recorder *r, uint32_t i)
 {
-    return (struct opm_slot *)(void *)(s->map + live_slot_offset(i));
+    return (struct opm_slot *)(void *)(r->map + live_slot_offset(i));
 }
-static inline struct opm_block_header *session_block(struct session *s, uint32_t i)
+static inline struct opm_block_header *recorder_block(struct recorder *r, uint32_t i)
 {
-    return (struct opm_block_header *)(void *)(s->map + live_block_offset(s->nslot, i));
+    return (struct opm_block_header *)(void *)(r->map + live_block_offset(r->nslot, i));
 }
 static inline struct opm_unit *block_units(struct opm_block_header *b)
 {
@@ -201,7 +202,7 @@ static inline uint8_t *block_bytes(struct opm_block_header *b)
     return (uint8_t *)(b + 1);
 }
 
-/* session.c */
+/* recorder.c */
 /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program. Between the two,
  * this thread gets no signals, and one that our own writing raised is thrown away. */
 void opm__signals_off(sigset_t *old); /* but SIGBUS, which can be our own doing: see bus.c */
@@ -213,9 +214,9 @@ bool opm__slow_enter_span(void); /* the same for what begins a span */
 void opm__slow_leave(void);
 
 /* files.c; in the writer */
-int opm__files_open(struct session *s, const char *wanted, bool child, uint64_t live_bytes,
+int opm__files_open(struct recorder *r, const char *wanted, bool child, uint64_t live_bytes,
                     opm_error *err);
-void opm__files_release(struct session *s); /* names; the descriptors are closed */
+void opm__files_release(struct recorder *r); /* names; the descriptors are closed */
 /* A path that stays valid if the program changes its folder; NULL: out of memory. */
 char *opm__path_absolute(const char *path);
 
@@ -253,26 +254,26 @@ void opm__memory_hold(void);                      /* around fork() */
 void opm__memory_resume(void);
 
 /* live.c: the mapped file, its slots and blocks */
-int opm__live_create(struct session *s, uint64_t bytes, opm_error *err);
-void opm__live_retire(struct session *s); /* anonymous memory from here on; deletes the file,
+int opm__live_create(struct recorder *r, uint64_t bytes, opm_error *err);
+void opm__live_retire(struct recorder *r); /* anonymous memory from here on; deletes the file,
                                              unless live_stays */
 /* The file was cut short: anonymous memory from here on, and nothing is recorded any more. Safe in
  * a signal handler. */
-void opm__live_give_up(struct session *s);
+void opm__live_give_up(struct recorder *r);
 void opm__live_abandon(
-    struct session *s); /* the same in a forked child: the file is the parent's */
-void opm__live_leave(struct session *s, bool ours); /* a thread may still use all of it */
-void opm__live_unload(void);                        /* the library goes: forget what was retired */
-bool opm__thread_enter(struct hot *h);              /* slot and first block; false: no room */
-/* session.c: have opm__thread_leave() called at its exit; false: it is too late for that */
+    struct recorder *r); /* the same in a forked child: the file is the parent's */
+void opm__live_leave(struct recorder *r, bool ours); /* a thread may still use all of it */
+void opm__live_unload(void);                         /* the library goes: forget what was retired */
+bool opm__thread_enter(struct hot *h);               /* slot and first block; false: no room */
+/* recorder.c: have opm__thread_leave() called at its exit; false: it is too late for that */
 bool opm__thread_watch(void);
 void opm__thread_leave(struct hot *h);  /* seals its block, keeps open spans, frees the slot */
 void opm__thread_forget(struct hot *h); /* off the list: its memory is about to go */
 bool opm__block_next(struct hot *h);    /* hand over the full block, get another; false: none */
 /* Index, or OPM_NO_BLOCK. Guarded; may_wait is that guard, or NULL with `lock` held. */
-uint32_t opm__block_take(struct session *s, const struct guard *may_wait);
-void opm__block_submit(struct session *s, uint32_t block);
-void opm__block_release(struct session *s, uint32_t block);
+uint32_t opm__block_take(struct recorder *r, const struct guard *may_wait);
+void opm__block_submit(struct recorder *r, uint32_t block);
+void opm__block_release(struct recorder *r, uint32_t block);
 /* Count an event that is dropped. */
 void opm__count_lost(struct hot *h, unsigned kind);
 /* Append an event of n units for the calling thread; drops and counts if there is no room. */
@@ -301,18 +302,18 @@ uint32_t opm__define_named(uint32_t role, uint32_t layer, const char *category, 
                            size_t len);
 uint32_t opm__define_track(opm_track *t);
 uint32_t opm__define_string(const char *s, size_t len);
-void opm__define_thread(struct session *s, uint32_t serial, int tid, const char *name);
-void opm__define_meta(struct session *s, const char *key, const char *value);
-void opm__define_calibration(struct session *s, const struct opm_calibration *c);
-void opm__define_release(struct session *s);
-bool opm__category_on(const struct session *s, const char *category);
+void opm__define_thread(struct recorder *r, uint32_t serial, int tid, const char *name);
+void opm__define_meta(struct recorder *r, const char *key, const char *value);
+void opm__define_calibration(struct recorder *r, const struct opm_calibration *c);
+void opm__define_release(struct recorder *r);
+bool opm__category_on(const struct recorder *r, const char *category);
 /* Locked already: append one item; counts a loss when it cannot be kept. */
-void opm__define_item(struct session *s, uint32_t kind, const uint8_t *p, size_t len);
+void opm__define_item(struct recorder *r, uint32_t kind, const uint8_t *p, size_t len);
 
 /* counters.c */
 struct perf_event_attr;
 /* Find out what can be counted, and note it. Before anything is recorded. */
-void opm__counters_choose(struct session *s, bool wanted);
+void opm__counters_choose(struct recorder *r, bool wanted);
 /* opm__begin() of an operator while operators are counted, and what follows its end. */
 opm_span opm__counted_begin(opm_site *site);
 void opm__counted_end(opm_span span);
@@ -331,18 +332,18 @@ void opm__perf_close(struct perf_event *e); /* if it is still ours */
 
 /* writer.c */
 /* Start the writer and have it open the files: open() runs in it, and its result is returned. */
-int opm__writer_start(struct session *s,
-                      int (*open)(struct session *s, const void *arg, opm_error *err),
+int opm__writer_start(struct recorder *r,
+                      int (*open)(struct recorder *r, const void *arg, opm_error *err),
                       const void *arg, opm_error *err);
-void opm__writer_stop(struct session *s);    /* writes what is left, closes the files, joins */
-void opm__writer_release(struct session *s); /* its memory; it does not run */
-void opm__writer_wake(struct session *s);
+void opm__writer_stop(struct recorder *r);    /* writes what is left, closes the files, joins */
+void opm__writer_release(struct recorder *r); /* its memory; it does not run */
+void opm__writer_wake(struct recorder *r);
 /* What follows the header of the file, as things are now. */
 #define OPM_STATUS_SIZE (sizeof(struct opm_file_status) + sizeof(struct opm_file_losses))
-void opm__status_make(struct session *s, enum opm_file_state state, uint8_t to[OPM_STATUS_SIZE]);
+void opm__status_make(struct recorder *r, enum opm_file_state state, uint8_t to[OPM_STATUS_SIZE]);
 /* A chunk straight into the file; false if it could not be kept. Under lock; waits for the writer.
  */
-bool opm__write_chunk(struct session *s, struct opm_chunk chunk, const void *payload);
+bool opm__write_chunk(struct recorder *r, struct opm_chunk chunk, const void *payload);
 
 /* pack.c: blocks of units into chunk payloads, docs/format.md "Events" */
 struct packer;
@@ -356,15 +357,15 @@ size_t opm__pack(struct packer *p, const struct opm_unit *units, size_t n, uint8
 /* env.c */
 /* Of files to make: private where they hold facts that others have no business with, and in a
  * privileged program, whose umask is the choice of its user. */
-mode_t opm__file_mode(const struct session *s);
-void opm__describe_machine(struct session *s);
+mode_t opm__file_mode(const struct recorder *r);
+void opm__describe_machine(struct recorder *r);
 /* Does any variable ask for a recording? */
 bool opm__env_wants(void);
 /* What the ancestors' variables want; empties *o first. 0, or a negative code and *o empty. */
 int opm__outputs_plan(struct outputs *o, bool child, opm_error *err);
 void opm__outputs_release(struct outputs *o);
 /* Make of a closed recording what is wanted; removes it if it was only for that. */
-int opm__convert(const struct session *s, opm_error *err);
+int opm__convert(const struct recorder *r, opm_error *err);
 /* Whether something may be made there when the recording ends; better said now than then. */
 int opm__may_make(const char *path, opm_error *err);
 

@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* An element and where it was; ties go by place, so that results do not depend on the sort. */
-struct entry {
+struct ranked {
     double d;
     int64_t i; /* the value itself for integers */
     int64_t at;
 };
 
-static int by_value(const struct entry *x, const struct entry *y)
+static int by_value(const struct ranked *x, const struct ranked *y)
 {
     if (x->i != y->i)
         return x->i < y->i ? -1 : 1;
@@ -24,7 +24,7 @@ static int by_value(const struct entry *x, const struct entry *y)
 
 static int up(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct ranked *x = a, *y = b;
     int c = by_value(x, y);
 
     return c ? c : (x->at > y->at) - (x->at < y->at);
@@ -32,17 +32,17 @@ static int up(const void *a, const void *b)
 
 static int down(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct ranked *x = a, *y = b;
     int c = by_value(y, x);
 
     return c ? c : (x->at > y->at) - (x->at < y->at);
 }
 
-static struct entry entry_of(const struct nt *t, int64_t i, int64_t at)
+static struct ranked ranked_of(const struct nt *t, int64_t i, int64_t at)
 {
     bool real = TYPE_BIT(t->type) & TYPES_FLOAT;
 
-    return (struct entry){ real ? nt_float(t, i) : 0, real ? 0 : nt_int(t, i), at };
+    return (struct ranked){ real ? nt_float(t, i) : 0, real ? 0 : nt_int(t, i), at };
 }
 
 int topk_prepare(struct op *op, opm_error *err)
@@ -59,7 +59,7 @@ int topk_prepare(struct op *op, opm_error *err)
     axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
     if (axis < 0)
         return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    op->scratch_bytes = ((size_t)in->shape.dim[axis] + 1) * sizeof(struct entry);
+    op->scratch_bytes = ((size_t)in->shape.dim[axis] + 1) * sizeof(struct ranked);
     return kernel_infer(op, err);
 }
 
@@ -73,7 +73,7 @@ int topk_run(struct op *op, opm_error *err)
             inner = nt_span(&in->shape, axis + 1, in->shape.rank),
             outer = nt_span(&in->shape, 0, axis);
     bool largest = node_attr_int(op->node, "largest", 1);
-    struct entry *e = op->scratch;
+    struct ranked *e = op->scratch;
     size_t w = nt_width(in->type);
 
     (void)err;
@@ -81,7 +81,7 @@ int topk_run(struct op *op, opm_error *err)
         int64_t base = o / inner * n * inner + o % inner, to = o / inner * k * inner + o % inner;
 
         for (int64_t i = 0; i < n; i++)
-            e[i] = entry_of(in, base + i * inner, i);
+            e[i] = ranked_of(in, base + i * inner, i);
         qsort(e, (size_t)n, sizeof(*e), largest ? down : up);
         for (int64_t i = 0; i < k; i++) {
             if (values)
@@ -114,8 +114,8 @@ static int compare_slices(const struct nt *in, int64_t outer, int64_t n, int64_t
 {
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++) {
-            struct entry x = entry_of(in, (o * n + a) * inner + i, 0),
-                         y = entry_of(in, (o * n + b) * inner + i, 0);
+            struct ranked x = ranked_of(in, (o * n + a) * inner + i, 0),
+                          y = ranked_of(in, (o * n + b) * inner + i, 0);
             int c = by_value(&x, &y);
 
             if (c)
@@ -234,7 +234,7 @@ int unique_run(struct op *op, opm_error *err)
 struct nms {
     int64_t *hit; /* batch, class, box */
     size_t n, cap;
-    struct entry *e;
+    struct ranked *e;
 };
 
 static void nms_release(void *state)
@@ -299,7 +299,7 @@ static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int
 
     for (int64_t i = 0; i < n; i++)
         if ((double)sc[i] > least)
-            s->e[m++] = (struct entry){ (double)sc[i], 0, i };
+            s->e[m++] = (struct ranked){ (double)sc[i], 0, i };
     qsort(s->e, (size_t)m, sizeof(*s->e), down);
     for (int64_t i = 0; i < m && (int64_t)(s->n - first) < max; i++) {
         bool keep = true;

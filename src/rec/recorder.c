@@ -1,4 +1,4 @@
-/* session.c -- starting, stopping, forking, exiting. */
+/* recorder.c -- starting, stopping, forking, exiting. */
 #include "rec/rec.h"
 
 #include "base/environment.h"
@@ -23,11 +23,11 @@
 #define EXITS_MAX 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
 #define STUCK_NS 5000000000
 
-struct session opm__session = { .control = PTHREAD_MUTEX_INITIALIZER,
-                                .lock = PTHREAD_MUTEX_INITIALIZER,
-                                .io_lock = PTHREAD_MUTEX_INITIALIZER,
-                                .file = { .fd = -1 },
-                                .live = { .fd = -1 } };
+struct recorder opm__recorder = { .control = PTHREAD_MUTEX_INITIALIZER,
+                                  .lock = PTHREAD_MUTEX_INITIALIZER,
+                                  .io_lock = PTHREAD_MUTEX_INITIALIZER,
+                                  .file = { .fd = -1 },
+                                  .live = { .fd = -1 } };
 
 static pthread_key_t exit_key;
 static bool exit_key_made;
@@ -37,21 +37,21 @@ static char *forked_path;
 static char *forked_categories;
 static bool forked_by_env; /* the environment wants files of it, too */
 
-static void set_layers(struct session *s)
+static void set_layers(struct recorder *r)
 {
-    uint32_t state = atomic_load(&s->state);
-    bool on = (state == SESSION_ON || state == SESSION_FORKED) && !s->paused &&
-              !atomic_load(&s->live_gone);
+    uint32_t state = atomic_load(&r->state);
+    bool on = (state == RECORDER_ON || state == RECORDER_FORKED) && !r->paused &&
+              !atomic_load(&r->live_gone);
 
-    __atomic_store_n(&opm__layers, on ? s->layers : 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&opm__layers, on ? r->layers : 0, __ATOMIC_RELEASE);
 }
 
 static int start_quietly(const opm_options *opts, bool child, opm_error *err);
 
-static void child_failed(const struct session *s, const opm_error *err)
+static void child_failed(const struct recorder *r, const opm_error *err)
 {
     opm__account_failed(err->msg);
-    if (s->automatic)
+    if (r->automatic)
         start_error = *err;
 }
 
@@ -63,41 +63,41 @@ static int interrupted(opm_error *err)
 /* First event of a forked child: record into a file of its own. */
 static void child_start(void)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct guard g;
 
-    opm__lock(&s->control, &g);
-    if (atomic_load(&s->state) == SESSION_FORKED) {
+    opm__lock(&r->control, &g);
+    if (atomic_load(&r->state) == RECORDER_FORKED) {
         opm_error err;
-        int nested = s->nested;
+        int nested = r->nested;
 
-        atomic_store(&s->state, SESSION_OFF);
+        atomic_store(&r->state, RECORDER_OFF);
         if (start_quietly(&forked_options, true, &err) == 0)
-            s->nested = nested;
+            r->nested = nested;
         else
-            child_failed(s, &err);
+            child_failed(r, &err);
     }
-    opm__unlock(&s->control, &g);
+    opm__unlock(&r->control, &g);
 }
 
 static bool slow_enter(_Atomic uint64_t *lost)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct hot *h = &opm__hot;
 
     if (UNLIKELY(atomic_load_explicit(&h->inside, memory_order_relaxed)) && opm__interrupting()) {
-        if (atomic_load_explicit(&s->state, memory_order_relaxed) == SESSION_ON)
+        if (atomic_load_explicit(&r->state, memory_order_relaxed) == RECORDER_ON)
             atomic_fetch_add_explicit(lost, 1, memory_order_relaxed);
         return false;
     }
-    if (UNLIKELY(atomic_load_explicit(&s->state, memory_order_relaxed) == SESSION_FORKED))
+    if (UNLIKELY(atomic_load_explicit(&r->state, memory_order_relaxed) == RECORDER_FORKED))
         child_start();
     atomic_store_explicit(&h->inside, (uintptr_t)__builtin_frame_address(0), memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     /* Sequentially consistent on both sides: either stopping sees us, or we see it. */
-    atomic_fetch_add(&s->slow, 1);
+    atomic_fetch_add(&r->slow, 1);
     h->counted = true;
-    if (LIKELY(atomic_load(&s->state) == SESSION_ON))
+    if (LIKELY(atomic_load(&r->state) == RECORDER_ON))
         return true;
     opm__slow_leave();
     return false;
@@ -105,12 +105,12 @@ static bool slow_enter(_Atomic uint64_t *lost)
 
 bool opm__slow_enter(void)
 {
-    return slow_enter(&opm__session.lost_other);
+    return slow_enter(&opm__recorder.lost_other);
 }
 
 bool opm__slow_enter_span(void)
 {
-    return slow_enter(&opm__session.lost);
+    return slow_enter(&opm__recorder.lost);
 }
 
 void opm__slow_leave(void)
@@ -118,7 +118,7 @@ void opm__slow_leave(void)
     struct hot *h = &opm__hot;
 
     h->counted = false;
-    atomic_fetch_sub_explicit(&opm__session.slow, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&opm__recorder.slow, 1, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&h->inside, 0, memory_order_relaxed);
 }
@@ -142,7 +142,7 @@ static void thread_exit(void *unused)
         return;
     }
     if (atomic_load_explicit(&h->generation, memory_order_relaxed) ==
-        atomic_load_explicit(&opm__session.generation, memory_order_relaxed))
+        atomic_load_explicit(&opm__recorder.generation, memory_order_relaxed))
         opm__thread_leave(h);
     opm__slow_leave();
 }
@@ -158,15 +158,15 @@ void opm_thread_name(const char *name)
 {
     if (!name || !opm__slow_enter())
         return;
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct hot *h = &opm__hot;
 
-    if (atomic_load(&h->generation) == atomic_load(&s->generation) || opm__thread_enter(h)) {
+    if (atomic_load(&h->generation) == atomic_load(&r->generation) || opm__thread_enter(h)) {
         struct guard g;
 
-        opm__lock(&s->lock, &g);
-        opm__define_thread(s, atomic_load(&h->serial), (int)gettid(), name);
-        opm__unlock(&s->lock, &g);
+        opm__lock(&r->lock, &g);
+        opm__define_thread(r, atomic_load(&h->serial), (int)gettid(), name);
+        opm__unlock(&r->lock, &g);
     }
     opm__slow_leave();
 }
@@ -223,40 +223,40 @@ static uint32_t level_layers(int32_t level)
 }
 
 /* What a failed start leaves behind, and what a stop has to let go of. */
-static void session_clean(struct session *s)
+static void recorder_clean(struct recorder *r)
 {
-    if (!s->stuck)
-        opm__define_release(s);
-    opm__writer_release(s);
-    opm__files_release(s);
-    free(s->categories);
-    free(s->redact);
-    free(s->convert_to);
-    opm__outputs_release(&s->outputs);
-    s->categories = NULL;
-    s->redact = NULL;
-    s->convert_to = NULL;
+    if (!r->stuck)
+        opm__define_release(r);
+    opm__writer_release(r);
+    opm__files_release(r);
+    free(r->categories);
+    free(r->redact);
+    free(r->convert_to);
+    opm__outputs_release(&r->outputs);
+    r->categories = NULL;
+    r->redact = NULL;
+    r->convert_to = NULL;
 }
 
-static void counters_reset(struct session *s)
+static void counters_reset(struct recorder *r)
 {
-    atomic_store(&s->spans, 0);
-    atomic_store(&s->lost, 0);
-    atomic_store(&s->lost_other, 0);
-    atomic_store(&s->live_gone, false);
-    atomic_store(&s->no_room, 0);
-    atomic_store(&s->unbalanced_ends, 0);
-    atomic_store(&s->closed_by_parent, 0);
-    atomic_store(&s->nthreads, 0);
-    atomic_store(&s->write_errno, 0);
-    atomic_store(&s->failing, false);
-    s->next_id = 1;
-    s->defs_block = OPM_NO_BLOCK;
-    s->defs_seq = 0;
-    s->span_cost_ps = 0;
-    s->size = 0;
-    s->stopped_by = STOPPED_NOT;
-    s->live_stays = false;
+    atomic_store(&r->spans, 0);
+    atomic_store(&r->lost, 0);
+    atomic_store(&r->lost_other, 0);
+    atomic_store(&r->live_gone, false);
+    atomic_store(&r->no_room, 0);
+    atomic_store(&r->unbalanced_ends, 0);
+    atomic_store(&r->closed_by_parent, 0);
+    atomic_store(&r->nthreads, 0);
+    atomic_store(&r->write_errno, 0);
+    atomic_store(&r->failing, false);
+    r->next_id = 1;
+    r->defs_block = OPM_NO_BLOCK;
+    r->defs_seq = 0;
+    r->span_cost_ps = 0;
+    r->size = 0;
+    r->stopped_by = STOPPED_NOT;
+    r->live_stays = false;
 }
 
 /* What no file can be made of is said before anything is tried. */
@@ -281,7 +281,7 @@ struct start_args {
 };
 
 /* In the writer: everything that needs descriptors. */
-static int start_open(struct session *s, const void *arg, opm_error *err)
+static int start_open(struct recorder *r, const void *arg, opm_error *err)
 {
     const struct start_args *a = arg;
     uint64_t budget = (uint64_t)a->opts->buffer_mb << 20;
@@ -290,76 +290,76 @@ static int start_open(struct session *s, const void *arg, opm_error *err)
     opm__clock_init();
     opm__account_open();
     if (a->by_env)
-        rc = opm__outputs_plan(&s->outputs, a->child, err);
+        rc = opm__outputs_plan(&r->outputs, a->child, err);
     if (environment_get("OPMETER_OUTPUT"))
         rc = 0; /* the recording itself goes on; what failed is told at the end */
     if (rc == 0)
-        rc = path_check(s->outputs.only ? s->outputs.record : a->opts->path, err);
+        rc = path_check(r->outputs.only ? r->outputs.record : a->opts->path, err);
     if (rc == 0)
-        rc = opm__files_open(s, s->outputs.only ? s->outputs.record : a->opts->path,
-                             a->child && !s->outputs.only, budget - budget / 8, err);
+        rc = opm__files_open(r, r->outputs.only ? r->outputs.record : a->opts->path,
+                             a->child && !r->outputs.only, budget - budget / 8, err);
     if (rc)
         return rc;
-    atomic_fetch_add(&s->generation, 1);
-    opm__describe_machine(s);
-    opm__counters_choose(s, a->opts->counters == 1);
+    atomic_fetch_add(&r->generation, 1);
+    opm__describe_machine(r);
+    opm__counters_choose(r, a->opts->counters == 1);
     return 0;
 }
 
 /* Without memory for what is to be left out there is no recording: it would hold it. */
-static int redact_plan(struct session *s, opm_error *err)
+static int redact_plan(struct recorder *r, opm_error *err)
 {
     const char *list = environment_get("OPMETER_REDACT");
 
-    s->redact = list ? strdup(list) : NULL;
-    return list && !s->redact ? opm__fail(err, OPM_ENOMEM, "OPMETER_REDACT: out of memory") : 0;
+    r->redact = list ? strdup(list) : NULL;
+    return list && !r->redact ? opm__fail(err, OPM_ENOMEM, "OPMETER_REDACT: out of memory") : 0;
 }
 
 /* Under control, nothing being recorded. */
 static int start_locked(const opm_options *opts, bool child, opm_error *err)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     opm_options o = options_of(opts);
     /* A start that names its own file has nothing to do with the environment. */
     struct start_args args = { .opts = &o,
                                .child = child,
                                .by_env =
-                                   child ? forked_by_env : s->automatic && !(opts && opts->path) };
+                                   child ? forked_by_env : r->automatic && !(opts && opts->path) };
     int rc;
 
-    free(s->path);
-    free(s->before);
-    s->path = NULL;
-    s->before = NULL;
-    counters_reset(s);
-    atomic_store(&s->first_serial, s->last_serial + 1);
+    free(r->path);
+    free(r->before);
+    r->path = NULL;
+    r->before = NULL;
+    counters_reset(r);
+    atomic_store(&r->first_serial, r->last_serial + 1);
     if (!child)
-        s->paused = 0;
-    s->layers = level_layers(o.level);
-    s->overflow = o.overflow;
-    s->names_max = ((size_t)o.buffer_mb << 20) / 16;
-    s->categories = o.categories ? strdup(o.categories) : NULL;
-    rc = redact_plan(s, err);
+        r->paused = 0;
+    r->layers = level_layers(o.level);
+    r->overflow = o.overflow;
+    r->names_max = ((size_t)o.buffer_mb << 20) / 16;
+    r->categories = o.categories ? strdup(o.categories) : NULL;
+    rc = redact_plan(r, err);
     /* The folder that a privileged program happens to be in is the choice of its user. */
     if (environment_privileged() && !(opts && opts->path))
         rc = opm__fail(err, OPM_EINVAL,
                        "a privileged program must name the file to record to: opm_options.path");
     if (rc == 0)
-        rc = opm__writer_start(s, start_open, &args, err);
+        rc = opm__writer_start(r, start_open, &args, err);
     if (rc) {
-        opm__live_retire(s);
-        if (s->file.path)
-            opm__own_unlink(&s->file);
-        session_clean(s);
-        free(s->path);
-        s->path = NULL;
-        set_layers(s);
+        opm__live_retire(r);
+        if (r->file.path)
+            opm__own_unlink(&r->file);
+        recorder_clean(r);
+        free(r->path);
+        r->path = NULL;
+        set_layers(r);
         return rc;
     }
     opm__bus_watch();
-    atomic_store(&s->state, SESSION_ON);
-    s->nested = 1;
-    set_layers(s);
+    atomic_store(&r->state, RECORDER_ON);
+    r->nested = 1;
+    set_layers(r);
     return 0;
 }
 
@@ -398,7 +398,7 @@ static int start_quietly(const opm_options *opts, bool child, opm_error *err)
 
 int opm_start(const opm_options *opts, opm_error *err)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct guard g;
     int rc;
 
@@ -408,27 +408,27 @@ int opm_start(const opm_options *opts, opm_error *err)
                          sizeof(*opts));
     if (opm__interrupting())
         return interrupted(err);
-    if (atomic_load(&s->state) == SESSION_FORKED)
+    if (atomic_load(&r->state) == RECORDER_FORKED)
         child_start();
-    opm__lock(&s->control, &g);
-    if (atomic_load(&s->state) == SESSION_ON) {
-        s->nested++;
+    opm__lock(&r->control, &g);
+    if (atomic_load(&r->state) == RECORDER_ON) {
+        r->nested++;
         rc = 1;
-    } else if (s->stuck) {
+    } else if (r->stuck) {
         rc = opm__fail(err, OPM_EBUSY,
                        "a thread left an earlier recording by a jump out of a signal handler and "
                        "never came back: no other one can be made");
     } else {
         rc = start_quietly(opts, false, err);
     }
-    opm__unlock(&s->control, &g);
+    opm__unlock(&r->control, &g);
     return rc;
 }
 
 /* ---- stop ---- */
 
 /* 0, or what went wrong with the files of a recording that has ended. */
-static int stop_tell(const struct session *s, opm_error *err)
+static int stop_tell(const struct recorder *r, opm_error *err)
 {
     static const char *const reasons[] = {
         [STOPPED_NOT] = NULL,
@@ -436,34 +436,34 @@ static int stop_tell(const struct session *s, opm_error *err)
         [STOPPED_TRUNCATED] = "cut short by another program while recording",
         [STOPPED_DELETED] = "deleted while recording; nothing of it is left",
     };
-    int write_errno = atomic_load(&s->write_errno);
-    const char *reason = reasons[s->stopped_by];
-    unsigned long long lost = atomic_load(&s->lost) + atomic_load(&s->no_room);
+    int write_errno = atomic_load(&r->write_errno);
+    const char *reason = reasons[r->stopped_by];
+    unsigned long long lost = atomic_load(&r->lost) + atomic_load(&r->no_room);
 
-    if (atomic_load(&s->live_gone))
+    if (atomic_load(&r->live_gone))
         return opm__fail(err, OPM_EIO,
                          "%s-live: cut short by another program while recording, which ended it "
                          "there; how many spans are lost is not known",
-                         s->path);
-    if (s->stopped_by == STOPPED_DELETED)
-        return opm__fail(err, OPM_EIO, "%s: %s", s->path, reason);
+                         r->path);
+    if (r->stopped_by == STOPPED_DELETED)
+        return opm__fail(err, OPM_EIO, "%s: %s", r->path, reason);
     if (!reason && write_errno)
         reason = strerror(write_errno);
     if (!reason)
         return 0;
-    return opm__fail(err, OPM_EIO, "%s: %s; %llu spans lost%s", s->path, reason, lost,
-                     s->live_stays ? "; what could not be written is in the -live file beside it"
+    return opm__fail(err, OPM_EIO, "%s: %s; %llu spans lost%s", r->path, reason, lost,
+                     r->live_stays ? "; what could not be written is in the -live file beside it"
                                    : "");
 }
 
 /* Wait for those in a slow path. None takes long; but one that a signal interrupted may never
  * go on, and then its thread does not tell before it records again or ends. False: there is
  * one. */
-static bool slow_drain(struct session *s)
+static bool slow_drain(struct recorder *r)
 {
     int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
-    while (atomic_load(&s->slow)) {
+    while (atomic_load(&r->slow)) {
         if (clock_ns(CLOCK_MONOTONIC) - start_ns > STUCK_NS)
             return false;
         sched_yield();
@@ -472,7 +472,7 @@ static bool slow_drain(struct session *s)
 }
 
 /* Under control. */
-static int stop_locked(struct session *s, opm_error *err)
+static int stop_locked(struct recorder *r, opm_error *err)
 {
     sigset_t old;
     bool stuck;
@@ -480,51 +480,51 @@ static int stop_locked(struct session *s, opm_error *err)
 
     opm__signals_off(&old);
     __atomic_store_n(&opm__layers, 0, __ATOMIC_RELEASE);
-    atomic_store(&s->counters, NULL);
-    atomic_store(&s->state, SESSION_STOPPING);
-    atomic_fetch_add(&s->freed, 1);
-    opm__futex_wake(&s->freed, INT32_MAX);
-    stuck = !slow_drain(s);
-    opm__writer_stop(s);
+    atomic_store(&r->counters, NULL);
+    atomic_store(&r->state, RECORDER_STOPPING);
+    atomic_fetch_add(&r->freed, 1);
+    opm__futex_wake(&r->freed, INT32_MAX);
+    stuck = !slow_drain(r);
+    opm__writer_stop(r);
     if (stuck)
-        opm__live_leave(s, true);
+        opm__live_leave(r, true);
     else
-        opm__live_retire(s);
+        opm__live_retire(r);
     opm__bus_leave();
-    rc = stop_tell(s, err);
-    if (s->convert_to || s->outputs.n) {
-        int made = opm__convert(s, rc ? NULL : err);
+    rc = stop_tell(r, err);
+    if (r->convert_to || r->outputs.n) {
+        int made = opm__convert(r, rc ? NULL : err);
 
         rc = rc ? rc : MIN(made, 0);
     }
-    s->stuck |= stuck;
-    session_clean(s);
-    atomic_store(&s->state, SESSION_OFF);
+    r->stuck |= stuck;
+    recorder_clean(r);
+    atomic_store(&r->state, RECORDER_OFF);
     opm__signals_restore(&old);
     return rc;
 }
 
 int opm_stop(opm_error *err)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct guard g;
     int rc = 0;
 
     if (opm__interrupting())
         return interrupted(err);
-    opm__lock(&s->control, &g);
-    if (atomic_load(&s->state) == SESSION_FORKED) {
+    opm__lock(&r->control, &g);
+    if (atomic_load(&r->state) == RECORDER_FORKED) {
         /* A child that recorded nothing of its own has nothing to close. */
-        if (s->nested > 0 && --s->nested == 0) {
-            atomic_store(&s->state, SESSION_OFF);
-            set_layers(s);
+        if (r->nested > 0 && --r->nested == 0) {
+            atomic_store(&r->state, RECORDER_OFF);
+            set_layers(r);
         }
-    } else if (atomic_load(&s->state) != SESSION_ON) {
+    } else if (atomic_load(&r->state) != RECORDER_ON) {
         rc = opm__fail(err, OPM_EINVAL, "nothing is being recorded");
-    } else if (--s->nested == 0) {
-        rc = stop_locked(s, err);
+    } else if (--r->nested == 0) {
+        rc = stop_locked(r, err);
     }
-    opm__unlock(&s->control, &g);
+    opm__unlock(&r->control, &g);
     return rc;
 }
 
@@ -532,10 +532,10 @@ static void pause_set(int paused)
 {
     struct guard g;
 
-    opm__lock(&opm__session.control, &g);
-    opm__session.paused = paused;
-    set_layers(&opm__session);
-    opm__unlock(&opm__session.control, &g);
+    opm__lock(&opm__recorder.control, &g);
+    opm__recorder.paused = paused;
+    set_layers(&opm__recorder);
+    opm__unlock(&opm__recorder.control, &g);
 }
 
 void opm_pause(void)
@@ -550,27 +550,27 @@ void opm_resume(void)
 
 void opm_stats(opm_recorder_stats *out)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct guard g;
 
-    opm__lock(&s->control, &g);
+    opm__lock(&r->control, &g);
     *out = (opm_recorder_stats){
-        .spans = atomic_load(&s->spans),
-        .lost = atomic_load(&s->lost) + atomic_load(&s->no_room),
-        .bytes = s->size,
-        .threads = atomic_load(&s->nthreads),
-        .unbalanced = atomic_load(&s->unbalanced_ends) + atomic_load(&s->closed_by_parent),
-        .recording = atomic_load(&s->state) == SESSION_ON,
-        .write_errno = atomic_load(&s->write_errno),
+        .spans = atomic_load(&r->spans),
+        .lost = atomic_load(&r->lost) + atomic_load(&r->no_room),
+        .bytes = r->size,
+        .threads = atomic_load(&r->nthreads),
+        .unbalanced = atomic_load(&r->unbalanced_ends) + atomic_load(&r->closed_by_parent),
+        .recording = atomic_load(&r->state) == RECORDER_ON,
+        .write_errno = atomic_load(&r->write_errno),
     };
-    opm__unlock(&s->control, &g);
+    opm__unlock(&r->control, &g);
 }
 
 const char *opm_path(void)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
 
-    return atomic_load(&s->state) == SESSION_ON && s->path ? s->path : "";
+    return atomic_load(&r->state) == RECORDER_ON && r->path ? r->path : "";
 }
 
 /* ---- fork ---- */
@@ -582,10 +582,10 @@ static void fork_prepare(void)
     struct guard g;
 
     opm__account_fork();
-    opm__lock(&opm__session.control, &g);
+    opm__lock(&opm__recorder.control, &g);
     fork_guard = g;
-    pthread_mutex_lock(&opm__session.lock);
-    pthread_mutex_lock(&opm__session.io_lock);
+    pthread_mutex_lock(&opm__recorder.lock);
+    pthread_mutex_lock(&opm__recorder.io_lock);
     opm__memory_hold();
 }
 
@@ -594,35 +594,35 @@ static void fork_unlock(void)
     struct guard g = fork_guard;
 
     opm__memory_resume();
-    pthread_mutex_unlock(&opm__session.io_lock);
-    pthread_mutex_unlock(&opm__session.lock);
-    opm__unlock(&opm__session.control, &g);
+    pthread_mutex_unlock(&opm__recorder.io_lock);
+    pthread_mutex_unlock(&opm__recorder.lock);
+    opm__unlock(&opm__recorder.control, &g);
 }
 
 /* Keep what a start in the child needs. False: it cannot record. */
-static bool fork_remember(struct session *s)
+static bool fork_remember(struct recorder *r)
 {
     free(forked_path);
     free(forked_categories);
-    forked_path = strdup(s->convert_to ? s->convert_to : s->file_at);
-    forked_categories = s->categories ? strdup(s->categories) : NULL;
+    forked_path = strdup(r->convert_to ? r->convert_to : r->file_at);
+    forked_categories = r->categories ? strdup(r->categories) : NULL;
     forked_options = (opm_options)OPM_OPTIONS_INIT;
     forked_options.path = forked_path;
     forked_options.categories = forked_categories ? forked_categories : "";
-    forked_options.buffer_mb = (uint32_t)MAX(s->names_max * 16 >> 20, 1);
-    forked_options.level = s->layers == 15 ? 3 : s->layers == 3 ? 2 : (int32_t)s->layers;
-    forked_options.overflow = s->overflow;
-    forked_options.counters = atomic_load(&s->counters) != NULL;
-    forked_by_env = s->outputs.n > 0;
+    forked_options.buffer_mb = (uint32_t)MAX(r->names_max * 16 >> 20, 1);
+    forked_options.level = r->layers == 15 ? 3 : r->layers == 3 ? 2 : (int32_t)r->layers;
+    forked_options.overflow = r->overflow;
+    forked_options.counters = atomic_load(&r->counters) != NULL;
+    forked_by_env = r->outputs.n > 0;
     return forked_path != NULL;
 }
 
-static void fork_close(struct session *s)
+static void fork_close(struct recorder *r)
 {
-    if (s->own_table)
+    if (r->own_table)
         return; /* there are none: they are in the writer's */
-    opm__own_close(&s->file);
-    opm__own_close(&s->live);
+    opm__own_close(&r->file);
+    opm__own_close(&r->live);
 }
 
 /* The mapping is the parent's: let go of it before anything can be stored. No other thread
@@ -630,40 +630,40 @@ static void fork_close(struct session *s)
  */
 static void fork_child(void)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     struct hot *h = &opm__hot;
 
     opm__memory_resume(); /* held again below, for fork_unlock() */
-    if (atomic_load(&s->state) == SESSION_ON && opm__interrupting()) {
+    if (atomic_load(&r->state) == RECORDER_ON && opm__interrupting()) {
         /* The handler that forked returns to the middle of something: leave all that it may
          * use. */
-        opm__live_leave(s, false);
-        fork_close(s);
-        s->threads = NULL;
-        s->stuck = true;
-        atomic_store(&s->counters, NULL);
+        opm__live_leave(r, false);
+        fork_close(r);
+        r->threads = NULL;
+        r->stuck = true;
+        atomic_store(&r->counters, NULL);
         atomic_store_explicit(&h->generation, 0, memory_order_relaxed);
-        atomic_store(&s->slow, h->counted);
-        atomic_store(&s->state, SESSION_OFF);
-        set_layers(s);
-    } else if (atomic_load(&s->state) == SESSION_ON) {
-        bool able = fork_remember(s);
+        atomic_store(&r->slow, h->counted);
+        atomic_store(&r->state, RECORDER_OFF);
+        set_layers(r);
+    } else if (atomic_load(&r->state) == RECORDER_ON) {
+        bool able = fork_remember(r);
 
-        opm__live_abandon(s);
+        opm__live_abandon(r);
         opm__counters_leave(); /* they count the parent */
-        atomic_store(&s->counters, NULL);
+        atomic_store(&r->counters, NULL);
         /* Not its slot: a handler that forked may return to the middle of opm__begin(). */
         *h = (struct hot){ .slot = h->slot, .units = h->units };
-        s->threads = NULL;
-        fork_close(s);
-        session_clean(s);
-        free(s->path);
-        s->path = NULL;
-        counters_reset(s);
-        atomic_store(&s->first_serial, s->last_serial + 1);
-        atomic_store(&s->slow, 0);
-        atomic_store(&s->state, able ? SESSION_FORKED : SESSION_OFF);
-        set_layers(s);
+        r->threads = NULL;
+        fork_close(r);
+        recorder_clean(r);
+        free(r->path);
+        r->path = NULL;
+        counters_reset(r);
+        atomic_store(&r->first_serial, r->last_serial + 1);
+        atomic_store(&r->slow, 0);
+        atomic_store(&r->state, able ? RECORDER_FORKED : RECORDER_OFF);
+        set_layers(r);
     }
     start_error = (opm_error){ 0 }; /* the parent tells */
     opm__account_child();
@@ -678,7 +678,7 @@ __attribute__((constructor)) static void library_load(void)
     exit_key_made = pthread_key_create(&exit_key, thread_exit) == 0;
     pthread_atfork(fork_prepare, fork_unlock, fork_child);
     if (!&opm__manual && opm__env_wants() && env_level() > 0) {
-        opm__session.automatic = true;
+        opm__recorder.automatic = true;
         if (opm_start(NULL, &start_error) < 0)
             opm__account_failed(start_error.msg);
     }
@@ -686,23 +686,23 @@ __attribute__((constructor)) static void library_load(void)
 
 /* A recording that the environment asked for has no caller to tell: say it on standard error.
  */
-static void report(const struct session *s, const opm_error *err)
+static void report(const struct recorder *r, const opm_error *err)
 {
-    uint64_t lost = atomic_load(&s->lost) + atomic_load(&s->no_room);
+    uint64_t lost = atomic_load(&r->lost) + atomic_load(&r->no_room);
 
     if (err->code)
         dprintf(STDERR_FILENO, "opmeter: %s\n", err->msg);
-    else if (lost && s->path)
-        dprintf(STDERR_FILENO, "opmeter: %s: %llu spans lost\n", s->path, (unsigned long long)lost);
-    if (s->before && s->path)
+    else if (lost && r->path)
+        dprintf(STDERR_FILENO, "opmeter: %s: %llu spans lost\n", r->path, (unsigned long long)lost);
+    if (r->before && r->path)
         dprintf(STDERR_FILENO,
                 "opmeter: %s: what this process recorded before it became this program is in %s\n",
-                s->path, s->before);
+                r->path, r->before);
 }
 
 __attribute__((destructor)) static void library_unload(void)
 {
-    struct session *s = &opm__session;
+    struct recorder *r = &opm__recorder;
     opm_error err = start_error;
     struct guard g;
 
@@ -710,23 +710,23 @@ __attribute__((destructor)) static void library_unload(void)
      * be read as they are. */
     if (opm__interrupting())
         return;
-    opm__lock(&s->control, &g);
-    if (atomic_load(&s->state) == SESSION_ON)
-        stop_locked(s, &err);
-    opm__unlock(&s->control, &g);
+    opm__lock(&r->control, &g);
+    if (atomic_load(&r->state) == RECORDER_ON)
+        stop_locked(r, &err);
+    opm__unlock(&r->control, &g);
     opm__account_end();
-    if (s->automatic)
-        report(s, &err);
+    if (r->automatic)
+        report(r, &err);
     if (exit_key_made)
         pthread_key_delete(exit_key);
     exit_key_made = false;
     opm__live_unload();
-    free(s->path);
-    free(s->before);
+    free(r->path);
+    free(r->before);
     free(forked_path);
     free(forked_categories);
-    s->path = NULL;
-    s->before = NULL;
+    r->path = NULL;
+    r->before = NULL;
     forked_path = NULL;
     forked_categories = NULL;
 }
