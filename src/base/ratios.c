@@ -67,6 +67,8 @@ static int read_entry(struct json_reader *r, struct ratios *to)
     while (json_read_next(r) == JSON_KEY) {
         if (json_read_is(r, "cpu"))
             read_text(r, e.cpu, sizeof(e.cpu));
+        else if (json_read_is(r, "isa"))
+            read_text(r, e.isa, sizeof(e.isa));
         else if (json_read_is(r, "pattern"))
             read_text(r, pattern, sizeof(pattern));
         else if (json_read_is(r, "weight"))
@@ -153,22 +155,30 @@ void ratios_release(struct ratios *r)
     *r = (struct ratios){ 0 };
 }
 
-const struct ratio *ratios_find(const struct ratios *r, const struct ratio_pattern *pattern,
-                                double sparsity, int64_t n, int64_t k)
+const struct ratio *ratios_like(const struct ratios *r, const struct ratio *like)
 {
     for (size_t i = r->n; i-- > 0;) { /* of two the later counts, as in any list that is edited */
         const struct ratio *e = &r->item[i];
 
-        if (e->n == n && e->k == k && e->pattern == pattern &&
-            ratio_same_sparsity(e->sparsity, sparsity) && strcmp(e->cpu, r->cpu) == 0)
+        if (e->n == like->n && e->k == like->k && e->pattern == like->pattern &&
+            ratio_same_sparsity(e->sparsity, like->sparsity) && strcmp(e->isa, like->isa) == 0 &&
+            (!e->isa[0] || e->m == like->m) && strcmp(e->cpu, r->cpu) == 0)
             return e;
     }
     return NULL;
 }
 
+const struct ratio *ratios_find(const struct ratios *r, const struct ratio_pattern *pattern,
+                                double sparsity, int64_t n, int64_t k)
+{
+    const struct ratio like = { .pattern = pattern, .sparsity = sparsity, .n = n, .k = k };
+
+    return ratios_like(r, &like);
+}
+
 int ratios_put(struct ratios *r, const struct ratio *entry)
 {
-    const struct ratio *old = ratios_find(r, entry->pattern, entry->sparsity, entry->n, entry->k);
+    const struct ratio *old = ratios_like(r, entry);
     struct ratio *to;
 
     if (old) {
@@ -191,6 +201,10 @@ static void put_entry(struct json_writer *w, const struct ratio *e)
     json_object(w);
     json_key(w, "cpu");
     json_cstr(w, e->cpu);
+    if (e->isa[0]) {
+        json_key(w, "isa");
+        json_cstr(w, e->isa);
+    }
     json_key(w, "pattern");
     json_cstr(w, e->pattern->name);
     json_key(w, "sparsity");

@@ -1,6 +1,7 @@
 /* test_native_sparse.c -- block-sparse multiplication against naive sums, and what is remembered of
  * measurements. */
-#include "engine/native/thread/tune.h"
+#include "base/io.h"
+#include "engine/native/math/measured.h"
 #include "run/sparse_bench.h"
 #include "run_rig.h"
 
@@ -114,28 +115,70 @@ static void measured(void **state)
         assert_int_equal(sparse_measure(&bad[i], &r, &err), OPM_EINVAL);
 }
 
-/* Times are kept in a file; a file that cannot be written changes nothing else. */
+static struct ratio question(const char *isa, int64_t m)
+{
+    struct ratio r = {
+        .pattern = ratio_pattern_find("8x1"), .sparsity = 0.75, .n = 640, .k = 320, .m = m
+    };
+
+    snprintf(r.isa, sizeof(r.isa), "%s", isa);
+    return r;
+}
+
+/* What whatif asks for, not an engine: neither instruction set nor rows. */
+static void put_another(void)
+{
+    struct ratios all;
+    struct ratio r = question("", 0);
+    opm_error err = { 0 };
+
+    assert_int_equal(ratios_load(&all, &err), 0);
+    r.ratio = 3;
+    assert_int_equal(ratios_put(&all, &r), 0);
+    assert_int_equal(ratios_save(&all, &err), 0);
+    ratios_release(&all);
+}
+
+/* Times are kept in the file that has all ratios, beside what others put there meanwhile; a file
+ * that is no such file is left alone, and one that cannot be written changes nothing else. */
 static void remembered(void **state)
 {
-    int64_t a, b;
-    char text[200] = "";
-    FILE *f;
+    static const char broken[] = "{\"version\":1,";
+    struct ratio r = question("avx2", 7), other = question("avx512", 7), rows = question("avx2", 8);
+    char path[300];
+    struct ratios all;
+    struct io_map map;
+    opm_error err = { 0 };
 
     (void)state;
-    assert_false(tune_get("no-such-key", &a, &b));
-    tune_put("some-key", 12, 34);
-    assert_true(tune_get("some-key", &a, &b));
-    assert_int_equal(a, 12);
-    assert_int_equal(b, 34);
-    f = fopen(unit_path("tune"), "r");
-    assert_non_null(f);
-    while (fgets(text, sizeof(text), f) && !strstr(text, "some-key"))
-        ;
-    fclose(f);
-    assert_non_null(strstr(text, " some-key 12 34\n"));
+    snprintf(path, sizeof(path), "%s", unit_path("ratios.json"));
+    assert_false(measured_get(&r));
+    put_another();
+    r.dense_ns = 34;
+    r.sparse_ns = 17;
+    r.ratio = 2;
+    measured_put(&r);
+    r.dense_ns = r.sparse_ns = 0;
+    assert_true(measured_get(&r));
+    assert_true(r.dense_ns == 34 && r.sparse_ns == 17);
+    assert_false(measured_get(&other));
+    assert_false(measured_get(&rows));
+    assert_int_equal(ratios_load(&all, &err), 0);
+    assert_non_null(ratios_like(&all, &r));
+    assert_true(ratios_like(&all, &r)->dense_ns == 34);
+    assert_true(ratios_find(&all, r.pattern, r.sparsity, r.n, r.k)->ratio == 3);
+    ratios_release(&all);
+    unit_write(path, broken, strlen(broken));
+    other.dense_ns = other.sparse_ns = other.ratio = 1;
+    measured_put(&other);
+    assert_true(measured_get(&other));
+    assert_int_equal(io_map(&map, path, 0, &err), 0);
+    assert_int_equal(map.len, strlen(broken));
+    io_map_release(&map);
     setenv("OPMETER_CACHE", "/proc/none", 1);
-    tune_put("other-key", 5, 6);
-    assert_true(tune_get("other-key", &a, &b));
+    rows.dense_ns = rows.sparse_ns = rows.ratio = 1;
+    measured_put(&rows);
+    assert_true(measured_get(&rows));
 }
 
 int main(void)

@@ -2,8 +2,9 @@
 #include "engine/native/math/sparse.h"
 
 #include "engine/native/isa/sparse_isa.h"
-#include "engine/native/thread/tune.h"
+#include "engine/native/math/measured.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -135,19 +136,24 @@ static struct sparse *pack_best(const struct op *op, const struct sparse_weights
 
 /* Choices go by shape, density in steps of 1/32, and the instruction set; not by threads, so that
  * results do not depend on their number. */
-static void tune_key(const struct op *op, int64_t m, const struct sparse *s, char *key)
+static struct ratio question(const struct op *op, int64_t m, const struct sparse *s)
 {
-    snprintf(key, TUNE_KEY_MAX, "sparse1,%s,%lldx%lldx%lld,%dx1,%d", kernel_isa(op)->name,
-             (long long)m, (long long)s->n, (long long)s->k, s->width,
-             (int)(s->density * 32 + 0.5));
+    struct ratio r = {
+        .sparsity = 1 - MAX(floor(s->density * 32 + 0.5), 0.5) / 32, .n = s->n, .k = s->k, .m = m
+    };
+    char pattern[16];
+
+    snprintf(pattern, sizeof(pattern), "%dx1", s->width);
+    r.pattern = ratio_pattern_find(pattern);
+    snprintf(r.isa, sizeof(r.isa), "%s", kernel_isa(op)->name);
+    return r;
 }
 
 int sparse_look(struct op *op, int64_t m, const struct sparse_weights *w, struct sparse **s,
                 opm_error *err)
 {
     enum engine_sparse want = op->plan->engine->opts.sparse;
-    int64_t dense_ns, sparse_ns;
-    char key[TUNE_KEY_MAX];
+    struct ratio r;
     bool enough = true;
 
     op->sparse_support = true;
@@ -162,10 +168,10 @@ int sparse_look(struct op *op, int64_t m, const struct sparse_weights *w, struct
         return kernel_nomem(op, err);
     if (want == ENGINE_SPARSE_ALWAYS)
         return SPARSE_YES;
-    tune_key(op, m, *s, key);
-    if (!tune_get(key, &dense_ns, &sparse_ns))
+    r = question(op, m, *s);
+    if (!measured_get(&r))
         return SPARSE_MEASURE;
-    if ((double)sparse_ns <= GAIN * (double)dense_ns)
+    if (r.sparse_ns <= GAIN * r.dense_ns)
         return SPARSE_YES;
 no:
     sparse_free(*s);
@@ -205,7 +211,7 @@ int sparse_measure_op(struct op *op, int64_t m, const struct sparse *s, bool *us
     void *scratch = op->scratch;
     int npost = op->npost, rc = 0;
     int64_t ns[2] = { 0, 0 };
-    char key[TUNE_KEY_MAX];
+    struct ratio r;
 
     in->data = native_alloc(in->bytes);
     out->data = native_alloc(out->bytes);
@@ -228,9 +234,12 @@ int sparse_measure_op(struct op *op, int64_t m, const struct sparse *s, bool *us
     op->npost = npost;
     if (rc)
         return rc;
-    tune_key(op, m, s, key);
-    tune_put(key, ns[0], ns[1]);
-    *use = (double)ns[1] <= GAIN * (double)ns[0];
+    r = question(op, m, s);
+    r.dense_ns = (double)ns[0];
+    r.sparse_ns = (double)ns[1];
+    r.ratio = r.dense_ns / r.sparse_ns;
+    measured_put(&r);
+    *use = r.sparse_ns <= GAIN * r.dense_ns;
     return 0;
 }
 

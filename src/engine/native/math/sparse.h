@@ -40,7 +40,7 @@ int sparse_look(struct op *op, int64_t m, const struct sparse_weights *w, struct
                 opm_error *err);
 /* Time op->kernel->run() with *use false and true, on numbers of its own, and leave in *use what is
  * faster. Both ways must be ready, scratch_bytes enough for either. The result is remembered, see
- * tune.h. */
+ * measured.h. */
 int sparse_measure_op(struct op *op, int64_t m, const struct sparse *s, bool *use, opm_error *err);
 /* Tell the recorder. */
 void sparse_tell(struct op *op, const struct sparse *s, bool use);
