@@ -53,6 +53,7 @@ int analysis_intern_words(struct store *st)
                                          "operators",
                                          "measured",
                                          "constant",
+                                         "given",
 #define X(name, doc) #name,
                                          BUSY_BUCKETS(X) CRITICAL_KINDS(X)
 #undef X

@@ -4,6 +4,7 @@
 #include "analyze/iterations.h"
 #include "analyze/op_figures.h"
 #include "base/alloc.h"
+#include "base/u64map.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,32 +13,29 @@
 
 #define DIMS_MAX 8
 
+const char *const sparse_source_names[] = {
+    [SPARSE_BY_CONSTANT] = "constant", [SPARSE_MEASURED] = "measured", [SPARSE_GIVEN] = "given"
+};
 const double sparse_levels[SPARSE_LEVELS] = { 0.9, 0.8, 0.7 };
+
+/* Whatever is called after a matrix product, plain, fused or quantized, such as ONNX's
+ * QLinearMatMul: its weight is inputs x outputs. */
+static bool is_matmul(const char *type)
+{
+    return type && strcasestr(type, "matmul");
+}
 
 /* Operators that multiply a matrix with a weight, in the spelling of the engines we know. */
 static bool is_product(const char *type)
 {
     static const char *const types[] = {
-        "MatMul",
-        "Gemm",
-        "InnerProduct",
-        "FusedMatMul",
-        "FusedGemm",
-        "FullyConnected",
-        "MatrixMul",
-        "Linear",
-        "Dense",
-        "MatMulInteger",
-        "QLinearMatMul",
-        "QGemm",
-        "MatMulIntegerToFloat",
-        "DynamicQuantizeMatMul",
+        "InnerProduct", "FullyConnected", "MatrixMul", "Linear", "Dense",
     };
 
     for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
         if (strcasecmp(type, types[i]) == 0)
             return true;
-    return false;
+    return is_matmul(type) || (type && strcasestr(type, "gemm"));
 }
 
 /* "256x1024" into its dimensions; -1 if it is no shape, or a long one. */
@@ -71,7 +69,7 @@ static void orient(struct sparse_op *op, const int64_t dim[2], const char *type,
 {
     int64_t o[DIMS_MAX], all = 1;
     int nout = parse_shape(out, o);
-    bool swapped = strcasecmp(type, "MatMul") == 0; /* ONNX: inputs x outputs; others vary */
+    bool swapped = is_matmul(type);
 
     if (nout > 0 && dim[0] != dim[1]) {
         if (o[nout - 1] == dim[0])
@@ -115,14 +113,49 @@ static int by_dims(const void *a, const void *b)
     return 0;
 }
 
-static void look_up(struct sparse *s, struct sparse_shape *shape)
+/* The ratios that a source states for weight shapes, "8,4,2.5,1": one per level, then others; the
+ * text of a shape to a row of meta. The key begins with "fileN." if the source is not the first. */
+static int list_stated(const struct store *st, struct u64map *out)
 {
-    for (int i = 0; i < SPARSE_LEVELS; i++) {
-        const struct ratio *r =
-            ratios_find(&s->ratios, &ratio_patterns[0], sparse_levels[i], shape->n, shape->k);
+    static const char prefix[] = "neural_engine.ratios.";
+    int rc = 0;
 
-        shape->ratio[i] = r ? r->ratio : SPARSE_CONSTANT;
-        shape->measured[i] = r != NULL;
+    for (size_t i = 0; i < store_nrow(st, TABLE_meta) && !rc; i++) {
+        const char *key = text_cell(st, TABLE_meta, i, meta_col_key);
+        const char *at = key ? strstr(key, prefix) : NULL, *shape = at ? at + strlen(prefix) : NULL;
+        str_id id = at && (at == key || at[-1] == '.')
+                        ? strpool_find(store_strings(st), shape, strlen(shape))
+                        : 0;
+
+        if (id && !u64map_get(out, id))
+            rc = u64map_put(out, id, i);
+    }
+    return rc;
+}
+
+static void look_up(struct sparse *s, const char *text, struct sparse_shape *shape)
+{
+    shape->others = SPARSE_OTHERS;
+    for (int i = 0; i <= SPARSE_LEVELS; i++) {
+        const struct ratio *r =
+            i < SPARSE_LEVELS
+                ? ratios_find(&s->ratios, &ratio_patterns[0], sparse_levels[i], shape->n, shape->k)
+                : NULL;
+        char *end = NULL;
+        double stated = text ? strtod(text, &end) : 0;
+        bool usable = text && end != text && stated > 0 && stated < 1e9;
+
+        text = text && strchr(text, ',') ? strchr(text, ',') + 1 : NULL;
+        if (i == SPARSE_LEVELS) {
+            shape->others = usable ? stated : SPARSE_OTHERS;
+            continue;
+        }
+        shape->source[i] = usable && stated != SPARSE_CONSTANT ? SPARSE_GIVEN
+                           : r                                 ? SPARSE_MEASURED
+                                                               : SPARSE_BY_CONSTANT;
+        shape->ratio[i] = shape->source[i] == SPARSE_GIVEN ? stated
+                          : r                              ? r->ratio
+                                                           : SPARSE_CONSTANT;
     }
 }
 
@@ -132,7 +165,9 @@ static int list_shapes(struct sparse *s, const struct store *st)
     const struct ratio_pattern *pattern = &ratio_patterns[0];
     uint32_t *output = first_outputs(st, s->nop);
     struct sparse_shape *all = mem_calloc(s->nop, sizeof(*all)), *found;
+    struct u64map stated = { 0 };
     size_t n = 0;
+    int rc;
 
     for (size_t i = 0; output && all && i < s->nop; i++) {
         struct sparse_op *op = &s->op[i];
@@ -163,8 +198,13 @@ static int list_shapes(struct sparse *s, const struct store *st)
         if (!i || by_dims(&all[i], &all[i - 1]) != 0)
             all[s->nshape++] = all[i];
     s->shape = all;
-    for (size_t i = 0; i < s->nshape; i++)
-        look_up(s, &all[i]);
+    rc = list_stated(st, &stated);
+    for (size_t i = 0; i < s->nshape; i++) {
+        const uint64_t *row = u64map_get(&stated, all[i].text);
+
+        look_up(s, row ? text_cell(st, TABLE_meta, *row, meta_col_value) : NULL, &all[i]);
+    }
+    u64map_release(&stated);
     for (size_t i = 0; i < s->nop; i++) {
         struct sparse_shape key = { .n = s->op[i].n };
         int64_t dim[DIMS_MAX];
@@ -178,6 +218,32 @@ static int list_shapes(struct sparse *s, const struct store *st)
         s->op[i].shape = (uint32_t)(found - all);
     }
     mem_free(output);
+    return rc;
+}
+
+/* The model and the track of the steps that an operator runs in. */
+static int find_models(struct sparse *s, const struct store *st)
+{
+    size_t nspan = store_nrow(st, TABLE_span), nstep = store_nrow(st, TABLE_step), nsite;
+    const struct site *site = store_sites(st, &nsite);
+    const uint32_t *span_site = store_span_site(st), *step;
+    const void *col = NULL;
+
+    if (nstep && nspan && store_column(st, TABLE_span, span_col_step, &col) < 0)
+        return OPM_ENOMEM;
+    step = col;
+    for (size_t i = 0; step && i < nspan; i++) {
+        uint32_t op = site[span_site[i]].op;
+        struct cell model, track;
+
+        if (op >= s->nop || s->op[op].in_step || step[i] >= nstep)
+            continue;
+        model = store_cell(st, TABLE_step, step[i], step_col_model);
+        track = store_cell(st, TABLE_step, step[i], step_col_track);
+        s->op[op].in_step = true;
+        s->op[op].model = model.kind == CELL_STR ? model.str : 0;
+        s->op[op].track = track.kind == CELL_I64 ? (uint32_t)track.i64 : OPM_NULL_ID;
+    }
     return 0;
 }
 
@@ -202,13 +268,37 @@ static int add_latency(struct sparse *s, const struct store *st)
     return rc;
 }
 
+/* What the shape's row says about an aim: its column, else that of others. */
+static void take_ratio(const struct sparse_shape *shape, struct sparse_op *op)
+{
+    op->ratio = shape->others;
+    op->source = shape->others != SPARSE_OTHERS ? SPARSE_GIVEN : SPARSE_BY_CONSTANT;
+    for (int i = 0; i < SPARSE_LEVELS; i++) {
+        if (ratio_same_sparsity(op->aim, sparse_levels[i])) {
+            op->ratio = shape->ratio[i];
+            op->source = shape->source[i];
+        }
+    }
+}
+
+/* op->aim and op->ratio are what the source states, or NaN. */
 static void project(struct sparse *s, struct sparse_op *op)
 {
+    double stated = op->ratio;
+
     op->projected_ns = op->latency_ns;
-    if (op->shape != SPARSE_NO_SHAPE && !(op->zero_ratio >= SPARSE_DENSE_BELOW)) {
+    op->ratio = NAN;
+    if (isnan(op->aim) && !(op->zero_ratio >= SPARSE_DENSE_BELOW))
         op->aim = SPARSE_AIM;
-        op->ratio = s->shape[op->shape].ratio[0];
-        op->measured = s->shape[op->shape].measured[0];
+    if (op->shape == SPARSE_NO_SHAPE || !(op->aim > 0)) {
+        op->aim = NAN;
+    } else {
+        take_ratio(&s->shape[op->shape], op);
+        if (stated > 0 && stated != op->ratio) {
+            op->ratio = stated;
+            op->source = SPARSE_GIVEN;
+            op->own_ratio = true;
+        }
         op->projected_ns = op->latency_ns / op->ratio;
     }
     if (isnan(op->latency_ns))
@@ -230,12 +320,15 @@ int sparse_compute(struct sparse *s, const struct store *st)
     rc = s->op ? 0 : OPM_ENOMEM;
     for (size_t i = 0; i < s->nop && !rc; i++) {
         struct cell zeros = store_cell(st, TABLE_op, i, op_col_weight_zero_ratio);
+        struct cell aim = store_cell(st, TABLE_op, i, op_col_sparse_aim);
+        struct cell ratio = store_cell(st, TABLE_op, i, op_col_sparse_ratio);
 
         s->op[i] = (struct sparse_op){ .shape = SPARSE_NO_SHAPE,
+                                       .track = OPM_NULL_ID,
                                        .zero_ratio = zeros.kind == CELL_F64 ? zeros.f64 : NAN,
                                        .latency_ns = NAN,
-                                       .aim = NAN,
-                                       .ratio = NAN };
+                                       .aim = aim.kind == CELL_F64 ? aim.f64 : NAN,
+                                       .ratio = ratio.kind == CELL_F64 ? ratio.f64 : NAN };
     }
     if (!rc && ratios_load(&s->ratios, NULL) == OPM_ENOMEM)
         rc = OPM_ENOMEM;
@@ -243,6 +336,8 @@ int sparse_compute(struct sparse *s, const struct store *st)
         rc = list_shapes(s, st);
     if (!rc)
         rc = add_latency(s, st);
+    if (!rc)
+        rc = find_models(s, st);
     for (size_t i = 0; i < s->nop && !rc; i++)
         project(s, &s->op[i]);
     return rc;

@@ -2,8 +2,10 @@
  *
  * The projection of Intel's Neural Engine: each matrix product with a constant two-dimensional
  * weight is aimed at SPARSE_AIM zeros unless half of the weight is zero already; its time is
- * divided by a ratio that depends on the weight's shape and the aim; the rest stays. Ratios are
- * those that the cache of this machine holds (base/ratios.h), else SPARSE_CONSTANT. */
+ * divided by a ratio that depends on the weight's shape and the aim; the rest stays. Aims and
+ * ratios that the source states, such as a CSV that somebody edited, come first; then the ratios
+ * that the cache of this machine holds (base/ratios.h); else SPARSE_CONSTANT. A source that states
+ * SPARSE_CONSTANT states nothing: their writer puts it everywhere. */
 #ifndef ANALYZE_SPARSE_H
 #define ANALYZE_SPARSE_H
 
@@ -13,9 +15,13 @@
 #define SPARSE_AIM 0.9
 #define SPARSE_DENSE_BELOW 0.5 /* zeros up to here count as a dense weight */
 #define SPARSE_CONSTANT 4.0
+#define SPARSE_OTHERS 1.0 /* for shares of zeros that have no column */
 #define SPARSE_LEVELS 3
 extern const double sparse_levels[SPARSE_LEVELS]; /* 0.9, 0.8, 0.7 */
 #define SPARSE_NO_SHAPE UINT32_MAX
+
+enum sparse_source { SPARSE_BY_CONSTANT, SPARSE_MEASURED, SPARSE_GIVEN };
+extern const char *const sparse_source_names[]; /* "constant", "measured", "given" */
 
 /* A weight shape of the trace; all operators with that shape share it. */
 struct sparse_shape {
@@ -23,7 +29,8 @@ struct sparse_shape {
     int64_t dim[2];
     int64_t n, k;
     double ratio[SPARSE_LEVELS]; /* for the default pattern */
-    bool measured[SPARSE_LEVELS];
+    enum sparse_source source[SPARSE_LEVELS];
+    double others; /* for other shares of zeros */
 };
 
 struct sparse_op {
@@ -33,8 +40,12 @@ struct sparse_op {
     double latency_ns; /* NaN: it did not run */
     double aim;        /* NaN: none */
     double ratio;      /* NaN where there is no aim */
-    bool measured;     /* the ratio is */
+    enum sparse_source source; /* of the ratio */
+    bool own_ratio;            /* the source states it for this operator, not for the shape */
     double projected_ns;
+    bool in_step;
+    str_id model;   /* of the steps that it runs in; 0: none */
+    uint32_t track; /* that marked them; OPM_NULL_ID: none */
 };
 
 struct sparse {

@@ -37,8 +37,10 @@ int analyze_whatif(const struct store *st, struct table *out, opm_error *err)
         c[whatif_col_aim] = cell_f64(op->aim);
         c[whatif_col_ratio] = cell_f64(op->ratio);
         if (op->ratio > 0)
-            c[whatif_col_source] = word(st, op->measured ? "measured" : "constant");
+            c[whatif_col_source] = word(st, sparse_source_names[op->source]);
         c[whatif_col_projected_ns] = cell_f64(op->projected_ns);
+        c[whatif_col_model] = cell_str(op->model);
+        c[whatif_col_track] = cell_id(op->track);
         rc = table_add(out, c);
     }
     sparse_release(&s);
@@ -46,7 +48,7 @@ int analyze_whatif(const struct store *st, struct table *out, opm_error *err)
 }
 
 static int add_ratio(const struct store *st, struct table *out, const struct sparse_shape *shape,
-                     const char *pattern, double sparsity, double ratio, bool measured)
+                     const char *pattern, double sparsity, double ratio, enum sparse_source source)
 {
     struct cell c[sparse_ratio_col_COUNT] = { 0 };
 
@@ -56,7 +58,7 @@ static int add_ratio(const struct store *st, struct table *out, const struct spa
     c[sparse_ratio_col_pattern] = word(st, pattern);
     c[sparse_ratio_col_sparsity] = cell_f64(sparsity);
     c[sparse_ratio_col_ratio] = cell_f64(ratio);
-    c[sparse_ratio_col_source] = word(st, measured ? "measured" : "constant");
+    c[sparse_ratio_col_source] = word(st, sparse_source_names[source]);
     return table_add(out, c);
 }
 
@@ -79,13 +81,14 @@ int analyze_sparse_ratio(const struct store *st, struct table *out, opm_error *e
 
         for (int k = 0; k < SPARSE_LEVELS && rc == 0; k++)
             rc = add_ratio(st, out, shape, ratio_patterns[0].name, sparse_levels[k],
-                           shape->ratio[k], shape->measured[k]);
+                           shape->ratio[k], shape->source[k]);
         for (size_t k = 0; k < s.ratios.n && rc == 0; k++) {
             const struct ratio *r = &s.ratios.item[k];
 
             if (!is_level(r) &&
                 ratios_find(&s.ratios, r->pattern, r->sparsity, shape->n, shape->k) == r)
-                rc = add_ratio(st, out, shape, r->pattern->name, r->sparsity, r->ratio, true);
+                rc = add_ratio(st, out, shape, r->pattern->name, r->sparsity, r->ratio,
+                               SPARSE_MEASURED);
         }
     }
     sparse_release(&s);

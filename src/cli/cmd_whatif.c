@@ -80,6 +80,8 @@ static int parse_rules(struct whatif *w, const struct option_list *sparsity,
                 return cli_out_of_memory();
         } else if (!parse_share(text, &w->sparsity)) {
             return cli_usage(w->cli, "--sparsity: '%s' is not a share from 0 to below 100%%", text);
+        } else {
+            w->sparsity_asked = true;
         }
     }
     for (size_t i = 0; i < ratio->n; i++) {
@@ -168,6 +170,8 @@ int cmd_whatif(struct cli *cli, int argc, char **argv)
         rc = cli_open(cli, &t, argv, n);
     if (rc == CLI_OK && measure)
         rc = whatif_measure(&w, t, (int)threads, again);
+    if (rc == CLI_OK)
+        rc = whatif_check(&w, t);
     if (rc == CLI_OK)
         rc = whatif_print(&w, t, top ? (size_t)top : SIZE_MAX);
     opm_trace_close(t);

@@ -23,6 +23,7 @@ struct whatif {
     struct cli *cli;
     bool sparse; /* project sparse weights, not speed-ups alone */
     double sparsity;
+    bool sparsity_asked; /* else the source's aims count */
     const struct ratio_pattern *pattern;
     struct whatif_rules aims;     /* by weight shape: share of zeros */
     struct whatif_rules ratios;   /* by weight shape */
@@ -36,6 +37,8 @@ void whatif_release(struct whatif *w);
 /* Measure the ratios that the trace's weights need and keep them in the cache; an exit code. To be
  * called before t is asked for sparse_ratio, which reads the cache once. */
 int whatif_measure(struct whatif *w, opm_trace *t, int threads, bool again);
+/* Whether the shapes and types that rules name are in the trace; an exit code. After measuring. */
+int whatif_check(const struct whatif *w, opm_trace *t);
 /* Print the projection, with the `top` operators that gain most. */
 int whatif_print(struct whatif *w, opm_trace *t, size_t top);
 

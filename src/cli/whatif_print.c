@@ -51,21 +51,40 @@ static void add_rules(struct buf *b, const struct whatif_rules *r, const char *c
  * projected_ns of every operator that ran. */
 static void add_projection(const struct whatif *w, struct buf *b)
 {
+    const char *pattern = w->pattern->name;
+    bool usual = w->pattern == &ratio_patterns[0];
+
     buf_addf(b,
              "WITH w AS (SELECT *, n IS NOT NULL AND n %% %d = 0 AND k %% %d = 0 AS fits"
              " FROM whatif WHERE latency_ns IS NOT NULL),\na AS (SELECT *, CASE",
              w->pattern->n, w->pattern->k);
     if (!w->sparse)
         buf_adds(b, " WHEN 1 THEN NULL");
-    buf_adds(b, " WHEN NOT fits OR coalesce(zero_ratio, 0) >= 0.5 THEN NULL");
+    /* What the source aims at counts unless another share was asked for. */
+    if (usual && !w->sparsity_asked)
+        buf_adds(b, " WHEN NOT fits THEN NULL");
+    else
+        buf_adds(b, " WHEN NOT fits OR coalesce(zero_ratio, 0) >= 0.5 THEN NULL");
     add_rules(b, &w->aims, "weight_shape", NULL);
-    buf_addf(b,
-             " ELSE %.17g END AS goal FROM w),\ng AS (SELECT a.*, (SELECT r.ratio FROM sparse_ratio"
-             " AS r WHERE r.weight_shape = a.weight_shape AND r.n = a.n AND r.pattern = '%s'"
-             " AND abs(r.sparsity - a.goal) < 1e-6) AS known, (SELECT r.source FROM sparse_ratio AS"
-             " r WHERE r.weight_shape = a.weight_shape AND r.n = a.n AND r.pattern = '%s'"
-             " AND abs(r.sparsity - a.goal) < 1e-6) AS origin FROM a),\nq AS (SELECT *, CASE",
-             w->sparsity, w->pattern->name, w->pattern->name);
+    if (usual && !w->sparsity_asked)
+        buf_adds(b, " ELSE aim END AS goal FROM w)");
+    else
+        buf_addf(b, " ELSE %.17g END AS goal FROM w)", w->sparsity);
+    buf_adds(b, ",\ng AS (SELECT a.*");
+    for (int i = 0; i < 2; i++) {
+        const char *column = i ? "source" : "ratio";
+
+        buf_adds(b, ", coalesce(");
+        if (usual)
+            buf_addf(b, "CASE WHEN abs(a.aim - a.goal) < 1e-6 THEN a.%s END, ", column);
+        else
+            buf_adds(b, "NULL, ");
+        buf_addf(b,
+                 "(SELECT r.%s FROM sparse_ratio AS r WHERE r.weight_shape = a.weight_shape"
+                 " AND r.n = a.n AND r.pattern = '%s' AND abs(r.sparsity - a.goal) < 1e-6)) AS %s",
+                 column, pattern, i ? "origin" : "known");
+    }
+    buf_adds(b, " FROM a),\nq AS (SELECT *, CASE");
     add_rules(b, &w->speedups, "type", NULL);
     buf_adds(b, " WHEN goal IS NULL THEN NULL");
     add_rules(b, &w->ratios, "weight_shape", NULL);
@@ -76,26 +95,38 @@ static void add_projection(const struct whatif *w, struct buf *b)
     buf_adds(b, " ELSE coalesce(origin, 'unknown') END AS how FROM g),\n"
                 "p AS (SELECT op, name, type, weight_shape, zero_ratio, fits, latency_ns,"
                 " goal AS aim, factor AS ratio, how AS source,"
-                " latency_ns / coalesce(factor, 1) AS projected_ns FROM q)\n");
+                " latency_ns / coalesce(factor, 1) AS projected_ns, model, track FROM q)\n");
 }
 
+/* A row per model. Instances of one, which have a track each, are averaged. */
 static const char totals[] =
-    "SELECT count(*), sum(latency_ns), sum(projected_ns), sum(latency_ns) FILTER (WHERE fits),"
-    " sum(projected_ns) FILTER (WHERE fits), count(*) FILTER (WHERE fits),"
+    "SELECT count(*), sum(latency_ns) / count(DISTINCT track), sum(projected_ns) /"
+    " count(DISTINCT track), sum(latency_ns) FILTER (WHERE fits) / count(DISTINCT track),"
+    " sum(projected_ns) FILTER (WHERE fits) / count(DISTINCT track), count(*) FILTER (WHERE fits),"
     " count(*) FILTER (WHERE source = 'measured'), count(*) FILTER (WHERE source = 'constant'),"
     " count(*) FILTER (WHERE source = 'given'), count(*) FILTER (WHERE source = 'unknown'),"
     " count(*) FILTER (WHERE source = 'speedup'),"
-    " (SELECT CASE WHEN count(*) = 1 THEN max(mean_ns) END FROM latency WHERE scope = 'step'),"
-    " (SELECT CASE WHEN count(*) = 1 THEN max(name) END FROM latency WHERE scope = 'step')"
-    " FROM p";
+    " (SELECT max(mean_ns) FROM latency WHERE scope = 'step' AND name IS p.model), model,"
+    " count(DISTINCT track), min(aim), max(aim)"
+    " FROM (SELECT op, fits, latency_ns, projected_ns, source, aim, model, coalesce(track, -1) AS"
+    " track FROM p) AS p GROUP BY model ORDER BY sum(latency_ns) DESC";
 
 struct total {
     int64_t ops, fits;
     double latency_ns, projected_ns;
     double fits_ns, fits_projected_ns;
     int64_t measured, constant, given, unknown, speedup;
-    double step_ns; /* NAN: no steps, or of several models */
+    int64_t instances;
+    double step_ns; /* NAN: no steps */
+    double min_aim, max_aim;
     char model[200];
+};
+
+/* One per model, and what they have in common in all. */
+struct totals {
+    struct total *item;
+    size_t n, cap;
+    struct total all; /* counts alone: times of different models have no sum */
 };
 
 static double real_or_nan(const opm_rows *row, int col)
@@ -103,37 +134,65 @@ static double real_or_nan(const opm_rows *row, int col)
     return opm_rows_type(row, col) == OPM_TYPE_NULL ? (double)NAN : opm_rows_real(row, col);
 }
 
-static int read_total(const struct whatif *w, opm_trace *t, struct total *out)
+static void read_total(const opm_rows *row, struct total *out)
+{
+    const char *model = opm_rows_text(row, 12, NULL);
+
+    *out = (struct total){ .ops = opm_rows_int(row, 0),
+                           .latency_ns = opm_rows_real(row, 1),
+                           .projected_ns = opm_rows_real(row, 2),
+                           .fits_ns = opm_rows_real(row, 3),
+                           .fits_projected_ns = opm_rows_real(row, 4),
+                           .fits = opm_rows_int(row, 5),
+                           .measured = opm_rows_int(row, 6),
+                           .constant = opm_rows_int(row, 7),
+                           .given = opm_rows_int(row, 8),
+                           .unknown = opm_rows_int(row, 9),
+                           .speedup = opm_rows_int(row, 10),
+                           .step_ns = real_or_nan(row, 11),
+                           .instances = opm_rows_int(row, 13),
+                           .min_aim = real_or_nan(row, 14),
+                           .max_aim = real_or_nan(row, 15) };
+    snprintf(out->model, sizeof(out->model), "%s", model ? model : "");
+}
+
+static void add_counts(struct total *to, const struct total *one)
+{
+    to->ops += one->ops;
+    to->fits += one->fits;
+    to->measured += one->measured;
+    to->constant += one->constant;
+    to->given += one->given;
+    to->unknown += one->unknown;
+    to->speedup += one->speedup;
+    to->min_aim = fmin(to->min_aim, one->min_aim);
+    to->max_aim = fmax(to->max_aim, one->max_aim);
+}
+
+static int read_totals(const struct whatif *w, opm_trace *t, struct totals *out)
 {
     struct buf sql = { 0 };
     opm_rows *row = NULL;
     opm_error err = { 0 };
     int rc;
 
+    out->all.min_aim = out->all.max_aim = NAN;
     add_projection(w, &sql);
     buf_adds(&sql, totals);
     if (sql.failed)
         return cli_out_of_memory();
     rc = opm_trace_query(t, buf_str(&sql), &row, &err);
     buf_release(&sql);
-    if (rc == 0)
+    while (rc >= 0) {
         rc = opm_rows_next(row, &err);
-    if (rc > 0) {
-        const char *model = opm_rows_text(row, 12, NULL);
-
-        *out = (struct total){ .ops = opm_rows_int(row, 0),
-                               .latency_ns = opm_rows_real(row, 1),
-                               .projected_ns = opm_rows_real(row, 2),
-                               .fits_ns = opm_rows_real(row, 3),
-                               .fits_projected_ns = opm_rows_real(row, 4),
-                               .fits = opm_rows_int(row, 5),
-                               .measured = opm_rows_int(row, 6),
-                               .constant = opm_rows_int(row, 7),
-                               .given = opm_rows_int(row, 8),
-                               .unknown = opm_rows_int(row, 9),
-                               .speedup = opm_rows_int(row, 10),
-                               .step_ns = real_or_nan(row, 11) };
-        snprintf(out->model, sizeof(out->model), "%s", model ? model : "");
+        if (rc <= 0)
+            break;
+        if (!GROW(out->item, out->cap, out->n + 1)) {
+            opm_rows_close(row);
+            return cli_out_of_memory();
+        }
+        read_total(row, &out->item[out->n]);
+        add_counts(&out->all, &out->item[out->n++]);
     }
     opm_rows_close(row);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
@@ -170,7 +229,20 @@ static double projected_step_ns(const struct total *all)
     return all->step_ns - all->latency_ns + all->projected_ns;
 }
 
-static int print_json(const struct whatif *w, opm_trace *t, const struct total *all)
+static void json_total(struct json_writer *j, const struct total *all)
+{
+    json_real(j, "latency_ns", all->latency_ns);
+    json_real(j, "projected_ns", all->projected_ns);
+    json_real(j, "improvement", all->latency_ns / all->projected_ns);
+    json_real(j, "sparsifiable_ns", all->fits_ns);
+    json_real(j, "sparsifiable_projected_ns", all->fits_projected_ns);
+    json_real(j, "sparsifiable_share", all->fits_ns / all->latency_ns);
+    json_real(j, "sparsifiable_projected_share", all->fits_projected_ns / all->projected_ns);
+    json_real(j, "model_latency_ns", all->step_ns);
+    json_real(j, "model_projected_ns", projected_step_ns(all));
+}
+
+static int print_json(const struct whatif *w, opm_trace *t, const struct totals *totals_of)
 {
     struct json_writer j = { .out = &w->cli->out };
     opm_rows *row = NULL;
@@ -195,19 +267,27 @@ static int print_json(const struct whatif *w, opm_trace *t, const struct total *
     }
     json_array_end(&j);
     opm_rows_close(row);
+    if (totals_of->n == 1) {
+        json_newline(&j);
+        json_key(&j, "totals");
+        json_object(&j);
+        json_total(&j, &totals_of->item[0]);
+        json_object_end(&j);
+    }
     json_newline(&j);
-    json_key(&j, "totals");
-    json_object(&j);
-    json_real(&j, "latency_ns", all->latency_ns);
-    json_real(&j, "projected_ns", all->projected_ns);
-    json_real(&j, "improvement", all->latency_ns / all->projected_ns);
-    json_real(&j, "sparsifiable_ns", all->fits_ns);
-    json_real(&j, "sparsifiable_projected_ns", all->fits_projected_ns);
-    json_real(&j, "sparsifiable_share", all->fits_ns / all->latency_ns);
-    json_real(&j, "sparsifiable_projected_share", all->fits_projected_ns / all->projected_ns);
-    json_real(&j, "model_latency_ns", all->step_ns);
-    json_real(&j, "model_projected_ns", projected_step_ns(all));
-    json_object_end(&j);
+    json_key(&j, "models");
+    json_array(&j);
+    for (size_t i = 0; i < totals_of->n; i++) {
+        json_newline(&j);
+        json_object(&j);
+        json_key(&j, "model");
+        json_cstr(&j, totals_of->item[i].model[0] ? totals_of->item[i].model : NULL);
+        json_key(&j, "instances");
+        json_i64(&j, totals_of->item[i].instances);
+        json_total(&j, &totals_of->item[i]);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
     json_object_end(&j);
     io_out_adds(&w->cli->out, "\n");
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
@@ -240,10 +320,10 @@ static void put_share(struct textable *t, const opm_rows *row, int col)
     textable_text(t, room, strlen(room));
 }
 
-static int print_table(const struct whatif *w, opm_trace *t, size_t top)
+static int print_table(const struct whatif *w, opm_trace *t, size_t top, bool several)
 {
-    static const char *const names[] = { "now",    "then",      "saved", "ratio", "from",
-                                         "weight", "zeros now", "aim",   "type",  "operator" };
+    static const char *const names[] = { "now",       "then", "saved", "ratio",    "from", "weight",
+                                         "zeros now", "aim",  "type",  "operator", "model" };
     const unsigned numbers = 0xcf; /* bit i: column i stands to the right */
     struct textable *table = textable_new();
     opm_rows *row = NULL;
@@ -252,7 +332,7 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
 
     if (!table)
         return cli_out_of_memory();
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names) - !several; i++)
         textable_column(table, names[i], numbers >> i & 1 ? TEXTABLE_REAL : TEXTABLE_TEXT);
     rc = query_rows(w, t,
                     "WHERE ratio IS NOT NULL ORDER BY latency_ns - projected_ns DESC,"
@@ -276,6 +356,8 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
         put_share(table, row, 7);
         put_text(table, row, 2);
         put_text(table, row, 1);
+        if (several)
+            put_text(table, row, 11);
     }
     opm_rows_close(row);
     if (more < 0)
@@ -287,18 +369,25 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top)
     return cli_print_table(w->cli, table);
 }
 
-static void print_question(const struct whatif *w, const struct total *all)
+static void print_question(const struct whatif *w, const struct totals *t)
 {
     struct io_out *out = &w->cli->out;
+    const char *model = t->n == 1 ? t->item[0].model : "";
+    double from = t->all.min_aim, to = t->all.max_aim;
 
     io_out_adds(out, "What if ");
-    if (w->sparse)
+    if (w->sparse && (w->sparsity_asked || w->aims.n || isnan(from)))
         io_out_addf(out, "weights had %.4g %% zeros in %s blocks", w->sparsity * 100,
                     w->pattern->name);
+    else if (w->sparse && ratio_same_sparsity(from, to))
+        io_out_addf(out, "weights had %.4g %% zeros in %s blocks", to * 100, w->pattern->name);
+    else if (w->sparse)
+        io_out_addf(out, "weights had %.4g to %.4g %% zeros in %s blocks, as the trace aims at",
+                    from * 100, to * 100, w->pattern->name);
     for (size_t i = 0; i < w->speedups.n; i++)
         io_out_addf(out, "%s%s were %.4g times as fast", w->sparse || i ? ", " : "",
                     w->speedups.item[i].name, w->speedups.item[i].value);
-    io_out_addf(out, "?%s%s\n", all->model[0] ? "  " : "", all->model);
+    io_out_addf(out, "?%s%s\n", model[0] ? "  " : "", model);
 }
 
 static void print_line(struct io_out *out, const char *label, double now, double then,
@@ -314,6 +403,8 @@ static void print_totals(const struct whatif *w, const struct total *all)
     struct io_out *out = &w->cli->out;
     char text[120];
 
+    if (all->instances > 1)
+        io_out_addf(out, "  mean of %lld instances\n", (long long)all->instances);
     snprintf(text, sizeof(text), "%.2f times as fast", all->latency_ns / all->projected_ns);
     print_line(out, "all operators", all->latency_ns, all->projected_ns, text);
     if (all->fits) {
@@ -362,9 +453,37 @@ static void print_sources(const struct whatif *w, const struct total *all)
                 "not known and taken as 1: try --measure, or give it with --ratio");
 }
 
+static int print_people(struct whatif *w, opm_trace *t, size_t top, const struct totals *totals_of)
+{
+    const struct total *all = &totals_of->all;
+    struct io_out *out = &w->cli->out;
+    int rc = CLI_OK;
+
+    if (!all->ops) {
+        io_out_adds(out, "The trace has no operator that ran.\n");
+        return CLI_OK;
+    }
+    print_question(w, totals_of);
+    io_out_adds(out, "\n");
+    if (all->measured + all->constant + all->given + all->unknown + all->speedup) {
+        rc = print_table(w, t, top, totals_of->n > 1);
+        io_out_adds(out, "\n");
+    }
+    for (size_t i = 0; i < totals_of->n && rc == CLI_OK; i++) {
+        const char *model = totals_of->item[i].model;
+
+        if (totals_of->n > 1)
+            io_out_addf(out, "%s%s\n", i ? "\n" : "", model[0] ? model : "outside of any step");
+        print_totals(w, &totals_of->item[i]);
+    }
+    if (rc == CLI_OK)
+        print_sources(w, all);
+    return rc;
+}
+
 int whatif_print(struct whatif *w, opm_trace *t, size_t top)
 {
-    struct total all = { 0 };
+    struct totals totals_of = { 0 };
     int rc;
 
     if (w->cli->csv) {
@@ -376,24 +495,74 @@ int whatif_print(struct whatif *w, opm_trace *t, size_t top)
         buf_release(&sql);
         return rc;
     }
-    rc = read_total(w, t, &all);
-    if (rc != CLI_OK)
-        return rc;
-    if (w->cli->json)
-        return print_json(w, t, &all);
-    if (!all.ops) {
-        io_out_adds(&w->cli->out, "The trace has no operator that ran.\n");
-        return CLI_OK;
+    rc = read_totals(w, t, &totals_of);
+    if (rc == CLI_OK)
+        rc = w->cli->json ? print_json(w, t, &totals_of) : print_people(w, t, top, &totals_of);
+    mem_free(totals_of.item);
+    return rc;
+}
+
+/* The texts of the query, as "a, b, c", into out. */
+static int list_texts(opm_trace *t, const char *sql, struct buf *out)
+{
+    opm_rows *row = NULL;
+    opm_error err = { 0 };
+    int rc = opm_trace_query(t, sql, &row, &err);
+
+    while (rc >= 0) {
+        const char *text;
+
+        rc = opm_rows_next(row, &err);
+        if (rc <= 0)
+            break;
+        text = opm_rows_text(row, 0, NULL);
+        buf_addf(out, "%s%s", out->len ? ", " : "", text ? text : "");
     }
-    print_question(w, &all);
-    io_out_adds(&w->cli->out, "\n");
-    if (all.measured + all.constant + all.given + all.unknown + all.speedup) {
-        rc = print_table(w, t, top);
-        io_out_adds(&w->cli->out, "\n");
-    }
-    if (rc == CLI_OK) {
-        print_totals(w, &all);
-        print_sources(w, &all);
+    opm_rows_close(row);
+    if (rc < 0)
+        return cli_error("%s", err.msg);
+    return out->failed ? cli_out_of_memory() : CLI_OK;
+}
+
+static int check_rules(opm_trace *t, const struct whatif_rules *r, const char *option,
+                       const char *column, const char *what)
+{
+    int rc = CLI_OK;
+
+    for (size_t i = 0; i < r->n && rc == CLI_OK; i++) {
+        struct buf sql = { 0 }, list = { 0 };
+
+        buf_addf(&sql, "SELECT %s FROM whatif WHERE latency_ns IS NOT NULL AND %s = ", column,
+                 column);
+        add_quoted(&sql, r->item[i].name);
+        buf_adds(&sql, " COLLATE NOCASE LIMIT 1");
+        rc = sql.failed ? cli_out_of_memory() : list_texts(t, buf_str(&sql), &list);
+        if (rc == CLI_OK && !list.len) {
+            buf_clear(&sql);
+            buf_addf(&sql,
+                     "SELECT %s FROM whatif WHERE latency_ns IS NOT NULL AND %s IS NOT NULL%s"
+                     " GROUP BY 1 ORDER BY sum(latency_ns) DESC LIMIT 8",
+                     column, column, strcmp(column, "type") == 0 ? "" : " AND n IS NOT NULL");
+            rc = sql.failed ? cli_out_of_memory() : list_texts(t, buf_str(&sql), &list);
+            if (rc == CLI_OK)
+                rc = list.len ? cli_error("%s: no %s is '%s'; there are: %s", option, what,
+                                          r->item[i].name, buf_str(&list))
+                              : cli_error("%s: no %s is '%s'; there is none in the trace", option,
+                                          what, r->item[i].name);
+        }
+        buf_release(&sql);
+        buf_release(&list);
     }
     return rc;
+}
+
+int whatif_check(const struct whatif *w, opm_trace *t)
+{
+    int rc = check_rules(t, &w->aims, "--sparsity", "weight_shape", "weight of a matrix product");
+
+    if (rc == CLI_OK)
+        rc = check_rules(t, &w->ratios, "--ratio", "weight_shape", "weight of a matrix product");
+    return rc == CLI_OK
+               ? check_rules(t, &w->speedups, "--speedup", "type", "operator type that ran")
+               : rc;
 }

@@ -17,10 +17,13 @@
 #include "base/json_write.h"
 #include "export/summary.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NO_STEP (-1)
 
@@ -101,6 +104,11 @@ static int by_model(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
+static uint64_t step_key(size_t model, int64_t num)
+{
+    return (uint64_t)num * 0x9e3779b97f4a7c15u ^ model;
+}
+
 /* Numbers that would collide are replaced by counting. */
 static int number_steps(struct cam *c)
 {
@@ -108,7 +116,7 @@ static int number_steps(struct cam *c)
     int rc = 0;
 
     for (size_t i = 0; i < c->nstep && !rc; i++) {
-        uint64_t key = (uint64_t)c->steps[i].num * 0x9e3779b97f4a7c15u ^ c->steps[i].model;
+        uint64_t key = step_key(c->steps[i].model, c->steps[i].num);
 
         if (u64map_get(&seen, key))
             c->model[c->steps[i].model].renumber = true;
@@ -534,6 +542,53 @@ static int make_folders(const char *folder, opm_error *err)
     return rc;
 }
 
+/* Whether the file is one of a step of a model of ours that the trace does not have. */
+static bool is_left_over(const struct cam *c, const struct u64map *ours, const char *name)
+{
+    size_t len = strlen(name), n = len, tail = strlen("_step_");
+    int64_t num;
+
+    while (n && name[n - 1] >= '0' && name[n - 1] <= '9')
+        n--;
+    if (n == len || len - n > 18 || n <= tail || memcmp(name + n - tail, "_step_", tail) != 0)
+        return false;
+    num = strtoll(name + n, NULL, 10);
+    for (size_t i = 0; i < c->nmodel; i++) {
+        if (c->model[i].file.len == n - tail && memcmp(c->model[i].file.data, name, n - tail) == 0)
+            return !u64map_get(ours, step_key(i, num));
+    }
+    return false;
+}
+
+/* An earlier run with more steps wrote here: its last ones would be taken for steps of this one. */
+static int remove_left_over(const struct cam *c, const char *folder, opm_error *err)
+{
+    static const char *const names[] = { "timeline", "step_stats" };
+    struct u64map ours = { 0 };
+    struct buf path = { 0 };
+    int rc = 0;
+
+    for (size_t i = 0; i < c->nstep && !rc; i++)
+        rc = u64map_put(&ours, step_key(c->steps[i].model, c->steps[i].num), 1);
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !rc; i++) {
+        struct dirent *e;
+        DIR *d;
+
+        buf_clear(&path);
+        buf_addf(&path, "%s/%s", folder, names[i]);
+        d = path.failed ? NULL : opendir(buf_str(&path));
+        for (e = d ? readdir(d) : NULL; e && !rc; e = readdir(d))
+            if (is_left_over(c, &ours, e->d_name) && unlinkat(dirfd(d), e->d_name, 0) < 0)
+                rc = opm__fail(err, OPM_EIO, "%s/%s: %s", buf_str(&path), e->d_name,
+                               strerror(errno));
+        if (d)
+            closedir(d);
+    }
+    u64map_release(&ours);
+    buf_release(&path);
+    return rc == OPM_ENOMEM ? opm__fail(err, rc, "%s: out of memory", folder) : rc;
+}
+
 static int write_json(struct cam *c, const char *folder, const char *path, opm_error *err)
 {
     struct io_out out;
@@ -543,6 +598,7 @@ static int write_json(struct cam *c, const char *folder, const char *path, opm_e
     if (rc)
         return rc;
     json_object(&w);
+    writer_recording_member(c->st, &w);
     rc = put_app_stats(c, &w);
     if (rc) {
         return writer_close(&out, rc, path, err);
@@ -589,6 +645,8 @@ int export_cambricon(const struct store *st, const char *path, const struct expo
         rc = file.failed ? opm__fail(err, OPM_ENOMEM, "%s: out of memory", path)
                          : write_json(&c, path, buf_str(&file), err);
     }
+    if (!rc)
+        rc = remove_left_over(&c, path, err);
     if (!rc) {
         buf_clear(&file);
         buf_addf(&file, "%s/summary.md", path);

@@ -598,6 +598,7 @@ static int put_all(struct mge *m)
     json_object(w);
     json_key(w, "graph_exec");
     json_object(w);
+    writer_recording_member(m->st, w);
     json_key(w, "comp_seq");
     json_array(w);
     for (size_t i = 0; i < m->nrun; i++)

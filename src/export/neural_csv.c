@@ -38,7 +38,7 @@ static void put_part1(struct neural *n)
         io_out_adds(&n->out, store_text(n->st, shape->text));
         for (int k = 0; k < SPARSE_LEVELS; k++)
             io_out_addf(&n->out, ",%f", shape->ratio[k]);
-        io_out_adds(&n->out, ",1\n");
+        io_out_addf(&n->out, ",%g\n", shape->others);
     }
 }
 
@@ -93,9 +93,12 @@ static void put_op(struct neural *n, size_t op, size_t row)
     } else {
         unsigned shape = s->shape + 2;
 
-        io_out_addf(&n->out,
-                    ", %.0f%%,\"=IF(N%zu=90%%,B%u,IF(N%zu=80%%,C%u,IF(N%zu=70%%,D%u,E%u)))\"",
-                    s->aim * 100, row, shape, row, shape, row, shape, shape);
+        io_out_addf(&n->out, ", %.10g%%", s->aim * 100);
+        if (s->own_ratio)
+            io_out_addf(&n->out, ",%.10g", s->ratio);
+        else
+            io_out_addf(&n->out, ",\"=IF(N%zu=90%%,B%u,IF(N%zu=80%%,C%u,IF(N%zu=70%%,D%u,E%u)))\"",
+                        row, shape, row, shape, row, shape, shape);
         io_out_addf(&n->out, ",=M%zu/O%zu", row, row);
     }
     io_out_adds(&n->out, "\n");

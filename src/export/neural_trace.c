@@ -276,10 +276,15 @@ static int put_op(struct trace *t, size_t i, const struct site *site)
 
 static int put_trace(struct trace *t, const struct export_options *opts)
 {
+    struct json_writer w = { .out = &t->out };
     struct timeline *tl = &t->tl;
     int rc;
 
-    io_out_adds(&t->out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{},\"traceEvents\":[");
+    io_out_adds(&t->out, "{\"displayTimeUnit\":\"ns\",\"otherData\":");
+    json_object(&w);
+    writer_recording_member(t->st, &w);
+    json_object_end(&w);
+    io_out_adds(&t->out, ",\"traceEvents\":[");
     rc = put_model(t);
     for (size_t i = 0; i < tl->nspan && !rc; i++) {
         const struct site *site = &tl->site[tl->span_site[i]];

@@ -72,6 +72,19 @@ static int put_chunk(struct opm_out *o, enum opm_chunk_kind kind)
     return 0;
 }
 
+/* The one recording that the trace was made of; zeros if it is none, or several. */
+static void take_session(const struct store *st, uint8_t out[16])
+{
+    char id[WRITER_ID_ROOM], digits[3] = "";
+
+    if (!writer_recording(st, id))
+        return;
+    for (int i = 0; i < 16; i++) {
+        memcpy(digits, id + 2 * i, 2);
+        out[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+}
+
 static void put_header(struct opm_out *o)
 {
     struct opm_file_header h = { .magic = OPM_FILE_MAGIC,
@@ -82,6 +95,7 @@ static void put_header(struct opm_out *o)
     struct opm_file_status s = { .state = FILE_CLOSED };
     static const char zeros[OPM_HEADER_SIZE - sizeof(h) - sizeof(s)];
 
+    take_session(o->st, h.session);
     h.crc = crc32c(&h, offsetof(struct opm_file_header, crc));
     s.crc = crc32c(&s, offsetof(struct opm_file_status, crc));
     io_out_add(&o->out, &h, sizeof(h));

@@ -195,6 +195,7 @@ static int put_file(struct scope *s, const struct export_options *opts)
     json_cstr(w, "opmeter@" OPMETER_VERSION);
     json_key(w, "name");
     json_cstr(w, model ? model : "trace");
+    writer_recording_member(s->st, w);
     json_key(w, "activeProfileIndex");
     json_i64(w, 0);
     json_newline(w);

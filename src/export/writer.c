@@ -37,6 +37,35 @@ static bool tells_facts(const struct store *st)
     return false;
 }
 
+bool writer_recording(const struct store *st, char out[WRITER_ID_ROOM])
+{
+    static const char key_end[] = ".recording.id";
+    const char *id = store_meta_get(st, "recording.id");
+
+    if (!id || strlen(id) != 32 || strspn(id, "0123456789abcdef") != 32)
+        return false;
+    for (size_t i = 0; i < store_nrow(st, TABLE_meta); i++) {
+        struct cell c = store_cell(st, TABLE_meta, i, meta_col_key);
+        const char *key = c.kind == CELL_STR ? store_text(st, c.str) : "";
+        size_t len = strlen(key), end = strlen(key_end);
+
+        if (len >= end && strcmp(key + len - end, key_end) == 0)
+            return false;
+    }
+    memcpy(out, id, WRITER_ID_ROOM);
+    return true;
+}
+
+void writer_recording_member(const struct store *st, struct json_writer *w)
+{
+    char id[WRITER_ID_ROOM];
+
+    if (!writer_recording(st, id))
+        return;
+    json_key(w, "recording.id");
+    json_cstr(w, id);
+}
+
 int writer_open(struct io_out *out, const struct store *st, const char *path, opm_error *err)
 {
     int rc = io_out_open(out, path, err);

@@ -3,6 +3,7 @@
 #define EXPORT_WRITER_H
 
 #include "base/buf.h"
+#include "base/json_write.h"
 #include "export/export.h"
 
 /* To be called now and then. 0, OPM_ELIMIT if the caller gives up, OPM_EIO if out failed. */
@@ -11,12 +12,20 @@ int writer_progress(const struct export_options *opts, const struct io_out *out,
 /* io_out_open() for a format that holds table meta: a new file with facts that others than its
  * owner have no business with (base/redact.h) is private. */
 int writer_open(struct io_out *out, const struct store *st, const char *path, opm_error *err);
+/* The id of the one recording that the trace was read from; false if it is none, or several. A
+ * format that can hold it says it as "recording.id" in its first kilobytes, so that an importer
+ * knows both files for one run. */
+#define WRITER_ID_ROOM 33
+bool writer_recording(const struct store *st, char out[WRITER_ID_ROOM]);
 /* Close out, keeping the file if rc is 0, and give rc (OPM_ENOMEM, OPM_ELIMIT, OPM_EIO) its
  * message. Returns rc, or how closing failed. */
 int writer_close(struct io_out *out, int rc, const char *path, opm_error *err);
 
 /* A cell of CSV for spreadsheets, with the mark of CSV_MARK; an empty text is an empty cell. */
 void writer_csv_cell(struct io_out *out, const char *s, size_t len);
+
+/* Say it as a member of the object that is open; nothing if there is none. */
+void writer_recording_member(const struct store *st, struct json_writer *w);
 
 /* Pieces of text that are made once, per site or operator, and written once per span. Kept up to a
  * ceiling, beyond which all are forgotten and made anew: memory stays bounded however many there

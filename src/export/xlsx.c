@@ -179,18 +179,19 @@ static void put_ratios(struct book *b, lxw_worksheet *ws)
     for (size_t i = 0; i < b->s.nshape; i++) {
         const struct sparse_shape *shape = &b->s.shape[i];
         lxw_row_t row = (lxw_row_t)i + 1;
-        int measured = 0;
+        int count[3] = { 0 };
 
         put_word(b, ws, row, 0, store_text(b->st, shape->text), STYLE_PLAIN);
         for (int k = 0; k < SPARSE_LEVELS; k++) {
             put_real(b, ws, row, (lxw_col_t)(k + 1), shape->ratio[k], STYLE_EDIT);
-            measured += shape->measured[k];
+            count[shape->source[k]]++;
         }
-        put_real(b, ws, row, 4, 1, STYLE_EDIT);
+        put_real(b, ws, row, 4, shape->others, STYLE_EDIT);
         put_word(b, ws, row, 5,
-                 measured == SPARSE_LEVELS ? "measured on this machine"
-                 : measured                ? "partly measured, else assumed"
-                                           : "assumed; 'opmeter whatif --measure' measures them",
+                 count[SPARSE_GIVEN] ? "as the source of the trace states them"
+                 : count[SPARSE_MEASURED] == SPARSE_LEVELS ? "measured on this machine"
+                 : count[SPARSE_MEASURED]                  ? "partly measured, else assumed"
+                                          : "assumed; 'opmeter whatif --measure' measures them",
                  STYLE_NOTE);
     }
 }
@@ -233,9 +234,12 @@ static void put_whatif_op(struct book *b, lxw_worksheet *ws, lxw_row_t row, size
         return;
     }
     put_real(b, ws, row, COL_AIM, s->aim, STYLE_EDIT_PERCENT);
-    put_formula(b, ws, row, COL_RATIO, STYLE_RATIO, s->ratio,
-                "=IF(N%u=90%%,B%u,IF(N%u=80%%,C%u,IF(N%u=70%%,D%u,E%u)))", row + 1, s->shape + 2,
-                row + 1, s->shape + 2, row + 1, s->shape + 2, s->shape + 2);
+    if (s->own_ratio)
+        put_real(b, ws, row, COL_RATIO, s->ratio, STYLE_EDIT);
+    else
+        put_formula(b, ws, row, COL_RATIO, STYLE_RATIO, s->ratio,
+                    "=IF(N%u=90%%,B%u,IF(N%u=80%%,C%u,IF(N%u=70%%,D%u,E%u)))", row + 1,
+                    s->shape + 2, row + 1, s->shape + 2, row + 1, s->shape + 2, s->shape + 2);
     put_formula(b, ws, row, COL_PROJECTED, STYLE_MS, s->projected_ns / 1e6, "=M%u/O%u", row + 1,
                 row + 1);
 }

@@ -23,11 +23,20 @@ struct seen {
     ino_t ino;
 };
 
+/* What is to be read once all of the folder was seen. */
+struct found {
+    const struct importer *importer;
+    const char *path;
+    bool folder;
+};
+
 struct walk {
     struct sources *s;
     const char *top;
     size_t entries;
     size_t read, failed;
+    struct found *found;
+    size_t nfound, found_cap;
     struct seen *seen; /* folders and files: links may lead to them again */
     size_t nseen, seen_cap;
     char first[300]; /* the first file that is nothing we know */
@@ -122,34 +131,51 @@ static int skip_derived(struct walk *w, const char *path)
 /* A file that can't be read does not keep the others from being read. */
 static int note_failure(struct walk *w, const char *path, int rc, const opm_error *why)
 {
-    struct sources *s = w->s;
-    struct source *last = s->n ? &s->item[s->n - 1] : NULL;
-
-    if (rc == OPM_ENOMEM || rc == OPM_ELIMIT)
-        return rc;
-    if (!w->failed++)
+    if (rc != OPM_ENOMEM && rc != OPM_ELIMIT && !w->failed++)
         w->first_failure = *why;
-    store_stat(s->st, STAT_file_unreadable, 1);
-    if (!last || last->state != IMPORT_FAILED || last->note || strcmp(last->path, path) != 0)
-        return source_file(s, path, IMPORT_FAILED, why->msg, OPM_NULL_ID);
-    last->note = arena_strndup(&s->strings, why->msg, strlen(why->msg));
-    return last->note ? 0 : OPM_ENOMEM;
+    return source_failed(w->s, path, rc, why);
 }
 
-static int take(struct walk *w, const struct importer *importer, const char *path, bool folder,
-                opm_error *err)
+static int take(struct walk *w, const struct importer *importer, const char *path, bool folder)
+{
+    const char *copy = arena_strndup(&w->s->strings, path, strlen(path));
+
+    if (!copy || !GROW(w->found, w->found_cap, w->nfound + 1))
+        return OPM_ENOMEM;
+    w->found[w->nfound++] = (struct found){ importer, copy, folder };
+    return 0;
+}
+
+static int read_found(struct walk *w, const struct found *f, opm_error *err)
 {
     struct io_map m = { 0 };
-    int rc = folder ? 0 : source_map(w->s, importer, path, &m, err);
+    int rc;
 
+    if (f->importer->summary) {
+        w->read++;
+        return source_put_later(w->s, f->importer, f->path, false);
+    }
+    rc = f->folder ? 0 : source_map(w->s, f->importer, f->path, &m, err);
     if (rc == 0)
-        rc = source_read(w->s, importer, path, folder ? NULL : &m, err);
+        rc = source_read(w->s, f->importer, f->path, f->folder ? NULL : &m, err);
     io_map_release(&m);
-    rc = budget_fail(budget_current(), path, rc, err);
+    rc = budget_fail(budget_current(), f->path, rc, err);
     if (rc)
-        return note_failure(w, path, rc, err);
+        return note_failure(w, f->path, rc, err);
     w->read++;
     return 0;
+}
+
+/* Recordings first: what else tells of a run was made of them and holds less. */
+static int read_all(struct walk *w, opm_error *err)
+{
+    int rc = 0;
+
+    for (int recordings = 1; recordings >= 0; recordings--)
+        for (size_t i = 0; i < w->nfound && rc == 0; i++)
+            if ((w->found[i].importer->read == opm_read) == recordings)
+                rc = read_found(w, &w->found[i], err);
+    return rc;
 }
 
 static int take_file(struct walk *w, const char *path, opm_error *err)
@@ -168,7 +194,7 @@ static int take_file(struct walk *w, const char *path, opm_error *err)
         return note_failure(w, path, rc, err);
     importer = importer_of_content(w->s, head, len);
     if (importer && importer->read)
-        return take(w, importer, path, false, err);
+        return take(w, importer, path, false);
     describe_content(head, len, what, sizeof(what));
     if (!w->first[0])
         snprintf(w->first, sizeof(w->first), "%s is %s", path + strlen(w->top) + 1, what);
@@ -217,7 +243,7 @@ static int walk_folder(struct walk *w, const char *path, int depth, opm_error *e
     int rc = 0, n;
 
     if (importer)
-        return take(w, importer, path, true, err);
+        return take(w, importer, path, true);
     n = scandir(path, &entry, visible, by_name);
     if (n < 0) {
         rc =
@@ -251,6 +277,8 @@ int import_folder(struct sources *s, const char *path, opm_error *err)
         top[--len] = '\0';
     if (top && (stat(top, &st) < 0 || seen_before(&w, &st, &again) == 0))
         rc = walk_folder(&w, top, 0, err);
+    if (rc == 0)
+        rc = read_all(&w, err);
     if (rc == OPM_ENOMEM)
         opm__fail(err, rc, "%s: out of memory", path);
     if (rc == 0 && !w.read && w.failed) {
@@ -266,6 +294,7 @@ int import_folder(struct sources *s, const char *path, opm_error *err)
                  : opm__fail(err, OPM_EFORMAT,
                              "%s: there is no file in this folder; it should hold traces", path);
     }
+    mem_free(w.found);
     mem_free(w.seen);
     mem_free(top);
     return rc;

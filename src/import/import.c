@@ -16,6 +16,8 @@ const struct importer importers[] = {
     { name, extension, doc, .sniff = fn##_sniff, .read = fn##_read },
 #define STREAM_IMPORTER(name, extension, doc, fn) \
     { name, extension, doc, .sniff = fn##_sniff, .read = fn##_read, .streams = true },
+#define SUMMARY_IMPORTER(name, extension, doc, fn) \
+    { name, extension, doc, .sniff = fn##_sniff, .read = fn##_read, .summary = true },
 #define FOLDER_IMPORTER(name, doc, fn) \
     { name, "", doc, .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir },
 #include "import/import.def"
@@ -82,6 +84,12 @@ static int64_t file_bytes(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : OPM_NULL_I64;
 }
 
+/* A file that can be opened once more. */
+static bool is_plain(const char *path)
+{
+    return file_bytes(path) != OPM_NULL_I64;
+}
+
 int source_file(struct sources *s, const char *path, enum import_state state, const char *note,
                 uint32_t part_of)
 {
@@ -138,6 +146,28 @@ int source_map(struct sources *s, const struct importer *importer, const char *p
                              : io_map(m, path, s->opts->max_bytes, err);
 }
 
+/* *told: another file told of the run already. */
+static int note_run(struct sources *s, const struct importer *importer, const char *path,
+                    bool *told)
+{
+    const struct source_run *by;
+    char id[SAME_RUN_ROOM], note[400];
+    size_t source;
+
+    *told = false;
+    if (!same_run_mark(importer, path, id))
+        return 0;
+    by = same_run_told(s, id);
+    if (!by)
+        return same_run_tell(s, id, path, s->n);
+    *told = true;
+    source = by->source;
+    snprintf(note, sizeof(note), "tells of the same run as %s", by->path);
+    if (same_run_tell(s, id, path, source))
+        return OPM_ENOMEM;
+    return source_file(s, path, IMPORT_SKIPPED, note, OPM_NULL_ID);
+}
+
 int source_read(struct sources *s, const struct importer *importer, const char *path,
                 const struct io_map *m, opm_error *err)
 {
@@ -148,8 +178,11 @@ int source_read(struct sources *s, const struct importer *importer, const char *
                                  .user = s->opts->user,
                                  .sources = s };
     struct source *item;
-    int rc;
+    bool told;
+    int rc = note_run(s, importer, path, &told);
 
+    if (rc || told)
+        return rc ? opm__fail(err, rc, "%s: out of memory", path) : 0;
     if (s->n >= INT32_MAX || !GROW(s->item, s->cap, s->n + 1))
         return opm__fail(err, OPM_ENOMEM, "%s: out of memory", path);
     item = &s->item[s->n++];
@@ -229,6 +262,60 @@ static int stream_judge(void *user, const struct io_map *head, opm_error *err)
     return content_importer(stream->s, stream->path, head, &importer, err);
 }
 
+int source_put_later(struct sources *s, const struct importer *importer, const char *path,
+                     bool named)
+{
+    const char *copy = arena_strndup(&s->strings, path, strlen(path));
+
+    if (!copy || !GROW(s->later, s->later_cap, s->nlater + 1))
+        return OPM_ENOMEM;
+    s->later[s->nlater++] = (struct source_later){ copy, importer, named };
+    return 0;
+}
+
+int source_failed(struct sources *s, const char *path, int rc, const opm_error *why)
+{
+    struct source *last = s->n ? &s->item[s->n - 1] : NULL;
+
+    if (rc == OPM_ENOMEM || rc == OPM_ELIMIT)
+        return rc;
+    store_stat(s->st, STAT_file_unreadable, 1);
+    if (!last || last->state != IMPORT_FAILED || last->note || strcmp(last->path, path) != 0)
+        return source_file(s, path, IMPORT_FAILED, why->msg, OPM_NULL_ID);
+    last->note = arena_strndup(&s->strings, why->msg, strlen(why->msg));
+    return last->note ? 0 : OPM_ENOMEM;
+}
+
+static int read_later(struct sources *s, opm_error *err)
+{
+    opm_error first = { 0 };
+    size_t read = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        read += s->item[i].state == IMPORT_READ;
+    for (size_t i = 0; i < s->nlater && !rc; i++) {
+        const struct source_later *l = &s->later[i];
+        struct io_map m = { 0 };
+
+        rc = source_map(s, l->importer, l->path, &m, err);
+        if (!rc)
+            rc = source_read(s, l->importer, l->path, &m, err);
+        io_map_release(&m);
+        rc = budget_fail(budget_current(), l->path, rc, err);
+        read += !rc;
+        if (!rc || l->named)
+            continue;
+        if (!first.code)
+            first = *err;
+        rc = source_failed(s, l->path, rc, err);
+    }
+    if (rc || read || !first.code)
+        return rc;
+    *err = first;
+    return err->code;
+}
+
 int import_file(struct sources *s, const char *path, opm_error *err)
 {
     const struct importer *importer = s->importer;
@@ -250,6 +337,11 @@ int import_file(struct sources *s, const char *path, opm_error *err)
     if (rc == 0 && !importer->read)
         rc = opm__fail(err, OPM_EFORMAT, "%s: '%s' is read from a folder, and this is a file", path,
                        importer->name);
+    if (rc == 0 && importer->summary && is_plain(path)) {
+        rc = source_put_later(s, importer, path, true);
+        io_map_release(&m);
+        return rc ? opm__fail(err, rc, "%s: out of memory", path) : 0;
+    }
     if (rc == 0 && !importer->streams)
         rc = io_map_unpack(&m, path, s->opts->max_bytes, err);
     if (rc == 0)
@@ -313,11 +405,15 @@ int import_all(struct store *st, const char *const *paths, size_t npaths,
     for (size_t i = 0; i < npaths && rc == 0; i++)
         rc =
             is_folder(paths[i]) ? import_folder(&s, paths[i], err) : import_file(&s, paths[i], err);
+    if (rc == 0)
+        rc = read_later(&s, err);
     if (rc == 0 && sources_align(&s))
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     mem_free(s.item);
     mem_free(s.file);
     mem_free(s.thread);
+    mem_free(s.later);
+    mem_free(s.run);
     arena_release(&s.strings);
     return rc;
 }
@@ -455,4 +551,14 @@ int import_part(const struct import_source *src, const char *path, enum import_s
     if (!src->sources)
         return 0;
     return source_file(src->sources, path, state, note, (uint32_t)src->index);
+}
+
+int import_note(const struct import_source *src, const char *note)
+{
+    struct source *s = source_of(src);
+
+    if (!s)
+        return 0;
+    s->note = arena_strndup(&src->sources->strings, note, strlen(note));
+    return s->note ? 0 : OPM_ENOMEM;
 }

@@ -34,6 +34,7 @@ struct importer {
     bool (*sniff)(const uint8_t *head, size_t len); /* pure; len <= IMPORT_SNIFF_MAX */
     int (*read)(struct store *st, const struct import_source *src, opm_error *err);
     bool streams; /* read() takes a packed file as import_source.packed */
+    bool summary; /* it sums up what another file may tell in full: read behind the others */
     /* For a folder that is one profile: whether this is such a one, judged by what is in it, and
      * the reader, for which data is NULL. Either pair may be NULL, not both. A folder that nobody
      * claims is read file by file. */
@@ -99,6 +100,12 @@ uint32_t import_thread_track(const struct import_source *src, const struct impor
 /* It stands on this one. 0 or OPM_ENOMEM. */
 int import_thread_add(const struct import_source *src, const struct import_thread *t,
                       uint32_t track);
+/* For a reader of what sums a run up: the rows of a source of `format` that tells of the same run
+ * event by event, because it is named alike but for folder and extension (or was left out for one
+ * that tells the same). False: there is none, and the sums are all that is known. */
+bool import_same_run(const struct import_source *src, const char *format, struct store_part *out);
+/* What the source was used for, as the table source says. 0 or OPM_ENOMEM. */
+int import_note(const struct import_source *src, const char *note);
 /* A file of a folder that is one profile: what it was used for, or why it was not. 0 or OPM_ENOMEM.
  */
 enum import_state { IMPORT_READ, IMPORT_SKIPPED, IMPORT_FAILED };
@@ -110,6 +117,7 @@ int import_part(const struct import_source *src, const char *path, enum import_s
     bool fn##_sniff(const uint8_t *head, size_t len); \
     int fn##_read(struct store *st, const struct import_source *src, opm_error *err);
 #define STREAM_IMPORTER FILE_IMPORTER
+#define SUMMARY_IMPORTER FILE_IMPORTER
 #define FOLDER_IMPORTER(name, doc, fn)     \
     bool fn##_sniff_dir(const char *path); \
     int fn##_read_dir(struct store *st, const struct import_source *src, opm_error *err);

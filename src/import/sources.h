@@ -1,7 +1,7 @@
 /* sources.h -- the files that one trace is made of, for the files of import/ that open them.
  *
- * import.c reads a file, folder.c walks a folder, align.c brings the clocks of all in line and
- * writes the table source. */
+ * import.c reads a file, folder.c walks a folder, same_run.c knows which files tell of the same
+ * run, align.c brings the clocks of all in line and writes the table source. */
 #ifndef IMPORT_SOURCES_H
 #define IMPORT_SOURCES_H
 
@@ -9,6 +9,8 @@
 #include "import/import.h"
 
 #include <sys/types.h>
+
+#define SAME_RUN_ROOM 33 /* 32 hexadecimal digits */
 
 /* Where time 0 of a source lies on clocks that others may share. */
 struct source_clock {
@@ -52,6 +54,20 @@ struct source_file {
     uint32_t part_of; /* a source, or OPM_NULL_ID */
 };
 
+/* A file that was found and is read behind the others: it sums up what one of them may tell. */
+struct source_later {
+    const char *path;
+    const struct importer *importer;
+    bool named; /* by the user: that it can't be read is a failure */
+};
+
+/* A run that a file told of, by its mark; see same_run.c. */
+struct source_run {
+    char id[SAME_RUN_ROOM];
+    const char *path;
+    size_t source; /* that was read for it */
+};
+
 struct sources {
     struct store *st;
     const struct import_options *opts;
@@ -62,8 +78,20 @@ struct sources {
     size_t nfile, file_cap;
     struct source_thread *thread;
     size_t nthread, thread_cap;
+    struct source_later *later;
+    size_t nlater, later_cap;
+    struct source_run *run;
+    size_t nrun, run_cap;
     struct arena strings;
 };
+
+/* The mark of the run that a file or folder tells of: the id of the recording that it is or was
+ * made of, which opmeter's files carry. False: it has none. */
+bool same_run_mark(const struct importer *importer, const char *path, char out[SAME_RUN_ROOM]);
+/* The file that told of the run before; NULL: none did. */
+const struct source_run *same_run_told(const struct sources *s, const char *id);
+/* A file tells of it, too; source is the one that was or will be read for it. 0 or OPM_ENOMEM. */
+int same_run_tell(struct sources *s, const char *id, const char *path, size_t source);
 
 /* Map a file the way an importer wants it. */
 int source_map(struct sources *s, const struct importer *importer, const char *path,
@@ -83,6 +111,13 @@ const struct importer *importer_of_folder(const struct sources *s, const char *p
 void importer_names(char to[IMPORT_NAMES_ROOM]);
 /* A few words on what content that nobody reads might be. */
 void describe_content(const uint8_t *data, size_t len, char *to, size_t size);
+
+/* Once all others are read: see struct source_later. 0 or OPM_ENOMEM. */
+int source_put_later(struct sources *s, const struct importer *importer, const char *path,
+                     bool named);
+/* It could not be read, and the others are read nonetheless; OPM_ENOMEM and OPM_ELIMIT are handed
+ * back. */
+int source_failed(struct sources *s, const char *path, int rc, const opm_error *why);
 
 int import_file(struct sources *s, const char *path, opm_error *err);
 int import_folder(struct sources *s, const char *path, opm_error *err);

@@ -428,6 +428,12 @@ int store_add(struct store *st, enum table_id table, const struct cell *cells, u
     return 0;
 }
 
+int store_set(struct store *st, enum table_id table, size_t row, int col, struct cell cell)
+{
+    assert(!st->frozen && table != TABLE_span && table != TABLE_meta);
+    return table_set(&st->table[table], row, col, cell);
+}
+
 int store_meta(struct store *st, const char *key, const char *value)
 {
     uint32_t row;

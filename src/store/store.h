@@ -151,6 +151,9 @@ int store_add_flow(struct store *st, const struct flow_end *src, const struct fl
                    str_id kind);
 /* A row of any table but span; cells as in table_add(). out_row may be NULL. */
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row);
+/* Give a cell of a row that was added before another value; not in span or meta, and not of what is
+ * derived. */
+int store_set(struct store *st, enum table_id table, size_t row, int col, struct cell cell);
 int store_meta(struct store *st, const char *key, const char *value);
 void store_stat(struct store *st, enum stat_id stat, int64_t count); /* never fails */
 /* What one of several sources added: rows [from, to) of every table. */

@@ -156,6 +156,23 @@ int table_add(struct table *t, const struct cell *cells)
     return 0;
 }
 
+int table_set(struct table *t, size_t row, int col, struct cell cell)
+{
+    const struct column_def *def = &t->def->col[col];
+    struct column *c = &t->col[col];
+
+    assert(row < t->nrow && col >= 0 && col < t->def->ncol && def->from != FROM_ROW);
+    if (!c->data && cell.kind == CELL_NULL)
+        return 0;
+    if (!c->data) {
+        if (column_reserve(c, t->nrow * column_width(def->type)))
+            return OPM_ENOMEM;
+        column_fill_null(c, def->type, 0, t->nrow);
+    }
+    column_set(c, def->type, row, cell);
+    return 0;
+}
+
 struct cell table_cell(const struct table *t, size_t row, int col)
 {
     const struct column_def *def = &t->def->col[col];

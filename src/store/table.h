@@ -59,6 +59,8 @@ int table_init(struct table *t, const struct table_def *def); /* 0 or OPM_ENOMEM
 void table_release(struct table *t);                          /* a zeroed one is fine */
 /* Append one row; cells[] has def->ncol entries, FROM_ROW ones are ignored. 0 or OPM_ENOMEM. */
 int table_add(struct table *t, const struct cell *cells);
+/* Give a cell of row < nrow another value; not of a FROM_ROW column. 0 or OPM_ENOMEM. */
+int table_set(struct table *t, size_t row, int col, struct cell cell);
 struct cell table_cell(const struct table *t, size_t row, int col);
 int table_find_col(const struct table_def *def, const char *name); /* -1 if there is none */
 

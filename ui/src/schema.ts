@@ -35,6 +35,8 @@ export interface OpRow {
     weight_shape: string | null;
     weight_zero_ratio: number | null;
     sparse_support: number | null;
+    sparse_aim: number | null;
+    sparse_ratio: number | null;
     attributes: string | null;
     nodes: string | null;
 }
@@ -438,7 +440,7 @@ export interface CriticalPathRow {
     inferred: number | null;
 }
 
-// time of every operator, and what it would be if its weight had 90 % zeros in 4x1 blocks
+// time of every operator, and what it would be if its weight had 90 % zeros in 4x1 blocks, or as many as the source aims at
 export interface WhatifRow {
     op: number | null;
     name: string | null;
@@ -454,6 +456,8 @@ export interface WhatifRow {
     ratio: number | null;
     source: string | null;
     projected_ns: number | null;
+    model: string | null;
+    track: number | null;
 }
 
 // how much faster weights of the trace run block-sparse: measured on this machine, or assumed

@@ -15,31 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILES_MAX 20000
-
-/* Number of the step in a file's name: "stats_3", "timeline_3" or "<model>_step_3". */
-static bool name_read(const char *name, const char *prefix, struct text *model, int64_t *step)
-{
-    size_t len = strlen(name), n = len;
-    uint64_t v;
-
-    if (len > 3 && strcmp(name + len - 3, ".gz") == 0)
-        n = len = len - 3;
-    while (n && name[n - 1] >= '0' && name[n - 1] <= '9')
-        n--;
-    if (n == len || !text_u64((struct text){ name + n, len - n }, &v) || v > INT32_MAX)
-        return false;
-    *step = (int64_t)v;
-    *model = (struct text){ "", 0 };
-    if (n == strlen(prefix) && memcmp(name, prefix, n) == 0)
-        return true;
-    if (n <= strlen("_step_") ||
-        memcmp(name + n - strlen("_step_"), "_step_", strlen("_step_")) != 0)
-        return false;
-    *model = (struct text){ name, n - strlen("_step_") };
-    return true;
-}
-
 static int visible(const struct dirent *e)
 {
     return e->d_name[0] != '.';
@@ -68,7 +43,7 @@ static bool has_steps(const char *dir, const char *sub, const char *prefix, cons
 
         if (!e)
             break;
-        if (!name_read(e->d_name, prefix, &model, &step))
+        if (!cam_name_read(e->d_name, prefix, &model, &step))
             continue;
         buf_clear(&path);
         buf_addf(&path, "%s/%s/%s", dir, sub, e->d_name);
@@ -135,30 +110,32 @@ static void note(struct folder *f, const char *path, enum import_state state, co
         f->c.b.rc = OPM_ENOMEM;
 }
 
-static void step_file(struct folder *f, const char *dir, const char *name, bool stats)
+static void step_file(struct folder *f, const char *dir, const struct cam_file *file, bool stats)
 {
     struct io_map m = { 0 };
     struct buf path = { 0 };
-    struct text model;
-    int64_t step;
     str_id model_id;
 
-    buf_addf(&path, "%s/%s", dir, name);
+    buf_addf(&path, "%s/%s", dir, file->name);
     if (path.failed) {
         f->c.b.rc = OPM_ENOMEM;
-    } else if (!name_read(name, stats ? "stats_" : "timeline_", &model, &step)) {
+    } else if (file->num < 0) {
         store_stat(f->c.b.st, STAT_file_skipped, 1);
         note(f, buf_str(&path), IMPORT_SKIPPED, "its name has no number of a step");
+    } else if (file->stale) {
+        store_stat(f->c.b.st, STAT_file_skipped, 1);
+        note(f, buf_str(&path), IMPORT_SKIPPED,
+             "left by an earlier run: the steps of the last one began later");
     } else if (file_map(f, buf_str(&path), &m)) {
-        model_id = model.len ? build_str(&f->c.b, model.p, model.len) : 0;
+        model_id = file->model.len ? build_str(&f->c.b, file->model.p, file->model.len) : 0;
         if (stats) {
-            cam_read_stats(&f->c, model_id, step, m.data, m.len);
+            cam_read_stats(&f->c, model_id, file->num, m.data, m.len);
             note(f, buf_str(&path), IMPORT_READ, "nodes of a step");
         } else {
-            struct cam_step *s = cam_step(&f->c, model_id, step);
+            struct cam_step *s = cam_step(&f->c, model_id, file->num);
             bool known = s && s->stats;
 
-            cam_read_timeline(&f->c, model_id, step, m.data, m.len);
+            cam_read_timeline(&f->c, model_id, file->num, m.data, m.len);
             note(f, buf_str(&path), IMPORT_READ,
                  known ? "memory; its nodes came from step_stats" : "nodes and memory of a step");
         }
@@ -167,25 +144,36 @@ static void step_file(struct folder *f, const char *dir, const char *name, bool 
     buf_release(&path);
 }
 
-static void step_files(struct folder *f, const char *sub, bool stats)
+static void step_files(struct folder *f, const char *sub, bool stats, const struct u64map *listed)
 {
-    struct dirent **entry;
+    struct cam_files files;
     struct buf path = { 0 };
-    int n;
 
     buf_addf(&path, "%s/%s", f->src->path, sub);
-    n = path.failed ? -1 : scandir(buf_str(&path), &entry, visible, by_name);
-    for (int i = 0; i < n; i++) {
-        if (!f->c.b.rc && i < FILES_MAX)
-            step_file(f, buf_str(&path), entry[i]->d_name, stats);
-        if (f->src->progress && !f->c.b.rc &&
-            f->src->progress(f->src->user, (uint64_t)i, (uint64_t)n))
+    if (cam_files_list(&files, f->src->path, sub, stats ? "stats_" : "timeline_", listed) ||
+        path.failed)
+        f->c.b.rc = OPM_ENOMEM;
+    for (size_t i = 0; i < files.n && !f->c.b.rc; i++) {
+        step_file(f, buf_str(&path), &files.item[i], stats);
+        if (f->src->progress && !f->c.b.rc && f->src->progress(f->src->user, i, files.n))
             f->c.b.rc = OPM_ELIMIT;
-        free(entry[i]); /* scandir() allocated it */
     }
-    if (n >= 0)
-        free(entry);
-    store_stat(f->c.b.st, STAT_file_skipped, MAX(n - FILES_MAX, 0));
+    store_stat(f->c.b.st, STAT_file_skipped, (int64_t)files.beyond);
+    cam_files_release(&files);
+    buf_release(&path);
+}
+
+/* The steps of the last run, as its summary has them. */
+static void list_steps(struct folder *f, struct u64map *out)
+{
+    struct buf path = { 0 };
+    struct io_map m = { 0 };
+
+    buf_addf(&path, "%s/summary.json", f->src->path);
+    if (path.failed ||
+        (io_map(&m, buf_str(&path), 0, NULL) == 0 && cam_list_steps(m.data, m.len, out)))
+        f->c.b.rc = OPM_ENOMEM;
+    io_map_release(&m);
     buf_release(&path);
 }
 
@@ -235,11 +223,14 @@ static void note_rest(struct folder *f)
 int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err)
 {
     struct folder f = { .c = { .b = { .st = st, .src = src }, .app = OPM_NULL_ID }, .src = src };
+    struct u64map listed = { 0 };
     bool any;
 
+    list_steps(&f, &listed);
     one_file(&f, "activity_stats_collection.json", "activities", cam_read_activities);
-    step_files(&f, "step_stats", true);
-    step_files(&f, "timeline", false);
+    step_files(&f, "step_stats", true, &listed);
+    step_files(&f, "timeline", false, &listed);
+    u64map_release(&listed);
     any = f.c.nodes || f.c.activities;
     one_file(&f, "summary.json", any ? "names, and what the other files lack" : "durations",
              cam_read_summary);

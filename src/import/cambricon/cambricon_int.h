@@ -1,6 +1,7 @@
 /* cambricon_int.h -- the parts of the reader of Cambricon's profile folders.
  *
- * cambricon.c finds the files and decides which are read; cambricon_stats.c reads TensorFlow's
+ * cambricon.c finds the files, cambricon_files.c decides which are of the last run;
+ * cambricon_stats.c reads TensorFlow's
  * StepStats, cambricon_json.c activities, timelines and summaries; cambricon_rows.c makes rows. */
 #ifndef IMPORT_CAMBRICON_CAMBRICON_INT_H
 #define IMPORT_CAMBRICON_CAMBRICON_INT_H
@@ -10,6 +11,7 @@
 #include "import/common/json_texts.h"
 
 #define CAM_OUTPUTS_MAX 32
+#define CAM_FILES_MAX 20000
 
 struct cam_output {
     int64_t slot;
@@ -60,6 +62,31 @@ void cam_node(struct cam *c, struct cam_step *s, const struct cam_node *n);
 void cam_activity(struct cam *c, struct cam_step *s, struct text name, int64_t ts_ns,
                   int64_t dur_ns, struct text meta);
 void cam_steps_end(struct cam *c);
+
+/* A file of a step: "stats_3", "timeline_3" or "<model>_step_3". */
+struct cam_file {
+    char *name;
+    struct text model; /* of its name; empty: it tells none */
+    int64_t num;       /* -1: its name has no number */
+    int64_t start_us;  /* of the first node in it, or OPM_NULL_I64 */
+    bool stale;        /* an earlier run left it */
+};
+struct cam_files {
+    struct cam_file *item; /* in natural order of their names */
+    size_t n, beyond;      /* beyond: more, not listed */
+};
+/* Number of the step in a file's name. */
+bool cam_name_read(const char *name, const char *prefix, struct text *model, int64_t *step);
+/* List the files of folder/sub and tell those of an earlier run. A run writes its steps in their
+ * order and over those of an earlier one, so a step with a higher number than the latest one's that
+ * began before it is older. Where the summary lists steps, so is one that it does not list and that
+ * began before the last one it lists. An absent folder has no files. 0 or OPM_ENOMEM. */
+int cam_files_list(struct cam_files *out, const char *folder, const char *sub, const char *prefix,
+                   const struct u64map *listed);
+void cam_files_release(struct cam_files *f);
+/* The steps that a summary has operators of: hashes of model and number, and of "" and number. */
+uint64_t cam_listed_key(struct text model, int64_t num);
+int cam_list_steps(const uint8_t *data, size_t len, struct u64map *out);
 
 /* Each reads a whole file; damage is counted. */
 void cam_read_stats(struct cam *c, str_id model, int64_t step, const uint8_t *data, size_t len);

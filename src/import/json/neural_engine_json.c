@@ -280,6 +280,8 @@ static int op_of(struct reader *x, str_id name, uint32_t *out, str_id *args)
         .name = name,
         .zero_ratio = (double)NAN,
         .sparse_support = OPM_NULL_I64,
+        .aim = (double)NAN,
+        .ratio = (double)NAN,
         .sep = ',',
         .times = '*',
         .in = { list_of(e, ARG_IN_NAME), list_of(e, ARG_IN_SHAPE), list_of(e, ARG_IN_TYPE) },

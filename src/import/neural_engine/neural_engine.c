@@ -35,6 +35,7 @@ int neural_init(struct neural *n, struct store *st, const struct import_source *
 void neural_release(struct neural *n)
 {
     u64map_release(&n->ops);
+    u64map_release(&n->tensors);
     buf_release(&n->text);
 }
 
@@ -206,6 +207,8 @@ int neural_add_op(struct neural *n, const struct neural_op_row *row, uint32_t *o
     c[op_col_weight_shape] = cell_str(row->weight_shape);
     c[op_col_weight_zero_ratio] = cell_f64(row->zero_ratio);
     c[op_col_sparse_support] = cell_i64(row->sparse_support);
+    c[op_col_sparse_aim] = cell_f64(row->aim);
+    c[op_col_sparse_ratio] = cell_f64(row->ratio);
     c[op_col_attributes] = cell_str(row->attributes);
     rc = store_add(n->st, TABLE_op, c, out);
     if (!rc)
@@ -213,6 +216,84 @@ int neural_add_op(struct neural *n, const struct neural_op_row *row, uint32_t *o
     if (!rc)
         rc = add_list(n, *out, row, false);
     return rc ? rc : add_list(n, *out, row, true);
+}
+
+int neural_take_ops(struct neural *n, const struct store_part *part)
+{
+    int rc = 0;
+
+    for (size_t i = part->from[TABLE_op]; i < part->to[TABLE_op] && !rc; i++) {
+        struct cell name = store_cell(n->st, TABLE_op, i, op_col_name);
+        struct cell type = store_cell(n->st, TABLE_op, i, op_col_type);
+        uint64_t key =
+            op_key(name.kind == CELL_STR ? name.str : 0, type.kind == CELL_STR ? type.str : 0);
+
+        if (!u64map_get(&n->ops, key))
+            rc = u64map_put(&n->ops, key, i);
+    }
+    for (size_t i = part->from[TABLE_op_tensor]; i < part->to[TABLE_op_tensor] && !rc; i++) {
+        struct cell op = store_cell(n->st, TABLE_op_tensor, i, op_tensor_col_op);
+
+        if (op.kind == CELL_I64 && !u64map_get(&n->tensors, (uint64_t)op.i64))
+            rc = u64map_put(&n->tensors, (uint64_t)op.i64, i);
+    }
+    n->end_tensor = part->to[TABLE_op_tensor];
+    return rc;
+}
+
+static bool is_input(const struct neural *n, size_t row, uint32_t op)
+{
+    struct cell of = store_cell(n->st, TABLE_op_tensor, row, op_tensor_col_op);
+    struct cell io = store_cell(n->st, TABLE_op_tensor, row, op_tensor_col_io);
+
+    return of.kind == CELL_I64 && of.i64 == op && io.kind == CELL_STR && io.str == n->word.input;
+}
+
+/* Their trace calls a weight an input like any: the second one, unless only another one has its
+ * shape. Inputs behind it move up. The rows of an op lie together, inputs first. */
+static int mark_weight(struct neural *n, uint32_t op, str_id shape)
+{
+    const uint64_t *first = u64map_get(&n->tensors, op);
+    size_t weight = SIZE_MAX, end;
+    int rc = 0;
+
+    if (!first)
+        return 0;
+    for (end = *first; end < n->end_tensor && is_input(n, end, op); end++) {
+        struct cell c = store_cell(n->st, TABLE_op_tensor, end, op_tensor_col_shape);
+
+        if (c.kind == CELL_STR && c.str == shape && (weight == SIZE_MAX || end == *first + 1))
+            weight = end;
+    }
+    for (size_t i = weight; i < end && !rc; i++) {
+        int64_t slot = i == weight ? 0 : (int64_t)(i - *first) - 1;
+
+        if (i == weight)
+            rc = store_set(n->st, TABLE_op_tensor, i, op_tensor_col_io, cell_str(n->word.weight));
+        if (!rc)
+            rc = store_set(n->st, TABLE_op_tensor, i, op_tensor_col_slot, cell_i64(slot));
+    }
+    return rc;
+}
+
+int neural_complete_op(struct neural *n, const struct neural_op_row *row, uint32_t op)
+{
+    const struct {
+        int col;
+        struct cell cell;
+    } facts[] = { { op_col_weight_shape, cell_str(row->weight_shape) },
+                  { op_col_weight_zero_ratio, cell_f64(row->zero_ratio) },
+                  { op_col_sparse_support, cell_i64(row->sparse_support) },
+                  { op_col_sparse_aim, cell_f64(row->aim) },
+                  { op_col_sparse_ratio, cell_f64(row->ratio) } };
+    int rc = 0;
+
+    if (row->weight_shape && store_cell(n->st, TABLE_op, op, op_col_weight_shape).kind == CELL_NULL)
+        rc = mark_weight(n, op, row->weight_shape);
+    for (size_t i = 0; i < ARRAY_SIZE(facts) && !rc; i++)
+        if (store_cell(n->st, TABLE_op, op, facts[i].col).kind == CELL_NULL)
+            rc = store_set(n->st, TABLE_op, op, facts[i].col, facts[i].cell);
+    return rc;
 }
 
 int neural_add_span(struct neural *n, uint32_t track, int64_t ts, int64_t dur,

@@ -20,7 +20,9 @@ struct neural {
     struct store *st;
     const struct import_source *src;
     struct neural_words word;
-    struct u64map ops; /* name << 32 | type */
+    struct u64map ops;     /* name << 32 | type */
+    struct u64map tensors; /* op: its first row of op_tensor, of the source whose ops were taken */
+    size_t end_tensor;     /* behind the last of that source */
     struct buf text;
 };
 
@@ -33,6 +35,7 @@ struct neural_op_row {
     str_id name, type, post_op, attributes, weight_shape;
     double zero_ratio;      /* NaN: not known */
     int64_t sparse_support; /* OPM_NULL_I64: not known */
+    double aim, ratio;      /* as a user may have set them; NaN: not told */
     struct neural_list in, out;
     char sep, times;
 };
@@ -43,6 +46,10 @@ void neural_release(struct neural *n);
 uint32_t neural_find(const struct neural *n, str_id name, str_id type);
 /* Add it with its tensors. 0 or OPM_ENOMEM. */
 int neural_add_op(struct neural *n, const struct neural_op_row *row, uint32_t *out);
+/* Give an op that another source added what only the CSV knows: weight, zeros, aim and ratio. */
+int neural_complete_op(struct neural *n, const struct neural_op_row *row, uint32_t op);
+/* Make the ops of another source those that neural_find() looks among. */
+int neural_take_ops(struct neural *n, const struct store_part *part);
 int neural_add_span(struct neural *n, uint32_t track, int64_t ts, int64_t dur,
                     const struct site *site, str_id args);
 int neural_add_step(struct neural *n, uint32_t track, int64_t num, int64_t ts, int64_t dur,

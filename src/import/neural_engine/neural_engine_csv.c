@@ -2,8 +2,11 @@
  *
  * Three parts: ratios by weight shape (kept in meta), operators, totals (which follow from the
  * operators). The file has one time per operator and no starts: each operator becomes one span
- * behind the one before, all in one step. Their writer forgets the place of a scalar's shape, which
- * moves the rest of the row to the left; such rows are put right. */
+ * behind the one before, all in one step. Where their trace of the same run was read, its
+ * executions count, and the CSV adds what it alone knows: weights, zeros, ratios and aims. Ratios
+ * and aims are what people change in a spreadsheet; they are kept as they are. Their writer forgets
+ * the place of a scalar's shape, which moves the rest of the row to the left; such rows are put
+ * right. */
 #include "import/neural_engine/neural_engine.h"
 
 #include "base/csv_read.h"
@@ -20,6 +23,7 @@
 #define COLUMNS 16
 #define TAIL 7 /* weight shape and what follows it: never moved, seen from the end */
 #define TEXT_MAX 64
+#define DENSE_BELOW 0.5 /* zeros from here on: their writer aims at no more */
 
 struct reader {
     struct neural n;
@@ -28,6 +32,8 @@ struct reader {
     uint32_t track;
     int64_t now_ns;
     size_t nop;
+    enum { ADD_OPS, LOOK_UP_OPS, COMPLETE_OPS } mode;
+    size_t not_found; /* LOOK_UP_OPS */
 };
 
 bool neural_engine_csv_sniff(const uint8_t *head, size_t len)
@@ -97,7 +103,7 @@ static void arrange(struct reader *r, int n)
             continue;
         take(r, column, &r->field[at++]);
     }
-    store_stat(r->n.st, STAT_column_missing, 1);
+    store_stat(r->n.st, STAT_column_missing, r->mode != LOOK_UP_OPS);
 }
 
 /* What a spreadsheet-safe writer put in front of a name is no part of it. */
@@ -140,6 +146,32 @@ static bool parse_ms(const char *text, int64_t *out_ns)
     return true;
 }
 
+/* "90%", "90.00%" or "0.9"; NaN if it is none. */
+static double parse_share(const char *text)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (end == text)
+        return (double)NAN;
+    while (*end == ' ')
+        end++;
+    if (*end == '%') {
+        v /= 100;
+        end++;
+    }
+    return !*end && v >= 0 && v < 1 ? v : (double)NAN;
+}
+
+/* A number in the place of the formula. */
+static double parse_ratio(const char *text)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    return end != text && !*end && v > 0 && v < 1e9 ? v : (double)NAN;
+}
+
 static int add_operator(struct reader *r)
 {
     struct neural *n = &r->n;
@@ -148,6 +180,8 @@ static int add_operator(struct reader *r)
                                  .times = 'x',
                                  .zero_ratio = *zeros ? strtod(zeros, NULL) / 100 : (double)NAN,
                                  .sparse_support = strcasecmp(support, "true") == 0,
+                                 .aim = parse_share(buf_str(&r->text[13])),
+                                 .ratio = parse_ratio(buf_str(&r->text[14])),
                                  .in = { list_of(r, 3), shapes_of(r, 4), list_of(r, 5) },
                                  .out = { list_of(r, 6), shapes_of(r, 7), list_of(r, 8) } };
     struct site site = { .cat = n->word.op, .layer = n->word.framework, .phase = n->word.forward };
@@ -155,7 +189,7 @@ static int add_operator(struct reader *r)
     int rc;
 
     if (!parse_ms(buf_str(&r->text[12]), &dur)) {
-        store_stat(n->st, STAT_bad_row, 1);
+        store_stat(n->st, STAT_bad_row, r->mode != LOOK_UP_OPS);
         return 0;
     }
     rc = intern(r, 0, &row.type);
@@ -167,6 +201,16 @@ static int add_operator(struct reader *r)
         rc = intern(r, 9, &row.weight_shape);
     if (!(row.zero_ratio >= 0 && row.zero_ratio <= 1))
         row.zero_ratio = (double)NAN;
+    if (isnan(row.aim) && row.sparse_support && row.weight_shape &&
+        !(row.zero_ratio >= DENSE_BELOW))
+        row.aim = 0; /* somebody took it out */
+    if (!rc && r->mode != ADD_OPS) {
+        uint32_t op = neural_find(n, row.name, row.type);
+
+        r->nop++;
+        r->not_found += op == OPM_NULL_ID;
+        return r->mode == COMPLETE_OPS && op != OPM_NULL_ID ? neural_complete_op(n, &row, op) : 0;
+    }
     if (!rc)
         rc = neural_add_op(n, &row, &site.op);
     site.name = row.name;
@@ -213,11 +257,11 @@ static int read_rows(struct reader *r, struct csv_reader *csv)
         if (csv_field_is(&r->field[0], "operator type")) {
             operators = true;
         } else if (!operators) {
-            if (csv->row > 1) /* the first is the head */
+            if (csv->row > 1 && r->mode != LOOK_UP_OPS) /* the first is the head */
                 rc = keep_ratios(r, n);
         } else if (!is_totals(r, n)) {
             if (n > COLUMNS || n < 3 + TAIL) {
-                store_stat(r->n.st, STAT_bad_row, 1);
+                store_stat(r->n.st, STAT_bad_row, r->mode != LOOK_UP_OPS);
                 continue;
             }
             arrange(r, n);
@@ -233,6 +277,26 @@ static int read_rows(struct reader *r, struct csv_reader *csv)
     return rc;
 }
 
+/* Whether another source tells of the same run: it has the operators of every row. */
+static int find_same_run(struct reader *r)
+{
+    struct csv_reader csv = csv_read_of(r->n.src->data, r->n.src->len);
+    struct store_part part;
+    int rc;
+
+    if (!import_same_run(r->n.src, "neural-engine-trace", &part))
+        return 0;
+    rc = neural_take_ops(&r->n, &part);
+    r->mode = LOOK_UP_OPS;
+    if (!rc)
+        rc = read_rows(r, &csv);
+    r->mode = r->nop && !r->not_found ? COMPLETE_OPS : ADD_OPS;
+    r->nop = 0;
+    if (r->mode == ADD_OPS)
+        u64map_release(&r->n.ops);
+    return rc;
+}
+
 int neural_engine_csv_read(struct store *st, const struct import_source *src, opm_error *err)
 {
     struct csv_reader csv = csv_read_of(src->data, src->len);
@@ -241,12 +305,16 @@ int neural_engine_csv_read(struct store *st, const struct import_source *src, op
     int rc = neural_init(&r.n, st, src);
 
     if (!rc)
-        rc = store_cstr(st, "operators", &name);
+        rc = find_same_run(&r);
     if (!rc)
+        rc = store_cstr(st, "operators", &name);
+    if (!rc && r.mode == ADD_OPS)
         rc = neural_add_track(&r.n, name, OPM_NULL_I64, OPM_NULL_I64, &r.track);
     if (!rc)
         rc = read_rows(&r, &csv);
-    if (!rc && r.nop) {
+    if (!rc && r.mode == COMPLETE_OPS)
+        rc = import_note(src, "weights, ratios and aims; the run itself is told by another file");
+    if (!rc && r.nop && r.mode == ADD_OPS) {
         struct site site = {
             .name = r.n.word.model, .cat = r.n.word.step, .layer = r.n.word.app, .op = OPM_NULL_ID
         };

@@ -285,13 +285,30 @@ void tables_time_tell(const struct opm_file *f)
         import_set_realtime(f->src, strtoll(real, NULL, 10));
 }
 
+static void hex(const uint8_t *bytes, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Whatever is made of the recording carries this on, so that both are known to be one run. */
+static int id_tell(const struct opm_file *f)
+{
+    static const uint8_t none[sizeof(f->header.session)];
+    char id[2 * sizeof(f->header.session) + 1];
+
+    if (memcmp(f->header.session, none, sizeof(none)) == 0)
+        return 0;
+    hex(f->header.session, sizeof(f->header.session), id);
+    return import_meta(f->st, f->src, "recording.id", id);
+}
+
 /* Several files in one trace are brought in line by these clocks. */
 static void time_tell(const struct opm_file *f)
 {
     char boot[2 * sizeof(f->header.boot) + 1];
 
-    for (size_t i = 0; i < sizeof(f->header.boot); i++)
-        snprintf(boot + 2 * i, 3, "%02x", f->header.boot[i]);
+    hex(f->header.boot, sizeof(f->header.boot), boot);
     import_set_monotonic(f->src, boot, f->header.start.monotonic_ns);
     import_set_realtime(f->src, f->header.start.realtime_ns);
 }
@@ -462,6 +479,8 @@ static int file_read(struct opm_file *f, struct live *live, struct io_map *again
     }
     if (rc == 0)
         rc = defs_all(f);
+    if (rc == 0)
+        rc = id_tell(f);
     if (rc)
         return rc;
     time_setup(f);

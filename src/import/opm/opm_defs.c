@@ -106,7 +106,7 @@ static int tensor_read(struct opm_file *f, struct rd *r, uint32_t op, int64_t sl
  * replaces, or OPM_NULL_ID and then the new one. */
 static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *op)
 {
-    struct cell row[op_col_COUNT];
+    struct cell row[op_col_COUNT] = { 0 };
     str_id text[6], weight_shape;
     int64_t flops, bytes, sparse, slots[3] = { 0 };
     struct torch_inputs inputs = { 0 };
@@ -139,7 +139,6 @@ static int op_read(struct opm_file *f, struct rd *r, str_id name, uint32_t *op)
     row[op_col_weight_shape] = cell_str(weight_shape);
     row[op_col_weight_zero_ratio] = zeros >= 0 && zeros <= 1 ? cell_f64(zeros) : cell_null();
     row[op_col_sparse_support] = cell_i64(known(sparse));
-    row[op_col_id] = cell_null();
     if (*op == OPM_NULL_ID) {
         if (!GROW(f->op, f->op_cap, f->nop + 1))
             return OPM_ENOMEM;
