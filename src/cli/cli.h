@@ -168,6 +168,7 @@ void progress_end(struct progress *p);
 void cli_interrupt_begin(void);
 void cli_interrupt_end(void);
 /* The signal that was held back, for who has more to do before it takes effect; 0: none. */
+bool cli_interrupt_asked(void); /* from any thread: has one come? */
 int cli_interrupt_take(void);
 
 /* The format to write by the extension of path; NULL: none has it. */

@@ -244,6 +244,23 @@ static void drop_folders(struct job *j)
         rmdir(FOLDER_RESULTS);
 }
 
+/* The results are those of a crash: the trace as far as it goes. */
+static void end_overdue(void *job)
+{
+    const struct job *j = job;
+    int sig;
+
+    if (j->n == 1) /* else there are others, and who started them says what happened */
+        cli_error("%s, but what runs does not end: what was recorded so far is in %s/trace.opm",
+                  cli_interrupt_asked() ? "interrupted" : "the time limit was over", j->dir[0]);
+    sig = cli_interrupt_take();
+    if (sig) {
+        signal(sig, SIG_DFL);
+        kill(getpid(), sig);
+    }
+    _exit(CLI_FAILURE);
+}
+
 static int run_all(struct job *j)
 {
     const char *dirs[RUN_INSTANCES_MAX];
@@ -255,6 +272,9 @@ static int run_all(struct job *j)
     j->opt.progress = progress_tick;
     j->opt.progress_anywhere = true;
     j->opt.user = &p;
+    j->opt.overdue = end_overdue;
+    j->opt.overdue_user = j;
+    j->opt.asked = cli_interrupt_asked;
     cli_interrupt_begin();
     if (j->n == 1) {
         j->opt.dir = j->dir[0];

@@ -122,6 +122,11 @@ void cli_interrupt_begin(void)
     }
 }
 
+bool cli_interrupt_asked(void)
+{
+    return caught != 0;
+}
+
 int cli_interrupt_take(void)
 {
     int sig = caught;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "run/check.h"
+#include "run/overdue.h"
 #include "run/runner.h"
 
 #include <stdio.h>
@@ -75,6 +76,7 @@ int run_model(const struct run_options *opt, struct run_result *out, opm_error *
 {
     struct runner s = { .opt = opt, .res = out };
     struct sampler *sampler = NULL;
+    struct overdue *overdue = NULL;
     opm_recorder_stats st;
     int rc, stopped;
 
@@ -87,8 +89,11 @@ int run_model(const struct run_options *opt, struct run_result *out, opm_error *
     if (opt->sample_hz > 0 && opt->instance == 0)
         rc =
             sampler_start(&sampler, opt->sample_hz, opt->instances > 1 ? getppid() : getpid(), err);
-    if (!rc)
+    if (!rc) {
+        overdue_start(&overdue, opt);
         rc = work(&s, err);
+        overdue_stop(overdue);
+    }
     sampler_stop(sampler, &out->samples);
     describe_samples(opt, &out->samples);
     opm_stats(&st);

@@ -38,6 +38,8 @@ struct run_dim {
 /* "batch=8"; free the name with mem_free(). */
 int run_dim_parse(const char *text, struct run_dim *out, opm_error *err);
 
+#define RUN_OVERDUE_NS ((int64_t)5 * 1000000000)
+
 struct run_options {
     const char *model; /* a file or zoo:NAME */
     const char *engine;
@@ -73,6 +75,12 @@ struct run_options {
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
     bool progress_anywhere; /* by another thread, too, while the caller's waits for an iteration */
+    /* Called RUN_OVERDUE_NS after the time limit, or after asked() began to say that the run is to
+     * stop, if it goes on still; by a thread of its own, as asked() is. Ends the process. NULL:
+     * wait as long as it takes. */
+    void (*overdue)(void *overdue_user);
+    void *overdue_user;
+    bool (*asked)(void);
     /* Called when all is ready to be run; nonzero: give up. For run_instances(). */
     int (*ready)(void *ready_user);
     void *ready_user;
