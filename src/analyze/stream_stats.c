@@ -116,10 +116,12 @@ static int scan(const struct store *st, const struct hardware *h, struct streams
     track = columns[2];
     for (size_t row = 0; ts && dur && track && row < n; row++) {
         enum hardware_role role = h->role[site[row]];
-        uint32_t t = track[row];
+        uint32_t t;
 
-        if (role == HARDWARE_NOT || dur[row] < 0 || t >= s->ntrack)
+        if (role == HARDWARE_NOT || dur[row] < 0 || track[row] >= s->ntrack)
             continue;
+        /* Spans of a stream that overlap stand on lines of their own, but it is one stream. */
+        t = store_overlap_of(st, track[row]);
         stream_add(&s->at[t], t, role, ts[row], dur[row]);
         if (s->device_of[t] != OPM_NULL_ID)
             stream_add(&s->at[s->ntrack + s->device_of[t]], t, role, ts[row], dur[row]);

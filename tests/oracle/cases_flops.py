@@ -1,6 +1,5 @@
 """cases_flops.py -- floating-point operations, worked out from shapes, and formulas of spreadsheets."""
 import csv
-import os
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from math import prod
 import kineto
 import planted_folders
 from cases_kineto import traced
+from cases_planted import run
 
 CONVOLUTIONS = {"aten::conv2d", "aten::convolution", "aten::_convolution"}
 PADDING_FIRST = {"aten::cudnn_convolution", "aten::miopen_convolution"}
@@ -38,10 +38,7 @@ def cases(opmeter, fixtures, work):
 def resnet18(case, opmeter, folder):
     """The architecture of the paper, counted: batch normalisation is folded into the convolutions,
     which therefore have a bias; ReLU and addition behind them are theirs, one operation an element."""
-    folder.mkdir(parents=True)
-    quiet = {k: v for k, v in os.environ.items() if not k.startswith(("OPMETER_", "ENGINE_"))}
-    opmeter.text("run", "zoo:resnet18", "-n", 1, "-w", 0, "-o", folder / "out", cwd=folder,
-                 env=quiet)
+    run(opmeter, folder, "zoo:resnet18", "-n", 1, "-w", 0, "-o", folder / "out")
     def conv(inputs, outputs, kernel, size, behind):
         elements = outputs * size * size
         return elements * (2 * inputs * kernel * kernel + 1 + behind)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import planted_folders
 import planted_kineto
+from cases_planted import run
 
 PATIENCE_S = 120
 FIXTURES = ("peers/tracelens/traces/h100/Falconsai_nsfw_image_detection__1016002.json.gz",
@@ -46,9 +47,7 @@ def planted(case, opmeter, make, folder):
 
 
 def own(case, opmeter, folder):
-    folder.mkdir(parents=True)
-    quiet = {k: v for k, v in os.environ.items() if not k.startswith(("OPMETER_", "ENGINE_"))}
-    opmeter.text("run", "zoo:mlp", "-n", 5, "-w", 2, "-o", folder / "out", cwd=folder, env=quiet)
+    run(opmeter, folder, "zoo:mlp", "-n", 5, "-w", 2, "-o", folder / "out")
     ask_all(case, opmeter, folder / "out" / "trace.opm")
 
 

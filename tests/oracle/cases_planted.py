@@ -1,5 +1,6 @@
 """cases_planted.py -- traces that are made here, with the truth known by construction."""
 import os
+import re
 
 import numpy
 
@@ -18,7 +19,8 @@ def cases(opmeter, work):
             ("async", asynchronous), ("idle", idle), ("graph", graph), ("ranks", ranks),
             ("partial", partial), ("two_clocks", two_clocks), ("neural_engine", neural_engine),
             ("cambricon", cambricon), ("cambricon_stale", cambricon_stale), ("own", own_folder),
-            ("furiosa", furiosa)):
+            ("furiosa", furiosa), ("whatif_edited", whatif_edited), ("whatif_int8", whatif_int8),
+            ("percentiles", percentiles), ("overlap", overlap), ("int8", int8)):
         yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -103,6 +105,15 @@ def ranks(case, opmeter, folder):
     case.check("steps.exposed", lambda: {r["rank"]: r["ns"] for r in query(
         "SELECT rank, sum(exposed_ns) ns FROM step_trace GROUP BY rank")},
         dict(enumerate(truth["exchange_ns"])), PLANTED)
+    case.check("operators", lambda: sorted((r["type"], r["ns"]) for r in query(
+        "SELECT type, total_ns ns FROM op_times WHERE section = 'device' AND op IS NOT NULL")),
+        sorted([("aten::mm", truth["compute_ns"])] * truth["ranks"]
+               + [("nccl:all_reduce", ns) for ns in truth["exchange_ns"]]),
+        "launches of one rank launch nothing on another, though their numbers are the same")
+    case.check("steps.ranks", lambda: query(
+        "SELECT count(*) n FROM span s JOIN track t ON t.id = s.track JOIN step p ON p.id = s.step "
+        "JOIN track q ON q.id = p.track WHERE s.layer = 'hardware' AND t.rank <> q.rank")[0]["n"], 0,
+        "work of a rank belongs to steps of that rank")
     case.check("advice.late_rank", lambda: [r["message"] for r in query(
         f"SELECT message FROM advice WHERE message LIKE '%rank {truth['late']}%'")] != [], True,
         "rank 2 comes 200 ms late to every all-reduce")
@@ -185,6 +196,82 @@ def neural_engine(case, opmeter, folder):
             truth["operators"], PLANTED)
 
 
+def whatif_edited(case, opmeter, folder):
+    """Ratios and aims that the user changed in the CSV are what he asks about."""
+    truth = planted_folders.neural_engine(
+        folder, ratios={(256, 256): (5.0, 2.5, 2.0, 1), (1024, 256): (4.5, 3.0, 2.5, 1.25)},
+        aims={"fc_1": 80, "fc_2": 60})
+    path = next((folder / "profiling_csv").iterdir())
+    total = "SELECT sum(latency_ns) now, sum(projected_ns) then_ FROM whatif"
+    case.check("projected", lambda: opmeter.query(path, total),
+               [{"now": truth["total_ns"], "then_": truth["projected_ns"]}],
+               "its formulas, worked out", within=1)
+    again = folder / "again.csv"
+    def exported():
+        opmeter.text("export", path, "-f", "neural-engine", "-o", again)
+        return opmeter.query(again if again.is_file() else next(again.rglob("*.csv")), total)
+    case.check("exported", exported, [{"now": truth["total_ns"], "then_": truth["projected_ns"]}],
+               "exporting changes nothing", within=1)
+
+
+def whatif_int8(case, opmeter, folder):
+    truth = planted_folders.neural_engine(folder, dtype="s8")
+    path = next((folder / "profiling_csv").iterdir())
+    case.check("rows", lambda: opmeter.value(
+        path, "SELECT count(*) FROM whatif WHERE aim IS NOT NULL"), 2,
+        "two weights that have few zeros, of int8")
+    case.check("projected", lambda: opmeter.query(
+        path, "SELECT sum(latency_ns) now, sum(projected_ns) then_ FROM whatif"),
+        [{"now": truth["total_ns"], "then_": truth["projected_ns"]}], "its formulas, worked out",
+        within=1)
+
+
+def overlap(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.overlap(path)
+    case.check("streams", lambda: {r["tid"]: tuple(r.values())[1:] for r in opmeter.query(
+        path, "SELECT t.tid, kernels, copies, total_ns, run_ns, copy_ns, wait_ns "
+        "FROM stream_stats s JOIN track t ON t.id = s.track WHERE scope = 'stream'")}, truth,
+        PLANTED)
+
+
+def int8(case, opmeter, folder):
+    """A model of int8 has the weights of the same model of fp32, and the same is asked of them."""
+    told = {}
+    for dtype in ("fp32", "int8"):
+        out = folder / dtype
+        run(opmeter, folder, f"zoo:mlp?dtype={dtype}", "-n", 1, "-w", 0, "-o", out)
+        told[dtype] = opmeter.query(out / "trace.opm", "SELECT name, weight_shape, n, k, "
+                                    "sparsifiable, aim FROM whatif WHERE weight_shape IS NOT NULL")
+    case.check("whatif", told["int8"], told["fp32"], "the same model of fp32")
+
+
+def percentiles(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.percentiles(path)
+    case.check("kernels", lambda: {r["name"]: tuple(r.values())[1:] for r in opmeter.query(
+        path, "SELECT name, mean_ns, median_ns, p99_ns FROM device_ops")},
+        {name: (float(numpy.mean(d)), float(numpy.median(d)), float(numpy.percentile(d, 99)))
+         for name, d in truth["kernels"].items()}, "numpy")
+    shown = (50, 90, 95, 97, 99, 99.9)
+    case.check("steps", lambda: list(opmeter.query(
+        path, "SELECT median_ns, p90_ns, p95_ns, p97_ns, p99_ns, p999_ns FROM latency")[0].values()),
+        [float(numpy.percentile(truth["steps"], p)) for p in shown], "numpy")
+    case.check("stdev", lambda: opmeter.value(path, "SELECT stdev_ns FROM latency"),
+               float(numpy.std(truth["steps"], ddof=1)), "numpy, n - 1")
+    case.check("per_second", lambda: opmeter.value(path, "SELECT per_second FROM latency"),
+               len(truth["steps"]) / sum(truth["steps"]) * 1e9, "one step behind the other")
+    case.check("nearest", lambda: list(opmeter.json(
+        "summary", "--json", "--percentile-method", "nearest", path)[0][f"p{p}_ns"]
+        for p in ("90", "95", "97", "99", "999")),
+        [sorted(truth["steps"])[int(len(truth["steps"]) * p / 100)] for p in shown[1:]],
+        "LoadGen's rule: sorted[n p]")
+    case.check("printed", lambda: [int(n) for n in re.findall(
+        r"percentile latency \(ns\) +: (\d+)$", opmeter.text("summary", path), re.M)],
+        [int(numpy.percentile(truth["steps"], p)) for p in shown[1:]],
+        "numpy, truncated as Furiosa's SDK does")
+
+
 def one_run(case, query, iterations, operators, step_ns):
     """What holds of a folder that tells of one run in several files."""
     source = "the files of the folder tell of one run"
@@ -217,12 +304,17 @@ def cambricon_stale(case, opmeter, folder):
             truth["step_ns"])
 
 
+def run(opmeter, folder, *args):
+    """`opmeter run` in a folder, whatever the environment asks for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    quiet = {k: v for k, v in os.environ.items() if not k.startswith(("OPMETER_", "ENGINE_"))}
+    opmeter.text("run", *args, cwd=folder, env=quiet)
+
+
 def own_folder(case, opmeter, folder):
     """A run of ours: whatever is asked of its folder and of its trace has the same answer."""
-    folder.mkdir(parents=True)
     out = folder / "out"
-    quiet = {k: v for k, v in os.environ.items() if not k.startswith(("OPMETER_", "ENGINE_"))}
-    opmeter.text("run", "zoo:mlp", "-n", 7, "-w", 3, "-o", out, cwd=folder, env=quiet)
+    run(opmeter, folder, "zoo:mlp", "-n", 7, "-w", 3, "-o", out)
     trace = out / "trace.opm"
     case.check("steps.count", lambda: opmeter.query(
         out, "SELECT count, warmup_count FROM latency WHERE scope = 'step'"),

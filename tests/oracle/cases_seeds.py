@@ -67,6 +67,14 @@ def megengine(case, opmeter, path):
             for r in opmeter.json("top", "--json", "-t", 0, "--aggregate-by", "type",
                                   "--aggregate", how, "--print-only", "device", path)},
             truth, f"profile_analyze --aggregate-by type --aggregate {how}", within=100)
+    for how in ("sum", "mean"):
+        case.check(f"aggregate.{how}.rate", lambda: {
+            r["type"]: r["flops_per_s"] for r in opmeter.json(
+                "top", "--json", "-t", 0, "--aggregate-by", "type", "--aggregate", how,
+                "--print-only", "device", path) if r["flops_per_s"] is not None},
+            {kind: 1e9 * sum(r[1] for r in rows if r[1]) / sum(r[0] for r in rows if r[1])
+             for kind, rows in by_type.items() if any(r[1] for r in rows)},
+            "operations over the time of those operators")
     span = [t for places in profile["device"].values() for t in places.values()]
     window = 1e9 * (max(t["end"] for t in span) - min(t["start"] for t in span))
     case.check("steps.parts", lambda: [tuple(r.values()) for r in opmeter.query(

@@ -120,8 +120,13 @@ def megengine_clocks(path):
             "weight_bytes": 4 * elements(3)}
 
 
-def neural_engine(folder, iterations=3):
-    """`engine_profiling/` with the CSV and the JSON of one run; every iteration took the same."""
+def neural_engine(folder, iterations=3, ratios=None, aims=None, dtype="fp32"):
+    """`engine_profiling/` with the CSV and the JSON of one run; every iteration took the same.
+
+    `ratios`: by weight shape, what a user wrote in the columns for 90, 80 and 70 % and others;
+    `aims`: by operator, the percentage that he chose in column N.
+    """
+    ratios, aims = ratios or {}, aims or {}
     rows = [  # type, name, post op, weight shape, zeros, latency in us
         ("Gather", "gather_1", "", None, None, 50),
         ("InnerProduct", "fc_1", "", (256, 256), 0.0, 400),
@@ -131,7 +136,9 @@ def neural_engine(folder, iterations=3):
     shapes = sorted({row[3] for row in rows if row[3]})
     line = {shape: i + 2 for i, shape in enumerate(shapes)}
     text = "weight shape,90% 4x1 perf ratio,80% 4x1 perf ratio,70% 4x1 perf ratio,others\n"
-    text += "".join(f"{a}x{b},4.000000,4.000000,4.000000,1\n" for a, b in shapes)
+    table = {s: ratios.get(s, (4.0, 4.0, 4.0, 1)) for s in shapes}
+    text += "".join(f"{a}x{b}," + ",".join(f"{r:f}" for r in table[a, b][:3])
+                    + f",{table[a, b][3]:g}\n" for a, b in shapes)
     text += ("operator type,post op,operator name,input tensor name,input shape,input dtype,"
              "output tensor name,output shape,output dtype,weight shape,weight sparse ratio,"
              "sparse support,operator latency (ms),aim to weight sparse ratio,"
@@ -139,14 +146,15 @@ def neural_engine(folder, iterations=3):
     first, projected = len(shapes) + 3, 0.0
     for i, (kind, name, post, weight, zeros, us) in enumerate(rows):
         r, ms = first + i, f"{us / 1000:.3f}"
-        tensors = f"{name}_in:0;{name}_w:0,8x{weight[1]};{weight[0]}x{weight[1]},fp32;fp32" \
+        tensors = f"{name}_in:0;{name}_w:0,8x{weight[1]};{weight[0]}x{weight[1]},{dtype};{dtype}" \
             if weight else f"{name}_in:0,8x256,fp32"
         cells = f"{kind},{post},{name},{tensors},{name}:0,8x{weight[0] if weight else 256},fp32,"
         cells += f"{weight[0]}x{weight[1]},{zeros * 100:.2f}%,true,{ms}, " if weight else f",,,{ms}, "
         if weight and zeros < 0.5:
             w = line[weight]
-            cells += f'90%,"=IF(N{r}=90%,B{w},IF(N{r}=80%,C{w},IF(N{r}=70%,D{w},E{w})))",=M{r}/O{r}'
-            projected += us / 4
+            aim = aims.get(name, 90)
+            cells += f'{aim}%,"=IF(N{r}=90%,B{w},IF(N{r}=80%,C{w},IF(N{r}=70%,D{w},E{w})))",=M{r}/O{r}'
+            projected += us / table[weight][{90: 0, 80: 1, 70: 2}.get(aim, 3)]
         else:
             cells += f",,{ms}"
             projected += us

@@ -5,6 +5,8 @@ microseconds unless the name says otherwise.
 """
 import json
 
+import numpy
+
 MS = 1000
 HOST, THREAD = 100, 101
 STREAM = 7
@@ -143,3 +145,34 @@ def ranks(folder, late=2, late_ms=200):
             "compute_ns": steps * compute * 1000,
             "exchange_ns": [steps * (exchange + (0 if r == late else late_ms * MS)) * 1000
                             for r in range(len(files))]}
+
+
+def percentiles(path, names=60, seed=1):
+    """Kernels of many names, 1 to 40 of each, and as many steps, with durations by chance in ns."""
+    random = numpy.random.default_rng(seed)
+    out, at_ns, durations, steps = Writer(), 0, {}, []
+    for n in range(names):
+        for dur in map(int, random.integers(1, 2_000_000, 1 + n % 40)):
+            durations.setdefault(f"kernel_{n}", []).append(dur)
+            out.device_event(f"kernel_{n}", at_ns / 1000, dur / 1000, out.launch(at_ns / 1000, 0.1))
+            at_ns += dur + 1000
+    at_ns = 0
+    for n, dur in enumerate(map(int, random.integers(10_000, 3_000_000, 41))):
+        out.step(n, at_ns / 1000, dur / 1000)
+        steps.append(dur)
+        at_ns += dur
+    out.write(path)
+    return {"kernels": durations, "steps": steps}
+
+
+def overlap(path):
+    """Kernels of one stream that overlap, as some writers have them: each of 100 us, begun 80 us
+    after the one before, and copies on another stream."""
+    out, kernels = Writer(), 10
+    for i in range(kernels):
+        out.device_event("gemm", 1000 + 80 * i, 100, out.launch(80 * i))
+        out.device_event("Memcpy HtoD", 1000 + 80 * i, 5, out.launch(80 * i + 10), "gpu_memcpy", 9)
+    out.write(path)
+    window = 80_000 * (kernels - 1)
+    return {7: (kernels, 0, window + 100_000, window + 100_000, 0, 0),
+            9: (0, kernels, window + 5_000, 0, kernels * 5_000, window - (kernels - 1) * 5_000)}
