@@ -6,6 +6,7 @@ import numpy
 
 import planted_folders
 import planted_kineto
+from program import Unanswered
 
 # Buckets of time in which the device did nothing.
 IDLE = "('data', 'runtime', 'host', 'idle')"
@@ -20,7 +21,8 @@ def cases(opmeter, work):
             ("partial", partial), ("two_clocks", two_clocks), ("neural_engine", neural_engine),
             ("cambricon", cambricon), ("cambricon_stale", cambricon_stale), ("own", own_folder),
             ("furiosa", furiosa), ("whatif_edited", whatif_edited), ("whatif_int8", whatif_int8),
-            ("percentiles", percentiles), ("overlap", overlap), ("int8", int8)):
+            ("percentiles", percentiles), ("overlap", overlap), ("int8", int8),
+            ("chain", chain), ("points", points)):
         yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -206,6 +208,8 @@ def whatif_edited(case, opmeter, folder):
     case.check("projected", lambda: opmeter.query(path, total),
                [{"now": truth["total_ns"], "then_": truth["projected_ns"]}],
                "its formulas, worked out", within=1)
+    case.check("absent_shape", lambda: refused(opmeter, "whatif", "-r", "1x1:3", path), True,
+               "no weight has this shape")
     again = folder / "again.csv"
     def exported():
         opmeter.text("export", path, "-f", "neural-engine", "-o", again)
@@ -233,6 +237,49 @@ def overlap(case, opmeter, folder):
         path, "SELECT t.tid, kernels, copies, total_ns, run_ns, copy_ns, wait_ns "
         "FROM stream_stats s JOIN track t ON t.id = s.track WHERE scope = 'stream'")}, truth,
         PLANTED)
+
+
+def chain(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.chain(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    case.check("adds_up", lambda: [r["ns"] for r in query(
+        "SELECT step, sum(dur) ns FROM critical_path GROUP BY step ORDER BY step")],
+        [truth["step_ns"]] * truth["steps"], "the path covers its step")
+    case.check("kinds", lambda: {r["kind"]: r["ns"] for r in query(
+        "SELECT kind, sum(dur) ns FROM critical_path WHERE kind IN ('compute', 'sync', 'gap') "
+        "GROUP BY kind")},
+        {kind: truth["steps"] * truth[kind] for kind in ("compute", "sync")}, PLANTED)
+    case.check("kernels", lambda: [r["name"] for r in query(
+        "SELECT DISTINCT name FROM critical_path WHERE kind = 'compute'")], ["gemm"],
+        "nobody waits for the other kernel")
+    case.check("after", lambda: [r["ns"] for r in query(
+        "SELECT c.step, sum(c.dur) ns FROM critical_path c JOIN step s ON s.id = c.step "
+        f"WHERE c.ts >= s.ts + {truth['step_ns'] - truth['after_ns']} AND c.kind = 'host' "
+        "GROUP BY c.step ORDER BY c.step")], [truth["after_ns"]] * truth["steps"], PLANTED)
+
+
+def refused(opmeter, *args):
+    """Whether opmeter ends with a failure and a line that says why."""
+    try:
+        opmeter.text(*args)
+    except Unanswered:
+        return True
+    return False
+
+
+def points(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.points(path)
+    case.check("duration", lambda: opmeter.json("info", "--json", path)["duration_ns"],
+               truth["duration_ns"], "from the first record to the last")
+    split = lambda: [  # noqa: E731
+        {c: r[c] for c in truth["split"]} for r in opmeter.json(
+            "steps", "--json", "--fp-point", "aten::b", "--bp-point", "aten::c", path)]
+    case.check("split", lambda: split()[:truth["split_steps"]],
+               [truth["split"]] * truth["split_steps"], PLANTED)
+    case.check("unknown", lambda: refused(opmeter, "steps", "--fp-point", "aten::bb", path), True,
+               "there is no such operator")
 
 
 def int8(case, opmeter, folder):

@@ -176,3 +176,42 @@ def overlap(path):
     window = 80_000 * (kernels - 1)
     return {7: (kernels, 0, window + 100_000, window + 100_000, 0, 0),
             9: (0, kernels, window + 5_000, 0, kernels * 5_000, window - (kernels - 1) * 5_000)}
+
+
+def chain(path):
+    """Steps whose critical path is known: launch, a kernel, the wait for it, an operator without
+    any. A second stream has a kernel that nobody waits for.
+
+    Each of four steps takes 2 ms: 10 us until the call that launches, the kernel begins 100 us after
+    that call began and takes 1 ms, the wait for it returns 20 us after its end, then the host works
+    until the step ends.
+    """
+    out, steps = Writer(), 4
+    for n in range(steps):
+        t = n * 2000
+        out.step(n + 1, t, 2000)
+        out.operator("aten::mm", t, 50)
+        out.device_event("gemm", t + 110, 1000, out.launch(t + 10))
+        out.device_event("aside", t + 200, 300, out.launch(t + 30), stream=9)
+        out.launch(t + 60, 1070, "cudaDeviceSynchronize")
+        out.operator("aten::item", t + 1130, 870)
+    out.write(path)
+    return {"steps": steps, "step_ns": 2_000_000, "compute": 1_000_000, "sync": 20_000,
+            "before_ns": 110_000, "after_ns": 870_000}
+
+
+def points(path):
+    """Five steps of 1 ms with operators a, b, c, d, of 100 us each and 100 us apart, the first
+    100 us after the start; the last step has no b. Nothing on a device. A pause before the first
+    record and after the last is none of the trace's."""
+    out, steps = Writer(offset=5_000_000), 5
+    for n in range(steps):
+        out.step(n + 1, n * 1000, 1000)
+        for i, name in enumerate("abcd"):
+            if name != "b" or n < steps - 1:
+                out.operator(f"aten::{name}", n * 1000 + 100 + 200 * i, 100)
+    out.write(path)
+    return {"steps": steps, "duration_ns": steps * 1_000_000,
+            # from b to c
+            "split": {"total_ns": 1_000_000, "gap_ns": 300_000, "fp_bp_ns": 300_000,
+                      "tail_ns": 400_000}, "split_steps": steps - 1}
