@@ -319,7 +319,7 @@ static int export_files(struct job *j, opm_trace *t, const char *dir, bool merge
 {
     const struct {
         const char *format, *path;
-    } files[] = { { "megengine", j->a->profile }, { "megengine", j->a->profile_host } };
+    } files[] = { { "megengine", j->a->profile }, { "megengine-host", j->a->profile_host } };
     char path[FOLDER_PATH_MAX + 32];
     opm_error err;
     int rc;
@@ -476,7 +476,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "sample", &a.sample, "HZ",
                 "hardware samples a second, of machine, process and GPUs (0: none)"),
         OPT_STR(0, "profile", &a.profile, "FILE", "also write MegEngine's profile JSON"),
-        OPT_STR(0, "profile-host", &a.profile_host, "FILE", "the same, as load_and_run has it"),
+        OPT_STR(0, "profile-host", &a.profile_host, "FILE",
+                "the same with the times of the host alone"),
         OPT_STR(0, "save-outputs", &a.save_outputs, "DIR", "write the outputs as NAME.npy"),
         OPT_STR(0, "check", &a.check, "FILE.npz",
                 "feed its in_NAME arrays, compare outputs with out_NAME; exit 3 if they differ"),

@@ -11,6 +11,8 @@ const struct exporter exporters[] = {
     { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
     { "megengine", ".json", "profile of MegEngine's load_and_run, for profile_analyze",
       export_megengine },
+    { "megengine-host", ".json", "the same with the times of the host alone",
+      export_megengine_host },
     { "neural-engine", ".csv",
       "operators, sparse ratios and totals as Neural Engine's CSV with formulas",
       export_neural_engine },

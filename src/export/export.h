@@ -34,6 +34,7 @@ export_fn export_chrome;
 export_fn export_perfetto;
 export_fn export_csv;
 export_fn export_megengine;
+export_fn export_megengine_host;
 export_fn export_neural_engine;
 export_fn export_neural_engine_trace;
 export_fn export_xlsx;

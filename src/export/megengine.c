@@ -7,7 +7,8 @@
  * operator has one time only: that of its last execution. A tensor that no operator makes comes
  * from a SharedDeviceTensor (weights) or a Host2DeviceCopy (inputs), which took no time. Spans on
  * hardware are the device's time, others the host's; of an operator that has only one of them both
- * say the same. `kern` is later than `start` where the trace has the launch of a kernel. */
+ * say the same. --profile-host of load_and_run asks for the host's times alone: `megengine-host`.
+ * `kern` is later than `start` where the trace has the launch of a kernel. */
 #include "export/export.h"
 
 #include "base/alloc.h"
@@ -53,6 +54,8 @@ struct mge {
     uint32_t *row;          /* rows of op_tensor, op by op */
     size_t ntensor;
     struct u64map by_name; /* str_id -> var */
+    struct u64map owners;  /* str_id -> row of mem */
+    bool host_only;
 };
 
 static const char *text(const struct mge *m, str_id id)
@@ -234,7 +237,15 @@ static int gather(struct mge *m, const struct export_options *opts)
     rc = find_last(m, opts);
     if (!rc)
         rc = sort_ops(m);
-    return rc ? rc : gather_tensors(m);
+    if (!rc)
+        rc = gather_tensors(m);
+    for (size_t i = 0; !rc && i < store_nrow(m->st, TABLE_mem); i++) {
+        str_id owner = str_cell(m, TABLE_mem, i, mem_col_owner);
+
+        if (owner && !u64map_get(&m->owners, owner))
+            rc = u64map_put(&m->owners, owner, i);
+    }
+    return rc;
 }
 
 /* -- ids: ops, then vars, then the operators that make vars which no op makes -- */
@@ -395,15 +406,34 @@ static void put_mem_plan(struct mge *m, uint32_t v, const char *id)
     json_object_end(w);
 }
 
+/* Where each tensor lies, if the trace has a memory plan that names its owner; -1: not known. */
+static int64_t address_of(const struct mge *m, const struct var *v)
+{
+    uint64_t *row = v->name ? u64map_get(&m->owners, v->name) : NULL;
+
+    return row ? int_cell(m, TABLE_mem, (size_t)*row, mem_col_addr, -1) : -1;
+}
+
+static void put_address(struct json_writer *w, const char *key, int64_t addr)
+{
+    json_key(w, key);
+    if (addr < 0)
+        json_null(w);
+    else
+        json_i64(w, addr);
+}
+
 static void put_vars(struct mge *m)
 {
-    static const char *const nulls[] = { "mem_readonly_fwd_src", "force_update_src", "dev_ptr" };
+    static const char *const nulls[] = { "mem_readonly_fwd_src", "force_update_src" };
     struct json_writer *w = &m->w;
     char id[16];
 
     json_key(w, "var");
     json_object(w);
     for (uint32_t v = 0; v < m->nvar; v++) {
+        int64_t addr = address_of(m, &m->var[v]);
+
         json_newline(w);
         json_key(w, var_id(m, id, v));
         json_object(w);
@@ -417,8 +447,13 @@ static void put_vars(struct mge *m)
             json_key(w, nulls[i]);
             json_null(w);
         }
+        put_address(w, "dev_ptr", addr);
         json_key(w, "prev_dev_ptr");
-        json_i64(w, 0);
+        json_i64(w, MAX(addr, (int64_t)0));
+        if (addr > 0 && m->var[v].bytes >= 0) {
+            json_key(w, "prev_dev_ptr_end");
+            json_i64(w, addr + m->var[v].bytes);
+        }
         put_mem_plan(m, v, id);
         json_key(w, "comp_node");
         json_cstr(w, COMP_NODE);
@@ -435,32 +470,14 @@ static void put_vars(struct mge *m)
     json_object_end(w);
 }
 
-/* Where each tensor lies, if the trace has a memory plan that names its owner. */
-static int64_t address_of(const struct mge *m, const struct u64map *owners, const struct var *v)
-{
-    uint64_t *row = v->name ? u64map_get(owners, v->name) : NULL;
-
-    return row ? int_cell(m, TABLE_mem, (size_t)*row, mem_col_addr, -1) : -1;
-}
-
-static int put_chunks(struct mge *m)
+static void put_chunks(struct mge *m)
 {
     struct json_writer *w = &m->w;
-    struct u64map owners = { 0 };
     char id[16], chunk[24];
-    int rc = 0;
 
-    for (size_t i = 0; !rc && i < store_nrow(m->st, TABLE_mem); i++) {
-        str_id owner = str_cell(m, TABLE_mem, i, mem_col_owner);
-
-        if (owner && !u64map_get(&owners, owner))
-            rc = u64map_put(&owners, owner, i);
-    }
     json_key(w, "mem_chunk");
     json_object(w);
-    for (uint32_t v = 0; !rc && v < m->nvar; v++) {
-        int64_t addr = address_of(m, &owners, &m->var[v]);
-
+    for (uint32_t v = 0; v < m->nvar; v++) {
         if (m->var[v].bytes < 0)
             continue;
         snprintf(chunk, sizeof(chunk), "chk%s", var_id(m, id, v));
@@ -475,16 +492,10 @@ static int put_chunks(struct mge *m)
         json_i64(w, m->var[v].bytes);
         json_key(w, "owner_var");
         json_cstr(w, id);
-        json_key(w, "dev_ptr");
-        if (addr < 0)
-            json_null(w);
-        else
-            json_i64(w, addr);
+        put_address(w, "dev_ptr", address_of(m, &m->var[v]));
         json_object_end(w);
     }
     json_object_end(w);
-    u64map_release(&owners);
-    return rc;
 }
 
 static void put_times(struct mge *m, bool host)
@@ -496,7 +507,7 @@ static void put_times(struct mge *m, bool host)
     json_newline(w);
     json_key(w, host ? "host" : "device");
     json_object(w);
-    for (size_t i = 0; i < m->nrun; i++) {
+    for (size_t i = 0; i < m->nrun && (host || !m->host_only); i++) {
         const struct last *l = host ? &m->host[m->order[i]] : &m->last[m->order[i]];
         const char *thread = l->track != OPM_NULL_ID
                                  ? text(m, str_cell(m, TABLE_track, l->track, track_col_name))
@@ -589,11 +600,10 @@ static void put_footprints(struct mge *m)
     json_object_end(w);
 }
 
-static int put_all(struct mge *m)
+static void put_all(struct mge *m)
 {
     struct json_writer *w = &m->w;
     char id[16];
-    int rc;
 
     json_object(w);
     json_key(w, "graph_exec");
@@ -606,7 +616,7 @@ static int put_all(struct mge *m)
     json_array_end(w);
     put_operators(m);
     put_vars(m);
-    rc = put_chunks(m);
+    put_chunks(m);
     json_object_end(w);
     json_newline(w);
     json_key(w, "profiler");
@@ -620,14 +630,13 @@ static int put_all(struct mge *m)
     json_object_end(w);
     json_object_end(w);
     io_out_adds(m->out, "\n");
-    return rc;
 }
 
-int export_megengine(const struct store *st, const char *path, const struct export_options *opts,
-                     opm_error *err)
+static int write_profile(const struct store *st, const char *path,
+                         const struct export_options *opts, bool host_only, opm_error *err)
 {
     struct io_out out;
-    struct mge m = { .st = st, .out = &out, .w = { .out = &out } };
+    struct mge m = { .st = st, .out = &out, .w = { .out = &out }, .host_only = host_only };
     int rc = io_out_open(&out, path, err);
 
     if (rc)
@@ -635,10 +644,10 @@ int export_megengine(const struct store *st, const char *path, const struct expo
     rc = writer_progress(opts, &out, 0, 1);
     if (!rc)
         rc = gather(&m, opts);
-    if (!rc)
-        rc = put_all(&m);
-    if (!rc)
+    if (!rc) {
+        put_all(&m);
         rc = writer_progress(opts, &out, 1, 1);
+    }
     mem_free(m.last);
     mem_free(m.host);
     mem_free(m.order);
@@ -648,5 +657,18 @@ int export_megengine(const struct store *st, const char *path, const struct expo
     mem_free(m.tensor_var);
     mem_free(m.var);
     u64map_release(&m.by_name);
+    u64map_release(&m.owners);
     return writer_close(&out, rc, path, err);
+}
+
+int export_megengine(const struct store *st, const char *path, const struct export_options *opts,
+                     opm_error *err)
+{
+    return write_profile(st, path, opts, false, err);
+}
+
+int export_megengine_host(const struct store *st, const char *path,
+                          const struct export_options *opts, opm_error *err)
+{
+    return write_profile(st, path, opts, true, err);
 }

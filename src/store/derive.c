@@ -90,10 +90,11 @@ static uint32_t cover_only(const struct cover *c, uint32_t track)
     return own->n + any->n == 1 ? (uint32_t)(own->n ? own->sum : any->sum) : OPM_NULL_ID;
 }
 
-/* Tracks of one source, instance and rank belong together. */
+/* Tracks of one source, instance, rank and clock belong together. */
 static int cover_groups(struct cover *c)
 {
-    static const int cols[] = { track_col_source, track_col_instance, track_col_rank };
+    static const int cols[] = { track_col_source, track_col_instance, track_col_rank,
+                                track_col_clock };
     size_t ntrack = c->st->table[TABLE_track].nrow;
     struct u64map seen = { 0 };
     int rc = 0;
@@ -105,7 +106,8 @@ static int cover_groups(struct cover *c)
         for (size_t k = 0; k < ARRAY_SIZE(cols); k++) {
             struct cell v = table_cell(&c->st->table[TABLE_track], i, cols[k]);
 
-            key = (key ^ (v.kind == CELL_I64 ? (uint64_t)v.i64 : UINT64_MAX)) * 0x9e3779b97f4a7c15u;
+            key ^= v.kind == CELL_I64 ? (uint64_t)v.i64 : v.kind == CELL_STR ? v.str : UINT64_MAX;
+            key *= 0x9e3779b97f4a7c15u;
             key ^= key >> 29;
         }
         group = u64map_get(&seen, key);
@@ -153,8 +155,8 @@ static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_
 }
 
 /* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
- * contain its start the one on the same track, else the only one of its source, instance and rank,
- * else, if innermost, the one that started last. */
+ * contain its start the one on the same track, else the only one of its source, instance, rank and
+ * clock, else, if innermost, the one that started last. */
 static int cover_spans(const struct store *st, enum table_id table, const int col[3],
                        bool innermost, uint32_t *out)
 {

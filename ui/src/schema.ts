@@ -70,6 +70,7 @@ export interface TrackRow {
     consumer: string | null;
     workers: number | null;
     sampling: string | null;
+    clock: string | null;
     source: number | null;
 }
 

@@ -584,7 +584,7 @@ static int read_all(struct mge *m)
 
 int megengine_read(struct store *st, const struct import_source *src, opm_error *err)
 {
-    struct mge m = { .st = st, .src = src, .time_unit = 1e9 };
+    struct mge m = { .st = st, .src = src, .time_unit = 1e9, .step_track = OPM_NULL_ID };
     int rc = read_all(&m);
 
     if (rc == 0 && !m.nopr)

@@ -70,6 +70,8 @@ struct mge {
     size_t norder;
     struct mge_time *time;
     size_t ntime, time_cap;
+    bool device_timed;   /* operators were measured on the device, too */
+    uint32_t step_track; /* first track of the device, or of the host if it has none */
 };
 
 /* Iterate over an object: after true, *value is what r's key stands for. False at its end; a

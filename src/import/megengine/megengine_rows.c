@@ -11,6 +11,7 @@ struct words {
     str_id input, weight, output;
     str_id framework, hardware, parallel;
     str_id stream, thread, engine, op;
+    str_id host_clock;
 };
 
 static int words_init(struct store *st, struct words *w)
@@ -22,7 +23,8 @@ static int words_init(struct store *st, struct words *w)
                 { "output", &w->output },     { "framework", &w->framework },
                 { "hardware", &w->hardware }, { "parallel", &w->parallel },
                 { "stream", &w->stream },     { "thread", &w->thread },
-                { "megengine", &w->engine },  { "op", &w->op } };
+                { "megengine", &w->engine },  { "op", &w->op },
+                { "host", &w->host_clock } };
     int rc = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(all) && rc == 0; i++)
@@ -235,6 +237,18 @@ static int add_ops(struct mge *m, const struct words *w)
     return rc;
 }
 
+/* Whether operators were measured on the device. */
+static bool on_device(const struct mge *m)
+{
+    for (size_t i = 0; i < m->ntime; i++)
+        if (!m->time[i].host)
+            return true;
+    return false;
+}
+
+/* Host and device count from origins that have nothing to do with each other: where there are both,
+ * the host's tracks have a clock of their own, so that nothing on them is taken for a part of what
+ * the device did at that time. */
 static int track_of(struct mge *m, const struct words *w, struct u64map *tracks,
                     const struct mge_time *t, uint32_t *out)
 {
@@ -256,6 +270,8 @@ static int track_of(struct mge *m, const struct words *w, struct u64map *tracks,
     c[track_col_kind] = cell_str(t->host ? w->thread : w->stream);
     c[track_col_name] = cell_str(name);
     c[track_col_device] = cell_str(device);
+    if (t->host && m->device_timed)
+        c[track_col_clock] = cell_str(w->host_clock);
     c[track_col_instance] = m->src->count > 1 ? cell_i64(m->src->index) : cell_null();
     if (rc == 0)
         rc = store_add(m->st, TABLE_track, c, out);
@@ -298,6 +314,7 @@ static int add_spans(struct mge *m, const struct words *w)
     struct u64map tracks = { 0 };
     int rc = told ? 0 : OPM_ENOMEM;
 
+    m->device_timed = on_device(m);
     for (size_t i = 0; i < m->ntime && rc == 0; i++) {
         const struct mge_time *t = &m->time[i];
         const struct mge_opr *o = &m->opr[t->opr];
@@ -313,6 +330,8 @@ static int add_spans(struct mge *m, const struct words *w)
         row.dur_ns = MAX(t->end_ns - t->start_ns, 0);
         store_stat(m->st, STAT_negative_duration, t->end_ns < t->start_ns);
         rc = track_of(m, w, &tracks, t, &row.track);
+        if (t->host != m->device_timed && m->step_track == OPM_NULL_ID)
+            m->step_track = row.track;
         if (rc == 0)
             rc = store_site(m->st, &site, &row.site);
         if (rc == 0 && !told[t->opr]) {
@@ -334,14 +353,11 @@ static int add_step(struct mge *m)
 {
     struct cell c[step_col_COUNT] = { 0 };
     int64_t first = INT64_MAX, last = INT64_MIN;
-    bool device = false;
     str_id model;
     int rc;
 
-    for (size_t i = 0; i < m->ntime; i++)
-        device |= !m->time[i].host;
     for (size_t i = 0; i < m->ntime; i++) {
-        if (m->time[i].host == device)
+        if (m->time[i].host == m->device_timed)
             continue;
         first = MIN(first, m->time[i].start_ns);
         last = MAX(last, m->time[i].end_ns);
@@ -354,6 +370,7 @@ static int add_step(struct mge *m)
     c[step_col_ts] = cell_i64(first);
     c[step_col_dur] = cell_i64(last - first);
     c[step_col_warmup] = cell_i64(0);
+    c[step_col_track] = cell_id(m->step_track);
     return rc ? rc : store_add(m->st, TABLE_step, c, NULL);
 }
 
@@ -397,6 +414,7 @@ static int add_chunk(struct mge *m, struct mge_value chunk, const struct chunk_l
     struct cell c[mem_col_COUNT] = { 0 };
     uint32_t var = OPM_NULL_ID;
     struct mge_value v;
+    bool weight;
     str_id kind;
     int rc = 0;
 
@@ -414,12 +432,14 @@ static int add_chunk(struct mge *m, struct mge_value chunk, const struct chunk_l
     }
     if (var != OPM_NULL_ID)
         c[mem_col_owner] = cell_str(m->var[var].name);
-    c[mem_col_first_op] = cell_id(life->first);
-    c[mem_col_last_op] = cell_id(life->last);
+    /* What holds a weight is there before the first operator and after the last. */
+    weight = var != OPM_NULL_ID && is_weight(m, &m->var[var]);
+    if (!weight) {
+        c[mem_col_first_op] = cell_id(life->first);
+        c[mem_col_last_op] = cell_id(life->last);
+    }
     if (rc == 0)
-        rc = store_cstr(m->st,
-                        var != OPM_NULL_ID && is_weight(m, &m->var[var]) ? "weight" : "activation",
-                        &kind);
+        rc = store_cstr(m->st, weight ? "weight" : "activation", &kind);
     if (rc)
         return rc;
     c[mem_col_kind] = cell_str(kind);
