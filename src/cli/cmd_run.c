@@ -77,24 +77,22 @@ static int parse_dims(struct job *j)
     return CLI_OK;
 }
 
-/* INST_NUM is how users of Neural Engine say it. */
+/* INST_NUM says how many processes a job of Neural Engine has: they are started one by one, and
+ * this is one of them. It numbers their files, and starts none. */
 static int parse_instances(struct job *j)
 {
     const char *text = environment_get("INST_NUM");
-    char *end;
+    char *end = NULL;
     long n;
 
-    j->n = (int)j->a->instances;
-    if (j->n || !text) {
-        j->n = MAX(j->n, 1);
+    j->n = MAX((int)j->a->instances, 1);
+    if (!text)
         return CLI_OK;
-    }
     errno = 0;
     n = strtol(text, &end, 10);
     if (*end || errno || n < 1 || n > RUN_INSTANCES_MAX)
         return cli_usage(j->cli, "INST_NUM: '%s' is no number from 1 to %d", text,
                          RUN_INSTANCES_MAX);
-    j->n = (int)n;
     return CLI_OK;
 }
 
@@ -449,7 +447,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                    "native or onnxruntime (native)"),
         OPT_INT('j', "threads", &a.threads, "N", 1, 1024, "threads (as many as there are cores)"),
         OPT_INT(0, "instances", &a.instances, "N", 1, RUN_INSTANCES_MAX,
-                "run N processes at once, each with its part of the cores (INST_NUM, or 1)"),
+                "run N processes at once, each with its part of the cores (1)"),
         OPT_BOOL(0, "pin", &a.pin, "bind threads to cores"),
         OPT_BOOL(0, "winograd", &a.winograd, "allow Winograd convolutions (default)"),
         OPT_BOOL(0, "sparse", &a.sparse, "allow block-sparse kernels (default)"),

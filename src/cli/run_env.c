@@ -1,5 +1,5 @@
 /* run_env.c -- files that environment variables ask `opmeter run` for; see run_report.h. */
-#include "base/environment.h"
+#include "base/enginefile.h"
 #include "cli/run_report.h"
 
 #include <errno.h>
@@ -25,23 +25,23 @@ static int write_engine(struct cli *cli, const struct run_result *res, int n)
     time_t now = time(NULL);
     char when[32];
     struct tm tm;
-    int rc = CLI_OK, number = 0;
+    int rc = CLI_OK, number;
 
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
         if (mkdir(folders[i], 0700) < 0 && errno != EEXIST)
             return cli_error("%s: %s", folders[i], strerror(errno));
     localtime_r(&now, &tm);
     strftime(when, sizeof(when), ENVIRONMENT_TIME, &tm);
+    number = enginefile_instance();
     for (int i = 0; i < n && rc == CLI_OK; i++) {
         char path[FOLDER_PATH_MAX], name[64], *trace = path;
         opm_trace *t = NULL;
 
         snprintf(path, sizeof(path), "%s", res[i].trace);
         rc = cli_open(cli, &t, &trace, 1);
-        do { /* another run may have the same second */
-            snprintf(name, sizeof(name), ENVIRONMENT_ENGINE_FILE, when, number++);
-            snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
-        } while (access(path, F_OK) == 0 && number < ENVIRONMENT_INSTANCES_MAX);
+        if (rc == CLI_OK && !enginefile_claim(when, number + i, name, sizeof(name)))
+            rc = cli_error(ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv: %s", name, strerror(errno));
+        snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
         if (rc == CLI_OK)
             rc = export_as(t, "neural-engine", path);
         snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_TRACE_DIR "/%s.json", name);

@@ -5,24 +5,19 @@
  * does it. */
 #include "rec/rec.h"
 
-#include "base/environment.h"
+#include "base/enginefile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 extern char **environ;
-
-#define COUNTER_FILE ENVIRONMENT_ENGINE_ROOT "/.instances"
-#define COUNTER_STALE_S 60 /* instances of one job start within this time */
 
 bool opm__env_wants(void)
 {
@@ -40,34 +35,6 @@ static int add(struct outputs *o, const char *format, const char *path)
     return 0;
 }
 
-/* Instances of one job are numbered from 0 as they come; the last of INST_NUM makes room for the
- * next job, and so does time. */
-static int take_instance(void)
-{
-    int fd, n = 0, all = environment_instances();
-    char text[16] = "";
-    struct stat st;
-
-    if (all == 1)
-        return 0;
-    fd = open(COUNTER_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) < 0) {
-        if (fd >= 0)
-            close(fd);
-        return 0;
-    }
-    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtime < COUNTER_STALE_S &&
-        pread(fd, text, sizeof(text) - 1, 0) > 0)
-        n = (int)strtol(text, NULL, 10);
-    if (n < 0 || n >= all)
-        n = 0;
-    snprintf(text, sizeof(text), "%d\n", n + 1 < all ? n + 1 : 0);
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)
-        n = 0;
-    close(fd);
-    return n;
-}
-
 /* Folders are made now, so that it shows at once if that cannot be. */
 static int plan_engine(struct outputs *o, opm_error *err)
 {
@@ -76,25 +43,17 @@ static int plan_engine(struct outputs *o, opm_error *err)
     char when[32], name[64], path[128];
     time_t now = time(NULL);
     struct tm tm;
-    int rc, instance;
+    int rc;
 
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
         if (mkdir(folders[i], 0700) < 0 && errno != EEXIST)
             return opm__fail(err, OPM_EIO, "%s: %s", folders[i], strerror(errno));
     localtime_r(&now, &tm);
     strftime(when, sizeof(when), ENVIRONMENT_TIME, &tm);
-    instance = take_instance();
-    /* Another process may have the same second and number: the first free number is ours. The file
-     * itself takes it. */
-    for (int fd = -1; fd < 0; instance++) {
-        snprintf(name, sizeof(name), ENVIRONMENT_ENGINE_FILE, when, instance);
-        snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0)
-            close(fd);
-        else if (errno != EEXIST || instance == ENVIRONMENT_INSTANCES_MAX)
-            return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
-    }
+    if (!enginefile_claim(when, enginefile_instance(), name, sizeof(name)))
+        return opm__fail(err, OPM_EIO, ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv: %s", name,
+                         strerror(errno));
+    snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_CSV_DIR "/%s.csv", name);
     rc = add(o, "neural-engine", path);
     snprintf(path, sizeof(path), ENVIRONMENT_ENGINE_TRACE_DIR "/%s.json", name);
     if (rc == 0)
