@@ -53,7 +53,6 @@ typedef void rig_check(const struct engine_tensor *out, const char *where, void 
 static inline void rig_run(struct make *m, int opset, const struct engine_options *options,
                            const struct engine_tensor *in, size_t nin, rig_check *check, void *arg)
 {
-    static const char *const names[] = { "c", "avx2", "avx512" };
     struct model *model = NULL;
     opm_error err = { 0 };
 
@@ -68,8 +67,8 @@ static inline void rig_run(struct make *m, int opset, const struct engine_option
             struct engine *e = NULL;
             char where[40];
 
-            snprintf(where, sizeof(where), "%s, %d threads", names[isa], threads);
-            setenv("OPMETER_ISA", names[isa], 1);
+            snprintf(where, sizeof(where), "%s, %d threads", isa_names[isa], threads);
+            setenv("OPMETER_ISA", isa_names[isa], 1);
             opts.threads = threads;
             if (engine_native.open(&e, model, &opts, &err) ||
                 e->class->run(e, in, nin, &out, 1, &err))

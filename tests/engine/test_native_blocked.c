@@ -10,7 +10,6 @@
 
 #define FEEDS 24
 
-static const char *const isa_names[] = { "c", "avx2", "avx512" };
 static uint64_t seed = 7;
 
 static uint32_t rnd(uint32_t n)

@@ -8,7 +8,6 @@
 
 #include <math.h>
 
-static const char *const isa_names[] = { "c", "avx2", "avx512" };
 static uint64_t seed = 1;
 
 static uint32_t rnd(uint32_t n)

@@ -38,7 +38,6 @@
 #define BLK_PX 6
 #define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define ISA_NAME isa_avx2
-#define ISA_TEXT "avx2"
 #include "engine/native/isa/fp32_tmpl.h"
 
 #ifdef __clang__

@@ -42,7 +42,6 @@
 #define BLK_PX 14
 #define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define ISA_NAME isa_avx512
-#define ISA_TEXT "avx512"
 #include "engine/native/isa/fp32_tmpl.h"
 
 #ifdef __clang__

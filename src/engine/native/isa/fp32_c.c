@@ -19,5 +19,4 @@
 #define BLK_PX 6
 #define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define ISA_NAME isa_c
-#define ISA_TEXT "c"
 #include "engine/native/isa/fp32_tmpl.h"

@@ -629,7 +629,6 @@ static void lstm(float *h, float *c, const float *gate, int64_t n)
 #include "engine/native/isa/blocked_tmpl.h"
 
 const struct isa ISA_NAME = {
-    .name = ISA_TEXT,
     .mr = MR,
     .nr = NR,
     .gemm = gemm,

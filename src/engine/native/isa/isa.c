@@ -11,6 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const isa_names[ISA_N] = {
+#define X(kind, name) name,
+    ISA_SETS(X)
+#undef X
+};
+
 static struct isa set[ISA_N]; /* name NULL: not to be had */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -19,6 +25,7 @@ static void put(enum isa_kind kind, const struct isa *fp32, const struct q8_isa 
                 const struct half_isa *half)
 {
     set[kind] = *fp32;
+    set[kind].name = isa_names[kind];
     set[kind].q8 = q8;
     set[kind].nhwc = nhwc;
     set[kind].sparse = sparse;
@@ -60,12 +67,11 @@ const struct isa *isa_host(void)
 
 const struct isa *isa_best(void)
 {
-    static const char *const name[ISA_N] = { "c", "avx2", "avx512" };
     const char *want = environment_get("OPMETER_ISA");
     const struct isa *isa = NULL;
 
     for (int k = ISA_N - 1; k >= 0 && !isa; k--)
-        if (!want || strcmp(want, name[k]) == 0)
+        if (!want || strcmp(want, isa_names[k]) == 0)
             isa = isa_get((enum isa_kind)k);
     return isa ? isa : isa_get(ISA_C);
 }

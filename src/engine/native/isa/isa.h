@@ -97,11 +97,24 @@ struct isa {
     const struct half_isa *half;
 };
 
-enum isa_kind { ISA_C, ISA_AVX2, ISA_AVX512, ISA_N };
+/* Instruction sets and their names, the better later. */
+#define ISA_SETS(X) \
+    X(C, "c")       \
+    X(AVX2, "avx2") \
+    X(AVX512, "avx512")
+
+enum isa_kind {
+#define X(kind, name) ISA_##kind,
+    ISA_SETS(X)
+#undef X
+        ISA_N
+};
+extern const char *const isa_names[ISA_N];
 
 /* NULL if this processor, or the compiler, does not have it. */
 const struct isa *isa_get(enum isa_kind kind);
-/* The best there is, unless the environment has OPMETER_ISA=c, avx2 or avx512 (for tests). */
+/* The best there is, unless the environment has the name of another one as OPMETER_ISA (for
+ * tests). */
 const struct isa *isa_best(void);
 /* The best there is. */
 const struct isa *isa_host(void);

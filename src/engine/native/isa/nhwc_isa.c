@@ -88,23 +88,6 @@ static void put_bytes(uint8_t *group, int places, const int8_t *four)
 #define EACH_TILE(X) X(1, 1) X(1, 2)
 #undef INLINE
 #include "engine/native/isa/nhwc_tmpl.h"
-#undef N
-#undef VL
-#undef NV_UNIT
-#undef LANE_BYTES
-#undef WEIGHTS
-#undef LOAD_WEIGHTS
-#undef BYTES
-#undef SPREAD
-#undef DOT
-#undef FMA
-#undef CLAMP
-#undef RINT
-#undef NEAREST
-#undef MAX_BYTES
-#undef PACK
-#undef UNPACK
-#undef EACH_TILE
 
 const struct nhwc_isa nhwc_c = {
     .name = "c",
@@ -216,23 +199,6 @@ INLINE void unpack_ymm(const int nv, vi_ymm *v, const uint8_t *in)
 #define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(2, 1) X(2, 2)
 #undef INLINE
 #include "engine/native/isa/nhwc_tmpl.h"
-#undef N
-#undef VL
-#undef NV_UNIT
-#undef LANE_BYTES
-#undef WEIGHTS
-#undef LOAD_WEIGHTS
-#undef BYTES
-#undef SPREAD
-#undef DOT
-#undef FMA
-#undef CLAMP
-#undef RINT
-#undef NEAREST
-#undef MAX_BYTES
-#undef PACK
-#undef UNPACK
-#undef EACH_TILE
 #ifdef __clang__
 #pragma clang attribute pop
 #else

@@ -1,37 +1,10 @@
 /* nhwc_tmpl.h -- body of nhwc_isa.c, once per instruction set. No include guard: the includer
  * defines N(name), VL (32-bit lanes), LANE_BYTES, the loading of weights and DOT, FMA, the
- * rounding, packing and unpacking of vectors, EACH_TILE, and undefines them afterwards. */
+ * rounding, packing and unpacking of vectors, EACH_TILE; they are undefined at the end. */
 
-typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
-typedef float N(vf) __attribute__((vector_size(VL * 4)));
-typedef uint8_t N(vb) __attribute__((vector_size(VL)));
-#define vi N(vi)
-#define vf N(vf)
-#define vb N(vb)
+#include "engine/native/isa/vector_tmpl.h"
+
 #define NV_MAX (NHWC_UNITS_MAX * NHWC_UNIT / VL)
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vi N(iset)(int32_t x)
-{
-    vi v = { 0 };
-
-    return v + x;
-}
-
-INLINE vf N(fset)(float x)
-{
-    vf v = { 0 };
-
-    return x - v; /* compilers may drop - 0, but not + 0 */
-}
-
-INLINE vi N(iload)(const void *p)
-{
-    vi v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
 
 INLINE vf N(scaled)(vi sum, const float *scale)
 {
@@ -285,3 +258,20 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
 #undef vb
 #undef NV_MAX
 #undef INLINE
+#undef N
+#undef VL
+#undef NV_UNIT
+#undef LANE_BYTES
+#undef WEIGHTS
+#undef LOAD_WEIGHTS
+#undef BYTES
+#undef SPREAD
+#undef DOT
+#undef FMA
+#undef CLAMP
+#undef RINT
+#undef NEAREST
+#undef MAX_BYTES
+#undef PACK
+#undef UNPACK
+#undef EACH_TILE

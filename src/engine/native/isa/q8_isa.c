@@ -32,16 +32,6 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 #define DOT(acc, u, s) dot_c(acc, u, s)
 #define DOT_SWAPPED(acc, s, u) dot_c(acc, u, s)
 #include "engine/native/isa/q8_tmpl.h"
-#undef N
-#undef VL
-#undef MR
-#undef NV
-#undef EACH_MR
-#undef PREP
-#undef PREP_U
-#undef PREP_S
-#undef DOT
-#undef DOT_SWAPPED
 
 const struct q8_isa q8_c = {
     "c",        2,           4 * 2,        tile_uv_c, tile_sv_c, tile_bytes_c, interleave_c,
@@ -93,16 +83,6 @@ static inline __attribute__((always_inline)) vi_ymm dot_avx2(vi_ymm acc, struct 
 #define DOT(acc, u, s) dot_avx2(acc, u, s)
 #define DOT_SWAPPED(acc, s, u) dot_avx2(acc, u, s)
 #include "engine/native/isa/q8_tmpl.h"
-#undef N
-#undef VL
-#undef MR
-#undef NV
-#undef EACH_MR
-#undef PREP
-#undef PREP_U
-#undef PREP_S
-#undef DOT
-#undef DOT_SWAPPED
 #ifdef __clang__
 #pragma clang attribute pop
 #else
@@ -127,8 +107,6 @@ const struct q8_isa q8_avx2 = { "avx2",          3,
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512vbmi,avx2,fma")
 #endif
-#undef CLAMP
-#undef NEAREST
 #define CLAMP(x, lo, hi) ((vf)_mm512_min_ps(_mm512_max_ps((__m512)(x), (__m512)(lo)), (__m512)(hi)))
 #define NEAREST(x) ((vi)_mm512_cvtps_epi32((__m512)(x)))
 #define N(name) name##_vnni

@@ -1,46 +1,11 @@
 /* q8_tmpl.h -- body of q8_isa.c, once per instruction set. No include guard: the includer defines
- * N(name), VL (32-bit lanes), MR, NV, EACH_MR, and the preparation of operands and DOT, and
- * undefines them afterwards. */
+ * N(name), VL (32-bit lanes), MR, NV, EACH_MR, the preparation of operands and DOT, and where there
+ * are instructions for it CLAMP and NEAREST; they are undefined at the end. */
 
-typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
-typedef float N(vf) __attribute__((vector_size(VL * 4)));
-typedef uint8_t N(vb) __attribute__((vector_size(VL)));
+#include "engine/native/isa/vector_tmpl.h"
+
 typedef int8_t N(vc) __attribute__((vector_size(VL)));
-#define vi N(vi)
-#define vf N(vf)
-#define vb N(vb)
 #define vc N(vc)
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vi N(iset)(int32_t x)
-{
-    vi v = { 0 };
-
-    return v + x;
-}
-
-INLINE vf N(fset)(float x)
-{
-    vf v = { 0 };
-
-    return x - v; /* compilers may drop - 0, but not + 0 */
-}
-
-INLINE vi N(iload)(const void *p)
-{
-    vi v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-INLINE vf N(fload)(const float *p)
-{
-    vf v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
 
 INLINE vf N(pick)(vi mask, vf a, vf b)
 {
@@ -436,3 +401,15 @@ static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int
 #undef vb
 #undef vc
 #undef INLINE
+#undef N
+#undef VL
+#undef MR
+#undef NV
+#undef EACH_MR
+#undef PREP
+#undef PREP_U
+#undef PREP_S
+#undef DOT
+#undef DOT_SWAPPED
+#undef CLAMP
+#undef NEAREST

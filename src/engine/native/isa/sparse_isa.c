@@ -18,25 +18,11 @@ typedef float vx __attribute__((vector_size(16)));
 #define FRONT 0, 1, 4, 5
 #define BACK 2, 3, 6, 7
 #define QUARTER(p, v, q) memcpy(p, &(v), 16)
-#define REPEAT4(p) N(vload)(p)
-#define SPREAD4(p, i) N(vset)((p)[i])
+#define REPEAT4(p) N(fload)(p)
+#define SPREAD4(p, i) N(fset)((p)[i])
 #define EACH_ROW(X) X(0) X(1) X(2) X(3)
 #define EACH_MV(X) X(1) X(2)
 #include "engine/native/isa/sparse_tmpl.h"
-#undef N
-#undef VL
-#undef MV
-#undef VFMA
-#undef XFMA
-#undef LOW
-#undef HIGH
-#undef FRONT
-#undef BACK
-#undef QUARTER
-#undef REPEAT4
-#undef SPREAD4
-#undef EACH_ROW
-#undef EACH_MV
 
 #ifdef __x86_64__
 
@@ -63,19 +49,6 @@ typedef float vx __attribute__((vector_size(16)));
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define EACH_MV(X) X(1) X(2) X(3)
 #include "engine/native/isa/sparse_tmpl.h"
-#undef N
-#undef VL
-#undef MV
-#undef VFMA
-#undef LOW
-#undef HIGH
-#undef FRONT
-#undef BACK
-#undef QUARTER
-#undef REPEAT4
-#undef SPREAD4
-#undef EACH_ROW
-#undef EACH_MV
 #ifdef __clang__
 #pragma clang attribute pop
 #pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), \
@@ -89,6 +62,7 @@ typedef float vx __attribute__((vector_size(16)));
 #define VL 16
 #define MV 4
 #define VFMA(a, b, c) ((vf)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define XFMA(a, b, c) ((vx)_mm_fmadd_ps((__m128)(a), (__m128)(b), (__m128)(c)))
 #define LOW 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
 #define HIGH 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
 #define FRONT 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29

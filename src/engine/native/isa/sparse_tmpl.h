@@ -1,27 +1,10 @@
 /* sparse_tmpl.h -- body of sparse_isa.c, once per instruction set. No include guard: the includer
  * defines N(name), VL (floats in a vector), MV (vectors in a panel), VFMA, XFMA, LOW, HIGH, FRONT,
  * BACK (shuffles within each 128 bits), QUARTER, REPEAT4 (4 floats, over and over) and SPREAD4
- * (each of 4 floats 4 times; the i-th vector of that), and undefines them afterwards. */
+ * (each of 4 floats 4 times; the i-th vector of that), EACH_ROW and EACH_MV; they are undefined at
+ * the end. */
 
-typedef float N(vf) __attribute__((vector_size(VL * 4)));
-#define vf N(vf)
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vf N(vset)(float x)
-{
-    vf v = { 0 };
-
-    return x - v; /* compilers may drop - 0, but not + 0 */
-}
-
-INLINE vf N(vload)(const float *p)
-{
-    vf v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
+#include "engine/native/isa/vector_tmpl.h"
 
 /* Four columns of VL rows, turned; rows and cols say how much of it exists. */
 INLINE void N(put4)(vf c0, vf c1, vf c2, vf c3, float *c, int64_t ldc, int rows, int cols)
@@ -53,15 +36,15 @@ INLINE void N(panel4_n)(const int nv, const struct sparse_run *r, const float *a
 
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < nv; i++)
-            acc[j][i] = N(vset)(0);
+            acc[j][i] = N(fset)(0);
     for (int64_t b = 0; b < r->blocks; b++, w += 4) {
         const float *p = a + (int64_t)r->row[b] * (nv * VL);
         vf av[MV];
 
         for (int i = 0; i < nv; i++)
-            av[i] = N(vload)(p + i * VL);
+            av[i] = N(fload)(p + i * VL);
         for (int j = 0; j < 4; j++) {
-            vf wv = N(vset)(w[j]);
+            vf wv = N(fset)(w[j]);
 
             for (int i = 0; i < nv; i++)
                 acc[j][i] = VFMA(av[i], wv, acc[j][i]);
@@ -98,7 +81,7 @@ INLINE void N(quad_n)(const int nq, const struct sparse_run *r, const float *a)
     for (int h = 0; h < u; h++)
         for (int q = 0; q < nq; q++)
             for (int i = 0; i < nv; i++)
-                acc[h][q][i] = N(vset)(0);
+                acc[h][q][i] = N(fset)(0);
     for (; b + u <= r->blocks; b += u)
         for (int h = 0; h < u; h++, w += 4) {
             const float *p = a + (int64_t)r->row[b + h] * (4 * nq);
@@ -162,13 +145,13 @@ static void N(panel_wide)(const struct sparse_run *r, const float *a, int width)
         vf acc[VL];
 
         for (int i = 0; i < VL; i++)
-            acc[i] = N(vset)(0);
+            acc[i] = N(fset)(0);
         for (int64_t b = 0; b < r->blocks; b++, w += VL) {
             const float *p = a + (int64_t)r->row[b] * width + at;
-            vf wv = N(vload)(w);
+            vf wv = N(fload)(w);
 
             for (int i = 0; i < VL; i++)
-                acc[i] = VFMA(N(vset)(p[i]), wv, acc[i]);
+                acc[i] = VFMA(N(fset)(p[i]), wv, acc[i]);
         }
         for (int i = 0; i < VL && at + i < r->rows; i++)
             N(put_row)(r->c + (at + i) * r->ldc, acc[i], r->cols);
@@ -219,21 +202,21 @@ INLINE void N(few_wide_n)(const int m, const int u, const struct sparse_run *r, 
 
     for (int q = 0; q < u; q++)
         for (int i = 0; i < m; i++)
-            acc[q][i] = N(vset)(0);
+            acc[q][i] = N(fset)(0);
     for (; b + u <= r->blocks; b += u, w += VL * u)
         for (int q = 0; q < u; q++) {
             const float *p = a + r->row[b + q];
-            vf wv = N(vload)(w + VL * q);
+            vf wv = N(fload)(w + VL * q);
 
             for (int i = 0; i < m; i++)
-                acc[q][i] = VFMA(N(vset)(p[i * rs]), wv, acc[q][i]);
+                acc[q][i] = VFMA(N(fset)(p[i * rs]), wv, acc[q][i]);
         }
     for (; b < r->blocks; b++, w += VL) {
         const float *p = a + r->row[b];
-        vf wv = N(vload)(w);
+        vf wv = N(fload)(w);
 
         for (int i = 0; i < m; i++)
-            acc[0][i] = VFMA(N(vset)(p[i * rs]), wv, acc[0][i]);
+            acc[0][i] = VFMA(N(fset)(p[i * rs]), wv, acc[0][i]);
     }
     for (int q = 1; q < u; q++)
         for (int i = 0; i < m; i++)
@@ -307,5 +290,21 @@ const struct sparse_isa N(sparse) = {
     VL, VL *MV, N(pack), N(panel4), N(panel_wide), N(quad), N(few4), N(few_wide),
 };
 
+#undef vi
 #undef vf
+#undef vb
 #undef INLINE
+#undef N
+#undef VL
+#undef MV
+#undef VFMA
+#undef XFMA
+#undef LOW
+#undef HIGH
+#undef FRONT
+#undef BACK
+#undef QUARTER
+#undef REPEAT4
+#undef SPREAD4
+#undef EACH_ROW
+#undef EACH_MV
