@@ -63,7 +63,8 @@ enum opm_layer { OPM_APP = 0, OPM_FRAMEWORK = 1, OPM_RUNTIME = 2, OPM_HARDWARE =
  * unmoved while it is in use; name and category too. */
 typedef struct opm_site {
     const char *name;
-    const char *category; /* NULL: none */
+    const char *category; /* NULL: none. Reports know "data" (waiting for input) and "collective"
+                           * (an exchange between devices); any other is yours */
     uint64_t cache;       /* belongs to the library; start with 0 */
     uint32_t layer;       /* enum opm_layer */
     uint32_t role;        /* belongs to the library; start with 0 */

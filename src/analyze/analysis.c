@@ -50,6 +50,7 @@ int analysis_intern_words(struct store *st)
                                          "phases",
                                          "points",
                                          "autograd",
+                                         "reduction",
                                          "operators",
                                          "measured",
                                          "constant",

@@ -2,6 +2,7 @@
 #include "analyze/analysis.h"
 #include "analyze/groups.h"
 #include "analyze/span_class.h"
+#include "analyze/step_gap.h"
 #include "analyze/step_list.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -15,6 +16,7 @@ struct input {
     size_t n;
     uint8_t *class;
     struct step_list steps;
+    int64_t *before_ns;            /* time before each step that belongs to it */
     const struct step_row **order; /* by rank, then by start */
     struct u64map seen;            /* step and track -> collectives so far */
 };
@@ -43,7 +45,8 @@ static int input_get(struct input *in, const struct store *st)
         return OPM_ENOMEM;
     in->class = span_classes(st);
     in->order = mem_alloc((in->steps.n + 1) * sizeof(*in->order));
-    if (!in->class || !in->order)
+    in->before_ns = mem_alloc((in->steps.n + 1) * sizeof(*in->before_ns));
+    if (!in->class || !in->order || !in->before_ns || step_gaps(st, &in->steps, in->before_ns))
         return OPM_ENOMEM;
     for (size_t i = 0; i < in->steps.n; i++)
         in->order[i] = &in->steps.row[i];
@@ -58,6 +61,7 @@ static int input_get(struct input *in, const struct store *st)
 
 static void input_release(struct input *in)
 {
+    mem_free(in->before_ns);
     mem_free(in->order);
     mem_free(in->class);
     u64map_release(&in->seen);
@@ -96,6 +100,7 @@ static bool is_outermost(const struct input *in, size_t i)
 static int add_row(struct input *in, const struct store *st, struct table *out, size_t i,
                    const struct step_row *s)
 {
+    int64_t step_ns = s->from_ns - in->before_ns[s - in->steps.row];
     uint64_t key = (uint64_t)(s - in->steps.row) << 32 | in->track[i];
     const uint64_t *before = u64map_get(&in->seen, key);
     uint64_t nth = before ? *before + 1 : 1;
@@ -109,8 +114,8 @@ static int add_row(struct input *in, const struct store *st, struct table *out, 
     c[collectives_col_num] = cell_i64(s->num);
     c[collectives_col_rank] = cell_i64(s->rank);
     c[collectives_col_warmup] = cell_i64(s->warmup);
-    c[collectives_col_step_ts] = cell_i64(s->from_ns);
-    c[collectives_col_start_ns] = cell_i64(in->ts[i] - s->from_ns);
+    c[collectives_col_step_ts] = cell_i64(step_ns);
+    c[collectives_col_start_ns] = cell_i64(in->ts[i] - step_ns);
     c[collectives_col_dur_ns] = cell_i64(in->dur[i]);
     if (u64map_put(&in->seen, key, nth) < 0)
         return OPM_ENOMEM;

@@ -41,6 +41,7 @@ static const struct rule rules[] = {
     { CLASS_COPY, "hardware", NULL, "Memset", NULL },
     { CLASS_COMPUTE, "hardware", NULL, NULL, NULL },
 
+    { CLASS_DATA, NULL, "data", NULL, NULL },
     { CLASS_DATA, NULL, "dataloader", NULL, NULL },
     { CLASS_DATA, NULL, NULL, "enumerate(DataLoader)", NULL },
     { CLASS_DATA, NULL, NULL, NULL, "DataLoaderIter.__next__" },

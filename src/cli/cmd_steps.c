@@ -18,6 +18,7 @@ struct steps {
     opm_trace *t;
     int64_t step; /* the one asked for, or -1 */
     bool one;
+    const char *fp, *bp; /* operators to split at; NULL: as the trace tells */
     int rc;
 };
 
@@ -85,8 +86,8 @@ static void print_parts(struct steps *s, const char *where)
              "SELECT avg(total_ns), avg(gap_ns), avg(forward_ns), avg(backward_ns),"
              " CASE WHEN count(forward_ns) < count(*) THEN avg(fp_bp_ns) END, avg(tail_ns),"
              " avg(update_ns), avg(collective_ns), avg(exposed_ns), min(split_by), min(fp_point),"
-             " min(bp_point), count(DISTINCT split_by) FROM step_trace WHERE %s",
-             where);
+             " min(bp_point), count(DISTINCT split_by) FROM step_trace WHERE %s%s",
+             where, s->fp || s->bp ? " AND split_by IS NOT NULL" : "");
     r = query(s, buf_str(&sql));
     if (next(s, r) && known(r, 0)) {
         double total = opm_rows_real(r, 0);
@@ -251,14 +252,47 @@ static void print_title(struct steps *s, const char *model, const char *where)
             buf_adds(&text, ". Split where the autograd engine runs");
         else if (split && strcmp(split, "points") == 0)
             buf_adds(&text, ". Split at the chosen operators");
+        else if (split && strcmp(split, "reduction") == 0)
+            buf_adds(&text, ". Split at the first operator after input data arrived and the last "
+                            "before the last all-reduce");
         else if (split)
             buf_adds(&text, ". Split at the first and the last operator");
-        if (split && known(r, 5) && known(r, 6) && strcmp(split, "phases") != 0)
+        if (split && known(r, 5) && known(r, 6))
             buf_addf(&text, " (%s to %s)", opm_rows_text(r, 5, NULL), opm_rows_text(r, 6, NULL));
         buf_adds(&text, ".");
         cli_clean(&text);
         text_wrap(&line, buf_str(&text), 0, 0, cli_text_width());
         io_out_addf(&s->cli->out, "%s\n\n", buf_str(&line));
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+    buf_release(&text);
+    buf_release(&line);
+}
+
+/* Steps without the chosen operators are in no average of parts. */
+static void print_unsplit(struct steps *s, const char *where)
+{
+    struct buf sql = { 0 }, text = { 0 }, line = { 0 };
+    int64_t n = 0, all = 0;
+    opm_rows *r;
+
+    buf_addf(&sql,
+             "SELECT num, count(*) OVER (), (SELECT count(*) FROM step_trace WHERE %s)"
+             " FROM step_trace WHERE %s AND split_by IS NULL ORDER BY num LIMIT %d",
+             where, where, OUTLIERS_SHOWN);
+    r = query(s, buf_str(&sql));
+    while (next(s, r)) {
+        n = opm_rows_int(r, 1);
+        all = opm_rows_int(r, 2);
+        buf_addf(&text, "%s%" PRId64, text.len ? ", " : "", opm_rows_int(r, 0));
+    }
+    if (n) {
+        buf_addf(&line,
+                 "  %" PRId64 " of %" PRId64 " steps hold no such operators and are in none of "
+                 "these figures: step%s %s%s\n",
+                 n, all, n == 1 ? "" : "s", buf_str(&text), n > OUTLIERS_SHOWN ? ", ..." : "");
+        io_out_addf(&s->cli->out, "%s", buf_str(&line));
     }
     opm_rows_close(r);
     buf_release(&sql);
@@ -305,6 +339,8 @@ static void print_series(struct steps *s, const opm_rows *r)
         buf_addf(&occupied, "num IN (SELECT num FROM step_trace WHERE %s)", buf_str(&counted));
     print_title(s, buf_str(&title), buf_str(&all));
     print_parts(s, buf_str(&counted));
+    if (s->fp || s->bp)
+        print_unsplit(s, buf_str(&counted));
     print_occupation(s, buf_str(&occupied));
     if (!s->one) {
         print_trend(s, buf_str(&counted));
@@ -344,18 +380,91 @@ static void print_all(struct steps *s)
                                   "is nothing to split.\n");
 }
 
+/* "conv1" of "Default/network/conv1": names of operators may be paths. */
+static const char *last_part(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+/* Names nearest to one that is not there, the best first. */
+static void add_nearest(struct steps *s, const char *name, struct buf *out)
+{
+    struct buf found[3] = { { 0 } };
+
+    for (size_t k = 0; k < ARRAY_SIZE(found); k++) {
+        struct nearest n = { last_part(name), NULL, 0 };
+        opm_rows *r = query(s, "SELECT DISTINCT name FROM span WHERE layer IN ('framework',"
+                               " 'hardware') AND name IS NOT NULL ORDER BY length(name), name");
+
+        while (next(s, r)) {
+            const char *text = opm_rows_text(r, 0, NULL), *best = n.best;
+            bool known_already = false;
+
+            for (size_t i = 0; i < k; i++)
+                known_already |= strcmp(text, buf_str(&found[i])) == 0;
+            if (known_already)
+                continue;
+            nearest_try(&n, last_part(text));
+            if (n.best != best) {
+                buf_clear(&found[k]);
+                buf_adds(&found[k], text);
+                n.best = last_part(buf_str(&found[k]));
+            }
+        }
+        opm_rows_close(r);
+        if (n.best)
+            buf_addf(out, "%s'%s'", k ? ", " : "; the nearest: ", buf_str(&found[k]));
+        else
+            k = ARRAY_SIZE(found);
+    }
+    for (size_t k = 0; k < ARRAY_SIZE(found); k++)
+        buf_release(&found[k]);
+}
+
+/* A name that is not there, or in no step, is a mistake. */
+static void check_point(struct steps *s, const char *name)
+{
+    struct buf sql = { 0 }, near = { 0 };
+
+    buf_adds(&sql, "SELECT count(*) FROM span WHERE name = ");
+    sql_text(&sql, name);
+    if (s->rc == CLI_OK && cli_query_int(s->t, buf_str(&sql)) == 0) {
+        add_nearest(s, name, &near);
+        cli_clean(&near);
+        if (s->rc == CLI_OK)
+            s->rc = cli_error("no operator '%s' is in this trace%s", name, buf_str(&near));
+    }
+    buf_release(&sql);
+    buf_release(&near);
+}
+
+static void check_points(struct steps *s)
+{
+    if (s->fp)
+        check_point(s, s->fp);
+    if (s->bp)
+        check_point(s, s->bp);
+    if (s->rc == CLI_OK && cli_query_int(s->t, "SELECT count(*) FROM step_trace") > 0 &&
+        cli_query_int(s->t, "SELECT count(*) FROM step_trace WHERE split_by = 'points'") == 0)
+        s->rc = cli_error("no step holds %s%s%s; 'opmeter query' shows which operators a step has",
+                          s->fp ? s->fp : s->bp, s->fp && s->bp ? " and " : "",
+                          s->fp && s->bp ? s->bp : "");
+}
+
 int cmd_steps(struct cli *cli, int argc, char **argv)
 {
     struct steps s = { .cli = cli, .step = -1 };
-    const char *fp = NULL, *bp = NULL, *meta[3] = { NULL };
+    const char *meta[3] = { NULL };
     struct buf point[2] = { { 0 } };
     bool path = false;
     size_t nmeta = 0;
     const struct option opts[] = {
         OPT_INT(0, "step", &s.step, "N", 0, INT64_MAX, "show this step instead of the average"),
         OPT_BOOL(0, "critical-path", &path, "show the chain of work that bounds a step"),
-        OPT_STR(0, "fp-point", &fp, "OPERATOR", "the forward pass starts with this operator"),
-        OPT_STR(0, "bp-point", &bp, "OPERATOR", "the backward pass ends with this operator"),
+        OPT_STR(0, "fp-point", &s.fp, "OPERATOR", "the forward pass starts with this operator"),
+        OPT_STR(0, "bp-point", &s.bp, "OPERATOR", "the backward pass ends with this operator"),
         CLI_TABLE_OPTIONS(cli),
         CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
@@ -368,19 +477,23 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
     if (n == 0)
         return cli_usage(cli, "a TRACE is needed");
     s.one = s.step >= 0;
-    if (fp) {
-        buf_addf(&point[0], "step.fp_point=%s", fp);
+    if (s.fp) {
+        buf_addf(&point[0], "step.fp_point=%s", s.fp);
         meta[nmeta++] = buf_str(&point[0]);
     }
-    if (bp) {
-        buf_addf(&point[1], "step.bp_point=%s", bp);
+    if (s.bp) {
+        buf_addf(&point[1], "step.bp_point=%s", s.bp);
         meta[nmeta++] = buf_str(&point[1]);
     }
     cli->trace_meta = meta;
     s.rc = cli_open(cli, &s.t, argv, n);
     cli->trace_meta = NULL;
     if (s.rc == CLI_OK) {
-        if (cli->json || cli->csv) {
+        if (s.fp || s.bp)
+            check_points(&s);
+        if (s.rc != CLI_OK)
+            ; /* said already */
+        else if (cli->json || cli->csv) {
             const char *table = path ? "critical_path" : "step_trace";
             char sql[100];
 

@@ -5,7 +5,8 @@ usage: tests/tools/check_steps.py OPMETER TRACE...
 
 The definition, written a second time: a step is a ProfilerStep event; operators are cpu_op events that start in it and do
 not lie inside data loading or Optimizer.step on their thread; the backward pass reaches from the first to the last event
-of the autograd engine; forward is from the first operator to the backward pass."""
+of the autograd engine; forward is from the first operator to the backward pass. Where data loading is in the step, the first
+operator is the first after it, unless no fewer of them came before: then that data is for the next step."""
 import csv
 import gzip
 import io
@@ -37,7 +38,8 @@ def split(path):
     spans.sort(key=lambda s: (s[0], -s[1]))
     steps = [s for s in spans if s[2].startswith("ProfilerStep#") and s[3] not in ("gpu_user_annotation",)]
     for from_, to, name, _, _ in sorted(steps):
-        first = backward_from = backward_to = None
+        first = backward_from = backward_to = fed = None
+        operators = []
         update, skip = None, {}
         for ts, end, what, cat, thread in spans:
             if not from_ <= ts < to or what.startswith("ProfilerStep#") or cat == "gpu_user_annotation":
@@ -46,6 +48,8 @@ def split(path):
             if is_loader(what) or what.startswith("Optimizer.step#"):
                 if what.startswith("Optimizer.step#") and not inside:
                     update = (update or 0) + end - ts
+                if is_loader(what) and fed is None:
+                    fed = end
                 skip[thread] = max(skip.get(thread, end), end)
                 continue
             if cat not in ("cpu_op", "Operator", "operator"):
@@ -54,7 +58,10 @@ def split(path):
                 backward_from = ts if backward_from is None else min(ts, backward_from)
                 backward_to = end if backward_to is None else max(end, backward_to)
             if not inside:
-                first = ts if first is None else min(ts, first)
+                operators.append(ts)
+        if operators:
+            later = [ts for ts in operators if fed is not None and ts >= fed]
+            first = min(later if len(later) > len(operators) - len(later) else operators)
         row = {"num": int(name.split("#")[1]), "total_ns": to - from_, "update_ns": update}
         if backward_from is not None:
             start = min(max(first if first is not None else from_, from_), to)

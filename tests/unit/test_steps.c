@@ -182,6 +182,143 @@ static void split_by_autograd(void **state)
 }
 
 /* Operators that repeat, with layers that repeat inside: the whole sequence is the step. */
+static void add_meta(struct store *st, const char *key, const char *value)
+{
+    struct cell c[meta_col_COUNT] = { { 0 } };
+
+    c[meta_col_key] = cell_str(text(st, key));
+    c[meta_col_value] = cell_str(text(st, value));
+    assert_int_equal(store_add(st, TABLE_meta, c, NULL), 0);
+}
+
+/* Both passes in one phase: they cannot be told apart, and the points are those of the source. */
+static void split_by_one_phase(void **state)
+{
+    struct store *st = make(2, 0, 0);
+    struct site site = { text(st, "forward and backward"), text(st, "phase"), text(st, "app"), 0,
+                         NONE };
+    struct span_row row = SPAN_ROW_INIT;
+    struct table t;
+
+    (void)state;
+    text(st, "Default/first");
+    text(st, "Default/last");
+    add_step(st, 0, 0, 1000, false);
+    add(st, "framework", "op", "other", 1, 50, 900);
+    row.ts_ns = 100;
+    row.dur_ns = 600;
+    row.track = 0;
+    row.args = text(st, "{\"fp_point\":\"Default/first\",\"bp_point\":\"Default/last\"}");
+    assert_int_equal(store_site(st, &site, &row.site), 0);
+    assert_int_equal(store_add_span(st, &row, &(uint32_t){ 0 }), 0);
+    t = run(st, ANALYSIS_step_trace);
+    assert_int_equal(t.nrow, 1);
+    assert_string_equal(get_text(st, &t, 0, step_trace_col_split_by), "phases");
+    assert_int_equal(get(&t, 0, step_trace_col_gap_ns), 100);
+    assert_int_equal(get(&t, 0, step_trace_col_forward_ns), NIL);
+    assert_int_equal(get(&t, 0, step_trace_col_backward_ns), NIL);
+    assert_int_equal(get(&t, 0, step_trace_col_fp_bp_ns), 600);
+    assert_int_equal(get(&t, 0, step_trace_col_tail_ns), 300);
+    assert_string_equal(get_text(st, &t, 0, step_trace_col_fp_point), "Default/first");
+    assert_string_equal(get_text(st, &t, 0, step_trace_col_bp_point), "Default/last");
+    table_release(&t);
+    store_free(st);
+}
+
+/* Where an operator is named, steps without it are not split some other way. */
+static void split_by_named_points(void **state)
+{
+    struct store *st = make(1, 0, 0);
+    struct table t;
+
+    (void)state;
+    add_meta(st, "step.fp_point", "conv");
+    for (int i = 0; i < 3; i++) {
+        add_step(st, i, i * 1000, 1000, false);
+        add(st, "framework", "op", "copy", 0, i * 1000 + 100, 50);
+        if (i != 1)
+            add(st, "framework", "op", "conv", 0, i * 1000 + 200, 50);
+        add(st, "framework", "op", "loss", 0, i * 1000 + 600, 100);
+    }
+    t = run(st, ANALYSIS_step_trace);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(get_text(st, &t, i, step_trace_col_split_by),
+                            i == 1 ? "NULL" : "points");
+        assert_int_equal(get(&t, i, step_trace_col_gap_ns), i == 1 ? NIL : 200);
+        assert_int_equal(get(&t, i, step_trace_col_fp_bp_ns), i == 1 ? NIL : 500);
+    }
+    table_release(&t);
+    store_free(st);
+}
+
+/* Nothing marks the passes: the forward pass starts after the data arrived, the backward pass ends
+ * before the last all-reduce. Weights that are gathered after the update do not count. */
+static void split_by_reduction(void **state)
+{
+    struct store *st = make(2, 0, 0);
+    struct table t;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int64_t at = i * 1000;
+
+        add_step(st, i, at, 1000, false);
+        add(st, "framework", "op", "zero gradients", 0, at + 10, 20);
+        add(st, "app", "data", "next batch", 0, at + 40, 60);
+        add(st, "framework", "op", "conv", 0, at + 120, 100);
+        add(st, "framework", "op", "conv gradient", 0, at + 300, 100);
+        add(st, "app", "collective", "AllReduce 1", 1, at + 420, 60);
+        add(st, "framework", "op", "bias gradient", 0, at + 450, 50);
+        add(st, "app", "collective", "AllReduce 2", 1, at + 510, 100);
+        add(st, "framework", "op", "update", 0, at + 620, 80);
+        add(st, "app", "collective", "AllGather", 1, at + 710, 50);
+    }
+    t = run(st, ANALYSIS_step_trace);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(get_text(st, &t, i, step_trace_col_split_by), "reduction");
+        assert_string_equal(get_text(st, &t, i, step_trace_col_fp_point), "conv");
+        assert_string_equal(get_text(st, &t, i, step_trace_col_bp_point), "bias gradient");
+        assert_int_equal(get(&t, i, step_trace_col_gap_ns), 120);
+        assert_int_equal(get(&t, i, step_trace_col_fp_bp_ns), 380);
+        assert_int_equal(get(&t, i, step_trace_col_tail_ns), 500);
+        assert_int_equal(get(&t, i, step_trace_col_collective_ns), 210);
+    }
+    table_release(&t);
+    store_free(st);
+}
+
+/* A wait between the marks of two steps of a training that we recorded ourselves. */
+static void gap_before_steps(void **state)
+{
+    for (int training = 0; training < 2; training++) {
+        struct store *st = make(0, 0, 0);
+        struct cell track[track_col_COUNT] = { { 0 } }, source[source_col_COUNT] = { { 0 } };
+        struct table t;
+
+        (void)state;
+        source[source_col_format] = cell_str(text(st, "opm"));
+        assert_int_equal(store_add(st, TABLE_source, source, NULL), 0);
+        track[track_col_kind] = cell_str(text(st, "thread"));
+        track[track_col_source] = cell_id(0);
+        assert_int_equal(store_add(st, TABLE_track, track, NULL), 0);
+        for (int i = 0; i < 3; i++) {
+            add_step(st, i, i * 6000, 1000, i == 0);
+            add(st, "framework", "op", "conv", 0, i * 6000 + 10, 300);
+            add(st, "framework", "op", training ? "ConvBackward" : "pool", 0, i * 6000 + 400, 300);
+        }
+        t = run(st, ANALYSIS_step_trace);
+        for (size_t i = 0; i < 3; i++) {
+            int64_t before = training && i ? 5000 : 0;
+
+            assert_int_equal(get(&t, i, step_trace_col_gap_ns), before + 10);
+            assert_int_equal(get(&t, i, step_trace_col_total_ns), before + 1000);
+            assert_int_equal(get(&t, i, step_trace_col_ts), (int64_t)i * 6000 - before);
+        }
+        table_release(&t);
+        store_free(st);
+    }
+}
+
 static void found_by_repetition(void **state)
 {
     struct store *st = make(2, 0, 0);
@@ -267,6 +404,10 @@ int main(void)
         cmocka_unit_test(buckets_against_brute_force),
         cmocka_unit_test(buckets_of_ranks),
         cmocka_unit_test(split_by_autograd),
+        cmocka_unit_test(split_by_one_phase),
+        cmocka_unit_test(split_by_named_points),
+        cmocka_unit_test(split_by_reduction),
+        cmocka_unit_test(gap_before_steps),
         cmocka_unit_test(found_by_repetition),
         cmocka_unit_test(nothing_repeats),
         cmocka_unit_test(odd_steps),

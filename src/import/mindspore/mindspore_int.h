@@ -61,18 +61,19 @@ struct ms_step {
 
 struct ms_device {
     int64_t id;
-    bool host;                /* files that belong to no device */
-    str_id name;              /* "Ascend 1" */
-    size_t added;             /* by the reader that runs */
-    uint32_t has;             /* bit per topic */
-    const char *kind;         /* Ascend, GPU, CPU */
-    struct u64map track;      /* by MS_TRACK_KEY */
-    struct u64map op;         /* by str_id of the full name */
-    struct u64map task;       /* by ms_task_key(): op */
-    struct u64map flops;      /* by str_id of the full name */
-    struct u64map point;      /* by tag: str_id */
-    struct u64map task_began; /* tasks without operator, by key */
-    struct ms_start began;    /* the last start of an operator */
+    bool host;                 /* files that belong to no device */
+    str_id name;               /* "Ascend 1" */
+    size_t added;              /* by the reader that runs */
+    uint32_t has;              /* bit per topic */
+    const char *kind;          /* Ascend, GPU, CPU */
+    struct u64map track;       /* by MS_TRACK_KEY */
+    struct u64map op;          /* by str_id of the full name */
+    struct u64map task;        /* by ms_task_key(): op */
+    struct u64map flops;       /* by str_id of the full name */
+    struct u64map point;       /* by tag: str_id */
+    str_id fp_point, bp_point; /* operators at which its steps are split; 0: not said */
+    struct u64map task_began;  /* tasks without operator, by key */
+    struct ms_start began;     /* the last start of an operator */
     struct u64map reduce_seen;
     struct u64map step_at; /* by number: ts */
     int64_t origin_ns;     /* of timelines that begin at 0; MS_NONE: unknown */

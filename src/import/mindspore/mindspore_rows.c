@@ -330,6 +330,27 @@ int ms_op_span(struct ms *m, struct ms_device *d, uint32_t track, uint32_t op, i
                                       .args = args });
 }
 
+/* The operators at which a step is split, for step_trace: {"fp_point": NAME, "bp_point": NAME}. */
+static int points_args(struct ms *m, const struct ms_device *d, str_id *out)
+{
+    struct buf text = { 0 };
+    struct json_writer w = { .buf = &text };
+    int rc;
+
+    *out = 0;
+    if (!d->fp_point && !d->bp_point)
+        return 0;
+    json_object(&w);
+    json_key(&w, "fp_point");
+    json_cstr(&w, d->fp_point ? store_text(m->st, d->fp_point) : NULL);
+    json_key(&w, "bp_point");
+    json_cstr(&w, d->bp_point ? store_text(m->st, d->bp_point) : NULL);
+    json_object_end(&w);
+    rc = text.failed ? OPM_ENOMEM : store_str(m->st, text.data, text.len, out);
+    buf_release(&text);
+    return rc;
+}
+
 static int step_add(struct ms *m, struct ms_device *d, const struct ms_step *s, bool warmup)
 {
     struct ms_span span = { .layer = m->w.app, .op = OPM_NULL_ID };
@@ -359,7 +380,8 @@ static int step_add(struct ms *m, struct ms_device *d, const struct ms_step *s, 
     span.dur_ns = s->bp_ns - s->fp_ns;
     span.name = s->inference ? m->w.forward : m->w.fp_bp;
     span.cat = m->w.phase;
-    return ms_span(m, d, &span);
+    rc = points_args(m, d, &span.args);
+    return rc ? rc : ms_span(m, d, &span);
 }
 
 int ms_step(struct ms *m, struct ms_device *d, const struct ms_step *s)

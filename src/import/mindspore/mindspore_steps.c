@@ -198,6 +198,10 @@ int ms_read_points(struct ms *m, struct ms_device *d, const uint8_t *data, size_
         if (!rc)
             rc = u64map_put(&d->point, v, name);
         if (!rc && v == old_tags.fp)
+            d->fp_point = name;
+        if (!rc && v == old_tags.bp)
+            d->bp_point = name;
+        if (!rc && v == old_tags.fp)
             rc = ms_fact(m, d, "fp_start", line.p, line.len);
         if (!rc && v == old_tags.bp)
             rc = ms_fact(m, d, "bp_end", line.p, line.len);
@@ -222,7 +226,12 @@ int ms_read_point_info(struct ms *m, struct ms_device *d, const uint8_t *data, s
             buf_clear(&value);
             json_read_text(&r, &value);
             d->added++;
-            rc = value.failed ? OPM_ENOMEM : ms_fact(m, d, key, buf_str(&value), value.len);
+            rc = value.failed
+                     ? OPM_ENOMEM
+                     : store_str(m->st, buf_str(&value), value.len,
+                                 strcmp(key, "fp_start") == 0 ? &d->fp_point : &d->bp_point);
+            if (!rc)
+                rc = ms_fact(m, d, key, buf_str(&value), value.len);
         } else if (!json_read_skip(&r)) {
             break;
         }
