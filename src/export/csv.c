@@ -57,24 +57,6 @@ static void put_real(struct io_out *out, double v)
         json_f64(&w, v);
 }
 
-/* A cell of a column that spans have through their site. */
-static struct cell site_cell(const struct site *site, int col)
-{
-    switch (col) {
-    case span_col_name:
-        return cell_str(site->name);
-    case span_col_cat:
-        return cell_str(site->cat);
-    case span_col_layer:
-        return cell_str(site->layer);
-    case span_col_phase:
-        return cell_str(site->phase);
-    default:
-        assert(col == span_col_op);
-        return cell_id(site->op);
-    }
-}
-
 static struct cell column_cell(const struct csv *c, const struct csv_column *col, size_t row)
 {
     if (col->def->from == FROM_ROW)

@@ -7,6 +7,7 @@
 #include "sql/vtab.h"
 
 #include "base/alloc.h"
+#include "base/bound.h"
 #include "base/buf.h"
 #include "sql/plan.h"
 #include "sql/range.h"
@@ -136,37 +137,6 @@ static int vt_close(sqlite3_vtab_cursor *cur)
     return SQLITE_OK;
 }
 
-/* First row of [0, n) whose value is at least v. */
-static size_t lower_bound(const int64_t *value, size_t n, int64_t v)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (value[mid] < v)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static size_t lower_bound_u32(const uint32_t *value, size_t n, size_t v)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (value[mid] < v)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Rows [first, end) that a filter leaves so far. */
 struct rows {
     size_t first;
@@ -185,9 +155,9 @@ static void narrow(struct rows *r, struct range range, const int64_t *sorted, si
         return;
     }
     if (sorted) {
-        first = lower_bound(sorted, nrow, range.lo);
+        first = bound_i64(sorted, nrow, range.lo);
         if (range.hi < INT64_MAX)
-            end = lower_bound(sorted, nrow, range.hi + 1);
+            end = bound_i64(sorted, nrow, range.hi + 1);
     } else {
         if (range.hi < 0) {
             r->end = r->first;
@@ -278,9 +248,9 @@ static int lookup(struct cursor *c, struct source *s, struct plan_term term, sql
     r->list = ix->rows + ix->start[rank];
     r->n = ix->start[rank + 1] - ix->start[rank];
     if (r->first > 0 || r->end < s->nrow) {
-        size_t skip = lower_bound_u32(r->list, r->n, r->first);
+        size_t skip = bound_u32(r->list, r->n, r->first);
 
-        r->n = lower_bound_u32(r->list, r->n, r->end) - skip;
+        r->n = bound_u32(r->list, r->n, r->end) - skip;
         r->list += skip;
     }
     return SQLITE_OK;

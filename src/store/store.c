@@ -2,6 +2,7 @@
 #include "store/store_int.h"
 
 #include "base/alloc.h"
+#include "base/bound.h"
 
 #include <string.h>
 
@@ -455,10 +456,8 @@ size_t store_nrow(const struct store *st, enum table_id table)
     return st->table[table].nrow;
 }
 
-static struct cell site_cell(const struct store *st, size_t row, int col)
+struct cell site_cell(const struct site *site, int col)
 {
-    const struct site *site = &st->site[st->span_site.id[row]];
-
     switch (col) {
     case span_col_name:
         return cell_str(site->name);
@@ -528,7 +527,7 @@ struct cell store_cell(const struct store *st, enum table_id table, size_t row, 
         return args_cell(st, row);
     switch (t->def->col[col].from) {
     case FROM_SITE:
-        return site_cell(st, row, col);
+        return site_cell(&st->site[st->span_site.id[row]], col);
     case FROM_DERIVED:
         return derived_cell(st, row, col);
     default:
@@ -572,29 +571,14 @@ const struct site *store_sites(const struct store *st, size_t *out_n)
     return st->site;
 }
 
-static size_t lower_bound(const int64_t *ts, size_t n, int64_t t)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (ts[mid] < t)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, size_t *first,
                       size_t *end)
 {
     size_t n = st->table[TABLE_span].nrow;
 
     assert(st->frozen);
-    *first = lower_bound(span_ts(st), n, from_ns);
-    *end = MAX(*first, lower_bound(span_ts(st), n, to_ns));
+    *first = bound_i64(span_ts(st), n, from_ns);
+    *end = MAX(*first, bound_i64(span_ts(st), n, to_ns));
 }
 
 uint32_t store_overlap_of(const struct store *st, uint32_t track)

@@ -237,6 +237,8 @@ int store_span_args(const struct store *st, size_t row, struct buf *out);
 bool store_args_packed(const struct store *st);
 const uint32_t *store_span_site(const struct store *st); /* site number of every span */
 const struct site *store_sites(const struct store *st, size_t *out_n);
+/* A cell of a column that spans have through their site (FROM_SITE). */
+struct cell site_cell(const struct site *site, int col);
 /* Spans with from_ns <= ts < to_ns are rows [*first, *end). */
 void store_span_range(const struct store *st, int64_t from_ns, int64_t to_ns, size_t *first,
                       size_t *end);

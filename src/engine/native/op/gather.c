@@ -172,7 +172,8 @@ static int reduction(const struct op *op, enum scatter_reduction *out, opm_error
     return kernel_fail(op, OPM_EUNSUPPORTED, err, "reduction '%.20s'", r);
 }
 
-int scatterelements_prepare(struct op *op, opm_error *err)
+/* What is scattered into, where, and what. */
+static int scatter_prepare(struct op *op, opm_error *err)
 {
     int rc = kernel_want(op, 0, TYPES_BYTES, err);
 
@@ -181,6 +182,11 @@ int scatterelements_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 0)->type), err);
     return rc ? rc : kernel_infer(op, err);
+}
+
+int scatterelements_prepare(struct op *op, opm_error *err)
+{
+    return scatter_prepare(op, err);
 }
 
 int scatterelements_run(struct op *op, opm_error *err)
@@ -260,13 +266,7 @@ int gathernd_run(struct op *op, opm_error *err)
 
 int scatternd_prepare(struct op *op, opm_error *err)
 {
-    int rc = kernel_want(op, 0, TYPES_BYTES, err);
-
-    if (!rc)
-        rc = kernel_want(op, 1, TYPES_INDEX, err);
-    if (!rc)
-        rc = kernel_want(op, 2, TYPE_BIT(kernel_in(op, 0)->type), err);
-    return rc ? rc : kernel_infer(op, err);
+    return scatter_prepare(op, err);
 }
 
 int scatternd_run(struct op *op, opm_error *err)
