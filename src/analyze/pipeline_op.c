@@ -90,20 +90,28 @@ static void blame(struct pipeline *p, struct stage *s, size_t depth)
 }
 
 /* MindInsight's rules say that the last stage is the bottleneck if all queues are full, although
- * then data is not: they are here for comparison. */
+ * then data is not: they are here for comparison. They know stages with a queue of known size only;
+ * the last of these is the root. */
 static void ancestors_rules(struct pipeline *p)
 {
     for (size_t i = 0; i < p->nstage; i++) {
         struct stage *s = &p->stage[i];
         double usage = s->out->usage;
         bool all_low = true, all_high = true;
+        int64_t root = INT64_MAX;
 
         for (size_t k = 0; k < p->nstage; k++) {
-            all_low &= p->stage[k].out->usage < R05_LOW || p->stage[k].out->rank != s->out->rank;
-            all_high &= p->stage[k].out->usage >= R05_HIGH || p->stage[k].out->rank != s->out->rank;
+            const struct stage *other = &p->stage[k];
+
+            if (other->out->rank != s->out->rank || isnan(other->out->usage))
+                continue;
+            all_low &= other->out->usage < R05_LOW;
+            all_high &= other->out->usage >= R05_HIGH;
+            if (other->distance)
+                root = MIN(root, other->distance);
         }
         if (all_high)
-            s->r05 = s->master = s->distance == 1;
+            s->r05 = s->master = s->distance == root;
         else if (all_low)
             s->r05 = s->ninput == 0;
         else

@@ -103,18 +103,61 @@ static int64_t i64_or_null(struct cell c)
     return c.kind == CELL_I64 ? c.i64 : OPM_NULL_I64;
 }
 
-/* The tracks that are queues; of_track gets the row of each, plus 1. */
-static int queues_find(const struct store *st, struct queue **out, struct fill **fill, size_t *n,
-                       uint32_t *of_track)
-{
-    size_t cap = 0, fill_cap = 0;
+/* When the samples of a track were taken. */
+struct lifetime {
+    int64_t from_ns, to_ns; /* from > to: there are none */
+};
 
-    for (size_t i = 0, ntrack = store_nrow(st, TABLE_track); i < ntrack; i++) {
+static struct lifetime *lifetimes_get(const struct store *st)
+{
+    size_t ntrack = store_nrow(st, TABLE_track);
+    struct lifetime *life = mem_alloc((ntrack + 1) * sizeof(*life));
+
+    for (size_t i = 0; life && i < ntrack; i++)
+        life[i] = (struct lifetime){ INT64_MAX, INT64_MIN };
+    for (size_t i = 0, n = life ? store_nrow(st, TABLE_sample) : 0; i < n; i++) {
+        struct cell track = store_cell(st, TABLE_sample, i, sample_col_track);
+        struct cell ts = store_cell(st, TABLE_sample, i, sample_col_ts);
+
+        if (track.kind != CELL_I64 || (size_t)track.i64 >= ntrack || ts.kind != CELL_I64)
+            continue;
+        life[track.i64].from_ns = MIN(life[track.i64].from_ns, ts.i64);
+        life[track.i64].to_ns = MAX(life[track.i64].to_ns, ts.i64);
+    }
+    return life;
+}
+
+/* The queue that a track takes up after it ended, or n. */
+static size_t made_anew(const struct queue *q, const int64_t *until_ns, size_t n,
+                        const struct queue *now, struct lifetime life)
+{
+    for (size_t i = 0; i < n; i++)
+        if (q[i].name && q[i].name == now->name && q[i].producer == now->producer &&
+            q[i].consumer == now->consumer && q[i].rank == now->rank &&
+            q[i].capacity == now->capacity && until_ns[i] <= life.from_ns)
+            return i;
+    return n;
+}
+
+int queues_of_tracks(const struct store *st, struct queue **out, size_t *n, uint32_t **of_track)
+{
+    size_t cap = 0, until_cap = 0, ntrack = store_nrow(st, TABLE_track);
+    struct lifetime *life = lifetimes_get(st);
+    int64_t *until_ns = NULL;
+    int rc = 0;
+
+    *out = NULL;
+    *n = 0;
+    *of_track = mem_calloc(ntrack + 1, sizeof(**of_track));
+    if (!life || !*of_track)
+        rc = OPM_ENOMEM;
+    for (size_t i = 0; rc == 0 && i < ntrack; i++) {
+        struct queue q;
+        size_t at;
+
         if (!text_is(st, store_cell(st, TABLE_track, i, track_col_kind), "queue"))
             continue;
-        if (!GROW(*out, cap, *n + 1) || !GROW(*fill, fill_cap, *n + 1))
-            return OPM_ENOMEM;
-        (*out)[*n] = (struct queue){
+        q = (struct queue){
             .track = (uint32_t)i,
             .name = str_or_null(store_cell(st, TABLE_track, i, track_col_name)),
             .producer = str_or_null(store_cell(st, TABLE_track, i, track_col_producer)),
@@ -128,24 +171,44 @@ static int queues_find(const struct store *st, struct queue **out, struct fill *
             .max_size = NAN,
             .usage = NAN,
         };
-        (*fill)[*n] =
-            (struct fill){ .timed = text_is(st, store_cell(st, TABLE_track, i, track_col_sampling),
-                                            "change") };
-        of_track[i] = (uint32_t)++ * n;
+        at = made_anew(*out, until_ns, *n, &q, life[i]);
+        if (at == *n) {
+            if (!GROW(*out, cap, *n + 1) || !GROW(until_ns, until_cap, *n + 1)) {
+                rc = OPM_ENOMEM;
+                break;
+            }
+            (*out)[(*n)++] = q;
+            until_ns[at] = INT64_MIN;
+        }
+        until_ns[at] = MAX(until_ns[at], life[i].to_ns);
+        (*of_track)[i] = (uint32_t)at + 1;
     }
-    return 0;
+    mem_free(until_ns);
+    mem_free(life);
+    if (rc) {
+        mem_free(*out);
+        mem_free(*of_track);
+        *out = NULL;
+        *of_track = NULL;
+        *n = 0;
+    }
+    return rc;
 }
 
 int queues_collect(const struct store *st, struct queue **out, size_t *n)
 {
-    uint32_t *of_track = mem_calloc(store_nrow(st, TABLE_track) + 1, sizeof(uint32_t));
     struct window w = counted_time(st);
     struct fill *fill = NULL;
-    int rc;
+    uint32_t *of_track;
+    int rc = queues_of_tracks(st, out, n, &of_track);
 
-    *out = NULL;
-    *n = 0;
-    rc = of_track ? queues_find(st, out, &fill, n, of_track) : OPM_ENOMEM;
+    if (rc == 0) {
+        fill = mem_calloc(*n + 1, sizeof(*fill));
+        rc = fill ? 0 : OPM_ENOMEM;
+    }
+    for (size_t i = 0; rc == 0 && i < *n; i++)
+        fill[i].timed =
+            text_is(st, store_cell(st, TABLE_track, (*out)[i].track, track_col_sampling), "change");
     for (size_t i = 0, nsample = *n ? store_nrow(st, TABLE_sample) : 0; rc == 0 && i < nsample;
          i++) {
         struct cell track = store_cell(st, TABLE_sample, i, sample_col_track);

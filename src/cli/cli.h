@@ -188,6 +188,8 @@ void cli_counters(opm_trace *t, const char *path, struct buf *b);
 int cli_print_query(struct cli *cli, opm_trace *t, const char *sql);
 /* The first cell of what sql gives, as an integer; -1 if there is none. */
 int64_t cli_query_int(opm_trace *t, const char *sql);
+/* Append a text as SQL writes it, in quotes. */
+void cli_sql_text(struct buf *b, const char *text);
 /* The current row as a JSON object. */
 void cli_json_row(struct json_writer *w, const opm_rows *r);
 

@@ -15,18 +15,51 @@ static const char queues_sql[] =
     "SELECT name, rank, producer, consumer, workers, capacity, samples, empty, full, empty_share,"
     " full_share, mean_size, max_size, usage FROM queue_stats";
 
+/* In how many steps a queue was found empty, and full, at least once. */
+#define STEPS_SQL                                                                            \
+    "(SELECT track, count(*) AS steps, sum(empty > 0) AS empty, sum(full > 0) AS full FROM " \
+    "queue_steps WHERE warmup = 0 GROUP BY track) AS s"
+
 /* Of one rank; each of these takes it once or more (%1$s: a number or NULL). */
 static const char stages_sql[] =
     "SELECT o.stage, o.workers, q.name, q.usage, q.empty_share, q.full_share, q.capacity,"
-    " q.consumer, o.bottleneck, q.mean_size"
-    " FROM pipeline_op o JOIN queue_stats q ON q.track = o.output WHERE o.rank IS %1$s"
-    " ORDER BY o.distance DESC, o.output";
-enum { STAGE, WORKERS, QUEUE, USAGE, EMPTY, FULL, CAPACITY, CONSUMER, BOTTLENECK, MEAN };
+    " q.consumer, o.bottleneck, q.mean_size, s.steps, s.empty, s.full"
+    " FROM pipeline_op o JOIN queue_stats q ON q.track = o.output LEFT JOIN " STEPS_SQL
+    " ON s.track = q.track WHERE o.rank IS %1$s ORDER BY o.distance DESC, o.output";
+enum {
+    STAGE,
+    WORKERS,
+    QUEUE,
+    USAGE,
+    EMPTY,
+    FULL,
+    CAPACITY,
+    CONSUMER,
+    BOTTLENECK,
+    MEAN,
+    STEPS,
+    STEPS_EMPTY,
+    STEPS_FULL,
+};
 
 /* Those that belong to no known stage. */
 static const char loose_sql[] =
-    "SELECT NULL, NULL, name, usage, empty_share, full_share, capacity, consumer, 0, mean_size"
-    " FROM queue_stats WHERE producer IS NULL AND rank IS %1$s ORDER BY track";
+    "SELECT NULL, NULL, q.name, q.usage, q.empty_share, q.full_share, q.capacity, q.consumer, 0,"
+    " q.mean_size, s.steps, s.empty, s.full FROM queue_stats q LEFT JOIN " STEPS_SQL
+    " ON s.track = q.track WHERE q.producer IS NULL AND q.rank IS %1$s ORDER BY q.track";
+
+/* Where a stage has several inputs or outputs, the picture is no chain. */
+static const char branches_sql[] =
+    "SELECT count(*) FROM (SELECT consumer FROM queue_stats WHERE producer IS NOT NULL AND rank IS"
+    " %1$s AND consumer IS NOT NULL GROUP BY consumer HAVING count(*) > 1 UNION ALL"
+    " SELECT producer FROM queue_stats WHERE producer IS NOT NULL AND rank IS %1$s"
+    " GROUP BY producer HAVING count(*) > 1)";
+
+/* Stages that fill nothing: where the data goes in the end. */
+static const char ends_sql[] =
+    "SELECT DISTINCT consumer FROM queue_stats q WHERE producer IS NOT NULL AND rank IS %1$s"
+    " AND NOT EXISTS (SELECT 1 FROM queue_stats n WHERE n.producer = q.consumer AND n.rank IS"
+    " q.rank)";
 
 /* Queues whose consumer fills no other: where the model gets its data. */
 static const char verdict_sql[] =
@@ -89,31 +122,48 @@ static void put_bar(struct cli *cli, const opm_rows *r)
     io_out_addf(&cli->out, "%s %3.0f %%", cli_style(cli, STYLE_PLAIN), 100 * usage);
 }
 
-static void put_queue(struct cli *cli, const opm_rows *r)
+/* "reader ×4   ◀ bottleneck" */
+static void put_stage(struct cli *cli, const opm_rows *r)
 {
-    const char *name = text_or(r, QUEUE, "queue");
+    io_out_addf(&cli->out, "%s", cli_style(cli, STYLE_BOLD));
+    put_clean(cli, opm_rows_text(r, STAGE, NULL));
+    io_out_addf(&cli->out, "%s", cli_style(cli, STYLE_PLAIN));
+    if (opm_rows_int(r, WORKERS) > 1)
+        io_out_addf(&cli->out, " ×%lld", (long long)opm_rows_int(r, WORKERS));
+    if (opm_rows_int(r, BOTTLENECK))
+        io_out_addf(&cli->out, "   %s◀ bottleneck%s", cli_style(cli, STYLE_RED),
+                    cli_style(cli, STYLE_PLAIN));
+    io_out_addf(&cli->out, "\n");
+}
 
-    if (opm_rows_type(r, STAGE) != OPM_TYPE_NULL) {
-        io_out_addf(&cli->out, "  %s", cli_style(cli, STYLE_BOLD));
-        put_clean(cli, opm_rows_text(r, STAGE, NULL));
-        io_out_addf(&cli->out, "%s", cli_style(cli, STYLE_PLAIN));
-        if (opm_rows_int(r, WORKERS) > 1)
-            io_out_addf(&cli->out, " ×%lld", (long long)opm_rows_int(r, WORKERS));
-        if (opm_rows_int(r, BOTTLENECK))
-            io_out_addf(&cli->out, "   %s◀ bottleneck%s", cli_style(cli, STYLE_RED),
-                        cli_style(cli, STYLE_PLAIN));
-        io_out_addf(&cli->out, "\n");
-    }
-    io_out_addf(&cli->out, "    │ ");
+static void put_figures(struct cli *cli, const opm_rows *r)
+{
     put_bar(cli, r);
     put_share(&cli->out, r, EMPTY, "empty");
     put_share(&cli->out, r, FULL, "full");
     io_out_addf(&cli->out, "  ");
-    put_clean(cli, name);
+    put_clean(cli, text_or(r, QUEUE, "queue"));
     if (opm_rows_type(r, CAPACITY) != OPM_TYPE_NULL)
         io_out_addf(&cli->out, " (%.1f of %lld)", opm_rows_real(r, MEAN),
                     (long long)opm_rows_int(r, CAPACITY));
-    io_out_addf(&cli->out, "\n    ▼\n");
+    if (opm_rows_type(r, STEPS) != OPM_TYPE_NULL) {
+        io_out_addf(&cli->out, ", empty in %lld", (long long)opm_rows_int(r, STEPS_EMPTY));
+        if (opm_rows_type(r, STEPS_FULL) != OPM_TYPE_NULL)
+            io_out_addf(&cli->out, " and full in %lld", (long long)opm_rows_int(r, STEPS_FULL));
+        io_out_addf(&cli->out, " of %lld steps", (long long)opm_rows_int(r, STEPS));
+    }
+    io_out_addf(&cli->out, "\n");
+}
+
+static void put_queue(struct cli *cli, const opm_rows *r)
+{
+    if (opm_rows_type(r, STAGE) != OPM_TYPE_NULL) {
+        io_out_addf(&cli->out, "  ");
+        put_stage(cli, r);
+    }
+    io_out_addf(&cli->out, "    │ ");
+    put_figures(cli, r);
+    io_out_addf(&cli->out, "    ▼\n");
 }
 
 /* sql with the rank put in. */
@@ -159,6 +209,91 @@ static int draw(struct cli *cli, opm_trace *t, const char *sql, const char *rank
     buf_release(&last);
     opm_rows_close(r);
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
+#define TREE_DEPTH_MAX 64
+
+/* The stages of one rank as a tree that grows from the last consumer to the sources. */
+struct tree {
+    struct cli *cli;
+    opm_trace *t;
+    const char *rank;
+    struct buf seen; /* stages that were drawn with what feeds them, each between newlines */
+    opm_error err;
+};
+
+/* What feeds a stage, below it; prefix stands before every line. */
+static int draw_inputs(struct tree *tree, const char *consumer, const char *prefix, int depth)
+{
+    struct buf sql = { 0 };
+    opm_rows *r = NULL;
+    int rc, more;
+
+    buf_adds(&sql, "SELECT *, row_number() OVER () = count(*) OVER () FROM (");
+    buf_adds(&sql, stages_sql);
+    buf_adds(&sql, ") WHERE consumer IS ");
+    cli_sql_text(&sql, consumer);
+    rc = query(tree->t, buf_str(&sql), tree->rank, &r, &tree->err);
+    more = rc;
+    while (more >= 0 && rc >= 0) {
+        struct buf below = { 0 }, mark = { 0 };
+        struct io_out *out = &tree->cli->out;
+        bool last;
+
+        more = opm_rows_next(r, &tree->err);
+        if (more <= 0)
+            break;
+        last = opm_rows_int(r, STEPS_FULL + 1);
+        buf_addf(&below, "%s%s", prefix, last ? "   " : "│  ");
+        buf_addf(&mark, "\n%s\n", opm_rows_text(r, STAGE, NULL));
+        io_out_addf(out, "  %s%s ", prefix, last ? "└─" : "├─");
+        put_figures(tree->cli, r);
+        io_out_addf(out, "  %s", buf_str(&below));
+        put_stage(tree->cli, r);
+        if (strstr(buf_str(&tree->seen), buf_str(&mark)) || depth >= TREE_DEPTH_MAX) {
+            io_out_addf(out, "  %s└─ (what feeds it is drawn above)\n", buf_str(&below));
+        } else {
+            buf_adds(&tree->seen, buf_str(&mark));
+            rc = draw_inputs(tree, opm_rows_text(r, STAGE, NULL), buf_str(&below), depth + 1);
+        }
+        buf_release(&below);
+        buf_release(&mark);
+    }
+    opm_rows_close(r);
+    buf_release(&sql);
+    return more < 0 ? more : rc;
+}
+
+static int draw_tree(struct cli *cli, opm_trace *t, const char *rank)
+{
+    struct tree tree = { .cli = cli, .t = t, .rank = rank };
+    opm_rows *r = NULL;
+    int more = query(t, ends_sql, rank, &r, &tree.err), rc = more;
+
+    while (more >= 0 && rc >= 0) {
+        more = opm_rows_next(r, &tree.err);
+        if (more <= 0)
+            break;
+        io_out_addf(&cli->out, "  %s", cli_style(cli, STYLE_BOLD));
+        put_clean(cli, text_or(r, 0, "its consumer"));
+        io_out_addf(&cli->out, "%s\n", cli_style(cli, STYLE_PLAIN));
+        rc = draw_inputs(&tree, opm_rows_text(r, 0, NULL), "", 0);
+        io_out_addf(&cli->out, "\n");
+    }
+    opm_rows_close(r);
+    buf_release(&tree.seen);
+    return more < 0 || rc < 0 ? cli_error("%s", tree.err.msg) : CLI_OK;
+}
+
+/* Has the pipeline of a rank branches? */
+static bool branches(opm_trace *t, const char *rank)
+{
+    opm_rows *r = NULL;
+    bool any = query(t, branches_sql, rank, &r, NULL) >= 0 && opm_rows_next(r, NULL) > 0 &&
+               opm_rows_int(r, 0) > 0;
+
+    opm_rows_close(r);
+    return any;
 }
 
 /* One sentence or two; both forms of the output have them. */
@@ -286,7 +421,7 @@ static int print_all(struct cli *cli, opm_trace *t)
             io_out_addf(&cli->out, "\n");
         if (strcmp(rank, "NULL") != 0)
             io_out_addf(&cli->out, "Rank %s\n\n", rank);
-        rc = draw(cli, t, stages_sql, rank);
+        rc = branches(t, rank) ? draw_tree(cli, t, rank) : draw(cli, t, stages_sql, rank);
         if (rc == CLI_OK)
             rc = draw(cli, t, loose_sql, rank);
         if (rc == CLI_OK)
@@ -324,10 +459,14 @@ static int print_waits(struct cli *cli, opm_trace *t)
 
 int cmd_pipeline(struct cli *cli, int argc, char **argv)
 {
-    bool stages = false;
+    bool stages = false, steps = false;
     const struct option opts[] = {
-        OPT_BOOL(0, "stages", &stages, "print the table of stages instead"), CLI_TABLE_OPTIONS(cli),
-        CLI_TRACE_OPTIONS(cli), CLI_COMMON_OPTIONS(cli), OPT_END
+        OPT_BOOL(0, "stages", &stages, "print the table of stages instead"),
+        OPT_BOOL(0, "steps", &steps, "print how often queues were empty and full in every step"),
+        CLI_TABLE_OPTIONS(cli),
+        CLI_TRACE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
+        OPT_END
     };
     int n = cli_parse(cli, opts, about, argc, argv), rc;
     opm_trace *t;
@@ -341,6 +480,8 @@ int cmd_pipeline(struct cli *cli, int argc, char **argv)
         return rc;
     if (stages) {
         rc = cli_print_query(cli, t, "SELECT * FROM pipeline_op");
+    } else if (steps) {
+        rc = cli_print_query(cli, t, "SELECT * FROM queue_steps ORDER BY rank, step, num, track");
     } else if (cli->json || cli->csv) {
         rc = cli_print_query(cli, t, queues_sql);
     } else if (cli_query_int(t, "SELECT count(*) FROM queue_stats") == 0) {

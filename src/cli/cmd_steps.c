@@ -300,17 +300,6 @@ static void print_unsplit(struct steps *s, const char *where)
     buf_release(&line);
 }
 
-static void sql_text(struct buf *b, const char *text)
-{
-    buf_addc(b, '\'');
-    for (; *text; text++) {
-        if (*text == '\'')
-            buf_addc(b, '\'');
-        buf_addc(b, *text);
-    }
-    buf_addc(b, '\'');
-}
-
 /* What was found out about one model on one rank. */
 static void print_series(struct steps *s, const opm_rows *r)
 {
@@ -318,7 +307,7 @@ static void print_series(struct steps *s, const opm_rows *r)
 
     if (known(r, 0)) {
         buf_adds(&model, "model = ");
-        sql_text(&model, opm_rows_text(r, 0, NULL));
+        cli_sql_text(&model, opm_rows_text(r, 0, NULL));
         buf_adds(&title, opm_rows_text(r, 0, NULL));
     } else {
         buf_adds(&model, "model IS NULL");
@@ -429,7 +418,7 @@ static void check_point(struct steps *s, const char *name)
     struct buf sql = { 0 }, near = { 0 };
 
     buf_adds(&sql, "SELECT count(*) FROM span WHERE name = ");
-    sql_text(&sql, name);
+    cli_sql_text(&sql, name);
     if (s->rc == CLI_OK && cli_query_int(s->t, buf_str(&sql)) == 0) {
         add_nearest(s, name, &near);
         cli_clean(&near);

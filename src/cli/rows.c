@@ -393,3 +393,14 @@ int64_t cli_query_int(opm_trace *t, const char *sql)
     opm_rows_close(r);
     return n;
 }
+
+void cli_sql_text(struct buf *b, const char *text)
+{
+    buf_addc(b, '\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            buf_addc(b, '\'');
+        buf_addc(b, *text);
+    }
+    buf_addc(b, '\'');
+}

@@ -329,6 +329,20 @@ export interface QueueStatsRow {
     usage: number | null;
 }
 
+// how often every queue was found empty or full in every step; steps without a sample of it have no row
+export interface QueueStepsRow {
+    track: number | null;
+    name: string | null;
+    rank: number | null;
+    step: number | null;
+    num: number | null;
+    warmup: number | null;
+    samples: number | null;
+    empty: number | null;
+    full: number | null;
+    mean_size: number | null;
+}
+
 // the stages of an input pipeline, those nearest to the model first, and which of them hold it up
 export interface PipelineOpRow {
     stage: string | null;
