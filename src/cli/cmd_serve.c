@@ -1,6 +1,7 @@
 /* cmd_serve.c -- show traces as web pages. */
 #include "cli/cli.h"
 
+#include "server/folder_walk.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -116,6 +117,11 @@ int cmd_serve(struct cli *cli, int argc, char **argv)
     if (!server_is_local(s))
         cli_error("warning: anyone who can reach this machine can see the traces, without a "
                   "password");
+    if (server_is_cut(s))
+        cli_error(
+            "warning: there are too many files: the first %d of a folder are looked at, traces "
+            "among the others are not listed; name them, or folders with fewer",
+            FOLDER_ENTRIES_MAX);
     io_out_addf(&cli->out, "%s\n", server_url(s));
     io_out_flush(&cli->out);
     if (!cli->quiet && isatty(STDERR_FILENO))

@@ -118,7 +118,7 @@ int catalog_scan(struct catalog *c, opm_error *err)
     if (start - c->scanned_ns > 9 * c->scan_took_ns) {
         for (size_t i = 0; rc == 0 && i < c->nroot; i++)
             rc = folder_walk(c->root[i].path, c->root[i].resolved, on_found,
-                             &(struct found){ c, &c->root[i] }, err);
+                             &(struct found){ c, &c->root[i] }, &c->cut, err);
         c->scanned_ns = watch_now_ns();
         c->scan_took_ns = c->scanned_ns - start;
     }
@@ -205,6 +205,11 @@ void catalog_free(struct catalog *c)
     pthread_mutex_destroy(&c->mutex);
     pthread_mutex_destroy(&c->scanning);
     mem_free(c);
+}
+
+bool catalog_is_cut(const struct catalog *c)
+{
+    return c->cut;
 }
 
 bool catalog_is_folder(const struct catalog *c)

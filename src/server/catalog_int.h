@@ -36,6 +36,7 @@ struct catalog {
     atomic_bool end;
     pthread_mutex_t scanning; /* of the folders; taken before mutex */
     int64_t scanned_ns, scan_took_ns;
+    bool cut; /* a folder has more than is looked at */
 };
 
 /* With the mutex held. */

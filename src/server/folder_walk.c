@@ -108,9 +108,11 @@ static int walk_folder(struct walk *w, const char *path, int depth, opm_error *e
 
 int folder_walk(const char *path, const char *resolved,
                 int (*found)(void *user, const char *path, const char *format, opm_error *err),
-                void *user, opm_error *err)
+                void *user, bool *cut, opm_error *err)
 {
     struct walk w = { .resolved = resolved, .found = found, .user = user };
+    int rc = walk_folder(&w, path, 0, err);
 
-    return walk_folder(&w, path, 0, err);
+    *cut |= w.entries > FOLDER_ENTRIES_MAX;
+    return rc;
 }

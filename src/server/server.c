@@ -29,6 +29,12 @@ bool server_is_local(const struct server *s)
     return true;
 }
 
+bool server_is_cut(const struct server *s)
+{
+    (void)s;
+    return false;
+}
+
 void server_stop(struct server *s)
 {
     (void)s;
@@ -64,6 +70,7 @@ struct server {
     struct listening listening;
     struct guard guard;
     struct clients *clients;
+    bool cut; /* see server_is_cut() */
 };
 
 /* What a connection asks for at present. It lives as long as the connection: of a request that
@@ -309,6 +316,7 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
 {
     struct server *s = mem_calloc(1, sizeof(*s));
     struct read_limits limits = { o->max_unpacked, o->max_memory, o->max_seconds };
+    bool cut;
     int rc;
 
     if (!s)
@@ -318,6 +326,7 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
     rc = listen_on(&s->listening, o->host, o->port, err);
     if (rc == 0)
         rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, &limits, err);
+    cut = rc == 0 && catalog_is_cut(s->routes.catalog); /* before requests may scan */
     if (rc == 0)
         rc = watch_start(&s->routes.watch, err);
     if (rc == 0)
@@ -327,6 +336,7 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
     s->guard = (struct guard){ .loopback = s->listening.loopback, .host = o->host };
     if (rc == 0)
         rc = start_daemon(s, err);
+    s->cut = cut;
     if (rc < 0)
         server_stop(s);
     else
@@ -342,6 +352,11 @@ const char *server_url(const struct server *s)
 bool server_is_local(const struct server *s)
 {
     return s->listening.loopback;
+}
+
+bool server_is_cut(const struct server *s)
+{
+    return s->cut;
 }
 
 void server_stop(struct server *s)

@@ -23,6 +23,8 @@ struct server_options {
 int server_start(struct server **out, const struct server_options *o, opm_error *err);
 const char *server_url(const struct server *s); /* "http://127.0.0.1:8080/" */
 bool server_is_local(const struct server *s);   /* only programs of this machine can ask */
-void server_stop(struct server *s);             /* NULL is fine */
+/* Whether a folder has more entries than are looked at; right after the start. */
+bool server_is_cut(const struct server *s);
+void server_stop(struct server *s); /* NULL is fine */
 
 #endif
