@@ -33,6 +33,47 @@ class Opening(Case):
         self.assertEqual({type(cell) for row in rows for cell in row.values()},
                          {int, str, float, type(None)})
 
+    def test_limits(self):
+        events = [{"ph": "X", "name": "n%d" % i, "ts": i, "dur": 1, "pid": 1, "tid": 1}
+                  for i in range(200000)]
+        text = json.dumps(events).encode()
+        with gzip.open(self.path("big.json.gz"), "wb") as file:
+            file.write(text)
+        for limit, said in [({"max_bytes": 1 << 20}, "1.05 MB"), ({"max_memory": 1 << 20}, "memory")]:
+            with self.subTest(said), self.assertRaisesRegex(opmeter.Error, said) as caught:
+                opmeter.open(self.path("big.json.gz"), **limit)
+            self.assertIn("big.json.gz", str(caught.exception))
+            self.assertEqual(caught.exception.code, opmeter.Error.ELIMIT)
+        with opmeter.open(self.path("big.json.gz"), max_bytes=len(text) + (1 << 20), max_memory=1 << 30,
+                          max_seconds=3600) as trace:
+            self.assertEqual(trace.value("SELECT count(*) FROM span"), 200000)
+        for name in ("max_bytes", "max_memory", "max_seconds"):
+            for wrong in (-1, 1 << 64, "1", 1.5):
+                with self.subTest(name=name, wrong=wrong), \
+                        self.assertRaises((OverflowError, TypeError, ValueError)):
+                    opmeter.open(self.path("t.opm"), **{name: wrong})
+
+    def test_limit_of_time(self):
+        os.mkfifo(self.path("slow.json"))
+
+        def write():
+            with open(self.path("slow.json"), "wb", buffering=0) as pipe:
+                try:
+                    pipe.write(b"[")
+                    while True:
+                        pipe.write(b'{"ph":"X","name":"a","ts":1,"dur":1,"pid":1,"tid":1},\n' * 1000)
+                except BrokenPipeError:
+                    pass
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            with self.assertRaises(opmeter.Error) as caught:
+                opmeter.open(self.path("slow.json"), max_seconds=1)
+        finally:
+            writer.join()
+        self.assertEqual(caught.exception.code, opmeter.Error.ELIMIT)
+
     def test_foreign_and_packed(self):
         events = {"traceEvents": [{"ph": "X", "name": "é", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}
         with gzip.open(self.path("c.json.gz"), "wt") as file:
