@@ -326,21 +326,31 @@ static PyObject *open_strings(PyObject *module, const struct strings *paths, opm
     return (PyObject *)t;
 }
 
+/* A limit, for "O&": the plain formats take what does not fit for another number, or for none. */
+static int take_limit(PyObject *value, void *out)
+{
+    PyObject *number = PyNumber_Index(value);
+    unsigned long long limit = number ? PyLong_AsUnsignedLongLong(number) : 0;
+
+    Py_XDECREF(number);
+    if (PyErr_Occurred())
+        return 0;
+    *(uint64_t *)out = limit;
+    return 1;
+}
+
 static PyObject *open_trace(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "paths",      "format",      "max_bytes", "meta",
                              "max_memory", "max_seconds", NULL };
     opm_open_options o = OPM_OPEN_OPTIONS_INIT;
     struct strings paths = { 0 }, facts = { 0 };
-    unsigned long long max_bytes = 0, max_memory = 0, max_seconds = 0;
     PyObject *list, *meta = Py_None, *t = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zKOKK:open_trace", names, &list, &o.format,
-                                     &max_bytes, &meta, &max_memory, &max_seconds))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zO&OO&O&:open_trace", names, &list, &o.format,
+                                     take_limit, &o.max_bytes, &meta, take_limit, &o.max_memory,
+                                     take_limit, &o.max_seconds))
         return NULL;
-    o.max_bytes = max_bytes;
-    o.max_memory = max_memory;
-    o.max_seconds = max_seconds;
     if (strings_paths(&paths, list) == 0 && (meta == Py_None || strings_facts(&facts, meta) == 0)) {
         o.meta = facts.text;
         t = open_strings(module, &paths, &o);

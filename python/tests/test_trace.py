@@ -39,13 +39,14 @@ class Opening(Case):
         text = json.dumps(events).encode()
         with gzip.open(self.path("big.json.gz"), "wb") as file:
             file.write(text)
-        for limit, said in [({"max_bytes": 1 << 20}, "1.05 MB"), ({"max_memory": 1 << 20}, "memory")]:
+        for limit, said in [({"max_bytes": 1 << 20}, "1.05 MB"),
+                            ({"max_memory": 1 << 20}, "memory")]:
             with self.subTest(said), self.assertRaisesRegex(opmeter.Error, said) as caught:
                 opmeter.open(self.path("big.json.gz"), **limit)
             self.assertIn("big.json.gz", str(caught.exception))
             self.assertEqual(caught.exception.code, opmeter.Error.ELIMIT)
-        with opmeter.open(self.path("big.json.gz"), max_bytes=len(text) + (1 << 20), max_memory=1 << 30,
-                          max_seconds=3600) as trace:
+        with opmeter.open(self.path("big.json.gz"), max_bytes=len(text) + (1 << 20),
+                          max_memory=1 << 30, max_seconds=3600) as trace:
             self.assertEqual(trace.value("SELECT count(*) FROM span"), 200000)
         for name in ("max_bytes", "max_memory", "max_seconds"):
             for wrong in (-1, 1 << 64, "1", 1.5):
@@ -55,13 +56,14 @@ class Opening(Case):
 
     def test_limit_of_time(self):
         os.mkfifo(self.path("slow.json"))
+        event = b'{"ph":"X","name":"a","ts":1,"dur":1,"pid":1,"tid":1},\n'
 
         def write():
             with open(self.path("slow.json"), "wb", buffering=0) as pipe:
                 try:
                     pipe.write(b"[")
                     while True:
-                        pipe.write(b'{"ph":"X","name":"a","ts":1,"dur":1,"pid":1,"tid":1},\n' * 1000)
+                        pipe.write(event * 1000)
                 except BrokenPipeError:
                     pass
 
