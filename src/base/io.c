@@ -22,6 +22,7 @@
 
 #define OUT_BYTES ((size_t)256 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
+#define WAIT_MS 100                  /* between two looks at the clock */
 #define STEP_BYTES ((size_t)4 << 20) /* unpacked between two looks at the budget */
 #define BASENAME_MAX 200             /* of a temporary file, before the suffix; NAME_MAX is 255 */
 
@@ -340,6 +341,13 @@ static int slurp(struct io_map *m, int fd, const char *path, size_t max,
             rc = sink_room(&s, err);
         if (rc)
             break;
+        if (!budget_time(budget_current())) {
+            rc = budget_fail(budget_current(), path, OPM_ELIMIT, err);
+            break;
+        }
+        /* Whoever writes may take his time; that is limited, too. */
+        if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, WAIT_MS) == 0)
+            continue;
         n = read(fd, s.data + s.len, MIN(s.cap - s.len, (size_t)1 << 30));
         if (n == 0)
             break;
