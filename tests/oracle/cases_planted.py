@@ -22,7 +22,7 @@ def cases(opmeter, work):
             ("cambricon", cambricon), ("cambricon_stale", cambricon_stale), ("own", own_folder),
             ("furiosa", furiosa), ("whatif_edited", whatif_edited), ("whatif_int8", whatif_int8),
             ("percentiles", percentiles), ("overlap", overlap), ("int8", int8),
-            ("chain", chain), ("points", points)):
+            ("chain", chain), ("points", points), ("tensorrt", tensorrt)):
         yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -116,6 +116,12 @@ def ranks(case, opmeter, folder):
         "SELECT count(*) n FROM span s JOIN track t ON t.id = s.track JOIN step p ON p.id = s.step "
         "JOIN track q ON q.id = p.track WHERE s.layer = 'hardware' AND t.rank <> q.rank")[0]["n"], 0,
         "work of a rank belongs to steps of that rank")
+    case.check("stragglers", lambda: {r["rank"]: tuple(r.values())[1:] for r in query(
+        "SELECT rank, collectives, last_count, late_ns, waited_ns, clock_ns FROM stragglers")},
+        {r: (truth["steps"], truth["steps"] if r == truth["late"] else 0,
+             truth["steps"] * truth["late_ns"] if r == truth["late"] else 0,
+             0 if r == truth["late"] else truth["steps"] * truth["late_ns"],
+             truth["offsets_ns"][r]) for r in range(truth["ranks"])}, PLANTED)
     case.check("advice.late_rank", lambda: [r["message"] for r in query(
         f"SELECT message FROM advice WHERE message LIKE '%rank {truth['late']}%'")] != [], True,
         "rank 2 comes 200 ms late to every all-reduce")
@@ -280,6 +286,15 @@ def points(case, opmeter, folder):
                [truth["split"]] * truth["split_steps"], PLANTED)
     case.check("unknown", lambda: refused(opmeter, "steps", "--fp-point", "aten::bb", path), True,
                "there is no such operator")
+
+
+def tensorrt(case, opmeter, folder):
+    path = folder / "times.json"
+    truth = planted_folders.tensorrt_times(path)
+    case.check("latency", lambda: [tuple(r.values()) for r in opmeter.query(
+        path, "SELECT count, min_ns, max_ns, mean_ns, median_ns FROM latency")],
+        [(len(truth), min(truth), max(truth), float(numpy.mean(truth)),
+          float(numpy.median(truth)))], "latencyMs")
 
 
 def int8(case, opmeter, folder):

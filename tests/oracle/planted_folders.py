@@ -271,3 +271,21 @@ def furiosa(path, inferences=5):
                           "LowLevelReshape": [3] * inferences},
             "host": {"Quantize": [5000 + i for i in range(inferences)],
                      "Dequantize": [7000 + i for i in range(inferences)]}}
+
+
+def tensorrt_times(path, inferences=9):
+    """trtexec --exportTimes: moments of six digits, as printed after an hour, and durations that are
+    finer than those."""
+    rows, at = [], 3_600_000.0
+    latencies = [871_234 + 1_357 * i for i in range(inferences)]
+    for ns in latencies:
+        ms = ns / 1e6
+        moment = lambda t: float(f"{t:.6g}")  # noqa: E731
+        begin, end = moment(at), moment(at + ms)
+        rows.append({"startEnqMs": begin, "endEnqMs": begin, "startH2dMs": begin,
+                     "endH2dMs": begin, "startComputeMs": begin, "endComputeMs": end,
+                     "startD2hMs": end, "endD2hMs": end, "h2dMs": 0, "computeMs": ms, "d2hMs": 0,
+                     "latencyMs": ms})
+        at += 10
+    put(path, json.dumps(rows))
+    return latencies

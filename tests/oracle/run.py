@@ -18,6 +18,7 @@ import cases_flops
 import cases_four_ways
 import cases_kineto
 import cases_mindspore
+import cases_others
 import cases_planted
 import cases_seeds
 from compare import Case, SHOWN
@@ -44,7 +45,7 @@ def all_cases(opmeter, fixtures, work):
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)
     if fixtures.is_dir():
-        for module in (cases_kineto, cases_mindspore, cases_seeds):
+        for module in (cases_kineto, cases_mindspore, cases_seeds, cases_others):
             yield from module.cases(opmeter, fixtures)
 
 
