@@ -1,7 +1,8 @@
 """The Furiosa SDK's DataFrame of spans, straight from the columns of a trace.
 
-What a row is follows the exporter furiosa-csv: ids are row numbers, all spans under one root share
-a trace id, hardware is of category NPU, steps are called Inference.
+What a row is follows the exporter furiosa-csv: ids are row numbers, a step has a trace id of its own
+that all inside share, hardware is of category NPU, steps are called Inference, and an operator has
+an index where it executes, not where it is prepared.
 """
 from . import _opmeter
 from ._need import need
@@ -16,9 +17,9 @@ def frame(trace):
     """A row per span, without warm-up; None where spans came with ids of the SDK, which its file
     has."""
     np, pd = need("numpy", "a DataFrame"), need("pandas", "a DataFrame")
-    n, (ts, dur, track, parent, step, record, name, cat, layer, op, args) = columns_of(
-        np, trace._handle,
-        "SELECT ts, dur, track, parent, step, record, name, cat, layer, op, args FROM span")
+    n, (ts, dur, track, parent, step, record, name, cat, layer, op, phase, args) = columns_of(
+        np, trace._handle, "SELECT ts, dur, track, parent, step, record, name, cat, layer, op,"
+        " phase, args FROM span")
     if any('"span_id"' in text for text in args.words):
         return None
     _, (tid,) = columns_of(np, trace._handle, "SELECT tid FROM track")
@@ -30,22 +31,23 @@ def frame(trace):
     none = np.zeros(n, np.int64)
     element, is_element = _elements(np, track.values, hardware)
     op_null = _nulls(np, op, n)
+    executes = _nulls(np, phase, n) | _is(np, phase, n, "forward")
 
     def indexes(values, null):
         return pd.arrays.IntegerArray(values, null)
 
     df = pd.DataFrame({
-        **_ids(np, parent, n),
+        **_ids(np, parent, _is(np, cat, n, "step"), n),
         "start": start,
         "end": start + length,
         "cat": _category(np, cat, hardware, n),
-        "name": _name(np, pd, name, cat, n),
+        "name": _name(np, pd, name, cat, ended, n),
         "thread.id": _thread(np, pd, tid, track, n),
         "dram_base": indexes(none, np.ones(n, bool)),
         "pe_index": indexes(element, ~is_element),
         "execution_index": indexes(step.values, ~hardware | _nulls(np, step, n)),
         "instruction_index": indexes(op.values, ~hardware | op_null),
-        "operator_index": indexes(op.values, hardware | op_null),
+        "operator_index": indexes(op.values, hardware | op_null | ~executes),
         "dur": length,
     }, copy=False)
     warm_up = _is_warm_up(np, trace, "step", step, n) | _is_warm_up(np, trace, "record", record, n)
@@ -78,8 +80,9 @@ def _hex(np, numbers, width):
     return texts
 
 
-def _ids(np, parent, n):
-    top = _nulls(np, parent, n)
+def _ids(np, parent, is_step, n):
+    outermost = _nulls(np, parent, n)
+    top = outermost | is_step
     root = np.where(top, np.arange(n), parent.values)
     while not top[root].all():  # each turn goes twice as far up
         root = root[root]
@@ -87,7 +90,7 @@ def _ids(np, parent, n):
     traces = _hex(np, np.flatnonzero(top) + 1, 32)
     number = np.cumsum(top) - 1  # of a root, among all roots
     return {"trace_id": traces[number[root]],
-            "parent_span_id": spans[np.where(top, n, parent.values)],
+            "parent_span_id": spans[np.where(outermost, n, parent.values)],
             "span_id": spans[:n]}
 
 
@@ -109,12 +112,14 @@ def _category(np, cat, hardware, n):
     return words
 
 
-def _name(np, pd, name, cat, n):
+def _name(np, pd, name, cat, ended, n):
     names = name.series(np, pd, n)
     if name.null is not None:
         names[name.null] = ""
     if "step" in cat.words:
-        names[_is(np, cat, n, "step")] = "Inference"
+        step = _is(np, cat, n, "step")
+        names[step] = "Inference"
+        names[step & ~ended] = "Inference (unfinished)"
     return names
 
 

@@ -30,6 +30,68 @@ LATENCY_LINES = ("Min latency (ns)", "Max latency (ns)", "Mean latency (ns)",
                  "99.0 percentile latency (ns)", "99.9 percentile latency (ns)")
 
 
+class Reports:
+    """DataFrame and reports of self.trace, under the names of the SDK."""
+
+    def get_pandas_dataframe(self):
+        """A DataFrame with a row per span; columns as the Furiosa SDK has them, times in ns."""
+        return dataframe(self.trace)
+
+    def get_pandas_dataframe_with_filter(self, column, value):
+        """Rows of get_pandas_dataframe() that have this value in the column."""
+        df = self.get_pandas_dataframe()
+        if column not in df.columns:
+            raise ValueError(f"no column {column!r}; there are {', '.join(df.columns)}")
+        return df[df[column] == value]
+
+    def get_cpu_pandas_dataframe(self):
+        """Rows of what the host did."""
+        df = self.get_pandas_dataframe()
+        return df[df["cat"] != "NPU"]
+
+    def get_npu_pandas_dataframe(self):
+        """Rows of what accelerators did."""
+        return self.get_pandas_dataframe_with_filter("cat", "NPU")
+
+    def export_chrome_trace(self, filename):
+        """Write the trace for chrome://tracing and Perfetto."""
+        self.trace.export(filename, "chrome")
+
+    def print_summary(self):
+        """Latency of the inferences (steps), with percentiles."""
+        print(summary(self.trace))
+
+    def print_inferences(self):
+        """Every inference."""
+        print(inferences(self.trace))
+
+    def print_executions(self):
+        """Every run of a device: its time, computing and waiting."""
+        print(executions(self.trace))
+
+    def print_operators(self):
+        """What the devices computed: mean time and count."""
+        print(operators(self.trace))
+
+    def print_external_operators(self):
+        """Every operator on the host."""
+        print(external_operators(self.trace))
+
+    print_npu_executions = print_executions
+    print_npu_operators = print_operators
+
+
+def devices_only(trace, open_trace):
+    """The same trace with nothing but what accelerators did."""
+    with _csv(trace) as path:
+        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+            rows = list(csv.reader(file))
+        cat = rows[0].index("cat")
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([rows[0]] + [row for row in rows[1:] if row[cat] == "NPU"])
+        return open_trace(path, format="furiosa-csv")
+
+
 def warm_up_spans(trace):
     return {row[0] for row in trace._handle.query(WARM_UP)[1]}
 

@@ -63,12 +63,13 @@ def schedule(wait=0, warmup=0, active=1, repeat=0, skip_first=0):
     return action
 
 
-class profile:
+class profile(_reports.Reports):
     """Record what happens in a `with` block or a decorated function.
 
     file: a path or an open file. format: a RecordFormat; without one the extension decides,
-    .opm or Chrome's JSON. No file: the trace is only there for the methods below. categories:
-    names to record, or "-name" for all but these. level: 1 application, 2 and framework, 3 all.
+    .opm or Chrome's JSON. No file: the trace is only there for the methods below. resource: CPU,
+    NPU (what accelerators did, and nothing else) or ALL. categories: of spans, names to record, or
+    "-name" for all but these; one that no span had is warned of. level: 1 application, 2 and framework, 3 all.
     schedule: which steps to record, as schedule() makes it; step() says that the next one begins.
     on_trace_ready: called with this object after each cycle of the schedule; its trace is then that
     of the cycle. model: the steps' name.
@@ -127,6 +128,21 @@ class profile:
         self._recordings[-1].stop()
         if self.file is not None:
             self._write()
+        self._look_for_categories()
+
+    def _look_for_categories(self):
+        """A category that nothing had is more likely a slip than meant."""
+        wanted = [name.strip() for name in (self._options["categories"] or "").split(",")]
+        wanted = [name for name in wanted if name and not name.startswith("-")]
+        if not wanted:
+            return
+        found = {row[0] for row in self.trace._handle.query("SELECT DISTINCT cat FROM span")[1]}
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            warnings.warn("opmeter: categories: nothing of " + ", ".join(map(repr, missing))
+                          + " was recorded; there was " + (", ".join(
+                              sorted(repr(name) for name in found if name)) or "nothing else"),
+                          stacklevel=4)
 
     def __enter__(self):
         self.start()
@@ -160,7 +176,8 @@ class profile:
     def _record(self):
         """Begin another recording; the first one goes right to the file if it is to be that."""
         path = None
-        if self.format == RecordFormat.Opm and _is_path(self.file) and not self._recordings:
+        if (self.format == RecordFormat.Opm and _is_path(self.file) and not self._recordings
+                and self.resource != Resource.NPU):
             path = self.file
         recording = Recording(path, **self._options)
         recording.start()
@@ -208,7 +225,7 @@ class profile:
         """A cycle of the schedule is a trace of its own."""
         recording = self._recordings[-1]
         recording.stop()
-        self._trace = open_trace(*recording.parts())
+        self._trace = self._open(recording.parts())
         try:
             self.on_trace_ready(self)
         finally:
@@ -223,60 +240,19 @@ class profile:
         if self._trace is None:
             if self._running or not self._recordings:
                 raise ValueError("there is no trace before the profile has ended")
-            self._trace = open_trace(*(part for recording in self._recordings
-                                       for part in recording.parts()))
+            self._trace = self._open(part for recording in self._recordings
+                                     for part in recording.parts())
         return self._trace
 
-    def export_chrome_trace(self, filename):
-        """Write the trace for chrome://tracing and Perfetto."""
-        self.trace.export(filename, "chrome")
-
-    def get_pandas_dataframe(self):
-        """A DataFrame with a row per span; columns as the Furiosa SDK has them, times in ns."""
-        return _reports.dataframe(self.trace)
-
-    def get_pandas_dataframe_with_filter(self, column, value):
-        """Rows of get_pandas_dataframe() that have this value in the column."""
-        df = self.get_pandas_dataframe()
-        if column not in df.columns:
-            raise ValueError(f"no column {column!r}; there are {', '.join(df.columns)}")
-        return df[df[column] == value]
-
-    def get_cpu_pandas_dataframe(self):
-        """Rows of what the host did."""
-        df = self.get_pandas_dataframe()
-        return df[df["cat"] != "NPU"]
-
-    def get_npu_pandas_dataframe(self):
-        """Rows of what accelerators did."""
-        return self.get_pandas_dataframe_with_filter("cat", "NPU")
-
-    def print_summary(self):
-        """Latency of the inferences (steps), with percentiles."""
-        print(_reports.summary(self.trace))
-
-    def print_inferences(self):
-        """Every inference."""
-        print(_reports.inferences(self.trace))
-
-    def print_executions(self):
-        """Every run of a device: its time, computing and waiting."""
-        print(_reports.executions(self.trace))
-
-    def print_operators(self):
-        """What the devices computed: mean time and count."""
-        print(_reports.operators(self.trace))
-
-    def print_external_operators(self):
-        """Every operator on the host."""
-        print(_reports.external_operators(self.trace))
-
-    print_npu_executions = print_executions
-    print_npu_operators = print_operators
+    def _open(self, parts):
+        trace = open_trace(*parts)
+        if self.resource == Resource.NPU:
+            return _reports.devices_only(trace, open_trace)
+        return trace
 
     def _write(self):
         if self.format == RecordFormat.Opm and _is_path(self.file):
-            if len(self._recordings) == 1:
+            if len(self._recordings) == 1 and self.resource != Resource.NPU:
                 self._recordings[0].unite(self.trace)
             else:
                 self._export("opm")

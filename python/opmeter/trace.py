@@ -2,6 +2,7 @@
 import os
 
 from . import _opmeter
+from ._reports import Reports
 from .frames import Frames
 
 
@@ -22,12 +23,19 @@ def open(*paths, format=None, max_bytes=0, meta=None, max_memory=0, max_seconds=
     return Trace(handle, paths)
 
 
-class Trace(Frames):
-    """An open trace. A context manager; may be used from any thread."""
+class Trace(Frames, Reports):
+    """An open trace. A context manager; may be used from any thread.
+
+    It has the reports of profile(), so that a file that one left, such as its CSV, gives them again.
+    """
 
     def __init__(self, handle, paths):
         self._handle = handle
         self.paths = tuple(os.fspath(path) for path in paths)
+
+    @property
+    def trace(self):
+        return self
 
     def rows(self, sql):
         """The rows of a query, as a list of dicts."""

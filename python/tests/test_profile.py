@@ -130,6 +130,64 @@ class Options(Case):
             with opmeter.span("host"), opmeter.span("dev", layer="hardware"):
                 pass
         self.assertEqual(self.names(p.trace), ["host"])
+        with profile(Resource.NPU) as p:
+            with opmeter.span("host"), opmeter.span("dev", layer="hardware"):
+                pass
+        self.assertEqual(self.names(p.trace), ["dev"])
+
+    def test_resource_in_files(self):
+        for format, name in ((RecordFormat.ChromeTrace, "n.json"), (RecordFormat.Opm, "n.opm"),
+                             (RecordFormat.PandasDataFrame, "n.csv")):
+            with profile(Resource.NPU, format, self.path(name)):
+                with opmeter.span("host"), opmeter.span("dev", layer="hardware"):
+                    pass
+            with opmeter.open(self.path(name)) as trace:
+                self.assertEqual(self.names(trace), ["dev"], name)
+
+    def test_category_that_is_not_there(self):
+        with self.assertWarnsRegex(UserWarning, "nothing of 'nosuch' was recorded"):
+            with profile(categories=["nosuch", "a"]):
+                with opmeter.span("in", "a"):
+                    pass
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with profile(categories="-nosuch"):
+                with opmeter.span("in", "a"):
+                    pass
+
+    @unittest.skipIf(missing("pandas"), missing("pandas"))
+    def test_operator_index_is_of_executions(self):
+        # Prepared once in 363 us, executed twice in 17 us.
+        def event(ts, dur, phase):
+            return {"ph": "X", "pid": 1, "tid": 1, "ts": ts, "dur": dur, "name": "fc", "cat": "op",
+                    "args": {"layer": "framework", "phase": phase,
+                             "op": {"id": 0, "name": "fc", "type": "Gemm"}}}
+        path = self.write("t.json", json.dumps({
+            "otherData": {"opmeter.export": "0.1.0"},
+            "traceEvents": [event(0, 363, "reshape"), event(400, 17, "forward"),
+                            event(500, 17, "forward")]}, separators=(",", ":")))
+        with opmeter.open(path) as trace:
+            df = trace.get_pandas_dataframe()
+            saved = self.path("t.csv")
+            trace.export(saved, "furiosa-csv")
+        self.assertEqual(list(df[df.operator_index.notna()]["dur"]), [17000, 17000])
+        with opmeter.open(saved) as trace:
+            df = trace.get_pandas_dataframe()
+        self.assertEqual(list(df[df.operator_index.notna()]["dur"]), [17000, 17000])
+
+    def test_reports_of_a_saved_file(self):
+        with profile(file=self.path("t.csv"), format=RecordFormat.PandasDataFrame, model="m") as p:
+            for _ in range(3):
+                p.step()
+        for name in ("print_summary", "print_inferences", "print_external_operators",
+                     "print_npu_executions", "print_npu_operators"):
+            with opmeter.open(self.path("t.csv")) as trace:
+                again = printed(getattr(trace, name))
+            if name == "print_summary":
+                self.assertIn("Inference counts                : 2", again)
+                self.assertIn("Inference counts                : 2", printed(p.print_summary))
+            else:
+                self.assertEqual(len(again.splitlines()), len(printed(getattr(p, name)).splitlines()))
 
     def test_pause_and_resume(self):
         with profile() as p:
@@ -303,7 +361,10 @@ class Reports(Case):
         self.assertEqual([len(text) for text in df.iloc[0][:3]], [32, 16, 16])
         root = df[df["name"] == "trace"].iloc[0]
         self.assertTrue((df[df["name"] == "Inference"]["parent_span_id"] == root.span_id).all())
-        self.assertTrue((df["trace_id"] == root.trace_id).all())
+        ids = list(df["trace_id"])
+        self.assertEqual(ids[0], root.trace_id)
+        self.assertEqual(ids[1::2], ids[2::2])  # an inference and what is in it
+        self.assertEqual(len(set(ids)), 4)
         self.assertEqual(str(df["operator_index"].dtype), "Int64")
         self.assertEqual(list(df["operator_index"].isna()), [True] + [True, False] * 3)
 

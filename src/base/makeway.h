@@ -57,7 +57,7 @@ static inline enum makeway makeway_look(const char *path)
 static inline bool makeway_is_made(const char *path)
 {
     static const char *const marks[] = { "<meta name=\"generator\" content=\"opmeter\">",
-                                         "\"otherData\":{\"opmeter.version\":", "{\"app_stats\":{",
+                                         "\"otherData\":{\"opmeter.", "{\"app_stats\":{",
                                          "{\"recording.id\":\"" };
     char head[256];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

@@ -344,10 +344,41 @@ static void put_flows(struct chrome *c, uint32_t span, uint32_t lane)
     }
 }
 
-static int put_span(struct chrome *c, uint32_t span)
+/* The step or record that a span is in. Whether that is a warm-up says the one span that shows it.
+ */
+static int add_regions(struct chrome *c, uint32_t span, const struct site *site)
 {
     static const int step_cols[] = { step_col_id, step_col_num, step_col_model, -1 };
     static const int record_cols[] = { record_col_id, record_col_label, -1 };
+    static const int shown_step[] = { step_col_id, step_col_num, step_col_model, step_col_warmup,
+                                      -1 };
+    static const int shown_record[] = { record_col_id, record_col_label, record_col_warmup, -1 };
+    const struct timeline *tl = &c->tl;
+    int rc = 0;
+
+    for (int i = 0; i < 2 && !rc; i++) {
+        const struct regions *r = i ? &tl->records : &tl->steps;
+        const uint32_t *of = i ? tl->record : tl->step;
+        struct region_text *text = i ? &c->record : &c->step;
+        uint32_t id = of ? of[span] : OPM_NULL_ID;
+        bool shown = id < r->n && r->cat && site->cat == r->cat && r->ts[id] == tl->ts[span] &&
+                     (r->dur ? r->dur[id] : -1) == tl->dur[span];
+
+        if (shown)
+            text->id = OPM_NULL_ID; /* other columns than for those inside */
+        if (i)
+            rc = add_region(c, text, TABLE_record, id, ARG_RECORD,
+                            shown ? shown_record : record_cols);
+        else
+            rc = add_region(c, text, TABLE_step, id, ARG_STEP, shown ? shown_step : step_cols);
+        if (shown)
+            text->id = OPM_NULL_ID;
+    }
+    return rc;
+}
+
+static int put_span(struct chrome *c, uint32_t span)
+{
     const struct timeline *tl = &c->tl;
     const struct site *site = &tl->site[tl->span_site[span]];
     int64_t ts = tl->ts[span], dur = tl->dur[span];
@@ -369,10 +400,8 @@ static int put_span(struct chrome *c, uint32_t span)
     add_args(c, made + item.head + 1, item.len - item.head - 2);
     c->keys = (site->layer ? 1u << ARG_LAYER : 0) | (site->phase ? 1u << ARG_PHASE : 0);
     rc = add_op(c, site->op);
-    if (!rc && tl->step)
-        rc = add_region(c, &c->step, TABLE_step, tl->step[span], ARG_STEP, step_cols);
-    if (!rc && tl->record)
-        rc = add_region(c, &c->record, TABLE_record, tl->record[span], ARG_RECORD, record_cols);
+    if (!rc)
+        rc = add_regions(c, span, site);
     if (rc)
         return rc;
     if (tl->correlation && tl->correlation[span] != OPM_NULL_I64) {
@@ -515,6 +544,8 @@ static void put_other_data(struct chrome *c)
     size_t nmeta = store_nrow(c->st, TABLE_meta), nstat = store_nrow(c->st, TABLE_import_stat);
 
     json_object(&w);
+    json_key(&w, "opmeter.export"); /* by this an importer knows what the args mean */
+    json_cstr(&w, OPMETER_VERSION);
     for (size_t i = 0; i < nmeta; i++) {
         struct cell key = store_cell(c->st, TABLE_meta, i, meta_col_key);
 

@@ -1,11 +1,12 @@
 /* furiosa_csv.c -- write spans as the CSV behind the Furiosa SDK's DataFrame.
  *
  * A span that came from such a file has its ids and indexes in args and gets them back. Any other
- * gets ids made of its row number: the parent is the span around it, all under one root share a
- * trace id. What runs on hardware is of category NPU, with an element index per line and, for
- * operators, an instruction index; the rest is Runtime, with an operator index where it executes
- * one. Steps are called Inference, which is what the SDK's reports count. Times are ns since 1970
- * as far as the trace knows them. */
+ * gets ids made of its row number: the parent is the span around it; a step, and what is outside of
+ * all steps under one root, has a trace id of its own, which all inside share. What runs on
+ * hardware is of category NPU, with an element index per line and, for operators, an instruction
+ * index; the rest is Runtime, with an operator index where it executes one: what prepares it
+ * (reshape, launch) has none. Steps are called Inference, which is what the SDK's reports count.
+ * Times are ns since 1970 as far as the trace knows them. */
 #include "export/export.h"
 
 #include "base/alloc.h"
@@ -51,7 +52,7 @@ struct furiosa {
     uint32_t *element; /* [track] number among those with hardware on them */
     uint32_t nelement;
     size_t ntrack;
-    str_id hardware, cat_step, npu, nux, runtime;
+    str_id hardware, cat_step, npu, nux, runtime, forward;
     int64_t origin_ns, last_ns;
     struct buf field[F_COUNT];
 };
@@ -96,6 +97,7 @@ static int load(struct furiosa *f)
     f->hardware = strpool_find(strings, "hardware", 8);
     f->cat_step = strpool_find(strings, "step", 4);
     f->npu = strpool_find(strings, "NPU", 3);
+    f->forward = strpool_find(strings, "forward", 7);
     f->nux = strpool_find(strings, "Nux", 3);
     f->runtime = strpool_find(strings, "Runtime", 7);
     f->origin_ns = meta_int(f->st, "clock.start_realtime_ns") + meta_int(f->st, "trace.start_ns");
@@ -157,7 +159,7 @@ static void make_fields(struct furiosa *f, size_t i, const struct site *site)
             buf_addf(&f->field[F_EXECUTION], "%u", f->step[i]);
         if (site->op != OPM_NULL_ID)
             buf_addf(&f->field[F_INSTRUCTION], "%u", site->op);
-    } else if (site->op != OPM_NULL_ID) {
+    } else if (site->op != OPM_NULL_ID && (!site->phase || site->phase == f->forward)) {
         buf_addf(&f->field[F_OPERATOR], "%u", site->op);
     }
     if (track < f->ntrack) {
@@ -184,7 +186,8 @@ static void put_span(struct furiosa *f, size_t i)
     int64_t end = f->dur[i] < 0 ? f->origin_ns + f->last_ns : start + f->dur[i];
     char text[2 * TEXT_DIGITS + 8], *p = text;
 
-    f->root[i] = parent < i ? f->root[parent] : (uint32_t)i;
+    f->root[i] =
+        parent < i && !(site->cat && site->cat == f->cat_step) ? f->root[parent] : (uint32_t)i;
     read_args(f, i);
     if (!f->field[F_SPAN].len)
         make_fields(f, i, site);
@@ -202,8 +205,8 @@ static void put_span(struct furiosa *f, size_t i)
     else
         io_out_adds(&f->out, site->layer && site->layer == f->hardware ? "NPU" : "Runtime");
     io_out_add(&f->out, ",", 1);
-    if (site->cat && site->cat == f->cat_step)
-        io_out_adds(&f->out, "Inference");
+    if (site->cat && site->cat == f->cat_step) /* one that never ended is not to be counted */
+        io_out_adds(&f->out, f->dur[i] < 0 ? "Inference (unfinished)" : "Inference");
     else
         csv_put(&f->out, site->name ? strpool_get(strings, site->name) : "",
                 strpool_len(strings, site->name), CSV_MARK);

@@ -9,7 +9,7 @@ static const char event_phases[] =
 /* Is this member of the event told by a column, or by what becomes of the event? */
 static bool is_column(const struct kind *k, const struct member *m)
 {
-    static const char *const keys[] = { "name", "cat", "ph", "pid", "tid", "ts", "dur", "args" };
+    static const char *const keys[] = { "name", "cat", "ph", "pid", "tid", "ts", "args" };
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         if (json_read_is(&m->key, keys[i]))
@@ -47,7 +47,8 @@ static int make_form(struct events *ev, struct kind *k, const struct event_info 
     buf_clear(&ev->form);
     buf_addc(&ev->form, '{');
     for (size_t i = 0; i < info->args.n; i++)
-        if (&info->args.m[i] != taken)
+        if (&info->args.m[i] != taken &&
+            !(ev->dialect->taken && ev->dialect->taken(&info->args.m[i])))
             form_member(ev, info, &info->args.m[i], index, &n, &first);
     for (size_t i = 0; i < info->event.n; i++) {
         const struct member *m = &info->event.m[i];

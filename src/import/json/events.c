@@ -305,6 +305,8 @@ static int take_meta(struct events *ev, const struct event_shape *sh, const int6
                          member_find(&info->event, "tid"), &track))
             return OPM_ENOMEM;
         to = &ev->track[track].name;
+        if (ev->dialect->track && ev->dialect->track(ev, &ev->track[track], info))
+            return OPM_ENOMEM;
     } else {
         return 0;
     }

@@ -108,7 +108,10 @@ struct dialect {
     int (*fact)(struct events *ev, const char *key, const char *json, size_t len, bool *taken);
     int (*finish)(struct events *ev);   /* after the last event; spans and tracks can be changed */
     void (*release)(struct events *ev); /* of ev->state */
-    bool args_correlation;              /* args.correlation links a launch with what it launched */
+    /* A line was named: what else the event says of it. */
+    int (*track)(struct events *ev, struct ev_track *t, const struct event_info *info);
+    bool (*taken)(const struct member *m); /* a member of args that became a column */
+    bool args_correlation; /* args.correlation links a launch with what it launched */
 };
 
 struct events {
