@@ -444,7 +444,7 @@ static void test_regions(void **state)
     assert_has(&b, "\"name\":\"records\"");
     assert_has_not(&b,
                    "\"name\":\"resnet 0\",\"cat\":\"step\",\"args\":{\"step\":{\"id\":0,\"num\":0,"
-                   "\"model\":\"resnet\",\"warmup\"");
+                   "\"model\":\"resnet\",\"warmup\":0,\"track\"");
     assert_has(&b, "\"name\":\"resnet 2\",\"cat\":\"step\"");
     assert_has(&b, "\"name\":\"warm \\\"up\\\"\",\"cat\":\"record\"");
     ps = perfetto(st);
