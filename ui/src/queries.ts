@@ -71,6 +71,28 @@ export interface Occupation {
     ns: number;
 }
 
+// What a step found of a queue.
+export interface QueueStep {
+    track: number;
+    num: number | null;
+    warmup: number;
+    samples: number;
+    empty: number;
+    full: number | null;
+}
+
+// A segment of the critical path.
+export interface PathPart {
+    ts: number;
+    dur: number;
+    kind: string;
+    name: string | null;
+    span: number | null;
+    track: number;
+    rank: number | null;
+    depth: number;
+}
+
 export interface Collective {
     track: number;
     lane: string | null;

@@ -174,6 +174,17 @@ const tests = {
             'a,b\r\n"x,y",\r\n"q""",1.5\r\n"two\nlines",0\r\n'
         );
     },
+    "branches of a pipeline have rows of their own": async (root) => {
+        const { rowsOf } = await load(root, "pipeline.ts");
+        const queue = (track, producer, consumer) => ({ track, producer, consumer });
+        const rows = rowsOf([queue(1, "batch", "model"), queue(2, "images", "batch"), queue(3, "labels", "batch"),
+                             queue(4, "files", "images"), queue(5, "a", "b"), queue(6, "b", "a")]);
+        const on = (...keys) => keys.map((key) => rows.get(key));
+        assert.deepEqual(on("stage model", "queue 1", "stage batch", "queue 2", "stage images", "queue 4", "stage files"),
+                         [0, 0, 0, 0, 0, 0, 0]);
+        assert.deepEqual(on("queue 3", "stage labels"), [1, 1]);
+        assert.equal(new Set(on("queue 5", "queue 6", "queue 1", "queue 3")).size, 4, "circles are drawn somewhere");
+    },
     "nothing was lost only of a recording that ended and is known to be whole": async (root) => {
         const { badgeOf, verdictOn } = await load(root, "losses.ts");
         const row = (name, severity) => ({ name, severity, count: 1, description: "" });

@@ -39,6 +39,37 @@ export default (stage) => [
         assert.ok(await colorsOf(page, ".tl-overview") > 4);
         assert.ok(await colorsOf(page, ".tl-head") > 3);
     }],
+    ["the critical path is drawn, and goes away again", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        await page.waitForTimeout(400);
+        const marked = () => page.evaluate(() => {
+            const canvas = document.querySelector(".tl-main");
+            const probe = document.createElement("canvas").getContext("2d");
+            probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent").trim();
+            probe.fillRect(0, 0, 1, 1);
+            const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            let n = 0;
+            for (let i = 0; i < data.length; i += 4) n += data[i] === r && data[i + 1] === g && data[i + 2] === b;
+            return n;
+        });
+        const before = await marked();
+        const answered = page.waitForResponse((response) => response.url().includes("critical_path"));
+        await page.getByLabel("Critical path").check();
+        const { rows } = await (await answered).json();
+        assert.ok(rows.length > 10);
+        await page.waitForTimeout(400);
+        assert.ok(await marked() > before + 100);
+        assert.match(await page.evaluate(() => location.hash), /path=1/);
+        if (stage.out) await page.screenshot({ path: `${stage.out}/timeline critical path.png` });
+        await page.getByLabel("Critical path").uncheck();
+        await page.waitForTimeout(400);
+        assert.equal(await marked(), before);
+        await page.evaluate(() => document.activeElement.blur());
+        await page.keyboard.press("p");
+        await page.waitForTimeout(600);
+        assert.ok(await marked() > before + 100);
+    }],
     ["keys zoom and move", async (open) => {
         const page = await open(at(stage.id(GPU), "timeline"));
         await page.keyboard.press("w");

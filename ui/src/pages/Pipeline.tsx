@@ -9,10 +9,10 @@ import { useWidth } from "../components/useWidth";
 import { count, NA, ns, percent, text } from "../format";
 import { all, useData } from "../hooks";
 import { byIndex, heat, named, ON_FILL } from "../palette";
-import { pipelineSentences } from "../pipeline";
-import type { Counter, Queue, Sampled, Stage, Verdict } from "../queries";
+import { pipelineSentences, rowsOf } from "../pipeline";
+import type { Counter, Queue, QueueStep, Sampled, Stage, Verdict } from "../queries";
 import { setArgs, useRoute } from "../router";
-import { groupBy, largest } from "../stats";
+import { largest } from "../stats";
 import { useTheme } from "../theme";
 
 const BOX = { width: 150, height: 46 };
@@ -75,15 +75,8 @@ function boxesOf(queues: Queue[], stages: Stage[]): { boxes: Box[]; arrows: [str
             arrows.push([`queue ${q.track}`, `stage ${q.consumer}`]);
         }
     }
-    const columns = [...groupBy(boxes, (b) => b.column)];
-    const rows = largest(
-        columns.map(([, of]) => of.length),
-        1
-    );
-    for (const [, of] of columns)
-        of.forEach((b, i) => {
-            b.row = i + (rows - of.length) / 2;
-        });
+    const rows = rowsOf(queues);
+    for (const box of boxes) box.row = rows.get(box.key) ?? 0;
     return { boxes, arrows };
 }
 
@@ -117,6 +110,7 @@ function Graph({ queues, stages, selected }: GraphProps) {
             y: 2 + (2 * b.row + (b.queue ? 1 : 0)) * (BOX.height + GAP.y),
         };
     };
+    const rowOf = (key: string) => boxes.find((box) => box.key === key)!.row;
     return (
         <div class="pipeline-graph" ref={frame}>
             <svg
@@ -142,12 +136,18 @@ function Graph({ queues, stages, selected }: GraphProps) {
                 {arrows.map(([from, to]) => {
                     const a = at(from);
                     const b = at(to);
-                    // Straight up or down, where the two boxes overlap; behind what stands between.
-                    const x = from.startsWith("stage") ? a.x + BOX.width * 0.8 : b.x + BOX.width * 0.2;
-                    const path =
-                        b.y > a.y
-                            ? `M${x} ${a.y + BOX.height}V${b.y - 2}`
-                            : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
+                    const filled = from.startsWith("stage");
+                    const sameRow = rowOf(from) === rowOf(to);
+                    // On a row straight up or down, where the two boxes overlap; to another row along the
+                    // gap between the columns, so that a branch does not run through what stands between.
+                    const x = filled ? a.x + BOX.width * (sameRow ? 0.8 : 0.5) : b.x + BOX.width * 0.2;
+                    const path = !sameRow
+                        ? filled
+                            ? `M${x} ${a.y + BOX.height}V${b.y + BOX.height / 2}H${b.x - 2}`
+                            : `M${a.x + BOX.width} ${a.y + BOX.height / 2}H${a.x + BOX.width + GAP.x / 2}V${b.y + (b.y > a.y ? -2 : BOX.height + 2)}`
+                        : b.y > a.y
+                          ? `M${x} ${a.y + BOX.height}V${b.y - 2}`
+                          : `M${x} ${a.y}V${b.y + BOX.height + 2}`;
                     return <path key={`${from} ${to}`} d={path} class="arrow" marker-end="url(#arrow)" />;
                 })}
                 {boxes.map((b) => {
@@ -215,8 +215,46 @@ function short(name: string): string {
     return name.length > 20 ? `${name.slice(0, 19)}…` : name;
 }
 
-function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; stages: Stage[] }) {
+interface QueueCardProps {
+    queue: Queue;
+    sizes: Sampled[];
+    stages: Stage[];
+    steps: QueueStep[];
+}
+
+// How often the queue was found empty and full in each step.
+function StepCounts({ queue, steps }: { queue: Queue; steps: QueueStep[] }) {
     const theme = useTheme();
+    const x = useMemo(() => steps.map((s, i) => s.num ?? i), [steps]);
+    const series = useMemo(
+        () => [
+            { label: "empty", color: named(null, "bad", theme), points: true, values: steps.map((s) => s.empty) },
+            ...(queue.capacity !== null
+                ? [{ label: "full", color: byIndex(0, theme), points: true, values: steps.map((s) => s.full) }]
+                : []),
+        ],
+        [steps, queue, theme]
+    );
+    return (
+        <>
+            <h3>Found empty and full, by step</h3>
+            <Chart
+                label={`How often ${queue.name ?? NA} was empty and full in every step`}
+                x={x}
+                series={series}
+                xFormat={count}
+                yFormat={count}
+                height={150}
+            />
+        </>
+    );
+}
+
+function QueueCard({ queue, sizes, stages, steps }: QueueCardProps) {
+    const theme = useTheme();
+    const found = useMemo(() => steps.filter((s) => s.track === queue.track), [steps, queue.track]);
+    const counted = found.filter((s) => !s.warmup);
+    const inSteps = (n: number) => `${count(n)} of ${count(counted.length)} steps`;
     const mine = useMemo(() => sizes.filter((s) => s.track === queue.track), [sizes, queue.track]);
     const x = useMemo(() => mine.map((s) => s.ts), [mine]);
     const folded = mine.some((s) => s.low !== s.high);
@@ -274,6 +312,12 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
                     hint={`${count(queue.full)} of ${count(queue.samples)} samples`}
                 />
                 <Figure label="samples" value={count(queue.samples)} />
+                {counted.length > 0 && (
+                    <Figure label="found empty in" value={inSteps(counted.filter((s) => s.empty > 0).length)} />
+                )}
+                {counted.length > 0 && queue.capacity !== null && (
+                    <Figure label="found full in" value={inSteps(counted.filter((s) => (s.full ?? 0) > 0).length)} />
+                )}
             </div>
             <div class="split">
                 {mine.length > 0 ? (
@@ -295,6 +339,7 @@ function QueueCard({ queue, sizes, stages }: { queue: Queue; sizes: Sampled[]; s
                     <Facts of={facts(queue.consumer)} />
                 </div>
             </div>
+            {found.length > 1 && <StepCounts queue={queue} steps={found} />}
         </Card>
     );
 }
@@ -362,9 +407,9 @@ function CounterCard({ counter, at, values }: { counter: Counter; at: number; va
     );
 }
 
-type Data = [Queue[], Stage[], Verdict[], Sampled[], Counter[], Sampled[]];
+type Data = [Queue[], Stage[], Verdict[], Sampled[], Counter[], Sampled[], QueueStep[]];
 
-function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of: Data }) {
+function Page({ of: [queues, stages, verdicts, sizes, counters, values, steps] }: { of: Data }) {
     const theme = useTheme();
     const { args } = useRoute();
     const ranks = [...new Set(queues.map((q) => q.rank))];
@@ -404,7 +449,7 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values] }: { of:
                 ))}
                 <Graph queues={here} stages={parts} selected={selected.track} />
             </Card>
-            <QueueCard key={selected.track} queue={selected} sizes={sizes} stages={stages} />
+            <QueueCard key={selected.track} queue={selected} sizes={sizes} stages={stages} steps={steps} />
             <Card title="Mean usage of queues" wide>
                 <Bars
                     label="Usage"
@@ -430,7 +475,8 @@ export function Pipeline() {
         useData("verdict"),
         useData("queue_sizes"),
         useData("counters"),
-        useData("counter_values")
+        useData("counter_values"),
+        useData("queue_steps")
     );
     return (
         <div class="page">

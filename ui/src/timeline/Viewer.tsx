@@ -6,7 +6,7 @@ import { count, ns, quantity } from "../format";
 import { useData, useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { useKeys } from "../keys";
-import type { OperatorType } from "../queries";
+import type { OperatorType, PathPart } from "../queries";
 import { current, setArgs } from "../router";
 import type { RecordRow, StepRow } from "../schema";
 import { useTheme } from "../theme";
@@ -22,6 +22,7 @@ import { inSight, titleOf, type Placed, type Track } from "./tracks";
 import { toTime } from "./view";
 
 const URL_MS = 400; // the address follows when the picture rests
+const PATH_MS = 80;
 const CLICK_PX = 4; // further is a drag
 
 export interface ViewerProps {
@@ -109,6 +110,7 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
     const theme = useTheme();
     const [, redraw] = useReducer((n: number) => n + 1, 0);
     const [colorBy, setColorBy] = useState<ColorBy>(colorArg);
+    const [withPath, setWithPath] = useState(!api.isReport && current().args.get("path") === "1");
     const [coarse, setCoarse] = useState(false);
     const [error, setError] = useState<Error | null>(null);
     const [pictured, setPictured] = useState(false);
@@ -153,6 +155,11 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             controller.detach();
         };
     }, [controller]);
+
+    const togglePath = () => setWithPath((on) => {
+        setArgs({ path: on ? null : 1 });
+        return !on;
+    });
 
     const select = (bar: Bar | null) => {
         moved.current = true;
@@ -202,6 +209,30 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         return () => clearTimeout(timer);
     }, [controller.target]);
 
+    // What is narrower than a pixel is not asked for; the path follows when the picture rests.
+    useEffect(() => {
+        if (!withPath) {
+            controller.setPath([]);
+            return;
+        }
+        let over = false;
+        const timer = setTimeout(async () => {
+            const { from, scale } = controller.target;
+            try {
+                const args = { from: Math.floor(from), to: Math.ceil(toTime(controller.target, scene.width)),
+                               least: Math.floor(scale / 2) };
+                const parts = api.records<PathPart>(await api.data(trace.id, "critical_path", args));
+                if (!over) controller.setPath(parts);
+            } catch (failure) {
+                setError(failure as Error);
+            }
+        }, PATH_MS);
+        return () => {
+            over = true;
+            clearTimeout(timer);
+        };
+    }, [controller, withPath, controller.target]);
+
     const act = (what: () => void) => () => {
         moved.current = true;
         what();
@@ -226,6 +257,7 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         { keys: "0", does: "show everything", run: act(() => controller.showAll()) },
         { keys: "f", does: "zoom to the selected span or range", run: act(() => controller.zoomToSelection()) },
         { keys: "c", does: "close or open all tracks", run: () => controller.toggleAll() },
+        { keys: "p", does: "show or hide the critical path", run: togglePath },
         { keys: "]", does: "select the next span of the line",
           run: step(() => scene.selected && beside(scene, scene.selected, 1)) },
         { keys: "[", does: "select the span before", run: step(() => scene.selected && beside(scene, scene.selected, -1)) },
@@ -327,6 +359,11 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                         <option value="layer">layer</option>
                     </select>
                 </label>
+                {!api.isReport && (
+                    <label class="tl-choice" title="The chain of host and device work that bounds a step (p)">
+                        <input type="checkbox" checked={withPath} onChange={togglePath} /> Critical path
+                    </label>
+                )}
                 <span class="tl-buttons">
                     <button class="icon-button" onClick={act(() => controller.zoomBy(0.5))} aria-label="Zoom in"
                             title="Zoom in (w)"><Icon name="plus" /></button>

@@ -1,4 +1,5 @@
 // The state of a timeline on the screen, and what moves it. Draws at most once per frame.
+import type { PathPart } from "../queries";
 import type { RecordRow, StepRow } from "../schema";
 import type { Theme } from "../theme";
 import { draw, look } from "./draw";
@@ -43,7 +44,7 @@ export class Controller {
         this.scene = {
             view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
             tiles: new Tiles(trace, names, () => this.invalidate()), names,
-            selected: null, hovered: null, range: null, arrows: [], hits: [], matches: null,
+            selected: null, hovered: null, range: null, arrows: [], path: [], hits: [], matches: null,
         };
         this.layOut();
     }
@@ -216,6 +217,11 @@ export class Controller {
 
     setArrows(arrows: Arrow[]): void {
         this.scene.arrows = arrows;
+        this.invalidate();
+    }
+
+    setPath(path: PathPart[]): void {
+        this.scene.path = path;
         this.invalidate();
     }
 

@@ -230,6 +230,38 @@ function drawArrows(ctx: CanvasRenderingContext2D, scene: Scene, colors: Look): 
     }
 }
 
+// The critical path: every segment marked on its line, and a stroke to the next where that is elsewhere.
+function drawPath(ctx: CanvasRenderingContext2D, scene: Scene, colors: Look): void {
+    let before: { x: number; y: number; rank: number | null } | null = null;
+    for (const part of scene.path) {
+        const rect = rectOf(scene, { id: -1, track: part.track, depth: part.depth, ts: part.ts, dur: part.dur,
+                                     name: "", count: 1 });
+        if (!rect) {
+            before = null;
+            continue;
+        }
+        const x = Math.max(rect.x, -4);
+        const right = Math.min(rect.x + rect.w, scene.width + 4);
+        const y = rect.y + rect.h / 2;
+        if (right > x) {
+            ctx.globalAlpha = 0.35;
+            ctx.fillStyle = colors.accent;
+            ctx.fillRect(x, rect.y, right - x, rect.h);
+            ctx.globalAlpha = 1;
+            ctx.fillRect(x, rect.y + rect.h - 3, right - x, 3);
+        }
+        if (before && before.rank === part.rank && before.y !== y) {
+            ctx.strokeStyle = colors.accent;
+            ctx.lineWidth = 2;
+            ctx.beginPath();
+            ctx.moveTo(before.x, before.y);
+            ctx.lineTo(rect.x, y);
+            ctx.stroke();
+        }
+        before = { x: rect.x + rect.w, y, rank: part.rank };
+    }
+}
+
 function outline(ctx: CanvasRenderingContext2D, scene: Scene, bar: Scene["selected"], width: number, color: string): void {
     const rect = bar && rectOf(scene, bar);
     if (!rect) return;
@@ -271,6 +303,7 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene, colors: Look): voi
     }
     ctx.fillStyle = ON_FILL;
     for (const { text, x, y, room } of labels) ctx.fillText(fitted(ctx, text, room), x, y);
+    drawPath(ctx, scene, colors);
     drawRange(ctx, scene, colors);
     outline(ctx, scene, scene.hovered, 1, colors.text);
     outline(ctx, scene, scene.selected, 2, colors.text);

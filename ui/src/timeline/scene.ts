@@ -1,4 +1,5 @@
 // Everything that a picture of the timeline shows, and what stands under a point of it.
+import type { PathPart } from "../queries";
 import type { Names } from "./names";
 import { firstEndingAfter, levelOf, tileSpan, type Tile, type Tiles, type Wanted } from "./tiles";
 import { inSight, isCounter, LINE_PX, lineY, type Placed } from "./tracks";
@@ -39,6 +40,7 @@ export interface Scene {
     hovered: Bar | null;
     range: Range | null;
     arrows: Arrow[];
+    path: PathPart[]; // the critical path, as far as it is in sight
     hits: number[]; // times of what a search found
     matches: ((name: number) => boolean) | null; // a search: other names are dimmed
 }
