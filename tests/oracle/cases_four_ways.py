@@ -103,8 +103,9 @@ def rates(rows):
 
 
 def shares(buckets):
-    total = sum(buckets.values())
-    return {name: ns / total for name, ns in buckets.items() if ns} if total else {}
+    """Of the time that was recorded."""
+    known = {name: ns for name, ns in buckets.items() if ns and name != "not_recorded"}
+    return {name: ns / sum(known.values()) for name, ns in known.items()}
 
 
 def by_sql(opmeter, trace):

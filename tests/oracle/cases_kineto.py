@@ -63,17 +63,7 @@ def check(case, opmeter, path):
         check_attribution(case, query, trace)
         check_buckets(case, query, trace)
     if trace.operators():
-        sums, self_ns = kineto.self_times(trace)
-        source = "sum over cpu_op events of one name"
-        # Without a device the host is the device.
-        section = "host" if trace.device_events() else "device"
-        rows = query("SELECT type, sum(count) n, sum(total_ns) ns, "
-                     "sum(time_ns * coalesce(iterations, 1)) self FROM op_times "
-                     f"WHERE section = '{section}' AND op IS NOT NULL GROUP BY type")
-        case.check("host.operators", rows_by(rows, "type", "n", "ns"), sums, source)
-        if self_ns is not None:
-            case.check("host.self", {r["type"]: r["self"] for r in rows}, self_ns,
-                       source + ", less what lies inside on its thread", within=1)
+        check_host(case, query, trace)
     check_steps(case, query, trace)
     # The last step's path goes on to the end of what was launched in it.
     case.check("critical_path.adds_up", lambda: query(
@@ -81,6 +71,21 @@ def check(case, opmeter, path):
         "sum(c.dur) sum FROM critical_path c JOIN step p ON p.id = c.step GROUP BY c.step) "
         "WHERE first <> ts OR last < ts + dur OR sum <> last - first")[0]["n"], 0,
         "the path of a step has no gaps, begins with it and ends with it or its work")
+
+
+def check_host(case, query, trace):
+    sums, self_ns = kineto.self_times(trace)
+    source = "sum over cpu_op events of one name"
+    # Where no operator ran on a device, the host is the device.
+    case.check("host.operators", lambda: rows_by(query(
+        "SELECT type, sum(count) n, sum(total_ns) ns FROM op_times WHERE op IS NOT NULL "
+        "AND section = (SELECT max(section) FROM op_times WHERE op IS NOT NULL) GROUP BY type"),
+        "type", "n", "ns"), sums, source)
+    if self_ns is not None:
+        case.check("host.self", lambda: {r["name"]: r["ns"] for r in query(
+            "SELECT name, sum(self_ns) ns FROM span_stats WHERE layer = 'framework' "
+            "GROUP BY name") if r["name"] in self_ns}, self_ns,
+            source + ", less what lies inside on its thread")
 
 
 def check_devices(case, query, trace):
@@ -132,12 +137,17 @@ def check_attribution(case, query, trace):
 
 def check_buckets(case, query, trace):
     """What the device did in steps: of the work that was launched in them, whenever it ran. What
-    nobody launched (the recording began later) belongs to the step that it ran in."""
+    was launched in none (the recording began later) belongs to the steps while it runs there."""
     steps = kineto.spans(kineto.steps(trace))
     if not steps:
         return
-    work = [e for e, _, launch in kineto.attribution(trace) if any(
-        start <= (launch or e).start < end for start, end in steps)]
+    work = []
+    for e, _, launch in kineto.attribution(trace):
+        if launch is None or not any(start <= launch.start < end for start, end in steps):
+            work += [e._replace(start=start, end=end)
+                     for start, end in intervals.clip([(e.start, e.end)], steps[0][0], steps[-1][1])]
+        else:
+            work.append(e)
     case.check("steps.buckets", lambda: {r["bucket"]: r["ns"] for r in query(
         "SELECT bucket, sum(ns) ns FROM occupation WHERE bucket IN "
         "('overlap', 'compute', 'communication', 'copy') GROUP BY bucket")},

@@ -22,7 +22,8 @@ def cases(opmeter, work):
             ("cambricon", cambricon), ("cambricon_stale", cambricon_stale), ("own", own_folder),
             ("furiosa", furiosa), ("whatif_edited", whatif_edited), ("whatif_int8", whatif_int8),
             ("percentiles", percentiles), ("overlap", overlap), ("int8", int8),
-            ("chain", chain), ("points", points), ("tensorrt", tensorrt)):
+            ("chain", chain), ("points", points), ("tensorrt", tensorrt),
+            ("stand_ins", stand_ins)):
         yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -295,6 +296,14 @@ def tensorrt(case, opmeter, folder):
         path, "SELECT count, min_ns, max_ns, mean_ns, median_ns FROM latency")],
         [(len(truth), min(truth), max(truth), float(numpy.mean(truth)),
           float(numpy.median(truth)))], "latencyMs")
+
+
+def stand_ins(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.stand_ins(path)
+    case.check("operators", lambda: {r["type"]: (r["n"], r["ns"]) for r in opmeter.query(
+        path, "SELECT type, sum(count) n, sum(total_ns) ns FROM op_times WHERE section = 'device' "
+        "AND op IS NOT NULL GROUP BY type")}, truth, PLANTED)
 
 
 def int8(case, opmeter, folder):

@@ -215,3 +215,19 @@ def points(path):
             # from b to c
             "split": {"total_ns": 1_000_000, "gap_ns": 300_000, "fp_bp_ns": 300_000,
                       "tail_ns": 400_000}, "split_steps": steps - 1}
+
+
+def stand_ins(path):
+    """A file whose writer put the correlation where External id belongs: the numbers are ids of
+    operators, too, but of others."""
+    out, rounds = Writer(), 6
+    for i in range(rounds):
+        for n, (name, dur) in enumerate((("aten::copy_", 300), ("aten::relu", 20))):
+            at = i * 1000 + n * 500
+            out.operator(name, at, 100)
+            out.events[-1]["args"]["External id"] = 2 * (rounds - i) - n  # the other way round
+            number = out.launch(at + 10)
+            out.events[-1]["args"]["External id"] = number
+            out.device_event(f"kernel of {name}", at + 50, dur, number, **{"External id": number})
+    out.write(path)
+    return {"aten::copy_": (rounds, rounds * 300_000), "aten::relu": (rounds, rounds * 20_000)}

@@ -348,12 +348,33 @@ static int kineto_span(struct events *ev, struct kind *k, uint32_t span, int64_t
     }
 }
 
-/* Give launches and device spans the operator that they belong to. */
+/* Writers of 2022 and 2023 put the correlation where External id belongs. It may happen to be the
+ * id of some operator, and says nothing of it. */
+static bool externals_are_correlations(const struct kineto *s)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < s->npart; i++) {
+        const struct part *p = &s->part[i];
+
+        if (!p->hardware || p->external == OPM_NULL_I64 || p->correlation == OPM_NULL_I64)
+            continue;
+        if (p->external != p->correlation)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Give launches and device spans the operator that they belong to. What gets none here is found by
+ * the launch that lies inside of an operator. */
 static int link_parts(struct events *ev, struct kineto *s)
 {
     struct u64map by_correlation = { 0 };
     int rc = 0;
 
+    if (externals_are_correlations(s))
+        return 0;
     for (size_t i = 0; s->any_part_alone && i < s->npart && !rc; i++) {
         const struct part *p = &s->part[i];
 
