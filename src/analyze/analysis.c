@@ -1,6 +1,7 @@
 /* analysis.c -- the list of analyses. */
 #include "analyze/analysis.h"
 
+#include "analyze/attribution.h"
 #include "analyze/busy.h"
 #include "analyze/critical_path.h"
 #include "base/error.h"
@@ -55,11 +56,14 @@ int analysis_intern_words(struct store *st)
                                          "measured",
                                          "constant",
                                          "given",
+#define X(kind, word) word,
+                                         OWNER_KINDS(X)
+#undef X
 #define X(name, doc) #name,
-                                         BUSY_BUCKETS(X) CRITICAL_KINDS(X)
+                                             BUSY_BUCKETS(X) CRITICAL_KINDS(X)
 #undef X
 #define X(name, n, k) name,
-                                             RATIOS_PATTERNS(X)
+                                                 RATIOS_PATTERNS(X)
 #undef X
     };
 

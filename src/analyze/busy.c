@@ -28,6 +28,9 @@ enum activity {
 struct columns {
     const int64_t *ts, *dur;
     const uint32_t *track, *site;
+    const struct site *sites;
+    const struct windows *windows; /* or NULL */
+    str_id hardware;
     size_t n;
     uint8_t *class;
     int64_t *rank; /* of every track */
@@ -76,19 +79,29 @@ static enum bucket bucket_of(const bool on[ACT_COUNT])
     return on[ACT_HOST] ? BUCKET_host : BUCKET_idle;
 }
 
-static int collect(const struct columns *c, int64_t rank, struct intervals act[ACT_COUNT])
+/* Does a span tell of what is asked for? What runs on hardware tells of its own device only. */
+static bool tells(const struct columns *c, const struct stretch *s, size_t i)
 {
-    bool device = false;
+    uint32_t t = c->track[i];
 
-    for (size_t i = 0; i < c->n && !device; i++)
+    if (t >= c->ntrack)
+        return true;
+    if (s->place != OPM_NULL_ID && c->hardware && c->sites[c->site[i]].layer == c->hardware)
+        return c->windows->place_of[t] == s->place;
+    return s->rank == OPM_NULL_I64 || c->rank[t] == OPM_NULL_I64 || c->rank[t] == s->rank;
+}
+
+static int collect(const struct columns *c, const struct stretch *s,
+                   struct intervals act[ACT_COUNT])
+{
+    bool device = s->place != OPM_NULL_ID && c->windows->place[s->place].device;
+
+    for (size_t i = 0; i < c->n && !device && s->place == OPM_NULL_ID; i++)
         device = c->class[c->site[i]] == CLASS_COMPUTE;
     for (size_t i = 0; i < c->n; i++) {
         int a = activity_of(c->class[c->site[i]], device);
 
-        if (a < 0 || c->dur[i] <= 0)
-            continue;
-        if (rank != OPM_NULL_I64 && c->track[i] < c->ntrack &&
-            c->rank[c->track[i]] != OPM_NULL_I64 && c->rank[c->track[i]] != rank)
+        if (a < 0 || c->dur[i] <= 0 || !tells(c, s, i))
             continue;
         if (!intervals_add(&act[a], c->ts[i], add_ns(c->ts[i], c->dur[i])))
             return OPM_ENOMEM;
@@ -138,16 +151,22 @@ static int by_time(const void *va, const void *vb)
     return a->at_ns < b->at_ns ? -1 : a->at_ns > b->at_ns;
 }
 
-static int account(const struct columns *c, const struct stretch *s, size_t n, int64_t rank,
-                   struct edge *edge, int64_t *ns)
+static bool same(const struct stretch *a, const struct stretch *b)
+{
+    return a->rank == b->rank && a->place == b->place;
+}
+
+/* All stretches of the rank and place of one. */
+static int account(const struct columns *c, const struct stretch *s, size_t n,
+                   const struct stretch *of, struct edge *edge, int64_t *ns)
 {
     struct intervals act[ACT_COUNT] = { 0 };
     struct sweep sweep = { .act = act };
     size_t nedge = 0;
-    int rc = collect(c, rank, act);
+    int rc = collect(c, of, act);
 
     for (size_t i = 0; i < n; i++) {
-        if (s[i].rank != rank || s[i].to_ns <= s[i].from_ns)
+        if (!same(&s[i], of) || s[i].to_ns <= s[i].from_ns)
             continue;
         edge[nedge++] = (struct edge){ s[i].from_ns, i, false };
         edge[nedge++] = (struct edge){ s[i].to_ns, i, true };
@@ -169,10 +188,13 @@ static int account(const struct columns *c, const struct stretch *s, size_t n, i
 static int columns_get(struct columns *c, const struct store *st)
 {
     const void *ts, *dur, *track;
+    size_t nsite;
 
     c->n = store_nrow(st, TABLE_span);
     c->ntrack = store_nrow(st, TABLE_track);
     c->site = store_span_site(st);
+    c->sites = store_sites(st, &nsite);
+    c->hardware = strpool_find(store_strings(st), "hardware", 8);
     c->class = span_classes(st);
     c->rank = mem_alloc((c->ntrack + 1) * sizeof(*c->rank));
     if (!c->class || !c->rank || store_column(st, TABLE_span, span_col_ts, &ts) ||
@@ -192,9 +214,10 @@ static int columns_get(struct columns *c, const struct store *st)
     return 0;
 }
 
-int busy_compute(const struct store *st, const struct stretch *s, size_t n, int64_t *ns)
+int busy_compute(const struct store *st, const struct windows *w, const struct stretch *s, size_t n,
+                 int64_t *ns)
 {
-    struct columns c = { 0 };
+    struct columns c = { .windows = w };
     struct edge *edge = mem_alloc((2 * n + 1) * sizeof(*edge));
     bool *done = mem_calloc(n + 1, sizeof(*done));
     int rc = edge && done ? columns_get(&c, st) : OPM_ENOMEM;
@@ -203,9 +226,9 @@ int busy_compute(const struct store *st, const struct stretch *s, size_t n, int6
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (done[i])
             continue;
-        rc = account(&c, s, n, s[i].rank, edge, ns);
+        rc = account(&c, s, n, &s[i], edge, ns);
         for (size_t k = i; k < n; k++)
-            done[k] |= s[k].rank == s[i].rank;
+            done[k] |= same(&s[k], &s[i]);
     }
     mem_free(c.class);
     mem_free(c.rank);

@@ -5,7 +5,7 @@
 #ifndef ANALYZE_BUSY_H
 #define ANALYZE_BUSY_H
 
-#include "store/store.h"
+#include "analyze/window.h"
 
 #define BUSY_BUCKETS(X)                                                                         \
     X(overlap, "the device computes and communicates at once")                                  \
@@ -15,7 +15,8 @@
     X(data, "the device is idle while the host waits for input data")                           \
     X(runtime, "the device is idle while the host is in its runtime: launching, synchronizing") \
     X(host, "the device is idle while the host runs operators or the program")                  \
-    X(idle, "nothing is recorded")
+    X(idle, "the device is idle, and nothing that the host did was recorded")                   \
+    X(not_recorded, "nobody recorded what the device did")
 
 enum bucket {
 #define X(name, doc) BUCKET_##name,
@@ -28,10 +29,13 @@ extern const char *const bucket_names[BUCKET_COUNT];
 /* A stretch of time to account for. */
 struct stretch {
     int64_t from_ns, to_ns;
-    int64_t rank; /* spans of this rank only; OPM_NULL_I64: of all */
+    int64_t rank;   /* spans of this rank only; OPM_NULL_I64: of all */
+    uint32_t place; /* and work of this device only (windows.place); OPM_NULL_ID: of all */
 };
 
-/* ns[i * BUCKET_COUNT + bucket] for each stretch; they add up to its length. 0 or OPM_ENOMEM. */
-int busy_compute(const struct store *st, const struct stretch *s, size_t n, int64_t *ns);
+/* ns[i * BUCKET_COUNT + bucket] for each stretch; they add up to its length, all of it taken as
+ * recorded. w may be NULL if no stretch has a place. 0 or OPM_ENOMEM. */
+int busy_compute(const struct store *st, const struct windows *w, const struct stretch *s, size_t n,
+                 int64_t *ns);
 
 #endif

@@ -1,10 +1,28 @@
 /* iterations.c -- see iterations.h. */
 #include "analyze/iterations.h"
 
+#include "analyze/coverage.h"
+#include "analyze/groups.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
 
 #define NO_SERIES UINT32_MAX
+
+struct pass {
+    const struct store *st;
+    const struct iterations_query *q;
+    struct coverage coverage;
+    const struct site *sites;
+    str_id hardware;
+    const uint32_t *site, *step, *track;
+    const int64_t *dur, *self, *wait;
+    size_t nspan, nstep, nseries, ntrack;
+    uint32_t *series;  /* per step, or NO_SERIES: warm-up, or it never ended */
+    int64_t *all;      /* per series: its steps */
+    int64_t *length;   /* per log and series: its recorded steps */
+    uint32_t *last;    /* per group: the series that it was seen in last */
+    struct u64map met; /* series and group -> the log that tells of it there */
+};
 
 static int64_t int_cell(const struct store *st, size_t row, int col, int64_t otherwise)
 {
@@ -13,116 +31,154 @@ static int64_t int_cell(const struct store *st, size_t row, int col, int64_t oth
     return c.kind == CELL_I64 ? c.i64 : otherwise;
 }
 
-struct series {
-    str_id model;
-    int64_t count;
-    bool has_op; /* some operator runs in a step of it */
-};
-
-struct all_series {
-    struct series *item; /* has room for one per step */
-    size_t n;
-    uint32_t *of_step; /* or NO_SERIES */
-    size_t nstep;
-};
-
-/* Steps of one model on one track are a series; warm-up and open ones belong to none. */
-static int list_series(struct all_series *all, const struct store *st)
+static int list_series(struct pass *p)
 {
     struct u64map index = { 0 };
     int rc = 0;
 
-    *all = (struct all_series){ .nstep = store_nrow(st, TABLE_step) };
-    all->item = mem_calloc(all->nstep, sizeof(*all->item));
-    all->of_step = mem_alloc(all->nstep * sizeof(*all->of_step));
-    if (!all->item || !all->of_step)
-        return OPM_ENOMEM;
-    for (size_t i = 0; i < all->nstep && !rc; i++) {
-        struct cell model = store_cell(st, TABLE_step, i, step_col_model);
+    for (size_t i = 0; i < p->nstep && !rc; i++) {
+        struct cell model = store_cell(p->st, TABLE_step, i, step_col_model);
         str_id id = model.kind == CELL_STR ? model.str : 0;
-        uint64_t key = (uint64_t)int_cell(st, i, step_col_track, OPM_NULL_ID) << 32 | id;
+        uint64_t key = (uint64_t)int_cell(p->st, i, step_col_track, OPM_NULL_ID) << 32 | id;
         const uint64_t *at = u64map_get(&index, key);
 
-        all->of_step[i] = NO_SERIES;
-        if (int_cell(st, i, step_col_warmup, 0) == 1 || int_cell(st, i, step_col_dur, -1) < 0)
+        p->series[i] = NO_SERIES;
+        if (int_cell(p->st, i, step_col_warmup, 0) == 1 || int_cell(p->st, i, step_col_dur, -1) < 0)
             continue;
-        all->of_step[i] = at ? (uint32_t)*at : (uint32_t)all->n;
+        p->series[i] = at ? (uint32_t)*at : (uint32_t)p->nseries;
         if (!at)
-            rc = u64map_put(&index, key, all->n++);
-        all->item[all->of_step[i]].model = id;
-        all->item[all->of_step[i]].count++;
+            rc = u64map_put(&index, key, p->nseries++);
     }
     u64map_release(&index);
     return rc;
 }
 
-static void all_series_release(struct all_series *all)
+static uint32_t group_of(const struct pass *p, size_t row)
 {
-    mem_free(all->item);
-    mem_free(all->of_step);
+    uint32_t g = p->q->group[p->site[row]];
+
+    return g == GROUP_NONE && p->q->row_group ? p->q->row_group[row] : g;
 }
 
-/* Mark the series that operators run in; of_op, if not NULL, gets the first one of each. */
-static int look_for_ops(struct all_series *all, const struct store *st, uint32_t *of_op)
+/* A group has been met in a series; few are in more than one. */
+static int meet(struct pass *p, uint32_t group, uint32_t series, uint32_t log)
 {
-    size_t nop = store_nrow(st, TABLE_op), nspan = store_nrow(st, TABLE_span), nsite;
-    const struct site *sites = store_sites(st, &nsite);
-    const uint32_t *span_site = store_span_site(st), *step;
-    const void *col = NULL;
+    uint64_t key = (uint64_t)series << 32 | group;
 
-    for (size_t i = 0; i < nop && of_op; i++)
-        of_op[i] = NO_SERIES;
-    if (all->nstep && nspan && store_column(st, TABLE_span, span_col_step, &col) < 0)
-        return OPM_ENOMEM;
-    step = col;
-    for (size_t i = 0; step && i < nspan; i++) {
-        uint32_t op = sites[span_site[i]].op;
+    if (p->last[group] == series)
+        return 0;
+    p->last[group] = series;
+    return u64map_get(&p->met, key) ? 0 : u64map_put(&p->met, key, log);
+}
 
-        if (op >= nop || step[i] >= all->nstep || all->of_step[step[i]] == NO_SERIES)
+static int look(struct pass *p, struct iterations *out)
+{
+    int rc = 0;
+
+    for (size_t row = 0; row < p->nspan && !rc; row++) {
+        uint32_t g = group_of(p, row), step = p->step[row], track, log;
+
+        if (g == GROUP_NONE || p->dur[row] < 0)
             continue;
-        all->item[all->of_step[step[i]]].has_op = true;
-        if (of_op && of_op[op] == NO_SERIES)
-            of_op[op] = all->of_step[step[i]];
+        if (step >= p->nstep && p->self)
+            out[g].outside_ns = add_ns(out[g].outside_ns, p->self[row]);
+        if (step >= p->nstep || p->series[step] == NO_SERIES)
+            continue;
+        track = p->track && p->track[row] < p->ntrack ? p->track[row] : (uint32_t)p->ntrack;
+        log = coverage_log(&p->coverage, track,
+                           p->hardware && p->sites[p->site[row]].layer == p->hardware);
+        if (!coverage_has(&p->coverage, log, step))
+            continue;
+        out[g].count++;
+        if (p->self)
+            out[g].self_ns = add_ns(out[g].self_ns, p->self[row]);
+        if (p->wait && p->wait[row] != OPM_NULL_I64)
+            out[g].wait_ns = add_ns(out[g].wait_ns, p->wait[row]);
+        rc = meet(p, g, p->series[step], log);
     }
-    return 0;
-}
-
-int op_iterations(const struct store *st, int64_t *out)
-{
-    size_t nop = store_nrow(st, TABLE_op);
-    uint32_t *of_op = mem_alloc(nop * sizeof(*of_op));
-    struct all_series all = { 0 };
-    int rc = of_op ? list_series(&all, st) : OPM_ENOMEM;
-
-    if (rc == 0)
-        rc = look_for_ops(&all, st, of_op);
-    for (size_t i = 0; i < nop && rc == 0; i++)
-        out[i] = of_op[i] == NO_SERIES ? 0 : all.item[of_op[i]].count;
-    all_series_release(&all);
-    mem_free(of_op);
     return rc;
 }
 
-int trace_iterations(const struct store *st, int64_t *out)
+static int columns_get(struct pass *p)
 {
-    struct all_series all;
-    bool any = false, several = false;
-    str_id model = 0;
-    int64_t n = 0;
-    int rc = list_series(&all, st);
+    const void *step = NULL, *dur = NULL, *self = NULL, *wait = NULL, *track = NULL;
+    size_t nsite;
 
-    if (rc == 0)
-        rc = look_for_ops(&all, st, NULL);
-    for (size_t i = 0; i < all.n && rc == 0; i++)
-        any |= all.item[i].has_op;
-    for (size_t i = 0; i < all.n && rc == 0; i++) {
-        if (any && !all.item[i].has_op)
-            continue;
-        several |= n && all.item[i].model != model;
-        model = all.item[i].model;
-        n += all.item[i].count;
+    if (store_column(p->st, TABLE_span, span_col_step, &step) < 0 ||
+        store_column(p->st, TABLE_span, span_col_dur, &dur) < 0 ||
+        store_column(p->st, TABLE_span, span_col_self, &self) < 0 ||
+        store_column(p->st, TABLE_span, span_col_track, &track) < 0 ||
+        (p->q->wait && store_column(p->st, TABLE_span, span_col_wait, &wait) < 0))
+        return OPM_ENOMEM;
+    p->step = step;
+    p->dur = dur;
+    p->self = self;
+    p->wait = wait;
+    p->track = track;
+    p->sites = store_sites(p->st, &nsite);
+    p->hardware = strpool_find(store_strings(p->st), "hardware", 8);
+    return 0;
+}
+
+static void add_up(struct pass *p, struct iterations *out)
+{
+    const struct coverage *c = &p->coverage;
+
+    for (uint32_t step = 0; step < p->nstep; step++)
+        if (p->series[step] != NO_SERIES)
+            p->all[p->series[step]]++;
+    for (uint32_t log = 0; log < c->nlog; log++)
+        for (uint32_t step = 0; step < p->nstep; step++)
+            if (p->series[step] != NO_SERIES && coverage_has(c, log, step))
+                p->length[log * p->nseries + p->series[step]]++;
+    for (size_t series = 0; series < p->nseries; series++) {
+        for (uint32_t g = 0; g < p->q->ngroup; g++) {
+            const uint64_t *log =
+                out[g].count ? u64map_get(&p->met, (uint64_t)series << 32 | g) : NULL;
+
+            if (log) {
+                out[g].steps += p->length[*log * p->nseries + series];
+                out[g].all_steps += p->all[series];
+            }
+        }
     }
-    *out = n && !several ? n : OPM_NULL_I64;
-    all_series_release(&all);
+}
+
+int iterations_count(const struct store *st, const struct iterations_query *q,
+                     struct iterations *out)
+{
+    struct pass p = { .st = st,
+                      .q = q,
+                      .site = store_span_site(st),
+                      .nspan = store_nrow(st, TABLE_span),
+                      .ntrack = store_nrow(st, TABLE_track),
+                      .nstep = store_nrow(st, TABLE_step) };
+    int rc = OPM_ENOMEM;
+
+    for (uint32_t g = 0; g < q->ngroup; g++)
+        out[g] = (struct iterations){ 0 };
+    if (!p.nstep || !p.nspan || !q->ngroup)
+        return 0;
+    p.series = mem_alloc(p.nstep * sizeof(*p.series));
+    p.last = mem_alloc(q->ngroup * sizeof(*p.last));
+    if (!p.series || !p.last || list_series(&p) || columns_get(&p) ||
+        coverage_find(&p.coverage, st))
+        goto out;
+    for (uint32_t g = 0; g < q->ngroup; g++)
+        p.last[g] = NO_SERIES;
+    p.length = mem_calloc(p.coverage.nlog * p.nseries + 1, sizeof(*p.length));
+    p.all = mem_calloc(p.nseries + 1, sizeof(*p.all));
+    if (!p.length || !p.all)
+        goto out;
+    rc = p.step && p.dur ? look(&p, out) : 0;
+    if (rc == 0)
+        add_up(&p, out);
+out:
+    mem_free(p.series);
+    coverage_release(&p.coverage);
+    mem_free(p.length);
+    mem_free(p.all);
+    mem_free(p.last);
+    u64map_release(&p.met);
     return rc;
 }

@@ -1,16 +1,41 @@
-/* iterations.h -- how many measured iterations stand behind the executions of an operator. */
+/* iterations.h -- how many measured iterations stand behind the executions of a group of spans.
+ *
+ * A series is the steps of one model on one thread. Those count that the log which tells of the
+ * group recorded (coverage.h): a profiler that was on for 14 of 322 steps saw 14. Groups that do
+ * not run in every step still count all that were recorded of their series. */
 #ifndef ANALYZE_ITERATIONS_H
 #define ANALYZE_ITERATIONS_H
 
 #include "store/store.h"
 
-/* out[op]: steps that ended and are no warm-up, of the thread whose steps the operator runs in; 0
- * if it runs in none. Conditional operators thus count the iterations without them, too. out has a
- * place for every op. 0 or OPM_ENOMEM. */
-int op_iterations(const struct store *st, int64_t *out);
+struct iterations {
+    int64_t steps;      /* recorded, ended, no warm-up, of the series that the group is in; or 0 */
+    int64_t all_steps;  /* likewise, recorded or not */
+    int64_t count;      /* spans of the group in the recorded ones, */
+    int64_t self_ns;    /* their self time, */
+    int64_t wait_ns;    /* and how long they waited, where that is known */
+    int64_t outside_ns; /* self time of its spans that are in no step */
+};
 
-/* Such steps of all threads whose steps operators run in, or of all threads where they run in none;
- * OPM_NULL_I64 if there are none, or of several models. 0 or OPM_ENOMEM. */
-int trace_iterations(const struct store *st, int64_t *out);
+/* Self time in the whole trace, as if every step had been recorded: what shares are shares of, so
+ * that groups compare although different steps of them were recorded. self_ns: of all its counted
+ * spans. */
+static inline double iterations_whole_ns(const struct iterations *it, int64_t self_ns)
+{
+    if (!it->steps || it->steps == it->all_steps)
+        return (double)self_ns;
+    return (double)it->self_ns * (double)it->all_steps / (double)it->steps + (double)it->outside_ns;
+}
+
+struct iterations_query {
+    const uint32_t *group;     /* per site, as in groups_query */
+    const uint32_t *row_group; /* per span, or NULL */
+    uint32_t ngroup;
+    bool wait; /* wait_ns is wanted */
+};
+
+/* out has ngroup entries. 0 or OPM_ENOMEM. */
+int iterations_count(const struct store *st, const struct iterations_query *q,
+                     struct iterations *out);
 
 #endif

@@ -1,48 +1,29 @@
-/* occupation.c -- what device and host did during each step. */
+/* occupation.c -- what device and host did in the window of each step. */
 #include "analyze/analysis.h"
 #include "analyze/busy.h"
-#include "analyze/groups.h"
 #include "analyze/step_list.h"
+#include "analyze/window.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include <string.h>
 
-/* The whole trace, if it has any span. */
-static int whole(struct step_list *l, const struct store *st)
+static int add_window(const struct store *st, struct table *out, const struct windows *w,
+                      const struct window *win, const struct step_row *s, const int64_t *ns)
 {
-    struct step_row all = { .step = OPM_NULL_ID, .num = OPM_NULL_I64, .rank = OPM_NULL_I64 };
-    size_t n = store_nrow(st, TABLE_span);
-
-    for (size_t i = 0; i < n; i++) {
-        int64_t dur = store_cell(st, TABLE_span, i, span_col_dur).i64;
-        int64_t ts = store_cell(st, TABLE_span, i, span_col_ts).i64;
-
-        if (i == 0)
-            all.from_ns = ts;
-        if (dur > 0 && add_ns(ts, dur) > all.to_ns)
-            all.to_ns = add_ns(ts, dur);
-    }
-    l->row = mem_alloc(sizeof(*l->row));
-    if (!l->row)
-        return OPM_ENOMEM;
-    *l->row = all;
-    l->n = all.to_ns > all.from_ns;
-    return 0;
-}
-
-static int add_step(const struct store *st, struct table *out, const struct step_row *s,
-                    const int64_t *ns)
-{
-    double total = (double)s->to_ns - (double)s->from_ns;
+    const struct place *p = &w->place[win->place];
+    double total = (double)win->to_ns - (double)win->from_ns;
     int rc = 0;
 
     for (int b = 0; b < BUCKET_COUNT && rc == 0; b++) {
         struct cell c[occupation_col_COUNT];
 
-        c[occupation_col_step] = cell_id(s->step);
-        c[occupation_col_num] = cell_i64(s->num);
-        c[occupation_col_rank] = cell_i64(s->rank);
-        c[occupation_col_warmup] = cell_i64(s->warmup);
+        c[occupation_col_step] = cell_id(s ? s->step : OPM_NULL_ID);
+        c[occupation_col_num] = cell_i64(s ? s->num : OPM_NULL_I64);
+        c[occupation_col_rank] = cell_i64(p->rank == OPM_NULL_I64 && s ? s->rank : p->rank);
+        c[occupation_col_device] =
+            p->device ? store_cell(st, TABLE_track, p->track, track_col_device) : cell_null();
+        c[occupation_col_ts] = cell_i64(win->from_ns);
+        c[occupation_col_warmup] = cell_i64(s && s->warmup);
         c[occupation_col_bucket] =
             cell_str(strpool_find(store_strings(st), bucket_names[b], strlen(bucket_names[b])));
         c[occupation_col_ns] = cell_i64(ns[b]);
@@ -52,30 +33,47 @@ static int add_step(const struct store *st, struct table *out, const struct step
     return rc;
 }
 
+static int account(const struct store *st, const struct windows *w, int64_t *ns)
+{
+    struct stretch *s = mem_alloc((w->n + 1) * sizeof(*s));
+    int rc = s ? 0 : OPM_ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < w->n; i++)
+        s[i] = (struct stretch){ w->at[i].from_ns, w->at[i].to_ns, w->place[w->at[i].place].rank,
+                                 w->at[i].place };
+    if (rc == 0)
+        rc = busy_compute(st, w, s, w->n, ns);
+    for (size_t i = 0; rc == 0 && i < w->n; i++) {
+        int64_t *of = ns + i * BUCKET_COUNT;
+
+        if (w->at[i].recorded)
+            continue;
+        memset(of, 0, BUCKET_COUNT * sizeof(*of));
+        of[BUCKET_not_recorded] = w->at[i].to_ns - w->at[i].from_ns;
+    }
+    mem_free(s);
+    return rc;
+}
+
 int analyze_occupation(const struct store *st, struct table *out, opm_error *err)
 {
-    struct stretch *s = NULL;
     struct step_list l;
+    struct windows w = { 0 };
     int64_t *ns = NULL;
     int rc = step_list_get(&l, st);
 
-    if (rc == 0 && l.n == 0 && store_nrow(st, TABLE_span)) {
-        step_list_release(&l);
-        rc = whole(&l, st);
-    }
-    if (rc == 0) {
-        s = mem_alloc((l.n + 1) * sizeof(*s));
-        ns = mem_alloc((l.n + 1) * BUCKET_COUNT * sizeof(*ns));
-        rc = s && ns ? 0 : OPM_ENOMEM;
-    }
-    for (size_t i = 0; rc == 0 && i < l.n; i++)
-        s[i] = (struct stretch){ l.row[i].from_ns, l.row[i].to_ns, l.row[i].rank };
     if (rc == 0)
-        rc = busy_compute(st, s, l.n, ns);
-    for (size_t i = 0; rc == 0 && i < l.n; i++)
-        rc = add_step(st, out, &l.row[i], ns + i * BUCKET_COUNT);
+        rc = windows_get(&w, st, &l);
+    if (rc == 0) {
+        ns = mem_alloc((w.n + 1) * BUCKET_COUNT * sizeof(*ns));
+        rc = ns ? account(st, &w, ns) : OPM_ENOMEM;
+    }
+    for (size_t i = 0; rc == 0 && i < w.n; i++)
+        rc = add_window(st, out, &w, &w.at[i],
+                        w.at[i].row == OPM_NULL_ID ? NULL : &l.row[w.at[i].row],
+                        ns + i * BUCKET_COUNT);
     mem_free(ns);
-    mem_free(s);
+    windows_release(&w);
     step_list_release(&l);
     return rc ? opm__fail(err, rc, "occupation: out of memory") : 0;
 }

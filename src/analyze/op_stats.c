@@ -6,12 +6,12 @@
 enum { Q50, Q90, Q95, Q99, NQ };
 static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.99 };
 
-/* amount per execution over the time of all of them; per ns, which is 10^9 per second. */
-static struct cell rate(struct cell amount, const struct group_stats *s)
+/* amount per execution over the time in which they did it; per ns, which is 10^9 per second. */
+static struct cell rate(struct cell amount, int64_t count, int64_t work_ns)
 {
-    if (amount.kind != CELL_I64 || s->total_ns <= 0)
+    if (amount.kind != CELL_I64 || work_ns <= 0)
         return cell_null();
-    return cell_f64((double)amount.i64 * (double)s->count / (double)s->total_ns);
+    return cell_f64((double)amount.i64 * (double)count / (double)work_ns);
 }
 
 int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
@@ -44,10 +44,11 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
             c[op_stats_col_p99_ns] = cell_f64(s->q[Q99]);
             c[op_stats_col_stdev_ns] = cell_f64(s->stdev_ns);
             c[op_stats_col_self_ns] = cell_i64(s->self_ns);
-            if (all.self_ns > 0)
-                c[op_stats_col_share] = cell_f64((double)s->self_ns / (double)all.self_ns);
-            c[op_stats_col_gflops_per_s] = rate(flops, s);
-            c[op_stats_col_gbytes_per_s] = rate(bytes, s);
+            if (all.whole_ns > 0)
+                c[op_stats_col_share] = cell_f64(
+                    iterations_whole_ns(&all.op_iterations[op], s->self_ns) / all.whole_ns);
+            c[op_stats_col_gflops_per_s] = rate(flops, s->count, op_figures_work_ns(&all, op));
+            c[op_stats_col_gbytes_per_s] = rate(bytes, s->count, op_figures_work_ns(&all, op));
         }
         rc = table_add(out, c);
     }

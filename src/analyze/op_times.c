@@ -1,6 +1,5 @@
 /* op_times.c -- time, work and rates of every operator by section, per iteration. */
 #include "analyze/analysis.h"
-#include "analyze/iterations.h"
 #include "analyze/op_figures.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -13,21 +12,28 @@ static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.99 };
 /* What the rows of a section have in common. */
 struct section_facts {
     str_id word;
-    int64_t iterations; /* OPM_NULL_I64: not defined */
-    double total_ns;    /* self time, per iteration */
+    double self_ns; /* of all that stands in it, as if every step had been recorded */
 };
 
-static double per_iteration(const struct section_facts *f, double v)
+/* In steps the mean of an iteration, else of the whole trace. */
+struct basis {
+    double iterations; /* 1: of all */
+    int64_t count, self_ns, wait_ns;
+};
+
+static struct basis basis_of(const struct iterations *it, const struct group_stats *s)
 {
-    return f->iterations == OPM_NULL_I64 ? v : v / (double)f->iterations;
+    if (it->steps)
+        return (struct basis){ (double)it->steps, it->count, it->self_ns, it->wait_ns };
+    return (struct basis){ 1, s->count, s->self_ns, s->wait_ns };
 }
 
 /* amount of one execution, of all that an iteration has. */
-static struct cell work(const struct section_facts *f, struct cell amount, int64_t count)
+static struct cell work(const struct basis *b, struct cell amount, int64_t count)
 {
     if (amount.kind != CELL_I64)
         return cell_null();
-    return cell_f64(per_iteration(f, (double)amount.i64 * (double)count));
+    return cell_f64((double)amount.i64 * (double)count / b->iterations);
 }
 
 static struct cell rate(struct cell amount, double ns)
@@ -35,23 +41,25 @@ static struct cell rate(struct cell amount, double ns)
     return amount.kind == CELL_F64 && ns > 0 ? cell_f64(amount.f64 * 1e9 / ns) : cell_null();
 }
 
-static void fill(struct cell *c, const struct section_facts *f, const struct group_stats *s)
+static void fill(struct cell *c, const struct section_facts *f, const struct iterations *it,
+                 const struct group_stats *s)
 {
-    double time_ns = per_iteration(f, (double)s->self_ns);
+    struct basis b = basis_of(it, s);
+    double time_ns = (double)b.self_ns / b.iterations;
 
     c[op_times_col_section] = cell_str(f->word);
     c[op_times_col_count] = cell_i64(s->count);
     c[op_times_col_warmup_count] = cell_i64(s->warmup_count);
-    c[op_times_col_iterations] = cell_i64(f->iterations);
+    c[op_times_col_iterations] = it->steps ? cell_i64(it->steps) : cell_null();
     c[op_times_col_time_ns] = cell_f64(time_ns);
     if (s->wait_count) {
-        double wait_ns = per_iteration(f, (double)s->wait_ns);
+        double wait_ns = (double)b.wait_ns / b.iterations;
 
         c[op_times_col_wait_ns] = cell_f64(wait_ns);
         c[op_times_col_kernel_ns] = cell_f64(MAX(time_ns - wait_ns, 0));
     }
-    if (f->total_ns > 0)
-        c[op_times_col_share] = cell_f64(time_ns / f->total_ns);
+    if (f->self_ns > 0)
+        c[op_times_col_share] = cell_f64(iterations_whole_ns(it, s->self_ns) / f->self_ns);
     c[op_times_col_total_ns] = cell_i64(s->total_ns);
     c[op_times_col_mean_ns] = cell_f64(s->mean_ns);
     c[op_times_col_median_ns] = cell_f64(s->q[Q50]);
@@ -65,49 +73,69 @@ static void fill(struct cell *c, const struct section_facts *f, const struct gro
 
 /* The word and the sum of one section over n groups. */
 static struct section_facts facts_of(const struct store *st, enum section section,
-                                     int64_t iterations, const struct group_stats *s, size_t n)
+                                     const struct iterations *it, const struct group_stats *s,
+                                     size_t n)
 {
     static const char *const words[] = { [SECTION_DEVICE] = "device", [SECTION_HOST] = "host" };
     const char *word = words[section];
-    struct section_facts f = { .word = strpool_find(store_strings(st), word, strlen(word)),
-                               .iterations = iterations };
-    int64_t sum = 0;
+    struct section_facts f = { .word = strpool_find(store_strings(st), word, strlen(word)) };
 
     for (size_t i = 0; i < n; i++)
-        sum = add_ns(sum, s[i].self_ns);
-    f.total_ns = per_iteration(&f, (double)sum);
+        f.self_ns += iterations_whole_ns(&it[i], s[i].self_ns);
     return f;
 }
 
-static int add_ops(const struct store *st, const struct op_figures *all, int64_t iterations,
-                   struct table *out)
+/* What an operator is: its name, type and work. */
+static void fill_op(struct cell *c, const struct store *st, const struct op_figures *all,
+                    enum section section, size_t op)
 {
+    enum section from = section;
+    struct basis b;
+
+    /* Its kernels may be several to an execution. */
+    if (all->kernels && all->in[SECTION_HOST][op].count)
+        from = SECTION_HOST;
+    b = basis_of(&all->iterations[from][op], &all->in[from][op]);
+    c[op_times_col_op] = cell_id((uint32_t)op);
+    c[op_times_col_name] = store_cell(st, TABLE_op, op, op_col_name);
+    c[op_times_col_type] = store_cell(st, TABLE_op, op, op_col_type);
+    c[op_times_col_computation] = work(&b, store_cell(st, TABLE_op, op, op_col_flops), b.count);
+    c[op_times_col_memory] = work(&b, store_cell(st, TABLE_op, op, op_col_bytes), b.count);
+    c[op_times_col_flops_per_s] = rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
+    c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);
+}
+
+static int add_ops(const struct store *st, const struct op_figures *all, struct table *out)
+{
+    static const char *const kinds[] = {
+#define X(kind, word) word,
+        OWNER_KINDS(X)
+#undef X
+    };
+    size_t n = all->nop + all->nowner;
     int rc = 0;
 
     for (int section = 0; section < SECTION_COUNT; section++) {
         const struct group_stats *in = all->in[section];
-        struct section_facts f = facts_of(st, (enum section)section, iterations, in, all->nop);
+        struct section_facts f =
+            facts_of(st, (enum section)section, all->iterations[section], in, n);
 
-        for (size_t op = 0; op < all->nop && rc == 0; op++) {
+        for (size_t i = 0; i < n && rc == 0; i++) {
             struct cell c[op_times_col_COUNT] = { 0 };
-            int64_t executions = in[op].count;
 
-            if (!in[op].count)
+            if (!in[i].count)
                 continue;
-            fill(c, &f, &in[op]);
-            /* Its kernels may be several to an execution. */
-            if (all->kernels && all->in[SECTION_HOST][op].count)
-                executions = all->in[SECTION_HOST][op].count;
-            c[op_times_col_op] = cell_id((uint32_t)op);
-            c[op_times_col_name] = store_cell(st, TABLE_op, op, op_col_name);
-            c[op_times_col_type] = store_cell(st, TABLE_op, op, op_col_type);
-            c[op_times_col_computation] =
-                work(&f, store_cell(st, TABLE_op, op, op_col_flops), executions);
-            c[op_times_col_memory] =
-                work(&f, store_cell(st, TABLE_op, op, op_col_bytes), executions);
-            c[op_times_col_flops_per_s] =
-                rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
-            c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);
+            fill(c, &f, &all->iterations[section][i], &in[i]);
+            if (i < all->nop) {
+                fill_op(c, st, all, (enum section)section, i);
+            } else {
+                const struct owner *owner = &all->owner[i - all->nop];
+                const char *kind = kinds[owner->kind];
+
+                c[op_times_col_name] = cell_str(owner->name);
+                c[op_times_col_type] =
+                    cell_str(strpool_find(store_strings(st), kind, strlen(kind)));
+            }
             rc = table_add(out, c);
         }
     }
@@ -150,15 +178,17 @@ static int name_groups_init(struct name_groups *g, const struct store *st)
     return 0;
 }
 
-static int add_names(const struct store *st, int64_t iterations, struct table *out)
+static int add_names(const struct store *st, struct table *out)
 {
     struct name_groups g = { 0 };
     struct group_stats *stats = NULL;
+    struct iterations *iterations = NULL;
     int rc = name_groups_init(&g, st);
 
     if (rc == 0) {
         stats = mem_calloc(SECTION_COUNT * (size_t)g.n, sizeof(*stats));
-        rc = stats ? 0 : OPM_ENOMEM;
+        iterations = mem_calloc(SECTION_COUNT * (size_t)g.n, sizeof(*iterations));
+        rc = stats && iterations ? 0 : OPM_ENOMEM;
     }
     if (rc == 0)
         rc = groups_compute(st,
@@ -169,21 +199,28 @@ static int add_names(const struct store *st, int64_t iterations, struct table *o
                                                     .q = quantiles,
                                                     .nq = NQ },
                             stats);
+    if (rc == 0)
+        rc = iterations_count(st,
+                              &(struct iterations_query){
+                                  .group = g.group, .ngroup = SECTION_COUNT * g.n, .wait = true },
+                              iterations);
     for (int section = 0; section < SECTION_COUNT && rc == 0; section++) {
         const struct group_stats *in = stats + (size_t)section * g.n;
-        struct section_facts f = facts_of(st, (enum section)section, iterations, in, g.n);
+        struct section_facts f =
+            facts_of(st, (enum section)section, iterations + (size_t)section * g.n, in, g.n);
 
         for (uint32_t i = 0; i < g.n && rc == 0; i++) {
             struct cell c[op_times_col_COUNT] = { 0 };
 
             if (!in[i].count)
                 continue;
-            fill(c, &f, &in[i]);
+            fill(c, &f, &iterations[(size_t)section * g.n + i], &in[i]);
             c[op_times_col_name] = cell_str(g.first[i].name);
             c[op_times_col_type] = cell_str(g.first[i].cat);
             rc = table_add(out, c);
         }
     }
+    mem_free(iterations);
     mem_free(stats);
     mem_free(g.first);
     mem_free(g.group);
@@ -194,15 +231,12 @@ static int add_names(const struct store *st, int64_t iterations, struct table *o
 int analyze_op_times(const struct store *st, struct table *out, opm_error *err)
 {
     struct op_figures all;
-    int64_t iterations = OPM_NULL_I64;
     int rc = op_figures_compute(&all, st, quantiles, NQ, true);
 
     if (rc == 0)
-        rc = trace_iterations(st, &iterations);
-    if (rc == 0)
-        rc = add_ops(st, &all, iterations, out);
+        rc = add_ops(st, &all, out);
     op_figures_release(&all);
     if (rc == 0 && out->nrow == 0)
-        rc = add_names(st, iterations, out);
+        rc = add_names(st, out);
     return rc < 0 ? opm__fail(err, rc, "op_times: out of memory") : 0;
 }

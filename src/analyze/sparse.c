@@ -1,7 +1,6 @@
 /* sparse.c -- see sparse.h. */
 #include "analyze/sparse.h"
 
-#include "analyze/iterations.h"
 #include "analyze/op_figures.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
@@ -250,21 +249,18 @@ static int find_models(struct sparse *s, const struct store *st)
 /* Self time of one iteration. */
 static int add_latency(struct sparse *s, const struct store *st)
 {
-    int64_t *iterations = mem_calloc(s->nop, sizeof(*iterations));
-    struct op_figures stats = { 0 };
-    int rc = iterations ? op_iterations(st, iterations) : OPM_ENOMEM;
+    struct op_figures stats;
+    int rc = op_figures_compute(&stats, st, NULL, 0, false);
 
-    if (!rc)
-        rc = op_figures_compute(&stats, st, NULL, 0, false);
     for (size_t i = 0; i < s->nop && !rc; i++) {
         const struct group_stats *g = &stats.op[i];
+        const struct iterations *it = &stats.op_iterations[i];
 
         if (g->count > 0)
-            s->op[i].latency_ns =
-                (double)g->self_ns / (double)(iterations[i] ? iterations[i] : g->count);
+            s->op[i].latency_ns = it->steps ? (double)it->self_ns / (double)it->steps
+                                            : (double)g->self_ns / (double)g->count;
     }
     op_figures_release(&stats);
-    mem_free(iterations);
     return rc;
 }
 

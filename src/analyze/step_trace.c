@@ -493,10 +493,28 @@ static int add_row(const struct store *st, struct table *out, const struct step_
     if (any_comm) {
         c[step_trace_col_collective_ns] =
             cell_i64(busy[BUCKET_overlap] + busy[BUCKET_communication]);
-        c[step_trace_col_exposed_ns] = cell_i64(busy[BUCKET_communication]);
+        if (!busy[BUCKET_not_recorded])
+            c[step_trace_col_exposed_ns] = cell_i64(busy[BUCKET_communication]);
     }
     c[step_trace_col_outlier] = cell_i64(outlier);
     return table_add(out, c);
+}
+
+/* Steps of which no place has a computation. */
+static int note_unrecorded(const struct store *st, const struct step_list *l, int64_t *busy)
+{
+    struct windows w;
+    int rc = windows_get(&w, st, l);
+
+    for (size_t i = 0; rc == 0 && i < w.n; i++)
+        if (w.at[i].row != OPM_NULL_ID)
+            busy[w.at[i].row * BUCKET_COUNT + BUCKET_not_recorded] =
+                l->row[w.at[i].row].to_ns - l->row[w.at[i].row].from_ns;
+    for (size_t i = 0; rc == 0 && i < w.n; i++)
+        if (w.at[i].row != OPM_NULL_ID && w.at[i].recorded)
+            busy[w.at[i].row * BUCKET_COUNT + BUCKET_not_recorded] = 0;
+    windows_release(&w);
+    return rc;
 }
 
 int analyze_step_trace(const struct store *st, struct table *out, opm_error *err)
@@ -518,9 +536,12 @@ int analyze_step_trace(const struct store *st, struct table *out, opm_error *err
         rc = stretch && facts && busy && room && before ? input_get(&in, st, &l) : OPM_ENOMEM;
     }
     for (size_t i = 0; rc == 0 && i < l.n; i++)
-        stretch[i] = (struct stretch){ l.row[i].from_ns, l.row[i].to_ns, l.row[i].rank };
+        stretch[i] =
+            (struct stretch){ l.row[i].from_ns, l.row[i].to_ns, l.row[i].rank, OPM_NULL_ID };
     if (rc == 0)
-        rc = busy_compute(st, stretch, l.n, busy);
+        rc = busy_compute(st, NULL, stretch, l.n, busy);
+    if (rc == 0)
+        rc = note_unrecorded(st, &l, busy);
     if (rc == 0)
         rc = step_gaps(st, &l, before);
     if (rc == 0)

@@ -13,6 +13,7 @@ struct type {
     int64_t count;
     int64_t total_ns;
     int64_t self_ns;
+    double whole_ns;  /* as if every step had been recorded */
     double flops;     /* of all executions of operators whose FLOPs are known ... */
     int64_t flops_ns; /* ... and their time */
     bool flops_known;
@@ -27,20 +28,23 @@ static int by_total(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-static void add_op(struct type *t, const struct group_stats *s, struct cell flops)
+static void add_op(struct type *t, const struct op_figures *all, size_t op, struct cell flops)
 {
+    const struct group_stats *s = &all->op[op];
+
     t->ops++;
     t->count += s->count;
     t->total_ns = add_ns(t->total_ns, s->total_ns);
     t->self_ns = add_ns(t->self_ns, s->self_ns);
+    t->whole_ns += iterations_whole_ns(&all->op_iterations[op], s->self_ns);
     if (flops.kind == CELL_I64 && s->count > 0) {
         t->flops_known = true;
         t->flops += (double)flops.i64 * (double)s->count;
-        t->flops_ns = add_ns(t->flops_ns, s->total_ns);
+        t->flops_ns = add_ns(t->flops_ns, op_figures_work_ns(all, op));
     }
 }
 
-static int add_row(struct table *out, const struct type *t, int64_t all_ns)
+static int add_row(struct table *out, const struct type *t, double all_ns)
 {
     struct cell c[type_stats_col_COUNT] = { 0 };
 
@@ -52,7 +56,7 @@ static int add_row(struct table *out, const struct type *t, int64_t all_ns)
         c[type_stats_col_mean_ns] = cell_f64((double)t->total_ns / (double)t->count);
         c[type_stats_col_self_ns] = cell_i64(t->self_ns);
         if (all_ns > 0)
-            c[type_stats_col_share] = cell_f64((double)t->self_ns / (double)all_ns);
+            c[type_stats_col_share] = cell_f64(t->whole_ns / all_ns);
         if (t->flops_known && t->flops < 9.2e18)
             c[type_stats_col_flops] = cell_i64((int64_t)t->flops);
         if (t->flops_known && t->flops_ns > 0)
@@ -83,12 +87,12 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
             types[ntype] = (struct type){ .name = id, .order = ntype };
             rc = u64map_put(&index, id, ntype++);
         }
-        add_op(&types[i], &all.op[op], store_cell(st, TABLE_op, op, op_col_flops));
+        add_op(&types[i], &all, op, store_cell(st, TABLE_op, op, op_col_flops));
     }
     if (ntype)
         qsort(types, ntype, sizeof(*types), by_total);
     for (size_t i = 0; i < ntype && rc == 0; i++)
-        rc = add_row(out, &types[i], all.self_ns);
+        rc = add_row(out, &types[i], all.whole_ns);
     u64map_release(&index);
     mem_free(types);
     op_figures_release(&all);

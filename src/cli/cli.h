@@ -102,6 +102,13 @@ extern const char *const cli_color_choices[];
             "leave out facts: all, or some of command,host,paths and patterns of keys of meta")
 /* clang-format on */
 
+/* After an empty line, one per device (or rank without one): its wall time and what it consists of,
+ * as the view reconciliation has it; where: SQL that chooses rows of it. CLI_OK, or an error that
+ * was said. */
+int cli_print_reconciliation(struct cli *cli, opm_trace *t, const char *where);
+/* How much of the devices' time is no operator's, and whose it is; nothing if there is none. */
+void cli_remark_attribution(struct cli *cli, opm_trace *t);
+
 /* May the command write to path ('-': standard output)? Not if something is there that is not a
  * trace or report of ours, or a folder with other things in it, unless --force was given. Ask
  * before any work is done. CLI_OK, or an error that has been said. */

@@ -80,7 +80,8 @@ static const char between_sql[] =
 
 /* Where nothing is known of queues: how long the program waited for data. */
 static const char waits_sql[] =
-    "SELECT sum(ns) FILTER (WHERE bucket = 'data'), sum(ns) FROM occupation WHERE warmup = 0";
+    "SELECT sum(ns) FILTER (WHERE bucket = 'data'), sum(ns) FROM occupation WHERE warmup = 0"
+    " AND bucket <> 'not_recorded'";
 
 static void put_share(struct io_out *out, const opm_rows *r, int col, const char *label)
 {

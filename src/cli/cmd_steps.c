@@ -115,15 +115,17 @@ static void print_parts(struct steps *s, const char *where)
     buf_release(&sql);
 }
 
-static void print_occupation(struct steps *s, const char *where)
+/* What the devices did in the windows of the steps that match; nobody knows it of those that were
+ * not recorded. */
+static void print_occupation(struct steps *s, const char *where, const char *title)
 {
     struct buf sql = { 0 };
     opm_rows *r;
     bool first = true;
 
     buf_addf(&sql,
-             "SELECT bucket, sum(ns), sum(sum(ns)) OVER () FROM occupation WHERE %s"
-             " GROUP BY bucket ORDER BY 2 DESC",
+             "SELECT bucket, sum(ns), sum(sum(ns)) OVER () FROM occupation WHERE (%s)"
+             " AND bucket <> 'not_recorded' GROUP BY bucket ORDER BY 2 DESC",
              where);
     r = query(s, buf_str(&sql));
     while (next(s, r)) {
@@ -132,7 +134,7 @@ static void print_occupation(struct steps *s, const char *where)
         if (ns <= 0)
             continue;
         if (first)
-            io_out_addf(&s->cli->out, "\n  What happened meanwhile:\n");
+            io_out_addf(&s->cli->out, "\n  %s:\n", title);
         first = false;
         io_out_addf(&s->cli->out, "  %-14s", opm_rows_text(r, 0, NULL));
         put_bar(s->cli, ns / total, BAR_COLUMNS);
@@ -325,12 +327,15 @@ static void print_series(struct steps *s, const opm_rows *r)
     if (known(r, 2))
         buf_addf(&occupied, "step IN (SELECT step FROM step_trace WHERE %s)", buf_str(&counted));
     else
-        buf_addf(&occupied, "num IN (SELECT num FROM step_trace WHERE %s)", buf_str(&counted));
+        buf_adds(&occupied, "step IS NULL");
     print_title(s, buf_str(&title), buf_str(&all));
     print_parts(s, buf_str(&counted));
     if (s->fp || s->bp)
         print_unsplit(s, buf_str(&counted));
-    print_occupation(s, buf_str(&occupied));
+    if (known(r, 2) || !s->one)
+        print_occupation(s, buf_str(&occupied),
+                         known(r, 2) ? "What happened meanwhile"
+                                     : "What happened in the whole trace");
     if (!s->one) {
         print_trend(s, buf_str(&counted));
         print_outliers(s, buf_str(&counted));
@@ -367,6 +372,10 @@ static void print_all(struct steps *s)
     else if (n == 0 && s->rc == CLI_OK)
         io_out_addf(&s->cli->out, "This trace has no steps, and its operators do not repeat: there "
                                   "is nothing to split.\n");
+    if (s->rc == CLI_OK && !s->one) {
+        s->rc = cli_print_reconciliation(s->cli, s->t, "1");
+        cli_remark_attribution(s->cli, s->t);
+    }
 }
 
 /* "conv1" of "Default/network/conv1": names of operators may be paths. */

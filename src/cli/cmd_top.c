@@ -140,7 +140,8 @@ static int look(struct top *t)
     static const char sql[] =
         "SELECT (SELECT sum(time_ns) FROM op_times WHERE section = 'device'),"
         " (SELECT sum(time_ns) FROM op_times WHERE section = 'host'),"
-        " (SELECT count(op) FROM op_times), (SELECT count(wait_ns) FROM op_times)";
+        " (SELECT count(op) FROM op_times), (SELECT count(wait_ns) FROM op_times),"
+        " (SELECT count(op) FROM op_times WHERE section = 'device')";
     opm_rows *r = NULL;
     opm_error err;
     int more = opm_trace_query(t->trace, sql, &r, &err);
@@ -155,16 +156,41 @@ static int look(struct top *t)
         t->total_ns[i] = opm_rows_type(r, i) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, i);
     t->has_ops = opm_rows_int(r, 2) > 0;
     t->has_wait = opm_rows_int(r, 3) > 0;
+    t->host_only = t->has_ops && opm_rows_int(r, 4) == 0;
     opm_rows_close(r);
     return CLI_OK;
 }
 
 /* -- what stands above and below the table -- */
 
+static void say_iterations(const struct top *t, const opm_rows *r)
+{
+    int64_t least = opm_rows_int(r, 0), most = opm_rows_int(r, 1), steps = opm_rows_int(r, 3);
+
+    if (least < most)
+        cli_remark(t->cli,
+                   "times are per iteration, the mean of %" PRId64 " to %" PRId64
+                   ": of those that were recorded of each",
+                   least, most);
+    else if (most > 1 && most < steps)
+        cli_remark(t->cli,
+                   "times are per iteration, the mean of %" PRId64 "; of the other %" PRId64
+                   " no operator was recorded",
+                   most, steps - most);
+    else if (most > 1)
+        cli_remark(t->cli, "times are per iteration, the mean of %" PRId64, most);
+    else if (most == 0 && opm_rows_int(r, 4) > 0)
+        cli_remark(t->cli, "nothing of it runs in a step: times are of the whole trace");
+    else if (most == 0)
+        cli_remark(t->cli, "the trace has no iterations: times are of all of it");
+}
+
 static void say_basis(const struct top *t)
 {
-    static const char sql[] = "SELECT max(iterations), sum(warmup_count), (SELECT count(*) FROM"
-                              " step WHERE warmup = 1), (SELECT count(*) FROM step) FROM op_times";
+    static const char sql[] =
+        "SELECT min(iterations), max(iterations), sum(warmup_count), (SELECT count(*) FROM"
+        " step WHERE coalesce(warmup, 0) = 0 AND dur >= 0), (SELECT count(*) FROM step),"
+        " (SELECT count(*) FROM step WHERE warmup = 1) FROM op_times";
     opm_rows *r = NULL;
     opm_error err;
 
@@ -174,20 +200,17 @@ static void say_basis(const struct top *t)
         cli_remark(t->cli, "the trace does not tell waiting from computing: --top-end-key kern "
                            "shows the whole time");
     if (opm_trace_query(t->trace, sql, &r, &err) == 0 && opm_rows_next(r, &err) > 0) {
-        int64_t n = opm_rows_int(r, 0), warmup = opm_rows_int(r, 1), steps = opm_rows_int(r, 2);
+        int64_t warmup = opm_rows_int(r, 2), steps = opm_rows_int(r, 5);
 
-        if (n > 1)
-            cli_remark(t->cli, "times are per iteration, the mean of %" PRId64, n);
-        else if (n == 0 && opm_rows_int(r, 3) > 0)
-            cli_remark(t->cli, "iterations of several models: times are of the whole trace");
-        else if (n == 0)
-            cli_remark(t->cli, "the trace has no iterations: times are of all of it");
+        say_iterations(t, r);
         if (warmup)
             cli_remark(t->cli,
                        "left out as warm-up: %" PRId64 " executions in %" PRId64 " iterations",
                        warmup, steps);
     }
     opm_rows_close(r);
+    if (t->has_ops)
+        cli_remark_attribution(t->cli, t->trace);
 }
 
 static void put_seconds(struct buf *b, const struct top *t, double ns)
@@ -345,11 +368,13 @@ static int print(struct top *t, const struct args *a)
 {
     struct buf sql = { 0 };
     int rc = look(t);
+    bool show_host = a->show_host;
 
     t->seconds = !isatty(STDOUT_FILENO) || t->wiki;
+    show_host |= t->host_only;
     if (rc == CLI_OK && !a->sql && !t->cli->json && !t->cli->csv)
-        return print_people(t, a->print_only, a->show_host);
-    put_sql(t, a->print_only, a->show_host, &sql);
+        return print_people(t, a->print_only, show_host);
+    put_sql(t, a->print_only, show_host, &sql);
     if (rc == CLI_OK && sql.failed)
         rc = cli_out_of_memory();
     else if (rc == CLI_OK && a->sql)

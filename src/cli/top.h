@@ -69,7 +69,8 @@ struct top {
     double total_ns[2]; /* device, host; NAN: no such section */
     bool has_ops;
     bool has_wait;
-    bool seconds; /* times as plain seconds, as for a program that reads them */
+    bool host_only; /* there are operators, and none did anything on a device */
+    bool seconds;   /* times as plain seconds, as for a program that reads them */
 };
 
 /* The statement whose rows are those of the table of a section ("device" or "host"). */

@@ -201,6 +201,33 @@ done:
     return rc;
 }
 
+/* Work of a device belongs to the step, or labelled region, in which the host launched it, however
+ * much later it runs. What nobody launched, or in none, stays where it runs. */
+static int move_to_launches(const struct store *st, uint32_t *out)
+{
+    const int64_t *corr = st->table[TABLE_span].col[span_col_correlation].i64;
+    str_id hardware = strpool_find(&st->strings, "hardware", strlen("hardware"));
+    size_t n = st->table[TABLE_span].nrow;
+    struct u64map launch = { 0 }; /* correlation -> row of its first span that is not hardware's */
+    int rc = 0;
+
+    if (!corr || !hardware)
+        return 0;
+    for (size_t i = n; i-- > 0 && !rc;)
+        if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer != hardware)
+            rc = u64map_put(&launch, (uint64_t)corr[i], i);
+    for (size_t i = 0; i < n && launch.n && !rc; i++) {
+        const uint64_t *from = NULL;
+
+        if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer == hardware)
+            from = u64map_get(&launch, (uint64_t)corr[i]);
+        if (from && out[*from] != OPM_NULL_ID)
+            out[i] = out[*from];
+    }
+    u64map_release(&launch);
+    return rc;
+}
+
 static int wait_spans(const struct store *st, int64_t *out)
 {
     const int64_t *ts = span_ts(st);
@@ -280,9 +307,13 @@ static int compute(const struct store *st, int col, struct column *c)
             c->i64[i] = packed_get(&st->lazy->depth, i);
         return 0;
     case span_col_step:
-        return cover_spans(st, TABLE_step, step, false, c->id);
+        return cover_spans(st, TABLE_step, step, false, c->id) || move_to_launches(st, c->id)
+                   ? OPM_ENOMEM
+                   : 0;
     case span_col_record:
-        return cover_spans(st, TABLE_record, record, true, c->id);
+        return cover_spans(st, TABLE_record, record, true, c->id) || move_to_launches(st, c->id)
+                   ? OPM_ENOMEM
+                   : 0;
     case span_col_wait:
         return wait_spans(st, c->i64);
     default:

@@ -97,7 +97,7 @@ static void buckets_against_brute_force(void **state)
         for (size_t i = 0; i < 4; i++) {
             int64_t from = rng(LENGTH), to = from + rng((uint32_t)(LENGTH - from));
 
-            stretch[i] = (struct stretch){ from, to, OPM_NULL_I64 };
+            stretch[i] = (struct stretch){ from, to, OPM_NULL_I64, OPM_NULL_ID };
             for (int64_t t = from; t < to; t++) {
                 bool compute = on[0][t] || (on[5][t] && !device);
                 enum bucket b = compute && on[1][t]    ? BUCKET_overlap
@@ -112,7 +112,7 @@ static void buckets_against_brute_force(void **state)
                 expect[i * BUCKET_COUNT + b]++;
             }
         }
-        assert_int_equal(busy_compute(st, stretch, 4, ns), 0);
+        assert_int_equal(busy_compute(st, NULL, stretch, 4, ns), 0);
         for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
             assert_int_equal(ns[i], expect[i]);
         store_free(st);
@@ -123,7 +123,7 @@ static void buckets_against_brute_force(void **state)
 static void buckets_of_ranks(void **state)
 {
     struct store *st = NULL;
-    struct stretch s[2] = { { 0, 100, 0 }, { 0, 100, 1 } };
+    struct stretch s[2] = { { 0, 100, 0, OPM_NULL_ID }, { 0, 100, 1, OPM_NULL_ID } };
     int64_t ns[2 * BUCKET_COUNT];
 
     (void)state;
@@ -138,7 +138,7 @@ static void buckets_of_ranks(void **state)
     add(st, "hardware", "kernel", "a", 0, 0, 10);
     add(st, "hardware", "kernel", "b", 1, 50, 20);
     assert_int_equal(store_finish(st), 0);
-    assert_int_equal(busy_compute(st, s, 2, ns), 0);
+    assert_int_equal(busy_compute(st, NULL, s, 2, ns), 0);
     assert_int_equal(ns[BUCKET_compute], 10);
     assert_int_equal(ns[BUCKET_idle], 90);
     assert_int_equal(ns[BUCKET_COUNT + BUCKET_compute], 20);

@@ -72,6 +72,7 @@ export interface TrackRow {
     sampling: string | null;
     clock: string | null;
     source: number | null;
+    log: string | null;
 }
 
 // a value of a counter or queue at a time, ordered by time
@@ -182,7 +183,7 @@ export interface OpStatsRow {
     warmup_count: number | null;
 }
 
-// what top shows: every operator that ran, on the device and on the host; without operators, spans by name and category
+// what top shows: every operator that ran, on the device and on the host, and what a device did for none of them by graph launch or kernel; without either, spans by name and category
 export interface OpTimesRow {
     section: string | null;
     op: number | null;
@@ -384,11 +385,13 @@ export interface StepTraceRow {
     outlier: number | null;
 }
 
-// what device and host did, every nanosecond of every step; without steps, of the whole trace
+// what every device and its host did, every nanosecond of its window: of a step until what it launched is done; where nothing marks steps, from the first to the last work of the device
 export interface OccupationRow {
     step: number | null;
     num: number | null;
     rank: number | null;
+    device: string | null;
+    ts: number;
     warmup: number | null;
     bucket: string | null;
     ns: number | null;
@@ -525,6 +528,20 @@ export interface HostOpsRow {
     trace_id: string | null;
     span_id: string | null;
     operator_index: number | null;
+}
+
+// where the time of every device went, of all its steps without warm-up: wall = compute + exposed + copy + idle + not recorded
+export interface ReconciliationRow {
+    rank: number | null;
+    device: string | null;
+    steps: number | null;
+    steps_not_recorded: number | null;
+    wall_ns: number | null;
+    compute_ns: number | null;
+    exposed_ns: number | null;
+    copy_ns: number | null;
+    idle_ns: number | null;
+    not_recorded_ns: number | null;
 }
 
 // what could be faster, or is wrong with the measurement; nothing for a healthy trace

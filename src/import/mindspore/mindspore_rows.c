@@ -109,12 +109,19 @@ int ms_track(struct ms *m, struct ms_device *d, enum ms_track_kind kind, uint32_
         [MS_TRACK_WAITS] = "waiting for data",
         [MS_TRACK_AVERAGES] = "operators by mean time",
     };
+    /* Operators are recorded for some steps only; the others are always on. */
+    static const char *const logs[] = {
+        [MS_TRACK_STREAM] = "operators",  [MS_TRACK_COLLECTIVE] = "step trace",
+        [MS_TRACK_STEPS] = "step trace",  [MS_TRACK_AICPU] = "AI CPU",
+        [MS_TRACK_WAITS] = "data",        [MS_TRACK_AVERAGES] = "averages",
+        [MS_TRACK_PROCESS] = "processes",
+    };
     uint64_t key = (uint64_t)kind << 32 | number;
     const uint64_t *found = u64map_get(&d->track, key);
     bool stream = kind == MS_TRACK_STREAM || kind == MS_TRACK_COLLECTIVE;
     struct cell row[track_col_COUNT];
     char text[64];
-    str_id name = number;
+    str_id name = number, log;
 
     if (found) {
         *out = (uint32_t)*found;
@@ -129,7 +136,10 @@ int ms_track(struct ms *m, struct ms_device *d, enum ms_track_kind kind, uint32_
             return OPM_ENOMEM;
     }
     if (track_add(m, d, m->w.stream, name, stream ? (int64_t)number : OPM_NULL_I64, row) ||
-        store_add(m->st, TABLE_track, row, out))
+        store_cstr(m->st, logs[kind], &log))
+        return OPM_ENOMEM;
+    row[track_col_log] = cell_str(log);
+    if (store_add(m->st, TABLE_track, row, out))
         return OPM_ENOMEM;
     return u64map_put(&d->track, key, *out);
 }

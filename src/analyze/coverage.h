@@ -1,0 +1,33 @@
+/* coverage.h -- which steps every log of a trace recorded.
+ *
+ * A log is what one recorder wrote: a source, or one of the files of it (track.log), for hosts and
+ * for hardware apart, since profilers switch these on and off separately. It recorded a step if it
+ * has work in it. The first and the last step of a log are left out if it has clearly less of them
+ * than of any in between: it was switched on or off in the middle. */
+#ifndef ANALYZE_COVERAGE_H
+#define ANALYZE_COVERAGE_H
+
+#include "store/store.h"
+
+struct coverage {
+    uint32_t *log_of; /* per track */
+    size_t nlog, nstep;
+    bool *recorded; /* [log][step.id] */
+};
+
+/* 0 or OPM_ENOMEM; release in any case. */
+int coverage_find(struct coverage *c, const struct store *st);
+void coverage_release(struct coverage *c);
+
+/* The log that a span is from. */
+static inline uint32_t coverage_log(const struct coverage *c, uint32_t track, bool hardware)
+{
+    return 2 * c->log_of[track] + hardware;
+}
+
+static inline bool coverage_has(const struct coverage *c, uint32_t log, uint32_t step)
+{
+    return c->recorded[log * c->nstep + step];
+}
+
+#endif

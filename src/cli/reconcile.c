@@ -1,0 +1,117 @@
+/* reconcile.c -- the lines by which figures can be checked against each other: where the time of
+ * every device went, and how much of it is some operator's. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define PLACES_SHOWN 4
+
+/* Its parts, in the order of the columns that are asked for. */
+static const char *const parts[] = { "compute", "exposed communication", "copies", "idle" };
+
+static void put_place(struct cli *cli, const opm_rows *r)
+{
+    struct buf text = { 0 }, line = { 0 };
+    char room[HUMAN_ROOM];
+    bool device = opm_rows_type(r, 1) != OPM_TYPE_NULL;
+    double steps = opm_rows_int(r, 2) ? (double)opm_rows_int(r, 2) : 1;
+    double wall = opm_rows_real(r, 4) / steps;
+
+    if (device)
+        buf_addf(&text, "%s", opm_rows_text(r, 1, NULL));
+    else
+        buf_adds(&text, "host");
+    if (opm_rows_type(r, 0) != OPM_TYPE_NULL)
+        buf_addf(&text, ", rank %" PRId64, opm_rows_int(r, 0));
+    if (opm_rows_int(r, 2))
+        buf_addf(&text, ", mean of %" PRId64 " step%s", opm_rows_int(r, 2),
+                 opm_rows_int(r, 2) == 1 ? "" : "s");
+    buf_addf(&text, ": %s =", human_ns(room, wall));
+    for (size_t i = 0, n = 0; i < ARRAY_SIZE(parts); i++) {
+        double ns = opm_rows_real(r, 5 + (int)i) / steps;
+
+        if (ns <= 0)
+            continue;
+        buf_addf(&text, "%s %s %s (%.1f %%)", n++ ? " +" : "",
+                 i == ARRAY_SIZE(parts) - 1 && !device ? "outside operators" : parts[i],
+                 human_ns(room, ns), wall > 0 ? 100 * ns / wall : 0);
+    }
+    if (opm_rows_int(r, 3))
+        buf_addf(&text, "; %" PRId64 " more step%s not recorded", opm_rows_int(r, 3),
+                 opm_rows_int(r, 3) == 1 ? " was" : "s were");
+    cli_clean(&text);
+    buf_adds(&line, "  ");
+    text_wrap(&line, buf_str(&text), 2, 2, cli_text_width());
+    io_out_addf(&cli->out, "%s\n", buf_str(&line));
+    buf_release(&text);
+    buf_release(&line);
+}
+
+int cli_print_reconciliation(struct cli *cli, opm_trace *t, const char *where)
+{
+    struct buf sql = { 0 };
+    opm_rows *r = NULL;
+    opm_error err;
+    int64_t shown = 0, all = 0;
+    int more;
+
+    buf_addf(
+        &sql,
+        "SELECT rank, device, steps, steps_not_recorded, wall_ns - not_recorded_ns, compute_ns,"
+        " exposed_ns, copy_ns, idle_ns, count(*) OVER () FROM reconciliation WHERE %s"
+        " ORDER BY rank, device LIMIT %d",
+        where, PLACES_SHOWN);
+    more = sql.failed ? OPM_ENOMEM : opm_trace_query(t, buf_str(&sql), &r, &err);
+    while (more >= 0) {
+        more = opm_rows_next(r, &err);
+        if (more <= 0)
+            break;
+        if (!shown)
+            io_out_adds(&cli->out, "\n");
+        put_place(cli, r);
+        shown++;
+        all = opm_rows_int(r, 9);
+    }
+    opm_rows_close(r);
+    if (all > shown)
+        io_out_addf(&cli->out,
+                    "  and %" PRId64 " more: opmeter query TRACE 'SELECT * FROM reconciliation'\n",
+                    all - shown);
+    if (sql.failed)
+        more = cli_out_of_memory();
+    else if (more < 0)
+        more = cli_error("%s", err.msg);
+    buf_release(&sql);
+    return more;
+}
+
+void cli_remark_attribution(struct cli *cli, opm_trace *t)
+{
+    static const char sql[] =
+        "SELECT name, type, share, sum(share) OVER (), count(*) OVER () FROM op_times"
+        " WHERE section = 'device' AND op IS NULL AND type IN ('kernel', 'copy', 'collective',"
+        " 'graph launch') ORDER BY share DESC LIMIT 3";
+    struct buf text = { 0 };
+    opm_rows *r = NULL;
+    opm_error err;
+    int64_t shown = 0, all = 0;
+    double rest = 0;
+
+    if (opm_trace_query(t, sql, &r, &err) == 0) {
+        while (opm_rows_next(r, &err) > 0) {
+            rest = opm_rows_real(r, 3);
+            all = opm_rows_int(r, 4);
+            buf_addf(&text, "%s%s (%s) %.1f %%", shown++ ? ", " : "", opm_rows_text(r, 0, NULL),
+                     opm_rows_text(r, 1, NULL), 100 * opm_rows_real(r, 2));
+        }
+    }
+    opm_rows_close(r);
+    cli_clean(&text);
+    if (shown && all > shown)
+        buf_addf(&text, " and %" PRId64 " more", all - shown);
+    if (shown)
+        cli_remark(cli, "operators explain %.1f %% of device time; the rest: %s", 100 * (1 - rest),
+                   buf_str(&text));
+    buf_release(&text);
+}
