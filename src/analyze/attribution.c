@@ -14,13 +14,14 @@ struct search {
     const uint32_t *site, *parent;
     const int64_t *correlation; /* or NULL */
     size_t nop;
+    bool *holds;     /* per site: work only as far as it was launched: it encloses other work */
     uint8_t *orphan; /* per site: 1 + its kind, if it is work of a device and of no operator */
     struct u64map launches; /* correlation -> span on the host */
     struct u64map owners;   /* name and kind -> owner */
 };
 
 /* What encloses other spans of a device (a run, a range that the program marked) works through
- * them. */
+ * them, unless it was launched itself. */
 static int find_orphans(struct search *s, bool *any)
 {
     uint8_t *class = span_classes(s->st);
@@ -30,11 +31,13 @@ static int find_orphans(struct search *s, bool *any)
 
     s->sites = store_sites(s->st, &nsite);
     s->orphan = mem_calloc(nsite + 1, sizeof(*s->orphan));
-    if (!class || !s->orphan)
+    s->holds = mem_calloc(nsite + 1, sizeof(*s->holds));
+    if (!class || !s->orphan || !s->holds)
         rc = OPM_ENOMEM;
     for (size_t i = 0; i < nsite && rc == 0; i++) {
-        if (h.role[i] == HARDWARE_NOT || h.role[i] == HARDWARE_HOLDS || s->sites[i].op < s->nop)
+        if (h.role[i] == HARDWARE_NOT || s->sites[i].op < s->nop)
             continue;
+        s->holds[i] = h.role[i] == HARDWARE_HOLDS;
         s->orphan[i] = class[i] == CLASS_COMPUTE ? 1 + OWNER_KERNEL
                        : class[i] == CLASS_COPY  ? 1 + OWNER_COPY
                        : class[i] == CLASS_COMM  ? 1 + OWNER_COMM
@@ -87,6 +90,8 @@ static uint32_t group_of(struct search *s, size_t row)
         s->to->launched = true;
         return op;
     }
+    if (s->holds[s->site[row]])
+        return GROUP_NONE;
     launch = from ? &s->sites[s->site[*from]] : NULL;
     if (launch && is_graph_launch(s->st, launch))
         return owner_of(s, launch->name, OWNER_GRAPH);
@@ -114,7 +119,7 @@ static int attribute(struct search *s)
         if (!s->orphan[s->site[row]])
             continue;
         s->to->group[row] = group_of(s, row);
-        if (s->to->group[row] == GROUP_NONE)
+        if (s->to->group[row] == GROUP_NONE && !s->holds[s->site[row]])
             rc = OPM_ENOMEM;
     }
     return rc;
@@ -140,6 +145,7 @@ int attribution_find(struct attribution *a, const struct store *st)
     if (rc == 0 && any)
         rc = attribute(&s);
     mem_free(s.orphan);
+    mem_free(s.holds);
     u64map_release(&s.launches);
     u64map_release(&s.owners);
     return rc;

@@ -178,7 +178,8 @@ static int name_groups_init(struct name_groups *g, const struct store *st)
     return 0;
 }
 
-static int add_names(const struct store *st, struct table *out)
+/* Of the sections from one on. */
+static int add_names(const struct store *st, enum section first, struct table *out)
 {
     struct name_groups g = { 0 };
     struct group_stats *stats = NULL;
@@ -204,7 +205,7 @@ static int add_names(const struct store *st, struct table *out)
                               &(struct iterations_query){
                                   .group = g.group, .ngroup = SECTION_COUNT * g.n, .wait = true },
                               iterations);
-    for (int section = 0; section < SECTION_COUNT && rc == 0; section++) {
+    for (int section = first; section < SECTION_COUNT && rc == 0; section++) {
         const struct group_stats *in = stats + (size_t)section * g.n;
         struct section_facts f =
             facts_of(st, (enum section)section, iterations + (size_t)section * g.n, in, g.n);
@@ -232,11 +233,14 @@ int analyze_op_times(const struct store *st, struct table *out, opm_error *err)
 {
     struct op_figures all;
     int rc = op_figures_compute(&all, st, quantiles, NQ, true);
+    bool any = false;
 
     if (rc == 0)
         rc = add_ops(st, &all, out);
+    for (size_t i = 0; rc == 0 && i < all.nop; i++)
+        any |= all.op[i].count > 0;
     op_figures_release(&all);
-    if (rc == 0 && out->nrow == 0)
-        rc = add_names(st, out);
+    if (rc == 0 && !any)
+        rc = add_names(st, out->nrow ? SECTION_HOST : SECTION_DEVICE, out);
     return rc < 0 ? opm__fail(err, rc, "op_times: out of memory") : 0;
 }

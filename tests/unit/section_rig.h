@@ -57,7 +57,83 @@ static inline int64_t rig_owner(const struct store *st, size_t row, bool *hardwa
     return *hardware ? rig_launcher(st, row) : -1;
 }
 
-/* Does any operator have hardware of its own? */
+static inline size_t rig_in_step(const struct store *st, size_t step, bool hardware)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++)
+        n +=
+            rig_number(st, i, span_col_step) == (int64_t)step && rig_on_hardware(st, i) == hardware;
+    return n;
+}
+
+static inline bool rig_same_series(const struct store *st, size_t a, size_t b)
+{
+    static const int cols[] = { step_col_model, step_col_track };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cols); i++) {
+        struct cell x = store_cell(st, TABLE_step, a, cols[i]);
+        struct cell y = store_cell(st, TABLE_step, b, cols[i]);
+
+        if (x.kind != y.kind || (x.kind == CELL_STR && x.str != y.str) ||
+            (x.kind == CELL_I64 && x.i64 != y.i64))
+            return false;
+    }
+    return true;
+}
+
+/* Work of a device that is no operator's. What encloses other work on hardware is none. */
+static inline bool rig_is_nobodys(const struct store *st, size_t row)
+{
+    bool hardware;
+
+    if (rig_number(st, row, span_col_op) >= 0 || rig_owner(st, row, &hardware) >= 0 || !hardware)
+        return false;
+    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
+        int64_t up = rig_number(st, i, span_col_parent);
+
+        if (up >= 0 && rig_on_hardware(st, i) &&
+            store_span_site(st)[up] == store_span_site(st)[row])
+            return false;
+    }
+    return true;
+}
+
+/* Was a step recorded, of hosts or of hardware: does it have spans, and if it is the first or the
+ * last such one of its series, not clearly fewer than each in between? */
+static inline bool rig_recorded(const struct store *st, size_t step, bool hardware)
+{
+    size_t n = rig_in_step(st, step, hardware), before = 0, after = 0, least = SIZE_MAX, inner = 0;
+    size_t first = SIZE_MAX, last = 0;
+
+    for (size_t i = 0; i < store_nrow(st, TABLE_step); i++) {
+        if (!rig_same_series(st, i, step) || !rig_in_step(st, i, hardware))
+            continue;
+        first = MIN(first, i);
+        last = i;
+        before += i < step;
+        after += i > step;
+    }
+    for (size_t i = first + 1; i < last; i++) {
+        size_t here = rig_in_step(st, i, hardware);
+
+        if (!rig_same_series(st, i, step) || !here)
+            continue;
+        least = MIN(least, here);
+        inner++;
+    }
+    return n && !((!before || !after) && inner >= 2 && (double)n < 0.75 * (double)least);
+}
+
+static inline bool rig_counts(const struct store *st, size_t step)
+{
+    struct cell warmup = store_cell(st, TABLE_step, step, step_col_warmup);
+
+    return !(warmup.kind == CELL_I64 && warmup.i64 == 1) &&
+           store_cell(st, TABLE_step, step, step_col_dur).i64 >= 0;
+}
+
+/* Does any operator, or any work of a device that is nobody's, have hardware of its own? */
 static inline bool rig_has_device(const struct store *st)
 {
     size_t nsite;
@@ -70,7 +146,8 @@ static inline bool rig_has_device(const struct store *st)
     for (size_t row = 0; row < store_nrow(st, TABLE_span); row++) {
         bool hardware;
 
-        if (rig_number(st, row, span_col_op) < 0 && rig_owner(st, row, &hardware) >= 0)
+        if (rig_number(st, row, span_col_op) < 0 &&
+            (rig_owner(st, row, &hardware) >= 0 || rig_is_nobodys(st, row)))
             return true;
     }
     return false;

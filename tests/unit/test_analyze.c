@@ -247,6 +247,22 @@ static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshap
     return g;
 }
 
+/* Self time in which an operator worked: on hardware, if it was seen there. */
+static int64_t naive_work(const struct store *st, int64_t op, int64_t self)
+{
+    int64_t sum = 0, n = 0;
+    bool hardware;
+
+    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
+        if (rig_owner(st, i, &hardware) != op || !hardware || warmup(st, i) ||
+            number(st, TABLE_span, i, span_col_dur, -1) < 0)
+            continue;
+        sum += number(st, TABLE_span, i, span_col_self, 0);
+        n++;
+    }
+    return n ? sum : self;
+}
+
 static void check_op_stats(const struct store *st)
 {
     struct table t = run(st, ANALYSIS_op_stats);
@@ -293,11 +309,12 @@ static void check_op_stats(const struct store *st)
                 assert_na(&t, i, op_stats_col_stdev_ns);
             if (all > 0)
                 share += table_cell(&t, i, op_stats_col_share).f64;
-            if (flops < 0 || total(&g) == 0)
+            if (flops < 0 || naive_work(st, (int64_t)i, g.self) == 0)
                 assert_na(&t, i, op_stats_col_gflops_per_s);
             else
                 assert_f64(&t, i, op_stats_col_gflops_per_s,
-                           (double)flops * (double)g.n / (double)total(&g));
+                           (double)flops * (double)g.n /
+                               (double)naive_work(st, (int64_t)i, g.self));
         }
         free(g.v);
     }
@@ -333,7 +350,8 @@ static void check_type_stats(const struct store *st)
             if (f.kind == CELL_I64) {
                 known = true;
                 flops += (double)f.i64 * (double)c;
-                flops_ns += table_cell(&ops, op, op_stats_col_total_ns).i64;
+                flops_ns +=
+                    naive_work(st, (int64_t)op, table_cell(&ops, op, op_stats_col_self_ns).i64);
             }
         }
         rows += n;
