@@ -33,8 +33,7 @@ static void test_csv(void **state)
     assert_int_equal(store_finish(st), 0);
     assert_csv(st, "track", false,
                "id,kind,name,pid,process,tid,device,instance,rank,host,unit,capacity,producer,"
-               "consumer,workers,sampling,clock,source,log
-"
+               "consumer,workers,sampling,clock,source,log\n"
                "0,thread,\"a,\"\"b\"\"\nc\",5,,,,,,,,,,,,,,,\n");
     assert_csv(st, "span", true,
                "id,ts,dur,self,track,parent,depth,name,cat,layer,op,phase,step,record,correlation,"
