@@ -58,6 +58,31 @@ static int64_t step_int(const struct cam *c, size_t row, int col, int64_t otherw
     return cell.kind == CELL_I64 ? cell.i64 : otherwise;
 }
 
+void cam_member(const struct cam *c, str_id args, const char *key, int64_t *number,
+                struct buf *text)
+{
+    struct json_reader r;
+
+    if (!args)
+        return;
+    r = json_read_of(store_text(c->st, args), strpool_len(store_strings(c->st), args));
+    if (json_read_next(&r) != JSON_OBJECT)
+        return;
+    while (json_read_next(&r) == JSON_KEY) {
+        bool found = json_read_is(&r, key);
+        const char *from;
+
+        json_read_next(&r);
+        from = r.token == JSON_OBJECT || r.token == JSON_ARRAY ? r.at - 1 : NULL;
+        if (found && number && r.token == JSON_NUMBER)
+            json_read_int(&r, number);
+        else if (found && text && r.token == JSON_STRING)
+            json_read_text(&r, text);
+        else if (json_read_skip(&r) && found && text && from)
+            buf_add(text, from, (size_t)(r.at - from));
+    }
+}
+
 /* -- models and steps -- */
 
 /* Letters, digits, dot, dash; anything else becomes _. Two models never share a name. */
@@ -220,7 +245,8 @@ static const char *type_name(const char *dtype)
     return dtype;
 }
 
-static void put_outputs(struct cam *c, struct json_writer *w, uint32_t op)
+/* given: bytes that the source states for the execution, else what the outputs take. */
+static void put_outputs(struct cam *c, struct json_writer *w, uint32_t op, int64_t given)
 {
     const uint32_t *row;
     size_t n = op_tensors_get(&c->tensors, op, &row);
@@ -262,9 +288,9 @@ static void put_outputs(struct cam *c, struct json_writer *w, uint32_t op)
         json_object_end(w);
     }
     json_object_end(w);
-    if (known) {
+    if (known || given >= 0) {
         json_key(w, "total_bytes");
-        json_i64(w, bytes);
+        json_i64(w, given >= 0 ? given : bytes);
     }
 }
 
@@ -284,6 +310,7 @@ static int put_nodes(struct cam *c, struct json_writer *w)
         const struct cam_run *r = &c->run[i];
         bool host = !i || r->host != r[-1].host, device = host || r->device != r[-1].device;
         str_id name = cam_op_text(c, r->op, op_col_name);
+        int64_t bytes = -1;
 
         if (i && device)
             json_object_end(w);
@@ -309,7 +336,8 @@ static int put_nodes(struct cam *c, struct json_writer *w)
         json_object(w);
         json_key(w, "duration");
         json_f64(w, (double)r->dur_ns / 1000);
-        put_outputs(c, w, r->op);
+        cam_member(c, c->args ? c->args[r->span] : 0, "memory_bytes", &bytes, NULL);
+        put_outputs(c, w, r->op, bytes);
         json_object_end(w);
     }
     if (c->nrun) {
@@ -376,32 +404,6 @@ static int by_step(const void *a, const void *b)
     return (x->span > y->span) - (x->span < y->span);
 }
 
-/* A member of args: a number into *number, or a value as JSON into text. */
-static void read_member(const struct cam *c, str_id args, const char *key, int64_t *number,
-                        struct buf *text)
-{
-    struct json_reader r;
-
-    if (!args)
-        return;
-    r = json_read_of(store_text(c->st, args), strpool_len(store_strings(c->st), args));
-    if (json_read_next(&r) != JSON_OBJECT)
-        return;
-    while (json_read_next(&r) == JSON_KEY) {
-        bool found = json_read_is(&r, key);
-        const char *from;
-
-        json_read_next(&r);
-        from = r.token == JSON_OBJECT || r.token == JSON_ARRAY ? r.at - 1 : NULL;
-        if (found && number && r.token == JSON_NUMBER)
-            json_read_int(&r, number);
-        else if (found && text && r.token == JSON_STRING)
-            json_read_text(&r, text);
-        else if (json_read_skip(&r) && found && text && from)
-            buf_add(text, from, (size_t)(r.at - from));
-    }
-}
-
 /* The number under which op_stats has the step of that row. */
 static int64_t *step_numbers(const struct cam *c)
 {
@@ -430,7 +432,7 @@ static int list_activities(struct cam *c, struct activity **out, size_t *out_n)
         if (c->step && c->step[i] < nstep)
             a.step = num[c->step[i]];
         else
-            read_member(c, a.args, "step", &a.step, NULL);
+            cam_member(c, a.args, "step", &a.step, NULL);
         if (!GROW(*out, cap, n + 1))
             rc = OPM_ENOMEM;
         else
@@ -441,6 +443,20 @@ static int list_activities(struct cam *c, struct activity **out, size_t *out_n)
         qsort(*out, n, sizeof(**out), by_step);
     *out_n = n;
     return rc;
+}
+
+/* Whether an activity lies in another one of the same name, whose time has it already. */
+static bool is_inside(const struct cam *c, const struct activity *a)
+{
+    for (uint32_t at = c->parent ? c->parent[a->span] : OPM_NULL_ID; at != OPM_NULL_ID;
+         at = c->parent[at]) {
+        const struct site *site = &c->site[c->span_site[at]];
+
+        if (site->name == a->name && site->layer == c->app &&
+            (!c->step || c->step[at] == c->step[a->span]))
+            return true;
+    }
+    return false;
 }
 
 static int put_app_stats(struct cam *c, struct json_writer *w)
@@ -465,13 +481,14 @@ static int put_app_stats(struct cam *c, struct json_writer *w)
             json_object(w);
         }
         for (next = i; next < n && a[next].step == a[i].step && a[next].name == a[i].name; next++)
-            sum += a[next].dur_ns;
+            if (!is_inside(c, &a[next]))
+                sum += a[next].dur_ns;
         put_key(c, w, a[i].name, "");
         json_object(w);
         json_key(w, "duration");
         json_f64(w, (double)sum / 1000);
         buf_clear(&meta);
-        read_member(c, a[i].args, "meta", NULL, &meta);
+        cam_member(c, a[i].args, "meta", NULL, &meta);
         json_key(w, "meta");
         json_str(w, buf_str(&meta), meta.len);
         json_object_end(w);
@@ -499,11 +516,11 @@ static int load(struct cam *c)
     const struct {
         int col;
         const void **to;
-    } columns[] = { { span_col_ts, (const void **)&c->ts },
-                    { span_col_dur, (const void **)&c->dur },
-                    { span_col_track, (const void **)&c->track },
-                    { span_col_step, (const void **)&c->step },
-                    { span_col_args, (const void **)&c->args } };
+    } columns[] = {
+        { span_col_ts, (const void **)&c->ts },         { span_col_dur, (const void **)&c->dur },
+        { span_col_track, (const void **)&c->track },   { span_col_step, (const void **)&c->step },
+        { span_col_parent, (const void **)&c->parent }, { span_col_args, (const void **)&c->args }
+    };
     size_t nsite;
     int rc = op_tensors_init(&c->tensors, c->st);
 

@@ -37,7 +37,7 @@ struct cam {
     struct op_tensors tensors;
     size_t nspan, nop;
     const int64_t *ts, *dur;
-    const uint32_t *track, *step, *span_site;
+    const uint32_t *track, *step, *parent, *span_site;
     const str_id *args;
     const struct site *site;
     int64_t origin_ns;
@@ -65,6 +65,10 @@ static inline bool cam_is_op(const struct cam *c, size_t span)
     return site->op < c->nop && (!site->phase || site->phase == c->forward);
 }
 
+/* A member of args, which may be 0: a number into *number, or a value as JSON into text; both stay
+ * as they are if there is none. */
+void cam_member(const struct cam *c, str_id args, const char *key, int64_t *number,
+                struct buf *text);
 const char *cam_text(const struct cam *c, str_id id, size_t *out_len); /* "" for none */
 str_id cam_op_text(const struct cam *c, size_t op, int col);
 

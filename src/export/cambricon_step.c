@@ -226,35 +226,59 @@ static void put_label(struct cam *c, struct buf *b, uint32_t op)
     buf_addc(b, ')');
 }
 
-static void put_node(struct cam *c, struct io_out *out, size_t span, struct buf *label)
+/* What TensorFlow said of the memory of an execution, else what its outputs take. */
+static void put_memory(struct cam *c, struct io_out *out, uint32_t op, str_id args,
+                       struct buf *text)
 {
-    uint32_t op = c->site[c->span_site[span]].op;
-    int64_t start = c->origin_ns + c->ts[span], dur = MAX(c->dur[span], 0), bytes = 0;
     const uint32_t *row;
-    size_t n = op_tensors_get(&c->tensors, op, &row), len;
-    const char *name = cam_text(c, cam_op_text(c, op, op_col_name), &len);
-    struct cell tid = cell_null();
+    size_t n = op_tensors_get(&c->tensors, op, &row);
+    int64_t bytes = -1, sum = 0;
     bool known = false;
 
-    io_out_adds(out, "  node_stats {\n    node_name: ");
-    put_quoted(out, name, len);
-    io_out_addf(out,
-                "\n    all_start_micros: %" PRId64 "\n    op_start_rel_micros: 0\n"
-                "    op_end_rel_micros: %" PRId64 "\n    all_end_rel_micros: %" PRId64 "\n",
-                start / 1000, dur / 1000, dur / 1000);
+    buf_clear(text);
+    cam_member(c, args, "memory", NULL, text);
+    if (text->len) {
+        io_out_addf(out, "    %s\n", buf_str(text));
+        return;
+    }
+    cam_member(c, args, "memory_bytes", &bytes, NULL);
     for (size_t i = 0; i < n; i++) {
         struct cell b = store_cell(c->st, TABLE_op_tensor, row[i], op_tensor_col_bytes);
 
         if (c->tensors.io[row[i]] == TENSOR_OUTPUT && b.kind == CELL_I64) {
-            bytes += b.i64;
+            sum += b.i64;
             known = true;
         }
     }
-    if (known)
+    if (known || bytes >= 0)
         io_out_addf(out,
                     "    memory {\n      allocator_name: \"cpu\"\n      total_bytes: %" PRId64
                     "\n    }\n",
-                    bytes);
+                    bytes >= 0 ? bytes : sum);
+}
+
+/* What came from such a file is written as it was; the rest is made up from what the trace has. */
+static void put_node(struct cam *c, struct io_out *out, size_t span, struct buf *label)
+{
+    uint32_t op = c->site[c->span_site[span]].op;
+    str_id args = c->args ? c->args[span] : 0;
+    int64_t start = c->origin_ns + c->ts[span], dur = MAX(c->dur[span], 0);
+    int64_t op_start = 0, op_end = dur, scheduled = 0;
+    const uint32_t *row;
+    size_t n = op_tensors_get(&c->tensors, op, &row), len;
+    const char *name = cam_text(c, cam_op_text(c, op, op_col_name), &len);
+    struct cell tid = cell_null();
+
+    cam_member(c, args, "op_start_ns", &op_start, NULL);
+    cam_member(c, args, "op_end_ns", &op_end, NULL);
+    cam_member(c, args, "scheduled_before_ns", &scheduled, NULL);
+    io_out_adds(out, "  node_stats {\n    node_name: ");
+    put_quoted(out, name, len);
+    io_out_addf(out,
+                "\n    all_start_micros: %" PRId64 "\n    op_start_rel_micros: %" PRId64
+                "\n    op_end_rel_micros: %" PRId64 "\n    all_end_rel_micros: %" PRId64 "\n",
+                start / 1000, op_start / 1000, op_end / 1000, dur / 1000);
+    put_memory(c, out, op, args, label);
     for (size_t i = 0; i < n; i++) {
         struct cell slot = store_cell(c->st, TABLE_op_tensor, row[i], op_tensor_col_slot);
 
@@ -262,12 +286,14 @@ static void put_node(struct cam *c, struct io_out *out, size_t span, struct buf 
             put_output(c, out, row[i], slot.kind == CELL_I64 ? slot.i64 : 0);
     }
     buf_clear(label);
-    put_label(c, label, op);
+    cam_member(c, args, "label", NULL, label);
+    if (!label->len)
+        put_label(c, label, op);
     io_out_adds(out, "    timeline_label: ");
     put_quoted(out, buf_str(label), label->len);
     if (c->track && c->track[span] < store_nrow(c->st, TABLE_track))
         tid = store_cell(c->st, TABLE_track, c->track[span], track_col_tid);
-    io_out_addf(out, "\n    scheduled_micros: %" PRId64 "\n", start / 1000);
+    io_out_addf(out, "\n    scheduled_micros: %" PRId64 "\n", (start - scheduled) / 1000);
     if (tid.kind == CELL_I64 && tid.i64 >= 0 && tid.i64 <= UINT32_MAX)
         io_out_addf(out, "    thread_id: %" PRId64 "\n", tid.i64);
     io_out_addf(out, "    all_start_nanos: %" PRId64 "\n    all_end_rel_nanos: %" PRId64 "\n  }\n",

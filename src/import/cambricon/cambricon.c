@@ -222,7 +222,10 @@ static void note_rest(struct folder *f)
 
 int cambricon_read_dir(struct store *st, const struct import_source *src, opm_error *err)
 {
-    struct folder f = { .c = { .b = { .st = st, .src = src }, .app = OPM_NULL_ID }, .src = src };
+    struct folder f = {
+        .c = { .b = { .st = st, .src = src }, .app = OPM_NULL_ID, .app_untimed = OPM_NULL_ID },
+        .src = src
+    };
     struct u64map listed = { 0 };
     bool any;
 
@@ -246,6 +249,7 @@ int cambricon_read_dir(struct store *st, const struct import_source *src, opm_er
     u64map_release(&f.c.op);
     u64map_release(&f.c.track);
     u64map_release(&f.c.counter);
+    u64map_release(&f.c.known);
     buf_release(&f.c.text);
     if (f.c.b.rc)
         return build_end(&f.c.b, err);

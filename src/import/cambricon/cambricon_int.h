@@ -27,6 +27,8 @@ struct cam_node {
     int64_t thread;                 /* or OPM_NULL_I64 */
     int64_t bytes;                  /* of memory, or OPM_NULL_I64 */
     int64_t scheduled_ns;           /* or OPM_NULL_I64 */
+    int64_t op_start_ns, op_end_ns; /* of the computation, since ts_ns; or OPM_NULL_I64 */
+    struct text memory;             /* its messages of StepStats, as text; empty: none */
     struct cam_output output[CAM_OUTPUTS_MAX];
     size_t noutput;
 };
@@ -49,8 +51,11 @@ struct cam {
     struct u64map op, track;
     struct u64map counter; /* of memory: str_id of the allocator to track */
     uint32_t app;          /* track of activities; OPM_NULL_ID: not made yet */
+    uint32_t app_untimed;  /* of those without a start, where others have one; likewise */
+    struct u64map known;   /* activities with times, by cam_listed_key() */
     int64_t end_ns;        /* of what was laid end to end so far */
-    bool activities;       /* known already */
+    bool activities;       /* some are known with times */
+    bool untimed;          /* those that come have none, and others have */
     struct buf text;
     struct json_texts texts; /* of the file, or event, that is read */
     size_t nodes;            /* added */

@@ -84,6 +84,8 @@ void cam_read_activities(struct cam *c, const uint8_t *data, size_t len)
                 continue;
             }
             c->activities = true;
+            if (u64map_put(&c->known, cam_listed_key(name, num), 1))
+                c->b.rc = OPM_ENOMEM;
             cam_activity(c, s, name, from, to - from, (struct text){ "", 0 });
         }
         malformed(c, &one);
@@ -135,9 +137,12 @@ static void take_process(struct cam *c, struct cam_timeline *t, const struct cam
 static void take_op(struct cam *c, struct cam_timeline *t, struct cam_step *s,
                     const struct cam_event *e)
 {
-    struct cam_node n = {
-        .type = e->name, .thread = OPM_NULL_I64, .bytes = OPM_NULL_I64, .scheduled_ns = OPM_NULL_I64
-    };
+    struct cam_node n = { .type = e->name,
+                          .thread = OPM_NULL_I64,
+                          .bytes = OPM_NULL_I64,
+                          .scheduled_ns = OPM_NULL_I64,
+                          .op_start_ns = OPM_NULL_I64,
+                          .op_end_ns = OPM_NULL_I64 };
     struct json_reader r;
     struct text key, value;
     const uint64_t *process;
@@ -285,7 +290,9 @@ static void summary_node(struct cam *c, struct cam_step *s, struct text device, 
                           .dur_ns = -1,
                           .thread = OPM_NULL_I64,
                           .bytes = OPM_NULL_I64,
-                          .scheduled_ns = OPM_NULL_I64 };
+                          .scheduled_ns = OPM_NULL_I64,
+                          .op_start_ns = OPM_NULL_I64,
+                          .op_end_ns = OPM_NULL_I64 };
     struct json_reader r;
     struct text key, value;
 
@@ -364,7 +371,8 @@ static void summary_ops(struct cam *c, struct text json, const struct u64map *ac
     }
 }
 
-/* <step>.<activity>.{duration us, meta}: laid end to end from the start of their step on. */
+/* <step>.<activity>.{duration us, meta}: laid end to end from the start of their step on, beside
+ * those whose times are known. One of those is not told twice. */
 static void summary_activities(struct cam *c, struct text json)
 {
     struct json_reader steps, one, r;
@@ -380,6 +388,8 @@ static void summary_activities(struct cam *c, struct text json)
             continue;
         at = s->from_ns == OPM_NULL_I64 ? c->end_ns : s->from_ns;
         while (!c->b.rc && member(c, &one, &name, &facts)) {
+            if (u64map_get(&c->known, cam_listed_key(name, num)))
+                continue;
             dur = -1;
             meta = (struct text){ "", 0 };
             for (bool any = object_of(facts, &r); any && member(c, &r, &key, &value);)
@@ -430,6 +440,6 @@ void cam_read_summary(struct cam *c, const uint8_t *data, size_t len)
         c->b.rc = OPM_ENOMEM;
     summary_ops(c, ops, &app_ns);
     u64map_release(&app_ns);
-    if (!c->activities)
-        summary_activities(c, activities);
+    c->untimed = c->activities;
+    summary_activities(c, activities);
 }

@@ -213,6 +213,16 @@ static str_id args_of(struct cam *c, const struct cam_node *n)
         json_key(&w, "memory_bytes");
         json_i64(&w, n->bytes);
     }
+    if (n->memory.len) { /* as it stands there: which allocator, what at its peak */
+        json_key(&w, "memory");
+        json_str(&w, n->memory.p, n->memory.len);
+    }
+    if (is_time(n->op_start_ns) && is_time(n->op_end_ns)) {
+        json_key(&w, "op_start_ns");
+        json_i64(&w, n->op_start_ns);
+        json_key(&w, "op_end_ns");
+        json_i64(&w, n->op_end_ns);
+    }
     if (is_time(n->scheduled_ns) && n->ts_ns >= n->scheduled_ns) {
         json_key(&w, "scheduled_before_ns");
         json_i64(&w, n->ts_ns - n->scheduled_ns);
@@ -246,12 +256,11 @@ void cam_node(struct cam *c, struct cam_step *s, const struct cam_node *n)
     row.site = build_site(&c->b, build_str(&c->b, n->name.p, n->name.len), build_cstr(&c->b, "op"),
                           hardware ? "hardware" : "framework", op);
     build_span(&c->b, &row);
-    if (s->from_ns == OPM_NULL_I64) {
-        s->from_ns = node.ts_ns;
-        s->to_ns = node.ts_ns + node.dur_ns;
-    }
+    /* A step ends behind its last node, also behind one that took no time: it would be outside. */
+    if (s->from_ns == OPM_NULL_I64)
+        s->from_ns = s->to_ns = node.ts_ns;
     s->from_ns = MIN(s->from_ns, node.ts_ns);
-    s->to_ns = MAX(s->to_ns, node.ts_ns + node.dur_ns);
+    s->to_ns = MAX(s->to_ns, node.ts_ns + MAX(node.dur_ns, (int64_t)1));
     c->nodes++;
 }
 
@@ -265,6 +274,18 @@ static uint32_t app_track(struct cam *c)
         c->app = build_track(&c->b, &row);
     }
     return c->app;
+}
+
+static uint32_t untimed_track(struct cam *c)
+{
+    struct track_row row = TRACK_ROW_INIT;
+
+    if (c->app_untimed == OPM_NULL_ID) {
+        row.kind = "thread";
+        row.name = build_cstr(&c->b, "application, starts not known");
+        c->app_untimed = build_track(&c->b, &row);
+    }
+    return c->app_untimed;
 }
 
 void cam_activity(struct cam *c, struct cam_step *s, struct text name, int64_t ts_ns,
@@ -287,7 +308,7 @@ void cam_activity(struct cam *c, struct cam_step *s, struct text name, int64_t t
     row.args = build_buf(&c->b, &c->text);
     row.ts_ns = ts_ns;
     row.dur_ns = dur_ns;
-    row.track = app_track(c);
+    row.track = c->untimed ? untimed_track(c) : app_track(c);
     row.site = build_site(&c->b, build_str(&c->b, name.p, name.len), build_cstr(&c->b, "activity"),
                           "app", OPM_NULL_ID);
     build_span(&c->b, &row);
@@ -302,16 +323,18 @@ void cam_steps_end(struct cam *c)
     for (size_t i = 0; i < c->nstep && !c->b.rc; i++) {
         const struct cam_step *s = &c->step[i];
         bool marked = s->run_from_ns != OPM_NULL_I64;
+        int64_t run_to_ns = s->run_to_ns;
 
         if ((!marked && s->from_ns == OPM_NULL_I64) || s->num < 0)
             continue;
-        build_step(&c->b,
-                   &(struct step_row){
-                       .model = s->model,
-                       .num = s->num,
-                       .ts_ns = marked ? s->run_from_ns : s->from_ns,
-                       .dur_ns = marked ? s->run_to_ns - s->run_from_ns : s->to_ns - s->from_ns,
-                       .track = app_track(c),
-                   });
+        if (marked && s->from_ns != OPM_NULL_I64 && s->to_ns == run_to_ns + 1)
+            run_to_ns++; /* a node without length at its end is a part of it */
+        build_step(&c->b, &(struct step_row){
+                              .model = s->model,
+                              .num = s->num,
+                              .ts_ns = marked ? s->run_from_ns : s->from_ns,
+                              .dur_ns = marked ? run_to_ns - s->run_from_ns : s->to_ns - s->from_ns,
+                              .track = app_track(c),
+                          });
     }
 }

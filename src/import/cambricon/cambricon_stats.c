@@ -98,18 +98,40 @@ static void memory_read(struct textpb *r, struct cam_node *n)
     }
 }
 
+static bool is_blank(const char *from, const char *to)
+{
+    while (from < to && (*from == ' ' || (*from >= '\t' && *from <= '\r')))
+        from++;
+    return from == to;
+}
+
+/* The messages are kept as they stand as well; they come one behind the other. */
+static void memory_take(struct textpb *r, struct cam_node *n)
+{
+    const char *from = r->name;
+
+    memory_read(r, n);
+    if (r->token == TEXTPB_BAD)
+        return;
+    if (!n->memory.len)
+        n->memory = (struct text){ from, (size_t)(r->at - from) };
+    else if (is_blank(n->memory.p + n->memory.len, from))
+        n->memory.len = (size_t)(r->at - n->memory.p);
+}
+
 static void node_read(struct textpb *r, struct cam_node *n)
 {
     int64_t start_ns = OPM_NULL_I64, end_ns = OPM_NULL_I64;
 
     n->thread = n->bytes = n->scheduled_ns = n->ts_ns = OPM_NULL_I64;
+    n->op_start_ns = n->op_end_ns = OPM_NULL_I64;
     n->dur_ns = -1;
     while (field_next(r)) {
         if (r->token == TEXTPB_OPEN) {
             if (textpb_is(r, "output"))
                 output_read(r, n);
             else if (textpb_is(r, "memory"))
-                memory_read(r, n);
+                memory_take(r, n);
             else
                 textpb_skip(r);
         } else if (textpb_is(r, "node_name")) {
@@ -124,6 +146,10 @@ static void node_read(struct textpb *r, struct cam_node *n)
             start_ns = int_of(r);
         } else if (textpb_is(r, "all_end_rel_nanos")) {
             end_ns = int_of(r);
+        } else if (textpb_is(r, "op_start_rel_micros")) {
+            n->op_start_ns = us_ns(r);
+        } else if (textpb_is(r, "op_end_rel_micros")) {
+            n->op_end_ns = us_ns(r);
         } else if (textpb_is(r, "scheduled_micros")) {
             n->scheduled_ns = us_ns(r);
         } else if (textpb_is(r, "thread_id")) {
