@@ -10,6 +10,11 @@ export interface Weighted {
     k: number | null;
     zero_ratio: number | null;
     latency_ns: number | null;
+    aim: number | null; // of the trace, with the ratio for it
+    ratio: number | null;
+    source: string | null;
+    model: string | null;
+    track: number | null; // instances of a model have one each
 }
 
 export interface Ratio {
@@ -22,7 +27,7 @@ export interface Ratio {
 }
 
 export interface Edits {
-    aim: number; // for every shape without one of its own
+    aim: number | null; // for every shape without one of its own; null: what the trace aims at
     aims: Map<string, number>; // by weight shape
     ratios: Map<string, number>; // by weight shape
     speedups: Map<string, number>; // by operator type
@@ -46,8 +51,9 @@ export function project(ops: Weighted[], ratios: Ratio[], edits: Edits): Project
         .map((op) => {
             const fits = op.n !== null && op.k !== null && op.n % PATTERN.n === 0 && op.k % PATTERN.k === 0;
             const shape = op.weight_shape ?? "";
-            const aim =
-                fits && (op.zero_ratio ?? 0) < DENSE_BELOW ? (edits.aims.get(shape) ?? edits.aim) : null;
+            const dense = fits && (op.zero_ratio ?? 0) < DENSE_BELOW;
+            const asked = edits.aims.get(shape) ?? edits.aim;
+            const aim = asked === null ? (fits ? op.aim : null) : dense ? asked : null;
             const { ratio, source } = ratioOf(op, aim, ratios, edits);
             return { ...op, fits, aim, ratio, source, projected_ns: op.latency_ns! / (ratio ?? 1) };
         });
@@ -64,6 +70,7 @@ function ratioOf(
     if (aim === null) return { ratio: null, source: null };
     const given = edits.ratios.get(op.weight_shape ?? "");
     if (given !== undefined) return { ratio: given, source: "given" };
+    if (op.aim !== null && Math.abs(op.aim - aim) < 1e-6) return { ratio: op.ratio, source: op.source };
     const known = ratios.find(
         (r) =>
             r.weight_shape === op.weight_shape &&
@@ -82,7 +89,9 @@ export interface Totals {
     fits_projected_ns: number;
 }
 
+// Of one model; instances are averaged.
 export function total(ops: Projected[]): Totals {
+    const instances = new Set(ops.map((op) => op.track)).size || 1;
     const sum: Totals = { latency_ns: 0, projected_ns: 0, fits: 0, fits_ns: 0, fits_projected_ns: 0 };
     for (const op of ops) {
         sum.latency_ns += op.latency_ns!;
@@ -92,5 +101,9 @@ export function total(ops: Projected[]): Totals {
         sum.fits_ns += op.latency_ns!;
         sum.fits_projected_ns += op.projected_ns!;
     }
+    sum.latency_ns /= instances;
+    sum.projected_ns /= instances;
+    sum.fits_ns /= instances;
+    sum.fits_projected_ns /= instances;
     return sum;
 }

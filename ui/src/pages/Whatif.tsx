@@ -39,13 +39,19 @@ function written(edits: Map<string, number>): string | null {
 }
 
 function editsOf(args: URLSearchParams): Edits {
-    const aim = Number(args.get("aim") ?? DEFAULT_AIM);
+    const aim = Number(args.get("aim") ?? NaN);
     return {
-        aim: aim >= 0 && aim < 1 ? aim : DEFAULT_AIM,
+        aim: aim >= 0 && aim < 1 ? aim : null,
         aims: parse(args.get("aims")),
         ratios: parse(args.get("ratios")),
         speedups: parse(args.get("speedups")),
     };
+}
+
+// What the trace aims at, if that is the same everywhere.
+function oneAim(ops: Weighted[]): number | null {
+    const aims = new Set(ops.filter((op) => op.aim !== null).map((op) => op.aim!));
+    return aims.size > 1 ? null : ([...aims][0] ?? DEFAULT_AIM);
 }
 
 function change(name: string, edits: Map<string, number>, key: string, value: number | null): void {
@@ -356,7 +362,8 @@ const opColumns: Column<Projected>[] = [
 function command(path: string, edits: Edits): string {
     const quoted = (word: string) =>
         /^[\w./:=%-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-    const words = ["opmeter", "whatif", path, "--sparsity", `${Number((100 * edits.aim).toPrecision(6))}%`];
+    const words = ["opmeter", "whatif", path];
+    if (edits.aim !== null) words.push("--sparsity", `${Number((100 * edits.aim).toPrecision(6))}%`);
     for (const [shape, aim] of edits.aims)
         words.push("--sparsity", `${shape}:${Number((100 * aim).toPrecision(6))}%`);
     for (const [shape, ratio] of edits.ratios) words.push("--ratio", `${shape}:${ratio}`);
@@ -376,26 +383,54 @@ function Bar({ label, ns: value, of, color }: { label: string; ns: number; of: n
     );
 }
 
-function Page({ ops, ratios, latency }: { ops: Weighted[]; ratios: Ratio[]; latency: Latency[] }) {
+// The models of the trace, the one that takes longest first; "" for what runs outside of steps.
+function modelsOf(ops: Weighted[]): string[] {
+    return [...groupBy(ops, (op) => op.model ?? "")]
+        .sort(([, a], [, b]) => sum(b, (op) => op.latency_ns ?? 0) - sum(a, (op) => op.latency_ns ?? 0))
+        .map(([model]) => model);
+}
+
+function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: Ratio[]; latency: Latency[] }) {
     const theme = useTheme();
     const trace = useTrace();
     const { args } = useRoute();
     const edits = editsOf(args);
+    const models = useMemo(() => modelsOf(everything), [everything]);
+    const asked = args.get("model");
+    const model = asked !== null && models.includes(asked) ? asked : models[0];
+    const ops = useMemo(
+        () => everything.filter((op) => (op.model ?? "") === model),
+        [everything, model]
+    );
     const projected = useMemo(() => project(ops, ratios, edits), [ops, ratios, args.toString()]);
     const sums = total(projected);
     const steps = latency.filter((l) => l.scope === "step");
-    const step = steps.length === 1 ? steps[0]!.mean_ns : null;
+    const step = (steps.length === 1 ? steps[0] : steps.find((l) => (l.name ?? "") === model))?.mean_ns ?? null;
     const most = Math.max(step ?? 0, sums.latency_ns);
     const changed = ["aim", "aims", "ratios", "speedups"].some((name) => args.get(name) !== null);
     return (
         <>
             <div class="page-head">
                 <h1>What if</h1>
+                {models.length > 1 && (
+                    <select
+                        class="select"
+                        aria-label="Model"
+                        value={model}
+                        onChange={(event) => setArgs({ model: event.currentTarget.value })}
+                    >
+                        {models.map((name) => (
+                            <option key={name} value={name}>
+                                {name || "outside of any step"}
+                            </option>
+                        ))}
+                    </select>
+                )}
                 <label class="field">
                     Zeros aimed at everywhere
                     <Edit
                         label="Zeros aimed at everywhere"
-                        value={edits.aim}
+                        value={edits.aim ?? oneAim(ops)}
                         given={args.get("aim") !== null}
                         scale={100}
                         max={1}
