@@ -133,7 +133,7 @@ static int group_of(const struct input *in, size_t span, struct buf *room, uint6
     buf_clear(room);
     if (store_span_args(in->st, span, room))
         return OPM_ENOMEM;
-    r = json_read_of(room->data, room->len);
+    r = json_read_of(buf_str(room), room->len);
     if (json_read_next(&r) != JSON_OBJECT)
         return 0;
     while (json_read_next(&r) == JSON_KEY) {

@@ -214,7 +214,7 @@ static int facts_get(const struct path_graph *g, size_t span, struct buf *room,
     buf_clear(room);
     if (store_span_args(g->st, span, room))
         return OPM_ENOMEM;
-    r = json_read_of(room->data, room->len);
+    r = json_read_of(buf_str(room), room->len);
     if (json_read_next(&r) != JSON_OBJECT)
         return 0;
     while (json_read_next(&r) == JSON_KEY) {

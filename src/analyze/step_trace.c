@@ -230,7 +230,7 @@ static int see_points(struct facts *f, struct input *in, size_t i)
     buf_clear(&in->room);
     if (store_span_args(in->st, i, &in->room))
         return OPM_ENOMEM;
-    r = json_read_of(in->room.data, in->room.len);
+    r = json_read_of(buf_str(&in->room), in->room.len);
     if (json_read_next(&r) != JSON_OBJECT)
         return 0;
     while (json_read_next(&r) == JSON_KEY) {
