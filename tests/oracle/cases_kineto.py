@@ -62,6 +62,7 @@ def check(case, opmeter, path):
         check_devices(case, query, trace)
         check_attribution(case, query, trace)
         check_buckets(case, query, trace)
+        check_reconciliation(case, query, trace)
     if trace.operators():
         check_host(case, query, trace)
     check_steps(case, query, trace)
@@ -152,6 +153,22 @@ def check_buckets(case, query, trace):
         "SELECT bucket, sum(ns) ns FROM occupation WHERE bucket IN "
         "('overlap', 'compute', 'communication', 'copy') GROUP BY bucket")},
         kineto.device_figures(work)[1], INTERVALS + " that were launched in steps")
+
+
+def check_reconciliation(case, query, trace):
+    """Without marked steps, the whole window of every device."""
+    if kineto.steps(trace):
+        return
+    truth = {}
+    for number, events in trace.devices().items():
+        total, parts = kineto.device_figures(events)
+        truth[number] = {"wall_ns": total["total_ns"],
+                         "compute_ns": parts["compute"] + parts["overlap"],
+                         "exposed_ns": parts["communication"], "copy_ns": parts["copy"],
+                         "idle_ns": total["wait_ns"], "not_recorded_ns": 0}
+    case.check("reconciliation", lambda: {
+        number_of(r["device"]): {c: r[c] for c in next(iter(truth.values()))} for r in query(
+            "SELECT * FROM reconciliation WHERE device IS NOT NULL")}, truth, INTERVALS)
 
 
 def check_steps(case, query, trace):

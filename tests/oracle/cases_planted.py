@@ -39,6 +39,14 @@ def idle_share(query):
     return idle_ns / (busy + idle_ns)
 
 
+def reconciles(case, query, truth):
+    """One line: wall = compute + exposed communication + copies + idle + not recorded."""
+    columns = ("wall_ns", "compute_ns", "exposed_ns", "copy_ns", "idle_ns", "not_recorded_ns")
+    case.check("reconciliation", lambda: [
+        {c: r[c] for c in columns} for r in query("SELECT * FROM reconciliation")],
+        [{**dict.fromkeys(columns, 0), **truth}], PLANTED)
+
+
 def device(query):
     return query("SELECT kernels, total_ns, run_ns, wait_ns FROM stream_stats "
                  "WHERE scope = 'device'")
@@ -70,6 +78,8 @@ def asynchronous(case, opmeter, folder):
     case.check("operators", lambda: query(
         "SELECT count, total_ns FROM op_times WHERE section = 'device'"),
         [{"count": truth["kernels"], "total_ns": truth["busy_ns"]}], PLANTED)
+    reconciles(case, query, {"wall_ns": truth["window_ns"], "compute_ns": truth["busy_ns"],
+                             "idle_ns": truth["idle_ns"]})
     no_advice_about_idleness(case, query)
 
 
@@ -153,6 +163,11 @@ def partial(case, opmeter, folder):
                "the mean of an iteration is over the 14 steps that were recorded")
     case.check("steps.busy", lambda: buckets(query)[0], truth["recorded"] * truth["compute_ns"],
                PLANTED)
+    unseen = counted - truth["recorded"]
+    reconciles(case, query, {
+        "wall_ns": counted * truth["step_ns"], "compute_ns": truth["recorded"] * truth["compute_ns"],
+        "idle_ns": truth["recorded"] * (truth["step_ns"] - truth["compute_ns"]),
+        "not_recorded_ns": unseen * truth["step_ns"]})
     case.check("steps.idle_share", lambda: idle_share(query),
                1 - truth["compute_ns"] / truth["step_ns"],
                "what was not recorded is not idle", within=1e-3)
