@@ -71,7 +71,9 @@ int64_t op_figures_work_ns(const struct op_figures *s, size_t op)
 {
     const struct group_stats *device = &s->in[SECTION_DEVICE][op];
 
-    return device->count ? device->self_ns : s->op[op].self_ns;
+    if (device->count)
+        return device->self_ns;
+    return s->kernels ? 0 : s->op[op].self_ns;
 }
 
 /* The figures of both sections, and how many iterations stand behind them. */

@@ -28,8 +28,8 @@ struct op_figures {
     double whole_ns;     /* self time of op[], as if every step had been recorded */
 };
 
-/* Self time in which an operator did its counted work, and how often: on the device, where it was
- * seen there. 0 if it was not executed. */
+/* Self time in which an operator did its counted work. Where operators launch kernels that is the
+ * time of these, and 0 for one that launched none: others inside it did, or it was no work. */
 int64_t op_figures_work_ns(const struct op_figures *s, size_t op);
 
 /* Spans of an operator whose phase is forward or none; quantiles as asked. 0 or OPM_ENOMEM; release

@@ -101,6 +101,8 @@ static void fill_op(struct cell *c, const struct store *st, const struct op_figu
     c[op_times_col_type] = store_cell(st, TABLE_op, op, op_col_type);
     c[op_times_col_computation] = work(&b, store_cell(st, TABLE_op, op, op_col_flops), b.count);
     c[op_times_col_memory] = work(&b, store_cell(st, TABLE_op, op, op_col_bytes), b.count);
+    if (all->kernels && section == SECTION_HOST)
+        return; /* it only launches */
     c[op_times_col_flops_per_s] = rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
     c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);
 }

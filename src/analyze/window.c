@@ -248,6 +248,9 @@ static int part(struct windows *w, const struct store *st, const struct step_lis
             u64map_release(&until);
         if (!w->place[win->place].device)
             continue;
+        /* Before its first record a device may have been busy with what nobody recorded. */
+        if (win->recorded)
+            win->from_ns = MAX(win->from_ns, MIN(w->place[win->place].first_ns, win->to_ns));
         end = u64map_get(&until, key);
         if (end && (int64_t)*end > win->from_ns)
             win->from_ns = (int64_t)*end;

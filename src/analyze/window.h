@@ -2,7 +2,8 @@
  *
  * A place is a device of a rank, or the host of a rank without devices. A device has windows of its
  * own: what a step launched belongs to it even if it runs later, so that the window of a step goes
- * on until the last of it is done, and the next one begins there at the earliest. What a place did
+ * on until the last of it is done, and the next one begins there at the earliest; the first one
+ * begins with the first work of the device. What a place did
  * in a step was recorded if the log that has most of its computations has the step (coverage.h);
  * else it is not known, and the place was not idle. */
 #ifndef ANALYZE_WINDOW_H

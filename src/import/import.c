@@ -153,9 +153,12 @@ static int note_run(struct sources *s, const struct importer *importer, const ch
     const struct source_run *by;
     char id[SAME_RUN_ROOM], note[400];
     size_t source;
+    bool marked;
 
     *told = false;
-    if (!same_run_mark(importer, path, id))
+    if (same_run_mark(importer, path, id, &marked))
+        return OPM_ENOMEM;
+    if (!marked)
         return 0;
     by = same_run_told(s, id);
     if (!by)

@@ -61,23 +61,28 @@ static bool opm_mark(const uint8_t *head, size_t len, char out[SAME_RUN_ROOM])
     return any;
 }
 
-bool same_run_mark(const struct importer *importer, const char *path, char out[SAME_RUN_ROOM])
+int same_run_mark(const struct importer *importer, const char *path, char out[SAME_RUN_ROOM],
+                  bool *found)
 {
     uint8_t *head = mem_alloc(IMPORT_SNIFF_MAX);
     struct buf name = { 0 };
     struct stat st;
     size_t len = 0;
-    bool found = false;
+    int rc = 0;
 
+    *found = false;
     buf_adds(&name, path);
     if (importer->read_dir)
         buf_adds(&name, "/summary.json");
-    if (head && !name.failed && stat(buf_str(&name), &st) == 0 && S_ISREG(st.st_mode) &&
-        io_head(buf_str(&name), head, IMPORT_SNIFF_MAX, &len, NULL) == 0)
-        found = importer->read == opm_read ? opm_mark(head, len, out) : text_mark(head, len, out);
+    if (!head || name.failed)
+        rc = OPM_ENOMEM;
+    else if (stat(buf_str(&name), &st) == 0 && S_ISREG(st.st_mode))
+        rc = io_head(buf_str(&name), head, IMPORT_SNIFF_MAX, &len, NULL);
+    if (rc == 0 && len)
+        *found = importer->read == opm_read ? opm_mark(head, len, out) : text_mark(head, len, out);
     buf_release(&name);
     mem_free(head);
-    return found;
+    return rc == OPM_ENOMEM ? rc : 0;
 }
 
 const struct source_run *same_run_told(const struct sources *s, const char *id)

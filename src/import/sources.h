@@ -86,8 +86,9 @@ struct sources {
 };
 
 /* The mark of the run that a file or folder tells of: the id of the recording that it is or was
- * made of, which opmeter's files carry. False: it has none. */
-bool same_run_mark(const struct importer *importer, const char *path, char out[SAME_RUN_ROOM]);
+ * made of, which opmeter's files carry, if it has one. 0 or OPM_ENOMEM. */
+int same_run_mark(const struct importer *importer, const char *path, char out[SAME_RUN_ROOM],
+                  bool *found);
 /* The file that told of the run before; NULL: none did. */
 const struct source_run *same_run_told(const struct sources *s, const char *id);
 /* A file tells of it, too; source is the one that was or will be read for it. 0 or OPM_ENOMEM. */
