@@ -247,11 +247,16 @@ static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshap
     return g;
 }
 
-/* Self time in which an operator worked: on hardware, if it was seen there. */
+/* Self time in which an operator worked: on hardware, if it was seen there; 0 if others launch
+ * kernels and it does not. */
 static int64_t naive_work(const struct store *st, int64_t op, int64_t self)
 {
     int64_t sum = 0, n = 0;
-    bool hardware;
+    bool hardware, kernels = false;
+
+    for (size_t i = 0; i < store_nrow(st, TABLE_span); i++)
+        kernels |= number(st, TABLE_span, i, span_col_op, -1) < 0 &&
+                   rig_owner(st, i, &hardware) >= 0;
 
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
         if (rig_owner(st, i, &hardware) != op || !hardware || warmup(st, i) ||
@@ -260,7 +265,7 @@ static int64_t naive_work(const struct store *st, int64_t op, int64_t self)
         sum += number(st, TABLE_span, i, span_col_self, 0);
         n++;
     }
-    return n ? sum : self;
+    return n ? sum : kernels ? 0 : self;
 }
 
 static void check_op_stats(const struct store *st)
