@@ -138,17 +138,19 @@ def check_attribution(case, query, trace):
 
 def check_buckets(case, query, trace):
     """What the device did in steps: of the work that was launched in them, whenever it ran. What
-    was launched in none (the recording began later) belongs to the steps while it runs there."""
+    was launched in none (the recording began later) counts while it runs from the first step to the
+    end of the last, or of the work that was launched in it."""
     steps = kineto.spans(kineto.steps(trace))
     if not steps:
         return
-    work = []
+    work, others = [], []
     for e, _, launch in kineto.attribution(trace):
-        if launch is None or not any(start <= launch.start < end for start, end in steps):
-            work += [e._replace(start=start, end=end)
-                     for start, end in intervals.clip([(e.start, e.end)], steps[0][0], steps[-1][1])]
-        else:
-            work.append(e)
+        launched = launch and any(start <= launch.start < end for start, end in steps)
+        (work if launched else others).append(e)
+    until = max([steps[-1][1], *(e.end for e in work)])
+    for e in others:
+        work += [e._replace(start=start, end=end)
+                 for start, end in intervals.clip([(e.start, e.end)], steps[0][0], until)]
     case.check("steps.buckets", lambda: {r["bucket"]: r["ns"] for r in query(
         "SELECT bucket, sum(ns) ns FROM occupation WHERE bucket IN "
         "('overlap', 'compute', 'communication', 'copy') GROUP BY bucket")},
