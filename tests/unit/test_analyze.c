@@ -255,8 +255,8 @@ static int64_t naive_work(const struct store *st, int64_t op, int64_t self)
     bool hardware, kernels = false;
 
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++)
-        kernels |= number(st, TABLE_span, i, span_col_op, -1) < 0 &&
-                   rig_owner(st, i, &hardware) >= 0;
+        kernels |=
+            number(st, TABLE_span, i, span_col_op, -1) < 0 && rig_owner(st, i, &hardware) >= 0;
 
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
         if (rig_owner(st, i, &hardware) != op || !hardware || warmup(st, i) ||
