@@ -163,10 +163,12 @@ def partial(case, opmeter, folder):
                "the mean of an iteration is over the 14 steps that were recorded")
     case.check("steps.busy", lambda: buckets(query)[0], truth["recorded"] * truth["compute_ns"],
                PLANTED)
-    unseen = counted - truth["recorded"]
+    # The window of the device begins with its first record, after the gap of that step.
+    unseen, before = counted - truth["recorded"], truth["gap_ns"]
     reconciles(case, query, {
-        "wall_ns": counted * truth["step_ns"], "compute_ns": truth["recorded"] * truth["compute_ns"],
-        "idle_ns": truth["recorded"] * (truth["step_ns"] - truth["compute_ns"]),
+        "wall_ns": counted * truth["step_ns"] - before,
+        "compute_ns": truth["recorded"] * truth["compute_ns"],
+        "idle_ns": truth["recorded"] * (truth["step_ns"] - truth["compute_ns"]) - before,
         "not_recorded_ns": unseen * truth["step_ns"]})
     case.check("steps.idle_share", lambda: idle_share(query),
                1 - truth["compute_ns"] / truth["step_ns"],
