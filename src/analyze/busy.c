@@ -2,6 +2,7 @@
 #include "analyze/busy.h"
 
 #include "analyze/groups.h"
+#include "analyze/hardware.h"
 #include "analyze/intervals.h"
 #include "analyze/span_class.h"
 #include "base/error.h"
@@ -33,6 +34,7 @@ struct columns {
     str_id hardware;
     size_t n;
     uint8_t *class;
+    bool *opened;  /* per span: a run of which the parts are known; or NULL */
     int64_t *rank; /* of every track */
     size_t ntrack;
 };
@@ -101,7 +103,7 @@ static int collect(const struct columns *c, const struct stretch *s,
     for (size_t i = 0; i < c->n; i++) {
         int a = activity_of(c->class[c->site[i]], device);
 
-        if (a < 0 || c->dur[i] <= 0 || !tells(c, s, i))
+        if (a < 0 || c->dur[i] <= 0 || (c->opened && c->opened[i]) || !tells(c, s, i))
             continue;
         if (!intervals_add(&act[a], c->ts[i], add_ns(c->ts[i], c->dur[i])))
             return OPM_ENOMEM;
@@ -197,7 +199,8 @@ static int columns_get(struct columns *c, const struct store *st)
     c->hardware = strpool_find(store_strings(st), "hardware", 8);
     c->class = span_classes(st);
     c->rank = mem_alloc((c->ntrack + 1) * sizeof(*c->rank));
-    if (!c->class || !c->rank || store_column(st, TABLE_span, span_col_ts, &ts) ||
+    if (hardware_opened_runs(st, &c->opened) || !c->class || !c->rank ||
+        store_column(st, TABLE_span, span_col_ts, &ts) ||
         store_column(st, TABLE_span, span_col_dur, &dur) ||
         store_column(st, TABLE_span, span_col_track, &track))
         return OPM_ENOMEM;
@@ -231,6 +234,7 @@ int busy_compute(const struct store *st, const struct windows *w, const struct s
             done[k] |= same(&s[k], &s[i]);
     }
     mem_free(c.class);
+    mem_free(c.opened);
     mem_free(c.rank);
     mem_free(done);
     mem_free(edge);

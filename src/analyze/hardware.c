@@ -68,6 +68,34 @@ int hardware_find(struct hardware *h, const struct store *st)
     return 0;
 }
 
+int hardware_opened_runs(const struct store *st, bool **out)
+{
+    str_id hardware = strpool_find(store_strings(st), "hardware", 8);
+    size_t nsite, nrow = store_nrow(st, TABLE_span);
+    const struct site *sites = store_sites(st, &nsite);
+    const uint32_t *site = store_span_site(st), *up;
+    const void *parent = NULL;
+    bool *run = mem_calloc(nsite + 1, sizeof(*run)), any = false;
+    int rc = run ? 0 : OPM_ENOMEM;
+
+    *out = NULL;
+    for (size_t i = 0; i < nsite && rc == 0; i++) {
+        run[i] = hardware && sites[i].layer == hardware && is_run(st, &sites[i]);
+        any |= run[i];
+    }
+    if (rc == 0 && any && nrow) {
+        rc = store_column(st, TABLE_span, span_col_parent, &parent);
+        *out = rc == 0 && parent ? mem_calloc(nrow, sizeof(**out)) : NULL;
+        rc = *out || (rc == 0 && !parent) ? 0 : OPM_ENOMEM;
+    }
+    up = parent;
+    for (size_t row = 0; *out && row < nrow; row++)
+        if (up[row] != OPM_NULL_ID && sites[site[row]].layer == hardware && run[site[up[row]]])
+            (*out)[up[row]] = true;
+    mem_free(run);
+    return rc;
+}
+
 void hardware_release(struct hardware *h)
 {
     mem_free(h->role);

@@ -17,6 +17,11 @@ struct hardware {
     bool any;               /* is anything on hardware at all? */
 };
 
+/* Spans that are runs of a device (Furiosa's executions and tasks) and have others on hardware
+ * inside: what was done says these, and the time between them is no work. A flag per span; *out
+ * stays NULL if there are none. Free with mem_free(). 0 or OPM_ENOMEM. */
+int hardware_opened_runs(const struct store *st, bool **out);
+
 int hardware_find(struct hardware *h, const struct store *st); /* 0 or OPM_ENOMEM; release */
 void hardware_release(struct hardware *h);
 

@@ -29,9 +29,9 @@ struct series {
     str_id name;
     size_t count;
     int64_t warmup_count;
-    int64_t first_ns; /* start of the first and end of the last counted row */
-    int64_t last_ns;
-    size_t at; /* where its durations start, then where the next one goes */
+    int64_t until_ns; /* end of the counted rows up to now, */
+    int64_t busy_ns;  /* and how long at least one of them was going on */
+    size_t at;        /* where its durations start, then where the next one goes */
 };
 
 static int64_t cell_or(struct cell c, int64_t otherwise)
@@ -75,10 +75,13 @@ static int collect(const struct store *st, const struct scope *sc, uint32_t *of_
             continue;
         }
         of_row[row] = (uint32_t)i;
-        if (s->count == 0 || ts < s->first_ns)
-            s->first_ns = ts;
-        if (s->count == 0 || add_ns(ts, dur) > s->last_ns)
-            s->last_ns = add_ns(ts, dur);
+        /* Rows come by their starts. */
+        if (s->count == 0 || ts > s->until_ns)
+            s->until_ns = ts;
+        if (add_ns(ts, dur) > s->until_ns) {
+            s->busy_ns = add_ns(s->busy_ns, add_ns(ts, dur) - s->until_ns);
+            s->until_ns = add_ns(ts, dur);
+        }
         s->count++;
     }
     u64map_release(&index);
@@ -89,7 +92,6 @@ static int add_row(struct table *out, str_id scope, const struct series *s, int6
 {
     struct cell c[latency_col_COUNT] = { 0 };
     struct group_stats stats = { 0 };
-    double wall_ns = (double)s->last_ns - (double)s->first_ns;
 
     group_stats_of(&stats, values, s->count, quantiles, NQ);
     c[latency_col_scope] = cell_str(scope);
@@ -107,8 +109,8 @@ static int add_row(struct table *out, str_id scope, const struct series *s, int6
         c[latency_col_p99_ns] = cell_f64(stats.q[Q99]);
         c[latency_col_p999_ns] = cell_f64(stats.q[Q999]);
         c[latency_col_stdev_ns] = cell_f64(stats.stdev_ns);
-        if (wall_ns > 0)
-            c[latency_col_per_second] = cell_f64((double)stats.count * 1e9 / wall_ns);
+        if (s->busy_ns > 0)
+            c[latency_col_per_second] = cell_f64((double)stats.count * 1e9 / (double)s->busy_ns);
     }
     return table_add(out, c);
 }

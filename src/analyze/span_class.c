@@ -39,6 +39,8 @@ static const struct rule rules[] = {
     { CLASS_COPY, NULL, "memset", NULL, NULL },
     { CLASS_COPY, "hardware", NULL, "Memcpy", NULL },
     { CLASS_COPY, "hardware", NULL, "Memset", NULL },
+    { CLASS_COPY, "hardware", "NPU", "Load", NULL },
+    { CLASS_COPY, "hardware", "NPU", "Store", NULL },
     { CLASS_COMPUTE, "hardware", NULL, NULL, NULL },
 
     { CLASS_DATA, NULL, "data", NULL, NULL },

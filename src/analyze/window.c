@@ -249,8 +249,9 @@ static int part(struct windows *w, const struct store *st, const struct step_lis
         if (!w->place[win->place].device)
             continue;
         /* Before its first record a device may have been busy with what nobody recorded. */
+        win->recorded &= win->to_ns > w->place[win->place].first_ns;
         if (win->recorded)
-            win->from_ns = MAX(win->from_ns, MIN(w->place[win->place].first_ns, win->to_ns));
+            win->from_ns = MAX(win->from_ns, w->place[win->place].first_ns);
         end = u64map_get(&until, key);
         if (end && (int64_t)*end > win->from_ns)
             win->from_ns = (int64_t)*end;

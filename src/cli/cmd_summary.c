@@ -261,6 +261,23 @@ static void put_line(struct summary *s, const char *label, double ns)
     io_out_adds(&s->cli->out, "\n");
 }
 
+/* A step with a backward pass, an exchange of gradients or an update of weights is no inference. */
+static bool is_training(struct summary *s)
+{
+    opm_rows *r = NULL;
+    opm_error err;
+    bool is =
+        opm_trace_query(s->t,
+                        "SELECT 1 FROM step_trace WHERE backward_ns IS NOT NULL OR update_ns"
+                        " IS NOT NULL OR collective_ns IS NOT NULL OR bp_point IS NOT NULL AND"
+                        " split_by IN ('phases', 'points') LIMIT 1",
+                        &r, &err) == 0 &&
+        opm_rows_next(r, &err) > 0;
+
+    opm_rows_close(r);
+    return is;
+}
+
 static void put_block(struct summary *s, const struct series *x)
 {
     static const char rule[] = "================================================";
@@ -276,7 +293,7 @@ static void put_block(struct summary *s, const struct series *x)
                   { "97.0 percentile latency (ns)", V_P97 },
                   { "99.0 percentile latency (ns)", V_P99 },
                   { "99.9 percentile latency (ns)", V_P999 } };
-    const char *what = strcmp(x->scope, "step") == 0     ? "Inference"
+    const char *what = strcmp(x->scope, "step") == 0     ? is_training(s) ? "Step" : "Inference"
                        : strcmp(x->scope, "record") == 0 ? "Region"
                                                          : "Execution";
     struct buf title = { 0 };
@@ -386,6 +403,15 @@ static size_t of_scope(const struct all_series *all, const char *scope)
     return n;
 }
 
+static int reconcile(struct summary *s)
+{
+    int rc = cli_print_reconciliation(s->cli, s->t, "1");
+
+    if (rc == CLI_OK)
+        cli_remark_attribution(s->cli, s->t);
+    return rc;
+}
+
 static int print_people(struct summary *s, const struct all_series *all)
 {
     size_t first = all->n ? of_scope(all, all->s[0].scope) : 0;
@@ -396,7 +422,7 @@ static int print_people(struct summary *s, const struct all_series *all)
                     "Nothing to sum up: the trace has no steps, no labelled regions and no runs of "
                     "a device that were measured. 'opmeter top' ranks what it has.\n");
         say_warmup(s);
-        return CLI_OK;
+        return reconcile(s);
     }
     if (first > BLOCKS_MAX)
         rc = put_table(s, all->s, first, all->s[0].scope);
@@ -415,7 +441,7 @@ static int print_people(struct summary *s, const struct all_series *all)
         rc = put_table(s, all->s + first, all->n - first, "labelled region");
     }
     say_warmup(s);
-    return rc;
+    return rc == CLI_OK ? reconcile(s) : rc;
 }
 
 static int print_summary(struct summary *s)

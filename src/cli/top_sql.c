@@ -154,19 +154,24 @@ bool top_is_counter(int column)
 /* The operators that pass, with the time that was asked for. */
 static void put_chosen(const struct top *t, const char *section, struct buf *b)
 {
-    const char *time = t->kern && t->has_wait ? "kernel_ns" : "time_ns";
-    bool counters = wants_counters(t);
+    bool kernels = t->kern && t->has_wait, counters = wants_counters(t);
+    const char *time = kernels ? "kernel_ns" : "time_ns";
 
-    buf_addf(b,
-             "WITH chosen AS (SELECT op_times.rowid AS number, op, name, type, count, warmup_count,"
-             " %s AS time_ns, wait_ns, kernel_ns, computation, memory, total_ns, mean_ns,"
-             " median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns%s"
-             " FROM op_times%s WHERE section = '%s' AND %s IS NOT NULL",
-             time, counters ? ", " COUNTERS : "",
-             counters ? " LEFT JOIN (SELECT op AS counted_op, " COUNTERS
-                        " FROM op_counters) ON counted_op = op"
-                      : "",
-             section, time);
+    buf_addf(
+        b,
+        "WITH chosen AS (SELECT op_times.rowid AS number, op, name, type, count, warmup_count,"
+        " %s AS time_ns, %s AS share, wait_ns, kernel_ns, computation, memory, total_ns,"
+        " mean_ns, median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns,"
+        " iif(%s > 0, computation * 1e9 / %s, NULL) AS flops_per_s,"
+        " iif(%s > 0, memory * 1e9 / %s, NULL) AS bytes_per_s%s"
+        " FROM op_times JOIN (SELECT section AS of, sum(time_ns) AS sum_ns FROM op_times GROUP BY"
+        " section) ON of = section%s WHERE section = '%s' AND %s IS NOT NULL",
+        time, kernels ? "kernel_ns / sum_ns" : "share", time, time, time, time,
+        counters ? ", " COUNTERS : "",
+        counters ? " LEFT JOIN (SELECT op AS counted_op, " COUNTERS
+                   " FROM op_counters) ON counted_op = op"
+                 : "",
+        section, time);
     put_filters(t, b, time);
     buf_adds(b, ")");
 }
@@ -174,10 +179,11 @@ static void put_chosen(const struct top *t, const char *section, struct buf *b)
 static void put_groups(const struct top *t, struct buf *b)
 {
     const char *f = t->aggregate;
-    static const char *const amounts[] = { "time_ns", "wait_ns",    "kernel_ns",    "computation",
-                                           "memory",  "cycles",     "instructions", "cache_misses",
-                                           "cpu_ns",  "page_faults" };
-    enum { PLAIN_AMOUNTS = 5 }; /* the others come from op_counters */
+    static const char *const amounts[] = { "time_ns",      "share",  "wait_ns",    "kernel_ns",
+                                           "computation",  "memory", "cycles",     "instructions",
+                                           "cache_misses", "cpu_ns", "page_faults" };
+    enum { PLAIN_AMOUNTS = 6 }; /* the others come from op_counters */
+    bool together = f && (strcmp(f, "sum") == 0 || strcmp(f, "mean") == 0);
 
     if (!f) {
         buf_adds(b, ", grouped AS (SELECT *, 1 AS ops, computation IS NULL AS unknown_computation,"
@@ -194,6 +200,13 @@ static void put_groups(const struct top *t, struct buf *b)
     for (size_t i = 0; i < ARRAY_SIZE(amounts); i++)
         if (i < PLAIN_AMOUNTS || wants_counters(t))
             buf_addf(b, ", %s(%s) AS %s", f, amounts[i], amounts[i]);
+    /* Known work of all over the time of all, whether summed up or averaged; the extreme rate of
+     * one. */
+    if (together)
+        buf_adds(b, ", sum(computation) * 1e9 / nullif(sum(time_ns), 0) AS flops_per_s,"
+                    " sum(memory) * 1e9 / nullif(sum(time_ns), 0) AS bytes_per_s");
+    else
+        buf_addf(b, ", %s(flops_per_s) AS flops_per_s, %s(bytes_per_s) AS bytes_per_s", f, f);
     buf_addf(b,
              ", sum(total_ns) AS total_ns, CAST(sum(total_ns) AS REAL) / sum(count) AS mean_ns,"
              " NULL AS median_ns, min(min_ns) AS min_ns, max(max_ns) AS max_ns, NULL AS p90_ns,"
@@ -213,17 +226,14 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
 {
     put_chosen(t, section, b);
     put_groups(t, b);
-    buf_adds(b, ", rated AS (SELECT *, iif(time_ns > 0, computation * 1e9 / time_ns, NULL) AS"
-                " flops_per_s, iif(time_ns > 0, memory * 1e9 / time_ns, NULL) AS bytes_per_s,");
+    buf_adds(b, ", rated AS (SELECT *,");
     if (wants_counters(t))
         buf_adds(b, " iif(cycles > 0, instructions / cycles, NULL) AS ipc,");
     /* Ids and devices of ops are needed before ranking only if they decide the order. */
-    buf_addf(b,
-             " time_ns / (SELECT sum(time_ns) FROM op_times WHERE section = '%s') AS share,"
+    buf_adds(b,
              " coalesce((SELECT iif(json_valid(attributes), json_extract(attributes, '$.opr_id'),"
              " NULL) FROM op WHERE id = grouped.op), CAST(op AS TEXT)) AS id,"
-             " (SELECT device FROM op WHERE id = grouped.op) AS device",
-             section);
+             " (SELECT device FROM op WHERE id = grouped.op) AS device");
     for (size_t i = 0; i < t->norder; i++)
         if (t->order[i].column == TOP_in_shapes || t->order[i].column == TOP_out_shapes)
             buf_addf(b,

@@ -19,5 +19,6 @@ export const BUCKETS = [
         title: "On the host",
         doc: "the device is idle while the host runs operators or the program",
     },
-    { key: "idle", title: "Nothing recorded", doc: "no span covers this time" },
+    { key: "idle", title: "Idle", doc: "the device is idle, and nothing that the host did was recorded" },
+    { key: "not_recorded", title: "Not recorded", doc: "nobody recorded what the device did in these steps" },
 ] as const;

@@ -18,7 +18,7 @@ const NAMED: Record<Theme, Record<string, string>> = {
         "stage:collective": "#e58fb1",
         "bucket:compute": "#6ea0f0", "bucket:overlap": "#62c4d3", "bucket:communication": "#e58fb1",
         "bucket:copy": "#e7c94c", "bucket:data": "#e88373", "bucket:runtime": "#f2a65a",
-        "bucket:host": "#74c69d", "bucket:idle": "#d5dae1",
+        "bucket:host": "#74c69d", "bucket:idle": "#d5dae1", "bucket:not_recorded": "#eceff3",
         other: "#c4ccd6", good: "#2f9e63", warning: "#c2740c", bad: "#cf3f36",
     },
     dark: {
@@ -29,7 +29,7 @@ const NAMED: Record<Theme, Record<string, string>> = {
         "stage:collective": "#d87ba1",
         "bucket:compute": "#5f93e8", "bucket:overlap": "#4fb3c4", "bucket:communication": "#d87ba1",
         "bucket:copy": "#d1b23c", "bucket:data": "#d97262", "bucket:runtime": "#e0944a",
-        "bucket:host": "#58b487", "bucket:idle": "#7d8794",
+        "bucket:host": "#58b487", "bucket:idle": "#7d8794", "bucket:not_recorded": "#4a525e",
         other: "#828c99", good: "#4fc088", warning: "#e3a13c", bad: "#ef7269",
     },
 };

@@ -93,6 +93,19 @@ export interface PathPart {
     depth: number;
 }
 
+export interface Reconciliation {
+    rank: number | null;
+    device: string | null;
+    steps: number;
+    steps_not_recorded: number;
+    wall_ns: number;
+    compute_ns: number;
+    exposed_ns: number;
+    copy_ns: number;
+    idle_ns: number;
+    not_recorded_ns: number;
+}
+
 export interface Collective {
     track: number;
     lane: string | null;

@@ -19,6 +19,7 @@ import type {
     Occupation,
     OperatorType,
     Queue,
+    Reconciliation,
     Region,
     Source,
     Stage,
@@ -50,9 +51,11 @@ interface Timed {
     summary: Latency | null; // of exactly these values
 }
 
-// Steps where there are some, else labelled regions; the kind with the most first.
+// Marked steps where there are some, else labelled regions; the kind with the most first. Steps that
+// were found by repetition may be layers: they are no latency.
 function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] {
-    const groups = stepGroups(steps).map((group): Timed => {
+    const marked = steps.filter((s) => s.found_by === "marks");
+    const groups = stepGroups(marked).map((group): Timed => {
         const same = latency.find((l) => l.scope === "step" && l.name === group.steps[0]!.model);
         const ranks = new Set(steps.map((s) => s.rank)).size;
         return {
@@ -103,14 +106,22 @@ function LatencyCard() {
                 const first = timed[0];
                 if (!first) {
                     return (
-                        <Card title="Time" wide>
+                        <Card
+                            title="Time"
+                            wide
+                            aside={steps.length > 0 && <More to={href("steps")}>Step trace</More>}
+                        >
                             <div class="figures">
                                 <Figure label="whole trace" value={ns(trace.duration_ns)} />
                                 <Figure label="spans" value={count(trace.rows.span ?? null)} />
                             </div>
                             <p class="note">
-                                No step, inference or labelled region is marked in this trace, and its
-                                operators do not repeat: there is no latency to tell.
+                                No step, inference or labelled region is marked in this trace: there is no
+                                latency to tell.{" "}
+                                {steps.length > 0 &&
+                                    `Its operators repeat ${count(steps.length)} times, by steps or by layers, with a median of ${ns(
+                                        percentile(steps.map((s) => s.total_ns).sort((a, b) => a - b), 0.5)
+                                    )} (inferred).`}
                             </p>
                         </Card>
                     );
@@ -180,7 +191,8 @@ function StepCard() {
                         <>
                             <p class="note">
                                 {group.title === ALL_STEPS ? "Mean" : `${group.title}: mean`} of{" "}
-                                {count(of.length)} {of.length === 1 ? "step" : "steps"}.
+                                {count(of.length)} {of.length === 1 ? "step" : "steps"}
+                                {of.some((s) => s.found_by === "repetition") ? ", inferred from repetition" : ""}.
                             </p>
                             <StepLanes label="Mean step" steps={of} lanes={[]} />
                         </>
@@ -272,50 +284,53 @@ function nameOf(of: Stream, ranked: boolean): string {
         .join(", ");
 }
 
+const RECONCILED: { key: keyof Reconciliation; label: string; bucket: string }[] = [
+    { key: "compute_ns", label: "computing", bucket: "compute" },
+    { key: "exposed_ns", label: "exposed communication", bucket: "communication" },
+    { key: "copy_ns", label: "copies", bucket: "copy" },
+    { key: "idle_ns", label: "idle", bucket: "idle" },
+    { key: "not_recorded_ns", label: "not recorded", bucket: "not_recorded" },
+];
+
 // Nothing for a trace without hardware: there the operators are all there is to say.
 function DevicesCard() {
     const theme = useTheme();
     const streams = useData<Stream>("streams");
-    if (streams.state !== "ready" || !streams.value.length) return null;
+    const places = useData<Reconciliation>("reconciliation");
+    if (streams.state !== "ready" || !streams.value.length || places.state !== "ready") return null;
     const devices = streams.value.filter((s) => s.scope === "device");
     const lines = streams.value.filter((s) => s.scope === "stream");
     const ranked = new Set(devices.map((d) => d.rank)).size > 1;
     return (
         <Card
             title={devices.length === 0 ? "Streams" : devices.length === 1 ? "Device" : "Devices"}
-            note="From the first start to the last end, warm-up too."
+            note="In the steps, until what they launched was done, without warm-up; where nothing marks steps, from the first to the last work."
         >
             {devices.slice(0, DEVICES_SHOWN).map((d) => {
-                const parts: Part[] = [
-                    {
-                        label: "computing",
-                        value: d.run_ns,
-                        shown: ns(d.run_ns),
-                        color: named("bucket", "compute", theme),
-                    },
-                    {
-                        label: "copying only",
-                        value: d.total_ns - d.run_ns - d.wait_ns,
-                        shown: ns(d.total_ns - d.run_ns - d.wait_ns),
-                        color: named("bucket", "copy", theme),
-                    },
-                    {
-                        label: "waiting",
-                        value: d.wait_ns,
-                        shown: ns(d.wait_ns),
-                        color: named("bucket", "idle", theme),
-                    },
-                ];
+                const place = places.value.find((p) => p.device === d.device && p.rank === d.rank);
+                const parts = RECONCILED.map(({ key, label, bucket }): Part => ({
+                    label,
+                    value: Number(place?.[key] ?? 0),
+                    shown: ns(Number(place?.[key] ?? 0)),
+                    color: named("bucket", bucket, theme),
+                })).filter((part) => part.value > 0);
+                const known = place ? place.wall_ns - place.not_recorded_ns : 0;
                 return (
                     <div key={nameOf(d, true)} class="device">
                         <p>
                             <strong>{nameOf(d, ranked)}</strong>{" "}
                             <span class="muted">
-                                {percent(d.total_ns > 0 ? d.run_ns / d.total_ns : null)} computing,{" "}
+                                {percent(place && known > 0 ? place.compute_ns / known : null)} computing,{" "}
                                 {count(d.kernels)} kernels, {count(d.copies)} copies
                             </span>
                         </p>
                         <StackBar label={nameOf(d, ranked)} parts={parts} />
+                        <Legend parts={parts} />
+                        {place && place.steps_not_recorded > 0 && (
+                            <p class="note">
+                                {count(place.steps)} steps were recorded, {count(place.steps_not_recorded)} were not.
+                            </p>
+                        )}
                         {d.longest_wait_ns !== null && (
                             <p class="note">
                                 Longest wait:{" "}
@@ -480,19 +495,25 @@ function ImportCard() {
     );
 }
 
+// When the trace starts, in milliseconds: its times count from so long after the start of the clock.
+export function startOf(meta: Meta[]): number | undefined {
+    const of = (key: string) => meta.find((m) => m.key === key)?.value;
+    const clock = of("clock.start_realtime_ns");
+    const after = of("trace.start_ns") ?? "0";
+    if (!clock || !/^-?\d+$/.test(clock) || !/^-?\d+$/.test(after)) return undefined;
+    return Number((BigInt(clock) + BigInt(after)) / 1000000n);
+}
+
 export function Overview() {
     const trace = useTrace();
     const meta = useData<Meta>("meta");
-    const start =
-        meta.state === "ready"
-            ? meta.value.find((m) => m.key === "clock.start_realtime_ns")?.value
-            : undefined;
+    const start = meta.state === "ready" ? startOf(meta.value) : undefined;
     return (
         <div class="page">
             <div class="page-head">
                 <h1>Overview</h1>
                 <span class="muted">
-                    {ns(trace.duration_ns)} recorded{start ? ` on ${date(Number(start) / 1e9)}` : ""}
+                    {ns(trace.duration_ns)} recorded{start ? ` on ${date(start / 1e3)}` : ""}
                 </span>
             </div>
             <LatencyCard />
