@@ -17,10 +17,12 @@ static bool is_number(const char *s, size_t len)
 {
     char text[NUMBER_MAX_BYTES], *end;
 
-    if (len >= sizeof(text) || strspn(s, "+-.0123456789eE") < len)
+    if (len >= sizeof(text))
         return false;
-    memcpy(text, s, len);
+    memcpy(text, s, len); /* nothing need follow it that ends it */
     text[len] = '\0';
+    if (strspn(text, "+-.0123456789eE") < len)
+        return false;
     strtod(text, &end);
     return end == text + len;
 }

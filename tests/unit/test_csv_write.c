@@ -71,6 +71,8 @@ static void test_cells(void **state)
 /* What a reader takes off is what CSV_MARK put there. */
 static void test_marks(void **state)
 {
+    char *edge;
+
     (void)state;
     assert_true(csv_is_marked("'=1", 3));
     assert_true(csv_is_marked("''=1", 4));
@@ -81,6 +83,12 @@ static void test_marks(void **state)
     assert_false(csv_is_marked("'a", 2));
     assert_false(csv_is_marked("=1", 2));
     assert_false(csv_is_marked("", 0));
+    /* Nothing need follow the text, not even what ends it. */
+    edge = malloc(3);
+    assert_non_null(edge);
+    memcpy(edge, "'-5", 3);
+    assert_false(csv_is_marked(edge, 3));
+    free(edge);
 }
 
 int main(void)
