@@ -33,5 +33,40 @@ export function difference(a: number | null | undefined, b: number | null | unde
 }
 
 export function relative(a: number | null | undefined, b: number | null | undefined): number | null {
-    return a ? difference(a, b)! / a : null;
+    const by = difference(a, b);
+    return a && by !== null ? by / a : null;
+}
+
+// What is measured of one side: the time of one iteration, from executions that scatter.
+export interface Measured {
+    count: number;
+    stdev_ns: number | null;
+    iterations: number | null;
+}
+
+// Variance of the time of an iteration; null where it is not known.
+export function variance(rows: Measured[]): number | null {
+    let sum = 0;
+    for (const { count, stdev_ns, iterations } of rows) {
+        if (stdev_ns === null || count < 2) return null;
+        sum += (count * stdev_ns * stdev_ns) / (iterations ?? 1) ** 2;
+    }
+    return sum;
+}
+
+const SURE = 2.6; // standard errors
+const LEAST = 0.01; // of A
+
+// "slower", "faster", "same", or null: it cannot be told.
+export function verdict(
+    a: number | null | undefined,
+    b: number | null | undefined,
+    variances: [number | null, number | null]
+): "slower" | "faster" | "same" | null {
+    const change = relative(a, b);
+    const [va, vb] = variances;
+    if (change === null || va === null || vb === null) return null;
+    const by = difference(a, b)!;
+    if (Math.abs(change) < LEAST || Math.abs(by) <= SURE * Math.sqrt(va + vb)) return "same";
+    return by > 0 ? "slower" : "faster";
 }

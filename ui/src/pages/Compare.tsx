@@ -5,7 +5,7 @@ import { Card, Figure } from "../components/Card";
 import { DataTable, type Column } from "../components/DataTable";
 import { Empty, Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
-import { align, difference, relative, type Pair } from "../compare";
+import { align, difference, relative, variance, verdict, type Pair } from "../compare";
 import { count, NA, ns, percent } from "../format";
 import { all, useDataOf, useLoad, useTrace } from "../hooks";
 import { facts } from "../machine";
@@ -17,12 +17,35 @@ function signed(value: number | null, show: (v: number) => string): string {
     return value === null ? NA : value > 0 ? `+${show(value)}` : value < 0 ? `−${show(-value)}` : show(0);
 }
 
-// Slower is bad; below two percent it may be noise and has no colour.
-function Change({ a, b }: { a: number | null | undefined; b: number | null | undefined }) {
+// Slower is bad; what may be noise, or cannot be told from it, has no colour.
+function Change({
+    a,
+    b,
+    variances,
+}: {
+    a: number | null | undefined;
+    b: number | null | undefined;
+    variances: [number | null, number | null];
+}) {
     const change = relative(a, b);
-    const tone = change === null || Math.abs(change) < 0.02 ? "" : change > 0 ? "worse" : "better";
-    return <span class={tone}>{change === null ? NA : signed(change, percent)}</span>;
+    const told = verdict(a, b, variances);
+    const tone = told === "slower" ? "worse" : told === "faster" ? "better" : "";
+    const hint =
+        change === null
+            ? "one of them has none"
+            : told === null
+              ? "too few executions to tell it from noise"
+              : told === "same"
+                ? "within the noise"
+                : "beyond the noise";
+    return (
+        <span class={tone} title={hint}>
+            {change === null ? NA : signed(change, percent)}
+        </span>
+    );
 }
+
+const varianceOf = (timed: Timed | null) => (timed ? timed.variance : null);
 
 interface Timed {
     section: string;
@@ -30,6 +53,7 @@ interface Timed {
     type: string | null;
     time_ns: number | null;
     count: number;
+    variance: number | null; // of time_ns
 }
 
 function columnsOf(byType: boolean): Column<Pair<Timed>>[] {
@@ -76,7 +100,13 @@ function columnsOf(byType: boolean): Column<Pair<Timed>>[] {
             value: (p) => relative(p.a?.time_ns, p.b?.time_ns),
             numeric: true,
             width: "92px",
-            show: (p) => <Change a={p.a?.time_ns} b={p.b?.time_ns} />,
+            show: (p) => (
+                <Change
+                    a={p.a?.time_ns}
+                    b={p.b?.time_ns}
+                    variances={[varianceOf(p.a), varianceOf(p.b)]}
+                />
+            ),
         },
         {
             key: "counts",
@@ -94,6 +124,13 @@ function columnsOf(byType: boolean): Column<Pair<Timed>>[] {
             search: true,
         },
     ];
+}
+
+// Types of a section; they scatter as their operators do.
+function typesOf(types: OperatorType[], operators: Operator[], section: string): Timed[] {
+    return types
+        .filter((t) => t.section === section)
+        .map((t) => ({ ...t, name: t.type, variance: variance(operators.filter((o) => o.type === t.type)) }));
 }
 
 type Data = [Operator[], OperatorType[], Latency[], Meta[]];
@@ -131,6 +168,8 @@ function LatencyCard({ a, b }: { a: Latency[]; b: Latency[] }) {
           ]
         : named;
     if (!pairs.length) return null;
+    const spread = (l: Latency | null) =>
+        l && l.stdev_ns !== null && l.count > 1 ? l.stdev_ns ** 2 / l.count : null;
     const rows: [string, (l: Latency) => number | null][] = [
         ["Median", (l) => l.median_ns],
         ["Mean", (l) => l.mean_ns],
@@ -173,7 +212,7 @@ function LatencyCard({ a, b }: { a: Latency[]; b: Latency[] }) {
                                         <td class="num">{ns(y)}</td>
                                         <td class="num">{signed(difference(x, y), ns)}</td>
                                         <td class="num">
-                                            <Change a={x} b={y} />
+                                            <Change a={x} b={y} variances={[spread(p.a), spread(p.b)]} />
                                         </td>
                                     </tr>
                                 );
@@ -229,11 +268,15 @@ function Result({ a, b }: { a: Data; b: Data }) {
         () =>
             byType
                 ? align<Timed>(
-                      a[1].filter((t) => t.section === section).map((t) => ({ ...t, name: t.type })),
-                      b[1].filter((t) => t.section === section).map((t) => ({ ...t, name: t.type })),
+                      typesOf(a[1], left, section),
+                      typesOf(b[1], right, section),
                       (t) => t.type ?? ""
                   )
-                : align<Timed>(left, right, (o) => `${o.name ?? ""}\n${o.type ?? ""}`),
+                : align<Timed>(
+                      left.map((o) => ({ ...o, variance: variance([o]) })),
+                      right.map((o) => ({ ...o, variance: variance([o]) })),
+                      (o) => `${o.name ?? ""}\n${o.type ?? ""}`
+                  ),
         [a, b, section, byType]
     );
     const [ta, tb] = [sum(left, (o) => o.time_ns), sum(right, (o) => o.time_ns)];
