@@ -115,6 +115,19 @@ def rows(folder):
         expect("name", (name[0], json.loads(name[1])[SCRIPT]), (SCRIPT, SCRIPT))
 
 
+def clipped_range(folder):
+    """Of spans that reach into a range only that part counts, also for what they enclose."""
+    def span(name, tid, ts, dur):
+        return {"ph": "X", "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur}
+    made = trace_json(folder / "range.json", [span("outer", 1, 0, 100), span("inner", 1, 20, 40),
+                                              span("other", 2, 90, 60), span("after", 2, 200, 5)])
+    with Server(opmeter, made) as server:
+        answer = server.json(f"/api/trace/{server.only_id()}/data/range?from=50000&to=95000")
+    found = {row[0]: row[3:] for row in answer["rows"]}
+    expect("range", found, {"outer": [1, 45000, 35000], "inner": [1, 10000, 10000],
+                            "other": [1, 5000, 5000]})
+
+
 def named_queries(folder):
     """Every query of queries.def is sound, on traces with much and with nothing in them."""
     run = folder / "run"
@@ -569,7 +582,7 @@ def long_report(folder):
     expect("spans", sum(b[5] for b in bars), 201000)
 
 
-TESTS = [page, headers, methods, kept_connection, rows, named_queries, timeline, export,
+TESTS = [page, headers, methods, kept_connection, rows, clipped_range, named_queries, timeline, export,
          foreign_host, foreign_origin, other_address, traversal, links, list_of_folder,
          changed_file, cut_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
          end_while_busy, many_connections, slow_reader, malformed, port_in_use, report,

@@ -252,9 +252,9 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
     }, [range.from, range.to]);
     return (
         <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>
-            {!coarse && <p class="note">Spans that begin in the range, with all of their time.</p>}
+            {!coarse && <p class="note">Of every span the part that lies in the range.</p>}
             {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
-            <Loaded of={asked} empty="Nothing begins in this range.">
+            <Loaded of={asked} empty="Nothing is in this range.">
                 {(rows) => (
                     <DataTable label="Totals of the range" columns={columns(range)} rows={rows} sort="-self"
                                rowKey={(t) => `${t.name}|${t.cat}|${t.layer}`} />

@@ -9,10 +9,11 @@ export function totalsOf(scene: Scene, range: Range): Total[] {
         if (!tile) continue;
         for (let i = 0; i < tile.ts.length; i++) {
             const ts = tile.ts[i]!;
-            if (ts < range.from || ts >= range.to) continue;
+            const end = tile.dur[i]! < 0 ? range.to : ts + tile.dur[i]!;
+            if (ts >= range.to || (ts < range.from && end <= range.from)) continue;
             const sum = sums.get(tile.name[i]!) ?? { count: 0, total: 0 };
             sum.count += tile.count[i]!;
-            sum.total += Math.max(tile.dur[i]!, 0);
+            sum.total += Math.min(end, range.to) - Math.max(ts, range.from);
             sums.set(tile.name[i]!, sum);
         }
     }
