@@ -292,15 +292,27 @@ export function isMemory(counter: Counter): boolean {
 function CounterCard({ counter, values, at }: { counter: Counter; values: Sampled[]; at: number }) {
     const theme = useTheme();
     const x = useMemo(() => values.map((v) => v.ts), [values]);
+    // A part of the time may hold many values: a peak in it is no plateau.
+    const parts = values.some((v) => v.low !== v.high);
     const series = useMemo(
         () => [
             {
-                label: counter.name ?? NA,
+                label: parts ? "least" : (counter.name ?? NA),
                 color: byIndex(at, theme),
                 fill: true,
                 steps: true,
-                values: values.map((v) => v.high),
+                values: values.map((v) => v.low),
             },
+            ...(parts
+                ? [
+                      {
+                          label: "most",
+                          color: byIndex(at, theme),
+                          steps: true,
+                          values: values.map((v) => v.high),
+                      },
+                  ]
+                : []),
         ],
         [values, theme]
     );
@@ -313,7 +325,11 @@ function CounterCard({ counter, values, at }: { counter: Counter; values: Sample
                 </span>
             }
             note={
-                [counter.device, counter.rank === null ? null : `rank ${counter.rank}`]
+                [
+                    counter.device,
+                    counter.rank === null ? null : `rank ${counter.rank}`,
+                    parts ? "least and most of each part of the time" : null,
+                ]
                     .filter(Boolean)
                     .join(", ") || undefined
             }
