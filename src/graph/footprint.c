@@ -52,14 +52,41 @@ static int64_t write_bytes(const struct graph *g, const struct node *n)
     return sum;
 }
 
+static bool all_zero(const struct tensor *t)
+{
+    const uint8_t *p = t->data;
+
+    for (size_t i = 0; i < t->bytes; i++)
+        if (p[i])
+            return false;
+    return true;
+}
+
+const struct tensor *node_weight(const struct graph *g, const struct node *n, uint32_t slot)
+{
+    const struct tensor *t = node_const(g, n, slot), *zero;
+    const struct value *v = node_in(g, n, slot);
+    const struct node *from;
+
+    if (t || !v || v->producer == NO_NODE)
+        return t;
+    from = &g->node[v->producer];
+    if (!node_is(from, "DequantizeLinear"))
+        return NULL;
+    zero = node_const(g, from, 2);
+    if (from->nin > 2 && node_in(g, from, 2) && !(zero && all_zero(zero)))
+        return NULL;
+    return node_const(g, from, 0);
+}
+
 /* The weight is where the table says; of a product either operand may be it. */
 static int weight_slot(const struct graph *g, const struct node *n, const struct op_info *info)
 {
     if (!info || info->weight.slot < 0)
         return -1;
-    if (node_const(g, n, (uint32_t)info->weight.slot))
+    if (node_weight(g, n, (uint32_t)info->weight.slot))
         return info->weight.slot;
-    return info->weight.either && node_const(g, n, 0) ? 0 : -1;
+    return info->weight.either && node_weight(g, n, 0) ? 0 : -1;
 }
 
 void node_footprint(const struct graph *g, const struct node *n, struct footprint *out)

@@ -18,6 +18,10 @@ struct footprint {
 /* Of one node; a node with subgraphs counts only itself (0 FLOPs). Call after graph_infer(). */
 void node_footprint(const struct graph *g, const struct node *n, struct footprint *out);
 
+/* The constant that an input is, or that a DequantizeLinear with zero points of 0 makes it from;
+ * NULL if there is none. Zeros of it are zeros of the weight. */
+const struct tensor *node_weight(const struct graph *g, const struct node *n, uint32_t slot);
+
 /* Which dimension of a node's weight, input `slot`, counts output channels: 0 for Conv, the last
  * for MatMul, ... */
 int weight_axis(const struct graph *g, const struct node *n, int slot);

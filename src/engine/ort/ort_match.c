@@ -486,7 +486,7 @@ static void add_weight(opm_op_info *info, const struct cover *c, char *room, siz
     struct footprint f;
 
     node_footprint(c->g, n, &f);
-    t = f.weight_slot >= 0 ? node_const(c->g, n, (uint32_t)f.weight_slot) : NULL;
+    t = f.weight_slot >= 0 ? node_weight(c->g, n, (uint32_t)f.weight_slot) : NULL;
     if (!t)
         return;
     shape_text(&t->shape, room, size);

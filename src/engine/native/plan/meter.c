@@ -243,7 +243,7 @@ static void meter_op(struct op *op, bool all)
         info.tensors = tensor;
     }
     if (slot >= 0) {
-        const struct tensor *w = node_const(g, op->node, (uint32_t)slot);
+        const struct tensor *w = node_weight(g, op->node, (uint32_t)slot);
 
         if (w) {
             shape_text(&w->shape, weight, sizeof(weight));
