@@ -230,6 +230,8 @@ static int match(struct meetings *m)
 {
     size_t kept = 0;
 
+    if (!m->n)
+        return 0;
     qsort(m->at, m->n, sizeof(*m->at), by_series);
     for (size_t i = 0; i < m->n; i++) {
         bool goes_on =

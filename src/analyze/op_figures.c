@@ -1,6 +1,7 @@
 /* op_figures.c -- see op_figures.h. */
 #include "analyze/op_figures.h"
 
+#include "analyze/device_time.h"
 #include "base/alloc.h"
 #include <string.h>
 
@@ -100,11 +101,33 @@ static int compute_sections(struct op_figures *s, const struct store *st, struct
     return rc;
 }
 
+bool op_figures_timed(const struct op_figures *s, size_t op)
+{
+    return s->op[op].count && (!s->kernels || is_used(&s->in[SECTION_DEVICE][op]));
+}
+
+/* Executions that launch kernels, by how long the device worked for each. Where that is not known
+ * of all, the kernels stand for them. */
+static void use_executions(struct op_figures *s, const struct device_time *d, size_t op,
+                           const double *q, size_t nq)
+{
+    size_t n = d->first[op + 1] - d->first[op];
+    struct group_stats g = { .self_ns = s->in[SECTION_DEVICE][op].self_ns,
+                             .warmup_count = s->in[SECTION_HOST][op].warmup_count,
+                             .open_count = s->in[SECTION_HOST][op].open_count };
+
+    if (d->unplaced[op] || !n)
+        return;
+    group_stats_of(&g, d->value_ns + d->first[op], n, q, nq);
+    s->op[op] = g;
+}
+
 int op_figures_compute(struct op_figures *s, const struct store *st, const double *q, size_t nq,
                        bool wait)
 {
     str_id reshape = strpool_find(store_strings(st), "reshape", 7);
     str_id hardware = strpool_find(store_strings(st), "hardware", 8);
+    struct device_time launched = { 0 };
     struct attribution a;
     uint32_t *group;
     size_t nsite;
@@ -133,15 +156,20 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
                                                   .nq = nq });
     if (rc == 0)
         rc = sum_reshape(s, st, reshape);
+    if (rc == 0 && s->kernels)
+        rc = device_time_find(&launched, st, a.group);
     for (size_t i = 0; i < s->nop && rc == 0; i++) {
-        bool device =
-            is_used(&s->in[SECTION_DEVICE][i]) && !(s->kernels && is_used(&s->in[SECTION_HOST][i]));
+        bool device = is_used(&s->in[SECTION_DEVICE][i]);
 
         s->op[i] = s->in[device ? SECTION_DEVICE : SECTION_HOST][i];
         s->op_iterations[i] = s->iterations[device ? SECTION_DEVICE : SECTION_HOST][i];
-        s->whole_ns += iterations_whole_ns(&s->op_iterations[i], s->op[i].self_ns);
+        if (device && s->kernels)
+            use_executions(s, &launched, i, q, nq);
+        if (op_figures_timed(s, i))
+            s->whole_ns += iterations_whole_ns(&s->op_iterations[i], s->op[i].self_ns);
     }
 out:
+    device_time_release(&launched);
     attribution_release(&a);
     mem_free(group);
     return rc;

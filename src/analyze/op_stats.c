@@ -33,7 +33,7 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
         c[op_stats_col_reshape_ns] = cell_i64(all.reshape_ns[op]);
         c[op_stats_col_flops] = flops;
         c[op_stats_col_bytes] = bytes;
-        if (s->count > 0) {
+        if (op_figures_timed(&all, op)) {
             c[op_stats_col_total_ns] = cell_i64(s->total_ns);
             c[op_stats_col_mean_ns] = cell_f64(s->mean_ns);
             c[op_stats_col_median_ns] = cell_f64(s->q[Q50]);

@@ -256,7 +256,7 @@ static int add_latency(struct sparse *s, const struct store *st)
         const struct group_stats *g = &stats.op[i];
         const struct iterations *it = &stats.op_iterations[i];
 
-        if (g->count > 0)
+        if (op_figures_timed(&stats, i))
             s->op[i].latency_ns = it->steps ? (double)it->self_ns / (double)it->steps
                                             : (double)g->self_ns / (double)g->count;
     }

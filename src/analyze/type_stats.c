@@ -10,7 +10,7 @@ struct type {
     str_id name;  /* 0: operators without a type */
     size_t order; /* of first appearance */
     int64_t ops;
-    int64_t count;
+    int64_t count, timed; /* executions, and those of operators whose time is known */
     int64_t total_ns;
     int64_t self_ns;
     double whole_ns;  /* as if every step had been recorded */
@@ -34,6 +34,9 @@ static void add_op(struct type *t, const struct op_figures *all, size_t op, stru
 
     t->ops++;
     t->count += s->count;
+    if (!op_figures_timed(all, op))
+        return;
+    t->timed += s->count;
     t->total_ns = add_ns(t->total_ns, s->total_ns);
     t->self_ns = add_ns(t->self_ns, s->self_ns);
     t->whole_ns += iterations_whole_ns(&all->op_iterations[op], s->self_ns);
@@ -51,9 +54,9 @@ static int add_row(struct table *out, const struct type *t, double all_ns)
     c[type_stats_col_type] = cell_str(t->name);
     c[type_stats_col_ops] = cell_i64(t->ops);
     c[type_stats_col_count] = cell_i64(t->count);
-    if (t->count > 0) {
+    if (t->timed > 0) {
         c[type_stats_col_total_ns] = cell_i64(t->total_ns);
-        c[type_stats_col_mean_ns] = cell_f64((double)t->total_ns / (double)t->count);
+        c[type_stats_col_mean_ns] = cell_f64((double)t->total_ns / (double)t->timed);
         c[type_stats_col_self_ns] = cell_i64(t->self_ns);
         if (all_ns > 0)
             c[type_stats_col_share] = cell_f64(t->whole_ns / all_ns);

@@ -32,16 +32,20 @@ const struct ratio_pattern *ratio_pattern_find(const char *name)
     return NULL;
 }
 
-static void read_text(struct json_reader *r, char *out, size_t size)
+/* False when out of memory. */
+static bool read_text(struct json_reader *r, char *out, size_t size)
 {
     struct buf text = { 0 };
+    bool ok;
 
     if (json_read_next(r) == JSON_STRING)
         json_read_text(r, &text);
     else
         json_read_skip(r);
-    snprintf(out, size, "%s", buf_str(&text));
+    ok = !text.failed;
+    snprintf(out, size, "%s", ok ? buf_str(&text) : "");
     buf_release(&text);
+    return ok;
 }
 
 static void read_real(struct json_reader *r, double *out)
@@ -63,16 +67,17 @@ static int read_entry(struct json_reader *r, struct ratios *to)
 {
     char pattern[32] = "", weight[64] = "";
     struct ratio e = { 0 };
+    bool ok = true;
 
     while (json_read_next(r) == JSON_KEY) {
         if (json_read_is(r, "cpu"))
-            read_text(r, e.cpu, sizeof(e.cpu));
+            ok &= read_text(r, e.cpu, sizeof(e.cpu));
         else if (json_read_is(r, "isa"))
-            read_text(r, e.isa, sizeof(e.isa));
+            ok &= read_text(r, e.isa, sizeof(e.isa));
         else if (json_read_is(r, "pattern"))
-            read_text(r, pattern, sizeof(pattern));
+            ok &= read_text(r, pattern, sizeof(pattern));
         else if (json_read_is(r, "weight"))
-            read_text(r, weight, sizeof(weight));
+            ok &= read_text(r, weight, sizeof(weight));
         else if (json_read_is(r, "sparsity"))
             read_real(r, &e.sparsity);
         else if (json_read_is(r, "ratio"))
@@ -86,6 +91,8 @@ static int read_entry(struct json_reader *r, struct ratios *to)
         else
             json_read_skip(r);
     }
+    if (!ok)
+        return OPM_ENOMEM;
     e.pattern = ratio_pattern_find(pattern);
     if (!e.pattern || sscanf(weight, "%" SCNd64 "x%" SCNd64, &e.n, &e.k) != 2 || e.n <= 0 ||
         e.k <= 0 || !(e.ratio > 0 && e.ratio < 1e6) || !(e.sparsity >= 0 && e.sparsity < 1))

@@ -45,6 +45,29 @@ static inline int64_t rig_launcher(const struct store *st, size_t kernel)
     return from < 0 ? -1 : rig_number(st, (size_t)from, span_col_op);
 }
 
+/* The execution of op around the launch of a kernel, or -1. */
+static inline int64_t rig_execution(const struct store *st, size_t kernel, int64_t op)
+{
+    struct cell c = store_cell(st, TABLE_span, kernel, span_col_correlation);
+    int64_t from = -1;
+
+    for (size_t i = 0; c.kind == CELL_I64 && i < store_nrow(st, TABLE_span); i++) {
+        struct cell other = store_cell(st, TABLE_span, i, span_col_correlation);
+
+        if (other.kind == CELL_I64 && other.i64 == c.i64 && !rig_on_hardware(st, i))
+            from = (int64_t)i;
+    }
+    while (from >= 0) {
+        struct cell phase = store_cell(st, TABLE_span, (size_t)from, span_col_phase);
+
+        if (rig_number(st, (size_t)from, span_col_op) == op && !rig_on_hardware(st, (size_t)from) &&
+            (phase.kind != CELL_STR || rig_word(st, phase.str, "forward")))
+            break;
+        from = rig_number(st, (size_t)from, span_col_parent);
+    }
+    return from;
+}
+
 /* The operator that a span counts for, or -1; *hardware: on which side. */
 static inline int64_t rig_owner(const struct store *st, size_t row, bool *hardware)
 {

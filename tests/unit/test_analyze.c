@@ -104,6 +104,7 @@ struct naive {
     size_t n;
     int64_t self;
     int64_t warmup;
+    bool untimed; /* it only has time on the host, and others launch kernels */
 };
 
 static int64_t number(const struct store *st, enum table_id t, size_t row, int col, int64_t none)
@@ -219,11 +220,51 @@ static bool phase_is(const struct store *st, size_t span, const char *phase)
     return phase ? id && strcmp(store_text(st, id), phase) == 0 : id == 0;
 }
 
+/* What the device did for every execution, instead of every kernel, if all kernels have one. */
+static void naive_executions(struct naive *g, const struct store *st, int64_t op)
+{
+    size_t n = store_nrow(st, TABLE_span), execs = 0;
+    int64_t *sum = calloc(n + 1, sizeof(*sum)), warm = 0;
+    bool *any = calloc(n + 1, sizeof(*any)), all = true, hardware;
+
+    assert_non_null(sum);
+    assert_non_null(any);
+    for (size_t i = 0; i < n; i++) {
+        int64_t dur = number(st, TABLE_span, i, span_col_dur, -1), by;
+
+        if (rig_owner(st, i, &hardware) != op)
+            continue;
+        if (!hardware) {
+            warm += dur >= 0 && warmup(st, i);
+            continue;
+        }
+        if (dur < 0)
+            continue;
+        by = rig_execution(st, i, op);
+        all &= by >= 0;
+        if (by >= 0) {
+            sum[by] += dur;
+            any[by] = true;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        execs += any[i] && !warmup(st, i) && number(st, TABLE_span, i, span_col_dur, -1) >= 0;
+    if (all && execs) {
+        g->n = 0;
+        g->warmup = warm;
+        for (size_t i = 0; i < n; i++)
+            if (any[i] && !warmup(st, i) && number(st, TABLE_span, i, span_col_dur, -1) >= 0)
+                g->v[g->n++] = sum[i];
+    }
+    free(sum);
+    free(any);
+}
+
 static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshape)
 {
     struct naive g = naive_make(st);
 
-    bool device = false, host = false, kernels = false, hardware;
+    bool device = false, kernels = false, hardware;
 
     *reshape = OPM_NULL_I64;
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
@@ -231,9 +272,8 @@ static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshap
 
         kernels |= owner >= 0 && number(st, TABLE_span, i, span_col_op, -1) < 0;
         device |= owner == op && hardware;
-        host |= owner == op && !hardware;
     }
-    device &= !(kernels && host);
+    g.untimed = kernels && !device;
     for (size_t i = 0; i < store_nrow(st, TABLE_span); i++) {
         int64_t dur = number(st, TABLE_span, i, span_col_dur, -1);
 
@@ -243,6 +283,8 @@ static struct naive naive_op(const struct store *st, int64_t op, int64_t *reshap
             dur >= 0)
             *reshape = (*reshape == OPM_NULL_I64 ? 0 : *reshape) + dur;
     }
+    if (device && kernels)
+        naive_executions(&g, st, op);
     qsort(g.v, g.n, sizeof(*g.v), by_value);
     return g;
 }
@@ -293,7 +335,7 @@ static void check_op_stats(const struct store *st)
             assert_na(&t, i, op_stats_col_reshape_ns);
         else
             assert_i64(&t, i, op_stats_col_reshape_ns, reshape);
-        if (g.n == 0) {
+        if (g.n == 0 || g.untimed) {
             assert_na(&t, i, op_stats_col_total_ns);
             assert_na(&t, i, op_stats_col_median_ns);
             assert_na(&t, i, op_stats_col_share);
@@ -335,7 +377,7 @@ static void check_type_stats(const struct store *st)
 
     for (size_t i = 0; i < t.nrow; i++) {
         struct cell type = table_cell(&t, i, type_stats_col_type);
-        int64_t n = 0, count = 0, sum = 0, self = 0, flops_ns = 0;
+        int64_t n = 0, count = 0, timed = 0, sum = 0, self = 0, flops_ns = 0;
         double flops = 0;
         bool known = false;
 
@@ -347,9 +389,10 @@ static void check_type_stats(const struct store *st)
             if (other.kind != type.kind || (type.kind == CELL_STR && other.str != type.str))
                 continue;
             n++;
-            if (!c)
-                continue;
             count += c;
+            if (table_cell(&ops, op, op_stats_col_total_ns).kind == CELL_NULL)
+                continue;
+            timed += c;
             sum += table_cell(&ops, op, op_stats_col_total_ns).i64;
             self += table_cell(&ops, op, op_stats_col_self_ns).i64;
             if (f.kind == CELL_I64) {
@@ -362,13 +405,13 @@ static void check_type_stats(const struct store *st)
         rows += n;
         assert_i64(&t, i, type_stats_col_ops, n);
         assert_i64(&t, i, type_stats_col_count, count);
-        if (!count) {
+        if (!timed) {
             assert_na(&t, i, type_stats_col_total_ns);
             continue;
         }
         assert_i64(&t, i, type_stats_col_total_ns, sum);
         assert_i64(&t, i, type_stats_col_self_ns, self);
-        assert_f64(&t, i, type_stats_col_mean_ns, (double)sum / (double)count);
+        assert_f64(&t, i, type_stats_col_mean_ns, (double)sum / (double)timed);
         if (known)
             assert_i64(&t, i, type_stats_col_flops, (int64_t)flops);
         else

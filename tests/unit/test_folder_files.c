@@ -143,6 +143,7 @@ static void cambricon_prefixes(void (*read)(struct cam *, const uint8_t *, size_
         u64map_release(&c.op);
         u64map_release(&c.track);
         u64map_release(&c.counter);
+        u64map_release(&c.known);
         buf_release(&c.text);
         store_free(st);
         mem_free(copy);

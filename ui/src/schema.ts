@@ -158,7 +158,7 @@ export interface SchemaRow {
     table_doc: string | null;
 }
 
-// time of every operator, on the device if it ran there, else on the host; warm-up and spans that never ended are not counted
+// time of every operator: of an execution what the device did for it, and where there are no devices what the host did; warm-up and spans that never ended are not counted; times are NULL where operators launch kernels and this one launches none
 export interface OpStatsRow {
     op: number | null;
     name: string | null;

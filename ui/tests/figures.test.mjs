@@ -83,7 +83,9 @@ const overview = [
             const page = await open(at(stage.id(GPU), "overview"));
             const said = await page.locator(".device .muted").first().textContent();
             const [, share, kernels] = /^([\d.]+) % computing,\s+(\d+) kernels/.exec(said) ?? assert.fail(said);
-            assert.equal(share, ((100 * device.run_ns) / device.total_ns).toFixed(1));
+            const [whole] = stage.query(GPU, "SELECT * FROM reconciliation");
+            const recorded = whole.wall_ns - whole.not_recorded_ns;
+            assert.equal(share, ((100 * whole.compute_ns) / recorded).toFixed(1));
             assert.equal(Number(kernels), device.kernels);
         },
     ],
