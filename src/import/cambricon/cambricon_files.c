@@ -73,7 +73,8 @@ static int64_t first_start_us(const char *path, uint8_t *head)
 
 static bool same_model(const struct cam_file *a, const struct cam_file *b)
 {
-    return a->model.len == b->model.len && memcmp(a->model.p, b->model.p, a->model.len) == 0;
+    return a->model.len == b->model.len &&
+           (!a->model.len || memcmp(a->model.p, b->model.p, a->model.len) == 0);
 }
 
 uint64_t cam_listed_key(struct text model, int64_t num)
