@@ -205,7 +205,7 @@ static void row_read(struct reader *r, const struct cells *c)
     struct span_row row = SPAN_ROW_INIT;
     struct buf args = { 0 };
     struct json_writer w = { .buf = &args };
-    int64_t real = cell_ns(r, c, C_REAL), cpu = cell_ns(r, c, C_CPU);
+    int64_t real = cell_ns(r, c, C_REAL), cpu = cell_ns(r, c, C_CPU), end_ns;
     str_id name = cell_text(r, c, C_NAME);
     uint32_t op;
 
@@ -238,8 +238,10 @@ static void row_read(struct reader *r, const struct cells *c)
     row.args = build_buf(&r->b, &args);
     build_span(&r->b, &row);
     store_stat(r->b.st, STAT_time_made_up, 1);
-    if (real > 0 && __builtin_add_overflow(r->end_ns, real, &r->end_ns))
+    if (real > 0 && __builtin_add_overflow(r->end_ns, real, &end_ns))
         r->b.rc = OPM_EFORMAT;
+    else if (real > 0)
+        r->end_ns = end_ns;
     buf_release(&args);
 }
 
