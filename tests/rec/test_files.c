@@ -84,6 +84,18 @@ static void close_from(void)
     close_all();
 }
 
+/* The kernel says EBUSY while another thread is just being given that number (dup2(2)): here the
+ * recorder's, which opens its file again where it shares the table of descriptors. */
+static void dup_to(int fd, int to)
+{
+    int got;
+
+    do
+        got = dup2(fd, to);
+    while (got < 0 && errno == EBUSY);
+    RIG_CHECK(got == to);
+}
+
 /* A descriptor of the program on every number. */
 static void dup_over(void)
 {
@@ -91,7 +103,7 @@ static void dup_over(void)
 
     for (int to = 3; to < 1024; to++)
         if (to != fd)
-            RIG_CHECK(dup2(fd, to) == to);
+            dup_to(fd, to);
 }
 
 /* A copy of the same file of the program on every number. */
@@ -102,7 +114,7 @@ static void dup_file_over(const char *path)
     RIG_CHECK(fd >= 0 && write(fd, "database 0", 10) == 10);
     for (int to = 3; to < 1024; to++)
         if (to != fd)
-            RIG_CHECK(dup2(fd, to) == to);
+            dup_to(fd, to);
 }
 
 static void daemonise(void)
