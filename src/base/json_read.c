@@ -281,6 +281,8 @@ bool json_read_is(const struct json_reader *r, const char *s)
     const char *p = r->text, *end = p + r->len;
     size_t n = strlen(s);
 
+    if (r->token != JSON_KEY && r->token != JSON_STRING)
+        return false; /* what it points to is no text, or was one */
     if (!r->escaped)
         return r->len == n && memcmp(p, s, n) == 0;
     while (p < end) {

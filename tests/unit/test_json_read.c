@@ -98,6 +98,7 @@ static void test_text(void **state)
         { "\"\\ude00x\"", "\xef\xbf\xbdx" },
         { "\"\\ud83d\\n\"", "\xef\xbf\xbd\n" },
     };
+    struct json_reader after;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -113,6 +114,13 @@ static void test_text(void **state)
         assert_false(json_read_is(&r, ""));
         buf_release(&b);
     }
+    /* What stands in place of a text is none, whatever was read before. */
+    after = json_read_of("{\"name\":[", 9);
+    assert_int_equal(json_read_next(&after), JSON_OBJECT);
+    assert_int_equal(json_read_next(&after), JSON_KEY);
+    assert_true(json_read_is(&after, "name"));
+    assert_int_equal(json_read_next(&after), JSON_ARRAY);
+    assert_false(json_read_is(&after, "name"));
 }
 
 static void test_numbers(void **state)
