@@ -194,6 +194,8 @@ enum json_token json_read_next(struct json_reader *r)
 
     if (r->begun && (before == JSON_BAD || before == JSON_DONE))
         return before;
+    r->len = 0; /* of what has no text */
+    r->escaped = false;
     skip_space(r);
     if (!r->begun || before == JSON_KEY)
         r->token = take_value(r);
@@ -281,8 +283,6 @@ bool json_read_is(const struct json_reader *r, const char *s)
     const char *p = r->text, *end = p + r->len;
     size_t n = strlen(s);
 
-    if (r->token != JSON_KEY && r->token != JSON_STRING)
-        return false; /* what it points to is no text, or was one */
     if (!r->escaped)
         return r->len == n && memcmp(p, s, n) == 0;
     while (p < end) {
