@@ -199,9 +199,8 @@ static int may_write(const struct job *j)
 /* And the results? What is in their way and may go goes. */
 static int may_write_results(struct job *j)
 {
-    static const char *const names[] = { "trace.json",   "operators.csv", "operators.xlsx",
-                                         "summary.json", "summary.md",    trace_files[0],
-                                         trace_files[1] };
+    const char *const names[] = { "trace.json", "operators.csv", "operators.xlsx", "summary.json",
+                                  "summary.md", trace_files[0],  trace_files[1] };
     char path[FOLDER_PATH_MAX + 32];
     int rc = CLI_OK;
 
