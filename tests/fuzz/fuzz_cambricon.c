@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     u64map_release(&c.op);
     u64map_release(&c.track);
     u64map_release(&c.counter);
+    u64map_release(&c.known);
     buf_release(&c.text);
     store_free(st);
     return 0;
