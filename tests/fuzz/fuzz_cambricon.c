@@ -36,13 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     cam_steps_end(&c);
     if (!c.b.rc)
         store_finish(st);
-    mem_free(c.step);
-    u64map_release(&c.step_of);
-    u64map_release(&c.op);
-    u64map_release(&c.track);
-    u64map_release(&c.counter);
-    u64map_release(&c.known);
-    buf_release(&c.text);
+    cam_release(&c);
     store_free(st);
     return 0;
 }

@@ -138,13 +138,7 @@ static void cambricon_prefixes(void (*read)(struct cam *, const uint8_t *, size_
         assert_int_equal(store_finish(st), 0);
         if (n == strlen(text))
             assert_true(store_nrow(st, TABLE_span) > 0);
-        mem_free(c.step);
-        u64map_release(&c.step_of);
-        u64map_release(&c.op);
-        u64map_release(&c.track);
-        u64map_release(&c.counter);
-        u64map_release(&c.known);
-        buf_release(&c.text);
+        cam_release(&c);
         store_free(st);
         mem_free(copy);
     }

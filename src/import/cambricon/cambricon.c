@@ -244,13 +244,7 @@ int cambricon_read_dir(struct store *st, const struct import_source *src, opm_er
     if (any)
         import_set_realtime(src, 0);
     any = f.c.nodes || f.c.app != OPM_NULL_ID;
-    mem_free(f.c.step);
-    u64map_release(&f.c.step_of);
-    u64map_release(&f.c.op);
-    u64map_release(&f.c.track);
-    u64map_release(&f.c.counter);
-    u64map_release(&f.c.known);
-    buf_release(&f.c.text);
+    cam_release(&f.c);
     if (f.c.b.rc)
         return build_end(&f.c.b, err);
     return any ? 0

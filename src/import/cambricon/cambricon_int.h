@@ -67,6 +67,8 @@ void cam_node(struct cam *c, struct cam_step *s, const struct cam_node *n);
 void cam_activity(struct cam *c, struct cam_step *s, struct text name, int64_t ts_ns,
                   int64_t dur_ns, struct text meta);
 void cam_steps_end(struct cam *c);
+/* Frees what it holds, on success and on failure. */
+void cam_release(struct cam *c);
 
 /* A file of a step: "stats_3", "timeline_3" or "<model>_step_3". */
 struct cam_file {

@@ -338,3 +338,15 @@ void cam_steps_end(struct cam *c)
                           });
     }
 }
+
+void cam_release(struct cam *c)
+{
+    mem_free(c->step);
+    u64map_release(&c->step_of);
+    u64map_release(&c->op);
+    u64map_release(&c->track);
+    u64map_release(&c->counter);
+    u64map_release(&c->known);
+    json_texts_clear(&c->texts);
+    buf_release(&c->text);
+}
