@@ -207,11 +207,8 @@ static int columns_get(struct columns *c, const struct store *st)
     c->ts = ts;
     c->dur = dur;
     c->track = track;
-    for (size_t i = 0; i < c->ntrack; i++) {
-        struct cell rank = store_cell(st, TABLE_track, i, track_col_rank);
-
-        c->rank[i] = rank.kind == CELL_I64 ? rank.i64 : OPM_NULL_I64;
-    }
+    for (size_t i = 0; i < c->ntrack; i++)
+        c->rank[i] = store_i64_or(st, TABLE_track, i, track_col_rank, OPM_NULL_I64);
     if (!c->ts || !c->dur || !c->track)
         c->n = 0;
     return 0;

@@ -16,20 +16,10 @@ struct input {
     size_t n;
     uint8_t *class;
     struct step_list steps;
-    int64_t *before_ns;            /* time before each step that belongs to it */
-    const struct step_row **order; /* by rank, then by start */
-    struct u64map seen;            /* step and track -> collectives so far */
+    int64_t *before_ns; /* time before each step that belongs to it */
+    struct steps_by_rank by_rank;
+    struct u64map seen; /* step and track -> collectives so far */
 };
-
-static int by_rank(const void *va, const void *vb)
-{
-    const struct step_row *a = *(const struct step_row *const *)va;
-    const struct step_row *b = *(const struct step_row *const *)vb;
-
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
-}
 
 static int input_get(struct input *in, const struct store *st)
 {
@@ -44,13 +34,10 @@ static int input_get(struct input *in, const struct store *st)
     if (step_list_get(&in->steps, st) < 0)
         return OPM_ENOMEM;
     in->class = span_classes(st);
-    in->order = mem_alloc((in->steps.n + 1) * sizeof(*in->order));
     in->before_ns = mem_alloc((in->steps.n + 1) * sizeof(*in->before_ns));
-    if (!in->class || !in->order || !in->before_ns || step_gaps(st, &in->steps, in->before_ns))
+    if (!in->class || !in->before_ns || step_gaps(st, &in->steps, in->before_ns) ||
+        steps_by_rank_get(&in->by_rank, &in->steps))
         return OPM_ENOMEM;
-    for (size_t i = 0; i < in->steps.n; i++)
-        in->order[i] = &in->steps.row[i];
-    qsort(in->order, in->steps.n, sizeof(*in->order), by_rank);
     in->site = store_span_site(st);
     for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         if (store_column(st, TABLE_span, columns[i].col, columns[i].to) < 0)
@@ -62,29 +49,10 @@ static int input_get(struct input *in, const struct store *st)
 static void input_release(struct input *in)
 {
     mem_free(in->before_ns);
-    mem_free(in->order);
+    steps_by_rank_release(&in->by_rank);
     mem_free(in->class);
     u64map_release(&in->seen);
     step_list_release(&in->steps);
-}
-
-/* The last step of that rank which starts no later, if it is still going on; or NULL. */
-static const struct step_row *step_at(const struct input *in, int64_t rank, int64_t ts_ns)
-{
-    size_t from = 0, to = in->steps.n;
-    const struct step_row key = { .rank = rank, .from_ns = ts_ns }, *k = &key;
-
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-
-        if (by_rank(&in->order[mid], &k) <= 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    if (from == 0 || in->order[from - 1]->rank != rank || in->order[from - 1]->to_ns <= ts_ns)
-        return NULL;
-    return in->order[from - 1];
 }
 
 /* What a collective consists of is part of it. */
@@ -129,14 +97,14 @@ int analyze_collectives(const struct store *st, struct table *out, opm_error *er
 
     for (size_t i = 0; rc == 0 && i < in.n; i++) {
         const struct step_row *s;
-        struct cell rank;
+        int64_t rank;
 
         if (in.class[in.site[i]] != CLASS_COMM || in.dur[i] < 0 || in.track[i] == OPM_NULL_ID ||
             !is_outermost(&in, i))
             continue;
-        rank = store_cell(st, TABLE_track, in.track[i], track_col_rank);
-        s = step_at(&in, rank.kind == CELL_I64 ? rank.i64 : OPM_NULL_I64, in.ts[i]);
-        if (s)
+        rank = store_i64_or(st, TABLE_track, in.track[i], track_col_rank, OPM_NULL_I64);
+        s = steps_by_rank_at(&in.by_rank, rank, in.ts[i]);
+        if (s && s->to_ns > in.ts[i])
             rc = add_row(&in, st, out, i, s);
     }
     input_release(&in);

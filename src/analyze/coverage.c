@@ -1,6 +1,7 @@
 /* coverage.c -- see coverage.h. */
 #include "analyze/coverage.h"
 
+#include "analyze/parallel.h"
 #include "analyze/span_class.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
@@ -16,8 +17,7 @@ static int logs_list(struct coverage *c, const struct store *st, size_t ntrack)
     for (size_t i = 0; i < ntrack && rc == 0; i++) {
         struct cell source = store_cell(st, TABLE_track, i, track_col_source);
         struct cell log = store_cell(st, TABLE_track, i, track_col_log);
-        uint64_t key = (uint64_t)(source.kind == CELL_I64 ? source.i64 : OPM_NULL_ID) << 32 |
-                       (log.kind == CELL_STR ? log.str : 0);
+        uint64_t key = (uint64_t)cell_i64_or(source, OPM_NULL_ID) << 32 | cell_text_id(log);
         const uint64_t *at = u64map_get(&index, key);
 
         c->log_of[i] = at ? (uint32_t)*at : (uint32_t)index.n;
@@ -30,116 +30,193 @@ static int logs_list(struct coverage *c, const struct store *st, size_t ntrack)
     return rc;
 }
 
-/* Work by log and step. */
-static int count(const struct coverage *c, const struct store *st, uint32_t *n)
+static int series_list(struct coverage *c, const struct store *st)
 {
-    str_id hardware = strpool_find(store_strings(st), "hardware", 8);
-    size_t nsite, ntrack = store_nrow(st, TABLE_track), nspan = store_nrow(st, TABLE_span);
-    const struct site *sites = store_sites(st, &nsite);
-    const uint32_t *site = store_span_site(st), *track, *step;
-    const void *tracks = NULL, *steps = NULL;
-    uint8_t *class = span_classes(st);
+    struct u64map index = { 0 };
+    int rc = 0;
 
-    if (!class || store_column(st, TABLE_span, span_col_track, &tracks) < 0 ||
-        store_column(st, TABLE_span, span_col_step, &steps) < 0) {
-        mem_free(class);
-        return OPM_ENOMEM;
-    }
-    track = tracks;
-    step = steps;
-    for (size_t i = 0; step && i < nspan; i++) {
-        uint32_t t = track && track[i] < ntrack ? track[i] : (uint32_t)ntrack;
+    for (size_t i = 0; i < c->nstep && rc == 0; i++) {
+        struct cell model = store_cell(st, TABLE_step, i, step_col_model);
+        struct cell track = store_cell(st, TABLE_step, i, step_col_track);
+        uint64_t key = (uint64_t)cell_i64_or(track, OPM_NULL_ID) << 32 | cell_text_id(model);
+        const uint64_t *at = u64map_get(&index, key);
+        uint32_t series = at ? (uint32_t)*at : (uint32_t)index.n;
 
-        if (step[i] < c->nstep && class[site[i]] != CLASS_NONE)
-            n[coverage_log(c, t, hardware && sites[site[i]].layer == hardware) * c->nstep +
-              step[i]]++;
+        if (!at)
+            rc = u64map_put(&index, key, series);
+        c->series[i] = series;
+        c->nth[i] = c->length[series]++;
     }
-    mem_free(class);
-    return 0;
+    c->nseries = index.n;
+    u64map_release(&index);
+    return rc;
 }
 
-/* The steps of one model on one thread, as a log has them. */
-struct series {
-    uint32_t first, last; /* with anything in them */
-    uint32_t between;     /* how many, */
-    uint32_t least;       /* and the least that one of these has */
+/* Spans of work, by log, series and step of it, as one thread met them in its part of the rows. */
+struct tally {
+    uint32_t **n; /* as coverage.recorded */
+    bool failed;
 };
 
-/* last_n: of what was the last step until now. */
-static void series_add(struct series *s, uint32_t step, uint32_t last_n)
+struct pass {
+    const struct coverage *c;
+    const struct site *sites;
+    str_id hardware;
+    const uint8_t *class;
+    const uint32_t *site, *track, *step;
+    size_t ntrack, nspan;
+    int width;
+    struct tally tally[PARALLEL_MAX];
+};
+
+static void count_slice(void *user, int thread)
 {
-    if (s->last != s->first) {
-        s->least = s->between ? MIN(s->least, last_n) : last_n;
-        s->between++;
+    struct pass *p = user;
+    struct tally *t = &p->tally[thread];
+    size_t row = parallel_slice(p->nspan, p->width, thread);
+    size_t end = parallel_slice(p->nspan, p->width, thread + 1);
+
+    for (; row < end && !t->failed; row++) {
+        uint32_t track =
+            p->track && p->track[row] < p->ntrack ? p->track[row] : (uint32_t)p->ntrack;
+        uint32_t step = p->step[row], series;
+        uint32_t **n;
+
+        if (step >= p->c->nstep || p->class[p->site[row]] == CLASS_NONE)
+            continue;
+        series = p->c->series[step];
+        n = &t->n[coverage_log(p->c, track,
+                               p->hardware && p->sites[p->site[row]].layer == p->hardware) *
+                      p->c->nseries +
+                  series];
+        if (!*n)
+            *n = mem_calloc(p->c->length[series], sizeof(**n));
+        if (*n)
+            (*n)[p->c->nth[step]]++;
+        else
+            t->failed = true;
     }
-    s->last = step;
 }
 
-static bool is_cut(const struct series *s, uint32_t n)
+/* What the others met joins the first thread's. */
+static void merge(struct pass *p, size_t npair)
 {
-    return s->between >= BETWEEN_MIN && n < CUT_BELOW * s->least;
-}
+    for (int i = 1; i < p->width; i++) {
+        for (size_t k = 0; k < npair; k++) {
+            uint32_t **to = &p->tally[0].n[k], *from = p->tally[i].n[k];
 
-static int decide(struct coverage *c, const struct store *st, const uint32_t *n)
-{
-    struct series *series = mem_alloc((c->nstep + 1) * sizeof(*series));
-    struct u64map index = { 0 };
-    int rc = series ? 0 : OPM_ENOMEM;
-
-    for (size_t log = 0; log < c->nlog && rc == 0; log++) {
-        const uint32_t *of = n + log * c->nstep;
-        bool *recorded = c->recorded + log * c->nstep;
-
-        for (uint32_t i = 0; i < c->nstep && rc == 0; i++) {
-            struct cell model = store_cell(st, TABLE_step, i, step_col_model);
-            struct cell track = store_cell(st, TABLE_step, i, step_col_track);
-            uint64_t key = (uint64_t)(track.kind == CELL_I64 ? track.i64 : OPM_NULL_ID) << 32 |
-                           (model.kind == CELL_STR ? model.str : 0);
-            const uint64_t *at = u64map_get(&index, key);
-
-            recorded[i] = of[i] > 0;
-            if (!of[i])
-                continue;
-            if (at) {
-                series_add(&series[*at], i, of[series[*at].last]);
-                continue;
+            if (from && !*to) {
+                *to = from;
+                p->tally[i].n[k] = NULL;
             }
-            series[index.n] = (struct series){ .first = i, .last = i };
-            rc = u64map_put(&index, key, index.n);
+            for (uint32_t s = 0; from && *to != from && s < p->c->length[k % p->c->nseries]; s++)
+                (*to)[s] += from[s];
         }
-        for (size_t i = 0; i < index.n; i++) {
-            recorded[series[i].first] &= !is_cut(&series[i], of[series[i].first]);
-            recorded[series[i].last] &= !is_cut(&series[i], of[series[i].last]);
-        }
-        u64map_release(&index);
     }
-    mem_free(series);
+}
+
+/* A log's part of a series. */
+static bool *decide(const uint32_t *n, uint32_t length)
+{
+    bool *recorded = mem_alloc(length * sizeof(*recorded));
+    uint32_t first = length, last = 0, between = 0, least = UINT32_MAX;
+
+    if (!recorded)
+        return NULL;
+    for (uint32_t i = 0; i < length; i++) {
+        recorded[i] = n[i] > 0;
+        if (!n[i])
+            continue;
+        first = MIN(first, i);
+        last = i;
+    }
+    for (uint32_t i = first + 1; i < last; i++) {
+        between += recorded[i];
+        least = recorded[i] ? MIN(least, n[i]) : least;
+    }
+    if (between >= BETWEEN_MIN) {
+        recorded[first] = n[first] >= CUT_BELOW * least;
+        recorded[last] = n[last] >= CUT_BELOW * least;
+    }
+    return recorded;
+}
+
+static int count(struct coverage *c, const struct store *st)
+{
+    const void *tracks = NULL, *steps = NULL;
+    size_t nsite, npair = c->nlog * c->nseries;
+    struct pass p = { .c = c,
+                      .sites = store_sites(st, &nsite),
+                      .hardware = strpool_find(store_strings(st), "hardware", 8),
+                      .site = store_span_site(st),
+                      .ntrack = store_nrow(st, TABLE_track) };
+    uint8_t *class = span_classes(st);
+    int rc = OPM_ENOMEM;
+
+    if (!class || store_column(st, TABLE_span, span_col_track, &tracks) < 0 ||
+        store_column(st, TABLE_span, span_col_step, &steps) < 0)
+        goto out;
+    p.class = class;
+    p.track = tracks;
+    p.step = steps;
+    p.nspan = steps ? store_nrow(st, TABLE_span) : 0;
+    /* Where logs and series are many and spans few, a tally for each thread costs more than it
+     * saves. */
+    p.width = npair > p.nspan / 16 ? 1 : parallel_width(p.nspan);
+    rc = 0;
+    for (int i = 0; i < p.width; i++) {
+        p.tally[i].n = mem_calloc(npair + 1, sizeof(*p.tally[i].n));
+        if (!p.tally[i].n)
+            rc = OPM_ENOMEM;
+    }
+    if (rc)
+        goto out;
+    parallel_run(p.width, count_slice, &p);
+    for (int i = 0; i < p.width; i++)
+        rc = p.tally[i].failed ? OPM_ENOMEM : rc;
+    if (rc)
+        goto out;
+    merge(&p, npair);
+    for (size_t k = 0; k < npair && rc == 0; k++) {
+        if (!p.tally[0].n[k])
+            continue;
+        c->recorded[k] = decide(p.tally[0].n[k], c->length[k % c->nseries]);
+        rc = c->recorded[k] ? 0 : OPM_ENOMEM;
+    }
+out:
+    for (int i = 0; i < p.width; i++) {
+        for (size_t k = 0; p.tally[i].n && k < npair; k++)
+            mem_free(p.tally[i].n[k]);
+        mem_free(p.tally[i].n);
+    }
+    mem_free(class);
     return rc;
 }
 
 int coverage_find(struct coverage *c, const struct store *st)
 {
-    size_t ntrack = store_nrow(st, TABLE_track);
-    uint32_t *n = NULL;
-    int rc;
+    size_t ntrack = store_nrow(st, TABLE_track), nstep = store_nrow(st, TABLE_step);
 
-    *c = (struct coverage){ .nstep = store_nrow(st, TABLE_step) };
+    *c = (struct coverage){ .nstep = nstep };
     c->log_of = mem_alloc((ntrack + 1) * sizeof(*c->log_of));
-    rc = c->log_of ? logs_list(c, st, ntrack) : OPM_ENOMEM;
-    if (rc == 0) {
-        c->recorded = mem_calloc(c->nlog * c->nstep + 1, sizeof(*c->recorded));
-        n = mem_calloc(c->nlog * c->nstep + 1, sizeof(*n));
-        rc = c->recorded && n ? count(c, st, n) : OPM_ENOMEM;
-    }
-    if (rc == 0)
-        rc = decide(c, st, n);
-    mem_free(n);
-    return rc;
+    c->series = mem_alloc((nstep + 1) * sizeof(*c->series));
+    c->nth = mem_alloc((nstep + 1) * sizeof(*c->nth));
+    c->length = mem_calloc(nstep + 1, sizeof(*c->length));
+    if (!c->log_of || !c->series || !c->nth || !c->length || logs_list(c, st, ntrack) ||
+        series_list(c, st))
+        return OPM_ENOMEM;
+    c->recorded = mem_calloc(c->nlog * c->nseries + 1, sizeof(*c->recorded));
+    return c->recorded ? count(c, st) : OPM_ENOMEM;
 }
 
 void coverage_release(struct coverage *c)
 {
-    mem_free(c->log_of);
+    for (size_t k = 0; c->recorded && k < c->nlog * c->nseries; k++)
+        mem_free(c->recorded[k]);
     mem_free(c->recorded);
+    mem_free(c->log_of);
+    mem_free(c->series);
+    mem_free(c->nth);
+    mem_free(c->length);
     *c = (struct coverage){ 0 };
 }

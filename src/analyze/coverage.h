@@ -12,7 +12,12 @@
 struct coverage {
     uint32_t *log_of; /* per track */
     size_t nlog, nstep;
-    bool *recorded; /* [log][step.id] */
+    size_t nseries;   /* of steps: those of one model on one thread */
+    uint32_t *series; /* per step */
+    uint32_t *nth;    /* per step: its place in its series */
+    uint32_t *length; /* per series: its steps */
+    bool **recorded; /* [log * nseries + series][nth]; NULL where the log has nothing of it: jobs of
+                      * many ranks have many logs, and each knows its own rank's steps alone */
 };
 
 /* 0 or OPM_ENOMEM; release in any case. */
@@ -27,7 +32,9 @@ static inline uint32_t coverage_log(const struct coverage *c, uint32_t track, bo
 
 static inline bool coverage_has(const struct coverage *c, uint32_t log, uint32_t step)
 {
-    return c->recorded[log * c->nstep + step];
+    const bool *of = c->recorded[log * c->nseries + c->series[step]];
+
+    return of && of[c->nth[step]];
 }
 
 #endif

@@ -56,7 +56,7 @@ static inline uint32_t group_of(const struct pass *p, size_t row)
 
 static size_t slice(const struct pass *p, int i)
 {
-    return p->nrow / (size_t)p->width * (size_t)i + MIN(p->nrow % (size_t)p->width, (size_t)i);
+    return parallel_slice(p->nrow, p->width, i);
 }
 
 static void count_slice(void *user, int thread)

@@ -3,10 +3,19 @@
 
 #include "analyze/coverage.h"
 #include "analyze/groups.h"
+#include "analyze/parallel.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
 
-#define NO_SERIES UINT32_MAX
+#define RECENT 1024 /* pairs of series and group that need no look-up, a power of two */
+
+/* What one thread found in its part of the rows. */
+struct part {
+    struct iterations *of;   /* per group */
+    struct u64map met;       /* series and group -> the log that tells of it there */
+    uint64_t recent[RECENT]; /* keys that are in `met` */
+    int rc;
+};
 
 struct pass {
     const struct store *st;
@@ -16,42 +25,11 @@ struct pass {
     str_id hardware;
     const uint32_t *site, *step, *track;
     const int64_t *dur, *self, *wait;
-    size_t nspan, nstep, nseries, ntrack;
-    uint32_t *series;  /* per step, or NO_SERIES: warm-up, or it never ended */
-    int64_t *all;      /* per series: its steps */
-    int64_t *length;   /* per log and series: its recorded steps */
-    uint32_t *last;    /* per group: the series that it was seen in last */
-    struct u64map met; /* series and group -> the log that tells of it there */
+    size_t nspan, nstep, ntrack;
+    bool *counts; /* per step: it ended and is no warm-up */
+    int width;
+    struct part *part;
 };
-
-static int64_t int_cell(const struct store *st, size_t row, int col, int64_t otherwise)
-{
-    struct cell c = store_cell(st, TABLE_step, row, col);
-
-    return c.kind == CELL_I64 ? c.i64 : otherwise;
-}
-
-static int list_series(struct pass *p)
-{
-    struct u64map index = { 0 };
-    int rc = 0;
-
-    for (size_t i = 0; i < p->nstep && !rc; i++) {
-        struct cell model = store_cell(p->st, TABLE_step, i, step_col_model);
-        str_id id = model.kind == CELL_STR ? model.str : 0;
-        uint64_t key = (uint64_t)int_cell(p->st, i, step_col_track, OPM_NULL_ID) << 32 | id;
-        const uint64_t *at = u64map_get(&index, key);
-
-        p->series[i] = NO_SERIES;
-        if (int_cell(p->st, i, step_col_warmup, 0) == 1 || int_cell(p->st, i, step_col_dur, -1) < 0)
-            continue;
-        p->series[i] = at ? (uint32_t)*at : (uint32_t)p->nseries;
-        if (!at)
-            rc = u64map_put(&index, key, p->nseries++);
-    }
-    u64map_release(&index);
-    return rc;
-}
 
 static uint32_t group_of(const struct pass *p, size_t row)
 {
@@ -60,41 +38,70 @@ static uint32_t group_of(const struct pass *p, size_t row)
     return g == GROUP_NONE && p->q->row_group ? p->q->row_group[row] : g;
 }
 
-/* A group has been met in a series; few are in more than one. */
-static int meet(struct pass *p, uint32_t group, uint32_t series, uint32_t log)
+/* A group has been met in a series. */
+static int meet(struct part *part, uint32_t group, uint32_t series, uint32_t log)
 {
     uint64_t key = (uint64_t)series << 32 | group;
+    uint64_t *recent = &part->recent[(group + series * 67u) % RECENT];
 
-    if (p->last[group] == series)
+    if (*recent == key)
         return 0;
-    p->last[group] = series;
-    return u64map_get(&p->met, key) ? 0 : u64map_put(&p->met, key, log);
+    *recent = key;
+    return u64map_get(&part->met, key) ? 0 : u64map_put(&part->met, key, log);
 }
 
-static int look(struct pass *p, struct iterations *out)
+static void look(void *user, int thread)
 {
-    int rc = 0;
+    struct pass *p = user;
+    struct part *part = &p->part[thread];
+    size_t row = parallel_slice(p->nspan, p->width, thread);
+    size_t end = parallel_slice(p->nspan, p->width, thread + 1);
 
-    for (size_t row = 0; row < p->nspan && !rc; row++) {
+    for (; row < end && !part->rc; row++) {
         uint32_t g = group_of(p, row), step = p->step[row], track, log;
+        struct iterations *it;
 
         if (g == GROUP_NONE || p->dur[row] < 0)
             continue;
+        it = &part->of[g];
         if (step >= p->nstep && p->self)
-            out[g].outside_ns = add_ns(out[g].outside_ns, p->self[row]);
-        if (step >= p->nstep || p->series[step] == NO_SERIES)
+            it->outside_ns = add_ns(it->outside_ns, p->self[row]);
+        if (step >= p->nstep || !p->counts[step])
             continue;
         track = p->track && p->track[row] < p->ntrack ? p->track[row] : (uint32_t)p->ntrack;
         log = coverage_log(&p->coverage, track,
                            p->hardware && p->sites[p->site[row]].layer == p->hardware);
         if (!coverage_has(&p->coverage, log, step))
             continue;
-        out[g].count++;
+        it->count++;
         if (p->self)
-            out[g].self_ns = add_ns(out[g].self_ns, p->self[row]);
+            it->self_ns = add_ns(it->self_ns, p->self[row]);
         if (p->wait && p->wait[row] != OPM_NULL_I64)
-            out[g].wait_ns = add_ns(out[g].wait_ns, p->wait[row]);
-        rc = meet(p, g, p->series[step], log);
+            it->wait_ns = add_ns(it->wait_ns, p->wait[row]);
+        part->rc = meet(part, g, p->coverage.series[step], log);
+    }
+}
+
+/* The parts in the order of their rows, so that of several logs the one which was met first tells
+ * of a group, however many threads looked. */
+static int merge(struct pass *p, struct iterations *out)
+{
+    struct u64map *met = &p->part[0].met;
+    int rc = 0;
+
+    for (int i = 0; i < p->width && !rc; i++) {
+        const struct part *part = &p->part[i];
+
+        rc = part->rc;
+        for (uint32_t g = 0; g < p->q->ngroup; g++) {
+            out[g].count += part->of[g].count;
+            out[g].self_ns = add_ns(out[g].self_ns, part->of[g].self_ns);
+            out[g].wait_ns = add_ns(out[g].wait_ns, part->of[g].wait_ns);
+            out[g].outside_ns = add_ns(out[g].outside_ns, part->of[g].outside_ns);
+        }
+        for (size_t k = 0; i > 0 && k < part->met.cap && !rc; k++)
+            if (part->met.used[k] && !u64map_get(met, part->met.entry[k].key))
+                rc = u64map_put(met, part->met.entry[k].key, part->met.entry[k].value);
     }
     return rc;
 }
@@ -115,33 +122,92 @@ static int columns_get(struct pass *p)
     p->self = self;
     p->wait = wait;
     p->track = track;
+    p->nspan = step && dur ? store_nrow(p->st, TABLE_span) : 0;
     p->sites = store_sites(p->st, &nsite);
     p->hardware = strpool_find(store_strings(p->st), "hardware", 8);
+    for (size_t i = 0; i < p->nstep; i++)
+        p->counts[i] = store_i64_or(p->st, TABLE_step, i, step_col_warmup, 0) != 1 &&
+                       store_i64_or(p->st, TABLE_step, i, step_col_dur, -1) >= 0;
     return 0;
 }
 
-static void add_up(struct pass *p, struct iterations *out)
+static int parts_make(struct pass *p)
+{
+    size_t ngroup = p->q->ngroup;
+
+    /* Many groups and few spans in each: a part per thread would cost more than it saves. */
+    p->width = ngroup > p->nspan / 16 ? 1 : parallel_width(p->nspan);
+    p->part = mem_calloc((size_t)p->width, sizeof(*p->part));
+    if (!p->part)
+        return OPM_ENOMEM;
+    for (int i = 0; i < p->width; i++) {
+        struct part *part = &p->part[i];
+
+        for (size_t k = 0; k < RECENT; k++)
+            part->recent[k] = UINT64_MAX;
+        part->of = mem_calloc(ngroup, sizeof(*part->of));
+        if (!part->of)
+            return OPM_ENOMEM;
+    }
+    return 0;
+}
+
+/* counts[], series by series. */
+static bool *counts_by_series(const struct pass *p, size_t *first)
 {
     const struct coverage *c = &p->coverage;
+    bool *counts = mem_alloc(p->nstep * sizeof(*counts));
 
-    for (uint32_t step = 0; step < p->nstep; step++)
-        if (p->series[step] != NO_SERIES)
-            p->all[p->series[step]]++;
-    for (uint32_t log = 0; log < c->nlog; log++)
-        for (uint32_t step = 0; step < p->nstep; step++)
-            if (p->series[step] != NO_SERIES && coverage_has(c, log, step))
-                p->length[log * p->nseries + p->series[step]]++;
-    for (size_t series = 0; series < p->nseries; series++) {
-        for (uint32_t g = 0; g < p->q->ngroup; g++) {
-            const uint64_t *log =
-                out[g].count ? u64map_get(&p->met, (uint64_t)series << 32 | g) : NULL;
+    for (size_t s = 0; s < c->nseries; s++)
+        first[s + 1] = first[s] + c->length[s];
+    for (size_t step = 0; counts && step < p->nstep; step++)
+        counts[first[c->series[step]] + c->nth[step]] = p->counts[step];
+    return counts;
+}
 
-            if (log) {
-                out[g].steps += p->length[*log * p->nseries + series];
-                out[g].all_steps += p->all[series];
-            }
-        }
+/* Steps of every series that a group was met in: all, and those that its log recorded. */
+static int add_up(struct pass *p, struct iterations *out)
+{
+    const struct coverage *c = &p->coverage;
+    const struct u64map *met = &p->part[0].met;
+    size_t *first = mem_calloc(c->nseries + 1, sizeof(*first));
+    int64_t *all = mem_calloc(c->nseries + 1, sizeof(*all));
+    int64_t *recorded = mem_calloc(c->nlog * c->nseries + 1, sizeof(*recorded));
+    bool *counts = first ? counts_by_series(p, first) : NULL;
+    int rc = all && recorded && counts ? 0 : OPM_ENOMEM;
+
+    for (size_t step = 0; !rc && step < p->nstep; step++)
+        all[c->series[step]] += p->counts[step];
+    for (size_t k = 0; !rc && k < c->nlog * c->nseries; k++) {
+        const bool *counted = counts + first[k % c->nseries];
+
+        for (uint32_t i = 0; c->recorded[k] && i < c->length[k % c->nseries]; i++)
+            recorded[k] += c->recorded[k][i] && counted[i];
     }
+    for (size_t k = 0; !rc && k < met->cap; k++) {
+        uint32_t g = (uint32_t)met->entry[k].key, series = (uint32_t)(met->entry[k].key >> 32);
+
+        if (!met->used[k])
+            continue;
+        out[g].steps += recorded[met->entry[k].value * c->nseries + series];
+        out[g].all_steps += all[series];
+    }
+    mem_free(first);
+    mem_free(all);
+    mem_free(recorded);
+    mem_free(counts);
+    return rc;
+}
+
+static void pass_release(struct pass *p)
+{
+    for (int i = 0; p->part && i < p->width; i++) {
+        mem_free(p->part[i].of);
+        u64map_release(&p->part[i].met);
+    }
+    mem_free(p->part);
+    mem_free(p->counts);
+    coverage_release(&p->coverage);
 }
 
 int iterations_count(const struct store *st, const struct iterations_query *q,
@@ -150,35 +216,26 @@ int iterations_count(const struct store *st, const struct iterations_query *q,
     struct pass p = { .st = st,
                       .q = q,
                       .site = store_span_site(st),
-                      .nspan = store_nrow(st, TABLE_span),
                       .ntrack = store_nrow(st, TABLE_track),
                       .nstep = store_nrow(st, TABLE_step) };
-    int rc = OPM_ENOMEM;
+    int rc;
 
     for (uint32_t g = 0; g < q->ngroup; g++)
         out[g] = (struct iterations){ 0 };
-    if (!p.nstep || !p.nspan || !q->ngroup)
+    if (!p.nstep || !store_nrow(st, TABLE_span) || !q->ngroup)
         return 0;
-    p.series = mem_alloc(p.nstep * sizeof(*p.series));
-    p.last = mem_alloc(q->ngroup * sizeof(*p.last));
-    if (!p.series || !p.last || list_series(&p) || columns_get(&p) ||
-        coverage_find(&p.coverage, st))
-        goto out;
-    for (uint32_t g = 0; g < q->ngroup; g++)
-        p.last[g] = NO_SERIES;
-    p.length = mem_calloc(p.coverage.nlog * p.nseries + 1, sizeof(*p.length));
-    p.all = mem_calloc(p.nseries + 1, sizeof(*p.all));
-    if (!p.length || !p.all)
-        goto out;
-    rc = p.step && p.dur ? look(&p, out) : 0;
+    p.counts = mem_alloc(p.nstep * sizeof(*p.counts));
+    rc = p.counts ? columns_get(&p) : OPM_ENOMEM;
     if (rc == 0)
-        add_up(&p, out);
-out:
-    mem_free(p.series);
-    coverage_release(&p.coverage);
-    mem_free(p.length);
-    mem_free(p.all);
-    mem_free(p.last);
-    u64map_release(&p.met);
+        rc = coverage_find(&p.coverage, st);
+    if (rc == 0)
+        rc = parts_make(&p);
+    if (rc == 0)
+        parallel_run(p.width, look, &p);
+    if (rc == 0)
+        rc = merge(&p, out);
+    if (rc == 0)
+        rc = add_up(&p, out);
+    pass_release(&p);
     return rc;
 }

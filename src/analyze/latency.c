@@ -34,11 +34,6 @@ struct series {
     size_t at;        /* where its durations start, then where the next one goes */
 };
 
-static int64_t cell_or(struct cell c, int64_t otherwise)
-{
-    return c.kind == CELL_I64 ? c.i64 : otherwise;
-}
-
 /* Which series each row belongs to; UINT32_MAX for rows that are not counted. */
 static int collect(const struct store *st, const struct scope *sc, uint32_t *of_row,
                    struct series **series, size_t *nseries)
@@ -49,9 +44,9 @@ static int collect(const struct store *st, const struct scope *sc, uint32_t *of_
 
     for (size_t row = 0, n = store_nrow(st, sc->table); row < n; row++) {
         struct cell name = store_cell(st, sc->table, row, sc->name);
-        str_id id = name.kind == CELL_STR ? name.str : 0;
-        int64_t ts = cell_or(store_cell(st, sc->table, row, sc->ts), 0);
-        int64_t dur = cell_or(store_cell(st, sc->table, row, sc->dur), -1);
+        str_id id = cell_text_id(name);
+        int64_t ts = store_i64_or(st, sc->table, row, sc->ts, 0);
+        int64_t dur = store_i64_or(st, sc->table, row, sc->dur, -1);
         uint64_t *at = u64map_get(&index, id);
         size_t i = at ? *at : *nseries;
         struct series *s;
@@ -70,7 +65,7 @@ static int collect(const struct store *st, const struct scope *sc, uint32_t *of_
         of_row[row] = UINT32_MAX;
         if (dur < 0)
             continue;
-        if (cell_or(store_cell(st, sc->table, row, sc->warmup), 0) == 1) {
+        if (store_i64_or(st, sc->table, row, sc->warmup, 0) == 1) {
             s->warmup_count++;
             continue;
         }

@@ -21,18 +21,8 @@ struct input {
     int64_t *rank;           /* per track */
     struct u64map on_device; /* ranks with collectives on hardware */
     struct step_list steps;
-    const struct step_row **order; /* by rank, then by start */
+    struct steps_by_rank by_rank;
 };
-
-static int by_rank(const void *va, const void *vb)
-{
-    const struct step_row *a = *(const struct step_row *const *)va;
-    const struct step_row *b = *(const struct step_row *const *)vb;
-
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
-}
 
 static int input_get(struct input *in, const struct store *st)
 {
@@ -52,17 +42,10 @@ static int input_get(struct input *in, const struct store *st)
         return OPM_ENOMEM;
     if (in->steps.found)
         in->steps.n = 0; /* numbers that were made up do not match those of other ranks */
-    in->order = mem_alloc((in->steps.n + 1) * sizeof(*in->order));
-    if (!in->order)
+    if (steps_by_rank_get(&in->by_rank, &in->steps))
         return OPM_ENOMEM;
-    for (size_t i = 0; i < in->steps.n; i++)
-        in->order[i] = &in->steps.row[i];
-    qsort(in->order, in->steps.n, sizeof(*in->order), by_rank);
-    for (size_t i = 0; i < in->ntrack; i++) {
-        struct cell c = store_cell(st, TABLE_track, i, track_col_rank);
-
-        in->rank[i] = c.kind == CELL_I64 ? c.i64 : OPM_NULL_I64;
-    }
+    for (size_t i = 0; i < in->ntrack; i++)
+        in->rank[i] = store_i64_or(st, TABLE_track, i, track_col_rank, OPM_NULL_I64);
     in->site = store_span_site(st);
     for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         if (store_column(st, TABLE_span, columns[i].col, columns[i].to) < 0)
@@ -73,27 +56,11 @@ static int input_get(struct input *in, const struct store *st)
 
 static void input_release(struct input *in)
 {
-    mem_free(in->order);
+    steps_by_rank_release(&in->by_rank);
     mem_free(in->rank);
     mem_free(in->class);
     u64map_release(&in->on_device);
     step_list_release(&in->steps);
-}
-
-static const struct step_row *step_at(const struct input *in, int64_t rank, int64_t ts_ns)
-{
-    size_t from = 0, to = in->steps.n;
-    const struct step_row key = { .rank = rank, .from_ns = ts_ns }, *k = &key;
-
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-
-        if (by_rank(&in->order[mid], &k) <= 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from && in->order[from - 1]->rank == rank ? in->order[from - 1] : NULL;
 }
 
 /* Between two ranks alone: others do not take part, and it need not end for both at once. */
@@ -152,7 +119,7 @@ static int add_arrival(struct meetings *m, size_t *cap, const struct input *in, 
                        struct buf *room)
 {
     int64_t rank = in->rank[in->track[i]];
-    const struct step_row *s = step_at(in, rank, in->ts[i]);
+    const struct step_row *s = steps_by_rank_at(&in->by_rank, rank, in->ts[i]);
     size_t nsite;
     struct arrival a = { .span = (uint32_t)i,
                          .name = store_sites(in->st, &nsite)[in->site[i]].name,

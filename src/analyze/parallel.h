@@ -12,4 +12,10 @@ int parallel_width(size_t n);
  * can be had, else in turn on this one. Returns when all are done; cannot fail. */
 void parallel_run(int width, void (*work)(void *user, int i), void *user);
 
+/* Where the i-th of width even parts of n items begins; the last ends where part `width` begins. */
+static inline size_t parallel_slice(size_t n, int width, int i)
+{
+    return n / (size_t)width * (size_t)i + MIN(n % (size_t)width, (size_t)i);
+}
+
 #endif

@@ -103,13 +103,6 @@ static int cut(struct path_graph *g, str_id sync_cat)
     return rc;
 }
 
-static int64_t i64_or_null(const struct store *st, size_t track, int col)
-{
-    struct cell c = store_cell(st, TABLE_track, track, col);
-
-    return c.kind == CELL_I64 ? c.i64 : OPM_NULL_I64;
-}
-
 /* Tracks of kind async know no order: what is there bounds nothing. */
 static bool is_async(const struct store *st, size_t track)
 {
@@ -131,11 +124,11 @@ static int lines_get(struct path_graph *g)
     for (size_t i = 0; i < g->nline; i++) {
         struct cell device = store_cell(g->st, TABLE_track, i, track_col_device);
 
-        g->line[i].rank = i64_or_null(g->st, i, track_col_rank);
-        g->line[i].pid = i64_or_null(g->st, i, track_col_pid);
-        g->line[i].tid = i64_or_null(g->st, i, track_col_tid);
+        g->line[i].rank = store_i64_or(g->st, TABLE_track, i, track_col_rank, OPM_NULL_I64);
+        g->line[i].pid = store_i64_or(g->st, TABLE_track, i, track_col_pid, OPM_NULL_I64);
+        g->line[i].tid = store_i64_or(g->st, TABLE_track, i, track_col_tid, OPM_NULL_I64);
         g->line[i].async = is_async(g->st, i);
-        g->line[i].device = device.kind == CELL_STR ? device.str : 0;
+        g->line[i].device = cell_text_id(device);
     }
     for (size_t i = 0; i < g->nspan; i++) {
         if (g->track[i] >= g->nline)

@@ -93,16 +93,6 @@ static bool text_is(const struct store *st, struct cell c, const char *text)
     return c.kind == CELL_STR && c.str && strcmp(store_text(st, c.str), text) == 0;
 }
 
-static str_id str_or_null(struct cell c)
-{
-    return c.kind == CELL_STR ? c.str : 0;
-}
-
-static int64_t i64_or_null(struct cell c)
-{
-    return c.kind == CELL_I64 ? c.i64 : OPM_NULL_I64;
-}
-
 /* When the samples of a track were taken. */
 struct lifetime {
     int64_t from_ns, to_ns; /* from > to: there are none */
@@ -159,12 +149,12 @@ int queues_of_tracks(const struct store *st, struct queue **out, size_t *n, uint
             continue;
         q = (struct queue){
             .track = (uint32_t)i,
-            .name = str_or_null(store_cell(st, TABLE_track, i, track_col_name)),
-            .producer = str_or_null(store_cell(st, TABLE_track, i, track_col_producer)),
-            .consumer = str_or_null(store_cell(st, TABLE_track, i, track_col_consumer)),
-            .rank = i64_or_null(store_cell(st, TABLE_track, i, track_col_rank)),
-            .workers = i64_or_null(store_cell(st, TABLE_track, i, track_col_workers)),
-            .capacity = i64_or_null(store_cell(st, TABLE_track, i, track_col_capacity)),
+            .name = cell_text_id(store_cell(st, TABLE_track, i, track_col_name)),
+            .producer = cell_text_id(store_cell(st, TABLE_track, i, track_col_producer)),
+            .consumer = cell_text_id(store_cell(st, TABLE_track, i, track_col_consumer)),
+            .rank = store_i64_or(st, TABLE_track, i, track_col_rank, OPM_NULL_I64),
+            .workers = store_i64_or(st, TABLE_track, i, track_col_workers, OPM_NULL_I64),
+            .capacity = store_i64_or(st, TABLE_track, i, track_col_capacity, OPM_NULL_I64),
             .empty_share = NAN,
             .full_share = NAN,
             .mean_size = NAN,

@@ -240,7 +240,7 @@ static int find_models(struct sparse *s, const struct store *st)
         model = store_cell(st, TABLE_step, step[i], step_col_model);
         track = store_cell(st, TABLE_step, step[i], step_col_track);
         s->op[op].in_step = true;
-        s->op[op].model = model.kind == CELL_STR ? model.str : 0;
+        s->op[op].model = cell_text_id(model);
         s->op[op].track = track.kind == CELL_I64 ? (uint32_t)track.i64 : OPM_NULL_ID;
     }
     return 0;

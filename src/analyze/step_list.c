@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <stdlib.h>
+
 #define CANDIDATES 64   /* operators tried as the first of a step */
 #define STRETCHES_MIN 3 /* of equal content */
 #define COVER_MIN 0.6   /* share of the sequence that they must make up */
@@ -25,11 +27,6 @@ struct sequence {
     size_t n, cap;
 };
 
-static int64_t i64_or(struct cell c, int64_t otherwise)
-{
-    return c.kind == CELL_I64 ? c.i64 : otherwise;
-}
-
 static int marked(struct step_list *l, const struct store *st)
 {
     size_t n = store_nrow(st, TABLE_step);
@@ -40,22 +37,21 @@ static int marked(struct step_list *l, const struct store *st)
     for (size_t i = 0; i < n; i++) {
         struct cell track = store_cell(st, TABLE_step, i, step_col_track);
         struct cell model = store_cell(st, TABLE_step, i, step_col_model);
-        int64_t ts = i64_or(store_cell(st, TABLE_step, i, step_col_ts), 0);
-        int64_t dur = i64_or(store_cell(st, TABLE_step, i, step_col_dur), -1);
+        int64_t ts = store_i64_or(st, TABLE_step, i, step_col_ts, 0);
+        int64_t dur = store_i64_or(st, TABLE_step, i, step_col_dur, -1);
 
         if (dur < 0)
             continue;
         l->row[l->n++] = (struct step_row){
             .step = (uint32_t)i,
-            .model = model.kind == CELL_STR ? model.str : 0,
-            .num = i64_or(store_cell(st, TABLE_step, i, step_col_num), OPM_NULL_I64),
+            .model = cell_text_id(model),
+            .num = store_i64_or(st, TABLE_step, i, step_col_num, OPM_NULL_I64),
             .from_ns = ts,
             .to_ns = add_ns(ts, dur),
-            .rank = track.kind == CELL_I64
-                        ? i64_or(store_cell(st, TABLE_track, (size_t)track.i64, track_col_rank),
-                                 OPM_NULL_I64)
-                        : OPM_NULL_I64,
-            .warmup = i64_or(store_cell(st, TABLE_step, i, step_col_warmup), 0) == 1,
+            .rank = track.kind == CELL_I64 ? store_i64_or(st, TABLE_track, (size_t)track.i64,
+                                                          track_col_rank, OPM_NULL_I64)
+                                           : OPM_NULL_I64,
+            .warmup = store_i64_or(st, TABLE_step, i, step_col_warmup, 0) == 1,
         };
     }
     return 0;
@@ -216,4 +212,47 @@ size_t step_list_at(const struct step_list *l, int64_t ts_ns)
             high = mid;
     }
     return low && ts_ns < l->row[low - 1].to_ns ? low - 1 : l->n;
+}
+
+static int by_rank(const void *va, const void *vb)
+{
+    const struct step_row *a = *(const struct step_row *const *)va;
+    const struct step_row *b = *(const struct step_row *const *)vb;
+
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+}
+
+int steps_by_rank_get(struct steps_by_rank *s, const struct step_list *l)
+{
+    s->row = mem_alloc((l->n + 1) * sizeof(*s->row));
+    s->n = s->row ? l->n : 0;
+    for (size_t i = 0; i < s->n; i++)
+        s->row[i] = &l->row[i];
+    if (s->n)
+        qsort(s->row, s->n, sizeof(*s->row), by_rank);
+    return s->row ? 0 : OPM_ENOMEM;
+}
+
+void steps_by_rank_release(struct steps_by_rank *s)
+{
+    mem_free(s->row);
+    *s = (struct steps_by_rank){ 0 };
+}
+
+const struct step_row *steps_by_rank_at(const struct steps_by_rank *s, int64_t rank, int64_t ts_ns)
+{
+    const struct step_row key = { .rank = rank, .from_ns = ts_ns }, *k = &key;
+    size_t from = 0, to = s->n;
+
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+
+        if (by_rank(&s->row[mid], &k) <= 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from && s->row[from - 1]->rank == rank ? s->row[from - 1] : NULL;
 }

@@ -28,4 +28,15 @@ void step_list_release(struct step_list *l);
 /* Of a found step at a time, or n. Marked ones: use span.step. */
 size_t step_list_at(const struct step_list *l, int64_t ts_ns);
 
+/* The same steps by rank, then by start: to find one of a rank. */
+struct steps_by_rank {
+    const struct step_row **row; /* into the list's, which must outlive it */
+    size_t n;
+};
+
+int steps_by_rank_get(struct steps_by_rank *s, const struct step_list *l); /* 0 or OPM_ENOMEM */
+void steps_by_rank_release(struct steps_by_rank *s);
+/* The last step of that rank that starts no later, ended or not; or NULL. */
+const struct step_row *steps_by_rank_at(const struct steps_by_rank *s, int64_t rank, int64_t ts_ns);
+
 #endif

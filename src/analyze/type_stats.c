@@ -78,7 +78,7 @@ int analyze_type_stats(const struct store *st, struct table *out, opm_error *err
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         struct cell name = store_cell(st, TABLE_op, op, op_col_type);
-        str_id id = name.kind == CELL_STR ? name.str : 0;
+        str_id id = cell_text_id(name);
         uint64_t *at = u64map_get(&index, id);
         size_t i = at ? *at : ntype;
 

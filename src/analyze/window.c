@@ -19,13 +19,6 @@ struct columns {
     str_id hardware;
 };
 
-static int64_t i64_cell(const struct store *st, enum table_id table, size_t row, int col)
-{
-    struct cell c = store_cell(st, table, row, col);
-
-    return c.kind == CELL_I64 ? c.i64 : OPM_NULL_I64;
-}
-
 static bool is_device_work(const struct columns *c, size_t i)
 {
     enum span_class class = c->class[c->site[i]];
@@ -83,11 +76,11 @@ static uint64_t key_of(const struct store *st, size_t track, bool device)
 {
     struct cell name = store_cell(st, TABLE_track, track, track_col_device);
     struct cell host = store_cell(st, TABLE_track, track, track_col_host);
-    uint64_t key = (uint64_t)i64_cell(st, TABLE_track, track, track_col_rank);
+    uint64_t key = (uint64_t)store_i64_or(st, TABLE_track, track, track_col_rank, OPM_NULL_I64);
 
     if (device) {
-        key = (key ^ (name.kind == CELL_STR ? name.str : 0)) * 0x9e3779b97f4a7c15u;
-        key = (key ^ key >> 29 ^ (host.kind == CELL_STR ? host.str : 0)) * 0xbf58476d1ce4e5b9u;
+        key = (key ^ cell_text_id(name)) * 0x9e3779b97f4a7c15u;
+        key = (key ^ key >> 29 ^ cell_text_id(host)) * 0xbf58476d1ce4e5b9u;
     }
     return key ^ key >> 32;
 }
@@ -106,7 +99,7 @@ static int places_find(struct windows *w, const struct store *st, const struct c
     for (size_t t = 0; t < w->ntrack && rc == 0; t++) {
         uint64_t key = key_of(st, t, true);
         const uint64_t *at = works[t] ? u64map_get(&devices, key) : NULL;
-        int64_t rank = i64_cell(st, TABLE_track, t, track_col_rank);
+        int64_t rank = store_i64_or(st, TABLE_track, t, track_col_rank, OPM_NULL_I64);
 
         w->place_of[t] = at ? (uint32_t)*at : OPM_NULL_ID;
         if (!works[t] || at)
@@ -120,7 +113,7 @@ static int places_find(struct windows *w, const struct store *st, const struct c
                            (struct place){ .track = (uint32_t)t, .rank = rank, .device = true });
     }
     for (size_t t = 0; t < w->ntrack && rc == 0; t++) {
-        int64_t rank = i64_cell(st, TABLE_track, t, track_col_rank);
+        int64_t rank = store_i64_or(st, TABLE_track, t, track_col_rank, OPM_NULL_I64);
         const uint64_t *at = u64map_get(&ranks, (uint64_t)rank);
 
         /* A host that tells no rank is that of all devices. */
@@ -240,7 +233,7 @@ static int part(struct windows *w, const struct store *st, const struct step_lis
     for (size_t i = 0; i < w->n && rc == 0; i++) {
         struct window *win = &w->at[i];
         const struct step_row *s = &l->row[win->row];
-        int64_t track = i64_cell(st, TABLE_step, s->step, step_col_track);
+        int64_t track = store_i64_or(st, TABLE_step, s->step, step_col_track, OPM_NULL_I64);
         uint64_t key = (uint64_t)track << 32 | s->model;
         const uint64_t *end;
 

@@ -102,6 +102,16 @@ bool csv_field_is(const struct csv_field *f, const char *s)
     return strlen(s) == f->len && memcmp(s, f->p, f->len) == 0;
 }
 
+void csv_columns(const struct csv_field *f, int n, const char *const *name, size_t k, int *at)
+{
+    for (size_t c = 0; c < k; c++) {
+        at[c] = -1;
+        for (int i = 0; i < n; i++)
+            if (csv_field_is(&f[i], name[c]))
+                at[c] = i;
+    }
+}
+
 bool csv_field_int(const struct csv_field *f, int64_t *out)
 {
     const char *p = f->p, *end = p + f->len;

@@ -33,6 +33,8 @@ bool csv_read_next(struct csv_reader *r, struct csv_field *field, int max, int *
 /* Append the field, doubled quotes resolved. */
 void csv_field_text(const struct csv_field *f, struct buf *out);
 bool csv_field_is(const struct csv_field *f, const char *s); /* for names without quotes in them */
+/* In which of n fields each of k names stands, -1: in none. */
+void csv_columns(const struct csv_field *f, int n, const char *const *name, size_t k, int *at);
 /* The field as an integer, blanks around it and a fraction of zeros allowed ("7.0" is how pandas
  * writes a nullable column). False: it is none; *out is untouched then. */
 bool csv_field_int(const struct csv_field *f, int64_t *out);

@@ -38,7 +38,7 @@ str_id cam_op_text(const struct cam *c, size_t op, int col)
 {
     struct cell cell = store_cell(c->st, TABLE_op, op, col);
 
-    return cell.kind == CELL_STR ? cell.str : 0;
+    return cell_text_id(cell);
 }
 
 void cam_range(const struct cam *c, const struct cam_step *s, size_t *first, size_t *end)
@@ -55,7 +55,7 @@ static int64_t step_int(const struct cam *c, size_t row, int col, int64_t otherw
 {
     struct cell cell = store_cell(c->st, TABLE_step, row, col);
 
-    return cell.kind == CELL_I64 ? cell.i64 : otherwise;
+    return cell_i64_or(cell, otherwise);
 }
 
 void cam_member(const struct cam *c, str_id args, const char *key, int64_t *number,
@@ -171,7 +171,7 @@ static int list_steps(struct cam *c)
                                 .num = step_int(c, i, step_col_num, (int64_t)i),
                                 .ts = step_int(c, i, step_col_ts, 0) };
         s->end = dur < 0 ? INT64_MAX : s->ts + dur + 1;
-        rc = model_of(c, name.kind == CELL_STR ? name.str : 0, &s->model);
+        rc = model_of(c, cell_text_id(name), &s->model);
         c->nstep++;
     }
     if (!rc && !n) {
@@ -218,7 +218,7 @@ static int gather_runs(struct cam *c, const struct cam_step *s)
                 host = store_cell(c->st, TABLE_track, c->track[i], track_col_host);
             c->run[c->nrun] = (struct cam_run){ .op = op,
                                                 .span = (uint32_t)i,
-                                                .host = host.kind == CELL_STR ? host.str : 0,
+                                                .host = cell_text_id(host),
                                                 .device = cam_op_text(c, op, op_col_device) };
             c->run_of[op] = (uint32_t)++c->nrun;
         }

@@ -283,7 +283,7 @@ static void put_node(struct cam *c, struct io_out *out, size_t span, struct buf 
         struct cell slot = store_cell(c->st, TABLE_op_tensor, row[i], op_tensor_col_slot);
 
         if (c->tensors.io[row[i]] == TENSOR_OUTPUT)
-            put_output(c, out, row[i], slot.kind == CELL_I64 ? slot.i64 : 0);
+            put_output(c, out, row[i], cell_i64_or(slot, 0));
     }
     buf_clear(label);
     cam_member(c, args, "label", NULL, label);

@@ -125,47 +125,18 @@ static void json_scratch(struct json_writer *w, const struct chrome *c)
     json_str(w, buf_str(&c->scratch), c->scratch.len);
 }
 
-/* Open an M event; the caller adds members of args and calls close_metadata(). tid < 0: none. */
-static struct json_writer open_metadata(struct chrome *c, const char *name, int32_t pid,
-                                        int32_t tid)
-{
-    struct json_writer w = { .out = &c->out };
-
-    io_out_adds(&c->out, c->nevent++ ? ",\n" : "\n");
-    json_object(&w);
-    json_key(&w, "ph");
-    json_cstr(&w, "M");
-    json_key(&w, "pid");
-    json_i64(&w, pid);
-    if (tid >= 0) {
-        json_key(&w, "tid");
-        json_i64(&w, tid);
-    }
-    json_key(&w, "name");
-    json_cstr(&w, name);
-    json_key(&w, "args");
-    json_object(&w);
-    return w;
-}
-
-static void close_metadata(struct json_writer *w)
-{
-    json_object_end(w);
-    json_object_end(w);
-}
-
 /* An M event that says one thing: a number, or, if that is negative, the text in scratch. */
 static void put_metadata(struct chrome *c, const char *name, int32_t pid, int32_t tid,
                          const char *key, int64_t number)
 {
-    struct json_writer w = open_metadata(c, name, pid, tid);
+    struct json_writer w = chrome_metadata(&c->out, &c->nevent, name, pid, tid);
 
     json_key(&w, key);
     if (number >= 0)
         json_i64(&w, number);
     else
         json_scratch(&w, c);
-    close_metadata(&w);
+    chrome_metadata_end(&w);
 }
 
 static void put_process(struct chrome *c, uint32_t process)
@@ -198,13 +169,13 @@ static void put_lane(struct chrome *c, uint32_t lane)
     timeline_line_name(&c->tl, l->line, scratch(c));
     if (l->index)
         buf_addf(&c->scratch, " #%u", l->index + 1);
-    w = open_metadata(c, "thread_name", pid, l->tid);
+    w = chrome_metadata(&c->out, &c->nevent, "thread_name", pid, l->tid);
     json_key(&w, "name");
     json_scratch(&w, c);
     for (size_t i = 0; i < ARRAY_SIZE(facts) && l->line < c->tl.ntrack; i++)
         chrome_cell(&w, c->st, store_table_defs[TABLE_track].col[facts[i]].name, TABLE_track,
                     l->line, facts[i], false);
-    close_metadata(&w);
+    chrome_metadata_end(&w);
     put_metadata(c, "thread_sort_index", pid, l->tid, "sort_index", l->line);
 }
 

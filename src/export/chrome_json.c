@@ -15,6 +15,34 @@ const char *const arg_names[ARG_COUNT] = {
     [ARG_NEVER_ENDED] = "never ended",
 };
 
+struct json_writer chrome_metadata(struct io_out *out, uint64_t *nevent, const char *name,
+                                   int32_t pid, int32_t tid)
+{
+    struct json_writer w = { .out = out };
+
+    io_out_adds(out, (*nevent)++ ? ",\n" : "\n");
+    json_object(&w);
+    json_key(&w, "ph");
+    json_cstr(&w, "M");
+    json_key(&w, "pid");
+    json_i64(&w, pid);
+    if (tid >= 0) {
+        json_key(&w, "tid");
+        json_i64(&w, tid);
+    }
+    json_key(&w, "name");
+    json_cstr(&w, name);
+    json_key(&w, "args");
+    json_object(&w);
+    return w;
+}
+
+void chrome_metadata_end(struct json_writer *w)
+{
+    json_object_end(w);
+    json_object_end(w);
+}
+
 void chrome_text(struct json_writer *w, const struct store *st, str_id id)
 {
     json_str(w, strpool_get(store_strings(st), id), strpool_len(store_strings(st), id));

@@ -19,6 +19,11 @@ enum arg_key {
 extern const char *const arg_names[ARG_COUNT];
 #define ARGS_NOT_OBJECT 0x8000u
 
+/* Open an M event behind *nevent others; the caller adds members of args and closes it. tid < 0:
+ * none. */
+struct json_writer chrome_metadata(struct io_out *out, uint64_t *nevent, const char *name,
+                                   int32_t pid, int32_t tid);
+void chrome_metadata_end(struct json_writer *w);
 void chrome_text(struct json_writer *w, const struct store *st, str_id id);
 /* key: value, if there is a value. Text that is_json goes in as JSON if it is valid. */
 void chrome_cell(struct json_writer *w, const struct store *st, const char *key,

@@ -69,14 +69,14 @@ static str_id str_cell(const struct mge *m, enum table_id t, size_t row, int col
 {
     struct cell c = store_cell(m->st, t, row, col);
 
-    return c.kind == CELL_STR ? c.str : 0;
+    return cell_text_id(c);
 }
 
 static int64_t int_cell(const struct mge *m, enum table_id t, size_t row, int col, int64_t missing)
 {
     struct cell c = store_cell(m->st, t, row, col);
 
-    return c.kind == CELL_I64 ? c.i64 : missing;
+    return cell_i64_or(c, missing);
 }
 
 /* -- gathering -- */

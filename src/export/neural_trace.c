@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json_write.h"
+#include "export/chrome_json.h"
 #include "export/neural_text.h"
 #include "export/timeline.h"
 #include "export/writer.h"
@@ -87,25 +88,11 @@ static int make_op(void *ctx, uint32_t op, struct buf *out, size_t *out_head)
 /* An M event that says what is in scratch. tid < 0: of a process. */
 static void put_name(struct trace *t, int32_t pid, int32_t tid)
 {
-    struct json_writer w = { .out = &t->out };
+    struct json_writer w =
+        chrome_metadata(&t->out, &t->nevent, tid >= 0 ? "thread_name" : "process_name", pid, tid);
 
-    io_out_adds(&t->out, t->nevent++ ? ",\n" : "\n");
-    json_object(&w);
-    json_key(&w, "ph");
-    json_cstr(&w, "M");
-    json_key(&w, "pid");
-    json_i64(&w, pid);
-    if (tid >= 0) {
-        json_key(&w, "tid");
-        json_i64(&w, tid);
-    }
-    json_key(&w, "name");
-    json_cstr(&w, tid >= 0 ? "thread_name" : "process_name");
-    json_key(&w, "args");
-    json_object(&w);
     put_text_member(&w, "name", &t->scratch);
-    json_object_end(&w);
-    json_object_end(&w);
+    chrome_metadata_end(&w);
 }
 
 static void put_lane_name(struct trace *t, uint32_t lane)

@@ -163,7 +163,7 @@ static str_id track_text(const struct perfetto *p, uint32_t line, int col)
 
     if (line < p->tl.ntrack)
         cell = store_cell(p->st, TABLE_track, line, col);
-    return cell.kind == CELL_STR ? cell.str : 0;
+    return cell_text_id(cell);
 }
 
 /* What a descriptor says of a line besides its name. */

@@ -113,18 +113,11 @@ static int load_columns(struct timeline *tl)
     return tl->steps.seen && tl->records.seen ? 0 : OPM_ENOMEM;
 }
 
-static int64_t cell_or_null(const struct store *st, enum table_id table, size_t row, int col)
-{
-    struct cell cell = store_cell(st, table, row, col);
-
-    return cell.kind == CELL_I64 ? cell.i64 : OPM_NULL_I64;
-}
-
 static str_id cell_text(const struct store *st, enum table_id table, size_t row, int col)
 {
     struct cell cell = store_cell(st, table, row, col);
 
-    return cell.kind == CELL_STR ? cell.str : 0;
+    return cell_text_id(cell);
 }
 
 /* Where a process stands in the hash map. The address of a static differs from run to run. */
@@ -217,10 +210,10 @@ static int make_processes(struct timeline *tl)
             struct process p = { .given_pid = OPM_NULL_I64, .rank = OPM_NULL_I64, .next_tid = 1 };
 
             if (i < tl->ntrack) {
-                p.given_pid = cell_or_null(tl->st, TABLE_track, i, track_col_pid);
+                p.given_pid = store_i64_or(tl->st, TABLE_track, i, track_col_pid, OPM_NULL_I64);
                 p.name = cell_text(tl->st, TABLE_track, i, track_col_process);
                 p.host = cell_text(tl->st, TABLE_track, i, track_col_host);
-                p.rank = cell_or_null(tl->st, TABLE_track, i, track_col_rank);
+                p.rank = store_i64_or(tl->st, TABLE_track, i, track_col_rank, OPM_NULL_I64);
             }
             p.order = (uint32_t)i;
             if ((p.name != 0) != named)
@@ -279,7 +272,7 @@ static int make_lines(struct timeline *tl)
             uint32_t lane;
 
             if (i < tl->ntrack)
-                tid = cell_or_null(tl->st, TABLE_track, i, track_col_tid);
+                tid = store_i64_or(tl->st, TABLE_track, i, track_col_tid, OPM_NULL_I64);
             if (!tl->line[i].spans || tl->line[i].nlane)
                 continue;
             if (real && !tid_is_free(tl, tl->line[i].process, tid))
@@ -371,14 +364,14 @@ static int make_tensors(struct timeline *tl)
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         io[i] = strpool_find(store_strings(tl->st), names[i], strlen(names[i]));
     for (size_t i = 0; i < n; i++) {
-        int64_t op = cell_or_null(tl->st, TABLE_op_tensor, i, op_tensor_col_op);
+        int64_t op = store_i64_or(tl->st, TABLE_op_tensor, i, op_tensor_col_op, OPM_NULL_I64);
         str_id kind = cell_text(tl->st, TABLE_op_tensor, i, op_tensor_col_io);
         struct tensor_ref ref = { .row = (uint32_t)i };
 
         if (op < 0 || (uint64_t)op >= tl->nop)
             continue;
         ref.op = (uint32_t)op;
-        ref.slot = cell_or_null(tl->st, TABLE_op_tensor, i, op_tensor_col_slot);
+        ref.slot = store_i64_or(tl->st, TABLE_op_tensor, i, op_tensor_col_slot, OPM_NULL_I64);
         while (ref.io < ARRAY_SIZE(names) && (!kind || io[ref.io] != kind))
             ref.io++;
         tl->tensor[tl->ntensor++] = ref;
@@ -552,7 +545,7 @@ void timeline_line_name(const struct timeline *tl, uint32_t line, struct buf *ou
         return;
     }
     kind = cell_text(tl->st, TABLE_track, line, track_col_kind);
-    tid = cell_or_null(tl->st, TABLE_track, line, track_col_tid);
+    tid = store_i64_or(tl->st, TABLE_track, line, track_col_tid, OPM_NULL_I64);
     if (kind)
         add_text(tl, out, kind);
     else
@@ -569,7 +562,8 @@ void timeline_region_name(const struct timeline *tl, const struct regions *r, si
     bool is_step = r == &tl->steps;
     str_id name = is_step ? cell_text(tl->st, TABLE_step, row, step_col_model)
                           : cell_text(tl->st, TABLE_record, row, record_col_label);
-    int64_t num = is_step ? cell_or_null(tl->st, TABLE_step, row, step_col_num) : OPM_NULL_I64;
+    int64_t num =
+        is_step ? store_i64_or(tl->st, TABLE_step, row, step_col_num, OPM_NULL_I64) : OPM_NULL_I64;
 
     if (name)
         add_text(tl, out, name);

@@ -203,6 +203,16 @@ static int read_meta(struct loader *ld, const struct pb_field *f, struct model_m
     return rc ? rc : ld_end(ld, &r, "its metadata");
 }
 
+int ld_function_key(struct loader *ld, const struct slice part[3])
+{
+    buf_clear(&ld->text);
+    for (size_t i = 0; i < 3; i++) {
+        buf_add(&ld->text, part[i].p, part[i].len);
+        buf_addc(&ld->text, '\0');
+    }
+    return ld->text.failed ? ld_nomem(ld) : 0;
+}
+
 /* Note a function; its body stays where it is. */
 static int read_function(struct loader *ld, const struct pb_field *f)
 {
@@ -226,13 +236,9 @@ static int read_function(struct loader *ld, const struct pb_field *f)
         return rc;
     if (part[0].len == 7 && memcmp(part[0].p, "ai.onnx", 7) == 0)
         part[0].len = 0;
-    buf_clear(&ld->text);
-    for (size_t i = 0; i < 3; i++) {
-        buf_add(&ld->text, part[i].p, part[i].len);
-        buf_addc(&ld->text, '\0');
-    }
-    if (ld->text.failed)
-        return ld_nomem(ld);
+    rc = ld_function_key(ld, part);
+    if (rc)
+        return rc;
     rc = ld_name(ld, ld->text.data, ld->text.len, &fn.key, NULL);
     if (!rc)
         rc = ld_name(ld, part[1].p, part[1].len, NULL, &fn.name);

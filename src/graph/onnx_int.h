@@ -89,6 +89,8 @@ int ld_nomem(struct loader *ld);
 /* Memory in the model's arena, zeroed; NULL after ld->err was filled (OPM_ENOMEM or OPM_ELIMIT). */
 void *ld_alloc(struct loader *ld, size_t n, size_t size);
 /* Intern; *out is NUL-terminated and lives as long as the model. Either out may be NULL. */
+/* Domain, name and overload of a function as one text, in ld->text. */
+int ld_function_key(struct loader *ld, const struct slice part[3]);
 int ld_name(struct loader *ld, const void *p, size_t len, str_id *id, const char **out);
 int ld_string(struct loader *ld, const struct pb_field *f, struct tensor_string *out);
 int ld_opset(struct loader *ld, const struct pb_field *f, struct opset *out);

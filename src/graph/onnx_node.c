@@ -306,17 +306,14 @@ static int find_function(struct loader *ld, const struct raw_node *raw, const st
     const struct slice part[3] = { raw->domain, raw->op_type, raw->overload };
     uint64_t *at;
     str_id key;
+    int rc;
 
     *out = NULL;
     if (ld->nfn == 0)
         return 0;
-    buf_clear(&ld->text);
-    for (size_t i = 0; i < 3; i++) {
-        buf_add(&ld->text, part[i].p, part[i].len);
-        buf_addc(&ld->text, '\0');
-    }
-    if (ld->text.failed)
-        return ld_nomem(ld);
+    rc = ld_function_key(ld, part);
+    if (rc)
+        return rc;
     key = strpool_find(&ld->impl->name, ld->text.data, ld->text.len);
     at = key ? u64map_get(&ld->fn_key, key) : NULL;
     if (at)

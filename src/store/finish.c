@@ -187,7 +187,7 @@ static int add_sibling_track(struct store *st, uint32_t of, size_t nth, bool asy
 
     for (int i = 0; i < track_col_COUNT; i++)
         cells[i] = table_cell(&st->table[TABLE_track], of, i);
-    id = cells[track_col_name].kind == CELL_STR ? cells[track_col_name].str : 0;
+    id = cell_text_id(cells[track_col_name]);
     name = id ? store_text(st, id) : "";
     len = strpool_len(&st->strings, id);
     if (nth > 1)

@@ -406,18 +406,14 @@ static int meta_put(struct store *st, str_id key, str_id value, uint32_t *out_ro
     return 0;
 }
 
-static str_id cell_text(struct cell c)
-{
-    return c.kind == CELL_STR ? c.str : 0;
-}
-
 int store_add(struct store *st, enum table_id table, const struct cell *cells, uint32_t *out_row)
 {
     uint32_t row;
 
     assert(!st->frozen && table != TABLE_span);
     if (table == TABLE_meta) {
-        if (meta_put(st, cell_text(cells[meta_col_key]), cell_text(cells[meta_col_value]), &row))
+        if (meta_put(st, cell_text_id(cells[meta_col_key]), cell_text_id(cells[meta_col_value]),
+                     &row))
             return OPM_ENOMEM;
     } else {
         if (table_add(&st->table[table], cells))

@@ -224,6 +224,11 @@ size_t store_nrow(const struct store *st, enum table_id table);
 /* Any cell of any table. One of a derived column that can't be computed for lack of memory reads as
  * NULL; call store_derive() first to know. */
 struct cell store_cell(const struct store *st, enum table_id table, size_t row, int col);
+static inline int64_t store_i64_or(const struct store *st, enum table_id table, size_t row, int col,
+                                   int64_t otherwise)
+{
+    return cell_i64_or(store_cell(st, table, row, col), otherwise);
+}
 /* Compute what store_cell() needs for a column, if it is derived. 0 or OPM_ENOMEM. */
 int store_derive(const struct store *st, enum table_id table, int col);
 /* The whole column as an array (type as declared), computing it first if it is derived. NULL if

@@ -85,4 +85,14 @@ static inline struct cell cell_str(str_id v)
     return (struct cell){ .kind = v ? CELL_STR : CELL_NULL, .str = v };
 }
 
+static inline int64_t cell_i64_or(struct cell c, int64_t otherwise)
+{
+    return c.kind == CELL_I64 ? c.i64 : otherwise;
+}
+/* 0: it is no text. */
+static inline str_id cell_text_id(struct cell c)
+{
+    return c.kind == CELL_STR ? c.str : 0;
+}
+
 #endif

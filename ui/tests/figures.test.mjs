@@ -144,10 +144,12 @@ const operators = [
         async (open, stage) => {
             const rows = stage.query(RUN, "SELECT name, time_ns FROM op_times ORDER BY time_ns DESC");
             const page = await open(at(stage.id(RUN), "operators"));
-            assert.equal((await column(page, ".table-box", "Operator"))[0], rows[0].name);
+            const longest = rows.filter((row) => row.time_ns === rows[0].time_ns).map((row) => row.name);
+            assert.ok(longest.includes((await column(page, ".table-box", "Operator"))[0]), `one of ${longest}`);
             assertNear((await column(page, ".table-box", "Time"))[0], rows[0].time_ns, rows[0].name);
             await page.getByRole("button", { name: "Time", exact: false }).first().click();
-            assert.equal((await column(page, ".table-box", "Operator"))[0], rows.at(-1).name);
+            const shortest = rows.filter((row) => row.time_ns === rows.at(-1).time_ns).map((row) => row.name);
+            assert.ok(shortest.includes((await column(page, ".table-box", "Operator"))[0]), `one of ${shortest}`);
             await page.getByRole("searchbox").fill("layer1 matmul");
             assert.ok((await column(page, ".table-box", "Operator")).every((name) => /layer1/.test(name)));
             const shown = await column(page, ".table-box", "Operator");

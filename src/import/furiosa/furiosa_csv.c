@@ -136,15 +136,11 @@ static int read_header(struct reader *r, struct csv_reader *csv, opm_error *err)
     int n = csv_read_row(csv, r->header, COLUMNS_MAX);
 
     r->ncol = MAX(MIN(n, COLUMNS_MAX), 0);
-    for (int c = 0; c < COL_COUNT; c++) {
-        r->at[c] = -1;
-        for (int i = 0; i < r->ncol; i++)
-            if (csv_field_is(&r->header[i], column_names[c]))
-                r->at[c] = i;
-        if (r->at[c] < 0 && c >= COL_START && c <= COL_NAME)
+    csv_columns(r->header, r->ncol, column_names, COL_COUNT, r->at);
+    for (int c = COL_START; c <= COL_NAME; c++)
+        if (r->at[c] < 0)
             return opm__fail(err, OPM_EFORMAT, "%s: the first line has no column '%s'",
                              r->f.src->path, column_names[c]);
-    }
     return 0;
 }
 

@@ -279,9 +279,8 @@ static int own_op(struct events *ev, const struct kind *k, const struct event_in
     }
     if (rc)
         return rc;
-    key = events_hash((uint64_t)ev->track[k->track].process + 1,
-                      c[op_col_name].kind == CELL_STR ? c[op_col_name].str : 0);
-    key = events_hash(key, c[op_col_type].kind == CELL_STR ? c[op_col_type].str : 0);
+    key = events_hash((uint64_t)ev->track[k->track].process + 1, cell_text_id(c[op_col_name]));
+    key = events_hash(key, cell_text_id(c[op_col_type]));
     known = u64map_get(&s->ops, key);
     if (known) {
         *out = (uint32_t)*known;
@@ -333,7 +332,7 @@ static int take_region(struct events *ev, const struct event_info *info, const s
 
         if (json_read_is(&r, "model") || json_read_is(&r, "label")) {
             rc = cell_of(ev, &r, COL_STR, &text);
-            kk->text = text.kind == CELL_STR ? text.str : 0;
+            kk->text = cell_text_id(text);
         } else if (json_read_next(&r) == JSON_NUMBER && (num || warmup)) {
             *(num ? &kk->num : &kk->warmup) = number_of(info->shape, &r);
             *out |= warmup;

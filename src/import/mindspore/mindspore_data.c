@@ -271,12 +271,7 @@ int ms_read_pipeline_csv(struct ms *m, struct ms_device *d, const uint8_t *data,
     struct pipeline p = { .m = m, .d = d };
     int at[ARRAY_SIZE(names)], rc = 0, n = csv_read_row(&r, f, COLUMNS_MAX);
 
-    for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
-        at[k] = -1;
-        for (int i = 0; i < MIN(n, COLUMNS_MAX); i++)
-            if (csv_field_is(&f[i], names[k]))
-                at[k] = i;
-    }
+    csv_columns(f, MIN(n, COLUMNS_MAX), names, ARRAY_SIZE(names), at);
     while (rc == 0 && csv_read_next(&r, f, COLUMNS_MAX, &n)) {
         struct stage s = { .parent = MS_NONE };
 

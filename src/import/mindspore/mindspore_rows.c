@@ -333,7 +333,7 @@ int ms_op_span(struct ms *m, struct ms_device *d, uint32_t track, uint32_t op, i
                    &(struct ms_span){ .track = track,
                                       .ts_ns = ts_ns,
                                       .dur_ns = dur_ns,
-                                      .name = name.kind == CELL_STR ? name.str : 0,
+                                      .name = cell_text_id(name),
                                       .cat = m->w.op,
                                       .layer = m->w.hardware,
                                       .op = op,

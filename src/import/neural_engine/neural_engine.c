@@ -225,8 +225,7 @@ int neural_take_ops(struct neural *n, const struct store_part *part)
     for (size_t i = part->from[TABLE_op]; i < part->to[TABLE_op] && !rc; i++) {
         struct cell name = store_cell(n->st, TABLE_op, i, op_col_name);
         struct cell type = store_cell(n->st, TABLE_op, i, op_col_type);
-        uint64_t key =
-            op_key(name.kind == CELL_STR ? name.str : 0, type.kind == CELL_STR ? type.str : 0);
+        uint64_t key = op_key(cell_text_id(name), cell_text_id(type));
 
         if (!u64map_get(&n->ops, key))
             rc = u64map_put(&n->ops, key, i);

@@ -297,17 +297,12 @@ static const struct table_def inner_defs[] = {
     { "overlap", "", overlap_columns, ARRAY_SIZE(overlap_columns) },
 };
 
-static str_id cell_string(struct cell c)
-{
-    return c.kind == CELL_STR ? c.str : 0;
-}
-
 static int site_add(struct tables *t, const struct cell *c)
 {
-    struct site s = { .name = cell_string(c[0]),
-                      .cat = cell_string(c[1]),
-                      .layer = cell_string(c[2]),
-                      .phase = cell_string(c[3]),
+    struct site s = { .name = cell_text_id(c[0]),
+                      .cat = cell_text_id(c[1]),
+                      .layer = cell_text_id(c[2]),
+                      .phase = cell_text_id(c[3]),
                       .op = c[4].kind == CELL_I64 ? (uint32_t)c[4].i64 : OPM_NULL_ID };
 
     if (!GROW(t->site, t->site_cap, t->nsite + 1))
@@ -350,10 +345,10 @@ static int row_add(struct tables *t, int table, const struct table_def *def, str
     case TABLE_meta:
         return meta_add(t, c);
     case TABLE_import_stat:
-        return store_load_stat(
-            t->st, cell_text(t, c[import_stat_col_name]), cell_text(t, c[import_stat_col_severity]),
-            c[import_stat_col_count].kind == CELL_I64 ? c[import_stat_col_count].i64 : OPM_NULL_I64,
-            cell_text(t, c[import_stat_col_description]));
+        return store_load_stat(t->st, cell_text(t, c[import_stat_col_name]),
+                               cell_text(t, c[import_stat_col_severity]),
+                               cell_i64_or(c[import_stat_col_count], OPM_NULL_I64),
+                               cell_text(t, c[import_stat_col_description]));
     default:
         shift_times(t, def, c);
         return store_add(t->st, (enum table_id)table, c, NULL);

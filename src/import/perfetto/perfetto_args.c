@@ -388,7 +388,7 @@ static void read_region(struct pf *p, struct pf_seq *s, const struct pb_field *f
     *out = (struct pf_region){
         .is_record = is_record,
         .text = text->kind == CELL_STR ? text->str : 0,
-        .num = step[step_col_num].kind == CELL_I64 ? step[step_col_num].i64 : OPM_NULL_I64,
+        .num = cell_i64_or(step[step_col_num], OPM_NULL_I64),
         .warmup = warmup->kind == CELL_I64 && warmup->i64 == 1,
     };
 }
