@@ -28,6 +28,7 @@
 #define SAMPLES 1000000
 #define WIDTH 1900
 #define PICTURES 500
+#define QUESTIONS 20
 
 static void die(const char *what, const char *why)
 {
@@ -307,6 +308,39 @@ static void pictures(struct client *c, const char *id, int64_t duration, bool al
         print_times("  CPU, with us", cpu, PICTURES);
 }
 
+/* One request of each kind before the figures: what it makes for the others is not their time. */
+static void ask(struct client *c, const char *what, const char *path, bool prepared)
+{
+    double s[QUESTIONS];
+    const char *body;
+
+    if (!prepared)
+        printf("  %-13s %7.1f ms at first\n", what, get(c, path, &body) * 1e3);
+    for (int i = 0; i < QUESTIONS; i++)
+        s[i] = get(c, path, &body);
+    print_times(what, s, QUESTIONS);
+}
+
+/* Totals of ranges of time, and a search that finds a tenth of all spans. */
+static void questions(struct client *c, const char *id, int64_t duration)
+{
+    char path[200];
+
+    for (int zoom = 0; zoom <= 8; zoom += 4) {
+        int64_t range = duration >> zoom, from = zoom ? duration / 3 : 0;
+
+        snprintf(path, sizeof(path), "/api/trace/%s/totals?from=%lld&to=%lld", id, (long long)from,
+                 (long long)(from + range));
+        printf("totals of 1/%d of the trace\n", 1 << zoom);
+        ask(c, "  totals", path, zoom > 0);
+    }
+    snprintf(path, sizeof(path), "/api/trace/%s/found?text=LAYER.1&at=4711", id);
+    printf("search\n");
+    ask(c, "  found", path, false);
+    snprintf(path, sizeof(path), "/api/trace/%s/timeline?text=LAYER.1&width=%d", id, WIDTH);
+    ask(c, "  picture", path, true);
+}
+
 /* Pictures while a query runs that takes as long as it may. */
 static void beside_sql(struct client *c, const char *id, int64_t duration, int port)
 {
@@ -353,6 +387,7 @@ int main(int argc, char **argv)
     printf("%d spans on %d tracks, %d samples of a counter\n", SPANS, TRACKS, SAMPLES);
     first_picture(&c, id, sizeof(id), &duration);
     pictures(&c, id, duration, true);
+    questions(&c, id, duration);
     printf("memory          %7ld MB, %ld at most\n", memory_mb("VmRSS:"), memory_mb("VmHWM:"));
     beside_sql(&c, id, duration, port_of(server_url(s)));
     close(c.fd);

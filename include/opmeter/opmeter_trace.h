@@ -93,10 +93,14 @@ OPM_API int64_t opm_trace_rows(const opm_trace *t, const char *table);
 typedef struct opm_bar {
     int64_t ts_ns;
     int64_t dur_ns;   /* -1: never ended */
-    const char *name; /* of the longest one; NULL: it has none. Valid while the trace is open */
+    int64_t busy_ns;  /* of dur_ns, how long there was a span: less where there are gaps */
+    const char *name; /* NULL: it has none. Valid while the trace is open */
     uint32_t depth;   /* line within the track, 0 at the top */
     uint32_t span;    /* span.id of the longest one */
     uint32_t count;   /* spans that it stands for */
+    /* 0: spans of this name make up at least half of busy_ns, surely if three quarters. Else there
+     * are several and none stands out; name is that of the longest. */
+    uint32_t mixed;
 } opm_bar;
 
 /* What a picture of [from_ns, to_ns) of a track can show if a pixel is pixel_ns wide: spans and
@@ -106,6 +110,51 @@ OPM_API int opm_trace_timeline(opm_trace *t, uint32_t track, int64_t from_ns, in
                                int64_t pixel_ns, size_t max, opm_bar **out, size_t *n,
                                opm_error *err);
 OPM_API void opm_bars_free(opm_bar *bars); /* NULL is fine */
+
+/* Spans whose name holds a text; letters of ASCII are equal in either case, "" finds nothing. Free
+ * with opm_found_free(), before the trace. */
+typedef struct opm_found opm_found;
+OPM_API int opm_trace_find(opm_trace *t, const char *text, opm_found **out, opm_error *err);
+OPM_API void opm_found_free(opm_found *f); /* NULL is fine */
+OPM_API size_t opm_found_count(const opm_found *f);
+OPM_API int64_t opm_found_total(const opm_found *f); /* ns, of those that ended */
+/* span.id of the i-th by start; -1 beyond the last one. */
+OPM_API int64_t opm_found_span(const opm_found *f, size_t i);
+/* How many of them start before ns. */
+OPM_API size_t opm_found_before(const opm_found *f, int64_t ns);
+/* As opm_trace_timeline(), of these spans alone. */
+OPM_API int opm_found_timeline(const opm_found *f, uint32_t track, int64_t from_ns, int64_t to_ns,
+                               int64_t pixel_ns, size_t max, opm_bar **out, size_t *n,
+                               opm_error *err);
+
+/* What spans of one name, category and layer do in a range of time. Texts may be NULL and are valid
+ * while the trace is open. */
+typedef struct opm_total {
+    const char *name, *cat, *layer;
+    int64_t count;    /* spans that start in the range or reach into it */
+    int64_t total_ns; /* of each the part that lies in the range */
+    int64_t self_ns;  /* of that, outside of what stands inside them on the same track */
+} opm_total;
+
+/* All that have a span in [from_ns, to_ns), most self time first; what never ended lasts until
+ * to_ns. Free *out with opm_totals_free(). */
+OPM_API int opm_trace_totals(opm_trace *t, int64_t from_ns, int64_t to_ns, opm_total **out,
+                             size_t *n, opm_error *err);
+OPM_API void opm_totals_free(opm_total *totals); /* NULL is fine */
+
+/* What stands in what within a range of time: spans of the same name inside the same are one node.
+ * The name may be NULL and is valid while the trace is open. */
+typedef struct opm_flame {
+    int64_t parent; /* index of a node before it; -1: it is a track */
+    const char *name;
+    int64_t count, total_ns; /* of each span the part in the range; a track has its top spans' */
+} opm_flame;
+
+/* Of one track, or of all (-1); nodes below 1/parts of the whole time are left out. Free *out with
+ * opm_flame_free(). */
+OPM_API int opm_trace_flame(opm_trace *t, int64_t from_ns, int64_t to_ns, int64_t track,
+                            int64_t parts, opm_flame **out, size_t *n, opm_error *err);
+OPM_API void opm_flame_free(opm_flame *nodes); /* NULL is fine */
 
 /* A value of a counter or queue, from ts_ns on. */
 typedef struct opm_point {

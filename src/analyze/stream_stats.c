@@ -3,6 +3,7 @@
  * Spans come ordered by start, so the time that several of them cover is found in one pass: what
  * counts of each is the part behind everything before it. */
 #include "analyze/analysis.h"
+#include "analyze/devices.h"
 #include "analyze/groups.h"
 #include "analyze/hardware.h"
 #include "base/alloc.h"
@@ -67,24 +68,6 @@ static void stream_add(struct stream *s, uint32_t track, enum hardware_role role
     }
 }
 
-static bool same(struct cell a, struct cell b)
-{
-    return a.kind == b.kind && (a.kind == CELL_NULL  ? true
-                                : a.kind == CELL_STR ? a.str == b.str
-                                                     : a.i64 == b.i64);
-}
-
-/* Streams are of one device if its name, host and rank are the same. */
-static bool same_device(const struct store *st, uint32_t a, uint32_t b)
-{
-    static const int cols[] = { track_col_device, track_col_host, track_col_rank };
-
-    for (size_t i = 0; i < ARRAY_SIZE(cols); i++)
-        if (!same(store_cell(st, TABLE_track, a, cols[i]), store_cell(st, TABLE_track, b, cols[i])))
-            return false;
-    return true;
-}
-
 /* Devices by the first track of each; there are few. */
 static void find_devices(const struct store *st, struct streams *s)
 {
@@ -94,7 +77,8 @@ static void find_devices(const struct store *st, struct streams *s)
         s->device_of[t] = OPM_NULL_ID;
         if (store_cell(st, TABLE_track, t, track_col_device).kind == CELL_NULL)
             continue;
-        while (other < t && (s->device_of[other] == OPM_NULL_ID || !same_device(st, other, t)))
+        while (other < t &&
+               (s->device_of[other] == OPM_NULL_ID || !track_same_device(st, other, t)))
             other++;
         s->device_of[t] = other < t ? s->device_of[other] : (uint32_t)s->ndevice++;
     }

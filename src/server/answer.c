@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FLAME_PARTS 2000             /* narrower nodes of a flame graph cannot be seen */
 #define EXACT_MAX ((int64_t)1 << 53) /* JavaScript's numbers are exact up to here */
 
 static void add_int(struct json_writer *w, int64_t v)
@@ -115,6 +116,81 @@ int answer_rows(struct json_writer *w, opm_trace *t, const char *sql, int64_t li
     mem_free(type);
     opm_rows_close(r);
     return rc;
+}
+
+static void add_words(struct json_writer *w, const char *key, const char *const *word, size_t n)
+{
+    json_key(w, key);
+    json_array(w);
+    for (size_t i = 0; i < n; i++)
+        json_cstr(w, word[i]);
+    json_array_end(w);
+}
+
+int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns,
+                  int64_t limit, opm_error *err)
+{
+    static const char *const columns[] = { "name", "cat", "layer", "count", "total_ns", "self_ns" };
+    static const char *const types[] = { "text", "text", "text", "integer", "integer", "integer" };
+    opm_total *total = NULL;
+    size_t n = 0;
+    int rc = opm_trace_totals(t, from_ns, to_ns, &total, &n, err);
+
+    if (rc < 0)
+        return rc;
+    json_object(w);
+    add_words(w, "columns", columns, ARRAY_SIZE(columns));
+    json_key(w, "rows");
+    json_array(w);
+    for (size_t i = 0; i < MIN(n, (size_t)limit); i++) {
+        json_array(w);
+        json_cstr(w, total[i].name);
+        json_cstr(w, total[i].cat);
+        json_cstr(w, total[i].layer);
+        add_int(w, total[i].count);
+        add_int(w, total[i].total_ns);
+        add_int(w, total[i].self_ns);
+        json_array_end(w);
+    }
+    json_array_end(w);
+    add_words(w, "types", types, ARRAY_SIZE(types));
+    json_key(w, "truncated");
+    json_bool(w, n > (size_t)limit);
+    json_object_end(w);
+    opm_totals_free(total);
+    return 0;
+}
+
+int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns, int64_t track,
+                 opm_error *err)
+{
+    static const char *const columns[] = { "parent", "name", "count", "total_ns" };
+    static const char *const types[] = { "integer", "text", "integer", "integer" };
+    opm_flame *node = NULL;
+    size_t n = 0;
+    int rc = opm_trace_flame(t, from_ns, to_ns, track, FLAME_PARTS, &node, &n, err);
+
+    if (rc < 0)
+        return rc;
+    json_object(w);
+    add_words(w, "columns", columns, ARRAY_SIZE(columns));
+    json_key(w, "rows");
+    json_array(w);
+    for (size_t i = 0; i < n; i++) {
+        json_array(w);
+        add_int(w, node[i].parent);
+        json_cstr(w, node[i].name);
+        add_int(w, node[i].count);
+        add_int(w, node[i].total_ns);
+        json_array_end(w);
+    }
+    json_array_end(w);
+    add_words(w, "types", types, ARRAY_SIZE(types));
+    json_key(w, "truncated");
+    json_bool(w, false);
+    json_object_end(w);
+    opm_flame_free(node);
+    return 0;
 }
 
 int answer_int(opm_trace *t, const char *sql, int64_t *out, opm_error *err)

@@ -15,6 +15,15 @@
 int answer_rows(struct json_writer *w, opm_trace *t, const char *sql, int64_t limit,
                 opm_error *err);
 
+/* What spans do in a range of time, by name, as such rows: at most `limit`, most self time first.
+ */
+int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns,
+                  int64_t limit, opm_error *err);
+
+/* What stands in what there, as such rows: parent, name, count, total_ns. */
+int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns, int64_t track,
+                 opm_error *err);
+
 /* "rows" and "duration_ns" of a trace, and what to call it, within an object. */
 int answer_facts(struct json_writer *w, opm_trace *t, const char *path, opm_error *err);
 

@@ -25,6 +25,7 @@ struct opened {
     pthread_mutex_t sharing; /* of the first handle's trace */
     opm_trace *first;        /* never queried, so that it can be shared at any time */
     struct timeline *timeline;
+    struct busy *busy;
     pthread_t preparing;
     bool has_preparing;
 };
@@ -71,7 +72,9 @@ static void *prepare(void *arg)
 {
     struct opened *o = arg;
     struct timeline *tl;
+    opm_total *total;
     opm_trace *t;
+    size_t n;
 
     /* Who asks for the picture hears of a failure. */
     if (opened_enter(o, LANE_TIMELINE, NULL, &t, NULL) < 0)
@@ -79,6 +82,12 @@ static void *prepare(void *arg)
     if (opened_timeline(o, &tl, NULL) == 0)
         timeline_prepare(tl, NULL);
     opened_leave(o, LANE_TIMELINE);
+    if (opened_enter(o, LANE_DETAIL, NULL, &t, NULL) < 0)
+        return NULL;
+    /* What is at no time: only to have what totals need. */
+    if (opm_trace_totals(t, -1, 0, &total, &n, NULL) == 0)
+        opm_totals_free(total);
+    opened_leave(o, LANE_DETAIL);
     return NULL;
 }
 
@@ -99,6 +108,7 @@ void opened_unref(struct opened *o)
     if (o->has_preparing)
         pthread_join(o->preparing, NULL);
     timeline_free(o->timeline);
+    busy_free(o->busy);
     for (int i = 0; i < LANE_COUNT; i++) {
         opm_trace_close(o->handle[i].trace);
         pthread_mutex_destroy(&o->handle[i].mutex);
@@ -178,5 +188,14 @@ int opened_timeline(struct opened *o, struct timeline **out, opm_error *err)
 
     if (rc == 0)
         *out = o->timeline;
+    return rc;
+}
+
+int opened_busy(struct opened *o, struct busy **out, opm_error *err)
+{
+    int rc = o->busy ? 0 : busy_new(&o->busy, o->handle[LANE_DATA].trace, err);
+
+    if (rc == 0)
+        *out = o->busy;
     return rc;
 }

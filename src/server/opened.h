@@ -5,6 +5,7 @@
 #ifndef SERVER_OPENED_H
 #define SERVER_OPENED_H
 
+#include "server/busy.h"
 #include "server/timeline.h"
 #include "server/watch.h"
 #include <opmeter/opmeter_trace.h>
@@ -47,5 +48,7 @@ int opened_enter(struct opened *o, enum lane lane, const struct waiter *who, opm
 void opened_leave(struct opened *o, enum lane lane);
 /* What pictures share; for who holds LANE_TIMELINE. */
 int opened_timeline(struct opened *o, struct timeline **out, opm_error *err);
+/* When devices worked; for who holds LANE_DATA. */
+int opened_busy(struct opened *o, struct busy **out, opm_error *err);
 
 #endif

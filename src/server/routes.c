@@ -14,6 +14,7 @@
 
 #define SQL_LIMIT_NS 10000000000
 #define SQL_ROWS_DEFAULT 10000
+#define TOTALS_DEFAULT 1000 /* names */
 #define WIDTH_MAX 20000
 #define WIDTH_DEFAULT 1000
 #define BARS_MAX 50000 /* of a track; beyond, they are united to coarser ones */
@@ -165,35 +166,63 @@ static int read_tracks(const char *text, uint32_t **out, size_t *n, opm_error *e
     return 0;
 }
 
-static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_error *err)
+/* Open the trace and take a lane of it; leave() then, unless it failed. */
+static int enter(struct asked *q, enum lane lane, struct opened **o, opm_trace **t, opm_error *err)
 {
     struct waiter who = { q->r->watch, q->client_fd };
-    struct timeline *tl;
-    struct opened *o = NULL;
-    opm_trace *t;
-    int rc = catalog_open(q->r->catalog, q->t->segment[2], CATALOG_AS_READ, &o, err);
+    int rc;
 
+    *o = NULL;
+    rc = catalog_open(q->r->catalog, q->t->segment[2], CATALOG_AS_READ, o, err);
     if (rc == 0)
-        rc = opened_enter(o, LANE_TIMELINE, &who, &t, err);
-    if (rc < 0) {
-        opened_unref(o);
+        rc = opened_enter(*o, lane, &who, t, err);
+    if (rc < 0)
+        opened_unref(*o);
+    return rc;
+}
+
+static void leave(struct opened *o, enum lane lane)
+{
+    opened_leave(o, lane);
+    opened_unref(o);
+}
+
+/* A range of time that the request gives; to_ns stays as it is if it does not. */
+static int read_range(struct asked *q, int64_t *from_ns, int64_t *to_ns, opm_error *err)
+{
+    int rc = target_int(q->t, "from", INT64_MIN / 4, INT64_MAX / 4, from_ns, err);
+
+    return rc < 0 ? rc : target_int(q->t, "to", INT64_MIN / 4, INT64_MAX / 4, to_ns, err);
+}
+
+static int check_range(int64_t from_ns, int64_t to_ns, opm_error *err)
+{
+    return to_ns > from_ns ? 0
+                           : opm__fail(err, OPM_EINVAL, "the range is empty: from %lld to %lld",
+                                       (long long)from_ns, (long long)to_ns);
+}
+
+static int draw(struct asked *q, struct timeline_view *v, int64_t width, opm_error *err)
+{
+    struct timeline *tl;
+    struct opened *o;
+    opm_trace *t;
+    int rc = enter(q, LANE_TIMELINE, &o, &t, err);
+
+    if (rc < 0)
         return rc;
-    }
     rc = opened_timeline(o, &tl, err);
     if (rc == 0) {
         /* Of a span that never ended the end of the trace is part of the picture. */
         if (v->to_ns < 0)
             v->to_ns = timeline_end_ns(tl) + 1;
-        if (v->to_ns <= v->from_ns)
-            rc = opm__fail(err, OPM_EINVAL, "the range is empty: from %lld to %lld",
-                           (long long)v->from_ns, (long long)v->to_ns);
+        rc = check_range(v->from_ns, v->to_ns, err);
     }
     if (rc == 0) {
         v->pixel_ns = (v->to_ns - v->from_ns) / width;
         rc = timeline_answer(tl, q->w, v, false, err);
     }
-    opened_leave(o, LANE_TIMELINE);
-    opened_unref(o);
+    leave(o, LANE_TIMELINE);
     return rc;
 }
 
@@ -203,10 +232,9 @@ static int get_timeline(struct asked *q, opm_error *err)
     const char *tracks = target_arg(q->t, "track");
     int64_t width = WIDTH_DEFAULT;
     uint32_t *track = NULL;
-    int rc = target_int(q->t, "from", INT64_MIN / 4, INT64_MAX / 4, &v.from_ns, err);
+    int rc = read_range(q, &v.from_ns, &v.to_ns, err);
 
-    if (rc == 0)
-        rc = target_int(q->t, "to", INT64_MIN / 4, INT64_MAX / 4, &v.to_ns, err);
+    v.text = target_arg(q->t, "text");
     if (rc == 0)
         rc = target_int(q->t, "width", 1, WIDTH_MAX, &width, err);
     if (rc == 0 && tracks)
@@ -218,13 +246,107 @@ static int get_timeline(struct asked *q, opm_error *err)
     return rc;
 }
 
+static int get_found(struct asked *q, opm_error *err)
+{
+    const char *text = target_arg(q->t, "text");
+    int64_t at = 0, from_ns = 0;
+    struct timeline *tl;
+    struct opened *o;
+    opm_trace *t;
+    int rc = target_int(q->t, "at", -1, INT64_MAX, &at, err);
+
+    if (rc == 0)
+        rc = target_int(q->t, "from", INT64_MIN / 4, INT64_MAX / 4, &from_ns, err);
+    if (rc == 0 && !text)
+        rc = opm__fail(err, OPM_EINVAL, "the argument text is missing: what names must hold");
+    if (rc == 0)
+        rc = enter(q, LANE_TIMELINE, &o, &t, err);
+    if (rc < 0)
+        return rc;
+    rc = opened_timeline(o, &tl, err);
+    if (rc == 0)
+        rc = timeline_found(tl, q->w, text, target_arg(q->t, "at") ? &at : NULL, from_ns, err);
+    leave(o, LANE_TIMELINE);
+    return rc;
+}
+
+static int get_totals(struct asked *q, opm_error *err)
+{
+    int64_t from_ns = 0, to_ns = 0, limit = TOTALS_DEFAULT;
+    struct opened *o;
+    opm_trace *t;
+    int rc = read_range(q, &from_ns, &to_ns, err);
+
+    if (rc == 0)
+        rc = target_int(q->t, "limit", 0, ANSWER_ROWS_MAX, &limit, err);
+    if (rc == 0)
+        rc = check_range(from_ns, to_ns, err);
+    if (rc == 0)
+        rc = enter(q, LANE_DETAIL, &o, &t, err);
+    if (rc < 0)
+        return rc;
+    rc = answer_totals(q->w, t, from_ns, to_ns, limit, err);
+    leave(o, LANE_DETAIL);
+    return rc;
+}
+
+static int get_flame(struct asked *q, opm_error *err)
+{
+    int64_t from_ns = 0, to_ns = 0, track = -1;
+    struct opened *o;
+    opm_trace *t;
+    int rc = read_range(q, &from_ns, &to_ns, err);
+
+    if (rc == 0)
+        rc = target_int(q->t, "track", 0, UINT32_MAX - 1, &track, err);
+    if (rc == 0)
+        rc = check_range(from_ns, to_ns, err);
+    if (rc == 0)
+        rc = enter(q, LANE_DETAIL, &o, &t, err);
+    if (rc < 0)
+        return rc;
+    rc = answer_flame(q->w, t, from_ns, to_ns, track, err);
+    leave(o, LANE_DETAIL);
+    return rc;
+}
+
+static int get_busy(struct asked *q, opm_error *err)
+{
+    int64_t from_ns = 0, to_ns = -1, width = WIDTH_DEFAULT;
+    struct watched watched;
+    struct opened *o;
+    struct busy *b;
+    opm_trace *t;
+    int rc = read_range(q, &from_ns, &to_ns, err);
+
+    if (rc == 0)
+        rc = target_int(q->t, "width", 1, WIDTH_MAX, &width, err);
+    if (rc == 0)
+        rc = enter(q, LANE_DATA, &o, &t, err);
+    if (rc < 0)
+        return rc;
+    watch_begin(q->r->watch, &watched, t, q->client_fd, SQL_LIMIT_NS);
+    rc = opened_busy(o, &b, err);
+    watch_end(q->r->watch, &watched);
+    if (rc == 0 && to_ns < 0)
+        to_ns = opm_trace_end(t) + 1;
+    if (rc == 0)
+        rc = check_range(from_ns, to_ns, err);
+    if (rc == 0)
+        busy_answer(b, q->w, from_ns, to_ns, width);
+    leave(o, LANE_DATA);
+    return rc;
+}
+
 static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
 } routes_json[] = {
-    { "api/version", get_version }, { "api/traces", get_traces },
-    { "api/trace/*", get_trace },   { "api/trace/*/data/*", get_data },
-    { "api/trace/*/sql", get_sql }, { "api/trace/*/timeline", get_timeline },
+    { "api/version", get_version },     { "api/traces", get_traces },
+    { "api/trace/*", get_trace },       { "api/trace/*/data/*", get_data },
+    { "api/trace/*/sql", get_sql },     { "api/trace/*/timeline", get_timeline },
+    { "api/trace/*/found", get_found }, { "api/trace/*/totals", get_totals },
+    { "api/trace/*/flame", get_flame }, { "api/trace/*/busy", get_busy },
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,

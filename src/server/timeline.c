@@ -19,6 +19,8 @@ struct timeline {
     struct line_count *lines; /* of every track, whatever the view */
     bool *has_samples;
     int64_t end_ns;
+    char *text; /* that was searched for last, and what was found */
+    opm_found *found;
 };
 
 static int find_samples(struct timeline *tl, opm_error *err)
@@ -67,6 +69,8 @@ void timeline_free(struct timeline *tl)
 {
     if (!tl)
         return;
+    opm_found_free(tl->found);
+    mem_free(tl->text);
     mem_free(tl->lines);
     mem_free(tl->has_samples);
     mem_free(tl);
@@ -103,6 +107,57 @@ int timeline_prepare(struct timeline *tl, opm_error *err)
     for (uint32_t i = 0; rc == 0 && i < tl->ntrack; i++)
         rc = find_depth(tl, i, err);
     return rc;
+}
+
+/* The pictures of a search are asked for one after the other: what the last one found is kept. */
+static int find(struct timeline *tl, const char *text, opm_error *err)
+{
+    size_t size = strlen(text) + 1;
+    opm_found *found = NULL;
+    char *copy;
+    int rc;
+
+    if (tl->text && strcmp(tl->text, text) == 0)
+        return 0;
+    copy = mem_alloc(size);
+    if (!copy)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    rc = opm_trace_find(tl->t, text, &found, err);
+    if (rc < 0) {
+        mem_free(copy);
+        return rc;
+    }
+    memcpy(copy, text, size);
+    opm_found_free(tl->found);
+    mem_free(tl->text);
+    tl->found = found;
+    tl->text = copy;
+    return 0;
+}
+
+int timeline_found(struct timeline *tl, struct json_writer *w, const char *text, const int64_t *at,
+                   int64_t from_ns, opm_error *err)
+{
+    int rc = find(tl, text, err);
+    size_t count, i;
+
+    if (rc < 0)
+        return rc;
+    count = opm_found_count(tl->found);
+    i = count == 0 ? 0
+        : at       ? (size_t)(((*at % (int64_t)count) + (int64_t)count) % (int64_t)count)
+                   : opm_found_before(tl->found, from_ns) % count;
+    json_object(w);
+    json_key(w, "count");
+    json_u64(w, count);
+    json_key(w, "total_ns");
+    json_i64(w, opm_found_total(tl->found));
+    json_key(w, "at");
+    json_u64(w, i);
+    json_key(w, "span");
+    json_i64(w, opm_found_span(tl->found, i));
+    json_object_end(w);
+    return 0;
 }
 
 /* The names of an answer; equal ones have one address. */
@@ -147,8 +202,10 @@ static int track_bars(struct timeline *tl, uint32_t track, const struct timeline
     int rc;
 
     do
-        rc =
-            opm_trace_timeline(tl->t, track, v->from_ns, v->to_ns, pixel, v->max_bars, bar, n, err);
+        rc = v->text ? opm_found_timeline(tl->found, track, v->from_ns, v->to_ns, pixel,
+                                          v->max_bars, bar, n, err)
+                     : opm_trace_timeline(tl->t, track, v->from_ns, v->to_ns, pixel, v->max_bars,
+                                          bar, n, err);
     while (rc == OPM_ELIMIT && coarser(&pixel));
     return rc;
 }
@@ -176,9 +233,11 @@ static int add_track(struct timeline *tl, struct json_writer *w, uint32_t track,
         json_i64(w, bar[i].ts_ns);
         json_i64(w, bar[i].dur_ns);
         json_u64(w, bar[i].depth);
-        json_u64(w, name_index(names, bar[i].name));
+        json_i64(w, bar[i].mixed ? -1 : (int64_t)name_index(names, bar[i].name));
         json_i64(w, bar[i].count > 1 ? -1 : (int64_t)bar[i].span);
         json_u64(w, bar[i].count);
+        if (bar[i].count > 1)
+            json_i64(w, bar[i].busy_ns);
         json_array_end(w);
     }
     json_array_end(w);
@@ -242,6 +301,8 @@ int timeline_answer(struct timeline *tl, struct json_writer *w, const struct tim
     struct names names = { 0 };
     int rc = check_tracks(tl, v, err);
 
+    if (rc == 0 && v->text)
+        rc = find(tl, v->text, err);
     if (rc < 0)
         return rc;
     json_object(w);
@@ -259,7 +320,7 @@ int timeline_answer(struct timeline *tl, struct json_writer *w, const struct tim
     json_key(w, "counters");
     json_array(w);
     for (size_t i = 0; rc == 0 && i < view_ntrack(tl, v); i++)
-        if (tl->has_samples[view_track(v, i)])
+        if (!v->text && tl->has_samples[view_track(v, i)])
             rc = add_counter(tl, w, view_track(v, i), v, err);
     json_array_end(w);
     json_key(w, "names");

@@ -15,6 +15,7 @@ int64_t timeline_end_ns(const struct timeline *tl); /* of the trace */
 struct timeline_view {
     int64_t from_ns, to_ns;
     int64_t pixel_ns;      /* spans narrower than this are united where they are neighbours */
+    const char *text;      /* only spans whose name holds it; NULL: all */
     const uint32_t *track; /* ids; NULL: all */
     size_t ntrack;
     size_t max_bars;   /* of a track: */
@@ -26,6 +27,10 @@ int timeline_prepare(struct timeline *tl, opm_error *err);
 /* Appends one JSON object; coarse is its "coarse". */
 int timeline_answer(struct timeline *tl, struct json_writer *w, const struct timeline_view *v,
                     bool coarse, opm_error *err);
+/* Appends what a search for a text finds: how many spans and, if there are any, the at-th of them,
+ * counted around from either end; at NULL: the first that starts at from_ns or later. */
+int timeline_found(struct timeline *tl, struct json_writer *w, const char *text, const int64_t *at,
+                   int64_t from_ns, opm_error *err);
 /* Choose v->pixel_ns and v->max_points so that the answer has at most max bars and about as many
  * points, as fine as can be. *coarse: spans will be united. */
 int timeline_fit(struct timeline *tl, struct timeline_view *v, size_t max, bool *coarse,

@@ -28,7 +28,12 @@
 struct bar {
     int64_t from_ns, to_ns;
     uint32_t span, count; /* span: the longest */
-    int64_t longest_ns;
+    int64_t longest_ns, busy_ns;
+    /* A majority vote over the names, a nanosecond and a span one vote each: the votes that are
+     * left when every other name has taken one of its own and one of these with it. So the name has
+     * at least as many, and nobody else can have more than half. */
+    int64_t votes;
+    str_id name;
 };
 
 struct level {
@@ -44,7 +49,8 @@ struct line {
     int nlevel;
     /* While building. */
     int64_t end_ns;          /* of the spans so far */
-    int64_t last_ns;         /* length of the last one */
+    int64_t kept_ns;         /* of those of them that are shown */
+    int64_t last_ns;         /* length of the last one of these */
     uint32_t united[WIDTHS]; /* neighbours that become one from this width on */
 };
 
@@ -56,8 +62,11 @@ struct lane { /* a track */
 struct lod {
     const struct store *st;
     const int64_t *ts, *dur;
+    const uint32_t *site;
+    const struct site *sites;
     size_t nspan, ntrack;
     struct lane *lane; /* one more than there are tracks, for spans without one */
+    bool *crowded;     /* per track, while building: see find_crowded() */
     int64_t end_ns;    /* of the trace: where spans that never ended do */
 };
 
@@ -66,11 +75,40 @@ static int64_t end_of(const struct lod *l, uint32_t span)
     return l->dur[span] < 0 ? l->end_ns : span_end(l->ts[span], l->dur[span]);
 }
 
+/* Overlapping spans of hostile times may be longer together than can be told. */
+static int64_t sum_ns(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 static struct bar bar_of(const struct lod *l, uint32_t span)
 {
-    int64_t end = end_of(l, span);
+    int64_t end = end_of(l, span), len = end - l->ts[span];
 
-    return (struct bar){ l->ts[span], end, span, 1, end - l->ts[span] };
+    return (struct bar){ l->ts[span], end, span,           1,
+                         len,         len, sum_ns(len, 1), l->sites[l->site[span]].name };
+}
+
+/* Put b, which comes later, to a. */
+static void bar_unite(struct bar *a, const struct bar *b)
+{
+    a->to_ns = MAX(a->to_ns, b->to_ns);
+    a->count += b->count;
+    a->busy_ns = sum_ns(a->busy_ns, b->busy_ns);
+    if (b->longest_ns > a->longest_ns) {
+        a->longest_ns = b->longest_ns;
+        a->span = b->span;
+    }
+    if (a->name == b->name) {
+        a->votes = sum_ns(a->votes, b->votes);
+    } else if (a->votes >= b->votes) {
+        a->votes -= b->votes;
+    } else {
+        a->name = b->name;
+        a->votes = b->votes - a->votes;
+    }
 }
 
 /* The line for a span: its depth or, where there is no nesting, the first that is free. */
@@ -84,7 +122,7 @@ static struct line *line_for(const struct lod *l, uint32_t span)
     while (lane->nline <= want) {
         if (!GROW(lane->line, lane->cap, lane->nline + 1))
             return NULL;
-        lane->line[lane->nline++] = (struct line){ .end_ns = INT64_MIN };
+        lane->line[lane->nline++] = (struct line){ .end_ns = INT64_MIN, .kept_ns = INT64_MIN };
     }
     return &lane->line[want];
 }
@@ -102,21 +140,55 @@ static int64_t width_of(int i)
     return (int64_t)WIDTH_MIN_NS << (i * WIDTH_BITS);
 }
 
-static int count_spans(struct lod *l)
+/* Whether a span is not shown and nobody else's line depends on where it would stand. */
+static bool passes(const struct lod *l, const bool *keep, size_t i)
+{
+    return keep && !keep[l->site[i]] && !l->crowded[packed_get(&l->st->span_track, i)];
+}
+
+/* Tracks on which spans may overlap: asynchronous ones, and those where one never ended. */
+static int find_crowded(struct lod *l)
+{
+    str_id async = strpool_find(store_strings(l->st), "async", 5);
+
+    l->crowded = mem_calloc(l->ntrack + 1, sizeof(*l->crowded));
+    if (!l->crowded)
+        return OPM_ENOMEM;
+    l->crowded[l->ntrack] = true;
+    for (size_t t = 0; t < l->ntrack; t++) {
+        struct cell kind = store_cell(l->st, TABLE_track, t, track_col_kind);
+
+        l->crowded[t] = kind.kind == CELL_STR && kind.str == async;
+    }
+    for (size_t i = 0; i < l->nspan; i++)
+        if (l->dur[i] < 0)
+            l->crowded[packed_get(&l->st->span_track, i)] = true;
+    return 0;
+}
+
+static int count_spans(struct lod *l, const bool *keep)
 {
     for (size_t i = 0; i < l->nspan; i++) {
-        struct line *line = line_for(l, (uint32_t)i);
-        int64_t end = end_of(l, (uint32_t)i), len = end - l->ts[i];
+        struct line *line;
+        int64_t end, len;
         int width;
 
+        if (passes(l, keep, i))
+            continue;
+        line = line_for(l, (uint32_t)i);
+        end = end_of(l, (uint32_t)i);
+        len = end - l->ts[i];
         if (!line)
             return OPM_ENOMEM;
+        line->end_ns = MAX(line->end_ns, end);
+        if (keep && !keep[l->site[i]])
+            continue;
         if (line->n++) {
-            width = width_above(MAX(MAX(len, line->last_ns), l->ts[i] - line->end_ns));
+            width = width_above(MAX(MAX(len, line->last_ns), l->ts[i] - line->kept_ns));
             if (width < WIDTHS)
                 line->united[width]++;
         }
-        line->end_ns = MAX(line->end_ns, end);
+        line->kept_ns = MAX(line->kept_ns, end);
         line->last_ns = len;
     }
     return 0;
@@ -158,12 +230,7 @@ static void level_add(struct level *v, const struct bar *b)
 
     if (last && b->longest_ns < v->width_ns && last->longest_ns < v->width_ns &&
         b->from_ns - last->to_ns < v->width_ns) {
-        last->to_ns = MAX(last->to_ns, b->to_ns);
-        last->count += b->count;
-        if (b->longest_ns > last->longest_ns) {
-            last->longest_ns = b->longest_ns;
-            last->span = b->span;
-        }
+        bar_unite(last, b);
         return;
     }
     assert(v->n < v->room);
@@ -171,29 +238,38 @@ static void level_add(struct level *v, const struct bar *b)
 }
 
 /* The spans of all lines, and the level above them. */
-static void place_spans(struct lod *l)
+static void place_spans(struct lod *l, const bool *keep)
 {
     for (size_t i = 0; i < l->nspan; i++) {
-        struct line *line = line_for(l, (uint32_t)i);
-        struct bar b = bar_of(l, (uint32_t)i);
+        struct line *line;
+        struct bar b;
 
-        line->span[line->n++] = (uint32_t)i;
+        if (passes(l, keep, i))
+            continue;
+        line = line_for(l, (uint32_t)i);
+        b = bar_of(l, (uint32_t)i);
         line->end_ns = MAX(line->end_ns, b.to_ns);
+        if (keep && !keep[l->site[i]])
+            continue;
+        line->span[line->n++] = (uint32_t)i;
         if (line->nlevel)
             level_add(&line->level[0], &b);
     }
 }
 
-static int build(struct lod *l)
+static int build(struct lod *l, const bool *keep)
 {
-    int rc = count_spans(l);
+    int rc = keep ? find_crowded(l) : 0;
+
+    if (rc == 0)
+        rc = count_spans(l, keep);
 
     for (size_t t = 0; t <= l->ntrack; t++)
         for (size_t i = 0; rc == 0 && i < l->lane[t].nline; i++)
             rc = line_reserve(l, &l->lane[t].line[i]);
     if (rc)
         return rc;
-    place_spans(l);
+    place_spans(l, keep);
     for (size_t t = 0; t <= l->ntrack; t++)
         for (size_t i = 0; i < l->lane[t].nline; i++)
             for (int k = 1; k < l->lane[t].line[i].nlevel; k++) {
@@ -205,8 +281,9 @@ static int build(struct lod *l)
     return 0;
 }
 
-int lod_new(const struct store *st, struct lod **out)
+int lod_new(const struct store *st, const bool *keep, struct lod **out)
 {
+    size_t nsite;
     struct lod *l = mem_calloc(1, sizeof(*l));
     const void *ts, *dur;
 
@@ -219,12 +296,14 @@ int lod_new(const struct store *st, struct lod **out)
     l->st = st;
     l->ts = ts;
     l->dur = dur;
+    l->site = store_span_site(st);
+    l->sites = store_sites(st, &nsite);
     l->nspan = store_nrow(st, TABLE_span);
     l->ntrack = store_nrow(st, TABLE_track);
     for (size_t i = 0; i < l->nspan; i++)
         l->end_ns = MAX(l->end_ns, l->ts[i] + MAX(l->dur[i], (int64_t)0));
     l->lane = mem_calloc(l->ntrack + 1, sizeof(*l->lane));
-    if (!l->lane || build(l)) {
+    if (!l->lane || build(l, keep)) {
         lod_free(l);
         return OPM_ENOMEM;
     }
@@ -245,6 +324,7 @@ void lod_free(struct lod *l)
         mem_free(l->lane[t].line);
     }
     mem_free(l->lane);
+    mem_free(l->crowded);
     mem_free(l);
 }
 
@@ -284,8 +364,15 @@ static int answer_add(struct answer *a, const struct lod *l, const struct bar *b
         return OPM_ELIMIT;
     if (!GROW(a->bar, a->cap, a->n + 1))
         return OPM_ENOMEM;
-    a->bar[a->n++] =
-        (struct lod_bar){ b->from_ns, open ? -1 : b->to_ns - b->from_ns, depth, b->span, b->count };
+    /* Beyond LINES_MAX lines spans of an asynchronous track may overlap. */
+    a->bar[a->n++] = (struct lod_bar){ .ts_ns = b->from_ns,
+                                       .dur_ns = open ? -1 : b->to_ns - b->from_ns,
+                                       .busy_ns = MIN(b->busy_ns, b->to_ns - b->from_ns),
+                                       .depth = depth,
+                                       .span = b->span,
+                                       .count = b->count,
+                                       .named = b->votes - b->count / 2 >= b->busy_ns / 2,
+                                       .name = b->name };
     return 0;
 }
 
@@ -308,12 +395,7 @@ static int line_query(const struct lod *l, const struct line *line, uint32_t dep
         if (b.from_ns >= to_ns)
             break;
         if (now.count && narrow && now_narrow && b.from_ns - now.to_ns < pixel_ns) {
-            now.to_ns = MAX(now.to_ns, b.to_ns);
-            now.count += b.count;
-            if (b.longest_ns > now.longest_ns) {
-                now.longest_ns = b.longest_ns;
-                now.span = b.span;
-            }
+            bar_unite(&now, &b);
             continue;
         }
         if (now.count)

@@ -122,10 +122,37 @@ def clipped_range(folder):
     made = trace_json(folder / "range.json", [span("outer", 1, 0, 100), span("inner", 1, 20, 40),
                                               span("other", 2, 90, 60), span("after", 2, 200, 5)])
     with Server(opmeter, made) as server:
-        answer = server.json(f"/api/trace/{server.only_id()}/data/range?from=50000&to=95000")
+        at = f"/api/trace/{server.only_id()}/totals"
+        answer = server.json(f"{at}?from=50000&to=95000")
+        first = server.json(f"{at}?from=50000&to=95000&limit=1")
+        server.error(f"{at}?from=5&to=5", 400, "the range is empty")
+    expect("cut short", ([row[0] for row in first["rows"]], first["truncated"]), (["outer"], True))
     found = {row[0]: row[3:] for row in answer["rows"]}
     expect("range", found, {"outer": [1, 45000, 35000], "inner": [1, 10000, 10000],
                             "other": [1, 5000, 5000]})
+
+
+def flame(folder):
+    """Spans of one name inside the same are one node; a range cuts them."""
+    made = trace_json(folder / "flame.json", [
+        span("step", 0, 100), span("op", 10, 20), span("kernel", 12, 4), span("op", 40, 20),
+        span("kernel", 45, 10), span("op", 200, 50), span("other", 0, 30, tid=2)])
+    with Server(opmeter, made) as server:
+        at = f"/api/trace/{server.only_id()}/flame"
+        def tree(args):
+            rows = server.json(at + args)["rows"]
+            def path(i):
+                return () if i < 0 else (*path(rows[i][0]), rows[i][1])
+            return {path(i)[1:]: tuple(rows[i][2:]) for i in range(len(rows)) if rows[i][0] >= 0}
+        expect("all", tree("?from=0&to=250000"), {
+            ("step",): (1, 100000), ("step", "op"): (2, 40000), ("step", "op", "kernel"): (2, 14000),
+            ("op",): (1, 50000), ("other",): (1, 30000)})
+        expect("clipped", tree("?from=50000&to=90000"), {
+            ("step",): (1, 40000), ("step", "op"): (1, 10000), ("step", "op", "kernel"): (1, 5000)})
+        tracks = {row[1]: row[0] for row in server.sql(
+            server.only_id(), "SELECT track, min(name) FROM span GROUP BY track")["rows"]}
+        expect("one track", tree(f"?from=0&to=250000&track={tracks['other']}"), {("other",): (1, 30000)})
+        expect("before everything", server.json(at + "?from=-10&to=-5")["rows"], [])
 
 
 def named_queries(folder):
@@ -149,7 +176,63 @@ def named_queries(folder):
         server.error(f"/api/trace/{trace}/data/op_spans?op=1&o=2", 400, "no argument 'o'")
         server.error(f"/api/trace/{trace}/data/op_spans?op=1&op=2", 400, "twice")
         expect("a text with quotes", server.json(
-            f"/api/trace/{trace}/data/search?text=%27%29%3b--%22")["rows"], [])
+            f"/api/trace/{trace}/data/named_spans?name=%27%29%3b--%22")["rows"], [])
+
+
+def merged(folder):
+    """What is united says how busy it was, and is named only if one name makes up most of it."""
+    made = trace_json(folder / "merged.json", [
+        *(span("most", 4 * i, 2) for i in range(500)),
+        *(span("a" if i % 2 else "b", 4 * i, 1, tid=2) for i in range(500))])
+    with Server(opmeter, made) as server:
+        picture = server.json(f"/api/trace/{server.only_id()}/timeline?width=10")
+    expect("bars", [track["spans"] for track in picture["tracks"]],
+           [[[0, 1998000, 0, picture["names"].index("most"), -1, 500, 1000000]],
+            [[0, 1997000, 0, -1, -1, 500, 500000]]])
+
+
+def search(folder):
+    """A search counts all that it finds, goes from one to the next, and draws them alone."""
+    made = trace_json(folder / "search.json", [
+        *(span(f"layer{i % 10}.MatMul" if i % 5 == 0 else "other", 10 * i, 4) for i in range(5000)),
+        span("around", 0, 50000, tid=2), span("a matmul", 10, 1, tid=2)])
+    with Server(opmeter, made) as server:
+        trace = server.only_id()
+        ids = [row[0] for row in server.sql(
+            trace, "SELECT id FROM span WHERE name LIKE '%matmul%' ORDER BY id")["rows"]]
+        at = f"/api/trace/{trace}/found?text=matmul"
+        expect("found", server.json(at + "&at=0"),
+               {"count": 1001, "total_ns": 1000 * 4000 + 1000, "at": 0, "span": ids[0]})
+        expect("the one before the first", server.json(at + "&at=-1")["span"], ids[-1])
+        expect("the one after the last", server.json(at + "&at=1001")["span"], ids[0])
+        expect("from a time on", server.json(at + "&from=25000001")["at"], 502)
+        expect("nothing", server.json(f"/api/trace/{trace}/found?text=%25"),
+               {"count": 0, "total_ns": 0, "at": 0, "span": -1})
+        server.error(f"/api/trace/{trace}/found", 400, "text is missing")
+        picture = server.json(f"/api/trace/{trace}/timeline?width=100&text=MATMUL")
+        expect("drawn", sorted((bar[2], bar[5], bar[6] if bar[5] > 1 else bar[1])
+                               for track in picture["tracks"] for bar in track["spans"]),
+               [(0, 1000, 4000000), (1, 1, 1000)])
+
+
+def busy_devices(folder):
+    """How busy a device is over time: its streams united, and what only holds others left out."""
+    def kernel(ts, dur, stream, cat="kernel"):
+        return {"ph": "X", "cat": cat, "name": "k", "pid": 0, "tid": stream, "ts": ts, "dur": dur,
+                "args": {"device": 0, "stream": stream}}
+    made = trace_json(folder / "busy.json", [
+        kernel(0, 20, 7), kernel(10, 20, 13), kernel(60, 40, 7),
+        kernel(0, 100, 7, "gpu_user_annotation"), {**span("aten::mm", 0, 100), "cat": "cpu_op"}])
+    with Server(opmeter, made) as server:
+        at = f"/api/trace/{server.only_id()}/busy"
+        answer = server.json(f"{at}?from=0&to=100000&width=10")
+        expect("devices", [(d["rank"], d["first"], d["last"], d["busy_ns"], d["busy"])
+                           for d in answer["devices"]],
+               [(None, 0, 100000, 70000, [1000] * 3 + [0] * 3 + [1000] * 4)])
+        expect("a part", server.json(f"{at}?from=5000&to=45000&width=1")["devices"][0]["busy"], [625])
+        server.error(f"{at}?from=5&to=5", 400, "the range is empty")
+    with Server(opmeter, trace_json(folder / "host.json", [span("f", 0, 5)])) as server:
+        expect("no device", server.json(f"/api/trace/{server.only_id()}/busy")["devices"], [])
 
 
 def timeline(folder):
@@ -582,7 +665,8 @@ def long_report(folder):
     expect("spans", sum(b[5] for b in bars), 201000)
 
 
-TESTS = [page, headers, methods, kept_connection, rows, clipped_range, named_queries, timeline, export,
+TESTS = [page, headers, methods, kept_connection, rows, clipped_range, named_queries, timeline,
+         flame, merged, search, busy_devices, export,
          foreign_host, foreign_origin, other_address, traversal, links, list_of_folder,
          changed_file, cut_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
          end_while_busy, many_connections, slow_reader, malformed, port_in_use, report,

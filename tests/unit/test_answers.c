@@ -90,7 +90,7 @@ static void test_timeline(void **state)
     /* Three bars have no room for two, so the two inner ones become one. */
     assert_int_equal(draw(&v, &b), 0);
     assert_non_null(strstr(buf_str(&b), "\"depth\":2,\"spans\":[[0,10000,0,0,0,1],"
-                                        "[2000,7000,1,1,-1,2]]"));
+                                        "[2000,7000,1,1,-1,2,6000]]"));
     assert_non_null(strstr(buf_str(&b), "\"points\":[[7000,4]]"));
     assert_non_null(strstr(buf_str(&b), "\"names\":[\"<b>\",\"b\"]"));
     buf_clear(&b);

@@ -35,8 +35,9 @@ export interface Version {
     folder: boolean;
 }
 
-// [ts, dur, depth, index into names, span.id or -1, spans that it stands for]
-export type Bar = [number, number, number, number, number, number];
+// [ts, dur, depth, index into names or -1 if none stands out, span.id or -1, spans that it stands
+// for, and if these are several: how long there was one of them]
+export type Bar = [number, number, number, number, number, number, number?];
 
 export interface Timeline {
     from: number;
@@ -45,6 +46,31 @@ export interface Timeline {
     tracks: { id: number; depth: number; spans: Bar[] }[];
     counters: { id: number; points: [number, number][] }[];
     coarse?: boolean;
+}
+
+// What a search found: how many spans, how long they are together, and one of them.
+export interface FoundSpan {
+    count: number;
+    total_ns: number;
+    at: number;
+    span: number;
+}
+
+// Of a device, thousandths that it was busy in each part of a range.
+export interface DeviceBusy {
+    device: string | null;
+    host: string | null;
+    rank: number | null;
+    first: number;
+    last: number;
+    busy_ns: number;
+    busy: number[];
+}
+
+export interface Busy {
+    from: number;
+    to: number;
+    devices: DeviceBusy[];
 }
 
 export type Args = Record<string, string | number>;
@@ -126,13 +152,32 @@ export async function sql(id: string, text: string, limit?: number,
     return get(`/api/trace/${id}/sql${query(limit ? { q: text, limit } : { q: text })}`, signal);
 }
 
-// What [from, to) of some tracks looks like when it is `width` pixels wide. A report file has one
-// picture of everything, whatever is asked for.
-export async function timeline(id: string, from: number, to: number, width: number,
-                               tracks: number[], signal?: AbortSignal): Promise<Timeline> {
+// What [from, to) of some tracks looks like when it is `width` pixels wide; with a text, of spans
+// alone whose name holds it. A report file has one picture of everything, whatever is asked for.
+export async function timeline(id: string, from: number, to: number, width: number, tracks: number[],
+                               text: string | null, signal?: AbortSignal): Promise<Timeline> {
     if (report) return report.timeline;
-    return get(`/api/trace/${id}/timeline${query({ from, to, width })}&track=${tracks.join(",")}`,
-               signal);
+    const args: Args = text === null ? { from, to, width } : { from, to, width, text };
+    return get(`/api/trace/${id}/timeline${query(args)}&track=${tracks.join(",")}`, signal);
+}
+
+// The at-th span whose name holds a text, or the first from a time on.
+export async function found(id: string, text: string, where: { at: number } | { from: number },
+                            signal?: AbortSignal): Promise<FoundSpan> {
+    if (report) throw lacking("This is");
+    return get(`/api/trace/${id}/found${query({ text, ...where })}`, signal);
+}
+
+// What spans do in a range of time, by name: of each the part that lies in it.
+export async function totals(id: string, from: number, to: number, signal?: AbortSignal): Promise<Rows> {
+    if (report) throw lacking("This is");
+    return get(`/api/trace/${id}/totals${query({ from, to })}`, signal);
+}
+
+export async function busy(id: string, from: number, to: number, width: number,
+                           signal?: AbortSignal): Promise<Busy> {
+    if (report) throw lacking("This is");
+    return get(`/api/trace/${id}/busy${query({ from, to, width })}`, signal);
 }
 
 // Where the trace can be had in another format, or null in a report.

@@ -281,6 +281,15 @@ export interface ExecutionsRow {
     ops: number | null;
 }
 
+// when every device worked, its streams united: rows of a device do not touch; what only holds other spans is no work; without hardware spans, when operators ran on the host
+export interface DeviceBusyRow {
+    device: string | null;
+    host: string | null;
+    rank: number | null;
+    ts: number;
+    dur: number;
+}
+
 // what every device did, and every stream or other line of it: warm-up too, from its first start to its last end
 export interface StreamStatsRow {
     scope: string | null;

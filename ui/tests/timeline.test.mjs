@@ -1,7 +1,7 @@
 // The timeline: mouse, keys, search, details, ranges, links.
 import assert from "node:assert/strict";
 import { at, colorsOf, settled } from "./stage.mjs";
-import { GPU, RUN } from "./traces.mjs";
+import { DENSE, DENSE_HITS, GPU, RUN } from "./traces.mjs";
 
 const LINE_PX = 18;
 
@@ -31,7 +31,66 @@ function kernel(stage) {
         JOIN flow AS f ON f.dst = s.id WHERE s.layer = 'hardware' ORDER BY s.id LIMIT 1`)[0];
 }
 
+// Pixels of a canvas that have the colour of a variable of the theme.
+function painted(page, selector, variable) {
+    return page.$eval(selector, (canvas, name) => {
+        const probe = document.createElement("canvas").getContext("2d");
+        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+        probe.fillRect(0, 0, 1, 1);
+        const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let n = 0;
+        for (let i = 0; i < data.length; i += 4) n += data[i] === r && data[i + 1] === g && data[i + 2] === b;
+        return n;
+    }, variable);
+}
+
 export default (stage) => [
+    ["bars of many spans say how busy they are, and are named if one name stands out", async (open) => {
+        const page = await open(at(stage.id(DENSE), "timeline"));
+        const box = await page.locator(".tl-main").boundingBox();
+        const tipOf = async (row) => {
+            const { y } = await page.locator(".tl-label.track").nth(row).boundingBox();
+            await page.mouse.move(box.x + box.width / 2, y + 8);
+            await page.waitForTimeout(200);
+            await page.locator(".tl-tip").waitFor();
+            return page.locator(".tl-tip").textContent();
+        };
+        assert.match(await tipOf(0), /several names.*6 000 spans, 50\.0 % busy/);
+        assert.match(await tipOf(1), /MatMul.*6 000 spans, 80\.0 % busy/);
+        await stage.picture(page, "timeline-dense");
+    }],
+    ["a search counts and marks every hit, also where they are united", async (open) => {
+        const page = await open(at(stage.id(DENSE), "timeline"));
+        const before = await painted(page, ".tl-overview", "--accent");
+        await page.getByRole("searchbox").fill("matmul");
+        assert.equal(DENSE_HITS, 5000);
+        await page.getByText("5 000", { exact: true }).waitFor();
+        await page.getByText("40.0 ms", { exact: true }).waitFor(); // each 8 µs
+        await page.waitForFunction(() => document.querySelector(".tl-overview"));
+        let marked = 0;
+        for (let i = 0; i < 40 && marked < before + 2000; i++) {
+            await page.waitForTimeout(100);
+            marked = await painted(page, ".tl-overview", "--accent");
+        }
+        assert.ok(marked > before + 2000, `${marked} pixels, ${before} before`);
+        await stage.picture(page, "timeline-dense-search");
+        const [last] = stage.query(DENSE, "SELECT max(id) AS id FROM span WHERE name = 'MatMul'");
+        await page.getByRole("button", { name: "Next hit" }).click();
+        await page.getByText("1 of 5 000").waitFor();
+        await page.getByRole("button", { name: "Previous hit" }).click();
+        await page.getByText("5 000 of 5 000").waitFor();
+        await page.waitForFunction((id) => location.hash.includes(`span=${id}`), last.id);
+    }],
+    ["a strip per device says how busy it is", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const [{ busy }] = stage.query(GPU, "SELECT sum(dur) AS busy FROM device_busy");
+        const { duration_ns: all } = await stage.get(`/api/trace/${stage.id(GPU)}`);
+        const strip = page.locator(".tl-strip");
+        await strip.waitFor();
+        assert.equal(await strip.count(), 1);
+        await page.getByText(`${((busy / all) * 100).toFixed(1)} %`, { exact: true }).first().waitFor();
+    }],
     ["it draws", async (open) => {
         const page = await open(at(stage.id(GPU), "timeline"));
         await page.waitForTimeout(400);

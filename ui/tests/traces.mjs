@@ -11,6 +11,7 @@ export const GPU = "gpu.pt.trace.json";
 export const MINDSPORE = "mindspore";
 export const HOSTILE = "hostile.json";
 export const EMPTY = "empty.json";
+export const DENSE = "dense.json";
 
 export const SCRIPT = "<script>window.hacked = 1</script>";
 export const IMAGE = "<img src=x onerror=\"window.hacked = 2\">";
@@ -84,6 +85,18 @@ function hostileTrace() {
     return { traceEvents: events };
 }
 
+// Narrow spans in great number: half of the time busy with many names, and 0.8 of it mostly with one.
+export const DENSE_HITS = 5000;
+function denseTrace() {
+    const events = [];
+    const span = (name, tid, ts, dur) => events.push({ ph: "X", cat: "op", pid: 1, tid, ts, dur, name });
+    for (let i = 0; i < 6000; i++) {
+        span(`part ${i % 10}`, 1, 10 * i, 5);
+        span(i % 6 ? "MatMul" : "Softmax", 2, 10 * i, 8);
+    }
+    return { traceEvents: events };
+}
+
 export function makeTraces(opmeter, folder) {
     mkdirSync(folder, { recursive: true });
     const quiet = { stdio: ["ignore", "ignore", "pipe"] };
@@ -91,6 +104,7 @@ export function makeTraces(opmeter, folder) {
     execFileSync("python3", [join(root, "tests/tools/make_mindspore.py"), "parsed", join(folder, MINDSPORE)], quiet);
     writeFileSync(join(folder, GPU), JSON.stringify(gpuTrace()));
     writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
+    writeFileSync(join(folder, DENSE), JSON.stringify(denseTrace()));
     writeFileSync(join(folder, EMPTY), JSON.stringify({ traceEvents: [] }));
     return [RUN, GPU, MINDSPORE];
 }

@@ -152,6 +152,7 @@ void trace_unref(opm_trace *t)
     if (--t->refs)
         return;
     counters_free(t->counters);
+    totals_free(t->totals);
     lod_free(t->lod);
     sql_close(t->sql);
     if (atomic_fetch_sub(t->handles, 1) == 1) {

@@ -5,6 +5,7 @@
 #include "sql/sql.h"
 #include "store/counters.h"
 #include "store/lod.h"
+#include "store/totals.h"
 #include <opmeter/opmeter_trace.h>
 #include <stdatomic.h>
 
@@ -14,6 +15,7 @@ struct opm_trace {
     struct sql *sql;
     struct lod *lod;           /* made when first asked for */
     struct counters *counters; /* ditto */
+    struct totals *totals;     /* ditto */
     size_t refs; /* the handle itself and its open rows: freed with the last, in whatever order */
 };
 

@@ -187,6 +187,16 @@ function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
     );
 }
 
+// How much of a bar of several spans is not gaps between them.
+export function busyShare(bar: Bar): number | null {
+    return bar.count > 1 && bar.dur > 0 && bar.busy !== undefined ? Math.min(bar.busy / bar.dur, 1) : null;
+}
+
+function busyFact(bar: Bar): [string, string][] {
+    const share = busyShare(bar);
+    return share === null ? [] : [["Busy", `${ns(bar.busy)}, ${percent(share)} of it`]];
+}
+
 // What the picture itself tells: of several narrow spans, or in a report.
 interface BarPanelProps {
     bar: Bar;
@@ -198,8 +208,9 @@ interface BarPanelProps {
 export function BarPanel({ bar, onClose, onZoom, onTotals }: BarPanelProps) {
     const several = bar.count > 1;
     return (
-        <Panel title={several ? `${count(bar.count)} spans, the longest: ${bar.name}` : bar.name} onClose={onClose}>
-            <Facts of={[[several ? "Together" : "Duration", duration(bar.dur)], ["Start", ns(bar.ts)],
+        <Panel title={several ? `${count(bar.count)} spans, ${bar.mixed ? bar.name : `most of it ${bar.name}`}` : bar.name}
+               onClose={onClose}>
+            <Facts of={[[several ? "Together" : "Duration", duration(bar.dur)], ...busyFact(bar), ["Start", ns(bar.ts)],
                         ["Line", String(bar.depth + 1)]]} />
             <p class="note">
                 {several ? "They are too narrow to be told apart; zoom in to see each."
@@ -247,8 +258,8 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
     const trace = useTrace();
     const asked = useLoad(async (signal) => {
         if (api.isReport) return totalsOf(scene, range);
-        const args = { from: Math.floor(range.from), to: Math.ceil(range.to) };
-        return api.records<Total>(await api.data(trace.id, "range", args, signal));
+        const from = Math.floor(range.from);
+        return api.records<Total>(await api.totals(trace.id, from, Math.max(Math.ceil(range.to), from + 1), signal));
     }, [range.from, range.to]);
     return (
         <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { Failed } from "../components/States";
-import { count, ns, quantity } from "../format";
+import { count, ns, percent, quantity } from "../format";
 import { useData, useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { useKeys } from "../keys";
@@ -12,7 +12,8 @@ import type { RecordRow, StepRow } from "../schema";
 import { useTheme } from "../theme";
 import { typeColors } from "../typeColors";
 import { Controller } from "./controller";
-import { BarPanel, RangePanel, SpanPanel, type SpanDetails } from "./Details";
+import { BarPanel, busyShare, RangePanel, SpanPanel, type SpanDetails } from "./Details";
+import { deviceTitle, stripHit, strips, STRIP_PX } from "./head";
 import type { ColorBy, NameKind } from "./names";
 import { above, below, beside, firstInSight } from "./neighbours";
 import { OVERVIEW_PX } from "./overview";
@@ -23,6 +24,7 @@ import { toTime } from "./view";
 
 const URL_MS = 400; // the address follows when the picture rests
 const PATH_MS = 80;
+const BUSY_MS = 80;
 const CLICK_PX = 4; // further is a drag
 
 export interface ViewerProps {
@@ -60,12 +62,14 @@ function Tip({ controller, x, y }: { controller: Controller; x: number; y: numbe
         );
     }
     const bar = hit.bar!;
+    const share = busyShare(bar);
     return (
         <div class="tl-tip" style={style}>
             <strong>{bar.name}</strong>
             <div>
                 {bar.dur < 0 ? "never ended" : ns(bar.dur)}
-                {bar.count > 1 && ` · ${count(bar.count)} spans, the longest named`}
+                {bar.count > 1 && ` · ${count(bar.count)} spans`}
+                {share !== null && `, ${percent(share)} busy`}
                 <span class="muted"> at {ns(bar.ts)}</span>
             </div>
         </div>
@@ -209,6 +213,26 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         return () => clearTimeout(timer);
     }, [controller.target]);
 
+    // How busy the devices are in what is in sight, when the picture rests.
+    useEffect(() => {
+        if (api.isReport || !pictured) return;
+        const stop = new AbortController();
+        const timer = setTimeout(() => {
+            const from = Math.max(Math.floor(controller.target.from), 0);
+            const to = Math.min(Math.ceil(toTime(controller.target, scene.width)), Math.max(trace.duration_ns, 1));
+            if (to <= from) return;
+            const parts = Math.max(Math.min(Math.round((to - from) / controller.target.scale), to - from), 1);
+            api.busy(trace.id, from, to, parts, stop.signal)
+                .then((busy) => controller.setBusy(busy), (failure: Error) => {
+                    if (!stop.signal.aborted) setError(failure);
+                });
+        }, BUSY_MS);
+        return () => {
+            clearTimeout(timer);
+            stop.abort();
+        };
+    }, [controller, pictured, controller.target]);
+
     // What is narrower than a pixel is not asked for; the path follows when the picture rests.
     useEffect(() => {
         if (!withPath) {
@@ -347,7 +371,8 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             {pictured && <ColorSource onColors={setColors} />}
             <div class="tl-bar">
                 <Search controller={controller} initial={current().args.get("q") ?? ""}
-                        onHit={(bar) => { select(bar); controller.reveal(bar, false); }} />
+                        onBar={(bar) => { select(bar); controller.reveal(bar, false); }}
+                        onSpan={(id) => void goToSpan(id, false)} />
                 <label class="tl-choice">Colours by{" "}
                     <select class="select" value={colorBy} onChange={(event) => {
                         const by = event.currentTarget.value as ColorBy;
@@ -394,11 +419,22 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             </div>
             <div class="tl-row" style={{ height: `${headPx}px` }}>
                 <div class="tl-corner lanes">
+                    {strips(scene).map((device, i, all) => (
+                        <span key={i} class="tl-strip" style={{ height: `${STRIP_PX}px`, lineHeight: `${STRIP_PX}px` }}
+                              title={`${deviceTitle(device, all)}: busy ${percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))} of what is in sight`}>
+                            {deviceTitle(device, all)}
+                            <b>{percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))}</b>
+                        </span>
+                    ))}
                     {steps.length > 0 && <span>Steps</span>}
                     {records.length > 0 && <span>Regions</span>}
                 </div>
                 <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true"
-                        onPointerDown={onPointerDown} title="Drag selects a range; a click on a step, its time" />
+                        onPointerDown={onPointerDown} onMouseMove={(event) => {
+                            const strip = stripHit(scene, event.offsetX, event.offsetY);
+                            event.currentTarget.title = strip ? `${strip.title}: ${percent(strip.share)} busy`
+                                : "Drag selects a range; a click on a step, its time";
+                        }} />
             </div>
             <div class="tl-body" ref={body} onScroll={(event) => controller.scroll(event.currentTarget.scrollTop)}>
                 <div class="tl-space" style={{ height: `${Math.max(controller.totalHeight, 1)}px` }}>

@@ -1,4 +1,5 @@
 // The state of a timeline on the screen, and what moves it. Draws at most once per frame.
+import type { Busy } from "../api";
 import type { PathPart } from "../queries";
 import type { RecordRow, StepRow } from "../schema";
 import type { Theme } from "../theme";
@@ -31,12 +32,13 @@ export class Controller {
     private settle = 0;
     private placedDepths = -1;
     private lanes: Lane[] = [];
+    private theme: Theme = "light";
     private readonly overview = new Overview();
     private seen = false; // something of the trace is on the screen
     private readonly still = matchMedia("(prefers-reduced-motion: reduce)");
 
     // changed: called after every picture. scrollTo: the page scrolls there.
-    constructor(trace: string, duration: number, tracks: Track[], private readonly changed: () => void,
+    constructor(private readonly trace: string, duration: number, tracks: Track[], private readonly changed: () => void,
                 private readonly scrollTo: (y: number) => void) {
         const names = new Names();
         this.groups = grouped(tracks);
@@ -44,7 +46,7 @@ export class Controller {
         this.scene = {
             view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
             tiles: new Tiles(trace, names, () => this.invalidate()), names,
-            selected: null, hovered: null, range: null, arrows: [], path: [], hits: [], matches: null,
+            found: null, busy: null, selected: null, hovered: null, range: null, arrows: [], path: [], matches: null,
         };
         this.layOut();
     }
@@ -58,11 +60,13 @@ export class Controller {
         cancelAnimationFrame(this.frame);
         clearTimeout(this.settle);
         this.scene.tiles.stop();
+        this.scene.found?.stop();
         this.canvases = null;
         this.frame = 0;
     }
 
     setSteps(steps: StepRow[], records: RecordRow[], theme: Theme): void {
+        this.theme = theme;
         this.lanes = lanes(steps, records, theme);
         this.invalidate();
     }
@@ -76,7 +80,12 @@ export class Controller {
     }
 
     get headHeight(): number {
-        return headHeight(this.lanes.length);
+        return headHeight(this.scene, this.lanes.length);
+    }
+
+    setBusy(busy: Busy | null): void {
+        this.scene.busy = busy;
+        this.invalidate();
     }
 
     resize(width: number, height: number): void {
@@ -117,7 +126,7 @@ export class Controller {
         this.followDepths();
         const colors = look();
         draw(this.canvases.main, scene, colors);
-        drawHead(this.canvases.head, scene, this.lanes, colors);
+        drawHead(this.canvases.head, scene, this.lanes, colors, this.theme);
         this.overview.draw(this.canvases.overview, scene, target, colors);
         this.changed();
         if (!this.seen && scene.tiles.depth.size) {
@@ -127,6 +136,7 @@ export class Controller {
         this.settle ||= window.setTimeout(() => {
             this.settle = 0;
             scene.tiles.want(wanted(scene, this.target));
+            scene.found?.want(wanted(scene, this.target));
         }, moving ? SETTLE_MS : 0);
         if (moving) this.invalidate();
     }
@@ -230,17 +240,25 @@ export class Controller {
         this.invalidate();
     }
 
-    // Times of what the search found, for the overview.
-    setHits(hits: number[]): void {
-        this.scene.hits = hits;
-        this.invalidate();
-    }
-
     search(text: string): void {
         const needle = text.toLowerCase();
         const known: boolean[] = [];
         this.scene.matches = needle
             ? (id) => (known[id] ??= this.scene.names.text(id).toLowerCase().includes(needle)) : null;
+        this.scene.found?.stop();
+        this.scene.found = null;
+        this.invalidate();
+    }
+
+    // Show what a search finds, as the server knows it; until then names alone are compared.
+    async showFound(text: string): Promise<void> {
+        const { scene } = this;
+        const { matches } = scene;
+        const tiles = new Tiles(this.trace, scene.names, () => this.invalidate(), text);
+        const tracks = this.groups.flatMap((group) => group.tracks.map(({ id }) => id));
+        await tiles.loadWhole(scene.duration, tracks, Math.max(scene.width, 1000));
+        // Another search may have begun meanwhile.
+        if (scene.matches === matches) scene.found = tiles;
         this.invalidate();
     }
 

@@ -1,6 +1,7 @@
 // The picture of a scene: bars, counters, arrows, selection.
 import { ON_FILL } from "../palette";
 import { count as formatCount, quantity } from "../format";
+import { MIXED } from "./names";
 import { pieces, rectOf, type Piece, type Scene } from "./scene";
 import { firstEndingAfter } from "./tiles";
 import { inSight, isCounter, LINE_PX, type Placed } from "./tracks";
@@ -27,6 +28,8 @@ export function look(): Look {
 
 const MIN_LABEL_PX = 26;
 const DIMMED = 0.16;
+const BEHIND = 0.22; // of what was not busy within a bar of several spans
+const FAINTEST = 0.3; // of what is much narrower than a pixel
 const ELLIPSIS_PX = 11;
 
 // A canvas context with CSS pixels as its units, cleared.
@@ -88,6 +91,7 @@ interface Label {
     x: number;
     y: number;
     room: number;
+    plain: boolean; // it stands on the ground more than on a fill
 }
 
 function whole(x: number): number {
@@ -95,10 +99,13 @@ function whole(x: number): number {
 }
 
 // The bars of one line of a piece. Neighbours that fall into the same pixel are drawn once.
+// What is narrower than a pixel is fainter, and of several spans as much of the height is filled as
+// was busy, so that a line that looks full was.
 function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to }: Piece, line: number,
-                  y: number, height: number, labels: Label[] | null): void {
+                  y: number, height: number, labels: Label[] | null, dimmed = false): void {
     if (line + 1 >= tile.line.length) return;
-    const { view, names, matches } = scene;
+    const { view, names } = scene;
+    const matches = dimmed ? null : scene.matches;
     const end = tile.line[line + 1]!;
     // Pieces meet at whole pixels, or a seam would show.
     const left = Math.max(whole(toX(view, from)), 0);
@@ -115,17 +122,27 @@ function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to 
         if (w < 1 && x + w <= drawn) continue;
         drawn = Math.max(Math.ceil(x + w), Math.floor(x) + 1);
         const name = tile.name[i]!;
-        const dim = matches !== null && !matches(name);
-        ctx.globalAlpha = dim ? DIMMED : dur < 0 ? 0.55 : 1;
-        ctx.fillStyle = names.color(name);
+        const dim = dimmed || (matches !== null && !matches(name));
+        const several = tile.count[i]! > 1;
+        const share = several && dur > 0 ? Math.min(tile.busy[i]! / dur, 1) : 1;
+        const alpha = dim ? DIMMED : dur < 0 ? 0.55 : 1;
         // Bars side by side keep a gap where there is room for one.
-        ctx.fillRect(x, y, w > 3 && stop <= right ? w - 0.5 : Math.max(w, 1), height);
+        const wide = w > 3 && stop <= right ? w - 0.5 : Math.max(w, 1);
+        ctx.fillStyle = names.color(name);
+        if (several) {
+            ctx.globalAlpha = alpha * BEHIND;
+            ctx.fillRect(x, y, wide, height);
+        }
+        const filled = Math.max(height * share, 1.5);
+        ctx.globalAlpha = alpha * (stop - start < 1 ? Math.max(stop - start, FAINTEST) : 1);
+        ctx.fillRect(x, y + height - filled, wide, filled);
         // The label of a bar across several pieces is written once, where it comes into sight.
         if (labels && !dim && (ts >= from || left === 0)) {
             const room = Math.min(stop, scene.width) - x - 6;
             if (room >= MIN_LABEL_PX) {
-                const many = tile.count[i]! > 1 ? ` ×${formatCount(tile.count[i]!)}` : "";
-                labels.push({ text: names.text(name) + many, x: x + 4, y: y + height - 5, room });
+                const text = !several ? names.text(name) : name === MIXED ? `${formatCount(tile.count[i]!)} spans`
+                    : `${names.text(name)} ×${formatCount(tile.count[i]!)}`;
+                labels.push({ text, x: x + 4, y: y + height - 5, room, plain: share < 0.6 });
             }
         }
     }
@@ -183,20 +200,23 @@ function drawCounter(ctx: CanvasRenderingContext2D, scene: Scene, row: Placed, l
 
 function drawTrack(ctx: CanvasRenderingContext2D, scene: Scene, row: Placed, colors: Look, labels: Label[]): void {
     const list = pieces(scene, row.track!.id);
+    const found = scene.found ? pieces(scene, row.track!.id, scene.found) : [];
+    const dim = scene.found !== null;
     const y = row.y - scene.scroll;
     ctx.fillStyle = colors.grid;
     ctx.fillRect(0, y + row.height - 3, scene.width, 1);
     if (!row.open) {
-        for (const piece of list) drawLine(ctx, scene, piece, 0, y, 8, null);
+        for (const piece of list) drawLine(ctx, scene, piece, 0, y, 8, null, dim);
+        for (const piece of found) drawLine(ctx, scene, piece, 0, y, 8, null);
         return;
     }
     const lines = row.track!.spans ? Math.max(row.lines, 1) : 0;
     const first = Math.max(0, Math.floor(-y / LINE_PX));
     const last = Math.min(lines, Math.ceil((scene.height - y) / LINE_PX));
     for (let line = first; line < last; line++) {
-        for (const piece of list) {
-            drawLine(ctx, scene, piece, line, y + line * LINE_PX, LINE_PX - 1, labels);
-        }
+        const top = y + line * LINE_PX;
+        for (const piece of list) drawLine(ctx, scene, piece, line, top, LINE_PX - 1, labels, dim);
+        for (const piece of found) drawLine(ctx, scene, piece, line, top, LINE_PX - 1, labels);
     }
     if (isCounter(row.track!)) {
         const top = lines * LINE_PX;
@@ -301,8 +321,10 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene, colors: Look): voi
             ctx.fillRect(0, row.y - scene.scroll, scene.width, row.height);
         }
     }
-    ctx.fillStyle = ON_FILL;
-    for (const { text, x, y, room } of labels) ctx.fillText(fitted(ctx, text, room), x, y);
+    for (const { text, x, y, room, plain } of labels) {
+        ctx.fillStyle = plain ? colors.text : ON_FILL;
+        ctx.fillText(fitted(ctx, text, room), x, y);
+    }
     drawPath(ctx, scene, colors);
     drawRange(ctx, scene, colors);
     outline(ctx, scene, scene.hovered, 1, colors.text);

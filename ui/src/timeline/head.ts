@@ -1,4 +1,5 @@
 // What stands right above the tracks: the ruler, steps and labelled regions.
+import type { DeviceBusy } from "../api";
 import { count, ns } from "../format";
 import { byName, named, ON_FILL } from "../palette";
 import type { RecordRow, StepRow } from "../schema";
@@ -9,6 +10,8 @@ import { toTime, toX } from "./view";
 
 const RULER_PX = 22;
 const LANE_PX = 20;
+export const STRIP_PX = 16; // of a device
+const STRIPS = 8; // more stand in the tracks alone
 
 export interface Lane {
     name: string;
@@ -36,9 +39,36 @@ export function lanes(steps: StepRow[], records: RecordRow[], theme: Theme): Lan
     return list;
 }
 
+// The devices whose busy share stands below the ruler.
+export function strips(scene: Scene): DeviceBusy[] {
+    return scene.busy?.devices.slice(0, STRIPS) ?? [];
+}
+
+export function deviceTitle(device: DeviceBusy, all: DeviceBusy[]): string {
+    const parts = [device.device ?? "Operators"];
+    if (device.rank !== null && all.some(({ rank }) => rank !== device.rank)) parts.push(`rank ${device.rank}`);
+    if (device.host !== null && all.some(({ host }) => host !== device.host)) parts.push(device.host);
+    return parts.join(" · ");
+}
+
+function lanesTop(scene: Scene): number {
+    return RULER_PX + strips(scene).length * STRIP_PX;
+}
+
+// The busy share at a point of the head, where there is a strip.
+export function stripHit(scene: Scene, x: number, y: number): { title: string; share: number } | null {
+    const list = strips(scene);
+    const device = list[Math.floor((y - RULER_PX) / STRIP_PX)];
+    if (y < RULER_PX || !device || !scene.busy) return null;
+    const { from, to } = scene.busy;
+    const at = Math.floor(((toTime(scene.view, x) - from) / (to - from)) * device.busy.length);
+    const share = device.busy[at];
+    return share === undefined ? null : { title: deviceTitle(device, list), share: share / 1000 };
+}
+
 // The step or region at a point of the head, or null on the ruler.
 export function laneHit(scene: Scene, list: Lane[], x: number, y: number): { from: number; to: number } | null {
-    const lane = list[Math.floor((y - RULER_PX) / LANE_PX)];
+    const lane = list[Math.floor((y - lanesTop(scene)) / LANE_PX)];
     const time = toTime(scene.view, x);
     const end = (bar: Lane["bars"][number]) => (bar.dur < 0 ? scene.duration : bar.ts + bar.dur);
     // Of several, the one that began last: it stands in front.
@@ -46,8 +76,31 @@ export function laneHit(scene: Scene, list: Lane[], x: number, y: number): { fro
     return bar ? { from: bar.ts, to: end(bar) } : null;
 }
 
-export function headHeight(laneCount: number): number {
-    return RULER_PX + laneCount * LANE_PX;
+export function headHeight(scene: Scene, laneCount: number): number {
+    return lanesTop(scene) + laneCount * LANE_PX;
+}
+
+// As high as the device was busy. Before its first work and after its last nothing is known.
+function drawStrip(ctx: CanvasRenderingContext2D, scene: Scene, device: DeviceBusy, y: number, colors: Look,
+                   theme: Theme): void {
+    const { from, to } = scene.busy!;
+    const height = STRIP_PX - 3;
+    const left = Math.max(toX(scene.view, device.first), 0);
+    const right = Math.min(toX(scene.view, device.last), scene.width);
+    if (right > left) {
+        ctx.fillStyle = colors.sunken;
+        ctx.fillRect(left, y + 1, right - left, height);
+    }
+    ctx.fillStyle = named("bucket", "compute", theme);
+    const step = (to - from) / device.busy.length;
+    device.busy.forEach((share, i) => {
+        if (!share) return;
+        const x = toX(scene.view, from + i * step);
+        const end = toX(scene.view, from + (i + 1) * step);
+        if (end < 0 || x > scene.width) return;
+        const filled = Math.max((height * share) / 1000, 1);
+        ctx.fillRect(x, y + 1 + height - filled, Math.max(end - x, 0.5), filled);
+    });
 }
 
 function drawLane(ctx: CanvasRenderingContext2D, scene: Scene, lane: Lane, y: number): void {
@@ -75,8 +128,8 @@ function tickText(t: number, step: number): string {
     return `${count(Math.round(t / unit) || 0)} ${name}`; // || 0: no -0
 }
 
-export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], colors: Look): void {
-    const height = headHeight(list.length);
+export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], colors: Look, theme: Theme): void {
+    const height = headHeight(scene, list.length);
     const ctx = prepare(canvas, scene.width, height);
     ctx.fillStyle = colors.surface;
     ctx.fillRect(0, 0, scene.width, height);
@@ -91,7 +144,8 @@ export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], 
         ctx.fillStyle = colors.muted;
         ctx.fillText(tickText(t, step), x + 4, RULER_PX - 8);
     }
-    list.forEach((lane, i) => drawLane(ctx, scene, lane, RULER_PX + i * LANE_PX));
+    strips(scene).forEach((device, i) => drawStrip(ctx, scene, device, RULER_PX + i * STRIP_PX, colors, theme));
+    list.forEach((lane, i) => drawLane(ctx, scene, lane, lanesTop(scene) + i * LANE_PX));
     if (scene.range) {
         const x = toX(scene.view, scene.range.from);
         const w = toX(scene.view, scene.range.to) - x;

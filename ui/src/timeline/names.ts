@@ -2,6 +2,9 @@
 import { byName, named } from "../palette";
 import type { Theme } from "../theme";
 
+// Stands for several names none of which makes up half.
+export const MIXED = 0xffffffff;
+
 export type ColorBy = "type" | "category" | "layer";
 
 // What the colours of a name may come from.
@@ -33,6 +36,7 @@ export class Names {
     }
 
     text(id: number): string {
+        if (id === MIXED) return "several names";
         return this.texts[id] || "(no name)";
     }
 
@@ -47,6 +51,7 @@ export class Names {
     }
 
     color(id: number): string {
+        if (id === MIXED) return named(null, "other", this.theme);
         return (this.colors[id] ??= this.pick(this.texts[id] ?? ""));
     }
 

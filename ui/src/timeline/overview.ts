@@ -41,9 +41,24 @@ function drawTracks(canvas: HTMLCanvasElement, scene: Scene, colors: Look): void
             if (end <= drawn) continue;
             drawn = Math.max(Math.ceil(end), Math.floor(x) + 1);
             ctx.fillStyle = scene.names.color(tile.name[i]!);
+            ctx.globalAlpha = dur > 0 ? 0.25 + 0.75 * Math.min(tile.busy[i]! / dur, 1) : 1;
             ctx.fillRect(x, 3 + row * height, Math.max(end - x, 1), Math.max(height - 1, 1));
         }
     });
+    ctx.globalAlpha = 1;
+}
+
+// Where a search found something, whichever line it is on.
+function drawFound(ctx: CanvasRenderingContext2D, scene: Scene): void {
+    const scale = Math.max(scene.duration, 1) / scene.width;
+    for (const { track } of scene.placed) {
+        const tile = track && scene.found?.wholeOf(track.id);
+        for (let i = 0; tile && i < tile.ts.length; i++) {
+            const x = Math.round(tile.ts[i]! / scale);
+            const dur = tile.dur[i]! < 0 ? scene.duration - tile.ts[i]! : tile.dur[i]!;
+            ctx.fillRect(x, OVERVIEW_PX - 8, Math.max(dur / scale, 1.5), 6);
+        }
+    }
 }
 
 export class Overview {
@@ -70,7 +85,7 @@ export class Overview {
         ctx.fillRect(right, 0, width - right, OVERVIEW_PX);
         ctx.globalAlpha = 1;
         ctx.fillStyle = colors.accent;
-        for (const ts of scene.hits) ctx.fillRect(Math.round(ts / scale), OVERVIEW_PX - 8, 1.5, 6);
+        drawFound(ctx, scene);
         ctx.strokeStyle = colors.accent;
         ctx.lineWidth = 1.5;
         ctx.strokeRect(left + 0.75, 0.75, Math.max(right - left - 1.5, 2), OVERVIEW_PX - 1.5);

@@ -1,6 +1,7 @@
 // Everything that a picture of the timeline shows, and what stands under a point of it.
+import type { Busy } from "../api";
 import type { PathPart } from "../queries";
-import type { Names } from "./names";
+import { MIXED, type Names } from "./names";
 import { firstEndingAfter, levelOf, tileSpan, type Tile, type Tiles, type Wanted } from "./tiles";
 import { inSight, isCounter, LINE_PX, lineY, type Placed } from "./tracks";
 import { toTime, toX, type View } from "./view";
@@ -14,6 +15,8 @@ export interface Bar {
     dur: number;
     name: string;
     count: number;
+    busy?: number; // of several: how long there was one of them
+    mixed?: boolean; // of several: none of their names stands out
 }
 
 export interface Arrow {
@@ -35,14 +38,15 @@ export interface Scene {
     duration: number;
     placed: Placed[];
     tiles: Tiles;
+    busy: Busy | null; // how busy the devices are where the picture rested last
+    found: Tiles | null; // pictures of what a search found: all else is dimmed
     names: Names;
     selected: Bar | null;
     hovered: Bar | null;
     range: Range | null;
     arrows: Arrow[];
     path: PathPart[]; // the critical path, as far as it is in sight
-    hits: number[]; // times of what a search found
-    matches: ((name: number) => boolean) | null; // a search: other names are dimmed
+    matches: ((name: number) => boolean) | null; // a search, while only names are known: others are dimmed
 }
 
 // A piece of a picture: a tile, and the part of time for which it is drawn.
@@ -66,7 +70,7 @@ export function wanted(scene: Scene, view: View): Wanted[] {
 }
 
 // What to draw of a track, from left to right.
-export function pieces(scene: Scene, track: number): Piece[] {
+export function pieces(scene: Scene, track: number, tiles = scene.tiles): Piece[] {
     const { view } = scene;
     const level = levelOf(view.scale / devicePixelRatio);
     const span = tileSpan(level);
@@ -74,7 +78,7 @@ export function pieces(scene: Scene, track: number): Piece[] {
     const right = Math.min(toTime(view, scene.width), scene.duration);
     const list: Piece[] = [];
     for (let index = Math.floor(left / span); index * span <= right; index++) {
-        for (const tile of scene.tiles.get({ track, level, index })) {
+        for (const tile of tiles.get({ track, level, index })) {
             const before = list[list.length - 1];
             // One tile may stand for several pieces, while better ones are on their way.
             if (before?.tile === tile) before.to = (index + 1) * span;
@@ -86,7 +90,8 @@ export function pieces(scene: Scene, track: number): Piece[] {
 
 export function barOf(scene: Scene, tile: Tile, i: number, track: number, depth: number): Bar {
     return { id: tile.span[i]!, track, depth, ts: tile.ts[i]!, dur: tile.dur[i]!,
-             name: scene.names.text(tile.name[i]!), count: tile.count[i]! };
+             name: scene.names.text(tile.name[i]!), count: tile.count[i]!, busy: tile.busy[i]!,
+             mixed: tile.name[i] === MIXED };
 }
 
 export interface Hit {

@@ -4,7 +4,7 @@
 // on its way, what is known of its time from another level is drawn. What was least recently used
 // goes when there are too many bars.
 import * as api from "../api";
-import type { Names } from "./names";
+import { MIXED, type Names } from "./names";
 
 export const TILE_PX = 2048;
 const MAX_BARS = 1_500_000;
@@ -22,6 +22,7 @@ export interface Tile {
     name: Uint32Array;
     span: Int32Array; // -1: several
     count: Uint32Array;
+    busy: Float64Array; // ns of dur with a span
     time: Float64Array; // of a counter: its points
     value: Float64Array;
 }
@@ -48,18 +49,19 @@ function makeTile(answer: api.Timeline, bars: api.Bar[], points: [number, number
     const tile: Tile = {
         from: answer.from, to: answer.to, line: new Uint32Array(lines + 1),
         ts: new Float64Array(n), dur: new Float64Array(n), name: new Uint32Array(n),
-        span: new Int32Array(n), count: new Uint32Array(n),
+        span: new Int32Array(n), count: new Uint32Array(n), busy: new Float64Array(n),
         time: points.length ? Float64Array.from(points, (p) => p[0]) : NO_POINTS,
         value: points.length ? Float64Array.from(points, (p) => p[1]) : NO_POINTS,
     };
     let line = 0;
-    bars.forEach(([ts, dur, depth, name, span, count], i) => {
+    bars.forEach(([ts, dur, depth, name, span, count, busy], i) => {
         while (line < depth) tile.line[++line] = i;
         tile.ts[i] = ts;
         tile.dur[i] = dur;
-        tile.name[i] = names[name]!;
+        tile.name[i] = name < 0 ? MIXED : names[name]!;
         tile.span[i] = span;
         tile.count[i] = count;
+        tile.busy[i] = busy ?? dur;
     });
     while (line < lines) tile.line[++line] = n;
     return tile;
@@ -76,15 +78,16 @@ export class Tiles {
     wholes = 0; // counts the pictures of everything
     error: Error | null = null;
 
+    // text: pictures of spans alone whose name holds it.
     constructor(private readonly trace: string, private readonly names: Names,
-                private readonly changed: () => void) {}
+                private readonly changed: () => void, readonly text: string | null = null) {}
 
     // Fetch a picture of everything, to fall back on. In a report it is all there is.
     async loadWhole(duration: number, tracks: number[], width: number): Promise<boolean> {
         let coarse = false;
         for (let i = 0; i < tracks.length; i += TRACKS_PER_REQUEST) {
             const some = tracks.slice(i, i + TRACKS_PER_REQUEST);
-            const answer = await api.timeline(this.trace, 0, Math.max(duration, 1), width, some);
+            const answer = await api.timeline(this.trace, 0, Math.max(duration, 1), width, some, this.text);
             coarse ||= answer.coarse ?? false;
             this.take(answer, (track, tile) => this.whole.set(track, tile));
             this.wholes += 1;
@@ -157,7 +160,7 @@ export class Tiles {
                 requests.set(key, () => {
                     const stop = new AbortController();
                     this.running.set(key, stop);
-                    return api.timeline(this.trace, from, from + tileSpan(level), TILE_PX, some, stop.signal);
+                    return api.timeline(this.trace, from, from + tileSpan(level), TILE_PX, some, this.text, stop.signal);
                 });
             }
         }

@@ -13,7 +13,9 @@ export function totalsOf(scene: Scene, range: Range): Total[] {
             if (ts >= range.to || (ts < range.from && end <= range.from)) continue;
             const sum = sums.get(tile.name[i]!) ?? { count: 0, total: 0 };
             sum.count += tile.count[i]!;
-            sum.total += Math.min(end, range.to) - Math.max(ts, range.from);
+            // Of several spans nothing is known but how much of their time was busy.
+            const busy = tile.dur[i]! > 0 ? Math.min(tile.busy[i]! / tile.dur[i]!, 1) : 1;
+            sum.total += (Math.min(end, range.to) - Math.max(ts, range.from)) * busy;
             sums.set(tile.name[i]!, sum);
         }
     }
