@@ -4,6 +4,7 @@
 #include "analyze/attribution.h"
 #include "analyze/busy.h"
 #include "analyze/critical_path.h"
+#include "analyze/roof.h"
 #include "base/error.h"
 #include "base/ratios.h"
 #include <string.h>
@@ -57,7 +58,7 @@ int analysis_intern_words(struct store *st)
                                          "constant",
                                          "given",
 #define X(kind, word) word,
-                                         OWNER_KINDS(X)
+                                         OWNER_KINDS(X) ROOF_WORDS(X)
 #undef X
 #define X(name, doc) #name,
                                              BUSY_BUCKETS(X) CRITICAL_KINDS(X)

@@ -1,6 +1,7 @@
 /* op_stats.c -- time, throughput and spread of every operator. */
 #include "analyze/analysis.h"
 #include "analyze/op_figures.h"
+#include "analyze/roof.h"
 #include "base/error.h"
 
 enum { Q50, Q90, Q95, Q99, NQ };
@@ -17,7 +18,11 @@ static struct cell rate(struct cell amount, int64_t count, int64_t work_ns)
 int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
 {
     struct op_figures all;
+    struct roofs roofs = { 0 };
     int rc = op_figures_compute(&all, st, quantiles, NQ, false);
+
+    if (rc == 0)
+        rc = roofs_read(&roofs, st);
 
     for (size_t op = 0; op < all.nop && rc == 0; op++) {
         const struct group_stats *s = &all.op[op];
@@ -49,9 +54,13 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
                     iterations_whole_ns(&all.op_iterations[op], s->self_ns) / all.whole_ns);
             c[op_stats_col_gflops_per_s] = rate(flops, s->count, op_figures_work_ns(&all, op));
             c[op_stats_col_gbytes_per_s] = rate(bytes, s->count, op_figures_work_ns(&all, op));
+            if (!all.kernels && s->count)
+                roof_of(&roofs, op, (double)s->self_ns / (double)s->count, &c[op_stats_col_roof],
+                        &c[op_stats_col_share_of_peak]);
         }
         rc = table_add(out, c);
     }
+    roofs_release(&roofs);
     op_figures_release(&all);
     return rc < 0 ? opm__fail(err, rc, "op_stats: out of memory") : 0;
 }

@@ -1,6 +1,7 @@
 /* op_times.c -- time, work and rates of every operator by section, per iteration. */
 #include "analyze/analysis.h"
 #include "analyze/op_figures.h"
+#include "analyze/roof.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/u64map.h"
@@ -86,9 +87,10 @@ static struct section_facts facts_of(const struct store *st, enum section sectio
 }
 
 /* What an operator is: its name, type and work. */
-static void fill_op(struct cell *c, const struct store *st, const struct op_figures *all,
+static void fill_op(struct cell *c, const struct roofs *roofs, const struct op_figures *all,
                     enum section section, size_t op)
 {
+    const struct store *st = roofs->st;
     enum section from = section;
     struct basis b;
 
@@ -105,10 +107,14 @@ static void fill_op(struct cell *c, const struct store *st, const struct op_figu
         return; /* it only launches */
     c[op_times_col_flops_per_s] = rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
     c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);
+    if (!all->kernels && b.count)
+        roof_of(roofs, op, (double)b.self_ns / (double)b.count, &c[op_times_col_roof],
+                &c[op_times_col_share_of_peak]);
 }
 
-static int add_ops(const struct store *st, const struct op_figures *all, struct table *out)
+static int add_ops(const struct roofs *roofs, const struct op_figures *all, struct table *out)
 {
+    const struct store *st = roofs->st;
     static const char *const kinds[] = {
 #define X(kind, word) word,
         OWNER_KINDS(X)
@@ -129,7 +135,7 @@ static int add_ops(const struct store *st, const struct op_figures *all, struct 
                 continue;
             fill(c, &f, &all->iterations[section][i], &in[i]);
             if (i < all->nop) {
-                fill_op(c, st, all, (enum section)section, i);
+                fill_op(c, roofs, all, (enum section)section, i);
             } else {
                 const struct owner *owner = &all->owner[i - all->nop];
                 const char *kind = kinds[owner->kind];
@@ -234,13 +240,17 @@ static int add_names(const struct store *st, enum section first, struct table *o
 int analyze_op_times(const struct store *st, struct table *out, opm_error *err)
 {
     struct op_figures all;
+    struct roofs roofs = { 0 };
     int rc = op_figures_compute(&all, st, quantiles, NQ, true);
     bool any = false;
 
     if (rc == 0)
-        rc = add_ops(st, &all, out);
+        rc = roofs_read(&roofs, st);
+    if (rc == 0)
+        rc = add_ops(&roofs, &all, out);
     for (size_t i = 0; rc == 0 && i < all.nop; i++)
         any |= all.op[i].count > 0;
+    roofs_release(&roofs);
     op_figures_release(&all);
     if (rc == 0 && !any)
         rc = add_names(st, out->nrow ? SECTION_HOST : SECTION_DEVICE, out);

@@ -89,22 +89,26 @@ static int print_advice(struct cli *cli, opm_trace *t, bool evidence)
     return CLI_OK;
 }
 
-/* What this machine reaches, for the rules that compare with it. They only do so where the trace
- * was made here, which the name of the machine tells. */
-static void put_peaks(struct buf meta[3], const char *of[4])
+#define X(member, key) +1
+enum { FACTS = 1 PEAK_FIGURES(X) };
+#undef X
+
+/* What this machine reaches, for rules that compare with it where a trace that was made here, which
+ * the name of the machine tells, does not say what it reached. */
+static void put_peaks(struct buf fact[FACTS], const char *of[FACTS + 1])
 {
-    struct run_peak peak;
+    struct peak peak;
     char host[256] = "";
+    int n = 0;
 
     run_peak((int)sysconf(_SC_NPROCESSORS_ONLN), &peak);
     gethostname(host, sizeof(host) - 1);
-    if (peak.gflops > 0 && peak.gbytes > 0) {
-        buf_addf(&meta[0], "machine.peak_gflops_per_s=%.3f", peak.gflops);
-        buf_addf(&meta[1], "machine.peak_gbytes_per_s=%.3f", peak.gbytes);
-        buf_addf(&meta[2], "reader.host=%s", host);
-        for (int i = 0; i < 3; i++)
-            of[i] = buf_str(&meta[i]);
-    }
+#define X(member, key) buf_addf(&fact[n++], "reader." key "=%.3f", peak.member);
+    PEAK_FIGURES(X)
+#undef X
+    buf_addf(&fact[n], "reader.host=%s", host);
+    for (int i = 0; i < FACTS; i++)
+        of[i] = buf_str(&fact[i]);
 }
 
 int cmd_advise(struct cli *cli, int argc, char **argv)
@@ -119,15 +123,15 @@ int cmd_advise(struct cli *cli, int argc, char **argv)
         OPT_END
     };
     int n = cli_parse(cli, opts, about, argc, argv), rc;
-    struct buf meta[3] = { { 0 } };
-    const char *of[4] = { NULL };
+    struct buf fact[FACTS] = { { 0 } };
+    const char *of[FACTS + 1] = { NULL };
     opm_trace *t;
 
     if (n < 0)
         return cli->status;
     if (n == 0 && !rules)
         return cli_usage(cli, "a TRACE is needed");
-    put_peaks(meta, of);
+    put_peaks(fact, of);
     cli->trace_meta = of;
     rc = cli_open(cli, &t, argv, n);
     cli->trace_meta = NULL;
@@ -140,7 +144,7 @@ int cmd_advise(struct cli *cli, int argc, char **argv)
             rc = print_advice(cli, t, evidence);
         opm_trace_close(t);
     }
-    for (int i = 0; i < 3; i++)
-        buf_release(&meta[i]);
+    for (int i = 0; i < FACTS; i++)
+        buf_release(&fact[i]);
     return rc;
 }

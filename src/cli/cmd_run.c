@@ -46,7 +46,7 @@ struct job {
     bool new_dirs;                /* made here, nobody else's */
     ino_t (*had)[2];              /* trace.opm and its live buffers that were there before, or 0 */
     struct run_result *res;
-    struct run_peak peak;
+    struct peak peak;
     int caught; /* signal that stopped it; 0: none */
 };
 

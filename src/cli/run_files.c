@@ -77,6 +77,8 @@ static void json_op(struct json_writer *w, const struct report_op *op)
     json_ns(w, "gflops_per_s", op->gflops);
     json_ns(w, "gbytes_per_s", op->gbytes);
     json_ns(w, "share_of_peak", op->of_peak);
+    json_key(w, "roof");
+    json_cstr(w, op->roof);
     json_shapes(w, "inputs", op->in);
     json_shapes(w, "weights", op->weight);
     json_shapes(w, "outputs", op->out);
@@ -146,8 +148,9 @@ static void summary_json(const struct report *r, struct buf *b)
     json_newline(&w);
     json_key(&w, "peak");
     json_object(&w);
-    json_ns(&w, "gflops_per_s", r->peak.gflops > 0 ? r->peak.gflops : NAN);
-    json_ns(&w, "gbytes_per_s", r->peak.gbytes > 0 ? r->peak.gbytes : NAN);
+#define X(member, key) json_ns(&w, key, r->peak.member > 0 ? r->peak.member : NAN);
+    PEAK_FIGURES(X)
+#undef X
     json_object_end(&w);
     if (res->check.done) {
         json_newline(&w);

@@ -21,7 +21,7 @@ static const char ops_sql[] =
     " (SELECT group_concat(iif(shape = '', 'scalar', shape), ';') FROM op_tensor WHERE op = s.op "
     "AND io = 'output'),"
     " s.count, s.flops, s.bytes, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns,"
-    " s.p90_ns, s.p99_ns, o.weight_zero_ratio, s.self_ns"
+    " s.p90_ns, s.p99_ns, o.weight_zero_ratio, s.self_ns, s.roof, s.share_of_peak"
     " FROM op_stats AS s JOIN op AS o ON o.id = s.op WHERE s.count > 0"
     " ORDER BY s.self_ns DESC, s.op";
 
@@ -50,20 +50,6 @@ static const char *text_of(struct report *r, const opm_rows *row, int col)
     const char *text = opm_rows_text(row, col, &len);
 
     return text ? arena_strndup(&r->arena, text, len) : NULL;
-}
-
-/* What share of the attainable an operator reaches: of the memory's speed if it does too little
- * with each byte, else of the arithmetic. */
-static double of_peak(const struct run_peak *p, const struct report_op *op)
-{
-    double intensity;
-
-    if (p->gflops <= 0 || p->gbytes <= 0 || op->bytes <= 0)
-        return NAN;
-    if (op->flops <= 0)
-        return op->gbytes / p->gbytes;
-    intensity = (double)op->flops / (double)op->bytes;
-    return op->gflops / MIN(p->gflops, intensity * p->gbytes);
 }
 
 static int read_totals(struct report *r, opm_trace *t)
@@ -112,6 +98,8 @@ static struct report_op read_op(struct report *r, const opm_rows *row)
         .p99_ns = opm_rows_real(row, 17),
         .zero_ratio = real_or_nan(row, 18),
         .self_ns = opm_rows_real(row, 19),
+        .roof = text_of(r, row, 20),
+        .of_peak = real_or_nan(row, 21),
     };
 }
 
@@ -152,6 +140,7 @@ static bool add_op(struct report *r, size_t before, size_t *hint, const opm_rows
         *hint = (size_t)(old - r->op) + 1;
         old->count += op.count;
         old->total_ns += op.total_ns;
+        old->of_peak = weighted(old->of_peak, old->self_ns, op.of_peak, op.self_ns);
         old->self_ns += op.self_ns;
         old->median_ns = weighted(old->median_ns, n, op.median_ns, m);
         old->p90_ns = weighted(old->p90_ns, n, op.p90_ns, m);
@@ -240,12 +229,13 @@ void report_finish(struct report *r)
     for (size_t i = 0; i < r->nop; i++) {
         struct report_op *op = &r->op[i];
 
+        double own_ns = op->count ? op->self_ns / (double)op->count : 0;
+
         op->mean_ns = op->count ? op->total_ns / (double)op->count : NAN;
         op->iteration_ns = r->steps > 0 ? op->self_ns / r->steps : NAN;
         op->share = all > 0 ? op->self_ns / all : NAN;
-        op->gflops = op->flops >= 0 && op->mean_ns > 0 ? (double)op->flops / op->mean_ns : NAN;
-        op->gbytes = op->bytes >= 0 && op->mean_ns > 0 ? (double)op->bytes / op->mean_ns : NAN;
-        op->of_peak = of_peak(&r->peak, op);
+        op->gflops = op->flops >= 0 && own_ns > 0 ? (double)op->flops / own_ns : NAN;
+        op->gbytes = op->bytes >= 0 && own_ns > 0 ? (double)op->bytes / own_ns : NAN;
     }
     if (r->nop)
         qsort(r->op, r->nop, sizeof(*r->op), longest_first);
@@ -379,6 +369,7 @@ struct textable *report_ops_table(const struct report *r, size_t top, int width)
     textable_column(t, "GFLOP/s", TEXTABLE_INT);
     textable_column(t, "GB/s", TEXTABLE_INT);
     textable_column(t, "of peak", TEXTABLE_INT);
+    textable_column(t, "roof", TEXTABLE_TEXT);
     if (wide)
         textable_column(t, "shapes", TEXTABLE_TEXT);
     for (size_t i = 0; i < MIN(top, r->nop); i++) {
@@ -399,6 +390,7 @@ struct textable *report_ops_table(const struct report *r, size_t top, int width)
         add_rate(t, op->gflops);
         add_rate(t, op->gbytes);
         add_number(t, op->of_peak, "%.0f %%", op->of_peak * 100);
+        add_text(t, op->roof);
         shapes_text(&b, op);
         if (wide)
             add_text(t, buf_str(&b));
@@ -431,6 +423,7 @@ struct textable *report_full_table(const struct report *r)
         { "gflops_per_s", TEXTABLE_REAL },
         { "gbytes_per_s", TEXTABLE_REAL },
         { "share_of_peak", TEXTABLE_REAL },
+        { "roof", TEXTABLE_TEXT },
         { "input_shapes", TEXTABLE_TEXT },
         { "weight_shapes", TEXTABLE_TEXT },
         { "output_shapes", TEXTABLE_TEXT },
@@ -458,6 +451,7 @@ struct textable *report_full_table(const struct report *r)
         op->bytes < 0 ? textable_null(t) : textable_int(t, op->bytes);
         for (size_t k = 0; k < ARRAY_SIZE(rates); k++)
             isnan(rates[k]) ? textable_null(t) : textable_real(t, rates[k]);
+        add_text(t, op->roof);
         add_text(t, op->in);
         add_text(t, op->weight);
         add_text(t, op->out);
@@ -497,16 +491,31 @@ void report_throughput(const struct report *r, struct buf *b)
 
 static void peak_text(const struct report *r, struct buf *b)
 {
-    char flops[HUMAN_ROOM];
+    const struct peak *p = &r->peak;
+    const struct {
+        const char *name;
+        double gbytes;
+    } levels[] = { { "L1", p->l1_gbytes },
+                   { "L2", p->l2_gbytes },
+                   { "L3", p->l3_gbytes },
+                   { "memory", p->memory_gbytes } };
+    const char *lead = "";
 
-    if (r->peak.gflops <= 0 || r->peak.gbytes <= 0)
+    if (p->fp32_gflops <= 0 || p->memory_gbytes <= 0)
         return;
-    snprintf(flops, sizeof(flops), "%.0f", r->peak.gflops);
+    buf_addf(b, "%.0f GFLOP/s in fp32, %.0f in int8; ", p->fp32_gflops, p->int8_gops);
+    for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
+        if (levels[i].gbytes <= 0)
+            continue;
+        buf_addf(b, "%s%s %.*f", lead, levels[i].name, levels[i].gbytes < 99.95 ? 1 : 0,
+                 levels[i].gbytes);
+        lead = ", ";
+    }
     buf_addf(b,
-             "%s GFLOP/s and %.1f GB/s with %d thread%s, measured on this machine; 'of peak' is "
-             "what an operator reaches of the one that limits it (over 100 %%: its data came from "
-             "a cache)",
-             flops, r->peak.gbytes, r->res[0].threads, r->res[0].threads == 1 ? "" : "s");
+             " GB/s; with %d thread%s, measured on this machine. 'of peak' is what an operator "
+             "reaches of the one that limits it, its roof: arithmetic, or the level that its data "
+             "fits in",
+             r->res[0].threads, r->res[0].threads == 1 ? "" : "s");
 }
 
 static void cost_text(const struct report *r, struct buf *b)

@@ -18,7 +18,8 @@ struct report_op {
     double mean_ns, median_ns, min_ns, max_ns, p90_ns, p99_ns;
     double share;
     double gflops, gbytes; /* per second */
-    double of_peak;        /* of what the machine could do with it: roofline */
+    double of_peak;        /* share of what the machine could do with it under its roof */
+    const char *roof;      /* what limits it; NULL: not known */
     double zero_ratio;
 };
 
@@ -29,7 +30,7 @@ struct report {
     struct run_latency bare, metered; /* over all instances */
     double cost_ns, cost_error_ns;    /* see run_result */
     double per_second_bare, per_second_metered;
-    struct run_peak peak;
+    struct peak peak;
     struct report_op *op; /* the longest first */
     size_t nop, op_cap;
     double steps, step_ns, op_ns, op_count; /* iterations measured, and what they add up to */

@@ -163,7 +163,7 @@ static void put_chosen(const struct top *t, const char *section, struct buf *b)
         " %s AS time_ns, %s AS share, wait_ns, kernel_ns, computation, memory, total_ns,"
         " mean_ns, median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns,"
         " iif(%s > 0, computation * 1e9 / %s, NULL) AS flops_per_s,"
-        " iif(%s > 0, memory * 1e9 / %s, NULL) AS bytes_per_s%s"
+        " iif(%s > 0, memory * 1e9 / %s, NULL) AS bytes_per_s, share_of_peak, roof%s"
         " FROM op_times JOIN (SELECT section AS of, sum(time_ns) AS sum_ns FROM op_times GROUP BY"
         " section) ON of = section%s WHERE section = '%s' AND %s IS NOT NULL",
         time, kernels ? "kernel_ns / sum_ns" : "share", time, time, time, time,
@@ -204,13 +204,19 @@ static void put_groups(const struct top *t, struct buf *b)
      * one. */
     if (together)
         buf_adds(b, ", sum(computation) * 1e9 / nullif(sum(time_ns), 0) AS flops_per_s,"
-                    " sum(memory) * 1e9 / nullif(sum(time_ns), 0) AS bytes_per_s");
+                    " sum(memory) * 1e9 / nullif(sum(time_ns), 0) AS bytes_per_s,"
+                    " sum(share_of_peak * time_ns) / nullif(sum(iif(share_of_peak IS NULL, 0,"
+                    " time_ns)), 0) AS share_of_peak");
     else
-        buf_addf(b, ", %s(flops_per_s) AS flops_per_s, %s(bytes_per_s) AS bytes_per_s", f, f);
+        buf_addf(b,
+                 ", %s(flops_per_s) AS flops_per_s, %s(bytes_per_s) AS bytes_per_s,"
+                 " %s(share_of_peak) AS share_of_peak",
+                 f, f, f);
     buf_addf(b,
              ", sum(total_ns) AS total_ns, CAST(sum(total_ns) AS REAL) / sum(count) AS mean_ns,"
              " NULL AS median_ns, min(min_ns) AS min_ns, max(max_ns) AS max_ns, NULL AS p90_ns,"
-             " NULL AS p95_ns, NULL AS p99_ns, NULL AS stdev_ns FROM chosen%s)",
+             " NULL AS p95_ns, NULL AS p99_ns, NULL AS stdev_ns, iif(count(DISTINCT roof) = 1,"
+             " min(roof), NULL) AS roof FROM chosen%s)",
              t->aggregate_by ? " GROUP BY type" : " HAVING count(*) > 0");
 }
 
@@ -253,7 +259,7 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
              ") SELECT '%s' AS section, rank, id, name, type, device, ops, count, warmup_count,"
              " time_ns, share, cumulative_ns, cumulative_share, wait_ns, kernel_ns, computation,"
              " flops_per_s, memory, bytes_per_s, total_ns, mean_ns, median_ns, min_ns, max_ns,"
-             " p90_ns, p95_ns, p99_ns, stdev_ns%s",
+             " p90_ns, p95_ns, p99_ns, stdev_ns, share_of_peak, roof%s",
              section, wants_counters(t) ? ", ipc, " COUNTERS : "");
     put_shapes(b, "<> 'output'", "in_shapes");
     put_shapes(b, "= 'output'", "out_shapes");

@@ -364,6 +364,8 @@ static int put_operators(struct book *b)
         { op_stats_col_bytes, "bytes", 14, STYLE_COUNT, 0 },
         { op_stats_col_gflops_per_s, "GFLOP/s", 10, STYLE_RATIO, 0 },
         { op_stats_col_gbytes_per_s, "GB/s", 10, STYLE_RATIO, 0 },
+        { op_stats_col_share_of_peak, "of peak", 9, STYLE_PERCENT, 0 },
+        { op_stats_col_roof, "roof", 14, STYLE_PLAIN, 0 },
         { op_stats_col_warmup_count, "warm-up", 9, STYLE_COUNT, 0 },
     };
     size_t n;

@@ -238,7 +238,7 @@ void runner_describe_model(const struct runner *s)
 
 void runner_describe_run(struct runner *s)
 {
-    struct run_peak peak;
+    struct peak peak;
 
     s->res->batch = batch_of(s);
     runner_describe_model(s);
@@ -263,10 +263,11 @@ void runner_describe_run(struct runner *s)
         meta("run.cost_error_ns", "%.0f", s->res->cost_error_ns);
     }
     run_peak(s->res->threads, &peak);
-    if (peak.gflops > 0 && peak.gbytes > 0) {
-        meta("machine.peak_gflops_per_s", "%.3f", peak.gflops);
-        meta("machine.peak_gbytes_per_s", "%.3f", peak.gbytes);
-    }
+#define X(member, key)   \
+    if (peak.member > 0) \
+        meta("machine." key, "%.*f", peak.member < 1e6 ? 3 : 0, peak.member);
+    PEAK_FIGURES(X)
+#undef X
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
     for (size_t i = 0; i < s->nin; i++) {

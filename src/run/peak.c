@@ -1,4 +1,5 @@
-/* peak.c -- what this machine can do at most: fp32 multiply-adds and reading memory.
+/* peak.c -- what this machine can do at most: arithmetic on floats and on bytes, and what each cache
+ * and the memory deliver.
  *
  * Measured with the number of threads that a run uses, because two hyper-threads or a shared memory
  * bus do not give twice as much. A figure is the best of a few short rounds: what disturbs only
@@ -11,6 +12,7 @@
 #include "base/io.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
+#include "run/peak_loops.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,16 +23,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-#define ROUNDS 5
-#define FMA_LOOPS 400000                   /* about 15 ms */
-#define READ_BYTES ((size_t)64 << 20)      /* by each thread and round; beyond any cache it owns */
-#define READ_BYTES_MAX ((size_t)512 << 20) /* by all threads */
-#define PEAK_VERSION 1                     /* of the cache file */
+#define ROUNDS 8
+#define COMPUTE_LOOPS 200000          /* half a millisecond */
+#define CACHE_BYTES ((size_t)32 << 20) /* moved in a round; as long */
+#define MEMORY_BYTES ((size_t)24 << 20) /* by each thread and round */
+#define ALL_BYTES_MAX ((size_t)512 << 20) /* by all threads */
+#define SET_BYTES_MIN ((size_t)4096)
+#define PEAK_VERSION 2 /* of the cache file */
 #define ENTRIES_MAX 64
+#define SPINS 2000 /* before a thread that waits for the others lets them run */
+
+enum task { TASK_FP32, TASK_INT8, TASK_READ, TASK_UPDATE, TASK_MEMORY };
 
 static double seconds(void)
 {
@@ -40,137 +43,78 @@ static double seconds(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Each gives the FLOPs it did; the sum keeps the compiler from leaving them out. */
-#define CHAINS 12
-
-static double fma_plain(long loops, float *sink)
-{
-    float a[CHAINS * 4];
-
-    for (int k = 0; k < CHAINS * 4; k++)
-        a[k] = (float)k;
-    for (long i = 0; i < loops; i++)
-        for (int k = 0; k < CHAINS * 4; k++)
-            a[k] = a[k] * 0.999f + 0.001f;
-    for (int k = 0; k < CHAINS * 4; k++)
-        *sink += a[k];
-    return (double)loops * CHAINS * 4 * 2;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static double fma_avx2(long loops, float *sink)
-{
-    __m256 a[CHAINS], m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(0.001f);
-    float out[8];
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = _mm256_set1_ps((float)k);
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = _mm256_fmadd_ps(a[k], m, c);
-    }
-    for (int k = 0; k < CHAINS; k++) {
-        _mm256_storeu_ps(out, a[k]);
-        *sink += out[0];
-    }
-    return (double)loops * CHAINS * 8 * 2;
-}
-
-__attribute__((target("avx512f"))) static double fma_avx512(long loops, float *sink)
-{
-    __m512 a[CHAINS], m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(0.001f);
-    float out[16];
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = _mm512_set1_ps((float)k);
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = _mm512_fmadd_ps(a[k], m, c);
-    }
-    for (int k = 0; k < CHAINS; k++) {
-        _mm512_storeu_ps(out, a[k]);
-        *sink += out[0];
-    }
-    return (double)loops * CHAINS * 16 * 2;
-}
-#endif
-
-static double do_fma(long loops, float *sink)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        return fma_avx512(loops, sink);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return fma_avx2(loops, sink);
-#endif
-    return fma_plain(loops, sink);
-}
-
-static double do_read(const uint64_t *p, size_t n, float *sink)
-{
-    uint64_t a = 0, b = 0, c = 0, d = 0;
-
-    for (size_t i = 0; i + 32 <= n; i += 32) { /* four cache lines at a time */
-        for (size_t k = 0; k < 8; k++) {
-            a += p[i + k];
-            b ^= p[i + 8 + k];
-            c += p[i + 16 + k];
-            d ^= p[i + 24 + k];
-        }
-    }
-    *sink += (float)((a ^ b ^ c ^ d) & 1);
-    return (double)n * 8;
-}
-
 struct worker {
     pthread_t thread;
-    pthread_barrier_t *barrier;
-    const atomic_int *go; /* 0: wait, 1: begin, -1: there is nothing to do */
-    uint64_t *memory;     /* NULL: compute */
-    size_t words;
+    atomic_int *go;      /* 0: wait, 1: begin, -1: there is nothing to do */
+    atomic_int *arrived; /* threads at the beginning of a round, over all rounds */
+    int threads;
+    enum task task;
+    char *memory;
+    size_t bytes; /* of memory to go over */
+    int passes;
     double work[ROUNDS];
     double start[ROUNDS], end[ROUNDS];
     float sink;
 };
 
+static void wait_for(const atomic_int *value, int least)
+{
+    for (int spins = 0; atomic_load(value) < least; spins++)
+        if (spins > SPINS)
+            sched_yield();
+}
+
+static double perform(struct worker *w)
+{
+    double work = 0;
+
+    switch (w->task) {
+    case TASK_FP32:
+        return peak_fp32(COMPUTE_LOOPS, &w->sink);
+    case TASK_INT8:
+        return peak_int8(COMPUTE_LOOPS, &w->sink);
+    default:
+        for (int i = 0; i < w->passes; i++)
+            work += w->task == TASK_UPDATE ? peak_update(w->memory, w->bytes)
+                                           : peak_read(w->memory, w->bytes, &w->sink);
+        return work;
+    }
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
-    int go;
 
-    for (;;) {
-        go = atomic_load(w->go);
-        if (go != 0)
-            break;
-        sched_yield();
-    }
-    if (go < 0)
+    for (int spins = 0; atomic_load(w->go) == 0; spins++)
+        if (spins > SPINS)
+            sched_yield();
+    if (atomic_load(w->go) < 0)
         return NULL;
     for (int r = 0; r < ROUNDS; r++) {
-        pthread_barrier_wait(w->barrier);
+        if (w->task == TASK_MEMORY)
+            peak_forget(w->memory, w->bytes);
+        atomic_fetch_add(w->arrived, 1);
+        wait_for(w->arrived, w->threads * (r + 1)); /* a barrier that wakes nobody up */
         w->start[r] = seconds();
-        w->work[r] =
-            w->memory ? do_read(w->memory, w->words, &w->sink) : do_fma(FMA_LOOPS, &w->sink);
+        w->work[r] = perform(w);
         w->end[r] = seconds();
     }
     return NULL;
 }
 
-/* Work per second of all threads together, in the best round; 0 if it could not be measured. */
-static double best_rate(struct worker *w, int n)
+/* 10^9 of work per second of all threads together, in the best round; 0 if it could not be
+ * measured. */
+static double best_rate(struct worker *w, int n, enum task task)
 {
-    pthread_barrier_t barrier;
-    atomic_int go = 0;
+    atomic_int go = 0, arrived = 0;
     double best = 0;
     int started = 1; /* this thread is one of them */
 
-    if (pthread_barrier_init(&barrier, NULL, (unsigned)n))
-        return 0;
     for (int i = 0; i < n; i++) {
-        w[i].barrier = &barrier;
         w[i].go = &go;
+        w[i].arrived = &arrived;
+        w[i].threads = n;
+        w[i].task = task;
     }
     while (started < n && pthread_create(&w[started].thread, NULL, worker_main, &w[started]) == 0)
         started++;
@@ -178,7 +122,6 @@ static double best_rate(struct worker *w, int n)
     worker_main(&w[0]);
     for (int i = 1; i < started; i++)
         pthread_join(w[i].thread, NULL);
-    pthread_barrier_destroy(&barrier);
     if (started < n)
         return 0;
     for (int r = 0; r < ROUNDS; r++) {
@@ -192,36 +135,147 @@ static double best_rate(struct worker *w, int n)
         if (last > first)
             best = MAX(best, work / (last - first));
     }
-    return best;
+    return best / 1e9;
 }
 
-static void measure(int threads, struct run_peak *out)
+/* -- caches -- */
+
+struct level {
+    size_t bytes; /* of one; 0: there is none */
+    int sharers;  /* processors that share it */
+};
+
+static bool read_line(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    bool ok = f && fgets(out, (int)size, f);
+
+    if (f)
+        fclose(f);
+    return ok;
+}
+
+/* How many numbers "0-3,8" has. */
+static int count_list(const char *s)
+{
+    int n = 0;
+
+    while (*s >= '0' && *s <= '9') {
+        char *end;
+        long from = strtol(s, &end, 10), to = from;
+
+        if (*end == '-')
+            to = strtol(end + 1, &end, 10);
+        n += to >= from && to - from < 65536 ? (int)(to - from) + 1 : 0;
+        s = *end == ',' ? end + 1 : end;
+    }
+    return MAX(n, 1);
+}
+
+/* Data caches of the first processor. */
+static void find_levels(struct level level[3])
+{
+    for (int i = 0; i < 8; i++) {
+        static const char *const names[] = { "level", "type", "size", "shared_cpu_list" };
+        char text[ARRAY_SIZE(names)][256], path[96], *unit;
+        bool ok = true;
+        long k, size;
+
+        for (size_t f = 0; f < ARRAY_SIZE(names) && ok; f++) {
+            snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i,
+                     names[f]);
+            ok = read_line(path, text[f], sizeof(text[f]));
+        }
+        if (!ok)
+            break;
+        k = strtol(text[0], NULL, 10);
+        size = strtol(text[2], &unit, 10);
+        size *= *unit == 'K' ? 1 << 10 : *unit == 'M' ? 1 << 20 : 1;
+        if (k >= 1 && k <= 3 && text[1][0] != 'I' && size > 0)
+            level[k - 1] = (struct level){ (size_t)size, count_list(text[3]) };
+    }
+}
+
+/* What so many threads have of a level, one processor each. */
+static size_t level_bytes(const struct level *l, int threads)
+{
+    int there = (int)sysconf(_SC_NPROCESSORS_CONF) / MAX(l->sharers, 1);
+
+    return l->bytes * (size_t)MIN(threads, MAX(there, 1));
+}
+
+/* What a thread goes over to see the speed of a level: too much for the level before, and no more
+ * than its part of this one. 0: there is no such amount. */
+static size_t level_set(const struct level level[3], int k, int threads)
+{
+    size_t part = level_bytes(&level[k], threads) / (size_t)threads,
+           before = k ? level_bytes(&level[k - 1], threads) / (size_t)threads : 0,
+           set = k == 2 ? MIN(4 * before, part / 2) : part / 2;
+
+    set = set / SET_BYTES_MIN * SET_BYTES_MIN;
+    return set > before ? set : 0;
+}
+
+static void give_memory(struct worker *w, int threads, char *memory, size_t bytes, int passes)
+{
+    for (int i = 0; i < threads; i++) {
+        w[i].memory = memory + bytes * (size_t)i;
+        w[i].bytes = bytes;
+        w[i].passes = passes;
+    }
+}
+
+static void measure_data(struct worker *w, int threads, struct peak *out)
+{
+    double *const gbytes[] = { &out->l1_gbytes, &out->l2_gbytes, &out->l3_gbytes };
+    double *const bytes[] = { &out->l1_bytes, &out->l2_bytes, &out->l3_bytes };
+    struct level level[3] = { { 0 } };
+    size_t set[4] = { 0 }, most = 0;
+    char *memory;
+
+    find_levels(level);
+    for (int k = 0; k < 3; k++) {
+        if (level[k].bytes)
+            set[k] = MIN(level_set(level, k, threads), ALL_BYTES_MAX / (size_t)threads);
+        most = MAX(most, set[k]);
+    }
+    /* Where caches cannot be emptied, so much that it is in none. */
+    set[3] = PEAK_FORGETS ? MEMORY_BYTES : MAX(MEMORY_BYTES, 2 * level_bytes(&level[2], threads));
+    set[3] = MIN(set[3], ALL_BYTES_MAX / (size_t)threads);
+    most = MAX(most, set[3]);
+    memory = mem_map(most * (size_t)threads);
+    if (!memory)
+        return;
+    memset(memory, 1, most * (size_t)threads); /* all on pages of their own */
+    for (int k = 0; k < 3; k++) {
+        if (!set[k])
+            continue;
+        give_memory(w, threads, memory, set[k], (int)MAX(CACHE_BYTES / set[k], 1u));
+        *gbytes[k] = MAX(best_rate(w, threads, TASK_READ), best_rate(w, threads, TASK_UPDATE));
+        *bytes[k] = *gbytes[k] > 0 ? (double)level_bytes(&level[k], threads) : 0;
+    }
+    give_memory(w, threads, memory, set[3], 1);
+    out->memory_gbytes = best_rate(w, threads, TASK_MEMORY);
+    mem_unmap(memory, most * (size_t)threads);
+}
+
+static void measure(int threads, struct peak *out)
 {
     struct worker *w = mem_calloc((size_t)threads, sizeof(*w));
-    size_t each = MIN(READ_BYTES, READ_BYTES_MAX / (size_t)threads);
-    char *memory = mem_map(each * (size_t)threads);
 
-    if (w)
-        out->gflops = best_rate(w, threads) / 1e9;
-    if (w && memory) {
-        memset(memory, 1, each * (size_t)threads); /* all on pages of their own */
-        for (int i = 0; i < threads; i++) {
-            w[i].memory = (uint64_t *)(void *)(memory + each * (size_t)i);
-            w[i].words = each / 8;
-        }
-        out->gbytes = best_rate(w, threads) / 1e9;
-    }
-    if (memory)
-        mem_unmap(memory, each * (size_t)threads);
+    if (!w)
+        return;
+    out->fp32_gflops = best_rate(w, threads, TASK_FP32);
+    out->int8_gops = best_rate(w, threads, TASK_INT8);
+    measure_data(w, threads, out);
     mem_free(w);
-    out->measured_now = true;
 }
 
-/* -- the cache: {"version":1,"cpu":"...","peaks":[{"threads":1,"gflops":..,"gbytes":..}]} -- */
+/* -- the cache: {"version":2,"cpu":"...","peaks":[{"threads":1,"peak_gflops_per_s":..,..}]} -- */
 
 struct peak_entry {
     int64_t threads;
-    double gflops, gbytes;
+    struct peak peak;
 };
 
 struct cache {
@@ -230,20 +284,41 @@ struct cache {
     size_t n;
 };
 
+static bool is_whole(const struct peak *p)
+{
+    return p->fp32_gflops > 0 && p->int8_gops > 0 && p->memory_gbytes > 0;
+}
+
+/* The figure that a key means, NULL if none. */
+static double *figure_of(struct peak *p, const struct json_reader *r)
+{
+#define X(member, key)         \
+    if (json_read_is(r, key)) \
+        return &p->member;
+    PEAK_FIGURES(X)
+#undef X
+    return NULL;
+}
+
 static void read_entry(struct json_reader *r, struct cache *c)
 {
     struct peak_entry e = { 0 };
 
     while (json_read_next(r) == JSON_KEY) {
-        bool threads = json_read_is(r, "threads"), gflops = json_read_is(r, "gflops");
+        double *figure = figure_of(&e.peak, r);
+        bool threads = json_read_is(r, "threads");
 
+        if (!figure && !threads) {
+            json_read_skip(r);
+            continue;
+        }
         json_read_next(r);
         if (threads)
             json_read_int(r, &e.threads);
         else
-            json_read_real(r, gflops ? &e.gflops : &e.gbytes);
+            json_read_real(r, figure);
     }
-    if (e.threads > 0 && e.gflops > 0 && e.gbytes > 0 && c->n < ENTRIES_MAX)
+    if (e.threads > 0 && is_whole(&e.peak) && c->n < ENTRIES_MAX)
         c->entry[c->n++] = e;
 }
 
@@ -306,10 +381,11 @@ static void cache_write(const struct cache *c, const char *path)
         json_object(&w);
         json_key(&w, "threads");
         json_i64(&w, c->entry[i].threads);
-        json_key(&w, "gflops");
-        json_f64(&w, c->entry[i].gflops);
-        json_key(&w, "gbytes");
-        json_f64(&w, c->entry[i].gbytes);
+#define X(member, key)  \
+    json_key(&w, key); \
+    json_f64(&w, c->entry[i].peak.member);
+        PEAK_FIGURES(X)
+#undef X
         json_object_end(&w);
     }
     json_array_end(&w);
@@ -318,26 +394,25 @@ static void cache_write(const struct cache *c, const char *path)
     io_out_close(&out, true, NULL);
 }
 
-void run_peak(int threads, struct run_peak *out)
+void run_peak(int threads, struct peak *out)
 {
     struct cache *c = mem_calloc(1, sizeof(*c));
     char path[FOLDER_PATH_MAX];
     bool kept = c && folder_cache_path(path, sizeof(path), "peak.json");
 
-    *out = (struct run_peak){ 0 };
+    *out = (struct peak){ 0 };
     if (kept)
         cache_read(c, path);
     for (size_t i = 0; kept && i < c->n; i++) {
         if (c->entry[i].threads == threads) {
-            out->gflops = c->entry[i].gflops;
-            out->gbytes = c->entry[i].gbytes;
+            *out = c->entry[i].peak;
             mem_free(c);
             return;
         }
     }
     measure(threads, out);
-    if (kept && c->n < ENTRIES_MAX && out->gflops > 0 && out->gbytes > 0) {
-        c->entry[c->n++] = (struct peak_entry){ threads, out->gflops, out->gbytes };
+    if (kept && c->n < ENTRIES_MAX && is_whole(out)) {
+        c->entry[c->n++] = (struct peak_entry){ threads, *out };
         cache_write(c, path);
     }
     mem_free(c);

@@ -8,6 +8,7 @@
 
 #include "base/common.h"
 #include "base/folder.h"
+#include "base/peak.h"
 #include "device/sampler.h"
 #include <opmeter/opmeter_error.h>
 
@@ -144,14 +145,9 @@ void run_latency_of(int64_t *ns, size_t n, struct run_latency *out);
 /* Median of n differences and two standard errors of it; sorts them. Both 0 if there are none. */
 void run_cost_of(int64_t *ns, size_t n, double *cost, double *error);
 
-/* What this machine can do at most with so many threads; measured once and kept in
- * ~/.cache/opmeter/peak.json. Not known: 0. */
-struct run_peak {
-    double gflops;     /* 10^9 fp32 multiply-adds count as two */
-    double gbytes;     /* 10^9 bytes per second read from memory */
-    bool measured_now; /* not from the cache */
-};
-void run_peak(int threads, struct run_peak *out);
+/* What this machine can do at most with so many threads; measured once, in a fraction of a second,
+ * and kept in ~/.cache/opmeter/peak.json. */
+void run_peak(int threads, struct peak *out);
 
 /* Engines and the zoo, for messages and lists. */
 const char *run_engine_name(size_t i); /* NULL at the end; the default first */

@@ -64,12 +64,27 @@ export interface Ceilings {
     bytes: number | null;
 }
 
-// Measured where the trace was made; null where nobody did.
+const number = (meta: Meta[], key: string) => {
+    const text = value(meta, key);
+    const n = text === undefined ? NaN : Number(text);
+    return n > 0 ? n * 1e9 : null;
+};
+
+// Measured where the trace was made; null where nobody did. Of fp32 and memory.
 export function ceilings(meta: Meta[]): Ceilings {
-    const number = (key: string) => {
-        const text = value(meta, key);
-        const n = text === undefined ? NaN : Number(text);
-        return n > 0 ? n * 1e9 : null;
+    return {
+        flops: number(meta, "machine.peak_gflops_per_s"),
+        bytes: number(meta, "machine.peak_gbytes_per_s"),
     };
-    return { flops: number("machine.peak_gflops_per_s"), bytes: number("machine.peak_gbytes_per_s") };
+}
+
+// The other ceilings that were measured there, each with its name.
+export function otherCeilings(meta: Meta[]): { name: string; of: Ceilings }[] {
+    const flops = number(meta, "machine.peak_gflops_per_s");
+    const int8 = number(meta, "machine.peak_int8_gops_per_s");
+    const levels = ["L1", "L2", "L3"].flatMap((name) => {
+        const bytes = number(meta, `machine.peak_${name.toLowerCase()}_gbytes_per_s`);
+        return bytes === null ? [] : [{ name, of: { flops: int8 ?? flops, bytes } }];
+    });
+    return int8 === null ? levels : [...levels, { name: "int8", of: { flops: int8, bytes: null } }];
 }

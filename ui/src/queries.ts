@@ -135,6 +135,8 @@ export interface Operator {
     memory: number | null;
     flops_per_s: number | null;
     bytes_per_s: number | null;
+    roof: string | null; // what limits it
+    share_of_peak: number | null; // of what the machine could reach under that
     share: number | null;
     total_ns: number | null;
     mean_ns: number | null;

@@ -5,7 +5,7 @@ import { bytes, bytesPerSecond, count, flops, flopsPerSecond, NA, ns, percent, t
 import { useData, type Loadable } from "../hooks";
 import { ceilings } from "../machine";
 import type { Execution, Meta, Op, Operator, Tensor } from "../queries";
-import { attainable, intensity } from "../roofline";
+import { intensity } from "../roofline";
 import { href } from "../router";
 import { percentile } from "../stats";
 import { useTypeColors } from "../typeColors";
@@ -77,20 +77,29 @@ function Executions({ of, loaded, color }: { of: Operator; loaded: Loadable<Exec
     );
 }
 
+const LEVELS = ["L1", "L2", "L3", "memory"];
+
 // Where it stands under the roof, in a sentence.
 function Roof({ of, meta }: { of: Operator; meta: Meta[] }) {
-    const roof = ceilings(meta);
     const at = intensity(of);
-    const most = at === null ? null : attainable(at, roof);
     if (at === null || of.flops_per_s === null) return null;
-    if (most === null)
-        return <p class="note">{count(at)} FLOP per byte. The ceilings of the machine were not measured.</p>;
-    const bound = roof.flops !== null && most >= roof.flops ? "by arithmetic" : "by memory";
+    if (of.roof === null || of.share_of_peak === null)
+        return (
+            <p class="note">
+                {count(at)} FLOP per byte.
+                {ceilings(meta).flops === null && " The ceilings of the machine were not measured."}
+            </p>
+        );
+    const most = of.flops_per_s / of.share_of_peak;
+    const bound = LEVELS.includes(of.roof)
+        ? of.roof === "memory"
+            ? "by memory"
+            : `by the ${of.roof} cache, which its data fits in`
+        : `by arithmetic (${of.roof})`;
     return (
         <p class="note">
-            {count(at)} FLOP per byte: bound {bound}. It reaches {percent(of.flops_per_s / most)} of the{" "}
-            {flopsPerSecond(most)} that the machine allows there
-            {of.flops_per_s > most && ", as its algorithm needs fewer operations than are counted"}.{" "}
+            {count(at)} FLOP per byte: bound {bound}. It reaches {percent(of.share_of_peak)} of the{" "}
+            {flopsPerSecond(most)} that the machine allows there.{" "}
             <a href={href("roofline", { op: of.op })}>Roofline</a>
         </p>
     );

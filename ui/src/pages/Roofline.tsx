@@ -9,7 +9,7 @@ import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
 import { bytesPerSecond, count, flopsPerSecond, NA, ns, percent } from "../format";
 import { all, useData } from "../hooks";
-import { ceilings, type Ceilings } from "../machine";
+import { ceilings, otherCeilings, type Ceilings } from "../machine";
 import type { Meta, Operator } from "../queries";
 import { attainable, intensity } from "../roofline";
 import { setArgs, useRoute } from "../router";
@@ -45,17 +45,22 @@ function plain(n: number): string {
 interface PlotProps {
     dots: Dot[];
     roof: Ceilings;
+    others: { name: string; of: Ceilings }[]; // thinner, and what operators are measured by
+    entered: boolean; // the roof, by hand: there are no others
     selected: string | null;
     onOpen: (of: Operator) => void;
 }
 
-function Plot({ dots, roof, selected, onOpen }: PlotProps) {
+function Plot({ dots, roof, others, entered, selected, onOpen }: PlotProps) {
     const color = useTypeColors();
     const [box, width] = useWidth<HTMLDivElement>();
     const height = Math.max(380, Math.min(620, width * 0.5));
     const ridge = roof.flops !== null && roof.bytes !== null ? roof.flops / roof.bytes : null;
     const xs = [...dots.map((d) => d.x), ...(ridge ? [ridge / 4, ridge * 4] : [])];
-    const ys = [...dots.map((d) => d.y), ...(roof.flops ? [roof.flops] : [])];
+    const ys = [
+        ...dots.map((d) => d.y),
+        ...[roof, ...others.map((o) => o.of)].flatMap((o) => (o.flops ? [o.flops] : [])),
+    ];
     const xTicks = decades(smallest(xs), largest(xs));
     const yTicks = decades(smallest(ys), largest(ys));
     const [x0, x1] = [xTicks[0]!, xTicks.at(-1)!];
@@ -67,11 +72,16 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
         height -
         BOTTOM -
         ((Math.log10(v) - Math.log10(y0)) / (Math.log10(y1) - Math.log10(y0))) * (height - BOTTOM - TOP);
-    // The roof as points, from the left edge over the ridge to the right edge.
-    const edge = [x0, ...(ridge && ridge > x0 && ridge < x1 ? [ridge] : []), x1]
-        .map((v) => [v, attainable(v, roof)] as const)
-        .filter((p): p is [number, number] => p[1] !== null);
-    const line = edge.map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
+    // A roof as points, from the left edge over its ridge to the right edge.
+    const edgeOf = (of: Ceilings) => {
+        const at = of.flops !== null && of.bytes !== null ? of.flops / of.bytes : null;
+        return [x0, ...(at && at > x0 && at < x1 ? [at] : []), x1]
+            .map((v) => [v, attainable(v, of)] as const)
+            .filter((p): p is [number, number] => p[1] !== null);
+    };
+    const lineOf = (points: [number, number][]) =>
+        points.map(([x, y]) => `${px(x).toFixed(1)},${py(y).toFixed(1)}`).join(" ");
+    const edge = edgeOf(roof);
     const top = largest(
         dots.map((d) => d.of.share ?? 0),
         1e-9
@@ -113,7 +123,12 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
                         computed per byte moved (FLOP/B)
                     </text>
                     <g clip-path="url(#roof-area)">
-                        {edge.length > 1 && <polyline points={line} class="roof" />}
+                        {others.map((o) => (
+                            <polyline key={o.name} points={lineOf(edgeOf(o.of))} class="roof other">
+                                <title>{o.name}</title>
+                            </polyline>
+                        ))}
+                        {edge.length > 1 && <polyline points={lineOf(edge)} class="roof" />}
                         {ridge !== null && (
                             <line
                                 x1={px(ridge)}
@@ -127,10 +142,15 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
                             .sort((a, b) => (b.of.share ?? 0) - (a.of.share ?? 0))
                             .map((d) => {
                                 const key = operatorKey(d.of);
-                                const most = attainable(d.x, roof);
+                                const most = entered ? attainable(d.x, roof) : null;
+                                const reached = most
+                                    ? `, ${percent(d.y / most)} of the roof`
+                                    : d.of.share_of_peak !== null && !entered
+                                      ? `, ${percent(d.of.share_of_peak)} of its roof (${d.of.roof})`
+                                      : "";
                                 const label =
                                     `${d.of.name ?? NA} (${d.of.type ?? NA}): ${flopsPerSecond(d.y)}, ${count(d.x)} FLOP/B, ` +
-                                    `${ns(d.of.time_ns)}, ${percent(d.of.share)} of the time${most ? `, ${percent(d.y / most)} of the roof` : ""}`;
+                                    `${ns(d.of.time_ns)}, ${percent(d.of.share)} of the time${reached}`;
                                 return (
                                     <circle
                                         key={`${d.of.section} ${key}`}
@@ -156,6 +176,31 @@ function Plot({ dots, roof, selected, onOpen }: PlotProps) {
                             {flopsPerSecond(roof.flops)}
                         </text>
                     )}
+                    {others.map((o) => {
+                        const points = edgeOf(o.of);
+                        const slanted = o.of.bytes !== null;
+                        return slanted && points.length > 1 ? (
+                            <text
+                                key={o.name}
+                                x={px(points[0]![0]) + 10}
+                                y={Math.max(TOP, py(points[0]![1])) - 18}
+                                class="tick"
+                                transform={slope(px, py, points)}
+                            >
+                                {o.name} {bytesPerSecond(o.of.bytes)}
+                            </text>
+                        ) : o.of.flops !== null ? (
+                            <text
+                                key={o.name}
+                                x={width - RIGHT - 6}
+                                y={Math.max(TOP + 12, py(o.of.flops) - 6)}
+                                text-anchor="end"
+                                class="tick"
+                            >
+                                {o.name} {flopsPerSecond(o.of.flops)}
+                            </text>
+                        ) : null;
+                    })}
                     {roof.bytes !== null && edge.length > 1 && (
                         <text
                             x={px(edge[0]![0]) + 10}
@@ -215,6 +260,8 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
     const measured = ceilings(meta);
     const given = (name: string) => (Number(args.get(name)) > 0 ? Number(args.get(name)) * 1e9 : null);
     const roof = { flops: given("flops") ?? measured.flops, bytes: given("bandwidth") ?? measured.bytes };
+    const entered = given("flops") !== null || given("bandwidth") !== null;
+    const others = entered ? [] : otherCeilings(meta);
     const section = operators.some((o) => o.section === "device") ? "device" : "host";
     const here = operators.filter((o) => o.section === section && (o.time_ns ?? 0) > 0);
     const dots = useMemo(
@@ -249,7 +296,9 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
                 note={
                     roof.flops === null || roof.bytes === null
                         ? "The trace does not say how fast its machine can be: opmeter run measures that, an import does not. Enter the ceilings above to see the roof."
-                        : `${given("flops") || given("bandwidth") ? "Ceilings as entered" : "Ceilings were measured on the machine of the trace"}; an operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time.`
+                        : entered
+                          ? "Ceilings as entered; an operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time."
+                          : "Ceilings were measured on the machine of the trace: each operator is held against the cache or memory that its data fits in, or the arithmetic of its element type, which the circle names. Larger circles take more time."
                 }
             >
                 {dots.length ? (
@@ -257,6 +306,8 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
                         <Plot
                             dots={dots}
                             roof={roof}
+                            others={others}
+                            entered={entered}
                             selected={args.get("op")}
                             onOpen={(of) => setArgs({ op: operatorKey(of) })}
                         />
@@ -276,10 +327,16 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
                                 : "none has both its computation and its bytes known."}
                     </p>
                 )}
-                {dots.some((d) => d.y > 1.02 * (attainable(d.x, roof) ?? Infinity)) && (
+                {entered && dots.some((d) => d.y > 1.02 * (attainable(d.x, roof) ?? Infinity)) && (
                     <p class="note">
-                        Some stand above the roof: their algorithm (Winograd, for one) needs fewer operations
-                        than are counted, or what they move stays in a cache.
+                        Some stand above the roof that was entered: their algorithm (Winograd, for one) needs
+                        fewer operations than are counted, or what they move stays in a cache.
+                    </p>
+                )}
+                {!entered && dots.some((d) => d.of.roof?.includes(" ")) && (
+                    <p class="note">
+                        Operations are those of the definition: where an algorithm (Winograd, block-sparse
+                        products) needs fewer, its own roof is that much higher.
                     </p>
                 )}
                 {dots.length > 0 && lacking > 0 && (

@@ -181,9 +181,11 @@ static uint32_t list_tensors(const struct op *op, opm_tensor *t)
     return n;
 }
 
-/* Sums over the nodes that the operator covers; bytes: only what it really reads and writes. */
+/* Sums over the nodes that the operator covers; bytes: only what it really reads and writes, of a
+ * table that it looks things up in what it returns, and nothing where its output is its input. */
 static void set_footprint(const struct op *op, opm_op_info *info, int *weight_slot)
 {
+    struct footprint whole = { .read_bytes = -1 };
     int64_t flops = 0, bytes = 0;
 
     *weight_slot = -1;
@@ -194,6 +196,7 @@ static void set_footprint(const struct op *op, opm_op_info *info, int *weight_sl
         if (op->cover[i] == op->node)
             *weight_slot = f.weight_slot;
         flops = flops < 0 || f.flops < 0 ? -1 : flops + f.flops;
+        whole = f;
     }
     for (uint32_t i = 0; i < op->nin + op->nout; i++) {
         uint32_t v = i < op->nin ? op->in[i] : op->out[i - op->nin];
@@ -211,6 +214,10 @@ static void set_footprint(const struct op *op, opm_op_info *info, int *weight_sl
         else if (bytes >= 0)
             bytes += MAX(shape_bytes(s, type), (int64_t)0);
     }
+    if (op->kernel->flags & K_ALIAS)
+        bytes = 0;
+    else if (op->ncover == 1 && whole.read_bytes >= 0 && whole.write_bytes >= 0)
+        bytes = MIN(bytes, whole.read_bytes + whole.write_bytes);
     info->flops = flops;
     info->bytes = bytes;
 }
