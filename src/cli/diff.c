@@ -24,16 +24,23 @@ static const char latency_sql[] = "SELECT scope, name, count, stdev_ns"
 #undef X
         " FROM latency WHERE count > 0 ORDER BY scope DESC, count * mean_ns DESC";
 
+/* Own time and its variance, by what a row is called: of the whole trace, */
 static const char ops_sql[] =
-    "SELECT name, type, sum(self_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
-    " WHERE count > 0 GROUP BY name, type";
-static const char types_sql[] =
-    "SELECT type, type, sum(self_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
-    " WHERE count > 0 GROUP BY type";
-static const char spans_sql[] =
-    "SELECT name, cat, sum(self_ns), NULL FROM span_stats GROUP BY name, cat";
-static const char span_types_sql[] =
-    "SELECT cat, cat, sum(self_ns), NULL FROM span_stats GROUP BY cat";
+    "SELECT %s, type, sum(self_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
+    " WHERE count > 0 GROUP BY 1, 2";
+static const char spans_sql[] = "SELECT %s, cat, sum(self_ns), NULL FROM span_stats GROUP BY 1, 2";
+/* and of an iteration: the mean of those that were recorded of what runs in them. What runs in
+ * none is spread over all of them (the number). */
+static const char ops_iteration_sql[] =
+    "SELECT s.%s, s.type, sum(t.time_ns / iif(t.iterations IS NULL, %lld, 1)),"
+    " sum(s.stdev_ns * s.stdev_ns * s.count * 1.0 / coalesce(t.iterations, %lld) /"
+    " coalesce(t.iterations, %lld))"
+    " FROM op_stats AS s JOIN (SELECT op, min(section), time_ns, iterations FROM op_times"
+    " WHERE op IS NOT NULL GROUP BY op) AS t ON t.op = s.op"
+    " WHERE s.count > 0 AND s.self_ns IS NOT NULL GROUP BY 1, 2";
+static const char spans_iteration_sql[] =
+    "SELECT %s, type, sum(time_ns / iif(iterations IS NULL, %lld, 1)), NULL FROM op_times"
+    " GROUP BY 1, 2";
 
 static double real_or_nan(const opm_rows *r, int col)
 {
@@ -167,7 +174,6 @@ static void latency_pair(struct diff *d)
 static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_side side,
                      struct index *exact, struct index *by_name)
 {
-    double iterations = d->iterations[side] ? (double)d->iterations[side] : 1;
     opm_rows *r = NULL;
     opm_error err;
     int rc = opm_trace_query(t, sql, &r, &err);
@@ -203,8 +209,8 @@ static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_si
             d->n++;
         }
         row->there[side] = true;
-        row->ns[side] = opm_rows_real(r, 2) / iterations;
-        row->variance[side] = real_or_nan(r, 3) / (iterations * iterations);
+        row->ns[side] = opm_rows_real(r, 2);
+        row->variance[side] = real_or_nan(r, 3);
         d->total_ns[side] += row->ns[side];
     }
     opm_rows_close(r);
@@ -267,26 +273,45 @@ static int by_change(const void *pa, const void *pb)
     return c ? c : strcmp(a->type ? a->type : "", b->type ? b->type : "");
 }
 
+/* Names of spans of a trace that has operators are in span_stats alone. */
+static void put_sql(struct buf *b, const struct diff *d, enum diff_side side, bool by_type,
+                    const bool none[DIFF_SIDES])
+{
+    long long n = (long long)d->iterations[side];
+
+    if (!d->spans && n)
+        buf_addf(b, ops_iteration_sql, by_type ? "type" : "name", n, n, n);
+    else if (!d->spans)
+        buf_addf(b, ops_sql, by_type ? "type" : "name");
+    else if (n && none[DIFF_A] && none[DIFF_B])
+        buf_addf(b, spans_iteration_sql, by_type ? "type" : "name", n);
+    else
+        buf_addf(b, spans_sql, by_type ? "cat" : "name");
+}
+
 int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type)
 {
     struct index exact = { 0 }, by_name = { 0 };
-    const char *sql;
+    bool none[DIFF_SIDES];
     int rc = CLI_OK;
 
-    d->spans = cli_query_int(trace[DIFF_A], "SELECT count(*) FROM op_stats") <= 0 ||
-               cli_query_int(trace[DIFF_B], "SELECT count(*) FROM op_stats") <= 0;
-    if (d->spans)
-        sql = by_type ? span_types_sql : spans_sql;
-    else
-        sql = by_type ? types_sql : ops_sql;
+    for (int s = 0; s < DIFF_SIDES; s++)
+        none[s] = cli_query_int(trace[s], "SELECT count(*) FROM op_stats") <= 0;
+    d->spans = none[DIFF_A] || none[DIFF_B];
     for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
         rc = latency_read(d, trace[s], s);
     if (rc == CLI_OK)
         latency_pair(d);
     if (!d->iterations[DIFF_A] || !d->iterations[DIFF_B])
         d->iterations[DIFF_A] = d->iterations[DIFF_B] = 0;
-    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
-        rc = rows_read(d, trace[s], sql, s, &exact, &by_name);
+    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++) {
+        struct buf sql = { 0 };
+
+        put_sql(&sql, d, s, by_type, none);
+        rc = sql.failed ? cli_out_of_memory()
+                        : rows_read(d, trace[s], buf_str(&sql), s, &exact, &by_name);
+        buf_release(&sql);
+    }
     if (rc == CLI_OK && !by_type)
         rc = pair_by_name(d, &by_name);
     if (rc == CLI_OK && d->n)
