@@ -4,7 +4,7 @@
 #ifndef ANALYZE_GROUPS_H
 #define ANALYZE_GROUPS_H
 
-#include "analyze/quantile.h"
+#include "base/quantile.h"
 #include "store/store.h"
 
 #define GROUP_NONE UINT32_MAX

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { Q50, Q90, Q95, Q97, Q99, Q999, NQ };
-static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.97, 0.99, 0.999 };
+static const double quantiles[NQ] = { PERCENTILE(50), PERCENTILE(90), PERCENTILE(95),
+                                      PERCENTILE(97), PERCENTILE(99), PERCENTILE(99.9) };
 
 /* Steps and records look alike; these are the columns to read. */
 struct scope {

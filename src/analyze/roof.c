@@ -66,7 +66,8 @@ static bool is_bytes(const char *dtype)
 
 int roofs_read(struct roofs *r, const struct store *st)
 {
-    const char *here = store_meta_get(st, "reader.host"), *host = store_meta_get(st, "machine.host");
+    const char *here = store_meta_get(st, "reader.host"),
+               *host = store_meta_get(st, "machine.host");
 
     *r = (struct roofs){ .st = st };
     read_figures(&r->peak, st, "machine");

@@ -13,15 +13,15 @@
 #include "base/peak.h"
 #include "store/store.h"
 
-#define ROOF_WORDS(X)              \
-    X(FP32, "fp32")                \
-    X(INT8, "int8")                \
-    X(WINOGRAD, "fp32 winograd")   \
-    X(FP32_SPARSE, "fp32 sparse")  \
-    X(INT8_SPARSE, "int8 sparse")  \
-    X(L1, "L1")                    \
-    X(L2, "L2")                    \
-    X(L3, "L3")                    \
+#define ROOF_WORDS(X)             \
+    X(FP32, "fp32")               \
+    X(INT8, "int8")               \
+    X(WINOGRAD, "fp32 winograd")  \
+    X(FP32_SPARSE, "fp32 sparse") \
+    X(INT8_SPARSE, "int8 sparse") \
+    X(L1, "L1")                   \
+    X(L2, "L2")                   \
+    X(L3, "L3")                   \
     X(MEMORY, "memory")
 
 struct roofs {

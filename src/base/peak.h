@@ -5,15 +5,15 @@
 
 /* X(member, key): behind "machine." of the machine that a trace was made on, behind "reader." of
  * the one that reads it. */
-#define PEAK_FIGURES(X)                            \
-    X(fp32_gflops, "peak_gflops_per_s")            \
-    X(int8_gops, "peak_int8_gops_per_s")           \
-    X(l1_gbytes, "peak_l1_gbytes_per_s")           \
-    X(l2_gbytes, "peak_l2_gbytes_per_s")           \
-    X(l3_gbytes, "peak_l3_gbytes_per_s")           \
-    X(memory_gbytes, "peak_gbytes_per_s")          \
-    X(l1_bytes, "l1_bytes")                        \
-    X(l2_bytes, "l2_bytes")                        \
+#define PEAK_FIGURES(X)                   \
+    X(fp32_gflops, "peak_gflops_per_s")   \
+    X(int8_gops, "peak_int8_gops_per_s")  \
+    X(l1_gbytes, "peak_l1_gbytes_per_s")  \
+    X(l2_gbytes, "peak_l2_gbytes_per_s")  \
+    X(l3_gbytes, "peak_l3_gbytes_per_s")  \
+    X(memory_gbytes, "peak_gbytes_per_s") \
+    X(l1_bytes, "l1_bytes")               \
+    X(l2_bytes, "l2_bytes")               \
     X(l3_bytes, "l3_bytes")
 
 /* 0: not known, or there is no such cache. 16-bit floats have no figure of their own: engines on

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/quantile.h"
 
 #include <errno.h>
 #include <math.h>
@@ -146,42 +147,29 @@ void run_model_label(const char *model, char *out, size_t size)
         snprintf(out, size, "model");
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double quantile(const int64_t *sorted, size_t n, double q)
-{
-    double at = q * (double)(n - 1), low = floor(at);
-    size_t i = (size_t)low;
-
-    if (i + 1 >= n)
-        return (double)sorted[n - 1];
-    return (double)sorted[i] + (at - low) * (double)(sorted[i + 1] - sorted[i]);
-}
-
 void run_latency_of(int64_t *ns, size_t n, struct run_latency *out)
 {
-    double sum = 0;
+    static const double q[] = { PERCENTILE(50), PERCENTILE(90), PERCENTILE(95),
+                                PERCENTILE(97), PERCENTILE(99), PERCENTILE(99.9) };
+    double sum = 0, v[ARRAY_SIZE(q)];
 
     *out = (struct run_latency){ .n = n };
     if (!n)
         return;
-    qsort(ns, n, sizeof(*ns), by_value);
-    for (size_t i = 0; i < n; i++)
+    out->min = out->max = (double)ns[0];
+    for (size_t i = 0; i < n; i++) {
         sum += (double)ns[i];
-    out->min = (double)ns[0];
-    out->max = (double)ns[n - 1];
+        out->min = MIN(out->min, (double)ns[i]);
+        out->max = MAX(out->max, (double)ns[i]);
+    }
     out->mean = sum / (double)n;
-    out->median = quantile(ns, n, 0.5);
-    out->p90 = quantile(ns, n, 0.9);
-    out->p95 = quantile(ns, n, 0.95);
-    out->p97 = quantile(ns, n, 0.97);
-    out->p99 = quantile(ns, n, 0.99);
-    out->p999 = quantile(ns, n, 0.999);
+    quantiles_i64(ns, n, q, ARRAY_SIZE(q), v);
+    out->median = v[0];
+    out->p90 = v[1];
+    out->p95 = v[2];
+    out->p97 = v[3];
+    out->p99 = v[4];
+    out->p999 = v[5];
 }
 
 /* From the quartiles, so that single disturbances do not count: for a normal distribution the
@@ -189,12 +177,15 @@ void run_latency_of(int64_t *ns, size_t n, struct run_latency *out)
  * the mean. */
 void run_cost_of(int64_t *ns, size_t n, double *cost, double *error)
 {
+    static const double q[] = { 0.25, 0.5, 0.75 };
+    double v[ARRAY_SIZE(q)];
+
     *cost = *error = 0;
     if (!n)
         return;
-    qsort(ns, n, sizeof(*ns), by_value);
-    *cost = quantile(ns, n, 0.5);
-    *error = 2 * 1.253 * (quantile(ns, n, 0.75) - quantile(ns, n, 0.25)) / 1.349 / sqrt((double)n);
+    quantiles_i64(ns, n, q, ARRAY_SIZE(q), v);
+    *cost = v[1];
+    *error = 2 * 1.253 * (v[2] - v[0]) / 1.349 / sqrt((double)n);
 }
 
 int run_rate_parse(const char *text, double *out_hz, opm_error *err)

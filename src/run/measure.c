@@ -265,7 +265,7 @@ void runner_describe_run(struct runner *s)
     run_peak(s->res->threads, &peak);
 #define X(member, key)   \
     if (peak.member > 0) \
-        meta("machine." key, "%.*f", peak.member < 1e6 ? 3 : 0, peak.member);
+        meta("machine." key, "%.10g", peak.member);
     PEAK_FIGURES(X)
 #undef X
     describe_latency("bare", &s->res->bare);

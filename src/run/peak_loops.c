@@ -146,7 +146,8 @@ __attribute__((target("avx2"))) static double read_avx2(const char *p, size_t by
     for (size_t i = 0; i < bytes; i += 512) {
 #pragma GCC unroll 16
         for (int k = 0; k < 16; k++)
-            s[k % 4] = _mm256_xor_si256(s[k % 4], _mm256_load_si256((const void *)(p + i + 32 * k)));
+            s[k % 4] =
+                _mm256_xor_si256(s[k % 4], _mm256_load_si256((const void *)(p + i + 32 * k)));
     }
     s[0] = _mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3]));
     *sink += (float)(_mm256_cvtsi256_si32(s[0]) & 1);

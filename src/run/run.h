@@ -140,9 +140,10 @@ int run_make_folder(const char *path, opm_error *err);
 int run_make_folders(const char *root, const char *label, char (*dir)[FOLDER_PATH_MAX], int n,
                      opm_error *err);
 
-/* Percentiles of n latencies, which are sorted on the way. */
+/* Percentiles of n latencies, which are left in disorder. */
 void run_latency_of(int64_t *ns, size_t n, struct run_latency *out);
-/* Median of n differences and two standard errors of it; sorts them. Both 0 if there are none. */
+/* Median of n differences and two standard errors of it; disorders them. Both 0 if there are none.
+ */
 void run_cost_of(int64_t *ns, size_t n, double *cost, double *error);
 
 /* What this machine can do at most with so many threads; measured once, in a fraction of a second,

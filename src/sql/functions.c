@@ -4,17 +4,18 @@
  * all the result is NULL. Percentiles want p from 0 to 100 and the same p in every row. */
 #include "sql/functions.h"
 
-#include "analyze/quantile.h"
 #include "base/alloc.h"
+#include "base/quantile.h"
 #include <math.h>
 #include <sqlite3.h>
 
 struct values {
-    int64_t *key; /* quantile_key() of each */
+    int64_t *key; /* the values as long as all are integers, then quantile_key() of each */
     size_t n;
     size_t cap;
     double p;
     bool nearest; /* percentile_nearest(): a value that occurs, no interpolation */
+    bool real;    /* one was no integer */
     bool failed;
 };
 
@@ -48,6 +49,13 @@ static bool number(sqlite3_context *ctx, sqlite3_value *v, const char *function,
     }
 }
 
+static void become_real(struct values *all)
+{
+    for (size_t i = 0; i < all->n && !all->real; i++)
+        all->key[i] = quantile_key((double)all->key[i]);
+    all->real = true;
+}
+
 static void collect(sqlite3_context *ctx, sqlite3_value *v, double p, bool nearest,
                     const char *function)
 {
@@ -71,7 +79,9 @@ static void collect(sqlite3_context *ctx, sqlite3_value *v, double p, bool neare
     }
     all->p = p;
     all->nearest = nearest;
-    all->key[all->n++] = quantile_key(x);
+    if (sqlite3_value_numeric_type(v) != SQLITE_INTEGER)
+        become_real(all);
+    all->key[all->n++] = all->real ? quantile_key(x) : sqlite3_value_int64(v);
 }
 
 static void percentile_any(sqlite3_context *ctx, sqlite3_value **argv, bool nearest)
@@ -116,9 +126,13 @@ static void percentile_final(sqlite3_context *ctx)
         sqlite3_result_error_nomem(ctx);
     } else if (all->n > 0) {
         if (all->nearest)
+            become_real(all);
+        if (all->nearest)
             result = quantile_nearest(all->key, all->n, all->p);
-        else
+        else if (all->real)
             quantiles_keys(all->key, all->n, &all->p, 1, &result);
+        else
+            quantiles_i64(all->key, all->n, &all->p, 1, &result);
         sqlite3_result_double(ctx, result);
     }
     mem_free(all->key);

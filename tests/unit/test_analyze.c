@@ -1,7 +1,7 @@
 /* test_analyze.c -- the analyses against slow and obvious computations of the same figures. */
 #include "analyze/analysis.h"
 #include "analyze/groups.h"
-#include "analyze/quantile.h"
+#include "base/quantile.h"
 #include "section_rig.h"
 #include "trace_rig.h"
 

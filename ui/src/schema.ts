@@ -181,6 +181,8 @@ export interface OpStatsRow {
     gflops_per_s: number | null;
     gbytes_per_s: number | null;
     warmup_count: number | null;
+    roof: string | null;
+    share_of_peak: number | null;
 }
 
 // what top shows: every operator that ran, on the device and on the host, and what a device did for none of them by graph launch or kernel; without either, spans by name and category
@@ -199,6 +201,8 @@ export interface OpTimesRow {
     memory: number | null;
     flops_per_s: number | null;
     bytes_per_s: number | null;
+    roof: string | null;
+    share_of_peak: number | null;
     share: number | null;
     total_ns: number | null;
     mean_ns: number | null;

@@ -21,7 +21,9 @@ export function percentile(ascending: number[], p: number): number | null {
     if (!ascending.length) return null;
     const at = p * (ascending.length - 1);
     const low = ascending[Math.floor(at)]!;
-    return low + (ascending[Math.ceil(at)]! - low) * (at - Math.floor(at));
+    const high = ascending[Math.ceil(at)]!;
+    const part = at - Math.floor(at);
+    return part < 0.5 ? low + (high - low) * part : high - (high - low) * (1 - part);
 }
 
 // A few values far out would leave no room for the others: they share the last bin.

@@ -5,7 +5,7 @@
  * passes over the values without unpredictable branches, then more over the small rest. The first
  * round cuts the range logarithmically, because durations have long tails; later rounds cut it
  * evenly, each dividing the range by the number of buckets, so there are never more than a few. */
-#include "analyze/quantile.h"
+#include "base/quantile.h"
 
 #include <math.h>
 #include <string.h>
@@ -204,12 +204,12 @@ static void neighbours(int64_t *v, size_t n, const double *q, size_t nq, int64_t
     }
 }
 
-/* numpy's way, exact at both ends and never outside them. */
-static double lerp(double a, double b, double t)
+/* numpy's way, exact at both ends and never outside them; apart: b - a. */
+static double lerp(double a, double b, double apart, double t)
 {
-    if (a == b)
+    if (a == b && apart == 0)
         return a; /* also two equal infinities */
-    return t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t);
+    return t < 0.5 ? a + apart * t : b - apart * (1 - t);
 }
 
 void quantiles_i64(int64_t *v, size_t n, const double *q, size_t nq, double *out)
@@ -218,8 +218,12 @@ void quantiles_i64(int64_t *v, size_t n, const double *q, size_t nq, double *out
     double frac[QUANTILE_MAX];
 
     neighbours(v, n, q, nq, pair, frac);
-    for (size_t i = 0; i < nq; i++)
-        out[i] = lerp((double)pair[2 * i], (double)pair[2 * i + 1], frac[i]);
+    for (size_t i = 0; i < nq; i++) {
+        int64_t a = pair[2 * i], b = pair[2 * i + 1];
+
+        /* Beyond 2^53 integers are apart though they are the same number as doubles. */
+        out[i] = lerp((double)a, (double)b, (double)((uint64_t)b - (uint64_t)a), frac[i]);
+    }
 }
 
 void quantiles_keys(int64_t *keys, size_t n, const double *q, size_t nq, double *out)
@@ -228,8 +232,11 @@ void quantiles_keys(int64_t *keys, size_t n, const double *q, size_t nq, double 
     double frac[QUANTILE_MAX];
 
     neighbours(keys, n, q, nq, pair, frac);
-    for (size_t i = 0; i < nq; i++)
-        out[i] = lerp(quantile_unkey(pair[2 * i]), quantile_unkey(pair[2 * i + 1]), frac[i]);
+    for (size_t i = 0; i < nq; i++) {
+        double a = quantile_unkey(pair[2 * i]), b = quantile_unkey(pair[2 * i + 1]);
+
+        out[i] = lerp(a, b, a == b ? 0 : b - a, frac[i]);
+    }
 }
 
 double quantile_nearest(int64_t *keys, size_t n, double q)

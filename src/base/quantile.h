@@ -1,14 +1,19 @@
 /* quantile.h -- exact quantiles without sorting.
  *
- * Linear interpolation between neighbours, as numpy.quantile() does by default: the quantile q of n
- * ordered values is the value at position q * (n - 1). Time is linear in n whatever the values. */
-#ifndef ANALYZE_QUANTILE_H
-#define ANALYZE_QUANTILE_H
+ * Linear interpolation between neighbours, as numpy.percentile() does by default, to the last bit:
+ * the quantile q of n ordered values is the value at position q * (n - 1). Time is linear in n
+ * whatever the values. */
+#ifndef BASE_QUANTILE_H
+#define BASE_QUANTILE_H
 
 #include "base/common.h"
 #include <string.h>
 
 #define QUANTILE_MAX 8 /* quantiles asked for at once */
+
+/* The quantile that a percentile is: 99.9 / 100 is not 0.999, and a position just below a value is
+ * not the value where figures are cut to whole ns. */
+#define PERCENTILE(p) ((p) / 100.0)
 
 /* Quantiles q[0..nq), rising and each within 0 to 1, of v[0..n), n > 0. v is left in disorder. */
 void quantiles_i64(int64_t *v, size_t n, const double *q, size_t nq, double *out);
