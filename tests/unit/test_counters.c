@@ -21,7 +21,7 @@ static struct store *random_store(size_t n)
     int64_t now = 0;
 
     for (size_t i = 0; i < n; i++) {
-        add_sample(st, rng(2), now, rng(1000));
+        add_sample(st, rng(2), now, rng(100) ? rng(1000) : NAN);
         now += rng(4) ? (int64_t)rng(20) : (int64_t)rng(3000);
     }
     assert_int_equal(store_finish(st), 0);
@@ -69,6 +69,32 @@ static void check(const struct store *st, const struct counters *c, uint32_t tra
     mem_free(p);
 }
 
+/* Every pixel has the lowest and the highest of its own samples. */
+static void check_pixels(const struct store *st, const struct counters *c, uint32_t track,
+                         int64_t from, int64_t pixel, int n_pixel)
+{
+    struct counter_point *p;
+    size_t n, at = 0;
+    double low, high;
+
+    assert_int_equal(
+        counters_query(c, track, from, from + n_pixel * pixel, pixel, SIZE_MAX, &p, &n), 0);
+    at = n && p[0].ts_ns <= from;
+    for (int i = 0; i < n_pixel; i++) {
+        int64_t start = from + i * pixel;
+        double seen_low = INFINITY, seen_high = -INFINITY;
+
+        for (; at < n && p[at].ts_ns < start + pixel; at++) {
+            seen_low = fmin(seen_low, p[at].value);
+            seen_high = fmax(seen_high, p[at].value);
+        }
+        extremes(st, track, MAX(start, from + 1), start + pixel, &low, &high);
+        assert_true(low == seen_low && high == seen_high);
+    }
+    assert_int_equal(at, n);
+    mem_free(p);
+}
+
 static void test_against_samples(void **state)
 {
     struct store *st = random_store(5000);
@@ -81,6 +107,8 @@ static void test_against_samples(void **state)
 
         check(st, c, rng(2), from, from + range, 1 + range / (1 + (int64_t)rng(200)));
     }
+    for (int i = 0; i < 30; i++)
+        check_pixels(st, c, rng(2), (int64_t)rng(500000) - 1000, 1 + rng(1u << rng(20)), 20);
     counters_free(c);
     store_free(st);
 }
