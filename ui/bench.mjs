@@ -116,7 +116,11 @@ async function moveAbout(page) {
     for (let i = 0; i < MOVES; i++) {
         const zoomIn = i % 30 < 18;
         await page.mouse.move(300 + random() * 1400, 500);
-        if (random() < 0.7) await page.mouse.wheel(0, zoomIn ? -350 : 500);
+        if (random() < 0.7) {
+            await page.keyboard.down("Control");
+            await page.mouse.wheel(0, zoomIn ? -350 : 500);
+            await page.keyboard.up("Control");
+        }
         else await page.keyboard.press(random() < 0.5 ? "a" : "d");
         await page.waitForTimeout(100);
     }

@@ -174,6 +174,13 @@ export async function totals(id: string, from: number, to: number, signal?: Abor
     return get(`/api/trace/${id}/totals${query({ from, to })}`, signal);
 }
 
+// What stands in what there, of one track or of all.
+export async function flame(id: string, from: number, to: number, track: number | null,
+                            signal?: AbortSignal): Promise<Rows> {
+    if (report) throw lacking("This is");
+    return get(`/api/trace/${id}/flame${query(track === null ? { from, to } : { from, to, track })}`, signal);
+}
+
 export async function busy(id: string, from: number, to: number, width: number,
                            signal?: AbortSignal): Promise<Busy> {
     if (report) throw lacking("This is");

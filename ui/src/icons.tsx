@@ -27,6 +27,10 @@ const PATHS = {
     link: "M6 3H3v10h10v-3M9 3h4v4M13 3L7 9",
     plus: "M8 3v10M3 8h10",
     minus: "M3 8h10",
+    copy: "M5 5h8v9H5zM3 11V2h8",
+    check: "M3 8.5l3 3 7-7",
+    more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
+    mouse: "M5 2h6a1 1 0 0 1 1 1v7a4 4 0 0 1-8 0V3a1 1 0 0 1 1-1zM8 2v5",
     fit: "M2 5V2h3M11 2h3v3M14 11v3h-3M5 14H2v-3",
 } as const;
 

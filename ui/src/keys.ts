@@ -5,9 +5,11 @@ export interface Key {
     keys: string; // as event.key has it; "g o" is g, then o
     does: string;
     run: () => void;
+    release?: () => void; // when it is let go; then it does not repeat while held
 }
 
 const layers: Key[][] = [];
+const held = new Map<string, Key>(); // by event.code: a shift may come or go meanwhile
 let prefix = "";
 let prefixAt = 0;
 
@@ -25,6 +27,8 @@ function onKey(event: KeyboardEvent): void {
         const found = layers[i]!.find((key) => key.keys === pressed);
         if (found) {
             event.preventDefault();
+            if (found.release && event.repeat) return;
+            if (found.release) held.set(event.code, found);
             found.run();
             return;
         }
@@ -35,12 +39,25 @@ function onKey(event: KeyboardEvent): void {
     }
 }
 
+function letGo(): void {
+    for (const key of held.values()) key.release!();
+    held.clear();
+}
+
 addEventListener("keydown", onKey);
+addEventListener("keyup", (event) => {
+    held.get(event.code)?.release!();
+    held.delete(event.code);
+});
+addEventListener("blur", letGo);
 
 export function useKeys(keys: Key[], deps: unknown[] = []): void {
     useEffect(() => {
         layers.push(keys);
-        return () => { layers.splice(layers.indexOf(keys), 1); };
+        return () => {
+            letGo();
+            layers.splice(layers.indexOf(keys), 1);
+        };
     }, deps);
 }
 

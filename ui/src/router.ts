@@ -47,14 +47,19 @@ export function navigate(to: string): void {
     location.hash = to;
 }
 
-// Change arguments of the page shown; null or "" takes one away. Makes no entry in the history, so
-// that Back leads to the page before.
+// What opens something: Back closes it again, or leads to what was open before. All other changes
+// make no entry in the history, so that Back does not lead through every one of them.
+const OPENS = ["span", "range", "op", "step", "queue", "with"];
+
+// Change arguments of the page shown; null or "" takes one away.
 export function setArgs(change: RouteArgs): void {
     const route = current();
     const args: RouteArgs = Object.fromEntries(route.args);
     const to = href(route.page ?? "", { ...args, ...change });
     if (to === location.hash) return;
-    history.replaceState(null, "", to);
+    const opens = OPENS.some((key) => key in change && String(change[key] ?? "") !== String(args[key] ?? ""));
+    if (opens) history.pushState(null, "", to);
+    else history.replaceState(null, "", to);
     dispatchEvent(new HashChangeEvent("hashchange"));
 }
 

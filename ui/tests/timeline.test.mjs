@@ -1,7 +1,7 @@
 // The timeline: mouse, keys, search, details, ranges, links.
 import assert from "node:assert/strict";
 import { at, colorsOf, settled } from "./stage.mjs";
-import { DENSE, DENSE_HITS, GPU, RUN } from "./traces.mjs";
+import { DEEP, DENSE, DENSE_HITS, GPU, RUN } from "./traces.mjs";
 
 const LINE_PX = 18;
 
@@ -147,11 +147,13 @@ export default (stage) => [
         await page.keyboard.press("0");
         assert.deepEqual(await range(page), [0, 0], "all of it needs no range in the address");
     }],
-    ["the wheel zooms about the pointer, dragging moves", async (open) => {
+    ["Ctrl and wheel zoom about the pointer, dragging moves", async (open) => {
         const page = await open(at(stage.id(GPU), "timeline"));
         const box = await page.locator(".tl-main").boundingBox();
         await page.mouse.move(box.x + box.width / 4, box.y + 60);
+        await page.keyboard.down("Control");
         await page.mouse.wheel(0, -400);
+        await page.keyboard.up("Control");
         const [from, to] = await range(page);
         const { duration_ns: all } = await stage.get(`/api/trace/${stage.id(GPU)}`);
         assert.ok(to - from < all * 0.8);
@@ -161,6 +163,154 @@ export default (stage) => [
         await page.mouse.move(box.x + box.width / 4 - 200, box.y + 60, { steps: 4 });
         await page.mouse.up();
         assert.ok((await range(page))[0] > from);
+    }],
+    ["the wheel scrolls the tracks, or zooms where that is chosen", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"), { height: 360 });
+        const box = await page.locator(".tl-main").boundingBox();
+        const scrolled = () => page.$eval(".tl-body", (body) => body.scrollTop);
+        await page.mouse.move(box.x + 300, box.y + 20);
+        await page.mouse.wheel(0, 60);
+        await page.waitForFunction(() => document.querySelector(".tl-body").scrollTop > 0);
+        assert.deepEqual(await range(page), [0, 0], "it is not zoomed");
+        await page.getByRole("button", { name: "Mouse" }).click();
+        await page.getByRole("radio", { name: "zooms", exact: true }).check();
+        await page.keyboard.press("Escape");
+        const before = await scrolled();
+        await page.mouse.move(box.x + 300, box.y + 20);
+        await page.mouse.wheel(0, -300);
+        const [from, to] = await range(page);
+        assert.ok(to > from && from > 0);
+        assert.equal(await scrolled(), before);
+    }],
+    ["a key that is held goes on zooming, about the pointer", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const box = await page.locator(".tl-main").boundingBox();
+        await page.mouse.move(box.x + box.width / 4, box.y + 60);
+        await page.keyboard.press("w");
+        const [tapFrom, tapTo] = await range(page);
+        await page.keyboard.down("w");
+        await page.waitForTimeout(400);
+        await page.keyboard.up("w");
+        const [from, to] = await range(page);
+        assert.ok(to - from < (tapTo - tapFrom) * 0.6, "much more than a tap");
+        const at0 = tapFrom + (tapTo - tapFrom) / 4;
+        const at1 = from + (to - from) / 4;
+        assert.ok(Math.abs(at0 - at1) < (to - from) * 0.05, "what is under the pointer stays there");
+        const again = await range(page);
+        assert.deepEqual(again, [from, to], "and it stands when the key is let go");
+    }],
+    ["devices stand first, deep stacks of the host are folded", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        assert.match(await page.locator(".tl-label.group").first().textContent(), /GPU 0/);
+        const deep = await open(at(stage.id(DENSE), "timeline"));
+        const more = deep.getByRole("button", { name: `${DEEP - 6} more lines` });
+        await more.waitFor();
+        const height = () => deep.locator(".tl-label.track").nth(2).boundingBox().then((box) => box.height);
+        const before = await height();
+        await more.click();
+        await more.waitFor({ state: "detached" });
+        assert.equal(await height(), before + (DEEP - 6) * LINE_PX);
+        // A span on a line that is folded away unfolds it.
+        const [{ id }] = stage.query(DENSE, "SELECT id FROM span WHERE name = 'frame 12'");
+        const linked = await open(at(stage.id(DENSE), "timeline", { span: id }));
+        await linked.getByRole("heading", { name: "frame 12" }).waitFor();
+        assert.equal(await linked.getByRole("button", { name: /more lines/ }).count(), 0);
+    }],
+    ["tracks are pinned, moved, hidden and filtered, and the address keeps it", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const titles = () => page.locator(".tl-label.track span").allTextContents();
+        const arrange = async (track, what) => {
+            await page.getByRole("button", { name: `Arrange ${track}` }).click();
+            await page.getByRole("button", { name: what, exact: true }).click();
+        };
+        await arrange("thread 480", "Pin to the top");
+        await page.getByRole("button", { name: "Pinned" }).waitFor();
+        assert.equal((await titles())[0], "thread 480");
+        await arrange("stream 20", "Move up");
+        await page.waitForFunction(() => document.querySelectorAll(".tl-label.track span")[1].textContent === "stream 20");
+        await arrange("stream 7", "Hide");
+        await page.getByRole("button", { name: "Show 1 hidden" }).waitFor();
+        assert.ok(!(await titles()).includes("stream 7"));
+        const shown = await titles();
+        await page.reload();
+        await settled(page);
+        assert.deepEqual(await titles(), shown);
+        await page.getByRole("button", { name: "Show 1 hidden" }).click();
+        await page.getByRole("button", { name: "stream 7", exact: true }).waitFor();
+        await page.getByRole("textbox", { name: "Filter tracks" }).fill("STREAM");
+        await page.waitForFunction(() => [...document.querySelectorAll(".tl-label.track span")].length === 3);
+        assert.deepEqual((await titles()).sort(), ["stream 20", "stream 7", "thread 480"]);
+    }],
+    ["markers are set and taken away, and the address keeps them", async (open) => {
+        const page = await open(at(stage.id(GPU), "timeline"));
+        const box = await page.locator(".tl-main").boundingBox();
+        const marks = () => page.evaluate(() => new URLSearchParams(location.hash.split("?")[1]).get("marks"));
+        const before = await painted(page, ".tl-head", "--text");
+        await page.mouse.move(box.x + 400, box.y + 100);
+        await page.keyboard.press("m");
+        await page.mouse.move(box.x + 600, box.y + 100);
+        await page.keyboard.press("m");
+        await page.waitForFunction(() => /marks=\d+%2C\d+/.test(location.hash));
+        const [a, b] = (await marks()).split(",").map(Number);
+        assert.ok(a > 0 && b > a);
+        await page.waitForTimeout(200);
+        assert.ok(await painted(page, ".tl-head", "--text") > before + 100);
+        await page.reload();
+        await settled(page);
+        await page.mouse.move(box.x + 400, box.y + 100);
+        await page.keyboard.press("m");
+        await page.waitForFunction((left) => new URLSearchParams(location.hash.split("?")[1]).get("marks") === left, String(b));
+    }],
+    ["the dock has exact times, the chain from Python to the kernel, and a flame graph", async (open) => {
+        const span = kernel(stage);
+        const page = await open(at(stage.id(GPU), "timeline", { span: span.id }));
+        await page.getByText(`${span.dur.toLocaleString("en").replaceAll(",", " ")} ns`, { exact: true }).first().waitFor();
+        await page.getByRole("button", { name: "Copy the duration in ns" }).click();
+        await page.getByRole("button", { name: "Chain" }).click();
+        const chain = page.locator(".tl-chain li");
+        await chain.first().waitFor();
+        const words = await chain.locator(".link").allTextContents();
+        assert.deepEqual(words.slice(0, 5), ["ProfilerStep#0", "aten::conv2d", "aten::cudnn_convolution", "cudaLaunchKernel", span.name]);
+        await stage.picture(page, "timeline-chain");
+        await page.getByRole("button", { name: "aten::conv2d" }).first().click();
+        await page.getByRole("heading", { name: "aten::conv2d" }).waitFor();
+        await page.locator(".tl-chain section").nth(1).getByRole("button", { name: span.name }).waitFor();
+        await page.getByRole("button", { name: "Flame graph" }).click();
+        await page.getByRole("button", { name: /^aten::cudnn_convolution: 80\.0 µs/ }).waitFor();
+        await stage.picture(page, "timeline-flame");
+        const edge = page.getByRole("separator", { name: "Height of the details" });
+        const height = () => page.locator(".tl-panel").boundingBox().then((box) => box.height);
+        const before = await height();
+        await edge.focus();
+        await page.keyboard.press("ArrowUp");
+        await page.keyboard.press("ArrowUp");
+        assert.equal(Math.round(await height()), Math.round(before + 48));
+        const box = await edge.boundingBox();
+        await page.mouse.move(box.x + 300, box.y + 3);
+        await page.mouse.down();
+        await page.mouse.move(box.x + 300, box.y + 33, { steps: 3 });
+        await page.mouse.up();
+        assert.ok(Math.abs(await height() - (before + 18)) < 3);
+    }],
+    ["Back leads to what was open before", async (open) => {
+        const span = kernel(stage);
+        const page = await open(at(stage.id(GPU), "timeline", { span: span.id }));
+        await page.getByRole("heading", { name: span.name }).waitFor();
+        const [{ name: source }] = stage.query(GPU, `SELECT name FROM span WHERE id = ${span.src}`);
+        await page.getByRole("button", { name: source }).first().click();
+        await page.getByRole("heading", { name: source }).waitFor();
+        const box = await page.locator(".tl-head").boundingBox();
+        await page.mouse.move(box.x + 100, box.y + 8);
+        await page.mouse.down();
+        await page.mouse.move(box.x + 300, box.y + 8, { steps: 4 });
+        await page.mouse.up();
+        await page.getByRole("heading", { name: /selected/ }).waitFor();
+        await page.goBack();
+        await page.getByRole("heading", { name: source }).waitFor();
+        await page.goBack();
+        await page.getByRole("heading", { name: span.name }).waitFor();
+        await page.goForward();
+        await page.getByRole("heading", { name: source }).waitFor();
     }],
     ["a link to a span shows it, with its arrows", async (open) => {
         const span = kernel(stage);

@@ -87,6 +87,7 @@ function hostileTrace() {
 
 // Narrow spans in great number: half of the time busy with many names, and 0.8 of it mostly with one.
 export const DENSE_HITS = 5000;
+export const DEEP = 14;
 function denseTrace() {
     const events = [];
     const span = (name, tid, ts, dur) => events.push({ ph: "X", cat: "op", pid: 1, tid, ts, dur, name });
@@ -94,6 +95,7 @@ function denseTrace() {
         span(`part ${i % 10}`, 1, 10 * i, 5);
         span(i % 6 ? "MatMul" : "Softmax", 2, 10 * i, 8);
     }
+    for (let depth = 0; depth < DEEP; depth++) span(`frame ${depth}`, 3, depth, 60000 - 2 * depth);
     return { traceEvents: events };
 }
 

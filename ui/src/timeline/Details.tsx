@@ -3,13 +3,16 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import * as api from "../api";
 import { Facts } from "../components/Card";
+import { Exact } from "../components/Exact";
 import { DataTable, type Column } from "../components/DataTable";
 import { Loaded } from "../components/States";
 import { count, NA, ns, percent, text } from "../format";
 import { all, useData, useLoad, useTrace } from "../hooks";
-import { Icon } from "../icons";
 import { href } from "../router";
 import type { OpTensorRow, SpanRow } from "../schema";
+import { Chain } from "./Chain";
+import { Dock, type DockTab } from "./Dock";
+import { Flame } from "./Flame";
 import type { Arrow, Bar, Range, Scene } from "./scene";
 import { totalsOf } from "./totals";
 
@@ -54,24 +57,15 @@ function Tensors({ span }: { span: number }) {
 
 type ChildRow = Pick<SpanRow, "id" | "ts" | "dur" | "self" | "name">;
 
-interface PanelProps {
-    title: ComponentChildren;
-    onClose: () => void;
-    children: ComponentChildren;
-}
+const ABOUT = { key: "about", title: "Span" } as const;
+const CHAIN = { key: "chain", title: "Chain" } as const;
+const FLAME = { key: "flame", title: "Flame graph" } as const;
+const TOTALS = { key: "about", title: "Totals" } as const;
 
-function Panel({ title, onClose, children }: PanelProps) {
-    return (
-        <section class="tl-panel" aria-label="Details">
-            <header class="tl-panel-head">
-                <h2>{title}</h2>
-                <button class="icon-button" onClick={onClose} aria-label="Close" title="Close (Esc)">
-                    <Icon name="close" />
-                </button>
-            </header>
-            <div class="tl-panel-body">{children}</div>
-        </section>
-    );
+// What of the dock is open; it stays so from span to span.
+export interface Tabbed {
+    tab: DockTab;
+    onTab: (tab: DockTab) => void;
 }
 
 function duration(dur: number | null): string {
@@ -99,14 +93,15 @@ function flowBar(flow: FlowRow, id: number): Bar {
     return { id, track: flow.track, depth: flow.depth, ts: flow.ts, dur: flow.dur, name: flow.name ?? "", count: 1 };
 }
 
-interface SpanPanelProps {
+interface SpanPanelProps extends Tabbed {
     bar: Bar;
+    scene: Scene;
     onClose: () => void;
     onSelect: (id: number) => void;
     onArrows: (arrows: Arrow[]) => void;
 }
 
-export function SpanPanel({ bar, onClose, onSelect, onArrows }: SpanPanelProps) {
+export function SpanPanel({ bar, scene, tab, onTab, onClose, onSelect, onArrows }: SpanPanelProps) {
     const span = useData<SpanDetails>("span", { id: bar.id });
     const flows = useData<FlowRow>("span_flows", { id: bar.id });
     const children = useData<ChildRow>("span_children", { id: bar.id });
@@ -116,13 +111,18 @@ export function SpanPanel({ bar, onClose, onSelect, onArrows }: SpanPanelProps) 
             ? { from: bar, to: flowBar(flow, flow.dst), kind: flow.kind }
             : { from: flowBar(flow, flow.src), to: bar, kind: flow.kind })));
     }, [flows]);
+    const end = bar.dur < 0 ? scene.duration : bar.ts + Math.max(bar.dur, 1);
     return (
-        <Panel title={bar.name} onClose={onClose}>
-            <Loaded of={all<[SpanDetails[], FlowRow[], ChildRow[]]>(span, flows, children)}>
-                {([[row], arrows, inside]) => (row
-                    ? <SpanFacts {...{ row, arrows, inside, onSelect, bar }} /> : NA)}
-            </Loaded>
-        </Panel>
+        <Dock title={bar.name} name={bar.name} tabs={[ABOUT, CHAIN, FLAME]} {...{ tab, onTab, onClose }}>
+            {tab === "chain" ? <Chain {...{ bar, end, onSelect }} />
+                : tab === "flame" ? <Flame from={bar.ts} to={end} track={bar.track} names={scene.names} />
+                : (
+                    <Loaded of={all<[SpanDetails[], FlowRow[], ChildRow[]]>(span, flows, children)}>
+                        {([[row], arrows, inside]) => (row
+                            ? <SpanFacts {...{ row, arrows, inside, onSelect, bar }} /> : NA)}
+                    </Loaded>
+                )}
+        </Dock>
     );
 }
 
@@ -136,9 +136,9 @@ interface SpanFactsProps {
 
 function SpanFacts({ row, arrows, inside, bar, onSelect }: SpanFactsProps) {
     const facts: [string, ComponentChildren][] = [
-        ["Duration", duration(row.dur)],
-        ["Self", ns(row.self)],
-        ["Start", ns(row.ts)],
+        ["Duration", row.dur < 0 ? duration(row.dur) : <Exact value={row.dur} what="the duration" />],
+        ["Self", <Exact value={row.self} what="the self time" />],
+        ["Start", <Exact value={row.ts} what="the start" />],
         ["Layer", text(row.layer)],
         ["Category", text(row.cat)],
         ["Track", [row.process, row.track_name].filter(Boolean).join(" · ") || NA],
@@ -208,8 +208,8 @@ interface BarPanelProps {
 export function BarPanel({ bar, onClose, onZoom, onTotals }: BarPanelProps) {
     const several = bar.count > 1;
     return (
-        <Panel title={several ? `${count(bar.count)} spans, ${bar.mixed ? bar.name : `most of it ${bar.name}`}` : bar.name}
-               onClose={onClose}>
+        <Dock title={several ? `${count(bar.count)} spans, ${bar.mixed ? bar.name : `most of it ${bar.name}`}` : bar.name}
+              tabs={[ABOUT]} tab="about" onTab={() => undefined} onClose={onClose}>
             <Facts of={[[several ? "Together" : "Duration", duration(bar.dur)], ...busyFact(bar), ["Start", ns(bar.ts)],
                         ["Line", String(bar.depth + 1)]]} />
             <p class="note">
@@ -220,7 +220,7 @@ export function BarPanel({ bar, onClose, onZoom, onTotals }: BarPanelProps) {
                 <button class="button" onClick={onZoom}>Zoom in on {several ? "them" : "it"}</button>
                 <button class="button" onClick={onTotals}>Totals of this time</button>
             </div>
-        </Panel>
+        </Dock>
     );
 }
 
@@ -247,14 +247,14 @@ function columns(range: Range): Column<Total>[] {
     ];
 }
 
-interface RangePanelProps {
+interface RangePanelProps extends Tabbed {
     range: Range;
     scene: Scene;
     coarse: boolean;
     onClose: () => void;
 }
 
-export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
+export function RangePanel({ range, scene, coarse, tab, onTab, onClose }: RangePanelProps) {
     const trace = useTrace();
     const asked = useLoad(async (signal) => {
         if (api.isReport) return totalsOf(scene, range);
@@ -262,7 +262,9 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
         return api.records<Total>(await api.totals(trace.id, from, Math.max(Math.ceil(range.to), from + 1), signal));
     }, [range.from, range.to]);
     return (
-        <Panel title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} onClose={onClose}>
+        <Dock title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} name={`${Math.round(range.from)}-${Math.round(range.to)}`}
+              tabs={api.isReport ? [TOTALS] : [TOTALS, FLAME]} tab={tab === "flame" ? tab : "about"} {...{ onTab, onClose }}>
+            {tab === "flame" && !api.isReport ? <Flame from={range.from} to={range.to} track={null} names={scene.names} /> : <>
             {!coarse && <p class="note">Of every span the part that lies in the range.</p>}
             {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
             <Loaded of={asked} empty="Nothing is in this range.">
@@ -271,6 +273,7 @@ export function RangePanel({ range, scene, coarse, onClose }: RangePanelProps) {
                                rowKey={(t) => `${t.name}|${t.cat}|${t.layer}`} />
                 )}
             </Loaded>
-        </Panel>
+            </>}
+        </Dock>
     );
 }

@@ -1,9 +1,11 @@
 // The timeline on the screen: canvases, the names of the tracks, mouse and keyboard.
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import * as api from "../api";
+import { Menu } from "../components/Menu";
 import { Failed } from "../components/States";
 import { count, ns, percent, quantity } from "../format";
 import { useData, useTrace } from "../hooks";
+import { keep, kept } from "../kept";
 import { Icon } from "../icons";
 import { useKeys } from "../keys";
 import type { OperatorType, PathPart } from "../queries";
@@ -11,8 +13,10 @@ import { current, setArgs } from "../router";
 import type { RecordRow, StepRow } from "../schema";
 import { useTheme } from "../theme";
 import { typeColors } from "../typeColors";
+import { fromArgs, hide, move, pin, toArgs, unfold, type Arrangement } from "./arrange";
 import { Controller } from "./controller";
 import { BarPanel, busyShare, RangePanel, SpanPanel, type SpanDetails } from "./Details";
+import type { DockTab } from "./Dock";
 import { deviceTitle, stripHit, strips, STRIP_PX } from "./head";
 import type { ColorBy, NameKind } from "./names";
 import { above, below, beside, firstInSight } from "./neighbours";
@@ -76,15 +80,60 @@ function Tip({ controller, x, y }: { controller: Controller; x: number; y: numbe
     );
 }
 
-function RowLabel({ row, onToggle }: { row: Placed; onToggle: (key: string) => void }) {
+interface RowLabelProps {
+    row: Placed;
+    controller: Controller;
+    onArrange: (by: Arrangement) => void;
+}
+
+function RowLabel({ row, controller, onArrange }: RowLabelProps) {
     const title = row.track ? titleOf(row.track) : row.group.title;
+    const { arrangement: now, groups } = controller;
+    const id = row.track?.id ?? -1;
+    const choices: [string, () => Arrangement][] = !row.track ? [] : [
+        [now.pinned.includes(id) ? "Unpin" : "Pin to the top", () => pin(now, id)],
+        ["Hide", () => hide(now, id)],
+        ["Move up", () => move(now, groups, id, -1)],
+        ["Move down", () => move(now, groups, id, 1)],
+        ...(row.folded || now.unfolded.has(id)
+            ? [[row.folded ? `Show ${row.folded} more lines` : "Show fewer lines", () => unfold(now, id)] as [string, () => Arrangement]] : []),
+    ];
     return (
-        <button class={`tl-label ${row.kind}`} style={{ top: `${row.y}px`, height: `${row.height}px` }}
-                aria-expanded={row.open} onClick={() => onToggle(row.key)}
-                title={row.track ? `${title}: ${[row.track.kind, row.track.device].filter(Boolean).join(", ")}` : title}>
-            <Icon name={row.open ? "down" : "right"} /><span>{title}</span>
-        </button>
+        <div class={`tl-rowhead ${row.kind}`} style={{ top: `${row.y}px`, height: `${row.height}px` }}>
+            <button class={`tl-label ${row.kind}`} aria-expanded={row.open} onClick={() => controller.toggle(row.key)}
+                    title={row.track ? `${title}: ${[row.track.kind, row.track.device].filter(Boolean).join(", ")}` : title}>
+                <Icon name={row.open ? "down" : "right"} /><span>{title}</span>
+            </button>
+            {row.track && (
+                <Menu label={`Arrange ${title}`} icon="more">
+                    {(close) => choices.map(([what, how]) => (
+                        <button key={what} onClick={() => { onArrange(how()); close(); }}>{what}</button>
+                    ))}
+                </Menu>
+            )}
+            {row.open && row.folded > 0 && (
+                <button class="tl-folded" onClick={() => onArrange(unfold(now, id))}>{row.folded} more lines</button>
+            )}
+        </div>
     );
+}
+
+// What wheel and drag do, as the reader is used to.
+function useHabit<T extends string>(name: string, first: T, other: T): [T, (value: T) => void] {
+    const [value, setValue] = useState<T>(kept(name) === other ? other : first);
+    return [value, (next) => {
+        keep(name, next);
+        setValue(next);
+    }];
+}
+
+function markersArg(): number[] {
+    return (current().args.get("marks") ?? "").split(",").filter((word) => /^\d+$/.test(word)).map(Number);
+}
+
+function tabArg(): DockTab {
+    const tab = current().args.get("tab");
+    return tab === "chain" || tab === "flame" ? tab : "about";
 }
 
 interface NameRow extends NameKind {
@@ -126,8 +175,24 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
     const overview = useRef<HTMLCanvasElement>(null);
     const moved = useRef(false); // by the reader: then the address tells where
 
-    const controller = useMemo(() => new Controller(trace.id, trace.duration_ns, tracks, () => redraw(0),
-        (y) => { if (body.current) body.current.scrollTop = y; }), [trace.id, trace.stamp]);
+    const controller = useMemo(() => new Controller(trace.id, trace.duration_ns, tracks, fromArgs(current().args),
+        () => redraw(0), (y) => { if (body.current) body.current.scrollTop = y; },
+        () => setArgs(toArgs(controller.arrangement))), [trace.id, trace.stamp]);
+    const [wheel, setWheel] = useHabit<"scroll" | "zoom">("wheel", "scroll", "zoom");
+    const [drag, setDrag] = useHabit<"move" | "select">("drag", "move", "select");
+    const [tab, setTab] = useState<DockTab>(tabArg);
+    const onTab = (next: DockTab) => {
+        setTab(next);
+        setArgs({ tab: next === "about" ? null : next });
+    };
+    const onArrange = (by: Arrangement) => {
+        controller.arrange(by);
+        setArgs(toArgs(by));
+    };
+    const mark = (time: number) => {
+        controller.mark(time);
+        setArgs({ marks: controller.scene.markers.join() || null });
+    };
     const { scene } = controller;
     useLayoutEffect(() => controller.setSteps(steps, records, theme), [controller, steps, records, theme]);
 
@@ -151,9 +216,10 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         const to = numberArg("to");
         // As it stood: the address has the edges of the picture.
         if (from !== null && to !== null && to > from) {
-            controller.show({ from, scale: (to - from) / controller.scene.width }, false);
+            controller.showExactly(from, to);
         }
         controller.setRange(rangeArg());
+        controller.setMarkers(markersArg());
         return () => {
             observer.disconnect();
             controller.detach();
@@ -172,9 +238,12 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         setArgs({ span: bar && bar.id >= 0 ? bar.id : null, range: null });
     };
     const setRange = (range: Range | null) => {
-        if (range) select(null);
+        moved.current = true;
+        if (range) controller.select(null);
         controller.setRange(range);
-        setArgs({ range: range && `${Math.round(range.from)}-${Math.round(range.to)}` });
+        const bar = scene.selected;
+        setArgs({ span: bar && bar.id >= 0 ? bar.id : null,
+                  range: range && `${Math.round(range.from)}-${Math.round(range.to)}` });
     };
 
     // A span that is known by its number alone: from the address, or a link of the panel.
@@ -197,9 +266,26 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                 void goToSpan(span, numberArg("from") === null);
             }
         };
+        // Back and Forward bring everything back that the address has.
+        const back = () => {
+            if (current().page !== "timeline") return;
+            const from = numberArg("from");
+            const to = numberArg("to");
+            if (from !== null && to !== null && to > from) controller.showExactly(from, to);
+            else controller.showAll();
+            if (numberArg("span") === null) controller.select(null);
+            controller.setRange(rangeArg());
+            controller.setMarkers(markersArg());
+            controller.arrange(fromArgs(current().args));
+            setTab(tabArg());
+        };
         follow();
+        addEventListener("popstate", back);
         addEventListener("hashchange", follow);
-        return () => removeEventListener("hashchange", follow);
+        return () => {
+            removeEventListener("popstate", back);
+            removeEventListener("hashchange", follow);
+        };
     }, [controller]);
 
     useEffect(() => {
@@ -270,18 +356,19 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
     const { selected, range } = scene;
     const end = (bar: Bar) => (bar.dur < 0 ? scene.duration : bar.ts + Math.max(bar.dur, 1));
     useKeys([
-        { keys: "w", does: "zoom in", run: act(() => controller.zoomBy(0.7)) },
-        { keys: "s", does: "zoom out", run: act(() => controller.zoomBy(1 / 0.7)) },
-        { keys: "a", does: "go left", run: act(() => controller.panBy(-scene.width * 0.15)) },
-        { keys: "d", does: "go right", run: act(() => controller.panBy(scene.width * 0.15)) },
-        { keys: "ArrowLeft", does: "", run: act(() => controller.panBy(-scene.width * 0.15)) },
-        { keys: "ArrowRight", does: "", run: act(() => controller.panBy(scene.width * 0.15)) },
+        ...([["w", "zoom in about the pointer, as long as it is held", -1, 0], ["s", "zoom out", 1, 0],
+             ["a", "go left", 0, -1], ["d", "go right", 0, 1],
+             ["ArrowLeft", "", 0, -1], ["ArrowRight", "", 0, 1]] as const).map(([keys, does, zoom, pan]) => ({
+            keys, does, run: act(() => controller.hold(zoom, pan)), release: () => controller.letGo(zoom !== 0),
+        })),
         { keys: "ArrowUp", does: "", run: () => { body.current!.scrollTop -= 60; } },
         { keys: "ArrowDown", does: "", run: () => { body.current!.scrollTop += 60; } },
         { keys: "0", does: "show everything", run: act(() => controller.showAll()) },
         { keys: "f", does: "zoom to the selected span or range", run: act(() => controller.zoomToSelection()) },
         { keys: "c", does: "close or open all tracks", run: () => controller.toggleAll() },
         { keys: "p", does: "show or hide the critical path", run: togglePath },
+        { keys: "m", does: "set a marker at the pointer, or take one away",
+          run: () => mark(toTime(scene.view, controller.pointerX ?? scene.width / 2)) },
         { keys: "]", does: "select the next span of the line",
           run: step(() => scene.selected && beside(scene, scene.selected, 1)) },
         { keys: "[", does: "select the span before", run: step(() => scene.selected && beside(scene, scene.selected, -1)) },
@@ -291,10 +378,13 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
     ], [controller]);
 
     const onWheel = (event: WheelEvent) => {
+        const unit = event.deltaMode === 1 ? 30 : 1; // lines, or pixels
+        const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+        const zooms = wheel === "zoom" || event.ctrlKey || event.metaKey;
+        if (!sideways && !zooms) return; // the tracks scroll
         event.preventDefault();
         moved.current = true;
-        const unit = event.deltaMode === 1 ? 30 : 1; // lines, or pixels
-        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        if (sideways) {
             controller.panBy((event.deltaX || event.deltaY) * unit, false);
         } else {
             controller.zoomBy(Math.exp(event.deltaY * unit * 0.0022), event.offsetX);
@@ -304,10 +394,10 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         const canvas = main.current!;
         canvas.addEventListener("wheel", onWheel, { passive: false });
         return () => canvas.removeEventListener("wheel", onWheel);
-    }, [controller]);
+    }, [controller, wheel]);
 
-    // Drag moves the picture; with Shift, or on the ruler, it selects a range; a click selects a span,
-    // or the time of a step.
+    // Drag moves the picture, and with Shift it selects a range, or the other way round; on the ruler it
+    // always selects. A click selects a span, or the time of a step.
     const onPointerDown = (event: PointerEvent) => {
         if (event.button !== 0) return;
         const canvas = event.currentTarget as HTMLCanvasElement;
@@ -317,7 +407,7 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         const x0 = event.clientX - box.left;
         const y0 = event.clientY - box.top;
         const start = { view: controller.target, scroll: body.current!.scrollTop, time: toTime(scene.view, x0) };
-        const selecting = event.shiftKey || onHead;
+        const selecting = event.shiftKey !== (drag === "select") || onHead;
         let dragged = false;
         const onMove = (move: PointerEvent) => {
             const dx = move.clientX - box.left - x0;
@@ -389,7 +479,25 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                         <input type="checkbox" checked={withPath} onChange={togglePath} /> Critical path
                     </label>
                 )}
+                <input type="text" class="search tl-filter" placeholder="Filter tracks" aria-label="Filter tracks"
+                       value={controller.arrangement.filter}
+                       onInput={(event) => onArrange({ ...controller.arrangement, filter: event.currentTarget.value })} />
+                {controller.arrangement.hidden.size > 0 && (
+                    <button class="button" onClick={() => onArrange({ ...controller.arrangement, hidden: new Set() })}>
+                        Show {count(controller.arrangement.hidden.size)} hidden
+                    </button>
+                )}
                 <span class="tl-buttons">
+                    <Menu label="Mouse" icon="mouse">
+                        {() => (
+                            <>
+                                <Choice label="Wheel" value={wheel} onChange={setWheel}
+                                        options={[["scroll", "scrolls; with Ctrl it zooms"], ["zoom", "zooms"]]} />
+                                <Choice label="Drag" value={drag} onChange={setDrag}
+                                        options={[["move", "moves; with Shift it selects"], ["select", "selects; with Shift it moves"]]} />
+                            </>
+                        )}
+                    </Menu>
                     <button class="icon-button" onClick={act(() => controller.zoomBy(0.5))} aria-label="Zoom in"
                             title="Zoom in (w)"><Icon name="plus" /></button>
                     <button class="icon-button" onClick={act(() => controller.zoomBy(2))} aria-label="Zoom out"
@@ -439,11 +547,11 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             <div class="tl-body" ref={body} onScroll={(event) => controller.scroll(event.currentTarget.scrollTop)}>
                 <div class="tl-space" style={{ height: `${Math.max(controller.totalHeight, 1)}px` }}>
                     <div class="tl-labels">
-                        {rows.map((row) => <RowLabel key={row.key} row={row} onToggle={(key) => controller.toggle(key)} />)}
+                        {rows.map((row) => <RowLabel key={row.key} {...{ row, controller, onArrange }} />)}
                     </div>
                     <div class="tl-sticky" style={{ height: `${scene.height}px` }}>
                         <canvas class="tl-main" ref={main} tabIndex={0} role="img"
-                                aria-label="Timeline of spans. W and S zoom, A and D move, brackets select spans."
+                                aria-label="Timeline of spans. W and S zoom, A and D move, brackets select spans, M marks a time."
                                 style={{ height: `${scene.height}px`, width: `${scene.width}px` }} onPointerDown={onPointerDown}
                                 onMouseMove={onHover} onMouseLeave={() => controller.leave()}
                                 onDblClick={onDoubleClick} />
@@ -451,14 +559,34 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                     </div>
                 </div>
             </div>
-            {range ? <RangePanel {...{ range, scene, coarse }} onClose={() => setRange(null)} />
+            {range ? <RangePanel {...{ range, scene, coarse, tab, onTab }} onClose={() => setRange(null)} />
                 : selected && (selected.id >= 0 && !api.isReport
-                    ? <SpanPanel key={selected.id} bar={selected} onClose={() => select(null)}
+                    ? <SpanPanel key={selected.id} bar={selected} {...{ scene, tab, onTab }} onClose={() => select(null)}
                                  onSelect={(id) => void goToSpan(id, false)}
                                  onArrows={(arrows) => controller.setArrows(arrows)} />
                     : <BarPanel bar={selected} onClose={() => select(null)} onZoom={act(() => controller.zoomToSelection())}
                                 onTotals={() => setRange({ from: selected.ts, to: end(selected) })} />)}
         </div>
+    );
+}
+
+interface ChoiceProps<T extends string> {
+    label: string;
+    value: T;
+    options: [T, string][];
+    onChange: (value: T) => void;
+}
+
+function Choice<T extends string>({ label, value, options, onChange }: ChoiceProps<T>) {
+    return (
+        <fieldset>
+            <legend>{label}</legend>
+            {options.map(([key, does]) => (
+                <label key={key}>
+                    <input type="radio" name={label} checked={key === value} onChange={() => onChange(key)} /> {does}
+                </label>
+            ))}
+        </fieldset>
     );
 }
 

@@ -3,6 +3,7 @@ import type { Busy } from "../api";
 import type { PathPart } from "../queries";
 import type { RecordRow, StepRow } from "../schema";
 import type { Theme } from "../theme";
+import { arranged, PINNED, type Arrangement } from "./arrange";
 import { draw, look } from "./draw";
 import { drawHead, headHeight, laneHit, lanes, type Lane } from "./head";
 import { Names } from "./names";
@@ -13,6 +14,10 @@ import { grouped, lineY, LINE_PX, place, totalHeight, type Group, type Placed, t
 import { clamp, fit, pan, toTime, zoom, type View } from "./view";
 
 const EASE = 0.32; // share of the way to the target in a frame
+const ZOOM_PER_S = 4.5; // e to this, while a key is held
+const PAN_PER_S = 1.1; // widths of the picture
+const TAP_S = 0.12; // what a key that is only tapped does is worth so much holding
+const MARKER_PX = 5;
 const SETTLE_MS = 40; // while things move, what is missing is looked for that often
 
 export interface Canvases {
@@ -34,19 +39,24 @@ export class Controller {
     private lanes: Lane[] = [];
     private theme: Theme = "light";
     private readonly overview = new Overview();
+    private drive = { zoom: 0, pan: 0 }; // what held keys do
+    private droveAt = 0;
+    pointerX: number | null = null; // where keys zoom
     private seen = false; // something of the trace is on the screen
     private readonly still = matchMedia("(prefers-reduced-motion: reduce)");
 
     // changed: called after every picture. scrollTo: the page scrolls there.
-    constructor(private readonly trace: string, duration: number, tracks: Track[], private readonly changed: () => void,
-                private readonly scrollTo: (y: number) => void) {
+    // arrangedAnew: called when a span had to be brought to light.
+    constructor(private readonly trace: string, duration: number, tracks: Track[], public arrangement: Arrangement,
+                private readonly changed: () => void, private readonly scrollTo: (y: number) => void,
+                private readonly arrangedAnew: () => void) {
         const names = new Names();
         this.groups = grouped(tracks);
         this.target = fit(0, Math.max(duration, 1), 1000);
         this.scene = {
             view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
             tiles: new Tiles(trace, names, () => this.invalidate()), names,
-            found: null, busy: null, selected: null, hovered: null, range: null, arrows: [], path: [], matches: null,
+            found: null, busy: null, selected: null, hovered: null, range: null, markers: [], arrows: [], path: [], matches: null,
         };
         this.layOut();
     }
@@ -72,7 +82,53 @@ export class Controller {
     }
 
     layOut(): void {
-        this.scene.placed = place(this.groups, this.scene.tiles.depth, this.closed);
+        this.scene.placed = place(arranged(this.groups, this.arrangement), this.scene.tiles.depth, this.closed,
+                                  this.arrangement.unfolded);
+    }
+
+    arrange(by: Arrangement): void {
+        this.arrangement = by;
+        this.layOut();
+        this.invalidate();
+    }
+
+    // Keys that are held move the picture until they are let go; a tap does a little.
+    hold(zoom: number, pan: number): void {
+        if (!this.drive.zoom && !this.drive.pan) this.droveAt = performance.now();
+        this.drive = { zoom: zoom || this.drive.zoom, pan: pan || this.drive.pan };
+        this.advance(zoom, pan, TAP_S);
+    }
+
+    letGo(zoom: boolean): void {
+        if (zoom) this.drive.zoom = 0;
+        else this.drive.pan = 0;
+    }
+
+    private advance(zoom: number, pan: number, seconds: number): void {
+        if (zoom) this.zoomBy(Math.exp(zoom * ZOOM_PER_S * seconds), this.pointerX ?? undefined);
+        if (pan) this.panBy(pan * PAN_PER_S * seconds * this.scene.width);
+    }
+
+    private followKeys(): boolean {
+        const { zoom, pan } = this.drive;
+        if (!zoom && !pan) return false;
+        const now = performance.now();
+        this.advance(zoom, pan, Math.min((now - this.droveAt) / 1000, 0.1));
+        this.droveAt = now;
+        return true;
+    }
+
+    // A marker at a time; one that stands there already goes.
+    mark(time: number): void {
+        const { scene } = this;
+        const near = scene.markers.filter((other) => Math.abs(other - time) > MARKER_PX * scene.view.scale);
+        const clipped = Math.round(Math.min(Math.max(time, 0), scene.duration));
+        this.setMarkers(near.length < scene.markers.length ? near : [...near, clipped]);
+    }
+
+    setMarkers(markers: number[]): void {
+        this.scene.markers = [...markers].sort((a, b) => a - b);
+        this.invalidate();
     }
 
     get totalHeight(): number {
@@ -121,8 +177,9 @@ export class Controller {
     private tick(): void {
         this.frame = 0;
         if (!this.canvases) return;
+        const driven = this.followKeys();
         const { scene, target } = this;
-        const moving = this.approach();
+        const moving = this.approach() || driven;
         this.followDepths();
         const colors = look();
         draw(this.canvases.main, scene, colors);
@@ -160,6 +217,11 @@ export class Controller {
         this.target = clamp(view, this.scene.duration, this.scene.width);
         if (!smooth) this.scene.view = this.target;
         this.invalidate();
+    }
+
+    // As an address has it: from edge to edge.
+    showExactly(from: number, to: number): void {
+        this.show({ from, scale: (to - from) / this.scene.width }, false);
     }
 
     showRange(from: number, to: number, smooth = true): void {
@@ -203,6 +265,7 @@ export class Controller {
     }
 
     hover(x: number, y: number): void {
+        this.pointerX = x;
         this.hit = pick(this.scene, x, y);
         this.scene.hovered = this.hit?.bar ?? null;
         this.invalidate();
@@ -214,6 +277,7 @@ export class Controller {
     }
 
     leave(): void {
+        this.pointerX = null;
         this.hit = null;
         this.scene.hovered = null;
         this.invalidate();
@@ -271,9 +335,10 @@ export class Controller {
     reveal(bar: Bar, zoomTo = true): void {
         const group = this.groups.find(({ tracks }) => tracks.some(({ id }) => id === bar.track));
         if (!group) return;
-        this.closed.delete(group.key);
+        this.closed.delete(this.arrangement.pinned.includes(bar.track) ? PINNED : group.key);
         this.closed.delete(`track ${bar.track}`);
         this.layOut();
+        this.bringToLight(bar);
         const { scene } = this;
         const y = lineY(this.row(bar.track)!, bar.depth);
         if (y < scene.scroll || y + LINE_PX > scene.scroll + scene.height) this.scrollTo(y - scene.height / 3);
@@ -286,6 +351,21 @@ export class Controller {
         } else {
             this.invalidate();
         }
+    }
+
+    // Undo what hides the line of a bar.
+    private bringToLight(bar: Bar): void {
+        const { hidden, unfolded, filter } = this.arrangement;
+        const row = this.row(bar.track);
+        const folded = row !== undefined && row.folded > 0 && bar.depth >= row.lines;
+        if (row && !folded) return;
+        this.arrange({
+            ...this.arrangement,
+            hidden: new Set([...hidden].filter((id) => id !== bar.track)),
+            filter: row ? filter : "",
+            unfolded: folded ? new Set([...unfolded, bar.track]) : unfolded,
+        });
+        this.arrangedAnew();
     }
 
     zoomToSelection(): void {

@@ -327,6 +327,8 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene, colors: Look): voi
     }
     drawPath(ctx, scene, colors);
     drawRange(ctx, scene, colors);
+    ctx.fillStyle = colors.text;
+    for (const time of scene.markers) ctx.fillRect(Math.round(toX(scene.view, time)), 0, 1, scene.height);
     outline(ctx, scene, scene.hovered, 1, colors.text);
     outline(ctx, scene, scene.selected, 2, colors.text);
     drawArrows(ctx, scene, colors);

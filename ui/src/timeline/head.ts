@@ -156,6 +156,21 @@ export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], 
         ctx.fillStyle = colors.surface;
         ctx.fillText(text, x + 5, RULER_PX - 8);
     }
+    for (const [i, time] of scene.markers.entries()) {
+        const x = Math.round(toX(scene.view, time));
+        const text = markerText(scene, i);
+        ctx.fillStyle = colors.text;
+        ctx.fillRect(x, 0, 1, height);
+        ctx.fillRect(x, 0, ctx.measureText(text).width + 8, 14);
+        ctx.fillStyle = colors.surface;
+        ctx.fillText(text, x + 4, 11);
+    }
     ctx.fillStyle = colors.border;
     ctx.fillRect(0, height - 1, scene.width, 1);
+}
+
+// Its time, or how long after the marker before.
+function markerText(scene: Scene, i: number): string {
+    const before = scene.markers[i - 1];
+    return before === undefined ? ns(scene.markers[i]) : `+${ns(scene.markers[i]! - before)}`;
 }

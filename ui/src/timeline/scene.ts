@@ -44,6 +44,7 @@ export interface Scene {
     selected: Bar | null;
     hovered: Bar | null;
     range: Range | null;
+    markers: number[]; // times that the reader marked, ascending
     arrows: Arrow[];
     path: PathPart[]; // the critical path, as far as it is in sight
     matches: ((name: number) => boolean) | null; // a search, while only names are known: others are dimmed
@@ -145,7 +146,7 @@ export function pick(scene: Scene, x: number, y: number): Hit | null {
 // Where a bar stands on the canvas; null if its track is not shown at all.
 export function rectOf(scene: Scene, bar: Bar): { x: number; y: number; w: number; h: number } | null {
     const row = scene.placed.find(({ track }) => track?.id === bar.track);
-    if (!row) return null;
+    if (!row || (row.open && row.track!.spans && bar.depth >= Math.max(row.lines, 1))) return null;
     const x = toX(scene.view, bar.ts);
     const end = bar.dur < 0 ? scene.duration : bar.ts + bar.dur;
     return { x, y: lineY(row, bar.depth) - scene.scroll, w: Math.max(toX(scene.view, end) - x, 1),

@@ -23,14 +23,18 @@ export interface Placed {
     open: boolean;
     group: Group;
     track: Track | null;
-    lines: number;
+    lines: number; // that are shown
+    folded: number; // that are not
 }
 
 export function isCounter(track: Track): boolean {
     return !!track.samples || track.kind === "counter" || track.kind === "queue";
 }
 
-const ORDER: Record<string, number> = { thread: 0, async: 1, stream: 2, queue: 3, counter: 4 };
+const FOLD_FROM = 9; // lines: stacks of the host that are deeper show the first ones
+const FOLDED = 6;
+
+const ORDER: Record<string, number> = { stream: 0, thread: 1, async: 2, queue: 3, counter: 4 };
 
 export function titleOf(track: Track): string {
     const name = track.name ?? "";
@@ -82,7 +86,9 @@ export function grouped(tracks: Track[]): Group[] {
         group.title = groupTitle(group.tracks, several);
         group.tracks.sort(inOrder);
     }
-    return [...groups.values()];
+    // Devices first: what they do is what a reader comes for.
+    const onDevice = (group: Group) => group.tracks.some(({ kind }) => kind === "stream");
+    return [...groups.values()].sort((a, b) => Number(onDevice(b)) - Number(onDevice(a)));
 }
 
 function trackHeight(track: Track, lines: number, open: boolean): number {
@@ -92,20 +98,22 @@ function trackHeight(track: Track, lines: number, open: boolean): number {
 }
 
 // Where everything stands, from y = 0 downwards.
-export function place(groups: Group[], depth: Map<number, number>, closed: Set<string>): Placed[] {
+export function place(groups: Group[], depth: Map<number, number>, closed: Set<string>, unfolded: Set<number>): Placed[] {
     const placed: Placed[] = [];
     let y = 0;
     for (const group of groups) {
         const open = !closed.has(group.key);
-        placed.push({ kind: "group", key: group.key, y, height: GROUP_PX, open, group, track: null, lines: 0 });
+        placed.push({ kind: "group", key: group.key, y, height: GROUP_PX, open, group, track: null, lines: 0, folded: 0 });
         y += GROUP_PX;
         if (!open) continue;
         for (const track of group.tracks) {
             const key = `track ${track.id}`;
-            const lines = depth.get(track.id) ?? 1;
+            const all = depth.get(track.id) ?? 1;
+            const fold = all >= FOLD_FROM && track.kind !== "stream" && !unfolded.has(track.id);
+            const lines = fold ? FOLDED : all;
             const trackOpen = !closed.has(key);
             const height = trackHeight(track, lines, trackOpen);
-            placed.push({ kind: "track", key, y, height, open: trackOpen, group, track, lines });
+            placed.push({ kind: "track", key, y, height, open: trackOpen, group, track, lines, folded: all - lines });
             y += height;
         }
     }
