@@ -84,3 +84,36 @@ size_t glyph_width(const char *text, size_t len)
     }
     return width;
 }
+
+size_t glyph_head(const char *text, size_t len, size_t columns)
+{
+    size_t at = 0, width = 0;
+
+    while (at < len) {
+        struct glyph g;
+        size_t n = glyph_next(text + at, len - at, &g);
+
+        width += (size_t)g.width;
+        if (width > columns)
+            break;
+        at += n;
+    }
+    return at;
+}
+
+size_t glyph_tail(const char *text, size_t len, size_t columns)
+{
+    size_t at = 0, width = glyph_width(text, len);
+
+    while (at < len) {
+        struct glyph g;
+        size_t n = glyph_next(text + at, len - at, &g);
+
+        /* What combines with a character that is gone goes, too. */
+        if (width <= columns && g.width)
+            break;
+        width -= (size_t)g.width;
+        at += n;
+    }
+    return at;
+}

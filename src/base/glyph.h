@@ -18,5 +18,9 @@ struct glyph {
 size_t glyph_next(const char *text, size_t len, struct glyph *g);
 /* Terminal columns of the whole text. */
 size_t glyph_width(const char *text, size_t len);
+/* Bytes of the beginning of text that takes at most so many columns. */
+size_t glyph_head(const char *text, size_t len, size_t columns);
+/* Where the end of text begins that takes at most so many columns; len if none does. */
+size_t glyph_tail(const char *text, size_t len, size_t columns);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/textable.h"
 
 #include "base/alloc.h"
+#include "base/bar.h"
 #include "base/buf.h"
 #include "base/csv_write.h"
 #include "base/error.h"
@@ -17,6 +18,9 @@
 
 #define GAP 2        /* between columns */
 #define SHRINK_MIN 8 /* text columns are not cut below this */
+#define READABLE 24  /* below this, columns that may be left out are, before texts are cut */
+#define BAR_COLUMNS 8
+#define BAR_RANK 5 /* of columns, a bar is left out among those of this rank */
 #define ELLIPSIS "\xe2\x80\xa6"
 #define NUMBER_MAX_BYTES 32
 
@@ -37,6 +41,12 @@ struct cell {
 struct column {
     char *name;
     enum textable_kind kind;
+    bool optional;
+    int rank;
+    /* as printed last */
+    bool hidden, no_room, bar;
+    size_t width;   /* without the bar */
+    double largest; /* of shares: what a whole bar is */
 };
 
 struct textable {
@@ -70,7 +80,16 @@ void textable_column(struct textable *t, const char *name, enum textable_kind ki
         t->failed = true;
         return;
     }
-    t->col[t->ncol++] = (struct column){ copy, kind };
+    t->col[t->ncol++] = (struct column){ .name = copy, .kind = kind };
+}
+
+void textable_optional(struct textable *t, int rank)
+{
+    if (t->failed)
+        return;
+    assert(t->ncol);
+    t->col[t->ncol - 1].optional = true;
+    t->col[t->ncol - 1].rank = rank;
 }
 
 static void add(struct textable *t, struct cell c)
@@ -138,31 +157,38 @@ static size_t text_width(struct span text)
     return glyph_width(text.s, text.len);
 }
 
-/* Print text, cut with an ellipsis if it is wider than max. Its width as printed. */
-static size_t put_text(struct io_out *out, struct span text, size_t max)
+static void put_glyphs(struct io_out *out, const char *s, size_t len)
 {
-    bool cut = text_width(text) > max;
-    size_t width = 0;
-
-    while (text.len) {
+    while (len) {
         struct glyph g;
-        size_t n = glyph_next(text.s, text.len, &g);
+        size_t n = glyph_next(s, len, &g);
 
-        if (cut && width + (size_t)g.width > max - 1)
-            break;
         io_out_add(out, g.s, g.len);
-        width += (size_t)g.width;
-        text.s += n;
-        text.len -= n;
+        s += n;
+        len -= n;
     }
-    if (!cut)
-        return width;
-    io_out_adds(out, ELLIPSIS);
-    return width + 1;
 }
 
-/* A cell as people read it; scratch holds numbers. */
-static struct span cell_text(const struct textable *t, const struct cell *c,
+/* Print text, with an ellipsis for what does not fit into max columns. Its width as printed. */
+static size_t put_text(struct io_out *out, struct span text, size_t max, bool prose)
+{
+    size_t width = text_width(text), head, tail;
+
+    if (width <= max) {
+        put_glyphs(out, text.s, text.len);
+        return width;
+    }
+    head = glyph_head(text.s, text.len, prose ? max - 1 : (max - 1) / 3);
+    width = glyph_width(text.s, head);
+    tail = prose ? text.len : glyph_tail(text.s, text.len, max - 1 - width);
+    put_glyphs(out, text.s, head);
+    io_out_adds(out, ELLIPSIS);
+    put_glyphs(out, text.s + tail, text.len - tail);
+    return width + 1 + glyph_width(text.s + tail, text.len - tail);
+}
+
+/* A cell of a column as people read it; scratch holds numbers. */
+static struct span cell_text(const struct textable *t, size_t col, const struct cell *c,
                              char scratch[static NUMBER_MAX_BYTES])
 {
     switch (c->type) {
@@ -172,7 +198,10 @@ static struct span cell_text(const struct textable *t, const struct cell *c,
         snprintf(scratch, NUMBER_MAX_BYTES, "%" PRId64, c->i);
         break;
     case CELL_REAL:
-        snprintf(scratch, NUMBER_MAX_BYTES, "%.6g", c->f);
+        if (t->col[col].kind == TEXTABLE_SHARE)
+            snprintf(scratch, NUMBER_MAX_BYTES, "%.1f %%", c->f * 100);
+        else
+            snprintf(scratch, NUMBER_MAX_BYTES, "%.6g", c->f);
         break;
     case CELL_NULL:
         return span_of("N/A");
@@ -189,89 +218,192 @@ static void put_spaces(struct io_out *out, size_t n)
     io_out_add(out, blank, n);
 }
 
-static void put_aligned(const struct textable *t, struct io_out *out, size_t col, struct span text,
-                        const size_t *width)
+static bool is_text(const struct column *c)
 {
-    bool right = t->col[col].kind != TEXTABLE_TEXT;
+    return c->kind == TEXTABLE_TEXT || c->kind == TEXTABLE_PROSE;
+}
+
+static size_t whole_width(const struct column *c)
+{
+    return c->width + (c->bar ? 1 + BAR_COLUMNS : 0);
+}
+
+/* A cell or heading, and the spaces up to the next column. */
+static void put_aligned(struct io_out *out, const struct column *c, struct span text, bool last)
+{
     size_t done = 0;
 
-    if (right) {
-        done = width[col] - MIN(text_width(text), width[col]);
+    if (!is_text(c)) {
+        done = c->width - MIN(text_width(text), c->width);
         put_spaces(out, done);
     }
-    done += put_text(out, text, width[col]);
-    if (col + 1 < t->ncol)
-        put_spaces(out, width[col] - done + GAP);
+    done += put_text(out, text, c->width, c->kind == TEXTABLE_PROSE);
+    if (!last)
+        put_spaces(out, whole_width(c) - done + GAP);
+}
+
+/* A share and its bar, which blanks fill up. */
+static void put_share(struct io_out *out, const struct column *c, struct span text,
+                      const struct cell *cell, bool last)
+{
+    struct buf b = { 0 };
+    size_t done;
+
+    put_aligned(out, c, text, true);
+    if (cell->type == CELL_REAL)
+        bar_put(&b, c->largest > 0 ? cell->f / c->largest : 0, BAR_COLUMNS, true);
+    done = text_width((struct span){ buf_str(&b), b.len });
+    io_out_addf(out, " \033[36m%s\033[0m", buf_str(&b));
+    if (!last)
+        put_spaces(out, BAR_COLUMNS - done + GAP);
+    buf_release(&b);
+}
+
+static size_t table_width(const struct textable *t, size_t text_most)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < t->ncol; i++) {
+        const struct column *c = &t->col[i];
+
+        if (!c->hidden)
+            total += (is_text(c) ? MIN(c->width, text_most) : whole_width(c)) + GAP;
+    }
+    return total ? total - GAP : 0;
+}
+
+/* Leave out what may be, the highest rank first, until the rest has room to be read. */
+static void leave_out(struct textable *t, size_t limit)
+{
+    while (table_width(t, READABLE) > limit) {
+        struct column *worst = NULL;
+        bool bar = false;
+
+        for (size_t i = 0; i < t->ncol; i++) {
+            struct column *c = &t->col[i];
+
+            if (c->hidden)
+                continue;
+            if (c->rank && (!worst || c->rank > (bar ? BAR_RANK : worst->rank))) {
+                worst = c;
+                bar = false;
+            }
+            if (c->bar && (!worst || BAR_RANK > (bar ? BAR_RANK : worst->rank))) {
+                worst = c;
+                bar = true;
+            }
+        }
+        if (!worst)
+            return;
+        if (bar) {
+            worst->bar = false;
+        } else {
+            worst->hidden = true;
+            worst->no_room = true;
+        }
+    }
 }
 
 /* Cut text columns, always the widest one next, until the table fits or none can give any more. */
-static void shrink(const struct textable *t, size_t *width, size_t limit)
+static void shrink(struct textable *t, size_t limit)
 {
     for (;;) {
-        size_t total = GAP * (t->ncol - 1), widest = t->ncol, second = SHRINK_MIN;
+        size_t total = table_width(t, SIZE_MAX), second = SHRINK_MIN;
+        struct column *widest = NULL;
 
         for (size_t i = 0; i < t->ncol; i++) {
-            total += width[i];
-            if (t->col[i].kind != TEXTABLE_TEXT || width[i] <= SHRINK_MIN)
+            struct column *c = &t->col[i];
+
+            if (c->hidden || !is_text(c) || c->width <= SHRINK_MIN)
                 continue;
-            if (widest == t->ncol || width[i] > width[widest]) {
-                if (widest != t->ncol)
-                    second = MAX(second, width[widest]);
-                widest = i;
+            if (!widest || c->width > widest->width) {
+                if (widest)
+                    second = MAX(second, widest->width);
+                widest = c;
             } else
-                second = MAX(second, width[i]);
+                second = MAX(second, c->width);
         }
-        if (total <= limit || widest == t->ncol)
+        if (total <= limit || !widest)
             return;
         /* Down to the runner-up in one step; from a tie, one column at a time. */
-        if (width[widest] == second)
-            width[widest]--;
+        if (widest->width == second)
+            widest->width--;
         else
-            width[widest] -= MIN(total - limit, width[widest] - second);
+            widest->width -= MIN(total - limit, widest->width - second);
     }
 }
 
-static int print_aligned(const struct textable *t, struct io_out *out, int limit, bool bold,
-                         opm_error *err)
+/* Which columns are shown, and how wide. */
+static void lay_out(struct textable *t, size_t limit, bool color)
 {
     size_t rows = textable_rows(t);
-    size_t *width = mem_calloc(t->ncol, sizeof(*width));
     char scratch[NUMBER_MAX_BYTES];
 
-    if (!width)
-        return opm__fail(err, OPM_ENOMEM, "table: no memory for %zu columns", t->ncol);
-    for (size_t c = 0; c < t->ncol; c++)
-        width[c] = text_width(span_of(t->col[c].name));
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < t->ncol; c++) {
-            struct cell cell = cell_at(t, r, c);
+    for (size_t i = 0; i < t->ncol; i++) {
+        struct column *c = &t->col[i];
+        bool any = false;
 
-            width[c] = MAX(width[c], text_width(cell_text(t, &cell, scratch)));
+        c->width = text_width(span_of(c->name));
+        c->bar = color && c->kind == TEXTABLE_SHARE;
+        c->no_room = false;
+        c->largest = 0;
+        for (size_t r = 0; r < rows; r++) {
+            struct cell cell = cell_at(t, r, i);
+
+            any |= cell.type != CELL_NULL && (cell.type != CELL_TEXT || cell.s.len);
+            c->width = MAX(c->width, text_width(cell_text(t, i, &cell, scratch)));
+            if (cell.type == CELL_REAL && cell.f > c->largest)
+                c->largest = cell.f;
         }
+        c->hidden = c->optional && !any;
     }
-    if (limit > 0)
-        shrink(t, width, (size_t)limit);
-    if (bold)
-        io_out_adds(out, "\033[1m");
-    for (size_t c = 0; c < t->ncol; c++)
-        put_aligned(t, out, c, span_of(t->col[c].name), width);
-    io_out_adds(out, bold ? "\033[0m\n" : "\n");
-    for (size_t c = 0; c < t->ncol; c++) {
-        for (size_t i = 0; i < width[c]; i++)
+    if (limit) {
+        leave_out(t, limit);
+        shrink(t, limit);
+    }
+}
+
+static void print_aligned(struct textable *t, struct io_out *out, int limit, bool color)
+{
+    size_t rows = textable_rows(t), last = 0;
+    char scratch[NUMBER_MAX_BYTES];
+
+    lay_out(t, limit > 0 ? (size_t)limit : 0, color);
+    for (size_t i = 0; i < t->ncol; i++)
+        last = t->col[i].hidden ? last : i;
+    io_out_adds(out, color ? "\033[1m" : "");
+    for (size_t i = 0; i < t->ncol; i++)
+        if (!t->col[i].hidden)
+            put_aligned(out, &t->col[i], span_of(t->col[i].name), i == last);
+    io_out_adds(out, color ? "\033[0m\n" : "\n");
+    for (size_t i = 0; i < t->ncol; i++) {
+        for (size_t k = 0; !t->col[i].hidden && k < whole_width(&t->col[i]); k++)
             io_out_add(out, "-", 1);
-        put_spaces(out, c + 1 < t->ncol ? GAP : 0);
+        put_spaces(out, t->col[i].hidden || i == last ? 0 : GAP);
     }
     io_out_adds(out, "\n");
     for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < t->ncol; c++) {
-            struct cell cell = cell_at(t, r, c);
+        for (size_t i = 0; i < t->ncol; i++) {
+            struct cell cell = cell_at(t, r, i);
+            struct span text = cell_text(t, i, &cell, scratch);
 
-            put_aligned(t, out, c, cell_text(t, &cell, scratch), width);
+            if (t->col[i].hidden)
+                continue;
+            if (t->col[i].bar)
+                put_share(out, &t->col[i], text, &cell, i == last);
+            else
+                put_aligned(out, &t->col[i], text, i == last);
         }
         io_out_adds(out, "\n");
     }
-    mem_free(width);
-    return 0;
+}
+
+const char *textable_no_room(const struct textable *t, size_t i)
+{
+    for (size_t c = 0; c < t->ncol; c++)
+        if (t->col[c].no_room && i-- == 0)
+            return t->col[c].name;
+    return NULL;
 }
 
 static void print_json(const struct textable *t, struct io_out *out)
@@ -333,7 +465,7 @@ static void print_csv(const struct textable *t, struct io_out *out, enum csv_sty
             }
             if (cell.type == CELL_NULL)
                 continue;
-            text = cell_text(t, &cell, scratch);
+            text = cell_text(t, c, &cell, scratch);
             if (cell.type == CELL_TEXT)
                 csv_put(out, text.s, text.len, style);
             else
@@ -381,29 +513,43 @@ static void print_markdown(const struct textable *t, struct io_out *out)
     }
     io_out_adds(out, " |\n");
     for (size_t c = 0; c < t->ncol; c++)
-        io_out_adds(out, t->col[c].kind == TEXTABLE_TEXT ? "|---" : "|--:");
+        io_out_adds(out, is_text(&t->col[c]) ? "|---" : "|--:");
     io_out_adds(out, "|\n");
     for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < t->ncol; c++) {
             struct cell cell = cell_at(t, r, c);
 
             io_out_adds(out, c ? " | " : "| ");
-            put_markdown(out, cell_text(t, &cell, scratch));
+            put_markdown(out, cell_text(t, c, &cell, scratch));
         }
         io_out_adds(out, " |\n");
     }
 }
 
-int textable_print(const struct textable *t, struct io_out *out, enum textable_format format,
-                   int width, bool bold, opm_error *err)
+static void settle_kinds(struct textable *t)
+{
+    for (size_t c = 0; c < t->ncol; c++) {
+        if (t->col[c].kind != TEXTABLE_ANY)
+            continue;
+        t->col[c].kind = TEXTABLE_REAL;
+        for (size_t i = c; i < t->ncell; i += t->ncol)
+            if (t->cell[i].type == CELL_TEXT)
+                t->col[c].kind = TEXTABLE_TEXT;
+    }
+}
+
+int textable_print(struct textable *t, struct io_out *out, enum textable_format format, int width,
+                   bool color, opm_error *err)
 {
     if (t->failed)
         return opm__fail(err, OPM_ENOMEM, "table: no memory for row %zu", textable_rows(t) + 1);
     if (!t->ncol && format != TEXTABLE_JSON)
         return 0;
+    settle_kinds(t);
     switch (format) {
     case TEXTABLE_ALIGNED:
-        return print_aligned(t, out, width, bold, err);
+        print_aligned(t, out, width, color);
+        break;
     case TEXTABLE_JSON:
         print_json(t, out);
         break;

@@ -35,7 +35,10 @@ struct cli {
     uint64_t max_memory;
     int64_t max_seconds;
     bool sigpipe_ignored; /* when we were started; programs that we start inherit it */
-    int status;           /* exit code when cli_parse() says that the command is over */
+    /* Instead of helping, say which options a command has; NULL: no. */
+    void (*on_options)(void *user, const struct option *opts);
+    void *on_options_user;
+    int status; /* exit code when cli_parse() says that the command is over */
 };
 
 struct command {
@@ -50,6 +53,7 @@ extern const struct command commands[]; /* ends with a NULL name */
 const struct command *command_find(struct cli *cli, const char *name);
 
 int cmd_advise(struct cli *cli, int argc, char **argv);
+int cmd_completion(struct cli *cli, int argc, char **argv);
 int cmd_diff(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
@@ -134,12 +138,20 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const
  * where something else reads standard output. */
 __attribute__((format(printf, 2, 3))) void cli_remark(struct cli *cli, const char *fmt, ...);
 
+/* A line in bold above a table; names in it are made harmless. */
+__attribute__((format(printf, 2, 3))) void cli_heading(struct cli *cli, const char *fmt, ...);
+
+/* "  label     text", broken into lines, and text emptied; nothing if it is empty. False: out of
+ * memory. */
+bool cli_fact(struct cli *cli, const char *label, struct buf *text);
+
 /* Print text that names files, on standard output; whatever they are called. */
 __attribute__((format(printf, 2, 3))) void cli_say(struct cli *cli, const char *fmt, ...);
 
 /* Format of a table, from --json and --csv. */
 enum textable_format cli_format(const struct cli *cli);
-/* Print t in that format, fitted to the terminal, and free it; NULL (no memory) is fine. */
+/* Print t in that format, fitted to the terminal, say which columns had no room, and free it; NULL
+ * (no memory) is fine. */
 int cli_print_table(struct cli *cli, struct textable *t);
 int cli_out_of_memory(void); /* says so; CLI_FAILURE */
 

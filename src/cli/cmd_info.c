@@ -139,20 +139,11 @@ static bool add_meta(struct info *in, struct buf *b, const char *before, int fil
     return found;
 }
 
-/* "  label     text", broken into lines; nothing if the text is empty. Empties it. */
+/* "  label     text"; nothing if the text is empty. Empties it. */
 static void fact(struct info *in, const char *label, struct buf *text)
 {
-    struct buf line = { 0 };
-
-    if (text->len && in->rc == CLI_OK) {
-        cli_clean(text);
-        buf_addf(&line, "  %-*s ", LABEL_COLUMNS, label);
-        text_wrap(&line, buf_str(text), LABEL_COLUMNS + 3, LABEL_COLUMNS + 3, cli_text_width());
-        io_out_addf(&in->cli->out, "%s\n", buf_str(&line));
-    }
-    if (text->failed || line.failed)
+    if (in->rc == CLI_OK && !cli_fact(in->cli, label, text))
         in->rc = cli_out_of_memory();
-    buf_release(&line);
     buf_clear(text);
 }
 
@@ -378,7 +369,7 @@ static void print_facts(struct info *in)
 }
 
 /* How to show a column. All but text stand on the right. */
-enum show { AS_TEXT, AS_INT, AS_COUNT, AS_NS, AS_RATE };
+enum show { AS_TEXT, AS_INT, AS_COUNT, AS_NS };
 struct shown_column {
     const char *heading;
     enum show show;
@@ -407,9 +398,6 @@ static void show_cell(struct buf *b, const opm_rows *r, int c, enum show show)
     case AS_NS:
         v = opm_rows_real(r, c);
         buf_addf(b, "%s%s", v < 0 ? "-" : "", human_ns(room, v < 0 ? -v : v));
-        break;
-    case AS_RATE:
-        buf_addf(b, "%.4g", opm_rows_real(r, c));
         break;
     }
 }
@@ -546,6 +534,7 @@ static void print_next(struct info *in)
     static const struct {
         const char *command, *needs, *arguments, *why;
     } hints[] = {
+        { "summary", "span", "", "latency, losses, devices and memory on one page" },
         { "top", "op", "", "the operators, slowest first" },
         { "steps", "step", "", "where the time of a step goes" },
         { "advise", "span", "", "what to do about it" },
@@ -599,13 +588,6 @@ static void print_text(struct info *in)
         { "spans", AS_COUNT, false },
         { "self time", AS_NS, false },
     };
-    static const struct shown_column latency[] = {
-        { "of a", AS_TEXT, false },       { "name", AS_TEXT, false },
-        { "count", AS_COUNT, false },     { "warm-up", AS_COUNT, false },
-        { "min", AS_NS, false },          { "median", AS_NS, false },
-        { "p99", AS_NS, false },          { "max", AS_NS, false },
-        { "per second", AS_RATE, false },
-    };
     static const struct shown_column sources[] = {
         { "file", AS_TEXT, false },   { "format", AS_TEXT, false },
         { "state", AS_TEXT, false },  { "bytes", AS_COUNT, false },
@@ -620,7 +602,6 @@ static void print_text(struct info *in)
     print_losses(in);
     if (query_int(in, "SELECT count(*) FROM source") > 1)
         print_section(in, "Files", sources_sql, sources);
-    print_section(in, "Latency", latency_sql, latency);
     print_section(in, "Layers and categories", categories_sql, categories);
     print_section(in, "Tracks", tracks_sql, tracks);
     print_section(in, "Other facts",

@@ -1,32 +1,25 @@
 /* cmd_summary.c -- how long inferences, runs of the device and operators take. */
-#include "cli/cli.h"
+#include "cli/summary.h"
 
 #include "base/alloc.h"
 #include "cli/histogram.h"
+#include "cli/table.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ROWS_DEFAULT 100
-#define BLOCKS_MAX 4 /* more series than this are a table */
 
 static const char about[] =
-    "Latency of inferences (steps) with percentiles, and of labelled regions; of a trace that has "
-    "neither, of the runs of its devices. Warm-up is left out. Other reports: every inference, "
-    "every run of a device, its streams, what the devices computed, every operator on the host.";
+    "One page about a trace: model and machine, latency of inferences (steps) and labelled regions "
+    "with percentiles, where the time of every device went, the three largest losses, devices, "
+    "memory, and what was lost on the way. Of a trace without steps, the runs of its devices are "
+    "summed up. Warm-up is left out. Other reports: every inference, every run of a device, its "
+    "streams, what the devices computed, every operator on the host.";
 
 static const char *const methods[] = { "linear", "nearest", NULL };
-
-struct summary {
-    struct cli *cli;
-    opm_trace *t;
-    bool inferences, executions, streams, operators, external, histogram;
-    const char *method;
-    int64_t limit; /* rows of the long reports; 0: all */
-};
+static const char *const layouts[] = { "opmeter", "furiosa", NULL };
 
 /* -- the statements -- */
 
@@ -76,9 +69,7 @@ static const char external_sql[] =
     " FROM host_ops WHERE dur >= 0 AND warmup = 0 AND coalesce(phase, 'forward') = 'forward'"
     " ORDER BY span";
 
-static const struct report {
-    const char *title, *sql, *empty;
-} reports[] = {
+static const struct summary_report reports[] = {
     { "Inferences", inferences_sql, "The trace has no inferences: no steps are marked in it." },
     { "Device executions", executions_sql, "The trace has no runs of a device." },
     { "Streams", streams_sql, "The trace has no streams of a device." },
@@ -86,122 +77,7 @@ static const struct report {
     { "Host operators", external_sql, "The trace has no operators on the host." },
 };
 
-/* -- tables for people -- */
-
-static void put_value(struct textable *t, const opm_rows *r, int c)
-{
-    size_t len;
-    const char *text;
-
-    switch (opm_rows_type(r, c)) {
-    case OPM_TYPE_NULL:
-        textable_null(t);
-        break;
-    case OPM_TYPE_INT:
-        textable_int(t, opm_rows_int(r, c));
-        break;
-    case OPM_TYPE_REAL:
-        textable_real(t, opm_rows_real(r, c));
-        break;
-    case OPM_TYPE_TEXT:
-        text = opm_rows_text(r, c, &len);
-        textable_text(t, text, len);
-        break;
-    }
-}
-
-#define COLUMNS_MAX 16
-
-/* Which columns have a value in the rows that will be shown, and of which kind. */
-struct summary_shape {
-    bool used[COLUMNS_MAX];
-    enum textable_kind kind[COLUMNS_MAX];
-    int64_t rows;
-    bool more; /* than are shown; counting them could take long */
-};
-
-static int shape_of(struct summary *s, const char *sql, struct summary_shape *shape)
-{
-    opm_rows *r = NULL;
-    opm_error err;
-    int more = opm_trace_query(s->t, sql, &r, &err);
-
-    for (int c = 0; c < COLUMNS_MAX; c++)
-        shape->kind[c] = TEXTABLE_INT;
-    while (more >= 0 && !shape->more) {
-        more = opm_rows_next(r, &err);
-        if (more <= 0)
-            break;
-        shape->more = s->limit && shape->rows == s->limit;
-        if (shape->more)
-            break;
-        shape->rows++;
-        for (int c = 0; c < opm_rows_columns(r); c++) {
-            enum opm_type type = opm_rows_type(r, c);
-
-            shape->used[c] |= type != OPM_TYPE_NULL;
-            if (type == OPM_TYPE_TEXT)
-                shape->kind[c] = TEXTABLE_TEXT;
-        }
-    }
-    opm_rows_close(r);
-    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
-}
-
-/* Columns that are NULL throughout are not shown: each source knows others. */
-static int print_report(struct summary *s, const struct report *rep)
-{
-    struct summary_shape shape = { 0 };
-    struct textable *t;
-    opm_rows *r = NULL;
-    opm_error err;
-    int64_t n = 0;
-    int more, rc = shape_of(s, rep->sql, &shape);
-
-    if (rc == CLI_OK && !shape.rows)
-        io_out_addf(&s->cli->out, "%s\n", rep->empty);
-    if (rc != CLI_OK || !shape.rows)
-        return rc;
-    t = textable_new();
-    if (!t)
-        return cli_out_of_memory();
-    more = opm_trace_query(s->t, rep->sql, &r, &err);
-    for (int c = 0; more == 0 && c < opm_rows_columns(r); c++)
-        if (shape.used[c])
-            textable_column(t, opm_rows_name(r, c), shape.kind[c]);
-    while (more >= 0 && n < shape.rows) {
-        more = opm_rows_next(r, &err);
-        if (more <= 0)
-            break;
-        for (int c = 0; c < opm_rows_columns(r); c++)
-            if (shape.used[c])
-                put_value(t, r, c);
-        n++;
-    }
-    opm_rows_close(r);
-    if (more < 0) {
-        textable_free(t);
-        return cli_error("%s", err.msg);
-    }
-    rc = cli_print_table(s->cli, t);
-    if (rc == CLI_OK && shape.more)
-        cli_remark(s->cli, "there are more than these %" PRId64 ": -t 0 shows all", n);
-    return rc;
-}
-
 /* -- the summary -- */
-
-struct series {
-    char *scope, *name;
-    int64_t count;
-    double v[10]; /* min, max, mean, median, p90, p95, p97, p99, p99.9, stdev */
-};
-enum { V_MIN, V_MAX, V_MEAN, V_MEDIAN, V_P90, V_P95, V_P97, V_P99, V_P999, V_STDEV };
-
-struct all_series {
-    struct series *s;
-    size_t n, cap;
-};
 
 static void series_release(struct all_series *all)
 {
@@ -223,18 +99,18 @@ static int read_series(struct summary *s, const char *sql, struct all_series *al
         more = opm_rows_next(r, &err);
         if (more <= 0)
             break;
-        struct series *x;
+        struct summary_series *x;
 
         if (!GROW(all->s, all->cap, all->n + 1)) {
             more = OPM_ENOMEM;
             break;
         }
         x = &all->s[all->n++];
-        *x = (struct series){ .scope = mem_strdup(opm_rows_text(r, 0, NULL)),
-                              .name = mem_strdup(opm_rows_type(r, 1) == OPM_TYPE_NULL
-                                                     ? ""
-                                                     : opm_rows_text(r, 1, NULL)),
-                              .count = opm_rows_int(r, 2) };
+        *x = (struct summary_series){ .scope = mem_strdup(opm_rows_text(r, 0, NULL)),
+                                      .name = mem_strdup(opm_rows_type(r, 1) == OPM_TYPE_NULL
+                                                             ? ""
+                                                             : opm_rows_text(r, 1, NULL)),
+                                      .count = opm_rows_int(r, 2) };
         for (size_t i = 0; i < ARRAY_SIZE(x->v); i++)
             x->v[i] =
                 opm_rows_type(r, 3 + (int)i) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, 3 + (int)i);
@@ -247,18 +123,6 @@ static int read_series(struct summary *s, const char *sql, struct all_series *al
     if (more == OPM_ENOMEM)
         return cli_out_of_memory();
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
-}
-
-/* "label  : 650018", and on a terminal what that is. */
-static void put_line(struct summary *s, const char *label, double ns)
-{
-    char room[HUMAN_ROOM];
-
-    io_out_addf(&s->cli->out, "%-30s  : %.0f", label, floor(ns));
-    if (isatty(STDOUT_FILENO))
-        io_out_addf(&s->cli->out, "  %s%s%s", cli_style(s->cli, STYLE_DIM), human_ns(room, ns),
-                    cli_style(s->cli, STYLE_PLAIN));
-    io_out_adds(&s->cli->out, "\n");
 }
 
 /* A step with a backward pass, an exchange of gradients or an update of weights is no inference. */
@@ -278,54 +142,32 @@ static bool is_training(struct summary *s)
     return is;
 }
 
-static void put_block(struct summary *s, const struct series *x)
+const char *summary_word(struct summary *s, const struct summary_series *x)
 {
-    static const char rule[] = "================================================";
-    static const struct {
-        const char *label;
-        int value;
-    } lines[] = { { "Min latency (ns)", V_MIN },
-                  { "Max latency (ns)", V_MAX },
-                  { "Mean latency (ns)", V_MEAN },
-                  { "Median latency (ns)", V_MEDIAN },
-                  { "90.0 percentile latency (ns)", V_P90 },
-                  { "95.0 percentile latency (ns)", V_P95 },
-                  { "97.0 percentile latency (ns)", V_P97 },
-                  { "99.0 percentile latency (ns)", V_P99 },
-                  { "99.9 percentile latency (ns)", V_P999 } };
-    const char *what = strcmp(x->scope, "step") == 0     ? is_training(s) ? "Step" : "Inference"
-                       : strcmp(x->scope, "record") == 0 ? "Region"
-                                                         : "Execution";
-    struct buf title = { 0 };
-
-    buf_addf(&title, "%s Results Summary", what);
-    if (*x->name && strcmp(x->name, what) != 0)
-        buf_addf(&title, " of %s", x->name);
-    cli_clean(&title);
-    io_out_addf(&s->cli->out, "%s\n  %s\n%s\n", rule, buf_str(&title), rule);
-    buf_clear(&title);
-    buf_addf(&title, "%s counts", what);
-    io_out_addf(&s->cli->out, "%-30s  : %" PRId64 "\n", buf_str(&title), x->count);
-    for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
-        put_line(s, lines[i].label, x->v[lines[i].value]);
-    buf_release(&title);
+    if (strcmp(x->scope, "step") == 0)
+        return is_training(s) ? "Step" : "Inference";
+    return strcmp(x->scope, "record") == 0 ? "Region" : "Execution";
 }
 
-static int put_table(struct summary *s, const struct series *x, size_t n, const char *heading)
+int summary_put_table(struct summary *s, const struct summary_series *x, size_t n,
+                      const char *heading)
 {
     static const char *const names[] = { "min", "mean", "median", "p90", "p95",
                                          "p97", "p99",  "p99.9",  "max" };
     static const int values[] = {
         V_MIN, V_MEAN, V_MEDIAN, V_P90, V_P95, V_P97, V_P99, V_P999, V_MAX
     };
+    static const int ranks[] = { 2, 0, 0, 4, 3, 5, 0, 1, 0 }; /* left out first: the highest */
     struct textable *t = textable_new();
 
     if (!t)
         return cli_out_of_memory();
     textable_column(t, heading, TEXTABLE_TEXT);
     textable_column(t, "count", TEXTABLE_INT);
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         textable_column(t, names[i], TEXTABLE_INT);
+        textable_optional(t, ranks[i]);
+    }
     for (size_t k = 0; k < n; k++) {
         textable_text(t, x[k].name, strlen(x[k].name));
         textable_int(t, x[k].count);
@@ -339,7 +181,7 @@ static int put_table(struct summary *s, const struct series *x, size_t n, const 
     return cli_print_table(s->cli, t);
 }
 
-static void say_warmup(struct summary *s)
+void summary_say_warmup(struct summary *s)
 {
     opm_rows *r = NULL;
     opm_error err;
@@ -358,7 +200,7 @@ static void say_warmup(struct summary *s)
 }
 
 /* The durations behind a series. */
-static int put_histogram(struct summary *s, const struct series *x)
+int summary_put_histogram(struct summary *s, const struct summary_series *x)
 {
     struct histogram h = { 0 };
     struct buf sql = { 0 };
@@ -394,54 +236,13 @@ static int put_histogram(struct summary *s, const struct series *x)
     return rc;
 }
 
-static size_t of_scope(const struct all_series *all, const char *scope)
-{
-    size_t n = 0;
-
-    while (n < all->n && strcmp(all->s[n].scope, scope) == 0)
-        n++;
-    return n;
-}
-
-static int reconcile(struct summary *s)
+int summary_reconcile(struct summary *s)
 {
     int rc = cli_print_reconciliation(s->cli, s->t, "1");
 
     if (rc == CLI_OK)
         cli_remark_attribution(s->cli, s->t);
     return rc;
-}
-
-static int print_people(struct summary *s, const struct all_series *all)
-{
-    size_t first = all->n ? of_scope(all, all->s[0].scope) : 0;
-    int rc = CLI_OK;
-
-    if (!all->n) {
-        io_out_adds(&s->cli->out,
-                    "Nothing to sum up: the trace has no steps, no labelled regions and no runs of "
-                    "a device that were measured. 'opmeter top' ranks what it has.\n");
-        say_warmup(s);
-        return reconcile(s);
-    }
-    if (first > BLOCKS_MAX)
-        rc = put_table(s, all->s, first, all->s[0].scope);
-    for (size_t i = 0; i < first && rc == CLI_OK; i++) {
-        if (first <= BLOCKS_MAX) {
-            io_out_adds(&s->cli->out, i ? "\n" : "");
-            put_block(s, &all->s[i]);
-        }
-        if (s->histogram) {
-            io_out_addf(&s->cli->out, "\n");
-            rc = put_histogram(s, &all->s[i]);
-        }
-    }
-    if (rc == CLI_OK && first < all->n) {
-        io_out_adds(&s->cli->out, "\n");
-        rc = put_table(s, all->s + first, all->n - first, "labelled region");
-    }
-    say_warmup(s);
-    return rc == CLI_OK ? reconcile(s) : rc;
 }
 
 static int print_summary(struct summary *s)
@@ -458,8 +259,23 @@ static int print_summary(struct summary *s)
     if (rc == CLI_OK && (s->cli->json || s->cli->csv))
         rc = cli_print_query(s->cli, s->t, sql);
     else if (rc == CLI_OK)
-        rc = print_people(s, &all);
+        rc = s->furiosa ? summary_print_furiosa(s, &all) : summary_print_page(s, &all);
     series_release(&all);
+    return rc;
+}
+
+/* Columns that are NULL throughout are not shown: each source knows others. */
+static int print_report(struct summary *s, const struct summary_report *rep)
+{
+    int64_t rows = 0;
+    int rc;
+
+    cli_heading(s->cli, "%s", rep->title);
+    rc = table_print(s->cli, s->t, rep->sql, s->limit, &rows);
+    if (rc == CLI_OK && !rows)
+        io_out_addf(&s->cli->out, "%s\n", rep->empty);
+    if (rc == CLI_OK && s->limit && rows > s->limit)
+        cli_remark(s->cli, "there are more than these %" PRId64 ": -t 0 shows all", s->limit);
     return rc;
 }
 
@@ -481,9 +297,12 @@ static int print(struct summary *s)
             continue;
         if (s->cli->json || s->cli->csv)
             return cli_print_query(s->cli, s->t, reports[i].sql);
-        if (n > 1)
+        if (s->furiosa && n > 1)
             io_out_addf(&s->cli->out, "%s%s\n", done++ ? "\n" : "", reports[i].title);
-        rc = print_report(s, &reports[i]);
+        else if (!s->furiosa)
+            io_out_adds(&s->cli->out, done++ ? "\n" : "");
+        rc = s->furiosa ? summary_print_furiosa_report(s, &reports[i])
+                        : print_report(s, &reports[i]);
     }
     return rc;
 }
@@ -491,6 +310,7 @@ static int print(struct summary *s)
 int cmd_summary(struct cli *cli, int argc, char **argv)
 {
     struct summary s = { .cli = cli, .method = "linear", .limit = ROWS_DEFAULT };
+    const char *as = "opmeter";
     const struct option opts[] = {
         OPT_BOOL(0, "inferences", &s.inferences, "every inference"),
         OPT_BOOL(0, "executions", &s.executions,
@@ -506,6 +326,8 @@ int cmd_summary(struct cli *cli, int argc, char **argv)
                    "linear (between neighbours) or nearest (a value that occurred) (linear)"),
         OPT_BOOL(0, "histogram", &s.histogram, "draw how the latencies are distributed"),
         OPT_GROUP("Output"),
+        OPT_CHOICE(0, "as", &as, "TOOL", layouts,
+                   "the layout: opmeter, or that of furiosa's profiler, in ns (opmeter)"),
         CLI_TABLE_OPTIONS(cli),
         CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
@@ -517,6 +339,7 @@ int cmd_summary(struct cli *cli, int argc, char **argv)
         return cli->status;
     if (n == 0)
         return cli_usage(cli, "a TRACE is needed");
+    s.furiosa = strcmp(as, "furiosa") == 0;
     rc = cli_open(cli, &s.t, argv, n);
     if (rc == CLI_OK)
         rc = print(&s);

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOP_DEFAULT 3
+#define TOP_DEFAULT 20
+#define BOXES_DEFAULT 3 /* as profile_analyze has it */
+#define UNSET (-1)
 
 static const char about[] =
     "Rank the operators of a trace by time, with the work that they do and how fast they do it. "
@@ -22,10 +24,11 @@ static const char about[] =
 static const char *const end_keys[] = { "end", "kern", NULL };
 static const char *const aggregates[] = { "max", "min", "sum", "mean", NULL };
 static const char *const groups[] = { "type", NULL };
+static const char *const layouts[] = { "opmeter", "megengine", NULL };
 static const char *const parts[] = { "summary", "device", "host", NULL };
 
 struct args {
-    const char *end_key, *print_only, *min_time, *max_time;
+    const char *end_key, *print_only, *min_time, *max_time, *as, *by;
     struct option_list order_by, columns;
     bool show_host, sql;
 };
@@ -66,13 +69,21 @@ static void put_names(struct buf *b)
 
 static int unknown_column(const struct cli *cli, const char *option, const char *name, size_t len)
 {
-    struct buf b = { 0 };
+    struct buf b = { 0 }, word = { 0 };
+    struct nearest n = { NULL, NULL, 0 };
     int rc;
 
+    buf_add(&word, name, len);
+    n.word = buf_str(&word);
+    for (int i = 0; i < TOP_COLUMN_COUNT; i++)
+        nearest_try(&n, top_columns[i].name);
     put_names(&b);
-    rc = cli_usage(cli, "--%s: no column '%.*s'; there are: %s", option, (int)len, name,
-                   buf_str(&b));
+    if (n.best)
+        rc = cli_usage(cli, "--%s: no column '%s'; did you mean '%s'?", option, n.word, n.best);
+    else
+        rc = cli_usage(cli, "--%s: no column '%s'; there are: %s", option, n.word, buf_str(&b));
     buf_release(&b);
+    buf_release(&word);
     return rc;
 }
 
@@ -89,6 +100,8 @@ static int parse_order(struct top *t, const struct option_list *list)
                 return unknown_column(t->cli, "order-by", p + up, len - up);
             if (t->norder == TOP_ORDER_MAX)
                 return cli_usage(t->cli, "--order-by: more than %d columns", TOP_ORDER_MAX);
+            /* Shapes are put together for the rows that are left; inputs come first in them. */
+            c = c == TOP_shapes ? TOP_in_shapes : c;
             t->order[t->norder++] = (struct top_order){ c, up };
             p = p[len] ? p + len + 1 : NULL;
         }
@@ -106,17 +119,36 @@ static void add_column(struct top *t, int column)
     t->column[t->ncolumn++] = column;
 }
 
+static void usual_columns(struct top *t)
+{
+    static const int one[] = {
+        TOP_time, TOP_share, TOP_count,     TOP_median,  TOP_p99,  TOP_type,
+        TOP_info, TOP_flops, TOP_bandwidth, TOP_of_peak, TOP_roof, TOP_shapes
+    };
+    static const int many[] = { TOP_time, TOP_share, TOP_ops,       TOP_count,
+                                TOP_type, TOP_flops, TOP_bandwidth, TOP_of_peak };
+    const int *list = t->aggregate ? many : one;
+    size_t n = t->aggregate ? ARRAY_SIZE(many) : ARRAY_SIZE(one);
+
+    for (int c = TOP_time; t->boxes && c <= TOP_out_shapes; c++)
+        add_column(t, c);
+    for (size_t i = 0; !t->boxes && i < n; i++)
+        add_column(t, list[i]);
+}
+
 /* A list replaces the usual columns; one that begins with '+' adds to them. */
 static int parse_columns(struct top *t, const struct option_list *list)
 {
     bool add = !list->n || list->item[0][0] == '+';
 
-    for (int c = TOP_time; c <= TOP_out_shapes && add; c++) {
-        add_column(t, c);
-        /* Where time is kernel time, what it leaves out stands beside it. */
-        if (c == TOP_time && t->kern)
-            add_column(t, TOP_wait);
+    /* Where time is kernel time, what it leaves out stands beside it. */
+    if (add && t->kern) {
+        add_column(t, TOP_time);
+        add_column(t, TOP_wait);
     }
+    if (add)
+        usual_columns(t);
+    t->nusual = t->ncolumn;
     for (size_t i = 0; i < list->n; i++) {
         const char *p = list->item[i] + (list->item[i][0] == '+');
 
@@ -225,10 +257,15 @@ static void put_seconds(struct buf *b, const struct top *t, double ns)
         buf_adds(b, human_ns(room, ns));
 }
 
-static void put_pair(struct buf *b, const opm_rows *r, int col)
+static void put_pair(struct buf *b, const struct top *t, const opm_rows *r, int col)
 {
+    char sum[HUMAN_ROOM], mean[HUMAN_ROOM];
+
     if (opm_rows_type(r, col) == OPM_TYPE_NULL)
         buf_adds(b, "N/A");
+    else if (!t->boxes)
+        buf_addf(b, "%s, %s each", human_ns(sum, opm_rows_real(r, col)),
+                 human_ns(mean, opm_rows_real(r, col + 1)));
     else
         buf_addf(b, "tot=%.4f avg=%.4f", opm_rows_real(r, col) / 1e9,
                  opm_rows_real(r, col + 1) / 1e9);
@@ -246,7 +283,7 @@ static int copy_times(const struct top *t, struct buf value[2])
     if (more == 0)
         more = opm_rows_next(r, &err);
     for (int i = 0; more > 0 && i < 2; i++)
-        put_pair(&value[i], r, 2 * i);
+        put_pair(&value[i], t, r, 2 * i);
     opm_rows_close(r);
     if (sql.failed)
         more = OPM_ENOMEM;
@@ -301,6 +338,25 @@ static int print_summary(const struct top *t)
     return rc;
 }
 
+/* The sums alone, in the style of the ranking. */
+static int print_totals(const struct top *t)
+{
+    static const char *const names[] = { "device", "host" };
+    struct buf copies[2] = { 0 };
+    char room[HUMAN_ROOM];
+    int rc = t->copy_time ? copy_times(t, copies) : CLI_OK;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (!isnan(t->total_ns[i]))
+            io_out_addf(&t->cli->out, "  %-10s %s\n", names[i], human_ns(room, t->total_ns[i]));
+    if (t->copy_time && rc == CLI_OK)
+        io_out_addf(&t->cli->out, "  %-10s %s\n  %-10s %s\n", "copies", buf_str(&copies[0]),
+                    "waiting", buf_str(&copies[1]));
+    buf_release(&copies[0]);
+    buf_release(&copies[1]);
+    return rc;
+}
+
 static int print_section(const struct top *t, int section)
 {
     const char *name = section ? "host" : "device";
@@ -313,7 +369,23 @@ static int print_section(const struct top *t, int section)
         return top_print_oprs(t, name);
     if (t->wiki)
         return top_print_wiki(t, name);
-    return t->bars ? top_print_bars(t, name) : top_print_table(t, name);
+    if (t->bars)
+        return top_print_bars(t, name);
+    return t->boxes ? top_print_boxes(t, name) : top_print_ranking(t, name);
+}
+
+/* What stands above the tables; MegEngine's tool begins with the sums. */
+static int print_lead(const struct top *t)
+{
+    int rc = CLI_OK;
+
+    if (t->boxes)
+        rc = print_summary(t);
+    else if (t->copy_time)
+        rc = print_totals(t);
+    if (t->boxes || t->copy_time)
+        io_out_adds(&t->cli->out, "\n");
+    return rc;
 }
 
 static int print_people(const struct top *t, const char *only, bool show_host)
@@ -326,12 +398,11 @@ static int print_people(const struct top *t, const char *only, bool show_host)
         return CLI_OK;
     }
     if (only && strcmp(only, "summary") == 0)
-        return print_summary(t);
+        return t->boxes ? print_summary(t) : print_totals(t);
     if (only) {
         rc = print_section(t, strcmp(only, "host") == 0);
     } else {
-        rc = print_summary(t);
-        io_out_adds(&t->cli->out, "\n");
+        rc = print_lead(t);
         if (rc == CLI_OK)
             rc = print_section(t, device ? 0 : 1);
         if (rc == CLI_OK && show_host && device) {
@@ -353,6 +424,10 @@ static void put_sql(const struct top *t, const char *only, bool show_host, struc
         buf_adds(b, top_summary_sql);
         return;
     }
+    if (t->kernels) {
+        buf_adds(b, top_kernels_sql);
+        return;
+    }
     if (show_host && !host && !only) {
         buf_adds(b, "SELECT * FROM (");
         top_sql(t, "device", b);
@@ -370,6 +445,8 @@ static int print(struct top *t, const struct args *a)
     int rc = look(t);
     bool show_host = a->show_host;
 
+    if (rc == CLI_OK && a->by && !t->aggregate_by && strcmp(a->by, "op") != 0)
+        return top_print_by(t, a->by);
     t->seconds = !isatty(STDOUT_FILENO) || t->wiki;
     show_host |= t->host_only;
     if (rc == CLI_OK && !a->sql && !t->cli->json && !t->cli->csv)
@@ -389,24 +466,34 @@ static int parse(struct top *t, const struct args *a)
 {
     int rc = parse_time(t->cli, "min-time", a->min_time, &t->min_ns);
 
+    t->boxes = strcmp(a->as, "megengine") == 0 || t->wiki;
     t->kern = a->end_key && strcmp(a->end_key, "kern") == 0;
+    if (t->limit == UNSET)
+        t->limit = t->boxes || t->dump_only_opr ? BOXES_DEFAULT : TOP_DEFAULT;
+    if (a->by && strcmp(a->by, "type") == 0)
+        t->aggregate_by = "type";
+    if (t->aggregate_by && !t->aggregate)
+        t->aggregate = "sum";
+    if (t->kernels && t->aggregate)
+        return cli_usage(t->cli, "--kernels goes with operators, not with types");
     if (rc == CLI_OK)
         rc = parse_time(t->cli, "max-time", a->max_time, &t->max_ns);
     if (rc == CLI_OK)
         rc = parse_order(t, &a->order_by);
     if (rc == CLI_OK)
         rc = parse_columns(t, &a->columns);
-    if (t->aggregate_by && !t->aggregate)
-        t->aggregate = "sum";
     return rc;
 }
 
 int cmd_top(struct cli *cli, int argc, char **argv)
 {
-    struct top t = { .cli = cli, .limit = TOP_DEFAULT, .min_ns = -INFINITY, .max_ns = INFINITY };
-    struct args a = { .end_key = "end" };
+    struct top t = { .cli = cli, .limit = UNSET, .min_ns = -INFINITY, .max_ns = INFINITY };
+    struct args a = { .end_key = "end", .as = "opmeter" };
     const struct option opts[] = {
-        OPT_INT('t', "top", &t.limit, "N", 0, INT64_MAX, "rows to print; 0: all (3)"),
+        OPT_INT('t', "top", &t.limit, "N", 0, INT64_MAX, "rows to print; 0: all (20)"),
+        OPT_CHOICE(0, "by", &a.by, "WHAT", top_by_choices,
+                   "a row per op, type, kernel, module, layer, rank or device (op)"),
+        OPT_BOOL(0, "kernels", &t.kernels, "the kernels of every operator below it"),
         OPT_LIST(0, "order-by", &a.order_by, "[+]COLUMN",
                  "order by this column, the largest first; with + the smallest first; several with "
                  "',' in between or by repeating (time)"),
@@ -429,6 +516,9 @@ int cmd_top(struct cli *cli, int argc, char **argv)
         OPT_CHOICE(0, "aggregate-by", &t.aggregate_by, "WHAT", groups,
                    "one row per type (sum, unless --aggregate says otherwise)"),
         OPT_GROUP("Output"),
+        OPT_CHOICE(0, "as", &a.as, "TOOL", layouts,
+                   "the layout: opmeter, or that of megengine's profile_analyze, which shows 3 rows"
+                   " (opmeter)"),
         OPT_CHOICE(0, "print-only", &a.print_only, "PART", parts,
                    "only the summary, or the table of the device or the host"),
         OPT_BOOL(0, "show-host", &a.show_host, "the table of the host, too"),

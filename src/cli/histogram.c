@@ -2,8 +2,8 @@
 #include "cli/histogram.h"
 
 #include "base/alloc.h"
+#include "base/bar.h"
 #include "base/glyph.h"
-#include "cli/bar.h"
 
 #include <math.h>
 #include <stdio.h>

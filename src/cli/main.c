@@ -33,7 +33,7 @@ const struct command commands[] = {
       "opmeter info [OPTION]... TRACE..." },
     { "top", cmd_top, "rank operators by time, work and speed",
       "opmeter top [OPTION]... TRACE..." },
-    { "summary", cmd_summary, "latency with percentiles, and what the devices did",
+    { "summary", cmd_summary, "latency, largest losses, devices and memory on one page",
       "opmeter summary [OPTION]... TRACE..." },
     { "steps", cmd_steps, "show which part of a step is slow",
       "opmeter steps [OPTION]... TRACE..." },
@@ -60,8 +60,10 @@ const struct command commands[] = {
       "opmeter serve [OPTION]... TRACE|DIR..." },
     { "doctor", cmd_doctor, "say what this machine can measure, and why not more",
       "opmeter doctor [OPTION]..." },
+    { "completion", cmd_completion, "print what a shell needs to complete command lines",
+      "opmeter completion [OPTION]... SHELL" },
     { "help", cmd_help, "show the commands, or how to use one",
-      "opmeter help [OPTION]... [COMMAND]" },
+      "opmeter help [OPTION]... [COMMAND|TOPIC]" },
     { "version", cmd_version, "print the version",
       "opmeter version [OPTION]..." },
     { NULL, NULL, NULL, NULL },
@@ -116,6 +118,52 @@ static int run_named(struct cli *cli, const char *name, int argc, char **argv)
     return c->run(cli, argc, argv);
 }
 
+/* What a command takes that opmeter was given instead of one: a model is run, all else is summed
+ * up. NULL: it is no such thing. */
+static const char *guess(const char *word)
+{
+    size_t len = strlen(word);
+
+    if (strncmp(word, "zoo:", 4) == 0)
+        return "run";
+    if (access(word, F_OK) != 0)
+        return NULL;
+    return len > 5 && strcmp(word + len - 5, ".onnx") == 0 ? "run" : "summary";
+}
+
+static bool is_command(const char *word)
+{
+    for (const struct command *c = commands; c->name; c++)
+        if (strcmp(c->name, word) == 0)
+            return true;
+    return false;
+}
+
+/* Who asks for nothing gets what to try first. */
+static int welcome(struct cli *cli)
+{
+    struct buf names = { 0 }, text = { 0 };
+    int rc;
+
+    for (const struct command *c = commands; c->name; c++)
+        buf_addf(&names, "%s%s", c == commands ? "Commands: " : ", ", c->name);
+    text_wrap(&text, buf_str(&names), 0, 2, 82);
+    rc = names.failed || text.failed ? cli_out_of_memory() : CLI_OK;
+    io_out_addf(
+        &cli->out,
+        "opmeter measures every operator of a neural network: how fast it is, where the time\n"
+        "goes, why, and what would make it faster. Try first:\n\n"
+        "  opmeter run zoo:resnet50         run and measure a model, or your model.onnx\n"
+        "  opmeter record python train.py   record a program as it is\n"
+        "  opmeter FILE                     sum up what a profiler wrote, or run a model\n"
+        "\n%s.\n'opmeter help' says what they do, 'opmeter help COMMAND' how to use one, "
+        "'opmeter help\ntopics' what else there is to know.\n",
+        buf_str(&text));
+    buf_release(&names);
+    buf_release(&text);
+    return rc;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     bool version = false;
@@ -126,13 +174,21 @@ static int run(struct cli *cli, int argc, char **argv)
     };
     opm_error err;
     int n, rc = options_parse(opts, OPTIONS_STOP_AT_ARGUMENT, argc, argv, &n, &err);
+    const char *guessed;
 
     if (rc < 0)
         return cli_usage(cli, "%s", err.msg);
     if (rc == 0 && version)
         return run_named(cli, "version", 0, argv);
-    if (rc == OPTIONS_HELP || n == 0)
+    if (rc == OPTIONS_HELP)
         return run_named(cli, "help", 0, argv);
+    if (n == 0)
+        return welcome(cli);
+    guessed = is_command(argv[0]) ? NULL : guess(argv[0]);
+    if (guessed)
+        return run_named(cli, guessed, n, argv);
+    if (strpbrk(argv[0], "./") && !is_command(argv[0]))
+        return cli_usage(cli, "no such file or command '%s'", argv[0]);
     return run_named(cli, argv[0], n - 1, argv + 1);
 }
 

@@ -13,6 +13,7 @@
 
 #define WIDTH_DEFAULT 80
 #define TEXT_WIDTH_MAX 100 /* longer lines are hard to read */
+#define LABEL_COLUMNS 10
 
 const char *const cli_color_choices[] = { "auto", "always", "never", NULL };
 
@@ -82,6 +83,41 @@ void cli_remark(struct cli *cli, const char *fmt, ...)
     free(msg);
 }
 
+void cli_heading(struct cli *cli, const char *fmt, ...)
+{
+    struct buf b = { 0 };
+    char *msg;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&msg, fmt, ap) < 0)
+        msg = NULL;
+    va_end(ap);
+    buf_adds(&b, msg ? msg : "");
+    cli_clean(&b);
+    io_out_addf(&cli->out, "%s%s%s\n", cli_style(cli, STYLE_BOLD), buf_str(&b),
+                cli_style(cli, STYLE_PLAIN));
+    buf_release(&b);
+    free(msg);
+}
+
+bool cli_fact(struct cli *cli, const char *label, struct buf *text)
+{
+    struct buf line = { 0 };
+    bool ok;
+
+    if (text->len) {
+        cli_clean(text);
+        buf_addf(&line, "  %-*s ", LABEL_COLUMNS, label);
+        text_wrap(&line, buf_str(text), LABEL_COLUMNS + 3, LABEL_COLUMNS + 3, cli_text_width());
+        io_out_addf(&cli->out, "%s\n", buf_str(&line));
+    }
+    ok = !text->failed && !line.failed;
+    buf_release(&line);
+    buf_clear(text);
+    return ok;
+}
+
 void cli_say(struct cli *cli, const char *fmt, ...)
 {
     struct buf b = { 0 };
@@ -113,6 +149,11 @@ static int parse(struct cli *cli, const struct option *opts, const char *about, 
 
     if (rc < 0) {
         cli->status = cli_usage(cli, "%s", err.msg);
+        return -1;
+    }
+    if (rc == OPTIONS_HELP && cli->on_options) {
+        cli->on_options(cli->on_options_user, opts);
+        cli->status = CLI_OK;
         return -1;
     }
     if (rc == OPTIONS_HELP) {
@@ -148,6 +189,18 @@ enum textable_format cli_format(const struct cli *cli)
                        : TEXTABLE_CSV_SAFE;
 }
 
+static void say_no_room(struct cli *cli, const struct textable *t)
+{
+    struct buf names = { 0 };
+    const char *name = textable_no_room(t, 0);
+
+    for (size_t i = 0; name; name = textable_no_room(t, ++i))
+        buf_addf(&names, "%s%s", i ? ", " : "", name);
+    if (names.len)
+        cli_remark(cli, "no room for: %s", buf_str(&names));
+    buf_release(&names);
+}
+
 int cli_print_table(struct cli *cli, struct textable *t)
 {
     opm_error err;
@@ -156,6 +209,8 @@ int cli_print_table(struct cli *cli, struct textable *t)
     if (!t)
         return cli_out_of_memory();
     rc = textable_print(t, &cli->out, cli_format(cli), cli_width(), cli_has_color(cli), &err);
+    if (rc == 0)
+        say_no_room(cli, t);
     textable_free(t);
     return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }

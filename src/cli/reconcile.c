@@ -2,10 +2,13 @@
  * every device went, and how much of it is some operator's. */
 #include "cli/cli.h"
 
+#include "base/glyph.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #define PLACES_SHOWN 4
+#define NAME_COLUMNS 40 /* of a kernel in a sentence */
 
 /* Its parts, in the order of the columns that are asked for. */
 static const char *const parts[] = { "compute", "exposed communication", "copies", "idle" };
@@ -86,6 +89,20 @@ int cli_print_reconciliation(struct cli *cli, opm_trace *t, const char *where)
     return more;
 }
 
+/* A name with an ellipsis in place of its middle, if it is long. */
+static void put_name(struct buf *b, const char *name)
+{
+    size_t len = strlen(name), tail;
+
+    if (glyph_width(name, len) <= NAME_COLUMNS) {
+        buf_adds(b, name);
+        return;
+    }
+    tail = glyph_tail(name, len, NAME_COLUMNS / 2);
+    buf_add(b, name, glyph_head(name, len, NAME_COLUMNS / 2 - 1));
+    buf_addf(b, "…%s", name + tail);
+}
+
 void cli_remark_attribution(struct cli *cli, opm_trace *t)
 {
     static const char sql[] =
@@ -102,8 +119,9 @@ void cli_remark_attribution(struct cli *cli, opm_trace *t)
         while (opm_rows_next(r, &err) > 0) {
             rest = opm_rows_real(r, 3);
             all = opm_rows_int(r, 4);
-            buf_addf(&text, "%s%s (%s) %.1f %%", shown++ ? ", " : "", opm_rows_text(r, 0, NULL),
-                     opm_rows_text(r, 1, NULL), 100 * opm_rows_real(r, 2));
+            buf_adds(&text, shown++ ? ", " : "");
+            put_name(&text, opm_rows_text(r, 0, NULL));
+            buf_addf(&text, " (%s) %.1f %%", opm_rows_text(r, 1, NULL), 100 * opm_rows_real(r, 2));
         }
     }
     opm_rows_close(r);

@@ -140,7 +140,7 @@ static void read_widths(const char *table, size_t len, struct column *col, int n
 }
 
 /* Print t and learn its widths on the way. */
-static int print_measured(struct cli *cli, const struct textable *t, struct column *col, int ncol,
+static int print_measured(struct cli *cli, struct textable *t, struct column *col, int ncol,
                           opm_error *err)
 {
     struct io_out o = { .fd = -1 };

@@ -212,7 +212,7 @@ static int summary_md(struct report *r, struct io_out *out, opm_error *err)
     rc = put_table(report_latency_table(r), out, TEXTABLE_MARKDOWN, err);
     io_out_adds(out, "\n## Operators, by time in one iteration\n\n");
     if (!rc)
-        rc = put_table(report_ops_table(r, r->nop, 0), out, TEXTABLE_MARKDOWN, err);
+        rc = put_table(report_ops_table(r, r->nop), out, TEXTABLE_MARKDOWN, err);
     io_out_adds(out, "\n## Receipt\n\n```\n");
     report_receipt(r, &b);
     io_out_addf(out, "%s```\n", buf_str(&b));

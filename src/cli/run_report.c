@@ -2,15 +2,13 @@
 #include "cli/run_report.h"
 
 #include "base/alloc.h"
+#include "cli/ranking.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define WIDE 100 /* columns from which there is room for counts and shapes */
 
 static const char ops_sql[] =
     "SELECT s.name, s.type, o.post_op, o.device, o.nodes,"
@@ -247,47 +245,6 @@ void report_release(struct report *r)
     arena_release(&r->arena);
 }
 
-/* -- cells -- */
-
-static void add_text(struct textable *t, const char *s)
-{
-    if (s)
-        textable_text(t, s, strlen(s));
-    else
-        textable_null(t);
-}
-
-static void add_time(struct textable *t, double ns)
-{
-    char room[HUMAN_ROOM];
-
-    if (isnan(ns))
-        textable_null(t);
-    else
-        add_text(t, human_ns(room, ns));
-}
-
-__attribute__((format(printf, 3, 4))) static void add_number(struct textable *t, double v,
-                                                             const char *fmt, ...)
-{
-    char room[64];
-    va_list ap;
-
-    if (isnan(v)) {
-        textable_null(t);
-        return;
-    }
-    va_start(ap, fmt);
-    vsnprintf(room, sizeof(room), fmt, ap);
-    va_end(ap);
-    add_text(t, room);
-}
-
-static void add_rate(struct textable *t, double v)
-{
-    add_number(t, v, "%.*f", v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v);
-}
-
 /* -- tables -- */
 
 static void latency_row(struct textable *t, const char *label, const struct run_latency *l)
@@ -296,9 +253,9 @@ static void latency_row(struct textable *t, const char *label, const struct run_
 
     if (!l->n)
         return;
-    add_text(t, label);
+    ranking_text(t, label);
     for (size_t i = 0; i < ARRAY_SIZE(v); i++)
-        add_time(t, v[i]);
+        ranking_time(t, v[i]);
 }
 
 struct textable *report_latency_table(const struct report *r)
@@ -328,72 +285,28 @@ static void shapes_text(struct buf *b, const struct report_op *op)
         buf_addf(b, " -> %s", op->out);
 }
 
-/* Names that exporters make are paths: their ends tell them apart. room 0: no limit. */
-static void add_name(struct textable *t, const char *name, size_t room)
+struct textable *report_ops_table(const struct report *r, size_t top)
 {
-    const char *tail = name;
-    char cut[256];
-    size_t columns = 0;
-
-    for (const char *c = name ? name : ""; *c; c++)
-        columns += ((unsigned char)*c & 0xc0) != 0x80;
-    if (!room || columns <= room) {
-        add_text(t, name);
-        return;
-    }
-    for (; columns >= room; columns--)
-        do
-            tail++;
-        while (((unsigned char)*tail & 0xc0) == 0x80);
-    snprintf(cut, sizeof(cut), "…%s", tail);
-    add_text(t, cut);
-}
-
-struct textable *report_ops_table(const struct report *r, size_t top, int width)
-{
-    bool wide = width == 0 || width >= WIDE;
-    size_t name_room = width == 0 ? 0
-                       : wide     ? (size_t)MIN(width / 4, 60)
-                                  : (size_t)MAX(width - 54, 16);
-    struct textable *t = textable_new();
+    struct textable *t = ranking_new();
     struct buf b = { 0 };
 
-    if (!t)
-        return NULL;
-    textable_column(t, "time", TEXTABLE_INT);
-    textable_column(t, "share", TEXTABLE_INT);
-    if (wide)
-        textable_column(t, "count", TEXTABLE_INT);
-    textable_column(t, "type", TEXTABLE_TEXT);
-    textable_column(t, "operator", TEXTABLE_TEXT);
-    textable_column(t, "GFLOP/s", TEXTABLE_INT);
-    textable_column(t, "GB/s", TEXTABLE_INT);
-    textable_column(t, "of peak", TEXTABLE_INT);
-    textable_column(t, "roof", TEXTABLE_TEXT);
-    if (wide)
-        textable_column(t, "shapes", TEXTABLE_TEXT);
-    for (size_t i = 0; i < MIN(top, r->nop); i++) {
+    for (size_t i = 0; t && i < MIN(top, r->nop); i++) {
         const struct report_op *op = &r->op[i];
-        char room[HUMAN_ROOM];
 
-        add_time(t, op->iteration_ns);
-        add_number(t, op->share, "%.1f %%", op->share * 100);
-        if (wide)
-            add_text(t, human_count(room, op->count));
-        buf_clear(&b);
-        buf_addf(&b, "%s%s%s", op->type ? op->type : "", op->post_op ? "+" : "",
-                 op->post_op ? op->post_op : "");
-        for (size_t k = 0; k < b.len; k++)
-            b.data[k] = b.data[k] == ',' ? '+' : b.data[k];
-        add_text(t, buf_str(&b));
-        add_name(t, op->name, name_room);
-        add_rate(t, op->gflops);
-        add_rate(t, op->gbytes);
-        add_number(t, op->of_peak, "%.0f %%", op->of_peak * 100);
-        add_text(t, op->roof);
         shapes_text(&b, op);
-        if (wide)
-            add_text(t, buf_str(&b));
+        ranking_add(t, &(struct ranking_row){ .name = op->name,
+                                              .type = op->type,
+                                              .post_op = op->post_op,
+                                              .shapes = buf_str(&b),
+                                              .count = op->count,
+                                              .time_ns = op->iteration_ns,
+                                              .share = op->share,
+                                              .median_ns = op->median_ns,
+                                              .p99_ns = op->p99_ns,
+                                              .gflops = op->gflops,
+                                              .gbytes = op->gbytes,
+                                              .of_peak = op->of_peak,
+                                              .roof = op->roof });
     }
     buf_release(&b);
     return t;
@@ -429,9 +342,9 @@ struct textable *report_full_table(const struct report *r)
                               op->min_ns,       op->max_ns, op->p90_ns,  op->p99_ns };
         const double rates[] = { op->gflops, op->gbytes, op->of_peak };
 
-        add_text(t, op->name);
-        add_text(t, op->type);
-        add_text(t, op->post_op);
+        ranking_text(t, op->name);
+        ranking_text(t, op->type);
+        ranking_text(t, op->post_op);
         textable_int(t, op->count);
         for (size_t k = 0; k < ARRAY_SIZE(ns); k++)
             isnan(ns[k]) ? textable_null(t) : textable_real(t, ns[k]);
@@ -439,13 +352,13 @@ struct textable *report_full_table(const struct report *r)
         op->bytes < 0 ? textable_null(t) : textable_int(t, op->bytes);
         for (size_t k = 0; k < ARRAY_SIZE(rates); k++)
             isnan(rates[k]) ? textable_null(t) : textable_real(t, rates[k]);
-        add_text(t, op->roof);
-        add_text(t, op->in);
-        add_text(t, op->weight);
-        add_text(t, op->out);
+        ranking_text(t, op->roof);
+        ranking_text(t, op->in);
+        ranking_text(t, op->weight);
+        ranking_text(t, op->out);
         isnan(op->zero_ratio) ? textable_null(t) : textable_real(t, op->zero_ratio);
-        add_text(t, op->device);
-        add_text(t, op->nodes);
+        ranking_text(t, op->device);
+        ranking_text(t, op->nodes);
     }
     return t;
 }
@@ -610,28 +523,16 @@ void report_receipt(struct report *r, struct buf *out)
 
 /* -- on the terminal -- */
 
-static void heading(struct report *r, const char *text)
-{
-    io_out_adds(&r->cli->out, cli_style(r->cli, STYLE_BOLD));
-    cli_say(r->cli, "%s", text);
-    io_out_addf(&r->cli->out, "%s\n", cli_style(r->cli, STYLE_PLAIN));
-}
-
 static int print_ops(struct report *r, int top)
 {
     size_t shown = top ? MIN((size_t)top, r->nop) : r->nop;
-    struct buf b = { 0 };
-    int rc;
 
     if (!r->nop) {
         io_out_adds(&r->cli->out, "No operators were reported.\n");
         return CLI_OK;
     }
-    buf_addf(&b, "Operators, by time in one iteration (%zu of %zu)", shown, r->nop);
-    heading(r, buf_str(&b));
-    buf_release(&b);
-    rc = cli_print_table(r->cli, report_ops_table(r, shown, cli_width()));
-    return rc;
+    cli_heading(r->cli, "Operators, by time in one iteration (%zu of %zu)", shown, r->nop);
+    return cli_print_table(r->cli, report_ops_table(r, shown));
 }
 
 static void print_check(struct report *r)
@@ -657,7 +558,7 @@ int report_print(struct report *r, int top, const char *dir)
     int rc;
 
     report_title(r, &b);
-    heading(r, buf_str(&b));
+    cli_heading(r->cli, "%s", buf_str(&b));
     buf_clear(&b);
     buf_addf(&text, "read in %s, opened in %s, prepared in %s",
              human_ns(load, (double)res->load_ns), human_ns(open, (double)res->open_ns),
@@ -673,7 +574,7 @@ int report_print(struct report *r, int top, const char *dir)
     if (rc == CLI_OK)
         rc = print_ops(r, top);
     io_out_adds(&r->cli->out, "\n");
-    heading(r, "Receipt");
+    cli_heading(r->cli, "Receipt");
     buf_clear(&b);
     report_receipt(r, &b);
     io_out_addf(&r->cli->out, "%s", buf_str(&b));

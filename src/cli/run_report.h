@@ -56,8 +56,7 @@ void report_release(struct report *r);
 
 /* Parts that the terminal and the files share. Tables are NULL without memory. */
 struct textable *report_latency_table(const struct report *r);
-/* width: columns of the terminal; 0: as many as it takes. */
-struct textable *report_ops_table(const struct report *r, size_t top, int width);
+struct textable *report_ops_table(const struct report *r, size_t top);
 struct textable *report_full_table(const struct report *r); /* every figure, in plain units */
 void report_title(const struct report *r, struct buf *b);
 void report_throughput(const struct report *r, struct buf *b);

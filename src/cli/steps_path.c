@@ -1,8 +1,8 @@
 /* steps_path.c -- `opmeter steps --critical-path`: what bounds a step. */
 #include "cli/steps.h"
 
+#include "base/bar.h"
 #include "base/glyph.h"
-#include "cli/bar.h"
 
 #include <inttypes.h>
 

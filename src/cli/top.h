@@ -64,13 +64,16 @@ struct top {
     size_t norder;
     int column[TOP_COLUMN_COUNT];
     size_t ncolumn;
+    size_t nusual; /* the first of them, which nobody asked for by name */
     bool copy_time, dump_only_opr, wiki, bars;
+    bool boxes;   /* as MegEngine's profile_analyze prints it */
+    bool kernels; /* below every operator */
     /* found in the trace */
     double total_ns[2]; /* device, host; NAN: no such section */
     bool has_ops;
     bool has_wait;
     bool host_only; /* there are operators, and none did anything on a device */
-    bool seconds;   /* times as plain seconds, as for a program that reads them */
+    bool seconds;   /* boxes: times as plain seconds, as for a program that reads them */
 };
 
 /* The statement whose rows are those of the table of a section ("device" or "host"). */
@@ -89,6 +92,8 @@ enum top_field {
     TOP_FIELD_ALL_ROWS,
     TOP_FIELD_IN_LAYOUTS,
     TOP_FIELD_LONGEST,
+    TOP_FIELD_POST_OP,
+    TOP_FIELD_OP,
     TOP_FIELD_COUNT,
 };
 
@@ -109,6 +114,23 @@ const char *top_text(const struct top_rows *r, int col, size_t *len);
 void top_put_time(struct buf *b, const struct top *t, double ns);
 void top_put_amount(struct buf *b, double v, double base, const char *unit, const char *prefixed,
                     const char *between);
+/* What a table did not show, said below it: add every row, then say it. */
+struct top_remarks {
+    int64_t rows, all_rows;
+    int64_t unknown_computation, unknown_memory, ops;
+};
+void top_note_row(struct top_remarks *m, const struct top_rows *r);
+void top_say_remarks(const struct top *t, const struct top_remarks *m);
+
+/* Instead of a table without rows: which type or name that was asked for there is not. */
+int top_say_nothing(const struct top *t);
+
+/* Another grouping than operators and types, as a table of its own; see top_by.c. NULL: none. */
+extern const char *const top_by_choices[];
+int top_print_by(const struct top *t, const char *by);
+/* Kernels of every operator, for programs. */
+extern const char top_kernels_sql[];
+
 /* shapes "1x3;64" as "{1,3}\n{64}", or with another separator. layouts: JSON or NULL. */
 void top_put_shapes(struct buf *b, const char *shapes, size_t len, const char *layouts,
                     const char *between);
@@ -116,7 +138,8 @@ void top_put_shapes(struct buf *b, const char *shapes, size_t len, const char *l
 void top_put_g3(struct buf *b, double v);
 
 /* Print a section; CLI_OK or the exit code. */
-int top_print_table(const struct top *t, const char *section);
+int top_print_ranking(const struct top *t, const char *section);
+int top_print_boxes(const struct top *t, const char *section);
 int top_print_bars(const struct top *t, const char *section);
 int top_print_oprs(const struct top *t, const char *section);
 int top_print_wiki(const struct top *t, const char *section);

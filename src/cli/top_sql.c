@@ -220,6 +220,10 @@ static void put_groups(const struct top *t, struct buf *b)
              t->aggregate_by ? " GROUP BY type" : " HAVING count(*) > 0");
 }
 
+#define SHAPES_OF(io)                                                                            \
+    "(SELECT group_concat(iif(shape = '', 'scalar', shape), ';') FROM op_tensor WHERE op = r.op" \
+    " AND io = '" io "')"
+
 static void put_shapes(struct buf *b, const char *io, const char *name)
 {
     buf_addf(b,
@@ -266,7 +270,15 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
     buf_adds(b, ", (SELECT iif(json_valid(attributes), json_extract(attributes, '$.in_layouts'),"
                 " NULL) FROM op WHERE id = r.op) AS in_layouts"
                 ", unknown_computation, unknown_memory, all_rows,"
-                " max(time_ns) OVER () AS longest_ns FROM ranked AS r ORDER BY rank");
+                " max(time_ns) OVER () AS longest_ns, (SELECT post_op FROM op WHERE id = r.op) AS"
+                " post_op, nullif(ltrim(coalesce(" SHAPES_OF(
+                    "input") ", '') ||"
+                             " coalesce(' * ' || " SHAPES_OF(
+                                 "weight") ", '') || coalesce(' -> ' "
+                                           "|| " SHAPES_OF("output") ", ''), ' *'), '') "
+                                                                     "AS shapes, op "
+                                                                     "FROM ranked AS r "
+                                                                     "ORDER BY rank");
 }
 
 const char top_summary_sql[] =
@@ -292,6 +304,8 @@ static const char *const field_names[TOP_FIELD_COUNT] = {
     [TOP_FIELD_ALL_ROWS] = "all_rows",
     [TOP_FIELD_IN_LAYOUTS] = "in_layouts",
     [TOP_FIELD_LONGEST] = "longest_ns",
+    [TOP_FIELD_POST_OP] = "post_op",
+    [TOP_FIELD_OP] = "op",
 };
 
 static int find_column(const opm_rows *r, const char *name)

@@ -1,9 +1,9 @@
-/* top_table.c -- the table of `opmeter top` in boxes, as bars, or as a bare list; see top.h. */
+/* top_table.c -- `opmeter top` in boxes, as bars, or as a bare list; see top.h. */
 #include "cli/top.h"
 
+#include "base/bar.h"
 #include "base/glyph.h"
 #include "base/json_read.h"
-#include "cli/bar.h"
 #include "cli/box.h"
 
 #include <inttypes.h>
@@ -202,13 +202,7 @@ static void put_cell(struct buf *b, const struct top *t, const struct top_rows *
     }
 }
 
-/* What the table does not show, said below it. */
-struct remarks {
-    int64_t rows, all_rows;
-    int64_t unknown_computation, unknown_memory, ops;
-};
-
-static void note_row(struct remarks *m, const struct top_rows *r)
+void top_note_row(struct top_remarks *m, const struct top_rows *r)
 {
     m->rows++;
     m->all_rows = opm_rows_int(r->rows, r->field[TOP_FIELD_ALL_ROWS]);
@@ -217,16 +211,17 @@ static void note_row(struct remarks *m, const struct top_rows *r)
     m->unknown_memory += opm_rows_int(r->rows, r->field[TOP_FIELD_UNKNOWN_MEMORY]);
 }
 
-static void say_remarks(const struct top *t, const struct remarks *m)
+void top_say_remarks(const struct top *t, const struct top_remarks *m)
 {
     const char *what = t->aggregate_by ? "type" : t->has_ops ? "operator" : "name";
+    bool all = t->boxes; /* a column of which nothing is known is not shown elsewhere */
 
-    if (t->aggregate && m->unknown_computation)
+    if (t->aggregate && m->unknown_computation && (all || m->unknown_computation < m->ops))
         cli_remark(t->cli,
                    "computation is not known for %" PRId64 " of %" PRId64
                    " operators; the %s of it is that of the others",
                    m->unknown_computation, m->ops, t->aggregate);
-    if (t->aggregate && m->unknown_memory)
+    if (t->aggregate && m->unknown_memory && (all || m->unknown_memory < m->ops))
         cli_remark(t->cli,
                    "memory is not known for %" PRId64 " of %" PRId64
                    " operators; the %s of it is that of the others",
@@ -263,10 +258,10 @@ static struct box *new_box(const struct top *t, const char *section)
     return box;
 }
 
-int top_print_table(const struct top *t, const char *section)
+int top_print_boxes(const struct top *t, const char *section)
 {
     struct box *box = new_box(t, section);
-    struct remarks m = { 0 };
+    struct top_remarks m = { 0 };
     struct top_rows r;
     struct buf b = { 0 };
     int more = 0, rc;
@@ -278,7 +273,7 @@ int top_print_table(const struct top *t, const char *section)
         more = top_rows_next(&r);
         if (more <= 0)
             break;
-        note_row(&m, &r);
+        top_note_row(&m, &r);
         for (size_t i = 0; i < t->ncolumn; i++) {
             buf_clear(&b);
             put_cell(&b, t, &r, t->column[i]);
@@ -293,7 +288,7 @@ int top_print_table(const struct top *t, const char *section)
     if (rc == CLI_OK && m.rows)
         say_left_out(t, box);
     if (rc == CLI_OK)
-        say_remarks(t, &m);
+        top_say_remarks(t, &m);
     top_rows_close(&r);
     buf_release(&b);
     box_free(box);
@@ -308,7 +303,7 @@ int top_print_bars(const struct top *t, const char *section)
     struct cli *cli = t->cli;
     int width = cli_width(), bar = width ? MAX(width / 3, BAR_MIN) : BAR_PIPED;
     struct textable *table = textable_new();
-    struct remarks m = { 0 };
+    struct top_remarks m = { 0 };
     struct top_rows r;
     struct buf b = { 0 };
     double longest = 0;
@@ -328,7 +323,7 @@ int top_print_bars(const struct top *t, const char *section)
             break;
         double ns = top_real(&r, r.at[TOP_time]);
 
-        note_row(&m, &r);
+        top_note_row(&m, &r);
         if (m.rows == 1)
             longest = top_real(&r, r.field[TOP_FIELD_LONGEST]);
         buf_clear(&b);
@@ -358,7 +353,7 @@ int top_print_bars(const struct top *t, const char *section)
     }
     rc = cli_print_table(cli, table);
     if (rc == CLI_OK)
-        say_remarks(t, &m);
+        top_say_remarks(t, &m);
     return rc;
 }
 

@@ -355,7 +355,7 @@ def percentiles(case, opmeter, folder):
         [sorted(truth["steps"])[int(len(truth["steps"]) * p / 100)] for p in shown[1:]],
         "LoadGen's rule: sorted[n p]")
     case.check("printed", lambda: [int(n) for n in re.findall(
-        r"percentile latency \(ns\) +: (\d+)$", opmeter.text("summary", path), re.M)],
+        r"percentile latency \(ns\) +: (\d+)$", opmeter.text("summary", "--as", "furiosa", path), re.M)],
         [int(numpy.percentile(truth["steps"], p)) for p in shown[1:]],
         "numpy, truncated as Furiosa's SDK does")
 

@@ -164,7 +164,7 @@ def furiosa(case, opmeter, path):
     if latencies:
         def report():
             """Numbers of `opmeter summary`, by their label."""
-            text = opmeter.text("summary", path)
+            text = opmeter.text("summary", "--as", "furiosa", path)
             return {k.strip(): int(v) for k, v in re.findall(r"^(.*\S) +: (\d+)$", text, re.M)}
         truth = {"Inference counts": len(latencies), "Min latency (ns)": min(latencies),
                  "Max latency (ns)": max(latencies), "Mean latency (ns)": int(numpy.mean(latencies)),

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 /* What textable_print() writes; free it. */
-static char *printed(const struct textable *t, enum textable_format format, int width, bool bold)
+static char *printed(struct textable *t, enum textable_format format, int width, bool bold)
 {
     const char *path = unit_path("table");
     struct io_out o = { 0 };
@@ -21,7 +21,7 @@ static char *printed(const struct textable *t, enum textable_format format, int 
     return text;
 }
 
-static void assert_printed(const struct textable *t, enum textable_format format, int width,
+static void assert_printed(struct textable *t, enum textable_format format, int width,
                            const char *want)
 {
     char *got = printed(t, format, width, false);
@@ -184,13 +184,13 @@ static void test_shrink(void **state)
     } cases[] = {
         { 0, "abcdefghijklmnopqrstuvwxyz  123456  0123456789abcdef\n" },
         { 52, "abcdefghijklmnopqrstuvwxyz  123456  0123456789abcdef\n" },
-        { 51, "abcdefghijklmnopqrstuvwx…  123456  0123456789abcdef\n" },
-        { 42, "abcdefghijklmno…  123456  0123456789abcdef\n" },
-        { 41, "abcdefghijklmn…  123456  0123456789abcdef\n" },
-        { 40, "abcdefghijklmn…  123456  0123456789abcd…\n" },
-        { 26, "abcdefg…  123456  0123456…\n" },
-        { 10, "abcdefg…  123456  0123456…\n" }, /* no less */
-        { 1, "abcdefg…  123456  0123456…\n" },
+        { 51, "abcdefgh…klmnopqrstuvwxyz  123456  0123456789abcdef\n" },
+        { 42, "abcde…qrstuvwxyz  123456  0123456789abcdef\n" },
+        { 41, "abcd…qrstuvwxyz  123456  0123456789abcdef\n" },
+        { 40, "abcd…qrstuvwxyz  123456  0123…6789abcdef\n" },
+        { 26, "ab…vwxyz  123456  01…bcdef\n" },
+        { 10, "ab…vwxyz  123456  01…bcdef\n" }, /* no less */
+        { 1, "ab…vwxyz  123456  01…bcdef\n" },
     };
     struct textable *t = textable_new();
 
@@ -222,9 +222,9 @@ static void test_shrink_wide(void **state)
     add_text(t, "ab\xe5\x8d\xb7\xe5\x8d\xb7\xe5\x8d\xb7\xe5\x8d\xb7");
     textable_int(t, 1);
     assert_printed(t, TEXTABLE_ALIGNED, 11,
-                   "heading…  n\n"
+                   "he… long  n\n"
                    "--------  -\n"
-                   "ab\xe5\x8d\xb7\xe5\x8d\xb7…   1\n");
+                   "ab…\xe5\x8d\xb7\xe5\x8d\xb7   1\n");
     textable_free(t);
 }
 
@@ -240,6 +240,79 @@ static void test_bold_and_short_row(void **state)
     assert_int_equal(textable_rows(t), 1);
     got = printed(t, TEXTABLE_ALIGNED, 0, true);
     assert_string_equal(got, "\033[1ma      b\033[0m\n---  ---\n2.5  N/A\n");
+    free(got);
+    textable_free(t);
+}
+
+/* Prose is cut at its end; what may be left out is, the highest rank first, and what is empty. */
+static void test_optional(void **state)
+{
+    struct textable *t = textable_new();
+
+    (void)state;
+    textable_column(t, "name", TEXTABLE_TEXT);
+    textable_column(t, "first", TEXTABLE_INT);
+    textable_optional(t, 1);
+    textable_column(t, "empty", TEXTABLE_REAL);
+    textable_optional(t, 0);
+    textable_column(t, "second", TEXTABLE_INT);
+    textable_optional(t, 2);
+    textable_column(t, "what it is", TEXTABLE_PROSE);
+    add_text(t, "a");
+    textable_int(t, 1);
+    textable_null(t);
+    textable_int(t, 2);
+    add_text(t, "a sentence that goes on");
+    assert_printed(t, TEXTABLE_ALIGNED, 0,
+                   "name  first  second  what it is\n"
+                   "----  -----  ------  -----------------------\n"
+                   "a         1       2  a sentence that goes on\n");
+    assert_null(textable_no_room(t, 0));
+    assert_printed(t, TEXTABLE_ALIGNED, 40,
+                   "name  first  what it is\n"
+                   "----  -----  -----------------------\n"
+                   "a         1  a sentence that goes on\n");
+    assert_string_equal(textable_no_room(t, 0), "second");
+    assert_null(textable_no_room(t, 1));
+    assert_printed(t, TEXTABLE_ALIGNED, 20,
+                   "name  what it is\n"
+                   "----  --------------\n"
+                   "a     a sentence th…\n");
+    assert_string_equal(textable_no_room(t, 1), "second");
+    assert_printed(t, TEXTABLE_CSV, 20,
+                   "name,first,empty,second,what it is\n"
+                   "a,1,,2,a sentence that goes on\n");
+    textable_free(t);
+}
+
+/* Bars are in eighths of eight columns, the largest share fills them; only where there is colour.
+ */
+static void test_share(void **state)
+{
+    struct textable *t = textable_new();
+    char *got;
+
+    (void)state;
+    textable_column(t, "share", TEXTABLE_SHARE);
+    textable_column(t, "n", TEXTABLE_ANY);
+    textable_real(t, 0.5);
+    textable_int(t, 1);
+    textable_real(t, 0.0625);
+    textable_int(t, 20);
+    textable_null(t);
+    textable_int(t, 3);
+    assert_printed(t, TEXTABLE_ALIGNED, 0,
+                   " share   n\n------  --\n50.0 %   1\n 6.2 %  20\n   N/A   3\n");
+    assert_printed(t, TEXTABLE_CSV, 0, "share,n\n0.5,1\n0.0625,20\n,3\n");
+    got = printed(t, TEXTABLE_ALIGNED, 0, true);
+    assert_string_equal(got, "\033[1m share            n\033[0m\n"
+                             "---------------  --\n"
+                             "50.0 % \033[36m████████\033[0m   1\n"
+                             " 6.2 % \033[36m█\033[0m         20\n"
+                             "   N/A \033[36m\033[0m           3\n");
+    free(got);
+    got = printed(t, TEXTABLE_ALIGNED, 12, true); /* no room for it */
+    assert_non_null(strstr(got, "50.0 %   1\n"));
     free(got);
     textable_free(t);
 }
@@ -282,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_shrink),
         cmocka_unit_test(test_shrink_wide),
         cmocka_unit_test(test_bold_and_short_row),
+        cmocka_unit_test(test_optional),
+        cmocka_unit_test(test_share),
         cmocka_unit_test(test_fail),
     };
 

@@ -324,6 +324,21 @@ export interface DeviceOpsRow {
     share: number | null;
 }
 
+// what devices ran for every operator, by kernel, and for graph launches; what is nobody's goes under its own name; no warm-up
+export interface OpKernelsRow {
+    op: number | null;
+    owner: string | null;
+    kernel: string | null;
+    count: number | null;
+    total_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p99_ns: number | null;
+    share: number | null;
+}
+
 // how full every queue was; warm-up steps are left out where every change was recorded
 export interface QueueStatsRow {
     track: number | null;

@@ -1,6 +1,6 @@
 /* bar.h -- bars made of characters. */
-#ifndef CLI_BAR_H
-#define CLI_BAR_H
+#ifndef BASE_BAR_H
+#define BASE_BAR_H
 
 #include "base/buf.h"
 

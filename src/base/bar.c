@@ -1,5 +1,5 @@
 /* bar.c -- see bar.h. */
-#include "cli/bar.h"
+#include "base/bar.h"
 
 #include <math.h>
 

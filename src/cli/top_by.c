@@ -1,0 +1,89 @@
+/* top_by.c -- `opmeter top --by`: the time of a trace by kernel, module, layer, rank or device. */
+#include "cli/table.h"
+#include "cli/top.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const char *const top_by_choices[] = { "op",    "type", "kernel", "module",
+                                       "layer", "rank", "device", NULL };
+
+/* The part of a name in front of its last sep. */
+#define IN_FRONT(sep) "rtrim(rtrim(name, replace(name, '" sep "', '')), '" sep "')"
+
+static const char kernels_sql[] =
+    "SELECT sum(total_ns) AS time_ns, CAST(sum(total_ns) AS REAL) / sum(sum(total_ns)) OVER () AS"
+    " share, sum(count) AS count, CAST(sum(total_ns) AS REAL) / sum(count) AS mean_ns, min(min_ns)"
+    " AS min_ns, max(max_ns) AS max_ns, count(DISTINCT op) AS operators, kernel FROM op_kernels"
+    " GROUP BY kernel ORDER BY time_ns DESC";
+
+/* Modules that the program marked: what it did within each, on the host. */
+static const char marked_modules_sql[] =
+    "SELECT total_ns, self_ns, share, count, mean_ns, p99_ns, substr(name, 12) AS module"
+    " FROM span_stats WHERE name GLOB 'nn.Module: *' ORDER BY total_ns DESC";
+/* Else operators by the scope that their names begin with. */
+static const char scopes_sql[] =
+    "SELECT sum(time_ns) AS time_ns, sum(share) AS share, count(*) AS operators, sum(count) AS"
+    " count, sum(computation) / nullif(sum(time_ns), 0) AS \"GFLOP/s\", sum(memory) /"
+    " nullif(sum(time_ns), 0) AS \"GB/s\", module FROM (SELECT *, CASE WHEN name GLOB '*/*' THEN"
+    " " IN_FRONT("/") " WHEN name GLOB '*.*' THEN " IN_FRONT(
+        ".") " ELSE '(no scope)' END AS"
+             " module FROM op_times WHERE section = 'device') GROUP BY module ORDER BY time_ns "
+             "DESC";
+
+static const char layers_sql[] =
+    "SELECT sum(self_ns) AS time_ns, CAST(sum(self_ns) AS REAL) / sum(sum(self_ns)) OVER () AS"
+    " share, sum(count) AS count, count(*) AS names, layer FROM span_stats GROUP BY layer"
+    " ORDER BY time_ns DESC";
+
+/* Of one step where steps are marked. */
+#define PLACES(what, group)                                                                      \
+    "SELECT " what ", sum(compute_ns + exposed_ns + copy_ns) / max(steps, 1) AS busy_ns,"        \
+    " CAST(sum(compute_ns + exposed_ns + copy_ns) AS REAL) / nullif(sum(wall_ns -"               \
+    " not_recorded_ns), 0) AS share, sum(compute_ns) / max(steps, 1) AS compute_ns,"             \
+    " nullif(sum(exposed_ns), 0) / max(steps, 1) AS exposed_communication_ns,"                   \
+    " nullif(sum(copy_ns), 0) / max(steps, 1) AS copies_ns, sum(idle_ns) / max(steps, 1) AS"     \
+    " idle_ns, sum(wall_ns - not_recorded_ns) / max(steps, 1) AS wall_ns, nullif(max(steps), 0)" \
+    " AS steps FROM reconciliation GROUP BY " group " ORDER BY " group
+
+static const struct {
+    const char *by, *title, *sql, *empty;
+} groupings[] = {
+    { "kernel", "Kernels, by time on the devices", kernels_sql,
+      "No kernel was recorded: --by op ranks what there is." },
+    { "module", "Modules, by time of their operators", scopes_sql,
+      "No operator was executed in this trace." },
+    { "layer", "Layers, by own time of their spans", layers_sql, "The trace has no spans." },
+    { "rank", "Ranks",
+      PLACES("coalesce(rank, 'none') AS rank, count(DISTINCT device) AS devices", "rank"),
+      "Nothing in this trace says when it was busy." },
+    { "device", "Devices", PLACES("coalesce(device, 'host') AS device, rank", "rank, device"),
+      "Nothing in this trace says when a device was busy." },
+};
+
+int top_print_by(const struct top *t, const char *by)
+{
+    struct cli *cli = t->cli;
+    int64_t rows = 0;
+    size_t i = 0;
+    const char *sql, *title;
+    bool marked;
+    int rc;
+
+    while (strcmp(groupings[i].by, by) != 0)
+        i++;
+    marked = strcmp(by, "module") == 0 &&
+             cli_query_int(t->trace, "SELECT count(*) FROM span_stats WHERE name GLOB"
+                                     " 'nn.Module: *'") > 0;
+    sql = marked ? marked_modules_sql : groupings[i].sql;
+    title = marked ? "Modules, by time within them on the host" : groupings[i].title;
+    if (cli->json || cli->csv)
+        return cli_print_query(cli, t->trace, sql);
+    cli_heading(cli, "%s", title);
+    rc = table_print(cli, t->trace, sql, t->limit, &rows);
+    if (rc == CLI_OK && !rows)
+        io_out_addf(&cli->out, "%s\n", groupings[i].empty);
+    if (rc == CLI_OK && t->limit && rows > t->limit)
+        cli_remark(cli, "there are more than these %" PRId64 ": -t 0 shows all", t->limit);
+    return rc;
+}
