@@ -51,6 +51,22 @@ static inline bool environment_engine_profiling(void)
     return value && strcmp(value, "0") != 0;
 }
 
+/* Where Furiosa's Chrome trace goes, by the name of today or the one before; NULL: nowhere. */
+static inline const char *environment_furiosa_output(void)
+{
+    const char *value = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
+
+    return value ? value : environment_get("NUX_PROFILER_PATH");
+}
+
+/* Where Cambricon's files go. */
+static inline const char *environment_tensorflow_dir(void)
+{
+    const char *value = environment_get("TF_PROFILE_LOGDIR");
+
+    return value ? value : ENVIRONMENT_TENSORFLOW_DIR;
+}
+
 /* TENSORFLOW_MODELS_TRACE_LEVEL as a level of ours: 0 off; 1 (software) application and framework;
  * 2 (hardware), 3 (full) and more all layers. */
 static inline int environment_tensorflow_level(void)

@@ -60,7 +60,7 @@ static void put_topics(struct io_out *out)
 
 static bool is_option(const struct option *o)
 {
-    return o->kind != OPTION_GROUP;
+    return o->kind != OPTION_GROUP && o->kind != OPTION_ALIAS;
 }
 
 /* -- bash -- */

@@ -128,6 +128,7 @@ static int parse_options(struct job *j)
     j->opt.ort_lib = a->ort_lib;
     j->opt.batch_size = a->batch_size;
     j->opt.seq_len = a->seq_len;
+    j->opt.guess_sizes = true;
     j->opt.input = a->input.item;
     j->opt.ninput = a->input.n;
     j->opt.seed = a->seed;
@@ -415,6 +416,8 @@ static int do_job(struct job *j)
         rc = run_all(j);
     if (rc != CLI_OK)
         return rc;
+    if (j->res[0].ignored[0])
+        cli_error("%s: %s", j->opt.model, j->res[0].ignored);
     run_peak(j->res[0].threads, &j->peak);
     for (int i = 0; rc == CLI_OK && i < j->n && j->n > 1; i++)
         rc = report(j, i, 1, j->dir[i], false);
@@ -482,6 +485,9 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         OPT_STR(0, "rtol", &a.rtol, "X", "--check: relative difference allowed (1e-3)"),
         OPT_BOOL(0, "json", &cli->json, "print summary.json instead"),
         OPT_BOOL(0, "csv", &cli->csv, "print operators.csv instead"),
+        OPT_ALIAS("warmup-iter", "warmup"), /* MegEngine */
+        OPT_ALIAS("w", "warmup"),           /* Neural Engine */
+        OPT_ALIAS("multithread", "threads"),
         CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };

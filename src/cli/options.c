@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define HELP_COLUMN 26 /* where the descriptions start */
+#define NAME_ROOM 64
 
 static const struct option help_option = {
     .kind = OPTION_BOOL,
@@ -126,7 +127,7 @@ static void lookup_try(struct lookup *l, const struct option *o, bool negated)
 static int find_name(const struct option *opts, struct lookup *l, opm_error *err)
 {
     for (const struct option *o = opts; o->kind != OPTION_END; o++) {
-        if (!o->name)
+        if (!o->name || o->kind == OPTION_ALIAS)
             continue;
         lookup_try(l, o, false);
         if (o->kind == OPTION_BOOL)
@@ -151,7 +152,7 @@ static int unknown_name(const struct option *opts, const char *typed, size_t len
     if (len <= NEAREST_MAX)
         memcpy(word, typed + strlen(no), len - strlen(no));
     for (const struct option *o = opts; o->kind != OPTION_END; o++)
-        if (o->name && (!*no || o->kind == OPTION_BOOL))
+        if (o->name && o->kind != OPTION_ALIAS && (!*no || o->kind == OPTION_BOOL))
             nearest_try(&n, o->name);
     if (!*no)
         nearest_try(&n, help_option.name);
@@ -244,6 +245,7 @@ static int set_value(const struct option *o, const char *text, opm_error *err)
         return 0;
     case OPTION_END:
     case OPTION_GROUP:
+    case OPTION_ALIAS:
     case OPTION_BOOL:
         break;
     }
@@ -266,23 +268,42 @@ static int missing_value(const struct option *o, opm_error *err)
                      o->arg);
 }
 
+/* A name as our tables have it: others write --batch_size, or call it otherwise altogether. */
+static void translate(const struct option *opts, struct lookup *l, char room[NAME_ROOM])
+{
+    if (l->len >= NAME_ROOM)
+        return;
+    memcpy(room, l->typed, l->len);
+    room[l->len] = '\0';
+    for (char *c = strchr(room, '_'); c; c = strchr(c, '_'))
+        *c = '-';
+    for (const struct option *o = opts; o->kind != OPTION_END; o++)
+        if (o->kind == OPTION_ALIAS && strcmp(o->name, room) == 0)
+            snprintf(room, NAME_ROOM, "%s", o->arg);
+    l->typed = room;
+    l->len = strlen(room);
+}
+
 /* word is what follows "--". */
 static int parse_long(const struct option *opts, const char *word, struct words *w, opm_error *err)
 {
     const char *eq = strchr(word, '=');
     struct lookup l = { .typed = word, .len = eq ? (size_t)(eq - word) : strlen(word) };
+    size_t len = l.len;
+    char room[NAME_ROOM];
     int rc;
 
-    if (!l.len) /* the beginning of every name, but hardly meant so */
+    if (!len) /* the beginning of every name, but hardly meant so */
         return opm__fail(err, OPM_EINVAL, "unknown option '--%s'", word);
+    translate(opts, &l, room);
     rc = find_name(opts, &l, err);
     if (rc < 0)
         return rc;
     if (!l.found)
-        return unknown_name(opts, word, l.len, err);
+        return unknown_name(opts, word, len, err);
     if (l.found->kind == OPTION_BOOL) {
         if (eq)
-            return opm__fail(err, OPM_EINVAL, "option '--%.*s' takes no value", (int)l.len, word);
+            return opm__fail(err, OPM_EINVAL, "option '--%.*s' takes no value", (int)len, word);
         if (l.found == &help_option)
             return OPTIONS_HELP;
         *l.found->value.b = !l.negated;
@@ -437,7 +458,7 @@ void options_help(struct buf *b, const char *usage, const char *about, const str
     for (; opts->kind != OPTION_END; opts++) {
         if (opts->kind == OPTION_GROUP)
             buf_addf(b, "\n%s\n", opts->help);
-        else
+        else if (opts->kind != OPTION_ALIAS)
             help_option_line(b, opts, width);
     }
     help_option_line(b, &help_option, width);

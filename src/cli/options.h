@@ -9,9 +9,9 @@
  * Parsing, abbreviations, --no-x, suggestions and the help text all come from that array, so an
  * option cannot be parsed and undocumented. Understood: -x, -xVALUE, -x VALUE, -xyz, --name,
  * --name=VALUE,
- * --name VALUE, any unambiguous beginning of a name, --no-name for booleans, and -- to end the
- * options. Options and other arguments may be mixed; a lone "-" is an argument. -h and --help need
- * no entry. Nothing here prints or exits. */
+ * --name VALUE, any unambiguous beginning of a name, '_' for '-' in it, --no-name for booleans, and
+ * -- to end the options. Options and other arguments may be mixed; a lone "-" is an argument. -h
+ * and --help need no entry. Nothing here prints or exits. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -21,6 +21,7 @@
 enum option_kind {
     OPTION_END,
     OPTION_GROUP, /* a heading in the help, no option */
+    OPTION_ALIAS, /* another word for one, which other tools use; the help is silent about it */
     OPTION_BOOL,
     OPTION_STR,
     OPTION_INT,
@@ -69,6 +70,7 @@ struct option {
       .choices = (c) }
 #define OPT_LIST(l, n, v, a, h) \
     { .kind = OPTION_LIST, .letter = (l), .name = (n), .value.list = (v), .arg = (a), .help = (h) }
+#define OPT_ALIAS(n, other) { .kind = OPTION_ALIAS, .name = (n), .arg = (other) }
 #define OPT_GROUP(h) { .kind = OPTION_GROUP, .help = (h) }
 #define OPT_END { .kind = OPTION_END }
 /* clang-format on */

@@ -107,7 +107,7 @@ static int write_output(const struct run_result *res, int n, opm_trace *all, con
 
 int run_env_may_write(bool force)
 {
-    const char *furiosa = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
+    const char *furiosa = environment_furiosa_output();
     const char *output = environment_get("OPMETER_OUTPUT");
     char path[FOLDER_PATH_MAX];
     int rc = CLI_OK;
@@ -120,14 +120,14 @@ int run_env_may_write(bool force)
     if (rc == CLI_OK && furiosa)
         rc = cli_may_write(furiosa, force);
     if (rc == CLI_OK && environment_tensorflow_level() > 0)
-        rc = cli_may_write(ENVIRONMENT_TENSORFLOW_DIR, force);
+        rc = cli_may_write(environment_tensorflow_dir(), force);
     return rc;
 }
 
 int run_env_write(struct cli *cli, const struct run_result *res, int n)
 {
     const char *output = environment_get("OPMETER_OUTPUT");
-    const char *furiosa = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
+    const char *furiosa = environment_furiosa_output();
     bool tensorflow = environment_tensorflow_level() > 0;
     char *paths[RUN_INSTANCES_MAX], room[RUN_INSTANCES_MAX][FOLDER_PATH_MAX];
     opm_trace *all = NULL;
@@ -145,7 +145,7 @@ int run_env_write(struct cli *cli, const struct run_result *res, int n)
     if (rc == CLI_OK && furiosa)
         rc = export_as(all, "chrome", furiosa);
     if (rc == CLI_OK && tensorflow)
-        rc = export_as(all, "cambricon", ENVIRONMENT_TENSORFLOW_DIR);
+        rc = export_as(all, "cambricon", environment_tensorflow_dir());
     opm_trace_close(all);
     return rc;
 }

@@ -564,9 +564,15 @@ int report_print(struct report *r, int top, const char *dir)
              human_ns(load, (double)res->load_ns), human_ns(open, (double)res->open_ns),
              human_ns(prepare, (double)res->prepare_ns));
     fact(r, &b, "model", &text);
+    if (res->sizes[0])
+        buf_addf(&text,
+                 "%s: left open by the model and chosen here; --dim NAME=N, --batch-size, "
+                 "--seq-len or --input NAME:SHAPE choose others",
+                 res->sizes);
+    fact(r, &b, "sizes", &text);
     report_throughput(r, &text);
     fact(r, &b, "throughput", &text);
-    io_out_addf(&r->cli->out, "%s", buf_str(&b));
+    cli_say(r->cli, "%s", buf_str(&b));
     print_check(r);
     io_out_adds(&r->cli->out, "\n");
     rc = cli_print_table(r->cli, report_latency_table(r));

@@ -22,7 +22,7 @@ extern char **environ;
 bool opm__env_wants(void)
 {
     return environment_get("OPMETER_OUTPUT") || environment_engine_profiling() ||
-           environment_get("FURIOSA_PROFILER_OUTPUT_PATH") || environment_tensorflow_level() > 0;
+           environment_furiosa_output() || environment_tensorflow_level() > 0;
 }
 
 static int add(struct outputs *o, const char *format, const char *path)
@@ -81,7 +81,7 @@ static int plan_path(struct outputs *o, const char *format, const char *path, bo
 
 int opm__outputs_plan(struct outputs *o, bool child, opm_error *err)
 {
-    const char *furiosa = environment_get("FURIOSA_PROFILER_OUTPUT_PATH");
+    const char *furiosa = environment_furiosa_output();
     int rc = 0;
 
     opm__outputs_release(o);
@@ -90,7 +90,7 @@ int opm__outputs_plan(struct outputs *o, bool child, opm_error *err)
     if (rc == 0 && furiosa)
         rc = plan_path(o, "chrome", furiosa, child, err);
     if (rc == 0 && environment_tensorflow_level() > 0)
-        rc = plan_path(o, "cambricon", ENVIRONMENT_TENSORFLOW_DIR, child, err);
+        rc = plan_path(o, "cambricon", environment_tensorflow_dir(), child, err);
     if (rc == 0 && o->n && !environment_get("OPMETER_OUTPUT")) {
         o->only = true;
         if (asprintf(&o->record, "%s.opm", o->item[0].path) < 0) {

@@ -23,7 +23,17 @@ struct sizes {
     const struct model *m;
     struct size *dim;
     size_t n, cap;
+    bool guess;
+    struct input_hints hints;
+    struct buf guessed, ignored;
 };
+
+static void sizes_release(struct sizes *s)
+{
+    mem_free(s->dim);
+    buf_release(&s->guessed);
+    buf_release(&s->ignored);
+}
 
 static int64_t *size_of(struct sizes *s, const char *name)
 {
@@ -78,6 +88,52 @@ static int bind_shape(struct sizes *s, const struct engine_value *v, const struc
 
 /* -- from options to sizes -- */
 
+/* Names of open dimensions of the inputs, each once; "" if there are none. */
+static void put_open(const struct sizes *s, const struct engine_value *v, size_t n, struct buf *b)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (int d = 0; d < v[i].shape.rank; d++) {
+            const char *name = NULL;
+            char text[300];
+
+            if (v[i].shape.dim[d] >= 0)
+                continue;
+            name = model_dim_name(s->m, v[i].shape.dim[d]);
+            if (name)
+                snprintf(text, sizeof(text), "'%s'", name);
+            else
+                snprintf(text, sizeof(text), "number %d of input '%s'", d, v[i].name);
+            if (!strstr(buf_str(b), text))
+                buf_addf(b, "%s%s", b->len ? ", " : "", text);
+        }
+    }
+}
+
+/* An option that fits no dimension: said if others are open, which it may have been meant for. */
+static int unfit(struct sizes *s, const struct engine_value *v, size_t n, const char *option,
+                 const char *why, opm_error *err)
+{
+    struct buf open = { 0 }, shapes = { 0 };
+    int rc = 0;
+
+    put_open(s, v, n, &open);
+    for (size_t i = 0; i < n; i++) {
+        char text[256];
+
+        model_shape_text(s->m, &v[i].shape, text, sizeof(text));
+        buf_addf(&shapes, "%s'%s' %s", i ? ", " : "", v[i].name, text);
+    }
+    if (s->guess && open.len)
+        buf_addf(&s->ignored, "%s%s is not used: %s; open are: %s (--dim NAME=N)",
+                 s->ignored.len ? "; " : "", option, why, buf_str(&open));
+    else
+        rc = opm__fail(err, OPM_EINVAL, "%s: %s: %s; inputs are: %s", s->m->name, option, why,
+                       buf_str(&shapes));
+    buf_release(&open);
+    buf_release(&shapes);
+    return rc;
+}
+
 static int bind_batch(struct sizes *s, const struct engine_value *v, size_t n, int64_t size,
                       opm_error *err)
 {
@@ -93,16 +149,9 @@ static int bind_batch(struct sizes *s, const struct engine_value *v, size_t n, i
             rc = set_size(s, name, size, "--batch-size", err);
     }
     if (!rc && !open)
-        rc = opm__fail(err, OPM_EINVAL,
-                       "%s: no input has an open first dimension; its batch size is fixed",
-                       s->m->name);
+        rc = unfit(s, v, n, "--batch-size",
+                   "no input has an open first dimension, its batch size is fixed", err);
     return rc;
-}
-
-static bool is_sequence(const char *name)
-{
-    return strcasestr(name, "seq") || strcasestr(name, "len") || strcasestr(name, "token") ||
-           strcasecmp(name, "s") == 0 || strcasecmp(name, "t") == 0 || strcasecmp(name, "l") == 0;
 }
 
 static int bind_sequence(struct sizes *s, const struct engine_value *v, size_t n, int64_t size,
@@ -117,26 +166,41 @@ static int bind_sequence(struct sizes *s, const struct engine_value *v, size_t n
             const char *name = dim < 0 ? model_dim_name(s->m, dim) : NULL;
 
             found |= (dim < 0 && d == 1) || (d == 1 && dim == size);
-            if (name && is_sequence(name)) {
+            if (name && input_is_sequence(name)) {
                 found = true;
                 rc = set_size(s, name, size, "--seq-len", err);
             }
         }
     }
     if (!rc && !found)
-        rc = opm__fail(err, OPM_EINVAL, "%s: no input has an open dimension for --seq-len",
-                       s->m->name);
+        rc = unfit(s, v, n, "--seq-len", "no input has an open dimension for it", err);
     return rc;
 }
 
-static int bind_dims(struct sizes *s, const struct input_options *opt, opm_error *err)
+static int unknown_dim(const struct sizes *s, const struct engine_value *v, size_t n,
+                       const char *name, opm_error *err)
+{
+    struct buf open = { 0 };
+    int rc;
+
+    put_open(s, v, n, &open);
+    if (open.len)
+        rc = opm__fail(err, OPM_EINVAL, "%s: there is no open dimension '%s', but %s", s->m->name,
+                       name, buf_str(&open));
+    else
+        rc = opm__fail(err, OPM_EINVAL, "%s: there is no open dimension '%s'", s->m->name, name);
+    buf_release(&open);
+    return rc;
+}
+
+static int bind_dims(struct sizes *s, const struct engine_value *v, size_t n,
+                     const struct input_options *opt, opm_error *err)
 {
     int rc = 0;
 
     for (size_t i = 0; !rc && i < opt->ndim; i++) {
         if (!model_dim_find(s->m, opt->dim[i].name))
-            rc = opm__fail(err, OPM_EINVAL, "%s: there is no open dimension '%s'", s->m->name,
-                           opt->dim[i].name);
+            rc = unknown_dim(s, v, n, opt->dim[i].name, err);
         else
             rc = set_size(s, opt->dim[i].name, opt->dim[i].size, "--dim", err);
     }
@@ -310,6 +374,21 @@ static int make_given(struct inputs *in, size_t i, struct sizes *s, const struct
     return rc;
 }
 
+/* A size for what is open still, the same wherever it has this name. */
+static int64_t choose(struct sizes *s, const struct engine_value *v, const char *name, int d)
+{
+    int64_t size = input_guess(v, name, d, &s->hints);
+
+    buf_adds(&s->guessed, s->guessed.len ? ", " : "");
+    if (name)
+        buf_addf(&s->guessed, "%s=%lld", name, (long long)size);
+    else
+        buf_addf(&s->guessed, "%s[%d]=%lld", v->name, d, (long long)size);
+    if (name && set_size(s, name, size, "", NULL) < 0)
+        s->guessed.failed = true;
+    return size;
+}
+
 /* Resolve what is open; what stays so is appended to open, by name and once. */
 static void resolve(struct sizes *s, const struct engine_value *v, struct shape *out,
                     const struct input_options *opt, struct buf *open)
@@ -329,6 +408,10 @@ static void resolve(struct sizes *s, const struct engine_value *v, struct shape 
             out->dim[d] = opt->seq_len;
         if (out->dim[d] >= 0)
             continue;
+        if (s->guess) {
+            out->dim[d] = choose(s, v, name, d);
+            continue;
+        }
         if (name)
             snprintf(text, sizeof(text), "'%s'", name);
         else
@@ -406,7 +489,7 @@ static int find_ref(struct input_items *items, const struct npz *ref, const stru
 static int bind_options(struct sizes *s, const struct engine_value *v, size_t n,
                         const struct input_options *opt, opm_error *err)
 {
-    int rc = bind_dims(s, opt, err);
+    int rc = bind_dims(s, v, n, opt, err);
 
     if (!rc && opt->batch_size)
         rc = bind_batch(s, v, n, opt->batch_size, err);
@@ -428,7 +511,7 @@ int inputs_shapes(const struct model *m, const struct engine_value *input, size_
         resolve(&s, &of[i], &out[i], opt, &open);
     }
     buf_release(&open);
-    mem_free(s.dim);
+    sizes_release(&s);
     return rc;
 }
 
@@ -462,7 +545,7 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
                 const struct input_options *opt, opm_error *err)
 {
     struct input_items items = { 0 };
-    struct sizes s = { .m = m };
+    struct sizes s = { .m = m, .guess = opt->guess };
     int rc = 0;
 
     *in = (struct inputs){ .n = n };
@@ -478,6 +561,8 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
         rc = add_given(&items, &opt->given[i], opt->given[i].name, "the given one", err);
     if (!rc)
         rc = check_items(&items, m, v, n, err);
+    for (size_t i = 0; i < n; i++)
+        input_hint(&s.hints, &v[i]);
     if (!rc)
         rc = make_all(in, &s, v, opt, &items, err);
     for (size_t i = 0; !rc && i < n; i++) { /* items go away */
@@ -485,8 +570,14 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
         if (!in->origin[i])
             rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
     }
+    if (!rc) {
+        in->sizes = arena_strndup(&in->arena, buf_str(&s.guessed), s.guessed.len);
+        in->ignored = arena_strndup(&in->arena, buf_str(&s.ignored), s.ignored.len);
+        if (!in->sizes || !in->ignored || s.guessed.failed || s.ignored.failed)
+            rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
+    }
     input_items_release(&items);
-    mem_free(s.dim);
+    sizes_release(&s);
     if (rc)
         inputs_release(in);
     return rc;

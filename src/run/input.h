@@ -29,17 +29,21 @@ struct input_options {
     int64_t seq_len;
     uint64_t seed;
     int64_t max_bytes; /* of one input; 0: no limit */
+    bool guess; /* sizes that stay open are chosen, and a batch or sequence that no input has is
+                   said instead of refused */
 };
 
 struct inputs {
     struct engine_tensor *t; /* 64-byte aligned data, in the order of the engine's inputs */
     const char **origin;     /* where each comes from: "random 0..1", "x.npy" */
     size_t n;
+    const char *sizes;   /* "batch=1, seq=128": what was chosen for open dimensions; "": nothing */
+    const char *ignored; /* what was asked for that fits no dimension, in words; "": nothing */
     struct arena arena;
 };
 
 /* Make an input for each of the n values. Fails if a description fits no input, if a shape does
- * not fit, or if a size stays open (the message names all of those). */
+ * not fit, or if a size stays open (the message names all of those) and is not to be chosen. */
 int inputs_make(struct inputs *in, const struct model *m, const struct engine_value *value,
                 size_t n, const struct input_options *opt, opm_error *err);
 /* Declared shapes of any values of the model, with the sizes that the options give to dimensions of
@@ -73,6 +77,18 @@ struct input_items {
 
 int input_items_parse(struct input_items *items, const char *text, opm_error *err);
 void input_items_release(struct input_items *items);
+
+/* Is a dimension of that name what --seq-len is about? */
+bool input_is_sequence(const char *name);
+/* What the other inputs of a model tell about sizes. */
+struct input_hints {
+    bool past; /* it has a cache of tokens */
+    bool rate; /* it is told how many samples of sound a second has */
+};
+void input_hint(struct input_hints *h, const struct engine_value *v);
+/* A size for dimension d of an input that is open; name: NULL if it has none. */
+int64_t input_guess(const struct engine_value *v, const char *name, int d,
+                    const struct input_hints *h);
 
 /* One element of a floating-point type; other types get a zero byte. */
 void input_put_float(uint8_t *p, enum tensor_type type, double v);

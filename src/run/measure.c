@@ -245,6 +245,8 @@ void runner_describe_run(struct runner *s)
     meta("run.warmup", "%llu", (unsigned long long)s->res->warmup);
     meta("run.iterations", "%zu", s->metered.n);
     meta("run.batch", "%lld", (long long)s->res->batch);
+    if (s->res->sizes[0])
+        meta("run.sizes", "%s", s->res->sizes);
     meta("run.seed", "%lld", (long long)s->opt->seed);
     meta("run.load_ns", "%lld", (long long)s->res->load_ns);
     meta("run.open_ns", "%lld", (long long)s->res->open_ns);

@@ -51,6 +51,7 @@ struct run_options {
     int64_t seq_len;    /* 0: not given */
     const struct run_dim *dim;
     size_t ndim;
+    bool guess_sizes;         /* of dimensions that stay open; see input.h */
     const char *const *input; /* see input.h */
     size_t ninput;
     int64_t seed;
@@ -119,6 +120,8 @@ struct run_result {
     double cost_error_ns; /* how far off that may be: two standard errors */
     double seconds;       /* of the measured part */
     int64_t batch;        /* first dimension that all inputs and outputs share; else 1 */
+    char sizes[256];      /* chosen for open dimensions: "batch=1, seq=128"; "": none */
+    char ignored[512];    /* what was asked for that fits no dimension; "": nothing */
     struct sampler_stats samples;
     uint64_t lost; /* events that the recorder had to drop */
     struct run_check check;

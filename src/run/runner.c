@@ -169,6 +169,7 @@ void runner_input_options(const struct runner *s, struct input_options *out)
                                    .ndim = s->opt->ndim,
                                    .batch_size = s->opt->batch_size,
                                    .seq_len = s->opt->seq_len,
+                                   .guess = s->opt->guess_sizes,
                                    .seed = (uint64_t)s->opt->seed,
                                    .max_bytes = s->opt->max_memory ? s->opt->max_memory
                                                                    : run_memory_default() };
@@ -208,7 +209,21 @@ int runner_feed(struct runner *s, const struct tensor *given, size_t ngiven, opm
     s->prepared &= same_shapes(&in, &s->in);
     inputs_release(&s->in);
     s->in = in;
+    snprintf(s->res->sizes, sizeof(s->res->sizes), "%s", in.sizes);
+    snprintf(s->res->ignored, sizeof(s->res->ignored), "%s", in.ignored);
     return 0;
+}
+
+/* A model may not run with the sizes that were chosen for it: say which they are. */
+static int explain_sizes(const struct runner *s, int rc, opm_error *err)
+{
+    char msg[sizeof(err->msg)];
+
+    if (!s->res->sizes[0] || !err || rc == OPM_ENOMEM || rc == OPM_ELIMIT)
+        return rc;
+    snprintf(msg, sizeof(msg), "%s", err->msg);
+    return opm__fail(err, rc, "%.*s; open dimensions were chosen: %s; --dim NAME=N gives others",
+                     (int)(sizeof(msg) / 2), msg, s->res->sizes);
 }
 
 int runner_prepare(struct runner *s, opm_error *err)
@@ -220,6 +235,8 @@ int runner_prepare(struct runner *s, opm_error *err)
     {
         rc = s->e->class->prepare(s->e, s->in.t, s->in.n, err);
     }
+    if (rc)
+        rc = explain_sizes(s, rc, err);
     s->prepared = rc == 0;
     s->res->prepare_ns = runner_now_ns() - start;
     s->res->arena_bytes = s->res->packed_bytes = s->res->winograd_bytes = -1;
@@ -246,6 +263,8 @@ int runner_iterate(struct runner *s, bool metered, int64_t num, enum opm_record_
     start = runner_now_ns();
     step = metered ? opm_step_begin(s->res->model, num, flags) : opm_span_none();
     rc = s->e->class->run(s->e, s->in.t, s->in.n, s->out, s->nout, err);
+    if (rc)
+        rc = explain_sizes(s, rc, err);
     opm_step_end(step);
     end = runner_now_ns();
     if (!metered)

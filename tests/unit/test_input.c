@@ -113,6 +113,76 @@ static void test_open_dimensions(void **state)
     model_free(r.m);
 }
 
+/* Names and places of open dimensions, and what people would choose for them. */
+static void test_guess(void **state)
+{
+    static const struct {
+        const char *input;
+        enum tensor_type type;
+        struct shape shape;
+        int d;
+        const char *dim;
+        int hint; /* 1: a cache of tokens, 2: a rate of samples */
+        int64_t size;
+    } cases[] = {
+        { "x", TENSOR_F32, { 2, { -1, 784 } }, 0, "batch_size", 0, 1 },
+        { "x", TENSOR_F32, { 2, { -1, 784 } }, 0, NULL, 0, 1 },
+        { "state", TENSOR_F32, { 3, { 2, -1, 128 } }, 1, "batch", 0, 1 },
+        { "input_ids", TENSOR_I64, { 2, { -1, -1 } }, 1, "sequence_length", 0, 128 },
+        { "input_ids", TENSOR_I64, { 2, { -1, -1 } }, 1, NULL, 0, 128 },
+        { "input_ids", TENSOR_I64, { 1, { -1 } }, 0, "seq", 0, 128 },
+        { "image", TENSOR_F32, { 4, { 1, 3, -1, -1 } }, 2, "height", 0, 224 },
+        { "image", TENSOR_F32, { 4, { 1, 3, 640, -1 } }, 3, "width", 0, 640 },
+        { "image", TENSOR_U8, { 4, { -1, -1, -1, 3 } }, 1, NULL, 0, 224 },
+        { "image", TENSOR_F32, { 4, { -1, -1, -1, -1 } }, 1, NULL, 0, 3 },
+        { "image", TENSOR_F32, { 3, { 3, -1, -1 } }, 2, NULL, 0, 224 },
+        { "mask", TENSOR_I64, { 4, { -1, 1, -1, -1 } }, 2, "sequence", 0, 128 },
+        { "audio", TENSOR_F32, { 2, { 1, -1 } }, 1, NULL, 0, 16000 },
+        { "input", TENSOR_F32, { 2, { -1, -1 } }, 1, "sequence", 2, 512 },
+        { "x", TENSOR_F32, { 2, { 1, -1 } }, 1, "features", 0, 1 },
+        /* one token behind a cache of 128 */
+        { "input_ids", TENSOR_I64, { 2, { -1, -1 } }, 1, "sequence_length", 1, 1 },
+        { "past.0.key", TENSOR_F32, { 4, { -1, 8, -1, 64 } }, 2, "past_sequence_length", 1, 128 },
+        { "past.0.key", TENSOR_F32, { 4, { -1, 8, -1, 64 } }, 2, NULL, 1, 128 },
+        { "mask", TENSOR_I64, { 2, { -1, -1 } }, 1, "past_sequence_length + 1", 1, 129 },
+        { "mask", TENSOR_I64, { 2, { -1, -1 } }, 1, "total_sequence_length", 1, 129 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct engine_value v = { .name = cases[i].input,
+                                  .type = cases[i].type,
+                                  .shape = cases[i].shape };
+        struct input_hints h = { .past = cases[i].hint == 1, .rate = cases[i].hint == 2 };
+
+        if (input_guess(&v, cases[i].dim, cases[i].d, &h) != cases[i].size)
+            fail_msg("case %zu", i);
+    }
+}
+
+/* With sizes to be chosen, an option that fits nothing is said where something else is open. */
+static void test_chosen(void **state)
+{
+    struct input_options opt = { .seed = 1, .guess = true, .seq_len = 7 };
+    struct inputs in;
+    struct rig r;
+    opm_error err;
+
+    (void)state;
+    rig_open(&r, "zoo:mlp?batch=n");
+    assert_int_equal(inputs_make(&in, r.m, r.value, r.n, &opt, &err), 0);
+    assert_int_equal(in.t[0].shape.dim[0], 1);
+    assert_string_equal(in.sizes, "n=1");
+    assert_non_null(strstr(in.ignored, "--seq-len is not used"));
+    assert_non_null(strstr(in.ignored, "open are: 'n'"));
+    inputs_release(&in);
+    model_free(r.m);
+    rig_open(&r, "zoo:mlp");
+    assert_int_equal(inputs_make(&in, r.m, r.value, r.n, &opt, &err), OPM_EINVAL);
+    assert_non_null(strstr(err.msg, "inputs are: 'input' 1x784"));
+    model_free(r.m);
+}
+
 /* Token numbers stay inside of the table, a mask masks nothing, the same seed gives the same. */
 static void test_random(void **state)
 {
@@ -223,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_descriptions), cmocka_unit_test(test_open_dimensions),
+        cmocka_unit_test(test_guess),        cmocka_unit_test(test_chosen),
         cmocka_unit_test(test_random),       cmocka_unit_test(test_files),
         cmocka_unit_test(test_memory),
     };

@@ -17,7 +17,7 @@ struct values {
 };
 
 struct table {
-    struct option opt[9];
+    struct option opt[10];
 };
 
 static struct table table_of(struct values *v)
@@ -32,6 +32,7 @@ static struct table table_of(struct values *v)
         OPT_LIST('I', "include", &v->list, "NAME", "also NAME; may be repeated"),
         OPT_STR(0, "order-by-a-very-long-name", &v->output, "COLUMN",
                 "a name wider than its column"),
+        OPT_ALIAS("iter", "number"), /* the help below must not show it */
         OPT_END,
     } };
 }
@@ -74,6 +75,9 @@ static void test_accepts(void **state)
         { { "-vo", "x" }, "", false, true, "x", NULL, 7, "" },
         { { "-o", "-" }, "", false, false, "-", NULL, 7, "" },
         { { "-o-" }, "", false, false, "-", NULL, 7, "" },
+        { { "--iter", "3" }, "", false, false, NULL, NULL, 3, "" },
+        { { "--iter=4" }, "", false, false, NULL, NULL, 4, "" },
+        { { "--order_by_a_very=x" }, "", false, false, "x", NULL, 7, "" },
         { { "--output=x=y" }, "", false, false, "x=y", NULL, 7, "" },
         { { "--output", "--json" }, "", false, false, "--json", NULL, 7, "" },
         { { "--output=" }, "", false, false, "", NULL, 7, "" },
