@@ -54,6 +54,20 @@ static inline uint32_t group_of(const struct pass *p, size_t row)
     return g == GROUP_NONE && p->query->row_group ? p->query->row_group[row] : g;
 }
 
+static inline bool is_passed_on(const struct pass *p, size_t row)
+{
+    return p->query->passed_on && p->query->passed_on[row] != OPM_NULL_ID;
+}
+
+/* What it did itself before passing its call on is part of that call. */
+static void count_passed_on(const struct pass *p, struct tally *tally, size_t row)
+{
+    uint32_t g = group_of(p, p->query->passed_on[row]);
+
+    if (g != GROUP_NONE && p->self && p->dur[row] >= 0 && !is_warmup(p, row))
+        tally[g].self_ns = add_ns(tally[g].self_ns, p->self[row]);
+}
+
 static size_t slice(const struct pass *p, int i)
 {
     return parallel_slice(p->nrow, p->width, i);
@@ -70,6 +84,10 @@ static void count_slice(void *user, int thread)
 
         if (g == GROUP_NONE)
             continue;
+        if (UNLIKELY(is_passed_on(p, row))) {
+            count_passed_on(p, tally, row);
+            continue;
+        }
         if (UNLIKELY(p->dur[row] < 0)) {
             tally[g].open++;
             continue;
@@ -97,7 +115,8 @@ static void scatter_slice(void *user, int thread)
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
         uint32_t g = group_of(p, row);
 
-        if (g == GROUP_NONE || p->dur[row] < 0 || (warmup && is_warmup(p, row)))
+        if (g == GROUP_NONE || p->dur[row] < 0 || is_passed_on(p, row) ||
+            (warmup && is_warmup(p, row)))
             continue;
         p->values[tally[g].count++] = p->dur[row];
     }

@@ -13,6 +13,8 @@
 struct groups_query {
     const uint32_t *group;
     const uint32_t *row_group; /* per span, for those whose site has none; or NULL */
+    const uint32_t *passed_on; /* per span, as in redispatch.h; or NULL: their self time counts with
+                                  the span that executes their call, and nothing else of them */
     uint32_t ngroup;
     bool skip_warmup; /* leave out spans of warm-up steps and records, but count them */
     bool wait;        /* sum up how long they waited, too */

@@ -58,9 +58,11 @@ static void look(void *user, int thread)
     size_t end = parallel_slice(p->nspan, p->width, thread + 1);
 
     for (; row < end && !part->rc; row++) {
-        uint32_t g = group_of(p, row), step = p->step[row], track, log;
+        uint32_t step = p->step[row], track, log, g;
+        bool passed_on = p->q->passed_on && p->q->passed_on[row] != OPM_NULL_ID;
         struct iterations *it;
 
+        g = group_of(p, passed_on ? p->q->passed_on[row] : row);
         if (g == GROUP_NONE || p->dur[row] < 0)
             continue;
         it = &part->of[g];
@@ -73,9 +75,11 @@ static void look(void *user, int thread)
                            p->hardware && p->sites[p->site[row]].layer == p->hardware);
         if (!coverage_has(&p->coverage, log, step))
             continue;
-        it->count++;
         if (p->self)
             it->self_ns = add_ns(it->self_ns, p->self[row]);
+        if (passed_on)
+            continue;
+        it->count++;
         if (p->wait && p->wait[row] != OPM_NULL_I64)
             it->wait_ns = add_ns(it->wait_ns, p->wait[row]);
         part->rc = meet(part, g, p->coverage.series[step], log);

@@ -30,6 +30,7 @@ static inline double iterations_whole_ns(const struct iterations *it, int64_t se
 struct iterations_query {
     const uint32_t *group;     /* per site, as in groups_query */
     const uint32_t *row_group; /* per span, or NULL */
+    const uint32_t *passed_on; /* likewise, as in groups_query */
     uint32_t ngroup;
     bool wait; /* wait_ns is wanted */
 };

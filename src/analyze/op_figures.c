@@ -2,6 +2,7 @@
 #include "analyze/op_figures.h"
 
 #include "analyze/device_time.h"
+#include "analyze/redispatch.h"
 #include "base/alloc.h"
 #include <string.h>
 
@@ -95,6 +96,7 @@ static int compute_sections(struct op_figures *s, const struct store *st, struct
         rc = iterations_count(st,
                               &(struct iterations_query){ .group = q->group,
                                                           .row_group = q->row_group,
+                                                          .passed_on = q->passed_on,
                                                           .ngroup = q->ngroup,
                                                           .wait = q->wait },
                               s->iterations[SECTION_DEVICE]);
@@ -128,6 +130,7 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
     str_id reshape = strpool_find(store_strings(st), "reshape", 7);
     str_id hardware = strpool_find(store_strings(st), "hardware", 8);
     struct device_time launched = { 0 };
+    struct redispatch passed = { 0 };
     struct attribution a;
     uint32_t *group;
     size_t nsite;
@@ -142,6 +145,8 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
     s->op_iterations = mem_calloc(s->nop, sizeof(*s->op_iterations));
     s->reshape_ns = mem_calloc(s->nop, sizeof(*s->reshape_ns));
     group = mem_alloc(nsite * sizeof(*group));
+    if (rc == 0)
+        rc = redispatch_find(&passed, st);
     if (rc == 0 && (!s->op || !s->op_iterations || !s->reshape_ns || !group))
         rc = OPM_ENOMEM;
     if (rc < 0)
@@ -150,6 +155,7 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
     rc = compute_sections(s, st,
                           &(struct groups_query){ .group = group,
                                                   .row_group = a.group,
+                                                  .passed_on = passed.to,
                                                   .skip_warmup = true,
                                                   .wait = wait,
                                                   .q = q,
@@ -171,6 +177,7 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
 out:
     device_time_release(&launched);
     attribution_release(&a);
+    redispatch_release(&passed);
     mem_free(group);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* op_times.c -- time, work and rates of every operator by section, per iteration. */
 #include "analyze/analysis.h"
 #include "analyze/op_figures.h"
+#include "analyze/redispatch.h"
 #include "analyze/roof.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -192,16 +193,18 @@ static int add_names(const struct store *st, enum section first, struct table *o
     struct name_groups g = { 0 };
     struct group_stats *stats = NULL;
     struct iterations *iterations = NULL;
+    struct redispatch passed = { 0 };
     int rc = name_groups_init(&g, st);
 
     if (rc == 0) {
         stats = mem_calloc(SECTION_COUNT * (size_t)g.n, sizeof(*stats));
         iterations = mem_calloc(SECTION_COUNT * (size_t)g.n, sizeof(*iterations));
-        rc = stats && iterations ? 0 : OPM_ENOMEM;
+        rc = stats && iterations ? redispatch_find(&passed, st) : OPM_ENOMEM;
     }
     if (rc == 0)
         rc = groups_compute(st,
                             &(struct groups_query){ .group = g.group,
+                                                    .passed_on = passed.to,
                                                     .ngroup = SECTION_COUNT * g.n,
                                                     .skip_warmup = true,
                                                     .wait = true,
@@ -210,8 +213,10 @@ static int add_names(const struct store *st, enum section first, struct table *o
                             stats);
     if (rc == 0)
         rc = iterations_count(st,
-                              &(struct iterations_query){
-                                  .group = g.group, .ngroup = SECTION_COUNT * g.n, .wait = true },
+                              &(struct iterations_query){ .group = g.group,
+                                                          .passed_on = passed.to,
+                                                          .ngroup = SECTION_COUNT * g.n,
+                                                          .wait = true },
                               iterations);
     for (int section = first; section < SECTION_COUNT && rc == 0; section++) {
         const struct group_stats *in = stats + (size_t)section * g.n;
@@ -229,6 +234,7 @@ static int add_names(const struct store *st, enum section first, struct table *o
             rc = table_add(out, c);
         }
     }
+    redispatch_release(&passed);
     mem_free(iterations);
     mem_free(stats);
     mem_free(g.first);

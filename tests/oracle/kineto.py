@@ -174,7 +174,8 @@ def self_times(trace):
 
     Self: without what lies inside on the same thread, whatever it is. Python frames and annotations
     are written on the thread of the operators. Those that cross others have no self time that
-    everybody would agree on: then it is None.
+    everybody would agree on: then it is None. An operator of the dispatcher directly inside one of
+    the same name is the same call, passed on: the inner one is the execution that counts.
     """
     by_thread, sums = defaultdict(list), defaultdict(lambda: [0, 0, 0])
     crossing = False
@@ -183,7 +184,7 @@ def self_times(trace):
             by_thread[e.pid, e.tid].append(e)
     for mine in by_thread.values():
         order = sorted(mine, key=lambda e: (e.start, -e.end))
-        stack, inside = [], defaultdict(int)
+        stack, inside, passed_on = [], defaultdict(int), set()
         for e in order:
             while stack and stack[-1].end <= e.start:
                 stack.pop()
@@ -191,12 +192,15 @@ def self_times(trace):
                 crossing = True
             elif stack:
                 inside[id(stack[-1])] += e.end - e.start
+                if "::" in e.name and e.name == stack[-1].name and stack[-1].cat in OPERATOR:
+                    passed_on.add(id(stack[-1]))
             stack.append(e)
         for e in order:
             if e.cat in OPERATOR and not is_step(e):
                 row = sums[e.name]
-                row[0] += 1
-                row[1] += e.end - e.start
+                if id(e) not in passed_on:
+                    row[0] += 1
+                    row[1] += e.end - e.start
                 row[2] += e.end - e.start - inside[id(e)]
     return {name: tuple(row[:2]) for name, row in sums.items()}, (
         None if crossing else {name: row[2] for name, row in sums.items()})
