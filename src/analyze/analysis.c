@@ -4,6 +4,7 @@
 #include "analyze/attribution.h"
 #include "analyze/busy.h"
 #include "analyze/critical_path.h"
+#include "analyze/measuring.h"
 #include "analyze/roof.h"
 #include "base/error.h"
 #include "base/ratios.h"
@@ -49,6 +50,12 @@ int analysis_intern_words(struct store *st)
                                          "host",
                                          "marks",
                                          "repetition",
+                                         "optimizer",
+                                         MEASURING_OPERATORS,
+                                         MEASURING_CUPTI,
+                                         MEASURING_WRITING,
+                                         MEASURING_SPANS,
+                                         MEASURING_SAMPLES,
                                          "phases",
                                          "points",
                                          "autograd",

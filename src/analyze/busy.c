@@ -4,8 +4,10 @@
 #include "analyze/groups.h"
 #include "analyze/hardware.h"
 #include "analyze/intervals.h"
+#include "analyze/measuring.h"
 #include "analyze/span_class.h"
 #include "base/error.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,8 @@ enum activity {
     ACT_COMM,
     ACT_COPY,
     ACT_DATA,
+    ACT_MEASURING,
+    ACT_TELLING, /* likewise, of operators: before their spans */
     ACT_RUNTIME,
     ACT_HOST,
     ACT_COUNT,
@@ -34,7 +38,9 @@ struct columns {
     str_id hardware;
     size_t n;
     uint8_t *class;
-    bool *opened;  /* per span: a run of which the parts are known; or NULL */
+    bool *opened; /* per span: a run of which the parts are known; or NULL */
+    bool *told;   /* per site: telling of its spans took op_cost_ns before each; or NULL */
+    int64_t op_cost_ns;
     int64_t *rank; /* of every track */
     size_t ntrack;
 };
@@ -51,6 +57,8 @@ static int activity_of(enum span_class class, bool device)
         return ACT_COPY;
     case CLASS_DATA:
         return ACT_DATA;
+    case CLASS_MEASURING:
+        return ACT_MEASURING;
     case CLASS_RUNTIME:
         return ACT_RUNTIME;
     case CLASS_OPERATOR:
@@ -66,8 +74,12 @@ static int activity_of(enum span_class class, bool device)
     return -1;
 }
 
-static enum bucket bucket_of(const bool on[ACT_COUNT])
+/* Without a device the computation is spans of operators, in which the cost of telling of those
+ * inside them stands, too. */
+static enum bucket bucket_of(const bool on[ACT_COUNT], bool device)
 {
+    if (on[ACT_TELLING] && !device)
+        return BUCKET_measuring;
     if (on[ACT_COMPUTE])
         return on[ACT_COMM] ? BUCKET_overlap : BUCKET_compute;
     if (on[ACT_COMM])
@@ -76,6 +88,8 @@ static enum bucket bucket_of(const bool on[ACT_COUNT])
         return BUCKET_copy;
     if (on[ACT_DATA])
         return BUCKET_data;
+    if (on[ACT_MEASURING] || on[ACT_TELLING])
+        return BUCKET_measuring;
     if (on[ACT_RUNTIME])
         return BUCKET_runtime;
     return on[ACT_HOST] ? BUCKET_host : BUCKET_idle;
@@ -93,18 +107,26 @@ static bool tells(const struct columns *c, const struct stretch *s, size_t i)
     return s->rank == OPM_NULL_I64 || c->rank[t] == OPM_NULL_I64 || c->rank[t] == s->rank;
 }
 
-static int collect(const struct columns *c, const struct stretch *s,
-                   struct intervals act[ACT_COUNT])
+static bool has_device(const struct columns *c, const struct stretch *s)
 {
     bool device = s->place != OPM_NULL_ID && c->windows->place[s->place].device;
 
     for (size_t i = 0; i < c->n && !device && s->place == OPM_NULL_ID; i++)
         device = c->class[c->site[i]] == CLASS_COMPUTE;
+    return device;
+}
+
+static int collect(const struct columns *c, const struct stretch *s, bool device,
+                   struct intervals act[ACT_COUNT])
+{
     for (size_t i = 0; i < c->n; i++) {
         int a = activity_of(c->class[c->site[i]], device);
 
-        if (a < 0 || c->dur[i] <= 0 || (c->opened && c->opened[i]) || !tells(c, s, i))
+        if (a < 0 || c->dur[i] < 0 || (c->opened && c->opened[i]) || !tells(c, s, i))
             continue;
+        if (c->told && c->told[c->site[i]] &&
+            !intervals_add(&act[ACT_TELLING], c->ts[i] - c->op_cost_ns, c->ts[i]))
+            return OPM_ENOMEM;
         if (!intervals_add(&act[a], c->ts[i], add_ns(c->ts[i], c->dur[i])))
             return OPM_ENOMEM;
     }
@@ -114,6 +136,7 @@ static int collect(const struct columns *c, const struct stretch *s,
 /* The bucket sums up to now; add moves them on to the next instant at which anything changes. */
 struct sweep {
     const struct intervals *act;
+    bool device;
     size_t next[ACT_COUNT]; /* first interval that has not ended */
     int64_t now_ns;
     int64_t sum[BUCKET_COUNT];
@@ -134,7 +157,7 @@ static void sweep_to(struct sweep *s, int64_t to_ns)
             if (s->next[a] < v->n)
                 until = MIN(until, on[a] ? v->at[s->next[a]].to_ns : v->at[s->next[a]].from_ns);
         }
-        s->sum[bucket_of(on)] += until - s->now_ns;
+        s->sum[bucket_of(on, s->device)] += until - s->now_ns;
         s->now_ns = until;
     }
 }
@@ -163,9 +186,9 @@ static int account(const struct columns *c, const struct stretch *s, size_t n,
                    const struct stretch *of, struct edge *edge, int64_t *ns)
 {
     struct intervals act[ACT_COUNT] = { 0 };
-    struct sweep sweep = { .act = act };
+    struct sweep sweep = { .act = act, .device = has_device(c, of) };
     size_t nedge = 0;
-    int rc = collect(c, of, act);
+    int rc = collect(c, of, sweep.device, act);
 
     for (size_t i = 0; i < n; i++) {
         if (!same(&s[i], of) || s[i].to_ns <= s[i].from_ns)
@@ -187,6 +210,19 @@ static int account(const struct columns *c, const struct stretch *s, size_t n,
     return rc;
 }
 
+static int told_get(struct columns *c, const struct store *st, size_t nsite)
+{
+    double ns = measuring_op_ns(st);
+
+    if (isnan(ns) || ns < 1)
+        return 0;
+    c->op_cost_ns = llround(ns);
+    c->told = mem_alloc((nsite + 1) * sizeof(*c->told));
+    for (size_t i = 0; i < nsite && c->told; i++)
+        c->told[i] = measuring_of_site(st, &c->sites[i]);
+    return c->told ? 0 : OPM_ENOMEM;
+}
+
 static int columns_get(struct columns *c, const struct store *st)
 {
     const void *ts, *dur, *track;
@@ -199,7 +235,7 @@ static int columns_get(struct columns *c, const struct store *st)
     c->hardware = strpool_find(store_strings(st), "hardware", 8);
     c->class = span_classes(st);
     c->rank = mem_alloc((c->ntrack + 1) * sizeof(*c->rank));
-    if (hardware_opened_runs(st, &c->opened) || !c->class || !c->rank ||
+    if (hardware_opened_runs(st, &c->opened) || !c->class || !c->rank || told_get(c, st, nsite) ||
         store_column(st, TABLE_span, span_col_ts, &ts) ||
         store_column(st, TABLE_span, span_col_dur, &dur) ||
         store_column(st, TABLE_span, span_col_track, &track))
@@ -232,6 +268,7 @@ int busy_compute(const struct store *st, const struct windows *w, const struct s
     }
     mem_free(c.class);
     mem_free(c.opened);
+    mem_free(c.told);
     mem_free(c.rank);
     mem_free(done);
     mem_free(edge);

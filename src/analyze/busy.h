@@ -1,7 +1,8 @@
 /* busy.h -- what device and host were doing, every nanosecond of every step.
  *
  * Each instant falls into one bucket: the first in the order below that applies. Where the trace
- * has no hardware spans the operators on the host are the computation. */
+ * has no hardware spans the operators on the host are the computation, but for what telling of them
+ * cost (measuring.h). */
 #ifndef ANALYZE_BUSY_H
 #define ANALYZE_BUSY_H
 
@@ -13,6 +14,7 @@
     X(communication, "the device communicates and computes nothing meanwhile")                  \
     X(copy, "the device only copies or clears memory")                                          \
     X(data, "the device is idle while the host waits for input data")                           \
+    X(measuring, "the device is idle while whoever records is at work")                         \
     X(runtime, "the device is idle while the host is in its runtime: launching, synchronizing") \
     X(host, "the device is idle while the host runs operators or the program")                  \
     X(idle, "the device is idle, and nothing that the host did was recorded")                   \

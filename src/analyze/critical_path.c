@@ -73,6 +73,7 @@ static enum critical_kind kind_of(const struct walk *w, uint32_t span)
     case CLASS_DATA:
         return CRITICAL_data;
     case CLASS_RUNTIME:
+    case CLASS_MEASURING:
         return CRITICAL_runtime;
     case CLASS_OPERATOR:
     case CLASS_BACKWARD:

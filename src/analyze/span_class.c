@@ -2,6 +2,7 @@
 #include "analyze/span_class.h"
 
 #include "base/alloc.h"
+#include "base/step_name.h"
 #include <string.h>
 
 /* NULL matches anything. The first row that matches decides. */
@@ -50,6 +51,8 @@ static const struct rule rules[] = {
     { CLASS_DATA, NULL, NULL, NULL, "IteratorGetNext" },
     { CLASS_DATA, NULL, NULL, "GetNext", NULL },
 
+    { CLASS_MEASURING, NULL, "overhead", NULL, NULL },
+    { CLASS_MEASURING, NULL, "opmeter", NULL, NULL },
     { CLASS_RUNTIME, "runtime", NULL, NULL, NULL },
     { CLASS_OPTIMIZER, NULL, NULL, "Optimizer.step#", NULL },
     { CLASS_BACKWARD, "framework", NULL, "autograd::engine::evaluate_function", NULL },
@@ -65,6 +68,15 @@ static bool matches(const struct rule *r, const char *layer, const char *cat, co
            (!r->holds || strstr(name, r->holds) != NULL);
 }
 
+/* A mark of a step that the program gives as it gives others. */
+static bool is_step_mark(const char *cat, const char *name)
+{
+    const char *word;
+    int64_t num;
+
+    return strcmp(cat, "user_annotation") == 0 && step_name_read(name, strlen(name), &word, &num);
+}
+
 static const char *text_or_empty(const struct store *st, str_id id)
 {
     return id ? store_text(st, id) : "";
@@ -77,10 +89,12 @@ uint8_t *span_classes(const struct store *st)
     uint8_t *class = mem_alloc(n + 1);
 
     for (size_t i = 0; class && i < n; i++) {
-        class[i] = CLASS_HOST;
-        for (size_t k = 0; k < ARRAY_SIZE(rules); k++) {
-            if (matches(&rules[k], text_or_empty(st, site[i].layer), text_or_empty(st, site[i].cat),
-                        text_or_empty(st, site[i].name))) {
+        const char *layer = text_or_empty(st, site[i].layer), *cat = text_or_empty(st, site[i].cat);
+        const char *name = text_or_empty(st, site[i].name);
+
+        class[i] = is_step_mark(cat, name) ? CLASS_NONE : CLASS_HOST;
+        for (size_t k = 0; k < ARRAY_SIZE(rules) && class[i] == CLASS_HOST; k++) {
+            if (matches(&rules[k], layer, cat, name)) {
                 class[i] = (uint8_t)rules[k].class;
                 break;
             }

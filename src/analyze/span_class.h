@@ -12,6 +12,7 @@ enum span_class {
     CLASS_COMM,      /* a collective or another exchange between devices, wherever it runs */
     CLASS_COPY,      /* a device copies or clears memory */
     CLASS_DATA,      /* the host waits for input data */
+    CLASS_MEASURING, /* whoever records is at work */
     CLASS_RUNTIME,   /* the host is in the runtime or driver of a device */
     CLASS_OPERATOR,  /* the host executes or launches an operator */
     CLASS_BACKWARD,  /* likewise, for the backward pass */

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json_read.h"
+#include "base/step_name.h"
 #include "base/u64map.h"
 #include <math.h>
 #include <stdlib.h>
@@ -458,6 +459,13 @@ static bool is_outlier(const struct step_row *r, int64_t median, int64_t deviati
            away > 3 * 1.4826 * (double)deviation;
 }
 
+static str_id found_by(const struct store *st, const struct step_list *l, const struct step_row *r)
+{
+    if (l->found)
+        return word(st, "repetition");
+    return word(st, r->model && r->model == word(st, STEP_OF_OPTIMIZER) ? "optimizer" : "marks");
+}
+
 static int add_row(const struct store *st, struct table *out, const struct step_list *l, size_t i,
                    const struct facts *f, const int64_t *busy, bool any_comm,
                    const struct input *in, int64_t before_ns, bool outlier)
@@ -473,7 +481,7 @@ static int add_row(const struct store *st, struct table *out, const struct step_
     c[step_trace_col_num] = cell_i64(r->num);
     c[step_trace_col_rank] = cell_i64(r->rank);
     c[step_trace_col_warmup] = cell_i64(r->warmup);
-    c[step_trace_col_found_by] = cell_str(word(st, l->found ? "repetition" : "marks"));
+    c[step_trace_col_found_by] = cell_str(found_by(st, l, r));
     c[step_trace_col_ts] = cell_i64(r->from_ns - before_ns);
     c[step_trace_col_total_ns] = cell_i64(r->to_ns - r->from_ns + before_ns);
     if (s.by) {

@@ -201,6 +201,10 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
  * if it was not asked for. */
 void cli_counters(opm_trace *t, const char *path, struct buf *b);
 
+/* What recording t cost the program that was recorded, as far as that was measured; nothing if it
+ * was not. */
+void cli_measuring(opm_trace *t, struct buf *b);
+
 /* Run sql and print what it gives in the format of cli_format(). Rows are not held in memory, but
  * for the first few thousand of the aligned form, which decide its widths. CLI_OK or the exit code.
  */

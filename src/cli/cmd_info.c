@@ -365,6 +365,8 @@ static void print_facts(struct info *in)
     fact(in, "tracks", &b);
     add_cost(in, &b, spans);
     fact(in, "cost", &b);
+    cli_measuring(in->t, &b);
+    fact(in, "measuring", &b);
     buf_release(&b);
 }
 

@@ -177,6 +177,20 @@ static void add_counters(const struct record_job *j, struct buf *b)
     buf_release(&text);
 }
 
+static void add_measuring(const struct record_job *j, struct buf *b)
+{
+    struct buf text = { 0 };
+
+    cli_measuring(j->t, &text);
+    if (text.len) {
+        buf_addf(b, "  %-10s  ", "measuring");
+        text_wrap(b, buf_str(&text), 14, 14, MAX(cli_text_width(), 100));
+        buf_addc(b, '\n');
+    }
+    b->failed |= text.failed;
+    buf_release(&text);
+}
+
 static void print_receipt(struct record_job *j, bool parts_stay)
 {
     struct buf b = { 0 };
@@ -192,6 +206,7 @@ static void print_receipt(struct record_job *j, bool parts_stay)
         add_hook(&b, hook_python, j->res.python);
         add_hook(&b, hook_cuda, j->res.cuda);
     }
+    add_measuring(j, &b);
     add_counters(j, &b);
     add_samples(j, &b);
     buf_addf(&b, "  %-10s  %s", "written", j->file);

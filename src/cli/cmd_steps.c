@@ -74,7 +74,8 @@ static void put_part(struct steps *s, const char *name, double ns, double total)
                 total > 0 ? 100 * ns / total : 0);
 }
 
-/* The mean parts of the steps that match. */
+/* The mean parts of the steps that match, of those that have any: what is not split is in the mean
+ * of no part, so not in the whole that they are parts of, either. */
 static void print_parts(struct steps *s, const char *where)
 {
     const char *parts[] = { "gap", "forward", "backward", "fwd+backward", "tail" };
@@ -86,8 +87,10 @@ static void print_parts(struct steps *s, const char *where)
              "SELECT avg(total_ns), avg(gap_ns), avg(forward_ns), avg(backward_ns),"
              " CASE WHEN count(forward_ns) < count(*) THEN avg(fp_bp_ns) END, avg(tail_ns),"
              " avg(update_ns), avg(collective_ns), avg(exposed_ns), min(split_by), min(fp_point),"
-             " min(bp_point), count(DISTINCT split_by) FROM step_trace WHERE %s%s",
-             where, s->fp || s->bp ? " AND split_by IS NOT NULL" : "");
+             " min(bp_point), count(DISTINCT split_by) FROM step_trace WHERE %s AND (split_by IS "
+             "NOT NULL"
+             " OR NOT EXISTS (SELECT 1 FROM step_trace WHERE %s AND split_by IS NOT NULL))",
+             where, where);
     r = query(s, buf_str(&sql));
     if (next(s, r) && known(r, 0)) {
         double total = opm_rows_real(r, 0);
@@ -248,6 +251,8 @@ static void print_title(struct steps *s, const char *model, const char *where)
         if (strcmp(opm_rows_text(r, 3, NULL), "repetition") == 0)
             buf_adds(&text, ". Nothing marks steps in this trace: they were found where the "
                             "sequence of operators repeats");
+        if (strcmp(opm_rows_text(r, 3, NULL), "optimizer") == 0)
+            buf_adds(&text, ". The program marks no steps: each ends with a step of its optimizer");
         if (split && strcmp(split, "phases") == 0)
             buf_adds(&text, ". Split as the program marked it");
         else if (split && strcmp(split, "autograd") == 0)
@@ -272,7 +277,7 @@ static void print_title(struct steps *s, const char *model, const char *where)
     buf_release(&line);
 }
 
-/* Steps without the chosen operators are in no average of parts. */
+/* Steps without operators, or without the chosen ones, are in no average of parts. */
 static void print_unsplit(struct steps *s, const char *where)
 {
     struct buf sql = { 0 }, text = { 0 }, line = { 0 };
@@ -289,11 +294,12 @@ static void print_unsplit(struct steps *s, const char *where)
         all = opm_rows_int(r, 2);
         buf_addf(&text, "%s%" PRId64, text.len ? ", " : "", opm_rows_int(r, 0));
     }
-    if (n) {
+    if (n && (n < all || s->fp || s->bp)) {
         buf_addf(&line,
-                 "  %" PRId64 " of %" PRId64 " steps hold no such operators and are in none of "
+                 "  %" PRId64 " of %" PRId64 " steps hold no %s and are in none of "
                  "these figures: step%s %s%s\n",
-                 n, all, n == 1 ? "" : "s", buf_str(&text), n > OUTLIERS_SHOWN ? ", ..." : "");
+                 n, all, s->fp || s->bp ? "such operators" : "operators of their own",
+                 n == 1 ? "" : "s", buf_str(&text), n > OUTLIERS_SHOWN ? ", ..." : "");
         io_out_addf(&s->cli->out, "%s", buf_str(&line));
     }
     opm_rows_close(r);
@@ -330,7 +336,7 @@ static void print_series(struct steps *s, const opm_rows *r)
         buf_adds(&occupied, "step IS NULL");
     print_title(s, buf_str(&title), buf_str(&all));
     print_parts(s, buf_str(&counted));
-    if (s->fp || s->bp)
+    if (!s->one || s->fp || s->bp)
         print_unsplit(s, buf_str(&counted));
     if (known(r, 2) || !s->one)
         print_occupation(s, buf_str(&occupied),

@@ -132,6 +132,12 @@ static void add_lost(struct summary *s, struct buf *b)
         buf_adds(b, "nothing");
 }
 
+/* In the times below, and not the program's doing. */
+static void add_measuring(struct summary *s, struct buf *b)
+{
+    cli_measuring(s->t, b);
+}
+
 static int print_facts(struct summary *s)
 {
     static const struct {
@@ -140,6 +146,7 @@ static int print_facts(struct summary *s)
     } facts[] = { { "model", add_model },
                   { "machine", add_machine },
                   { "memory", add_memory },
+                  { "measuring", add_measuring },
                   { "lost", add_lost } };
     struct buf b = { 0 };
     bool ok = true;

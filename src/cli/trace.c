@@ -65,3 +65,31 @@ void cli_counters(opm_trace *t, const char *path, struct buf *b)
         buf_addf(b, "; not more, since %s", reason);
     opm_rows_close(r);
 }
+
+void cli_measuring(opm_trace *t, struct buf *b)
+{
+    static const char sql[] =
+        "SELECT what, count, each_ns, total_ns, sum(total_ns) OVER () FROM measuring"
+        " WHERE what IN ('operators of PyTorch', 'CUPTI', 'writing') ORDER BY total_ns DESC";
+    char total[HUMAN_ROOM], each[HUMAN_ROOM], count[HUMAN_ROOM];
+    opm_rows *r = NULL;
+
+    if (opm_trace_query(t, sql, &r, NULL) < 0)
+        return;
+    for (int i = 0; opm_rows_next(r, NULL) > 0; i++) {
+        const char *what = opm_rows_text(r, 0, NULL);
+
+        if (i == 0)
+            buf_addf(b, "about %s of the program's time: ", human_ns(total, opm_rows_real(r, 4)));
+        human_ns(total, opm_rows_real(r, 3));
+        if (strcmp(what, "CUPTI") == 0)
+            buf_addf(b, "%s%s in CUPTI", i ? ", " : "", total);
+        else if (strcmp(what, "writing") == 0)
+            buf_addf(b, "%s%s in writing what PyTorch told", i ? ", " : "", total);
+        else
+            buf_addf(b, "%s%s in telling of %s operators of PyTorch (%s each)", i ? ", " : "",
+                     total, human_count(count, opm_rows_int(r, 1)),
+                     human_ns(each, opm_rows_real(r, 2)));
+    }
+    opm_rows_close(r);
+}

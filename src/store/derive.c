@@ -23,8 +23,10 @@ struct cover {
     uint32_t last_any;
     uint32_t *heap; /* open rows, the one that ends first in front */
     size_t nheap;
-    uint32_t *group;        /* of every track; the last one, of no track, is the last group */
-    struct open_rows *open; /* of every group */
+    /* Of every track; the last one, of no track, is the last group. */
+    uint32_t *group, *process;
+    struct open_rows *open, *in_process; /* of every group; of every process */
+    bool *tells;                         /* of every group: rows are of its tracks */
 };
 
 /* The rows of a group that are open. */
@@ -70,55 +72,95 @@ static void cover_heap_pop(struct cover *c)
     c->heap[at] = row;
 }
 
-static struct open_rows *cover_open(const struct cover *c, uint32_t row)
+static size_t cover_track(const struct cover *c, uint32_t row)
 {
-    size_t ntrack = c->st->table[TABLE_track].nrow;
     uint32_t track = c->track ? c->track[row] : OPM_NULL_ID;
 
-    return &c->open[c->group[MIN(track, ntrack)]];
+    return MIN(track, c->st->table[TABLE_track].nrow);
 }
 
-/* The only open row that may be a track's: of its group, or of no track. Without a track: the only
- * one of all. OPM_NULL_ID: there is none, or several. */
+static void cover_opened(struct cover *c, uint32_t row, bool opened)
+{
+    struct open_rows *of[] = { &c->open[c->group[cover_track(c, row)]],
+                               &c->in_process[c->process[cover_track(c, row)]] };
+
+    for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
+        of[i]->n += opened ? 1 : (size_t)-1;
+        of[i]->sum += opened ? row : -(uint64_t)row;
+    }
+}
+
+/* The only open row that may be a track's: of its group, or of no track; where nobody of its group
+ * ever tells of any, of its process. Without a track: the only one of all. OPM_NULL_ID: there is
+ * none, or several. */
 static uint32_t cover_only(const struct cover *c, uint32_t track)
 {
-    uint32_t none = c->group[c->st->table[TABLE_track].nrow];
+    size_t ntrack = c->st->table[TABLE_track].nrow;
+    uint32_t none = c->group[ntrack];
     const struct open_rows *own = &c->open[c->group[track]], *any = &c->open[none];
 
     if (c->group[track] == none)
         return c->nheap == 1 ? c->heap[0] : OPM_NULL_ID;
+    if (!c->tells[c->group[track]] && c->process[track] != c->process[ntrack])
+        own = &c->in_process[c->process[track]];
     return own->n + any->n == 1 ? (uint32_t)(own->n ? own->sum : any->sum) : OPM_NULL_ID;
 }
 
-/* Tracks of one source, instance, rank and clock belong together. */
-static int cover_groups(struct cover *c)
+/* Number the tracks by what they have in common, into group[]; n: how many groups there are. Where
+ * the first column is NULL, and for no track, the last group if unknown is true. */
+static int cover_number(const struct cover *c, const int *cols, size_t ncol, bool unknown,
+                        uint32_t *group, size_t *n)
 {
-    static const int cols[] = { track_col_source, track_col_instance, track_col_rank,
-                                track_col_clock };
     size_t ntrack = c->st->table[TABLE_track].nrow;
     struct u64map seen = { 0 };
     int rc = 0;
 
     for (size_t i = 0; i < ntrack && !rc; i++) {
         uint64_t key = 0;
-        const uint64_t *group;
+        const uint64_t *at;
+        bool known = true;
 
-        for (size_t k = 0; k < ARRAY_SIZE(cols); k++) {
+        for (size_t k = 0; k < ncol; k++) {
             struct cell v = table_cell(&c->st->table[TABLE_track], i, cols[k]);
 
+            known &= k > 0 || v.kind != CELL_NULL || !unknown;
             key ^= v.kind == CELL_I64 ? (uint64_t)v.i64 : v.kind == CELL_STR ? v.str : UINT64_MAX;
             key *= 0x9e3779b97f4a7c15u;
             key ^= key >> 29;
         }
-        group = u64map_get(&seen, key);
-        c->group[i] = group ? (uint32_t)*group : (uint32_t)seen.n;
-        if (!group)
+        at = u64map_get(&seen, key);
+        group[i] = !known ? OPM_NULL_ID : at ? (uint32_t)*at : (uint32_t)seen.n;
+        if (!at && known)
             rc = u64map_put(&seen, key, seen.n);
     }
-    c->group[ntrack] = (uint32_t)seen.n;
-    c->open = rc ? NULL : mem_calloc(seen.n + 1, sizeof(*c->open));
+    for (size_t i = 0; i <= ntrack; i++)
+        if (i == ntrack || group[i] == OPM_NULL_ID)
+            group[i] = (uint32_t)seen.n;
+    *n = seen.n;
     u64map_release(&seen);
-    return c->open ? 0 : OPM_ENOMEM;
+    return rc;
+}
+
+/* Tracks of one source, instance, rank and clock belong together. So do, if less closely, those of
+ * one process, of which several sources may tell: who knows the operators need not know the steps.
+ */
+static int cover_groups(struct cover *c)
+{
+    static const int of_source[] = { track_col_source, track_col_instance, track_col_rank,
+                                     track_col_clock };
+    static const int of_process[] = { track_col_pid, track_col_instance, track_col_rank,
+                                      track_col_clock };
+    size_t ngroup, nprocess;
+
+    if (cover_number(c, of_source, ARRAY_SIZE(of_source), false, c->group, &ngroup) ||
+        cover_number(c, of_process, ARRAY_SIZE(of_process), true, c->process, &nprocess))
+        return OPM_ENOMEM;
+    c->open = mem_calloc(ngroup + 1, sizeof(*c->open));
+    c->in_process = mem_calloc(nprocess + 1, sizeof(*c->in_process));
+    c->tells = mem_calloc(ngroup + 1, sizeof(*c->tells));
+    for (size_t i = 0; i < c->n && c->tells; i++)
+        c->tells[c->group[cover_track(c, (uint32_t)i)]] = true;
+    return c->open && c->in_process && c->tells ? 0 : OPM_ENOMEM;
 }
 
 /* Bring the set of open rows to time ts. */
@@ -136,12 +178,10 @@ static void cover_advance(struct cover *c, int64_t ts)
         c->before_any[row] = c->last_any;
         c->last_any = row;
         cover_heap_push(c, row);
-        cover_open(c, row)->n++;
-        cover_open(c, row)->sum += row;
+        cover_opened(c, row, true);
     }
     while (c->nheap && cover_end(c, c->heap[0]) <= ts) {
-        cover_open(c, c->heap[0])->n--;
-        cover_open(c, c->heap[0])->sum -= c->heap[0];
+        cover_opened(c, c->heap[0], false);
         cover_heap_pop(c);
     }
 }
@@ -156,7 +196,8 @@ static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_
 
 /* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
  * contain its start the one on the same track, else the only one of its source, instance, rank and
- * clock, else, if innermost, the one that started last. */
+ * clock (of its process, if that source knows of none), else, if innermost, the one that started
+ * last. */
 static int cover_spans(const struct store *st, enum table_id table, const int col[3],
                        bool innermost, uint32_t *out)
 {
@@ -175,7 +216,9 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
     c.heap = mem_alloc(c.n * sizeof(*c.heap));
     c.last = mem_alloc((ntrack + 1) * sizeof(*c.last));
     c.group = mem_alloc((ntrack + 1) * sizeof(*c.group));
-    if (!c.before || !c.before_any || !c.heap || !c.last || !c.group || cover_groups(&c))
+    c.process = mem_alloc((ntrack + 1) * sizeof(*c.process));
+    if (!c.before || !c.before_any || !c.heap || !c.last || !c.group || !c.process ||
+        cover_groups(&c))
         goto done;
     memset(c.last, 0xff, (ntrack + 1) * sizeof(*c.last));
     for (size_t i = 0; i < nspan; i++) {
@@ -197,7 +240,10 @@ done:
     mem_free(c.heap);
     mem_free(c.last);
     mem_free(c.group);
+    mem_free(c.process);
     mem_free(c.open);
+    mem_free(c.in_process);
+    mem_free(c.tells);
     return rc;
 }
 

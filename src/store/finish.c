@@ -546,7 +546,7 @@ int store_finish(struct store *st)
         goto out;
     if (start == TIME_NEVER)
         start = 0;
-    if (merge(&f, start) || finish_tables(st, start))
+    if (merge(&f, start) || steps_settle(st) || finish_tables(st, start))
         goto out;
     if (finish_flows(&f, start) || finish_stats(st))
         goto out;

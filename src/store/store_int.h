@@ -2,8 +2,8 @@
  *
  * Who does what: store.c builds and reads, load.c takes what a store wrote before, order.c brings
  * the spans of one track into order, merge.c the tracks into one, part.c moves what one source
- * added, finish.c calls them and does the rest of store_finish(), derive.c computes derived columns
- * when they are first asked for. */
+ * added, steps.c decides who tells of steps, finish.c calls them and does the rest of
+ * store_finish(), derive.c computes derived columns when they are first asked for. */
 #ifndef STORE_STORE_INT_H
 #define STORE_STORE_INT_H
 
@@ -188,6 +188,10 @@ int loaded_to_runs(struct store *st);
 bool loaded_in_order(struct store *st);
 /* Their tracks into st->span_track; shift_ns is taken off every ts. */
 int loaded_keep(struct store *st, int64_t shift_ns);
+
+/* Drop derived steps of processes that have others; before they are put in order. 0 or OPM_ENOMEM.
+ */
+int steps_settle(struct store *st);
 
 /* A span on its way into order. */
 struct span_entry {

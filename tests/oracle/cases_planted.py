@@ -9,7 +9,7 @@ import planted_kineto
 from program import Unanswered
 
 # Buckets of time in which the device did nothing.
-IDLE = "('data', 'runtime', 'host', 'idle')"
+IDLE = "('data', 'measuring', 'runtime', 'host', 'idle')"
 BUSY = "('overlap', 'compute', 'communication', 'copy')"
 PLANTED = "planted"
 
@@ -23,7 +23,7 @@ def cases(opmeter, work):
             ("furiosa", furiosa), ("whatif_edited", whatif_edited), ("whatif_int8", whatif_int8),
             ("percentiles", percentiles), ("overlap", overlap), ("int8", int8),
             ("chain", chain), ("points", points), ("tensorrt", tensorrt),
-            ("stand_ins", stand_ins)):
+            ("stand_ins", stand_ins), ("own_marks", own_marks)):
         yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -438,3 +438,36 @@ def furiosa(case, opmeter, folder):
     case.check("host_ops", lambda: {r["type"]: (r["n"], r["ns"]) for r in query(
         "SELECT type, count(*) n, avg(dur) ns FROM host_ops GROUP BY type")},
         {name: (len(v), float(numpy.mean(v))) for name, v in truth["host"].items()}, PLANTED)
+
+
+def own_marks(case, opmeter, folder):
+    """What the program marks comes first, a call counts once, and measuring is not the program's."""
+    path = folder / "trace.json"
+    truth = planted_kineto.own_marks(path)
+
+    def query(sql):
+        return opmeter.query(path, sql)
+
+    case.check("steps", lambda: query(
+        "SELECT model, count(*) n, min(dur) shortest, max(dur) longest FROM step GROUP BY model"),
+        [{"model": "step", "n": truth["steps"], "shortest": truth["step_ns"],
+          "longest": truth["step_ns"]}], PLANTED)
+    case.check("steps.left_out", lambda: query(
+        "SELECT count FROM import_stat WHERE name = 'step_derived'"), [{"count": truth["derived"]}],
+        PLANTED)
+    case.check("steps.parts", lambda: query(
+        "SELECT DISTINCT found_by, split_by, gap_ns, fp_bp_ns, tail_ns FROM step_trace"),
+        [{"found_by": "marks", "split_by": "autograd", "gap_ns": 0, "fp_bp_ns": truth["fp_bp_ns"],
+          "tail_ns": truth["step_ns"] - truth["fp_bp_ns"]}], PLANTED)
+    case.check("calls", lambda: query(
+        "SELECT count, total_ns FROM op_times WHERE name = 'aten::conv2d' AND section = 'host'"),
+        [{"count": truth["calls"], "total_ns": truth["call_ns"]}], PLANTED)
+    case.check("executions", lambda: query(
+        "SELECT count, total_ns FROM op_stats WHERE name = 'aten::conv2d'"),
+        [{"count": truth["calls"], "total_ns": 500_000 * truth["calls"]}], PLANTED)
+    case.check("buckets", lambda: {r["bucket"]: r["ns"] for r in query(
+        "SELECT bucket, sum(ns) ns FROM occupation WHERE bucket IN ('compute', 'measuring') "
+        "GROUP BY bucket")},
+        {"compute": truth["compute_ns"], "measuring": truth["measuring_ns"]}, PLANTED)
+    case.check("measuring", lambda: query("SELECT what, count, total_ns FROM measuring"),
+               [{"what": "CUPTI", "count": 25, "total_ns": 25 * 500_000}], PLANTED)

@@ -231,3 +231,37 @@ def stand_ins(path):
             out.device_event(f"kernel of {name}", at + 50, dur, number, **{"External id": number})
     out.write(path)
     return {"aten::copy_": (rounds, rounds * 300_000), "aten::relu": (rounds, rounds * 20_000)}
+
+
+def own_marks(path):
+    """Training under autocast that marks 20 of its 25 iterations itself, as "step N".
+
+    An iteration of 10 ms: three convolutions of 1 ms from its start, each of which the dispatcher
+    passes on once under the same name, after 100 us, for 800 us; a kernel of 500 us launched by the
+    inner one 300 us after it began; 2 ms of the backward pass; 1 ms of the optimizer; 500 us of
+    CUPTI's own work 6 ms after the start. Somebody else derived steps from the optimizer, from the
+    end of one to the end of the next, and one that was cut short.
+    """
+    out, iterations, marked, length = Writer(), 25, 20, 10 * MS
+    for i in range(iterations):
+        begin = i * length
+        if i >= iterations - marked:
+            out.host("user_annotation", f"step {i - iterations + marked}", begin, length)
+        if i:
+            out.host("user_annotation", f"optimizer step#{i}", begin - length + 9 * MS, length)
+        for k in range(3):
+            at = begin + k * MS
+            out.operator("aten::conv2d", at, MS)
+            out.operator("aten::conv2d", at + 100, 800)
+            out.device_event("conv", at + 400, 500, out.launch(at + 150))
+        out.operator("autograd::engine::evaluate_function: ConvolutionBackward0", begin + 3 * MS,
+                     2 * MS)
+        out.host("overhead", "Activity Buffer Request", begin + 6 * MS, 500)
+        out.host("user_annotation", "Optimizer.step#SGD.step", begin + 8 * MS, MS)
+    out.host("user_annotation", f"optimizer step#{iterations}", (iterations - 1) * length + 9 * MS,
+             MS)
+    out.write(path)
+    return {"calls": 3 * iterations, "steps": marked, "step_ns": length * 1000,
+            "call_ns": 800_000 * 3 * iterations, "self_ns": 996_000 * 3 * iterations,
+            "compute_ns": 1_500_000 * marked, "measuring_ns": 500_000 * marked,
+            "fp_bp_ns": 5_000_000, "derived": iterations}

@@ -64,7 +64,7 @@ static const char *get_text(const struct store *st, const struct table *t, size_
 /* Every kind of work at every nanosecond, looked at one by one. */
 static void buckets_against_brute_force(void **state)
 {
-    enum { LENGTH = 400, KINDS = 8 };
+    enum { LENGTH = 400, KINDS = 9 };
     static const struct {
         const char *layer, *cat, *name;
     } kind[KINDS] = {
@@ -72,6 +72,7 @@ static void buckets_against_brute_force(void **state)
         { "hardware", "gpu_memcpy", "HtoD" },  { "app", "dataloader", "next" },
         { "runtime", "cuda_runtime", "sync" }, { "framework", "op", "aten::mm" },
         { "app", "python", "main" },           { "app", "phase", "forward" },
+        { "runtime", "overhead", "buffers" },
     };
 
     (void)state;
@@ -105,6 +106,7 @@ static void buckets_against_brute_force(void **state)
                                 : on[1][t]             ? BUCKET_communication
                                 : on[2][t]             ? BUCKET_copy
                                 : on[3][t]             ? BUCKET_data
+                                : on[8][t]             ? BUCKET_measuring
                                 : on[4][t]             ? BUCKET_runtime
                                 : on[5][t] || on[6][t] ? BUCKET_host
                                                        : BUCKET_idle;
@@ -398,6 +400,72 @@ static void odd_steps(void **state)
     store_free(st);
 }
 
+static double real(const struct table *t, size_t row, int col)
+{
+    struct cell c = table_cell(t, row, col);
+
+    assert_int_equal(c.kind, CELL_F64);
+    return c.f64;
+}
+
+/* What telling of operators cost is in the span around them, before theirs: of 1000 ns, kernels of
+ * 10 and 100, 3 operators of which each took 40 before, one of them while a kernel ran, and 50 of
+ * CUPTI. 40 an operator: 20 for a text of 8 bytes, 2 for each of 10 more. */
+static void telling_of_operators(void **state)
+{
+    struct store *st = make(2, 0, 0);
+    struct table t;
+
+    (void)state;
+    add_step(st, 0, 0, 1000, false);
+    add(st, "app", "nvtx", "around", 0, 0, 1000);
+    add(st, "hardware", "kernel", "k", 1, 0, 10);
+    add(st, "hardware", "kernel", "k", 1, 250, 100);
+    add(st, "framework", "op", "aten::a", 0, 200, 100);
+    add(st, "framework", "op", "aten::b", 0, 340, 10); /* told while the kernel runs */
+    add(st, "framework", "op", "c", 0, 620, 10);
+    add(st, "runtime", "overhead", "CUPTI", 0, 600, 50); /* 20 of them while c is told */
+    assert_int_equal(store_meta(st, "file1.torch.op_cost_ns", "20"), 0);
+    assert_int_equal(store_meta(st, "file1.torch.op_cost_bytes", "8"), 0);
+    assert_int_equal(store_meta(st, "file1.torch.op_byte_cost_ns", "2"), 0);
+    assert_int_equal(store_meta(st, "torch.op_ranges", "10"), 0);
+    assert_int_equal(store_meta(st, "torch.op_text_bytes", "180"), 0);
+    t = run(st, ANALYSIS_occupation);
+    assert_int_equal(get(&t, BUCKET_compute, occupation_col_ns), 110);
+    assert_int_equal(get(&t, BUCKET_measuring, occupation_col_ns), 40 + 70);
+    assert_int_equal(get(&t, BUCKET_host, occupation_col_ns), 1000 - 110 - 110);
+    table_release(&t);
+    assert_int_equal(analysis_run(st, ANALYSIS_measuring, &t, NULL), 0);
+    assert_int_equal(t.nrow, 2);
+    assert_string_equal(get_text(st, &t, 0, measuring_col_what), "operators of PyTorch");
+    assert_int_equal(get(&t, 0, measuring_col_count), 3);
+    assert_true(real(&t, 0, measuring_col_each_ns) == 40);
+    assert_true(real(&t, 0, measuring_col_total_ns) == 120);
+    assert_string_equal(get_text(st, &t, 1, measuring_col_what), "CUPTI");
+    assert_true(real(&t, 1, measuring_col_total_ns) == 50);
+    table_release(&t);
+    store_free(st);
+}
+
+/* Without a device operators are the computation, but for the time in which they were told. */
+static void telling_on_the_host(void **state)
+{
+    struct store *st = make(1, 0, 0);
+    struct table t;
+
+    (void)state;
+    add_step(st, 0, 0, 1000, false);
+    add(st, "framework", "cpu_op", "aten::a", 0, 100, 500);
+    add(st, "framework", "cpu_op", "aten::b", 0, 300, 100);
+    assert_int_equal(store_meta(st, "torch.op_cost_ns", "30"), 0);
+    t = run(st, ANALYSIS_occupation);
+    assert_int_equal(get(&t, BUCKET_compute, occupation_col_ns), 500 - 30);
+    assert_int_equal(get(&t, BUCKET_measuring, occupation_col_ns), 2 * 30);
+    assert_int_equal(get(&t, BUCKET_idle, occupation_col_ns), 1000 - 530);
+    table_release(&t);
+    store_free(st);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +479,8 @@ int main(void)
         cmocka_unit_test(found_by_repetition),
         cmocka_unit_test(nothing_repeats),
         cmocka_unit_test(odd_steps),
+        cmocka_unit_test(telling_of_operators),
+        cmocka_unit_test(telling_on_the_host),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

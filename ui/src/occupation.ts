@@ -10,6 +10,11 @@ export const BUCKETS = [
     { key: "copy", title: "Copying", doc: "the device only copies or clears memory" },
     { key: "data", title: "Waiting for data", doc: "the device is idle while the host waits for input data" },
     {
+        key: "measuring",
+        title: "Measuring",
+        doc: "the device is idle while whoever records is at work: CUPTI, the hook of PyTorch",
+    },
+    {
         key: "runtime",
         title: "In the runtime",
         doc: "the device is idle while the host launches or synchronizes",

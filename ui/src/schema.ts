@@ -486,6 +486,14 @@ export interface CriticalPathRow {
     inferred: number | null;
 }
 
+// what recording cost the program: part of its times, and not its own doing
+export interface MeasuringRow {
+    what: string | null;
+    count: number | null;
+    each_ns: number | null;
+    total_ns: number | null;
+}
+
 // time of every operator, and what it would be if its weight had 90 % zeros in 4x1 blocks, or as many as the source aims at
 export interface WhatifRow {
     op: number | null;

@@ -77,7 +77,9 @@ export function splitSentence(steps: Step[]): string {
     const step = steps.find((s) => s.split_by !== null);
     const found = steps.some((s) => s.found_by === "repetition")
         ? "Nothing marks steps in this trace: they were found where the sequence of operators repeats. "
-        : "";
+        : steps.some((s) => s.found_by === "optimizer")
+          ? "The program marks no steps: each ends with a step of its optimizer. "
+          : "";
     switch (step?.split_by) {
         case "phases":
             return `${found}Split as the program marked it.`;

@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "device/cuda/calls.h"
+#include "device/cuda/nvtx.h"
 #include "device/cuda/pool.h"
 #include "device/cuda/records.h"
 
@@ -141,6 +142,13 @@ static void number_fact(const char *key, uint64_t value)
 
 static void facts(void)
 {
+    uint64_t ranges, bytes;
+
+    nvtx_torch_texts(&ranges, &bytes);
+    if (ranges) {
+        number_fact("torch.op_ranges", ranges);
+        number_fact("torch.op_text_bytes", bytes);
+    }
     pthread_mutex_lock(&cuda.convert);
     if (cuda.clock.error_ns >= 0)
         number_fact("cuda.clock.error_ns", (uint64_t)cuda.clock.error_ns);

@@ -5,8 +5,10 @@
  * and popped become spans of the thread, so that calls and operators nest with them; ranges that
  * are started and ended, activities. What PyTorch's emit_nvtx() writes becomes operators, and what
  * calls itself a step is one. */
+#include "device/cuda/nvtx.h"
 #include "base/alloc.h"
 #include "base/environment.h"
+#include "base/step_name.h"
 #include "device/cuda/nvtx_abi.h"
 #include "device/cuda/torch_ops.h"
 
@@ -15,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define DEPTH_MAX 128     /* pushed ranges of a thread; deeper ones are not recorded */
 #define STARTED_MAX 16384 /* started ranges that have not ended; more are not recorded */
@@ -100,28 +101,16 @@ static const char *category(const void *domain)
 
 /* ---- ranges ---- */
 
-/* "step", "step 7", "iteration: 7", "ProfilerStep#7": a step of the program; without a number they
- * are counted. */
-static bool step_of(const char *text, size_t text_len, const char **model, int64_t *num)
+/* Of PyTorch's operators, for what its writing their texts costs the program: how many, and how
+ * long the texts are. */
+static struct {
+    _Atomic uint64_t ranges, bytes;
+} torch;
+
+void nvtx_torch_texts(uint64_t *ranges, uint64_t *bytes)
 {
-    static const char *const words[] = { "step", "iteration", "ProfilerStep" };
-    static _Atomic int64_t counted;
-
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-        size_t len = strlen(words[i]), digits;
-        const char *at = text + len;
-
-        if (text_len < len || strncasecmp(text, words[i], len) != 0)
-            continue;
-        at += strspn(at, " #:=_-");
-        digits = strspn(at, "0123456789");
-        if (at + digits != text + text_len || digits > 18)
-            continue;
-        *model = words[i];
-        *num = digits ? strtoll(at, NULL, 10) : counted++;
-        return true;
-    }
-    return false;
+    *ranges = atomic_load_explicit(&torch.ranges, memory_order_relaxed);
+    *bytes = atomic_load_explicit(&torch.bytes, memory_order_relaxed);
 }
 
 /* What PyTorch's users and tools mark, in the form in which it names operators. */
@@ -138,18 +127,24 @@ static bool annotation(const struct torch_text *t)
 
 static opm_span begin(const void *domain, const char *text)
 {
-    struct torch_text torch = { .name = text, .name_len = strlen(text) };
-    bool of_torch = !domain && torch_text_read(text, &torch);
+    static _Atomic int64_t counted; /* steps without a number */
+    size_t len = strlen(text);
+    struct torch_text t = { .name = text, .name_len = len };
+    bool of_torch = !domain && torch_text_read(text, &t);
     opm_op *op;
     const char *model;
     int64_t num;
 
-    if (!domain && step_of(torch.name, torch.name_len, &model, &num))
-        return opm_step_begin(model, num, OPM_MEASURED);
-    if (of_torch && annotation(&torch))
-        return opm_begin_named(OPM_APP, "user_annotation", torch.name, torch.name_len);
+    if (!domain && step_name_read(t.name, t.name_len, &model, &num))
+        return opm_step_begin(model, num < 0 ? counted++ : num, OPM_MEASURED);
+    if (of_torch && annotation(&t))
+        return opm_begin_named(OPM_APP, "user_annotation", t.name, t.name_len);
     op = of_torch ? torch_op_of(text) : NULL;
-    return op ? opm_op_begin(op) : opm_begin_named(OPM_APP, category(domain), text, strlen(text));
+    if (!op)
+        return opm_begin_named(OPM_APP, category(domain), text, len);
+    atomic_fetch_add_explicit(&torch.ranges, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&torch.bytes, len, memory_order_relaxed);
+    return opm_op_begin(op);
 }
 
 static int push(const void *domain, const char *text)

@@ -7,6 +7,7 @@
 #include "import/torch/torch_op.h"
 
 #include "base/alloc.h"
+#include "base/step_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ struct kineto_kind {
     bool hardware;                     /* WHAT_PART */
     uint32_t op;                       /* WHAT_OP */
     uint16_t sequence, forward_thread; /* WHAT_OP */
-    int64_t step;                      /* WHAT_STEP */
+    const char *mark;                  /* WHAT_STEP: what it is called, a constant, */
+    int64_t step;                      /* and its number or -1 */
     uint16_t device_type, device_id;   /* WHAT_MEMORY */
     uint16_t amount[2];                /* ditto: allocated, reserved */
 };
@@ -44,6 +46,7 @@ struct sequenced {
 };
 
 struct step_row {
+    const char *mark;
     int64_t num, ts, dur;
     uint32_t track;
 };
@@ -141,16 +144,13 @@ static void kineto_release(struct events *ev)
     mem_free(s);
 }
 
-/* The number of a "ProfilerStep#12". */
-static bool step_number(const char *name, int64_t *out)
+/* A step of the profiler by its name alone; one that the program marked, as an annotation. */
+static bool is_step(const char *name, const char *cat, struct kineto_kind *kk)
 {
-    static const char prefix[] = "ProfilerStep#";
-    char *end;
-
-    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
-        return false;
-    *out = strtoll(name + sizeof(prefix) - 1, &end, 10);
-    return *end == '\0' && end[-1] != '#';
+    return step_name_read(name, strlen(name), &kk->mark, &kk->step) &&
+           (strcmp(cat, "user_annotation") == 0 ||
+            (strncmp(name, STEP_OF_PROFILER "#", strlen(STEP_OF_PROFILER "#")) == 0 &&
+             kk->step >= 0));
 }
 
 static uint16_t int_value(const struct member *m)
@@ -221,7 +221,7 @@ static int kineto_kind(struct events *ev, struct kind *k, const struct event_inf
     }
     if (k->act != ACT_SPAN)
         return 0;
-    if (!device && step_number(name, &kk->step)) {
+    if (!device && is_step(name, cat, kk)) {
         kk->what = WHAT_STEP;
         k->dialect = kk;
         return 0;
@@ -341,7 +341,8 @@ static int kineto_span(struct events *ev, struct kind *k, uint32_t span, int64_t
     case WHAT_STEP:
         if (!GROW(s->step, s->step_cap, s->nstep + 1))
             return OPM_ENOMEM;
-        s->step[s->nstep++] = (struct step_row){ kk->step, ts, dur, ev->first_track + k->track };
+        s->step[s->nstep++] =
+            (struct step_row){ kk->mark, kk->step, ts, dur, ev->first_track + k->track };
         return 0;
     default:
         return take_memory(ev, kk, ts, value);
@@ -450,22 +451,38 @@ static int link_backward(struct events *ev, struct kineto *s)
     return 0;
 }
 
+static bool is_mark(const struct step_row *step, const char *mark)
+{
+    return strcmp(step->mark, mark) == 0;
+}
+
+/* The profiler's own steps are what the program told it. Other marks count where there are none,
+ * whatever they are called; they are counted if they have no number. */
 static int write_steps(struct events *ev, const struct kineto *s)
 {
-    str_id model;
+    bool told = false;
+    int64_t counted = 0;
 
-    if (s->nstep && store_cstr(ev->st, "ProfilerStep", &model))
-        return OPM_ENOMEM;
     for (size_t i = 0; i < s->nstep; i++)
-        if (store_add(ev->st, TABLE_step,
-                      (struct cell[step_col_COUNT]){ [step_col_model] = cell_str(model),
-                                                     [step_col_num] = cell_i64(s->step[i].num),
-                                                     [step_col_ts] = cell_i64(s->step[i].ts),
-                                                     [step_col_dur] = cell_i64(s->step[i].dur),
-                                                     [step_col_warmup] = cell_i64(0),
-                                                     [step_col_track] = cell_id(s->step[i].track) },
+        told |= is_mark(&s->step[i], STEP_OF_PROFILER);
+    for (size_t i = 0; i < s->nstep; i++) {
+        const struct step_row *step = &s->step[i];
+        str_id model;
+
+        if (told && !is_mark(step, STEP_OF_PROFILER) && !is_mark(step, STEP_OF_OPTIMIZER))
+            continue;
+        if (store_cstr(ev->st, step->mark, &model) ||
+            store_add(ev->st, TABLE_step,
+                      (struct cell[step_col_COUNT]){
+                          [step_col_model] = cell_str(model),
+                          [step_col_num] = cell_i64(step->num < 0 ? counted++ : step->num),
+                          [step_col_ts] = cell_i64(step->ts),
+                          [step_col_dur] = cell_i64(step->dur),
+                          [step_col_warmup] = cell_i64(0),
+                          [step_col_track] = cell_id(step->track) },
                       NULL))
             return OPM_ENOMEM;
+    }
     return 0;
 }
 

@@ -51,10 +51,10 @@ interface Timed {
     summary: Latency | null; // of exactly these values
 }
 
-// Marked steps where there are some, else labelled regions; the kind with the most first. Steps that
-// were found by repetition may be layers: they are no latency.
+// Marked steps where there are some, or an optimizer's, else labelled regions; the kind with the
+// most first. Steps that were found by repetition may be layers: they are no latency.
 function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] {
-    const marked = steps.filter((s) => s.found_by === "marks");
+    const marked = steps.filter((s) => s.found_by !== "repetition");
     const groups = stepGroups(marked).map((group): Timed => {
         const same = latency.find((l) => l.scope === "step" && l.name === group.steps[0]!.model);
         const ranks = new Set(steps.map((s) => s.rank)).size;
