@@ -4,6 +4,7 @@ ONNX Runtime and TensorFlow are played by small modules of the same interface wh
 installed; PyTorch's tests need PyTorch.
 """
 import os
+import shutil
 import unittest
 from types import SimpleNamespace
 
@@ -229,6 +230,56 @@ class PyTorch(Recorded):
         self.assertEqual(trace.value("SELECT count(*) FROM step_trace WHERE split_by = 'autograd'"),
                          6)
 
+    def test_cost(self):
+        """What having operators told costs is measured and stated."""
+        self.record(TRAIN, 0)
+        trace = self.trace()
+        row, = trace.rows("SELECT count, each_ns, total_ns FROM measuring "
+                          "WHERE what = 'operators of PyTorch'")
+        self.assertGreater(row["each_ns"], 0)
+        self.assertEqual(row["count"], trace.value("SELECT count(*) FROM span WHERE "
+                                                   "layer = 'framework'"))
+        self.assertEqual(trace.value("SELECT count(*) FROM span WHERE name = 'aten::view' "
+                                     "AND args LIKE '%56%'"), 0)
+
+    def test_own_marks(self):
+        """Steps that the program marks, by whatever means, are the steps."""
+        for mark, model in (("opmeter.step(i, 'mine')", "mine"),
+                            ("torch.profiler.record_function(f'iteration {i}')", "iteration")):
+            with self.subTest(model):
+                shutil.rmtree(self.path("parts"), ignore_errors=True)
+                self.record(f"""
+                    import opmeter, torch
+                    net = torch.nn.Linear(4, 1)
+                    best = torch.optim.SGD(net.parameters(), lr=.01)
+
+                    def train():
+                        net(torch.ones(2, 4)).sum().backward()
+                        best.step()
+
+                    train()
+                    for i in range(3):
+                        with {mark}:
+                            train()
+                    """)
+                trace = self.trace()
+                rows = trace.rows("SELECT model, num, found_by, split_by FROM step_trace")
+                self.assertEqual(rows, [{"model": model, "num": i, "found_by": "marks",
+                                         "split_by": "autograd"} for i in range(3)])
+
+    def test_autocast(self):
+        """What the dispatcher passes on under the same name is one call."""
+        self.record("""
+            import torch
+            net = torch.nn.Conv2d(3, 4, 3)
+            for _ in range(5):
+                with torch.autocast("cpu", torch.bfloat16):
+                    net(torch.ones(2, 3, 8, 8))
+            """)
+        trace = self.trace()
+        self.assertEqual(trace.value("SELECT sum(count) FROM op_stats WHERE type = 'aten::conv2d'"),
+                         5)
+
     def test_queue(self):
         self.record(TRAIN, 2)
         trace = self.trace()
@@ -410,6 +461,20 @@ class Ranges(unittest.TestCase):
             def __exit__(mark, *reason):
                 self.left.append((mark.name, stack.pop()))
 
+        class Step:
+            def __init__(self, number):
+                self.name = f"derived {number}"
+
+            def begin(self):
+                stack.append(self.name)
+
+            def end(step):
+                self.left.append((step.name, stack.pop()))
+
+        new_step = pytorch._new_step
+        self.addCleanup(lambda: setattr(pytorch, "_new_step", new_step))
+        pytorch._new_step = Step
+        self.stack = stack
         nvtx = SimpleNamespace(range_push=stack.append,
                                range_pop=lambda: self.left.append((None, stack.pop())))
         self.torch = SimpleNamespace(
@@ -434,15 +499,25 @@ class Ranges(unittest.TestCase):
     def test_between_marks(self):
         self.train(3)
         self.assertTrue(all(name == popped for name, popped in self.left), self.left)
-        self.assertEqual([name for name, _ in self.left if name.startswith("Profiler")],
-                         ["ProfilerStep#1", "ProfilerStep#2"])
+        self.assertEqual([name for name, _ in self.left if name.startswith("derived")],
+                         ["derived 1", "derived 2"])
+
+    def test_end(self):
+        """A step that no optimizer has finished never ends: it is none."""
+        self.train(2)
+        self.recorder.end = self.recorder.measure = lambda *_: None
+        self.recorder.stop()
+        self.assertEqual([name for name, _ in self.left if name.startswith("derived")],
+                         ["derived 1"])
+        self.assertEqual(self.stack, ["derived 2"])
 
     def test_between_ranges(self):
         self.train(3, "iteration")
         self.assertTrue(all(name in (None, popped) for name, popped in self.left), self.left)
         self.assertEqual([popped for name, popped in self.left if name is None], ["iteration"] * 3)
-        self.assertEqual([name for name, _ in self.left if name and name.startswith("Profiler")],
-                         ["ProfilerStep#1", "ProfilerStep#2"])
+        self.assertEqual([name for name, _ in self.left if name and name.startswith("derived")],
+                         ["derived 1", "derived 2"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -175,7 +175,8 @@ def self_times(trace):
     Self: without what lies inside on the same thread, whatever it is. Python frames and annotations
     are written on the thread of the operators. Those that cross others have no self time that
     everybody would agree on: then it is None. An operator of the dispatcher directly inside one of
-    the same name is the same call, passed on: the inner one is the execution that counts.
+    the same name is the same call, passed on: the inner one is the execution that counts, unless
+    it has no length and may as well come after the other.
     """
     by_thread, sums = defaultdict(list), defaultdict(lambda: [0, 0, 0])
     crossing = False
@@ -192,7 +193,8 @@ def self_times(trace):
                 crossing = True
             elif stack:
                 inside[id(stack[-1])] += e.end - e.start
-                if "::" in e.name and e.name == stack[-1].name and stack[-1].cat in OPERATOR:
+                if ("::" in e.name and e.name == stack[-1].name and e.end > e.start
+                        and stack[-1].cat in OPERATOR):
                     passed_on.add(id(stack[-1]))
             stack.append(e)
         for e in order:

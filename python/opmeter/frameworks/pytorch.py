@@ -1,5 +1,5 @@
 """PyTorch: operators, the backward pass and optimizers through its own profiler, steps from the
-optimizer, the DataLoader's queue.
+optimizer where the program marks none, the DataLoader's queue; and what telling of operators costs.
 
 The profiler keeps what it sees in memory, so what it has is written from time to time, between two
 steps: a chunk is a part of the recording. Under opmeter's CUDA library the operators are NVTX
@@ -13,11 +13,13 @@ import os
 import sys
 import threading
 import time
+import warnings
 
 from . import at_end, folder, part, say
 
 CHUNK_S = 10
-STEP = "ProfilerStep#{}"  # what every reader of PyTorch's traces takes for a step
+# What opmeter calls steps that it derives: they give way to those that the program marks itself.
+STEP = "optimizer step"
 
 
 def install(torch):
@@ -62,9 +64,16 @@ class _Recorder:
         if self.running:
             self.running = False
             self._finish()
+            if self._marks != 0:  # not while something is under way, see begin_anew_if()
+                return
+            try:
+                self.measure()
+            except Exception as error:  # another version
+                say(f"torch {self.torch.__version__}: what recording its operators cost is not "
+                    f"known: {type(error).__name__}: {error}")
 
     def _finish(self):
-        unfinished = STEP.format(self.step_number) if self._step is not None else None
+        unfinished = self._step_name() if self._step is not None else None
         self._end_step()
         self.end(unfinished)
 
@@ -136,8 +145,11 @@ class _Recorder:
         if self.running and self._step is None and threading.get_ident() == self._thread:
             self._begin_step()
 
+    def _step_name(self):
+        return f"{STEP}#{self.step_number}"
+
     def _begin_step(self):
-        self._step = self.torch.autograd.profiler.record_function(STEP.format(self.step_number))
+        self._step = self.torch.autograd.profiler.record_function(self._step_name())
         self._step.__enter__()
 
     def _end_step(self):
@@ -152,6 +164,17 @@ class _Recorder:
         """The program has begun to use CUDA."""
 
 
+def _quietly(function):
+    """Without warnings of PyTorch's profiler, which the program has not asked for."""
+    @functools.wraps(function)
+    def quiet(*args, **kwargs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*args, **kwargs)
+
+    return quiet
+
+
 class _Profiler(_Recorder):
     """torch.profiler, a chunk at a time."""
 
@@ -161,6 +184,7 @@ class _Profiler(_Recorder):
         self._cuda = False
         self._kineto = torch.autograd.kineto_available()
 
+    @_quietly
     def begin(self):
         profiler = self.torch.profiler
         options = {"activities": self._activities(), "record_shapes": True, "with_flops": True}
@@ -199,6 +223,7 @@ class _Profiler(_Recorder):
         with span("write operators", category="opmeter"):
             self._write(unfinished)
 
+    @_quietly
     def _write(self, unfinished):
         self._profile.stop()
         path = part(f"torch-{self._chunk}.json")
@@ -216,14 +241,27 @@ class _Profiler(_Recorder):
         self._profile = None
         self.torch._C._autograd._disable_profiler()
 
+    @_quietly
+    def measure(self):
+        profiler = self.torch.profiler
+        profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], record_shapes=True,
+                                   with_flops=True)
+        cost = _Cost(self.torch)
+        profile.start()
+        cost.told()
+        profile.stop()
+        cost.untold()
+        cost.state(cost.of(SHAPE))
+
     def wants_anew(self):
         return time.monotonic() - self._chunk_began >= CHUNK_S
 
 
 class _Nvtx(_Recorder):
     """NVTX ranges. Not through emit_nvtx(), which would initialise CUDA in a program that may want
-    to fork first. Ranges are a stack, so a step ends and the next one begins while nothing else is
-    on it: an optimizer tells of its step inside of a range of its own."""
+    to fork first. Ranges are a stack, and steps nest with them though they are none, so a step ends
+    and the next one begins while nothing is on it: an optimizer tells of its step inside of a range
+    of its own."""
 
     def __init__(self, torch):
         super().__init__(torch)
@@ -244,6 +282,33 @@ class _Nvtx(_Recorder):
         if self._marks == 0:
             super().fetching()
 
+    def _begin_step(self):
+        self._step = _new_step(self.step_number)
+        self._step.begin()
+
+    def _end_step(self):
+        if self._step is not None:
+            self._step.end()
+            self._step = None
+
+    def _finish(self):
+        self._step = None  # it has not ended, and is none
+        self.end()
+
+    def measure(self):
+        from .. import pause, resume
+        cost = _Cost(self.torch)
+        pause()  # these operators are not the program's
+        try:
+            self.begin()
+            cost.told()
+            self.end()
+            cost.untold()
+        finally:
+            resume()
+        byte = max(0, cost.of(SHAPE) - cost.of(())) / cost.more_bytes()
+        cost.state(cost.of(()), op_cost_bytes=cost.bytes(), op_byte_cost_ns=byte)
+
     def begin(self):
         torch = self.torch
         profiler = torch.autograd.profiler
@@ -258,6 +323,56 @@ class _Nvtx(_Recorder):
 
     def can_fork(self):
         return True
+
+
+def _new_step(number):
+    from .. import step
+    return step(number, STEP)
+
+
+SHAPE = (16, 64, 56, 56)  # as operators of a network have it
+
+
+class _Cost:
+    """What it costs the program to have one operator told: the same operator, which does next to
+    nothing, told and not told."""
+
+    def __init__(self, torch):
+        number = torch.zeros(())
+        self._tensor = {(): number, SHAPE: number.expand(SHAPE)}
+        self._ns = {}
+
+    def told(self):
+        self._ns["told"] = {shape: self._time(shape) for shape in self._tensor}
+
+    def untold(self):
+        self._ns["untold"] = {shape: self._time(shape) for shape in self._tensor}
+
+    def _time(self, shape, rounds=7, calls=100):
+        view, best = self._tensor[shape].view, None
+        for _ in range(rounds):
+            begun = time.perf_counter_ns()
+            for _ in range(calls):
+                view(shape)
+            took = (time.perf_counter_ns() - begun) / calls
+            best = took if best is None else min(best, took)
+        return best
+
+    def of(self, shape):
+        return max(0, self._ns["told"][shape] - self._ns["untold"][shape])
+
+    def bytes(self):
+        """How long the text of the operator is, where operators are texts."""
+        return len("aten::view, op_id = 123456, sizes = [[], []]")
+
+    def more_bytes(self):
+        """By how much it is longer with a shape."""
+        return len(", ".join(map(str, SHAPE)))
+
+    def state(self, op_cost_ns, **more):
+        from .. import meta
+        for key, value in {"op_cost_ns": op_cost_ns, **more}.items():
+            meta(f"torch.{key}", f"{value:.1f}")
 
 
 def _write_events(events, begun_ns, path):
@@ -277,7 +392,8 @@ def _write_events(events, begun_ns, path):
             if event.fwd_thread:
                 args["Fwd thread id"] = event.fwd_thread
         name = event.trace_name or event.name  # the other one is for sums: "ProfilerStep*"
-        annotation = name.startswith(("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)"))
+        annotation = name.startswith((STEP, "ProfilerStep#", "Optimizer.",
+                                      "enumerate(DataLoader)"))
         rows.append({"ph": "X", "cat": "user_annotation" if annotation else "cpu_op",
                      "name": name, "pid": pid, "tid": tid,
                      "ts": event.time_range.start,
