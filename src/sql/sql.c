@@ -11,6 +11,7 @@
 #include "sql/functions.h"
 #include "sql/regexp.h"
 #include "sql/schema.h"
+#include "sql/tempfiles.h"
 #include "sql/vtab.h"
 #include <ctype.h>
 #include <sqlite3.h>
@@ -35,7 +36,8 @@ struct sql {
     int64_t memory;     /* of SQLite when it began */
     int64_t memory_max; /* that it may take besides */
     bool greedy;        /* it took more */
-    char refused[120];  /* why the authorizer said no; empty if it did not */
+    struct tempfiles temp;
+    char refused[120]; /* why the authorizer said no; empty if it did not */
 };
 
 struct sql_rows {
@@ -189,6 +191,8 @@ static int fail(struct sql *q, int rc, const char *text, opm_error *err)
 
     if (q->refused[0])
         return opm__fail(err, OPM_EINVAL, "%s", q->refused);
+    if (q->temp.full)
+        return tempfiles_fail(&q->temp, err);
     switch (rc & 0xff) {
     case SQLITE_NOMEM:
         return opm__fail(err, code, "out of memory");
@@ -292,10 +296,16 @@ int sql_open(struct sql **out, struct store *st, opm_error *err)
     if (!q)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     q->memory_max = MEMORY_MAX_BYTES;
+    rc = tempfiles_init(&q->temp, err);
+    if (rc < 0) {
+        mem_free(q);
+        return rc;
+    }
+    rc = OPM_ENOMEM;
     sqlite_rc = sqlite3_open_v2(":memory:", &q->db,
                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY |
                                     SQLITE_OPEN_NOMUTEX,
-                                NULL);
+                                q->temp.name);
     if (sqlite_rc != SQLITE_OK)
         goto out;
     if (analysis_intern_words(st) < 0 || register_sources(q, st) < 0)
@@ -331,6 +341,7 @@ void sql_close(struct sql *q)
     if (!q)
         return;
     sqlite3_close(q->db);
+    tempfiles_release(&q->temp);
     for (size_t i = 0; i < NSOURCE; i++)
         source_release(&q->source[i]);
     mem_free(q);
@@ -393,6 +404,7 @@ int sql_query(struct sql *q, const char *text, struct sql_rows **out, opm_error 
     q->steps = 0;
     q->memory = sqlite3_memory_used();
     q->greedy = false;
+    q->temp.full = false;
     for (size_t i = 0; i < NSOURCE; i++)
         q->source[i].collates = strcasestr(start, "collate") != NULL;
     atomic_store_explicit(&q->stop, false, memory_order_relaxed);
@@ -529,4 +541,9 @@ void sql_limit_steps(struct sql *q, uint64_t steps)
 void sql_limit_memory(struct sql *q, int64_t bytes)
 {
     q->memory_max = bytes;
+}
+
+void sql_limit_temp(struct sql *q, int64_t bytes)
+{
+    q->temp.max_bytes = bytes;
 }

@@ -38,5 +38,7 @@ void sql_interrupt(struct sql *q);
 void sql_limit_steps(struct sql *q, uint64_t steps);
 /* Fail queries that make SQLite take this much more than it had; 1 GiB unless set. */
 void sql_limit_memory(struct sql *q, int64_t bytes);
+/* Fail queries whose temporary files take more; OPMETER_MAX_TEMP, else 16 GiB unless set. */
+void sql_limit_temp(struct sql *q, int64_t bytes);
 
 #endif

@@ -290,6 +290,48 @@ static void test_memory(void **state)
     store_free(st);
 }
 
+/* Sorts and lists of what is distinct go to files when they are large; these are bounded, and what
+ * was refused once is none of the next query's business. */
+static void test_temp_files(void **state)
+{
+    static const char many[] =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 60000) ";
+    static const char *const large[] = {
+        "SELECT count(*) FROM (SELECT printf('%0200d', i * 7919 % 60013) AS k FROM n "
+        "ORDER BY k LIMIT -1 OFFSET 1)",
+        "SELECT count(*) FROM (SELECT DISTINCT printf('%0200d', i * 7919 % 60013) FROM n) "
+        "WHERE rowid IS NULL OR 1",
+        "SELECT max(c) FROM (SELECT count(*) AS c FROM n GROUP BY printf('%0200d', -i))",
+    };
+    static const char *const counted[] = { "1:59999|\n", "1:60000|\n", "1:1|\n" };
+    struct store *st;
+    struct sql *q = open_sql(&st);
+    struct buf text = { 0 }, told = { 0 };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(large); i++) {
+        buf_clear(&text);
+        buf_addf(&text, "%s%s", many, large[i]);
+        sql_limit_temp(q, 1 << 20);
+        buf_clear(&told);
+        ask(q, buf_str(&text), &told);
+        assert_string_equal(buf_str(&told),
+                            "error: the query needs more than 1.05 MB of temporary files, the "
+                            "limit; select less, or raise OPMETER_MAX_TEMP");
+        buf_clear(&told);
+        ask(q, "SELECT 1", &told);
+        assert_string_equal(buf_str(&told), "1:1|\n");
+        sql_limit_temp(q, 64 << 20);
+        buf_clear(&told);
+        ask(q, buf_str(&text), &told);
+        assert_string_equal(buf_str(&told), counted[i]);
+    }
+    buf_release(&told);
+    buf_release(&text);
+    sql_close(q);
+    store_free(st);
+}
+
 static void test_expansion(void **state)
 {
     struct buf text = { 0 };
@@ -344,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_same_as_sqlite), cmocka_unit_test(test_every_pattern),
         cmocka_unit_test(test_ends),           cmocka_unit_test(test_refused),
         cmocka_unit_test(test_expansion),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_temp_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
