@@ -52,6 +52,14 @@ str_id build_fmt(struct build *b, const char *fmt, ...)
     return build_str(b, text, n < 0 ? 0 : MIN((size_t)n, sizeof(text) - 1));
 }
 
+bool build_echo(struct build *b, size_t bytes)
+{
+    bool may = echo_allows(&b->echo, b->src->len, bytes);
+
+    store_stat(b->st, STAT_text_not_repeated, !may);
+    return may;
+}
+
 /* The row that was added, or OPM_NULL_ID. */
 static uint32_t add(struct build *b, enum table_id table, const struct cell *cells)
 {

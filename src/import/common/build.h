@@ -6,12 +6,14 @@
 #define IMPORT_COMMON_BUILD_H
 
 #include "base/buf.h"
+#include "import/common/echo.h"
 #include "import/import.h"
 
 struct build {
     struct store *st;
     const struct import_source *src;
     int rc;
+    struct echo echo;
 };
 
 str_id build_str(struct build *b, const char *s, size_t len);
@@ -20,6 +22,9 @@ str_id build_buf(struct build *b, const struct buf *text);  /* empty gives 0; a 
 str_id build_text(struct build *b, const struct buf *text); /* likewise, but empty is a string */
 void build_check(struct build *b, const struct buf *text);  /* ENOMEM if it failed */
 __attribute__((format(printf, 2, 3))) str_id build_fmt(struct build *b, const char *fmt, ...);
+
+/* Whether to write out a text of so many bytes that the file only refers to; counted if not. */
+bool build_echo(struct build *b, size_t bytes);
 
 /* Zero-initialise through the macros: what is not named is NULL. */
 struct track_row {

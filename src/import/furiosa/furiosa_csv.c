@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 64
+#define KEY_MAX_BYTES 256 /* of the name of a column: every row repeats it */
 #define PROGRESS_ROWS 65536
 
 enum csv_column {
@@ -92,7 +93,7 @@ static void rest_of(struct reader *r, int n)
         if (known)
             continue;
         buf_adds(&r->rest, r->rest.len ? "," : "");
-        json_str(&w, r->header[i].p, r->header[i].len);
+        json_str(&w, r->header[i].p, MIN(r->header[i].len, (size_t)KEY_MAX_BYTES));
         buf_adds(&r->rest, ":");
         w = (struct json_writer){ .buf = &r->rest };
         json_str(&w, r->field[i].p, r->field[i].len);

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/json_read.h"
 #include "base/u64map.h"
+#include "import/common/echo.h"
 #include "import/import.h"
 
 /* A JSON value in the file; len 0: there is none. */
@@ -53,6 +54,7 @@ struct mge_time {
 struct mge {
     struct store *st;
     const struct import_source *src;
+    struct echo echo; /* of vars in args */
     /* parts of the file */
     struct mge_value comp_seq, operators, vars, chunks;
     struct mge_value device, host, footprint, internal;

@@ -294,6 +294,10 @@ static int var_args(struct mge *m, const struct mge_opr *o, str_id *out)
         rc = var_of(m, v, &var);
         if (rc || var == OPM_NULL_ID)
             continue;
+        if (!echo_allows(&m->echo, m->src->len, m->var[var].whole.len)) {
+            store_stat(m->st, STAT_text_not_repeated, 1);
+            continue;
+        }
         check = mge_reader(m->var[var].whole);
         if (json_read_next(&check) == JSON_BAD || !json_read_skip(&check))
             continue;

@@ -468,21 +468,34 @@ static const char *file_string(const struct opm_file *f, uint64_t id, size_t *le
     return s ? store_text(f->st, s) : NULL;
 }
 
-/* One argument as a member of the JSON object. */
-static void arg_write(const struct event_pass *e, struct json_writer *w, const struct arg *a)
+/* Arguments are packed in the file: what they take when unpacked counts as its size, too. */
+static bool may_echo(struct event_pass *e, size_t len)
 {
-    size_t len;
+    uint64_t size = e->f->src->len + (uint64_t)e->narg * sizeof(struct arg);
+    bool may = echo_allows(&e->echo, size, len);
+
+    store_stat(e->f->st, STAT_text_not_repeated, !may);
+    return may;
+}
+
+/* One argument as a member of the JSON object. */
+static void arg_write(struct event_pass *e, struct json_writer *w, const struct arg *a)
+{
+    size_t len = 0;
     const char *key = a->key == ARG_KEY_STEP    ? "step"
                       : a->key == ARG_KEY_FLAGS ? "flags"
                       : a->key == ARG_KEY_META  ? "meta"
                                                 : file_string(e->f, a->key, &len);
-    const char *text = a->kind == UNIT_ARG_STR ? file_string(e->f, a->value, &len) : NULL;
+    const char *text;
 
-    json_key(w, key ? key : "?");
+    json_key(w, key && may_echo(e, len) ? key : "?");
+    text = a->kind == UNIT_ARG_STR ? file_string(e->f, a->value, &len) : NULL;
     if (a->kind == UNIT_ARG_INT)
         json_i64(w, (int64_t)a->value);
     else if (a->kind == UNIT_ARG_REAL)
         json_f64(w, real_of(a->value));
+    else if (text && !may_echo(e, len))
+        json_null(w);
     else if (text && a->key == ARG_KEY_META && json_valid(text, len))
         json_raw(w, text, len);
     else

@@ -2,6 +2,7 @@
 #ifndef IMPORT_OPM_OPM_EVENTS_H
 #define IMPORT_OPM_OPM_EVENTS_H
 
+#include "import/common/echo.h"
 #include "import/opm/opm_int.h"
 
 #include <pthread.h>
@@ -62,6 +63,7 @@ struct event_pass {
     struct launches launches;
     struct arg *arg;
     size_t narg, arg_cap;
+    struct echo echo; /* of texts in args */
     struct arrow *arrow;
     size_t narrow, arrow_cap;
     struct open_span *open; /* finished and unfinished ones, all threads */

@@ -116,6 +116,17 @@ static void put_nested(struct pf_args *a, const struct pb_field *f, int depth)
         json_null(&a->w);
 }
 
+static size_t text_len(const struct pf_args *a, str_id text)
+{
+    return strpool_len(store_strings(a->p->b.st), text);
+}
+
+/* The key that a name makes. */
+static const char *key_of(struct pf_args *a, str_id name)
+{
+    return name && build_echo(&a->p->b, text_len(a, name)) ? store_text(a->p->b.st, name) : "?";
+}
+
 static bool put_scalar(struct pf_args *a, const struct pb_field *g)
 {
     struct json_writer *w = &a->w;
@@ -136,9 +147,8 @@ static bool put_scalar(struct pf_args *a, const struct pb_field *g)
             json_cstr(w, hex);
         } else if (g->number == A_STRING_IID) {
             text = pf_text(a->p, a->s, PF_ANNOTATION_STRINGS, g->value);
-            if (text)
-                json_str(w, store_text(a->p->b.st, text),
-                         strpool_len(store_strings(a->p->b.st), text));
+            if (text && build_echo(&a->p->b, text_len(a, text)))
+                json_str(w, store_text(a->p->b.st, text), text_len(a, text));
             else
                 json_null(w);
         } else
@@ -179,7 +189,7 @@ static void put_entries(struct pf_args *a, const struct pb_field *f, uint32_t ki
             continue;
         if (kind == A_DICT) {
             name = pf_annotation_name(a->p, a->s, &g);
-            json_key(&a->w, name ? store_text(a->p->b.st, name) : "?");
+            json_key(&a->w, key_of(a, name));
         }
         put_value(a, &g, depth + 1);
     }
@@ -228,7 +238,7 @@ void pf_annotation(struct pf_args *a, const struct pb_field *f)
 {
     str_id name = pf_annotation_name(a->p, a->s, f);
 
-    pf_args_key(a, name ? store_text(a->p->b.st, name) : "?");
+    pf_args_key(a, key_of(a, name));
     put_value(a, f, 1);
 }
 

@@ -212,10 +212,12 @@ static void read_number(struct pf *p, struct pf_seq *s, struct track_event *e,
 
 static void put_text(struct pf *p, struct track_event *e, const char *key, str_id text)
 {
-    if (!text)
+    size_t len = strpool_len(store_strings(p->b.st), text);
+
+    if (!text || !build_echo(&p->b, len))
         return;
     pf_args_key(&e->args, key);
-    json_str(&e->args.w, store_text(p->b.st, text), strpool_len(store_strings(p->b.st), text));
+    json_str(&e->args.w, store_text(p->b.st, text), len);
 }
 
 /* frames=1 {function_name=1}, from the outermost in. */

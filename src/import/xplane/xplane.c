@@ -104,16 +104,41 @@ static uint32_t line_track(struct xp *x, const struct line *l)
     return build_track(&x->b, &row);
 }
 
-/* Statistics of metadata, then those of the event itself, which win. */
+/* Statistics: field 4 of an event, 5 of its metadata. */
 static void facts_read(struct xp *x, const struct pb_field *body, uint32_t field,
-                       struct xfacts *facts, struct json_writer *w)
+                       struct xfacts *facts)
 {
     struct rd r = rd_of(body->p, body->len);
     struct pb_field g;
 
+    x->narg = 0;
     while (pb_next(&r, &g) && !x->b.rc)
         if (g.number == field && g.wire == PB_LEN)
-            xstat_take(x, &g, facts, w);
+            xstat_take(x, &g, facts);
+}
+
+/* What its metadata says of the event, read once; what it says itself comes behind and wins. */
+static struct xfacts facts_of(struct xp *x, struct xevent_metadata *m)
+{
+    struct xfacts none = { .correlation = OPM_NULL_I64,
+                           .flops = OPM_NULL_I64,
+                           .bytes = OPM_NULL_I64,
+                           .step_num = OPM_NULL_I64,
+                           .allocated = OPM_NULL_I64 };
+
+    if (!m)
+        return none;
+    if (!m->facts) {
+        m->facts = arena_alloc(&x->arena, sizeof(*m->facts));
+        if (!m->facts) {
+            x->b.rc = OPM_ENOMEM;
+            return none;
+        }
+        *m->facts = none;
+        facts_read(x, &m->body, 5, m->facts);
+        xargs_of_metadata(x, m);
+    }
+    return *m->facts;
 }
 
 static void flow_note(struct xp *x, uint64_t type, uint64_t id, uint32_t span, bool consumer)
@@ -210,17 +235,12 @@ static bool timing_read(const struct pb_field *f, struct timing *t)
 
 static void event_read(struct xp *x, const struct line *l, const struct pb_field *f)
 {
-    struct json_writer w = { .buf = &x->args };
-    struct xfacts facts = { .correlation = OPM_NULL_I64,
-                            .flops = OPM_NULL_I64,
-                            .bytes = OPM_NULL_I64,
-                            .step_num = OPM_NULL_I64,
-                            .allocated = OPM_NULL_I64 };
+    struct xfacts facts;
     struct span_row row = SPAN_ROW_INIT;
     struct xevent_metadata *m;
     struct timing t;
     str_id name = 0;
-    uint32_t span, op;
+    uint32_t span, op, form;
     int64_t end_ns;
     bool exact;
 
@@ -233,22 +253,12 @@ static void event_read(struct xp *x, const struct line *l, const struct pb_field
         return;
     }
     m = xevent_metadata(x, t.metadata);
-    buf_clear(&x->args);
-    if (m) {
-        facts_read(x, &m->body, 5, &facts, &w);
+    facts = facts_of(x, m);
+    if (m)
         name = m->display ? m->display : m->name;
-    } else {
+    else
         store_stat(x->b.st, STAT_intern_missing, 1);
-    }
-    facts_read(x, f, 4, &facts, &w);
-    if (m && m->display && m->name && m->display != m->name) {
-        if (!w.depth)
-            json_object(&w);
-        json_key(&w, "long_name");
-        json_str(&w, store_text(x->b.st, m->name), strpool_len(store_strings(x->b.st), m->name));
-    }
-    if (w.depth)
-        json_object_end(&w);
+    facts_read(x, f, 4, &facts);
     exact = to_ns(time_diff(l->ts_ns, x->base_ns), t.offset_ps, &row.ts_ns);
     exact &= to_ns(time_diff(l->ts_ns, x->base_ns), t.offset_ps + t.duration_ps, &end_ns);
     store_stat(x->b.st, STAT_time_rounded, !exact);
@@ -261,8 +271,9 @@ static void event_read(struct xp *x, const struct line *l, const struct pb_field
     else
         row.site = build_site(&x->b, name, build_cstr(&x->b, l->cat), l->layer, op);
     row.correlation = facts.correlation;
-    row.args = build_buf(&x->b, &x->args);
+    row.args = xargs_text(x, m, &form);
     span = build_span(&x->b, &row);
+    xargs_values(x, span, form);
     if (facts.produces)
         flow_note(x, facts.producer_type, facts.producer, span, false);
     if (facts.consumes)
@@ -419,6 +430,9 @@ int xplane_read(struct store *st, const struct import_source *src, opm_error *er
     u64map_release(&x.op);
     u64map_release(&x.allocator);
     mem_free(x.flow);
+    mem_free(x.arg);
+    mem_free(x.value);
+    buf_release(&x.key);
     buf_release(&x.args);
     buf_release(&x.scratch);
     if (!x.b.rc && !planes && r.bad)

@@ -147,11 +147,21 @@ static str_id type_of_path(struct xp *x, str_id path)
 {
     const char *text = path ? store_text(x->b.st, path) : NULL, *slash, *end;
 
-    slash = text ? strrchr(text, '/') : NULL;
+    slash = text && build_echo(&x->b, strpool_len(store_strings(x->b.st), path))
+                ? strrchr(text, '/')
+                : NULL;
     if (!slash || !slash[1])
         return 0;
     end = slash + 1 + strcspn(slash + 1, "[:");
     return end > slash + 1 ? build_str(&x->b, slash + 1, (size_t)(end - slash - 1)) : 0;
+}
+
+static void put_attribute(struct xp *x, struct json_writer *w, const char *key, str_id value)
+{
+    if (!value || !build_echo(&x->b, strpool_len(store_strings(x->b.st), value)))
+        return;
+    json_key(w, key);
+    json_cstr(w, store_text(x->b.st, value));
 }
 
 static str_id attributes_of(struct xp *x, const struct xfacts *f)
@@ -161,18 +171,9 @@ static str_id attributes_of(struct xp *x, const struct xfacts *f)
     str_id id;
 
     json_object(&w);
-    if (f->hlo_module) {
-        json_key(&w, "hlo_module");
-        json_cstr(&w, store_text(x->b.st, f->hlo_module));
-    }
-    if (f->tf_op) {
-        json_key(&w, "tf_op");
-        json_cstr(&w, store_text(x->b.st, f->tf_op));
-    }
-    if (f->op_name) {
-        json_key(&w, "path");
-        json_cstr(&w, store_text(x->b.st, f->op_name));
-    }
+    put_attribute(x, &w, "hlo_module", f->hlo_module);
+    put_attribute(x, &w, "tf_op", f->tf_op);
+    put_attribute(x, &w, "path", f->op_name);
     json_object_end(&w);
     build_check(&x->b, &text);
     id = text.len > 2 ? build_buf(&x->b, &text) : 0;
@@ -185,7 +186,8 @@ static uint32_t op_make(struct xp *x, str_id name, str_id hlo_text, const struct
     struct op_row row = OP_ROW_INIT;
     struct hlo h;
     const char *text = hlo_text ? store_text(x->b.st, hlo_text) : NULL;
-    bool parsed = text && hlo_parse(text, strpool_len(store_strings(x->b.st), hlo_text), &h);
+    size_t len = hlo_text ? strpool_len(store_strings(x->b.st), hlo_text) : 0;
+    bool parsed = text && build_echo(&x->b, len) && hlo_parse(text, len, &h);
     uint32_t op;
 
     row.name = name;

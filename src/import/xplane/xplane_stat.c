@@ -59,7 +59,6 @@ static void add_event(struct xp *x, const struct pb_field *f)
         return;
     }
     m->body = body;
-    m->op = OPM_NULL_ID;
     for (r = rd_of(body.p, body.len); pb_next(&r, &g);) {
         if (g.number == 2 && g.wire == PB_LEN)
             m->name = text_of(x, &g);
@@ -72,6 +71,7 @@ void xplane_release(struct xp *x)
 {
     u64map_release(&x->plane.stat_name);
     u64map_release(&x->plane.event);
+    xargs_release(x);
     arena_release(&x->arena);
     x->plane = (struct xplane){ 0 };
 }
@@ -134,8 +134,9 @@ struct xvalue xstat_read(struct xp *x, const struct pb_field *f, uint64_t *out_i
             at = u64map_get(&x->plane.stat_name, g.value);
             if (at && *at) {
                 v.kind = XVALUE_TEXT;
-                v.text = store_text(x->b.st, (str_id)*at);
-                v.len = strpool_len(store_strings(x->b.st), (str_id)*at);
+                v.ref = (str_id)*at;
+                v.text = store_text(x->b.st, v.ref);
+                v.len = strpool_len(store_strings(x->b.st), v.ref);
             } else {
                 store_stat(x->b.st, STAT_intern_missing, 1);
             }
@@ -176,34 +177,6 @@ enum xstat xstat_meaning(const char *name)
     return XSTAT_OTHER;
 }
 
-static void put_value(struct json_writer *w, const struct xvalue *v)
-{
-    switch (v->kind) {
-    case XVALUE_INT:
-        json_i64(w, v->i);
-        break;
-    case XVALUE_UINT:
-        json_u64(w, (uint64_t)v->i);
-        break;
-    case XVALUE_REAL:
-        json_f64(w, v->f);
-        break;
-    case XVALUE_TEXT:
-        json_str(w, v->text, v->len);
-        break;
-    case XVALUE_BYTES: {
-        char text[48];
-
-        snprintf(text, sizeof(text), "%zu bytes", v->len);
-        json_cstr(w, text);
-        break;
-    }
-    case XVALUE_NONE:
-        json_null(w);
-        break;
-    }
-}
-
 static int64_t number_of(const struct xvalue *v)
 {
     if (v->kind == XVALUE_REAL)
@@ -213,7 +186,9 @@ static int64_t number_of(const struct xvalue *v)
 
 static str_id value_text(struct xp *x, const struct xvalue *v)
 {
-    return v->kind == XVALUE_TEXT && v->len ? build_str(&x->b, v->text, v->len) : 0;
+    if (v->kind != XVALUE_TEXT || !v->len)
+        return 0;
+    return v->ref ? v->ref : build_str(&x->b, v->text, v->len);
 }
 
 /* True if facts took it. */
@@ -277,24 +252,34 @@ static bool take_fact(struct xp *x, enum xstat meaning, const struct xvalue *v,
     return false;
 }
 
-void xstat_take(struct xp *x, const struct pb_field *f, struct xfacts *facts, struct json_writer *w)
+const char *xstat_name(struct xp *x, uint64_t id, char room[XSTAT_NAME_ROOM])
 {
+    const uint64_t *at = u64map_get(&x->plane.stat_name, id);
+
+    if (at && *at)
+        return store_text(x->b.st, (str_id)*at);
+    snprintf(room, XSTAT_NAME_ROOM, "stat %" PRIu64, id);
+    return room;
+}
+
+void xstat_take(struct xp *x, const struct pb_field *f, struct xfacts *facts)
+{
+    char room[XSTAT_NAME_ROOM];
     uint64_t id;
     struct xvalue v = xstat_read(x, f, &id);
-    const uint64_t *at = u64map_get(&x->plane.stat_name, id);
-    const char *name = at && *at ? store_text(x->b.st, (str_id)*at) : NULL;
-    char unknown[32];
 
-    if (!name) {
-        snprintf(unknown, sizeof(unknown), "stat %" PRIu64, id);
-        name = unknown;
-    }
-    if (take_fact(x, xstat_meaning(name), &v, facts))
-        return;
-    if (!w->depth)
-        json_object(w);
-    json_key(w, name);
-    put_value(w, &v);
+    if (!take_fact(x, xstat_meaning(xstat_name(x, id, room)), &v, facts))
+        xargs_add(x, id, &v);
+}
+
+static void put_number(struct json_writer *w, const struct xvalue *v)
+{
+    if (v->kind == XVALUE_REAL)
+        json_f64(w, v->f);
+    else if (v->kind == XVALUE_UINT)
+        json_u64(w, (uint64_t)v->i);
+    else
+        json_i64(w, v->i);
 }
 
 void xplane_facts(struct xp *x, const struct pb_field *f)
@@ -323,7 +308,7 @@ void xplane_facts(struct xp *x, const struct pb_field *f)
         if (v.kind == XVALUE_TEXT)
             buf_add(&value, v.text, v.len);
         else
-            put_value(&w, &v);
+            put_number(&w, &v);
         buf_clear(&x->scratch);
         if (x->plane.device)
             buf_addf(&x->scratch, "device.%s.%s", plane + 8, name);
