@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Of the names of the series of one event: each begins with that of the event. */
+#define SERIES_NAMES_MAX_BYTES 65536
+
 static const char event_phases[] =
     "BEXiIRPOVvNDc(),"; /* kept as spans or instants; see kind_act() */
 
@@ -190,7 +193,7 @@ static int find_id(struct events *ev, struct kind *k, const struct event_info *i
 static int make_series(struct events *ev, struct kind *k, const struct event_info *info)
 {
     const struct member *id = member_find(&info->event, "id");
-    size_t numbers = 0;
+    size_t numbers = 0, name_len;
     uint32_t process;
     str_id id_text;
 
@@ -202,6 +205,12 @@ static int make_series(struct events *ev, struct kind *k, const struct event_inf
         return OPM_ENOMEM;
     for (size_t i = 0; i < info->args.n; i++)
         numbers += info->args.m[i].token == JSON_NUMBER || info->args.m[i].value != NO_VALUE;
+    name_len =
+        strpool_len(store_strings(ev->st), k->name) + strpool_len(store_strings(ev->st), id_text);
+    if (numbers * name_len > SERIES_NAMES_MAX_BYTES) {
+        store_stat(ev->st, STAT_event_too_long, 1);
+        return 0;
+    }
     for (size_t i = 0; i < info->args.n; i++) {
         const struct member *m = &info->args.m[i];
         struct series *s = &k->series[k->nseries];

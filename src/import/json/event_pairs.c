@@ -2,6 +2,7 @@
 #include "import/json/events.h"
 
 #include "base/alloc.h"
+#include "base/u64map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,59 +35,137 @@ static struct order *sort_points(const struct point *p, size_t n)
     return o;
 }
 
+/* The keys of an object, as text, into `names`. */
+static int keys_of(const char *object, size_t len, struct strpool *names)
+{
+    struct json_reader r = json_read_of(object, len);
+    struct buf name = { 0 };
+    str_id id;
+    int rc = 0;
+
+    json_read_next(&r);
+    while (!rc && json_read_next(&r) == JSON_KEY) {
+        buf_clear(&name);
+        json_read_text(&r, &name);
+        rc = name.failed ? OPM_ENOMEM : strpool_intern(names, buf_str(&name), name.len, &id);
+        if (!rc && !json_read_skip(&r))
+            break;
+    }
+    buf_release(&name);
+    return rc;
+}
+
+/* The members of `object` whose keys are not among `names`, each with a comma behind it. */
+static int add_others(const char *object, size_t len, const struct strpool *names, struct buf *out)
+{
+    struct json_reader r = json_read_of(object, len);
+    struct buf name = { 0 };
+    bool failed;
+
+    if (json_read_next(&r) == JSON_OBJECT) {
+        while (json_read_next(&r) == JSON_KEY && !name.failed) {
+            struct json_reader key = r;
+            const char *from = key.text - 1;
+
+            if (!json_read_skip(&r))
+                break;
+            buf_clear(&name);
+            json_read_text(&key, &name);
+            if (strpool_find(names, buf_str(&name), name.len))
+                continue;
+            buf_add(out, from, (size_t)(r.at - from));
+            buf_addc(out, ',');
+        }
+    }
+    failed = out->failed || name.failed;
+    buf_release(&name);
+    return failed ? OPM_ENOMEM : 0;
+}
+
 /* Add the args of an end to those of its begin; of a key in both the end's value counts. */
 static int merge_args(struct events *ev, uint32_t span, str_id args)
 {
     const char *more = store_text(ev->st, args);
-    struct json_reader r;
+    struct strpool names = { 0 };
     str_id merged;
+    int rc;
 
     if (!args)
         return 0;
     buf_clear(&ev->text);
     buf_clear(&ev->form);
-    if (store_build_args(ev->st, span, &ev->form))
-        return OPM_ENOMEM;
+    rc = store_build_args(ev->st, span, &ev->form);
     buf_addc(&ev->text, '{');
-    r = json_read_of(buf_str(&ev->form), ev->form.len);
-    if (json_read_next(&r) == JSON_OBJECT) {
-        while (json_read_next(&r) == JSON_KEY) {
-            struct json_reader key = r, other = json_read_of(more, strlen(more));
-            const char *from = key.text - 1;
-            bool twice = false;
-            struct buf name = { 0 };
-
-            if (!json_read_skip(&r))
-                break;
-            json_read_text(&key, &name);
-            json_read_next(&other);
-            while (!twice && json_read_next(&other) == JSON_KEY) {
-                twice = json_read_is(&other, buf_str(&name));
-                if (!json_read_skip(&other))
-                    break;
-            }
-            if (name.failed) {
-                buf_release(&name);
-                return OPM_ENOMEM;
-            }
-            buf_release(&name);
-            if (!twice) {
-                buf_add(&ev->text, from, (size_t)(r.at - from));
-                buf_addc(&ev->text, ',');
-            }
-        }
-    }
+    if (!rc && ev->form.len)
+        rc = keys_of(more, strlen(more), &names);
+    if (!rc && ev->form.len)
+        rc = add_others(buf_str(&ev->form), ev->form.len, &names, &ev->text);
+    strpool_release(&names);
     buf_adds(&ev->text, more + 1);
-    if (ev->text.failed || store_str(ev->st, ev->text.data, ev->text.len, &merged))
-        return OPM_ENOMEM;
-    return store_span_set_args(ev->st, span, merged);
+    if (!rc)
+        rc = ev->text.failed ? OPM_ENOMEM : store_str(ev->st, ev->text.data, ev->text.len, &merged);
+    return rc ? OPM_ENOMEM : store_span_set_args(ev->st, span, merged);
 }
 
-/* Spans that have begun in one chain, outermost first. */
-struct stack {
-    const struct point **open;
-    size_t n, cap;
+#define NO_SPAN UINT32_MAX
+
+/* Spans that have begun in one chain and are open: a list from the innermost out, and through it
+ * one of each name. An end finds what it closes without looking at the others, of which a damaged
+ * file has any number. */
+struct open_span {
+    const struct point *begin;
+    uint32_t outer, inner; /* NO_SPAN: none */
+    uint32_t outer_of_name;
 };
+
+struct stack {
+    struct open_span *span;
+    size_t n, cap;        /* those closed out of turn still have their places */
+    uint32_t innermost;   /* NO_SPAN: none is open */
+    struct u64map inmost; /* name -> the innermost one that has it, or NO_SPAN */
+};
+
+static int stack_push(struct stack *s, const struct point *p)
+{
+    const uint64_t *same = u64map_get(&s->inmost, p->name);
+    uint32_t at = (uint32_t)s->n;
+
+    if (!GROW(s->span, s->cap, s->n + 1))
+        return OPM_ENOMEM;
+    s->span[s->n++] =
+        (struct open_span){ p, s->innermost, NO_SPAN, same ? (uint32_t)*same : NO_SPAN };
+    if (s->innermost != NO_SPAN)
+        s->span[s->innermost].inner = at;
+    s->innermost = at;
+    return u64map_put(&s->inmost, p->name, at);
+}
+
+/* Take out one that is the innermost of its name. */
+static int stack_take(struct stack *s, uint32_t at)
+{
+    const struct open_span *o = &s->span[at];
+
+    if (at + 1 == s->n)
+        s->n--; /* its place is free; o stays what it was until the next one */
+    if (o->inner != NO_SPAN)
+        s->span[o->inner].outer = o->outer;
+    else
+        s->innermost = o->outer;
+    if (o->outer != NO_SPAN)
+        s->span[o->outer].inner = o->inner;
+    return u64map_put(&s->inmost, o->begin->name, o->outer_of_name);
+}
+
+/* Forget all of them. */
+static int stack_clear(struct stack *s)
+{
+    int rc = 0;
+
+    while (s->innermost != NO_SPAN && !rc)
+        rc = stack_take(s, s->innermost);
+    s->n = 0;
+    return rc;
+}
 
 static int end_span(struct events *ev, const struct point *begin, const struct point *end)
 {
@@ -102,49 +181,47 @@ static int end_span(struct events *ev, const struct point *begin, const struct p
 static int take_point(struct events *ev, struct stack *s, const struct point *p, bool nested,
                       enum stat_id missing)
 {
-    size_t at;
+    const uint64_t *same;
+    uint32_t at = s->innermost;
+    int rc = 0;
 
-    if (strchr("BbSN", p->ph)) {
-        if (!GROW(s->open, s->cap, s->n + 1))
-            return OPM_ENOMEM;
-        s->open[s->n++] = p;
-        return 0;
+    if (strchr("BbSN", p->ph))
+        return stack_push(s, p);
+    if (p->name) {
+        same = u64map_get(&s->inmost, p->name);
+        at = same ? (uint32_t)*same : NO_SPAN;
     }
-    for (at = s->n; at > 0; at--)
-        if (!p->name || s->open[at - 1]->name == p->name)
-            break;
-    if (!at) {
+    if (at == NO_SPAN) {
         store_stat(ev->st, missing, 1);
         return 0;
     }
-    if (end_span(ev, s->open[at - 1], p))
+    if (end_span(ev, s->span[at].begin, p))
         return OPM_ENOMEM;
-    if (nested) {
-        for (size_t i = at; i < s->n; i++) {
-            store_stat(ev->st, STAT_ended_by_parent, 1);
-            store_span_set_dur(ev->st, s->open[i]->span, p->ts - s->open[i]->ts);
-        }
-        s->n = at - 1;
-    } else {
-        memmove(&s->open[at - 1], &s->open[at], (s->n - at) * sizeof(*s->open));
-        s->n--;
+    while (nested && s->innermost != at && !rc) {
+        const struct point *inside = s->span[s->innermost].begin;
+
+        store_stat(ev->st, STAT_ended_by_parent, 1);
+        store_span_set_dur(ev->st, inside->span, p->ts - inside->ts);
+        rc = stack_take(s, s->innermost);
     }
-    return 0;
+    return rc ? rc : stack_take(s, at);
 }
 
 static int match(struct events *ev, const struct point *p, size_t n, bool nested,
                  enum stat_id missing)
 {
     struct order *o = sort_points(p, n);
-    struct stack s = { 0 };
+    struct stack s = { .innermost = NO_SPAN };
     int rc = o ? 0 : OPM_ENOMEM;
 
     for (size_t i = 0; i < n && !rc; i++) {
         if (!i || o[i].p->key != o[i - 1].p->key)
-            s.n = 0;
-        rc = take_point(ev, &s, o[i].p, nested, missing);
+            rc = stack_clear(&s);
+        if (!rc)
+            rc = take_point(ev, &s, o[i].p, nested, missing);
     }
-    mem_free(s.open);
+    mem_free(s.span);
+    u64map_release(&s.inmost);
     mem_free(o);
     return rc;
 }

@@ -25,6 +25,8 @@ struct stage {
     str_id type, name;
     struct text sizes;    /* JSON array, or empty: it has no queue */
     struct text children; /* JSON array of ids, or empty */
+    str_id consumer;      /* 0: none of the stages */
+    bool seen;
 };
 
 struct pipeline {
@@ -117,7 +119,7 @@ static struct stage *stage_of(const struct pipeline *p, int64_t id)
 {
     struct stage key = { .id = id };
 
-    return p->n ? bsearch(&key, p->stage, p->n, sizeof(key), by_id) : NULL;
+    return p->n && id != MS_NONE ? bsearch(&key, p->stage, p->n, sizeof(key), by_id) : NULL;
 }
 
 static void find_parents(struct pipeline *p)
@@ -137,21 +139,32 @@ static void find_parents(struct pipeline *p)
 }
 
 /* Who takes from a stage's queue: the nearest one above it that has a queue itself, else the
- * topmost, else whatever sends to the device. */
-static int consumer_of(const struct pipeline *p, const struct stage *s, str_id *out)
+ * topmost. Each is looked at once, however long the chains are, and circles end. */
+static int find_consumers(struct pipeline *p)
 {
-    const struct stage *at = s;
+    struct stage **way = mem_alloc((p->n + 1) * sizeof(*way));
 
-    *out = 0;
-    for (size_t n = 0; n < p->n && at && at->parent != MS_NONE; n++) {
-        at = stage_of(p, at->parent);
-        if (!at)
-            break;
-        *out = at->name;
-        if (at->sizes.len)
-            return 0;
+    if (!way)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < p->n; i++) {
+        struct stage *at = &p->stage[i];
+        size_t n = 0;
+
+        while (at && !at->seen) {
+            at->seen = true;
+            way[n++] = at;
+            at = stage_of(p, at->parent);
+        }
+        while (n) {
+            struct stage *s = way[--n];
+            const struct stage *above = stage_of(p, s->parent);
+
+            if (above)
+                s->consumer = above->sizes.len || !above->consumer ? above->name : above->consumer;
+        }
     }
-    return *out ? 0 : store_cstr(p->m->st, "DeviceQueue", out);
+    mem_free(way);
+    return 0;
 }
 
 static int stage_queue(struct pipeline *p, const struct stage *s)
@@ -167,8 +180,11 @@ static int stage_queue(struct pipeline *p, const struct stage *s)
     int64_t ts = ms_start_ns(p->m, p->d);
     uint32_t track;
     double v;
-    int rc = consumer_of(p, s, &q.consumer);
+    int rc = 0;
 
+    q.consumer = s->consumer; /* else whatever sends to the device */
+    if (!q.consumer)
+        rc = store_cstr(p->m->st, "DeviceQueue", &q.consumer);
     if (!rc)
         rc = ms_series(p->m, p->d, &q, &track);
     if (rc || json_read_next(&r) != JSON_ARRAY)
@@ -187,11 +203,12 @@ static int stage_queue(struct pipeline *p, const struct stage *s)
 
 static int pipeline_add(struct pipeline *p)
 {
-    int rc = 0;
+    int rc;
 
     if (p->n)
         qsort(p->stage, p->n, sizeof(*p->stage), by_id);
     find_parents(p);
+    rc = find_consumers(p);
     for (size_t i = 0; i < p->n && rc == 0; i++) {
         const struct stage *s = &p->stage[i];
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 64
+#define SLOT_MAX_BYTES ((size_t)20) /* of the number of a tensor */
 
 /* What an operator's name says about where it stands. */
 static void subgraph_add(struct json_writer *w, struct text full_name)
@@ -75,6 +76,7 @@ static int graph_line(struct ms *m, struct ms_device *d, struct text line)
 
         if (text_is(key, "input_id") || text_is(key, "output_id")) {
             slot_id = value;
+            slot_id.len = MIN(slot_id.len, SLOT_MAX_BYTES);
         } else if ((in || text_is(key, "output_format")) && !text_is(value, "DefaultFormat")) {
             buf_clear(&m->text);
             buf_adds(&m->text, in ? "input_" : "output_");

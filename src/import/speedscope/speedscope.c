@@ -20,7 +20,8 @@
 
 struct frame {
     uint32_t site;
-    str_id args; /* file, line and whatever else it has */
+    str_id args;   /* file, line and whatever else it has */
+    uint32_t open; /* how many of it are, in the present profile */
 };
 
 struct open_span {
@@ -133,11 +134,13 @@ static int read_frames(struct speedscope *s, struct json_reader *r)
 
 /* -- spans -- */
 
+/* One that was open. */
 static int add_span(struct speedscope *s, const struct open_span *o, int64_t end_ns)
 {
     struct span_row row = SPAN_ROW_INIT;
     uint32_t id;
 
+    s->frame[o->frame].open--;
     row.ts_ns = o->start_ns;
     row.dur_ns = end_ns < 0 ? -1 : end_ns - o->start_ns;
     row.track = s->track;
@@ -151,6 +154,7 @@ static int push(struct speedscope *s, uint32_t frame, int64_t at)
     if (!GROW(s->open, s->open_cap, s->nopen + 1))
         return OPM_ENOMEM;
     s->open[s->nopen++] = (struct open_span){ frame, at };
+    s->frame[frame].open++;
     return 0;
 }
 
@@ -208,7 +212,7 @@ static int read_event(struct speedscope *s, struct json_reader *r)
     s->last_ns = at;
     if (type == 'O')
         return push(s, (uint32_t)frame, at);
-    for (size_t i = s->nopen; i-- > 0;) {
+    for (size_t i = s->frame[frame].open ? s->nopen : 0; i-- > 0;) {
         int rc = 0;
 
         if (s->open[i].frame != (uint32_t)frame)
