@@ -10,10 +10,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define KEY_MAX_BYTES 1024 /* of what tells forms apart; beyond, the args are a text of their own \
-                            */
-#define FORMS_MAX 65536    /* of a plane: so many differ in more than numbers; likewise */
-#define FORMS_TRIED 2048   /* likewise, where hardly any was found again */
+#define KEY_MAX_BYTES                                                                           \
+    1024                 /* of what tells forms apart; beyond, the args are a text of their own \
+                          */
+#define FORMS_MAX 65536  /* of a plane: so many differ in more than numbers; likewise */
+#define FORMS_TRIED 2048 /* likewise, where hardly any was found again */
 #define DIGITS_MAX 18
 
 static void put_value(struct xp *x, struct json_writer *w, const struct xvalue *v)
