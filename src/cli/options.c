@@ -27,55 +27,7 @@ void option_list_release(struct option_list *l)
     *l = (struct option_list){ 0 };
 }
 
-/* Edit distance with swapped neighbours counted as one. Words longer than this are never
- * suggestions, which keeps the rows on the stack. */
-#define NEAREST_MAX 40
-
-static unsigned edit_distance(const char *a, size_t na, const char *b, size_t nb)
-{
-    unsigned row[3][NEAREST_MAX + 1];
-    unsigned *before = row[0], *last = row[1], *now = row[2];
-
-    for (size_t j = 0; j <= nb; j++)
-        last[j] = (unsigned)j;
-    for (size_t i = 1; i <= na; i++) {
-        unsigned *free_row = before;
-
-        now[0] = (unsigned)i;
-        for (size_t j = 1; j <= nb; j++) {
-            unsigned cost = last[j - 1] + (a[i - 1] != b[j - 1]);
-
-            cost = MIN(cost, last[j] + 1);
-            cost = MIN(cost, now[j - 1] + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                cost = MIN(cost, before[j - 2] + 1);
-            now[j] = cost;
-        }
-        before = last;
-        last = now;
-        now = free_row;
-    }
-    return last[nb];
-}
-
-void nearest_try(struct nearest *n, const char *candidate)
-{
-    size_t nw = strlen(n->word), nc = strlen(candidate);
-    unsigned cost;
-
-    if (nw == 0 || nw > NEAREST_MAX || nc > NEAREST_MAX)
-        return;
-    if (nw >= 2 && strncmp(n->word, candidate, nw) == 0)
-        cost = 1; /* a beginning is as good as one slip */
-    else
-        cost = edit_distance(n->word, nw, candidate, nc);
-    if (cost > 1 + MIN(nw, nc) / 4 || cost >= MIN(nw, nc))
-        return;
-    if (!n->best || cost < n->cost) {
-        n->best = candidate;
-        n->cost = cost;
-    }
-}
+#define NEAREST_MAX 40 /* bytes of a name that may be a slip */
 
 static const struct option *find_letter(const struct option *opts, char letter)
 {

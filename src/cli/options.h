@@ -16,6 +16,7 @@
 #define CLI_OPTIONS_H
 
 #include "base/buf.h"
+#include "base/nearest.h"
 #include <opmeter/opmeter_error.h>
 
 enum option_kind {
@@ -96,13 +97,5 @@ void options_help(struct buf *b, const char *usage, const char *about, const str
 /* Append text to b, broken at spaces into lines of at most width columns. Lines after the first
  * begin with indent spaces; the first is taken to start in column col. */
 void text_wrap(struct buf *b, const char *text, int col, int indent, int width);
-
-/* The candidate most like a mistyped word; best stays NULL if none is near enough to suggest. */
-struct nearest {
-    const char *word;
-    const char *best;
-    unsigned cost;
-};
-void nearest_try(struct nearest *n, const char *candidate);
 
 #endif

@@ -2,6 +2,7 @@
 #include "graph/zoo.h"
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "graph/zoo_int.h"
 
 #include <errno.h>
@@ -168,11 +169,18 @@ static bool set_option(struct request *q, const char *key, const char *value)
 
 static int unknown_model(const char *name, size_t len, opm_error *err)
 {
-    char all[256];
+    char all[256], word[61];
+    struct nearest near = { word, NULL, 0 };
     size_t at = 0;
 
-    for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
+    snprintf(word, sizeof(word), "%.*s", (int)MIN(len, sizeof(word) - 1), name);
+    for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
         at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", entries[i].name);
+        nearest_try(&near, entries[i].name);
+    }
+    if (near.best)
+        return opm__fail(err, OPM_ENOTFOUND, "zoo: no model '%s'; did you mean '%s'?", word,
+                         near.best);
     return opm__fail(err, OPM_ENOTFOUND, "zoo: no model '%.*s' (there are %s)",
                      (int)MIN(len, (size_t)60), name, all);
 }

@@ -5,6 +5,7 @@
 #include "base/budget.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/nearest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,11 +25,21 @@ const struct importer importers[] = {
     { .name = NULL },
 };
 
-static const struct importer *importer_of_name(const char *name)
+static const struct importer *importer_of_name(const char *name, opm_error *err)
 {
-    for (const struct importer *i = importers; i->name; i++)
+    struct nearest near = { name, NULL, 0 };
+    char names[IMPORT_NAMES_ROOM];
+
+    for (const struct importer *i = importers; i->name; i++) {
         if (strcmp(i->name, name) == 0)
             return i;
+        nearest_try(&near, i->name);
+    }
+    importer_names(names);
+    if (near.best)
+        opm__fail(err, OPM_ENOTFOUND, "no import format '%s'; did you mean '%s'?", name, near.best);
+    else
+        opm__fail(err, OPM_ENOTFOUND, "no import format '%s'; there are: %s", name, names);
     return NULL;
 }
 
@@ -396,14 +407,9 @@ int import_all(struct store *st, const char *const *paths, size_t npaths,
         err = &local;
 
     if (opts->format) {
-        s.importer = importer_of_name(opts->format);
-        if (!s.importer) {
-            char names[IMPORT_NAMES_ROOM];
-
-            importer_names(names);
-            return opm__fail(err, OPM_ENOTFOUND, "no import format '%s'; there are: %s",
-                             opts->format, names);
-        }
+        s.importer = importer_of_name(opts->format, err);
+        if (!s.importer)
+            return OPM_ENOTFOUND;
     }
     for (size_t i = 0; i < npaths && rc == 0; i++)
         rc =

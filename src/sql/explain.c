@@ -2,7 +2,7 @@
 #include "sql/explain.h"
 
 #include "base/error.h"
-#include "sql/nearest.h"
+#include "base/nearest.h"
 #include "sql/schema.h"
 #include <ctype.h>
 #include <stdio.h>

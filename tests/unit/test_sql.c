@@ -1,6 +1,6 @@
 /* test_sql.c -- SQL over a store: what is there, what is refused and how failures are told. That
  * the answers are right is for test_sql_answers.c. */
-#include "sql/nearest.h"
+#include "base/nearest.h"
 #include "sql_rig.h"
 
 static void expect(struct sql *q, const char *text, const char *want)

@@ -233,7 +233,7 @@ static void test_options(void **state)
     static const struct {
         const char *name, *want;
     } cases[] = {
-        { "zoo:resnet19", "zoo: no model 'resnet19' (there are resnet18, resnet50, " },
+        { "zoo:resnet19", "zoo: no model 'resnet19'; did you mean 'resnet18'?" },
         { "", "zoo: no model ''" },
         { "mlp?seq=5",
           "zoo:mlp: no option 'seq' (it has batch opset seed sparsity pattern dtype)" },

@@ -4,11 +4,11 @@
 #include "base/alloc.h"
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/redact.h"
 #include "base/sized.h"
 #include "export/export.h"
 #include "import/import.h"
-#include "sql/nearest.h"
 #include <string.h>
 
 static int add_meta(struct store *st, const char *const *meta, opm_error *err)
@@ -176,23 +176,18 @@ void opm_trace_interrupt(opm_trace *t)
 
 static int unknown_format(const char *name, opm_error *err)
 {
-    const struct exporter *best = NULL;
-    size_t best_distance = SIZE_MAX, n = 0;
+    struct nearest near = { name, NULL, 0 };
+    size_t n = 0;
     char list[300] = "";
 
     for (const struct exporter *e = exporters; e->name; e++) {
-        size_t distance = nearest_distance(name, e->name);
-
-        if (distance < best_distance) {
-            best = e;
-            best_distance = distance;
-        }
+        nearest_try(&near, e->name);
         if (n < sizeof(list))
             n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", e->name);
     }
-    if (best && nearest_close(name, best_distance))
+    if (near.best)
         return opm__fail(err, OPM_ENOTFOUND, "no export format '%s'; did you mean '%s'?", name,
-                         best->name);
+                         near.best);
     return opm__fail(err, OPM_ENOTFOUND, "no export format '%s'; there are: %s", name, list);
 }
 

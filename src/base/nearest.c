@@ -1,5 +1,5 @@
 /* nearest.c -- see nearest.h. */
-#include "sql/nearest.h"
+#include "base/nearest.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -41,4 +41,20 @@ size_t nearest_distance(const char *a, const char *b)
 bool nearest_close(const char *wanted, size_t distance)
 {
     return distance <= MAX(strnlen(wanted, NAME_MAX_BYTES) / 3, (size_t)1);
+}
+
+void nearest_try(struct nearest *n, const char *candidate)
+{
+    size_t nw = strlen(n->word), nc = strlen(candidate), cost;
+
+    if (nw >= 2 && strncmp(n->word, candidate, nw) == 0)
+        cost = 1;
+    else
+        cost = nearest_distance(n->word, candidate);
+    if (!nw || cost > 1 + MIN(nw, nc) / 4 || cost >= MIN(nw, nc))
+        return;
+    if (!n->best || cost < n->cost) {
+        n->best = candidate;
+        n->cost = cost;
+    }
 }

@@ -1,6 +1,6 @@
 /* nearest.h -- the name that was probably meant. */
-#ifndef SQL_NEAREST_H
-#define SQL_NEAREST_H
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
 
 #include "base/common.h"
 
@@ -9,5 +9,14 @@
 size_t nearest_distance(const char *a, const char *b);
 /* Is a name that far away from `wanted` worth proposing? About one slip in three letters. */
 bool nearest_close(const char *wanted, size_t distance);
+
+/* The candidate most like a mistyped word; best stays NULL if none is near enough to suggest. Of a
+ * word that is the beginning of a candidate, that is as good as one slip. */
+struct nearest {
+    const char *word;
+    const char *best;
+    size_t cost;
+};
+void nearest_try(struct nearest *n, const char *candidate);
 
 #endif
