@@ -104,8 +104,8 @@ class Frames:
         return self.sql("SELECT * FROM span")
 
     def ops(self) -> "pandas.DataFrame":
-        """The time of every operator, the longest first."""
-        return self.sql("SELECT * FROM op_stats ORDER BY self_ns DESC")
+        """The time of every operator, the longest first; those of the device before the host's."""
+        return self.sql("SELECT * FROM op_stats ORDER BY section IS NULL, section, self_ns DESC")
 
     def types(self) -> "pandas.DataFrame":
         """The time by operator type, the longest first."""

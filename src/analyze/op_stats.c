@@ -17,6 +17,8 @@ static struct cell rate(struct cell amount, int64_t count, int64_t work_ns)
 
 int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
 {
+    const struct strpool *strings = store_strings(st);
+    str_id device = strpool_find(strings, "device", 6), host = strpool_find(strings, "host", 4);
     struct op_figures all;
     struct roofs roofs = { 0 };
     int rc = op_figures_compute(&all, st, quantiles, NQ, false);
@@ -33,6 +35,8 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
         c[op_stats_col_op] = cell_id((uint32_t)op);
         c[op_stats_col_name] = store_cell(st, TABLE_op, op, op_col_name);
         c[op_stats_col_type] = store_cell(st, TABLE_op, op, op_col_type);
+        if (s->count)
+            c[op_stats_col_section] = cell_str(all.in[SECTION_DEVICE][op].count ? device : host);
         c[op_stats_col_count] = cell_i64(s->count);
         c[op_stats_col_warmup_count] = cell_i64(s->warmup_count);
         c[op_stats_col_reshape_ns] = cell_i64(all.reshape_ns[op]);

@@ -1,4 +1,5 @@
-/* queue_steps.c -- how often each queue was found empty or full in every step. */
+/* queue_steps.c -- which tracks a queue is, and how often it was found empty or full in every step.
+ */
 #include "analyze/analysis.h"
 #include "analyze/groups.h"
 #include "analyze/queues.h"
@@ -117,4 +118,25 @@ int analyze_queue_steps(const struct store *st, struct table *out, opm_error *er
     mem_free(in.of_track);
     mem_free(in.queue);
     return rc ? opm__fail(err, rc, "queue_steps: out of memory") : 0;
+}
+
+int analyze_queue_track(const struct store *st, struct table *out, opm_error *err)
+{
+    struct queue *queue = NULL;
+    uint32_t *of_track = NULL;
+    size_t n;
+    int rc = queues_of_tracks(st, &queue, &n, &of_track);
+
+    for (size_t i = 0; rc == 0 && n && i < store_nrow(st, TABLE_track); i++) {
+        struct cell cell[queue_track_col_COUNT];
+
+        if (!of_track[i])
+            continue;
+        cell[queue_track_col_track] = cell_id((uint32_t)i);
+        cell[queue_track_col_queue] = cell_id(queue[of_track[i] - 1].track);
+        rc = table_add(out, cell);
+    }
+    mem_free(of_track);
+    mem_free(queue);
+    return rc ? opm__fail(err, rc, "queue_track: out of memory") : 0;
 }

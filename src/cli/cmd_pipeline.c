@@ -479,14 +479,17 @@ int cmd_pipeline(struct cli *cli, int argc, char **argv)
     rc = cli_open(cli, &t, argv, n);
     if (rc != CLI_OK)
         return rc;
-    if (stages) {
+    if (!cli->json && !cli->csv && cli_query_int(t, "SELECT count(*) FROM queue_stats") == 0) {
+        rc = print_waits(cli, t);
+    } else if (stages) {
         rc = cli_print_query(cli, t, "SELECT * FROM pipeline_op");
+    } else if (steps && !cli->json && !cli->csv &&
+               cli_query_int(t, "SELECT count(*) FROM queue_steps") == 0) {
+        io_out_addf(&cli->out, "No size of a queue of this trace was recorded in a step.\n");
     } else if (steps) {
         rc = cli_print_query(cli, t, "SELECT * FROM queue_steps ORDER BY rank, step, num, track");
     } else if (cli->json || cli->csv) {
         rc = cli_print_query(cli, t, queues_sql);
-    } else if (cli_query_int(t, "SELECT count(*) FROM queue_stats") == 0) {
-        rc = print_waits(cli, t);
     } else {
         rc = print_all(cli, t);
     }

@@ -93,6 +93,14 @@ static void made_anew(void **state)
     t = run(st, ANALYSIS_pipeline_op);
     assert_int_equal(t.nrow, 2);
     table_release(&t);
+    t = run(st, ANALYSIS_queue_track);
+    assert_int_equal(t.nrow, 3);
+    for (size_t i = 0; i < 3; i++) {
+        int64_t track = get(&t, i, queue_track_col_track);
+
+        assert_int_equal(get(&t, i, queue_track_col_queue), track == second ? first : track);
+    }
+    table_release(&t);
     store_free(st);
 }
 

@@ -163,6 +163,7 @@ export interface OpStatsRow {
     op: number | null;
     name: string | null;
     type: string | null;
+    section: string | null;
     count: number | null;
     total_ns: number | null;
     mean_ns: number | null;
@@ -356,6 +357,12 @@ export interface QueueStatsRow {
     mean_size: number | null;
     max_size: number | null;
     usage: number | null;
+}
+
+// which queue every track of kind queue is: one that was made anew, such as in every epoch, is the same queue
+export interface QueueTrackRow {
+    track: number | null;
+    queue: number | null;
 }
 
 // how often every queue was found empty or full in every step; steps without a sample of it have no row
