@@ -55,6 +55,7 @@ static void entry_free(struct catalog_entry *e)
     opened_unref(e->opened);
     pthread_mutex_destroy(&e->opening);
     mem_free(e->file.path);
+    mem_free(atomic_load(&e->file.beside));
     mem_free(e);
 }
 
@@ -79,8 +80,20 @@ static int new_entry(struct catalog *c, const char *path, size_t shown_from, con
     return 0;
 }
 
-static int add_entry(struct catalog *c, const char *path, size_t shown_from, const char *within,
-                     const char *format, opm_error *err)
+/* The file beside may come later than the other. */
+static int set_beside(struct catalog_entry *e, const char *beside, opm_error *err)
+{
+    char *own;
+
+    if (!beside || atomic_load(&e->file.beside))
+        return 0;
+    own = mem_strdup(beside);
+    atomic_store(&e->file.beside, own);
+    return own ? 0 : opm__fail(err, OPM_ENOMEM, "out of memory");
+}
+
+static int add_entry(struct catalog *c, const char *path, const char *beside, size_t shown_from,
+                     const char *within, const char *format, opm_error *err)
 {
     struct catalog_entry *e;
     int rc = 0;
@@ -91,6 +104,8 @@ static int add_entry(struct catalog *c, const char *path, size_t shown_from, con
         e->format = format;
     else
         rc = new_entry(c, path, shown_from, within, format, err);
+    if (rc == 0)
+        rc = set_beside(find_path(c, path), beside, err);
     pthread_mutex_unlock(&c->mutex);
     return rc;
 }
@@ -100,11 +115,12 @@ struct found {
     const struct root *root;
 };
 
-static int on_found(void *user, const char *path, const char *format, opm_error *err)
+static int on_found(void *user, const char *path, const char *beside, const char *format,
+                    opm_error *err)
 {
     struct found *f = user;
 
-    return add_entry(f->c, path, strlen(f->root->path) + 1, f->root->resolved, format, err);
+    return add_entry(f->c, path, beside, strlen(f->root->path) + 1, f->root->resolved, format, err);
 }
 
 /* At most a tenth of the time goes into it. */
@@ -155,7 +171,7 @@ static int add_path(struct catalog *c, const char *path, opm_error *err)
         return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode) && !format)
         return add_root(c, path, err);
-    return add_entry(c, path, 0, NULL, format, err);
+    return add_entry(c, path, NULL, 0, NULL, format, err);
 }
 
 int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,
@@ -284,8 +300,10 @@ static int read_entry(struct catalog *c, struct catalog_entry *e,
     static const struct read_limits unasked = { .unpacked = UNASKED_UNPACKED_MAX,
                                                 .memory = UNASKED_MEMORY_MAX,
                                                 .seconds = UNASKED_SECONDS };
+    const char *path[TRACE_FILE_PATHS];
+    size_t n = trace_file_paths(&e->file, path);
     struct opened *o, *before;
-    int rc = opened_read(&o, e->file.path, file->stamp, keep ? &c->limits : &unasked, &c->end, err);
+    int rc = opened_read(&o, path, n, file->stamp, keep ? &c->limits : &unasked, &c->end, err);
 
     if (rc < 0)
         return rc;
@@ -349,13 +367,14 @@ int catalog_open(struct catalog *c, const char *id, enum catalog_want want, stru
     return e ? entry_open(c, e, want, out, err) : OPM_ENOTFOUND;
 }
 
-int catalog_path(struct catalog *c, const char *id, const char **out, opm_error *err)
+int catalog_paths(struct catalog *c, const char *id, const char *out[TRACE_FILE_PATHS], size_t *n,
+                  opm_error *err)
 {
     struct catalog_entry *e = entry_find(c, id, err);
     struct trace_file_state file;
     int rc = e ? trace_file_look(&e->file, &file, err) : OPM_ENOTFOUND;
 
     if (rc == 0)
-        *out = e->file.path;
+        *n = trace_file_paths(&e->file, out);
     return rc;
 }

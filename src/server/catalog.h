@@ -9,6 +9,7 @@
 #include "base/json_write.h"
 #include "server/facts.h"
 #include "server/opened.h"
+#include "server/trace_file.h"
 
 #define CATALOG_ID_ROOM 20
 
@@ -40,8 +41,10 @@ int catalog_open(struct catalog *c, const char *id, enum catalog_want want, stru
                  opm_error *err);
 /* "/api/trace/ID": opens it, CATALOG_FRESH. */
 int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, opm_error *err);
-/* The path of a trace, until the catalog is freed, after the same checks as when opening it. */
-int catalog_path(struct catalog *c, const char *id, const char **out, opm_error *err);
+/* The paths of a trace, until the catalog is freed, after the same checks as when opening it; *n of
+ * them. */
+int catalog_paths(struct catalog *c, const char *id, const char *out[TRACE_FILE_PATHS], size_t *n,
+                  opm_error *err);
 
 /* The id of a trace of which there are no facts yet, or older ones than its file; false: none. */
 bool catalog_unknown(struct catalog *c, char id[CATALOG_ID_ROOM], uint64_t *stamp);

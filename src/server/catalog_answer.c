@@ -87,6 +87,18 @@ static int newest_first(const void *pa, const void *pb)
     return at != bt ? (at < bt ? 1 : -1) : strverscmp(a->entry->file.path, b->entry->file.path);
 }
 
+/* It was found before the file that it is read with. */
+static bool is_beside(const struct catalog *c, const struct catalog_entry *e)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const char *beside = atomic_load(&c->entry[i]->file.beside);
+
+        if (beside && strcmp(beside, e->file.path) == 0)
+            return true;
+    }
+    return false;
+}
+
 int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err)
 {
     struct listed *list = NULL;
@@ -99,6 +111,8 @@ int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err)
         rc = list ? 0 : opm__fail(err, OPM_ENOMEM, "out of memory");
     }
     for (size_t i = 0; rc == 0 && i < c->n; i++) {
+        if (is_beside(c, c->entry[i]))
+            continue;
         list[n].entry = c->entry[i];
         n += stat(c->entry[i]->file.path, &list[n].st) == 0; /* what is gone is not listed */
     }

@@ -4,7 +4,6 @@
 #define SERVER_CATALOG_INT_H
 
 #include "server/catalog.h"
-#include "server/trace_file.h"
 
 #include <pthread.h>
 

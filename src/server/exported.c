@@ -64,6 +64,11 @@ static void set_name(struct reply *a, const char *path, const opm_format *f)
     snprintf(a->file_name, sizeof(a->file_name), "%s%s", n ? stem : "trace", f->extension);
 }
 
+struct files {
+    const char *const *path;
+    size_t n;
+};
+
 /* Called while a trace is read or written. */
 static int give_up(void *who, uint64_t done, uint64_t total)
 {
@@ -72,7 +77,7 @@ static int give_up(void *who, uint64_t done, uint64_t total)
     return waiter_is_gone(who);
 }
 
-static int write_file(const char *path, const opm_format *f, const struct waiter *who,
+static int write_file(const struct files *from, const opm_format *f, const struct waiter *who,
                       const char *to, opm_error *err)
 {
     opm_open_options open_opts = OPM_OPEN_OPTIONS_INIT;
@@ -82,7 +87,7 @@ static int write_file(const char *path, const opm_format *f, const struct waiter
 
     opts.progress = open_opts.progress = give_up;
     opts.user = open_opts.user = (void *)(uintptr_t)who;
-    rc = opm_trace_open(&t, &path, 1, &open_opts, err);
+    rc = opm_trace_open(&t, from->path, from->n, &open_opts, err);
     if (rc < 0)
         return rc;
     if (strcmp(f->name, "csv") == 0)
@@ -92,7 +97,7 @@ static int write_file(const char *path, const opm_format *f, const struct waiter
     return rc;
 }
 
-static int export_to_fd(const char *path, const opm_format *f, const struct waiter *who,
+static int export_to_fd(const struct files *from, const opm_format *f, const struct waiter *who,
                         struct reply *a, opm_error *err)
 {
     const char *tmp = environment_get("TMPDIR");
@@ -108,7 +113,7 @@ static int export_to_fd(const char *path, const opm_format *f, const struct wait
     }
     buf_addf(&file, "%s/export%s", buf_str(&dir), f->extension);
     rc = file.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
-                     : write_file(path, f, who, buf_str(&file), err);
+                     : write_file(from, f, who, buf_str(&file), err);
     if (rc == 0) {
         a->fd = open(buf_str(&file), O_RDONLY | O_CLOEXEC);
         if (a->fd < 0 || fstat(a->fd, &st) < 0)
@@ -139,8 +144,8 @@ static bool take_turn(pthread_mutex_t *one, const struct waiter *who)
     return false;
 }
 
-int exported(const char *path, const char *format, const struct waiter *who, struct reply *a,
-             opm_error *err)
+int exported(const char *const *paths, size_t npaths, const char *format, const struct waiter *who,
+             struct reply *a, opm_error *err)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     const opm_format *f = find_format(format);
@@ -154,11 +159,11 @@ int exported(const char *path, const char *format, const struct waiter *who, str
                          f->name);
     if (!take_turn(&one, who))
         return opm__fail(err, OPM_EBUSY, "nobody waits for this export any more");
-    rc = export_to_fd(path, f, who, a, err);
+    rc = export_to_fd(&(struct files){ paths, npaths }, f, who, a, err);
     pthread_mutex_unlock(&one);
     if (rc < 0)
         return rc;
     a->type = type_of(f);
-    set_name(a, path, f);
+    set_name(a, paths[0], f);
     return 0;
 }

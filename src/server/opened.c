@@ -38,7 +38,7 @@ static int give_up(void *stop, uint64_t done, uint64_t total)
     return atomic_load((const atomic_bool *)stop);
 }
 
-int opened_read(struct opened **out, const char *path, uint64_t stamp,
+int opened_read(struct opened **out, const char *const *paths, size_t npaths, uint64_t stamp,
                 const struct read_limits *limits, const atomic_bool *stop, opm_error *err)
 {
     opm_open_options opts = OPM_OPEN_OPTIONS_INIT;
@@ -58,7 +58,7 @@ int opened_read(struct opened **out, const char *path, uint64_t stamp,
     opts.max_seconds = limits->seconds;
     opts.progress = give_up;
     opts.user = (void *)(uintptr_t)stop;
-    rc = opm_trace_open(&o->first, &path, 1, &opts, err);
+    rc = opm_trace_open(&o->first, paths, npaths, &opts, err);
     if (rc == 0)
         o->spans = opm_trace_rows(o->first, "span");
     if (rc < 0)

@@ -26,8 +26,10 @@ struct read_limits {
     uint64_t unpacked, memory, seconds;
 };
 
-/* Read a trace, given up when *stop becomes true. The caller has the one reference. */
-int opened_read(struct opened **out, const char *path, uint64_t stamp,
+/* Read a trace of so many files, given up when *stop becomes true. The caller has the one
+ * reference.
+ */
+int opened_read(struct opened **out, const char *const *paths, size_t npaths, uint64_t stamp,
                 const struct read_limits *limits, const atomic_bool *stop, opm_error *err);
 /* Begin in a thread of its own what the first picture will need. Once. */
 void opened_prepare(struct opened *o);

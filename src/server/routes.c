@@ -370,12 +370,13 @@ static void answer_export(const struct routes *r, const struct target *t, int cl
                           struct reply *a)
 {
     struct waiter who = { r->watch, client_fd };
-    const char *path;
+    const char *path[TRACE_FILE_PATHS];
     opm_error err;
-    int rc = catalog_path(r->catalog, t->segment[2], &path, &err);
+    size_t n;
+    int rc = catalog_paths(r->catalog, t->segment[2], path, &n, &err);
 
     if (rc == 0)
-        rc = exported(path, t->segment[4], &who, a, &err);
+        rc = exported(path, n, t->segment[4], &who, a, &err);
     if (rc < 0)
         reply_error(a, status_of(rc), err.msg);
 }

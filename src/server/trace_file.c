@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FOLDER_FILES_MAX 2000 /* of a folder that is one profile */
 
@@ -49,17 +50,26 @@ static uint64_t hash_folder(uint64_t h, const char *path)
     return h;
 }
 
-static bool is_inside(const struct trace_file *f)
+size_t trace_file_paths(struct trace_file *f, const char *out[TRACE_FILE_PATHS])
 {
-    char *resolved = realpath(f->path, NULL);
-    bool inside = resolved && folder_holds(f->within, resolved);
+    out[0] = f->path;
+    out[1] = atomic_load(&f->beside);
+    return out[1] && access(out[1], F_OK) == 0 ? 2 : 1;
+}
+
+static bool is_inside(const char *path, const char *within)
+{
+    char *resolved = realpath(path, NULL);
+    bool inside = resolved && folder_holds(within, resolved);
 
     free(resolved);
     return inside;
 }
 
-int trace_file_look(const struct trace_file *f, struct trace_file_state *out, opm_error *err)
+int trace_file_look(struct trace_file *f, struct trace_file_state *out, opm_error *err)
 {
+    const char *path[TRACE_FILE_PATHS];
+    size_t n = trace_file_paths(f, path);
     struct buf live = { 0 };
     struct stat st;
 
@@ -69,11 +79,14 @@ int trace_file_look(const struct trace_file *f, struct trace_file_state *out, op
                          errno == ENOENT || errno == ENOTDIR
                              ? "the file is no longer there; it was deleted or moved"
                              : strerror(errno));
-    if (f->within && !is_inside(f))
-        return opm__fail(err, OPM_EIO, "%s: a link that leads out of the folder", f->shown);
+    for (size_t i = 0; i < n; i++)
+        if (f->within && !is_inside(path[i], f->within))
+            return opm__fail(err, OPM_EIO, "%s: a link that leads out of the folder", f->shown);
     out->stamp = hash_stat(TRACE_HASH_INIT, &out->st);
     if (S_ISDIR(out->st.st_mode))
         out->stamp = hash_folder(out->stamp, f->path);
+    if (n > 1 && stat(path[1], &st) == 0)
+        out->stamp = hash_stat(out->stamp, &st);
     buf_addf(&live, "%s-live", f->path);
     if (!live.failed && stat(buf_str(&live), &st) == 0) {
         out->stamp = hash_stat(out->stamp, &st);

@@ -401,6 +401,36 @@ def list_of_folder(folder):
         expect("ids stay", [again[p] for p in found], [e["id"] for e in found.values()])
 
 
+def two_files_of_a_run(folder):
+    """The CSV and the trace of one run of Neural Engine are one trace, whichever is there first."""
+    subprocess.run([opmeter, "run", "zoo:mlp", "-n", "3", "-q", "-o", folder / "run"], check=True,
+                   capture_output=True)
+    shown = folder / "shown"
+    files = {"neural-engine": "profiling_csv/net_0.csv", "neural-engine-trace": "profiling_trace/net_0.json"}
+    for format, name in files.items():
+        (shown / name).parent.mkdir(parents=True)
+        subprocess.run([opmeter, "export", folder / "run" / "trace.opm", "-f", format, "-o", folder / "new"],
+                       check=True, capture_output=True)
+        os.replace(folder / "new", shown / name)
+    late = folder / "late"
+    os.replace(shown / files["neural-engine"], late)
+    with Server(opmeter, shown) as server:
+        expect("the trace alone", list(server.traces()), [files["neural-engine-trace"]])
+        os.replace(late, shown / files["neural-engine"])
+        until = time.monotonic() + PATIENCE_S
+        weights = 0
+        while not weights and time.monotonic() < until:
+            expect("one", list(server.traces()), [files["neural-engine-trace"]])
+            id = server.only_id()
+            server.json(f"/api/trace/{id}")
+            ops = server.json(f"/api/trace/{id}/data/model_ops")
+            weights = sum(row[ops["columns"].index("weight_shape")] is not None for row in ops["rows"])
+        expect("weights, which the CSV has", weights, 3)
+        latency = server.json(f"/api/trace/{id}/data/operators")
+        counts = {row[latency["columns"].index("count")] for row in latency["rows"]}
+        expect("iterations, which the trace has", counts, {3})
+
+
 def changed_file(folder):
     trace = folder / "trace.json"
     trace_json(trace, [span("a", 0, 10)])
@@ -667,7 +697,7 @@ def long_report(folder):
 
 TESTS = [page, headers, methods, kept_connection, rows, clipped_range, named_queries, timeline,
          flame, merged, search, busy_devices, export,
-         foreign_host, foreign_origin, other_address, traversal, links, list_of_folder,
+         foreign_host, foreign_origin, other_address, traversal, links, list_of_folder, two_files_of_a_run,
          changed_file, cut_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
          end_while_busy, many_connections, slow_reader, malformed, port_in_use, report,
          report_of_operators, long_report]
