@@ -184,7 +184,7 @@ int async_finish(struct events *ev);
 /* event_flow.c */
 int flows_finish(struct events *ev);
 
-extern const struct dialect dialect_chrome, dialect_kineto, dialect_ort;
+extern const struct dialect dialect_chrome, dialect_kineto, dialect_ort, dialect_own;
 
 /* trace_json.c */
 int trace_json_read(struct store *st, const struct import_source *src,

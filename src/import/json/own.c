@@ -434,15 +434,15 @@ static bool own_taken(const struct member *m)
     return false;
 }
 
-static const struct dialect dialect_own = { .name = "chrome",
-                                            .kind = own_kind,
-                                            .span = own_span,
-                                            .fact = own_fact,
-                                            .track = own_track,
-                                            .finish = own_finish,
-                                            .release = own_release,
-                                            .args_correlation = true,
-                                            .taken = own_taken };
+const struct dialect dialect_own = { .name = "chrome",
+                                     .kind = own_kind,
+                                     .span = own_span,
+                                     .fact = own_fact,
+                                     .track = own_track,
+                                     .finish = own_finish,
+                                     .release = own_release,
+                                     .args_correlation = true,
+                                     .taken = own_taken };
 
 int own_read(struct store *st, const struct import_source *src, opm_error *err)
 {
