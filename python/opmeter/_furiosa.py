@@ -1,7 +1,7 @@
 """The Furiosa SDK's DataFrame of spans, straight from the columns of a trace.
 
-What a row is follows the exporter furiosa-csv: ids are row numbers, a step has a trace id of its own
-that all inside share, hardware is of category NPU, steps are called Inference, and an operator has
+What a row is follows the exporter furiosa-csv: ids are row numbers behind the recording's own, a step
+has a trace id of its own that all inside share, hardware is of category NPU, steps are called Inference, and an operator has
 an index where it executes, not where it is prepared.
 """
 from . import _opmeter
@@ -11,6 +11,9 @@ from .frames import columns_of
 ORIGIN = """
     SELECT sum(CAST(value AS INTEGER)) FROM meta
     WHERE key IN ('clock.start_realtime_ns', 'trace.start_ns')"""
+
+
+RECORDINGS = "SELECT value FROM meta WHERE key = 'recording.id' OR key GLOB '*.recording.id'"
 
 
 def frame(trace):
@@ -37,7 +40,7 @@ def frame(trace):
         return pd.arrays.IntegerArray(values, null)
 
     df = pd.DataFrame({
-        **_ids(np, parent, _is(np, cat, n, "step"), n),
+        **_ids(np, parent, _is(np, cat, n, "step"), n, _run(trace)),
         "start": start,
         "end": start + length,
         "cat": _category(np, cat, hardware, n),
@@ -80,14 +83,21 @@ def _hex(np, numbers, width):
     return texts
 
 
-def _ids(np, parent, is_step, n):
+def _run(trace):
+    """Sixteen digits of the id of the one recording that the trace was read from, else zeros."""
+    ids = [row["value"] for row in trace.rows(RECORDINGS)]
+    return ids[0][:16] if len(ids) == 1 and len(ids[0]) == 32 else "0" * 16
+
+
+def _ids(np, parent, is_step, n, run):
     outermost = _nulls(np, parent, n)
     top = outermost | is_step
     root = np.where(top, np.arange(n), parent.values)
     while not top[root].all():  # each turn goes twice as far up
         root = root[root]
-    spans = np.append(_hex(np, np.arange(1, n + 1), 16), "0" * 16)
-    traces = _hex(np, np.flatnonzero(top) + 1, 32)
+    numbers = np.arange(1, n + 1) + ((int(run[:8], 16) & 0x7fffffff) << 32)
+    spans = np.append(_hex(np, numbers, 16), "0" * 16)
+    traces = run + _hex(np, np.flatnonzero(top) + 1, 16)
     number = np.cumsum(top) - 1  # of a root, among all roots
     return {"trace_id": traces[number[root]],
             "parent_span_id": spans[np.where(outermost, n, parent.values)],

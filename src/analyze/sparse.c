@@ -297,14 +297,37 @@ static void project(struct sparse *s, struct sparse_op *op)
         }
         op->projected_ns = op->latency_ns / op->ratio;
     }
-    if (isnan(op->latency_ns))
-        return;
-    s->total_ns += op->latency_ns;
-    s->projected_ns += op->projected_ns;
-    if (op->shape != SPARSE_NO_SHAPE) {
-        s->sparse_ns += op->latency_ns;
-        s->sparse_projected_ns += op->projected_ns;
+}
+
+/* Times of different models, or of instances of one, have no sum. */
+static int add_groups(struct sparse *s)
+{
+    size_t cap = 0;
+
+    for (size_t i = 0; i < s->nop; i++) {
+        struct sparse_op *op = &s->op[i];
+        struct sparse_group *g;
+        size_t k = 0;
+
+        if (isnan(op->latency_ns))
+            continue;
+        while (k < s->ngroup && (s->group[k].model != op->model || s->group[k].track != op->track))
+            k++;
+        if (k == s->ngroup) {
+            if (!GROW(s->group, cap, k + 1))
+                return OPM_ENOMEM;
+            s->group[s->ngroup++] = (struct sparse_group){ .model = op->model, .track = op->track };
+        }
+        g = &s->group[k];
+        op->group = (uint32_t)k;
+        g->total_ns += op->latency_ns;
+        g->projected_ns += op->projected_ns;
+        if (op->shape != SPARSE_NO_SHAPE) {
+            g->sparse_ns += op->latency_ns;
+            g->sparse_projected_ns += op->projected_ns;
+        }
     }
+    return 0;
 }
 
 int sparse_compute(struct sparse *s, const struct store *st)
@@ -336,12 +359,13 @@ int sparse_compute(struct sparse *s, const struct store *st)
         rc = find_models(s, st);
     for (size_t i = 0; i < s->nop && !rc; i++)
         project(s, &s->op[i]);
-    return rc;
+    return rc ? rc : add_groups(s);
 }
 
 void sparse_release(struct sparse *s)
 {
     mem_free(s->op);
+    mem_free(s->group);
     mem_free(s->shape);
     ratios_release(&s->ratios);
     *s = (struct sparse){ 0 };

@@ -46,6 +46,15 @@ struct sparse_op {
     bool in_step;
     str_id model;   /* of the steps that it runs in; 0: none */
     uint32_t track; /* that marked them; OPM_NULL_ID: none */
+    uint32_t group; /* of sparse.group */
+};
+
+/* What adds up: the operators that ran in steps of one model on one track, or in none. */
+struct sparse_group {
+    str_id model;
+    uint32_t track;
+    double total_ns, projected_ns;         /* of all operators */
+    double sparse_ns, sparse_projected_ns; /* of those with a shape */
 };
 
 struct sparse {
@@ -53,9 +62,9 @@ struct sparse {
     size_t nop;
     struct sparse_shape *shape; /* by their dimensions */
     size_t nshape;
-    struct ratios ratios;                  /* of this machine; empty if they could not be read */
-    double total_ns, projected_ns;         /* of all operators */
-    double sparse_ns, sparse_projected_ns; /* of those with a shape */
+    struct sparse_group *group; /* as their first operators come */
+    size_t ngroup;
+    struct ratios ratios; /* of this machine; empty if they could not be read */
 };
 
 /* 0 or OPM_ENOMEM; release in any case. */

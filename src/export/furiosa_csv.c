@@ -1,12 +1,13 @@
 /* furiosa_csv.c -- write spans as the CSV behind the Furiosa SDK's DataFrame.
  *
  * A span that came from such a file has its ids and indexes in args and gets them back. Any other
- * gets ids made of its row number: the parent is the span around it; a step, and what is outside of
- * all steps under one root, has a trace id of its own, which all inside share. What runs on
- * hardware is of category NPU, with an element index per line and, for operators, an instruction
- * index; the rest is Runtime, with an operator index where it executes one: what prepares it
- * (reshape, launch) has none. Steps are called Inference, which is what the SDK's reports count.
- * Times are ns since 1970 as far as the trace knows them. */
+ * gets ids made of its row number, and of the recording's id if it has one, so that rows of two
+ * runs are told apart: the parent is the span around it; a step, and what is outside of all steps
+ * under one root, has a trace id of its own, which all inside share. What runs on hardware is of
+ * category NPU, with an element index per line and, for operators, an instruction index; the rest
+ * is Runtime, with an operator index where it executes one: what prepares it (reshape, launch) has
+ * none. Steps are called Inference, which is what the SDK's reports count. Times are ns since 1970
+ * as far as the trace knows them. */
 #include "export/export.h"
 
 #include "base/alloc.h"
@@ -54,6 +55,7 @@ struct furiosa {
     size_t ntrack;
     str_id hardware, cat_step, npu, nux, runtime, forward;
     int64_t origin_ns, last_ns;
+    uint64_t run; /* of the trace ids; 0: not known */
     struct buf field[F_COUNT];
 };
 
@@ -76,6 +78,7 @@ static int load(struct furiosa *f)
                     { span_col_step, (const void **)&f->step },
                     { span_col_args, (const void **)&f->args } };
     const struct strpool *strings = store_strings(f->st);
+    char recording[WRITER_ID_ROOM];
     size_t nsite;
     int rc = 0;
 
@@ -100,6 +103,10 @@ static int load(struct furiosa *f)
     f->forward = strpool_find(strings, "forward", 7);
     f->nux = strpool_find(strings, "Nux", 3);
     f->runtime = strpool_find(strings, "Runtime", 7);
+    if (writer_recording(f->st, recording)) {
+        recording[16] = '\0';
+        f->run = strtoull(recording, NULL, 16);
+    }
     f->origin_ns = meta_int(f->st, "clock.start_realtime_ns") + meta_int(f->st, "trace.start_ns");
     for (size_t i = 0; i < f->nspan && !rc; i++)
         f->last_ns = MAX(f->last_ns, f->ts[i] + MAX(f->dur[i], 0));
@@ -143,6 +150,12 @@ static uint32_t element_of(struct furiosa *f, uint32_t track)
     return *e;
 }
 
+/* A positive number, for those who have no other. */
+static uint64_t span_id(const struct furiosa *f, size_t i)
+{
+    return (f->run >> 32 & 0x7fffffff) << 32 | ((uint64_t)i + 1);
+}
+
 /* Ids and indexes of a span that has none. */
 static void make_fields(struct furiosa *f, size_t i, const struct site *site)
 {
@@ -150,9 +163,9 @@ static void make_fields(struct furiosa *f, size_t i, const struct site *site)
     uint32_t track = f->track ? f->track[i] : OPM_NULL_ID;
     bool npu = site->layer && site->layer == f->hardware;
 
-    buf_addf(&f->field[F_TRACE], "%032" PRIx64, (uint64_t)f->root[i] + 1);
-    buf_addf(&f->field[F_PARENT], "%016" PRIx64, parent < f->nspan ? (uint64_t)parent + 1 : 0);
-    buf_addf(&f->field[F_SPAN], "%016" PRIx64, (uint64_t)i + 1);
+    buf_addf(&f->field[F_TRACE], "%016" PRIx64 "%016" PRIx64, f->run, (uint64_t)f->root[i] + 1);
+    buf_addf(&f->field[F_PARENT], "%016" PRIx64, parent < f->nspan ? span_id(f, parent) : 0);
+    buf_addf(&f->field[F_SPAN], "%016" PRIx64, span_id(f, i));
     if (npu) {
         buf_addf(&f->field[F_PE], "%u", element_of(f, track));
         if (f->step && f->step[i] != OPM_NULL_ID)

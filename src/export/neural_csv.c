@@ -1,7 +1,8 @@
 /* neural_csv.c -- the CSV of Intel's Neural Engine: sparse ratios, operators, totals.
  *
  * Part 1 has a row per weight shape with the ratio for each share of zeros; part 2 a row per
- * operator, whose projected time is a formula that looks into part 1; part 3 sums up. The header
+ * operator, whose projected time is a formula that looks into part 1; part 3 sums up. Of several
+ * models, or instances, each has its operators and its sums, with its name behind them. The header
  * and the formulas are theirs, so that a spreadsheet calculates it as before. What was wrong there
  * is right here: cells are quoted, a scalar has its place, times are averages over the measured
  * iterations (theirs: the last one). Text that would be a formula gets a ' in front. */
@@ -20,9 +21,7 @@ struct neural {
     struct io_out out;
     struct sparse s;
     struct op_tensors tensors;
-    struct buf cell;
-    size_t nrun;      /* operators that ran */
-    size_t first_row; /* of part 2, as a spreadsheet counts */
+    struct buf cell, sum;
 };
 
 static void put_part1(struct neural *n)
@@ -104,46 +103,69 @@ static void put_op(struct neural *n, size_t op, size_t row)
     io_out_adds(&n->out, "\n");
 }
 
-static void put_part2(struct neural *n)
+/* The operators of a group, from `row` on; the row behind them. */
+static size_t put_part2(struct neural *n, size_t group, size_t row)
 {
-    size_t row = n->first_row;
-
-    for (int i = 0; i < NEURAL_COLUMNS; i++)
-        io_out_addf(&n->out, "%s%s", i ? "," : "", neural_columns[i]);
-    io_out_adds(&n->out, "\n");
     for (size_t op = 0; op < n->s.nop; op++)
-        if (!isnan(n->s.op[op].latency_ns))
+        if (!isnan(n->s.op[op].latency_ns) && n->s.op[op].group == group)
             put_op(n, op, row++);
+    return row;
 }
 
-static void put_part3(struct neural *n)
+static void put_part3(struct neural *n, size_t group, size_t first)
 {
     static const char empty[] = ",,,,,,,,,,,";
-    size_t last = n->first_row + n->nrun - 1, row = n->first_row;
+    const struct sparse_group *g = &n->s.group[group];
+    size_t row = first, last;
     bool any = false;
 
-    io_out_addf(&n->out, "%stotal latency(ms),", empty);
-    put_ms(n, n->s.total_ns);
-    io_out_addf(&n->out,
-                ",,total aim to sparse latency(ms),=SUM(P%zu:P%zu),sparse improve,=M%zu/P%zu\n",
-                n->first_row, last, last + 1, last + 1);
-    io_out_addf(&n->out, "%ssparse support latency(ms),", empty);
-    put_ms(n, n->s.sparse_ns);
-    io_out_adds(&n->out, ",,aim to sparse support latency(ms),");
     for (size_t op = 0; op < n->s.nop; op++) {
-        if (isnan(n->s.op[op].latency_ns))
+        if (isnan(n->s.op[op].latency_ns) || n->s.op[op].group != group)
             continue;
         if (n->s.op[op].shape != SPARSE_NO_SHAPE) {
-            io_out_addf(&n->out, "%sP%zu", any ? "+" : "=", row);
+            buf_addf(&n->sum, "%sP%zu", any ? "+" : "=", row);
             any = true;
         }
         row++;
     }
-    io_out_addf(&n->out, "%s,\n", any ? "" : "0");
+    last = row - 1;
+    io_out_addf(&n->out, "%stotal latency(ms),", empty);
+    put_ms(n, g->total_ns);
+    io_out_addf(&n->out,
+                ",,total aim to sparse latency(ms),=SUM(P%zu:P%zu),sparse improve,=M%zu/P%zu",
+                first, last, last + 1, last + 1);
+    if (n->s.ngroup > 1) {
+        io_out_adds(&n->out, ",model,");
+        if (g->model)
+            writer_csv_cell(&n->out, store_text(n->st, g->model),
+                            strpool_len(store_strings(n->st), g->model));
+    }
+    io_out_addf(&n->out, "\n%ssparse support latency(ms),", empty);
+    put_ms(n, g->sparse_ns);
+    io_out_adds(&n->out, ",,aim to sparse support latency(ms),");
+    io_out_addf(&n->out, "%s,\n", any ? buf_str(&n->sum) : "0");
+    if (n->sum.failed)
+        n->out.err_no = n->out.err_no ? n->out.err_no : ENOMEM;
+    buf_clear(&n->sum);
     io_out_addf(&n->out,
                 "%ssparse support latency ratio,%.3f,,aim to sparse support latency ratio,"
                 "=P%zu/P%zu\n",
-                empty, n->s.total_ns > 0 ? n->s.sparse_ns / n->s.total_ns : 0, last + 2, last + 1);
+                empty, g->total_ns > 0 ? g->sparse_ns / g->total_ns : 0, last + 2, last + 1);
+}
+
+static void put_groups(struct neural *n)
+{
+    size_t row = n->s.nshape + 3; /* as a spreadsheet counts */
+
+    for (int i = 0; i < NEURAL_COLUMNS; i++)
+        io_out_addf(&n->out, "%s%s", i ? "," : "", neural_columns[i]);
+    io_out_adds(&n->out, "\n");
+    for (size_t k = 0; k < n->s.ngroup; k++) {
+        size_t behind = put_part2(n, k, row);
+
+        put_part3(n, k, row);
+        row = behind + 3;
+    }
 }
 
 int export_neural_engine(const struct store *st, const char *path,
@@ -154,12 +176,9 @@ int export_neural_engine(const struct store *st, const char *path,
 
     if (!rc)
         rc = op_tensors_init(&n.tensors, st);
-    for (size_t op = 0; op < n.s.nop && !rc; op++)
-        n.nrun += !isnan(n.s.op[op].latency_ns);
-    n.first_row = n.s.nshape + 3;
     if (rc)
         opm__fail(err, rc, "%s: out of memory", path);
-    else if (!n.nrun)
+    else if (!n.s.ngroup)
         rc = opm__fail(err, OPM_ENOTFOUND,
                        "neural-engine: the trace has no operator that ran, so there is nothing to "
                        "write");
@@ -169,13 +188,13 @@ int export_neural_engine(const struct store *st, const char *path,
         rc = writer_progress(opts, &n.out, 0, 1);
         if (!rc) {
             put_part1(&n);
-            put_part2(&n);
-            put_part3(&n);
+            put_groups(&n);
             rc = writer_progress(opts, &n.out, 1, 1);
         }
         rc = writer_close(&n.out, rc, path, err);
     }
     buf_release(&n.cell);
+    buf_release(&n.sum);
     op_tensors_release(&n.tensors);
     sparse_release(&n.s);
     return rc;

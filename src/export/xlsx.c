@@ -245,9 +245,9 @@ static void put_whatif_op(struct book *b, lxw_worksheet *ws, lxw_row_t row, size
 }
 
 /* Sums by the mark in column L, which unlike a list of cells has no limit. */
-static void put_totals(struct book *b, lxw_worksheet *ws, lxw_row_t first, lxw_row_t row)
+static void put_totals(struct book *b, lxw_worksheet *ws, const struct sparse_group *s,
+                       lxw_row_t first, lxw_row_t row)
 {
-    const struct sparse *s = &b->s;
     unsigned from = first + 1, to = row;
 
     put_word(b, ws, row, 11, "total latency(ms)", STYLE_BOLD);
@@ -257,6 +257,11 @@ static void put_totals(struct book *b, lxw_worksheet *ws, lxw_row_t first, lxw_r
     put_word(b, ws, row, 16, "sparse improve", STYLE_BOLD);
     put_formula(b, ws, row, 17, STYLE_RATIO, s->total_ns / s->projected_ns, "=M%u/P%u", row + 1,
                 row + 1);
+    if (b->s.ngroup > 1) {
+        put_word(b, ws, row, 18, "model", STYLE_BOLD);
+        put_text(b, ws, row, 19, s->model ? store_text(b->st, s->model) : "",
+                 s->model ? strpool_len(store_strings(b->st), s->model) : 0, STYLE_BOLD);
+    }
     put_word(b, ws, row + 1, 11, "sparse support latency(ms)", STYLE_BOLD);
     put_formula(b, ws, row + 1, 12, STYLE_BOLD_MS, s->sparse_ns / 1e6,
                 "=SUMIF(L%u:L%u,\"true\",M%u:M%u)", from, to, from, to);
@@ -285,10 +290,15 @@ static void put_whatif(struct book *b)
     put_ratios(b, ws);
     for (int i = 0; i < NEURAL_COLUMNS; i++)
         put_word(b, ws, head, (lxw_col_t)i, neural_columns[i], STYLE_HEAD);
-    for (size_t op = 0; op < b->s.nop; op++)
-        if (!isnan(b->s.op[op].latency_ns))
-            put_whatif_op(b, ws, row++, op);
-    put_totals(b, ws, head + 1, row);
+    for (size_t k = 0; k < b->s.ngroup; k++) {
+        lxw_row_t first = row;
+
+        for (size_t op = 0; op < b->s.nop; op++)
+            if (!isnan(b->s.op[op].latency_ns) && b->s.op[op].group == k)
+                put_whatif_op(b, ws, row++, op);
+        put_totals(b, ws, &b->s.group[k], first, row);
+        row += 3;
+    }
     /* The head stays in sight unless the ratios above it take half of the screen. */
     worksheet_freeze_panes(ws, b->s.nshape <= 12 ? head + 1 : 0, 3);
 }

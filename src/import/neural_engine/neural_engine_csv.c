@@ -2,11 +2,11 @@
  *
  * Three parts: ratios by weight shape (kept in meta), operators, totals (which follow from the
  * operators). The file has one time per operator and no starts: each operator becomes one span
- * behind the one before, all in one step. Where their trace of the same run was read, its
- * executions count, and the CSV adds what it alone knows: weights, zeros, ratios and aims. Ratios
- * and aims are what people change in a spreadsheet; they are kept as they are. Their writer forgets
- * the place of a scalar's shape, which moves the rest of the row to the left; such rows are put
- * right. */
+ * behind the one before, all up to the sums in one step. Where their trace of the same run was
+ * read, its executions count, and the CSV adds what it alone knows: weights, zeros, ratios and
+ * aims. Ratios and aims are what people change in a spreadsheet; they are kept as they are. Their
+ * writer forgets the place of a scalar's shape, which moves the rest of the row to the left; such
+ * rows are put right. */
 #include "import/neural_engine/neural_engine.h"
 
 #include "base/csv_read.h"
@@ -21,7 +21,8 @@
 
 #define FIELDS_MAX 32
 #define COLUMNS 16
-#define TAIL 7 /* weight shape and what follows it: never moved, seen from the end */
+#define MODEL_FIELD 19 /* of the row of sums, where there are several models */
+#define TAIL 7         /* weight shape and what follows it: never moved, seen from the end */
 #define TEXT_MAX 64
 #define DENSE_BELOW 0.5 /* zeros from here on: their writer aims at no more */
 
@@ -31,7 +32,8 @@ struct reader {
     struct buf text[COLUMNS]; /* of the row, each without blanks around it */
     uint32_t track;
     int64_t now_ns;
-    size_t nop;
+    int64_t run_ns, nrun; /* where the run that is being read began, and its number */
+    size_t nop, run_nop;  /* operators so far, and until that */
     enum { ADD_OPS, LOOK_UP_OPS, COMPLETE_OPS } mode;
     size_t not_found; /* LOOK_UP_OPS */
 };
@@ -247,6 +249,38 @@ static bool is_totals(const struct reader *r, int n)
     return n > 11;
 }
 
+/* The rows since the last sums are one run: a step. Of several models opmeter writes the name
+ * behind their sums, of which there are n fields; what is called alike in them is not the same. */
+static int end_run(struct reader *r, int n)
+{
+    struct site site = {
+        .name = r->n.word.model, .cat = r->n.word.step, .layer = r->n.word.app, .op = OPM_NULL_ID
+    };
+    int64_t dur = r->now_ns - r->run_ns;
+    size_t mark;
+    int rc = 0;
+
+    if (r->mode != ADD_OPS || r->nop == r->run_nop)
+        return 0;
+    if (n > MODEL_FIELD && csv_field_is(&r->field[MODEL_FIELD - 1], "model") &&
+        r->field[MODEL_FIELD].len) {
+        buf_clear(&r->n.text);
+        csv_field_text(&r->field[MODEL_FIELD], &r->n.text);
+        mark = csv_is_marked(buf_str(&r->n.text), r->n.text.len);
+        rc = r->n.text.failed
+                 ? OPM_ENOMEM
+                 : store_str(r->n.st, buf_str(&r->n.text) + mark, r->n.text.len - mark, &site.name);
+    }
+    u64map_release(&r->n.ops);
+    if (!rc)
+        rc = neural_add_step(&r->n, r->track, r->nrun++, r->run_ns, dur, site.name, false);
+    if (!rc)
+        rc = neural_add_span(&r->n, r->track, r->run_ns, dur, &site, 0);
+    r->run_ns = r->now_ns;
+    r->run_nop = r->nop;
+    return rc;
+}
+
 static int read_rows(struct reader *r, struct csv_reader *csv)
 {
     bool operators = false;
@@ -259,7 +293,9 @@ static int read_rows(struct reader *r, struct csv_reader *csv)
         } else if (!operators) {
             if (csv->row > 1 && r->mode != LOOK_UP_OPS) /* the first is the head */
                 rc = keep_ratios(r, n);
-        } else if (!is_totals(r, n)) {
+        } else if (is_totals(r, n)) {
+            rc = end_run(r, n);
+        } else {
             if (n > COLUMNS || n < 3 + TAIL) {
                 store_stat(r->n.st, STAT_bad_row, r->mode != LOOK_UP_OPS);
                 continue;
@@ -315,13 +351,7 @@ int neural_engine_csv_read(struct store *st, const struct import_source *src, op
     if (!rc && r.mode == COMPLETE_OPS)
         rc = import_note(src, "weights, ratios and aims; the run itself is told by another file");
     if (!rc && r.nop && r.mode == ADD_OPS) {
-        struct site site = {
-            .name = r.n.word.model, .cat = r.n.word.step, .layer = r.n.word.app, .op = OPM_NULL_ID
-        };
-
-        rc = neural_add_step(&r.n, r.track, 0, 0, r.now_ns, r.n.word.model, false);
-        if (!rc)
-            rc = neural_add_span(&r.n, r.track, 0, r.now_ns, &site, 0);
+        rc = end_run(&r, 0);
         store_stat(st, STAT_start_unknown, (int64_t)r.nop);
     }
     if (!rc)
