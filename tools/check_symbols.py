@@ -5,7 +5,8 @@ usage: tools/check_symbols.py [--build DIR] [--update]
 
 --update rewrites the lists from the build. The shared libraries are their ABI; in the static
 archive every global name must begin with opm_, because it shares a program with other people's
-names.
+names. And nothing that others load asks for the environment but by secure_getenv(), or starts a
+shell: a program may have privileges that its user lacks.
 """
 import argparse
 import difflib
@@ -23,6 +24,19 @@ LIBRARIES = [
     ("libopmeter-trace", "libopmeter-trace.so", ["-D"]),
     ("libopmeter-run", "libopmeter-run.so", ["-D"]),
 ]
+
+# Loaded into other people's programs, and what these must not use.
+LOADED = ["libopmeter.so", "libopmeter.a", "libopmeter-trace.so", "libopmeter-run.so",
+          "libopmeter-cuda.so", "python/opmeter/_*.so"]
+FORBIDDEN = {"getenv", "__secure_getenv", "system", "popen", "execvp", "execlp"}
+
+
+def imported(path):
+    """Names of the symbols that a library takes from others."""
+    how = [] if path.suffix == ".a" else ["-D"]
+    done = subprocess.run(["nm", "--undefined-only", "--format=posix", *how, str(path)],
+                          text=True, capture_output=True, check=True)
+    return {line.split()[0].split("@")[0] for line in done.stdout.splitlines() if line.strip()}
 
 
 def exported(path, how):
@@ -64,6 +78,11 @@ def main():
             print("\n".join(diff))
             print(f"if the change is meant: tools/check_symbols.py --update --build {args.build}")
             bad += 1
+    for pattern in LOADED:
+        for path in sorted(args.build.glob(pattern)):
+            for symbol in sorted(imported(path) & FORBIDDEN):
+                print(f"{path.name}: uses {symbol}(), which a privileged program must not")
+                bad += 1
     return 1 if bad else 0
 
 

@@ -254,8 +254,10 @@ struct opm_live_header {
     uint64_t lost_no_room; /* kept here while recording, copied to the status when it stops */
     uint64_t unbalanced_ends;
     uint64_t closed_by_parent;
+    uint64_t lost; /* as in the status, which a full disk may have kept from being written */
+    uint64_t lost_other;
 };
-static_assert(sizeof(struct opm_live_header) == 96, "file format");
+static_assert(sizeof(struct opm_live_header) == 112, "file format");
 
 #define OPM_NO_BLOCK 0xffffffffu
 

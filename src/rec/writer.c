@@ -312,6 +312,8 @@ static void calibrate(struct recorder *r)
     __atomic_store_n(&live->lost_no_room, atomic_load(&r->no_room), __ATOMIC_RELEASE);
     __atomic_store_n(&live->unbalanced_ends, atomic_load(&r->unbalanced_ends), __ATOMIC_RELEASE);
     __atomic_store_n(&live->closed_by_parent, atomic_load(&r->closed_by_parent), __ATOMIC_RELEASE);
+    __atomic_store_n(&live->lost, atomic_load(&r->lost), __ATOMIC_RELEASE);
+    __atomic_store_n(&live->lost_other, atomic_load(&r->lost_other), __ATOMIC_RELEASE);
     __atomic_store_n(&live->last_seq, seq + 2, __ATOMIC_RELEASE);
     write_status(r, FILE_RECORDING);
 }

@@ -167,6 +167,28 @@ static int limited(int argc, char **argv)
     return by_api(argc - 1, argv + 1);
 }
 
+/* PATH: once it records nothing can be written any more, not even how much is lost. */
+static int shut(int argc, char **argv)
+{
+    opm_options options = OPM_OPTIONS_INIT;
+    struct rlimit before, none;
+    int64_t attempted;
+
+    (void)argc;
+    options.path = argv[0];
+    options.buffer_mb = 1;
+    RIG_CHECK(opm_start(&options, NULL) == 0);
+    RIG_CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    none = before;
+    none.rlim_cur = 0;
+    RIG_CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    attempted = record("spans");
+    RIG_CHECK(opm_stop(NULL) < 0);
+    RIG_CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    printf("%lld", (long long)attempted);
+    return EXIT_CODE;
+}
+
 static int unprivileged(int argc, char **argv)
 {
     RIG_CHECK(geteuid() != 0 || setresuid(65534, 65534, 65534) == 0);
@@ -341,6 +363,23 @@ static void file_size_limit(void **state)
     }
 }
 
+/* The status of the file is as it was at the start; the live file has the counts. */
+static void nothing_can_be_written(void **state)
+{
+    const char *path = rig_path("shut.opm");
+    struct rig_result r;
+    opm_trace *t;
+
+    (void)state;
+    rig_run(&r, NULL, RIG_WORDS("shut", path));
+    exited_as_ever(&r);
+    t = rig_open(path);
+    assert_in_range(rig_stat(t, "spans_lost"), 1, 800000);
+    assert_int_equal(rig_int(t, "SELECT count(*) FROM span") + rig_stat(t, "spans_lost"),
+                     atoll(r.out));
+    opm_trace_close(t);
+}
+
 static void names_beyond_limit(void **state)
 {
     struct rig_result r;
@@ -466,6 +505,7 @@ int main(int argc, char **argv)
 {
     static const struct rig_child children[] = { { "disk", on_small_disk },
                                                  { "limited", limited },
+                                                 { "shut", shut },
                                                  { "unprivileged", unprivileged },
                                                  { "environment", by_environment },
                                                  { NULL, NULL } };
@@ -473,6 +513,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(small_disk),
         cmocka_unit_test(names_on_small_disk),
         cmocka_unit_test(file_size_limit),
+        cmocka_unit_test(nothing_can_be_written),
         cmocka_unit_test(names_beyond_limit),
         cmocka_unit_test(nobody_waits_for_the_disk),
         cmocka_unit_test(bad_paths),

@@ -377,12 +377,13 @@ static void status_stats(struct opm_file *f, const struct live *live)
 
     store_stat(f->st, STAT_losses_unknown,
                !f->status_known || f->losses.not_known || (f->closed && s->state != FILE_CLOSED));
-    store_stat(f->st, STAT_events_lost, count_of(f->losses.lost_other));
+    store_stat(f->st, STAT_events_lost, count_of(MAX(f->losses.lost_other, l->lost_other)));
     store_stat(f->st, STAT_threads_lost, count_of(MAX(s->lost_no_room, l->lost_no_room)));
     store_stat(f->st, STAT_end_without_begin,
                count_of(MAX(s->unbalanced_ends, l->unbalanced_ends)));
     store_stat(f->st, STAT_ended_by_parent,
                count_of(MAX(s->closed_by_parent, l->closed_by_parent)));
+    f->status.lost = MAX(f->status.lost, l->lost);
     store_stat(f->st, STAT_write_failed, f->status.write_errno != 0);
     store_stat(f->st, STAT_device_records_lost, MAX(f->device_dropped, 0));
     store_stat(f->st, STAT_device_unfinished, MAX(f->device_unfinished, 0));
