@@ -2,11 +2,15 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import { useDataOf } from "./hooks";
 import { Icon } from "./icons";
 import { listed, useKeys, type Key } from "./keys";
 import { pages, type Page } from "./pages";
+import type { Has } from "./queries";
 import { href, navigate } from "./router";
 import { toggle, useTheme } from "./theme";
+
+const HAS_MS = 700;
 
 function focusSearch(): void {
     document.querySelector<HTMLElement>("[data-search]")?.focus();
@@ -63,6 +67,15 @@ export function Frame({ trace, page, version, onReload, children }: FrameProps) 
         ]) : []),
     ];
     useKeys(keys, [trace?.id]);
+    // It takes a look at every span: after the first picture.
+    const [later, setLater] = useState(false);
+    useEffect(() => {
+        const timer = setTimeout(() => setLater(true), HAS_MS);
+        return () => clearTimeout(timer);
+    }, []);
+    const has = useDataOf<Has>(later ? trace : null, "has");
+    const lacking = (to: Page): string | null => (trace && has.state === "ready" && has.value[0]
+        ? to.lacks?.(has.value[0], trace) ?? null : null);
     return (
         <div class="frame">
             <a class="skip" href="#content" onClick={(event) => {
@@ -78,13 +91,16 @@ export function Frame({ trace, page, version, onReload, children }: FrameProps) 
                         <Icon name="traces" />All traces
                     </a>
                 )}
-                {trace && pages.map((to, i) => (
-                    <a key={to.path} class="nav-link" href={href(to.path, {}, trace.id)}
-                       aria-current={to === page ? "page" : undefined}
-                       title={`${to.title} (${i < 9 ? `${i + 1} or ` : ""}g ${to.key})`}>
-                        <Icon name={to.icon} />{to.title}
-                    </a>
-                ))}
+                {trace && pages.map((to, i) => {
+                    const why = lacking(to);
+                    return (
+                        <a key={to.path} class={why ? "nav-link lacking" : "nav-link"} href={href(to.path, {}, trace.id)}
+                           aria-current={to === page ? "page" : undefined}
+                           title={`${to.title}${why ? `: ${why}` : ""} (${i < 9 ? `${i + 1} or ` : ""}g ${to.key})`}>
+                            <Icon name={to.icon} />{to.title}
+                        </a>
+                    );
+                })}
                 <div class="nav-foot">{version ? `opmeter ${version.version}` : ""}</div>
             </nav>
             <div class="main">

@@ -38,3 +38,54 @@ export function alive(chunks: Chunk[], ops: number, at: number): Chunk[] {
         return first <= at && at <= last;
     });
 }
+
+// A change of an allocator: bytes below 0 give memory back.
+export interface AllocatorEvent {
+    ts: number;
+    addr: number | null;
+    bytes: number;
+    total: number | null;
+    device_type: number | null;
+    device: number | null;
+    owner: string | null;
+}
+
+export interface Allocation {
+    addr: number;
+    bytes: number;
+    ts: number;
+    owner: string | null;
+}
+
+export interface Peak {
+    device: string;
+    ts: number;
+    total: number;
+    alive: Allocation[];
+}
+
+const HOST = "the host";
+const HOST_LEAST = 2 ** 20;
+
+// Of every device, what was alive when most was in use. Events by time.
+export function aliveAtPeak(events: AllocatorEvent[]): Peak[] {
+    const devices = new Map<string, AllocatorEvent[]>();
+    for (const event of events) {
+        if (event.total === null || event.addr === null) continue;
+        const name = event.device_type === 0 ? HOST : `device ${event.device ?? 0}`;
+        const list = devices.get(name);
+        if (list) list.push(event);
+        else devices.set(name, [event]);
+    }
+    const peaks = [...devices].map(([device, list]): Peak => {
+        const at = list.reduce((best, event, i) => (event.total! > list[best]!.total! ? i : best), 0);
+        const alive = new Map<number, Allocation>();
+        for (const { ts, addr, bytes, owner } of list.slice(0, at + 1)) {
+            if (bytes > 0) alive.set(addr!, { addr: addr!, bytes, ts, owner });
+            else alive.delete(addr!);
+        }
+        return { device, ts: list[at]!.ts, total: list[at]!.total!, alive: [...alive.values()].sort((a, b) => b.bytes - a.bytes || a.ts - b.ts) };
+    });
+    // A few counters on the host are no peak to look at.
+    return peaks.filter(({ device, total }) => device !== HOST || total >= HOST_LEAST);
+}

@@ -320,3 +320,76 @@ export interface SchemaColumn {
     kind: string;
     table_doc: string;
 }
+
+// Work on hardware of one name.
+export interface Kernel {
+    name: string | null;
+    cat: string | null;
+    count: number;
+    total_ns: number;
+    mean_ns: number;
+    max_ns: number;
+    small: number;
+    small_ns: number;
+    longest: number;
+    grid: string | null;
+    block: string | null;
+    registers: number | null;
+    shared: number | null;
+    occupancy: number | null;
+    operator: string | null;
+}
+
+export interface RankRow {
+    rank: number;
+    steps: number;
+    step_ns: number | null;
+    collective_ns: number | null;
+    exposed_ns: number | null;
+    collectives: number | null;
+    last_count: number | null;
+    late_ns: number | null;
+    waited_ns: number | null;
+}
+
+// The nth collective of a name, of one rank, over all steps.
+export interface Arrival {
+    name: string | null;
+    nth: number;
+    rank: number;
+    count: number;
+    behind_ns: number;
+    waited_ns: number;
+    last: number;
+    dur_ns: number;
+    moving_ns: number;
+    span: number;
+    elements: number | null;
+    dtype: string | null;
+}
+
+export interface ModuleSpan {
+    track: number;
+    ts: number;
+    end: number;
+    name: string;
+}
+
+// What was launched at a time by a thread, and how long that took.
+export interface ModuleWork {
+    track: number;
+    ts: number;
+    ns: number;
+}
+
+// What a trace has; pages that need what it lacks are dimmed.
+export interface Has {
+    hardware: number;
+    queues: number;
+    ranks: number;
+    modules: number;
+    scopes: number;
+    bytes: number;
+    computed: number;
+    weights: number;
+}

@@ -12,6 +12,8 @@ export const MINDSPORE = "mindspore";
 export const HOSTILE = "hostile.json";
 export const EMPTY = "empty.json";
 export const DENSE = "dense.json";
+export const RANKS = "ranks.opm";
+export const MODULES = "modules.json";
 
 export const SCRIPT = "<script>window.hacked = 1</script>";
 export const IMAGE = "<img src=x onerror=\"window.hacked = 2\">";
@@ -22,7 +24,9 @@ const STEP_US = 2000;
 
 // Training on a GPU as PyTorch's profiler writes it: forward, backward and optimizer on two threads,
 // kernels on a stream, a collective on another, launches linked to kernels.
-function gpuTrace() {
+// Of two ranks, the second comes late to the collective, which ends for both at once.
+export const LATE_US = 40;
+function gpuTrace(rank = null) {
     const events = [];
     let correlation = 100;
     const span = (cat, name, tid, ts, dur, args = {}, pid = HOST) =>
@@ -55,8 +59,9 @@ function gpuTrace() {
                 "External id": 40 + layer, "Sequence number": layer, "Fwd thread id": 1 });
             launch("back", "cudnn::dgrad_engine", 480, at + 20, 110);
         }
-        launch("nccl", "ncclDevKernel_AllReduce_Sum_f32", 480, t + 1540, 160, 20,
-               { "Collective name": "allreduce", "In msg nelems": 4096, "Group size": 2 });
+        launch("nccl", "ncclDevKernel_AllReduce_Sum_f32", 480, t + 1540 + (rank === 1 ? LATE_US : 0),
+               160 + (rank === 0 ? LATE_US : 0), 20,
+               { "Collective name": "allreduce", "In msg nelems": 4096, dtype: "Float", "Group size": 2 });
         span("user_annotation", "Optimizer.step#SGD.step", HOST, t + 1720, 180);
         launch("sgd", "multi_tensor_apply_kernel", HOST, t + 1760, 60);
         events.push({ ph: "i", cat: "cpu_instant_event", s: "t", name: "[memory]", pid: HOST, tid: HOST, ts: t + 330,
@@ -69,8 +74,32 @@ function gpuTrace() {
     named("process_labels", 0, 0, { labels: "GPU 0" });
     named("thread_name", 0, 7, { name: "stream 7" });
     named("thread_name", 0, 20, { name: "stream 20" });
-    return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200", numSms: 132 }],
+    return { schemaVersion: 1, ...(rank === null ? {} : { distributedInfo: { backend: "nccl", rank, world_size: 2 } }),
+             deviceProperties: [{ id: 0, name: "NVIDIA H200", numSms: 132 }],
              baseTimeNanoseconds: 1790857026000000000, traceEvents: events, traceName: GPU };
+}
+
+// Modules as PyTorch records them: what Conv2d launches takes 70 µs, what Linear does 30 µs, and as
+// much is launched outside of any.
+function moduleTrace() {
+    const events = [];
+    const span = (cat, name, tid, ts, dur, args = {}, pid = HOST) => events.push({ ph: "X", cat, name, pid, tid, ts, dur, args });
+    const launch = (id, tid, ts, length, kernel) => {
+        span("cuda_runtime", "cudaLaunchKernel", tid, ts, 2, { correlation: id });
+        events.push({ ph: "s", id, pid: HOST, tid, ts, cat: "ac2g", name: "ac2g" });
+        span("kernel", kernel, 7, ts + 5, length, { device: 0, stream: 7, correlation: id }, 0);
+        events.push({ ph: "f", id, pid: 0, tid: 7, ts: ts + 5, cat: "ac2g", name: "ac2g", bp: "e" });
+    };
+    span("python_function", "nn.Module: Net_0", HOST, 0, 400);
+    span("python_function", "nn.Module: Conv2d_0", HOST, 10, 100);
+    span("cpu_op", "aten::conv2d", HOST, 20, 80);
+    launch(1, HOST, 30, 70, "conv");
+    span("python_function", "nn.Module: Linear_0", HOST, 150, 100);
+    span("cpu_op", "aten::linear", HOST, 160, 80);
+    launch(2, HOST, 170, 30, "gemm");
+    span("cpu_op", "AddmmBackward0", 480, 500, 100);
+    launch(3, 480, 510, 100, "dgrad");
+    return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200" }], traceEvents: events };
 }
 
 // Names that would be markup, wherever a name can stand.
@@ -107,6 +136,13 @@ export function makeTraces(opmeter, folder) {
     writeFileSync(join(folder, GPU), JSON.stringify(gpuTrace()));
     writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
     writeFileSync(join(folder, DENSE), JSON.stringify(denseTrace()));
+    writeFileSync(join(folder, MODULES), JSON.stringify(moduleTrace()));
+    const ranks = [0, 1].map((rank) => {
+        const file = join(folder, "..", `rank${rank}.pt.trace.json`);
+        writeFileSync(file, JSON.stringify(gpuTrace(rank)));
+        return file;
+    });
+    execFileSync(opmeter, ["import", ...ranks, "-o", join(folder, RANKS)], quiet);
     writeFileSync(join(folder, EMPTY), JSON.stringify({ traceEvents: [] }));
     return [RUN, GPU, MINDSPORE];
 }

@@ -61,13 +61,13 @@ export default () => [
         const groups = grouped([track(0), track(1, { kind: "counter", samples: 9, spans: 0 }), track(2),
                                 track(3, { pid: 0, kind: "stream", device: "GPU 0" }), track(4, { spans: 0 })]);
         assert.deepEqual(groups.map(({ title, tracks }) => [title, tracks.map(({ id }) => id)]),
-                         [["p · 1", [0, 2, 1]], ["p · GPU 0", [3]]]);
+                         [["p · GPU 0", [3]], ["p · 1", [0, 2, 1]]]);
         const depth = new Map([[0, 4]]);
-        const open = place(groups, depth, new Set());
-        const closed = place(groups, depth, new Set([groups[0].key]));
+        const open = place(groups, depth, new Set(), new Set());
+        const closed = place(groups, depth, new Set([groups[0].key]), new Set());
         assert.ok(totalHeight(closed) < totalHeight(open));
         assert.equal(inSight(open, 0, totalHeight(open)).length, open.length);
-        const [row] = inSight(open, open[1].y, open[1].y + 1);
+        const [row] = inSight(open, open[3].y, open[3].y + 1);
         assert.equal(row.track.id, 0);
         assert.ok(lineY(row, 2) > lineY(row, 1));
     }],

@@ -4,6 +4,7 @@ import { useMemo } from "preact/hooks";
 import { Card, Figure } from "../components/Card";
 import { Chart } from "../components/Chart";
 import { DataTable, type Column } from "../components/DataTable";
+import { MemoryPeak } from "../components/MemoryPeak";
 import { Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
 import { useWidth } from "../components/useWidth";
@@ -370,6 +371,7 @@ export function Memory() {
                                     PyTorch records allocations with <code>profile_memory=True</code>.
                                 </p>
                             )}
+                            {shown.length > 0 && <MemoryPeak />}
                             {shown.length > 0 && (
                                 <div class="cards">
                                     {shown.map((c, i) => (

@@ -8,9 +8,10 @@ import { Legend, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
 import { bytesPerSecond, count, flopsPerSecond, NA, ns, percent } from "../format";
+import { deviceRoofs, withEstimates } from "../gpus";
 import { all, useData } from "../hooks";
 import { ceilings, otherCeilings, type Ceilings } from "../machine";
-import type { Meta, Operator } from "../queries";
+import type { Meta, Op, Operator, Tensor } from "../queries";
 import { attainable, intensity } from "../roofline";
 import { setArgs, useRoute } from "../router";
 import { groupBy, largest, smallest, sum } from "../stats";
@@ -254,14 +255,23 @@ function Ceiling({
     );
 }
 
-function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
+interface PageProps {
+    meta: Meta[];
+    operators: Operator[];
+    ops: Op[];
+    tensors: Tensor[];
+}
+
+function Page({ meta, operators: timed, ops, tensors }: PageProps) {
     const { args } = useRoute();
+    const { operators, estimated } = useMemo(() => withEstimates(timed, ops, tensors), [timed, ops, tensors]);
+    const device = useMemo(() => deviceRoofs(meta, timed, tensors), [meta, timed, tensors]);
     const color = useTypeColors();
-    const measured = ceilings(meta);
+    const measured = device?.roof ?? ceilings(meta);
     const given = (name: string) => (Number(args.get(name)) > 0 ? Number(args.get(name)) * 1e9 : null);
     const roof = { flops: given("flops") ?? measured.flops, bytes: given("bandwidth") ?? measured.bytes };
     const entered = given("flops") !== null || given("bandwidth") !== null;
-    const others = entered ? [] : otherCeilings(meta);
+    const others = entered ? [] : device ? device.others : otherCeilings(meta);
     const section = operators.some((o) => o.section === "device") ? "device" : "host";
     const here = operators.filter((o) => o.section === section && (o.time_ns ?? 0) > 0);
     const dots = useMemo(
@@ -298,6 +308,8 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
                         ? "The trace does not say how fast its machine can be: opmeter run measures that, an import does not. Enter the ceilings above to see the roof."
                         : entered
                           ? "Ceilings as entered; an operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time."
+                          : device
+                            ? `Ceilings are what the maker of ${device.device} says, of dense products; the roof is that of ${device.name}, in which most time is spent. An operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time.`
                           : "Ceilings were measured on the machine of the trace: each operator is held against the cache or memory that its data fits in, or the arithmetic of its element type, which the circle names. Larger circles take more time."
                 }
             >
@@ -339,6 +351,12 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
                         products) needs fewer, its own roof is that much higher.
                     </p>
                 )}
+                {dots.some((d) => d.of.op !== null && estimated.has(d.of.op)) && (
+                    <p class="note">
+                        Bytes are estimates: the tensors that the trace lists for an operator (its inputs, mostly), each
+                        moved once. What is written comes on top, so that dots stand rather too far to the right.
+                    </p>
+                )}
                 {dots.length > 0 && lacking > 0 && (
                     <p class="note">
                         {count(lacking)} of {count(here.length)} operators ({percent(1 - share)} of the time)
@@ -354,10 +372,11 @@ function Page({ meta, operators }: { meta: Meta[]; operators: Operator[] }) {
 }
 
 export function Roofline() {
-    const loaded = all<[Meta[], Operator[]]>(useData("meta"), useData("operators"));
+    const loaded = all<[Meta[], Operator[], Op[], Tensor[]]>(
+        useData("meta"), useData("operators"), useData("model_ops"), useData("model_tensors"));
     return (
         <div class="page">
-            <Loaded of={loaded}>{([meta, operators]) => <Page meta={meta} operators={operators} />}</Loaded>
+            <Loaded of={loaded}>{([meta, operators, ops, tensors]) => <Page {...{ meta, operators, ops, tensors }} />}</Loaded>
         </div>
     );
 }

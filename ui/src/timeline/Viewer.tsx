@@ -479,9 +479,6 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                         <input type="checkbox" checked={withPath} onChange={togglePath} /> Critical path
                     </label>
                 )}
-                <input type="text" class="search tl-filter" placeholder="Filter tracks" aria-label="Filter tracks"
-                       value={controller.arrangement.filter}
-                       onInput={(event) => onArrange({ ...controller.arrangement, filter: event.currentTarget.value })} />
                 {controller.arrangement.hidden.size > 0 && (
                     <button class="button" onClick={() => onArrange({ ...controller.arrangement, hidden: new Set() })}>
                         Show {count(controller.arrangement.hidden.size)} hidden
@@ -527,6 +524,9 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             </div>
             <div class="tl-row" style={{ height: `${headPx}px` }}>
                 <div class="tl-corner lanes">
+                    <input type="text" class="search tl-filter" placeholder="Filter tracks" aria-label="Filter tracks"
+                           value={controller.arrangement.filter}
+                           onInput={(event) => onArrange({ ...controller.arrangement, filter: event.currentTarget.value })} />
                     {strips(scene).map((device, i, all) => (
                         <span key={i} class="tl-strip" style={{ height: `${STRIP_PX}px`, lineHeight: `${STRIP_PX}px` }}
                               title={`${deviceTitle(device, all)}: busy ${percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))} of what is in sight`}>
