@@ -19,6 +19,7 @@ export interface TraceEntry {
     open: boolean;
     model?: string | null;
     latency_ns?: number | null;
+    error?: string | null; // why it cannot be read
 }
 
 export interface TraceInfo {

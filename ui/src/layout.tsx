@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import { GoTo } from "./components/GoTo";
 import { useDataOf } from "./hooks";
 import { Icon } from "./icons";
 import { listed, useKeys, type Key } from "./keys";
@@ -55,9 +56,20 @@ interface FrameProps {
 export function Frame({ trace, page, version, onReload, children }: FrameProps) {
     const theme = useTheme();
     const [help, setHelp] = useState(false);
+    const [palette, setPalette] = useState(false);
+    useEffect(() => {
+        const onKey = (event: KeyboardEvent) => {
+            if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey) return;
+            event.preventDefault();
+            setPalette(true);
+        };
+        addEventListener("keydown", onKey);
+        return () => removeEventListener("keydown", onKey);
+    }, []);
     const goTo = (to: Page) => () => { if (trace) navigate(href(to.path, {}, trace.id)); };
     const keys: Key[] = [
         { keys: "?", does: "show these keys", run: () => setHelp(true) },
+        { keys: "Ctrl+K", does: "go anywhere by name", run: () => setPalette(true) },
         { keys: "/", does: "search", run: focusSearch },
         { keys: "T", does: "light or dark", run: toggle },
         { keys: "R", does: "read the trace again", run: onReload },
@@ -110,6 +122,9 @@ export function Frame({ trace, page, version, onReload, children }: FrameProps) 
                             <span class="head-path" title={trace.path}>{trace.path}</span></>
                             : <strong>opmeter</strong>}
                     </div>
+                    <button class="icon-button" onClick={() => setPalette(true)} aria-label="Go to" title="Go to (Ctrl+K)">
+                        <Icon name="search" />
+                    </button>
                     {trace && !api.isReport && (
                         <button class="icon-button" onClick={onReload} aria-label="Read the trace again"
                                 title="Read the trace again (R)"><Icon name="reload" /></button>
@@ -123,6 +138,7 @@ export function Frame({ trace, page, version, onReload, children }: FrameProps) 
                 </header>
                 {children}
             </div>
+            {palette && <GoTo {...{ trace, onReload }} folder={version?.folder ?? false} onClose={() => setPalette(false)} />}
             {help && <Help onClose={() => setHelp(false)} />}
         </div>
     );

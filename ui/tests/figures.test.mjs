@@ -305,7 +305,7 @@ const questions = [
         async (open, stage) => {
             const page = await open(at(stage.id(RUN), "whatif"));
             assertNear(await figure(page, "then"), whatif(stage).projected_ns, "90 %");
-            await page.getByRole("spinbutton", { name: "Zeros aimed at everywhere" }).fill("80");
+            await page.getByRole("spinbutton", { name: "Target sparsity of all weights" }).fill("80");
             await page.keyboard.press("Enter");
             await page.waitForURL(/aim=0.8/);
             const shape = (

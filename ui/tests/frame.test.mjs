@@ -1,5 +1,6 @@
 // The frame: list of traces, navigation, keys, theme, address.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { at, settled } from "./stage.mjs";
 import { GPU, MINDSPORE, RUN } from "./traces.mjs";
 
@@ -23,6 +24,57 @@ export default (stage) => [
         await stage.picture(page, "keys");
         await page.keyboard.press("Escape");
         await dialog.waitFor({ state: "detached" });
+    }],
+    ["Ctrl+K goes anywhere by name", async (open) => {
+        const page = await open(at(stage.id(GPU), "overview"));
+        await page.keyboard.press("Control+k");
+        await page.getByRole("combobox", { name: "Go to" }).fill("kern");
+        await page.getByRole("option", { name: /Kernels/ }).waitFor();
+        await stage.picture(page, "palette");
+        await page.keyboard.press("Enter");
+        await page.waitForURL(/\/kernels/);
+        await page.getByRole("heading", { name: "Kernels" }).waitFor();
+        await page.getByRole("button", { name: "Go to" }).click();
+        await page.keyboard.press("Escape");
+        await page.getByRole("combobox", { name: "Go to" }).waitFor({ state: "detached" });
+    }],
+    ["tables come as CSV, and their columns can be made wider", async (open) => {
+        const page = await open(at(stage.id(GPU), "kernels"));
+        const [file] = await Promise.all([
+            page.waitForEvent("download"), page.getByRole("button", { name: "Kernels as CSV" }).click()]);
+        const lines = readFileSync(await file.path(), "utf8").trim().split("\r\n");
+        const [{ n }] = stage.query(GPU, "SELECT count(DISTINCT name) AS n FROM span WHERE layer = 'hardware'");
+        assert.equal(lines.length, n + 1);
+        assert.match(lines[0], /^Kernel,Operator,Total,/);
+        const head = page.getByRole("columnheader", { name: "Operator" });
+        const before = (await head.boundingBox()).width;
+        const edge = await head.locator(".col-edge").boundingBox();
+        await page.mouse.move(edge.x + 3, edge.y + 8);
+        await page.mouse.down();
+        await page.mouse.move(edge.x + 63, edge.y + 8, { steps: 4 });
+        await page.mouse.up();
+        const after = (await head.boundingBox()).width;
+        assert.ok(Math.abs(after - before - 60) < 4, `${before} became ${after}`);
+    }],
+    ["the overview leads to what stands out", async (open) => {
+        const page = await open(at(stage.id(GPU), "overview"));
+        await page.getByRole("heading", { name: "At a glance" }).waitFor();
+        const [{ wait, ts }] = stage.query(GPU, "SELECT longest_wait_ns AS wait, longest_wait_ts AS ts FROM stream_stats WHERE scope = 'device'");
+        await page.getByRole("link", { name: /the longest gap of it/ }).click();
+        await page.waitForURL(new RegExp(`timeline\\?.*range=${ts}-${ts + wait}`));
+        await page.getByRole("heading", { name: /selected/ }).waitFor();
+    }],
+    ["it can be used on a phone", async (open) => {
+        const page = await open(at(stage.id(GPU), "overview"), { width: 390, height: 780 });
+        for (const path of ["overview", "timeline", "operators", "kernels"]) {
+            await page.evaluate((to) => { location.hash = to; }, at(stage.id(GPU), path));
+            await settled(page);
+            assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} is not wider than the screen`);
+        }
+        await page.evaluate((to) => { location.hash = to; }, at(stage.id(GPU), "timeline"));
+        await settled(page);
+        await stage.picture(page, "phone-timeline");
+        assert.ok((await page.locator(".tl-main").boundingBox()).width > 220);
     }],
     ["every page has a key", async (open) => {
         const page = await open(at(stage.id(RUN), "timeline"));

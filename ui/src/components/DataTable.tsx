@@ -3,8 +3,10 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Value } from "../api";
+import { csv, download } from "../csv";
 import { count, text } from "../format";
 import { matcher } from "../fuzzy";
+import { Icon } from "../icons";
 import { current, setArgs } from "../router";
 
 export interface Column<T> {
@@ -30,6 +32,7 @@ interface DataTableProps<T> {
     maxHeight?: string; // CSS; without it the table is as high as its container allows
     children?: ComponentChildren; // controls beside the search box
     searchLabel?: string;
+    file?: string; // name of what is downloaded; else its label
     nested?: (row: T) => T[] | null; // rows that unfold below one; null: it has none
 }
 
@@ -72,7 +75,9 @@ function leastWidth<T>(columns: Column<T>[]): number {
 }
 
 export function DataTable<T>(props: DataTableProps<T>) {
-    const { columns, rows, urlKey } = props;
+    const { rows, urlKey } = props;
+    const [widths, setWidths] = useState<Record<string, number>>({});
+    const columns = props.columns.map((c) => (widths[c.key] === undefined ? c : { ...c, width: `${widths[c.key]}px` }));
     const [sort, setSort] = useUrlState(urlKey === undefined ? null : `${urlKey}sort`, props.sort ?? "");
     const [needle, setNeedle] = useUrlState(urlKey === undefined ? null : `${urlKey}q`, "");
     const [scroll, setScroll] = useState(0);
@@ -134,7 +139,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
 
     return (
         <div class="table-frame">
-            {(searched.length > 0 || props.children) && (
+            {(searched.length > 0 || props.children || rows.length > 0) && (
                 <div class="table-bar">
                     {searched.length > 0 && (
                         <input type="search" class="search" value={needle} data-search
@@ -143,10 +148,16 @@ export function DataTable<T>(props: DataTableProps<T>) {
                                onInput={(event) => setNeedle(event.currentTarget.value)} />
                     )}
                     {props.children}
+                    <span class="table-end">
+                    <button class="icon-button" aria-label={`${props.label} as CSV`} title="Download as CSV" disabled={!shown.length}
+                            onClick={() => download(`${(props.file ?? props.label).replace(/[^\w.-]+/g, "_")}.csv`, csv({
+                                columns: columns.map((c) => c.title), types: [], truncated: false,
+                                rows: shown.map((row) => columns.map((c) => c.value(row))) }))}><Icon name="download" /></button>
                     <span class="table-count" aria-live="polite">
                         {found.length === rows.length ? count(rows.length)
                             : `${count(found.length)} of ${count(rows.length)}`}
                         {rows.length === 1 ? " row" : " rows"}
+                    </span>
                     </span>
                 </div>
             )}
@@ -163,7 +174,8 @@ export function DataTable<T>(props: DataTableProps<T>) {
                     <thead>
                         <tr>
                             {columns.map((column) => (
-                                <Head key={column.key} column={column} sort={sort} onSort={setSort} />
+                                <Head key={column.key} column={column} sort={sort} onSort={setSort}
+                                      onWidth={(px) => setWidths((all) => ({ ...all, [column.key]: px }))} />
                             ))}
                         </tr>
                     </thead>
@@ -200,9 +212,12 @@ interface HeadProps<T> {
     column: Column<T>;
     sort: string;
     onSort: (sort: string) => void;
+    onWidth: (px: number) => void;
 }
 
-function Head<T>({ column, sort, onSort }: HeadProps<T>) {
+const LEAST_COLUMN_PX = 48;
+
+function Head<T>({ column, sort, onSort, onWidth }: HeadProps<T>) {
     const { key } = column;
     const order = sort === key ? "ascending" : sort === `-${key}` ? "descending" : "none";
     const next = order === "none" ? (column.numeric ? `-${key}` : key)
@@ -215,6 +230,17 @@ function Head<T>({ column, sort, onSort }: HeadProps<T>) {
                     {order === "ascending" ? "▲" : order === "descending" ? "▼" : ""}
                 </span>
             </button>
+            <span class="col-edge" aria-hidden="true" onPointerDown={(event) => {
+                const edge = event.currentTarget;
+                const start = edge.parentElement!.getBoundingClientRect().width - event.clientX;
+                event.preventDefault();
+                edge.setPointerCapture(event.pointerId);
+                const onMove = (move: PointerEvent) => onWidth(Math.max(LEAST_COLUMN_PX, Math.round(start + move.clientX)));
+                const onUp = () => edge.removeEventListener("pointermove", onMove);
+                edge.addEventListener("pointermove", onMove);
+                edge.addEventListener("pointerup", onUp, { once: true });
+                edge.addEventListener("pointercancel", onUp, { once: true });
+            }} />
         </th>
     );
 }

@@ -1,6 +1,7 @@
 // The trace at a glance.
 import type { ComponentChildren } from "preact";
 import { Card, Facts, Figure } from "../components/Card";
+import { Headline } from "../components/Headline";
 import { Histogram } from "../components/Histogram";
 import { Bars, Donut, Legend, StackBar, type Part } from "../components/Shares";
 import { Empty, Loaded } from "../components/States";
@@ -516,6 +517,7 @@ export function Overview() {
                     {ns(trace.duration_ns)} recorded{start ? ` on ${date(start / 1e3)}` : ""}
                 </span>
             </div>
+            <Headline />
             <LatencyCard />
             <div class="cards flow">
                 <TypesCard />

@@ -3,10 +3,8 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { DataTable, type Column } from "../components/DataTable";
 import { Failed, Loaded, Loading } from "../components/States";
-import { csv } from "../csv";
 import { count, text } from "../format";
 import { useData, useLoad, useTrace, type Loadable } from "../hooks";
-import { Icon } from "../icons";
 import { matcher } from "../fuzzy";
 import type { SchemaColumn } from "../queries";
 import { setArgs, useRoute } from "../router";
@@ -20,15 +18,6 @@ LIMIT 20`;
 const LIMIT = 10000;
 
 type Row = { index: number; values: api.Value[] };
-
-function download(name: string, content: string): void {
-    const url = URL.createObjectURL(new Blob([content], { type: "text/csv" }));
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = name;
-    link.click();
-    URL.revokeObjectURL(url);
-}
 
 function number(value: number): string {
     return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(8)));
@@ -65,14 +54,8 @@ function Result({ rows }: { rows: api.Rows }) {
             rows={body}
             rowKey={(row) => row.index}
             searchLabel="Search the result"
+            file={trace.name}
         >
-            <button
-                class="button"
-                onClick={() => download(`${trace.name.replace(/[^\w.-]+/g, "_")}.csv`, csv(rows))}
-            >
-                <Icon name="download" />
-                CSV
-            </button>
             {rows.truncated && <span class="muted">Only the first {count(rows.rows.length)} rows.</span>}
         </DataTable>
     );

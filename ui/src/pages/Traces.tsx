@@ -8,7 +8,12 @@ import { href, navigate } from "../router";
 
 const columns: Column<api.TraceEntry>[] = [
     { key: "path", title: "Trace", value: (t) => t.path, search: true,
-      show: (t) => <a href={href("", {}, t.id)}>{t.path}</a> },
+      show: (t) => (
+          <>
+              <a href={href("", {}, t.id)}>{t.path}</a>
+              {t.error && <span class="damaged" title={t.error}>{t.error}</span>}
+          </>
+      ) },
     { key: "model", title: "Model", value: (t) => t.model ?? null, search: true, width: "18%" },
     { key: "latency", title: "Latency", value: (t) => t.latency_ns ?? null, numeric: true, width: "110px",
       show: (t) => ns(t.latency_ns), doc: "Median of a step or inference" },

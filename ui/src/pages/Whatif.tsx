@@ -145,7 +145,7 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         },
         {
             key: "aim",
-            title: "Zeros aimed at",
+            title: "Target sparsity",
             value: (s) => s.aim,
             numeric: true,
             width: "150px",
@@ -153,7 +153,7 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
             show: (s) =>
                 s.dense ? (
                     <Edit
-                        label={`Zeros aimed at for ${s.shape}`}
+                        label={`Target sparsity of ${s.shape}`}
                         value={s.aim}
                         given={edits.aims.has(s.shape)}
                         scale={100}
@@ -311,7 +311,7 @@ const opColumns: Column<Projected>[] = [
     { key: "shape", title: "Weight", value: (op) => op.weight_shape, search: true, width: "120px" },
     {
         key: "zeros",
-        title: "Zeros now",
+        title: "Sparsity now",
         value: (op) => op.zero_ratio,
         show: (op) => percent(op.zero_ratio),
         numeric: true,
@@ -427,9 +427,9 @@ function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: R
                     </select>
                 )}
                 <label class="field">
-                    Zeros aimed at everywhere
+                    Target sparsity of all weights
                     <Edit
-                        label="Zeros aimed at everywhere"
+                        label="Target sparsity of all weights"
                         value={edits.aim ?? oneAim(ops)}
                         given={args.get("aim") !== null}
                         scale={100}

@@ -1,0 +1,87 @@
+// The first thing to read: how long a step takes, how busy the device is, what is lost most, and where
+// to look.
+import { count, NA, ns, percent } from "../format";
+import { all, useData } from "../hooks";
+import type { Latency, Operator, Reconciliation, Step, Stream } from "../queries";
+import { href } from "../router";
+import { percentile, sum } from "../stats";
+import { Card, Figure } from "./Card";
+import { Loaded } from "./States";
+
+interface Finding {
+    text: string;
+    to: string;
+}
+
+const LOSSES = [
+    { key: "idle_ns", title: "idle" },
+    { key: "exposed_ns", title: "exposed communication" },
+    { key: "copy_ns", title: "copies" },
+] as const;
+
+// Around a stretch of time, so that it stands in the middle.
+function around(ts: number, dur: number): string {
+    const room = Math.max(dur, 1000);
+    return href("timeline", { from: Math.max(0, Math.round(ts - room)), to: Math.round(ts + dur + room), range: `${Math.round(ts)}-${Math.round(ts + dur)}` });
+}
+
+// At most three, each with its place in the timeline.
+export function findings(steps: Step[], streams: Stream[], operators: Operator[]): Finding[] {
+    const list: Finding[] = [];
+    const gap = streams.filter((s) => s.scope === "device" && s.longest_wait_ns && s.longest_wait_ts !== null)
+        .sort((a, b) => b.longest_wait_ns! - a.longest_wait_ns!)[0];
+    if (gap && gap.longest_wait_ns! > 0.01 * gap.total_ns) {
+        list.push({ text: `${gap.device ?? "The device"} waits ${ns(gap.longest_wait_ns)} without work, the longest gap of it`,
+                    to: around(gap.longest_wait_ts!, gap.longest_wait_ns!) });
+    }
+    const counted = steps.filter((s) => !s.warmup && s.found_by === "marks");
+    const median = percentile(counted.map((s) => s.total_ns).sort((a, b) => a - b), 0.5);
+    const slow = median === null ? undefined : counted.filter((s) => s.outlier && s.total_ns > median).sort((a, b) => b.total_ns - a.total_ns)[0];
+    if (slow && median) {
+        list.push({ text: `Step ${slow.num ?? "?"}${slow.rank === null ? "" : ` of rank ${slow.rank}`} took ${ns(slow.total_ns)}, ${(slow.total_ns / median).toFixed(1)} times the median`,
+                    to: around(slow.ts, slow.total_ns) });
+    }
+    const section = operators.some((o) => o.section === "device") ? "device" : "host";
+    const top = operators.filter((o) => o.section === section && o.name).sort((a, b) => (b.share ?? 0) - (a.share ?? 0))[0];
+    if (top?.share) {
+        list.push({ text: `${top.name} takes ${percent(top.share)} of the time of operators`, to: href("timeline", { q: plainName(top.name!) }) });
+    }
+    return list.slice(0, 3);
+}
+
+// Operators of PyTorch have their shapes in the name; spans have not.
+function plainName(name: string): string {
+    return name.replace(/ \[.*\]$/, "");
+}
+
+export function Headline() {
+    const loaded = all<[Latency[], Step[], Stream[], Reconciliation[], Operator[]]>(
+        useData("latency"), useData("step_trace"), useData("streams"), useData("reconciliation"), useData("operators"));
+    return (
+        <Loaded of={loaded}>
+            {([latency, steps, streams, parts, operators]) => {
+                const step = latency.filter((l) => l.scope === "step").sort((a, b) => b.count - a.count)[0];
+                const devices = streams.filter((s) => s.scope === "device" && s.total_ns > 0);
+                const busy = devices.length ? sum(devices, (s) => s.total_ns - s.wait_ns) / sum(devices, (s) => s.total_ns) : null;
+                const wall = sum(parts, (p) => p.wall_ns - p.not_recorded_ns);
+                const loss = LOSSES.map(({ key, title }) => ({ title, ns: sum(parts, (p) => p[key]) })).sort((a, b) => b.ns - a.ns)[0];
+                const found = findings(steps, streams, operators);
+                if (!step && busy === null && !found.length) return null;
+                return (
+                    <Card title="At a glance" wide>
+                        <div class="figures">
+                            <Figure label="step, median" value={step ? ns(step.median_ns) : NA} hint={step ? `of ${count(step.count)}` : "no steps are marked"} />
+                            <Figure label="device busy" value={busy === null ? NA : percent(busy)} hint="from its first work to its last" />
+                            <Figure label="largest loss" value={loss && loss.ns > 0 && wall > 0 ? `${loss.title}, ${percent(loss.ns / wall)}` : NA} hint="of the time of the device" />
+                        </div>
+                        {found.length > 0 && (
+                            <ul class="findings">
+                                {found.map(({ text, to }) => <li key={text}><a href={to}>{text}</a></li>)}
+                            </ul>
+                        )}
+                    </Card>
+                );
+            }}
+        </Loaded>
+    );
+}
