@@ -53,14 +53,14 @@ static void say_unknown(const struct top *t, const struct option_list *list, con
 int top_say_nothing(const struct top *t)
 {
     struct buf b = { 0 };
+    int rc;
 
     say_unknown(t, &t->type, "type", "no type", &b);
     if (!b.len)
         say_unknown(t, &t->opr_name, "name", "no name that begins with", &b);
     cli_clean(&b);
     io_out_addf(&t->cli->out, "No operator passes the filters%s.\n", buf_str(&b));
-    if (b.failed)
-        return cli_out_of_memory();
+    rc = b.failed ? cli_out_of_memory() : CLI_OK;
     buf_release(&b);
-    return CLI_OK;
+    return rc;
 }
