@@ -41,7 +41,7 @@ library -Wl,-soname,libopmeter.so.0 -o "$work/libopmeter.so.0" src/rec/*.c \
     src/base/error.c >>"$log" 2>&1 || { say "libopmeter: does not build"; exit 1; }
 ln -sf libopmeter.so.0 "$work/libopmeter.so"
 library -o "$work/libopmeter-cuda.so" src/device/cuda/*.c src/base/alloc.c \
-    src/base/error.c src/base/u64map.c -L"$work" -lopmeter -ldl "-Wl,-rpath,\$ORIGIN" \
+    src/base/budget_spend.c src/base/error.c src/base/u64map.c -L"$work" -lopmeter -ldl "-Wl,-rpath,\$ORIGIN" \
     -Wl,--version-script=src/device/cuda/exports.map >>"$log" 2>&1 ||
     { say "libopmeter-cuda: does not build"; exit 1; }
 nvcc -O2 -o "$work/pipeline" examples/cuda/pipeline.cu >>"$log" 2>&1 ||

@@ -243,15 +243,15 @@ class _Profiler(_Recorder):
 
     @_quietly
     def measure(self):
-        profiler = self.torch.profiler
-        profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], record_shapes=True,
-                                   with_flops=True)
-        cost = _Cost(self.torch)
-        profile.start()
-        cost.told()
-        profile.stop()
-        cost.untold()
-        cost.state(cost.of(SHAPE))
+        profiler, cost = self.torch.profiler, _Cost(self.torch)
+        for _ in range(cost.TURNS):
+            profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU],
+                                       record_shapes=True, with_flops=True)
+            profile.start()
+            cost.take(told=True)
+            profile.stop()
+            cost.take(told=False)
+        cost.state(op_cost_ns=cost.of(cost.LONG))
 
     def wants_anew(self):
         return time.monotonic() - self._chunk_began >= CHUNK_S
@@ -300,14 +300,15 @@ class _Nvtx(_Recorder):
         cost = _Cost(self.torch)
         pause()  # these operators are not the program's
         try:
-            self.begin()
-            cost.told()
-            self.end()
-            cost.untold()
+            for _ in range(cost.TURNS):
+                self.begin()
+                cost.take(told=True)
+                self.end()
+                cost.take(told=False)
         finally:
             resume()
-        byte = max(0, cost.of(SHAPE) - cost.of(())) / cost.more_bytes()
-        cost.state(cost.of(()), op_cost_bytes=cost.bytes(), op_byte_cost_ns=byte)
+        cost.state(op_cost_ns=cost.of(()), op_cost_bytes=cost.BYTES[()],
+                   op_byte_cost_ns=cost.of_byte())
 
     def begin(self):
         torch = self.torch
@@ -330,48 +331,39 @@ def _new_step(number):
     return step(number, STEP)
 
 
-SHAPE = (16, 64, 56, 56)  # as operators of a network have it
-
-
 class _Cost:
     """What it costs the program to have one operator told: the same operator, which does next to
-    nothing, told and not told."""
+    nothing, told and not told in turns, with short shapes and with long ones; the fastest of each."""
+    TURNS, CALLS = 5, 100
+    LONG = (16,) * 12  # of two tensors: as much as the operators of a network have on average
+    # How long the text of the operator is, where operators are texts.
+    BYTES = {(): len("aten::is_same_size, op_id = 123456, sizes = [[], []]")}
+    BYTES[LONG] = BYTES[()] + 2 * len(", ".join(map(str, LONG)))
 
     def __init__(self, torch):
         number = torch.zeros(())
-        self._tensor = {(): number, SHAPE: number.expand(SHAPE)}
+        self._tensor = {shape: number.expand(shape) for shape in self.BYTES}
         self._ns = {}
 
-    def told(self):
-        self._ns["told"] = {shape: self._time(shape) for shape in self._tensor}
-
-    def untold(self):
-        self._ns["untold"] = {shape: self._time(shape) for shape in self._tensor}
-
-    def _time(self, shape, rounds=7, calls=100):
-        view, best = self._tensor[shape].view, None
-        for _ in range(rounds):
-            begun = time.perf_counter_ns()
-            for _ in range(calls):
-                view(shape)
-            took = (time.perf_counter_ns() - begun) / calls
-            best = took if best is None else min(best, took)
-        return best
+    def take(self, told):
+        for shape, tensor in self._tensor.items():
+            for _ in range(2):
+                begun = time.perf_counter_ns()
+                for _ in range(self.CALLS):
+                    tensor.is_same_size(tensor)
+                took = (time.perf_counter_ns() - begun) / self.CALLS
+                self._ns[told, shape] = min(took, self._ns.get((told, shape), took))
 
     def of(self, shape):
-        return max(0, self._ns["told"][shape] - self._ns["untold"][shape])
+        return max(0, self._ns[True, shape] - self._ns[False, shape])
 
-    def bytes(self):
-        """How long the text of the operator is, where operators are texts."""
-        return len("aten::view, op_id = 123456, sizes = [[], []]")
+    def of_byte(self):
+        return (max(0, self.of(self.LONG) - self.of(()))
+                / (self.BYTES[self.LONG] - self.BYTES[()]))
 
-    def more_bytes(self):
-        """By how much it is longer with a shape."""
-        return len(", ".join(map(str, SHAPE)))
-
-    def state(self, op_cost_ns, **more):
+    def state(self, **facts):
         from .. import meta
-        for key, value in {"op_cost_ns": op_cost_ns, **more}.items():
+        for key, value in facts.items():
             meta(f"torch.{key}", f"{value:.1f}")
 
 
