@@ -9,7 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 1024 /* spans that are skipped together if none of them reaches far enough */
+#define BLOCK 4096                 /* spans that are skipped, or counted, together */
+#define BLOCK_SUMS_MAX (BLOCK / 8) /* with more names it is as good to look at each span */
+
+/* What the spans of a block add to one group: of each its time to its own, and less it to that of
+ * the span around, so that it holds wherever that one is cut. */
+struct block_sum {
+    uint32_t group, count;
+    int64_t total_ns, self_ns;
+};
 
 struct totals {
     const struct store *st;
@@ -20,6 +28,9 @@ struct totals {
     struct total *name;
     size_t ngroup, nspan;
     int64_t *reach_ns; /* per block: the latest end */
+    struct block_sum *sum;
+    size_t *first_sum; /* [blocks + 1] into sum; none: look at the spans */
+    size_t nsum, sum_cap;
 };
 
 /* What a site is counted under. */
@@ -104,41 +115,6 @@ static int find_reach(struct totals *t)
     return 0;
 }
 
-int totals_new(const struct store *st, struct totals **out)
-{
-    struct totals *t = mem_calloc(1, sizeof(*t));
-    const void *ts, *dur, *parent;
-
-    if (!t || store_column(st, TABLE_span, span_col_ts, &ts) ||
-        store_column(st, TABLE_span, span_col_dur, &dur) ||
-        store_column(st, TABLE_span, span_col_parent, &parent)) {
-        mem_free(t);
-        return OPM_ENOMEM;
-    }
-    *t = (struct totals){ .st = st,
-                          .ts = ts,
-                          .dur = dur,
-                          .parent = parent,
-                          .site = store_span_site(st),
-                          .nspan = store_nrow(st, TABLE_span) };
-    if (number_groups(t) || find_reach(t)) {
-        totals_free(t);
-        return OPM_ENOMEM;
-    }
-    *out = t;
-    return 0;
-}
-
-void totals_free(struct totals *t)
-{
-    if (!t)
-        return;
-    mem_free(t->group);
-    mem_free(t->name);
-    mem_free(t->reach_ns);
-    mem_free(t);
-}
-
 static int64_t sum_ns(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -164,6 +140,99 @@ static void add_span(const struct totals *t, size_t i, int64_t from_ns, int64_t 
     }
 }
 
+/* The sums of block b, from `all`, which is zero and is so again afterwards. */
+static int sum_block(struct totals *t, size_t b, struct total *all, uint32_t *touched)
+{
+    size_t n = 0, start = t->nsum;
+
+    for (size_t i = b * BLOCK; i < MIN((b + 1) * BLOCK, t->nspan); i++) {
+        uint32_t of[2] = { t->group[t->site[i]], OPM_NULL_ID };
+
+        if (t->parent && t->parent[i] != OPM_NULL_ID)
+            of[1] = t->group[t->site[t->parent[i]]];
+        for (int k = 0; k < 2; k++) {
+            if (of[k] == OPM_NULL_ID || all[of[k]].name)
+                continue;
+            all[of[k]].name = 1; /* touched */
+            touched[n++] = of[k];
+        }
+        add_span(t, i, INT64_MIN / 2, INT64_MAX, all);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct total *from = &all[touched[i]];
+
+        if (n <= BLOCK_SUMS_MAX) {
+            if (!GROW(t->sum, t->sum_cap, t->nsum + 1)) {
+                t->nsum = start;
+                return OPM_ENOMEM;
+            }
+            t->sum[t->nsum++] = (struct block_sum){ touched[i], (uint32_t)from->count,
+                                                    from->total_ns, from->self_ns };
+        }
+        all[touched[i]] = (struct total){ 0 };
+    }
+    return 0;
+}
+
+static int sum_blocks(struct totals *t)
+{
+    size_t nblock = t->nspan / BLOCK;
+    struct total *all = mem_calloc(t->ngroup + 1, sizeof(*all));
+    uint32_t *touched = mem_alloc((2 * BLOCK + 1) * sizeof(*touched));
+    int rc = all && touched ? 0 : OPM_ENOMEM;
+
+    t->first_sum = mem_calloc(nblock + 2, sizeof(*t->first_sum));
+    if (!t->first_sum)
+        rc = OPM_ENOMEM;
+    for (size_t b = 0; rc == 0 && b < nblock; b++) {
+        t->first_sum[b] = t->nsum;
+        /* One that never ended lasts as long as the range: there is no sum of it. */
+        if (t->reach_ns[b] != INT64_MAX)
+            rc = sum_block(t, b, all, touched);
+        t->first_sum[b + 1] = t->nsum;
+    }
+    mem_free(all);
+    mem_free(touched);
+    return rc;
+}
+
+int totals_new(const struct store *st, struct totals **out)
+{
+    struct totals *t = mem_calloc(1, sizeof(*t));
+    const void *ts, *dur, *parent;
+
+    if (!t || store_column(st, TABLE_span, span_col_ts, &ts) ||
+        store_column(st, TABLE_span, span_col_dur, &dur) ||
+        store_column(st, TABLE_span, span_col_parent, &parent)) {
+        mem_free(t);
+        return OPM_ENOMEM;
+    }
+    *t = (struct totals){ .st = st,
+                          .ts = ts,
+                          .dur = dur,
+                          .parent = parent,
+                          .site = store_span_site(st),
+                          .nspan = store_nrow(st, TABLE_span) };
+    if (number_groups(t) || find_reach(t) || sum_blocks(t)) {
+        totals_free(t);
+        return OPM_ENOMEM;
+    }
+    *out = t;
+    return 0;
+}
+
+void totals_free(struct totals *t)
+{
+    if (!t)
+        return;
+    mem_free(t->group);
+    mem_free(t->name);
+    mem_free(t->reach_ns);
+    mem_free(t->sum);
+    mem_free(t->first_sum);
+    mem_free(t);
+}
+
 /* The next span from i on that starts before the range, which begins with span `first`, and reaches
  * into it; `first` if there is none. */
 static size_t next_reaching(const struct totals *t, size_t i, size_t first, int64_t from_ns)
@@ -180,6 +249,27 @@ static size_t next_reaching(const struct totals *t, size_t i, size_t first, int6
     return first;
 }
 
+/* Whether a block begins with span i, all of it starts before span `end` and ends by then, and its
+ * sums are known. */
+static bool whole_block(const struct totals *t, size_t i, size_t end, int64_t to_ns)
+{
+    size_t b = i / BLOCK;
+
+    return i % BLOCK == 0 && i + BLOCK <= end && t->reach_ns[b] <= to_ns &&
+           t->first_sum[b] < t->first_sum[b + 1];
+}
+
+static void add_block(const struct totals *t, size_t b, struct total *sum)
+{
+    for (size_t k = t->first_sum[b]; k < t->first_sum[b + 1]; k++) {
+        struct total *of = &sum[t->sum[k].group];
+
+        of->count += t->sum[k].count;
+        of->total_ns = sum_ns(of->total_ns, t->sum[k].total_ns);
+        of->self_ns = sum_ns(of->self_ns, t->sum[k].self_ns);
+    }
+}
+
 int totals_query(const struct totals *t, int64_t from_ns, int64_t to_ns, struct total **out,
                  size_t *n)
 {
@@ -193,8 +283,14 @@ int totals_query(const struct totals *t, int64_t from_ns, int64_t to_ns, struct 
     for (size_t i = next_reaching(t, 0, first, from_ns); i < first;
          i = next_reaching(t, i + 1, first, from_ns))
         add_span(t, i, from_ns, to_ns, sum);
-    for (size_t i = first; i < end; i++)
-        add_span(t, i, from_ns, to_ns, sum);
+    for (size_t i = first; i < end;) {
+        if (whole_block(t, i, end, to_ns)) {
+            add_block(t, i / BLOCK, sum);
+            i += BLOCK;
+        } else {
+            add_span(t, i++, from_ns, to_ns, sum);
+        }
+    }
     for (size_t g = 0; g < t->ngroup; g++)
         if (sum[g].count)
             sum[kept++] = sum[g];
