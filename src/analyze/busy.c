@@ -7,6 +7,7 @@
 #include "analyze/measuring.h"
 #include "analyze/span_class.h"
 #include "base/error.h"
+#include "base/u64map.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,10 @@ struct columns {
     bool *opened; /* per span: a run of which the parts are known; or NULL */
     bool *told;   /* per site: telling of its spans took op_cost_ns before each; or NULL */
     int64_t op_cost_ns;
-    int64_t *rank; /* of every track */
+    int64_t *rank;   /* of every track */
+    int64_t *source; /* likewise */
+    bool *marks;     /* likewise: it marks steps */
+    bool *stepped;   /* likewise: its source does */
     size_t ntrack;
 };
 
@@ -95,15 +99,26 @@ static enum bucket bucket_of(const bool on[ACT_COUNT], bool device)
     return on[ACT_HOST] ? BUCKET_host : BUCKET_idle;
 }
 
+/* Is a track of the host about other steps than those of the stretch? */
+static bool is_others(const struct columns *c, const struct stretch *s, uint32_t track)
+{
+    if (s->track >= c->ntrack || s->track == track)
+        return false;
+    return c->marks[track] || (c->stepped[track] && c->source[track] != c->source[s->track]);
+}
+
 /* Does a span tell of what is asked for? What runs on hardware tells of its own device only. */
 static bool tells(const struct columns *c, const struct stretch *s, size_t i)
 {
     uint32_t t = c->track[i];
+    bool hardware = c->hardware && c->sites[c->site[i]].layer == c->hardware;
 
     if (t >= c->ntrack)
         return true;
-    if (s->place != OPM_NULL_ID && c->hardware && c->sites[c->site[i]].layer == c->hardware)
+    if (hardware && s->place != OPM_NULL_ID)
         return c->windows->place_of[t] == s->place;
+    if (!hardware && is_others(c, s, t))
+        return false;
     return s->rank == OPM_NULL_I64 || c->rank[t] == OPM_NULL_I64 || c->rank[t] == s->rank;
 }
 
@@ -178,10 +193,10 @@ static int by_time(const void *va, const void *vb)
 
 static bool same(const struct stretch *a, const struct stretch *b)
 {
-    return a->rank == b->rank && a->place == b->place;
+    return a->rank == b->rank && a->place == b->place && a->track == b->track;
 }
 
-/* All stretches of the rank and place of one. */
+/* All stretches of the rank, place and track of one. */
 static int account(const struct columns *c, const struct stretch *s, size_t n,
                    const struct stretch *of, struct edge *edge, int64_t *ns)
 {
@@ -223,6 +238,26 @@ static int told_get(struct columns *c, const struct store *st, size_t nsite)
     return c->told ? 0 : OPM_ENOMEM;
 }
 
+/* Which tracks and sources mark steps. */
+static int marks_get(struct columns *c, const struct store *st)
+{
+    struct u64map sources = { 0 };
+    int rc = 0;
+
+    for (size_t i = 0, n = store_nrow(st, TABLE_step); i < n && rc == 0; i++) {
+        int64_t track = store_i64_or(st, TABLE_step, i, step_col_track, OPM_NULL_I64);
+
+        if (track < 0 || (size_t)track >= c->ntrack)
+            continue;
+        c->marks[track] = true;
+        rc = u64map_put(&sources, (uint64_t)c->source[track], 1);
+    }
+    for (size_t i = 0; i < c->ntrack && rc == 0; i++)
+        c->stepped[i] = u64map_get(&sources, (uint64_t)c->source[i]) != NULL;
+    u64map_release(&sources);
+    return rc;
+}
+
 static int columns_get(struct columns *c, const struct store *st)
 {
     const void *ts, *dur, *track;
@@ -235,19 +270,24 @@ static int columns_get(struct columns *c, const struct store *st)
     c->hardware = strpool_find(store_strings(st), "hardware", 8);
     c->class = span_classes(st);
     c->rank = mem_alloc((c->ntrack + 1) * sizeof(*c->rank));
-    if (hardware_opened_runs(st, &c->opened) || !c->class || !c->rank || told_get(c, st, nsite) ||
-        store_column(st, TABLE_span, span_col_ts, &ts) ||
+    c->source = mem_alloc((c->ntrack + 1) * sizeof(*c->source));
+    c->marks = mem_calloc(c->ntrack + 1, sizeof(*c->marks));
+    c->stepped = mem_calloc(c->ntrack + 1, sizeof(*c->stepped));
+    if (hardware_opened_runs(st, &c->opened) || !c->class || !c->rank || !c->source || !c->marks ||
+        !c->stepped || told_get(c, st, nsite) || store_column(st, TABLE_span, span_col_ts, &ts) ||
         store_column(st, TABLE_span, span_col_dur, &dur) ||
         store_column(st, TABLE_span, span_col_track, &track))
         return OPM_ENOMEM;
     c->ts = ts;
     c->dur = dur;
     c->track = track;
-    for (size_t i = 0; i < c->ntrack; i++)
+    for (size_t i = 0; i < c->ntrack; i++) {
         c->rank[i] = store_i64_or(st, TABLE_track, i, track_col_rank, OPM_NULL_I64);
+        c->source[i] = store_i64_or(st, TABLE_track, i, track_col_source, OPM_NULL_I64);
+    }
     if (!c->ts || !c->dur || !c->track)
         c->n = 0;
-    return 0;
+    return marks_get(c, st);
 }
 
 int busy_compute(const struct store *st, const struct windows *w, const struct stretch *s, size_t n,
@@ -270,6 +310,9 @@ int busy_compute(const struct store *st, const struct windows *w, const struct s
     mem_free(c.opened);
     mem_free(c.told);
     mem_free(c.rank);
+    mem_free(c.source);
+    mem_free(c.marks);
+    mem_free(c.stepped);
     mem_free(done);
     mem_free(edge);
     return rc;

@@ -33,6 +33,8 @@ struct stretch {
     int64_t from_ns, to_ns;
     int64_t rank;   /* spans of this rank only; OPM_NULL_I64: of all */
     uint32_t place; /* and work of this device only (windows.place); OPM_NULL_ID: of all */
+    uint32_t track; /* that marked the step: what the host does for steps that others mark is not
+                       this one's. OPM_NULL_ID: none */
 };
 
 /* ns[i * BUCKET_COUNT + bucket] for each stretch; they add up to its length, all of it taken as

@@ -1,6 +1,7 @@
 /* coverage.c -- see coverage.h. */
 #include "analyze/coverage.h"
 
+#include "analyze/groups.h"
 #include "analyze/parallel.h"
 #include "analyze/span_class.h"
 #include "base/alloc.h"
@@ -17,10 +18,16 @@ static int logs_list(struct coverage *c, const struct store *st, size_t ntrack)
     for (size_t i = 0; i < ntrack && rc == 0; i++) {
         struct cell source = store_cell(st, TABLE_track, i, track_col_source);
         struct cell log = store_cell(st, TABLE_track, i, track_col_log);
+        struct cell clock = store_cell(st, TABLE_track, i, track_col_clock);
         uint64_t key = (uint64_t)cell_i64_or(source, OPM_NULL_ID) << 32 | cell_text_id(log);
         const uint64_t *at = u64map_get(&index, key);
+        struct coverage_log *of;
 
         c->log_of[i] = at ? (uint32_t)*at : (uint32_t)index.n;
+        of = &c->log[2 * c->log_of[i]];
+        of[0].source = of[1].source = cell_i64_or(source, OPM_NULL_I64);
+        of[0].apart |= log.kind == CELL_STR || clock.kind == CELL_STR;
+        of[1].apart = of[0].apart;
         if (!at)
             rc = u64map_put(&index, key, index.n);
     }
@@ -28,6 +35,19 @@ static int logs_list(struct coverage *c, const struct store *st, size_t ntrack)
     c->nlog = 2 * (index.n + 1);
     u64map_release(&index);
     return rc;
+}
+
+static struct coverage_step step_of(const struct coverage *c, const struct store *st, size_t step)
+{
+    int64_t track = store_i64_or(st, TABLE_step, step, step_col_track, OPM_NULL_I64);
+    int64_t dur = store_i64_or(st, TABLE_step, step, step_col_dur, -1);
+    struct coverage_step s = { .log = OPM_NULL_ID };
+
+    s.from_ns = store_i64_or(st, TABLE_step, step, step_col_ts, 0);
+    s.to_ns = add_ns(s.from_ns, dur);
+    if (track != OPM_NULL_I64 && dur >= 0 && !c->log[2 * c->log_of[track]].apart)
+        s.log = 2 * c->log_of[track];
+    return s;
 }
 
 static int series_list(struct coverage *c, const struct store *st)
@@ -46,15 +66,22 @@ static int series_list(struct coverage *c, const struct store *st)
             rc = u64map_put(&index, key, series);
         c->series[i] = series;
         c->nth[i] = c->length[series]++;
+        c->step[i] = step_of(c, st, i);
     }
     c->nseries = index.n;
     u64map_release(&index);
     return rc;
 }
 
+/* From when to when a log has work. */
+struct time {
+    int64_t first_ns, end_ns;
+};
+
 /* Spans of work, by log, series and step of it, as one thread met them in its part of the rows. */
 struct tally {
     uint32_t **n; /* as coverage.recorded */
+    struct time *of;
     bool failed;
 };
 
@@ -64,6 +91,7 @@ struct pass {
     str_id hardware;
     const uint8_t *class;
     const uint32_t *site, *track, *step;
+    const int64_t *ts, *dur;
     size_t ntrack, nspan;
     int width;
     struct tally tally[PARALLEL_MAX];
@@ -79,16 +107,20 @@ static void count_slice(void *user, int thread)
     for (; row < end && !t->failed; row++) {
         uint32_t track =
             p->track && p->track[row] < p->ntrack ? p->track[row] : (uint32_t)p->ntrack;
-        uint32_t step = p->step[row], series;
+        uint32_t step = p->step[row], series, log;
+        struct time *of;
         uint32_t **n;
 
-        if (step >= p->c->nstep || p->class[p->site[row]] == CLASS_NONE)
+        if (p->class[p->site[row]] == CLASS_NONE)
+            continue;
+        log = coverage_log(p->c, track, p->hardware && p->sites[p->site[row]].layer == p->hardware);
+        of = &t->of[log];
+        of->first_ns = MIN(of->first_ns, p->ts[row]);
+        of->end_ns = MAX(of->end_ns, add_ns(p->ts[row], MAX(p->dur[row], (int64_t)0)));
+        if (step >= p->c->nstep)
             continue;
         series = p->c->series[step];
-        n = &t->n[coverage_log(p->c, track,
-                               p->hardware && p->sites[p->site[row]].layer == p->hardware) *
-                      p->c->nseries +
-                  series];
+        n = &t->n[log * p->c->nseries + series];
         if (!*n)
             *n = mem_calloc(p->c->length[series], sizeof(**n));
         if (*n)
@@ -99,8 +131,14 @@ static void count_slice(void *user, int thread)
 }
 
 /* What the others met joins the first thread's. */
-static void merge(struct pass *p, size_t npair)
+static void merge(struct pass *p, struct coverage *c, size_t npair)
 {
+    for (int i = 0; i < p->width; i++) {
+        for (size_t k = 0; k < c->nlog; k++) {
+            c->log[k].first_ns = MIN(c->log[k].first_ns, p->tally[i].of[k].first_ns);
+            c->log[k].end_ns = MAX(c->log[k].end_ns, p->tally[i].of[k].end_ns);
+        }
+    }
     for (int i = 1; i < p->width; i++) {
         for (size_t k = 0; k < npair; k++) {
             uint32_t **to = &p->tally[0].n[k], *from = p->tally[i].n[k];
@@ -116,7 +154,7 @@ static void merge(struct pass *p, size_t npair)
 }
 
 /* A log's part of a series. */
-static bool *decide(const uint32_t *n, uint32_t length)
+static bool *decide(const uint32_t *n, uint32_t length, bool apart)
 {
     bool *recorded = mem_alloc(length * sizeof(*recorded));
     uint32_t first = length, last = 0, between = 0, least = UINT32_MAX;
@@ -134,16 +172,30 @@ static bool *decide(const uint32_t *n, uint32_t length)
         between += recorded[i];
         least = recorded[i] ? MIN(least, n[i]) : least;
     }
-    if (between >= BETWEEN_MIN) {
+    if (apart && between >= BETWEEN_MIN) {
         recorded[first] = n[first] >= CUT_BELOW * least;
         recorded[last] = n[last] >= CUT_BELOW * least;
     }
     return recorded;
 }
 
+/* Steps without work, of logs that have work in others of the series. */
+static void add_idle(struct coverage *c)
+{
+    for (uint32_t step = 0; step < c->nstep; step++) {
+        for (uint32_t i = 0; i < 2 && c->step[step].log != OPM_NULL_ID; i++) {
+            uint32_t log = c->step[step].log + i;
+            bool *of = c->recorded[log * c->nseries + c->series[step]];
+
+            if (of)
+                of[c->nth[step]] |= coverage_was_on(c, log, step);
+        }
+    }
+}
+
 static int count(struct coverage *c, const struct store *st)
 {
-    const void *tracks = NULL, *steps = NULL;
+    const void *tracks = NULL, *steps = NULL, *ts = NULL, *dur = NULL;
     size_t nsite, npair = c->nlog * c->nseries;
     struct pass p = { .c = c,
                       .sites = store_sites(st, &nsite),
@@ -154,20 +206,27 @@ static int count(struct coverage *c, const struct store *st)
     int rc = OPM_ENOMEM;
 
     if (!class || store_column(st, TABLE_span, span_col_track, &tracks) < 0 ||
-        store_column(st, TABLE_span, span_col_step, &steps) < 0)
+        store_column(st, TABLE_span, span_col_step, &steps) < 0 ||
+        store_column(st, TABLE_span, span_col_ts, &ts) < 0 ||
+        store_column(st, TABLE_span, span_col_dur, &dur) < 0)
         goto out;
     p.class = class;
     p.track = tracks;
     p.step = steps;
-    p.nspan = steps ? store_nrow(st, TABLE_span) : 0;
+    p.ts = ts;
+    p.dur = dur;
+    p.nspan = steps && ts && dur ? store_nrow(st, TABLE_span) : 0;
     /* Where logs and series are many and spans few, a tally for each thread costs more than it
      * saves. */
     p.width = npair > p.nspan / 16 ? 1 : parallel_width(p.nspan);
     rc = 0;
     for (int i = 0; i < p.width; i++) {
         p.tally[i].n = mem_calloc(npair + 1, sizeof(*p.tally[i].n));
-        if (!p.tally[i].n)
+        p.tally[i].of = mem_alloc((c->nlog + 1) * sizeof(*p.tally[i].of));
+        if (!p.tally[i].n || !p.tally[i].of)
             rc = OPM_ENOMEM;
+        for (size_t k = 0; k < c->nlog && rc == 0; k++)
+            p.tally[i].of[k] = (struct time){ INT64_MAX, INT64_MIN };
     }
     if (rc)
         goto out;
@@ -176,18 +235,22 @@ static int count(struct coverage *c, const struct store *st)
         rc = p.tally[i].failed ? OPM_ENOMEM : rc;
     if (rc)
         goto out;
-    merge(&p, npair);
+    merge(&p, c, npair);
     for (size_t k = 0; k < npair && rc == 0; k++) {
         if (!p.tally[0].n[k])
             continue;
-        c->recorded[k] = decide(p.tally[0].n[k], c->length[k % c->nseries]);
+        c->recorded[k] =
+            decide(p.tally[0].n[k], c->length[k % c->nseries], c->log[k / c->nseries].apart);
         rc = c->recorded[k] ? 0 : OPM_ENOMEM;
     }
+    if (rc == 0)
+        add_idle(c);
 out:
     for (int i = 0; i < p.width; i++) {
         for (size_t k = 0; p.tally[i].n && k < npair; k++)
             mem_free(p.tally[i].n[k]);
         mem_free(p.tally[i].n);
+        mem_free(p.tally[i].of);
     }
     mem_free(class);
     return rc;
@@ -199,11 +262,16 @@ int coverage_find(struct coverage *c, const struct store *st)
 
     *c = (struct coverage){ .nstep = nstep };
     c->log_of = mem_alloc((ntrack + 1) * sizeof(*c->log_of));
+    c->log = mem_alloc(2 * (ntrack + 1) * sizeof(*c->log));
+    c->step = mem_alloc((nstep + 1) * sizeof(*c->step));
     c->series = mem_alloc((nstep + 1) * sizeof(*c->series));
     c->nth = mem_alloc((nstep + 1) * sizeof(*c->nth));
     c->length = mem_calloc(nstep + 1, sizeof(*c->length));
-    if (!c->log_of || !c->series || !c->nth || !c->length || logs_list(c, st, ntrack) ||
-        series_list(c, st))
+    if (!c->log_of || !c->log || !c->step || !c->series || !c->nth || !c->length)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < 2 * (ntrack + 1); i++)
+        c->log[i] = (struct coverage_log){ OPM_NULL_I64, INT64_MAX, INT64_MIN, false };
+    if (logs_list(c, st, ntrack) || series_list(c, st))
         return OPM_ENOMEM;
     c->recorded = mem_calloc(c->nlog * c->nseries + 1, sizeof(*c->recorded));
     return c->recorded ? count(c, st) : OPM_ENOMEM;
@@ -215,6 +283,8 @@ void coverage_release(struct coverage *c)
         mem_free(c->recorded[k]);
     mem_free(c->recorded);
     mem_free(c->log_of);
+    mem_free(c->log);
+    mem_free(c->step);
     mem_free(c->series);
     mem_free(c->nth);
     mem_free(c->length);

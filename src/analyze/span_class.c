@@ -82,6 +82,15 @@ static const char *text_or_empty(const struct store *st, str_id id)
     return id ? store_text(st, id) : "";
 }
 
+/* A library below the frameworks may be what executes the operators; the calls that an operator
+ * makes have a phase of their own. */
+static bool executes(const struct store *st, const struct site *site)
+{
+    str_id forward = strpool_find(store_strings(st), "forward", 7);
+
+    return site->op < store_nrow(st, TABLE_op) && (!site->phase || site->phase == forward);
+}
+
 uint8_t *span_classes(const struct store *st)
 {
     size_t n;
@@ -99,6 +108,8 @@ uint8_t *span_classes(const struct store *st)
                 break;
             }
         }
+        if (class[i] == CLASS_RUNTIME && executes(st, &site[i]))
+            class[i] = CLASS_OPERATOR;
     }
     return class;
 }

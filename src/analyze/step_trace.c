@@ -508,20 +508,49 @@ static int add_row(const struct store *st, struct table *out, const struct step_
     return table_add(out, c);
 }
 
-/* Steps of which no place has a computation. */
-static int note_unrecorded(const struct store *st, const struct step_list *l, int64_t *busy)
+/* What device and host did in each step: on devices in its windows there, which end with the last
+ * of what it launched. Steps of which no place has a computation were not recorded. */
+static int occupy(const struct store *st, const struct step_list *l, int64_t *busy)
 {
-    struct windows w;
-    int rc = windows_get(&w, st, l);
+    struct stretch *stretch = mem_alloc((l->n + 1) * sizeof(*stretch));
+    bool *on_device = mem_calloc(l->n + 1, sizeof(*on_device));
+    bool *listed = mem_calloc(l->n + 1, sizeof(*listed));
+    bool *recorded = mem_calloc(l->n + 1, sizeof(*recorded));
+    struct windows w = { 0 };
+    int rc = stretch && on_device && listed && recorded ? windows_get(&w, st, l) : OPM_ENOMEM;
 
-    for (size_t i = 0; rc == 0 && i < w.n; i++)
-        if (w.at[i].row != OPM_NULL_ID)
-            busy[w.at[i].row * BUCKET_COUNT + BUCKET_not_recorded] =
-                l->row[w.at[i].row].to_ns - l->row[w.at[i].row].from_ns;
-    for (size_t i = 0; rc == 0 && i < w.n; i++)
-        if (w.at[i].row != OPM_NULL_ID && w.at[i].recorded)
-            busy[w.at[i].row * BUCKET_COUNT + BUCKET_not_recorded] = 0;
+    for (size_t i = 0; rc == 0 && i < l->n; i++) {
+        struct cell track =
+            l->found ? cell_null() : store_cell(st, TABLE_step, l->row[i].step, step_col_track);
+
+        stretch[i] =
+            (struct stretch){ l->row[i].from_ns, l->row[i].to_ns, l->row[i].rank, OPM_NULL_ID,
+                              track.kind == CELL_I64 ? (uint32_t)track.i64 : OPM_NULL_ID };
+    }
+    for (size_t i = 0; rc == 0 && i < w.n; i++) {
+        const struct window *win = &w.at[i];
+        struct stretch *s = win->row == OPM_NULL_ID ? NULL : &stretch[win->row];
+
+        if (!s)
+            continue;
+        listed[win->row] = true;
+        recorded[win->row] |= win->recorded;
+        if (!w.place[win->place].device || !win->recorded)
+            continue;
+        s->from_ns = on_device[win->row] ? MIN(s->from_ns, win->from_ns) : win->from_ns;
+        s->to_ns = on_device[win->row] ? MAX(s->to_ns, win->to_ns) : win->to_ns;
+        on_device[win->row] = true;
+    }
+    if (rc == 0)
+        rc = busy_compute(st, NULL, stretch, l->n, busy);
+    for (size_t i = 0; rc == 0 && i < l->n; i++)
+        if (listed[i] && !recorded[i])
+            busy[i * BUCKET_COUNT + BUCKET_not_recorded] = l->row[i].to_ns - l->row[i].from_ns;
     windows_release(&w);
+    mem_free(stretch);
+    mem_free(on_device);
+    mem_free(listed);
+    mem_free(recorded);
     return rc;
 }
 
@@ -529,27 +558,20 @@ int analyze_step_trace(const struct store *st, struct table *out, opm_error *err
 {
     struct input in = { 0 };
     struct step_list l;
-    struct stretch *stretch = NULL;
     struct facts *facts = NULL;
     int64_t *busy = NULL, *room = NULL, *before = NULL, median = -1, deviation = -1;
     bool any_comm = false;
     int rc = step_list_get(&l, st);
 
     if (rc == 0) {
-        stretch = mem_alloc((l.n + 1) * sizeof(*stretch));
         facts = mem_alloc((l.n + 1) * sizeof(*facts));
         busy = mem_alloc((l.n + 1) * BUCKET_COUNT * sizeof(*busy));
         room = mem_alloc((l.n + 1) * sizeof(*room));
         before = mem_alloc((l.n + 1) * sizeof(*before));
-        rc = stretch && facts && busy && room && before ? input_get(&in, st, &l) : OPM_ENOMEM;
+        rc = facts && busy && room && before ? input_get(&in, st, &l) : OPM_ENOMEM;
     }
-    for (size_t i = 0; rc == 0 && i < l.n; i++)
-        stretch[i] =
-            (struct stretch){ l.row[i].from_ns, l.row[i].to_ns, l.row[i].rank, OPM_NULL_ID };
     if (rc == 0)
-        rc = busy_compute(st, NULL, stretch, l.n, busy);
-    if (rc == 0)
-        rc = note_unrecorded(st, &l, busy);
+        rc = occupy(st, &l, busy);
     if (rc == 0)
         rc = step_gaps(st, &l, before);
     if (rc == 0)
@@ -568,7 +590,6 @@ int analyze_step_trace(const struct store *st, struct table *out, opm_error *err
     mem_free(room);
     mem_free(busy);
     mem_free(facts);
-    mem_free(stretch);
     step_list_release(&l);
     return rc ? opm__fail(err, rc, "step_trace: out of memory") : 0;
 }

@@ -135,12 +135,10 @@ static int places_find(struct windows *w, const struct store *st, const struct c
     return rc;
 }
 
-static int places_look(struct windows *w, const struct columns *c, const struct coverage *cover)
+/* n[place][log]: computations. */
+static void places_look(struct windows *w, const struct columns *c, const struct coverage *cover,
+                        uint32_t *n)
 {
-    uint32_t *n = mem_calloc(w->nplace * cover->nlog + 1, sizeof(*n));
-
-    if (!n)
-        return OPM_ENOMEM;
     for (size_t i = 0; i < w->nplace; i++)
         w->place[i].first_ns = w->place[i].last_ns = OPM_NULL_I64;
     for (size_t i = 0; i < c->n; i++) {
@@ -156,21 +154,44 @@ static int places_look(struct windows *w, const struct columns *c, const struct 
         if (p->last_ns == OPM_NULL_I64 || add_ns(c->ts[i], c->dur[i]) > p->last_ns)
             p->last_ns = add_ns(c->ts[i], c->dur[i]);
     }
-    for (size_t i = 0; i < w->nplace; i++) {
-        const uint32_t *of = n + i * cover->nlog;
+}
 
-        w->place[i].log = OPM_NULL_ID;
-        for (uint32_t log = 0; log < cover->nlog; log++)
-            if (of[log] && (w->place[i].log == OPM_NULL_ID || of[log] > of[w->place[i].log]))
-                w->place[i].log = log;
-    }
-    mem_free(n);
-    return 0;
+/* Of the logs of one source, or of all, the one with most computations; OPM_NULL_ID: none has any.
+ * n: those of one place. */
+static uint32_t log_with_most(const uint32_t *n, const struct coverage *cover, bool all,
+                              int64_t source)
+{
+    uint32_t best = OPM_NULL_ID;
+
+    for (uint32_t log = 0; log < cover->nlog; log++)
+        if (n[log] && (all || cover->log[log].source == source) &&
+            (best == OPM_NULL_ID || n[log] > n[best]))
+            best = log;
+    return best;
 }
 
 /* ---- windows ---- */
 
-static bool belongs(const struct place *p, const struct step_row *step)
+/* What tells whether steps belong to a place, and whether it was recorded in them. */
+struct listing {
+    const struct store *st;
+    const struct step_list *l;
+    const struct coverage *cover;
+    const uint32_t *n;    /* as of places_look */
+    struct u64map marked; /* sources that mark steps */
+    struct u64map index;  /* place and step -> window */
+};
+
+static int64_t source_of(const struct store *st, const struct step_row *s)
+{
+    int64_t track = store_i64_or(st, TABLE_step, s->step, step_col_track, OPM_NULL_I64);
+
+    if (track == OPM_NULL_I64)
+        return track;
+    return store_i64_or(st, TABLE_track, (size_t)track, track_col_source, OPM_NULL_I64);
+}
+
+static bool same_rank(const struct place *p, const struct step_row *step)
 {
     return p->rank == OPM_NULL_I64 || step->rank == OPM_NULL_I64 || p->rank == step->rank;
 }
@@ -180,33 +201,61 @@ static uint64_t window_key(uint32_t place, uint32_t step)
     return (uint64_t)place << 32 | step;
 }
 
-/* As the host has them, to begin with. */
-static int list_windows(struct windows *w, const struct step_list *l, const struct coverage *cover,
-                        struct u64map *index)
+/* As the host has it, to begin with. */
+static int list_window(struct windows *w, size_t *cap, struct listing *of, uint32_t place,
+                       uint32_t row)
+{
+    const struct step_row *s = &of->l->row[row];
+    const uint32_t *n = of->n + place * of->cover->nlog;
+    int64_t source = source_of(of->st, s);
+    uint32_t log = log_with_most(n, of->cover, false, source);
+    struct window win = { .place = place, .row = row, .from_ns = s->from_ns, .to_ns = s->to_ns };
+
+    if (log == OPM_NULL_ID) {
+        log = log_with_most(n, of->cover, true, 0);
+        /* A place that others tell of, who mark steps of their own. */
+        if (log != OPM_NULL_ID && of->cover->log[log].source != source &&
+            u64map_get(&of->marked, (uint64_t)of->cover->log[log].source))
+            return 0;
+    }
+    win.recorded = log == OPM_NULL_ID || coverage_has(of->cover, log, s->step);
+    if (!GROW(w->at, *cap, w->n + 1))
+        return OPM_ENOMEM;
+    w->at[w->n] = win;
+    return u64map_put(&of->index, window_key(place, s->step), w->n++);
+}
+
+static int list_windows(struct windows *w, struct listing *of)
 {
     size_t cap = 0;
     int rc = 0;
 
-    for (uint32_t p = 0; p < w->nplace && rc == 0; p++) {
-        for (size_t i = 0; i < l->n && rc == 0; i++) {
-            const struct step_row *s = &l->row[i];
-            uint32_t log = w->place[p].log;
-
-            if (!belongs(&w->place[p], s))
-                continue;
-            if (!GROW(w->at, cap, w->n + 1))
-                return OPM_ENOMEM;
-            w->at[w->n] =
-                (struct window){ p, (uint32_t)i, s->from_ns, s->to_ns,
-                                 log == OPM_NULL_ID || coverage_has(cover, log, s->step) };
-            rc = u64map_put(index, window_key(p, s->step), w->n++);
-        }
-    }
+    for (size_t i = 0; i < of->l->n && rc == 0; i++)
+        rc = u64map_put(&of->marked, (uint64_t)source_of(of->st, &of->l->row[i]), 1);
+    for (uint32_t p = 0; p < w->nplace && rc == 0; p++)
+        for (uint32_t i = 0; i < of->l->n && rc == 0; i++)
+            if (same_rank(&w->place[p], &of->l->row[i]))
+                rc = list_window(w, &cap, of, p, i);
     return rc;
 }
 
+/* Does the device itself mark the step, so that it is known from when to when it is there? */
+static bool marked_there(const struct windows *w, const struct listing *of,
+                         const struct window *win)
+{
+    int64_t track =
+        store_i64_or(of->st, TABLE_step, of->l->row[win->row].step, step_col_track, OPM_NULL_I64);
+    struct cell marks, there;
+
+    if (track == OPM_NULL_I64)
+        return false;
+    marks = store_cell(of->st, TABLE_track, (size_t)track, track_col_device);
+    there = store_cell(of->st, TABLE_track, w->place[win->place].track, track_col_device);
+    return marks.kind == CELL_STR && there.kind == CELL_STR && marks.str == there.str;
+}
+
 /* Until the last of what a step launched is done. */
-static void extend(struct windows *w, const struct columns *c, const struct u64map *index)
+static void extend(struct windows *w, const struct columns *c, const struct listing *of)
 {
     for (size_t i = 0; i < c->n && c->step; i++) {
         uint32_t at = c->track[i] < w->ntrack ? w->place_of[c->track[i]] : OPM_NULL_ID;
@@ -215,11 +264,12 @@ static void extend(struct windows *w, const struct columns *c, const struct u64m
 
         if (at == OPM_NULL_ID || c->step[i] == OPM_NULL_ID || c->dur[i] < 0)
             continue;
-        found = u64map_get(index, window_key(at, c->step[i]));
+        found = u64map_get(&of->index, window_key(at, c->step[i]));
         if (!found)
             continue;
         win = &w->at[*found];
-        if (w->place[at].device && is_device_work(c, i) && add_ns(c->ts[i], c->dur[i]) > win->to_ns)
+        if (w->place[at].device && is_device_work(c, i) &&
+            add_ns(c->ts[i], c->dur[i]) > win->to_ns && !marked_there(w, of, win))
             win->to_ns = add_ns(c->ts[i], c->dur[i]);
     }
 }
@@ -255,6 +305,52 @@ static int part(struct windows *w, const struct store *st, const struct step_lis
     return rc;
 }
 
+/* A window and whose time it is: of a place, and on a host of a thread. */
+struct share {
+    struct window *win;
+    uint64_t of;
+};
+
+static int by_start(const void *va, const void *vb)
+{
+    const struct share *a = va, *b = vb;
+
+    if (a->of != b->of)
+        return a->of < b->of ? -1 : 1;
+    if (a->win->from_ns != b->win->from_ns)
+        return a->win->from_ns < b->win->from_ns ? -1 : 1;
+    /* Of those that begin at once the longest, which holds the others. */
+    return a->win->to_ns > b->win->to_ns ? -1 : a->win->to_ns < b->win->to_ns;
+}
+
+static int find_once(struct windows *w, const struct store *st, const struct step_list *l)
+{
+    struct share *s = mem_alloc((w->n + 1) * sizeof(*s));
+    int64_t until = 0;
+
+    if (!s)
+        return OPM_ENOMEM;
+    for (size_t i = 0; i < w->n; i++) {
+        int64_t track =
+            store_i64_or(st, TABLE_step, l->row[w->at[i].row].step, step_col_track, OPM_NULL_I64);
+        bool device = w->place[w->at[i].place].device;
+
+        s[i] = (struct share){ &w->at[i],
+                               (uint64_t)w->at[i].place << 32 | (device ? 0 : (uint32_t)track) };
+    }
+    qsort(s, w->n, sizeof(*s), by_start);
+    for (size_t i = 0; i < w->n; i++) {
+        struct window *win = s[i].win;
+
+        if (i == 0 || s[i].of != s[i - 1].of)
+            until = win->from_ns;
+        win->once_ns = MIN(MAX(win->from_ns, until), win->to_ns);
+        until = MAX(until, win->to_ns);
+    }
+    mem_free(s);
+    return 0;
+}
+
 static int whole_trace(struct windows *w)
 {
     size_t cap = 0;
@@ -264,17 +360,33 @@ static int whole_trace(struct windows *w)
             continue;
         if (!GROW(w->at, cap, w->n + 1))
             return OPM_ENOMEM;
-        w->at[w->n++] =
-            (struct window){ p, OPM_NULL_ID, w->place[p].first_ns, w->place[p].last_ns, true };
+        w->at[w->n++] = (struct window){
+            p, OPM_NULL_ID, w->place[p].first_ns, w->place[p].last_ns, w->place[p].first_ns, true
+        };
     }
     return 0;
 }
 
+static int marked_windows(struct windows *w, struct listing *of, const struct columns *c)
+{
+    int rc = list_windows(w, of);
+
+    if (rc == 0) {
+        extend(w, c, of);
+        rc = part(w, of->st, of->l);
+    }
+    if (rc == 0)
+        rc = find_once(w, of->st, of->l);
+    u64map_release(&of->marked);
+    u64map_release(&of->index);
+    return rc;
+}
+
 int windows_get(struct windows *w, const struct store *st, const struct step_list *steps)
 {
-    struct u64map index = { 0 };
     struct coverage cover = { 0 };
     struct columns c = { 0 };
+    uint32_t *n = NULL;
     int rc;
 
     *w = (struct windows){ .ntrack = store_nrow(st, TABLE_track) };
@@ -284,15 +396,17 @@ int windows_get(struct windows *w, const struct store *st, const struct step_lis
         rc = places_find(w, st, &c);
     if (rc == 0)
         rc = coverage_find(&cover, st);
-    if (rc == 0)
-        rc = places_look(w, &c, &cover);
-    if (rc == 0)
-        rc = steps->found || !steps->n ? whole_trace(w) : list_windows(w, steps, &cover, &index);
-    if (rc == 0 && !steps->found && steps->n) {
-        extend(w, &c, &index);
-        rc = part(w, st, steps);
+    if (rc == 0) {
+        n = mem_calloc(w->nplace * cover.nlog + 1, sizeof(*n));
+        rc = n ? 0 : OPM_ENOMEM;
     }
-    u64map_release(&index);
+    if (rc == 0) {
+        struct listing of = { .st = st, .l = steps, .cover = &cover, .n = n };
+
+        places_look(w, &c, &cover, n);
+        rc = steps->found || !steps->n ? whole_trace(w) : marked_windows(w, &of, &c);
+    }
+    mem_free(n);
     coverage_release(&cover);
     mem_free(c.class);
     return rc;

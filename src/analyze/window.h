@@ -3,9 +3,14 @@
  * A place is a device of a rank, or the host of a rank without devices. A device has windows of its
  * own: what a step launched belongs to it even if it runs later, so that the window of a step goes
  * on until the last of it is done, and the next one begins there at the earliest; the first one
- * begins with the first work of the device. What a place did
- * in a step was recorded if the log that has most of its computations has the step (coverage.h);
- * else it is not known, and the place was not idle. */
+ * begins with the first work of the device. Steps that the device itself marks are windows as they
+ * are. What a place did in a step was recorded if the log of
+ * the step's own source that has most of its computations has the step (coverage.h); else it is not
+ * known, and the place was not idle.
+ *
+ * Windows of one place may overlap: steps that nest, or that several threads have at once. What a
+ * device did then is in all of them, but it did it once; once_ns is where the part begins that no
+ * window before it has. Threads of a host do not share their time, and count apart. */
 #ifndef ANALYZE_WINDOW_H
 #define ANALYZE_WINDOW_H
 
@@ -15,7 +20,6 @@ struct place {
     uint32_t track; /* one of its tracks: device, host and rank are those of this one */
     int64_t rank;   /* OPM_NULL_I64: none */
     bool device;
-    uint32_t log;              /* that has most of its computations; OPM_NULL_ID: it has none */
     int64_t first_ns, last_ns; /* of what was recorded there, if it is a device's */
 };
 
@@ -23,6 +27,7 @@ struct window {
     uint32_t place;
     uint32_t row; /* of the list of steps; OPM_NULL_ID: the whole trace, which marks no steps */
     int64_t from_ns, to_ns;
+    int64_t once_ns; /* from_ns to to_ns */
     bool recorded;
 };
 

@@ -274,6 +274,45 @@ static int move_to_launches(const struct store *st, uint32_t *out)
     return rc;
 }
 
+/* What a source says to be part of a span on another track (arrows of kind parent) belongs to the
+ * step or region of that one, with all that stands inside: threads may work at several at once. */
+static int move_to_parents(const struct store *st, uint32_t *out)
+{
+    const struct table *flow = &st->table[TABLE_flow];
+    str_id kind = strpool_find(&st->strings, "parent", strlen("parent"));
+    const uint32_t *src = flow->col[flow_col_src].id, *dst = flow->col[flow_col_dst].id;
+    const str_id *kinds = flow->col[flow_col_kind].id;
+    size_t n = st->table[TABLE_span].nrow;
+    struct u64map arrow = { 0 }; /* child -> parent on another track */
+    uint32_t *parent = NULL;
+    bool *moved = NULL;
+    int rc = 0;
+
+    for (size_t i = 0; kind && src && dst && kinds && i < flow->nrow && !rc; i++)
+        if (kinds[i] == kind && src[i] < n && dst[i] < n)
+            rc = u64map_put(&arrow, dst[i], src[i]);
+    if (!rc && arrow.n) {
+        parent = mem_alloc(n * sizeof(*parent));
+        moved = mem_calloc(n, sizeof(*moved));
+        rc = parent && moved ? nest_parent(st, parent) : OPM_ENOMEM;
+    }
+    /* Parents come before what is in them. */
+    for (size_t i = 0; !rc && arrow.n && i < n; i++) {
+        const uint64_t *from = u64map_get(&arrow, i);
+        uint32_t to = from                                ? out[*from]
+                      : parent[i] < n && moved[parent[i]] ? out[parent[i]]
+                                                          : OPM_NULL_ID;
+
+        moved[i] = to != OPM_NULL_ID;
+        if (moved[i])
+            out[i] = to;
+    }
+    mem_free(parent);
+    mem_free(moved);
+    u64map_release(&arrow);
+    return rc;
+}
+
 static int wait_spans(const struct store *st, int64_t *out)
 {
     const int64_t *ts = span_ts(st);
@@ -353,11 +392,13 @@ static int compute(const struct store *st, int col, struct column *c)
             c->i64[i] = packed_get(&st->lazy->depth, i);
         return 0;
     case span_col_step:
-        return cover_spans(st, TABLE_step, step, false, c->id) || move_to_launches(st, c->id)
+        return cover_spans(st, TABLE_step, step, false, c->id) || move_to_launches(st, c->id) ||
+                       move_to_parents(st, c->id)
                    ? OPM_ENOMEM
                    : 0;
     case span_col_record:
-        return cover_spans(st, TABLE_record, record, true, c->id) || move_to_launches(st, c->id)
+        return cover_spans(st, TABLE_record, record, true, c->id) || move_to_launches(st, c->id) ||
+                       move_to_parents(st, c->id)
                    ? OPM_ENOMEM
                    : 0;
     case span_col_wait:

@@ -21,6 +21,7 @@ import cases_mindspore
 import cases_others
 import cases_planted
 import cases_seeds
+import cases_windows
 from compare import Case, SHOWN
 from program import Opmeter
 
@@ -41,7 +42,8 @@ def known_wrong():
 
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
-    yield from cases_planted.cases(opmeter, work)
+    for module in (cases_planted, cases_windows):
+        yield from module.cases(opmeter, work)
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)
     if fixtures.is_dir():

@@ -98,7 +98,7 @@ static void buckets_against_brute_force(void **state)
         for (size_t i = 0; i < 4; i++) {
             int64_t from = rng(LENGTH), to = from + rng((uint32_t)(LENGTH - from));
 
-            stretch[i] = (struct stretch){ from, to, OPM_NULL_I64, OPM_NULL_ID };
+            stretch[i] = (struct stretch){ from, to, OPM_NULL_I64, OPM_NULL_ID, OPM_NULL_ID };
             for (int64_t t = from; t < to; t++) {
                 bool compute = on[0][t] || (on[5][t] && !device);
                 enum bucket b = compute && on[1][t]    ? BUCKET_overlap
@@ -125,7 +125,8 @@ static void buckets_against_brute_force(void **state)
 static void buckets_of_ranks(void **state)
 {
     struct store *st = NULL;
-    struct stretch s[2] = { { 0, 100, 0, OPM_NULL_ID }, { 0, 100, 1, OPM_NULL_ID } };
+    struct stretch s[2] = { { 0, 100, 0, OPM_NULL_ID, OPM_NULL_ID },
+                            { 0, 100, 1, OPM_NULL_ID, OPM_NULL_ID } };
     int64_t ns[2 * BUCKET_COUNT];
 
     (void)state;

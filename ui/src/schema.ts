@@ -430,6 +430,7 @@ export interface OccupationRow {
     warmup: number | null;
     bucket: string | null;
     ns: number | null;
+    once_ns: number | null;
     share: number | null;
 }
 

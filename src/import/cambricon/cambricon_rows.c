@@ -187,6 +187,7 @@ static uint32_t track_of(struct cam *c, const struct cam_node *n, bool hardware)
     row.process = machine.len ? build_str(&c->b, machine.p, machine.len) : 0;
     row.device = build_str(&c->b, device.p, device.len);
     row.tid = n->thread;
+    row.log = build_cstr(&c->b, "step_stats"); /* of some steps; activities are of all */
     track = build_track(&c->b, &row);
     if (!c->b.rc && u64map_put(&c->track, key, track))
         c->b.rc = OPM_ENOMEM;
@@ -318,8 +319,24 @@ void cam_activity(struct cam *c, struct cam_step *s, struct text name, int64_t t
     }
 }
 
+/* The model of all steps that have one; 0: they have different ones. */
+static str_id only_model(const struct cam *c)
+{
+    str_id only = 0;
+
+    for (size_t i = 0; i < c->nstep; i++) {
+        if (only && c->step[i].model && c->step[i].model != only)
+            return 0;
+        if (c->step[i].model)
+            only = c->step[i].model;
+    }
+    return only;
+}
+
 void cam_steps_end(struct cam *c)
 {
+    str_id only = only_model(c); /* of steps, too, of which only activities are known */
+
     for (size_t i = 0; i < c->nstep && !c->b.rc; i++) {
         const struct cam_step *s = &c->step[i];
         bool marked = s->run_from_ns != OPM_NULL_I64;
@@ -330,7 +347,7 @@ void cam_steps_end(struct cam *c)
         if (marked && s->from_ns != OPM_NULL_I64 && s->to_ns == run_to_ns + 1)
             run_to_ns++; /* a node without length at its end is a part of it */
         build_step(&c->b, &(struct step_row){
-                              .model = s->model,
+                              .model = s->model ? s->model : only,
                               .num = s->num,
                               .ts_ns = marked ? s->run_from_ns : s->from_ns,
                               .dur_ns = marked ? run_to_ns - s->run_from_ns : s->to_ns - s->from_ns,

@@ -81,6 +81,7 @@ uint32_t build_track(struct build *b, const struct track_row *row)
     c[track_col_tid] = cell_i64(row->tid);
     c[track_col_device] = cell_str(row->device);
     c[track_col_unit] = cell_str(row->unit);
+    c[track_col_log] = cell_str(row->log);
     return add(b, TABLE_track, c);
 }
 

@@ -29,7 +29,7 @@ bool build_echo(struct build *b, size_t bytes);
 /* Zero-initialise through the macros: what is not named is NULL. */
 struct track_row {
     const char *kind;
-    str_id name, process, device, unit;
+    str_id name, process, device, unit, log;
     int64_t pid, tid;
 };
 #define TRACK_ROW_INIT                           \
