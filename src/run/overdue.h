@@ -11,8 +11,9 @@
 struct overdue;
 
 /* From now on a thread of its own looks whether options' time limit is over, or asked() says so; if
- * the watch lasts another RUN_OVERDUE_NS, it calls overdue(). *out is NULL where nobody wants that,
- * or there is no thread to be had. */
+ * the watch lasts another RUN_OVERDUE_NS in which the process had half of that time on a core (or
+ * several times as long), it calls overdue(). *out is NULL where nobody wants that, or there is no
+ * thread to be had. */
 void overdue_start(struct overdue **out, const struct run_options *opt);
 void overdue_stop(struct overdue *o); /* NULL is fine */
 
