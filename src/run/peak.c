@@ -28,7 +28,7 @@
 #define CACHE_BYTES ((size_t)24 << 20)    /* moved in a round; as long */
 #define MEMORY_BYTES ((size_t)16 << 20)   /* by each thread and round */
 #define ALL_BYTES_MAX ((size_t)512 << 20) /* by all threads */
-#define SET_BYTES_MIN ((size_t)4096)
+#define PAGE_BYTES ((size_t)4096)
 #define PEAK_VERSION 2 /* of the cache file */
 #define ENTRIES_MAX 64
 #define SPINS 2000 /* before a thread that waits for the others lets them run */
@@ -209,8 +209,13 @@ static size_t level_set(const struct level level[3], int k, int threads)
            before = k ? level_bytes(&level[k - 1], threads) / (size_t)threads : 0,
            set = k == 2 ? MIN(4 * before, part / 2) : part / 2;
 
-    set = set / SET_BYTES_MIN * SET_BYTES_MIN;
     return set > before ? set : 0;
+}
+
+/* As the loops want it, and no more than all threads together may have. */
+static size_t whole_pages(size_t set, int threads)
+{
+    return MIN(set, ALL_BYTES_MAX / (size_t)threads) / PAGE_BYTES * PAGE_BYTES;
 }
 
 static void give_memory(struct worker *w, int threads, char *memory, size_t bytes, int passes)
@@ -233,12 +238,12 @@ static void measure_data(struct worker *w, int threads, struct peak *out)
     find_levels(level);
     for (int k = 0; k < 3; k++) {
         if (level[k].bytes)
-            set[k] = MIN(level_set(level, k, threads), ALL_BYTES_MAX / (size_t)threads);
+            set[k] = whole_pages(level_set(level, k, threads), threads);
         most = MAX(most, set[k]);
     }
     /* Where caches cannot be emptied, so much that it is in none. */
     set[3] = PEAK_FORGETS ? MEMORY_BYTES : MAX(MEMORY_BYTES, 2 * level_bytes(&level[2], threads));
-    set[3] = MIN(set[3], ALL_BYTES_MAX / (size_t)threads);
+    set[3] = whole_pages(set[3], threads);
     most = MAX(most, set[3]);
     memory = mem_map(most * (size_t)threads);
     if (!memory)
@@ -405,6 +410,7 @@ void run_peak(int threads, struct peak *out)
     bool kept = c && folder_cache_path(path, sizeof(path), "peak.json");
 
     *out = (struct peak){ 0 };
+    threads = MIN(threads, MAX((int)sysconf(_SC_NPROCESSORS_ONLN), 1)); /* more do no more */
     if (kept)
         cache_read(c, path);
     for (size_t i = 0; kept && i < c->n; i++) {
