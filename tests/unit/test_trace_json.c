@@ -343,6 +343,12 @@ static void test_times(void **state)
         { "x", 0, true },
         { "-", 0, true },
         { ".", 0, true },
+        { ".5", 0, true }, /* no JSON: a matter for the repair */
+        { "5.", 0, true },
+        { "+5", 0, true },
+        { "05", 0, true },
+        { "-0", 0, false },
+        { "0.5", 500, false },
     };
 
     (void)state;

@@ -78,33 +78,33 @@ static inline const char *digits(const char *p, uint64_t *v, unsigned *n)
     return p;
 }
 
-/* Any decimal number, exponent or not, digit by digit. */
+/* Any number of JSON, exponent or not, digit by digit. */
 static const char *time_slowly(const char *p, int64_t *ns)
 {
     const char *start = p;
     __extension__ unsigned __int128 m = 0;
-    bool negative = *p == '-', any = false, point = false;
+    bool negative = *p == '-', point = false;
     int exp = 3, e = 0; /* of the digits in m, in ns */
     unsigned rest = 0;  /* first digit cut off */
 
-    if (*p == '-' || *p == '+')
-        p++;
+    p += negative;
+    if (*p < '0' || *p > '9' || (*p == '0' && p[1] >= '0' && p[1] <= '9'))
+        return NULL;
     for (;; p++) {
         if (*p == '.' && !point) {
             point = true;
+            if (p[1] < '0' || p[1] > '9')
+                return NULL;
             continue;
         }
         if (*p < '0' || *p > '9')
             break;
-        any = true;
         if (m < (__extension__(unsigned __int128) 1 << 110))
             m = m * 10 + (unsigned)(*p - '0');
         else
             exp++;
         exp -= point;
     }
-    if (!any)
-        return NULL;
     if (*p == 'e' || *p == 'E') {
         bool down = p[1] == '-';
 
@@ -137,7 +137,7 @@ const char *scan_time(const char *p, int64_t *ns)
     bool negative = *p == '-';
 
     p = digits(p + negative, &whole, &n);
-    if (UNLIKELY(!n || n > 15))
+    if (UNLIKELY(!n || n > 15 || (n > 1 && start[negative] == '0')))
         return time_slowly(start, ns);
     if (*p == '.') {
         p = digits(p + 1, &part, &k);

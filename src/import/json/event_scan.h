@@ -70,8 +70,9 @@ enum scan_result {
 /* Scan the event at p, which is its opening brace. */
 enum scan_result event_scan(struct event_scan *s, const char *p, const char *end);
 
-/* Microseconds as decimal text into ns, exactly (halves of a ns away from zero). Returns where the
- * number ends, or NULL if it is none or beyond +-2^62 ns. */
+/* Microseconds as a number of JSON into ns, exactly (halves of a ns away from zero). Returns where
+ * the number ends, or NULL if it is none or beyond +-2^62 ns. "+1", ".5" and "007" are none: a text
+ * with such a number in a hole would not be strict, and is repaired first. */
 const char *scan_time(const char *p, int64_t *ns);
 /* The other kinds of hole; NULL if the text is not of the kind. */
 const char *scan_int(const char *p, int64_t *value);
