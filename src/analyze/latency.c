@@ -18,22 +18,35 @@ struct scope {
     int ts;
     int dur;
     int warmup;
+    int track;
 };
 
 static const struct scope scopes[] = {
-    { "step", TABLE_step, step_col_model, step_col_ts, step_col_dur, step_col_warmup },
-    { "record", TABLE_record, record_col_label, record_col_ts, record_col_dur, record_col_warmup },
+    { "step", TABLE_step, step_col_model, step_col_ts, step_col_dur, step_col_warmup,
+      step_col_track },
+    { "record", TABLE_record, record_col_label, record_col_ts, record_col_dur, record_col_warmup,
+      record_col_track },
 };
 
-/* All rows of one name. */
+/* All rows of one name in one source: two sessions that go by one name are two models. */
 struct series {
     str_id name;
+    uint32_t source; /* source.id, or OPM_NULL_ID */
     size_t count;
     int64_t warmup_count;
     int64_t until_ns; /* end of the counted rows up to now, */
     int64_t busy_ns;  /* and how long at least one of them was going on */
     size_t at;        /* where its durations start, then where the next one goes */
 };
+
+static uint32_t source_of(const struct store *st, const struct scope *sc, size_t row)
+{
+    int64_t track = store_i64_or(st, sc->table, row, sc->track, -1);
+
+    if (track < 0 || (size_t)track >= store_nrow(st, TABLE_track))
+        return OPM_NULL_ID;
+    return (uint32_t)store_i64_or(st, TABLE_track, (size_t)track, track_col_source, OPM_NULL_ID);
+}
 
 /* Which series each row belongs to; UINT32_MAX for rows that are not counted. */
 static int collect(const struct store *st, const struct scope *sc, uint32_t *of_row,
@@ -48,7 +61,9 @@ static int collect(const struct store *st, const struct scope *sc, uint32_t *of_
         str_id id = cell_text_id(name);
         int64_t ts = store_i64_or(st, sc->table, row, sc->ts, 0);
         int64_t dur = store_i64_or(st, sc->table, row, sc->dur, -1);
-        uint64_t *at = u64map_get(&index, id);
+        uint32_t source = source_of(st, sc, row);
+        uint64_t key = (uint64_t)source << 32 | id;
+        uint64_t *at = u64map_get(&index, key);
         size_t i = at ? *at : *nseries;
         struct series *s;
 
@@ -57,8 +72,8 @@ static int collect(const struct store *st, const struct scope *sc, uint32_t *of_
                 rc = OPM_ENOMEM;
                 break;
             }
-            (*series)[i] = (struct series){ .name = id };
-            rc = u64map_put(&index, id, (*nseries)++);
+            (*series)[i] = (struct series){ .name = id, .source = source };
+            rc = u64map_put(&index, key, (*nseries)++);
             if (rc < 0)
                 break;
         }
@@ -92,6 +107,7 @@ static int add_row(struct table *out, str_id scope, const struct series *s, int6
     group_stats_of(&stats, values, s->count, quantiles, NQ);
     c[latency_col_scope] = cell_str(scope);
     c[latency_col_name] = cell_str(s->name);
+    c[latency_col_source] = cell_id(s->source);
     c[latency_col_count] = cell_i64(stats.count);
     c[latency_col_warmup_count] = cell_i64(s->warmup_count);
     if (stats.count > 0) {

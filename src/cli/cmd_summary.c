@@ -36,12 +36,26 @@ static const char *const layouts[] = { "opmeter", "furiosa", NULL };
            "warmup = 0")
 #define NEAREST "percentile_nearest"
 
+/* The series of `latency`; where several sources have one of a name, with the source in it. */
+#define TITLED                                                                               \
+    "(SELECT l.*, l.rowid AS place, iif(count(*) OVER (PARTITION BY l.scope, l.name) > 1, "  \
+    "coalesce(l.name, '')"                                                                   \
+    " || ' (' || f.path || ')', l.name) AS title FROM latency AS l LEFT JOIN source AS f ON" \
+    " f.id = l.source WHERE l.count > 0)"
+/* The durations behind them. */
+#define DURATIONS(scope, label)                                                         \
+    "(SELECT x.dur, l.title FROM " scope " AS x LEFT JOIN track AS t ON t.id = x.track" \
+    " JOIN " TITLED " AS l ON l.scope = '" scope "' AND l.name IS x." label             \
+    " AND l.source IS t.source WHERE x.warmup = 0 AND x.dur >= 0)"
+#define STEPS DURATIONS("step", "model")
+#define REGIONS DURATIONS("record", "label")
+
 /* By method: of steps and regions, and of the runs of devices. */
 static const char *const latency_sql[2] = {
-    "SELECT scope, name, count, min_ns, max_ns, mean_ns, median_ns, p90_ns, p95_ns, p97_ns, p99_ns,"
-    " p999_ns, stdev_ns FROM latency WHERE count > 0",
-    SERIES(NEAREST, "step", "model", "step", "warmup = 0 AND dur >= 0") " UNION ALL " SERIES(
-        NEAREST, "record", "label", "record", "warmup = 0 AND dur >= 0"),
+    "SELECT scope, title AS name, count, min_ns, max_ns, mean_ns, median_ns, p90_ns, p95_ns,"
+    " p97_ns, p99_ns, p999_ns, stdev_ns FROM " TITLED " ORDER BY place",
+    SERIES(NEAREST, "step", "title", STEPS, "1") " UNION ALL " SERIES(NEAREST, "record", "title",
+                                                                      REGIONS, "1"),
 };
 static const char *const execution_sql[2] = { EXECUTIONS("percentile"), EXECUTIONS(NEAREST) };
 
@@ -212,9 +226,9 @@ int summary_put_histogram(struct summary *s, const struct summary_series *x)
         buf_adds(&sql, "SELECT e.total_ns, coalesce(t.device, t.name, '') FROM executions AS e"
                        " LEFT JOIN track AS t ON t.id = e.track WHERE e.warmup = 0");
     else if (strcmp(x->scope, "record") == 0)
-        buf_adds(&sql, "SELECT dur, coalesce(label, '') FROM record WHERE warmup = 0 AND dur >= 0");
+        buf_adds(&sql, "SELECT dur, coalesce(title, '') FROM " REGIONS);
     else
-        buf_adds(&sql, "SELECT dur, coalesce(model, '') FROM step WHERE warmup = 0 AND dur >= 0");
+        buf_adds(&sql, "SELECT dur, coalesce(title, '') FROM " STEPS);
     more = sql.failed ? OPM_ENOMEM : opm_trace_query(s->t, buf_str(&sql), &r, &err);
     while (more >= 0) {
         more = opm_rows_next(r, &err);

@@ -106,7 +106,7 @@ static const char totals[] =
     " count(*) FILTER (WHERE source = 'measured'), count(*) FILTER (WHERE source = 'constant'),"
     " count(*) FILTER (WHERE source = 'given'), count(*) FILTER (WHERE source = 'unknown'),"
     " count(*) FILTER (WHERE source = 'speedup'),"
-    " (SELECT max(mean_ns) FROM latency WHERE scope = 'step' AND name IS p.model), model,"
+    " (SELECT avg(mean_ns) FROM latency WHERE scope = 'step' AND name IS p.model), model,"
     " count(DISTINCT track), min(aim), max(aim)"
     " FROM (SELECT op, fits, latency_ns, projected_ns, source, aim, model, coalesce(track, -1) AS"
     " track FROM p) AS p GROUP BY model ORDER BY sum(latency_ns) DESC";

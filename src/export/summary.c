@@ -6,6 +6,7 @@
 
 #include "analyze/analysis.h"
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/human.h"
 #include "base/json_read.h"
@@ -281,6 +282,32 @@ static void md_title(struct summary *s)
     }
 }
 
+/* Its source too, where several have one of the name. */
+static void cell_series(struct summary *s, struct textable *t, size_t row)
+{
+    struct cell name = table_cell(&s->latency, row, latency_col_name);
+    struct cell source = table_cell(&s->latency, row, latency_col_source);
+    struct cell path = { 0 };
+    struct buf text = { 0 };
+    bool several = false;
+
+    for (size_t i = 0; i < s->latency.nrow; i++)
+        several |= i != row &&
+                   cell_text_id(table_cell(&s->latency, i, latency_col_scope)) ==
+                       cell_text_id(table_cell(&s->latency, row, latency_col_scope)) &&
+                   cell_text_id(table_cell(&s->latency, i, latency_col_name)) == cell_text_id(name);
+    if (several && source.kind == CELL_I64)
+        path = store_cell(s->st, TABLE_source, (size_t)source.i64, source_col_path);
+    if (path.kind == CELL_STR)
+        buf_addf(&text, "%s (%s)", name.kind == CELL_STR ? store_text(s->st, name.str) : "",
+                 store_text(s->st, path.str));
+    if (text.len && !text.failed)
+        textable_text(t, buf_str(&text), text.len);
+    else
+        cell_text(s, t, name);
+    buf_release(&text);
+}
+
 static int md_latency(struct summary *s)
 {
     static const char *const heads[] = { "of a", "name",  ">count",     ">warm-up",
@@ -298,7 +325,7 @@ static int md_latency(struct summary *s)
     t = begin_table(heads, ARRAY_SIZE(heads));
     for (size_t i = 0; t && i < s->latency.nrow; i++) {
         cell_text(s, t, table_cell(&s->latency, i, latency_col_scope));
-        cell_text(s, t, table_cell(&s->latency, i, latency_col_name));
+        cell_series(s, t, i);
         cell_count(t, table_cell(&s->latency, i, latency_col_count));
         cell_count(t, table_cell(&s->latency, i, latency_col_warmup_count));
         for (size_t k = 0; k < ARRAY_SIZE(times); k++)

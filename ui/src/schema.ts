@@ -254,7 +254,7 @@ export interface TrackStatsRow {
     end_ns: number | null;
 }
 
-// latency of steps by model and of labelled regions by label
+// latency of steps by model and of labelled regions by label, those of every source apart
 export interface LatencyRow {
     scope: string | null;
     name: string | null;
@@ -271,6 +271,7 @@ export interface LatencyRow {
     p999_ns: number | null;
     stdev_ns: number | null;
     per_second: number | null;
+    source: number | null;
 }
 
 // runs of a device: spans on hardware with others inside; on a line without such, what one step has on it

@@ -31,7 +31,7 @@ import type {
 import { badgeOf, verdictOn } from "../losses";
 import { pipelineSentences } from "../pipeline";
 import { href } from "../router";
-import { percentile, sum } from "../stats";
+import { groupBy, percentile, sum } from "../stats";
 import { ALL_STEPS, counted, stepGroups } from "../steps";
 import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
@@ -57,25 +57,30 @@ interface Timed {
 function timings(latency: Latency[], steps: Step[], regions: Region[]): Timed[] {
     const marked = steps.filter((s) => s.found_by !== "repetition");
     const groups = stepGroups(marked).map((group): Timed => {
-        const same = latency.find((l) => l.scope === "step" && l.name === group.steps[0]!.model);
+        const same = latency.filter((l) => l.scope === "step" && l.name === group.steps[0]!.model);
         const ranks = new Set(steps.map((s) => s.rank)).size;
         return {
             title: group.title,
             unit: "step",
             values: group.steps.filter((s) => !s.warmup).map((s) => s.total_ns),
             warmup: sum(group.steps, (s) => s.warmup),
-            summary: ranks === 1 ? (same ?? null) : null,
+            summary: ranks === 1 && same.length === 1 ? same[0]! : null,
         };
     });
-    const labels = latency
-        .filter((l) => l.scope === "record")
-        .map((l): Timed => ({
-            title: l.name ?? NA,
+    const named = groupBy(
+        latency.filter((l) => l.scope === "record"),
+        (l) => l.name ?? ""
+    );
+    const labels = [...named.values()].map((of): Timed => {
+        const label = of[0]!.name;
+        return {
+            title: label ?? NA,
             unit: "region",
-            values: regions.filter((r) => r.label === l.name && !r.warmup && r.dur >= 0).map((r) => r.dur),
-            warmup: l.warmup_count,
-            summary: l,
-        }));
+            values: regions.filter((r) => r.label === label && !r.warmup && r.dur >= 0).map((r) => r.dur),
+            warmup: sum(of, (l) => l.warmup_count),
+            summary: of.length === 1 ? of[0]! : null,
+        };
+    });
     return [...groups, ...labels]
         .filter((t) => t.values.length)
         .sort(

@@ -405,7 +405,8 @@ function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: R
     const projected = useMemo(() => project(ops, ratios, edits), [ops, ratios, args.toString()]);
     const sums = total(projected);
     const steps = latency.filter((l) => l.scope === "step");
-    const step = (steps.length === 1 ? steps[0] : steps.find((l) => (l.name ?? "") === model))?.mean_ns ?? null;
+    const own = steps.length === 1 ? steps : steps.filter((l) => (l.name ?? "") === model && l.mean_ns !== null);
+    const step = own.length ? sum(own, (l) => l.mean_ns ?? 0) / own.length || null : null;
     const most = Math.max(step ?? 0, sums.latency_ns);
     const changed = ["aim", "aims", "ratios", "speedups"].some((name) => args.get(name) !== null);
     return (
