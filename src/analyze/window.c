@@ -101,7 +101,11 @@ static int places_find(struct windows *w, const struct store *st, const struct c
         const uint64_t *at = works[t] ? u64map_get(&devices, key) : NULL;
         int64_t rank = store_i64_or(st, TABLE_track, t, track_col_rank, OPM_NULL_I64);
 
+        bool whole = store_cell(st, TABLE_track, t, track_col_log).kind != CELL_STR;
+
         w->place_of[t] = at ? (uint32_t)*at : OPM_NULL_ID;
+        if (at)
+            w->place[*at].whole |= whole;
         if (!works[t] || at)
             continue;
         w->place_of[t] = (uint32_t)w->nplace;
@@ -109,8 +113,10 @@ static int places_find(struct windows *w, const struct store *st, const struct c
         if (rc == 0)
             rc = u64map_put(&ranks, (uint64_t)rank, w->nplace);
         if (rc == 0)
-            rc = place_add(w, &cap,
-                           (struct place){ .track = (uint32_t)t, .rank = rank, .device = true });
+            rc =
+                place_add(w, &cap,
+                          (struct place){
+                              .track = (uint32_t)t, .rank = rank, .device = true, .whole = whole });
     }
     for (size_t t = 0; t < w->ntrack && rc == 0; t++) {
         int64_t rank = store_i64_or(st, TABLE_track, t, track_col_rank, OPM_NULL_I64);
@@ -218,7 +224,8 @@ static int list_window(struct windows *w, size_t *cap, struct listing *of, uint3
             u64map_get(&of->marked, (uint64_t)of->cover->log[log].source))
             return 0;
     }
-    win.recorded = log == OPM_NULL_ID || coverage_has(of->cover, log, s->step);
+    win.recorded = log == OPM_NULL_ID ? !w->place[place].device || w->place[place].whole
+                                      : coverage_has(of->cover, log, s->step);
     if (!GROW(w->at, *cap, w->n + 1))
         return OPM_ENOMEM;
     w->at[w->n] = win;

@@ -6,7 +6,8 @@
  * begins with the first work of the device. Steps that the device itself marks are windows as they
  * are. What a place did in a step was recorded if the log of
  * the step's own source that has most of its computations has the step (coverage.h); else it is not
- * known, and the place was not idle.
+ * known, and the place was not idle. So it is with a device of which only one of several logs
+ * tells, and that one of exchanges alone.
  *
  * Windows of one place may overlap: steps that nest, or that several threads have at once. What a
  * device did then is in all of them, but it did it once; once_ns is where the part begins that no
@@ -20,6 +21,7 @@ struct place {
     uint32_t track; /* one of its tracks: device, host and rank are those of this one */
     int64_t rank;   /* OPM_NULL_I64: none */
     bool device;
+    bool whole; /* a device: all that it did would be in a log of it, its computations too */
     int64_t first_ns, last_ns; /* of what was recorded there, if it is a device's */
 };
 
