@@ -63,6 +63,11 @@ def late_exchange(case, opmeter, folder):
                [{c: truth[c] for c in parts}] * truth["steps"],
                "what a step launched belongs to it, whenever it ran")
     reconciles(case, opmeter, path, {"exposed_ns": truth["steps"] * truth["exposed_ns"]})
+    case.check("collectives", lambda: opmeter.query(
+        path, "SELECT num, nth, start_ns, dur_ns FROM collectives JOIN track AS t ON t.id = track"
+        " WHERE t.device IS NOT NULL ORDER BY num"),
+        [{"num": n + 1, "nth": 1, "start_ns": 1_500_000, "dur_ns": truth["collective_ns"]}
+         for n in range(truth["steps"])], "each where it starts in its step on the device")
 
 
 def two_sessions(case, opmeter, folder):

@@ -112,6 +112,7 @@ export interface Collective {
     name: string | null;
     nth: number;
     rank: number | null;
+    step: number | null;
     step_ts: number;
     start_ns: number;
     dur_ns: number;

@@ -479,7 +479,7 @@ export interface StragglersRow {
     clock_ns: number | null;
 }
 
-// the chain of work that bounds every step: segments without a gap between them that add up to the step; without steps, to the whole trace
+// the chain of work that bounds every step: segments without a gap between them that add up to the step; the last step of a thread goes on until its device has done what was launched, as its window does; without steps, they add up to the whole trace
 export interface CriticalPathRow {
     step: number | null;
     num: number | null;

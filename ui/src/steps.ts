@@ -109,8 +109,11 @@ export interface Lane {
 
 // The collectives of some steps, each at its mean place; one lane for each track.
 export function lanesOf(collectives: Collective[], steps: Step[]): Lane[] {
-    const chosen = new Set(steps.map((s) => `${s.ts} ${s.rank ?? ""}`));
-    const inside = collectives.filter((c) => chosen.has(`${c.step_ts} ${c.rank ?? ""}`));
+    // Steps that were found by repetition have no id.
+    const of = (step: number | null, ts: number, rank: number | null) =>
+        step === null ? `at ${ts} ${rank ?? ""}` : String(step);
+    const chosen = new Set(steps.map((s) => of(s.step, s.ts, s.rank)));
+    const inside = collectives.filter((c) => chosen.has(of(c.step, c.step_ts, c.rank)));
     return [...groupBy(inside, (c) => c.track)].map(([track, all]) => ({
         track,
         title: all[0]!.lane ?? `track ${track}`,
