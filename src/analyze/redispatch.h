@@ -1,7 +1,9 @@
 /* redispatch.h -- calls that PyTorch's dispatcher passes on under the same name.
  *
  * Autocast, autograd and others take a call of aten::conv2d and call aten::conv2d again, with other
- * types: two spans, one in the other, and one execution. It is the innermost: that one works. */
+ * types: two spans, one in the other, and one execution. It is the innermost: that one works. A
+ * call that launches something itself, or calls its name twice, does work of its own and is none.
+ */
 #ifndef ANALYZE_REDISPATCH_H
 #define ANALYZE_REDISPATCH_H
 

@@ -176,7 +176,8 @@ def self_times(trace):
     are written on the thread of the operators. Those that cross others have no self time that
     everybody would agree on: then it is None. An operator of the dispatcher directly inside one of
     the same name is the same call, passed on: the inner one is the execution that counts, unless
-    it has no length and may as well come after the other.
+    it has no length and may as well come after the other. One that has two such inside, or a call
+    of the driver's directly inside, works itself.
     """
     by_thread, sums = defaultdict(list), defaultdict(lambda: [0, 0, 0])
     crossing = False
@@ -185,7 +186,7 @@ def self_times(trace):
             by_thread[e.pid, e.tid].append(e)
     for mine in by_thread.values():
         order = sorted(mine, key=lambda e: (e.start, -e.end))
-        stack, inside, passed_on = [], defaultdict(int), set()
+        stack, inside, inner, launches = [], defaultdict(int), defaultdict(int), set()
         for e in order:
             while stack and stack[-1].end <= e.start:
                 stack.pop()
@@ -195,12 +196,14 @@ def self_times(trace):
                 inside[id(stack[-1])] += e.end - e.start
                 if ("::" in e.name and e.name == stack[-1].name and e.end > e.start
                         and stack[-1].cat in OPERATOR):
-                    passed_on.add(id(stack[-1]))
+                    inner[id(stack[-1])] += 1
+                if "runtime" in e.cat.lower() or "driver" in e.cat.lower():
+                    launches.add(id(stack[-1]))
             stack.append(e)
         for e in order:
             if e.cat in OPERATOR and not is_step(e):
                 row = sums[e.name]
-                if id(e) not in passed_on:
+                if inner[id(e)] != 1 or id(e) in launches:
                     row[0] += 1
                     row[1] += e.end - e.start
                 row[2] += e.end - e.start - inside[id(e)]
