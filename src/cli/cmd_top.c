@@ -215,14 +215,26 @@ static void say_iterations(const struct top *t, const opm_rows *r)
         cli_remark(t->cli, "nothing of it runs in a step: times are of the whole trace");
     else if (most == 0)
         cli_remark(t->cli, "the trace has no iterations: times are of all of it");
+    if (most > 1 && opm_rows_int(r, 6) > 0)
+        cli_remark(t->cli, "%" PRId64 " of them ran in no iteration: theirs are of the whole trace",
+                   opm_rows_int(r, 6));
+    if (most > 1 && opm_rows_int(r, 7) > 1)
+        cli_remark(t->cli,
+                   "there are iterations of %" PRId64 " models: a time is of one of the"
+                   " operator's own, and the total adds these up",
+                   opm_rows_int(r, 7));
 }
 
 static void say_basis(const struct top *t)
 {
     static const char sql[] =
-        "SELECT min(iterations), max(iterations), sum(warmup_count), (SELECT count(*) FROM"
-        " step WHERE coalesce(warmup, 0) = 0 AND dur >= 0), (SELECT count(*) FROM step),"
-        " (SELECT count(*) FROM step WHERE warmup = 1) FROM op_times";
+        "SELECT coalesce(min(iterations) FILTER (WHERE iterations > 0), 0), max(iterations),"
+        " sum(warmup_count), (SELECT count(*) FROM step WHERE coalesce(warmup, 0) = 0 AND dur >= "
+        "0),"
+        " (SELECT count(*) FROM step), (SELECT count(*) FROM step WHERE warmup = 1),"
+        " count(*) FILTER (WHERE coalesce(iterations, 0) = 0),"
+        " (SELECT count(DISTINCT name) FROM latency WHERE scope = 'step' AND count > 0)"
+        " FROM op_times";
     opm_rows *r = NULL;
     opm_error err;
 

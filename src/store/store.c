@@ -444,7 +444,8 @@ int store_meta(struct store *st, const char *key, const char *value)
 
 void store_stat(struct store *st, enum stat_id stat, int64_t count)
 {
-    st->stat[stat] += count;
+    if (__builtin_add_overflow(st->stat[stat], MAX(count, (int64_t)0), &st->stat[stat]))
+        st->stat[stat] = INT64_MAX;
 }
 
 size_t store_nrow(const struct store *st, enum table_id table)

@@ -31,6 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     m.path = "/nowhere/name_1.txt";
     if (readers[data[0] % ARRAY_SIZE(readers)](&m, &d, data + 1, len - 1) == 0)
         store_finish(st);
+    json_texts_clear(&m.texts);
     ms_device_release(&d);
     buf_release(&m.text);
     store_free(st);
