@@ -75,6 +75,9 @@ def two_sessions(case, opmeter, folder):
     reconciles(case, opmeter, truth["files"], {
         "steps": truth["steps"], "steps_not_recorded": 0, "wall_ns": truth["wall_ns"],
         "compute_ns": truth["compute_ns"]}, "the runs of both, neither at work for the other")
+    case.check("latency", lambda: sorted((r["count"], r["mean_ns"]) for r in opmeter.query(
+        truth["files"], "SELECT count, mean_ns FROM latency")), truth["latency"],
+        "two sessions are two models, though both are model_run")
 
 
 def instances(case, opmeter, folder):

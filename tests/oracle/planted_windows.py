@@ -94,7 +94,8 @@ def two_sessions(folder):
         files.append(folder / f"{name}.json")
         put(files[-1], json.dumps(events))
         wall_us, busy_us, runs = wall_us + n * run_us, busy_us + n * node_us, runs + n
-    return {"files": files, "steps": runs, "wall_ns": wall_us * 1000, "compute_ns": busy_us * 1000}
+    return {"files": files, "steps": runs, "wall_ns": wall_us * 1000, "compute_ns": busy_us * 1000,
+            "latency": [(4, 1_000_000), (6, 100_000)]}
 
 
 def furiosa_threads(path):
