@@ -12,11 +12,27 @@
  * saves there. */
 #define SIGNAL_FRAME_BYTES 512
 
+/* A thread that glibc cancels inside pthread_setcancelstate() ends without a result; inside
+ * pthread_setcanceltype(), it has one. */
+void opm__cancel_off(struct cancel_off *c)
+{
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &c->type);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c->state);
+}
+
+void opm__cancel_back(const struct cancel_off *c)
+{
+    int ignored;
+
+    pthread_setcancelstate(c->state, &ignored);
+    pthread_setcanceltype(c->type, &ignored);
+}
+
 void opm__guard(struct guard *g)
 {
     sigset_t held;
 
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &g->cancel);
+    opm__cancel_off(&g->cancel);
     sigfillset(&held);
     /* A mistake must stay one, and stores into a mapped file can raise SIGBUS. */
     sigdelset(&held, SIGSEGV);
@@ -31,10 +47,8 @@ void opm__guard(struct guard *g)
 
 void opm__unguard(const struct guard *g)
 {
-    int ignored;
-
     /* In this order: the first handler to run may never return. */
-    pthread_setcancelstate(g->cancel, &ignored);
+    opm__cancel_back(&g->cancel);
     pthread_sigmask(SIG_SETMASK, &g->mask, NULL);
 }
 

@@ -40,13 +40,13 @@ bool opm__perf_is(const struct perf_event *e)
 
 bool opm__perf_read(const struct perf_event *e, void *out, size_t size)
 {
-    int cancel;
+    struct cancel_off cancel;
     bool ok;
 
     /* Beginning an operator is no point where a thread may be cancelled. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    opm__cancel_off(&cancel);
     ok = opm__perf_is(e) && read(e->fd, out, size) == (ssize_t)size;
-    pthread_setcancelstate(cancel, &cancel);
+    opm__cancel_back(&cancel);
     return ok;
 }
 

@@ -221,9 +221,17 @@ void opm__files_release(struct recorder *r); /* names; the descriptors are close
 char *opm__path_absolute(const char *path);
 
 /* guard.c */
+struct cancel_off {
+    int state, type;
+};
+/* No cancellation acts in this thread between the two; one that came meanwhile acts at once where
+ * the thread wants that, and the thread's result is PTHREAD_CANCELED. */
+void opm__cancel_off(struct cancel_off *c);
+void opm__cancel_back(const struct cancel_off *c);
+
 struct guard {
     sigset_t mask;
-    int cancel;
+    struct cancel_off cancel;
 };
 /* No handler runs and no cancellation acts in this thread between the two. They nest. */
 void opm__guard(struct guard *g);

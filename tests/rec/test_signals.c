@@ -3,6 +3,7 @@
  * A handler may find its thread anywhere: in the middle of beginning or ending a span, in a slow
  * path, in malloc(). What it records is there or counted as lost; nothing ever waits for itself.
  * Each test runs in a child that an alarm ends if it hangs. */
+#include "rec/rec.h"
 #include "rig.h"
 
 #include <errno.h>
@@ -269,6 +270,41 @@ static int cancelled(int argc, char **argv)
     return EXIT_CODE;
 }
 
+static atomic_int guarded; /* 1: guarded, 2: and cancelled */
+
+static void *cancelled_in_guard(void *unused)
+{
+    struct guard g;
+    int old;
+
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    opm__guard(&g);
+    atomic_store(&guarded, 1);
+    while (atomic_load(&guarded) != 2)
+        ;
+    opm__unguard(&g);
+    return unused; /* not reached: it is cancelled as soon as it may be */
+}
+
+/* What a thread gives back that is cancelled while the recorder is guarded. */
+static int result_of_guarded(int argc, char **argv)
+{
+    pthread_t thread;
+    void *result;
+
+    (void)argc;
+    (void)argv;
+    alarm(LIMIT_S);
+    RIG_CHECK(pthread_create(&thread, NULL, cancelled_in_guard, NULL) == 0);
+    while (atomic_load(&guarded) != 1)
+        ;
+    pthread_cancel(thread);
+    atomic_store(&guarded, 2);
+    pthread_join(thread, &result);
+    RIG_CHECK(result == PTHREAD_CANCELED);
+    return EXIT_CODE;
+}
+
 static void fork_in_handler(int sig)
 {
     pid_t pid;
@@ -435,6 +471,7 @@ static void threads_are_cancelled(void **state)
     opm_trace *t;
 
     (void)state;
+    run(&r, RIG_WORDS("guarded", ""));
     run(&r, RIG_WORDS("cancelled", rig_path("cancelled.opm")));
     t = rig_open(rig_path("cancelled.opm"));
     assert_int_equal(rig_int(t, "SELECT count(*) FROM span WHERE name = 'main'"), atoi(r.out));
@@ -478,10 +515,9 @@ static void handlers_exit(void **state)
 int main(int argc, char **argv)
 {
     static const struct rig_child children[] = {
-        { "storm", storm },         { "newcomers", newcomers },
-        { "jumps", jumps },         { "forks", forks },
-        { "cancelled", cancelled }, { "restarts", restarts },
-        { "exits", exits },         { NULL, NULL },
+        { "storm", storm }, { "newcomers", newcomers },       { "jumps", jumps },
+        { "forks", forks }, { "cancelled", cancelled },       { "restarts", restarts },
+        { "exits", exits }, { "guarded", result_of_guarded }, { NULL, NULL },
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_in_all_threads), cmocka_unit_test(first_event_in_handler),
