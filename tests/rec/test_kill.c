@@ -251,6 +251,8 @@ static void killed(void **state)
     assert_true(open > rounds);
 }
 
+#define ENOUGH 500000 /* spans */
+
 static void read_while_it_goes_on(void **state)
 {
     int rounds = rig_rounds(10, 200) / SLOW, looks = 12;
@@ -260,8 +262,10 @@ static void read_while_it_goes_on(void **state)
         const char *path = rig_path("alive.opm");
         struct counts last = { { 0 } };
         pid_t pid = start_victim(path, i % 2 ? 32 : 1, 500 * SLOW);
+        int64_t ended = 0;
 
-        for (int look = 0; look < looks; look++) {
+        /* The longer a look takes, the more there is to be read at the next. */
+        for (int look = 0; look < looks && ended < ENOUGH; look++) {
             struct counts told = counts_shared(), found;
             opm_trace *t = rig_open(path);
 
@@ -274,6 +278,9 @@ static void read_while_it_goes_on(void **state)
                              k, (long long)told.ended[k], (long long)last.ended[k],
                              (long long)found.ended[k]);
             last = found;
+            ended = 0;
+            for (int k = 0; k < THREADS; k++)
+                ended += found.ended[k];
         }
         kill_victim(pid);
     }
