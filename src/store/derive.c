@@ -248,7 +248,8 @@ done:
 }
 
 /* Work of a device belongs to the step, or labelled region, in which the host launched it, however
- * much later it runs. What nobody launched, or in none, stays where it runs. */
+ * much later it runs; what was launched in none, to none. What nobody launched stays where it
+ * runs. */
 static int move_to_launches(const struct store *st, uint32_t *out)
 {
     const int64_t *corr = st->table[TABLE_span].col[span_col_correlation].i64;
@@ -267,7 +268,7 @@ static int move_to_launches(const struct store *st, uint32_t *out)
 
         if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer == hardware)
             from = u64map_get(&launch, (uint64_t)corr[i]);
-        if (from && out[*from] != OPM_NULL_ID)
+        if (from)
             out[i] = out[*from];
     }
     u64map_release(&launch);
