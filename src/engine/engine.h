@@ -63,7 +63,8 @@ struct engine_tensor {
     size_t bytes;
 };
 
-/* Memory that an engine holds for the shapes of the last prepare, in bytes. */
+/* Memory that an engine holds for the shapes of the last prepare, in bytes; what a model computes
+ * in subgraphs and in shapes that depend on data counts from the first run on. */
 struct engine_memory {
     int64_t arena;    /* activations and workspace */
     int64_t packed;   /* weights in an order of its own */

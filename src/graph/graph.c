@@ -62,6 +62,16 @@ int model_opset(const struct model *m, const char *domain)
     return 0;
 }
 
+int opset_newest(const char *domain)
+{
+    static const struct opset newest[] = { { "", 27 }, { "ai.onnx", 27 }, { "ai.onnx.ml", 5 } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(newest); i++)
+        if (strcmp(newest[i].domain, domain) == 0)
+            return newest[i].version;
+    return 1;
+}
+
 const char *model_dim_name(const struct model *m, int64_t dim)
 {
     if (dim >= DIM_OPEN || DIM_INDEX(dim) >= m->impl->ndim)

@@ -102,7 +102,7 @@ struct node {
     const char *name;    /* as in the file, "" if it has none; inlined ones are "CALL/NAME" */
     const char *op_type; /* "Conv" */
     const char *domain;  /* "" is ai.onnx; "ai.onnx.ml", "com.microsoft", ... */
-    int opset;           /* version of that domain that rules this node; 0: not imported */
+    int opset;           /* version of that domain that rules this node; see opset_newest() */
     uint32_t index;      /* place in the file's node list; inlined: of the call */
     const uint32_t *in;  /* nin values of the same graph; NO_VALUE where left out */
     const uint32_t *out; /* nout values, likewise */
@@ -180,6 +180,9 @@ void model_forget(const struct model *m, const void *data, size_t bytes);
 
 /* Version of a domain that the model imports; 0: none. "" and "ai.onnx" are the same. */
 int model_opset(const struct model *m, const char *domain);
+/* The newest version of a domain that is known, which rules nodes of a domain that the model does
+ * not import; 1 for domains of others. */
+int opset_newest(const char *domain);
 /* The name of an open dimension (dim < 0), or NULL if it has none. */
 const char *model_dim_name(const struct model *m, int64_t dim);
 /* The open dimension of that name, or 0 if the model has none. */

@@ -250,10 +250,13 @@ static int count_node(struct loader *ld, const char *what)
 
 static int opset_of(const struct scope *sc, const struct model *m, const char *domain)
 {
+    int version;
+
     for (size_t i = 0; i < sc->nopset; i++)
         if (strcmp(sc->opset[i].domain, domain) == 0)
             return sc->opset[i].version;
-    return model_opset(m, domain);
+    version = model_opset(m, domain);
+    return version ? version : opset_newest(domain);
 }
 
 static int read_plain(struct loader *ld, const struct scope *sc, const struct raw_node *raw)

@@ -241,6 +241,7 @@ void runner_describe_run(struct runner *s)
     struct peak peak;
 
     s->res->batch = batch_of(s);
+    runner_ask_memory(s);
     runner_describe_model(s);
     meta("run.warmup", "%llu", (unsigned long long)s->res->warmup);
     meta("run.iterations", "%zu", s->metered.n);

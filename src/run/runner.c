@@ -240,15 +240,21 @@ int runner_prepare(struct runner *s, opm_error *err)
     s->prepared = rc == 0;
     s->res->prepare_ns = runner_now_ns() - start;
     s->res->arena_bytes = s->res->packed_bytes = s->res->winograd_bytes = -1;
-    if (!rc && s->e->class->memory) {
-        struct engine_memory m;
-
-        s->e->class->memory(s->e, &m);
-        s->res->arena_bytes = m.arena;
-        s->res->packed_bytes = m.packed;
-        s->res->winograd_bytes = m.winograd;
-    }
+    if (!rc)
+        runner_ask_memory(s);
     return rc;
+}
+
+void runner_ask_memory(struct runner *s)
+{
+    struct engine_memory m;
+
+    if (!s->e->class->memory)
+        return;
+    s->e->class->memory(s->e, &m);
+    s->res->arena_bytes = m.arena;
+    s->res->packed_bytes = m.packed;
+    s->res->winograd_bytes = m.winograd;
 }
 
 int runner_iterate(struct runner *s, bool metered, int64_t num, enum opm_record_flags flags,

@@ -53,6 +53,8 @@ void runner_input_options(const struct runner *s, struct input_options *out);
  * NULL: of that shape, random. Their data is copied. */
 int runner_feed(struct runner *s, const struct tensor *given, size_t ngiven, opm_error *err);
 int runner_prepare(struct runner *s, opm_error *err);
+/* Into res: prepared, and again after running, which is when the engine knows of the rest. */
+void runner_ask_memory(struct runner *s);
 /* One iteration. A bare one leaves nothing in the trace; *ns is its latency. */
 int runner_iterate(struct runner *s, bool metered, int64_t num, enum opm_record_flags flags,
                    int64_t *ns, opm_error *err);

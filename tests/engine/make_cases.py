@@ -180,6 +180,10 @@ def cases():
                [var(q), var(k), var(v), const(f(56)),
                 var(RNG.integers(0, 2, (2, 7)).astype(np.int32) | np.eye(2, 7, dtype=np.int32))],
                [F], num_heads=4)
+    before = np.random.default_rng(6)
+    cross = [before.standard_normal(s).astype(np.float32) for s in ((2, 1, 16), (2, 4, 9, 4), (2, 4, 9, 4), 48)]
+    yield Case("mha_cross_past_bias", "MultiHeadAttention",
+               [var(cross[0]), var(cross[1]), var(cross[2]), const(cross[3])], [F], num_heads=4)
     same = [var(f(2, 3, 16)) for _ in range(3)]
     yield Case("mha_past", "MultiHeadAttention",
                same + [None, None, None, var(f(2, 4, 6, 4)), var(f(2, 4, 6, 4))], [F, F, F],

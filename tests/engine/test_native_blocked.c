@@ -264,6 +264,49 @@ static void decoder(void **state)
         blocked_is_plain(build_decoder, i, 2e-4);
 }
 
+/* A feature pyramid: the small map is resized to what the big one turns out to be, by sizes or
+ * scales that are computed. */
+static void build_pyramid(struct net *net, int variant)
+{
+    struct make *mk = &net->mk;
+    static const int64_t two[2] = { 0, 1 }, ends[2] = { 2, 3 };
+    static const float ones[2] = { 1, 1 };
+
+    net_input(net, 1, 3, 22, 26);
+    net_conv(net, "Conv", "x", "a", 32, 3, 3, 3, "pads=1,1,1,1 strides=2,2");
+    net_conv(net, "Conv", "a", "b", 32, 32, 3, 3, "pads=1,1,1,1 strides=2,2");
+    make_weight(mk, "two", TENSOR_I64, (int64_t[]){ 2 }, 1, two, sizeof(two));
+    make_weight(mk, "ends", TENSOR_I64, (int64_t[]){ 2 }, 1, ends, sizeof(ends));
+    make_weight(mk, "ones", TENSOR_F32, (int64_t[]){ 2 }, 1, ones, sizeof(ones));
+    make_node(mk, "Shape", "a", "as", "");
+    make_node(mk, "Shape", "b", "bs", "");
+    make_node(mk, "Gather", "as,ends", "hw", "");
+    make_node(mk, "Gather", "bs,two", "nc", "");
+    if (variant < 2) {
+        make_node(mk, "Concat", "nc,hw", "sizes", "axis=0");
+        make_node(mk, "Resize", "b,,,sizes", "c",
+                  variant ? "mode@linear coordinate_transformation_mode@half_pixel"
+                          : "mode@nearest");
+    } else {
+        make_node(mk, "Gather", "bs,ends", "shw", "");
+        make_node(mk, "Cast", "hw", "fhw", "to=1");
+        make_node(mk, "Cast", "shw", "fshw", "to=1");
+        make_node(mk, "Div", "fhw,fshw", "ratio", "");
+        make_node(mk, "Concat", "ones,ratio", "scales", "axis=0");
+        make_node(mk, "Resize", "b,,scales", "c", "mode@nearest");
+    }
+    make_node(mk, "Add", "a,c", "sum", "");
+    net_conv(net, "Conv", "sum", "y", 16, 32, 1, 1, "");
+    make_value(mk, true, "y", TENSOR_F32, NULL, -1);
+}
+
+static void pyramid(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        blocked_is_plain(build_pyramid, i, 2e-4);
+}
+
 /* Convolutions of all kinds, one each. */
 static const struct one_conv {
     int64_t n, c, h, w, oc, kh, kw, groups;
@@ -493,9 +536,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions),   cmocka_unit_test(mobile),
-        cmocka_unit_test(decoder),        cmocka_unit_test(one_dimension),
-        cmocka_unit_test(shapes_change),  cmocka_unit_test(winograd_error),
-        cmocka_unit_test(absurd_borders),
+        cmocka_unit_test(decoder),        cmocka_unit_test(pyramid),
+        cmocka_unit_test(one_dimension),  cmocka_unit_test(shapes_change),
+        cmocka_unit_test(winograd_error), cmocka_unit_test(absurd_borders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,9 +55,134 @@ static void missing_operators(void **state)
     assert_null(e);
     assert_string_equal(
         err.msg, "test: the native engine lacks Frobnicate-13 (2 nodes: 'a' 'c'); Twist-13 (1 "
-                 "node: 'y'): --engine onnxruntime could run it");
+                 "node: 'y'): ONNX has no such operator");
     model_free(m);
     make_free(&mk);
+}
+
+/* ONNX Runtime is named where it has the operator, and only there. */
+static void who_could_run_it(void **state)
+{
+    static const struct {
+        const char *type, *hint;
+    } cases[] = {
+        { "ImageDecoder", "--engine onnxruntime could run it" },
+        { "com.microsoft:NGramRepeatBlock", "--engine onnxruntime could run it" },
+        { "my.company:Thing",
+          "no engine has operators of 'my.company'; export the model without them" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct make mk = { 0 };
+        struct model *m = NULL;
+        struct engine *e = NULL;
+        opm_error err = { 0 };
+
+        make_node(&mk, cases[i].type, "x", "y", "");
+        make_value(&mk, false, "x", TENSOR_U8, (int64_t[]){ 2 }, 1);
+        make_value(&mk, true, "y", TENSOR_U8, NULL, -1);
+        assert_int_equal(make_model(&mk, 20, &m, &err), 0);
+        assert_int_equal(engine_native.open(&e, m, NULL, &err), OPM_EUNSUPPORTED);
+        if (strlen(err.msg) < strlen(cases[i].hint) ||
+            strcmp(err.msg + strlen(err.msg) - strlen(cases[i].hint), cases[i].hint) != 0)
+            fail_msg("%s: %s", cases[i].type, err.msg);
+        model_free(m);
+        make_free(&mk);
+    }
+}
+
+/* A domain that the model does not import is there in its newest version. */
+static void imports_left_out(void **state)
+{
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    struct engine_tensor in, out;
+    opm_error err = { 0 };
+    float x[4] = { 1, 2, 3, 4 };
+    size_t o, g;
+
+    (void)state;
+    make_node(&mk, "com.microsoft:Gelu", "x", "a", "");
+    make_node(&mk, "Clip", "a,low", "y", ""); /* its limits are inputs in new versions */
+    make_weight(&mk, "low", TENSOR_F32, NULL, 0, &(float){ 2.5f }, 4);
+    make_value(&mk, false, "x", TENSOR_F32, (int64_t[]){ 4 }, 1);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    pb_varint(&mk.file, 1, 8);
+    o = pb_begin(&mk.file, 8);
+    pb_str(&mk.file, 1, "ai.onnx.ml");
+    pb_varint(&mk.file, 2, 3);
+    pb_end(&mk.file, o);
+    g = pb_begin(&mk.file, 7);
+    buf_add(&mk.file, mk.nodes.data, mk.nodes.len);
+    pb_str(&mk.file, 2, "g");
+    buf_add(&mk.file, mk.weights.data, mk.weights.len);
+    buf_add(&mk.file, mk.values.data, mk.values.len);
+    pb_end(&mk.file, g);
+    if (model_parse(&m, mk.file.data, mk.file.len, "test", NULL, &err) ||
+        engine_native.open(&e, m, NULL, &err))
+        fail_msg("%s", err.msg);
+    in = floats(x, (int64_t[]){ 4 }, 1);
+    if (e->class->run(e, &in, 1, &out, 1, &err))
+        fail_msg("%s", err.msg);
+    assert_true(((float *)out.data)[0] == 2.5f);
+    assert_true(((float *)out.data)[3] > 3.99f);
+    close_engine(&mk, m, e);
+}
+
+/* A whole model inside of If: its activations count. */
+static void memory_of_branches(void **state)
+{
+    static const char *const branch[2] = { "then_branch", "else_branch" };
+    struct make mk = { 0 };
+    struct model *m = NULL;
+    struct engine *e = NULL;
+    struct engine_tensor in[2], out;
+    struct engine_memory mem;
+    opm_error err = { 0 };
+    float *x = calloc(4096, sizeof(*x));
+    uint8_t yes = 1;
+    size_t n = pb_begin(&mk.nodes, 1);
+
+    (void)state;
+    pb_str(&mk.nodes, 1, "c");
+    pb_str(&mk.nodes, 2, "y");
+    pb_str(&mk.nodes, 4, "If");
+    for (int i = 0; i < 2; i++) {
+        struct make body = { 0 };
+        size_t a = pb_begin(&mk.nodes, 5), g;
+
+        make_node(&body, "Exp", "x", "t", "");
+        make_node(&body, i ? "Sin" : "Cos", "t", "r", "");
+        make_value(&body, true, "r", TENSOR_F32, NULL, -1);
+        pb_str(&mk.nodes, 1, branch[i]);
+        pb_varint(&mk.nodes, 20, 5);
+        g = pb_begin(&mk.nodes, 6);
+        buf_add(&mk.nodes, body.nodes.data, body.nodes.len);
+        pb_str(&mk.nodes, 2, "b");
+        buf_add(&mk.nodes, body.values.data, body.values.len);
+        pb_end(&mk.nodes, g);
+        pb_end(&mk.nodes, a);
+        make_free(&body);
+    }
+    pb_end(&mk.nodes, n);
+    make_value(&mk, false, "c", TENSOR_BOOL, NULL, 0);
+    make_value(&mk, false, "x", TENSOR_F32, (int64_t[]){ 4096 }, 1);
+    make_value(&mk, true, "y", TENSOR_F32, NULL, -1);
+    open_engine(&mk, &m, &e);
+    in[0] = (struct engine_tensor){ .type = TENSOR_BOOL, .data = &yes, .bytes = 1 };
+    in[1] = floats(x, (int64_t[]){ 4096 }, 1);
+    if (e->class->prepare(e, in, 2, &err))
+        fail_msg("%s", err.msg);
+    e->class->memory(e, &mem);
+    assert_int_equal(mem.arena, 0);
+    if (e->class->run(e, in, 2, &out, 1, &err))
+        fail_msg("%s", err.msg);
+    e->class->memory(e, &mem);
+    assert_in_range(mem.arena, 2 * 4096 * 4, 6 * 4096 * 4);
+    close_engine(&mk, m, e);
+    free(x);
 }
 
 static void bad_inputs(void **state)
@@ -318,7 +443,8 @@ int main(void)
         cmocka_unit_test(missing_operators),  cmocka_unit_test(bad_inputs),
         cmocka_unit_test(index_out_of_range), cmocka_unit_test(shapes_change),
         cmocka_unit_test(runs_leak_nothing),  cmocka_unit_test(what_is_recorded),
-        cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(allocations_fail),   cmocka_unit_test(who_could_run_it),
+        cmocka_unit_test(imports_left_out),   cmocka_unit_test(memory_of_branches),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -467,13 +467,13 @@ int multihead_prepare(struct op *op, opm_error *err)
                            "no kernel for a shared buffer or for scores");
     if (!multihead_geometry(op, a))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    if (bias && (bias->type != TENSOR_F32 || kernel_in(op, 1)->shape.rank == 4 ||
-                 bias->count != a->heads * (2 * a->width + a->v_width)))
+    if (bias && (bias->type != TENSOR_F32 || bias->count != a->heads * (2 * a->width + a->v_width)))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "bias does not fit");
     rc = want_past(op, 6, a, err);
     if (rc)
         return rc;
-    a->copy_q = a->copy_kv = bias != NULL;
+    a->copy_q = bias != NULL;
+    a->copy_kv = bias && kernel_in(op, 1)->shape.rank == 3;
     find_present(op, a, kernel_in(op, 6) != NULL);
     if (keep && !attention_key_mask_fits(a, keep))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
@@ -498,7 +498,8 @@ int multihead_run(struct op *op, opm_error *err)
                                 .k = attention_rows(kernel_in(op, 1), a->heads),
                                 .v = attention_rows(kernel_in(op, 2), a->heads) };
 
-    for (int i = 0; bias && i < 3; i++)
+    /* Keys and values of four dimensions come from an earlier call, which added theirs. */
+    for (int i = 0; bias && i < (kernel_in(op, 1)->shape.rank == 4 ? 1 : 3); i++)
         c.bias[i] = (const float *)bias->data + i * a->heads * a->width;
     past_and_present(op, 6, &c);
     if (keep) {

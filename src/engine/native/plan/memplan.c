@@ -163,12 +163,12 @@ static size_t collect(const struct plan *p, struct item *item)
 
 static int new_arena(struct plan *p, size_t total, opm_error *err)
 {
-    if (p->arena && p->arena_bytes >= total)
+    if (p->arena_bytes >= total)
         return 0;
     if (p->arena)
         mem_unmap(p->arena, p->arena_bytes);
-    p->arena = mem_map(MAX(total, (size_t)1));
-    p->arena_bytes = MAX(total, (size_t)1);
+    p->arena = mem_map(total);
+    p->arena_bytes = p->arena ? total : 0;
     if (!p->arena)
         return opm__fail(err, OPM_ENOMEM, "%.200s: no memory for %zu bytes of activations",
                          p->graph->model->name, total);

@@ -286,15 +286,30 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
     return rc;
 }
 
+/* What has no place in the arena because it is known late has memory of its own, as all that
+ * subgraphs compute. */
+static void add_memory(const struct plan *p, struct engine_memory *out)
+{
+    out->arena += (int64_t)p->arena_bytes;
+    for (uint32_t i = 0; i < p->nval; i++)
+        if (p->val[i].kind == VAL_OWN)
+            out->arena += (int64_t)p->val[i].own_bytes;
+    for (uint32_t i = 0; i < p->nop; i++) {
+        const struct op *op = &p->op[i];
+
+        if (op->how == OP_DYNAMIC)
+            out->arena += (int64_t)op->scratch_own;
+        out->packed += (int64_t)op->packed_bytes;
+        out->winograd += (int64_t)op->extra_bytes;
+        for (uint32_t b = 0; b < op->nbody; b++)
+            add_memory(op->body[b], out);
+    }
+}
+
 static void native_memory(const struct engine *base, struct engine_memory *out)
 {
-    const struct plan *p = ((const struct native *)base)->plan;
-
-    *out = (struct engine_memory){ .arena = (int64_t)p->arena_bytes };
-    for (uint32_t i = 0; i < p->nop; i++) {
-        out->packed += (int64_t)p->op[i].packed_bytes;
-        out->winograd += (int64_t)p->op[i].extra_bytes;
-    }
+    *out = (struct engine_memory){ 0 };
+    add_memory(((const struct native *)base)->plan, out);
 }
 
 const struct engine_class engine_native = {

@@ -2,8 +2,10 @@
 #include "base/buf.h"
 #include "engine/native/isa/half.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/ops.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What no kernel exists for, collected over all graphs. */
@@ -57,24 +59,46 @@ static int find_missing(struct missing *m, const struct graph *g)
     return rc;
 }
 
+/* ONNX Runtime has all operators of ONNX, which ops.def lists, and its own. Those of other domains
+ * come in libraries that nothing here loads. */
+static bool runtime_has(const struct missing_type *t)
+{
+    if (strcmp(t->domain, "com.microsoft") == 0)
+        return true;
+    return (!t->domain[0] || strcmp(t->domain, "ai.onnx") == 0 ||
+            strncmp(t->domain, "ai.onnx.", 8) == 0) &&
+           op_find(strcmp(t->domain, "ai.onnx") == 0 ? "" : t->domain, t->op_type, 0);
+}
+
 static int fail_missing(const struct missing *m, const struct graph *g, opm_error *err)
 {
     struct buf b = { 0 };
+    const char *foreign = NULL;
+    char hint[160];
     int rc;
 
     buf_addf(&b, "%.100s: the native engine lacks", g->model->name);
     for (size_t i = 0; i < m->n; i++) {
         const struct missing_type *t = &m->type[i];
 
+        if (!foreign && !runtime_has(t))
+            foreign = t->domain;
         buf_addf(&b, "%s %s%s%.40s-%d (%u node%s:", i ? ";" : "", t->domain,
                  t->domain[0] ? "." : "", t->op_type, t->opset, t->count, t->count > 1 ? "s" : "");
         for (size_t k = 0; k < MIN((size_t)t->count, ARRAY_SIZE(t->first)); k++)
             buf_addf(&b, " '%.40s'", t->first[k]);
         buf_adds(&b, t->count > ARRAY_SIZE(t->first) ? " ...)" : ")");
     }
-    if (b.len > sizeof(err->msg) - 50 && b.data) /* room for the hint */
-        memcpy(b.data + sizeof(err->msg) - 53, "...", 4);
-    rc = opm__fail(err, OPM_EUNSUPPORTED, "%s: --engine onnxruntime could run it", buf_str(&b));
+    if (!foreign)
+        snprintf(hint, sizeof(hint), "--engine onnxruntime could run it");
+    else if (foreign[0])
+        snprintf(hint, sizeof(hint),
+                 "no engine has operators of '%.60s'; export the model without them", foreign);
+    else
+        snprintf(hint, sizeof(hint), "ONNX has no such operator");
+    if (b.len > sizeof(err->msg) - strlen(hint) - 10 && b.data) /* room for the hint */
+        memcpy(b.data + sizeof(err->msg) - strlen(hint) - 13, "...", 4);
+    rc = opm__fail(err, OPM_EUNSUPPORTED, "%s: %s", buf_str(&b), hint);
     buf_release(&b);
     return rc;
 }

@@ -303,7 +303,7 @@ static bool reads_blocked(const struct layout *l, const struct op *op, uint32_t 
         return false;
     if (layout_q8_is(op))
         return layout_q8_reads(l, op, i);
-    if (is_fixed(l, op, i))
+    if (is_fixed(l, op, i) || (op->kernel->kind == KERNEL_bresize && i > 0)) /* sizes, scales */
         return false;
     return op->kernel->kind != KERNEL_bconv || i > 0 || layout_blocked(l, op->in[0]) ||
            !blk_conv_plain(op, fixed_shape(l, op, 1));
