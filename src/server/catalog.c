@@ -75,6 +75,7 @@ static int new_entry(struct catalog *c, const char *path, size_t shown_from, con
     e->file.shown = e->file.path + shown_from;
     e->file.within = within;
     e->format = format;
+    e->reading.stop = &c->end;
     set_id(c, e);
     c->entry[c->n++] = e;
     return 0;
@@ -174,6 +175,24 @@ static int add_path(struct catalog *c, const char *path, opm_error *err)
     return add_entry(c, path, NULL, 0, NULL, format, err);
 }
 
+int catalog_add(struct catalog *c, const char *path, size_t shown_from, char id[CATALOG_ID_ROOM],
+                opm_error *err)
+{
+    const char *format = opm_trace_detect(path);
+    int rc;
+
+    if (!format)
+        return opm__fail(err, OPM_EFORMAT, "%s is no trace that opmeter knows", path + shown_from);
+    rc = add_entry(c, path, NULL, shown_from, NULL, format, err);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_lock(&c->mutex);
+    memcpy(id, find_path(c, path)->id, CATALOG_ID_ROOM);
+    c->folder = c->n > 1;
+    pthread_mutex_unlock(&c->mutex);
+    return 0;
+}
+
 int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,
                 const struct read_limits *limits, opm_error *err)
 {
@@ -193,7 +212,8 @@ int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,
         rc = add_path(c, paths[i], err);
     if (rc == 0)
         rc = catalog_scan(c, err);
-    c->folder |= npaths > 1;
+    if (npaths > 1)
+        c->folder = true;
     if (rc < 0)
         catalog_free(c);
     else
@@ -303,7 +323,7 @@ static int read_entry(struct catalog *c, struct catalog_entry *e,
     const char *path[TRACE_FILE_PATHS];
     size_t n = trace_file_paths(&e->file, path);
     struct opened *o, *before;
-    int rc = opened_read(&o, path, n, file->stamp, keep ? &c->limits : &unasked, &c->end, err);
+    int rc = opened_read(&o, path, n, file->stamp, keep ? &c->limits : &unasked, &e->reading, err);
 
     if (rc < 0)
         return rc;

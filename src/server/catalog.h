@@ -39,6 +39,12 @@ enum catalog_want {
  * opened_unref(). */
 int catalog_open(struct catalog *c, const char *id, enum catalog_want want, struct opened **out,
                  opm_error *err);
+/* Another trace, a file of this path, is shown as what follows so many bytes of it. OPM_EFORMAT: it
+ * is none. The file is not removed before the catalog is freed. */
+int catalog_add(struct catalog *c, const char *path, size_t shown_from, char id[CATALOG_ID_ROOM],
+                opm_error *err);
+/* "/api/trace/ID/progress": how much of the trace was read by whoever opens it just now. */
+int catalog_progress(struct catalog *c, const char *id, struct json_writer *w, opm_error *err);
 /* "/api/trace/ID": opens it, CATALOG_FRESH. */
 int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, opm_error *err);
 /* The paths of a trace, until the catalog is freed, after the same checks as when opening it; *n of

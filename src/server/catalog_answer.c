@@ -52,6 +52,25 @@ int catalog_describe(struct catalog *c, const char *id, struct json_writer *w, o
     return rc;
 }
 
+int catalog_progress(struct catalog *c, const char *id, struct json_writer *w, opm_error *err)
+{
+    struct catalog_entry *e = entry_find(c, id, err);
+    struct stat st;
+    bool counts;
+
+    if (!e)
+        return OPM_ENOTFOUND;
+    /* Of a folder, importers count records and files. */
+    counts = stat(e->file.path, &st) == 0 && S_ISREG(st.st_mode);
+    json_object(w);
+    json_key(w, "done");
+    json_i64(w, counts ? (int64_t)atomic_load(&e->reading.done) : 0);
+    json_key(w, "total");
+    json_i64(w, counts ? (int64_t)atomic_load(&e->reading.total) : 0);
+    json_object_end(w);
+    return 0;
+}
+
 static void list_entry(struct json_writer *w, const struct catalog_entry *e, const struct stat *st)
 {
     json_object(w);

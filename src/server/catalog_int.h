@@ -14,7 +14,8 @@ struct catalog_entry {
     struct opened *opened; /* or NULL */
     int64_t used_ns;
     pthread_mutex_t opening;
-    bool known; /* facts are those of the file with this stamp */
+    struct reading reading; /* by whoever has `opening` */
+    bool known;             /* facts are those of the file with this stamp */
     uint64_t known_stamp;
     struct facts facts;
 };
@@ -30,7 +31,7 @@ struct catalog {
     size_t nroot;
     struct catalog_entry **entry; /* never removed */
     size_t n, cap;
-    bool folder;
+    atomic_bool folder;
     struct read_limits limits;
     atomic_bool end;
     pthread_mutex_t scanning; /* of the folders; taken before mutex */

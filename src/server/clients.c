@@ -258,6 +258,15 @@ bool clients_work(struct clients *c, struct client *one)
     return fine;
 }
 
+void clients_receive(struct clients *c, struct client *one, uint64_t bytes)
+{
+    uint64_t rate = c->limits->answer_bytes_per_s;
+
+    pthread_mutex_lock(&c->mutex);
+    one->until_ns += (int64_t)(MIN(bytes, rate * 1000) * SECOND_NS / rate);
+    pthread_mutex_unlock(&c->mutex);
+}
+
 void clients_answer(struct clients *c, struct client *one, uint64_t len, uint64_t bytes)
 {
     int64_t more_s = (int64_t)MIN(len / c->limits->answer_bytes_per_s, (uint64_t)INT32_MAX);

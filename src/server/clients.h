@@ -40,6 +40,8 @@ void clients_remove(struct clients *c, struct client *one); /* NULL is fine */
 
 /* A request is there. False: too many are, and it should be refused. */
 bool clients_work(struct clients *c, struct client *one);
+/* Bytes of a request that is a file have come: there is time for more of it, as for an answer. */
+void clients_receive(struct clients *c, struct client *one, uint64_t bytes);
 /* Its answer, of which `bytes` lie in memory and `len` are sent, can be read. */
 void clients_answer(struct clients *c, struct client *one, uint64_t len, uint64_t bytes);
 /* The answer was read, or given up. */

@@ -74,7 +74,7 @@ static bool origin_is_host(const char *origin, const char *host)
     return strncasecmp(origin, "http://", 7) == 0 && strcasecmp(origin + 7, host) == 0;
 }
 
-int guard_check(const struct guard *g, const struct guard_request *r, opm_error *err)
+static int check_origin(const struct guard *g, const struct guard_request *r, opm_error *err)
 {
     if (!r->host) {
         opm__fail(err, OPM_EINVAL, "the request has no Host header");
@@ -93,9 +93,32 @@ int guard_check(const struct guard *g, const struct guard_request *r, opm_error 
         opm__fail(err, OPM_EINVAL, "pages of other sites may not ask this server");
         return 403;
     }
-    if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0) {
-        opm__fail(err, OPM_EINVAL, "only GET and HEAD are answered");
-        return 405;
-    }
     return 0;
+}
+
+int guard_check(const struct guard *g, const struct guard_request *r, opm_error *err)
+{
+    int status = check_origin(g, r, err);
+
+    if (status == 0 && strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0) {
+        opm__fail(err, OPM_EINVAL, "only GET and HEAD are answered");
+        status = 405;
+    }
+    return status;
+}
+
+int guard_check_drop(const struct guard *g, const struct guard_request *r, opm_error *err)
+{
+    int status = check_origin(g, r, err);
+
+    if (status == 0 && strcmp(r->method, "PUT") != 0) {
+        opm__fail(err, OPM_EINVAL, "a file is brought with PUT");
+        status = 405;
+    } else if (status == 0 && !g->loopback) {
+        opm__fail(err, OPM_EINVAL,
+                  "other machines can reach this server, so it takes no files; name the trace "
+                  "when starting 'opmeter serve'");
+        status = 403;
+    }
+    return status;
 }

@@ -24,5 +24,7 @@ struct guard_request {
 
 /* 0, or the HTTP status of the refusal with a sentence in err. */
 int guard_check(const struct guard *g, const struct guard_request *r, opm_error *err);
+/* Likewise, of a request that brings a file. Other machines may not. */
+int guard_check_drop(const struct guard *g, const struct guard_request *r, opm_error *err);
 
 #endif

@@ -31,15 +31,17 @@ struct opened {
 };
 
 /* Called while a trace is read. */
-static int give_up(void *stop, uint64_t done, uint64_t total)
+static int on_progress(void *user, uint64_t done, uint64_t total)
 {
-    (void)done;
-    (void)total;
-    return atomic_load((const atomic_bool *)stop);
+    struct reading *r = user;
+
+    atomic_store(&r->done, MIN(done, total));
+    atomic_store(&r->total, total);
+    return atomic_load(r->stop);
 }
 
 int opened_read(struct opened **out, const char *const *paths, size_t npaths, uint64_t stamp,
-                const struct read_limits *limits, const atomic_bool *stop, opm_error *err)
+                const struct read_limits *limits, struct reading *reading, opm_error *err)
 {
     opm_open_options opts = OPM_OPEN_OPTIONS_INIT;
     struct opened *o = mem_calloc(1, sizeof(*o));
@@ -56,9 +58,11 @@ int opened_read(struct opened **out, const char *const *paths, size_t npaths, ui
     opts.max_bytes = limits->unpacked;
     opts.max_memory = limits->memory;
     opts.max_seconds = limits->seconds;
-    opts.progress = give_up;
-    opts.user = (void *)(uintptr_t)stop;
+    opts.progress = on_progress;
+    opts.user = reading;
     rc = opm_trace_open(&o->first, paths, npaths, &opts, err);
+    atomic_store(&reading->total, 0); /* first: who sees a total has what is done of it */
+    atomic_store(&reading->done, 0);
     if (rc == 0)
         o->spans = opm_trace_rows(o->first, "span");
     if (rc < 0)

@@ -26,11 +26,15 @@ struct read_limits {
     uint64_t unpacked, memory, seconds;
 };
 
-/* Read a trace of so many files, given up when *stop becomes true. The caller has the one
- * reference.
- */
+/* What others see of a trace that is being read. */
+struct reading {
+    const atomic_bool *stop;      /* true: it is given up */
+    _Atomic uint64_t done, total; /* bytes of the file; 0 while it is not read */
+};
+
+/* Read a trace of so many files. The caller has the one reference. */
 int opened_read(struct opened **out, const char *const *paths, size_t npaths, uint64_t stamp,
-                const struct read_limits *limits, const atomic_bool *stop, opm_error *err);
+                const struct read_limits *limits, struct reading *reading, opm_error *err);
 /* Begin in a thread of its own what the first picture will need. Once. */
 void opened_prepare(struct opened *o);
 void opened_ref(struct opened *o);

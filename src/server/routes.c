@@ -67,6 +67,8 @@ static int get_version(struct asked *q, opm_error *err)
     json_cstr(q->w, opm_trace_version());
     json_key(q->w, "folder");
     json_bool(q->w, catalog_is_folder(q->r->catalog));
+    json_key(q->w, "drop_max");
+    json_i64(q->w, q->r->dropped ? (int64_t)dropped_default.file : 0);
     json_object_end(q->w);
     return 0;
 }
@@ -82,6 +84,11 @@ static int get_traces(struct asked *q, opm_error *err)
 static int get_trace(struct asked *q, opm_error *err)
 {
     return catalog_describe(q->r->catalog, q->t->segment[2], q->w, err);
+}
+
+static int get_progress(struct asked *q, opm_error *err)
+{
+    return catalog_progress(q->r->catalog, q->t->segment[2], q->w, err);
 }
 
 /* Run sql in a lane, interrupted at the limit and when the client is gone. */
@@ -342,11 +349,17 @@ static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
 } routes_json[] = {
-    { "api/version", get_version },     { "api/traces", get_traces },
-    { "api/trace/*", get_trace },       { "api/trace/*/data/*", get_data },
-    { "api/trace/*/sql", get_sql },     { "api/trace/*/timeline", get_timeline },
-    { "api/trace/*/found", get_found }, { "api/trace/*/totals", get_totals },
-    { "api/trace/*/flame", get_flame }, { "api/trace/*/busy", get_busy },
+    { "api/version", get_version },
+    { "api/traces", get_traces },
+    { "api/trace/*", get_trace },
+    { "api/trace/*/data/*", get_data },
+    { "api/trace/*/sql", get_sql },
+    { "api/trace/*/timeline", get_timeline },
+    { "api/trace/*/found", get_found },
+    { "api/trace/*/totals", get_totals },
+    { "api/trace/*/flame", get_flame },
+    { "api/trace/*/busy", get_busy },
+    { "api/trace/*/progress", get_progress },
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,
@@ -379,6 +392,56 @@ static void answer_export(const struct routes *r, const struct target *t, int cl
         rc = exported(path, n, t->segment[4], &who, a, &err);
     if (rc < 0)
         reply_error(a, status_of(rc), err.msg);
+}
+
+bool routes_is_drop(const struct target *t)
+{
+    return target_is(t, "api/dropped/*");
+}
+
+static int add_dropped(const struct routes *r, struct drop *f, struct reply *a, opm_error *err)
+{
+    struct json_writer w = { .buf = &a->body };
+    char id[CATALOG_ID_ROOM];
+    const char *path;
+    size_t shown_from;
+    int rc = drop_end(f, &path, &shown_from, err);
+
+    if (rc < 0)
+        return rc;
+    rc = catalog_add(r->catalog, path, shown_from, id, err);
+    if (rc < 0) {
+        dropped_remove(r->dropped, path);
+        return rc;
+    }
+    json_object(&w);
+    json_key(&w, "id");
+    json_cstr(&w, id);
+    json_key(&w, "path");
+    json_cstr(&w, path + shown_from);
+    json_object_end(&w);
+    buf_addc(&a->body, '\n');
+    return a->body.failed ? opm__fail(err, OPM_ENOMEM, "out of memory") : 0;
+}
+
+void routes_fail_drop(int rc, const opm_error *err, struct reply *a)
+{
+    int status = rc == OPM_ELIMIT ? 413 : rc == OPM_EIO ? 507 : status_of(rc);
+
+    reply_error(a, status, err->msg);
+}
+
+void routes_answer_drop(const struct routes *r, struct drop *f, struct reply *a)
+{
+    opm_error err;
+    int rc = add_dropped(r, f, a, &err);
+
+    a->status = 201;
+    a->type = JSON_TYPE;
+    if (rc < 0)
+        routes_fail_drop(rc, &err, a);
+    else
+        scout_wake(r->scout);
 }
 
 /* Every page has an address of its own; what looks like a file is one or is not there. */

@@ -54,6 +54,7 @@ void server_stop(struct server *s)
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -81,6 +82,8 @@ struct request {
     opm_error err;
     bool begun;
     struct client *client;
+    struct drop *drop; /* a file that is coming in, or NULL */
+    int drop_rc;       /* why it is not, any more */
 };
 
 /* The page loads nothing from elsewhere, is in no frame, and tells nobody where it was. */
@@ -100,7 +103,7 @@ static const struct {
 
 /* Queue a response and give it up. */
 static enum MHD_Result send_response(struct MHD_Connection *connection, struct MHD_Response *r,
-                                     unsigned status, const char *type)
+                                     unsigned status, const char *type, const char *allow)
 {
     enum MHD_Result result;
 
@@ -110,7 +113,7 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct M
     for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
         MHD_add_response_header(r, headers[i].name, headers[i].value);
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(r, "Allow", "GET, HEAD");
+        MHD_add_response_header(r, "Allow", allow);
     result = MHD_queue_response(connection, status, r);
     MHD_destroy_response(r);
     return result;
@@ -144,7 +147,8 @@ static enum MHD_Result send_reply(struct server *s, struct request *q,
             MHD_add_response_header(r, "Content-Disposition", buf_str(&disposition));
         buf_release(&disposition);
     }
-    result = send_response(connection, r, (unsigned)a->status, a->type);
+    result = send_response(connection, r, (unsigned)a->status, a->type,
+                           routes_is_drop(&q->target) ? "PUT" : "GET, HEAD");
     buf_release(&a->body);
     return result;
 }
@@ -189,10 +193,19 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         *context = q;
     } else if (q) {
         clients_remove(s->clients, q->client);
+        drop_give_up(q->drop);
         target_release(&q->target);
         mem_free(q);
         *context = NULL;
     }
+}
+
+/* It came in, or what came of it is of no use. */
+static void end_drop(struct request *q)
+{
+    drop_give_up(q->drop);
+    q->drop = NULL;
+    q->drop_rc = 0;
 }
 
 /* The first line of a request is there. */
@@ -205,6 +218,7 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
     (void)cls;
     if (!q)
         return NULL;
+    end_drop(q);
     target_release(&q->target);
     q->rc = target_parse(&q->target, uri, &q->err);
     q->begun = false;
@@ -219,8 +233,10 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
 
     (void)connection;
     (void)why;
-    if (q)
+    if (q) {
+        end_drop(q);
         clients_idle(s->clients, q->client);
+    }
 }
 
 /* Escapes stay as they are: target.c decodes. */
@@ -236,6 +252,59 @@ static const char *header_of(struct MHD_Connection *connection, const char *name
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
+static int check_request(struct server *s, const struct request *q,
+                         struct MHD_Connection *connection, const char *method, opm_error *err)
+{
+    struct guard_request asked = {
+        .method = method,
+        .data = q->target.nsegment > 0 && strcmp(q->target.segment[0], "api") == 0,
+        .host = header_of(connection, "Host"),
+        .origin = header_of(connection, "Origin"),
+        .fetch_site = header_of(connection, "Sec-Fetch-Site"),
+    };
+
+    return routes_is_drop(&q->target) ? guard_check_drop(&s->guard, &asked, err)
+                                      : guard_check(&s->guard, &asked, err);
+}
+
+/* The head of a request that brings a file. What is refused is read nevertheless, within the time
+ * of a request: the client could not read an answer before. */
+static void begin_drop(struct server *s, struct request *q, struct MHD_Connection *connection,
+                       const char *method)
+{
+    const char *length = header_of(connection, "Content-Length");
+    opm_error err;
+
+    if (q->rc < 0 || check_request(s, q, connection, method, &err) != 0)
+        return;
+    q->drop_rc =
+        drop_begin(s->routes.dropped, q->target.segment[2],
+                   length ? strtoull(length, NULL, 10) : DROP_LENGTH_UNKNOWN, &q->drop, &q->err);
+}
+
+static void receive(struct server *s, struct request *q, const char *data, size_t len)
+{
+    if (!q->drop)
+        return;
+    clients_receive(s->clients, q->client, len);
+    q->drop_rc = drop_write(q->drop, data, len, &q->err);
+    if (q->drop_rc < 0) {
+        drop_give_up(q->drop);
+        q->drop = NULL;
+    }
+}
+
+static void answer_drop(struct server *s, struct request *q, struct reply *a)
+{
+    struct drop *f = q->drop;
+
+    q->drop = NULL;
+    if (f)
+        routes_answer_drop(&s->routes, f, a);
+    else
+        routes_fail_drop(q->drop_rc, &q->err, a);
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
@@ -244,31 +313,25 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     struct request *q = *state;
     const union MHD_ConnectionInfo *info;
     struct reply a = REPLY_INIT;
-    struct guard_request asked;
     opm_error err;
     int status;
 
     (void)url;
     (void)version;
-    (void)upload;
     if (!q)
         return MHD_NO;
     if (!q->begun) { /* answered so early, the connection would not be kept */
         q->begun = true;
+        if (routes_is_drop(&q->target))
+            begin_drop(s, q, connection, method);
         return MHD_YES;
     }
-    if (*upload_size) { /* of what has no business here */
+    if (*upload_size) { /* of a file, or of what has no business here */
+        receive(s, q, upload, *upload_size);
         *upload_size = 0;
         return MHD_YES;
     }
-    asked = (struct guard_request){
-        .method = method,
-        .data = q->target.nsegment > 0 && strcmp(q->target.segment[0], "api") == 0,
-        .host = header_of(connection, "Host"),
-        .origin = header_of(connection, "Origin"),
-        .fetch_site = header_of(connection, "Sec-Fetch-Site"),
-    };
-    status = guard_check(&s->guard, &asked, &err);
+    status = check_request(s, q, connection, method, &err);
     if (status)
         return send_error(s, q, connection, status, &err);
     if (q->rc < 0)
@@ -278,7 +341,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return send_error(s, q, connection, 503, &err);
     }
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    routes_answer(&s->routes, &q->target, info ? info->connect_fd : -1, &a);
+    if (routes_is_drop(&q->target))
+        answer_drop(s, q, &a);
+    else
+        routes_answer(&s->routes, &q->target, info ? info->connect_fd : -1, &a);
     return send_reply(s, q, connection, &a);
 }
 
@@ -331,6 +397,8 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
         rc = watch_start(&s->routes.watch, err);
     if (rc == 0)
         rc = scout_start(&s->routes.scout, s->routes.catalog, err);
+    if (rc == 0 && s->listening.loopback)
+        rc = dropped_new(&s->routes.dropped, &dropped_default, err);
     if (rc == 0)
         rc = clients_start(&s->clients, &clients_default, err);
     s->guard = (struct guard){ .loopback = s->listening.loopback, .host = o->host };
@@ -375,6 +443,7 @@ void server_stop(struct server *s)
     scout_stop(s->routes.scout);
     watch_free(s->routes.watch);
     catalog_free(s->routes.catalog);
+    dropped_free(s->routes.dropped);
     mem_free(s);
 }
 

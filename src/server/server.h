@@ -1,7 +1,8 @@
 /* server.h -- the HTTP server behind `opmeter serve`; docs/http.md is what it answers.
  *
  * Runs in threads of its own from server_start() to server_stop(). Nothing is written anywhere, but
- * for a temporary file while a trace is exported. */
+ * for a temporary file while a trace is exported, and copies of what is dropped on the page, which
+ * server_stop() removes. */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import costly
 import crowd
+import drop
 from http_client import (PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, sql_target,
                          trace_json)
 
@@ -712,7 +713,7 @@ def bound(test):
     return run
 
 
-TESTS += [bound(test) for module in (costly, crowd) for test in module.TESTS]
+TESTS += [bound(test) for module in (costly, crowd, drop) for test in module.TESTS]
 
 
 def can_serve():

@@ -130,6 +130,27 @@ static void test_deadlines(void **state)
     clients_free(c);
 }
 
+/* A file that comes in has time as it comes: bytes of it count as those of an answer. */
+static void test_receive(void **state)
+{
+    struct clients_limits limits = wide;
+    struct clients *c;
+    struct pair coming, asking;
+
+    (void)state;
+    limits.request_ns = 500000000; /* until the bytes below are told */
+    c = start(&limits);
+    coming = connect_from(c, "127.0.0.1");
+    clients_receive(c, coming.client, 600); /* a byte a second */
+    clients_receive(c, coming.client, UINT64_MAX);
+    asking = connect_from(c, "127.0.0.1");
+    assert_true(is_closed(&asking, 60000));
+    assert_false(is_closed(&coming, 0));
+    disconnect(c, &asking);
+    disconnect(c, &coming);
+    clients_free(c);
+}
+
 /* Answers that nobody reads give way to new ones. */
 static void test_answers_in_memory(void **state)
 {
@@ -207,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_answers_in_memory),
+        cmocka_unit_test(test_receive),
         cmocka_unit_test(test_addresses),
     };
 

@@ -188,6 +188,37 @@ static void test_guard(void **state)
     }
 }
 
+/* Files are brought by PUT, from here alone. */
+static void test_guard_drop(void **state)
+{
+    static const struct guard local = { true, NULL }, open = { false, "box.example" };
+    static const struct {
+        const struct guard *g;
+        struct guard_request r;
+        int status;
+    } cases[] = {
+        { &local, { "PUT", true, "localhost:1", NULL, NULL }, 0 },
+        { &local, { "PUT", true, "localhost:1", "http://localhost:1", "same-origin" }, 0 },
+        { &local, { "PUT", true, "localhost:1", "http://localhost:2", NULL }, 403 },
+        { &local, { "PUT", true, "localhost:1", NULL, "cross-site" }, 403 },
+        { &local, { "PUT", true, "box.example", NULL, NULL }, 403 },
+        { &local, { "PUT", true, NULL, NULL, NULL }, 400 },
+        { &local, { "POST", true, "localhost:1", NULL, NULL }, 405 },
+        { &local, { "GET", true, "localhost:1", NULL, NULL }, 405 },
+        { &open, { "PUT", true, "box.example", NULL, NULL }, 403 },
+        { &open, { "PUT", true, "localhost", NULL, NULL }, 403 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        opm_error err = { 0 };
+        int status = guard_check_drop(cases[i].g, &cases[i].r, &err);
+
+        if (status != cases[i].status)
+            fail_msg("case %zu: %d %s", i, status, err.msg);
+    }
+}
+
 static const struct query sample = { "sample", "a:int b:text c:int=5 d:text=x e:int?", "",
                                      "SELECT :a, :b, :c, :d, :e, ':no' :ab" };
 
@@ -263,8 +294,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_target),     cmocka_unit_test(test_target_is),
         cmocka_unit_test(test_target_int), cmocka_unit_test(test_target_memory),
-        cmocka_unit_test(test_guard),      cmocka_unit_test(test_query_sql),
-        cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_guard),      cmocka_unit_test(test_guard_drop),
+        cmocka_unit_test(test_query_sql),  cmocka_unit_test(test_queries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@ export interface TraceEntry {
     open: boolean;
     model?: string | null;
     latency_ns?: number | null;
+    spans?: number | null; // null: the server has not looked into it yet
     error?: string | null; // why it cannot be read
 }
 
@@ -34,6 +35,7 @@ export interface TraceInfo {
 export interface Version {
     version: string;
     folder: boolean;
+    drop_max: number; // bytes of a file that the server takes; 0: it takes none
 }
 
 // [ts, dur, depth, index into names or -1 if none stands out, span.id or -1, spans that it stands
@@ -124,7 +126,7 @@ function lacking(what: string): ApiError {
 }
 
 export async function version(signal?: AbortSignal): Promise<Version> {
-    if (report) return { version: report.version, folder: false };
+    if (report) return { version: report.version, folder: false, drop_max: 0 };
     return get("/api/version", signal);
 }
 
@@ -136,6 +138,32 @@ export async function traces(signal?: AbortSignal): Promise<TraceEntry[]> {
 
 export async function trace(id: string, signal?: AbortSignal): Promise<TraceInfo> {
     return report ? report.trace : get(`/api/trace/${id}`, signal);
+}
+
+// How much of a trace was read by the request that opens it just now; total 0: none does, or it is no file.
+export async function progress(id: string, signal?: AbortSignal): Promise<{ done: number; total: number }> {
+    if (report) return { done: 0, total: 0 };
+    return get(`/api/trace/${id}/progress`, signal);
+}
+
+// Bring a file to the server; fetch() does not tell how much of it is there.
+export function drop(file: File, onProgress: (done: number) => void, signal: AbortSignal): Promise<{ id: string }> {
+    return new Promise((done, fail) => {
+        const request = new XMLHttpRequest();
+        const lost = () => fail(new ApiError("The server does not answer. Is opmeter serve still running?", -1));
+        request.open("PUT", `/api/dropped/${encodeURIComponent(file.name)}`);
+        request.responseType = "json";
+        request.upload.onprogress = (event) => onProgress(event.loaded);
+        request.onload = () => {
+            const told = request.response as { id?: string; error?: string } | null;
+            if (request.status === 201 && told?.id) done({ id: told.id });
+            else fail(new ApiError(told?.error ?? `The server answered ${request.status}.`, request.status));
+        };
+        request.onerror = lost;
+        request.onabort = lost;
+        signal.addEventListener("abort", () => request.abort());
+        request.send(file);
+    });
 }
 
 // Rows of a named query (src/server/queries.def).

@@ -1,6 +1,6 @@
 // Data that comes later, and the trace that a page is about.
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 
 export type Loadable<T> =
@@ -20,6 +20,13 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unkn
         return () => stop.abort();
     }, deps);
     return now;
+}
+
+// What was there before stays while it is loaded again.
+export function useKept<T>(now: Loadable<T>): Loadable<T> {
+    const kept = useRef(now);
+    if (now.state !== "loading") kept.current = now;
+    return kept.current;
 }
 
 export const TraceContext = createContext<api.TraceInfo | null>(null);

@@ -24,6 +24,7 @@ const PATHS = {
     right: "M6 4l4 4-4 4",
     left: "M10 4L6 8l4 4",
     download: "M8 2v8M5 7l3 3 3-3M2 13h12",
+    upload: "M8 11V3M5 6l3-3 3 3M2 13h12",
     link: "M6 3H3v10h10v-3M9 3h4v4M13 3L7 9",
     plus: "M8 3v10M3 8h10",
     minus: "M3 8h10",

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
+import { Drop } from "./components/Drop";
 import { GoTo } from "./components/GoTo";
 import { useDataOf } from "./hooks";
 import { Icon } from "./icons";
@@ -50,10 +51,11 @@ interface FrameProps {
     page: Page | null;
     version: api.Version | null;
     onReload: () => void;
+    onAdded: () => void;
     children: ComponentChildren;
 }
 
-export function Frame({ trace, page, version, onReload, children }: FrameProps) {
+export function Frame({ trace, page, version, onReload, onAdded, children }: FrameProps) {
     const theme = useTheme();
     const [help, setHelp] = useState(false);
     const [palette, setPalette] = useState(false);
@@ -125,6 +127,7 @@ export function Frame({ trace, page, version, onReload, children }: FrameProps) 
                     <button class="icon-button" onClick={() => setPalette(true)} aria-label="Go to" title="Go to (Ctrl+K)">
                         <Icon name="search" />
                     </button>
+                    {version !== null && version.drop_max > 0 && <Drop max={version.drop_max} onAdded={onAdded} />}
                     {trace && !api.isReport && (
                         <button class="icon-button" onClick={onReload} aria-label="Read the trace again"
                                 title="Read the trace again (R)"><Icon name="reload" /></button>

@@ -2,8 +2,8 @@
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
-import { Empty, Failed, Loading } from "./components/States";
-import { TraceContext, useLoad } from "./hooks";
+import { Empty, Failed, Opening } from "./components/States";
+import { TraceContext, useKept, useLoad } from "./hooks";
 import { Frame } from "./layout";
 import { pages } from "./pages";
 import { Traces } from "./pages/Traces";
@@ -32,7 +32,8 @@ class Guard extends Component<{ children: ComponentChildren }, { error: Error | 
 function App() {
     const route = useRoute();
     const [read, setRead] = useState(0);
-    const version = useLoad((signal) => api.version(signal), []);
+    const [added, setAdded] = useState(0);
+    const version = useKept(useLoad((signal) => api.version(signal), [added]));
     const folder = version.state === "ready" && version.value.folder;
     const first = useLoad(async (signal) => {
         if (route.trace !== null || version.state !== "ready" || folder) return null;
@@ -49,10 +50,10 @@ function App() {
 
     let content: ComponentChildren;
     if (version.state === "failed") content = <Failed error={version.error} />;
-    else if (route.trace === null && folder) content = <Traces />;
+    else if (route.trace === null && folder) content = <Traces key={added} />;
     else if (first.state === "failed") content = <Failed error={first.error} />;
     else if (trace.state === "failed") content = <Failed error={trace.error} />;
-    else if (!info) content = <Loading what="Opening the trace" />;
+    else if (!info) content = <Opening id={id} />;
     else if (!page) {
         content = (
             <Empty why={`There is no page “${route.page}”. `}>
@@ -70,7 +71,7 @@ function App() {
     }
     return (
         <Frame trace={info} page={page} version={version.state === "ready" ? version.value : null}
-               onReload={() => setRead((n) => n + 1)}>
+               onReload={() => setRead((n) => n + 1)} onAdded={() => setAdded((n) => n + 1)}>
             {content}
         </Frame>
     );

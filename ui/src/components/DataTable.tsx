@@ -70,8 +70,13 @@ const LEAST_PX = { text: 150, number: 100 }; // of a column that has no width of
 
 // Where there is less room the table is scrolled, not squeezed.
 function leastWidth<T>(columns: Column<T>[]): number {
-    return columns.reduce((sum, { width, numeric }) => sum +
-        (width?.endsWith("px") ? parseInt(width, 10) : LEAST_PX[numeric ? "number" : "text"]), 0);
+    let px = 0;
+    let share = 0; // of columns whose width is a part of the whole
+    for (const { width, numeric } of columns) {
+        if (width?.endsWith("%")) share += parseFloat(width) / 100;
+        else px += width?.endsWith("px") ? parseInt(width, 10) : LEAST_PX[numeric ? "number" : "text"];
+    }
+    return Math.ceil(px / Math.max(1 - share, 0.2));
 }
 
 export function DataTable<T>(props: DataTableProps<T>) {

@@ -1,8 +1,8 @@
 // What a page shows while it has nothing to show: loading, failed, or empty and why.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, NOT_IN_REPORT } from "../api";
-import { count } from "../format";
+import { ApiError, NOT_IN_REPORT, progress } from "../api";
+import { bytes, count } from "../format";
 import { cutAt, type Loadable } from "../hooks";
 
 // Not for a blink: what comes within 150 ms needs no word about it.
@@ -13,6 +13,31 @@ export function Loading({ what = "Loading" }: { what?: string }) {
         return () => clearTimeout(timer);
     }, []);
     return <div class="state loading" role="status" aria-busy="true">{shown && `${what} …`}</div>;
+}
+
+const PROGRESS_MS = 300;
+
+// Likewise, for a trace that is being opened: how much of the file was read.
+export function Opening({ id }: { id: string | null }) {
+    const [read, setRead] = useState({ done: 0, total: 0 });
+    useEffect(() => {
+        const stop = new AbortController();
+        const look = () => {
+            if (id !== null) progress(id, stop.signal).then((now) => { if (now.total) setRead(now); }, () => undefined);
+        };
+        const timer = setInterval(look, PROGRESS_MS);
+        return () => {
+            clearInterval(timer);
+            stop.abort();
+        };
+    }, [id]);
+    if (!read.total) return <Loading what="Opening the trace" />;
+    return (
+        <div class="state loading opening" role="status" aria-busy="true">
+            <span>Opening the trace: {bytes(read.done)} of {bytes(read.total)}</span>
+            <progress aria-label="Read of the trace" max={read.total} value={read.done} />
+        </div>
+    );
 }
 
 export function Failed({ error }: { error: Error }) {
