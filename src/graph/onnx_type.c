@@ -12,7 +12,8 @@ static int named_dim(struct loader *ld, const struct pb_field *f, int64_t *out)
     str_id id;
     int rc;
 
-    if (f->len == 0) {
+    /* Exporters call dimensions so that have no name, and not because they are the same. */
+    if (f->len == 0 || (f->len == 1 && *f->p == '?')) {
         *out = DIM_OPEN;
         return 0;
     }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/human.h"
+#include "base/nearest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <strings.h>
 
 #define ALIGN 64
+#define DIM_TEXT_MAX 300
 
 /* Sizes that open dimensions have got so far. */
 struct size {
@@ -60,6 +62,18 @@ static int set_size(struct sizes *s, const char *name, int64_t size, const char 
     return 0;
 }
 
+/* How an open dimension is called where one is named: as the model does, or INPUT[NUMBER]. */
+static void dim_text(const struct model *m, const struct engine_value *v, int d,
+                     char out[static DIM_TEXT_MAX])
+{
+    const char *name = model_dim_name(m, v->shape.dim[d]);
+
+    if (name)
+        snprintf(out, DIM_TEXT_MAX, "%s", name);
+    else
+        snprintf(out, DIM_TEXT_MAX, "%s[%d]", v->name, d);
+}
+
 /* A given shape must be what the model declares; where that is open, it says how large it is. */
 static int bind_shape(struct sizes *s, const struct engine_value *v, const struct shape *given,
                       const char *origin, opm_error *err)
@@ -79,32 +93,35 @@ static int bind_shape(struct sizes *s, const struct engine_value *v, const struc
     snprintf(who, sizeof(who), "input '%s'", v->name);
     for (int i = 0; !rc && v->shape.rank >= 0 && i < given->rank; i++) {
         const char *name = v->shape.dim[i] < 0 ? model_dim_name(s->m, v->shape.dim[i]) : NULL;
+        char text[DIM_TEXT_MAX];
 
-        if (name)
-            rc = set_size(s, name, given->dim[i], who, err);
+        dim_text(s->m, v, i, text);
+        if (name || size_of(s, text))
+            rc = set_size(s, name ? name : text, given->dim[i], who, err);
     }
     return rc;
 }
 
 /* -- from options to sizes -- */
 
+/* Append the name of an open dimension, if it is not there yet. */
+static void put_dim(const struct sizes *s, const struct engine_value *v, int d, struct buf *b)
+{
+    char name[DIM_TEXT_MAX], quoted[DIM_TEXT_MAX + 2];
+
+    dim_text(s->m, v, d, name);
+    snprintf(quoted, sizeof(quoted), "'%s'", name);
+    if (!strstr(buf_str(b), quoted))
+        buf_addf(b, "%s%s", b->len ? ", " : "", quoted);
+}
+
 /* Names of open dimensions of the inputs, each once; "" if there are none. */
 static void put_open(const struct sizes *s, const struct engine_value *v, size_t n, struct buf *b)
 {
     for (size_t i = 0; i < n; i++) {
         for (int d = 0; d < v[i].shape.rank; d++) {
-            const char *name = NULL;
-            char text[300];
-
-            if (v[i].shape.dim[d] >= 0)
-                continue;
-            name = model_dim_name(s->m, v[i].shape.dim[d]);
-            if (name)
-                snprintf(text, sizeof(text), "'%s'", name);
-            else
-                snprintf(text, sizeof(text), "number %d of input '%s'", d, v[i].name);
-            if (!strstr(buf_str(b), text))
-                buf_addf(b, "%s%s", b->len ? ", " : "", text);
+            if (v[i].shape.dim[d] < 0)
+                put_dim(s, &v[i], d, b);
         }
     }
 }
@@ -177,20 +194,51 @@ static int bind_sequence(struct sizes *s, const struct engine_value *v, size_t n
     return rc;
 }
 
+/* " 'm'; did you mean 'n'? ..." about a name that is none of those in `names`, where near.best is
+ * the one most like it. */
+static int unknown_name(const struct sizes *s, const char *what, const struct nearest *near,
+                        const struct buf *names, opm_error *err)
+{
+    if (names->failed)
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->m->name);
+    if (near->best)
+        return opm__fail(err, OPM_EINVAL, "%s: there is no %s '%s'; did you mean '%s'? It has %s",
+                         s->m->name, what, near->word, near->best, buf_str(names));
+    return opm__fail(err, OPM_EINVAL, "%s: there is no %s '%s'%s%s", s->m->name, what, near->word,
+                     names->len ? ", but " : "", buf_str(names));
+}
+
 static int unknown_dim(const struct sizes *s, const struct engine_value *v, size_t n,
                        const char *name, opm_error *err)
 {
+    struct nearest near = { .word = name };
     struct buf open = { 0 };
     int rc;
 
     put_open(s, v, n, &open);
-    if (open.len)
-        rc = opm__fail(err, OPM_EINVAL, "%s: there is no open dimension '%s', but %s", s->m->name,
-                       name, buf_str(&open));
-    else
-        rc = opm__fail(err, OPM_EINVAL, "%s: there is no open dimension '%s'", s->m->name, name);
+    for (size_t i = 0; i < n; i++)
+        for (int d = 0; d < v[i].shape.rank; d++)
+            if (v[i].shape.dim[d] < 0 && model_dim_name(s->m, v[i].shape.dim[d]))
+                nearest_try(&near, model_dim_name(s->m, v[i].shape.dim[d]));
+    rc = unknown_name(s, "open dimension", &near, &open, err);
     buf_release(&open);
     return rc;
+}
+
+/* Is there an open dimension that the model has no name for and that is called so here? */
+static bool is_numbered(const struct sizes *s, const struct engine_value *v, size_t n,
+                        const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (int d = 0; d < v[i].shape.rank; d++) {
+            char text[DIM_TEXT_MAX];
+
+            dim_text(s->m, &v[i], d, text);
+            if (v[i].shape.dim[d] < 0 && strcmp(text, name) == 0)
+                return true;
+        }
+    }
+    return false;
 }
 
 static int bind_dims(struct sizes *s, const struct engine_value *v, size_t n,
@@ -199,7 +247,7 @@ static int bind_dims(struct sizes *s, const struct engine_value *v, size_t n,
     int rc = 0;
 
     for (size_t i = 0; !rc && i < opt->ndim; i++) {
-        if (!model_dim_find(s->m, opt->dim[i].name))
+        if (!model_dim_find(s->m, opt->dim[i].name) && !is_numbered(s, v, n, opt->dim[i].name))
             rc = unknown_dim(s, v, n, opt->dim[i].name, err);
         else
             rc = set_size(s, opt->dim[i].name, opt->dim[i].size, "--dim", err);
@@ -220,7 +268,7 @@ static struct input_item *find_item(struct input_items *l, const struct engine_v
     return NULL;
 }
 
-static int check_items(const struct input_items *l, const struct model *m,
+static int check_items(const struct input_items *l, const struct sizes *s,
                        const struct engine_value *v, size_t n, opm_error *err)
 {
     struct buf names = { 0 };
@@ -229,19 +277,21 @@ static int check_items(const struct input_items *l, const struct model *m,
     for (size_t k = 0; k < n; k++)
         buf_addf(&names, "%s'%s'", k ? ", " : "", v[k].name);
     if (names.failed)
-        rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
+        rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->m->name);
     for (size_t i = 0; !rc && i < l->n; i++) {
         const struct input_item *it = &l->item[i];
         bool known = n == 1 && (!*it->name || strcmp(it->name, "data") == 0);
+        struct nearest near = { .word = it->name };
 
-        for (size_t k = 0; !known && k < n; k++)
+        for (size_t k = 0; !known && k < n; k++) {
             known = strcmp(it->name, v[k].name) == 0;
+            nearest_try(&near, v[k].name);
+        }
         if (!known && !*it->name)
             rc = opm__fail(err, OPM_EINVAL, "%s: say which input %s is for: NAME:%s; it has %s",
-                           m->name, it->origin, it->origin, buf_str(&names));
+                           s->m->name, it->origin, it->origin, buf_str(&names));
         else if (!known)
-            rc = opm__fail(err, OPM_EINVAL, "%s: has no input '%s', but %s", m->name, it->name,
-                           n ? buf_str(&names) : "none at all");
+            rc = unknown_name(s, "input", &near, &names, err);
     }
     buf_release(&names);
     return rc;
@@ -379,11 +429,10 @@ static int64_t choose(struct sizes *s, const struct engine_value *v, const char 
 {
     int64_t size = input_guess(v, name, d, &s->hints);
 
-    buf_adds(&s->guessed, s->guessed.len ? ", " : "");
-    if (name)
-        buf_addf(&s->guessed, "%s=%lld", name, (long long)size);
-    else
-        buf_addf(&s->guessed, "%s[%d]=%lld", v->name, d, (long long)size);
+    char text[DIM_TEXT_MAX];
+
+    dim_text(s->m, v, d, text);
+    buf_addf(&s->guessed, "%s%s=%lld", s->guessed.len ? ", " : "", text, (long long)size);
     if (name && set_size(s, name, size, "", NULL) < 0)
         s->guessed.failed = true;
     return size;
@@ -395,11 +444,13 @@ static void resolve(struct sizes *s, const struct engine_value *v, struct shape 
 {
     for (int d = 0; d < out->rank; d++) {
         const char *name = out->dim[d] < 0 ? model_dim_name(s->m, out->dim[d]) : NULL;
-        int64_t *known = size_of(s, name);
-        char text[300];
+        char text[DIM_TEXT_MAX];
+        int64_t *known;
 
         if (out->dim[d] >= 0)
             continue;
+        dim_text(s->m, v, d, text);
+        known = size_of(s, text);
         if (known)
             out->dim[d] = *known;
         else if (!name && d == 0 && opt->batch_size)
@@ -412,12 +463,7 @@ static void resolve(struct sizes *s, const struct engine_value *v, struct shape 
             out->dim[d] = choose(s, v, name, d);
             continue;
         }
-        if (name)
-            snprintf(text, sizeof(text), "'%s'", name);
-        else
-            snprintf(text, sizeof(text), "number %d of input '%s'", d, v->name);
-        if (!strstr(buf_str(open), text))
-            buf_addf(open, "%s%s", open->len ? ", " : "", text);
+        put_dim(s, v, d, open);
     }
 }
 
@@ -545,7 +591,7 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
                 const struct input_options *opt, opm_error *err)
 {
     struct input_items items = { 0 };
-    struct sizes s = { .m = m, .guess = opt->guess };
+    struct sizes s = { .m = m, .guess = opt->guess, .hints.usual = opt->usual };
     int rc = 0;
 
     *in = (struct inputs){ .n = n };
@@ -560,7 +606,7 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
     for (size_t i = 0; !rc && i < opt->ngiven; i++)
         rc = add_given(&items, &opt->given[i], opt->given[i].name, "the given one", err);
     if (!rc)
-        rc = check_items(&items, m, v, n, err);
+        rc = check_items(&items, &s, v, n, err);
     for (size_t i = 0; i < n; i++)
         input_hint(&s.hints, &v[i]);
     if (!rc)
@@ -570,6 +616,8 @@ int inputs_make(struct inputs *in, const struct model *m, const struct engine_va
         if (!in->origin[i])
             rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
     }
+    in->chose_image = s.hints.used_image;
+    in->chose_sequence = s.hints.used_sequence;
     if (!rc) {
         in->sizes = arena_strndup(&in->arena, buf_str(&s.guessed), s.guessed.len);
         in->ignored = arena_strndup(&in->arena, buf_str(&s.ignored), s.ignored.len);

@@ -17,6 +17,13 @@
 #include "run/npy.h"
 #include "run/run.h"
 
+/* Sizes that are chosen for open dimensions, by what they are of; 0: those that suit most models.
+ */
+struct input_usual {
+    int64_t height, width; /* of an image */
+    int64_t sequence;      /* tokens, frames, samples of a stream: whatever comes one by one */
+};
+
 struct input_options {
     const char *const *text; /* descriptions */
     size_t ntext;
@@ -31,6 +38,7 @@ struct input_options {
     int64_t max_bytes; /* of one input; 0: no limit */
     bool guess; /* sizes that stay open are chosen, and a batch or sequence that no input has is
                    said instead of refused */
+    struct input_usual usual; /* what is chosen for them */
 };
 
 struct inputs {
@@ -39,6 +47,7 @@ struct inputs {
     size_t n;
     const char *sizes;   /* "batch=1, seq=128": what was chosen for open dimensions; "": nothing */
     const char *ignored; /* what was asked for that fits no dimension, in words; "": nothing */
+    bool chose_image, chose_sequence; /* ... which input_usual has a say in */
     struct arena arena;
 };
 
@@ -46,6 +55,11 @@ struct inputs {
  * not fit, or if a size stays open (the message names all of those) and is not to be chosen. */
 int inputs_make(struct inputs *in, const struct model *m, const struct engine_value *value,
                 size_t n, const struct input_options *opt, opm_error *err);
+/* The same, and where sizes are chosen, such that the graph accepts them: what it scales images to
+ * itself, or what other models have. The model is read again for that, by its name. If none fits,
+ * they are those of inputs_make(). */
+int inputs_make_fit(struct inputs *in, const struct model *m, const struct engine_value *value,
+                    size_t n, const struct input_options *opt, opm_error *err);
 /* Declared shapes of any values of the model, with the sizes that the options give to dimensions of
  * the inputs. What else is open stays so. */
 int inputs_shapes(const struct model *m, const struct engine_value *input, size_t n,
@@ -84,11 +98,12 @@ bool input_is_sequence(const char *name);
 struct input_hints {
     bool past; /* it has a cache of tokens */
     bool rate; /* it is told how many samples of sound a second has */
+    struct input_usual usual;
+    bool used_image, used_sequence; /* set where `usual` decided */
 };
 void input_hint(struct input_hints *h, const struct engine_value *v);
 /* A size for dimension d of an input that is open; name: NULL if it has none. */
-int64_t input_guess(const struct engine_value *v, const char *name, int d,
-                    const struct input_hints *h);
+int64_t input_guess(const struct engine_value *v, const char *name, int d, struct input_hints *h);
 
 /* One element of a floating-point type; other types get a zero byte. */
 void input_put_float(uint8_t *p, enum tensor_type type, double v);

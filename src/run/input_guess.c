@@ -60,11 +60,21 @@ static int image_at(const struct shape *s)
 }
 
 /* An image is as high as it is wide, if one of both is known. */
-static int64_t image_size(const struct shape *s, int first, int d)
+static int64_t image_size(const struct shape *s, int first, int d, struct input_hints *h)
 {
     int other = d == first ? first + 1 : first;
+    int64_t usual = d == first ? h->usual.height : h->usual.width;
 
-    return s->dim[other] > 1 ? s->dim[other] : IMAGE;
+    if (s->dim[other] > 1)
+        return s->dim[other];
+    h->used_image = true;
+    return usual ? usual : IMAGE;
+}
+
+static int64_t sequence_size(int64_t most, struct input_hints *h)
+{
+    h->used_sequence = true;
+    return h->usual.sequence ? h->usual.sequence : most;
 }
 
 static int64_t cached(const char *name)
@@ -81,8 +91,7 @@ void input_hint(struct input_hints *h, const struct engine_value *v)
                strcasestr(v->name, "sampling_rate");
 }
 
-int64_t input_guess(const struct engine_value *v, const char *name, int d,
-                    const struct input_hints *h)
+int64_t input_guess(const struct engine_value *v, const char *name, int d, struct input_hints *h)
 {
     const struct shape *s = &v->shape;
     bool past = h->past;
@@ -97,19 +106,19 @@ int64_t input_guess(const struct engine_value *v, const char *name, int d,
     if (batch)
         return 1;
     if (h->rate && s->rank == 2 && d == 1 && tensor_type_float(v->type))
-        return CHUNK;
+        return sequence_size(CHUNK, h);
     if (name && is_long(name))
-        return past ? 1 : SEQUENCE;
+        return past ? 1 : sequence_size(SEQUENCE, h);
     if (image >= 0 && (d == image || d == image + 1))
-        return image_size(s, image, d);
+        return image_size(s, image, d, h);
     if (image == 2 && d == 1)
         return 3;
     if (d == 0)
         return 1;
     if (s->rank <= 2 && (is_audio(name) || is_audio(v->name)) && tensor_type_float(v->type))
-        return AUDIO;
+        return sequence_size(AUDIO, h);
     /* Numbers in a row are most likely those of tokens. */
     if (s->rank == 2 && !tensor_type_float(v->type))
-        return past ? 1 : SEQUENCE;
+        return past ? 1 : sequence_size(SEQUENCE, h);
     return 1;
 }

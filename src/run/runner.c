@@ -203,7 +203,7 @@ int runner_feed(struct runner *s, const struct tensor *given, size_t ngiven, opm
         io.ref = &s->ref;
     }
     if (!rc)
-        rc = inputs_make(&in, s->m, s->in_value, s->nin, &io, err);
+        rc = inputs_make_fit(&in, s->m, s->in_value, s->nin, &io, err);
     if (rc)
         return rc;
     s->prepared &= same_shapes(&in, &s->in);
@@ -222,8 +222,9 @@ static int explain_sizes(const struct runner *s, int rc, opm_error *err)
     if (!s->res->sizes[0] || !err || rc == OPM_ENOMEM || rc == OPM_ELIMIT)
         return rc;
     snprintf(msg, sizeof(msg), "%s", err->msg);
-    return opm__fail(err, rc, "%.*s; open dimensions were chosen: %s; --dim NAME=N gives others",
-                     (int)(sizeof(msg) / 2), msg, s->res->sizes);
+    return opm__fail(
+        err, rc, "%.*s; sizes of open dimensions were chosen: %s; give others with --dim NAME=N",
+        (int)(sizeof(msg) / 2), msg, s->res->sizes);
 }
 
 int runner_prepare(struct runner *s, opm_error *err)

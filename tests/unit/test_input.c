@@ -48,7 +48,8 @@ static void test_descriptions(void **state)
         { "data:{1,784}", 0, "" }, /* MegEngine's name of the only input */
         { "{1,783}", OPM_EINVAL, "input 'input' is 1x784, but --input has 1x783" },
         { "{784}", OPM_EINVAL, "is 1x784" },
-        { "other:{1,784}", OPM_EINVAL, "has no input 'other', but 'input'" },
+        { "other:{1,784}", OPM_EINVAL, "there is no input 'other', but 'input'" },
+        { "inputs:{1,784}", OPM_EINVAL, "no input 'inputs'; did you mean 'input'? It has 'input'" },
         { "{1,}", OPM_EINVAL, "is no shape" },
         { "{1;784}", OPM_EINVAL, "neither a file" },
         { "[1,2]", OPM_EINVAL, "but the command line has 2" },
