@@ -95,6 +95,7 @@ struct isa {
     const struct nhwc_isa *nhwc;
     const struct sparse_isa *sparse;
     const struct half_isa *half;
+    const struct loops_isa *loops;
 };
 
 /* Instruction sets and their names, the better later. */

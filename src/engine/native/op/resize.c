@@ -124,31 +124,34 @@ int resize_prepare(struct op *op, opm_error *err)
     return 0;
 }
 
+/* In float, as other runtimes: where an element falls between two, the last bit says which it is.
+ */
 static double source(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out)
 {
-    double x = (double)o, s = r->scale[axis];
+    float x = (float)o, s = (float)r->scale[axis];
 
     switch (r->coord) {
     case COORD_HALF:
-        return (x + 0.5) / s - 0.5;
+        return (double)((x + 0.5f) / s - 0.5f);
     case COORD_HALF_SYM: {
-        double adjust = (double)out / (s * (double)in), center = (double)in / 2;
+        float adjust = (float)out / (s * (float)in), center = (float)in / 2;
 
-        return center * (1 - adjust) + (x + 0.5) / s - 0.5;
+        return (double)(center * (1 - adjust) + (x + 0.5f) / s - 0.5f);
     }
     case COORD_PYTORCH:
-        return out > 1 ? (x + 0.5) / s - 0.5 : 0;
+        return out > 1 ? (double)((x + 0.5f) / s - 0.5f) : 0;
     case COORD_ALIGN:
         /* The standard's length of the result is not rounded here. */
-        return out > 1 ? x * (double)(in - 1) / ((double)in * s - 1) : 0;
+        return out > 1 ? (double)o * (double)(in - 1) / ((double)in * r->scale[axis] - 1) : 0;
     case COORD_ASYM:
-        return x / s;
+        return (double)(x / s);
     case COORD_TF_HALF:
-        return (x + 0.5) / s;
+        return (double)((x + 0.5f) / s);
     default: {
         double a = r->roi[0][axis], b = r->roi[1][axis];
 
-        return out > 1 ? a * (double)(in - 1) + x * (b - a) * (double)(in - 1) / (double)(out - 1)
+        return out > 1 ? a * (double)(in - 1) +
+                             (double)o * (b - a) * (double)(in - 1) / (double)(out - 1)
                        : 0.5 * (a + b) * (double)(in - 1);
     }
     }

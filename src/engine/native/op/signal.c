@@ -1,4 +1,5 @@
 /* signal.c -- windows, DFT, STFT, MelWeightMatrix. */
+#include "engine/native/math/fft.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -101,118 +102,233 @@ int mel_run(struct op *op, opm_error *err)
     return 0;
 }
 
-struct dft {
-    int axis;
-    int64_t n, out; /* points, and how many go out */
-    bool inverse, onesided;
+/* Rows that are transformed: DFT's, or STFT's frames. */
+struct transform {
+    struct fft *fft;
+    int64_t n, out, have; /* points, how many go out, and how many come in: others are 0 */
+    int64_t rows, parts;  /* parts: 2 if complex */
+    bool inverse;
+    /* Where row r begins, r / per and r % per times these, and from one point to the next. */
+    int64_t per, in_far, in_near, in_step, out_far, out_near, out_step;
+    int64_t side; /* rows of the transform side by side; two real ones are one of them */
 };
+
+static void transform_release(void *state)
+{
+    fft_free(((struct transform *)state)->fft);
+}
+
+static struct transform *transform_state(struct op *op)
+{
+    struct transform *f = kernel_new_state(op, sizeof(*f));
+
+    op->release = f ? transform_release : NULL;
+    return f;
+}
+
+/* Real rows go in pairs, one of them as the imaginary part. */
+static int64_t transform_rows(const struct transform *f)
+{
+    return f->parts == 2 ? f->rows : (f->rows + 1) / 2;
+}
+
+/* n as it was, and f->n what is wanted: tables and room for them. */
+static int transform_plan(struct op *op, struct transform *f, int64_t n, opm_error *err)
+{
+    if (f->fft && n != f->n) {
+        fft_free(f->fft);
+        f->fft = NULL;
+    }
+    if (!f->fft)
+        f->fft = fft_new(f->n);
+    if (!f->fft)
+        return kernel_nomem(op, err);
+    f->side = fft_rows(f->fft, transform_rows(f));
+    op->scratch_bytes =
+        (size_t)(fft_room(f->fft, f->side) * pool_threads(kernel_pool(op))) * sizeof(double);
+    return 0;
+}
+
+struct transform_job {
+    const struct op *op;
+    const struct transform *f;
+    const struct nt *window; /* or NULL */
+};
+
+static inline double read(const struct nt *t, bool wide, int64_t i)
+{
+    return wide ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
+
+static inline void write(struct nt *t, bool wide, int64_t i, double v)
+{
+    if (wide)
+        ((double *)t->data)[i] = v;
+    else
+        ((float *)t->data)[i] = (float)v;
+}
+
+/* `rows` rows of the transform from `first` on, into re and im. */
+static inline void load_rows(const struct transform_job *j, double *re, double *im, int64_t first,
+                             int64_t rows, bool wide)
+{
+    const struct transform *f = j->f;
+    const struct nt *in = kernel_in(j->op, 0);
+    int64_t have = MIN(f->have, f->n), pair = f->parts == 2 ? 1 : 2;
+
+    for (int64_t b = 0; b < rows; b++) {
+        int64_t r = (first + b) * pair, q = r + 1;
+        int64_t at = r / f->per * f->in_far + r % f->per * f->in_near,
+                other = q / f->per * f->in_far + q % f->per * f->in_near;
+        bool two = pair == 2 && q < f->rows;
+
+        for (int64_t t = 0; t < have; t++) {
+            double w = j->window ? read(j->window, wide, t) : 1;
+
+            re[t * rows + b] = read(in, wide, at + t * f->in_step) * w;
+            im[t * rows + b] = pair == 1 ? read(in, wide, at + t * f->in_step + 1) * w
+                               : two     ? read(in, wide, other + t * f->in_step) * w
+                                         : 0;
+        }
+    }
+    memset(re + have * rows, 0, (size_t)((f->n - have) * rows) * sizeof(double));
+    memset(im + have * rows, 0, (size_t)((f->n - have) * rows) * sizeof(double));
+}
+
+static inline void store_rows(const struct transform_job *j, const double *re, const double *im,
+                              int64_t first, int64_t rows, bool wide)
+{
+    const struct transform *f = j->f;
+    struct nt *out = kernel_out(j->op, 0);
+    int64_t pair = f->parts == 2 ? 1 : 2;
+    double scale = (f->inverse ? 1 / (double)f->n : 1) / (double)pair;
+
+    for (int64_t b = 0; b < rows; b++) {
+        int64_t r = (first + b) * pair, q = r + 1;
+        int64_t at = r / f->per * f->out_far + r % f->per * f->out_near,
+                other = q / f->per * f->out_far + q % f->per * f->out_near;
+
+        for (int64_t k = 0; k < f->out; k++) {
+            int64_t i = k * rows + b, m = (k ? f->n - k : 0) * rows + b, to = k * f->out_step;
+
+            if (pair == 1) {
+                write(out, wide, at + to, re[i] * scale);
+                write(out, wide, at + to + 1, im[i] * scale);
+                continue;
+            }
+            /* A real row's transform is even, an imaginary one's odd. */
+            write(out, wide, at + to, (re[i] + re[m]) * scale);
+            write(out, wide, at + to + 1, (im[i] - im[m]) * scale);
+            if (q < f->rows) {
+                write(out, wide, other + to, (im[i] + im[m]) * scale);
+                write(out, wide, other + to + 1, (re[m] - re[i]) * scale);
+            }
+        }
+    }
+}
+
+static void transform_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct transform_job *j = arg;
+    const struct transform *f = j->f;
+    double *room = (double *)j->op->scratch + fft_room(f->fft, f->side) * thread;
+    bool wide = kernel_in(j->op, 0)->type == TENSOR_F64;
+
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i * f->side, rows = MIN(f->side, transform_rows(f) - first);
+        double *out;
+
+        if (wide)
+            load_rows(j, room, room + f->n * rows, first, rows, true);
+        else
+            load_rows(j, room, room + f->n * rows, first, rows, false);
+        out = fft_run(f->fft, kernel_isa(j->op)->loops, room, rows, f->inverse);
+        if (wide)
+            store_rows(j, out, out + f->n * rows, first, rows, true);
+        else
+            store_rows(j, out, out + f->n * rows, first, rows, false);
+    }
+}
+
+static void transform_run(const struct op *op, const struct nt *window)
+{
+    struct transform_job j = { op, op->state, window };
+
+    pool_for(kernel_pool(op), (transform_rows(j.f) + j.f->side - 1) / j.f->side, 1, transform_part,
+             &j);
+}
 
 int dft_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0), *len = kernel_in(op, 1), *ax = kernel_in(op, 2);
-    struct dft *d = kernel_new_state(op, sizeof(*d));
+    struct transform *f = transform_state(op);
     struct shape s;
-    int64_t axis = node_attr_int(op->node, "axis", 1);
-    int rc = kernel_want(op, 0, TYPES_FLOAT, err);
+    int64_t attr = node_attr_int(op->node, "axis", 1), old, inner;
+    int rc = kernel_want(op, 0, TYPES_FLOAT, err), axis;
 
-    if (!d)
+    if (!f)
         return kernel_nomem(op, err);
     if (rc)
         return rc;
     s = in->shape;
     if (op->node->opset >= 20) {
-        axis = -2;
+        attr = -2;
         if (ax && !kernel_data(op, 2))
             return NEED_DATA;
         if (ax && ax->count == 1)
-            axis = nt_int(ax, 0);
+            attr = nt_int(ax, 0);
     }
-    d->axis = nt_axis(axis, s.rank);
-    d->inverse = node_attr_int(op->node, "inverse", 0);
-    d->onesided = node_attr_int(op->node, "onesided", 0);
-    if (s.rank < 2 || d->axis < 0 || d->axis == s.rank - 1 || s.dim[s.rank - 1] < 1 ||
+    axis = nt_axis(attr, s.rank);
+    f->inverse = node_attr_int(op->node, "inverse", 0);
+    if (s.rank < 2 || axis < 0 || axis == s.rank - 1 || s.dim[s.rank - 1] < 1 ||
         s.dim[s.rank - 1] > 2)
         return kernel_fail(op, OPM_EINVAL, err, "axis or last dimension does not fit");
-    d->n = s.dim[d->axis];
+    old = f->n;
+    f->n = f->have = s.dim[axis];
     if (len) {
         if (len->count != 1 || !(TYPE_BIT(len->type) & TYPES_INDEX))
             return kernel_fail(op, OPM_EINVAL, err, "length must be one number");
         if (!kernel_data(op, 1))
             return NEED_DATA;
-        d->n = nt_int(len, 0);
+        f->n = nt_int(len, 0);
     }
-    if (d->n < 1)
-        return kernel_fail(op, OPM_EINVAL, err, "length %lld", (long long)d->n);
-    if (d->inverse && d->onesided)
+    if (f->n < 1)
+        return kernel_fail(op, OPM_EINVAL, err, "length %lld", (long long)f->n);
+    if (f->inverse && node_attr_int(op->node, "onesided", 0))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "inverse of a one-sided transform");
     rc = kernel_infer(op, err);
     if (rc)
         return rc;
-    d->out = kernel_out(op, 0)->shape.dim[d->axis];
-    op->scratch_bytes = (size_t)d->n * 2 * sizeof(double);
-    return 0;
+    inner = nt_span(&s, axis + 1, s.rank - 1);
+    f->out = kernel_out(op, 0)->shape.dim[axis];
+    f->parts = s.dim[s.rank - 1];
+    f->rows = nt_span(&s, 0, axis) * inner;
+    f->per = MAX(inner, (int64_t)1);
+    f->in_near = f->parts;
+    f->in_step = inner * f->parts;
+    f->in_far = f->have * f->in_step;
+    f->out_near = 2;
+    f->out_step = inner * 2;
+    f->out_far = f->out * f->out_step;
+    return transform_plan(op, f, old, err);
 }
 
-static void put(struct nt *t, int64_t i, double v)
-{
-    if (t->type == TENSOR_F32)
-        ((float *)t->data)[i] = (float)v;
-    else
-        ((double *)t->data)[i] = v;
-}
-
-/* By the definition; angles are reduced exactly, since k * t mod n is an integer. */
 int dft_run(struct op *op, opm_error *err)
 {
-    const struct dft *d = op->state;
-    const struct nt *in = kernel_in(op, 0);
-    struct nt *out = kernel_out(op, 0);
-    int32_t r = in->shape.rank;
-    int64_t have = in->shape.dim[d->axis], parts = in->shape.dim[r - 1];
-    int64_t inner = nt_span(&in->shape, d->axis + 1, r - 1),
-            outer = nt_span(&in->shape, 0, d->axis);
-    double *turn = op->scratch;
-
     (void)err;
-    for (int64_t k = 0; k < d->n; k++) {
-        double a = 2 * M_PI * (double)k / (double)d->n * (d->inverse ? 1 : -1);
-
-        turn[2 * k] = cos(a);
-        turn[2 * k + 1] = sin(a);
-    }
-    for (int64_t o = 0; o < outer * inner; o++) {
-        int64_t base = (o / inner * have * inner + o % inner) * parts,
-                to = (o / inner * d->out * inner + o % inner) * 2;
-
-        for (int64_t k = 0; k < d->out; k++) {
-            double re = 0, im = 0;
-
-            for (int64_t t = 0, a = 0; t < MIN(have, d->n); t++, a = (a + k) % d->n) {
-                double x = nt_float(in, base + t * inner * parts),
-                       y = parts == 2 ? nt_float(in, base + t * inner * parts + 1) : 0;
-
-                re += x * turn[2 * a] - y * turn[2 * a + 1];
-                im += x * turn[2 * a + 1] + y * turn[2 * a];
-            }
-            put(out, to + k * inner * 2, d->inverse ? re / (double)d->n : re);
-            put(out, to + k * inner * 2 + 1, d->inverse ? im / (double)d->n : im);
-        }
-    }
+    transform_run(op, NULL);
     return 0;
 }
-
-struct stft {
-    int64_t step, n, frames, out;
-};
 
 int stft_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0), *step = kernel_in(op, 1), *window = kernel_in(op, 2),
                     *len = kernel_in(op, 3);
-    struct stft *d = kernel_new_state(op, sizeof(*d));
+    struct transform *f = transform_state(op);
+    int64_t old, hop;
     int rc = kernel_want(op, 0, TYPES_FLOAT, err);
 
-    if (!d)
+    if (!f)
         return kernel_nomem(op, err);
     if (!rc)
         rc = kernel_want(op, 1, TYPES_INDEX, err);
@@ -226,46 +342,30 @@ int stft_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
     if (!kernel_data(op, 1) || (len && !kernel_data(op, 3)))
         return NEED_DATA;
-    d->step = nt_int(step, 0);
-    d->n = len ? nt_int(len, 0) : window->count;
-    if (d->step < 1 || d->n < 1 || d->n > in->shape.dim[1] || (window && window->count != d->n))
+    hop = nt_int(step, 0);
+    old = f->n;
+    f->n = f->have = len ? nt_int(len, 0) : window->count;
+    if (hop < 1 || f->n < 1 || f->n > in->shape.dim[1] || (window && window->count != f->n))
         return kernel_fail(op, OPM_EINVAL, err, "step or frame length does not fit");
     rc = kernel_infer(op, err);
     if (rc)
         return rc;
-    d->frames = kernel_out(op, 0)->shape.dim[1];
-    d->out = kernel_out(op, 0)->shape.dim[2];
-    op->scratch_bytes = (size_t)d->n * 2 * sizeof(double);
-    return 0;
+    f->per = kernel_out(op, 0)->shape.dim[1];
+    f->out = kernel_out(op, 0)->shape.dim[2];
+    f->parts = in->shape.rank == 3 ? in->shape.dim[2] : 1;
+    f->rows = in->shape.dim[0] * f->per;
+    f->in_far = in->shape.dim[1] * f->parts;
+    f->in_near = hop * f->parts;
+    f->in_step = f->parts;
+    f->out_near = f->out * 2;
+    f->out_far = f->per * f->out_near;
+    f->out_step = 2;
+    return transform_plan(op, f, old, err);
 }
 
 int stft_run(struct op *op, opm_error *err)
 {
-    const struct stft *d = op->state;
-    const struct nt *in = kernel_in(op, 0), *window = kernel_in(op, 2);
-    struct nt *out = kernel_out(op, 0);
-    int64_t parts = in->shape.rank == 3 ? in->shape.dim[2] : 1, len = in->shape.dim[1];
-    double *turn = op->scratch;
-
     (void)err;
-    for (int64_t k = 0; k < d->n; k++) {
-        turn[2 * k] = cos(-2 * M_PI * (double)k / (double)d->n);
-        turn[2 * k + 1] = sin(-2 * M_PI * (double)k / (double)d->n);
-    }
-    for (int64_t i = 0; i < in->shape.dim[0] * d->frames * d->out; i++) {
-        int64_t k = i % d->out, f = i / d->out % d->frames, b = i / (d->out * d->frames);
-        double re = 0, im = 0;
-
-        for (int64_t t = 0, a = 0; t < d->n; t++, a = (a + k) % d->n) {
-            int64_t at = (b * len + f * d->step + t) * parts;
-            double w = window ? nt_float(window, t) : 1, x = nt_float(in, at) * w,
-                   y = parts == 2 ? nt_float(in, at + 1) * w : 0;
-
-            re += x * turn[2 * a] - y * turn[2 * a + 1];
-            im += x * turn[2 * a + 1] + y * turn[2 * a];
-        }
-        put(out, 2 * i, re);
-        put(out, 2 * i + 1, im);
-    }
+    transform_run(op, kernel_in(op, 2));
     return 0;
 }

@@ -1,0 +1,47 @@
+/* loops_isa.h -- the inner loops of kernels on plain tensors that are neither products of floats
+ * nor element-wise, once per instruction set: products of other types, passes of the Fourier
+ * transform. */
+#ifndef NATIVE_LOOPS_ISA_H
+#define NATIVE_LOOPS_ISA_H
+
+#include "engine/native/isa/isa.h"
+
+/* The greatest prime that has passes of its own. */
+#define FFT_PRIME_MAX 31
+
+/* One pass of a transform of radix * m * s points, s of them side by side (Stockham's order, by
+ * frequency): of p < m, q < s, the points x[q + s * (p + m * k)], k < radix, are transformed and
+ * multiplied by w[p][k - 1], and go to y[q + s * (radix * p + k)]. w is cos and sin by turns. */
+struct fft_pass {
+    int radix; /* 2, 4, or an odd prime up to FFT_PRIME_MAX */
+    int64_t m, s;
+    const double *xr, *xi;
+    double *yr, *yi;
+    const double *w;
+    const double *root; /* odd: cos and sin of k / radix turns, k < radix */
+};
+
+/* c[m x n] (+)= a * b of some type: n <= columns, m <= LOOPS_ROWS; b: k x columns, packed;
+ * element (i, p) of a is at a[i * ars + p * aks]. Integers wrap. */
+#define LOOPS_ROWS 8
+struct loops_tile {
+    int m, n;
+    int64_t k;
+    const void *a, *b;
+    int64_t ars, aks;
+    void *c;
+    int64_t ldc;
+    bool add;
+};
+
+struct loops_isa {
+    void (*fft)(const struct fft_pass *p);
+    int columns64, columns32; /* of tiles with elements of so many bits */
+    void (*tile_f64)(const struct loops_tile *t);
+    void (*tile_i64)(const struct loops_tile *t);
+    void (*tile_i32)(const struct loops_tile *t);
+};
+
+extern const struct loops_isa loops_c, loops_avx2, loops_avx512;
+
+#endif
