@@ -28,8 +28,9 @@ ALLOW = {
     "run": ["engine", "graph", "device"],
     "launch": ["device"],
     "public": ["import", "sql", "export", "store", "run", "engine", "graph"],
-    "server": [],
-    "cli": ["server", "run", "launch"],
+    "compare": [],
+    "server": ["compare"],
+    "cli": ["compare", "server", "run", "launch"],
     "python": [],
 }
 
@@ -45,7 +46,7 @@ BARE = {
 # Who may include which public header.
 PUBLIC = {
     "opmeter_error.h": set(ALLOW),
-    "opmeter_trace.h": {"public", "server", "cli", "python"},
+    "opmeter_trace.h": {"public", "compare", "server", "cli", "python"},
     "opmeter.h": {"rec", "device", "engine", "run", "launch", "python"},
     "opmeter_run.h": {"public", "python"},
     "opmeter_arrow.h": {"public", "python"},

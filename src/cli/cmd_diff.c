@@ -1,5 +1,5 @@
 /* cmd_diff.c -- compare two profiles: what became slower or faster, and by how much. */
-#include "cli/diff.h"
+#include "cli/diff_check.h"
 
 #include "base/alloc.h"
 
@@ -153,17 +153,6 @@ static void print_latency(struct cli *cli, const struct diff *d)
                     "compared.\n");
 }
 
-static const char *state(const struct diff_row *r)
-{
-    if (!r->there[DIFF_B])
-        return "only A";
-    if (!r->there[DIFF_A])
-        return "only B";
-    if (!diff_certain(r))
-        return "~";
-    return r->ns[DIFF_B] > r->ns[DIFF_A] ? "slower" : "faster";
-}
-
 static void put_row(struct textable *t, const struct diff_row *r, bool by_type)
 {
     struct change room;
@@ -175,13 +164,13 @@ static void put_row(struct textable *t, const struct diff_row *r, bool by_type)
     put_ns(t, r->ns[DIFF_B], r->there[DIFF_B]);
     put_text(t, signed_ns(&room, r->ns[DIFF_B] - r->ns[DIFF_A]));
     put_text(t, percent(&room, diff_share(r->ns[DIFF_A], r->ns[DIFF_B])));
-    put_text(t, state(r));
+    put_text(t, diff_state(r));
 }
 
 static int print_rows(struct cli *cli, const struct diff *d, bool by_type, int64_t top)
 {
     struct textable *t = textable_new();
-    struct diff_row total = { .name = "all", .type = "", .there = { true, true } };
+    const struct diff_row total = diff_total(d);
     size_t shown = top && (size_t)top < d->n ? (size_t)top : d->n, both = 0,
            only[DIFF_SIDES] = { 0 };
     int rc;
@@ -207,11 +196,6 @@ static int print_rows(struct cli *cli, const struct diff *d, bool by_type, int64
         textable_column(t, "", TEXTABLE_TEXT);
         for (size_t i = 0; i < shown; i++)
             put_row(t, &d->row[i], by_type);
-        for (int s = 0; s < DIFF_SIDES; s++) {
-            total.ns[s] = d->total_ns[s];
-            for (size_t i = 0; i < d->n; i++)
-                total.variance[s] += d->row[i].there[s] ? d->row[i].variance[s] : 0;
-        }
         put_row(t, &total, by_type);
     }
     rc = cli_print_table(cli, t);
@@ -255,7 +239,7 @@ static int print_csv(struct cli *cli, const struct diff *d)
             put_real(t, r->there[DIFF_B] ? r->ns[DIFF_B] : (double)NAN);
             put_real(t, r->ns[DIFF_B] - r->ns[DIFF_A]);
             put_real(t, diff_share(r->ns[DIFF_A], r->ns[DIFF_B]));
-            put_text(t, state(r));
+            put_text(t, diff_state(r));
         }
     }
     return cli_print_table(cli, t);
@@ -312,7 +296,7 @@ static int print_json(struct cli *cli, const struct diff *d, const struct diff_c
         json_cstr(&w, r->type);
         json_pair(&w, r->ns, r->there);
         json_key(&w, "state");
-        json_cstr(&w, state(r));
+        json_cstr(&w, diff_state(r));
         json_object_end(&w);
     }
     json_array_end(&w);
@@ -373,10 +357,11 @@ static int compare(struct cli *cli, opm_trace *const trace[DIFF_SIDES], bool by_
 {
     struct diff ops = { 0 }, types = { 0 };
     const struct diff *shown = by_type ? &types : &ops;
-    int rc = diff_read(&ops, trace, false);
+    opm_error err;
+    int rc = diff_read(&ops, trace, false, &err) < 0 || diff_read(&types, trace, true, &err) < 0
+                 ? cli_error("%s", err.msg)
+                 : CLI_OK;
 
-    if (rc == CLI_OK)
-        rc = diff_read(&types, trace, true);
     if (rc == CLI_OK)
         rc = run_checks(check, nchecks, &ops, &types);
     if (rc == CLI_OK && cli->json) {

@@ -1,5 +1,5 @@
-/* diff_check.c -- what a comparison must not exceed; see diff.h. */
-#include "cli/diff.h"
+/* diff_check.c -- see diff_check.h. */
+#include "cli/diff_check.h"
 
 #include <errno.h>
 #include <math.h>

@@ -193,6 +193,49 @@ int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t t
     return 0;
 }
 
+static void add_diff_row(struct json_writer *w, const struct diff_row *r)
+{
+    json_array(w);
+    json_cstr(w, r->name);
+    json_cstr(w, r->type);
+    for (int s = 0; s < DIFF_SIDES; s++) {
+        if (r->there[s])
+            json_f64(w, r->ns[s]);
+        else
+            json_null(w);
+    }
+    json_cstr(w, diff_state(r));
+    json_array_end(w);
+}
+
+void answer_diff(struct json_writer *w, const struct diff *d)
+{
+    static const char *const columns[] = { "name", "type", "a_ns", "b_ns", "state" };
+    static const char *const types[] = { "text", "text", "real", "real", "text" };
+    const struct diff_row total = diff_total(d);
+
+    json_object(w);
+    json_key(w, "spans");
+    json_bool(w, d->spans);
+    json_key(w, "iterations");
+    json_array(w);
+    for (int s = 0; s < DIFF_SIDES; s++)
+        json_i64(w, d->iterations[s]);
+    json_array_end(w);
+    json_key(w, "total");
+    add_diff_row(w, &total);
+    add_words(w, "columns", columns, ARRAY_SIZE(columns));
+    json_key(w, "rows");
+    json_array(w);
+    for (size_t i = 0; i < MIN(d->n, ANSWER_ROWS_MAX); i++)
+        add_diff_row(w, &d->row[i]);
+    json_array_end(w);
+    add_words(w, "types", types, ARRAY_SIZE(types));
+    json_key(w, "truncated");
+    json_bool(w, d->n > ANSWER_ROWS_MAX);
+    json_object_end(w);
+}
+
 int answer_int(opm_trace *t, const char *sql, int64_t *out, opm_error *err)
 {
     opm_rows *r = NULL;

@@ -6,6 +6,7 @@
 #define SERVER_ANSWER_H
 
 #include "base/json_write.h"
+#include "compare/diff.h"
 #include <opmeter/opmeter_trace.h>
 
 #define ANSWER_MAX_BYTES ((size_t)64 << 20) /* of rows */
@@ -23,6 +24,10 @@ int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t 
 /* What stands in what there, as such rows: parent, name, count, total_ns. */
 int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns, int64_t track,
                  opm_error *err);
+
+/* Two traces compared, as such rows: name, type, a_ns, b_ns, state; the largest change first, at
+ * most ANSWER_ROWS_MAX; with "spans", "iterations" and "total". */
+void answer_diff(struct json_writer *w, const struct diff *d);
 
 /* "rows" and "duration_ns" of a trace, and what to call it, within an object. */
 int answer_facts(struct json_writer *w, opm_trace *t, const char *path, opm_error *err);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "compare/diff.h"
 #include "server/answer.h"
 #include "server/exported.h"
 #include "server/page.h"
@@ -345,6 +346,76 @@ static int get_busy(struct asked *q, opm_error *err)
     return rc;
 }
 
+/* Two traces that are held for one question, always taken in the order of their ids: who asks the
+ * other way round waits, and neither waits for the other. */
+struct both {
+    struct opened *o[DIFF_SIDES];
+    opm_trace *t[DIFF_SIDES];
+    bool entered[DIFF_SIDES];
+};
+
+static void both_leave(struct both *b)
+{
+    for (int s = 0; s < DIFF_SIDES; s++) {
+        if (b->entered[s])
+            opened_leave(b->o[s], LANE_DATA);
+        opened_unref(b->o[s]);
+    }
+}
+
+static int both_enter(struct asked *q, const char *const id[DIFF_SIDES], struct both *b,
+                      opm_error *err)
+{
+    struct waiter who = { q->r->watch, q->client_fd };
+    int first = strcmp(id[DIFF_A], id[DIFF_B]) < 0 ? DIFF_A : DIFF_B, rc = 0;
+
+    *b = (struct both){ 0 };
+    for (int s = 0; s < DIFF_SIDES && rc == 0; s++)
+        rc = catalog_open(q->r->catalog, id[s], CATALOG_AS_READ, &b->o[s], err);
+    for (int i = 0; i < DIFF_SIDES && rc == 0; i++) {
+        int s = i == 0 ? first : !first;
+
+        rc = opened_enter(b->o[s], LANE_DATA, &who, &b->t[s], err);
+        b->entered[s] = rc == 0;
+    }
+    if (rc < 0)
+        both_leave(b);
+    return rc;
+}
+
+static int get_diff(struct asked *q, opm_error *err)
+{
+    const char *by = target_arg(q->t, "by");
+    const char *const id[DIFF_SIDES] = { q->t->segment[2], target_arg(q->t, "with") };
+    struct watched watched[DIFF_SIDES];
+    struct diff d = { 0 };
+    struct both b;
+    bool late = false;
+    int rc;
+
+    if (!id[DIFF_B])
+        return opm__fail(err, OPM_EINVAL, "the argument with is missing: the other trace");
+    if (strcmp(id[DIFF_A], id[DIFF_B]) == 0)
+        return opm__fail(err, OPM_EINVAL, "a trace is not compared with itself");
+    if (by && strcmp(by, "op") != 0 && strcmp(by, "type") != 0)
+        return opm__fail(err, OPM_EINVAL, "by: '%.40s' is neither op nor type", by);
+    rc = both_enter(q, id, &b, err);
+    if (rc < 0)
+        return rc;
+    for (int s = 0; s < DIFF_SIDES; s++)
+        watch_begin(q->r->watch, &watched[s], b.t[s], q->client_fd, SQL_LIMIT_NS);
+    rc = diff_read(&d, b.t, by && strcmp(by, "type") == 0, err);
+    for (int s = 0; s < DIFF_SIDES; s++)
+        late |= watch_end(q->r->watch, &watched[s]) == WATCHED_LATE;
+    both_leave(&b);
+    if (rc == 0)
+        answer_diff(q->w, &d);
+    else if (late)
+        rc = opm__fail(err, OPM_ELIMIT, "the comparison was stopped after 10 seconds");
+    diff_release(&d);
+    return rc;
+}
+
 static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
@@ -360,6 +431,7 @@ static const struct {
     { "api/trace/*/flame", get_flame },
     { "api/trace/*/busy", get_busy },
     { "api/trace/*/progress", get_progress },
+    { "api/trace/*/diff", get_diff },
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,

@@ -76,6 +76,23 @@ export interface Busy {
     devices: DeviceBusy[];
 }
 
+// Two traces compared, as opmeter diff does it; times of one iteration, or of whole traces.
+export interface Diff {
+    spans: boolean; // rows are names of spans: one of them has no operators
+    iterations: [number, number]; // 0: no steps
+    total: DiffRow;
+    rows: DiffRow[];
+    truncated: boolean;
+}
+
+export interface DiffRow {
+    name: string | null;
+    type: string | null;
+    a_ns: number | null;
+    b_ns: number | null;
+    state: "slower" | "faster" | "~" | "only A" | "only B";
+}
+
 export type Args = Record<string, string | number>;
 
 interface Report {
@@ -214,6 +231,14 @@ export async function busy(id: string, from: number, to: number, width: number,
                            signal?: AbortSignal): Promise<Busy> {
     if (report) throw lacking("This is");
     return get(`/api/trace/${id}/busy${query({ from, to, width })}`, signal);
+}
+
+export async function diff(id: string, other: string, by: "op" | "type", signal?: AbortSignal): Promise<Diff> {
+    if (report) throw lacking("This is");
+    const answer = await get<Rows & { spans: boolean; iterations: [number, number]; total: Value[] }>(
+        `/api/trace/${id}/diff${query({ with: other, by })}`, signal);
+    const [total] = records<DiffRow>({ ...answer, rows: [answer.total] });
+    return { spans: answer.spans, iterations: answer.iterations, total: total!, rows: records<DiffRow>(answer), truncated: answer.truncated };
 }
 
 // Where the trace can be had in another format, or null in a report.

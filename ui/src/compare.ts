@@ -37,25 +37,7 @@ export function relative(a: number | null | undefined, b: number | null | undefi
     return a && by !== null ? by / a : null;
 }
 
-// What is measured of one side: the time of one iteration, from executions that scatter.
-export interface Measured {
-    count: number;
-    stdev_ns: number | null;
-    iterations: number | null;
-}
-
-// Variance of the time of an iteration; null where it is not known.
-export function variance(rows: Measured[]): number | null {
-    let sum = 0;
-    for (const { count, stdev_ns, iterations } of rows) {
-        if (stdev_ns === null || count < 2) return null;
-        sum += (count * stdev_ns * stdev_ns) / (iterations ?? 1) ** 2;
-    }
-    return sum;
-}
-
-const SURE = 2.6; // standard errors
-const LEAST = 0.01; // of A
+const SURE = 2.576; // standard errors: chance exceeds them in one of a hundred cases, as in opmeter diff
 
 // "slower", "faster", "same", or null: it cannot be told.
 export function verdict(
@@ -63,10 +45,9 @@ export function verdict(
     b: number | null | undefined,
     variances: [number | null, number | null]
 ): "slower" | "faster" | "same" | null {
-    const change = relative(a, b);
+    const by = difference(a, b);
     const [va, vb] = variances;
-    if (change === null || va === null || vb === null) return null;
-    const by = difference(a, b)!;
-    if (Math.abs(change) < LEAST || Math.abs(by) <= SURE * Math.sqrt(va + vb)) return "same";
+    if (by === null || va === null || vb === null) return null;
+    if (Math.abs(by) <= SURE * Math.sqrt(va + vb)) return "same";
     return by > 0 ? "slower" : "faster";
 }

@@ -16,6 +16,10 @@ export function meanOf<T>(rows: T[], value: (row: T) => number | null): number |
     return mean(rows.map(value).filter((v): v is number => v !== null));
 }
 
+export function median(values: number[]): number | null {
+    return percentile([...values].sort((a, b) => a - b), 0.5);
+}
+
 // Between neighbours, as the analyses do it; p from 0 to 1.
 export function percentile(ascending: number[], p: number): number | null {
     if (!ascending.length) return null;
@@ -45,6 +49,23 @@ export function histogram(values: number[], wanted = 48): Bin[] {
     for (const value of ascending) {
         bins[width > 0 ? Math.min(n - 1, Math.floor((value - low) / width)) : 0]!.count += 1;
     }
+    return bins;
+}
+
+export interface SharedBin extends Omit<Bin, "count"> {
+    counts: [number, number];
+}
+
+// Two sets of values in the same bins.
+export function overlaid(a: number[], b: number[], wanted = 48): SharedBin[] {
+    const bins = histogram([...a, ...b], wanted).map(({ from, to, open }): SharedBin => ({ from, to, open, counts: [0, 0] }));
+    const width = bins.length ? bins[0]!.to - bins[0]!.from : 0;
+    [a, b].forEach((values, side) => {
+        for (const value of values) {
+            const at = width > 0 ? Math.min(bins.length - 1, Math.floor((value - bins[0]!.from) / width)) : 0;
+            bins[at]!.counts[side]! += 1;
+        }
+    });
     return bins;
 }
 

@@ -127,7 +127,7 @@ const tests = {
         assert.ok(far.at(-1).open && far.at(-1).from < 200, "one value far out leaves room for the others");
     },
     "rows of two traces are aligned by name, the n-th with the n-th": async (root) => {
-        const { align, relative, variance, verdict } = await load(root, "compare.ts");
+        const { align, relative, verdict } = await load(root, "compare.ts");
         const pairs = align(["a", "b", "b"], ["b", "c", "b", "b"], (name) => name).map(({ a, b }) => [a, b]);
         assert.deepEqual(pairs, [
             ["a", null],
@@ -139,13 +139,20 @@ const tests = {
         assert.equal(relative(0, 5), null);
         assert.equal(relative(4, 5), 0.25);
         assert.equal(relative(4, null), null);
-        // 100 executions of 10 iterations that scatter by 5: a variance of 100 x 25 / 100.
-        assert.equal(variance([{ count: 100, stdev_ns: 5, iterations: 10 }]), 25);
-        assert.equal(variance([{ count: 1, stdev_ns: null, iterations: 1 }]), null);
-        assert.equal(verdict(1000, 1030, [25, 25]), "slower"); // 30 against 2.6 x 7.07
+        assert.equal(verdict(1000, 1030, [25, 25]), "slower"); // 30 against 2.58 x 7.07
         assert.equal(verdict(1000, 1015, [25, 25]), "same");
-        assert.equal(verdict(1000, 1005, [0, 0]), "same"); // half a percent
+        assert.equal(verdict(1000, 970, [25, 25]), "faster");
         assert.equal(verdict(1000, 900, [25, null]), null);
+    },
+    "two sets of values share their bins": async (root) => {
+        const { median, overlaid } = await load(root, "stats.ts");
+        const bins = overlaid([10, 10, 20], [20, 30, 30, 30]);
+        const counts = (side) => bins.map((bin) => bin.counts[side]).filter(Boolean);
+        assert.deepEqual(counts(0), [2, 1]);
+        assert.deepEqual(counts(1), [1, 3]);
+        assert.ok(bins.some((bin) => bin.counts[0] === 1 && bin.counts[1] === 1), "20 is in the same bin for both");
+        assert.deepEqual(overlaid([], []), []);
+        assert.equal(median([5, 1, 3]), 3);
     },
     "live memory is what is between first and last": async (root) => {
         const { curves } = await load(root, "memory.ts");

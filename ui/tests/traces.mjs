@@ -14,6 +14,8 @@ export const EMPTY = "empty.json";
 export const DENSE = "dense.json";
 export const RANKS = "ranks.opm";
 export const MODULES = "modules.json";
+export const BEFORE = "before.json";
+export const AFTER = "after.json";
 
 export const SCRIPT = "<script>window.hacked = 1</script>";
 export const IMAGE = "<img src=x onerror=\"window.hacked = 2\">";
@@ -102,6 +104,30 @@ function moduleTrace() {
     return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200" }], traceEvents: events };
 }
 
+// A model before and after a change, in the form that opmeter exports: conv1 takes 100 µs longer, relu1 20 µs
+// less, fc scatters and is 1 µs off, old is gone and new is there. Steps begin at other times and are further apart.
+export const CHANGED = {
+    [BEFORE]: { first: 1000, every: 1000, dur: 900, ops: [["conv1", "Conv", 400, 4], ["relu1", "Relu", 50, 1], ["fc", "Gemm", 100, 40], ["old", "Add", 20, 1]] },
+    [AFTER]: { first: 5000, every: 1300, dur: 1050, ops: [["conv1", "Conv", 500, 4], ["relu1", "Relu", 30, 1], ["fc", "Gemm", 101, 40], ["new", "Mul", 70, 1]] },
+};
+export const CHANGED_STEPS = 12;
+// Of the i-th step; the mean over all is dur.
+export function changedDur([, , dur, spread], i) {
+    return dur + (i % 2 ? spread : -spread);
+}
+function changedTrace({ first, every, dur, ops }) {
+    const ids = ["conv1", "relu1", "fc", "old", "new"];
+    const events = [{ ph: "X", pid: 1, tid: 1, ts: 0, dur: 10, name: "load", cat: "app", args: { layer: "app" } }];
+    for (let i = 0; i < CHANGED_STEPS; i++) {
+        const at = first + every * i;
+        events.push({ ph: "X", pid: 1, tid: 1, ts: at, dur: dur + i, name: "net", cat: "step",
+                      args: { layer: "app", step: { id: i, num: i, model: "net", warmup: 0 } } });
+        ops.forEach((op, k) => events.push({ ph: "X", pid: 1, tid: 2, ts: at + 20 + (k && 400 + 120 * k), dur: changedDur(op, i),
+            name: op[0], cat: "op", args: { layer: "hardware", step: { id: i }, op: { id: ids.indexOf(op[0]), name: op[0], type: op[1] } } }));
+    }
+    return { displayTimeUnit: "ns", otherData: { "opmeter.export": "1" }, traceEvents: events };
+}
+
 // Names that would be markup, wherever a name can stand.
 function hostileTrace() {
     const events = [{ ph: "M", name: "process_name", pid: 1, tid: 0, args: { name: SCRIPT } },
@@ -137,6 +163,7 @@ export function makeTraces(opmeter, folder) {
     writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
     writeFileSync(join(folder, DENSE), JSON.stringify(denseTrace()));
     writeFileSync(join(folder, MODULES), JSON.stringify(moduleTrace()));
+    for (const [file, of] of Object.entries(CHANGED)) writeFileSync(join(folder, file), JSON.stringify(changedTrace(of)));
     const ranks = [0, 1].map((rank) => {
         const file = join(folder, "..", `rank${rank}.pt.trace.json`);
         writeFileSync(file, JSON.stringify(gpuTrace(rank)));

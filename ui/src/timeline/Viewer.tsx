@@ -3,33 +3,32 @@ import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } fro
 import * as api from "../api";
 import { Menu } from "../components/Menu";
 import { Failed } from "../components/States";
-import { count, ns, percent, quantity } from "../format";
-import { useData, useTrace } from "../hooks";
-import { keep, kept } from "../kept";
+import { count, ns, percent } from "../format";
+import { useTrace } from "../hooks";
 import { Icon } from "../icons";
 import { useKeys } from "../keys";
-import type { OperatorType, PathPart } from "../queries";
+import type { PathPart } from "../queries";
 import { current, setArgs } from "../router";
 import type { RecordRow, StepRow } from "../schema";
 import { useTheme } from "../theme";
-import { typeColors } from "../typeColors";
-import { fromArgs, hide, move, pin, toArgs, unfold, type Arrangement } from "./arrange";
+import { fromArgs, toArgs, type Arrangement } from "./arrange";
 import { Controller } from "./controller";
-import { BarPanel, busyShare, RangePanel, SpanPanel, type SpanDetails } from "./Details";
+import { BarPanel, RangePanel, SpanPanel, type SpanDetails } from "./Details";
 import type { DockTab } from "./Dock";
+import { useBusy } from "./busy";
+import { useGestures, useHabit } from "./gestures";
 import { deviceTitle, stripHit, strips, STRIP_PX } from "./head";
-import type { ColorBy, NameKind } from "./names";
+import type { ColorBy } from "./names";
 import { above, below, beside, firstInSight } from "./neighbours";
 import { OVERVIEW_PX } from "./overview";
-import { pick, type Bar, type Range } from "./scene";
+import { ColorSource, RowLabel, Tip, type Colors } from "./parts";
+import type { Bar, Range } from "./scene";
 import { Search } from "./Search";
-import { inSight, titleOf, type Placed, type Track } from "./tracks";
+import { inSight, type Track } from "./tracks";
 import { toTime } from "./view";
 
 const URL_MS = 400; // the address follows when the picture rests
 const PATH_MS = 80;
-const BUSY_MS = 80;
-const CLICK_PX = 4; // further is a drag
 
 export interface ViewerProps {
     tracks: Track[];
@@ -52,81 +51,6 @@ function colorArg(): ColorBy {
     return by === "layer" || by === "category" ? by : "type";
 }
 
-function Tip({ controller, x, y }: { controller: Controller; x: number; y: number }) {
-    const { hit, scene } = controller;
-    if (!hit || (!hit.bar && !hit.value)) return null;
-    const right = x > scene.width - 320;
-    const style = { top: `${y + 16}px`, ...(right ? { right: `${scene.width - x + 12}px` } : { left: `${x + 14}px` }) };
-    if (hit.value) {
-        return (
-            <div class="tl-tip" style={style}>
-                <strong>{titleOf(hit.row.track!)}</strong>
-                <div>{quantity(hit.value.value, hit.row.track!.unit)} <span class="muted">from {ns(hit.value.ts)}</span></div>
-            </div>
-        );
-    }
-    const bar = hit.bar!;
-    const share = busyShare(bar);
-    return (
-        <div class="tl-tip" style={style}>
-            <strong>{bar.name}</strong>
-            <div>
-                {bar.dur < 0 ? "never ended" : ns(bar.dur)}
-                {bar.count > 1 && ` · ${count(bar.count)} spans`}
-                {share !== null && `, ${percent(share)} busy`}
-                <span class="muted"> at {ns(bar.ts)}</span>
-            </div>
-        </div>
-    );
-}
-
-interface RowLabelProps {
-    row: Placed;
-    controller: Controller;
-    onArrange: (by: Arrangement) => void;
-}
-
-function RowLabel({ row, controller, onArrange }: RowLabelProps) {
-    const title = row.track ? titleOf(row.track) : row.group.title;
-    const { arrangement: now, groups } = controller;
-    const id = row.track?.id ?? -1;
-    const choices: [string, () => Arrangement][] = !row.track ? [] : [
-        [now.pinned.includes(id) ? "Unpin" : "Pin to the top", () => pin(now, id)],
-        ["Hide", () => hide(now, id)],
-        ["Move up", () => move(now, groups, id, -1)],
-        ["Move down", () => move(now, groups, id, 1)],
-        ...(row.folded || now.unfolded.has(id)
-            ? [[row.folded ? `Show ${row.folded} more lines` : "Show fewer lines", () => unfold(now, id)] as [string, () => Arrangement]] : []),
-    ];
-    return (
-        <div class={`tl-rowhead ${row.kind}`} style={{ top: `${row.y}px`, height: `${row.height}px` }}>
-            <button class={`tl-label ${row.kind}`} aria-expanded={row.open} onClick={() => controller.toggle(row.key)}
-                    title={row.track ? `${title}: ${[row.track.kind, row.track.device].filter(Boolean).join(", ")}` : title}>
-                <Icon name={row.open ? "down" : "right"} /><span>{title}</span>
-            </button>
-            {row.track && (
-                <Menu label={`Arrange ${title}`} icon="more">
-                    {(close) => choices.map(([what, how]) => (
-                        <button key={what} onClick={() => { onArrange(how()); close(); }}>{what}</button>
-                    ))}
-                </Menu>
-            )}
-            {row.open && row.folded > 0 && (
-                <button class="tl-folded" onClick={() => onArrange(unfold(now, id))}>{row.folded} more lines</button>
-            )}
-        </div>
-    );
-}
-
-// What wheel and drag do, as the reader is used to.
-function useHabit<T extends string>(name: string, first: T, other: T): [T, (value: T) => void] {
-    const [value, setValue] = useState<T>(kept(name) === other ? other : first);
-    return [value, (next) => {
-        keep(name, next);
-        setValue(next);
-    }];
-}
-
 function markersArg(): number[] {
     return (current().args.get("marks") ?? "").split(",").filter((word) => /^\d+$/.test(word)).map(Number);
 }
@@ -134,28 +58,6 @@ function markersArg(): number[] {
 function tabArg(): DockTab {
     const tab = current().args.get("tab");
     return tab === "chain" || tab === "flame" ? tab : "about";
-}
-
-interface NameRow extends NameKind {
-    name: string | null;
-}
-
-interface Colors {
-    kinds: Map<string, NameKind>;
-    ofType: (type: string) => string | null;
-}
-
-// What the colours come from takes a look at every span, so it is asked for when the picture stands.
-function ColorSource({ onColors }: { onColors: (colors: Colors) => void }) {
-    const theme = useTheme();
-    const names = useData<NameRow>("names");
-    const types = useData<OperatorType>("op_types");
-    useEffect(() => {
-        if (names.state !== "ready" || types.state !== "ready") return;
-        onColors({ kinds: new Map(names.value.map((row) => [row.name ?? "", row])),
-                   ofType: typeColors(types.value, theme) });
-    }, [names, types, theme]);
-    return null;
 }
 
 export function Viewer({ tracks, steps, records }: ViewerProps) {
@@ -299,25 +201,7 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         return () => clearTimeout(timer);
     }, [controller.target]);
 
-    // How busy the devices are in what is in sight, when the picture rests.
-    useEffect(() => {
-        if (api.isReport || !pictured) return;
-        const stop = new AbortController();
-        const timer = setTimeout(() => {
-            const from = Math.max(Math.floor(controller.target.from), 0);
-            const to = Math.min(Math.ceil(toTime(controller.target, scene.width)), Math.max(trace.duration_ns, 1));
-            if (to <= from) return;
-            const parts = Math.max(Math.min(Math.round((to - from) / controller.target.scale), to - from), 1);
-            api.busy(trace.id, from, to, parts, stop.signal)
-                .then((busy) => controller.setBusy(busy), (failure: Error) => {
-                    if (!stop.signal.aborted) setError(failure);
-                });
-        }, BUSY_MS);
-        return () => {
-            clearTimeout(timer);
-            stop.abort();
-        };
-    }, [controller, pictured, controller.target]);
+    useBusy(controller, trace, pictured, setError);
 
     // What is narrower than a pixel is not asked for; the path follows when the picture rests.
     useEffect(() => {
@@ -377,70 +261,10 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
         { keys: "Escape", does: "close the panel", run: () => (scene.range ? setRange(null) : select(null)) },
     ], [controller]);
 
-    const onWheel = (event: WheelEvent) => {
-        const unit = event.deltaMode === 1 ? 30 : 1; // lines, or pixels
-        const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-        const zooms = wheel === "zoom" || event.ctrlKey || event.metaKey;
-        if (!sideways && !zooms) return; // the tracks scroll
-        event.preventDefault();
-        moved.current = true;
-        if (sideways) {
-            controller.panBy((event.deltaX || event.deltaY) * unit, false);
-        } else {
-            controller.zoomBy(Math.exp(event.deltaY * unit * 0.0022), event.offsetX);
-        }
-    };
-    useEffect(() => {
-        const canvas = main.current!;
-        canvas.addEventListener("wheel", onWheel, { passive: false });
-        return () => canvas.removeEventListener("wheel", onWheel);
-    }, [controller, wheel]);
-
-    // Drag moves the picture, and with Shift it selects a range, or the other way round; on the ruler it
-    // always selects. A click selects a span, or the time of a step.
-    const onPointerDown = (event: PointerEvent) => {
-        if (event.button !== 0) return;
-        const canvas = event.currentTarget as HTMLCanvasElement;
-        const onHead = canvas === head.current;
-        canvas.setPointerCapture(event.pointerId);
-        const box = canvas.getBoundingClientRect();
-        const x0 = event.clientX - box.left;
-        const y0 = event.clientY - box.top;
-        const start = { view: controller.target, scroll: body.current!.scrollTop, time: toTime(scene.view, x0) };
-        const selecting = event.shiftKey !== (drag === "select") || onHead;
-        let dragged = false;
-        const onMove = (move: PointerEvent) => {
-            const dx = move.clientX - box.left - x0;
-            const dy = move.clientY - box.top - y0;
-            dragged ||= Math.abs(dx) > CLICK_PX || Math.abs(dy) > CLICK_PX;
-            if (!dragged) return;
-            moved.current = true;
-            if (selecting) {
-                const time = toTime(scene.view, x0 + dx);
-                const clip = (t: number) => Math.min(Math.max(t, 0), scene.duration);
-                controller.setRange({ from: clip(Math.min(start.time, time)), to: clip(Math.max(start.time, time)) });
-            } else {
-                controller.show({ from: start.view.from - dx * start.view.scale, scale: start.view.scale }, false);
-                body.current!.scrollTop = start.scroll - dy;
-            }
-        };
-        const onUp = () => {
-            canvas.removeEventListener("pointermove", onMove);
-            canvas.removeEventListener("pointerup", onUp);
-            canvas.removeEventListener("pointercancel", onUp);
-            if (!dragged && onHead) setRange(controller.stepAt(x0, y0));
-            else if (!dragged) select(pick(scene, x0, y0)?.bar ?? null);
-            else if (selecting && scene.range) setRange({ ...scene.range });
-        };
-        canvas.addEventListener("pointermove", onMove);
-        canvas.addEventListener("pointerup", onUp);
-        canvas.addEventListener("pointercancel", onUp);
-    };
-    const onHover = (event: MouseEvent) => {
-        if (event.buttons) return;
-        pointer.current = { x: event.offsetX, y: event.offsetY };
-        controller.hover(event.offsetX, event.offsetY);
-    };
+    const { onPointerDown, onHover } = useGestures({
+        controller, main, head, body, wheel, drag, pointer, onMoved: () => { moved.current = true; },
+        onBar: select, onRange: setRange, onStep: setRange,
+    });
     const onDoubleClick = act(() => controller.zoomToSelection());
 
     // On the overview a click goes there, a drag takes the window along.

@@ -23,7 +23,7 @@ const SETTLE_MS = 40; // while things move, what is missing is looked for that o
 export interface Canvases {
     main: HTMLCanvasElement;
     head: HTMLCanvasElement;
-    overview: HTMLCanvasElement;
+    overview: HTMLCanvasElement | null;
 }
 
 export class Controller {
@@ -31,6 +31,8 @@ export class Controller {
     readonly groups: Group[];
     readonly closed = new Set<string>();
     target: View;
+    limits: Range; // of what can be shown: all of the trace, or more
+    onMove: ((smooth: boolean) => void) | null = null; // the reader moved it; another may follow
     hit: Hit | null = null;
     private canvases: Canvases | null = null;
     private frame = 0;
@@ -52,7 +54,8 @@ export class Controller {
                 private readonly arrangedAnew: () => void) {
         const names = new Names();
         this.groups = grouped(tracks);
-        this.target = fit(0, Math.max(duration, 1), 1000);
+        this.limits = { from: 0, to: Math.max(duration, 1) };
+        this.target = fit(0, this.limits.to, 1000);
         this.scene = {
             view: this.target, width: 1000, height: 400, scroll: 0, duration, placed: [],
             tiles: new Tiles(trace, names, () => this.invalidate()), names,
@@ -151,14 +154,14 @@ export class Controller {
         const end = toTime(this.target, scene.width);
         scene.width = width;
         scene.height = height;
-        this.target = whole ? fit(0, Math.max(scene.duration, 1), width)
-            : clamp({ from: this.target.from, scale: (end - this.target.from) / width }, scene.duration, width);
+        this.target = whole ? fit(this.limits.from, this.limits.to, width)
+            : this.clamped({ from: this.target.from, scale: (end - this.target.from) / width });
         scene.view = this.target;
         this.invalidate();
     }
 
     isWhole(): boolean {
-        const whole = fit(0, Math.max(this.scene.duration, 1), this.scene.width);
+        const whole = fit(this.limits.from, this.limits.to, this.scene.width);
         return this.target.scale >= whole.scale * 0.999;
     }
 
@@ -184,7 +187,7 @@ export class Controller {
         const colors = look();
         draw(this.canvases.main, scene, colors);
         drawHead(this.canvases.head, scene, this.lanes, colors, this.theme);
-        this.overview.draw(this.canvases.overview, scene, target, colors);
+        if (this.canvases.overview) this.overview.draw(this.canvases.overview, scene, target, colors);
         this.changed();
         if (!this.seen && scene.tiles.depth.size) {
             this.seen = true;
@@ -213,9 +216,19 @@ export class Controller {
         return true;
     }
 
+    private clamped(view: View): View {
+        return clamp(view, this.limits.to, this.scene.width, this.limits.from);
+    }
+
     show(view: View, smooth = true): void {
-        this.target = clamp(view, this.scene.duration, this.scene.width);
-        if (!smooth) this.scene.view = this.target;
+        this.follow(this.clamped(view), smooth);
+        this.onMove?.(smooth);
+    }
+
+    // As another timeline went, which has kept the limits.
+    follow(view: View, smooth: boolean): void {
+        this.target = view;
+        if (!smooth) this.scene.view = view;
         this.invalidate();
     }
 
@@ -229,7 +242,7 @@ export class Controller {
     }
 
     showAll(): void {
-        this.showRange(0, this.scene.duration);
+        this.showRange(this.limits.from, this.limits.to);
     }
 
     zoomBy(factor: number, x = this.scene.width / 2, smooth = true): void {
@@ -330,11 +343,10 @@ export class Controller {
         return this.scene.placed.find((row) => row.track?.id === track);
     }
 
-    // Bring a span into sight: its track opened and scrolled to, its time in the middle, as wide as
-    // it can be read.
-    reveal(bar: Bar, zoomTo = true): void {
+    // The line of a span: its track opened and scrolled to. False: there is none.
+    revealLine(bar: Bar): boolean {
         const group = this.groups.find(({ tracks }) => tracks.some(({ id }) => id === bar.track));
-        if (!group) return;
+        if (!group) return false;
         this.closed.delete(this.arrangement.pinned.includes(bar.track) ? PINNED : group.key);
         this.closed.delete(`track ${bar.track}`);
         this.layOut();
@@ -342,6 +354,13 @@ export class Controller {
         const { scene } = this;
         const y = lineY(this.row(bar.track)!, bar.depth);
         if (y < scene.scroll || y + LINE_PX > scene.scroll + scene.height) this.scrollTo(y - scene.height / 3);
+        return true;
+    }
+
+    // Bring a span into sight: its line, and its time in the middle, as wide as it can be read.
+    reveal(bar: Bar, zoomTo = true): void {
+        if (!this.revealLine(bar)) return;
+        const { scene } = this;
         const dur = bar.dur < 0 ? scene.duration - bar.ts : bar.dur;
         const end = toTime(this.target, scene.width);
         const visible = bar.ts >= this.target.from && bar.ts + dur <= end && dur > this.target.scale * 8;

@@ -14,13 +14,13 @@ export function fit(from: number, to: number, width: number): View {
     return { from: from - width * MARGIN * scale, scale };
 }
 
-// Neither lost in the dark left or right of the trace, nor smaller than all of it.
-export function clamp(view: View, duration: number, width: number): View {
-    const whole = fit(0, Math.max(duration, 1), width);
+// Neither lost in the dark left or right of what there is (from start to end), nor smaller than all of it.
+export function clamp(view: View, end: number, width: number, start = 0): View {
+    const whole = fit(start, Math.max(end, start + 1), width);
     const scale = Math.min(Math.max(view.scale, MIN_SCALE), whole.scale);
     const slack = width * 0.5 * scale;
-    const low = Math.min(whole.from, -slack);
-    const high = Math.max(duration + slack - width * scale, low);
+    const low = Math.min(whole.from, start - slack);
+    const high = Math.max(end + slack - width * scale, low);
     const from = scale >= whole.scale ? whole.from : Math.min(Math.max(view.from, low), high);
     return { from, scale };
 }

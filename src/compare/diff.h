@@ -3,11 +3,11 @@
  * What is compared of an operator is its own time in one iteration (a measured step; the whole
  * trace where it has no steps), so that two runs of different lengths compare. A trace without
  * operators is compared by the names of its spans instead. */
-#ifndef CLI_DIFF_H
-#define CLI_DIFF_H
+#ifndef COMPARE_DIFF_H
+#define COMPARE_DIFF_H
 
 #include "base/arena.h"
-#include "cli/cli.h"
+#include <opmeter/opmeter_trace.h>
 
 enum diff_side { DIFF_A, DIFF_B, DIFF_SIDES };
 
@@ -49,34 +49,19 @@ struct diff {
     double total_ns[DIFF_SIDES];    /* of all rows */
 };
 
-/* Read what both traces have. `d` starts as {0}; diff_release() it in any case. An exit code, after
- * a message if it is a failure. by_type: one row per operator type. */
-int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type);
+/* Read what both traces have, each from one thread at a time. `d` starts as {0}; diff_release() it
+ * in any case. 0 or a negative code. by_type: one row per operator type. */
+int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, opm_error *err);
 void diff_release(struct diff *d);
 
+/* All rows together, named "all". */
+struct diff_row diff_total(const struct diff *d);
 /* B - A beyond what the spread of both explains (about 99 % of the time); false if the spread is
  * not known and both have it. */
 bool diff_certain(const struct diff_row *r);
+/* The verdict: "slower", "faster", "~" (not certain), "only A" or "only B". */
+const char *diff_state(const struct diff_row *r);
 /* (B - A) / A; NAN without A. */
 double diff_share(double a, double b);
-
-/* One --fail-if: METRIC>LIMIT. Metrics: latency (the median), those of DIFF_METRICS, operators (all
- * of them together), op (any that changed beyond its spread), op:NAME, type:NAME. */
-struct diff_check {
-    const char *text; /* as given */
-    char metric[128];
-    double limit; /* a share, or ns */
-    bool share;
-    /* What was found by diff_check_run(): */
-    bool failed;
-    const char *what; /* the operator or model that decided, or NULL */
-    double a_ns, b_ns;
-};
-
-/* CLI_OK or the exit code after a message. */
-int diff_check_parse(struct cli *cli, const char *text, struct diff_check *out);
-/* CLI_OK, also if the check fails; CLI_FAILURE after a message if the traces cannot tell.
- * types: rows by type, for metric type:NAME. */
-int diff_check_run(struct diff_check *c, const struct diff *ops, const struct diff *types);
 
 #endif

@@ -1,7 +1,9 @@
 /* diff.c -- see diff.h. */
-#include "cli/diff.h"
+#include "compare/diff.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/error.h"
 #include "base/strpool.h"
 #include "base/u64map.h"
 
@@ -83,9 +85,22 @@ static char *copy(struct diff *d, const opm_rows *r, int col, bool *ok)
     return s;
 }
 
-static int fail(opm_error *err)
+static int out_of_memory(opm_error *err)
 {
-    return cli_error("%s", err->msg);
+    return opm__fail(err, OPM_ENOMEM, "out of memory");
+}
+
+/* Whether the trace has operators that ran. */
+static int has_operators(opm_trace *t, bool *out, opm_error *err)
+{
+    opm_rows *r = NULL;
+    int rc = opm_trace_query(t, "SELECT 1 FROM op_stats LIMIT 1", &r, err);
+
+    if (rc == 0)
+        rc = opm_rows_next(r, err);
+    *out = rc > 0;
+    opm_rows_close(r);
+    return MIN(rc, 0);
 }
 
 /* -- latency -- */
@@ -102,17 +117,16 @@ static struct diff_latency *latency_find(struct diff *d, const char *scope, cons
     return NULL;
 }
 
-static int latency_read(struct diff *d, opm_trace *t, enum diff_side side)
+static int latency_read(struct diff *d, opm_trace *t, enum diff_side side, opm_error *err)
 {
     opm_rows *r = NULL;
-    opm_error err;
-    int rc = opm_trace_query(t, latency_sql, &r, &err);
+    int rc = opm_trace_query(t, latency_sql, &r, err);
     bool ok = true;
 
     if (rc < 0)
-        return fail(&err);
+        return rc;
     for (;;) {
-        rc = opm_rows_next(r, &err);
+        rc = opm_rows_next(r, err);
         if (rc != 1)
             break;
         const char *scope = copy(d, r, 0, &ok), *name = copy(d, r, 1, &ok);
@@ -120,7 +134,7 @@ static int latency_read(struct diff *d, opm_trace *t, enum diff_side side)
 
         if (!ok || !GROW(d->latency, d->latency_cap, d->nlatency + 1)) {
             opm_rows_close(r);
-            return cli_out_of_memory();
+            return out_of_memory(err);
         }
         l = side == DIFF_B ? latency_find(d, scope, name) : NULL;
         if (!l) {
@@ -137,7 +151,7 @@ static int latency_read(struct diff *d, opm_trace *t, enum diff_side side)
             d->iterations[side] += l->count[side];
     }
     opm_rows_close(r);
-    return rc < 0 ? fail(&err) : CLI_OK;
+    return MIN(rc, 0);
 }
 
 /* One model on each side: they are what is to be compared, whatever they are called. */
@@ -172,17 +186,16 @@ static void latency_pair(struct diff *d)
 /* -- operators -- */
 
 static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_side side,
-                     struct index *exact, struct index *by_name)
+                     struct index *exact, struct index *by_name, opm_error *err)
 {
     opm_rows *r = NULL;
-    opm_error err;
-    int rc = opm_trace_query(t, sql, &r, &err);
+    int rc = opm_trace_query(t, sql, &r, err);
     bool ok = true;
 
     if (rc < 0)
-        return fail(&err);
+        return rc;
     for (;;) {
-        rc = opm_rows_next(r, &err);
+        rc = opm_rows_next(r, err);
         if (rc != 1)
             break;
         const char *name = copy(d, r, 0, &ok), *type = copy(d, r, 1, &ok);
@@ -214,19 +227,17 @@ static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_si
         d->total_ns[side] += row->ns[side];
     }
     opm_rows_close(r);
-    if (!ok)
-        return cli_out_of_memory();
-    return rc < 0 ? fail(&err) : CLI_OK;
+    return ok ? MIN(rc, 0) : out_of_memory(err);
 }
 
 /* Operators of the same name whose type differs (another engine's name for it) are the same. */
-static int pair_by_name(struct diff *d, const struct index *by_name)
+static int pair_by_name(struct diff *d, const struct index *by_name, opm_error *err)
 {
     struct u64map taken = { 0 }; /* id of the name -> row of B, or UINT64_MAX: several */
     size_t kept = 0;
-    int rc = CLI_OK;
+    int rc = 0;
 
-    for (size_t i = 0; i < d->n && rc == CLI_OK; i++) {
+    for (size_t i = 0; i < d->n && rc == 0; i++) {
         const char *name = d->row[i].name;
         str_id id;
 
@@ -234,9 +245,9 @@ static int pair_by_name(struct diff *d, const struct index *by_name)
             continue;
         id = strpool_find(&by_name->keys, name, strlen(name) + 1);
         if (u64map_put(&taken, id, u64map_get(&taken, id) ? UINT64_MAX : i) < 0)
-            rc = cli_out_of_memory();
+            rc = out_of_memory(err);
     }
-    for (size_t i = 0; i < d->n && rc == CLI_OK; i++) {
+    for (size_t i = 0; i < d->n && rc == 0; i++) {
         const char *name = d->row[i].name;
         str_id id;
         const uint64_t *a, *b;
@@ -289,32 +300,36 @@ static void put_sql(struct buf *b, const struct diff *d, enum diff_side side, bo
         buf_addf(b, spans_sql, by_type ? "cat" : "name");
 }
 
-int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type)
+int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, opm_error *err)
 {
     struct index exact = { 0 }, by_name = { 0 };
-    bool none[DIFF_SIDES];
-    int rc = CLI_OK;
+    bool none[DIFF_SIDES] = { false, false };
+    int rc = 0;
 
-    for (int s = 0; s < DIFF_SIDES; s++)
-        none[s] = cli_query_int(trace[s], "SELECT count(*) FROM op_stats") <= 0;
+    for (int s = 0; s < DIFF_SIDES && rc == 0; s++) {
+        bool has = false;
+
+        rc = has_operators(trace[s], &has, err);
+        none[s] = !has;
+    }
     d->spans = none[DIFF_A] || none[DIFF_B];
-    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
-        rc = latency_read(d, trace[s], s);
-    if (rc == CLI_OK)
+    for (int s = 0; s < DIFF_SIDES && rc == 0; s++)
+        rc = latency_read(d, trace[s], s, err);
+    if (rc == 0)
         latency_pair(d);
     if (!d->iterations[DIFF_A] || !d->iterations[DIFF_B])
         d->iterations[DIFF_A] = d->iterations[DIFF_B] = 0;
-    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++) {
+    for (int s = 0; s < DIFF_SIDES && rc == 0; s++) {
         struct buf sql = { 0 };
 
         put_sql(&sql, d, s, by_type, none);
-        rc = sql.failed ? cli_out_of_memory()
-                        : rows_read(d, trace[s], buf_str(&sql), s, &exact, &by_name);
+        rc = sql.failed ? out_of_memory(err)
+                        : rows_read(d, trace[s], buf_str(&sql), s, &exact, &by_name, err);
         buf_release(&sql);
     }
-    if (rc == CLI_OK && !by_type)
-        rc = pair_by_name(d, &by_name);
-    if (rc == CLI_OK && d->n)
+    if (rc == 0 && !by_type)
+        rc = pair_by_name(d, &by_name, err);
+    if (rc == 0 && d->n)
         qsort(d->row, d->n, sizeof(*d->row), by_change);
     index_release(&exact);
     index_release(&by_name);
@@ -335,6 +350,29 @@ bool diff_certain(const struct diff_row *r)
         return true;
     return fabs(r->ns[DIFF_B] - r->ns[DIFF_A]) >
            SIGMAS * sqrt(r->variance[DIFF_A] + r->variance[DIFF_B]);
+}
+
+const char *diff_state(const struct diff_row *r)
+{
+    if (!r->there[DIFF_B])
+        return "only A";
+    if (!r->there[DIFF_A])
+        return "only B";
+    if (!diff_certain(r))
+        return "~";
+    return r->ns[DIFF_B] > r->ns[DIFF_A] ? "slower" : "faster";
+}
+
+struct diff_row diff_total(const struct diff *d)
+{
+    struct diff_row total = { .name = "all", .type = "", .there = { true, true } };
+
+    for (int s = 0; s < DIFF_SIDES; s++) {
+        total.ns[s] = d->total_ns[s];
+        for (size_t i = 0; i < d->n; i++)
+            total.variance[s] += d->row[i].there[s] ? d->row[i].variance[s] : 0;
+    }
+    return total;
 }
 
 double diff_share(double a, double b)
