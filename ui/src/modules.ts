@@ -1,5 +1,5 @@
-// The modules of a model as a tree: from nn.Module spans of PyTorch, or from the scopes in names of
-// operators.
+// The modules of a model as a tree: from nn.Module spans of PyTorch, else from its Python functions, or from
+// the scopes in names of operators.
 import type { ModuleSpan, ModuleWork, Operator } from "./queries";
 
 export interface Module {
@@ -8,18 +8,25 @@ export interface Module {
     time_ns: number; // with what is inside
     own_ns: number;
     count: number;
+    first: number; // when it was first called: orders it among its siblings
     children: Module[];
 }
 
-const PREFIX = "nn.Module: ";
+export const PREFIX = "nn.Module: ";
 
-function child(of: Module, name: string): Module {
+function child(of: Module, name: string, at: number): Module {
     let found = of.children.find((one) => one.name === name);
     if (!found) {
-        found = { name, path: of.path ? `${of.path}/${name}` : name, time_ns: 0, own_ns: 0, count: 0, children: [] };
+        found = { name, path: of.path ? `${of.path}/${name}` : name, time_ns: 0, own_ns: 0, count: 0, first: at, children: [] };
         of.children.push(found);
     }
+    found.first = Math.min(found.first, at);
     return found;
+}
+
+// Without what all have; of a Python function without the folders of its file.
+function shortName(name: string): string {
+    return name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name.replace(/^.*\/(?=[^/]*\(\d+\): )/, "");
 }
 
 // The largest first, and sums up the tree.
@@ -31,7 +38,7 @@ function finish(module: Module): Module {
 }
 
 function root(): Module {
-    return { name: "", path: "", time_ns: 0, own_ns: 0, count: 0, children: [] };
+    return { name: "", path: "", time_ns: 0, own_ns: 0, count: 0, first: 0, children: [] };
 }
 
 // Operators by the parts of their names; null where the names have none.
@@ -43,7 +50,7 @@ export function fromNames(operators: Operator[]): Module | null {
         if (of.op === null || !of.time_ns || !parts.length) continue;
         if (parts.length > 1) scoped += 1;
         let at = all;
-        for (const part of parts) at = child(at, part);
+        for (const part of parts) at = child(at, part, of.op);
         at.own_ns += of.time_ns;
         at.count += of.count;
     }
@@ -55,6 +62,7 @@ export interface ModuleTree {
     placed_ns: number; // device or host time that belongs to a module
     all_ns: number;
     onDevice: boolean;
+    functions: boolean; // of Python, because no modules were recorded
 }
 
 // Spans of modules by time; work by when and where it was launched. Without work, the time of the spans
@@ -68,7 +76,7 @@ export function fromSpans(spans: ModuleSpan[], work: ModuleWork[]): ModuleTree |
     for (const span of spans) {
         const stack = stacks.get(span.track) ?? [];
         while (stack.length && stack[stack.length - 1]!.span.end <= span.ts) stack.pop();
-        const module = child(stack[stack.length - 1]?.module ?? all, span.name.slice(PREFIX.length));
+        const module = child(stack[stack.length - 1]?.module ?? all, shortName(span.name), span.ts);
         module.count += 1;
         if (!onDevice) {
             module.own_ns += span.end - span.ts;
@@ -103,5 +111,6 @@ export function fromSpans(spans: ModuleSpan[], work: ModuleWork[]): ModuleTree |
         }
     }
     finish(all);
-    return { tree: all, placed_ns: onDevice ? placed : all.time_ns, all_ns: onDevice ? total : all.time_ns, onDevice };
+    return { tree: all, placed_ns: onDevice ? placed : all.time_ns, all_ns: onDevice ? total : all.time_ns, onDevice,
+             functions: !spans[0]!.name.startsWith(PREFIX) };
 }

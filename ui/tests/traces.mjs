@@ -14,6 +14,8 @@ export const EMPTY = "empty.json";
 export const DENSE = "dense.json";
 export const RANKS = "ranks.opm";
 export const MODULES = "modules.json";
+export const STACK = "stack.json";
+export const FUNCTIONS = "functions.json";
 export const BEFORE = "before.json";
 export const AFTER = "after.json";
 
@@ -104,6 +106,39 @@ function moduleTrace() {
     return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200" }], traceEvents: events };
 }
 
+// Calls one inside the other, [name, what it launches in µs, calls inside], as PyTorch's profiler has them.
+function calledTrace(calls) {
+    const events = [];
+    let [at, id] = [0, 0];
+    const span = (cat, name, ts, dur, args = {}, pid = HOST, tid = HOST) => events.push({ ph: "X", cat, name, pid, tid, ts, dur, args });
+    const call = ([name, us, inside = []]) => {
+        const place = events.length;
+        const start = at++;
+        if (us) {
+            id += 1;
+            span("cuda_runtime", "cudaLaunchKernel", at, 2, { correlation: id });
+            events.push({ ph: "s", id, pid: HOST, tid: HOST, ts: at, cat: "ac2g", name: "ac2g" });
+            span("kernel", "work", at + 5 + 1000 * id, us, { device: 0, stream: 7, correlation: id }, 0, 7);
+            events.push({ ph: "f", id, pid: 0, tid: 7, ts: at + 5 + 1000 * id, cat: "ac2g", name: "ac2g", bp: "e" });
+            at += 4;
+        }
+        inside.forEach(call);
+        at += 1;
+        events.splice(place, 0, { ph: "X", cat: "python_function", name, pid: HOST, tid: HOST, ts: start, dur: at - start, args: {} });
+        at += 1;
+    };
+    calls.forEach(call);
+    return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200" }], traceEvents: events };
+}
+
+export const STACK_LAYERS = 6;
+function stackTrace() {
+    const module = (name, us, inside) => [`nn.Module: ${name}`, us, inside];
+    return calledTrace([module("Net_0", 0, [
+        ...Array.from({ length: STACK_LAYERS }, (_, i) => module(`Layer_${i}`, 0, [module(`Norm_${i}`, 10), module(`Attention_${i}`, 40)])),
+        module("Head_0", 50)])]);
+}
+
 // A model before and after a change, in the form that opmeter exports: conv1 takes 100 µs longer, relu1 20 µs
 // less, fc scatters and is 1 µs off, old is gone and new is there. Steps begin at other times and are further apart.
 export const CHANGED = {
@@ -163,6 +198,9 @@ export function makeTraces(opmeter, folder) {
     writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
     writeFileSync(join(folder, DENSE), JSON.stringify(denseTrace()));
     writeFileSync(join(folder, MODULES), JSON.stringify(moduleTrace()));
+    writeFileSync(join(folder, STACK), JSON.stringify(stackTrace()));
+    writeFileSync(join(folder, FUNCTIONS), JSON.stringify(calledTrace([
+        ["work/train.py(10): step", 40, [["<built-in method run>", 0, [["work/model/net.py(20): forward", 60]]]]]])));
     for (const [file, of] of Object.entries(CHANGED)) writeFileSync(join(folder, file), JSON.stringify(changedTrace(of)));
     const ranks = [0, 1].map((rank) => {
         const file = join(folder, "..", `rank${rank}.pt.trace.json`);

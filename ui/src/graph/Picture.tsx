@@ -1,25 +1,16 @@
 // The graph of a model, drawn: moved, zoomed, and only as much as is in sight.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { pressable } from "../components/pressable";
 import { count, NA, ns, percent } from "../format";
-import { Icon } from "../icons";
-import { useKeys } from "../keys";
 import { heat } from "../palette";
 import { largest, smallest } from "../stats";
 import { useTheme } from "../theme";
 import { useTypeColors } from "../typeColors";
 import { NODE_HEIGHT, NODE_WIDTH, type Layout, type Point } from "./layout";
 import type { Block, Graph, GraphNode, GraphOp } from "./model";
+import { Pannable, usePan, type View } from "./pan";
 
-const MARGIN = 40;
 const FRAME = 14;
-const IN_SIGHT = 0.6; // of the width: a panel may cover the rest
-
-interface View {
-    x: number; // of the graph, at the left edge
-    y: number;
-    scale: number; // pixels per unit
-}
 
 function route(points: Point[]): string {
     let path = `M${points[0]!.x.toFixed(1)} ${points[0]!.y.toFixed(1)}`;
@@ -67,73 +58,6 @@ interface PictureProps {
     selected: number | null;
     onOpen: (op: GraphOp) => void;
     onFold: (block: Block) => void;
-}
-
-function useView(layout: Layout): {
-    view: View;
-    size: { width: number; height: number };
-    box: { current: HTMLDivElement | null };
-    zoom: (factor: number, at?: Point) => void;
-    fit: () => void;
-    move: (dx: number, dy: number) => void;
-    show: (at: Point) => void;
-} {
-    const box = useRef<HTMLDivElement>(null);
-    const [size, setSize] = useState({ width: 0, height: 0 });
-    const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
-    useEffect(() => {
-        const element = box.current!;
-        const observer = new ResizeObserver(() =>
-            setSize({ width: element.clientWidth, height: element.clientHeight })
-        );
-        observer.observe(element);
-        return () => observer.disconnect();
-    }, []);
-    // At its start, as large as can be read.
-    const start = () => {
-        const scale = Math.min(1, Math.max(0.45, size.width / (layout.width + 2 * MARGIN)));
-        setView({ x: layout.width / 2 - size.width / scale / 2, y: -MARGIN, scale });
-    };
-    useEffect(start, [size.width > 0, layout.width > 0]);
-    const zoom = (factor: number, at: Point = { x: size.width / 2, y: size.height / 2 }) =>
-        setView((v) => {
-            const scale = Math.min(3, Math.max(0.02, v.scale * factor));
-            return { scale, x: v.x + at.x / v.scale - at.x / scale, y: v.y + at.y / v.scale - at.y / scale };
-        });
-    const fit = () => {
-        const scale = Math.min(
-            1.5,
-            size.width / (layout.width + 2 * MARGIN),
-            size.height / (layout.height + 2 * MARGIN)
-        );
-        setView({
-            scale,
-            x: layout.width / 2 - size.width / scale / 2,
-            y: layout.height / 2 - size.height / scale / 2,
-        });
-    };
-    const move = (dx: number, dy: number) =>
-        setView((v) => ({ ...v, x: v.x + dx / v.scale, y: v.y + dy / v.scale }));
-    // Into the middle, unless it is in sight.
-    const show = (at: Point) =>
-        setView((v) => {
-            const [x, y] = [(at.x - v.x) * v.scale, (at.y - v.y) * v.scale];
-            if (
-                x > MARGIN &&
-                x < size.width * IN_SIGHT &&
-                y > MARGIN &&
-                y < size.height - MARGIN &&
-                v.scale >= 0.3
-            )
-                return v;
-            const scale = Math.max(0.6, v.scale);
-            return {
-                scale,
-                x: at.x - (size.width * IN_SIGHT) / scale / 2,
-                y: at.y - size.height / scale / 2,
-            };
-        });
-    return { view, size, box, zoom, fit, move, show };
 }
 
 // What is in sight and around it, in steps: so that small moves need no drawing.
@@ -260,7 +184,8 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
 export function Picture({ model, layout, total, colorBy, selected, onOpen, onFold }: PictureProps) {
     const theme = useTheme();
     const typeColor = useTypeColors();
-    const { view, size, box, zoom, fit, move, show } = useView(layout);
+    const pan = usePan(layout);
+    const { view, size, show } = pan;
     useEffect(() => {
         const i =
             selected === null
@@ -268,8 +193,6 @@ export function Picture({ model, layout, total, colorBy, selected, onOpen, onFol
                 : model.nodes.findIndex((node) => node.ops.some((op) => op.id === selected));
         if (i >= 0 && size.width > 0) show(layout.nodes[i]!);
     }, [selected, size.width > 0]);
-    const drag = useRef<Point | null>(null);
-    const dragged = useRef(false); // then its end is no click
     const most = useMemo(
         () =>
             largest(
@@ -278,33 +201,6 @@ export function Picture({ model, layout, total, colorBy, selected, onOpen, onFol
             ),
         [model]
     );
-    useKeys(
-        [
-            { keys: "+", does: "zoom in", run: () => zoom(1.3) },
-            { keys: "-", does: "zoom out", run: () => zoom(1 / 1.3) },
-            { keys: "f", does: "show the whole graph", run: fit },
-            { keys: "ArrowDown", does: "", run: () => move(0, 80) },
-            { keys: "ArrowUp", does: "", run: () => move(0, -80) },
-            { keys: "ArrowLeft", does: "", run: () => move(-80, 0) },
-            { keys: "ArrowRight", does: "", run: () => move(80, 0) },
-        ],
-        [size.width, size.height, layout]
-    );
-    useEffect(() => {
-        const element = box.current!;
-        const wheel = (event: WheelEvent) => {
-            event.preventDefault();
-            const rect = element.getBoundingClientRect();
-            if (event.ctrlKey || event.metaKey)
-                zoom(Math.exp(-event.deltaY / 300), {
-                    x: event.clientX - rect.left,
-                    y: event.clientY - rect.top,
-                });
-            else move(event.deltaX, event.deltaY);
-        };
-        element.addEventListener("wheel", wheel, { passive: false });
-        return () => element.removeEventListener("wheel", wheel);
-    }, [size.width > 0]);
     const small = view.scale < 0.3; // text could not be read
     const area = areaOf(view, size);
     // Moving within the area draws nothing anew.
@@ -335,58 +231,8 @@ export function Picture({ model, layout, total, colorBy, selected, onOpen, onFol
         ]
     );
     return (
-        <div
-            class="graph"
-            ref={box}
-            onPointerDown={(event) => {
-                drag.current = { x: event.clientX, y: event.clientY };
-                dragged.current = false;
-            }}
-            onClickCapture={(event) => {
-                if (dragged.current) event.stopPropagation();
-            }}
-            onPointerMove={(event) => {
-                if (!drag.current || !(event.buttons & 1)) return;
-                dragged.current ||=
-                    Math.hypot(event.clientX - drag.current.x, event.clientY - drag.current.y) > 3;
-                move(drag.current.x - event.clientX, drag.current.y - event.clientY);
-                drag.current = { x: event.clientX, y: event.clientY };
-            }}
-        >
-            <svg
-                width={size.width}
-                height={size.height}
-                role="group"
-                aria-label={`Graph of ${count(model.nodes.length)} operators`}
-            >
-                <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>{drawn}</g>
-            </svg>
-            <div class="graph-tools">
-                <button
-                    class="icon-button"
-                    aria-label="Zoom in"
-                    title="Zoom in (+)"
-                    onClick={() => zoom(1.3)}
-                >
-                    <Icon name="plus" />
-                </button>
-                <button
-                    class="icon-button"
-                    aria-label="Zoom out"
-                    title="Zoom out (-)"
-                    onClick={() => zoom(1 / 1.3)}
-                >
-                    <Icon name="minus" />
-                </button>
-                <button
-                    class="icon-button"
-                    aria-label="Show the whole graph"
-                    title="Show the whole graph (f)"
-                    onClick={fit}
-                >
-                    <Icon name="fit" />
-                </button>
-            </div>
-        </div>
+        <Pannable pan={pan} label={`Graph of ${count(model.nodes.length)} operators`}>
+            {drawn}
+        </Pannable>
     );
 }

@@ -1,16 +1,18 @@
-// Where the time goes in the structure of the model: its modules, one inside the other.
+// Where the time goes in the structure of the model: its modules, one inside the other, as a treemap or as a graph.
 import { useMemo } from "preact/hooks";
 import { Card, Figure } from "../components/Card";
 import { DataTable, type Column } from "../components/DataTable";
 import { pressable } from "../components/pressable";
 import { Empty, Loaded } from "../components/States";
+import { Tabs } from "../components/Tabs";
 import { useWidth } from "../components/useWidth";
 import { count, ns, percent } from "../format";
+import { ModuleGraph } from "../graph/ModuleGraph";
 import { all, useData } from "../hooks";
-import { fromNames, fromSpans, type Module } from "../modules";
+import { fromNames, fromSpans, PREFIX, type Module } from "../modules";
 import { byName, ON_FILL } from "../palette";
 import type { ModuleSpan, ModuleWork, Operator } from "../queries";
-import { setArgs, useRoute } from "../router";
+import { href, setArgs, useRoute } from "../router";
 import { useTheme } from "../theme";
 
 const HEIGHT = 420;
@@ -106,23 +108,41 @@ function columns(whole: number): Column<Flat>[] {
     ];
 }
 
+// prefix: of the names of its spans; null: it has none.
+function Selected({ module, whole, prefix }: { module: Module; whole: number; prefix: string | null }) {
+    return (
+        <div class="module-selected" aria-live="polite">
+            <strong>{module.path}</strong>
+            <span>{ns(module.time_ns)}, {percent(module.time_ns / whole)}</span>
+            <span>own {ns(module.own_ns)}</span>
+            <span>{count(module.count)} {module.count === 1 ? "call" : "calls"}</span>
+            {module.children.length > 0 && <a class="more" href={href("modules", { in: module.path, as: "graph" })}>this one alone</a>}
+            {prefix !== null && <a class="more" href={href("timeline", { q: prefix + module.name })}>in the timeline</a>}
+        </div>
+    );
+}
+
 function Page({ spans, work, operators }: { spans: ModuleSpan[]; work: ModuleWork[]; operators: Operator[] }) {
     const { args } = useRoute();
-    const { tree, note } = useMemo(() => {
+    const { tree, note, prefix } = useMemo(() => {
         const made = fromSpans(spans, work);
         if (made) {
-            return { tree: made.tree, note: made.onDevice
-                ? `From nn.Module spans: device time of what each launched. ${percent(made.all_ns ? made.placed_ns / made.all_ns : 0)} of the device's time was launched inside a module; a backward pass is launched by another thread and is not.`
-                : "From nn.Module spans: their time on the host." };
+            const from = made.functions ? "From Python functions, because no nn.Module spans were recorded" : "From nn.Module spans";
+            const inside = made.functions ? "one of them" : "a module";
+            return { tree: made.tree, prefix: made.functions ? "" : PREFIX, note: made.onDevice
+                ? `${from}: device time of what each launched. ${percent(made.all_ns ? made.placed_ns / made.all_ns : 0)} of the device's time was launched inside ${inside}; a backward pass is launched by another thread and is not.`
+                : `${from}: their time on the host.` };
         }
         const device = operators.filter((o) => o.section === "device");
-        return { tree: fromNames(device.length ? device : operators), note: "From the scopes in the names of operators: time per iteration." };
+        return { tree: fromNames(device.length ? device : operators), prefix: null, note: "From the scopes in the names of operators: time per iteration." };
     }, [spans, work, operators]);
     if (!tree || !tree.time_ns) {
         return <Empty why="This trace does not tell modules: it has no nn.Module spans (PyTorch's profiler records them with with_stack=True), and the names of its operators have no scopes." />;
     }
     const shown = find(tree, args.get("in") ?? "") ?? tree;
     const whole = tree.time_ns;
+    const graph = args.get("as") === "graph";
+    const selected = graph ? find(tree, args.get("sel") ?? "-") : null;
     return (
         <>
             <div class="figures">
@@ -130,13 +150,22 @@ function Page({ spans, work, operators }: { spans: ModuleSpan[]; work: ModuleWor
                 <Figure label="share" value={percent(shown.time_ns / whole)} />
                 <Figure label="inside" value={count(shown.children.length)} />
             </div>
-            <Card title={shown === tree ? "Modules" : shown.path} wide note={note}
-                  aside={shown !== tree && <button class="button" onClick={() => setArgs({ in: shown.path.split("/").slice(0, -1).join("/") || null })}>Up</button>}>
-                {shown.children.length ? <Treemap module={shown} onOpen={(path) => setArgs({ in: path })} />
-                    : <p class="note">Nothing is inside this module.</p>}
+            <Card title={shown === tree ? "Modules" : shown.path} wide
+                  note={graph ? `${note} From top to bottom in the order of first calls, which is not always what feeds what. A click opens or closes a module; drag moves, Ctrl + wheel zooms.` : note}
+                  aside={
+                      <>
+                          {shown !== tree && <button class="button" onClick={() => setArgs({ in: shown.path.split("/").slice(0, -1).join("/") || null, open: null })}>Up</button>}
+                          <Tabs label="As" value={graph ? "graph" : "treemap"} onChange={(key) => setArgs({ as: key === "graph" ? key : null, open: null, sel: null })}
+                                options={[{ key: "treemap", title: "Treemap" }, { key: "graph", title: "Graph" }]} />
+                      </>
+                  }>
+                {!shown.children.length ? <p class="note">Nothing is inside this module.</p>
+                    : graph ? <ModuleGraph key={shown.path} module={shown} whole={whole} selected={selected?.path ?? null} onSelect={(path) => setArgs({ sel: path })} />
+                    : <Treemap module={shown} onOpen={(path) => setArgs({ in: path })} />}
+                {graph && selected && <Selected module={selected} whole={whole} prefix={prefix} />}
             </Card>
             <DataTable label="Modules" columns={columns(whole)} rows={flat(shown, 0, [])} rowKey={(m) => m.path} sort="" urlKey="" maxHeight="520px"
-                       onOpen={(m) => setArgs({ in: m.path })} searchLabel="Find a module" />
+                       onOpen={(m) => setArgs(graph ? { sel: m.path } : { in: m.path })} selected={selected?.path ?? null} searchLabel="Find a module" />
         </>
     );
 }
