@@ -7,9 +7,10 @@ import os
 import shutil
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 import opmeter
-from opmeter.frameworks import pytorch
+from opmeter.frameworks import pytorch, pytorch_observer as observer
 from support import Case, needs
 
 PACKAGE = os.path.dirname(opmeter.__file__)
@@ -442,6 +443,62 @@ class Main(Case):
         self.run_main("-o", "x.opm", script)
         with opmeter.open(self.path("x.opm")) as trace:
             self.assertEqual(trace.value("SELECT count(*) FROM span WHERE name = 'child'"), 2)
+
+
+class Observers(unittest.TestCase):
+    """What PyTorch's header must say before its observers are used."""
+    HEADER = """
+        enum class C10_API_ENUM RecordScope : uint8_t {
+          // operators
+          FUNCTION = 0,
+          BACKWARD_FUNCTION,
+          /* of the user, */ USER_SCOPE,
+          NUM_SCOPES, // the last
+        };
+        class TORCH_API RecordFunctionCallback {
+         public:
+          using StartCallback =
+              std::unique_ptr<ObserverContext> (*)(const RecordFunction&);
+          using EndCallback = void (*)(const RecordFunction&, ObserverContext*);
+         private:
+          StartCallback start_;
+          EndCallback end_;
+          double sampling_prob_ = 1.0;
+          std::array<bool, static_cast<size_t>(RecordScope::NUM_SCOPES)> scopes_ = {};
+          bool needs_inputs_ = false;
+          bool needs_outputs_ = false;
+          bool needs_ids_ = false;
+};
+        """
+
+    def test_scopes(self):
+        scopes = observer.scopes_of(self.HEADER)
+        self.assertEqual(scopes, ["FUNCTION", "BACKWARD_FUNCTION", "USER_SCOPE"])
+        self.assertEqual(observer.bits(observer.OPERATORS, scopes), 0b011)
+        self.assertEqual(observer.bits(observer.MARKS, scopes), 0b100)
+
+    def test_others(self):
+        """Whatever would change the layout is another PyTorch."""
+        for old, new in (("double sampling_prob_ = 1.0;", "float sampling_prob_ = 1.0;"),
+                         ("bool needs_ids_ = false;", "bool needs_ids_ = false; int more_ = 0;"),
+                         ("EndCallback end_;", ""),
+                         ("public:", "public: virtual ~RecordFunctionCallback();"),
+                         ("std::unique_ptr<ObserverContext> (*)", "ObserverContext* (*)"),
+                         ("USER_SCOPE,", "USER_SCOPE = 7,"),
+                         (": uint8_t", ": uint32_t"), ("NUM_SCOPES, //", "COUNT //"),
+                         ("class TORCH_API RecordFunctionCallback", "struct Other")):
+            self.assertIn(old, self.HEADER)
+            with self.assertRaises(observer.Unknown):
+                observer.scopes_of(self.HEADER.replace(old, new))
+
+    def test_wanted(self):
+        for categories, wanted in (("", True), ("op", True), ("kernel,op", True),
+                                   ("kernel,gpu_memcpy", False), ("-op", False),
+                                   ("-kernel", True), ("-kernel,-op", False)):
+            with mock.patch.dict(os.environ, OPMETER_CATEGORIES=categories):
+                self.assertEqual(pytorch.is_wanted("op"), wanted, categories)
+        with mock.patch.dict(os.environ, OPMETER_LEVEL="1"):
+            self.assertFalse(pytorch.is_wanted("op"))
 
 
 class Ranges(unittest.TestCase):

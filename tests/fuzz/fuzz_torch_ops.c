@@ -9,23 +9,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     char *text = malloc(len + 1);
-    int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX];
-    opm_tensor in[TORCH_INPUTS_MAX];
-    struct torch_text t;
+    int64_t dims[TORCH_INPUTS_MAX * TORCH_RANK_MAX];
+    struct torch_call call;
 
     if (!text)
         return 0;
     if (len)
         memcpy(text, data, len);
     text[len] = '\0';
-    if (torch_text_read(text, &t)) {
-        uint32_t n = torch_text_inputs(&t, in, dims);
-
-        if (!t.name_len || t.name_len > strlen(text) || n > TORCH_INPUTS_MAX)
+    if (torch_call_read(text, &call, dims)) {
+        if (!call.name_len || call.name_len > strlen(text) || call.ninputs > TORCH_INPUTS_MAX)
             abort();
-        for (uint32_t i = 0; i < n; i++)
-            if (in[i].ndim > TORCH_RANK_MAX || in[i].dims != dims[i])
+        for (uint32_t i = 0; i < call.ninputs; i++)
+            if (call.in[i].rank > TORCH_RANK_MAX || call.in[i].dims != dims + i * TORCH_RANK_MAX)
                 abort();
+        (void)torch_call_is_annotation(&call);
     }
     free(text);
     return 0;

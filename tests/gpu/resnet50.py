@@ -84,7 +84,8 @@ def main():
                         default="nvtx")
     parser.add_argument("--amp", action="store_true")
     parser.add_argument("--tell", action="store_true")
-    parser.add_argument("--profiler", action="store_true")
+    parser.add_argument("--profiler", nargs="?", const="all", choices=["cuda", "all"],
+                        help="PyTorch's own: device activities alone, or operators with shapes too")
     args = parser.parse_args()
 
     torch.manual_seed(1)
@@ -109,7 +110,10 @@ def main():
 
     profile = contextlib.nullcontext()
     if args.profiler:
-        profile = torch.profiler.profile(record_shapes=True)
+        activity = torch.profiler.ProfilerActivity
+        operators = args.profiler == "all"
+        profile = torch.profiler.profile(activities=[activity.CUDA] + [activity.CPU] * operators,
+                                         record_shapes=operators)
     seconds = []
     with profile:
         for _ in range(args.warmup):
@@ -123,10 +127,16 @@ def main():
             seconds.append(time.perf_counter() - begun)
     result = {"steps": args.steps, "iterations": args.warmup + args.steps,
               "seconds": sum(seconds), "median_ms": sorted(seconds)[len(seconds) // 2] * 1e3,
+              "p10_ms": sorted(seconds)[len(seconds) // 10] * 1e3,
               "convolutions": sum(isinstance(m, nn.Conv2d) for m in net.modules())}
     if args.tell:
         result["calls"] = dict(calls)
     if args.profiler:
+        kernels = [event for event in profile.events()
+                   if event.device_type == torch.autograd.DeviceType.CUDA
+                   and not event.name.startswith(("Mem", "step"))]
+        result["kernels"] = len(kernels)
+        result["kernel_ms"] = sum(event.time_range.elapsed_us() for event in kernels) / 1e3
         result["operators"] = {event.key: event.count for event in profile.key_averages()
                                if event.key.startswith("aten::") and event.count >= 25}
     print(json.dumps(result))

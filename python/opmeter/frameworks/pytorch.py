@@ -2,9 +2,10 @@
 optimizer where the program marks none, the DataLoader's queue; and what telling of operators costs.
 
 The profiler keeps what it sees in memory, so what it has is written from time to time, between two
-steps: a chunk is a part of the recording. Under opmeter's CUDA library the operators are NVTX
-ranges instead, which that library records together with the kernels, as CUPTI has room for one
-profiler only.
+steps: a chunk is a part of the recording. CUPTI has room for one profiler only, so under opmeter's
+CUDA library that library records operators together with the kernels: as PyTorch tells its
+observers of them (pytorch_observer.py), or, where it is not known how this PyTorch does that, as
+NVTX ranges.
 """
 import functools
 import importlib
@@ -16,6 +17,7 @@ import time
 import warnings
 
 from . import at_end, folder, part, say
+from . import pytorch_observer as observer
 
 CHUNK_S = 10
 # What opmeter calls steps that it derives: they give way to those that the program marks itself.
@@ -25,7 +27,7 @@ STEP = "optimizer step"
 def install(torch):
     if folder() is None:
         return
-    recorder = _Nvtx(torch) if os.environ.get("OPMETER_CUDA") == "1" else _Profiler(torch)
+    recorder = _recorder(torch)
     recorder.start()
     at_end(recorder.stop)
     os.register_at_fork(after_in_child=recorder.forked)
@@ -37,6 +39,35 @@ def install(torch):
         except Exception as error:
             say(f"torch {torch.__version__}: {what} will be missing: "
                 f"{type(error).__name__}: {error}")
+
+
+def _recorder(torch):
+    wanted = is_wanted("op")
+    if os.environ.get("OPMETER_CUDA") != "1":
+        return _Profiler(torch) if wanted or is_wanted("cpu_op") else _Marks(torch)
+    try:
+        library = observer.find(torch, os.environ["CUDA_INJECTION64_PATH"])
+    except Exception as error:
+        _meta(operators=f"as NVTX ranges: {error}")
+        return _Nvtx(torch) if wanted else _Marks(torch)
+    _meta(operators="as PyTorch tells its observers")
+    return _Observer(torch, library, wanted)
+
+
+def is_wanted(category):
+    """Does the recording want spans of the category, as far as its environment says?"""
+    listed = [word for word in os.environ.get("OPMETER_CATEGORIES", "").split(",") if word]
+    if os.environ.get("OPMETER_LEVEL") == "1":
+        return False
+    if listed and not listed[0].startswith("-"):
+        return category in listed
+    return f"-{category}" not in listed
+
+
+def _meta(**facts):
+    from .. import meta
+    for key, value in facts.items():
+        meta(f"torch.{key}", value)
 
 
 # ---- what writes down operators ----
@@ -257,11 +288,10 @@ class _Profiler(_Recorder):
         return time.monotonic() - self._chunk_began >= CHUNK_S
 
 
-class _Nvtx(_Recorder):
-    """NVTX ranges. Not through emit_nvtx(), which would initialise CUDA in a program that may want
-    to fork first. Ranges are a stack, and steps nest with them though they are none, so a step ends
-    and the next one begins while nothing is on it: an optimizer tells of its step inside of a range
-    of its own."""
+class _Marks(_Recorder):
+    """Steps alone. What is open on a thread is a stack, and steps nest with it though they are none
+    of it, so a step ends and the next one begins while nothing is on it: an optimizer tells of its
+    step inside of a range of its own."""
 
     def __init__(self, torch):
         super().__init__(torch)
@@ -295,7 +325,22 @@ class _Nvtx(_Recorder):
         self._step = None  # it has not ended, and is none
         self.end()
 
+    def begin(self):
+        pass
+
+    def end(self, unfinished=None):
+        pass
+
+    def abandon(self):
+        self.end()
+
+    def can_fork(self):
+        return True
+
     def measure(self):
+        pass
+
+    def _cost(self):
         from .. import pause, resume
         cost = _Cost(self.torch)
         pause()  # these operators are not the program's
@@ -307,6 +352,34 @@ class _Nvtx(_Recorder):
                 cost.take(told=False)
         finally:
             resume()
+        return cost
+
+
+class _Observer(_Marks):
+    """Operators and marks as PyTorch tells its observers of them."""
+
+    def __init__(self, torch, library, operators):
+        super().__init__(torch)
+        self._library, self._operators = library, operators
+
+    def begin(self):
+        self._library.opmeter_torch_watch(1, int(self._operators))
+
+    def end(self, unfinished=None):
+        self._library.opmeter_torch_watch(0, 0)
+
+    def measure(self):
+        if self._operators:
+            cost = self._cost()
+            cost.state(op_cost_ns=cost.of(cost.LONG))
+
+
+class _Nvtx(_Marks):
+    """NVTX ranges. Not through emit_nvtx(), which would initialise CUDA in a program that may want
+    to fork first."""
+
+    def measure(self):
+        cost = self._cost()
         cost.state(op_cost_ns=cost.of(()), op_cost_bytes=cost.BYTES[()],
                    op_byte_cost_ns=cost.of_byte())
 
@@ -319,11 +392,6 @@ class _Nvtx(_Recorder):
 
     def end(self, unfinished=None):
         self.torch._C._autograd._disable_profiler()
-
-    abandon = end
-
-    def can_fork(self):
-        return True
 
 
 def _new_step(number):
@@ -362,9 +430,7 @@ class _Cost:
                 / (self.BYTES[self.LONG] - self.BYTES[()]))
 
     def state(self, **facts):
-        from .. import meta
-        for key, value in facts.items():
-            meta(f"torch.{key}", f"{value:.1f}")
+        _meta(**{key: f"{value:.1f}" for key, value in facts.items()})
 
 
 def _write_events(events, begun_ns, path):

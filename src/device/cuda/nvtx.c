@@ -8,8 +8,9 @@
 #include "device/cuda/nvtx.h"
 #include "base/alloc.h"
 #include "base/environment.h"
-#include "base/step_name.h"
+#include "device/cuda/marks.h"
 #include "device/cuda/nvtx_abi.h"
+#include "device/cuda/ranges.h"
 #include "device/cuda/torch_ops.h"
 
 #include <opmeter/opmeter.h>
@@ -18,27 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 128     /* pushed ranges of a thread; deeper ones are not recorded */
 #define STARTED_MAX 16384 /* started ranges that have not ended; more are not recorded */
 #define TEXT_MAX 1024     /* of a wide text; longer ones are cut */
 
 struct domain {
     char *name;
 };
-
-/* A pushed range. Domains nest each by itself: one that is popped out of turn stays until those
- * inside it have gone. */
-struct pushed {
-    opm_span span;
-    const void *domain;
-    bool popped;
-};
-
-static __thread struct {
-    struct pushed range[DEPTH_MAX];
-    int depth;
-    int beyond; /* pushes that found no room */
-} stack;
 
 static struct {
     pthread_mutex_t lock;
@@ -113,35 +99,23 @@ void nvtx_torch_texts(uint64_t *ranges, uint64_t *bytes)
     *bytes = atomic_load_explicit(&torch.bytes, memory_order_relaxed);
 }
 
-/* What PyTorch's users and tools mark, in the form in which it names operators. */
-static bool annotation(const struct torch_text *t)
-{
-    static const char *const starts[] = { "Optimizer.", "enumerate(DataLoader)",
-                                          "DistributedDataParallel." };
-
-    for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
-        if (strncmp(t->name, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
 static opm_span begin(const void *domain, const char *text)
 {
-    static _Atomic int64_t counted; /* steps without a number */
+    int64_t dims[TORCH_INPUTS_MAX * TORCH_RANK_MAX];
     size_t len = strlen(text);
-    struct torch_text t = { .name = text, .name_len = len };
-    bool of_torch = !domain && torch_text_read(text, &t);
+    struct torch_call call = { .name = text, .name_len = len };
+    bool of_torch = !domain && torch_call_read(text, &call, dims);
+    bool is_mark =
+        of_torch && (marks_is_step(call.name, call.name_len) || torch_call_is_annotation(&call));
     opm_op *op;
-    const char *model;
-    int64_t num;
 
-    if (!domain && step_name_read(t.name, t.name_len, &model, &num))
-        return opm_step_begin(model, num < 0 ? counted++ : num, OPM_MEASURED);
-    if (of_torch && annotation(&t))
-        return opm_begin_named(OPM_APP, "user_annotation", t.name, t.name_len);
-    op = of_torch ? torch_op_of(text) : NULL;
-    if (!op)
+    if (domain)
         return opm_begin_named(OPM_APP, category(domain), text, len);
+    if (is_mark)
+        return marks_begin("user_annotation", call.name, call.name_len);
+    op = of_torch && opm_on(OPM_FRAMEWORK) ? torch_op_of(&call) : NULL;
+    if (!op)
+        return marks_begin(category(domain), text, len);
     atomic_fetch_add_explicit(&torch.ranges, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&torch.bytes, len, memory_order_relaxed);
     return opm_op_begin(op);
@@ -149,28 +123,16 @@ static opm_span begin(const void *domain, const char *text)
 
 static int push(const void *domain, const char *text)
 {
-    if (stack.depth == DEPTH_MAX) {
-        stack.beyond++;
-        return stack.depth + stack.beyond - 1;
-    }
-    stack.range[stack.depth] = (struct pushed){ begin(domain, text), domain, false };
-    return stack.depth++;
+    opm_span *span = ranges_open(domain);
+
+    if (span)
+        *span = begin(domain, text);
+    return ranges_depth() - 1;
 }
 
 static int pop(const void *domain)
 {
-    int at = stack.depth;
-
-    if (stack.beyond)
-        return stack.depth + --stack.beyond;
-    while (at > 0 && (stack.range[at - 1].domain != domain || stack.range[at - 1].popped))
-        at--;
-    if (at == 0)
-        return -1;
-    stack.range[at - 1].popped = true;
-    while (stack.depth > 0 && stack.range[stack.depth - 1].popped)
-        opm_end(stack.range[--stack.depth].span);
-    return at - 1;
+    return ranges_close(domain);
 }
 
 static void mark(const void *domain, const char *text)

@@ -1,4 +1,9 @@
-/* torch_ops.c -- see torch_ops.h. */
+/* torch_ops.c -- see torch_ops.h.
+ *
+ * A call's name, shapes and types are written as words, which are its key in a table that forgets
+ * nothing: operators are kept for as long as the process lives. Each thread keeps the hashes of
+ * what it called last, of 128 bits, so that hardly a call needs the lock, or memory beyond one
+ * line. */
 #include "device/cuda/torch_ops.h"
 
 #include "base/alloc.h"
@@ -9,11 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEY_WORDS (1 + TORCH_NAME_MAX / 8 + TORCH_INPUTS_MAX * (1 + TORCH_RANK_MAX))
+#define SLOTS 4096 /* of a thread; a power of two */
+
+struct hash {
+    uint64_t low, high;
+};
+
+/* What a thread called last, by its hash. */
+struct slot {
+    struct hash hash;
+    opm_op *op;
+};
+
 struct torch_op {
     opm_op *op;
     struct torch_op *other; /* of the same hash */
-    size_t name_len, sizes_len;
-    char text[]; /* name, then sizes */
+    size_t nkey;
+    uint64_t key[];
 };
 
 static struct {
@@ -21,119 +39,179 @@ static struct {
     struct u64map by_hash;
 } ops = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static size_t bracket_len(const char *s)
+static __thread struct slot *recent; /* SLOTS of them, or NULL */
+static pthread_key_t recent_key;
+static pthread_once_t recent_once = PTHREAD_ONCE_INIT;
+
+/* ---- texts ---- */
+
+static const char *sizes_end(const char *sizes)
 {
     size_t depth = 0;
 
-    for (const char *p = s; *p; p++) {
+    for (const char *p = sizes; *p; p++) {
         depth += *p == '[';
         if (*p == ']' && --depth == 0)
-            return (size_t)(p + 1 - s);
+            return p + 1;
     }
-    return 0;
+    return NULL;
 }
 
-bool torch_text_read(const char *text, struct torch_text *out)
+static void read_sizes(const char *at, const char *end, struct torch_call *out, int64_t *dims)
+{
+    int depth = 0;
+
+    for (; at < end; at++) {
+        struct torch_input *in = out->ninputs ? &out->in[out->ninputs - 1] : NULL;
+
+        if (*at == '[') {
+            if (++depth != 2 || out->ninputs == TORCH_INPUTS_MAX)
+                continue;
+            out->in[out->ninputs] =
+                (struct torch_input){ .dims = dims + out->ninputs * TORCH_RANK_MAX,
+                                      .type = TORCH_NO_TYPE };
+            out->ninputs++;
+        } else if (*at == ']') {
+            depth--;
+        } else if (depth == 2 && isdigit((unsigned char)*at) && in && in->rank < TORCH_RANK_MAX) {
+            char *after;
+
+            dims[(out->ninputs - 1) * TORCH_RANK_MAX + in->rank++] = strtoll(at, &after, 10);
+            at = after - 1;
+        }
+    }
+}
+
+bool torch_call_read(const char *text, struct torch_call *out,
+                     int64_t dims[TORCH_INPUTS_MAX * TORCH_RANK_MAX])
 {
     const char *seq = strstr(text, ", seq = "), *id = strstr(text, ", op_id = ");
-    const char *sizes = strstr(text, ", sizes = [");
+    const char *sizes = strstr(text, ", sizes = ["), *last;
     const char *end = seq && (!id || seq < id) ? seq : id;
 
     if (!end || end == text)
         return false;
-    *out = (struct torch_text){ .name = text, .name_len = (size_t)(end - text) };
-    if (sizes && sizes > end) {
-        out->sizes = strchr(sizes, '[');
-        out->sizes_len = bracket_len(out->sizes);
-        if (!out->sizes_len)
-            out->sizes = NULL;
-    }
+    *out = (struct torch_call){ .name = text, .name_len = (size_t)(end - text) };
+    sizes = sizes && sizes > end ? strchr(sizes, '[') : NULL;
+    last = sizes ? sizes_end(sizes) : NULL;
+    if (last)
+        read_sizes(sizes, last, out, dims);
     return true;
 }
 
-static uint64_t hash(uint64_t h, const char *p, size_t len)
+bool torch_call_is_annotation(const struct torch_call *c)
 {
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
-    return h;
+    static const char *const starts[] = { "Optimizer.", "enumerate(DataLoader)",
+                                          "DistributedDataParallel." };
+
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+        if (c->name_len >= strlen(starts[i]) && memcmp(c->name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
 }
 
-uint32_t torch_text_inputs(const struct torch_text *p, opm_tensor in[TORCH_INPUTS_MAX],
-                           int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX])
+/* ---- operators ---- */
+
+static size_t key_of(const struct torch_call *c, uint64_t key[KEY_WORDS])
 {
-    const char *at = p->sizes, *end = at ? at + p->sizes_len : NULL;
-    uint32_t n = 0;
-    int depth = 0;
+    size_t len = MIN(c->name_len, (size_t)TORCH_NAME_MAX), n = 1 + (len + 7) / 8;
 
-    for (; at && at < end; at++) {
-        if (*at == '[') {
-            if (++depth != 2 || n == TORCH_INPUTS_MAX)
-                continue;
-            in[n] = (opm_tensor){ .dims = dims[n], .io = OPM_INPUT, .bytes = -1 };
-            n++;
-        } else if (*at == ']') {
-            depth--;
-        } else if (depth == 2 && isdigit((unsigned char)*at) && n &&
-                   in[n - 1].ndim < TORCH_RANK_MAX) {
-            char *after;
+    key[n - 1] = 0;
+    key[0] = (uint64_t)len << 32 | c->ninputs;
+    memcpy(key + 1, c->name, len);
+    for (uint32_t i = 0; i < c->ninputs; i++) {
+        const struct torch_input *in = &c->in[i];
 
-            dims[n - 1][in[n - 1].ndim++] = strtoll(at, &after, 10);
-            at = after - 1;
-        }
+        key[n++] = (uint64_t)in->type << 8 | in->rank;
+        for (uint8_t d = 0; d < in->rank; d++)
+            key[n++] = (uint64_t)in->dims[d];
     }
     return n;
 }
 
-static struct torch_op *make(const struct torch_text *p)
+static struct hash hash_of(const uint64_t *key, size_t n)
 {
-    struct torch_op *t = mem_alloc(sizeof(*t) + p->name_len + p->sizes_len + 1);
-    char *name = mem_alloc(p->name_len + 1);
-    int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX];
-    opm_tensor in[TORCH_INPUTS_MAX];
-    opm_op_info info = OPM_OP_INFO_INIT;
+    struct hash h = { n, ~n };
 
-    if (!t || !name) {
-        mem_free(t);
-        mem_free(name);
-        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        h.low = (h.low ^ key[i]) * 0x9e3779b97f4a7c15u;
+        h.high = (h.high ^ key[i]) * 0xd6e8feb86659fd93u;
+        h.low ^= h.low >> 29;
+        h.high ^= h.high >> 32;
     }
-    memcpy(name, p->name, p->name_len);
-    name[p->name_len] = '\0';
-    *t = (struct torch_op){ .name_len = p->name_len, .sizes_len = p->sizes_len };
-    memcpy(t->text, p->name, p->name_len);
-    if (p->sizes)
-        memcpy(t->text + p->name_len, p->sizes, p->sizes_len);
+    return h;
+}
+
+static bool is(const struct torch_op *t, const uint64_t *key, size_t n)
+{
+    return t->nkey == n && memcmp(t->key, key, n * sizeof(*key)) == 0;
+}
+
+/* PyTorch's numbers of types, in the words of recordings. */
+static const struct {
+    const char *name;
+    uint8_t bytes;
+} types[] = {
+    [0] = { "uint8", 1 },     [1] = { "int8", 1 },         [2] = { "int16", 2 },
+    [3] = { "int32", 4 },     [4] = { "int64", 8 },        [5] = { "fp16", 2 },
+    [6] = { "fp32", 4 },      [7] = { "fp64", 8 },         [8] = { "complex32", 4 },
+    [9] = { "complex64", 8 }, [10] = { "complex128", 16 }, [11] = { "bool", 1 },
+    [15] = { "bf16", 2 },     [23] = { "fp8e5m2", 1 },     [24] = { "fp8e4m3fn", 1 },
+};
+
+static void describe(opm_tensor *out, const struct torch_input *in)
+{
+    int64_t bytes;
+
+    *out = (opm_tensor){ .dims = in->dims, .ndim = in->rank, .io = OPM_INPUT, .bytes = -1 };
+    if (in->type >= ARRAY_SIZE(types) || !types[in->type].name)
+        return;
+    out->dtype = types[in->type].name;
+    bytes = types[in->type].bytes;
+    for (uint8_t d = 0; d < in->rank; d++)
+        if (in->dims[d] < 0 || __builtin_mul_overflow(bytes, in->dims[d], &bytes))
+            return;
+    out->bytes = bytes;
+}
+
+static struct torch_op *make(const struct torch_call *c, const uint64_t *key, size_t n)
+{
+    struct torch_op *t = mem_alloc(sizeof(*t) + n * sizeof(*key));
+    opm_op_info info = OPM_OP_INFO_INIT;
+    opm_tensor in[TORCH_INPUTS_MAX];
+    char name[TORCH_NAME_MAX + 1];
+    size_t len = MIN(c->name_len, (size_t)TORCH_NAME_MAX);
+
+    if (!t)
+        return NULL;
+    memcpy(name, c->name, len);
+    name[len] = '\0';
+    for (uint32_t i = 0; i < c->ninputs; i++)
+        describe(&in[i], &c->in[i]);
     info.name = name;
     info.type = name;
-    info.ntensors = torch_text_inputs(p, in, dims);
+    info.ntensors = c->ninputs;
     info.tensors = in;
-    t->op = opm_op_define(&info);
-    mem_free(name);
+    *t = (struct torch_op){ .op = opm_op_define(&info), .nkey = n };
+    memcpy(t->key, key, n * sizeof(*key));
     return t;
 }
 
-static bool is(const struct torch_op *t, const struct torch_text *p)
+static struct torch_op *find_or_make(const struct torch_call *c, const uint64_t *key, size_t n,
+                                     uint64_t hash)
 {
-    return t->name_len == p->name_len && t->sizes_len == p->sizes_len &&
-           memcmp(t->text, p->name, p->name_len) == 0 &&
-           (!p->sizes || memcmp(t->text + p->name_len, p->sizes, p->sizes_len) == 0);
-}
-
-static struct torch_op *find(const struct torch_text *p)
-{
-    uint64_t key = hash(hash(0xcbf29ce484222325u, p->name, p->name_len), p->sizes, p->sizes_len);
-    const uint64_t *known = u64map_get(&ops.by_hash, key);
+    const uint64_t *known = u64map_get(&ops.by_hash, hash);
     struct torch_op *first = known ? (struct torch_op *)(uintptr_t)*known : NULL, *t = first;
 
-    while (t && !is(t, p))
+    while (t && !is(t, key, n))
         t = t->other;
     if (t)
         return t;
-    t = make(p);
+    t = make(c, key, n);
     if (!t)
         return NULL;
     t->other = first;
-    if (u64map_put(&ops.by_hash, key, (uint64_t)(uintptr_t)t)) {
+    if (u64map_put(&ops.by_hash, hash, (uint64_t)(uintptr_t)t)) {
         opm_op_free(t->op);
         mem_free(t);
         return NULL;
@@ -141,15 +219,43 @@ static struct torch_op *find(const struct torch_text *p)
     return t;
 }
 
-opm_op *torch_op_of(const char *text)
-{
-    struct torch_op *t;
-    struct torch_text p;
+/* ---- of each thread ---- */
 
-    if (!opm_on(OPM_FRAMEWORK) || !torch_text_read(text, &p))
-        return NULL;
+static void free_recent(void *slots)
+{
+    recent = NULL;
+    mem_free(slots);
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&recent_key, free_recent);
+}
+
+static struct slot *slot_of(struct hash hash)
+{
+    if (!recent) {
+        recent = mem_calloc(SLOTS, sizeof(*recent));
+        pthread_once(&recent_once, make_key);
+        pthread_setspecific(recent_key, recent);
+    }
+    return recent ? &recent[hash.low % SLOTS] : NULL;
+}
+
+opm_op *torch_op_of(const struct torch_call *c)
+{
+    uint64_t key[KEY_WORDS];
+    size_t n = key_of(c, key);
+    struct hash hash = hash_of(key, n);
+    struct slot *slot = slot_of(hash);
+    struct torch_op *t;
+
+    if (slot && slot->op && slot->hash.low == hash.low && slot->hash.high == hash.high)
+        return slot->op;
     pthread_mutex_lock(&ops.lock);
-    t = find(&p);
+    t = find_or_make(c, key, n, hash.low);
     pthread_mutex_unlock(&ops.lock);
+    if (t && slot)
+        *slot = (struct slot){ hash, t->op };
     return t ? t->op : NULL;
 }

@@ -1,6 +1,8 @@
-/* torch_ops.h -- operators of PyTorch out of what its emit_nvtx() names ranges:
+/* torch_ops.h -- operators of PyTorch: a name, and shapes and types of inputs, make one.
+ *
+ * Either PyTorch's observers tell of a call (torch_hook.h), or its emit_nvtx() names a range
  *     aten::addmm, seq = 12, op_id = 34, sizes = [[64], [8, 32], [32, 64]]
- * Numbers differ from call to call; name and sizes make the operator. */
+ * where numbers differ from call to call. */
 #ifndef DEVICE_CUDA_TORCH_OPS_H
 #define DEVICE_CUDA_TORCH_OPS_H
 
@@ -10,24 +12,32 @@
 
 #define TORCH_INPUTS_MAX 16
 #define TORCH_RANK_MAX 12
+#define TORCH_NAME_MAX 256 /* longer names are cut */
+#define TORCH_NO_TYPE 255
 
-/* The parts of such a text; pointers into it. */
-struct torch_text {
-    const char *name;
-    size_t name_len;
-    const char *sizes; /* from the first bracket to the last; NULL: none */
-    size_t sizes_len;
+/* An input. One of no dimensions and no type may be no tensor at all, but keeps its place. */
+struct torch_input {
+    const int64_t *dims;
+    uint8_t rank;
+    uint8_t type; /* PyTorch's number of it, or TORCH_NO_TYPE */
 };
 
-/* False if it is no such text. */
-bool torch_text_read(const char *text, struct torch_text *out);
-/* The sizes as inputs, dims[] being theirs; how many there are. One of no dimensions may be no
- * tensor at all, but keeps its place. */
-uint32_t torch_text_inputs(const struct torch_text *t, opm_tensor in[TORCH_INPUTS_MAX],
-                           int64_t dims[TORCH_INPUTS_MAX][TORCH_RANK_MAX]);
+struct torch_call {
+    const char *name;
+    size_t name_len;
+    uint32_t ninputs;
+    struct torch_input in[TORCH_INPUTS_MAX];
+};
 
-/* The operator of a text, described at its first call; NULL if the text is none, or memory is
- * short. From any thread. */
-opm_op *torch_op_of(const char *text);
+/* What a text says; its name points into it, its shapes into dims. False: it is no operator's. */
+bool torch_call_read(const char *text, struct torch_call *out,
+                     int64_t dims[TORCH_INPUTS_MAX * TORCH_RANK_MAX]);
+
+/* Is it a mark of PyTorch's users and tools, in the form in which it names operators? */
+bool torch_call_is_annotation(const struct torch_call *c);
+
+/* The operator of a call, described at its first; NULL if memory is short. From any thread;
+ * without a lock but for the first call of a thread. */
+opm_op *torch_op_of(const struct torch_call *c);
 
 #endif

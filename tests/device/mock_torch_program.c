@@ -1,0 +1,125 @@
+/* mock_torch_program.c -- a program that seems to train with PyTorch: what the Python package does
+ * to have its operators recorded, and calls whose names, shapes and types are known.
+ *
+ * usage: opmeter-mock-torch LIBOPMETER-CUDA MOCK-TORCH [blind]
+ *        blind: the call that is looked for does not come */
+#include "device/cuda/torch_hook.h"
+#include "mock_torch.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INT64 = 4, FP32 = 6, BF16 = 15 };
+
+static struct {
+#define X(type, name, params) type(*name) params;
+    MOCK_TORCH(X)
+#undef X
+} torch;
+
+static struct {
+    int (*look)(const char *, uint32_t, uint32_t, uint32_t, const struct torch_probe *);
+    int (*found)(void);
+    void (*watch)(int, int);
+} opmeter;
+
+static void find(void *library, const char *name, void *function)
+{
+    void *symbol = dlsym(library, name);
+
+    if (!symbol) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    memcpy(function, &symbol, sizeof(symbol));
+}
+
+static void load(const char *cuda, const char *mock)
+{
+    void *c = dlopen(cuda, RTLD_LAZY), *m = dlopen(mock, RTLD_LAZY);
+
+    if (!c || !m) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    find(c, "opmeter_torch_look", &opmeter.look);
+    find(c, "opmeter_torch_found", &opmeter.found);
+    find(c, "opmeter_torch_watch", &opmeter.watch);
+#define X(type, name, params) find(m, "mock_torch_" #name, &torch.name);
+    MOCK_TORCH(X)
+#undef X
+}
+
+static void *tensor(uint16_t type, uint64_t rank, int64_t a, int64_t b)
+{
+    int64_t dims[] = { a, b, 1, 1, 1, 1, 9 };
+
+    return torch.tensor(dims, rank, type);
+}
+
+static void *end_elsewhere(void *call)
+{
+    torch.end(call);
+    return NULL;
+}
+
+static void train(void)
+{
+    void *x = tensor(FP32, 2, 8, 32), *w = tensor(BF16, 2, 32, 64), *deep = tensor(INT64, 7, 2, 3);
+    void *addmm[] = { x, w, NULL }, *relu[] = { x }, *odd[] = { torch.undefined(), deep };
+    void *step = torch.begin("step 4", SCOPE_USER, 0, NULL, 0), *outer, *inner, *exchange;
+    pthread_t other;
+
+    for (int i = 0; i < 3; i++)
+        torch.end(torch.begin("aten::addmm", SCOPE_FUNCTION, 0, addmm, 3));
+    outer = torch.begin("aten::linear", SCOPE_FUNCTION, 0, addmm, 2);
+    inner = torch.begin("aten::relu", SCOPE_FUNCTION, 0, relu, 1);
+    torch.end(inner);
+    torch.end(outer);
+    torch.end(torch.begin("AddmmBackward0", SCOPE_BACKWARD, 0, odd, 2));
+    exchange = torch.begin("nccl:all_reduce", SCOPE_USER, 1, NULL, 0);
+    outer = torch.begin("forward", SCOPE_USER, 0, NULL, 0);
+    inner = torch.begin("aten::lost", SCOPE_FUNCTION, 0, NULL, 0);
+    pthread_create(&other, NULL, end_elsewhere, exchange);
+    pthread_join(other, NULL);
+    pthread_create(&other, NULL, end_elsewhere, inner); /* closed by the end of "forward" */
+    pthread_join(other, NULL);
+    torch.end(outer);
+    torch.end(torch.begin("aten::after", SCOPE_FUNCTION, 0, NULL, 0));
+    torch.end(step);
+}
+
+int main(int argc, char **argv)
+{
+    int64_t first[] = { 3, 5, 7 }, second[] = { 2, 3, 4, 5, 6, 7 };
+    struct torch_probe probe;
+    void *both[2];
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s LIBOPMETER-CUDA MOCK-TORCH [blind]\n", argv[0]);
+        return 2;
+    }
+    load(argv[1], argv[2]);
+    both[0] = torch.tensor(first, 3, FP32);
+    both[1] = torch.tensor(second, 6, INT64);
+    probe = (struct torch_probe){ both[0], both[1] };
+    printf("other library: %d\n",
+           opmeter.look("/nowhere/libtorch_cpu.so", SCOPES, 3, 1 << SCOPE_USER, &probe));
+    printf("too many scopes: %d\n", opmeter.look(argv[2], 20, 3, 1 << SCOPE_USER, &probe));
+    printf("look: %d\n", opmeter.look(argv[2], SCOPES, 3, 1 << SCOPE_USER, &probe));
+    if (argc == 3)
+        torch.end(torch.begin("aten::is_same_size", SCOPE_FUNCTION, 0, both, 2));
+    printf("found: %d\n", opmeter.found());
+    printf("observers: %d\n", torch.observers());
+    opmeter.watch(1, 1);
+    train();
+    opmeter.watch(1, 0);
+    printf("observers without operators: %d\n", torch.observers());
+    torch.end(torch.begin("aten::addmm", SCOPE_FUNCTION, 0, both, 2));
+    opmeter.watch(0, 0);
+    printf("observers at the end: %d\n", torch.observers());
+    return 0;
+}
