@@ -296,7 +296,7 @@ static uint64_t add(void **(*start)(void **, const void *), void (*end)(const vo
     struct torch_callback c = { .start = start, .end = end, .sampling = 1 };
 
     for (uint32_t i = 0; i < torch.nscopes; i++)
-        c.tail[i] = scopes >> i & 1;
+        c.tail[i] = scopes >> i & 1; /* bounded: opmeter_torch_look() refuses more */
     c.tail[torch.nscopes] = inputs;
     return torch.add(c);
 }
