@@ -73,11 +73,14 @@ def main():
     for extra in args.categories:
         modes[f"opmeter, {extra}"] = lambda extra=extra: recorded(args, words, extra)
     results = {mode: [] for mode in modes}
-    for _ in range(args.rounds):
+    for number in range(args.rounds):
         for mode, run in modes.items():
             results[mode].append(run())
-    if args.json:
-        args.json.write_text(json.dumps(results))
+        print(f"round {number + 1}:", ", ".join(f"{mode} {rows[-1]['median_ms']:.2f}"
+                                                for mode, rows in results.items()),
+              file=sys.stderr, flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(results))
     bare = [result["median_ms"] for result in results["bare"]]
     print("| recorded by | ms a step | of bare | worst round | kernels | their time, ms |")
     print("|---|---:|---:|---:|---:|---:|")
