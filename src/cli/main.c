@@ -1,11 +1,14 @@
 /* main.c -- the driver: find the command, run it, make sure that what it printed arrived. */
 #include "cli/cli.h"
 
+#include "base/content.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The recorder that is linked in: recording is for `opmeter run` to start. */
@@ -123,12 +126,20 @@ static int run_named(struct cli *cli, const char *name, int argc, char **argv)
 static const char *guess(const char *word)
 {
     size_t len = strlen(word);
+    uint8_t head[CONTENT_HEAD];
+    enum content_kind kind = CONTENT_UNKNOWN;
+    struct stat st;
 
     if (strncmp(word, "zoo:", 4) == 0)
         return "run";
-    if (access(word, F_OK) != 0)
+    if (stat(word, &st) < 0)
         return NULL;
-    return len > 5 && strcmp(word + len - 5, ".onnx") == 0 ? "run" : "summary";
+    if (len > 5 && strcmp(word + len - 5, ".onnx") == 0)
+        return "run";
+    /* What is read of a pipe is gone. */
+    if (S_ISREG(st.st_mode) && io_head(word, head, sizeof(head), &len, NULL) == 0)
+        kind = content_of(head, len).kind;
+    return kind == CONTENT_MODEL || kind == CONTENT_ONNX ? "run" : "summary";
 }
 
 static bool is_command(const char *word)

@@ -1,36 +1,8 @@
 /* onnx_sniff.c -- say what a file that is not ONNX probably is, so that the user knows which one
  * was meant. */
+#include "base/content.h"
 #include "base/utf8.h"
 #include "graph/onnx_int.h"
-
-#include <string.h>
-
-static const struct {
-    size_t at;
-    const char *bytes;
-    size_t len;
-    const char *what;
-} magics[] = {
-    { 0, "version https://git-lfs", 23, "a Git LFS pointer: the file itself was not downloaded" },
-    { 0, "PK\003\004", 4, "a zip archive (PyTorch .pt, Keras .keras, NumPy .npz)" },
-    { 0, "\177ELF", 4, "a program or library (ELF)" },
-    { 0, "\211HDF", 4, "HDF5 (Keras .h5)" },
-    { 0, "GGUF", 4, "GGUF (llama.cpp)" },
-    { 4, "TFL3", 4, "TensorFlow Lite" },
-    { 4, "ORTM", 4, "ONNX Runtime's own format (.ort)" },
-    { 0, "7767517", 7, "an ncnn .param file" },
-    { 0, "\223NUMPY", 6, "a NumPy array (.npy)" },
-    { 0, "mgb", 3, "a MegEngine model" },
-    { 0, "mgv2", 4, "a MegEngine model" },
-    { 0, "\200\002", 2, "a Python pickle (old PyTorch .pt)" },
-    { 0, "\200\004", 2, "a Python pickle" },
-    { 0, "\211PNG", 4, "a PNG image" },
-    { 0, "\377\330\377", 3, "a JPEG image" },
-    { 0, "%PDF", 4, "a PDF document" },
-    { 0, "OPM", 3, "an opmeter trace" },
-    { 0, "SQLite format 3", 15, "an SQLite database" },
-    { 257, "ustar", 5, "a tar archive" },
-};
 
 /* The first byte that is not white space; 0 if there is none near. */
 static int first_text(const uint8_t *p, size_t len)
@@ -58,14 +30,12 @@ static bool all_text(const uint8_t *p, size_t len)
 
 const char *ld_looks_like(const uint8_t *p, size_t len)
 {
+    struct content known = content_of(p, len);
+
     if (len == 0)
         return "an empty file";
-    for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
-        if (len >= magics[i].at + magics[i].len &&
-            memcmp(p + magics[i].at, magics[i].bytes, magics[i].len) == 0)
-            return magics[i].what;
-    if (len >= 10 && p[8] == '{' && p[9] == '"' && p[5] == 0 && p[6] == 0 && p[7] == 0)
-        return "safetensors (weights without a graph)";
+    if (known.kind != CONTENT_UNKNOWN)
+        return known.kind == CONTENT_ONNX ? NULL : known.what;
     if (!all_text(p, len))
         return NULL;
     switch (first_text(p, len)) {

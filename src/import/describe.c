@@ -1,6 +1,7 @@
 /* describe.c -- a few words on content that nobody reads; see sources.h. */
 #include "import/sources.h"
 
+#include "base/content.h"
 #include "base/json_read.h"
 
 #include <stdio.h>
@@ -37,35 +38,16 @@ static void describe_json(const uint8_t *data, size_t len, char *to, size_t size
 
 void describe_content(const uint8_t *data, size_t len, char *to, size_t size)
 {
-    static const struct {
-        const char *magic;
-        size_t len;
-        const char *what;
-    } known[] = {
-        { "\177ELF", 4, "a program or library (ELF)" },
-        { "SQLite format 3", 16, "an SQLite database" },
-        { "PK\3\4", 4, "a ZIP archive (or XLSX, NPZ)" },
-        { "\x93NUMPY", 6, "a NumPy array" },
-        { "\x89PNG", 4, "a PNG image" },
-        { "%PDF", 4, "a PDF document" },
-        { "\xfd"
-          "7zXZ",
-          5, "an xz archive" },
-        { "BZh", 3, "a bzip2 archive" },
-        { "\xc1\xfc\x1f\xc1", 4, "a CTF (LTTng) stream" },
-        { "PERFILE2", 8, "a perf.data file" },
-    };
+    struct content known = content_of(data, len);
     size_t head = MIN(len, (size_t)IMPORT_SNIFF_MAX), skip = 0;
 
     if (len == 0) {
         snprintf(to, size, "an empty file");
         return;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-        if (len >= known[i].len && memcmp(data, known[i].magic, known[i].len) == 0) {
-            snprintf(to, size, "%s", known[i].what);
-            return;
-        }
+    if (known.what) {
+        snprintf(to, size, "%s", known.what);
+        return;
     }
     if (is_text(data, head)) {
         if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/budget.h"
 #include "base/buf.h"
+#include "base/content.h"
 #include "base/error.h"
 #include "base/nearest.h"
 
@@ -81,6 +82,10 @@ static int unknown_content(const char *path, const uint8_t *data, size_t len, bo
 {
     char names[IMPORT_NAMES_ROOM], what[100];
 
+    if (content_of(data, len).kind == CONTENT_ONNX)
+        return opm__fail(err, OPM_EFORMAT,
+                         "%s: an ONNX model, not a trace; 'opmeter run %s' measures it", path,
+                         path);
     importer_names(names);
     describe_content(data, len, what, sizeof(what));
     return opm__fail(err, OPM_EFORMAT,

@@ -151,7 +151,7 @@ static void test_foreign_files(void **state)
         { "\1\2\3", 3, "binary data (01 02 03)" },
         { "\1\2\3\4\5\6\7\x8\x9", 9, "binary data (01 02 03 04 05 06 07 08 ...)" },
         { "SQLite format 3\0....", 20, "an SQLite database" },
-        { "PK\3\4....", 8, "a ZIP archive (or XLSX, NPZ)" },
+        { "PK\3\4....", 8, "a zip archive (PyTorch .pt, Keras .keras, NumPy .npz, .xlsx)" },
     };
     const char *path = unit_path("file");
     opm_error err;

@@ -237,6 +237,7 @@ static void test_not_onnx(void **state)
         { BYTES("PK\003\004aaaaaaaa"), "not an ONNX model but a zip archive" },
         { BYTES("version https://git-lfs.github.com/spec/v1\n"), "a Git LFS pointer" },
         { BYTES("\x1c\0\0\0TFL3...."), "TensorFlow Lite" },
+        { BYTES("\x18\0\0\0ORTM...."), "(.ort); give the .onnx file that it was made from" },
         { BYTES("\177ELF\2\1\1"), "a program or library" },
         { BYTES("\x40\0\0\0\0\0\0\0{\"__metadata__\":"), "safetensors" },
         { BYTES("hello, world\n"), "a text file" },
