@@ -211,6 +211,12 @@ void cli_measuring(opm_trace *t, struct buf *b);
 int cli_print_query(struct cli *cli, opm_trace *t, const char *sql);
 /* The first cell of what sql gives, as an integer; -1 if there is none. */
 int64_t cli_query_int(opm_trace *t, const char *sql);
+/* Of the texts that sql gives, the one most like word is put into *best, nothing if none is. Is
+ * word itself among them? */
+bool cli_near_text(opm_trace *t, const char *sql, const char *word, struct buf *best);
+/* "; did you mean 'a/b.json'?" for a file that is not there, if one beside it is called nearly so;
+ * else "". Lives in *best. */
+const char *cli_near_file(const char *path, struct buf *best);
 /* Append a text as SQL writes it, in quotes. */
 void cli_sql_text(struct buf *b, const char *text);
 /* The current row as a JSON object. */

@@ -286,13 +286,19 @@ int cmd_completion(struct cli *cli, int argc, char **argv)
         OPT_END,
     };
     int n = cli_parse(cli, opts, about, argc, argv);
+    struct nearest near = { 0 };
 
     if (n < 0)
         return cli->status;
     if (n != 1)
         return cli_usage(cli, "one SHELL is needed: bash, zsh or fish");
+    near.word = argv[0];
     for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
         if (strcmp(shells[i].name, argv[0]) == 0)
             return print_script(cli, &shells[i]);
-    return cli_usage(cli, "no completion for '%s'; there is: bash, zsh, fish", argv[0]);
+    for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+        nearest_try(&near, shells[i].name);
+    return near.best
+               ? cli_usage(cli, "no completion for '%s'; did you mean '%s'?", argv[0], near.best)
+               : cli_usage(cli, "no completion for '%s'; there is: bash, zsh, fish", argv[0]);
 }

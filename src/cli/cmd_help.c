@@ -56,6 +56,21 @@ static int list_commands(struct cli *cli)
     return CLI_OK;
 }
 
+static int unknown(struct cli *cli, const char *name)
+{
+    struct nearest n = { .word = name };
+
+    for (const struct command *c = commands; c->name; c++)
+        nearest_try(&n, c->name);
+    for (const struct topic *t = topics; t->name; t++)
+        nearest_try(&n, t->name);
+    nearest_try(&n, "topics");
+    cli->command = NULL; /* a hint should not lead back here */
+    return n.best
+               ? cli_usage(cli, "no such command or topic '%s'; did you mean '%s'?", name, n.best)
+               : cli_usage(cli, "no such command or topic '%s'", name);
+}
+
 int cmd_help(struct cli *cli, int argc, char **argv)
 {
     static char ask[] = "--help";
@@ -81,10 +96,10 @@ int cmd_help(struct cli *cli, int argc, char **argv)
         io_out_adds(&cli->out, t->text);
         return CLI_OK;
     }
-    cli->command = NULL; /* a hint should not lead back here */
-    c = command_find(cli, argv[0]);
-    if (!c)
-        return cli->status;
+    for (c = commands; c->name && strcmp(c->name, argv[0]) != 0;)
+        c++;
+    if (!c->name)
+        return unknown(cli, argv[0]);
     cli->command = c;
     return c->run(cli, 1, ask_argv);
 }

@@ -262,6 +262,7 @@ static void end_overdue(void *job)
 static int run_all(struct job *j)
 {
     const char *dirs[RUN_INSTANCES_MAX];
+    struct buf near = { 0 };
     struct progress p;
     opm_error err;
     int rc;
@@ -286,7 +287,9 @@ static int run_all(struct job *j)
     if (rc) {
         drop_folders(j);
         cli_interrupt_end();
-        return cli_error("%s", err.msg);
+        rc = cli_error("%s%s", err.msg, cli_near_file(j->opt.model, &near));
+        buf_release(&near);
+        return rc;
     }
     j->caught = cli_interrupt_take(); /* what was measured is written first */
     cli_interrupt_end();

@@ -12,17 +12,26 @@ static const struct unit {
     double ns;
 } units[] = { { "ns", 1 }, { "us", 1e3 }, { "µs", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
 
-static bool metric_known(const char *metric)
+static bool is_among(const char *const *names, struct nearest *wanted)
+{
+    bool found = false;
+
+    for (; *names; names++) {
+        found |= strcmp(wanted->word, *names) == 0;
+        nearest_try(wanted, *names);
+    }
+    return found;
+}
+
+/* If not, wanted->best is the one that was probably meant. */
+static bool metric_known(struct nearest *wanted)
 {
     static const char *const others[] = { "latency", "operators", "op", NULL };
+    const char *metric = wanted->word;
+    bool known = is_among(others, wanted);
 
-    for (const char *const *m = others; *m; m++)
-        if (strcmp(metric, *m) == 0)
-            return true;
-    for (const char *const *m = diff_metric_names; *m; m++)
-        if (strcmp(metric, *m) == 0)
-            return true;
-    return (strncmp(metric, "op:", 3) == 0 && metric[3]) ||
+    known |= is_among(diff_metric_names, wanted);
+    return known || (strncmp(metric, "op:", 3) == 0 && metric[3]) ||
            (strncmp(metric, "type:", 5) == 0 && metric[5]);
 }
 
@@ -30,6 +39,7 @@ int diff_check_parse(struct cli *cli, const char *text, struct diff_check *out)
 {
     const char *mark = strrchr(text, '>');
     size_t len = mark ? (size_t)(mark - text) : 0;
+    struct nearest near = { .word = out->metric };
     char *end;
 
     *out = (struct diff_check){ .text = text };
@@ -38,7 +48,10 @@ int diff_check_parse(struct cli *cli, const char *text, struct diff_check *out)
     if (!len || len >= sizeof(out->metric))
         return cli_usage(cli, "--fail-if: '%s' is not like 'latency>5%%'", text);
     memcpy(out->metric, text, len);
-    if (!metric_known(out->metric))
+    if (!metric_known(&near) && near.best)
+        return cli_usage(cli, "--fail-if: no figure '%s'; did you mean '%s'?", out->metric,
+                         near.best);
+    if (!metric_known(&near))
         return cli_usage(cli,
                          "--fail-if: no figure '%s'; there are latency, median, mean, min, p90, "
                          "p95, p99, p999, max, operators, op, op:NAME and type:NAME",
@@ -92,17 +105,25 @@ static int check_latency(struct diff_check *c, const struct diff *d, int metric)
 
 static int check_named(struct diff_check *c, const struct diff *d, const char *name)
 {
+    struct nearest near = { .word = name };
     bool found = false;
 
     for (size_t i = 0; i < d->n; i++) {
         const struct diff_row *r = &d->row[i];
 
-        if (!r->name || strcasecmp(r->name, name) != 0 || !r->there[DIFF_A])
+        if (!r->name || !r->there[DIFF_A])
+            continue;
+        nearest_try(&near, r->name);
+        if (strcasecmp(r->name, name) != 0)
             continue;
         found = true;
         c->a_ns += r->ns[DIFF_A];
         c->b_ns += r->ns[DIFF_B];
     }
+    if (!found && near.best)
+        return cli_error(
+            "--fail-if '%s': the first trace has none of that name; did you mean '%s'?", c->text,
+            near.best);
     if (!found)
         return cannot_tell(c, "the first trace has none of that name");
     c->failed = exceeds(c, c->a_ns, c->b_ns);

@@ -73,15 +73,23 @@ const struct command commands[] = {
 };
 /* clang-format on */
 
-const struct command *command_find(struct cli *cli, const char *name)
+static const struct command *find(const char *name)
 {
-    struct nearest n = { name, NULL, 0 };
-
-    for (const struct command *c = commands; c->name; c++) {
+    for (const struct command *c = commands; c->name; c++)
         if (strcmp(c->name, name) == 0)
             return c;
+    return NULL;
+}
+
+const struct command *command_find(struct cli *cli, const char *name)
+{
+    const struct command *found = find(name);
+    struct nearest n = { name, NULL, 0 };
+
+    if (found)
+        return found;
+    for (const struct command *c = commands; c->name; c++)
         nearest_try(&n, c->name);
-    }
     if (n.best)
         cli->status = cli_usage(cli, "no such command '%s'; did you mean '%s'?", name, n.best);
     else
@@ -142,14 +150,6 @@ static const char *guess(const char *word)
     return kind == CONTENT_MODEL || kind == CONTENT_ONNX ? "run" : "summary";
 }
 
-static bool is_command(const char *word)
-{
-    for (const struct command *c = commands; c->name; c++)
-        if (strcmp(c->name, word) == 0)
-            return true;
-    return false;
-}
-
 /* Who asks for nothing gets what to try first. */
 static int welcome(struct cli *cli)
 {
@@ -175,6 +175,15 @@ static int welcome(struct cli *cli)
     return rc;
 }
 
+static int no_such_file(struct cli *cli, const char *word)
+{
+    struct buf near = { 0 };
+    int rc = cli_usage(cli, "no such file or command '%s'%s", word, cli_near_file(word, &near));
+
+    buf_release(&near);
+    return rc;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     bool version = false;
@@ -195,11 +204,11 @@ static int run(struct cli *cli, int argc, char **argv)
         return run_named(cli, "help", 0, argv);
     if (n == 0)
         return welcome(cli);
-    guessed = is_command(argv[0]) ? NULL : guess(argv[0]);
+    guessed = find(argv[0]) ? NULL : guess(argv[0]);
     if (guessed)
         return run_named(cli, guessed, n, argv);
-    if (strpbrk(argv[0], "./") && !is_command(argv[0]))
-        return cli_usage(cli, "no such file or command '%s'", argv[0]);
+    if (strpbrk(argv[0], "./") && !find(argv[0]))
+        return no_such_file(cli, argv[0]);
     return run_named(cli, argv[0], n - 1, argv + 1);
 }
 

@@ -33,7 +33,15 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
     opts.max_seconds = (uint64_t)cli->max_seconds;
     rc = opm_trace_open(out, (const char *const *)paths, (size_t)n, &opts, &err);
     progress_end(&p);
-    return rc < 0 ? cli_error("%s", err.msg) : CLI_OK;
+    if (rc < 0) {
+        struct buf near = { 0 };
+
+        for (int i = 0; i < n && !near.len; i++)
+            cli_near_file(paths[i], &near);
+        rc = cli_error("%s%s", err.msg, buf_str(&near));
+        buf_release(&near);
+    }
+    return rc;
 }
 
 void cli_counters(opm_trace *t, const char *path, struct buf *b)

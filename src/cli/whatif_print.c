@@ -524,13 +524,24 @@ static int list_texts(opm_trace *t, const char *sql, struct buf *out)
     return out->failed ? cli_out_of_memory() : CLI_OK;
 }
 
+static int unknown_rule(const char *option, const char *what, const char *name,
+                        const struct buf *near, const struct buf *list)
+{
+    if (near->len)
+        return cli_error("%s: no %s is '%s'; did you mean '%s'?", option, what, name,
+                         buf_str(near));
+    if (list->len)
+        return cli_error("%s: no %s is '%s'; there are: %s", option, what, name, buf_str(list));
+    return cli_error("%s: no %s is '%s'; there is none in the trace", option, what, name);
+}
+
 static int check_rules(opm_trace *t, const struct whatif_rules *r, const char *option,
                        const char *column, const char *what)
 {
     int rc = CLI_OK;
 
     for (size_t i = 0; i < r->n && rc == CLI_OK; i++) {
-        struct buf sql = { 0 }, list = { 0 };
+        struct buf sql = { 0 }, list = { 0 }, near = { 0 };
 
         buf_addf(&sql, "SELECT %s FROM whatif WHERE latency_ns IS NOT NULL AND %s = ", column,
                  column);
@@ -541,15 +552,16 @@ static int check_rules(opm_trace *t, const struct whatif_rules *r, const char *o
             buf_clear(&sql);
             buf_addf(&sql,
                      "SELECT %s FROM whatif WHERE latency_ns IS NOT NULL AND %s IS NOT NULL%s"
-                     " GROUP BY 1 ORDER BY sum(latency_ns) DESC LIMIT 8",
+                     " GROUP BY 1 ORDER BY sum(latency_ns) DESC",
                      column, column, strcmp(column, "type") == 0 ? "" : " AND n IS NOT NULL");
-            rc = sql.failed ? cli_out_of_memory() : list_texts(t, buf_str(&sql), &list);
+            cli_near_text(t, buf_str(&sql), r->item[i].name, &near);
+            buf_adds(&sql, " LIMIT 8");
+            rc = sql.failed || near.failed ? cli_out_of_memory()
+                                           : list_texts(t, buf_str(&sql), &list);
             if (rc == CLI_OK)
-                rc = list.len ? cli_error("%s: no %s is '%s'; there are: %s", option, what,
-                                          r->item[i].name, buf_str(&list))
-                              : cli_error("%s: no %s is '%s'; there is none in the trace", option,
-                                          what, r->item[i].name);
+                rc = unknown_rule(option, what, r->item[i].name, &near, &list);
         }
+        buf_release(&near);
         buf_release(&sql);
         buf_release(&list);
     }

@@ -80,12 +80,15 @@ static bool ends_with(const char *s, const char *end)
 static int unknown_content(const char *path, const uint8_t *data, size_t len, bool packed,
                            opm_error *err)
 {
+    struct content known = content_of(data, len);
     char names[IMPORT_NAMES_ROOM], what[100];
 
-    if (content_of(data, len).kind == CONTENT_ONNX)
+    if (known.kind == CONTENT_ONNX)
         return opm__fail(err, OPM_EFORMAT,
                          "%s: an ONNX model, not a trace; 'opmeter run %s' measures it", path,
                          path);
+    if (known.kind == CONTENT_MODEL)
+        return opm__fail(err, OPM_EFORMAT, "%s: a model, not a trace: %s", path, known.what);
     importer_names(names);
     describe_content(data, len, what, sizeof(what));
     return opm__fail(err, OPM_EFORMAT,
