@@ -85,6 +85,22 @@ static const char *own_name(const struct ranking_row *row)
                : name;
 }
 
+bool ranking_name_has_shapes(const struct ranking_row *row)
+{
+    const char *shapes = row->shapes, *name = own_name(row);
+
+    if (!shapes || *name++ != '[')
+        return false;
+    for (; *shapes; shapes++) {
+        size_t len = *shapes == ';' ? 2 : 1;
+
+        if (strncmp(name, *shapes == ';' ? ", " : shapes, len) != 0)
+            return false;
+        name += len;
+    }
+    return strcmp(name, "]") == 0;
+}
+
 static void rate_cell(struct textable *t, const struct ranking_row *row, double v)
 {
     if (row->part)

@@ -37,6 +37,8 @@ struct ranking_row {
 /* name: what to call it; NULL: as usual. optional: it may be left out. */
 void ranking_column(struct textable *t, enum ranking_column c, const char *name, bool optional);
 void ranking_cell(struct textable *t, enum ranking_column c, const struct ranking_row *row);
+/* Does the name of the row tell its shapes, as "aten::mm [2x3, 3x4]" does? */
+bool ranking_name_has_shapes(const struct ranking_row *row);
 struct textable *ranking_new(void); /* with all columns; NULL without memory */
 void ranking_add(struct textable *t, const struct ranking_row *row);
 

@@ -17,10 +17,27 @@ static const char kernels_sql[] =
     " AS min_ns, max(max_ns) AS max_ns, count(DISTINCT op) AS operators, kernel FROM op_kernels"
     " GROUP BY kernel ORDER BY time_ns DESC";
 
-/* Modules that the program marked: what it did within each, on the host. */
+#define MODULE "name GLOB 'nn.Module: *'"
+
+/* Modules that the program marked: the time within each on the host, and of all that devices ran
+ * for what was launched there. A module within one of the same name is in that already. */
 static const char marked_modules_sql[] =
-    "SELECT total_ns, self_ns, share, count, mean_ns, p99_ns, substr(name, 12) AS module"
-    " FROM span_stats WHERE name GLOB 'nn.Module: *' ORDER BY total_ns DESC";
+    "WITH RECURSIVE launched AS MATERIALIZED (SELECT launch, ns, n FROM (SELECT correlation,"
+    " min(id) AS launch FROM span WHERE correlation IS NOT NULL AND layer IS NOT 'hardware' GROUP"
+    " BY 1) JOIN (SELECT correlation, sum(dur) AS ns, count(*) AS n FROM span WHERE correlation IS"
+    " NOT NULL AND layer = 'hardware' AND dur >= 0 GROUP BY 1) USING (correlation)), within "
+    "(launch, span)"
+    " AS (SELECT launch, launch FROM launched UNION ALL SELECT launch, s.parent FROM within AS w"
+    " JOIN span AS s ON s.id = w.span WHERE s.parent IS NOT NULL), pairs AS (SELECT DISTINCT"
+    " launch, name FROM within AS w JOIN span AS s ON s.id = w.span WHERE " MODULE "), device AS"
+    " (SELECT name, sum(ns) AS ns, sum(n) AS n FROM pairs JOIN launched USING (launch) GROUP BY"
+    " name), none AS (SELECT iif(EXISTS (SELECT 1 FROM launched), 0, NULL) AS ns) SELECT"
+    " coalesce(d.ns, none.ns) AS device_ns, CAST(coalesce(d.ns, none.ns) AS REAL) / (SELECT"
+    " sum(total_ns) FROM span_stats WHERE layer = 'hardware') AS share, coalesce(d.n, none.ns) AS"
+    " kernels, h.total_ns AS host_ns, h.self_ns AS"
+    " own_ns, h.count, h.mean_ns, h.p99_ns, substr(h.name, 12) AS module FROM none"
+    " JOIN span_stats AS h LEFT JOIN device AS d USING (name) WHERE h." MODULE
+    " ORDER BY device_ns DESC, host_ns DESC";
 /* Else operators by the scope that their names begin with. */
 static const char scopes_sql[] =
     "SELECT sum(time_ns) AS time_ns, sum(share) AS share, count(*) AS operators, sum(count) AS"
@@ -73,10 +90,9 @@ int top_print_by(const struct top *t, const char *by)
     while (strcmp(groupings[i].by, by) != 0)
         i++;
     marked = strcmp(by, "module") == 0 &&
-             cli_query_int(t->trace, "SELECT count(*) FROM span_stats WHERE name GLOB"
-                                     " 'nn.Module: *'") > 0;
+             cli_query_int(t->trace, "SELECT count(*) FROM span_stats WHERE " MODULE) > 0;
     sql = marked ? marked_modules_sql : groupings[i].sql;
-    title = marked ? "Modules, by time within them on the host" : groupings[i].title;
+    title = marked ? "Modules, by time within them" : groupings[i].title;
     if (cli->json || cli->csv)
         return cli_print_query(cli, t->trace, sql);
     cli_heading(cli, "%s", title);

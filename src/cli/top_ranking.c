@@ -225,12 +225,15 @@ int top_print_ranking(const struct top *t, const char *section)
     struct top_remarks m = { 0 };
     struct top_rows r;
     int64_t kernels = 0;
+    bool usual_shapes = false;
     int more = 0, rc;
 
     if (!table)
         return cli_out_of_memory();
     for (size_t i = 0; i < t->ncolumn; i++)
         add_column(t, table, i);
+    for (size_t i = 0; i < t->nusual; i++)
+        usual_shapes |= t->column[i] == TOP_shapes;
     rc = top_rows_open(t, section, &r);
     while (rc == CLI_OK) {
         more = top_rows_next(&r);
@@ -238,6 +241,8 @@ int top_print_ranking(const struct top *t, const char *section)
             break;
         struct ranking_row row = row_of(&r);
 
+        if (usual_shapes && ranking_name_has_shapes(&row))
+            row.shapes = NULL; /* once is enough */
         top_note_row(&m, &r);
         for (size_t i = 0; i < t->ncolumn; i++) {
             if (shared(t->column[i]) >= 0)
