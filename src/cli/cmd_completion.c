@@ -11,6 +11,9 @@ static const char about[] =
     "Packages install it; without one: source <(opmeter completion bash), opmeter completion zsh > "
     "~/.zfunc/_opmeter, or opmeter completion fish | source.";
 
+/* In front of a command. */
+#define GLOBAL_OPTIONS "--help --version --color --quiet"
+
 /* What a shell's script consists of. */
 struct shell {
     const char *name;
@@ -71,8 +74,12 @@ static void bash_begin(struct io_out *out)
                      "_opmeter() {\n"
                      "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
                      "    local command= words= i\n"
+                     "    # --option=value is three words\n"
+                     "    if [[ $word == = ]]; then word=\n"
+                     "    elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
                      "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
                      "        case ${COMP_WORDS[i]} in\n"
+                     "            --color) ((i++)) ;;\n"
                      "            -*) ;;\n"
                      "            *) command=${COMP_WORDS[i]}; break ;;\n"
                      "        esac\n"
@@ -110,7 +117,7 @@ static void bash_end(struct io_out *out)
 {
     io_out_adds(out, "        :*) words='");
     put_commands(out);
-    io_out_adds(out, " --help --version' ;;\n"
+    io_out_adds(out, " " GLOBAL_OPTIONS "' ;;\n"
                      "    esac\n"
                      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
                      "    if [[ ${#COMPREPLY[@]} == 0 || ( -z $command && -n $word ) ]]; then\n"
@@ -124,12 +131,21 @@ static void bash_end(struct io_out *out)
 
 static void zsh_begin(struct io_out *out)
 {
-    io_out_adds(out, "#compdef opmeter\n"
-                     "# zsh completion for opmeter; written by 'opmeter completion zsh'\n"
-                     "_opmeter() {\n"
-                     "    local -a list\n"
-                     "    if (( CURRENT == 2 )); then\n"
-                     "        list=(\n");
+    io_out_adds(
+        out,
+        "#compdef opmeter\n"
+        "# zsh completion for opmeter; written by 'opmeter completion zsh'\n"
+        "_opmeter() {\n"
+        "    local -a list\n"
+        "    # options in front of the command; --color has a value\n"
+        "    while (( CURRENT > 2 )) && [[ $words[2] == -* ]]; do\n"
+        "        [[ $words[2] == --color && CURRENT -gt 3 ]] && words[2]=() && (( CURRENT-- ))\n"
+        "        words[2]=()\n"
+        "        (( CURRENT-- ))\n"
+        "    done\n"
+        "    if (( CURRENT == 2 )); then\n"
+        "        if [[ $words[2] == -* ]]; then compadd -- " GLOBAL_OPTIONS "; return; fi\n"
+        "        list=(\n");
     for (const struct command *c = commands; c->name; c++) {
         io_out_addf(out, "            %s:", c->name);
         put_quoted(out, c->help, "");
@@ -150,8 +166,7 @@ static void zsh_option(struct io_out *out, const struct option *o, const char *d
                        const char *name)
 {
     io_out_addf(out, "                '*%s%s", dashes, name);
-    io_out_adds(out, "'");
-    io_out_adds(out, "'['");
+    io_out_adds(out, o->arg && dashes[1] ? "=''['" : "''['");
     put_quoted(out, o->help, "[]:");
     io_out_adds(out, "']");
     if (o->arg)
@@ -242,7 +257,8 @@ static void fish_command(struct io_out *out, const struct command *c, const stru
 
 static void fish_end(struct io_out *out)
 {
-    io_out_adds(out, "complete -c opmeter -l help -s h -d 'show this help'\n");
+    io_out_adds(out, "complete -c opmeter -l help -s h -d 'show this help'\n"
+                     "complete -c opmeter -n __fish_use_subcommand -a '" GLOBAL_OPTIONS "'\n");
 }
 
 /* -- all of them -- */
@@ -286,19 +302,13 @@ int cmd_completion(struct cli *cli, int argc, char **argv)
         OPT_END,
     };
     int n = cli_parse(cli, opts, about, argc, argv);
-    struct nearest near = { 0 };
 
     if (n < 0)
         return cli->status;
     if (n != 1)
         return cli_usage(cli, "one SHELL is needed: bash, zsh or fish");
-    near.word = argv[0];
     for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
         if (strcmp(shells[i].name, argv[0]) == 0)
             return print_script(cli, &shells[i]);
-    for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
-        nearest_try(&near, shells[i].name);
-    return near.best
-               ? cli_usage(cli, "no completion for '%s'; did you mean '%s'?", argv[0], near.best)
-               : cli_usage(cli, "no completion for '%s'; there is: bash, zsh, fish", argv[0]);
+    return cli_usage(cli, "no completion for '%s'; there is: bash, zsh, fish", argv[0]);
 }

@@ -554,7 +554,8 @@ static int check_rules(opm_trace *t, const struct whatif_rules *r, const char *o
                      "SELECT %s FROM whatif WHERE latency_ns IS NOT NULL AND %s IS NOT NULL%s"
                      " GROUP BY 1 ORDER BY sum(latency_ns) DESC",
                      column, column, strcmp(column, "type") == 0 ? "" : " AND n IS NOT NULL");
-            cli_near_text(t, buf_str(&sql), r->item[i].name, &near);
+            if (strcmp(column, "type") == 0) /* numbers are not like others */
+                cli_near_text(t, buf_str(&sql), r->item[i].name, &near);
             buf_adds(&sql, " LIMIT 8");
             rc = sql.failed || near.failed ? cli_out_of_memory()
                                            : list_texts(t, buf_str(&sql), &list);
