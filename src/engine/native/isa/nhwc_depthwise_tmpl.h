@@ -41,8 +41,9 @@ INLINE void W(emit)(const struct nhwc_depthwise *d, int64_t i, int64_t c, MASK m
 
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++)
-        s[j] = V_(cvtps_epi32)(
-            V_(mul_ps)(V_(cvtepi32_ps)(sum[j]), V_(loadu_ps)(d->scale + c + WIDE / 4 * j)));
+        s[j] = V_(cvtps_epi32)(V_(fmadd_ps)(V_(cvtepi32_ps)(sum[j]),
+                                            V_(loadu_ps)(d->scale + c + WIDE / 4 * j),
+                                            V_(loadu_ps)(d->shift + c + WIDE / 4 * j)));
     lo = V_(adds_epi16)(V_(packs_epi32)(s[0], s[1]), V_(set1_epi16)((int16_t)d->end.zero));
     hi = V_(adds_epi16)(V_(packs_epi32)(s[2], s[3]), V_(set1_epi16)((int16_t)d->end.zero));
     lo = V_(packus_epi16)(lo, hi);
@@ -51,10 +52,23 @@ INLINE void W(emit)(const struct nhwc_depthwise *d, int64_t i, int64_t c, MASK m
     V_STORE(d->out + i * d->pitch + c, mask, lo);
 }
 
+INLINE V W(minus)(const struct nhwc_depthwise *d, int64_t c, int j, V sum, V all)
+{
+    return V_(add_epi32)(sum, V_(mullo_epi32)(all, W(load)(d->less + c + WIDE / 4 * j)));
+}
+
+/* Ones for the rows that group g has. */
+INLINE V W(ones)(int g, int rows)
+{
+    return V_(set1_epi32)(rows - 4 * g >= 4 ? 0x01010101
+                                            : 0x01010101 & ((1 << 8 * (rows - 4 * g)) - 1));
+}
+
 /* Windows of three columns, side by side; up to four rows. */
 INLINE void W(three)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t c, MASK mask,
-                     const int rows, const int step)
+                     const int rows, const int step, const bool less)
 {
+    const V ones = W(ones)(0, rows);
     V k[3][4], x[3][4];
     int64_t first = d->first;
 
@@ -74,6 +88,12 @@ INLINE void W(three)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t c
             sum[j] = V_(dpbusd_epi32)(sum[j], x[p][j], k[0][j]); \
             sum[j] = V_(dpbusd_epi32)(sum[j], x[q][j], k[1][j]); \
             sum[j] = V_(dpbusd_epi32)(sum[j], x[r][j], k[2][j]); \
+            if (less) {                                          \
+                V all = V_(dpbusd_epi32)(V_ZERO(), x[p][j], ones); \
+                all = V_(dpbusd_epi32)(all, x[q][j], ones);      \
+                all = V_(dpbusd_epi32)(all, x[r][j], ones);      \
+                sum[j] = W(minus)(d, c, j, sum[j], all);         \
+            }                                                    \
         }                                                        \
         W(emit)(d, i, c, mask, sum);                             \
     }
@@ -108,7 +128,8 @@ INLINE void W(three)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t c
 }
 
 /* Any window: the columns of a strip of pixels first. */
-INLINE void W(strips)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t c, MASK mask)
+INLINE void W(strips)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t c, MASK mask,
+                      const bool less)
 {
     int groups = row_groups(d->rows);
 
@@ -124,11 +145,15 @@ INLINE void W(strips)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t 
                 memcpy(d->room + (g * cols + x) * WIDE * 4, col, sizeof(col));
             }
         for (int64_t i = 0; i < n; i++) {
-            V sum[4];
+            V sum[4], all[4];
 
-            for (int j = 0; j < 4; j++)
+            for (int j = 0; j < 4; j++) {
                 sum[j] = W(load)(d->init + c + WIDE / 4 * j);
-            for (int g = 0; g < groups; g++)
+                all[j] = V_ZERO();
+            }
+            for (int g = 0; g < groups; g++) {
+                const V ones = W(ones)(g, d->rows);
+
                 for (int t = 0; t < d->taps; t++) {
                     const uint8_t *x =
                         d->room + (g * cols + i * d->step + t * d->dilation) * WIDE * 4;
@@ -137,7 +162,14 @@ INLINE void W(strips)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t 
                     for (int j = 0; j < 4; j++)
                         sum[j] = V_(dpbusd_epi32)(sum[j], W(load)(x + WIDE * j),
                                                   W(load)(w + ((g * d->taps + t) * 4 + j) * WIDE));
+                    if (less)
+#pragma GCC unroll 4
+                        for (int j = 0; j < 4; j++)
+                            all[j] = V_(dpbusd_epi32)(all[j], W(load)(x + WIDE * j), ones);
                 }
+            }
+            for (int j = 0; less && j < 4; j++)
+                sum[j] = W(minus)(d, c, j, sum[j], all[j]);
             W(emit)(d, i0 + i, c, mask, sum);
         }
     }
@@ -148,10 +180,17 @@ static void W(depthwise)(const struct nhwc_depthwise *d, const uint8_t *w, int64
     int64_t left = d->pitch - c;
     MASK mask = left >= WIDE ? (MASK) ~(MASK)0 : (MASK)(((MASK)1 << left) - 1);
 
-    if (d->rows == 3 && d->taps == 3 && d->step == 1 && d->dilation == 1)
-        W(three)(d, w, c, mask, 3, 1);
-    else if (d->rows == 3 && d->taps == 3 && d->step == 2 && d->dilation == 1)
-        W(three)(d, w, c, mask, 3, 2);
+    if (d->rows == 3 && d->taps == 3 && d->step <= 2 && d->dilation == 1) {
+        if (d->step == 1 && !d->less)
+            W(three)(d, w, c, mask, 3, 1, false);
+        else if (d->step == 1)
+            W(three)(d, w, c, mask, 3, 1, true);
+        else if (!d->less)
+            W(three)(d, w, c, mask, 3, 2, false);
+        else
+            W(three)(d, w, c, mask, 3, 2, true);
+    } else if (!d->less)
+        W(strips)(d, w, c, mask, false);
     else
-        W(strips)(d, w, c, mask);
+        W(strips)(d, w, c, mask, true);
 }

@@ -14,7 +14,8 @@
 /* Channels that loops may take at a time: what is given per channel is filled up to as many. */
 #define NHWC_WIDE 64
 
-/* What becomes of a sum: to nearest(sum * scale) + zero, within lo .. hi. |sum * scale| < 2^31. */
+/* What becomes of a sum: to nearest(sum * scale + shift) + zero, within lo .. hi. What is rounded is
+ * less than 2^31. */
 struct nhwc_end {
     int32_t zero;
     uint8_t lo, hi;
@@ -31,15 +32,17 @@ struct nhwc_add {
 };
 
 /* Some pixels by some units of output channels. Pixel i's window begins at in + px[i]; tap t's k4
- * groups of four bytes are tap[t] bytes further on. Weights, init and scale are in the order that
- * nhwc_isa.place() says. */
+ * groups of four bytes are tap[t] bytes further on. Weights, init, less, scale and shift are in the
+ * order that nhwc_isa.place() says. */
 struct nhwc_tile {
     const uint8_t *in;
     const int32_t *px, *tap;
     int64_t taps, k4;
     const uint8_t *w;
     const int32_t *init; /* sums begin with it */
-    const float *scale;
+    const int32_t *less; /* what a window's bytes count besides, or NULL */
+    const int32_t *sum;  /* the sum of the bytes in each pixel's window, if there is less */
+    const float *scale, *shift;
     uint8_t *out;
     int64_t pitch; /* of out, from pixel to pixel */
     struct nhwc_end end;
@@ -57,8 +60,8 @@ struct nhwc_depthwise {
     int64_t first, step, dilation, width, n;
     int64_t pitch; /* of all rows */
     const uint8_t *w;
-    const int32_t *init;
-    const float *scale;
+    const int32_t *init, *less; /* as a tile's */
+    const float *scale, *shift;
     uint8_t *out;
     struct nhwc_end end;
     uint8_t zero;
@@ -83,6 +86,10 @@ struct nhwc_isa {
     int64_t (*place_wide)(int64_t pitch, int64_t channel);
     int64_t (*room)(int rows, int taps, int64_t step, int64_t dilation);
     void (*depthwise)(const struct nhwc_depthwise *d);
+    /* sum[i] for a tile's pixels: of those bytes where `ones`, of k4 groups filled up to NHWC_UNIT
+     * bytes, has 1 and not 0. So many are read. */
+    void (*window_sums)(int32_t *sum, int64_t n, const uint8_t *in, const int32_t *px,
+                        const int32_t *tap, int64_t taps, const uint8_t *ones, int64_t bytes);
     /* n bytes, a multiple of NHWC_UNIT */
     void (*add)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
                 const struct nhwc_add *p);

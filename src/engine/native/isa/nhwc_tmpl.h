@@ -6,12 +6,13 @@
 
 #define NV_MAX (NHWC_UNITS_MAX * NHWC_UNIT / VL)
 
-INLINE vf N(scaled)(vi sum, const float *scale)
+INLINE vf N(scaled)(vi sum, const float *scale, const float *shift)
 {
-    vf s;
+    vf s, t;
 
     memcpy(&s, scale, sizeof(s));
-    return __builtin_convertvector(sum, vf) * s;
+    memcpy(&t, shift, sizeof(t));
+    return FMA(__builtin_convertvector(sum, vf), s, t);
 }
 
 INLINE vi N(added)(vf a, vf b, const struct nhwc_add *p)
@@ -20,21 +21,21 @@ INLINE vi N(added)(vf a, vf b, const struct nhwc_add *p)
 }
 
 /* Sums of one pixel to bytes. */
-INLINE void N(finish)(const int nv, const vi *sum, const float *scale, const struct nhwc_end *end,
-                      uint8_t *out, const bool simple)
+INLINE void N(finish)(const int nv, const vi *sum, const float *scale, const float *shift,
+                      const struct nhwc_end *end, uint8_t *out, const bool simple)
 {
     vi v[NV_MAX];
 
 #pragma GCC unroll 16
     for (int j = 0; j < nv; j++)
-        v[j] = NEAREST(N(scaled)(sum[j], scale + j * VL));
+        v[j] = NEAREST(N(scaled)(sum[j], scale + j * VL, shift + j * VL));
     if (simple)
         PACK(nv, out, v, 0, 0, 255, false);
     else
         PACK(nv, out, v, end->zero, end->lo, end->hi, true);
 }
 
-INLINE void N(finish_add)(const int nv, const vi *sum, const float *scale,
+INLINE void N(finish_add)(const int nv, const vi *sum, const float *scale, const float *shift,
                           const struct nhwc_end *end, const struct nhwc_add *p,
                           const uint8_t *residual, uint8_t *out)
 {
@@ -47,7 +48,8 @@ INLINE void N(finish_add)(const int nv, const vi *sum, const float *scale,
     UNPACK(nv, v, residual);
 #pragma GCC unroll 16
     for (int j = 0; j < nv; j++) {
-        vi x = (vi)(RINT(CLAMP(N(scaled)(sum[j], scale + j * VL), lo, hi)) + zero),
+        vf s = N(scaled)(sum[j], scale + j * VL, shift + j * VL);
+        vi x = (vi)(RINT(CLAMP(s, lo, hi)) + zero),
            y = (vi)(__builtin_convertvector(v[j], vf) - flip);
 
         v[j] = N(added)((vf)((y & swap) | (x & ~swap)), (vf)((x & swap) | (y & ~swap)), p);
@@ -69,7 +71,7 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
     vi acc[NHWC_PX_MAX][NV_MAX];
     const uint8_t *p[NHWC_PX_MAX], *w = t->w;
     const struct nhwc_end end = t->end;
-    const float *scale = t->scale;
+    const float *scale = t->scale, *shift = t->shift;
     int64_t pitch = t->pitch;
     uint8_t *out = t->out;
 
@@ -80,6 +82,12 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
         for (int j = 0; j < nv; j++)
             acc[i][j] = N(iload)(t->init + j * VL);
     }
+    if (t->less)
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++)
+#pragma GCC unroll 16
+            for (int j = 0; j < nv; j++)
+                acc[i][j] += N(iload)(t->less + j * VL) * N(iset)(t->sum[i]);
     for (int64_t tap = 0; tap < t->taps; tap++) {
         int64_t at = t->tap[tap], last = at + 4 * t->k4;
 
@@ -108,15 +116,16 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
 
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)
-            N(finish_add)(nv, acc[i], scale, &end, &add, residual + i * pitch, out + i * pitch);
+            N(finish_add)(nv, acc[i], scale, shift, &end, &add, residual + i * pitch,
+                          out + i * pitch);
     } else if (end.zero == 0 && end.lo == 0 && end.hi == 255) {
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)
-            N(finish)(nv, acc[i], scale, &end, out + i * pitch, true);
+            N(finish)(nv, acc[i], scale, shift, &end, out + i * pitch, true);
     } else {
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)
-            N(finish)(nv, acc[i], scale, &end, out + i * pitch, false);
+            N(finish)(nv, acc[i], scale, shift, &end, out + i * pitch, false);
     }
 }
 
@@ -188,6 +197,36 @@ static void N(sum)(int32_t *sum, const uint8_t *in, int64_t n, int64_t pitch)
     memcpy(sum, acc, sizeof(acc));
 }
 
+static void N(window_sums)(int32_t *sum, int64_t n, const uint8_t *in, const int32_t *px,
+                           const int32_t *tap, int64_t taps, const uint8_t *ones, int64_t bytes)
+{
+    typedef int32_t four __attribute__((vector_size(16)));
+
+    for (int64_t i = 0; i < n; i++) {
+        vi acc = N(iset)(0);
+        four part[VL / 4], all = { 0 };
+
+        for (int64_t t = 0; t < taps; t++) {
+            const uint8_t *p = in + px[i] + tap[t];
+            int64_t b = 0;
+
+            for (; b + 4 * VL <= bytes; b += 4 * VL)
+                acc = DOT_ONES(acc, N(iload)(p + b), ones + b);
+            for (; b < bytes; b += NHWC_UNIT) {
+                uint8_t rest[2][4 * VL] = { { 0 } };
+
+                memcpy(rest[0], p + b, NHWC_UNIT);
+                memcpy(rest[1], ones + b, NHWC_UNIT);
+                acc = DOT_ONES(acc, N(iload)(rest[0]), rest[1]);
+            }
+        }
+        memcpy(part, &acc, sizeof(part));
+        for (int j = 0; j < VL / 4; j++)
+            all += part[j];
+        sum[i] = all[0] + all[1] + all[2] + all[3];
+    }
+}
+
 #ifndef OWN_DEPTHWISE
 /* A weight of four bytes for each channel, tap by tap. */
 static int64_t N(bytes)(int64_t pitch, int rows, int taps)
@@ -230,7 +269,7 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
         for (int64_t i = 0; i < d->n; i++) {
             const uint8_t *w =
                 d->w + (c / NHWC_UNIT * d->rows * d->taps * NHWC_UNIT + c % NHWC_UNIT) * 4;
-            vi acc = N(iload)(d->init + c);
+            vi acc = N(iload)(d->init + c), sum = N(iset)(0);
             vb bytes;
 
             for (int r = 0; r < d->rows; r++)
@@ -243,8 +282,11 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
                         in = __builtin_convertvector(bytes, vi);
                     }
                     acc += in * N(iload)(w);
+                    sum += in;
                 }
-            acc = NEAREST(N(scaled)(acc, d->scale + c)) + d->end.zero;
+            if (d->less)
+                acc += sum * N(iload)(d->less + c);
+            acc = NEAREST(N(scaled)(acc, d->scale + c, d->shift + c)) + d->end.zero;
             acc = N(select)(acc < d->end.lo, N(iset)(d->end.lo), acc);
             acc = N(select)(acc > d->end.hi, N(iset)(d->end.hi), acc);
             bytes = __builtin_convertvector(acc, vb);
@@ -267,6 +309,7 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
 #undef BYTES
 #undef SPREAD
 #undef DOT
+#undef DOT_ONES
 #undef FMA
 #undef CLAMP
 #undef RINT

@@ -36,7 +36,7 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 const struct q8_isa q8_c = {
     "c",        2,           4 * 2,        tile_uv_c, tile_sv_c, tile_bytes_c, interleave_c,
     to_bytes_c, to_floats_c, add_scaled_c, sum_c,     range_c,   quantize_c,   dequantize_c,
-    largest_c,  pair_c,      depthwise_c
+    largest_c,  pair_c,      lookup_c,     depthwise_c
 };
 
 #ifdef __x86_64__
@@ -97,7 +97,7 @@ const struct q8_isa q8_avx2 = { "avx2",          3,
                                 sum_avx2,        range_avx2,
                                 quantize_avx2,   dequantize_avx2,
                                 largest_avx2,    pair_avx2,
-                                depthwise_avx2 };
+                                lookup_avx2,     depthwise_avx2 };
 
 #ifdef __clang__
 #pragma clang attribute push(                                                                     \
@@ -119,8 +119,25 @@ const struct q8_isa q8_avx2 = { "avx2",          3,
 #define PREP_S(x) (x)
 #define DOT(acc, u, s) ((vi_vnni)_mm512_dpbusd_epi32((__m512i)(acc), (__m512i)(u), (__m512i)(s)))
 #define DOT_SWAPPED(acc, s, u) DOT(acc, u, s)
+#define OWN_LOOKUP
 #define OWN_DEPTHWISE
 #include "engine/native/isa/q8_tmpl.h"
+
+/* Halves of the table by seven bits, then one of the two by the eighth. */
+static void lookup_vbmi(uint8_t *out, const uint8_t *in, int64_t n, const uint8_t *table)
+{
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64),
+                  c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+
+    for (int64_t i = 0; i < n; i += 64) {
+        __mmask64 some = n - i >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (n - i)) - 1;
+        __m512i x = _mm512_maskz_loadu_epi8(some, in + i),
+                low = _mm512_permutex2var_epi8(a, x, b), high = _mm512_permutex2var_epi8(c, x, d);
+
+        _mm512_mask_storeu_epi8(out + i, some,
+                                _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high));
+    }
+}
 
 /* The sliding groups of four bytes are picked out of 64 at once. */
 static inline __attribute__((always_inline)) void
@@ -176,5 +193,5 @@ const struct q8_isa q8_vnni = { "vnni",          6,
                                 sum_vnni,        range_vnni,
                                 quantize_vnni,   dequantize_vnni,
                                 largest_vnni,    pair_vnni,
-                                depthwise_picked };
+                                lookup_vbmi,     depthwise_picked };
 #endif

@@ -10,11 +10,12 @@
 
 #define Q8_BEYOND 128
 
-/* How 32-bit sums become results: (sum + add) * scale, then for bytes: to nearest (ties to even)
- * + zero, kept in lo .. hi. Steps are 0 (the same for all) or 1. */
+/* How 32-bit sums become results: (sum + add) * scale + shift, then for bytes: to nearest (ties to
+ * even) + zero, kept in lo .. hi. Steps are 0 (the same for all) or 1. */
 struct q8_out {
     const int32_t *add;
     const float *scale;
+    const float *shift; /* goes by add_step; NULL: nothing. Of to_bytes() and to_floats() alone. */
     int add_step, scale_step;
     int32_t lo, hi, zero;
 };
@@ -61,6 +62,8 @@ struct q8_isa {
     void (*largest)(uint8_t *out, const uint8_t *in, int64_t n, uint8_t flip);
     void (*pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
                  const struct q8_pair *p);
+    /* out[i] = table[in[i]]; out may be in */
+    void (*lookup)(uint8_t *out, const uint8_t *in, int64_t n, const uint8_t *table);
     /* One row of one channel: out[i] = sum over rows r and groups g of taps of
      * row[r][i * step + 4 * g + t] * w[(r * groups + g) * 4 + t], t = 0..3; step is 1 to 4. Up to
      * Q8_BEYOND bytes after the last that counts are read. */

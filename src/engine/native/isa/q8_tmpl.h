@@ -174,20 +174,26 @@ static void N(to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct
 {
     const vf lo = N(fset)((float)(o->lo - o->zero)), hi = N(fset)((float)(o->hi - o->zero));
     const vi add0 = N(iset)(*o->add);
-    const vf scale0 = N(fset)(*o->scale);
+    const vf scale0 = N(fset)(*o->scale), shift0 = N(fset)(o->shift ? *o->shift : 0);
     int64_t i = 0;
 
     for (; i + VL <= n; i += VL) {
         vi sum = N(iload)(in + i) + (o->add_step ? N(iload)(o->add + i) : add0);
         vf x = __builtin_convertvector(sum, vf) * (o->scale_step ? N(fload)(o->scale + i) : scale0);
-        vb b = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)) + o->zero, vb);
 
+        vb b;
+
+        if (o->shift)
+            x += o->add_step ? N(fload)(o->shift + i) : shift0;
+        b = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)) + o->zero, vb);
         memcpy(out + i, &b, sizeof(b));
     }
     for (; i < n; i++) {
         int32_t sum = (int32_t)((uint32_t)in[i] + (uint32_t)o->add[i * o->add_step]);
         float x = (float)sum * o->scale[i * o->scale_step];
 
+        if (o->shift)
+            x += o->shift[i * o->add_step];
         x = x > lo[0] ? x : lo[0];
         x = x < hi[0] ? x : hi[0];
         out[i] = (uint8_t)((int32_t)((x + 12582912.0f) - 12582912.0f) + o->zero);
@@ -197,18 +203,21 @@ static void N(to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct
 static void N(to_floats)(float *out, const int32_t *in, int64_t n, const struct q8_out *o)
 {
     const vi add0 = N(iset)(*o->add);
-    const vf scale0 = N(fset)(*o->scale);
+    const vf scale0 = N(fset)(*o->scale), shift0 = N(fset)(o->shift ? *o->shift : 0);
     int64_t i = 0;
 
     for (; i + VL <= n; i += VL) {
         vi sum = N(iload)(in + i) + (o->add_step ? N(iload)(o->add + i) : add0);
         vf x = __builtin_convertvector(sum, vf) * (o->scale_step ? N(fload)(o->scale + i) : scale0);
 
+        if (o->shift)
+            x += o->add_step ? N(fload)(o->shift + i) : shift0;
         memcpy(out + i, &x, sizeof(x));
     }
     for (; i < n; i++)
         out[i] = (float)(int32_t)((uint32_t)in[i] + (uint32_t)o->add[i * o->add_step]) *
-                 o->scale[i * o->scale_step];
+                     o->scale[i * o->scale_step] +
+                 (o->shift ? o->shift[i * o->add_step] : 0);
 }
 
 static void N(add_scaled)(int32_t *acc, const int32_t *with, int step, int32_t by, int64_t n)
@@ -372,6 +381,14 @@ static void N(pair)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
     memcpy(out + whole, rest[2], (size_t)left);
 }
 
+#ifndef OWN_LOOKUP
+static void N(lookup)(uint8_t *out, const uint8_t *in, int64_t n, const uint8_t *table)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = table[in[i]];
+}
+#endif
+
 #ifndef OWN_DEPTHWISE
 static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int rows, int groups,
                          int step, const int8_t *w)
@@ -413,3 +430,5 @@ static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int
 #undef DOT_SWAPPED
 #undef CLAMP
 #undef NEAREST
+#undef OWN_LOOKUP
+#undef OWN_DEPTHWISE

@@ -35,6 +35,7 @@ struct nconv {
     int64_t copy_rows, copy_bytes; /* input rows of a chunk */
     int64_t room_bytes;            /* depthwise: a row of zeros, and the isa's */
     int64_t zero_bytes;
+    int64_t sum_bytes; /* of the sums of a chunk's windows, if there is less */
     int64_t split; /* of a chunk's tiles, between threads */
     int64_t taps, k4;
     int32_t *tap, *px;
@@ -42,7 +43,9 @@ struct nconv {
     bool packed;
     uint8_t *weights;
     int32_t *init;
-    float *scale;
+    int32_t *less; /* NULL: weights have no zero points */
+    float *scale, *shift;
+    uint8_t *ones; /* of the bytes that a tap reads, those of channels; if there is less */
     struct nhwc_end end;
     struct nhwc_add add; /* if there is a residual */
     uint8_t zero;        /* of the input */
@@ -54,7 +57,10 @@ static void nconv_release(void *state)
 
     native_free(s->weights);
     native_free(s->init);
+    native_free(s->less);
     native_free(s->scale);
+    native_free(s->shift);
+    mem_free(s->ones);
     mem_free(s->tap);
     mem_free(s->px);
 }
@@ -83,19 +89,44 @@ static double number(const struct op *op, uint32_t i, int64_t at, double missing
                                    : (double)tensor_int(t, t->count == 1 ? 0 : at);
 }
 
-/* Weights are signed without their zero points, and no scaled sum leaves the 32 bits. */
+/* Some weights have zero points even as signed numbers. */
+static bool has_zeros(const struct op *op, const struct tensor *w)
+{
+    for (int64_t oc = 0; oc < w->shape.dim[0]; oc++)
+        if (number(op, IN_W_ZERO, oc, 0) != (w->type == TENSOR_U8 ? 128 : 0))
+            return true;
+    return false;
+}
+
+/* Integers that join the sums, or floats that join what these are scaled to. */
+static bool is_real(const struct op *op, uint32_t i)
+{
+    return kernel_const(op, i) ? kernel_const(op, i)->type == TENSOR_F32
+                               : i < op->nin && op->in[i] < op->plan->graph->nvalue &&
+                                     op->plan->graph->value[op->in[i]].type == TENSOR_F32;
+}
+
+static bool bias_fits(const struct op *op, int64_t oc)
+{
+    const struct tensor *t = kernel_const(op, IN_BIAS);
+
+    if (!t)
+        return IN_BIAS >= op->nin || op->in[IN_BIAS] == NO_VALUE || is_real(op, IN_BIAS);
+    return (t->type == TENSOR_I32 || t->type == TENSOR_F32) && t->count == oc;
+}
+
+/* No scaled sum leaves the 32 bits. */
 static bool in_range(const struct op *op, const struct tensor *w)
 {
-    double zero = w->type == TENSOR_U8 ? 128 : 0,
-           most = (double)nt_span(&w->shape, 1, w->shape.rank) * 255 * 256;
+    double most = (double)nt_span(&w->shape, 1, w->shape.rank) * 255 * 256;
 
     for (int64_t oc = 0; oc < w->shape.dim[0]; oc++) {
         double scale = number(op, IN_X_SCALE, 0, 1) * number(op, IN_W_SCALE, oc, 1) /
                        number(op, IN_Y_SCALE, 0, 1);
 
-        if (number(op, IN_W_ZERO, oc, 0) != zero ||
-            !((most + fabs(number(op, IN_BIAS, oc, 0))) * fabs(scale) < 0x1p30) ||
-            most + fabs(number(op, IN_BIAS, oc, 0)) >= 0x1p31)
+        double bias = is_real(op, IN_BIAS) ? 0 : fabs(number(op, IN_BIAS, oc, 0));
+
+        if (!((most + bias) * fabs(scale) < 0x1p30) || most + bias >= 0x1p31)
             return false;
     }
     return true;
@@ -130,14 +161,14 @@ bool nhwc_conv_fits(const struct op *op)
         !numbers(op, IN_Y_SCALE, real, 1, true) || !numbers(op, IN_X_ZERO, TYPES_Q8, 1, false) ||
         !numbers(op, IN_W_ZERO, TYPE_BIT(w->type), oc, false) ||
         !numbers(op, IN_Y_ZERO, TYPES_Q8, 1, false) ||
-        !numbers(op, IN_BIAS, TYPE_BIT(TENSOR_I32), oc, false) ||
-        (kernel_const(op, IN_BIAS) && kernel_const(op, IN_BIAS)->count != oc) || !in_range(op, w))
+        !bias_fits(op, oc) || !in_range(op, w))
         return false;
     if (is_depthwise(w->shape.dim[1], oc, groups))
         return (w->shape.rank == 3 || w->shape.dim[2] <= DEPTHWISE_ROWS) &&
                none_beyond(op, "strides", DEPTHWISE_STEP) &&
                none_beyond(op, "dilations", DEPTHWISE_STEP);
-    return groups == 1 || (w->shape.dim[1] % 4 == 0 && oc / groups % NHWC_UNIT == 0);
+    return groups == 1 || (w->shape.dim[1] % (has_zeros(op, w) ? NHWC_UNIT : 4) == 0 &&
+                           oc / groups % NHWC_UNIT == 0);
 }
 
 bool nhwc_conv_plain(const struct op *op)
@@ -260,10 +291,13 @@ static int64_t term_place(const struct op *op, const struct nconv *s, int64_t oc
            kernel_nhwc(op)->place((int)units, (int)(at - first * NHWC_UNIT));
 }
 
-/* sum - zero point * sum of the weights + bias, and the scale. */
+/* sum - zero point * sum of the weights + bias, and the scale. Beyond any byte one shift is as good
+ * as another. */
 static void set_terms(const struct op *op, struct nconv *s, const struct tensor *w)
 {
     const struct tensor *bias = kernel_const(op, IN_BIAS);
+    const struct nt *real = is_real(op, IN_BIAS) ? kernel_in(op, IN_BIAS) : NULL;
+    float y_scale = *(const float *)kernel_in(op, IN_Y_SCALE)->data;
     int64_t per = s->c.icg * window_kernel(&s->c.w);
     uint8_t flip = w->type == TENSOR_U8 ? 0x80 : 0;
 
@@ -291,10 +325,25 @@ static void set_terms(const struct op *op, struct nconv *s, const struct tensor 
         for (int64_t i = 0; i < per; i++)
             sum += (uint32_t)(int8_t)(from[i] ^ flip);
         f *= ((const float *)ws->data)[ws->count == 1 ? 0 : oc];
-        s->init[at] =
-            (int32_t)((bias ? (uint32_t)tensor_int(bias, oc) : 0) - (uint32_t)s->zero * sum);
-        s->scale[at] = f / *(const float *)kernel_in(op, IN_Y_SCALE)->data;
+        s->init[at] = (int32_t)((bias && !real ? (uint32_t)tensor_int(bias, oc) : 0) -
+                                (uint32_t)s->zero * sum);
+        s->scale[at] = f / y_scale;
+        if (real)
+            s->shift[at] =
+                fminf(fmaxf(((const float *)real->data)[oc] / y_scale, -0x1p30f), 0x1p30f);
+        if (s->less) {
+            int32_t zero = q8_zero(kernel_in(op, IN_W_ZERO), oc) - flip;
+
+            s->less[at] = -zero;
+            s->init[at] += (int32_t)((uint32_t)per * s->zero * (uint32_t)zero);
+        }
     }
+}
+
+/* Of what a tap reads, as window_sums() wants it. */
+static int64_t ones_bytes(const struct nconv *s)
+{
+    return (s->k4 * 4 + NHWC_UNIT - 1) / NHWC_UNIT * NHWC_UNIT;
 }
 
 static int pack(struct op *op, struct nconv *s, opm_error *err)
@@ -302,6 +351,7 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     const struct nhwc_isa *isa = kernel_nhwc(op);
     const struct tensor *w = kernel_const(op, IN_W);
     struct pack_job j = { op, s, w->data, w->type == TENSOR_U8 ? 0x80 : 0 };
+    bool zeros = has_zeros(op, w);
     int64_t places = s->c.groups * s->units * NHWC_UNIT, bytes;
 
     for (uint32_t i = 0; i < op->nin; i++)
@@ -315,12 +365,20 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     s->weights = native_alloc((size_t)bytes);
     s->init = native_alloc((size_t)places * sizeof(*s->init));
     s->scale = native_alloc((size_t)places * sizeof(*s->scale));
-    if (!s->weights || !s->init || !s->scale)
+    s->shift = native_alloc((size_t)places * sizeof(*s->shift));
+    s->less = zeros ? native_alloc((size_t)places * sizeof(*s->less)) : NULL;
+    s->ones = zeros ? mem_calloc((size_t)ones_bytes(s), 1) : NULL;
+    if (!s->weights || !s->init || !s->scale || !s->shift || (zeros && (!s->less || !s->ones)))
         return kernel_nomem(op, err);
     s->packed = true;
     memset(s->weights, 0, (size_t)bytes);
     memset(s->init, 0, (size_t)places * sizeof(*s->init));
     memset(s->scale, 0, (size_t)places * sizeof(*s->scale));
+    memset(s->shift, 0, (size_t)places * sizeof(*s->shift));
+    if (zeros)
+        memset(s->less, 0, (size_t)places * sizeof(*s->less));
+    for (int64_t i = 0; zeros && i < s->k4 * 4; i++)
+        s->ones[i] = i % (s->plain ? PLAIN_CHANNELS : s->k4 * 4) < s->c.icg;
     set_terms(op, s, w);
     if (s->depthwise)
         pack_depthwise(op, s, j.w, j.flip);
@@ -379,15 +437,19 @@ static int geometry(struct op *op, struct nconv *s, opm_error *err)
     if (__builtin_mul_overflow(MAX(s->copy_rows, (int64_t)1), s->row_bytes, &bytes) ||
         bytes > INT32_MAX / 2 || s->chunk * s->in_pitch > INT32_MAX / 2)
         return kernel_fail(op, OPM_ELIMIT, err, "the image is too big");
-    s->copy_bytes = s->padded ? (bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN : 0;
+    s->copy_bytes =
+        s->padded ? (bytes + NHWC_UNIT + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN : 0;
     s->room_bytes = 0;
     if (s->depthwise) {
         s->zero_bytes = (s->row_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN;
         s->room_bytes =
             kernel_nhwc(op)->room((int)kh, (int)kw, w->stride[2], w->dilation[2]) + s->zero_bytes;
     }
-    op->scratch_bytes =
-        (size_t)(s->copy_bytes + s->room_bytes) * (size_t)pool_threads(kernel_pool(op));
+    s->sum_bytes = 0;
+    if (!s->depthwise && has_zeros(op, kernel_const(op, IN_W)))
+        s->sum_bytes = (s->chunk * 4 + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN;
+    op->scratch_bytes = (size_t)(s->copy_bytes + s->room_bytes + s->sum_bytes) *
+                        (size_t)pool_threads(kernel_pool(op));
     return 0;
 }
 
@@ -435,6 +497,9 @@ int nconv_prepare(struct op *op, opm_error *err)
     rc = conv_init(&s->c, op, &x->shape, &kernel_in(op, IN_W)->shape, err);
     if (rc)
         return rc;
+    if (kernel_in(op, IN_BIAS) &&
+        (!kernel_fixed(op, IN_BIAS) || kernel_in(op, IN_BIAS)->count != s->c.oc))
+        return kernel_fail(op, OPM_EINVAL, err, "bias does not fit");
     out = s->c.out;
     if (add && (!(TYPE_BIT(add->type) & TYPES_Q8) || !shape_equal(&add->shape, &out)))
         return kernel_fail(op, OPM_EINVAL, err, "what is added does not fit");
@@ -507,7 +572,7 @@ static void copy_rows(const struct nconv_job *j, uint8_t *to, int64_t n, int64_t
 }
 
 static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, int64_t n,
-                      uint8_t *out, int64_t t0, int64_t t1)
+                      uint8_t *out, int64_t t0, int64_t t1, int32_t *sums)
 {
     const struct nconv *s = j->s;
     struct nhwc_tile t = { .in = in + g * s->c.icg,
@@ -518,17 +583,22 @@ static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, i
                            .end = s->end,
                            .add = j->add ? &s->add : NULL };
 
+    if (s->less)
+        j->isa->window_sums(sums, n, t.in, s->px, s->tap, s->taps, s->ones, ones_bytes(s));
     for (int64_t tile = t0; tile < t1; tile++) {
         int64_t first, units = tile_units(s, tile, &first), px = j->isa->px[units - 1],
                        at = (g * s->units + first) * NHWC_UNIT;
 
         t.w = s->weights + at * s->taps * s->k4 * j->isa->lane_bytes;
         t.init = s->init + at;
+        t.less = s->less ? s->less + at : NULL;
         t.scale = s->scale + at;
+        t.shift = s->shift + at;
         for (int64_t p = 0; p < n; p += px) {
             int64_t m = MIN(px, n - p);
 
             t.px = s->px + p;
+            t.sum = sums + p;
             t.out = out + p * s->out_pitch + at;
             if (j->add)
                 t.residual = j->add + (t.out - j->out);
@@ -555,7 +625,9 @@ static void run_depthwise(const struct nconv_job *j, const uint8_t *in, int64_t 
                                 .pitch = s->out_pitch,
                                 .w = s->weights,
                                 .init = s->init,
+                                .less = s->less,
                                 .scale = s->scale,
+                                .shift = s->shift,
                                 .end = s->end,
                                 .zero = s->zero,
                                 .room = room + s->zero_bytes };
@@ -577,7 +649,8 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct nconv_job *j = arg;
     const struct nconv *s = j->s;
     const struct window *w = &s->c.w;
-    uint8_t *copy = (uint8_t *)j->op->scratch + thread * (s->copy_bytes + s->room_bytes);
+    uint8_t *copy =
+        (uint8_t *)j->op->scratch + thread * (s->copy_bytes + s->room_bytes + s->sum_bytes);
     int64_t groups = s->depthwise ? 1 : s->c.groups;
 
     for (int64_t item = begin; item < end; item++) {
@@ -600,7 +673,8 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
         } else
             in += s->flat ? p0 * s->in_pitch : y0 * s->row_bytes;
         run_tiles(j, in, g, pixels, out, s->tiles * split / s->split,
-                  s->tiles * (split + 1) / s->split);
+                  s->tiles * (split + 1) / s->split,
+                  (int32_t *)(copy + s->copy_bytes + s->room_bytes));
     }
 }
 

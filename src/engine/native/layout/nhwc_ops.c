@@ -193,12 +193,10 @@ int npool_prepare(struct op *op, opm_error *err)
     if (z && z->type != x->type)
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     q->pitch = nhwc_pitch(x->shape.dim[1]);
-    if (op->kernel->arg == QPOOL_GLOBAL) {
-        s = x->shape;
-        for (int32_t i = 2; i < s.rank; i++)
-            s.dim[i] = 1;
-        op->scratch_bytes = (size_t)q->pitch * sizeof(int32_t) * (size_t)s.dim[0];
-        return nhwc_set(op, 0, x->type, &s, err);
+    if (op->kernel->arg == QPOOL_GLOBAL || op->kernel->arg == QPOOL_MEAN) {
+        s = qpool_mean_shape(op);
+        return s.rank == 2 ? kernel_set(op, 0, x->type, &s, err)
+                           : nhwc_set(op, 0, x->type, &s, err);
     }
     rc = window_pool(&q->w, op, &x->shape, &s, err);
     if (rc)
@@ -221,6 +219,19 @@ static void emit_means(const struct op *op, const int32_t *sum, int64_t n, int64
     kernel_q8(op)->to_bytes(out, sum, n, &o);
 }
 
+/* The same for a unit of channels of a plain result N x C. */
+static void plain_means(const struct op *op, const int32_t *sum, int64_t n, int64_t c,
+                        int64_t count)
+{
+    const struct nt *out = kernel_out(op, 0);
+    int64_t channels = out->shape.dim[1], have = MIN((int64_t)NHWC_UNIT, channels - c);
+    uint8_t unit[NHWC_UNIT], *to = (uint8_t *)out->data + n * channels + c;
+
+    emit_means(op, sum, NHWC_UNIT, count, unit);
+    for (int64_t i = 0; i < have; i++)
+        to[i] = unit[i] ^ nhwc_flip(out->type);
+}
+
 /* One unit of channels of one image. */
 static void global_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -236,8 +247,11 @@ static void global_part(void *arg, int64_t begin, int64_t end, int thread)
         int32_t sum[NHWC_UNIT];
 
         kernel_nhwc(op)->sum(sum, in, pixels, q->pitch);
-        emit_means(op, sum, NHWC_UNIT, pixels,
-                   (uint8_t *)kernel_out(op, 0)->data + n * q->pitch + c);
+        if (kernel_out(op, 0)->shape.rank > 2)
+            emit_means(op, sum, NHWC_UNIT, pixels,
+                       (uint8_t *)kernel_out(op, 0)->data + n * q->pitch + c);
+        else
+            plain_means(op, sum, n, c, pixels);
     }
 }
 
@@ -314,7 +328,7 @@ int npool_run(struct op *op, opm_error *err)
     (void)err;
     if (!out->count)
         return 0;
-    if (op->kernel->arg == QPOOL_GLOBAL)
+    if (op->kernel->arg == QPOOL_GLOBAL || op->kernel->arg == QPOOL_MEAN)
         pool_for(kernel_pool(op), out->shape.dim[0] * q->pitch / NHWC_UNIT,
                  MAX(GRAIN / (NHWC_UNIT * pixels_of(&kernel_in(op, 0)->shape) + 1), (int64_t)1),
                  global_part, op);
@@ -328,6 +342,7 @@ int npool_run(struct op *op, opm_error *err)
 /* Functions of one operand, and Concat: by tables, as the plain ones */
 
 struct lookup_job {
+    const struct q8_isa *isa;
     uint8_t table[256];
     const uint8_t *in;
     uint8_t *out;
@@ -349,9 +364,13 @@ static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct lookup_job *j = arg;
 
     (void)thread;
+    if (j->in_pitch == j->bytes && j->out_pitch == j->bytes) {
+        j->isa->lookup(j->out + begin * j->bytes, j->in + begin * j->bytes,
+                       (end - begin) * j->bytes, j->table);
+        return;
+    }
     for (int64_t p = begin; p < end; p++)
-        for (int64_t i = 0; i < j->bytes; i++)
-            j->out[p * j->out_pitch + i] = j->table[j->in[p * j->in_pitch + i]];
+        j->isa->lookup(j->out + p * j->out_pitch, j->in + p * j->in_pitch, j->bytes, j->table);
 }
 
 int nunary_prepare(struct op *op, opm_error *err)
@@ -365,7 +384,7 @@ int nunary_prepare(struct op *op, opm_error *err)
 int nunary_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0), *out = kernel_out(op, 0);
-    struct lookup_job j = { .in = in->data, .out = out->data };
+    struct lookup_job j = { .isa = kernel_q8(op), .in = in->data, .out = out->data };
 
     (void)err;
     q8_table_unary(op, j.table);
@@ -409,7 +428,8 @@ int nconcat_run(struct op *op, opm_error *err)
     (void)err;
     for (uint32_t i = 2; i < op->nin && out->count; i += 3) {
         const struct nt *in = kernel_in(op, i);
-        struct lookup_job j = { .in = in->data,
+        struct lookup_job j = { .isa = kernel_q8(op),
+                                .in = in->data,
                                 .out = (uint8_t *)out->data + at,
                                 .bytes = in->shape.dim[1],
                                 .in_pitch = nhwc_pitch(in->shape.dim[1]),
@@ -421,6 +441,97 @@ int nconcat_run(struct op *op, opm_error *err)
                  MAX(GRAIN / MAX(j.bytes, (int64_t)1), (int64_t)1), lookup_part, &j);
         at += j.bytes;
     }
+    return 0;
+}
+
+/* A part of the channels, or all of them in another order */
+
+int npick_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *x = kernel_in(op, 0), *z = kernel_in(op, 4);
+    struct q8_pick pick;
+    struct shape s;
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
+
+    if (rc)
+        return rc;
+    s = x->shape;
+    q8_pick_of(op, &pick);
+    s.dim[1] = pick.n;
+    return nhwc_set(op, 0, op->nin < 4 ? x->type : z ? z->type : TENSOR_U8, &s, err);
+}
+
+struct npick_job {
+    struct q8_pick pick;
+    const struct q8_isa *isa;
+    const uint8_t *in;
+    uint8_t *out;
+    int64_t in_pitch, out_pitch, channels;
+};
+
+/* Two groups: their channels in turn. */
+static void zip(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n)
+{
+    typedef uint8_t unit __attribute__((vector_size(16)));
+    int64_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        unit x, y, z[2];
+
+        memcpy(&x, a + i, sizeof(x));
+        memcpy(&y, b + i, sizeof(y));
+        z[0] = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
+                                       23);
+        z[1] = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
+                                       15, 31);
+        memcpy(out + 2 * i, z, sizeof(z));
+    }
+    for (; i < n; i++) {
+        out[2 * i] = a[i];
+        out[2 * i + 1] = b[i];
+    }
+}
+
+static void npick_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct npick_job *j = arg;
+    int64_t groups = j->pick.groups, per = groups ? j->channels / groups : 0;
+
+    (void)thread;
+    for (int64_t p = begin; p < end; p++) {
+        const uint8_t *in = j->in + p * j->in_pitch;
+        uint8_t *out = j->out + p * j->out_pitch;
+
+        if (!groups && j->pick.moves)
+            memcpy(out, in + j->pick.first, (size_t)j->pick.n);
+        else if (!groups)
+            j->isa->lookup(out, in + j->pick.first, j->pick.n, j->pick.table);
+        else if (groups == 2)
+            zip(out, in, in + per, per);
+        else
+            for (int64_t i = 0; i < per; i++)
+                for (int64_t g = 0; g < groups; g++)
+                    out[i * groups + g] = in[g * per + i];
+    }
+}
+
+int npick_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kernel_in(op, 0), *out = kernel_out(op, 0);
+    struct npick_job j = { .isa = kernel_q8(op),
+                           .in = in->data,
+                           .out = out->data,
+                           .in_pitch = nhwc_pitch(in->shape.dim[1]),
+                           .out_pitch = nhwc_pitch(out->shape.dim[1]),
+                           .channels = in->shape.dim[1] };
+
+    (void)err;
+    q8_pick_of(op, &j.pick);
+    flip_table(j.pick.table, in->type, out->type);
+    j.pick.moves = j.pick.moves && in->type == out->type;
+    if (out->count)
+        pool_for(kernel_pool(op), in->shape.dim[0] * pixels_of(&in->shape),
+                 MAX(GRAIN / j.out_pitch, (int64_t)1), npick_part, &j);
     return 0;
 }
 

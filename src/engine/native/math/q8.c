@@ -129,6 +129,7 @@ static void emit_row(const struct q8_product *p, int32_t *sum, int64_t row, int6
     o.add = p->add + col;
     o.add_step = 1;
     o.scale += o.scale_step ? col : 0;
+    o.shift += o.shift ? col : 0;
     switch (p->kind) {
     case Q8_BYTES:
         p->isa->to_bytes((uint8_t *)p->out + at, sum, n, &o);

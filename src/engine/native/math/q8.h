@@ -68,6 +68,21 @@ void q8_pair_scales(struct q8_pair *p, float a, float b, float y, int32_t zero);
 void q8_table_unary(const struct op *op, uint8_t *table);
 void q8_table_concat(const struct op *op, uint32_t i, uint8_t *table);
 
+/* What ReduceMean over the spatial dimensions makes of input 0. */
+struct shape qpool_mean_shape(const struct op *op);
+
+/* A part of the channels, or all of them in another order. */
+struct q8_pick {
+    int64_t first, n; /* of a part */
+    int64_t groups;   /* of a shuffle: channel i is i / groups of group i % groups; 0: none */
+    bool moves;       /* bytes stay what they are */
+    uint8_t table[256];
+};
+
+void q8_pick_of(const struct op *op, struct q8_pick *out);
+/* First and n alone, of a part of Split. */
+void q8_pick_part(const struct op *op, struct q8_pick *out);
+
 enum q8_kind { Q8_INT32, Q8_FLOAT, Q8_BYTES };
 
 struct q8_product {
@@ -82,7 +97,7 @@ struct q8_product {
     int32_t *add, *row_sum; /* room for n and m numbers */
     const int32_t *bias;    /* n numbers that join the sums, or NULL */
     enum q8_kind kind;
-    struct q8_out out_as;      /* but for add; scale has n numbers, or one */
+    struct q8_out out_as;      /* but for add; scale has n numbers, or one; shift n */
     void *out;                 /* m x n */
     const struct posts *posts; /* for floats, or NULL */
     int64_t base;              /* index of out[0] in the operator's output */

@@ -62,8 +62,11 @@ enum qconv_kind {
 /* qelem.c */
 enum qelem_kind { QELEM_ADD, QELEM_MUL, QELEM_SIGMOID, QELEM_LEAKY, QELEM_POSTS };
 
+/* qpick.c: a part of Split, or all channels in another order */
+enum qpick_kind { QPICK_SPLIT, QPICK_SHUFFLE };
+
 /* qpooling.c */
-enum qpool_kind { QPOOL_AVERAGE, QPOOL_GLOBAL, QPOOL_MAX };
+enum qpool_kind { QPOOL_AVERAGE, QPOOL_GLOBAL, QPOOL_MEAN, QPOOL_MAX };
 
 /* pooling.c: POOL_GLOBAL comes on top */
 enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_LP, POOL_WHAT = 3, POOL_GLOBAL = 4 };

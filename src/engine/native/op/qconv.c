@@ -46,7 +46,7 @@ struct qconv {
     bool bordered;                 /* planes have more than the image */
     bool panels;                   /* one tap: the planes' parts that go together lie together */
     void *memory;
-    size_t at_add, at_scale, at_planes;
+    size_t at_add, at_scale, at_shift, at_planes;
 };
 
 static void qconv_release(void *state)
@@ -86,7 +86,9 @@ static int check_inputs(const struct op *op, const struct slots *at, opm_error *
          (kernel_in(op, at->y_scale)->count != 1 ||
           (kernel_in(op, at->y_zero) && kernel_in(op, at->y_zero)->count != 1))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "scale does not fit");
-    if (bias && (bias->type != TENSOR_I32 || bias->count != oc))
+    /* Where fused, the bias may be of floats, which what is scaled is shifted by. */
+    if (bias && ((bias->type != TENSOR_I32 && !(op->type && bias->type == TENSOR_F32)) ||
+                 bias->count != oc))
         return kernel_fail(op, OPM_EINVAL, err, "bias does not fit");
     return 0;
 }
@@ -278,6 +280,7 @@ int qconv_prepare(struct op *op, opm_error *err)
     }
     s->at_add = (size_t)take(&total, s->c.oc, 4);
     s->at_scale = (size_t)take(&total, s->c.oc, 4);
+    s->at_shift = (size_t)take(&total, s->c.oc, 4);
     s->at_planes = (size_t)take(
         &total, s->depthwise ? pool_threads(kernel_pool(op)) : s->c.groups * s->quads * s->phases,
         s->depthwise ? s->plane + 2 * s->sums * 4 : s->plane);
@@ -298,7 +301,7 @@ struct qconv_job {
     uint8_t *planes;
     uint8_t flip, zero; /* of the input: zero is its zero point as unsigned */
     int32_t *add;
-    float *scale;
+    float *scale, *shift; /* shift: NULL if there is none */
     struct q8_out out_as;
     int64_t positions, npanel, nsplit; /* tiles of output channels are split that many times */
 };
@@ -386,6 +389,7 @@ static void emit(const struct qconv_job *j, int32_t *sum, int64_t oc, int64_t at
 
     o.add = j->add + oc;
     o.scale = j->scale + oc;
+    o.shift = j->shift ? j->shift + oc : NULL;
     switch (s->kind) {
     case Q8_BYTES:
         j->isa->to_bytes((uint8_t *)j->out + to, sum, n, &o);
@@ -485,7 +489,7 @@ static void conv_part(void *arg, int64_t begin, int64_t end, int thread)
         if (s->w_zeros)
             j->isa->tile_uv(1, (int)n, s->groups4, s->off, vec, s->ones, 4, 4, x_sum);
         for (int64_t t = t0; t < t1; t++) {
-            if (s->kind == Q8_BYTES && !s->w_zeros)
+            if (s->kind == Q8_BYTES && !s->w_zeros && !j->shift)
                 bytes_tile(j, g, t, p0, n, vec);
             else
                 sums_tile(j, g, t, p0, n, vec, x_sum);
@@ -564,11 +568,13 @@ static void set_terms(const struct op *op, struct qconv *s, struct qconv_job *j)
 
         s->w_zero[oc] = q8_zero(wz, oc) - (w->type == TENSOR_U8 ? 128 : 0);
         s->w_zeros = s->w_zeros || s->w_zero[oc];
-        j->add[oc] = (int32_t)((bias ? ((const uint32_t *)bias->data)[oc] : 0) -
+        j->add[oc] = (int32_t)((bias && !j->shift ? ((const uint32_t *)bias->data)[oc] : 0) -
                                zx * (uint32_t)s->w_sum[oc] + k * zx * (uint32_t)s->w_zero[oc]);
         if (ws)
             f *= ((const float *)ws->data)[ws->count == 1 ? 0 : oc];
         j->scale[oc] = ys ? f / *(const float *)ys->data : f;
+        if (j->shift)
+            j->shift[oc] = ((const float *)bias->data)[oc] / *(const float *)ys->data;
     }
     if (s->kind == Q8_BYTES)
         q8_limits(op, *(const float *)ys->data, kernel_in(op, s->at->y_zero), &j->out_as.lo,
@@ -596,6 +602,8 @@ int qconv_run(struct op *op, opm_error *err)
     j.add = (int32_t *)((char *)op->scratch + s->at_add);
     j.scale = (float *)((char *)op->scratch + s->at_scale);
     j.planes = (uint8_t *)op->scratch + s->at_planes;
+    if (kernel_in(op, s->at->bias) && kernel_in(op, s->at->bias)->type == TENSOR_F32)
+        j.shift = (float *)((char *)op->scratch + s->at_shift);
     set_terms(op, s, &j);
     posts_begin(&posts, op, true);
     j.posts = op->npost && s->kind == Q8_FLOAT ? &posts : NULL;

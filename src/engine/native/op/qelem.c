@@ -151,6 +151,7 @@ void q8_table_concat(const struct op *op, uint32_t i, uint8_t *table)
 }
 
 struct lookup_job {
+    const struct q8_isa *isa;
     uint8_t table[256];
     const uint8_t *in;
     uint8_t *out;
@@ -161,8 +162,7 @@ static void lookup_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct lookup_job *j = arg;
 
     (void)thread;
-    for (int64_t i = begin; i < end; i++)
-        j->out[i] = j->table[j->in[i]];
+    j->isa->lookup(j->out + begin, j->in + begin, end - begin, j->table);
 }
 
 /* X, its scale and zero point, the scale and zero point of the result. */
@@ -181,7 +181,7 @@ int qunary_prepare(struct op *op, opm_error *err)
 int qunary_run(struct op *op, opm_error *err)
 {
     struct nt *out = kernel_out(op, 0);
-    struct lookup_job j = { .in = kernel_in(op, 0)->data, .out = out->data };
+    struct lookup_job j = { .isa = kernel_q8(op), .in = kernel_in(op, 0)->data, .out = out->data };
 
     (void)err;
     q8_table_unary(op, j.table);
@@ -216,9 +216,8 @@ int qconcat_run(struct op *op, opm_error *err)
 
         q8_table_concat(op, i, table);
         for (int64_t o = 0; o < outer; o++)
-            for (int64_t k = 0; k < part; k++)
-                ((uint8_t *)out->data)[o * row + at + k] =
-                    table[((const uint8_t *)in->data)[o * part + k]];
+            kernel_q8(op)->lookup((uint8_t *)out->data + o * row + at,
+                                  (const uint8_t *)in->data + o * part, part, table);
         at += part;
     }
     return 0;

@@ -36,7 +36,7 @@ struct qmm {
     struct q8_b b;
     void *b_memory;
     int64_t b_bytes;
-    size_t at_a, at_b, at_add, at_sum, at_zero, at_scale; /* in scratch */
+    size_t at_a, at_b, at_add, at_sum, at_zero, at_scale, at_shift; /* in scratch */
 };
 
 static void qmm_release(void *state)
@@ -69,9 +69,13 @@ static int check_types(const struct op *op, const struct slots *at, opm_error *e
         rc = kernel_want(op, at->y_scale, TYPE_BIT(TENSOR_F32), err);
     if (!rc && kernel_in(op, at->y_zero))
         rc = kernel_want(op, at->y_zero, TYPES_Q8, err);
+    /* Where fused, QGemm's bias may be of floats, which what is scaled is shifted by. */
     if (!rc && kernel_in(op, at->bias))
         rc = kernel_want(op, at->bias,
-                         TYPE_BIT(op->kernel->arg == QMM_GEMM ? TENSOR_I32 : TENSOR_F32), err);
+                         op->kernel->arg != QMM_GEMM ? TYPE_BIT(TENSOR_F32)
+                         : op->type                  ? TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_F32)
+                                                     : TYPE_BIT(TENSOR_I32),
+                         err);
     return rc;
 }
 
@@ -210,7 +214,8 @@ static int plan_scratch(struct op *op, struct qmm *s, opm_error *err)
     if (!reserve(&total, &s->at_a, s->a_as_it_is ? 0 : s->m + 1, q8_groups(s->k) * 4) ||
         !reserve(&total, &s->at_b, s->packed ? 0 : 1, s->b_bytes) ||
         !reserve(&total, &s->at_add, s->n, 4) || !reserve(&total, &s->at_sum, s->m, 4) ||
-        !reserve(&total, &s->at_zero, s->n, 4) || !reserve(&total, &s->at_scale, s->n + 1, 4))
+        !reserve(&total, &s->at_zero, s->n, 4) || !reserve(&total, &s->at_scale, s->n + 1, 4) ||
+        !reserve(&total, &s->at_shift, s->n, 4))
         return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     op->scratch_bytes = total;
     return 0;
@@ -300,6 +305,17 @@ static int set_scales(const struct op *op, const struct qmm *s, float a_scale, f
         out[n] = s->kind == Q8_BYTES ? f / y : f;
     }
     return many;
+}
+
+/* A bias of floats in units of the result. */
+static const float *set_shift(const struct op *op, const struct qmm *s, const struct nt *bias)
+{
+    float y = s->kind == Q8_BYTES ? scalar(op, s->at->y_scale, 1) : 1,
+          *out = (float *)((char *)op->scratch + s->at_shift);
+
+    for (int64_t n = 0; n < s->n; n++)
+        out[n] = ((const float *)bias->data)[n] / y;
+    return out;
 }
 
 /* One multiplication for each row of A: those with zero points of their own are rare. */
@@ -397,7 +413,10 @@ int qmatmul_run(struct op *op, opm_error *err)
                             .b_zero = b_zeros(op, s),
                             .add = (int32_t *)((char *)op->scratch + s->at_add),
                             .row_sum = (int32_t *)((char *)op->scratch + s->at_sum),
-                            .bias = op->kernel->arg == QMM_GEMM && bias ? bias->data : NULL,
+                            .bias = op->kernel->arg == QMM_GEMM && bias &&
+                                            bias->type == TENSOR_I32
+                                        ? bias->data
+                                        : NULL,
                             .kind = s->kind };
 
     (void)err;
@@ -412,6 +431,8 @@ int qmatmul_run(struct op *op, opm_error *err)
                   &p.out_as.zero);
     p.out_as.scale = scale;
     p.out_as.scale_step = set_scales(op, s, left.scale, scale);
+    if (op->kernel->arg == QMM_GEMM && bias && bias->type == TENSOR_F32)
+        p.out_as.shift = set_shift(op, s, bias);
     for (int64_t i = 0; i < s->nbatch && out->count; i++) {
         p.base = i * s->m * s->n;
         p.out = (char *)out->data + (size_t)p.base * nt_width(out->type);

@@ -16,6 +16,17 @@ struct qpool {
     int64_t line;  /* and those that it covers */
 };
 
+struct shape qpool_mean_shape(const struct op *op)
+{
+    struct shape s = kernel_in(op, 0)->shape;
+
+    for (int32_t i = 2; i < s.rank; i++)
+        s.dim[i] = 1;
+    if (!node_attr_int(op->node, "keepdims", 1))
+        s.rank = 2;
+    return s;
+}
+
 int qpool_prepare(struct op *op, opm_error *err)
 {
     struct qpool *q = kernel_new_state(op, sizeof(*q));
@@ -41,6 +52,10 @@ int qpool_prepare(struct op *op, opm_error *err)
     q->planes = x->shape.dim[0] * x->shape.dim[1];
     if (op->kernel->arg == QPOOL_GLOBAL)
         return kernel_infer(op, err);
+    if (op->kernel->arg == QPOOL_MEAN) {
+        s = qpool_mean_shape(op);
+        return kernel_set(op, 0, x->type, &s, err);
+    }
     rc = window_pool(&q->w, op, &x->shape, &s, err);
     if (!rc && q->w.nd > 2)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", q->w.nd);
@@ -160,7 +175,7 @@ int qpool_run(struct op *op, opm_error *err)
     int64_t n = kernel_out(op, 0)->count;
 
     (void)err;
-    if (op->kernel->arg == QPOOL_GLOBAL)
+    if (op->kernel->arg == QPOOL_GLOBAL || op->kernel->arg == QPOOL_MEAN)
         pool_for(kernel_pool(op), n, 16, global_part, op);
     else if (op->kernel->arg == QPOOL_AVERAGE)
         pool_for(kernel_pool(op), n, 256, average_part, op);

@@ -7,37 +7,23 @@
 #include "engine/native/math/q8.h"
 #include "engine/native/op/elementwise.h"
 #include "engine/native/op/families.h"
-#include "engine/native/rewrite/fuse_int.h"
+#include "engine/native/rewrite/fuse_q8_int.h"
 
 #include <math.h>
 #include <string.h>
 
-#define GONE_MAX 40
-
-/* A chain that is being looked at. */
-struct chain {
-    struct fuser *f;
-    struct op *main;
-    struct op *last; /* whose output the fused operator gives */
-    struct post post[POST_MAX];
-    int npost;
-    struct op *gone[GONE_MAX];
-    int ngone;
-};
-
-static bool is_quant(const struct op *op, const char *type)
+bool q8_is(const struct op *op, const char *type)
 {
     return op && op->kernel && !op->type && strcmp(op->node->op_type, type) == 0 &&
            (op->node->domain[0] == '\0' || strcmp(op->node->domain, "com.microsoft") == 0);
 }
 
-/* The DequantizeLinear that makes an input of 8 bits, with constant scale and zero point. */
-static struct op *dequantizer(const struct fuser *f, uint32_t v)
+struct op *q8_dequantizer(const struct fuser *f, uint32_t v)
 {
     struct op *d = fuse_maker(f, v);
     enum tensor_type t;
 
-    if (!is_quant(d, "DequantizeLinear") || d->nin < 2 || d->in[0] >= f->p->graph->nvalue ||
+    if (!q8_is(d, "DequantizeLinear") || d->nin < 2 || d->in[0] >= f->p->graph->nvalue ||
         !kernel_const(d, 1) || kernel_const(d, 1)->type != TENSOR_F32 ||
         (kernel_in(d, 2) && !kernel_const(d, 2)) || node_attr_int(d->node, "block_size", 0))
         return NULL;
@@ -45,7 +31,7 @@ static struct op *dequantizer(const struct fuser *f, uint32_t v)
     return t == TENSOR_U8 || t == TENSOR_I8 || t == TENSOR_I32 ? d : NULL;
 }
 
-static bool of_8_bits(const struct fuser *f, const struct op *d)
+bool q8_of_8_bits(const struct fuser *f, const struct op *d)
 {
     enum tensor_type t =
         kernel_const(d, 0) ? kernel_const(d, 0)->type : f->p->graph->value[d->in[0]].type;
@@ -53,7 +39,7 @@ static bool of_8_bits(const struct fuser *f, const struct op *d)
     return t == TENSOR_U8 || t == TENSOR_I8;
 }
 
-static bool per_tensor(const struct op *d)
+bool q8_per_tensor(const struct op *d)
 {
     return kernel_const(d, 1)->count == 1;
 }
@@ -61,19 +47,38 @@ static bool per_tensor(const struct op *d)
 /* Per tensor, or n scales along `axis`. */
 static bool scaled_along(const struct op *d, int axis, int rank, int64_t n)
 {
-    return per_tensor(d) || (kernel_const(d, 1)->count == n &&
+    return q8_per_tensor(d) || (kernel_const(d, 1)->count == n &&
                              nt_axis(node_attr_int(d->node, "axis", 1), rank) == axis);
 }
 
-static uint32_t slot(const struct op *op, uint32_t i)
+uint32_t q8_slot(const struct op *op, uint32_t i)
 {
     return i < op->nin ? op->in[i] : NO_VALUE;
 }
 
-/* A DequantizeLinear is covered by the one that reads it alone. */
-static void drop(struct chain *c, struct op *d)
+int q8_zero_slot(struct fuser *f, const struct op *q, uint32_t *out)
 {
-    if (fuse_only(c->f, d->out[0]) && c->ngone < GONE_MAX)
+    static const int8_t none = 0;
+    static const struct tensor zero = { "", TENSOR_I8, { 0 }, 1, &none, 1, false };
+    struct val *v;
+
+    *out = q8_slot(q, 2);
+    if (*out != NO_VALUE || node_attr_int(q->node, "output_dtype", 0) != TENSOR_I8)
+        return 0;
+    *out = plan_add_val(f->p);
+    if (*out == NO_VALUE)
+        return OPM_ENOMEM;
+    v = &f->p->val[*out];
+    v->kind = VAL_CONST;
+    v->fixed = true;
+    v->src = &zero;
+    v->t = (struct nt){ .type = zero.type, .count = 1, .bytes = 1 };
+    return 0;
+}
+
+void q8_drop(struct q8_chain *c, struct op *d)
+{
+    if (fuse_only(c->f, d->out[0]) && c->ngone < Q8_GONE_MAX)
         c->gone[c->ngone++] = d;
 }
 
@@ -82,11 +87,23 @@ static bool is_clamp(const struct op *op, struct post *post)
     return (unary_as_post(op, post) && post->unary == U_RELU) || clip_as_post(op, post);
 }
 
-/* Activations that only narrow the range, then QuantizeLinear by one constant scale to 8 bits. */
-static struct op *quantizer(struct chain *c, bool clamps)
+bool q8_quantizes(const struct op *q)
+{
+    const struct tensor *scale, *zero;
+
+    if (!q8_is(q, "QuantizeLinear"))
+        return false;
+    scale = kernel_const(q, 1);
+    zero = kernel_const(q, 2);
+    return scale && scale->type == TENSOR_F32 && scale->count == 1 &&
+           node_attr_int(q->node, "output_dtype", 0) <= TENSOR_I8 &&
+           !node_attr_int(q->node, "block_size", 0) &&
+           (!kernel_in(q, 2) || (zero && zero->count == 1 && (TYPE_BIT(zero->type) & TYPES_Q8)));
+}
+
+struct op *q8_quantizer(struct q8_chain *c, bool clamps)
 {
     struct op *at = c->main, *next;
-    const struct tensor *zero;
     struct post post;
 
     c->npost = 0;
@@ -99,26 +116,24 @@ static struct op *quantizer(struct chain *c, bool clamps)
         c->gone[c->ngone++] = at;
         at = next;
     }
-    if (!next || !is_quant(next, "QuantizeLinear") || next->in[0] != at->out[0] ||
-        !kernel_const(next, 1) || kernel_const(next, 1)->type != TENSOR_F32 ||
-        kernel_const(next, 1)->count != 1 ||
-        node_attr_int(next->node, "output_dtype", 0) > TENSOR_I8)
-        return NULL;
-    zero = kernel_const(next, 2);
-    if (kernel_in(next, 2) &&
-        (!zero || zero->count != 1 || (zero->type != TENSOR_U8 && zero->type != TENSOR_I8)))
+    if (!next || !q8_quantizes(next) || next->in[0] != at->out[0])
         return NULL;
     c->gone[c->ngone++] = at;
     c->last = next;
+    c->y_scale = next->in[1];
+    if (q8_zero_slot(c->f, next, &c->y_zero))
+        return NULL; /* not fused is not wrong */
     return next;
 }
 
-static struct chain chain_of(struct fuser *f, struct op *op)
+struct q8_chain q8_chain_of(struct fuser *f, struct op *op)
 {
-    return (struct chain){ .f = f, .main = op, .last = op };
+    return (struct q8_chain){
+        .f = f, .main = op, .last = op, .y_scale = NO_VALUE, .y_zero = NO_VALUE
+    };
 }
 
-static int become(struct chain *c, const struct kernel *k, const char *type, const uint32_t *in,
+int q8_become(struct q8_chain *c, const struct kernel *k, const char *type, const uint32_t *in,
                   uint32_t nin)
 {
     const struct node *node = c->main->node;
@@ -136,159 +151,179 @@ static int become(struct chain *c, const struct kernel *k, const char *type, con
 static bool bias_fits(const struct op *b, const struct op *x, const struct op *w)
 {
     const struct tensor *bs = kernel_const(b, 1), *xs = kernel_const(x, 1),
-                        *ws = kernel_const(w, 1);
+                        *ws = kernel_const(w, 1), *bias = kernel_const(b, 0);
+    const struct tensor *zero = kernel_const(b, 2);
 
-    if (!kernel_const(b, 0) || kernel_const(b, 0)->type != TENSOR_I32 || kernel_in(b, 2))
+    if (bias->type != TENSOR_I32 || (bs->count != 1 && bs->count != bias->count) ||
+        (ws->count != 1 && ws->count != bias->count))
         return false;
-    for (int64_t i = 0; i < kernel_const(b, 0)->count; i++) {
+    for (int64_t i = 0; zero && i < zero->count; i++)
+        if (tensor_int(zero, i))
+            return false;
+    for (int64_t i = 0; i < bias->count; i++) {
         double want = tensor_float(xs, 0) * tensor_float(ws, ws->count == 1 ? 0 : i),
                have = tensor_float(bs, bs->count == 1 ? 0 : i);
 
-        if (bs->count != 1 && bs->count != kernel_const(b, 0)->count)
-            return false;
-        if (ws->count != 1 && ws->count != kernel_const(b, 0)->count)
-            return false;
-        if (!(fabs(have - want) <= 1e-4 * fabs(want)))
+        if (!(fabs(have - want) <= 1e-6 * fabs(want)))
             return false;
     }
     return true;
 }
 
+/* A bias of n numbers: integers as they are where they count products, else the floats. */
+struct bias {
+    uint32_t value; /* NO_VALUE: none */
+    struct op *d;   /* the DequantizeLinear that is not needed then, or NULL */
+};
+
+static bool find_bias(struct fuser *f, uint32_t v, const struct op *x, const struct op *w,
+                      int64_t n, struct bias *out)
+{
+    const struct tensor *t;
+
+    *out = (struct bias){ v, NULL };
+    if (v == NO_VALUE)
+        return true;
+    if (v >= f->p->graph->nvalue)
+        return false;
+    if (f->p->val[v].kind == VAL_CONST)
+        return f->p->val[v].t.type == TENSOR_F32 && f->p->val[v].t.shape.rank == 1 &&
+               f->p->val[v].t.count == n;
+    out->d = q8_dequantizer(f, v);
+    t = out->d ? kernel_const(out->d, 0) : NULL;
+    if (!t || t->shape.rank != 1 || t->count != n)
+        return false;
+    if (bias_fits(out->d, x, w))
+        out->value = out->d->in[0];
+    else
+        out->d = NULL;
+    return true;
+}
+
 static int fuse_conv(struct fuser *f, struct op *op)
 {
-    struct chain c = chain_of(f, op);
-    struct op *x = dequantizer(f, op->in[0]), *w = dequantizer(f, slot(op, 1)), *b = NULL, *q;
+    struct q8_chain c = q8_chain_of(f, op);
+    struct op *x = q8_dequantizer(f, op->in[0]), *w = q8_dequantizer(f, q8_slot(op, 1));
     const struct tensor *weights = w ? kernel_const(w, 0) : NULL;
+    struct bias b;
 
-    if (!x || !of_8_bits(f, x) || !per_tensor(x) || !weights || !of_8_bits(f, w) ||
+    if (!x || !q8_of_8_bits(f, x) || !q8_per_tensor(x) || !weights || !q8_of_8_bits(f, w) ||
         weights->shape.rank < 3 || weights->shape.rank > 4 ||
-        !scaled_along(w, 0, weights->shape.rank, weights->shape.dim[0]))
+        !scaled_along(w, 0, weights->shape.rank, weights->shape.dim[0]) ||
+        !find_bias(f, q8_slot(op, 2), x, w, weights->shape.dim[0], &b) || !q8_quantizer(&c, true))
         return 0;
-    if (slot(op, 2) != NO_VALUE) {
-        b = dequantizer(f, op->in[2]);
-        if (!b || !bias_fits(b, x, w))
-            return 0;
-    }
-    q = quantizer(&c, true);
-    if (!q)
-        return 0;
-    drop(&c, x);
-    drop(&c, w);
-    if (b)
-        drop(&c, b);
-    return become(&c, kernel_form(KERNEL_qconv, QCONV_LINEAR), "QLinearConv",
-                  (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), w->in[0], w->in[1], slot(w, 2),
-                                q->in[1], slot(q, 2), b ? b->in[0] : NO_VALUE },
+    q8_drop(&c, x);
+    q8_drop(&c, w);
+    if (b.d)
+        q8_drop(&c, b.d);
+    return q8_become(&c, kernel_form(KERNEL_qconv, QCONV_LINEAR), "QLinearConv",
+                  (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), w->in[0], w->in[1], q8_slot(w, 2),
+                                c.y_scale, c.y_zero, b.value },
                   9);
 }
 
 static int fuse_gemm(struct fuser *f, struct op *op)
 {
-    struct chain c = chain_of(f, op);
-    struct op *x = dequantizer(f, op->in[0]), *w = dequantizer(f, slot(op, 1)), *b = NULL, *q;
+    struct q8_chain c = q8_chain_of(f, op);
+    struct op *x = q8_dequantizer(f, op->in[0]), *w = q8_dequantizer(f, q8_slot(op, 1));
     const struct tensor *weights = w ? kernel_const(w, 0) : NULL;
     int columns = !node_attr_int(op->node, "transB", 0);
+    struct bias b;
 
-    if (!x || !of_8_bits(f, x) || !per_tensor(x) || !weights || !of_8_bits(f, w) ||
+    if (!x || !q8_of_8_bits(f, x) || !q8_per_tensor(x) || !weights || !q8_of_8_bits(f, w) ||
         weights->shape.rank != 2 || !scaled_along(w, columns, 2, weights->shape.dim[columns]) ||
-        node_attr_float(op->node, "alpha", 1) != 1 || node_attr_float(op->node, "beta", 1) != 1)
+        node_attr_float(op->node, "alpha", 1) != 1 || node_attr_float(op->node, "beta", 1) != 1 ||
+        !find_bias(f, q8_slot(op, 2), x, w, weights->shape.dim[columns], &b))
         return 0;
-    if (slot(op, 2) != NO_VALUE) {
-        b = dequantizer(f, op->in[2]);
-        if (!b || !bias_fits(b, x, w) || kernel_const(b, 0)->count != weights->shape.dim[columns])
-            return 0;
-    }
-    q = quantizer(&c, true);
-    if (!q) {
-        c = chain_of(f, op);
-        c.ngone = 0;
-    }
-    drop(&c, x);
-    drop(&c, w);
-    if (b)
-        drop(&c, b);
-    return become(&c, kernel_form(KERNEL_qmatmul, QMM_GEMM), "QGemm",
-                  (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), w->in[0], w->in[1], slot(w, 2),
-                                b ? b->in[0] : NO_VALUE, q ? q->in[1] : NO_VALUE,
-                                q ? slot(q, 2) : NO_VALUE },
+    if (!q8_quantizer(&c, true))
+        c = q8_chain_of(f, op);
+    q8_drop(&c, x);
+    q8_drop(&c, w);
+    if (b.d)
+        q8_drop(&c, b.d);
+    return q8_become(&c, kernel_form(KERNEL_qmatmul, QMM_GEMM), "QGemm",
+                  (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), w->in[0], w->in[1], q8_slot(w, 2),
+                                b.value, c.y_scale, c.y_zero },
                   9);
 }
 
 static int fuse_matmul(struct fuser *f, struct op *op)
 {
-    struct chain c = chain_of(f, op);
-    struct op *a = dequantizer(f, op->in[0]), *b = dequantizer(f, slot(op, 1)), *q;
+    struct q8_chain c = q8_chain_of(f, op);
+    struct op *a = q8_dequantizer(f, op->in[0]), *b = q8_dequantizer(f, q8_slot(op, 1)), *q;
     const struct tensor *weights = b ? kernel_const(b, 0) : NULL;
 
-    if (!a || !b || a == b || !of_8_bits(f, a) || !of_8_bits(f, b) || !per_tensor(a) ||
-        !(per_tensor(b) ||
+    if (!a || !b || a == b || !q8_of_8_bits(f, a) || !q8_of_8_bits(f, b) || !q8_per_tensor(a) ||
+        !(q8_per_tensor(b) ||
           (weights && weights->shape.rank == 2 && scaled_along(b, 1, 2, weights->shape.dim[1]))))
         return 0;
-    q = quantizer(&c, true);
+    q = q8_quantizer(&c, true);
     if (!q)
-        c = chain_of(f, op);
-    drop(&c, a);
-    drop(&c, b);
+        c = q8_chain_of(f, op);
+    q8_drop(&c, a);
+    q8_drop(&c, b);
     if (!q)
-        return become(
+        return q8_become(
             &c, kernel_form(KERNEL_qmatmul, QMM_TO_FLOAT), "MatMulIntegerToFloat",
-            (uint32_t[]){ a->in[0], b->in[0], a->in[1], b->in[1], slot(a, 2), slot(b, 2) }, 6);
-    return become(&c, kernel_form(KERNEL_qmatmul, QMM_LINEAR), "QLinearMatMul",
-                  (uint32_t[]){ a->in[0], a->in[1], slot(a, 2), b->in[0], b->in[1], slot(b, 2),
-                                q->in[1], slot(q, 2) },
+            (uint32_t[]){ a->in[0], b->in[0], a->in[1], b->in[1], q8_slot(a, 2), q8_slot(b, 2) }, 6);
+    return q8_become(&c, kernel_form(KERNEL_qmatmul, QMM_LINEAR), "QLinearMatMul",
+                  (uint32_t[]){ a->in[0], a->in[1], q8_slot(a, 2), b->in[0], b->in[1], q8_slot(b, 2),
+                                c.y_scale, c.y_zero },
                   8);
 }
 
 static int fuse_binary(struct fuser *f, struct op *op, enum qelem_kind what, const char *type)
 {
-    struct chain c = chain_of(f, op);
-    struct op *a = dequantizer(f, op->in[0]), *b = dequantizer(f, slot(op, 1)), *q;
+    struct q8_chain c = q8_chain_of(f, op);
+    struct op *a = q8_dequantizer(f, op->in[0]), *b = q8_dequantizer(f, q8_slot(op, 1)), *q;
 
-    if (!a || !b || a == b || !of_8_bits(f, a) || !of_8_bits(f, b) || !per_tensor(a) ||
-        !per_tensor(b) || op->node->opset < 7)
+    if (!a || !b || a == b || !q8_of_8_bits(f, a) || !q8_of_8_bits(f, b) || !q8_per_tensor(a) ||
+        !q8_per_tensor(b) || op->node->opset < 7)
         return 0;
-    q = quantizer(&c, true);
+    q = q8_quantizer(&c, true);
     if (!q)
         return 0;
-    drop(&c, a);
-    drop(&c, b);
-    return become(&c, kernel_form(KERNEL_qbinary, (int)what), type,
-                  (uint32_t[]){ a->in[0], a->in[1], slot(a, 2), b->in[0], b->in[1], slot(b, 2),
-                                q->in[1], slot(q, 2) },
+    q8_drop(&c, a);
+    q8_drop(&c, b);
+    return q8_become(&c, kernel_form(KERNEL_qbinary, (int)what), type,
+                  (uint32_t[]){ a->in[0], a->in[1], q8_slot(a, 2), b->in[0], b->in[1], q8_slot(b, 2),
+                                c.y_scale, c.y_zero },
                   8);
+}
+
+/* What d reads is of the type that q makes. */
+static bool same_type(const struct fuser *f, const struct op *d, const struct op *q)
+{
+    const struct graph *g = f->p->graph;
+
+    return q && q->nout && q->out[0] < g->nvalue &&
+           g->value[d->in[0]].type == g->value[q->out[0]].type;
 }
 
 /* One operand: an activation, a pool, softmax. */
 static int fuse_unary(struct fuser *f, struct op *op, const struct kernel *k, const char *type)
 {
-    struct chain c = chain_of(f, op);
-    struct op *x = dequantizer(f, op->in[0]), *q;
+    struct q8_chain c = q8_chain_of(f, op);
+    struct op *x = q8_dequantizer(f, op->in[0]), *q;
     struct post post;
     bool posts = strcmp(type, "QLinearUnary") == 0;
 
-    if (!x || !of_8_bits(f, x) || !per_tensor(x))
+    if (!x || !q8_of_8_bits(f, x) || !q8_per_tensor(x))
+        return 0;
+    if (k->kind == KERNEL_qpool && !same_type(f, x, fuse_follower(f, op)))
         return 0;
     if (posts && !unary_as_post(op, &post) && !clip_as_post(op, &post))
         return 0;
-    q = quantizer(&c, false);
+    q = q8_quantizer(&c, false);
     if (!q)
         return 0;
     if (posts) {
         c.post[0] = post;
         c.npost = 1;
     }
-    drop(&c, x);
-    return become(&c, k, type, (uint32_t[]){ x->in[0], x->in[1], slot(x, 2), q->in[1], slot(q, 2) },
-                  5);
-}
-
-static bool same_numbers(const struct op *d, const struct op *q)
-{
-    const struct tensor *dz = kernel_const(d, 2), *qz = kernel_const(q, 2);
-
-    return tensor_float(kernel_const(d, 1), 0) == tensor_float(kernel_const(q, 1), 0) &&
-           (dz ? tensor_int(dz, 0) : 0) == (qz ? tensor_int(qz, 0) : 0) &&
-           (!dz || !qz || dz->type == qz->type);
+    q8_drop(&c, x);
+    return q8_become(&c, k, type,
+                  (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), c.y_scale, c.y_zero }, 5);
 }
 
 /* Scale and zero point at slot i of one operator are those at slot k of another. */
@@ -299,59 +334,6 @@ static bool same_scale(const struct op *a, uint32_t i, const struct op *b, uint3
     return tensor_float(kernel_const(a, i), 0) == tensor_float(kernel_const(b, k), 0) &&
            (az ? tensor_int(az, 0) : 0) == (bz ? tensor_int(bz, 0) : 0) &&
            (az ? az->type : TENSOR_U8) == (bz ? bz->type : TENSOR_U8);
-}
-
-/* What only moves elements (or picks the largest) does so with bytes as well. */
-static int fuse_move(struct fuser *f, struct op *op, bool max)
-{
-    struct chain c = chain_of(f, op);
-    struct op *x = dequantizer(f, op->in[0]), *q;
-    uint32_t in[4] = { 0 }, nin = max ? 1 : op->nin;
-    const struct kernel *k = max ? kernel_form(KERNEL_qpool, QPOOL_MAX) : op->kernel;
-    const struct node *node = op->node;
-    int rc;
-
-    if (!x || !of_8_bits(f, x) || !per_tensor(x) || nin > ARRAY_SIZE(in) || op->nout < 1)
-        return 0;
-    for (uint32_t i = 1; i < op->nout; i++)
-        if (op->out[i] != NO_VALUE)
-            return 0;
-    q = quantizer(&c, false);
-    if (!q || !same_numbers(x, q))
-        return 0;
-    memcpy(in, op->in, nin * sizeof(*in));
-    in[0] = x->in[0];
-    drop(&c, x);
-    rc = fuse_become(f, q, k, node->op_type, in, nin, c.gone, c.ngone);
-    q->node = node;
-    fuse_links(f);
-    return rc;
-}
-
-static int fuse_concat(struct fuser *f, struct op *op)
-{
-    struct chain c = chain_of(f, op);
-    uint32_t in[2 + 3 * 8], nin = 2;
-    struct op *x[8], *q;
-
-    if (op->nin < 1 || op->nin > ARRAY_SIZE(x))
-        return 0;
-    for (uint32_t i = 0; i < op->nin; i++) {
-        x[i] = dequantizer(f, op->in[i]);
-        if (!x[i] || !of_8_bits(f, x[i]) || !per_tensor(x[i]))
-            return 0;
-        in[nin++] = x[i]->in[0];
-        in[nin++] = x[i]->in[1];
-        in[nin++] = slot(x[i], 2);
-    }
-    q = quantizer(&c, false);
-    if (!q)
-        return 0;
-    in[0] = q->in[1];
-    in[1] = slot(q, 2);
-    for (uint32_t i = 0; i < op->nin; i++)
-        drop(&c, x[i]);
-    return become(&c, kernel_form(KERNEL_qconcat, 0), "QLinearConcat", in, nin);
 }
 
 /* Softmax as the 8-bit kernel has it: over the last axis. */
@@ -366,12 +348,8 @@ static bool last_axis(const struct fuser *f, const struct op *op)
 
 static int fuse_one(struct fuser *f, struct op *op)
 {
-    static const char *const moves[] = { "Reshape",   "Flatten",      "Transpose",   "Squeeze",
-                                         "Unsqueeze", "Identity",     "Slice",       "Gather",
-                                         "Expand",    "DepthToSpace", "SpaceToDepth" };
-
     if (op->type || !op->nin || op->in[0] == NO_VALUE || !fuse_maker(f, op->in[0]) ||
-        !is_quant(fuse_maker(f, op->in[0]), "DequantizeLinear"))
+        !q8_is(fuse_maker(f, op->in[0]), "DequantizeLinear"))
         return 0;
     if (fuse_is(op, "Conv"))
         return fuse_conv(f, op);
@@ -386,24 +364,21 @@ static int fuse_one(struct fuser *f, struct op *op)
     if (fuse_is(op, "GlobalAveragePool"))
         return fuse_unary(f, op, kernel_form(KERNEL_qpool, QPOOL_GLOBAL),
                           "QLinearGlobalAveragePool");
+    if (q8_is_mean(f, op))
+        return fuse_unary(f, op, kernel_form(KERNEL_qpool, QPOOL_MEAN), "QLinearReduceMean");
     if (fuse_is(op, "AveragePool"))
         return fuse_unary(f, op, kernel_form(KERNEL_qpool, QPOOL_AVERAGE), "QLinearAveragePool");
     if (fuse_is(op, "Softmax") && last_axis(f, op))
         return fuse_unary(f, op, kernel_form(KERNEL_qsoftmax, 0), "QLinearSoftmax");
-    if (fuse_is(op, "Concat"))
-        return fuse_concat(f, op);
-    if (fuse_is(op, "MaxPool"))
-        return fuse_move(f, op, true);
-    for (size_t i = 0; i < ARRAY_SIZE(moves); i++)
-        if (fuse_is(op, moves[i]))
-            return fuse_move(f, op, false);
+    if (q8_moves(op))
+        return fuse_q8_move(f, op);
     return fuse_unary(f, op, kernel_form(KERNEL_qunary, QELEM_POSTS), "QLinearUnary");
 }
 
 /* One constant number, or none where there may be none. */
 static bool one_number(const struct op *op, uint32_t i, bool needed)
 {
-    return slot(op, i) == NO_VALUE ? !needed
+    return q8_slot(op, i) == NO_VALUE ? !needed
                                    : kernel_const(op, i) && kernel_const(op, i)->count == 1;
 }
 
@@ -437,11 +412,11 @@ static int fuse_residual(struct fuser *f, struct op *add, uint32_t side)
     if (!same_scale(conv, 6, add, side + 1) || !nhwc_add_fits(add, 1, 4, 6))
         return 0;
     for (uint32_t i = 0; i < NCONV_ADD; i++)
-        in[i] = slot(conv, i);
+        in[i] = q8_slot(conv, i);
     for (uint32_t i = 0; i < 3; i++)
-        in[NCONV_ADD + i] = slot(add, other + i);
+        in[NCONV_ADD + i] = q8_slot(add, other + i);
     in[NCONV_SUM_SCALE] = add->in[6];
-    in[NCONV_SUM_ZERO] = slot(add, 7);
+    in[NCONV_SUM_ZERO] = q8_slot(add, 7);
     node = conv->node;
     rc = fuse_become(f, add, kernel_form(KERNEL_nconv, side ? NCONV_SECOND : NCONV_FIRST),
                      "QLinearConv", in, NCONV_N, &conv, 1);
@@ -473,12 +448,15 @@ int fuse_q8(struct fuser *f)
     struct plan *p = f->p;
     int rc = 0;
 
+    q8_skip_identities(f);
     for (uint32_t i = 0; i < p->nop && !rc; i++)
         if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
             rc = fuse_one(f, &p->op[i]);
+    if (!rc)
+        rc = fuse_q8_shuffles(f);
     /* Those that several operators read, none of which is left. */
     for (uint32_t i = 0; i < p->nop && !rc; i++)
-        if (is_quant(&p->op[i], "DequantizeLinear") && p->op[i].out[0] != NO_VALUE &&
+        if (q8_is(&p->op[i], "DequantizeLinear") && p->op[i].out[0] != NO_VALUE &&
             f->uses[p->op[i].out[0]] == 0)
             op_release(&p->op[i]);
     return rc;
@@ -500,10 +478,10 @@ static bool scales_channels(const struct fuser *f, uint32_t v, int axis, int64_t
 /* As float, times a scale, plus a bias, and an activation. */
 static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
 {
-    struct chain c = chain_of(f, op);
+    struct q8_chain c = q8_chain_of(f, op);
     const struct tensor *w = kernel_const(op, 1);
     struct op *cast = fuse_follower(f, op), *mul, *next;
-    uint32_t in[6] = { op->in[0], slot(op, 1), slot(op, 2), slot(op, 3), NO_VALUE, NO_VALUE },
+    uint32_t in[6] = { op->in[0], q8_slot(op, 1), q8_slot(op, 2), q8_slot(op, 3), NO_VALUE, NO_VALUE },
              nin = 5, bias;
     struct post post;
     int axis = 0;
@@ -541,8 +519,8 @@ static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
         c.gone[c.ngone++] = c.last;
         c.last = next;
     }
-    return conv ? become(&c, kernel_form(KERNEL_qconv, QCONV_SCALED), "ConvIntegerScaled", in, nin)
-                : become(&c, kernel_form(KERNEL_qmatmul, QMM_SCALED), "MatMulIntegerScaled", in,
+    return conv ? q8_become(&c, kernel_form(KERNEL_qconv, QCONV_SCALED), "ConvIntegerScaled", in, nin)
+                : q8_become(&c, kernel_form(KERNEL_qmatmul, QMM_SCALED), "MatMulIntegerScaled", in,
                          nin);
 }
 

@@ -356,7 +356,8 @@ static int rewrite(struct layout *l, struct op *op)
     uint32_t v = op->out[0];
     bool conv = op->kernel->kind == KERNEL_bconv || op->kernel->kind == KERNEL_bconvt;
 
-    if (op->kernel->kind == KERNEL_bconvt && op->kernel->arg == TO_PLAIN)
+    if ((op->kernel->kind == KERNEL_bconvt && op->kernel->arg == TO_PLAIN) ||
+        layout_q8_gives_plain(op))
         return rc; /* gives a plain tensor */
     l->rank[v] = rank_of(l, op, conv);
     if (!rc)

@@ -28,6 +28,8 @@ static inline bool layout_blocked(const struct layout *l, uint32_t v)
 const struct kernel *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels);
 /* It is such a form. */
 bool layout_q8_is(const struct op *op);
+/* But its output is plain. */
+bool layout_q8_gives_plain(const struct op *op);
 /* It reads input i with channels last. */
 bool layout_q8_reads(const struct layout *l, const struct op *op, uint32_t i);
 

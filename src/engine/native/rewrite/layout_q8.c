@@ -85,6 +85,20 @@ static const struct kernel *unary_form(const struct layout *l, const struct op *
     return kernel_form(KERNEL_nunary, op->kernel->arg);
 }
 
+/* Parts and shuffles; of those that do not fit, preparing complains. */
+static int64_t pick_channels(const struct layout *l, const struct op *op)
+{
+    struct q8_pick pick;
+
+    if (op->kernel->kind != KERNEL_qpick || !is_last(l, op->in[0]) ||
+        (op->kernel->arg == QPICK_SPLIT && (!scaled(op, 1) || !scaled(op, 3))))
+        return 0;
+    if (op->kernel->arg == QPICK_SHUFFLE)
+        return l->channels[op->in[0]];
+    q8_pick_part(op, &pick);
+    return pick.first + pick.n <= l->channels[op->in[0]] ? pick.n : 0;
+}
+
 const struct kernel *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels)
 {
     *channels = conv_channels(l, op);
@@ -100,15 +114,24 @@ const struct kernel *layout_q8_form(const struct layout *l, const struct op *op,
     *channels = concat_channels(l, op);
     if (*channels)
         return kernel_form(KERNEL_nconcat, 0);
+    *channels = pick_channels(l, op);
+    if (*channels)
+        return kernel_form(KERNEL_npick, op->kernel->arg);
     *channels = is_last(l, op->in[0]) ? l->channels[op->in[0]] : 0;
     return unary_form(l, op);
+}
+
+bool layout_q8_gives_plain(const struct op *op)
+{
+    return op->kernel->kind == KERNEL_npool && op->kernel->arg == QPOOL_MEAN &&
+           !node_attr_int(op->node, "keepdims", 1);
 }
 
 bool layout_q8_is(const struct op *op)
 {
     return op->kernel->kind == KERNEL_nconv || op->kernel->kind == KERNEL_nbinary ||
            op->kernel->kind == KERNEL_npool || op->kernel->kind == KERNEL_nunary ||
-           op->kernel->kind == KERNEL_nconcat;
+           op->kernel->kind == KERNEL_nconcat || op->kernel->kind == KERNEL_npick;
 }
 
 bool layout_q8_reads(const struct layout *l, const struct op *op, uint32_t i)
