@@ -78,24 +78,24 @@ INLINE void W(three)(const struct nhwc_depthwise *d, const uint8_t *w, int64_t c
         for (int j = 0; j < 4; j++)
             k[t][j] = W(load)(w + (t * 4 + j) * WIDE);
 
-#define ONE(p, q, r)                                             \
-    {                                                            \
-        V sum[4];                                                \
-                                                                 \
-        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)      \
-        {                                                        \
-            sum[j] = W(load)(d->init + c + WIDE / 4 * j);        \
-            sum[j] = V_(dpbusd_epi32)(sum[j], x[p][j], k[0][j]); \
-            sum[j] = V_(dpbusd_epi32)(sum[j], x[q][j], k[1][j]); \
-            sum[j] = V_(dpbusd_epi32)(sum[j], x[r][j], k[2][j]); \
-            if (less) {                                          \
+#define ONE(p, q, r)                                               \
+    {                                                              \
+        V sum[4];                                                  \
+                                                                   \
+        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)        \
+        {                                                          \
+            sum[j] = W(load)(d->init + c + WIDE / 4 * j);          \
+            sum[j] = V_(dpbusd_epi32)(sum[j], x[p][j], k[0][j]);   \
+            sum[j] = V_(dpbusd_epi32)(sum[j], x[q][j], k[1][j]);   \
+            sum[j] = V_(dpbusd_epi32)(sum[j], x[r][j], k[2][j]);   \
+            if (less) {                                            \
                 V all = V_(dpbusd_epi32)(V_ZERO(), x[p][j], ones); \
-                all = V_(dpbusd_epi32)(all, x[q][j], ones);      \
-                all = V_(dpbusd_epi32)(all, x[r][j], ones);      \
-                sum[j] = W(minus)(d, c, j, sum[j], all);         \
-            }                                                    \
-        }                                                        \
-        W(emit)(d, i, c, mask, sum);                             \
+                all = V_(dpbusd_epi32)(all, x[q][j], ones);        \
+                all = V_(dpbusd_epi32)(all, x[r][j], ones);        \
+                sum[j] = W(minus)(d, c, j, sum[j], all);           \
+            }                                                      \
+        }                                                          \
+        W(emit)(d, i, c, mask, sum);                               \
     }
     W(column)(x[0], d, 0, rows, first, c, mask);
     if (step == 1) {

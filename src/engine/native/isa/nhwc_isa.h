@@ -14,8 +14,8 @@
 /* Channels that loops may take at a time: what is given per channel is filled up to as many. */
 #define NHWC_WIDE 64
 
-/* What becomes of a sum: to nearest(sum * scale + shift) + zero, within lo .. hi. What is rounded is
- * less than 2^31. */
+/* What becomes of a sum: to nearest(sum * scale + shift) + zero, within lo .. hi. What is rounded
+ * is less than 2^31. */
 struct nhwc_end {
     int32_t zero;
     uint8_t lo, hi;

@@ -116,8 +116,8 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
 
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)
-            N(finish_add)(nv, acc[i], scale, shift, &end, &add, residual + i * pitch,
-                          out + i * pitch);
+            N(finish_add)
+        (nv, acc[i], scale, shift, &end, &add, residual + i * pitch, out + i * pitch);
     } else if (end.zero == 0 && end.lo == 0 && end.hi == 255) {
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)

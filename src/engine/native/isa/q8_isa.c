@@ -34,8 +34,8 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 #include "engine/native/isa/q8_tmpl.h"
 
 const struct q8_isa q8_c = {
-    "c",        2,           4 * 2,        tile_uv_c, tile_sv_c, tile_bytes_c, interleave_c,
-    to_bytes_c, to_floats_c, add_scaled_c, sum_c,     range_c,   quantize_c,   dequantize_c,
+    "c",        2,           4 * 2,        tile_uv_c,  tile_sv_c, tile_bytes_c, interleave_c,
+    to_bytes_c, to_floats_c, add_scaled_c, sum_c,      range_c,   quantize_c,   dequantize_c,
     largest_c,  pair_c,      lookup_c,     depthwise_c
 };
 
@@ -131,8 +131,8 @@ static void lookup_vbmi(uint8_t *out, const uint8_t *in, int64_t n, const uint8_
 
     for (int64_t i = 0; i < n; i += 64) {
         __mmask64 some = n - i >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (n - i)) - 1;
-        __m512i x = _mm512_maskz_loadu_epi8(some, in + i),
-                low = _mm512_permutex2var_epi8(a, x, b), high = _mm512_permutex2var_epi8(c, x, d);
+        __m512i x = _mm512_maskz_loadu_epi8(some, in + i), low = _mm512_permutex2var_epi8(a, x, b),
+                high = _mm512_permutex2var_epi8(c, x, d);
 
         _mm512_mask_storeu_epi8(out + i, some,
                                 _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high));

@@ -36,7 +36,7 @@ struct nconv {
     int64_t room_bytes;            /* depthwise: a row of zeros, and the isa's */
     int64_t zero_bytes;
     int64_t sum_bytes; /* of the sums of a chunk's windows, if there is less */
-    int64_t split; /* of a chunk's tiles, between threads */
+    int64_t split;     /* of a chunk's tiles, between threads */
     int64_t taps, k4;
     int32_t *tap, *px;
     int64_t units, tiles; /* of output channels in a group */
@@ -160,8 +160,7 @@ bool nhwc_conv_fits(const struct op *op)
     if (!numbers(op, IN_X_SCALE, real, 1, true) || !numbers(op, IN_W_SCALE, real, oc, true) ||
         !numbers(op, IN_Y_SCALE, real, 1, true) || !numbers(op, IN_X_ZERO, TYPES_Q8, 1, false) ||
         !numbers(op, IN_W_ZERO, TYPE_BIT(w->type), oc, false) ||
-        !numbers(op, IN_Y_ZERO, TYPES_Q8, 1, false) ||
-        !bias_fits(op, oc) || !in_range(op, w))
+        !numbers(op, IN_Y_ZERO, TYPES_Q8, 1, false) || !bias_fits(op, oc) || !in_range(op, w))
         return false;
     if (is_depthwise(w->shape.dim[1], oc, groups))
         return (w->shape.rank == 3 || w->shape.dim[2] <= DEPTHWISE_ROWS) &&

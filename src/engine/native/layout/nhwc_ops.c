@@ -480,8 +480,8 @@ static void zip(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n)
 
         memcpy(&x, a + i, sizeof(x));
         memcpy(&y, b + i, sizeof(y));
-        z[0] = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
-                                       23);
+        z[0] =
+            __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
         z[1] = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
                                        15, 31);
         memcpy(out + 2 * i, z, sizeof(z));

@@ -413,8 +413,7 @@ int qmatmul_run(struct op *op, opm_error *err)
                             .b_zero = b_zeros(op, s),
                             .add = (int32_t *)((char *)op->scratch + s->at_add),
                             .row_sum = (int32_t *)((char *)op->scratch + s->at_sum),
-                            .bias = op->kernel->arg == QMM_GEMM && bias &&
-                                            bias->type == TENSOR_I32
+                            .bias = op->kernel->arg == QMM_GEMM && bias && bias->type == TENSOR_I32
                                         ? bias->data
                                         : NULL,
                             .kind = s->kind };

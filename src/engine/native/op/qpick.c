@@ -8,17 +8,21 @@
 
 #define GRAIN 16384
 
-/* Split: where the part begins that the QuantizeLinear read which the operator covers. */
+/* Split: where the part begins that the operator gives, or that the QuantizeLinear read which it
+ * covers. */
 void q8_pick_part(const struct op *op, struct q8_pick *out)
 {
     const struct graph *g = op->plan->graph;
+    const struct val *own = &op->plan->val[op->out[0]];
+    uint32_t gives = own->blocked ? own->of : op->out[0];
     int64_t at = 0;
 
     out->first = out->n = 0;
     for (uint32_t i = 0; i < op->node->nout; i++) {
         int64_t n = g->value[op->node->out[i]].shape.dim[1];
 
-        if (op->cover[0]->in[0] == op->node->out[i]) {
+        if (op->node->out[i] == gives ||
+            (op->ncover && op->cover[0] != op->node && op->cover[0]->in[0] == op->node->out[i])) {
             out->first = at;
             out->n = n;
             return;
@@ -40,7 +44,7 @@ void q8_pick_of(const struct op *op, struct q8_pick *out)
         return;
     }
     q8_pick_part(op, out);
-    if (!kernel_in(op, 1)->data || !kernel_in(op, 3)->data)
+    if (op->nin < 4 || !kernel_in(op, 1)->data || !kernel_in(op, 3)->data)
         return; /* no numbers before it is prepared */
     q8_table_unary(op, out->table);
     for (int i = 0; i < 256; i++)
@@ -83,8 +87,8 @@ static void qpick_part(void *arg, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
         int64_t n = i / j->pick.n, c = i % j->pick.n,
-                from = groups ? c % groups * (j->channels / groups) + c / groups
-                              : j->pick.first + c;
+                from =
+                    groups ? c % groups * (j->channels / groups) + c / groups : j->pick.first + c;
         const uint8_t *in = j->in + (n * j->channels + from) * j->plane;
 
         if (j->pick.moves)
@@ -106,7 +110,7 @@ int qpick_run(struct op *op, opm_error *err)
     (void)err;
     q8_pick_of(op, &j.pick);
     if (out->count)
-        pool_for(kernel_pool(op), out->count / j.plane, MAX(GRAIN / j.plane, (int64_t)1), qpick_part,
-                 &j);
+        pool_for(kernel_pool(op), out->count / j.plane, MAX(GRAIN / j.plane, (int64_t)1),
+                 qpick_part, &j);
     return 0;
 }

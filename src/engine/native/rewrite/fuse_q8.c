@@ -48,7 +48,7 @@ bool q8_per_tensor(const struct op *d)
 static bool scaled_along(const struct op *d, int axis, int rank, int64_t n)
 {
     return q8_per_tensor(d) || (kernel_const(d, 1)->count == n &&
-                             nt_axis(node_attr_int(d->node, "axis", 1), rank) == axis);
+                                nt_axis(node_attr_int(d->node, "axis", 1), rank) == axis);
 }
 
 uint32_t q8_slot(const struct op *op, uint32_t i)
@@ -128,13 +128,12 @@ struct op *q8_quantizer(struct q8_chain *c, bool clamps)
 
 struct q8_chain q8_chain_of(struct fuser *f, struct op *op)
 {
-    return (struct q8_chain){
-        .f = f, .main = op, .last = op, .y_scale = NO_VALUE, .y_zero = NO_VALUE
-    };
+    return (
+        struct q8_chain){ .f = f, .main = op, .last = op, .y_scale = NO_VALUE, .y_zero = NO_VALUE };
 }
 
 int q8_become(struct q8_chain *c, const struct kernel *k, const char *type, const uint32_t *in,
-                  uint32_t nin)
+              uint32_t nin)
 {
     const struct node *node = c->main->node;
     int rc;
@@ -217,9 +216,9 @@ static int fuse_conv(struct fuser *f, struct op *op)
     if (b.d)
         q8_drop(&c, b.d);
     return q8_become(&c, kernel_form(KERNEL_qconv, QCONV_LINEAR), "QLinearConv",
-                  (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), w->in[0], w->in[1], q8_slot(w, 2),
-                                c.y_scale, c.y_zero, b.value },
-                  9);
+                     (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), w->in[0], w->in[1],
+                                   q8_slot(w, 2), c.y_scale, c.y_zero, b.value },
+                     9);
 }
 
 static int fuse_gemm(struct fuser *f, struct op *op)
@@ -242,9 +241,9 @@ static int fuse_gemm(struct fuser *f, struct op *op)
     if (b.d)
         q8_drop(&c, b.d);
     return q8_become(&c, kernel_form(KERNEL_qmatmul, QMM_GEMM), "QGemm",
-                  (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), w->in[0], w->in[1], q8_slot(w, 2),
-                                b.value, c.y_scale, c.y_zero },
-                  9);
+                     (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), w->in[0], w->in[1],
+                                   q8_slot(w, 2), b.value, c.y_scale, c.y_zero },
+                     9);
 }
 
 static int fuse_matmul(struct fuser *f, struct op *op)
@@ -265,11 +264,12 @@ static int fuse_matmul(struct fuser *f, struct op *op)
     if (!q)
         return q8_become(
             &c, kernel_form(KERNEL_qmatmul, QMM_TO_FLOAT), "MatMulIntegerToFloat",
-            (uint32_t[]){ a->in[0], b->in[0], a->in[1], b->in[1], q8_slot(a, 2), q8_slot(b, 2) }, 6);
+            (uint32_t[]){ a->in[0], b->in[0], a->in[1], b->in[1], q8_slot(a, 2), q8_slot(b, 2) },
+            6);
     return q8_become(&c, kernel_form(KERNEL_qmatmul, QMM_LINEAR), "QLinearMatMul",
-                  (uint32_t[]){ a->in[0], a->in[1], q8_slot(a, 2), b->in[0], b->in[1], q8_slot(b, 2),
-                                c.y_scale, c.y_zero },
-                  8);
+                     (uint32_t[]){ a->in[0], a->in[1], q8_slot(a, 2), b->in[0], b->in[1],
+                                   q8_slot(b, 2), c.y_scale, c.y_zero },
+                     8);
 }
 
 static int fuse_binary(struct fuser *f, struct op *op, enum qelem_kind what, const char *type)
@@ -286,9 +286,9 @@ static int fuse_binary(struct fuser *f, struct op *op, enum qelem_kind what, con
     q8_drop(&c, a);
     q8_drop(&c, b);
     return q8_become(&c, kernel_form(KERNEL_qbinary, (int)what), type,
-                  (uint32_t[]){ a->in[0], a->in[1], q8_slot(a, 2), b->in[0], b->in[1], q8_slot(b, 2),
-                                c.y_scale, c.y_zero },
-                  8);
+                     (uint32_t[]){ a->in[0], a->in[1], q8_slot(a, 2), b->in[0], b->in[1],
+                                   q8_slot(b, 2), c.y_scale, c.y_zero },
+                     8);
 }
 
 /* What d reads is of the type that q makes. */
@@ -323,7 +323,7 @@ static int fuse_unary(struct fuser *f, struct op *op, const struct kernel *k, co
     }
     q8_drop(&c, x);
     return q8_become(&c, k, type,
-                  (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), c.y_scale, c.y_zero }, 5);
+                     (uint32_t[]){ x->in[0], x->in[1], q8_slot(x, 2), c.y_scale, c.y_zero }, 5);
 }
 
 /* Scale and zero point at slot i of one operator are those at slot k of another. */
@@ -348,6 +348,9 @@ static bool last_axis(const struct fuser *f, const struct op *op)
 
 static int fuse_one(struct fuser *f, struct op *op)
 {
+    if (fuse_is(op, "MaxPool") && op->nin && op->in[0] < f->p->graph->nvalue &&
+        (TYPE_BIT(f->p->graph->value[op->in[0]].type) & TYPES_Q8))
+        return fuse_q8_max(f, op);
     if (op->type || !op->nin || op->in[0] == NO_VALUE || !fuse_maker(f, op->in[0]) ||
         !q8_is(fuse_maker(f, op->in[0]), "DequantizeLinear"))
         return 0;
@@ -379,7 +382,7 @@ static int fuse_one(struct fuser *f, struct op *op)
 static bool one_number(const struct op *op, uint32_t i, bool needed)
 {
     return q8_slot(op, i) == NO_VALUE ? !needed
-                                   : kernel_const(op, i) && kernel_const(op, i)->count == 1;
+                                      : kernel_const(op, i) && kernel_const(op, i)->count == 1;
 }
 
 /* Of bytes, and known to be of the same shape. */
@@ -481,8 +484,9 @@ static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
     struct q8_chain c = q8_chain_of(f, op);
     const struct tensor *w = kernel_const(op, 1);
     struct op *cast = fuse_follower(f, op), *mul, *next;
-    uint32_t in[6] = { op->in[0], q8_slot(op, 1), q8_slot(op, 2), q8_slot(op, 3), NO_VALUE, NO_VALUE },
-             nin = 5, bias;
+    uint32_t
+        in[6] = { op->in[0], q8_slot(op, 1), q8_slot(op, 2), q8_slot(op, 3), NO_VALUE, NO_VALUE },
+        nin = 5, bias;
     struct post post;
     int axis = 0;
     int64_t n;
@@ -519,9 +523,10 @@ static int fuse_scaled(struct fuser *f, struct op *op, bool conv)
         c.gone[c.ngone++] = c.last;
         c.last = next;
     }
-    return conv ? q8_become(&c, kernel_form(KERNEL_qconv, QCONV_SCALED), "ConvIntegerScaled", in, nin)
+    return conv ? q8_become(&c, kernel_form(KERNEL_qconv, QCONV_SCALED), "ConvIntegerScaled", in,
+                            nin)
                 : q8_become(&c, kernel_form(KERNEL_qmatmul, QMM_SCALED), "MatMulIntegerScaled", in,
-                         nin);
+                            nin);
 }
 
 int fuse_integer(struct fuser *f)

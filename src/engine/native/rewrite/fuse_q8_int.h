@@ -44,6 +44,8 @@ int q8_become(struct q8_chain *c, const struct kernel *k, const char *type, cons
 void q8_skip_identities(struct fuser *f);
 /* ReduceMean over exactly the spatial dimensions. */
 bool q8_is_mean(const struct fuser *f, const struct op *op);
+/* MaxPool of bytes. */
+int fuse_q8_max(struct fuser *f, struct op *op);
 /* It only moves elements, or picks some. */
 bool q8_moves(const struct op *op);
 int fuse_q8_move(struct fuser *f, struct op *op);

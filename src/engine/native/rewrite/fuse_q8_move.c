@@ -164,10 +164,9 @@ static int fuse_split(struct fuser *f, struct op *op, struct op *x)
     if (!op->nout || !splits_channels(f, op))
         return 0;
     for (uint32_t i = 0; i < op->nout; i++) {
-        const struct op *q =
-            f->uses[op->out[i]] == 1 && f->read_by[op->out[i]] != UINT32_MAX
-                ? &f->p->op[f->read_by[op->out[i]]]
-                : NULL;
+        const struct op *q = f->uses[op->out[i]] == 1 && f->read_by[op->out[i]] != UINT32_MAX
+                                 ? &f->p->op[f->read_by[op->out[i]]]
+                                 : NULL;
 
         if (!q || !q->kernel || !q8_quantizes(q) || q->in[0] != op->out[i])
             return 0;
@@ -186,6 +185,19 @@ static int fuse_split(struct fuser *f, struct op *op, struct op *x)
         op_release(op);
     fuse_links(f);
     return rc;
+}
+
+int fuse_q8_max(struct fuser *f, struct op *op)
+{
+    const struct value *in = value_of(f, op->in[0]);
+    uint32_t x = op->in[0];
+
+    for (uint32_t i = 1; i < op->nout; i++)
+        if (op->out[i] != NO_VALUE)
+            return 0;
+    if (!in || !(TYPE_BIT(in->type) & TYPES_Q8) || in->shape.rank < 3 || in->shape.rank > 4)
+        return 0;
+    return fuse_become(f, op, kernel_form(KERNEL_qpool, QPOOL_MAX), "MaxPool", &x, 1, NULL, 0);
 }
 
 bool q8_moves(const struct op *op)
@@ -241,8 +253,8 @@ static bool shuffles(const struct fuser *f, const struct op *first, const struct
         b->dim[1] * b->dim[2] != a->dim[1] || c->dim[1] != a->dim[1])
         return false;
     for (int32_t i = 0; i < a->rank; i++) /* open ones must be the same by name */
-        if (i != 1 && (a->dim[i] == -1 || c->dim[i] != a->dim[i] ||
-                       b->dim[i ? i + 1 : 0] != a->dim[i]))
+        if (i != 1 &&
+            (a->dim[i] == -1 || c->dim[i] != a->dim[i] || b->dim[i ? i + 1 : 0] != a->dim[i]))
             return false;
     return true;
 }
@@ -254,6 +266,7 @@ int fuse_q8_shuffles(struct fuser *f)
     fuse_links(f);
     for (uint32_t i = 0; i < f->p->nop && !rc; i++) {
         struct op *turn = &f->p->op[i], *first, *last;
+        const struct node *node = turn->node;
         uint32_t x;
 
         if (!turn->kernel || turn->kernel->kind != KERNEL_transpose)
@@ -268,7 +281,7 @@ int fuse_q8_shuffles(struct fuser *f)
         x = first->in[0];
         rc = fuse_become(f, last, kernel_form(KERNEL_qpick, QPICK_SHUFFLE), "ChannelShuffle", &x, 1,
                          (struct op *[]){ first, turn }, 2);
-        last->node = turn->node;
+        last->node = node;
         fuse_links(f);
     }
     return rc;

@@ -368,6 +368,48 @@ static int rewrite(struct layout *l, struct op *op)
     return rc;
 }
 
+/* One part of a Split as an operator of its own; the first covers the node. */
+static int add_part(struct layout *l, struct op *split, uint32_t i)
+{
+    struct op op = { .plan = l->p, .node = split->node, .zero_ratio = -1, .epsilon = 0 };
+    int rc;
+
+    op.type = "Split";
+    op.kernel = kernel_form(KERNEL_qpick, QPICK_SPLIT);
+    op.in = slots_new(1);
+    op.out = slots_new(1);
+    if (i == 0) {
+        op.cover = split->cover;
+        op.ncover = split->ncover;
+        split->cover = NULL;
+        split->ncover = 0;
+    }
+    rc = op.in && op.out ? 0 : OPM_ENOMEM;
+    if (!rc) {
+        op.in[0] = split->in[0];
+        op.out[0] = split->out[i];
+        op.nin = op.nout = 1;
+        rc = rewrite(l, &op);
+    }
+    if (!rc && !GROW(l->op, l->cap, l->nop + 1))
+        rc = OPM_ENOMEM;
+    if (rc)
+        op_release(&op);
+    else
+        l->op[l->nop++] = op;
+    return rc;
+}
+
+static int rewrite_split(struct layout *l, struct op *split)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < split->nout && !rc; i++)
+        rc = add_part(l, split, i);
+    op_release(split);
+    return rc;
+}
+
 /* Operators move to the new list one by one, so that each is in one of the two. */
 static int rewrite_all(struct layout *l)
 {
@@ -375,6 +417,10 @@ static int rewrite_all(struct layout *l)
     int rc = 0;
 
     for (uint32_t i = 0; i < p->nop && !rc; i++) {
+        if (layout_q8_splits(l, &p->op[i])) {
+            rc = rewrite_split(l, &p->op[i]);
+            continue;
+        }
         rc = rewrite(l, &p->op[i]);
         if (rc || !GROW(l->op, l->cap, l->nop + 1))
             return rc ? rc : OPM_ENOMEM;

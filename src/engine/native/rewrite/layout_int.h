@@ -28,6 +28,8 @@ static inline bool layout_blocked(const struct layout *l, uint32_t v)
 const struct kernel *layout_q8_form(const struct layout *l, const struct op *op, int64_t *channels);
 /* It is such a form. */
 bool layout_q8_is(const struct op *op);
+/* A Split of bytes into parts of their channels: each part can be an operator of its own. */
+bool layout_q8_splits(const struct layout *l, const struct op *op);
 /* But its output is plain. */
 bool layout_q8_gives_plain(const struct op *op);
 /* It reads input i with channels last. */

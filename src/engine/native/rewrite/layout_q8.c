@@ -91,7 +91,7 @@ static int64_t pick_channels(const struct layout *l, const struct op *op)
     struct q8_pick pick;
 
     if (op->kernel->kind != KERNEL_qpick || !is_last(l, op->in[0]) ||
-        (op->kernel->arg == QPICK_SPLIT && (!scaled(op, 1) || !scaled(op, 3))))
+        (op->kernel->arg == QPICK_SPLIT && op->nin > 1 && (!scaled(op, 1) || !scaled(op, 3))))
         return 0;
     if (op->kernel->arg == QPICK_SHUFFLE)
         return l->channels[op->in[0]];
@@ -119,6 +119,20 @@ const struct kernel *layout_q8_form(const struct layout *l, const struct op *op,
         return kernel_form(KERNEL_npick, op->kernel->arg);
     *channels = is_last(l, op->in[0]) ? l->channels[op->in[0]] : 0;
     return unary_form(l, op);
+}
+
+bool layout_q8_splits(const struct layout *l, const struct op *op)
+{
+    const struct graph *g = l->p->graph;
+
+    if (op->kernel->kind != KERNEL_split || !is_last(l, op->in[0]) ||
+        nt_axis(node_attr_int(op->node, "axis", 0), l->rank[op->in[0]]) != 1)
+        return false;
+    for (uint32_t i = 0; i < op->nout; i++)
+        if (op->out[i] >= g->nvalue || g->value[op->out[i]].shape.rank != l->rank[op->in[0]] ||
+            g->value[op->out[i]].shape.dim[1] <= 0)
+            return false;
+    return op->nout > 0;
 }
 
 bool layout_q8_gives_plain(const struct op *op)
