@@ -99,9 +99,12 @@ static inline struct qv *value(struct net *t, enum tensor_type type, int64_t c, 
 
 static inline void add(char *list, const char *name)
 {
-    size_t at = strlen(list);
+    size_t at = strlen(list), n = strlen(name);
 
-    snprintf(list + at, LIST - at, "%s%s", at ? "," : "", name);
+    assert_true(at + n + 2 <= LIST);
+    if (at)
+        list[at++] = ',';
+    memcpy(list + at, name, n + 1);
 }
 
 static inline void add_floats(struct net *t, char *list, const float *x, int64_t n)

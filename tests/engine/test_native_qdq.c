@@ -355,7 +355,7 @@ static void forms(void **state)
     static const int opsets[] = { 10, 13, 19, 21, 23 };
 
     (void)state;
-    for (int i = 0; i < 5 * 2 * BETWEEN_N * 6; i++) {
+    for (int i = 0; i < 5 * 2 * BETWEEN_N * 3; i++) {
         struct form f = { .opset = opsets[i % 5],
                           .operators = i / 5 % 2,
                           .between = (enum between)(i / 10 % BETWEEN_N),
