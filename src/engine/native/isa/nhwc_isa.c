@@ -78,7 +78,7 @@ static void put_bytes(uint8_t *group, int places, const int8_t *four)
 #define BYTES vi_plain
 #define SPREAD(x) (x)
 #define DOT(acc, u, s) dot_c(acc, u, s)
-#define DOT_ONES(acc, u, ones) dot_c(acc, u, iload_c(ones))
+#define DOT_ONES(acc, u, ones) dot_c(acc, u, ones)
 #define FMA(a, b, c) ((a) * (b) + (c))
 #define CLAMP(x, lo, hi) clamp_c(x, lo, hi)
 #define RINT(x) rint_c(x)
@@ -188,7 +188,7 @@ INLINE void unpack_ymm(const int nv, vi_ymm *v, const uint8_t *in)
 #define BYTES struct halves
 #define SPREAD(x) halves_of(x)
 #define DOT(acc, u, s) halves_dot(acc, u, s)
-#define DOT_ONES(acc, u, ones) halves_dot(acc, halves_of(u), halves_of(iload_avx2(ones)))
+#define DOT_ONES(acc, u, ones) halves_dot(acc, halves_of(u), halves_of(ones))
 #define FMA(a, b, c) ((vf_ymm)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define CLAMP(x, lo, hi) \
     ((vf_ymm)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(lo)), (__m256)(hi)))
@@ -307,7 +307,7 @@ INLINE void unpack_zmm(const int nv, vi_zmm *v, const uint8_t *in)
 #define BYTES vi_zmm
 #define SPREAD(x) (x)
 #define DOT(acc, u, s) ((vi_zmm)_mm512_dpbusd_epi32((__m512i)(acc), (__m512i)(u), (__m512i)(s)))
-#define DOT_ONES(acc, u, ones) DOT(acc, u, iload_vnni(ones))
+#define DOT_ONES(acc, u, ones) DOT(acc, u, ones)
 #define FMA(a, b, c) ((vf_zmm)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define CLAMP(x, lo, hi) \
     ((vf_zmm)_mm512_min_ps(_mm512_max_ps((__m512)(x), (__m512)(lo)), (__m512)(hi)))

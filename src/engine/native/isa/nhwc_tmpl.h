@@ -211,13 +211,13 @@ static void N(window_sums)(int32_t *sum, int64_t n, const uint8_t *in, const int
             int64_t b = 0;
 
             for (; b + 4 * VL <= bytes; b += 4 * VL)
-                acc = DOT_ONES(acc, N(iload)(p + b), ones + b);
+                acc = DOT_ONES(acc, N(iload)(p + b), N(iload)(ones + b));
             for (; b < bytes; b += NHWC_UNIT) {
-                uint8_t rest[2][4 * VL] = { { 0 } };
+                vi x = N(iset)(0), some = x;
 
-                memcpy(rest[0], p + b, NHWC_UNIT);
-                memcpy(rest[1], ones + b, NHWC_UNIT);
-                acc = DOT_ONES(acc, N(iload)(rest[0]), rest[1]);
+                memcpy(&x, p + b, NHWC_UNIT);
+                memcpy(&some, ones + b, NHWC_UNIT);
+                acc = DOT_ONES(acc, x, some);
             }
         }
         memcpy(part, &acc, sizeof(part));
