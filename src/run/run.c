@@ -23,7 +23,7 @@ static int look_at_outputs(struct runner *s, opm_error *err)
                           s->nout, err);
     if (!rc && s->opt->check)
         rc = check_outputs(&s->ref, s->opt->check, s->out_value, s->out, s->nout, s->opt->atol,
-                           s->opt->rtol, &s->res->check, err);
+                           s->opt->rtol, check_rounds(s->m), &s->res->check, err);
     return rc;
 }
 

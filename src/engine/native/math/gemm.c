@@ -172,7 +172,7 @@ int64_t gemm_wide(const struct isa *isa, int64_t k)
     return NB * even_blocks(k, KC) * isa->nr;
 }
 
-static void widen(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0, int64_t len)
+static void widen_half(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0, int64_t len)
 {
     const int64_t nr = g->isa->nr;
 
@@ -204,7 +204,7 @@ static void panel_row(const struct gemm *g, const struct start *s, int64_t i, in
         int64_t j = g->backwards ? j1 - 1 - (q - j0) : q;
 
         t.n = (int)MIN((int64_t)nr, g->n - j * nr);
-        t.b = g->half ? g->wide + (j - j0) * len * nr : g->b + j * nr * g->k + k0 * nr;
+        t.b = g->half || g->widen ? g->wide + (j - j0) * len * nr : g->b + j * nr * g->k + k0 * nr;
         t.c = g->c + i * mr * g->ldc + j * nr;
         t.init = k0 ? t.c : s->at ? s->at + i * mr * s->rs + j * nr : NULL;
         t.irs = k0 ? t.ldc : s->rs;
@@ -223,8 +223,10 @@ static void block(const struct gemm *g, int64_t i0, int64_t i1, int64_t j0, int6
     for (int64_t k0 = 0; k0 < g->k || k0 == 0; k0 += kc) {
         int64_t len = MIN(kc, g->k - k0);
 
-        if (g->half)
-            widen(g, j0, j1, k0, len);
+        if (g->widen)
+            g->widen(g, j0, j1, k0, len);
+        else if (g->half)
+            widen_half(g, j0, j1, k0, len);
         for (int64_t i = i0; i < i1; i++) {
             panel_row(g, &s, i, j0, j1, k0, len);
             if (k0 + len >= g->k)

@@ -22,7 +22,7 @@ void gemm_pack_a(const struct isa *isa, float *out, const void *src, int64_t m, 
 void gemm_pack_b(const struct isa *isa, float *out, const void *src, int64_t k, int64_t n,
                  int64_t rs, int64_t cs, int64_t p0, int64_t p1);
 
-/* Floats of a block of B that was 16 bits. */
+/* Floats of a block of B that was something else. */
 int64_t gemm_wide(const struct isa *isa, int64_t k);
 
 /* Length of the blocks that k is cut into by who calls the instruction set's gemm() himself. */
@@ -36,7 +36,11 @@ struct gemm {
     const float *b;   /* packed */
     const void *half; /* instead of b: the same in 16 bits, of that type */
     enum tensor_type half_type;
-    float *wide; /* and room for gemm_wide() floats, this thread's own */
+    /* Instead of b: puts columns of panels [j0, j1), k0 .. k0 + len, into wide, as b would have
+     * them. */
+    void (*widen)(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0, int64_t len);
+    const void *widen_arg;
+    float *wide; /* for these two: room for gemm_wide() floats, this thread's own */
     float *c;
     int64_t ldc;
     float alpha;      /* 1: none */

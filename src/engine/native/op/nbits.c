@@ -1,0 +1,549 @@
+/* nbits.c -- com.microsoft's MatMulNBits: a product by weights of 2, 4 or 8 bits, each block of k
+ * with a scale and a zero point. Inputs: A, B [N, blocks, bytes], scales [N, blocks], zero points
+ * (packed like B, or of A's type), which block each k belongs to, bias.
+ *
+ * The weights are put in the order that nbits_isa.h wants; where k are not in the order of their
+ * blocks they are brought into it, and so are A's columns. */
+#include "engine/native/isa/nbits_isa.h"
+#include "engine/native/math/gemm.h"
+#include "engine/native/math/infer.h"
+#include "engine/native/op/kernels.h"
+
+#include <string.h>
+
+enum { NB_A, NB_B, NB_SCALE, NB_ZERO, NB_GROUP, NB_BIAS };
+
+/* What A's digits of one part of the rows take: half of a second-level cache. */
+#define PART_BYTES (512 << 10)
+/* More rows than this are multiplied by the weights as floats, unless they are of 8 bits. */
+#define FEW_ROWS 12
+/* Products of a weight and a digit, in one thread. */
+#define MACS_PER_NS 60.0
+
+struct nbits {
+    int bits, digits;
+    int64_t k, n, rows;
+    int64_t block, blocks; /* numbers in a block, blocks of a column in the file */
+    int64_t groups;        /* of columns */
+    int64_t room;          /* numbers of k, blocks filled up to whole words */
+    int64_t words;         /* of a column */
+    int32_t *in_block;     /* words in each block */
+    int32_t *order;        /* which k is at each place, -1: none; NULL: in order */
+    uint8_t *w;
+    float *scale, *zero_f;
+    uint8_t *zero;
+    int32_t zero_all;
+    bool packed;
+    int64_t part; /* rows whose digits are made at a time */
+    size_t at_scale, at_sum, at_line;
+};
+
+static void nbits_release(void *state)
+{
+    struct nbits *s = state;
+
+    mem_free(s->in_block);
+    mem_free(s->order);
+    native_free(s->w);
+    native_free(s->scale);
+    native_free(s->zero);
+    native_free(s->zero_f);
+}
+
+static int64_t per_word(const struct nbits *s)
+{
+    return 32 / s->bits;
+}
+
+static const void *data_of(const struct op *op, uint32_t slot)
+{
+    const struct tensor *t = slot == NB_B ? kernel_const(op, slot) : NULL;
+
+    return t ? t->data : kernel_in(op, slot)->data;
+}
+
+/* -- the order of k -- */
+
+/* Blocks of the file, one after the other. */
+static void plain_blocks(struct nbits *s)
+{
+    s->words = 0;
+    for (int64_t b = 0; b < s->blocks; b++) {
+        s->in_block[b] = (int32_t)((s->block + per_word(s) - 1) / per_word(s));
+        s->words += s->in_block[b];
+    }
+}
+
+/* k sorted by the block that each belongs to. */
+static int sort_blocks(struct op *op, struct nbits *s, opm_error *err)
+{
+    const struct nt *of = kernel_in(op, NB_GROUP);
+    int64_t at = 0;
+
+    mem_free(s->order);
+    s->order = mem_calloc((size_t)(s->k + s->blocks * per_word(s)), sizeof(*s->order));
+    if (!s->order)
+        return kernel_nomem(op, err);
+    s->words = 0;
+    for (int64_t b = 0; b < s->blocks; b++) {
+        int64_t begin = at;
+
+        for (int64_t k = 0; k < s->k; k++)
+            if (nt_int(of, k) == b)
+                s->order[at++] = (int32_t)k;
+        while (at % per_word(s))
+            s->order[at++] = -1;
+        s->in_block[b] = (int32_t)((at - begin) / per_word(s));
+        s->words += s->in_block[b];
+    }
+    return 0;
+}
+
+static int find_order(struct op *op, struct nbits *s, opm_error *err)
+{
+    const struct nt *of = kernel_in(op, NB_GROUP);
+    bool sorted = true;
+    int rc;
+
+    mem_free(s->in_block);
+    s->in_block = mem_calloc((size_t)s->blocks + 1, sizeof(*s->in_block));
+    if (!s->in_block)
+        return kernel_nomem(op, err);
+    if (!of) {
+        plain_blocks(s);
+    } else {
+        rc = kernel_want(op, NB_GROUP, TYPE_BIT(TENSOR_I32), err);
+        if (rc)
+            return rc;
+        if (of->count < s->k)
+            return kernel_fail(op, OPM_EINVAL, err, "g_idx does not fit");
+        if (!kernel_data(op, NB_GROUP))
+            return NEED_DATA;
+        for (int64_t k = 0; k < s->k; k++) {
+            int64_t b = nt_int(of, k);
+
+            if (b < 0 || b >= s->blocks)
+                return kernel_fail(op, OPM_EINVAL, err, "g_idx %lld is out of range", (long long)b);
+            sorted = sorted && b == k / s->block;
+        }
+        if (sorted) {
+            plain_blocks(s);
+        } else {
+            rc = sort_blocks(op, s, err);
+            if (rc)
+                return rc;
+        }
+    }
+    s->room = s->words * per_word(s);
+    return 0;
+}
+
+/* -- weights in our order -- */
+
+/* Number k of a column whose numbers begin at p. */
+static uint32_t number(const uint8_t *p, int64_t k, int bits)
+{
+    return p[k * bits / 8] >> (k * bits % 8) & ((1u << bits) - 1);
+}
+
+/* Four numbers in each byte's low bits, from those that lie side by side in 4 * bits. */
+static uint32_t spread(uint32_t x, int bits)
+{
+    if (bits == 4) {
+        x = (x | x << 8) & 0x00ff00ff;
+        return (x | x << 4) & 0x0f0f0f0f;
+    }
+    x = (x | x << 12) & 0x000f000f;
+    return (x | x << 6) & 0x03030303;
+}
+
+static uint32_t word_of(const struct nbits *s, const uint8_t *column, int64_t word)
+{
+    uint32_t out = 0, x;
+
+    if (!s->order) {
+        memcpy(&x, column + word * 4, sizeof(x));
+        if (s->bits == 8)
+            return x;
+        for (int i = 0; i < 8 / s->bits; i++)
+            out |= spread(x >> (4 * s->bits * i) & ((1u << 4 * s->bits) - 1), s->bits)
+                   << (s->bits * i);
+        return out;
+    }
+    for (int i = 0; i < 32 / s->bits; i++) {
+        int32_t k = s->order[word * per_word(s) + i];
+
+        if (k >= 0)
+            out |= number(column, k, s->bits) << (i / 4 * s->bits + i % 4 * 8);
+    }
+    return out;
+}
+
+static float zero_at(const struct op *op, const struct nbits *s, int64_t column, int64_t b)
+{
+    const struct nt *z = kernel_in(op, NB_ZERO);
+
+    if (!z)
+        return (float)(1 << (s->bits - 1));
+    if (z->type != TENSOR_U8)
+        return ((const float *)z->data)[column * s->blocks + b];
+    return (float)number((const uint8_t *)z->data + column * ((s->blocks * s->bits + 7) / 8), b,
+                         s->bits);
+}
+
+struct pack_job {
+    const struct op *op;
+    struct nbits *s;
+};
+
+static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pack_job *j = arg;
+    struct nbits *s = j->s;
+    const uint8_t *from = data_of(j->op, NB_B);
+    const float *scale = kernel_in(j->op, NB_SCALE)->data;
+    int64_t lanes = kernel_isa(j->op)->nbits->lanes, row = s->blocks * s->block * s->bits / 8;
+
+    (void)thread;
+    for (int64_t g = begin; g < end; g++)
+        for (int64_t l = 0; l < lanes; l++) {
+            int64_t column = g * lanes + l;
+
+            for (int64_t i = 0; i < s->words; i++) {
+                uint32_t x = column < s->n ? word_of(s, from + column * row, i) : 0;
+
+                memcpy(s->w + ((g * s->words + i) * lanes + l) * 4, &x, sizeof(x));
+            }
+            for (int64_t b = 0; b < s->blocks; b++) {
+                int64_t at = (g * s->blocks + b) * lanes + l;
+                float zero = column < s->n ? zero_at(j->op, s, column, b) : 0;
+
+                s->scale[at] = column < s->n ? scale[column * s->blocks + b] : 0;
+                if (s->zero)
+                    s->zero[at] = (uint8_t)zero;
+                if (s->zero_f)
+                    s->zero_f[at] = zero;
+            }
+        }
+}
+
+/* One number for all of them, if it is whole. */
+static bool find_zero(const struct op *op, struct nbits *s)
+{
+    const struct nt *z = kernel_in(op, NB_ZERO);
+    float first = zero_at(op, s, 0, 0);
+
+    s->zero_all = (int32_t)first;
+    if (!z)
+        return true;
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t b = 0; b < s->blocks; b++)
+            if (zero_at(op, s, i, b) != first)
+                return false;
+    return first == (float)s->zero_all && s->zero_all >= 0 && s->zero_all < 256;
+}
+
+static int pack(struct op *op, struct nbits *s, opm_error *err)
+{
+    int64_t lanes = kernel_isa(op)->nbits->lanes;
+    size_t scales = (size_t)(s->groups * s->blocks * lanes),
+           bytes = (size_t)(s->groups * s->words * lanes) * 4;
+    const struct tensor *b = kernel_const(op, NB_B);
+    const struct nt *z = kernel_in(op, NB_ZERO);
+    struct pack_job j = { op, s };
+    bool same = find_zero(op, s);
+
+    if (!s->w)
+        s->w = native_alloc(MAX(bytes, (size_t)1));
+    if (!s->scale)
+        s->scale = native_alloc(MAX(scales, (size_t)1) * sizeof(float));
+    native_free(s->zero);
+    native_free(s->zero_f);
+    s->zero = NULL;
+    s->zero_f = NULL;
+    if (!same && z->type == TENSOR_U8)
+        s->zero = native_alloc(MAX(scales, (size_t)1));
+    else if (!same)
+        s->zero_f = native_alloc(MAX(scales, (size_t)1) * sizeof(float));
+    if (!s->w || !s->scale || (!same && !s->zero && !s->zero_f))
+        return kernel_nomem(op, err);
+    op->packed_bytes = bytes + scales * (sizeof(float) + (s->zero     ? 1
+                                                          : s->zero_f ? sizeof(float)
+                                                                      : 0));
+    pool_for(kernel_pool(op), s->groups, 1, pack_part, &j);
+    if (b)
+        model_forget(op->plan->engine->model, b->data, b->bytes);
+    return 0;
+}
+
+/* -- prepare -- */
+
+static bool operands_fit(const struct op *op, const struct nbits *s)
+{
+    const struct nt *a = kernel_in(op, NB_A), *b = kernel_in(op, NB_B),
+                    *scale = kernel_in(op, NB_SCALE), *zero = kernel_in(op, NB_ZERO),
+                    *bias = kernel_in(op, NB_BIAS);
+    int64_t scales, bits;
+
+    if (s->k < 1 || s->n < 1 || s->k > INT32_MAX || s->n > INT32_MAX || a->shape.rank < 1 ||
+        a->shape.dim[a->shape.rank - 1] != s->k ||
+        __builtin_mul_overflow(s->n, s->blocks, &scales) ||
+        __builtin_mul_overflow(scales, s->block * s->bits, &bits) || b->bytes != (size_t)bits / 8 ||
+        scale->type != TENSOR_F32 || scale->count != scales)
+        return false;
+    if (bias && (bias->type != TENSOR_F32 || bias->count != s->n))
+        return false;
+    return !zero || (zero->type == TENSOR_F32 && zero->count == scales) ||
+           (zero->type == TENSOR_U8 && zero->count == s->n * ((s->blocks * s->bits + 7) / 8));
+}
+
+static bool as_floats(const struct nbits *s)
+{
+    return s->digits > 1 && s->rows > FEW_ROWS;
+}
+
+static int plan_scratch(struct op *op, struct nbits *s, opm_error *err)
+{
+    size_t digits, scales, sums;
+
+    if (as_floats(s)) {
+        op->scratch_bytes = (size_t)pool_threads(kernel_pool(op)) *
+                            (size_t)gemm_wide(kernel_isa(op), s->k) * sizeof(float);
+        return 0;
+    }
+    s->part =
+        MAX(PART_BYTES / (s->room * s->digits) / NBITS_ROWS * NBITS_ROWS, (int64_t)NBITS_ROWS);
+    s->part = MIN(s->part, MAX(s->rows, (int64_t)1));
+    digits = (size_t)(s->part * s->room * s->digits);
+    scales = (size_t)(s->part * s->blocks) * sizeof(float);
+    sums = (size_t)(s->part * s->blocks) * NBITS_DIGITS * sizeof(int32_t);
+    if (s->part > PTRDIFF_MAX / 64 / (s->room * NBITS_DIGITS))
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    s->at_scale = (digits + 2 * NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    s->at_sum = s->at_scale + (scales + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    s->at_line = s->at_sum + (sums + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    op->scratch_bytes =
+        s->at_line +
+        (s->order ? (size_t)pool_threads(kernel_pool(op)) * (size_t)s->room * sizeof(float) : 0);
+    return 0;
+}
+
+int nbits_prepare(struct op *op, opm_error *err)
+{
+    struct nbits *s = kernel_new_state(op, sizeof(*s));
+    bool fixed = true;
+    int rc = s ? kernel_want(op, NB_A, TYPE_BIT(TENSOR_F32), err) : kernel_nomem(op, err);
+
+    if (!rc)
+        rc = kernel_want(op, NB_B, TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I32), err);
+    if (!rc)
+        rc = kernel_want(op, NB_SCALE, TYPE_BIT(TENSOR_F32), err);
+    if (rc)
+        return rc;
+    op->release = nbits_release;
+    s->bits = (int)MIN(MAX(node_attr_int(op->node, "bits", 4), (int64_t)0), (int64_t)99);
+    s->k = node_attr_int(op->node, "K", 0);
+    s->n = node_attr_int(op->node, "N", 0);
+    s->block = node_attr_int(op->node, "block_size", 0);
+    s->digits = node_attr_int(op->node, "accuracy_level", 0) == 4 ? 1 : NBITS_DIGITS;
+    if ((s->bits != 2 && s->bits != 4 && s->bits != 8) || s->block < 16 || s->block > 65536 ||
+        (s->block & (s->block - 1)) || node_attr_int(op->node, "weight_prepacked", 0))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d bits in blocks of %lld",
+                           s->bits, (long long)s->block);
+    s->blocks = s->k > 0 ? (s->k + s->block - 1) / s->block : 0;
+    if (!operands_fit(op, s))
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
+    s->groups = (s->n + kernel_isa(op)->nbits->lanes - 1) / kernel_isa(op)->nbits->lanes;
+    s->rows = kernel_in(op, NB_A)->count / s->k;
+    for (uint32_t i = NB_B; i <= NB_GROUP; i++)
+        fixed = fixed && (!kernel_in(op, i) || kernel_fixed(op, i));
+    if (!s->packed) {
+        rc = find_order(op, s, err);
+        if (!rc && fixed &&
+            (!kernel_data(op, NB_SCALE) || (kernel_in(op, NB_ZERO) && !kernel_data(op, NB_ZERO))))
+            rc = kernel_nomem(op, err);
+        if (!rc && fixed)
+            rc = pack(op, s, err);
+        if (rc)
+            return rc;
+        s->packed = fixed;
+    }
+    op->algorithm = s->digits == 1 ? "8-bit rows" : NULL;
+    return plan_scratch(op, s, err);
+}
+
+/* -- run -- */
+
+struct run_job {
+    const struct op *op;
+    const struct nbits *s;
+    int64_t row, rows;
+    struct gemm g; /* of many rows */
+    struct gemm_grid grid;
+};
+
+/* Rows as digits. */
+static void digits_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct run_job *j = arg;
+    const struct nbits *s = j->s;
+    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
+    char *scratch = j->op->scratch;
+    float *line = (float *)(void *)(scratch + s->at_line) + thread * s->room;
+
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = (const float *)kernel_in(j->op, NB_A)->data + (j->row + r) * s->k;
+        int8_t *out = (int8_t *)scratch + r * s->room * s->digits;
+        int64_t left = s->k;
+
+        for (int64_t i = 0; s->order && i < s->room; i++)
+            line[i] = s->order[i] >= 0 ? x[s->order[i]] : 0;
+        if (s->order) {
+            x = line;
+            left = s->room;
+        }
+        for (int64_t b = 0; b < s->blocks; b++) {
+            int64_t room = s->in_block[b] * per_word(s), n = MIN(s->order ? room : s->block, left),
+                    at = r * s->blocks + b;
+
+            isa->digits(s->digits, out, s->room, x, n, room,
+                        (float *)(void *)(scratch + s->at_scale) + at,
+                        (int32_t *)(void *)(scratch + s->at_sum) + at * NBITS_DIGITS);
+            x += n;
+            left -= n;
+            out += room;
+        }
+    }
+}
+
+/* Weights of a group of columns. */
+static struct nbits_tile tile_of(const struct run_job *j, int64_t g)
+{
+    const struct nbits *s = j->s;
+    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
+    const struct nt *bias = kernel_in(j->op, NB_BIAS);
+    int64_t column = g * isa->lanes, scales = g * s->blocks * isa->lanes;
+
+    return (struct nbits_tile){
+        .bits = s->bits,
+        .digits = s->digits,
+        .cols = (int)MIN((int64_t)isa->lanes, s->n - column),
+        .blocks = s->blocks,
+        .words = s->in_block,
+        .w = s->w + g * s->words * isa->lanes * 4,
+        .scale = s->scale + scales,
+        .zero = s->zero ? s->zero + scales : NULL,
+        .zero_f = s->zero_f ? s->zero_f + scales : NULL,
+        .zero_all = s->zero_all,
+        .a_row = s->room * s->digits,
+        .a_digit = s->room,
+        .bias = bias ? (const float *)bias->data + column : NULL,
+        .ldc = s->n,
+    };
+}
+
+static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct run_job *j = arg;
+    const struct nbits *s = j->s;
+    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
+    char *scratch = j->op->scratch;
+
+    (void)thread;
+    for (int64_t g = begin; g < end; g++) {
+        struct nbits_tile t = tile_of(j, g);
+        int64_t column = g * isa->lanes;
+
+        for (int64_t r = 0; r < j->rows; r += t.rows) {
+            t.rows = s->digits == 1 ? NBITS_ROWS : NBITS_ROWS / 2;
+            while (t.rows > j->rows - r)
+                t.rows /= 2;
+            t.a = (const int8_t *)scratch + r * t.a_row;
+            t.a_scale = (const float *)(void *)(scratch + s->at_scale) + r * s->blocks;
+            t.a_sum = (const int32_t *)(void *)(scratch + s->at_sum) + r * s->blocks * NBITS_DIGITS;
+            t.c = (float *)kernel_out(j->op, 0)->data + (j->row + r) * s->n + column;
+            isa->tile(&t);
+        }
+    }
+}
+
+/* Columns of the product's panels as floats. */
+static void widen(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0, int64_t len)
+{
+    const struct run_job *j = g->widen_arg;
+    const struct nbits *s = j->s;
+    int64_t nr = g->isa->nr, lanes = g->isa->nbits->lanes;
+
+    for (int64_t c = 0; c < (j1 - j0) * nr; c += lanes) {
+        float *out = g->wide + c / nr * len * nr + c % nr;
+        int64_t group = (j0 * nr + c) / lanes;
+
+        if (group < s->groups) {
+            struct nbits_tile t = tile_of(j, group);
+
+            g->isa->nbits->widen(&t, out, nr, s->order, k0, k0 + len);
+            continue;
+        }
+        for (int64_t k = 0; k < len; k++)
+            memset(out + k * nr, 0, (size_t)lanes * sizeof(*out));
+    }
+}
+
+static void float_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct run_job *j = arg;
+    struct gemm g = j->g;
+
+    g.wide = (float *)j->op->scratch + thread * gemm_wide(g.isa, g.k);
+    for (int64_t i = begin; i < end; i++)
+        gemm_item(&g, &j->grid, i);
+}
+
+/* Many rows, by weights that are made floats. */
+static void run_floats(struct op *op, struct run_job *j)
+{
+    const struct nbits *s = j->s;
+    const struct nt *bias = kernel_in(op, NB_BIAS);
+
+    j->g = (struct gemm){ .isa = kernel_isa(op),
+                          .m = s->rows,
+                          .n = s->n,
+                          .k = s->k,
+                          .a = kernel_in(op, NB_A)->data,
+                          .ars = s->k,
+                          .aks = 1,
+                          .widen = widen,
+                          .widen_arg = j,
+                          .c = kernel_out(op, 0)->data,
+                          .ldc = s->n,
+                          .alpha = 1,
+                          .add = bias ? bias->data : NULL,
+                          .add_cs = 1 };
+    gemm_grid(&j->grid, j->g.isa, s->rows, s->n, s->k, 1, pool_threads(kernel_pool(op)));
+    pool_for(kernel_pool(op), j->grid.nmb * j->grid.nnb, pool_grain(j->grid.item_ns), float_part,
+             j);
+}
+
+int nbits_run(struct op *op, opm_error *err)
+{
+    struct nbits *s = op->state;
+    struct run_job j = { .op = op, .s = s };
+    int rc = s->packed ? 0 : pack(op, s, err);
+
+    if (!rc && as_floats(s)) {
+        run_floats(op, &j);
+        return 0;
+    }
+    for (; j.row < s->rows && !rc; j.row += j.rows) {
+        double macs;
+
+        j.rows = MIN(s->part, s->rows - j.row);
+        pool_for(kernel_pool(op), j.rows, pool_grain((double)s->room / 2), digits_part, &j);
+        macs = (double)(j.rows * s->room * s->digits * kernel_isa(op)->nbits->lanes);
+        pool_for(kernel_pool(op), s->groups, pool_grain(macs / MACS_PER_NS), tile_part, &j);
+    }
+    return rc;
+}
