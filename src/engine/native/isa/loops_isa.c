@@ -9,6 +9,8 @@
 #define N(name) name##_c
 #define VL 4
 #define DFMA(a, b, c) ((a) * (b) + (c))
+#define ROWS 4
+#define TILE_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4)
 #include "engine/native/isa/loops_tmpl.h"
 
 #ifdef __x86_64__
@@ -22,6 +24,8 @@
 #define N(name) name##_avx2
 #define VL 8
 #define DFMA(a, b, c) ((vd_avx2)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define ROWS 4
+#define TILE_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4)
 #include "engine/native/isa/loops_tmpl.h"
 #ifdef __clang__
 #pragma clang attribute pop
@@ -35,6 +39,9 @@
 #define N(name) name##_avx512
 #define VL 16
 #define DFMA(a, b, c) ((vd_avx512)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#define ROWS 8
+#define TILE_ROWS(X, name) \
+    X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8)
 #include "engine/native/isa/loops_tmpl.h"
 #ifdef __clang__
 #pragma clang attribute pop

@@ -21,14 +21,14 @@ struct fft_pass {
     const double *root; /* odd: cos and sin of k / radix turns, k < radix */
 };
 
-/* c[m x n] (+)= a * b of some type: n <= columns, m <= LOOPS_ROWS; b: k x columns, packed;
- * element (i, p) of a is at a[i * ars + p * aks]. Integers wrap. */
-#define LOOPS_ROWS 8
+/* c[m x n] (+)= a * b of some type: n <= columns, m <= rows. Element (i, p) of a is at
+ * a[i * ars + p * aks]; row p of b, of all columns also where n is less, at b + p * brs. Integers
+ * wrap. */
 struct loops_tile {
     int m, n;
     int64_t k;
     const void *a, *b;
-    int64_t ars, aks;
+    int64_t ars, aks, brs;
     void *c;
     int64_t ldc;
     bool add;
@@ -36,10 +36,13 @@ struct loops_tile {
 
 struct loops_isa {
     void (*fft)(const struct fft_pass *p);
-    int columns64, columns32; /* of tiles with elements of so many bits */
+    int rows;                 /* of a tile */
+    int columns64, columns32; /* of one with elements of so many bits */
     void (*tile_f64)(const struct loops_tile *t);
     void (*tile_i64)(const struct loops_tile *t);
     void (*tile_i32)(const struct loops_tile *t);
+    /* The first element from i on that is not <= edge, or if below not >= edge; n: none. */
+    int64_t (*beyond)(const float *x, int64_t i, int64_t n, float edge, bool above);
 };
 
 extern const struct loops_isa loops_c, loops_avx2, loops_avx512;

@@ -1,5 +1,6 @@
 /* loops_tmpl.h -- body of loops_isa.c, once per instruction set: N(name), VL (32-bit lanes of a
- * vector) and DFMA(a, b, c) of doubles are the includer's. No include guard. */
+ * vector), DFMA(a, b, c) of doubles, ROWS of a tile and TILE_ROWS(X, name), which is X(name, i) of
+ * each i up to it, are the includer's. No include guard. */
 
 #define INLINE static inline __attribute__((always_inline))
 #define WIDE (VL / 2) /* 64-bit lanes */
@@ -12,79 +13,113 @@ typedef uint32_t N(vw) __attribute__((vector_size(VL * 4)));
 
 #define TILE_NV 2
 
-/* V: a vector of T; FMA(a, b, c) of them. Columns beyond n are computed, too, and not written. */
-#define TILE(name, T, V, FMA)                                                    \
-    INLINE void N(name##_rows)(const struct loops_tile *t, const int m)          \
-    {                                                                            \
-        const int lanes = (int)(sizeof(V) / sizeof(T));                          \
-        const T *a = t->a, *b = t->b;                                            \
-        V acc[LOOPS_ROWS][TILE_NV];                                              \
-        for (int i = 0; i < m; i++)                                              \
-            for (int v = 0; v < TILE_NV; v++)                                    \
-                acc[i][v] = (V){ 0 };                                            \
-        for (int64_t p = 0; p < t->k; p++, a += t->aks, b += TILE_NV * lanes) {  \
-            V bv[TILE_NV];                                                       \
-            memcpy(bv, b, sizeof(bv));                                           \
-            _Pragma("GCC unroll 8") for (int i = 0; i < m; i++)                  \
-            {                                                                    \
-                V av = a[i * t->ars] - (V){ 0 };                                 \
-                for (int v = 0; v < TILE_NV; v++)                                \
-                    acc[i][v] = FMA(av, bv[v], acc[i][v]);                       \
-            }                                                                    \
-        }                                                                        \
-        for (int i = 0; i < m; i++) {                                            \
-            T *c = (T *)t->c + i * t->ldc, row[TILE_NV * sizeof(V) / sizeof(T)]; \
-            if (t->add) {                                                        \
-                memset(row, 0, sizeof(row));                                     \
-                memcpy(row, c, (size_t)t->n * sizeof(T));                        \
-                for (int v = 0; v < TILE_NV; v++) {                              \
-                    V old;                                                       \
-                    memcpy(&old, row + v * lanes, sizeof(old));                  \
-                    acc[i][v] += old;                                            \
-                }                                                                \
-            }                                                                    \
-            if (t->n == TILE_NV * lanes) {                                       \
-                memcpy(c, acc[i], sizeof(row));                                  \
-                continue;                                                        \
-            }                                                                    \
-            memcpy(row, acc[i], sizeof(row));                                    \
-            memcpy(c, row, (size_t)t->n * sizeof(T));                            \
-        }                                                                        \
-    }                                                                            \
-    static void N(name)(const struct loops_tile *t)                              \
-    {                                                                            \
-        switch (t->m) {                                                          \
-        case 8:                                                                  \
-            N(name##_rows)(t, 8);                                                \
-            break;                                                               \
-        case 7:                                                                  \
-            N(name##_rows)(t, 7);                                                \
-            break;                                                               \
-        case 6:                                                                  \
-            N(name##_rows)(t, 6);                                                \
-            break;                                                               \
-        case 5:                                                                  \
-            N(name##_rows)(t, 5);                                                \
-            break;                                                               \
-        case 4:                                                                  \
-            N(name##_rows)(t, 4);                                                \
-            break;                                                               \
-        case 3:                                                                  \
-            N(name##_rows)(t, 3);                                                \
-            break;                                                               \
-        case 2:                                                                  \
-            N(name##_rows)(t, 2);                                                \
-            break;                                                               \
-        default:                                                                 \
-            N(name##_rows)(t, 1);                                                \
-        }                                                                        \
+#ifdef __clang__
+#define TILE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TILE_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* Loops over rows and vectors are of constant length, and unrolled at every level of optimization:
+ * sums live in registers. V: a vector of T; FMA(a, b, c) of them. Columns beyond n are computed,
+ * too, and not written. */
+#define TILE(name, T, V, FMA)                                                                 \
+    INLINE void N(name##_rows)(const struct loops_tile *t, const int m)                       \
+    {                                                                                         \
+        const int lanes = (int)(sizeof(V) / sizeof(T));                                       \
+        const T *a = t->a, *b = t->b;                                                         \
+        V acc[ROWS][TILE_NV];                                                                 \
+        TILE_UNROLL for (int i = 0; i < m; i++) TILE_UNROLL for (int v = 0; v < TILE_NV; v++) \
+            acc[i][v] = (V){ 0 };                                                             \
+        for (int64_t p = 0; p < t->k; p++, a += t->aks, b += t->brs) {                        \
+            V bv[TILE_NV];                                                                    \
+            memcpy(bv, b, sizeof(bv));                                                        \
+            TILE_UNROLL for (int i = 0; i < m; i++)                                           \
+            {                                                                                 \
+                V av = a[i * t->ars] - (V){ 0 };                                              \
+                TILE_UNROLL for (int v = 0; v < TILE_NV; v++) acc[i][v] =                     \
+                    FMA(av, bv[v], acc[i][v]);                                                \
+            }                                                                                 \
+        }                                                                                     \
+        TILE_UNROLL for (int i = 0; i < m; i++)                                               \
+        {                                                                                     \
+            T *c = (T *)t->c + i * t->ldc;                                                    \
+            TILE_UNROLL for (int v = 0; v < TILE_NV; v++)                                     \
+            {                                                                                 \
+                V x = acc[i][v], old;                                                         \
+                int n = t->n - v * lanes;                                                     \
+                if (n >= lanes) {                                                             \
+                    memcpy(&old, c + v * lanes, sizeof(old));                                 \
+                    x = t->add ? x + old : x;                                                 \
+                    memcpy(c + v * lanes, &x, sizeof(x));                                     \
+                    continue;                                                                 \
+                }                                                                             \
+                for (int j = 0; j < n; j++)                                                   \
+                    c[v * lanes + j] = x[j] + (t->add ? c[v * lanes + j] : 0);                \
+            }                                                                                 \
+        }                                                                                     \
+    }                                                                                         \
+    static void N(name)(const struct loops_tile *t)                                           \
+    {                                                                                         \
+        switch (t->m) {                                                                       \
+            TILE_ROWS(TILE_CASE, name)                                                        \
+        }                                                                                     \
     }
+
+#define TILE_CASE(name, i)    \
+    case i:                   \
+        N(name##_rows)(t, i); \
+        break;
 
 #define WRAP(a, b, c) ((a) * (b) + (c))
 
 TILE(tile_f64, double, N(vd), DFMA)
 TILE(tile_i64, uint64_t, N(vu), WRAP)
 TILE(tile_i32, uint32_t, N(vw), WRAP)
+
+/* -- rows of floats -- */
+
+typedef float N(vf) __attribute__((vector_size(VL * 4)));
+typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
+
+INLINE N(vf) N(load)(const float *p)
+{
+    N(vf) v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+INLINE bool N(any)(N(vi) v)
+{
+    uint64_t part[sizeof(v) / 8], all = 0;
+
+    memcpy(part, &v, sizeof(v));
+    for (size_t k = 0; k < ARRAY_SIZE(part); k++)
+        all |= part[k];
+    return all != 0;
+}
+
+INLINE int64_t N(beyond_edge)(const float *x, int64_t i, int64_t n, float edge, const bool above)
+{
+    const N(vf) e = edge - (N(vf)){ 0 };
+
+    for (; i + 4 * VL <= n; i += 4 * VL) {
+        N(vi) inside = (N(vi)){ 0 } - 1;
+
+        for (int k = 0; k < 4; k++)
+            inside &= above ? N(load)(x + i + k * VL) <= e : N(load)(x + i + k * VL) >= e;
+        if (N(any)(~inside))
+            break;
+    }
+    while (i < n && (above ? x[i] <= edge : x[i] >= edge))
+        i++;
+    return i;
+}
+
+static int64_t N(beyond)(const float *x, int64_t i, int64_t n, float edge, bool above)
+{
+    return above ? N(beyond_edge)(x, i, n, edge, true) : N(beyond_edge)(x, i, n, edge, false);
+}
 
 /* -- Fourier transform: as many points at once as V has -- */
 
@@ -213,17 +248,23 @@ static void N(fft)(const struct fft_pass *f)
 
 const struct loops_isa N(loops) = {
     .fft = N(fft),
+    .rows = ROWS,
     .columns64 = TILE_NV * WIDE,
     .columns32 = TILE_NV * VL,
     .tile_f64 = N(tile_f64),
     .tile_i64 = N(tile_i64),
     .tile_i32 = N(tile_i32),
+    .beyond = N(beyond),
 };
 
 #undef INLINE
 #undef WIDE
 #undef TILE_NV
 #undef TILE
+#undef TILE_UNROLL
+#undef TILE_CASE
+#undef TILE_ROWS
+#undef ROWS
 #undef WRAP
 #undef FFT_RADIXES
 #undef N

@@ -1,4 +1,5 @@
-/* einsum.c -- Einsum by its definition, and Det. */
+/* einsum.c -- Einsum as products of matrices, and Det. */
+#include "engine/native/math/contract.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -6,7 +7,7 @@
 #include <string.h>
 
 #define TERMS_MAX 8
-#define LABELS 64 /* letters, then the dimensions of "..." */
+#define LABELS CONTRACT_LABELS /* letters, then the dimensions of "..." */
 
 struct einsum {
     int nlabel; /* output labels first */
@@ -162,80 +163,80 @@ int einsum_prepare(struct op *op, opm_error *err)
     return kernel_infer(op, err);
 }
 
-struct einsum_job {
-    const struct op *op;
-    const struct einsum *e;
-    int64_t inner; /* summed elements of one output */
-};
-
-#define EINSUM_SUM(T, ACC)                                               \
-    do {                                                                 \
-        ACC sum = 0;                                                     \
-        for (int64_t k = 0; k < j->inner; k++) {                         \
-            int64_t at[TERMS_MAX], r = k;                                \
-            ACC x = 1;                                                   \
-            memcpy(at, base, sizeof(at));                                \
-            for (int l = e->nlabel - 1; l >= e->nout; l--) {             \
-                for (uint32_t t = 0; t < j->op->nin; t++)                \
-                    at[t] += r % e->dim[l] * e->stride[t][l];            \
-                r /= e->dim[l];                                          \
-            }                                                            \
-            for (uint32_t t = 0; t < j->op->nin; t++)                    \
-                x *= (ACC)((const T *)kernel_in(j->op, t)->data)[at[t]]; \
-            sum += x;                                                    \
-        }                                                                \
-        ((T *)kernel_out(j->op, 0)->data)[i] = (T)sum;                   \
-    } while (0)
-
-static void einsum_part(void *arg, int64_t begin, int64_t end, int thread)
+/* The labels that terms from `from` on have, or the result. */
+static bool wanted(const struct op *op, const struct einsum *e, uint32_t from, int l)
 {
-    const struct einsum_job *j = arg;
-    const struct einsum *e = j->e;
+    for (uint32_t t = from; t < op->nin; t++)
+        if (e->stride[t][l])
+            return true;
+    return l < e->nout;
+}
 
-    (void)thread;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t base[TERMS_MAX] = { 0 }, rest = i;
+/* Two operands at a time, from the left; the result of all but the last ones is in memory of its
+ * own. next: the first term that is not among them. */
+static int einsum_step(struct op *op, const struct contract_tensor *a,
+                       const struct contract_tensor *b, uint32_t next, struct contract_tensor *out,
+                       void **own, opm_error *err)
+{
+    const struct einsum *e = op->state;
+    int64_t dim[LABELS], step = 1;
+    struct contract c = { .pool = kernel_pool(op),
+                          .isa = kernel_isa(op),
+                          .type = kernel_out(op, 0)->type,
+                          .nlabel = e->nlabel,
+                          .dim = dim,
+                          .a = a,
+                          .b = b,
+                          .out = kernel_out(op, 0)->data };
 
-        for (int l = e->nout - 1; l >= 0; l--) {
-            for (uint32_t t = 0; t < j->op->nin; t++)
-                base[t] += rest % e->dim[l] * e->stride[t][l];
-            rest /= e->dim[l];
-        }
-        switch (kernel_out(j->op, 0)->type) {
-        case TENSOR_F32:
-            EINSUM_SUM(float, float);
-            break;
-        case TENSOR_F64:
-            EINSUM_SUM(double, double);
-            break;
-        case TENSOR_I8:
-        case TENSOR_U8:
-            EINSUM_SUM(uint8_t, uint64_t);
-            break;
-        case TENSOR_I16:
-        case TENSOR_U16:
-            EINSUM_SUM(uint16_t, uint64_t);
-            break;
-        case TENSOR_I32:
-        case TENSOR_U32:
-            EINSUM_SUM(uint32_t, uint64_t);
-            break;
-        default:
-            EINSUM_SUM(uint64_t, uint64_t);
-        }
+    memset(out, 0, sizeof(*out));
+    for (int l = e->nlabel - 1; l >= 0; l--) {
+        bool have = a->stride[l] || (b && b->stride[l]);
+
+        dim[l] = have ? e->dim[l] : 1;
+        if (!have || !wanted(op, e, next, l))
+            continue;
+        out->stride[l] = c.out_stride[l] = step;
+        if (__builtin_mul_overflow(step, dim[l], &step) || step > PTRDIFF_MAX / 16)
+            return kernel_fail(op, OPM_ELIMIT, err, "what is between two terms is too big");
     }
+    if (next < op->nin) {
+        c.out = *own = native_alloc((size_t)step * nt_width(c.type));
+        if (!c.out)
+            return kernel_nomem(op, err);
+    }
+    out->data = c.out;
+    return contract_run(&c) ? kernel_nomem(op, err) : 0;
 }
 
 int einsum_run(struct op *op, opm_error *err)
 {
-    struct einsum_job j = { op, op->state, 1 };
+    const struct einsum *e = op->state;
+    struct contract_tensor left, right, out;
+    void *own = NULL;
+    int rc = 0;
 
-    (void)err;
-    for (int l = j.e->nout; l < j.e->nlabel; l++)
-        j.inner *= j.e->dim[l];
-    pool_for(kernel_pool(op), kernel_out(op, 0)->count,
-             MAX(1024 / MAX(j.inner, (int64_t)1), (int64_t)1), einsum_part, &j);
-    return 0;
+    for (int l = 0; l < e->nlabel; l++)
+        if (e->dim[l] == 0) {
+            memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
+            return 0;
+        }
+    left.data = kernel_in(op, 0)->data;
+    memcpy(left.stride, e->stride[0], sizeof(left.stride));
+    if (op->nin == 1)
+        return einsum_step(op, &left, NULL, 1, &out, &own, err);
+    for (uint32_t t = 1; t < op->nin && !rc; t++) {
+        void *old = own;
+
+        own = NULL;
+        right.data = kernel_in(op, t)->data;
+        memcpy(right.stride, e->stride[t], sizeof(right.stride));
+        rc = einsum_step(op, &left, &right, t + 1, &out, &own, err);
+        left = out;
+        native_free(old);
+    }
+    native_free(own);
+    return rc;
 }
 
 int det_prepare(struct op *op, opm_error *err)

@@ -3,15 +3,14 @@
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/gemm.h"
 #include "engine/native/math/infer.h"
+#include "engine/native/math/product.h"
 #include "engine/native/math/sparse.h"
 #include "engine/native/op/kernels.h"
 #include "graph/ops/args.h"
 
 #include <string.h>
 
-#define TYPES_MATMUL                                                                    \
-    (TYPES_FLOAT | TYPE_BIT(TENSOR_I32) | TYPE_BIT(TENSOR_I64) | TYPE_BIT(TENSOR_U32) | \
-     TYPE_BIT(TENSOR_U64))
+#define TYPES_MATMUL (TYPE_BIT(TENSOR_F32) | TYPES_PRODUCT)
 
 #define PACK_NS 0.2 /* for a float that is packed, about */
 
@@ -164,6 +163,12 @@ static int prepare_f32(struct op *op, struct matmul *s, opm_error *err)
     return 0;
 }
 
+static int prepare_other(struct op *op, opm_error *err)
+{
+    op->scratch_bytes = product_room(kernel_isa(op)) * (size_t)pool_threads(kernel_pool(op));
+    return kernel_const(op, 1) && !kernel_data(op, 1) ? kernel_nomem(op, err) : 0;
+}
+
 int matmul_prepare(struct op *op, opm_error *err)
 {
     const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1);
@@ -230,7 +235,7 @@ int matmul_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : prepare_other(op, err);
     return rc;
 }
 
@@ -266,7 +271,7 @@ int gemm_prepare(struct op *op, opm_error *err)
     s->batch.rank = 0;
     rc = posts_check(op, s->n, err);
     if (!rc)
-        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : pack_const_b(op, s, err);
+        rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : prepare_other(op, err);
     return rc;
 }
 
@@ -376,37 +381,50 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
              mm_part, &j);
 }
 
-#define NAIVE(TYPE, T, ACC)                                                                       \
-    case TENSOR_##TYPE:                                                                           \
-        for (int64_t q = 0; q < s->nbatch; q++) {                                                 \
-            const T *a =                                                                          \
-                (const T *)kernel_in(op, 0)->data + batch_matrix(s, s->a_batch, q) * s->m * s->k; \
-            const T *b =                                                                          \
-                (const T *)kernel_in(op, 1)->data + batch_matrix(s, s->b_batch, q) * s->k * s->n; \
-            T *c = (T *)kernel_out(op, 0)->data + q * s->m * s->n;                                \
-            for (int64_t i = 0; i < s->m; i++)                                                    \
-                for (int64_t l = 0; l < s->n; l++) {                                              \
-                    ACC sum = 0;                                                                  \
-                    for (int64_t k = 0; k < s->k; k++)                                            \
-                        sum += (ACC)a[i * s->ars + k * s->acs] * (ACC)b[k * s->brs + l * s->bcs]; \
-                    c[i * s->n + l] = (T)sum;                                                     \
-                }                                                                                 \
-        }                                                                                         \
-        break;
+struct other_job {
+    const struct matmul *s;
+    struct product p;
+    char *room;
+};
+
+static void other_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct other_job *j = arg;
+    const struct matmul *s = j->s;
+    int64_t panels = product_panels(&j->p), w = (int64_t)nt_width(j->p.type);
+
+    for (int64_t i = begin; i < end; i++) {
+        int64_t item = i / panels;
+        struct product p = j->p;
+
+        p.a = (const char *)p.a + batch_matrix(s, s->a_batch, item) * s->m * s->k * w;
+        p.b = (const char *)p.b + batch_matrix(s, s->b_batch, item) * s->k * s->n * w;
+        p.c = (char *)p.c + item * s->m * s->n * w;
+        product_panel(&p, i % panels, j->room + (size_t)thread * product_room(p.isa));
+    }
+}
 
 static void run_other(struct op *op)
 {
     const struct matmul *s = op->state;
+    struct other_job j = { .s = s, .room = op->scratch };
 
-    switch (kernel_in(op, 0)->type) {
-        NAIVE(F64, double, double)
-        NAIVE(I32, int32_t, uint32_t)
-        NAIVE(I64, int64_t, uint64_t)
-        NAIVE(U32, uint32_t, uint32_t)
-        NAIVE(U64, uint64_t, uint64_t)
-    default:
-        break;
-    }
+    j.p = (struct product){ .isa = kernel_isa(op),
+                            .type = kernel_in(op, 0)->type,
+                            .m = s->m,
+                            .n = s->n,
+                            .k = s->k,
+                            .a = kernel_in(op, 0)->data,
+                            .b = kernel_in(op, 1)->data,
+                            .ars = s->ars,
+                            .aks = s->acs,
+                            .brs = s->brs,
+                            .bcs = s->bcs,
+                            .c = kernel_out(op, 0)->data,
+                            .ldc = s->n };
+    if (kernel_out(op, 0)->count)
+        pool_for(kernel_pool(op), s->nbatch * product_panels(&j.p),
+                 pool_grain(product_panel_ns(&j.p)), other_part, &j);
 }
 
 int matmul_run(struct op *op, opm_error *err)
@@ -428,22 +446,26 @@ static void gemm_tail(struct op *op, const struct matmul *s)
     int64_t cs = r >= 1 && c->shape.dim[r - 1] != 1,
             rs = r >= 2 && c->shape.dim[r - 2] != 1 ? c->shape.dim[r - 1] : 0;
 
-    for (int64_t i = 0; i < out->count; i++) {
-        int64_t at = i / s->n * rs + i % s->n * cs;
+    for (int64_t i = 0; i < out->count; i += s->n) {
+        int64_t at = i / s->n * rs;
 
         switch (out->type) {
-        case TENSOR_F64:
-            ((double *)out->data)[i] = (double)s->alpha * ((double *)out->data)[i] +
-                                       (c ? (double)s->beta * ((const double *)c->data)[at] : 0);
+        case TENSOR_F64: {
+            double *to = (double *)out->data + i;
+            const double *add = c ? (const double *)c->data + at : NULL;
+
+            for (int64_t k = 0; k < s->n; k++)
+                to[k] = (double)s->alpha * to[k] + (c ? (double)s->beta * add[k * cs] : 0);
             break;
+        }
         case TENSOR_I32:
         case TENSOR_U32:
-            ((uint32_t *)out->data)[i] =
-                ((uint32_t *)out->data)[i] + (c ? ((const uint32_t *)c->data)[at] : 0);
+            for (int64_t k = 0; k < s->n && c; k++)
+                ((uint32_t *)out->data)[i + k] += ((const uint32_t *)c->data)[at + k * cs];
             break;
         default:
-            ((uint64_t *)out->data)[i] =
-                ((uint64_t *)out->data)[i] + (c ? ((const uint64_t *)c->data)[at] : 0);
+            for (int64_t k = 0; k < s->n && c; k++)
+                ((uint64_t *)out->data)[i + k] += ((const uint64_t *)c->data)[at + k * cs];
         }
     }
 }

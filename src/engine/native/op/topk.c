@@ -1,5 +1,6 @@
 /* topk.c -- TopK, Unique, NonMaxSuppression: what needs sorting. */
 #include "engine/native/math/infer.h"
+#include "engine/native/math/order.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -22,14 +23,6 @@ static int by_value(const struct ranked *x, const struct ranked *y)
     return isnan(x->d) - isnan(y->d); /* NaN last */
 }
 
-static int up(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    int c = by_value(x, y);
-
-    return c ? c : (x->at > y->at) - (x->at < y->at);
-}
-
 static int down(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -45,11 +38,20 @@ static struct ranked ranked_of(const struct nt *t, int64_t i, int64_t at)
     return (struct ranked){ real ? nt_float(t, i) : 0, real ? 0 : nt_int(t, i), at };
 }
 
+struct topk {
+    int64_t n, k, inner, outer;
+    size_t room; /* of one row, in bytes */
+};
+
 int topk_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
+    const struct nt *in = kernel_in(op, 0), *any;
+    struct topk *t = kernel_new_state(op, sizeof(*t));
     int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
+    int64_t room;
 
+    if (!t)
+        return kernel_nomem(op, err);
     if (!rc && op->node->opset >= 10)
         rc = kernel_want(op, 1, TYPE_BIT(TENSOR_I64), err);
     if (!rc && op->node->opset >= 10 && kernel_in(op, 1)->count != 1)
@@ -59,38 +61,83 @@ int topk_prepare(struct op *op, opm_error *err)
     axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
     if (axis < 0)
         return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    op->scratch_bytes = ((size_t)in->shape.dim[axis] + 1) * sizeof(struct ranked);
-    return kernel_infer(op, err);
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
+    any = kernel_out(op, 0) ? kernel_out(op, 0) : kernel_out(op, 1);
+    t->n = in->shape.dim[axis];
+    t->k = any ? any->shape.dim[axis] : 0;
+    t->inner = nt_span(&in->shape, axis + 1, in->shape.rank);
+    t->outer = nt_span(&in->shape, 0, axis);
+    room = order_room(t->n, t->k);
+    if (room < 0 || t->n > UINT32_MAX)
+        return kernel_fail(op, OPM_ELIMIT, err, "%lld elements are too many", (long long)t->n);
+    /* For each thread: what the order is found in, places, and a row that is not contiguous. */
+    t->room =
+        ((size_t)room + (size_t)t->k * sizeof(int64_t) + (size_t)t->n * nt_width(in->type) + 63) /
+        64 * 64;
+    op->scratch_bytes = t->room * (size_t)pool_threads(kernel_pool(op));
+    return 0;
+}
+
+#define PICK(T)                     \
+    for (int64_t i = 0; i < n; i++) \
+    ((T *)to)[i * to_step] = ((const T *)from)[at ? at[i] * step : i * step]
+
+/* Elements at[i] (NULL: all) of a row, `step` apart. */
+static void pick(void *to, int64_t to_step, const void *from, int64_t step, const int64_t *at,
+                 int64_t n, size_t width)
+{
+    switch (width) {
+    case 1:
+        PICK(uint8_t);
+        break;
+    case 2:
+        PICK(uint16_t);
+        break;
+    case 4:
+        PICK(uint32_t);
+        break;
+    default:
+        PICK(uint64_t);
+    }
+}
+
+static void topk_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct op *op = arg;
+    const struct topk *t = op->state;
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *values = kernel_out(op, 0), *index = kernel_out(op, 1);
+    bool greatest = node_attr_int(op->node, "largest", 1);
+    size_t w = nt_width(in->type);
+    char *room = (char *)op->scratch + t->room * (size_t)thread;
+    int64_t *at = (int64_t *)(void *)(room + order_room(t->n, t->k));
+    void *row = at + t->k;
+
+    for (int64_t o = begin; o < end; o++) {
+        const char *from =
+            (const char *)in->data + (size_t)(o / t->inner * t->n * t->inner + o % t->inner) * w;
+        int64_t to = o / t->inner * t->k * t->inner + o % t->inner;
+
+        if (t->inner > 1)
+            pick(row, 1, from, t->inner, NULL, t->n, w);
+        order_first(kernel_isa(op), in->type, t->inner > 1 ? row : from, 1, t->n, t->k, greatest,
+                    at, room);
+        if (values)
+            pick((char *)values->data + (size_t)to * w, t->inner, from, t->inner, at, t->k, w);
+        if (index)
+            pick((int64_t *)index->data + to, t->inner, at, 1, NULL, t->k, sizeof(*at));
+    }
 }
 
 int topk_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    struct nt *values = kernel_out(op, 0), *index = kernel_out(op, 1);
-    int axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
-    const struct nt *any = values ? values : index;
-    int64_t n = in->shape.dim[axis], k = any ? any->shape.dim[axis] : 0,
-            inner = nt_span(&in->shape, axis + 1, in->shape.rank),
-            outer = nt_span(&in->shape, 0, axis);
-    bool largest = node_attr_int(op->node, "largest", 1);
-    struct ranked *e = op->scratch;
-    size_t w = nt_width(in->type);
+    const struct topk *t = op->state;
 
     (void)err;
-    for (int64_t o = 0; k && o < outer * inner; o++) {
-        int64_t base = o / inner * n * inner + o % inner, to = o / inner * k * inner + o % inner;
-
-        for (int64_t i = 0; i < n; i++)
-            e[i] = ranked_of(in, base + i * inner, i);
-        qsort(e, (size_t)n, sizeof(*e), largest ? down : up);
-        for (int64_t i = 0; i < k; i++) {
-            if (values)
-                memcpy((char *)values->data + (size_t)(to + i * inner) * w,
-                       (const char *)in->data + (size_t)(base + e[i].at * inner) * w, w);
-            if (index)
-                ((int64_t *)index->data)[to + i * inner] = e[i].at;
-        }
-    }
+    if (t->k)
+        pool_for(kernel_pool(op), t->outer * t->inner, pool_grain((double)t->n), topk_part, op);
     return 0;
 }
 
