@@ -6,11 +6,34 @@
 #include <immintrin.h>
 #endif
 
+typedef float vf_c __attribute__((vector_size(16)));
+typedef int32_t vi_c __attribute__((vector_size(16)));
+
+static inline vf_c load_n_c(const float *p, int64_t n)
+{
+    vf_c v = { 0 };
+
+    memcpy(&v, p, (size_t)n * sizeof(*p));
+    return v;
+}
+
+static inline vf_c gather_c(const float *p, vi_c at)
+{
+    vf_c v;
+
+    for (int i = 0; i < 4; i++)
+        v[i] = at[i] < 0 ? 0 : p[at[i]];
+    return v;
+}
+
 #define N(name) name##_c
 #define VL 4
 #define DFMA(a, b, c) ((a) * (b) + (c))
 #define ROWS 4
 #define TILE_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4)
+#define EVEN 0, 2, 4, 6
+#define LOAD_N(p, n) load_n_c(p, n)
+#define GATHER(p, at) gather_c(p, at)
 #include "engine/native/isa/loops_tmpl.h"
 
 #ifdef __x86_64__
@@ -26,6 +49,12 @@
 #define DFMA(a, b, c) ((vd_avx2)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
 #define ROWS 4
 #define TILE_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4)
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define LOAD_N(p, n) \
+    ((vf_avx2)_mm256_maskload_ps(p, (__m256i)((vi_avx2){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n))))
+#define GATHER(p, at)                                                                              \
+    ((vf_avx2)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, (__m256i)(at), (__m256)((at) >= 0), \
+                                       4))
 #include "engine/native/isa/loops_tmpl.h"
 #ifdef __clang__
 #pragma clang attribute pop
@@ -42,6 +71,13 @@
 #define ROWS 8
 #define TILE_ROWS(X, name) \
     X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8)
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define LOAD_N(p, n) ((vf_avx512)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p))
+#define GATHER(p, at)                                                                 \
+    ((vf_avx512)_mm512_mask_i32gather_ps(                                             \
+        _mm512_setzero_ps(),                                                          \
+        _mm512_cmp_epi32_mask((__m512i)(at), _mm512_setzero_si512(), _MM_CMPINT_NLT), \
+        (__m512i)(at), p, 4))
 #include "engine/native/isa/loops_tmpl.h"
 #ifdef __clang__
 #pragma clang attribute pop

@@ -34,6 +34,25 @@ struct loops_tile {
     bool add;
 };
 
+/* One row of a pooled plane: rows of the input, one by one, each changed as `pre` says, are put
+ * together in pad, and those windows of pad then make out. pad has room for LOOPS_PAD(): what is
+ * before and after the row is there, and stays. */
+enum loops_pre { PRE_NONE, PRE_ABS, PRE_SQUARE };
+struct loops_pool {
+    const float *const *row;
+    int rows;
+    int64_t width, before, after;
+    float fill; /* of before and after */
+    float *pad;
+    float *out;
+    int64_t n;
+    int taps;
+    int64_t stride, dilation;
+    bool max; /* else the sum; NaN comes through */
+    enum loops_pre pre;
+};
+#define LOOPS_PAD(width, before, after, reach) ((width) + (before) + (after) + (reach) + 64)
+
 struct loops_isa {
     void (*fft)(const struct fft_pass *p);
     int rows;                 /* of a tile */
@@ -43,6 +62,18 @@ struct loops_isa {
     void (*tile_i32)(const struct loops_tile *t);
     /* The first element from i on that is not <= edge, or if below not >= edge; n: none. */
     int64_t (*beyond)(const float *x, int64_t i, int64_t n, float edge, bool above);
+    /* Row k of a column-wise search: where x is greater than best, or less, or if last equal, it
+     * becomes best, and k at. */
+    void (*arg_rows)(float *best, int32_t *at, const float *x, int64_t n, int32_t k, bool max,
+                     bool last);
+    void (*pool)(const struct loops_pool *p);
+    /* out[i] = the sum over t of w[t * n + i] * p[at[t * n + i]], 0 where at is negative. */
+    void (*taps)(float *out, const float *p, const int32_t *at, const float *w, int64_t n,
+                 int ntaps);
+    /* out[i] = the sum over t of w[t] * row[t][i]; out is none of them. */
+    void (*mix)(float *out, const float *const *row, const float *w, int nrow, int64_t n);
+    /* out[i] += w * x[i] */
+    void (*axpy)(float *out, const float *x, float w, int64_t n);
 };
 
 extern const struct loops_isa loops_c, loops_avx2, loops_avx512;

@@ -1,6 +1,7 @@
 /* loops_tmpl.h -- body of loops_isa.c, once per instruction set: N(name), VL (32-bit lanes of a
  * vector), DFMA(a, b, c) of doubles, ROWS of a tile and TILE_ROWS(X, name), which is X(name, i) of
- * each i up to it, are the includer's. No include guard. */
+ * each i up to it, EVEN lanes of two vectors, LOAD_N(p, n) of n < VL floats and zeros, and
+ * GATHER(p, at) of floats, zeros where at is negative, are the includer's. No include guard. */
 
 #define INLINE static inline __attribute__((always_inline))
 #define WIDE (VL / 2) /* 64-bit lanes */
@@ -8,6 +9,8 @@
 typedef double N(vd) __attribute__((vector_size(WIDE * 8)));
 typedef uint64_t N(vu) __attribute__((vector_size(WIDE * 8)));
 typedef uint32_t N(vw) __attribute__((vector_size(VL * 4)));
+typedef float N(vf) __attribute__((vector_size(VL * 4)));
+typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
 
 /* -- products -- */
 
@@ -78,9 +81,6 @@ TILE(tile_i32, uint32_t, N(vw), WRAP)
 
 /* -- rows of floats -- */
 
-typedef float N(vf) __attribute__((vector_size(VL * 4)));
-typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
-
 INLINE N(vf) N(load)(const float *p)
 {
     N(vf) v;
@@ -119,6 +119,190 @@ INLINE int64_t N(beyond_edge)(const float *x, int64_t i, int64_t n, float edge, 
 static int64_t N(beyond)(const float *x, int64_t i, int64_t n, float edge, bool above)
 {
     return above ? N(beyond_edge)(x, i, n, edge, true) : N(beyond_edge)(x, i, n, edge, false);
+}
+
+INLINE void N(store)(float *p, N(vf) v)
+{
+    memcpy(p, &v, sizeof(v));
+}
+
+INLINE N(vf) N(set)(float x)
+{
+    return x - (N(vf)){ 0 };
+}
+
+INLINE N(vf) N(choose)(N(vi) mask, N(vf) a, N(vf) b)
+{
+    return (N(vf))((mask & (N(vi))a) | (~mask & (N(vi))b));
+}
+
+INLINE void N(arg_loop)(float *best, int32_t *at, const float *x, int64_t n, int32_t k,
+                        const bool max, const bool last)
+{
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        N(vf) v = N(load)(x + i), b = N(load)(best + i);
+        N(vi) better = max ? (last ? v >= b : v > b) : last ? v <= b : v < b, old;
+
+        memcpy(&old, at + i, sizeof(old));
+        old = (better & k) | (~better & old);
+        memcpy(at + i, &old, sizeof(old));
+        N(store)(best + i, N(choose)(better, v, b));
+    }
+    for (; i < n; i++) {
+        bool better = max    ? (last ? x[i] >= best[i] : x[i] > best[i])
+                      : last ? x[i] <= best[i]
+                             : x[i] < best[i];
+
+        best[i] = better ? x[i] : best[i];
+        at[i] = better ? k : at[i];
+    }
+}
+
+static void N(arg_rows)(float *best, int32_t *at, const float *x, int64_t n, int32_t k, bool max,
+                        bool last)
+{
+    if (max)
+        N(arg_loop)(best, at, x, n, k, true, last);
+    else
+        N(arg_loop)(best, at, x, n, k, false, last);
+}
+
+INLINE N(vf) N(pre)(N(vf) x, const enum loops_pre pre)
+{
+    return pre == PRE_ABS ? (N(vf))((N(vi))x & 0x7fffffff) : pre == PRE_SQUARE ? x * x : x;
+}
+
+INLINE N(vf) N(join)(N(vf) acc, N(vf) x, const bool max)
+{
+    return max ? N(choose)((x > acc) | (x != x), x, acc) : acc + x;
+}
+
+INLINE float N(join1)(float acc, float x, const bool max)
+{
+    return max ? (x > acc || x != x ? x : acc) : acc + x;
+}
+
+INLINE void N(pool_loop)(const struct loops_pool *p, const bool max, const enum loops_pre pre)
+{
+    float *pad = p->pad + p->before;
+    int64_t i = 0;
+
+    for (; i < p->width; i += VL) {
+        int64_t n = p->width - i;
+        N(vf) acc = N(pre)(n >= VL ? N(load)(p->row[0] + i) : LOAD_N(p->row[0] + i, n), pre);
+
+        for (int r = 1; r < p->rows; r++)
+            acc = N(join)(
+                acc, N(pre)(n >= VL ? N(load)(p->row[r] + i) : LOAD_N(p->row[r] + i, n), pre), max);
+        N(store)(pad + i, acc);
+    }
+    for (i = 0; i < p->after; i++)
+        pad[p->width + i] = p->fill;
+    pad = p->pad;
+    for (i = 0; i < p->n && p->stride <= 2; i += VL) {
+        int64_t n = MIN(p->n - i, (int64_t)VL);
+        N(vf) acc = N(set)(0);
+
+        for (int k = 0; k < p->taps; k++) {
+            const float *from = pad + i * p->stride + k * p->dilation;
+            N(vf)
+            x = p->stride == 1 ? N(load)(from)
+                               : __builtin_shufflevector(N(load)(from), N(load)(from + VL), EVEN);
+
+            acc = k ? N(join)(acc, x, max) : x;
+        }
+        if (n == VL)
+            N(store)(p->out + i, acc);
+        else
+            for (int64_t k = 0; k < n; k++)
+                p->out[i + k] = acc[k];
+    }
+    for (; i < p->n; i++) {
+        const float *from = pad + i * p->stride;
+        float acc = *from;
+
+        for (int k = 1; k < p->taps; k++)
+            acc = N(join1)(acc, from[k * p->dilation], max);
+        p->out[i] = acc;
+    }
+}
+
+static void N(pool)(const struct loops_pool *p)
+{
+    if (p->max)
+        N(pool_loop)(p, true, PRE_NONE);
+    else if (p->pre == PRE_NONE)
+        N(pool_loop)(p, false, PRE_NONE);
+    else
+        N(pool_loop)(p, false, p->pre);
+}
+
+INLINE void N(taps_loop)(float *out, const float *p, const int32_t *at, const float *w, int64_t n,
+                         const int ntaps)
+{
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        N(vf) acc = N(set)(0);
+
+        for (int t = 0; t < ntaps; t++) {
+            N(vi) from;
+
+            memcpy(&from, at + t * n + i, sizeof(from));
+            acc += N(load)(w + t * n + i) * GATHER(p, from);
+        }
+        N(store)(out + i, acc);
+    }
+    for (; i < n; i++) {
+        float acc = 0;
+
+        for (int t = 0; t < ntaps; t++)
+            acc += at[t * n + i] < 0 ? 0 : w[t * n + i] * p[at[t * n + i]];
+        out[i] = acc;
+    }
+}
+
+static void N(taps)(float *out, const float *p, const int32_t *at, const float *w, int64_t n,
+                    int ntaps)
+{
+    if (ntaps == 2)
+        N(taps_loop)(out, p, at, w, n, 2);
+    else if (ntaps == 4)
+        N(taps_loop)(out, p, at, w, n, 4);
+    else
+        N(taps_loop)(out, p, at, w, n, ntaps);
+}
+
+static void N(mix)(float *out, const float *const *row, const float *w, int nrow, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        N(vf) acc = N(load)(row[0] + i) * w[0];
+
+        for (int r = 1; r < nrow; r++)
+            acc += N(load)(row[r] + i) * w[r];
+        N(store)(out + i, acc);
+    }
+    for (; i < n; i++) {
+        float acc = row[0][i] * w[0];
+
+        for (int r = 1; r < nrow; r++)
+            acc += row[r][i] * w[r];
+        out[i] = acc;
+    }
+}
+
+static void N(axpy)(float *out, const float *x, float w, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + VL <= n; i += VL)
+        N(store)(out + i, N(load)(out + i) + N(load)(x + i) * w);
+    for (; i < n; i++)
+        out[i] += x[i] * w;
 }
 
 /* -- Fourier transform: as many points at once as V has -- */
@@ -255,6 +439,11 @@ const struct loops_isa N(loops) = {
     .tile_i64 = N(tile_i64),
     .tile_i32 = N(tile_i32),
     .beyond = N(beyond),
+    .arg_rows = N(arg_rows),
+    .pool = N(pool),
+    .taps = N(taps),
+    .mix = N(mix),
+    .axpy = N(axpy),
 };
 
 #undef INLINE
@@ -270,3 +459,6 @@ const struct loops_isa N(loops) = {
 #undef N
 #undef VL
 #undef DFMA
+#undef EVEN
+#undef LOAD_N
+#undef GATHER

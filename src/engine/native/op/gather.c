@@ -70,7 +70,8 @@ int gatherelements_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
-/* Offset in `in` of element i of `index`'s shape, with the coordinate of axis replaced by k. */
+/* Rows of `index`'s shape, along its last dimension, and where each begins in `in` but for the
+ * coordinate of axis, which the indices give. */
 struct walker {
     int64_t idx[SHAPE_RANK_MAX], stride[SHAPE_RANK_MAX], at;
     int axis;
@@ -91,7 +92,7 @@ static void walker_init(struct walker *w, const struct shape *in, const struct s
 
 static void walker_next(struct walker *w)
 {
-    for (int32_t i = w->shape->rank - 1; i >= 0; i--) {
+    for (int32_t i = w->shape->rank - 2; i >= 0; i--) {
         if (i != w->axis)
             w->at += w->stride[i];
         if (++w->idx[i] < w->shape->dim[i])
@@ -102,22 +103,63 @@ static void walker_next(struct walker *w)
     }
 }
 
+#define MOVE(T)                                                     \
+    for (int64_t i = 0; i < n; i++) {                               \
+        int64_t k = index_at(index, first + i, size);               \
+        if (k < 0)                                                  \
+            return first + i;                                       \
+        if (scatter)                                                \
+            ((T *)to)[k * step + i * along] = ((const T *)from)[i]; \
+        else                                                        \
+            ((T *)to)[i] = ((const T *)from)[k * step + i * along]; \
+    }                                                               \
+    return -1
+
+/* A row by its n indices from `first` on: from[k * step + i * along] goes to to[i], or if scatter
+ * the other way round. -1, or the index that is out of range. */
+static inline int64_t move_row(char *to, const char *from, const struct nt *index, int64_t first,
+                               int64_t n, int64_t size, int64_t step, int64_t along, size_t width,
+                               const bool scatter)
+{
+    switch (width) {
+    case 1:
+        MOVE(uint8_t);
+    case 2:
+        MOVE(uint16_t);
+    case 4:
+        MOVE(uint32_t);
+    case 8:
+        MOVE(uint64_t);
+    default:
+        for (int64_t i = 0; i < n; i++) {
+            int64_t k = index_at(index, first + i, size), at = (k * step + i * along);
+
+            if (k < 0)
+                return first + i;
+            memcpy(to + (size_t)(scatter ? at : i) * width,
+                   from + (size_t)(scatter ? i : at) * width, width);
+        }
+    }
+    return -1;
+}
+
 int gatherelements_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0), *index = kernel_in(op, 1);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
+    int32_t last = index->shape.rank - 1;
+    int64_t size = in->shape.dim[axis], row = index->shape.dim[last];
     size_t w = nt_width(in->type);
     char *to = kernel_out(op, 0)->data;
     struct walker walk;
 
     walker_init(&walk, &in->shape, &index->shape, axis);
-    for (int64_t i = 0; i < index->count; i++, walker_next(&walk)) {
-        int64_t k = index_at(index, i, in->shape.dim[axis]);
+    for (int64_t i = 0; i < index->count; i += row, walker_next(&walk)) {
+        int64_t bad = move_row(to + (size_t)i * w, (const char *)in->data + (size_t)walk.at * w,
+                               index, i, row, size, walk.stride[axis], axis != last, w, false);
 
-        if (k < 0)
-            return bad_index(op, nt_int(index, i), in->shape.dim[axis], err);
-        memcpy(to + (size_t)i * w,
-               (const char *)in->data + (size_t)(walk.at + k * walk.stride[axis]) * w, w);
+        if (bad >= 0)
+            return bad_index(op, nt_int(index, bad), size, err);
     }
     return 0;
 }
@@ -195,22 +237,40 @@ int scatterelements_run(struct op *op, opm_error *err)
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
     size_t w = nt_width(in->type);
     char *to = kernel_out(op, 0)->data;
+    int64_t size, row;
     enum scatter_reduction r;
     struct walker walk;
+    int32_t last;
     int rc = reduction(op, &r, err);
 
     if (rc)
         return rc;
     if (to != in->data && in->bytes)
         memcpy(to, in->data, in->bytes);
+    size = in->shape.dim[axis];
+    last = index->shape.rank - 1;
+    row = index->shape.dim[last];
     walker_init(&walk, &in->shape, &index->shape, axis);
-    for (int64_t i = 0; i < index->count; i++, walker_next(&walk)) {
-        int64_t k = index_at(index, i, in->shape.dim[axis]);
+    for (int64_t i = 0; i < index->count; i += row, walker_next(&walk)) {
+        char *base = to + (size_t)walk.at * w;
+        const char *from = (const char *)up->data + (size_t)i * w;
+        int64_t bad = -1;
 
-        if (k < 0)
-            return bad_index(op, nt_int(index, i), in->shape.dim[axis], err);
-        put(in->type, r, to + (size_t)(walk.at + k * walk.stride[axis]) * w,
-            (const char *)up->data + (size_t)i * w);
+        if (r == SCATTER_SET)
+            bad =
+                move_row(base, from, index, i, row, size, walk.stride[axis], axis != last, w, true);
+        for (int64_t k = 0; k < row && r != SCATTER_SET && bad < 0; k++) {
+            int64_t at = index_at(index, i + k, size);
+
+            if (at < 0)
+                bad = i + k;
+            else
+                put(in->type, r,
+                    base + (size_t)(at * walk.stride[axis] + (axis != last ? k : 0)) * w,
+                    from + (size_t)k * w);
+        }
+        if (bad >= 0)
+            return bad_index(op, nt_int(index, bad), size, err);
     }
     return 0;
 }
@@ -259,7 +319,10 @@ int gathernd_run(struct op *op, opm_error *err)
 
             if (off < 0)
                 return kernel_fail(op, OPM_EINVAL, err, "an index is out of range");
-            memcpy(to, (const char *)in->data + (size_t)(n * rows + off) * inner, inner);
+            if (inner == 4)
+                memcpy(to, (const char *)in->data + (size_t)(n * rows + off) * 4, 4);
+            else
+                memcpy(to, (const char *)in->data + (size_t)(n * rows + off) * inner, inner);
         }
     return 0;
 }
@@ -291,9 +354,19 @@ int scatternd_run(struct op *op, opm_error *err)
 
         if (off < 0)
             return kernel_fail(op, OPM_EINVAL, err, "an index is out of range");
-        for (int64_t i = 0; i < inner; i++)
-            put(in->type, r, out + (size_t)(off * inner + i) * w,
-                (const char *)up->data + (size_t)(t * inner + i) * w);
+        if (r == SCATTER_SET && inner == 1 && w == 4)
+            memcpy(out + off * 4, (const char *)up->data + t * 4, 4);
+        else if (r == SCATTER_SET)
+            memcpy(out + (size_t)(off * inner) * w,
+                   (const char *)up->data + (size_t)(t * inner) * w, (size_t)inner * w);
+        else if (r == SCATTER_ADD && in->type == TENSOR_F32)
+            kernel_isa(op)->binary(B_ADD, (float *)(void *)out + off * inner,
+                                   (const float *)(const void *)out + off * inner, 1,
+                                   (const float *)up->data + t * inner, 1, inner);
+        else
+            for (int64_t i = 0; i < inner; i++)
+                put(in->type, r, out + (size_t)(off * inner + i) * w,
+                    (const char *)up->data + (size_t)(t * inner + i) * w);
     }
     return 0;
 }

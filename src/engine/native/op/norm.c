@@ -173,6 +173,16 @@ static void instancenorm_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t i = begin; i < end; i++) {
         double mean, inv, scale;
 
+        if (kernel_in(op, 0)->type == TENSOR_F32) {
+            float *out = (float *)kernel_out(op, 0)->data + i * j->inner;
+
+            kernel_isa(op)->layernorm(out, (const float *)kernel_in(op, 0)->data + i * j->inner,
+                                      NULL, NULL, j->inner, (float)j->eps, NULL, NULL);
+            kernel_isa(op)->unary(U_AFFINE, out, out, j->inner,
+                                  (float)at(kernel_in(op, 1), i % j->c),
+                                  (float)at(kernel_in(op, 2), i % j->c));
+            continue;
+        }
         moments(kernel_in(op, 0), i * j->inner, j->inner, j->eps, &mean, &inv);
         scale = at(kernel_in(op, 1), i % j->c) * inv;
         affine_row(op, i * j->inner, j->inner, scale,
@@ -220,13 +230,26 @@ int groupnorm_run(struct op *op, opm_error *err)
 
     (void)err;
     for (int64_t g = 0; in->count && g < in->shape.dim[0] * groups; g++) {
-        double mean, inv;
+        double mean = 0, inv = 1;
+        int64_t first = g * per * inner;
+        bool f32 = in->type == TENSOR_F32;
 
-        moments(in, g * per * inner, per * inner, eps, &mean, &inv);
+        if (f32)
+            kernel_isa(op)->layernorm((float *)kernel_out(op, 0)->data + first,
+                                      (const float *)in->data + first, NULL, NULL, per * inner,
+                                      (float)eps, NULL, NULL);
+        else
+            moments(in, first, per * inner, eps, &mean, &inv);
         for (int64_t k = 0; k < per; k++) {
             int64_t ch = g % groups * per + k, slot = op->node->opset < 21 ? g % groups : ch;
             double scale = at(kernel_in(op, 1), slot) * inv;
+            float *out = (float *)kernel_out(op, 0)->data + first + k * inner;
 
+            if (f32) {
+                kernel_isa(op)->unary(U_AFFINE, out, out, inner, (float)scale,
+                                      (float)at(kernel_in(op, 2), slot));
+                continue;
+            }
             affine_row(op, (g * per + k) * inner, inner, scale,
                        at(kernel_in(op, 2), slot) - mean * scale);
         }

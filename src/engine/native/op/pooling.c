@@ -1,5 +1,6 @@
 /* pooling.c -- MaxPool, AveragePool, LpPool, their global forms, and MaxUnpool; 1 to 3 spatial
  * dimensions. */
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/math/window.h"
 #include "engine/native/op/families.h"
@@ -13,7 +14,11 @@ struct pooling {
     int64_t planes, c;
     bool include_pad;
     double p;
+    bool rows;        /* by rows_part() */
+    size_t pad_bytes; /* of scratch, for each thread; a row of counts is behind all of them */
 };
+
+static void plan_rows(struct op *op, struct pooling *q);
 
 int pooling_prepare(struct op *op, opm_error *err)
 {
@@ -44,7 +49,11 @@ int pooling_prepare(struct op *op, opm_error *err)
                ? (double)node_attr_float(op->node, "p", 2)
                : (double)node_attr_int(op->node, "p", 2);
     rc = kernel_set(op, 0, in->type, &s, err);
-    return rc ? rc : kernel_set(op, 1, TENSOR_I64, &s, err);
+    if (!rc)
+        rc = kernel_set(op, 1, TENSOR_I64, &s, err);
+    if (!rc)
+        plan_rows(op, q);
+    return rc;
 }
 
 struct pooling_job {
@@ -149,68 +158,171 @@ static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)
         }
 }
 
-/* Max of rows that a window spans, by vectors along x: the usual float case. */
-static void max_f32_part(void *arg, int64_t begin, int64_t end, int thread)
+/* Number of taps in dimension d that an average is divided by, for an output at o. */
+static int64_t divisor(const struct pooling *q, int d, int64_t o)
+{
+    int64_t s, lo, hi;
+
+    if (q->include_pad)
+        return padded_taps(&q->w, d, o);
+    inside(&q->w, d, o, &s, &lo, &hi);
+    return hi - lo;
+}
+
+/* The window is all there is. */
+static bool whole(const struct window *w)
+{
+    for (int d = 0; d < 3; d++)
+        if (w->out[d] != 1 || w->kernel[d] != w->in[d] || w->before[d] || w->after[d] ||
+            (w->dilation[d] != 1 && w->kernel[d] != 1))
+            return false;
+    return true;
+}
+
+static void whole_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pooling_job *j = arg;
-    const struct window *w = &j->q->w;
     const struct isa *isa = kernel_isa(j->op);
-    const float *src = kernel_in(j->op, 0)->data;
-    float *dst = kernel_out(j->op, 0)->data;
-    int64_t wide = w->in[2];
-    float *row = (float *)j->op->scratch + (int64_t)thread * (wide + 16);
+    int what = j->op->kernel->arg & POOL_WHAT;
+    int64_t n = window_in(&j->q->w);
+    enum isa_reduce f = what == POOL_MAX       ? R_MAX
+                        : what == POOL_AVERAGE ? R_SUM
+                        : j->q->p == 2         ? R_SQUARES
+                                               : R_ABS;
 
-    for (int64_t plane = begin; plane < end; plane++)
-        for (int64_t y = 0; y < w->out[1]; y++) {
-            const float *in = src + plane * window_in(w);
-            float *out = dst + plane * window_out(w) + y * w->out[2];
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        float r = isa->reduce(f, (const float *)kernel_in(j->op, 0)->data + i * n, n);
+
+        ((float *)kernel_out(j->op, 0)->data)[i] = f == R_SUM       ? r / (float)n
+                                                   : f == R_SQUARES ? sqrtf(r)
+                                                                    : r;
+    }
+}
+
+#define ROWS_MAX 64 /* that are put together at a time */
+
+/* Floats, by vectors along x. Every window has at least one element. */
+static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pooling_job *j = arg;
+    const struct pooling *q = j->q;
+    const struct window *w = &q->w;
+    const struct isa *isa = kernel_isa(j->op);
+    int what = j->op->kernel->arg & POOL_WHAT;
+    char *scratch = (char *)j->op->scratch + q->pad_bytes * (size_t)thread;
+    const float *counts =
+        (const float *)(const void *)((char *)j->op->scratch +
+                                      q->pad_bytes * (size_t)pool_threads(kernel_pool(j->op)));
+    float *shared = (float *)(void *)scratch, *sums = shared + w->out[2];
+    const float *row[ROWS_MAX];
+    struct loops_pool p = { .row = row,
+                            .width = w->in[2],
+                            .before = w->before[2],
+                            .after = w->after[2],
+                            .fill = what == POOL_MAX ? -INFINITY : 0,
+                            .pad = sums + w->out[2],
+                            .n = w->out[2],
+                            .taps = (int)w->kernel[2],
+                            .stride = w->stride[2],
+                            .dilation = w->dilation[2],
+                            .max = what == POOL_MAX,
+                            .pre = what != POOL_LP ? PRE_NONE
+                                   : q->p == 2     ? PRE_SQUARE
+                                                   : PRE_ABS };
+
+    for (int64_t i = 0; i < p.before; i++)
+        p.pad[i] = p.fill;
+    for (int64_t i = begin * w->out[0] * w->out[1]; i < end * w->out[0] * w->out[1]; i++) {
+        int64_t y = i % w->out[1], z = i / w->out[1] % w->out[0],
+                plane = i / (w->out[0] * w->out[1]);
+        const float *in = (const float *)kernel_in(j->op, 0)->data + plane * window_in(w);
+        int64_t s[2], lo[2], hi[2];
+        float *out = (float *)kernel_out(j->op, 0)->data + i * w->out[2];
+        bool more = false;
+
+        inside(w, 0, z, &s[0], &lo[0], &hi[0]);
+        inside(w, 1, y, &s[1], &lo[1], &hi[1]);
+        p.rows = 0;
+        for (int64_t a = lo[0]; a < hi[0]; a++)
+            for (int64_t b = lo[1]; b < hi[1]; b++) {
+                row[p.rows++] =
+                    in +
+                    ((s[0] + a * w->dilation[0]) * w->in[1] + s[1] + b * w->dilation[1]) * w->in[2];
+                if (p.rows < ROWS_MAX && !(a + 1 == hi[0] && b + 1 == hi[1]))
+                    continue;
+                p.out = more ? sums : out;
+                isa->loops->pool(&p);
+                if (more)
+                    isa->binary(p.max ? B_MAX : B_ADD, out, out, 1, sums, 1, p.n);
+                more = true;
+                p.rows = 0;
+            }
+        if (what == POOL_AVERAGE) {
+            isa->unary(U_AFFINE, shared, counts, p.n, (float)(divisor(q, 0, z) * divisor(q, 1, y)),
+                       0);
+            isa->binary(B_DIV, out, out, 1, shared, 1, p.n);
+        } else if (p.pre == PRE_SQUARE)
+            isa->unary(U_SQRT, out, out, p.n, 0, 0);
+    }
+}
+
+/* Whether rows_part() can do it, and its scratch memory. */
+static void plan_rows(struct op *op, struct pooling *q)
+{
+    const struct window *w = &q->w;
+    int what = op->kernel->arg & POOL_WHAT;
+    int64_t reach = w->kernel[2] * w->dilation[2] + w->out[2] * w->stride[2];
+
+    q->rows = kernel_in(op, 0)->type == TENSOR_F32 && !kernel_out(op, 1) &&
+              (what != POOL_LP || q->p == 2 || q->p == 1) && q->planes && window_out(w) &&
+              reach < 1 << 24 && w->in[2] < 1 << 24 && w->before[2] < 1 << 24 &&
+              w->after[2] < 1 << 24 && w->kernel[2] < 1 << 20;
+    for (int d = 0; d < 3 && q->rows; d++)
+        for (int64_t o = 0; o < w->out[d] && q->rows; o++) {
             int64_t s, lo, hi;
 
-            inside(w, 1, y, &s, &lo, &hi);
-            if (lo == hi) {
-                memset(out, 0, (size_t)w->out[2] * sizeof(*out));
-                continue;
-            }
-            memcpy(row, in + (s + lo * w->dilation[1]) * wide, (size_t)wide * sizeof(*row));
-            for (int64_t k = lo + 1; k < hi; k++)
-                isa->binary(B_MAX, row, row, 1, in + (s + k * w->dilation[1]) * wide, 1, wide);
-            for (int64_t x = 0; x < w->out[2]; x++) {
-                float best = 0;
-
-                inside(w, 2, x, &s, &lo, &hi);
-                for (int64_t k = lo; k < hi; k++) {
-                    float v = row[s + k * w->dilation[2]];
-
-                    best = k == lo || v > best || v != v ? v : best;
-                }
-                out[x] = best;
-            }
+            inside(w, d, o, &s, &lo, &hi);
+            q->rows = lo < hi;
         }
+    if (!q->rows)
+        return;
+    q->pad_bytes =
+        ((size_t)(LOOPS_PAD(w->in[2], w->before[2], w->after[2], reach) + 2 * w->out[2]) *
+             sizeof(float) +
+         63) /
+        64 * 64;
+    op->scratch_bytes =
+        q->pad_bytes * (size_t)pool_threads(kernel_pool(op)) + (size_t)w->out[2] * sizeof(float);
 }
 
 int pooling_run(struct op *op, opm_error *err)
 {
     struct pooling_job j = { op, op->state };
     const struct window *w = &j.q->w;
-    int what = op->kernel->arg & POOL_WHAT;
-    bool fast = what == POOL_MAX && kernel_in(op, 0)->type == TENSOR_F32 && !kernel_out(op, 1) &&
-                w->nd <= 2 && op->scratch;
 
     (void)err;
-    pool_for(kernel_pool(op), window_out(w) ? j.q->planes : 0, 1,
-             fast ? max_f32_part : pooling_part, &j);
+    if (j.q->rows && op->scratch) {
+        char *pads = op->scratch;
+        float *counts =
+            (float *)(void *)(pads + j.q->pad_bytes * (size_t)pool_threads(kernel_pool(op)));
+
+        for (int64_t x = 0; x < w->out[2]; x++)
+            counts[x] = (float)divisor(j.q, 2, x);
+    }
+    pool_for(kernel_pool(op), window_out(w) ? j.q->planes : 0,
+             pool_grain((double)(window_out(w) * window_kernel(w)) / 8),
+             !j.q->rows    ? pooling_part
+             : whole(w)    ? whole_part
+             : op->scratch ? rows_part
+                           : pooling_part,
+             &j);
     return 0;
 }
 
 int maxpool_prepare(struct op *op, opm_error *err)
 {
-    int rc = pooling_prepare(op, err);
-
-    if (!rc && kernel_in(op, 0)->type == TENSOR_F32)
-        op->scratch_bytes = (size_t)((((struct pooling *)op->state)->w.in[2] + 16) *
-                                     pool_threads(kernel_pool(op))) *
-                            sizeof(float);
-    return rc;
+    return pooling_prepare(op, err);
 }
 
 int maxpool_run(struct op *op, opm_error *err)
@@ -228,6 +340,11 @@ static void global_avg_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t i = begin; i < end; i++) {
         double sum = 0;
 
+        if (in->type == TENSOR_F32 && n > 0) {
+            ((float *)kernel_out(op, 0)->data)[i] =
+                kernel_isa(op)->reduce(R_SUM, (const float *)in->data + i * n, n) / (float)n;
+            continue;
+        }
         for (int64_t k = 0; k < n; k++)
             sum += in->type == TENSOR_F32 ? (double)((const float *)in->data)[i * n + k]
                                           : ((const double *)in->data)[i * n + k];

@@ -1,6 +1,7 @@
 /* reduce.c -- Reduce*, ArgMax, ArgMin, CumSum.
  *
  * Each output element is computed by one thread, over its inputs in order. */
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -366,37 +367,120 @@ int argmax_prepare(struct op *op, opm_error *err)
     return kernel_infer(op, err);
 }
 
-/* kernel arg 0: ArgMax, 1: ArgMin */
+struct arg_job {
+    const struct op *op;
+    int64_t n, inner;
+    bool min, last;
+};
+
+/* NaN is neither less nor greater, so that one which comes first stays. */
+#define ARG_CASE(TYPE, T)                                                   \
+    case TENSOR_##TYPE: {                                                   \
+        const T *x = (const T *)in->data + (o * j->n * j->inner + i);       \
+        T best = *x;                                                        \
+        for (int64_t k = 1; k < j->n; k++) {                                \
+            T v = x[k * j->inner];                                          \
+            if ((j->min ? v < best : v > best) || (j->last && v == best)) { \
+                best = v;                                                   \
+                at = k;                                                     \
+            }                                                               \
+        }                                                                   \
+        break;                                                              \
+    }
+
+static int64_t arg_one(const struct arg_job *j, int64_t o, int64_t i)
+{
+    const struct nt *in = kernel_in(j->op, 0);
+    int64_t at = 0;
+
+    switch (in->type) {
+        ARG_CASE(F32, float)
+        ARG_CASE(F64, double)
+        ARG_CASE(I8, int8_t)
+        ARG_CASE(I16, int16_t)
+        ARG_CASE(I32, int32_t)
+        ARG_CASE(I64, int64_t)
+        ARG_CASE(U8, uint8_t)
+        ARG_CASE(U16, uint16_t)
+        ARG_CASE(U32, uint32_t)
+        ARG_CASE(U64, uint64_t)
+    default:
+        break;
+    }
+    return at;
+}
+
+#define ARG_COLUMNS 512 /* side by side: what is known of them stays in the first-level cache */
+
+/* Columns of floats. */
+static void arg_columns(const struct arg_job *j, int64_t o, int64_t *out)
+{
+    const struct loops_isa *loops = kernel_isa(j->op)->loops;
+    const float *x = (const float *)kernel_in(j->op, 0)->data + o * j->n * j->inner;
+    float best[ARG_COLUMNS];
+    int32_t at[ARG_COLUMNS];
+
+    for (int64_t i = 0; i < j->inner; i += ARG_COLUMNS) {
+        int64_t n = MIN(j->inner - i, (int64_t)ARG_COLUMNS);
+
+        memcpy(best, x + i, (size_t)n * sizeof(*best));
+        memset(at, 0, sizeof(at));
+        for (int64_t k = 1; k < j->n; k++)
+            loops->arg_rows(best, at, x + k * j->inner + i, n, (int32_t)k, !j->min, j->last);
+        for (int64_t q = 0; q < n; q++)
+            out[i + q] = at[q];
+    }
+}
+
+/* A row of floats: the value first, then where it is. */
+static int64_t arg_row(const struct arg_job *j, int64_t o)
+{
+    const struct isa *isa = kernel_isa(j->op);
+    const float *x = (const float *)kernel_in(j->op, 0)->data + o * j->n;
+    float best = isa->reduce(j->min ? R_MIN : R_MAX, x, j->n);
+    int64_t at = j->n - 1;
+
+    if (isnan(best))
+        return arg_one(j, o, 0);
+    if (!j->last)
+        return isa->loops->beyond(x, 0, j->n, nextafterf(best, j->min ? INFINITY : -INFINITY),
+                                  !j->min);
+    while (x[at] != best)
+        at--;
+    return at;
+}
+
+static void arg_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct arg_job *j = arg;
+    int64_t *out = kernel_out(j->op, 0)->data;
+    bool f32 = kernel_in(j->op, 0)->type == TENSOR_F32;
+
+    (void)thread;
+    for (int64_t o = begin; o < end; o++)
+        if (f32 && j->inner == 1)
+            out[o] = arg_row(j, o);
+        else if (f32 && j->n < INT32_MAX)
+            arg_columns(j, o, out + o * j->inner);
+        else
+            for (int64_t i = 0; i < j->inner; i++)
+                out[o * j->inner + i] = arg_one(j, o, i);
+}
+
 int argmax_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    bool last = node_attr_int(op->node, "select_last_index", 0), min = op->kernel->arg == ARG_MIN;
-    int64_t outer = nt_span(&in->shape, 0, axis), n = in->shape.dim[axis],
-            inner = nt_span(&in->shape, axis + 1, in->shape.rank);
-    int64_t *out = kernel_out(op, 0)->data;
-    bool real = TYPE_BIT(in->type) & TYPES_FLOAT;
+    struct arg_job j = { .op = op,
+                         .n = in->shape.dim[axis],
+                         .inner = nt_span(&in->shape, axis + 1, in->shape.rank),
+                         .min = op->kernel->arg == ARG_MIN,
+                         .last = node_attr_int(op->node, "select_last_index", 0) };
 
     (void)err;
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < inner; i++) {
-            int64_t best = 0, bi = 0;
-            double bd = 0;
-
-            for (int64_t k = 0; k < n; k++) {
-                int64_t at = (o * n + k) * inner + i, vi = real ? 0 : nt_int(in, at);
-                double vd = real ? nt_float(in, at) : 0;
-                bool better = real ? (min ? vd < bd : vd > bd) : (min ? vi < bi : vi > bi);
-                bool equal = real ? vd == bd : vi == bi;
-
-                if (k == 0 || better || (last && equal)) {
-                    best = k;
-                    bi = vi;
-                    bd = vd;
-                }
-            }
-            out[o * inner + i] = best;
-        }
+    if (in->count)
+        pool_for(kernel_pool(op), nt_span(&in->shape, 0, axis),
+                 pool_grain((double)(j.n * j.inner) / 2), arg_part, &j);
     return 0;
 }
 
