@@ -116,6 +116,11 @@ void busy_free(struct busy *b)
     mem_free(b);
 }
 
+size_t busy_devices(const struct busy *b)
+{
+    return b->n;
+}
+
 /* Work up to a time. */
 static int64_t work_until(const struct busy_device *d, int64_t ns)
 {

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "server/answer.h"
+#include "server/busy.h"
 #include "server/page.h"
 #include "server/queries.h"
 #include "server/timeline.h"
@@ -20,6 +21,10 @@
 #define OPS_MAX 100    /* operators with answers of their own */
 #define OP_ROWS_MAX 1000
 #define BARS_MAX 200000
+#define BUSY_PARTS \
+    32768 /* of all devices; of one at most BUSY_PARTS_MAX, at least BUSY_PARTS_MIN */
+#define BUSY_PARTS_MAX 8192
+#define BUSY_PARTS_MIN 1024
 
 struct report {
     struct io_out *out;
@@ -155,12 +160,28 @@ static int put_timeline(struct report *r, struct buf *json, opm_error *err)
     return rc < 0 ? rc : put(r, json, err);
 }
 
+static int put_busy(struct report *r, struct buf *json, opm_error *err)
+{
+    struct json_writer w = { .buf = json };
+    struct busy *b;
+    int64_t parts, end_ns = opm_trace_end(r->t) + 1;
+    int rc = busy_new(&b, r->t, err);
+
+    if (rc < 0)
+        return rc;
+    parts = BUSY_PARTS / (int64_t)MAX(busy_devices(b), 1);
+    parts = MIN(MAX(parts, BUSY_PARTS_MIN), BUSY_PARTS_MAX);
+    busy_answer(b, &w, 0, end_ns, MIN(parts, end_ns));
+    busy_free(b);
+    return put(r, json, err);
+}
+
 static int put_data(struct report *r, opm_error *err)
 {
     struct buf json = { 0 };
     int rc;
 
-    r->total = 2;
+    r->total = 3;
     io_out_addf(r->out,
                 "<script type=\"application/json\" id=\"opmeter-data\">\n{\"version\":\"%s\","
                 "\n\"trace\":",
@@ -172,6 +193,9 @@ static int put_data(struct report *r, opm_error *err)
     io_out_adds(r->out, "},\n\"timeline\":");
     if (rc == 0)
         rc = put_timeline(r, &json, err);
+    io_out_adds(r->out, ",\n\"busy\":");
+    if (rc == 0)
+        rc = put_busy(r, &json, err);
     io_out_adds(r->out, "}\n</script>\n");
     buf_release(&json);
     return rc;

@@ -17,9 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import compared
 import costly
 import crowd
 import drop
+import reports
 from http_client import (PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, sql_target,
                          trace_json)
 
@@ -234,44 +236,6 @@ def busy_devices(folder):
         server.error(f"{at}?from=5&to=5", 400, "the range is empty")
     with Server(opmeter, trace_json(folder / "host.json", [span("f", 0, 5)])) as server:
         expect("no device", server.json(f"/api/trace/{server.only_id()}/busy")["devices"], [])
-
-
-def changed(folder, name, dur, rest):
-    """Ten steps of a model; conv takes `dur` us, more and less by 2 in turns, then there is `rest`."""
-    events = []
-    for i in range(10):
-        at = 1000 * i
-        events.append(span("net", at, 900, cat="step", args={
-            "layer": "app", "step": {"id": i, "num": i, "model": "net", "warmup": 0}}))
-        for k, (op, us) in enumerate((("conv", dur + (2 if i % 2 else -2)), (rest, 50))):
-            events.append(span(op, at + 400 * k, us, tid=2, args={
-                "layer": "hardware", "step": {"id": i}, "op": {"id": k, "name": op, "type": op.title()}}))
-    path = folder / name
-    path.write_text(json.dumps({"displayTimeUnit": "ns", "otherData": {"opmeter.export": "1"}, "traceEvents": events},
-                               separators=(",", ":")))
-    return path
-
-
-def two_traces(folder):
-    changed(folder, "a.json", 300, "old")
-    changed(folder, "b.json", 330, "new")
-    with Server(opmeter, folder) as server:
-        ids = {trace["path"]: trace["id"] for trace in server.json("/api/traces")}
-        a, b = (f"/api/trace/{ids[name]}" for name in ("a.json", "b.json"))
-        answer = server.json(f"{a}/diff?with={ids['b.json']}")
-        expect("columns", answer["columns"], ["name", "type", "a_ns", "b_ns", "state"])
-        expect("rows", sorted(answer["rows"]), [["conv", "Conv", 300000, 330000, "slower"],
-                                                ["new", "New", None, 50000, "only B"],
-                                                ["old", "Old", 50000, None, "only A"]])
-        expect("total", answer["total"][2:], [350000, 380000, "slower"])
-        expect("iterations", answer["iterations"], [10, 10])
-        expect("operators", answer["spans"], False)
-        back = server.json(f"{b}/diff?with={ids['a.json']}&by=type")
-        expect("the other way", [row for row in back["rows"] if row[0] == "Conv"],
-               [["Conv", "Conv", 330000, 300000, "faster"]])
-        for wrong in ("", f"?with={ids['a.json']}", f"?with={ids['b.json']}&by=name"):
-            expect(f"status of '{wrong}'", server.get(f"{a}/diff{wrong}").status, 400)
-        expect("no such trace", server.get(f"{a}/diff?with=0123").status, 404)
 
 
 def timeline(folder):
@@ -684,20 +648,9 @@ def port_in_use(folder):
 
 # ---- reports ----
 
-def report_of(folder, trace):
-    path = folder / "report.html"
-    subprocess.run([opmeter, "report", trace, "-o", path], check=True, capture_output=True)
-    text = path.read_text(encoding="utf-8")
-    match = re.search(r'<script type="application/json" id="opmeter-data">(.*?)</script>', text,
-                      re.S)
-    if not match:
-        raise Failure("the report has no data")
-    return text, json.loads(match[1])
-
-
 def report(folder):
     trace = small(folder)
-    text, data = report_of(folder, trace)
+    text, data = reports.report_of(opmeter, folder, trace)
     expect("nothing is loaded", re.findall(r'(?:src|href)="(?!data:|#)[^"]*"',
                                            re.sub(r"<script.*?</script>", "", text, flags=re.S)),
            [])
@@ -716,30 +669,11 @@ def report(folder):
     expect("spans", sum(b[5] for t in data["timeline"]["tracks"] for b in t["spans"]), 4)
 
 
-def report_of_operators(folder):
-    run = folder / "run"
-    subprocess.run([opmeter, "run", "zoo:mlp", "-n", "2", "-q", "-o", run], check=True,
-                   capture_output=True)
-    _, data = report_of(folder, run / "trace.opm")
-    expect("executions of operator 0", len(data["data"]["op_spans?op=0"]["rows"]) > 0, True)
-
-
-def long_report(folder):
-    events = [span(f"n{i % 7}", i * 2, 1) for i in range(201000)]
-    trace = trace_json(folder / "long.json", events)
-    text, data = report_of(folder, trace)
-    bars = [b for t in data["timeline"]["tracks"] for b in t["spans"]]
-    expect("coarse", data["timeline"]["coarse"], True)
-    expect("bars", len(bars) <= 200000, True)
-    expect("spans", sum(b[5] for b in bars), 201000)
-
-
-TESTS = [page, headers, methods, kept_connection, rows, clipped_range, named_queries, timeline, two_traces,
+TESTS = [page, headers, methods, kept_connection, rows, clipped_range, named_queries, timeline,
          flame, merged, search, busy_devices, export,
          foreign_host, foreign_origin, other_address, traversal, links, list_of_folder, two_files_of_a_run,
          changed_file, cut_file, growing_file, sql_reads_only, sql_limits, slow_query_beside_others,
-         end_while_busy, many_connections, slow_reader, malformed, port_in_use, report,
-         report_of_operators, long_report]
+         end_while_busy, many_connections, slow_reader, malformed, port_in_use, report]
 
 
 def bound(test):
@@ -751,7 +685,7 @@ def bound(test):
     return run
 
 
-TESTS += [bound(test) for module in (costly, crowd, drop) for test in module.TESTS]
+TESTS += [bound(test) for module in (compared, costly, crowd, drop, reports) for test in module.TESTS]
 
 
 def can_serve():

@@ -100,6 +100,7 @@ interface Report {
     trace: TraceInfo;
     data: Record<string, Rows>;
     timeline: Timeline;
+    busy: Busy; // of the whole trace
 }
 
 export class ApiError extends Error {
@@ -229,7 +230,7 @@ export async function flame(id: string, from: number, to: number, track: number 
 
 export async function busy(id: string, from: number, to: number, width: number,
                            signal?: AbortSignal): Promise<Busy> {
-    if (report) throw lacking("This is");
+    if (report) return busyWithin(report.busy, from, to, width);
     return get(`/api/trace/${id}/busy${query({ from, to, width })}`, signal);
 }
 
@@ -239,6 +240,25 @@ export async function diff(id: string, other: string, by: "op" | "type", signal?
         `/api/trace/${id}/diff${query({ with: other, by })}`, signal);
     const [total] = records<DiffRow>({ ...answer, rows: [answer.total] });
     return { spans: answer.spans, iterations: answer.iterations, total: total!, rows: records<DiffRow>(answer), truncated: answer.truncated };
+}
+
+// The same of a part of the range, as fine as that is known.
+export function busyWithin(whole: Busy, from: number, to: number, width: number): Busy {
+    const devices = whole.devices.map((device): DeviceBusy => {
+        const n = device.busy.length;
+        const part = (whole.to - whole.from) / Math.max(n, 1);
+        const until = [0]; // busy up to the end of each part
+        for (const share of device.busy) until.push(until[until.length - 1]! + (share / 1000) * part);
+        const at = (time: number) => {
+            const x = Math.min(Math.max((time - whole.from) / part, 0), n);
+            const low = Math.min(Math.floor(x), Math.max(n - 1, 0));
+            return until[low]! + ((until[low + 1] ?? until[low]!) - until[low]!) * (x - low);
+        };
+        const step = (to - from) / width;
+        const busy = Array.from({ length: width }, (_, i) => Math.round(((at(from + (i + 1) * step) - at(from + i * step)) / step) * 1000));
+        return { ...device, busy, busy_ns: at(to) - at(from) };
+    });
+    return { from, to, devices };
 }
 
 // Where the trace can be had in another format, or null in a report.

@@ -36,7 +36,7 @@ const KNOWN: { title: string; keys: string[]; show?: (value: string, meta: Meta[
 function devices(meta: Meta[]): string | null {
     const names = new Map<string, number>();
     for (const { key, value } of meta) {
-        if (/(^|\.)device\.\d+\.name$/.test(key)) names.set(value, (names.get(value) ?? 0) + 1);
+        if (value && /(^|\.)device\.\d+\.name$/.test(key)) names.set(value, (names.get(value) ?? 0) + 1);
     }
     const words = [...names].map(([name, n]) => (n > 1 ? `${count(n)} × ${name}` : name));
     return words.length ? words.join(", ") : null;

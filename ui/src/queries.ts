@@ -369,6 +369,13 @@ export interface Arrival {
     dtype: string | null;
 }
 
+// An arrow from a span to another.
+export interface FlowLink {
+    src: number;
+    dst: number;
+    kind: string | null;
+}
+
 export interface ModuleSpan {
     track: number;
     ts: number;

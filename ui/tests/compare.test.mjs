@@ -149,6 +149,10 @@ export default (stage) => [
         await page.mouse.click(gone.x, gone.y);
         await panel.getByRole("heading", { name: "old" }).waitFor();
         await panel.getByText("none of this name in that step").waitFor();
+        await page.goBack();
+        await panel.waitFor({ state: "detached" });
+        await page.goForward();
+        await panel.getByRole("heading", { name: "old" }).waitFor();
     }],
     ["timelines: a range of one is one of both, a step is the same step of the other", async (open) => {
         const page = await pair(open, stage);

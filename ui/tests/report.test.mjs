@@ -49,6 +49,32 @@ export default (stage) => [
         assert.match(await page.textContent(".tl-panel h2"), /AllReduce/);
         assert.equal(await page.getByRole("link", { name: "Perfetto" }).count(), 0);
     }],
+    ["its timeline has the busy strip, the chain to a kernel and flame graphs", async (open) => {
+        const { url } = report(stage, GPU);
+        const page = await open(`${url}#/timeline`);
+        // Six steps, each with 4 kernels of 70 µs, 4 of 110 µs, one of 160 µs and one of 60 µs, in 11.95 ms.
+        await page.locator(".tl-strip", { hasText: "47.2 %" }).waitFor();
+        const part = await open(`${url}#/timeline?from=0&to=2000000`);
+        await part.locator(".tl-strip", { hasText: /4(6\.9|7\.[01]) %/ }).waitFor();
+        const [span] = stage.query(GPU, "SELECT min(id) AS id FROM span WHERE name = 'implicit_convolve_sgemm'");
+        const on = await open(`${url}#/timeline?span=${span.id}&tab=chain`);
+        const chain = on.locator(".tl-chain li");
+        await chain.first().waitFor();
+        assert.deepEqual((await chain.locator(".link").allTextContents()).slice(0, 5),
+                         ["ProfilerStep#0", "aten::conv2d", "aten::cudnn_convolution", "cudaLaunchKernel", "implicit_convolve_sgemm"]);
+        await stage.picture(on, "report-chain");
+        await on.getByRole("button", { name: "aten::conv2d" }).first().click();
+        await on.getByRole("heading", { name: "aten::conv2d" }).waitFor();
+        await on.locator(".tl-chain section").nth(1).getByRole("button", { name: "implicit_convolve_sgemm" }).waitFor();
+        assert.equal(await on.locator(".tl-chain section").nth(1).locator("li").count(), 1);
+        await on.getByRole("button", { name: "Flame graph" }).click();
+        await on.getByRole("button", { name: /^aten::cudnn_convolution: 80\.0 µs/ }).waitFor();
+        await on.getByRole("button", { name: /^cudaLaunchKernel: 6\.00 µs/ }).waitFor();
+        await stage.picture(on, "report-flame");
+        // Of a range: the part that lies in it. The first step has four kernels forward.
+        const range = await open(`${url}#/timeline?range=0-2000000&tab=flame`);
+        await range.getByRole("button", { name: /^implicit_convolve_sgemm: 280 µs, .*4 spans/ }).waitFor();
+    }],
     ["more spans than a file can carry: it says that its picture is coarse", async (open) => {
         const trace = join(stage.work, "long.json");
         writeFileSync(trace, `[${Array.from({ length: 300_000 }, (_, i) =>

@@ -24,7 +24,8 @@ export function Overlay({ label, values, height = 150 }: OverlayProps) {
     const share = (side: number, n: number) => n / Math.max(values[side]!.length, 1);
     const most = largest(bins.flatMap(({ counts }) => counts.map((n, side) => share(side, n))), 1e-9);
     const floor = height - BOTTOM;
-    const bar = width / Math.max(1, bins.length);
+    const bar = bins.length === 1 ? Math.min(60, width) : width / Math.max(1, bins.length);
+    const start = bins.length === 1 ? (width - bar) / 2 : 0;
     const medians = values.map(median);
     const x = (value: number) => (high > low ? Math.min(1, (value - low) / (high - low)) * width : width / 2);
     const about = SIDES.map((side, i) => `${side} ${count(values[i]!.length)} values, median ${ns(medians[i])}`).join("; ");
@@ -44,11 +45,11 @@ export function Overlay({ label, values, height = 150 }: OverlayProps) {
                         `${side} ${count(bin.counts[s]!)} (${percent(share(s, bin.counts[s]!))})`).join(", ")}`;
                     return (
                         <g key={i}>
-                            <rect x={i * bar} y={0} width={bar} height={floor} fill="transparent" />
+                            <rect x={start + i * bar} y={0} width={bar} height={floor} fill="transparent" />
                             {bin.counts.map((n, s) => {
                                 const h = n ? Math.max(2, (share(s, n) / most) * (floor - TOP)) : 0;
                                 return n > 0 && (
-                                    <rect key={s} x={i * bar + 0.5} y={floor - h} width={Math.max(1, bar - 1)} height={h}
+                                    <rect key={s} x={start + i * bar + 0.5} y={floor - h} width={Math.max(1, bar - 1)} height={h}
                                           fill={byIndex(s, theme)} fill-opacity={0.55} stroke={byIndex(s, theme)} />
                                 );
                             })}

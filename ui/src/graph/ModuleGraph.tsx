@@ -10,6 +10,8 @@ import { BOX_HEIGHT, drawingOf, HEAD_PX, kindOf, nodesOf, openAtFirst, unfoldKey
 import { Pannable, usePan } from "./pan";
 
 const LETTER_PX = 7.7;
+const AROUND_PX = 80; // above and below the drawing
+const LEAST_PX = 300;
 
 function cut(text: string, room: number): string {
     const letters = Math.max(Math.floor(room / LETTER_PX), 4);
@@ -52,7 +54,7 @@ export function ModuleGraph({ module, whole, selected, onSelect }: ModuleGraphPr
         if (node.inside) change((keys) => { if (!keys.delete(node.key)) keys.add(node.key); });
     };
     return (
-        <div class="module-graph">
+        <div class="module-graph" style={{ height: `${Math.max(drawing.height + AROUND_PX, LEAST_PX)}px` }}>
             <Pannable pan={pan} pageScrolls label={`Graph of ${count(drawing.boxes.length)} modules`}>
                 {drawing.boxes.map((box) => {
                     const { node, x, y, w, h } = box;
@@ -79,6 +81,8 @@ export function ModuleGraph({ module, whole, selected, onSelect }: ModuleGraphPr
                                 <title>{label}</title>
                                 <rect width={w} height={h} rx={7} fill={node.open ? "var(--surface)" : heat(Math.sqrt(node.time_ns / (module.time_ns || 1)), theme)}
                                       class={node.open ? "module-frame" : ""} />
+                            </g>
+                            <g class="node-texts" aria-hidden="true">
                                 <g class={theme === "dark" || node.open ? "" : "on-fill"}>
                                     <text x={10} y={node.open ? 20 : 18} class="node-type">{cut(`${node.inside ? (node.open ? "▾ " : "▸ ") : ""}${name}`, w - 92)}</text>
                                     <text x={w - 10} y={node.open ? 20 : 18} text-anchor="end" class="node-time">{ns(node.time_ns)}</text>

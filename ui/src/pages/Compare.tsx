@@ -97,7 +97,7 @@ function LatencyCard({ a, b, steps }: { a: Latency | null; b: Latency | null; st
               note={a && b ? `${count(a.count)} in A, ${count(b.count)} in B, without warm-up` : a ? "only in A" : "only in B"}>
             <table class="plain">
                 <thead>
-                    <tr><th></th><th class="num">A</th><th class="num">B</th><th class="num">B − A</th><th class="num">Change</th></tr>
+                    <tr><td></td><th class="num">A</th><th class="num">B</th><th class="num">B − A</th><th class="num">Change</th></tr>
                 </thead>
                 <tbody>
                     {MEASURES.map(({ title, of, spread: scale }) => {
@@ -115,7 +115,7 @@ function LatencyCard({ a, b, steps }: { a: Latency | null; b: Latency | null; st
                     })}
                 </tbody>
             </table>
-            {drawn.some((side) => side.length > 1) && <Overlay label="Steps by latency" values={drawn} />}
+            {drawn.every((side) => side.length > 0) && <Overlay label="Steps by latency" values={drawn} />}
         </Card>
     );
 }
@@ -130,7 +130,7 @@ function FactsCard({ a, b }: { a: Meta[]; b: Meta[] }) {
                 <table class="plain wrap">
                     <thead>
                         <tr>
-                            <th></th>
+                            <td></td>
                             <th>A</th>
                             <th>B</th>
                         </tr>
@@ -163,13 +163,14 @@ function Headline({ pairs, diff }: { pairs: ReturnType<typeof latencies>; diff: 
             <p class="verdict">
                 {of && change !== null
                     ? <>{told ? SAID[told] : "Too few steps to tell them from noise"}: {ns(of.a!.mean_ns)} → {ns(of.b!.mean_ns)}, {signed(change, percent)}, the mean of {of.a!.scope === STEP ? "a step" : `region ${of.a!.name}`}.</>
-                    : "No model and no labelled region is in both: whole traces are compared."}
+                    : "No model and no labelled region is in both."}
             </p>
             {moved.length > 0
                 ? <p class="note">What changed most: {moved.map((r, i) => (
                     <span key={`${r.name}|${r.type}`}>{i > 0 && ", "}<button class="link inline" onClick={() => setArgs({ of: keyOf(r), view: null })}>{r.name ?? NA}</button>
                         {" "}{signed(changeOf(r), ns)}</span>))}.</p>
-                : <p class="note">{diff.spans ? "Without operators the spread of times is not known, so no name is called slower or faster."
+                : <p class="note">{!diff.rows.some((r) => r.a_ns !== null && r.b_ns !== null) ? `No ${diff.spans ? "span" : "operator"} is in both.`
+                    : diff.spans ? "Without operators the spread of times is not known, so no name is called slower or faster."
                     : "No operator changed by more than the spread of its executions explains."}</p>}
         </Card>
     );
@@ -226,9 +227,11 @@ function Changes({ traces, data }: { traces: Two<api.TraceInfo>; data: Two<Data>
                 return (
                     <>
                         <Headline {...{ pairs, diff }} />
-                        <div class="cards">
-                            {pairs.slice(0, 6).map((p) => <LatencyCard key={p.key} a={p.a} b={p.b} steps={[data[0][3], data[1][3]]} />)}
-                        </div>
+                        {pairs.length > 0 && (
+                            <div class="cards">
+                                {pairs.slice(0, 6).map((p) => <LatencyCard key={p.key} a={p.a} b={p.b} steps={[data[0][3], data[1][3]]} />)}
+                            </div>
+                        )}
                         <FactsCard a={data[0][2]} b={data[1][2]} />
                         {chosen && <Distribution key={keyOf(chosen)} {...{ traces, data }} row={chosen} spans={diff.spans} />}
                         <Card title={diff.spans ? "Spans" : "Operators"} wide note={perWhat(diff)}

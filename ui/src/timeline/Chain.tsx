@@ -1,23 +1,18 @@
 // How it came to a span, and what it led to: Python, operator, launch, kernel.
+import { useMemo } from "preact/hooks";
+import * as api from "../api";
 import { Loaded } from "../components/States";
 import { ns, text } from "../format";
-import { all, useData } from "../hooks";
+import { all, useData, type Loadable } from "../hooks";
 import { named } from "../palette";
+import type { FlowLink } from "../queries";
 import { useTheme } from "../theme";
-import type { Bar } from "./scene";
+import type { NameKind } from "./names";
+import { chainOf, launchesOf, type ChainLink } from "./offline";
+import type { Bar, Scene } from "./scene";
+import type { Track } from "./tracks";
 
-interface Link {
-    id: number;
-    how: string;
-    name: string | null;
-    cat: string | null;
-    layer: string | null;
-    ts: number;
-    dur: number;
-    track_name: string | null;
-}
-
-function Row({ link, here, onSelect }: { link: Link; here: boolean; onSelect: (id: number) => void }) {
+function Row({ link, here, onSelect }: { link: ChainLink; here: boolean; onSelect: (id: number) => void }) {
     const theme = useTheme();
     return (
         <li class={here ? "here" : ""}>
@@ -29,11 +24,35 @@ function Row({ link, here, onSelect }: { link: Link; here: boolean; onSelect: (i
     );
 }
 
-export function Chain({ bar, end, onSelect }: { bar: Bar; end: number; onSelect: (id: number) => void }) {
-    const chain = useData<Link>("span_chain", { id: bar.id });
-    const launches = useData<Link>("span_launches", { id: bar.id, track: bar.track, to: Math.ceil(end) });
+// A server is asked; a report file knows arrows and where spans stand.
+function useAsked(bar: Bar, end: number): Loadable<[ChainLink[], ChainLink[]]> {
+    return all<[ChainLink[], ChainLink[]]>(useData("span_chain", { id: bar.id }),
+                                           useData("span_launches", { id: bar.id, track: bar.track, to: Math.ceil(end) }));
+}
+
+function useCarried(bar: Bar, end: number, scene: Scene): Loadable<[ChainLink[], ChainLink[]]> {
+    const loaded = all<[FlowLink[], (NameKind & { name: string | null })[], Track[]]>(useData("flows"), useData("names"), useData("tracks"));
+    return useMemo(() => {
+        if (loaded.state !== "ready") return loaded;
+        const [flows, names, tracks] = loaded.value;
+        const known = { flows, tracks, kinds: new Map(names.map((row) => [row.name ?? "", row])) };
+        return { state: "ready", value: [chainOf(scene, known, bar.id), launchesOf(scene, known, bar, end)] };
+    }, [loaded.state, bar.id, end]);
+}
+
+const useChain = api.isReport ? useCarried : useAsked;
+
+interface ChainProps {
+    bar: Bar;
+    end: number;
+    scene: Scene;
+    onSelect: (id: number) => void;
+}
+
+export function Chain({ bar, end, scene, onSelect }: ChainProps) {
+    const loaded = useChain(bar, end, scene);
     return (
-        <Loaded of={all<[Link[], Link[]]>(chain, launches)}>
+        <Loaded of={loaded}>
             {([up, down]) => (
                 <div class="tl-chain">
                     <section>

@@ -114,8 +114,8 @@ export function SpanPanel({ bar, scene, tab, onTab, onClose, onSelect, onArrows 
     const end = bar.dur < 0 ? scene.duration : bar.ts + Math.max(bar.dur, 1);
     return (
         <Dock title={bar.name} name={bar.name} tabs={[ABOUT, CHAIN, FLAME]} {...{ tab, onTab, onClose }}>
-            {tab === "chain" ? <Chain {...{ bar, end, onSelect }} />
-                : tab === "flame" ? <Flame from={bar.ts} to={end} track={bar.track} names={scene.names} />
+            {tab === "chain" ? <Chain {...{ bar, end, scene, onSelect }} />
+                : tab === "flame" ? <Flame from={bar.ts} to={end} track={bar.track} scene={scene} />
                 : (
                     <Loaded of={all<[SpanDetails[], FlowRow[], ChildRow[]]>(span, flows, children)}>
                         {([[row], arrows, inside]) => (row
@@ -198,28 +198,38 @@ function busyFact(bar: Bar): [string, string][] {
 }
 
 // What the picture itself tells: of several narrow spans, or in a report.
-interface BarPanelProps {
+interface BarPanelProps extends Tabbed {
     bar: Bar;
+    scene: Scene;
     onClose: () => void;
     onZoom: () => void;
     onTotals: () => void;
+    onSelect: (id: number) => void;
 }
 
-export function BarPanel({ bar, onClose, onZoom, onTotals }: BarPanelProps) {
+export function BarPanel({ bar, scene, tab, onTab, onClose, onZoom, onTotals, onSelect }: BarPanelProps) {
     const several = bar.count > 1;
+    const end = bar.dur < 0 ? scene.duration : bar.ts + Math.max(bar.dur, 1);
+    const shown = several && tab === "chain" ? "about" : tab;
     return (
         <Dock title={several ? `${count(bar.count)} spans, ${bar.mixed ? bar.name : `most of it ${bar.name}`}` : bar.name}
-              tabs={[ABOUT]} tab="about" onTab={() => undefined} onClose={onClose}>
-            <Facts of={[[several ? "Together" : "Duration", duration(bar.dur)], ...busyFact(bar), ["Start", ns(bar.ts)],
-                        ["Line", String(bar.depth + 1)]]} />
-            <p class="note">
-                {several ? "They are too narrow to be told apart; zoom in to see each."
-                    : "A report file carries names and times; opmeter serve shows arguments and links too."}
-            </p>
-            <div class="tl-actions">
-                <button class="button" onClick={onZoom}>Zoom in on {several ? "them" : "it"}</button>
-                <button class="button" onClick={onTotals}>Totals of this time</button>
-            </div>
+              tabs={several ? [ABOUT, FLAME] : [ABOUT, CHAIN, FLAME]} tab={shown} {...{ onTab, onClose }}>
+            {shown === "chain" ? <Chain {...{ bar, end, scene, onSelect }} />
+                : shown === "flame" ? <Flame from={bar.ts} to={end} track={bar.track} scene={scene} />
+                : (
+                    <>
+                        <Facts of={[[several ? "Together" : "Duration", duration(bar.dur)], ...busyFact(bar), ["Start", ns(bar.ts)],
+                                    ["Line", String(bar.depth + 1)]]} />
+                        <p class="note">
+                            {several ? "They are too narrow to be told apart; zoom in to see each."
+                                : "A report file carries names, times and arrows; opmeter serve shows arguments too."}
+                        </p>
+                        <div class="tl-actions">
+                            <button class="button" onClick={onZoom}>Zoom in on {several ? "them" : "it"}</button>
+                            <button class="button" onClick={onTotals}>Totals of this time</button>
+                        </div>
+                    </>
+                )}
         </Dock>
     );
 }
@@ -263,8 +273,8 @@ export function RangePanel({ range, scene, coarse, tab, onTab, onClose }: RangeP
     }, [range.from, range.to]);
     return (
         <Dock title={`${ns(range.to - range.from)} selected, ${ns(range.from)} to ${ns(range.to)}`} name={`${Math.round(range.from)}-${Math.round(range.to)}`}
-              tabs={api.isReport ? [TOTALS] : [TOTALS, FLAME]} tab={tab === "flame" ? tab : "about"} {...{ onTab, onClose }}>
-            {tab === "flame" && !api.isReport ? <Flame from={range.from} to={range.to} track={null} names={scene.names} /> : <>
+              tabs={[TOTALS, FLAME]} tab={tab === "flame" ? tab : "about"} {...{ onTab, onClose }}>
+            {tab === "flame" ? <Flame from={range.from} to={range.to} track={null} scene={scene} /> : <>
             {!coarse && <p class="note">Of every span the part that lies in the range.</p>}
             {coarse && <p class="note">Counted from a coarse picture: many narrow spans count as one name.</p>}
             <Loaded of={asked} empty="Nothing is in this range.">

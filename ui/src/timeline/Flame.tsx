@@ -6,18 +6,14 @@ import { count, ns, percent } from "../format";
 import { useLoad, useTrace } from "../hooks";
 import { ON_FILL } from "../palette";
 import type { Names } from "./names";
+import { flameOf, type FlameNode } from "./offline";
+import type { Scene } from "./scene";
+import type { Track } from "./tracks";
 
 const ROW_PX = 20;
 const LEAST = 0.0015; // of the width
 
-interface NodeRow {
-    parent: number;
-    name: string | null;
-    count: number;
-    total_ns: number;
-}
-
-interface Placed extends NodeRow {
+interface Placed extends FlameNode {
     index: number;
     depth: number;
     left: number;
@@ -26,7 +22,7 @@ interface Placed extends NodeRow {
 
 // Every node at its place, the widest of its siblings first; only what is inside `root`, and what
 // root is in.
-function placed(nodes: NodeRow[], root: number): Placed[] {
+function placed(nodes: FlameNode[], root: number): Placed[] {
     const children = new Map<number, number[]>();
     nodes.forEach(({ parent }, i) => {
         const list = children.get(parent);
@@ -57,7 +53,7 @@ function placed(nodes: NodeRow[], root: number): Placed[] {
     return list;
 }
 
-function Graph({ nodes, names }: { nodes: NodeRow[]; names: Names }) {
+function Graph({ nodes, names }: { nodes: FlameNode[]; names: Names }) {
     const [root, setRoot] = useState(-1);
     const list = useMemo(() => placed(nodes, root), [nodes, root]);
     const whole = nodes.reduce((sum, node) => sum + (node.parent < 0 ? node.total_ns : 0), 0);
@@ -86,15 +82,24 @@ function Graph({ nodes, names }: { nodes: NodeRow[]; names: Names }) {
     );
 }
 
-export function Flame({ from, to, track, names }: { from: number; to: number; track: number | null; names: Names }) {
+interface FlameProps {
+    from: number;
+    to: number;
+    track: number | null; // null: all
+    scene: Scene;
+}
+
+export function Flame({ from, to, track, scene }: FlameProps) {
     const trace = useTrace();
     const asked = useLoad(async (signal) => {
         const start = Math.floor(from);
-        return api.records<NodeRow>(await api.flame(trace.id, start, Math.max(Math.ceil(to), start + 1), track, signal));
+        const end = Math.max(Math.ceil(to), start + 1);
+        if (!api.isReport) return api.records<FlameNode>(await api.flame(trace.id, start, end, track, signal));
+        return flameOf(scene, { from: start, to: end }, track, api.records<Track>(await api.data(trace.id, "tracks")));
     }, [from, to, track]);
     return (
         <Loaded of={asked} empty="Nothing is in this time.">
-            {(nodes) => <Graph key={`${from}-${to}-${track}`} {...{ nodes, names }} />}
+            {(nodes) => <Graph key={`${from}-${to}-${track}`} nodes={nodes} names={scene.names} />}
         </Loaded>
     );
 }

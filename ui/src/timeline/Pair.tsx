@@ -172,7 +172,7 @@ function SpanPair({ chosen, link, data, onClose }: { chosen: Chosen; link: Link;
             {bar.id < 0 ? <p class="note">They are too narrow to be told apart; zoom in to compare one of them.</p> : (
                 <table class="plain">
                     <thead>
-                        <tr><th></th><th class="num">Duration</th><th class="num">After the start of its step</th><th></th></tr>
+                        <tr><td></td><th class="num">Duration</th><th class="num">After the start of its step</th><td></td></tr>
                     </thead>
                     <tbody>
                         {bars.map((of, s) => (
@@ -306,21 +306,31 @@ function Linked({ data }: { data: Two<SideData> }) {
     }, [chosen]);
 
     // As the address has it: time of A, and what was selected on which side.
-    useLayoutEffect(() => {
+    const restore = (first: boolean) => {
         const [from, to, span] = [numberArg("from"), numberArg("to"), numberArg("span")];
         const side: Side = current().args.get("side") === "b" ? 1 : 0;
         const range = rangeArg();
         if (from !== null && to !== null && to > from) lead.showExactly(from, to);
-        else link.goTo(0, false);
+        else if (first) link.goTo(0, false);
         if (range) selectRange(side, range);
-        if (span === null) return;
-        api.data(data[side].trace.id, "span", { id: span }).then((rows) => {
-            const [row] = api.records<SpanDetails>(rows);
-            if (!row || row.track === null) return;
-            const bar = { id: span, track: row.track, depth: row.depth ?? 0, ts: row.ts, dur: row.dur, name: row.name ?? "", count: 1 };
-            select(side, bar);
-            sides[side].reveal(bar, from === null);
-        }, setError);
+        else if (span === null) select(0, null);
+        else {
+            api.data(data[side].trace.id, "span", { id: span }).then((rows) => {
+                const [row] = api.records<SpanDetails>(rows);
+                if (!row || row.track === null) return;
+                const bar = { id: span, track: row.track, depth: row.depth ?? 0, ts: row.ts, dur: row.dur, name: row.name ?? "", count: 1 };
+                select(side, bar);
+                sides[side].reveal(bar, first && from === null);
+            }, setError);
+        }
+    };
+    useLayoutEffect(() => {
+        restore(true);
+        const back = () => {
+            if (current().page === "compare") restore(false);
+        };
+        addEventListener("popstate", back);
+        return () => removeEventListener("popstate", back);
     }, []);
     useEffect(() => {
         if (!moved.current) return;

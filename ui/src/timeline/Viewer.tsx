@@ -20,6 +20,7 @@ import { useGestures, useHabit } from "./gestures";
 import { deviceTitle, stripHit, strips, STRIP_PX } from "./head";
 import type { ColorBy } from "./names";
 import { above, below, beside, firstInSight } from "./neighbours";
+import { barById } from "./offline";
 import { OVERVIEW_PX } from "./overview";
 import { ColorSource, RowLabel, Tip, type Colors } from "./parts";
 import type { Bar, Range } from "./scene";
@@ -150,6 +151,13 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
 
     // A span that is known by its number alone: from the address, or a link of the panel.
     const goToSpan = async (id: number, zoomTo: boolean) => {
+        if (api.isReport) {
+            const bar = barById(scene, id);
+            if (!bar) return;
+            select(bar);
+            controller.reveal(bar, zoomTo);
+            return;
+        }
         try {
             const [row] = api.records<SpanDetails>(await api.data(trace.id, "span", { id }));
             if (!row || row.track === null) return;
@@ -181,14 +189,14 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
             controller.arrange(fromArgs(current().args));
             setTab(tabArg());
         };
-        follow();
+        if (pictured || !api.isReport) follow();
         addEventListener("popstate", back);
         addEventListener("hashchange", follow);
         return () => {
             removeEventListener("popstate", back);
             removeEventListener("hashchange", follow);
         };
-    }, [controller]);
+    }, [controller, api.isReport && pictured]); // a report knows spans from its picture
 
     useEffect(() => {
         if (!moved.current) return;
@@ -388,7 +396,8 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                     ? <SpanPanel key={selected.id} bar={selected} {...{ scene, tab, onTab }} onClose={() => select(null)}
                                  onSelect={(id) => void goToSpan(id, false)}
                                  onArrows={(arrows) => controller.setArrows(arrows)} />
-                    : <BarPanel bar={selected} onClose={() => select(null)} onZoom={act(() => controller.zoomToSelection())}
+                    : <BarPanel key={selected.ts} bar={selected} {...{ scene, tab, onTab }} onClose={() => select(null)}
+                                onSelect={(id) => void goToSpan(id, false)} onZoom={act(() => controller.zoomToSelection())}
                                 onTotals={() => setRange({ from: selected.ts, to: end(selected) })} />)}
         </div>
     );

@@ -9,7 +9,7 @@ const BUSY_MS = 80;
 // ready: the first picture stands; nothing else is asked for before.
 export function useBusy(controller: Controller, trace: api.TraceInfo, ready: boolean, onError: (error: Error) => void): void {
     useEffect(() => {
-        if (api.isReport || !ready) return;
+        if (!ready) return;
         const stop = new AbortController();
         const timer = setTimeout(() => {
             const from = Math.max(Math.floor(controller.target.from), 0);
