@@ -531,7 +531,10 @@ static void settle_kinds(struct textable *t)
     for (size_t c = 0; c < t->ncol; c++) {
         if (t->col[c].kind != TEXTABLE_ANY)
             continue;
-        t->col[c].kind = TEXTABLE_REAL;
+        t->col[c].kind = TEXTABLE_TEXT;
+        for (size_t i = c; i < t->ncell; i += t->ncol)
+            if (t->cell[i].type != CELL_NULL && t->cell[i].type != CELL_TEXT)
+                t->col[c].kind = TEXTABLE_REAL;
         for (size_t i = c; i < t->ncell; i += t->ncol)
             if (t->cell[i].type == CELL_TEXT)
                 t->col[c].kind = TEXTABLE_TEXT;

@@ -21,7 +21,7 @@ enum textable_kind {
     TEXTABLE_PROSE, /* a sentence: cut at its end */
     TEXTABLE_INT,
     TEXTABLE_REAL,
-    TEXTABLE_ANY,   /* whatever its cells are: a name if one of them is a text */
+    TEXTABLE_ANY,   /* whatever its cells are: a name if one of them is a text, or none a number */
     TEXTABLE_SHARE, /* reals from 0 to 1: "12.5 %", in colour with a bar beside it */
 };
 

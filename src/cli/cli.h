@@ -219,6 +219,8 @@ bool cli_near_text(opm_trace *t, const char *sql, const char *word, struct buf *
 const char *cli_near_file(const char *path, struct buf *best);
 /* Append a text as SQL writes it, in quotes. */
 void cli_sql_text(struct buf *b, const char *text);
+/* A cell of the current row as a cell of a table for people. */
+void cli_add_value(struct textable *t, const opm_rows *r, int c);
 /* The current row as a JSON object. */
 void cli_json_row(struct json_writer *w, const opm_rows *r);
 

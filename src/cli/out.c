@@ -17,6 +17,37 @@
 
 const char *const cli_color_choices[] = { "auto", "always", "never", NULL };
 
+static void clean(struct buf *b, bool lines)
+{
+    size_t from = 0, to = 0;
+
+    while (from < b->len) {
+        uint32_t cp;
+        size_t n = utf8_next(b->data + from, b->len - from, &cp);
+
+        if (!utf8_is_control(cp) || (lines && cp == '\n')) {
+            memmove(b->data + to, b->data + from, n);
+            to += n;
+        } else {
+            b->data[to++] = '?';
+        }
+        from += n;
+    }
+    if (b->data)
+        b->data[to] = '\0';
+    b->len = to;
+}
+
+void cli_clean(struct buf *b)
+{
+    clean(b, false);
+}
+
+void cli_clean_lines(struct buf *b)
+{
+    clean(b, true);
+}
+
 /* One line on standard error, in one write: other processes may be writing there too. */
 static void say(const char *msg, const char *tail)
 {
@@ -61,44 +92,53 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
     return CLI_USAGE;
 }
 
+/* Append what the format gives; what a terminal could act on becomes '?', but ends of lines stay if
+ * `lines`. */
+static void add_clean(struct buf *b, bool lines, const char *fmt, va_list ap)
+{
+    char *msg;
+
+    if (vasprintf(&msg, fmt, ap) < 0)
+        msg = NULL;
+    buf_adds(b, msg ? msg : "");
+    clean(b, lines);
+    free(msg);
+}
+
+/* A line of standard output. */
+static void put_styled(struct cli *cli, enum cli_style style, const struct buf *b)
+{
+    io_out_addf(&cli->out, "%s%s%s\n", cli_style(cli, style), buf_str(b),
+                cli_style(cli, STYLE_PLAIN));
+}
+
 void cli_remark(struct cli *cli, const char *fmt, ...)
 {
     struct buf b = { 0 };
-    char *msg;
     va_list ap;
 
+    if (cli->quiet)
+        return;
     va_start(ap, fmt);
-    if (vasprintf(&msg, fmt, ap) < 0)
-        msg = NULL;
+    add_clean(&b, false, fmt, ap);
     va_end(ap);
-    if (msg && !cli->quiet && !isatty(STDOUT_FILENO)) {
-        say(msg, "");
-    } else if (msg && !cli->quiet) {
-        buf_adds(&b, msg);
-        cli_clean(&b);
-        io_out_addf(&cli->out, "%s%s%s\n", cli_style(cli, STYLE_DIM), buf_str(&b),
-                    cli_style(cli, STYLE_PLAIN));
-    }
+    if (isatty(STDOUT_FILENO))
+        put_styled(cli, STYLE_DIM, &b);
+    else
+        say(buf_str(&b), "");
     buf_release(&b);
-    free(msg);
 }
 
 void cli_heading(struct cli *cli, const char *fmt, ...)
 {
     struct buf b = { 0 };
-    char *msg;
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&msg, fmt, ap) < 0)
-        msg = NULL;
+    add_clean(&b, false, fmt, ap);
     va_end(ap);
-    buf_adds(&b, msg ? msg : "");
-    cli_clean(&b);
-    io_out_addf(&cli->out, "%s%s%s\n", cli_style(cli, STYLE_BOLD), buf_str(&b),
-                cli_style(cli, STYLE_PLAIN));
+    put_styled(cli, STYLE_BOLD, &b);
     buf_release(&b);
-    free(msg);
 }
 
 bool cli_fact(struct cli *cli, const char *label, struct buf *text)
@@ -121,18 +161,13 @@ bool cli_fact(struct cli *cli, const char *label, struct buf *text)
 void cli_say(struct cli *cli, const char *fmt, ...)
 {
     struct buf b = { 0 };
-    char *msg;
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&msg, fmt, ap) < 0)
-        msg = NULL;
+    add_clean(&b, true, fmt, ap);
     va_end(ap);
-    buf_adds(&b, msg ? msg : "");
-    cli_clean_lines(&b);
     io_out_adds(&cli->out, buf_str(&b));
     buf_release(&b);
-    free(msg);
 }
 
 int cli_out_of_memory(void)
@@ -236,37 +271,6 @@ int cli_text_width(void)
     int width = cli_width();
 
     return width ? MIN(MAX(width, 40), TEXT_WIDTH_MAX) : WIDTH_DEFAULT;
-}
-
-static void clean(struct buf *b, bool lines)
-{
-    size_t from = 0, to = 0;
-
-    while (from < b->len) {
-        uint32_t cp;
-        size_t n = utf8_next(b->data + from, b->len - from, &cp);
-
-        if (!utf8_is_control(cp) || (lines && cp == '\n')) {
-            memmove(b->data + to, b->data + from, n);
-            to += n;
-        } else {
-            b->data[to++] = '?';
-        }
-        from += n;
-    }
-    if (b->data)
-        b->data[to] = '\0';
-    b->len = to;
-}
-
-void cli_clean(struct buf *b)
-{
-    clean(b, false);
-}
-
-void cli_clean_lines(struct buf *b)
-{
-    clean(b, true);
 }
 
 bool cli_has_color(const struct cli *cli)

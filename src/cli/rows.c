@@ -1,7 +1,7 @@
 /* rows.c -- print the rows of a query; see cli_print_query() in cli.h.
  *
  * JSON and CSV are written row by row. The aligned form has to see rows before it can set widths
- * and tell numbers from text: it holds the first BATCH_ROWS, hands them to textable, and prints
+ * and tell numbers from text: it hands the first BATCH_ROWS to textable and prints
  * what follows at the widths that textable chose. */
 #include "cli/cli.h"
 
@@ -19,110 +19,40 @@
 #define NUMBER_ROOM 32
 #define GAP 2
 
-struct value {
-    enum opm_type type;
-    union {
-        int64_t i;
-        double f;
-        struct {
-            size_t at; /* in batch.text */
-            size_t len;
-        } s;
-    };
-};
-
-struct batch {
-    struct value *value; /* row after row */
-    size_t n;
-    size_t cap;
-    struct buf text;
-    int ncol;
-};
-
-static bool batch_add_row(struct batch *b, const opm_rows *r)
+void cli_add_value(struct textable *t, const opm_rows *r, int c)
 {
-    if (!GROW(b->value, b->cap, b->n + (size_t)b->ncol))
-        return false;
-    for (int c = 0; c < b->ncol; c++) {
-        struct value *v = &b->value[b->n++];
-        const char *text;
+    const char *text;
+    size_t len;
 
-        v->type = opm_rows_type(r, c);
-        switch (v->type) {
-        case OPM_TYPE_NULL:
-            break;
-        case OPM_TYPE_INT:
-            v->i = opm_rows_int(r, c);
-            break;
-        case OPM_TYPE_REAL:
-            v->f = opm_rows_real(r, c);
-            break;
-        case OPM_TYPE_TEXT:
-            v->s.at = b->text.len;
-            text = opm_rows_text(r, c, &v->s.len);
-            buf_add(&b->text, text, v->s.len);
-            break;
-        }
+    switch (opm_rows_type(r, c)) {
+    case OPM_TYPE_NULL:
+        textable_null(t);
+        break;
+    case OPM_TYPE_INT:
+        textable_int(t, opm_rows_int(r, c));
+        break;
+    case OPM_TYPE_REAL:
+        textable_real(t, opm_rows_real(r, c));
+        break;
+    case OPM_TYPE_TEXT:
+        text = opm_rows_text(r, c, &len);
+        textable_text(t, text, len);
+        break;
     }
-    return !b->text.failed;
 }
 
-static void batch_release(struct batch *b)
-{
-    mem_free(b->value);
-    buf_release(&b->text);
-}
-
-/* A column is one of numbers if nothing else stands in it; SQL does not say beforehand. */
-static enum textable_kind column_kind(const struct batch *b, int col)
-{
-    enum textable_kind kind = TEXTABLE_TEXT;
-
-    for (size_t i = (size_t)col; i < b->n; i += (size_t)b->ncol) {
-        if (b->value[i].type == OPM_TYPE_TEXT)
-            return TEXTABLE_TEXT;
-        if (b->value[i].type == OPM_TYPE_REAL)
-            kind = TEXTABLE_REAL;
-        else if (b->value[i].type == OPM_TYPE_INT && kind == TEXTABLE_TEXT)
-            kind = TEXTABLE_INT;
-    }
-    return kind;
-}
-
-static struct textable *batch_table(const struct batch *b, const opm_rows *r)
-{
-    struct textable *t = textable_new();
-
-    if (!t)
-        return NULL;
-    for (int c = 0; c < b->ncol; c++)
-        textable_column(t, opm_rows_name(r, c), column_kind(b, c));
-    for (size_t i = 0; i < b->n; i++) {
-        const struct value *v = &b->value[i];
-
-        switch (v->type) {
-        case OPM_TYPE_NULL:
-            textable_null(t);
-            break;
-        case OPM_TYPE_INT:
-            textable_int(t, v->i);
-            break;
-        case OPM_TYPE_REAL:
-            textable_real(t, v->f);
-            break;
-        case OPM_TYPE_TEXT:
-            textable_text(t, buf_str(&b->text) + v->s.at, v->s.len);
-            break;
-        }
-    }
-    return t;
-}
-
-/* A column of the rows after the batch. */
+/* A column of the rows after the batch, and what the batch has in it. */
 struct column {
     int width;
-    bool right;
+    bool text, number;
 };
+
+/* One of numbers if nothing else stands in it, as TEXTABLE_ANY has it; SQL does not say
+ * beforehand. */
+static bool is_right(const struct column *col)
+{
+    return col->number && !col->text;
+}
 
 /* The widths in an aligned table are those of the dashes in its second line. */
 static void read_widths(const char *table, size_t len, struct column *col, int ncol)
@@ -221,48 +151,49 @@ static void put_row(struct io_out *o, const opm_rows *r, struct column *col, int
             text = number_text(r, c, room);
             len = strlen(text);
         }
-        if (col[c].right) {
+        if (is_right(&col[c])) {
             col[c].width = MAX(col[c].width, (int)len);
             io_out_addf(o, "%*s", col[c].width - (int)len, "");
         }
         columns = put_clean(o, text, len);
         if (c + 1 < ncol)
-            io_out_addf(o, "%*s", GAP + (col[c].right ? 0 : MAX(col[c].width - columns, 0)), "");
+            io_out_addf(o, "%*s", GAP + (is_right(&col[c]) ? 0 : MAX(col[c].width - columns, 0)),
+                        "");
     }
     io_out_adds(o, "\n");
 }
 
 static int print_aligned(struct cli *cli, opm_rows *r, opm_error *err)
 {
-    struct batch b = { .ncol = opm_rows_columns(r) };
-    struct column *col = mem_calloc((size_t)b.ncol, sizeof(*col));
-    struct textable *t = NULL;
+    int ncol = opm_rows_columns(r);
+    struct column *col = mem_calloc((size_t)ncol, sizeof(*col));
+    struct textable *t = textable_new();
     int more = 1, rc = OPM_ENOMEM;
 
-    if (!col)
+    if (!col || !t)
         goto out;
+    for (int c = 0; c < ncol; c++)
+        textable_column(t, opm_rows_name(r, c), TEXTABLE_ANY);
     for (int i = 0; i < BATCH_ROWS; i++) {
         more = opm_rows_next(r, err);
         if (more <= 0)
             break;
-        if (!batch_add_row(&b, r))
-            goto out;
+        for (int c = 0; c < ncol; c++) {
+            enum opm_type type = opm_rows_type(r, c);
+
+            cli_add_value(t, r, c);
+            col[c].text |= type == OPM_TYPE_TEXT;
+            col[c].number |= type == OPM_TYPE_INT || type == OPM_TYPE_REAL;
+        }
     }
-    t = batch_table(&b, r);
-    if (!t)
-        goto out;
-    for (int c = 0; c < b.ncol; c++)
-        col[c].right = column_kind(&b, c) != TEXTABLE_TEXT;
-    batch_release(&b);
-    b = (struct batch){ .ncol = b.ncol };
     if (more > 0)
-        rc = print_measured(cli, t, col, b.ncol, err);
+        rc = print_measured(cli, t, col, ncol, err);
     else
         rc = textable_print(t, &cli->out, TEXTABLE_ALIGNED, cli_width(), cli_has_color(cli), err);
     while (rc == 0 && more > 0) {
         more = opm_rows_next(r, err);
         if (more > 0)
-            put_row(&cli->out, r, col, b.ncol);
+            put_row(&cli->out, r, col, ncol);
     }
     if (rc == 0)
         rc = more; /* 0, or why the rows ended early */
@@ -270,7 +201,6 @@ out:
     if (rc == OPM_ENOMEM && !err->code)
         *err = (opm_error){ OPM_ENOMEM, "out of memory" };
     textable_free(t);
-    batch_release(&b);
     mem_free(col);
     return rc;
 }

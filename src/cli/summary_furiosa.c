@@ -1,6 +1,8 @@
 /* summary_furiosa.c -- the reports of Furiosa's profiler in its own layout; see summary.h. */
 #include "cli/summary.h"
 
+#include "cli/table.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,104 +12,16 @@
 
 /* -- tables for people -- */
 
-static void put_value(struct textable *t, const opm_rows *r, int c)
-{
-    size_t len;
-    const char *text;
-
-    switch (opm_rows_type(r, c)) {
-    case OPM_TYPE_NULL:
-        textable_null(t);
-        break;
-    case OPM_TYPE_INT:
-        textable_int(t, opm_rows_int(r, c));
-        break;
-    case OPM_TYPE_REAL:
-        textable_real(t, opm_rows_real(r, c));
-        break;
-    case OPM_TYPE_TEXT:
-        text = opm_rows_text(r, c, &len);
-        textable_text(t, text, len);
-        break;
-    }
-}
-
-#define COLUMNS_MAX 16
-
-/* Which columns have a value in the rows that will be shown, and of which kind. */
-struct summary_shape {
-    bool used[COLUMNS_MAX];
-    enum textable_kind kind[COLUMNS_MAX];
-    int64_t rows;
-    bool more; /* than are shown; counting them could take long */
-};
-
-static int shape_of(struct summary *s, const char *sql, struct summary_shape *shape)
-{
-    opm_rows *r = NULL;
-    opm_error err;
-    int more = opm_trace_query(s->t, sql, &r, &err);
-
-    for (int c = 0; c < COLUMNS_MAX; c++)
-        shape->kind[c] = TEXTABLE_INT;
-    while (more >= 0 && !shape->more) {
-        more = opm_rows_next(r, &err);
-        if (more <= 0)
-            break;
-        shape->more = s->limit && shape->rows == s->limit;
-        if (shape->more)
-            break;
-        shape->rows++;
-        for (int c = 0; c < opm_rows_columns(r); c++) {
-            enum opm_type type = opm_rows_type(r, c);
-
-            shape->used[c] |= type != OPM_TYPE_NULL;
-            if (type == OPM_TYPE_TEXT)
-                shape->kind[c] = TEXTABLE_TEXT;
-        }
-    }
-    opm_rows_close(r);
-    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
-}
-
 /* Columns that are NULL throughout are not shown: each source knows others. */
 int summary_print_furiosa_report(struct summary *s, const struct summary_report *rep)
 {
-    struct summary_shape shape = { 0 };
-    struct textable *t;
-    opm_rows *r = NULL;
-    opm_error err;
-    int64_t n = 0;
-    int more, rc = shape_of(s, rep->sql, &shape);
+    int64_t rows = 0;
+    int rc = table_print_plain(s->cli, s->t, rep->sql, s->limit, &rows);
 
-    if (rc == CLI_OK && !shape.rows)
+    if (rc == CLI_OK && !rows)
         io_out_addf(&s->cli->out, "%s\n", rep->empty);
-    if (rc != CLI_OK || !shape.rows)
-        return rc;
-    t = textable_new();
-    if (!t)
-        return cli_out_of_memory();
-    more = opm_trace_query(s->t, rep->sql, &r, &err);
-    for (int c = 0; more == 0 && c < opm_rows_columns(r); c++)
-        if (shape.used[c])
-            textable_column(t, opm_rows_name(r, c), shape.kind[c]);
-    while (more >= 0 && n < shape.rows) {
-        more = opm_rows_next(r, &err);
-        if (more <= 0)
-            break;
-        for (int c = 0; c < opm_rows_columns(r); c++)
-            if (shape.used[c])
-                put_value(t, r, c);
-        n++;
-    }
-    opm_rows_close(r);
-    if (more < 0) {
-        textable_free(t);
-        return cli_error("%s", err.msg);
-    }
-    rc = cli_print_table(s->cli, t);
-    if (rc == CLI_OK && shape.more)
-        cli_remark(s->cli, "there are more than these %" PRId64 ": -t 0 shows all", n);
+    if (rc == CLI_OK && s->limit && rows > s->limit)
+        cli_remark(s->cli, "there are more than these %" PRId64 ": -t 0 shows all", s->limit);
     return rc;
 }
 

@@ -59,35 +59,13 @@ static void add_text(struct textable *t, const char *s)
     textable_text(t, s, strlen(s));
 }
 
-static void add_value(struct textable *t, const opm_rows *r, int c)
-{
-    const char *text;
-    size_t len;
-
-    switch (opm_rows_type(r, c)) {
-    case OPM_TYPE_NULL:
-        textable_null(t);
-        break;
-    case OPM_TYPE_INT:
-        textable_int(t, opm_rows_int(r, c));
-        break;
-    case OPM_TYPE_REAL:
-        textable_real(t, opm_rows_real(r, c));
-        break;
-    case OPM_TYPE_TEXT:
-        text = opm_rows_text(r, c, &len);
-        textable_text(t, text, len);
-        break;
-    }
-}
-
 static void add_cell(struct textable *t, const opm_rows *r, int c, enum show show)
 {
     enum opm_type type = opm_rows_type(r, c);
     char room[HUMAN_ROOM];
 
     if (show == AS_IS || type == OPM_TYPE_NULL || type == OPM_TYPE_TEXT) {
-        add_value(t, r, c);
+        cli_add_value(t, r, c);
         return;
     }
     switch (show) {
@@ -120,8 +98,8 @@ static enum textable_kind kind_of(enum show show)
     return show == AS_IS ? TEXTABLE_ANY : show == AS_SHARE ? TEXTABLE_SHARE : TEXTABLE_INT;
 }
 
-static int read_rows(opm_trace *trace, const char *sql, int64_t limit, struct textable *t,
-                     int64_t *rows)
+static int read_rows(opm_trace *trace, const char *sql, bool plain, int64_t limit,
+                     struct textable *t, int64_t *rows)
 {
     opm_rows *r = NULL;
     opm_error err;
@@ -132,22 +110,24 @@ static int read_rows(opm_trace *trace, const char *sql, int64_t limit, struct te
         if (more <= 0)
             break;
         for (int c = 0; *rows == 0 && c < opm_rows_columns(r); c++) {
+            const char *name = opm_rows_name(r, c);
             char room[HEADING_ROOM];
 
-            heading(opm_rows_name(r, c), room);
-            textable_column(t, room, kind_of(show_of(opm_rows_name(r, c))));
+            heading(name, room);
+            textable_column(t, plain ? name : room, kind_of(plain ? AS_IS : show_of(name)));
             textable_optional(t, 0);
         }
         if ((*rows)++ == limit && limit)
             break;
         for (int c = 0; c < opm_rows_columns(r); c++)
-            add_cell(t, r, c, show_of(opm_rows_name(r, c)));
+            add_cell(t, r, c, plain ? AS_IS : show_of(opm_rows_name(r, c)));
     }
     opm_rows_close(r);
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
-int table_print(struct cli *cli, opm_trace *trace, const char *sql, int64_t limit, int64_t *rows)
+static int print(struct cli *cli, opm_trace *trace, const char *sql, bool plain, int64_t limit,
+                 int64_t *rows)
 {
     struct textable *t;
     int64_t n = 0;
@@ -158,11 +138,22 @@ int table_print(struct cli *cli, opm_trace *trace, const char *sql, int64_t limi
     t = textable_new();
     if (!t)
         return cli_out_of_memory();
-    rc = read_rows(trace, sql, limit, t, &n);
+    rc = read_rows(trace, sql, plain, limit, t, &n);
     if (rows)
         *rows = n;
     if (rc == CLI_OK && n)
         return cli_print_table(cli, t);
     textable_free(t);
     return rc;
+}
+
+int table_print(struct cli *cli, opm_trace *trace, const char *sql, int64_t limit, int64_t *rows)
+{
+    return print(cli, trace, sql, false, limit, rows);
+}
+
+int table_print_plain(struct cli *cli, opm_trace *trace, const char *sql, int64_t limit,
+                      int64_t *rows)
+{
+    return print(cli, trace, sql, true, limit, rows);
 }

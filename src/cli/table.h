@@ -13,5 +13,7 @@
  * *rows: how many there are, limit + 1 if there are more than that; nothing is printed for
  * people if that is 0. NULL: not wanted. CLI_OK, or the exit code after a message. */
 int table_print(struct cli *cli, opm_trace *t, const char *sql, int64_t limit, int64_t *rows);
+/* The same with names and figures as the query gives them. */
+int table_print_plain(struct cli *cli, opm_trace *t, const char *sql, int64_t limit, int64_t *rows);
 
 #endif

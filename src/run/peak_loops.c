@@ -14,38 +14,39 @@ typedef float f32x4 __attribute__((vector_size(16)));
 typedef int32_t i32x4 __attribute__((vector_size(16)));
 typedef uint64_t u64x2 __attribute__((vector_size(16)));
 
-static double fp32_plain(long loops, float *sink)
-{
-    f32x4 a[CHAINS];
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = (f32x4){ 0 } + (float)k;
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = a[k] * 0.999f + 0.001f;
+/* double name(long loops, float *sink): CHAINS accumulators `a` of `lanes`, each beginning as
+ * start(k), go through `step` in every loop, which is a multiplication and an addition per lane;
+ * first() is a lane of one. `constants` are declared in front; target: the attribute
+ * for what it is compiled for, or nothing. */
+#define CHAIN_LOOP(target, name, type, constants, start, step, first, lanes) \
+    target static double name(long loops, float *sink)                       \
+    {                                                                        \
+        constants;                                                           \
+        type acc[CHAINS];                                                    \
+                                                                             \
+        for (int k = 0; k < CHAINS; k++)                                     \
+            acc[k] = start(k);                                               \
+        for (long i = 0; i < loops; i++) {                                   \
+            _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++)        \
+            {                                                                \
+                type a = acc[k];                                             \
+                                                                             \
+                acc[k] = (step);                                             \
+            }                                                                \
+        }                                                                    \
+        for (int k = 0; k < CHAINS; k++)                                     \
+            *sink += (float)first(acc[k]);                                   \
+        return (double)loops * CHAINS * (lanes)*2;                           \
     }
-    for (int k = 0; k < CHAINS; k++)
-        *sink += a[k][0];
-    return (double)loops * CHAINS * 4 * 2;
-}
 
+#define FIRST_PLAIN(a) (a)[0]
+#define START_F32(k) ((f32x4){ 0 } + (float)(k))
+#define START_I32(k) ((i32x4){ 0 } + (k))
+
+CHAIN_LOOP(, fp32_plain, f32x4, const float m = 0.999f, START_F32, a *m + 0.001f, FIRST_PLAIN, 4)
 /* As loops of plain C have them: bytes are widened when they are read. */
-static double int8_plain(long loops, float *sink)
-{
-    i32x4 a[CHAINS], m = (i32x4){ 0 } + *(volatile int32_t *)&(int32_t){ 3 };
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = (i32x4){ 0 } + k;
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = (i32x4)((u64x2)(a[k] * m) ^ (u64x2)m);
-    }
-    for (int k = 0; k < CHAINS; k++)
-        *sink += (float)a[k][0];
-    return (double)loops * CHAINS * 4 * 2;
-}
+CHAIN_LOOP(, int8_plain, i32x4, i32x4 m = (i32x4){ 0 } + *(volatile int32_t *)&(int32_t){ 3 },
+           START_I32, (i32x4)((u64x2)(a *m) ^ (u64x2)m), FIRST_PLAIN, 4)
 
 static double read_plain(const char *p, size_t bytes, float *sink)
 {
@@ -74,70 +75,18 @@ static double update_plain(char *p, size_t bytes)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static double fp32_avx2(long loops, float *sink)
-{
-    __m256 a[CHAINS], m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(0.001f);
+#define ON(isa) __attribute__((target(isa)))
+#define FP32_CONSTANTS(set) set(0.999f), c = set(0.001f)
 
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = _mm256_set1_ps((float)k);
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = _mm256_fmadd_ps(a[k], m, c);
-    }
-    for (int k = 0; k < CHAINS; k++)
-        *sink += _mm256_cvtss_f32(a[k]);
-    return (double)loops * CHAINS * 8 * 2;
-}
-
-__attribute__((target("avx512f"))) static double fp32_avx512(long loops, float *sink)
-{
-    __m512 a[CHAINS], m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(0.001f);
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = _mm512_set1_ps((float)k);
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = _mm512_fmadd_ps(a[k], m, c);
-    }
-    for (int k = 0; k < CHAINS; k++)
-        *sink += _mm512_cvtss_f32(a[k]);
-    return (double)loops * CHAINS * 16 * 2;
-}
-
+CHAIN_LOOP(ON("avx2,fma"), fp32_avx2, __m256, __m256 m = FP32_CONSTANTS(_mm256_set1_ps),
+           _mm256_set1_ps, _mm256_fmadd_ps(a, m, c), _mm256_cvtss_f32, 8)
+CHAIN_LOOP(ON("avx512f"), fp32_avx512, __m512, __m512 m = FP32_CONSTANTS(_mm512_set1_ps),
+           _mm512_set1_ps, _mm512_fmadd_ps(a, m, c), _mm512_cvtss_f32, 16)
 /* Products of 16 bits, added in pairs: bytes are widened when they are packed. */
-__attribute__((target("avx2"))) static double int8_avx2(long loops, float *sink)
-{
-    __m256i a[CHAINS], m = _mm256_set1_epi16(3);
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = _mm256_set1_epi32(k);
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = _mm256_add_epi32(_mm256_madd_epi16(a[k], m), m);
-    }
-    for (int k = 0; k < CHAINS; k++)
-        *sink += (float)_mm256_cvtsi256_si32(a[k]);
-    return (double)loops * CHAINS * 16 * 2;
-}
-
-__attribute__((target("avx512f,avx512vnni"))) static double int8_vnni(long loops, float *sink)
-{
-    __m512i a[CHAINS], m = _mm512_set1_epi8(3);
-
-    for (int k = 0; k < CHAINS; k++)
-        a[k] = _mm512_set1_epi32(k);
-    for (long i = 0; i < loops; i++) {
-#pragma GCC unroll 12
-        for (int k = 0; k < CHAINS; k++)
-            a[k] = _mm512_dpbusd_epi32(a[k], m, m);
-    }
-    for (int k = 0; k < CHAINS; k++)
-        *sink += (float)_mm512_cvtsi512_si32(a[k]);
-    return (double)loops * CHAINS * 64 * 2;
-}
+CHAIN_LOOP(ON("avx2"), int8_avx2, __m256i, __m256i m = _mm256_set1_epi16(3), _mm256_set1_epi32,
+           _mm256_add_epi32(_mm256_madd_epi16(a, m), m), _mm256_cvtsi256_si32, 16)
+CHAIN_LOOP(ON("avx512f,avx512vnni"), int8_vnni, __m512i, __m512i m = _mm512_set1_epi8(3),
+           _mm512_set1_epi32, _mm512_dpbusd_epi32(a, m, m), _mm512_cvtsi512_si32, 64)
 
 __attribute__((target("avx2"))) static double read_avx2(const char *p, size_t bytes, float *sink)
 {

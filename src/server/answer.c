@@ -118,20 +118,44 @@ int answer_rows(struct json_writer *w, opm_trace *t, const char *sql, int64_t li
     return rc;
 }
 
-static void add_words(struct json_writer *w, const char *key, const char *const *word, size_t n)
+struct answer_column {
+    const char *name, *type;
+};
+
+/* "columns": [...], "rows": [ */
+static void begin_rows(struct json_writer *w, const struct answer_column *column, size_t n)
 {
-    json_key(w, key);
+    json_key(w, "columns");
     json_array(w);
     for (size_t i = 0; i < n; i++)
-        json_cstr(w, word[i]);
+        json_cstr(w, column[i].name);
     json_array_end(w);
+    json_key(w, "rows");
+    json_array(w);
+}
+
+/* ], "types": [...], "truncated": ... } */
+static void end_rows(struct json_writer *w, const struct answer_column *column, size_t n,
+                     bool truncated)
+{
+    json_array_end(w);
+    json_key(w, "types");
+    json_array(w);
+    for (size_t i = 0; i < n; i++)
+        json_cstr(w, column[i].type);
+    json_array_end(w);
+    json_key(w, "truncated");
+    json_bool(w, truncated);
+    json_object_end(w);
 }
 
 int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns,
                   int64_t limit, opm_error *err)
 {
-    static const char *const columns[] = { "name", "cat", "layer", "count", "total_ns", "self_ns" };
-    static const char *const types[] = { "text", "text", "text", "integer", "integer", "integer" };
+    static const struct answer_column columns[] = {
+        { "name", "text" },     { "cat", "text" },         { "layer", "text" },
+        { "count", "integer" }, { "total_ns", "integer" }, { "self_ns", "integer" },
+    };
     opm_total *total = NULL;
     size_t n = 0;
     int rc = opm_trace_totals(t, from_ns, to_ns, &total, &n, err);
@@ -139,9 +163,7 @@ int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t 
     if (rc < 0)
         return rc;
     json_object(w);
-    add_words(w, "columns", columns, ARRAY_SIZE(columns));
-    json_key(w, "rows");
-    json_array(w);
+    begin_rows(w, columns, ARRAY_SIZE(columns));
     for (size_t i = 0; i < MIN(n, (size_t)limit); i++) {
         json_array(w);
         json_cstr(w, total[i].name);
@@ -152,11 +174,7 @@ int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t 
         add_int(w, total[i].self_ns);
         json_array_end(w);
     }
-    json_array_end(w);
-    add_words(w, "types", types, ARRAY_SIZE(types));
-    json_key(w, "truncated");
-    json_bool(w, n > (size_t)limit);
-    json_object_end(w);
+    end_rows(w, columns, ARRAY_SIZE(columns), n > (size_t)limit);
     opm_totals_free(total);
     return 0;
 }
@@ -164,8 +182,12 @@ int answer_totals(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t 
 int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t to_ns, int64_t track,
                  opm_error *err)
 {
-    static const char *const columns[] = { "parent", "name", "count", "total_ns" };
-    static const char *const types[] = { "integer", "text", "integer", "integer" };
+    static const struct answer_column columns[] = {
+        { "parent", "integer" },
+        { "name", "text" },
+        { "count", "integer" },
+        { "total_ns", "integer" },
+    };
     opm_flame *node = NULL;
     size_t n = 0;
     int rc = opm_trace_flame(t, from_ns, to_ns, track, FLAME_PARTS, &node, &n, err);
@@ -173,9 +195,7 @@ int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t t
     if (rc < 0)
         return rc;
     json_object(w);
-    add_words(w, "columns", columns, ARRAY_SIZE(columns));
-    json_key(w, "rows");
-    json_array(w);
+    begin_rows(w, columns, ARRAY_SIZE(columns));
     for (size_t i = 0; i < n; i++) {
         json_array(w);
         add_int(w, node[i].parent);
@@ -184,11 +204,7 @@ int answer_flame(struct json_writer *w, opm_trace *t, int64_t from_ns, int64_t t
         add_int(w, node[i].total_ns);
         json_array_end(w);
     }
-    json_array_end(w);
-    add_words(w, "types", types, ARRAY_SIZE(types));
-    json_key(w, "truncated");
-    json_bool(w, false);
-    json_object_end(w);
+    end_rows(w, columns, ARRAY_SIZE(columns), false);
     opm_flame_free(node);
     return 0;
 }
@@ -210,8 +226,10 @@ static void add_diff_row(struct json_writer *w, const struct diff_row *r)
 
 void answer_diff(struct json_writer *w, const struct diff *d)
 {
-    static const char *const columns[] = { "name", "type", "a_ns", "b_ns", "state" };
-    static const char *const types[] = { "text", "text", "real", "real", "text" };
+    static const struct answer_column columns[] = {
+        { "name", "text" }, { "type", "text" },  { "a_ns", "real" },
+        { "b_ns", "real" }, { "state", "text" },
+    };
     const struct diff_row total = diff_total(d);
 
     json_object(w);
@@ -224,16 +242,10 @@ void answer_diff(struct json_writer *w, const struct diff *d)
     json_array_end(w);
     json_key(w, "total");
     add_diff_row(w, &total);
-    add_words(w, "columns", columns, ARRAY_SIZE(columns));
-    json_key(w, "rows");
-    json_array(w);
+    begin_rows(w, columns, ARRAY_SIZE(columns));
     for (size_t i = 0; i < MIN(d->n, ANSWER_ROWS_MAX); i++)
         add_diff_row(w, &d->row[i]);
-    json_array_end(w);
-    add_words(w, "types", types, ARRAY_SIZE(types));
-    json_key(w, "truncated");
-    json_bool(w, d->n > ANSWER_ROWS_MAX);
-    json_object_end(w);
+    end_rows(w, columns, ARRAY_SIZE(columns), d->n > ANSWER_ROWS_MAX);
 }
 
 int answer_int(opm_trace *t, const char *sql, int64_t *out, opm_error *err)

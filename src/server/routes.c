@@ -278,44 +278,39 @@ static int get_found(struct asked *q, opm_error *err)
     return rc;
 }
 
-static int get_totals(struct asked *q, opm_error *err)
+/* What one of the answers of a range says, which takes another number: the argument `name`, from 0
+ * to max, else `number`. */
+static int answer_range(struct asked *q, const char *name, int64_t max, int64_t number,
+                        int (*answer)(struct json_writer *, opm_trace *, int64_t, int64_t, int64_t,
+                                      opm_error *),
+                        opm_error *err)
 {
-    int64_t from_ns = 0, to_ns = 0, limit = TOTALS_DEFAULT;
+    int64_t from_ns = 0, to_ns = 0;
     struct opened *o;
     opm_trace *t;
     int rc = read_range(q, &from_ns, &to_ns, err);
 
     if (rc == 0)
-        rc = target_int(q->t, "limit", 0, ANSWER_ROWS_MAX, &limit, err);
+        rc = target_int(q->t, name, 0, max, &number, err);
     if (rc == 0)
         rc = check_range(from_ns, to_ns, err);
     if (rc == 0)
         rc = enter(q, LANE_DETAIL, &o, &t, err);
     if (rc < 0)
         return rc;
-    rc = answer_totals(q->w, t, from_ns, to_ns, limit, err);
+    rc = answer(q->w, t, from_ns, to_ns, number, err);
     leave(o, LANE_DETAIL);
     return rc;
 }
 
+static int get_totals(struct asked *q, opm_error *err)
+{
+    return answer_range(q, "limit", ANSWER_ROWS_MAX, TOTALS_DEFAULT, answer_totals, err);
+}
+
 static int get_flame(struct asked *q, opm_error *err)
 {
-    int64_t from_ns = 0, to_ns = 0, track = -1;
-    struct opened *o;
-    opm_trace *t;
-    int rc = read_range(q, &from_ns, &to_ns, err);
-
-    if (rc == 0)
-        rc = target_int(q->t, "track", 0, UINT32_MAX - 1, &track, err);
-    if (rc == 0)
-        rc = check_range(from_ns, to_ns, err);
-    if (rc == 0)
-        rc = enter(q, LANE_DETAIL, &o, &t, err);
-    if (rc < 0)
-        return rc;
-    rc = answer_flame(q->w, t, from_ns, to_ns, track, err);
-    leave(o, LANE_DETAIL);
-    return rc;
+    return answer_range(q, "track", UINT32_MAX - 1, -1, answer_flame, err);
 }
 
 static int get_busy(struct asked *q, opm_error *err)

@@ -16,33 +16,18 @@ import tempfile
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+
+from pbwire import block, number, put_varint  # noqa: E402
+
 FOLDER = pathlib.Path(__file__).parent / "cases"
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
-
-
-def varint(value):
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def block(field, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def attribute(name, value):
     out = block(1, name)
     if isinstance(value, float):
-        return out + varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
+        return out + put_varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
     if isinstance(value, int):
         return out + number(3, value) + number(20, 2)
     if isinstance(value, str):
@@ -50,7 +35,7 @@ def attribute(name, value):
     if value and isinstance(value[0], str):
         return out + b"".join(block(9, v) for v in value) + number(20, 8)
     if value and isinstance(value[0], float):
-        return out + b"".join(varint(7 << 3 | 5) + struct.pack("<f", v) for v in value) + number(20, 6)
+        return out + b"".join(put_varint(7 << 3 | 5) + struct.pack("<f", v) for v in value) + number(20, 6)
     return out + b"".join(number(8, v) for v in value) + number(20, 7)
 
 

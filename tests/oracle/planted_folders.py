@@ -232,20 +232,29 @@ def cambricon(folder, steps=3, stale=0):
             "work_ns": work_us * 1000, "step_ns": 8_000_000}
 
 
+class FuriosaRows:
+    """A DataFrame of Furiosa's profiler, as CSV."""
+    COLUMNS = ["trace_id", "parent_span_id", "span_id", "start", "end", "cat", "name", "thread.id",
+               "dram_base", "pe_index", "execution_index", "instruction_index", "operator_index"]
+
+    def __init__(self):
+        self.text, self.ids = io.StringIO(), 0
+        self.out = csv.DictWriter(self.text, self.COLUMNS)
+        self.out.writeheader()
+
+    def add(self, trace, parent, start, dur, cat, name, **more):
+        """A span; its id."""
+        self.ids += 1
+        self.out.writerow({"trace_id": f"{trace:032x}", "parent_span_id": f"{parent:016x}",
+                           "span_id": f"{self.ids:016x}", "start": start, "end": start + dur, "cat": cat,
+                           "name": name, "thread.id": more.pop("thread", 45), **more})
+        return self.ids
+
+
 def furiosa(path, inferences=5):
     """A DataFrame as CSV: inferences with host operators and runs of a device with I/O around."""
-    columns = ["trace_id", "parent_span_id", "span_id", "start", "end", "cat", "name", "thread.id",
-               "dram_base", "pe_index", "execution_index", "instruction_index", "operator_index"]
-    text, ids, t0 = io.StringIO(), 0, 1_666_250_000_000_000_000
-    out = csv.DictWriter(text, columns)
-    out.writeheader()
-    def row(trace, parent, start, dur, cat, name, **more):
-        nonlocal ids
-        ids += 1
-        out.writerow({"trace_id": f"{trace:032x}", "parent_span_id": f"{parent:016x}",
-                      "span_id": f"{ids:016x}", "start": start, "end": start + dur, "cat": cat,
-                      "name": name, "thread.id": more.pop("thread", 45), **more})
-        return ids
+    rows, t0 = FuriosaRows(), 1_666_250_000_000_000_000
+    row = rows.add
     latencies, totals, runs = [], [], []
     for i in range(inferences):
         at, latency = t0 + i * 1_000_000, 300_000 + 37_111 * i
@@ -265,7 +274,7 @@ def furiosa(path, inferences=5):
             when += dur + 10
         totals.append(total)
         runs.append(run)
-    put(path, text.getvalue())
+    put(path, rows.text.getvalue())
     return {"latencies": latencies, "total_ns": totals, "run_ns": runs,
             "operators": {"LowLevelConv2d": [60_000 + i for i in range(inferences)],
                           "LowLevelReshape": [3] * inferences},

@@ -1,10 +1,8 @@
 """planted_windows.py -- traces whose steps overlap, nest, lie in several files or have nothing in
 them, with the truth about what devices did."""
-import csv
-import io
 import json
 
-from planted_folders import put
+from planted_folders import FuriosaRows, put
 from planted_kineto import Writer
 
 
@@ -101,18 +99,8 @@ def two_sessions(folder):
 def furiosa_threads(path):
     """Two threads of a host, each with four inferences of 0.9 ms on a processing element of its own;
     the second thread is 0.3 ms behind, so that two inferences go on at most times."""
-    columns = ["trace_id", "parent_span_id", "span_id", "start", "end", "cat", "name", "thread.id",
-               "dram_base", "pe_index", "execution_index", "instruction_index", "operator_index"]
-    text, ids, inferences = io.StringIO(), 0, 4
-    out = csv.DictWriter(text, columns)
-    out.writeheader()
-    def row(trace, parent, start, dur, cat, name, **more):
-        nonlocal ids
-        ids += 1
-        out.writerow({"trace_id": f"{trace:032x}", "parent_span_id": f"{parent:016x}",
-                      "span_id": f"{ids:016x}", "start": start, "end": start + dur, "cat": cat,
-                      "name": name, **more})
-        return ids
+    rows, inferences = FuriosaRows(), 4
+    row = rows.add
     instructions = [("Load", 100_000), ("LowLevelConv2d", 200_000), ("LowLevelRelu", 50_000),
                     ("Store", 60_000)]
     for element in range(2):
@@ -127,7 +115,7 @@ def furiosa_threads(path):
             for n, (name, dur) in enumerate(instructions):
                 row(trace, run, at, dur, "NPU", name, instruction_index=n, operator_index=n, **npu)
                 at += dur + 1000
-    put(path, text.getvalue())
+    put(path, rows.text.getvalue())
     return {"inferences": 2 * inferences, "instructions": dict(instructions)}
 
 

@@ -10,6 +10,8 @@ events of a few bytes that all refer to one long text.
 """
 import sys
 
+from pbwire import block, number
+
 KINDS = {}
 
 
@@ -70,23 +72,6 @@ KINDS["tensorflow"] = text('step_stats { dev_stats { device: "/device:CPU:0"\n',
                            'node_stats { node_name: "conv%d" all_start_micros: %d op_end_rel_micros: %d all_end_rel_micros: %d '
                            'timeline_label: "conv%d = Conv2D(a, b)" thread_id: %d }\n'
                            % (i % 200, 16 * 10**14 + i * 50, i % 40, i % 40 + 1, i % 200, i % 4), "} }\n")
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def block(field, data):
-    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def packets(out, size, head, packet):

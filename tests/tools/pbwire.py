@@ -1,6 +1,7 @@
-"""pbwire.py -- protobuf wire format, for tools that check what opmeter made of a file.
+"""pbwire.py -- protobuf wire format, for tools that make files or check what opmeter made of them.
 
 fields(data) gives (number, wire, value) of a message; values are ints, or bytes for wire type 2.
+number() and block() give a field of a message, put_varint() a number alone.
 """
 import struct
 
@@ -70,3 +71,22 @@ def packed(values, fixed=False):
             else:
                 number, at = varint(value, at)
                 yield number
+
+
+def put_varint(value):
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field, value):
+    return put_varint(field << 3) + put_varint(value)
+
+
+def block(field, data):
+    data = data.encode() if isinstance(data, str) else data
+    return put_varint(field << 3 | 2) + put_varint(len(data)) + data
