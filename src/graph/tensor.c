@@ -228,6 +228,81 @@ static float decode_f8(enum tensor_type t, uint8_t v)
     }
 }
 
+/* Exponent and mantissa of a small float that is finite, in units of the last place. */
+static uint32_t encode_size(double size, int mbits, int bias)
+{
+    double last;
+    int exp;
+
+    if (size == 0)
+        return 0;
+    frexp(size, &exp);
+    exp = MAX(exp - 1, 1 - bias);
+    last = nearbyint(ldexp(size, mbits - exp)); /* carries into the exponent as it should */
+    return (uint32_t)MIN(last + ldexp(exp + bias - 1, mbits), 1e6);
+}
+
+static uint32_t encode_small(float f, enum tensor_type t, bool saturate)
+{
+    /* uz: no -0, whose bits are NaN */
+    static const struct small {
+        int mbits, bias, bits;
+        uint32_t most, nan, beyond; /* beyond: what is too big without saturation */
+        bool uz;
+    } kinds[] = {
+        { 3, 7, 8, 0x7e, 0x7f, 0x7f, false },  { 3, 8, 8, 0x7f, 0x80, 0x80, true },
+        { 2, 15, 8, 0x7b, 0x7f, 0x7c, false }, { 2, 16, 8, 0x7f, 0x80, 0x80, true },
+        { 1, 1, 4, 7, 0, 7, false },
+    };
+    const struct small *k = &kinds[t == TENSOR_F4E2M1 ? 4 : t - TENSOR_F8E4M3FN];
+    uint32_t sign = signbit(f) ? 1u << (k->bits - 1) : 0, code;
+
+    if (isnan(f))
+        return k->nan | (k->uz ? 0 : sign);
+    if (isinf(f))
+        return saturate ? k->most | sign : k->beyond | (k->uz ? 0 : sign);
+    code = encode_size(fabs((double)f), k->mbits, k->bias);
+    if (code > k->most)
+        return saturate ? k->most | sign : k->beyond | (k->uz ? 0 : sign);
+    return code || !k->uz ? code | sign : 0;
+}
+
+/* The power of two that is not below f. */
+static uint32_t encode_power(float f)
+{
+    int exp;
+    double part = frexp((double)fabsf(f), &exp);
+
+    if (isnan(f))
+        return 0xff;
+    if (isinf(f))
+        return 0xfe;
+    exp += 127 - (part == 0.5);
+    return f == 0 ? 0 : (uint32_t)MIN(MAX(exp, 0), 0xfe);
+}
+
+uint32_t f32_to_code(float f, enum tensor_type t, bool saturate)
+{
+    int bits = tensor_type_bits(t);
+    double lo = tensor_type_signed(t) ? -ldexp(1, bits - 1) : 0, hi = lo + ldexp(1, bits) - 1;
+
+    if (t == TENSOR_F8E8M0)
+        return encode_power(f);
+    if (tensor_type_float(t))
+        return encode_small(f, t, saturate);
+    if (isnan(f))
+        return 0;
+    return (uint32_t)(int32_t)MIN(MAX(nearbyint((double)f), lo), hi) & ((1u << bits) - 1);
+}
+
+void tensor_put_code(void *data, enum tensor_type t, int64_t i, uint32_t code)
+{
+    int bits = tensor_type_bits(t), per = 8 / bits, at = (int)(i % per) * bits;
+    uint8_t *byte = (uint8_t *)data + i / per;
+
+    *byte = (uint8_t)((*byte & ~(((1u << bits) - 1) << at)) | code << at);
+}
+
 /* Element i of fewer than 8 bits. */
 static uint32_t packed_bits(const struct tensor *t, int64_t i, int bits)
 {

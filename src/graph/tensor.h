@@ -93,6 +93,13 @@ int64_t tensor_int(const struct tensor *t, int64_t i);
 /* Elements [first, first + n) as float32; n may be 0. Not for strings. */
 void tensor_read_f32(const struct tensor *t, int64_t first, int64_t n, float *out);
 
+/* Element i of packed or whole elements of at most 8 bits becomes `code`, its bits. */
+void tensor_put_code(void *data, enum tensor_type t, int64_t i, uint32_t code);
+/* Of f in a type of at most 8 bits: floats to nearest, ties to even, beyond the largest that or
+ * (saturate false) infinity or NaN; integers to nearest, ties to even, within their range. NaN is 0
+ * where there is none. */
+uint32_t f32_to_code(float f, enum tensor_type t, bool saturate);
+
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f); /* to nearest, ties to even */
 uint16_t f32_to_bf16(float f);

@@ -196,7 +196,29 @@ def cases():
                 const(i32(s).reshape(())), const(cos), const(sin)],
                [F, F, F], num_heads=heads, kv_num_heads=kv, do_rotary=1, rotary_interleaved=1,
                softcap=2.0)
+    extra = np.random.default_rng(8)
 
+    def g(*shape):
+        return extra.standard_normal(shape).astype(np.float32)
+
+    wide = [var(g(2, 7, heads * d)), var(g(2, 7, kv * d)), var(g(2, 7, kv * d))]
+    yield Case("gqa_window", "GroupQueryAttention",
+               wide + [None, None, var(i32(6, 6)), const(i32(7).reshape(()))], [F, F, F],
+               num_heads=heads, kv_num_heads=kv, local_window_size=3)
+    token = [var(g(1, 1, heads * d)), var(g(1, 1, kv * d)), var(g(1, 1, kv * d))]
+    yield Case("gqa_window_token", "GroupQueryAttention",
+               token + [var(g(1, kv, 6, d)), var(g(1, kv, 6, d)), var(i32(6)), const(i32(7).reshape(()))],
+               [F, F, F], num_heads=heads, kv_num_heads=kv, local_window_size=4)
+    yield Case("gqa_smooth", "GroupQueryAttention",
+               wide + [None, None, var(i32(6, 6)), const(i32(7).reshape(()))], [F, F, F],
+               num_heads=heads, kv_num_heads=kv, smooth_softmax=1)
+    yield Case("gqa_sink", "GroupQueryAttention",
+               wide + [None, None, var(i32(6, 6)), const(i32(7).reshape(())), None, None, None, None,
+                       const(g(heads))], [F, F, F], num_heads=heads, kv_num_heads=kv, softcap=3.0)
+    yield Case("gqa_positions", "GroupQueryAttention",
+               wide + [None, None, var(i32(6, 6)), const(i32(7).reshape(())), const(cos), const(sin),
+                       var(np.tile(np.arange(2, 9), (2, 1)).astype(np.int64))],
+               [F, F, F], num_heads=heads, kv_num_heads=kv, do_rotary=1)
 
     def onnx(name, op, inputs, outputs, opset, **attrs):
         return Case(name, op, inputs, outputs, domain="", opset=opset, **attrs)

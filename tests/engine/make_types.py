@@ -35,7 +35,7 @@ class Raw:
             return flat.astype("<u2").tobytes()
         if self.bits == 8:
             return flat.astype(np.uint8).tobytes()
-        return pack(flat & (1 << self.bits) - 1, self.bits).tobytes()
+        return pack(flat & (1 << self.bits) - 1, self.bits).tobytes()  # rows are not filled up
 
 
 def pack(numbers, bits):
@@ -146,6 +146,152 @@ def cases():
     yield matmul_nbits("nbits_2", (4,), 160, 35, 2, 32, zeros="packed")
     yield matmul_nbits("nbits_2_order", (1,), 64, 18, 2, 16, order=True)
     yield matmul_nbits("nbits_2_level4", (2,), 64, 18, 2, 64, level=4)
+
+
+    yield from few_bits()
+    yield from small_floats()
+    yield from bfloats()
+
+
+def few_bits():
+    """DequantizeLinear and QuantizeLinear of 4 and 2 bits, GatherBlockQuantized."""
+    for kind, bits, low, opset in ("uint4", 4, 0, 21), ("int4", 4, -8, 21), ("int2", 2, -2, 25), ("uint2", 2, 0, 25):
+        w = RNG.integers(low, low + (1 << bits), (6, 10))
+        scale, zero = np.abs(floats(2, 10)) + 0.1, RNG.integers(low, low + (1 << bits), (2, 10))
+        x = floats(3, 6)
+        real = (w - np.repeat(zero, 4, 0)[:6]) * np.repeat(scale, 4, 0)[:6]
+        yield Model(f"dequantize_{kind}_rows", opset, {"x": x},
+                    {"w": Raw(kind, w), "s": scale, "z": Raw(kind, zero)},
+                    [("DequantizeLinear", ["w", "s", "z"], ["d"], {"axis": 0, "block_size": 4}),
+                     ("MatMul", ["x", "d"], ["y"], {})], {"y": (x.astype(np.float64) @ real).astype(np.float32)})
+        scale = np.abs(floats(6, 4)) + 0.1
+        x = floats(2, 10)
+        yield Model(f"dequantize_{kind}_columns", opset, {"x": x}, {"w": Raw(kind, w), "s": scale},
+                    [("DequantizeLinear", ["w", "s"], ["d"], {"axis": 1, "block_size": 3}),
+                     ("Gemm", ["x", "d"], ["y"], {"transB": 1})],
+                    {"y": (x.astype(np.float64) @ (w * np.repeat(scale, 3, 1)[:, :10]).T).astype(np.float32)})
+        x = floats(5, 7, scale=3)
+        one, at = np.float32(0.5), 1
+        q = np.clip(np.rint(x / one) + at, low, low + (1 << bits) - 1)
+        yield Model(f"quantize_{kind}", opset, {"x": x},
+                    {"s": np.array(one), "z": Raw(kind, np.array(at))},
+                    [("QuantizeLinear", ["x", "s", "z"], ["q"], {}), ("Cast", ["q"], ["i"], {"to": 6}),
+                     ("DequantizeLinear", ["q", "s", "z"], ["y"], {})],
+                    {"i": q.astype(np.int32), "y": ((q - at) * one).astype(np.float32)})
+    table = RNG.integers(0, 16, (9, 40))
+    index = np.array([[3, 8, 0], [-1, 5, 5]], np.int64)
+    scale, zero = np.abs(floats(9, 3)) + 0.1, RNG.integers(0, 16, (9, 3))
+    real = (table - np.repeat(zero, 16, 1)[:, :40]) * np.repeat(scale, 16, 1)[:, :40]
+    ms, attrs = "com.microsoft:GatherBlockQuantized", dict(block_size=16, gather_axis=0, quantize_axis=1)
+    yield Model("gather_block_uint4", 21, {"i": index},
+                {"t": Raw("uint4", table), "s": scale, "z": Raw("uint4", zero)},
+                [(ms, ["t", "i", "s", "z"], ["y"], attrs)], {"y": real[index].astype(np.float32)})
+    yield Model("gather_block_bytes", 21, {"i": index},
+                {"t": pack(table, 4), "s": scale, "z": pack(zero, 4)},
+                [(ms, ["t", "i", "s", "z"], ["y"], dict(attrs, bits=4))], {"y": real[index].astype(np.float32)})
+    real = (table - 8) * np.repeat(scale, 16, 1)[:, :40]
+    yield Model("gather_block_bytes_plain", 21, {"i": index}, {"t": pack(table, 4), "s": scale},
+                [(ms, ["t", "i", "s"], ["y"], dict(attrs, bits=4))], {"y": real[index].astype(np.float32)})
+    table = RNG.integers(0, 256, (9, 40))
+    real = (table - 128) * np.repeat(scale, 16, 1)[:, :40]
+    yield Model("gather_block_8", 21, {"i": index}, {"t": table.astype(np.uint8), "s": scale},
+                [(ms, ["t", "i", "s"], ["y"], dict(attrs, bits=8))], {"y": real[index].astype(np.float32)})
+
+
+FLOAT8 = {  # exponent bits, mantissa bits, bias, largest code, no -0 and no infinity
+    "float8e4m3fn": (4, 3, 7, 0x7e, False), "float8e4m3fnuz": (4, 3, 8, 0x7f, True),
+    "float8e5m2": (5, 2, 15, 0x7b, False), "float8e5m2fnuz": (5, 2, 16, 0x7f, True)}
+
+
+def float8_values(kind):
+    """Of all codes from 0 up to the largest."""
+    _, mantissa, bias, most, _ = FLOAT8[kind]
+    codes = np.arange(most + 1)
+    exponent, fraction = codes >> mantissa, codes & (1 << mantissa) - 1
+    return np.where(exponent > 0, (1 + fraction / 2.0 ** mantissa) * 2.0 ** (exponent - bias),
+                    fraction / 2.0 ** mantissa * 2.0 ** (1 - bias))
+
+
+def to_float8(x, kind, saturate=True):
+    """The nearest of all that there are, by trying; of two as near the one with an even code."""
+    values = float8_values(kind)
+    top = values[-1] + (values[-1] - values[-2]) / 2  # from here on it would be the next, which is none
+    out = []
+    for v in np.asarray(x, np.float64).ravel():
+        size = abs(v)
+        if np.isnan(v):
+            out.append(np.nan)
+        elif size > top or size == top and FLOAT8[kind][3] % 2 or np.isinf(size):
+            beyond = values[-1] if saturate else np.inf if kind == "float8e5m2" else np.nan
+            out.append(np.copysign(beyond, v) if not np.isnan(beyond) else np.nan)
+        else:
+            gap = np.abs(values - min(size, values[-1]))
+            near = np.flatnonzero(gap == gap.min())
+            best = near[0] if len(near) == 1 or near[0] % 2 == 0 else near[1]
+            out.append(np.copysign(values[best], v))
+    return np.array(out, np.float32).reshape(np.shape(x))
+
+
+def small_floats():
+    for kind in FLOAT8:
+        values = float8_values(kind)
+        x = np.concatenate([values, (values[1:] + values[:-1]) / 2, floats(40), floats(40, scale=300),
+                            [values[-1] * 1.01, values[-1] * 1.2, 1e30, np.inf, np.nan, 1e-9, 0]])
+        x = np.concatenate([x, -x]).astype(np.float32)
+        for saturate in 1, 0:
+            yield Model(f"cast_{kind}_{saturate}", 19, {"x": x}, {},
+                        [("Cast", ["x"], ["c"], {"to": CODES[kind], "saturate": saturate}),
+                         ("Cast", ["c"], ["y"], {"to": 1})], {"y": to_float8(x, kind, bool(saturate))})
+        x, s = floats(4, 6, scale=20), np.float32(0.25)
+        q = to_float8(x / s, kind)
+        yield Model(f"quantize_{kind}", 19, {"x": x}, {"s": np.array(s), "z": Raw(kind, np.array(0))},
+                    [("QuantizeLinear", ["x", "s", "z"], ["q"], {}),
+                     ("DequantizeLinear", ["q", "s", "z"], ["y"], {})], {"y": (q * s).astype(np.float32)})
+        codes = RNG.integers(0, FLOAT8[kind][3] + 1, (5, 8))
+        scale = np.abs(floats(8)) + 0.1
+        yield Model(f"dequantize_{kind}", 19, {"x": x[:, :5]}, {"w": Raw(kind, codes), "s": scale},
+                    [("DequantizeLinear", ["w", "s"], ["d"], {"axis": 1}), ("MatMul", ["x", "d"], ["y"], {})],
+                    {"y": (x[:, :5].astype(np.float64) @ (values[codes] * scale)).astype(np.float32)})
+
+
+def bf16(x):
+    """The nearest bfloat16, ties to even, as its bits."""
+    bits = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def real(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def bfloats():
+    x = floats(3, 8)
+    weights = {k: bf16(floats(*s, scale=0.5)) for k, s in dict(w=(8, 6), g=(5, 6), c=(5,), k=(4, 2, 3, 3), b=(6,)).items()}
+    raw = {k: Raw("bfloat16", v) for k, v in weights.items()}
+    val = {k: real(v).astype(np.float64) for k, v in weights.items()}
+    def pick(*names):
+        return {n: raw[n] for n in names}
+    inside, out = ("Cast", ["x"], ["h"], {"to": 16}), ("Cast", ["t"], ["y"], {"to": 1})
+    h = real(bf16(x)).astype(np.float64)
+    yield Model("bf16_cast", 13, {"x": x}, {}, [inside, ("Cast", ["h"], ["y"], {"to": 1})], {"y": h.astype(np.float32)})
+    y = h @ val["w"] + val["b"]
+    yield Model("bf16_matmul_add", 13, {"x": x}, pick("w", "b"),
+                [inside, ("MatMul", ["h", "w"], ["m"], {}), ("Add", ["m", "b"], ["t"], {}), out], {"y": real(bf16(y))})
+    z = real(bf16(floats(2, 6))).astype(np.float64)
+    yield Model("bf16_gemm_relu", 13, {"x": z.astype(np.float32)}, pick("g", "c"),
+                [inside, ("Gemm", ["h", "g", "c"], ["m"], {"transB": 1}), ("Relu", ["m"], ["t"], {}), out],
+                {"y": real(bf16(np.maximum(z @ val["g"].T + val["c"], 0)))})
+    image = real(bf16(floats(1, 2, 6, 5))).astype(np.float64)
+    conv = np.zeros((1, 4, 4, 3))
+    for i in range(4):
+        for j in range(3):
+            conv[0, :, i, j] = (val["k"] * image[0, :, i:i + 3, j:j + 3]).sum((1, 2, 3))
+    yield Model("bf16_conv", 22, {"x": image.astype(np.float32)}, pick("k"),
+                [inside, ("Conv", ["h", "k"], ["t"], {}), out], {"y": real(bf16(conv))})
+    codes, scale = RNG.integers(-128, 128, (8, 6)), bf16(np.array(0.03125))
+    yield Model("bf16_dequantize", 21, {"x": x}, {"w": codes.astype(np.int8), "s": Raw("bfloat16", scale)},
+                [inside, ("DequantizeLinear", ["w", "s"], ["d"], {}), ("MatMul", ["h", "d"], ["t"], {}), out],
+                {"y": real(bf16(h @ (codes * 0.03125)))})
 
 
 def compare(opmeter):

@@ -280,6 +280,14 @@ int kernel_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
      TYPE_BIT(TENSOR_F8E4M3FNUZ) | TYPE_BIT(TENSOR_F8E5M2) | TYPE_BIT(TENSOR_F8E5M2FNUZ) | \
      TYPE_BIT(TENSOR_F8E8M0))
 
+/* Floats of at most 8 bits, and integers of fewer. */
+#define TYPES_SMALL_FLOAT                                                                \
+    (TYPE_BIT(TENSOR_F8E4M3FN) | TYPE_BIT(TENSOR_F8E4M3FNUZ) | TYPE_BIT(TENSOR_F8E5M2) | \
+     TYPE_BIT(TENSOR_F8E5M2FNUZ) | TYPE_BIT(TENSOR_F8E8M0) | TYPE_BIT(TENSOR_F4E2M1))
+#define TYPES_SMALL_INT \
+    (TYPE_BIT(TENSOR_U4) | TYPE_BIT(TENSOR_I4) | TYPE_BIT(TENSOR_U2) | TYPE_BIT(TENSOR_I2))
+#define TYPES_SMALL (TYPES_SMALL_FLOAT | TYPES_SMALL_INT)
+
 /* -rank..rank-1 to 0..rank-1; -1 if it is neither. */
 int nt_axis(int64_t axis, int32_t rank);
 static inline size_t nt_width(enum tensor_type t)

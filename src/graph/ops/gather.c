@@ -27,6 +27,36 @@ int infer_gather(const struct opview *o)
     return 0;
 }
 
+/* com.microsoft's GatherBlockQuantized: as Gather, of numbers that may be packed into bytes along
+ * the last dimension; the scales have the result's type. */
+int infer_gather_block(const struct opview *o)
+{
+    struct shape x = *op_shape(o, 0), s = { 0 };
+    const struct shape *at = op_shape(o, 1);
+    int64_t bits = op_int(o, "bits", 4);
+    int axis, rc;
+
+    if (x.rank < 0 || at->rank < 0 || op_type(o, 0) == TENSOR_NONE) {
+        op_set(o, 0, op_type(o, 2), NULL);
+        return 0;
+    }
+    rc = op_axis(o, op_int(o, "gather_axis", 0), x.rank, &axis);
+    if (rc)
+        return rc;
+    if (x.rank - 1 + at->rank > SHAPE_RANK_MAX)
+        return op_fail(o, "more than %d dimensions", SHAPE_RANK_MAX);
+    if (op_type(o, 0) == TENSOR_U8 && bits > 0 && bits < 8)
+        x.dim[x.rank - 1] = dim_mul(x.dim[x.rank - 1], 8 / bits);
+    for (int i = 0; i < axis; i++)
+        s.dim[s.rank++] = x.dim[i];
+    for (int i = 0; i < at->rank; i++)
+        s.dim[s.rank++] = at->dim[i];
+    for (int i = axis + 1; i < x.rank; i++)
+        s.dim[s.rank++] = x.dim[i];
+    op_set(o, 0, op_type(o, 2), &s);
+    return 0;
+}
+
 /* Indices have the operand's rank, and along other dimensions than the axis at most its size. */
 static int check_elements(const struct opview *o)
 {

@@ -51,21 +51,26 @@ static void pack_head(const struct sdpa_job *j, int64_t b, int64_t h, float *kp,
                 gemm_panels(s->dv, isa->nr));
 }
 
-/* Scores of one row to weights; the sum of the weights is returned. */
-static float weigh(const struct sdpa_job *j, float *x, int64_t n, int64_t b, int64_t h, int64_t row)
+/* Scores [start, end) of one row to weights; the sum of the weights is returned. Behind them there
+ * is room for one more. */
+static float weigh(const struct sdpa_job *j, float *x, int64_t start, int64_t end, int64_t b,
+                   int64_t h, int64_t row)
 {
     const struct sdpa *s = j->s;
     const struct isa *isa = kernel_isa(j->op);
     const float *mask = j->d->mask;
     float scale = s->scale;
+    int64_t n = end - start;
 
+    x += start;
     if (s->cap > 0) {
         isa->unary(U_AFFINE, x, x, n, scale / s->cap, 0);
         isa->unary(U_TANH, x, x, n, 0, 0);
         scale = s->cap;
     }
     if (j->d->where) {
-        const uint8_t *w = j->d->where + b * s->where[0] + h * s->where[1] + row * s->where[2];
+        const uint8_t *w = j->d->where + b * s->where[0] + h * s->where[1] + row * s->where[2] +
+                           start * s->where[3];
 
         isa->unary(U_AFFINE, x, x, n, scale, 0);
         scale = 1;
@@ -73,12 +78,19 @@ static float weigh(const struct sdpa_job *j, float *x, int64_t n, int64_t b, int
             x[i] = !w[i * s->where[3]] == s->where_keeps ? s->fill : x[i];
     }
     if (mask) {
-        mask += b * s->mask[0] + h * s->mask[1] + row * s->mask[2];
+        mask += b * s->mask[0] + h * s->mask[1] + row * s->mask[2] + start * s->mask[3];
         if (s->mask[3] == 0) { /* the same for all keys */
             isa->unary(U_AFFINE, x, x, n, scale, *mask);
             scale = 1;
             mask = NULL;
         }
+    }
+    if (s->sinks) {
+        isa->unary(U_AFFINE, x, x, n, scale, 0);
+        if (mask)
+            isa->binary(B_ADD, x, x, 1, mask, 1, n);
+        x[n] = j->d->sink ? j->d->sink[h] : 0;
+        return isa->softexp(x, n + 1, 1, NULL);
     }
     return isa->softexp(x, n, scale, mask);
 }
@@ -111,9 +123,11 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
     }
     for (int64_t r = r0; r < r1; r++) {
         float *x = score + (r - r0) * s->ld;
-        int64_t n = limit ? limit[r] : keys;
+        int64_t n = limit ? limit[r] : keys,
+                start = s->window > 0 ? MAX(n - s->window, (int64_t)0) : 0;
 
-        inv[r - r0] = n ? 1 / weigh(j, x, n, b, h, r) : 0;
+        inv[r - r0] = n ? 1 / weigh(j, x, start, n, b, h, r) : 0;
+        memset(x, 0, (size_t)start * sizeof(*x));
         memset(x + n, 0, (size_t)(keys - n) * sizeof(*x));
     }
     t.k = keys;

@@ -24,6 +24,8 @@ struct sdpa {
     const int32_t *limit; /* keys that each row looks at, the first ones; NULL: all. May be set
                            * after sdpa_plan() */
     int64_t limit_batch;  /* limits per batch item; 0: the same for all */
+    int64_t window;       /* > 0: only so many keys, the last ones before the limit */
+    bool sinks;           /* the weights of a row sum up to 1 together with exp(sink) */
     /* From here on set by sdpa_plan(). */
     int64_t mq; /* rows at a time */
     int64_t kp_floats, vp_floats, score_floats, ld;
@@ -33,6 +35,7 @@ struct sdpa_data {
     const float *q, *k, *v;
     const float *mask;    /* added to the scores, or NULL */
     const uint8_t *where; /* or NULL */
+    const float *sink;    /* of each head of Q; NULL: 0 for all, if there are any */
     float *out;
     void *scratch;
 };

@@ -88,7 +88,9 @@ int attention_plan(struct op *op, struct attention *a, opm_error *err)
                         .cap = a->cap,
                         .where_keeps = true,
                         .fill = -INFINITY,
-                        .limit_batch = a->q_len };
+                        .limit_batch = a->q_len,
+                        .window = a->window,
+                        .sinks = a->sinks };
     if (!place(&a->at_q, &total, q, a->copy_q ? 4 : 0, 4) ||
         !place(&a->at_k, &total, k, a->copy_kv && !a->present[0] ? 4 : 0, 4) ||
         !place(&a->at_v, &total, v, a->copy_kv && !a->present[1] ? 4 : 0, 4) ||
@@ -180,6 +182,13 @@ static int64_t past_of(const struct attention *a, const struct attention_call *c
     return MIN(MAX(n, (int64_t)0), a->past);
 }
 
+/* Where new row i of a batch item is. */
+static int64_t position_of(const struct attention *a, const struct attention_call *c, int64_t b,
+                           int64_t i)
+{
+    return c->pos ? nt_int(c->pos, b * a->q_len + i) : past_of(a, c, b) + i;
+}
+
 /* One row, with its bias, turned. */
 static void copy_row(const struct copy_job *j, int operand, float *to, const float *from,
                      int64_t head, int64_t width, int64_t position)
@@ -209,7 +218,7 @@ static void copy_q_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t i = r % a->q_len, h = r / a->q_len % a->heads, b = r / (a->q_len * a->heads);
 
         copy_row(j, SDPA_Q, j->q + r * a->width, q->base + b * q->batch + h * q->head + i * q->step,
-                 h, a->width, past_of(a, j->c, b) + i);
+                 h, a->width, position_of(a, j->c, b, i));
     }
 }
 
@@ -231,7 +240,7 @@ static bool copy_kv_row(const struct copy_job *j, int operand, float *to, int64_
     if (i - n >= a->kv_len)
         return false;
     copy_row(j, operand, to, from->base + b * from->batch + h * from->head + (i - n) * from->step,
-             h, width, i);
+             h, width, operand == SDPA_K && c->cos ? position_of(a, c, b, i - n) : 0);
     return true;
 }
 
@@ -283,6 +292,7 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
     struct rows q = call->q, k = call->k, v = call->v, out;
     struct sdpa_data d = { .mask = call->mask,
                            .where = call->where,
+                           .sink = call->sink,
                            .out = kernel_out(op, 0)->data,
                            .scratch = scratch + a->at_core };
     struct copy_job j = { op,

@@ -24,6 +24,8 @@ struct attention {
     float scale, cap;
     bool causal;      /* row i sees the first before + i + 1 keys */
     int64_t before;   /* unless lengths are given with the call */
+    int64_t window;   /* > 0: and only the last so many of them */
+    bool sinks;       /* see sdpa.h */
     bool copy_q;      /* it gets a bias, or is turned */
     bool copy_kv;     /* likewise, or there is something past or present */
     bool present[2];  /* the copies of K and V are outputs: take no scratch memory */
@@ -41,11 +43,13 @@ struct attention_call {
     float *present_k, *present_v; /* [batch, kv_heads, total, width], or NULL: in scratch */
     const float *cos, *sin;       /* turn Q and K: `half` numbers by position; or NULL */
     int64_t half, positions;
+    const struct nt *pos; /* of the new rows, [batch, q_len]; NULL: behind what is past */
     bool mixed;           /* neighbours are turned, not halves */
     const struct nt *seq; /* of each batch item: keys that count, less one; NULL: all. They come
                            * right behind what is past of it */
     const float *mask;    /* added to the scores; strides in mask_stride */
     const uint8_t *where; /* false: not looked at */
+    const float *sink;    /* of each head, if a->sinks; NULL: 0 */
     int64_t mask_stride[4];
 };
 

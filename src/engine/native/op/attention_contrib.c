@@ -294,7 +294,9 @@ enum {
     GQA_SIN,
     GQA_POS,
     GQA_BIAS,
-    GQA_SINK
+    GQA_SINK,
+    GQA_KEY_SCALE,
+    GQA_VALUE_SCALE
 };
 
 static bool group_geometry(const struct op *op, struct attention *a)
@@ -350,7 +352,8 @@ static int group_past(struct op *op, struct attention *a, opm_error *err)
 int groupquery_prepare(struct op *op, opm_error *err)
 {
     struct attention *a = kernel_new_state(op, sizeof(*a));
-    const struct nt *cos = kernel_in(op, GQA_COS), *sin = kernel_in(op, GQA_SIN), *add, *seq;
+    const struct nt *cos = kernel_in(op, GQA_COS), *sin = kernel_in(op, GQA_SIN),
+                    *pos = kernel_in(op, GQA_POS), *sink = kernel_in(op, GQA_SINK), *add, *seq;
     bool turn = node_attr_int(op->node, "do_rotary", 0) != 0;
     int64_t stride[4];
     int rc = a ? attention_want_f32(op, 0, err) : kernel_nomem(op, err);
@@ -364,11 +367,9 @@ int groupquery_prepare(struct op *op, opm_error *err)
     *a = (struct attention){ 0 };
     if (!group_geometry(op, a))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    if (kernel_in(op, GQA_SINK) || kernel_in(op, GQA_POS) || kernel_out(op, 3) ||
-        node_attr_int(op->node, "smooth_softmax", 0) > 0 ||
-        node_attr_int(op->node, "local_window_size", -1) > 0)
+    if (kernel_in(op, GQA_KEY_SCALE) || kernel_in(op, GQA_VALUE_SCALE) || kernel_out(op, 3))
         return kernel_fail(op, OPM_EUNSUPPORTED, err,
-                           "no kernel for sinks, positions, scores or a local window");
+                           "no kernel for quantized keys and values or for scores");
     rc = group_past(op, a, err);
     if (rc)
         return rc;
@@ -382,6 +383,12 @@ int groupquery_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "cosines do not fit");
     if (add && (add->type != TENSOR_F32 || !attention_mask_stride(a, &add->shape, stride)))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "attention bias does not fit");
+    if (pos && (!(TYPE_BIT(pos->type) & TYPES_INDEX) || pos->count != a->batch * a->q_len))
+        return kernel_fail(op, OPM_EINVAL, err, "positions do not fit");
+    if (sink && (sink->type != TENSOR_F32 || sink->count != a->heads))
+        return kernel_fail(op, OPM_EINVAL, err, "sinks do not fit");
+    a->window = MAX(node_attr_int(op->node, "local_window_size", -1), (int64_t)0);
+    a->sinks = sink || node_attr_int(op->node, "smooth_softmax", 0) > 0;
     a->present[0] = kernel_out(op, 1) != NULL;
     a->present[1] = kernel_out(op, 2) != NULL;
     a->copy_q = turn;
@@ -429,7 +436,10 @@ int groupquery_run(struct op *op, opm_error *err)
         c.half = cos->shape.dim[1];
         c.positions = cos->shape.dim[0];
         c.mixed = node_attr_int(op->node, "rotary_interleaved", 0) != 0;
+        c.pos = kernel_in(op, GQA_POS);
     }
+    if (kernel_in(op, GQA_SINK))
+        c.sink = kernel_in(op, GQA_SINK)->data;
     if (add) {
         c.mask = add->data;
         attention_mask_stride(a, &add->shape, c.mask_stride);

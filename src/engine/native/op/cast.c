@@ -1,4 +1,4 @@
-/* cast.c -- Cast and CastLike between all numeric types. */
+/* cast.c -- Cast and CastLike between all numeric types, those of a few bits included. */
 #include "engine/native/isa/half.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TYPES_CAST \
-    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16))
+    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) | TYPES_SMALL)
 
 /* The type that the model asks for; CastLike's example may be of 16 bits, which values are not. */
 static enum tensor_type target(const struct op *op)
@@ -56,6 +56,7 @@ struct cast_job {
     const struct nt *in;
     struct nt *out;
     enum tensor_type to;
+    bool saturate;
 };
 
 #define FROM_FLOAT(TYPE, T)                         \
@@ -93,6 +94,28 @@ struct cast_job {
     default:                                           \
         break;                                         \
     }
+
+/* Elements of up to 8 bits, whole bytes [begin, end). Integers drop what does not fit; floats
+ * become them as whole numbers. */
+static void small_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct cast_job *j = arg;
+    const struct nt *in = j->in;
+    enum tensor_type t = j->out->type;
+    int bits = tensor_type_bits(t);
+    bool real = tensor_type_float(in->type), to_real = tensor_type_float(t);
+
+    (void)thread;
+    for (int64_t i = begin * (8 / bits); i < MIN(end * (8 / bits), in->count); i++) {
+        uint32_t code;
+
+        if (to_real)
+            code = f32_to_code((float)nt_float(in, i), t, j->saturate);
+        else
+            code = (uint32_t)(real ? whole(nt_float(in, i)) : nt_int(in, i)) & ((1u << bits) - 1);
+        tensor_put_code(j->out->data, t, i, code);
+    }
+}
 
 static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -133,6 +156,16 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
         STORE(FROM_INT)
         break;
 #undef GET
+#define GET(i) nt_float(in, i)
+    case TENSOR_F8E4M3FN:
+    case TENSOR_F8E4M3FNUZ:
+    case TENSOR_F8E5M2:
+    case TENSOR_F8E5M2FNUZ:
+    case TENSOR_F8E8M0:
+    case TENSOR_F4E2M1:
+        STORE(FROM_FLOAT)
+        break;
+#undef GET
 #define GET(i) nt_int(in, i)
     default:
         STORE(FROM_INT)
@@ -144,7 +177,8 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int cast_run(struct op *op, opm_error *err)
 {
-    struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op) };
+    struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op),
+                          node_attr_int(op->node, "saturate", 1) != 0 };
 
     (void)err;
     if (j.in->type == j.to) {
@@ -152,6 +186,9 @@ int cast_run(struct op *op, opm_error *err)
             memmove(j.out->data, j.in->data, j.in->bytes);
         return 0;
     }
-    pool_for(kernel_pool(op), j.in->count, 8192, cast_part, &j);
+    if (TYPE_BIT(j.to) & TYPES_SMALL)
+        pool_for(kernel_pool(op), (int64_t)j.out->bytes, 1024, small_part, &j);
+    else
+        pool_for(kernel_pool(op), j.in->count, 8192, cast_part, &j);
     return 0;
 }

@@ -6,22 +6,26 @@
 #include <math.h>
 #include <string.h>
 
-#define TYPES_Q (TYPES_Q8 | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | TYPE_BIT(TENSOR_I32))
+#define TYPES_Q \
+    (TYPES_Q8 | TYPE_BIT(TENSOR_U16) | TYPE_BIT(TENSOR_I16) | TYPE_BIT(TENSOR_I32) | TYPES_SMALL)
 
-static int32_t saturate(double v, enum tensor_type t)
+/* x / scale as an element; zero is added to integers alone. */
+static void put(const struct op *op, struct nt *t, int64_t i, float x, double zero)
 {
-    double lo = t == TENSOR_U8 || t == TENSOR_U16 ? 0 : t == TENSOR_I8 ? -128 : -32768;
-    double hi = t == TENSOR_U8 ? 255 : t == TENSOR_I8 ? 127 : t == TENSOR_U16 ? 65535 : 32767;
+    double v, lo;
 
-    return isnan(v) ? 0 : (int32_t)fmin(fmax(v, lo), hi);
-}
-
-static void put(struct nt *t, int64_t i, int32_t v)
-{
-    if (nt_width(t->type) == 1)
-        ((uint8_t *)t->data)[i] = (uint8_t)v;
-    else
-        ((uint16_t *)t->data)[i] = (uint16_t)v;
+    if (TYPE_BIT(t->type) & TYPES_SMALL_FLOAT) {
+        tensor_put_code(t->data, t->type, i,
+                        f32_to_code(x, t->type, node_attr_int(op->node, "saturate", 1) != 0));
+        return;
+    }
+    v = nearbyint((double)x) + zero;
+    if (tensor_type_bits(t->type) <= 8) {
+        tensor_put_code(t->data, t->type, i, f32_to_code((float)v, t->type, true));
+        return;
+    }
+    lo = t->type == TENSOR_U16 ? 0 : -32768;
+    ((uint16_t *)t->data)[i] = isnan(v) ? 0 : (uint16_t)(int32_t)fmin(fmax(v, lo), lo + 65535);
 }
 
 /* Which scale goes with an element: one for all, one for each slice of an axis, or (from opset 21)
@@ -168,11 +172,9 @@ int quantize_run(struct op *op, opm_error *err)
     }
     for (int64_t i = 0; i < in->count && !rc; i++) {
         int64_t k = scale_of(&j.s, i);
-        double x = nt_float(in, i) / nt_float(scale, k); /* as if in float, then to even */
 
-        put(out, i,
-            saturate(nearbyint((double)(float)x) + (zero ? (double)nt_int(zero, k) : 0),
-                     out->type));
+        put(op, out, i, (float)(nt_float(in, i) / nt_float(scale, k)), /* as if in float */
+            zero ? nt_float(zero, k) : 0);
     }
     return rc;
 }
@@ -195,6 +197,60 @@ int dequantize_prepare(struct op *op, opm_error *err)
     return rc;
 }
 
+#define CHUNK 256
+
+/* Elements [first, first + n) as floats. */
+static void decode(const struct nt *t, int64_t first, int64_t n, float *out)
+{
+    const uint8_t *p = t->data;
+
+    if (t->type == TENSOR_U4 || t->type == TENSOR_I4) {
+        const int flip = t->type == TENSOR_I4 ? 8 : 0;
+
+        for (int64_t i = first; i < first + n; i++)
+            *out++ = (float)(((p[i / 2] >> (i % 2 * 4) & 15) ^ flip) - flip);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)nt_float(t, first + i);
+}
+
+/* Types without a fast path: slices of the axis, or blocks where elements of one follow each
+ * other. */
+static void dequantize_decoded(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct slice_job *j = arg;
+    const struct scales *s = &j->s;
+    const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
+                    *zero = kernel_in(j->op, 2);
+    int64_t blocks = (s->n + s->block - 1) / s->block;
+    bool runs = s->blocked && s->inner == 1; /* of elements with one scale */
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t o = item / (runs ? blocks : s->n), at = item % (runs ? blocks : s->n);
+        int64_t first = runs ? o * s->n + at * s->block : item * s->inner,
+                len = runs ? MIN(s->block, s->n - at * s->block) : s->inner,
+                k = !s->blocked ? at
+                    : runs      ? item
+                                : (o * blocks + at / s->block) * s->inner;
+        int64_t step = s->blocked && !runs; /* of scales */
+
+        for (int64_t c = 0; c < len; c += CHUNK) {
+            int64_t n = MIN((int64_t)CHUNK, len - c);
+            float x[CHUNK], z[CHUNK] = { 0 },
+                            *out = (float *)kernel_out(j->op, 0)->data + first + c;
+            const float *by = (const float *)scale->data + (step ? k + c : k);
+
+            decode(in, first + c, n, x);
+            if (zero)
+                decode(zero, step ? k + c : k, step ? n : 1, z);
+            for (int64_t i = 0; i < n; i++)
+                out[i] = (x[i] - z[i * step]) * by[i * step];
+        }
+    }
+}
+
 int dequantize_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0), *scale = kernel_in(op, 1), *zero = kernel_in(op, 2);
@@ -208,6 +264,14 @@ int dequantize_run(struct op *op, opm_error *err)
         else
             pool_for(kernel_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
                      dequantize_slices, &j);
+        return 0;
+    }
+    if (!rc && in->type != TENSOR_I32 && in->count) {
+        int64_t rows = in->count / (j.s.n * j.s.inner), blocks;
+
+        blocks = j.s.blocked && j.s.inner == 1 ? (j.s.n + j.s.block - 1) / j.s.block : j.s.n;
+        pool_for(kernel_pool(op), rows * blocks,
+                 MAX(4096 * blocks / (j.s.n * j.s.inner), (int64_t)1), dequantize_decoded, &j);
         return 0;
     }
     for (int64_t i = 0; i < in->count && !rc; i++) {
