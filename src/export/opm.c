@@ -3,24 +3,23 @@
 #include "export/export.h"
 
 #include "base/alloc.h"
-#include "base/error.h"
+#include "base/budget.h"
 #include "base/zblock.h"
+#include "export/opm_pack.h"
 #include "export/writer.h"
 #include "format/colpack.h"
 #include "format/crc32c.h"
 #include "format/format.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STRINGS_BYTES ((size_t)1 << 20) /* of text in a chunk, but for one that is longer */
+#define THREADS_MAX ((size_t)4)
 
-/* The numbers of a row begin at `at`. */
-struct form_use {
-    uint32_t form; /* number of the string */
-    uint32_t row;
-    uint32_t at, n;
-};
+size_t opm_chunks_per_thread = 2;
 
 struct opm_out {
     const struct store *st;
@@ -30,46 +29,39 @@ struct opm_out {
     str_id *string;   /* and back, from 1 on */
     size_t nstring;
     uint32_t seq;
-    struct buf payload;
-    uint64_t *value, *scratch;
-    uint8_t *packed;
-    /* Args made of a form and numbers, of the rows in hand. */
-    struct form_use *use; /* one per row that has such args */
-    int64_t *form_value;  /* their numbers, one after the other */
-    size_t form_value_cap;
+    struct opm_packer pack;
     uint64_t done, total; /* rows */
 };
 
-static void put_varint(struct buf *b, uint64_t v)
+/* What is in the payload, as the next chunk; crc is the payload's. */
+static int put_chunk_of(struct opm_out *o, enum opm_chunk_kind kind, struct buf *payload,
+                        uint32_t crc)
 {
-    uint8_t room[VARINT_MAX];
+    struct opm_chunk c = { .magic = OPM_CHUNK_MAGIC,
+                           .kind = (uint16_t)kind,
+                           .size = (uint32_t)payload->len,
+                           .crc = crc,
+                           .seq = o->seq++ };
 
-    buf_add(b, room, (size_t)(varint_put(room, v) - room));
+    if (payload->failed)
+        return OPM_ENOMEM;
+    if (payload->len > OPM_CHUNK_MAX)
+        return OPM_ELIMIT;
+    c.header_crc = crc32c(&c, offsetof(struct opm_chunk, header_crc));
+    io_out_add(&o->out, &c, sizeof(c));
+    io_out_add(&o->out, buf_str(payload), payload->len);
+    buf_clear(payload);
+    return 0;
 }
 
-static void put_str(struct buf *b, const char *s)
+static uint32_t crc_of(const struct buf *payload)
 {
-    put_varint(b, strlen(s));
-    buf_adds(b, s);
+    return payload->failed ? 0 : crc32c(buf_str(payload), payload->len);
 }
 
 static int put_chunk(struct opm_out *o, enum opm_chunk_kind kind)
 {
-    struct opm_chunk c = { .magic = OPM_CHUNK_MAGIC,
-                           .kind = (uint16_t)kind,
-                           .size = (uint32_t)o->payload.len,
-                           .seq = o->seq++ };
-
-    if (o->payload.failed)
-        return OPM_ENOMEM;
-    if (o->payload.len > OPM_CHUNK_MAX)
-        return OPM_ELIMIT;
-    c.crc = crc32c(buf_str(&o->payload), o->payload.len);
-    c.header_crc = crc32c(&c, offsetof(struct opm_chunk, header_crc));
-    io_out_add(&o->out, &c, sizeof(c));
-    io_out_add(&o->out, buf_str(&o->payload), o->payload.len);
-    buf_clear(&o->payload);
-    return 0;
+    return put_chunk_of(o, kind, &o->pack.payload, crc_of(&o->pack.payload));
 }
 
 /* The one recording that the trace was made of; zeros if it is none, or several. */
@@ -172,17 +164,18 @@ static int put_strings_part(struct opm_out *o, size_t from, size_t to)
     int rc = OPM_ENOMEM;
 
     for (size_t i = from; i < to; i++)
-        put_varint(&text, strpool_len(pool, o->string[i]));
+        opm_put_varint(&text, strpool_len(pool, o->string[i]));
     for (size_t i = from; i < to; i++)
         buf_add(&text, strpool_get(pool, o->string[i]), strpool_len(pool, o->string[i]));
     if (text.failed || zblock_pack(&packed, buf_str(&text), text.len))
         goto out;
     plain = packed.len >= text.len || text.len / OPM_STRING_RATIO > packed.len;
-    put_varint(&o->payload, from);
-    put_varint(&o->payload, to - from);
-    buf_addc(&o->payload, plain ? STRINGS_PLAIN : STRINGS_ZSTD);
-    put_varint(&o->payload, text.len);
-    buf_add(&o->payload, plain ? buf_str(&text) : buf_str(&packed), plain ? text.len : packed.len);
+    opm_put_varint(&o->pack.payload, from);
+    opm_put_varint(&o->pack.payload, to - from);
+    buf_addc(&o->pack.payload, plain ? STRINGS_PLAIN : STRINGS_ZSTD);
+    opm_put_varint(&o->pack.payload, text.len);
+    buf_add(&o->pack.payload, plain ? buf_str(&text) : buf_str(&packed),
+            plain ? text.len : packed.len);
     rc = put_chunk(o, CHUNK_STRINGS);
 out:
     buf_release(&text);
@@ -206,196 +199,12 @@ static int put_strings(struct opm_out *o)
     return rc;
 }
 
-static uint64_t of_int(int64_t v)
+/* n rows more are written. */
+static int rows_done(struct opm_out *o, size_t n)
 {
-    return v == OPM_NULL_I64 ? 0 : zigzag(v) + 1;
-}
-
-static bool is_integer(double v)
-{
-    uint64_t a, b;
-    double back;
-
-    if (v != v)
-        return true; /* NULL */
-    if (!(v > -9e15 && v < 9e15))
-        return false;
-    back = (double)(int64_t)v;
-    memcpy(&a, &v, 8);
-    memcpy(&b, &back, 8);
-    return a == b; /* not -0.0 */
-}
-
-static enum opm_column_kind real_values(struct opm_out *o, const double *v, size_t n)
-{
-    bool integers = true;
-
-    for (size_t i = 0; i < n && integers; i++)
-        integers = is_integer(v[i]);
-    for (size_t i = 0; i < n; i++) {
-        if (integers)
-            o->value[i] = v[i] != v[i] ? 0 : of_int((int64_t)v[i]);
-        else
-            memcpy(&o->value[i], &v[i], 8);
-    }
-    return integers ? COLUMN_REAL_INT : COLUMN_REAL;
-}
-
-/* n values from `from` on, as numbers, to o->value. */
-static enum opm_column_kind take_values(struct opm_out *o, enum col_type type, const void *data,
-                                        size_t from, size_t n)
-{
-    const int64_t *i64 = (const int64_t *)data + from;
-    const uint32_t *id = (const uint32_t *)data + from;
-
-    switch (type) {
-    case COL_I64:
-        for (size_t i = 0; i < n; i++)
-            o->value[i] = of_int(i64[i]);
-        return COLUMN_INT;
-    case COL_ID:
-        for (size_t i = 0; i < n; i++)
-            o->value[i] = (uint32_t)(id[i] + 1);
-        return COLUMN_ID;
-    case COL_STR:
-        for (size_t i = 0; i < n; i++)
-            o->value[i] = o->number[id[i]];
-        return COLUMN_STR;
-    case COL_F64:
-        break;
-    }
-    return real_values(o, (const double *)data + from, n);
-}
-
-/* A column of the rows that the payload is about. by: see colpack.h. */
-static void put_column(struct opm_out *o, const char *name, enum col_type type, const void *data,
-                       const uint32_t *by, size_t from, size_t n)
-{
-    enum opm_column_kind kind = take_values(o, type, data, from, n);
-    size_t size = (size_t)(colpack_put(o->packed, o->value, by, n, o->scratch) - o->packed);
-
-    put_str(&o->payload, name);
-    buf_addc(&o->payload, (char)kind);
-    put_varint(&o->payload, size);
-    buf_add(&o->payload, o->packed, size);
-}
-
-/* Args that are texts, of rows [from, from + n); false if there are none. */
-static bool put_text_args(struct opm_out *o, size_t from, size_t n)
-{
-    bool any = false;
-    size_t size;
-
-    for (size_t i = 0; i < n; i++) {
-        o->value[i] = o->number[store_span_text_args(o->st, from + i)];
-        any |= o->value[i] != 0;
-    }
-    if (!any)
-        return false;
-    size = (size_t)(colpack_put(o->packed, o->value, NULL, n, o->scratch) - o->packed);
-    put_str(&o->payload, "args");
-    buf_addc(&o->payload, COLUMN_STR);
-    put_varint(&o->payload, size);
-    buf_add(&o->payload, o->packed, size);
-    return true;
-}
-
-/* Ordered by form, then row. */
-static int by_form(const void *va, const void *vb)
-{
-    const struct form_use *a = va, *b = vb;
-
-    if (a->form != b->form)
-        return a->form < b->form ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
-/* The rows whose args are a form and numbers, to o->use; how many, or SIZE_MAX: no memory. */
-static size_t take_forms(struct opm_out *o, size_t from, size_t n)
-{
-    size_t nuse = 0, at = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        size_t nvalue = 0;
-        str_id form = store_span_args_form(o->st, from + i, NULL, 0, &nvalue);
-
-        if (!form)
-            continue;
-        if (!GROW(o->form_value, o->form_value_cap, at + nvalue))
-            return SIZE_MAX;
-        store_span_args_form(o->st, from + i, o->form_value + at, nvalue, &nvalue);
-        o->use[nuse++] =
-            (struct form_use){ o->number[form], (uint32_t)i, (uint32_t)at, (uint32_t)nvalue };
-        at += nvalue;
-    }
-    return nuse;
-}
-
-/* Which form each row has; then for every form and every number that it takes, the column of
- * those. */
-static int put_form_args(struct opm_out *o, size_t from, size_t n, bool *any)
-{
-    size_t nuse = take_forms(o, from, n), end;
-    struct buf body = { 0 };
-    int rc = 0;
-
-    *any = nuse != 0;
-    if (nuse == SIZE_MAX)
-        return OPM_ENOMEM;
-    if (!nuse)
-        return 0;
-    memset(o->value, 0, n * sizeof(*o->value));
-    for (size_t i = 0; i < nuse; i++)
-        o->value[o->use[i].row] = o->use[i].form;
-    buf_add(&body, o->packed,
-            (size_t)(colpack_put(o->packed, o->value, NULL, n, o->scratch) - o->packed));
-    qsort(o->use, nuse, sizeof(*o->use), by_form);
-    for (size_t i = 0; i < nuse; i = end) {
-        for (end = i; end < nuse && o->use[end].form == o->use[i].form;)
-            end++;
-        for (uint32_t k = 0; k < o->use[i].n; k++) {
-            for (size_t j = i; j < end; j++)
-                o->value[j - i] = zigzag(o->form_value[o->use[j].at + k]);
-            buf_add(
-                &body, o->packed,
-                (size_t)(colpack_put(o->packed, o->value, NULL, end - i, o->scratch) - o->packed));
-        }
-    }
-    put_str(&o->payload, "args");
-    buf_addc(&o->payload, COLUMN_FORM);
-    put_varint(&o->payload, body.len);
-    buf_add(&o->payload, buf_str(&body), body.len);
-    if (body.failed)
-        rc = OPM_ENOMEM;
-    buf_release(&body);
-    return rc;
-}
-
-/* The start of a payload of rows; columns follow. */
-static void begin_rows(struct opm_out *o, const char *table, size_t from, size_t n, size_t ncol)
-{
-    put_str(&o->payload, table);
-    put_varint(&o->payload, from);
-    put_varint(&o->payload, n);
-    put_varint(&o->payload, ncol);
-}
-
-static int end_rows(struct opm_out *o, size_t n)
-{
-    int rc;
-
-    while (o->payload.len < n / OPM_ROWS_PER_BYTE && !o->payload.failed)
-        buf_addc(&o->payload, 0);
-    rc = put_chunk(o, CHUNK_ROWS);
     o->done += n;
-    return rc ? rc : writer_progress(o->opts, &o->out, o->done, o->total);
+    return writer_progress(o->opts, &o->out, o->done, o->total);
 }
-
-struct table_column {
-    const char *name;
-    enum col_type type;
-    const void *data;
-};
 
 static int put_rows(struct opm_out *o, const char *table, const struct table_column *col,
                     size_t ncol, size_t nrow)
@@ -405,10 +214,11 @@ static int put_rows(struct opm_out *o, const char *table, const struct table_col
     for (size_t from = 0; from < nrow && !rc; from += COLPACK_ROWS) {
         size_t n = MIN(nrow - from, (size_t)COLPACK_ROWS);
 
-        begin_rows(o, table, from, n, ncol);
-        for (size_t c = 0; c < ncol; c++)
-            put_column(o, col[c].name, col[c].type, col[c].data, NULL, from, n);
-        rc = end_rows(o, n);
+        rc = opm_pack_rows(&o->pack, table, col, ncol, from, n);
+        if (!rc)
+            rc = put_chunk(o, CHUNK_ROWS);
+        if (!rc)
+            rc = rows_done(o, n);
     }
     return rc;
 }
@@ -489,48 +299,94 @@ static int put_overlaps(struct opm_out *o)
     return rc;
 }
 
-struct span_columns {
-    const void *ts, *dur, *track, *correlation, *wait;
-    const uint32_t *site;
+/* Chunks of spans, packed by several threads. Each takes the next one, packs it and waits for its
+ * turn to write it, so that the file does not depend on the threads. */
+struct span_chunks {
+    struct opm_out *o;
+    const struct span_columns *columns;
+    size_t nrow, nchunk;
+    pthread_mutex_t mutex; /* of what follows */
+    pthread_cond_t changed;
+    size_t next; /* chunk that nobody has taken yet */
+    size_t turn; /* chunk that is written next */
+    int rc;      /* the first failure; nothing is written any more */
 };
 
-/* The track comes before the site, which is guessed by it. The number of columns is known last, so
- * they are put together before what stands in front of them. */
-static int put_some_spans(struct opm_out *o, const struct span_columns *c, size_t from, size_t n)
+static void write_span_chunk(struct span_chunks *s, struct opm_packer *pack, size_t n, uint32_t crc,
+                             bool is_caller, int rc)
 {
-    const uint32_t *by = c->track ? (const uint32_t *)c->track + from : NULL;
-    struct buf columns = { 0 };
-    size_t ncol = 3;
-    bool forms = false;
-    int rc = 0;
+    struct opm_out *o = s->o;
 
-    put_column(o, "ts", COL_I64, c->ts, NULL, from, n);
-    put_column(o, "dur", COL_I64, c->dur, NULL, from, n);
-    if (c->track) {
-        put_column(o, "track", COL_ID, c->track, NULL, from, n);
-        ncol++;
+    if (!rc)
+        rc = put_chunk_of(o, CHUNK_ROWS, &pack->payload, crc);
+    if (!rc && is_caller) {
+        rc = rows_done(o, n); /* the user is called back on his own thread only */
+    } else if (!rc) {
+        o->done += n;
+        rc = o->out.err_no ? OPM_EIO : 0;
     }
-    put_column(o, "site", COL_ID, c->site, by, from, n);
-    if (c->correlation) {
-        put_column(o, "correlation", COL_I64, c->correlation, NULL, from, n);
-        ncol++;
+    s->rc = rc;
+}
+
+static void pack_span_chunks(struct span_chunks *s, struct opm_packer *pack, bool is_caller)
+{
+    for (;;) {
+        size_t k, n;
+        uint32_t crc;
+        int rc;
+
+        pthread_mutex_lock(&s->mutex);
+        k = s->rc ? s->nchunk : s->next++;
+        pthread_mutex_unlock(&s->mutex);
+        if (k >= s->nchunk)
+            return;
+        n = MIN(s->nrow - k * COLPACK_ROWS, (size_t)COLPACK_ROWS);
+        rc = opm_pack_spans(pack, s->columns, k * COLPACK_ROWS, n);
+        crc = crc_of(&pack->payload);
+        pthread_mutex_lock(&s->mutex);
+        while (s->turn != k)
+            pthread_cond_wait(&s->changed, &s->mutex);
+        if (!s->rc)
+            write_span_chunk(s, pack, n, crc, is_caller, rc);
+        s->turn++;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->mutex);
     }
-    if (c->wait) {
-        put_column(o, "wait", COL_I64, c->wait, NULL, from, n);
-        ncol++;
-    }
-    if (store_has_args(o->st)) {
-        ncol += put_text_args(o, from, n);
-        rc = put_form_args(o, from, n, &forms);
-        ncol += forms;
-    }
-    columns = o->payload;
-    o->payload = (struct buf){ 0 };
-    begin_rows(o, "span", from, n, ncol);
-    buf_add(&o->payload, buf_str(&columns), columns.len);
-    o->payload.failed |= columns.failed;
-    buf_release(&columns);
-    return rc ? rc : end_rows(o, n);
+}
+
+static void *pack_beside(void *arg)
+{
+    struct span_chunks *s = arg;
+    struct opm_packer pack;
+
+    /* Without memory for a second one, the first does it all. */
+    if (opm_packer_init(&pack, s->o->st, s->o->number, s->o->nstring) == 0)
+        pack_span_chunks(s, &pack, false);
+    opm_packer_release(&pack);
+    return NULL;
+}
+
+static int put_span_chunks(struct opm_out *o, const struct span_columns *c, size_t nrow)
+{
+    struct span_chunks s = {
+        .o = o, .columns = c, .nrow = nrow, .nchunk = (nrow - 1) / COLPACK_ROWS + 1
+    };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t want = MIN(MIN((size_t)MAX(cores, 1), s.nchunk / opm_chunks_per_thread), THREADS_MAX);
+    pthread_t helper[THREADS_MAX];
+    size_t nhelper = 0;
+
+    if (pthread_mutex_init(&s.mutex, NULL))
+        return OPM_ENOMEM;
+    pthread_cond_init(&s.changed, NULL);
+    while (nhelper + 1 < want && thread_start(&helper[nhelper], pack_beside, &s) == 0)
+        nhelper++;
+    pack_span_chunks(&s, &o->pack, true);
+    while (nhelper)
+        pthread_join(helper[--nhelper], NULL);
+    pthread_cond_destroy(&s.changed);
+    pthread_mutex_destroy(&s.mutex);
+    return s.rc;
 }
 
 static int put_spans(struct opm_out *o)
@@ -546,9 +402,7 @@ static int put_spans(struct opm_out *o)
     if (!rc)
         rc = store_column(o->st, TABLE_span, span_col_correlation, &c.correlation);
     c.wait = store_given_waits(o->st); /* the rest follows from correlations */
-    for (size_t from = 0; from < nrow && !rc; from += COLPACK_ROWS)
-        rc = put_some_spans(o, &c, from, MIN(nrow - from, (size_t)COLPACK_ROWS));
-    return rc;
+    return rc || !nrow ? rc : put_span_chunks(o, &c, nrow);
 }
 
 static int put_contents(struct opm_out *o)
@@ -556,16 +410,16 @@ static int put_contents(struct opm_out *o)
     size_t nsite;
 
     store_sites(o->st, &nsite);
-    put_varint(&o->payload, o->nstring);
-    put_varint(&o->payload, TABLE_COUNT + 2);
-    put_str(&o->payload, "site");
-    put_varint(&o->payload, nsite);
-    put_str(&o->payload, "overlap");
-    put_varint(&o->payload, overlap_count(o->st));
+    opm_put_varint(&o->pack.payload, o->nstring);
+    opm_put_varint(&o->pack.payload, TABLE_COUNT + 2);
+    opm_put_str(&o->pack.payload, "site");
+    opm_put_varint(&o->pack.payload, nsite);
+    opm_put_str(&o->pack.payload, "overlap");
+    opm_put_varint(&o->pack.payload, overlap_count(o->st));
     o->total = nsite + overlap_count(o->st);
     for (int t = 0; t < TABLE_COUNT; t++) {
-        put_str(&o->payload, store_table_defs[t].name);
-        put_varint(&o->payload, store_nrow(o->st, (enum table_id)t));
+        opm_put_str(&o->pack.payload, store_table_defs[t].name);
+        opm_put_varint(&o->pack.payload, store_nrow(o->st, (enum table_id)t));
         o->total += store_nrow(o->st, (enum table_id)t);
     }
     return put_chunk(o, CHUNK_CONTENTS);
@@ -578,6 +432,8 @@ static int put_all(struct opm_out *o)
 
     put_header(o);
     rc = use_strings(o);
+    if (!rc)
+        rc = opm_packer_init(&o->pack, o->st, o->number, o->nstring);
     if (!rc)
         rc = put_contents(o);
     if (!rc)
@@ -606,18 +462,9 @@ int export_opm(const struct store *st, const char *path, const struct export_opt
 
     if (rc)
         return rc;
-    o.value = mem_alloc(COLPACK_SCRATCH * sizeof(*o.value));
-    o.scratch = mem_alloc(COLPACK_SCRATCH * sizeof(*o.scratch));
-    o.packed = mem_alloc(COLPACK_MAX(COLPACK_ROWS));
-    o.use = mem_alloc(COLPACK_ROWS * sizeof(*o.use));
-    rc = o.value && o.scratch && o.packed && o.use ? put_all(&o) : OPM_ENOMEM;
-    mem_free(o.value);
-    mem_free(o.scratch);
-    mem_free(o.packed);
-    mem_free(o.use);
-    mem_free(o.form_value);
+    rc = put_all(&o);
+    opm_packer_release(&o.pack);
     mem_free(o.number);
     mem_free(o.string);
-    buf_release(&o.payload);
     return writer_close(&o.out, rc, path, err);
 }

@@ -16,23 +16,68 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
+/* Division by a number that stays the same, of multiples of it: by its inverse modulo 2^64, as one
+ * at a time would take longer than all the rest. */
+struct divisor {
+    uint64_t step, below, inverse, most; /* below: bits under the lowest that is set; of odd part */
+    unsigned shift;
+};
+
+static struct divisor divisor_of(uint64_t step)
+{
+    struct divisor d = { .step = step, .shift = (unsigned)__builtin_ctzll(step) };
+    uint64_t odd = step >> d.shift;
+
+    d.below = (step & -step) - 1;
+    d.most = UINT64_MAX / odd;
+    d.inverse = 3 * odd ^ 2; /* right in 5 bits; each round doubles them */
+    for (int i = 0; i < 4; i++)
+        d.inverse *= 2 - odd * d.inverse;
+    return d;
+}
+
+static inline bool divides(const struct divisor *d, uint64_t v)
+{
+    return !(v & d->below) && (v >> d->shift) * d->inverse <= d->most;
+}
+
+/* The greatest number that divides all; 1 if all are 0. */
+static struct divisor common_step(const uint64_t *v, size_t n)
+{
+    struct divisor d = divisor_of(1);
+    size_t i = 0;
+
+    while (i < n && !v[i])
+        i++;
+    if (i == n)
+        return d;
+    d = divisor_of(v[i]);
+    for (; i < n && d.step > 1; i++)
+        if (!divides(&d, v[i]))
+            d = divisor_of(gcd(d.step, v[i]));
+    return d;
+}
+
+static void divide(uint64_t *v, size_t n, const struct divisor *d)
+{
+    for (size_t i = 0; d->step > 1 && i < n; i++)
+        v[i] = (v[i] >> d->shift) * d->inverse;
+}
+
 static uint8_t *put_width(uint8_t *out, const uint64_t *v, size_t n, uint64_t *scratch)
 {
-    uint64_t base = v[0], step = 0;
+    uint64_t base = v[0];
+    struct divisor d;
 
     for (size_t i = 1; i < n; i++)
         base = v[i] < base ? v[i] : base;
-    for (size_t i = 0; i < n && step != 1; i++)
-        step = gcd(step, v[i] - base);
-    step = step ? step : 1;
     for (size_t i = 0; i < n; i++)
         scratch[i] = v[i] - base;
-    if (step > 1)
-        for (size_t i = 0; i < n; i++)
-            scratch[i] /= step;
+    d = common_step(scratch, n);
+    divide(scratch, n, &d);
     *out++ = COLPACK_WIDTH;
     out = varint_put(out, base);
-    out = varint_put(out, step);
+    out = varint_put(out, d.step);
     return bits_put(out, scratch, n);
 }
 
@@ -40,20 +85,16 @@ static uint8_t *put_width(uint8_t *out, const uint64_t *v, size_t n, uint64_t *s
  */
 static uint8_t *put_delta(uint8_t *out, const uint64_t *v, size_t n, uint64_t *scratch)
 {
-    uint64_t step = 0;
+    struct divisor d;
 
     scratch[0] = 0;
     for (size_t i = 1; i < n; i++)
         scratch[i] = zigzag((int64_t)(v[i] - v[i - 1]));
-    for (size_t i = 1; i < n && step != 1; i++)
-        step = gcd(step, scratch[i]);
-    step = step ? step : 1;
-    if (step > 1)
-        for (size_t i = 0; i < n; i++)
-            scratch[i] /= step;
+    d = common_step(scratch, n);
+    divide(scratch, n, &d);
     *out++ = COLPACK_DELTA;
     out = varint_put(out, v[0]);
-    out = varint_put(out, step);
+    out = varint_put(out, d.step);
     return bits_put(out, scratch, n);
 }
 
@@ -62,12 +103,14 @@ static inline uint32_t context(uint64_t last)
     return pack_context((uint32_t)last);
 }
 
-static uint8_t *put_guess(uint8_t *out, const uint64_t *v, const uint32_t *by, size_t n)
+/* Inlined into the two below: without `by` there is but one last value, and columns may be short.
+ */
+static inline __attribute__((always_inline)) uint8_t *
+put_guesses(uint8_t *out, const uint64_t *v, const uint32_t *by, uint64_t *last_of, size_t n)
 {
-    uint64_t follows[PACK_CONTEXTS] = { 0 }, last_of[PACK_CONTEXTS] = { 0 };
+    uint64_t follows[PACK_CONTEXTS] = { 0 };
     size_t run = 0;
 
-    *out++ = by ? COLPACK_GUESS_BY : COLPACK_GUESS;
     for (size_t i = 0; i < n; i++) {
         uint64_t *last = &last_of[by ? pack_context(by[i]) : 0];
         uint64_t *guess = &follows[context(*last)];
@@ -85,6 +128,22 @@ static uint8_t *put_guess(uint8_t *out, const uint64_t *v, const uint32_t *by, s
     return varint_put(out, run);
 }
 
+static uint8_t *put_guess(uint8_t *out, const uint64_t *v, size_t n)
+{
+    uint64_t last = 0;
+
+    *out++ = COLPACK_GUESS;
+    return put_guesses(out, v, NULL, &last, n);
+}
+
+static uint8_t *put_guess_by(uint8_t *out, const uint64_t *v, const uint32_t *by, size_t n)
+{
+    uint64_t last_of[PACK_CONTEXTS] = { 0 };
+
+    *out++ = COLPACK_GUESS_BY;
+    return put_guesses(out, v, by, last_of, n);
+}
+
 static uint8_t *put_form(enum colpack_form form, uint8_t *out, const uint64_t *v,
                          const uint32_t *by, size_t n, uint64_t *scratch)
 {
@@ -97,11 +156,11 @@ static uint8_t *put_form(enum colpack_form form, uint8_t *out, const uint64_t *v
     case COLPACK_DELTA:
         return put_delta(out, v, n, scratch);
     case COLPACK_GUESS:
-        return put_guess(out, v, NULL, n);
+        return put_guess(out, v, n);
     case COLPACK_GUESS_BY:
         break;
     }
-    return put_guess(out, v, by, n);
+    return put_guess_by(out, v, by, n);
 }
 
 uint8_t *colpack_put(uint8_t *out, const uint64_t *v, const uint32_t *by, size_t n,

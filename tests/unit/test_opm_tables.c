@@ -1,5 +1,6 @@
 /* test_opm_tables.c -- a store written as a file of tables and read back is the same store; a
  * damaged file gives what is left of it, and says how much is missing. */
+#include "export/opm_pack.h"
 #include "export_rig.h"
 #include "import/import.h"
 #include "trace_rig.h"
@@ -289,6 +290,30 @@ static void test_merge(void **state)
     buf_release(&file);
 }
 
+/* The file does not depend on how many threads packed it. */
+static void test_threads(void **state)
+{
+    static const struct rig rig = {
+        .ntrack = 3, .nop = 5, .nsite = 40, .nstep = 2, .nspan = 3 * COLPACK_ROWS + 77
+    };
+    size_t usual = opm_chunks_per_thread;
+    struct store *st = NULL;
+    struct buf one, several;
+
+    (void)state;
+    assert_int_equal(rig_make(&st, &rig, 12), 0);
+    opm_chunks_per_thread = SIZE_MAX;
+    one = write_bytes(st);
+    opm_chunks_per_thread = 1;
+    several = write_bytes(st);
+    opm_chunks_per_thread = usual;
+    assert_int_equal(one.len, several.len);
+    assert_memory_equal(one.data, several.data, one.len);
+    buf_release(&one);
+    buf_release(&several);
+    store_free(st);
+}
+
 /* Each allocation of writing and reading fails once. */
 static void test_no_memory(void **state)
 {
@@ -329,6 +354,43 @@ static void test_no_memory(void **state)
     }
     buf_release(&file);
     store_free(st);
+}
+
+/* Multiples of one number are packed without it: odd and even ones, the largest, and some that are
+ * no multiples after all. */
+static void test_colpack_step(void **state)
+{
+    static const uint64_t steps[] = { 1,
+                                      2,
+                                      3,
+                                      1000,
+                                      1024,
+                                      999999937,
+                                      (uint64_t)1 << 62,
+                                      (uint64_t)1 << 63,
+                                      UINT64_MAX / 3,
+                                      UINT64_MAX };
+    static uint64_t v[3000], back[3000], scratch[3000 + PACK_GROUP];
+    static uint8_t packed[COLPACK_MAX(3000)];
+
+    (void)state;
+    for (size_t s = 0; s < ARRAY_SIZE(steps); s++) {
+        for (int odd = 0; odd < 2; odd++) {
+            uint64_t most = MIN(UINT64_MAX / steps[s], 5000u), base = s % 2 ? 17 : 0;
+            size_t n = ARRAY_SIZE(v);
+            uint8_t *end;
+
+            for (size_t i = 0; i < n; i++)
+                v[i] = base + steps[s] * rig_random((uint32_t)most + 1);
+            v[n - 1] += (uint64_t)odd;
+            end = colpack_put(packed, v, NULL, n, scratch);
+            assert_ptr_equal(colpack_get(packed, end, back, NULL, n), end);
+            assert_memory_equal(v, back, sizeof(v));
+            /* 13 bits and the exceptions' two are enough for a number up to 5000. */
+            if (!odd)
+                assert_true((size_t)(end - packed) < n * 2 + 64);
+        }
+    }
 }
 
 static void test_colpack(void **state)
@@ -384,6 +446,7 @@ static void test_colpack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_colpack_step),
         cmocka_unit_test(test_colpack),  cmocka_unit_test(test_random),
         cmocka_unit_test(test_extremes), cmocka_unit_test(test_forms),
         cmocka_unit_test(test_prefixes), cmocka_unit_test(test_damage),

@@ -19,6 +19,44 @@ static int by_key_and_time(const void *a, const void *b)
     return x->track < y->track ? -1 : x->track > y->track;
 }
 
+#define BUCKET_BITS 14
+#define BUCKET(key) ((key) >> (64 - BUCKET_BITS))
+
+/* Keys are hashes, so that their first bits spread them evenly; what is left to sort are a few
+ * each. Without memory for that, all at once. */
+static void sort_steps(struct flow_step *f, size_t n)
+{
+    size_t nbucket = (size_t)1 << BUCKET_BITS;
+    size_t *end = n > nbucket ? mem_calloc(nbucket, sizeof(*end)) : NULL;
+    struct flow_step *from = end ? mem_alloc(n * sizeof(*from)) : NULL;
+
+    if (from) {
+        size_t at = 0;
+
+        memcpy(from, f, n * sizeof(*f));
+        for (size_t i = 0; i < n; i++)
+            end[BUCKET(f[i].key)]++;
+        for (size_t b = 0; b < nbucket; b++) {
+            size_t count = end[b];
+
+            end[b] = at;
+            at += count;
+        }
+        for (size_t i = 0; i < n; i++)
+            f[end[BUCKET(from[i].key)]++] = from[i];
+        for (size_t b = 0; b < nbucket; b++) {
+            size_t first = b ? end[b - 1] : 0;
+
+            if (end[b] - first > 1)
+                qsort(f + first, end[b] - first, sizeof(*f), by_key_and_time);
+        }
+    } else if (n) {
+        qsort(f, n, sizeof(*f), by_key_and_time);
+    }
+    mem_free(from);
+    mem_free(end);
+}
+
 /* What the arrow means, in words that all formats share. */
 static int kind_word(struct events *ev, str_id cat, str_id *out)
 {
@@ -60,8 +98,7 @@ int flows_finish(struct events *ev)
     bool left = false;                     /* an arrow has left it */
     str_id cat = 0, word = 0;
 
-    if (n)
-        qsort(f, n, sizeof(*f), by_key_and_time);
+    sort_steps(f, n);
     for (size_t i = 0; i < n; i++) {
         if (!i || f[i].key != f[i - 1].key || f[i].ph == 's') {
             if (from != SIZE_MAX && !left)
