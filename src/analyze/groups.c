@@ -14,7 +14,7 @@
 /* Per thread and group. */
 struct tally {
     size_t count; /* then: where its next duration goes */
-    int64_t self_ns;
+    int64_t self_ns, max_self_ns;
     int64_t wait_ns;
     uint32_t waits;
     uint32_t warmup;
@@ -22,16 +22,7 @@ struct tally {
 };
 
 struct pass {
-    const struct groups_query *query;
-    size_t nrow;
-    const uint32_t *site;
-    const int64_t *dur;
-    const int64_t *self;    /* or NULL */
-    const int64_t *wait;    /* or NULL */
-    const uint32_t *step;   /* NULL unless a step is warm-up */
-    const uint32_t *record; /* NULL unless a record is warm-up */
-    const int64_t *step_warmup;
-    const int64_t *record_warmup;
+    struct group_rows r;
     int width;
     struct tally *tally; /* [width][ngroup] */
     int64_t *values;     /* durations by group */
@@ -40,68 +31,54 @@ struct pass {
     atomic_uint next_group;
 };
 
-static inline bool is_warmup(const struct pass *p, size_t row)
-{
-    if (p->step && p->step[row] != OPM_NULL_ID && p->step_warmup[p->step[row]] == 1)
-        return true;
-    return p->record && p->record[row] != OPM_NULL_ID && p->record_warmup[p->record[row]] == 1;
-}
-
-static inline uint32_t group_of(const struct pass *p, size_t row)
-{
-    uint32_t g = p->query->group[p->site[row]];
-
-    return g == GROUP_NONE && p->query->row_group ? p->query->row_group[row] : g;
-}
-
-static inline bool is_passed_on(const struct pass *p, size_t row)
-{
-    return p->query->passed_on && p->query->passed_on[row] != OPM_NULL_ID;
-}
-
 /* What it did itself before passing its call on is part of that call. */
-static void count_passed_on(const struct pass *p, struct tally *tally, size_t row)
+static void count_passed_on(const struct group_rows *r, struct tally *tally, size_t row)
 {
-    uint32_t g = group_of(p, p->query->passed_on[row]);
+    uint32_t g = group_rows_of(r, r->query->passed_on[row]);
 
-    if (g != GROUP_NONE && p->self && p->dur[row] >= 0 && !is_warmup(p, row))
-        tally[g].self_ns = add_ns(tally[g].self_ns, p->self[row]);
+    if (g != GROUP_NONE && r->self && r->dur[row] >= 0 && !group_rows_warmup(r, row))
+        tally[g].self_ns = add_ns(tally[g].self_ns, r->self[row]);
 }
 
 static size_t slice(const struct pass *p, int i)
 {
-    return parallel_slice(p->nrow, p->width, i);
+    return parallel_slice(p->r.nrow, p->width, i);
 }
 
 static void count_slice(void *user, int thread)
 {
     const struct pass *p = user;
-    struct tally *tally = p->tally + (size_t)thread * p->query->ngroup;
-    bool warmup = p->step || p->record;
+    const struct group_rows *r = &p->r;
+    struct tally *tally = p->tally + (size_t)thread * r->query->ngroup;
+    bool warmup = r->step || r->record;
 
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
-        uint32_t g = group_of(p, row);
+        uint32_t g = group_rows_of(r, row);
+        struct tally *t;
 
         if (g == GROUP_NONE)
             continue;
-        if (UNLIKELY(is_passed_on(p, row))) {
-            count_passed_on(p, tally, row);
+        t = &tally[g];
+        if (UNLIKELY(group_rows_passed_on(r, row))) {
+            count_passed_on(r, tally, row);
             continue;
         }
-        if (UNLIKELY(p->dur[row] < 0)) {
-            tally[g].open++;
+        if (UNLIKELY(r->dur[row] < 0)) {
+            t->open++;
             continue;
         }
-        if (warmup && is_warmup(p, row)) {
-            tally[g].warmup++;
+        if (warmup && group_rows_warmup(r, row)) {
+            t->warmup++;
             continue;
         }
-        tally[g].count++;
-        if (p->self)
-            tally[g].self_ns = add_ns(tally[g].self_ns, p->self[row]);
-        if (p->wait && p->wait[row] != OPM_NULL_I64) {
-            tally[g].wait_ns = add_ns(tally[g].wait_ns, p->wait[row]);
-            tally[g].waits++;
+        t->count++;
+        if (r->self) {
+            t->self_ns = add_ns(t->self_ns, r->self[row]);
+            t->max_self_ns = MAX(t->max_self_ns, r->self[row]);
+        }
+        if (r->wait && r->wait[row] != OPM_NULL_I64) {
+            t->wait_ns = add_ns(t->wait_ns, r->wait[row]);
+            t->waits++;
         }
     }
 }
@@ -109,16 +86,14 @@ static void count_slice(void *user, int thread)
 static void scatter_slice(void *user, int thread)
 {
     const struct pass *p = user;
-    struct tally *tally = p->tally + (size_t)thread * p->query->ngroup;
-    bool warmup = p->step || p->record;
+    const struct group_rows *r = &p->r;
+    struct tally *tally = p->tally + (size_t)thread * r->query->ngroup;
 
     for (size_t row = slice(p, thread), end = slice(p, thread + 1); row < end; row++) {
-        uint32_t g = group_of(p, row);
+        uint32_t g = group_rows_counted(r, row);
 
-        if (g == GROUP_NONE || p->dur[row] < 0 || is_passed_on(p, row) ||
-            (warmup && is_warmup(p, row)))
-            continue;
-        p->values[tally[g].count++] = p->dur[row];
+        if (g != GROUP_NONE)
+            p->values[tally[g].count++] = r->dur[row];
     }
 }
 
@@ -183,34 +158,34 @@ static void finish_groups(void *user, int thread)
     (void)thread;
     for (;;) {
         g = atomic_fetch_add_explicit(&p->next_group, 1, memory_order_relaxed);
-        if (g >= p->query->ngroup)
+        if (g >= p->r.query->ngroup)
             break;
         group_stats_of(&p->out[g], p->values + p->first[g], p->first[g + 1] - p->first[g],
-                       p->query->q, p->query->nq);
+                       p->r.query->q, p->r.query->nq);
     }
 }
 
-static int columns(struct pass *p, const struct store *st)
+int group_rows_open(struct group_rows *r, const struct store *st, const struct groups_query *query)
 {
-    const struct groups_query *query = p->query;
     const void *col;
     int rc;
 
-    p->nrow = store_nrow(st, TABLE_span);
-    p->site = store_span_site(st);
+    *r = (struct group_rows){ .query = query };
+    r->nrow = store_nrow(st, TABLE_span);
+    r->site = store_span_site(st);
     rc = store_column(st, TABLE_span, span_col_dur, &col);
     if (rc < 0)
         return rc;
-    p->dur = col;
+    r->dur = col;
     rc = store_column(st, TABLE_span, span_col_self, &col);
     if (rc < 0)
         return rc;
-    p->self = col;
+    r->self = col;
     if (query->wait) {
         rc = store_column(st, TABLE_span, span_col_wait, &col);
         if (rc < 0)
             return rc;
-        p->wait = col;
+        r->wait = col;
     }
     if (!query->skip_warmup)
         return 0;
@@ -238,11 +213,11 @@ static int columns(struct pass *p, const struct store *st)
         if (rc < 0)
             return rc;
         if (owners[i].table == TABLE_step) {
-            p->step = col;
-            p->step_warmup = warmup;
+            r->step = col;
+            r->step_warmup = warmup;
         } else {
-            p->record = col;
-            p->record_warmup = warmup;
+            r->record = col;
+            r->record_warmup = warmup;
         }
     }
     return 0;
@@ -251,7 +226,7 @@ static int columns(struct pass *p, const struct store *st)
 /* Counts into places: groups one after another, within a group the threads in order. */
 static void place(struct pass *p)
 {
-    uint32_t ngroup = p->query->ngroup;
+    uint32_t ngroup = p->r.query->ngroup;
     size_t at = 0;
 
     for (uint32_t g = 0; g < ngroup; g++) {
@@ -261,6 +236,7 @@ static void place(struct pass *p)
             size_t count = t->count;
 
             p->out[g].self_ns = add_ns(p->out[g].self_ns, t->self_ns);
+            p->out[g].max_self_ns = MAX(p->out[g].max_self_ns, t->max_self_ns);
             p->out[g].wait_ns = add_ns(p->out[g].wait_ns, t->wait_ns);
             p->out[g].wait_count += t->waits;
             p->out[g].warmup_count += t->warmup;
@@ -275,7 +251,7 @@ static void place(struct pass *p)
 int groups_compute(const struct store *st, const struct groups_query *query,
                    struct group_stats *out)
 {
-    struct pass p = { .query = query, .out = out };
+    struct pass p = { .out = out };
     uint32_t ngroup = query->ngroup;
     size_t bytes = 0;
     int rc;
@@ -283,12 +259,12 @@ int groups_compute(const struct store *st, const struct groups_query *query,
     memset(out, 0, ngroup * sizeof(*out));
     if (ngroup == 0 || store_nrow(st, TABLE_span) == 0)
         return 0;
-    rc = columns(&p, st);
+    rc = group_rows_open(&p.r, st, query);
     if (rc < 0)
         return rc;
-    p.width = parallel_width(p.nrow);
+    p.width = parallel_width(p.r.nrow);
     /* Many groups and few spans in each: a tally per thread would cost more than it saves. */
-    if (ngroup > p.nrow / 16)
+    if (ngroup > p.r.nrow / 16)
         p.width = 1;
     rc = OPM_ENOMEM;
     p.tally = mem_calloc((size_t)p.width * ngroup, sizeof(*p.tally));

@@ -15,16 +15,20 @@ struct iterations {
     int64_t self_ns;    /* their self time, */
     int64_t wait_ns;    /* and how long they waited, where that is known */
     int64_t outside_ns; /* self time of its spans that are in no step */
+    /* How much of self_ns and of outside_ns is interruptions, as interrupted.h finds them; else 0.
+     */
+    int64_t interrupted_ns, outside_interrupted_ns;
 };
 
-/* Self time in the whole trace, as if every step had been recorded: what shares are shares of, so
- * that groups compare although different steps of them were recorded. self_ns: of all its counted
- * spans. */
-static inline double iterations_whole_ns(const struct iterations *it, int64_t self_ns)
+/* Self time in the whole trace without interruptions, as if every step had been recorded: what
+ * shares are shares of, so that groups compare although different steps of them were recorded.
+ * typical_ns: of all its counted spans. */
+static inline double iterations_whole_ns(const struct iterations *it, int64_t typical_ns)
 {
     if (!it->steps || it->steps == it->all_steps)
-        return (double)self_ns;
-    return (double)it->self_ns * (double)it->all_steps / (double)it->steps + (double)it->outside_ns;
+        return (double)typical_ns;
+    return (double)(it->self_ns - it->interrupted_ns) * (double)it->all_steps / (double)it->steps +
+           (double)(it->outside_ns - it->outside_interrupted_ns);
 }
 
 struct iterations_query {

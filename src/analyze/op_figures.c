@@ -2,6 +2,7 @@
 #include "analyze/op_figures.h"
 
 #include "analyze/device_time.h"
+#include "analyze/interrupted.h"
 #include "analyze/redispatch.h"
 #include "base/alloc.h"
 #include <string.h>
@@ -74,8 +75,8 @@ int64_t op_figures_work_ns(const struct op_figures *s, size_t op)
     const struct group_stats *device = &s->in[SECTION_DEVICE][op];
 
     if (device->count)
-        return device->self_ns;
-    return s->kernels ? 0 : s->op[op].self_ns;
+        return group_typical_ns(device);
+    return s->kernels ? 0 : group_typical_ns(&s->op[op]);
 }
 
 /* The figures of both sections, and how many iterations stand behind them. */
@@ -100,6 +101,10 @@ static int compute_sections(struct op_figures *s, const struct store *st, struct
                                                           .ngroup = q->ngroup,
                                                           .wait = q->wait },
                               s->iterations[SECTION_DEVICE]);
+    /* Kernels of an operator, as those of an owner, need not be alike. */
+    if (rc == 0)
+        rc = interrupted_find(st, q, (uint32_t)n, s->kernels ? 0 : (uint32_t)s->nop,
+                              s->in[SECTION_DEVICE], s->iterations[SECTION_DEVICE]);
     return rc;
 }
 
@@ -114,7 +119,10 @@ static void use_executions(struct op_figures *s, const struct device_time *d, si
                            const double *q, size_t nq)
 {
     size_t n = d->first[op + 1] - d->first[op];
-    struct group_stats g = { .self_ns = s->in[SECTION_DEVICE][op].self_ns,
+    const struct group_stats *kernels = &s->in[SECTION_DEVICE][op];
+    struct group_stats g = { .self_ns = kernels->self_ns,
+                             .interrupted = kernels->interrupted,
+                             .interrupted_ns = kernels->interrupted_ns,
                              .warmup_count = s->in[SECTION_HOST][op].warmup_count,
                              .open_count = s->in[SECTION_HOST][op].open_count };
 
@@ -172,7 +180,7 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
         if (device && s->kernels)
             use_executions(s, &launched, i, q, nq);
         if (op_figures_timed(s, i))
-            s->whole_ns += iterations_whole_ns(&s->op_iterations[i], s->op[i].self_ns);
+            s->whole_ns += iterations_whole_ns(&s->op_iterations[i], group_typical_ns(&s->op[i]));
     }
 out:
     device_time_release(&launched);

@@ -25,14 +25,16 @@ struct op_figures {
     struct iterations *op_iterations; /* [nop]: of those */
     bool kernels;        /* what is in the device's section are kernels, not executions */
     int64_t *reshape_ns; /* [nop], OPM_NULL_I64 if there was no reshape */
-    double whole_ns;     /* self time of op[], as if every step had been recorded */
+    double
+        whole_ns; /* self time of op[] without interruptions, as if every step had been recorded */
 };
 
 /* Do times of op[] say how long an operator worked? Where operators launch kernels, the time on the
  * host of one that launches none says nothing: others inside it do, or it is no work. */
 bool op_figures_timed(const struct op_figures *s, size_t op);
-/* Self time in which an operator did its counted work. Where operators launch kernels that is the
- * time of these, and 0 for one that launched none: others inside it did, or it was no work. */
+/* Self time in which an operator did its counted work, without interruptions. Where operators
+ * launch kernels that is the time of these, and 0 for one that launched none: others inside it did,
+ * or it was no work. */
 int64_t op_figures_work_ns(const struct op_figures *s, size_t op);
 
 /* Spans of an operator whose phase is forward or none; quantiles as asked. 0 or OPM_ENOMEM; release

@@ -53,14 +53,18 @@ int analyze_op_stats(const struct store *st, struct table *out, opm_error *err)
             c[op_stats_col_p99_ns] = cell_f64(s->q[Q99]);
             c[op_stats_col_stdev_ns] = cell_f64(s->stdev_ns);
             c[op_stats_col_self_ns] = cell_i64(s->self_ns);
+            c[op_stats_col_typical_ns] = cell_i64(group_typical_ns(s));
+            c[op_stats_col_interrupted] = cell_i64(s->interrupted);
+            c[op_stats_col_interrupted_ns] = cell_i64(s->interrupted_ns);
             if (all.whole_ns > 0)
-                c[op_stats_col_share] = cell_f64(
-                    iterations_whole_ns(&all.op_iterations[op], s->self_ns) / all.whole_ns);
+                c[op_stats_col_share] =
+                    cell_f64(iterations_whole_ns(&all.op_iterations[op], group_typical_ns(s)) /
+                             all.whole_ns);
             c[op_stats_col_gflops_per_s] = rate(flops, s->count, op_figures_work_ns(&all, op));
             c[op_stats_col_gbytes_per_s] = rate(bytes, s->count, op_figures_work_ns(&all, op));
             if (!all.kernels && s->count)
-                roof_of(&roofs, op, (double)s->self_ns / (double)s->count, &c[op_stats_col_roof],
-                        &c[op_stats_col_share_of_peak]);
+                roof_of(&roofs, op, (double)group_typical_ns(s) / (double)s->count,
+                        &c[op_stats_col_roof], &c[op_stats_col_share_of_peak]);
         }
         rc = table_add(out, c);
     }

@@ -1,5 +1,6 @@
 /* op_times.c -- time, work and rates of every operator by section, per iteration. */
 #include "analyze/analysis.h"
+#include "analyze/interrupted.h"
 #include "analyze/op_figures.h"
 #include "analyze/redispatch.h"
 #include "analyze/roof.h"
@@ -14,20 +15,29 @@ static const double quantiles[NQ] = { 0.5, 0.9, 0.95, 0.99 };
 /* What the rows of a section have in common. */
 struct section_facts {
     str_id word;
-    double self_ns; /* of all that stands in it, as if every step had been recorded */
+    double self_ns; /* of all that stands in it, without interruptions, as if every step had been
+                       recorded */
 };
 
 /* In steps the mean of an iteration, else of the whole trace. */
 struct basis {
     double iterations; /* 1: of all */
-    int64_t count, self_ns, wait_ns;
+    int64_t count, typical_ns, interrupted_ns, wait_ns;
 };
 
 static struct basis basis_of(const struct iterations *it, const struct group_stats *s)
 {
     if (it->steps)
-        return (struct basis){ (double)it->steps, it->count, it->self_ns, it->wait_ns };
-    return (struct basis){ 1, s->count, s->self_ns, s->wait_ns };
+        return (struct basis){ .iterations = (double)it->steps,
+                               .count = it->count,
+                               .typical_ns = it->self_ns - it->interrupted_ns,
+                               .interrupted_ns = it->interrupted_ns,
+                               .wait_ns = it->wait_ns };
+    return (struct basis){ .iterations = 1,
+                           .count = s->count,
+                           .typical_ns = group_typical_ns(s),
+                           .interrupted_ns = s->interrupted_ns,
+                           .wait_ns = s->wait_ns };
 }
 
 /* amount of one execution, of all that an iteration has. */
@@ -47,13 +57,15 @@ static void fill(struct cell *c, const struct section_facts *f, const struct ite
                  const struct group_stats *s)
 {
     struct basis b = basis_of(it, s);
-    double time_ns = (double)b.self_ns / b.iterations;
+    double time_ns = (double)b.typical_ns / b.iterations;
 
     c[op_times_col_section] = cell_str(f->word);
     c[op_times_col_count] = cell_i64(s->count);
     c[op_times_col_warmup_count] = cell_i64(s->warmup_count);
     c[op_times_col_iterations] = it->steps ? cell_i64(it->steps) : cell_null();
     c[op_times_col_time_ns] = cell_f64(time_ns);
+    c[op_times_col_interrupted] = cell_i64(s->interrupted);
+    c[op_times_col_interrupted_ns] = cell_f64((double)b.interrupted_ns / b.iterations);
     if (s->wait_count) {
         double wait_ns = (double)b.wait_ns / b.iterations;
 
@@ -61,7 +73,7 @@ static void fill(struct cell *c, const struct section_facts *f, const struct ite
         c[op_times_col_kernel_ns] = cell_f64(MAX(time_ns - wait_ns, 0));
     }
     if (f->self_ns > 0)
-        c[op_times_col_share] = cell_f64(iterations_whole_ns(it, s->self_ns) / f->self_ns);
+        c[op_times_col_share] = cell_f64(iterations_whole_ns(it, group_typical_ns(s)) / f->self_ns);
     c[op_times_col_total_ns] = cell_i64(s->total_ns);
     c[op_times_col_mean_ns] = cell_f64(s->mean_ns);
     c[op_times_col_median_ns] = cell_f64(s->q[Q50]);
@@ -83,7 +95,7 @@ static struct section_facts facts_of(const struct store *st, enum section sectio
     struct section_facts f = { .word = strpool_find(store_strings(st), word, strlen(word)) };
 
     for (size_t i = 0; i < n; i++)
-        f.self_ns += iterations_whole_ns(&it[i], s[i].self_ns);
+        f.self_ns += iterations_whole_ns(&it[i], group_typical_ns(&s[i]));
     return f;
 }
 
@@ -109,7 +121,7 @@ static void fill_op(struct cell *c, const struct roofs *roofs, const struct op_f
     c[op_times_col_flops_per_s] = rate(c[op_times_col_computation], c[op_times_col_time_ns].f64);
     c[op_times_col_bytes_per_s] = rate(c[op_times_col_memory], c[op_times_col_time_ns].f64);
     if (!all->kernels && b.count)
-        roof_of(roofs, op, (double)b.self_ns / (double)b.count, &c[op_times_col_roof],
+        roof_of(roofs, op, (double)b.typical_ns / (double)b.count, &c[op_times_col_roof],
                 &c[op_times_col_share_of_peak]);
 }
 
@@ -194,6 +206,7 @@ static int add_names(const struct store *st, enum section first, struct table *o
     struct group_stats *stats = NULL;
     struct iterations *iterations = NULL;
     struct redispatch passed = { 0 };
+    struct groups_query q;
     int rc = name_groups_init(&g, st);
 
     if (rc == 0) {
@@ -201,16 +214,15 @@ static int add_names(const struct store *st, enum section first, struct table *o
         iterations = mem_calloc(SECTION_COUNT * (size_t)g.n, sizeof(*iterations));
         rc = stats && iterations ? redispatch_find(&passed, st) : OPM_ENOMEM;
     }
+    q = (struct groups_query){ .group = g.group,
+                               .passed_on = passed.to,
+                               .ngroup = SECTION_COUNT * g.n,
+                               .skip_warmup = true,
+                               .wait = true,
+                               .q = quantiles,
+                               .nq = NQ };
     if (rc == 0)
-        rc = groups_compute(st,
-                            &(struct groups_query){ .group = g.group,
-                                                    .passed_on = passed.to,
-                                                    .ngroup = SECTION_COUNT * g.n,
-                                                    .skip_warmup = true,
-                                                    .wait = true,
-                                                    .q = quantiles,
-                                                    .nq = NQ },
-                            stats);
+        rc = groups_compute(st, &q, stats);
     if (rc == 0)
         rc = iterations_count(st,
                               &(struct iterations_query){ .group = g.group,
@@ -218,6 +230,8 @@ static int add_names(const struct store *st, enum section first, struct table *o
                                                           .ngroup = SECTION_COUNT * g.n,
                                                           .wait = true },
                               iterations);
+    if (rc == 0 && g.n)
+        rc = interrupted_find(st, &q, g.n, 0, stats, iterations);
     for (int section = first; section < SECTION_COUNT && rc == 0; section++) {
         const struct group_stats *in = stats + (size_t)section * g.n;
         struct section_facts f =

@@ -13,7 +13,8 @@ struct type {
     int64_t count, timed; /* executions, and those of operators whose time is known */
     int64_t total_ns;
     int64_t self_ns;
-    double whole_ns;  /* as if every step had been recorded */
+    int64_t interrupted, interrupted_ns;
+    double whole_ns;  /* without interruptions, as if every step had been recorded */
     double flops;     /* of all executions of operators whose FLOPs are known ... */
     int64_t flops_ns; /* ... and their time */
     bool flops_known;
@@ -22,9 +23,10 @@ struct type {
 static int by_total(const void *a, const void *b)
 {
     const struct type *x = a, *y = b;
+    int64_t x_ns = x->total_ns - x->interrupted_ns, y_ns = y->total_ns - y->interrupted_ns;
 
-    if (x->total_ns != y->total_ns)
-        return x->total_ns < y->total_ns ? 1 : -1;
+    if (x_ns != y_ns)
+        return x_ns < y_ns ? 1 : -1;
     return x->order < y->order ? -1 : 1;
 }
 
@@ -39,7 +41,9 @@ static void add_op(struct type *t, const struct op_figures *all, size_t op, stru
     t->timed += s->count;
     t->total_ns = add_ns(t->total_ns, s->total_ns);
     t->self_ns = add_ns(t->self_ns, s->self_ns);
-    t->whole_ns += iterations_whole_ns(&all->op_iterations[op], s->self_ns);
+    t->interrupted += s->interrupted;
+    t->interrupted_ns = add_ns(t->interrupted_ns, s->interrupted_ns);
+    t->whole_ns += iterations_whole_ns(&all->op_iterations[op], group_typical_ns(s));
     if (flops.kind == CELL_I64 && s->count > 0) {
         t->flops_known = true;
         t->flops += (double)flops.i64 * (double)s->count;
@@ -58,6 +62,9 @@ static int add_row(struct table *out, const struct type *t, double all_ns)
         c[type_stats_col_total_ns] = cell_i64(t->total_ns);
         c[type_stats_col_mean_ns] = cell_f64((double)t->total_ns / (double)t->timed);
         c[type_stats_col_self_ns] = cell_i64(t->self_ns);
+        c[type_stats_col_typical_ns] = cell_i64(t->self_ns - t->interrupted_ns);
+        c[type_stats_col_interrupted] = cell_i64(t->interrupted);
+        c[type_stats_col_interrupted_ns] = cell_i64(t->interrupted_ns);
         if (all_ns > 0)
             c[type_stats_col_share] = cell_f64(t->whole_ns / all_ns);
         if (t->flops_known && t->flops < 9.2e18)

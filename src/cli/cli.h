@@ -112,6 +112,8 @@ extern const char *const cli_color_choices[];
 int cli_print_reconciliation(struct cli *cli, opm_trace *t, const char *where);
 /* How much of the devices' time is no operator's, and whose it is; nothing if there is none. */
 void cli_remark_attribution(struct cli *cli, opm_trace *t);
+/* Operators of which much time is left out because executions were interrupted. */
+void cli_remark_interruptions(struct cli *cli, opm_trace *t);
 
 /* May the command write to path ('-': standard output)? Not if something is there that is not a
  * trace or report of ours, or a folder with other things in it, unless --force was given. Ask

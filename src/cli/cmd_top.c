@@ -17,7 +17,8 @@
 
 static const char about[] =
     "Rank the operators of a trace by time, with the work that they do and how fast they do it. "
-    "Times are the mean of the measured iterations; warm-up is left out. An amount that is not "
+    "Times are the mean of the measured iterations; warm-up is left out, and what a few executions "
+    "took beyond the median because something interrupted them. An amount that is not "
     "known is N/A: it comes last in any order, and max, min and mean pass over it. Of a trace "
     "without operators, spans are ranked by name. COLUMN is one of:";
 
@@ -173,7 +174,9 @@ static int look(struct top *t)
         "SELECT (SELECT sum(time_ns) FROM op_times WHERE section = 'device'),"
         " (SELECT sum(time_ns) FROM op_times WHERE section = 'host'),"
         " (SELECT count(op) FROM op_times), (SELECT count(wait_ns) FROM op_times),"
-        " (SELECT count(op) FROM op_times WHERE section = 'device')";
+        " (SELECT count(op) FROM op_times WHERE section = 'device'),"
+        " (SELECT sum(interrupted_ns) FROM op_times WHERE section = 'device'),"
+        " (SELECT sum(interrupted_ns) FROM op_times WHERE section = 'host')";
     opm_rows *r = NULL;
     opm_error err;
     int more = opm_trace_query(t->trace, sql, &r, &err);
@@ -185,7 +188,9 @@ static int look(struct top *t)
         return cli_error("%s", err.msg);
     }
     for (int i = 0; i < 2; i++)
-        t->total_ns[i] = opm_rows_type(r, i) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, i);
+        t->total_ns[i] = opm_rows_type(r, i) == OPM_TYPE_NULL
+                             ? NAN
+                             : opm_rows_real(r, i) + (t->boxes ? opm_rows_real(r, 5 + i) : 0);
     t->has_ops = opm_rows_int(r, 2) > 0;
     t->has_wait = opm_rows_int(r, 3) > 0;
     t->host_only = t->has_ops && opm_rows_int(r, 4) == 0;
@@ -255,6 +260,8 @@ static void say_basis(const struct top *t)
     opm_rows_close(r);
     if (t->has_ops)
         cli_remark_attribution(t->cli, t->trace);
+    if (!t->boxes)
+        cli_remark_interruptions(t->cli, t->trace);
 }
 
 static void put_seconds(struct buf *b, const struct top *t, double ns)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MATTERS 0.05
+
 /* rank: what is left out first where there is no room; 0: never. */
 static const struct {
     const char *name;
@@ -111,7 +113,7 @@ static void rate_cell(struct textable *t, const struct ranking_row *row, double 
 
 void ranking_cell(struct textable *t, enum ranking_column c, const struct ranking_row *row)
 {
-    char room[HUMAN_ROOM];
+    char room[HUMAN_ROOM], marked[HUMAN_ROOM + 1];
 
     switch (c) {
     case RANKING_TIME:
@@ -121,7 +123,10 @@ void ranking_cell(struct textable *t, enum ranking_column c, const struct rankin
         share_cell(t, row->share);
         break;
     case RANKING_COUNT:
-        ranking_text(t, human_count(room, row->count));
+        human_count(room, row->count);
+        if (row->interrupted_ns > MATTERS * row->time_ns)
+            snprintf(marked, sizeof(marked), "%s!", room);
+        ranking_text(t, row->interrupted_ns > MATTERS * row->time_ns ? marked : room);
         break;
     case RANKING_MEDIAN:
         ranking_time(t, row->median_ns);

@@ -27,6 +27,8 @@ struct ranking_row {
     const char *post_op; /* what is fused behind it, with ',' in between */
     const char *shapes;  /* "1x784 * 784x256 -> 1x256": inputs, weights, outputs */
     int64_t count;
+    double
+        interrupted_ns; /* left out of time_ns; a count is marked with ! if it matters beside it */
     double time_ns, share, median_ns, p99_ns;
     double gflops, gbytes; /* 10^9 per second */
     double of_peak;        /* of what the machine could do with it at most */

@@ -133,3 +133,39 @@ void cli_remark_attribution(struct cli *cli, opm_trace *t)
                    buf_str(&text));
     buf_release(&text);
 }
+
+void cli_remark_interruptions(struct cli *cli, opm_trace *t)
+{
+    static const char sql[] =
+        "SELECT name, interrupted, count, max_ns, median_ns, interrupted_ns, iterations, count(*)"
+        " OVER () FROM op_times JOIN (SELECT section AS of, sum(time_ns) AS sum_ns FROM op_times"
+        " GROUP BY section) ON of = section WHERE interrupted_ns > 0.01 * sum_ns"
+        " ORDER BY interrupted_ns DESC LIMIT 3";
+    opm_rows *r = NULL;
+    opm_error err;
+    int64_t shown = 0, all = 0;
+
+    if (opm_trace_query(t, sql, &r, &err) == 0) {
+        while (opm_rows_next(r, &err) > 0) {
+            struct buf text = { 0 };
+            char longest[HUMAN_ROOM], median[HUMAN_ROOM], beyond[HUMAN_ROOM];
+
+            put_name(&text, opm_rows_text(r, 0, NULL) ? opm_rows_text(r, 0, NULL) : "");
+            cli_clean(&text);
+            cli_remark(cli,
+                       "%" PRId64 " of %" PRId64 " executions of %s took up to %s, the median %s"
+                       " (interruptions?): its time leaves out %s%s",
+                       opm_rows_int(r, 1), opm_rows_int(r, 2), buf_str(&text),
+                       human_ns(longest, opm_rows_real(r, 3)),
+                       human_ns(median, opm_rows_real(r, 4)), human_ns(beyond, opm_rows_real(r, 5)),
+                       opm_rows_int(r, 6) > 1 ? " per iteration" : "");
+            buf_release(&text);
+            all = opm_rows_int(r, 7);
+            shown++;
+        }
+    }
+    opm_rows_close(r);
+    if (all > shown)
+        cli_remark(cli, "interruptions of %" PRId64 " more: --columns +interrupted,interruptions",
+                   all - shown);
+}

@@ -72,6 +72,8 @@ static void json_op(struct json_writer *w, const struct report_op *op)
     json_ns(w, "median_ns", op->median_ns);
     json_ns(w, "min_ns", op->min_ns);
     json_ns(w, "max_ns", op->max_ns);
+    json_count(w, "interrupted", op->interrupted);
+    json_ns(w, "interrupted_ns", op->beyond_ns);
     json_count(w, "flops", op->flops);
     json_count(w, "bytes", op->bytes);
     json_ns(w, "gflops_per_s", op->gflops);

@@ -19,9 +19,10 @@ static const char ops_sql[] =
     " (SELECT group_concat(iif(shape = '', 'scalar', shape), ';') FROM op_tensor WHERE op = s.op "
     "AND io = 'output'),"
     " s.count, s.flops, s.bytes, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns,"
-    " s.p90_ns, s.p99_ns, o.weight_zero_ratio, s.self_ns, s.roof, s.share_of_peak"
+    " s.p90_ns, s.p99_ns, o.weight_zero_ratio, s.self_ns, s.roof, s.share_of_peak,"
+    " s.interrupted, s.interrupted_ns"
     " FROM op_stats AS s JOIN op AS o ON o.id = s.op WHERE s.count > 0"
-    " ORDER BY s.self_ns DESC, s.op";
+    " ORDER BY s.typical_ns DESC, s.op";
 
 static const char totals_sql[] =
     "SELECT (SELECT count(*) FROM step WHERE warmup = 0 AND dur >= 0),"
@@ -98,6 +99,8 @@ static struct report_op read_op(struct report *r, const opm_rows *row)
         .self_ns = opm_rows_real(row, 19),
         .roof = text_of(r, row, 20),
         .of_peak = real_or_nan(row, 21),
+        .interrupted = opm_rows_int(row, 22),
+        .beyond_ns = opm_rows_real(row, 23),
     };
 }
 
@@ -140,6 +143,8 @@ static bool add_op(struct report *r, size_t before, size_t *hint, const opm_rows
         old->total_ns += op.total_ns;
         old->of_peak = weighted(old->of_peak, old->self_ns, op.of_peak, op.self_ns);
         old->self_ns += op.self_ns;
+        old->interrupted += op.interrupted;
+        old->beyond_ns += op.beyond_ns;
         old->median_ns = weighted(old->median_ns, n, op.median_ns, m);
         old->p90_ns = weighted(old->p90_ns, n, op.p90_ns, m);
         old->p99_ns = weighted(old->p99_ns, n, op.p99_ns, m);
@@ -199,9 +204,14 @@ int report_add(struct report *r, opm_trace *t)
     return more < 0 ? cli_error("%s", err.msg) : rc;
 }
 
+static double typical_ns(const struct report_op *op)
+{
+    return op->self_ns - op->beyond_ns;
+}
+
 static int longest_first(const void *a, const void *b)
 {
-    double x = ((const struct report_op *)a)->self_ns, y = ((const struct report_op *)b)->self_ns;
+    double x = typical_ns(a), y = typical_ns(b);
 
     return x > y ? -1 : x < y;
 }
@@ -223,15 +233,15 @@ void report_finish(struct report *r)
     r->explained = r->step_ns > 0 ? r->op_ns / r->step_ns : NAN;
     r->spans_per_iteration = r->steps > 0 ? r->op_count / r->steps : 0;
     for (size_t i = 0; i < r->nop; i++)
-        all += r->op[i].self_ns;
+        all += typical_ns(&r->op[i]);
     for (size_t i = 0; i < r->nop; i++) {
         struct report_op *op = &r->op[i];
 
-        double own_ns = op->count ? op->self_ns / (double)op->count : 0;
+        double own_ns = op->count ? typical_ns(op) / (double)op->count : 0;
 
         op->mean_ns = op->count ? op->total_ns / (double)op->count : NAN;
-        op->iteration_ns = r->steps > 0 ? op->self_ns / r->steps : NAN;
-        op->share = all > 0 ? op->self_ns / all : NAN;
+        op->iteration_ns = r->steps > 0 ? typical_ns(op) / r->steps : NAN;
+        op->share = all > 0 ? typical_ns(op) / all : NAN;
         op->gflops = op->flops >= 0 && own_ns > 0 ? (double)op->flops / own_ns : NAN;
         op->gbytes = op->bytes >= 0 && own_ns > 0 ? (double)op->bytes / own_ns : NAN;
     }
@@ -294,19 +304,21 @@ struct textable *report_ops_table(const struct report *r, size_t top)
         const struct report_op *op = &r->op[i];
 
         shapes_text(&b, op);
-        ranking_add(t, &(struct ranking_row){ .name = op->name,
-                                              .type = op->type,
-                                              .post_op = op->post_op,
-                                              .shapes = buf_str(&b),
-                                              .count = op->count,
-                                              .time_ns = op->iteration_ns,
-                                              .share = op->share,
-                                              .median_ns = op->median_ns,
-                                              .p99_ns = op->p99_ns,
-                                              .gflops = op->gflops,
-                                              .gbytes = op->gbytes,
-                                              .of_peak = op->of_peak,
-                                              .roof = op->roof });
+        ranking_add(
+            t, &(struct ranking_row){ .name = op->name,
+                                      .type = op->type,
+                                      .post_op = op->post_op,
+                                      .shapes = buf_str(&b),
+                                      .count = op->count,
+                                      .interrupted_ns = r->steps > 0 ? op->beyond_ns / r->steps : 0,
+                                      .time_ns = op->iteration_ns,
+                                      .share = op->share,
+                                      .median_ns = op->median_ns,
+                                      .p99_ns = op->p99_ns,
+                                      .gflops = op->gflops,
+                                      .gbytes = op->gbytes,
+                                      .of_peak = op->of_peak,
+                                      .roof = op->roof });
     }
     buf_release(&b);
     return t;
@@ -331,6 +343,7 @@ struct textable *report_full_table(const struct report *r)
         { "input_shapes", TEXTABLE_TEXT },  { "weight_shapes", TEXTABLE_TEXT },
         { "output_shapes", TEXTABLE_TEXT }, { "weight_zero_ratio", TEXTABLE_REAL },
         { "device", TEXTABLE_TEXT },        { "nodes", TEXTABLE_TEXT },
+        { "interrupted", TEXTABLE_INT },    { "interrupted_ns", TEXTABLE_REAL },
     };
     struct textable *t = textable_new();
 
@@ -359,6 +372,8 @@ struct textable *report_full_table(const struct report *r)
         isnan(op->zero_ratio) ? textable_null(t) : textable_real(t, op->zero_ratio);
         ranking_text(t, op->device);
         ranking_text(t, op->nodes);
+        textable_int(t, op->interrupted);
+        textable_real(t, op->beyond_ns);
     }
     return t;
 }
@@ -445,6 +460,36 @@ static void explained_text(const struct report *r, struct buf *b)
         buf_addf(b, "%.1f %% of the metered latency is the time of operators", r->explained * 100);
 }
 
+/* Operators whose time would be another with what interrupted them, the one that lost most by name.
+ */
+static void interrupted_text(const struct report *r, struct buf *b)
+{
+    const struct report_op *most = NULL;
+    char longest[HUMAN_ROOM], median[HUMAN_ROOM], all[HUMAN_ROOM];
+    double beyond_ns = 0, own_ns = 0;
+    size_t ops = 0;
+
+    for (size_t i = 0; i < r->nop; i++) {
+        const struct report_op *op = &r->op[i];
+
+        own_ns += op->self_ns;
+        beyond_ns += op->beyond_ns;
+        ops += op->interrupted > 0;
+        if (op->interrupted && (!most || op->beyond_ns > most->beyond_ns))
+            most = op;
+    }
+    if (!most || beyond_ns <= 0.01 * own_ns || r->steps <= 0)
+        return;
+    buf_addf(b,
+             "%s an iteration in interruptions, of %zu operator%s: %" PRId64 " of %" PRId64
+             " executions of ",
+             human_ns(all, beyond_ns / r->steps), ops, ops == 1 ? "" : "s", most->interrupted,
+             most->count);
+    buf_adds(b, most->name ? most->name : "");
+    buf_addf(b, " took up to %s, the median %s", human_ns(longest, most->max_ns),
+             human_ns(median, most->median_ns));
+}
+
 static void lost_text(const struct report *r, struct buf *b)
 {
     uint64_t lost = 0;
@@ -514,6 +559,8 @@ void report_receipt(struct report *r, struct buf *out)
     fact(r, out, "measuring", &b);
     explained_text(r, &b);
     fact(r, out, "explained", &b);
+    interrupted_text(r, &b);
+    fact(r, out, "left out", &b);
     lost_text(r, &b);
     fact(r, out, "lost", &b);
     buf_adds(&b, r->bias ? r->bias : "");

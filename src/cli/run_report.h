@@ -14,7 +14,9 @@ struct report_op {
     int64_t flops, bytes; /* -1: not known */
     double total_ns;      /* of all executions */
     double self_ns;       /* the same without operators inside, such as those of an If's branch */
-    double iteration_ns;  /* own time in one iteration, all executions together */
+    int64_t interrupted;  /* executions that were, as in op_stats ... */
+    double beyond_ns;     /* ... and what of self_ns that is */
+    double iteration_ns;  /* own time in one iteration without that, all executions together */
     double mean_ns, median_ns, min_ns, max_ns, p90_ns, p99_ns;
     double share;
     double gflops, gbytes; /* per second */

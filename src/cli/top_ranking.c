@@ -119,6 +119,7 @@ static struct ranking_row row_of(const struct top_rows *r)
         .post_op = opm_rows_text(r->rows, r->field[TOP_FIELD_POST_OP], NULL),
         .shapes = opm_rows_text(r->rows, r->at[TOP_shapes], NULL),
         .count = opm_rows_int(r->rows, r->at[TOP_count]),
+        .interrupted_ns = top_real(r, r->at[TOP_interruptions]),
         .time_ns = top_real(r, r->at[TOP_time]),
         .share = top_real(r, r->at[TOP_share]),
         .median_ns = top_real(r, r->at[TOP_median]),

@@ -135,6 +135,9 @@ static void put_order(const struct top *t, struct buf *b)
 /* Columns of op_counters, which looks at the arguments of every span: only if one is asked for. */
 #define COUNTERS "cycles, instructions, cache_misses, cpu_ns, page_faults"
 
+/* Self time with interruptions. */
+#define EXACT "(time_ns + interrupted_ns)"
+
 static bool wants_counters(const struct top *t)
 {
     bool wants = false;
@@ -155,23 +158,27 @@ bool top_is_counter(int column)
 static void put_chosen(const struct top *t, const char *section, struct buf *b)
 {
     bool kernels = t->kern && t->has_wait, counters = wants_counters(t);
-    const char *time = kernels ? "kernel_ns" : "time_ns";
+    /* MegEngine's tool knows the mean of all. */
+    const char *time = kernels ? "kernel_ns" : t->boxes ? EXACT : "time_ns";
 
-    buf_addf(
-        b,
-        "WITH chosen AS (SELECT op_times.rowid AS number, op, name, type, count, warmup_count,"
-        " %s AS time_ns, %s AS share, wait_ns, kernel_ns, computation, memory, total_ns,"
-        " mean_ns, median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns,"
-        " iif(%s > 0, computation * 1e9 / %s, NULL) AS flops_per_s,"
-        " iif(%s > 0, memory * 1e9 / %s, NULL) AS bytes_per_s, share_of_peak, roof%s"
-        " FROM op_times JOIN (SELECT section AS of, sum(time_ns) AS sum_ns FROM op_times GROUP BY"
-        " section) ON of = section%s WHERE section = '%s' AND %s IS NOT NULL",
-        time, kernels ? "kernel_ns / sum_ns" : "share", time, time, time, time,
-        counters ? ", " COUNTERS : "",
-        counters ? " LEFT JOIN (SELECT op AS counted_op, " COUNTERS
-                   " FROM op_counters) ON counted_op = op"
-                 : "",
-        section, time);
+    buf_addf(b,
+             "WITH chosen AS (SELECT op_times.rowid AS number, op, name, type, count, warmup_count,"
+             " %s AS time_ns, %s AS share, wait_ns, kernel_ns, computation, memory, total_ns,"
+             " interrupted, interrupted_ns,"
+             " mean_ns, median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns,"
+             " iif(%s > 0, computation * 1e9 / %s, NULL) AS flops_per_s,"
+             " iif(%s > 0, memory * 1e9 / %s, NULL) AS bytes_per_s, share_of_peak, roof%s"
+             " FROM op_times JOIN (SELECT section AS of, sum(%s) AS sum_ns FROM op_times GROUP BY"
+             " section) ON of = section%s WHERE section = '%s' AND %s IS NOT NULL",
+             time,
+             kernels    ? "kernel_ns / sum_ns"
+             : t->boxes ? EXACT " / sum_ns"
+                        : "share",
+             time, time, time, time, counters ? ", " COUNTERS : "", t->boxes ? EXACT : "time_ns",
+             counters ? " LEFT JOIN (SELECT op AS counted_op, " COUNTERS
+                        " FROM op_counters) ON counted_op = op"
+                      : "",
+             section, time);
     put_filters(t, b, time);
     buf_adds(b, ")");
 }
@@ -179,10 +186,11 @@ static void put_chosen(const struct top *t, const char *section, struct buf *b)
 static void put_groups(const struct top *t, struct buf *b)
 {
     const char *f = t->aggregate;
-    static const char *const amounts[] = { "time_ns",      "share",  "wait_ns",    "kernel_ns",
-                                           "computation",  "memory", "cycles",     "instructions",
-                                           "cache_misses", "cpu_ns", "page_faults" };
-    enum { PLAIN_AMOUNTS = 6 }; /* the others come from op_counters */
+    static const char *const amounts[] = { "time_ns",        "share",       "wait_ns",
+                                           "kernel_ns",      "computation", "memory",
+                                           "interrupted_ns", "cycles",      "instructions",
+                                           "cache_misses",   "cpu_ns",      "page_faults" };
+    enum { PLAIN_AMOUNTS = 7 }; /* the others come from op_counters */
     bool together = f && (strcmp(f, "sum") == 0 || strcmp(f, "mean") == 0);
 
     if (!f) {
@@ -194,6 +202,7 @@ static void put_groups(const struct top *t, struct buf *b)
     buf_addf(b,
              ", grouped AS (SELECT min(number) AS number, NULL AS op, %s AS name, %s AS type,"
              " sum(count) AS count, sum(warmup_count) AS warmup_count, count(*) AS ops,"
+             " sum(interrupted) AS interrupted,"
              " count(*) - count(computation) AS unknown_computation,"
              " count(*) - count(memory) AS unknown_memory",
              t->aggregate_by ? "type" : "'all'", t->aggregate_by ? "type" : "'all'");
@@ -259,12 +268,13 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
     buf_adds(b, " ROWS UNBOUNDED PRECEDING) ORDER BY rank");
     if (t->limit)
         buf_addf(b, " LIMIT %" PRId64, t->limit);
-    buf_addf(b,
-             ") SELECT '%s' AS section, rank, id, name, type, device, ops, count, warmup_count,"
-             " time_ns, share, cumulative_ns, cumulative_share, wait_ns, kernel_ns, computation,"
-             " flops_per_s, memory, bytes_per_s, total_ns, mean_ns, median_ns, min_ns, max_ns,"
-             " p90_ns, p95_ns, p99_ns, stdev_ns, share_of_peak, roof%s",
-             section, wants_counters(t) ? ", ipc, " COUNTERS : "");
+    buf_addf(
+        b,
+        ") SELECT '%s' AS section, rank, id, name, type, device, ops, count, warmup_count,"
+        " time_ns, share, cumulative_ns, cumulative_share, wait_ns, kernel_ns, computation,"
+        " flops_per_s, memory, bytes_per_s, total_ns, mean_ns, median_ns, min_ns, max_ns,"
+        " p90_ns, p95_ns, p99_ns, stdev_ns, share_of_peak, roof, interrupted, interrupted_ns%s",
+        section, wants_counters(t) ? ", ipc, " COUNTERS : "");
     put_shapes(b, "<> 'output'", "in_shapes");
     put_shapes(b, "= 'output'", "out_shapes");
     buf_adds(b, ", (SELECT iif(json_valid(attributes), json_extract(attributes, '$.in_layouts'),"
@@ -282,16 +292,16 @@ void top_sql(const struct top *t, const char *section, struct buf *b)
 }
 
 const char top_summary_sql[] =
-    "SELECT 'total device time' AS name, (SELECT sum(time_ns) FROM op_times WHERE section ="
-    " 'device') AS ns UNION ALL SELECT 'total host time', (SELECT sum(time_ns) FROM op_times"
+    "SELECT 'total device time' AS name, (SELECT sum" EXACT " FROM op_times WHERE section ="
+    " 'device') AS ns UNION ALL SELECT 'total host time', (SELECT sum" EXACT " FROM op_times"
     " WHERE section = 'host')";
 
 void top_copy_sql(const struct top *t, struct buf *b)
 {
-    buf_adds(b, "SELECT sum(time_ns) AS time_ns, avg(time_ns) AS mean_ns, sum(wait_ns) AS wait_ns,"
+    buf_adds(b, "SELECT sum" EXACT " AS time_ns, avg" EXACT " AS mean_ns, sum(wait_ns) AS wait_ns,"
                 " avg(wait_ns) AS mean_wait_ns FROM op_times WHERE section = 'device' AND"
                 " (type = 'Copy' OR type REGEXP '(?i)memcpy')");
-    put_filters(t, b, "time_ns");
+    put_filters(t, b, EXACT);
 }
 
 /* -- rows -- */

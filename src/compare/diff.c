@@ -28,7 +28,7 @@ static const char latency_sql[] = "SELECT scope, name, count, stdev_ns"
 
 /* Own time and its variance, by what a row is called: of the whole trace, */
 static const char ops_sql[] =
-    "SELECT %s, type, sum(self_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
+    "SELECT %s, type, sum(typical_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
     " WHERE count > 0 GROUP BY 1, 2";
 static const char spans_sql[] = "SELECT %s, cat, sum(self_ns), NULL FROM span_stats GROUP BY 1, 2";
 /* and of an iteration: the mean of those that were recorded of what runs in them. What runs in

@@ -148,7 +148,7 @@ static int rank_ops(struct summary *s)
         return OPM_ENOMEM;
     }
     for (size_t i = 0; i < s->op.nrow; i++) {
-        struct cell self = table_cell(&s->op, i, op_stats_col_self_ns);
+        struct cell self = table_cell(&s->op, i, op_stats_col_typical_ns);
 
         if (self.kind == CELL_I64)
             r[s->norder++] = (struct ranked){ self.i64, (uint32_t)i };

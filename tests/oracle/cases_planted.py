@@ -23,7 +23,8 @@ def cases(opmeter, work):
             ("furiosa", furiosa), ("whatif_edited", whatif_edited), ("whatif_int8", whatif_int8),
             ("percentiles", percentiles), ("overlap", overlap), ("int8", int8),
             ("chain", chain), ("points", points), ("tensorrt", tensorrt),
-            ("stand_ins", stand_ins), ("own_marks", own_marks)):
+            ("stand_ins", stand_ins), ("own_marks", own_marks), ("interrupted", interrupted),
+            ("prompt", prompt)):
         yield f"planted/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
 
 
@@ -471,3 +472,44 @@ def own_marks(case, opmeter, folder):
         {"compute": truth["compute_ns"], "measuring": truth["measuring_ns"]}, PLANTED)
     case.check("measuring", lambda: query("SELECT what, count, total_ns FROM measuring"),
                [{"what": "CUPTI", "count": 25, "total_ns": 25 * 500_000}], PLANTED)
+
+
+def interrupted(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.interrupted(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    whole = sum(t["typical_ns"] for t in truth.values())
+    case.check("operators", lambda: {r["name"]: {k: r[k] for k in r if k != "name"} for r in query(
+        "SELECT name, count, self_ns, typical_ns, interrupted FROM op_stats")}, truth, PLANTED)
+    case.check("operators.exact", lambda: query(
+        "SELECT sum(self_ns - typical_ns - interrupted_ns) off, sum(self_ns) self FROM op_stats"),
+        [{"off": 0, "self": sum(t["self_ns"] for t in truth.values())}],
+        "self time is what is typical and what interrupted it")
+    shares = {name: t["typical_ns"] / whole for name, t in truth.items()}
+    case.check("operators.shares", lambda: {r["name"]: r["share"] for r in query(
+        "SELECT name, share FROM op_stats")}, shares, PLANTED, within=1e-9)
+    case.check("types.shares", lambda: {r["type"]: r["share"] for r in query(
+        "SELECT type, share FROM type_stats")}, shares, PLANTED, within=1e-9)
+    case.check("iterations", lambda: {r["name"]: r["time_ns"] for r in query(
+        "SELECT name, time_ns FROM op_times")},
+        {name: t["typical_ns"] / 20 for name, t in truth.items()}, PLANTED, within=1e-9)
+    case.check("iterations.exact", lambda: {r["name"]: r["ns"] for r in query(
+        "SELECT name, time_ns + interrupted_ns AS ns FROM op_times")},
+        {name: t["self_ns"] / 20 for name, t in truth.items()}, PLANTED, within=1e-9)
+    order = sorted(truth, key=lambda name: -truth[name]["typical_ns"])
+    case.check("types.order", lambda: [r["type"] for r in query("SELECT type FROM type_stats")],
+               order, PLANTED)
+    case.check("advice", lambda: [r["message"] for r in query(
+        "SELECT message FROM advice WHERE message LIKE '%aten::small%'")], [],
+        "one interruption is no advice")
+
+
+def prompt(case, opmeter, folder):
+    path = folder / "trace.json"
+    truth = planted_kineto.prompt(path)
+    query = lambda sql: opmeter.query(path, sql)  # noqa: E731
+    case.check("operators", lambda: {r["name"]: r["typical_ns"] for r in query(
+        "SELECT name, typical_ns FROM op_stats")}, truth, "nothing was interrupted")
+    case.check("interrupted", lambda: query(
+        "SELECT sum(interrupted) n, sum(interrupted_ns) ns FROM op_stats"), [{"n": 0, "ns": 0}],
+        "everything in the step is longer")

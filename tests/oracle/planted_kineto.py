@@ -265,3 +265,57 @@ def own_marks(path):
             "call_ns": 800_000 * 3 * iterations, "self_ns": 996_000 * 3 * iterations,
             "compute_ns": 1_500_000 * marked, "measuring_ns": 500_000 * marked,
             "fp_bp_ns": 5_000_000, "derived": iterations}
+
+
+def interrupted(path):
+    """Twenty steps of five operators, one of them executed eight times in each.
+
+    The eleventh execution of aten::small takes 37 ms instead of 162 us. Of aten::wait, one call in
+    eight takes 2 ms instead of 50 us, in every step: that is how it is. aten::every takes ten times
+    as long in every third step, more often than by chance. What is typical is known by
+    construction: all that was planted but for the 37 ms, which become 162 us.
+    """
+    out, steps = Writer(), 20
+    truth, at = {}, 0
+
+    def execute(name, dur, typical=None):
+        nonlocal at
+        out.operator(name, at, dur)
+        t = truth.setdefault(name, {"count": 0, "self_ns": 0, "typical_ns": 0, "interrupted": 0})
+        t["count"] += 1
+        t["self_ns"] += dur * 1000
+        t["typical_ns"] += (dur if typical is None else typical) * 1000
+        t["interrupted"] += typical is not None
+        at += dur + 3
+
+    for step in range(steps):
+        begin = at
+        at += 1
+        execute("aten::large", 900 + step % 3)
+        execute("aten::small", 37000 if step == 10 else 162, 162 if step == 10 else None)
+        execute("aten::middle", 400)
+        for call in range(8):
+            execute("aten::wait", 2000 if call == 5 else 50)
+        execute("aten::every", 1000 if step % 3 == 0 else 100)
+        out.step(step, begin, at - begin)
+        at += 10
+    out.write(path)
+    return truth
+
+
+def prompt(path):
+    """A step in which everything takes forty times as long, as a prompt does before single tokens:
+    nothing was interrupted. Thirty steps of six operators."""
+    out, at, truth = Writer(), 0, {}
+    for step in range(30):
+        begin = at
+        at += 1
+        for i in range(6):
+            dur = (20 + 10 * i) * (40 if step == 4 else 1)
+            out.operator(f"aten::op{i}", at, dur)
+            at += dur + 2
+            truth[f"aten::op{i}"] = truth.get(f"aten::op{i}", 0) + dur * 1000
+        out.step(step, begin, at - begin)
+        at += 5
+    out.write(path)
+    return truth

@@ -127,6 +127,8 @@ export interface Operator {
     engine: string | null;
     post_op: string | null;
     count: number;
+    interrupted: number; // of those, executions that were interrupted
+    interrupted_ns: number; // what that added; time_ns is without it
     warmup_count: number;
     iterations: number | null;
     time_ns: number | null;

@@ -175,6 +175,9 @@ export interface OpStatsRow {
     p99_ns: number | null;
     stdev_ns: number | null;
     self_ns: number | null;
+    typical_ns: number | null;
+    interrupted: number | null;
+    interrupted_ns: number | null;
     share: number | null;
     reshape_ns: number | null;
     flops: number | null;
@@ -194,8 +197,10 @@ export interface OpTimesRow {
     type: string | null;
     count: number | null;
     warmup_count: number | null;
+    interrupted: number | null;
     iterations: number | null;
     time_ns: number | null;
+    interrupted_ns: number | null;
     wait_ns: number | null;
     kernel_ns: number | null;
     computation: number | null;
@@ -216,7 +221,7 @@ export interface OpTimesRow {
     stdev_ns: number | null;
 }
 
-// op_stats by operator type, the longest first
+// op_stats by operator type, the longest first, interruptions left out
 export interface TypeStatsRow {
     type: string | null;
     ops: number | null;
@@ -224,6 +229,9 @@ export interface TypeStatsRow {
     total_ns: number | null;
     mean_ns: number | null;
     self_ns: number | null;
+    typical_ns: number | null;
+    interrupted: number | null;
+    interrupted_ns: number | null;
     share: number | null;
     flops: number | null;
     gflops_per_s: number | null;

@@ -50,6 +50,8 @@ function typeRow(type: string | null, of: Operator[]): Row {
         device: null,
         post_op: null,
         count: sum(of, (o) => o.count),
+        interrupted: sum(of, (o) => o.interrupted),
+        interrupted_ns: sum(of, (o) => o.interrupted_ns),
         warmup_count: sum(of, (o) => o.warmup_count),
         time_ns: time,
         wait_ns: added(of, (o) => o.wait_ns),
@@ -78,6 +80,19 @@ function Share({ of, most, color }: { of: number | null; most: number; color: st
                 <i style={{ width: `${most > 0 ? (100 * (of ?? 0)) / most : 0}%`, background: color }} />
             </span>
             {percent(of)}
+        </span>
+    );
+}
+
+const MATTERS = 0.05; // of the time: less is not marked
+
+function Count({ of }: { of: Operator }) {
+    if (of.interrupted_ns <= MATTERS * (of.time_ns ?? 0)) return <>{count(of.count)}</>;
+    return (
+        <span
+            title={`${count(of.interrupted)} of ${count(of.count)} executions were interrupted (the longest ${ns(of.max_ns)}): Time leaves out ${ns(of.interrupted_ns)}`}
+        >
+            {count(of.count)}!
         </span>
     );
 }
@@ -128,7 +143,7 @@ function columnsOf(
     };
     const columns: (Column<Row> | false)[] = [
         ...(byType ? [type, name] : [name, type]),
-        time("time", "Time", (o) => o.time_ns, "Self time: without what runs inside on the same track"),
+        time("time", "Time", (o) => o.time_ns, "Self time: without what runs inside on the same track, and without interruptions"),
         {
             key: "share",
             title: "Share",
@@ -141,10 +156,10 @@ function columnsOf(
             key: "count",
             title: "Count",
             value: (o) => o.count,
-            show: (o) => count(o.count),
+            show: (o) => <Count of={o} />,
             numeric: true,
             width: "64px",
-            doc: "Executions counted: without warm-up",
+            doc: "Executions counted: without warm-up; ! where some were interrupted, which Time leaves out",
         },
         time("median", "Median", (o) => o.median_ns),
         more && time("mean", "Mean", (o) => o.mean_ns),
@@ -152,6 +167,7 @@ function columnsOf(
         more && time("p90", "p90", (o) => o.p90_ns),
         time("p99", "p99", (o) => o.p99_ns),
         time("max", "Maximum", (o) => o.max_ns),
+        more && time("interrupted", "Interruptions", (o) => o.interrupted_ns, "What they added: not in Time"),
         more && time("stdev", "Deviation", (o) => o.stdev_ns, "Sample standard deviation"),
         known((o) => o.wait_ns) && time("wait", "Wait", (o) => o.wait_ns, "Before the work began"),
         more && time("total", "Total", (o) => o.total_ns, "All counted executions with what runs inside"),
