@@ -38,10 +38,11 @@ struct source {
     int64_t instance, rank; /* OPM_NULL_I64: unknown */
     struct source_clock clock;
     struct store_part part; /* what it added */
-    int64_t offset_ns;      /* added to its times */
-    double stretch;         /* and so much of them */
-    int64_t moved_ns;       /* where its own beginning went by that */
-    const char *aligned;    /* by what; NULL: it was not moved, or there was nothing to move */
+    int64_t start_ns;    /* where that begins, before it is moved; OPM_NULL_I64: it has no times */
+    int64_t offset_ns;   /* added to its times */
+    double stretch;      /* and so much of them */
+    int64_t moved_ns;    /* where its own beginning went by that */
+    const char *aligned; /* by what; NULL: it was not moved, or there was nothing to move */
 };
 
 /* A file that is no source of its own: one of a folder that was read as one profile, or one that

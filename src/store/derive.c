@@ -186,6 +186,20 @@ static void cover_advance(struct cover *c, int64_t ts)
     }
 }
 
+/* The next time at which a row starts or ends. */
+static int64_t cover_until(const struct cover *c)
+{
+    int64_t start = c->next < c->n ? c->ts[c->next] : INT64_MAX;
+
+    return c->nheap ? MIN(start, cover_end(c, c->heap[0])) : start;
+}
+
+/* The row that a track's spans belong to, as long as nothing changes. */
+struct cover_answer {
+    uint64_t turn;
+    uint32_t row;
+};
+
 static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_t *before,
                             int64_t ts)
 {
@@ -209,6 +223,9 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
                        .track = t->col[col[2]].id,
                        .n = t->nrow,
                        .last_any = OPM_NULL_ID };
+    struct cover_answer *answer = mem_calloc(ntrack + 1, sizeof(*answer));
+    int64_t until = INT64_MIN; /* up to there what is open stays the same */
+    uint64_t turn = 0;         /* counts how often that changed */
     int rc = OPM_ENOMEM;
 
     c.before = mem_alloc(c.n * sizeof(*c.before));
@@ -217,24 +234,35 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
     c.last = mem_alloc((ntrack + 1) * sizeof(*c.last));
     c.group = mem_alloc((ntrack + 1) * sizeof(*c.group));
     c.process = mem_alloc((ntrack + 1) * sizeof(*c.process));
-    if (!c.before || !c.before_any || !c.heap || !c.last || !c.group || !c.process ||
+    if (!answer || !c.before || !c.before_any || !c.heap || !c.last || !c.group || !c.process ||
         cover_groups(&c))
         goto done;
     memset(c.last, 0xff, (ntrack + 1) * sizeof(*c.last));
     for (size_t i = 0; i < nspan; i++) {
         uint32_t track = st->overlap_of[packed_get(&st->span_track, i)], row;
+        struct cover_answer *known = &answer[track];
         int64_t ts = span_ts(st)[i];
 
-        cover_advance(&c, ts);
+        if (UNLIKELY(ts >= until)) {
+            cover_advance(&c, ts);
+            until = cover_until(&c);
+            turn++;
+        }
+        if (LIKELY(known->turn == turn)) {
+            out[i] = known->row;
+            continue;
+        }
         row = cover_front(&c, &c.last[track], c.before, ts);
         if (row == OPM_NULL_ID)
             row = cover_only(&c, track);
         if (row == OPM_NULL_ID && innermost)
             row = cover_front(&c, &c.last_any, c.before_any, ts);
+        *known = (struct cover_answer){ turn, row };
         out[i] = row;
     }
     rc = 0;
 done:
+    mem_free(answer);
     mem_free(c.before);
     mem_free(c.before_any);
     mem_free(c.heap);

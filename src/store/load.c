@@ -3,6 +3,7 @@
 #include "store/store_int.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #include <string.h>
 
@@ -40,12 +41,12 @@ int store_load_spans(struct store *st, size_t n, struct span_extras extras, stru
         fit(t, span_col_correlation, extras.correlation, first, all) ||
         fit(t, span_col_wait, extras.wait, first, all) ||
         fit(t, span_col_args, extras.args, first, all) ||
-        column_reserve(&st->loaded_track, MAX(n, (size_t)1) * sizeof(*st->loaded_track.id)))
+        packed_init(&st->loaded_track, MAX(n, (size_t)1), (uint32_t)st->table[TABLE_track].nrow))
         return OPM_ENOMEM;
     st->loaded = true;
     st->loaded_from = first;
     t->nrow = all;
-    *out = (struct span_load){ .track = st->loaded_track.id, .first = (uint32_t)first };
+    *out = (struct span_load){ .track = &st->loaded_track, .first = (uint32_t)first };
     if (!n)
         return 0;
     out->ts = span_ts(st) + first;
@@ -58,6 +59,25 @@ int store_load_spans(struct store *st, size_t n, struct span_extras extras, stru
     if (extras.args)
         out->args = t->col[span_col_args].id + first;
     return 0;
+}
+
+void store_load_tracks(const struct span_load *load, size_t at, const uint32_t *track, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        packed_set(load->track, at + i, track[i]); /* none becomes the largest number */
+}
+
+/* The largest number that there is room for. */
+static uint32_t no_track(const struct packed *p)
+{
+    return p->width == 1 ? UINT8_MAX : p->width == 2 ? UINT16_MAX : UINT32_MAX;
+}
+
+static uint32_t track_of(const struct packed *p, size_t i)
+{
+    uint32_t track = packed_get(p, i);
+
+    return track == no_track(p) ? OPM_NULL_ID : track;
 }
 
 int store_load_overlap(struct store *st, uint32_t track, uint32_t of)
@@ -102,60 +122,105 @@ int store_load_stat(struct store *st, const char *name, const char *severity, in
 
 int loaded_to_runs(struct store *st)
 {
-    const uint32_t *track = st->loaded_track.id;
+    const struct packed *p = &st->loaded_track;
     size_t n = st->table[TABLE_span].nrow, from = st->loaded_from, not_ended = 0;
+    uint32_t last = OPM_NULL_ID;
 
     for (size_t i = from; i < n; i++) {
+        uint32_t track = track_of(p, i - from);
+
         not_ended += span_dur(st)[i] == -1;
-        if (st->nrun && i > from && track[i - from] == track[i - from - 1])
+        if (st->nrun && i > from && track == last)
             continue;
+        last = track;
         if (column_reserve(&st->runs, (st->nrun + 1) * sizeof(struct span_run)))
             return OPM_ENOMEM;
-        span_runs(st)[st->nrun++] = (struct span_run){ (uint32_t)i, track[i - from] };
+        span_runs(st)[st->nrun++] = (struct span_run){ (uint32_t)i, track };
     }
     /* They will be counted again. */
     st->stat[STAT_span_not_ended] -= MIN(st->stat[STAT_span_not_ended], (int64_t)not_ended);
-    column_release(&st->loaded_track);
+    packed_release(&st->loaded_track);
     st->loaded = false;
     return 0;
 }
 
+/* Spans [from, to): whether they are in order, and how many never ended. */
+struct order_part {
+    const struct store *st;
+    size_t from, to;
+    int64_t not_ended;
+    bool good;
+};
+
+static void *order_look(void *arg)
+{
+    struct order_part *p = arg;
+    const int64_t *ts = span_ts(p->st), *dur = span_dur(p->st);
+    int64_t last = p->from ? ts[p->from - 1] : -TIME_LIMIT;
+
+    p->good = true;
+    for (size_t i = p->from; i < p->to && p->good; i++) {
+        p->good =
+            ts[i] >= last && ts[i] <= TIME_LIMIT && dur[i] >= -1 && dur[i] <= TIME_LIMIT - ts[i];
+        last = ts[i];
+        p->not_ended += dur[i] == -1;
+    }
+    return NULL;
+}
+
 bool loaded_in_order(struct store *st)
 {
-    const int64_t *ts = span_ts(st), *dur = span_dur(st);
     size_t n = st->table[TABLE_span].nrow;
-    int64_t last = -TIME_LIMIT, not_ended = 0;
-    bool good = st->loaded_from == 0;
+    struct order_part first = { .st = st, .to = n }, second = { .st = st, .from = n, .to = n };
+    pthread_t thread;
 
-    for (size_t i = 0; i < n && good; i++) {
-        good = ts[i] >= last && ts[i] <= TIME_LIMIT && dur[i] >= -1 && dur[i] <= TIME_LIMIT - ts[i];
-        last = ts[i];
-        not_ended += dur[i] == -1;
+    if (st->loaded_from)
+        return false;
+    if (n > 1 && n >= store_parallel_from) {
+        second.from = n / 2;
+        if (thread_start(&thread, order_look, &second) == 0) {
+            first.to = second.from;
+            order_look(&first);
+            pthread_join(thread, NULL);
+        } else {
+            order_look(&first);
+            second.good = true;
+        }
+    } else {
+        order_look(&first);
+        second.good = true;
     }
     /* A count that was lost must not hide them. */
-    st->stat[STAT_span_not_ended] = MAX(st->stat[STAT_span_not_ended], not_ended);
-    return good;
+    st->stat[STAT_span_not_ended] =
+        MAX(st->stat[STAT_span_not_ended], first.not_ended + second.not_ended);
+    return first.good && second.good;
 }
 
 int loaded_keep(struct store *st, int64_t shift_ns)
 {
-    const uint32_t *track = st->loaded_track.id;
+    struct packed *p = &st->loaded_track;
     size_t n = st->table[TABLE_span].nrow;
     uint32_t none = (uint32_t)st->table[TABLE_track].nrow;
     bool same = true;
 
     for (size_t i = 1; i < n && same; i++)
-        same = track[i] == track[0];
+        same = packed_get(p, i) == packed_get(p, 0);
     if (same) {
-        st->span_track.same = n ? MIN(track[0], none) : none;
-    } else {
+        st->span_track.same = n ? MIN(track_of(p, 0), none) : none;
+    } else if (none > no_track(p)) { /* tracks came later that have no room in it */
         if (packed_init(&st->span_track, n, none))
             return OPM_ENOMEM;
         for (size_t i = 0; i < n; i++)
-            packed_set(&st->span_track, i, MIN(track[i], none));
+            packed_set(&st->span_track, i, MIN(track_of(p, i), none));
+    } else {
+        for (size_t i = 0; i < n; i++)
+            if (UNLIKELY(packed_get(p, i) > none))
+                packed_set(p, i, none);
+        st->span_track = *p;
+        *p = (struct packed){ 0 };
     }
     for (size_t i = 0; shift_ns && i < n; i++)
         span_ts(st)[i] -= shift_ns;
-    column_release(&st->loaded_track);
+    packed_release(p);
     return 0;
 }

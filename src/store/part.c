@@ -29,17 +29,20 @@ void store_part_end(const struct store *st, struct store_part *part)
 
 int64_t store_part_start(const struct store *st, const struct store_part *part)
 {
-    int64_t start = OPM_NULL_I64;
+    uint64_t start = UINT64_MAX; /* of times moved up by 2^63, less 1, so that NULL is last */
 
+    static_assert(OPM_NULL_I64 == INT64_MIN, "NULL is the least");
     assert(!st->frozen);
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++) {
         const int64_t *ts = st->table[timed[i].table].col[timed[i].ts].i64;
 
-        for (size_t row = part->from[timed[i].table]; ts && row < part->to[timed[i].table]; row++)
-            if (ts[row] != OPM_NULL_I64 && (start == OPM_NULL_I64 || ts[row] < start))
-                start = ts[row];
+        for (size_t row = part->from[timed[i].table]; ts && row < part->to[timed[i].table]; row++) {
+            uint64_t t = ((uint64_t)ts[row] ^ (uint64_t)1 << 63) - 1;
+
+            start = MIN(start, t);
+        }
     }
-    return start;
+    return (int64_t)((start + 1) ^ (uint64_t)1 << 63);
 }
 
 /* Sums wrap around rather than overflow; store_finish() cuts off what is beyond reason. */

@@ -79,7 +79,7 @@ void store_free(struct store *st)
     column_release(&st->span_site);
     packed_release(&st->span_track);
     column_release(&st->runs);
-    column_release(&st->loaded_track);
+    packed_release(&st->loaded_track);
     mem_free(st->loaded_overlap);
     mem_free(st->site);
     mem_free(st->site_slot);

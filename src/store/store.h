@@ -201,14 +201,16 @@ struct span_load {
     int64_t *correlation, *wait; /* these and args: NULL unless asked for */
     uint32_t *site;
     str_id *args;
-    uint32_t *track;
-    uint32_t first; /* build id */
+    uint32_t first;       /* build id */
+    struct packed *track; /* for store_load_tracks() */
 };
 /* Which columns that few spans have are there. */
 struct span_extras {
     bool correlation, wait, args;
 };
 int store_load_spans(struct store *st, size_t n, struct span_extras extras, struct span_load *out);
+/* Tracks of spans [at, at + n) of them; OPM_NULL_ID: none. Threads may do parts at once. */
+void store_load_tracks(const struct span_load *load, size_t at, const uint32_t *track, size_t n);
 /* `track` holds the overlapping spans of track `of`. */
 int store_load_overlap(struct store *st, uint32_t track, uint32_t of);
 /* A row of import_stat; of a known kind it is added to what was counted. */

@@ -143,7 +143,7 @@ struct store {
     /* The last spans may come from store_load_spans(): there are no runs for them yet. */
     bool loaded;
     size_t loaded_from;
-    struct column loaded_track; /* uint32_t, of the spans from there on */
+    struct packed loaded_track; /* of the spans from there on; the largest number is none */
     struct track_pair *loaded_overlap;
     size_t nloaded_overlap, loaded_overlap_cap;
 

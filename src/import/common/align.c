@@ -37,16 +37,14 @@ static int64_t add(int64_t a, int64_t b)
 }
 
 /* Times that count from 1970 are held as times since the source's start, like all others. */
-static void rebase(const struct sources *all, struct source *s)
+static void rebase(struct source *s)
 {
-    int64_t start = store_part_start(all->st, &s->part);
-
-    if (!clock_known(s) && start >= UNIX_FROM_NS && start <= UNIX_TO_NS)
+    if (!clock_known(s) && s->start_ns >= UNIX_FROM_NS && s->start_ns <= UNIX_TO_NS)
         s->clock.realtime_ns = 0;
-    if (s->clock.realtime_ns != 0 || start == OPM_NULL_I64)
+    if (s->clock.realtime_ns != 0 || s->start_ns == OPM_NULL_I64)
         return;
-    s->clock.realtime_ns = start;
-    s->offset_ns = sub(0, start);
+    s->clock.realtime_ns = s->start_ns;
+    s->offset_ns = sub(0, s->start_ns);
 }
 
 /* Whether the times of s are made of the ticks of another source. */
@@ -135,7 +133,7 @@ static int64_t trace_start(const struct sources *all, const struct source *ref)
 
     for (size_t i = 0; i < all->n; i++) {
         const struct source *s = &all->item[i];
-        int64_t t = store_part_start(all->st, &s->part);
+        int64_t t = s->start_ns;
 
         if (t == OPM_NULL_I64 || (s != ref && !s->aligned))
             continue;
@@ -153,7 +151,8 @@ static void align_all(struct sources *all)
     for (size_t i = 0; i < all->n; i++) {
         struct source *s = &all->item[i];
 
-        rebase(all, s);
+        s->start_ns = store_part_start(all->st, &s->part);
+        rebase(s);
         if (!clock_known(s))
             continue;
         if (!ref)
@@ -164,14 +163,14 @@ static void align_all(struct sources *all)
     }
     follow(all);
     for (size_t i = 0; i < all->n && !ref; i++)
-        if (store_part_start(all->st, &all->item[i].part) != OPM_NULL_I64)
+        if (all->item[i].start_ns != OPM_NULL_I64)
             ref = &all->item[i];
     if (!ref)
         return;
     start = trace_start(all, ref);
     for (size_t i = 0; i < all->n; i++) {
         struct source *s = &all->item[i];
-        int64_t t = store_part_start(all->st, &s->part);
+        int64_t t = s->start_ns;
 
         if (s == ref || s->aligned || t == OPM_NULL_I64)
             continue;

@@ -41,7 +41,7 @@ static int64_t to_time(uint64_t v)
 
 /* One chunk of spans into its place. False: it is damaged. */
 static bool spans_unpack(struct tables *t, const struct table_piece *p, struct rows *rows,
-                         uint64_t *v)
+                         uint64_t *v, uint32_t *track)
 {
     size_t at = p->to;
     struct span_load l = t->load;
@@ -59,17 +59,17 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
     else if (!unpack(rows, "track", COLUMN_ID, NULL, v))
         return false;
     for (size_t i = 0; i < rows->n; i++)
-        l.track[at + i] = (uint32_t)(v[i] - 1);
-    if (!unpack(rows, "site", COLUMN_ID, l.track + at, v))
+        track[i] = (uint32_t)(v[i] - 1);
+    if (!unpack(rows, "site", COLUMN_ID, track, v))
         return false;
     for (size_t i = 0; i < rows->n; i++) {
-        uint32_t row = row_map_get(&t->map[FILE_site], v[i] - 1);
+        uint32_t row = row_map_find(&t->map[FILE_site], v[i] - 1);
 
         l.site[at + i] = row < t->nsite ? t->site[row] : t->unknown_site;
-        l.track[at + i] = l.track[at + i] == OPM_NULL_ID
-                              ? OPM_NULL_ID
-                              : row_map_get(&t->map[TABLE_track], l.track[at + i]);
+        if (track[i] != OPM_NULL_ID)
+            track[i] = row_map_find(&t->map[TABLE_track], track[i]);
     }
+    store_load_tracks(&l, at, track, rows->n);
     if (l.correlation && unpack(rows, "correlation", COLUMN_INT, NULL, v))
         for (size_t i = 0; i < rows->n; i++)
             l.correlation[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
@@ -85,10 +85,12 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
 /* Rows of a damaged chunk are there all the same: empty ones, named as unknown. */
 static void spans_blank(struct tables *t, const struct table_piece *p)
 {
+    static const uint32_t none = OPM_NULL_ID;
+
     for (size_t i = p->to; i < p->to + p->n; i++) {
         t->load.ts[i] = t->offset_ns;
         t->load.dur[i] = 0;
-        t->load.track[i] = OPM_NULL_ID;
+        store_load_tracks(&t->load, i, &none, 1);
         t->load.site[i] = t->unknown_site;
     }
 }
@@ -98,21 +100,23 @@ static void *spans_work(void *arg)
     struct tables *t = arg;
     struct rows *rows = mem_alloc(sizeof(*rows));
     uint64_t *v = mem_alloc(COLPACK_ROWS * sizeof(*v));
+    uint32_t *track = mem_alloc(COLPACK_ROWS * sizeof(*track));
 
-    if (!rows || !v)
+    if (!rows || !v || !track)
         atomic_store(&t->rc, OPM_ENOMEM);
-    while (rows && v) {
+    while (rows && v && track) {
         size_t i = atomic_fetch_add(&t->next, 1);
 
         if (i >= t->npiece)
             break;
-        if (!spans_unpack(t, t->piece[i], rows, v)) {
+        if (!spans_unpack(t, t->piece[i], rows, v, track)) {
             spans_blank(t, t->piece[i]);
             atomic_fetch_add(&t->corrupt, 1);
         }
     }
     mem_free(rows);
     mem_free(v);
+    mem_free(track);
     return NULL;
 }
 

@@ -62,6 +62,14 @@ struct tables {
 
 /* The row of the store that a row of the file became; OPM_NULL_ID: it is missing. */
 uint32_t row_map_get(const struct row_map *m, uint64_t row);
+/* The same, quick where rows of the file came in one piece. */
+static inline uint32_t row_map_find(const struct row_map *m, uint64_t row)
+{
+    const struct row_part *p = m->part;
+
+    return LIKELY(m->n == 1 && row - p->first < p->n) ? p->to + (uint32_t)(row - p->first)
+                                                      : row_map_get(m, row);
+}
 int row_map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to);
 bool rows_parse(const struct table_piece *p, struct rows *out); /* false: damaged */
 
