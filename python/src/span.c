@@ -260,6 +260,14 @@ static int span_begin(struct span *span, bool may_wander)
     return span->args ? args_put(span->last, span->args) : 0;
 }
 
+static bool span_began_here(const struct span *span)
+{
+    for (uint32_t i = span->n; i-- > 0;)
+        if (span->open[i].thread == &here)
+            return true;
+    return false;
+}
+
 /* Which of the open ones ends now; span->n: none. */
 static uint32_t span_find(const struct span *span)
 {
@@ -299,11 +307,23 @@ static bool span_end(struct span *span)
 
 /* ---- methods ---- */
 
-static PyObject *span_enter(struct span *span, PyObject *unused)
+static PyObject *span_begin_method(struct span *span, PyObject *unused)
 {
     (void)unused;
     if (span_begin(span, false) < 0)
         return NULL;
+    Py_INCREF(span);
+    return (PyObject *)span;
+}
+
+/* While nothing is recorded, and no other beginning of the same span is open that an end could be
+ * taken for, it is counted and no more. */
+static PyObject *span_enter(struct span *span, PyObject *unused)
+{
+    if (span->n || span->kind != SPAN_PLAIN || opm_on((enum opm_layer)span->site->site.layer))
+        return span_begin_method(span, unused);
+    span->unseen++;
+    span->last = opm_span_none(); /* what is said of it now is about nothing */
     Py_INCREF(span);
     return (PyObject *)span;
 }
@@ -320,6 +340,11 @@ static PyObject *span_enter_async(struct span *span, PyObject *unused)
 
 static PyObject *span_exit(struct span *span, PyObject *const *args, Py_ssize_t nargs)
 {
+    /* What began since on this thread ends first. */
+    if (span->unseen && (!span->n || !span_began_here(span))) {
+        span->unseen--;
+        Py_RETURN_NONE;
+    }
     if (nargs > 0 && args[0] != Py_None) {
         PyObject *name = PyObject_GetAttrString(args[0], "__name__");
 
@@ -445,7 +470,7 @@ static PyObject *span_as_async(struct span *span, PyObject *unused)
 static PyMethodDef span_methods[] = {
     { "__enter__", METHOD(span_enter), METH_NOARGS, NULL },
     { "__exit__", METHOD(span_exit), METH_FASTCALL, NULL },
-    { "begin", METHOD(span_enter), METH_NOARGS, "Begin it on this thread; returns the span." },
+    { "begin", METHOD(span_begin_method), METH_NOARGS, "Begin it on this thread; returns the span." },
     { "end", METHOD(span_end_method), METH_NOARGS, "End what begin() began last." },
     { "set", METHOD(span_set), METH_VARARGS | METH_KEYWORDS,
       "set(**facts)\n--\n\nSay something about the span: numbers or text. Returns the span." },
@@ -579,7 +604,7 @@ void span_forget(struct state *s)
 /* A span of a name that has been used before, without any work if nobody else has hold of it. */
 static PyObject *span_again(struct span *known)
 {
-    if (Py_REFCNT(known) == REMEMBERED_REFS && !known->n) {
+    if (Py_REFCNT(known) == REMEMBERED_REFS && !known->n && !known->unseen) {
         Py_INCREF(known);
         return (PyObject *)known;
     }

@@ -41,6 +41,7 @@ struct span {
     opm_span last; /* begun last, for arguments and arrows */
     uint32_t n;
     uint32_t cap;
+    uint32_t unseen; /* times that `with` entered it while nothing was recorded, and is still in */
     struct open_span first; /* of `open`, as long as that is enough */
     struct open_span *open;
 };

@@ -55,6 +55,58 @@ class Nesting(Case):
         self.assertEqual(self.names(self.recorded(work)), ["seen"])
         self.assertEqual(opmeter.stats()["unbalanced"], 0)
 
+    def test_kept_began_off_ended_on(self):
+        kept = opmeter.span("kept")
+
+        def work():
+            opmeter.pause()
+            with kept:
+                with kept:
+                    opmeter.resume()
+                    with kept:
+                        with kept:
+                            pass
+                    opmeter.pause()
+                opmeter.resume()
+            with kept:
+                pass
+        rows = self.recorded(work).rows("SELECT name, depth FROM span ORDER BY id")
+        self.assertEqual([row["depth"] for row in rows], [0, 1, 0])
+        self.assertEqual(opmeter.stats()["unbalanced"], 0)
+
+    def test_off_on_one_thread_on_another(self):
+        kept, inside, done = opmeter.span("kept"), threading.Event(), threading.Event()
+
+        def other():
+            with kept:
+                inside.set()
+                done.wait()
+
+        def work():
+            opmeter.pause()
+            with kept:
+                opmeter.resume()
+                thread = threading.Thread(target=other)
+                thread.start()
+                inside.wait()
+            done.set()
+            thread.join()
+        self.assertEqual(self.names(self.recorded(work)), ["kept"])
+        self.assertEqual(opmeter.stats()["unbalanced"], 0)
+
+    def test_facts_while_off_are_nobodys(self):
+        kept = opmeter.span("kept")
+
+        def work():
+            with kept:
+                pass
+            opmeter.pause()
+            with kept as span:
+                span.set(n=1)
+            opmeter.resume()
+        rows = self.recorded(work).rows("SELECT args FROM span")
+        self.assertEqual([row["args"] for row in rows], [None])
+
     def test_began_on_ended_off(self):
         s = opmeter.span("across")
         opmeter.start(self.path("a.opm"))
