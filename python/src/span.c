@@ -470,7 +470,8 @@ static PyObject *span_as_async(struct span *span, PyObject *unused)
 static PyMethodDef span_methods[] = {
     { "__enter__", METHOD(span_enter), METH_NOARGS, NULL },
     { "__exit__", METHOD(span_exit), METH_FASTCALL, NULL },
-    { "begin", METHOD(span_begin_method), METH_NOARGS, "Begin it on this thread; returns the span." },
+    { "begin", METHOD(span_begin_method), METH_NOARGS,
+      "Begin it on this thread; returns the span." },
     { "end", METHOD(span_end_method), METH_NOARGS, "End what begin() began last." },
     { "set", METHOD(span_set), METH_VARARGS | METH_KEYWORDS,
       "set(**facts)\n--\n\nSay something about the span: numbers or text. Returns the span." },
