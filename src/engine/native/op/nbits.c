@@ -233,14 +233,14 @@ static bool find_zero(const struct op *op, struct nbits *s)
     const struct nt *z = kernel_in(op, NB_ZERO);
     float first = zero_at(op, s, 0, 0);
 
-    s->zero_all = (int32_t)first;
+    s->zero_all = first >= 0 && first < 256 ? (int32_t)first : 0;
     if (!z)
         return true;
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t b = 0; b < s->blocks; b++)
             if (zero_at(op, s, i, b) != first)
                 return false;
-    return first == (float)s->zero_all && s->zero_all >= 0 && s->zero_all < 256;
+    return first == (float)s->zero_all;
 }
 
 static int pack(struct op *op, struct nbits *s, opm_error *err)
