@@ -3,6 +3,7 @@
  * All modes are separable: for each axis a table says which input elements make an output element,
  * with which weights; the axes are then resized one after the other. */
 #include "engine/native/op/resize.h"
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 
 #include "engine/native/op/kernels.h"
@@ -209,13 +210,58 @@ void resize_tap(const struct resize *r, int axis, int64_t o, int64_t in, int64_t
 
 struct axis_job {
     const struct resize *r;
+    const struct isa *isa;
     const struct tap *tap;
+    int32_t *at; /* the taps of all outputs by their number, for rows that are resized along */
+    float *w;
     const char *in;
     char *out;
     int64_t n, m, inner;
     size_t width;
     bool copy;
 };
+
+#define PICK(T)                        \
+    for (int64_t o = 0; o < j->m; o++) \
+    ((T *)(void *)out)[o] = ((const T *)(const void *)in)[j->at[o]]
+
+/* Rows of the last dimension. */
+static void row_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct axis_job *j = arg;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        const char *in = j->in + (size_t)(i * j->n) * j->width;
+        char *out = j->out + (size_t)(i * j->m) * j->width;
+
+        if (!j->copy) {
+            float *to = (float *)(void *)out;
+
+            j->isa->loops->taps(to, (const float *)(const void *)in, j->at, j->w, j->m, j->tap->n);
+            for (int64_t o = 0; o < j->m && j->r->coord == COORD_CROP; o++)
+                to[o] = j->tap[o].outside ? j->r->extrapolation : to[o];
+            continue;
+        }
+        switch (j->width) {
+        case 1:
+            PICK(uint8_t);
+            break;
+        case 2:
+            PICK(uint16_t);
+            break;
+        case 4:
+            PICK(uint32_t);
+            break;
+        case 8:
+            PICK(uint64_t);
+            break;
+        default:
+            for (int64_t o = 0; o < j->m; o++)
+                memcpy(out + (size_t)o * j->width, in + (size_t)j->at[o] * j->width, j->width);
+        }
+    }
+}
 
 static void axis_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -232,17 +278,32 @@ static void axis_part(void *arg, int64_t begin, int64_t end, int thread)
                    (size_t)j->inner * j->width);
             continue;
         }
-        const float *in = (const float *)(const void *)j->in + base;
+        const float *in = (const float *)(const void *)j->in + base, *row[RESIZE_TAPS];
         float *out = (float *)(void *)j->out + i * j->inner;
 
-        for (int64_t k = 0; k < j->inner; k++) {
-            float v = 0;
-
-            for (int q = 0; q < t->n; q++)
-                v += t->w[q] * in[t->at[q] * j->inner + k];
-            out[k] = t->outside ? j->r->extrapolation : v;
-        }
+        for (int q = 0; q < t->n; q++)
+            row[q] = in + t->at[q] * j->inner;
+        j->isa->loops->mix(out, row, t->w, t->n, j->inner);
+        for (int64_t k = 0; k < j->inner && t->outside; k++)
+            out[k] = j->r->extrapolation;
     }
+}
+
+/* Rows along the last dimension want the taps number by number. */
+static bool list_taps(struct axis_job *j)
+{
+    size_t n = (size_t)j->m * RESIZE_TAPS + 1;
+
+    j->at = mem_calloc(n, sizeof(*j->at));
+    j->w = mem_calloc(n, sizeof(*j->w));
+    if (!j->at || !j->w || j->n > INT32_MAX)
+        return false;
+    for (int64_t o = 0; o < j->m; o++)
+        for (int q = 0; q < j->tap[o].n; q++) {
+            j->at[q * j->m + o] = (int32_t)j->tap[o].at[q];
+            j->w[q * j->m + o] = j->tap[o].w[q];
+        }
+    return true;
 }
 
 /* Elements whose coordinate is outside in any axis, after all axes are done. */
@@ -263,33 +324,61 @@ static void extrapolate(const struct op *op, const struct resize *r, float *out)
     }
 }
 
+static int resize_axis(struct op *op, struct axis_job *j, int d, int64_t outer, opm_error *err)
+{
+    struct tap *tap = mem_calloc((size_t)j->m + 1, sizeof(*tap));
+    bool ok = tap != NULL;
+
+    for (int64_t o = 0; o < j->m && ok; o++)
+        resize_tap(j->r, d, o, j->n, j->m, &tap[o]);
+    j->tap = tap;
+    if (ok && j->inner == 1)
+        ok = list_taps(j);
+    if (ok && j->inner == 1)
+        pool_for(kernel_pool(op), outer, MAX(2048 / (j->m + 1), (int64_t)1), row_part, j);
+    else if (ok)
+        pool_for(kernel_pool(op), outer * j->m, MAX(4096 / (j->inner + 1), (int64_t)1), axis_part,
+                 j);
+    mem_free(tap);
+    mem_free(j->at);
+    mem_free(j->w);
+    return ok ? 0 : kernel_nomem(op, err);
+}
+
+/* last: where the result of the last axis goes, or NULL. What grows is resized along the rows
+ * first, what shrinks across them: rows are the slower ones. */
 static int resize_axes(struct op *op, const struct resize *r, const char *from, char *buf[2],
-                       size_t width, bool copy, const char **result, opm_error *err)
+                       size_t width, bool copy, char *last, const char **result, opm_error *err)
 {
     struct shape s = kernel_in(op, 0)->shape;
     const struct shape *to = &kernel_out(op, 0)->shape;
-    int side = 0;
+    bool grows = kernel_out(op, 0)->count > kernel_in(op, 0)->count;
+    int side = 0, left = 0;
 
-    for (int32_t d = 0; d < s.rank; d++) {
-        struct axis_job j = { .r = r, .in = from, .out = buf[side], .width = width, .copy = copy };
-        struct tap *tap;
+    for (int32_t d = 0; d < s.rank; d++)
+        left += r->on[d];
+    for (int32_t i = 0; i < s.rank; i++) {
+        int32_t d = grows ? s.rank - 1 - i : i;
+        struct axis_job j = { .r = r,
+                              .isa = kernel_isa(op),
+                              .in = from,
+                              .out = buf[side],
+                              .width = width,
+                              .copy = copy,
+                              .n = s.dim[d],
+                              .m = to->dim[d],
+                              .inner = nt_span(&s, d + 1, s.rank) };
+        int rc;
 
         if (!r->on[d])
             continue;
-        j.n = s.dim[d];
-        j.m = to->dim[d];
-        j.inner = nt_span(&s, d + 1, s.rank);
-        tap = mem_calloc((size_t)j.m + 1, sizeof(*tap));
-        if (!tap)
-            return kernel_nomem(op, err);
-        for (int64_t o = 0; o < j.m; o++)
-            resize_tap(r, d, o, j.n, j.m, &tap[o]);
-        j.tap = tap;
-        pool_for(kernel_pool(op), nt_span(&s, 0, d) * j.m, MAX(4096 / (j.inner + 1), (int64_t)1),
-                 axis_part, &j);
-        mem_free(tap);
+        if (--left == 0 && last)
+            j.out = last;
+        rc = resize_axis(op, &j, d, nt_span(&s, 0, d), err);
+        if (rc)
+            return rc;
         s.dim[d] = j.m;
-        from = buf[side];
+        from = j.out;
         side = !side;
     }
     *result = from;
@@ -312,11 +401,12 @@ int resize_run(struct op *op, opm_error *err)
         float *f = (float *)(void *)buf[1];
 
         for (int64_t i = 0; i < in->count; i++)
-            f[i] = (float)nt_int(in, i);
+            f[i] = in->type == TENSOR_U8 ? (float)((const uint8_t *)in->data)[i]
+                                         : (float)((const int8_t *)in->data)[i];
         result = buf[1];
     }
-    rc = resize_axes(op, r, result, buf, copy ? nt_width(in->type) : sizeof(float), copy, &result,
-                     err);
+    rc = resize_axes(op, r, result, buf, copy ? nt_width(in->type) : sizeof(float), copy,
+                     wide ? NULL : out->data, &result, err);
     if (rc)
         return rc;
     if (wide) {
@@ -329,7 +419,8 @@ int resize_run(struct op *op, opm_error *err)
                 ((int8_t *)out->data)[i] = (int8_t)fminf(fmaxf(f[i], -128), 127);
         return 0;
     }
-    memcpy(out->data, result, out->bytes);
+    if (result != out->data)
+        memcpy(out->data, result, out->bytes);
     if (r->coord == COORD_CROP && out->type == TENSOR_F32)
         extrapolate(op, r, out->data);
     return 0;

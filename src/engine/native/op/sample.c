@@ -1,4 +1,5 @@
 /* sample.c -- GridSample, RoiAlign, MaxRoiPool: elements at coordinates that data gives. */
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -26,6 +27,8 @@ int gridsample_prepare(struct op *op, opm_error *err)
     if (x->shape.rank != 4 || g->shape.rank != 4 || g->shape.dim[3] != 2 ||
         g->shape.dim[0] != x->shape.dim[0])
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "wants N x C x H x W and N x H x W x 2");
+    if (nt_span(&x->shape, 2, 4) > INT32_MAX)
+        return kernel_fail(op, OPM_ELIMIT, err, "the planes are too big");
     return kernel_infer(op, err);
 }
 
@@ -47,23 +50,20 @@ static double place(const struct grid_job *j, double x, int64_t n)
     return x;
 }
 
-/* A pixel, outside handled as the padding says. */
-static double pixel(const struct grid_job *j, const float *p, int64_t h, int64_t w, int64_t y,
-                    int64_t x)
+/* Where a pixel is in its plane, outside handled as the padding says; -1: nowhere. */
+static int32_t pixel(const struct grid_job *j, int64_t h, int64_t w, int64_t y, int64_t x)
 {
-    if (j->padding == GRID_BORDER) {
-        y = MIN(MAX(y, (int64_t)0), h - 1);
-        x = MIN(MAX(x, (int64_t)0), w - 1);
-    } else if (j->padding == GRID_REFLECTION) {
+    if (j->padding == GRID_ZEROS && (y < 0 || x < 0 || y >= h || x >= w))
+        return -1;
+    if (j->padding == GRID_REFLECTION && (y < 0 || x < 0 || y >= h || x >= w)) {
         double lo = j->align ? 0 : -0.5, off = j->align ? -1 : -0.5;
 
         y = (int64_t)reflect((double)y, lo, (double)h + off);
         x = (int64_t)reflect((double)x, lo, (double)w + off);
-        y = MIN(MAX(y, (int64_t)0), h - 1);
-        x = MIN(MAX(x, (int64_t)0), w - 1);
-    } else if (y < 0 || x < 0 || y >= h || x >= w)
-        return 0;
-    return (double)p[y * w + x];
+    }
+    y = MIN(MAX(y, (int64_t)0), h - 1);
+    x = MIN(MAX(x, (int64_t)0), w - 1);
+    return (int32_t)(y * w + x);
 }
 
 static void cubic(double f, double *w)
@@ -76,55 +76,86 @@ static void cubic(double f, double *w)
     w[3] = ((a * (2 - f) - 5 * a) * (2 - f) + 8 * a) * (2 - f) - 4 * a;
 }
 
-static double grid_value(const struct grid_job *j, const float *p, int64_t h, int64_t w, double y,
-                         double x)
+#define GRID_TAPS 16
+#define GRID_BLOCK 256 /* positions whose taps are found at a time, for all channels */
+
+struct grid_block {
+    int32_t at[GRID_TAPS * GRID_BLOCK];
+    float w[GRID_TAPS * GRID_BLOCK];
+};
+
+/* Position i of n in a block. */
+static void grid_taps(const struct grid_job *j, struct grid_block *b, int64_t i, int64_t n,
+                      int64_t h, int64_t w, double y, double x)
 {
     int64_t y0 = (int64_t)floor(y), x0 = (int64_t)floor(x);
-    double fy = y - (double)y0, fx = x - (double)x0, wy[4], wx[4], sum = 0;
+    double fy = y - (double)y0, fx = x - (double)x0, wy[4] = { 1 - fy, fy }, wx[4] = { 1 - fx, fx };
+    int side = j->mode == GRID_CUBIC ? 4 : 2;
 
-    if (j->mode == GRID_NEAREST)
-        return pixel(j, p, h, w, (int64_t)nearbyint(y), (int64_t)nearbyint(x));
-    if (j->mode == GRID_LINEAR)
-        return (1 - fy) *
-                   ((1 - fx) * pixel(j, p, h, w, y0, x0) + fx * pixel(j, p, h, w, y0, x0 + 1)) +
-               fy * ((1 - fx) * pixel(j, p, h, w, y0 + 1, x0) +
-                     fx * pixel(j, p, h, w, y0 + 1, x0 + 1));
-    cubic(fy, wy);
-    cubic(fx, wx);
-    for (int a = 0; a < 4; a++)
-        for (int b = 0; b < 4; b++)
-            sum += wy[a] * wx[b] * pixel(j, p, h, w, y0 - 1 + a, x0 - 1 + b);
-    return sum;
+    if (j->mode == GRID_NEAREST) {
+        b->at[i] = pixel(j, h, w, (int64_t)nearbyint(y), (int64_t)nearbyint(x));
+        b->w[i] = 1;
+        return;
+    }
+    if (side == 4) {
+        cubic(fy, wy);
+        cubic(fx, wx);
+        y0--;
+        x0--;
+    }
+    for (int p = 0; p < side; p++)
+        for (int q = 0; q < side; q++) {
+            b->at[(p * side + q) * n + i] = pixel(j, h, w, y0 + p, x0 + q);
+            b->w[(p * side + q) * n + i] = (float)(wy[p] * wx[q]);
+        }
+}
+
+/* Coordinates beyond the edge are moved; those of pixels around them later, by pixel(). */
+static void grid_inside(const struct grid_job *j, int64_t h, int64_t w, double *y, double *x)
+{
+    double lo = j->align ? 0 : -0.5, off = j->align ? -1 : -0.5;
+
+    if (j->mode == GRID_NEAREST) {
+        *x = nearbyint(*x);
+        *y = nearbyint(*y);
+    }
+    if (*x >= lo && *x <= (double)w + off && *y >= lo && *y <= (double)h + off)
+        return;
+    if (j->padding == GRID_BORDER) {
+        *x = fmin(fmax(*x, 0), (double)(w - 1));
+        *y = fmin(fmax(*y, 0), (double)(h - 1));
+    } else if (j->padding == GRID_REFLECTION) {
+        *x = reflect(*x, lo, (double)w + off);
+        *y = reflect(*y, lo, (double)h + off);
+    }
 }
 
 static void grid_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct grid_job *j = arg;
     const struct nt *in = kernel_in(j->op, 0), *out = kernel_out(j->op, 0);
-    const float *grid = kernel_in(j->op, 1)->data;
     int64_t c = in->shape.dim[1], h = in->shape.dim[2], w = in->shape.dim[3],
-            cols = out->shape.dim[2] * out->shape.dim[3];
+            cols = out->shape.dim[2] * out->shape.dim[3],
+            blocks = (cols + GRID_BLOCK - 1) / GRID_BLOCK;
+    int ntaps = j->mode == GRID_NEAREST ? 1 : j->mode == GRID_LINEAR ? 4 : 16;
+    struct grid_block b;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        const float *p = (const float *)in->data + i * h * w;
-        float *to = (float *)out->data + i * cols;
+        int64_t image = i / blocks, first = i % blocks * GRID_BLOCK,
+                n = MIN(cols - first, (int64_t)GRID_BLOCK);
+        const float *grid = (const float *)kernel_in(j->op, 1)->data + (image * cols + first) * 2;
 
-        for (int64_t k = 0; k < cols; k++) {
-            const float *at = grid + (i / c * cols + k) * 2;
-            double x = place(j, (double)at[0], w), y = place(j, (double)at[1], h);
+        for (int64_t k = 0; k < n; k++) {
+            double x = place(j, (double)grid[2 * k], w), y = place(j, (double)grid[2 * k + 1], h);
 
-            if (j->padding == GRID_BORDER) {
-                x = fmin(fmax(x, 0), (double)(w - 1));
-                y = fmin(fmax(y, 0), (double)(h - 1));
-            } else if (j->padding == GRID_REFLECTION) {
-                double lo = j->align ? 0 : -0.5, off = j->align ? -1 : -0.5;
-
-                x = reflect(x, lo, (double)w + off);
-                y = reflect(y, lo, (double)h + off);
-            }
-            to[k] = (float)grid_value(j, p, h, w, y, x);
+            grid_inside(j, h, w, &y, &x);
+            grid_taps(j, &b, k, n, h, w, y, x);
         }
+        for (int64_t ch = image * c; ch < (image + 1) * c; ch++)
+            kernel_isa(j->op)->loops->taps((float *)out->data + ch * cols + first,
+                                           (const float *)in->data + ch * h * w, b.at, b.w, n,
+                                           ntaps);
     }
 }
 
@@ -147,7 +178,12 @@ int gridsample_run(struct op *op, opm_error *err)
         memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
-    pool_for(kernel_pool(op), in->shape.dim[0] * in->shape.dim[1], 1, grid_part, &j);
+    pool_for(
+        kernel_pool(op),
+        in->shape.dim[0] *
+            ((kernel_out(op, 0)->shape.dim[2] * kernel_out(op, 0)->shape.dim[3] + GRID_BLOCK - 1) /
+             GRID_BLOCK),
+        1, grid_part, &j);
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* softmax.c -- Softmax, LogSoftmax, Hardmax. */
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -51,6 +52,43 @@ int softmax_prepare(struct op *op, opm_error *err)
         }                                                              \
     } while (0)
 
+#define LOG_PIECE 512
+
+/* x less the greatest, less the logarithm of the sum of their exponentials. false: not of numbers.
+ */
+static bool log_row(const struct isa *isa, float *out, const float *in, int64_t n)
+{
+    float max = isa->reduce(R_MAX, in, n), piece[LOG_PIECE], sum = 0;
+
+    if (!isfinite(max))
+        return false;
+    for (int64_t i = 0; i < n; i += LOG_PIECE) {
+        int64_t len = MIN(n - i, (int64_t)LOG_PIECE);
+
+        isa->binary(B_SUB, piece, in + i, 1, &max, 0, len);
+        isa->unary(U_EXP, piece, piece, len, 0, 0);
+        sum += isa->reduce(R_SUM, piece, len);
+    }
+    sum = logf(sum);
+    isa->binary(B_SUB, out, in, 1, &max, 0, n);
+    isa->binary(B_SUB, out, out, 1, &sum, 0, n);
+    return true;
+}
+
+/* 1 for the first of the greatest. */
+static bool hard_row(const struct isa *isa, float *out, const float *in, int64_t n)
+{
+    float max = isa->reduce(R_MAX, in, n);
+    int64_t at;
+
+    if (!isfinite(max))
+        return false;
+    at = isa->loops->beyond(in, 0, n, nextafterf(max, -INFINITY), true);
+    memset(out, 0, (size_t)n * sizeof(*out));
+    out[at] = 1;
+    return true;
+}
+
 static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
@@ -66,12 +104,18 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
         else if (what == SOFT_MAX && j->inner == 1)
             isa->softmax((float *)kernel_out(j->op, 0)->data + base,
                          (const float *)kernel_in(j->op, 0)->data + base, j->n);
+        else if (what != SOFT_MAX && j->inner == 1 && j->n &&
+                 (what == SOFT_LOG ? log_row : hard_row)(
+                     isa, (float *)kernel_out(j->op, 0)->data + base,
+                     (const float *)kernel_in(j->op, 0)->data + base, j->n))
+            continue;
         else
             SOFT_GENERIC(float);
     }
 }
 
-/* Softmax of floats along a dimension that is not the last: a strip of columns at a time. */
+/* Softmax or its logarithm of floats along a dimension that is not the last: a strip of columns at
+ * a time. */
 static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
@@ -84,6 +128,7 @@ static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
                 base = item / strips * j->n * j->inner + c0;
         const float *in = (const float *)kernel_in(j->op, 0)->data + base;
         float *out = (float *)kernel_out(j->op, 0)->data + base, max[STRIP], sum[STRIP] = { 0 };
+        bool log = j->op->kernel->arg == SOFT_LOG;
 
         memcpy(max, in, (size_t)n * sizeof(*max));
         for (int64_t k = 1; k < j->n; k++)
@@ -93,13 +138,15 @@ static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t k = 0; k < j->n; k++) {
             float *o = out + k * j->inner;
 
+            float part[STRIP], *e = log ? part : o;
+
             isa->binary(B_SUB, o, in + k * j->inner, 1, max, 1, n);
-            isa->unary(U_EXP, o, o, n, 0, 0);
-            isa->binary(B_ADD, sum, sum, 1, o, 1, n);
+            isa->unary(U_EXP, e, o, n, 0, 0);
+            isa->binary(B_ADD, sum, sum, 1, e, 1, n);
         }
-        isa->unary(U_RECIPROCAL, sum, sum, n, 0, 0);
+        isa->unary(log ? U_LOG : U_RECIPROCAL, sum, sum, n, 0, 0);
         for (int64_t k = 0; k < j->n; k++)
-            isa->binary(B_MUL, out + k * j->inner, out + k * j->inner, 1, sum, 1, n);
+            isa->binary(log ? B_SUB : B_MUL, out + k * j->inner, out + k * j->inner, 1, sum, 1, n);
     }
 }
 
@@ -122,7 +169,7 @@ int softmax_run(struct op *op, opm_error *err)
         j.n = in->shape.dim[axis];
         j.inner = nt_span(&in->shape, (int)axis + 1, in->shape.rank);
     }
-    if (in->type == TENSOR_F32 && op->kernel->arg == SOFT_MAX && j.inner >= 4 && j.n) {
+    if (in->type == TENSOR_F32 && op->kernel->arg != SOFT_HARD && j.inner >= 4 && j.n) {
         pool_for(kernel_pool(op), outer * ((j.inner + STRIP - 1) / STRIP),
                  pool_grain((double)(j.n * MIN(j.inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
                  &j);
