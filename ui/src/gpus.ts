@@ -64,7 +64,9 @@ export function deviceRoofs(meta: Meta[], operators: Operator[], tensors: Tensor
 // Operators whose bytes are not known get those of the tensors that the trace lists; which did.
 export function withEstimates(operators: Operator[], ops: Op[], tensors: Tensor[]): { operators: Operator[]; estimated: Set<number> } {
     const flops = new Map(ops.map((op) => [op.id, op.flops]));
-    const bytes = new Map([...groupBy(tensors, (t) => t.op)].map(([op, of]) => [op, of.every((t) => t.bytes !== null) ? sum(of, (t) => t.bytes) : null]));
+    // Numbers and flags among the inputs have no shape, and move nothing to speak of.
+    const moved = tensors.filter((t) => t.bytes !== null || t.shape);
+    const bytes = new Map([...groupBy(moved, (t) => t.op)].map(([op, of]) => [op, of.every((t) => t.bytes !== null) ? sum(of, (t) => t.bytes) : null]));
     const estimated = new Set<number>();
     return {
         operators: operators.map((o) => {

@@ -71,10 +71,10 @@ export function Frame({ trace, page, version, onReload, onAdded, children }: Fra
     const goTo = (to: Page) => () => { if (trace) navigate(href(to.path, {}, trace.id)); };
     const keys: Key[] = [
         { keys: "?", does: "show these keys", run: () => setHelp(true) },
-        { keys: "Ctrl+K", does: "go anywhere by name", run: () => setPalette(true) },
+        { keys: "Ctrl+K", does: "command palette", run: () => setPalette(true) },
         { keys: "/", does: "search", run: focusSearch },
-        { keys: "T", does: "light or dark", run: toggle },
-        { keys: "R", does: "read the trace again", run: onReload },
+        { keys: "T", does: "light or dark theme", run: toggle },
+        { keys: "R", does: "reload the trace", run: onReload },
         ...(trace ? pages.flatMap((to, i): Key[] => [
             { keys: `g ${to.key}`, does: to.title, run: goTo(to) },
             ...(i < 9 ? [{ keys: String(i + 1), does: "", run: goTo(to) }] : []),
@@ -129,8 +129,8 @@ export function Frame({ trace, page, version, onReload, onAdded, children }: Fra
                     </button>
                     {version !== null && version.drop_max > 0 && <Drop max={version.drop_max} onAdded={onAdded} />}
                     {trace && !api.isReport && (
-                        <button class="icon-button" onClick={onReload} aria-label="Read the trace again"
-                                title="Read the trace again (R)"><Icon name="reload" /></button>
+                        <button class="icon-button" onClick={onReload} aria-label="Reload the trace"
+                                title="Reload the trace (R)"><Icon name="reload" /></button>
                     )}
                     <button class="icon-button" onClick={toggle} title="Light or dark (T)"
                             aria-label={theme === "dark" ? "Light theme" : "Dark theme"}>

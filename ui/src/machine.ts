@@ -14,7 +14,7 @@ const KNOWN: { title: string; keys: string[]; show?: (value: string, meta: Meta[
     { title: "Cores", keys: ["machine.cores"] },
     { title: "Host", keys: ["machine.host"] },
     {
-        title: "Peak computation",
+        title: "Peak compute",
         keys: ["machine.peak_gflops_per_s"],
         show: (v) => flopsPerSecond(Number(v) * 1e9),
     },
@@ -25,7 +25,7 @@ const KNOWN: { title: string; keys: string[]; show?: (value: string, meta: Meta[
     },
     { title: "Activation memory", keys: ["engine.arena_bytes"], show: (v) => bytes(v) },
     {
-        title: "Cost of measuring, per iteration",
+        title: "Profiling overhead per iteration",
         keys: ["run.cost_ns"],
         show: (v, meta) => `${ns(v)} ± ${ns(value(meta, "run.cost_error_ns"))}`,
     },

@@ -3,9 +3,9 @@ import { percent } from "./format";
 import type { Queue, Stage, Verdict } from "./queries";
 
 const VERDICTS: Record<string, string> = {
-    data_process: "The device lacks data because preparing it is too slow: the queue on the host runs empty.",
-    transfer: "The device lacks data though the host has it ready: moving it to the device is too slow.",
-    none: "The device does not lack data.",
+    data_process: "The device is starved of data because preprocessing is too slow: the queue on the host runs empty.",
+    transfer: "The device is starved of data though the host has it ready: the transfer to the device is too slow.",
+    none: "The device is not starved of data.",
 };
 
 function of(rank: number | null, many: boolean): string {
@@ -18,12 +18,12 @@ export function pipelineSentences(stages: Stage[], verdicts: Verdict[]): string[
     const slow = stages.filter((s) => s.bottleneck);
     for (const stage of slow) {
         lines.push(
-            `${of(stage.rank, many)}${stage.stage} holds the pipeline up: what it fills is empty for ` +
+            `${of(stage.rank, many)}${stage.stage} is the bottleneck: its output queue is empty for ` +
                 `${percent(stage.output_empty_share)} of the time` +
-                (stage.inputs ? `, what it reads for ${percent(stage.input_empty_share)}.` : ".")
+                (stage.inputs ? `, its input queues for ${percent(stage.input_empty_share)}.` : ".")
         );
     }
-    if (!slow.length && stages.length) lines.push("No stage holds the pipeline up.");
+    if (!slow.length && stages.length) lines.push("No stage is a bottleneck.");
     return lines;
 }
 

@@ -402,4 +402,6 @@ export interface Has {
     bytes: number;
     computed: number;
     weights: number;
+    steps: number;
+    tensors: number;
 }

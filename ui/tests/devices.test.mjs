@@ -16,7 +16,7 @@ export default (stage) => [
         assert.equal(cells[8], "8");
         assert.equal(cells[9], "128");
         await stage.picture(page, "kernels");
-        await page.getByRole("button", { name: "Small ones" }).click();
+        await page.getByRole("button", { name: "Short", exact: true }).first().click();
         await row.waitFor({ state: "detached" });
         await page.getByRole("button", { name: "All", exact: true }).click();
         await row.click();
@@ -46,19 +46,19 @@ export default (stage) => [
     }],
     ["memory: what is alive at the peak", async (open) => {
         const page = await open(at(stage.id(GPU), "memory"));
-        await page.getByRole("heading", { name: "Alive at the peak of device 0" }).waitFor();
-        const cells = await page.getByRole("region", { name: /Alive at the peak/ }).getByRole("row").nth(1).getByRole("cell").allTextContents();
+        await page.getByRole("heading", { name: "Live at the peak of device 0" }).waitFor();
+        const cells = await page.getByRole("region", { name: /Live at the peak/ }).getByRole("row").nth(1).getByRole("cell").allTextContents();
         assert.equal(cells[1], "64.0 KiB");
         await stage.picture(page, "memory-peak");
     }],
     ["roofline: the ceilings of a device that is known", async (open) => {
         const page = await open(at(stage.id(GPU), "roofline"));
-        await page.getByText(/Ceilings are what the maker of NVIDIA H200 says/).waitFor();
+        await page.getByText(/Vendor peaks of NVIDIA H200/).waitFor();
     }],
     ["pages that the trace has nothing for say so before they are opened", async (open) => {
         const page = await open(at(stage.id(DENSE), "timeline"));
         await page.locator(".nav-link.lacking").first().waitFor();
-        assert.match(await page.getByRole("link", { name: "Kernels" }).getAttribute("title"), /nothing was recorded on hardware/);
+        assert.match(await page.getByRole("link", { name: "Kernels" }).getAttribute("title"), /no device was recorded/);
         assert.match(await page.getByRole("link", { name: "Ranks" }).getAttribute("title"), /one rank/);
         assert.doesNotMatch(await page.getByRole("link", { name: "Operators" }).getAttribute("title"), /:/);
     }],

@@ -46,8 +46,8 @@ const overview = [
             const page = await open(at(stage.id(RUN), "overview"));
             assertNear(await figure(page, "median"), latency.median_ns, "median");
             assertNear(await figure(page, "99th percentile"), latency.p99_ns, "p99");
-            assert.equal(await figure(page, "counted"), String(latency.count));
-            assert.equal(await figure(page, "warm-up left out"), String(latency.warmup_count));
+            assert.equal(await figure(page, "samples"), String(latency.count));
+            assert.equal(await figure(page, "warm-up excluded"), String(latency.warmup_count));
         },
     ],
     [
@@ -62,7 +62,7 @@ const overview = [
             assert.equal(await first.locator(".legend-name").textContent(), type.type);
             assertNear(await first.locator(".legend-value").textContent(), type.ns, type.type);
             assert.match(await card(page, "Model, engine and machine").textContent(), /bert-mini/);
-            assert.match(await card(page, "What was read").textContent(), /Nothing was lost/);
+            assert.match(await card(page, "Import").textContent(), /Nothing was lost/);
         },
     ],
     [
@@ -70,8 +70,8 @@ const overview = [
         async (open, stage) => {
             const [{ ns }] = stage.query(GPU, "SELECT sum(ns) AS ns FROM occupation WHERE bucket = 'communication'");
             const page = await open(at(stage.id(GPU), "overview"));
-            const row = card(page, "What device and host did")
-                .locator(".legend li", { hasText: "Communicating" })
+            const row = card(page, "Time breakdown")
+                .locator(".legend li", { hasText: "Exposed communication" })
                 .last();
             assertNear(await row.locator(".legend-value").textContent(), ns, "communicating");
         },
@@ -229,7 +229,7 @@ const model = [
             JOIN mem AS m ON m.first_op <= o.id AND m.last_op >= o.id GROUP BY o.id)`
             );
             const page = await open(at(stage.id(RUN), "memory"));
-            assertNear(await figure(page, "peak while running"), peak, "peak");
+            assertNear(await figure(page, "peak of activations"), peak, "peak");
         },
     ],
     [
@@ -246,11 +246,11 @@ const model = [
         async (open, stage) => {
             const [{ n }] = stage.query(RUN, "SELECT count(*) AS n FROM op");
             const page = await open(at(stage.id(RUN), "graph"));
-            await page.getByRole("button", { name: "Unfold all" }).waitFor();
+            await page.getByRole("button", { name: "Expand all" }).waitFor();
             await page.keyboard.press("f");
             const folded = await page.locator(".node").count();
             assert.ok(folded < n, `${folded} of ${n} are shown`);
-            await page.getByRole("button", { name: "Unfold all" }).click();
+            await page.getByRole("button", { name: "Expand all" }).click();
             await page.locator("h1").click();
             await page.keyboard.press("f");
             assert.equal(await page.locator(".node").count(), n);
@@ -274,7 +274,7 @@ const model = [
         "graph: where tensors have no names it says so",
         async (open, stage) => {
             const page = await open(at(stage.id(GPU), "graph"));
-            assert.match(await page.locator(".state.empty").textContent(), /does not name the tensors/);
+            assert.match(await page.locator(".state.empty").textContent(), /has no names of tensors/);
         },
     ],
 ];
@@ -304,22 +304,22 @@ const questions = [
         "whatif: totals follow what is entered, as the command computes them",
         async (open, stage) => {
             const page = await open(at(stage.id(RUN), "whatif"));
-            assertNear(await figure(page, "then"), whatif(stage).projected_ns, "90 %");
+            assertNear(await figure(page, "projected"), whatif(stage).projected_ns, "90 %");
             await page.getByRole("spinbutton", { name: "Target sparsity of all weights" }).fill("80");
             await page.keyboard.press("Enter");
             await page.waitForURL(/aim=0.8/);
             const shape = (
                 await page
-                    .getByRole("spinbutton", { name: /^Times faster for \d/ })
+                    .getByRole("spinbutton", { name: /^Speed-up for \d/ })
                     .first()
                     .getAttribute("aria-label")
             )
                 .split(" ")
                 .at(-1);
-            await page.getByRole("spinbutton", { name: `Times faster for ${shape}` }).fill("7.5");
+            await page.getByRole("spinbutton", { name: `Speed-up for ${shape}` }).fill("7.5");
             await page.keyboard.press("Enter");
             await page.waitForURL(/ratios=/);
-            await page.getByRole("spinbutton", { name: "Times faster for LayerNormalization" }).fill("2");
+            await page.getByRole("spinbutton", { name: "Speed-up for LayerNormalization" }).fill("2");
             await page.keyboard.press("Enter");
             await page.waitForURL(/speedups=/);
             const wanted = whatif(
@@ -331,10 +331,10 @@ const questions = [
                 "--speedup",
                 "LayerNormalization=2x"
             );
-            assertNear(await figure(page, "then"), wanted.projected_ns, "all three");
+            assertNear(await figure(page, "projected"), wanted.projected_ns, "all three");
             await page.reload();
             await settled(page);
-            assertNear(await figure(page, "then"), wanted.projected_ns, "after a reload");
+            assertNear(await figure(page, "projected"), wanted.projected_ns, "after a reload");
         },
     ],
     [

@@ -60,7 +60,7 @@ export default (stage) => [
         const page = await open(at(stage.id(GPU), "overview"));
         await page.getByRole("heading", { name: "At a glance" }).waitFor();
         const [{ wait, ts }] = stage.query(GPU, "SELECT longest_wait_ns AS wait, longest_wait_ts AS ts FROM stream_stats WHERE scope = 'device'");
-        await page.getByRole("link", { name: /the longest gap of it/ }).click();
+        await page.getByRole("link", { name: /its longest gap/ }).click();
         await page.waitForURL(new RegExp(`timeline\\?.*range=${ts}-${ts + wait}`));
         await page.getByRole("heading", { name: /selected/ }).waitFor();
     }],

@@ -203,7 +203,7 @@ export default (stage) => [
         const page = await open(at(stage.id(GPU), "timeline"));
         assert.match(await page.locator(".tl-label.group").first().textContent(), /GPU 0/);
         const deep = await open(at(stage.id(DENSE), "timeline"));
-        const more = deep.getByRole("button", { name: `${DEEP - 6} more lines` });
+        const more = deep.getByRole("button", { name: `${DEEP - 6} more rows` });
         await more.waitFor();
         const height = () => deep.locator(".tl-label.track").nth(2).boundingBox().then((box) => box.height);
         const before = await height();
@@ -214,7 +214,7 @@ export default (stage) => [
         const [{ id }] = stage.query(DENSE, "SELECT id FROM span WHERE name = 'frame 12'");
         const linked = await open(at(stage.id(DENSE), "timeline", { span: id }));
         await linked.getByRole("heading", { name: "frame 12" }).waitFor();
-        assert.equal(await linked.getByRole("button", { name: /more lines/ }).count(), 0);
+        assert.equal(await linked.getByRole("button", { name: /more rows/ }).count(), 0);
     }],
     ["tracks are pinned, moved, hidden and filtered, and the address keeps it", async (open) => {
         const page = await open(at(stage.id(GPU), "timeline"));

@@ -17,7 +17,7 @@ export function AdviceList({ advice, brief }: { advice: Advice[]; brief?: boolea
                         {a.gain !== null && (
                             <span
                                 class="advice-gain"
-                                title="share of the time that mending it could save at most"
+                                title="potential saving: share of the time"
                             >
                                 up to {percent(a.gain)}
                             </span>

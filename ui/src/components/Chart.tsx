@@ -131,5 +131,5 @@ export function Chart(props: ChartProps) {
     useEffect(() => {
         if (drawn.current && props.chosen !== undefined) mark(drawn.current, props.chosen);
     }, [props.chosen?.[0], props.chosen?.[1], theme]);
-    return <div class="chart" ref={box} role="img" aria-label={props.label} />;
+    return <div class={props.series.length === 1 ? "chart single" : "chart"} ref={box} role="img" aria-label={props.label} />;
 }

@@ -8,6 +8,7 @@ import { count, text } from "../format";
 import { matcher } from "../fuzzy";
 import { Icon } from "../icons";
 import { current, setArgs } from "../router";
+import { Middle } from "./Middle";
 
 export interface Column<T> {
     key: string;
@@ -253,10 +254,11 @@ function Head<T>({ column, sort, onSort, onWidth }: HeadProps<T>) {
 function Cell<T>({ column, row }: { column: Column<T>; row: T }) {
     const value = column.value(row);
     const shown = column.show ? column.show(row) : text(value);
+    const words = typeof shown === "string" && !column.numeric ? <Middle of={shown} /> : shown;
     return (
         <td class={(column.numeric ? "num" : "") + (value === null ? " na" : "")}
             title={typeof shown === "string" ? shown : String(value ?? "")}>
-            {shown}
+            {words}
         </td>
     );
 }

@@ -28,10 +28,10 @@ function commands(trace: TraceInfo | null, folder: boolean, types: OperatorType[
         for (const { type } of types) {
             if (type) list.push({ title: type, note: "in the timeline", icon: "timeline", run: go(href("timeline", { q: type }, trace.id)) });
         }
-        if (!isReport) list.push({ title: "Read the trace again", note: "R", icon: "reload", run: onReload });
+        if (!isReport) list.push({ title: "Reload the trace", note: "R", icon: "reload", run: onReload });
     }
     if (folder) list.push({ title: "All traces", note: "", icon: "traces", run: go("#/") });
-    list.push({ title: "Light or dark", note: "T", icon: "moon", run: toggle });
+    list.push({ title: "Light or dark theme", note: "T", icon: "moon", run: toggle });
     return list;
 }
 

@@ -1,6 +1,6 @@
 // The first thing to read: how long a step takes, how busy the device is, what is lost most, and where
 // to look.
-import { count, NA, ns, percent } from "../format";
+import { count, ns, percent } from "../format";
 import { all, useData } from "../hooks";
 import type { Latency, Operator, Reconciliation, Step, Stream } from "../queries";
 import { href } from "../router";
@@ -19,6 +19,8 @@ const LOSSES = [
     { key: "copy_ns", title: "copies" },
 ] as const;
 
+const LEAST_LOSS = 0.005; // of the time: less is none
+
 // Around a stretch of time, so that it stands in the middle.
 function around(ts: number, dur: number): string {
     const room = Math.max(dur, 1000);
@@ -31,7 +33,7 @@ export function findings(steps: Step[], streams: Stream[], operators: Operator[]
     const gap = streams.filter((s) => s.scope === "device" && s.longest_wait_ns && s.longest_wait_ts !== null)
         .sort((a, b) => b.longest_wait_ns! - a.longest_wait_ns!)[0];
     if (gap && gap.longest_wait_ns! > 0.01 * gap.total_ns) {
-        list.push({ text: `${gap.device ?? "The device"} waits ${ns(gap.longest_wait_ns)} without work, the longest gap of it`,
+        list.push({ text: `${gap.device ?? "The device"} is idle for ${ns(gap.longest_wait_ns)}, its longest gap`,
                     to: around(gap.longest_wait_ts!, gap.longest_wait_ns!) });
     }
     const counted = steps.filter((s) => !s.warmup && s.found_by === "marks");
@@ -44,7 +46,13 @@ export function findings(steps: Step[], streams: Stream[], operators: Operator[]
     const section = operators.some((o) => o.section === "device") ? "device" : "host";
     const top = operators.filter((o) => o.section === section && o.name).sort((a, b) => (b.share ?? 0) - (a.share ?? 0))[0];
     if (top?.share) {
-        list.push({ text: `${top.name} takes ${percent(top.share)} of the time of operators`, to: href("timeline", { q: plainName(top.name!) }) });
+        list.push({ text: `${plainName(top.name!)} takes ${percent(top.share)} of operator time`, to: href("timeline", { q: plainName(top.name!) }) });
+    }
+    const uneven = operators.filter((o) => o !== top && o.section === section && o.name && o.median_ns && (o.share ?? 0) > 0.01 && o.count >= 5)
+        .map((o) => ({ of: o, times: (o.p99_ns ?? 0) / o.median_ns! })).sort((a, b) => b.times - a.times)[0];
+    if (uneven && uneven.times > 3) {
+        list.push({ text: `${plainName(uneven.of.name!)} varies: its 99th percentile is ${uneven.times.toFixed(1)} times the median`,
+                    to: href("timeline", { q: plainName(uneven.of.name!) }) });
     }
     return list.slice(0, 3);
 }
@@ -70,9 +78,12 @@ export function Headline() {
                 return (
                     <Card title="At a glance" wide>
                         <div class="figures">
-                            <Figure label="step, median" value={step ? ns(step.median_ns) : NA} hint={step ? `of ${count(step.count)}` : "no steps are marked"} />
-                            <Figure label="device busy" value={busy === null ? NA : percent(busy)} hint="from its first work to its last" />
-                            <Figure label="largest loss" value={loss && loss.ns > 0 && wall > 0 ? `${loss.title}, ${percent(loss.ns / wall)}` : NA} hint="of the time of the device" />
+                            {step && <Figure label="step, median" value={ns(step.median_ns)} hint={`of ${count(step.count)}`} />}
+                            {busy !== null && <Figure label="device busy" value={percent(busy)} hint="from its first activity to its last" />}
+                            {loss && wall > 0 && (
+                                <Figure label="largest loss" value={loss.ns > LEAST_LOSS * wall ? `${loss.title}, ${percent(loss.ns / wall)}` : "none"}
+                                        hint={devices.length ? "of the device's time" : "of the time of steps"} />
+                            )}
                         </div>
                         {found.length > 0 && (
                             <ul class="findings">

@@ -22,17 +22,17 @@ export function MemoryPeak() {
     return (
         <Loaded of={events}>
             {() => peaks.map((peak) => (
-                <Card key={peak.device} title={`Alive at the peak of ${peak.device}`} wide
-                      note="What was allocated while recording and not yet freed when most was in use. A click shows the peak in the timeline."
+                <Card key={peak.device} title={`Live at the peak of ${peak.device}`} wide
+                      note="Allocations that were live when memory in use was highest. Click one to see it in the timeline."
                       aside={<a class="more" href={href("timeline", { from: Math.max(0, peak.ts - 1e6), to: peak.ts + 1e6, marks: peak.ts })}>In the timeline</a>}>
                     <div class="figures">
                         <Figure label="in use" value={bytes(peak.total)} />
                         <Figure label="at" value={ns(peak.ts)} />
                         <Figure label="allocated while recording" value={bytes(sum(peak.alive, (a) => a.bytes))} />
-                        <Figure label="from before" value={bytes(Math.max(0, peak.total - sum(peak.alive, (a) => a.bytes)))} hint="weights, mostly: nobody recorded who allocated it" />
-                        <Figure label="chunks" value={count(peak.alive.length)} />
+                        <Figure label="allocated before" value={bytes(Math.max(0, peak.total - sum(peak.alive, (a) => a.bytes)))} hint="before the recording: weights, mostly" />
+                        <Figure label="allocations" value={count(peak.alive.length)} />
                     </div>
-                    <DataTable label={`Alive at the peak of ${peak.device}`} columns={COLUMNS} rows={peak.alive} rowKey={(a) => `${a.addr}/${a.ts}`}
+                    <DataTable label={`Live at the peak of ${peak.device}`} columns={COLUMNS} rows={peak.alive} rowKey={(a) => `${a.addr}/${a.ts}`}
                                sort="-bytes" maxHeight="320px" onOpen={(a) => navigate(href("timeline", { from: Math.max(0, a.ts - 1e5), to: a.ts + 1e5, marks: a.ts }))} />
                 </Card>
             ))}

@@ -1,6 +1,7 @@
 // Parts of a whole: a donut, one bar cut into parts, or a bar for each.
 import type { ComponentChildren } from "preact";
 import { percent } from "../format";
+import { Middle } from "./Middle";
 
 export interface Part {
     label: string;
@@ -71,7 +72,8 @@ export function Legend({ parts }: { parts: Part[] }) {
 }
 
 function named(part: Part): ComponentChildren {
-    return part.href ? <a href={part.href}>{part.label}</a> : part.label;
+    const name = <Middle of={part.label} />;
+    return part.href ? <a href={part.href}>{name}</a> : name;
 }
 
 // One bar, cut into its parts.

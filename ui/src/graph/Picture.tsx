@@ -94,7 +94,7 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                         key={block.key}
                         class="block"
                         {...pressable(
-                            `${block.folded ? "Unfold" : "Fold"} a block of ${block.period} operators that repeats ${block.repeats} times`,
+                            `${block.folded ? "Expand" : "Collapse"} a block of ${block.period} operators that repeats ${block.repeats} times`,
                             () => onFold(block)
                         )}
                     >
@@ -106,7 +106,7 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                             rx={10}
                             class={block.folded ? "folded" : ""}
                         />
-                        <title>{`${block.period} operators, ${block.repeats} times; click to ${block.folded ? "unfold" : "fold"}`}</title>
+                        <title>{`${block.period} operators, ${block.repeats} times; click to ${block.folded ? "expand" : "collapse"}`}</title>
                     </g>
                 );
             })}
@@ -125,7 +125,12 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                 if (!seen(left, top, left + NODE_WIDTH, top + NODE_HEIGHT)) return null;
                 const op = node.ops[0]!;
                 const share = total > 0 && node.time !== null ? percent(node.time / total) : NA;
-                const label = `${op.name}${node.ops.length > 1 ? ` and ${node.ops.length - 1} like it` : ""}, ${op.type}: ${ns(node.time)}, ${share}`;
+                // Begins with what is written, so that it can be said to a program that listens.
+                const type = cut(op.type, 21 - ns(node.time).length);
+                const name = cut(op.name, node.ops.length > 1 ? 21 : 26);
+                const times = node.ops.length > 1 ? `× ${node.ops.length}` : "";
+                const whole = [op.type !== type && op.type, op.name !== name && op.name].filter(Boolean).map((word) => `, ${word}`).join("");
+                const label = `${type} ${ns(node.time)} ${name}${times && ` ${times}`}${whole}, ${share}`;
                 return (
                     <g
                         key={op.id}
@@ -137,17 +142,17 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                         {!small && (
                             <g class={plain ? "" : "on-fill"}>
                                 <text x={10} y={18} class="node-type">
-                                    {cut(op.type, 21 - ns(node.time).length)}
+                                    {type}
                                 </text>
                                 <text x={NODE_WIDTH - 10} y={18} text-anchor="end" class="node-time">
                                     {ns(node.time)}
                                 </text>
                                 <text x={10} y={35} class="node-name">
-                                    {cut(op.name, node.ops.length > 1 ? 21 : 26)}
+                                    {name}
                                 </text>
-                                {node.ops.length > 1 && (
+                                {times && (
                                     <text x={NODE_WIDTH - 10} y={35} text-anchor="end" class="node-name">
-                                        × {node.ops.length}
+                                        {times}
                                     </text>
                                 )}
                             </g>
@@ -172,7 +177,7 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                             >
                                 {`× ${block.repeats}`}
                                 <tspan class="block-line">{`  ${ns(block.time)}, ${percent(total > 0 && block.time !== null ? block.time / total : null)}  `}</tspan>
-                                <tspan class="block-link">{block.folded ? "unfold" : "fold"}</tspan>
+                                <tspan class="block-link">{block.folded ? "expand" : "collapse"}</tspan>
                             </text>
                         )
                     );

@@ -22,20 +22,20 @@ export function Advice() {
                             <Card
                                 title={
                                     advice.length
-                                        ? `${count(advice.length)} ${advice.length === 1 ? "piece" : "pieces"} of advice`
-                                        : "Nothing to say"
+                                        ? `${count(advice.length)} ${advice.length === 1 ? "finding" : "findings"}`
+                                        : "No findings"
                                 }
                                 note={
                                     advice.length
-                                        ? "What could save most comes first. Each has the query that proves it."
-                                        : "Every rule was tried and none fires: the trace looks healthy."
+                                        ? "Largest potential saving first, each with the query behind it."
+                                        : "All rules pass: the trace looks healthy."
                                 }
                             >
                                 {advice.length > 0 && <AdviceList advice={advice} />}
                             </Card>
-                            <Card title={`${count(quiet.length)} rules that do not fire`}>
+                            <Card title={`${count(quiet.length)} rules pass`}>
                                 <details>
-                                    <summary>What was looked for</summary>
+                                    <summary>Show rules</summary>
                                     <ul class="rules">
                                         {quiet.map((r) => (
                                             <li key={r.rule}>

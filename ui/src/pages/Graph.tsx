@@ -98,14 +98,14 @@ function Page({ ops, tensors, operators }: { ops: Op[]; tensors: Tensor[]; opera
                             setArgs({ open: folded ? model.blocks.map((b) => b.key).join(",") : null })
                         }
                     >
-                        {folded ? "Unfold all" : "Fold all"}
+                        {folded ? "Expand all" : "Collapse all"}
                     </button>
                 )}
                 <Find ops={list} />
                 <span class="muted">
                     {count(ops.length)} operators
                     {folded
-                        ? `, ${count(model.nodes.length)} shown: ${count(folded)} repeated ${folded === 1 ? "block is" : "blocks are"} folded`
+                        ? `, ${count(model.nodes.length)} shown: ${count(folded)} repeated ${folded === 1 ? "block is" : "blocks are"} collapsed`
                         : ""}
                     . Drag to move, Ctrl + wheel to zoom.
                 </span>
@@ -144,14 +144,14 @@ export function Graph() {
                         return (
                             <>
                                 <h1>Model graph</h1>
-                                <Empty why="This trace knows no operators of a model." />
+                                <Empty why="This trace has no operators of a model." />
                             </>
                         );
                     if (!tensors.some((t) => t.name !== null && t.io === "output")) {
                         return (
                             <>
                                 <h1>Model graph</h1>
-                                <Empty why="The source of this trace does not name the tensors of its operators, so nobody can tell which feeds which." />
+                                <Empty why="This trace has no names of tensors, so how operators are connected is not known." />
                             </>
                         );
                     }

@@ -28,22 +28,22 @@ function columns(all: number): Column<Kernel>[] {
         { key: "name", title: "Kernel", value: (k) => k.name, search: true, width: "330px",
           show: (k) => text(k.name).replace(/^void /, "").replaceAll("at::native::", "") },
         { key: "op", title: "Operator", value: (k) => k.operator, search: true, width: "150px",
-          doc: "around the launch of the longest one" },
+          doc: "the operator that launched the longest one" },
         { key: "total", title: "Total", value: (k) => k.total_ns, show: (k) => ns(k.total_ns), numeric: true, width: "90px" },
         { key: "share", title: "Share", value: (k) => k.total_ns / all, show: (k) => percent(k.total_ns / all), numeric: true,
           width: "80px", doc: "of the time of all kernels and copies" },
         { key: "count", title: "Launches", value: (k) => k.count, show: (k) => count(k.count), numeric: true, width: "90px" },
         { key: "mean", title: "Mean", value: (k) => k.mean_ns, show: (k) => ns(k.mean_ns), numeric: true, width: "85px",
           doc: "time per launch" },
-        { key: "max", title: "Longest", value: (k) => k.max_ns, show: (k) => ns(k.max_ns), numeric: true, width: "85px" },
-        { key: "small", title: "Small", value: (k) => k.small / k.count, show: (k) => percent(k.small / k.count), numeric: true,
-          width: "80px", doc: `share of its launches that take less than ${ns(SMALL_NS)}` },
+        { key: "max", title: "Maximum", value: (k) => k.max_ns, show: (k) => ns(k.max_ns), numeric: true, width: "85px" },
+        { key: "small", title: "Short", value: (k) => k.small / k.count, show: (k) => percent(k.small / k.count), numeric: true,
+          width: "80px", doc: `share of its launches under ${ns(SMALL_NS)}` },
         { key: "grid", title: "Grid", value: (k) => blocks(k.grid), show: (k) => size(k.grid), numeric: true, width: "110px",
           doc: "blocks, of the longest launch" },
         { key: "block", title: "Block", value: (k) => blocks(k.block), show: (k) => size(k.block), numeric: true, width: "100px",
           doc: "threads of a block" },
         { key: "regs", title: "Registers", value: (k) => k.registers, numeric: true, width: "90px", doc: "of a thread" },
-        { key: "shared", title: "Shared", value: (k) => k.shared, show: (k) => bytes(k.shared), numeric: true, width: "90px",
+        { key: "shared", title: "Shared mem", value: (k) => k.shared, show: (k) => bytes(k.shared), numeric: true, width: "90px",
           doc: "shared memory of a block" },
         { key: "occ", title: "Occupancy", value: (k) => k.occupancy, show: (k) => (k.occupancy === null ? NA : `${text(k.occupancy)} %`),
           numeric: true, width: "95px", doc: "estimated by the profiler, of the longest launch" },
@@ -60,21 +60,21 @@ function Page({ kernels }: { kernels: Kernel[] }) {
     const small = sum(kernels, (k) => k.small);
     return (
         <>
-            <Card title="Work on the device" wide
-                  note={`A launch costs the host some ${ns(SMALL_NS)}: where many take less, the device waits for the host. Fusing them, larger batches or graphs (CUDA graphs, torch.compile) help.`}>
+            <Card title="Device time" wide
+                  note={`A launch takes the host about ${ns(SMALL_NS)}; with many shorter kernels the device is launch-bound. Kernel fusion, larger batches or CUDA graphs (torch.compile) help.`}>
                 <div class="figures">
-                    <Figure label="kernels and copies" value={count(kernels.length)} hint="by name" />
+                    <Figure label="kernels" value={count(kernels.length)} hint="by name, copies included" />
                     <Figure label="launches" value={count(launches)} />
-                    <Figure label="time of all" value={ns(all)} />
+                    <Figure label="total time" value={ns(all)} />
                     <Figure label="mean per launch" value={ns(launches ? all / launches : null)} />
-                    <Figure label={`launches below ${ns(SMALL_NS)}`} value={percent(launches ? small / launches : null)} />
-                    <Figure label="their time" value={percent(all ? sum(kernels, (k) => k.small_ns) / all : null)} />
+                    <Figure label={`launches under ${ns(SMALL_NS)}`} value={percent(launches ? small / launches : null)} />
+                    <Figure label="share of their time" value={percent(all ? sum(kernels, (k) => k.small_ns) / all : null)} />
                 </div>
             </Card>
             <DataTable label="Kernels" columns={columns(all)} rows={rows} sort="-total" urlKey="" rowKey={(k) => `${k.cat}|${k.name}`}
-                       onOpen={(k) => navigate(href("timeline", { span: k.longest }))} searchLabel="Find a kernel or operator">
+                       onOpen={(k) => navigate(href("timeline", { span: k.longest }))} searchLabel="Search kernels and operators">
                 <Tabs label="Which" value={show} onChange={(key) => setArgs({ show: key === "all" ? null : key })}
-                      options={[{ key: "all", title: "All" }, { key: "small", title: "Small ones" }, { key: "copies", title: "Copies" }]} />
+                      options={[{ key: "all", title: "All" }, { key: "small", title: "Short" }, { key: "copies", title: "Copies" }]} />
             </DataTable>
         </>
     );
@@ -85,7 +85,7 @@ export function Kernels() {
     return (
         <div class="page fill">
             <h1>Kernels</h1>
-            <Loaded of={kernels} empty="Nothing was recorded on hardware: this trace has no kernels. PyTorch's profiler records them with ProfilerActivity.CUDA, opmeter record with a CUDA device.">
+            <Loaded of={kernels} empty="This trace has no kernels: no device was recorded. PyTorch's profiler records them with ProfilerActivity.CUDA, opmeter record with a CUDA device.">
                 {(rows) => <Page kernels={rows} />}
             </Loaded>
         </div>

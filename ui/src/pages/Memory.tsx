@@ -82,7 +82,7 @@ function Plan({ chunks, ops }: { chunks: Chunk[]; ops: Op[] }) {
     return (
         <>
             <Card
-                title="Plan of the model"
+                title="Memory plan"
                 wide
                 aside={
                     kept.length > 0 &&
@@ -92,22 +92,22 @@ function Plan({ chunks, ops }: { chunks: Chunk[]; ops: Op[] }) {
                             value={whole ? "kept" : "run"}
                             onChange={(key) => setArgs({ with: key === "kept" ? key : null })}
                             options={[
-                                { key: "run", title: "While running" },
-                                { key: "kept", title: "With what is kept" },
+                                { key: "run", title: "Activations" },
+                                { key: "kept", title: "With weights" },
                             ]}
                         />
                     )
                 }
-                note="What is alive while each operator runs, in the order of execution. Click an operator to see what."
+                note="Live memory while each operator runs, in execution order. Click an operator to list it."
             >
                 <div class="figures">
                     <Figure
-                        label={whole ? "peak" : "peak while running"}
+                        label={whole ? "peak" : "peak of activations"}
                         value={bytes(total[peak] ?? null)}
                     />
                     <Figure label="at" value={nameOf(peak)} />
                     <Figure
-                        label="kept all the time"
+                        label="weights and constants"
                         value={bytes(sum(kept, (c) => c.bytes))}
                         hint="weights and other constants"
                     />
@@ -222,9 +222,9 @@ function AddressMap({ chunks, n, nameOf, chosen }: MapProps) {
     const room = Math.max(50, width - MAP_LEFT - 8);
     return (
         <Card
-            title="Addresses over operators"
+            title="Address map"
             wide
-            note="Each box is a chunk: from its first to its last operator, at its address. Memory below each other is used again."
+            note="Each box is an allocation: from its first to its last operator, at its address."
         >
             <div ref={box}>
                 {kinds.map((kind) => {
@@ -239,7 +239,7 @@ function AddressMap({ chunks, n, nameOf, chosen }: MapProps) {
                             height={height + 22}
                             role="img"
                             class="address-map"
-                            aria-label={`${kind}: ${of.length} chunks in ${bytes(high - low)}`}
+                            aria-label={`${kind}: ${of.length} allocations in ${bytes(high - low)}`}
                         >
                             <text x={0} y={12} class="lane-name">
                                 {kind}

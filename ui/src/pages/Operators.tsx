@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Card } from "../components/Card";
 import { DataTable, type Column } from "../components/DataTable";
 import { findOperator, operatorKey, OperatorDrawer } from "../components/OperatorDrawer";
+import { Middle } from "../components/Middle";
 import { Bars, Donut, type Part } from "../components/Shares";
 import { Empty, Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
@@ -120,7 +121,7 @@ function columnsOf(
             o.of ? (
                 <span class="muted">{o.name}</span>
             ) : (
-                <span class={byType ? "inner" : ""}>{o.name ?? NA}</span>
+                <span class={byType ? "inner" : ""}><Middle of={(o.name ?? NA).replace(/(, )+\]$/, "]")} /></span>
             ),
     };
     const type: Column<Row> = {
@@ -137,7 +138,7 @@ function columnsOf(
                     </span>
                 )}
                 <i class="swatch" style={{ background: color(o.type) }} />
-                <span>{text(o.type)}</span>
+                <span><Middle of={text(o.type)} /></span>
             </span>
         ),
     };
@@ -168,7 +169,7 @@ function columnsOf(
         time("p99", "p99", (o) => o.p99_ns),
         time("max", "Maximum", (o) => o.max_ns),
         more && time("interrupted", "Interruptions", (o) => o.interrupted_ns, "What they added: not in Time"),
-        more && time("stdev", "Deviation", (o) => o.stdev_ns, "Sample standard deviation"),
+        more && time("stdev", "Std dev", (o) => o.stdev_ns, "Sample standard deviation"),
         known((o) => o.wait_ns) && time("wait", "Wait", (o) => o.wait_ns, "Before the work began"),
         more && time("total", "Total", (o) => o.total_ns, "All counted executions with what runs inside"),
         more &&

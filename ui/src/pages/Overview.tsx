@@ -152,10 +152,10 @@ function LatencyCard() {
                             <Figure label="90th percentile" value={ns(known?.p90_ns ?? at(0.9))} />
                             <Figure label="99th percentile" value={ns(known?.p99_ns ?? at(0.99))} />
                             <Figure label="maximum" value={ns(known?.max_ns ?? at(1))} />
-                            {known && <Figure label="per second" value={count(known.per_second)} />}
-                            <Figure label="counted" value={count(known?.count ?? first.values.length)} />
+                            {known && <Figure label="steps per second" value={count(known.per_second)} />}
+                            <Figure label="samples" value={count(known?.count ?? first.values.length)} />
                             <Figure
-                                label="warm-up left out"
+                                label="warm-up excluded"
                                 value={count(known?.warmup_count ?? first.warmup)}
                             />
                         </div>
@@ -258,7 +258,7 @@ function OccupationCard() {
     const theme = useTheme();
     const occupation = useData<Occupation>("occupation");
     return (
-        <Card title="What device and host did">
+        <Card title="Time breakdown">
             <Loaded of={occupation}>
                 {(rows) => {
                     const parts = BUCKETS.map(({ key, title, doc }): Part => {
@@ -274,7 +274,7 @@ function OccupationCard() {
                     if (!parts.length) return <Empty why="No span of this trace ended." />;
                     return (
                         <>
-                            <StackBar label="Occupation" parts={parts} />
+                            <StackBar label="Time breakdown" parts={parts} />
                             <Legend parts={parts} />
                         </>
                     );
@@ -310,7 +310,7 @@ function DevicesCard() {
     return (
         <Card
             title={devices.length === 0 ? "Streams" : devices.length === 1 ? "Device" : "Devices"}
-            note="In the steps, until what they launched was done, without warm-up; where nothing marks steps, from the first to the last work."
+            note="Within steps, without warm-up, until all they launched is done. Without steps: from the first to the last activity."
         >
             {devices.slice(0, DEVICES_SHOWN).map((d) => {
                 const place = places.value.find((p) => p.device === d.device && p.rank === d.rank);
@@ -339,7 +339,7 @@ function DevicesCard() {
                         )}
                         {d.longest_wait_ns !== null && (
                             <p class="note">
-                                Longest wait:{" "}
+                                Longest idle gap:{" "}
                                 <a
                                     href={href("timeline", {
                                         from: d.longest_wait_ts,
@@ -368,7 +368,7 @@ function DevicesCard() {
                             <th class="num">Kernels</th>
                             <th class="num">Copies</th>
                             <th class="num">Computing</th>
-                            <th class="num">Waiting</th>
+                            <th class="num">Idle</th>
                         </tr>
                     </thead>
                     <tbody>
@@ -431,7 +431,7 @@ function AdviceCard() {
     const advice = useData<Advice>("advice");
     return (
         <Card title="Advice" aside={<More to={href("advice")}>All advice</More>}>
-            <Loaded of={advice} empty="No rule has anything to say: the trace looks healthy.">
+            <Loaded of={advice} empty="No findings: the trace looks healthy.">
                 {(rows) => <AdviceList advice={rows.slice(0, 3)} brief />}
             </Loaded>
         </Card>
@@ -442,12 +442,12 @@ function MachineCard() {
     const meta = useData<Meta>("meta");
     return (
         <Card title="Model, engine and machine">
-            <Loaded of={meta} empty="The trace says nothing about where it was made.">
+            <Loaded of={meta} empty="The trace has no metadata.">
                 {(rows) => (
                     <>
                         <Facts of={facts(rows)} />
                         <details>
-                            <summary>{count(rows.length)} facts of the trace</summary>
+                            <summary>All metadata ({count(rows.length)})</summary>
                             <Facts of={rows.map((m): [string, string] => [m.key, text(m.value)])} />
                         </details>
                     </>
@@ -461,7 +461,7 @@ function ImportCard() {
     const trace = useTrace();
     const loaded = all<[Loss[], Source[]]>(useData("import"), useData("sources"));
     return (
-        <Card title="What was read, repaired and lost">
+        <Card title="Import">
             <Loaded of={loaded}>
                 {([losses, sources]) => {
                     const unread = sources.filter((s) => s.state !== "read");
@@ -471,7 +471,7 @@ function ImportCard() {
                                 {count(trace.rows.span ?? null)} spans on {count(trace.rows.track ?? null)}{" "}
                                 tracks from {count(sources.length - unread.length)}{" "}
                                 {sources.length - unread.length === 1 ? "file" : "files"}
-                                {unread.length > 0 && `; ${count(unread.length)} left out`}.{" "}
+                                {unread.length > 0 && `; ${count(unread.length)} skipped`}.{" "}
                                 {verdictOn(losses)}
                             </p>
                             {losses.length > 0 && (
@@ -489,7 +489,7 @@ function ImportCard() {
                             )}
                             {unread.length > 0 && (
                                 <details>
-                                    <summary>Files left out</summary>
+                                    <summary>Skipped files</summary>
                                     <Facts of={unread.map((s) => [s.path, s.note ?? s.state])} />
                                 </details>
                             )}

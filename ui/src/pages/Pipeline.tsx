@@ -201,7 +201,7 @@ function Graph({ queues, stages, selected }: GraphProps) {
                             </text>
                             <title>
                                 {b.title}
-                                {b.stage?.bottleneck ? ": holds the pipeline up" : ""}
+                                {b.stage?.bottleneck ? ": bottleneck" : ""}
                             </title>
                         </g>
                     );
@@ -237,7 +237,7 @@ function StepCounts({ queue, steps }: { queue: Queue; steps: QueueStep[] }) {
     );
     return (
         <>
-            <h3>Found empty and full, by step</h3>
+            <h3>Empty and full, by step</h3>
             <Chart
                 label={`How often ${queue.name ?? NA} was empty and full in every step`}
                 x={x}
@@ -292,7 +292,7 @@ function QueueCard({ queue, sizes, stages, steps }: QueueCardProps) {
         return [
             ["Name", text(name)],
             ["Workers", count(stage?.workers ?? null)],
-            ["Holds the pipeline up", stage ? (stage.bottleneck ? "yes" : "no") : NA],
+            ["Bottleneck", stage ? (stage.bottleneck ? "yes" : "no") : NA],
         ];
     };
     return (
@@ -313,10 +313,10 @@ function QueueCard({ queue, sizes, stages, steps }: QueueCardProps) {
                 />
                 <Figure label="samples" value={count(queue.samples)} />
                 {counted.length > 0 && (
-                    <Figure label="found empty in" value={inSteps(counted.filter((s) => s.empty > 0).length)} />
+                    <Figure label="empty in" value={inSteps(counted.filter((s) => s.empty > 0).length)} />
                 )}
                 {counted.length > 0 && queue.capacity !== null && (
-                    <Figure label="found full in" value={inSteps(counted.filter((s) => (s.full ?? 0) > 0).length)} />
+                    <Figure label="full in" value={inSteps(counted.filter((s) => (s.full ?? 0) > 0).length)} />
                 )}
             </div>
             <div class="split">
@@ -333,9 +333,9 @@ function QueueCard({ queue, sizes, stages, steps }: QueueCardProps) {
                     <p class="state empty">No size of this queue was recorded.</p>
                 )}
                 <div class="split-side">
-                    <h3>Filled by</h3>
+                    <h3>Producer</h3>
                     <Facts of={facts(queue.producer)} />
-                    <h3>Emptied by</h3>
+                    <h3>Consumer</h3>
                     <Facts of={facts(queue.consumer)} />
                 </div>
             </div>
@@ -439,7 +439,7 @@ function Page({ of: [queues, stages, verdicts, sizes, counters, values, steps] }
             <Card
                 title="Stages and queues"
                 wide
-                note="Queues are coloured by how full they were. A stage in red holds the pipeline up. Click a queue for its size over time."
+                note="Queues are coloured by mean usage; a bottleneck is red. Click a queue for its size over time."
             >
                 {pipelineSentences(
                     parts,

@@ -13,13 +13,15 @@ import { groupBy, largest, smallest, sum } from "../stats";
 import { useTheme } from "../theme";
 
 const CELL_PX = 22;
+const WIDE_PX = 44; // of few steps, so that their numbers fit
+const FEW = 20;
 const MOST_STEPS = 400; // of the heat map
 
 const MEASURES = [
     { key: "total", title: "Step", of: (s: Step) => s.total_ns },
     { key: "exposed", title: "Exposed communication", of: (s: Step) => s.exposed_ns },
     { key: "collective", title: "Communication", of: (s: Step) => s.collective_ns },
-    { key: "gap", title: "Before the step", of: (s: Step) => s.gap_ns },
+    { key: "gap", title: "Gap", of: (s: Step) => s.gap_ns },
 ] as const;
 
 function HeatMap({ steps }: { steps: Step[] }) {
@@ -29,11 +31,12 @@ function HeatMap({ steps }: { steps: Step[] }) {
     const ranks = [...new Set(steps.map((s) => s.rank))].sort((a, b) => (a ?? -1) - (b ?? -1));
     const nums = [...new Set(steps.map((s) => s.num ?? 0))].sort((a, b) => a - b).slice(0, MOST_STEPS);
     const at = new Map(steps.map((s) => [`${s.rank}/${s.num ?? 0}`, s]));
+    const wide = nums.length <= FEW ? WIDE_PX : CELL_PX;
     const values = steps.map(measure.of).filter((v): v is number => v !== null);
     const [low, high] = [smallest(values), largest(values)];
     return (
-        <Card title="Ranks by steps" wide note={values.length
-            ? `From ${ns(low)} (light) to ${ns(high)} (dark). A column that is dark in one row: that rank held the step up. A click shows it in the timeline.`
+        <Card title="Rank × step" wide note={values.length
+            ? `From ${ns(low)} (light) to ${ns(high)} (dark). A rank that is darker than the others in a step is a straggler. Click a cell to see it in the timeline.`
             : "Not known for any step of this trace."}
               aside={<Tabs label="What" value={measure.key} onChange={(key) => setArgs({ show: key === "total" ? null : key })}
                            options={MEASURES.map(({ key, title }) => ({ key, title }))} />}>
@@ -42,7 +45,7 @@ function HeatMap({ steps }: { steps: Step[] }) {
                     <div class="heat-row" role="row">
                         <span class="heat-name" role="columnheader">rank</span>
                         {nums.map((num, i) => (
-                            <span key={num} role="columnheader" class="heat-step" style={{ width: `${CELL_PX}px` }}>
+                            <span key={num} role="columnheader" class="heat-step" style={{ width: `${wide}px` }}>
                                 {i % Math.ceil(nums.length / 24) === 0 ? num : ""}
                             </span>
                         ))}
@@ -55,7 +58,7 @@ function HeatMap({ steps }: { steps: Step[] }) {
                                 const value = step ? measure.of(step) : null;
                                 const label = `rank ${rank}, step ${num}: ${value === null ? "not recorded" : ns(value)}`;
                                 return (
-                                    <span key={num} role="cell" style={{ width: `${CELL_PX}px` }}>
+                                    <span key={num} role="cell" style={{ width: `${wide}px` }}>
                                         <button aria-label={label} title={label} disabled={!step} style={value === null ? {}
                                             : { background: heat(high > low ? (value - low) / (high - low) : 0, theme) }}
                                                 onClick={() => step && navigate(href("timeline", {
@@ -79,10 +82,10 @@ const RANK_COLUMNS: Column<RankRow>[] = [
     { key: "exposed", title: "Exposed", value: (r) => r.exposed_ns, show: (r) => ns(r.exposed_ns), numeric: true,
       doc: "communication of a step during which nothing was computed, on average" },
     { key: "share", title: "Exposed share", value: (r) => share(r), show: (r) => percent(share(r)), numeric: true },
-    { key: "last", title: "Came last", value: (r) => r.last_count, show: (r) => (r.collectives ? `${count(r.last_count)} of ${count(r.collectives)}` : NA), numeric: true,
-      doc: "collectives to which it came last" },
-    { key: "late", title: "Others waited for it", value: (r) => r.late_ns, show: (r) => ns(r.late_ns), numeric: true, doc: "mean of the others, all collectives together" },
-    { key: "waited", title: "It waited", value: (r) => r.waited_ns, show: (r) => ns(r.waited_ns), numeric: true },
+    { key: "last", title: "Last to arrive", value: (r) => r.last_count, show: (r) => (r.collectives ? `${count(r.last_count)} of ${count(r.collectives)}` : NA), numeric: true,
+      doc: "collectives at which this rank arrived last" },
+    { key: "late", title: "Wait caused", value: (r) => r.late_ns, show: (r) => ns(r.late_ns), numeric: true, doc: "time that the other ranks waited for this one: their mean, over all collectives" },
+    { key: "waited", title: "Wait", value: (r) => r.waited_ns, show: (r) => ns(r.waited_ns), numeric: true, doc: "time that this rank waited for others, over all collectives" },
 ];
 
 function share(r: RankRow): number | null {
@@ -127,16 +130,16 @@ export function meetings(rows: Arrival[]): Meeting[] {
 
 const MEETING_COLUMNS: Column<Meeting>[] = [
     { key: "name", title: "Collective", value: (m) => m.name, search: true },
-    { key: "nth", title: "Nth of a step", value: (m) => m.nth, numeric: true, width: "110px" },
-    { key: "count", title: "Times", value: (m) => m.count, numeric: true, width: "70px" },
-    { key: "behind", title: "Last rank behind", value: (m) => m.behind, show: (m) => ns(m.behind), numeric: true, width: "130px",
-      doc: "how long after the first rank the latest one came, on average" },
-    { key: "last", title: "Mostly last", value: (m) => m.last, show: (m) => `rank ${m.last}, ${percent(m.lastShare)}`, width: "140px" },
-    { key: "waited", title: "Waiting", value: (m) => m.waited, show: (m) => ns(m.waited), numeric: true, width: "100px", doc: "mean of all ranks" },
-    { key: "dur", title: "Duration", value: (m) => m.dur, show: (m) => ns(m.dur), numeric: true, width: "100px", doc: "mean, waiting included" },
+    { key: "nth", title: "Index in step", value: (m) => m.nth, numeric: true, width: "110px" },
+    { key: "count", title: "Count", value: (m) => m.count, numeric: true, width: "70px" },
+    { key: "behind", title: "Arrival skew", value: (m) => m.behind, show: (m) => ns(m.behind), numeric: true, width: "130px",
+      doc: "from the arrival of the first rank to that of the last, on average" },
+    { key: "last", title: "Straggler", value: (m) => m.last, show: (m) => `rank ${m.last}, ${percent(m.lastShare)}`, width: "140px" },
+    { key: "waited", title: "Wait", value: (m) => m.waited, show: (m) => ns(m.waited), numeric: true, width: "100px", doc: "mean of all ranks" },
+    { key: "dur", title: "Duration", value: (m) => m.dur, show: (m) => ns(m.dur), numeric: true, width: "100px", doc: "mean, wait included" },
     { key: "bytes", title: "Message", value: (m) => m.bytes, show: (m) => bytes(m.bytes), numeric: true, width: "100px" },
     { key: "rate", title: "Bandwidth", value: (m) => m.rate, show: (m) => bytesPerSecond(m.rate), numeric: true, width: "110px",
-      doc: "message by the time from when the last rank was there" },
+      doc: "message size over the time from the arrival of the last rank" },
 ];
 
 export function Ranks() {
@@ -148,7 +151,7 @@ export function Ranks() {
                 {([steps, ranks, late]) => {
                     const several = steps.filter((s) => s.rank !== null);
                     if (new Set(ranks.map((r) => r.rank)).size < 2) {
-                        return <Empty why="This trace is of one rank. Read those of all ranks into one to see who waits for whom: opmeter import RANK0 RANK1 … -o job.opm." />;
+                        return <Empty why="This trace is of one rank. Merge the traces of all ranks to see stragglers: opmeter import RANK0 RANK1 … -o job.opm." />;
                     }
                     const list = meetings(late);
                     return (
@@ -157,13 +160,13 @@ export function Ranks() {
                                 <Figure label="ranks" value={count(ranks.length)} />
                                 <Figure label="mean step" value={ns(sum(ranks, (r) => r.step_ns) / ranks.length)} />
                                 <Figure label="exposed communication" value={percent(sum(ranks, share) / ranks.length)} hint="of a step, mean of the ranks" />
-                                <Figure label="waited for most" value={mostLate(ranks)} />
+                                <Figure label="straggler" value={mostLate(ranks)} />
                             </div>
                             <HeatMap steps={several} />
                             <Card title="Each rank" wide>
                                 <DataTable label="Ranks" columns={RANK_COLUMNS} rows={ranks} rowKey={(r) => r.rank} sort="rank" urlKey="r" maxHeight="360px" />
                             </Card>
-                            <Card title="Collectives" wide note={list.length ? "Who came last, and how long the others waited. A click shows the one of that rank." : undefined}>
+                            <Card title="Collectives" wide note={list.length ? "Which rank arrives last, and how long the others wait. Click a row to see the straggler’s in the timeline." : undefined}>
                                 {list.length
                                     ? <DataTable label="Collectives" columns={MEETING_COLUMNS} rows={list} rowKey={(m) => m.key} sort="-behind" urlKey="c"
                                                  maxHeight="420px" onOpen={(m) => navigate(href("timeline", { span: m.span }))} />

@@ -107,7 +107,7 @@ function Plot({ dots, roof, others, entered, selected, onOpen }: PlotProps) {
                     {xTicks.map((t) => (
                         <g key={t}>
                             <line x1={px(t)} x2={px(t)} y1={TOP} y2={height - BOTTOM} class="grid-line" />
-                            <text x={px(t)} y={height - BOTTOM + 16} text-anchor="middle" class="tick">
+                            <text x={px(t)} y={height - BOTTOM + 16} text-anchor={t === x1 ? "end" : "middle"} class="tick">
                                 {plain(t)}
                             </text>
                         </g>
@@ -121,7 +121,7 @@ function Plot({ dots, roof, others, entered, selected, onOpen }: PlotProps) {
                         </g>
                     ))}
                     <text x={(LEFT + width) / 2} y={height - 8} text-anchor="middle" class="tick">
-                        computed per byte moved (FLOP/B)
+                        arithmetic intensity (FLOP/byte)
                     </text>
                     <g clip-path="url(#roof-area)">
                         {others.map((o) => (
@@ -297,20 +297,20 @@ function Page({ meta, operators: timed, ops, tensors }: PageProps) {
         <>
             <div class="page-head">
                 <h1>Roofline</h1>
-                <Ceiling label="Computation" name="flops" measured={measured.flops} unit="GFLOP/s" />
-                <Ceiling label="Memory" name="bandwidth" measured={measured.bytes} unit="GB/s" />
+                <Ceiling label="Peak compute" name="flops" measured={measured.flops} unit="GFLOP/s" />
+                <Ceiling label="Peak bandwidth" name="bandwidth" measured={measured.bytes} unit="GB/s" />
             </div>
             <Card
-                title="Operators under the roof"
+                title="Operators"
                 wide
                 note={
                     roof.flops === null || roof.bytes === null
-                        ? "The trace does not say how fast its machine can be: opmeter run measures that, an import does not. Enter the ceilings above to see the roof."
+                        ? "The trace has no peak performance of its machine: opmeter run measures it, other profilers do not. Enter the peaks above to draw the roof."
                         : entered
-                          ? "Ceilings as entered; an operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time."
+                          ? "Peaks as entered. Operators left of the ridge point are memory-bound, right of it compute-bound. Larger circles take more time."
                           : device
-                            ? `Ceilings are what the maker of ${device.device} says, of dense products; the roof is that of ${device.name}, in which most time is spent. An operator left of the ridge is bound by memory, right of it by arithmetic. Larger circles take more time.`
-                          : "Ceilings were measured on the machine of the trace: each operator is held against the cache or memory that its data fits in, or the arithmetic of its element type, which the circle names. Larger circles take more time."
+                            ? `Vendor peaks of ${device.device}, without sparsity; the roof is that of ${device.name}, in which most time is spent. Operators left of the ridge point are memory-bound, right of it compute-bound. Larger circles take more time.`
+                          : "Peaks measured on the machine of the trace. Each operator is compared with the cache or memory that its data fits in, or the peak compute of its data type. Larger circles take more time."
                 }
             >
                 {dots.length ? (

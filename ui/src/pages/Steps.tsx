@@ -26,7 +26,7 @@ function trendsOf(steps: Step[], theme: Theme): Trend[] {
     const more: Omit<Trend, "color">[] = [
         { key: "update", title: "Optimizer", value: (s) => s.update_ns },
         { key: "collective", title: "Collectives", value: (s) => s.collective_ns },
-        { key: "exposed", title: "Collectives with nothing computed meanwhile", value: (s) => s.exposed_ns },
+        { key: "exposed", title: "Exposed communication", value: (s) => s.exposed_ns },
     ];
     return [
         { key: "total", title: "Whole step", color: byIndex(10, theme), value: (s) => s.total_ns },
@@ -132,7 +132,7 @@ const columns: Column<Step>[] = [
     },
     {
         key: "fp_bp",
-        title: "Both",
+        title: "Forward + backward",
         value: (s) => s.fp_bp_ns,
         show: (s) => ns(s.fp_bp_ns),
         numeric: true,
@@ -145,7 +145,7 @@ const columns: Column<Step>[] = [
         value: (s) => s.exposed_ns,
         show: (s) => ns(s.exposed_ns),
         numeric: true,
-        doc: "Collectives with nothing computed meanwhile",
+        doc: "Collectives during which nothing is computed",
     },
     {
         key: "notes",
@@ -284,13 +284,13 @@ function StepsOf({ groups, collectives }: { groups: StepGroup[]; collectives: Co
                         value={ns(meanOf(chosen, (s) => s.total_ns))}
                     />
                     <Figure label="steps" value={count(chosen.length)} />
-                    {one === null && !range && <Figure label="warm-up left out" value={count(warm)} />}
+                    {one === null && !range && <Figure label="warm-up excluded" value={count(warm)} />}
                     {outliers > 0 && <Figure label="outliers" value={count(outliers)} />}
                     {meanOf(chosen, (s) => s.exposed_ns) !== null && (
                         <Figure
-                            label="exposed collectives"
+                            label="exposed communication"
                             value={ns(meanOf(chosen, (s) => s.exposed_ns))}
-                            hint="communication with nothing computed meanwhile"
+                            hint="collectives during which nothing is computed"
                         />
                     )}
                 </div>

@@ -137,7 +137,7 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         { key: "ops", title: "Operators", value: (s) => s.ops.length, numeric: true, width: "100px" },
         {
             key: "latency",
-            title: "Now",
+            title: "Measured",
             value: (s) => s.latency_ns,
             show: (s) => ns(s.latency_ns),
             numeric: true,
@@ -162,20 +162,20 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
                         onChange={(v) => change("aims", edits.aims, s.shape, v)}
                     />
                 ) : (
-                    "half zero already"
+                    "sparse already"
                 ),
         },
         {
             key: "ratio",
-            title: "Times faster",
+            title: "Speed-up",
             value: (s) => s.ratio,
             numeric: true,
             width: "140px",
-            doc: "Dense time over sparse time",
+            doc: "Dense time divided by sparse time",
             show: (s) =>
                 s.dense ? (
                     <Edit
-                        label={`Times faster for ${s.shape}`}
+                        label={`Speed-up for ${s.shape}`}
                         value={s.ratio}
                         given={edits.ratios.has(s.shape)}
                         unit="×"
@@ -187,14 +187,14 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         },
         {
             key: "source",
-            title: "Ratio is",
+            title: "Source",
             value: (s) => s.source,
             width: "120px",
-            doc: "Measured on this machine, the constant of Neural Engine, given by you, or unknown for this aim",
+            doc: "Where the speed-up is from: measured on this machine, the constant of Neural Engine, or given by you",
         },
         {
             key: "projected",
-            title: "Then",
+            title: "Projected",
             value: (s) => s.projected_ns,
             show: (s) => ns(s.projected_ns),
             numeric: true,
@@ -202,7 +202,7 @@ function Shapes({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         },
         {
             key: "saved",
-            title: "Saves",
+            title: "Saved",
             value: (s) => s.latency_ns - s.projected_ns,
             show: (s) => ns(s.latency_ns - s.projected_ns),
             numeric: true,
@@ -253,7 +253,7 @@ function Types({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         { key: "ops", title: "Operators", value: (t) => t.ops, numeric: true, width: "100px" },
         {
             key: "latency",
-            title: "Now",
+            title: "Measured",
             value: (t) => t.latency_ns,
             show: (t) => ns(t.latency_ns),
             numeric: true,
@@ -261,13 +261,13 @@ function Types({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         },
         {
             key: "speedup",
-            title: "Make it faster",
+            title: "Speed-up",
             value: (t) => edits.speedups.get(t.type) ?? null,
             numeric: true,
             width: "150px",
             show: (t) => (
                 <Edit
-                    label={`Times faster for ${t.type}`}
+                    label={`Speed-up for ${t.type}`}
                     value={edits.speedups.get(t.type) ?? null}
                     given={edits.speedups.has(t.type)}
                     unit="×"
@@ -277,7 +277,7 @@ function Types({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         },
         {
             key: "projected",
-            title: "Then",
+            title: "Projected",
             value: (t) => t.projected_ns,
             show: (t) => ns(t.projected_ns),
             numeric: true,
@@ -285,7 +285,7 @@ function Types({ ops, edits }: { ops: Projected[]; edits: Edits }) {
         },
         {
             key: "saved",
-            title: "Saves",
+            title: "Saved",
             value: (t) => t.latency_ns - t.projected_ns,
             show: (t) => ns(t.latency_ns - t.projected_ns),
             numeric: true,
@@ -311,15 +311,15 @@ const opColumns: Column<Projected>[] = [
     { key: "shape", title: "Weight", value: (op) => op.weight_shape, search: true, width: "120px" },
     {
         key: "zeros",
-        title: "Sparsity now",
+        title: "Sparsity",
         value: (op) => op.zero_ratio,
         show: (op) => percent(op.zero_ratio),
         numeric: true,
-        width: "96px",
+        width: "116px",
     },
     {
         key: "latency",
-        title: "Now",
+        title: "Measured",
         value: (op) => op.latency_ns,
         show: (op) => ns(op.latency_ns),
         numeric: true,
@@ -327,7 +327,7 @@ const opColumns: Column<Projected>[] = [
     },
     {
         key: "aim",
-        title: "Aim",
+        title: "Target",
         value: (op) => op.aim,
         show: (op) => percent(op.aim),
         numeric: true,
@@ -335,7 +335,7 @@ const opColumns: Column<Projected>[] = [
     },
     {
         key: "ratio",
-        title: "Ratio",
+        title: "Speed-up",
         value: (op) => op.ratio,
         show: (op) => (op.ratio === null ? NA : `${op.ratio.toFixed(2)} ×`),
         numeric: true,
@@ -343,14 +343,14 @@ const opColumns: Column<Projected>[] = [
     },
     {
         key: "source",
-        title: "Ratio is",
+        title: "Source",
         value: (op) => op.source,
         show: (op) => text(op.source),
         width: "100px",
     },
     {
         key: "projected",
-        title: "Then",
+        title: "Projected",
         value: (op) => op.projected_ns,
         show: (op) => ns(op.projected_ns),
         numeric: true,
@@ -444,7 +444,7 @@ function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: R
                     disabled={!changed}
                     onClick={() => setArgs({ aim: null, aims: null, ratios: null, speedups: null })}
                 >
-                    As it was
+                    Reset
                 </button>
             </div>
             <Card
@@ -457,38 +457,38 @@ function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: R
                 }
             >
                 <div class="figures">
-                    <Figure label="operators now" value={ns(sums.latency_ns)} />
-                    <Figure label="then" value={ns(sums.projected_ns)} />
-                    <Figure label="faster" value={faster(sums.latency_ns, sums.projected_ns)} />
-                    {step !== null && <Figure label="whole step now" value={ns(step)} />}
+                    <Figure label="operators" value={ns(sums.latency_ns)} />
+                    <Figure label="projected" value={ns(sums.projected_ns)} />
+                    <Figure label="speed-up" value={faster(sums.latency_ns, sums.projected_ns)} />
+                    {step !== null && <Figure label="step" value={ns(step)} />}
                     {step !== null && (
-                        <Figure label="then" value={ns(step - sums.latency_ns + sums.projected_ns)} />
+                        <Figure label="projected step" value={ns(step - sums.latency_ns + sums.projected_ns)} />
                     )}
                     {sums.fits > 0 && (
                         <Figure
-                            label={`${count(sums.fits)} that can be sparse`}
+                            label={`${count(sums.fits)} with sparse weights`}
                             value={`${ns(sums.fits_ns)} → ${ns(sums.fits_projected_ns)}`}
                         />
                     )}
                 </div>
                 <div>
-                    <Bar label="now" ns={sums.latency_ns} of={most} color={named(null, "other", theme)} />
+                    <Bar label="measured" ns={sums.latency_ns} of={most} color={named(null, "other", theme)} />
                     <Bar
-                        label="then"
+                        label="projected"
                         ns={sums.projected_ns}
                         of={most}
                         color={named("stage", "update", theme)}
                     />
                 </div>
                 <p class="note">
-                    The same on the command line: <code>{command(trace.path, edits)}</code>
+                    On the command line: <code>{command(trace.path, edits)}</code>
                 </p>
             </Card>
             {sums.fits > 0 && (
                 <Card
                     title="Sparse weights"
                     wide
-                    note="An operator’s time is divided by the ratio for its weight. Change an aim or a ratio; empty takes it back."
+                    note="The time of an operator is divided by the speed-up of its weight. Edit a target or a speed-up; clear it to restore the default."
                 >
                     <Shapes ops={projected} edits={edits} />
                 </Card>
@@ -496,7 +496,7 @@ function Page({ ops: everything, ratios, latency }: { ops: Weighted[]; ratios: R
             <Card
                 title="Faster operators"
                 wide
-                note="What a better kernel for a type would bring; it goes before sparsity."
+                note="What faster kernels of a type would save. Applied before sparsity."
             >
                 <Types ops={projected} edits={edits} />
             </Card>

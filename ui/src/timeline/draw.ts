@@ -92,6 +92,7 @@ interface Label {
     y: number;
     room: number;
     plain: boolean; // it stands on the ground more than on a fill
+    whole: boolean; // or not at all
 }
 
 function whole(x: number): number {
@@ -142,7 +143,8 @@ function drawLine(ctx: CanvasRenderingContext2D, scene: Scene, { tile, from, to 
             if (room >= MIN_LABEL_PX) {
                 const text = !several ? names.text(name) : name === MIXED ? `${formatCount(tile.count[i]!)} spans`
                     : `${names.text(name)} ×${formatCount(tile.count[i]!)}`;
-                labels.push({ text, x: x + 4, y: y + height - 5, room, plain: share < 0.6 });
+                // A number of which the end is cut off would be another number.
+                labels.push({ text, x: x + 4, y: y + height - 5, room, plain: share < 0.6, whole: several && name === MIXED });
             }
         }
     }
@@ -321,9 +323,11 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene, colors: Look): voi
             ctx.fillRect(0, row.y - scene.scroll, scene.width, row.height);
         }
     }
-    for (const { text, x, y, room, plain } of labels) {
-        ctx.fillStyle = plain ? colors.text : ON_FILL;
-        ctx.fillText(fitted(ctx, text, room), x, y);
+    for (const label of labels) {
+        const text = fitted(ctx, label.text, label.room);
+        if (label.whole && text !== label.text) continue;
+        ctx.fillStyle = label.plain ? colors.text : ON_FILL;
+        ctx.fillText(text, label.x, label.y);
     }
     drawPath(ctx, scene, colors);
     drawRange(ctx, scene, colors);

@@ -57,7 +57,7 @@ export function RowLabel({ row, controller, onArrange }: RowLabelProps) {
         ["Move up", () => move(now, groups, id, -1)],
         ["Move down", () => move(now, groups, id, 1)],
         ...(row.folded || now.unfolded.has(id)
-            ? [[row.folded ? `Show ${row.folded} more lines` : "Show fewer lines", () => unfold(now, id)] as [string, () => Arrangement]] : []),
+            ? [[row.folded ? `Show ${row.folded} more rows` : "Show fewer rows", () => unfold(now, id)] as [string, () => Arrangement]] : []),
     ];
     return (
         <div class={`tl-rowhead ${row.kind}`} style={{ top: `${row.y}px`, height: `${row.height}px` }}>
@@ -73,7 +73,7 @@ export function RowLabel({ row, controller, onArrange }: RowLabelProps) {
                 </Menu>
             )}
             {row.open && row.folded > 0 && (
-                <button class="tl-folded" onClick={() => onArrange(unfold(now, id))}>{row.folded} more lines</button>
+                <button class="tl-folded" onClick={() => onArrange(unfold(now, id))}>{row.folded} more rows</button>
             )}
         </div>
     );
