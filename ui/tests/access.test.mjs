@@ -1,5 +1,7 @@
 // Accessibility basics: names of controls, contrast in both themes, visible focus.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { at, settled } from "./stage.mjs";
 import { GPU, RUN } from "./traces.mjs";
 
@@ -64,7 +66,20 @@ async function onEveryPage(page, look) {
     }
 }
 
+// What axe finds that keeps people from using the page. A label that does not begin with what is written is
+// no use to who says what he sees.
+async function serious() {
+    const found = await window.axe.run(document, { resultTypes: ["violations"], rules: { "label-content-name-mismatch": { enabled: true } } });
+    return found.violations.filter(({ impact }) => impact === "serious" || impact === "critical")
+        .flatMap(({ id, nodes }) => nodes.slice(0, 3).map(({ html }) => `${id}: ${html.slice(0, 160)}`));
+}
+
 export default (stage) => [
+    ...[[RUN, "light"], [GPU, "dark"]].map(([trace, theme]) => [`axe finds nothing serious: ${trace}, ${theme}`, async (open) => {
+        const page = await open(at(stage.id(trace), "timeline"), { theme });
+        await page.evaluate(readFileSync(join(stage.root, "ui/node_modules/axe-core/axe.min.js"), "utf8"));
+        await onEveryPage(page, serious);
+    }]),
     ["controls and pictures have names", async (open) => {
         await onEveryPage(await open(at(stage.id(RUN), "timeline")), nameless);
         await onEveryPage(await open(at(stage.id(GPU), "timeline")), nameless);

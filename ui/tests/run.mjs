@@ -28,7 +28,7 @@ function skip(why) {
 
 const executable = process.env.CHROMIUM ?? CHROMIUM.find((path) => existsSync(path));
 if (!executable) skip("chromium is not installed");
-if (!existsSync(join(root, "ui/node_modules/playwright-core"))) skip("its npm packages are not installed");
+if (["playwright-core", "axe-core"].some((name) => !existsSync(join(root, "ui/node_modules", name)))) skip("its npm packages are not installed");
 if (!existsSync(options.opmeter)) skip(`${options.opmeter} is not built`);
 
 const { Stage } = await import("./stage.mjs");

@@ -92,6 +92,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
     const box = useRef<HTMLDivElement>(null);
 
     const searched = columns.filter((column) => column.search);
+    const values = columns.filter((column) => column.title); // others hold what is to be pressed
     const found = useMemo(() => {
         if (!needle.trim()) return rows;
         const matches = matcher(needle);
@@ -157,8 +158,8 @@ export function DataTable<T>(props: DataTableProps<T>) {
                     <span class="table-end">
                     <button class="icon-button" aria-label={`${props.label} as CSV`} title="Download as CSV" disabled={!shown.length}
                             onClick={() => download(`${(props.file ?? props.label).replace(/[^\w.-]+/g, "_")}.csv`, csv({
-                                columns: columns.map((c) => c.title), types: [], truncated: false,
-                                rows: shown.map((row) => columns.map((c) => c.value(row))) }))}><Icon name="download" /></button>
+                                columns: values.map((c) => c.title), types: [], truncated: false,
+                                rows: shown.map((row) => values.map((c) => c.value(row))) }))}><Icon name="download" /></button>
                     <span class="table-count" aria-live="polite">
                         {found.length === rows.length ? count(rows.length)
                             : `${count(found.length)} of ${count(rows.length)}`}

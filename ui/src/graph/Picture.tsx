@@ -1,6 +1,6 @@
 // The graph of a model, drawn: moved, zoomed, and only as much as is in sight.
 import { useEffect, useMemo } from "preact/hooks";
-import { pressable } from "../components/pressable";
+import { Press, pressable } from "../components/pressable";
 import { count, NA, ns, percent } from "../format";
 import { heat } from "../palette";
 import { largest, smallest } from "../stats";
@@ -136,11 +136,10 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                         key={op.id}
                         transform={`translate(${left} ${top})`}
                         class={node.ops.some((o) => o.id === selected) ? "node selected" : "node"}
-                        {...pressable(label, () => onOpen(op))}
                     >
                         <rect width={NODE_WIDTH} height={NODE_HEIGHT} rx={6} fill={fill(node)} />
                         {!small && (
-                            <g class={plain ? "" : "on-fill"}>
+                            <g class={plain ? "" : "on-fill"} aria-hidden="true">
                                 <text x={10} y={18} class="node-type">
                                     {type}
                                 </text>
@@ -157,7 +156,7 @@ function Drawn({ model, layout, total, selected, area, small, plain, fill, onOpe
                                 )}
                             </g>
                         )}
-                        <title>{label}</title>
+                        <Press label={label} width={NODE_WIDTH} height={NODE_HEIGHT} onPress={() => onOpen(op)} />
                     </g>
                 );
             })}

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Card, Figure } from "../components/Card";
 import { DataTable, type Column } from "../components/DataTable";
-import { pressable } from "../components/pressable";
+import { Press } from "../components/pressable";
 import { Empty, Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
 import { useWidth } from "../components/useWidth";
@@ -61,13 +61,13 @@ function Treemap({ module, onOpen }: { module: Module; onOpen: (path: string) =>
                 {list.map(({ module: of, depth, x, y, w, h }) => {
                     const label = `${of.path}: ${ns(of.time_ns)}, ${percent(of.time_ns / module.time_ns)}`;
                     return (
-                        <g key={of.path} {...pressable(label, () => onOpen(of.path))}>
-                            <title>{label}</title>
+                        <g key={of.path}>
                             <rect x={x} y={y} width={Math.max(w - 1, 1)} height={Math.max(h - 1, 1)} rx={2}
                                   fill={byName(of.name.replace(/[_.]?\d+$/, ""), theme)} fill-opacity={depth % 2 ? 0.75 : 1} />
                             {w > 40 && h > 14 && (
                                 <svg x={x} y={y} width={w - 2} height={HEAD_PX}><text x={4} y={13} fill={ON_FILL} class="treemap-name">{cut(of.name, w - 8)}</text></svg>
                             )}
+                            <Press label={label} x={x} y={y} width={Math.max(w - 1, 1)} height={Math.max(h - 1, 1)} onPress={() => onOpen(of.path)} />
                         </g>
                     );
                 })}

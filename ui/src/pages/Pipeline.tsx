@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Card, Facts, Figure } from "../components/Card";
 import { Chart } from "../components/Chart";
-import { pressable } from "../components/pressable";
+import { Press } from "../components/pressable";
 import { Bars, type Part } from "../components/Shares";
 import { Loaded } from "../components/States";
 import { useWidth } from "../components/useWidth";
@@ -158,14 +158,6 @@ function Graph({ queues, stages, selected }: GraphProps) {
                             key={b.key}
                             transform={`translate(${x} ${y})`}
                             class={queue ? "queue-box" : "stage-box"}
-                            {...(queue
-                                ? {
-                                      ...pressable(`Queue ${b.title}, ${b.line} used`, () =>
-                                          setArgs({ queue: queue.track })
-                                      ),
-                                      "aria-pressed": queue.track === selected,
-                                  }
-                                : {})}
                         >
                             <rect
                                 width={BOX.width}
@@ -199,10 +191,20 @@ function Graph({ queues, stages, selected }: GraphProps) {
                             >
                                 {b.line}
                             </text>
-                            <title>
-                                {b.title}
-                                {b.stage?.bottleneck ? ": bottleneck" : ""}
-                            </title>
+                            {queue ? (
+                                <Press
+                                    label={`Queue ${b.title}, ${b.line} used`}
+                                    width={BOX.width}
+                                    height={BOX.height}
+                                    pressed={queue.track === selected}
+                                    onPress={() => setArgs({ queue: queue.track })}
+                                />
+                            ) : (
+                                <title>
+                                    {b.title}
+                                    {b.stage?.bottleneck ? ": bottleneck" : ""}
+                                </title>
+                            )}
                         </g>
                     );
                 })}

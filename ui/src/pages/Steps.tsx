@@ -149,7 +149,7 @@ const columns: Column<Step>[] = [
     },
     {
         key: "notes",
-        title: "",
+        title: "Note",
         value: (s) => (s.warmup ? "warm-up" : s.outlier ? "outlier" : ""),
         width: "110px",
         show: (s) => <>{s.warmup ? "warm-up " : s.outlier ? <span class="badge warn">outlier</span> : ""}</>,

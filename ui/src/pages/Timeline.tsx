@@ -12,11 +12,14 @@ export function Timeline() {
     const steps = useData<StepRow>("steps");
     const records = useData<RecordRow>("records");
     return (
+        <>
+        <h1 class="unseen">Timeline</h1>
         <Loaded of={tracks}>
             {(rows) => (rows.some((track) => track.spans || track.samples)
                 ? <Viewer tracks={rows} steps={steps.state === "ready" ? steps.value : NONE}
                           records={records.state === "ready" ? records.value : NONE} />
                 : <Empty why="This trace has no spans and no counters, so there is nothing to draw over time." />)}
         </Loaded>
+        </>
     );
 }
