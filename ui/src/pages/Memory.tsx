@@ -112,7 +112,7 @@ function Plan({ chunks, ops }: { chunks: Chunk[]; ops: Op[] }) {
                         hint="weights and other constants"
                     />
                     <Figure label="sum without reuse" value={bytes(sum(chunks, (c) => c.bytes))} />
-                    <Figure label="chunks" value={count(chunks.length)} />
+                    <Figure label="allocations" value={count(chunks.length)} />
                 </div>
                 <Chart
                     label="Live memory by operator"
@@ -128,15 +128,15 @@ function Plan({ chunks, ops }: { chunks: Chunk[]; ops: Op[] }) {
                 />
             </Card>
             <Card
-                title={`Alive while ${nameOf(chosen)} runs`}
+                title={`Live while ${nameOf(chosen)} runs`}
                 wide
-                note={`${count(live.length)} chunks, ${bytes(sum(live, (c) => c.bytes))}`}
+                note={`${count(live.length)} allocations, ${bytes(sum(live, (c) => c.bytes))}`}
             >
-                <Chunks chunks={live} nameOf={nameOf} label="Live chunks" urlKey="l" />
+                <Chunks chunks={live} nameOf={nameOf} label="Live allocations" urlKey="l" />
             </Card>
             <AddressMap chunks={chunks} n={n} nameOf={nameOf} chosen={chosen} />
-            <Card title="All chunks" wide>
-                <Chunks chunks={chunks} nameOf={nameOf} label="All chunks" urlKey="c" />
+            <Card title="All allocations" wide>
+                <Chunks chunks={chunks} nameOf={nameOf} label="All allocations" urlKey="c" />
             </Card>
         </>
     );
