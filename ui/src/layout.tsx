@@ -87,6 +87,10 @@ export function Frame({ trace, page, version, onReload, onAdded, children }: Fra
         const timer = setTimeout(() => setLater(true), HAS_MS);
         return () => clearTimeout(timer);
     }, []);
+    // On a phone the pages stand in one line, of which a part is in sight.
+    useEffect(() => {
+        document.querySelector(".nav-link[aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }, [page, trace?.id]);
     const has = useDataOf<Has>(later ? trace : null, "has");
     const lacking = (to: Page): string | null => (trace && has.state === "ready" && has.value[0]
         ? to.lacks?.(has.value[0], trace) ?? null : null);

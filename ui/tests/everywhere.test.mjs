@@ -70,6 +70,12 @@ export default (stage) => [
                 .filter((e) => e.getClientRects().length && (e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < 0))
                 .filter((e) => !e.closest(".table-box, .tabs, .tl-bar")).map((e) => e.textContent || e.ariaLabel));
             assert.deepEqual(outside, [], name);
+            const link = await page.locator(".nav-link[aria-current=page]").boundingBox();
+            assert.ok(link.x >= 0 && link.x + link.width <= 391, `${name}: its link is at ${link.x}`);
+            const narrow = await page.evaluate(() => [...document.querySelectorAll(".editor, .legend-name, .chart, .table-frame")]
+                .filter((e) => e.textContent !== "" && e.getClientRects().length && e.getBoundingClientRect().width < 60 && e.scrollWidth > e.clientWidth)
+                .map((e) => `${e.className}: ${e.getBoundingClientRect().width}`));
+            assert.deepEqual(narrow, [], name);
             await stage.picture(page, `phone-${trace.replaceAll("/", "-")}-${name}`);
         });
     }]),
