@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { at, settled } from "./stage.mjs";
 import { FUNCTIONS, MODULES, RUN, STACK, STACK_LAYERS } from "./traces.mjs";
 
-const boxes = (page) => page.locator(".module-graph .node .press");
+const boxes = (page) => page.locator(".module-graph .node");
 const labels = (page) => boxes(page).evaluateAll((all) => all.map((box) => box.getAttribute("aria-label").replace(/, (open|close).*/, "")));
 
 export default (stage) => [
@@ -12,7 +12,7 @@ export default (stage) => [
         await page.getByRole("button", { name: "Graph", exact: true }).click();
         await page.getByRole("group", { name: "Graph of 3 modules" }).waitFor();
         assert.deepEqual(await labels(page), ["Net_0: 100 µs, 100.0 %", "Conv2d_0: 70.0 µs, 70.0 %", "Linear_0: 30.0 µs, 30.0 %"]);
-        const [net, conv, linear] = await Promise.all([0, 1, 2].map((i) => page.locator(".module-graph .node").nth(i).boundingBox()));
+        const [net, conv, linear] = await Promise.all([0, 1, 2].map((i) => boxes(page).nth(i).boundingBox()));
         assert.ok(conv.y > net.y && linear.y > conv.y + conv.height, "the second call is below the first");
         assert.ok(linear.y + linear.height < net.y + net.height && conv.x > net.x, "both are inside");
         await page.getByRole("button", { name: /^Conv2d_0: 70\.0 µs/ }).click();
@@ -48,7 +48,7 @@ export default (stage) => [
         await page.getByRole("button", { name: new RegExp(`^${STACK_LAYERS} × Layer`) }).waitFor();
         await page.getByRole("row", { name: /Head_0/ }).click();
         await page.locator(".module-graph .node.selected").waitFor();
-        assert.match(await page.locator(".module-graph .node.selected .press").getAttribute("aria-label"), /^Head_0/);
+        assert.match(await page.locator(".module-graph .node.selected").getAttribute("aria-label"), /^Head_0/);
     }],
     ["graph: from scopes in names, and from Python functions where there are no modules", async (open) => {
         const run = await open(at(stage.id(RUN), "modules", { as: "graph" }));

@@ -1,6 +1,6 @@
 // The modules of a model as a graph, one inside the other, coloured by the time they take.
 import { useEffect, useMemo } from "preact/hooks";
-import { Press, pressable } from "../components/pressable";
+import { pressable } from "../components/pressable";
 import { count, ns, percent } from "../format";
 import type { Module } from "../modules";
 import { heat } from "../palette";
@@ -77,7 +77,8 @@ export function ModuleGraph({ module, whole, selected, onSelect }: ModuleGraphPr
                     const top = node.open ? HEAD_PX : h;
                     return (
                         <g key={node.key} transform={`translate(${x} ${y})`}>
-                            <g class={`node${node.key === selected ? " selected" : ""}`}>
+                            <g class={`node${node.key === selected ? " selected" : ""}`} {...pressable(label, act(box))} aria-expanded={node.inside ? node.open : undefined}>
+                                <title>{label}</title>
                                 <rect width={w} height={h} rx={7} fill={node.open ? "var(--surface)" : heat(Math.sqrt(node.time_ns / (module.time_ns || 1)), theme)}
                                       class={node.open ? "module-frame" : ""} />
                             </g>
@@ -90,13 +91,12 @@ export function ModuleGraph({ module, whole, selected, onSelect }: ModuleGraphPr
                                     )}
                                     {!node.open && <text x={w - 10} y={35} text-anchor="end" class="node-name">{share(node.time_ns)}</text>}
                                 </g>
-                                <Press label={label} width={w} height={node.open ? HEAD_PX : h} onPress={act(box)} expanded={node.inside ? node.open : undefined} />
                             </g>
                             {(n > 1 || single) && (
                                 <g class={fold ? "fold-mark" : "fold-mark plain"} transform={`translate(${w - 4} ${top / 2 - 9})`}
-                                   {...(fold ? pressable(siblings.length > 1 ? `${foldText}: show each of ${count(n)} × ${name}` : `${foldText} those like ${name}`, fold) : {})}>
+                                   {...(fold ? pressable(siblings.length > 1 ? `Show each of ${count(n)} × ${name}` : `Fold those like ${name}`, fold) : {})}>
                                     <rect width={foldText.length * 7 + 12} height={18} rx={9} />
-                                    <text x={6} y={13} aria-hidden="true">{foldText}</text>
+                                    <text x={6} y={13}>{foldText}</text>
                                 </g>
                             )}
                         </g>
