@@ -52,16 +52,25 @@ struct engine_value {
     const char *name;
     enum tensor_type type;
     struct shape shape; /* open dimensions are negative, see model_dim_name() */
+    enum value_kind kind;
 };
 
 /* A tensor in memory. Inputs: the caller's, 64-byte aligned, unchanged by the run. Outputs: the
- * engine's, valid until the next run, prepare or close. */
+ * engine's, valid until the next run, prepare or close.
+ *
+ * Strings: data is an array of struct tensor_string. What is no tensor has TENSOR_NONE as its type
+ * and a kind: data of a VALUE_SEQUENCE is an array of shape.dim[0] engine_tensors, that of a
+ * VALUE_MAP of two, keys and values, and a VALUE_OPTIONAL is an empty one (what is in an optional
+ * comes as itself). */
 struct engine_tensor {
     enum tensor_type type;
     struct shape shape; /* concrete */
     void *data;
     size_t bytes;
+    enum value_kind kind;
 };
+/* Bytes of such a tensor, of strings too; -1 if unknown or too many. */
+int64_t engine_bytes(const struct shape *s, enum tensor_type t);
 
 /* Memory that an engine holds for the shapes of the last prepare, in bytes; what a model computes
  * in subgraphs and in shapes that depend on data counts from the first run on. */

@@ -11,11 +11,13 @@
 
 static struct tensor view(const struct engine_value *v, const struct engine_tensor *t)
 {
+    bool numbers = t->kind == VALUE_TENSOR && t->type != TENSOR_STRING;
+
     return (struct tensor){ .name = v->name,
                             .type = t->type,
                             .shape = t->shape,
                             .count = shape_count(&t->shape),
-                            .data = t->data,
+                            .data = numbers ? t->data : NULL,
                             .bytes = t->bytes };
 }
 

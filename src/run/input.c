@@ -302,7 +302,7 @@ static int check_items(const struct input_items *l, const struct sizes *s,
 static int alloc_tensor(struct inputs *in, struct engine_tensor *t, const char *name,
                         int64_t max_bytes, opm_error *err)
 {
-    int64_t bytes = shape_bytes(&t->shape, t->type);
+    int64_t bytes = engine_bytes(&t->shape, t->type);
     char *p;
 
     if (bytes < 0)
@@ -474,6 +474,11 @@ static int make_random(struct inputs *in, size_t i, struct sizes *s, const struc
     struct engine_tensor *t = &in->t[i];
     int rc;
 
+    if (v->kind != VALUE_TENSOR)
+        return opm__fail(err, OPM_EUNSUPPORTED,
+                         "%s: input '%s' is a sequence, map or optional, and only tensors can be "
+                         "fed",
+                         s->m->name, v->name);
     t->type = v->type;
     t->shape = given ? *given : v->shape;
     if (t->shape.rank < 0)

@@ -162,6 +162,21 @@ void input_put_float(uint8_t *p, enum tensor_type type, double v)
     }
 }
 
+/* Common words, whatever the model makes of them. */
+static void random_words(struct rng *r, struct engine_tensor *t)
+{
+    static const char *const word[] = {
+        "a",    "the",  "of",   "and",  "good", "bad", "new", "red",
+        "time", "year", "work", "home", "one",  "two", "yes", "no"
+    };
+    struct tensor_string *s = t->data;
+
+    for (size_t i = 0; i < t->bytes / sizeof(*s); i++) {
+        s[i].s = word[next_u64(r) % ARRAY_SIZE(word)];
+        s[i].len = strlen(s[i].s);
+    }
+}
+
 void input_random(const struct model *m, const struct engine_value *v, struct engine_tensor *t,
                   uint64_t seed, const char **origin)
 {
@@ -173,6 +188,11 @@ void input_random(const struct model *m, const struct engine_value *v, struct en
     int64_t count = shape_count(&t->shape);
     uint8_t *p = t->data;
 
+    if (t->type == TENSOR_STRING) {
+        *origin = "random words";
+        random_words(&r, t);
+        return;
+    }
     *origin = said[plan.how];
     memset(t->data, 0, t->bytes);
     if (size == 0) { /* packed: any bytes are values */

@@ -35,8 +35,9 @@ static int load_inputs(struct engine *e, const struct npz *z, struct engine_tens
             printf("no %s\n", name);
             return -1;
         }
-        in[i] = (struct engine_tensor){ t->type, t->shape,
-                                        aligned_alloc(64, (t->bytes + 64) / 64 * 64), t->bytes };
+        in[i] =
+            (struct engine_tensor){ t->type, t->shape, aligned_alloc(64, (t->bytes + 64) / 64 * 64),
+                                    t->bytes, VALUE_TENSOR };
         memcpy(in[i].data, t->data, t->bytes);
     }
     return 0;
@@ -135,8 +136,8 @@ static int time_model(const char *path, int n, int threads)
 
         for (int32_t d = 0; d < s.rank; d++)
             s.dim[d] = s.dim[d] < 0 ? 1 : s.dim[d];
-        in[i] =
-            (struct engine_tensor){ decl[i].type, s, NULL, (size_t)shape_bytes(&s, decl[i].type) };
+        in[i] = (struct engine_tensor){ decl[i].type, s, NULL,
+                                        (size_t)shape_bytes(&s, decl[i].type), VALUE_TENSOR };
         in[i].data = aligned_alloc(64, (in[i].bytes + 64) / 64 * 64);
         memset(in[i].data, 0, in[i].bytes);
         for (size_t k = 0; decl[i].type == TENSOR_F32 && k < in[i].bytes / 4; k++)

@@ -63,7 +63,7 @@ static inline void make_weight(struct make *m, const char *name, enum tensor_typ
 }
 
 /* Inputs and outputs are comma-separated; attributes are "name=1,2" (integers), "name:0.5" or
- * "name@text". type may have a domain in front: "com.microsoft:Gelu". */
+ * "name@text", or "name%a,b" (strings). type may have a domain in front: "com.microsoft:Gelu". */
 static inline void make_node(struct make *m, const char *type, const char *in, const char *out,
                              const char *attrs)
 {
@@ -80,7 +80,7 @@ static inline void make_node(struct make *m, const char *type, const char *in, c
     }
     pb_str(b, 4, type);
     while (attrs && *attrs) {
-        size_t name = strcspn(attrs, "=:@"), a = pb_begin(b, 5);
+        size_t name = strcspn(attrs, "=:@%"), a = pb_begin(b, 5);
         bool real = attrs[name] == ':', list;
         const char *v = attrs + name + 1;
 
@@ -97,6 +97,10 @@ static inline void make_node(struct make *m, const char *type, const char *in, c
         } else if (attrs[name] == '@') {
             pb_varint(b, 20, 3);
             pb_bytes(b, 4, v, strcspn(v, " "));
+        } else if (attrs[name] == '%') {
+            pb_varint(b, 20, 8);
+            for (const char *e = v; *e && *e != ' '; e += strcspn(e, ", "), e += *e == ',')
+                pb_bytes(b, 9, e, strcspn(e, ", "));
         } else {
             pb_varint(b, 20, list ? 7 : 2);
             for (const char *e = v; *e && *e != ' '; e += strcspn(e, ", "), e += *e == ',')
@@ -121,6 +125,10 @@ static inline int make_model(struct make *m, int opset, struct model **out, opm_
     o = pb_begin(&m->file, 8);
     pb_str(&m->file, 1, "com.microsoft");
     pb_varint(&m->file, 2, 1);
+    pb_end(&m->file, o);
+    o = pb_begin(&m->file, 8);
+    pb_str(&m->file, 1, "ai.onnx.ml");
+    pb_varint(&m->file, 2, 3);
     pb_end(&m->file, o);
     g = pb_begin(&m->file, 7);
     buf_add(&m->file, m->nodes.data, m->nodes.len);

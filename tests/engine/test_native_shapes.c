@@ -12,7 +12,7 @@
 static bool data_decides(const char *name)
 {
     return strcmp(name, "NonMaxSuppression") == 0 || strcmp(name, "Unique") == 0 ||
-           strcmp(name, "TfIdfVectorizer") == 0;
+           strcmp(name, "TfIdfVectorizer") == 0 || strncmp(name, "TreeEnsemble", 12) == 0;
 }
 
 /* Every operator that a kernel executes has rules for shapes and FLOPs, in all its versions. */

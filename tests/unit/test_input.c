@@ -22,7 +22,7 @@ static void rig_open(struct rig *r, const char *zoo)
     for (size_t i = 0; i < r->n; i++) {
         const struct value *v = &r->m->graph->value[r->m->graph->input[i]];
 
-        r->value[i] = (struct engine_value){ v->name, v->declared_type, *v->declared };
+        r->value[i] = (struct engine_value){ v->name, v->declared_type, *v->declared, v->kind };
     }
 }
 
@@ -224,7 +224,7 @@ static void test_files(void **state)
     static const uint8_t pixels[] = { 255, 0, 0, 0, 255, 0 };
     static const char json[] =
         "{\"x\":{\"shape\":[1,3,1,2],\"type\":\"int32\",\"raw\":[1,2,3,4,5,6]}}";
-    struct engine_value image = { "x", TENSOR_F32, { 4, { 1, 3, 1, 2 } } };
+    struct engine_value image = { "x", TENSOR_F32, { 4, { 1, 3, 1, 2 } }, VALUE_TENSOR };
     struct input_options opt = { 0 };
     const char *text;
     char file[64], desc[600];
@@ -274,7 +274,7 @@ static int make_step(void)
     char name[] = "n";
     struct run_dim dim = { name, 2 };
     const char *text = "[[1,2,3],[4,5,6]]";
-    struct engine_value v = { "input", TENSOR_F32, { 2, { 2, 3 } } };
+    struct engine_value v = { "input", TENSOR_F32, { 2, { 2, 3 } }, VALUE_TENSOR };
     struct input_options opt = { .text = &text, .ntext = 1, .dim = &dim, .ndim = 1 };
     int rc = inputs_make(&in, memory_rig.m, &v, 1, &opt, NULL);
 

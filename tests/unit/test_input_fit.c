@@ -83,7 +83,7 @@ static void expect(struct rig *r, const int64_t *dims, int rank, const char *siz
     if (model_load(&r->m, unit_path("m.onnx"), &err))
         fail_msg("%s", err.msg);
     v = &r->m->graph->value[r->m->graph->input[0]];
-    value = (struct engine_value){ v->name, v->declared_type, *v->declared };
+    value = (struct engine_value){ v->name, v->declared_type, *v->declared, v->kind };
     assert_int_equal(inputs_make_fit(&in, r->m, &value, 1, &opt, &err), 0);
     assert_int_equal(in.t[0].shape.rank, rank);
     for (int i = 0; i < rank; i++)
@@ -156,7 +156,7 @@ static void test_number(void **state)
     char name[] = "x[2]", other[] = "x[1]";
     struct run_dim dim = { name, 100 };
     struct input_options opt = { .seed = 1, .guess = true, .dim = &dim, .ndim = 1 };
-    struct engine_value value = { "x", TENSOR_F32, { 4, { 1, 3, OPEN, OPEN } } };
+    struct engine_value value = { "x", TENSOR_F32, { 4, { 1, 3, OPEN, OPEN } }, VALUE_TENSOR };
     const char *text = "x:{1,3,50,100}";
     struct inputs in;
     opm_error err;

@@ -66,3 +66,38 @@ void native_free(void *q)
     else
         mem_free(head.begin);
 }
+
+#define HEAP_BLOCK_BYTES ((size_t)64 << 10)
+
+void *keep_alloc(struct keep *h, size_t bytes)
+{
+    size_t align = bytes >= NATIVE_ALIGN ? NATIVE_ALIGN : 16, at;
+
+    if (bytes > PTRDIFF_MAX - 2 * HEAP_BLOCK_BYTES)
+        return NULL;
+    at = (h->used + align - 1) / align * align;
+    if (!h->block || at > h->size || bytes > h->size - at) {
+        size_t size = MAX(HEAP_BLOCK_BYTES, bytes + NATIVE_ALIGN);
+        char *block = native_alloc(size);
+
+        if (!block)
+            return NULL;
+        memcpy(block, &h->block, sizeof(h->block));
+        *h = (struct keep){ block, NATIVE_ALIGN, size };
+        at = NATIVE_ALIGN;
+    }
+    h->used = at + bytes;
+    return (char *)h->block + at;
+}
+
+void keep_release(struct keep *h)
+{
+    while (h->block) {
+        void *before;
+
+        memcpy(&before, h->block, sizeof(before));
+        native_free(h->block);
+        h->block = before;
+    }
+    *h = (struct keep){ 0 };
+}

@@ -20,4 +20,12 @@ struct budget {
 /* NULL: no limit. Returns the one before. */
 struct budget *budget_use(struct budget *b);
 
+/* Many small pieces that are given back together. { 0 } is empty. */
+struct keep {
+    void *block; /* begins with the one before */
+    size_t used, size;
+};
+void *keep_alloc(struct keep *h, size_t bytes); /* aligned to NATIVE_ALIGN from that size on */
+void keep_release(struct keep *h);
+
 #endif

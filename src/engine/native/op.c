@@ -123,7 +123,7 @@ int kernel_set(struct op *op, uint32_t i, enum tensor_type type, const struct sh
     char text[100];
 
     type = half_inside(type);
-    bytes = shape_bytes(s, type);
+    bytes = engine_bytes(s, type);
 
     if (bytes > 0 && budget && bytes > budget && bytes <= PTRDIFF_MAX / 4 && nt_sane(s)) {
         char has[HUMAN_ROOM], may[HUMAN_ROOM];
@@ -146,7 +146,54 @@ int kernel_set(struct op *op, uint32_t i, enum tensor_type type, const struct sh
     t->shape = *s;
     t->count = shape_count(s);
     t->bytes = (size_t)bytes;
+    t->kind = VALUE_TENSOR;
     return 0;
+}
+
+void *kernel_heap(const struct op *op, size_t bytes)
+{
+    struct native *e = op->plan->engine;
+
+    return keep_alloc(e->running ? &e->fleeting : &e->lasting, bytes);
+}
+
+struct nt *kernel_new_item(const struct op *op, enum tensor_type type, const struct shape *s)
+{
+    int64_t bytes = engine_bytes(s, type);
+    struct nt *t = bytes < 0 || !nt_sane(s) ? NULL : kernel_heap(op, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    *t = (struct nt){ .type = type, .shape = *s, .count = shape_count(s), .bytes = (size_t)bytes };
+    t->data = kernel_heap(op, MAX(t->bytes, (size_t)1));
+    return t->data ? t : NULL;
+}
+
+int kernel_set_list(struct op *op, uint32_t i, enum value_kind kind, int64_t n,
+                    const struct nt ***list, opm_error *err)
+{
+    struct nt t = { .shape = { 1, { n } }, .count = n, .kind = kind };
+
+    if (n < 0 || n > PTRDIFF_MAX / 64)
+        return kernel_fail(op, OPM_ELIMIT, err, "a list of %lld is too long", (long long)n);
+    t.bytes = (size_t)n * sizeof(**list);
+    t.data = kernel_heap(op, t.bytes + 1);
+    if (!t.data)
+        return kernel_nomem(op, err);
+    *list = t.data;
+    kernel_give(op, i, &t);
+    return 0;
+}
+
+void kernel_give(struct op *op, uint32_t i, const struct nt *t)
+{
+    struct val *v;
+
+    if (!kernel_out(op, i))
+        return;
+    v = &op->plan->val[op->out[i]];
+    v->kind = VAL_OWN;
+    v->t = *t;
 }
 
 int kernel_set_blocked(struct op *op, uint32_t i, const struct shape *s, opm_error *err)

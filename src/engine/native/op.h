@@ -23,13 +23,20 @@
 #define NEED_DATA 1
 
 /* A tensor; float16 and bfloat16 do not occur, see half.h. data is NULL while it is not known,
- * never because the tensor is empty. */
+ * never because the tensor is empty. Elements of TENSOR_STRING are struct tensor_string, whose text
+ * may be NULL if it is empty.
+ *
+ * Other kinds have TENSOR_NONE as their type: VALUE_SEQUENCE is a list of pointers to tensors,
+ * VALUE_MAP one of two, keys and values, VALUE_OPTIONAL nothing at all (an optional that holds
+ * something is what it holds). Copying the list copies the value: what it points to does not change
+ * and lives in a heap of the engine. */
 struct nt {
     enum tensor_type type;
-    struct shape shape; /* rank -1: not known yet */
+    struct shape shape; /* rank -1: not known yet; of a list: its length */
     int64_t count;
     size_t bytes;
     void *data;
+    enum value_kind kind;
 };
 
 enum kernel_flags {
@@ -41,6 +48,7 @@ enum kernel_flags {
     K_ANYTYPE = 32, /* copes with every element type */
     K_HALF = 64,    /* raw inputs of 16 bits are read through kernel_half(), as they are */
     K_LATER = 128,  /* its first output may be left out */
+    K_LISTS = 256,  /* copes with values that are no tensors */
 };
 
 /* What a kernel is, for those who choose and rewrite; kernels.def lists them. */
@@ -194,6 +202,9 @@ struct native {
     int64_t next_look_ns; /* when to ask opts.stop again */
     bool stopped;         /* it said so: operators of this run may be half done */
     struct val *result;   /* copies of outputs that are not in memory of the engine */
+    struct keep lasting;  /* strings that were computed while preparing */
+    struct keep fleeting; /* strings and lists of this run */
+    bool running;
 };
 
 /* plan.c */
@@ -278,7 +289,7 @@ int kernel_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
     (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) |    \
      TYPE_BIT(TENSOR_C64) | TYPE_BIT(TENSOR_C128) | TYPE_BIT(TENSOR_F8E4M3FN) |            \
      TYPE_BIT(TENSOR_F8E4M3FNUZ) | TYPE_BIT(TENSOR_F8E5M2) | TYPE_BIT(TENSOR_F8E5M2FNUZ) | \
-     TYPE_BIT(TENSOR_F8E8M0))
+     TYPE_BIT(TENSOR_F8E8M0) | TYPE_BIT(TENSOR_STRING))
 
 /* Floats of at most 8 bits, and integers of fewer. */
 #define TYPES_SMALL_FLOAT                                                                \
@@ -292,7 +303,15 @@ int kernel_want(const struct op *op, uint32_t i, uint64_t types, opm_error *err)
 int nt_axis(int64_t axis, int32_t rank);
 static inline size_t nt_width(enum tensor_type t)
 {
-    return (size_t)tensor_type_bits(t) / 8;
+    return t == TENSOR_STRING ? sizeof(struct tensor_string) : (size_t)tensor_type_bits(t) / 8;
+}
+static inline const struct tensor_string *nt_strings(const struct nt *t)
+{
+    return t->data;
+}
+static inline const struct nt *nt_item(const struct nt *list, int64_t i)
+{
+    return ((const struct nt *const *)list->data)[i];
 }
 /* Element i as an integer or number, like tensor_int() and tensor_float(). */
 int64_t nt_int(const struct nt *t, int64_t i);
@@ -304,6 +323,16 @@ int64_t nt_span(const struct shape *s, int from, int to);
 /* A float attribute list, or a default. */
 bool node_attr_is(const struct node *n, const char *name, const char *value, const char *missing);
 
+/* Memory for what values point to, valid as long as the values of this run, or, while preparing, of
+ * the engine. NULL when out of memory. */
+void *kernel_heap(const struct op *op, size_t bytes);
+/* A tensor with memory of its own there, of type and shape, its data not set yet. */
+struct nt *kernel_new_item(const struct op *op, enum tensor_type type, const struct shape *s);
+/* A list of n items, which the caller sets: an output of a K_DYNAMIC operator, or an item. */
+int kernel_set_list(struct op *op, uint32_t i, enum value_kind kind, int64_t n,
+                    const struct nt ***list, opm_error *err);
+/* An output of a K_DYNAMIC operator is what t is, without a copy; t lives in the heap. */
+void kernel_give(struct op *op, uint32_t i, const struct nt *t);
 /* Zeroed; freed with the operator. NULL when out of memory. */
 void *kernel_new_state(struct op *op, size_t size);
 

@@ -39,3 +39,15 @@ int infer_optimizer(const struct opview *o)
     }
     return 0;
 }
+
+/* Of every element that is learnt. */
+int64_t flops_optimizer(const struct graph *g, const struct node *n, int cost)
+{
+    uint32_t groups = strcmp(n->op_type, "Adam") == 0 ? 4 : 3,
+             tensors = n->nin >= 2 ? (n->nin - 2) / groups : 0;
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < tensors; i++)
+        sum = count_add(sum, node_in_count(g, n, 2 + i));
+    return count_mul(sum, cost);
+}

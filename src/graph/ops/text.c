@@ -27,3 +27,14 @@ int infer_string_normalizer(const struct opview *o)
     op_set(o, 0, TENSOR_STRING, &s);
     return 0;
 }
+
+/* How many pieces there are, only the text tells. */
+int infer_string_split(const struct opview *o)
+{
+    const struct shape *s = op_shape(o, 0);
+    struct shape pieces = s->rank >= 0 ? shape_stacked(s, DIM_OPEN, s->rank) : shape_unknown();
+
+    op_set(o, 0, TENSOR_STRING, &pieces);
+    op_set(o, 1, TENSOR_I64, s);
+    return 0;
+}

@@ -85,6 +85,10 @@ static void give_outputs(const opm_session *s, opm_array *out, size_t nout)
                               .bytes = t->bytes,
                               .rank = t->shape.rank };
         memcpy(out[i].dims, t->shape.dim, sizeof(out[i].dims));
+        if (t->kind != VALUE_TENSOR || t->type == TENSOR_STRING) { /* not for arrays of numbers */
+            out[i].data = NULL;
+            out[i].bytes = 0;
+        }
     }
 }
 
@@ -148,7 +152,7 @@ int opm_session_random(opm_session *s, size_t i, uint64_t seed, opm_array *a, op
         return opm__fail(err, OPM_EINVAL, "%s: input '%s' is %s %s, not %s %s", s->model, v->name,
                          tensor_type_name(v->type), wants, tensor_type_name(as.type), has);
     }
-    t = (struct engine_tensor){ as.type, as.shape, a->data, a->bytes };
+    t = (struct engine_tensor){ as.type, as.shape, a->data, a->bytes, VALUE_TENSOR };
     input_random(s->run.m, v, &t, seed, &origin);
     return 0;
 }

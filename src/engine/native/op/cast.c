@@ -1,14 +1,17 @@
-/* cast.c -- Cast and CastLike between all numeric types, those of a few bits included. */
+/* cast.c -- Cast and CastLike between all numeric types, those of a few bits included; text.c has
+ * strings. */
 #include "engine/native/isa/half.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
+#include "engine/native/op/text.h"
 
 #include <math.h>
 #include <string.h>
 
-#define TYPES_CAST \
-    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) | TYPES_SMALL)
+#define TYPES_CAST                                                                      \
+    (TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16) | \
+     TYPES_SMALL | TYPE_BIT(TENSOR_STRING))
 
 /* The type that the model asks for; CastLike's example may be of 16 bits, which values are not. */
 static enum tensor_type target(const struct op *op)
@@ -180,7 +183,8 @@ int cast_run(struct op *op, opm_error *err)
     struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op),
                           node_attr_int(op->node, "saturate", 1) != 0 };
 
-    (void)err;
+    if (j.in->type == TENSOR_STRING || j.to == TENSOR_STRING)
+        return text_cast(op, j.to, err);
     if (j.in->type == j.to) {
         if (j.in->bytes)
             memmove(j.out->data, j.in->data, j.in->bytes);

@@ -113,4 +113,16 @@ enum act_kind { ACT_GELU, ACT_FAST_GELU, ACT_QUICK_GELU };
 /* gather.c: ScatterElements, ScatterND */
 enum scatter_reduction { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 
+/* random.c */
+enum random_kind { RANDOM_UNIFORM, RANDOM_NORMAL };
+
+/* optimizer.c */
+enum train_kind { TRAIN_ADAGRAD, TRAIN_ADAM, TRAIN_MOMENTUM };
+
+/* ml_tree.c, ml_linear.c, ml_feature.c */
+enum tree_kind { TREE_ENSEMBLE, TREE_REGRESSOR, TREE_CLASSIFIER };
+enum linear_kind { LINEAR_REGRESSOR, LINEAR_CLASSIFIER };
+enum label_kind { LABEL_ENCODER, LABEL_CATEGORY };
+enum svm_kind { SVM_REGRESSOR, SVM_CLASSIFIER };
+
 #endif

@@ -1,4 +1,4 @@
-/* control.c -- If, Loop, Scan: run the plans of subgraphs.
+/* control.c -- If, Loop, Scan, SequenceMap: run the plans of subgraphs.
  *
  * A body's inputs are set to what they stand for, captured values follow the graph around, and what
  * the body computes is copied out before its next round overwrites it. */
@@ -20,6 +20,7 @@
 NO_PREPARE(if)
 NO_PREPARE(loop)
 NO_PREPARE(scan)
+NO_PREPARE(seq_map)
 
 static int set_captures(struct plan *body, opm_error *err)
 {
@@ -124,6 +125,8 @@ static int scanned_add(struct op *op, struct scanned *s, const struct nt *t, opm
 {
     size_t need;
 
+    if (t->kind != VALUE_TENSOR)
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "a scanned output is no tensor");
     if (s->rounds && (!shape_equal(&s->v.t.shape, &t->shape) || s->v.t.type != t->type))
         return kernel_fail(op, OPM_EINVAL, err, "a scanned output changes its shape");
     s->v.t.shape = t->shape;
@@ -168,7 +171,7 @@ static int scanned_give(struct op *op, uint32_t slot, struct scanned *s, const s
     t.shape.dim[0] = s->rounds;
     memcpy(t.shape.dim + 1, s->v.t.shape.dim, (size_t)s->v.t.shape.rank * sizeof(int64_t));
     t.count = shape_count(&t.shape);
-    t.bytes = (size_t)MAX(shape_bytes(&t.shape, t.type), (int64_t)0);
+    t.bytes = (size_t)MAX(engine_bytes(&t.shape, t.type), (int64_t)0);
     t.data = s->v.own ? s->v.own : none;
     return give(op, slot, &t, err);
 }
@@ -428,5 +431,64 @@ int scan_run(struct op *op, opm_error *err)
     }
     loop_free(&s);
     mem_free(in);
+    return rc;
+}
+
+/* One round of SequenceMap: elements of sequences, and tensors as they are, in; round `at` of the
+ * lists out. */
+static int map_round(struct op *op, struct plan *body, int64_t at, const struct nt ***list,
+                     opm_error *err)
+{
+    int rc;
+
+    for (uint32_t i = 0; i < op->node->nin; i++) {
+        const struct nt *t = kernel_in(op, i);
+
+        set_input(body, i, t->kind == VALUE_SEQUENCE ? nt_item(t, at) : t);
+    }
+    rc = run_body(op, body, err);
+    for (uint32_t i = 0; i < op->nout && !rc; i++) {
+        const struct nt *from = body_out(body, i);
+        struct nt *t =
+            from->kind == VALUE_TENSOR ? kernel_new_item(op, from->type, &from->shape) : NULL;
+
+        if (!t)
+            return kernel_fail(op, OPM_EINVAL, err,
+                               "output %u of the body is no tensor, or too big", i);
+        if (from->bytes)
+            memcpy(t->data, from->data, from->bytes);
+        if (list[i])
+            list[i][at] = t;
+    }
+    return rc;
+}
+
+int seq_map_run(struct op *op, opm_error *err)
+{
+    struct plan *body = body_of(op, "body");
+    const struct nt *s = kernel_in(op, 0), ***list;
+    int64_t n;
+    int rc = 0;
+
+    if (!body || body->graph->ninput != op->node->nin || body->graph->noutput < op->nout)
+        return kernel_fail(op, OPM_EINVAL, err, "the body does not fit");
+    if (!s || s->kind != VALUE_SEQUENCE)
+        return kernel_fail(op, OPM_EINVAL, err, "input 0 is no sequence");
+    n = s->count;
+    for (uint32_t i = 1; i < op->node->nin; i++) {
+        const struct nt *t = kernel_in(op, i);
+
+        if (!t || (t->kind == VALUE_SEQUENCE && t->count != n))
+            return kernel_fail(op, OPM_EINVAL, err, "input %u is missing, or of another length", i);
+    }
+    list = mem_calloc((size_t)op->nout + 1, sizeof(*list));
+    if (!list)
+        return kernel_nomem(op, err);
+    for (uint32_t i = 0; i < op->nout && !rc; i++)
+        if (kernel_out(op, i))
+            rc = kernel_set_list(op, i, VALUE_SEQUENCE, n, &list[i], err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        rc = map_round(op, body, i, list, err);
+    mem_free(list);
     return rc;
 }

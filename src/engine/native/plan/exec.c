@@ -234,6 +234,8 @@ static int run_dynamic(struct op *op, opm_error *err)
 
         if (t && (t->shape.rank < 0 || (!t->data && !(i < 32 && op->kernel->raw >> i & 1))))
             return kernel_fail(op, OPM_EINVAL, err, "input %u has no value", i);
+        if (t && t->kind != VALUE_TENSOR && !(op->kernel->flags & K_LISTS))
+            return kernel_fail(op, OPM_EINVAL, err, "input %u is no tensor", i);
     }
     if (op->kernel->flags & K_DYNAMIC)
         return op->kernel->run(op, err);

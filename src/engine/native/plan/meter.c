@@ -145,13 +145,13 @@ static const struct shape *value_shape(const struct plan *p, uint32_t v, enum te
     if (v < p->graph->nvalue && val->kind != VAL_CONST) {
         const struct value *g = &p->graph->value[v];
 
-        if (g->type && shape_concrete(&g->shape)) {
+        if (g->kind == VALUE_TENSOR && g->type && shape_concrete(&g->shape)) {
             *type = g->type;
             return &g->shape;
         }
     }
     *type = val->t.type;
-    return val->t.shape.rank >= 0 ? &val->t.shape : NULL;
+    return val->t.shape.rank >= 0 && val->t.kind == VALUE_TENSOR ? &val->t.shape : NULL;
 }
 
 static uint32_t list_tensors(const struct op *op, opm_tensor *t)

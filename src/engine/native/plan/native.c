@@ -12,6 +12,8 @@ static void native_close(struct engine *base)
     if (!e)
         return;
     plan_free(e->plan);
+    keep_release(&e->lasting);
+    keep_release(&e->fleeting);
     pool_close(e->pool);
     for (size_t i = 0; e->result && i < e->nout; i++)
         native_free(e->result[i].own);
@@ -32,6 +34,7 @@ static struct engine_value *list_values(const struct graph *g, const uint32_t *i
         v[i].name = from->name;
         v[i].type = from->declared_type ? from->declared_type : from->type;
         v[i].shape = from->declared ? *from->declared : from->shape;
+        v[i].kind = from->kind;
     }
     return v;
 }
@@ -100,13 +103,51 @@ static const struct engine_value *native_outputs(const struct engine *base, size
     return e->out;
 }
 
+#define LIST_DEPTH_MAX 8
+
+/* A sequence, map or optional, or what is in it. */
+static int check_list(const struct native *e, const struct engine_value *v,
+                      const struct engine_tensor *t, int depth, opm_error *err)
+{
+    const struct engine_tensor *item = t->data;
+    int64_t bytes = engine_bytes(&t->shape, t->type), n = t->kind == VALUE_MAP ? 2 : 0;
+    bool fits = depth < LIST_DEPTH_MAX;
+    int rc = 0;
+
+    if (t->kind == VALUE_SEQUENCE)
+        n = t->shape.rank == 1 ? t->shape.dim[0] : -1;
+    if (t->kind == VALUE_TENSOR)
+        fits = fits && bytes >= 0 && nt_sane(&t->shape) && (size_t)bytes <= t->bytes &&
+               (!bytes || t->data) &&
+               (!v->type || t->type == v->type || v->kind == VALUE_MAP || v->type == TENSOR_NONE);
+    else if (t->kind == VALUE_MAP || t->kind == VALUE_SEQUENCE)
+        fits = fits && n >= 0 && (!n || item) && (t->kind != VALUE_MAP || v->kind != VALUE_TENSOR);
+    else
+        fits = fits && t->kind == VALUE_OPTIONAL;
+    if (depth == 0 && t->kind != v->kind && v->kind != VALUE_OPTIONAL)
+        fits = false;
+    if (!fits)
+        return opm__fail(err, OPM_EINVAL,
+                         "%.200s: input '%.80s' is not the sequence, map or optional that the "
+                         "model wants",
+                         e->model->name, v->name);
+    for (int64_t i = 0; i < n && !rc; i++)
+        rc = check_list(e, v, &item[i], depth + 1, err);
+    return rc;
+}
+
 static int check_input(const struct native *e, size_t i, const struct engine_tensor *t,
                        opm_error *err)
 {
     const struct engine_value *v = &e->in[i];
-    int64_t bytes = shape_bytes(&t->shape, t->type);
+    int64_t bytes = engine_bytes(&t->shape, t->type);
     char have[100], want[100];
 
+    if (v->kind != VALUE_TENSOR)
+        return check_list(e, v, t, 0, err);
+    if (t->kind != VALUE_TENSOR)
+        return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' must be a tensor", e->model->name,
+                         v->name);
     if (v->type && t->type != v->type)
         return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' must be %s, not %s",
                          e->model->name, v->name, tensor_type_name(v->type),
@@ -130,6 +171,42 @@ static int check_input(const struct native *e, size_t i, const struct engine_ten
                      v->name, want, have);
 }
 
+/* What the caller gives, as the engine has it: lists and 16-bit numbers in its heap. */
+static int take_in(struct native *e, const struct engine_tensor *from, struct nt *to)
+{
+    static char none[NATIVE_ALIGN]; /* stands for the data of an empty tensor */
+    const struct engine_tensor *item = from->data;
+    const struct nt **list;
+    int64_t n = from->kind == VALUE_MAP ? 2 : from->kind == VALUE_SEQUENCE ? from->shape.dim[0] : 0;
+
+    *to = (struct nt){ .type = half_inside(from->type), .shape = from->shape, .kind = from->kind };
+    if (from->kind == VALUE_TENSOR) {
+        to->count = shape_count(&from->shape);
+        to->bytes = (size_t)engine_bytes(&from->shape, to->type);
+        to->data = from->data ? from->data : none;
+        if (to->type == from->type)
+            return 0;
+        to->data = keep_alloc(&e->fleeting, MAX(to->bytes, (size_t)1));
+        if (to->data)
+            half_to_float(to->data, from->data, to->count, from->type);
+        return to->data ? 0 : OPM_ENOMEM;
+    }
+    to->type = TENSOR_NONE;
+    to->shape = (struct shape){ from->kind != VALUE_OPTIONAL, { n } };
+    to->count = n;
+    to->bytes = (size_t)n * sizeof(*list);
+    list = keep_alloc(&e->fleeting, to->bytes + 1);
+    to->data = list;
+    for (int64_t i = 0; list && i < n; i++) {
+        struct nt *t = keep_alloc(&e->fleeting, sizeof(*t));
+
+        if (!t || take_in(e, &item[i], t))
+            return OPM_ENOMEM;
+        list[i] = t;
+    }
+    return list ? 0 : OPM_ENOMEM;
+}
+
 static int set_inputs(struct native *e, const struct engine_tensor *in, bool with_data,
                       opm_error *err)
 {
@@ -140,10 +217,18 @@ static int set_inputs(struct native *e, const struct engine_tensor *in, bool wit
         enum tensor_type type = half_inside(in[i].type);
 
         v->kind = VAL_INPUT;
+        if (e->in[i].kind != VALUE_TENSOR) {
+            if (take_in(e, &in[i], &v->t))
+                return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+            if (!with_data)
+                v->t.data = NULL;
+            continue;
+        }
+        v->t.kind = VALUE_TENSOR;
         v->t.type = type;
         v->t.shape = in[i].shape;
         v->t.count = shape_count(&in[i].shape);
-        v->t.bytes = (size_t)shape_bytes(&in[i].shape, type);
+        v->t.bytes = (size_t)engine_bytes(&in[i].shape, type);
         v->t.data = !with_data ? NULL : in[i].data ? in[i].data : none;
         if (!with_data || type == in[i].type)
             continue;
@@ -200,6 +285,32 @@ static int prepare(struct native *e, const struct engine_tensor *in, size_t nin,
     return 0;
 }
 
+/* A value of the engine as the caller gets it; 16-bit numbers become those again. */
+static int give_out(struct native *e, enum tensor_type type, const struct nt *t,
+                    struct engine_tensor *out)
+{
+    struct engine_tensor *item;
+
+    *out = (struct engine_tensor){ t->type, t->shape, t->data, t->bytes, t->kind };
+    if (t->kind == VALUE_TENSOR && t->type == TENSOR_F32 && half_inside(type) != type) {
+        out->type = type;
+        out->bytes = t->bytes / 2;
+        out->data = keep_alloc(&e->fleeting, MAX(out->bytes, (size_t)1));
+        if (out->data)
+            half_from_float(out->data, t->data, t->count, type);
+        return out->data ? 0 : OPM_ENOMEM;
+    }
+    if (t->kind != VALUE_SEQUENCE && t->kind != VALUE_MAP)
+        return 0;
+    out->bytes = (size_t)t->count * sizeof(*item);
+    item = keep_alloc(&e->fleeting, out->bytes + 1);
+    out->data = item;
+    for (int64_t i = 0; item && i < t->count; i++)
+        if (give_out(e, type, nt_item(t, i), &item[i]))
+            return OPM_ENOMEM;
+    return item ? 0 : OPM_ENOMEM;
+}
+
 /* Results that lie in the caller's or the model's memory are copied into the engine's. */
 static int give_output(struct native *e, size_t i, struct engine_tensor *out, opm_error *err)
 {
@@ -212,6 +323,11 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
                          e->out[i].name);
     if (v->kind == VAL_CONST && val_materialize(&p->val[p->graph->output[i]]))
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    if (t->kind != VALUE_TENSOR || e->out[i].kind != VALUE_TENSOR) {
+        if (give_out(e, e->out[i].type, t, out))
+            return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+        return 0;
+    }
     if (t->type == TENSOR_F32 && half_inside(e->out[i].type) != e->out[i].type) {
         struct val *r = &e->result[i];
 
@@ -221,7 +337,7 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
         if (val_own(r, r->t.bytes))
             return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
         half_from_float(r->own, t->data, t->count, r->t.type);
-        *out = (struct engine_tensor){ r->t.type, r->t.shape, r->own, r->t.bytes };
+        *out = (struct engine_tensor){ r->t.type, r->t.shape, r->own, r->t.bytes, VALUE_TENSOR };
         return 0;
     }
     if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS) {
@@ -229,7 +345,7 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
             return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
         t = &e->result[i].t;
     }
-    *out = (struct engine_tensor){ t->type, t->shape, t->data, t->bytes };
+    *out = (struct engine_tensor){ t->type, t->shape, t->data, t->bytes, VALUE_TENSOR };
     return 0;
 }
 
@@ -239,6 +355,7 @@ static int run(struct native *e, const struct engine_tensor *in, size_t nin,
     int rc;
 
     e->rounds = 0;
+    keep_release(&e->fleeting);
     rc = prepare(e, in, nin, err);
     if (rc)
         return rc;
@@ -250,7 +367,9 @@ static int run(struct native *e, const struct engine_tensor *in, size_t nin,
     rc = set_inputs(e, in, true, err);
     if (!rc) {
         native_watch(e);
+        e->running = true;
         rc = plan_run(e->plan, err);
+        e->running = false;
         native_unwatch(e);
     }
     for (size_t i = 0; i < nout && !rc; i++)

@@ -159,22 +159,52 @@ uint32_t *slots_new(size_t n)
     return slot;
 }
 
+/* Goes a value in or out that is no tensor? */
+static bool has_lists(const struct graph *g, const struct node *n)
+{
+    bool lists = false;
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        lists = lists || (n->in[i] != NO_VALUE && g->value[n->in[i]].kind != VALUE_TENSOR);
+    for (uint32_t i = 0; i < n->nout; i++)
+        lists = lists || (n->out[i] != NO_VALUE && g->value[n->out[i]].kind != VALUE_TENSOR);
+    return lists;
+}
+
+/* May a Dropout have to drop anything? */
+static bool drops(const struct graph *g, const struct node *n)
+{
+    const struct tensor *ratio = node_const(g, n, 1), *training = node_const(g, n, 2);
+
+    if (!node_in(g, n, 2) || (ratio && ratio->count == 1 && tensor_float(ratio, 0) == 0))
+        return false;
+    return !training || (training->count == 1 && tensor_int(training, 0) != 0);
+}
+
 static int make_op(struct plan *p, const struct node *n, opm_error *err)
 {
     uint32_t captures, bodies = count_bodies(n, &captures);
     struct op *op = &p->op[p->nop];
     size_t room = (size_t)n->nin + captures + 1;
+    bool lists = has_lists(p->graph, n);
 
     *op = (struct op){ .plan = p, .node = n, .zero_ratio = (double)NAN, .epsilon = NAN };
     p->nop++;
     op->kernel = kernel_find(n->op_type, n->domain, n->opset);
     assert(op->kernel);
+    if (lists && op->kernel->kind == KERNEL_identity)
+        op->kernel = kernel_form(KERNEL_handover, 0);
+    else if (op->kernel->kind == KERNEL_dropout && drops(p->graph, n))
+        op->kernel = kernel_form(KERNEL_dropout_training, 0);
     op->in = slots_new(room);
     op->out = slots_new(n->nout);
     op->cover = mem_calloc(1, sizeof(struct node *));
     op->body = bodies ? mem_calloc(bodies, sizeof(*op->body)) : NULL;
     if (!op->in || !op->out || !op->cover || (bodies && !op->body))
         return kernel_nomem(op, err);
+    if (lists && !(op->kernel->flags & K_LISTS))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err,
+                           "wants tensors, and one of its operands is none");
     op->cover[0] = n;
     op->ncover = 1;
     op->nin = n->nin;
@@ -203,6 +233,8 @@ static int set_const(struct val *v, const struct value *value)
     v->t = (struct nt){
         .type = v->src->type, .shape = v->src->shape, .count = v->src->count, .bytes = v->src->bytes
     };
+    if (v->src->type == TENSOR_STRING)
+        v->t.bytes = (size_t)v->src->count * sizeof(struct tensor_string);
     return 0;
 }
 
@@ -214,15 +246,10 @@ static int check_values(const struct graph *g, opm_error *err)
         if (v->data && !nt_sane(&v->data->shape))
             return opm__fail(err, OPM_ELIMIT, "%.100s: constant '%.80s' is too big", g->model->name,
                              v->name);
-        if (v->kind != VALUE_TENSOR)
+        if (v->kind == VALUE_SPARSE || v->kind == VALUE_OPAQUE)
             return opm__fail(err, OPM_EUNSUPPORTED,
-                             "%.100s: value '%.80s' is no tensor, which the native engine cannot "
-                             "handle: --engine onnxruntime could run it",
-                             g->model->name, v->name);
-        if (v->type == TENSOR_STRING || (v->data && v->data->type == TENSOR_STRING))
-            return opm__fail(err, OPM_EUNSUPPORTED,
-                             "%.100s: value '%.80s' holds strings, which the native engine cannot "
-                             "handle: --engine onnxruntime could run it",
+                             "%.100s: value '%.80s' is neither tensor, sequence, map nor optional, "
+                             "which the native engine cannot handle",
                              g->model->name, v->name);
     }
     return 0;

@@ -16,7 +16,8 @@ static float *new_const(struct plan *p, const struct shape *s, uint32_t *out)
         return NULL;
     p->val[v].kind = VAL_KNOWN;
     p->val[v].fixed = true;
-    p->val[v].t = (struct nt){ TENSOR_F32, *s, shape_count(s), (size_t)bytes, p->val[v].own };
+    p->val[v].t =
+        (struct nt){ TENSOR_F32, *s, shape_count(s), (size_t)bytes, p->val[v].own, VALUE_TENSOR };
     *out = v;
     return p->val[v].own;
 }
