@@ -185,6 +185,8 @@ static void **op_start(void **context, const void *function)
     call.ninputs = (uint32_t)MIN(inputs.n, (size_t)TORCH_INPUTS_MAX);
     for (uint32_t i = 0; i < call.ninputs; i++)
         read_input(&inputs.value[i], &call.in[i]);
+    while (call.ninputs && call.in[call.ninputs - 1].type == TORCH_NO_TYPE)
+        call.ninputs--; /* numbers and flags at the end keep nobody's place */
     op = torch_op_of(&call);
     span = op ? ranges_open(function) : NULL;
     if (span)
