@@ -107,8 +107,9 @@ static int parse_order(struct top *t, const struct option_list *list)
             p = p[len] ? p + len + 1 : NULL;
         }
     }
+    /* Shares, as times are of an iteration for some and of the whole trace for others. */
     if (!t->norder)
-        t->order[t->norder++] = (struct top_order){ TOP_time, false };
+        t->order[t->norder++] = (struct top_order){ t->boxes ? TOP_time : TOP_share, false };
     return CLI_OK;
 }
 
