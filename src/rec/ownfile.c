@@ -15,6 +15,7 @@
  * small: it has an entry for every number below the highest. */
 #define HIGH_NUMBER 960
 #define HIGH_ROOM 64 /* below a lower limit of the process */
+#define CLOSED_MAX 8 /* times that a program may close a file during one write */
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1u << 1)
@@ -74,15 +75,18 @@ int opm__own_create(struct ownfile *f, const char *path, mode_t mode)
     return 0;
 }
 
-int opm__own_write(const struct ownfile *f, const void *p, size_t len, uint64_t at)
+int opm__own_write(struct ownfile *f, const void *p, size_t len, uint64_t at)
 {
     size_t done = 0;
+    int closed = 0;
 
     while (done < len) {
         ssize_t n = pwrite(f->fd, (const uint8_t *)p + done, len - done, (off_t)(at + done));
 
         if (n > 0)
             done += (size_t)n;
+        else if (n < 0 && errno == EBADF && closed++ < CLOSED_MAX && opm__own_check(f, NULL))
+            continue; /* closed between the look at it and the write */
         else if (n == 0 || errno != EINTR)
             return n ? errno : ENOSPC;
     }

@@ -42,8 +42,9 @@ int opm__own_high(int fd);
 /* Create the file and open it for reading and writing, locked (flock). 0 or an errno: EEXIST if
  * there is one. */
 int opm__own_create(struct ownfile *f, const char *path, mode_t mode);
-/* All of it, of a file that opm__own_check() found. 0 or an errno. */
-int opm__own_write(const struct ownfile *f, const void *p, size_t len, uint64_t at);
+/* All of it, of a file that opm__own_check() found, which is opened again if the program closes it
+ * meanwhile. 0 or an errno. */
+int opm__own_write(struct ownfile *f, const void *p, size_t len, uint64_t at);
 /* Is the descriptor the file still? Opens the file again if it is not; false if that cannot be, and
  * then for good. *size: its size, may be NULL. */
 bool opm__own_check(struct ownfile *f, uint64_t *size);

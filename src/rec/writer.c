@@ -72,21 +72,16 @@ static bool file_usable(struct recorder *r)
 /* All of it at the end of the file, or none of it: a torn chunk is cut off again. Under io_lock. */
 static bool file_append(struct recorder *r, const uint8_t *p, size_t len)
 {
-    size_t done = 0;
+    int why;
 
     if (!file_usable(r))
         return false;
-    while (done < len) {
-        ssize_t n = pwrite(r->file.fd, p + done, len - done, (off_t)(r->size + done));
-
-        if (n > 0) {
-            done += (size_t)n;
-        } else if (n < 0 && errno != EINTR) {
+    why = opm__own_write(&r->file, p, len, r->size);
+    if (why) {
+        note_errno(r, why);
+        if (opm__own_check(&r->file, NULL) && ftruncate(r->file.fd, (off_t)r->size) < 0)
             note_errno(r, errno);
-            if (done && ftruncate(r->file.fd, (off_t)r->size) < 0)
-                note_errno(r, errno);
-            return false;
-        }
+        return false;
     }
     r->size += len;
     return true;

@@ -3,6 +3,7 @@ import json
 import os
 import threading
 import time
+from pathlib import Path
 from urllib.parse import quote
 
 from http_client import PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, trace_json
@@ -28,7 +29,9 @@ def put(server, name, body, **more):
 
 
 def copies(folder):
-    return sorted(path for path in folder.glob("opmeter-drop-*/**/*") if path.is_file())
+    """The files that were dropped; folders may go away while they are looked for."""
+    return sorted(Path(at) / name for top in folder.glob("opmeter-drop-*")
+                  for at, _, names in os.walk(top) for name in names)
 
 
 def soon(what, true):
