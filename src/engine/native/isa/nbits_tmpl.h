@@ -17,6 +17,7 @@ typedef int8_t N(vc) __attribute__((vector_size(VL)));
 INLINE void N(tile_n)(const int bits, const int digits, const int rows, const struct nbits_tile *t)
 {
     const int32_t mask = (int32_t)(0x01010101u * ((1u << bits) - 1));
+    const int in_byte = 8 / bits; /* outside of the loop: sanitizers would not unroll a division */
     const uint8_t *w = t->w;
     const int8_t *a = t->a;
     vf out[NBITS_ROWS];
@@ -39,7 +40,7 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
             for (; k < end; k++, w += VL * 4, a += 32 / bits) {
                 vi x = N(iload)(w);
 
-                UNROLL for (int s = 0; s < 8 / bits; s++)
+                UNROLL for (int s = 0; s < in_byte; s++)
                 {
                     vi u = bits == 8 ? x : (x >> (s * bits)) & mask;
 
@@ -185,9 +186,10 @@ INLINE void N(widen_n)(const int bits, const struct nbits_tile *t, float *out, i
                        const int32_t *order, int64_t k0, int64_t k1)
 {
     const int32_t mask = (1 << bits) - 1;
-    int64_t each = (int64_t)t->words[0] * (32 / bits), first = order ? 0 : k0 / each,
+    const int in_word = 32 / bits;
+    int64_t each = (int64_t)t->words[0] * in_word, first = order ? 0 : k0 / each,
             end = order ? t->blocks : MIN((k1 + each - 1) / each, t->blocks), at = first * each;
-    const uint8_t *w = t->w + at / (32 / bits) * VL * 4;
+    const uint8_t *w = t->w + at / in_word * VL * 4;
 
     for (int64_t b = first; b < end; b++) {
         vf scale = N(fload)(t->scale + b * VL), zero = N(fset)((float)t->zero_all);
@@ -203,7 +205,7 @@ INLINE void N(widen_n)(const int bits, const struct nbits_tile *t, float *out, i
         for (int64_t i = 0; i < t->words[b]; i++, w += VL * 4) {
             vi x = N(iload)(w);
 
-            UNROLL for (int s = 0; s < 32 / bits; s++, at++)
+            UNROLL for (int s = 0; s < in_word; s++, at++)
             {
                 int64_t k = order ? order[at] : at;
                 vf v;
