@@ -26,12 +26,18 @@ static inline vf_c gather_c(const float *p, vi_c at)
     return v;
 }
 
+static inline bool any_c(vi_c v)
+{
+    return (v[0] | v[1] | v[2] | v[3]) != 0;
+}
+
 #define N(name) name##_c
 #define VL 4
 #define DFMA(a, b, c) ((a) * (b) + (c))
 #define ROWS 4
 #define TILE_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4)
 #define EVEN 0, 2, 4, 6
+#define ANY(v) any_c(v)
 #define LOAD_N(p, n) load_n_c(p, n)
 #define GATHER(p, at) gather_c(p, at)
 #include "engine/native/isa/loops_tmpl.h"
@@ -50,6 +56,7 @@ static inline vf_c gather_c(const float *p, vi_c at)
 #define ROWS 4
 #define TILE_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4)
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define ANY(v) (!_mm256_testz_si256((__m256i)(v), (__m256i)(v)))
 #define LOAD_N(p, n) \
     ((vf_avx2)_mm256_maskload_ps(p, (__m256i)((vi_avx2){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n))))
 #define GATHER(p, at)                                                                              \
@@ -72,6 +79,7 @@ static inline vf_c gather_c(const float *p, vi_c at)
 #define TILE_ROWS(X, name) \
     X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8)
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ANY(v) (_mm512_test_epi32_mask((__m512i)(v), (__m512i)(v)) != 0)
 #define LOAD_N(p, n) ((vf_avx512)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p))
 #define GATHER(p, at)                                                                 \
     ((vf_avx512)_mm512_mask_i32gather_ps(                                             \

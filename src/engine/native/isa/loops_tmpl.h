@@ -1,7 +1,8 @@
 /* loops_tmpl.h -- body of loops_isa.c, once per instruction set: N(name), VL (32-bit lanes of a
  * vector), DFMA(a, b, c) of doubles, ROWS of a tile and TILE_ROWS(X, name), which is X(name, i) of
- * each i up to it, EVEN lanes of two vectors, LOAD_N(p, n) of n < VL floats and zeros, and
- * GATHER(p, at) of floats, zeros where at is negative, are the includer's. No include guard. */
+ * each i up to it, EVEN lanes of two vectors, whether ANY(v) of a mask's lanes is set, LOAD_N(p, n)
+ * of n < VL floats and zeros, and GATHER(p, at) of floats, zeros where at is negative, are the
+ * includer's. No include guard. */
 
 #define INLINE static inline __attribute__((always_inline))
 #define WIDE (VL / 2) /* 64-bit lanes */
@@ -89,16 +90,6 @@ INLINE N(vf) N(load)(const float *p)
     return v;
 }
 
-INLINE bool N(any)(N(vi) v)
-{
-    uint64_t part[sizeof(v) / 8], all = 0;
-
-    memcpy(part, &v, sizeof(v));
-    for (size_t k = 0; k < ARRAY_SIZE(part); k++)
-        all |= part[k];
-    return all != 0;
-}
-
 INLINE int64_t N(beyond_edge)(const float *x, int64_t i, int64_t n, float edge, const bool above)
 {
     const N(vf) e = edge - (N(vf)){ 0 };
@@ -108,7 +99,7 @@ INLINE int64_t N(beyond_edge)(const float *x, int64_t i, int64_t n, float edge, 
 
         for (int k = 0; k < 4; k++)
             inside &= above ? N(load)(x + i + k * VL) <= e : N(load)(x + i + k * VL) >= e;
-        if (N(any)(~inside))
+        if (ANY(~inside))
             break;
     }
     while (i < n && (above ? x[i] <= edge : x[i] >= edge))
@@ -460,5 +451,6 @@ const struct loops_isa N(loops) = {
 #undef VL
 #undef DFMA
 #undef EVEN
+#undef ANY
 #undef LOAD_N
 #undef GATHER
