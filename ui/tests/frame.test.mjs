@@ -35,8 +35,10 @@ export default (stage) => [
         await page.waitForURL(/\/kernels/);
         await page.getByRole("heading", { name: "Kernels" }).waitFor();
         await page.getByRole("button", { name: "Go to" }).click();
+        const again = page.getByRole("combobox", { name: "Go to" });
+        await again.waitFor();
         await page.keyboard.press("Escape");
-        await page.getByRole("combobox", { name: "Go to" }).waitFor({ state: "detached" });
+        await again.waitFor({ state: "detached" });
     }],
     ["tables come as CSV, and their columns can be made wider", async (open) => {
         const page = await open(at(stage.id(GPU), "kernels"));
