@@ -1,7 +1,13 @@
 """ops_cases.py -- the cases of bench/ops.py: models of one node, several shapes and types per operator."""
+import pathlib
 import struct
+import sys
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "tools"))
+
+from pbwire import block, number, put_varint  # noqa: E402
 
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
          "float16": 10, "float64": 11, "uint32": 12, "uint64": 13}
@@ -9,27 +15,8 @@ RNG = np.random.default_rng(7)
 MS = "com.microsoft"
 
 
-def varint(value):
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def block(field, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(field << 3 | 2) + varint(len(data)) + data
-
-
 def real(field, value):
-    return varint(field << 3 | 5) + struct.pack("<f", value)
+    return put_varint(field << 3 | 5) + struct.pack("<f", value)
 
 
 def attribute(name, value):
