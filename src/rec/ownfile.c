@@ -15,7 +15,7 @@
  * small: it has an entry for every number below the highest. */
 #define HIGH_NUMBER 960
 #define HIGH_ROOM 64 /* below a lower limit of the process */
-#define CLOSED_MAX 8 /* times that a program may close a file during one write */
+#define TAKEN_MAX 8  /* times that a program may take the number during one write */
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1u << 1)
@@ -75,52 +75,86 @@ int opm__own_create(struct ownfile *f, const char *path, mode_t mode)
     return 0;
 }
 
-int opm__own_write(struct ownfile *f, const void *p, size_t len, uint64_t at)
+static bool is_open(const struct ownfile *f, struct stat *st)
+{
+    return f->fd >= 0 && fstat(f->fd, st) == 0 && is_it(f, st);
+}
+
+static int write_all(int fd, const uint8_t *p, size_t len, uint64_t at)
 {
     size_t done = 0;
-    int closed = 0;
 
     while (done < len) {
-        ssize_t n = pwrite(f->fd, (const uint8_t *)p + done, len - done, (off_t)(at + done));
+        ssize_t n = pwrite(fd, p + done, len - done, (off_t)(at + done));
 
         if (n > 0)
             done += (size_t)n;
-        else if (n < 0 && errno == EBADF && closed++ < CLOSED_MAX && opm__own_check(f, NULL))
-            continue; /* closed between the look at it and the write */
         else if (n == 0 || errno != EINTR)
             return n ? errno : ENOSPC;
     }
     return 0;
 }
 
+int opm__own_write(struct ownfile *f, const void *p, size_t len, uint64_t at)
+{
+    struct stat st;
+    int why;
+
+    /* The number may have become another file's between the look at it and the write. */
+    for (int i = 0; i < TAKEN_MAX; i++) {
+        why = write_all(f->fd, p, len, at);
+        if (is_open(f, &st))
+            return why;
+        if (!opm__own_check(f, NULL))
+            break;
+    }
+    return why ? why : EBADF;
+}
+
+/* What was opened by the path a moment ago is not the file. Where the path leads to it, the program
+ * has put its own on the number since, which is left as it is; else the path leads elsewhere, and
+ * the descriptor is closed if it is what is there. */
+static bool taken_again(struct ownfile *f)
+{
+    struct stat there, here;
+
+    if (lstat(f->path, &there) < 0)
+        return false;
+    if (is_it(f, &there))
+        return true;
+    if (fstat(f->fd, &here) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino)
+        close(f->fd);
+    return false;
+}
+
 bool opm__own_check(struct ownfile *f, uint64_t *size)
 {
     struct stat st;
+    bool ours = is_open(f, &st);
 
     if (f->fd < 0)
         return false;
-    if (fstat(f->fd, &st) < 0 || !is_it(f, &st)) {
+    for (int i = 0; i < TAKEN_MAX && !ours; i++) {
         /* The number is not ours any more: it is left as it is. */
         f->fd = opm__own_high(open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-        if (f->fd < 0)
-            return false;
-        if (fstat(f->fd, &st) < 0 || !is_it(f, &st)) {
-            close(f->fd);
-            f->fd = -1;
-            return false;
-        }
-        flock(f->fd, LOCK_EX | LOCK_NB);
+        ours = is_open(f, &st);
+        if (f->fd < 0 || (!ours && !taken_again(f)))
+            break;
+        if (ours)
+            flock(f->fd, LOCK_EX | LOCK_NB);
     }
-    if (size)
+    if (!ours)
+        f->fd = -1;
+    else if (size)
         *size = (uint64_t)st.st_size;
-    return true;
+    return ours;
 }
 
 void opm__own_close(struct ownfile *f)
 {
     struct stat st;
 
-    if (f->fd >= 0 && fstat(f->fd, &st) == 0 && is_it(f, &st))
+    if (is_open(f, &st))
         close(f->fd);
     f->fd = -1;
 }

@@ -9,9 +9,9 @@
  *
  * Where the kernel has no such tables (Linux before 5.9, or a filter of system calls that refuses
  * close_range()), the descriptors are in the program's table, at high numbers, and each use is
- * preceded by a look at what the number is now. Between that look and the use there remains a
- * moment in which another thread could close and reopen the very number; lower ones are free then,
- * so an open() does not take it. */
+ * preceded by a look at what the number is now, and a write is followed by one: what went elsewhere
+ * is written again. Between look and use there remains a moment in which another thread could close
+ * and reopen the very number; lower ones are free then, so an open() does not take it. */
 #ifndef REC_OWNFILE_H
 #define REC_OWNFILE_H
 
@@ -42,8 +42,8 @@ int opm__own_high(int fd);
 /* Create the file and open it for reading and writing, locked (flock). 0 or an errno: EEXIST if
  * there is one. */
 int opm__own_create(struct ownfile *f, const char *path, mode_t mode);
-/* All of it, of a file that opm__own_check() found, which is opened again if the program closes it
- * meanwhile. 0 or an errno. */
+/* All of it, of a file that opm__own_check() found, which is opened again if the program takes its
+ * number meanwhile. 0 or an errno. */
 int opm__own_write(struct ownfile *f, const void *p, size_t len, uint64_t at);
 /* Is the descriptor the file still? Opens the file again if it is not; false if that cannot be, and
  * then for good. *size: its size, may be NULL. */

@@ -38,7 +38,7 @@ static void start(const char *path)
     opm_options options = OPM_OPTIONS_INIT;
 
     options.path = path;
-    options.buffer_mb = 2;
+    options.buffer_mb = 16; /* all spans, should the writer get no turn */
     RIG_CHECK(opm_start(&options, NULL) == 0);
 }
 

@@ -26,7 +26,7 @@ function assertNear(text, wanted, what) {
 
 const figure = (page, label) =>
     page
-        .locator(".figure", { has: page.getByText(label, { exact: true }) })
+        .locator(".figure", { has: page.locator(`.figure-label:text-is("${label}")`) })
         .first()
         .locator(".figure-value")
         .textContent();
