@@ -59,6 +59,31 @@ INLINE void unpack_c(int nv, vi_plain *v, const uint8_t *in)
         v[i / 4][i % 4] = in[i];
 }
 
+/* The sums of 16 bytes are one instruction that every x86-64 has. */
+static void window_sums(int32_t *sum, int64_t n, const uint8_t *in, const int32_t *px,
+                        const int32_t *tap, int64_t taps, const uint8_t *mask, int64_t bytes)
+{
+    for (int64_t i = 0; i < n; i++) {
+#ifdef __x86_64__
+        __m128i acc = _mm_setzero_si128();
+
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t b = 0; b < bytes; b += NHWC_UNIT) {
+                __m128i x = _mm_loadu_si128((const __m128i *)(in + px[i] + tap[t] + b)),
+                        some = _mm_loadu_si128((const __m128i *)(mask + b));
+
+                acc = _mm_add_epi64(acc, _mm_sad_epu8(_mm_and_si128(x, some), _mm_setzero_si128()));
+            }
+        sum[i] = _mm_cvtsi128_si32(_mm_add_epi64(acc, _mm_srli_si128(acc, 8)));
+#else
+        sum[i] = 0;
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t b = 0; b < bytes; b++)
+                sum[i] += (in + px[i] + tap[t])[b] & mask[b];
+#endif
+    }
+}
+
 static void put_bytes(uint8_t *group, int places, const int8_t *four)
 {
     memcpy(group, four, (size_t)places * 4);
@@ -67,7 +92,7 @@ static void put_bytes(uint8_t *group, int places, const int8_t *four)
 #define NHWC_COMMON(isa)                                                              \
     .place = place_##isa, .bytes = bytes_##isa, .put_tap = put_tap_##isa,             \
     .place_wide = place_wide_##isa, .room = room_##isa, .depthwise = depthwise_##isa, \
-    .window_sums = window_sums_##isa, .add = add_##isa, .largest = largest_##isa, .sum = sum_##isa
+    .window_sums = window_sums, .add = add_##isa, .largest = largest_##isa, .sum = sum_##isa
 
 #define N(name) name##_c
 #define VL 4
@@ -78,7 +103,6 @@ static void put_bytes(uint8_t *group, int places, const int8_t *four)
 #define BYTES vi_plain
 #define SPREAD(x) (x)
 #define DOT(acc, u, s) dot_c(acc, u, s)
-#define DOT_ONES(acc, u, ones) dot_c(acc, u, ones)
 #define FMA(a, b, c) ((a) * (b) + (c))
 #define CLAMP(x, lo, hi) clamp_c(x, lo, hi)
 #define RINT(x) rint_c(x)
@@ -97,6 +121,7 @@ const struct nhwc_isa nhwc_c = {
     .tile = { { tile_1_1_c, tile_1_2_c } },
     .lane_bytes = 4,
     .put = put_bytes,
+    .deep = true,
     NHWC_COMMON(c),
 };
 
@@ -188,7 +213,6 @@ INLINE void unpack_ymm(const int nv, vi_ymm *v, const uint8_t *in)
 #define BYTES struct halves
 #define SPREAD(x) halves_of(x)
 #define DOT(acc, u, s) halves_dot(acc, u, s)
-#define DOT_ONES(acc, u, ones) halves_dot(acc, halves_of(u), halves_of(ones))
 #define FMA(a, b, c) ((vf_ymm)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define CLAMP(x, lo, hi) \
     ((vf_ymm)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(lo)), (__m256)(hi)))
@@ -199,8 +223,113 @@ INLINE void unpack_ymm(const int nv, vi_ymm *v, const uint8_t *in)
 #define PACK(nv, out, v, zero, lo, hi, limit) pack_ymm(nv, out, v, zero, lo, hi)
 #define UNPACK(nv, v, in) unpack_ymm(nv, v, in)
 #define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(2, 1) X(2, 2)
+#define OWN_DEPTHWISE
 #undef INLINE
 #include "engine/native/isa/nhwc_tmpl.h"
+#define INLINE static inline __attribute__((always_inline))
+
+/* Taps go in pairs, a unit of channels at a time: 16-bit products of two taps are one sum. */
+
+static int64_t tap_pairs(int rows, int taps)
+{
+    return ((int64_t)rows * taps + 1) / 2;
+}
+
+static int64_t bytes_avx2(int64_t pitch, int rows, int taps)
+{
+    return pitch * tap_pairs(rows, taps) * 4;
+}
+
+static int64_t place_wide_avx2(int64_t pitch, int64_t channel)
+{
+    (void)pitch;
+    return channel / NHWC_UNIT * NHWC_UNIT + place_avx2(1, (int)(channel % NHWC_UNIT));
+}
+
+static void put_tap_avx2(uint8_t *w, int64_t pitch, int rows, int taps, int64_t channel, int r,
+                         int k, int16_t v)
+{
+    int64_t tap = (int64_t)r * taps + k,
+            pair = channel / NHWC_UNIT * tap_pairs(rows, taps) + tap / 2,
+            place = place_wide_avx2(pitch, channel) % NHWC_UNIT;
+
+    memcpy(w + (pair * NHWC_UNIT + place) * 4 + tap % 2 * 2, &v, sizeof(v));
+}
+
+static int64_t room_avx2(int rows, int taps, int64_t step, int64_t dilation)
+{
+    (void)rows;
+    (void)taps;
+    (void)step;
+    (void)dilation;
+    return 0;
+}
+
+/* One pixel of one unit, whose taps are at p + at. */
+INLINE void depthwise_unit(const struct nhwc_depthwise *d, const uint8_t *const *p, int64_t at,
+                           const int64_t pairs, const uint8_t *w, int64_t c, uint8_t *out)
+{
+    vi_ymm v[2];
+
+    memcpy(v, d->init + c, sizeof(v));
+#pragma GCC unroll 16
+    for (int64_t j = 0; j < pairs; j++, w += 64) {
+        __m256i a = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(p[2 * j] + at))),
+                b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(p[2 * j + 1] + at)));
+
+        v[0] += (vi_ymm)_mm256_madd_epi16(_mm256_unpacklo_epi16(a, b),
+                                          _mm256_loadu_si256((const __m256i *)w));
+        v[1] += (vi_ymm)_mm256_madd_epi16(_mm256_unpackhi_epi16(a, b),
+                                          _mm256_loadu_si256((const __m256i *)(w + 32)));
+    }
+    for (int j = 0; j < 2; j++)
+        v[j] = (vi_ymm)_mm256_cvtps_epi32(_mm256_fmadd_ps(_mm256_cvtepi32_ps((__m256i)v[j]),
+                                                          _mm256_loadu_ps(d->scale + c + 8 * j),
+                                                          _mm256_loadu_ps(d->shift + c + 8 * j)));
+    pack_ymm(2, out, v, d->end.zero, d->end.lo, d->end.hi);
+}
+
+static void depthwise_avx2(const struct nhwc_depthwise *d)
+{
+    int64_t taps = (int64_t)d->rows * d->taps, pairs = tap_pairs(d->rows, d->taps);
+    /* Pixels whose windows lie inside: their taps move along together. */
+    int64_t lo = d->first < 0 ? (-d->first + d->step - 1) / d->step : 0,
+            hi = d->width - 1 - d->first - (d->taps - 1) * d->dilation;
+    uint8_t zeros[NHWC_UNIT];
+
+    memset(zeros, d->zero, sizeof(zeros));
+    hi = hi < 0 ? 0 : hi / d->step + 1;
+    for (int64_t c = 0; c < d->pitch; c += NHWC_UNIT) {
+        const uint8_t *w = d->w + c * pairs * 4;
+
+        for (int64_t i = 0; i < d->n; i++) {
+            const uint8_t *p[NHWC_TAPS_MAX + 1];
+            int64_t n = 0;
+
+            for (int r = 0; r < d->rows; r++)
+                for (int k = 0; k < d->taps; k++) {
+                    int64_t x = d->first + i * d->step + k * d->dilation;
+
+                    p[n++] = x >= 0 && x < d->width ? d->row[r] + x * d->pitch + c : zeros;
+                }
+            p[taps] = zeros;
+            if (i < lo || i >= hi) {
+                depthwise_unit(d, p, 0, pairs, w, c, d->out + i * d->pitch + c);
+                continue;
+            }
+            p[taps] = p[0];
+            for (int64_t at = 0; i < hi && i < d->n; i++, at += d->step * d->pitch)
+                if (pairs == 5)
+                    depthwise_unit(d, p, at, 5, w, c, d->out + i * d->pitch + c);
+                else if (pairs == 13)
+                    depthwise_unit(d, p, at, 13, w, c, d->out + i * d->pitch + c);
+                else
+                    depthwise_unit(d, p, at, pairs, w, c, d->out + i * d->pitch + c);
+            i--;
+        }
+    }
+}
+#undef INLINE
 #ifdef __clang__
 #pragma clang attribute pop
 #else
@@ -215,6 +344,7 @@ const struct nhwc_isa nhwc_avx2 = {
               { tile_2_1_avx2, tile_2_2_avx2 } },
     .lane_bytes = 8,
     .put = put_halves,
+    .deep = true,
     NHWC_COMMON(avx2),
 };
 
@@ -307,7 +437,6 @@ INLINE void unpack_zmm(const int nv, vi_zmm *v, const uint8_t *in)
 #define BYTES vi_zmm
 #define SPREAD(x) (x)
 #define DOT(acc, u, s) ((vi_zmm)_mm512_dpbusd_epi32((__m512i)(acc), (__m512i)(u), (__m512i)(s)))
-#define DOT_ONES(acc, u, ones) DOT(acc, u, ones)
 #define FMA(a, b, c) ((vf_zmm)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define CLAMP(x, lo, hi) \
     ((vf_zmm)_mm512_min_ps(_mm512_max_ps((__m512)(x), (__m512)(lo)), (__m512)(hi)))
@@ -387,7 +516,7 @@ static int64_t place_wide_vnni(int64_t pitch, int64_t channel)
 }
 
 static void put_tap_vnni(uint8_t *w, int64_t pitch, int rows, int taps, int64_t channel, int r,
-                         int k, int8_t v)
+                         int k, int16_t v)
 {
     int64_t groups = (int64_t)row_groups(rows) * taps, group = r / 4 * taps + k,
             wide = wide_at(pitch, channel), place = place_wide_vnni(pitch, channel) % 64;

@@ -13,6 +13,8 @@
 #define NHWC_UNITS_MAX 4
 /* Channels that loops may take at a time: what is given per channel is filled up to as many. */
 #define NHWC_WIDE 64
+/* Taps of a depthwise window. */
+#define NHWC_TAPS_MAX 255
 
 /* What becomes of a sum: to nearest(sum * scale + shift) + zero, within lo .. hi. What is rounded
  * is less than 2^31. */
@@ -82,14 +84,15 @@ struct nhwc_isa {
      * have it; bytes of room. */
     int64_t (*bytes)(int64_t pitch, int rows, int taps);
     void (*put_tap)(uint8_t *w, int64_t pitch, int rows, int taps, int64_t channel, int r, int k,
-                    int8_t v);
+                    int16_t v);
+    bool deep; /* it takes weights of more than 8 bits: less their zero points */
     int64_t (*place_wide)(int64_t pitch, int64_t channel);
     int64_t (*room)(int rows, int taps, int64_t step, int64_t dilation);
     void (*depthwise)(const struct nhwc_depthwise *d);
-    /* sum[i] for a tile's pixels: of those bytes where `ones`, of k4 groups filled up to NHWC_UNIT
-     * bytes, has 1 and not 0. So many are read. */
+    /* sum[i] for a tile's pixels: of the bytes of each tap where `mask` is 255 and not 0. bytes, a
+     * multiple of NHWC_UNIT, are read. */
     void (*window_sums)(int32_t *sum, int64_t n, const uint8_t *in, const int32_t *px,
-                        const int32_t *tap, int64_t taps, const uint8_t *ones, int64_t bytes);
+                        const int32_t *tap, int64_t taps, const uint8_t *mask, int64_t bytes);
     /* n bytes, a multiple of NHWC_UNIT */
     void (*add)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n,
                 const struct nhwc_add *p);

@@ -197,36 +197,6 @@ static void N(sum)(int32_t *sum, const uint8_t *in, int64_t n, int64_t pitch)
     memcpy(sum, acc, sizeof(acc));
 }
 
-static void N(window_sums)(int32_t *sum, int64_t n, const uint8_t *in, const int32_t *px,
-                           const int32_t *tap, int64_t taps, const uint8_t *ones, int64_t bytes)
-{
-    typedef int32_t four __attribute__((vector_size(16)));
-
-    for (int64_t i = 0; i < n; i++) {
-        vi acc = N(iset)(0);
-        four part[VL / 4], all = { 0 };
-
-        for (int64_t t = 0; t < taps; t++) {
-            const uint8_t *p = in + px[i] + tap[t];
-            int64_t b = 0;
-
-            for (; b + 4 * VL <= bytes; b += 4 * VL)
-                acc = DOT_ONES(acc, N(iload)(p + b), N(iload)(ones + b));
-            for (; b < bytes; b += NHWC_UNIT) {
-                vi x = N(iset)(0), some = x;
-
-                memcpy(&x, p + b, NHWC_UNIT);
-                memcpy(&some, ones + b, NHWC_UNIT);
-                acc = DOT_ONES(acc, x, some);
-            }
-        }
-        memcpy(part, &acc, sizeof(part));
-        for (int j = 0; j < VL / 4; j++)
-            all += part[j];
-        sum[i] = all[0] + all[1] + all[2] + all[3];
-    }
-}
-
 #ifndef OWN_DEPTHWISE
 /* A weight of four bytes for each channel, tap by tap. */
 static int64_t N(bytes)(int64_t pitch, int rows, int taps)
@@ -235,7 +205,7 @@ static int64_t N(bytes)(int64_t pitch, int rows, int taps)
 }
 
 static void N(put_tap)(uint8_t *w, int64_t pitch, int rows, int taps, int64_t channel, int r, int k,
-                       int8_t v)
+                       int16_t v)
 {
     int64_t unit = channel / NHWC_UNIT, at = (unit * rows + r) * taps + k;
 
@@ -269,7 +239,7 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
         for (int64_t i = 0; i < d->n; i++) {
             const uint8_t *w =
                 d->w + (c / NHWC_UNIT * d->rows * d->taps * NHWC_UNIT + c % NHWC_UNIT) * 4;
-            vi acc = N(iload)(d->init + c), sum = N(iset)(0);
+            vi acc = N(iload)(d->init + c);
             vb bytes;
 
             for (int r = 0; r < d->rows; r++)
@@ -282,10 +252,7 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
                         in = __builtin_convertvector(bytes, vi);
                     }
                     acc += in * N(iload)(w);
-                    sum += in;
                 }
-            if (d->less)
-                acc += sum * N(iload)(d->less + c);
             acc = NEAREST(N(scaled)(acc, d->scale + c, d->shift + c)) + d->end.zero;
             acc = N(select)(acc < d->end.lo, N(iset)(d->end.lo), acc);
             acc = N(select)(acc > d->end.hi, N(iset)(d->end.hi), acc);
@@ -309,7 +276,6 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
 #undef BYTES
 #undef SPREAD
 #undef DOT
-#undef DOT_ONES
 #undef FMA
 #undef CLAMP
 #undef RINT
@@ -318,3 +284,4 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
 #undef PACK
 #undef UNPACK
 #undef EACH_TILE
+#undef OWN_DEPTHWISE

@@ -45,7 +45,7 @@ struct nconv {
     int32_t *init;
     int32_t *less; /* NULL: weights have no zero points */
     float *scale, *shift;
-    uint8_t *ones; /* of the bytes that a tap reads, those of channels; if there is less */
+    uint8_t *mask; /* of the bytes that a tap reads, those of channels; if there is less */
     struct nhwc_end end;
     struct nhwc_add add; /* if there is a residual */
     uint8_t zero;        /* of the input */
@@ -60,7 +60,7 @@ static void nconv_release(void *state)
     native_free(s->less);
     native_free(s->scale);
     native_free(s->shift);
-    mem_free(s->ones);
+    mem_free(s->mask);
     mem_free(s->tap);
     mem_free(s->px);
 }
@@ -164,6 +164,7 @@ bool nhwc_conv_fits(const struct op *op)
         return false;
     if (is_depthwise(w->shape.dim[1], oc, groups))
         return (w->shape.rank == 3 || w->shape.dim[2] <= DEPTHWISE_ROWS) &&
+               nt_span(&w->shape, 2, w->shape.rank) <= NHWC_TAPS_MAX &&
                none_beyond(op, "strides", DEPTHWISE_STEP) &&
                none_beyond(op, "dilations", DEPTHWISE_STEP);
     return groups == 1 || (w->shape.dim[1] % (has_zeros(op, w) ? NHWC_UNIT : 4) == 0 &&
@@ -218,11 +219,15 @@ static void pack_depthwise(const struct op *op, const struct nconv *s, const uin
                            uint8_t flip)
 {
     int64_t kw = s->c.w.kernel[2], window = s->c.w.kernel[1] * kw;
+    bool deep = kernel_nhwc(op)->deep;
 
-    for (int64_t i = 0; i < s->c.oc * window; i++)
+    for (int64_t i = 0; i < s->c.oc * window; i++) {
+        int zero = deep ? q8_zero(kernel_in(op, IN_W_ZERO), i / window) - flip : 0;
+
         kernel_nhwc(op)->put_tap(s->weights, s->out_pitch, (int)s->c.w.kernel[1], (int)kw,
                                  i / window, (int)(i % window / kw), (int)(i % kw),
-                                 (int8_t)(w[i] ^ flip));
+                                 (int16_t)((int8_t)(w[i] ^ flip) - zero));
+    }
 }
 
 struct pack_job {
@@ -340,7 +345,7 @@ static void set_terms(const struct op *op, struct nconv *s, const struct tensor 
 }
 
 /* Of what a tap reads, as window_sums() wants it. */
-static int64_t ones_bytes(const struct nconv *s)
+static int64_t tap_bytes(const struct nconv *s)
 {
     return (s->k4 * 4 + NHWC_UNIT - 1) / NHWC_UNIT * NHWC_UNIT;
 }
@@ -366,8 +371,8 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     s->scale = native_alloc((size_t)places * sizeof(*s->scale));
     s->shift = native_alloc((size_t)places * sizeof(*s->shift));
     s->less = zeros ? native_alloc((size_t)places * sizeof(*s->less)) : NULL;
-    s->ones = zeros ? mem_calloc((size_t)ones_bytes(s), 1) : NULL;
-    if (!s->weights || !s->init || !s->scale || !s->shift || (zeros && (!s->less || !s->ones)))
+    s->mask = zeros ? mem_calloc((size_t)tap_bytes(s), 1) : NULL;
+    if (!s->weights || !s->init || !s->scale || !s->shift || (zeros && (!s->less || !s->mask)))
         return kernel_nomem(op, err);
     s->packed = true;
     memset(s->weights, 0, (size_t)bytes);
@@ -377,7 +382,7 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
     if (zeros)
         memset(s->less, 0, (size_t)places * sizeof(*s->less));
     for (int64_t i = 0; zeros && i < s->k4 * 4; i++)
-        s->ones[i] = i % (s->plain ? PLAIN_CHANNELS : s->k4 * 4) < s->c.icg;
+        s->mask[i] = i % (s->plain ? PLAIN_CHANNELS : s->k4 * 4) < s->c.icg ? 255 : 0;
     set_terms(op, s, w);
     if (s->depthwise)
         pack_depthwise(op, s, j.w, j.flip);
@@ -583,7 +588,7 @@ static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, i
                            .add = j->add ? &s->add : NULL };
 
     if (s->less)
-        j->isa->window_sums(sums, n, t.in, s->px, s->tap, s->taps, s->ones, ones_bytes(s));
+        j->isa->window_sums(sums, n, t.in, s->px, s->tap, s->taps, s->mask, tap_bytes(s));
     for (int64_t tile = t0; tile < t1; tile++) {
         int64_t first, units = tile_units(s, tile, &first), px = j->isa->px[units - 1],
                        at = (g * s->units + first) * NHWC_UNIT;
@@ -624,7 +629,7 @@ static void run_depthwise(const struct nconv_job *j, const uint8_t *in, int64_t 
                                 .pitch = s->out_pitch,
                                 .w = s->weights,
                                 .init = s->init,
-                                .less = s->less,
+                                .less = j->isa->deep ? NULL : s->less,
                                 .scale = s->scale,
                                 .shift = s->shift,
                                 .end = s->end,
