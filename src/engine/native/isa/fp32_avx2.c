@@ -1,17 +1,13 @@
 /* fp32_avx2.c -- the inner loops with AVX2 and FMA; see isa.h. */
 #include "engine/native/isa/isa.h"
+#include "engine/native/isa/target.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX2)
 
 #define VL 8
 #define MR 6
@@ -40,9 +36,5 @@
 #define ISA_NAME isa_avx2
 #include "engine/native/isa/fp32_tmpl.h"
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 #endif

@@ -1,18 +1,13 @@
 /* fp32_avx512.c -- the inner loops with AVX-512; see isa.h. */
 #include "engine/native/isa/isa.h"
+#include "engine/native/isa/target.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
-#ifdef __clang__
-#pragma clang attribute push( \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX512)
 
 #define VL 16
 #define MR 12
@@ -44,9 +39,5 @@
 #define ISA_NAME isa_avx512
 #include "engine/native/isa/fp32_tmpl.h"
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 #endif

@@ -1,5 +1,6 @@
 /* fp32_c.c -- the inner loops for any processor; see isa.h. */
 #include "engine/native/isa/isa.h"
+#include "engine/native/isa/target.h"
 
 #include <math.h>
 #include <string.h>

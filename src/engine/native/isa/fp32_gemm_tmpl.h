@@ -5,12 +5,6 @@
  * unrolled at every level of optimization. ISO C forbids contraction, so products and sums that
  * belong together say VFMA. */
 
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* How far ahead of its use B is fetched: a panel may come from memory. */
 #define PREFETCH 512
 

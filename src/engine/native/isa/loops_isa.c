@@ -1,5 +1,6 @@
 /* loops_isa.c -- see loops_isa.h. */
 #include "engine/native/isa/loops_isa.h"
+#include "engine/native/isa/target.h"
 
 #include <string.h>
 #ifdef __x86_64__
@@ -44,12 +45,7 @@ static inline bool any_c(vi_c v)
 
 #ifdef __x86_64__
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX2)
 #define N(name) name##_avx2
 #define VL 8
 #define DFMA(a, b, c) ((vd_avx2)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
@@ -63,15 +59,8 @@ static inline bool any_c(vi_c v)
     ((vf_avx2)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, (__m256i)(at), (__m256)((at) >= 0), \
                                        4))
 #include "engine/native/isa/loops_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push( \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
-#endif
+TARGET_POP
+TARGET_PUSH(TARGET_AVX512)
 #define N(name) name##_avx512
 #define VL 16
 #define DFMA(a, b, c) ((vd_avx512)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
@@ -87,9 +76,5 @@ static inline bool any_c(vi_c v)
         _mm512_cmp_epi32_mask((__m512i)(at), _mm512_setzero_si512(), _MM_CMPINT_NLT), \
         (__m512i)(at), p, 4))
 #include "engine/native/isa/loops_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 #endif

@@ -17,56 +17,49 @@ typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
 
 #define TILE_NV 2
 
-#ifdef __clang__
-#define TILE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define TILE_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 /* Loops over rows and vectors are of constant length, and unrolled at every level of optimization:
  * sums live in registers. V: a vector of T; FMA(a, b, c) of them. Columns beyond n are computed,
  * too, and not written. */
-#define TILE(name, T, V, FMA)                                                                 \
-    INLINE void N(name##_rows)(const struct loops_tile *t, const int m)                       \
-    {                                                                                         \
-        const int lanes = (int)(sizeof(V) / sizeof(T));                                       \
-        const T *a = t->a, *b = t->b;                                                         \
-        V acc[ROWS][TILE_NV];                                                                 \
-        TILE_UNROLL for (int i = 0; i < m; i++) TILE_UNROLL for (int v = 0; v < TILE_NV; v++) \
-            acc[i][v] = (V){ 0 };                                                             \
-        for (int64_t p = 0; p < t->k; p++, a += t->aks, b += t->brs) {                        \
-            V bv[TILE_NV];                                                                    \
-            memcpy(bv, b, sizeof(bv));                                                        \
-            TILE_UNROLL for (int i = 0; i < m; i++)                                           \
-            {                                                                                 \
-                V av = a[i * t->ars] - (V){ 0 };                                              \
-                TILE_UNROLL for (int v = 0; v < TILE_NV; v++) acc[i][v] =                     \
-                    FMA(av, bv[v], acc[i][v]);                                                \
-            }                                                                                 \
-        }                                                                                     \
-        TILE_UNROLL for (int i = 0; i < m; i++)                                               \
-        {                                                                                     \
-            T *c = (T *)t->c + i * t->ldc;                                                    \
-            TILE_UNROLL for (int v = 0; v < TILE_NV; v++)                                     \
-            {                                                                                 \
-                V x = acc[i][v], old;                                                         \
-                int n = t->n - v * lanes;                                                     \
-                if (n >= lanes) {                                                             \
-                    memcpy(&old, c + v * lanes, sizeof(old));                                 \
-                    x = t->add ? x + old : x;                                                 \
-                    memcpy(c + v * lanes, &x, sizeof(x));                                     \
-                    continue;                                                                 \
-                }                                                                             \
-                for (int j = 0; j < n; j++)                                                   \
-                    c[v * lanes + j] = x[j] + (t->add ? c[v * lanes + j] : 0);                \
-            }                                                                                 \
-        }                                                                                     \
-    }                                                                                         \
-    static void N(name)(const struct loops_tile *t)                                           \
-    {                                                                                         \
-        switch (t->m) {                                                                       \
-            TILE_ROWS(TILE_CASE, name)                                                        \
-        }                                                                                     \
+#define TILE(name, T, V, FMA)                                                                   \
+    INLINE void N(name##_rows)(const struct loops_tile *t, const int m)                         \
+    {                                                                                           \
+        const int lanes = (int)(sizeof(V) / sizeof(T));                                         \
+        const T *a = t->a, *b = t->b;                                                           \
+        V acc[ROWS][TILE_NV];                                                                   \
+        UNROLL for (int i = 0; i < m; i++) UNROLL for (int v = 0; v < TILE_NV; v++) acc[i][v] = \
+            (V){ 0 };                                                                           \
+        for (int64_t p = 0; p < t->k; p++, a += t->aks, b += t->brs) {                          \
+            V bv[TILE_NV];                                                                      \
+            memcpy(bv, b, sizeof(bv));                                                          \
+            UNROLL for (int i = 0; i < m; i++)                                                  \
+            {                                                                                   \
+                V av = a[i * t->ars] - (V){ 0 };                                                \
+                UNROLL for (int v = 0; v < TILE_NV; v++) acc[i][v] = FMA(av, bv[v], acc[i][v]); \
+            }                                                                                   \
+        }                                                                                       \
+        UNROLL for (int i = 0; i < m; i++)                                                      \
+        {                                                                                       \
+            T *c = (T *)t->c + i * t->ldc;                                                      \
+            UNROLL for (int v = 0; v < TILE_NV; v++)                                            \
+            {                                                                                   \
+                V x = acc[i][v], old;                                                           \
+                int n = t->n - v * lanes;                                                       \
+                if (n >= lanes) {                                                               \
+                    memcpy(&old, c + v * lanes, sizeof(old));                                   \
+                    x = t->add ? x + old : x;                                                   \
+                    memcpy(c + v * lanes, &x, sizeof(x));                                       \
+                    continue;                                                                   \
+                }                                                                               \
+                for (int j = 0; j < n; j++)                                                     \
+                    c[v * lanes + j] = x[j] + (t->add ? c[v * lanes + j] : 0);                  \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+    static void N(name)(const struct loops_tile *t)                                             \
+    {                                                                                           \
+        switch (t->m) {                                                                         \
+            TILE_ROWS(TILE_CASE, name)                                                          \
+        }                                                                                       \
     }
 
 #define TILE_CASE(name, i)    \
@@ -441,7 +434,6 @@ const struct loops_isa N(loops) = {
 #undef WIDE
 #undef TILE_NV
 #undef TILE
-#undef TILE_UNROLL
 #undef TILE_CASE
 #undef TILE_ROWS
 #undef ROWS

@@ -1,5 +1,6 @@
 /* nbits_isa.c -- see nbits_isa.h. */
 #include "engine/native/isa/nbits_isa.h"
+#include "engine/native/isa/target.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,12 +30,7 @@ const struct nbits_isa nbits_c = { 4, tile_c, digits_c, widen_c };
 
 /* Sums of two products by weights of up to 4 bits fit 16 bits, eight of them too; those by 8 bits
  * do not. */
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX2)
 typedef int32_t eight_lanes __attribute__((vector_size(32)));
 static inline __attribute__((always_inline)) eight_lanes dot_avx2(const int bits, eight_lanes part,
                                                                   eight_lanes u, eight_lanes s)
@@ -57,33 +53,18 @@ static inline __attribute__((always_inline)) eight_lanes dot_avx2(const int bits
 #define WIDEN(bits, part) \
     ((bits) < 8 ? (vi)_mm256_madd_epi16((__m256i)(part), _mm256_set1_epi16(1)) : (part))
 #include "engine/native/isa/nbits_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 
 const struct nbits_isa nbits_avx2 = { 8, tile_avx2, digits_avx2, widen_avx2 };
 
-#ifdef __clang__
-#pragma clang attribute push(                                                          \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma"))), \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma")
-#endif
+TARGET_PUSH(TARGET_VNNI)
 #define N(name) name##_vnni
 #define VL 16
 #define STEP INT32_MAX
 #define DOT(bits, part, u, s) ((vi)_mm512_dpbusd_epi32((__m512i)(part), (__m512i)(u), (__m512i)(s)))
 #define WIDEN(bits, part) (part)
 #include "engine/native/isa/nbits_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 
 const struct nbits_isa nbits_vnni = { 16, tile_vnni, digits_vnni, widen_vnni };
 #endif

@@ -4,13 +4,6 @@
 
 #include "engine/native/isa/vector_tmpl.h"
 
-/* Sums stay in registers only if loops over them are unrolled at every level of optimization. */
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 typedef int8_t N(vc) __attribute__((vector_size(VL)));
 #define vc N(vc)
 
@@ -236,7 +229,6 @@ static void N(widen)(const struct nbits_tile *t, float *out, int64_t ldo, const 
 #undef vb
 #undef vc
 #undef INLINE
-#undef UNROLL
 #undef N
 #undef VL
 #undef STEP

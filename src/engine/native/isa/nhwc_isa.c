@@ -1,5 +1,6 @@
 /* nhwc_isa.c -- see nhwc_isa.h. */
 #include "engine/native/isa/nhwc_isa.h"
+#include "engine/native/isa/target.h"
 
 #include <string.h>
 #ifdef __x86_64__
@@ -127,12 +128,7 @@ const struct nhwc_isa nhwc_c = {
 
 #ifdef __x86_64__
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX2)
 #define INLINE static inline __attribute__((always_inline))
 /* Even and odd bytes apart, as 16-bit numbers, weights so from the beginning. */
 struct halves {
@@ -330,11 +326,7 @@ static void depthwise_avx2(const struct nhwc_depthwise *d)
     }
 }
 #undef INLINE
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 
 const struct nhwc_isa nhwc_avx2 = {
     .name = "avx2",
@@ -348,14 +340,7 @@ const struct nhwc_isa nhwc_avx2 = {
     NHWC_COMMON(avx2),
 };
 
-#ifdef __clang__
-#pragma clang attribute push(                                                          \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma"))), \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma")
-#endif
+TARGET_PUSH(TARGET_VNNI)
 #define INLINE static inline __attribute__((always_inline))
 typedef int32_t vi_zmm __attribute__((vector_size(64)));
 typedef float vf_zmm __attribute__((vector_size(64)));
@@ -541,11 +526,7 @@ static void depthwise_vnni(const struct nhwc_depthwise *d)
     }
 }
 #undef INLINE
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 
 #define NAME(u, m) tile_##u##_##m##_vnni,
 const struct nhwc_isa nhwc_vnni = {

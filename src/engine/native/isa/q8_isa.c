@@ -1,5 +1,6 @@
 /* q8_isa.c -- see q8_isa.h. */
 #include "engine/native/isa/q8_isa.h"
+#include "engine/native/isa/target.h"
 
 #include <string.h>
 #ifdef __x86_64__
@@ -43,12 +44,7 @@ const struct q8_isa q8_c = {
 
 /* Without VNNI: even and odd bytes apart, as 16-bit numbers, whose pairwise products fit. The
  * instruction that multiplies bytes would saturate. */
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX2)
 struct halves {
     __m256i even, odd;
 };
@@ -83,11 +79,7 @@ static inline __attribute__((always_inline)) vi_ymm dot_avx2(vi_ymm acc, struct 
 #define DOT(acc, u, s) dot_avx2(acc, u, s)
 #define DOT_SWAPPED(acc, s, u) dot_avx2(acc, u, s)
 #include "engine/native/isa/q8_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 
 const struct q8_isa q8_avx2 = { "avx2",          3,
                                 8 * 2,           tile_uv_avx2,
@@ -99,14 +91,7 @@ const struct q8_isa q8_avx2 = { "avx2",          3,
                                 largest_avx2,    pair_avx2,
                                 lookup_avx2,     depthwise_avx2 };
 
-#ifdef __clang__
-#pragma clang attribute push(                                                                     \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512vbmi,avx2,fma"))), \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512vbmi,avx2,fma")
-#endif
+TARGET_PUSH(TARGET_VBMI)
 #define CLAMP(x, lo, hi) ((vf)_mm512_min_ps(_mm512_max_ps((__m512)(x), (__m512)(lo)), (__m512)(hi)))
 #define NEAREST(x) ((vi)_mm512_cvtps_epi32((__m512)(x)))
 #define N(name) name##_vnni
@@ -179,11 +164,7 @@ static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row,
     else
         pick_rows(out, n, row, rows, groups, step, w, index);
 }
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 
 const struct q8_isa q8_vnni = { "vnni",          6,
                                 16 * 4,          tile_uv_vnni,

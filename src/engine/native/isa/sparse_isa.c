@@ -1,5 +1,6 @@
 /* sparse_isa.c -- see sparse_isa.h. */
 #include "engine/native/isa/sparse_isa.h"
+#include "engine/native/isa/target.h"
 
 #include <string.h>
 #ifdef __x86_64__
@@ -26,12 +27,7 @@ typedef float vx __attribute__((vector_size(16)));
 
 #ifdef __x86_64__
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+TARGET_PUSH(TARGET_AVX2)
 #define N(name) name##_avx2
 #define VL 8
 #define MV 3
@@ -49,15 +45,8 @@ typedef float vx __attribute__((vector_size(16)));
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define EACH_MV(X) X(1) X(2) X(3)
 #include "engine/native/isa/sparse_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), \
-                             apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma")
-#endif
+TARGET_POP
+TARGET_PUSH(TARGET_AVX512)
 #define N(name) name##_avx512
 #define VL 16
 #define MV 4
@@ -76,9 +65,5 @@ typedef float vx __attribute__((vector_size(16)));
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define EACH_MV(X) X(1) X(2) X(3) X(4)
 #include "engine/native/isa/sparse_tmpl.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+TARGET_POP
 #endif

@@ -448,17 +448,11 @@ int nconcat_run(struct op *op, opm_error *err)
 
 int npick_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kernel_in(op, 0), *z = kernel_in(op, 4);
-    struct q8_pick pick;
+    enum tensor_type type;
     struct shape s;
-    int rc = kernel_want(op, 0, TYPES_Q8, err);
+    int rc = q8_pick_gives(op, &type, &s, err);
 
-    if (rc)
-        return rc;
-    s = x->shape;
-    q8_pick_of(op, &pick);
-    s.dim[1] = pick.n;
-    return nhwc_set(op, 0, op->nin < 4 ? x->type : z ? z->type : TENSOR_U8, &s, err);
+    return rc ? rc : nhwc_set(op, 0, type, &s, err);
 }
 
 struct npick_job {

@@ -80,6 +80,8 @@ struct q8_pick {
 };
 
 void q8_pick_of(const struct op *op, struct q8_pick *out);
+/* Type and shape of its result, or why there is none. */
+int q8_pick_gives(struct op *op, enum tensor_type *type, struct shape *shape, opm_error *err);
 /* First and n alone, of a part of Split. */
 void q8_pick_part(const struct op *op, struct q8_pick *out);
 

@@ -51,23 +51,33 @@ void q8_pick_of(const struct op *op, struct q8_pick *out)
         out->moves = out->moves && out->table[i] == i;
 }
 
-int qpick_prepare(struct op *op, opm_error *err)
+int q8_pick_gives(struct op *op, enum tensor_type *type, struct shape *shape, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0), *z = kernel_in(op, 4);
     struct q8_pick pick;
-    struct shape s;
     int rc = kernel_want(op, 0, TYPES_Q8, err);
 
     if (rc)
         return rc;
-    s = x->shape;
-    if (s.rank < 3 || s.rank > 4)
+    *shape = x->shape;
+    if (shape->rank < 3 || shape->rank > 4)
         return kernel_fail(op, OPM_EINVAL, err, "wants N x C x one or two dimensions");
     q8_pick_of(op, &pick);
-    if (pick.first + pick.n > s.dim[1] || (pick.groups && s.dim[1] % pick.groups))
-        return kernel_fail(op, OPM_EINVAL, err, "%lld channels do not fit", (long long)s.dim[1]);
-    s.dim[1] = pick.n;
-    return kernel_set(op, 0, op->nin < 4 ? x->type : z ? z->type : TENSOR_U8, &s, err);
+    if (pick.first + pick.n > shape->dim[1] || (pick.groups && shape->dim[1] % pick.groups))
+        return kernel_fail(op, OPM_EINVAL, err, "%lld channels do not fit",
+                           (long long)shape->dim[1]);
+    shape->dim[1] = pick.n;
+    *type = op->nin < 4 ? x->type : z ? z->type : TENSOR_U8;
+    return 0;
+}
+
+int qpick_prepare(struct op *op, opm_error *err)
+{
+    enum tensor_type type;
+    struct shape s;
+    int rc = q8_pick_gives(op, &type, &s, err);
+
+    return rc ? rc : kernel_set(op, 0, type, &s, err);
 }
 
 struct qpick_job {
