@@ -20,6 +20,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
+import numpy_newer  # noqa: E402
 from ops_cases import Case, c, ci, d, f, given, i64, ints, model  # noqa: E402
 
 RNG = np.random.default_rng(11)
@@ -401,14 +402,14 @@ def unary():
         yield Case("Cast", "", [x], to=types_[b]), [x.astype(b)]
 
 
-FAMILIES = (dft, stft, einsum, matmul, topk, argmax, pool, conv_transpose, resize, gather, binary, norm, unary)
-OPSETS = {"pool": 19}
+FAMILIES = (dft, stft, einsum, matmul, topk, argmax, pool, conv_transpose, resize, gather, binary, norm, unary, *numpy_newer.FAMILIES)
+OPSETS = {pool: 19, **numpy_newer.FAMILIES}
 
 
 def run(tool, family, folder):
     """What is wrong with a family, as lines."""
     cases, wanted = zip(*family())
-    cases[0].opset = OPSETS.get(family.__name__, 17)
+    cases[0].opset = OPSETS.get(family, 17)
     file, ref = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.npz")
     pathlib.Path(file).write_bytes(model(cases))
     arrays = {f"in_{name}": x for name, x in given(cases)}

@@ -1,7 +1,8 @@
 /* resize.c -- Resize and Upsample.
  *
  * All modes are separable: for each axis a table says which input elements make an output element,
- * with which weights; the axes are then resized one after the other. */
+ * with which weights; the axes are then resized one after the other. Where an axis shrinks and
+ * aliasing is to be avoided, the filter is stretched, and covers more elements. */
 #include "engine/native/op/resize.h"
 #include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
@@ -77,8 +78,6 @@ static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_er
     struct view v;
     int rc;
 
-    if (!node_attr_is(op->node, "keep_aspect_ratio_policy", "stretch", "stretch"))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "keep_aspect_ratio_policy");
     view_begin(&v, op, err);
     rc = resize_read(&v.base, &z);
     view_end(&v);
@@ -90,6 +89,22 @@ static int read_sizes(struct op *op, struct resize *r, struct shape *out, opm_er
     memcpy(r->on, z.on, sizeof(r->on));
     *out = z.out;
     return shape_concrete(&z.out) ? 0 : NEED_DATA;
+}
+
+static int check_axes(const struct op *op, const struct resize *r, const struct shape *out,
+                      opm_error *err)
+{
+    const struct shape *in = &kernel_in(op, 0)->shape;
+
+    for (int32_t i = 0; i < out->rank; i++) {
+        if (r->on[i] && MAX(out->dim[i], in->dim[i]) > INT32_MAX)
+            return kernel_fail(op, OPM_ELIMIT, err, "a dimension is too long");
+        /* Only a region of interest can make a filter wider than the input. */
+        if (r->on[i] && r->antialias && 1 / r->scale[i] > 4 * (double)in->dim[i] + 16)
+            return kernel_fail(op, OPM_ELIMIT, err, "a scale of %g for %lld elements", r->scale[i],
+                               (long long)in->dim[i]);
+    }
+    return 0;
 }
 
 int resize_prepare(struct op *op, opm_error *err)
@@ -107,12 +122,13 @@ int resize_prepare(struct op *op, opm_error *err)
         types = TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I8);
     if (!rc)
         rc = kernel_want(op, 0, types, err);
-    if (!rc && r->antialias)
-        rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "antialias");
     if (!rc)
         rc = read_sizes(op, r, &s, err);
     if (!rc)
         rc = kernel_set(op, 0, kernel_in(op, 0)->type, &s, err);
+    if (rc)
+        return rc;
+    rc = check_axes(op, r, &s, err);
     if (rc)
         return rc;
     for (int32_t i = 0; i < s.rank; i++) /* every intermediate result is smaller than this */
@@ -208,12 +224,145 @@ void resize_tap(const struct resize *r, int axis, int64_t o, int64_t in, int64_t
         t->w[k] = (float)(r->exclude && sum != 0 ? w[k] / sum : w[k]);
 }
 
+/* The taps of all elements of an axis: tap q of element o is at[o * n + q]. Where weights are added
+ * up along rows, tap by tap: at[q * m + o]. */
+struct taps {
+    int n;
+    int32_t *at;
+    float *w;
+    bool *outside;
+};
+
+/* The filter of a mode at distance x. */
+static double filter(const struct resize *r, double x)
+{
+    double a = (double)r->cubic;
+
+    x = fabs(x);
+    if (r->mode == RESIZE_LINEAR)
+        return x < 1 ? 1 - x : 0;
+    if (x <= 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* Elements under the filter at x, which is so much wider: [*from, *to]; both may be outside. */
+static void under(const struct resize *r, int axis, double x, int64_t *from, int64_t *to)
+{
+    double reach = (r->mode == RESIZE_CUBIC ? 2 : 1) / fmin(r->scale[axis], 1);
+
+    *from = (int64_t)floor(x - reach) + 1;
+    *to = (int64_t)ceil(x + reach) - 1;
+}
+
+/* The same for an axis that is filtered; t has room for t->n taps. What is outside counts as the
+ * element at the edge. */
+static void spread(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out,
+                   const struct taps *t)
+{
+    double x = source(r, axis, o, in, out), scale = fmin(r->scale[axis], 1), sum = 0;
+    int64_t from, to, first;
+    float *w = t->w + o * t->n;
+
+    t->outside[o] = r->coord == COORD_CROP && (x < 0 || x > (double)(in - 1));
+    x = fmin(fmax(x, -1e9), 1e9);
+    under(r, axis, x, &from, &to);
+    first = MIN(MAX(from, (int64_t)0), in - 1);
+    for (int q = 0; q < t->n; q++) {
+        t->at[o * t->n + q] = (int32_t)MIN(first + q, in - 1);
+        w[q] = 0;
+    }
+    for (int64_t p = from; p <= to; p++) {
+        int64_t q = MIN(MAX(p, (int64_t)0), in - 1) - first;
+
+        if (r->exclude && (p < 0 || p >= in))
+            continue;
+        w[q] += (float)filter(r, ((double)p - x) * scale);
+    }
+    for (int q = 0; q < t->n; q++)
+        sum += (double)w[q];
+    for (int q = 0; q < t->n && sum != 0; q++)
+        w[q] = (float)((double)w[q] / sum);
+}
+
+/* How many elements of `in` are under the filter at most. */
+static int64_t most_taps(const struct resize *r, int axis, int64_t in, int64_t out)
+{
+    int64_t most = 1;
+
+    for (int64_t o = 0; o < out; o++) {
+        double x = fmin(fmax(source(r, axis, o, in, out), -1e9), 1e9);
+        int64_t from, to;
+
+        under(r, axis, x, &from, &to);
+        most = MAX(most, MIN(MAX(to, (int64_t)0), in - 1) - MIN(MAX(from, (int64_t)0), in - 1) + 1);
+    }
+    return most;
+}
+
+static void taps_release(struct taps *t)
+{
+    mem_free(t->at);
+    mem_free(t->w);
+    mem_free(t->outside);
+}
+
+static bool taps_make(const struct resize *r, int axis, int64_t in, int64_t out, struct taps *t)
+{
+    bool filtered = r->antialias && r->mode != RESIZE_NEAREST;
+    int64_t n = filtered                     ? most_taps(r, axis, in, out)
+                : r->mode == RESIZE_NEAREST  ? 1
+                : r->mode == RESIZE_LINEAR   ? 2
+                                             : RESIZE_TAPS,
+            all;
+
+    *t = (struct taps){ .n = (int)n };
+    if (__builtin_mul_overflow(n, out, &all) || all > PTRDIFF_MAX / 16)
+        return false;
+    t->at = mem_calloc((size_t)all + 1, sizeof(*t->at));
+    t->w = mem_calloc((size_t)all + 1, sizeof(*t->w));
+    t->outside = mem_calloc((size_t)out + 1, sizeof(*t->outside));
+    if (!t->at || !t->w || !t->outside)
+        return false;
+    for (int64_t o = 0; o < out; o++) {
+        struct tap tap;
+
+        if (filtered) {
+            spread(r, axis, o, in, out, t);
+            continue;
+        }
+        resize_tap(r, axis, o, in, out, &tap);
+        t->outside[o] = tap.outside;
+        for (int q = 0; q < tap.n; q++) {
+            t->at[o * n + q] = (int32_t)tap.at[q];
+            t->w[o * n + q] = tap.w[q];
+        }
+    }
+    return true;
+}
+
+/* From element by element to tap by tap. False when out of memory. */
+static bool taps_turn(struct taps *t, int64_t m)
+{
+    int32_t *at = mem_calloc((size_t)(m * t->n) + 1, sizeof(*at));
+    float *w = mem_calloc((size_t)(m * t->n) + 1, sizeof(*w));
+
+    for (int64_t o = 0; o < m && at && w; o++)
+        for (int q = 0; q < t->n; q++) {
+            at[q * m + o] = t->at[o * t->n + q];
+            w[q * m + o] = t->w[o * t->n + q];
+        }
+    mem_free(t->at);
+    mem_free(t->w);
+    t->at = at;
+    t->w = w;
+    return at && w;
+}
+
 struct axis_job {
     const struct resize *r;
     const struct isa *isa;
-    const struct tap *tap;
-    int32_t *at; /* the taps of all outputs by their number, for rows that are resized along */
-    float *w;
+    struct taps taps;
     const char *in;
     char *out;
     int64_t n, m, inner;
@@ -223,7 +372,7 @@ struct axis_job {
 
 #define PICK(T)                        \
     for (int64_t o = 0; o < j->m; o++) \
-    ((T *)(void *)out)[o] = ((const T *)(const void *)in)[j->at[o]]
+    ((T *)(void *)out)[o] = ((const T *)(const void *)in)[j->taps.at[o]]
 
 /* Rows of the last dimension. */
 static void row_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -238,9 +387,10 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
         if (!j->copy) {
             float *to = (float *)(void *)out;
 
-            j->isa->loops->taps(to, (const float *)(const void *)in, j->at, j->w, j->m, j->tap->n);
+            j->isa->loops->taps(to, (const float *)(const void *)in, j->taps.at, j->taps.w, j->m,
+                                j->taps.n);
             for (int64_t o = 0; o < j->m && j->r->coord == COORD_CROP; o++)
-                to[o] = j->tap[o].outside ? j->r->extrapolation : to[o];
+                to[o] = j->taps.outside[o] ? j->r->extrapolation : to[o];
             continue;
         }
         switch (j->width) {
@@ -258,7 +408,8 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
             break;
         default:
             for (int64_t o = 0; o < j->m; o++)
-                memcpy(out + (size_t)o * j->width, in + (size_t)j->at[o] * j->width, j->width);
+                memcpy(out + (size_t)o * j->width, in + (size_t)j->taps.at[o] * j->width,
+                       j->width);
         }
     }
 }
@@ -269,41 +420,27 @@ static void axis_part(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        const struct tap *t = &j->tap[i % j->m];
-        int64_t base = i / j->m * j->n * j->inner;
+        int64_t o = i % j->m, base = i / j->m * j->n * j->inner;
+        const int32_t *at = j->taps.at + o * j->taps.n;
+        const float *w = j->taps.w + o * j->taps.n;
 
         if (j->copy) {
             memcpy(j->out + (size_t)(i * j->inner) * j->width,
-                   j->in + (size_t)(base + t->at[0] * j->inner) * j->width,
+                   j->in + (size_t)(base + at[0] * j->inner) * j->width,
                    (size_t)j->inner * j->width);
             continue;
         }
         const float *in = (const float *)(const void *)j->in + base, *row[RESIZE_TAPS];
         float *out = (float *)(void *)j->out + i * j->inner;
 
-        for (int q = 0; q < t->n; q++)
-            row[q] = in + t->at[q] * j->inner;
-        j->isa->loops->mix(out, row, t->w, t->n, j->inner);
-        for (int64_t k = 0; k < j->inner && t->outside; k++)
+        for (int q = 0; q < MIN(j->taps.n, RESIZE_TAPS); q++)
+            row[q] = in + at[q] * j->inner;
+        j->isa->loops->mix(out, row, w, MIN(j->taps.n, RESIZE_TAPS), j->inner);
+        for (int q = RESIZE_TAPS; q < j->taps.n; q++)
+            j->isa->loops->axpy(out, in + at[q] * j->inner, w[q], j->inner);
+        for (int64_t k = 0; k < j->inner && j->taps.outside[o]; k++)
             out[k] = j->r->extrapolation;
     }
-}
-
-/* Rows along the last dimension want the taps number by number. */
-static bool list_taps(struct axis_job *j)
-{
-    size_t n = (size_t)j->m * RESIZE_TAPS + 1;
-
-    j->at = mem_calloc(n, sizeof(*j->at));
-    j->w = mem_calloc(n, sizeof(*j->w));
-    if (!j->at || !j->w || j->n > INT32_MAX)
-        return false;
-    for (int64_t o = 0; o < j->m; o++)
-        for (int q = 0; q < j->tap[o].n; q++) {
-            j->at[q * j->m + o] = (int32_t)j->tap[o].at[q];
-            j->w[q * j->m + o] = j->tap[o].w[q];
-        }
-    return true;
 }
 
 /* Elements whose coordinate is outside in any axis, after all axes are done. */
@@ -326,22 +463,16 @@ static void extrapolate(const struct op *op, const struct resize *r, float *out)
 
 static int resize_axis(struct op *op, struct axis_job *j, int d, int64_t outer, opm_error *err)
 {
-    struct tap *tap = mem_calloc((size_t)j->m + 1, sizeof(*tap));
-    bool ok = tap != NULL;
+    bool ok = taps_make(j->r, d, j->n, j->m, &j->taps);
 
-    for (int64_t o = 0; o < j->m && ok; o++)
-        resize_tap(j->r, d, o, j->n, j->m, &tap[o]);
-    j->tap = tap;
     if (ok && j->inner == 1)
-        ok = list_taps(j);
+        ok = taps_turn(&j->taps, j->m);
     if (ok && j->inner == 1)
         pool_for(kernel_pool(op), outer, MAX(2048 / (j->m + 1), (int64_t)1), row_part, j);
     else if (ok)
         pool_for(kernel_pool(op), outer * j->m, MAX(4096 / (j->inner + 1), (int64_t)1), axis_part,
                  j);
-    mem_free(tap);
-    mem_free(j->at);
-    mem_free(j->w);
+    taps_release(&j->taps);
     return ok ? 0 : kernel_nomem(op, err);
 }
 
@@ -412,11 +543,15 @@ int resize_run(struct op *op, opm_error *err)
     if (wide) {
         const float *f = (const float *)(const void *)result;
 
-        for (int64_t i = 0; i < out->count; i++)
+        /* Filters round, interpolation cuts off: as other runtimes do. */
+        for (int64_t i = 0; i < out->count; i++) {
+            float x = r->antialias ? rintf(f[i]) : f[i];
+
             if (out->type == TENSOR_U8)
-                ((uint8_t *)out->data)[i] = (uint8_t)fminf(fmaxf(f[i], 0), 255);
+                ((uint8_t *)out->data)[i] = (uint8_t)fminf(fmaxf(x, 0), 255);
             else
-                ((int8_t *)out->data)[i] = (int8_t)fminf(fmaxf(f[i], -128), 127);
+                ((int8_t *)out->data)[i] = (int8_t)fminf(fmaxf(x, -128), 127);
+        }
         return 0;
     }
     if (result != out->data)

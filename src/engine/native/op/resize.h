@@ -35,7 +35,9 @@ struct tap {
     bool outside; /* gets the extrapolation value */
 };
 
-/* Output element o of an axis that goes from `in` to `out` elements. */
+/* Output element o of an axis that goes from `in` to `out` elements. Not for r->antialias unless
+ * mode is RESIZE_NEAREST, which it does not change: that takes as many elements as lie under the
+ * filter. */
 void resize_tap(const struct resize *r, int axis, int64_t o, int64_t in, int64_t out,
                 struct tap *t);
 

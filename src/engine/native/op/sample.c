@@ -6,29 +6,64 @@
 #include <math.h>
 #include <string.h>
 
-enum { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC };
-enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
+enum grid_mode { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC };
+enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
 
-struct grid_job {
-    const struct op *op;
-    int mode, padding;
+#define GRID_DIMS 3
+#define GRID_SIDE 4     /* elements around a coordinate, at most */
+#define GRID_ROOM 4096  /* taps that are found at a time, for all channels */
+
+struct grid {
+    enum grid_mode mode;
+    enum grid_padding padding;
     bool align;
+    int nd;
+    int64_t dim[GRID_DIMS]; /* of a plane */
 };
+
+static int grid_modes(const struct op *op, struct grid *g, opm_error *err)
+{
+    static const char *const modes[] = { "linear", "nearest", "cubic", "bilinear", "", "bicubic" };
+    static const char *const pads[] = { "zeros", "border", "reflection" };
+    const char *mode = node_attr_str(op->node, "mode", "linear"),
+               *pad = node_attr_str(op->node, "padding_mode", "zeros");
+    int m = -1, p = -1;
+
+    for (int i = 0; i < (int)ARRAY_SIZE(modes); i++)
+        if (strcmp(mode, modes[i]) == 0)
+            m = i % 3;
+    for (int i = 0; i < (int)ARRAY_SIZE(pads); i++)
+        if (strcmp(pad, pads[i]) == 0)
+            p = i;
+    if (m < 0 || p < 0 || mode[0] == '\0')
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for mode '%s' with padding '%s'",
+                           mode, pad);
+    g->mode = (enum grid_mode)m;
+    g->padding = (enum grid_padding)p;
+    g->align = node_attr_int(op->node, "align_corners", 0);
+    return 0;
+}
 
 int gridsample_prepare(struct op *op, opm_error *err)
 {
-    const struct nt *x = kernel_in(op, 0), *g = kernel_in(op, 1);
-    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    const struct nt *x = kernel_in(op, 0), *at = kernel_in(op, 1);
+    struct grid *g = kernel_new_state(op, sizeof(*g));
+    int rc = g ? kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err) : kernel_nomem(op, err);
 
     if (!rc)
         rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+    if (!rc)
+        rc = grid_modes(op, g, err);
     if (rc)
         return rc;
-    if (x->shape.rank != 4 || g->shape.rank != 4 || g->shape.dim[3] != 2 ||
-        g->shape.dim[0] != x->shape.dim[0])
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "wants N x C x H x W and N x H x W x 2");
-    if (nt_span(&x->shape, 2, 4) > INT32_MAX)
+    g->nd = x->shape.rank - 2;
+    if (g->nd < 1 || g->nd > GRID_DIMS || at->shape.rank != x->shape.rank ||
+        at->shape.dim[g->nd + 1] != g->nd || at->shape.dim[0] != x->shape.dim[0])
+        return kernel_fail(op, OPM_EUNSUPPORTED, err,
+                           "wants N x C x up to three dimensions, and as many coordinates");
+    if (nt_span(&x->shape, 2, g->nd + 2) > INT32_MAX)
         return kernel_fail(op, OPM_ELIMIT, err, "the planes are too big");
+    memcpy(g->dim, x->shape.dim + 2, (size_t)g->nd * sizeof(*g->dim));
     return kernel_infer(op, err);
 }
 
@@ -42,28 +77,24 @@ static double reflect(double x, double lo, double hi)
     return d > span ? hi - (d - span) : lo + d;
 }
 
-static double place(const struct grid_job *j, double x, int64_t n)
+static double place(const struct grid *g, double x, int64_t n)
 {
-    x = j->align ? (x + 1) / 2 * (double)(n - 1) : ((x + 1) * (double)n - 1) / 2;
+    x = g->align ? (x + 1) / 2 * (double)(n - 1) : ((x + 1) * (double)n - 1) / 2;
     if (!(fabs(x) < 1e9))
         x = -1e9;
     return x;
 }
 
-/* Where a pixel is in its plane, outside handled as the padding says; -1: nowhere. */
-static int32_t pixel(const struct grid_job *j, int64_t h, int64_t w, int64_t y, int64_t x)
+/* Element x of n, outside handled as the padding says; -1: nowhere. */
+static int32_t pixel(const struct grid *g, int64_t n, int64_t x)
 {
-    if (j->padding == GRID_ZEROS && (y < 0 || x < 0 || y >= h || x >= w))
+    if (x >= 0 && x < n)
+        return (int32_t)x;
+    if (g->padding == GRID_ZEROS)
         return -1;
-    if (j->padding == GRID_REFLECTION && (y < 0 || x < 0 || y >= h || x >= w)) {
-        double lo = j->align ? 0 : -0.5, off = j->align ? -1 : -0.5;
-
-        y = (int64_t)reflect((double)y, lo, (double)h + off);
-        x = (int64_t)reflect((double)x, lo, (double)w + off);
-    }
-    y = MIN(MAX(y, (int64_t)0), h - 1);
-    x = MIN(MAX(x, (int64_t)0), w - 1);
-    return (int32_t)(y * w + x);
+    if (g->padding == GRID_REFLECTION)
+        x = (int64_t)reflect((double)x, g->align ? 0 : -0.5, (double)n - (g->align ? 1 : 0.5));
+    return (int32_t)MIN(MAX(x, (int64_t)0), n - 1);
 }
 
 static void cubic(double f, double *w)
@@ -76,114 +107,120 @@ static void cubic(double f, double *w)
     w[3] = ((a * (2 - f) - 5 * a) * (2 - f) + 8 * a) * (2 - f) - 4 * a;
 }
 
-#define GRID_TAPS 16
-#define GRID_BLOCK 256 /* positions whose taps are found at a time, for all channels */
-
-struct grid_block {
-    int32_t at[GRID_TAPS * GRID_BLOCK];
-    float w[GRID_TAPS * GRID_BLOCK];
+/* Elements of one dimension around a coordinate. */
+struct around {
+    int32_t at[GRID_SIDE];
+    double w[GRID_SIDE];
 };
 
-/* Position i of n in a block. */
-static void grid_taps(const struct grid_job *j, struct grid_block *b, int64_t i, int64_t n,
-                      int64_t h, int64_t w, double y, double x)
+/* Nearest elements are those of PyTorch, which in planes rounds halves to even, and in volumes away
+ * from zero. */
+static int grid_around(const struct grid *g, int d, double x, struct around *a)
 {
-    int64_t y0 = (int64_t)floor(y), x0 = (int64_t)floor(x);
-    double fy = y - (double)y0, fx = x - (double)x0, wy[4] = { 1 - fy, fy }, wx[4] = { 1 - fx, fx };
-    int side = j->mode == GRID_CUBIC ? 4 : 2;
+    int64_t n = g->dim[d], first;
+    double lo = g->align ? 0 : -0.5, hi = (double)n - (g->align ? 1 : 0.5), f;
+    int side = g->mode == GRID_CUBIC ? 4 : 2;
 
-    if (j->mode == GRID_NEAREST) {
-        b->at[i] = pixel(j, h, w, (int64_t)nearbyint(y), (int64_t)nearbyint(x));
-        b->w[i] = 1;
-        return;
+    x = place(g, x, n);
+    if (g->mode == GRID_NEAREST)
+        x = g->nd == 3 ? round(x) : nearbyint(x);
+    if (!(x >= lo && x <= hi)) { /* elements around it may still be outside: pixel() */
+        if (g->padding == GRID_BORDER)
+            x = fmin(fmax(x, 0), (double)(n - 1));
+        else if (g->padding == GRID_REFLECTION)
+            x = reflect(x, lo, hi);
     }
+    if (g->mode == GRID_NEAREST) {
+        a->at[0] = pixel(g, n, (int64_t)nearbyint(x));
+        a->w[0] = 1;
+        return 1;
+    }
+    first = (int64_t)floor(x);
+    f = x - (double)first;
+    a->w[0] = 1 - f;
+    a->w[1] = f;
     if (side == 4) {
-        cubic(fy, wy);
-        cubic(fx, wx);
-        y0--;
-        x0--;
+        cubic(f, a->w);
+        first--;
     }
-    for (int p = 0; p < side; p++)
-        for (int q = 0; q < side; q++) {
-            b->at[(p * side + q) * n + i] = pixel(j, h, w, y0 + p, x0 + q);
-            b->w[(p * side + q) * n + i] = (float)(wy[p] * wx[q]);
-        }
+    for (int k = 0; k < side; k++)
+        a->at[k] = pixel(g, n, first + k);
+    return side;
 }
 
-/* Coordinates beyond the edge are moved; those of pixels around them later, by pixel(). */
-static void grid_inside(const struct grid_job *j, int64_t h, int64_t w, double *y, double *x)
-{
-    double lo = j->align ? 0 : -0.5, off = j->align ? -1 : -0.5;
+struct grid_job {
+    const struct op *op;
+    const struct grid *g;
+    int64_t cols, per; /* positions, and of these at a time */
+    int taps;
+};
 
-    if (j->mode == GRID_NEAREST) {
-        *x = nearbyint(*x);
-        *y = nearbyint(*y);
-    }
-    if (*x >= lo && *x <= (double)w + off && *y >= lo && *y <= (double)h + off)
-        return;
-    if (j->padding == GRID_BORDER) {
-        *x = fmin(fmax(*x, 0), (double)(w - 1));
-        *y = fmin(fmax(*y, 0), (double)(h - 1));
-    } else if (j->padding == GRID_REFLECTION) {
-        *x = reflect(*x, lo, (double)w + off);
-        *y = reflect(*y, lo, (double)h + off);
-    }
+struct grid_block {
+    int32_t at[GRID_ROOM];
+    float w[GRID_ROOM];
+};
+
+/* Position i of n in a block; coordinates come in reverse order of the dimensions. */
+static void grid_taps(const struct grid *g, struct grid_block *b, int64_t i, int64_t n,
+                      const float *coord)
+{
+    struct around a[GRID_DIMS] = { { .at = { 0 }, .w = { 1 } }, { .at = { 0 }, .w = { 1 } } };
+    int side = 1, first = GRID_DIMS - g->nd;
+    int64_t h = g->nd > 1 ? g->dim[g->nd - 2] : 1, w = g->dim[g->nd - 1];
+    int nz, ny;
+
+    for (int d = 0; d < g->nd; d++)
+        side = grid_around(g, d, (double)coord[g->nd - 1 - d], &a[first + d]);
+    nz = g->nd > 2 ? side : 1;
+    ny = g->nd > 1 ? side : 1;
+    for (int z = 0; z < nz; z++)
+        for (int y = 0; y < ny; y++)
+            for (int x = 0; x < side; x++, i += n) {
+                bool in = (a[0].at[z] | a[1].at[y] | a[2].at[x]) >= 0;
+
+                b->at[i] = in ? (int32_t)((a[0].at[z] * h + a[1].at[y]) * w + a[2].at[x]) : -1;
+                b->w[i] = (float)(a[0].w[z] * a[1].w[y] * a[2].w[x]);
+            }
 }
 
 static void grid_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct grid_job *j = arg;
     const struct nt *in = kernel_in(j->op, 0), *out = kernel_out(j->op, 0);
-    int64_t c = in->shape.dim[1], h = in->shape.dim[2], w = in->shape.dim[3],
-            cols = out->shape.dim[2] * out->shape.dim[3],
-            blocks = (cols + GRID_BLOCK - 1) / GRID_BLOCK;
-    int ntaps = j->mode == GRID_NEAREST ? 1 : j->mode == GRID_LINEAR ? 4 : 16;
+    int64_t c = in->shape.dim[1], plane = nt_span(&in->shape, 2, in->shape.rank),
+            blocks = (j->cols + j->per - 1) / j->per;
     struct grid_block b;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        int64_t image = i / blocks, first = i % blocks * GRID_BLOCK,
-                n = MIN(cols - first, (int64_t)GRID_BLOCK);
-        const float *grid = (const float *)kernel_in(j->op, 1)->data + (image * cols + first) * 2;
+        int64_t image = i / blocks, first = i % blocks * j->per, n = MIN(j->cols - first, j->per);
+        const float *coord =
+            (const float *)kernel_in(j->op, 1)->data + (image * j->cols + first) * j->g->nd;
 
-        for (int64_t k = 0; k < n; k++) {
-            double x = place(j, (double)grid[2 * k], w), y = place(j, (double)grid[2 * k + 1], h);
-
-            grid_inside(j, h, w, &y, &x);
-            grid_taps(j, &b, k, n, h, w, y, x);
-        }
+        for (int64_t k = 0; k < n; k++)
+            grid_taps(j->g, &b, k, n, coord + k * j->g->nd);
         for (int64_t ch = image * c; ch < (image + 1) * c; ch++)
-            kernel_isa(j->op)->loops->taps((float *)out->data + ch * cols + first,
-                                           (const float *)in->data + ch * h * w, b.at, b.w, n,
-                                           ntaps);
+            kernel_isa(j->op)->loops->taps((float *)out->data + ch * j->cols + first,
+                                           (const float *)in->data + ch * plane, b.at, b.w, n,
+                                           j->taps);
     }
 }
 
 int gridsample_run(struct op *op, opm_error *err)
 {
-    const char *mode = node_attr_str(op->node, "mode", "bilinear"),
-               *pad = node_attr_str(op->node, "padding_mode", "zeros");
-    struct grid_job j = { .op = op };
-    const struct nt *in = kernel_in(op, 0);
+    const struct nt *in = kernel_in(op, 0), *out = kernel_out(op, 0);
+    struct grid_job j = { .op = op, .g = op->state, .taps = 1 };
 
     (void)err;
-    j.mode = strstr(mode, "cubic")          ? GRID_CUBIC
-             : strcmp(mode, "nearest") == 0 ? GRID_NEAREST
-                                            : GRID_LINEAR;
-    j.padding = strcmp(pad, "border") == 0       ? GRID_BORDER
-                : strcmp(pad, "reflection") == 0 ? GRID_REFLECTION
-                                                 : GRID_ZEROS;
-    j.align = node_attr_int(op->node, "align_corners", 0);
-    if (in->count == 0) {
-        memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
+    if (in->count == 0 || out->count == 0) {
+        memset(out->data, 0, out->bytes);
         return 0;
     }
-    pool_for(
-        kernel_pool(op),
-        in->shape.dim[0] *
-            ((kernel_out(op, 0)->shape.dim[2] * kernel_out(op, 0)->shape.dim[3] + GRID_BLOCK - 1) /
-             GRID_BLOCK),
-        1, grid_part, &j);
+    for (int d = 0; d < j.g->nd && j.g->mode != GRID_NEAREST; d++)
+        j.taps *= j.g->mode == GRID_CUBIC ? 4 : 2;
+    j.cols = nt_span(&out->shape, 2, out->shape.rank);
+    j.per = MIN(GRID_ROOM / j.taps, 256);
+    pool_for(kernel_pool(op), in->shape.dim[0] * ((j.cols + j.per - 1) / j.per), 1, grid_part, &j);
     return 0;
 }
 

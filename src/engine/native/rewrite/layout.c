@@ -169,6 +169,7 @@ static int64_t resize_channels(const struct layout *l, const struct op *op)
     bool nearest = node_attr_is(op->node, "mode", "nearest", "nearest");
 
     if (!out || (!nearest && !node_attr_is(op->node, "mode", "linear", "nearest")) ||
+        (!nearest && node_attr_int(op->node, "antialias", 0)) ||
         node_attr_is(op->node, "coordinate_transformation_mode", "tf_crop_and_resize", "") ||
         out->shape.rank < 3 || out->shape.rank > 4 || out->shape.dim[1] != l->channels[op->in[0]])
         return 0;

@@ -1,0 +1,160 @@
+"""Families of check_numpy.py: operators and forms of operators that came with newer opsets, and of com.microsoft."""
+import itertools
+import pathlib
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
+from ops_cases import Case, c, ci, f  # noqa: E402
+
+RNG = np.random.default_rng(23)
+
+
+def kernel(mode, x, a):
+    x = np.abs(x)
+    if mode == "linear":
+        return np.clip(1 - x, 0, 1)
+    near = (a + 2) * x ** 3 - (a + 3) * x ** 2 + 1
+    far = a * x ** 3 - 5 * a * x ** 2 + 8 * a * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def filtered(x, axis, size, scale, mode, a=-.75, exclude=False):
+    """One axis, half_pixel: the filter is stretched where it shrinks, what is outside counts as the edge."""
+    n, s = x.shape[axis], min(scale, 1)
+    rows = np.zeros((size, n))
+    for o in range(size):
+        at = (o + .5) / scale - .5
+        pixels = np.arange(np.floor(at - 3 / s), np.ceil(at + 3 / s) + 1).astype(int)
+        weights = kernel(mode, (pixels - at) * s, a)
+        if exclude:
+            weights = np.where((pixels >= 0) & (pixels < n), weights, 0)
+        np.add.at(rows[o], np.clip(pixels, 0, n - 1), weights / weights.sum())
+    return np.moveaxis(np.tensordot(rows, x, (1, axis)), 0, axis)
+
+
+def antialias():
+    for shape, scales in (((1, 1, 4, 4), (.6, .6)), ((2, 3, 30, 17), (.3, .45)), ((1, 2, 9, 40), (.11, 2.)), ((1, 2, 7, 7), (1., .2)),
+                          ((1, 2, 50), (.07,)), ((1, 1, 6, 8, 10), (.5, .7, .2))):
+        x = f(*shape)
+        out = [int(np.floor(np.float32(s) * np.float32(n))) for s, n in zip(scales, shape[2:])]
+        for mode, exclude in itertools.product(("linear", "cubic"), (0, 1)):
+            y = x.astype(float)
+            for i, (s, size) in enumerate(zip(scales, out)):
+                if s != 1:
+                    y = filtered(y, 2 + i, size, float(np.float32(s)), mode, exclude=exclude)
+            yield Case("Resize", "", [x, None, c(np.array((1, 1) + scales, np.float32))], mode=mode, antialias=1,
+                       exclude_outside=exclude), [y]
+    x = f(1, 2, 20, 30)
+    y = filtered(filtered(x.astype(float), 2, 9, 9 / 20, "cubic", -.5), 3, 11, 11 / 30, "cubic", -.5)
+    yield Case("Resize", "", [x, None, None, ci(9, 11)], mode="cubic", antialias=1, cubic_coeff_a=-.5, axes=[2, 3]), [y]
+    image = RNG.integers(0, 256, (1, 3, 20, 31)).astype(np.uint8)
+    y = filtered(filtered(image.astype(float), 2, 7, 7 / 20, "linear"), 3, 10, 10 / 31, "linear")
+    yield Case("Resize", "", [image, None, None, ci(1, 3, 7, 10)], mode="linear", antialias=1), [np.rint(y).astype(np.uint8)]
+
+
+def aspect():
+    for policy, mode in itertools.product(("not_larger", "not_smaller"), ("linear", "cubic")):
+        x = f(1, 2, 10, 15)
+        for wanted in ((7, 8), (30, 20), (9, 100)):
+            pick = min if policy == "not_larger" else max
+            ratio = pick(w / n for w, n in zip(wanted, (10, 15)))
+            size = [int(ratio * n + .5) for n in (10, 15)]
+            y = x.astype(float)
+            for i in (0, 1):
+                rows = np.zeros((size[i], (10, 15)[i]))
+                for o in range(size[i]):
+                    at = (o + .5) / ratio - .5
+                    pixels = int(np.floor(at)) + np.arange(-1, 3)
+                    np.add.at(rows[o], np.clip(pixels, 0, rows.shape[1] - 1), kernel(mode, pixels - at, -.75))
+                y = np.moveaxis(np.tensordot(rows, y, (1, 2 + i)), 0, 2 + i)
+            yield Case("Resize", "", [x, None, None, ci(*wanted)], mode=mode, axes=[2, 3], keep_aspect_ratio_policy=policy), [y]
+            if mode == "linear":
+                at = [np.clip(np.ceil((np.arange(m) + .5) / ratio - 1).astype(int), 0, n - 1) for m, n in zip(size, (10, 15))]
+                yield Case("Resize", "", [x, None, None, ci(*wanted)], mode="nearest", axes=[-2, -1],
+                           keep_aspect_ratio_policy=policy), [x[:, :, at[0]][..., at[1]]]
+
+
+def mirrored(x, low, high):
+    span = high - low
+    d = np.fmod(np.abs(x - low), 2 * span)
+    return np.where(d > span, high - (d - span), low + d)
+
+
+def elements(x, n, mode, padding, align, volume):
+    """(indices, -1 for none, weights) of a dimension around coordinates x in -1 .. 1."""
+    low, high = (0, n - 1) if align else (-.5, n - .5)
+    at = (x + 1) / 2 * (n - 1) if align else ((x + 1) * n - 1) / 2
+    if mode == "nearest":
+        at = np.sign(at) * np.floor(np.abs(at) + .5) if volume else np.rint(at)
+    out = (at < low) | (at > high)
+    if padding == "border":
+        at = np.where(out, np.clip(at, 0, n - 1), at)
+    elif padding == "reflection":
+        at = np.where(out, mirrored(at, low, high), at)
+    if mode == "nearest":
+        found = [(np.rint(at).astype(int), np.ones_like(at))]
+    else:
+        first = np.floor(at).astype(int)
+        steps = range(-1, 3) if mode == "cubic" else range(2)
+        found = [(first + k, kernel(mode, at - first - k, -.75)) for k in steps]
+    for index, weight in found:
+        inside = (index >= 0) & (index < n)
+        if padding == "zeros":
+            index = np.where(inside, index, -1)
+        elif padding == "border":
+            index = np.clip(index, 0, n - 1)
+        else:
+            index = np.where(inside, index, np.clip(mirrored(index.astype(float), low, high).astype(int), 0, n - 1))
+        yield index, weight
+
+
+def grid():
+    for (shape, out), mode, padding, align in itertools.product(
+            (((2, 3, 7), (11,)), ((1, 2, 5, 6), (4, 9)), ((2, 2, 4, 5, 6), (3, 7, 5)), ((1, 1, 3, 2, 40), (2, 3, 33))),
+            ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)):
+        x, nd = f(*shape), len(out)
+        at = RNG.uniform(-1.4, 1.4, (shape[0], *out, nd)).astype(np.float32)
+        y = np.zeros((*shape[:2], *out))
+        for n in range(shape[0]):
+            around = [list(elements(at[n, ..., nd - 1 - d].astype(float), shape[2 + d], mode, padding, align, nd == 3)) for d in range(nd)]
+            for taps in itertools.product(*around):
+                ok = np.all([i >= 0 for i, _ in taps], axis=0)
+                weight = np.prod([w for _, w in taps], axis=0) * ok
+                y[n] += x[n][(slice(None), *[np.where(ok, i, 0) for i, _ in taps])] * weight
+        yield Case("GridSample", "", [x, at], mode=mode, padding_mode=padding, align_corners=align), [y]
+
+
+def deform():
+    for shape, weights, group, offsets, stride, pads, dilation, masked, biased in (
+            ((1, 1, 3, 3), (1, 1, 2, 2), 1, 1, [1, 1], [0] * 4, [1, 1], 0, 0), ((2, 4, 9, 8), (6, 4, 3, 3), 1, 1, [1, 1], [1] * 4, [1, 1], 1, 1),
+            ((1, 6, 11, 30), (4, 3, 3, 2), 2, 1, [2, 1], [1, 0, 2, 1], [1, 2], 1, 0), ((2, 8, 7, 7), (5, 8, 3, 3), 1, 4, [1, 1], [1] * 4, [1, 1], 0, 1),
+            ((1, 8, 10, 9), (8, 2, 1, 1), 4, 2, [1, 1], [0] * 4, [1, 1], 1, 1), ((1, 16, 20, 40), (33, 16, 3, 3), 1, 2, [1, 1], [1] * 4, [1, 1], 1, 1)):
+        x, w, b = f(*shape), f(*weights), f(weights[0])
+        kh, kw = weights[2:]
+        size = [(shape[2 + i] + pads[i] + pads[2 + i] - (weights[2 + i] - 1) * dilation[i] - 1) // stride[i] + 1 for i in (0, 1)]
+        move = f(shape[0], offsets * kh * kw * 2, *size, scale=1.5)
+        mask = RNG.random((shape[0], offsets * kh * kw, *size)).astype(np.float32)
+        d = move.reshape(shape[0], offsets, kh, kw, 2, *size).astype(float)
+        m = mask.reshape(shape[0], offsets, kh, kw, *size) if masked else np.ones((shape[0], offsets, kh, kw, *size))
+        rows, cols = np.meshgrid(np.arange(size[0]) * stride[0] - pads[0], np.arange(size[1]) * stride[1] - pads[1], indexing="ij")
+        y = np.zeros((shape[0], weights[0], *size)) + (b.reshape(1, -1, 1, 1) if biased else 0)
+        per, icg, ocg = shape[1] // offsets, weights[1], weights[0] // group
+        for n, ch, p, q in itertools.product(range(shape[0]), range(shape[1]), range(kh), range(kw)):
+            at = [rows + p * dilation[0] + d[n, ch // per, p, q, 0], cols + q * dilation[1] + d[n, ch // per, p, q, 1]]
+            value = np.zeros(size)
+            for (i, wi), (j, wj) in itertools.product(*[[(np.floor(a).astype(int) + k, kernel("linear", a - np.floor(a) - k, 0)) for k in (0, 1)]
+                                                        for a in at]):
+                ok = (i >= 0) & (i < shape[2]) & (j >= 0) & (j < shape[3])
+                value += np.where(ok, x[n, ch][np.where(ok, i, 0), np.where(ok, j, 0)], 0) * wi * wj
+            g = ch // icg
+            y[n, g * ocg:(g + 1) * ocg] += w[g * ocg:(g + 1) * ocg, ch % icg, p, q].reshape(-1, 1, 1) * value * m[n, ch // per, p, q]
+        inputs = [x, c(w), move] + ([c(b) if biased else None, mask] if masked or biased else [])
+        if not masked:
+            inputs = inputs[:4 if biased else 3]
+        yield Case("DeformConv", "", inputs, group=group, offset_group=offsets, strides=stride, pads=pads, dilations=dilation,
+                   kernel_shape=[kh, kw]), [y]
+
+
+FAMILIES = {antialias: 18, aspect: 18, grid: 20, deform: 22}
