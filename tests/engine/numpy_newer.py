@@ -157,4 +157,56 @@ def deform():
                    kernel_shape=[kh, kw]), [y]
 
 
-FAMILIES = {antialias: 18, aspect: 18, grid: 20, deform: 22}
+def attended(q, k, v, scale, cap=0., add=None, keys=None, first=None, causal=False):
+    """Results of Attention on heads of their own: weighted values, and scores in all four states. keys: how many of each batch
+    item count; first: how many of these come before the rows of q."""
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1).astype(float) for x in (k, v))
+    plain = np.einsum("bhid,bhjd->bhij", q, k) * scale
+    capped = cap * np.tanh(plain / cap) if cap else plain
+    masked = capped + (0 if add is None else add)
+    column, row = np.arange(k.shape[2]), np.arange(q.shape[2])[:, None]
+    for b in range(q.shape[0]):
+        hide = np.zeros((q.shape[2], k.shape[2]), bool)
+        if keys is not None:
+            hide |= column >= keys[b]
+        if causal:
+            hide |= column > row + first[b]
+        masked[b][:, hide] = -np.inf
+    top = masked.max(-1, keepdims=True)
+    e = np.where(np.isneginf(masked), 0, np.exp(masked - np.where(np.isneginf(top), 0, top)))
+    total = e.sum(-1, keepdims=True)
+    weights = np.divide(e, total, out=np.zeros_like(e), where=total > 0)  # nothing to see: zero
+    return np.einsum("bhij,bhjd->bhid", weights, v), [plain, capped, masked, weights]
+
+
+def attention():
+    for (b, heads, kv, i, j, past, d, dv), mode, cap in itertools.product(
+            ((1, 2, 2, 4, 6, 0, 8, 8), (2, 4, 2, 5, 7, 3, 8, 6), (2, 6, 1, 1, 9, 20, 16, 16), (1, 3, 3, 33, 33, 0, 5, 17)), (0, 1, 2, 3), (0., 2.)):
+        q, k, v = f(b, heads, i, d), f(b, kv, j, d), f(b, kv, j, dv)
+        old = [f(b, kv, past, d), f(b, kv, past, dv)] if past else []
+        allk, allv = (np.concatenate([o, x], 2) for o, x in zip(old, (k, v))) if past else (k, v)
+        scale, total = float(np.float32(1 / np.sqrt(d))), past + j
+        add = f(b, 1, i, total)
+        for causal, mask in itertools.product((0, 1), (None, add, add[0, 0], add > 0, (add > -3)[:, :, :, :total - 1])):
+            bias = mask
+            if mask is not None and mask.dtype == bool:
+                bias = np.where(mask, 0., -np.inf)
+            if mask is not None and mask.shape[-1] < total:
+                bias = np.concatenate([bias, np.full((*bias.shape[:-1], total - bias.shape[-1]), -np.inf)], -1)
+            y, scores = attended(q, allk, allv, scale, cap, bias, first=[past] * b, causal=causal)
+            inputs = [q, k, v] + ([mask] if mask is not None or past else []) + old
+            yield Case("Attention", "", inputs, outputs=4, is_causal=causal, softcap=cap, qk_matmul_output_mode=mode), [y, allk, allv, scores[mode]]
+        if past:
+            continue
+        keys = RNG.integers(1, j + 1, b)
+        for causal in (0, 1):
+            y, scores = attended(q, k, v, .3, cap, add, keys, keys - i, causal)
+            yield Case("Attention", "", [q, k, v, add, None, None, keys.astype(np.int64)], outputs=4, is_causal=causal, softcap=cap, scale=.3,
+                       qk_matmul_output_mode=mode), [y, k, v, scores[mode]]
+        flat = [x.transpose(0, 2, 1, 3).reshape(b, x.shape[2], -1) for x in (q, k, v)]
+        y, scores = attended(q, k, v, scale, cap)
+        yield Case("Attention", "", flat, outputs=4, q_num_heads=heads, kv_num_heads=kv, softcap=cap, qk_matmul_output_mode=mode), [
+            y.transpose(0, 2, 1, 3).reshape(b, i, -1), k, v, scores[mode]]
+
+
+FAMILIES = {attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}

@@ -7,6 +7,7 @@
 #include "engine/native/math/sdpa.h"
 #include "engine/native/math/gemm.h"
 
+#include <math.h>
 #include <string.h>
 
 #define SCORES_MAX 65536 /* floats of scores at a time */
@@ -95,6 +96,67 @@ static float weigh(const struct sdpa_job *j, float *x, int64_t start, int64_t en
     return isa->softexp(x, n, scale, mask);
 }
 
+/* Elements of the masks for the scores of a row. */
+struct row_mask {
+    const float *add;
+    const uint8_t *where;
+};
+
+static struct row_mask row_mask(const struct sdpa_job *j, int64_t b, int64_t h, int64_t row)
+{
+    const struct sdpa *s = j->s;
+    struct row_mask m = { j->d->mask, j->d->where };
+
+    if (m.add)
+        m.add += b * s->mask[0] + h * s->mask[1] + row * s->mask[2];
+    if (m.where)
+        m.where += b * s->where[0] + h * s->where[1] + row * s->where[2];
+    return m;
+}
+
+static bool hidden(const struct sdpa *s, const struct row_mask *m, int64_t i)
+{
+    return (m->where && !m->where[i * s->where[3]] == s->where_keeps && s->fill == -INFINITY) ||
+           (m->add && m->add[i * s->mask[3]] == -INFINITY);
+}
+
+/* Masks leave none of the keys [start, end). */
+static bool blind(const struct sdpa_job *j, int64_t start, int64_t end, int64_t b, int64_t h,
+                  int64_t row)
+{
+    struct row_mask m = row_mask(j, b, h, row);
+
+    for (int64_t i = start; i < end; i++)
+        if (!hidden(j->s, &m, i))
+            return false;
+    return true;
+}
+
+/* Write a row of the scores from what the product gave, keys [start, end) of it being looked at. */
+static void expose(const struct sdpa_job *j, const float *x, int64_t start, int64_t end, int64_t b,
+                   int64_t h, int64_t row)
+{
+    const struct sdpa *s = j->s;
+    struct row_mask m = row_mask(j, b, h, row);
+    float *to = j->d->scores + ((b * s->outer[1] + h) * s->sq + row) * s->sk;
+
+    for (int64_t i = 0; i < s->sk; i++) {
+        float v = x[i] * s->scale;
+
+        if (s->cap > 0 && s->scores >= SCORES_CAPPED)
+            v = s->cap * tanhf(v / s->cap);
+        if (s->scores >= SCORES_MASKED) {
+            if (m.where && !m.where[i * s->where[3]] == s->where_keeps)
+                v = s->fill;
+            if (m.add)
+                v += m.add[i * s->mask[3]];
+            if (i < start || i >= end)
+                v = -INFINITY;
+        }
+        to[i] = v;
+    }
+}
+
 /* Rows [r0, r1) of one head, at most a panel. */
 static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r0, int64_t r1,
                        const float *kp, const float *vp, float *score)
@@ -103,7 +165,7 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
     const struct isa *isa = kernel_isa(j->op);
     const int64_t *qs = s->stride[SDPA_Q], *os = s->stride[SDPA_OUT];
     const int32_t *limit = s->limit ? s->limit + b * s->limit_batch : NULL;
-    int64_t keys = limit ? 0 : s->sk;
+    int64_t keys = limit && !j->d->scores ? 0 : s->sk;
     float *out = j->d->out + b * os[0] + h * os[1] + r0 * os[2];
     struct isa_tile t = { .m = (int)(r1 - r0),
                           .k = s->d,
@@ -113,7 +175,7 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
                           .ldc = s->ld };
     float inv[16];
 
-    for (int64_t r = r0; limit && r < r1; r++)
+    for (int64_t r = r0; limit && keys < s->sk && r < r1; r++)
         keys = MAX(keys, (int64_t)limit[r]);
     for (int64_t p = 0; p * isa->nr < keys; p++) {
         t.n = (int)MIN((int64_t)isa->nr, keys - p * isa->nr);
@@ -126,9 +188,16 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
         int64_t n = limit ? limit[r] : keys,
                 start = s->window > 0 ? MAX(n - s->window, (int64_t)0) : 0;
 
-        inv[r - r0] = n ? 1 / weigh(j, x, start, n, b, h, r) : 0;
+        if (j->d->scores)
+            expose(j, x, start, n, b, h, r);
+        if (s->blind_zero && n && blind(j, start, n, b, h, r))
+            start = n;
+        inv[r - r0] = n > start ? 1 / weigh(j, x, start, n, b, h, r) : 0;
         memset(x, 0, (size_t)start * sizeof(*x));
         memset(x + n, 0, (size_t)(keys - n) * sizeof(*x));
+        if (j->d->scores && s->scores == SCORES_WEIGHTS)
+            isa->unary(U_AFFINE, j->d->scores + ((b * s->outer[1] + h) * s->sq + r) * s->sk, x,
+                       keys, inv[r - r0], 0);
     }
     t.k = keys;
     t.a = score;

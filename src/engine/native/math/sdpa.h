@@ -11,6 +11,10 @@
 
 enum { SDPA_Q, SDPA_K, SDPA_V, SDPA_OUT };
 
+/* Scores that are a result, too: as they come from the product, scaled; after the cap; after the
+ * masks; as weights. */
+enum sdpa_scores { SCORES_PRODUCT, SCORES_CAPPED, SCORES_MASKED, SCORES_WEIGHTS };
+
 struct sdpa {
     int64_t outer[2]; /* batch, heads of Q */
     int64_t group;    /* heads of Q for one of K and V */
@@ -26,6 +30,8 @@ struct sdpa {
     int64_t limit_batch;  /* limits per batch item; 0: the same for all */
     int64_t window;       /* > 0: only so many keys, the last ones before the limit */
     bool sinks;           /* the weights of a row sum up to 1 together with exp(sink) */
+    bool blind_zero;      /* a row whose keys are all masked gives 0, else NaN */
+    enum sdpa_scores scores;
     /* From here on set by sdpa_plan(). */
     int64_t mq; /* rows at a time */
     int64_t kp_floats, vp_floats, score_floats, ld;
@@ -37,6 +43,7 @@ struct sdpa_data {
     const uint8_t *where; /* or NULL */
     const float *sink;    /* of each head of Q; NULL: 0 for all, if there are any */
     float *out;
+    float *scores; /* [batch, heads, sq, sk], or NULL */
     void *scratch;
 };
 

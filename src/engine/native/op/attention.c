@@ -276,8 +276,14 @@ static void set_limits(const struct attention *a, const struct attention_call *c
         int64_t before = c->seq ? past_of(a, c, b) : a->before,
                 all = c->seq ? nt_int(c->seq, b) + 1 : a->total;
 
+        if (c->lengths) {
+            all = nt_int(c->lengths, b);
+            before = c->past_k ? before : all - a->q_len;
+        }
+        if (a->masked)
+            all = MIN(all, a->masked);
         for (int64_t i = 0; i < a->q_len; i++) {
-            int64_t n = a->causal ? before + i + 1 : all;
+            int64_t n = a->causal ? MIN(before + i + 1, MAX(all, (int64_t)0)) : all;
 
             limit[b * a->q_len + i] = (int32_t)MIN(MAX(n, (int64_t)0), a->total);
         }
@@ -294,6 +300,7 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
                            .where = call->where,
                            .sink = call->sink,
                            .out = kernel_out(op, 0)->data,
+                           .scores = call->scores,
                            .scratch = scratch + a->at_core };
     struct copy_job j = { op,
                           a,
@@ -321,7 +328,7 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
         memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
-    if (a->causal || call->seq) {
+    if (a->causal || call->seq || call->lengths || a->masked) {
         int32_t *limit = (int32_t *)(void *)(scratch + a->at_limit);
 
         set_limits(a, call, limit);
@@ -340,7 +347,18 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
     return 0;
 }
 
-/* -- Attention: q, k, v, mask, past key, past value; output, present key, present value -- */
+/* -- Attention: q, k, v, mask, past key, past value, lengths; output, present key, present value,
+ * scores -- */
+
+/* Strides of Attention's mask, which may have fewer keys than there are. */
+static bool short_mask_stride(const struct attention *a, const struct shape *s, int64_t stride[4])
+{
+    struct attention cut = *a;
+
+    if (a->masked)
+        cut.total = a->masked;
+    return attention_mask_stride(&cut, s, stride);
+}
 
 /* Past keys and values: both or none, [batch, kv_heads, past, width]. */
 static int want_past(const struct op *op, uint32_t slot, struct attention *a, opm_error *err)
@@ -385,11 +403,13 @@ int attention_prepare(struct op *op, opm_error *err)
 {
     struct attention *a = kernel_new_state(op, sizeof(*a));
     const struct nt *q, *k, *v, *mask = kernel_in(op, 3);
-    int64_t len, stride[4];
+    int64_t len, stride[4], scores = node_attr_int(op->node, "qk_matmul_output_mode", 0), last;
     int rc = a ? 0 : kernel_nomem(op, err);
 
     for (uint32_t i = 0; i < 3 && !rc; i++)
         rc = attention_want_f32(op, i, err);
+    if (!rc && kernel_in(op, 6))
+        rc = kernel_want(op, 6, TYPES_INDEX, err);
     if (rc)
         return rc;
     *a = (struct attention){ 0 };
@@ -399,10 +419,14 @@ int attention_prepare(struct op *op, opm_error *err)
     a->heads = q->shape.rank == 4 ? q->shape.dim[1] : node_attr_int(op->node, "q_num_heads", 0);
     a->kv_heads = k->shape.rank == 4 ? k->shape.dim[1] : node_attr_int(op->node, "kv_num_heads", 0);
     a->batch = q->shape.rank > 0 ? q->shape.dim[0] : 0;
-    if (kernel_out(op, 3))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for the scores as an output");
-    if (kernel_in(op, 6))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for lengths of keys");
+    if (scores < SCORES_PRODUCT || scores > SCORES_WEIGHTS)
+        return kernel_fail(op, OPM_EINVAL, err, "qk_matmul_output_mode %lld is not 0 to 3",
+                           (long long)scores);
+    if (kernel_out(op, 3) && kernel_in(op, 2)->count == 0)
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for scores without values");
+    if (kernel_in(op, 6) && kernel_in(op, 6)->count != a->batch)
+        return kernel_fail(op, OPM_EINVAL, err, "%lld lengths of keys for a batch of %lld",
+                           (long long)kernel_in(op, 6)->count, (long long)a->batch);
     if (!attention_shape(&q->shape, a->heads, &a->q_len, &a->width) ||
         !attention_shape(&k->shape, a->kv_heads, &a->kv_len, &len) || len != a->width ||
         !attention_shape(&v->shape, a->kv_heads, &len, &a->v_width) || len != a->kv_len ||
@@ -413,7 +437,9 @@ int attention_prepare(struct op *op, opm_error *err)
     if (rc)
         return rc;
     find_present(op, a, kernel_in(op, 4) != NULL);
-    if (mask && (mask->shape.rank < 2 || !attention_mask_stride(a, &mask->shape, stride) ||
+    last = mask && mask->shape.rank ? mask->shape.dim[mask->shape.rank - 1] : 0;
+    a->masked = last > 1 && last < a->total ? last : 0;
+    if (mask && (mask->shape.rank < 2 || !short_mask_stride(a, &mask->shape, stride) ||
                  !(TYPE_BIT(mask->type) & (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_BOOL)))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
     a->causal = node_attr_int(op->node, "is_causal", 0) != 0;
@@ -421,7 +447,11 @@ int attention_prepare(struct op *op, opm_error *err)
     a->scale = node_attr_float(op->node, "scale", 1 / sqrtf((float)a->width));
     a->cap = node_attr_float(op->node, "softcap", 0);
     rc = kernel_infer(op, err);
-    return rc ? rc : attention_plan(op, a, err);
+    if (!rc)
+        rc = attention_plan(op, a, err);
+    a->core.scores = (enum sdpa_scores)scores;
+    a->core.blind_zero = mask != NULL;
+    return rc;
 }
 
 int attention_run(struct op *op, opm_error *err)
@@ -430,11 +460,13 @@ int attention_run(struct op *op, opm_error *err)
     const struct nt *mask = kernel_in(op, 3);
     struct attention_call c = { .q = attention_rows(kernel_in(op, 0), a->heads),
                                 .k = attention_rows(kernel_in(op, 1), a->kv_heads),
-                                .v = attention_rows(kernel_in(op, 2), a->kv_heads) };
+                                .v = attention_rows(kernel_in(op, 2), a->kv_heads),
+                                .lengths = kernel_in(op, 6),
+                                .scores = kernel_out(op, 3) ? kernel_out(op, 3)->data : NULL };
 
     past_and_present(op, 4, &c);
     if (mask) {
-        attention_mask_stride(a, &mask->shape, c.mask_stride);
+        short_mask_stride(a, &mask->shape, c.mask_stride);
         if (mask->type == TENSOR_BOOL)
             c.where = mask->data;
         else

@@ -21,6 +21,7 @@ struct attention {
     int64_t kv_len; /* new keys */
     int64_t past;   /* rows of what is past, before them */
     int64_t total;  /* keys that are looked at */
+    int64_t masked; /* > 0: a mask has so many keys only, those after it are not looked at */
     float scale, cap;
     bool causal;      /* row i sees the first before + i + 1 keys */
     int64_t before;   /* unless lengths are given with the call */
@@ -43,13 +44,16 @@ struct attention_call {
     float *present_k, *present_v; /* [batch, kv_heads, total, width], or NULL: in scratch */
     const float *cos, *sin;       /* turn Q and K: `half` numbers by position; or NULL */
     int64_t half, positions;
-    const struct nt *pos; /* of the new rows, [batch, q_len]; NULL: behind what is past */
-    bool mixed;           /* neighbours are turned, not halves */
-    const struct nt *seq; /* of each batch item: keys that count, less one; NULL: all. They come
-                           * right behind what is past of it */
-    const float *mask;    /* added to the scores; strides in mask_stride */
-    const uint8_t *where; /* false: not looked at */
-    const float *sink;    /* of each head, if a->sinks; NULL: 0 */
+    const struct nt *pos;     /* of the new rows, [batch, q_len]; NULL: behind what is past */
+    bool mixed;               /* neighbours are turned, not halves */
+    const struct nt *seq;     /* of each batch item: keys that count, less one; NULL: all. They come
+                               * right behind what is past of it */
+    const struct nt *lengths; /* of each batch item: keys that count; NULL: all. Where nothing is
+                               * past, the rows of Q are the last of these */
+    float *scores;            /* [batch, heads, q_len, total], as core.scores says, or NULL */
+    const float *mask;        /* added to the scores; strides in mask_stride */
+    const uint8_t *where;     /* false: not looked at */
+    const float *sink;        /* of each head, if a->sinks; NULL: 0 */
     int64_t mask_stride[4];
 };
 

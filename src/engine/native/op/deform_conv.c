@@ -99,9 +99,8 @@ static void corners(const struct op *op, const struct deform *c, int64_t image, 
     int64_t cols = window_out(w), taps = window_kernel(w),
             row = (image * c->offset_groups + group) * taps + tap, h = w->in[1], wide = w->in[2];
     const float *dy = (const float *)kernel_in(op, 2)->data + 2 * row * cols + pos, *dx = dy + cols,
-                *mask = kernel_in(op, 4)
-                            ? (const float *)kernel_in(op, 4)->data + row * cols + pos
-                            : NULL;
+                *mask = kernel_in(op, 4) ? (const float *)kernel_in(op, 4)->data + row * cols + pos
+                                         : NULL;
 
     for (int64_t i = 0; i < len; i++) {
         double y = (double)((pos + i) / w->out[2] * w->stride[1] - w->before[1] +
@@ -153,8 +152,8 @@ static void deform_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t pos = i % j->blocks * c->block, len = MIN(c->block, cols - pos),
                 g = i / j->blocks % c->groups, image = i / (j->blocks * c->groups);
         const float *in = (const float *)kernel_in(op, 0)->data + (image * c->ic + g * icg) * plane,
-                    *bias = kernel_in(op, 3) ? (const float *)kernel_in(op, 3)->data + g * ocg
-                                             : NULL;
+                    *bias =
+                        kernel_in(op, 3) ? (const float *)kernel_in(op, 3)->data + g * ocg : NULL;
         struct gemm m = { .isa = isa,
                           .m = ocg,
                           .n = len,
@@ -163,8 +162,8 @@ static void deform_part(void *arg, int64_t begin, int64_t end, int thread)
                           .ars = k,
                           .aks = 1,
                           .b = packed,
-                          .c = (float *)kernel_out(op, 0)->data +
-                               (image * c->oc + g * ocg) * cols + pos,
+                          .c = (float *)kernel_out(op, 0)->data + (image * c->oc + g * ocg) * cols +
+                               pos,
                           .ldc = cols,
                           .alpha = 1,
                           .add = bias,
@@ -205,7 +204,7 @@ int deformconv_run(struct op *op, opm_error *err)
         return 0;
     }
     pool_for(kernel_pool(op), c->n * c->groups * j.blocks,
-             pool_grain(2 * FMA_NS * (double)(c->oc / c->groups * k) * (double)c->block), deform_part,
-             &j);
+             pool_grain(2 * FMA_NS * (double)(c->oc / c->groups * k) * (double)c->block),
+             deform_part, &j);
     return 0;
 }

@@ -310,10 +310,10 @@ static void taps_release(struct taps *t)
 static bool taps_make(const struct resize *r, int axis, int64_t in, int64_t out, struct taps *t)
 {
     bool filtered = r->antialias && r->mode != RESIZE_NEAREST;
-    int64_t n = filtered                     ? most_taps(r, axis, in, out)
-                : r->mode == RESIZE_NEAREST  ? 1
-                : r->mode == RESIZE_LINEAR   ? 2
-                                             : RESIZE_TAPS,
+    int64_t n = filtered                    ? most_taps(r, axis, in, out)
+                : r->mode == RESIZE_NEAREST ? 1
+                : r->mode == RESIZE_LINEAR  ? 2
+                                            : RESIZE_TAPS,
             all;
 
     *t = (struct taps){ .n = (int)n };
@@ -408,8 +408,7 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
             break;
         default:
             for (int64_t o = 0; o < j->m; o++)
-                memcpy(out + (size_t)o * j->width, in + (size_t)j->taps.at[o] * j->width,
-                       j->width);
+                memcpy(out + (size_t)o * j->width, in + (size_t)j->taps.at[o] * j->width, j->width);
         }
     }
 }

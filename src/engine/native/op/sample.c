@@ -10,8 +10,8 @@ enum grid_mode { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC };
 enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
 
 #define GRID_DIMS 3
-#define GRID_SIDE 4     /* elements around a coordinate, at most */
-#define GRID_ROOM 4096  /* taps that are found at a time, for all channels */
+#define GRID_SIDE 4    /* elements around a coordinate, at most */
+#define GRID_ROOM 4096 /* taps that are found at a time, for all channels */
 
 struct grid {
     enum grid_mode mode;
