@@ -209,4 +209,23 @@ def attention():
             y.transpose(0, 2, 1, 3).reshape(b, i, -1), k, v, scores[mode]]
 
 
-FAMILIES = {attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}
+def irfft():
+    for bins, length, rows in itertools.product((2, 3, 5, 6, 17, 51), (None, 1, 4, 7, 30), (1, 3, 10)):
+        z = f(2, bins, rows, 2)
+        y = np.fft.irfft(z[..., 0] + 1j * z[..., 1], length, axis=1)[..., None]
+        yield Case("DFT", "", [z, None if length is None else ci(length), ci(1)], onesided=1, inverse=1), [y]
+    z = f(3, 9, 2).astype(np.float64)
+    yield Case("DFT", "", [z], onesided=1, inverse=1), [np.fft.irfft(z[..., 0] + 1j * z[..., 1])[..., None]]
+
+
+def bitcast():
+    kinds = {np.float32: 1, np.int32: 6, np.uint32: 12, np.float64: 11, np.int64: 7, np.uint64: 13, np.int8: 3, np.uint8: 2,
+             np.int16: 5, np.uint16: 4, np.float16: 10}
+    for a, b in itertools.product(kinds, kinds):
+        if np.dtype(a).itemsize == np.dtype(b).itemsize:
+            x = (RNG.standard_normal((3, 7)) * 50 + 60).astype(a)
+            y = x.view(b)
+            yield Case("BitCast", "", [x], to=kinds[b]), [y]
+
+
+FAMILIES = {irfft: 20, bitcast: 26, attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}

@@ -299,6 +299,7 @@ static void test_reductions(void **state)
         { "MelWeightMatrix", 17, "i(8) i(16) i(8192) f(0) f(8192)", "", "float32 9x8" },
         { "DFT", 17, "1x16x1", "onesided=1", "float32 1x9x2" },
         { "DFT", 20, "1x16x1 i(20) i(1)", "", "float32 1x20x2" },
+        { "DFT", 20, "1x9x2", "onesided=1 inverse=1", "float32 1x16x1" },
         { "STFT", 17, "1x128x1 i(8) 16", "", "float32 1x15x9x2" },
         { "NonMaxSuppression", 11, "1x6x4 1x1x6", "", "int64 ?x3" },
         { "ai.onnx.ml/TreeEnsembleRegressor", 1, "5x4", "n_targets=2", "float32 5x2" },

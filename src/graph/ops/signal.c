@@ -49,12 +49,18 @@ int infer_dft(const struct opview *o)
     rc = op_axis(o, axis, s.rank, &at);
     if (rc)
         return rc;
+    if (onesided && inverse && s.dim[at] >= 0) /* half a spectrum to real points */
+        s.dim[at] = MAX(2 * (s.dim[at] - 1), (int64_t)0);
+    else if (onesided && inverse)
+        s.dim[at] = DIM_OPEN;
     if (op_has(o, 1))
         s.dim[at] = op_known_int(o, 1, &length) && length >= 0 ? length : DIM_OPEN;
-    s.dim[s.rank - 1] = 2;
+    s.dim[s.rank - 1] = onesided && inverse ? 1 : 2;
     if (onesided && inverse) {
-        s.dim[at] = s.dim[s.rank - 1] = DIM_OPEN; /* opsets differ */
-    } else if (onesided && s.dim[at] >= 0)
+        op_set(o, 0, op_type(o, 0), &s);
+        return 0;
+    }
+    if (onesided && s.dim[at] >= 0)
         s.dim[at] = s.dim[at] / 2 + 1;
     else if (onesided)
         s.dim[at] = DIM_OPEN;

@@ -1,5 +1,5 @@
 /* cast.c -- Cast and CastLike between all numeric types, those of a few bits included; text.c has
- * strings. */
+ * strings. BitCast, which keeps the bits. */
 #include "engine/native/isa/half.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
@@ -194,5 +194,58 @@ int cast_run(struct op *op, opm_error *err)
         pool_for(kernel_pool(op), (int64_t)j.out->bytes, 1024, small_part, &j);
     else
         pool_for(kernel_pool(op), j.in->count, 8192, cast_part, &j);
+    return 0;
+}
+
+/* The type of a value as the model has it. */
+static enum tensor_type declared(const struct op *op, uint32_t value, const struct nt *t)
+{
+    const struct graph *g = op->plan->graph;
+
+    if (value < g->nvalue && half_inside(g->value[value].type) == t->type)
+        return g->value[value].type;
+    return t->type;
+}
+
+int bitcast_prepare(struct op *op, opm_error *err)
+{
+    int64_t to = node_attr_int(op->node, "to", 0);
+    enum tensor_type from;
+    int rc = kernel_want(op, 0, (TYPES_BYTES | TYPES_SMALL) & ~TYPE_BIT(TENSOR_STRING), err);
+
+    if (rc)
+        return rc;
+    from = declared(op, op->in[0], kernel_in(op, 0));
+    if (to <= 0 || to >= TENSOR_NTYPES || to == TENSOR_STRING ||
+        tensor_type_bits((enum tensor_type)to) != tensor_type_bits(from))
+        return kernel_fail(op, OPM_EINVAL, err, "no type of %d bits to cast to",
+                           tensor_type_bits(from));
+    return kernel_infer(op, err);
+}
+
+/* Only 16-bit floats are not in memory as the model has them. */
+int bitcast_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
+    enum tensor_type from = declared(op, op->in[0], in),
+                     to = (enum tensor_type)node_attr_int(op->node, "to", 0);
+    const void *bits = in->data;
+    void *room = NULL;
+
+    if (in->count == 0)
+        return 0;
+    if (from != in->type) {
+        room = mem_calloc((size_t)in->count, 2);
+        if (!room)
+            return kernel_nomem(op, err);
+        half_from_float(room, in->data, in->count, from);
+        bits = room;
+    }
+    if (half_inside(to) != to)
+        half_to_float(out->data, bits, in->count, to);
+    else
+        memcpy(out->data, bits, out->bytes);
+    mem_free(room);
     return 0;
 }

@@ -108,6 +108,7 @@ struct transform {
     int64_t n, out, have; /* points, how many go out, and how many come in: others are 0 */
     int64_t rows, parts;  /* parts: 2 if complex */
     bool inverse;
+    bool half; /* inverse: half a spectrum comes in, real points go out */
     /* Where row r begins, r / per and r % per times these, and from one point to the next. */
     int64_t per, in_far, in_near, in_step, out_far, out_near, out_step;
     int64_t side; /* rows of the transform side by side; two real ones are one of them */
@@ -168,13 +169,27 @@ static inline void write(struct nt *t, bool wide, int64_t i, double v)
         ((float *)t->data)[i] = (float)v;
 }
 
+/* The other half of the spectra of real signals; what would make them complex is left out. */
+static void mirror_rows(double *re, double *im, int64_t n, int64_t rows)
+{
+    for (int64_t b = 0; b < rows; b++) {
+        im[b] = 0;
+        if (n % 2 == 0)
+            im[n / 2 * rows + b] = 0;
+        for (int64_t k = 1; k < n - k; k++) {
+            re[(n - k) * rows + b] = re[k * rows + b];
+            im[(n - k) * rows + b] = -im[k * rows + b];
+        }
+    }
+}
+
 /* `rows` rows of the transform from `first` on, into re and im. */
 static inline void load_rows(const struct transform_job *j, double *re, double *im, int64_t first,
                              int64_t rows, bool wide)
 {
     const struct transform *f = j->f;
     const struct nt *in = kernel_in(j->op, 0);
-    int64_t have = MIN(f->have, f->n), pair = f->parts == 2 ? 1 : 2;
+    int64_t have = MIN(f->have, f->half ? f->n / 2 + 1 : f->n), pair = f->parts == 2 ? 1 : 2;
 
     for (int64_t b = 0; b < rows; b++) {
         int64_t r = (first + b) * pair, q = r + 1;
@@ -193,6 +208,8 @@ static inline void load_rows(const struct transform_job *j, double *re, double *
     }
     memset(re + have * rows, 0, (size_t)((f->n - have) * rows) * sizeof(double));
     memset(im + have * rows, 0, (size_t)((f->n - have) * rows) * sizeof(double));
+    if (f->half)
+        mirror_rows(re, im, f->n, rows);
 }
 
 static inline void store_rows(const struct transform_job *j, const double *re, const double *im,
@@ -213,6 +230,8 @@ static inline void store_rows(const struct transform_job *j, const double *re, c
 
             if (pair == 1) {
                 write(out, wide, at + to, re[i] * scale);
+                if (f->half)
+                    continue;
                 write(out, wide, at + to + 1, im[i] * scale);
                 continue;
             }
@@ -283,8 +302,13 @@ int dft_prepare(struct op *op, opm_error *err)
     if (s.rank < 2 || axis < 0 || axis == s.rank - 1 || s.dim[s.rank - 1] < 1 ||
         s.dim[s.rank - 1] > 2)
         return kernel_fail(op, OPM_EINVAL, err, "axis or last dimension does not fit");
+    f->half = f->inverse && node_attr_int(op->node, "onesided", 0);
+    if (f->half && s.dim[s.rank - 1] != 2)
+        return kernel_fail(op, OPM_EINVAL, err, "the inverse of half a spectrum wants it complex");
     old = f->n;
     f->n = f->have = s.dim[axis];
+    if (f->half)
+        f->n = 2 * (f->have - 1);
     if (len) {
         if (len->count != 1 || !(TYPE_BIT(len->type) & TYPES_INDEX))
             return kernel_fail(op, OPM_EINVAL, err, "length must be one number");
@@ -294,8 +318,6 @@ int dft_prepare(struct op *op, opm_error *err)
     }
     if (f->n < 1)
         return kernel_fail(op, OPM_EINVAL, err, "length %lld", (long long)f->n);
-    if (f->inverse && node_attr_int(op->node, "onesided", 0))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "inverse of a one-sided transform");
     rc = kernel_infer(op, err);
     if (rc)
         return rc;
@@ -307,8 +329,8 @@ int dft_prepare(struct op *op, opm_error *err)
     f->in_near = f->parts;
     f->in_step = inner * f->parts;
     f->in_far = f->have * f->in_step;
-    f->out_near = 2;
-    f->out_step = inner * 2;
+    f->out_near = f->half ? 1 : 2;
+    f->out_step = inner * f->out_near;
     f->out_far = f->out * f->out_step;
     return transform_plan(op, f, old, err);
 }
