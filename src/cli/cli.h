@@ -110,6 +110,8 @@ extern const char *const cli_color_choices[];
  * as the view reconciliation has it; where: SQL that chooses rows of it. CLI_OK, or an error that
  * was said. */
 int cli_print_reconciliation(struct cli *cli, opm_trace *t, const char *where);
+/* Append a name for a sentence: an ellipsis in place of its middle, if it is long. */
+void cli_add_name(struct buf *b, const char *name);
 /* How much of the devices' time is no operator's, and whose it is; nothing if there is none. */
 void cli_remark_attribution(struct cli *cli, opm_trace *t);
 /* Operators of which much time is left out because executions were interrupted. */

@@ -264,8 +264,13 @@ static void print_title(struct steps *s, const char *model, const char *where)
                             "before the last all-reduce");
         else if (split)
             buf_adds(&text, ". Split at the first and the last operator");
-        if (split && known(r, 5) && known(r, 6))
-            buf_addf(&text, " (%s to %s)", opm_rows_text(r, 5, NULL), opm_rows_text(r, 6, NULL));
+        if (split && known(r, 5) && known(r, 6)) {
+            buf_adds(&text, " (");
+            cli_add_name(&text, opm_rows_text(r, 5, NULL));
+            buf_adds(&text, " to ");
+            cli_add_name(&text, opm_rows_text(r, 6, NULL));
+            buf_adds(&text, ")");
+        }
         buf_adds(&text, ".");
         cli_clean(&text);
         text_wrap(&line, buf_str(&text), 0, 0, cli_text_width());

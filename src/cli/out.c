@@ -114,7 +114,7 @@ static void put_styled(struct cli *cli, enum cli_style style, const struct buf *
 
 void cli_remark(struct cli *cli, const char *fmt, ...)
 {
-    struct buf b = { 0 };
+    struct buf b = { 0 }, lines = { 0 };
     va_list ap;
 
     if (cli->quiet)
@@ -122,11 +122,14 @@ void cli_remark(struct cli *cli, const char *fmt, ...)
     va_start(ap, fmt);
     add_clean(&b, false, fmt, ap);
     va_end(ap);
-    if (isatty(STDOUT_FILENO))
-        put_styled(cli, STYLE_DIM, &b);
-    else
+    if (isatty(STDOUT_FILENO)) {
+        text_wrap(&lines, buf_str(&b), 0, 2, cli_text_width());
+        put_styled(cli, STYLE_DIM, &lines);
+    } else {
         say(buf_str(&b), "");
+    }
     buf_release(&b);
+    buf_release(&lines);
 }
 
 void cli_heading(struct cli *cli, const char *fmt, ...)

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #define PLACES_SHOWN 4
-#define NAME_COLUMNS 40 /* of a kernel in a sentence */
+#define NAME_COLUMNS 40   /* of a name in a sentence */
+#define SHARE_NAMED 0.01  /* the least unexplained share of which is said whose it is */
+#define SHARE_SEEN 0.0005 /* what is less is 0.0 % */
 
 /* Its parts, in the order of the columns that are asked for. */
 static const char *const parts[] = { "compute", "exposed communication", "copies", "idle" };
@@ -30,7 +32,8 @@ static void put_place(struct cli *cli, const opm_rows *r)
     if (opm_rows_int(r, 2))
         buf_addf(&text, ", mean of %" PRId64 " step%s", opm_rows_int(r, 2),
                  opm_rows_int(r, 2) == 1 ? "" : "s");
-    buf_addf(&text, ": %s =", human_ns(room, wall));
+    if (wall > 0)
+        buf_addf(&text, ": %s =", human_ns(room, wall));
     for (size_t i = 0, n = 0; i < ARRAY_SIZE(parts); i++) {
         double ns = opm_rows_real(r, 5 + (int)i) / steps;
 
@@ -41,7 +44,8 @@ static void put_place(struct cli *cli, const opm_rows *r)
                  human_ns(room, ns), wall > 0 ? 100 * ns / wall : 0);
     }
     if (opm_rows_int(r, 3))
-        buf_addf(&text, "; %" PRId64 " more step%s not recorded", opm_rows_int(r, 3),
+        buf_addf(&text, "%s %" PRId64 "%s step%s not recorded", wall > 0 ? ";" : ":",
+                 opm_rows_int(r, 3), wall > 0 ? " more" : "",
                  opm_rows_int(r, 3) == 1 ? " was" : "s were");
     cli_clean(&text);
     buf_adds(&line, "  ");
@@ -89,8 +93,7 @@ int cli_print_reconciliation(struct cli *cli, opm_trace *t, const char *where)
     return more;
 }
 
-/* A name with an ellipsis in place of its middle, if it is long. */
-static void put_name(struct buf *b, const char *name)
+void cli_add_name(struct buf *b, const char *name)
 {
     size_t len = strlen(name), tail;
 
@@ -120,7 +123,7 @@ void cli_remark_attribution(struct cli *cli, opm_trace *t)
             rest = opm_rows_real(r, 3);
             all = opm_rows_int(r, 4);
             buf_adds(&text, shown++ ? ", " : "");
-            put_name(&text, opm_rows_text(r, 0, NULL));
+            cli_add_name(&text, opm_rows_text(r, 0, NULL));
             buf_addf(&text, " (%s) %.1f %%", opm_rows_text(r, 1, NULL), 100 * opm_rows_real(r, 2));
         }
     }
@@ -128,7 +131,11 @@ void cli_remark_attribution(struct cli *cli, opm_trace *t)
     cli_clean(&text);
     if (shown && all > shown)
         buf_addf(&text, " and %" PRId64 " more", all - shown);
-    if (shown)
+    if (shown && rest < SHARE_NAMED)
+        cli_remark(cli, "operators explain %.1f %% of device time", 100 * (1 - rest));
+    else if (shown && 1 - rest < SHARE_SEEN)
+        cli_remark(cli, "no device time is of an operator; it is: %s", buf_str(&text));
+    else if (shown)
         cli_remark(cli, "operators explain %.1f %% of device time; the rest: %s", 100 * (1 - rest),
                    buf_str(&text));
     buf_release(&text);
@@ -150,7 +157,7 @@ void cli_remark_interruptions(struct cli *cli, opm_trace *t)
             struct buf text = { 0 };
             char longest[HUMAN_ROOM], median[HUMAN_ROOM], beyond[HUMAN_ROOM];
 
-            put_name(&text, opm_rows_text(r, 0, NULL) ? opm_rows_text(r, 0, NULL) : "");
+            cli_add_name(&text, opm_rows_text(r, 0, NULL) ? opm_rows_text(r, 0, NULL) : "");
             cli_clean(&text);
             cli_remark(cli,
                        "%" PRId64 " of %" PRId64 " executions of %s took up to %s, the median %s"
