@@ -20,6 +20,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
+import numpy_contrib  # noqa: E402
 import numpy_newer  # noqa: E402
 from ops_cases import Case, c, ci, d, f, given, i64, ints, model  # noqa: E402
 
@@ -402,8 +403,9 @@ def unary():
         yield Case("Cast", "", [x], to=types_[b]), [x.astype(b)]
 
 
-FAMILIES = (dft, stft, einsum, matmul, topk, argmax, pool, conv_transpose, resize, gather, binary, norm, unary, *numpy_newer.FAMILIES)
-OPSETS = {pool: 19, **numpy_newer.FAMILIES}
+FAMILIES = (dft, stft, einsum, matmul, topk, argmax, pool, conv_transpose, resize, gather, binary, norm, unary,
+            *numpy_newer.FAMILIES, *numpy_contrib.FAMILIES)
+OPSETS = {pool: 19, **numpy_newer.FAMILIES, **numpy_contrib.FAMILIES}
 
 
 def run(tool, family, folder):

@@ -9,6 +9,9 @@
  * not known yet. */
 int reduce_axes(const struct opview *o, int rank, bool *on, bool *known);
 
+/* quant.c: the same for com.microsoft's QLinearReduceMean, whose dimensions are always known. */
+int qmean_axes(const struct opview *o, int rank, bool *on);
+
 /* move.c: Transpose: dimension i of the result is dimension perm[i] of an operand of `rank`. */
 int transpose_perm(const struct opview *o, int rank, int *perm);
 /* Pad: elements added before and after each of `rank` dimensions, or cut off if negative. *known
@@ -20,6 +23,9 @@ int matmul_shape(const struct opview *o, const struct shape *a, const struct sha
                  struct shape *out);
 int gemm_shape(const struct opview *o, const struct shape *a, const struct shape *b,
                struct shape *out);
+/* com.microsoft's FusedMatMul multiplies operand `slot` with its dimensions in this order; of
+ * others, which have no such attributes, as they are. */
+void fused_matmul_order(const struct node *n, uint32_t slot, int rank, int *perm);
 
 /* resize.c: Resize and Upsample of an operand of known rank. */
 struct resizing {

@@ -138,6 +138,53 @@ int infer_ms_group_query(const struct opview *o)
     return 0;
 }
 
+/* LinearAttention: query, key, value, all [B, T, heads x width], past state, ...; the present state
+ * is [B, heads of keys, width of keys, width of values]. */
+int infer_linear_attention(const struct opview *o)
+{
+    int64_t heads = op_int(o, "q_num_heads", DIM_OPEN), kv = op_int(o, "kv_num_heads", DIM_OPEN);
+    struct operand q = operand_of(o, 0, heads), v = operand_of(o, 2, kv);
+    struct shape y = shape_of_rank(3),
+                 state = { 4, { op_dim(o, 0, 0), v.heads, q.width, v.width } };
+
+    y.dim[0] = op_dim(o, 0, 0);
+    y.dim[1] = q.len;
+    y.dim[2] = dim_mul(q.heads, v.width);
+    op_set(o, 0, op_type(o, 0), &y);
+    op_set(o, 1, op_type(o, op_has(o, 3) ? 3 : 0), &state);
+    return 0;
+}
+
+/* CausalConvWithState: input [B, C, L], weight [C, 1, k], bias, past state [B, C, k - 1]. */
+int infer_causal_conv(const struct opview *o)
+{
+    struct shape state = { 3, { op_dim(o, 0, 0), op_dim(o, 0, 1), op_dim(o, 1, 2) } };
+
+    if (state.dim[2] == 0)
+        return op_fail(o, "a kernel of no elements");
+    state.dim[2] = state.dim[2] < 0 ? op_dim(o, 3, 2) : state.dim[2] - 1;
+    op_same(o, 0, 0);
+    op_set(o, 1, op_type(o, op_has(o, 3) ? 3 : 0), &state);
+    return 0;
+}
+
+/* For every token a state fades, forgets and learns, 7 per element, and is read, 2 for each head of
+ * queries. */
+int64_t flops_linear_attention(const struct graph *g, const struct node *n, int cost)
+{
+    const struct shape *q = node_in_shape(g, n, 0), *v = node_in_shape(g, n, 2);
+    int64_t heads = node_attr_int(n, "q_num_heads", -1), kv = node_attr_int(n, "kv_num_heads", -1),
+            tokens = count_mul(shape_at(q, 0), shape_at(q, 1)), dk, dv;
+
+    (void)cost;
+    if (heads < 1 || kv < 1 || q->rank != 3 || v->rank != 3 || q->dim[2] < 0 || v->dim[2] < 0)
+        return -1;
+    dk = q->dim[2] / heads;
+    dv = v->dim[2] / kv;
+    return count_mul(
+        tokens, count_mul(count_mul(dk, dv), count_add(count_mul(kv, 7), count_mul(heads, 2))));
+}
+
 /* Q, K, V of opset 23, or com.microsoft's MultiHeadAttention: scores, their scaling and softmax,
  * and the weighted sum. Heads drop out of the product where they are not a dimension. */
 int64_t flops_attention(const struct graph *g, const struct node *n, int cost)

@@ -316,3 +316,21 @@ void fold_nonzero(const struct opview *o)
     }
     fold_set(o, 0, out);
 }
+
+/* com.microsoft's RelativePositionBias: a table [buckets, heads], how many queries and keys. */
+int infer_relative_bias(const struct opview *o)
+{
+    struct shape s = { 4, { 1, op_dim(o, 0, 1), DIM_OPEN, DIM_OPEN } };
+
+    for (uint32_t i = 1; i < 3; i++) {
+        int64_t n;
+
+        if (!op_known_int(o, i, &n))
+            continue;
+        if (n < 0)
+            return op_fail(o, "a length of %lld", (long long)n);
+        s.dim[1 + i] = n;
+    }
+    op_set(o, 0, op_type(o, 0), &s);
+    return 0;
+}

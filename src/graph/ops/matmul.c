@@ -82,23 +82,36 @@ int infer_matmul_to_float(const struct opview *o)
     return 0;
 }
 
+void fused_matmul_order(const struct node *n, uint32_t slot, int rank, int *perm)
+{
+    bool batch = node_attr_int(n, slot ? "transBatchB" : "transBatchA", 0) != 0 && rank > 2,
+         turned = node_attr_int(n, slot ? "transB" : "transA", 0) != 0 && rank > 1;
+
+    for (int i = 0; i < rank; i++)
+        perm[i] = batch && i < rank - 1 ? (i + 1) % (rank - 1) : i;
+    if (turned) {
+        int last = perm[rank - 1];
+
+        perm[rank - 1] = perm[rank - 2];
+        perm[rank - 2] = last;
+    }
+}
+
 /* com.microsoft's FusedMatMul: either operand may be transposed. */
 int infer_fused_matmul(const struct opview *o)
 {
-    struct shape a = *op_shape(o, 0), b = *op_shape(o, 1), s;
-    int rc;
+    struct shape side[2], s;
+    int perm[SHAPE_RANK_MAX], rc;
 
-    if (op_int(o, "transBatchA", 0) || op_int(o, "transBatchB", 0))
-        return 0;
-    if (op_int(o, "transA", 0) && a.rank >= 2) {
-        a.dim[a.rank - 1] = op_shape(o, 0)->dim[a.rank - 2];
-        a.dim[a.rank - 2] = op_shape(o, 0)->dim[a.rank - 1];
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct shape *x = op_shape(o, i);
+
+        side[i] = *x;
+        fused_matmul_order(o->n, i, MAX(x->rank, 0), perm);
+        for (int k = 0; k < x->rank; k++)
+            side[i].dim[k] = x->dim[perm[k]];
     }
-    if (op_int(o, "transB", 0) && b.rank >= 2) {
-        b.dim[b.rank - 1] = op_shape(o, 1)->dim[b.rank - 2];
-        b.dim[b.rank - 2] = op_shape(o, 1)->dim[b.rank - 1];
-    }
-    rc = matmul_shape(o, &a, &b, &s);
+    rc = matmul_shape(o, &side[0], &side[1], &s);
     if (rc)
         return rc;
     op_set(o, 0, op_type(o, 0), &s);
@@ -155,6 +168,19 @@ int infer_gemm(const struct opview *o)
     return 0;
 }
 
+/* com.microsoft's CDist: rows of A x rows of B. */
+int infer_cdist(const struct opview *o)
+{
+    struct shape s = { 2, { op_dim(o, 0, 0), op_dim(o, 1, 0) } };
+    int64_t a = op_dim(o, 0, 1), b = op_dim(o, 1, 1);
+
+    if ((op_rank(o, 0) >= 0 && op_rank(o, 0) != 2) || (op_rank(o, 1) >= 0 && op_rank(o, 1) != 2) ||
+        (a >= 0 && b >= 0 && a != b))
+        return op_fail(o, "wants two matrices with rows of one length");
+    op_set(o, 0, op_type(o, 0), &s);
+    return 0;
+}
+
 int infer_det(const struct opview *o)
 {
     struct shape s = *op_shape(o, 0);
@@ -186,11 +212,13 @@ int infer_qgemm(const struct opview *o)
 int64_t flops_matmul(const struct graph *g, const struct node *n, int cost)
 {
     const struct shape *a = node_in_shape(g, n, 0);
-    bool turned = node_attr_int(n, "transA", 0) != 0;
+    int perm[SHAPE_RANK_MAX];
 
     (void)cost;
-    return count_mul(node_out_count(g, n),
-                     count_mul(shape_at(a, turned && a->rank >= 2 ? -2 : -1), 2));
+    if (a->rank < 1)
+        return -1;
+    fused_matmul_order(n, 0, a->rank, perm);
+    return count_mul(node_out_count(g, n), count_mul(a->dim[perm[a->rank - 1]], 2));
 }
 
 /* cost is the slot of the bias, 1 per element. */
@@ -221,4 +249,10 @@ int axis_matmul(const struct node *n, int slot, int rank)
     bool turned = node_attr_int(n, slot == 0 ? "transA" : "transB", 0) != 0;
 
     return MAX((slot == 0) != turned ? rank - 2 : rank - 1, 0);
+}
+
+/* com.microsoft's CDist: a difference, its square and a sum for each pair of elements. */
+int64_t flops_cdist(const struct graph *g, const struct node *n, int cost)
+{
+    return count_mul(count_mul(node_out_count(g, n), shape_at(node_in_shape(g, n, 0), -1)), cost);
 }

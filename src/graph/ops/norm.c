@@ -42,6 +42,14 @@ int infer_skip_layer_norm(const struct opview *o)
     return rc;
 }
 
+/* com.microsoft's SkipGroupNorm: output 1 is the sum that was normalised. */
+int infer_skip_group_norm(const struct opview *o)
+{
+    op_same(o, 0, 0);
+    op_same(o, 1, 0);
+    return 0;
+}
+
 /* com.microsoft's EmbedLayerNormalization: input_ids [B, S], ..., word embedding [V, D]. */
 static void embed(const struct opview *o, enum tensor_type type)
 {

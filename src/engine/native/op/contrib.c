@@ -1,6 +1,5 @@
 /* contrib.c -- what ONNX Runtime's transformer optimizer makes of several nodes: normalizations
- * with their sums, activations with their bias, FusedMatMul; and RMSNormalization, which goes with
- * them. */
+ * with their sums, activations with their bias; and RMSNormalization, which goes with them. */
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/elementwise.h"
@@ -167,107 +166,88 @@ int biasact_run(struct op *op, opm_error *err)
     return 0;
 }
 
-/* Products of matrices that are given turned, times alpha. */
-struct fused {
-    int64_t m, n, k, nbatch;
-    bool turned[2];
-    struct shape batch;
-    int64_t stride[2][SHAPE_RANK_MAX];
-};
-
-int fusedmatmul_prepare(struct op *op, opm_error *err)
+/* X + a vector along the last dimension + skip. */
+int biasadd_prepare(struct op *op, opm_error *err)
 {
-    struct fused *f = kernel_new_state(op, sizeof(*f));
-    struct shape s[2];
-    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+    int rc = biasact_prepare(op, err);
 
-    if (!f)
-        return kernel_nomem(op, err);
     if (!rc)
         rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
-    if (rc)
-        return rc;
-    f->turned[0] = node_attr_int(op->node, "transA", 0) != 0;
-    f->turned[1] = node_attr_int(op->node, "transB", 0) != 0;
-    s[0] = kernel_in(op, 0)->shape;
-    s[1] = kernel_in(op, 1)->shape;
-    if (s[0].rank < 2 || s[1].rank < 2 || node_attr_int(op->node, "transBatchA", 0) ||
-        node_attr_int(op->node, "transBatchB", 0))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
-    f->m = s[0].dim[s[0].rank - 2 + f->turned[0]];
-    f->k = s[0].dim[s[0].rank - 1 - f->turned[0]];
-    f->n = s[1].dim[s[1].rank - 1 - f->turned[1]];
-    rc = kernel_infer(op, err);
-    if (rc)
-        return rc;
-    s[0].rank -= 2;
-    s[1].rank -= 2;
-    f->batch = kernel_out(op, 0)->shape;
-    f->batch.rank -= 2;
-    f->nbatch = shape_count(&f->batch);
-    for (int i = 0; i < 2; i++) {
-        int64_t step = 1;
-
-        memset(f->stride[i], 0, sizeof(f->stride[i]));
-        for (int32_t d = s[i].rank - 1; d >= 0; d--) {
-            f->stride[i][f->batch.rank - s[i].rank + d] = s[i].dim[d] == 1 ? 0 : step;
-            step *= s[i].dim[d];
-        }
-    }
-    op->scratch_bytes = sizeof(float) * (size_t)f->k * (size_t)pool_threads(kernel_pool(op)) + 1;
-    return 0;
+    if (!rc)
+        rc = kernel_want(op, 2, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && !shape_equal(&kernel_in(op, 2)->shape, &kernel_in(op, 0)->shape))
+        rc = kernel_fail(op, OPM_EINVAL, err, "what is added does not fit");
+    return rc;
 }
 
-static int64_t matrix_of(const struct fused *f, int operand, int64_t item)
-{
-    int64_t at = 0;
-
-    for (int32_t d = f->batch.rank - 1; d >= 0; d--) {
-        at += item % f->batch.dim[d] * f->stride[operand][d];
-        item /= f->batch.dim[d];
-    }
-    return at;
-}
-
-/* One row of the product: sums over k of rows of B, or products with its rows. */
-static void fused_part(void *arg, int64_t begin, int64_t end, int thread)
+static void biasadd_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct fused *f = op->state;
     const struct isa *isa = kernel_isa(op);
-    float alpha = node_attr_float(op->node, "alpha", 1);
-    float *line = (float *)op->scratch + thread * f->k;
+    int64_t n = kernel_in(op, 1)->count;
 
+    (void)thread;
     for (int64_t r = begin; r < end; r++) {
-        int64_t item = r / f->m, i = r % f->m;
-        const float *a =
-                        (const float *)kernel_in(op, 0)->data + matrix_of(f, 0, item) * f->m * f->k,
-                    *b =
-                        (const float *)kernel_in(op, 1)->data + matrix_of(f, 1, item) * f->k * f->n;
-        float *c = (float *)kernel_out(op, 0)->data + r * f->n;
+        float *out = (float *)kernel_out(op, 0)->data + r * n;
 
-        for (int64_t k = 0; k < f->k; k++)
-            line[k] = (f->turned[0] ? a[k * f->m + i] : a[i * f->k + k]) * alpha;
-        if (f->turned[1]) {
-            for (int64_t j = 0; j < f->n; j++)
-                c[j] = isa->dot(line, b + j * f->k, f->k);
-            continue;
-        }
-        memset(c, 0, (size_t)f->n * sizeof(*c));
-        for (int64_t k = 0; k < f->k; k++)
-            for (int64_t j = 0; j < f->n; j++)
-                c[j] += line[k] * b[k * f->n + j];
+        isa->binary(B_ADD, out, (const float *)kernel_in(op, 0)->data + r * n, 1,
+                    kernel_in(op, 1)->data, 1, n);
+        isa->binary(B_ADD, out, out, 1, (const float *)kernel_in(op, 2)->data + r * n, 1, n);
     }
 }
 
-int fusedmatmul_run(struct op *op, opm_error *err)
+int biasadd_run(struct op *op, opm_error *err)
 {
-    const struct fused *f = op->state;
+    int64_t n = kernel_in(op, 1)->count;
 
     (void)err;
     if (kernel_out(op, 0)->count)
-        pool_for(kernel_pool(op), f->nbatch * f->m, MAX(32768 / (f->n * f->k + 1), (int64_t)1),
-                 fused_part, op);
+        pool_for(kernel_pool(op), kernel_out(op, 0)->count / n, MAX(4096 / n, (int64_t)1),
+                 biasadd_part, op);
+    return 0;
+}
+
+/* X and its bias; the first half of a row times the Gelu of the second. */
+int biassplitgelu_prepare(struct op *op, opm_error *err)
+{
+    int rc = biasact_prepare(op, err);
+    const struct nt *x = kernel_in(op, 0);
+
+    if (!rc)
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && x->shape.dim[x->shape.rank - 1] % 2)
+        rc = kernel_fail(op, OPM_EINVAL, err, "rows of %lld have no halves",
+                         (long long)x->shape.dim[x->shape.rank - 1]);
+    op->scratch_bytes = 0;
+    if (!rc)
+        op->scratch_bytes = kernel_in(op, 1)->bytes * (size_t)pool_threads(kernel_pool(op));
+    return rc;
+}
+
+static void biassplitgelu_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct op *op = arg;
+    const struct isa *isa = kernel_isa(op);
+    int64_t n = kernel_in(op, 1)->count;
+    float *row = (float *)op->scratch + thread * n;
+
+    for (int64_t r = begin; r < end; r++) {
+        isa->binary(B_ADD, row, (const float *)kernel_in(op, 0)->data + r * n, 1,
+                    kernel_in(op, 1)->data, 1, n);
+        isa->unary(U_GELU, row + n / 2, row + n / 2, n / 2, 0, 0);
+        isa->binary(B_MUL, (float *)kernel_out(op, 0)->data + r * (n / 2), row, 1, row + n / 2, 1,
+                    n / 2);
+    }
+}
+
+int biassplitgelu_run(struct op *op, opm_error *err)
+{
+    int64_t n = kernel_in(op, 1)->count;
+
+    (void)err;
+    if (kernel_out(op, 0)->count)
+        pool_for(kernel_pool(op), kernel_in(op, 0)->count / n, MAX(2048 / n, (int64_t)1),
+                 biassplitgelu_part, op);
     return 0;
 }
 

@@ -110,6 +110,9 @@ enum nconv_kind { NCONV_ALONE, NCONV_FIRST, NCONV_SECOND };
 enum norm_kind { NORM_SKIP, NORM_SKIP_RMS, NORM_RMS };
 enum act_kind { ACT_GELU, ACT_FAST_GELU, ACT_QUICK_GELU };
 
+/* contrib_groupnorm.c */
+enum group_kind { GROUP_PLAIN, GROUP_SKIP };
+
 /* gather.c: ScatterElements, ScatterND */
 enum scatter_reduction { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 

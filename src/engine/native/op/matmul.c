@@ -1,4 +1,4 @@
-/* matmul.c -- MatMul and Gemm. */
+/* matmul.c -- MatMul, Gemm, and com.microsoft's FusedMatMul. */
 #include "engine/native/isa/half.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/gemm.h"
@@ -19,7 +19,7 @@ struct matmul {
     int64_t ars, acs, brs, bcs; /* strides of the matrices */
     struct shape batch;         /* of the output */
     int64_t nbatch;
-    int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides in matrices, 0: shared */
+    int64_t a_batch[SHAPE_RANK_MAX], b_batch[SHAPE_RANK_MAX]; /* strides, 0: shared */
     bool b_shared;                                            /* one B for all */
     float alpha, beta;
     float *packed;  /* constant B, or NULL */
@@ -218,7 +218,7 @@ int matmul_prepare(struct op *op, opm_error *err)
     s->nbatch = shape_count(&s->batch);
     for (int i = 0; i < 2; i++) {
         const struct shape *q = i ? &sb : &sa;
-        int64_t *stride = i ? s->b_batch : s->a_batch, step = 1;
+        int64_t *stride = i ? s->b_batch : s->a_batch, step = s->k * (i ? s->n : s->m);
 
         memset(stride, 0, sizeof(s->a_batch));
         for (int32_t d = q->rank - 1; d >= 0; d--) {
@@ -237,6 +237,69 @@ int matmul_prepare(struct op *op, opm_error *err)
     if (!rc)
         rc = a->type == TENSOR_F32 ? prepare_f32(op, s, err) : prepare_other(op, err);
     return rc;
+}
+
+/* An operand of FusedMatMul: sizes and strides of its dimensions in the order of the product. */
+static void fused_operand(const struct op *op, uint32_t slot, struct shape *s, int64_t *stride)
+{
+    const struct shape *x = &kernel_in(op, slot)->shape;
+    int perm[SHAPE_RANK_MAX];
+
+    fused_matmul_order(op->node, slot, x->rank, perm);
+    s->rank = x->rank;
+    for (int i = 0; i < x->rank; i++) {
+        s->dim[i] = x->dim[perm[i]];
+        stride[i] = nt_span(x, perm[i] + 1, x->rank);
+    }
+}
+
+int fusedmatmul_prepare(struct op *op, opm_error *err)
+{
+    struct matmul *s = matmul_state(op);
+    struct shape side[2];
+    int64_t stride[2][SHAPE_RANK_MAX];
+    int rc = s ? kernel_want(op, 0, TYPES_FLOAT, err) : kernel_nomem(op, err);
+
+    if (!rc)
+        rc = kernel_want(op, 1, TYPE_BIT(kernel_in(op, 0)->type), err);
+    if (rc)
+        return rc;
+    if (kernel_in(op, 0)->shape.rank < 2 || kernel_in(op, 1)->shape.rank < 2)
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for operands of one dimension");
+    rc = kernel_infer(op, err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < 2; i++)
+        fused_operand(op, i, &side[i], stride[i]);
+    s->batch = kernel_out(op, 0)->shape;
+    s->batch.rank -= 2;
+    s->nbatch = shape_count(&s->batch);
+    s->m = side[0].dim[side[0].rank - 2];
+    s->k = side[0].dim[side[0].rank - 1];
+    s->n = side[1].dim[side[1].rank - 1];
+    s->ars = stride[0][side[0].rank - 2];
+    s->acs = stride[0][side[0].rank - 1];
+    s->brs = stride[1][side[1].rank - 2];
+    s->bcs = stride[1][side[1].rank - 1];
+    for (int i = 0; i < 2; i++) {
+        int64_t *to = i ? s->b_batch : s->a_batch;
+        int32_t rank = side[i].rank - 2;
+
+        memset(to, 0, sizeof(s->a_batch));
+        for (int32_t d = 0; d < rank; d++)
+            to[s->batch.rank - rank + d] = side[i].dim[d] == 1 ? 0 : stride[i][d];
+    }
+    s->b_shared = nt_span(&side[1], 0, side[1].rank - 2) == 1;
+    if (s->b_shared && s->ars == s->k && s->acs == 1 &&
+        kernel_in(op, 0)->count == s->nbatch * s->m * s->k &&
+        !node_attr_int(op->node, "transBatchA", 0)) { /* one tall matrix */
+        s->m *= s->nbatch;
+        s->nbatch = 1;
+        s->batch.rank = 0;
+    }
+    s->alpha = node_attr_float(op->node, "alpha", 1);
+    s->beta = 1;
+    return kernel_in(op, 0)->type == TENSOR_F32 ? prepare_f32(op, s, err) : prepare_other(op, err);
 }
 
 int gemm_prepare(struct op *op, opm_error *err)
@@ -284,7 +347,7 @@ struct mm_job {
     int64_t bpanels;
 };
 
-/* Matrix number of operand for batch item i. */
+/* Where the matrix of an operand for batch item i begins. */
 static int64_t batch_matrix(const struct matmul *s, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
@@ -307,8 +370,8 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t item = i / j->bpanels, p = i % j->bpanels, len = MIN(j->bpanels - p, end - i);
 
         gemm_pack_b(j->g.isa, j->pb + item * s->b_floats,
-                    j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)) * s->k * s->n,
-                    s->k, s->n, s->brs, s->bcs, p, p + len);
+                    j->b + (s->b_shared ? 0 : batch_matrix(s, s->b_batch, item)), s->k, s->n,
+                    s->brs, s->bcs, p, p + len);
         i += len;
     }
 }
@@ -323,7 +386,7 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t item = i / per;
         struct gemm g = j->g;
 
-        g.a = j->a + batch_matrix(s, s->a_batch, item) * s->m * s->k;
+        g.a = j->a + batch_matrix(s, s->a_batch, item);
         g.b = s->packed ? s->packed : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
         g.half = s->half;
         g.half_type = s->half_type;
@@ -397,8 +460,8 @@ static void other_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t item = i / panels;
         struct product p = j->p;
 
-        p.a = (const char *)p.a + batch_matrix(s, s->a_batch, item) * s->m * s->k * w;
-        p.b = (const char *)p.b + batch_matrix(s, s->b_batch, item) * s->k * s->n * w;
+        p.a = (const char *)p.a + batch_matrix(s, s->a_batch, item) * w;
+        p.b = (const char *)p.b + batch_matrix(s, s->b_batch, item) * w;
         p.c = (char *)p.c + item * s->m * s->n * w;
         product_panel(&p, i % panels, j->room + (size_t)thread * product_room(p.isa));
     }
@@ -435,6 +498,17 @@ int matmul_run(struct op *op, opm_error *err)
     else
         run_other(op);
     return 0;
+}
+
+int fusedmatmul_run(struct op *op, opm_error *err)
+{
+    const struct matmul *s = op->state;
+    struct nt *out = kernel_out(op, 0);
+    int rc = matmul_run(op, err);
+
+    for (int64_t i = 0; i < out->count && !rc && out->type == TENSOR_F64; i++)
+        ((double *)out->data)[i] *= (double)s->alpha;
+    return rc;
 }
 
 /* alpha and beta for types that have no fast path. */

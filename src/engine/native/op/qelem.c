@@ -1,5 +1,5 @@
 /* qelem.c -- 8-bit operators that work element by element: com.microsoft's QLinearAdd, QLinearMul,
- * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat and QLinearSoftmax. */
+ * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat, QLinearWhere and QLinearSoftmax. */
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
@@ -220,6 +220,66 @@ int qconcat_run(struct op *op, opm_error *err)
                                   (const uint8_t *)in->data + o * part, part, table);
         at += part;
     }
+    return 0;
+}
+
+/* Condition; X, its scale and zero point; Y and its; the scale and zero point of the result. */
+int qwhere_prepare(struct op *op, opm_error *err)
+{
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_BOOL), err);
+
+    if (!rc)
+        rc = want_triple(op, 1, 2, 3, err);
+    if (!rc)
+        rc = want_triple(op, 4, 5, 6, err);
+    if (!rc)
+        rc = want_output(op, 7, 8, err);
+    return rc ? rc : kernel_infer(op, err);
+}
+
+struct where_job {
+    struct broadcast b;
+    const uint8_t *in[3];
+    uint8_t *out;
+    uint8_t table[2][256]; /* what bytes of X and Y become */
+};
+
+static void run_where(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
+{
+    const struct where_job *j = arg;
+
+    for (int64_t i = 0; i < n; i++) {
+        int pick = j->in[0][off[0] + i * stride[0]] ? 1 : 2;
+
+        j->out[at + i] = j->table[pick - 1][j->in[pick][off[pick] + i * stride[pick]]];
+    }
+}
+
+static void where_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct where_job *j = arg;
+
+    (void)thread;
+    broadcast_each(&j->b, begin, end, run_where, arg);
+}
+
+int qwhere_run(struct op *op, opm_error *err)
+{
+    const struct nt *in[3] = { kernel_in(op, 0), kernel_in(op, 1), kernel_in(op, 4) };
+    struct nt *out = kernel_out(op, 0);
+    struct where_job j = { .out = out->data };
+    float x[256];
+
+    (void)err;
+    for (int i = 0; i < 3; i++)
+        j.in[i] = in[i]->data;
+    for (uint32_t i = 0; i < 2; i++) {
+        bytes_to_floats(op, 1 + 3 * i, 2 + 3 * i, 3 + 3 * i, x);
+        kernel_q8(op)->quantize(j.table[i], x, 256, real(op, 7), q8_zero(kernel_in(op, 8), 0),
+                                q8_lo(out->type), q8_hi(out->type));
+    }
+    broadcast_init(&j.b, &out->shape, in, 3);
+    pool_for(kernel_pool(op), j.b.total, GRAIN, where_part, &j);
     return 0;
 }
 

@@ -1,10 +1,11 @@
-/* qpooling.c -- pooling of bytes: com.microsoft's QLinearAveragePool and QLinearGlobalAveragePool,
- * and MaxPool between values of the same scale. */
+/* qpooling.c -- pooling of bytes: com.microsoft's QLinearAveragePool, QLinearGlobalAveragePool and
+ * QLinearReduceMean, and MaxPool between values of the same scale. */
 #include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/math/window.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
+#include "graph/ops/args.h"
 
 #include <string.h>
 
@@ -182,5 +183,61 @@ int qpool_run(struct op *op, opm_error *err)
     else if (n)
         pool_for(kernel_pool(op), q->planes * q->w.out[1], MAX(4096 / (q->w.in[2] + 1), (int64_t)1),
                  max_part, op);
+    return 0;
+}
+
+/* QLinearReduceMean over any dimensions: X, its scale and zero point, the result's. */
+int qmean_prepare(struct op *op, opm_error *err)
+{
+    const struct nt *x = kernel_in(op, 0), *xz = kernel_in(op, 2), *yz = kernel_in(op, 4);
+    int rc = kernel_want(op, 0, TYPES_Q8, err);
+
+    for (uint32_t i = 1; i < 5 && !rc; i += 2) {
+        rc = kernel_want(op, i, TYPE_BIT(TENSOR_F32), err);
+        if (!rc && kernel_in(op, i)->count != 1)
+            rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "scale must be one number");
+    }
+    if (rc)
+        return rc;
+    if ((xz && (xz->type != x->type || xz->count != 1)) ||
+        (yz && (yz->type != x->type || yz->count != 1)))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these zero points");
+    rc = kernel_infer(op, err);
+    if (!rc)
+        op->scratch_bytes = (size_t)kernel_out(op, 0)->count * sizeof(int32_t);
+    return rc;
+}
+
+int qmean_run(struct op *op, opm_error *err)
+{
+    const struct nt *x = kernel_in(op, 0), *out = kernel_out(op, 0);
+    int32_t *sum = op->scratch;
+    int64_t step[SHAPE_RANK_MAX], size = 1, at[SHAPE_RANK_MAX] = { 0 }, to = 0;
+    bool on[SHAPE_RANK_MAX];
+    struct view v;
+    int rc;
+
+    view_begin(&v, op, err);
+    rc = qmean_axes(&v.base, x->shape.rank, on);
+    view_end(&v);
+    if (rc || out->count == 0)
+        return rc;
+    memset(sum, 0, (size_t)out->count * sizeof(*sum));
+    for (int32_t d = x->shape.rank - 1; d >= 0; d--) {
+        step[d] = on[d] ? 0 : size;
+        size *= on[d] ? 1 : x->shape.dim[d];
+    }
+    for (int64_t i = 0; i < x->count; i++) {
+        sum[to] += q8_at(x, i);
+        for (int32_t d = x->shape.rank - 1; d >= 0; d--) {
+            to += step[d];
+            if (++at[d] < x->shape.dim[d])
+                break;
+            to -= step[d] * at[d];
+            at[d] = 0;
+        }
+    }
+    for (int64_t i = 0; i < out->count; i++)
+        emit(op, i, sum[i], x->count / out->count);
     return 0;
 }
