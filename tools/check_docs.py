@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""check_docs.py -- what is written from the program's schema is up to date, and links between
-documents resolve.
+"""check_docs.py -- what is written from the program's schema and the tables of operators is up to
+date, and links between documents resolve.
 
 usage: tools/check_docs.py [--opmeter PROGRAM] [--update]
 
---update rewrites docs/schema.md and ui/src/schema.ts. Links to other sites are not followed.
+--update rewrites docs/schema.md, docs/operators.md and ui/src/schema.ts. Links to other sites are
+not followed.
 """
 import argparse
 import difflib
@@ -92,10 +93,51 @@ def typescript(tables):
     return "\n".join(lines) + "\n"
 
 
+OPERATORS = """# Operators
+
+What is known of every operator of ONNX: its shapes, its work (FLOPs and bytes, in `opmeter info`, `top` and the roofline) and, if
+there is a version in the last column, how the native engine executes it. The version is that of the operator's domain which the model
+imports; "7" is 7 and all later ones, "7-9" those alone. `Constant` and functions of the model itself are resolved when it is read.
+What is not listed is refused with the node's name; `--engine onnxruntime` runs what ONNX Runtime has.
+Element types and attributes that a kernel has not are refused likewise, when the model is prepared, never computed otherwise.
+
+Written by `tools/check_docs.py --update` from `src/graph/ops/ops.def` and `src/engine/native/kernels.def`.
+"""
+
+
+def span(first, last):
+    return f"{first}" if not last else f"{first}-{last}" if first != last else f"{first}"
+
+
+def operators():
+    """The tables of operators as a document."""
+    known, runs = {}, {}
+    rows = (ROOT / "src" / "graph" / "ops" / "ops.def").read_text(encoding="utf-8")
+    for domain, name in re.findall(r'^OP\("([^"]*)", "([^"]*)"', rows, re.M):
+        known.setdefault(domain, []).append(name)
+    rows = (ROOT / "src" / "engine" / "native" / "kernels.def").read_text(encoding="utf-8")
+    for name, domain, first, last in re.findall(r'^OPERATOR\((\w+), +"([^"]*)", (\d+), (\d+),', rows, re.M):
+        runs.setdefault((domain, name), []).append((int(first), int(last)))
+    lines = [OPERATORS]
+    for domain in sorted(known):
+        names = sorted(set(known[domain]))
+        have = sum((domain, n) in runs for n in names)
+        lines += [f"## {domain or 'ai.onnx'}", "", f"{len(names)} operators, {have} of them on the native engine.", "",
+                  "| operator | native engine, since version |", "|---|---|"]
+        for name in names:
+            spans = sorted(runs.get((domain, name), []))
+            if spans and spans[-1][1] == 0:  # the newest row has no end: one span from the first on
+                spans = [(spans[0][0], 0)]
+            lines.append(f"| {name} | {', '.join(span(*s) for s in spans)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def written(program):
-    """Files that follow from the schema, with what they should hold."""
+    """Files that follow from the schema and the tables, with what they should hold."""
     return {
         ROOT / "docs" / "schema.md": schema(program, "--markdown"),
+        ROOT / "docs" / "operators.md": operators(),
         ROOT / "ui" / "src" / "schema.ts": typescript(json.loads(schema(program, "--json"))),
     }
 
@@ -111,7 +153,7 @@ def check_schema(program, update):
             continue
         print("\n".join(difflib.unified_diff(
             there.splitlines(), text.splitlines(), str(path.relative_to(ROOT)),
-            "opmeter schema", lineterm="", n=1)))
+            "as it should be", lineterm="", n=1)))
         print("to bring it up to date: tools/check_docs.py --update")
         bad += 1
     return bad
