@@ -90,9 +90,10 @@ struct pass {
     const struct site *sites;
     str_id hardware;
     const uint8_t *class;
-    const uint32_t *site, *track, *step;
+    const uint32_t *site, *step;
+    struct span_tracks track;
     const int64_t *ts, *dur;
-    size_t ntrack, nspan;
+    size_t nspan;
     int width;
     struct tally tally[PARALLEL_MAX];
 };
@@ -105,15 +106,14 @@ static void count_slice(void *user, int thread)
     size_t end = parallel_slice(p->nspan, p->width, thread + 1);
 
     for (; row < end && !t->failed; row++) {
-        uint32_t track =
-            p->track && p->track[row] < p->ntrack ? p->track[row] : (uint32_t)p->ntrack;
         uint32_t step = p->step[row], series, log;
         struct time *of;
         uint32_t **n;
 
         if (p->class[p->site[row]] == CLASS_NONE)
             continue;
-        log = coverage_log(p->c, track, p->hardware && p->sites[p->site[row]].layer == p->hardware);
+        log = coverage_log(p->c, span_tracks_get(&p->track, row),
+                           p->hardware && p->sites[p->site[row]].layer == p->hardware);
         of = &t->of[log];
         of->first_ns = MIN(of->first_ns, p->ts[row]);
         of->end_ns = MAX(of->end_ns, add_ns(p->ts[row], MAX(p->dur[row], (int64_t)0)));
@@ -195,23 +195,21 @@ static void add_idle(struct coverage *c)
 
 static int count(struct coverage *c, const struct store *st)
 {
-    const void *tracks = NULL, *steps = NULL, *ts = NULL, *dur = NULL;
+    const void *steps = NULL, *ts = NULL, *dur = NULL;
     size_t nsite, npair = c->nlog * c->nseries;
     struct pass p = { .c = c,
                       .sites = store_sites(st, &nsite),
                       .hardware = strpool_find(store_strings(st), "hardware", 8),
                       .site = store_span_site(st),
-                      .ntrack = store_nrow(st, TABLE_track) };
+                      .track = store_span_tracks(st) };
     uint8_t *class = span_classes(st);
     int rc = OPM_ENOMEM;
 
-    if (!class || store_column(st, TABLE_span, span_col_track, &tracks) < 0 ||
-        store_column(st, TABLE_span, span_col_step, &steps) < 0 ||
+    if (!class || store_column(st, TABLE_span, span_col_step, &steps) < 0 ||
         store_column(st, TABLE_span, span_col_ts, &ts) < 0 ||
         store_column(st, TABLE_span, span_col_dur, &dur) < 0)
         goto out;
     p.class = class;
-    p.track = tracks;
     p.step = steps;
     p.ts = ts;
     p.dur = dur;

@@ -4,15 +4,17 @@
  * are looked at, and if there are none, no span is. */
 #include "analyze/interrupted.h"
 
+#include "analyze/parallel.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
 #include <string.h>
 
 #define AROUND_ROWS 64 /* rows that are looked at for executions around one */
+#define GATHERERS 2    /* each fills the room of a group from its own end */
 
 /* What is asked of a group. */
 struct suspect {
-    size_t first, n;    /* its self times */
+    size_t first, n;    /* its self times; n 0: it is none */
     double median_ns;   /* of them */
     double more_ns;     /* longer ones are far from it; 0: none is looked for */
     uint32_t far, kept; /* executions that are far; of these, ... */
@@ -26,13 +28,22 @@ struct far {
     bool phase; /* so are those around it */
 };
 
+/* Rows that are long enough to be far, whatever the median. */
+struct found {
+    uint32_t *row;
+    size_t n, cap;
+    bool failed;
+};
+
 struct search {
     struct group_rows rows;
-    const uint32_t *step;  /* of every row, or NULL */
-    const uint32_t *track; /* likewise */
+    const uint32_t *step; /* of every row, or NULL */
+    struct span_tracks track;
     size_t nstep;
     struct suspect *suspect; /* per group */
     int64_t *value;
+    int width;
+    struct found found[GATHERERS];
     struct far *far;
     size_t nfar, far_cap;
     uint8_t *is_far; /* a bit per row */
@@ -46,26 +57,54 @@ static bool is_suspect(const struct group_stats *s)
            (double)s->max_self_ns > 2 * mean_ns;
 }
 
-/* Self times of the suspects, group by group. */
+static void gather_slice(void *user, int thread)
+{
+    struct search *s = user;
+    struct found *found = &s->found[thread];
+    uint32_t ngroup = s->rows.query->ngroup;
+    size_t end = parallel_slice(s->rows.nrow, s->width, thread + 1);
+    uint32_t *filled = mem_calloc(ngroup, sizeof(*filled));
+
+    found->failed = !filled;
+    for (size_t row = parallel_slice(s->rows.nrow, s->width, thread); filled && row < end; row++) {
+        uint32_t g = group_rows_of(&s->rows, row), at;
+        const struct suspect *u;
+
+        if (g == GROUP_NONE || !s->suspect[g].n || group_rows_counted(&s->rows, row) == GROUP_NONE)
+            continue;
+        u = &s->suspect[g];
+        at = filled[g]++;
+        s->value[u->first + (thread ? u->n - 1 - at : at)] = s->rows.self[row];
+        if (LIKELY(s->rows.self[row] <= INTERRUPTED_LEAST_NS))
+            continue;
+        if (GROW(found->row, found->cap, found->n + 1))
+            found->row[found->n++] = (uint32_t)row;
+        else
+            found->failed = true;
+    }
+    mem_free(filled);
+}
+
+/* Self times of the suspects, group by group, and the rows that may be far. */
 static int gather(struct search *s, const struct group_stats *stats)
 {
     uint32_t ngroup = s->rows.query->ngroup;
     size_t n = 0;
+    bool failed = false;
 
     for (uint32_t g = 0; g < ngroup; g++) {
         s->suspect[g].first = n;
-        n += is_suspect(&stats[g]) ? (size_t)stats[g].count : 0;
+        s->suspect[g].n = is_suspect(&stats[g]) ? (size_t)stats[g].count : 0;
+        n += s->suspect[g].n;
     }
     s->value = mem_alloc(n * sizeof(*s->value));
     if (!s->value)
         return OPM_ENOMEM;
-    for (size_t row = 0; row < s->rows.nrow; row++) {
-        uint32_t g = group_rows_counted(&s->rows, row);
-
-        if (g != GROUP_NONE && is_suspect(&stats[g]))
-            s->value[s->suspect[g].first + s->suspect[g].n++] = s->rows.self[row];
-    }
-    return 0;
+    s->width = ngroup > s->rows.nrow / 16 ? 1 : MIN(parallel_width(s->rows.nrow), GATHERERS);
+    parallel_run(s->width, gather_slice, s);
+    for (int i = 0; i < s->width; i++)
+        failed |= s->found[i].failed;
+    return failed ? OPM_ENOMEM : 0;
 }
 
 /* What is far in each group; true if anything is. */
@@ -100,16 +139,17 @@ static int find_far(struct search *s)
     s->is_far = mem_calloc(s->rows.nrow / 8 + 1, 1);
     if (!s->is_far)
         return OPM_ENOMEM;
-    for (size_t row = 0; row < s->rows.nrow; row++) {
-        uint32_t g = group_rows_counted(&s->rows, row);
+    for (int i = 0; i < s->width; i++) {
+        for (size_t k = 0; k < s->found[i].n; k++) {
+            uint32_t row = s->found[i].row[k], g = group_rows_of(&s->rows, row);
 
-        if (g == GROUP_NONE || s->suspect[g].more_ns <= 0 ||
-            (double)s->rows.self[row] <= s->suspect[g].more_ns)
-            continue;
-        if (!GROW(s->far, s->far_cap, s->nfar + 1))
-            return OPM_ENOMEM;
-        s->far[s->nfar++] = (struct far){ .row = (uint32_t)row, .group = g };
-        s->is_far[row / 8] |= (uint8_t)(1 << row % 8);
+            if (s->suspect[g].more_ns <= 0 || (double)s->rows.self[row] <= s->suspect[g].more_ns)
+                continue;
+            if (!GROW(s->far, s->far_cap, s->nfar + 1))
+                return OPM_ENOMEM;
+            s->far[s->nfar++] = (struct far){ .row = row, .group = g };
+            s->is_far[row / 8] |= (uint8_t)(1 << row % 8);
+        }
     }
     return 0;
 }
@@ -125,7 +165,7 @@ static unsigned far_beside(const struct search *s, size_t row, int direction)
         if (direction < 0 ? at == 0 : at + 1 == s->rows.nrow)
             break;
         at = direction < 0 ? at - 1 : at + 1;
-        if ((s->track && s->track[at] != s->track[row]) ||
+        if (span_tracks_get(&s->track, at) != span_tracks_get(&s->track, row) ||
             group_rows_counted(&s->rows, at) == GROUP_NONE)
             continue;
         met++;
@@ -187,13 +227,13 @@ static void tell(const struct search *s, uint32_t section, uint32_t alike,
 
 static int search_run(struct search *s, const struct store *st, const struct group_stats *stats)
 {
-    const void *step = NULL, *track = NULL;
-    int rc = store_column(st, TABLE_span, span_col_track, &track);
+    const void *step = NULL;
+    int rc = 0;
 
     s->nstep = store_nrow(st, TABLE_step);
-    if (rc == 0 && s->nstep)
+    if (s->nstep)
         rc = store_column(st, TABLE_span, span_col_step, &step);
-    s->track = track;
+    s->track = store_span_tracks(st);
     s->step = step;
     s->suspect = mem_calloc(s->rows.query->ngroup, sizeof(*s->suspect));
     if (rc == 0 && !s->suspect)
@@ -225,6 +265,8 @@ int interrupted_find(const struct store *st, const struct groups_query *query, u
         tell(&s, section, alike, stats, iterations);
     mem_free(s.suspect);
     mem_free(s.value);
+    for (int i = 0; i < GATHERERS; i++)
+        mem_free(s.found[i].row);
     mem_free(s.far);
     mem_free(s.is_far);
     return rc;

@@ -23,9 +23,10 @@ struct pass {
     struct coverage coverage;
     const struct site *sites;
     str_id hardware;
-    const uint32_t *site, *step, *track;
+    const uint32_t *site, *step;
+    struct span_tracks track;
     const int64_t *dur, *self, *wait;
-    size_t nspan, nstep, ntrack;
+    size_t nspan, nstep;
     bool *counts; /* per step: it ended and is no warm-up */
     int width;
     struct part *part;
@@ -58,7 +59,7 @@ static void look(void *user, int thread)
     size_t end = parallel_slice(p->nspan, p->width, thread + 1);
 
     for (; row < end && !part->rc; row++) {
-        uint32_t step = p->step[row], track, log, g;
+        uint32_t step = p->step[row], log, g;
         bool passed_on = p->q->passed_on && p->q->passed_on[row] != OPM_NULL_ID;
         struct iterations *it;
 
@@ -70,8 +71,7 @@ static void look(void *user, int thread)
             it->outside_ns = add_ns(it->outside_ns, p->self[row]);
         if (step >= p->nstep || !p->counts[step])
             continue;
-        track = p->track && p->track[row] < p->ntrack ? p->track[row] : (uint32_t)p->ntrack;
-        log = coverage_log(&p->coverage, track,
+        log = coverage_log(&p->coverage, span_tracks_get(&p->track, row),
                            p->hardware && p->sites[p->site[row]].layer == p->hardware);
         if (!coverage_has(&p->coverage, log, step))
             continue;
@@ -112,20 +112,19 @@ static int merge(struct pass *p, struct iterations *out)
 
 static int columns_get(struct pass *p)
 {
-    const void *step = NULL, *dur = NULL, *self = NULL, *wait = NULL, *track = NULL;
+    const void *step = NULL, *dur = NULL, *self = NULL, *wait = NULL;
     size_t nsite;
 
     if (store_column(p->st, TABLE_span, span_col_step, &step) < 0 ||
         store_column(p->st, TABLE_span, span_col_dur, &dur) < 0 ||
         store_column(p->st, TABLE_span, span_col_self, &self) < 0 ||
-        store_column(p->st, TABLE_span, span_col_track, &track) < 0 ||
         (p->q->wait && store_column(p->st, TABLE_span, span_col_wait, &wait) < 0))
         return OPM_ENOMEM;
     p->step = step;
     p->dur = dur;
     p->self = self;
     p->wait = wait;
-    p->track = track;
+    p->track = store_span_tracks(p->st);
     p->nspan = step && dur ? store_nrow(p->st, TABLE_span) : 0;
     p->sites = store_sites(p->st, &nsite);
     p->hardware = strpool_find(store_strings(p->st), "hardware", 8);
@@ -217,11 +216,9 @@ static void pass_release(struct pass *p)
 int iterations_count(const struct store *st, const struct iterations_query *q,
                      struct iterations *out)
 {
-    struct pass p = { .st = st,
-                      .q = q,
-                      .site = store_span_site(st),
-                      .ntrack = store_nrow(st, TABLE_track),
-                      .nstep = store_nrow(st, TABLE_step) };
+    struct pass p = {
+        .st = st, .q = q, .site = store_span_site(st), .nstep = store_nrow(st, TABLE_step)
+    };
     int rc;
 
     for (uint32_t g = 0; g < q->ngroup; g++)

@@ -46,7 +46,10 @@ int store_load_spans(struct store *st, size_t n, struct span_extras extras, stru
     st->loaded = true;
     st->loaded_from = first;
     t->nrow = all;
-    *out = (struct span_load){ .track = &st->loaded_track, .first = (uint32_t)first };
+    loaded_forget(st);
+    *out = (struct span_load){ .track = &st->loaded_track,
+                               .block = &st->load_blocks,
+                               .first = (uint32_t)first };
     if (!n)
         return 0;
     out->ts = span_ts(st) + first;
@@ -61,10 +64,77 @@ int store_load_spans(struct store *st, size_t n, struct span_extras extras, stru
     return 0;
 }
 
-void store_load_tracks(const struct span_load *load, size_t at, const uint32_t *track, size_t n)
+/* Spans [from, to): whether they are in order, none before `last`; how many never ended is added
+ * to *not_ended. */
+static bool in_order(const int64_t *ts, const int64_t *dur, size_t from, size_t to, int64_t last,
+                     int64_t *not_ended)
 {
-    for (size_t i = 0; i < n; i++)
-        packed_set(load->track, at + i, track[i]); /* none becomes the largest number */
+    bool good = true;
+    int64_t open = 0;
+
+    for (size_t i = from; i < to; i++) {
+        good &= ts[i] >= last && ts[i] <= TIME_LIMIT && dur[i] >= -1 &&
+                dur[i] <= (int64_t)((uint64_t)TIME_LIMIT - (uint64_t)ts[i]);
+        last = ts[i];
+        open += dur[i] == -1;
+    }
+    *not_ended += open;
+    return good;
+}
+
+static int note_block(const struct span_load *load, size_t at, size_t n)
+{
+    struct load_blocks *b = load->block;
+    int64_t not_ended = 0;
+    int rc = 0;
+
+    if (!in_order(load->ts, load->dur, at, at + n, -TIME_LIMIT, &not_ended))
+        return 0;
+    pthread_mutex_lock(&b->mutex);
+    if (GROW(b->first, b->cap, b->n + 1)) {
+        b->first[b->n++] = at;
+        b->rows += n;
+        b->not_ended += not_ended;
+    } else {
+        rc = OPM_ENOMEM;
+    }
+    pthread_mutex_unlock(&b->mutex);
+    return rc;
+}
+
+int store_load_tracks(const struct span_load *load, size_t at, const uint32_t *track, size_t n)
+{
+    struct packed *p = load->track;
+
+    /* None becomes the largest number. */
+    if (p->width == 1)
+        for (size_t i = 0; i < n; i++)
+            p->u8[at + i] = (uint8_t)track[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            packed_set(p, at + i, track[i]);
+    return note_block(load, at, n);
+}
+
+bool loaded_known(const struct store *st)
+{
+    const struct load_blocks *b = &st->load_blocks;
+    const int64_t *ts = span_ts(st);
+
+    if (!st->loaded || st->loaded_from || b->rows != st->table[TABLE_span].nrow)
+        return false;
+    for (size_t i = 0; i < b->n; i++)
+        if (b->first[i] && ts[b->first[i] - 1] > ts[b->first[i]])
+            return false;
+    return true;
+}
+
+void loaded_forget(struct store *st)
+{
+    struct load_blocks *b = &st->load_blocks;
+
+    b->n = b->rows = 0;
+    b->not_ended = 0;
 }
 
 /* The largest number that there is room for. */
@@ -155,16 +225,10 @@ struct order_part {
 static void *order_look(void *arg)
 {
     struct order_part *p = arg;
-    const int64_t *ts = span_ts(p->st), *dur = span_dur(p->st);
-    int64_t last = p->from ? ts[p->from - 1] : -TIME_LIMIT;
+    const int64_t *ts = span_ts(p->st);
 
-    p->good = true;
-    for (size_t i = p->from; i < p->to && p->good; i++) {
-        p->good =
-            ts[i] >= last && ts[i] <= TIME_LIMIT && dur[i] >= -1 && dur[i] <= TIME_LIMIT - ts[i];
-        last = ts[i];
-        p->not_ended += dur[i] == -1;
-    }
+    p->good = in_order(ts, span_dur(p->st), p->from, p->to, p->from ? ts[p->from - 1] : -TIME_LIMIT,
+                       &p->not_ended);
     return NULL;
 }
 
@@ -176,7 +240,10 @@ bool loaded_in_order(struct store *st)
 
     if (st->loaded_from)
         return false;
-    if (n > 1 && n >= store_parallel_from) {
+    if (loaded_known(st)) {
+        first.good = second.good = true;
+        first.not_ended = st->load_blocks.not_ended;
+    } else if (n > 1 && n >= store_parallel_from) {
         second.from = n / 2;
         if (thread_start(&thread, order_look, &second) == 0) {
             first.to = second.from;
@@ -196,6 +263,21 @@ bool loaded_in_order(struct store *st)
     return first.good && second.good;
 }
 
+static uint32_t packed_most(const struct packed *p, size_t n)
+{
+    uint32_t most = 0;
+    uint8_t most_u8 = 0;
+
+    if (p->width == 1) { /* as many at a time as there is room for in a register */
+        for (size_t i = 0; i < n; i++)
+            most_u8 = MAX(most_u8, p->u8[i]);
+        return most_u8;
+    }
+    for (size_t i = 0; i < n; i++)
+        most = MAX(most, packed_get(p, i));
+    return most;
+}
+
 int loaded_keep(struct store *st, int64_t shift_ns)
 {
     struct packed *p = &st->loaded_track;
@@ -213,8 +295,10 @@ int loaded_keep(struct store *st, int64_t shift_ns)
         for (size_t i = 0; i < n; i++)
             packed_set(&st->span_track, i, MIN(track_of(p, i), none));
     } else {
-        for (size_t i = 0; i < n; i++)
-            if (UNLIKELY(packed_get(p, i) > none))
+        bool missing = packed_most(p, n) > none;
+
+        for (size_t i = 0; missing && i < n; i++)
+            if (packed_get(p, i) > none)
                 packed_set(p, i, none);
         st->span_track = *p;
         *p = (struct packed){ 0 };

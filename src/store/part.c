@@ -35,8 +35,11 @@ int64_t store_part_start(const struct store *st, const struct store_part *part)
     assert(!st->frozen);
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++) {
         const int64_t *ts = st->table[timed[i].table].col[timed[i].ts].i64;
+        size_t row = part->from[timed[i].table], to = part->to[timed[i].table];
 
-        for (size_t row = part->from[timed[i].table]; ts && row < part->to[timed[i].table]; row++) {
+        if (timed[i].table == TABLE_span && row < to && loaded_known(st))
+            to = row + 1; /* the first is the earliest */
+        for (; ts && row < to; row++) {
             uint64_t t = ((uint64_t)ts[row] ^ (uint64_t)1 << 63) - 1;
 
             start = MIN(start, t);
@@ -104,6 +107,8 @@ int store_part_settle(struct store *st, const struct store_part *part,
     size_t from = part->from[TABLE_track], to = part->to[TABLE_track];
 
     assert(!st->frozen);
+    if (place->stretch != 0 || place->shift_ns)
+        loaded_forget(st);
     for (size_t i = 0; i < ARRAY_SIZE(timed); i++) {
         struct table *t = &st->table[timed[i].table];
         size_t first = part->from[timed[i].table], end = part->to[timed[i].table];

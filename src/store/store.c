@@ -57,6 +57,10 @@ int store_new(struct store **out)
 
     if (!st)
         return OPM_ENOMEM;
+    if (pthread_mutex_init(&st->load_blocks.mutex, NULL)) {
+        mem_free(st);
+        return OPM_ENOMEM;
+    }
     for (int i = 0; i < TABLE_COUNT; i++)
         if (table_init(&st->table[i], &store_table_defs[i]))
             goto fail;
@@ -81,6 +85,8 @@ void store_free(struct store *st)
     column_release(&st->runs);
     packed_release(&st->loaded_track);
     mem_free(st->loaded_overlap);
+    mem_free(st->load_blocks.first);
+    pthread_mutex_destroy(&st->load_blocks.mutex);
     mem_free(st->site);
     mem_free(st->site_slot);
     mem_free(st->overlap_of);
@@ -341,6 +347,7 @@ int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site)
 int store_span_set_dur(struct store *st, uint32_t build_id, int64_t dur_ns)
 {
     assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    loaded_forget(st);
     span_dur(st)[build_id] = dur_ns;
     return 0;
 }
@@ -560,6 +567,17 @@ const uint32_t *store_span_site(const struct store *st)
 {
     assert(st->frozen);
     return st->span_site.id;
+}
+
+struct span_tracks store_span_tracks(const struct store *st)
+{
+    const struct packed *p = &st->span_track;
+
+    assert(st->frozen);
+    return (struct span_tracks){ .data = p->data,
+                                 .width = p->width,
+                                 .same = p->same,
+                                 .ntrack = (uint32_t)st->table[TABLE_track].nrow };
 }
 
 const struct site *store_sites(const struct store *st, size_t *out_n)

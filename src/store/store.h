@@ -201,16 +201,19 @@ struct span_load {
     int64_t *correlation, *wait; /* these and args: NULL unless asked for */
     uint32_t *site;
     str_id *args;
-    uint32_t first;       /* build id */
-    struct packed *track; /* for store_load_tracks() */
+    uint32_t first;            /* build id */
+    struct packed *track;      /* for store_load_tracks() */
+    struct load_blocks *block; /* likewise */
 };
 /* Which columns that few spans have are there. */
 struct span_extras {
     bool correlation, wait, args;
 };
 int store_load_spans(struct store *st, size_t n, struct span_extras extras, struct span_load *out);
-/* Tracks of spans [at, at + n) of them; OPM_NULL_ID: none. Threads may do parts at once. */
-void store_load_tracks(const struct span_load *load, size_t at, const uint32_t *track, size_t n);
+/* Tracks of spans [at, at + n) of them, whose ts and dur have their values by now: they are looked
+ * over while they are in the cache. OPM_NULL_ID: none. Threads may do parts at once. 0 or
+ * OPM_ENOMEM. */
+int store_load_tracks(const struct span_load *load, size_t at, const uint32_t *track, size_t n);
 /* `track` holds the overlapping spans of track `of`. */
 int store_load_overlap(struct store *st, uint32_t track, uint32_t of);
 /* A row of import_stat; of a known kind it is added to what was counted. */
@@ -243,6 +246,28 @@ int store_column(const struct store *st, enum table_id table, int col, const voi
 int store_span_args(const struct store *st, size_t row, struct buf *out);
 bool store_args_packed(const struct store *st);
 const uint32_t *store_span_site(const struct store *st); /* site number of every span */
+/* The tracks of all spans as they are kept, in one to four bytes each: less to touch than the
+ * column. Valid as long as the store. */
+struct span_tracks {
+    const void *data;
+    unsigned width; /* 0: `same` for all */
+    uint32_t same;
+    uint32_t ntrack; /* stands for none */
+};
+struct span_tracks store_span_tracks(const struct store *st);
+static inline uint32_t span_tracks_get(const struct span_tracks *t, size_t row)
+{
+    switch (t->width) {
+    case 1:
+        return ((const uint8_t *)t->data)[row];
+    case 2:
+        return ((const uint16_t *)t->data)[row];
+    case 4:
+        return ((const uint32_t *)t->data)[row];
+    default:
+        return t->same;
+    }
+}
 const struct site *store_sites(const struct store *st, size_t *out_n);
 /* A cell of a column that spans have through their site (FROM_SITE). */
 struct cell site_cell(const struct site *site, int col);

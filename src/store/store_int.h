@@ -129,6 +129,15 @@ struct track_pair {
     uint32_t track, of;
 };
 
+/* What was found out about loaded spans, block by block. */
+struct load_blocks {
+    pthread_mutex_t mutex;
+    size_t *first; /* spans that begin blocks */
+    size_t n, cap;
+    size_t rows; /* in blocks that are in order */
+    int64_t not_ended;
+};
+
 struct store {
     struct strpool strings;
     /* table[TABLE_span] has the number of spans and, of the columns, ts, dur, correlation, wait (as
@@ -144,6 +153,7 @@ struct store {
     bool loaded;
     size_t loaded_from;
     struct packed loaded_track; /* of the spans from there on; the largest number is none */
+    struct load_blocks load_blocks;
     struct track_pair *loaded_overlap;
     size_t nloaded_overlap, loaded_overlap_cap;
 
@@ -186,6 +196,10 @@ int spans_column(struct store *st, int col);
 int loaded_to_runs(struct store *st);
 /* Whether all spans are loaded ones and can stay as they are. */
 bool loaded_in_order(struct store *st);
+/* Whether it is known, from when they were loaded, that all are and have not been moved. */
+bool loaded_known(const struct store *st);
+/* Times of spans are changed by somebody else. */
+void loaded_forget(struct store *st);
 /* Their tracks into st->span_track; shift_ns is taken off every ts. */
 int loaded_keep(struct store *st, int64_t shift_ns);
 

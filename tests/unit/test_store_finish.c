@@ -466,14 +466,71 @@ static void test_failure(void **state)
     unit_fail_each(finish_all);
 }
 
+/* Spans that are loaded in blocks stay as they are if they are in order, within blocks and from one
+ * to the next, and are sorted if not; also if their times were moved after that was known. */
+static void test_loaded_blocks(void **state)
+{
+    enum { BLOCKS = 3, EACH = 2, N = BLOCKS * EACH };
+    static const struct {
+        int64_t ts[N];
+        int64_t dur; /* of the last */
+        double stretch;
+        int order[N]; /* which one of ts[] comes where */
+    } loads[] = {
+        { { 0, 10, 20, 30, 40, 50 }, 5, 0, { 0, 1, 2, 3, 4, 5 } },
+        { { 0, 10, 20, 30, 40, 50 }, -1, 0, { 0, 1, 2, 3, 4, 5 } },
+        { { 20, 30, 0, 10, 40, 50 }, 5, 0, { 2, 3, 0, 1, 4, 5 } },
+        { { 10, 0, 20, 30, 40, 50 }, 5, 0, { 1, 0, 2, 3, 4, 5 } },
+        { { 0, 10, 20, 30, 40, 50 }, 5, -2, { 5, 4, 3, 2, 1, 0 } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(loads); i++) {
+        struct store *st = make(2, 0, N);
+        struct store_part part;
+        struct span_load load;
+
+        store_part_begin(st, &part);
+        assert_int_equal(store_load_spans(st, N, (struct span_extras){ 0 }, &load), 0);
+        for (size_t b = BLOCKS; b-- > 0;) { /* threads come as they like */
+            uint32_t track[EACH] = { b % 2, 1 - b % 2 };
+
+            for (size_t k = b * EACH; k < (b + 1) * EACH; k++) {
+                load.ts[k] = loads[i].ts[k];
+                load.dur[k] = k + 1 == N ? loads[i].dur : 5;
+                load.site[k] = (uint32_t)k;
+            }
+            assert_int_equal(store_load_tracks(&load, b * EACH, track, EACH), 0);
+        }
+        store_part_end(st, &part);
+        assert_int_equal(store_part_start(st, &part), 0);
+        assert_int_equal(store_part_settle(st, &part,
+                                           &(struct store_place){ .source = OPM_NULL_ID,
+                                                                  .instance = OPM_NULL_I64,
+                                                                  .rank = OPM_NULL_I64,
+                                                                  .stretch = loads[i].stretch }),
+                         0);
+        assert_int_equal(store_finish(st), 0);
+        for (size_t row = 0; row < N; row++) {
+            int which = loads[i].order[row];
+
+            assert_int_equal(store_span_site(st)[row], which);
+            assert_int_equal(cell(st, row, span_col_ts), 10 * (int64_t)row);
+            assert_int_equal(cell(st, row, span_col_track), (which / EACH + which) % 2);
+        }
+        assert_int_equal(stat_count(st, "span_not_ended"), loads[i].dur < 0);
+        store_free(st);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),        cmocka_unit_test(test_sibling_tracks),
-
-        cmocka_unit_test(test_many_tracks),  cmocka_unit_test(test_references),
-        cmocka_unit_test(test_other_tables), cmocka_unit_test(test_extreme_times),
-        cmocka_unit_test(test_deep),         cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_cases),         cmocka_unit_test(test_sibling_tracks),
+        cmocka_unit_test(test_loaded_blocks), cmocka_unit_test(test_many_tracks),
+        cmocka_unit_test(test_references),    cmocka_unit_test(test_other_tables),
+        cmocka_unit_test(test_extreme_times), cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_failure),
     };
 
     return RUN_TWICE(tests);

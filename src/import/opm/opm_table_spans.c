@@ -69,7 +69,8 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
         if (track[i] != OPM_NULL_ID)
             track[i] = row_map_find(&t->map[TABLE_track], track[i]);
     }
-    store_load_tracks(&l, at, track, rows->n);
+    if (store_load_tracks(&l, at, track, rows->n))
+        atomic_store(&t->rc, OPM_ENOMEM);
     if (l.correlation && unpack(rows, "correlation", COLUMN_INT, NULL, v))
         for (size_t i = 0; i < rows->n; i++)
             l.correlation[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
@@ -83,16 +84,16 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
 }
 
 /* Rows of a damaged chunk are there all the same: empty ones, named as unknown. */
-static void spans_blank(struct tables *t, const struct table_piece *p)
+static void spans_blank(struct tables *t, const struct table_piece *p, uint32_t *track)
 {
-    static const uint32_t none = OPM_NULL_ID;
-
     for (size_t i = p->to; i < p->to + p->n; i++) {
         t->load.ts[i] = t->offset_ns;
         t->load.dur[i] = 0;
-        store_load_tracks(&t->load, i, &none, 1);
         t->load.site[i] = t->unknown_site;
+        track[i - p->to] = OPM_NULL_ID;
     }
+    if (store_load_tracks(&t->load, p->to, track, p->n))
+        atomic_store(&t->rc, OPM_ENOMEM);
 }
 
 static void *spans_work(void *arg)
@@ -110,7 +111,7 @@ static void *spans_work(void *arg)
         if (i >= t->npiece)
             break;
         if (!spans_unpack(t, t->piece[i], rows, v, track)) {
-            spans_blank(t, t->piece[i]);
+            spans_blank(t, t->piece[i], track);
             atomic_fetch_add(&t->corrupt, 1);
         }
     }
