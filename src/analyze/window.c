@@ -79,7 +79,9 @@ static uint64_t key_of(const struct store *st, size_t track, bool device)
     uint64_t key = (uint64_t)store_i64_or(st, TABLE_track, track, track_col_rank, OPM_NULL_I64);
 
     if (device) {
-        key = (key ^ cell_text_id(name)) * 0x9e3779b97f4a7c15u;
+        /* Scattered before the name comes in: both count up together where rank r has GPU r. */
+        key *= 0xd6e8feb86659fd93u;
+        key = (key ^ key >> 32 ^ cell_text_id(name)) * 0x9e3779b97f4a7c15u;
         key = (key ^ key >> 29 ^ cell_text_id(host)) * 0xbf58476d1ce4e5b9u;
     }
     return key ^ key >> 32;

@@ -168,7 +168,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
                     </span>
                 </div>
             )}
-            <div class="table-box" ref={box} tabIndex={0} role="region" aria-label={props.label}
+            <div class="table-box" ref={box} tabIndex={0} role="group" aria-label={props.label}
                  style={props.maxHeight ? { maxHeight: props.maxHeight } : {}}
                  onKeyDown={onKeyDown} onScroll={(event) => setScroll(event.currentTarget.scrollTop)}>
                 <table aria-rowcount={shown.length + 1} aria-label={props.label}
