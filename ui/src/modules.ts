@@ -90,9 +90,8 @@ export function fromSpans(spans: ModuleSpan[], work: ModuleWork[]): ModuleTree |
         tracks.set(span.track, list);
     }
     let placed = 0;
-    let total = 0;
+    const total = work[0]?.device_ns ?? 0;
     for (const one of work) {
-        total += one.ns;
         const list = tracks.get(one.track);
         if (!list) continue;
         // The last that began before, or one around it.

@@ -31,7 +31,7 @@ const NAMED: Record<Theme, Record<string, string>> = {
         "bucket:compute": "#5f93e8", "bucket:overlap": "#4fb3c4", "bucket:communication": "#d87ba1",
         "bucket:copy": "#d1b23c", "bucket:data": "#d97262", "bucket:measuring": "#9485cb",
         "bucket:runtime": "#e0944a",
-        "bucket:host": "#58b487", "bucket:idle": "#7d8794", "bucket:not_recorded": "#4a525e",
+        "bucket:host": "#58b487", "bucket:idle": "#7d8794", "bucket:not_recorded": "#a7b0bc",
         other: "#828c99", good: "#4fc088", warning: "#e3a13c", bad: "#ef7269",
     },
 };

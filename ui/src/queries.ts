@@ -390,6 +390,7 @@ export interface ModuleWork {
     track: number;
     ts: number;
     ns: number;
+    device_ns: number; // of the whole trace
 }
 
 // What a trace has; pages that need what it lacks are dimmed.

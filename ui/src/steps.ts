@@ -87,6 +87,8 @@ export function splitSentence(steps: Step[]): string {
             return `${found}Split at the chosen operators.`;
         case "autograd":
             return `${found}Split where the backward pass starts and ends.`;
+        case "reduction":
+            return `${found}Split at the first operator, and at the last one before the last all-reduce.`;
         case "operators":
             return `${found}Split at the first and the last operator.`;
         default:

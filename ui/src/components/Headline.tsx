@@ -2,9 +2,10 @@
 // to look.
 import { count, ns, percent } from "../format";
 import { all, useData } from "../hooks";
-import type { Latency, Operator, Reconciliation, Step, Stream } from "../queries";
+import { BUCKETS } from "../occupation";
+import type { Latency, Occupation, Operator, Step, Stream } from "../queries";
 import { href } from "../router";
-import { percentile, sum } from "../stats";
+import { groupBy, percentile, sum } from "../stats";
 import { Card, Figure } from "./Card";
 import { Loaded } from "./States";
 
@@ -13,12 +14,7 @@ interface Finding {
     to: string;
 }
 
-const LOSSES = [
-    { key: "idle_ns", title: "idle" },
-    { key: "exposed_ns", title: "exposed communication" },
-    { key: "copy_ns", title: "copies" },
-] as const;
-
+const NO_LOSS: readonly string[] = ["compute", "overlap", "not_recorded"];
 const LEAST_LOSS = 0.005; // of the time: less is none
 
 // Around a stretch of time, so that it stands in the middle.
@@ -44,11 +40,16 @@ export function findings(steps: Step[], streams: Stream[], operators: Operator[]
                     to: around(slow.ts, slow.total_ns) });
     }
     const section = operators.some((o) => o.section === "device") ? "device" : "host";
-    const top = operators.filter((o) => o.section === section && o.name).sort((a, b) => (b.share ?? 0) - (a.share ?? 0))[0];
+    const here = operators.filter((o) => o.section === section && o.name);
+    const top = [...groupBy(here, (o) => plainName(o.name!))].map(([name, of]) => ({ name, share: sum(of, (o) => o.share) }))
+        .sort((a, b) => b.share - a.share)[0];
     if (top?.share) {
-        list.push({ text: `${plainName(top.name!)} takes ${percent(top.share)} of operator time`, to: href("timeline", { q: plainName(top.name!) }) });
+        list.push({ text: `${top.name} takes ${percent(top.share)} of operator time`, to: href("timeline", { q: top.name }) });
     }
-    const uneven = operators.filter((o) => o !== top && o.section === section && o.name && o.median_ns && (o.share ?? 0) > 0.01 && o.count >= 5)
+    // Of an operator with several kernels it is these that differ, not its executions.
+    const calls = new Map(operators.filter((o) => o.section === "host" && o.op !== null).map((o) => [o.op, o.count]));
+    const whole = (o: Operator) => section === "host" || o.op === null || (calls.get(o.op) ?? o.count) === o.count;
+    const uneven = here.filter((o) => plainName(o.name!) !== top?.name && whole(o) && o.median_ns && (o.share ?? 0) > 0.01 && o.count >= 5)
         .map((o) => ({ of: o, times: (o.p99_ns ?? 0) / o.median_ns! })).sort((a, b) => b.times - a.times)[0];
     if (uneven && uneven.times > 3) {
         list.push({ text: `${plainName(uneven.of.name!)} varies: its 99th percentile is ${uneven.times.toFixed(1)} times the median`,
@@ -63,16 +64,18 @@ function plainName(name: string): string {
 }
 
 export function Headline() {
-    const loaded = all<[Latency[], Step[], Stream[], Reconciliation[], Operator[]]>(
-        useData("latency"), useData("step_trace"), useData("streams"), useData("reconciliation"), useData("operators"));
+    const loaded = all<[Latency[], Step[], Stream[], Occupation[], Operator[]]>(
+        useData("latency"), useData("step_trace"), useData("streams"), useData("occupation"), useData("operators"));
     return (
         <Loaded of={loaded}>
             {([latency, steps, streams, parts, operators]) => {
                 const step = latency.filter((l) => l.scope === "step").sort((a, b) => b.count - a.count)[0];
                 const devices = streams.filter((s) => s.scope === "device" && s.total_ns > 0);
                 const busy = devices.length ? sum(devices, (s) => s.total_ns - s.wait_ns) / sum(devices, (s) => s.total_ns) : null;
-                const wall = sum(parts, (p) => p.wall_ns - p.not_recorded_ns);
-                const loss = LOSSES.map(({ key, title }) => ({ title, ns: sum(parts, (p) => p[key]) })).sort((a, b) => b.ns - a.ns)[0];
+                const of = (key: string) => sum(parts.filter((p) => p.bucket === key), (p) => p.ns);
+                const wall = sum(parts, (p) => p.ns) - of("not_recorded");
+                const loss = BUCKETS.filter(({ key }) => !NO_LOSS.includes(key)).map(({ key, title }) => ({ title, ns: of(key) }))
+                    .sort((a, b) => b.ns - a.ns)[0];
                 const found = findings(steps, streams, operators);
                 if (!step && busy === null && !found.length) return null;
                 return (
@@ -81,7 +84,7 @@ export function Headline() {
                             {step && <Figure label="step, median" value={ns(step.median_ns)} hint={`of ${count(step.count)}`} />}
                             {busy !== null && <Figure label="device busy" value={percent(busy)} hint="from its first activity to its last" />}
                             {loss && wall > 0 && (
-                                <Figure label="largest loss" value={loss.ns > LEAST_LOSS * wall ? `${loss.title}, ${percent(loss.ns / wall)}` : "none"}
+                                <Figure label="largest loss" value={loss.ns > LEAST_LOSS * wall ? `${loss.title.toLowerCase()}, ${percent(loss.ns / wall)}` : "none"}
                                         hint={devices.length ? "of the device's time" : "of the time of steps"} />
                             )}
                         </div>

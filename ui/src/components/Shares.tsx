@@ -7,18 +7,22 @@ export interface Part {
     label: string;
     value: number;
     color: string;
+    share?: number | null; // of all, where it is not what the value is of their sum
     shown: string; // the value, formatted
     href?: string;
     hint?: string;
 }
 
-function total(parts: Part[]): number {
-    return parts.reduce((sum, part) => sum + part.value, 0);
+// What each is of all of them; null if nothing is.
+function shareOf(parts: Part[]): (part: Part) => number | null {
+    if (parts.every(({ share }) => typeof share === "number")) return ({ share }) => share!;
+    const all = parts.reduce((sum, part) => sum + part.value, 0);
+    return ({ value }) => (all > 0 ? value / all : null);
 }
 
 function spoken(label: string, parts: Part[]): string {
-    const all = total(parts);
-    return `${label}: ${parts.map((p) => `${p.label} ${p.shown}, ${percent(p.value / all)}`).join("; ")}`;
+    const share = shareOf(parts);
+    return `${label}: ${parts.map((p) => `${p.label} ${p.shown}, ${percent(share(p))}`).join("; ")}`;
 }
 
 // A ring segment from share a to b of the whole circle.
@@ -34,17 +38,17 @@ function segment(a: number, b: number, outer: number, inner: number): string {
 }
 
 export function Donut({ label, parts, center }: { label: string; parts: Part[]; center?: string }) {
-    const all = total(parts);
+    const share = shareOf(parts);
     let at = 0;
     return (
         <div class="donut">
             <svg viewBox="0 0 100 100" role="img" aria-label={spoken(label, parts)}>
-                {all > 0 && parts.map((part) => {
+                {parts.map((part) => {
                     const from = at;
-                    at += part.value / all;
+                    at += share(part) ?? 0;
                     return (
                         <path key={part.label} d={segment(from, at, 48, 30)} fill={part.color}>
-                            <title>{`${part.label}: ${part.shown} (${percent(part.value / all)})`}</title>
+                            <title>{`${part.label}: ${part.shown} (${percent(share(part))})`}</title>
                         </path>
                     );
                 })}
@@ -56,7 +60,7 @@ export function Donut({ label, parts, center }: { label: string; parts: Part[]; 
 }
 
 export function Legend({ parts }: { parts: Part[] }) {
-    const all = total(parts);
+    const share = shareOf(parts);
     return (
         <ul class="legend">
             {parts.map((part) => (
@@ -64,7 +68,7 @@ export function Legend({ parts }: { parts: Part[] }) {
                     <i class="swatch" style={{ background: part.color }} />
                     <span class="legend-name">{named(part)}</span>
                     <span class="legend-value">{part.shown}</span>
-                    <span class="legend-share">{all > 0 ? percent(part.value / all) : ""}</span>
+                    <span class="legend-share">{share(part) === null ? "" : percent(share(part))}</span>
                 </li>
             ))}
         </ul>
@@ -78,13 +82,13 @@ function named(part: Part): ComponentChildren {
 
 // One bar, cut into its parts.
 export function StackBar({ label, parts }: { label: string; parts: Part[] }) {
-    const all = total(parts);
+    const share = shareOf(parts);
     return (
         <div class="stack-bar" role="img" aria-label={spoken(label, parts)}>
             {parts.filter((part) => part.value > 0).map((part) => (
-                <div key={part.label} style={{ width: `${(100 * part.value) / all}%`, background: part.color }}
-                     title={`${part.label}: ${part.shown} (${percent(part.value / all)})`}>
-                    {part.value / all > 0.08 && <span>{part.label}</span>}
+                <div key={part.label} style={{ width: `${100 * share(part)!}%`, background: part.color }}
+                     title={`${part.label}: ${part.shown} (${percent(share(part))})`}>
+                    {share(part)! > 0.08 && <span>{part.label}</span>}
                 </div>
             ))}
         </div>

@@ -244,6 +244,7 @@ function TypesCard({
     const parts = groups.slice(0, TYPES_SHOWN).map((g): Part => ({
         label: g.name ?? NA,
         value: g.time,
+        share: added(g.of, (o) => o.share),
         shown: ns(g.time),
         color: color(g.name),
         href: href("operators", {
@@ -258,6 +259,7 @@ function TypesCard({
         parts.push({
             label: `${rest.length} other types`,
             value,
+            share: added(rest.flatMap((g) => g.of), (o) => o.share),
             shown: ns(value),
             color: named(null, "other", theme),
         });

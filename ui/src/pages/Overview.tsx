@@ -185,11 +185,13 @@ function LatencyCard() {
     );
 }
 
+// Nothing for a trace without steps: the card above says so.
 function StepCard() {
     const steps = useData<Step>("step_trace");
+    if (steps.state === "ready" && !steps.value.length) return null;
     return (
         <Card title="Step trace" aside={<More to={href("steps")}>Details</More>}>
-            <Loaded of={steps} empty="This trace has no steps.">
+            <Loaded of={steps}>
                 {(rows) => {
                     const group = stepGroups(rows)[0]!;
                     const of = counted(group.steps);
@@ -226,6 +228,7 @@ function TypesCard() {
                     const parts = of.slice(0, shown).map((t): Part => ({
                         label: t.type ?? NA,
                         value: t.time_ns!,
+                        share: t.share,
                         shown: ns(t.time_ns),
                         color: color(t.type),
                         href: href("operators", { type: t.type, section }),
@@ -237,6 +240,7 @@ function TypesCard() {
                         parts.push({
                             label: `${rest.length} others`,
                             value: other,
+                            share: sum(rest, (t) => t.share),
                             shown: ns(other),
                             color: named(null, "other", theme),
                         });
@@ -326,11 +330,11 @@ function DevicesCard() {
                         <p>
                             <strong>{nameOf(d, ranked)}</strong>{" "}
                             <span class="muted">
-                                {percent(place && known > 0 ? place.compute_ns / known : null)} computing,{" "}
+                                {place && known > 0 && `${percent(place.compute_ns / known)} computing, `}
                                 {count(d.kernels)} kernels, {count(d.copies)} copies
                             </span>
                         </p>
-                        <StackBar label={nameOf(d, ranked)} parts={parts} />
+                        {parts.length > 0 && <StackBar label={nameOf(d, ranked)} parts={parts} />}
                         <Legend parts={parts} />
                         {place && place.steps_not_recorded > 0 && (
                             <p class="note">
@@ -391,6 +395,7 @@ function DevicesCard() {
     );
 }
 
+// Nothing for a trace without queues, as most are: the navigation says why.
 function PipelineCard() {
     const theme = useTheme();
     const loaded = all<[Queue[], Stage[], Verdict[]]>(
@@ -398,11 +403,11 @@ function PipelineCard() {
         useData("stages"),
         useData("verdict")
     );
+    if (loaded.state === "ready" && !loaded.value[0].length) return null;
     return (
         <Card title="Input pipeline" aside={<More to={href("pipeline")}>Data pipeline</More>}>
             <Loaded of={loaded}>
                 {([queues, stages, verdicts]) => {
-                    if (!queues.length) return <Empty why="This trace has no queues of an input pipeline." />;
                     return (
                         <>
                             {pipelineSentences(stages, verdicts).map((line) => (
@@ -465,12 +470,14 @@ function ImportCard() {
             <Loaded of={loaded}>
                 {([losses, sources]) => {
                     const unread = sources.filter((s) => s.state !== "read");
+                    // A converted file has those that it was made of beside itself.
+                    const read = sources.filter((s) => s.state === "read" && !(sources.length > 1 && s.path?.endsWith(trace.path)));
                     return (
                         <>
                             <p>
                                 {count(trace.rows.span ?? null)} spans on {count(trace.rows.track ?? null)}{" "}
-                                tracks from {count(sources.length - unread.length)}{" "}
-                                {sources.length - unread.length === 1 ? "file" : "files"}
+                                {trace.rows.track === 1 ? "track" : "tracks"} from {count(read.length)}{" "}
+                                {read.length === 1 ? "file" : "files"}
                                 {unread.length > 0 && `; ${count(unread.length)} skipped`}.{" "}
                                 {verdictOn(losses)}
                             </p>

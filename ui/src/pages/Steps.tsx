@@ -28,16 +28,18 @@ function trendsOf(steps: Step[], theme: Theme): Trend[] {
         { key: "collective", title: "Collectives", value: (s) => s.collective_ns },
         { key: "exposed", title: "Exposed communication", value: (s) => s.exposed_ns },
     ];
+    // What takes no time in any step says nothing as a curve.
+    const some = ({ value }: Pick<Trend, "value">) => steps.some((s) => (value(s) ?? 0) > 0);
     return [
         { key: "total", title: "Whole step", color: byIndex(10, theme), value: (s) => s.total_ns },
-        ...stagesOf(steps).map(({ key, title, value }) => ({
+        ...stagesOf(steps).filter(some).map(({ key, title, value }) => ({
             key,
             title,
             value,
             color: named("stage", key, theme),
         })),
         ...more
-            .filter(({ value }) => steps.some((s) => value(s) !== null))
+            .filter(some)
             .map((trend) => ({
                 ...trend,
                 color: named("stage", trend.key === "exposed" ? "collective" : trend.key, theme),

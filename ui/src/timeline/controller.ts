@@ -80,7 +80,8 @@ export class Controller {
 
     setSteps(steps: StepRow[], records: RecordRow[], theme: Theme): void {
         this.theme = theme;
-        this.lanes = lanes(steps, records, theme);
+        const ranks = new Map(this.groups.flatMap(({ tracks }) => tracks).map(({ id, rank }) => [id, rank]));
+        this.lanes = lanes(steps, records, theme, (track) => (track === null ? null : ranks.get(track) ?? null));
         this.invalidate();
     }
 

@@ -18,12 +18,21 @@ export interface Lane {
     bars: { ts: number; dur: number; text: string; short: string; color: string }[];
 }
 
-export function lanes(steps: StepRow[], records: RecordRow[], theme: Theme): Lane[] {
+// Ranks step at the same time: a lane has room for one of them. rankOf: of a track.
+function ofOneRank(all: StepRow[], rankOf: (track: number | null) => number | null): { name: string; steps: StepRow[] } {
+    const ranks = new Set(all.map(({ track }) => rankOf(track)));
+    if (ranks.size < 2) return { name: "Steps", steps: all };
+    const first = [...ranks].sort((a, b) => (a ?? Infinity) - (b ?? Infinity))[0]!;
+    return { name: `Steps, rank ${first}`, steps: all.filter(({ track }) => rankOf(track) === first) };
+}
+
+export function lanes(all: StepRow[], records: RecordRow[], theme: Theme, rankOf: (track: number | null) => number | null): Lane[] {
     const list: Lane[] = [];
     const faint = named(null, "other", theme);
-    if (steps.length) {
+    if (all.length) {
+        const { name, steps } = ofOneRank(all, rankOf);
         const models = new Set(steps.map((step) => step.model)).size > 1;
-        list.push({ name: "Steps", bars: steps.map((step) => ({
+        list.push({ name, bars: steps.map((step) => ({
             ts: step.ts, dur: step.dur,
             text: `${models && step.model ? `${step.model} ` : ""}${step.num ?? ""}${step.warmup ? " warm-up" : ""}`,
             short: String(step.num ?? ""),
@@ -141,8 +150,10 @@ export function drawHead(canvas: HTMLCanvasElement, scene: Scene, list: Lane[], 
         const x = Math.round(toX(scene.view, t));
         ctx.fillStyle = colors.grid;
         ctx.fillRect(x, 0, 1, height);
+        const text = tickText(t, step);
+        if (x + 4 + ctx.measureText(text).width > scene.width) continue; // cut off it would be another time
         ctx.fillStyle = colors.muted;
-        ctx.fillText(tickText(t, step), x + 4, RULER_PX - 8);
+        ctx.fillText(text, x + 4, RULER_PX - 8);
     }
     strips(scene).forEach((device, i) => drawStrip(ctx, scene, device, RULER_PX + i * STRIP_PX, colors, theme));
     list.forEach((lane, i) => drawLane(ctx, scene, lane, lanesTop(scene) + i * LANE_PX));
