@@ -48,6 +48,7 @@ export interface AllocatorEvent {
     device_type: number | null;
     device: number | null;
     owner: string | null;
+    rank: number | null;
 }
 
 export interface Allocation {
@@ -67,12 +68,13 @@ export interface Peak {
 const HOST = "the host";
 const HOST_LEAST = 2 ** 20;
 
-// Of every device, what was alive when most was in use. Events by time.
+// Of every device, what was alive when most was in use. Events by time. Each rank has memory of its own.
 export function aliveAtPeak(events: AllocatorEvent[]): Peak[] {
     const devices = new Map<string, AllocatorEvent[]>();
+    const ranks = new Set(events.map(({ rank }) => rank)).size > 1;
     for (const event of events) {
         if (event.total === null || event.addr === null) continue;
-        const name = event.device_type === 0 ? HOST : `device ${event.device ?? 0}`;
+        const name = (event.device_type === 0 ? HOST : `device ${event.device ?? 0}`) + (ranks && event.rank !== null ? `, rank ${event.rank}` : "");
         const list = devices.get(name);
         if (list) list.push(event);
         else devices.set(name, [event]);
@@ -87,5 +89,5 @@ export function aliveAtPeak(events: AllocatorEvent[]): Peak[] {
         return { device, ts: list[at]!.ts, total: list[at]!.total!, alive: [...alive.values()].sort((a, b) => b.bytes - a.bytes || a.ts - b.ts) };
     });
     // A few counters on the host are no peak to look at.
-    return peaks.filter(({ device, total }) => device !== HOST || total >= HOST_LEAST);
+    return peaks.filter(({ device, total }) => !device.startsWith(HOST) || total >= HOST_LEAST);
 }

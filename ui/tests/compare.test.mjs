@@ -1,6 +1,6 @@
 // Compare: verdicts, distributions laid over each other, two timelines that are linked.
 import assert from "node:assert/strict";
-import { at, colorsOf, settled } from "./stage.mjs";
+import { at, becomes, colorsOf, rested, settled } from "./stage.mjs";
 import { AFTER, BEFORE, CHANGED, CHANGED_STEPS, changedDur, GPU, RUN } from "./traces.mjs";
 
 const US = 1000;
@@ -12,25 +12,27 @@ function side(page, which) {
 
 // What of a timeline is in sight, once the picture rests.
 async function seen(page, which) {
-    await page.waitForTimeout(700);
     const of = side(page, which);
-    return { from: Number(await of.getAttribute("data-from")), to: Number(await of.getAttribute("data-to")) };
+    return rested(page, async () => ({ from: Number(await of.getAttribute("data-from")), to: Number(await of.getAttribute("data-to")) }));
 }
 
-// Both have the same scale, and the start of a step stands at the same place.
-async function assertAligned(page, step) {
-    const [a, b] = [await seen(page, "A"), await seen(page, "B")];
-    const apart = (B.first + B.every * step - A.first - A.every * step) * US;
-    const off = (a.to - a.from) / 500;
-    assert.ok(Math.abs(b.from - a.from - apart) < off, `step ${step}: ${b.from - a.from} apart, not ${apart}`);
-    assert.ok(Math.abs(b.to - a.to - apart) < off, "they have the same scale");
-    return a;
+// Both have the same scale, and the start of a step stands at the same place; and what is in sight of A is as check() has it.
+function assertAligned(page, step, check = () => true) {
+    return becomes(async () => {
+        const [a, b] = [await seen(page, "A"), await seen(page, "B")];
+        const apart = (B.first + B.every * step - A.first - A.every * step) * US;
+        const off = (a.to - a.from) / 500;
+        assert.ok(Math.abs(b.from - a.from - apart) < off, `step ${step}: ${b.from - a.from} apart, not ${apart}`);
+        assert.ok(Math.abs(b.to - a.to - apart) < off, "they have the same scale");
+        assert.ok(check(a), `${a.from} to ${a.to}: not ${check}`);
+        return a;
+    });
 }
 
 async function pair(open, stage, args = {}, look = {}) {
     const page = await open(at(stage.id(BEFORE), "compare", { with: stage.id(AFTER), show: "timelines", ...args }), look);
     await side(page, "B").waitFor();
-    await page.waitForTimeout(500);
+    await settled(page);
     return page;
 }
 
@@ -46,7 +48,7 @@ export default (stage) => [
     ["what opmeter diff calls slower and faster, and nothing else", async (open) => {
         const page = await open(at(stage.id(BEFORE), "compare", { with: stage.id(AFTER) }));
         const table = page.getByRole("table", { name: "Operators of both" });
-        await table.waitFor();
+        await table.locator("tbody tr").first().waitFor();
         const rows = await table.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((c) => c.textContent)));
         const told = Object.fromEntries(rows.map(([name, , a, b, change, , state]) => [name, [a, b, change, state]]));
         assert.deepEqual(told, {
@@ -82,28 +84,26 @@ export default (stage) => [
     ["timelines: they begin aligned at a step, and zoom and move as one", async (open) => {
         const page = await pair(open, stage);
         await page.getByText("1 of 12").waitFor();
-        const first = await assertAligned(page, 0);
-        assert.ok(first.from < A.first * US && first.to > (A.first + B.dur) * US, "both steps are in sight, to the end of the longer one");
-        assert.ok(await colorsOf(page, "section[aria-label^='A: '] .tl-main") > 4);
-        assert.ok(await colorsOf(page, "section[aria-label^='B: '] .tl-main") > 4);
+        // Both steps are in sight, to the end of the longer one.
+        const first = await assertAligned(page, 0, (a) => a.from < A.first * US && a.to > (A.first + B.dur) * US);
+        for (const which of ["A", "B"]) {
+            await becomes(async () => assert.ok(await colorsOf(page, `section[aria-label^='${which}: '] .tl-main`) > 4));
+        }
         await stage.picture(page, "compare-timelines");
         const box = await side(page, "A").locator(".tl-main").boundingBox();
         await page.mouse.move(box.x + 200, box.y + 60);
         await page.keyboard.down("Control");
         await page.mouse.wheel(0, -400);
         await page.keyboard.up("Control");
-        const zoomed = await assertAligned(page, 0);
-        assert.ok(zoomed.to - zoomed.from < (first.to - first.from) * 0.6);
+        const zoomed = await assertAligned(page, 0, (a) => a.to - a.from < (first.to - first.from) * 0.6);
         const below = await side(page, "B").locator(".tl-main").boundingBox();
         await page.mouse.move(below.x + 400, below.y + 60);
         await page.mouse.down();
         await page.mouse.move(below.x + 250, below.y + 60, { steps: 4 });
         await page.mouse.up();
-        const moved = await assertAligned(page, 0);
-        assert.ok(moved.from > zoomed.from, "a drag on B takes A along");
+        await assertAligned(page, 0, (a) => a.from > zoomed.from); // a drag on B takes A along
         await page.keyboard.press("0");
-        const whole = await assertAligned(page, 0);
-        assert.ok(whole.from <= 0 && whole.to >= (A.first + A.every * (CHANGED_STEPS - 1) + A.dur) * US);
+        await assertAligned(page, 0, (a) => a.from <= 0 && a.to >= (A.first + A.every * (CHANGED_STEPS - 1) + A.dur) * US);
     }],
     ["timelines: another step is aligned anew, by button, by key and when the first has gone out of sight", async (open) => {
         const page = await pair(open, stage);
@@ -134,8 +134,10 @@ export default (stage) => [
         await panel.getByRole("heading", { name: "conv1" }).waitFor();
         await panel.getByText("+100 µs").waitFor();
         const [a, b] = [changedDur(A.ops[0], 1), changedDur(B.ops[0], 1)];
-        const cells = await panel.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].slice(0, 3).map((c) => c.textContent)));
-        assert.deepEqual(cells.slice(0, 2), [["A", `${a} µs`, "20.0 µs"], ["B", `${b} µs`, "20.0 µs"]]);
+        await becomes(async () => {
+            const cells = await panel.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].slice(0, 3).map((c) => c.textContent)));
+            assert.deepEqual(cells.slice(0, 2), [["A", `${a} µs`, "20.0 µs"], ["B", `${b} µs`, "20.0 µs"]]);
+        });
         await stage.picture(page, "compare-timelines-span");
         await page.reload();
         await settled(page);
@@ -164,8 +166,8 @@ export default (stage) => [
         await panel.getByRole("heading", { name: "A 900 µs, B 1.05 ms: +150 µs, +16.7 %" }).waitFor();
         const conv = panel.getByRole("row", { name: /^conv1/ });
         await conv.waitFor();
-        const cells = await conv.getByRole("cell").allTextContents();
-        assert.deepEqual(cells.slice(2), ["396 µs", "496 µs", "+100 µs", "+25.3 %", "1 / 1"]);
+        await becomes(async () => assert.deepEqual((await conv.getByRole("cell").allTextContents()).slice(2),
+            ["396 µs", "496 µs", "+100 µs", "+25.3 %", "1 / 1"]));
         await stage.picture(page, "compare-timelines-range");
         const { y } = await side(page, "B").locator(".tl-head").boundingBox(); // the panel has taken room
         await page.mouse.move(x(B.first + 20), y + 8);
@@ -177,14 +179,15 @@ export default (stage) => [
     ["timelines: without steps they are aligned at their starts", async (open) => {
         const page = await open(at(stage.id(GPU), "compare", { with: stage.id("dense.json"), show: "timelines" }));
         await page.getByText("Aligned at the start of both").waitFor();
-        const [a, b] = [await seen(page, "A"), await seen(page, "B")];
-        assert.deepEqual(a, b);
+        await becomes(async () => {
+            const [a, b] = [await seen(page, "A"), await seen(page, "B")];
+            assert.deepEqual(a, b);
+        });
     }],
     ...["light", "dark"].map((theme) => [`every view fits a phone, a laptop and a large screen, ${theme}`, async (open) => {
         for (const [width, height] of [[390, 844], [1280, 800], [1920, 1080]]) {
             for (const args of [{ with: stage.id(AFTER), of: "conv1|Conv" }, { with: stage.id(AFTER), show: "timelines" }, { with: stage.id(RUN) }]) {
                 const page = await open(at(stage.id(BEFORE), "compare", args), { width, height, theme });
-                await page.waitForTimeout(300);
                 const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
                 assert.ok(wide <= 0, `${width} px: ${wide} px too wide`);
                 await stage.picture(page, `compare-${args.show ?? (args.of ? "operator" : "other")}-${width}-${theme}`);

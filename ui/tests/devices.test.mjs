@@ -1,6 +1,6 @@
 // Kernels, ranks, modules, what is alive at the peak, the roof of a device, and pages without data.
 import assert from "node:assert/strict";
-import { at } from "./stage.mjs";
+import { at, becomes } from "./stage.mjs";
 import { DENSE, GPU, LATE_US, MODULES, RANKS } from "./traces.mjs";
 
 export default (stage) => [
@@ -25,9 +25,10 @@ export default (stage) => [
     }],
     ["ranks: who comes late, and in which step", async (open) => {
         const page = await open(at(stage.id(RANKS), "ranks"));
-        await page.getByText("rank 1", { exact: true }).first().waitFor();
-        assert.equal(await page.getByRole("button", { name: /^rank [01], step \d+: \d/ }).count(), 12);
+        await page.locator(".figure", { has: page.locator('.figure-label:text-is("straggler")') }).getByText("rank 1", { exact: true }).waitFor();
+        await becomes(async () => assert.equal(await page.getByRole("button", { name: /^rank [01], step \d+: \d/ }).count(), 12));
         const row = page.getByRole("row", { name: /ncclDevKernel_AllReduce/ });
+        await row.waitFor();
         const cells = await row.getByRole("cell").allTextContents();
         assert.equal(cells[3], `${LATE_US}.0 µs`);
         assert.equal(cells[4], "rank 1, 100.0 %");
@@ -47,9 +48,11 @@ export default (stage) => [
     ["memory: what is alive at the peak", async (open) => {
         const page = await open(at(stage.id(GPU), "memory"));
         await page.getByRole("heading", { name: "Live at the peak of device 0" }).waitFor();
-        const cells = await page.getByRole("region", { name: /Live at the peak/ }).getByRole("row").nth(1).getByRole("cell").allTextContents();
-        assert.equal(cells[1], "64.0 KiB");
+        await becomes(async () => assert.equal((await page.getByRole("region", { name: /Live at the peak/ }).getByRole("row").nth(1)
+            .getByRole("cell").allTextContents())[1], "64.0 KiB"));
         await stage.picture(page, "memory-peak");
+        const ranks = await open(at(stage.id(RANKS), "memory"));
+        for (const rank of [0, 1]) await ranks.getByRole("heading", { name: `Live at the peak of device 0, rank ${rank}` }).waitFor();
     }],
     ["roofline: the ceilings of a device that is known", async (open) => {
         const page = await open(at(stage.id(GPU), "roofline"));

@@ -1,7 +1,7 @@
 // Tables, the palette and small screens, on every page of every kind of trace.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { at, settled } from "./stage.mjs";
+import { at, becomes, settled } from "./stage.mjs";
 import { GPU, MINDSPORE, RANKS, RUN } from "./traces.mjs";
 
 async function everyPage(page, visit) {
@@ -44,8 +44,10 @@ export default (stage) => [
                 await page.mouse.down();
                 await page.mouse.move(edge.x + edge.width / 2 + 60, edge.y + edge.height / 2, { steps: 3 });
                 await page.mouse.up();
-                const after = (await head.boundingBox()).width;
-                assert.ok(Math.abs(after - before - 60) < 4, `${name}: ${label}: ${before} and then ${after}`);
+                await becomes(async () => {
+                    const after = (await head.boundingBox()).width;
+                    assert.ok(Math.abs(after - before - 60) < 4, `${name}: ${label}: ${before} and then ${after}`);
+                });
             }
         });
         assert.ok(tables > 2, `${tables} tables`);

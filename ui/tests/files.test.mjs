@@ -27,10 +27,10 @@ export default (stage) => [
     ["a trace that has grown is read again", async (open) => {
         const { path, base, id } = await serveOne(stage, "grows.json");
         const page = await open(`${base}/${at(id, "timeline")}`);
-        await page.getByText("5 spans").waitFor();
+        await page.getByText("5 spans", { exact: true }).waitFor();
         writeFileSync(path, spans(500));
         await page.keyboard.press("R");
-        await page.getByText("500 spans").waitFor();
+        await page.getByText("500 spans", { exact: true }).waitFor();
     }],
     ["a server that has ended is noticed", async (open) => {
         const { base, id } = await serveOne(stage, "ends.json");

@@ -1,26 +1,25 @@
 // The frame: list of traces, navigation, keys, theme, address.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { at, settled } from "./stage.mjs";
+import { at, becomes, settled } from "./stage.mjs";
 import { GPU, MINDSPORE, RUN } from "./traces.mjs";
 
 export default (stage) => [
     ["the folder's traces are listed and open", async (open) => {
         const page = await open("");
         for (const trace of [RUN, GPU, MINDSPORE]) {
-            assert.ok(await page.getByRole("link", { name: trace, exact: true }).count(), trace);
+            await page.getByRole("link", { name: trace, exact: true }).waitFor();
         }
         await stage.picture(page, "traces");
         await page.getByRole("link", { name: RUN, exact: true }).click();
         await page.waitForURL(new RegExp(`#/t/${stage.id(RUN)}/`));
-        await page.waitForSelector(".head-path");
-        assert.equal(await page.textContent(".head-path"), RUN);
+        await page.locator(`.head-path:text-is("${RUN}")`).waitFor();
     }],
     ["? shows the keys, Escape hides them", async (open) => {
         const page = await open(at(stage.id(RUN), "timeline"));
         await page.keyboard.press("?");
         const dialog = page.getByRole("dialog");
-        assert.match(await dialog.textContent(), /zoom in/);
+        await dialog.filter({ hasText: "zoom in" }).waitFor();
         await stage.picture(page, "keys");
         await page.keyboard.press("Escape");
         await dialog.waitFor({ state: "detached" });
@@ -55,8 +54,10 @@ export default (stage) => [
         await page.mouse.down();
         await page.mouse.move(edge.x + 63, edge.y + 8, { steps: 4 });
         await page.mouse.up();
-        const after = (await head.boundingBox()).width;
-        assert.ok(Math.abs(after - before - 60) < 4, `${before} became ${after}`);
+        await becomes(async () => {
+            const after = (await head.boundingBox()).width;
+            assert.ok(Math.abs(after - before - 60) < 4, `${before} became ${after}`);
+        });
     }],
     ["the overview leads to what stands out", async (open) => {
         const page = await open(at(stage.id(GPU), "overview"));
@@ -96,16 +97,16 @@ export default (stage) => [
         const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
         assert.equal(await theme(), "dark");
         await page.keyboard.press("T");
-        assert.equal(await theme(), "light");
+        await becomes(async () => assert.equal(await theme(), "light"));
         await page.reload();
         await settled(page);
         assert.equal(await theme(), "light");
     }],
     ["a page or trace that does not exist is said to", async (open) => {
         const page = await open(at(stage.id(RUN), "nonsense"));
-        assert.match(await page.textContent(".state"), /no page .nonsense/);
+        await page.locator(".state", { hasText: /no page .nonsense/ }).waitFor();
         const other = await open("#/t/000000000000/timeline");
-        assert.ok((await other.textContent("[role=alert]")).length > 20);
+        await becomes(async () => assert.ok((await other.getByRole("alert").textContent()).length > 20));
         // The browser itself reports the answer 404.
         const own = other.faults.filter((fault) => !/404/.test(fault));
         other.faults.length = 0;

@@ -8,6 +8,9 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const WAIT_MS = 20_000;
+const QUIET_MS = 180; // without a request, longer than pages wait before they ask for more
+
+const traffic = new WeakMap(); // of a page: requests that are under way, and when there was one last
 
 export class Stage {
     static async open(settings) {
@@ -103,7 +106,17 @@ export class Stage {
             if (message.type() === "error") faults.push(`console: ${message.text()}`);
         });
         page.on("pageerror", (error) => faults.push(`thrown: ${error.stack ?? error}`));
+        const net = { open: new Set(), last: Date.now() };
+        const ended = (request) => {
+            net.open.delete(request);
+            net.last = Date.now();
+        };
+        traffic.set(page, net);
+        page.on("requestfinished", ended);
+        page.on("requestfailed", ended);
         page.on("request", (request) => {
+            net.open.add(request);
+            net.last = Date.now();
             const url = new URL(request.url());
             const own = url.protocol === "data:" || url.protocol === "blob:" ||
                 (url.protocol === home.protocol && url.host === home.host);
@@ -119,8 +132,44 @@ export class Stage {
 // Wait until nothing is loading any more.
 export async function settled(page) {
     await page.waitForSelector(".frame");
-    await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
-    await page.waitForLoadState("networkidle");
+    const net = traffic.get(page);
+    if (!net) await page.waitForLoadState("networkidle");
+    for (const until = Date.now() + WAIT_MS;;) {
+        await page.waitForFunction(() => !document.querySelector("[aria-busy=true]"));
+        const rest = net ? Math.max(net.open.size ? QUIET_MS : 0, net.last + QUIET_MS - Date.now()) : 0;
+        if (rest <= 0) break;
+        assert.ok(Date.now() < until, `still loading: ${[...net.open].map((request) => request.url())}`);
+        await page.waitForTimeout(Math.min(rest, 30));
+    }
+    await frames(page);
+}
+
+// Wait until what is known by now has been drawn.
+async function frames(page) {
+    await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); }));
+}
+
+// Look until it is as asserted: a page follows an address, a key or an answer when it gets to it. What look() returns.
+export async function becomes(look) {
+    for (const until = Date.now() + WAIT_MS;;) {
+        try {
+            return await look();
+        } catch (error) {
+            if (Date.now() > until) throw error;
+        }
+        await new Promise((done) => { setTimeout(done, 50); });
+    }
+}
+
+// What read() gives once it stands: the same for a while after a first wait. A picture that moves rests by then.
+export async function rested(page, read) {
+    await page.waitForTimeout(450);
+    for (let before = null;;) {
+        const now = JSON.stringify(await read());
+        if (now === before) return JSON.parse(now);
+        before = now;
+        await page.waitForTimeout(200);
+    }
 }
 
 // Where a page of a trace is.

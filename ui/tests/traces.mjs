@@ -13,6 +13,7 @@ export const HOSTILE = "hostile.json";
 export const EMPTY = "empty.json";
 export const DENSE = "dense.json";
 export const RANKS = "ranks.opm";
+export const SERVING = "serving.pt.trace.json";
 export const MODULES = "modules.json";
 export const STACK = "stack.json";
 export const FUNCTIONS = "functions.json";
@@ -106,6 +107,37 @@ function moduleTrace() {
     return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200" }], traceEvents: events };
 }
 
+// A language model that is served: no steps, a forward pass in pieces that are replayed as graphs, whose kernels no
+// arrow leads to, and attention between them.
+function servingTrace() {
+    const events = [];
+    const LAYERS = 6;
+    let id = 900;
+    let free = 400; // when the device is done with what was launched before
+    const span = (cat, name, tid, ts, dur, args = {}, pid = HOST) => events.push({ ph: "X", cat, name, pid, tid, ts, dur, args });
+    const kernel = (name, dur, more = {}) => {
+        span("kernel", name, 0, free, dur, { device: 0, stream: 0, correlation: id, ...more }, 0);
+        free += dur + 1;
+    };
+    span("user_annotation", "execute_context_1(128)_generation_32(32)", HOST, 0, 340);
+    span("python_function", "vllm/v1/worker/gpu_model_runner.py(3001): execute_model", HOST, 1, 338);
+    span("python_function", "nn.Module: GptForCausalLM_0", HOST, 10, 300);
+    for (let layer = 0; layer < LAYERS; layer++) {
+        const at = 20 + 48 * layer;
+        id += 1;
+        span("cuda_runtime", "cudaGraphLaunch", HOST, at, 12, { correlation: id });
+        for (const [name, dur] of [["_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256x128x1_swiglu", 900], ["vllm::rotary_embedding_kernel<c10::BFloat16, true>", 21],
+                                   ["triton_poi_fused_add_rms_norm_0", 3]]) kernel(name, dur);
+        id += 1;
+        span("cpu_op", "vllm::unified_attention_with_output", HOST, at + 16, 24, { "External id": id, "Input Dims": [[160, 64, 64], [160, 8, 64]], "Input type": ["c10::BFloat16", "c10::BFloat16"] });
+        span("cuda_runtime", "cudaLaunchKernel", HOST, at + 24, 6, { correlation: id, "External id": id });
+        events.push({ ph: "s", id, pid: HOST, tid: HOST, ts: at + 24, cat: "ac2g", name: "ac2g" },
+                    { ph: "f", id, pid: 0, tid: 0, ts: free, cat: "ac2g", name: "ac2g", bp: "e" });
+        kernel("kernel_unified_attention_2d", 130, { "External id": id, grid: [160, 8, 1], block: [128, 1, 1] });
+    }
+    return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200", numSms: 132 }], traceEvents: events };
+}
+
 // Calls one inside the other, [name, what it launches in µs, calls inside], as PyTorch's profiler has them.
 function calledTrace(calls) {
     const events = [];
@@ -195,6 +227,7 @@ export function makeTraces(opmeter, folder) {
     execFileSync(opmeter, ["run", "zoo:bert-mini?seq=16", "-n", "12", "-w", "3", "-o", join(folder, "run")], quiet);
     execFileSync("python3", [join(root, "tests/tools/make_mindspore.py"), "parsed", join(folder, MINDSPORE)], quiet);
     writeFileSync(join(folder, GPU), JSON.stringify(gpuTrace()));
+    writeFileSync(join(folder, SERVING), JSON.stringify(servingTrace()));
     writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
     writeFileSync(join(folder, DENSE), JSON.stringify(denseTrace()));
     writeFileSync(join(folder, MODULES), JSON.stringify(moduleTrace()));
@@ -209,5 +242,5 @@ export function makeTraces(opmeter, folder) {
     });
     execFileSync(opmeter, ["import", ...ranks, "-o", join(folder, RANKS)], quiet);
     writeFileSync(join(folder, EMPTY), JSON.stringify({ traceEvents: [] }));
-    return [RUN, GPU, MINDSPORE];
+    return [RUN, GPU, SERVING, MINDSPORE, RANKS]; // one of each kind
 }

@@ -290,7 +290,8 @@ export function isMemory(counter: Counter): boolean {
     return counter.unit === "bytes" || counter.unit === "B";
 }
 
-function CounterCard({ counter, values, at }: { counter: Counter; values: Sampled[]; at: number }) {
+// several: there are others of this name, of other ranks.
+function CounterCard({ counter, values, at, several }: { counter: Counter; values: Sampled[]; at: number; several: boolean }) {
     const theme = useTheme();
     const x = useMemo(() => values.map((v) => v.ts), [values]);
     // A part of the time may hold many values: a peak in it is no plateau.
@@ -319,7 +320,7 @@ function CounterCard({ counter, values, at }: { counter: Counter; values: Sample
     );
     return (
         <Card
-            title={counter.name ?? NA}
+            title={several && counter.rank !== null ? `${counter.name ?? NA}, rank ${counter.rank}` : counter.name ?? NA}
             aside={
                 <span class="muted num">
                     {bytes(counter.low)} to {bytes(counter.high)}
@@ -328,7 +329,7 @@ function CounterCard({ counter, values, at }: { counter: Counter; values: Sample
             note={
                 [
                     counter.device,
-                    counter.rank === null ? null : `rank ${counter.rank}`,
+                    several || counter.rank === null ? null : `rank ${counter.rank}`,
                     parts ? "least and most of each part of the time" : null,
                 ]
                     .filter(Boolean)
@@ -379,6 +380,7 @@ export function Memory() {
                                             key={c.id}
                                             counter={c}
                                             at={i}
+                                            several={shown.some((one) => one !== c && one.name === c.name)}
                                             values={values.filter((v) => v.track === c.id)}
                                         />
                                     ))}

@@ -2,8 +2,8 @@
 import { useMemo } from "preact/hooks";
 import * as api from "../api";
 import { Loaded } from "../components/States";
-import { ns, text } from "../format";
-import { all, useData, type Loadable } from "../hooks";
+import { count, ns, text } from "../format";
+import { all, cutAt, useData, useTrace, type Loadable } from "../hooks";
 import { named } from "../palette";
 import type { FlowLink } from "../queries";
 import { useTheme } from "../theme";
@@ -24,19 +24,26 @@ function Row({ link, here, onSelect }: { link: ChainLink; here: boolean; onSelec
     );
 }
 
-// A server is asked; a report file knows arrows and where spans stand.
-function useAsked(bar: Bar, end: number): Loadable<[ChainLink[], ChainLink[]]> {
-    return all<[ChainLink[], ChainLink[]]>(useData("span_chain", { id: bar.id }),
-                                           useData("span_launches", { id: bar.id, track: bar.track, to: Math.ceil(end) }));
+interface Links {
+    up: ChainLink[];
+    down: ChainLink[];
+    arrows: number | null; // that are known, if these are not all
 }
 
-function useCarried(bar: Bar, end: number, scene: Scene): Loadable<[ChainLink[], ChainLink[]]> {
+// A server is asked; a report file knows arrows and where spans stand.
+function useAsked(bar: Bar, end: number): Loadable<Links> {
+    const loaded = all<[ChainLink[], ChainLink[]]>(useData("span_chain", { id: bar.id }),
+                                                   useData("span_launches", { id: bar.id, track: bar.track, to: Math.ceil(end) }));
+    return loaded.state === "ready" ? { state: "ready", value: { up: loaded.value[0], down: loaded.value[1], arrows: null } } : loaded;
+}
+
+function useCarried(bar: Bar, end: number, scene: Scene): Loadable<Links> {
     const loaded = all<[FlowLink[], (NameKind & { name: string | null })[], Track[]]>(useData("flows"), useData("names"), useData("tracks"));
     return useMemo(() => {
         if (loaded.state !== "ready") return loaded;
         const [flows, names, tracks] = loaded.value;
         const known = { flows, tracks, kinds: new Map(names.map((row) => [row.name ?? "", row])) };
-        return { state: "ready", value: [chainOf(scene, known, bar.id), launchesOf(scene, known, bar, end)] };
+        return { state: "ready", value: { up: chainOf(scene, known, bar.id), down: launchesOf(scene, known, bar, end), arrows: cutAt(flows) } };
     }, [loaded.state, bar.id, end]);
 }
 
@@ -51,10 +58,17 @@ interface ChainProps {
 
 export function Chain({ bar, end, scene, onSelect }: ChainProps) {
     const loaded = useChain(bar, end, scene);
+    const trace = useTrace();
     return (
         <Loaded of={loaded}>
-            {([up, down]) => (
+            {({ up, down, arrows }) => (
                 <div class="tl-chain">
+                    {arrows !== null && (
+                        <p class="note">
+                            This report carries {count(arrows)} of {count(trace.rows.flow ?? null)} arrows, those of the
+                            earliest spans: others are missing here. opmeter serve has all of them.
+                        </p>
+                    )}
                     <section>
                         <h3>How it came here</h3>
                         <ol>{up.map((link) => <Row key={link.id} {...{ link, onSelect }} here={link.id === bar.id} />)}</ol>
