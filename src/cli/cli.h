@@ -53,6 +53,7 @@ extern const struct command commands[]; /* ends with a NULL name */
 const struct command *command_find(struct cli *cli, const char *name);
 
 int cmd_advise(struct cli *cli, int argc, char **argv);
+int cmd_bench(struct cli *cli, int argc, char **argv);
 int cmd_completion(struct cli *cli, int argc, char **argv);
 int cmd_diff(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);

@@ -47,6 +47,8 @@ const struct command commands[] = {
       "opmeter advise --rules" },
     { "whatif", cmd_whatif, "project the latency with sparse weights or faster operators",
       "opmeter whatif [OPTION]... TRACE..." },
+    { "bench", cmd_bench, "say which of several is faster, with certainty",
+      "opmeter bench [OPTION]... A B [C]..." },
     { "diff", cmd_diff, "compare two profiles; fail where one is slower than it may be",
       "opmeter diff [OPTION]... A B" },
     { "query", cmd_query, "run SQL over everything in a trace",

@@ -2,12 +2,16 @@
 #include "run/runner.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #define LATENCIES_MAX ((size_t)20000000)
+#define BARE_KEPT                                                                   \
+    ((size_t)1000) /* latencies of bare iterations in the trace, at equal distances \
+                    */
 
 /* How far an amount is done, 0 to 1; at least one iteration unless none was asked for. */
 static double progress_of(const struct run_amount *a, int64_t done, int64_t elapsed_ns)
@@ -206,6 +210,19 @@ static void describe_latency(const char *kind, const struct run_latency *l)
     meta(key, "%.0f", l->mean);
 }
 
+/* Iterations without recording leave nothing else in the trace; their spread is wanted by whoever
+ * compares runs. */
+static void describe_bare(const struct run_times *t)
+{
+    struct buf list = { 0 };
+
+    for (size_t i = 0, n = MIN(t->n, BARE_KEPT); i < n; i++)
+        buf_addf(&list, "%s%lld", i ? "," : "", (long long)t->ns[i * t->n / n]);
+    if (t->n && !list.failed)
+        opm_meta("run.bare_ns_each", buf_str(&list));
+    buf_release(&list);
+}
+
 /* The first dimension, if it is the same for every input and output that has one: a sequence that
  * comes first, as recurrent models like it, does not come out again first. */
 static int64_t batch_of(const struct runner *s)
@@ -273,6 +290,7 @@ void runner_describe_run(struct runner *s)
 #undef X
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
+    describe_bare(&s->bare);
     for (size_t i = 0; i < s->nin; i++) {
         char key[300], shape[128];
 

@@ -1,0 +1,94 @@
+/* trials.h -- processes of several sides, taken in turn, and what they tell of the difference.
+ *
+ * Iterations of one process have its memory layout, its neighbours and its clock in common, and
+ * processes differ more than they do: what is independent is the process. So processes come in
+ * blocks, in each of which every side has two, in some order and its reverse (A B B A): what drifts
+ * hits all sides alike. What a block says of a figure is the logarithm of the ratio of its means;
+ * the estimate is the mean of blocks without a fifth at each end, so that one disturbed block does
+ * not carry it.
+ *
+ * The 95 % interval is that of a bootstrap: blocks are drawn again, and within a process its
+ * iterations. Percentiles of few blocks make intervals too narrow; they are taken further out, as
+ * far as Student's t is beyond the normal distribution (the "expanded percentile" interval).
+ *
+ * Whether a change is more than chance and more than what is worth mentioning is a test of its own
+ * (Yuen's t on trimmed means), and of all operators and the whole together the share of false
+ * findings is held below TRIALS_FALSE (Benjamini and Hochberg); where nothing changed at all, so is
+ * the chance of any. */
+#ifndef COMPARE_TRIALS_H
+#define COMPARE_TRIALS_H
+
+#include "base/strpool.h"
+#include <opmeter/opmeter_error.h>
+
+#define TRIALS_SIDES_MAX 8
+#define TRIALS_PER_BLOCK 2 /* of each side */
+#define TRIALS_BLOCKS_MIN 5
+#define TRIALS_FALSE 0.01
+#define TRIALS_WHOLE SIZE_MAX /* the figure that is no operator's: the latency */
+
+/* What one process took. */
+struct trial {
+    double *iteration_ns; /* each iteration */
+    size_t n;             /* at least 1 */
+    double *op_ns; /* own time in one iteration, by operator; NAN or beyond nops: it did not run */
+    size_t nops, ops_cap;
+};
+
+struct trials_op {
+    const char *name, *type; /* "": not known */
+};
+
+/* `{0}` but for nsides; release it in any case. */
+struct trials {
+    size_t nsides; /* the first is what the others are compared with */
+    struct trial *trial[TRIALS_SIDES_MAX];
+    size_t n[TRIALS_SIDES_MAX], cap[TRIALS_SIDES_MAX];
+    struct strpool keys; /* name, NUL, type */
+    struct trials_op *op;
+    size_t nops, ops_cap;
+};
+
+enum trials_verdict { TRIALS_SLOWER, TRIALS_FASTER, TRIALS_SAME, TRIALS_UNSURE, TRIALS_ONE_SIDED };
+extern const char *const trials_verdict_names[];
+
+struct trials_estimate {
+    size_t op; /* TRIALS_WHOLE: the latency */
+    size_t blocks;
+    double ns[2];     /* of the first side and of the other; NAN: it did not run there */
+    double change;    /* a share of the first's; NAN if it ran on one side only */
+    double low, high; /* 95 % interval of that */
+    double p;         /* the chance of so much change if there is none worth mentioning */
+    enum trials_verdict verdict;
+};
+
+struct trials_options {
+    double min_effect; /* what is worth mentioning: a share, above 0 */
+    uint64_t seed;
+    int draws; /* of the bootstrap */
+};
+
+void trials_release(struct trials *t);
+/* The number of an operator. 0 or OPM_ENOMEM. */
+int trials_op(struct trials *t, const char *name, const char *type, size_t *out);
+/* One more process of a side, whose turn it is; takes over what *trial has. 0 or OPM_ENOMEM. */
+int trials_add(struct trials *t, size_t side, struct trial *trial);
+void trial_release(struct trial *trial);
+/* An operator's own time in one iteration of the process, added to what it has. */
+int trial_add_op(struct trial *trial, size_t op, double ns);
+/* Blocks that are complete on all sides. */
+size_t trials_blocks(const struct trials *t);
+
+/* The latency of a side, without operators: for a look while processes still run. The verdict is
+ * its own. False: there are fewer blocks than 2. */
+bool trials_whole(const struct trials *t, size_t side, const struct trials_options *o,
+                  struct trials_estimate *out);
+/* The latency (first) and every operator, verdicts over all of them, those that changed the latency
+ * most first. *out is the caller's, to mem_free(); *n of them. 0, OPM_ENOMEM, or OPM_EINVAL with
+ * fewer blocks than 2. */
+int trials_compare(const struct trials *t, size_t side, const struct trials_options *o,
+                   struct trials_estimate **out, size_t *n);
+/* Blocks in all after which it can probably be told; at least one more than there are. */
+size_t trials_blocks_needed(const struct trials_estimate *e, const struct trials_options *o);
+
+#endif

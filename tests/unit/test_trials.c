@@ -1,0 +1,203 @@
+/* test_trials.c -- what processes taken in turn tell: bounds of Student's t as tables print them,
+ * planted changes, and how often chance alone is taken for a change. */
+#include "unit.h"
+
+#include "base/alloc.h"
+#include "compare/student.h"
+#include "compare/trials.h"
+
+#include <math.h>
+#include <string.h>
+
+static void test_student(void **state)
+{
+    /* Two-sided 5 % and 1 % points, as statistical tables have them. */
+    static const struct {
+        double freedom, at_5, at_1;
+    } table[] = { { 1, 12.706, 63.657 }, { 2, 4.303, 9.925 },  { 4, 2.776, 4.604 },
+                  { 9, 2.262, 3.250 },   { 30, 2.042, 2.750 }, { 120, 1.980, 2.617 } };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        assert_true(fabs(student_bound(0.025, table[i].freedom) - table[i].at_5) < 0.0006);
+        assert_true(fabs(student_bound(0.005, table[i].freedom) - table[i].at_1) < 0.0006);
+        assert_true(fabs(student_above(-table[i].at_5, table[i].freedom) - 0.975) < 1e-4);
+    }
+    assert_true(fabs(normal_above(1.959964) - 0.025) < 1e-7);
+    assert_true(fabs(student_above(0, 3) - 0.5) < 1e-12);
+}
+
+static uint64_t random_state;
+
+static double uniform(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(random_state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+enum { ITERATIONS = 15 };
+
+/* A process of 1 ms iterations: its own luck, and that of each iteration. */
+static void add_process(struct trials *t, size_t side, double factor, double process_sd,
+                        double iteration_sd)
+{
+    double own = 1e6 * factor * exp(process_sd * normal());
+    struct trial trial = { .n = ITERATIONS };
+
+    trial.iteration_ns = mem_calloc(ITERATIONS, sizeof(double));
+    for (int i = 0; i < ITERATIONS; i++)
+        trial.iteration_ns[i] = own * exp(iteration_sd * normal());
+    for (size_t op = 0; op < t->nops; op++)
+        assert_int_equal(trial_add_op(&trial, op, 1000 * exp(process_sd * normal())), 0);
+    assert_int_equal(trials_add(t, side, &trial), 0);
+}
+
+static void add_blocks(struct trials *t, int n, double factor, double process_sd)
+{
+    for (int i = 0; i < n * TRIALS_PER_BLOCK; i++) {
+        add_process(t, 0, 1, process_sd, 0.05);
+        add_process(t, 1, factor, process_sd, 0.05);
+    }
+}
+
+static const struct trials_options options = { .min_effect = 0.01, .seed = 7, .draws = 1000 };
+
+/* Exact figures: every process of B takes 1.031 times as long, and all of that in one operator. */
+static void test_planted(void **state)
+{
+    struct trials t = { .nsides = 2 };
+    struct trials_estimate *e;
+    size_t n, conv, gemm, only;
+
+    (void)state;
+    assert_int_equal(trials_op(&t, "conv1", "Conv", &conv), 0);
+    assert_int_equal(trials_op(&t, "fc", "Gemm", &gemm), 0);
+    assert_int_equal(trials_op(&t, "new", "Relu", &only), 0);
+    for (int i = 0; i < 12; i++) {
+        for (size_t side = 0; side < 2; side++) {
+            struct trial p = { .n = 3 };
+            double drift = 1 + 0.1 * (i / 2); /* hits both sides of a block alike */
+
+            p.iteration_ns = mem_calloc(3, sizeof(double));
+            for (int k = 0; k < 3; k++)
+                p.iteration_ns[k] = 1e6 * drift * (side ? 1.031 : 1);
+            assert_int_equal(trial_add_op(&p, conv, drift * (side ? 531000 : 500000)), 0);
+            assert_int_equal(trial_add_op(&p, gemm, drift * 500000), 0);
+            if (side)
+                assert_int_equal(trial_add_op(&p, only, 10), 0);
+            assert_int_equal(trials_add(&t, side, &p), 0);
+        }
+    }
+    assert_int_equal(trials_blocks(&t), 6);
+    assert_int_equal(trials_compare(&t, 1, &options, &e, &n), 0);
+    assert_int_equal(n, 4);
+    assert_true(e[0].op == TRIALS_WHOLE && fabs(e[0].change - 0.031) < 1e-9);
+    assert_true(fabs(e[0].low - 0.031) < 1e-9 && fabs(e[0].high - 0.031) < 1e-9);
+    assert_int_equal(e[0].verdict, TRIALS_SLOWER);
+    assert_true(e[1].op == conv && fabs(e[1].change - 0.062) < 1e-9);
+    assert_int_equal(e[1].verdict, TRIALS_SLOWER);
+    assert_true(e[3].op == gemm && fabs(e[3].change) < 1e-12);
+    assert_int_equal(e[3].verdict, TRIALS_SAME);
+    assert_true(e[2].op == only && isnan(e[2].ns[0]) && isnan(e[2].change));
+    assert_int_equal(e[2].verdict, TRIALS_ONE_SIDED);
+    mem_free(e);
+    trials_release(&t);
+}
+
+/* One block in which a neighbour took half of the machine from B does not make B slower. */
+static void test_disturbed_block(void **state)
+{
+    struct trials t = { .nsides = 2 };
+    struct trials_estimate e;
+
+    (void)state;
+    random_state = 5;
+    add_blocks(&t, 9, 1, 0.002);
+    for (int i = 0; i < TRIALS_PER_BLOCK; i++) {
+        add_process(&t, 0, 1, 0.002, 0.05);
+        add_process(&t, 1, 2, 0.002, 0.05);
+    }
+    assert_true(trials_whole(&t, 1, &options, &e));
+    assert_true(fabs(e.change) < 0.02);
+    assert_int_not_equal(e.verdict, TRIALS_SLOWER);
+    trials_release(&t);
+}
+
+/* Intervals hold the truth about as often as they say: 95 of 100. */
+static void test_coverage(void **state)
+{
+    enum { TIMES = 300 };
+    int holds = 0;
+
+    (void)state;
+    random_state = 11;
+    for (int i = 0; i < TIMES; i++) {
+        struct trials t = { .nsides = 2 };
+        struct trials_options o = options;
+        struct trials_estimate e;
+
+        o.seed = (uint64_t)i + 1;
+        o.draws = 400;
+        add_blocks(&t, 5 + i % 8, 1.05, 0.03);
+        assert_true(trials_whole(&t, 1, &o, &e));
+        holds += e.low <= 0.05 && e.high >= 0.05;
+        trials_release(&t);
+    }
+    assert_in_range(holds, TIMES * 92 / 100, TIMES);
+}
+
+/* Nothing changed, processes differ by 3 %, 100 operators: an alarm anywhere is rarer than one in a
+ * hundred. A change of 3 % of the whole, where processes differ by 1 %, is found. */
+static void test_alarms(void **state)
+{
+    enum { TIMES = 200, OPERATORS = 100 };
+    int alarms = 0, found = 0;
+
+    (void)state;
+    random_state = 13;
+    for (int i = 0; i < TIMES; i++) {
+        struct trials t = { .nsides = 2 }, slow = { .nsides = 2 };
+        struct trials_options o = options;
+        struct trials_estimate *e, whole;
+        size_t n, op;
+        bool alarm = false;
+
+        o.seed = (uint64_t)i + 1;
+        o.draws = 50; /* verdicts of slower and faster do not come from the draws */
+        for (int k = 0; k < OPERATORS; k++) {
+            char name[16];
+
+            snprintf(name, sizeof(name), "op%d", k);
+            assert_int_equal(trials_op(&t, name, "Conv", &op), 0);
+        }
+        add_blocks(&t, 5 + i % 10, 1, 0.03);
+        assert_int_equal(trials_compare(&t, 1, &o, &e, &n), 0);
+        for (size_t k = 0; k < n; k++)
+            alarm |= e[k].verdict == TRIALS_SLOWER || e[k].verdict == TRIALS_FASTER;
+        alarms += alarm;
+        mem_free(e);
+        trials_release(&t);
+        add_blocks(&slow, 30, 1.03, 0.01);
+        assert_true(trials_whole(&slow, 1, &o, &whole));
+        found += whole.verdict == TRIALS_SLOWER;
+        trials_release(&slow);
+    }
+    assert_in_range(alarms, 0, TIMES / 100);
+    assert_in_range(found, TIMES * 95 / 100, TIMES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_student),         cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_disturbed_block), cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_alarms),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
