@@ -102,7 +102,7 @@ static void last_words(const char *path, char said[SAID_MAX])
     char line[SAID_MAX];
 
     said[0] = '\0';
-    while (f && fgets(line, sizeof(line), f)) {
+    while (f && fgets(line, sizeof(line), f)) { /* bounded: by its size */
         line[strcspn(line, "\n")] = '\0';
         if (line[0])
             snprintf(said, SAID_MAX, "%s", strncmp(line, "opmeter: ", 9) == 0 ? line + 9 : line);
