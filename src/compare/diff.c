@@ -90,6 +90,25 @@ static int out_of_memory(opm_error *err)
     return opm__fail(err, OPM_ENOMEM, "out of memory");
 }
 
+/* Give every row of the answer to take(), which is false for lack of memory. */
+static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_side side,
+                     bool (*take)(struct diff *, const opm_rows *, enum diff_side, void *),
+                     void *user, opm_error *err)
+{
+    opm_rows *r = NULL;
+    int rc = opm_trace_query(t, sql, &r, err);
+    bool ok = true;
+
+    if (rc < 0)
+        return rc;
+    do {
+        rc = opm_rows_next(r, err);
+        ok = rc != 1 || take(d, r, side, user);
+    } while (rc == 1 && ok);
+    opm_rows_close(r);
+    return ok ? MIN(rc, 0) : out_of_memory(err);
+}
+
 /* Whether the trace has operators that ran. */
 static int has_operators(opm_trace *t, bool *out, opm_error *err)
 {
@@ -117,41 +136,29 @@ static struct diff_latency *latency_find(struct diff *d, const char *scope, cons
     return NULL;
 }
 
-static int latency_read(struct diff *d, opm_trace *t, enum diff_side side, opm_error *err)
+static bool latency_take(struct diff *d, const opm_rows *r, enum diff_side side, void *unused)
 {
-    opm_rows *r = NULL;
-    int rc = opm_trace_query(t, latency_sql, &r, err);
     bool ok = true;
+    const char *scope = copy(d, r, 0, &ok), *name = copy(d, r, 1, &ok);
+    struct diff_latency *l;
 
-    if (rc < 0)
-        return rc;
-    for (;;) {
-        rc = opm_rows_next(r, err);
-        if (rc != 1)
-            break;
-        const char *scope = copy(d, r, 0, &ok), *name = copy(d, r, 1, &ok);
-        struct diff_latency *l;
-
-        if (!ok || !GROW(d->latency, d->latency_cap, d->nlatency + 1)) {
-            opm_rows_close(r);
-            return out_of_memory(err);
-        }
-        l = side == DIFF_B ? latency_find(d, scope, name) : NULL;
-        if (!l) {
-            l = &d->latency[d->nlatency++];
-            *l = (struct diff_latency){ .scope = scope };
-        }
-        l->there[side] = true;
-        l->name[side] = name;
-        l->count[side] = opm_rows_int(r, 2);
-        l->stdev_ns[side] = real_or_nan(r, 3);
-        for (int m = 0; m < DIFF_NMETRICS; m++)
-            l->ns[m][side] = real_or_nan(r, 4 + m);
-        if (strcmp(scope, "step") == 0)
-            d->iterations[side] += l->count[side];
+    (void)unused;
+    if (!ok || !GROW(d->latency, d->latency_cap, d->nlatency + 1))
+        return false;
+    l = side == DIFF_B ? latency_find(d, scope, name) : NULL;
+    if (!l) {
+        l = &d->latency[d->nlatency++];
+        *l = (struct diff_latency){ .scope = scope };
     }
-    opm_rows_close(r);
-    return MIN(rc, 0);
+    l->there[side] = true;
+    l->name[side] = name;
+    l->count[side] = opm_rows_int(r, 2);
+    l->stdev_ns[side] = real_or_nan(r, 3);
+    for (int m = 0; m < DIFF_NMETRICS; m++)
+        l->ns[m][side] = real_or_nan(r, 4 + m);
+    if (strcmp(scope, "step") == 0)
+        d->iterations[side] += l->count[side];
+    return true;
 }
 
 /* One model on each side: they are what is to be compared, whatever they are called. */
@@ -185,49 +192,40 @@ static void latency_pair(struct diff *d)
 
 /* -- operators -- */
 
-static int rows_read(struct diff *d, opm_trace *t, const char *sql, enum diff_side side,
-                     struct index *exact, struct index *by_name, opm_error *err)
+/* Rows of A: by name and type, and by name alone. */
+struct indices {
+    struct index exact, by_name;
+};
+
+static bool row_take(struct diff *d, const opm_rows *r, enum diff_side side, void *user)
 {
-    opm_rows *r = NULL;
-    int rc = opm_trace_query(t, sql, &r, err);
+    struct indices *x = user;
     bool ok = true;
+    const char *name = copy(d, r, 0, &ok), *type = copy(d, r, 1, &ok);
+    str_id full = 0, short_id = 0;
+    struct diff_row *row;
+    uint64_t *at;
 
-    if (rc < 0)
-        return rc;
-    for (;;) {
-        rc = opm_rows_next(r, err);
-        if (rc != 1)
-            break;
-        const char *name = copy(d, r, 0, &ok), *type = copy(d, r, 1, &ok);
-        str_id full = 0, short_id = 0;
-        struct diff_row *row;
-        uint64_t *at = NULL;
-
-        ok = ok && key_id(exact, name, type, &full) && key_id(by_name, name, NULL, &short_id) &&
-             GROW(d->row, d->cap, d->n + 1);
-        if (!ok)
-            break;
-        if (side == DIFF_B)
-            at = u64map_get(&exact->at, full);
-        row = at ? &d->row[*at] : &d->row[d->n];
-        if (!at) {
-            *row = (struct diff_row){ .name = name, .type = type };
-            /* Two types of one name: not to be paired by the name alone. */
-            ok = side == DIFF_B ||
-                 (u64map_put(&exact->at, full, d->n) == 0 &&
-                  u64map_put(&by_name->at, short_id,
-                             u64map_get(&by_name->at, short_id) ? UINT64_MAX : d->n) == 0);
-            if (!ok)
-                break;
-            d->n++;
-        }
-        row->there[side] = true;
-        row->ns[side] = opm_rows_real(r, 2);
-        row->variance[side] = real_or_nan(r, 3);
-        d->total_ns[side] += row->ns[side];
+    if (!ok || !key_id(&x->exact, name, type, &full) ||
+        !key_id(&x->by_name, name, NULL, &short_id) || !GROW(d->row, d->cap, d->n + 1))
+        return false;
+    at = side == DIFF_B ? u64map_get(&x->exact.at, full) : NULL;
+    row = at ? &d->row[*at] : &d->row[d->n];
+    if (!at) {
+        *row = (struct diff_row){ .name = name, .type = type };
+        /* Two types of one name: not to be paired by the name alone. */
+        if (side == DIFF_A &&
+            (u64map_put(&x->exact.at, full, d->n) ||
+             u64map_put(&x->by_name.at, short_id,
+                        u64map_get(&x->by_name.at, short_id) ? UINT64_MAX : d->n)))
+            return false;
+        d->n++;
     }
-    opm_rows_close(r);
-    return ok ? MIN(rc, 0) : out_of_memory(err);
+    row->there[side] = true;
+    row->ns[side] = opm_rows_real(r, 2);
+    row->variance[side] = real_or_nan(r, 3);
+    d->total_ns[side] += row->ns[side];
+    return true;
 }
 
 /* Operators of the same name whose type differs (another engine's name for it) are the same. */
@@ -302,7 +300,7 @@ static void put_sql(struct buf *b, const struct diff *d, enum diff_side side, bo
 
 int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, opm_error *err)
 {
-    struct index exact = { 0 }, by_name = { 0 };
+    struct indices x = { 0 };
     bool none[DIFF_SIDES] = { false, false };
     int rc = 0;
 
@@ -314,7 +312,7 @@ int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, 
     }
     d->spans = none[DIFF_A] || none[DIFF_B];
     for (int s = 0; s < DIFF_SIDES && rc == 0; s++)
-        rc = latency_read(d, trace[s], s, err);
+        rc = rows_read(d, trace[s], latency_sql, s, latency_take, NULL, err);
     if (rc == 0)
         latency_pair(d);
     if (!d->iterations[DIFF_A] || !d->iterations[DIFF_B])
@@ -324,15 +322,15 @@ int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, 
 
         put_sql(&sql, d, s, by_type, none);
         rc = sql.failed ? out_of_memory(err)
-                        : rows_read(d, trace[s], buf_str(&sql), s, &exact, &by_name, err);
+                        : rows_read(d, trace[s], buf_str(&sql), s, row_take, &x, err);
         buf_release(&sql);
     }
     if (rc == 0 && !by_type)
-        rc = pair_by_name(d, &by_name, err);
+        rc = pair_by_name(d, &x.by_name, err);
     if (rc == 0 && d->n)
         qsort(d->row, d->n, sizeof(*d->row), by_change);
-    index_release(&exact);
-    index_release(&by_name);
+    index_release(&x.exact);
+    index_release(&x.by_name);
     return rc;
 }
 
