@@ -142,14 +142,31 @@ static void test_target_memory(void **state)
     unit_fail_each(parse_long);
 }
 
+static const struct guard local = { true, NULL }, to_all = { false, "box.example" };
+
+struct guard_case {
+    const struct guard *g;
+    struct guard_request r;
+    int status; /* 0: it may */
+};
+
+static void expect_guarded(const struct guard_case *c, size_t n,
+                           int (*check)(const struct guard *, const struct guard_request *,
+                                        opm_error *))
+{
+    for (size_t i = 0; i < n; i++) {
+        opm_error err = { 0 };
+        int status = check(c[i].g, &c[i].r, &err);
+
+        if (status != c[i].status)
+            fail_msg("case %zu: %d %s", i, status, err.msg);
+        assert_int_equal(status != 0, err.msg[0] != '\0');
+    }
+}
+
 static void test_guard(void **state)
 {
-    static const struct guard local = { true, NULL }, open = { false, "box.example" };
-    static const struct {
-        const struct guard *g;
-        struct guard_request r;
-        int status;
-    } cases[] = {
+    static const struct guard_case cases[] = {
         { &local, { "GET", true, "localhost:8080", NULL, NULL }, 0 },
         { &local, { "HEAD", true, "127.0.0.1", NULL, NULL }, 0 },
         { &local, { "GET", true, "127.1.2.3:1", NULL, NULL }, 0 },
@@ -163,10 +180,10 @@ static void test_guard(void **state)
         { &local, { "GET", false, "2130706433", NULL, NULL }, 403 },
         { &local, { "POST", true, "localhost", NULL, NULL }, 405 },
         { &local, { "get", true, "localhost", NULL, NULL }, 405 },
-        { &open, { "GET", true, "10.0.0.1:80", NULL, NULL }, 0 },
-        { &open, { "GET", true, "[fe80::1]", NULL, NULL }, 0 },
-        { &open, { "GET", true, "BOX.example:80", NULL, NULL }, 0 },
-        { &open, { "GET", true, "other.example", NULL, NULL }, 403 },
+        { &to_all, { "GET", true, "10.0.0.1:80", NULL, NULL }, 0 },
+        { &to_all, { "GET", true, "[fe80::1]", NULL, NULL }, 0 },
+        { &to_all, { "GET", true, "BOX.example:80", NULL, NULL }, 0 },
+        { &to_all, { "GET", true, "other.example", NULL, NULL }, 403 },
         { &local, { "GET", true, "localhost:1", "http://localhost:1", NULL }, 0 },
         { &local, { "GET", true, "localhost:1", "http://localhost:2", NULL }, 403 },
         { &local, { "GET", true, "localhost:1", "https://localhost:1", NULL }, 403 },
@@ -178,25 +195,13 @@ static void test_guard(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        opm_error err = { 0 };
-        int status = guard_check(cases[i].g, &cases[i].r, &err);
-
-        if (status != cases[i].status)
-            fail_msg("case %zu: %d %s", i, status, err.msg);
-        assert_int_equal(status != 0, err.msg[0] != '\0');
-    }
+    expect_guarded(cases, ARRAY_SIZE(cases), guard_check);
 }
 
 /* Files are brought by PUT, from here alone. */
 static void test_guard_drop(void **state)
 {
-    static const struct guard local = { true, NULL }, open = { false, "box.example" };
-    static const struct {
-        const struct guard *g;
-        struct guard_request r;
-        int status;
-    } cases[] = {
+    static const struct guard_case cases[] = {
         { &local, { "PUT", true, "localhost:1", NULL, NULL }, 0 },
         { &local, { "PUT", true, "localhost:1", "http://localhost:1", "same-origin" }, 0 },
         { &local, { "PUT", true, "localhost:1", "http://localhost:2", NULL }, 403 },
@@ -205,18 +210,12 @@ static void test_guard_drop(void **state)
         { &local, { "PUT", true, NULL, NULL, NULL }, 400 },
         { &local, { "POST", true, "localhost:1", NULL, NULL }, 405 },
         { &local, { "GET", true, "localhost:1", NULL, NULL }, 405 },
-        { &open, { "PUT", true, "box.example", NULL, NULL }, 403 },
-        { &open, { "PUT", true, "localhost", NULL, NULL }, 403 },
+        { &to_all, { "PUT", true, "box.example", NULL, NULL }, 403 },
+        { &to_all, { "PUT", true, "localhost", NULL, NULL }, 403 },
     };
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        opm_error err = { 0 };
-        int status = guard_check_drop(cases[i].g, &cases[i].r, &err);
-
-        if (status != cases[i].status)
-            fail_msg("case %zu: %d %s", i, status, err.msg);
-    }
+    expect_guarded(cases, ARRAY_SIZE(cases), guard_check_drop);
 }
 
 static const struct query sample = { "sample", "a:int b:text c:int=5 d:text=x e:int?", "",
