@@ -33,10 +33,25 @@ struct own {
     char boot[64];
 };
 
+/* Go to the value of a member of the object that r is in; false if it has none. */
+static bool go_to(struct json_reader *r, const char *key)
+{
+    while (json_read_next(r) == JSON_KEY) {
+        if (json_read_is(r, key))
+            return true;
+        json_read_skip(r);
+    }
+    return false;
+}
+
+/* However it was written since: with blanks, or other members before. */
 bool own_sniff(const uint8_t *head, size_t len)
 {
-    return json_first_bracket(head, len) == '{' &&
-           head_contains(head, len, "\"otherData\":{\"opmeter.export\":");
+    size_t bom = len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    struct json_reader r = json_read_of(head + bom, len - bom);
+
+    return json_read_next(&r) == JSON_OBJECT && go_to(&r, "otherData") &&
+           json_read_next(&r) == JSON_OBJECT && go_to(&r, "opmeter.export");
 }
 
 static struct own *state(struct events *ev)
