@@ -18,8 +18,10 @@ struct input {
     const uint32_t *track, *parent, *site;
     size_t n, ntrack;
     uint8_t *class;
-    int64_t *rank;           /* per track */
-    struct u64map on_device; /* ranks with collectives on hardware */
+    int64_t *rank;              /* per track */
+    const int64_t *correlation; /* or NULL */
+    struct u64map on_device;    /* ranks with collectives on hardware */
+    struct u64map launches;     /* correlation -> when its first span on the host began */
     struct step_list steps;
     struct steps_by_rank by_rank;
 };
@@ -32,7 +34,8 @@ static int input_get(struct input *in, const struct store *st)
     } columns[] = { { span_col_ts, (const void **)&in->ts },
                     { span_col_dur, (const void **)&in->dur },
                     { span_col_track, (const void **)&in->track },
-                    { span_col_parent, (const void **)&in->parent } };
+                    { span_col_parent, (const void **)&in->parent },
+                    { span_col_correlation, (const void **)&in->correlation } };
 
     in->st = st;
     in->ntrack = store_nrow(st, TABLE_track);
@@ -60,6 +63,7 @@ static void input_release(struct input *in)
     mem_free(in->rank);
     mem_free(in->class);
     u64map_release(&in->on_device);
+    u64map_release(&in->launches);
     step_list_release(&in->steps);
 }
 
@@ -115,11 +119,35 @@ static int group_of(const struct input *in, size_t span, struct buf *room, uint6
     return 0;
 }
 
+/* A device works on what the host launched, if later: a collective is of the step that launched it,
+ * or ranks whose devices are behind by different amounts would not be compared at the same one. */
+static int find_launches(struct input *in)
+{
+    size_t nsite;
+    const struct site *sites = store_sites(in->st, &nsite);
+    str_id hardware = strpool_find(store_strings(in->st), "hardware", 8);
+    int rc = 0;
+
+    for (size_t i = in->n; in->correlation && hardware && i-- > 0 && rc == 0;)
+        if (in->correlation[i] != OPM_NULL_I64 && sites[in->site[i]].layer != hardware)
+            rc = u64map_put(&in->launches, (uint64_t)in->correlation[i], (uint64_t)in->ts[i]);
+    return rc;
+}
+
+static int64_t launched_ns(const struct input *in, size_t i)
+{
+    const uint64_t *at = in->correlation && in->correlation[i] != OPM_NULL_I64
+                             ? u64map_get(&in->launches, (uint64_t)in->correlation[i])
+                             : NULL;
+
+    return at ? (int64_t)*at : in->ts[i];
+}
+
 static int add_arrival(struct meetings *m, size_t *cap, const struct input *in, size_t i,
                        struct buf *room)
 {
     int64_t rank = in->rank[in->track[i]];
-    const struct step_row *s = steps_by_rank_at(&in->by_rank, rank, in->ts[i]);
+    const struct step_row *s = steps_by_rank_at(&in->by_rank, rank, launched_ns(in, i));
     size_t nsite;
     struct arrival a = { .span = (uint32_t)i,
                          .name = store_sites(in->st, &nsite)[in->site[i]].name,
@@ -143,7 +171,7 @@ static int collect(struct meetings *m, struct input *in)
     struct buf room = { 0 };
     size_t cap = 0;
     bool hardware;
-    int rc = 0;
+    int rc = find_launches(in);
 
     for (size_t i = 0; rc == 0 && i < in->n; i++)
         if (is_collective(in, i, &hardware) && hardware)

@@ -1,10 +1,10 @@
 /* meetings.h -- the collectives of a job with several ranks: who took part in each, and when.
  *
  * Ranks of a communicator call its collectives in the same order, so the nth of one rank is the nth
- * of the others; where steps are marked, the nth of the step of the same number. A collective ends
- * on all ranks at about the same time. So the usual difference between the ends tells how far
- * clocks are apart, and with that the starts can be compared: a rank that came late has the others
- * wait. */
+ * of the others; where steps are marked, the nth that the step of the same number launched. A
+ * collective ends on all ranks at about the same time. So the usual difference between the ends
+ * tells how far clocks are apart, and with that the starts can be compared: a rank that came late
+ * has the others wait. */
 #ifndef ANALYZE_MEETINGS_H
 #define ANALYZE_MEETINGS_H
 
