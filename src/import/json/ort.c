@@ -1,7 +1,8 @@
 /* ort.c -- profiles of ONNX Runtime, 0.4 to 1.30.
  *
- * A run of the model is a step. A node that runs others inside (If, Loop, Scan) is marked by the
- * phase "control", so that what they do is counted once; fences of old versions are "fence". */
+ * A run of the model is a step. Where a file has several sessions, runs of one process that begin
+ * with the same node are of one model. A node that runs others inside (If, Loop, Scan) is marked by
+ * the phase "control", so that what they do is counted once; fences of old versions are "fence". */
 #include "import/json/events.h"
 #include "import/json/sniff.h"
 
@@ -9,12 +10,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EVENTS_LIMIT 1000000 /* of ONNX Runtime's profiler */
 #define SHAPE_DIMS 8
 
-enum what { WHAT_NODE, WHAT_RUN, WHAT_KERNEL };
+enum what { WHAT_NODE, WHAT_RUN, WHAT_KERNEL, WHAT_SESSION };
 
 struct ort_kind {
     uint8_t what;
@@ -24,13 +26,22 @@ struct ort_kind {
 
 struct run {
     int64_t ts, dur;
+    uint32_t track, process;
+};
+
+struct node {
+    int64_t ts;
     uint32_t track;
+    str_id name;
 };
 
 struct ort {
     struct u64map ops; /* what makes a node -> op row */
     struct run *run;
     size_t nrun, run_cap;
+    struct node *node;
+    size_t nnode, node_cap;
+    size_t nsession;
     int64_t nodes;
     uint32_t last_node, last_op; /* device work is written behind its node */
     str_id phase_control, phase_fence, phase_kernel, layer[3];
@@ -71,6 +82,7 @@ static void ort_release(struct events *ev)
         return;
     u64map_release(&s->ops);
     mem_free(s->run);
+    mem_free(s->node);
     mem_free(s);
 }
 
@@ -317,6 +329,9 @@ static int ort_kind(struct events *ev, struct kind *k, const struct event_info *
     } else if (strcmp(store_text(ev->st, k->name), "model_run") == 0) {
         ok->what = WHAT_RUN;
         k->dialect = ok;
+    } else if (strcmp(store_text(ev->st, k->name), "session_initialization") == 0) {
+        ok->what = WHAT_SESSION;
+        k->dialect = ok;
     }
     return 0;
 }
@@ -356,6 +371,11 @@ static int ort_span(struct events *ev, struct kind *k, uint32_t span, int64_t ts
 
     switch (ok->what) {
     case WHAT_NODE:
+        if (!GROW(s->node, s->node_cap, s->nnode + 1))
+            return OPM_ENOMEM;
+        s->node[s->nnode++] =
+            (struct node){ ts, ev->first_track + k->track,
+                           cell_text_id(store_cell(ev->st, TABLE_op, ok->op, op_col_name)) };
         s->nodes++;
         s->last_node = span;
         s->last_op = ok->op;
@@ -368,31 +388,116 @@ static int ort_span(struct events *ev, struct kind *k, uint32_t span, int64_t ts
         return 0;
     case WHAT_KERNEL:
         return take_kernel(ev, span);
+    case WHAT_SESSION:
+        s->nsession++;
+        return 0;
     default:
         if (!GROW(s->run, s->run_cap, s->nrun + 1))
             return OPM_ENOMEM;
-        s->run[s->nrun++] = (struct run){ ts, dur, ev->first_track + k->track };
+        s->run[s->nrun++] =
+            (struct run){ ts, dur, ev->first_track + k->track, ev->track[k->track].process };
         return 0;
     }
 }
 
-static int ort_finish(struct events *ev)
+static int by_track(const void *va, const void *vb)
 {
-    struct ort *s = state(ev);
-    str_id model;
+    const struct node *a = va, *b = vb;
 
-    if (!s || store_cstr(ev->st, "model_run", &model))
-        return OPM_ENOMEM;
+    if (a->track != b->track)
+        return a->track < b->track ? -1 : 1;
+    return a->ts < b->ts ? -1 : a->ts > b->ts;
+}
+
+/* The first node of a run, on the thread that called for it; 0: none was recorded. */
+static str_id first_node(const struct ort *s, const struct run *run)
+{
+    const struct node from = { .ts = run->ts, .track = run->track };
+    size_t lo = 0, hi = s->nnode;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (by_track(&s->node[mid], &from) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < s->nnode && s->node[lo].track == run->track && s->node[lo].ts - run->ts <= run->dur
+               ? s->node[lo].name
+               : 0;
+}
+
+/* A number from 0 on for the model of every run. If that makes more models than there were
+ * sessions, nodes did not tell, and only the process does. */
+static int find_models(struct ort *s, uint32_t *model, bool by_node, size_t *n)
+{
+    struct u64map seen = { 0 };
+    int rc = 0;
+
+    for (size_t i = 0; i < s->nrun && !rc; i++) {
+        uint64_t key =
+            (uint64_t)s->run[i].process << 32 | (by_node ? first_node(s, &s->run[i]) : 0);
+        const uint64_t *at = u64map_get(&seen, key);
+
+        model[i] = (uint32_t)(at ? *at : seen.n);
+        if (!at)
+            rc = u64map_put(&seen, key, seen.n);
+    }
+    *n = seen.n;
+    u64map_release(&seen);
+    return rc;
+}
+
+static int model_name(struct events *ev, uint32_t model, str_id *out)
+{
+    char name[32];
+
+    if (!model)
+        return store_cstr(ev->st, "model_run", out);
+    snprintf(name, sizeof(name), "model_run %" PRIu32, model + 1);
+    return store_cstr(ev->st, name, out);
+}
+
+static int add_steps(struct events *ev, struct ort *s, const uint32_t *model, int64_t *next)
+{
+    str_id name;
+
     for (size_t i = 0; i < s->nrun; i++)
-        if (store_add(ev->st, TABLE_step,
-                      (struct cell[step_col_COUNT]){ [step_col_model] = cell_str(model),
-                                                     [step_col_num] = cell_i64((int64_t)i),
+        if (model_name(ev, model[i], &name) ||
+            store_add(ev->st, TABLE_step,
+                      (struct cell[step_col_COUNT]){ [step_col_model] = cell_str(name),
+                                                     [step_col_num] = cell_i64(next[model[i]]++),
                                                      [step_col_ts] = cell_i64(s->run[i].ts),
                                                      [step_col_dur] = cell_i64(s->run[i].dur),
                                                      [step_col_warmup] = cell_i64(0),
                                                      [step_col_track] = cell_id(s->run[i].track) },
                       NULL))
             return OPM_ENOMEM;
+    return 0;
+}
+
+static int ort_finish(struct events *ev)
+{
+    struct ort *s = state(ev);
+    uint32_t *model = s ? mem_calloc(s->nrun + 1, sizeof(*model)) : NULL;
+    int64_t *next = s ? mem_calloc(s->nrun + 1, sizeof(*next)) : NULL;
+    size_t n = 1;
+    int rc = model && next ? 0 : OPM_ENOMEM;
+
+    if (!rc && s->nsession > 1) {
+        if (s->nnode)
+            qsort(s->node, s->nnode, sizeof(*s->node), by_track);
+        rc = find_models(s, model, true, &n);
+        if (!rc && n > s->nsession)
+            rc = find_models(s, model, false, &n);
+    }
+    if (!rc)
+        rc = add_steps(ev, s, model, next);
+    mem_free(model);
+    mem_free(next);
+    if (rc)
+        return rc;
     store_stat(ev->st, STAT_profiler_bias, s->nodes);
     store_stat(ev->st, STAT_profiler_full, ev->count >= EVENTS_LIMIT);
     return 0;
