@@ -30,7 +30,9 @@ def cases(opmeter, fixtures, work):
     for name in ("captured/kineto/kineto_bertmini_h200.json.gz",
                  "captured/kineto/kineto_bertmini_cpu.json.gz",
                  "peers/tracelens/traces/h100/Falconsai_nsfw_image_detection__1016002.json.gz",
-                 "peers/tracelens/traces/mi300/resnet_act_checkpoint.json.gz"):
+                 "peers/tracelens/traces/mi300/resnet_act_checkpoint.json.gz",
+                 "peers/kineto_tb_plugin/samples/resnet50_num_workers_0/"
+                 "worker0.1623143089861.pt.trace.json.gz"):
         if (fixtures / name).exists():
             yield f"flops/{name}", lambda case, p=fixtures / name: shapes(case, opmeter, p)
 
@@ -120,7 +122,12 @@ def shapes(case, opmeter, path):
                 untold.add(e.name)
             else:
                 want[e.name] = want.get(e.name, 0) + flops
+    silent = untold - set(want)
     want = {name: flops for name, flops in want.items() if name not in untold}
+    if silent:
+        case.check("untold", lambda: {r["type"]: r["n"] for r in opmeter.query(
+            path, "SELECT type, count(flops) n FROM op GROUP BY type") if r["type"] in silent},
+            dict.fromkeys(silent, 0), "no stride in the trace")
     if want:
         case.check("operations", lambda: {r["type"]: r["n"] for r in opmeter.query(
             path, "SELECT o.type, sum(o.flops * s.n) n FROM op o JOIN (SELECT op, count(*) n "

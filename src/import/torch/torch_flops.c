@@ -3,7 +3,8 @@
  *
  * Matrix products: 2 m n k (for each of a batch); what is added to them does not count.
  * Convolutions: 2 n c_out (out positions) (c_in / groups) (kernel positions), the out positions
- * from stride, padding and dilation; transposed ones swap the sides; backward is twice forward.
+ * from stride, padding and dilation, or none where the trace does not tell them; transposed ones
+ * swap the sides; backward is twice forward, its out positions those of the gradient.
  * Attention: 4 b h s t d (two products), a causal mask not taken off; backward 2.5 times that. */
 #include "import/torch/torch_op.h"
 
@@ -66,6 +67,12 @@ static int64_t linear(const struct torch_input *x, const struct torch_input *w)
     return times(2, times(product(x->dim, x->ndim), w->dim[0]));
 }
 
+/* Whether the trace has the value of an argument; one that the function does not take is known. */
+static bool is_told(const struct torch_inputs *in, int at)
+{
+    return at < 0 || (at < in->n && in->in[at].concrete && in->in[at].concrete_len);
+}
+
 /* The k-th number of "[1, 2]" or "1"; one number stands for all dimensions. */
 static int64_t list_item(const struct torch_inputs *in, int at, int k, int64_t fallback)
 {
@@ -118,19 +125,15 @@ static bool is_true(const struct torch_inputs *in, int at)
            memcmp(in->in[at].concrete, "True", 4) == 0;
 }
 
-static int64_t conv_flops(const struct torch_inputs *in, const struct conv *c, int x_at, int w_at)
+/* Positions of what comes out, or -1. */
+static int64_t conv_positions(const struct torch_inputs *in, const struct conv *c,
+                              const struct torch_input *x, const struct torch_input *w)
 {
-    const struct torch_input *x = tensor(in, x_at, 3), *w = tensor(in, w_at, 3);
-    int nd;
-    int64_t out = 1, r;
-    bool transposed = is_true(in, c->transposed);
+    int64_t out = 1;
 
-    if (!x || !w || x->ndim != w->ndim || x->ndim > 5)
+    if (!is_told(in, c->stride) || !is_told(in, c->padding) || !is_told(in, c->dilation))
         return -1;
-    nd = x->ndim - 2;
-    if (transposed) /* every input position meets every tap */
-        return times(2, times(product(x->dim, x->ndim), product(w->dim + 1, w->ndim - 1)));
-    for (int i = 0; i < nd; i++) {
+    for (int i = 0; i < x->ndim - 2; i++) {
         int64_t stride = list_item(in, c->stride, i, 1), pad = list_item(in, c->padding, i, 0);
         int64_t dilation = list_item(in, c->dilation, i, 1), size = x->dim[2 + i];
         int64_t span;
@@ -143,8 +146,23 @@ static int64_t conv_flops(const struct torch_inputs *in, const struct conv *c, i
             return -1;
         out = times(out, span / stride + 1);
     }
-    r = times(times(x->dim[0], w->dim[0]), out);
-    return times(2, times(r, product(w->dim + 1, w->ndim - 1)));
+    return out;
+}
+
+/* y: what comes out, or NULL. */
+static int64_t conv_flops(const struct torch_inputs *in, const struct conv *c,
+                          const struct torch_input *x, const struct torch_input *w,
+                          const struct torch_input *y)
+{
+    int64_t out;
+
+    if (!x || !w || x->ndim != w->ndim || x->ndim > 5 || !is_told(in, c->transposed))
+        return -1;
+    if (is_true(in, c->transposed)) /* every input position meets every tap */
+        return times(2, times(product(x->dim, x->ndim), product(w->dim + 1, w->ndim - 1)));
+    out = y && y->ndim == x->ndim ? product(y->dim + 2, y->ndim - 2) : conv_positions(in, c, x, w);
+    return times(2,
+                 times(times(times(x->dim[0], w->dim[0]), out), product(w->dim + 1, w->ndim - 1)));
 }
 
 /* q [b, h, s, d], k [b, h', t, d], v [.., d2]; heads first unless heads_third. */
@@ -228,8 +246,9 @@ int64_t torch_flops(const char *name, const struct torch_inputs *in)
     }
     for (size_t i = 0; i < ARRAY_SIZE(convs); i++)
         if (strcmp(name, convs[i].name) == 0)
-            return conv_flops(in, &convs[i], 0, 1);
+            return conv_flops(in, &convs[i], tensor(in, 0, 3), tensor(in, 1, 3), NULL);
     if (strcmp(name, "convolution_backward") == 0) /* grad, input, weight, bias sizes, ... */
-        return times(2, conv_flops(in, &backward, 1, 2));
+        return times(
+            2, conv_flops(in, &backward, tensor(in, 1, 3), tensor(in, 2, 3), tensor(in, 0, 3)));
     return -1;
 }
