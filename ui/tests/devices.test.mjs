@@ -1,7 +1,7 @@
 // Kernels, ranks, modules, what is alive at the peak, the roof of a device, and pages without data.
 import assert from "node:assert/strict";
 import { at, becomes } from "./stage.mjs";
-import { DENSE, GPU, LATE_US, MODULES, RANKS } from "./traces.mjs";
+import { DENSE, GPU, LATE_US, MINDSPORE, MODULES, RANKS } from "./traces.mjs";
 
 export default (stage) => [
     ["kernels: every one with its launches, its size and its operator", async (open) => {
@@ -34,6 +34,8 @@ export default (stage) => [
         assert.equal(cells[4], "rank 1, 100.0 %");
         assert.equal(cells[7], "16.0 KiB");
         await stage.picture(page, "ranks");
+        const timeline = await open(at(stage.id(RANKS), "timeline"));
+        await timeline.getByText("Steps, rank 0", { exact: true }).waitFor();
         const other = await open(at(stage.id(GPU), "ranks"));
         await other.getByText(/This trace is of one rank/).waitFor();
     }],
@@ -64,5 +66,11 @@ export default (stage) => [
         assert.match(await page.getByRole("link", { name: "Kernels" }).getAttribute("title"), /no device was recorded/);
         assert.match(await page.getByRole("link", { name: "Ranks" }).getAttribute("title"), /one rank/);
         assert.doesNotMatch(await page.getByRole("link", { name: "Operators" }).getAttribute("title"), /:/);
+        // What operators of PyTorch compute is told by their shapes; those of this MindSpore say nothing.
+        const gpu = await open(at(stage.id(GPU), "timeline"));
+        await gpu.locator(".nav-link.lacking").first().waitFor();
+        assert.doesNotMatch(await gpu.getByRole("link", { name: "Roofline" }).getAttribute("title"), /not known/);
+        const other = await open(at(stage.id(MINDSPORE), "timeline"));
+        await other.locator(".nav-link.lacking", { hasText: "Roofline" }).waitFor();
     }],
 ];

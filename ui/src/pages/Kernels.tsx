@@ -27,7 +27,7 @@ function columns(all: number): Column<Kernel>[] {
     return [
         { key: "name", title: "Kernel", value: (k) => k.name, search: true, width: "330px",
           show: (k) => text(k.name).replace(/^void /, "").replaceAll("at::native::", "") },
-        { key: "op", title: "Operator", value: (k) => k.operator, search: true, width: "150px",
+        { key: "op", title: "Operator", value: (k) => k.operator, show: (k) => text(k.operator).replace(/ \[.*\]$/, ""), search: true, width: "150px",
           doc: "the operator that most of its time is of" },
         { key: "total", title: "Total", value: (k) => k.total_ns, show: (k) => ns(k.total_ns), numeric: true, width: "90px" },
         { key: "share", title: "Share", value: (k) => k.total_ns / all, show: (k) => percent(k.total_ns / all), numeric: true,

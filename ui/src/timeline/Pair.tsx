@@ -105,8 +105,7 @@ function Strip({ of, side, controller, bodyRef, guide, colors, onColors, onGuide
                             <b>{percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))}</b>
                         </span>
                     ))}
-                    {of.steps.length > 0 && <span>Steps</span>}
-                    {of.records.length > 0 && <span>Regions</span>}
+                    {controller.laneNames.map((name) => <span key={name}>{name}</span>)}
                 </div>
                 <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true"
                         title="Drag selects a range of both; a click on a step, that step of both" onPointerDown={onPointerDown} />

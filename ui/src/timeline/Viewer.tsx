@@ -366,8 +366,7 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                             <b>{percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))}</b>
                         </span>
                     ))}
-                    {steps.length > 0 && <span>Steps</span>}
-                    {records.length > 0 && <span>Regions</span>}
+                    {controller.laneNames.map((name) => <span key={name}>{name}</span>)}
                 </div>
                 <canvas class="tl-head" ref={head} style={{ height: `${headPx}px`, width: `${scene.width}px` }} aria-hidden="true"
                         onPointerDown={onPointerDown} onMouseMove={(event) => {

@@ -143,6 +143,11 @@ export class Controller {
         return headHeight(this.scene, this.lanes.length);
     }
 
+    // Of what stands above the tracks, below the devices.
+    get laneNames(): string[] {
+        return this.lanes.map(({ name }) => name);
+    }
+
     setBusy(busy: Busy | null): void {
         this.scene.busy = busy;
         this.invalidate();
