@@ -205,6 +205,10 @@ static int print_rows(struct cli *cli, const struct diff *d, bool by_type, int64
                "%zu of %zu shown; %zu in both, %zu only in A, %zu only in B. ~: within the "
                "spread of the measurements, or the spread is not known.",
                shown, d->n, both, only[DIFF_A], only[DIFF_B]);
+    if (both)
+        cli_remark(cli,
+                   "One recording each: how much processes differ, which is often more than what "
+                   "iterations of one do, is not known. 'opmeter bench' measures it.");
     return CLI_OK;
 }
 

@@ -136,7 +136,7 @@ static void check_any(struct diff_check *c, const struct diff *d)
     for (size_t i = 0; i < d->n; i++) {
         const struct diff_row *r = &d->row[i];
 
-        if (!r->there[DIFF_A] || !r->there[DIFF_B] || !diff_certain(r) ||
+        if (!r->there[DIFF_A] || !r->there[DIFF_B] || !r->certain ||
             !exceeds(c, r->ns[DIFF_A], r->ns[DIFF_B]))
             continue;
         if (c->failed && r->ns[DIFF_B] - r->ns[DIFF_A] <= c->b_ns - c->a_ns)

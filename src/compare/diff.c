@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "base/strpool.h"
 #include "base/u64map.h"
+#include "compare/discovery.h"
+#include "compare/student.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SIGMAS 2.576 /* two-sided, 99 % */
 
 const char *const diff_metric_names[] = {
 #define X(name) #name,
@@ -298,6 +298,40 @@ static void put_sql(struct buf *b, const struct diff *d, enum diff_side side, bo
         buf_addf(b, spans_sql, by_type ? "cat" : "name");
 }
 
+/* The chance of so much change if there is none, by what iterations differ; NAN: not known, or it
+ * is on one side only. */
+static double chance(const struct diff_row *r)
+{
+    double change = fabs(r->ns[DIFF_B] - r->ns[DIFF_A]);
+    double error = sqrt(r->variance[DIFF_A] + r->variance[DIFF_B]);
+
+    if (!r->there[DIFF_A] || !r->there[DIFF_B])
+        return (double)NAN;
+    if (error > 0)
+        return 2 * normal_above(change / error);
+    return isnan(error) ? (double)NAN : change > 0 ? 0 : 1;
+}
+
+static int judge(struct diff *d, opm_error *err)
+{
+    double *p = mem_calloc(d->n + 1, sizeof(*p)), found;
+    size_t n = 0;
+
+    if (!p)
+        return out_of_memory(err);
+    for (size_t i = 0; i < d->n; i++) {
+        double one = chance(&d->row[i]);
+
+        if (!isnan(one))
+            p[n++] = one;
+    }
+    found = discovery_threshold(p, n);
+    for (size_t i = 0; i < d->n; i++)
+        d->row[i].certain = chance(&d->row[i]) <= found;
+    mem_free(p);
+    return 0;
+}
+
 int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, opm_error *err)
 {
     struct indices x = { 0 };
@@ -329,6 +363,8 @@ int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, 
         rc = pair_by_name(d, &x.by_name, err);
     if (rc == 0 && d->n)
         qsort(d->row, d->n, sizeof(*d->row), by_change);
+    if (rc == 0)
+        rc = judge(d, err);
     index_release(&x.exact);
     index_release(&x.by_name);
     return rc;
@@ -342,21 +378,13 @@ void diff_release(struct diff *d)
     *d = (struct diff){ 0 };
 }
 
-bool diff_certain(const struct diff_row *r)
-{
-    if (!r->there[DIFF_A] || !r->there[DIFF_B])
-        return true;
-    return fabs(r->ns[DIFF_B] - r->ns[DIFF_A]) >
-           SIGMAS * sqrt(r->variance[DIFF_A] + r->variance[DIFF_B]);
-}
-
 const char *diff_state(const struct diff_row *r)
 {
     if (!r->there[DIFF_B])
         return "only A";
     if (!r->there[DIFF_A])
         return "only B";
-    if (!diff_certain(r))
+    if (!r->certain)
         return "~";
     return r->ns[DIFF_B] > r->ns[DIFF_A] ? "slower" : "faster";
 }
@@ -370,6 +398,7 @@ struct diff_row diff_total(const struct diff *d)
         for (size_t i = 0; i < d->n; i++)
             total.variance[s] += d->row[i].there[s] ? d->row[i].variance[s] : 0;
     }
+    total.certain = chance(&total) <= DISCOVERY_FALSE;
     return total;
 }
 

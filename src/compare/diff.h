@@ -36,6 +36,7 @@ struct diff_row {
     bool there[DIFF_SIDES];
     double ns[DIFF_SIDES];       /* in one iteration; 0 where it is not there */
     double variance[DIFF_SIDES]; /* of that mean; NAN: not known */
+    bool certain;                /* more than what iterations differ by; see compare/discovery.h */
 };
 
 struct diff {
@@ -56,9 +57,6 @@ void diff_release(struct diff *d);
 
 /* All rows together, named "all". */
 struct diff_row diff_total(const struct diff *d);
-/* B - A beyond what the spread of both explains (about 99 % of the time); false if the spread is
- * not known and both have it. */
-bool diff_certain(const struct diff_row *r);
 /* The verdict: "slower", "faster", "~" (not certain), "only A" or "only B". */
 const char *diff_state(const struct diff_row *r);
 /* (B - A) / A; NAN without A. */

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "compare/discovery.h"
 #include "compare/student.h"
 
 #include <math.h>
@@ -342,20 +343,14 @@ static bool has_test(const struct trials_estimate *e)
     return !isnan(e->change);
 }
 
-/* The largest p that still counts as found, of all tests together; negative: none does. */
 static double threshold(const struct trials_estimate *e, size_t n, double *room)
 {
     size_t m = 0;
-    double found = -1;
 
     for (size_t i = 0; i < n; i++)
         if (has_test(&e[i]))
             room[m++] = e[i].p;
-    qsort(room, m, sizeof(*room), by_value);
-    for (size_t i = 0; i < m; i++)
-        if (room[i] <= TRIALS_FALSE * (double)(i + 1) / (double)m)
-            found = room[i];
-    return found;
+    return discovery_threshold(room, m);
 }
 
 static void judge(struct trials_estimate *e, double found, double min_effect)
@@ -391,7 +386,7 @@ bool trials_whole(const struct trials *t, size_t side, const struct trials_optio
 {
     if (trials_blocks(t) < 2 || !whole(t, side, o, out))
         return false;
-    judge(out, TRIALS_FALSE, o->min_effect);
+    judge(out, DISCOVERY_FALSE, o->min_effect);
     return true;
 }
 

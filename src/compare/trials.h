@@ -12,9 +12,7 @@
  * far as Student's t is beyond the normal distribution (the "expanded percentile" interval).
  *
  * Whether a change is more than chance and more than what is worth mentioning is a test of its own
- * (Yuen's t on trimmed means), and of all operators and the whole together the share of false
- * findings is held below TRIALS_FALSE (Benjamini and Hochberg); where nothing changed at all, so is
- * the chance of any. */
+ * (Yuen's t on trimmed means), over all operators and the whole together (compare/discovery.h). */
 #ifndef COMPARE_TRIALS_H
 #define COMPARE_TRIALS_H
 
@@ -24,7 +22,6 @@
 #define TRIALS_SIDES_MAX 8
 #define TRIALS_PER_BLOCK 2 /* of each side */
 #define TRIALS_BLOCKS_MIN 5
-#define TRIALS_FALSE 0.01
 #define TRIALS_WHOLE SIZE_MAX /* the figure that is no operator's: the latency */
 
 /* What one process took. */

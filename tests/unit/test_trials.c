@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/alloc.h"
+#include "compare/discovery.h"
 #include "compare/student.h"
 #include "compare/trials.h"
 
@@ -25,6 +26,19 @@ static void test_student(void **state)
     }
     assert_true(fabs(normal_above(1.959964) - 0.025) < 1e-7);
     assert_true(fabs(student_above(0, 3) - 0.5) < 1e-12);
+}
+
+/* The fifteen tests of Benjamini and Hochberg's paper of 1995; at 1 % three of them count, the
+ * third of which, 0.0019, is below 3 / 15 of 1 % just so. */
+static void test_discovery(void **state)
+{
+    double p[] = { 0.0095, 0.0201, 0.0001, 0.0004, 0.0019, 0.0278, 0.0298, 0.0344,
+                   0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000 };
+
+    (void)state;
+    assert_true(discovery_threshold(p, ARRAY_SIZE(p)) == 0.0019);
+    assert_true(discovery_threshold(p + 3, ARRAY_SIZE(p) - 3) < 0);
+    assert_true(discovery_threshold(p, 0) < 0);
 }
 
 static uint64_t random_state;
@@ -194,9 +208,9 @@ static void test_alarms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_student),         cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_disturbed_block), cmocka_unit_test(test_coverage),
-        cmocka_unit_test(test_alarms),
+        cmocka_unit_test(test_student),  cmocka_unit_test(test_discovery),
+        cmocka_unit_test(test_planted),  cmocka_unit_test(test_disturbed_block),
+        cmocka_unit_test(test_coverage), cmocka_unit_test(test_alarms),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
