@@ -55,8 +55,10 @@ static void add_minutes(struct buf *out, double ns)
         buf_addf(out, "about a minute more");
     else if (minutes < 120)
         buf_addf(out, "about %.0f more minutes", ceil(minutes));
-    else
+    else if (minutes < 24 * 60)
         buf_addf(out, "about %.0f more hours", ceil(minutes / 60));
+    else
+        buf_adds(out, "a calmer machine");
 }
 
 void bench_sentence(const struct bench *b, size_t side, const struct bench_result *r,
