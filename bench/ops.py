@@ -45,11 +45,19 @@ def executed():
     return {(domain, name) for name, domain in found}
 
 
-def run(tool, case, folder, options):
+def pair_tool(tool):
+    found = pathlib.Path(tool).resolve().parent / "bench" / "bench_pair"
+    if not os.access(found, os.X_OK):
+        sys.exit(f"{found}: not there; OPMETER must be that of a build with benchmarks")
+    return str(found)
+
+
+def pair(tool, content, given, folder, options):
+    """What bench_pair says of a model with the inputs (name, array) that are given."""
     model = os.path.join(folder, "case.onnx")
-    pathlib.Path(model).write_bytes(ops_cases.model([case]))
+    pathlib.Path(model).write_bytes(content)
     command = [tool, str(options.rounds), str(options.time), model]
-    for name, array in ops_cases.given([case]):
+    for name, array in given:
         file = os.path.join(folder, f"{name}.npy")
         np.save(file, array)
         command += ["--input", f"{name}:{file}"]
@@ -96,16 +104,14 @@ def note(result):
 
 def main():
     options = parse()
-    pair = pathlib.Path(options.tool).resolve().parent / "bench" / "bench_pair"
-    if not os.access(pair, os.X_OK):
-        sys.exit(f"{pair}: not there; OPMETER must be that of a build with benchmarks")
+    tool = pair_tool(options.tool)
     measured, refused, seen, version = [], [], set(), None
     with tempfile.TemporaryDirectory(prefix="opmeter-bench-") as folder:
         for case in ops_cases.cases():
             seen.add((case.domain, case.operator))
             if not wanted(case, options.operators):
                 continue
-            result = run(str(pair), case, folder, options)
+            result = pair(tool, ops_cases.model([case]), ops_cases.given([case]), folder, options)
             version = result.get("version") or version
             if result["why"]:
                 refused.append(f"{case.operator} {case.label}: {result['why']}")

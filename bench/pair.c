@@ -4,9 +4,9 @@
  *
  * A round runs each engine for so long, in batches long enough for the clock of the thread's
  * processor time; the figure of an engine is its fastest batch, for one iteration. Prints one line
- * of JSON: the figures, the version of ONNX Runtime, and by how much their outputs differ, as a
- * share of the greatest number there (-1: types or shapes do). With an engine that cannot run the
- * model, its figure is 0 and "why" says why. */
+ * of JSON: the figures, the version of ONNX Runtime, and by how much their outputs differ: as a
+ * share of the greatest number there (-1: types or shapes do), and "apart" as it is. With an engine
+ * that cannot run the model, its figure is 0 and "why" says why. */
 #include "base/alloc.h"
 #include "base/json_write.h"
 #include "graph/tensor.h"
@@ -94,9 +94,11 @@ static struct tensor view(const struct engine_tensor *t)
 }
 
 /* The greatest difference, as a share of the greatest number; NaN equals NaN. */
-static double difference(const struct side *a, const struct side *b)
+static double difference(const struct side *a, const struct side *b, double *farthest)
 {
     double worst = 0;
+
+    *farthest = 0;
 
     for (size_t o = 0; o < a->r.nout; o++) {
         struct tensor x = view(&a->r.out[o]), y = view(&b->r.out[o]);
@@ -115,6 +117,7 @@ static double difference(const struct side *a, const struct side *b)
             apart = MAX(apart, fabs(p - q));
         }
         worst = MAX(worst, apart / most);
+        *farthest = MAX(*farthest, apart);
     }
     return worst;
 }
@@ -126,7 +129,7 @@ int main(int argc, char **argv)
     static const char *input[LIST_MAX];
     struct buf line = { 0 };
     struct json_writer w = { .buf = &line };
-    double apart = 0;
+    double share = 0, apart = 0;
     size_t ninput = 0;
 
     if (argc < 4 || argc % 2) {
@@ -146,7 +149,7 @@ int main(int argc, char **argv)
         open_side(&side[k], engine[k]);
     }
     if (side[0].runs && side[1].runs)
-        apart = difference(&side[0], &side[1]);
+        share = difference(&side[0], &side[1], &apart);
     for (long round = strtol(argv[1], NULL, 10); round > 0; round--)
         for (int k = 0; k < 2; k++)
             if (side[k].runs)
@@ -159,7 +162,9 @@ int main(int argc, char **argv)
     json_key(&w, "version");
     json_cstr(&w, side[1].res.version);
     json_key(&w, "difference");
-    json_f64(&w, isfinite(apart) ? apart : 1e30);
+    json_f64(&w, isfinite(share) ? share : 1e30);
+    json_key(&w, "apart");
+    json_f64(&w, apart);
     json_key(&w, "why");
     json_cstr(&w, !side[0].runs ? side[0].err.msg : !side[1].runs ? side[1].err.msg : "");
     json_object_end(&w);

@@ -4,9 +4,6 @@
 
 #include "engine/native/isa/vector_tmpl.h"
 
-typedef int8_t N(vc) __attribute__((vector_size(VL)));
-#define vc N(vc)
-
 INLINE void N(tile_n)(const int bits, const int digits, const int rows, const struct nbits_tile *t)
 {
     const int32_t mask = (int32_t)(0x01010101u * ((1u << bits) - 1));
@@ -50,10 +47,7 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
                 sum[i][d] += WIDEN(bits, part[i][d]);
         }
         if (t->zero) {
-            vb z;
-
-            memcpy(&z, t->zero + b * VL, sizeof(z));
-            zero = __builtin_convertvector(__builtin_convertvector(z, vi), vf);
+            zero = __builtin_convertvector(N(load_u8)(t->zero + b * VL), vf);
         } else if (t->zero_f) {
             zero = N(fload)(t->zero_f + b * VL);
         }
@@ -162,7 +156,7 @@ static void N(digits)(int digits, int8_t *out, int64_t stride, const float *x, i
         q = __builtin_convertvector(v + (vf)(((vi)v & INT32_MIN) | half), vi);
         for (int d = digits - 1; d >= 0; d--) {
             vi digit = N(digit)(&q);
-            vc narrow = __builtin_convertvector(digit, vc);
+            vb narrow = N(low_bytes)(digit);
 
             sums[d] += digit;
             memcpy(out + d * stride + i, &narrow, (size_t)MIN((int64_t)VL, room - i));
@@ -188,10 +182,7 @@ INLINE void N(widen_n)(const int bits, const struct nbits_tile *t, float *out, i
         vf scale = N(fload)(t->scale + b * VL), zero = N(fset)((float)t->zero_all);
 
         if (t->zero) {
-            vb z;
-
-            memcpy(&z, t->zero + b * VL, sizeof(z));
-            zero = __builtin_convertvector(__builtin_convertvector(z, vi), vf);
+            zero = __builtin_convertvector(N(load_u8)(t->zero + b * VL), vf);
         } else if (t->zero_f) {
             zero = N(fload)(t->zero_f + b * VL);
         }
@@ -227,7 +218,6 @@ static void N(widen)(const struct nbits_tile *t, float *out, int64_t ldo, const 
 #undef vi
 #undef vf
 #undef vb
-#undef vc
 #undef INLINE
 #undef N
 #undef VL

@@ -188,12 +188,8 @@ static void N(sum)(int32_t *sum, const uint8_t *in, int64_t n, int64_t pitch)
 
     for (int64_t i = 0; i < n; i++, in += pitch)
 #pragma GCC unroll 16
-        for (int j = 0; j < NV_UNIT; j++) {
-            vb b;
-
-            memcpy(&b, in + j * VL, sizeof(b));
-            acc[j] += __builtin_convertvector(b, vi);
-        }
+        for (int j = 0; j < NV_UNIT; j++)
+            acc[j] += N(load_u8)(in + j * VL);
     memcpy(sum, acc, sizeof(acc));
 }
 
@@ -247,16 +243,14 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
                     int64_t x = d->first + i * d->step + k * d->dilation;
                     vi in = N(iset)(d->zero);
 
-                    if (x >= 0 && x < d->width) {
-                        memcpy(&bytes, d->row[r] + x * d->pitch + c, sizeof(bytes));
-                        in = __builtin_convertvector(bytes, vi);
-                    }
+                    if (x >= 0 && x < d->width)
+                        in = N(load_u8)(d->row[r] + x * d->pitch + c);
                     acc += in * N(iload)(w);
                 }
             acc = NEAREST(N(scaled)(acc, d->scale + c, d->shift + c)) + d->end.zero;
             acc = N(select)(acc < d->end.lo, N(iset)(d->end.lo), acc);
             acc = N(select)(acc > d->end.hi, N(iset)(d->end.hi), acc);
-            bytes = __builtin_convertvector(acc, vb);
+            bytes = N(low_bytes)(acc);
             memcpy(d->out + i * d->pitch + c, &bytes, sizeof(bytes));
         }
 }

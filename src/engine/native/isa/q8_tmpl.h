@@ -4,9 +4,6 @@
 
 #include "engine/native/isa/vector_tmpl.h"
 
-typedef int8_t N(vc) __attribute__((vector_size(VL)));
-#define vc N(vc)
-
 INLINE vf N(pick)(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
@@ -41,40 +38,37 @@ INLINE vi N(nearest)(vf x)
     {                                                                                       \
         vi acc[MR][NV];                                                                     \
                                                                                             \
-        for (int i = 0; i < m; i++)                                                         \
-            for (int j = 0; j < nv; j++)                                                    \
-                acc[i][j] = N(iset)(0);                                                     \
+        UNROLL for (int i = 0; i < m; i++) UNROLL for (int j = 0; j < nv; j++) acc[i][j] =  \
+            N(iset)(0);                                                                     \
         for (int64_t k = 0; k < k4; k++, row += ks) {                                       \
             const uint8_t *p = vec + off[k];                                                \
             PREP r[MR];                                                                     \
                                                                                             \
-            for (int i = 0; i < m; i++) {                                                   \
+            UNROLL for (int i = 0; i < m; i++)                                              \
+            {                                                                               \
                 int32_t four;                                                               \
                                                                                             \
                 memcpy(&four, row + i * rs, sizeof(four));                                  \
                 r[i] = ROW(N(iset)(four));                                                  \
             }                                                                               \
-            for (int j = 0; j < nv; j++) {                                                  \
+            UNROLL for (int j = 0; j < nv; j++)                                             \
+            {                                                                               \
                 PREP x = VEC(N(iload)(p + j * VL * 4));                                     \
                                                                                             \
-                for (int i = 0; i < m; i++)                                                 \
-                    acc[i][j] = DOT_(acc[i][j], x, r[i]);                                   \
+                UNROLL for (int i = 0; i < m; i++) acc[i][j] = DOT_(acc[i][j], x, r[i]);    \
             }                                                                               \
         }                                                                                   \
-        for (int i = 0; i < m; i++)                                                         \
-            for (int j = 0; j < nv; j++)                                                    \
-                OUT                                                                         \
+        UNROLL for (int i = 0; i < m; i++) UNROLL for (int j = 0; j < nv; j++) OUT          \
     }
 #define SUMS memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));
-#define BYTES                                                                                    \
-    {                                                                                            \
-        vf x = __builtin_convertvector(acc[i][j] + o->add[i], vf) * o->scale[i];                 \
-        vb b = __builtin_convertvector(N(nearest)(N(clamp)(x, N(fset)((float)(o->lo - o->zero)), \
-                                                           N(fset)((float)(o->hi - o->zero)))) + \
-                                           o->zero,                                              \
-                                       vb);                                                      \
-                                                                                                 \
-        memcpy(out + i * os + j * VL, &b, sizeof(b));                                            \
+#define BYTES                                                                         \
+    {                                                                                 \
+        vf x = __builtin_convertvector(acc[i][j] + o->add[i], vf) * o->scale[i];      \
+        vb b = N(low_bytes)(N(nearest)(N(clamp)(x, N(fset)((float)(o->lo - o->zero)), \
+                                                N(fset)((float)(o->hi - o->zero)))) + \
+                            o->zero);                                                 \
+                                                                                      \
+        memcpy(out + i * os + j * VL, &b, sizeof(b));                                 \
     }
 #define BYTES_PARAMS uint8_t *out, int64_t os, const struct q8_out *o
 TILE(tile_uv, PREP_U, PREP_S, DOT, int32_t *c, SUMS)
@@ -185,7 +179,7 @@ static void N(to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct
 
         if (o->shift)
             x += o->add_step ? N(fload)(o->shift + i) : shift0;
-        b = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)) + o->zero, vb);
+        b = N(low_bytes)(N(nearest)(N(clamp)(x, lo, hi)) + o->zero);
         memcpy(out + i, &b, sizeof(b));
     }
     for (; i < n; i++) {
@@ -278,7 +272,7 @@ static void N(quantize)(uint8_t *out, const float *in, int64_t n, float scale, i
 
     for (; i + VL <= n; i += VL) {
         vf x = N(clamp)(N(fload)(in + i) / scale, l, h);
-        vb b = __builtin_convertvector(N(nearest)(x) + zero, vb);
+        vb b = N(low_bytes)(N(nearest)(x) + zero);
 
         memcpy(out + i, &b, sizeof(b));
     }
@@ -297,13 +291,9 @@ static void N(dequantize)(float *out, const uint8_t *in, bool is_signed, int64_t
     int64_t i = 0;
 
     for (; i + VL <= n; i += VL) {
-        vb b;
-        vi x;
-        vf f;
+        vi x = is_signed ? N(load_i8)(in + i) : N(load_u8)(in + i);
+        vf f = __builtin_convertvector(x - zero, vf) * scale;
 
-        memcpy(&b, in + i, sizeof(b));
-        x = is_signed ? __builtin_convertvector((vc)b, vi) : __builtin_convertvector(b, vi);
-        f = __builtin_convertvector(x - zero, vf) * scale;
         memcpy(out + i, &f, sizeof(f));
     }
     for (; i < n; i++)
@@ -331,11 +321,7 @@ static void N(largest)(uint8_t *out, const uint8_t *in, int64_t n, uint8_t flip)
 
 INLINE vf N(widen)(const uint8_t *p, bool is_signed)
 {
-    vb b;
-
-    memcpy(&b, p, sizeof(b));
-    return is_signed ? __builtin_convertvector(__builtin_convertvector((vc)b, vi), vf)
-                     : __builtin_convertvector(__builtin_convertvector(b, vi), vf);
+    return __builtin_convertvector(is_signed ? N(load_i8)(p) : N(load_u8)(p), vf);
 }
 
 /* Whole vectors. */
@@ -355,7 +341,7 @@ INLINE void N(pairs)(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t n
             x = (x - (float)p->a_zero) * (y - (float)p->b_zero) * p->a_scale + p->offset;
         else
             x = y * p->b_scale + (x * p->a_scale + p->offset);
-        r = __builtin_convertvector(N(nearest)(N(clamp)(x, lo, hi)), vb);
+        r = N(low_bytes)(N(nearest)(N(clamp)(x, lo, hi)));
         memcpy(out + i, &r, sizeof(r));
     }
 }
@@ -406,7 +392,7 @@ static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int
                 else
                     for (int j = 0; j < VL; j++)
                         b[j] = p[j * step];
-                acc += __builtin_convertvector(b, vi) * w[r * 4 * groups + t];
+                acc += N(load_u8)(&b) * w[r * 4 * groups + t];
             }
         memcpy(out + i, &acc, (size_t)(n - i < VL ? n - i : VL) * sizeof(*out));
     }
@@ -416,7 +402,6 @@ static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int
 #undef vi
 #undef vf
 #undef vb
-#undef vc
 #undef INLINE
 #undef N
 #undef VL

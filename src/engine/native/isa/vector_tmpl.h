@@ -1,6 +1,7 @@
 /* vector_tmpl.h -- vectors of VL 32-bit lanes, for the other templates: the types vi, vf and vb (as
  * many bytes as lanes), and how to fill and load them. No include guard: the includer has N(name)
- * and VL, and undefines vi, vf, vb and INLINE afterwards. */
+ * and VL, which is 8 with AVX2 and 16 with AVX-512 alone, and undefines vi, vf, vb and INLINE
+ * afterwards. */
 
 typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
 typedef float N(vf) __attribute__((vector_size(VL * 4)));
@@ -38,4 +39,45 @@ INLINE vf N(fload)(const float *p)
 
     memcpy(&v, p, sizeof(v));
     return v;
+}
+
+/* Bytes to lanes and back, of which gcc makes one byte after the other if it is not told how. */
+
+INLINE vi N(load_u8)(const void *p)
+{
+#if VL == 16
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif VL == 8
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#else
+    vb b;
+
+    memcpy(&b, p, sizeof(b));
+    return __builtin_convertvector(b, vi);
+#endif
+}
+
+INLINE vi N(load_i8)(const void *p)
+{
+    return (N(load_u8)(p) << 24) >> 24;
+}
+
+/* The lowest byte of each lane. */
+INLINE vb N(low_bytes)(vi x)
+{
+#if VL == 16
+    return (vb)_mm512_cvtepi32_epi8((__m512i)x);
+#elif VL == 8
+    __m256i four = _mm256_shuffle_epi8(
+        (__m256i)x, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0,
+                                     4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+    int64_t eight = _mm_cvtsi128_si64(
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1)));
+    vb b;
+
+    memcpy(&b, &eight, sizeof(b));
+    return b;
+#else
+    return __builtin_convertvector(x, vb);
+#endif
 }

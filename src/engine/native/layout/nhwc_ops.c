@@ -1,5 +1,6 @@
 /* nhwc_ops.c -- what stands between 8-bit convolutions, on tensors whose channels come last
  * (nhwc.h): sums and products, functions of one operand, pooling, Concat of channels. */
+#include "engine/native/isa/target.h"
 #include "engine/native/layout/nhwc.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/math/window.h"
@@ -539,6 +540,44 @@ struct nreorder_job {
 };
 
 #define SQUARE 16
+typedef uint8_t line __attribute__((vector_size(SQUARE)));
+
+/* Rows i and i + 8, place by place: four times over, rows are columns. */
+static inline __attribute__((always_inline)) void turn(line *v)
+{
+    UNROLL for (int step = 0; step < 4; step++)
+    {
+        line w[SQUARE];
+
+        UNROLL for (int i = 0; i < SQUARE / 2; i++)
+        {
+            w[2 * i] = __builtin_shufflevector(v[i], v[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
+                                               21, 6, 22, 7, 23);
+            w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                                   28, 13, 29, 14, 30, 15, 31);
+        }
+        memcpy(v, w, sizeof(w));
+    }
+}
+
+/* out[i][k] = in[k][i] ^ flip of a square, of which `rows` rows and `columns` columns are there;
+ * rows of the input that are not become zeros. */
+static inline __attribute__((always_inline)) void turn_square(uint8_t *out, int64_t out_pitch,
+                                                              const uint8_t *in, int64_t in_pitch,
+                                                              int64_t rows, int64_t columns,
+                                                              int64_t width, uint8_t flip)
+{
+    line v[SQUARE];
+
+    memset(v, flip, sizeof(v));
+    UNROLL for (int64_t i = 0; i < rows; i++) memcpy(&v[i], in + i * in_pitch, (size_t)columns);
+    turn(v);
+    UNROLL for (int64_t i = 0; i < columns; i++)
+    {
+        v[i] ^= flip;
+        memcpy(out + i * out_pitch, &v[i], (size_t)width);
+    }
+}
 
 /* SQUARE pixels of one image at a time. */
 static void to_pixels(void *arg, int64_t begin, int64_t end, int thread)
@@ -548,13 +587,20 @@ static void to_pixels(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        int64_t n = i / per, p0 = i % per * SQUARE, p1 = MIN(p0 + SQUARE, j->pixels);
-        const uint8_t *in = j->in + n * j->channels * j->pixels;
-        uint8_t *out = j->out + n * j->pixels * j->pitch;
+        int64_t n = i / per, p = i % per * SQUARE, pixels = MIN((int64_t)SQUARE, j->pixels - p);
+        const uint8_t *in = j->in + n * j->channels * j->pixels + p;
+        uint8_t *out = j->out + (n * j->pixels + p) * j->pitch;
 
-        for (int64_t c = 0; c < j->pitch; c++)
-            for (int64_t p = p0; p < p1; p++)
-                out[p * j->pitch + c] = c < j->channels ? in[c * j->pixels + p] ^ j->flip : 0;
+        for (int64_t c = 0; c < j->pitch; c += SQUARE) {
+            int64_t channels = MIN((int64_t)SQUARE, j->channels - c);
+
+            if (channels == SQUARE && pixels == SQUARE)
+                turn_square(out + c, j->pitch, in + c * j->pixels, j->pixels, SQUARE, SQUARE,
+                            SQUARE, j->flip);
+            else
+                turn_square(out + c, j->pitch, in + c * j->pixels, j->pixels, channels, pixels,
+                            SQUARE, j->flip);
+        }
     }
 }
 
@@ -565,13 +611,20 @@ static void to_planes(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        int64_t n = i / per, p0 = i % per * SQUARE, p1 = MIN(p0 + SQUARE, j->pixels);
-        const uint8_t *in = j->in + n * j->pixels * j->pitch;
-        uint8_t *out = j->out + n * j->channels * j->pixels;
+        int64_t n = i / per, p = i % per * SQUARE, pixels = MIN((int64_t)SQUARE, j->pixels - p);
+        const uint8_t *in = j->in + (n * j->pixels + p) * j->pitch;
+        uint8_t *out = j->out + n * j->channels * j->pixels + p;
 
-        for (int64_t c = 0; c < j->channels; c++)
-            for (int64_t p = p0; p < p1; p++)
-                out[c * j->pixels + p] = in[p * j->pitch + c] ^ j->flip;
+        for (int64_t c = 0; c < j->channels; c += SQUARE) {
+            int64_t channels = MIN((int64_t)SQUARE, j->channels - c);
+
+            if (channels == SQUARE && pixels == SQUARE)
+                turn_square(out + c * j->pixels, j->pixels, in + c, j->pitch, SQUARE, SQUARE,
+                            SQUARE, j->flip);
+            else
+                turn_square(out + c * j->pixels, j->pixels, in + c, j->pitch, pixels, channels,
+                            pixels, j->flip);
+        }
     }
 }
 
