@@ -31,6 +31,9 @@ TARGET_PUSH(TARGET_AVX2)
 #define VMINN(a, b) ((vf)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define INTERLEAVE_LO 0, 8, 1, 9, 2, 10, 3, 11
 #define INTERLEAVE_HI 4, 12, 5, 13, 6, 14, 7, 15
+#define VHALF(p) ((vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p))))
+#define VBF16(p) \
+    ((vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p))), 16))
 #define BLK_PX 6
 #define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define ISA_NAME isa_avx2

@@ -34,6 +34,9 @@ TARGET_PUSH(TARGET_AVX512)
 #define VMINN(a, b) ((vf)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define INTERLEAVE_LO 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define INTERLEAVE_HI 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define VHALF(p) ((vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p))))
+#define VBF16(p) \
+    ((vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(p))), 16))
 #define BLK_PX 14
 #define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define ISA_NAME isa_avx512

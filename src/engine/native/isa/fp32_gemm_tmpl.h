@@ -60,12 +60,29 @@ INLINE void tile_rows(const struct isa_tile *t, const int m, const int nv)
     }
 }
 
+enum row_type { ROW_FLOAT, ROW_F16, ROW_BF16 };
+
+/* A vector of B, so many numbers from where it begins. */
+INLINE vf row_b(const struct isa_tile *t, const enum row_type type, int64_t at)
+{
+#ifdef VHALF
+    if (type != ROW_FLOAT)
+        __builtin_prefetch(t->half + at + 2 * PREFETCH);
+    if (type == ROW_F16)
+        return VHALF(t->half + at);
+    if (type == ROW_BF16)
+        return VBF16(t->half + at);
+#endif
+    (void)type;
+    return vload(t->b + at);
+}
+
 /* One row alone: four sums by turns, because each waits for the one before. */
-INLINE void tile_row(const struct isa_tile *t, const int nv)
+INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type type)
 {
     vf acc[4][NV];
-    const float *a = t->a, *b = t->b;
-    int64_t p = 0;
+    const float *a = t->a;
+    int64_t p = 0, b = 0;
 
     UNROLL for (int u = 0; u < 4; u++)
     {
@@ -77,7 +94,7 @@ INLINE void tile_row(const struct isa_tile *t, const int nv)
             vf av = vset(a[u * t->aks]);
 
             UNROLL for (int j = 0; j < nv; j++) acc[u][j] =
-                VFMA(av, vload(b + u * NR + j * VL), acc[u][j]);
+                VFMA(av, row_b(t, type, b + u * NR + j * VL), acc[u][j]);
         }
         a += 4 * t->aks;
         b += 4 * NR;
@@ -85,7 +102,8 @@ INLINE void tile_row(const struct isa_tile *t, const int nv)
     for (; p < t->k; p++) {
         vf av = vset(*a);
 
-        UNROLL for (int j = 0; j < nv; j++) acc[0][j] = VFMA(av, vload(b + j * VL), acc[0][j]);
+        UNROLL for (int j = 0; j < nv; j++) acc[0][j] =
+            VFMA(av, row_b(t, type, b + j * VL), acc[0][j]);
         a += t->aks;
         b += NR;
     }
@@ -102,11 +120,22 @@ INLINE void tile_row(const struct isa_tile *t, const int nv)
 static void tile(const struct isa_tile *t)
 {
     if (t->m == 1) {
-        if (t->n > VL)
-            tile_row(t, NV);
-        else
-            tile_row(t, 1);
-        return;
+#define ROW(type)              \
+    if (t->n > VL)             \
+        tile_row(t, NV, type); \
+    else                       \
+        tile_row(t, 1, type);  \
+    return
+#ifdef VHALF
+        if (t->half && t->bf16) {
+            ROW(ROW_BF16);
+        }
+        if (t->half) {
+            ROW(ROW_F16);
+        }
+#endif
+        ROW(ROW_FLOAT);
+#undef ROW
     }
     switch (t->m) {
 #define ROWS(i)                  \
@@ -124,7 +153,17 @@ static void tile(const struct isa_tile *t)
 static void gemm(int m, int n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
                  bool add)
 {
-    struct isa_tile t = { m, n, k, a, 1, MR, b, c, ldc, add ? c : NULL, ldc };
+    struct isa_tile t = { .m = m,
+                          .n = n,
+                          .k = k,
+                          .a = a,
+                          .ars = 1,
+                          .aks = MR,
+                          .b = b,
+                          .c = c,
+                          .ldc = ldc,
+                          .init = add ? c : NULL,
+                          .irs = ldc };
 
     tile(&t);
 }

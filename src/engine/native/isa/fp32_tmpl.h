@@ -639,6 +639,9 @@ const struct isa ISA_NAME = {
     .depthwise = depthwise,
     .dot = dot,
     .tile = tile,
+#ifdef VHALF
+    .row_half = true,
+#endif
     .reduce = reduce,
     .softexp = softexp,
     .lstm = lstm,

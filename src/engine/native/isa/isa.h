@@ -49,7 +49,8 @@ enum isa_reduce { R_SUM, R_SQUARES, R_ABS, R_MAX, R_MIN };
 enum isa_binary { B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_NBINARY };
 
 /* c[m x n] = init + a * b: m <= mr, n <= nr, b packed as k x nr (zero beyond n). Element (i, p) of
- * a is at a[i * ars + p * aks]. init NULL: 0; init may be c; row i of it is at init + i * irs. */
+ * a is at a[i * ars + p * aks]. init NULL: 0; init may be c; row i of it is at init + i * irs. Of
+ * one row, b may be given as 16-bit floats instead, if row_half of the instruction set is set. */
 struct isa_tile {
     int m, n;
     int64_t k;
@@ -60,6 +61,8 @@ struct isa_tile {
     int64_t ldc;
     const float *init;
     int64_t irs;
+    const uint16_t *half; /* NULL: b */
+    bool bf16;            /* of half: bfloat16, not float16 */
 };
 
 struct isa {
@@ -83,6 +86,7 @@ struct isa {
                       int rows, int taps, int64_t step, int64_t dilation, float bias);
     float (*dot)(const float *a, const float *b, int64_t n);
     void (*tile)(const struct isa_tile *t);
+    bool row_half; /* tile takes 16-bit floats */
     /* n > 0; NaN comes through. */
     float (*reduce)(enum isa_reduce f, const float *x, int64_t n);
     /* x becomes exp(y - max y), y = scale * x + mask (NULL: none); their sum is returned. */

@@ -9,6 +9,9 @@
 #include <immintrin.h>
 #endif
 
+/* How far ahead of its use a weight is fetched where each is used once: in bytes. */
+#define AHEAD 4096
+
 typedef int32_t four_lanes __attribute__((vector_size(16)));
 static inline four_lanes dot_plain(four_lanes acc, four_lanes u, four_lanes s)
 {
@@ -20,6 +23,7 @@ static inline four_lanes dot_plain(four_lanes acc, four_lanes u, four_lanes s)
 #define N(name) name##_c
 #define VL 4
 #define STEP INT32_MAX
+#define APART false
 #define DOT(bits, part, u, s) dot_plain(part, u, s)
 #define WIDEN(bits, part) (part)
 #include "engine/native/isa/nbits_tmpl.h"
@@ -49,6 +53,7 @@ static inline __attribute__((always_inline)) eight_lanes dot_avx2(const int bits
 #define N(name) name##_avx2
 #define VL 8
 #define STEP 4
+#define APART false
 #define DOT(bits, part, u, s) dot_avx2(bits, part, u, s)
 #define WIDEN(bits, part) \
     ((bits) < 8 ? (vi)_mm256_madd_epi16((__m256i)(part), _mm256_set1_epi16(1)) : (part))
@@ -61,6 +66,7 @@ TARGET_PUSH(TARGET_VNNI)
 #define N(name) name##_vnni
 #define VL 16
 #define STEP INT32_MAX
+#define APART true
 #define DOT(bits, part, u, s) ((vi)_mm512_dpbusd_epi32((__m512i)(part), (__m512i)(u), (__m512i)(s)))
 #define WIDEN(bits, part) (part)
 #include "engine/native/isa/nbits_tmpl.h"

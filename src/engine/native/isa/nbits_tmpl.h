@@ -1,6 +1,7 @@
 /* nbits_tmpl.h -- body of nbits_isa.c, once per instruction set. No include guard: the includer
  * defines N(name), VL (32-bit lanes), STEP (words whose products may be added before WIDEN),
- * DOT(bits, part, u, s) and WIDEN(bits, part); they are undefined at the end. */
+ * DOT(bits, part, u, s), WIDEN(bits, part) and APART, whether a product waits long for the one
+ * before; they are undefined at the end. */
 
 #include "engine/native/isa/vector_tmpl.h"
 
@@ -8,6 +9,9 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
 {
     const int32_t mask = (int32_t)(0x01010101u * ((1u << bits) - 1));
     const int in_byte = 8 / bits; /* outside of the loop: sanitizers would not unroll a division */
+    /* One row has too few sums for them not to wait for each other: those of a byte's further
+     * numbers are apart. */
+    const bool apart = APART && rows == 1;
     const uint8_t *w = t->w;
     const int8_t *a = t->a;
     vf out[NBITS_ROWS];
@@ -23,13 +27,18 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
                         : -t->zero_all * t->a_sum[(i * t->blocks + b) * NBITS_DIGITS + d]);
         for (int64_t k = 0; k < t->words[b];) {
             int64_t end = MIN(k + STEP, (int64_t)t->words[b]);
-            vi part[NBITS_ROWS][NBITS_DIGITS];
+            vi part[NBITS_ROWS][NBITS_DIGITS], more[4][NBITS_DIGITS];
 
             UNROLL for (int i = 0; i < rows; i++) UNROLL for (int d = 0; d < digits; d++)
                 part[i][d] = N(iset)(0);
+            if (apart)
+                UNROLL for (int s = 1; s < in_byte; s++) UNROLL for (int d = 0; d < digits; d++)
+                    more[s][d] = N(iset)(0);
             for (; k < end; k++, w += VL * 4, a += 32 / bits) {
                 vi x = N(iload)(w);
 
+                if (rows == 1)
+                    __builtin_prefetch(w + AHEAD);
                 UNROLL for (int s = 0; s < in_byte; s++)
                 {
                     vi u = bits == 8 ? x : (x >> (s * bits)) & mask;
@@ -39,12 +48,18 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
                         int32_t four;
 
                         memcpy(&four, a + i * t->a_row + d * t->a_digit + 4 * s, sizeof(four));
-                        part[i][d] = DOT(bits, part[i][d], u, N(iset)(four));
+                        if (apart && s > 0)
+                            more[s][d] = DOT(bits, more[s][d], u, N(iset)(four));
+                        else
+                            part[i][d] = DOT(bits, part[i][d], u, N(iset)(four));
                     }
                 }
             }
             UNROLL for (int i = 0; i < rows; i++) UNROLL for (int d = 0; d < digits; d++)
                 sum[i][d] += WIDEN(bits, part[i][d]);
+            if (apart)
+                UNROLL for (int s = 1; s < in_byte; s++) UNROLL for (int d = 0; d < digits; d++)
+                    sum[0][d] += WIDEN(bits, more[s][d]);
         }
         if (t->zero) {
             zero = __builtin_convertvector(N(load_u8)(t->zero + b * VL), vf);
@@ -222,5 +237,6 @@ static void N(widen)(const struct nbits_tile *t, float *out, int64_t ldo, const 
 #undef N
 #undef VL
 #undef STEP
+#undef APART
 #undef DOT
 #undef WIDEN

@@ -3,10 +3,11 @@
 #ifndef NATIVE_ISA_TARGET_H
 #define NATIVE_ISA_TARGET_H
 
-#define TARGET_AVX2 "avx2,fma"
-#define TARGET_AVX512 "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"
-#define TARGET_VNNI "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma"
-#define TARGET_VBMI "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512vbmi,avx2,fma"
+/* Every processor with AVX2 converts float16. */
+#define TARGET_AVX2 "avx2,fma,f16c"
+#define TARGET_AVX512 "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c"
+#define TARGET_VNNI "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma,f16c"
+#define TARGET_VBMI "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512vbmi,avx2,fma,f16c"
 
 #define TARGET_PRAGMA(x) _Pragma(#x)
 /* Sums stay in registers only if loops over them are unrolled at every level of optimization. */

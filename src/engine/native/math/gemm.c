@@ -181,6 +181,12 @@ static void widen_half(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0,
                       (const uint16_t *)g->half + (j * g->k + k0) * nr, len * nr, g->half_type);
 }
 
+/* One row reads each weight once: it need not be written as a float before. */
+static bool row_half(const struct gemm *g)
+{
+    return g->half && !g->widen && g->m == 1 && g->isa->row_half;
+}
+
 /* Panels [j0, j1) of one panel of rows, k0 .. k0 + len. */
 static void panel_row(const struct gemm *g, const struct start *s, int64_t i, int64_t j0,
                       int64_t j1, int64_t k0, int64_t len)
@@ -192,7 +198,9 @@ static void panel_row(const struct gemm *g, const struct start *s, int64_t i, in
                           .a = g->a + i * mr * g->ars + k0 * g->aks,
                           .ars = g->ars,
                           .aks = g->aks,
-                          .ldc = g->ldc };
+                          .ldc = g->ldc,
+                          .bf16 = g->half_type == TENSOR_BF16 };
+    bool half = row_half(g);
 
     if (t.aks == 1 && t.ars % ALIAS_FLOATS == 0 && t.m > 8 && j1 - j0 > 1) {
         for (int r = 0; r < t.m; r++)
@@ -204,7 +212,11 @@ static void panel_row(const struct gemm *g, const struct start *s, int64_t i, in
         int64_t j = g->backwards ? j1 - 1 - (q - j0) : q;
 
         t.n = (int)MIN((int64_t)nr, g->n - j * nr);
-        t.b = g->half || g->widen ? g->wide + (j - j0) * len * nr : g->b + j * nr * g->k + k0 * nr;
+        if (half)
+            t.half = (const uint16_t *)g->half + (j * g->k + k0) * nr;
+        else
+            t.b = g->half || g->widen ? g->wide + (j - j0) * len * nr
+                                      : g->b + j * nr * g->k + k0 * nr;
         t.c = g->c + i * mr * g->ldc + j * nr;
         t.init = k0 ? t.c : s->at ? s->at + i * mr * s->rs + j * nr : NULL;
         t.irs = k0 ? t.ldc : s->rs;
@@ -225,7 +237,7 @@ static void block(const struct gemm *g, int64_t i0, int64_t i1, int64_t j0, int6
 
         if (g->widen)
             g->widen(g, j0, j1, k0, len);
-        else if (g->half)
+        else if (g->half && !row_half(g))
             widen_half(g, j0, j1, k0, len);
         for (int64_t i = i0; i < i1; i++) {
             panel_row(g, &s, i, j0, j1, k0, len);

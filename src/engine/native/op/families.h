@@ -52,6 +52,12 @@ enum qmm_kind {
     QMM_SCALED,   /* MatMulInteger, then as float times input 4 */
 };
 
+/* nbits.c */
+enum nbits_kind {
+    NBITS_NODE,   /* MatMulNBits */
+    NBITS_LINEAR, /* MatMul or Gemm, by operands of DequantizeLinear */
+};
+
 /* qconv.c */
 enum qconv_kind {
     QCONV_INTEGER, /* ConvInteger */

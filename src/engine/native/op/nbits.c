@@ -1,15 +1,21 @@
 /* nbits.c -- com.microsoft's MatMulNBits: a product by weights of 2, 4 or 8 bits, each block of k
  * with a scale and a zero point. Inputs: A, B [N, blocks, bytes], scales [N, blocks], zero points
- * (packed like B, or of A's type), which block each k belongs to, bias.
+ * (packed like B, or of A's type), which block each k belongs to, bias. Likewise MatMul and Gemm by
+ * a constant that DequantizeLinear makes of 4 or 8 bits in blocks of k: B, scales and zero points
+ * are then what that reads.
  *
  * The weights are put in the order that nbits_isa.h wants; where k are not in the order of their
  * blocks they are brought into it, and so are A's columns. */
 #include "engine/native/isa/nbits_isa.h"
 #include "engine/native/math/gemm.h"
 #include "engine/native/math/infer.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <string.h>
+
+#define TYPES_BLOCKS \
+    (TYPE_BIT(TENSOR_I4) | TYPE_BIT(TENSOR_U4) | TYPE_BIT(TENSOR_I8) | TYPE_BIT(TENSOR_U8))
 
 enum { NB_A, NB_B, NB_SCALE, NB_ZERO, NB_GROUP, NB_BIAS };
 
@@ -22,6 +28,8 @@ enum { NB_A, NB_B, NB_SCALE, NB_ZERO, NB_GROUP, NB_BIAS };
 
 struct nbits {
     int bits, digits;
+    bool linear; /* DequantizeLinear's operands */
+    bool turned; /* and they have columns first */
     int64_t k, n, rows;
     int64_t block, blocks; /* numbers in a block, blocks of a column in the file */
     int64_t groups;        /* of columns */
@@ -157,6 +165,32 @@ static uint32_t spread(uint32_t x, int bits)
     return (x | x << 6) & 0x03030303;
 }
 
+/* Where DequantizeLinear has element (i of n along k, column). */
+static int64_t linear_at(const struct nbits *s, int64_t i, int64_t n, int64_t column)
+{
+    return s->turned ? column * n + i : i * s->n + column;
+}
+
+/* As unsigned. */
+static uint32_t linear_number(const struct nbits *s, const struct tensor *t, int64_t at)
+{
+    int64_t x = tensor_int(t, at);
+
+    return (uint32_t)(t->type == TENSOR_I4 || t->type == TENSOR_I8 ? x + (1 << (s->bits - 1)) : x);
+}
+
+static uint32_t linear_word(const struct nbits *s, const struct tensor *b, int64_t column,
+                            int64_t word)
+{
+    int64_t each = s->in_block[0], k0 = word / each * s->block, in = word % each * per_word(s);
+    uint32_t out = 0;
+
+    for (int i = 0; i < per_word(s) && in + i < s->block; i++)
+        out |= linear_number(s, b, linear_at(s, k0 + in + i, s->k, column))
+               << (i / 4 * s->bits + i % 4 * 8);
+    return out;
+}
+
 static uint32_t word_of(const struct nbits *s, const uint8_t *column, int64_t word)
 {
     uint32_t out = 0, x;
@@ -179,15 +213,21 @@ static uint32_t word_of(const struct nbits *s, const uint8_t *column, int64_t wo
     return out;
 }
 
-static float zero_at(const struct op *op, const struct nbits *s, int64_t column, int64_t b)
+static float zero_at(const struct op *op, const struct nbits *s, int64_t column, int64_t b_of)
 {
     const struct nt *z = kernel_in(op, NB_ZERO);
 
+    if (s->linear) {
+        const struct tensor *b = kernel_const(op, NB_B), *t = kernel_const(op, NB_ZERO);
+
+        return t ? (float)linear_number(s, t, linear_at(s, b_of, s->blocks, column))
+                 : (float)(b->type == TENSOR_I4 || b->type == TENSOR_I8 ? 1 << (s->bits - 1) : 0);
+    }
     if (!z)
         return (float)(1 << (s->bits - 1));
     if (z->type != TENSOR_U8)
-        return ((const float *)z->data)[column * s->blocks + b];
-    return (float)number((const uint8_t *)z->data + column * ((s->blocks * s->bits + 7) / 8), b,
+        return ((const float *)z->data)[column * s->blocks + b_of];
+    return (float)number((const uint8_t *)z->data + column * ((s->blocks * s->bits + 7) / 8), b_of,
                          s->bits);
 }
 
@@ -200,6 +240,7 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pack_job *j = arg;
     struct nbits *s = j->s;
+    const struct tensor *b = kernel_const(j->op, NB_B);
     const uint8_t *from = data_of(j->op, NB_B);
     const float *scale = kernel_in(j->op, NB_SCALE)->data;
     int64_t lanes = kernel_isa(j->op)->nbits->lanes, row = s->blocks * s->block * s->bits / 8;
@@ -210,15 +251,19 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
             int64_t column = g * lanes + l;
 
             for (int64_t i = 0; i < s->words; i++) {
-                uint32_t x = column < s->n ? word_of(s, from + column * row, i) : 0;
+                uint32_t x = column >= s->n ? 0
+                             : s->linear    ? linear_word(s, b, column, i)
+                                            : word_of(s, from + column * row, i);
 
                 memcpy(s->w + ((g * s->words + i) * lanes + l) * 4, &x, sizeof(x));
             }
-            for (int64_t b = 0; b < s->blocks; b++) {
-                int64_t at = (g * s->blocks + b) * lanes + l;
-                float zero = column < s->n ? zero_at(j->op, s, column, b) : 0;
+            for (int64_t k = 0; k < s->blocks; k++) {
+                int64_t at = (g * s->blocks + k) * lanes + l,
+                        of =
+                            s->linear ? linear_at(s, k, s->blocks, column) : column * s->blocks + k;
+                float zero = column < s->n ? zero_at(j->op, s, column, k) : 0;
 
-                s->scale[at] = column < s->n ? scale[column * s->blocks + b] : 0;
+                s->scale[at] = column < s->n ? scale[of] : 0;
                 if (s->zero)
                     s->zero[at] = (uint8_t)zero;
                 if (s->zero_f)
@@ -235,7 +280,7 @@ static bool find_zero(const struct op *op, struct nbits *s)
 
     s->zero_all = first >= 0 && first < 256 ? (int32_t)first : 0;
     if (!z)
-        return true;
+        return first == (float)s->zero_all;
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t b = 0; b < s->blocks; b++)
             if (zero_at(op, s, i, b) != first)
@@ -261,7 +306,7 @@ static int pack(struct op *op, struct nbits *s, opm_error *err)
     native_free(s->zero_f);
     s->zero = NULL;
     s->zero_f = NULL;
-    if (!same && z->type == TENSOR_U8)
+    if (!same && (s->linear || z->type == TENSOR_U8))
         s->zero = native_alloc(MAX(scales, (size_t)1));
     else if (!same)
         s->zero_f = native_alloc(MAX(scales, (size_t)1) * sizeof(float));
@@ -295,6 +340,44 @@ static bool operands_fit(const struct op *op, const struct nbits *s)
         return false;
     return !zero || (zero->type == TENSOR_F32 && zero->count == scales) ||
            (zero->type == TENSOR_U8 && zero->count == s->n * ((s->blocks * s->bits + 7) / 8));
+}
+
+/* What a rewriting has looked at already. */
+static int prepare_linear(struct op *op, struct nbits *s, opm_error *err)
+{
+    const struct nt *b = kernel_in(op, NB_B);
+    struct shape out = kernel_in(op, NB_A)->shape;
+
+    s->linear = true;
+    s->turned = node_attr_int(op->node, "transB", 0);
+    s->bits = b->type == TENSOR_I4 || b->type == TENSOR_U4 ? 4 : 8;
+    s->digits = NBITS_DIGITS;
+    s->k = b->shape.dim[s->turned];
+    s->n = b->shape.dim[!s->turned];
+    s->blocks = kernel_in(op, NB_SCALE)->shape.dim[s->turned];
+    if (s->k < 1 || s->n < 1 || s->blocks < 1 || out.rank < 1 || out.dim[out.rank - 1] != s->k)
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
+    s->block = s->k / s->blocks;
+    out.dim[out.rank - 1] = s->n;
+    return kernel_set(op, 0, TENSOR_F32, &out, err);
+}
+
+/* Attributes say what the operands are. */
+static int prepare_node(struct op *op, struct nbits *s, opm_error *err)
+{
+    s->bits = (int)MIN(MAX(node_attr_int(op->node, "bits", 4), (int64_t)0), (int64_t)99);
+    s->k = node_attr_int(op->node, "K", 0);
+    s->n = node_attr_int(op->node, "N", 0);
+    s->block = node_attr_int(op->node, "block_size", 0);
+    s->digits = node_attr_int(op->node, "accuracy_level", 0) == 4 ? 1 : NBITS_DIGITS;
+    if ((s->bits != 2 && s->bits != 4 && s->bits != 8) || s->block < 16 || s->block > 65536 ||
+        (s->block & (s->block - 1)) || node_attr_int(op->node, "weight_prepacked", 0))
+        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d bits in blocks of %lld",
+                           s->bits, (long long)s->block);
+    s->blocks = s->k > 0 ? (s->k + s->block - 1) / s->block : 0;
+    if (!operands_fit(op, s))
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
+    return kernel_infer(op, err);
 }
 
 static bool as_floats(const struct nbits *s)
@@ -335,25 +418,17 @@ int nbits_prepare(struct op *op, opm_error *err)
     int rc = s ? kernel_want(op, NB_A, TYPE_BIT(TENSOR_F32), err) : kernel_nomem(op, err);
 
     if (!rc)
-        rc = kernel_want(op, NB_B, TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I32), err);
+        rc = kernel_want(op, NB_B,
+                         op->kernel->arg == NBITS_LINEAR
+                             ? TYPES_BLOCKS
+                             : TYPE_BIT(TENSOR_U8) | TYPE_BIT(TENSOR_I32),
+                         err);
     if (!rc)
         rc = kernel_want(op, NB_SCALE, TYPE_BIT(TENSOR_F32), err);
     if (rc)
         return rc;
     op->release = nbits_release;
-    s->bits = (int)MIN(MAX(node_attr_int(op->node, "bits", 4), (int64_t)0), (int64_t)99);
-    s->k = node_attr_int(op->node, "K", 0);
-    s->n = node_attr_int(op->node, "N", 0);
-    s->block = node_attr_int(op->node, "block_size", 0);
-    s->digits = node_attr_int(op->node, "accuracy_level", 0) == 4 ? 1 : NBITS_DIGITS;
-    if ((s->bits != 2 && s->bits != 4 && s->bits != 8) || s->block < 16 || s->block > 65536 ||
-        (s->block & (s->block - 1)) || node_attr_int(op->node, "weight_prepacked", 0))
-        return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d bits in blocks of %lld",
-                           s->bits, (long long)s->block);
-    s->blocks = s->k > 0 ? (s->k + s->block - 1) / s->block : 0;
-    if (!operands_fit(op, s))
-        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
-    rc = kernel_infer(op, err);
+    rc = (op->kernel->arg == NBITS_LINEAR ? prepare_linear : prepare_node)(op, s, err);
     if (rc)
         return rc;
     s->groups = (s->n + kernel_isa(op)->nbits->lanes - 1) / kernel_isa(op)->nbits->lanes;
@@ -363,7 +438,8 @@ int nbits_prepare(struct op *op, opm_error *err)
     if (!s->packed) {
         rc = find_order(op, s, err);
         if (!rc && fixed &&
-            (!kernel_data(op, NB_SCALE) || (kernel_in(op, NB_ZERO) && !kernel_data(op, NB_ZERO))))
+            (!kernel_data(op, NB_SCALE) ||
+             (!s->linear && kernel_in(op, NB_ZERO) && !kernel_data(op, NB_ZERO))))
             rc = kernel_nomem(op, err);
         if (!rc && fixed)
             rc = pack(op, s, err);

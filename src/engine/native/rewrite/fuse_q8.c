@@ -453,8 +453,11 @@ int fuse_q8(struct fuser *f)
 
     q8_skip_identities(f);
     for (uint32_t i = 0; i < p->nop && !rc; i++)
-        if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE)
-            rc = fuse_one(f, &p->op[i]);
+        if (p->op[i].kernel && p->op[i].nout && p->op[i].out[0] != NO_VALUE) {
+            rc = fuse_q8_blocks(f, &p->op[i]);
+            if (!rc)
+                rc = fuse_one(f, &p->op[i]);
+        }
     if (!rc)
         rc = fuse_q8_shuffles(f);
     /* Those that several operators read, none of which is left. */

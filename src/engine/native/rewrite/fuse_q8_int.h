@@ -52,4 +52,7 @@ int fuse_q8_move(struct fuser *f, struct op *op);
 /* Reshape, Transpose, Reshape of bytes that shuffle channels. */
 int fuse_q8_shuffles(struct fuser *f);
 
+/* fuse_blocks.c: a product by constants that are scaled in blocks. */
+int fuse_q8_blocks(struct fuser *f, struct op *op);
+
 #endif

@@ -1,0 +1,207 @@
+/* test_native_blocks.c -- products by weights that are kept small: MatMul and Gemm by what
+ * DequantizeLinear makes of 4 and 8 bits in blocks, and by float16 and bfloat16. Results against
+ * sums done one by one, for one row and for many; the weights may not become floats. */
+#include "engine/native/op.h"
+#include "run_rig.h"
+
+static const struct engine_options options = ENGINE_OPTIONS_INIT;
+
+struct form {
+    enum tensor_type type;
+    int64_t m, k, n, block;
+    bool gemm, turned, zeros, bias;
+    bool stays; /* as it is */
+};
+
+/* Numbers of 4 bits lie two in a byte, the first in the low bits. */
+static void put_number(uint8_t *to, int64_t i, int bits, int x)
+{
+    if (bits == 8)
+        to[i] = (uint8_t)x;
+    else
+        to[i / 2] = (uint8_t)((to[i / 2] & (i % 2 ? 0x0f : 0xf0)) | (x & 15) << (i % 2 ? 4 : 0));
+}
+
+static void assert_kernel(struct make *m, int opset, enum kernel_kind want, const char *about)
+{
+    struct model *model = NULL;
+    struct engine *e = NULL;
+    opm_error err = { 0 };
+    const struct plan *p;
+    bool found = false;
+
+    if (make_model(m, opset, &model, &err) || engine_native.open(&e, model, &options, &err))
+        fail_msg("%s: %s", about, err.msg);
+    p = ((struct native *)e)->plan;
+    for (uint32_t i = 0; i < p->nop; i++)
+        found = found || (p->op[i].kernel && p->op[i].kernel->kind == want);
+    if (!found)
+        fail_msg("%s: other kernels", about);
+    e->class->close(e);
+    model_free(model);
+    m->file.len = 0; /* the model is made again */
+}
+
+static void one_form(const struct form *f)
+{
+    int bits = f->type == TENSOR_I4 || f->type == TENSOR_U4 ? 4 : 8;
+    bool is_signed = f->type == TENSOR_I4 || f->type == TENSOR_I8;
+    int low = is_signed ? -(1 << (bits - 1)) : 0;
+    int64_t blocks = (f->k + f->block - 1) / f->block, a_dim[2] = { f->m, f->k },
+            w_dim[2] = { f->turned ? f->n : f->k, f->turned ? f->k : f->n },
+            s_dim[2] = { f->turned ? f->n : blocks, f->turned ? blocks : f->n };
+    float *a = random_floats(f->m * f->k), *scale = random_floats(blocks * f->n),
+          *bias = random_floats(f->n);
+    uint8_t *w = calloc(1, (size_t)(f->k * f->n + 1)), *z = calloc(1, (size_t)(blocks * f->n + 1));
+    int *wide = calloc((size_t)(f->k * f->n), sizeof(*wide)),
+        *zero = calloc((size_t)(blocks * f->n), sizeof(*zero));
+    double *want = calloc((size_t)(f->m * f->n), sizeof(*want));
+    struct rig_want near_to = { want, 2e-5 };
+    struct engine_tensor in = rig_tensor(TENSOR_F32, a, a_dim, 2);
+    struct make m = { 0 };
+    char about[120], attrs[60], list[20];
+
+    assert_true(w && z && wide && zero && want);
+    snprintf(about, sizeof(about), "type %d %lldx%lldx%lld blocks of %lld gemm %d turned %d",
+             f->type, (long long)f->m, (long long)f->k, (long long)f->n, (long long)f->block,
+             f->gemm, f->turned);
+    for (int64_t i = 0; i < f->k * f->n; i++) {
+        wide[i] = low + (int)rnd(1u << bits);
+        put_number(w, i, bits, wide[i]);
+    }
+    for (int64_t i = 0; i < blocks * f->n; i++) {
+        zero[i] = f->zeros ? low + (int)rnd(1u << bits) : 0;
+        put_number(z, i, bits, zero[i]);
+    }
+    for (int64_t r = 0; r < f->m; r++)
+        for (int64_t c = 0; c < f->n; c++) {
+            double sum = f->bias ? (double)bias[c] : 0;
+
+            for (int64_t k = 0; k < f->k; k++) {
+                int64_t at = f->turned ? c * f->k + k : k * f->n + c,
+                        of = f->turned ? c * blocks + k / f->block : k / f->block * f->n + c;
+
+                sum += (double)a[r * f->k + k] * (wide[at] - zero[of]) * (double)scale[of];
+            }
+            want[r * f->n + c] = sum;
+        }
+    make_value(&m, false, "a", TENSOR_F32, a_dim, 2);
+    make_weight(&m, "w", f->type, w_dim, 2, w, (size_t)(f->k * f->n * bits + 7) / 8);
+    make_weight(&m, "s", TENSOR_F32, s_dim, 2, scale, (size_t)(blocks * f->n) * 4);
+    if (f->zeros)
+        make_weight(&m, "z", f->type, s_dim, 2, z, (size_t)(blocks * f->n * bits + 7) / 8);
+    if (f->bias)
+        make_weight(&m, "b", TENSOR_F32, &f->n, 1, bias, (size_t)f->n * 4);
+    snprintf(attrs, sizeof(attrs), "axis=%d block_size=%d", f->turned, (int)f->block);
+    make_node(&m, "DequantizeLinear", f->zeros ? "w,s,z" : "w,s", "d", attrs);
+    snprintf(list, sizeof(list), "a,d%s", f->bias ? ",b" : "");
+    make_node(&m, f->gemm ? "Gemm" : "MatMul", list, "y", f->turned ? "transB=1" : "");
+    make_value(&m, true, "y", TENSOR_F32, NULL, -1);
+    if (f->stays)
+        assert_kernel(&m, 21, KERNEL_nbits, about);
+    near_to.tol *= sqrt((double)f->k) * (1 << bits) / 16;
+    rig_run(&m, 21, &options, &in, 1, rig_near, &near_to);
+    make_free(&m);
+    free(a);
+    free(scale);
+    free(bias);
+    free(w);
+    free(z);
+    free(wide);
+    free(zero);
+    free(want);
+}
+
+static void blocks(void **state)
+{
+    static const enum tensor_type types[] = { TENSOR_I4, TENSOR_U4, TENSOR_I8, TENSOR_U8 };
+    static const int64_t sizes[][4] = {
+        { 1, 64, 33, 32 }, { 1, 256, 16, 128 }, { 3, 96, 40, 16 }, { 17, 64, 21, 32 },
+        { 2, 48, 5, 24 },  { 1, 40, 7, 8 },     { 4, 36, 9, 12 },
+    };
+
+    (void)state;
+    for (size_t t = 0; t < sizeof(types) / sizeof(*types); t++)
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+            struct form f = { .type = types[t],
+                              .m = sizes[i][0],
+                              .k = sizes[i][1],
+                              .n = sizes[i][2],
+                              .block = sizes[i][3],
+                              .gemm = rnd(2),
+                              .zeros = rnd(2),
+                              .stays = true };
+
+            f.turned = f.gemm && rnd(2);
+            f.bias = f.gemm && rnd(2);
+            one_form(&f);
+        }
+    /* The last block is shorter. */
+    one_form(&(struct form){ .type = TENSOR_I4, .m = 2, .k = 40, .n = 6, .block = 32 });
+}
+
+static float widened(uint16_t h, enum tensor_type type)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+
+    if (type == TENSOR_F16)
+        return f16_to_f32(h);
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+/* One row and several, by weights of 16 bits; columns that fill no vector. */
+static void halves(void **state)
+{
+    static const int64_t sizes[][3] = {
+        { 1, 5, 3 }, { 1, 64, 16 }, { 1, 37, 47 }, { 1, 700, 70 }, { 2, 33, 20 }
+    };
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        enum tensor_type type = i % 2 ? TENSOR_BF16 : TENSOR_F16;
+        const int64_t *size = sizes[i / 2];
+        int64_t a_dim[2] = { size[0], size[1] }, w_dim[2] = { size[1], size[2] };
+        float *a = random_floats(size[0] * size[1]), *w = random_floats(size[1] * size[2]);
+        uint16_t *half_a = rig_alloc((size_t)(size[0] * size[1]) * 2),
+                 *half_w = rig_alloc((size_t)(size[1] * size[2]) * 2);
+        double *want = calloc((size_t)(size[0] * size[2]), sizeof(*want));
+        /* The result is rounded to its type. */
+        struct rig_want near_to = { want, i % 2 ? 0x1p-8 : 0x1p-10 };
+        struct engine_tensor in = rig_tensor(type, half_a, a_dim, 2);
+        struct make m = { 0 };
+
+        assert_non_null(want);
+        for (int64_t k = 0; k < size[0] * size[1]; k++) {
+            half_a[k] = i % 2 ? f32_to_bf16(a[k]) : f32_to_f16(a[k]);
+            a[k] = widened(half_a[k], type);
+        }
+        for (int64_t k = 0; k < size[1] * size[2]; k++) {
+            half_w[k] = i % 2 ? f32_to_bf16(w[k]) : f32_to_f16(w[k]);
+            w[k] = widened(half_w[k], type);
+        }
+        for (int64_t j = 0; j < size[0] * size[2]; j++)
+            for (int64_t k = 0; k < size[1]; k++)
+                want[j] +=
+                    (double)a[j / size[2] * size[1] + k] * (double)w[k * size[2] + j % size[2]];
+        make_value(&m, false, "a", type, a_dim, 2);
+        make_weight(&m, "w", type, w_dim, 2, half_w, (size_t)(size[1] * size[2]) * 2);
+        make_node(&m, "MatMul", "a,w", "y", "");
+        make_value(&m, true, "y", type, NULL, -1);
+        rig_run(&m, 13, &options, &in, 1, rig_near, &near_to);
+        make_free(&m);
+        free(a);
+        free(w);
+        free(half_a);
+        free(half_w);
+        free(want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(blocks), cmocka_unit_test(halves) };
+
+    return cmocka_run_group_tests_name("native_blocks", tests, NULL, NULL);
+}
