@@ -6,6 +6,7 @@
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
+#include "engine/native/op/regex.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -473,5 +474,48 @@ int stringsplit_run(struct op *op, opm_error *err)
         if (z)
             ((int64_t *)z->data)[i] = n;
     }
+    return 0;
+}
+
+/* -- RegexFullMatch -- */
+
+struct full_match {
+    struct regex *regex;
+};
+
+static void full_match_release(void *state)
+{
+    regex_free(((struct full_match *)state)->regex);
+}
+
+int regexfullmatch_prepare(struct op *op, opm_error *err)
+{
+    const struct attr *a = node_attr(op->node, "pattern");
+    bool given = a && a->type == ATTR_STRING && a->n == 1;
+    struct full_match *m = kernel_new_state(op, sizeof(*m));
+    const char *why;
+    int rc = m ? kernel_want(op, 0, TYPE_BIT(TENSOR_STRING), err) : kernel_nomem(op, err);
+
+    if (rc)
+        return rc;
+    op->release = full_match_release;
+    if (!m->regex) {
+        rc = regex_new(&m->regex, given ? a->string->s : "", given ? a->string->len : 0, &why);
+        if (rc)
+            return kernel_fail(op, rc, err, "the pattern '%.60s' %s",
+                               node_attr_str(op->node, "pattern", ""), why);
+    }
+    return kernel_infer(op, err);
+}
+
+int regexfullmatch_run(struct op *op, opm_error *err)
+{
+    const struct full_match *m = op->state;
+    const struct nt *x = kernel_in(op, 0);
+
+    (void)err;
+    for (int64_t i = 0; i < x->count; i++)
+        ((uint8_t *)kernel_out(op, 0)->data)[i] =
+            regex_matches(m->regex, nt_strings(x)[i].s, nt_strings(x)[i].len);
     return 0;
 }

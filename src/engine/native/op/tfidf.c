@@ -1,27 +1,34 @@
-/* tfidf.c -- TfIdfVectorizer over integers: how often each n-gram of a pool occurs. */
+/* tfidf.c -- TfIdfVectorizer over integers or words: how often each n-gram of a pool occurs. */
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
+#include "engine/native/op/text.h"
 
 #include <string.h>
 
 struct tfidf {
     int64_t shortest, longest, skips;
     const int64_t *pool, *starts, *index; /* starts: of the n-grams of each length */
+    const struct tensor_string *words;    /* instead of pool */
     size_t npool, nstarts, nindex, nweights;
     const float *weights; /* or NULL */
     bool counts, weighed; /* what an element of the output is: the count, the weight, or both */
     int64_t width;        /* of the output */
 };
 
-static bool read_attributes(const struct op *op, struct tfidf *s)
+static bool read_attributes(const struct op *op, bool words, struct tfidf *s)
 {
     const struct node *n = op->node;
+    const struct attr *a = node_attr(n, "pool_strings");
     int64_t before = 0;
 
     s->shortest = node_attr_int(n, "min_gram_length", 0);
     s->longest = node_attr_int(n, "max_gram_length", 0);
     s->skips = node_attr_int(n, "max_skip_count", 0);
     s->pool = node_attr_ints(n, "pool_int64s", &s->npool);
+    if (words) {
+        s->words = a && a->type == ATTR_STRINGS ? a->string : NULL;
+        s->npool = s->words ? a->n : 0;
+    }
     s->starts = node_attr_ints(n, "ngram_counts", &s->nstarts);
     s->index = node_attr_ints(n, "ngram_indexes", &s->nindex);
     s->weights = node_attr_floats(n, "weights", &s->nweights);
@@ -47,12 +54,13 @@ int tfidf_prepare(struct op *op, opm_error *err)
 {
     struct tfidf *s = kernel_new_state(op, sizeof(*s));
     const struct nt *x = kernel_in(op, 0);
-    int rc = s ? kernel_want(op, 0, TYPES_INDEX, err) : kernel_nomem(op, err);
+    int rc = s ? kernel_want(op, 0, TYPES_INDEX | TYPE_BIT(TENSOR_STRING), err)
+               : kernel_nomem(op, err);
 
     if (rc)
         return rc;
     *s = (struct tfidf){ 0 };
-    if (!read_attributes(op, s))
+    if (!read_attributes(op, x->type == TENSOR_STRING, s))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this pool of n-grams");
     if (x->shape.rank < 1 || x->shape.rank > 2)
         return kernel_fail(op, OPM_EINVAL, err, "wants one or two dimensions");
@@ -69,6 +77,11 @@ static int64_t grams_before(const struct tfidf *s, int64_t n)
     return count;
 }
 
+static bool same(const struct tfidf *s, const struct nt *x, int64_t at, int64_t p)
+{
+    return s->words ? text_equal(&nt_strings(x)[at], &s->words[p]) : nt_int(x, at) == s->pool[p];
+}
+
 /* Count the n-gram that starts at `at` in a row and takes every step-th item. */
 static void count_gram(const struct tfidf *s, const struct nt *x, int64_t at, int64_t n,
                        int64_t step, float *out)
@@ -79,7 +92,7 @@ static void count_gram(const struct tfidf *s, const struct nt *x, int64_t at, in
     for (int64_t p = s->starts[n - 1]; p + n <= end; p += n, id++) {
         int64_t k = 0;
 
-        while (k < n && nt_int(x, at + k * step) == s->pool[p + k])
+        while (k < n && same(s, x, at + k * step, p + k))
             k++;
         if (k == n && id < (int64_t)s->nindex)
             out[s->index[id]]++;
