@@ -79,7 +79,15 @@ OPM_API size_t opm_session_noutputs(const opm_session *s);
 OPM_API int opm_session_input(const opm_session *s, size_t i, opm_value *out, opm_error *err);
 OPM_API int opm_session_output(const opm_session *s, size_t i, opm_value *out, opm_error *err);
 
-/* A tensor in memory: row-major, little-endian, elements below 8 bits packed. */
+/* An element of an array of dtype "string". As an input it need not end with a NUL; outputs do. */
+typedef struct opm_string {
+    const char *text; /* UTF-8; may be NULL if len is 0 */
+    size_t len;
+} opm_string;
+
+/* A tensor in memory: row-major, little-endian, elements below 8 bits packed. Strings are an array
+ * of opm_string, whose texts live as long as the array. An output that is a sequence, a map or an
+ * optional has no data. */
 typedef struct opm_array {
     const char *dtype; /* NULL as an input: that of the model */
     void *data;        /* inputs are only read, and need no alignment */

@@ -219,6 +219,21 @@ static int array_of(PyObject *o, opm_array *a)
     return 0;
 }
 
+/* Strings are pointers, which no buffer of Python's holds. */
+static int refuse_strings(const opm_session *s, size_t i, const opm_array *a)
+{
+    opm_value v = { 0 };
+    const char *dtype = a->dtype;
+
+    if (!dtype && opm_session_input(s, i, &v, NULL) == 0)
+        dtype = v.dtype;
+    if (!a->data || !dtype || strcmp(dtype, "string") != 0)
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "strings cannot be given from Python; opmeter run reads them "
+                                     "from .npy files");
+    return -1;
+}
+
 struct arrays {
     opm_array *in, *out; /* in NULL: everything is to be made up */
     size_t nin, nout;
@@ -249,12 +264,14 @@ static int arrays_init(struct arrays *a, PyObject *inputs, const opm_session *s)
         return -1;
     }
     for (size_t i = 0; i < a->nin; i++)
-        if (array_of(PyList_GetItem(inputs, (Py_ssize_t)i), &a->in[i]) < 0)
+        if (array_of(PyList_GetItem(inputs, (Py_ssize_t)i), &a->in[i]) < 0 ||
+            refuse_strings(s, i, &a->in[i]) < 0)
             return -1;
     return 0;
 }
 
-/* (dtype, shape, bytearray) of each output: copies, as the session's own are short-lived. */
+/* (dtype, shape, bytearray) of each output: copies, as the session's own are short-lived. Strings
+ * have no bytes. */
 static PyObject *outputs_of(const struct arrays *a)
 {
     PyObject *list = PyList_New(0);
@@ -263,10 +280,12 @@ static PyObject *outputs_of(const struct arrays *a)
         const opm_array *out = &a->out[i];
         opm_value v = { .rank = out->rank };
         PyObject *row = NULL, *shape, *bytes;
+        bool text = out->dtype && strcmp(out->dtype, "string") == 0;
 
         memcpy(v.dims, out->dims, sizeof(v.dims));
         shape = shape_of(&v);
-        bytes = PyByteArray_FromStringAndSize(out->data, (Py_ssize_t)out->bytes);
+        bytes = PyByteArray_FromStringAndSize(text ? NULL : out->data,
+                                              text ? 0 : (Py_ssize_t)out->bytes);
         if (shape && bytes)
             row = Py_BuildValue("(sOO)", out->dtype, shape, bytes);
         if (!row || PyList_Append(list, row) < 0)
@@ -396,6 +415,10 @@ static PyObject *session_random(struct session *s, PyObject *args)
     if (!PyArg_ParseTuple(args, "nKO!:random", &i, &seed, &PyTuple_Type, &array) ||
         array_of(array, &a) < 0 || !session_lock(s))
         return NULL;
+    if (refuse_strings(s->session, (size_t)i, &a) < 0) {
+        session_unlock(s);
+        return NULL;
+    }
     Py_BEGIN_ALLOW_THREADS
     rc = opm_session_random(s->session, (size_t)i, seed, &a, &err);
     Py_END_ALLOW_THREADS

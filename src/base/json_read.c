@@ -1,5 +1,6 @@
 /* json_read.c -- see json_read.h. */
 #include "base/json_read.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <math.h>
@@ -230,30 +231,6 @@ static unsigned hex4(const char *p)
     return v;
 }
 
-static size_t put_utf8(char out[4], unsigned c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
-}
-
 /* One escape at p, which take_string() has checked: its bytes to out, *used the bytes it took. */
 static size_t unescape(const char *p, const char *end, char out[4], size_t *used)
 {
@@ -272,10 +249,10 @@ static size_t unescape(const char *p, const char *end, char out[4], size_t *used
 
         if (low >= 0xdc00 && low < 0xe000) {
             *used = 12;
-            return put_utf8(out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+            return utf8_put(0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00), out);
         }
     }
-    return put_utf8(out, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
+    return utf8_put(c >= 0xd800 && c < 0xe000 ? 0xfffd : c, out);
 }
 
 bool json_read_is(const struct json_reader *r, const char *s)

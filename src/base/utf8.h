@@ -1,4 +1,4 @@
-/* utf8.h -- step through text that may not be UTF-8. Header-only. */
+/* utf8.h -- step through text that may not be UTF-8, and write it. Header-only. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -50,6 +50,31 @@ static inline size_t utf8_next(const char *s, size_t len, uint32_t *out)
     }
     *out = cp;
     return need;
+}
+
+/* A code point as UTF-8; how many bytes. */
+static inline size_t utf8_put(uint32_t c, char out[4])
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | c >> 18);
+    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (c & 0x3f));
+    return 4;
 }
 
 #endif

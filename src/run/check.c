@@ -11,14 +11,12 @@
 
 static struct tensor view(const struct engine_value *v, const struct engine_tensor *t)
 {
-    bool numbers = t->kind == VALUE_TENSOR && t->type != TENSOR_STRING;
-
     return (struct tensor){ .name = v->name,
                             .type = t->type,
                             .shape = t->shape,
                             .count = shape_count(&t->shape),
-                            .data = numbers ? t->data : NULL,
-                            .bytes = t->bytes };
+                            .data = t->kind == VALUE_TENSOR ? t->data : NULL,
+                            .bytes = t->type == TENSOR_STRING ? 0 : t->bytes };
 }
 
 /* "[0,17]"; a scalar has no place. */
@@ -98,6 +96,29 @@ static void compare(const struct tensor *got, const struct tensor *want, double 
     }
 }
 
+static void compare_texts(const struct tensor *got, const struct tensor *want,
+                          struct run_check *out, struct worst *worst)
+{
+    const struct tensor_string *a = got->data, *b = want->data;
+
+    for (int64_t i = 0; i < want->count; i++) {
+        char place[160];
+
+        out->elements++;
+        if (a[i].len == b[i].len && (a[i].len == 0 || memcmp(a[i].s, b[i].s, a[i].len) == 0))
+            continue;
+        out->wrong++;
+        out->max_abs = INFINITY;
+        if (worst->excess == INFINITY)
+            continue;
+        worst->excess = INFINITY;
+        place_text(&want->shape, i, place, sizeof(place));
+        snprintf(out->worst, sizeof(out->worst), "output '%.80s'%s%s is '%.*s' instead of '%.*s'",
+                 got->name, *place ? " at " : "", place, (int)MIN(a[i].len, (size_t)60),
+                 a[i].len ? a[i].s : "", (int)MIN(b[i].len, (size_t)60), b[i].len ? b[i].s : "");
+    }
+}
+
 int check_outputs(const struct npz *ref, const char *ref_name, const struct engine_value *value,
                   const struct engine_tensor *t, size_t n, double atol, double rtol,
                   enum tensor_type inside, struct run_check *out, opm_error *err)
@@ -116,6 +137,17 @@ int check_outputs(const struct npz *ref, const char *ref_name, const struct engi
         if (!want)
             continue;
         found++;
+        if ((got.type == TENSOR_STRING) != (want->type == TENSOR_STRING)) {
+            out->wrong++;
+            snprintf(out->worst, sizeof(out->worst), "output '%.80s' is of %s instead of %s",
+                     got.name, tensor_type_name(got.type), tensor_type_name(want->type));
+            worst.excess = INFINITY;
+            continue;
+        }
+        if (got.data && got.type == TENSOR_STRING && shape_equal(&got.shape, &want->shape)) {
+            compare_texts(&got, want, out, &worst);
+            continue;
+        }
         if (got.data && shape_equal(&got.shape, &want->shape)) {
             compare(&got, want, atol, rtol, inside, out, &worst);
             continue;
@@ -150,8 +182,11 @@ int save_outputs(const char *dir, bool replace, const struct engine_value *value
             if (*c == '/' || (unsigned char)*c < ' ' || *c == 0x7f)
                 *c = '_'; /* bounded: in place of what is there */
         if (!one.data && one.count != 0)
-            return opm__fail(err, OPM_EUNSUPPORTED,
-                             "--save-outputs: output '%s' is no tensor of numbers", value[i].name);
+            return opm__fail(
+                err, OPM_EUNSUPPORTED,
+                "--save-outputs: output '%s' is a sequence, map or optional, which .npy "
+                "cannot hold",
+                value[i].name);
         if ((size_t)snprintf(path, sizeof(path), "%s/%s.npy", dir,
                              name[0] == '.' ? "output" : name) >= sizeof(path))
             return opm__fail(err, OPM_EINVAL, "%s: the path is too long", dir);

@@ -372,6 +372,22 @@ static int convert(struct engine_tensor *t, const struct input_item *it,
     return 0;
 }
 
+/* Strings are copied: what they were read from goes away. */
+static int copy_texts(struct inputs *in, struct engine_tensor *t, const struct tensor *from,
+                      opm_error *err)
+{
+    const struct tensor_string *s = from->data;
+    struct tensor_string *to = t->data;
+
+    for (int64_t i = 0; i < from->count; i++) {
+        to[i] = (struct tensor_string){ arena_strndup(&in->arena, s[i].len ? s[i].s : "", s[i].len),
+                                        s[i].len };
+        if (!to[i].s)
+            return opm__fail(err, OPM_ENOMEM, "out of memory while reading the inputs");
+    }
+    return 0;
+}
+
 /* Height x width x channels, 0..255, into what the model wants: as it is, channels first, or as
  * floats from 0 to 1. */
 static int convert_image(struct engine_tensor *t, const struct input_item *it, bool channels_first)
@@ -417,7 +433,14 @@ static int make_given(struct inputs *in, size_t i, struct sizes *s, const struct
     t->type = v->type ? v->type : it->data.type;
     t->shape = given;
     in->origin[i] = it->origin;
+    if ((t->type == TENSOR_STRING) != (it->data.type == TENSOR_STRING))
+        return opm__fail(err, OPM_EINVAL, "input '%s' is of type %s, but %s has %s", v->name,
+                         tensor_type_name(t->type), it->origin,
+                         it->any_type ? it->data.type == TENSOR_STRING ? "strings" : "numbers"
+                                      : tensor_type_name(it->data.type));
     rc = alloc_tensor(in, t, v->name, 0, err);
+    if (!rc && t->type == TENSOR_STRING)
+        return copy_texts(in, t, &it->data, err);
     if (!rc)
         rc = it->image && (first || tensor_type_float(t->type)) ? convert_image(t, it, first)
                                                                 : convert(t, it, v, err);

@@ -158,16 +158,44 @@ static bool parse_shape(const char *s, const char *end, const char *between, str
     return true;
 }
 
-/* Nested lists of numbers, all of one length on each level. */
+/* Nested lists of numbers or of strings, all of one length on each level. */
 struct literal {
     struct shape shape;
     int64_t filled[SHAPE_RANK_MAX]; /* elements so far in the list that is open on each level */
     double *value;
-    size_t n, cap;
+    struct tensor_string *text; /* instead; each in the arena */
+    size_t n, cap, text_cap;
     bool no_memory;
 };
 
-static bool read_literal(struct literal *lit, const char *text)
+/* The string just read, in memory of the arena; false when out of it. */
+static bool keep_text(struct json_reader *r, struct arena *a, struct tensor_string *out)
+{
+    struct buf b = { 0 };
+
+    json_read_text(r, &b);
+    *out = (struct tensor_string){ b.failed ? NULL : arena_strndup(a, buf_str(&b), b.len), b.len };
+    buf_release(&b);
+    return out->s != NULL;
+}
+
+/* The number or string just read; all are of the kind of the first. */
+static bool add_element(struct literal *lit, struct json_reader *r, struct arena *a)
+{
+    bool number = r->token == JSON_NUMBER;
+
+    if (lit->n == LITERAL_MAX || (lit->n && number != (lit->value != NULL)))
+        return false;
+    lit->no_memory = number ? !GROW(lit->value, lit->cap, lit->n + 1)
+                            : !GROW(lit->text, lit->text_cap, lit->n + 1) ||
+                                  !keep_text(r, a, &lit->text[lit->n]);
+    if (lit->no_memory || (number && !json_read_real(r, &lit->value[lit->n])))
+        return false;
+    lit->n++;
+    return true;
+}
+
+static bool read_literal(struct literal *lit, const char *text, struct arena *a)
 {
     struct json_reader r = json_read_of(text, strlen(text));
     int deepest = -1, depth = 0;
@@ -193,17 +221,11 @@ static bool read_literal(struct literal *lit, const char *text)
                 *dim = lit->filled[depth];
             if (*dim != lit->filled[depth])
                 return false;
-        } else if (t == JSON_NUMBER) {
-            double v;
-
+        } else if (t == JSON_NUMBER || t == JSON_STRING) {
             if (deepest < 0)
                 deepest = depth;
-            if (depth != deepest || !json_read_real(&r, &v) || lit->n == LITERAL_MAX)
+            if (depth != deepest || !add_element(lit, &r, a))
                 return false;
-            lit->no_memory = !GROW(lit->value, lit->cap, lit->n + 1);
-            if (lit->no_memory)
-                return false;
-            lit->value[lit->n++] = v;
             if (depth)
                 lit->filled[depth - 1]++;
         } else {
@@ -214,59 +236,66 @@ static bool read_literal(struct literal *lit, const char *text)
     return true;
 }
 
+/* What was read, as the data of a tensor; false when out of memory. */
+static bool give_literal(const struct literal *lit, struct arena *a, struct tensor *t)
+{
+    size_t size = lit->text ? sizeof(*lit->text) : sizeof(*lit->value);
+    void *copy = arena_alloc(a, (lit->n + 1) * size);
+
+    if (!copy)
+        return false;
+    if (lit->n)
+        memcpy(copy, lit->text ? (const void *)lit->text : (const void *)lit->value, lit->n * size);
+    t->type = lit->text ? TENSOR_STRING : TENSOR_F64;
+    t->count = (int64_t)lit->n;
+    t->data = copy;
+    t->bytes = lit->text ? 0 : lit->n * size;
+    return true;
+}
+
+static void literal_release(struct literal *lit)
+{
+    mem_free(lit->value);
+    mem_free(lit->text);
+}
+
 static int add_literal(struct input_items *l, const char *name, const char *text, opm_error *err)
 {
     struct input_item *it = add_item(l, name, "the command line");
     struct literal lit = { 0 };
-    double *copy;
+    bool read, given = false;
 
     if (!it)
         return no_memory(err);
-    if (!read_literal(&lit, text)) {
-        mem_free(lit.value);
-        if (lit.no_memory)
-            return no_memory(err);
-        return opm__fail(err, OPM_EINVAL,
-                         "--input: '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a "
-                         "shape such as {1,3,224,224}, nor numbers such as [[1,2],[3,4]]",
-                         text);
-    }
-    copy = arena_alloc(&l->arena, (lit.n + 1) * sizeof(*copy));
-    if (copy && lit.n)
-        memcpy(copy, lit.value, lit.n * sizeof(*copy));
-    mem_free(lit.value);
-    if (!copy)
-        return no_memory(err);
+    read = read_literal(&lit, text, &l->arena);
     it->any_type = true;
-    it->data = (struct tensor){ .name = name,
-                                .type = TENSOR_F64,
-                                .shape = lit.shape,
-                                .count = (int64_t)lit.n,
-                                .data = copy,
-                                .bytes = lit.n * sizeof(*copy) };
-    return 0;
+    it->data = (struct tensor){ .name = name, .shape = lit.shape };
+    if (read)
+        given = give_literal(&lit, &l->arena, &it->data);
+    literal_release(&lit);
+    if (given)
+        return 0;
+    if (read || lit.no_memory)
+        return no_memory(err);
+    return opm__fail(err, OPM_EINVAL,
+                     "--input: '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a shape "
+                     "such as {1,3,224,224}, numbers such as [[1,2],[3,4]], nor strings such as "
+                     "[\"a\",\"b\"]",
+                     text);
 }
 
-/* The array of numbers that r stands before, as doubles. */
+/* The array of numbers or strings that r stands before. */
 static bool read_raw(struct json_reader *r, struct arena *a, struct tensor *t)
 {
-    size_t cap = 0, n = 0;
-    double *v = NULL, *copy = NULL;
+    struct literal lit = { 0 };
+    bool ok = json_read_next(r) == JSON_ARRAY;
 
-    if (json_read_next(r) == JSON_ARRAY)
-        while (json_read_next(r) == JSON_NUMBER && n < LITERAL_MAX && GROW(v, cap, n + 1) &&
-               json_read_real(r, &v[n]))
-            n++;
-    if (r->token == JSON_ARRAY_END)
-        copy = arena_alloc(a, (n + 1) * sizeof(*copy));
-    if (copy && n)
-        memcpy(copy, v, n * sizeof(*copy));
-    mem_free(v);
-    t->data = copy;
-    t->count = (int64_t)n;
-    t->bytes = n * sizeof(*copy);
-    t->type = TENSOR_F64;
-    return copy != NULL;
+    while (ok && json_read_next(r) != JSON_ARRAY_END)
+        ok = (r->token == JSON_NUMBER || r->token == JSON_STRING) && add_element(&lit, r, a);
+    if (ok)
+        ok = give_literal(&lit, a, t);
+    literal_release(&lit);
+    return ok;
 }
 
 static bool read_shape(struct json_reader *r, struct shape *s)
@@ -316,7 +345,8 @@ static int add_json(struct input_items *l, const char *path, opm_error *err)
             }
             if (!shape || !raw || shape_count(&it->data.shape) != it->data.count)
                 return opm__fail(err, OPM_EFORMAT,
-                                 "%s: '%s' needs a shape and as many numbers in raw", path, name);
+                                 "%s: '%s' needs a shape and as many numbers or strings in raw",
+                                 path, name);
         }
     }
     if (r.token != JSON_OBJECT_END || json_read_next(&r) != JSON_DONE)
@@ -363,18 +393,33 @@ static int add_value(struct input_items *l, const char *name, const char *value,
     return 0;
 }
 
+/* Up to the semicolon that ends an item; those in strings do not. */
+static size_t item_length(const char *text)
+{
+    bool quoted = false;
+    size_t i = 0;
+
+    for (; text[i] && (quoted || text[i] != ';'); i++) {
+        if (text[i] == '"')
+            quoted = !quoted;
+        else if (quoted && text[i] == '\\' && text[i + 1])
+            i++;
+    }
+    return i;
+}
+
 int input_items_parse(struct input_items *l, const char *text, opm_error *err)
 {
     int rc = 0;
 
     while (!rc && *text) {
-        size_t len = strcspn(text, ";");
+        size_t len = item_length(text);
         char *item = arena_strndup(&l->arena, text, len), *colon;
 
         if (!item)
             return no_memory(err);
         text += len + (text[len] == ';');
-        colon = strchr(item, ':');
+        colon = *item == '[' || *item == '"' ? NULL : strchr(item, ':');
         if (colon)
             *colon = '\0';
         if (*item || colon)

@@ -2,12 +2,14 @@
  *
  * A file is a magic number, a version, and a header that is a Python dictionary in ASCII:
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (1, 3, 224, 224), }
- * padded with blanks to a multiple of 64 bytes; then the elements. */
+ * padded with blanks to a multiple of 64 bytes; then the elements. Strings ('<U5', '|S5') all take
+ * as much room as the longest, padded with NULs: four bytes for each character, or bytes. */
 #include "run/npy.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rd.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 static const char magic[] = "\x93NUMPY";
 #define MAGIC_LEN 6
 #define HEADER_MAX ((size_t)1 << 20)
+#define STRINGS_MAX ((int64_t)1 << 26)
 
 static const struct {
     const char *descr; /* without the byte order */
@@ -210,6 +213,77 @@ static int fix_order(struct tensor *t, const struct header *h, struct arena *are
     return 0;
 }
 
+/* Bytes of a string if elements are such, else -1. */
+static int64_t string_width(const struct header *h, bool *wide)
+{
+    size_t i = h->descr_len && strchr("<>|=", h->descr[0]) ? 1 : 0;
+    int64_t n = 0;
+
+    if (i + 1 >= h->descr_len || (h->descr[i] != 'U' && h->descr[i] != 'S'))
+        return -1;
+    *wide = h->descr[i] == 'U';
+    for (i++; i < h->descr_len; i++) {
+        if (h->descr[i] < '0' || h->descr[i] > '9' || n > INT32_MAX / 16)
+            return -1;
+        n = n * 10 + (h->descr[i] - '0');
+    }
+    return *wide ? 4 * n : n;
+}
+
+/* One string of `width` bytes as UTF-8, without the NULs at its end. */
+static bool string_at(struct tensor_string *out, const uint8_t *p, size_t width, bool wide,
+                      bool swap, struct arena *arena)
+{
+    struct buf b = { 0 };
+    size_t len = width;
+    char *copy;
+
+    while (len && !p[len - 1])
+        len--;
+    if (!wide)
+        buf_add(&b, p, len);
+    for (size_t i = 0; wide && i < (len + 3) / 4; i++) {
+        const uint8_t *c = p + 4 * i;
+        uint32_t cp =
+            swap ? (uint32_t)c[0] << 24 | (uint32_t)c[1] << 16 | (uint32_t)c[2] << 8 | c[3]
+                 : (uint32_t)c[3] << 24 | (uint32_t)c[2] << 16 | (uint32_t)c[1] << 8 | c[0];
+
+        char text[4];
+
+        buf_add(&b, text,
+                utf8_put(cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000) ? 0xfffd : cp, text));
+    }
+    copy = b.failed ? NULL : arena_strndup(arena, buf_str(&b), b.len);
+    *out = (struct tensor_string){ copy, b.len };
+    buf_release(&b);
+    return copy != NULL;
+}
+
+static int parse_strings(struct tensor *t, const struct header *h, const uint8_t *p, size_t left,
+                         int64_t width, bool wide, struct arena *arena, opm_error *err)
+{
+    struct tensor_string *out;
+    bool swap = h->descr[0] == '>';
+    int64_t bytes;
+
+    t->type = TENSOR_STRING;
+    t->count = shape_count(&t->shape);
+    if (t->count < 0 || __builtin_mul_overflow(t->count, width, &bytes) || (uint64_t)bytes > left ||
+        t->count > STRINGS_MAX)
+        return opm__fail(err, OPM_ETRUNC, "%s: the array is larger than its file", t->name);
+    if (h->fortran && t->shape.rank > 1)
+        return opm__fail(err, OPM_EUNSUPPORTED, "%s: strings in column-major order are not read",
+                         t->name);
+    out = arena_alloc(arena, ((size_t)t->count + 1) * sizeof(*out));
+    for (int64_t i = 0; out && i < t->count; i++)
+        if (!string_at(&out[i], p + i * width, (size_t)width, wide, swap, arena))
+            out = NULL;
+    if (!out)
+        return opm__fail(err, OPM_ENOMEM, "%s: out of memory for its strings", t->name);
+    t->data = out;
+    return 0;
+}
+
 int npy_parse(struct tensor *t, const void *p, size_t len, const char *name, struct arena *arena,
               opm_error *err)
 {
@@ -218,7 +292,8 @@ int npy_parse(struct tensor *t, const void *p, size_t len, const char *name, str
     unsigned major = rd_u8(&r);
     struct header h;
     size_t dict_len;
-    int64_t bytes;
+    int64_t bytes, width;
+    bool wide = false;
 
     rd_u8(&r);
     if (r.bad || memcmp(head, magic, MAGIC_LEN) != 0)
@@ -233,6 +308,9 @@ int npy_parse(struct tensor *t, const void *p, size_t len, const char *name, str
         !parse_header(&h, (struct text){ (const char *)dict, (const char *)dict + dict_len }))
         return opm__fail(err, OPM_EFORMAT, "%s: the .npy header is not understood", name);
     *t = (struct tensor){ .name = name, .type = type_of(&h), .shape = h.shape };
+    width = string_width(&h, &wide);
+    if (width >= 0)
+        return parse_strings(t, &h, r.p, rd_left(&r), width, wide, arena, err);
     if (t->type == TENSOR_NONE)
         return opm__fail(err, OPM_EUNSUPPORTED, "%s: elements of NumPy type '%.*s' are not read",
                          name, (int)MIN(h.descr_len, (size_t)32), h.descr);
@@ -245,9 +323,48 @@ int npy_parse(struct tensor *t, const void *p, size_t len, const char *name, str
     return fix_order(t, &h, arena, (size_t)tensor_type_bits(t->type) / 8, name, err);
 }
 
+/* Characters of the longest string, at least one. */
+static size_t longest(const struct tensor *t)
+{
+    const struct tensor_string *s = t->data;
+    size_t most = 1;
+
+    for (int64_t i = 0; i < t->count; i++) {
+        size_t n = 0;
+        uint32_t cp;
+
+        for (size_t at = 0; at < s[i].len; n++)
+            at += utf8_next(s[i].s + at, s[i].len - at, &cp);
+        most = MAX(most, n);
+    }
+    return most;
+}
+
+/* What is no UTF-8 becomes U+FFFD. */
+static void write_strings(struct io_out *out, const struct tensor *t, size_t chars)
+{
+    const struct tensor_string *s = t->data;
+
+    for (int64_t i = 0; i < t->count; i++) {
+        size_t at = 0;
+
+        for (size_t n = 0; n < chars; n++) {
+            uint32_t cp = 0;
+
+            if (at < s[i].len)
+                at += utf8_next(s[i].s + at, s[i].len - at, &cp);
+            cp = cp == UTF8_BAD ? 0xfffd : cp;
+            io_out_add(out, (uint8_t[]){ (uint8_t)cp, (uint8_t)(cp >> 8), (uint8_t)(cp >> 16), 0 },
+                       4);
+        }
+    }
+}
+
 int npy_write(const char *path, const struct tensor *t, opm_error *err)
 {
     struct buf h = { 0 };
+    size_t chars = t->type == TENSOR_STRING ? longest(t) : 0;
+    char string_descr[32];
     struct io_out out;
     const char *descr = NULL;
     size_t pad;
@@ -256,6 +373,10 @@ int npy_write(const char *path, const struct tensor *t, opm_error *err)
     for (size_t i = 0; !descr && i < ARRAY_SIZE(types); i++)
         if (types[i].type == t->type)
             descr = types[i].descr;
+    if (chars) {
+        snprintf(string_descr, sizeof(string_descr), "U%zu", chars);
+        descr = string_descr;
+    }
     if (!descr)
         return opm__fail(err, OPM_EUNSUPPORTED, "%s: NumPy has no type for %s", path,
                          tensor_type_name(t->type));
@@ -277,7 +398,10 @@ int npy_write(const char *path, const struct tensor *t, opm_error *err)
         io_out_add(&out, magic, MAGIC_LEN);
         io_out_add(&out, front, sizeof(front));
         io_out_add(&out, h.data, h.len);
-        io_out_add(&out, t->data, t->bytes);
+        if (chars)
+            write_strings(&out, t, chars);
+        else
+            io_out_add(&out, t->data, t->bytes);
         rc = io_out_close(&out, true, err);
     }
     buf_release(&h);

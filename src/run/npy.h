@@ -11,10 +11,12 @@
 #include "graph/tensor.h"
 
 /* Read one array. t->data points into p, unless the array had to be reordered (column-major) or
- * swapped (big-endian): then into the arena. name is for messages and becomes t->name. */
+ * swapped (big-endian), or holds strings: then into the arena. name is for messages and becomes
+ * t->name. */
 int npy_parse(struct tensor *t, const void *p, size_t len, const char *name, struct arena *arena,
               opm_error *err);
-/* Write a tensor as NAME.npy. Types that NumPy lacks (bfloat16, float8, int4) are refused. */
+/* Write a tensor as NAME.npy, strings as NumPy's '<U'. Types that NumPy lacks (bfloat16, float8,
+ * int4) are refused. */
 int npy_write(const char *path, const struct tensor *t, opm_error *err);
 
 #define NPZ_MEMBERS_MAX 65536

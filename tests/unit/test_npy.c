@@ -15,6 +15,70 @@ static size_t make_npy(char *out, const char *dict, const void *data, size_t len
     return 10 + n + len;
 }
 
+/* What numpy.save() writes for np.array(["a", "é€", ""]) and np.array([b"ab", b""]). */
+static void test_strings(void **state)
+{
+    static const char wide[] = "a\0\0\0\0\0\0\0\xe9\0\0\0\xac\x20\0\0\0\0\0\0\0\0\0\0",
+                      turned[] = "\0\0\0a\0\0\0\0\0\0\0\xe9\0\0\x20\xac\0\0\0\0\0\0\0\0";
+    static const struct {
+        const char *dict, *data;
+        size_t len;
+        int rc;
+        const char *want[3];
+    } cases[] = {
+        { "{'descr': '<U2', 'fortran_order': False, 'shape': (3,), }",
+          wide,
+          24,
+          0,
+          { "a", "\xc3\xa9\xe2\x82\xac", "" } },
+        { "{'descr': '>U2', 'fortran_order': False, 'shape': (3,), }",
+          turned,
+          24,
+          0,
+          { "a", "\xc3\xa9\xe2\x82\xac", "" } },
+        { "{'descr': '|S2', 'fortran_order': False, 'shape': (3,), }",
+          "ab\0\0c\0",
+          6,
+          0,
+          { "ab", "", "c" } },
+        { "{'descr': '<U0', 'fortran_order': False, 'shape': (3,), }", "", 0, 0, { "", "", "" } },
+        { "{'descr': '<U2', 'fortran_order': False, 'shape': (4,), }",
+          wide,
+          24,
+          OPM_ETRUNC,
+          { 0 } },
+        { "{'descr': '<U0', 'fortran_order': False, 'shape': (99999999999,), }",
+          "",
+          0,
+          OPM_ETRUNC,
+          { 0 } },
+        { "{'descr': '<U', 'fortran_order': False, 'shape': (1,), }",
+          wide,
+          24,
+          OPM_EUNSUPPORTED,
+          { 0 } },
+        { "{'descr': '<U999999999999', 'fortran_order': False, 'shape': (1,), }",
+          wide,
+          24,
+          OPM_EUNSUPPORTED,
+          { 0 } },
+    };
+    struct arena arena = { 0 };
+    opm_error err;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct tensor t;
+        char file[512];
+        size_t len = make_npy(file, cases[i].dict, cases[i].data, cases[i].len);
+
+        assert_int_equal(npy_parse(&t, file, len, "x.npy", &arena, &err), cases[i].rc);
+        for (int k = 0; !cases[i].rc && k < 3; k++)
+            assert_string_equal(((const struct tensor_string *)t.data)[k].s, cases[i].want[k]);
+    }
+    arena_release(&arena);
+}
+
 static void test_types(void **state)
 {
     static const struct {
@@ -189,8 +253,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types), cmocka_unit_test(test_orders), cmocka_unit_test(test_write),
-        cmocka_unit_test(test_npz),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_types), cmocka_unit_test(test_strings), cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_write), cmocka_unit_test(test_npz),     cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests_name("npy", tests, NULL, unit_cleanup);

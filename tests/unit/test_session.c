@@ -179,6 +179,45 @@ static void test_shapes_change(void **state)
     opm_session_close(s);
 }
 
+/* x, three strings, and "!" after each: StringConcat of opset 20. */
+static const char concat_model[] =
+    "\010\010\072\112\012\027\012\001\170\012\001\145\022\001\171\042\014\123\164\162\151"
+    "\156\147\103\157\156\143\141\164\022\001\147\052\012\010\001\020\010\062\001\041\102"
+    "\001\145\132\017\012\001\170\022\012\012\010\010\010\022\004\012\002\010\003\142\017"
+    "\012\001\171\022\012\012\010\010\010\022\004\012\002\010\003\102\004\012\000\020\024"
+    "";
+
+static void test_strings(void **state)
+{
+    opm_string words[3] = { { "yes", 3 }, { NULL, 0 }, { "a\0b", 3 } };
+    opm_array in = { "string", words, sizeof(words), 1, { 3 } }, out;
+    const opm_string *got;
+    FILE *f = fopen("concat.onnx", "wb");
+    opm_session *s;
+    opm_value v;
+    opm_error err;
+
+    (void)state;
+    assert_non_null(f);
+    assert_int_equal(fwrite(concat_model, sizeof(concat_model) - 1, 1, f), 1);
+    fclose(f);
+    s = open_model("concat.onnx", NULL);
+    assert_int_equal(opm_session_input(s, 0, &v, &err), 0);
+    assert_string_equal(v.dtype, "string");
+    for (int run = 0; run < 2; run++) {
+        assert_int_equal(opm_session_run(s, &in, 1, &out, 1, &err), 0);
+        assert_string_equal(out.dtype, "string");
+        assert_int_equal(out.bytes, sizeof(words));
+        got = out.data;
+        assert_string_equal(got[0].text, "yes!");
+        assert_string_equal(got[1].text, "!");
+        assert_int_equal(got[2].len, 4);
+        assert_memory_equal(got[2].text, "a\0b!", 5);
+    }
+    opm_session_close(s);
+    unlink("concat.onnx");
+}
+
 static void test_bad_arrays(void **state)
 {
     static float x[784];
@@ -193,7 +232,7 @@ static void test_bad_arrays(void **state)
         { array_of("float32", x, sizeof(x), -1, 784), OPM_EINVAL, "negative" },
         { array_of("float32", x, sizeof(x), INT64_MAX, 784), OPM_EINVAL, "too large" },
         { array_of("real", x, sizeof(x), 1, 784), OPM_EUNSUPPORTED, "type real" },
-        { array_of("string", x, sizeof(x), 1, 784), OPM_EUNSUPPORTED, "type string" },
+        { array_of("string", x, sizeof(x), 1, 784), OPM_EINVAL, "has 12544 bytes, not 3136" },
         { { "float32", x, sizeof(x), 17, { 0 } }, OPM_EINVAL, "rank 17" },
         { { "float32", x, sizeof(x), -1, { 0 } }, OPM_EINVAL, "rank -1" },
     };
@@ -388,11 +427,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_describe),   cmocka_unit_test(test_run),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_shapes_change),
-        cmocka_unit_test(test_bad_arrays), cmocka_unit_test(test_bad_open),
-        cmocka_unit_test(test_recorded),   cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_amounts),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_describe),  cmocka_unit_test(test_run),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_shapes_change),
+        cmocka_unit_test(test_strings),   cmocka_unit_test(test_bad_arrays),
+        cmocka_unit_test(test_bad_open),  cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_lists),     cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);

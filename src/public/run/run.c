@@ -5,7 +5,13 @@
 #include "base/error.h"
 #include "base/sized.h"
 
+#include <stddef.h>
 #include <string.h>
+
+_Static_assert(sizeof(opm_string) == sizeof(struct tensor_string) &&
+                   offsetof(opm_string, text) == offsetof(struct tensor_string, s) &&
+                   offsetof(opm_string, len) == offsetof(struct tensor_string, len),
+               "strings are handed through as they are");
 
 int session_end(const opm_session *s, int rc, opm_error *err)
 {
@@ -23,7 +29,7 @@ static int tensor_of(const struct engine_value *v, const opm_array *a, struct te
     char text[128];
     int64_t bytes;
 
-    if (type == TENSOR_NONE || !tensor_type_bits(type))
+    if (type == TENSOR_NONE || (!tensor_type_bits(type) && type != TENSOR_STRING))
         return opm__fail(err, OPM_EUNSUPPORTED, "input '%s': arrays of type %s cannot be given",
                          v->name, a->dtype ? a->dtype : tensor_type_name(v->type));
     if (a->rank < 0 || a->rank > OPM_RANK_MAX)
@@ -32,7 +38,7 @@ static int tensor_of(const struct engine_value *v, const opm_array *a, struct te
     *out = (struct tensor){ .name = v->name, .type = type, .data = a->data, .bytes = a->bytes };
     out->shape.rank = a->rank;
     memcpy(out->shape.dim, a->dims, sizeof(a->dims));
-    bytes = shape_bytes(&out->shape, type);
+    bytes = engine_bytes(&out->shape, type);
     out->count = shape_count(&out->shape);
     if (out->count < 0 || bytes < 0)
         return opm__fail(err, OPM_EINVAL, "input '%s': a dimension is negative, or it is too large",
@@ -85,7 +91,7 @@ static void give_outputs(const opm_session *s, opm_array *out, size_t nout)
                               .bytes = t->bytes,
                               .rank = t->shape.rank };
         memcpy(out[i].dims, t->shape.dim, sizeof(out[i].dims));
-        if (t->kind != VALUE_TENSOR || t->type == TENSOR_STRING) { /* not for arrays of numbers */
+        if (t->kind != VALUE_TENSOR) {
             out[i].data = NULL;
             out[i].bytes = 0;
         }

@@ -158,11 +158,20 @@ static const struct {
     const char *name;
     const char *ranges; /* pairs */
 } posix[] = {
-    { "alnum", "09AZaz" }, { "alpha", "AZaz" },        { "ascii", "\001\177" },
-    { "blank", "\t\t  " }, { "cntrl", "\001\037\177\177" }, { "digit", "09" },
-    { "graph", "!~" },     { "lower", "az" },          { "print", " ~" },
-    { "punct", "!/:@[`{~" }, { "space", "\t\r  " },    { "upper", "AZ" },
-    { "word", "09AZaz__" }, { "xdigit", "09AFaf" },
+    { "alnum", "09AZaz" },
+    { "alpha", "AZaz" },
+    { "ascii", "\001\177" },
+    { "blank", "\t\t  " },
+    { "cntrl", "\001\037\177\177" },
+    { "digit", "09" },
+    { "graph", "!~" },
+    { "lower", "az" },
+    { "print", " ~" },
+    { "punct", "!/:@[`{~" },
+    { "space", "\t\r  " },
+    { "upper", "AZ" },
+    { "word", "09AZaz__" },
+    { "xdigit", "09AFaf" },
 };
 
 static void add_pairs(struct parser *s, const char *pairs)
@@ -223,7 +232,7 @@ static bool posix_class(struct parser *s)
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0'
+    return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
@@ -432,8 +441,8 @@ static uint32_t parse_group(struct parser *s)
 
     if (s->p < s->end && *s->p == '?') {
         s->p++;
-        if (s->end - s->p > 1 && (*s->p == 'P' ? s->p[1] == '<'
-                                               : *s->p == '<' && s->p[1] != '=' && s->p[1] != '!')) {
+        if (s->end - s->p > 1 &&
+            (*s->p == 'P' ? s->p[1] == '<' : *s->p == '<' && s->p[1] != '=' && s->p[1] != '!')) {
             const char *close = memchr(s->p, '>', (size_t)(s->end - s->p));
 
             if (!close)

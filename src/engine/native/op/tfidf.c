@@ -54,8 +54,8 @@ int tfidf_prepare(struct op *op, opm_error *err)
 {
     struct tfidf *s = kernel_new_state(op, sizeof(*s));
     const struct nt *x = kernel_in(op, 0);
-    int rc = s ? kernel_want(op, 0, TYPES_INDEX | TYPE_BIT(TENSOR_STRING), err)
-               : kernel_nomem(op, err);
+    int rc =
+        s ? kernel_want(op, 0, TYPES_INDEX | TYPE_BIT(TENSOR_STRING), err) : kernel_nomem(op, err);
 
     if (rc)
         return rc;
