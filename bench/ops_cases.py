@@ -20,7 +20,7 @@ def real(field, value):
 
 
 def attribute(name, value):
-    """A number, a text, an array (a tensor), or a list of numbers or texts."""
+    """A number, a text, bytes (a graph), an array (a tensor), or a list of numbers or texts."""
     out = block(1, name)
     if isinstance(value, float):
         return out + real(2, value) + number(20, 1)
@@ -28,6 +28,8 @@ def attribute(name, value):
         return out + number(3, value) + number(20, 2)
     if isinstance(value, str):
         return out + block(4, value) + number(20, 3)
+    if isinstance(value, bytes):
+        return out + block(6, value) + number(20, 5)
     if isinstance(value, np.ndarray):
         return out + block(5, tensor("", value)) + number(20, 4)
     if isinstance(value[0], float):

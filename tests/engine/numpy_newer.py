@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
-from ops_cases import Case, c, ci, f  # noqa: E402
+from ops_cases import Case, block, c, ci, f, number, tensor  # noqa: E402
 
 RNG = np.random.default_rng(23)
 
@@ -209,6 +209,30 @@ def attention():
             y.transpose(0, 2, 1, 3).reshape(b, i, -1), k, v, scores[mode]]
 
 
+def body(operator, by):
+    """A graph of one node between its input and a constant."""
+    node = block(1, "in") + block(1, "by") + block(2, "out") + block(4, operator)
+    any_float = block(2, block(1, number(1, 1)))
+    return block(1, node) + block(2, "body") + block(5, tensor("by", by)) + block(11, block(1, "in") + any_float) + block(12, block(1, "out") + any_float)
+
+
+def flex_attention():
+    for b, heads, kv, i, j, d, dv in ((1, 1, 1, 2, 3, 4, 4), (2, 4, 2, 5, 7, 8, 6), (1, 6, 1, 1, 40, 16, 33)):
+        q, k, v, add = f(b, heads, i, d), f(b, kv, j, d), f(b, kv, j, dv), f(1, heads, i, j)
+        half = np.array(.5, np.float32)
+        for bodies in ({}, {"score_mod": body("Add", add)}, {"prob_mod": body("Mul", half)}, {"score_mod": body("Add", add), "prob_mod": body("Mul", half)}):
+            y, _ = attended(q, k, v, 1 / np.sqrt(d), add=add if "score_mod" in bodies else None)
+            yield Case("FlexAttention", "", [q, k, v], domain="ai.onnx.preview", **bodies), [y / 2 if "prob_mod" in bodies else y]
+        yield Case("FlexAttention", "", [q, k, v], domain="ai.onnx.preview", scale=.25), [attended(q, k, v, .25)[0]]
+
+
+def extremes():
+    x = RNG.integers(0, 2, (3, 4, 5)).astype(bool)
+    for axes in ((0,), (1,), (0, 2)):
+        yield Case("ReduceMax", "", [x, ci(*axes)]), [x.max(axes, keepdims=True)]
+        yield Case("ReduceMin", "", [x, ci(*axes)], keepdims=0), [x.min(axes)]
+
+
 def irfft():
     for bins, length, rows in itertools.product((2, 3, 5, 6, 17, 51), (None, 1, 4, 7, 30), (1, 3, 10)):
         z = f(2, bins, rows, 2)
@@ -228,4 +252,4 @@ def bitcast():
             yield Case("BitCast", "", [x], to=kinds[b]), [y]
 
 
-FAMILIES = {irfft: 20, bitcast: 26, attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}
+FAMILIES = {flex_attention: 26, extremes: 20, irfft: 20, bitcast: 26, attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}

@@ -269,3 +269,32 @@ int infer_scan_batch(const struct opview *o)
         op_same(o, i, i + 1);
     return 0;
 }
+
+/* FlexAttention: Q, K, V of four dimensions; its bodies change the scores and the weights, which
+ * are [batch, heads of Q, rows of Q, rows of K]. */
+int infer_flex_attention(const struct opview *o)
+{
+    static const char *const bodies[] = { "score_mod", "prob_mod" };
+    struct value scores = { .type = op_type(o, 0) };
+    struct shape s = { 4, { op_dim(o, 0, 0), op_dim(o, 0, 1), op_dim(o, 0, 2), op_dim(o, 1, 2) } },
+                 y = { 4, { op_dim(o, 0, 0), op_dim(o, 0, 1), op_dim(o, 0, 2), op_dim(o, 2, 3) } };
+
+    for (int i = 0; i < 2; i++) {
+        struct graph *body = node_attr_graph(o->n, bodies[i]);
+        int rc;
+
+        if (!body)
+            continue;
+        if (body->ninput != 1 || body->noutput != 1)
+            return op_fail(o, "%s has %u inputs and %u outputs instead of one each", bodies[i],
+                           body->ninput, body->noutput);
+        if (!o->inf) /* an engine asks: its bodies were inferred with the graph */
+            continue;
+        infer_set_input(body, 0, &scores, &s);
+        rc = infer_body(o, body);
+        if (rc)
+            return rc;
+    }
+    op_set(o, 0, op_type(o, 0), &y);
+    return 0;
+}

@@ -55,12 +55,27 @@ static int64_t whole(double d)
     return d < -0x1p63 ? INT64_MIN : (int64_t)d;
 }
 
+/* How powers of two come from other numbers. */
+enum power { POWER_UP, POWER_DOWN, POWER_NEAREST };
+
 struct cast_job {
     const struct nt *in;
     struct nt *out;
     enum tensor_type to;
     bool saturate;
+    enum power power;
 };
+
+/* Down to a power of two, if it is to be that one. */
+static float to_power(float f, enum power how)
+{
+    int exp;
+    float part = frexpf(fabsf(f), &exp); /* from 0.5 up to 1 */
+
+    if (how == POWER_UP || !isfinite(f) || f == 0 || (how == POWER_NEAREST && part >= 0.75f))
+        return f;
+    return ldexpf(0.5f, exp);
+}
 
 #define FROM_FLOAT(TYPE, T)                         \
     case TENSOR_##TYPE:                             \
@@ -113,7 +128,9 @@ static void small_part(void *arg, int64_t begin, int64_t end, int thread)
         uint32_t code;
 
         if (to_real)
-            code = f32_to_code((float)nt_float(in, i), t, j->saturate);
+            code = f32_to_code(t == TENSOR_F8E8M0 ? to_power((float)nt_float(in, i), j->power)
+                                                  : (float)nt_float(in, i),
+                               t, j->saturate);
         else
             code = (uint32_t)(real ? whole(nt_float(in, i)) : nt_int(in, i)) & ((1u << bits) - 1);
         tensor_put_code(j->out->data, t, i, code);
@@ -181,7 +198,10 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 int cast_run(struct op *op, opm_error *err)
 {
     struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op),
-                          node_attr_int(op->node, "saturate", 1) != 0 };
+                          node_attr_int(op->node, "saturate", 1) != 0,
+                          node_attr_is(op->node, "round_mode", "down", "up")      ? POWER_DOWN
+                          : node_attr_is(op->node, "round_mode", "nearest", "up") ? POWER_NEAREST
+                                                                                  : POWER_UP };
 
     if (j.in->type == TENSOR_STRING || j.to == TENSOR_STRING)
         return text_cast(op, j.to, err);

@@ -53,7 +53,8 @@ int reduce_prepare(struct op *op, opm_error *err)
     const struct nt *in = kernel_in(op, 0);
     bool known = false;
     struct view v;
-    int rc = kernel_want(op, 0, TYPES_NUM, err);
+    bool extreme = op->kernel->arg == RED_MAX || op->kernel->arg == RED_MIN;
+    int rc = kernel_want(op, 0, TYPES_NUM | (extreme ? TYPE_BIT(TENSOR_BOOL) : 0), err);
 
     if (!r)
         return kernel_nomem(op, err);
@@ -220,6 +221,7 @@ static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
         break;
         REDUCE_INT(I8, int8_t, INT8_MIN, INT8_MAX, true)
         REDUCE_INT(U8, uint8_t, 0, UINT8_MAX, false)
+        REDUCE_INT(BOOL, uint8_t, 0, 1, false)
         REDUCE_INT(I16, int16_t, INT16_MIN, INT16_MAX, true)
         REDUCE_INT(U16, uint16_t, 0, UINT16_MAX, false)
         REDUCE_INT(I32, int32_t, INT32_MIN, INT32_MAX, true)

@@ -1,9 +1,11 @@
-/* control.c -- If, Loop, Scan, SequenceMap: run the plans of subgraphs.
+/* control.c -- If, Loop, Scan, SequenceMap, FlexAttention: run the plans of subgraphs.
  *
  * A body's inputs are set to what they stand for, captured values follow the graph around, and what
  * the body computes is copied out before its next round overwrites it. */
+#include "engine/native/math/gemm.h"
 #include "engine/native/op/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Rounds of a Loop without end would hang: a model that needs more is refused. */
@@ -21,6 +23,7 @@ NO_PREPARE(if)
 NO_PREPARE(loop)
 NO_PREPARE(scan)
 NO_PREPARE(seq_map)
+NO_PREPARE(flexattention)
 
 static int set_captures(struct plan *body, opm_error *err)
 {
@@ -491,4 +494,130 @@ int seq_map_run(struct op *op, opm_error *err)
         rc = map_round(op, body, i, list, err);
     mem_free(list);
     return rc;
+}
+
+/* Products of the heads of a, [batch, heads, m, k], by those of b, [batch, kv, ...], each for
+ * heads / kv of a: by b turned, or as it is. */
+struct heads {
+    int64_t heads, kv, m, n, k;
+    bool turned;
+    float alpha;
+};
+
+static int multiply_heads(struct op *op, const struct heads *h, int64_t batch, const float *a,
+                          const float *b, float *out, opm_error *err)
+{
+    const struct isa *isa = kernel_isa(op);
+    int64_t floats = gemm_size_b(isa, h->k, h->n);
+    float *packed = floats < 0 || floats > PTRDIFF_MAX / 8
+                        ? NULL
+                        : native_alloc((size_t)MAX(floats, (int64_t)1) * sizeof(float));
+
+    if (!packed)
+        return kernel_nomem(op, err);
+    for (int64_t i = 0; i < batch * h->heads; i++) {
+        int64_t group = h->heads / h->kv, of = i / group;
+        struct gemm g = { .isa = isa,
+                          .m = h->m,
+                          .n = h->n,
+                          .k = h->k,
+                          .a = a + i * h->m * h->k,
+                          .ars = h->k,
+                          .aks = 1,
+                          .b = packed,
+                          .c = out + i * h->m * h->n,
+                          .ldc = h->n,
+                          .alpha = h->alpha };
+
+        if (i % group == 0)
+            gemm_pack_b(isa, packed, b + of * h->k * h->n, h->k, h->n, h->turned ? 1 : h->n,
+                        h->turned ? h->k : 1, 0, gemm_panels(h->n, isa->nr));
+        gemm_run_all(&g, kernel_pool(op));
+    }
+    native_free(packed);
+    return 0;
+}
+
+/* What a body makes of *t, if there is one. */
+static int change_by(struct op *op, const char *name, const struct nt **t, opm_error *err)
+{
+    struct plan *body = body_of(op, name);
+    const struct nt *made;
+    int rc;
+
+    if (!body)
+        return 0;
+    if (body->graph->ninput != 1 || body->graph->noutput != 1)
+        return kernel_fail(op, OPM_EINVAL, err, "%s does not fit", name);
+    set_input(body, 0, *t);
+    rc = run_body(op, body, err);
+    if (rc)
+        return rc;
+    made = body_out(body, 0);
+    if (made->type != TENSOR_F32 || !shape_equal(&made->shape, &(*t)->shape))
+        return kernel_fail(op, OPM_EINVAL, err, "%s gives another type or shape than it got", name);
+    *t = made;
+    return 0;
+}
+
+static bool flex_fits(const struct nt *q, const struct nt *k, const struct nt *v)
+{
+    const int64_t *a = q->shape.dim, *b = k->shape.dim, *c = v->shape.dim;
+
+    return q->shape.rank == 4 && k->shape.rank == 4 && v->shape.rank == 4 && a[0] == b[0] &&
+           a[0] == c[0] && b[1] == c[1] && b[1] > 0 && a[1] % b[1] == 0 && a[3] == b[3] &&
+           b[2] == c[2] && a[3] > 0 && b[2] > 0;
+}
+
+int flexattention_run(struct op *op, opm_error *err)
+{
+    const struct nt *in[3], *t;
+    struct heads h;
+    struct shape s;
+    struct nt *scores, *weights, *out;
+    int64_t batch;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < 3 && !rc; i++) {
+        rc = kernel_want(op, i, TYPE_BIT(TENSOR_F32), err);
+        in[i] = kernel_in(op, i);
+    }
+    if (rc)
+        return rc;
+    if (!flex_fits(in[0], in[1], in[2]))
+        return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
+    batch = in[0]->shape.dim[0];
+    h = (struct heads){ in[0]->shape.dim[1],
+                        in[1]->shape.dim[1],
+                        in[0]->shape.dim[2],
+                        in[1]->shape.dim[2],
+                        in[0]->shape.dim[3],
+                        true,
+                        node_attr_float(op->node, "scale", 1 / sqrtf((float)in[0]->shape.dim[3])) };
+    s = (struct shape){ 4, { batch, h.heads, h.m, h.n } };
+    scores = kernel_new_item(op, TENSOR_F32, &s);
+    weights = kernel_new_item(op, TENSOR_F32, &s);
+    s.dim[3] = in[2]->shape.dim[3];
+    out = kernel_new_item(op, TENSOR_F32, &s);
+    if (!scores || !weights || !out)
+        return kernel_nomem(op, err);
+    if (out->count == 0)
+        return give(op, 0, out, err);
+    rc = multiply_heads(op, &h, batch, in[0]->data, in[1]->data, scores->data, err);
+    t = scores;
+    if (!rc)
+        rc = change_by(op, "score_mod", &t, err);
+    if (rc)
+        return rc;
+    for (int64_t r = 0; r < t->count; r += h.n)
+        kernel_isa(op)->softmax((float *)weights->data + r, (const float *)t->data + r, h.n);
+    t = weights;
+    rc = change_by(op, "prob_mod", &t, err);
+    h.k = h.n;
+    h.n = s.dim[3];
+    h.turned = false;
+    h.alpha = 1;
+    if (!rc)
+        rc = multiply_heads(op, &h, batch, t->data, in[2]->data, out->data, err);
+    return rc ? rc : give(op, 0, out, err);
 }
