@@ -64,7 +64,7 @@ export default (stage) => [
             assert.equal(await page.evaluate(() => location.hash), before, name);
         });
     }],
-    ...[RUN, GPU, MINDSPORE].map((trace) => [`a phone shows every page: ${trace}`, async (open) => {
+    ...[RUN, GPU, MINDSPORE, RANKS].map((trace) => [`a phone shows every page: ${trace}`, async (open) => {
         const page = await open(at(stage.id(trace), "overview"), { width: 390, height: 780 });
         await everyPage(page, async (name) => {
             assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than the screen`);
@@ -72,6 +72,8 @@ export default (stage) => [
                 .filter((e) => e.getClientRects().length && (e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < 0))
                 .filter((e) => !e.closest(".table-box, .tabs, .tl-bar")).map((e) => e.textContent || e.ariaLabel));
             assert.deepEqual(outside, [], name);
+            const squeezed = await page.$$eval(".card", (all) => all.filter((card) => card.scrollWidth > card.clientWidth + 1).map((card) => card.textContent.slice(0, 40)));
+            assert.deepEqual(squeezed, [], `${name}: what does not fit into its card`);
             const link = await page.locator(".nav-link[aria-current=page]").boundingBox();
             assert.ok(link.x >= 0 && link.x + link.width <= 391, `${name}: its link is at ${link.x}`);
             const narrow = await page.evaluate(() => [...document.querySelectorAll(".editor, .legend-name, .chart, .table-frame")]

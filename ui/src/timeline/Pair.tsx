@@ -101,7 +101,7 @@ function Strip({ of, side, controller, bodyRef, guide, colors, onColors, onGuide
                     <strong class="pair-name" title={of.trace.path}><b>{NAMES[side]}</b>{of.trace.name}</strong>
                     {strips(scene).map((device, i, list) => (
                         <span key={i} class="tl-strip" style={{ height: `${STRIP_PX}px`, lineHeight: `${STRIP_PX}px` }}>
-                            {deviceTitle(device, list)}
+                            <i>{deviceTitle(device, list)}</i>
                             <b>{percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))}</b>
                         </span>
                     ))}

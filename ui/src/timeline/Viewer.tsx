@@ -362,7 +362,7 @@ export function Viewer({ tracks, steps, records }: ViewerProps) {
                     {strips(scene).map((device, i, all) => (
                         <span key={i} class="tl-strip" style={{ height: `${STRIP_PX}px`, lineHeight: `${STRIP_PX}px` }}
                               title={`${deviceTitle(device, all)}: busy ${percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))} of what is in sight`}>
-                            {deviceTitle(device, all)}
+                            <i>{deviceTitle(device, all)}</i>
                             <b>{percent(device.busy_ns / (scene.busy!.to - scene.busy!.from))}</b>
                         </span>
                     ))}
