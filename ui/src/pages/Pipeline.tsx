@@ -178,7 +178,7 @@ function Graph({ queues, stages, selected }: GraphProps) {
                                 x={BOX.width / 2}
                                 y={b.line ? 20 : 28}
                                 text-anchor="middle"
-                                fill={queue && theme === "light" ? ON_FILL : undefined}
+                                fill={queue && (theme === "light" || queue.usage === null) ? ON_FILL : undefined}
                             >
                                 {short(b.title)}
                             </text>
@@ -187,7 +187,7 @@ function Graph({ queues, stages, selected }: GraphProps) {
                                 y={36}
                                 text-anchor="middle"
                                 class="box-line"
-                                fill={queue && theme === "light" ? ON_FILL : undefined}
+                                fill={queue && (theme === "light" || queue.usage === null) ? ON_FILL : undefined}
                             >
                                 {b.line}
                             </text>

@@ -36,7 +36,7 @@ function HeatMap({ steps }: { steps: Step[] }) {
     const [low, high] = [smallest(values), largest(values)];
     return (
         <Card title="Rank × step" wide note={values.length
-            ? `From ${ns(low)} (light) to ${ns(high)} (dark). A rank that is darker than the others in a step is a straggler. Click a cell to see it in the timeline.`
+            ? `From ${ns(low)} (yellow) to ${ns(high)} (red). A rank that is redder than the others in a step is a straggler. Click a cell to see it in the timeline.`
             : "Not known for any step of this trace."}
               aside={<Tabs label="What" value={measure.key} onChange={(key) => setArgs({ show: key === "total" ? null : key })}
                            options={MEASURES.map(({ key, title }) => ({ key, title }))} />}>
