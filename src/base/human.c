@@ -23,7 +23,7 @@ const char *human_bytes(char room[HUMAN_ROOM], uint64_t bytes)
     size_t i = 0;
 
     if (bytes < 1000) {
-        snprintf(room, HUMAN_ROOM, "%" PRIu64 " bytes", bytes);
+        snprintf(room, HUMAN_ROOM, "%" PRIu64 " byte%s", bytes, human_s((int64_t)bytes));
         return room;
     }
     for (; v >= 999.5 && i + 1 < ARRAY_SIZE(units); i++)
@@ -50,6 +50,12 @@ const char *human_ns(char room[HUMAN_ROOM], double ns)
     double v = ns;
     size_t i = 0;
 
+    if (ns < 0) {
+        char positive[HUMAN_ROOM];
+
+        snprintf(room, HUMAN_ROOM, "-%.*s", HUMAN_ROOM - 2, human_ns(positive, -ns));
+        return room;
+    }
     if (ns >= 300e9)
         return long_time(room, ns / 1e9);
     for (; v >= 999.5 && i + 1 < ARRAY_SIZE(units); i++)
@@ -59,6 +65,11 @@ const char *human_ns(char room[HUMAN_ROOM], double ns)
         return room;
     }
     return three_digits(room, v, units[i]);
+}
+
+const char *human_s(int64_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 const char *human_count(char room[HUMAN_ROOM], int64_t n)

@@ -38,6 +38,12 @@ struct cell {
     };
 };
 
+/* Bytes to be printed; they belong to the table or to a scratch buffer of the caller. */
+struct span {
+    const char *s;
+    size_t len;
+};
+
 struct column {
     char *name;
     enum textable_kind kind;
@@ -45,8 +51,9 @@ struct column {
     int rank;
     /* as printed last */
     bool hidden, no_room, bar;
-    size_t width;   /* without the bar */
-    double largest; /* of shares: what a whole bar is */
+    size_t width;     /* without the bar */
+    double largest;   /* of shares: what a whole bar is */
+    struct span rest; /* of sentences: what the lines so far have not shown */
 };
 
 struct textable {
@@ -56,12 +63,6 @@ struct textable {
     size_t ncell, cell_cap;
     struct buf text;
     bool failed; /* something was lost for want of memory */
-};
-
-/* Bytes to be printed; they belong to the table or to a scratch buffer of the caller. */
-struct span {
-    const char *s;
-    size_t len;
 };
 
 struct textable *textable_new(void)
@@ -170,7 +171,7 @@ static void put_glyphs(struct io_out *out, const char *s, size_t len)
 }
 
 /* Print text, with an ellipsis for what does not fit into max columns. Its width as printed. */
-static size_t put_text(struct io_out *out, struct span text, size_t max, bool prose)
+static size_t put_text(struct io_out *out, struct span text, size_t max)
 {
     size_t width = text_width(text), head, tail;
 
@@ -178,9 +179,9 @@ static size_t put_text(struct io_out *out, struct span text, size_t max, bool pr
         put_glyphs(out, text.s, text.len);
         return width;
     }
-    head = glyph_head(text.s, text.len, prose ? max - 1 : (max - 1) / 3);
+    head = glyph_head(text.s, text.len, (max - 1) / 3);
     width = glyph_width(text.s, head);
-    tail = prose ? text.len : glyph_tail(text.s, text.len, max - 1 - width);
+    tail = glyph_tail(text.s, text.len, max - 1 - width);
     put_glyphs(out, text.s, head);
     io_out_adds(out, ELLIPSIS);
     put_glyphs(out, text.s + tail, text.len - tail);
@@ -237,7 +238,7 @@ static void put_aligned(struct io_out *out, const struct column *c, struct span 
         done = c->width - MIN(text_width(text), c->width);
         put_spaces(out, done);
     }
-    done += put_text(out, text, c->width, c->kind == TEXTABLE_PROSE);
+    done += put_text(out, text, c->width);
     if (!last)
         put_spaces(out, whole_width(c) - done + GAP);
 }
@@ -363,6 +364,58 @@ static void lay_out(struct textable *t, size_t limit, bool color)
     }
 }
 
+/* Take off a sentence what goes on one line of max columns; a word that is longer stays whole. */
+static struct span take_line(struct span *rest, size_t max)
+{
+    struct span line = { rest->s, 0 };
+    size_t end = 0;
+
+    while (end < rest->len) {
+        while (end < rest->len && rest->s[end] == ' ')
+            end++;
+        while (end < rest->len && rest->s[end] != ' ')
+            end++;
+        if (line.len && glyph_width(rest->s, end) > max)
+            break;
+        line.len = end;
+    }
+    end = line.len;
+    while (end < rest->len && rest->s[end] == ' ')
+        end++;
+    rest->s += end;
+    rest->len -= end;
+    return line;
+}
+
+/* The lines below the first one of a row: what its sentences have left. */
+static void put_rest(struct textable *t, struct io_out *out)
+{
+    for (;;) {
+        size_t blank = 0;
+        bool any = false;
+
+        for (size_t i = 0; i < t->ncol; i++) {
+            struct column *c = &t->col[i];
+
+            if (c->hidden)
+                continue;
+            if (c->rest.len) {
+                struct span line = take_line(&c->rest, c->width);
+
+                put_spaces(out, blank);
+                blank = c->width - put_text(out, line, c->width);
+                any = true;
+            } else {
+                blank += whole_width(c);
+            }
+            blank += GAP;
+        }
+        if (!any)
+            return;
+        io_out_adds(out, "\n");
+    }
+}
+
 static void print_aligned(struct textable *t, struct io_out *out, int limit, bool color)
 {
     size_t rows = textable_rows(t), last = 0;
@@ -389,12 +442,17 @@ static void print_aligned(struct textable *t, struct io_out *out, int limit, boo
 
             if (t->col[i].hidden)
                 continue;
+            if (t->col[i].kind == TEXTABLE_PROSE) {
+                t->col[i].rest = text;
+                text = take_line(&t->col[i].rest, t->col[i].width);
+            }
             if (t->col[i].bar)
                 put_share(out, &t->col[i], text, &cell, i == last);
             else
                 put_aligned(out, &t->col[i], text, i == last);
         }
         io_out_adds(out, "\n");
+        put_rest(t, out);
     }
 }
 

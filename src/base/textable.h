@@ -18,7 +18,7 @@ enum textable_format {
 };
 enum textable_kind {
     TEXTABLE_TEXT,  /* a name: cut in the middle where there is no room, for its end tells most */
-    TEXTABLE_PROSE, /* a sentence: cut at its end */
+    TEXTABLE_PROSE, /* a sentence: broken into lines where there is no room */
     TEXTABLE_INT,
     TEXTABLE_REAL,
     TEXTABLE_ANY,   /* whatever its cells are: a name if one of them is a text, or none a number */

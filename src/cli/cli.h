@@ -34,6 +34,7 @@ struct cli {
     uint64_t max_unpacked;         /* limits of reading, as in opm_open_options; 0: the defaults */
     uint64_t max_memory;
     int64_t max_seconds;
+    bool stdin_taken;     /* by a '-' that something was read from */
     bool sigpipe_ignored; /* when we were started; programs that we start inherit it */
     /* Instead of helping, say which options a command has; NULL: no. */
     void (*on_options)(void *user, const struct option *opts);
@@ -49,6 +50,9 @@ struct command {
 };
 
 extern const struct command commands[]; /* ends with a NULL name */
+/* The options in front of a command, as long as see() runs. */
+void cli_global_options(struct cli *cli, void (*see)(void *user, const struct option *opts),
+                        void *user);
 /* NULL, after a message and with cli->status set, if there is none. */
 const struct command *command_find(struct cli *cli, const char *name);
 
@@ -150,6 +154,9 @@ __attribute__((format(printf, 2, 3))) void cli_heading(struct cli *cli, const ch
  * memory. */
 bool cli_fact(struct cli *cli, const char *label, struct buf *text);
 
+/* Sentences on standard output, broken where the terminal ends. */
+__attribute__((format(printf, 2, 3))) void cli_tell(struct cli *cli, const char *fmt, ...);
+
 /* Print text that names files, on standard output; whatever they are called. */
 __attribute__((format(printf, 2, 3))) void cli_say(struct cli *cli, const char *fmt, ...);
 
@@ -164,7 +171,9 @@ int cli_out_of_memory(void); /* says so; CLI_FAILURE */
 void cli_clean(struct buf *b);
 void cli_clean_lines(struct buf *b);       /* but ends of lines stay */
 bool cli_has_color(const struct cli *cli); /* on standard output */
-int cli_width(void);      /* columns of the terminal that standard output is; 0: not a terminal */
+int cli_width(void); /* columns of the terminal that standard output is; 0: not a terminal */
+/* What to give %*s, which counts bytes, for text to be so many columns wide. */
+int cli_bytes(const char *text, int columns);
 int cli_text_width(void); /* where to break sentences: the terminal's width, at most 100 */
 
 /* Escape sequences, or "" where colour is not wanted. */
@@ -198,8 +207,9 @@ int cli_interrupt_take(void);
 /* The format to write by the extension of path; NULL: none has it. */
 const char *cli_export_format(const char *path);
 
-/* Open the traces named by n paths; close with opm_trace_close(). CLI_OK, or the exit code after a
- * message. */
+/* Open the traces named by n paths, '-' being standard input, which then is CLI_STDIN in paths;
+ * close with opm_trace_close(). CLI_OK, or the exit code after a message. */
+#define CLI_STDIN "/dev/stdin"
 int cli_open(struct cli *cli, opm_trace **out, char **paths, int n);
 
 /* A sentence on what --counters counted in t, which was written to path, and why not more; nothing

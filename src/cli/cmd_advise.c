@@ -1,5 +1,6 @@
 /* cmd_advise.c -- what could be faster, each with its evidence. */
 #include "cli/cli.h"
+#include "cli/table.h"
 
 #include "run/run.h"
 
@@ -137,7 +138,7 @@ int cmd_advise(struct cli *cli, int argc, char **argv)
     cli->trace_meta = NULL;
     if (rc == CLI_OK) {
         if (rules)
-            rc = cli_print_query(cli, t, "SELECT rule, severity, action FROM advice_rule");
+            rc = table_print(cli, t, "SELECT rule, severity, action FROM advice_rule", 0, NULL);
         else if (cli->json || cli->csv)
             rc = cli_print_query(cli, t, "SELECT * FROM advice");
         else

@@ -122,9 +122,10 @@ static void print_latency(struct cli *cli, const struct diff *d)
         if (l->name[DIFF_A] && l->name[DIFF_B] && strcmp(l->name[DIFF_A], l->name[DIFF_B]) != 0)
             buf_addf(&title, " / %s", l->name[DIFF_B]);
         cli_clean(&title);
-        io_out_addf(&cli->out, "%s%sLatency of %s%s, %lld and %lld times\n", any ? "\n" : "",
+        io_out_addf(&cli->out, "%s%sLatency of %s%s, %lld and %lld time%s\n", any ? "\n" : "",
                     cli_style(cli, STYLE_BOLD), buf_str(&title), cli_style(cli, STYLE_PLAIN),
-                    (long long)l->count[DIFF_A], (long long)l->count[DIFF_B]);
+                    (long long)l->count[DIFF_A], (long long)l->count[DIFF_B],
+                    human_s(l->count[DIFF_B]));
         buf_release(&title);
         any = true;
         t = textable_new();
@@ -148,9 +149,8 @@ static void print_latency(struct cli *cli, const struct diff *d)
         cli_print_table(cli, t);
     }
     if (!any)
-        io_out_addf(&cli->out,
-                    "Latency: no model and no labelled region is in both traces; whole traces are "
-                    "compared.\n");
+        cli_tell(cli, "Latency: no model and no labelled region is in both traces; whole traces "
+                      "are compared.");
 }
 
 static void put_row(struct textable *t, const struct diff_row *r, bool by_type)
@@ -189,6 +189,8 @@ static int print_rows(struct cli *cli, const struct diff *d, bool by_type, int64
         textable_column(t, by_type ? (d->spans ? "category" : "type") : "name", TEXTABLE_TEXT);
         if (!by_type)
             textable_column(t, d->spans ? "category" : "type", TEXTABLE_TEXT);
+        if (!by_type)
+            textable_optional(t, 1);
         textable_column(t, "A", TEXTABLE_REAL);
         textable_column(t, "B", TEXTABLE_REAL);
         textable_column(t, "change", TEXTABLE_REAL);

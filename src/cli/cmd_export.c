@@ -87,7 +87,7 @@ static int list_formats(struct cli *cli)
         return cli_out_of_memory();
     textable_column(t, "format", TEXTABLE_TEXT);
     textable_column(t, "extension", TEXTABLE_TEXT);
-    textable_column(t, "what it is", TEXTABLE_TEXT);
+    textable_column(t, "what it is", TEXTABLE_PROSE);
     for (const opm_format *f = opm_export_formats(); f->name; f++) {
         textable_text(t, f->name, strlen(f->name));
         textable_text(t, f->extension, strlen(f->extension));

@@ -44,7 +44,7 @@ static int list_commands(struct cli *cli)
     for (const struct command *c = commands; c->name; c++)
         width = MAX(width, (int)strlen(c->name));
     io_out_adds(&cli->out, "usage: opmeter [--version] [--help] [--color WHEN] [--quiet] COMMAND "
-                           "[ARGUMENT]...\n"
+                           "[ARG]...\n"
                            "   or: opmeter MODEL.onnx|zoo:NAME|TRACE [OPTION]...\n\n"
                            "opmeter measures every operator of a neural network.\n\n");
     for (const struct command *c = commands; c->name; c++)

@@ -1,6 +1,8 @@
 /* cmd_info.c -- say what is in a trace and what was lost on the way. */
 #include "cli/cli.h"
 
+#include "base/glyph.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +11,11 @@
 #include <time.h>
 
 #define LABEL_COLUMNS 10
-#define ROWS_SHOWN 30 /* of a table; the rest is a query away */
-#define FILES_SHOWN 8 /* of many */
-#define PATH_SHOWN 16 /* bytes of a path in a hint */
-#define HINT_COLUMNS 50
+#define ROWS_SHOWN 30   /* of a table; the rest is a query away */
+#define FILES_SHOWN 8   /* of many */
+#define PATH_SHOWN 16   /* bytes of a path in a hint */
+#define HINT_WIDE 80    /* what is narrower has no room for both beside each other */
+#define HINT_COLUMNS 42 /* of a command; what it is for stands behind it, or below a longer one */
 
 static const char about[] =
     "Say what a trace is, or several merged into one: its format and maker, when and by which "
@@ -59,6 +62,14 @@ static const char unfinished_sql[] =
 
 static const char sources_sql[] =
     "SELECT path, format, state, bytes, note, aligned, offset FROM source";
+/* For people: by how much a clock was moved says little where it counts from 1970, but where the
+ * records of a file begin among those of the others shows whether they fit together. */
+static const char sources_begin_sql[] =
+    "SELECT path, format, state, bytes, note, coalesce(aligned, iif(begin IS NULL, NULL, "
+    "'itself')),"
+    " begin FROM source LEFT JOIN (SELECT source AS of, min(first_ns) AS begin FROM track JOIN"
+    " track_stats AS s ON s.track = track.id WHERE EXISTS (SELECT 1 FROM source WHERE aligned IS"
+    " NOT NULL) GROUP BY source) ON of = source.id";
 
 /* Tables worth counting, with what to call one row and several. */
 static const struct {
@@ -182,10 +193,14 @@ static void add_recorded(struct info *in, struct buf *b, int file)
 
 static void add_machine(struct info *in, struct buf *b, int file)
 {
+    struct buf cores = { 0 };
+
     add_meta(in, b, "", file, "machine.host");
     add_meta(in, b, b->len ? ": " : "", file, "machine.cpu");
-    if (add_meta(in, b, b->len ? ", " : "", file, "machine.cores"))
-        buf_adds(b, " cores");
+    if (add_meta(in, &cores, "", file, "machine.cores"))
+        buf_addf(b, "%s%s core%s", b->len ? ", " : "", buf_str(&cores),
+                 human_s(strtol(buf_str(&cores), NULL, 10)));
+    buf_release(&cores);
     if (add_meta(in, b, b->len ? ", kernel " : "kernel ", file, "machine.kernel"))
         add_meta(in, b, " ", file, "machine.arch");
 }
@@ -200,8 +215,8 @@ static void add_cost(struct info *in, struct buf *b, int64_t spans)
         ns = strtod(buf_str(&text), NULL);
         buf_addf(b, "%s to record one span", human_ns(cost, ns));
         if (spans > 0)
-            buf_addf(b, "; about %s for %s spans", human_ns(total, ns * (double)spans),
-                     human_count(count, spans));
+            buf_addf(b, "; about %s for %s span%s", human_ns(total, ns * (double)spans),
+                     human_count(count, spans), human_s(spans));
     }
     buf_release(&text);
 }
@@ -217,7 +232,7 @@ static void print_files(struct info *in)
         buf_addf(&b, "%s-live", in->paths[i]);
         live_bytes = file_bytes(buf_str(&b));
         buf_clear(&b);
-        buf_adds(&b, in->paths[i]);
+        buf_adds(&b, strcmp(in->paths[i], CLI_STDIN) == 0 ? "standard input" : in->paths[i]);
         cli_clean(&b);
         io_out_addf(&in->cli->out, "%s%s%s", cli_style(in->cli, STYLE_BOLD), buf_str(&b),
                     cli_style(in->cli, STYLE_PLAIN));
@@ -536,7 +551,7 @@ static void print_next(struct info *in)
     static const struct {
         const char *command, *needs, *arguments, *why;
     } hints[] = {
-        { "summary", "span", "", "latency, losses, devices and memory on one page" },
+        { "summary", "span", "", "latency, losses, devices, memory" },
         { "top", "op", "", "the operators, slowest first" },
         { "steps", "step", "", "where the time of a step goes" },
         { "advise", "span", "", "what to do about it" },
@@ -549,7 +564,7 @@ static void print_next(struct info *in)
     struct buf path = { 0 }, line = { 0 };
     bool any = false;
 
-    if (in->cli->quiet || in->rc != CLI_OK)
+    if (in->cli->quiet || in->rc != CLI_OK || in->cli->stdin_taken) /* it is gone */
         return;
     /* A long path would hide what stands behind it. */
     if (in->npaths == 1 && strlen(in->paths[0]) <= PATH_SHOWN)
@@ -567,8 +582,14 @@ static void print_next(struct info *in)
         any = true;
         buf_clear(&line);
         buf_addf(&line, "opmeter %s %s%s", hints[i].command, buf_str(&path), hints[i].arguments);
-        io_out_addf(&in->cli->out, "  %-*s  %s%s%s\n", HINT_COLUMNS, buf_str(&line),
-                    cli_style(in->cli, STYLE_DIM), hints[i].why, cli_style(in->cli, STYLE_PLAIN));
+        if (cli_text_width() < HINT_WIDE)
+            buf_adds(&line, "\n    ");
+        else if (glyph_width(buf_str(&line), line.len) > HINT_COLUMNS)
+            buf_addf(&line, "\n  %*s", HINT_COLUMNS, "");
+        else
+            buf_addf(&line, "%*s", HINT_COLUMNS - (int)glyph_width(buf_str(&line), line.len), "");
+        io_out_addf(&in->cli->out, "  %s  %s%s%s\n", buf_str(&line), cli_style(in->cli, STYLE_DIM),
+                    hints[i].why, cli_style(in->cli, STYLE_PLAIN));
     }
     buf_release(&line);
     buf_release(&path);
@@ -591,10 +612,10 @@ static void print_text(struct info *in)
         { "self time", AS_NS, false },
     };
     static const struct shown_column sources[] = {
-        { "file", AS_TEXT, false },   { "format", AS_TEXT, false },
-        { "state", AS_TEXT, false },  { "bytes", AS_COUNT, false },
-        { "note", AS_TEXT, false },   { "aligned by", AS_TEXT, false },
-        { "moved by", AS_NS, false },
+        { "file", AS_TEXT, false },    { "format", AS_TEXT, false },
+        { "state", AS_TEXT, false },   { "bytes", AS_COUNT, false },
+        { "note", AS_TEXT, false },    { "aligned by", AS_TEXT, false },
+        { "begins at", AS_NS, false },
     };
     static const struct shown_column meta[] = { { "key", AS_TEXT, false },
                                                 { "value", AS_TEXT, false } };
@@ -603,7 +624,7 @@ static void print_text(struct info *in)
     print_facts(in);
     print_losses(in);
     if (query_int(in, "SELECT count(*) FROM source") > 1)
-        print_section(in, "Files", sources_sql, sources);
+        print_section(in, "Files", sources_begin_sql, sources);
     print_section(in, "Layers and categories", categories_sql, categories);
     print_section(in, "Tracks", tracks_sql, tracks);
     print_section(in, "Other facts",

@@ -151,7 +151,8 @@ static void put_figures(struct cli *cli, const opm_rows *r)
         io_out_addf(&cli->out, ", empty in %lld", (long long)opm_rows_int(r, STEPS_EMPTY));
         if (opm_rows_type(r, STEPS_FULL) != OPM_TYPE_NULL)
             io_out_addf(&cli->out, " and full in %lld", (long long)opm_rows_int(r, STEPS_FULL));
-        io_out_addf(&cli->out, " of %lld steps", (long long)opm_rows_int(r, STEPS));
+        io_out_addf(&cli->out, " of %lld step%s", (long long)opm_rows_int(r, STEPS),
+                    human_s(opm_rows_int(r, STEPS)));
     }
     io_out_addf(&cli->out, "\n");
 }
@@ -363,8 +364,9 @@ static int print_between(struct cli *cli, opm_trace *t, const char *rank)
         more = opm_rows_next(r, &err);
     if (more > 0) {
         buf_addf(&text,
-                 "Between host and device: the host queue was found empty %lld times of %lld",
-                 (long long)opm_rows_int(r, 0), (long long)opm_rows_int(r, 1));
+                 "Between host and device: the host queue was found empty %lld time%s of %lld",
+                 (long long)opm_rows_int(r, 0), human_s(opm_rows_int(r, 0)),
+                 (long long)opm_rows_int(r, 1));
         if (opm_rows_type(r, 4) != OPM_TYPE_NULL)
             buf_addf(&text, ", the queue on the device %lld of %lld", (long long)opm_rows_int(r, 3),
                      (long long)opm_rows_int(r, 4));
@@ -445,15 +447,14 @@ static int print_waits(struct cli *cli, opm_trace *t)
     if (more >= 0)
         more = opm_rows_next(r, &err);
     if (more > 0 && opm_rows_real(r, 0) > 0)
-        io_out_addf(
-            &cli->out,
-            "This trace has no queues. The program waited for data for %s of %s, %.1f %% of "
-            "the time.\n",
-            human_ns(data, opm_rows_real(r, 0)), human_ns(all, opm_rows_real(r, 1)),
-            100 * opm_rows_real(r, 0) / opm_rows_real(r, 1));
+        cli_tell(cli,
+                 "This trace has no queues. The program waited for data for %s of %s, %.1f %% of "
+                 "the time.",
+                 human_ns(data, opm_rows_real(r, 0)), human_ns(all, opm_rows_real(r, 1)),
+                 100 * opm_rows_real(r, 0) / opm_rows_real(r, 1));
     else if (more >= 0)
-        io_out_addf(&cli->out, "This trace has no queues: whether data arrives in time cannot be "
-                               "seen in it.\n");
+        cli_tell(cli, "This trace has no queues: whether data arrives in time cannot be seen in "
+                      "it.");
     opm_rows_close(r);
     return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }

@@ -14,11 +14,12 @@ static const char about[] =
     "lists the tables and columns. SQL may be '-': it is then read from standard input. Without "
     "--json or --csv the rows are aligned for reading.";
 
-static int read_stdin(struct buf *sql)
+static int read_stdin(struct cli *cli, struct buf *sql)
 {
     char chunk[16384];
     ssize_t n;
 
+    cli->stdin_taken = true;
     sql->max = SQL_MAX_BYTES;
     for (;;) {
         n = read(STDIN_FILENO, chunk, sizeof(chunk));
@@ -84,7 +85,7 @@ int cmd_query(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "a TRACE is needed");
     }
     if (strcmp(file ? file : argv[n], "-") == 0)
-        rc = read_stdin(&sql);
+        rc = read_stdin(cli, &sql);
     else if (file)
         rc = read_file(&sql, file);
     else

@@ -303,9 +303,10 @@ static int tell_stopped(struct job *j, int rc)
 
     if (r->stopped && rc == CLI_OK)
         rc = cli_error(
-            "%s after %llu warm-up and %llu measured iterations; what was measured is in %s",
+            "%s after %llu warm-up and %llu measured iteration%s; what was measured is in %s",
             r->stopped == RUN_TIME_LIMIT ? "the time limit was over" : "interrupted",
-            (unsigned long long)r->warmup, (unsigned long long)r->metered.n, j->dir[0]);
+            (unsigned long long)r->warmup, (unsigned long long)r->metered.n,
+            human_s((int64_t)r->metered.n), j->dir[0]);
     if (r->stopped == RUN_TIME_LIMIT && r->metered.n)
         rc = CLI_OK;
     if (j->caught) {
@@ -507,6 +508,8 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         rc = cli_usage(cli, "a MODEL is needed: an ONNX file or zoo:NAME");
     else if (n > 1)
         rc = cli_usage(cli, "one MODEL at a time, but there is also '%s'", argv[1]);
+    else if (strcmp(argv[0], "-") == 0)
+        rc = cli_usage(cli, "a MODEL is a file or zoo:NAME, not standard input");
     else {
         j.opt.model = argv[0];
         rc = do_job(&j);

@@ -103,6 +103,10 @@ int cmd_serve(struct cli *cli, int argc, char **argv)
         return cli->status;
     if (n == 0)
         return cli_usage(cli, "a TRACE or a folder is needed");
+    for (int i = 0; i < n; i++)
+        if (strcmp(argv[i], "-") == 0)
+            return cli_usage(cli, "standard input can be read only once, and pages read a trace "
+                                  "when they are opened: 'opmeter import - -o FILE.opm' first");
     o.paths = (const char *const *)argv;
     o.npaths = (size_t)n;
     o.host = host;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BAR_COLUMNS 36
 #define TREND_COLUMNS 60
+#define LABEL_COLUMNS 16 /* in front of a bar or a sentence */
 #define OUTLIERS_SHOWN 5
 
 static const char about[] =
@@ -64,13 +64,20 @@ static void put_bar(struct cli *cli, double share, int columns)
     io_out_addf(&cli->out, "%*s", columns - width, "");
 }
 
+int steps_bar_columns(void)
+{
+    return MIN(36,
+               MAX(cli_text_width() - LABEL_COLUMNS - 20, 1)); /* behind it: " 12.3 ms 45.67 %" */
+}
+
 static void put_part(struct steps *s, const char *name, double ns, double total)
 {
     char room[HUMAN_ROOM];
 
     io_out_addf(&s->cli->out, "  %-14s", name);
-    put_bar(s->cli, total > 0 ? ns / total : 0, BAR_COLUMNS);
-    io_out_addf(&s->cli->out, " %10s %6.2f %%\n", human_ns(room, ns),
+    put_bar(s->cli, total > 0 ? ns / total : 0, steps_bar_columns());
+    human_ns(room, ns);
+    io_out_addf(&s->cli->out, " %*s %6.2f %%\n", cli_bytes(room, 10), room,
                 total > 0 ? 100 * ns / total : 0);
 }
 
@@ -140,8 +147,8 @@ static void print_occupation(struct steps *s, const char *where, const char *tit
             io_out_addf(&s->cli->out, "\n  %s:\n", title);
         first = false;
         io_out_addf(&s->cli->out, "  %-14s", opm_rows_text(r, 0, NULL));
-        put_bar(s->cli, ns / total, BAR_COLUMNS);
-        io_out_addf(&s->cli->out, " %19.2f %%\n", 100 * ns / total);
+        put_bar(s->cli, ns / total, steps_bar_columns());
+        io_out_addf(&s->cli->out, " %17.2f %%\n", 100 * ns / total);
     }
     opm_rows_close(r);
     buf_release(&sql);
@@ -155,7 +162,7 @@ static void print_trend(struct steps *s, const char *where)
     struct buf sql = { 0 };
     opm_rows *r;
     double min = 0, max = 0;
-    int64_t n = 0;
+    int64_t n = 0, columns;
 
     buf_addf(&sql, "SELECT count(*), min(total_ns), max(total_ns) FROM step_trace WHERE %s", where);
     r = query(s, buf_str(&sql));
@@ -166,11 +173,16 @@ static void print_trend(struct steps *s, const char *where)
     }
     opm_rows_close(r);
     buf_clear(&sql);
+    human_ns(low, min);
+    human_ns(high, max);
+    columns =
+        cli_text_width() - LABEL_COLUMNS - (int)(strlen(low) + strlen(high) + strlen("   to "));
+    columns = MIN(MIN(MAX(columns, 1), TREND_COLUMNS), n);
     if (n > 1) {
         buf_addf(&sql,
                  "SELECT max(total_ns) FROM (SELECT total_ns, (row_number() OVER (ORDER BY ts) - 1)"
                  " * %lld / %lld AS col FROM step_trace WHERE %s) GROUP BY col ORDER BY col",
-                 (long long)(n < TREND_COLUMNS ? n : TREND_COLUMNS), (long long)n, where);
+                 (long long)columns, (long long)n, where);
         io_out_addf(&s->cli->out, "\n  %-14s", "over time");
         r = query(s, buf_str(&sql));
         while (next(s, r))
@@ -178,7 +190,7 @@ static void print_trend(struct steps *s, const char *where)
                 &s->cli->out, "%s",
                 heights[max > min ? (int)((opm_rows_real(r, 0) - min) / (max - min) * 7.999) : 0]);
         opm_rows_close(r);
-        io_out_addf(&s->cli->out, "  %s to %s\n", human_ns(low, min), human_ns(high, max));
+        io_out_addf(&s->cli->out, "  %s to %s\n", low, high);
     }
     buf_release(&sql);
 }
@@ -206,7 +218,7 @@ static void print_outliers(struct steps *s, const char *where)
         buf_addf(&text, " and %" PRId64 " more", n - shown);
     if (shown) {
         buf_addf(&line, "  %-14s", "outliers");
-        text_wrap(&line, buf_str(&text), 16, 16, cli_text_width());
+        text_wrap(&line, buf_str(&text), LABEL_COLUMNS, LABEL_COLUMNS, cli_text_width());
         io_out_addf(&s->cli->out, "%s\n", buf_str(&line));
     }
     opm_rows_close(r);
@@ -239,12 +251,11 @@ static void print_title(struct steps *s, const char *model, const char *where)
                      human_ns(mean, opm_rows_real(r, 7)));
         else if (n)
             buf_addf(&text, "%s%s%s step%s, %s on average", model, *model ? ": " : "",
-                     human_count(count, n), n == 1 ? "" : "s", human_ns(mean, opm_rows_real(r, 1)));
+                     human_count(count, n), human_s(n), human_ns(mean, opm_rows_real(r, 1)));
         else
             buf_addf(&text, "%s%sno step that counts", model, *model ? ": " : "");
         if (warmup && !s->one)
-            buf_addf(&text, " (%" PRId64 " warm-up step%s left out)", warmup,
-                     warmup == 1 ? "" : "s");
+            buf_addf(&text, " (%" PRId64 " warm-up step%s left out)", warmup, human_s(warmup));
         if (opm_rows_int(r, 8) && !s->one)
             buf_addf(&text, "; %" PRId64 " never ended and %s not counted", opm_rows_int(r, 8),
                      opm_rows_int(r, 8) == 1 ? "is" : "are");
@@ -285,7 +296,7 @@ static void print_title(struct steps *s, const char *model, const char *where)
 /* Steps without operators, or without the chosen ones, are in no average of parts. */
 static void print_unsplit(struct steps *s, const char *where)
 {
-    struct buf sql = { 0 }, text = { 0 }, line = { 0 };
+    struct buf sql = { 0 }, text = { 0 }, said = { 0 }, line = { 0 };
     int64_t n = 0, all = 0;
     opm_rows *r;
 
@@ -300,16 +311,23 @@ static void print_unsplit(struct steps *s, const char *where)
         buf_addf(&text, "%s%" PRId64, text.len ? ", " : "", opm_rows_int(r, 0));
     }
     if (n && (n < all || s->fp || s->bp)) {
-        buf_addf(&line,
-                 "  %" PRId64 " of %" PRId64 " steps hold no %s and are in none of "
-                 "these figures: step%s %s%s\n",
-                 n, all, s->fp || s->bp ? "such operators" : "operators of their own",
-                 n == 1 ? "" : "s", buf_str(&text), n > OUTLIERS_SHOWN ? ", ..." : "");
-        io_out_addf(&s->cli->out, "%s", buf_str(&line));
+        const char *lacks = s->fp || s->bp ? "such operators"
+                            : n == 1       ? "operators of its own"
+                                           : "operators of their own";
+
+        buf_addf(&said,
+                 "%" PRId64 " of %" PRId64 " step%s hold%s no %s and %s in none of these figures:"
+                 " step%s %s%s",
+                 n, all, human_s(all), n == 1 ? "s" : "", lacks, n == 1 ? "is" : "are", human_s(n),
+                 buf_str(&text), n > OUTLIERS_SHOWN ? ", ..." : "");
+        buf_adds(&line, "  ");
+        text_wrap(&line, buf_str(&said), 2, 2, cli_text_width());
+        io_out_addf(&s->cli->out, "%s\n", buf_str(&line));
     }
     opm_rows_close(r);
     buf_release(&sql);
     buf_release(&text);
+    buf_release(&said);
     buf_release(&line);
 }
 
@@ -381,8 +399,8 @@ static void print_all(struct steps *s)
     if (n == 0 && s->rc == CLI_OK && s->one)
         s->rc = cli_error("no step %" PRId64 "; 'opmeter steps --csv' lists them", s->step);
     else if (n == 0 && s->rc == CLI_OK)
-        io_out_addf(&s->cli->out, "This trace has no steps, and its operators do not repeat: there "
-                                  "is nothing to split.\n");
+        cli_tell(s->cli, "This trace has no steps, and its operators do not repeat: there is "
+                         "nothing to split.");
     if (s->rc == CLI_OK && !s->one) {
         s->rc = cli_print_reconciliation(s->cli, s->t, "1");
         cli_remark_attribution(s->cli, s->t);

@@ -36,12 +36,18 @@ static const char *const layouts[] = { "opmeter", "furiosa", NULL };
            "warmup = 0")
 #define NEAREST "percentile_nearest"
 
+/* Files whose rank is no other's. */
+#define RANKS                                                                               \
+    "(SELECT source, rank FROM (SELECT source, min(rank) AS rank, count(*) OVER (PARTITION" \
+    " BY min(rank)) AS n FROM track GROUP BY source HAVING count(DISTINCT rank) = 1) WHERE" \
+    " n = 1)"
 /* The series of `latency`; where several sources have one of a name, with the source in it. */
-#define TITLED                                                                               \
-    "(SELECT l.*, l.rowid AS place, iif(count(*) OVER (PARTITION BY l.scope, l.name) > 1, "  \
-    "coalesce(l.name, '')"                                                                   \
-    " || ' (' || f.path || ')', l.name) AS title FROM latency AS l LEFT JOIN source AS f ON" \
-    " f.id = l.source WHERE l.count > 0)"
+#define TITLED                                                                                \
+    "(SELECT l.*, l.rowid AS place, iif(count(*) OVER (PARTITION BY l.scope, l.name) > 1, "   \
+    "coalesce(coalesce(l.name || ', ', '') || 'rank ' || r.rank, coalesce(l.name, '')"        \
+    " || ' (' || f.path || ')'), l.name) AS title"                                            \
+    " FROM latency AS l LEFT JOIN source AS f ON f.id = l.source LEFT JOIN " RANKS " AS r ON" \
+    " r.source = l.source WHERE l.count > 0)"
 /* The durations behind them. */
 #define DURATIONS(scope, label)                                                         \
     "(SELECT x.dur, l.title FROM " scope " AS x LEFT JOIN track AS t ON t.id = x.track" \
@@ -195,20 +201,36 @@ int summary_put_table(struct summary *s, const struct summary_series *x, size_t 
     return cli_print_table(s->cli, t);
 }
 
+static void say_left_out(struct summary *s, const char *why, int64_t steps, int64_t regions)
+{
+    struct buf b = { 0 };
+
+    if (steps)
+        buf_addf(&b, "%" PRId64 " %s%s", steps, is_training(s) ? "step" : "inference",
+                 human_s(steps));
+    if (regions)
+        buf_addf(&b, "%s%" PRId64 " labelled region%s", b.len ? ", " : "", regions,
+                 human_s(regions));
+    if (b.len)
+        cli_remark(s->cli, "left out %s: %s", why, buf_str(&b));
+    buf_release(&b);
+}
+
 void summary_say_warmup(struct summary *s)
 {
     opm_rows *r = NULL;
     opm_error err;
 
     if (opm_trace_query(s->t,
-                        "SELECT sum(warmup_count) FROM latency UNION ALL SELECT count(*) FROM"
-                        " (SELECT 1 FROM step WHERE dur < 0 UNION ALL SELECT 1 FROM record WHERE"
-                        " dur < 0)",
+                        "SELECT coalesce(sum(warmup_count) FILTER (WHERE scope = 'step'), 0),"
+                        " coalesce(sum(warmup_count) FILTER (WHERE scope = 'record'), 0) FROM"
+                        " latency UNION ALL SELECT (SELECT count(*) FROM step WHERE dur < 0),"
+                        " (SELECT count(*) FROM record WHERE dur < 0)",
                         &r, &err) == 0) {
-        if (opm_rows_next(r, &err) > 0 && opm_rows_int(r, 0) > 0)
-            cli_remark(s->cli, "left out as warm-up: %" PRId64, opm_rows_int(r, 0));
-        if (opm_rows_next(r, &err) > 0 && opm_rows_int(r, 0) > 0)
-            cli_remark(s->cli, "left out because they never ended: %" PRId64, opm_rows_int(r, 0));
+        if (opm_rows_next(r, &err) > 0)
+            say_left_out(s, "as warm-up", opm_rows_int(r, 0), opm_rows_int(r, 1));
+        if (opm_rows_next(r, &err) > 0)
+            say_left_out(s, "because they never ended", opm_rows_int(r, 0), opm_rows_int(r, 1));
     }
     opm_rows_close(r);
 }

@@ -255,8 +255,8 @@ static void say_basis(const struct top *t)
         say_iterations(t, r);
         if (warmup)
             cli_remark(t->cli,
-                       "left out as warm-up: %" PRId64 " executions in %" PRId64 " iterations",
-                       warmup, steps);
+                       "left out as warm-up: %" PRId64 " execution%s in %" PRId64 " iteration%s",
+                       warmup, human_s(warmup), steps, human_s(steps));
     }
     opm_rows_close(r);
     if (t->has_ops)

@@ -20,7 +20,7 @@ static int list_models(struct cli *cli)
         return cli_out_of_memory();
     textable_column(t, "model", TEXTABLE_TEXT);
     textable_column(t, "what it is", TEXTABLE_PROSE);
-    textable_column(t, "options", TEXTABLE_TEXT);
+    textable_column(t, "options", TEXTABLE_PROSE);
     for (size_t i = 0; run_zoo_entry(i, &e); i++) {
         textable_text(t, e.name, strlen(e.name));
         textable_text(t, e.about, strlen(e.about));

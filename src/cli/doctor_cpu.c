@@ -166,14 +166,14 @@ static void look_at_cores(struct doctor *d)
     if (quota > 0 && quota < online)
         doctor_say(
             d, DOCTOR_LIMITED, "cores", "Raise the CPU limit of the container for steady times.",
-            "%d CPUs, but the control group allows the time of %.2g; the rest of each period "
+            "%d CPU%s, but the control group allows the time of %.2g; the rest of each period "
             "is spent waiting",
-            online, quota);
+            online, human_s(online), quota);
     else if (allowed && allowed < online)
         doctor_say(d, DOCTOR_OK, "cores", NULL, "%d of %d CPUs allowed to this process%s", allowed,
                    online, threads);
     else
-        doctor_say(d, DOCTOR_OK, "cores", NULL, "%d CPUs%s", online, threads);
+        doctor_say(d, DOCTOR_OK, "cores", NULL, "%d CPU%s%s", online, human_s(online), threads);
 }
 
 static void look_at_caches(struct doctor *d)
@@ -274,7 +274,8 @@ static void look_at_load(struct doctor *d)
         return;
     if (cpus && load > 0.5 * cpus)
         doctor_say(d, DOCTOR_LIMITED, "load", "Measure when nothing else runs.",
-                   "%.1f threads wanted to run in the last minute, on %d CPUs", load, cpus);
+                   "%.1f threads wanted to run in the last minute, on %d CPU%s", load, cpus,
+                   human_s(cpus));
     else
         doctor_say(d, DOCTOR_OK, "load", NULL, "%.1f threads wanted to run in the last minute",
                    load);

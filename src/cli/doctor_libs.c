@@ -79,7 +79,7 @@ static void look_at_nvml(struct doctor *d)
             device_name(device, model, sizeof(model));
         if (n)
             doctor_say(d, DOCTOR_OK, "NVIDIA driver", NULL, "%s; %u GPU%s, the first is %s",
-                       version, n, n == 1 ? "" : "s", model);
+                       version, n, human_s(n), model);
         else
             doctor_say(d, DOCTOR_MISSING, "NVIDIA driver", not_needed, "%s, but no GPU", version);
         shutdown();

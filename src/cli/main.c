@@ -142,6 +142,8 @@ static const char *guess(const char *word)
 
     if (strncmp(word, "zoo:", 4) == 0)
         return "run";
+    if (strcmp(word, "-") == 0)
+        return "summary";
     if (stat(word, &st) < 0)
         return NULL;
     if (len > 5 && strcmp(word + len - 5, ".onnx") == 0)
@@ -160,18 +162,17 @@ static int welcome(struct cli *cli)
 
     for (const struct command *c = commands; c->name; c++)
         buf_addf(&names, "%s%s", c == commands ? "Commands: " : ", ", c->name);
-    text_wrap(&text, buf_str(&names), 0, 2, 82);
+    text_wrap(&text, buf_str(&names), 0, 2, 80);
     rc = names.failed || text.failed ? cli_out_of_memory() : CLI_OK;
-    io_out_addf(
-        &cli->out,
-        "opmeter measures every operator of a neural network: how fast it is, where the time\n"
-        "goes, why, and what would make it faster. Try first:\n\n"
-        "  opmeter run zoo:resnet50         run and measure a model, or your model.onnx\n"
-        "  opmeter record python train.py   record a program as it is\n"
-        "  opmeter FILE                     sum up what a profiler wrote, or run a model\n"
-        "\n%s.\n'opmeter help' says what they do, 'opmeter help COMMAND' how to use one, "
-        "'opmeter help\ntopics' what else there is to know.\n",
-        buf_str(&text));
+    io_out_addf(&cli->out,
+                "opmeter measures every operator of a neural network: how fast it is, where the\n"
+                "time goes, why, and what would make it faster. Try first:\n\n"
+                "  opmeter run zoo:resnet50         run and measure a model, or your model.onnx\n"
+                "  opmeter record python train.py   record a program as it is\n"
+                "  opmeter FILE                     sum up what a profiler wrote, or run a model\n"
+                "\n%s.\n'opmeter help' says what they do, 'opmeter help COMMAND' how to use one,\n"
+                "'opmeter help topics' what else there is to know.\n",
+                buf_str(&text));
     buf_release(&names);
     buf_release(&text);
     return rc;
@@ -186,14 +187,26 @@ static int no_such_file(struct cli *cli, const char *word)
     return rc;
 }
 
+/* clang-format off */
+#define GLOBAL_OPTIONS(cli, version)                           \
+    OPT_BOOL(0, "version", (version), "print the version"),    \
+    CLI_COMMON_OPTIONS(cli),                                   \
+    OPT_END
+/* clang-format on */
+
+void cli_global_options(struct cli *cli, void (*see)(void *user, const struct option *opts),
+                        void *user)
+{
+    bool version = false;
+    const struct option opts[] = { GLOBAL_OPTIONS(cli, &version) };
+
+    see(user, opts);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     bool version = false;
-    const struct option opts[] = {
-        OPT_BOOL(0, "version", &version, "print the version"),
-        CLI_COMMON_OPTIONS(cli),
-        OPT_END,
-    };
+    const struct option opts[] = { GLOBAL_OPTIONS(cli, &version) };
     opm_error err;
     int n, rc = options_parse(opts, OPTIONS_STOP_AT_ARGUMENT, argc, argv, &n, &err);
     const char *guessed;

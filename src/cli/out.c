@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/environment.h"
+#include "base/glyph.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -161,6 +162,20 @@ bool cli_fact(struct cli *cli, const char *label, struct buf *text)
     return ok;
 }
 
+void cli_tell(struct cli *cli, const char *fmt, ...)
+{
+    struct buf b = { 0 }, lines = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    add_clean(&b, false, fmt, ap);
+    va_end(ap);
+    text_wrap(&lines, buf_str(&b), 0, 0, cli_text_width());
+    io_out_addf(&cli->out, "%s\n", buf_str(&lines));
+    buf_release(&b);
+    buf_release(&lines);
+}
+
 void cli_say(struct cli *cli, const char *fmt, ...)
 {
     struct buf b = { 0 };
@@ -267,6 +282,13 @@ int cli_width(void)
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col)
         return ws.ws_col;
     return WIDTH_DEFAULT;
+}
+
+int cli_bytes(const char *text, int columns)
+{
+    size_t len = strlen(text);
+
+    return columns + (int)(len - glyph_width(text, len));
 }
 
 int cli_text_width(void)

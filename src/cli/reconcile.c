@@ -31,7 +31,7 @@ static void put_place(struct cli *cli, const opm_rows *r)
         buf_addf(&text, ", rank %" PRId64, opm_rows_int(r, 0));
     if (opm_rows_int(r, 2))
         buf_addf(&text, ", mean of %" PRId64 " step%s", opm_rows_int(r, 2),
-                 opm_rows_int(r, 2) == 1 ? "" : "s");
+                 human_s(opm_rows_int(r, 2)));
     if (wall > 0)
         buf_addf(&text, ": %s =", human_ns(room, wall));
     for (size_t i = 0, n = 0; i < ARRAY_SIZE(parts); i++) {

@@ -385,13 +385,13 @@ void report_title(const struct report *r, struct buf *b)
     const struct run_result *res = &r->res[0];
 
     buf_addf(b, "%s on %s%s%s, %d thread%s", res->model, res->engine, res->version[0] ? " " : "",
-             res->version, res->threads, res->threads == 1 ? "" : "s");
+             res->version, res->threads, human_s(res->threads));
     if (r->n > 1)
         buf_addf(b, " in each of %d instances", r->n);
     if (res->batch > 1)
         buf_addf(b, ", batch %" PRId64, res->batch);
     buf_addf(b, ": %" PRIu64 " iteration%s after %" PRIu64 " of warm-up", res->metered.n,
-             res->metered.n == 1 ? "" : "s", res->warmup);
+             human_s((int64_t)res->metered.n), res->warmup);
 }
 
 void report_throughput(const struct report *r, struct buf *b)
@@ -431,7 +431,7 @@ static void peak_text(const struct report *r, struct buf *b)
              " GB/s; with %d thread%s, measured on this machine. 'of peak' is what an operator "
              "reaches of the one that limits it, its roof: arithmetic, or the level that its data "
              "fits in",
-             r->res[0].threads, r->res[0].threads == 1 ? "" : "s");
+             r->res[0].threads, human_s(r->res[0].threads));
 }
 
 static void cost_text(const struct report *r, struct buf *b)
@@ -483,7 +483,7 @@ static void interrupted_text(const struct report *r, struct buf *b)
     buf_addf(b,
              "%s an iteration in interruptions, of %zu operator%s: %" PRId64 " of %" PRId64
              " executions of ",
-             human_ns(all, beyond_ns / r->steps), ops, ops == 1 ? "" : "s", most->interrupted,
+             human_ns(all, beyond_ns / r->steps), ops, human_s(ops), most->interrupted,
              most->count);
     buf_adds(b, most->name ? most->name : "");
     buf_addf(b, " took up to %s, the median %s", human_ns(longest, most->max_ns),
@@ -498,11 +498,11 @@ static void lost_text(const struct report *r, struct buf *b)
     for (int i = 0; i < r->n; i++)
         lost += r->res[i].lost;
     if (lost)
-        buf_addf(b, "%s events did not fit the buffer (OPMETER_BUFFER_MB)",
-                 human_count(room, (int64_t)lost));
+        buf_addf(b, "%s event%s did not fit the buffer (OPMETER_BUFFER_MB)",
+                 human_count(room, (int64_t)lost), human_s((int64_t)lost));
     if (r->lost_runs)
-        buf_addf(b, "%sthe engine's profile is complete for all but %s iterations",
-                 b->len ? "; " : "", human_count(room, r->lost_runs));
+        buf_addf(b, "%sthe engine's profile is complete for all but %s iteration%s",
+                 b->len ? "; " : "", human_count(room, r->lost_runs), human_s(r->lost_runs));
     if (!b->len)
         buf_adds(b, "nothing");
 }
@@ -511,13 +511,16 @@ static void check_text(const struct run_check *c, struct buf *b)
 {
     char room[HUMAN_ROOM], wrong[HUMAN_ROOM];
 
-    if (c->ok)
-        buf_addf(b, "holds: %s elements, none differs by more than %.2g",
-                 human_count(room, (int64_t)c->elements), c->max_abs);
+    if (!c->ok && !c->elements)
+        buf_addf(b, "does not hold: %s", c->worst);
+    else if (c->ok)
+        buf_addf(b, "holds: %s element%s, none differs by more than %.2g",
+                 human_count(room, (int64_t)c->elements), human_s((int64_t)c->elements),
+                 c->max_abs);
     else
-        buf_addf(b, "does not hold: %s of %s elements are off; the worst: %s",
+        buf_addf(b, "does not hold: %s of %s element%s %s off; the worst: %s",
                  human_count(wrong, (int64_t)c->wrong), human_count(room, (int64_t)c->elements),
-                 c->worst);
+                 human_s((int64_t)c->elements), c->wrong == 1 ? "is" : "are", c->worst);
 }
 
 /* "  label     text", broken into lines. Empties text. */

@@ -1,5 +1,6 @@
 /* steps_arrivals.c -- `opmeter steps`: which rank the others wait for. */
 #include "cli/steps.h"
+#include "cli/table.h"
 
 int steps_print_arrivals(struct cli *cli, opm_trace *t)
 {
@@ -14,10 +15,9 @@ int steps_print_arrivals(struct cli *cli, opm_trace *t)
         io_out_addf(&cli->out, "the others wait for rank %lld.\n\n", (long long)named);
     else
         io_out_addf(&cli->out, "none keeps the others waiting.\n\n");
-    return cli_print_query(
-        cli, t,
-        "SELECT rank, last_count AS \"came last\", collectives AS \"of\","
-        " round(late_ns / 1e6, 3) AS \"others waited ms\", round(100 * share, 2) AS \"share %\","
-        " round(waited_ns / 1e6, 3) AS \"waited itself ms\","
-        " round(clock_ns / 1e6, 3) AS \"clock ahead ms\" FROM stragglers ORDER BY late_ns DESC");
+    return table_print(cli, t,
+                       "SELECT rank, last_count AS came_last, collectives AS \"of\", late_ns AS"
+                       " others_waited_ns, share, waited_ns AS waited_itself_ns, clock_ns AS"
+                       " clock_ahead_ns FROM stragglers ORDER BY late_ns DESC",
+                       0, NULL);
 }

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 
-#define BAR_COLUMNS 36
 #define SPANS_SHOWN 12
 
 /* The rows of one model on one rank that count. */
@@ -49,8 +48,8 @@ static void print_title(struct cli *cli, const opm_rows *r, int64_t num)
         buf_addf(&text, "critical path of the whole trace, which has no steps, %s",
                  human_ns(room, opm_rows_real(r, 4)));
     else
-        buf_addf(&text, "critical path of %s step%s%s, mean %s", human_count(count, n),
-                 n == 1 ? "" : "s", found ? " (found by repetition, not marked)" : "",
+        buf_addf(&text, "critical path of %s step%s%s, mean %s", human_count(count, n), human_s(n),
+                 found ? " (found by repetition, not marked)" : "",
                  human_ns(room, opm_rows_real(r, 4) / (double)n));
     buf_adds(&text, ".");
     cli_clean(&text);
@@ -81,11 +80,11 @@ static int print_kinds(struct cli *cli, opm_trace *t, const char *which, double 
             break;
         ns = opm_rows_real(rows, 1);
         buf_clear(&bar);
-        bar_put(&bar, ns / total, BAR_COLUMNS, true);
+        bar_put(&bar, ns / total, steps_bar_columns(), true);
         io_out_addf(&cli->out, "  %-14s%s%*s", opm_rows_text(rows, 0, NULL), buf_str(&bar),
-                    BAR_COLUMNS - (int)glyph_width(buf_str(&bar), bar.len), "");
-        io_out_addf(&cli->out, " %10s %6.2f %%\n", human_ns(room, ns / (double)n),
-                    100 * ns / total);
+                    steps_bar_columns() - (int)glyph_width(buf_str(&bar), bar.len), "");
+        human_ns(room, ns / (double)n);
+        io_out_addf(&cli->out, " %*s %6.2f %%\n", cli_bytes(room, 10), room, 100 * ns / total);
     }
     opm_rows_close(rows);
     buf_release(&sql);

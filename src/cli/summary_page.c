@@ -64,7 +64,7 @@ static void add_model(struct summary *s, struct buf *b)
     if (add_meta(s, b, " on ", "engine.name"))
         add_meta(s, b, " ", "engine.version");
     if (add_meta(s, b, ", ", "engine.threads"))
-        buf_adds(b, meta_number(s, "engine.threads") > 1 ? " threads" : " thread");
+        buf_addf(b, " thread%s", human_s((int64_t)meta_number(s, "engine.threads")));
     if (meta_number(s, "run.batch") > 1)
         add_meta(s, b, ", batch ", "run.batch");
     if (meta_number(s, "run.instances") > 1)
@@ -76,7 +76,7 @@ static void add_machine(struct summary *s, struct buf *b)
     add_meta(s, b, "", "machine.host");
     add_meta(s, b, b->len ? ": " : "", "machine.cpu");
     if (add_meta(s, b, b->len ? ", " : "", "machine.cores"))
-        buf_adds(b, " cores");
+        buf_addf(b, " core%s", human_s((int64_t)meta_number(s, "machine.cores")));
     add_cell(s, b,
              "SELECT (SELECT iif(count(*) > 0, '; ', '') FROM meta WHERE key GLOB 'machine.*')"
              " || group_concat(n || value, ', ') FROM (SELECT iif(count(*) > 1, count(*) || ' x ',"
@@ -224,10 +224,11 @@ static int print_latency(struct summary *s, const struct all_series *all)
 {
     int rc = CLI_OK;
 
-    if (!all->n)
-        io_out_adds(&s->cli->out,
-                    "\nNothing to sum up: the trace has no steps, no labelled regions and no runs "
-                    "of a device that were measured. 'opmeter top' ranks what it has.\n");
+    if (!all->n) {
+        io_out_adds(&s->cli->out, "\n");
+        cli_tell(s->cli, "Nothing to sum up: the trace has no steps, no labelled regions and no "
+                         "runs of a device that were measured. 'opmeter top' ranks what it has.");
+    }
     for (size_t i = 0, end; i < all->n && rc == CLI_OK; i = end) {
         const struct summary_series *x = &all->s[i];
         const char *word = summary_word(s, x);

@@ -8,7 +8,7 @@
 
 #define HEADING_ROOM 64
 
-enum show { AS_IS, AS_TIME, AS_START, AS_SHARE, AS_BYTES, AS_COUNT, AS_RATE };
+enum show { AS_IS, AS_TIME, AS_START, AS_SHARE, AS_BYTES, AS_COUNT, AS_RATE, AS_PROSE };
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -35,7 +35,20 @@ static enum show show_of(const char *name)
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
         if (strcmp(name, counts[i]) == 0)
             return AS_COUNT;
-    return AS_IS;
+    return strcmp(name, "action") == 0 ? AS_PROSE : AS_IS;
+}
+
+/* What is left out first where there is no room; 0: what never is. */
+static int rank_of(const char *name)
+{
+    static const char *const ranked[] = { "steps",     "copies_ns", "copies",         "GB/s",
+                                          "operators", "own_ns",    "mean_ns",        "max_ns",
+                                          "min_ns",    "copy_ns",   "longest_wait_ts" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(ranked); i++)
+        if (strcmp(name, ranked[i]) == 0)
+            return (int)i + 1;
+    return 0;
 }
 
 /* "longest_wait_ns" as people say it. */
@@ -64,12 +77,13 @@ static void add_cell(struct textable *t, const opm_rows *r, int c, enum show sho
     enum opm_type type = opm_rows_type(r, c);
     char room[HUMAN_ROOM];
 
-    if (show == AS_IS || type == OPM_TYPE_NULL || type == OPM_TYPE_TEXT) {
+    if (show == AS_IS || show == AS_PROSE || type == OPM_TYPE_NULL || type == OPM_TYPE_TEXT) {
         cli_add_value(t, r, c);
         return;
     }
     switch (show) {
     case AS_IS:
+    case AS_PROSE:
         break;
     case AS_TIME:
         add_text(t, human_ns(room, opm_rows_real(r, c)));
@@ -95,7 +109,10 @@ static void add_cell(struct textable *t, const opm_rows *r, int c, enum show sho
 
 static enum textable_kind kind_of(enum show show)
 {
-    return show == AS_IS ? TEXTABLE_ANY : show == AS_SHARE ? TEXTABLE_SHARE : TEXTABLE_INT;
+    return show == AS_IS      ? TEXTABLE_ANY
+           : show == AS_PROSE ? TEXTABLE_PROSE
+           : show == AS_SHARE ? TEXTABLE_SHARE
+                              : TEXTABLE_INT;
 }
 
 static int read_rows(opm_trace *trace, const char *sql, bool plain, int64_t limit,
@@ -115,7 +132,7 @@ static int read_rows(opm_trace *trace, const char *sql, bool plain, int64_t limi
 
             heading(name, room);
             textable_column(t, plain ? name : room, kind_of(plain ? AS_IS : show_of(name)));
-            textable_optional(t, 0);
+            textable_optional(t, plain ? 0 : rank_of(name));
         }
         if ((*rows)++ == limit && limit)
             break;

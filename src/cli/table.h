@@ -3,7 +3,8 @@
  *
  * What a column is follows from its name: x_ns and dur are times, ts when something began, share
  * and busy shares, bytes an amount of memory, x/s a speed, count and the like numbers of things;
- * all else is shown as it is. */
+ * an action a sentence; all else is shown as it is. Where there is no room, secondary statistics
+ * are left out. */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 

@@ -58,24 +58,25 @@ static const char layers_sql[] =
     "SELECT " what ", sum(compute_ns + exposed_ns + copy_ns) / max(steps, 1) AS busy_ns,"        \
     " CAST(sum(compute_ns + exposed_ns + copy_ns) AS REAL) / nullif(sum(wall_ns -"               \
     " not_recorded_ns), 0) AS share, sum(compute_ns) / max(steps, 1) AS compute_ns,"             \
-    " nullif(sum(exposed_ns), 0) / max(steps, 1) AS exposed_communication_ns,"                   \
+    " nullif(sum(exposed_ns), 0) / max(steps, 1) AS exposed_ns,"                                 \
     " nullif(sum(copy_ns), 0) / max(steps, 1) AS copies_ns, sum(idle_ns) / max(steps, 1) AS"     \
     " idle_ns, sum(wall_ns - not_recorded_ns) / max(steps, 1) AS wall_ns, nullif(max(steps), 0)" \
     " AS steps FROM reconciliation GROUP BY " group " ORDER BY " group
 
 static const struct {
     const char *by, *title, *sql, *empty;
+    bool whole; /* of the whole trace, also where there are iterations */
 } groupings[] = {
     { "kernel", "Kernels, by time on the devices", kernels_sql,
-      "No kernel was recorded: --by op ranks what there is." },
+      "No kernel was recorded: --by op ranks what there is.", true },
     { "module", "Modules, by time of their operators", scopes_sql,
-      "No operator was executed in this trace." },
-    { "layer", "Layers, by own time of their spans", layers_sql, "The trace has no spans." },
+      "No operator was executed in this trace.", false },
+    { "layer", "Layers, by own time of their spans", layers_sql, "The trace has no spans.", true },
     { "rank", "Ranks",
       PLACES("coalesce(rank, 'none') AS rank, count(DISTINCT device) AS devices", "rank"),
-      "Nothing in this trace says when it was busy." },
+      "Nothing in this trace says when it was busy.", false },
     { "device", "Devices", PLACES("coalesce(device, 'host') AS device, rank", "rank, device"),
-      "Nothing in this trace says when a device was busy." },
+      "Nothing in this trace says when a device was busy.", false },
 };
 
 int top_print_by(const struct top *t, const char *by)
@@ -101,5 +102,8 @@ int top_print_by(const struct top *t, const char *by)
         io_out_addf(&cli->out, "%s\n", groupings[i].empty);
     if (rc == CLI_OK && t->limit && rows > t->limit)
         cli_remark(cli, "there are more than these %" PRId64 ": -t 0 shows all", t->limit);
+    if (rc == CLI_OK && rows && (marked || groupings[i].whole) &&
+        cli_query_int(t->trace, "SELECT count(*) FROM step") > 0)
+        cli_remark(cli, "times are of the whole trace, not of one iteration");
     return rc;
 }

@@ -228,7 +228,7 @@ void top_say_remarks(const struct top *t, const struct top_remarks *m)
                    m->unknown_memory, m->ops, t->aggregate);
     if (m->all_rows > m->rows)
         cli_remark(t->cli, "%" PRId64 " more %s%s: -t 0 shows all", m->all_rows - m->rows, what,
-                   m->all_rows - m->rows == 1 ? "" : "s");
+                   human_s(m->all_rows - m->rows));
 }
 
 static void say_left_out(const struct top *t, const struct box *box)

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <string.h>
+#include <unistd.h>
 
 const char *cli_export_format(const char *path)
 {
@@ -14,13 +15,34 @@ const char *cli_export_format(const char *path)
     return NULL;
 }
 
+/* A path of '-' becomes that of standard input. */
+static int take_stdin(struct cli *cli, char **paths, int n)
+{
+    static char standard_input[] = CLI_STDIN;
+
+    for (int i = 0; i < n; i++) {
+        if (strcmp(paths[i], "-") != 0)
+            continue;
+        if (cli->stdin_taken)
+            return cli_usage(cli, "'-' is standard input, which can be read only once");
+        if (isatty(STDIN_FILENO))
+            return cli_usage(cli, "'-' is standard input, which is a terminal: pipe a trace into "
+                                  "it, or name a file");
+        cli->stdin_taken = true;
+        paths[i] = standard_input;
+    }
+    return CLI_OK;
+}
+
 int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
 {
     opm_open_options opts = OPM_OPEN_OPTIONS_INIT;
     struct progress p;
     opm_error err;
-    int rc;
+    int rc = take_stdin(cli, paths, n);
 
+    if (rc != CLI_OK)
+        return rc;
     progress_start(&p, cli, "reading", n ? paths[0] : "");
     p.bytes = true;
     opts.format = cli->trace_format;
@@ -95,8 +117,8 @@ void cli_measuring(opm_trace *t, struct buf *b)
         else if (strcmp(what, "writing") == 0)
             buf_addf(b, "%s%s in writing what PyTorch told", i ? ", " : "", total);
         else
-            buf_addf(b, "%s%s in telling of %s operators of PyTorch (%s each)", i ? ", " : "",
-                     total, human_count(count, opm_rows_int(r, 1)),
+            buf_addf(b, "%s%s in telling of %s operator%s of PyTorch (%s each)", i ? ", " : "",
+                     total, human_count(count, opm_rows_int(r, 1)), human_s(opm_rows_int(r, 1)),
                      human_ns(each, opm_rows_real(r, 2)));
     }
     opm_rows_close(r);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TOTAL_COLUMNS 39 /* in front of what a total means */
+
 bool whatif_add_rule(struct whatif_rules *to, const struct whatif_rule *rule)
 {
     if (!GROW(to->item, to->cap, to->n + 1))
@@ -325,6 +327,9 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top, bool se
     static const char *const names[] = { "now",       "then", "saved", "ratio",    "from", "weight",
                                          "zeros now", "aim",  "type",  "operator", "model" };
     const unsigned numbers = 0xcf; /* bit i: column i stands to the right */
+    static const int ranks[] = {
+        0, 0, 0, 0, 3, 5, 4, 2, 1, 0, 0
+    }; /* left out first: the highest */
     struct textable *table = textable_new();
     opm_rows *row = NULL;
     opm_error err;
@@ -332,8 +337,10 @@ static int print_table(const struct whatif *w, opm_trace *t, size_t top, bool se
 
     if (!table)
         return cli_out_of_memory();
-    for (size_t i = 0; i < ARRAY_SIZE(names) - !several; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(names) - !several; i++) {
         textable_column(table, names[i], numbers >> i & 1 ? TEXTABLE_REAL : TEXTABLE_TEXT);
+        textable_optional(table, ranks[i]);
+    }
     rc = query_rows(w, t,
                     "WHERE ratio IS NOT NULL ORDER BY latency_ns - projected_ns DESC,"
                     " latency_ns DESC, op",
@@ -394,8 +401,14 @@ static void print_line(struct io_out *out, const char *label, double now, double
                        const char *rest)
 {
     char a[HUMAN_ROOM], b[HUMAN_ROOM];
+    struct buf line = { 0 };
 
-    io_out_addf(out, "  %-14s %9s -> %9s  %s\n", label, human_ns(a, now), human_ns(b, then), rest);
+    human_ns(a, now);
+    human_ns(b, then);
+    buf_addf(&line, "  %-14s %*s -> %*s  ", label, cli_bytes(a, 8), a, cli_bytes(b, 8), b);
+    text_wrap(&line, rest, TOTAL_COLUMNS, TOTAL_COLUMNS, cli_text_width());
+    io_out_addf(out, "%s\n", buf_str(&line));
+    buf_release(&line);
 }
 
 static void print_totals(const struct whatif *w, const struct total *all)
@@ -416,40 +429,40 @@ static void print_totals(const struct whatif *w, const struct total *all)
     if (all->step_ns > 0) {
         double then = projected_step_ns(all);
 
-        snprintf(text, sizeof(text), "%.2f times as fast (what is no operator stays)",
+        snprintf(text, sizeof(text), "%.2f times as fast; the rest of it stays",
                  then > 0 ? all->step_ns / then : (double)NAN);
         print_line(out, "iteration", all->step_ns, then, text);
     }
 }
 
-static void print_count(struct io_out *out, int64_t n, const char *what)
+static void print_count(struct cli *cli, int64_t n, const char *what)
 {
     if (n)
-        io_out_addf(out, "%lld %s: %s\n", (long long)n, n == 1 ? "ratio" : "ratios", what);
+        cli_tell(cli, "%lld ratio%s: %s", (long long)n, human_s(n), what);
 }
 
 /* Where the ratios come from, and how to get better ones. */
 static void print_sources(const struct whatif *w, const struct total *all)
 {
-    struct io_out *out = &w->cli->out;
+    struct cli *cli = w->cli;
 
     if (!w->sparse)
         return;
+    io_out_adds(&cli->out, "\n");
     if (!all->fits) {
-        io_out_addf(out,
-                    "\nNo operator multiplies with a constant two-dimensional weight that divides "
-                    "into %s blocks.\n",
-                    w->pattern->name);
+        cli_tell(cli,
+                 "No operator multiplies with a constant two-dimensional weight that divides into "
+                 "%s blocks.",
+                 w->pattern->name);
         return;
     }
-    io_out_adds(out, "\n");
     if (!(all->measured + all->constant + all->given + all->unknown))
-        io_out_adds(out, "Every weight that divides into such blocks is half zero or more already: "
-                         "nothing to gain.\n");
-    print_count(out, all->measured, "measured on this machine");
-    print_count(out, all->constant, "the constant 4 of Neural Engine, not measured: try --measure");
-    print_count(out, all->given, "as given");
-    print_count(out, all->unknown,
+        cli_tell(cli, "Every weight that divides into such blocks is half zero or more already: "
+                      "nothing to gain.");
+    print_count(cli, all->measured, "measured on this machine");
+    print_count(cli, all->constant, "the constant 4 of Neural Engine, not measured: try --measure");
+    print_count(cli, all->given, "as given");
+    print_count(cli, all->unknown,
                 "not known and taken as 1: try --measure, or give it with --ratio");
 }
 

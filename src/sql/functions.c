@@ -5,6 +5,7 @@
 #include "sql/functions.h"
 
 #include "base/alloc.h"
+#include "base/human.h"
 #include "base/quantile.h"
 #include <math.h>
 #include <sqlite3.h>
@@ -164,24 +165,38 @@ static void stdev_final(sqlite3_context *ctx)
         sqlite3_result_double(ctx, sqrt(s->squares / (double)(s->n - 1)));
 }
 
+static void human_ns_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    char room[HUMAN_ROOM];
+    double ns;
+
+    (void)argc;
+    if (sqlite3_value_type(argv[0]) == SQLITE_NULL || !number(ctx, argv[0], "human_ns", &ns))
+        return;
+    sqlite3_result_text(ctx, human_ns(room, ns), -1, SQLITE_TRANSIENT);
+}
+
 int functions_register(struct sqlite3 *db)
 {
     static const struct {
         const char *name;
         int nargs;
+        void (*plain)(sqlite3_context *, int, sqlite3_value **);
         void (*step)(sqlite3_context *, int, sqlite3_value **);
         void (*final)(sqlite3_context *);
     } functions[] = {
-        { "percentile", 2, percentile_step, percentile_final },
-        { "percentile_nearest", 2, percentile_nearest_step, percentile_final },
-        { "median", 1, median_step, percentile_final },
-        { "stdev", 1, stdev_step, stdev_final },
+        { "percentile", 2, NULL, percentile_step, percentile_final },
+        { "percentile_nearest", 2, NULL, percentile_nearest_step, percentile_final },
+        { "median", 1, NULL, median_step, percentile_final },
+        { "stdev", 1, NULL, stdev_step, stdev_final },
+        { "human_ns", 1, human_ns_of, NULL, NULL },
     };
     const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
     int rc = SQLITE_OK;
 
     for (size_t i = 0; i < ARRAY_SIZE(functions) && rc == SQLITE_OK; i++)
         rc = sqlite3_create_function_v2(db, functions[i].name, functions[i].nargs, flags, NULL,
-                                        NULL, functions[i].step, functions[i].final, NULL);
+                                        functions[i].plain, functions[i].step, functions[i].final,
+                                        NULL);
     return rc;
 }

@@ -423,7 +423,7 @@ def run(tool, family, folder):
         done = subprocess.run([tool, "run", file, "--check", ref, "--engine", "native", "--threads", str(threads), "-n", "2", "-w", "0",
                                "-o", folder, "--atol", "1e-4", "--rtol", "1e-4"], capture_output=True, text=True, timeout=250,
                               env={**os.environ, "OPMETER_ISA": isa})
-        if done.returncode:
+        if done.returncode and "this processor does not have it" not in done.stderr:
             wrong.append(f"{family.__name__}, {isa}, {threads} threads: exit {done.returncode}: {(done.stderr + done.stdout).strip()[:600]}")
     return wrong
 

@@ -277,7 +277,8 @@ static void test_optional(void **state)
     assert_printed(t, TEXTABLE_ALIGNED, 20,
                    "name  what it is\n"
                    "----  --------------\n"
-                   "a     a sentence th…\n");
+                   "a     a sentence\n"
+                   "      that goes on\n");
     assert_string_equal(textable_no_room(t, 1), "second");
     assert_printed(t, TEXTABLE_CSV, 20,
                    "name,first,empty,second,what it is\n"

@@ -1,7 +1,9 @@
 /* isa.c -- which inner loops this processor can run; see isa.h. */
 #include "engine/native/isa/isa.h"
 
+#include "base/capped.h"
 #include "base/environment.h"
+#include "base/error.h"
 #include "engine/native/isa/half.h"
 #include "engine/native/isa/loops_isa.h"
 #include "engine/native/isa/nbits_isa.h"
@@ -72,13 +74,28 @@ const struct isa *isa_host(void)
     return &set[k];
 }
 
-const struct isa *isa_best(void)
+int isa_choose(const struct isa **out, opm_error *err)
 {
     const char *want = environment_get("OPMETER_ISA");
-    const struct isa *isa = NULL;
+    char names[64] = "";
+    struct capped to = capped_of(names, sizeof(names));
+    bool known = false;
 
-    for (int k = ISA_N - 1; k >= 0 && !isa; k--)
-        if (!want || strcmp(want, isa_names[k]) == 0)
-            isa = isa_get((enum isa_kind)k);
-    return isa ? isa : isa_get(ISA_C);
+    *out = want ? NULL : isa_host();
+    for (int k = 0; k < ISA_N && want; k++) {
+        bool wanted = strcmp(want, isa_names[k]) == 0;
+
+        known |= wanted;
+        if (!isa_get((enum isa_kind)k))
+            continue;
+        if (wanted)
+            *out = &set[k];
+        capped_adds(&to, k ? ", " : "");
+        capped_adds(&to, isa_names[k]);
+    }
+    if (*out)
+        return 0;
+    return opm__fail(err, OPM_EINVAL, "OPMETER_ISA=%.40s: %s; there is: %s", want,
+                     known ? "this processor does not have it" : "no such instruction set",
+                     capped_str(&to));
 }

@@ -10,6 +10,7 @@
 
 #include "base/common.h"
 #include "engine/native/isa/blocked_isa.h"
+#include <opmeter/opmeter_error.h>
 
 /* Element-wise functions of one float; alpha and beta are what the operator calls them. */
 enum isa_unary {
@@ -119,9 +120,9 @@ extern const char *const isa_names[ISA_N];
 
 /* NULL if this processor, or the compiler, does not have it. */
 const struct isa *isa_get(enum isa_kind kind);
-/* The best there is, unless the environment has the name of another one as OPMETER_ISA (for
- * tests). */
-const struct isa *isa_best(void);
+/* The best there is, or the one whose name the environment has as OPMETER_ISA (for tests).
+ * OPM_EINVAL if there is none of that name, or not on this processor. */
+int isa_choose(const struct isa **out, opm_error *err);
 /* The best there is. */
 const struct isa *isa_host(void);
 

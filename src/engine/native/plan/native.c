@@ -45,16 +45,20 @@ static int native_open(struct engine **out, struct model *m, const struct engine
     static const struct engine_options defaults = ENGINE_OPTIONS_INIT;
     const struct graph *g = m->graph;
     const struct infer_options hints = { .hints = true };
-    struct native *e = mem_calloc(1, sizeof(*e));
+    struct native *e;
     opm_error why = { 0 };
-    int rc, misfit = 0;
+    const struct isa *isa;
+    int rc = isa_choose(&isa, err), misfit = 0;
 
+    if (rc < 0)
+        return rc;
+    e = mem_calloc(1, sizeof(*e));
     if (!e)
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     e->base.class = &engine_native;
     e->model = m;
     e->opts = opts ? *opts : defaults;
-    e->isa = isa_best();
+    e->isa = isa;
     e->nin = g->ninput;
     e->nout = g->noutput;
     e->in = list_values(g, g->input, g->ninput);
