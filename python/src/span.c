@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPANS_MAX                                                                            \
-    16384           /* names remembered; programs that make up names must not eat the memory \
-                     */
-#define LOOKS_MAX 8 /* at who begins a site, before it counts as settled */
+#define SPANS_MAX 16384 /* names remembered: programs that make them up must not eat the memory */
+#define LOOKS_MAX 8     /* at who begins a site, before it counts as settled */
+
+/* Out of the way of a span that is off, which would save registers for it. */
+#define ASIDE __attribute__((noinline))
 
 /* The thread's own: its address says which thread this is. */
 static __thread struct {
@@ -51,7 +52,7 @@ static struct site *site_new(PyObject *name, PyObject *category, int layer)
     return site;
 }
 
-static struct span *span_of_site(PyTypeObject *type, enum span_kind kind, struct site *site)
+static ASIDE struct span *span_of_site(PyTypeObject *type, enum span_kind kind, struct site *site)
 {
     struct span *span = PyObject_New(struct span, type);
 
@@ -307,7 +308,7 @@ static bool span_end(struct span *span)
 
 /* ---- methods ---- */
 
-static PyObject *span_begin_method(struct span *span, PyObject *unused)
+static ASIDE PyObject *span_begin_method(struct span *span, PyObject *unused)
 {
     (void)unused;
     if (span_begin(span, false) < 0)
@@ -338,10 +339,10 @@ static PyObject *span_enter_async(struct span *span, PyObject *unused)
     return (PyObject *)span;
 }
 
-static PyObject *span_exit(struct span *span, PyObject *const *args, Py_ssize_t nargs)
+static ASIDE PyObject *span_exit_begun(struct span *span, PyObject *const *args, Py_ssize_t nargs)
 {
     /* What began since on this thread ends first. */
-    if (span->unseen && (!span->n || !span_began_here(span))) {
+    if (span->unseen && !span_began_here(span)) {
         span->unseen--;
         Py_RETURN_NONE;
     }
@@ -354,6 +355,14 @@ static PyObject *span_exit(struct span *span, PyObject *const *args, Py_ssize_t 
         PyErr_Clear(); /* the one on its way matters more */
     }
     span_end(span);
+    Py_RETURN_NONE;
+}
+
+static PyObject *span_exit(struct span *span, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (span->n || !span->unseen)
+        return span_exit_begun(span, args, nargs);
+    span->unseen--;
     Py_RETURN_NONE;
 }
 
@@ -603,7 +612,7 @@ void span_forget(struct state *s)
 #define REMEMBERED_REFS 3 /* the dict and both bound methods */
 
 /* A span of a name that has been used before, without any work if nobody else has hold of it. */
-static PyObject *span_again(struct span *known)
+static inline PyObject *span_again(struct span *known)
 {
     if (Py_REFCNT(known) == REMEMBERED_REFS && !known->n && !known->unseen) {
         Py_INCREF(known);
@@ -707,9 +716,7 @@ static PyObject *span_general(struct state *s, PyObject *const *args, Py_ssize_t
                      nargs);
         return NULL;
     }
-    if (names && span_keywords(args + nargs, names, &category, &layer, &facts) == 0)
-        l = layer_of(layer);
-    else if (!names)
+    if (!names || span_keywords(args + nargs, names, &category, &layer, &facts) == 0)
         l = layer_of(layer);
     if (category == Py_None)
         category = NULL;
@@ -736,16 +743,12 @@ static PyObject *span_around(struct state *s, PyObject *function)
     return wrapped;
 }
 
-static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                               PyObject *names)
+static ASIDE PyObject *span_of_call(struct state *s, PyObject *const *args, Py_ssize_t nargs,
+                                    PyObject *names)
 {
-    struct state *s = state_of(module);
     PyObject *known;
 
     if (nargs == 1 && !names) {
-        /* A loop asks for the same text again and again. */
-        if (args[0] == s->last_name)
-            return span_again(s->last_span);
         if (PyUnicode_CheckExact(args[0])) {
             known = PyDict_GetItemWithError(s->spans, args[0]);
             if (known) {
@@ -763,6 +766,17 @@ static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize
             return span_around(s, args[0]);
     }
     return span_general(s, args, nargs, names);
+}
+
+static PyObject *span_function(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *names)
+{
+    struct state *s = state_of(module);
+
+    /* A loop asks for the same text again and again. */
+    if (nargs == 1 && !names && args[0] == s->last_name)
+        return span_again(s->last_span);
+    return span_of_call(s, args, nargs, names);
 }
 
 static PyMethodDef functions[] = {
