@@ -570,10 +570,10 @@ static inline __attribute__((always_inline)) void turn_square(uint8_t *out, int6
     line v[SQUARE];
 
     memset(v, flip, sizeof(v));
-    UNROLL for (int64_t i = 0; i < rows; i++) memcpy(&v[i], in + i * in_pitch, (size_t)columns);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(&v[i], in + i * in_pitch, (size_t)columns);
     turn(v);
-    UNROLL for (int64_t i = 0; i < columns; i++)
-    {
+    for (int64_t i = 0; i < columns; i++) {
         v[i] ^= flip;
         memcpy(out + i * out_pitch, &v[i], (size_t)width);
     }
