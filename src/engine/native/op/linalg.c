@@ -151,7 +151,8 @@ int relativebias_prepare(struct op *op, opm_error *err)
  * half for keys behind the query. */
 static int64_t bucket(int64_t distance, int64_t buckets, int64_t farthest, bool both)
 {
-    int64_t first = 0, n = -distance, exact, far;
+    int64_t first = 0, n = -distance, exact;
+    float far;
 
     if (both) {
         buckets /= 2;
@@ -162,9 +163,11 @@ static int64_t bucket(int64_t distance, int64_t buckets, int64_t farthest, bool 
     exact = buckets / 2;
     if (n < exact)
         return first + n;
-    far = exact + (int64_t)(logf((float)n / (float)exact) / logf((float)farthest / (float)exact) *
-                            (float)(buckets - exact));
-    return first + MIN(MAX(far, (int64_t)0), buckets - 1);
+    far = logf((float)n / (float)exact) / logf((float)farthest / (float)exact) *
+          (float)(buckets - exact);
+    if (!(far >= 0 && far < (float)(buckets - exact))) /* not a number, too */
+        return first + buckets - 1;
+    return first + exact + (int64_t)far;
 }
 
 int relativebias_run(struct op *op, opm_error *err)
