@@ -9,6 +9,7 @@
 #include "engine/native/isa/nbits_isa.h"
 #include "engine/native/isa/nhwc_isa.h"
 #include "engine/native/isa/q8_isa.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/isa/sparse_isa.h"
 
 #include <pthread.h>
@@ -27,7 +28,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void put(enum isa_kind kind, const struct isa *fp32, const struct q8_isa *q8,
                 const struct nhwc_isa *nhwc, const struct sparse_isa *sparse,
                 const struct half_isa *half, const struct loops_isa *loops,
-                const struct nbits_isa *nbits)
+                const struct nbits_isa *nbits, const struct rows_isa *rows)
 {
     set[kind] = *fp32;
     set[kind].name = isa_names[kind];
@@ -37,17 +38,18 @@ static void put(enum isa_kind kind, const struct isa *fp32, const struct q8_isa 
     set[kind].half = half;
     set[kind].loops = loops;
     set[kind].nbits = nbits;
+    set[kind].rows = rows;
 }
 
 /* The one place that asks what the processor has. */
 static void pick(void)
 {
-    put(ISA_C, &isa_c, &q8_c, &nhwc_c, &sparse_c, &half_c, &loops_c, &nbits_c);
+    put(ISA_C, &isa_c, &q8_c, &nhwc_c, &sparse_c, &half_c, &loops_c, &nbits_c, &rows_c);
 #ifdef __x86_64__
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return;
     put(ISA_AVX2, &isa_avx2, &q8_avx2, &nhwc_avx2, &sparse_avx2, &half_avx2, &loops_avx2,
-        &nbits_avx2);
+        &nbits_avx2, &rows_avx2);
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
         return;
@@ -55,7 +57,7 @@ static void pick(void)
 
     put(ISA_AVX512, &isa_avx512, vnni && __builtin_cpu_supports("avx512vbmi") ? &q8_vnni : &q8_avx2,
         vnni ? &nhwc_vnni : &nhwc_avx2, &sparse_avx512, &half_avx2, &loops_avx512,
-        vnni ? &nbits_vnni : &nbits_avx2);
+        vnni ? &nbits_vnni : &nbits_avx2, &rows_avx512);
 #endif
 }
 

@@ -1,10 +1,10 @@
 /* isa.h -- the inner loops that depend on the instruction set, once per set.
  *
  * Each kind of loops (floats, channel-blocked floats, bytes, bytes with channels last, block-sparse
- * weights, weights of a few bits, 16-bit floats) is there for plain C, AVX2 with FMA, and AVX-512;
- * isa.c picks for all of them. The loops work on one thread's part of one operator and never
- * allocate. Results may differ between instruction sets in the last bits, never between runs or
- * thread counts. */
+ * weights, weights of a few bits, 16-bit floats, rows of any type) is there for plain C, AVX2 with
+ * FMA, and AVX-512; isa.c picks for all of them. The loops work on one thread's part of one
+ * operator and never allocate. Results may differ between instruction sets in the last bits, never
+ * between runs or thread counts. */
 #ifndef NATIVE_ISA_H
 #define NATIVE_ISA_H
 
@@ -102,6 +102,7 @@ struct isa {
     const struct half_isa *half;
     const struct loops_isa *loops;
     const struct nbits_isa *nbits;
+    const struct rows_isa *rows;
 };
 
 /* Instruction sets and their names, the better later. */

@@ -1,4 +1,5 @@
 /* binary.c -- functions of two elements, with broadcasting. */
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
@@ -11,189 +12,18 @@
 
 struct bin_job {
     struct broadcast b;
-    enum bin f;
-    enum tensor_type type;
-    const struct isa *isa;
-    const void *in[2];
-    void *out;
-    bool fmod, left;
+    rows_pair_fn *fn;
+    int64_t width, out_width; /* of an element */
+    const char *in[2];
+    char *out;
 };
-
-/* Integers wrap around, division by zero gives 0: nothing is undefined. The 64-bit forms serve all
- * widths, since the low bits of sums and products do not depend on the high ones. */
-static int64_t div_int(int64_t a, int64_t b)
-{
-    if (b == 0)
-        return 0;
-    return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
-}
-
-/* Python's: the sign of the divisor. */
-static int64_t mod_int(int64_t a, int64_t b, bool fmod)
-{
-    int64_t r;
-
-    if (b == 0 || b == -1)
-        return 0;
-    r = a % b;
-    return !fmod && r && (r < 0) != (b < 0) ? r + b : r;
-}
-
-static int64_t bin_int(const struct bin_job *j, int64_t a, int64_t b)
-{
-    uint64_t x = (uint64_t)a, y = (uint64_t)b;
-
-    switch (j->f) {
-    case BIN_ADD:
-    case BIN_SUM:
-        return (int64_t)(x + y);
-    case BIN_SUB:
-        return (int64_t)(x - y);
-    case BIN_MUL:
-        return (int64_t)(x * y);
-    case BIN_DIV:
-        return div_int(a, b);
-    case BIN_MOD:
-        return mod_int(a, b, j->fmod);
-    case BIN_BITAND:
-        return (int64_t)(x & y);
-    case BIN_BITOR:
-        return (int64_t)(x | y);
-    case BIN_BITXOR:
-        return (int64_t)(x ^ y);
-    case BIN_MAX:
-        return MAX(a, b);
-    case BIN_MIN:
-        return MIN(a, b);
-    case BIN_PRELU:
-        return a < 0 ? (int64_t)(x * y) : a;
-    default:
-        return 0;
-    }
-}
-
-static uint64_t bin_u64(const struct bin_job *j, uint64_t a, uint64_t b)
-{
-    switch (j->f) {
-    case BIN_DIV:
-        return b ? a / b : 0;
-    case BIN_MOD:
-        return b ? a % b : 0;
-    case BIN_MAX:
-        return MAX(a, b);
-    case BIN_MIN:
-        return MIN(a, b);
-    case BIN_SHIFT:
-        return b > 63 ? 0 : j->left ? a << b : a >> b;
-    case BIN_PRELU:
-        return a;
-    default:
-        return (uint64_t)bin_int(j, (int64_t)a, (int64_t)b);
-    }
-}
-
-static double mod_double(double a, double b, bool is_fmod)
-{
-    double r = fmod(a, b);
-
-    return !is_fmod && r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
-static double bin_double(const struct bin_job *j, double a, double b)
-{
-    switch (j->f) {
-    case BIN_ADD:
-    case BIN_SUM:
-    case BIN_MEAN:
-        return a + b;
-    case BIN_SUB:
-        return a - b;
-    case BIN_MUL:
-        return a * b;
-    case BIN_DIV:
-        return a / b;
-    case BIN_MOD:
-        return mod_double(a, b, j->fmod);
-    case BIN_MAX:
-        return isnan(a) || isnan(b) ? NAN : MAX(a, b);
-    case BIN_MIN:
-        return isnan(a) || isnan(b) ? NAN : MIN(a, b);
-    case BIN_PRELU:
-        return a < 0 ? a * b : a;
-    default:
-        return 0;
-    }
-}
-
-#define BIN_CASE(TYPE, T, W, fn)                                                      \
-    case TENSOR_##TYPE: {                                                             \
-        const T *a = (const T *)j->in[0] + off[0], *b = (const T *)j->in[1] + off[1]; \
-        T *out = (T *)j->out + at;                                                    \
-        for (int64_t i = 0; i < n; i++)                                               \
-            out[i] = (T)fn(j, (W)a[i * stride[0]], (W)b[i * stride[1]]);              \
-        break;                                                                        \
-    }
-
-static int fast_binary(enum bin f)
-{
-    switch (f) {
-    case BIN_ADD:
-    case BIN_SUM:
-    case BIN_MEAN:
-        return B_ADD;
-    case BIN_SUB:
-        return B_SUB;
-    case BIN_MUL:
-        return B_MUL;
-    case BIN_DIV:
-        return B_DIV;
-    case BIN_MAX:
-        return B_MAX;
-    case BIN_MIN:
-        return B_MIN;
-    default:
-        return -1;
-    }
-}
 
 static void bin_run1(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
 {
     const struct bin_job *j = arg;
-    int fast = fast_binary(j->f);
 
-    switch (j->type) {
-    case TENSOR_F32: {
-        const float *a = (const float *)j->in[0] + off[0], *b = (const float *)j->in[1] + off[1];
-        float *out = (float *)j->out + at;
-
-        if (fast >= 0 && stride[0] <= 1 && stride[1] <= 1) {
-            j->isa->binary((enum isa_binary)fast, out, a, stride[0], b, stride[1], n);
-            break;
-        }
-        if (j->f == BIN_PRELU) {
-            for (int64_t i = 0; i < n; i++) {
-                float x = a[i * stride[0]];
-
-                out[i] = x < 0 ? x * b[i * stride[1]] : x;
-            }
-            break;
-        }
-        for (int64_t i = 0; i < n; i++)
-            out[i] = (float)bin_double(j, (double)a[i * stride[0]], (double)b[i * stride[1]]);
-        break;
-    }
-        BIN_CASE(F64, double, double, bin_double)
-        BIN_CASE(I8, int8_t, int64_t, bin_int)
-        BIN_CASE(I16, int16_t, int64_t, bin_int)
-        BIN_CASE(I32, int32_t, int64_t, bin_int)
-        BIN_CASE(I64, int64_t, int64_t, bin_int)
-        BIN_CASE(U8, uint8_t, uint64_t, bin_u64)
-        BIN_CASE(U16, uint16_t, uint64_t, bin_u64)
-        BIN_CASE(U32, uint32_t, uint64_t, bin_u64)
-        BIN_CASE(U64, uint64_t, uint64_t, bin_u64)
-    default:
-        break;
-    }
+    j->fn(j->out + at * j->out_width, j->in[0] + off[0] * j->width, stride[0],
+          j->in[1] + off[1] * j->width, stride[1], n);
 }
 
 static void bin_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -257,13 +87,13 @@ static void apply(const struct op *op, enum bin f, const struct nt *a, const str
                   struct nt *out)
 {
     const struct nt *in[2] = { a, b };
-    struct bin_job j = { .f = f, .type = a->type, .isa = kernel_isa(op) };
+    struct bin_job j = { .fn = kernel_isa(op)->rows->pair[f][a->type],
+                         .width = (int64_t)nt_width(a->type),
+                         .out_width = (int64_t)nt_width(out->type) };
 
     j.in[0] = a->data;
     j.in[1] = b->data;
     j.out = out->data;
-    j.fmod = node_attr_int(op->node, "fmod", 0);
-    j.left = node_attr_is(op->node, "direction", "LEFT", "LEFT");
     broadcast_init(&j.b, &out->shape, in, 2);
     pool_for(kernel_pool(op), out->count, GRAIN, bin_part, &j);
 }
@@ -271,10 +101,15 @@ static void apply(const struct op *op, enum bin f, const struct nt *a, const str
 int binary_run(struct op *op, opm_error *err)
 {
     struct nt b = *kernel_in(op, 1);
+    enum bin f = (enum bin)op->kernel->arg;
 
     (void)err;
+    if (f == BIN_MOD && node_attr_int(op->node, "fmod", 0))
+        f = BIN_FMOD;
+    else if (f == BIN_SHIFT)
+        f = node_attr_is(op->node, "direction", "LEFT", "LEFT") ? BIN_SHL : BIN_SHR;
     b.shape = old_shape(op);
-    apply(op, (enum bin)op->kernel->arg, kernel_in(op, 0), &b, kernel_out(op, 0));
+    apply(op, f, kernel_in(op, 0), &b, kernel_out(op, 0));
     return 0;
 }
 
@@ -292,7 +127,7 @@ int variadic_prepare(struct op *op, opm_error *err)
 
 int variadic_run(struct op *op, opm_error *err)
 {
-    enum bin f = (enum bin)op->kernel->arg;
+    enum bin f = (enum bin)op->kernel->arg, pair = f == BIN_SUM || f == BIN_MEAN ? BIN_ADD : f;
     struct nt *out = kernel_out(op, 0);
 
     (void)err;
@@ -300,9 +135,9 @@ int variadic_run(struct op *op, opm_error *err)
         strided_copy(kernel_pool(op), out->data, kernel_in(op, 0)->data, 1, 1,
                      &(int64_t){ (int64_t)out->bytes }, &(int64_t){ 1 });
     } else {
-        apply(op, f, kernel_in(op, 0), kernel_in(op, 1), out);
+        apply(op, pair, kernel_in(op, 0), kernel_in(op, 1), out);
         for (uint32_t i = 2; i < op->nin; i++)
-            apply(op, f, out, kernel_in(op, i), out);
+            apply(op, pair, out, kernel_in(op, i), out);
     }
     if (f == BIN_MEAN && out->type == TENSOR_F32)
         kernel_isa(op)->unary(U_AFFINE, out->data, out->data, out->count, 1.0f / (float)op->nin, 0);
@@ -310,73 +145,6 @@ int variadic_run(struct op *op, opm_error *err)
         for (int64_t i = 0; i < out->count; i++)
             ((double *)out->data)[i] /= op->nin;
     return 0;
-}
-
-struct cmp_job {
-    struct broadcast b;
-    enum bin f;
-    enum tensor_type type;
-    const void *in[2];
-    uint8_t *out;
-};
-
-#define CMP_LOOP(T, expr)                             \
-    for (int64_t i = 0; i < n; i++) {                 \
-        T x = a[i * stride[0]], y = b[i * stride[1]]; \
-        out[i] = (uint8_t)(expr);                     \
-    }
-#define CMP_CASE(TYPE, T)                                                             \
-    case TENSOR_##TYPE: {                                                             \
-        const T *a = (const T *)j->in[0] + off[0], *b = (const T *)j->in[1] + off[1]; \
-        switch (j->f) {                                                               \
-        case BIN_EQUAL:                                                               \
-            CMP_LOOP(T, x == y) break;                                                \
-        case BIN_LESS:                                                                \
-            CMP_LOOP(T, x < y) break;                                                 \
-        case BIN_GREATER:                                                             \
-            CMP_LOOP(T, x > y) break;                                                 \
-        case BIN_LESSEQ:                                                              \
-            CMP_LOOP(T, x <= y) break;                                                \
-        case BIN_GREATEREQ:                                                           \
-            CMP_LOOP(T, x >= y) break;                                                \
-        case BIN_AND:                                                                 \
-            CMP_LOOP(T, x &&y) break;                                                 \
-        case BIN_OR:                                                                  \
-            CMP_LOOP(T, x || y) break;                                                \
-        default:                                                                      \
-            CMP_LOOP(T, !x != !y) break;                                              \
-        }                                                                             \
-        break;                                                                        \
-    }
-
-static void cmp_run1(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
-{
-    const struct cmp_job *j = arg;
-    uint8_t *out = j->out + at;
-
-    switch (j->type) {
-        CMP_CASE(F32, float)
-        CMP_CASE(F64, double)
-        CMP_CASE(I8, int8_t)
-        CMP_CASE(I16, int16_t)
-        CMP_CASE(I32, int32_t)
-        CMP_CASE(I64, int64_t)
-        CMP_CASE(U8, uint8_t)
-        CMP_CASE(BOOL, uint8_t)
-        CMP_CASE(U16, uint16_t)
-        CMP_CASE(U32, uint32_t)
-        CMP_CASE(U64, uint64_t)
-    default:
-        break;
-    }
-}
-
-static void cmp_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-    struct cmp_job *j = arg;
-
-    (void)thread;
-    broadcast_each(&j->b, begin, end, cmp_run1, j);
 }
 
 int compare_prepare(struct op *op, opm_error *err)
@@ -396,15 +164,13 @@ int compare_prepare(struct op *op, opm_error *err)
 
 int compare_run(struct op *op, opm_error *err)
 {
-    const struct nt *in[2] = { kernel_in(op, 0), kernel_in(op, 1) };
-    struct cmp_job j = { .f = (enum bin)op->kernel->arg, .type = in[0]->type };
+    enum bin f = (enum bin)op->kernel->arg;
+    bool turn = f == BIN_GREATER || f == BIN_GREATEREQ;
 
     (void)err;
-    j.in[0] = in[0]->data;
-    j.in[1] = in[1]->data;
-    j.out = kernel_out(op, 0)->data;
-    broadcast_init(&j.b, &kernel_out(op, 0)->shape, in, 2);
-    pool_for(kernel_pool(op), kernel_out(op, 0)->count, GRAIN, cmp_part, &j);
+    if (turn)
+        f = f == BIN_GREATER ? BIN_LESS : BIN_LESSEQ;
+    apply(op, f, kernel_in(op, turn), kernel_in(op, !turn), kernel_out(op, 0));
     return 0;
 }
 
@@ -415,92 +181,98 @@ struct pow_job {
     const struct isa *isa;
 };
 
-static int64_t pow_int(int64_t x, int64_t e)
+/* Whole numbers to powers below 0. */
+static int64_t pow_below(int64_t x, int64_t e)
 {
-    uint64_t r = 1, b = (uint64_t)x;
-
-    if (e < 0)
-        return x == 1 ? 1 : x == -1 ? (e & 1 ? -1 : 1) : 0;
-    for (; e; e >>= 1, b *= b)
-        if (e & 1)
-            r *= b;
-    return (int64_t)r;
+    return x == 1 ? 1 : x == -1 ? (e & 1 ? -1 : 1) : 0;
 }
 
-static void store_number(struct nt *t, int64_t i, bool whole, int64_t v, double d);
+static void pow_floats(const struct pow_job *j, float *out, const float *a, const float *b,
+                       const int64_t *stride, int64_t n)
+{
+    if (stride[0] == 1 && stride[1] == 0 && (*b == 2.0f || *b == 0.5f || *b == 1.0f)) {
+        j->isa->unary(*b == 2.0f ? U_SQUARE : *b == 0.5f ? U_SQRT : U_AFFINE, out, a, n, 1, 0);
+        return;
+    }
+    if (stride[0] == 1 && stride[1] == 0 && (*b == 3.0f || *b == -1.0f)) {
+        j->isa->unary(*b == 3.0f ? U_SQUARE : U_RECIPROCAL, out, a, n, 1, 0);
+        if (*b == 3.0f)
+            j->isa->binary(B_MUL, out, out, 1, a, 1, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] = powf(a[i * stride[0]], b[i * stride[1]]);
+}
+
+#define POW_PIECE 256
+
+/* n <= POW_PIECE elements of operand k from `at` on, as ones of type t. */
+static void pow_operand(const struct pow_job *j, int k, int64_t at, int64_t stride, int64_t n,
+                        enum tensor_type t, void *out)
+{
+    const struct nt *in = j->in[k];
+    const char *from = (const char *)in->data + at * (int64_t)nt_width(in->type);
+    size_t width = nt_width(t);
+    int64_t m = stride ? n : 1;
+
+    if (in->type == t)
+        memcpy(out, from, (size_t)m * width);
+    else
+        j->isa->rows->cast[in->type][t](out, from, m);
+    for (int64_t i = m; i < n; i++)
+        memcpy((char *)out + i * (int64_t)width, out, width);
+}
+
+static void pow_doubles(double *out, const double *x, const double *e, bool same, int64_t n)
+{
+    if (same && (*e == 2 || *e == 3 || *e == 1))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = *e == 1 ? x[i] : *e == 2 ? x[i] * x[i] : x[i] * x[i] * x[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i] = pow(x[i], e[i]);
+}
 
 static void pow_run1(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
 {
     const struct pow_job *j = arg;
+    enum tensor_type to = j->out->type;
     bool whole = (TYPE_BIT(j->in[0]->type) & TYPES_INT) && (TYPE_BIT(j->in[1]->type) & TYPES_INT);
+    enum tensor_type t = whole ? TENSOR_I64 : TENSOR_F64;
+    union {
+        double d[POW_PIECE];
+        int64_t i[POW_PIECE];
+        uint64_t u[POW_PIECE];
+    } x, e, y;
 
     if (j->in[0]->type == TENSOR_F32 && j->in[1]->type == TENSOR_F32) {
-        const float *a = (const float *)j->in[0]->data + off[0],
-                    *b = (const float *)j->in[1]->data + off[1];
-        float *out = (float *)j->out->data + at;
-
-        if (stride[0] == 1 && stride[1] == 0 && (*b == 2.0f || *b == 0.5f || *b == 1.0f)) {
-            j->isa->unary(*b == 2.0f ? U_SQUARE : *b == 0.5f ? U_SQRT : U_AFFINE, out, a, n, 1, 0);
-            return;
-        }
-        if (stride[0] == 1 && stride[1] == 0 && (*b == 3.0f || *b == -1.0f)) {
-            j->isa->unary(*b == 3.0f ? U_SQUARE : U_RECIPROCAL, out, a, n, 1, 0);
-            if (*b == 3.0f)
-                j->isa->binary(B_MUL, out, out, 1, a, 1, n);
-            return;
-        }
-        for (int64_t i = 0; i < n; i++)
-            out[i] = powf(a[i * stride[0]], b[i * stride[1]]);
+        pow_floats(j, (float *)j->out->data + at, (const float *)j->in[0]->data + off[0],
+                   (const float *)j->in[1]->data + off[1], stride, n);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t x = off[0] + i * stride[0], y = off[1] + i * stride[1];
+    for (int64_t k = 0; k < n; k += POW_PIECE) {
+        int64_t m = MIN(n - k, (int64_t)POW_PIECE);
+        char *out = (char *)j->out->data + (at + k) * (int64_t)nt_width(to);
+        bool below = false;
 
+        pow_operand(j, 0, off[0] + k * stride[0], stride[0], m, t, &x);
+        pow_operand(j, 1, off[1] + k * stride[1], stride[1], m, t, &e);
+        for (int64_t i = 0; i < m && whole; i++)
+            below |= e.i[i] < 0;
+        if (below && tensor_type_signed(j->in[1]->type))
+            for (int64_t i = 0; i < m; i++)
+                if (e.i[i] < 0) {
+                    x.i[i] = pow_below(x.i[i], e.i[i]);
+                    e.i[i] = 1;
+                }
         if (whole)
-            store_number(j->out, at + i, true, pow_int(nt_int(j->in[0], x), nt_int(j->in[1], y)),
-                         0);
+            j->isa->rows->power(y.u, x.u, e.u, m);
         else
-            store_number(j->out, at + i, false, 0,
-                         pow(nt_float(j->in[0], x), nt_float(j->in[1], y)));
-    }
-}
-
-static int64_t saturate(double d)
-{
-    if (isnan(d))
-        return 0;
-    if (d >= 0x1p63)
-        return INT64_MAX;
-    return d < -0x1p63 ? INT64_MIN : (int64_t)d;
-}
-
-static void store_number(struct nt *t, int64_t i, bool whole, int64_t v, double d)
-{
-    if (!whole && (TYPE_BIT(t->type) & TYPES_INT))
-        v = saturate(d);
-    else if (whole)
-        d = (double)v;
-    switch (t->type) {
-    case TENSOR_F32:
-        ((float *)t->data)[i] = (float)d;
-        break;
-    case TENSOR_F64:
-        ((double *)t->data)[i] = d;
-        break;
-    case TENSOR_I8:
-    case TENSOR_U8:
-        ((uint8_t *)t->data)[i] = (uint8_t)v;
-        break;
-    case TENSOR_I16:
-    case TENSOR_U16:
-        ((uint16_t *)t->data)[i] = (uint16_t)v;
-        break;
-    case TENSOR_I32:
-    case TENSOR_U32:
-        ((uint32_t *)t->data)[i] = (uint32_t)v;
-        break;
-    default:
-        ((int64_t *)t->data)[i] = v;
+            pow_doubles(y.d, x.d, e.d, stride[1] == 0, m);
+        if (to == t)
+            memcpy(out, &y, (size_t)m * sizeof(int64_t));
+        else
+            j->isa->rows->cast[t][to](out, &y, m);
     }
 }
 
@@ -534,56 +306,28 @@ int pow_run(struct op *op, opm_error *err)
 
 struct where_job {
     struct broadcast b;
+    rows_where_fn *fn; /* NULL: of no such width */
     const uint8_t *cond;
     const char *in[2];
     char *out;
-    size_t width;
+    int64_t width;
 };
-
-#define WHERE_ONE(T, out, cond, a, b)               \
-    do {                                            \
-        T mask = (T)(0 - (T)((cond) != 0));         \
-        (out) = (T)(((a)&mask) | ((b) & (T)~mask)); \
-    } while (0)
-
-#define WHERE_LOOP(T)                                                                          \
-    do {                                                                                       \
-        const T *a = (const T *)(const void *)j->in[0] + off[1],                               \
-                *b = (const T *)(const void *)j->in[1] + off[2];                               \
-        T *out = (T *)(void *)j->out + at;                                                     \
-        if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1)                                \
-            for (int64_t i = 0; i < n; i++) /* no branch that cannot be guessed */             \
-                WHERE_ONE(T, out[i], cond[i], a[i], b[i]);                                     \
-        else                                                                                   \
-            for (int64_t i = 0; i < n; i++)                                                    \
-                WHERE_ONE(T, out[i], cond[i * stride[0]], a[i * stride[1]], b[i * stride[2]]); \
-    } while (0)
 
 static void where_run1(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
 {
     const struct where_job *j = arg;
     const uint8_t *cond = j->cond + off[0];
+    int64_t w = j->width;
 
-    switch (j->width) {
-    case 1:
-        WHERE_LOOP(uint8_t);
-        break;
-    case 2:
-        WHERE_LOOP(uint16_t);
-        break;
-    case 4:
-        WHERE_LOOP(uint32_t);
-        break;
-    case 8:
-        WHERE_LOOP(uint64_t);
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++) {
-            int k = !cond[i * stride[0]];
+    if (j->fn) {
+        j->fn(j->out + at * w, cond, stride[0], j->in[0] + off[1] * w, stride[1],
+              j->in[1] + off[2] * w, stride[2], n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int k = !cond[i * stride[0]];
 
-            memcpy(j->out + (at + i) * (int64_t)j->width,
-                   j->in[k] + (off[k + 1] + i * stride[k + 1]) * (int64_t)j->width, j->width);
-        }
+        memcpy(j->out + (at + i) * w, j->in[k] + (off[k + 1] + i * stride[k + 1]) * w, (size_t)w);
     }
 }
 
@@ -613,7 +357,10 @@ int where_run(struct op *op, opm_error *err)
 
     (void)err;
     j.out = kernel_out(op, 0)->data;
-    j.width = nt_width(in[1]->type);
+    j.width = (int64_t)nt_width(in[1]->type);
+    for (int i = 0; i < 4; i++)
+        if (j.width == 1 << i)
+            j.fn = kernel_isa(op)->rows->where[i];
     broadcast_init(&j.b, &kernel_out(op, 0)->shape, in, 3);
     pool_for(kernel_pool(op), kernel_out(op, 0)->count, GRAIN, where_part, &j);
     return 0;

@@ -1,6 +1,7 @@
 /* cast.c -- Cast and CastLike between all numeric types, those of a few bits included; text.c has
  * strings. BitCast, which keeps the bits. */
 #include "engine/native/isa/half.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -62,6 +63,7 @@ struct cast_job {
     const struct nt *in;
     struct nt *out;
     enum tensor_type to;
+    const struct isa *isa;
     bool saturate;
     enum power power;
 };
@@ -76,42 +78,6 @@ static float to_power(float f, enum power how)
         return f;
     return ldexpf(0.5f, exp);
 }
-
-#define FROM_FLOAT(TYPE, T)                         \
-    case TENSOR_##TYPE:                             \
-        for (int64_t i = begin; i < end; i++)       \
-            ((T *)out->data)[i] = (T)whole(GET(i)); \
-        break;
-#define FROM_INT(TYPE, T)                     \
-    case TENSOR_##TYPE:                       \
-        for (int64_t i = begin; i < end; i++) \
-            ((T *)out->data)[i] = (T)GET(i);  \
-        break;
-#define STORE(INTS)                                    \
-    switch (out->type) {                               \
-    case TENSOR_F32:                                   \
-        for (int64_t i = begin; i < end; i++)          \
-            ((float *)out->data)[i] = (float)GET(i);   \
-        break;                                         \
-    case TENSOR_F64:                                   \
-        for (int64_t i = begin; i < end; i++)          \
-            ((double *)out->data)[i] = (double)GET(i); \
-        break;                                         \
-    case TENSOR_BOOL:                                  \
-        for (int64_t i = begin; i < end; i++)          \
-            ((uint8_t *)out->data)[i] = GET(i) != 0;   \
-        break;                                         \
-        INTS(I8, int8_t)                               \
-        INTS(I16, int16_t)                             \
-        INTS(I32, int32_t)                             \
-        INTS(I64, int64_t)                             \
-        INTS(U8, uint8_t)                              \
-        INTS(U16, uint16_t)                            \
-        INTS(U32, uint32_t)                            \
-        INTS(U64, uint64_t)                            \
-    default:                                           \
-        break;                                         \
-    }
 
 /* Elements of up to 8 bits, whole bytes [begin, end). Integers drop what does not fit; floats
  * become them as whole numbers. */
@@ -137,67 +103,50 @@ static void small_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+#define PIECE 512
+
+/* Floats of few bits and integers of fewer, by way of numbers that have loops. */
+static void from_small(const struct isa *isa, const struct nt *in, struct nt *out, int64_t begin,
+                       int64_t n)
+{
+    bool real = tensor_type_float(in->type);
+    float f[PIECE];
+    int64_t w[PIECE];
+
+    for (int64_t i = 0; i < n; i++)
+        if (real)
+            f[i] = (float)nt_float(in, begin + i);
+        else
+            w[i] = nt_int(in, begin + i);
+    isa->rows->cast[real ? TENSOR_F32 : TENSOR_I64][out->type](
+        (char *)out->data + begin * (int64_t)nt_width(out->type), real ? (void *)f : w, n);
+}
+
 static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct cast_job *j = arg;
     const struct nt *in = j->in;
     struct nt *out = j->out;
+    rows_cast_fn *fn = j->isa->rows->cast[in->type][out->type];
 
     (void)thread;
-    switch (in->type) {
-#define GET(i) ((double)((const float *)in->data)[i])
-    case TENSOR_F32:
-        STORE(FROM_FLOAT)
-        break;
-#undef GET
-#define GET(i) (((const double *)in->data)[i])
-    case TENSOR_F64:
-        STORE(FROM_FLOAT)
-        break;
-#undef GET
-#define GET(i) (((const int32_t *)in->data)[i])
-    case TENSOR_I32:
-        STORE(FROM_INT)
-        break;
-#undef GET
-#define GET(i) (((const int64_t *)in->data)[i])
-    case TENSOR_I64:
-        STORE(FROM_INT)
-        break;
-#undef GET
-#define GET(i) (((const uint64_t *)in->data)[i])
-    case TENSOR_U64:
-        STORE(FROM_INT)
-        break;
-#undef GET
-#define GET(i) (((const uint8_t *)in->data)[i])
-    case TENSOR_U8:
-    case TENSOR_BOOL:
-        STORE(FROM_INT)
-        break;
-#undef GET
-#define GET(i) nt_float(in, i)
-    case TENSOR_F8E4M3FN:
-    case TENSOR_F8E4M3FNUZ:
-    case TENSOR_F8E5M2:
-    case TENSOR_F8E5M2FNUZ:
-    case TENSOR_F8E8M0:
-    case TENSOR_F4E2M1:
-        STORE(FROM_FLOAT)
-        break;
-#undef GET
-#define GET(i) nt_int(in, i)
-    default:
-        STORE(FROM_INT)
-#undef GET
-    }
+    if (TYPE_BIT(in->type) & TYPES_SMALL)
+        for (int64_t i = begin; i < end; i += PIECE)
+            from_small(j->isa, in, out, i, MIN(end - i, (int64_t)PIECE));
+    else if (in->type == out->type)
+        memcpy((char *)out->data + begin * (int64_t)nt_width(out->type),
+               (const char *)in->data + begin * (int64_t)nt_width(in->type),
+               (size_t)(end - begin) * nt_width(in->type));
+    else
+        fn((char *)out->data + begin * (int64_t)nt_width(out->type),
+           (const char *)in->data + begin * (int64_t)nt_width(in->type), end - begin);
     if (j->to != out->type)
         half_round((float *)out->data + begin, end - begin, j->to);
 }
 
 int cast_run(struct op *op, opm_error *err)
 {
-    struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op),
+    struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op), kernel_isa(op),
                           node_attr_int(op->node, "saturate", 1) != 0,
                           node_attr_is(op->node, "round_mode", "down", "up")      ? POWER_DOWN
                           : node_attr_is(op->node, "round_mode", "nearest", "up") ? POWER_NEAREST

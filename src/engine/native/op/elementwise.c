@@ -1,7 +1,8 @@
 /* elementwise.c -- functions of one element. */
 #include "engine/native/op/elementwise.h"
-#include "engine/native/math/infer.h"
 
+#include "engine/native/isa/rows_isa.h"
+#include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 
 #include <math.h>
@@ -74,8 +75,6 @@ static double softplus(double x)
 static double unary_double(enum un f, double x, double a, double b)
 {
     switch (f) {
-    case UN_ABS:
-        return fabs(x);
     case UN_ACOS:
         return acos(x);
     case UN_ACOSH:
@@ -88,8 +87,6 @@ static double unary_double(enum un f, double x, double a, double b)
         return atan(x);
     case UN_ATANH:
         return atanh(x);
-    case UN_CEIL:
-        return ceil(x);
     case UN_CELU:
         return fmax(x, 0) + fmin(0, a * (exp(x / a) - 1));
     case UN_COS:
@@ -102,8 +99,6 @@ static double unary_double(enum un f, double x, double a, double b)
         return erf(x);
     case UN_EXP:
         return exp(x);
-    case UN_FLOOR:
-        return floor(x);
     case UN_GELU:
         return 0.5 * x * (1 + erf(x * M_SQRT1_2));
     case UN_GELU_TANH:
@@ -112,28 +107,16 @@ static double unary_double(enum un f, double x, double a, double b)
         return fmin(fmax(a * x + b, 0), 1);
     case UN_HARDSWISH:
         return x * fmin(fmax(x / 6 + 0.5, 0), 1);
-    case UN_LEAKY:
-        return x < 0 ? a * x : x;
     case UN_LOG:
         return log(x);
     case UN_MISH:
         return x * tanh(softplus(x));
-    case UN_NEG:
-        return -x;
-    case UN_RECIPROCAL:
-        return 1 / x;
-    case UN_RELU:
-        return x < 0 ? 0 : x;
-    case UN_ROUND:
-        return nearbyint(x);
     case UN_SELU:
         return x > 0 ? b * x : b * (a * exp(x) - a);
     case UN_SHRINK: /* a: bias, b: lambd */
         return x < -b ? x + a : x > b ? x - a : 0;
     case UN_SIGMOID:
         return 1 / (1 + exp(-x));
-    case UN_SIGN:
-        return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
     case UN_SILU:
         return x / (1 + exp(-a * x));
     case UN_SIN:
@@ -142,16 +125,10 @@ static double unary_double(enum un f, double x, double a, double b)
         return sinh(x);
     case UN_SOFTPLUS:
         return softplus(x);
-    case UN_SOFTSIGN:
-        return x / (1 + fabs(x));
-    case UN_SQRT:
-        return sqrt(x);
     case UN_TAN:
         return tan(x);
     case UN_TANH:
         return tanh(x);
-    case UN_THRESHOLDED:
-        return x > a ? x : 0;
     default:
         return x;
     }
@@ -169,49 +146,44 @@ struct unary_job {
     struct nt *out;
 };
 
-static int64_t unary_int(enum un f, int64_t x, double a, double b)
-{
-    switch (f) {
-    case UN_ABS:
-        return x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
-    case UN_NEG:
-        return (int64_t)(0 - (uint64_t)x);
-    case UN_RELU:
-        return x < 0 ? 0 : x;
-    case UN_SIGN:
-        return (x > 0) - (x < 0);
-    case UN_SHRINK:
-        return (int64_t)unary_double(f, (double)x, a, b);
-    default:
-        return x;
-    }
-}
+/* Integers have Shrink alone that is not among the rows; U64 is as I64. */
+#define SHRINK_CASE(TYPE, T)                                                                 \
+    case TENSOR_##TYPE:                                                                      \
+        for (int64_t i = begin; i < end; i++)                                                \
+            ((T *)j->out->data)[i] = (T)(int64_t)unary_double(                               \
+                UN_SHRINK, (double)((const T *)j->in->data)[i], (double)u->a, (double)u->b); \
+        break;
 
-#define INT_CASE(TYPE, T)                                                            \
-    case TENSOR_##TYPE: {                                                            \
-        const T *in = j->in->data;                                                   \
-        T *out = j->out->data;                                                       \
-        for (int64_t i = begin; i < end; i++)                                        \
-            out[i] = (T)unary_int(u->f, (int64_t)in[i], (double)u->a, (double)u->b); \
-        break;                                                                       \
-    }
+/* The loop that serves f on a type, or NULL. */
+static rows_one_fn *unary_rows(const struct isa *isa, enum un f, enum tensor_type type)
+{
+    return (int)f < ROWS_NONES ? isa->rows->one[f][type] : NULL;
+}
 
 static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct unary_job *j = arg;
     const struct unary *u = j->u;
-    int fast = fast_unary(u->f);
+    int fast = j->in->type == TENSOR_F32 ? fast_unary(u->f) : -1;
+    rows_one_fn *rows = unary_rows(u->isa, u->f, j->in->type);
+    int64_t width = (int64_t)nt_width(j->in->type);
 
     (void)thread;
+    if (fast >= 0) {
+        u->isa->unary((enum isa_unary)fast, (float *)j->out->data + begin,
+                      (const float *)j->in->data + begin, end - begin, u->a, u->b);
+        return;
+    }
+    if (rows) {
+        rows((char *)j->out->data + begin * width, (const char *)j->in->data + begin * width,
+             end - begin, (double)u->a, (double)u->b);
+        return;
+    }
     switch (j->in->type) {
     case TENSOR_F32: {
         const float *in = j->in->data;
         float *out = j->out->data;
 
-        if (fast >= 0) {
-            u->isa->unary((enum isa_unary)fast, out + begin, in + begin, end - begin, u->a, u->b);
-            break;
-        }
         for (int64_t i = begin; i < end; i++)
             out[i] = (float)unary_double(u->f, (double)in[i], (double)u->a, (double)u->b);
         break;
@@ -224,20 +196,14 @@ static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
             out[i] = unary_double(u->f, in[i], (double)u->a, (double)u->b);
         break;
     }
-        INT_CASE(I8, int8_t)
-        INT_CASE(I16, int16_t)
-        INT_CASE(I32, int32_t)
-        INT_CASE(I64, int64_t)
-        INT_CASE(U8, uint8_t)
-        INT_CASE(U16, uint16_t)
-        INT_CASE(U32, uint32_t)
-    case TENSOR_U64: /* sign bits mean nothing here */
-        for (int64_t i = begin; i < end; i++) {
-            uint64_t x = ((const uint64_t *)j->in->data)[i];
-
-            ((uint64_t *)j->out->data)[i] = u->f == UN_SIGN ? x != 0 : u->f == UN_NEG ? 0 - x : x;
-        }
-        break;
+        SHRINK_CASE(I8, int8_t)
+        SHRINK_CASE(I16, int16_t)
+        SHRINK_CASE(I32, int32_t)
+        SHRINK_CASE(I64, int64_t)
+        SHRINK_CASE(U8, uint8_t)
+        SHRINK_CASE(U16, uint16_t)
+        SHRINK_CASE(U32, uint32_t)
+        SHRINK_CASE(U64, int64_t)
     default:
         break;
     }
@@ -303,8 +269,9 @@ int unary_run(struct op *op, opm_error *err)
 
     (void)err;
     unary_params(op, &u);
-    pool_for(kernel_pool(op), j.in->count, fast_unary(u.f) >= 0 ? GRAIN : GRAIN / 8, unary_part,
-             &j);
+    pool_for(kernel_pool(op), j.in->count,
+             fast_unary(u.f) >= 0 || unary_rows(u.isa, u.f, j.in->type) ? GRAIN : GRAIN / 8,
+             unary_part, &j);
     return 0;
 }
 
@@ -332,15 +299,34 @@ int not_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+struct bytes_job {
+    rows_one_fn *fn;
+    const struct nt *in;
+    struct nt *out;
+    int64_t width;
+    double p, q;
+};
+
+static void bytes_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct bytes_job *j = arg;
+
+    (void)thread;
+    j->fn((uint8_t *)j->out->data + begin, (const char *)j->in->data + begin * j->width,
+          end - begin, j->p, j->q);
+}
+
+/* Bits are turned whatever elements they make up. */
 int not_run(struct op *op, opm_error *err)
 {
-    const struct nt *in = kernel_in(op, 0);
-    const uint8_t *x = in->data;
-    uint8_t *y = kernel_out(op, 0)->data;
+    enum un f = op->kernel->arg == NOT_BITS ? UN_BITNOT : UN_NOT;
+    struct bytes_job j = { .fn = kernel_isa(op)->rows->one[f][TENSOR_U8],
+                           .in = kernel_in(op, 0),
+                           .out = kernel_out(op, 0),
+                           .width = 1 };
 
     (void)err;
-    for (size_t i = 0; i < in->bytes; i++)
-        y[i] = op->kernel->arg == NOT_BITS ? (uint8_t)~x[i] : !x[i];
+    pool_for(kernel_pool(op), (int64_t)j.in->bytes, 4 * GRAIN, bytes_part, &j);
     return 0;
 }
 
@@ -351,21 +337,19 @@ int isnan_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
-/* kernel arg 0: IsNaN, 1: IsInf */
 int isnan_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
-    uint8_t *y = kernel_out(op, 0)->data;
-    bool pos = node_attr_int(op->node, "detect_positive", 1),
-         neg = node_attr_int(op->node, "detect_negative", 1);
+    enum un f = op->kernel->arg == TEST_INF ? UN_ISINF : UN_ISNAN;
+    struct bytes_job j = { .fn = kernel_isa(op)->rows->one[f][in->type],
+                           .in = in,
+                           .out = kernel_out(op, 0),
+                           .width = (int64_t)nt_width(in->type),
+                           .p = node_attr_int(op->node, "detect_positive", 1) != 0,
+                           .q = node_attr_int(op->node, "detect_negative", 1) != 0 };
 
     (void)err;
-    for (int64_t i = 0; i < in->count; i++) {
-        double x =
-            in->type == TENSOR_F32 ? (double)((float *)in->data)[i] : ((double *)in->data)[i];
-
-        y[i] = op->kernel->arg == TEST_INF ? isinf(x) && (x > 0 ? pos : neg) : isnan(x);
-    }
+    pool_for(kernel_pool(op), in->count, GRAIN, bytes_part, &j);
     return 0;
 }
 
@@ -397,43 +381,19 @@ struct clip_job {
     float flo, fhi;
 };
 
-#define CLIP_CASE(TYPE, T)                            \
-    case TENSOR_##TYPE: {                             \
-        const T *in = j->in->data;                    \
-        T *out = j->out->data;                        \
-        for (int64_t i = begin; i < end; i++) {       \
-            T x = in[i];                              \
-            if (j->lo && x < *(const T *)j->lo->data) \
-                x = *(const T *)j->lo->data;          \
-            if (j->hi && x > *(const T *)j->hi->data) \
-                x = *(const T *)j->hi->data;          \
-            out[i] = x;                               \
-        }                                             \
-        break;                                        \
-    }
-
 static void clip_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct clip_job *j = arg;
+    int64_t width = (int64_t)nt_width(j->in->type);
 
     (void)thread;
-    switch (j->in->type) {
-    case TENSOR_F32:
+    if (j->in->type == TENSOR_F32)
         j->isa->unary(U_CLIP, (float *)j->out->data + begin, (const float *)j->in->data + begin,
                       end - begin, j->flo, j->fhi);
-        break;
-        CLIP_CASE(F64, double)
-        CLIP_CASE(I8, int8_t)
-        CLIP_CASE(I16, int16_t)
-        CLIP_CASE(I32, int32_t)
-        CLIP_CASE(I64, int64_t)
-        CLIP_CASE(U8, uint8_t)
-        CLIP_CASE(U16, uint16_t)
-        CLIP_CASE(U32, uint32_t)
-        CLIP_CASE(U64, uint64_t)
-    default:
-        break;
-    }
+    else
+        j->isa->rows->clip[j->in->type]((char *)j->out->data + begin * width,
+                                        (const char *)j->in->data + begin * width, end - begin,
+                                        j->lo ? j->lo->data : NULL, j->hi ? j->hi->data : NULL);
 }
 
 int clip_run(struct op *op, opm_error *err)

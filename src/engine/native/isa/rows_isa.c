@@ -1,0 +1,96 @@
+/* rows_isa.c -- see rows_isa.h. */
+#include "engine/native/isa/rows_isa.h"
+#include "engine/native/isa/target.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ROWS_INLINE static inline __attribute__((always_inline))
+#define ROWS_UNUSED __attribute__((unused))
+#define ROWS_PIECE 512
+
+/* No element depends on an earlier one: out is an operand as a whole, or lies elsewhere. */
+#ifdef __clang__
+#define ROWS_FOR _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < n; i++)
+#else
+#define ROWS_FOR _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#endif
+
+/* Types: F(tensor type, type, unsigned one of at least 32 bits, ...). */
+#define ROWS_REAL(F, ...) F(F32, float, float, __VA_ARGS__) F(F64, double, double, __VA_ARGS__)
+#define ROWS_SAME(F, ...)                   \
+    F(U8, uint8_t, uint32_t, __VA_ARGS__)   \
+    F(U16, uint16_t, uint32_t, __VA_ARGS__) \
+    F(U32, uint32_t, uint32_t, __VA_ARGS__) \
+    F(U64, uint64_t, uint64_t, __VA_ARGS__)
+#define ROWS_EACH(F, ...)                  \
+    ROWS_SAME(F, __VA_ARGS__)              \
+    F(I8, int8_t, uint32_t, __VA_ARGS__)   \
+    F(I16, int16_t, uint32_t, __VA_ARGS__) \
+    F(I32, int32_t, uint32_t, __VA_ARGS__) \
+    F(I64, int64_t, uint64_t, __VA_ARGS__)
+#define ROWS_RATIO(F, ...) ROWS_EACH(F, __VA_ARGS__)
+#define ROWS_PAIR_SAME ROWS_PAIR
+#define ROWS_PAIR_EACH ROWS_PAIR
+/* Sources of conversions: F(tensor type, type, how it becomes integers). */
+#define ROWS_SOURCES(F)    \
+    F(F32, float, WHOLE)   \
+    F(F64, double, WHOLE)  \
+    F(U8, uint8_t, CAST)   \
+    F(U16, uint16_t, CAST) \
+    F(U32, uint32_t, CAST) \
+    F(U64, uint64_t, CAST) \
+    F(I8, int8_t, CAST)    \
+    F(I16, int16_t, CAST)  \
+    F(I32, int32_t, CAST)  \
+    F(I64, int64_t, CAST)  \
+    F(BOOL, uint8_t, CAST)
+
+/* What rows.def speaks of. */
+typedef uint8_t BYTE;
+#define BELOW(v) ((v) < 1 && (v) != 0)
+#define ODD(v) ((v) == 0 || (BELOW(v) && (v) == (T)-1))
+#define DIVISOR (ODD(y) ? (T)1 : y)
+/* Of numbers of 32 bits, x * (1 / y) is off by less than 2^-51 of itself, and a quotient that is no
+ * whole number is below the next one by at least 2^-32: with a little more it is never too small,
+ * and cut off what it should be. */
+#define QUOT (narrow ? (T)((double)x * ((1 + 0x1p-40) / (double)DIVISOR)) : (T)(x / DIVISOR))
+#define REST ((U)x - (U)QUOT * (U)y)
+
+static inline double mod_real(double a, double b)
+{
+    double r = fmod(a, b);
+
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static inline int64_t whole(double d)
+{
+    if (isnan(d))
+        return 0;
+    if (d >= 0x1p63)
+        return d >= 0x1p64 ? INT64_MAX : (int64_t)(uint64_t)d;
+    return d < -0x1p63 ? INT64_MIN : (int64_t)d;
+}
+
+/* Beside better ones it need not be fast, but small. */
+#if defined(__x86_64__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-vectorize")
+#endif
+#define N(name) name##_c
+#include "engine/native/isa/rows_tmpl.h"
+#if defined(__x86_64__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
+
+#ifdef __x86_64__
+TARGET_PUSH(TARGET_AVX2)
+#define N(name) name##_avx2
+#include "engine/native/isa/rows_tmpl.h"
+TARGET_POP
+TARGET_PUSH(TARGET_AVX512)
+#define N(name) name##_avx512
+#include "engine/native/isa/rows_tmpl.h"
+TARGET_POP
+#endif
