@@ -6,9 +6,56 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
-from ops_cases import Case, c, f  # noqa: E402
+from ops_cases import Case, c, ci, f, i64  # noqa: E402
 
 RNG = np.random.default_rng(31)
+
+
+def fills():
+    for n, kind in itertools.product((1, 3, 700, 1500, 5000), (np.int8, np.float32, np.int64)):
+        value = np.array([-5], kind)
+        yield Case("ConstantOfShape", "", [i64(3, n)], value=value), [np.full((3, n), -5, kind)]
+        yield Case("Expand", "", [np.array([[1], [2], [3]], kind), ci(3, n)]), [np.repeat(np.array([[1], [2], [3]], kind), n, 1)]
+    for kind, exclusive, reverse in itertools.product((np.float32, np.float64, np.int32, np.int64), (0, 1), (0, 1)):
+        for shape, axis in (((5, 33), 0), ((2, 7, 9), 1), ((3, 40), 1)):
+            x = RNG.integers(-3, 4, shape).astype(kind)
+            turned = np.flip(x, axis) if reverse else x
+            sums = np.cumsum(turned, axis, dtype=kind)
+            sums = sums - turned if exclusive else sums
+            yield Case("CumSum", "", [x, ci(axis)], exclusive=exclusive, reverse=reverse), [np.flip(sums, axis) if reverse else sums]
+    for k, n in ((300, 1100), (7, 513), (1, 600)):
+        a, b = f(3, 1, k), f(3, k, n)
+        yield Case("MatMul", "", [a, b]), [a @ b]
+        yield Case("MatMul", "", [a, b[0]]), [a @ b[0]]
+    for shape, block, stride, pads, dilation in (((6, 7), (2, 3), (1, 1), (0, 0, 0, 0), (1, 1)), ((5, 40), (3, 3), (2, 1), (1, 2, 0, 1), (1, 2)),
+                                                 ((9, 9), (3, 2), (2, 3), (1, 1, 1, 1), (2, 1)), ((30,), (4,), (2,), (1, 0), (3,))):
+        places = [(s + pads[i] + pads[len(shape) + i] - dilation[i] * (block[i] - 1) - 1) // stride[i] + 1 for i, s in enumerate(shape)]
+        x = f(2, 3 * int(np.prod(block)), int(np.prod(places)))
+        wide = np.zeros((2, 3, *[s + pads[i] + pads[len(shape) + i] for i, s in enumerate(shape)]))
+        parts_ = x.reshape(2, 3, *block, *places)
+        for tap in np.ndindex(*block):
+            at = tuple(slice(t * dl, t * dl + (m - 1) * st + 1, st) for t, dl, m, st in zip(tap, dilation, places, stride))
+            wide[(slice(None), slice(None), *at)] += parts_[(slice(None), slice(None), *tap)]
+        cut = tuple(slice(pads[i], pads[i] + s) for i, s in enumerate(shape))
+        yield Case("Col2Im", "", [x, ci(*shape), ci(*block)], strides=list(stride), pads=list(pads), dilations=list(dilation)), [
+            wide[(slice(None), slice(None), *cut)]]
+    edge = np.array([-1, 1, 0, -0., .5, -.5, .49999997, 1e-30, 2.4142137, -2.4142137, .41421357, 1e30, -np.inf, np.inf, np.nan] * 3, np.float32)
+    inside = np.where(np.abs(edge) <= 1, edge, np.nan)
+    yield Case("Atan", "", [edge]), [np.arctan(edge)]
+    yield Case("Asin", "", [inside]), [np.arcsin(inside)]
+    yield Case("Acos", "", [inside]), [np.arccos(inside)]
+    for alpha in (1., 2., .25):
+        x = f(3, 700, scale=2.)
+        elu = np.where(x > 0, x, alpha * np.expm1(x / alpha))
+        yield Case("Celu", "", [x], alpha=alpha), [elu]
+        yield Case("Selu", "", [x], alpha=alpha, gamma=1.5), [1.5 * np.where(x > 0, x, alpha * np.expm1(x))]
+    x = RNG.integers(-2**24, 2**24, (2, 3, 700)).astype(np.int32)
+    scale = np.array([.5, .25, 2.], np.float32)
+    yield Case("DequantizeLinear", "", [x, c(scale)], axis=1), [x * scale[:, None]]
+    yield Case("DequantizeLinear", "", [x, c(scale[0])]), [x * scale[0]]
+    for kind in (np.uint8, np.int8):
+        x, zero = x.astype(kind), np.array([7, 0, 99], kind)
+        yield Case("DequantizeLinear", "", [x, c(scale), c(zero)], axis=1), [(x.astype(int) - zero[:, None]) * scale[:, None]]
 
 
 def truncated(x, y):
@@ -75,4 +122,4 @@ def whole():
         yield Case("Shrink", "", [real], bias=1.5, lambd=1.), [np.where(real < -1, real + 1.5, np.where(real > 1, real - 1.5, 0))]
 
 
-FAMILIES = {whole: 17}
+FAMILIES = {whole: 17, fills: 18}

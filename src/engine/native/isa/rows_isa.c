@@ -73,6 +73,53 @@ static inline int64_t whole(double d)
     return d < -0x1p63 ? INT64_MIN : (int64_t)d;
 }
 
+/* Cephes' polynomials, about 1 ulp: of 0 .. 0.5 for the arc sine, of which the rest of it and the
+ * arc cosine are made by sqrt((1 - |x|) / 2). */
+ROWS_INLINE float asin_near(float x, float z)
+{
+    float p = 4.2163199048e-2f;
+
+    p = p * z + 2.4181311049e-2f;
+    p = p * z + 4.5470025998e-2f;
+    p = p * z + 7.4953002686e-2f;
+    p = p * z + 1.6666752422e-1f;
+    return p * z * x + x;
+}
+
+ROWS_INLINE float asin32(float x)
+{
+    const float a = fabsf(x), far = (1 - a) * 0.5f, s = asin_near(sqrtf(far), far),
+                y = a > 0.5f ? 1.57079632679f - 2 * s : asin_near(a, a * a);
+
+    return copysignf(y, x);
+}
+
+ROWS_INLINE float acos32(float x)
+{
+    const float a = fabsf(x), far = (1 - a) * 0.5f, s = 2 * asin_near(sqrtf(far), far),
+                beyond = x < 0 ? 3.14159265359f - s : s;
+
+    return a > 0.5f ? beyond : 1.57079632679f - asin_near(x, x * x);
+}
+
+ROWS_INLINE float atan32(float x)
+{
+    const float a = fabsf(x), big = -1 / a, mid = (a - 1) / (a + 1),
+                t = a > 2.414213562373095f    ? big
+                    : a > 0.4142135623730950f ? mid
+                                              : a,
+                from = a > 2.414213562373095f    ? 1.57079632679f
+                       : a > 0.4142135623730950f ? 0.785398163397f
+                                                 : 0,
+                z = t * t;
+    float p = 8.05374449538e-2f;
+
+    p = p * z - 1.38776856032e-1f;
+    p = p * z + 1.99777106478e-1f;
+    p = p * z - 3.33329491539e-1f;
+    return copysignf(from + (p * z * t + t), x);
+}
+
 /* Beside better ones it need not be fast, but small. */
 #if defined(__x86_64__) && !defined(__clang__)
 #pragma GCC push_options

@@ -17,6 +17,7 @@ enum rows_pair {
 enum rows_one {
 #define ONE(name, ints, out, real, whole) ROWS_##name,
 #define FLOAT(name, out, real) ROWS_##name,
+#define FLOAT32(name, out, real) ROWS_##name,
 #define INTS1(name, ints, out, whole) ROWS_##name,
 #include "engine/native/isa/rows.def"
     ROWS_NONES

@@ -127,6 +127,7 @@ static void N(power)(uint64_t *out, uint64_t *base, const uint64_t *exponent, in
     ROWS_REAL(ROWS_ONE, name, out, real)  \
     ROWS_##ints(ROWS_ONE, name, out, whole)
 #define FLOAT(name, out, real) ROWS_REAL(ROWS_ONE, name, out, real)
+#define FLOAT32(name, out, real) ROWS_ONE(F32, float, float, name, out, real)
 #define INTS1(name, ints, out, whole) ROWS_##ints(ROWS_ONE, name, out, whole)
 #include "engine/native/isa/rows.def"
 
@@ -272,6 +273,7 @@ const struct rows_isa N(rows) = {
     .one = {
 #define ONE(name, ints, out, real, whole) ROWS_PUT_REAL(name) ROWS_PUT_##ints(name)
 #define FLOAT(name, out, real) ROWS_PUT_REAL(name)
+#define FLOAT32(name, out, real) ROWS_PUT(F32, float, float, name)
 #define INTS1(name, ints, out, whole) ROWS_PUT_##ints(name)
 #include "engine/native/isa/rows.def"
     },

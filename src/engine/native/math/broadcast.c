@@ -116,6 +116,24 @@ struct copy {
     size_t width;
 };
 
+#define FILL_BYTES 4096 /* that are copied at a time; they stay in the cache */
+
+void fill_with(void *out, const void *value, size_t width, int64_t n)
+{
+    char *to = out;
+    size_t bytes = (size_t)n * width, most = MAX(FILL_BYTES / width * width, width), done = width;
+
+    if (n <= 0)
+        return;
+    memcpy(to, value, width);
+    while (done < bytes) {
+        size_t len = MIN(MIN(done, most), bytes - done);
+
+        memcpy(to + done, to, len);
+        done += len;
+    }
+}
+
 #define COPY_LOOP(T)                                  \
     do {                                              \
         T *to_ = (T *)(void *)out;                    \
@@ -133,6 +151,10 @@ static void copy_run(void *arg, int64_t at, const int64_t *off, const int64_t *s
 
     if (s == 1) {
         memcpy(out, in, (size_t)n * c->width);
+        return;
+    }
+    if (s == 0) {
+        fill_with(out, in, c->width, n);
         return;
     }
     switch (c->width) {

@@ -27,6 +27,9 @@ typedef void broadcast_run(void *arg, int64_t at, const int64_t *off, const int6
 void broadcast_each(const struct broadcast *b, int64_t begin, int64_t end, broadcast_run *fn,
                     void *arg);
 
+/* n elements of `width` bytes, all of which are *value; it lies elsewhere. */
+void fill_with(void *out, const void *value, size_t width, int64_t n);
+
 /* out (contiguous, of dims) from a strided view; offsets and strides in elements of `width` bytes,
  * strides of any sign. */
 void strided_copy(struct pool *pool, void *out, const void *in, size_t width, int rank,

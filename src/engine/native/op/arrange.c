@@ -75,42 +75,67 @@ int col2im_prepare(struct op *op, opm_error *err)
     return kernel_infer(op, err);
 }
 
-/* Where an element of the block at a place lies in the image; -1: in the padding. */
-static int64_t pixel_of(const struct col2im *s, int64_t tap, int64_t place)
+/* Row `row` of places (all dimensions but the last) with one tap of the block: the pixel that place
+ * 0 of the last dimension has, of which [*from, *to) are in the image; false: none is. */
+static bool col2im_row(const struct col2im *s, int64_t tap, int64_t row, int64_t *at, int64_t *from,
+                       int64_t *to)
 {
-    int64_t at = 0, step = 1;
+    int last = s->n - 1;
+    int64_t first = tap % s->block[last] * s->dilation[last] - s->begin[last], by = s->stride[last],
+            step = s->image[last], width = s->image[last];
 
-    for (int i = s->n - 1; i >= 0; i--) {
+    *at = first;
+    *from = first < 0 ? (by - 1 - first) / by : 0;
+    *to = first < width ? MIN(s->places[last], (width - 1 - first) / by + 1) : 0;
+    tap /= s->block[last];
+    for (int i = last - 1; i >= 0; i--) {
         int64_t p =
-            place % s->places[i] * s->stride[i] - s->begin[i] + tap % s->block[i] * s->dilation[i];
+            row % s->places[i] * s->stride[i] - s->begin[i] + tap % s->block[i] * s->dilation[i];
 
         if (p < 0 || p >= s->image[i])
-            return -1;
-        at += p * step;
+            return false;
+        *at += p * step;
         step *= s->image[i];
         tap /= s->block[i];
-        place /= s->places[i];
+        row /= s->places[i];
     }
-    return at;
+    return *from < *to;
+}
+
+static void col2im_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct op *op = arg;
+    const struct col2im *s = op->state;
+    int64_t width = s->places[s->n - 1], rows = s->count / width, by = s->stride[s->n - 1];
+
+    (void)thread;
+    for (int64_t c = begin; c < end; c++) {
+        float *out = (float *)kernel_out(op, 0)->data + c * s->pixels;
+        const float *in = (const float *)kernel_in(op, 0)->data + c * s->taps * s->count;
+
+        memset(out, 0, (size_t)s->pixels * sizeof(*out));
+        for (int64_t i = 0; i < s->taps * rows; i++, in += width) {
+            int64_t at, from, to;
+
+            if (!col2im_row(s, i / rows, i % rows, &at, &from, &to))
+                continue;
+            if (by == 1)
+                kernel_isa(op)->binary(B_ADD, out + at + from, out + at + from, 1, in + from, 1,
+                                       to - from);
+            else
+                for (int64_t k = from; k < to; k++)
+                    out[at + k * by] += in[k];
+        }
+    }
 }
 
 int col2im_run(struct op *op, opm_error *err)
 {
     const struct col2im *s = op->state;
-    const struct nt *x = kernel_in(op, 0);
-    float *out = kernel_out(op, 0)->data;
-    const float *in = x->data;
 
     (void)err;
-    memset(out, 0, kernel_out(op, 0)->bytes);
-    for (int64_t c = 0; c < x->shape.dim[0] * x->shape.dim[1] / s->taps; c++, out += s->pixels)
-        for (int64_t tap = 0; tap < s->taps; tap++)
-            for (int64_t place = 0; place < s->count; place++, in++) {
-                int64_t at = pixel_of(s, tap, place);
-
-                if (at >= 0)
-                    out[at] += *in;
-            }
+    pool_for(kernel_pool(op), kernel_in(op, 0)->count / (s->taps * s->count),
+             pool_grain((double)(s->taps * s->count) / 4), col2im_part, op);
     return 0;
 }
 

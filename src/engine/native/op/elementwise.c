@@ -160,6 +160,28 @@ static rows_one_fn *unary_rows(const struct isa *isa, enum un f, enum tensor_typ
     return (int)f < ROWS_NONES ? isa->rows->one[f][type] : NULL;
 }
 
+#define PIECE 512
+
+/* Celu(x) = a Elu(x / a), Selu(x) = b Elu(x) where Elu has a; out may be in. */
+static void elu_kin(const struct unary *u, float *out, const float *in, int64_t n)
+{
+    float before = u->f == UN_CELU ? 1 / u->a : 1, after = u->f == UN_CELU ? u->a : u->b,
+          alpha = u->f == UN_CELU ? 1 : u->a;
+
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = MIN(n - i, (int64_t)PIECE);
+        const float *from = in + i;
+
+        if (before != 1) {
+            u->isa->unary(U_AFFINE, out + i, from, m, before, 0);
+            from = out + i;
+        }
+        u->isa->unary(U_ELU, out + i, from, m, alpha, 0);
+        if (after != 1)
+            u->isa->unary(U_AFFINE, out + i, out + i, m, after, 0);
+    }
+}
+
 static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct unary_job *j = arg;
@@ -169,6 +191,10 @@ static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
     int64_t width = (int64_t)nt_width(j->in->type);
 
     (void)thread;
+    if (j->in->type == TENSOR_F32 && (u->f == UN_CELU || u->f == UN_SELU)) {
+        elu_kin(u, (float *)j->out->data + begin, (const float *)j->in->data + begin, end - begin);
+        return;
+    }
     if (fast >= 0) {
         u->isa->unary((enum isa_unary)fast, (float *)j->out->data + begin,
                       (const float *)j->in->data + begin, end - begin, u->a, u->b);

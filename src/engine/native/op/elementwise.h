@@ -9,13 +9,11 @@
 enum un {
 #define ONE(name, ints, out, real, whole) UN_##name,
 #define FLOAT(name, out, real) UN_##name,
+#define FLOAT32(name, out, real) UN_##name,
 #define INTS1(name, ints, out, whole) UN_##name,
 #include "engine/native/isa/rows.def"
-    UN_ACOS,
     UN_ACOSH,
-    UN_ASIN,
     UN_ASINH,
-    UN_ATAN,
     UN_ATANH,
     UN_CELU,
     UN_COS,

@@ -1,8 +1,8 @@
 /* loss.c -- NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. */
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
+#include "engine/native/op/softmax.h"
 
-#include <math.h>
 #include <string.h>
 
 struct loss {
@@ -116,16 +116,7 @@ int sce_run(struct op *op, opm_error *err)
     if (rc || in->count == 0)
         return rc;
     logp.data = kernel_out(op, 1) ? kernel_out(op, 1)->data : op->scratch;
-    for (int64_t o = 0; o < l.n * l.inner; o++) {
-        int64_t base = o / l.inner * l.c * l.inner + o % l.inner;
-        double max = value(in, base), sum = 0;
-
-        for (int64_t c = 1; c < l.c; c++)
-            max = fmax(max, value(in, base + c * l.inner));
-        for (int64_t c = 0; c < l.c; c++)
-            sum += exp(value(in, base + c * l.inner) - max);
-        for (int64_t c = 0; c < l.c; c++)
-            store(&logp, base + c * l.inner, value(in, base + c * l.inner) - max - log(sum));
-    }
+    softmax_all(op,
+                &(struct softmax){ SOFT_LOG, in->type, in->data, logp.data, l.n, l.c, l.inner });
     return nll(op, &l, &logp, err);
 }

@@ -1,5 +1,6 @@
 /* matmul.c -- MatMul, Gemm, and com.microsoft's FusedMatMul. */
 #include "engine/native/isa/half.h"
+#include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/gemm.h"
 #include "engine/native/math/infer.h"
@@ -397,6 +398,42 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+#define STRIP 512  /* columns */
+#define ROW_NS 0.1 /* for a multiplication, about */
+
+/* A row times a matrix that is not packed yet, and need not be: strips of its columns. */
+static void row_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct mm_job *j = arg;
+    const struct matmul *s = j->s;
+    const struct isa *isa = j->g.isa;
+    int64_t strips = (s->n + STRIP - 1) / STRIP;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t item = i / strips, c0 = i % strips * STRIP, n = MIN(s->n - c0, (int64_t)STRIP);
+        const float *a = j->a + batch_matrix(s, s->a_batch, item),
+                    *b = j->b + batch_matrix(s, s->b_batch, item) + c0 * s->bcs;
+        float *c = j->g.c + item * s->n + c0;
+
+        if (s->bcs != 1) {
+            for (int64_t q = 0; q < n; q++)
+                c[q] = isa->dot(a, b + q * s->bcs, s->k);
+            continue;
+        }
+        memset(c, 0, (size_t)n * sizeof(*c));
+        for (int64_t p = 0; p < s->k; p++)
+            isa->loops->axpy(c, b + p * s->brs, a[p], n);
+    }
+}
+
+/* Whether row_part() can do it. */
+static bool by_rows(const struct matmul *s, const struct gemm *g)
+{
+    return s->m == 1 && !s->packed && !s->half && (s->bcs == 1 || s->brs == 1) && s->acs == 1 &&
+           g->alpha == 1 && !g->add && !g->posts;
+}
+
 static void run_f32(struct op *op, const struct nt *add, const float *scaled)
 {
     const struct matmul *s = op->state;
@@ -434,6 +471,11 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
                                   j.g.c, j.g.alpha, j.g.add, j.g.add_rs, j.g.add_cs };
 
         sparse_run(op, s->sparse, &mul);
+        return;
+    }
+    if (by_rows(s, &j.g)) {
+        pool_for(kernel_pool(op), s->nbatch * ((s->n + STRIP - 1) / STRIP),
+                 pool_grain((double)(s->k * MIN(s->n, (int64_t)STRIP)) * ROW_NS), row_part, &j);
         return;
     }
     gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kernel_pool(op)));

@@ -407,6 +407,59 @@ int mvn_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+/* Runs of neighbours that are normalized together with other runs: those of a group. */
+struct mvn_job {
+    const struct op *op;
+    int64_t len;          /* of a run */
+    const double *mean;   /* of the groups; NULL: not known yet */
+    const double *scale;  /* of the groups; NULL: not known yet */
+    const int64_t *group; /* of each run */
+    double *sum;          /* of each run: its elements, or if the mean is known their squares */
+};
+
+#define MVN_PIECE 512
+
+static void mvn_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct mvn_job *j = arg;
+    const struct nt *in = kernel_in(j->op, 0);
+    const struct isa *isa = kernel_isa(j->op);
+    bool fast = in->type == TENSOR_F32;
+
+    (void)thread;
+    for (int64_t r = begin; r < end; r++) {
+        int64_t first = r * j->len;
+        double mean = j->mean ? j->mean[j->group[r]] : 0,
+               scale = j->scale ? j->scale[j->group[r]] : 1, sum = 0;
+
+        for (int64_t i = 0; i < j->len && !fast; i++) {
+            double x = at(in, first + i) - mean;
+
+            sum += j->mean ? x * x : x;
+            if (j->scale)
+                set(kernel_out(j->op, 0), first + i, x * scale);
+        }
+        for (int64_t i = 0; i < j->len && fast; i += MVN_PIECE) {
+            int64_t n = MIN(j->len - i, (int64_t)MVN_PIECE);
+            const float *x = (const float *)in->data + first + i;
+            float piece[MVN_PIECE],
+                *to = j->scale ? (float *)kernel_out(j->op, 0)->data + first + i : piece;
+
+            if (!j->mean) {
+                sum += (double)isa->reduce(R_SUM, x, n);
+                continue;
+            }
+            isa->unary(U_AFFINE, to, x, n, 1, (float)-mean);
+            if (j->scale)
+                isa->unary(U_AFFINE, to, to, n, (float)scale, 0);
+            else
+                sum += (double)isa->reduce(R_SQUARES, to, n);
+        }
+        if (!j->scale)
+            j->sum[r] = sum;
+    }
+}
+
 int mvn_run(struct op *op, opm_error *err)
 {
     static const int64_t usual[] = { 0, 2, 3 };
@@ -414,40 +467,55 @@ int mvn_run(struct op *op, opm_error *err)
     size_t n;
     const int64_t *axes = node_attr_ints(op->node, "axes", &n);
     bool on[SHAPE_RANK_MAX] = { false };
-    int64_t keep[SHAPE_RANK_MAX], groups = 1;
-    double *sum;
+    int64_t keep[SHAPE_RANK_MAX], groups = 1, runs, *group;
+    int32_t rank = in->shape.rank, inner = rank; /* from there on all are normalized over */
+    struct mvn_job j = { .op = op };
+    double *sum, *mean, *scale;
 
+    if (!in->count)
+        return 0;
     if (!n) {
         axes = usual;
         n = ARRAY_SIZE(usual);
     }
     for (size_t i = 0; i < n; i++)
-        if (nt_axis(axes[i], in->shape.rank) >= 0)
-            on[nt_axis(axes[i], in->shape.rank)] = true;
-    for (int32_t i = in->shape.rank - 1; i >= 0; i--) {
+        if (nt_axis(axes[i], rank) >= 0)
+            on[nt_axis(axes[i], rank)] = true;
+    while (inner > 0 && on[inner - 1])
+        inner--;
+    for (int32_t i = rank - 1; i >= 0; i--) {
         keep[i] = on[i] ? 0 : groups;
         groups *= on[i] ? 1 : in->shape.dim[i];
     }
-    sum = mem_calloc((size_t)MAX(groups, (int64_t)1), 2 * sizeof(*sum));
-    if (!sum)
-        return kernel_nomem(op, err);
-    for (int pass = 0; pass < 3 && in->count; pass++)
-        for (int64_t i = 0; i < in->count; i++) {
-            int64_t rest = i, g = 0;
-            double x = at(in, i), per = (double)(in->count / groups), mean;
+    j.len = nt_span(&in->shape, inner, rank);
+    runs = in->count / j.len;
+    sum = mem_calloc((size_t)(runs + 2 * groups), sizeof(*sum));
+    group = mem_calloc((size_t)runs, sizeof(*group));
+    mean = sum ? sum + runs : NULL;
+    scale = sum ? mean + groups : NULL;
+    for (int64_t r = 0; r < runs && group; r++) {
+        int64_t rest = r;
 
-            for (int32_t d = in->shape.rank - 1; d >= 0; d--) {
-                g += rest % in->shape.dim[d] * keep[d];
-                rest /= in->shape.dim[d];
-            }
-            mean = sum[2 * g] / per;
-            if (pass == 0)
-                sum[2 * g] += x;
-            else if (pass == 1)
-                sum[2 * g + 1] += (x - mean) * (x - mean);
-            else
-                set(kernel_out(op, 0), i, (x - mean) / (sqrt(sum[2 * g + 1] / per) + 1e-9));
+        for (int32_t d = inner - 1; d >= 0; d--) {
+            group[r] += rest % in->shape.dim[d] * keep[d];
+            rest /= in->shape.dim[d];
         }
+    }
+    j.sum = sum;
+    j.group = group;
+    for (int pass = 0; pass < 3 && sum && group; pass++) {
+        double *to = pass == 0 ? mean : scale, per = (double)(in->count / groups);
+
+        pool_for(kernel_pool(op), runs, pool_grain((double)j.len / 4), mvn_part, &j);
+        for (int64_t r = 0; r < runs && pass < 2; r++)
+            to[group[r]] += sum[r];
+        for (int64_t g = 0; g < groups && pass < 2; g++)
+            to[g] = pass == 0 ? to[g] / per : 1 / (sqrt(to[g] / per) + 1e-9);
+        j.mean = mean;
+        j.scale = pass == 0 ? NULL : scale;
+    }
+    n = sum && group;
     mem_free(sum);
-    return 0;
+    mem_free(group);
+    return n ? 0 : kernel_nomem(op, err);
 }

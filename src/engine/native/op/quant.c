@@ -1,4 +1,5 @@
 /* quant.c -- QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. */
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
 #include "engine/native/op/kernels.h"
@@ -127,6 +128,22 @@ static void quantize_slices(void *arg, int64_t begin, int64_t end, int thread)
                                    q8_zero(zero, i % j->s.n), q8_lo(out->type), q8_hi(out->type));
 }
 
+#define CHUNK 256
+
+/* Elements [first, first + n) of 8 bits, less zero, times scale. */
+static void bytes_to_floats(const struct isa *isa, float *out, const struct nt *in, int64_t first,
+                            int64_t n, float scale, int32_t zero)
+{
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        int64_t m = MIN(n - i, (int64_t)CHUNK);
+
+        isa->rows->cast[in->type][TENSOR_F32](out + i, (const uint8_t *)in->data + first + i, m);
+        if (zero)
+            isa->unary(U_AFFINE, out + i, out + i, m, 1, (float)-zero);
+        isa->unary(U_AFFINE, out + i, out + i, m, scale, 0);
+    }
+}
+
 static void dequantize_slices(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct slice_job *j = arg;
@@ -135,10 +152,32 @@ static void dequantize_slices(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t i = begin; i < end; i++)
-        kernel_q8(j->op)->dequantize(
-            (float *)kernel_out(j->op, 0)->data + i * j->s.inner,
-            (const uint8_t *)in->data + i * j->s.inner, in->type == TENSOR_I8, j->s.inner,
-            ((const float *)scale->data)[i % j->s.n], q8_zero(zero, i % j->s.n));
+        bytes_to_floats(kernel_isa(j->op), (float *)kernel_out(j->op, 0)->data + i * j->s.inner, in,
+                        i * j->s.inner, j->s.inner, ((const float *)scale->data)[i % j->s.n],
+                        q8_zero(zero, i % j->s.n));
+}
+
+/* int32 without blocks: a slice of elements with one scale. */
+static void dequantize_wide(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct slice_job *j = arg;
+    const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
+                    *zero = kernel_in(j->op, 2);
+    const struct isa *isa = kernel_isa(j->op);
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        float *out = (float *)kernel_out(j->op, 0)->data + i * j->s.inner;
+        const int32_t *x = (const int32_t *)in->data + i * j->s.inner;
+        int64_t k = i % j->s.n, z = zero ? ((const int32_t *)zero->data)[k] : 0;
+        const float by = ((const float *)scale->data)[k];
+
+        if (z == 0)
+            isa->rows->cast[TENSOR_I32][TENSOR_F32](out, x, j->s.inner);
+        for (int64_t e = 0; e < j->s.inner && z; e++)
+            out[e] = (float)(x[e] - z);
+        isa->unary(U_AFFINE, out, out, j->s.inner, by, 0);
+    }
 }
 
 static void dequantize_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -148,9 +187,8 @@ static void dequantize_part(void *arg, int64_t begin, int64_t end, int thread)
                     *zero = kernel_in(j->op, 2);
 
     (void)thread;
-    kernel_q8(j->op)->dequantize((float *)kernel_out(j->op, 0)->data + begin,
-                                 (const uint8_t *)in->data + begin, in->type == TENSOR_I8,
-                                 end - begin, *(const float *)scale->data, q8_zero(zero, 0));
+    bytes_to_floats(kernel_isa(j->op), (float *)kernel_out(j->op, 0)->data + begin, in, begin,
+                    end - begin, *(const float *)scale->data, q8_zero(zero, 0));
 }
 
 int quantize_run(struct op *op, opm_error *err)
@@ -196,8 +234,6 @@ int dequantize_prepare(struct op *op, opm_error *err)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this output type");
     return rc;
 }
-
-#define CHUNK 256
 
 /* Elements [first, first + n) as floats. */
 static void decode(const struct nt *t, int64_t first, int64_t n, float *out)
@@ -272,6 +308,11 @@ int dequantize_run(struct op *op, opm_error *err)
         blocks = j.s.blocked && j.s.inner == 1 ? (j.s.n + j.s.block - 1) / j.s.block : j.s.n;
         pool_for(kernel_pool(op), rows * blocks,
                  MAX(4096 * blocks / (j.s.n * j.s.inner), (int64_t)1), dequantize_decoded, &j);
+        return 0;
+    }
+    if (!rc && !j.s.blocked && in->count) {
+        pool_for(kernel_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
+                 dequantize_wide, &j);
         return 0;
     }
     for (int64_t i = 0; i < in->count && !rc; i++) {

@@ -2,6 +2,8 @@
  *
  * Each output element is computed by one thread, over its inputs in order. */
 #include "engine/native/isa/loops_isa.h"
+#include "engine/native/isa/rows_isa.h"
+#include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -497,37 +499,38 @@ int cumsum_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
-#define CUMSUM_CASE(TYPE, T, A)                                                      \
-    case TENSOR_##TYPE:                                                              \
-        for (int64_t o = 0; o < outer * inner; o++) {                                \
-            const T *from = (const T *)in->data + o / inner * n * inner + o % inner; \
-            T *to = (T *)out->data + o / inner * n * inner + o % inner;              \
-            A sum = product;                                                         \
-            for (int64_t q = 0; q < n; q++) {                                        \
-                int64_t k = (reverse ? n - 1 - q : q) * inner;                       \
-                A x = (A)from[k];                                                    \
-                A next = product ? sum * x : sum + x;                                \
-                to[k] = (T)(exclusive ? sum : next);                                 \
-                sum = next;                                                          \
-            }                                                                        \
-        }                                                                            \
+struct cumsum_job {
+    const struct nt *in;
+    struct nt *out;
+    rows_pair_fn *fn;
+    int64_t n, inner;
+    bool exclusive, reverse, product;
+    char one[8]; /* of the type */
+};
+
+#define CUMSUM_CASE(TYPE, T, A)                                \
+    case TENSOR_##TYPE:                                        \
+        for (int64_t o = begin; o < end; o++) {                \
+            const T *from = (const T *)j->in->data + o * j->n; \
+            T *to = (T *)j->out->data + o * j->n;              \
+            A sum = j->product;                                \
+            for (int64_t q = 0; q < j->n; q++) {               \
+                int64_t k = j->reverse ? j->n - 1 - q : q;     \
+                A x = (A)from[k];                              \
+                A next = j->product ? sum * x : sum + x;       \
+                to[k] = (T)(j->exclusive ? sum : next);        \
+                sum = next;                                    \
+            }                                                  \
+        }                                                      \
         break;
 
-int cumsum_run(struct op *op, opm_error *err)
+/* Along the last dimension: rows one by one. */
+static void cumsum_part(void *arg, int64_t begin, int64_t end, int thread)
 {
-    const struct nt *in = kernel_in(op, 0);
-    struct nt *out = kernel_out(op, 0);
-    int axis = nt_axis(nt_int(kernel_in(op, 1), 0), in->shape.rank);
-    bool exclusive = node_attr_int(op->node, "exclusive", 0),
-         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg == CUM_PRODUCT;
-    int64_t outer, n, inner;
+    const struct cumsum_job *j = arg;
 
-    if (axis < 0)
-        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    outer = nt_span(&in->shape, 0, axis);
-    n = in->shape.dim[axis];
-    inner = nt_span(&in->shape, axis + 1, in->shape.rank);
-    switch (in->type) {
+    (void)thread;
+    switch (j->in->type) {
         CUMSUM_CASE(F32, float, float)
         CUMSUM_CASE(F64, double, double)
         CUMSUM_CASE(I8, int8_t, uint64_t)
@@ -541,5 +544,55 @@ int cumsum_run(struct op *op, opm_error *err)
     default:
         break;
     }
+}
+
+/* Along another: each row is the one before it and one of the input. */
+static void cumsum_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct cumsum_job *j = arg;
+    int64_t w = (int64_t)nt_width(j->in->type), row = j->inner * w, by = j->reverse ? -row : row;
+
+    (void)thread;
+    for (int64_t o = begin; o < end; o++) {
+        int64_t first = o * j->n * row + (j->reverse ? (j->n - 1) * row : 0);
+        const char *from = (const char *)j->in->data + first;
+        char *to = (char *)j->out->data + first;
+
+        if (!j->exclusive)
+            memcpy(to, from, (size_t)row);
+        else if (!j->product)
+            memset(to, 0, (size_t)row);
+        else
+            fill_with(to, j->one, (size_t)w, j->inner);
+        for (int64_t q = 1; q < j->n; q++, from += by, to += by)
+            j->fn(to + by, to, 1, j->exclusive ? from : from + by, 1, j->inner);
+    }
+}
+
+int cumsum_run(struct op *op, opm_error *err)
+{
+    const struct nt *in = kernel_in(op, 0);
+    struct nt *out = kernel_out(op, 0);
+    int axis = nt_axis(nt_int(kernel_in(op, 1), 0), in->shape.rank);
+    bool exclusive = node_attr_int(op->node, "exclusive", 0),
+         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg == CUM_PRODUCT;
+    struct cumsum_job j = { .in = in,
+                            .out = out,
+                            .fn =
+                                kernel_isa(op)->rows->pair[product ? ROWS_MUL : ROWS_ADD][in->type],
+                            .exclusive = exclusive,
+                            .reverse = reverse,
+                            .product = product };
+    int64_t outer;
+
+    if (axis < 0)
+        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
+    kernel_isa(op)->rows->cast[TENSOR_U8][in->type](j.one, &(uint8_t){ 1 }, 1);
+    outer = nt_span(&in->shape, 0, axis);
+    j.n = in->shape.dim[axis];
+    j.inner = nt_span(&in->shape, axis + 1, in->shape.rank);
+    if (in->count)
+        pool_for(kernel_pool(op), outer, pool_grain((double)(j.n * j.inner)),
+                 j.inner == 1 ? cumsum_part : cumsum_rows, &j);
     return 0;
 }

@@ -1,4 +1,5 @@
 /* reshape.c -- operators that give the same elements another shape, or tell what a shape is. */
+#include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -141,16 +142,11 @@ int constantofshape_run(struct op *op, opm_error *err)
     size_t w = nt_width(out->type);
 
     (void)err;
-    if (!value) {
+    if (!value)
         memset(out->data, 0, out->bytes);
-        return 0;
-    }
-    if (out->type != value->type) { /* 16-bit floating point is float32 here */
-        for (int64_t i = 0; i < out->count; i++)
-            ((float *)out->data)[i] = (float)tensor_float(value, 0);
-        return 0;
-    }
-    for (int64_t i = 0; i < out->count; i++)
-        memcpy((char *)out->data + (size_t)i * w, value->data, w);
+    else if (out->type != value->type) /* 16-bit floating point is float32 here */
+        fill_with(out->data, &(float){ (float)tensor_float(value, 0) }, w, out->count);
+    else
+        fill_with(out->data, value->data, w, out->count);
     return 0;
 }

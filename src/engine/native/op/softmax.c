@@ -1,4 +1,6 @@
 /* softmax.c -- Softmax, LogSoftmax, Hardmax. */
+#include "engine/native/op/softmax.h"
+
 #include "engine/native/isa/loops_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
@@ -11,8 +13,8 @@
 #define SOFT_NS 0.5 /* for an element, about */
 
 struct softmax_job {
-    const struct op *op;
-    int64_t n, inner;
+    const struct isa *isa;
+    const struct softmax *s;
 };
 
 int softmax_prepare(struct op *op, opm_error *err)
@@ -31,22 +33,22 @@ int softmax_prepare(struct op *op, opm_error *err)
 
 #define SOFT_GENERIC(T)                                                \
     do {                                                               \
-        const T *in = (const T *)kernel_in(j->op, 0)->data + base;     \
-        T *out = (T *)kernel_out(j->op, 0)->data + base;               \
+        const T *in = (const T *)s->in + base;                         \
+        T *out = (T *)s->out + base;                                   \
         double max = -(double)INFINITY, sum = 0;                       \
         int64_t best = 0;                                              \
-        for (int64_t k = 0; k < j->n; k++)                             \
-            if ((double)in[k * j->inner] > max) {                      \
-                max = (double)in[k * j->inner];                        \
+        for (int64_t k = 0; k < s->n; k++)                             \
+            if ((double)in[k * s->inner] > max) {                      \
+                max = (double)in[k * s->inner];                        \
                 best = k;                                              \
             }                                                          \
         if (!isfinite(max))                                            \
             max = 0;                                                   \
-        for (int64_t k = 0; k < j->n; k++)                             \
-            sum += exp((double)in[k * j->inner] - max);                \
-        for (int64_t k = 0; k < j->n; k++) {                           \
-            double d = (double)in[k * j->inner] - max;                 \
-            out[k * j->inner] = (T)(what == SOFT_MAX   ? exp(d) / sum  \
+        for (int64_t k = 0; k < s->n; k++)                             \
+            sum += exp((double)in[k * s->inner] - max);                \
+        for (int64_t k = 0; k < s->n; k++) {                           \
+            double d = (double)in[k * s->inner] - max;                 \
+            out[k * s->inner] = (T)(what == SOFT_MAX   ? exp(d) / sum  \
                                     : what == SOFT_LOG ? d - log(sum)  \
                                                        : (k == best)); \
         }                                                              \
@@ -92,22 +94,21 @@ static bool hard_row(const struct isa *isa, float *out, const float *in, int64_t
 static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
-    int what = j->op->kernel->arg;
-    const struct isa *isa = kernel_isa(j->op);
+    const struct softmax *s = j->s;
+    enum soft_kind what = s->what;
+    const struct isa *isa = j->isa;
 
     (void)thread;
     for (int64_t o = begin; o < end; o++) {
-        int64_t base = o / j->inner * j->n * j->inner + o % j->inner;
+        int64_t base = o / s->inner * s->n * s->inner + o % s->inner;
 
-        if (kernel_in(j->op, 0)->type == TENSOR_F64)
+        if (s->type == TENSOR_F64)
             SOFT_GENERIC(double);
-        else if (what == SOFT_MAX && j->inner == 1)
-            isa->softmax((float *)kernel_out(j->op, 0)->data + base,
-                         (const float *)kernel_in(j->op, 0)->data + base, j->n);
-        else if (what != SOFT_MAX && j->inner == 1 && j->n &&
-                 (what == SOFT_LOG ? log_row : hard_row)(
-                     isa, (float *)kernel_out(j->op, 0)->data + base,
-                     (const float *)kernel_in(j->op, 0)->data + base, j->n))
+        else if (what == SOFT_MAX && s->inner == 1)
+            isa->softmax((float *)s->out + base, (const float *)s->in + base, s->n);
+        else if (what != SOFT_MAX && s->inner == 1 && s->n &&
+                 (what == SOFT_LOG ? log_row : hard_row)(isa, (float *)s->out + base,
+                                                         (const float *)s->in + base, s->n))
             continue;
         else
             SOFT_GENERIC(float);
@@ -119,63 +120,72 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
-    const struct isa *isa = kernel_isa(j->op);
-    int64_t strips = (j->inner + STRIP - 1) / STRIP;
+    const struct isa *isa = j->isa;
+    const struct softmax *s = j->s;
+    int64_t strips = (s->inner + STRIP - 1) / STRIP;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
-        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, j->inner - c0),
-                base = item / strips * j->n * j->inner + c0;
-        const float *in = (const float *)kernel_in(j->op, 0)->data + base;
-        float *out = (float *)kernel_out(j->op, 0)->data + base, max[STRIP], sum[STRIP] = { 0 };
-        bool log = j->op->kernel->arg == SOFT_LOG;
+        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, s->inner - c0),
+                base = item / strips * s->n * s->inner + c0;
+        const float *in = (const float *)s->in + base;
+        float *out = (float *)s->out + base, max[STRIP], sum[STRIP] = { 0 };
+        bool log = s->what == SOFT_LOG;
 
         memcpy(max, in, (size_t)n * sizeof(*max));
-        for (int64_t k = 1; k < j->n; k++)
-            isa->binary(B_MAX, max, max, 1, in + k * j->inner, 1, n);
+        for (int64_t k = 1; k < s->n; k++)
+            isa->binary(B_MAX, max, max, 1, in + k * s->inner, 1, n);
         for (int64_t i = 0; i < n; i++)
             max[i] = isinf(max[i]) ? 0 : max[i];
-        for (int64_t k = 0; k < j->n; k++) {
-            float *o = out + k * j->inner;
+        for (int64_t k = 0; k < s->n; k++) {
+            float *o = out + k * s->inner;
 
             float part[STRIP], *e = log ? part : o;
 
-            isa->binary(B_SUB, o, in + k * j->inner, 1, max, 1, n);
+            isa->binary(B_SUB, o, in + k * s->inner, 1, max, 1, n);
             isa->unary(U_EXP, e, o, n, 0, 0);
             isa->binary(B_ADD, sum, sum, 1, e, 1, n);
         }
         isa->unary(log ? U_LOG : U_RECIPROCAL, sum, sum, n, 0, 0);
-        for (int64_t k = 0; k < j->n; k++)
-            isa->binary(log ? B_SUB : B_MUL, out + k * j->inner, out + k * j->inner, 1, sum, 1, n);
+        for (int64_t k = 0; k < s->n; k++)
+            isa->binary(log ? B_SUB : B_MUL, out + k * s->inner, out + k * s->inner, 1, sum, 1, n);
     }
+}
+
+void softmax_all(const struct op *op, const struct softmax *s)
+{
+    struct softmax_job j = { kernel_isa(op), s };
+
+    if (s->type == TENSOR_F32 && s->what != SOFT_HARD && s->inner >= 4)
+        pool_for(kernel_pool(op), s->outer * ((s->inner + STRIP - 1) / STRIP),
+                 pool_grain((double)(s->n * MIN(s->inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
+                 &j);
+    else
+        pool_for(kernel_pool(op), s->outer * s->inner, MAX(4096 / s->n, (int64_t)1), softmax_part,
+                 &j);
 }
 
 /* Before opset 13 everything from axis on is one dimension. */
 int softmax_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
-    struct softmax_job j = { .op = op, .inner = 1 };
-    int64_t axis = node_attr_int(op->node, "axis", op->node->opset < 13 ? 1 : -1), outer;
+    struct softmax s = {
+        (enum soft_kind)op->kernel->arg, in->type, in->data, kernel_out(op, 0)->data, 0, 0, 1
+    };
+    int64_t axis = node_attr_int(op->node, "axis", op->node->opset < 13 ? 1 : -1);
 
     (void)err;
     if (in->count == 0)
         return 0;
     axis = axis < 0 ? axis + in->shape.rank : axis;
     axis = MAX(MIN(axis, (int64_t)in->shape.rank), (int64_t)0);
-    outer = nt_span(&in->shape, 0, (int)axis);
+    s.outer = nt_span(&in->shape, 0, (int)axis);
     if (op->node->opset < 13 || axis == in->shape.rank)
-        j.n = nt_span(&in->shape, (int)axis, in->shape.rank);
+        s.n = nt_span(&in->shape, (int)axis, in->shape.rank);
     else {
-        j.n = in->shape.dim[axis];
-        j.inner = nt_span(&in->shape, (int)axis + 1, in->shape.rank);
+        s.n = in->shape.dim[axis];
+        s.inner = nt_span(&in->shape, (int)axis + 1, in->shape.rank);
     }
-    if (in->type == TENSOR_F32 && op->kernel->arg != SOFT_HARD && j.inner >= 4 && j.n) {
-        pool_for(kernel_pool(op), outer * ((j.inner + STRIP - 1) / STRIP),
-                 pool_grain((double)(j.n * MIN(j.inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
-                 &j);
-        return 0;
-    }
-    pool_for(kernel_pool(op), outer * j.inner, MAX(4096 / MAX(j.n, (int64_t)1), (int64_t)1),
-             softmax_part, &j);
+    softmax_all(op, &s);
     return 0;
 }
