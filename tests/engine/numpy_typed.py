@@ -58,6 +58,22 @@ def fills():
         yield Case("DequantizeLinear", "", [x, c(scale), c(zero)], axis=1), [(x.astype(int) - zero[:, None]) * scale[:, None]]
 
 
+def regions():
+    """Of sizes that divided by the number of bins and times it again are a bit more in floating point."""
+    x = f(2, 3, 60, 60)
+    corner = RNG.integers(0, 30, (60, 2))
+    size = np.stack([np.arange(60), np.arange(60)[::-1]], 1) % 59
+    rois = np.concatenate([RNG.integers(0, 2, (60, 1)), corner, corner + size], 1)
+    for bins in (5, 6, 7, 14):
+        want = np.zeros((60, 3, bins, bins), np.float32)
+        for r, (image, x1, y1, x2, y2) in enumerate(rois.tolist()):
+            h, w = y2 - y1 + 1, x2 - x1 + 1
+            for i, j in np.ndindex(bins, bins):
+                part = x[image, :, y1 + i * h // bins:y1 - (-(i + 1) * h // bins), x1 + j * w // bins:x1 - (-(j + 1) * w // bins)]
+                want[r, :, i, j] = part.max((1, 2)) if part.size else 0
+        yield Case("MaxRoiPool", "", [x, rois.astype(np.float32)], pooled_shape=[bins, bins]), [want]
+
+
 def truncated(x, y):
     """Python's own integers: the quotient towards 0, and 0 for a division by 0."""
     q = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0 for a, b in zip(x.ravel().tolist(), y.ravel().tolist())]
@@ -122,4 +138,4 @@ def whole():
         yield Case("Shrink", "", [real], bias=1.5, lambd=1.), [np.where(real < -1, real + 1.5, np.where(real > 1, real - 1.5, 0))]
 
 
-FAMILIES = {whole: 17, fills: 18}
+FAMILIES = {whole: 17, fills: 18, regions: 17}

@@ -358,12 +358,13 @@ int maxroipool_run(struct op *op, opm_error *err)
         for (int64_t c = 0; c < d[1]; c++)
             for (int64_t i = 0; i < d[2] * d[3]; i++) {
                 const float *p = (const float *)x->data + ((int64_t)roi[0] * d[1] + c) * h * w;
-                double bh = fmax(v[3] - v[1] + 1, 1) / (double)d[2],
-                       bw = fmax(v[2] - v[0] + 1, 1) / (double)d[3];
-                int64_t ya = (int64_t)(floor((double)(i / d[3]) * bh) + v[1]),
-                        yb = (int64_t)(ceil((double)(i / d[3] + 1) * bh) + v[1]),
-                        xa = (int64_t)(floor((double)(i % d[3]) * bw) + v[0]),
-                        xb = (int64_t)(ceil((double)(i % d[3] + 1) * bw) + v[0]);
+                int64_t rows = (int64_t)fmax(v[3] - v[1] + 1, 1),
+                        cols = (int64_t)fmax(v[2] - v[0] + 1, 1), y0 = i / d[3], x0 = i % d[3];
+                /* Whole numbers: a bin that ends with the region never takes one pixel more. */
+                int64_t ya = (int64_t)v[1] + y0 * rows / d[2],
+                        yb = (int64_t)v[1] + ((y0 + 1) * rows + d[2] - 1) / d[2],
+                        xa = (int64_t)v[0] + x0 * cols / d[3],
+                        xb = (int64_t)v[0] + ((x0 + 1) * cols + d[3] - 1) / d[3];
                 float best = -INFINITY;
 
                 for (int64_t y = MAX(ya, (int64_t)0); y < MIN(yb, h); y++)
