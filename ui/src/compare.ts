@@ -37,7 +37,7 @@ export function relative(a: number | null | undefined, b: number | null | undefi
     return a && by !== null ? by / a : null;
 }
 
-const SURE = 2.576; // standard errors: chance exceeds them in one of a hundred cases, as in opmeter diff
+const SURE = 2.576; // standard errors: chance exceeds them in one of a hundred cases
 
 // "slower", "faster", "same", or null: it cannot be told.
 export function verdict(

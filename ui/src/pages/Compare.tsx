@@ -23,8 +23,8 @@ function signed(value: number | null, show: (v: number) => string): string {
 }
 
 const STATES: Record<api.DiffRow["state"], { title: string; badge: string; hint: string }> = {
-    slower: { title: "slower", badge: "bad", hint: "by more than 2.58 standard errors" },
-    faster: { title: "faster", badge: "good", hint: "by more than 2.58 standard errors" },
+    slower: { title: "slower", badge: "bad", hint: "by more than chance explains" },
+    faster: { title: "faster", badge: "good", hint: "by more than chance explains" },
     "~": { title: "~", badge: "plain", hint: "within the spread of the measurements, or the spread is not known" },
     "only A": { title: "only A", badge: "plain", hint: "B has none of this name" },
     "only B": { title: "only B", badge: "plain", hint: "A has none of this name" },
@@ -49,7 +49,7 @@ function columnsOf(by: "op" | "type", spans: boolean): Column<api.DiffRow>[] {
         { key: "change", title: "Change", value: (r) => relative(r.a_ns, r.b_ns), numeric: true, width: "92px",
           show: (r) => signed(relative(r.a_ns, r.b_ns), percent) },
         { key: "state", title: "Verdict", value: (r) => r.state, show: (r) => <State of={r.state} />, width: "90px", search: true,
-          doc: "As opmeter diff has it: slower or faster if the means differ by more than 2.58 standard errors, which chance does once in a hundred times; else ~" },
+          doc: "As opmeter diff has it: slower or faster if the means differ by more than chance explains, so that of all called so at most one in a hundred is not; else ~" },
     ];
 }
 

@@ -146,7 +146,10 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
 
 int cast_run(struct op *op, opm_error *err)
 {
-    struct cast_job j = { kernel_in(op, 0), kernel_out(op, 0), target(op), kernel_isa(op),
+    struct cast_job j = { kernel_in(op, 0),
+                          kernel_out(op, 0),
+                          target(op),
+                          kernel_isa(op),
                           node_attr_int(op->node, "saturate", 1) != 0,
                           node_attr_is(op->node, "round_mode", "down", "up")      ? POWER_DOWN
                           : node_attr_is(op->node, "round_mode", "nearest", "up") ? POWER_NEAREST
