@@ -505,7 +505,7 @@ struct cumsum_job {
     rows_pair_fn *fn;
     int64_t n, inner;
     bool exclusive, reverse, product;
-    char one[8]; /* of the type */
+    uint64_t one; /* of the type, aligned for all of them */
 };
 
 #define CUMSUM_CASE(TYPE, T, A)                                \
@@ -563,7 +563,7 @@ static void cumsum_rows(void *arg, int64_t begin, int64_t end, int thread)
         else if (!j->product)
             memset(to, 0, (size_t)row);
         else
-            fill_with(to, j->one, (size_t)w, j->inner);
+            fill_with(to, &j->one, (size_t)w, j->inner);
         for (int64_t q = 1; q < j->n; q++, from += by, to += by)
             j->fn(to + by, to, 1, j->exclusive ? from : from + by, 1, j->inner);
     }
@@ -587,7 +587,7 @@ int cumsum_run(struct op *op, opm_error *err)
 
     if (axis < 0)
         return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    kernel_isa(op)->rows->cast[TENSOR_U8][in->type](j.one, &(uint8_t){ 1 }, 1);
+    kernel_isa(op)->rows->cast[TENSOR_U8][in->type](&j.one, &(uint8_t){ 1 }, 1);
     outer = nt_span(&in->shape, 0, axis);
     j.n = in->shape.dim[axis];
     j.inner = nt_span(&in->shape, axis + 1, in->shape.rank);
