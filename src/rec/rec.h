@@ -115,7 +115,8 @@ struct recorder {
     char *redact;     /* facts to leave out, see base/redact.h; NULL: none */
     bool automatic;   /* started by the environment: report at the end */
 
-    bool stuck; /* a thread never came back: its memory stays, no more recordings */
+    bool stuck;            /* a thread never came back: its memory stays, no more recordings */
+    _Atomic bool orphaned; /* forked by a handler that interrupted recording: there is no writer */
 
     char *path;                /* of the .opm file, as it was given */
     char *file_at;             /* the same, absolute: the program may change its folder */

@@ -641,6 +641,7 @@ static void fork_child(void)
         fork_close(r);
         r->threads = NULL;
         r->stuck = true;
+        atomic_store(&r->orphaned, true);
         atomic_store(&r->counters, NULL);
         atomic_store_explicit(&h->generation, 0, memory_order_relaxed);
         atomic_store(&r->slow, h->counted);

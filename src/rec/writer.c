@@ -126,7 +126,8 @@ bool opm__write_chunk(struct recorder *r, struct opm_chunk chunk, const void *pa
         return false; /* it will not do better now than a moment ago */
     atomic_store(&r->direct, &d);
     opm__writer_wake(r);
-    while (!atomic_load(&d.done))
+    /* A handler that forked on the way to here leaves the child without a writer. */
+    while (!atomic_load(&d.done) && !atomic_load(&r->orphaned))
         opm__futex_wait(&d.done, 0, IDLE_MAX_NS);
     return d.kept;
 }

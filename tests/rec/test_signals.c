@@ -348,6 +348,45 @@ static int forks(int argc, char **argv)
     return EXIT_CODE;
 }
 
+void __real_opm__lock(pthread_mutex_t *m, void *guard);
+void __wrap_opm__lock(pthread_mutex_t *m, void *guard);
+static bool signal_before_lock;
+
+/* A signal just before the recorder takes a lock, where its handler may still run. */
+void __wrap_opm__lock(pthread_mutex_t *m, void *guard)
+{
+    if (signal_before_lock) {
+        signal_before_lock = false;
+        raise(SIGVTALRM);
+    }
+    __real_opm__lock(m, guard);
+}
+
+/* PATH: the child goes on where the parent was about to state a fact that fits no block, which the
+ * writer would write at once: the child has none. */
+static int forks_before_lock(int argc, char **argv)
+{
+    enum { LONG = 100000 };
+    char *text = malloc(LONG);
+    pid_t self = getpid();
+
+    (void)argc;
+    alarm(LIMIT_S);
+    RIG_CHECK(text != NULL);
+    memset(text, 'x', LONG);
+    text[LONG - 1] = '\0';
+    start(argv[0]);
+    handle(SIGVTALRM, fork_in_handler, SA_RESTART);
+    signal_before_lock = true;
+    opm_meta("long", text);
+    free(text);
+    if (getpid() == self)
+        RIG_CHECK(opm_stop(NULL) == 0 && !signal_before_lock);
+    else
+        opm_stop(NULL);
+    _exit(EXIT_CODE);
+}
+
 static void start_and_stop(int sig)
 {
     opm_error err = { 0 };
@@ -490,6 +529,17 @@ static void handlers_fork(void **state)
     all_accounted_for(rig_path("forks.opm"), &r);
 }
 
+static void handlers_fork_before_lock(void **state)
+{
+    struct rig_result r;
+
+    (void)state;
+    if (RIG_ASAN || RIG_TSAN)
+        skip(); /* as above */
+    run(&r, RIG_WORDS("forks_before_lock", rig_path("before.opm")));
+    opm_trace_close(rig_open(rig_path("before.opm")));
+}
+
 static void handlers_start_and_stop(void **state)
 {
     struct rig_result r;
@@ -515,15 +565,22 @@ static void handlers_exit(void **state)
 int main(int argc, char **argv)
 {
     static const struct rig_child children[] = {
-        { "storm", storm }, { "newcomers", newcomers },       { "jumps", jumps },
-        { "forks", forks }, { "cancelled", cancelled },       { "restarts", restarts },
-        { "exits", exits }, { "guarded", result_of_guarded }, { NULL, NULL },
+        { "storm", storm },
+        { "newcomers", newcomers },
+        { "jumps", jumps },
+        { "forks", forks },
+        { "forks_before_lock", forks_before_lock },
+        { "cancelled", cancelled },
+        { "restarts", restarts },
+        { "exits", exits },
+        { "guarded", result_of_guarded },
+        { NULL, NULL },
     };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signals_in_all_threads), cmocka_unit_test(first_event_in_handler),
-        cmocka_unit_test(handlers_jump_away),     cmocka_unit_test(threads_are_cancelled),
-        cmocka_unit_test(handlers_fork),          cmocka_unit_test(handlers_start_and_stop),
-        cmocka_unit_test(handlers_exit),
+        cmocka_unit_test(signals_in_all_threads),  cmocka_unit_test(first_event_in_handler),
+        cmocka_unit_test(handlers_jump_away),      cmocka_unit_test(threads_are_cancelled),
+        cmocka_unit_test(handlers_fork),           cmocka_unit_test(handlers_fork_before_lock),
+        cmocka_unit_test(handlers_start_and_stop), cmocka_unit_test(handlers_exit),
     };
     int rc = rig_main_child(children, argc, argv);
 

@@ -53,8 +53,10 @@ function gpuTrace(rank = null) {
         for (let layer = 0; layer < 4; layer++) {
             const at = t + 320 + layer * 120;
             span("cpu_op", "aten::conv2d", HOST, at, 100, {
-                "External id": 10 + layer, "Sequence number": layer, "Input Dims": [[8, 16, 32, 32], [16, 16, 3, 3], [16]],
-                "Input type": ["float", "float", "float"] });
+                "External id": 10 + layer, "Sequence number": layer,
+                "Input Dims": [[8, 16, 32, 32], [16, 16, 3, 3], [16], [], [], [], []],
+                "Input type": ["float", "float", "float", "ScalarList", "ScalarList", "ScalarList", "Scalar"],
+                "Concrete Inputs": ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "1"] });
             span("cpu_op", "aten::cudnn_convolution", HOST, at + 10, 80, { "External id": 20 + layer });
             launch("conv", "implicit_convolve_sgemm", HOST, at + 30, 70);
         }
