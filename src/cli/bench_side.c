@@ -226,6 +226,10 @@ static int row_op(struct bench *b, void *to, const opm_rows *r)
                : CLI_OK;
 }
 
+/* Runs at once, whose operators would add up. */
+static const char several_sql[] =
+    "SELECT count(DISTINCT source) FROM latency WHERE scope = 'step' AND count > 0";
+
 static int read_trace(struct bench *b, char *path, struct bench_times *times, struct trial *trial)
 {
     char sql[600];
@@ -236,6 +240,8 @@ static int read_trace(struct bench *b, char *path, struct bench_times *times, st
     b->cli->quiet = true; /* one of many: no progress bar of its own */
     rc = cli_open(b->cli, &t, &path, 1);
     b->cli->quiet = quiet;
+    if (rc == CLI_OK && !b->record && cli_query_int(t, several_sql) > 1)
+        rc = cli_error("a side of bench is one process at a time: leave --instances out");
     if (rc == CLI_OK)
         rc = each_row(b, t, "SELECT value FROM meta WHERE key = 'run.bare_ns_each'", row_bare,
                       times);
