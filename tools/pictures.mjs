@@ -19,6 +19,7 @@ const { values: options } = parseArgs({ options: {
     chromium: { type: "string", default: "/usr/bin/chromium" },
     only: { type: "string", default: "" },
 } });
+options.opmeter = resolve(options.opmeter); // it is run in other folders
 const out = join(root, "docs/pictures");
 const SIZE = { width: 1200, height: 750 };
 const QUALITY = 72; // of webp: small, and text can be read
