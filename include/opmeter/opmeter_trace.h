@@ -44,10 +44,15 @@ typedef struct opm_open_options {
     /* Seconds that the open may take; 0: OPMETER_MAX_TIME, else any. What is beyond one of the
      * three fails with OPM_ELIMIT and a message that says which. */
     uint64_t max_seconds;
+    /* Files or folders with traces of the capture of graphs that the trace replays (CUDA, HIP),
+     * from which kernels of replays take their operators; ncaptures of them. Captures among the
+     * paths themselves are found. Those of other graphs are refused with OPM_EFORMAT. */
+    const char *const *captures;
+    size_t ncaptures;
 } opm_open_options;
-#define OPM_OPEN_OPTIONS_INIT                                           \
-    {                                                                   \
-        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL, NULL, 0, 0 \
+#define OPM_OPEN_OPTIONS_INIT                                                    \
+    {                                                                            \
+        sizeof(opm_open_options), NULL, 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0 \
     }
 
 /* Open one trace, or several as one (processes, ranks, instances: aligned by their absolute

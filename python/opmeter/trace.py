@@ -6,20 +6,24 @@ from ._reports import Reports
 from .frames import Frames
 
 
-def open(*paths, format=None, max_bytes=0, meta=None, max_memory=0, max_seconds=0):
+def open(*paths, format=None, max_bytes=0, meta=None, max_memory=0, max_seconds=0,
+         capture=None):
     """Open a trace of any format, or several as one (processes, ranks, instances).
 
     format names an importer instead of having it detected; meta adds facts that analyses look at
     (`step.fp_point`, `step.bp_point`). What unpacks to more than max_bytes, or takes more memory
-    (bytes) or time (seconds) to read, is refused; 0 is the default of the opmeter command. Raises
-    opmeter.Error.
+    (bytes) or time (seconds) to read, is refused; 0 is the default of the opmeter command. capture:
+    a file or folder, or several, with the capture of graphs that the trace replays, from which their
+    kernels take operators. Raises opmeter.Error.
     """
+    if isinstance(capture, (str, bytes, os.PathLike)):
+        capture = (capture,)
     if len(paths) == 1 and isinstance(paths[0], (list, tuple)):
         paths = tuple(paths[0])
     if not paths:
         raise TypeError("open() needs at least one path")
     handle = _opmeter.open_trace(paths, format=format, max_bytes=max_bytes, meta=meta,
-                                 max_memory=max_memory, max_seconds=max_seconds)
+                                 max_memory=max_memory, max_seconds=max_seconds, captures=capture)
     return Trace(handle, paths)
 
 

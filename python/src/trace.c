@@ -342,21 +342,25 @@ static int take_limit(PyObject *value, void *out)
 static PyObject *open_trace(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "paths",      "format",      "max_bytes", "meta",
-                             "max_memory", "max_seconds", NULL };
+                             "max_memory", "max_seconds", "captures",  NULL };
     opm_open_options o = OPM_OPEN_OPTIONS_INIT;
-    struct strings paths = { 0 }, facts = { 0 };
-    PyObject *list, *meta = Py_None, *t = NULL;
+    struct strings paths = { 0 }, facts = { 0 }, captures = { 0 };
+    PyObject *list, *meta = Py_None, *graphs = Py_None, *t = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zO&OO&O&:open_trace", names, &list, &o.format,
-                                     take_limit, &o.max_bytes, &meta, take_limit, &o.max_memory,
-                                     take_limit, &o.max_seconds))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|zO&OO&O&O:open_trace", names, &list,
+                                     &o.format, take_limit, &o.max_bytes, &meta, take_limit,
+                                     &o.max_memory, take_limit, &o.max_seconds, &graphs))
         return NULL;
-    if (strings_paths(&paths, list) == 0 && (meta == Py_None || strings_facts(&facts, meta) == 0)) {
+    if (strings_paths(&paths, list) == 0 && (meta == Py_None || strings_facts(&facts, meta) == 0) &&
+        (graphs == Py_None || strings_paths(&captures, graphs) == 0)) {
         o.meta = facts.text;
+        o.captures = captures.text;
+        o.ncaptures = captures.n;
         t = open_strings(module, &paths, &o);
     }
     strings_release(&paths);
     strings_release(&facts);
+    strings_release(&captures);
     return t;
 }
 

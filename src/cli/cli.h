@@ -34,8 +34,9 @@ struct cli {
     uint64_t max_unpacked;         /* limits of reading, as in opm_open_options; 0: the defaults */
     uint64_t max_memory;
     int64_t max_seconds;
-    bool stdin_taken;     /* by a '-' that something was read from */
-    bool sigpipe_ignored; /* when we were started; programs that we start inherit it */
+    struct option_list captures; /* of graphs, for every TRACE */
+    bool stdin_taken;            /* by a '-' that something was read from */
+    bool sigpipe_ignored;        /* when we were started; programs that we start inherit it */
     /* Instead of helping, say which options a command has; NULL: no. */
     void (*on_options)(void *user, const struct option *opts);
     void *on_options_user;
@@ -97,8 +98,10 @@ extern const char *const cli_color_choices[];
     OPT_STR(0, "format", &(cli)->trace_format, "NAME",                                 \
             "read every TRACE as this format instead of finding out"),                 \
     CLI_LIMIT_OPTIONS(cli)
-/* What reading may cost; for every command that reads a TRACE. */
+/* What reading needs and may cost; for every command that reads a TRACE. */
 #define CLI_LIMIT_OPTIONS(cli)                                                         \
+    OPT_LIST(0, "capture", &(cli)->captures, "PATH",                                   \
+             "take operators of replayed graphs from the trace of their capture, a file or folder"), \
     OPT_SIZE(0, "max-unpacked", &(cli)->max_unpacked, "SIZE",                          \
              "refuse packed files that unpack to more, such as 100G (64G, and 200 times their size)"), \
     OPT_SIZE(0, "max-memory", &(cli)->max_memory, "SIZE",                              \

@@ -114,6 +114,8 @@ int cmd_serve(struct cli *cli, int argc, char **argv)
     o.max_unpacked = cli->max_unpacked;
     o.max_memory = cli->max_memory;
     o.max_seconds = (uint64_t)cli->max_seconds;
+    o.captures = cli->captures.item;
+    o.ncaptures = cli->captures.n;
     hold_signals(&ends);
     survive_cut_files();
     if (server_start(&s, &o, &err) < 0)

@@ -240,5 +240,6 @@ int main(int argc, char **argv)
     rc = run(&cli, argc > 0 ? argc - 1 : 0, argv + 1);
     if (io_out_close(&cli.out, true, &err) < 0 && rc == CLI_OK)
         rc = cli_error("%s", err.msg);
+    option_list_release(&cli.captures);
     return rc;
 }

@@ -106,12 +106,49 @@ void cli_add_name(struct buf *b, const char *name)
     buf_addf(b, "…%s", name + tail);
 }
 
+/* Where operators of replayed graphs are from, and how many have one. */
+static void remark_graphs(struct cli *cli, opm_trace *t)
+{
+    static const char sql[] =
+        "SELECT max(CASE key WHEN 'graph.kernels' THEN value END), max(CASE key WHEN"
+        " 'graph.kernels_by_capture' THEN value END), max(CASE key WHEN"
+        " 'graph.kernels_by_launches' THEN value END), max(CASE key WHEN 'graph.aligned_share' THEN"
+        " value END), max(CASE key WHEN 'graph.replays' THEN value END) FROM meta";
+    opm_rows *r = NULL;
+
+    if (opm_trace_query(t, sql, &r, NULL) == 0 && opm_rows_next(r, NULL) > 0 &&
+        opm_rows_type(r, 0) != OPM_TYPE_NULL && opm_rows_type(r, 3) != OPM_TYPE_NULL) {
+        double share = opm_rows_real(r, 3);
+        int64_t launches = opm_rows_int(r, 4);
+        bool capture = opm_rows_int(r, 1) > 0;
+
+        if (share > 0)
+            cli_remark(cli,
+                       "%" PRId64 " launch%s of graphs: %" PRId64 " of %" PRId64
+                       " kernels, %.1f %% of their time, have operators from %s",
+                       launches, launches == 1 ? "" : "es", opm_rows_int(r, 1) + opm_rows_int(r, 2),
+                       opm_rows_int(r, 0), 100 * share,
+                       capture && opm_rows_int(r, 2)
+                           ? "captures and like launches outside of graphs"
+                       : capture ? "the capture"
+                                 : "like launches outside of graphs");
+        else
+            cli_remark(
+                cli,
+                "%" PRId64 " launch%s of graphs: none of %" PRId64
+                " kernels has an operator; --capture takes them from the trace of the capture",
+                launches, launches == 1 ? "" : "es", opm_rows_int(r, 0));
+    }
+    opm_rows_close(r);
+}
+
 void cli_remark_attribution(struct cli *cli, opm_trace *t)
 {
     static const char sql[] =
-        "SELECT name, type, share, sum(share) OVER (), count(*) OVER () FROM op_times"
-        " WHERE section = 'device' AND op IS NULL AND type IN ('kernel', 'copy', 'collective',"
-        " 'graph launch') ORDER BY share DESC LIMIT 3";
+        "SELECT iif(op IS NULL, name, substr(name, 1, instr(name, ' #') - 1)) AS name, type,"
+        " sum(share) AS share, sum(sum(share)) OVER (), count(*) OVER () FROM op_times WHERE"
+        " section = 'device' AND (op IS NULL AND type IN ('kernel', 'copy', 'collective') OR type ="
+        " 'graph launch') GROUP BY 1, 2 ORDER BY share DESC LIMIT 3";
     struct buf text = { 0 };
     opm_rows *r = NULL;
     opm_error err;
@@ -139,6 +176,7 @@ void cli_remark_attribution(struct cli *cli, opm_trace *t)
         cli_remark(cli, "operators explain %.1f %% of device time; the rest: %s", 100 * (1 - rest),
                    buf_str(&text));
     buf_release(&text);
+    remark_graphs(cli, t);
 }
 
 void cli_remark_interruptions(struct cli *cli, opm_trace *t)

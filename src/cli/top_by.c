@@ -18,6 +18,7 @@ static const char kernels_sql[] =
     " GROUP BY kernel ORDER BY time_ns DESC";
 
 #define MODULE "name GLOB 'nn.Module: *'"
+#define GRAPH_MODULE "attributes GLOB '{\"module\":*'"
 
 /* Modules that the program marked: the time within each on the host, and of all that devices ran
  * for what was launched there. A module within one of the same name is in that already. */
@@ -37,6 +38,11 @@ static const char marked_modules_sql[] =
     " kernels, h.total_ns AS host_ns, h.self_ns AS"
     " own_ns, h.count, h.mean_ns, h.p99_ns, substr(h.name, 12) AS module FROM none"
     " JOIN span_stats AS h LEFT JOIN device AS d USING (name) WHERE h." MODULE
+    /* Of replayed graphs the innermost module, which the capture told. */
+    " UNION ALL SELECT sum(t.total_ns), CAST(sum(t.total_ns) AS REAL) / (SELECT sum(total_ns) FROM"
+    " span_stats WHERE layer = 'hardware'), sum(t.count), NULL, NULL, NULL, NULL, NULL,"
+    " o.attributes ->> 'module' || ' in graphs' FROM op AS o JOIN op_times AS t ON t.op = o.id AND"
+    " t.section = 'device' WHERE o." GRAPH_MODULE " GROUP BY o.attributes ->> 'module'"
     " ORDER BY device_ns DESC, host_ns DESC";
 /* Else operators by the scope that their names begin with. */
 static const char scopes_sql[] =
@@ -91,7 +97,8 @@ int top_print_by(const struct top *t, const char *by)
     while (strcmp(groupings[i].by, by) != 0)
         i++;
     marked = strcmp(by, "module") == 0 &&
-             cli_query_int(t->trace, "SELECT count(*) FROM span_stats WHERE " MODULE) > 0;
+             cli_query_int(t->trace, "SELECT EXISTS (SELECT 1 FROM span_stats WHERE " MODULE
+                                     ") OR EXISTS (SELECT 1 FROM op WHERE " GRAPH_MODULE ")") > 0;
     sql = marked ? marked_modules_sql : groupings[i].sql;
     title = marked ? "Modules, by time within them" : groupings[i].title;
     if (cli->json || cli->csv)

@@ -53,6 +53,8 @@ int cli_open(struct cli *cli, opm_trace **out, char **paths, int n)
     opts.max_bytes = cli->max_unpacked;
     opts.max_memory = cli->max_memory;
     opts.max_seconds = (uint64_t)cli->max_seconds;
+    opts.captures = cli->captures.item;
+    opts.ncaptures = cli->captures.n;
     rc = opm_trace_open(out, (const char *const *)paths, (size_t)n, &opts, &err);
     progress_end(&p);
     if (rc < 0) {

@@ -190,6 +190,14 @@ static int note_run(struct sources *s, const struct importer *importer, const ch
     return source_file(s, path, IMPORT_SKIPPED, note, OPM_NULL_ID);
 }
 
+static bool is_left_out(const struct import_captures *c, const char *path)
+{
+    for (size_t i = 0; c && c->left_out && i < c->n; i++)
+        if (strcmp(c->path[i], path) == 0)
+            return true;
+    return false;
+}
+
 int source_read(struct sources *s, const struct importer *importer, const char *path,
                 const struct io_map *m, opm_error *err)
 {
@@ -201,7 +209,15 @@ int source_read(struct sources *s, const struct importer *importer, const char *
                                  .sources = s };
     struct source *item;
     bool told;
-    int rc = note_run(s, importer, path, &told);
+    int rc;
+
+    if (is_left_out(s->opts->captures, path))
+        return source_file(s, path, IMPORT_READ,
+                           "a capture of graphs: kernels of replays take operators from it",
+                           OPM_NULL_ID)
+                   ? opm__fail(err, OPM_ENOMEM, "%s: out of memory", path)
+                   : 0;
+    rc = note_run(s, importer, path, &told);
 
     if (rc || told)
         return rc ? opm__fail(err, rc, "%s: out of memory", path) : 0;
@@ -403,10 +419,44 @@ static int tick(void *user, uint64_t done, uint64_t total)
     return asked->progress ? asked->progress(asked->user, done, total) : 0;
 }
 
+void import_captures_release(struct import_captures *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        mem_free((void *)(uintptr_t)c->path[i]);
+    mem_free(c->path);
+    *c = (struct import_captures){ 0 };
+}
+
+/* Captures among the sources, if another one replays graphs. */
+static int note_captures(const struct sources *s)
+{
+    struct import_captures *c = s->opts->captures;
+    bool replays = false;
+
+    for (size_t i = 0; i < s->n; i++)
+        replays |= s->item[i].replays && s->item[i].state == IMPORT_READ;
+    for (size_t i = 0; i < s->n; i++) /* a pipe cannot be read again */
+        replays &= s->item[i].bytes != OPM_NULL_I64 || is_folder(s->item[i].path);
+    for (size_t i = 0; c && !c->left_out && replays && i < s->n; i++) {
+        char *copy;
+
+        if (!s->item[i].captures || s->item[i].state != IMPORT_READ)
+            continue;
+        copy = mem_strdup(s->item[i].path);
+        if (!copy || !GROW(c->path, c->cap, c->n + 1)) {
+            mem_free(copy);
+            return OPM_ENOMEM;
+        }
+        c->path[c->n++] = copy;
+    }
+    return 0;
+}
+
 int import_all(struct store *st, const char *const *paths, size_t npaths,
                const struct import_options *opts, opm_error *err)
 {
-    struct import_options timed = { opts->format, opts->max_bytes, tick, (void *)(uintptr_t)opts };
+    struct import_options timed = { opts->format, opts->max_bytes, tick, (void *)(uintptr_t)opts,
+                                    opts->captures };
     struct sources s = { .st = st, .opts = &timed };
     opm_error local;
     int rc = 0;
@@ -424,7 +474,7 @@ int import_all(struct store *st, const char *const *paths, size_t npaths,
             is_folder(paths[i]) ? import_folder(&s, paths[i], err) : import_file(&s, paths[i], err);
     if (rc == 0)
         rc = read_later(&s, err);
-    if (rc == 0 && sources_align(&s))
+    if (rc == 0 && (note_captures(&s) || sources_align(&s)))
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     mem_free(s.item);
     mem_free(s.file);
@@ -438,6 +488,16 @@ int import_all(struct store *st, const char *const *paths, size_t npaths,
 static struct source *source_of(const struct import_source *src)
 {
     return src->sources ? &src->sources->item[src->index] : NULL;
+}
+
+void import_set_graphs(const struct import_source *src, bool captures, bool replays)
+{
+    struct source *s = source_of(src);
+
+    if (!s)
+        return;
+    s->captures = captures && !replays;
+    s->replays = replays;
 }
 
 void import_set_realtime(const struct import_source *src, int64_t unix_ns)

@@ -44,11 +44,23 @@ struct importer {
 
 extern const struct importer importers[]; /* specific before general; ends with a NULL name */
 
+/* Sources that hold captures of graphs which other sources replay; see graph/capture.h. What they
+ * recorded is no part of the run that the others tell of. `{0}` is empty. */
+struct import_captures {
+    const char **path; /* of memory of its own */
+    size_t n, cap;
+    bool left_out; /* import_all() left these out, instead of looking for them */
+};
+void import_captures_release(struct import_captures *c);
+
 struct import_options {
     const char *format;                                         /* importer name, or NULL: detect */
     uint64_t max_bytes;                                         /* as io_map() */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL */
     void *user;
+    /* NULL: a capture is a trace like any. Else those that were found are put here if others replay
+     * graphs: the caller begins anew with a store without them. */
+    struct import_captures *captures;
 };
 
 /* Read all paths, files or folders, into st and bring their clocks in line. store_finish() is left
@@ -104,6 +116,8 @@ int import_thread_add(const struct import_source *src, const struct import_threa
  * event by event, because it is named alike but for folder and extension (or was left out for one
  * that tells the same). False: there is none, and the sums are all that is known. */
 bool import_same_run(const struct import_source *src, const char *format, struct store_part *out);
+/* It captures graphs, but replays none; or it replays some. */
+void import_set_graphs(const struct import_source *src, bool captures, bool replays);
 /* What the source was used for, as the table source says. 0 or OPM_ENOMEM. */
 int import_note(const struct import_source *src, const char *note);
 /* A file of a folder that is one profile: what it was used for, or why it was not. 0 or OPM_ENOMEM.

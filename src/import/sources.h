@@ -36,6 +36,7 @@ struct source {
     enum import_state state;
     int64_t bytes;          /* of the file as it lies there; OPM_NULL_I64: a folder */
     int64_t instance, rank; /* OPM_NULL_I64: unknown */
+    bool captures, replays; /* graphs; see import_set_graphs() */
     struct source_clock clock;
     struct store_part part; /* what it added */
     int64_t start_ns;    /* where that begins, before it is moved; OPM_NULL_I64: it has no times */

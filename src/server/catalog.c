@@ -243,6 +243,11 @@ void catalog_free(struct catalog *c)
     mem_free(c);
 }
 
+const struct read_limits *catalog_limits(const struct catalog *c)
+{
+    return &c->limits;
+}
+
 bool catalog_is_cut(const struct catalog *c)
 {
     return c->cut;

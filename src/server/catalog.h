@@ -23,6 +23,7 @@ void catalog_free(struct catalog *c); /* no request may run any more; NULL is fi
 
 /* Whether there may be several traces. */
 bool catalog_is_folder(const struct catalog *c);
+const struct read_limits *catalog_limits(const struct catalog *c); /* as catalog_new() was told */
 bool catalog_is_cut(const struct catalog *c); /* right after catalog_new(): not all was looked at */
 /* "/api/traces". Looks into the folders again. */
 int catalog_list(struct catalog *c, struct json_writer *w, opm_error *err);

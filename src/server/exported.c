@@ -67,6 +67,7 @@ static void set_name(struct reply *a, const char *path, const opm_format *f)
 struct files {
     const char *const *path;
     size_t n;
+    const struct read_limits *limits;
 };
 
 /* Called while a trace is read or written. */
@@ -87,6 +88,8 @@ static int write_file(const struct files *from, const opm_format *f, const struc
 
     opts.progress = open_opts.progress = give_up;
     opts.user = open_opts.user = (void *)(uintptr_t)who;
+    open_opts.captures = from->limits->captures;
+    open_opts.ncaptures = from->limits->ncaptures;
     rc = opm_trace_open(&t, from->path, from->n, &open_opts, err);
     if (rc < 0)
         return rc;
@@ -144,8 +147,8 @@ static bool take_turn(pthread_mutex_t *one, const struct waiter *who)
     return false;
 }
 
-int exported(const char *const *paths, size_t npaths, const char *format, const struct waiter *who,
-             struct reply *a, opm_error *err)
+int exported(const char *const *paths, size_t npaths, const struct read_limits *limits,
+             const char *format, const struct waiter *who, struct reply *a, opm_error *err)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     const opm_format *f = find_format(format);
@@ -159,7 +162,7 @@ int exported(const char *const *paths, size_t npaths, const char *format, const 
                          f->name);
     if (!take_turn(&one, who))
         return opm__fail(err, OPM_EBUSY, "nobody waits for this export any more");
-    rc = export_to_fd(&(struct files){ paths, npaths }, f, who, a, err);
+    rc = export_to_fd(&(struct files){ paths, npaths, limits }, f, who, a, err);
     pthread_mutex_unlock(&one);
     if (rc < 0)
         return rc;

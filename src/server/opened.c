@@ -58,6 +58,8 @@ int opened_read(struct opened **out, const char *const *paths, size_t npaths, ui
     opts.max_bytes = limits->unpacked;
     opts.max_memory = limits->memory;
     opts.max_seconds = limits->seconds;
+    opts.captures = limits->captures;
+    opts.ncaptures = limits->ncaptures;
     opts.progress = on_progress;
     opts.user = reading;
     rc = opm_trace_open(&o->first, paths, npaths, &opts, err);

@@ -21,9 +21,11 @@ enum lane {
 
 struct opened;
 
-/* What reading a trace may cost, as in opm_open_options; 0: the defaults. */
+/* What reading a trace needs and may cost, as in opm_open_options; 0: the defaults. */
 struct read_limits {
     uint64_t unpacked, memory, seconds;
+    const char *const *captures;
+    size_t ncaptures;
 };
 
 /* What others see of a trace that is being read. */

@@ -456,7 +456,7 @@ static void answer_export(const struct routes *r, const struct target *t, int cl
     int rc = catalog_paths(r->catalog, t->segment[2], path, &n, &err);
 
     if (rc == 0)
-        rc = exported(path, n, t->segment[4], &who, a, &err);
+        rc = exported(path, n, catalog_limits(r->catalog), t->segment[4], &who, a, &err);
     if (rc < 0)
         reply_error(a, status_of(rc), err.msg);
 }

@@ -381,7 +381,8 @@ static int start_daemon(struct server *s, opm_error *err)
 int server_start(struct server **out, const struct server_options *o, opm_error *err)
 {
     struct server *s = mem_calloc(1, sizeof(*s));
-    struct read_limits limits = { o->max_unpacked, o->max_memory, o->max_seconds };
+    struct read_limits limits = { o->max_unpacked, o->max_memory, o->max_seconds, o->captures,
+                                  o->ncaptures };
     bool cut;
     int rc;
 

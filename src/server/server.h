@@ -18,6 +18,8 @@ struct server_options {
     int port;         /* 0: any that is free */
     /* What reading a trace may cost, as in opm_open_options; 0: the defaults. */
     uint64_t max_unpacked, max_memory, max_seconds;
+    const char *const *captures; /* of graphs, for every trace, as there; valid to the end */
+    size_t ncaptures;
 };
 
 /* OPM_EUNSUPPORTED where opmeter was built without libmicrohttpd. */

@@ -178,7 +178,7 @@ int store_site(struct store *st, const struct site *site, uint32_t *out)
 {
     size_t at;
 
-    assert(!st->frozen);
+    assert(!st->frozen || st->amended);
     if (st->nsite >= st->nsite_slot / 2 && site_enlarge(st))
         return OPM_ENOMEM;
     at = site_probe(st, site);
@@ -339,7 +339,8 @@ int store_span_set_wait(struct store *st, uint32_t build_id, int64_t wait_ns)
 
 int store_span_set_site(struct store *st, uint32_t build_id, uint32_t site)
 {
-    assert(!st->frozen && build_id < st->table[TABLE_span].nrow && site < st->nsite);
+    assert((!st->frozen || st->amended) && build_id < st->table[TABLE_span].nrow &&
+           site < st->nsite);
     st->span_site.id[build_id] = site;
     return 0;
 }
@@ -417,7 +418,7 @@ int store_add(struct store *st, enum table_id table, const struct cell *cells, u
 {
     uint32_t row;
 
-    assert(!st->frozen && table != TABLE_span);
+    assert((!st->frozen || st->amended) && table != TABLE_span);
     if (table == TABLE_meta) {
         if (meta_put(st, cell_text_id(cells[meta_col_key]), cell_text_id(cells[meta_col_value]),
                      &row))
@@ -434,7 +435,7 @@ int store_add(struct store *st, enum table_id table, const struct cell *cells, u
 
 int store_set(struct store *st, enum table_id table, size_t row, int col, struct cell cell)
 {
-    assert(!st->frozen && table != TABLE_span && table != TABLE_meta);
+    assert((!st->frozen || st->amended) && table != TABLE_span && table != TABLE_meta);
     return table_set(&st->table[table], row, col, cell);
 }
 
@@ -443,7 +444,7 @@ int store_meta(struct store *st, const char *key, const char *value)
     uint32_t row;
     str_id k, v;
 
-    assert(!st->frozen);
+    assert(!st->frozen || st->amended);
     if (store_cstr(st, key, &k) || store_cstr(st, value, &v))
         return OPM_ENOMEM;
     return meta_put(st, k, v, &row);
@@ -453,6 +454,18 @@ void store_stat(struct store *st, enum stat_id stat, int64_t count)
 {
     if (__builtin_add_overflow(st->stat[stat], MAX(count, (int64_t)0), &st->stat[stat]))
         st->stat[stat] = INT64_MAX;
+}
+
+void store_amend_begin(struct store *st)
+{
+    assert(st->frozen && !st->amended);
+    st->amended = true;
+}
+
+void store_amend_end(struct store *st)
+{
+    assert(st->amended);
+    st->amended = false;
 }
 
 size_t store_nrow(const struct store *st, enum table_id table)

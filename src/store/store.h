@@ -192,6 +192,12 @@ int store_part_settle(struct store *st, const struct store_part *part,
  * After a failure the store can only be freed. */
 int store_finish(struct store *st);
 
+/* Frozen, and nobody else reads it yet: what only finished spans tell is added in between.
+ * store_site(), store_span_set_site() with a row for the build id, store_add() of rows behind which
+ * none must come, store_set() and store_meta() are legal again, beside all that reads. */
+void store_amend_begin(struct store *st);
+void store_amend_end(struct store *st);
+
 /* Spans as a finished store has them: ordered, on tracks that were told apart. They become the
  * next spans of st, with build ids from *out_first on; the caller fills the arrays, from any
  * thread, before anything else is added. In a store without others they need no sorting; if they

@@ -172,6 +172,7 @@ struct store {
     uint32_t
         *overlap_of; /* frozen: track -> the track whose overlapping spans it holds, or itself */
     bool frozen;
+    bool amended; /* frozen, but see store_amend_begin() */
     struct lazy *lazy;
 };
 

@@ -101,8 +101,8 @@ def graph(case, opmeter, folder):
     total = lambda where: (query("SELECT sum(total_ns) ns FROM op_times "  # noqa: E731
                                  f"WHERE section = 'device' AND {where}")[0]["ns"])
     case.check("device.explained", lambda: total("1"), truth["device_ns"], PLANTED)
-    case.check("device.operators", lambda: total("op IS NOT NULL"), truth["operator_ns"], PLANTED)
-    case.check("device.graph", lambda: total("op IS NULL AND name LIKE '%cudaGraphLaunch%'"),
+    case.check("device.operators", lambda: total("op IS NOT NULL AND type != 'graph launch'"), truth["operator_ns"], PLANTED)
+    case.check("device.graph", lambda: total("type = 'graph launch' AND name GLOB 'cudaGraphLaunch 1 #*'"),
                truth["graph_ns"], "time of the kernels under their graph launch")
     case.check("device.library", lambda: total("op IS NULL AND name = 'library_sample'"),
                truth["library_ns"], "a kernel without operator under its own name")

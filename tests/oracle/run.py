@@ -16,6 +16,7 @@ from pathlib import Path
 
 import cases_flops
 import cases_four_ways
+import cases_graphs
 import cases_kineto
 import cases_mindspore
 import cases_others
@@ -42,13 +43,14 @@ def known_wrong():
 
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
-    for module in (cases_planted, cases_windows):
+    for module in (cases_planted, cases_windows, cases_graphs):
         yield from module.cases(opmeter, work)
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)
     if fixtures.is_dir():
         for module in (cases_kineto, cases_mindspore, cases_seeds, cases_others):
             yield from module.cases(opmeter, fixtures)
+        yield from cases_graphs.serving_cases(opmeter, fixtures)
 
 
 wanted = []  # processes that are forked find their cases here

@@ -67,7 +67,8 @@ struct kineto {
     int64_t rank;
     str_id host;
     str_id phase_kernel, phase_launch;
-    bool any_part_alone; /* device span without External id */
+    bool any_part_alone;    /* device span without External id */
+    bool captures, replays; /* graphs */
 };
 
 /* Layers of Kineto's categories. */
@@ -235,6 +236,10 @@ static int kineto_kind(struct events *ev, struct kind *k, const struct event_inf
         kk->sequence = int_value(member_find(&info->args, "Sequence number"));
         kk->forward_thread = int_value(member_find(&info->args, "Fwd thread id"));
         return 0;
+    }
+    if (strcmp(layer, "runtime") == 0) {
+        s->captures |= strstr(name, "StreamBeginCapture") != NULL;
+        s->replays |= strstr(name, "GraphLaunch") != NULL;
     }
     if (strcmp(layer, "hardware") == 0 || strcmp(layer, "runtime") == 0) {
         kk->what = WHAT_PART;
@@ -496,6 +501,7 @@ static int kineto_finish(struct events *ev)
     ev->host = s->host;
     if (s->rank != OPM_NULL_I64)
         import_set_rank(ev->src, s->rank);
+    import_set_graphs(ev->src, s->captures, s->replays);
     rc = link_parts(ev, s);
     if (!rc)
         rc = link_backward(ev, s);

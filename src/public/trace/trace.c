@@ -8,7 +8,7 @@
 #include "base/redact.h"
 #include "base/sized.h"
 #include "export/export.h"
-#include "import/import.h"
+#include "import/graph/replay.h"
 #include <string.h>
 
 static int add_meta(struct store *st, const char *const *meta, opm_error *err)
@@ -38,25 +38,48 @@ static int hide_meta(struct store *st, const char *list, opm_error *err)
     return 0;
 }
 
+/* All paths into a new store; captures of graphs that lie among them are left out and listed. */
+static int read_paths(opm_trace *t, const char *const *paths, size_t npaths,
+                      const struct import_options *import, opm_error *err)
+{
+    int rc = 0;
+
+    for (int again = 0; rc == 0 && again < 2; again++) {
+        store_free(t->st);
+        t->st = NULL;
+        if (store_new(&t->st) < 0)
+            return opm__fail(err, OPM_ENOMEM, "out of memory");
+        rc = import_all(t->st, paths, npaths, import, err);
+        if (!import->captures->n)
+            break;
+        import->captures->left_out = true;
+    }
+    return rc;
+}
+
 static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
                     const opm_open_options *opts, opm_error *err)
 {
-    struct import_options import = { opts->format, opts->max_bytes, opts->progress, opts->user };
-    int rc;
+    struct import_captures found = { 0 };
+    struct import_options import = { opts->format, opts->max_bytes, opts->progress, opts->user,
+                                     &found };
+    struct replay_files captures = { .path = opts->captures, .n = opts->ncaptures };
+    int rc = read_paths(t, paths, npaths, &import, err);
 
-    if (store_new(&t->st) < 0)
-        return opm__fail(err, OPM_ENOMEM, "out of memory");
-    rc = import_all(t->st, paths, npaths, &import, err);
     if (rc == 0)
         rc = add_meta(t->st, opts->meta, err);
     if (rc == 0)
         rc = hide_meta(t->st, opts->redact, err);
-    if (rc < 0)
-        return rc;
-    rc = store_finish(t->st);
-    if (rc < 0)
-        return opm__fail(err, rc, "out of memory");
-    return sql_open(&t->sql, t->st, err);
+    if (rc == 0 && store_finish(t->st) < 0)
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    if (rc == 0) {
+        captures.found = found.path;
+        captures.nfound = found.n;
+        import.captures = NULL;
+        rc = replays_link(t->st, npaths ? paths[0] : "", &captures, &import, err);
+    }
+    import_captures_release(&found);
+    return rc < 0 ? rc : sql_open(&t->sql, t->st, err);
 }
 
 /* Within the limits of the options. */
@@ -100,6 +123,8 @@ int opm_trace_open(opm_trace **out, const char *const *paths, size_t npaths,
     rc = sized_copy(&o, sizeof(o), opts, "opm_open_options", err);
     if (rc < 0)
         return rc;
+    if (o.ncaptures && !o.captures)
+        return opm__fail(err, OPM_EINVAL, "opm_trace_open: captures is NULL");
     t = mem_calloc(1, sizeof(*t));
     if (!t)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
