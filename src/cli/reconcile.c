@@ -148,7 +148,7 @@ void cli_remark_attribution(struct cli *cli, opm_trace *t)
         "SELECT iif(op IS NULL, name, substr(name, 1, instr(name, ' #') - 1)) AS name, type,"
         " sum(share) AS share, sum(sum(share)) OVER (), count(*) OVER () FROM op_times WHERE"
         " section = 'device' AND (op IS NULL AND type IN ('kernel', 'copy', 'collective') OR type ="
-        " 'graph launch') GROUP BY 1, 2 ORDER BY share DESC LIMIT 3";
+        " 'graph launch') GROUP BY 1, 2 ORDER BY share DESC, min(rowid) LIMIT 3";
     struct buf text = { 0 };
     opm_rows *r = NULL;
     opm_error err;
