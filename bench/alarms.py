@@ -90,11 +90,14 @@ def cost(opmeter, folder, base, longer):
 
 
 def plant(opmeter, folder, base, percent):
-    """The length that costs `percent` of the whole: two steps of the rule of three."""
-    longer = 1 + LAYERS * percent / 100
-    for _ in range(2):
+    """The length that costs `percent` of the whole, by the rule of three: kernels have their steps."""
+    longer, tried = 1 + LAYERS * percent / 100, []
+    for _ in range(6):
+        tried.append((abs(cost(opmeter, folder, base, longer) - percent), longer))
+        if tried[-1][0] < percent / 20:
+            break
         longer = 1 + (longer - 1) * percent / max(cost(opmeter, folder, base, longer), percent / 4)
-    return longer
+    return min(tried)[1]
 
 
 def changed(side):
