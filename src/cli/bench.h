@@ -3,8 +3,7 @@
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
-#include "cli/cli.h"
-#include "compare/trials.h"
+#include "cli/comparison.h"
 
 #include <wordexp.h>
 
@@ -17,16 +16,12 @@ struct bench_side {
     size_t tool_at, tool_words; /* the words that name it, if they do */
 };
 
-/* What the latency is that is compared. */
-enum bench_basis { BENCH_UNKNOWN, BENCH_BARE, BENCH_STEPS, BENCH_WHOLE };
-extern const char *const bench_basis_names[];
-
 struct bench {
     struct cli *cli;
     struct bench_side side[TRIALS_SIDES_MAX];
     struct trials trials;
     struct trials_options options;
-    enum bench_basis basis;
+    enum recording_basis basis;
     bool record;      /* sides are programs, not models */
     const char *keep; /* folder where traces of all processes stay, or NULL */
     double precision;
@@ -46,17 +41,29 @@ void bench_side_release(struct bench_side *side);
  * after a message. */
 int bench_process(struct bench *b, size_t side, size_t n);
 
-/* What is known of a side at the end, compared with the first. */
-struct bench_result {
-    struct trials_estimate *e; /* [0]: the latency; to mem_free() */
-    size_t n;
-};
-/* One sentence: "B is 3.1 % slower (2.6 to 3.7); 92 % of it in 4 Conv operators." */
-void bench_sentence(const struct bench *b, size_t side, const struct bench_result *r,
-                    struct buf *out);
 /* A line on how much was measured, and how calm the machine was. */
 void bench_circumstances(const struct bench *b, struct buf *out);
-/* Everything; r[side] of every side but the first. CLI_OK or the exit code after a message. */
-int bench_print(struct bench *b, const struct bench_result *r, int64_t top, bool markdown);
+/* Everything on standard output; c[side] of every side but the first. CLI_OK or the exit code after
+ * a message. */
+int bench_print(struct bench *b, const struct comparison *c, int64_t top);
+/* The same as Markdown. picture: where a picture will lie, to refer to; NULL: it is drawn as text.
+ */
+int bench_markdown(struct bench *b, const struct comparison *c, int64_t top, const char *picture);
+
+/* What a block takes. */
+double bench_sample_ns(const struct bench *b);
+
+/* The latency and operators that changed, with their intervals: of one side as lines of text, */
+void bench_picture_text(const struct bench *b, const struct comparison *c, struct buf *out);
+/* and of all sides as SVG. */
+void bench_picture_svg(const struct bench *b, const struct comparison *c, struct buf *out);
+void bench_add_xml(struct buf *out, const char *text); /* for an attribute or between tags */
+/* Before any work is done: can the file be written at the end? */
+int bench_may_write(const char *path);
+/* Write a file; path "-" is standard output. CLI_OK or the exit code after a message. c NULL: what
+ * was to be compared did not run. */
+int bench_svg(const struct bench *b, const struct comparison *c, const char *path);
+int bench_junit(const struct bench *b, const struct comparison *c, const struct diff_check *check,
+                size_t n, const char *path);
 
 #endif

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <math.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -21,10 +20,8 @@
 
 extern char **environ;
 
-#define SAID_MAX 400 /* of what a failed process said */
-
-const char *const bench_basis_names[] = { "", "iterations without recording", "steps",
-                                          "the whole program" };
+#define SAID_MAX 400      /* of what a failed process said */
+#define EXIT_SIGNALED 128 /* and the signal: how `record` ends when its program did so */
 
 int64_t bench_now_ns(void)
 {
@@ -95,17 +92,23 @@ static void remove_tree(const char *path)
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The last line that it wrote to standard error, without "opmeter: ". */
+/* The last line that it wrote to standard error; of opmeter's own at the end the first, which is
+ * the reason, without "opmeter: ". */
 static void last_words(const char *path, char said[SAID_MAX])
 {
+    static const char own[] = "opmeter: ";
     FILE *f = fopen(path, "re");
     char line[SAID_MAX];
+    bool reason = false;
 
     said[0] = '\0';
     while (f && fgets(line, sizeof(line), f)) { /* bounded: by its size */
+        bool ours = strncmp(line, own, sizeof(own) - 1) == 0;
+
         line[strcspn(line, "\n")] = '\0';
-        if (line[0])
-            snprintf(said, SAID_MAX, "%s", strncmp(line, "opmeter: ", 9) == 0 ? line + 9 : line);
+        if (line[0] && !(ours && reason))
+            snprintf(said, SAID_MAX, "%s", line + (ours ? sizeof(own) - 1 : 0));
+        reason = line[0] ? ours : reason;
     }
     if (f)
         fclose(f);
@@ -134,162 +137,50 @@ static int run_words(char *const *argv, const char *said, int *status)
     posix_spawn_file_actions_destroy(&files);
     if (rc != 0)
         return -rc;
-    while (waitpid(pid, status, 0) < 0)
+    while (waitpid(pid, status, 0) < 0) {
         if (errno != EINTR)
             return -errno;
+        if (cli_interrupt_asked()) /* on a terminal it has heard of it, else it has not */
+            kill(pid, SIGTERM);
+    }
     return 0;
 }
 
 /* -- what it took -- */
 
-struct bench_times {
-    double *bare_ns; /* iterations without recording */
-    size_t nbare, bare_cap;
-    double *step_ns; /* and with it */
-    size_t nsteps, steps_cap;
-    double whole_ns; /* from start to end */
-};
-
-static int add_time(double **v, size_t *n, size_t *cap, double ns)
+static int read_trace(struct bench *b, char *path, enum recording_basis *basis, struct trial *trial)
 {
-    if (!mem_grow(v, cap, *n + 1, sizeof(**v)))
-        return cli_out_of_memory();
-    (*v)[(*n)++] = ns;
-    return CLI_OK;
-}
-
-/* Numbers with commas in between. */
-static int read_bare(struct bench_times *t, const char *text)
-{
-    int rc = CLI_OK;
-    char *end;
-
-    for (; text && *text && rc == CLI_OK; text = *end == ',' ? end + 1 : end) {
-        double ns = strtod(text, &end);
-
-        if (end == text)
-            break;
-        if (ns > 0)
-            rc = add_time(&t->bare_ns, &t->nbare, &t->bare_cap, ns);
-    }
-    return rc;
-}
-
-typedef int (*row_fn)(struct bench *b, void *to, const opm_rows *r);
-
-static int each_row(struct bench *b, opm_trace *t, const char *sql, row_fn row, void *to)
-{
-    opm_rows *r = NULL;
-    opm_error err = { 0 };
-    int rc = opm_trace_query(t, sql, &r, &err), said = CLI_OK;
-
-    while (rc >= 0 && said == CLI_OK) {
-        rc = opm_rows_next(r, &err);
-        if (rc != 1)
-            break;
-        said = row(b, to, r);
-    }
-    opm_rows_close(r);
-    return rc < 0 ? cli_error("%s", err.msg) : said;
-}
-
-static int row_bare(struct bench *b, void *to, const opm_rows *r)
-{
-    (void)b;
-    return read_bare(to, opm_rows_text(r, 0, NULL));
-}
-
-static int row_whole(struct bench *b, void *to, const opm_rows *r)
-{
-    struct bench_times *t = to;
-
-    (void)b;
-    t->whole_ns = opm_rows_real(r, 0);
-    return CLI_OK;
-}
-
-static int row_step(struct bench *b, void *to, const opm_rows *r)
-{
-    struct bench_times *t = to;
-
-    (void)b;
-    return add_time(&t->step_ns, &t->nsteps, &t->steps_cap, opm_rows_real(r, 0));
-}
-
-static int row_op(struct bench *b, void *to, const opm_rows *r)
-{
-    size_t op;
-
-    return trials_op(&b->trials, opm_rows_text(r, 0, NULL), opm_rows_text(r, 1, NULL), &op) < 0 ||
-                   trial_add_op(to, op, opm_rows_real(r, 2)) < 0
-               ? cli_out_of_memory()
-               : CLI_OK;
-}
-
-/* Runs at once, whose operators would add up. */
-static const char several_sql[] =
-    "SELECT count(DISTINCT source) FROM latency WHERE scope = 'step' AND count > 0";
-
-static int read_trace(struct bench *b, char *path, struct bench_times *times, struct trial *trial)
-{
-    char sql[600];
     opm_trace *t = NULL;
     bool quiet = b->cli->quiet;
+    int64_t instances = 0;
+    opm_error err;
     int rc;
 
     b->cli->quiet = true; /* one of many: no progress bar of its own */
     rc = cli_open(b->cli, &t, &path, 1);
     b->cli->quiet = quiet;
-    if (rc == CLI_OK && !b->record && cli_query_int(t, several_sql) > 1)
+    if (rc == CLI_OK && !b->record && recording_instances(t, &instances, &err) < 0)
+        rc = cli_error("%s", err.msg);
+    if (rc == CLI_OK && instances > 1)
         rc = cli_error("a side of bench is one process at a time: leave --instances out");
-    if (rc == CLI_OK)
-        rc = each_row(b, t, "SELECT value FROM meta WHERE key = 'run.bare_ns_each'", row_bare,
-                      times);
-    if (rc == CLI_OK)
-        rc = each_row(b, t, "SELECT dur FROM step WHERE warmup = 0 AND dur > 0 ORDER BY id",
-                      row_step, times);
-    if (rc == CLI_OK)
-        rc = each_row(b, t, "SELECT CAST(value AS REAL) FROM meta WHERE key = 'record.wall_ns'",
-                      row_whole, times);
-    /* Of an operator in which nothing else runs the median, which no interruption moves; else the
-     * own time. What runs in no step is spread over all of them. */
-    snprintf(
-        sql, sizeof(sql),
-        "SELECT name, type, sum(iif(abs((time_ns + interrupted_ns) * n - total_ns)"
-        " <= 0.001 * total_ns, median_ns * count / n, time_ns) / iif(iterations IS NULL, %zu, 1))"
-        " FROM (SELECT *, coalesce(iterations, 1) AS n FROM op_times WHERE section ="
-        " (SELECT min(section) FROM op_times)) WHERE time_ns > 0 GROUP BY 1, 2",
-        MAX(times->nsteps, (size_t)1));
-    if (rc == CLI_OK)
-        rc = each_row(b, t, sql, row_op, trial);
+    if (rc == CLI_OK && recording_read(&b->trials, t, trial, basis, &err) < 0)
+        rc = cli_error("%s", err.msg);
     opm_trace_close(t);
     return rc;
 }
 
-/* Iterations without recording, if it has such: what measuring costs differs from engine to engine.
- * Else steps; else the time from start to end of the program. */
-static int add_trial(struct bench *b, size_t side, struct bench_times *times, struct trial *trial)
+static int add_trial(struct bench *b, size_t side, enum recording_basis basis, struct trial *trial)
 {
-    enum bench_basis basis = times->nbare ? BENCH_BARE : times->nsteps ? BENCH_STEPS : BENCH_WHOLE;
-    int rc = CLI_OK;
+    const struct bench_side *s = &b->side[side];
 
+    if (!trial->n)
+        return cli_error("%c (%s): its trace says nothing of how long it took", s->letter, s->text);
     if (b->basis && b->basis != basis)
         return cli_error(
             "%c (%s): its processes are measured by %s, those before by %s; they do not "
             "compare",
-            b->side[side].letter, b->side[side].text, bench_basis_names[basis],
-            bench_basis_names[b->basis]);
+            s->letter, s->text, recording_basis_names[basis], recording_basis_names[b->basis]);
     b->basis = basis;
-    if (basis == BENCH_WHOLE)
-        rc = add_time(&times->step_ns, &times->nsteps, &times->steps_cap, times->whole_ns);
-    if (rc != CLI_OK)
-        return rc;
-    trial->n = times->nbare ? times->nbare : times->nsteps;
-    trial->iteration_ns = times->nbare ? times->bare_ns : times->step_ns;
-    if (times->nbare)
-        times->bare_ns = NULL;
-    else
-        times->step_ns = NULL;
     return trials_add(&b->trials, side, trial) < 0 ? cli_out_of_memory() : CLI_OK;
 }
 
@@ -346,16 +237,22 @@ static int make_words(const struct bench *b, const struct bench_side *s, const c
     return w->failed ? cli_out_of_memory() : CLI_OK;
 }
 
-static int failed(const struct bench_side *s, int error, int status, const char *said_path)
+static int failed(const struct bench *b, const struct bench_side *s, int error, int status,
+                  const char *said_path)
 {
     char said[SAID_MAX];
+    int signal = 0;
 
     if (error < 0)
         return cli_error("%c cannot be started: %s: %s", s->letter, s->tool, strerror(-error));
     last_words(said_path, said);
     if (WIFSIGNALED(status))
-        return cli_error("%c (%s) was ended by signal %d%s%s", s->letter, s->text, WTERMSIG(status),
-                         said[0] ? ": " : "", said);
+        signal = WTERMSIG(status);
+    else if (b->record && WEXITSTATUS(status) > EXIT_SIGNALED)
+        signal = WEXITSTATUS(status) - EXIT_SIGNALED;
+    if (signal)
+        return cli_error("%c (%s) was ended by signal %d, %s%s%s", s->letter, s->text, signal,
+                         strsignal(signal), said[0] ? ": " : "", said);
     return cli_error("%c (%s) failed with exit code %d%s%s", s->letter, s->text,
                      WEXITSTATUS(status), said[0] ? ": " : "", said);
 }
@@ -380,7 +277,7 @@ int bench_process(struct bench *b, size_t side, size_t n)
     const struct bench_side *s = &b->side[side];
     char folder[FOLDER_PATH_MAX], trace[FOLDER_PATH_MAX + 16], said[FOLDER_PATH_MAX + 16];
     struct words words = { 0 };
-    struct bench_times times = { 0 };
+    enum recording_basis basis = RECORDING_UNKNOWN;
     struct trial trial = { 0 };
     int status = 0, error, rc = make_folder(b, s, n, folder);
 
@@ -393,16 +290,14 @@ int bench_process(struct bench *b, size_t side, size_t n)
     if (rc == CLI_OK && cli_interrupt_asked())
         b->interrupted = true;
     else if (rc == CLI_OK && (error < 0 || status != 0))
-        rc = failed(s, error, status, said);
+        rc = failed(b, s, error, status, said);
     else if (rc == CLI_OK)
-        rc = read_trace(b, trace, &times, &trial);
+        rc = read_trace(b, trace, &basis, &trial);
     if (rc == CLI_OK && !b->interrupted)
-        rc = add_trial(b, side, &times, &trial);
+        rc = add_trial(b, side, basis, &trial);
     if (!b->keep)
         remove_tree(folder);
     trial_release(&trial);
-    mem_free(times.bare_ns);
-    mem_free(times.step_ns);
     words_release(&words);
     return rc;
 }

@@ -141,6 +141,10 @@ int cli_parse(struct cli *cli, const struct option *opts, const char *about, int
 int cli_parse_program(struct cli *cli, const struct option *opts, const char *about, int argc,
                       char **argv);
 
+/* The same where a "--" stands between arguments: it is one of them. */
+int cli_parse_sides(struct cli *cli, const struct option *opts, const char *about, int argc,
+                    char **argv);
+
 /* Print "opmeter: ..." and return CLI_FAILURE. */
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
 /* Print "opmeter: ... See 'opmeter help COMMAND'." and return CLI_USAGE. */

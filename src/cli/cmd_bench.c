@@ -1,6 +1,5 @@
 /* cmd_bench.c -- which of several is faster: fresh processes in turn, until it can be told. */
 #include "cli/bench.h"
-#include "cli/diff_check.h"
 #include "launch/calm.h"
 #include "run/run.h"
 
@@ -25,23 +24,6 @@ static const char about[] =
 #define EXIT_UNTOLD 125
 #define DRAWS_LOOK 400
 #define DRAWS_END 4000
-
-static bool parse_share(const char *text, double *out)
-{
-    char *end;
-    double v;
-
-    errno = 0;
-    v = strtod(text, &end);
-    if (end == text || errno || !isfinite(v))
-        return false;
-    while (*end == ' ')
-        end++;
-    if (strcmp(end, "%") != 0)
-        return false;
-    *out = v / 100;
-    return v > 0 && v <= 100;
-}
 
 static int parse_time(struct cli *cli, const char *name, const char *text, int64_t *out_ns)
 {
@@ -100,48 +82,53 @@ static int one_block(struct bench *b, uint64_t *state)
 static bool enough(struct bench *b, bool show)
 {
     struct trials_options o = b->options;
+    size_t blocks = trials_blocks(&b->trials);
     bool yes = true;
 
     o.draws = DRAWS_LOOK;
+    if (show)
+        fputs("\r\033[K", stderr);
     for (size_t s = 1; s < b->trials.nsides; s++) {
         struct trials_estimate e;
 
-        if (!trials_whole(&b->trials, s, &o, &e))
-            return false;
+        if (!trials_whole(&b->trials, s, &o, &e)) {
+            yes = false;
+            break;
+        }
         yes &= (e.high - e.low) / 2 <= b->precision * (e.verdict == TRIALS_UNSURE ? 1 / 3.0 : 1);
         if (show)
-            fprintf(stderr, "%s%c %+.1f %% (%+.1f to %+.1f)", s == 1 ? "\r\033[K" : "  ",
-                    b->side[s].letter, 100 * e.change, 100 * e.low, 100 * e.high);
+            fprintf(stderr, "%c %+.1f %% (%+.1f to %+.1f)  ", b->side[s].letter, 100 * e.change,
+                    100 * e.low, 100 * e.high);
     }
     if (show)
-        fprintf(stderr, "  %zu blocks, %.0f s of at most %.0f s", trials_blocks(&b->trials),
+        fprintf(stderr, "%zu block%s of at least %d, %.0f s of %.0f s", blocks,
+                human_s((int64_t)blocks), TRIALS_BLOCKS_MIN,
                 (double)(bench_now_ns() - b->began_ns) / 1e9, (double)b->time_ns / 1e9);
-    return yes;
+    return yes && blocks >= TRIALS_BLOCKS_MIN;
 }
 
 static int measure(struct bench *b)
 {
-    bool show = !b->cli->quiet && isatty(STDERR_FILENO);
+    struct progress p;
     struct calm_ticks ticks = calm_ticks();
     uint64_t state = b->options.seed;
     int rc = CLI_OK;
 
+    progress_start(&p, b->cli, "", ""); /* whether it may be shown */
     b->began_ns = bench_now_ns();
     cli_interrupt_begin();
     while (rc == CLI_OK && !b->interrupted) {
         size_t blocks = trials_blocks(&b->trials);
         int64_t spent = bench_now_ns() - b->began_ns;
 
-        if (blocks >= TRIALS_BLOCKS_MIN) {
-            /* Not another block that would end after the time is up. */
-            bool over = spent + spent / (int64_t)blocks > b->time_ns;
-
-            if (enough(b, show) || over)
-                break;
-        }
+        if (enough(b, p.enabled))
+            break;
+        /* Not another block that would end after the time is up. */
+        if (blocks >= TRIALS_BLOCKS_MIN && spent + spent / (int64_t)blocks > b->time_ns)
+            break;
         rc = one_block(b, &state);
     }
-    if (show)
+    if (p.enabled)
         fputs("\r\033[K", stderr);
     b->spent_ns = bench_now_ns() - b->began_ns;
     b->stolen = calm_stolen(ticks, calm_ticks());
@@ -153,81 +140,28 @@ static int measure(struct bench *b)
 
 /* -- --fail-if -- */
 
-enum told { TOLD_GOOD, TOLD_BAD, TOLD_NOTHING };
-
-static enum told against_limit(const struct trials_estimate *e, const struct diff_check *c)
-{
-    double limit = c->share ? c->limit : c->limit / e->ns[0];
-
-    if (isnan(e->change))
-        return TOLD_NOTHING;
-    if (e->low > limit)
-        return TOLD_BAD;
-    return e->high <= limit ? TOLD_GOOD : TOLD_NOTHING;
-}
-
-/* *by: what decided it; NULL if no operator is called so. */
-static enum told check_side(const struct bench *b, const struct bench_result *r,
-                            const struct diff_check *c, const struct trials_estimate **by)
-{
-    bool any = strcmp(c->metric, "op") == 0;
-    const char *name = strncmp(c->metric, "op:", 3) == 0 ? c->metric + 3 : NULL;
-    enum told told = TOLD_GOOD;
-
-    *by = any || name ? NULL : &r->e[0];
-    if (*by)
-        return against_limit(*by, c);
-    for (size_t i = 1; i < r->n && told != TOLD_BAD; i++) {
-        const struct trials_estimate *e = &r->e[i];
-        enum told one = against_limit(e, c);
-
-        if (name && strcmp(b->trials.op[e->op].name, name) != 0)
-            continue;
-        /* Of any operator, those count that changed for certain: some of many cannot be told. */
-        if (any && e->verdict != TRIALS_SLOWER)
-            continue;
-        if (!*by || one != TOLD_GOOD) {
-            *by = e;
-            told = one;
-        }
-    }
-    return *by || any ? told : TOLD_NOTHING;
-}
-
-static int say_check(const struct bench *b, size_t side, const struct diff_check *c, enum told told,
-                     const struct trials_estimate *by)
-{
-    char a[HUMAN_ROOM], to[HUMAN_ROOM];
-    char letter = b->side[side].letter;
-    const char *name = by && by->op != TRIALS_WHOLE ? b->trials.op[by->op].name : "latency";
-
-    if (!by)
-        cli_error("--fail-if '%s': no operator of %c is called so", c->text, letter);
-    else if (isnan(by->change))
-        cli_error("--fail-if '%s': %s ran on one side only", c->text, name);
-    else
-        cli_error("--fail-if '%s': %s%s of %c: %s to %s, %+.1f %% (%.1f to %.1f)", c->text,
-                  told == TOLD_BAD ? "" : "cannot be told: ", name, letter, human_ns(a, by->ns[0]),
-                  human_ns(to, by->ns[1]), 100 * by->change, 100 * by->low, 100 * by->high);
-    return told == TOLD_BAD ? EXIT_BAD : EXIT_UNTOLD;
-}
-
 /* Bad if one check does not hold, whatever the others. */
-static int check_all(const struct bench *b, const struct bench_result *r,
+static int check_all(const struct bench *b, const struct comparison *c,
                      const struct diff_check *check, size_t n)
 {
+    struct buf why = { 0 };
     int rc = CLI_OK;
 
     for (size_t i = 0; i < n; i++) {
         for (size_t s = 1; s < b->trials.nsides; s++) {
-            const struct trials_estimate *by;
-            enum told told = check_side(b, &r[s], &check[i], &by);
-            int one = told == TOLD_GOOD ? CLI_OK : say_check(b, s, &check[i], told, by);
+            enum comparison_told told;
 
-            if (one != CLI_OK && rc != EXIT_BAD)
-                rc = one;
+            buf_clear(&why);
+            told = comparison_check(&c[s], &b->trials, &check[i], &why);
+            if (told != TOLD_GOOD)
+                cli_error("%s", buf_str(&why));
+            if (told == TOLD_BAD)
+                rc = EXIT_BAD;
+            else if (told == TOLD_NOTHING && rc != EXIT_BAD)
+                rc = EXIT_UNTOLD;
         }
     }
+    buf_release(&why);
     return rc;
 }
 
@@ -242,8 +176,7 @@ static int parse_checks(struct cli *cli, const struct option_list *texts, struct
         struct diff_check *c = &(*out)[i];
 
         rc = diff_check_parse(cli, texts->item[i], c);
-        if (rc == CLI_OK && strcmp(c->metric, "latency") != 0 && strcmp(c->metric, "median") != 0 &&
-            strcmp(c->metric, "op") != 0 && strncmp(c->metric, "op:", 3) != 0)
+        if (rc == CLI_OK && !comparison_knows(c->metric))
             rc = cli_usage(cli, "--fail-if: bench knows latency, op and op:NAME, not '%s'",
                            c->metric);
     }
@@ -252,25 +185,60 @@ static int parse_checks(struct cli *cli, const struct option_list *texts, struct
 
 /* -- the command -- */
 
-static int report(struct bench *b, int64_t top, bool markdown, const struct diff_check *check,
-                  size_t nchecks)
+/* What is printed and written at the end. */
+struct wanted {
+    int64_t top;
+    bool markdown;
+    const char *svg, *svg_url, *junit; /* files, or NULL */
+    const struct diff_check *check;
+    size_t nchecks;
+};
+
+static int print(struct bench *b, const struct comparison *c, const struct wanted *w)
 {
-    struct bench_result r[TRIALS_SIDES_MAX] = { 0 };
     int rc = CLI_OK;
 
-    if (trials_blocks(&b->trials) < 2)
-        return cli_error("too little was measured to compare: %zu of at least %d blocks",
-                         trials_blocks(&b->trials), TRIALS_BLOCKS_MIN);
-    for (size_t s = 1; s < b->trials.nsides && rc == CLI_OK; s++)
-        if (trials_compare(&b->trials, s, &b->options, &r[s].e, &r[s].n) < 0)
-            rc = cli_out_of_memory();
-    if (rc == CLI_OK)
-        rc = bench_print(b, r, top, markdown);
-    if (rc == CLI_OK)
-        rc = check_all(b, r, check, nchecks);
-    for (size_t s = 1; s < b->trials.nsides; s++)
-        mem_free(r[s].e);
+    if (w->markdown)
+        rc = bench_markdown(b, c, w->top, w->svg_url ? w->svg_url : w->svg);
+    else
+        rc = bench_print(b, c, w->top);
+    if (rc == CLI_OK && w->svg)
+        rc = bench_svg(b, c, w->svg);
+    if (rc == CLI_OK && w->junit)
+        rc = bench_junit(b, c, w->check, w->nchecks, w->junit);
     return rc;
+}
+
+static int report(struct bench *b, const struct wanted *w)
+{
+    struct comparison c[TRIALS_SIDES_MAX] = { 0 };
+    int rc = CLI_OK;
+
+    for (size_t s = 1; s < b->trials.nsides && rc == CLI_OK; s++) {
+        c[s].letter = b->side[s].letter;
+        if (trials_compare(&b->trials, s, &b->options, &c[s].align, &c[s].e, &c[s].n) < 0)
+            rc = cli_out_of_memory();
+    }
+    if (rc == CLI_OK)
+        rc = print(b, c, w);
+    if (rc == CLI_OK)
+        rc = check_all(b, c, w->check, w->nchecks);
+    else if (w->nchecks)
+        rc = EXIT_UNTOLD;
+    for (size_t s = 1; s < b->trials.nsides; s++)
+        comparison_release(&c[s]);
+    return rc;
+}
+
+/* A side does not run, or it was interrupted too early: that says nothing of speed. */
+static int no_report(struct bench *b, const struct wanted *w, int rc)
+{
+    if (rc == CLI_OK)
+        rc = cli_error("too little was measured to compare: %zu of at least %d blocks",
+                       trials_blocks(&b->trials), TRIALS_BLOCKS_MIN);
+    if (w->junit)
+        bench_junit(b, NULL, w->check, w->nchecks, w->junit);
+    return w->nchecks ? EXIT_UNTOLD : rc;
 }
 
 static int own_path(char *out, size_t size)
@@ -288,8 +256,8 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
     struct bench b = { .cli = cli, .options = { .draws = DRAWS_END } };
     struct option_list fail_if = { 0 };
     const char *precision = "1%", *effect = "1%", *time = "5m", *process = "300ms";
-    int64_t top = 15, seed = 0;
-    bool markdown = false;
+    struct wanted w = { .top = 15 };
+    int64_t seed = 0;
     const struct option opts[] = {
         OPT_BOOL(0, "record", &b.record, "sides are programs, run under 'opmeter record'"),
         OPT_STR(0, "precision", &precision, "SHARE",
@@ -303,8 +271,13 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
                  "'op>20%' or 'op:conv1>10%'; may be repeated"),
         OPT_INT(0, "seed", &seed, "N", 0, INT64_MAX, "seed of the order of processes (random)"),
         OPT_STR('o', "output", &b.keep, "DIR", "keep the traces of all processes there"),
-        OPT_INT('t', "top", &top, "N", 0, INT32_MAX, "operators to show (15); 0: all"),
-        OPT_BOOL(0, "markdown", &markdown, "print Markdown, as for a comment on a change"),
+        OPT_INT('t', "top", &w.top, "N", 0, INT32_MAX, "operators to show (15); 0: all"),
+        OPT_BOOL(0, "markdown", &w.markdown, "print Markdown, as for a comment on a change"),
+        OPT_STR(0, "svg", &w.svg, "FILE", "also draw the changes with their intervals"),
+        OPT_STR(0, "svg-url", &w.svg_url, "URL",
+                "where that picture will lie, for the Markdown to refer to (FILE)"),
+        OPT_STR(0, "junit", &w.junit, "FILE",
+                "also write JUnit XML: a test for each --fail-if, or for the latency"),
         CLI_TABLE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END
@@ -317,9 +290,9 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
         rc = cli->status;
     else if (n < 2 || n > TRIALS_SIDES_MAX)
         rc = cli_usage(cli, "two to %d command lines are needed, each in quotes", TRIALS_SIDES_MAX);
-    else if (!parse_share(precision, &b.precision))
+    else if (!comparison_share(precision, &b.precision))
         rc = cli_usage(cli, "--precision: '%s' is no share such as 1%%", precision);
-    else if (!parse_share(effect, &b.options.min_effect))
+    else if (!comparison_share(effect, &b.options.min_effect))
         rc = cli_usage(cli, "--min-effect: '%s' is no share such as 1%%", effect);
     else
         rc = own_path(self, sizeof(self));
@@ -329,6 +302,14 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
         rc = parse_time(cli, "process-time", process, &b.process_ns);
     if (n >= 2 && rc == CLI_OK)
         rc = parse_checks(cli, &fail_if, &check);
+    if (n >= 2 && rc == CLI_OK && (w.svg || w.junit)) {
+        bool may = (!w.svg || bench_may_write(w.svg) == CLI_OK) &&
+                   (!w.junit || bench_may_write(w.junit) == CLI_OK);
+
+        rc = may ? CLI_OK : fail_if.n ? EXIT_UNTOLD : CLI_FAILURE;
+    }
+    w.check = check;
+    w.nchecks = fail_if.n;
     for (int i = 0; i < n && n >= 2 && rc == CLI_OK; i++) {
         b.trials.nsides = (size_t)i + 1;
         rc = bench_side_init(&b, (size_t)i, argv[i], self);
@@ -336,10 +317,10 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
     if (n >= 2 && rc == CLI_OK) {
         b.options.seed = seed ? (uint64_t)seed : (uint64_t)bench_now_ns();
         rc = measure(&b);
-        if (rc == CLI_OK)
-            rc = report(&b, top, markdown, check, fail_if.n);
-        else if (fail_if.n)
-            rc = EXIT_UNTOLD; /* what does not run says nothing of speed */
+        if (rc == CLI_OK && trials_blocks(&b.trials) >= 2)
+            rc = report(&b, &w);
+        else
+            rc = no_report(&b, &w, rc);
     }
     for (size_t s = 0; s < b.trials.nsides; s++)
         bench_side_release(&b.side[s]);

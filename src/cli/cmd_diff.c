@@ -1,5 +1,6 @@
 /* cmd_diff.c -- compare two profiles: what became slower or faster, and by how much. */
-#include "cli/diff_check.h"
+#include "cli/comparison.h"
+#include "cli/diff_parts.h"
 
 #include "base/alloc.h"
 
@@ -8,9 +9,11 @@
 #include <string.h>
 
 static const char about[] =
-    "Compare profile B with profile A: latency, and operators aligned by name and type, each by "
-    "its own time in one iteration. Changes within the spread of the measurements are marked ~. "
-    "With --fail-if the exit code is 3 if a figure grew by more than it may.";
+    "Compare profile B with profile A: latency and its tail, and operators aligned by the nodes of "
+    "the model that they cover and by name, each by its own time in one iteration. Changes within "
+    "the spread of the measurements are marked ~. With several recordings of each, apart by a "
+    "'--' or as patterns in quotes, processes are what is compared. With --fail-if the exit code "
+    "is 3 if a figure grew by more than it may.";
 
 static const char *const by_choices[] = { "op", "type", NULL };
 
@@ -48,60 +51,6 @@ static void put_ns(struct textable *t, double ns, bool there)
     char room[HUMAN_ROOM];
 
     put_text(t, there && !isnan(ns) ? human_ns(room, ns) : NULL);
-}
-
-/* Facts that can explain a difference, sorted. What was measured is left out. */
-static const char facts_sql[] =
-    "SELECT key, value FROM meta WHERE (key GLOB 'model.*' OR key GLOB 'engine.*' OR key GLOB"
-    " 'machine.*' OR key GLOB 'input.*' OR key IN ('run.batch', 'opmeter.version')) AND NOT"
-    " (key GLOB '*_ns' OR key GLOB '*_per_s' OR key GLOB '*_bytes') ORDER BY key";
-
-/* Walk both sorted lists at once. */
-static int print_facts(struct cli *cli, opm_trace *const trace[DIFF_SIDES])
-{
-    opm_rows *r[DIFF_SIDES] = { NULL, NULL };
-    opm_error err = { 0 };
-    int have[DIFF_SIDES] = { 0 };
-    bool any = false;
-
-    for (int s = 0; s < DIFF_SIDES && have[0] >= 0; s++) {
-        have[s] = opm_trace_query(trace[s], facts_sql, &r[s], &err);
-        if (have[s] == 0)
-            have[s] = opm_rows_next(r[s], &err);
-    }
-    while (have[DIFF_A] >= 0 && have[DIFF_B] >= 0 && (have[DIFF_A] || have[DIFF_B])) {
-        const char *key[DIFF_SIDES], *value[DIFF_SIDES];
-        int order;
-
-        for (int s = 0; s < DIFF_SIDES; s++) {
-            key[s] = have[s] ? opm_rows_text(r[s], 0, NULL) : NULL;
-            value[s] = have[s] ? opm_rows_text(r[s], 1, NULL) : NULL;
-        }
-        order =
-            key[DIFF_A] && key[DIFF_B] ? strcmp(key[DIFF_A], key[DIFF_B]) : (key[DIFF_A] ? -1 : 1);
-        if (order != 0)
-            value[order < 0 ? DIFF_B : DIFF_A] = NULL;
-        if (!value[DIFF_A] || !value[DIFF_B] || strcmp(value[DIFF_A], value[DIFF_B]) != 0) {
-            struct buf line = { 0 };
-
-            buf_addf(&line, "%s: %s, %s", key[order > 0 ? DIFF_B : DIFF_A],
-                     value[DIFF_A] ? value[DIFF_A] : "N/A", value[DIFF_B] ? value[DIFF_B] : "N/A");
-            cli_clean(&line);
-            io_out_addf(&cli->out, "%s  %s\n", any ? "" : "Not the same in A and B:\n",
-                        buf_str(&line));
-            buf_release(&line);
-            any = true;
-        }
-        if (order <= 0)
-            have[DIFF_A] = opm_rows_next(r[DIFF_A], &err);
-        if (order >= 0)
-            have[DIFF_B] = opm_rows_next(r[DIFF_B], &err);
-    }
-    if (any)
-        io_out_addf(&cli->out, "\n");
-    for (int s = 0; s < DIFF_SIDES; s++)
-        opm_rows_close(r[s]);
-    return have[DIFF_A] < 0 || have[DIFF_B] < 0 ? cli_error("%s", err.msg) : CLI_OK;
 }
 
 static void print_latency(struct cli *cli, const struct diff *d)
@@ -151,6 +100,25 @@ static void print_latency(struct cli *cli, const struct diff *d)
     if (!any)
         cli_tell(cli, "Latency: no model and no labelled region is in both traces; whole traces "
                       "are compared.");
+}
+
+static void remark_tail(struct cli *cli, const struct diff_tail *t)
+{
+    struct change room;
+    const char *share = percent(&room, diff_share(t->ns[DIFF_A], t->ns[DIFF_B]));
+
+    if (!t->n[DIFF_A] || !t->n[DIFF_B] || !share)
+        return;
+    if (!t->enough)
+        cli_remark(cli,
+                   "Whether the tail moved cannot be told by %lld and %lld iterations; p99 takes "
+                   "hundreds.",
+                   (long long)t->n[DIFF_A], (long long)t->n[DIFF_B]);
+    else
+        cli_remark(cli, "%s: p99 %s.",
+                   t->certain ? "The tail moved by more than chance explains"
+                              : "The tail did not move by more than chance explains",
+                   share);
 }
 
 static void put_row(struct textable *t, const struct diff_row *r, bool by_type)
@@ -207,6 +175,11 @@ static int print_rows(struct cli *cli, const struct diff *d, bool by_type, int64
                "%zu of %zu shown; %zu in both, %zu only in A, %zu only in B. ~: within the "
                "spread of the measurements, or the spread is not known.",
                shown, d->n, both, only[DIFF_A], only[DIFF_B]);
+    if (!d->spans && (only[DIFF_A] || only[DIFF_B]))
+        cli_remark(cli, "Without a counterpart: %.1f %% of A's operators' time, %.1f %% of B's.",
+                   d->total_ns[DIFF_A] > 0 ? 100 * d->alone_ns[DIFF_A] / d->total_ns[DIFF_A] : 0,
+                   d->total_ns[DIFF_B] > 0 ? 100 * d->alone_ns[DIFF_B] / d->total_ns[DIFF_B] : 0);
+    remark_tail(cli, &d->tail);
     if (both)
         cli_remark(cli,
                    "One recording each: how much processes differ, which is often more than what "
@@ -288,6 +261,21 @@ static int print_json(struct cli *cli, const struct diff *d, const struct diff_c
         }
     }
     json_array_end(&w);
+    if (d->tail.n[DIFF_A] && d->tail.n[DIFF_B]) {
+        json_newline(&w);
+        json_key(&w, "tail");
+        json_object(&w);
+        json_pair(&w, d->tail.ns, both);
+        json_key(&w, "state");
+        json_cstr(&w, diff_tail_state(&d->tail));
+        json_object_end(&w);
+    }
+    json_newline(&w);
+    json_key(&w, "alone");
+    json_array(&w);
+    for (int s = 0; s < DIFF_SIDES; s++)
+        json_f64(&w, d->total_ns[s] > 0 ? d->alone_ns[s] / d->total_ns[s] : 0);
+    json_array_end(&w);
     json_newline(&w);
     json_key(&w, d->spans ? "spans" : "operators");
     json_array(&w);
@@ -358,73 +346,123 @@ static int run_checks(struct diff_check *check, size_t n, const struct diff *ops
     return rc;
 }
 
-static int compare(struct cli *cli, opm_trace *const trace[DIFF_SIDES], bool by_type, int64_t top,
-                   struct diff_check *check, size_t nchecks)
+static int print_people(struct cli *cli, opm_trace *const trace[DIFF_SIDES], const struct diff *ops,
+                        const struct diff *shown, const struct diff_wanted *w)
+{
+    struct diff_facts facts = { 0 };
+    int rc = CLI_OK;
+
+    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
+        rc = diff_facts_read(&facts, trace[s], s);
+    if (rc == CLI_OK) {
+        diff_facts_print(cli, &facts);
+        print_latency(cli, ops);
+        rc = print_rows(cli, shown, w->by_type, w->top);
+    }
+    diff_facts_release(&facts);
+    return rc;
+}
+
+static int compare(struct cli *cli, opm_trace *const trace[DIFF_SIDES], const struct diff_wanted *w)
 {
     struct diff ops = { 0 }, types = { 0 };
-    const struct diff *shown = by_type ? &types : &ops;
+    const struct diff *shown = w->by_type ? &types : &ops;
     opm_error err;
     int rc = diff_read(&ops, trace, false, &err) < 0 || diff_read(&types, trace, true, &err) < 0
                  ? cli_error("%s", err.msg)
                  : CLI_OK;
 
     if (rc == CLI_OK)
-        rc = run_checks(check, nchecks, &ops, &types);
-    if (rc == CLI_OK && cli->json) {
-        rc = print_json(cli, shown, check, nchecks);
-    } else if (rc == CLI_OK && cli->csv) {
+        rc = run_checks(w->check, w->nchecks, &ops, &types);
+    if (rc == CLI_OK && cli->json)
+        rc = print_json(cli, shown, w->check, w->nchecks);
+    else if (rc == CLI_OK && cli->csv)
         rc = print_csv(cli, shown);
-    } else if (rc == CLI_OK) {
-        rc = print_facts(cli, trace);
-        print_latency(cli, &ops);
-        if (rc == CLI_OK)
-            rc = print_rows(cli, shown, by_type, top);
-    }
+    else if (rc == CLI_OK)
+        rc = print_people(cli, trace, &ops, shown, w);
     if (rc == CLI_OK)
-        rc = report_checks(check, nchecks);
+        rc = report_checks(w->check, w->nchecks);
     diff_release(&ops);
     diff_release(&types);
+    return rc;
+}
+
+static int compare_two(struct cli *cli, const struct diff_paths side[DIFF_SIDES],
+                       const struct diff_wanted *w)
+{
+    opm_trace *trace[DIFF_SIDES] = { NULL, NULL };
+    int rc = CLI_OK;
+
+    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
+        rc = cli_open(cli, &trace[s], side[s].path, 1);
+    if (rc == CLI_OK)
+        rc = compare(cli, trace, w);
+    for (int s = 0; s < DIFF_SIDES; s++)
+        opm_trace_close(trace[s]);
+    return rc;
+}
+
+/* What stands before and behind "--"; without one, two arguments. */
+static int take_sides(struct cli *cli, int n, char **argv, struct diff_paths side[DIFF_SIDES])
+{
+    int dashes = -1, rc = CLI_OK;
+
+    for (int i = 0; i < n && dashes < 0; i++)
+        if (strcmp(argv[i], "--") == 0)
+            dashes = i;
+    if (dashes < 0 ? n > DIFF_SIDES : dashes == 0 || dashes == n - 1)
+        return cli_usage(cli, "of several recordings say which are A and which B: A... -- B...");
+    if (dashes < 0 && n < DIFF_SIDES)
+        return cli_usage(cli, "two traces are needed: A, and B to compare with it");
+    for (int i = 0; i < n && rc == CLI_OK; i++)
+        if (i != dashes)
+            rc = diff_paths_add(&side[dashes < 0 ? i : i > dashes], argv[i]);
     return rc;
 }
 
 int cmd_diff(struct cli *cli, int argc, char **argv)
 {
     struct option_list fail_if = { 0 };
-    const char *by = by_choices[0];
-    int64_t top = 15;
+    struct diff_wanted w = { .top = 15 };
+    const char *by = by_choices[0], *effect = "1%";
     const struct option opts[] = {
         OPT_LIST(0, "fail-if", &fail_if, "FIGURE>LIMIT",
                  "exit with 3 if B exceeds A by more, such as 'latency>5%', 'p99>2ms', 'op>20%', "
                  "'op:conv1>10%' or 'type:Conv>5%'; may be repeated"),
         OPT_CHOICE(0, "by", &by, "WHAT", by_choices, "compare each op, or each type (op)"),
-        OPT_INT('t', "top", &top, "N", 0, INT32_MAX, "rows to show (15); 0: all"),
+        OPT_STR(0, "min-effect", &effect, "SHARE",
+                "of several recordings: a change below this is no change (1%)"),
+        OPT_INT('t', "top", &w.top, "N", 0, INT32_MAX, "rows to show (15); 0: all"),
         CLI_TABLE_OPTIONS(cli),
         CLI_TRACE_OPTIONS(cli),
         CLI_COMMON_OPTIONS(cli),
         OPT_END
     };
-    int n = cli_parse(cli, opts, about, argc, argv), rc = CLI_OK;
-    opm_trace *trace[DIFF_SIDES] = { NULL, NULL };
-    struct diff_check *check = NULL;
+    int n = cli_parse_sides(cli, opts, about, argc, argv), rc;
+    struct diff_paths side[DIFF_SIDES] = { 0 };
 
     if (n < 0)
         rc = cli->status;
-    else if (n != DIFF_SIDES)
-        rc = cli_usage(cli, "two traces are needed: A, and B to compare with it");
-    else {
-        check = mem_calloc(fail_if.n + 1, sizeof(*check));
-        if (!check)
+    else if (!comparison_share(effect, &w.min_effect))
+        rc = cli_usage(cli, "--min-effect: '%s' is no share such as 1%%", effect);
+    else
+        rc = take_sides(cli, n, argv, side);
+    w.by_type = strcmp(by, "type") == 0;
+    w.nchecks = fail_if.n;
+    if (n >= 0 && rc == CLI_OK) {
+        w.check = mem_calloc(fail_if.n + 1, sizeof(*w.check));
+        if (!w.check)
             rc = cli_out_of_memory();
+        for (size_t i = 0; i < fail_if.n && rc == CLI_OK; i++)
+            rc = diff_check_parse(cli, fail_if.item[i], &w.check[i]);
+        if (rc == CLI_OK && side[DIFF_A].n == 1 && side[DIFF_B].n == 1)
+            rc = compare_two(cli, side, &w);
+        else if (rc == CLI_OK)
+            rc = diff_several(cli, side, &w);
     }
-    for (size_t i = 0; i < fail_if.n && n == DIFF_SIDES && rc == CLI_OK; i++)
-        rc = diff_check_parse(cli, fail_if.item[i], &check[i]);
-    for (int s = 0; s < DIFF_SIDES && n == DIFF_SIDES && rc == CLI_OK; s++)
-        rc = cli_open(cli, &trace[s], &argv[s], 1);
-    if (n == DIFF_SIDES && rc == CLI_OK)
-        rc = compare(cli, trace, strcmp(by, "type") == 0, top, check, fail_if.n);
     for (int s = 0; s < DIFF_SIDES; s++)
-        opm_trace_close(trace[s]);
-    mem_free(check);
+        diff_paths_release(&side[s]);
+    mem_free(w.check);
     option_list_release(&fail_if);
     return rc;
 }

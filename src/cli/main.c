@@ -50,7 +50,8 @@ const struct command commands[] = {
     { "bench", cmd_bench, "say which of several is faster, with certainty",
       "opmeter bench [OPTION]... A B [C]..." },
     { "diff", cmd_diff, "compare two profiles; fail where one is slower than it may be",
-      "opmeter diff [OPTION]... A B" },
+      "opmeter diff [OPTION]... A B\n"
+      "opmeter diff [OPTION]... A... -- B..." },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },

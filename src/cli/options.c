@@ -296,7 +296,7 @@ int options_parse(const struct option *opts, unsigned flags, int argc, char **ar
                   opm_error *err)
 {
     struct words w = { argv, 0, argc };
-    bool options_end = false;
+    bool options_end = false, keep_dashes = flags & OPTIONS_KEEP_DASHES;
     int n = 0, rc = 0;
 
     while (w.next < argc && rc == 0) {
@@ -307,7 +307,11 @@ int options_parse(const struct option *opts, unsigned flags, int argc, char **ar
             if (flags & OPTIONS_STOP_AT_ARGUMENT)
                 options_end = true;
         } else if (strcmp(word, "--") == 0) {
-            options_end = true;
+            if (keep_dashes)
+                argv[n++] = word;
+            else
+                options_end = true;
+            keep_dashes = false;
         } else if (word[1] == '-') {
             rc = parse_long(opts, word + 2, &w, err);
         } else {

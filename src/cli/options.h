@@ -78,6 +78,7 @@ struct option {
 
 enum options_parse_flags {
     OPTIONS_STOP_AT_ARGUMENT = 1, /* what follows the first argument belongs to someone else */
+    OPTIONS_KEEP_DASHES = 2,      /* the first "--" is an argument, and options go on behind it */
 };
 
 /* Returned by options_parse() when -h or --help was given; nothing after it was looked at. */

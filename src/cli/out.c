@@ -234,6 +234,12 @@ int cli_parse_program(struct cli *cli, const struct option *opts, const char *ab
     return parse(cli, opts, about, OPTIONS_STOP_AT_ARGUMENT, argc, argv);
 }
 
+int cli_parse_sides(struct cli *cli, const struct option *opts, const char *about, int argc,
+                    char **argv)
+{
+    return parse(cli, opts, about, OPTIONS_KEEP_DASHES, argc, argv);
+}
+
 enum textable_format cli_format(const struct cli *cli)
 {
     return cli->json   ? TEXTABLE_JSON

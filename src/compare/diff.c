@@ -4,14 +4,18 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/strpool.h"
-#include "base/u64map.h"
+#include "compare/align.h"
 #include "compare/discovery.h"
+#include "compare/recording.h"
+#include "compare/robust.h"
 #include "compare/student.h"
+#include "compare/tail.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TAIL 0.99
 
 const char *const diff_metric_names[] = {
 #define X(name) #name,
@@ -26,52 +30,29 @@ static const char latency_sql[] = "SELECT scope, name, count, stdev_ns"
 #undef X
         " FROM latency WHERE count > 0 ORDER BY scope DESC, count * mean_ns DESC";
 
-/* Own time and its variance, by what a row is called: of the whole trace, */
+/* Own time and its variance, nodes and work, by what a row is called: of the whole trace, */
 static const char ops_sql[] =
-    "SELECT %s, type, sum(typical_ns), sum(stdev_ns * stdev_ns * count) FROM op_stats"
-    " WHERE count > 0 GROUP BY 1, 2";
-static const char spans_sql[] = "SELECT %s, cat, sum(self_ns), NULL FROM span_stats GROUP BY 1, 2";
+    "SELECT s.name, s.type, sum(s.typical_ns), sum(s.stdev_ns * s.stdev_ns * s.count), o.nodes,"
+    " " RECORDING_WORK_SQL ", 0, min(s.op) FROM op_stats AS s JOIN op AS o ON o.id = s.op"
+    " WHERE s.count > 0 GROUP BY 1, 2, 5, 6 ORDER BY 8";
+static const char spans_sql[] =
+    "SELECT name, cat, sum(self_ns), NULL, NULL, NULL, 0, 0 FROM span_stats GROUP BY 1, 2";
 /* and of an iteration: the mean of those that were recorded of what runs in them. What runs in
- * none is spread over all of them (the number). */
+ * none is spread over all of them (the number). The last but one: which of several runs at once. */
 static const char ops_iteration_sql[] =
-    "SELECT s.%s, s.type, sum(t.time_ns / iif(t.iterations IS NULL, %lld, 1)),"
+    "SELECT s.name, s.type, sum(t.time_ns / iif(t.iterations IS NULL, %lld, 1)),"
     " sum(s.stdev_ns * s.stdev_ns * s.count * 1.0 / coalesce(t.iterations, %lld) /"
-    " coalesce(t.iterations, %lld))"
+    " coalesce(t.iterations, %lld)), o.nodes, " RECORDING_WORK_SQL ", %s, min(s.op)"
     " FROM op_stats AS s JOIN (SELECT op, min(section), time_ns, iterations FROM op_times"
-    " WHERE op IS NOT NULL GROUP BY op) AS t ON t.op = s.op"
-    " WHERE s.count > 0 AND s.self_ns IS NOT NULL GROUP BY 1, 2";
+    " WHERE op IS NOT NULL GROUP BY op) AS t ON t.op = s.op JOIN op AS o ON o.id = s.op%s%s%s"
+    " WHERE s.count > 0 AND s.self_ns IS NOT NULL GROUP BY 1, 2, 5, 6, 7";
 static const char spans_iteration_sql[] =
-    "SELECT %s, type, sum(time_ns / iif(iterations IS NULL, %lld, 1)), NULL FROM op_times"
-    " GROUP BY 1, 2";
+    "SELECT name, type, sum(time_ns / iif(iterations IS NULL, %lld, 1)), NULL, NULL, NULL, 0, 0"
+    " FROM op_times GROUP BY 1, 2";
 
 static double real_or_nan(const opm_rows *r, int col)
 {
     return opm_rows_type(r, col) == OPM_TYPE_NULL ? (double)NAN : opm_rows_real(r, col);
-}
-
-/* Rows of one side that may have a counterpart: by name and type, and by name alone. */
-struct index {
-    struct strpool keys;
-    struct u64map at; /* id of the key -> row */
-};
-
-static void index_release(struct index *x)
-{
-    strpool_release(&x->keys);
-    u64map_release(&x->at);
-}
-
-static bool key_id(struct index *x, const char *name, const char *type, str_id *out)
-{
-    struct buf b = { 0 };
-    bool ok;
-
-    buf_adds(&b, name ? name : "");
-    buf_addc(&b, '\0');
-    buf_adds(&b, type ? type : "");
-    ok = !b.failed && strpool_intern(&x->keys, b.data, b.len, out) == 0;
-    buf_release(&b);
-    return ok;
 }
 
 static char *copy(struct diff *d, const opm_rows *r, int col, bool *ok)
@@ -192,82 +173,83 @@ static void latency_pair(struct diff *d)
 
 /* -- operators -- */
 
-/* Rows of A: by name and type, and by name alone. */
-struct indices {
-    struct index exact, by_name;
+/* Operators of both sides as they are read. */
+struct reading {
+    struct align_op *op;
+    double *variance; /* of that on its side */
+    size_t n, cap, variance_cap;
 };
 
-static bool row_take(struct diff *d, const opm_rows *r, enum diff_side side, void *user)
+static const char *copy_or_empty(struct diff *d, const opm_rows *r, int col, bool *ok)
 {
-    struct indices *x = user;
-    bool ok = true;
-    const char *name = copy(d, r, 0, &ok), *type = copy(d, r, 1, &ok);
-    str_id full = 0, short_id = 0;
-    struct diff_row *row;
-    uint64_t *at;
+    const char *s = copy(d, r, col, ok);
 
-    if (!ok || !key_id(&x->exact, name, type, &full) ||
-        !key_id(&x->by_name, name, NULL, &short_id) || !GROW(d->row, d->cap, d->n + 1))
+    return s ? s : "";
+}
+
+static bool op_take(struct diff *d, const opm_rows *r, enum diff_side side, void *user)
+{
+    struct reading *x = user;
+    bool ok = GROW(x->op, x->cap, x->n + 1) && GROW(x->variance, x->variance_cap, x->n + 1);
+    struct align_op op = { .ns = { NAN, NAN } };
+
+    op.name = copy_or_empty(d, r, 0, &ok);
+    op.type = copy_or_empty(d, r, 1, &ok);
+    op.ns[side] = opm_rows_real(r, 2);
+    op.nodes = copy_or_empty(d, r, 4, &ok);
+    op.work = copy_or_empty(d, r, 5, &ok);
+    if (!ok)
         return false;
-    at = side == DIFF_B ? u64map_get(&x->exact.at, full) : NULL;
-    row = at ? &d->row[*at] : &d->row[d->n];
-    if (!at) {
-        *row = (struct diff_row){ .name = name, .type = type };
-        /* Two types of one name: not to be paired by the name alone. */
-        if (side == DIFF_A &&
-            (u64map_put(&x->exact.at, full, d->n) ||
-             u64map_put(&x->by_name.at, short_id,
-                        u64map_get(&x->by_name.at, short_id) ? UINT64_MAX : d->n)))
-            return false;
-        d->n++;
-    }
-    row->there[side] = true;
-    row->ns[side] = opm_rows_real(r, 2);
-    row->variance[side] = real_or_nan(r, 3);
-    d->total_ns[side] += row->ns[side];
+    x->variance[x->n] = real_or_nan(r, 3);
+    x->op[x->n++] = op;
     return true;
 }
 
-/* Operators of the same name whose type differs (another engine's name for it) are the same. */
-static int pair_by_name(struct diff *d, const struct index *by_name, opm_error *err)
+/* A row of the answer, as groups or types of them have it. */
+static void row_add(struct diff_row *row, const struct align_op *op, double variance)
 {
-    struct u64map taken = { 0 }; /* id of the name -> row of B, or UINT64_MAX: several */
-    size_t kept = 0;
-    int rc = 0;
-
-    for (size_t i = 0; i < d->n && rc == 0; i++) {
-        const char *name = d->row[i].name;
-        str_id id;
-
-        if (d->row[i].there[DIFF_A] || !name)
+    for (int s = 0; s < DIFF_SIDES; s++) {
+        if (isnan(op->ns[s]))
             continue;
-        id = strpool_find(&by_name->keys, name, strlen(name) + 1);
-        if (u64map_put(&taken, id, u64map_get(&taken, id) ? UINT64_MAX : i) < 0)
-            rc = out_of_memory(err);
+        row->there[s] = true;
+        row->ns[s] += op->ns[s];
+        row->variance[s] += variance;
+        row->op_name[s] = row->ops[s]++ == 0 && op->name[0] ? op->name : NULL;
     }
-    for (size_t i = 0; i < d->n && rc == 0; i++) {
-        const char *name = d->row[i].name;
-        str_id id;
-        const uint64_t *a, *b;
+}
 
-        if (!d->row[i].there[DIFF_A] || d->row[i].there[DIFF_B] || !name)
-            continue;
-        id = strpool_find(&by_name->keys, name, strlen(name) + 1);
-        a = u64map_get(&by_name->at, id);
-        b = u64map_get(&taken, id);
-        if (!a || !b || *a != i || *b == UINT64_MAX)
-            continue;
-        d->row[i].there[DIFF_B] = true;
-        d->row[i].ns[DIFF_B] = d->row[*b].ns[DIFF_B];
-        d->row[i].variance[DIFF_B] = d->row[*b].variance[DIFF_B];
-        d->row[*b].there[DIFF_B] = false;
+static const char *text_of(struct diff *d, const char *s)
+{
+    return s[0] ? arena_strndup(&d->text, s, strlen(s)) : NULL;
+}
+
+static int make_rows(struct diff *d, const struct reading *x, bool by_type, opm_error *err)
+{
+    struct align a = { 0 };
+    int rc = d->spans ? align_names(&a, x->op, x->n) : align_ops(&a, x->op, x->n);
+
+    if (rc == 0 && by_type)
+        rc = align_by_type(&a, x->n);
+    if (rc == 0 && !GROW(d->row, d->cap, a.n + 1))
+        rc = OPM_ENOMEM;
+    for (size_t i = 0; i < a.n && rc == 0; i++) {
+        const struct align_group *g = &a.group[i];
+
+        d->row[i] = (struct diff_row){ .name = text_of(d, g->name), .type = text_of(d, g->type) };
+        if ((g->name[0] && !d->row[i].name) || (g->type[0] && !d->row[i].type))
+            rc = OPM_ENOMEM;
     }
-    u64map_release(&taken);
+    for (size_t i = 0; i < x->n && rc == 0; i++)
+        row_add(&d->row[a.group_of[i]], &x->op[i], x->variance[i]);
+    d->n = rc == 0 ? a.n : 0;
     for (size_t i = 0; i < d->n; i++)
-        if (d->row[i].there[DIFF_A] || d->row[i].there[DIFF_B])
-            d->row[kept++] = d->row[i];
-    d->n = kept;
-    return rc;
+        for (int s = 0; s < DIFF_SIDES; s++) {
+            d->total_ns[s] += d->row[i].ns[s];
+            if (d->row[i].there[s] && !d->row[i].there[!s])
+                d->alone_ns[s] += d->row[i].ns[s];
+        }
+    align_release(&a);
+    return rc == 0 ? 0 : out_of_memory(err);
 }
 
 static int by_change(const void *pa, const void *pb)
@@ -282,20 +264,29 @@ static int by_change(const void *pa, const void *pb)
     return c ? c : strcmp(a->type ? a->type : "", b->type ? b->type : "");
 }
 
-/* Names of spans of a trace that has operators are in span_stats alone. */
-static void put_sql(struct buf *b, const struct diff *d, enum diff_side side, bool by_type,
+/* Names of spans of a trace that has operators are in span_stats alone. Of several runs at once the
+ * mean: those of one name in different ones are one. */
+static void put_sql(struct buf *b, const struct diff *d, enum diff_side side, int64_t instances,
                     const bool none[DIFF_SIDES])
 {
-    long long n = (long long)d->iterations[side];
+    long long n = (long long)MAX(d->iterations[side] / MAX(instances, 1), 1);
 
-    if (!d->spans && n)
-        buf_addf(b, ops_iteration_sql, by_type ? "type" : "name", n, n, n);
-    else if (!d->spans)
-        buf_addf(b, ops_sql, by_type ? "type" : "name");
-    else if (n && none[DIFF_A] && none[DIFF_B])
-        buf_addf(b, spans_iteration_sql, by_type ? "type" : "name", n);
-    else
-        buf_addf(b, spans_sql, by_type ? "cat" : "name");
+    if (!d->spans && d->iterations[side] && instances > 1) {
+        buf_adds(b, "WITH one(name, type, ns, variance, nodes, work, source, first) AS (");
+        buf_addf(b, ops_iteration_sql, n, n, n, "c.source", " LEFT JOIN ", recording_sources_sql,
+                 " AS c ON c.op = s.op");
+        buf_adds(b, ") SELECT name, type, avg(ns), sum(variance) / count(*) / count(*), nodes,"
+                    " work, 0, min(first) FROM one GROUP BY 1, 2, 5, 6 ORDER BY 8");
+    } else if (!d->spans && d->iterations[side]) {
+        buf_addf(b, ops_iteration_sql, n, n, n, "0", "", "", "");
+        buf_adds(b, " ORDER BY 8");
+    } else if (!d->spans) {
+        buf_adds(b, ops_sql);
+    } else if (d->iterations[side] && none[DIFF_A] && none[DIFF_B]) {
+        buf_addf(b, spans_iteration_sql, n);
+    } else {
+        buf_adds(b, spans_sql);
+    }
 }
 
 /* The chance of so much change if there is none, by what iterations differ; NAN: not known, or it
@@ -332,10 +323,78 @@ static int judge(struct diff *d, opm_error *err)
     return 0;
 }
 
+/* -- the tail -- */
+
+struct durations {
+    double *v;
+    size_t n, cap;
+};
+
+static bool duration_take(struct diff *d, const opm_rows *r, enum diff_side side, void *user)
+{
+    struct durations *x = (struct durations *)user + side;
+
+    (void)d;
+    if (!GROW(x->v, x->cap, x->n + 1))
+        return false;
+    x->v[x->n++] = opm_rows_real(r, 0);
+    return true;
+}
+
+/* Of the first steps that both have. */
+static int read_tail(struct diff *d, opm_trace *const trace[DIFF_SIDES], opm_error *err)
+{
+    const struct diff_latency *l = NULL;
+    struct durations x[DIFF_SIDES] = { 0 };
+    struct diff_tail *t = &d->tail;
+    double p = 1;
+    int rc = 0;
+
+    for (size_t i = 0; i < d->nlatency && !l; i++)
+        if (d->latency[i].there[DIFF_A] && d->latency[i].there[DIFF_B] &&
+            strcmp(d->latency[i].scope, "step") == 0)
+            l = &d->latency[i];
+    for (int s = 0; s < DIFF_SIDES && l && rc == 0; s++) {
+        struct buf sql = { 0 };
+
+        buf_adds(&sql, "SELECT dur FROM step WHERE warmup = 0 AND dur > 0 AND model IS ");
+        if (l->name[s])
+            buf_addc(&sql, '\'');
+        for (const char *at = l->name[s]; at && *at; at++)
+            buf_addf(&sql, *at == '\'' ? "''" : "%c", *at);
+        buf_adds(&sql, l->name[s] ? "'" : "NULL");
+        rc = sql.failed ? out_of_memory(err)
+                        : rows_read(d, trace[s], buf_str(&sql), s, duration_take, x, err);
+        buf_release(&sql);
+    }
+    if (rc == 0 && x[DIFF_A].n && x[DIFF_B].n) {
+        if (tail_chance(x[DIFF_A].v, x[DIFF_A].n, x[DIFF_B].v, x[DIFF_B].n, TAIL, DISCOVERY_FALSE,
+                        &p, &t->enough) < 0)
+            rc = out_of_memory(err);
+        t->certain = t->enough && p <= DISCOVERY_FALSE;
+        for (int s = 0; s < DIFF_SIDES && rc == 0; s++) {
+            t->n[s] = (int64_t)x[s].n;
+            t->ns[s] = robust_quantile(x[s].v, x[s].n, TAIL);
+        }
+    }
+    for (int s = 0; s < DIFF_SIDES; s++)
+        mem_free(x[s].v);
+    return rc;
+}
+
+const char *diff_tail_state(const struct diff_tail *t)
+{
+    if (!t->enough)
+        return "cannot tell";
+    if (!t->certain)
+        return "~";
+    return t->ns[DIFF_B] > t->ns[DIFF_A] ? "slower" : "faster";
+}
+
 int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, opm_error *err)
 {
-    struct indices x = { 0 };
     bool none[DIFF_SIDES] = { false, false };
+    struct reading x = { 0 };
     int rc = 0;
 
     for (int s = 0; s < DIFF_SIDES && rc == 0; s++) {
@@ -353,20 +412,25 @@ int diff_read(struct diff *d, opm_trace *const trace[DIFF_SIDES], bool by_type, 
         d->iterations[DIFF_A] = d->iterations[DIFF_B] = 0;
     for (int s = 0; s < DIFF_SIDES && rc == 0; s++) {
         struct buf sql = { 0 };
+        int64_t instances = 0;
 
-        put_sql(&sql, d, s, by_type, none);
-        rc = sql.failed ? out_of_memory(err)
-                        : rows_read(d, trace[s], buf_str(&sql), s, row_take, &x, err);
+        rc = recording_instances(trace[s], &instances, err);
+        put_sql(&sql, d, s, instances, none);
+        if (rc == 0)
+            rc = sql.failed ? out_of_memory(err)
+                            : rows_read(d, trace[s], buf_str(&sql), s, op_take, &x, err);
         buf_release(&sql);
     }
-    if (rc == 0 && !by_type)
-        rc = pair_by_name(d, &x.by_name, err);
+    if (rc == 0)
+        rc = make_rows(d, &x, by_type, err);
     if (rc == 0 && d->n)
         qsort(d->row, d->n, sizeof(*d->row), by_change);
     if (rc == 0)
         rc = judge(d, err);
-    index_release(&x.exact);
-    index_release(&x.by_name);
+    if (rc == 0)
+        rc = read_tail(d, trace, err);
+    mem_free(x.op);
+    mem_free(x.variance);
     return rc;
 }
 

@@ -221,14 +221,16 @@ static void add_diff_row(struct json_writer *w, const struct diff_row *r)
             json_null(w);
     }
     json_cstr(w, diff_state(r));
+    for (int s = 0; s < DIFF_SIDES; s++)
+        json_cstr(w, r->op_name[s]);
     json_array_end(w);
 }
 
 void answer_diff(struct json_writer *w, const struct diff *d)
 {
     static const struct answer_column columns[] = {
-        { "name", "text" }, { "type", "text" },  { "a_ns", "real" },
-        { "b_ns", "real" }, { "state", "text" },
+        { "name", "text" },  { "type", "text" }, { "a_ns", "real" }, { "b_ns", "real" },
+        { "state", "text" }, { "a_op", "text" }, { "b_op", "text" },
     };
     const struct diff_row total = diff_total(d);
 
@@ -240,6 +242,16 @@ void answer_diff(struct json_writer *w, const struct diff *d)
     for (int s = 0; s < DIFF_SIDES; s++)
         json_i64(w, d->iterations[s]);
     json_array_end(w);
+    json_key(w, "alone");
+    json_array(w);
+    for (int s = 0; s < DIFF_SIDES; s++)
+        json_f64(w, d->total_ns[s] > 0 ? d->alone_ns[s] / d->total_ns[s] : 0);
+    json_array_end(w);
+    json_key(w, "tail");
+    if (d->tail.n[DIFF_A] && d->tail.n[DIFF_B])
+        json_cstr(w, diff_tail_state(&d->tail));
+    else
+        json_null(w);
     json_key(w, "total");
     add_diff_row(w, &total);
     begin_rows(w, columns, ARRAY_SIZE(columns));

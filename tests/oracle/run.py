@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import cases_diff
 import cases_flops
 import cases_four_ways
 import cases_graphs
@@ -43,7 +44,7 @@ def known_wrong():
 
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
-    for module in (cases_planted, cases_windows, cases_graphs):
+    for module in (cases_diff, cases_planted, cases_windows, cases_graphs):
         yield from module.cases(opmeter, work)
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)

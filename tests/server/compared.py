@@ -27,16 +27,18 @@ def two_traces(opmeter, folder):
         ids = {trace["path"]: trace["id"] for trace in server.json("/api/traces")}
         a, b = (f"/api/trace/{ids[name]}" for name in ("a.json", "b.json"))
         answer = server.json(f"{a}/diff?with={ids['b.json']}")
-        expect("columns", answer["columns"], ["name", "type", "a_ns", "b_ns", "state"])
-        expect("rows", sorted(answer["rows"]), [["conv", "Conv", 300000, 330000, "slower"],
-                                                ["new", "New", None, 50000, "only B"],
-                                                ["old", "Old", 50000, None, "only A"]])
-        expect("total", answer["total"][2:], [350000, 380000, "slower"])
+        expect("columns", answer["columns"], ["name", "type", "a_ns", "b_ns", "state", "a_op", "b_op"])
+        expect("rows", sorted(answer["rows"], key=str), [["conv", "Conv", 300000, 330000, "slower", "conv", "conv"],
+                                                         ["new", "New", None, 50000, "only B", None, "new"],
+                                                         ["old", "Old", 50000, None, "only A", "old", None]])
+        expect("total", answer["total"][2:5], [350000, 380000, "slower"])
+        expect("without a counterpart", answer["alone"], [50000 / 350000, 50000 / 380000])
+        expect("tail of ten steps", answer["tail"], "cannot tell")
         expect("iterations", answer["iterations"], [10, 10])
         expect("operators", answer["spans"], False)
         back = server.json(f"{b}/diff?with={ids['a.json']}&by=type")
         expect("the other way", [row for row in back["rows"] if row[0] == "Conv"],
-               [["Conv", "Conv", 330000, 300000, "faster"]])
+               [["Conv", "Conv", 330000, 300000, "faster", "conv", "conv"]])
         for wrong in ("", f"?with={ids['a.json']}", f"?with={ids['b.json']}&by=name"):
             expect(f"status of '{wrong}'", server.get(f"{a}/diff{wrong}").status, 400)
         expect("no such trace", server.get(f"{a}/diff?with=0123").status, 404)

@@ -203,6 +203,25 @@ static void test_stops_at_argument(void **state)
     assert_false(v.json);
 }
 
+/* The first "--" stays and options go on behind it; the second ends them. */
+static void test_keeps_dashes(void **state)
+{
+    static const char *const words[] = { "a", "--", "b", "-v", "--", "-x", NULL };
+    struct values v = { 0 };
+    char *argv[WORDS_MAX];
+    opm_error err;
+    int n;
+
+    (void)state;
+    assert_int_equal(parse(&v, OPTIONS_KEEP_DASHES, words, argv, &n, &err), 0);
+    assert_int_equal(n, 4);
+    assert_string_equal(argv[0], "a");
+    assert_string_equal(argv[1], "--");
+    assert_string_equal(argv[2], "b");
+    assert_string_equal(argv[3], "-x");
+    assert_true(v.verbose);
+}
+
 static void test_list_without_memory(void **state)
 {
     static const char *const words[] = { "-I", "a", NULL };
@@ -313,13 +332,10 @@ static void test_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accepts),
-        cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_help_is_asked_for),
-        cmocka_unit_test(test_stops_at_argument),
-        cmocka_unit_test(test_list_without_memory),
-        cmocka_unit_test(test_help_text),
-        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_accepts),           cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_help_is_asked_for), cmocka_unit_test(test_stops_at_argument),
+        cmocka_unit_test(test_keeps_dashes),      cmocka_unit_test(test_list_without_memory),
+        cmocka_unit_test(test_help_text),         cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_nearest),
     };
 

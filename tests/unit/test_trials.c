@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "compare/discovery.h"
 #include "compare/student.h"
+#include "compare/tail.h"
 #include "compare/trials.h"
 
 #include <math.h>
@@ -86,12 +87,14 @@ static void test_planted(void **state)
 {
     struct trials t = { .nsides = 2 };
     struct trials_estimate *e;
+    struct align a = { 0 };
     size_t n, conv, gemm, only;
 
     (void)state;
-    assert_int_equal(trials_op(&t, "conv1", "Conv", &conv), 0);
-    assert_int_equal(trials_op(&t, "fc", "Gemm", &gemm), 0);
-    assert_int_equal(trials_op(&t, "new", "Relu", &only), 0);
+    assert_int_equal(trials_op(&t, &(struct trials_op){ .name = "conv1", .type = "Conv" }, &conv),
+                     0);
+    assert_int_equal(trials_op(&t, &(struct trials_op){ .name = "fc", .type = "Gemm" }, &gemm), 0);
+    assert_int_equal(trials_op(&t, &(struct trials_op){ .name = "new", .type = "Relu" }, &only), 0);
     for (int i = 0; i < 12; i++) {
         for (size_t side = 0; side < 2; side++) {
             struct trial p = { .n = 3 };
@@ -108,7 +111,7 @@ static void test_planted(void **state)
         }
     }
     assert_int_equal(trials_blocks(&t), 6);
-    assert_int_equal(trials_compare(&t, 1, &options, &e, &n), 0);
+    assert_int_equal(trials_compare(&t, 1, &options, &a, &e, &n), 0);
     assert_int_equal(n, 4);
     assert_true(e[0].op == TRIALS_WHOLE && fabs(e[0].change - 0.031) < 1e-9);
     assert_true(fabs(e[0].low - 0.031) < 1e-9 && fabs(e[0].high - 0.031) < 1e-9);
@@ -120,6 +123,7 @@ static void test_planted(void **state)
     assert_true(e[2].op == only && isnan(e[2].ns[0]) && isnan(e[2].change));
     assert_int_equal(e[2].verdict, TRIALS_ONE_SIDED);
     mem_free(e);
+    align_release(&a);
     trials_release(&t);
 }
 
@@ -178,6 +182,7 @@ static void test_alarms(void **state)
         struct trials t = { .nsides = 2 }, slow = { .nsides = 2 };
         struct trials_options o = options;
         struct trials_estimate *e, whole;
+        struct align a = { 0 };
         size_t n, op;
         bool alarm = false;
 
@@ -187,14 +192,16 @@ static void test_alarms(void **state)
             char name[16];
 
             snprintf(name, sizeof(name), "op%d", k);
-            assert_int_equal(trials_op(&t, name, "Conv", &op), 0);
+            assert_int_equal(
+                trials_op(&t, &(struct trials_op){ .name = name, .type = "Conv" }, &op), 0);
         }
         add_blocks(&t, 5 + i % 10, 1, 0.03);
-        assert_int_equal(trials_compare(&t, 1, &o, &e, &n), 0);
+        assert_int_equal(trials_compare(&t, 1, &o, &a, &e, &n), 0);
         for (size_t k = 0; k < n; k++)
             alarm |= e[k].verdict == TRIALS_SLOWER || e[k].verdict == TRIALS_FASTER;
         alarms += alarm;
         mem_free(e);
+        align_release(&a);
         trials_release(&t);
         add_blocks(&slow, 30, 1.03, 0.01);
         assert_true(trials_whole(&slow, 1, &o, &whole));
@@ -205,12 +212,125 @@ static void test_alarms(void **state)
     assert_in_range(found, TIMES * 95 / 100, TIMES);
 }
 
+/* -- recordings that were not taken in turn -- */
+
+static const struct trials_options apart = {
+    .min_effect = 0.01, .seed = 7, .draws = 400, .unpaired = true
+};
+
+/* Seven processes of A and five of B, whose logarithms are worked out by hand: without a fifth at
+ * each end A's mean is 0 and B's 0.05. */
+static void test_two_samples(void **state)
+{
+    static const double a[] = { -0.5, -0.02, -0.01, 0, 0.01, 0.02, 0.9 };
+    static const double b[] = { 0.03, 0.04, 0.05, 0.06, 3 };
+    struct trials t = { .nsides = 2 };
+    struct trials_estimate e;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(a) + ARRAY_SIZE(b); i++) {
+        bool of_a = i < ARRAY_SIZE(a);
+        struct trial p = { .n = 1, .iteration_ns = mem_calloc(1, sizeof(double)) };
+
+        p.iteration_ns[0] = 1e6 * exp(of_a ? a[i] : b[i - ARRAY_SIZE(a)]);
+        assert_int_equal(trials_add(&t, !of_a, &p), 0);
+    }
+    assert_true(trials_whole(&t, 1, &apart, &e));
+    assert_int_equal(e.blocks, 5);
+    assert_true(fabs(e.change - expm1(0.05)) < 1e-12);
+    /* Drawn in: A -0.02 -0.02 -0.01 0 0.01 0.02 0.02, variance 1.8e-3 / 6, so that the error is
+     * sqrt(3e-4 / 7) / (5 / 7); B 0.04 0.04 0.05 0.06 0.06, variance 4e-4 / 4, error
+     * sqrt(1e-4 / 5) / (3 / 5). Together 0.0118134 with 5.889 degrees of freedom; beyond what is
+     * worth mentioning, t is (0.05 - 0.00995) / 0.0118134 = 3.3902, and so much has a chance
+     * of 1.51 %. */
+    assert_true(fabs(e.p - 0.015101) < 1e-5);
+    assert_int_equal(e.verdict, TRIALS_UNSURE);
+    assert_true(e.low < 0.05 && e.high > 0.05);
+    trials_release(&t);
+}
+
+/* Few recordings, processes that differ by 3 % and now and then by a half: intervals hold the
+ * truth, and nothing is called slower or faster that is not. */
+static void test_recordings_alarms(void **state)
+{
+    enum { TIMES = 600 };
+    int holds = 0, alarms = 0;
+
+    (void)state;
+    random_state = 17;
+    for (int i = 0; i < TIMES; i++) {
+        struct trials t = { .nsides = 2 };
+        struct trials_options o = apart;
+        struct trials_estimate e;
+
+        o.seed = (uint64_t)i + 1;
+        for (size_t side = 0; side < 2; side++)
+            for (int k = 0; k < 3 + i % 6; k++)
+                add_process(&t, side, uniform() < 0.05 ? 1.5 : 1, 0.03, 0.05);
+        assert_true(trials_whole(&t, 1, &o, &e));
+        holds += e.low <= 0 && e.high >= 0;
+        alarms += e.verdict == TRIALS_SLOWER || e.verdict == TRIALS_FASTER;
+        trials_release(&t);
+    }
+    assert_in_range(holds, TIMES * 93 / 100, TIMES);
+    assert_in_range(alarms, 0, TIMES / 100);
+}
+
+/* One in fifty iterations of B takes three times as long: the median is the same, the tail is not.
+ * With too few iterations there is no tail. */
+static void test_tail(void **state)
+{
+    enum { PROCESSES = 6, MANY = 500 };
+    struct trials t = { .nsides = 2 }, few = { .nsides = 2 };
+    struct trials_estimate e;
+
+    (void)state;
+    random_state = 19;
+    for (int i = 0; i < PROCESSES * 2; i++) {
+        struct trial p = { .n = MANY, .iteration_ns = mem_calloc(MANY, sizeof(double)) };
+        double own = 1e6 * exp(0.002 * normal());
+
+        for (int k = 0; k < MANY; k++)
+            p.iteration_ns[k] = own * (i % 2 && k % 50 == 7 ? 3 : 1 + 0.01 * uniform());
+        assert_int_equal(trials_add(&t, (size_t)i % 2, &p), 0);
+        add_process(&few, (size_t)i % 2, 1, 0.01, 0.01);
+    }
+    assert_true(trials_whole(&t, 1, &apart, &e));
+    assert_int_equal(e.verdict, TRIALS_SAME);
+    assert_true(trials_tail(&t, 1, &apart, &e));
+    assert_int_equal(e.verdict, TRIALS_SLOWER);
+    assert_true(e.op == TRIALS_TAIL_OP && fabs(e.change - 1.97) < 0.05);
+    assert_false(trials_tail(&few, 1, &apart, &e));
+    trials_release(&t);
+    trials_release(&few);
+}
+
+/* Two samples of ten values, the largest two of all on one side: 2 * C(10, 2) / C(20, 2). */
+static void test_tail_chance(void **state)
+{
+    double a[10], b[10], p;
+    bool enough;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        a[i] = i;
+        b[i] = i < 8 ? i + 0.5 : 100 + i;
+    }
+    assert_int_equal(tail_chance(a, 10, b, 10, 0.9, 0.01, &p, &enough), 0);
+    assert_true(fabs(p - 2 * 45.0 / 190.0) < 1e-12);
+    assert_false(enough);
+    assert_int_equal(tail_chance(a, 10, b, 10, 0.9, 0.5, &p, &enough), 0);
+    assert_true(enough);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_student),  cmocka_unit_test(test_discovery),
-        cmocka_unit_test(test_planted),  cmocka_unit_test(test_disturbed_block),
-        cmocka_unit_test(test_coverage), cmocka_unit_test(test_alarms),
+        cmocka_unit_test(test_student),     cmocka_unit_test(test_discovery),
+        cmocka_unit_test(test_planted),     cmocka_unit_test(test_disturbed_block),
+        cmocka_unit_test(test_coverage),    cmocka_unit_test(test_alarms),
+        cmocka_unit_test(test_two_samples), cmocka_unit_test(test_recordings_alarms),
+        cmocka_unit_test(test_tail),        cmocka_unit_test(test_tail_chance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

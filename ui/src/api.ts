@@ -80,6 +80,8 @@ export interface Busy {
 export interface Diff {
     spans: boolean; // rows are names of spans: one of them has no operators
     iterations: [number, number]; // 0: no steps
+    alone: [number, number]; // share of either side's time that has no counterpart
+    tail: "slower" | "faster" | "~" | "cannot tell" | null; // p99 of the steps; null: there are no such
     total: DiffRow;
     rows: DiffRow[];
     truncated: boolean;
@@ -91,6 +93,8 @@ export interface DiffRow {
     a_ns: number | null;
     b_ns: number | null;
     state: "slower" | "faster" | "~" | "only A" | "only B";
+    a_op: string | null; // the operator that it stands for; null: none, or several that one of the other side covers
+    b_op: string | null;
 }
 
 export type Args = Record<string, string | number>;
@@ -236,10 +240,11 @@ export async function busy(id: string, from: number, to: number, width: number,
 
 export async function diff(id: string, other: string, by: "op" | "type", signal?: AbortSignal): Promise<Diff> {
     if (report) throw lacking("This is");
-    const answer = await get<Rows & { spans: boolean; iterations: [number, number]; total: Value[] }>(
+    const answer = await get<Rows & Omit<Diff, "total" | "rows"> & { total: Value[] }>(
         `/api/trace/${id}/diff${query({ with: other, by })}`, signal);
+    const { spans, iterations, alone, tail, truncated } = answer;
     const [total] = records<DiffRow>({ ...answer, rows: [answer.total] });
-    return { spans: answer.spans, iterations: answer.iterations, total: total!, rows: records<DiffRow>(answer), truncated: answer.truncated };
+    return { spans, iterations, alone, tail, total: total!, rows: records<DiffRow>(answer), truncated };
 }
 
 // The same of a part of the range, as fine as that is known.

@@ -26,8 +26,8 @@ const STATES: Record<api.DiffRow["state"], { title: string; badge: string; hint:
     slower: { title: "slower", badge: "bad", hint: "by more than chance explains" },
     faster: { title: "faster", badge: "good", hint: "by more than chance explains" },
     "~": { title: "~", badge: "plain", hint: "within the spread of the measurements, or the spread is not known" },
-    "only A": { title: "only A", badge: "plain", hint: "B has none of this name" },
-    "only B": { title: "only B", badge: "plain", hint: "A has none of this name" },
+    "only A": { title: "only A", badge: "plain", hint: "B has no counterpart" },
+    "only B": { title: "only B", badge: "plain", hint: "A has no counterpart" },
 };
 
 function State({ of }: { of: api.DiffRow["state"] }) {
@@ -87,7 +87,12 @@ const MEASURES: { title: string; of: (l: Latency) => number | null; spread?: num
     { title: "Maximum", of: (l) => l.max_ns },
 ];
 
-function LatencyCard({ a, b, steps }: { a: Latency | null; b: Latency | null; steps: Two<StepRow[]> }) {
+// What opmeter diff says of the tail, where it is the first latency's.
+function tailTold(tail: api.Diff["tail"]): ReturnType<typeof verdict> {
+    return tail === "slower" || tail === "faster" ? tail : tail === "~" ? "same" : null;
+}
+
+function LatencyCard({ a, b, steps, tail }: { a: Latency | null; b: Latency | null; steps: Two<StepRow[]>; tail: api.Diff["tail"] }) {
     const one = (a ?? b)!;
     const values = (of: StepRow[], l: Latency | null) =>
         of.filter((s) => !s.warmup && s.dur >= 0 && l !== null && (l.name === null || s.model === l.name)).map((s) => s.dur);
@@ -102,7 +107,7 @@ function LatencyCard({ a, b, steps }: { a: Latency | null; b: Latency | null; st
                 <tbody>
                     {MEASURES.map(({ title, of, spread: scale }) => {
                         const [x, y] = [a && of(a), b && of(b)];
-                        const told = scale === undefined ? null : verdict(x, y, [spread(a, scale), spread(b, scale)]);
+                        const told = title === "p99" ? tailTold(tail) : scale === undefined ? null : verdict(x, y, [spread(a, scale), spread(b, scale)]);
                         return (
                             <tr key={title}>
                                 <td>{title}</td>
@@ -172,6 +177,9 @@ function Headline({ pairs, diff }: { pairs: ReturnType<typeof latencies>; diff: 
                 : <p class="note">{!diff.rows.some((r) => r.a_ns !== null && r.b_ns !== null) ? `No ${diff.spans ? "span" : "operator"} is in both.`
                     : diff.spans ? "Without operators the spread of times is not known, so no name is called slower or faster."
                     : "No operator changed by more than the spread of its executions explains."}</p>}
+            <p class="note">One recording each: how much processes differ is not known, and is often more than what iterations of one do.
+                {" "}opmeter bench measures it, and opmeter diff takes several recordings of each.
+                {!diff.spans && Math.max(...diff.alone) > 0 && ` Without a counterpart: ${percent(diff.alone[0])} of A's operators' time, ${percent(diff.alone[1])} of B's.`}</p>
         </Card>
     );
 }
@@ -181,23 +189,25 @@ function keyOf(row: api.DiffRow): string {
 }
 
 // Durations of what a row stands for, without warm-up unless there is nothing else.
-function useExecutions(trace: api.TraceInfo, operators: Operator[], row: api.DiffRow, spans: boolean) {
-    const named = operators.filter((o) => o.op !== null && o.name === row.name);
+function useExecutions(trace: api.TraceInfo, operators: Operator[], row: api.DiffRow, name: string | null, spans: boolean) {
+    const named = operators.filter((o) => o.op !== null && o.name === name);
     const op = spans ? undefined : (named.find((o) => o.type === row.type) ?? named[0])?.op ?? undefined;
-    const rows = useDataOf<Execution>(trace, op === undefined ? "named_spans" : "op_spans", op === undefined ? { name: row.name ?? "" } : { op });
+    const rows = useDataOf<Execution>(trace, op === undefined ? "named_spans" : "op_spans", op === undefined ? { name: name ?? "" } : { op });
     if (rows.state !== "ready") return rows;
     const measured = rows.value.filter((s) => !s.warmup);
     return { state: "ready" as const, value: (measured.length ? measured : rows.value).map((s) => s.dur) };
 }
 
 function Distribution({ traces, data, row, spans }: { traces: Two<api.TraceInfo>; data: Two<Data>; row: api.DiffRow; spans: boolean }) {
-    const both = all<Two<number[]>>(useExecutions(traces[0], data[0][0], row, spans), useExecutions(traces[1], data[1][0], row, spans));
+    const both = all<Two<number[]>>(useExecutions(traces[0], data[0][0], row, row.a_op, spans), useExecutions(traces[1], data[1][0], row, row.b_op, spans));
+    const several = !spans && ((row.a_ns !== null && row.a_op === null) || (row.b_ns !== null && row.b_op === null));
     const box = useRef<HTMLDivElement>(null);
     useEffect(() => box.current!.scrollIntoView({ block: "nearest" }), [both.state]);
     return (
         <div ref={box}><Card title={row.name ?? NA} wide note="Its executions by duration, each trace as shares of its own."
               aside={<button class="button" onClick={() => setArgs({ of: null })}>Close</button>}>
-            <Loaded of={both}>{(values) => <Overlay label={`Executions of ${row.name ?? "it"}`} values={values} />}</Loaded>
+            {several ? <p class="note">One operator of one trace does the work of several of the other; executions of several have no distribution of their own.</p>
+                : <Loaded of={both}>{(values) => <Overlay label={`Executions of ${row.name ?? "it"}`} values={values} />}</Loaded>}
         </Card></div>
     );
 }
@@ -229,7 +239,7 @@ function Changes({ traces, data }: { traces: Two<api.TraceInfo>; data: Two<Data>
                         <Headline {...{ pairs, diff }} />
                         {pairs.length > 0 && (
                             <div class="cards">
-                                {pairs.slice(0, 6).map((p) => <LatencyCard key={p.key} a={p.a} b={p.b} steps={[data[0][3], data[1][3]]} />)}
+                                {pairs.slice(0, 6).map((p, i) => <LatencyCard key={p.key} a={p.a} b={p.b} steps={[data[0][3], data[1][3]]} tail={i === 0 && p.a?.scope === STEP ? diff.tail : null} />)}
                             </div>
                         )}
                         <FactsCard a={data[0][2]} b={data[1][2]} />
