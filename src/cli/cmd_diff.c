@@ -111,9 +111,9 @@ static void remark_tail(struct cli *cli, const struct diff_tail *t)
         return;
     if (!t->enough)
         cli_remark(cli,
-                   "Whether the tail moved cannot be told by %lld and %lld iterations; p99 takes "
+                   "Whether the tail moved cannot be told by %lld and %lld iteration%s; p99 takes "
                    "hundreds.",
-                   (long long)t->n[DIFF_A], (long long)t->n[DIFF_B]);
+                   (long long)t->n[DIFF_A], (long long)t->n[DIFF_B], human_s(t->n[DIFF_B]));
     else
         cli_remark(cli, "%s: p99 %s.",
                    t->certain ? "The tail moved by more than chance explains"
@@ -393,8 +393,11 @@ static int compare_two(struct cli *cli, const struct diff_paths side[DIFF_SIDES]
     opm_trace *trace[DIFF_SIDES] = { NULL, NULL };
     int rc = CLI_OK;
 
-    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++)
-        rc = cli_open(cli, &trace[s], side[s].path, 1);
+    for (int s = 0; s < DIFF_SIDES && rc == CLI_OK; s++) {
+        char *path = side[s].path[0]; /* which is another for standard input */
+
+        rc = cli_open(cli, &trace[s], &path, 1);
+    }
     if (rc == CLI_OK)
         rc = compare(cli, trace, w);
     for (int s = 0; s < DIFF_SIDES; s++)
