@@ -22,6 +22,7 @@ except ImportError:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
 import numpy_contrib  # noqa: E402
 import numpy_newer  # noqa: E402
+import numpy_rows  # noqa: E402
 import numpy_typed  # noqa: E402
 from ops_cases import Case, c, ci, d, f, given, i64, ints, model  # noqa: E402
 
@@ -405,8 +406,8 @@ def unary():
 
 
 FAMILIES = (dft, stft, einsum, matmul, topk, argmax, pool, conv_transpose, resize, gather, binary, norm, unary,
-            *numpy_newer.FAMILIES, *numpy_contrib.FAMILIES, *numpy_typed.FAMILIES)
-OPSETS = {pool: 19, **numpy_newer.FAMILIES, **numpy_contrib.FAMILIES, **numpy_typed.FAMILIES}
+            *numpy_newer.FAMILIES, *numpy_contrib.FAMILIES, *numpy_typed.FAMILIES, *numpy_rows.FAMILIES)
+OPSETS = {pool: 19, **numpy_newer.FAMILIES, **numpy_contrib.FAMILIES, **numpy_typed.FAMILIES, **numpy_rows.FAMILIES}
 
 
 def run(tool, family, folder):

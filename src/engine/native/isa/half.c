@@ -130,14 +130,19 @@ void half_from_float(void *out, const float *in, int64_t n, enum tensor_type t)
     f16_from_float((char *)out + 2 * done, in + done, n - done);
 }
 
-void half_round(float *x, int64_t n, enum tensor_type t)
+void half_rounded(float *out, const float *in, int64_t n, enum tensor_type t)
 {
     uint16_t h[CHUNK];
 
     for (int64_t i = 0; i < n; i += CHUNK) {
         int64_t m = MIN((int64_t)CHUNK, n - i);
 
-        half_from_float(h, x + i, m, t);
-        half_to_float(x + i, h, m, t);
+        half_from_float(h, in + i, m, t);
+        half_to_float(out + i, h, m, t);
     }
+}
+
+void half_round(float *x, int64_t n, enum tensor_type t)
+{
+    half_rounded(x, x, n, t);
 }

@@ -23,5 +23,7 @@ void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t);
 void half_from_float(void *out, const float *in, int64_t n, enum tensor_type t);
 /* To the nearest number of type t. */
 void half_round(float *x, int64_t n, enum tensor_type t);
+/* The same, into out. */
+void half_rounded(float *out, const float *in, int64_t n, enum tensor_type t);
 
 #endif

@@ -1,9 +1,12 @@
 /* rows_isa.h -- element-wise loops over rows of elements of one type, once per instruction set:
- * functions of two elements and of one (rows.def lists them), choices and conversions. All types
- * are indices as in tensor.h; a float16 is a float here, and a bool a byte. */
+ * functions of two elements and of one (rows.def lists them), choices and conversions; and what
+ * else there is for such rows. All types are indices as in tensor.h; a float16 is a float here, and
+ * a bool a byte. */
 #ifndef NATIVE_ROWS_ISA_H
 #define NATIVE_ROWS_ISA_H
 
+#include "engine/native/isa/folds_isa.h"
+#include "engine/native/isa/fp64_isa.h"
 #include "engine/native/isa/isa.h"
 #include "graph/tensor.h"
 
@@ -31,6 +34,8 @@ typedef void rows_one_fn(void *out, const void *in, int64_t n, double p, double 
 typedef void rows_where_fn(void *out, const uint8_t *cond, int64_t sc, const void *a, int64_t sa,
                            const void *b, int64_t sb, int64_t n);
 typedef void rows_clip_fn(void *out, const void *in, int64_t n, const void *low, const void *high);
+typedef bool rows_places_fn(int64_t *out, const void *index, int64_t n, int64_t size, int64_t step,
+                            int64_t along);
 typedef void rows_cast_fn(void *out, const void *in, int64_t n);
 
 struct rows_isa {
@@ -46,6 +51,11 @@ struct rows_isa {
     /* From a type to another, out elsewhere: integers drop what does not fit; floats lose their
      * fraction, saturate at 64 bits and then drop what does not fit, NaN is 0. */
     rows_cast_fn *cast[TENSOR_NTYPES][TENSOR_NTYPES];
+    /* Of n indices (int32, int64), counted from the end of `size` if negative, where element i is:
+     * index[i] * step + i * along. False if one is out of range, where out is anything. */
+    rows_places_fn *places[2];
+    const struct folds_isa *folds;
+    const struct fp64_isa *real;
 };
 
 extern const struct rows_isa rows_c, rows_avx2, rows_avx512;

@@ -247,6 +247,25 @@ ROWS_REAL(ROWS_WITHIN, within)
     ROWS_BOOL(kind, T)
 ROWS_SOURCES(ROWS_FROM)
 
+/* -- indices -- */
+
+#define ROWS_PLACES(T)                                                                  \
+    static bool N(places_##T)(int64_t * out, const void *from, int64_t n, int64_t size, \
+                              int64_t step, int64_t along)                              \
+    {                                                                                   \
+        const T *index = from;                                                          \
+        int64_t beyond = 0;                                                             \
+        ROWS_FOR                                                                        \
+        {                                                                               \
+            const int64_t v = index[i], at = v + (v < 0 ? size : 0);                    \
+            beyond |= at | (size - 1 - at);                                             \
+            out[i] = (int64_t)((uint64_t)at * (uint64_t)step + (uint64_t)(i * along));  \
+        }                                                                               \
+        return beyond >= 0;                                                             \
+    }
+ROWS_PLACES(int32_t)
+ROWS_PLACES(int64_t)
+
 /* -- the table -- */
 
 #define ROWS_PUT(kind, T, U, name) [ROWS_##name][TENSOR_##kind] = N(name##_##kind),
@@ -281,6 +300,9 @@ const struct rows_isa N(rows) = {
     .where = { N(WHERE_U8), N(WHERE_U16), N(WHERE_U32), N(WHERE_U64) },
     .clip = { ROWS_REAL(ROWS_PUT_CLIP, CLIP) ROWS_EACH(ROWS_PUT_CLIP, CLIP) },
     .cast = { ROWS_SOURCES(ROWS_PUT_CASTS) },
+    .places = { N(places_int32_t), N(places_int64_t) },
+    .folds = &N(folds),
+    .real = &N(fp64),
 };
 
 #undef N

@@ -126,6 +126,10 @@ void fill_with(void *out, const void *value, size_t width, int64_t n)
     if (n <= 0)
         return;
     memcpy(to, value, width);
+    if (width <= 1 || (to[0] == to[width - 1] && memcmp(to, to + 1, width - 1) == 0)) {
+        memset(to, to[0], bytes);
+        return;
+    }
     while (done < bytes) {
         size_t len = MIN(MIN(done, most), bytes - done);
 
@@ -138,8 +142,12 @@ void fill_with(void *out, const void *value, size_t width, int64_t n)
     do {                                              \
         T *to_ = (T *)(void *)out;                    \
         const T *from_ = (const T *)(const void *)in; \
-        for (int64_t i = 0; i < n; i++)               \
-            to_[i] = from_[i * s];                    \
+        if (s == 2)                                   \
+            for (int64_t i = 0; i < n; i++)           \
+                to_[i] = from_[2 * i];                \
+        else                                          \
+            for (int64_t i = 0; i < n; i++)           \
+                to_[i] = from_[i * s];                \
     } while (0)
 
 static void copy_run(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
@@ -186,38 +194,68 @@ static void copy_part(void *arg, int64_t begin, int64_t end, int thread)
 
 #define TURN_NS 0.3  /* for an element, about */
 #define TURN_ROWS 16 /* rows of the result that are written together: whole lines of the source */
+#define TURN_FEW 256 /* the same where rows have two or three elements */
 
-/* Elements of 4 bytes whose neighbours in the result lie apart in the source, while another
- * dimension's lie side by side: blocks of 4 x 4. */
+/* Elements whose neighbours in the result lie apart in the source, while another dimension's lie
+ * side by side: blocks of a few by a few. */
 struct turned {
     const struct broadcast *b;
     int along; /* the dimension with stride 1 */
     int64_t out_stride[SHAPE_RANK_MAX + 1];
-    int64_t strips; /* of TURN_ROWS along it */
-    const float *in;
-    float *out;
+    int64_t rows, strips; /* along it: of a strip, and strips */
+    size_t width;
+    const char *in;
+    char *out;
 };
 
-static void turn_strip(const struct turned *t, const float *in, float *out, int64_t rows)
+static inline void turn4_u32(uint32_t *to, int64_t width, const uint32_t *from, int64_t step)
 {
-    const struct broadcast *b = t->b;
-    int64_t n = b->dim[b->rank - 1], step = b->stride[0][b->rank - 1], os = t->out_stride[t->along],
-            i = 0;
-
-    for (; i + 4 <= n; i += 4) {
-        int64_t j = 0;
-
-        for (; j + 4 <= rows; j += 4)
-            turn4(out + j * os + i, os, (const char *)(in + i * step + j),
-                  step * (int64_t)sizeof(float));
-        for (; j < rows; j++)
-            for (int64_t q = 0; q < 4; q++)
-                memcpy(out + j * os + i + q, in + (i + q) * step + j, sizeof(float));
-    }
-    for (; i < n; i++)
-        for (int64_t j = 0; j < rows; j++)
-            memcpy(out + j * os + i, in + i * step + j, sizeof(float));
+    turn4((float *)(void *)to, width, (const char *)from, step * (int64_t)sizeof(*from));
 }
+
+/* rows of n elements: out[j * os + i] = in[i * step + j]. */
+#define TURN_STRIP(T, side, tile)                                                                 \
+    static void strip_##T(T *out, int64_t os, const T *in, int64_t step, int64_t n, int64_t rows) \
+    {                                                                                             \
+        int64_t i = 0;                                                                            \
+        if (n == 2 && os == 2) {                                                                  \
+            for (int64_t j = 0; j < rows; j++) {                                                  \
+                out[2 * j] = in[j];                                                               \
+                out[2 * j + 1] = in[step + j];                                                    \
+            }                                                                                     \
+            return;                                                                               \
+        }                                                                                         \
+        if (n == 3 && os == 3) {                                                                  \
+            for (int64_t j = 0; j < rows; j++) {                                                  \
+                out[3 * j] = in[j];                                                               \
+                out[3 * j + 1] = in[step + j];                                                    \
+                out[3 * j + 2] = in[2 * step + j];                                                \
+            }                                                                                     \
+            return;                                                                               \
+        }                                                                                         \
+        for (; i + side <= n; i += side) {                                                        \
+            int64_t j = 0;                                                                        \
+            for (; j + side <= rows; j += side)                                                   \
+                tile(out + j * os + i, os, in + i * step + j, step);                              \
+            for (; j < rows; j++)                                                                 \
+                for (int64_t q = 0; q < side; q++)                                                \
+                    out[j * os + i + q] = in[(i + q) * step + j];                                 \
+        }                                                                                         \
+        for (; i < n; i++)                                                                        \
+            for (int64_t j = 0; j < rows; j++)                                                    \
+                out[j * os + i] = in[i * step + j];                                               \
+    }
+TURN_STRIP(uint8_t, 16, turn16_u8)
+TURN_STRIP(uint16_t, 8, turn8_u16)
+TURN_STRIP(uint32_t, 4, turn4_u32)
+TURN_STRIP(uint64_t, 2, turn2_u64)
+
+#define TURN_CASE(T)                                                                \
+    case sizeof(T):                                                                 \
+        strip_##T((T *)(void *)t->out + to, t->out_stride[t->along],                \
+                  (const T *)(const void *)t->in + from, b->stride[0][b->rank - 1], \
+                  b->dim[b->rank - 1], rows);                                       \
+        break;
 
 static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -226,8 +264,8 @@ static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
-        int64_t j0 = item % t->strips * TURN_ROWS, rest = item / t->strips, from = j0,
-                to = j0 * t->out_stride[t->along];
+        int64_t j0 = item % t->strips * t->rows, rest = item / t->strips, from = j0,
+                to = j0 * t->out_stride[t->along], rows = MIN(t->rows, b->dim[t->along] - j0);
 
         for (int d = b->rank - 2; d >= 0; d--) {
             if (d == t->along)
@@ -236,7 +274,12 @@ static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
             to += rest % b->dim[d] * t->out_stride[d];
             rest /= b->dim[d];
         }
-        turn_strip(t, t->in + from, t->out + to, MIN((int64_t)TURN_ROWS, b->dim[t->along] - j0));
+        switch (t->width) {
+            TURN_CASE(uint8_t)
+            TURN_CASE(uint16_t)
+            TURN_CASE(uint32_t)
+            TURN_CASE(uint64_t)
+        }
     }
 }
 
@@ -244,8 +287,8 @@ static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
 static bool turned_copy(struct pool *pool, const struct copy *c)
 {
     const struct broadcast *b = &c->b;
-    struct turned t = { .b = b, .along = -1, .in = (const void *)c->in, .out = (void *)c->out };
-    int64_t step = 1;
+    struct turned t = { .b = b, .along = -1, .width = c->width, .in = c->in, .out = c->out };
+    int64_t step = 1, n = b->dim[b->rank - 1];
 
     for (int d = b->rank - 1; d >= 0; d--) {
         t.out_stride[d] = step;
@@ -253,12 +296,14 @@ static bool turned_copy(struct pool *pool, const struct copy *c)
         if (d < b->rank - 1 && b->stride[0][d] == 1)
             t.along = d;
     }
-    if (c->width != 4 || t.along < 0 || b->stride[0][b->rank - 1] < 4 || b->dim[t.along] < 4 ||
-        b->dim[b->rank - 1] < 4)
+    if ((c->width != 1 && c->width != 2 && c->width != 4 && c->width != 8) || t.along < 0 ||
+        b->stride[0][b->rank - 1] < 4 || b->dim[t.along] < 4 ||
+        (n < 4 && t.out_stride[t.along] != n))
         return false;
-    t.strips = (b->dim[t.along] + TURN_ROWS - 1) / TURN_ROWS;
-    pool_for(pool, b->total / b->dim[b->rank - 1] / b->dim[t.along] * t.strips,
-             pool_grain((double)(b->dim[b->rank - 1] * TURN_ROWS) * TURN_NS), turn_part, &t);
+    t.rows = n < 4 ? TURN_FEW : TURN_ROWS;
+    t.strips = (b->dim[t.along] + t.rows - 1) / t.rows;
+    pool_for(pool, b->total / n / b->dim[t.along] * t.strips,
+             pool_grain((double)(n * t.rows) * TURN_NS), turn_part, &t);
     return true;
 }
 

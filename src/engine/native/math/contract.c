@@ -5,6 +5,7 @@
  * (summed). Labels of one operand alone are summed up beforehand. Where the labels of a kind lie
  * one behind the other in memory the matrices are used as they are, else they are copied. */
 #include "engine/native/math/contract.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/gemm.h"
 #include "engine/native/math/product.h"
@@ -500,6 +501,47 @@ static bool moved(const struct contract *t)
     return true;
 }
 
+#define SUM_ROWS 256
+#define LONG_ROW 64 /* floats, from which on a call for each row is worth it */
+#define PIECE 4096  /* floats, up to which they are summed as such */
+
+/* One operand, whose summed labels lie side by side, and those of the result in its own order
+ * around them: rows, each of which becomes a number. */
+static bool summed_rows(const struct contract *t)
+{
+    const struct rows_isa *on = t->isa->rows;
+    int64_t n = 1, rows = 1, step = 1;
+    double acc[SUM_ROWS];
+
+    if (t->type != TENSOR_F32 && t->type != TENSOR_F64)
+        return false;
+    for (int l = t->nlabel - 1; l >= 0; l--) {
+        bool kept = has(t->out_stride, t, l);
+
+        if (!has(t->a->stride, t, l))
+            continue;
+        if (t->a->stride[l] != step || (kept && t->out_stride[l] != rows) || (!kept && rows > 1))
+            return false;
+        step *= t->dim[l];
+        n *= kept ? 1 : t->dim[l];
+        rows *= kept ? t->dim[l] : 1;
+    }
+    for (int64_t i = 0; i < rows; i += SUM_ROWS) {
+        int64_t m = MIN(rows - i, (int64_t)SUM_ROWS), w = (int64_t)nt_width(t->type);
+
+        memset(acc, 0, sizeof(acc));
+        if (t->type == TENSOR_F32 && n >= LONG_ROW && n <= PIECE) {
+            for (int64_t k = 0; k < m; k++)
+                ((float *)t->out)[i + k] =
+                    t->isa->reduce(R_SUM, (const float *)t->a->data + (i + k) * n, n);
+            continue;
+        }
+        on->folds->rows[FOLD_SUM][t->type](acc, (const char *)t->a->data + i * n * w, n, n, m);
+        on->cast[TENSOR_F64][t->type]((char *)t->out + i * w, acc, m);
+    }
+    return true;
+}
+
 static int labels(const int64_t *stride, const struct contract *t)
 {
     int n = 0;
@@ -519,7 +561,7 @@ int contract_run(const struct contract *t)
     int rc;
 
     if (!t->b) {
-        if (labels(t->out_stride, t) > SHAPE_RANK_MAX || !moved(t))
+        if (labels(t->out_stride, t) > SHAPE_RANK_MAX || (!moved(t) && !summed_rows(t)))
             walk_all(t);
         return 0;
     }

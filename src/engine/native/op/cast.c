@@ -133,7 +133,11 @@ static void cast_part(void *arg, int64_t begin, int64_t end, int thread)
     if (TYPE_BIT(in->type) & TYPES_SMALL)
         for (int64_t i = begin; i < end; i += PIECE)
             from_small(j->isa, in, out, i, MIN(end - i, (int64_t)PIECE));
-    else if (in->type == out->type)
+    else if (in->type == TENSOR_F32 && j->to != out->type) {
+        half_rounded((float *)out->data + begin, (const float *)in->data + begin, end - begin,
+                     j->to);
+        return;
+    } else if (in->type == out->type)
         memcpy((char *)out->data + begin * (int64_t)nt_width(out->type),
                (const char *)in->data + begin * (int64_t)nt_width(in->type),
                (size_t)(end - begin) * nt_width(in->type));

@@ -67,6 +67,33 @@ static int fast_unary(enum un f)
     }
 }
 
+/* Those of fp64_isa.h, or -1. */
+static int real_function(enum un f)
+{
+    switch (f) {
+#define X(name)     \
+    case UN_##name: \
+        return F64_##name;
+        F64_FUNCTIONS(X)
+        X(ASINH)
+        X(ACOSH)
+        X(ATANH)
+#undef X
+    default:
+        return -1;
+    }
+}
+
+/* Whether vectors of doubles serve f on a type. */
+static bool by_doubles(const struct isa *isa, enum un f, enum tensor_type type)
+{
+    int real = real_function(f);
+
+    return real >= 0 && (type == TENSOR_F64   ? isa->rows->real->unary[real] != NULL
+                         : type == TENSOR_F32 ? isa->rows->real->single[real] != NULL
+                                              : false);
+}
+
 static double softplus(double x)
 {
     return x > 30 ? x : log1p(exp(x));
@@ -198,6 +225,17 @@ static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
     if (fast >= 0) {
         u->isa->unary((enum isa_unary)fast, (float *)j->out->data + begin,
                       (const float *)j->in->data + begin, end - begin, u->a, u->b);
+        return;
+    }
+    if (by_doubles(u->isa, u->f, j->in->type)) {
+        int real = real_function(u->f);
+
+        if (j->in->type == TENSOR_F64)
+            u->isa->rows->real->unary[real]((double *)j->out->data + begin,
+                                            (const double *)j->in->data + begin, end - begin);
+        else
+            u->isa->rows->real->single[real]((float *)j->out->data + begin,
+                                             (const float *)j->in->data + begin, end - begin);
         return;
     }
     if (rows) {

@@ -1,6 +1,7 @@
 /* gather.c -- Gather, GatherElements, GatherND, ScatterElements, ScatterND. Every index is checked.
  */
 #include "engine/native/isa/half.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -103,42 +104,47 @@ static void walker_next(struct walker *w)
     }
 }
 
-#define MOVE(T)                                                     \
-    for (int64_t i = 0; i < n; i++) {                               \
-        int64_t k = index_at(index, first + i, size);               \
-        if (k < 0)                                                  \
-            return first + i;                                       \
-        if (scatter)                                                \
-            ((T *)to)[k * step + i * along] = ((const T *)from)[i]; \
-        else                                                        \
-            ((T *)to)[i] = ((const T *)from)[k * step + i * along]; \
-    }                                                               \
-    return -1
+#define INDEX_ROOM 256
+
+#define MOVE(T)                                                            \
+    for (int64_t k = 0; k < m; k++)                                        \
+        if (scatter)                                                       \
+            ((T *)(void *)to)[at[k]] = ((const T *)(const void *)from)[k]; \
+        else                                                               \
+            ((T *)(void *)to)[k] = ((const T *)(const void *)from)[at[k]]; \
+    break
 
 /* A row by its n indices from `first` on: from[k * step + i * along] goes to to[i], or if scatter
  * the other way round. -1, or the index that is out of range. */
-static inline int64_t move_row(char *to, const char *from, const struct nt *index, int64_t first,
-                               int64_t n, int64_t size, int64_t step, int64_t along, size_t width,
-                               const bool scatter)
+static inline int64_t move_row(rows_places_fn *places, char *to, const char *from,
+                               const struct nt *index, int64_t first, int64_t n, int64_t size,
+                               int64_t step, int64_t along, size_t width, const bool scatter)
 {
-    switch (width) {
-    case 1:
-        MOVE(uint8_t);
-    case 2:
-        MOVE(uint16_t);
-    case 4:
-        MOVE(uint32_t);
-    case 8:
-        MOVE(uint64_t);
-    default:
-        for (int64_t i = 0; i < n; i++) {
-            int64_t k = index_at(index, first + i, size), at = (k * step + i * along);
+    int64_t at[INDEX_ROOM], w = (int64_t)width, iw = (int64_t)nt_width(index->type);
 
-            if (k < 0)
-                return first + i;
-            memcpy(to + (size_t)(scatter ? at : i) * width,
-                   from + (size_t)(scatter ? i : at) * width, width);
+    for (int64_t i = 0; i < n; i += INDEX_ROOM) {
+        int64_t m = MIN(n - i, (int64_t)INDEX_ROOM);
+
+        if (!places(at, (const char *)index->data + (first + i) * iw, m, size, step, along)) {
+            while (index_at(index, first + i, size) >= 0)
+                i++;
+            return first + i;
         }
+        switch (width) {
+        case 1:
+            MOVE(uint8_t);
+        case 2:
+            MOVE(uint16_t);
+        case 4:
+            MOVE(uint32_t);
+        case 8:
+            MOVE(uint64_t);
+        default:
+            for (int64_t k = 0; k < m; k++)
+                memcpy(to + (scatter ? at[k] : k) * w, from + (scatter ? k : at[k]) * w, width);
+        }
+        to += (scatter ? along * INDEX_ROOM : INDEX_ROOM) * w;
+        from += (scatter ? INDEX_ROOM : along * INDEX_ROOM) * w;
     }
     return -1;
 }
@@ -151,12 +157,14 @@ int gatherelements_run(struct op *op, opm_error *err)
     int64_t size = in->shape.dim[axis], row = index->shape.dim[last];
     size_t w = nt_width(in->type);
     char *to = kernel_out(op, 0)->data;
+    rows_places_fn *places = kernel_isa(op)->rows->places[index->type == TENSOR_I64];
     struct walker walk;
 
     walker_init(&walk, &in->shape, &index->shape, axis);
     for (int64_t i = 0; i < index->count; i += row, walker_next(&walk)) {
-        int64_t bad = move_row(to + (size_t)i * w, (const char *)in->data + (size_t)walk.at * w,
-                               index, i, row, size, walk.stride[axis], axis != last, w, false);
+        int64_t bad =
+            move_row(places, to + (size_t)i * w, (const char *)in->data + (size_t)walk.at * w,
+                     index, i, row, size, walk.stride[axis], axis != last, w, false);
 
         if (bad >= 0)
             return bad_index(op, nt_int(index, bad), size, err);
@@ -257,8 +265,8 @@ int scatterelements_run(struct op *op, opm_error *err)
         int64_t bad = -1;
 
         if (r == SCATTER_SET)
-            bad =
-                move_row(base, from, index, i, row, size, walk.stride[axis], axis != last, w, true);
+            bad = move_row(kernel_isa(op)->rows->places[index->type == TENSOR_I64], base, from,
+                           index, i, row, size, walk.stride[axis], axis != last, w, true);
         for (int64_t k = 0; k < row && r != SCATTER_SET && bad < 0; k++) {
             int64_t at = index_at(index, i + k, size);
 

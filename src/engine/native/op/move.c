@@ -183,14 +183,39 @@ struct concat_job {
     const struct op *op;
     int axis;
     size_t inner, row;
+    bool single; /* one element of each input side by side */
 };
+
+#define CONCAT_CASE(T)                                                   \
+    case sizeof(T):                                                      \
+        for (int64_t o = begin; o < end; o++)                            \
+            *(T *)(void *)(to + (size_t)o * row) = ((const T *)from)[o]; \
+        break;
+
+/* Parts of one element each. */
+static void concat_single(const void *from, char *to, size_t width, size_t row, int64_t begin,
+                          int64_t end)
+{
+    switch (width) {
+        CONCAT_CASE(uint8_t)
+        CONCAT_CASE(uint16_t)
+        CONCAT_CASE(uint32_t)
+        CONCAT_CASE(uint64_t)
+    }
+}
 
 static void concat_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct concat_job *j = arg;
     char *out = kernel_out(j->op, 0)->data;
+    size_t w = nt_width(kernel_out(j->op, 0)->type);
 
     (void)thread;
+    if (j->single) {
+        for (uint32_t i = 0; i < j->op->nin; i++)
+            concat_single(kernel_in(j->op, i)->data, out + i * w, w, j->row, begin, end);
+        return;
+    }
     for (int64_t o = begin; o < end; o++) {
         char *to = out + (size_t)o * j->row;
 
@@ -214,6 +239,9 @@ int concat_run(struct op *op, opm_error *err)
     j.axis = nt_axis(node_attr_int(op->node, "axis", op->node->opset < 4 ? 1 : 0), out->shape.rank);
     j.inner = (size_t)nt_span(&out->shape, j.axis + 1, out->shape.rank) * nt_width(out->type);
     j.row = j.inner * (size_t)out->shape.dim[j.axis];
+    j.single = j.row == op->nin * nt_width(out->type) && j.inner <= sizeof(uint64_t);
+    for (uint32_t i = 0; i < op->nin; i++)
+        j.single &= kernel_in(op, i)->shape.dim[j.axis] == 1 && j.inner == nt_width(out->type);
     if (out->count)
         pool_for(kernel_pool(op), nt_span(&out->shape, 0, j.axis),
                  MAX((int64_t)(65536 / MAX(j.row, (size_t)1)), (int64_t)1), concat_part, &j);

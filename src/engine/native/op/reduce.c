@@ -1,7 +1,8 @@
-/* reduce.c -- Reduce*, ArgMax, ArgMin, CumSum.
+/* reduce.c -- Reduce*.
  *
- * Each output element is computed by one thread, over its inputs in order. */
-#include "engine/native/isa/loops_isa.h"
+ * Each output element is computed by one thread, over its inputs in an order that depends on the
+ * shape alone. */
+#include "engine/native/isa/folds_isa.h"
 #include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
@@ -13,13 +14,16 @@
 #include <string.h>
 
 #define PIECE 4096    /* elements that are summed as floats */
-#define STRIP 256     /* columns that are reduced together */
+#define STRIP 256     /* outputs that are computed together, at most */
+#define SHARE 16384   /* elements that are reduced together, unless it is one row */
+#define WIDE 512      /* elements that are made doubles at once */
+#define LONG_ROW 64   /* of floats, from which on a call for each is worth it */
 #define REDUCE_NS 0.1 /* for an element, about */
 
+/* The input seen as kept and reduced dimensions, innermost first, strides in elements. Either the
+ * first kept or the first reduced one has stride 1. */
 struct reduce {
     bool on[SHAPE_RANK_MAX];
-    bool copy; /* nothing to reduce */
-    /* Input seen as kept and reduced dimensions, strides in elements. */
     int nkeep, nred;
     int64_t kdim[SHAPE_RANK_MAX + 1], kstride[SHAPE_RANK_MAX + 1];
     int64_t rdim[SHAPE_RANK_MAX + 1], rstride[SHAPE_RANK_MAX + 1];
@@ -32,10 +36,12 @@ static void reduce_layout(struct reduce *r, const struct shape *in)
 
     r->nkeep = r->nred = 0;
     r->rcount = 1;
-    for (int32_t i = in->rank - 1; i >= 0; i--) { /* innermost first; merged where contiguous */
+    for (int32_t i = in->rank - 1; i >= 0; i--) { /* merged where contiguous */
         int64_t *dim = r->on[i] ? r->rdim : r->kdim, *stride = r->on[i] ? r->rstride : r->kstride;
         int *n = r->on[i] ? &r->nred : &r->nkeep;
 
+        if (in->dim[i] == 1)
+            continue;
         if (r->on[i])
             r->rcount *= in->dim[i];
         if (*n && stride[*n - 1] * dim[*n - 1] == step)
@@ -47,6 +53,10 @@ static void reduce_layout(struct reduce *r, const struct shape *in)
         }
         step *= in->dim[i];
     }
+    if (r->nkeep == 0)
+        r->kdim[r->nkeep++] = 1;
+    if (r->nred == 0)
+        r->rdim[r->nred++] = 1;
 }
 
 int reduce_prepare(struct op *op, opm_error *err)
@@ -67,9 +77,6 @@ int reduce_prepare(struct op *op, opm_error *err)
     view_end(&v);
     if (rc || !known)
         return rc ? rc : NEED_DATA;
-    r->copy = true;
-    for (int32_t i = 0; i < in->shape.rank; i++)
-        r->copy = r->copy && !r->on[i];
     reduce_layout(r, &in->shape);
     return kernel_infer(op, err);
 }
@@ -80,7 +87,40 @@ struct reduce_job {
     const struct nt *in;
     struct nt *out;
     const struct isa *isa;
+    enum fold fold;
+    bool wide;             /* elements are made doubles first */
+    enum tensor_type type; /* of what is folded */
+    enum tensor_type acc;  /* of accumulators */
+    int64_t strip, strips; /* outputs that are computed together, and how many such of kdim[0] */
 };
+
+/* Accumulators of the outputs that are computed together. */
+union accs {
+    double real[STRIP];
+    uint64_t whole[STRIP];
+    int64_t below[STRIP];
+    float small[STRIP];
+};
+
+static enum fold fold_of(enum red f)
+{
+    switch (f) {
+    case RED_L1:
+        return FOLD_ABS;
+    case RED_L2:
+    case RED_SUMSQUARE:
+        return FOLD_SQUARES;
+    case RED_PROD:
+        return FOLD_PROD;
+    case RED_LOGSUMEXP: /* first */
+    case RED_MAX:
+        return FOLD_MAX;
+    case RED_MIN:
+        return FOLD_MIN;
+    default:
+        return FOLD_SUM;
+    }
+}
 
 /* Start of the inputs of output element i. */
 static int64_t reduce_base(const struct reduce *r, int64_t i)
@@ -94,505 +134,284 @@ static int64_t reduce_base(const struct reduce *r, int64_t i)
     return at;
 }
 
-#define REDUCE_OVER(T, body)                                                     \
-    do {                                                                         \
-        int64_t idx[SHAPE_RANK_MAX + 1] = { 0 }, off = base;                     \
-        int64_t n0 = r->nred ? r->rdim[0] : 1, s0 = r->nred ? r->rstride[0] : 0; \
-        for (int64_t done = 0; done < r->rcount; done += n0) {                   \
-            const T *p = (const T *)j->in->data + off;                           \
-            for (int64_t q = 0; q < n0; q++) {                                   \
-                T x = p[q * s0];                                                 \
-                body;                                                            \
-            }                                                                    \
-            for (int k = 1; k < r->nred; k++) {                                  \
-                off += r->rstride[k];                                            \
-                if (++idx[k] < r->rdim[k])                                       \
-                    break;                                                       \
-                off -= idx[k] * r->rstride[k];                                   \
-                idx[k] = 0;                                                      \
-            }                                                                    \
-        }                                                                        \
-    } while (0)
+/* Walk the reduced dimensions but the innermost: offset of the next, or -1. */
+struct lines {
+    int64_t idx[SHAPE_RANK_MAX + 1];
+    int64_t off;
+};
 
-#define REDUCE_FLOAT(T)                                                      \
-    for (int64_t i = begin; i < end; i++) {                                  \
-        int64_t base = reduce_base(r, i);                                    \
-        double acc = 0;                                                      \
-        T best = j->f == RED_MIN ? (T)INFINITY : (T)-INFINITY;               \
-        bool nan = false;                                                    \
-        switch (j->f) {                                                      \
-        case RED_SUM:                                                        \
-        case RED_MEAN:                                                       \
-        case RED_LOGSUM:                                                     \
-            REDUCE_OVER(T, acc += (double)x);                                \
-            break;                                                           \
-        case RED_L1:                                                         \
-            REDUCE_OVER(T, acc += fabs((double)x));                          \
-            break;                                                           \
-        case RED_L2:                                                         \
-        case RED_SUMSQUARE:                                                  \
-            REDUCE_OVER(T, acc += (double)x * (double)x);                    \
-            break;                                                           \
-        case RED_PROD:                                                       \
-            acc = 1;                                                         \
-            REDUCE_OVER(T, acc *= (double)x);                                \
-            break;                                                           \
-        case RED_MIN:                                                        \
-            REDUCE_OVER(T, nan = nan || x != x; best = x < best ? x : best); \
-            acc = nan ? (double)NAN : (double)best;                          \
-            break;                                                           \
-        default:                                                             \
-            REDUCE_OVER(T, nan = nan || x != x; best = x > best ? x : best); \
-            acc = nan ? (double)NAN : (double)best;                          \
-        }                                                                    \
-        if (j->f == RED_MEAN)                                                \
-            acc /= (double)r->rcount;                                        \
-        else if (j->f == RED_L2)                                             \
-            acc = sqrt(acc);                                                 \
-        else if (j->f == RED_LOGSUM)                                         \
-            acc = log(acc);                                                  \
-        else if (j->f == RED_LOGSUMEXP) {                                    \
-            double m = isfinite(acc) ? acc : 0, sum = 0;                     \
-            REDUCE_OVER(T, sum += exp((double)x - m));                       \
-            acc = log(sum) + m;                                              \
-        }                                                                    \
-        ((T *)j->out->data)[i] = (T)acc;                                     \
-    }
-
-static uint64_t magnitude(int64_t x)
+static bool next_line(const struct reduce *r, struct lines *l)
 {
-    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+    for (int k = 1; k < r->nred; k++) {
+        l->off += r->rstride[k];
+        if (++l->idx[k] < r->rdim[k])
+            return true;
+        l->off -= l->idx[k] * r->rstride[k];
+        l->idx[k] = 0;
+    }
+    return false;
 }
 
-#define REDUCE_INT(TYPE, T, LO, HI, SIGNED)                                                      \
-    case TENSOR_##TYPE:                                                                          \
-        for (int64_t i = begin; i < end; i++) {                                                  \
-            int64_t base = reduce_base(r, i);                                                    \
-            uint64_t acc = j->f == RED_PROD;                                                     \
-            double real = 0;                                                                     \
-            T best = j->f == RED_MIN ? HI : LO;                                                  \
-            switch (j->f) {                                                                      \
-            case RED_SUM:                                                                        \
-            case RED_MEAN:                                                                       \
-            case RED_LOGSUM:                                                                     \
-                REDUCE_OVER(T, acc += (uint64_t)x; real += (double)x);                           \
-                break;                                                                           \
-            case RED_L1:                                                                         \
-                REDUCE_OVER(T, acc += SIGNED ? magnitude((int64_t)x) : (uint64_t)x);             \
-                break;                                                                           \
-            case RED_PROD:                                                                       \
-                REDUCE_OVER(T, acc *= (uint64_t)x);                                              \
-                break;                                                                           \
-            case RED_L2:                                                                         \
-            case RED_SUMSQUARE:                                                                  \
-                REDUCE_OVER(T, acc += (uint64_t)x * (uint64_t)x; real += (double)x * (double)x); \
-                break;                                                                           \
-            case RED_LOGSUMEXP:                                                                  \
-                REDUCE_OVER(T, real += exp((double)x));                                          \
-                break;                                                                           \
-            case RED_MIN:                                                                        \
-                REDUCE_OVER(T, best = x < best ? x : best);                                      \
-                acc = (uint64_t)best;                                                            \
-                break;                                                                           \
-            default:                                                                             \
-                REDUCE_OVER(T, best = x > best ? x : best);                                      \
-                acc = (uint64_t)best;                                                            \
-            }                                                                                    \
-            if (j->f == RED_MEAN)                                                                \
-                acc = (uint64_t)(int64_t)(real / (double)MAX(r->rcount, (int64_t)1));            \
-            else if (j->f == RED_L2)                                                             \
-                acc = (uint64_t)sqrt(real);                                                      \
-            else if (j->f == RED_LOGSUM || j->f == RED_LOGSUMEXP)                                \
-                acc = real > 0 ? (uint64_t)(int64_t)log(real) : 0;                               \
-            ((T *)j->out->data)[i] = (T)acc;                                                     \
-        }                                                                                        \
+/* n elements at x as doubles. */
+static const double *doubles(const struct reduce_job *j, double *room, const char *x, int64_t n)
+{
+    j->isa->rows->cast[j->in->type][TENSOR_F64](room, x, n);
+    return room;
+}
+
+/* A row of floats: sums of pieces are added in double. */
+static void long_row(const struct reduce_job *j, union accs *acc, int64_t i, const float *x,
+                     int64_t n)
+{
+    static const enum isa_reduce name[FOLD_N] = {
+        [FOLD_SUM] = R_SUM, [FOLD_ABS] = R_ABS, [FOLD_SQUARES] = R_SQUARES
+    };
+
+    for (int64_t at = 0; at < n; at += PIECE)
+        acc->real[i] += (double)j->isa->reduce(name[j->fold], x + at, MIN(n - at, (int64_t)PIECE));
+}
+
+/* What is reduced lies side by side: n rows at x, kstride[0] apart, one line of each. */
+static void fold_rows(const struct reduce_job *j, union accs *acc, const char *x, int64_t n)
+{
+    const struct reduce *r = j->r;
+    const struct folds_isa *folds = j->isa->rows->folds;
+    int64_t w = (int64_t)nt_width(j->in->type), length = r->rdim[0], step = r->kstride[0];
+
+    if (!j->wide && j->type == TENSOR_F32 && length >= LONG_ROW && j->fold <= FOLD_SQUARES) {
+        for (int64_t i = 0; i < n; i++)
+            long_row(j, acc, i, (const float *)(const void *)x + i * step, length);
+        return;
+    }
+    if (!j->wide) {
+        folds->rows[j->fold][j->type](acc, x, length, step, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t at = 0; at < length; at += WIDE) {
+            double room[WIDE];
+            int64_t m = MIN(length - at, (int64_t)WIDE);
+
+            folds->rows[j->fold][TENSOR_F64](acc->real + i,
+                                             doubles(j, room, x + (i * step + at) * w, m), m, 0, 1);
+        }
+}
+
+/* What is kept lies side by side: n columns at x, rdim[0] rows of them. */
+static void fold_columns(const struct reduce_job *j, union accs *acc, const char *x, int64_t n)
+{
+    const struct reduce *r = j->r;
+    const struct folds_isa *folds = j->isa->rows->folds;
+    int64_t w = (int64_t)nt_width(j->in->type);
+
+    if (!j->wide) {
+        folds->columns[j->fold][j->type](acc, x, n, r->rstride[0], r->rdim[0]);
+        return;
+    }
+    for (int64_t k = 0; k < r->rdim[0]; k++) {
+        double room[STRIP];
+
+        folds->columns[j->fold][TENSOR_F64](acc, doubles(j, room, x + k * r->rstride[0] * w, n), n,
+                                            0, 1);
+    }
+}
+
+#define LESS_EACH(to, from)             \
+    for (int64_t i = 0; i < rows; i++)  \
+        for (int64_t k = 0; k < n; k++) \
+    (to)[i * n + k] = (from)[i * n + k] - most[i]
+
+/* Short rows one behind the other: as many at a time as there is room for. */
+static void add_short_exps(const struct reduce_job *j, double *sum, const union accs *acc,
+                           const char *x, int64_t count)
+{
+    const struct rows_isa *on = j->isa->rows;
+    int64_t n = j->r->rdim[0], at_once = STRIP / n, w = (int64_t)nt_width(j->in->type);
+
+    for (int64_t first = 0; first < count; first += at_once) {
+        int64_t rows = MIN(count - first, at_once);
+        const char *from = x + first * n * w;
+        union accs room;
+
+        if (j->type == TENSOR_F32) {
+            const float *most = acc->small + first;
+
+            LESS_EACH(room.small, (const float *)(const void *)from);
+            j->isa->unary(U_EXP, room.small, room.small, rows * n, 0, 0);
+        } else {
+            const double *most = acc->real + first;
+
+            if (j->wide)
+                from = (const char *)doubles(j, room.real, from, rows * n);
+            LESS_EACH(room.real, (const double *)(const void *)from);
+            on->real->unary[F64_EXP](room.real, room.real, rows * n);
+        }
+        on->folds->rows[FOLD_SUM][j->type](sum + first, &room, n, n, rows);
+    }
+}
+
+/* The sums of exp(x - most) in double, x side by side as fold_rows() or fold_columns() has them. */
+static void add_exps(const struct reduce_job *j, double *sum, const union accs *most, const char *x,
+                     int64_t n)
+{
+    const struct reduce *r = j->r;
+    bool rows = r->rstride[0] == 1, small = j->type == TENSOR_F32;
+    int64_t w = (int64_t)nt_width(j->in->type), length = rows ? r->rdim[0] : n,
+            apart = rows ? r->kstride[0] : r->rstride[0];
+    const struct rows_isa *on = j->isa->rows;
+
+    if (rows && length <= STRIP / 4 && r->kstride[0] == length) {
+        add_short_exps(j, sum, most, x, n);
+        return;
+    }
+    for (int64_t i = 0; i < (rows ? n : r->rdim[0]); i++)
+        for (int64_t at = 0; at < length; at += STRIP) {
+            union accs room;
+            int64_t m = MIN(length - at, (int64_t)STRIP);
+            const char *from = x + (i * apart + at) * w;
+            const void *less = small ? (const void *)(most->small + (rows ? i : at))
+                                     : (const void *)(most->real + (rows ? i : at));
+
+            if (j->wide)
+                from = (const char *)doubles(j, room.real, from, m);
+            on->pair[ROWS_SUB][j->type](&room, from, 1, less, !rows, m);
+            if (small)
+                j->isa->unary(U_EXP, room.small, room.small, m, 0, 0);
+            else
+                on->real->unary[F64_EXP](room.real, room.real, m);
+            if (rows)
+                on->folds->rows[FOLD_SUM][j->type](sum + i, &room, m, 0, 1);
+            else
+                on->folds->columns[FOLD_SUM][j->type](sum + at, &room, m, 0, 1);
+        }
+}
+
+static void each_line(const struct reduce_job *j, union accs *acc, const char *x, int64_t n,
+                      double *exps)
+{
+    const struct reduce *r = j->r;
+    int64_t w = (int64_t)nt_width(j->in->type);
+    struct lines l = { 0 };
+
+    do {
+        const char *line = x + l.off * w;
+
+        if (exps)
+            add_exps(j, exps, acc, line, n);
+        else if (r->rstride[0] == 1)
+            fold_rows(j, acc, line, n);
+        else
+            fold_columns(j, acc, line, n);
+    } while (next_line(r, &l));
+}
+
+/* log of the sums of exp(x): log(sum of exp(x - most)) + most, where most is finite, else 0. */
+static void log_sum_exp(const struct reduce_job *j, union accs *acc, const char *x, int64_t n)
+{
+    double sum[STRIP] = { 0 };
+    bool small = j->type == TENSOR_F32;
+
+    for (int64_t i = 0; i < n; i++)
+        if (small)
+            acc->small[i] = isfinite(acc->small[i]) ? acc->small[i] : 0;
+        else
+            acc->real[i] = isfinite(acc->real[i]) ? acc->real[i] : 0;
+    if (j->r->rcount)
+        each_line(j, acc, x, n, sum);
+    j->isa->rows->real->unary[F64_LOG](sum, sum, n);
+    if (small) /* from the last on: doubles grow over what is read */
+        for (int64_t i = n; i-- > 0;)
+            acc->real[i] = sum[i] + (double)acc->small[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            acc->real[i] += sum[i];
+}
+
+/* The accumulators become n outputs from the first on. */
+static void finish(const struct reduce_job *j, union accs *acc, int64_t first, int64_t n)
+{
+    enum tensor_type type = j->f == RED_LOGSUMEXP ? TENSOR_F64 : j->acc;
+    bool whole = (TYPE_BIT(j->in->type) & TYPES_INT) != 0;
+    int64_t count = j->r->rcount;
+    char *out = (char *)j->out->data + first * (int64_t)nt_width(j->out->type);
+
+    switch (j->f) {
+    case RED_MEAN:
+        for (int64_t i = 0; i < n; i++)
+            if (type == TENSOR_F64)
+                acc->real[i] /= (double)(whole ? MAX(count, (int64_t)1) : count);
+            else if (type == TENSOR_I64)
+                acc->below[i] /= MAX(count, (int64_t)1);
+            else
+                acc->whole[i] /= (uint64_t)MAX(count, (int64_t)1);
         break;
+    case RED_L2:
+        for (int64_t i = 0; i < n; i++)
+            acc->real[i] = sqrt(acc->real[i]);
+        break;
+    case RED_LOGSUM:
+        j->isa->rows->real->unary[F64_LOG](acc->real, acc->real, n);
+        break;
+    default:
+        break;
+    }
+    if (whole && (j->f == RED_LOGSUM || j->f == RED_LOGSUMEXP)) /* of nothing */
+        for (int64_t i = 0; i < n; i++)
+            acc->real[i] = isfinite(acc->real[i]) ? acc->real[i] : 0;
+    if (type == j->out->type || type == TENSOR_BOOL)
+        memcpy(out, acc, (size_t)n * nt_width(type));
+    else
+        j->isa->rows->cast[type][j->out->type](out, acc, n);
+}
 
 static void reduce_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct reduce_job *j = arg;
     const struct reduce *r = j->r;
-
-    (void)thread;
-    switch (j->in->type) {
-    case TENSOR_F32:
-        REDUCE_FLOAT(float)
-        break;
-    case TENSOR_F64:
-        REDUCE_FLOAT(double)
-        break;
-        REDUCE_INT(I8, int8_t, INT8_MIN, INT8_MAX, true)
-        REDUCE_INT(U8, uint8_t, 0, UINT8_MAX, false)
-        REDUCE_INT(BOOL, uint8_t, 0, 1, false)
-        REDUCE_INT(I16, int16_t, INT16_MIN, INT16_MAX, true)
-        REDUCE_INT(U16, uint16_t, 0, UINT16_MAX, false)
-        REDUCE_INT(I32, int32_t, INT32_MIN, INT32_MAX, true)
-        REDUCE_INT(U32, uint32_t, 0, UINT32_MAX, false)
-        REDUCE_INT(I64, int64_t, INT64_MIN, INT64_MAX, true)
-        REDUCE_INT(U64, uint64_t, 0, UINT64_MAX, false)
-    default:
-        break;
-    }
-}
-
-/* The instruction set's name for it, or -1. */
-static int fast_reduce(enum red f)
-{
-    switch (f) {
-    case RED_SUM:
-    case RED_MEAN:
-        return R_SUM;
-    case RED_L1:
-        return R_ABS;
-    case RED_L2:
-    case RED_SUMSQUARE:
-        return R_SQUARES;
-    case RED_MAX:
-        return R_MAX;
-    case RED_MIN:
-        return R_MIN;
-    default:
-        return -1;
-    }
-}
-
-static float fast_end(const struct reduce_job *j, double x)
-{
-    return (float)(j->f == RED_MEAN ? x / (double)j->r->rcount : j->f == RED_L2 ? sqrt(x) : x);
-}
-
-/* What is reduced lies side by side. Long rows in pieces, whose sums are added in double. */
-static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-    const struct reduce_job *j = arg;
-    enum isa_reduce f = (enum isa_reduce)fast_reduce(j->f);
-    int64_t n = j->r->rcount;
-
-    (void)thread;
-    for (int64_t i = begin; i < end; i++) {
-        const float *x = (const float *)j->in->data + reduce_base(j->r, i);
-        double acc = (double)j->isa->reduce(f, x, MIN(n, (int64_t)PIECE));
-
-        for (int64_t at = PIECE; at < n; at += PIECE) {
-            double more = (double)j->isa->reduce(f, x + at, MIN(n - at, (int64_t)PIECE));
-
-            if (f == R_MAX || f == R_MIN)
-                acc = acc != acc || (f == R_MAX ? acc > more : acc < more) ? acc : more;
-            else
-                acc += more;
-        }
-        ((float *)j->out->data)[i] = fast_end(j, acc);
-    }
-}
-
-/* What is kept lies side by side: strips of columns, row after row, PIECE rows at a time. */
-static void strips_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-    const struct reduce_job *j = arg;
-    const struct reduce *r = j->r;
-    int64_t inner = r->kdim[0], strips = (inner + STRIP - 1) / STRIP;
-    enum isa_binary f = j->f == RED_MAX ? B_MAX : j->f == RED_MIN ? B_MIN : B_ADD;
+    int64_t w = (int64_t)nt_width(j->in->type);
+    uint64_t start = fold_start(j->fold, j->type);
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
-        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, inner - c0),
-                first = item / strips * inner + c0;
-        const float *x = (const float *)j->in->data + reduce_base(r, first);
-        float piece[STRIP], row[STRIP];
-        double acc[STRIP];
+        int64_t c0 = item % j->strips * j->strip, n = MIN(j->strip, r->kdim[0] - c0),
+                first = item / j->strips * r->kdim[0] + c0;
+        const char *x = (const char *)j->in->data + reduce_base(r, first) * w;
+        union accs acc;
 
-        for (int64_t k = 0; k < r->rcount; k++) {
-            const float *in = x + k * r->rstride[0];
-
-            if (j->f == RED_L1 || j->f == RED_L2 || j->f == RED_SUMSQUARE) {
-                j->isa->unary(j->f == RED_L1 ? U_ABS : U_SQUARE, row, in, n, 0, 0);
-                in = row;
-            }
-            if (k % PIECE)
-                j->isa->binary(f, piece, piece, 1, in, 1, n);
-            else {
-                for (int64_t i = 0; k && i < n && f == B_ADD; i++)
-                    acc[i] = (k == PIECE ? 0 : acc[i]) + (double)piece[i];
-                if (k && f != B_ADD)
-                    j->isa->binary(f, piece, piece, 1, in, 1, n);
-                else
-                    memcpy(piece, in, (size_t)n * sizeof(*piece));
-            }
-        }
-        for (int64_t i = 0; i < n; i++)
-            ((float *)j->out->data)[first + i] =
-                fast_end(j, (f == B_ADD && r->rcount > PIECE ? acc[i] : 0) + (double)piece[i]);
+        fill_with(&acc, &start, nt_width(j->acc), n);
+        if (r->rcount)
+            each_line(j, &acc, x, n, NULL);
+        if (j->f == RED_LOGSUMEXP)
+            log_sum_exp(j, &acc, x, n);
+        finish(j, &acc, first, n);
     }
-}
-
-static bool run_fast(struct op *op, const struct reduce_job *j)
-{
-    const struct reduce *r = j->r;
-
-    if (j->in->type != TENSOR_F32 || fast_reduce(j->f) < 0 || r->copy || r->nred != 1 ||
-        r->rcount < 1 || j->out->count == 0)
-        return false;
-    if (r->rstride[0] == 1) {
-        pool_for(kernel_pool(op), j->out->count, pool_grain((double)r->rcount * REDUCE_NS),
-                 rows_part, (void *)(uintptr_t)j);
-        return true;
-    }
-    if (r->nkeep < 1 || r->kstride[0] != 1 || r->kdim[0] < 4)
-        return false;
-    pool_for(kernel_pool(op), j->out->count / r->kdim[0] * ((r->kdim[0] + STRIP - 1) / STRIP),
-             pool_grain((double)(r->rcount * MIN(r->kdim[0], (int64_t)STRIP)) * REDUCE_NS),
-             strips_part, (void *)(uintptr_t)j);
-    return true;
 }
 
 int reduce_run(struct op *op, opm_error *err)
 {
-    struct reduce_job j = { op->state, (enum red)op->kernel->arg, kernel_in(op, 0),
-                            kernel_out(op, 0), kernel_isa(op) };
+    struct reduce_job j = { .r = op->state,
+                            .f = (enum red)op->kernel->arg,
+                            .in = kernel_in(op, 0),
+                            .out = kernel_out(op, 0),
+                            .isa = kernel_isa(op) };
+    bool whole = (TYPE_BIT(j.in->type) & TYPES_INT) != 0, big = nt_width(j.in->type) == 8;
+    int64_t columns = j.r->kdim[0];
 
     (void)err;
-    if (run_fast(op, &j))
-        return 0;
-    pool_for(kernel_pool(op), j.out->count, MAX(4096 / MAX(j.r->rcount, (int64_t)1), (int64_t)1),
-             reduce_part, &j);
-    return 0;
-}
-
-int argmax_prepare(struct op *op, opm_error *err)
-{
-    const struct nt *in = kernel_in(op, 0);
-    int rc = kernel_want(op, 0, TYPES_NUM, err), axis;
-
-    if (rc)
-        return rc;
-    axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    if (axis >= 0 && in->shape.dim[axis] == 0)
-        return kernel_fail(op, OPM_EINVAL, err, "looks for the largest of nothing");
-    return kernel_infer(op, err);
-}
-
-struct arg_job {
-    const struct op *op;
-    int64_t n, inner;
-    bool min, last;
-};
-
-/* NaN is neither less nor greater, so that one which comes first stays. */
-#define ARG_CASE(TYPE, T)                                                   \
-    case TENSOR_##TYPE: {                                                   \
-        const T *x = (const T *)in->data + (o * j->n * j->inner + i);       \
-        T best = *x;                                                        \
-        for (int64_t k = 1; k < j->n; k++) {                                \
-            T v = x[k * j->inner];                                          \
-            if ((j->min ? v < best : v > best) || (j->last && v == best)) { \
-                best = v;                                                   \
-                at = k;                                                     \
-            }                                                               \
-        }                                                                   \
-        break;                                                              \
-    }
-
-static int64_t arg_one(const struct arg_job *j, int64_t o, int64_t i)
-{
-    const struct nt *in = kernel_in(j->op, 0);
-    int64_t at = 0;
-
-    switch (in->type) {
-        ARG_CASE(F32, float)
-        ARG_CASE(F64, double)
-        ARG_CASE(I8, int8_t)
-        ARG_CASE(I16, int16_t)
-        ARG_CASE(I32, int32_t)
-        ARG_CASE(I64, int64_t)
-        ARG_CASE(U8, uint8_t)
-        ARG_CASE(U16, uint16_t)
-        ARG_CASE(U32, uint32_t)
-        ARG_CASE(U64, uint64_t)
-    default:
-        break;
-    }
-    return at;
-}
-
-#define ARG_COLUMNS 512 /* side by side: what is known of them stays in the first-level cache */
-
-/* Columns of floats. */
-static void arg_columns(const struct arg_job *j, int64_t o, int64_t *out)
-{
-    const struct loops_isa *loops = kernel_isa(j->op)->loops;
-    const float *x = (const float *)kernel_in(j->op, 0)->data + o * j->n * j->inner;
-    float best[ARG_COLUMNS];
-    int32_t at[ARG_COLUMNS];
-
-    for (int64_t i = 0; i < j->inner; i += ARG_COLUMNS) {
-        int64_t n = MIN(j->inner - i, (int64_t)ARG_COLUMNS);
-
-        memcpy(best, x + i, (size_t)n * sizeof(*best));
-        memset(at, 0, sizeof(at));
-        for (int64_t k = 1; k < j->n; k++)
-            loops->arg_rows(best, at, x + k * j->inner + i, n, (int32_t)k, !j->min, j->last);
-        for (int64_t q = 0; q < n; q++)
-            out[i + q] = at[q];
-    }
-}
-
-/* A row of floats: the value first, then where it is. */
-static int64_t arg_row(const struct arg_job *j, int64_t o)
-{
-    const struct isa *isa = kernel_isa(j->op);
-    const float *x = (const float *)kernel_in(j->op, 0)->data + o * j->n;
-    float best = isa->reduce(j->min ? R_MIN : R_MAX, x, j->n);
-    int64_t at = j->n - 1;
-
-    if (isnan(best))
-        return arg_one(j, o, 0);
-    if (!j->last)
-        return isa->loops->beyond(x, 0, j->n, nextafterf(best, j->min ? INFINITY : -INFINITY),
-                                  !j->min);
-    while (x[at] != best)
-        at--;
-    return at;
-}
-
-static void arg_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-    const struct arg_job *j = arg;
-    int64_t *out = kernel_out(j->op, 0)->data;
-    bool f32 = kernel_in(j->op, 0)->type == TENSOR_F32;
-
-    (void)thread;
-    for (int64_t o = begin; o < end; o++)
-        if (f32 && j->inner == 1)
-            out[o] = arg_row(j, o);
-        else if (f32 && j->n < INT32_MAX)
-            arg_columns(j, o, out + o * j->inner);
-        else
-            for (int64_t i = 0; i < j->inner; i++)
-                out[o * j->inner + i] = arg_one(j, o, i);
-}
-
-int argmax_run(struct op *op, opm_error *err)
-{
-    const struct nt *in = kernel_in(op, 0);
-    int axis = nt_axis(node_attr_int(op->node, "axis", 0), in->shape.rank);
-    struct arg_job j = { .op = op,
-                         .n = in->shape.dim[axis],
-                         .inner = nt_span(&in->shape, axis + 1, in->shape.rank),
-                         .min = op->kernel->arg == ARG_MIN,
-                         .last = node_attr_int(op->node, "select_last_index", 0) };
-
-    (void)err;
-    if (in->count)
-        pool_for(kernel_pool(op), nt_span(&in->shape, 0, axis),
-                 pool_grain((double)(j.n * j.inner) / 2), arg_part, &j);
-    return 0;
-}
-
-int cumsum_prepare(struct op *op, opm_error *err)
-{
-    int rc = kernel_want(op, 0, TYPES_NUM, err);
-
-    if (!rc)
-        rc = kernel_want(op, 1, TYPES_INDEX, err);
-    if (!rc && kernel_in(op, 1)->count != 1)
-        rc = kernel_fail(op, OPM_EINVAL, err, "axis must be one number");
-    return rc ? rc : kernel_infer(op, err);
-}
-
-struct cumsum_job {
-    const struct nt *in;
-    struct nt *out;
-    rows_pair_fn *fn;
-    int64_t n, inner;
-    bool exclusive, reverse, product;
-    uint64_t one; /* of the type, aligned for all of them */
-};
-
-#define CUMSUM_CASE(TYPE, T, A)                                \
-    case TENSOR_##TYPE:                                        \
-        for (int64_t o = begin; o < end; o++) {                \
-            const T *from = (const T *)j->in->data + o * j->n; \
-            T *to = (T *)j->out->data + o * j->n;              \
-            A sum = j->product;                                \
-            for (int64_t q = 0; q < j->n; q++) {               \
-                int64_t k = j->reverse ? j->n - 1 - q : q;     \
-                A x = (A)from[k];                              \
-                A next = j->product ? sum * x : sum + x;       \
-                to[k] = (T)(j->exclusive ? sum : next);        \
-                sum = next;                                    \
-            }                                                  \
-        }                                                      \
-        break;
-
-/* Along the last dimension: rows one by one. */
-static void cumsum_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-    const struct cumsum_job *j = arg;
-
-    (void)thread;
-    switch (j->in->type) {
-        CUMSUM_CASE(F32, float, float)
-        CUMSUM_CASE(F64, double, double)
-        CUMSUM_CASE(I8, int8_t, uint64_t)
-        CUMSUM_CASE(I16, int16_t, uint64_t)
-        CUMSUM_CASE(I32, int32_t, uint64_t)
-        CUMSUM_CASE(I64, int64_t, uint64_t)
-        CUMSUM_CASE(U8, uint8_t, uint64_t)
-        CUMSUM_CASE(U16, uint16_t, uint64_t)
-        CUMSUM_CASE(U32, uint32_t, uint64_t)
-        CUMSUM_CASE(U64, uint64_t, uint64_t)
-    default:
-        break;
-    }
-}
-
-/* Along another: each row is the one before it and one of the input. */
-static void cumsum_rows(void *arg, int64_t begin, int64_t end, int thread)
-{
-    const struct cumsum_job *j = arg;
-    int64_t w = (int64_t)nt_width(j->in->type), row = j->inner * w, by = j->reverse ? -row : row;
-
-    (void)thread;
-    for (int64_t o = begin; o < end; o++) {
-        int64_t first = o * j->n * row + (j->reverse ? (j->n - 1) * row : 0);
-        const char *from = (const char *)j->in->data + first;
-        char *to = (char *)j->out->data + first;
-
-        if (!j->exclusive)
-            memcpy(to, from, (size_t)row);
-        else if (!j->product)
-            memset(to, 0, (size_t)row);
-        else
-            fill_with(to, &j->one, (size_t)w, j->inner);
-        for (int64_t q = 1; q < j->n; q++, from += by, to += by)
-            j->fn(to + by, to, 1, j->exclusive ? from : from + by, 1, j->inner);
-    }
-}
-
-int cumsum_run(struct op *op, opm_error *err)
-{
-    const struct nt *in = kernel_in(op, 0);
-    struct nt *out = kernel_out(op, 0);
-    int axis = nt_axis(nt_int(kernel_in(op, 1), 0), in->shape.rank);
-    bool exclusive = node_attr_int(op->node, "exclusive", 0),
-         reverse = node_attr_int(op->node, "reverse", 0), product = op->kernel->arg == CUM_PRODUCT;
-    struct cumsum_job j = { .in = in,
-                            .out = out,
-                            .fn =
-                                kernel_isa(op)->rows->pair[product ? ROWS_MUL : ROWS_ADD][in->type],
-                            .exclusive = exclusive,
-                            .reverse = reverse,
-                            .product = product };
-    int64_t outer;
-
-    if (axis < 0)
-        return kernel_fail(op, OPM_EINVAL, err, "axis is out of range");
-    kernel_isa(op)->rows->cast[TENSOR_U8][in->type](&j.one, &(uint8_t){ 1 }, 1);
-    outer = nt_span(&in->shape, 0, axis);
-    j.n = in->shape.dim[axis];
-    j.inner = nt_span(&in->shape, axis + 1, in->shape.rank);
-    if (in->count)
-        pool_for(kernel_pool(op), outer, pool_grain((double)(j.n * j.inner)),
-                 j.inner == 1 ? cumsum_part : cumsum_rows, &j);
+    j.fold = fold_of(j.f);
+    j.wide = whole && (j.f == RED_L2 || j.f == RED_LOGSUM || j.f == RED_LOGSUMEXP ||
+                       (j.f == RED_MEAN && big));
+    j.type = j.wide ? TENSOR_F64 : j.in->type;
+    if (j.fold == FOLD_ABS && fold_acc(FOLD_SUM, j.type) == TENSOR_U64)
+        j.fold = FOLD_SUM;
+    j.acc = fold_acc(j.fold, j.type);
+    j.strip = j.r->rstride[0] == 1
+                  ? MIN(MAX(SHARE / MAX(j.r->rcount, (int64_t)1), (int64_t)1), (int64_t)STRIP)
+                  : STRIP;
+    j.strips = (columns + j.strip - 1) / j.strip;
+    if (j.out->count)
+        pool_for(kernel_pool(op), j.out->count / columns * j.strips,
+                 pool_grain((double)(j.r->rcount * MIN(columns, j.strip)) * REDUCE_NS), reduce_part,
+                 &j);
     return 0;
 }

@@ -5,6 +5,7 @@
  * aliasing is to be avoided, the filter is stretched, and covers more elements. */
 #include "engine/native/op/resize.h"
 #include "engine/native/isa/loops_isa.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 
 #include "engine/native/op/kernels.h"
@@ -368,11 +369,17 @@ struct axis_job {
     int64_t n, m, inner;
     size_t width;
     bool copy;
+    bool twice; /* each element of a row */
 };
 
-#define PICK(T)                        \
-    for (int64_t o = 0; o < j->m; o++) \
-    ((T *)(void *)out)[o] = ((const T *)(const void *)in)[j->taps.at[o]]
+#define PICK(T)                                                         \
+    if (j->twice)                                                       \
+        for (int64_t o = 0; o < j->n; o++)                              \
+            ((T *)(void *)out)[2 * o] = ((T *)(void *)out)[2 * o + 1] = \
+                ((const T *)(const void *)in)[o];                       \
+    else                                                                \
+        for (int64_t o = 0; o < j->m; o++)                              \
+        ((T *)(void *)out)[o] = ((const T *)(const void *)in)[j->taps.at[o]]
 
 /* Rows of the last dimension. */
 static void row_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -460,6 +467,74 @@ static void extrapolate(const struct op *op, const struct resize *r, float *out)
     }
 }
 
+/* Nearest elements of the last two dimensions at once: a row of the result that comes from the same
+ * row as the one before it is a copy of that. */
+struct plane_job {
+    struct axis_job row;
+    const int32_t *from; /* rows of the input */
+    int64_t h, rows;     /* of a plane, and of the result */
+};
+
+static void plane_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct plane_job *p = arg;
+    int64_t wide = p->row.m * (int64_t)p->row.width;
+
+    for (int64_t i = begin; i < end; i++) {
+        struct axis_job j = p->row;
+        int64_t o = i % p->rows;
+
+        j.in += (i / p->rows * p->h + p->from[o]) * j.n * (int64_t)j.width;
+        j.out += i * wide;
+        if (i > begin && o && p->from[o] == p->from[o - 1])
+            memcpy(j.out, j.out - wide, (size_t)wide);
+        else
+            row_part(&j, 0, 1, thread);
+    }
+}
+
+static int nearest_planes(struct op *op, const struct resize *r, opm_error *err)
+{
+    const struct nt *in = kernel_in(op, 0), *out = kernel_out(op, 0);
+    int32_t d = in->shape.rank - 2;
+    struct plane_job p = { .row = { .r = r,
+                                    .isa = kernel_isa(op),
+                                    .in = in->data,
+                                    .out = out->data,
+                                    .n = in->shape.dim[d + 1],
+                                    .m = out->shape.dim[d + 1],
+                                    .inner = 1,
+                                    .width = nt_width(in->type),
+                                    .copy = true },
+                           .h = in->shape.dim[d],
+                           .rows = out->shape.dim[d] };
+    struct taps rows = { 0 };
+    bool ok =
+        taps_make(r, d + 1, p.row.n, p.row.m, &p.row.taps) && taps_make(r, d, p.h, p.rows, &rows);
+
+    p.row.twice = ok && p.row.m == 2 * p.row.n;
+    for (int64_t o = 0; ok && o < p.row.m; o++)
+        p.row.twice &= p.row.taps.at[o] == o / 2;
+    p.from = rows.at;
+    if (ok)
+        pool_for(kernel_pool(op), nt_span(&out->shape, 0, d + 1),
+                 MAX(4096 / (p.row.m + 1), (int64_t)1), plane_part, &p);
+    taps_release(&p.row.taps);
+    taps_release(&rows);
+    return ok ? 0 : kernel_nomem(op, err);
+}
+
+/* Nothing but the last two dimensions is resized. */
+static bool is_planes(const struct op *op, const struct resize *r)
+{
+    int32_t rank = kernel_in(op, 0)->shape.rank;
+
+    for (int32_t d = 0; d < rank - 2; d++)
+        if (r->on[d])
+            return false;
+    return rank >= 2 && r->on[rank - 1] && r->on[rank - 2];
+}
+
 static int resize_axis(struct op *op, struct axis_job *j, int d, int64_t outer, opm_error *err)
 {
     bool ok = taps_make(j->r, d, j->n, j->m, &j->taps);
@@ -527,12 +602,12 @@ int resize_run(struct op *op, opm_error *err)
 
     if (out->count == 0)
         return 0;
+    if (copy && r->coord != COORD_CROP && is_planes(op, r))
+        return nearest_planes(op, r, err);
     if (wide) { /* bytes are computed as floats */
         float *f = (float *)(void *)buf[1];
 
-        for (int64_t i = 0; i < in->count; i++)
-            f[i] = in->type == TENSOR_U8 ? (float)((const uint8_t *)in->data)[i]
-                                         : (float)((const int8_t *)in->data)[i];
+        kernel_isa(op)->rows->cast[in->type][TENSOR_F32](f, in->data, in->count);
         result = buf[1];
     }
     rc = resize_axes(op, r, result, buf, copy ? nt_width(in->type) : sizeof(float), copy,
@@ -540,17 +615,15 @@ int resize_run(struct op *op, opm_error *err)
     if (rc)
         return rc;
     if (wide) {
-        const float *f = (const float *)(const void *)result;
+        float *f = (float *)(uintptr_t)result;
+        const struct isa *isa = kernel_isa(op);
+        bool below = out->type == TENSOR_I8;
 
         /* Filters round, interpolation cuts off: as other runtimes do. */
-        for (int64_t i = 0; i < out->count; i++) {
-            float x = r->antialias ? rintf(f[i]) : f[i];
-
-            if (out->type == TENSOR_U8)
-                ((uint8_t *)out->data)[i] = (uint8_t)fminf(fmaxf(x, 0), 255);
-            else
-                ((int8_t *)out->data)[i] = (int8_t)fminf(fmaxf(x, -128), 127);
-        }
+        if (r->antialias)
+            isa->unary(U_ROUND, f, f, out->count, 0, 0);
+        isa->unary(U_CLIP, f, f, out->count, below ? -128 : 0, below ? 127 : 255);
+        isa->rows->cast[TENSOR_F32][out->type](out->data, f, out->count);
         return 0;
     }
     if (result != out->data)

@@ -183,6 +183,52 @@ static void grid_taps(const struct grid *g, struct grid_block *b, int64_t i, int
             }
 }
 
+/* The two elements beside a coordinate and the share of the second, as grid_around() has them. */
+static inline double grid_beside(const struct grid *g, int d, float coord, int32_t at[2])
+{
+    int64_t n = g->dim[d], first;
+    double lo = g->align ? 0 : -0.5, hi = (double)n - (g->align ? 1 : 0.5),
+           x = place(g, (double)coord, n);
+
+    if (!(x >= lo && x <= hi)) {
+        if (g->padding == GRID_BORDER)
+            x = fmin(fmax(x, 0), (double)(n - 1));
+        else if (g->padding == GRID_REFLECTION)
+            x = reflect(x, lo, hi);
+    }
+    first = (int64_t)x;
+    first -= (double)first > x;
+    if (first >= 0 && first + 1 < n) {
+        at[0] = (int32_t)first;
+        at[1] = (int32_t)first + 1;
+    } else {
+        at[0] = pixel(g, n, first);
+        at[1] = pixel(g, n, first + 1);
+    }
+    return x - (double)first;
+}
+
+/* All n positions of a block, in planes and by the four elements around each: the usual case. */
+static void grid_four(const struct grid *g, struct grid_block *b, int64_t n, const float *coord)
+{
+    int32_t w = (int32_t)g->dim[1];
+
+    for (int64_t i = 0; i < n; i++) {
+        int32_t y[2], x[2];
+        double fy = grid_beside(g, 0, coord[2 * i + 1], y), fx = grid_beside(g, 1, coord[2 * i], x);
+
+        for (int k = 0; k < 4; k++) {
+            int32_t row = y[k / 2], column = x[k % 2];
+
+            b->at[k * n + i] = (row | column) < 0 ? -1 : row * w + column;
+        }
+        b->w[i] = (float)((1 - fy) * (1 - fx));
+        b->w[n + i] = (float)((1 - fy) * fx);
+        b->w[2 * n + i] = (float)(fy * (1 - fx));
+        b->w[3 * n + i] = (float)(fy * fx);
+    }
+}
+
 static void grid_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct grid_job *j = arg;
@@ -197,7 +243,9 @@ static void grid_part(void *arg, int64_t begin, int64_t end, int thread)
         const float *coord =
             (const float *)kernel_in(j->op, 1)->data + (image * j->cols + first) * j->g->nd;
 
-        for (int64_t k = 0; k < n; k++)
+        if (j->g->nd == 2 && j->g->mode == GRID_LINEAR)
+            grid_four(j->g, &b, n, coord);
+        for (int64_t k = 0; k < n && (j->g->nd != 2 || j->g->mode != GRID_LINEAR); k++)
             grid_taps(j->g, &b, k, n, coord + k * j->g->nd);
         for (int64_t ch = image * c; ch < (image + 1) * c; ch++)
             kernel_isa(j->op)->loops->taps((float *)out->data + ch * j->cols + first,
@@ -240,16 +288,26 @@ int roialign_prepare(struct op *op, opm_error *err)
     if (x->shape.rank != 4 || rois->shape.rank != 2 || rois->shape.dim[1] != 4 ||
         index->count != rois->shape.dim[0] || h < 1 || w < 1)
         return kernel_fail(op, OPM_EINVAL, err, "inputs do not fit");
+    if (nt_span(&x->shape, 2, 4) > INT32_MAX ||
+        node_attr_int(op->node, "sampling_ratio", 0) > 1 << 15)
+        return kernel_fail(op, OPM_ELIMIT, err, "the planes or the samples of a bin are too many");
     return kernel_infer(op, err);
 }
 
-static double bilinear(const float *p, int64_t h, int64_t w, double y, double x, bool max)
+/* The four elements around (y, x) of a plane, and what each counts; element i of n in a block. */
+static void roi_taps(struct grid_block *t, int64_t i, int64_t n, int64_t h, int64_t w, double y,
+                     double x, double share)
 {
     int64_t y0, x0, y1, x1;
-    double fy, fx, v[4];
+    double fy, fx;
 
-    if (!(y >= -1 && x >= -1 && y <= (double)h && x <= (double)w))
-        return 0;
+    if (!(y >= -1 && x >= -1 && y <= (double)h && x <= (double)w)) {
+        for (int k = 0; k < 4; k++, i += n) {
+            t->at[i] = -1;
+            t->w[i] = 0;
+        }
+        return;
+    }
     y = fmax(y, 0);
     x = fmax(x, 0);
     y0 = MIN((int64_t)y, h - 1);
@@ -258,64 +316,145 @@ static double bilinear(const float *p, int64_t h, int64_t w, double y, double x,
     x1 = MIN(x0 + 1, w - 1);
     fy = y0 == h - 1 ? 0 : y - (double)y0;
     fx = x0 == w - 1 ? 0 : x - (double)x0;
-    v[0] = (1 - fy) * (1 - fx) * (double)p[y0 * w + x0];
-    v[1] = (1 - fy) * fx * (double)p[y0 * w + x1];
-    v[2] = fy * (1 - fx) * (double)p[y1 * w + x0];
-    v[3] = fy * fx * (double)p[y1 * w + x1];
-    if (max)
-        return fmax(fmax(v[0], v[1]), fmax(v[2], v[3]));
-    return v[0] + v[1] + v[2] + v[3];
+    for (int k = 0; k < 4; k++, i += n) {
+        t->at[i] = (int32_t)((k / 2 ? y1 : y0) * w + (k % 2 ? x1 : x0));
+        t->w[i] = (float)((k / 2 ? fy : 1 - fy) * (k % 2 ? fx : 1 - fx) * share);
+    }
+}
+
+/* A region: where it begins, how big a bin is, samples of a bin. */
+struct roi {
+    double y0, x0, bh, bw;
+    int64_t gy, gx;
+};
+
+struct roi_job {
+    const struct op *op;
+    bool max, half;
+    double scale;
+    int64_t ratio, h, w;
+};
+
+static bool roi_of(const struct roi_job *j, int64_t r, struct roi *out)
+{
+    const int64_t *d = kernel_out(j->op, 0)->shape.dim;
+    const float *roi = (const float *)kernel_in(j->op, 1)->data + 4 * r;
+    double off = j->half ? 0.5 : 0, x0 = (double)roi[0] * j->scale - off,
+           y0 = (double)roi[1] * j->scale - off, rw = (double)roi[2] * j->scale - off - x0,
+           rh = (double)roi[3] * j->scale - off - y0;
+
+    if (!j->half) {
+        rw = fmax(rw, 1);
+        rh = fmax(rh, 1);
+    }
+    *out = (struct roi){ y0, x0, rh / (double)d[2], rw / (double)d[3], 0, 0 };
+    if (!(fabs(rw) < 1e6 && fabs(rh) < 1e6))
+        return false;
+    out->gy = MAX(j->ratio > 0 ? j->ratio : (int64_t)ceil(out->bh), (int64_t)0);
+    out->gx = MAX(j->ratio > 0 ? j->ratio : (int64_t)ceil(out->bw), (int64_t)0);
+    return true;
+}
+
+/* Samples [s0, s1) of bins [first, first + n). */
+static void roi_block(const struct roi_job *j, const struct roi *r, struct grid_block *t,
+                      int64_t first, int64_t n, int64_t s0, int64_t s1)
+{
+    int64_t cols = kernel_out(j->op, 0)->shape.dim[3];
+    double share = j->max ? 1 : 1 / (double)(r->gy * r->gx);
+
+    for (int64_t s = s0; s < s1; s++)
+        for (int64_t i = 0; i < n; i++) {
+            double y = (double)((first + i) / cols) + ((double)(s / r->gx) + 0.5) / (double)r->gy,
+                   x = (double)((first + i) % cols) + ((double)(s % r->gx) + 0.5) / (double)r->gx;
+
+            roi_taps(t, (s - s0) * 4 * n + i, n, j->h, j->w, r->y0 + r->bh * y, r->x0 + r->bw * x,
+                     share);
+        }
+}
+
+/* The greatest of what elements count, 0 where there is none. */
+static void roi_most(float *out, const float *plane, const struct grid_block *t, int64_t n,
+                     int64_t taps)
+{
+    for (int64_t k = 0; k < taps; k++)
+        for (int64_t i = 0; i < n; i++) {
+            float v = t->at[k * n + i] < 0 ? 0 : t->w[k * n + i] * plane[t->at[k * n + i]];
+
+            out[i] = k == 0 ? v : fmaxf(out[i], v);
+        }
+}
+
+#define ROI_BINS 64 /* at a time */
+
+static void roi_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct roi_job *j = arg;
+    const struct nt *x = kernel_in(j->op, 0), *out = kernel_out(j->op, 0);
+    const struct isa *isa = kernel_isa(j->op);
+    const int64_t *index = kernel_in(j->op, 2)->data, *d = out->shape.dim;
+    int64_t bins = d[2] * d[3];
+
+    (void)thread;
+    for (int64_t r = begin; r < end; r++) {
+        float *to = (float *)out->data + r * d[1] * bins;
+        struct roi roi;
+        int64_t samples;
+
+        roi_of(j, r, &roi);
+        samples = roi.gy * roi.gx;
+        if (samples == 0)
+            memset(to, 0, (size_t)(d[1] * bins) * sizeof(*to));
+        for (int64_t first = 0; first < bins; first += ROI_BINS) {
+            int64_t n = MIN(bins - first, (int64_t)ROI_BINS), at_once = GRID_ROOM / 4 / n;
+
+            for (int64_t s = 0; s < samples; s += at_once) {
+                int64_t few = MIN(samples - s, at_once);
+                struct grid_block t;
+
+                roi_block(j, &roi, &t, first, n, s, s + few);
+                for (int64_t c = 0; c < d[1]; c++) {
+                    const float *plane =
+                        (const float *)x->data + (index[r] * d[1] + c) * j->h * j->w;
+                    float *bin = to + c * bins + first, more[ROI_BINS];
+
+                    if (j->max)
+                        roi_most(s ? more : bin, plane, &t, n, 4 * few);
+                    else
+                        isa->loops->taps(s ? more : bin, plane, t.at, t.w, n, (int)(4 * few));
+                    if (s)
+                        isa->binary(j->max ? B_MAX : B_ADD, bin, bin, 1, more, 1, n);
+                }
+            }
+        }
+    }
 }
 
 int roialign_run(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0), *out = kernel_out(op, 0);
-    const float *roi = kernel_in(op, 1)->data;
     const int64_t *index = kernel_in(op, 2)->data, *d = out->shape.dim;
-    int64_t h = x->shape.dim[2], w = x->shape.dim[3],
-            ratio = node_attr_int(op->node, "sampling_ratio", 0);
-    double scale = (double)node_attr_float(op->node, "spatial_scale", 1);
-    bool max = node_attr_is(op->node, "mode", "max", "avg"),
-         half = op->node->opset >= 16 && node_attr_is(op->node, "coordinate_transformation_mode",
-                                                      "half_pixel", "half_pixel");
-    float *to = out->data;
+    struct roi_job j = { .op = op,
+                         .max = node_attr_is(op->node, "mode", "max", "avg"),
+                         .half = op->node->opset >= 16 &&
+                                 node_attr_is(op->node, "coordinate_transformation_mode",
+                                              "half_pixel", "half_pixel"),
+                         .scale = (double)node_attr_float(op->node, "spatial_scale", 1),
+                         .ratio = node_attr_int(op->node, "sampling_ratio", 0),
+                         .h = x->shape.dim[2],
+                         .w = x->shape.dim[3] };
 
     for (int64_t r = 0; r < d[0]; r++) {
-        double off = half ? 0.5 : 0, x0 = (double)roi[4 * r] * scale - off,
-               y0 = (double)roi[4 * r + 1] * scale - off,
-               rw = (double)roi[4 * r + 2] * scale - off - x0,
-               rh = (double)roi[4 * r + 3] * scale - off - y0;
-        int64_t gy, gx;
+        struct roi roi;
 
         if (index[r] < 0 || index[r] >= x->shape.dim[0])
             return kernel_fail(op, OPM_EINVAL, err, "batch index %lld", (long long)index[r]);
-        if (!half) {
-            rw = fmax(rw, 1);
-            rh = fmax(rh, 1);
-        }
-        if (!(fabs(rw) < 1e6 && fabs(rh) < 1e6))
+        if (!roi_of(&j, r, &roi))
             return kernel_fail(op, OPM_EINVAL, err, "a region is too big");
-        gy = ratio > 0 ? ratio : (int64_t)ceil(rh / (double)d[2]);
-        gx = ratio > 0 ? ratio : (int64_t)ceil(rw / (double)d[3]);
-        for (int64_t c = 0; c < d[1]; c++)
-            for (int64_t i = 0; i < d[2] * d[3]; i++) {
-                const float *p = (const float *)x->data + (index[r] * d[1] + c) * h * w;
-                double acc = max ? -(double)INFINITY : 0, bh = rh / (double)d[2],
-                       bw = rw / (double)d[3];
-
-                for (int64_t a = 0; a < gy; a++)
-                    for (int64_t b = 0; b < gx; b++) {
-                        double v = bilinear(
-                            p, h, w,
-                            y0 + bh * ((double)(i / d[3]) + ((double)a + 0.5) / (double)gy),
-                            x0 + bw * ((double)(i % d[3]) + ((double)b + 0.5) / (double)gx), max);
-
-                        acc = max ? fmax(acc, v) : acc + v;
-                    }
-                *to++ = (float)(max ? (gx > 0 && gy > 0 ? acc : 0)
-                                    : acc / (double)MAX(gx * gy, (int64_t)1));
-            }
     }
+    if (x->count == 0 && out->count)
+        memset(out->data, 0, out->bytes);
+    else if (out->count)
+        pool_for(kernel_pool(op), d[0], 1, roi_part, &j);
     return 0;
 }
 
@@ -340,7 +479,7 @@ int maxroipool_run(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0), *out = kernel_out(op, 0);
     const int64_t *d = out->shape.dim;
-    int64_t h = x->shape.dim[2], w = x->shape.dim[3];
+    int64_t h = x->shape.dim[2], w = x->shape.dim[3], bins = d[2] * d[3];
     double scale = (double)node_attr_float(op->node, "spatial_scale", 1);
     float *to = out->data;
 
@@ -355,23 +494,25 @@ int maxroipool_run(struct op *op, opm_error *err)
         }
         if (!(roi[0] >= 0 && roi[0] < (float)x->shape.dim[0]))
             return kernel_fail(op, OPM_EINVAL, err, "batch index %g", (double)roi[0]);
-        for (int64_t c = 0; c < d[1]; c++)
-            for (int64_t i = 0; i < d[2] * d[3]; i++) {
+        for (int64_t i = 0; i < bins; i++) {
+            int64_t rows = (int64_t)fmax(v[3] - v[1] + 1, 1),
+                    cols = (int64_t)fmax(v[2] - v[0] + 1, 1), y0 = i / d[3], x0 = i % d[3];
+            /* Whole numbers: a bin that ends with the region never takes one pixel more. */
+            int64_t ya = MAX((int64_t)v[1] + y0 * rows / d[2], (int64_t)0),
+                    yb = MIN((int64_t)v[1] + ((y0 + 1) * rows + d[2] - 1) / d[2], h),
+                    xa = MAX((int64_t)v[0] + x0 * cols / d[3], (int64_t)0),
+                    xb = MIN((int64_t)v[0] + ((x0 + 1) * cols + d[3] - 1) / d[3], w);
+
+            for (int64_t c = 0; c < d[1]; c++) {
                 const float *p = (const float *)x->data + ((int64_t)roi[0] * d[1] + c) * h * w;
-                int64_t rows = (int64_t)fmax(v[3] - v[1] + 1, 1),
-                        cols = (int64_t)fmax(v[2] - v[0] + 1, 1), y0 = i / d[3], x0 = i % d[3];
-                /* Whole numbers: a bin that ends with the region never takes one pixel more. */
-                int64_t ya = (int64_t)v[1] + y0 * rows / d[2],
-                        yb = (int64_t)v[1] + ((y0 + 1) * rows + d[2] - 1) / d[2],
-                        xa = (int64_t)v[0] + x0 * cols / d[3],
-                        xb = (int64_t)v[0] + ((x0 + 1) * cols + d[3] - 1) / d[3];
                 float best = -INFINITY;
 
-                for (int64_t y = MAX(ya, (int64_t)0); y < MIN(yb, h); y++)
-                    for (int64_t q = MAX(xa, (int64_t)0); q < MIN(xb, w); q++)
+                for (int64_t y = ya; y < yb; y++)
+                    for (int64_t q = xa; q < xb; q++)
                         best = MAX(best, p[y * w + q]);
-                *to++ = best == -INFINITY ? 0 : best;
+                to[(r * d[1] + c) * bins + i] = best == -INFINITY ? 0 : best;
             }
+        }
     }
     return 0;
 }

@@ -1,5 +1,7 @@
 /* select.c -- Trilu, OneHot, EyeLike, Range, Compress, NonZero, ReverseSequence: elements chosen or
  * made by position. */
+#include "engine/native/isa/rows_isa.h"
+#include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -68,8 +70,7 @@ int onehot_run(struct op *op, opm_error *err)
     char *to = out->data;
 
     (void)err;
-    for (int64_t i = 0; i < out->count; i++)
-        memcpy(to + (size_t)i * w, values->data, w);
+    fill_with(to, values->data, w, out->count);
     for (int64_t i = 0; out->count && i < index->count; i++) {
         int64_t k = nt_int(index, i);
 
@@ -214,15 +215,26 @@ int compress_run(struct op *op, opm_error *err)
     return 0;
 }
 
-static bool is_zero(const struct nt *t, int64_t i)
+#define FLAGS 512
+
+/* Which of n <= FLAGS elements from the first on are not 0, as bytes, and how many. */
+static int64_t nonzero_flags(const struct op *op, int64_t first, int64_t n, uint8_t *flag)
 {
-    return TYPE_BIT(t->type) & TYPES_FLOAT ? nt_float(t, i) == 0 : nt_int(t, i) == 0;
+    const struct nt *in = kernel_in(op, 0);
+    int64_t found = 0;
+
+    kernel_isa(op)->rows->cast[in->type][TENSOR_BOOL](
+        flag, (const char *)in->data + first * (int64_t)nt_width(in->type), n);
+    for (int64_t i = 0; i < n; i++)
+        found += flag[i];
+    return found;
 }
 
 int nonzero_prepare(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     struct shape s = { .rank = 2 };
+    uint8_t flag[FLAGS];
     int rc = kernel_want(op, 0, TYPES_NUM | TYPE_BIT(TENSOR_BOOL), err);
 
     if (rc)
@@ -230,28 +242,42 @@ int nonzero_prepare(struct op *op, opm_error *err)
     if (!kernel_data(op, 0))
         return NEED_DATA;
     s.dim[0] = in->shape.rank; /* 0 for a scalar, unlike NumPy's */
-    for (int64_t i = 0; i < in->count; i++)
-        s.dim[1] += !is_zero(in, i);
+    for (int64_t i = 0; i < in->count; i += FLAGS)
+        s.dim[1] += nonzero_flags(op, i, MIN(in->count - i, (int64_t)FLAGS), flag);
     return kernel_set(op, 0, TENSOR_I64, &s, err);
 }
 
+/* Places come row by row: coordinates but the last are those of the row. */
 int nonzero_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     struct nt *out = kernel_out(op, 0);
-    int64_t *to = out->data, n = out->shape.dim[1], k = 0;
+    int32_t last = in->shape.rank - 1;
+    int64_t *to = out->data, n = out->shape.dim[1], k = 0, idx[SHAPE_RANK_MAX] = { 0 },
+            row = last >= 0 ? in->shape.dim[last] : 0;
+    uint8_t flag[FLAGS];
 
     (void)err;
-    for (int64_t i = 0; i < in->count && k < n; i++) {
-        int64_t rest = i;
+    for (int64_t base = 0; row && base < in->count && k < n; base += row) {
+        int64_t begin = k;
 
-        if (is_zero(in, i))
-            continue;
-        for (int32_t d = in->shape.rank - 1; d >= 0; d--) {
-            to[d * n + k] = rest % in->shape.dim[d];
-            rest /= in->shape.dim[d];
+        for (int64_t i = 0; i < row; i += FLAGS) {
+            int64_t m = MIN(row - i, (int64_t)FLAGS), *at = to + last * n;
+
+            nonzero_flags(op, base + i, m, flag);
+            for (int64_t q = 0; q < m && k < n; q++) { /* what stays is written last */
+                at[k] = i + q;
+                k += flag[q];
+            }
         }
-        k++;
+        for (int32_t d = 0; d < last; d++)
+            for (int64_t q = begin; q < k; q++)
+                to[d * n + q] = idx[d];
+        for (int32_t d = last - 1; d >= 0; d--) {
+            if (++idx[d] < in->shape.dim[d])
+                break;
+            idx[d] = 0;
+        }
     }
     return 0;
 }

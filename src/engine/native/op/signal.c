@@ -75,22 +75,24 @@ int mel_run(struct op *op, opm_error *err)
     struct nt *out = kernel_out(op, 0);
     int64_t bins = out->shape.dim[1], rows = out->shape.dim[0], dft = nt_int(kernel_in(op, 1), 0);
     double lo = to_mel(nt_float(kernel_in(op, 3), 0)), hi = to_mel(nt_float(kernel_in(op, 4), 0)),
-           rate = (double)nt_int(kernel_in(op, 2), 0), step = (hi - lo) / (double)(bins + 2);
+           rate = (double)nt_int(kernel_in(op, 2), 0), step = (hi - lo) / (double)(bins + 2),
+           edge[3] = { 0 };
     float *m = out->data;
 
     (void)err;
     memset(m, 0, out->bytes);
     for (int64_t b = 0; b < bins; b++) {
-        double edge[3];
-
-        for (int k = 0; k < 3; k++) {
+        for (int k = b ? 2 : 0; k < 3; k++) {
             double hz = 700 * (pow(10, ((double)(b + k) * step + lo) / 2595) - 1);
 
-            edge[k] = floor((double)(dft + 1) * hz / rate);
+            edge[0] = edge[1];
+            edge[1] = edge[2];
+            edge[2] = floor((double)(dft + 1) * hz / rate);
         }
         if (edge[1] == edge[0] && edge[1] >= 0 && edge[1] < (double)rows)
             m[(int64_t)edge[1] * bins + b] = 1;
-        for (int64_t i = 0; i < rows; i++) {
+        for (int64_t i = (int64_t)fmin(fmax(edge[0], 0), (double)rows);
+             i < rows && (double)i <= fmax(edge[1], edge[2]); i++) {
             double x = (double)i;
 
             if (x >= edge[0] && x <= edge[1] && edge[1] > edge[0])

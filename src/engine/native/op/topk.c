@@ -4,7 +4,6 @@
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* An element and where it was; ties go by place, so that results do not depend on the sort. */
@@ -21,14 +20,6 @@ static int by_value(const struct ranked *x, const struct ranked *y)
     if (x->d < y->d || x->d > y->d)
         return x->d < y->d ? -1 : 1;
     return isnan(x->d) - isnan(y->d); /* NaN last */
-}
-
-static int down(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    int c = by_value(y, x);
-
-    return c ? c : (x->at > y->at) - (x->at < y->at);
 }
 
 static struct ranked ranked_of(const struct nt *t, int64_t i, int64_t at)
@@ -171,46 +162,109 @@ static int compare_slices(const struct nt *in, int64_t outer, int64_t n, int64_t
     return 0;
 }
 
-/* Insertion into an ordered list of kinds: quadratic at worst, but without a context for qsort().
- */
-static void find_kinds(struct unique *u, const struct nt *in, int64_t outer, int64_t inner,
-                       bool sorted)
+/* Equal elements have equal bits here: zeros of either sign, and every NaN. */
+static uint64_t bits_at(const struct nt *in, int64_t i)
+{
+    double d;
+    uint64_t bits;
+
+    if (!(TYPE_BIT(in->type) & TYPES_FLOAT))
+        return (uint64_t)nt_int(in, i);
+    d = nt_float(in, i);
+    d = isnan(d) ? (double)NAN : d + 0.0;
+    memcpy(&bits, &d, sizeof(bits));
+    return bits;
+}
+
+/* Slices of a tensor: n, each `outer` times `inner` elements side by side. */
+struct slices {
+    const struct nt *in;
+    int64_t outer, n, inner;
+};
+
+static uint64_t slice_hash(const struct slices *s, int64_t k)
+{
+    uint64_t h = 0;
+
+    for (int64_t o = 0; o < s->outer; o++)
+        for (int64_t i = 0; i < s->inner; i++) {
+            h ^= bits_at(s->in, (o * s->n + k) * s->inner + i);
+            h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u; /* small floats have no low bits */
+            h ^= h >> 29;
+        }
+    return h;
+}
+
+static bool slices_equal(const struct slices *s, int64_t a, int64_t b)
+{
+    for (int64_t o = 0; o < s->outer; o++)
+        for (int64_t i = 0; i < s->inner; i++)
+            if (bits_at(s->in, (o * s->n + a) * s->inner + i) !=
+                bits_at(s->in, (o * s->n + b) * s->inner + i))
+                return false;
+    return true;
+}
+
+/* Kinds in the order in which they come: table has `size` places, a power of two beyond n, for a
+ * kind + 1 each, 0 where none is. */
+static void find_kinds(struct unique *u, const struct slices *s, int64_t *table, int64_t size)
 {
     u->kinds = 0;
-    for (int64_t s = 0; s < u->n; s++) {
-        int64_t lo = 0, hi = u->kinds, hit = -1;
+    for (int64_t k = 0; k < u->n; k++) {
+        int64_t at = (int64_t)(slice_hash(s, k) & (uint64_t)(size - 1));
 
-        if (sorted)
-            while (lo < hi && hit < 0) {
-                int64_t mid = lo + (hi - lo) / 2;
-                int c = compare_slices(in, outer, u->n, inner, s, u->first[mid]);
-
-                if (c == 0)
-                    hit = mid;
-                else if (c < 0)
-                    hi = mid;
-                else
-                    lo = mid + 1;
-            }
-        else
-            for (lo = 0; lo < u->kinds && hit < 0; lo++)
-                if (compare_slices(in, outer, u->n, inner, s, u->first[lo]) == 0)
-                    hit = lo;
-        if (hit < 0) {
-            hit = sorted ? lo : u->kinds;
-            memmove(u->first + hit + 1, u->first + hit,
-                    (size_t)(u->kinds - hit) * sizeof(*u->first));
-            memmove(u->count + hit + 1, u->count + hit,
-                    (size_t)(u->kinds - hit) * sizeof(*u->count));
-            for (int64_t i = 0; i < s; i++)
-                u->inverse[i] += u->inverse[i] >= hit;
-            u->first[hit] = s;
-            u->count[hit] = 0;
-            u->kinds++;
+        while (table[at] && !slices_equal(s, u->first[table[at] - 1], k))
+            at = (at + 1) & (size - 1);
+        if (!table[at]) {
+            table[at] = ++u->kinds;
+            u->first[u->kinds - 1] = k;
+            u->count[u->kinds - 1] = 0;
         }
-        u->inverse[s] = hit;
-        u->count[hit]++;
+        u->inverse[k] = table[at] - 1;
+        u->count[table[at] - 1]++;
     }
+}
+
+/* Kinds by value: `order` becomes the kinds in that order, with as much room behind it. */
+static int64_t *order_kinds(const struct unique *u, const struct slices *s, int64_t *order)
+{
+    int64_t n = u->kinds, *from = order, *to = order + n;
+
+    for (int64_t k = 0; k < n; k++)
+        from[k] = k;
+    for (int64_t run = 1; run < n; run *= 2) {
+        int64_t *old = from;
+
+        for (int64_t begin = 0; begin < n; begin += 2 * run) {
+            int64_t mid = MIN(begin + run, n), end = MIN(begin + 2 * run, n), a = begin, b = mid;
+
+            for (int64_t k = begin; k < end; k++)
+                to[k] = b == end || (a < mid &&
+                                     compare_slices(s->in, s->outer, s->n, s->inner,
+                                                    u->first[from[a]], u->first[from[b]]) <= 0)
+                            ? from[a++]
+                            : from[b++];
+        }
+        from = to;
+        to = old;
+    }
+    return from;
+}
+
+static void sort_kinds(struct unique *u, const struct slices *s, int64_t *room)
+{
+    int64_t n = u->kinds, *order = order_kinds(u, s, room), *rank = room + 2 * n;
+
+    for (int64_t k = 0; k < n; k++)
+        rank[order[k]] = k;
+    for (int64_t i = 0; i < u->n; i++)
+        u->inverse[i] = rank[u->inverse[i]];
+    for (int64_t k = 0; k < n; k++)
+        rank[k] = u->first[order[k]];
+    memcpy(u->first, rank, (size_t)n * sizeof(*rank));
+    for (int64_t k = 0; k < n; k++)
+        rank[k] = u->count[order[k]];
+    memcpy(u->count, rank, (size_t)n * sizeof(*rank));
 }
 
 int unique_prepare(struct op *op, opm_error *err)
@@ -218,7 +272,7 @@ int unique_prepare(struct op *op, opm_error *err)
     const struct nt *in = kernel_in(op, 0);
     struct unique *u = kernel_new_state(op, sizeof(*u));
     struct shape s = { .rank = 1 }, kinds = { .rank = 1 }, slices = { .rank = 1 };
-    int64_t outer = 1, inner = 1;
+    int64_t outer = 1, inner = 1, size = 1, *room;
     int rc = kernel_want(op, 0, TYPES_NUM | TYPE_BIT(TENSOR_BOOL), err), axis = 0;
 
     if (!u)
@@ -242,9 +296,18 @@ int unique_prepare(struct op *op, opm_error *err)
     u->first = mem_calloc((size_t)u->n + 1, sizeof(int64_t));
     u->inverse = mem_calloc((size_t)u->n + 1, sizeof(int64_t));
     u->count = mem_calloc((size_t)u->n + 1, sizeof(int64_t));
-    if (!u->first || !u->inverse || !u->count)
+    while (size <= u->n)
+        size *= 2;
+    size *= 2;
+    room = mem_calloc((size_t)MAX(size, 3 * u->n), sizeof(*room));
+    if (!u->first || !u->inverse || !u->count || !room) {
+        mem_free(room);
         return kernel_nomem(op, err);
-    find_kinds(u, in, outer, inner, node_attr_int(op->node, "sorted", 1));
+    }
+    find_kinds(u, &(struct slices){ in, outer, u->n, inner }, room, size);
+    if (node_attr_int(op->node, "sorted", 1))
+        sort_kinds(u, &(struct slices){ in, outer, u->n, inner }, room);
+    mem_free(room);
     s.dim[axis] = kinds.dim[0] = u->kinds;
     slices.dim[0] = u->n;
     rc = kernel_set(op, 0, in->type, &s, err);
@@ -278,45 +341,55 @@ int unique_run(struct op *op, opm_error *err)
     return 0;
 }
 
+/* A box by its corners, and its area. */
+struct box {
+    float y0, x0, y1, x1, area;
+};
+
 struct nms {
     int64_t *hit; /* batch, class, box */
     size_t n, cap;
-    struct ranked *e;
+    struct box *box;  /* those of a batch */
+    struct box *kept; /* those of a class that stay */
+    float *score;     /* those that are enough */
+    int64_t *place, *at;
+    void *room;
 };
 
 static void nms_release(void *state)
 {
-    mem_free(((struct nms *)state)->hit);
-    mem_free(((struct nms *)state)->e);
+    struct nms *s = state;
+
+    mem_free(s->hit);
+    mem_free(s->box);
+    mem_free(s->kept);
+    mem_free(s->score);
+    mem_free(s->place);
+    mem_free(s->at);
+    mem_free(s->room);
 }
 
-static void corners(const float *b, bool center, float *c)
+static struct box corners(const float *b, bool center)
 {
-    if (center) { /* x, y, width, height */
-        c[0] = b[1] - b[3] / 2;
-        c[1] = b[0] - b[2] / 2;
-        c[2] = b[1] + b[3] / 2;
-        c[3] = b[0] + b[2] / 2;
-        return;
-    }
-    c[0] = MIN(b[0], b[2]);
-    c[1] = MIN(b[1], b[3]);
-    c[2] = MAX(b[0], b[2]);
-    c[3] = MAX(b[1], b[3]);
+    struct box c;
+
+    if (center) /* x, y, width, height */
+        c = (struct box){ b[1] - b[3] / 2, b[0] - b[2] / 2, b[1] + b[3] / 2, b[0] + b[2] / 2, 0 };
+    else
+        c = (struct box){ MIN(b[0], b[2]), MIN(b[1], b[3]), MAX(b[0], b[2]), MAX(b[1], b[3]), 0 };
+    c.area = (c.y1 - c.y0) * (c.x1 - c.x0);
+    return c;
 }
 
-static bool overlaps(const float *a, const float *b, bool center, float limit)
+static bool overlaps(const struct box *a, const struct box *b, float limit)
 {
-    float x[4], y[4], h, w, both, either;
+    float h = MIN(a->y1, b->y1) - MAX(a->y0, b->y0), w = MIN(a->x1, b->x1) - MAX(a->x0, b->x0),
+          both, either;
 
-    corners(a, center, x);
-    corners(b, center, y);
-    h = MIN(x[2], y[2]) - MAX(x[0], y[0]);
-    w = MIN(x[3], y[3]) - MAX(x[1], y[1]);
     if (h <= 0 || w <= 0)
         return false;
     both = h * w;
-    either = (x[2] - x[0]) * (x[3] - x[1]) + (y[2] - y[0]) * (y[3] - y[1]) - both;
+    either = a->area + b->area - both;
     return either > 0 && both / either > limit;
 }
 
@@ -337,32 +410,51 @@ static double number(struct op *op, uint32_t slot, double missing, bool *ok)
 static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int64_t max, float iou,
                    double least, opm_error *err)
 {
-    const struct nt *boxes = kernel_in(op, 0), *scores = kernel_in(op, 1);
-    int64_t n = boxes->shape.dim[1], classes = scores->shape.dim[1], m = 0;
-    const float *b = (const float *)boxes->data + batch * n * 4,
-                *sc = (const float *)scores->data + (batch * classes + cls) * n;
-    bool center = node_attr_int(op->node, "center_point_box", 0);
-    size_t first = s->n;
+    const struct nt *scores = kernel_in(op, 1);
+    int64_t n = scores->shape.dim[2], m = 0, kept = 0;
+    const float *sc = (const float *)scores->data + (batch * scores->shape.dim[1] + cls) * n;
 
     for (int64_t i = 0; i < n; i++)
-        if ((double)sc[i] > least)
-            s->e[m++] = (struct ranked){ (double)sc[i], 0, i };
-    qsort(s->e, (size_t)m, sizeof(*s->e), down);
-    for (int64_t i = 0; i < m && (int64_t)(s->n - first) < max; i++) {
-        bool keep = true;
+        if ((double)sc[i] > least) {
+            s->score[m] = sc[i];
+            s->place[m++] = i;
+        }
+    order_first(kernel_isa(op), TENSOR_F32, s->score, 1, m, m, true, s->at, s->room);
+    for (int64_t i = 0; i < m && kept < max; i++) {
+        int64_t at = s->place[s->at[i]], k = 0;
 
-        for (size_t k = first; k < s->n && keep; k++)
-            keep = !overlaps(b + s->e[i].at * 4, b + s->hit[3 * k + 2] * 4, center, iou);
-        if (!keep)
+        while (k < kept && !overlaps(&s->box[at], &s->kept[k], iou))
+            k++;
+        if (k < kept)
             continue;
         if (!GROW(s->hit, s->cap, 3 * (s->n + 1)))
             return kernel_nomem(op, err);
+        s->kept[kept++] = s->box[at];
         s->hit[3 * s->n] = batch;
         s->hit[3 * s->n + 1] = cls;
-        s->hit[3 * s->n + 2] = s->e[i].at;
+        s->hit[3 * s->n + 2] = at;
         s->n++;
     }
     return 0;
+}
+
+/* Room for n boxes. */
+static int nms_room(struct op *op, struct nms *s, int64_t n, opm_error *err)
+{
+    int64_t room = order_room(n, n);
+    size_t each = (size_t)n + 1;
+
+    if (room < 0)
+        return kernel_fail(op, OPM_ELIMIT, err, "%lld boxes are too many", (long long)n);
+    nms_release(s);
+    *s = (struct nms){ .box = mem_calloc(each, sizeof(*s->box)),
+                       .kept = mem_calloc(each, sizeof(*s->kept)),
+                       .score = mem_calloc(each, sizeof(*s->score)),
+                       .place = mem_calloc(each, sizeof(*s->place)),
+                       .at = mem_calloc(each, sizeof(*s->at)),
+                       .room = mem_calloc((size_t)room + 1, 1) };
+    return s->box && s->kept && s->score && s->place && s->at && s->room ? 0
+                                                                         : kernel_nomem(op, err);
 }
 
 int nms_prepare(struct op *op, opm_error *err)
@@ -371,6 +463,7 @@ int nms_prepare(struct op *op, opm_error *err)
     struct nms *s = kernel_new_state(op, sizeof(*s));
     struct shape out = { .rank = 2, .dim = { 0, 3 } };
     double max, iou, least;
+    int64_t n;
     bool ok = true;
     int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
 
@@ -389,15 +482,16 @@ int nms_prepare(struct op *op, opm_error *err)
     least = number(op, 4, -(double)INFINITY, &ok);
     if (!ok || !kernel_data(op, 0) || !kernel_data(op, 1))
         return NEED_DATA;
-    mem_free(s->e);
-    s->e = mem_calloc((size_t)boxes->shape.dim[1] + 1, sizeof(*s->e));
-    if (!s->e)
-        return kernel_nomem(op, err);
-    s->n = 0;
-    for (int64_t b = 0; b < scores->shape.dim[0] && !rc; b++)
+    n = boxes->shape.dim[1];
+    rc = nms_room(op, s, n, err);
+    for (int64_t b = 0; b < scores->shape.dim[0] && !rc; b++) {
+        for (int64_t i = 0; i < n; i++)
+            s->box[i] = corners((const float *)boxes->data + (b * n + i) * 4,
+                                node_attr_int(op->node, "center_point_box", 0));
         for (int64_t c = 0; c < scores->shape.dim[1] && !rc; c++)
             rc =
                 nms_one(op, s, b, c, max > 1e15 ? INT64_MAX : (int64_t)max, (float)iou, least, err);
+    }
     out.dim[0] = (int64_t)s->n;
     return rc ? rc : kernel_set(op, 0, TENSOR_I64, &out, err);
 }

@@ -74,6 +74,9 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         struct budget *before = budget_use(&e->budget);
 
         misfit = graph_infer(m, &hints, &why);
+        for (size_t i = 0; i < e->nout; i++) /* outputs may be declared by name alone */
+            if (e->out[i].type == TENSOR_NONE)
+                e->out[i].type = g->value[g->output[i]].type;
         rc = plan_build(&e->plan, e, g, NULL, err);
         budget_use(before);
     }
@@ -344,7 +347,8 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
         *out = (struct engine_tensor){ r->t.type, r->t.shape, r->own, r->t.bytes, VALUE_TENSOR };
         return 0;
     }
-    if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS) {
+    if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS &&
+        !(v->kind == VAL_OWN && t->data == v->own)) {
         if (val_copy(&e->result[i], t))
             return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
         t = &e->result[i].t;
