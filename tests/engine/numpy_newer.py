@@ -82,12 +82,12 @@ def mirrored(x, low, high):
     return np.where(d > span, high - (d - span), low + d)
 
 
-def elements(x, n, mode, padding, align, volume):
+def elements(x, n, mode, padding, align):
     """(indices, -1 for none, weights) of a dimension around coordinates x in -1 .. 1."""
     low, high = (0, n - 1) if align else (-.5, n - .5)
     at = (x + 1) / 2 * (n - 1) if align else ((x + 1) * n - 1) / 2
     if mode == "nearest":
-        at = np.sign(at) * np.floor(np.abs(at) + .5) if volume else np.rint(at)
+        at = np.rint(at)
     out = (at < low) | (at > high)
     if padding == "border":
         at = np.where(out, np.clip(at, 0, n - 1), at)
@@ -116,9 +116,10 @@ def grid():
             ("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)):
         x, nd = f(*shape), len(out)
         at = RNG.uniform(-1.4, 1.4, (shape[0], *out, nd)).astype(np.float32)
+        at[0, ::2] = np.rint(at[0, ::2] * 2) / 2  # halves between elements, too
         y = np.zeros((*shape[:2], *out))
         for n in range(shape[0]):
-            around = [list(elements(at[n, ..., nd - 1 - d].astype(float), shape[2 + d], mode, padding, align, nd == 3)) for d in range(nd)]
+            around = [list(elements(at[n, ..., nd - 1 - d].astype(float), shape[2 + d], mode, padding, align)) for d in range(nd)]
             for taps in itertools.product(*around):
                 ok = np.all([i >= 0 for i, _ in taps], axis=0)
                 weight = np.prod([w for _, w in taps], axis=0) * ok
@@ -157,9 +158,9 @@ def deform():
                    kernel_shape=[kh, kw]), [y]
 
 
-def attended(q, k, v, scale, cap=0., add=None, keys=None, first=None, causal=False):
+def attended(q, k, v, scale, cap=0., add=None, keys=None, first=None, causal=False, left=-1, right=-1):
     """Results of Attention on heads of their own: weighted values, and scores in all four states. keys: how many of each batch
-    item count; first: how many of these come before the rows of q."""
+    item count; first: how many of these come before the rows of q; left, right: how many around its own a row sees."""
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1).astype(float) for x in (k, v))
     plain = np.einsum("bhid,bhjd->bhij", q, k) * scale
     capped = cap * np.tanh(plain / cap) if cap else plain
@@ -171,6 +172,10 @@ def attended(q, k, v, scale, cap=0., add=None, keys=None, first=None, causal=Fal
             hide |= column >= keys[b]
         if causal:
             hide |= column > row + first[b]
+        if left >= 0:
+            hide |= column < row + first[b] - left
+        if right >= 0:
+            hide |= column > row + first[b] + right
         masked[b][:, hide] = -np.inf
     top = masked.max(-1, keepdims=True)
     e = np.where(np.isneginf(masked), 0, np.exp(masked - np.where(np.isneginf(top), 0, top)))
@@ -207,6 +212,52 @@ def attention():
         y, scores = attended(q, k, v, scale, cap)
         yield Case("Attention", "", flat, outputs=4, q_num_heads=heads, kv_num_heads=kv, softcap=cap, qk_matmul_output_mode=mode), [
             y.transpose(0, 2, 1, 3).reshape(b, i, -1), k, v, scores[mode]]
+
+
+def window():
+    for (b, heads, kv, i, j, past, d), causal, left, right in itertools.product(
+            ((1, 2, 2, 4, 6, 0, 8), (2, 4, 2, 5, 7, 3, 8), (2, 6, 1, 1, 9, 20, 16), (1, 3, 3, 33, 33, 0, 5), (1, 1, 1, 9, 4, 0, 4)), (0, 1),
+            (-1, 0, 2, 40), (-1, 0, 3, 40)):
+        q, k, v = f(b, heads, i, d), f(b, kv, j, d), f(b, kv, j, d)
+        old = [f(b, kv, past, d), f(b, kv, past, d)] if past else []
+        allk, allv = (np.concatenate([o, x], 2) for o, x in zip(old, (k, v))) if past else (k, v)
+        total = past + j
+        options = {"is_causal": causal, "left_window_size": left, "right_window_size": right}
+        for mask in (np.zeros((i, total), np.float32), np.arange(total) % 5 != 3):
+            add = mask if mask.dtype != bool else np.where(mask, 0., -np.inf)
+            y, scores = attended(q, allk, allv, .25, 0., add, first=[past] * b, causal=causal, left=left, right=right)
+            yield Case("Attention", "", [q, k, v, mask, *old], outputs=4, scale=.25, qk_matmul_output_mode=3, **options), [y, allk, allv, scores[3]]
+        if not past:
+            keys = RNG.integers(1, j + 1, b)
+            y, _ = attended(q, k, v, .25, 0., None, keys, keys - i, causal, left, right)
+            yield Case("Attention", "", [q, k, v, np.zeros((1, j), np.float32), None, None, keys.astype(np.int64)], scale=.25, **options), [y]
+
+
+def shifts():
+    for kind in (np.int8, np.int16, np.int32, np.int64):
+        bits = np.dtype(kind).itemsize * 8
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+        x = np.concatenate([[low, low + 1, -8, -1, 0, 1, 8, high], RNG.integers(low, high, 60)]).astype(kind)
+        by = np.concatenate([[1, bits - 1, bits, bits + 1, -1, -bits, 0, 3], RNG.integers(-2, bits + 3, 60)]).astype(kind)
+        y = [[(int(a) << int(n)) if 0 <= n < bits else 0 for a, n in zip(x, by)], [int(a) >> int(n) if 0 <= n < bits else -(int(a) < 0) for a, n in zip(x, by)]]
+        for direction, values in zip(("LEFT", "RIGHT"), y):
+            wrapped = [(n + 2 ** (bits - 1)) % 2 ** bits - 2 ** (bits - 1) for n in values]
+            yield Case("BitShift", "", [x, by], direction=direction), [np.array(wrapped, kind)]
+
+
+def depth():
+    for shape, b in itertools.product(((1, 2, 4, 6), (2, 3, 12, 12)), (1, 2)):
+        n, c, h, w = shape
+        x = f(*shape)
+        split = x.reshape(n, c, h // b, b, w // b, b)
+        for mode, order in (("DCR", (0, 3, 5, 1, 2, 4)), ("CRD", (0, 1, 3, 5, 2, 4))):
+            yield Case("SpaceToDepth", "", [x], blocksize=b, mode=mode), [split.transpose(order).reshape(n, c * b * b, h // b, w // b)]
+
+
+def swiglu():
+    for shape, alpha in itertools.product(((3,), (2, 4), (5, 1025)), (1., .5, 1.702)):
+        a, b = f(*shape), f(*shape)
+        yield Case("SwiGLU", "", [a, b], alpha=alpha), [a / (1 + np.exp(-alpha * a.astype(float))) * b]
 
 
 def body(operator, by):
@@ -252,4 +303,4 @@ def bitcast():
             yield Case("BitCast", "", [x], to=kinds[b]), [y]
 
 
-FAMILIES = {flex_attention: 26, extremes: 20, irfft: 20, bitcast: 26, attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}
+FAMILIES = {window: 25, shifts: 28, depth: 28, swiglu: 28, flex_attention: 26, extremes: 20, irfft: 20, bitcast: 26, attention: 24, antialias: 18, aspect: 18, grid: 20, deform: 22}

@@ -80,6 +80,26 @@ static void concat_and_split(void **state)
     close_run(&r, &mk);
 }
 
+static void equal_words(void **state)
+{
+    static const uint8_t want[] = { 1, 0, 0 };
+    struct tensor_string in_words[] = { TEXT("a"), TEXT(""), TEXT("ab") }, a = TEXT("a");
+    struct engine_tensor in[2] = { words(in_words, 3), words(&a, 1) }, out;
+    int64_t three = 3, one = 1;
+    struct make mk = { 0 };
+    struct run r = { 0 };
+
+    (void)state;
+    make_value(&mk, false, "x", TENSOR_STRING, &three, 1);
+    make_value(&mk, false, "a", TENSOR_STRING, &one, 1);
+    make_node(&mk, "Equal", "x,a", "y", NULL);
+    make_value(&mk, true, "y", TENSOR_BOOL, NULL, -1);
+    run_twice(&r, &mk, 20, in, 2, &out, 1);
+    assert_int_equal(out.bytes, sizeof(want));
+    assert_memory_equal(out.data, want, sizeof(want));
+    close_run(&r, &mk);
+}
+
 static void split_by(void **state)
 {
     static const char *const want[] = { "o", "n", "-x-", "", "", "n---x" };
@@ -252,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(concat_and_split),
+        cmocka_unit_test(equal_words),
         cmocka_unit_test(split_by),
         cmocka_unit_test(normalizes),
         cmocka_unit_test(labels),

@@ -165,6 +165,7 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
     const struct isa *isa = kernel_isa(j->op);
     const int64_t *qs = s->stride[SDPA_Q], *os = s->stride[SDPA_OUT];
     const int32_t *limit = s->limit ? s->limit + b * s->limit_batch : NULL;
+    const int32_t *first = s->first ? s->first + b * s->limit_batch : NULL;
     int64_t keys = limit && !j->d->scores ? 0 : s->sk;
     float *out = j->d->out + b * os[0] + h * os[1] + r0 * os[2];
     struct isa_tile t = { .m = (int)(r1 - r0),
@@ -185,8 +186,7 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
     }
     for (int64_t r = r0; r < r1; r++) {
         float *x = score + (r - r0) * s->ld;
-        int64_t n = limit ? limit[r] : keys,
-                start = s->window > 0 ? MAX(n - s->window, (int64_t)0) : 0;
+        int64_t n = limit ? limit[r] : keys, start = first ? MIN((int64_t)first[r], n) : 0;
 
         if (j->d->scores)
             expose(j, x, start, n, b, h, r);

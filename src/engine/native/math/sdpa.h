@@ -27,8 +27,8 @@ struct sdpa {
     float fill;           /* what replaces it */
     const int32_t *limit; /* keys that each row looks at, the first ones; NULL: all. May be set
                            * after sdpa_plan() */
+    const int32_t *first; /* and the first that it looks at, likewise; NULL: 0 */
     int64_t limit_batch;  /* limits per batch item; 0: the same for all */
-    int64_t window;       /* > 0: only so many keys, the last ones before the limit */
     bool sinks;           /* the weights of a row sum up to 1 together with exp(sink) */
     bool blind_zero;      /* a row whose keys are all masked gives 0, else NaN */
     enum sdpa_scores scores;

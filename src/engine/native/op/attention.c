@@ -73,7 +73,7 @@ int attention_plan(struct op *op, struct attention *a, opm_error *err)
     const int64_t q[4] = { a->batch, a->heads, a->q_len, a->width },
                   k[4] = { a->batch, a->kv_heads, a->total, a->width },
                   v[4] = { a->batch, a->kv_heads, a->total, a->v_width },
-                  limit[2] = { a->batch, a->q_len };
+                  limit[2] = { a->batch, 2 * a->q_len };
     size_t total = (a->own_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN, core = 0;
     struct sdpa *c = &a->core;
     int rc;
@@ -89,7 +89,6 @@ int attention_plan(struct op *op, struct attention *a, opm_error *err)
                         .where_keeps = true,
                         .fill = -INFINITY,
                         .limit_batch = a->q_len,
-                        .window = a->window,
                         .sinks = a->sinks };
     if (!place(&a->at_q, &total, q, a->copy_q ? 4 : 0, 4) ||
         !place(&a->at_k, &total, k, a->copy_kv && !a->present[0] ? 4 : 0, 4) ||
@@ -269,8 +268,14 @@ static void set_stride(int64_t to[4], const struct rows *r, bool turned)
     to[turned ? 2 : 3] = 1;
 }
 
-/* How many keys each row of each batch item sees. */
-static void set_limits(const struct attention *a, const struct attention_call *c, int32_t *limit)
+static int32_t key_at(const struct attention *a, int64_t n)
+{
+    return (int32_t)MIN(MAX(n, (int64_t)0), a->total);
+}
+
+/* Which keys each row of each batch item sees: from first to before limit. */
+static void set_limits(const struct attention *a, const struct attention_call *c, int32_t *limit,
+                       int32_t *first)
 {
     for (int64_t b = 0; b < a->batch; b++) {
         int64_t before = c->seq ? past_of(a, c, b) : a->before,
@@ -283,9 +288,13 @@ static void set_limits(const struct attention *a, const struct attention_call *c
         if (a->masked)
             all = MIN(all, a->masked);
         for (int64_t i = 0; i < a->q_len; i++) {
-            int64_t n = a->causal ? MIN(before + i + 1, MAX(all, (int64_t)0)) : all;
+            int64_t own = before + i, n = a->causal ? MIN(own + 1, MAX(all, (int64_t)0)) : all;
 
-            limit[b * a->q_len + i] = (int32_t)MIN(MAX(n, (int64_t)0), a->total);
+            if (a->right >= 0 && a->right < a->total)
+                n = MIN(n, own + 1 + a->right);
+            limit[b * a->q_len + i] = key_at(a, n);
+            first[b * a->q_len + i] =
+                key_at(a, a->left >= 0 && a->left < a->total ? own - a->left : 0);
         }
     }
 }
@@ -328,11 +337,12 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
         memset(kernel_out(op, 0)->data, 0, kernel_out(op, 0)->bytes);
         return 0;
     }
-    if (a->causal || call->seq || call->lengths || a->masked) {
+    if (a->causal || call->seq || call->lengths || a->masked || a->left >= 0 || a->right >= 0) {
         int32_t *limit = (int32_t *)(void *)(scratch + a->at_limit);
 
-        set_limits(a, call, limit);
         core.limit = limit;
+        core.first = limit + a->batch * a->q_len;
+        set_limits(a, call, limit, limit + a->batch * a->q_len);
     }
     out = attention_rows(kernel_out(op, 0), a->heads);
     set_stride(core.stride[SDPA_Q], &q, false);
@@ -412,7 +422,7 @@ int attention_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, 6, TYPES_INDEX, err);
     if (rc)
         return rc;
-    *a = (struct attention){ 0 };
+    *a = ATTENTION_NONE;
     q = kernel_in(op, 0);
     k = kernel_in(op, 1);
     v = kernel_in(op, 2);
@@ -439,10 +449,12 @@ int attention_prepare(struct op *op, opm_error *err)
     find_present(op, a, kernel_in(op, 4) != NULL);
     last = mask && mask->shape.rank ? mask->shape.dim[mask->shape.rank - 1] : 0;
     a->masked = last > 1 && last < a->total ? last : 0;
-    if (mask && (mask->shape.rank < 2 || !short_mask_stride(a, &mask->shape, stride) ||
+    if (mask && (mask->shape.rank < 1 || !short_mask_stride(a, &mask->shape, stride) ||
                  !(TYPE_BIT(mask->type) & (TYPE_BIT(TENSOR_F32) | TYPE_BIT(TENSOR_BOOL)))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for this mask");
     a->causal = node_attr_int(op->node, "is_causal", 0) != 0;
+    a->left = MAX(node_attr_int(op->node, "left_window_size", -1), (int64_t)-1);
+    a->right = MAX(node_attr_int(op->node, "right_window_size", -1), (int64_t)-1);
     a->before = a->past;
     a->scale = node_attr_float(op->node, "scale", 1 / sqrtf((float)a->width));
     a->cap = node_attr_float(op->node, "softcap", 0);
@@ -503,7 +515,7 @@ int multihead_prepare(struct op *op, opm_error *err)
         rc = attention_want_f32(op, i, err);
     if (rc)
         return rc;
-    *a = (struct attention){ 0 };
+    *a = ATTENTION_NONE;
     if (kernel_in(op, 8) || kernel_in(op, 9) || kernel_out(op, 3))
         return kernel_fail(op, OPM_EUNSUPPORTED, err,
                            "no kernel for a shared buffer or for scores");

@@ -25,7 +25,8 @@ struct attention {
     float scale, cap;
     bool causal;      /* row i sees the first before + i + 1 keys */
     int64_t before;   /* unless lengths are given with the call */
-    int64_t window;   /* > 0: and only the last so many of them */
+    int64_t left;     /* >= 0: so many keys before its own at most, ... */
+    int64_t right;    /* ... so many after it; -1: all */
     bool sinks;       /* see sdpa.h */
     bool copy_q;      /* it gets a bias, or is turned */
     bool copy_kv;     /* likewise, or there is something past or present */
@@ -36,6 +37,9 @@ struct attention {
     struct sdpa core;
     size_t at_q, at_k, at_v, at_mask, at_limit, at_core;
 };
+
+/* To begin with: all keys are looked at. */
+#define ATTENTION_NONE ((struct attention){ .left = -1, .right = -1 })
 
 struct attention_call {
     struct rows q, k, v;          /* the new ones */

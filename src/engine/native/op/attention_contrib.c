@@ -169,7 +169,7 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     a = &p->a;
     x = kernel_in(op, 0);
     w = kernel_in(op, 1);
-    *a = (struct attention){ 0 };
+    *a = ATTENTION_NONE;
     if (x->shape.rank != 3 || w->shape.rank != 2 || w->shape.dim[0] != x->shape.dim[2])
         return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     p->k = w->shape.dim[0];
@@ -364,7 +364,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, GQA_SEQ, TYPES_INDEX, err);
     if (rc)
         return rc;
-    *a = (struct attention){ 0 };
+    *a = ATTENTION_NONE;
     if (!group_geometry(op, a))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for these operands");
     if (kernel_in(op, GQA_KEY_SCALE) || kernel_in(op, GQA_VALUE_SCALE) || kernel_out(op, 3))
@@ -387,7 +387,7 @@ int groupquery_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "positions do not fit");
     if (sink && (sink->type != TENSOR_F32 || sink->count != a->heads))
         return kernel_fail(op, OPM_EINVAL, err, "sinks do not fit");
-    a->window = MAX(node_attr_int(op->node, "local_window_size", -1), (int64_t)0);
+    a->left = MAX(node_attr_int(op->node, "local_window_size", -1), (int64_t)0) - 1;
     a->sinks = sink || node_attr_int(op->node, "smooth_softmax", 0) > 0;
     a->present[0] = kernel_out(op, 1) != NULL;
     a->present[1] = kernel_out(op, 2) != NULL;

@@ -4,6 +4,7 @@
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
+#include "engine/native/op/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,8 +69,6 @@ int binary_prepare(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "operands are %s and %s",
                            tensor_type_name(kernel_in(op, 0)->type),
                            tensor_type_name(kernel_in(op, 1)->type));
-    if (op->kernel->arg == BIN_SHIFT && tensor_type_signed(kernel_in(op, 0)->type))
-        return kernel_fail(op, OPM_EINVAL, err, "shifts unsigned integers only");
     if (!(TYPE_BIT(kernel_in(op, 0)->type) & TYPES_INT) &&
         (op->kernel->arg == BIN_BITAND || op->kernel->arg == BIN_BITOR ||
          op->kernel->arg == BIN_BITXOR || op->kernel->arg == BIN_SHIFT))
@@ -151,8 +150,8 @@ int compare_prepare(struct op *op, opm_error *err)
 {
     int f = op->kernel->arg;
     uint64_t types = f == BIN_AND || f == BIN_OR || f == BIN_XOR ? TYPE_BIT(TENSOR_BOOL)
-                     : f == BIN_EQUAL                            ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL)
-                                                                 : TYPES_NUM;
+                     : f == BIN_EQUAL ? TYPES_NUM | TYPE_BIT(TENSOR_BOOL) | TYPE_BIT(TENSOR_STRING)
+                                      : TYPES_NUM;
     int rc = kernel_want(op, 0, types, err);
 
     if (!rc)
@@ -162,12 +161,36 @@ int compare_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+static void text_row(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
+{
+    const struct bin_job *j = arg;
+    const struct tensor_string *a = (const void *)j->in[0], *b = (const void *)j->in[1];
+
+    for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)j->out)[at + i] =
+            text_equal(&a[off[0] + i * stride[0]], &b[off[1] + i * stride[1]]);
+}
+
+static void equal_texts(const struct op *op)
+{
+    const struct nt *in[2] = { kernel_in(op, 0), kernel_in(op, 1) };
+    struct nt *out = kernel_out(op, 0);
+    struct bin_job j = { .in = { in[0]->data, in[1]->data }, .out = out->data };
+
+    broadcast_init(&j.b, &out->shape, in, 2);
+    broadcast_each(&j.b, 0, out->count, text_row, &j);
+}
+
 int compare_run(struct op *op, opm_error *err)
 {
     enum bin f = (enum bin)op->kernel->arg;
     bool turn = f == BIN_GREATER || f == BIN_GREATEREQ;
 
     (void)err;
+    if (kernel_in(op, 0)->type == TENSOR_STRING) {
+        equal_texts(op);
+        return 0;
+    }
     if (turn)
         f = f == BIN_GREATER ? BIN_LESS : BIN_LESSEQ;
     apply(op, f, kernel_in(op, turn), kernel_in(op, !turn), kernel_out(op, 0));

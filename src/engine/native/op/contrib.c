@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#define SWIGLU_BLOCK 1024
+
 /* SkipLayerNormalization: input, skip, gamma, beta, bias; without the mean: input, skip, gamma,
  * bias. SimplifiedLayerNormalization and RMSNormalization: input, gamma. */
 struct skip_slots {
@@ -163,6 +165,41 @@ int biasact_run(struct op *op, opm_error *err)
     (void)err;
     if (x->count)
         pool_for(kernel_pool(op), x->count / n, MAX(2048 / n, (int64_t)1), biasact_part, op);
+    return 0;
+}
+
+/* Swish of the first, times the second. */
+int swiglu_prepare(struct op *op, opm_error *err)
+{
+    int rc = kernel_want(op, 0, TYPE_BIT(TENSOR_F32), err);
+
+    if (!rc)
+        rc = kernel_want(op, 1, TYPE_BIT(TENSOR_F32), err);
+    if (!rc && !shape_equal(&kernel_in(op, 0)->shape, &kernel_in(op, 1)->shape))
+        rc = kernel_fail(op, OPM_EINVAL, err, "operands are of different shapes");
+    return rc ? rc : kernel_infer(op, err);
+}
+
+static void swiglu_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct op *op = arg;
+    const struct isa *isa = kernel_isa(op);
+    float *out = kernel_out(op, 0)->data, block[SWIGLU_BLOCK];
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i += SWIGLU_BLOCK) {
+        int64_t n = MIN(end - i, (int64_t)SWIGLU_BLOCK);
+
+        isa->unary(U_SILU, block, (const float *)kernel_in(op, 0)->data + i, n,
+                   node_attr_float(op->node, "alpha", 1), 0);
+        isa->binary(B_MUL, out + i, block, 1, (const float *)kernel_in(op, 1)->data + i, 1, n);
+    }
+}
+
+int swiglu_run(struct op *op, opm_error *err)
+{
+    (void)err;
+    pool_for(kernel_pool(op), kernel_out(op, 0)->count, 4096, swiglu_part, op);
     return 0;
 }
 

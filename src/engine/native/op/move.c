@@ -266,10 +266,15 @@ int depthspace_run(struct op *op, opm_error *err)
     (void)err;
     if (out->count == 0)
         return 0;
-    if (op->kernel->arg ==
-        SPACE_TO_DEPTH) { /* n, bh, bw, c, h', w' of an input n, c, h', bh, w', bw */
+    if (op->kernel->arg == SPACE_TO_DEPTH && dcr) {
+        /* n, bh, bw, c, h', w' of an input n, c, h', bh, w', bw */
         int64_t dim[] = { n, b, b, c, h / b, w / b };
         int64_t by[] = { c * h * w, w, 1, h * w, b * w, b };
+
+        strided_copy(kernel_pool(op), out->data, in->data, nt_width(in->type), 6, dim, by);
+    } else if (op->kernel->arg == SPACE_TO_DEPTH) { /* n, c, bh, bw, h', w' */
+        int64_t dim[] = { n, c, b, b, h / b, w / b };
+        int64_t by[] = { c * h * w, h * w, w, 1, b * w, b };
 
         strided_copy(kernel_pool(op), out->data, in->data, nt_width(in->type), 6, dim, by);
     } else { /* n, c', h, bh, w, bw */

@@ -113,8 +113,7 @@ struct around {
     double w[GRID_SIDE];
 };
 
-/* Nearest elements are those of PyTorch, which in planes rounds halves to even, and in volumes away
- * from zero. */
+/* Of two nearest elements the even one counts, as ONNX's cases and ONNX Runtime have it. */
 static int grid_around(const struct grid *g, int d, double x, struct around *a)
 {
     int64_t n = g->dim[d], first;
@@ -123,7 +122,7 @@ static int grid_around(const struct grid *g, int d, double x, struct around *a)
 
     x = place(g, x, n);
     if (g->mode == GRID_NEAREST)
-        x = g->nd == 3 ? round(x) : nearbyint(x);
+        x = nearbyint(x);
     if (!(x >= lo && x <= hi)) { /* elements around it may still be outside: pixel() */
         if (g->padding == GRID_BORDER)
             x = fmin(fmax(x, 0), (double)(n - 1));
