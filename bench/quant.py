@@ -14,12 +14,15 @@ differs by more than two steps of 8 bits, or floats by 2 %, is marked. WHAT: onl
   --time 20          milliseconds that an engine runs in a round
   --above 0.9        of the table, only rows from this ratio on; 0, the default, for all
   --keep DIR         keep the models there
+  --write FILE.md    put machine, date and a table of what stands between convolutions, and of products, between the
+                     marks <!-- quantised: begin --> and <!-- quantised: end --> in FILE.md
 
 ONNX Runtime is found as `opmeter run` finds it (OPMETER_ORT_LIB). Needs numpy."""
 import argparse
 import pathlib
 import sys
 import tempfile
+import types
 
 import numpy as np
 
@@ -28,6 +31,7 @@ import ops
 import quant_forms
 
 STEPS, TOLERANCE = 2, .02
+SUMMARY = ["between two convolutions, or product", "forms", "geometric mean", "least", "most"]
 
 
 def parse():
@@ -43,13 +47,27 @@ def parse():
     parser.add_argument("--time", type=int, default=20)
     parser.add_argument("--above", type=float, default=0)
     parser.add_argument("--keep")
+    parser.add_argument("--write")
     return parser.parse_intermixed_args()
+
+
+def mean(ratios):
+    return np.exp(np.mean(np.log(ratios)))
+
+
+def summary(measured):
+    """A row for what stands between, or which product it is."""
+    kinds = {}
+    for ratio, cells in measured:
+        kinds.setdefault(cells[1], []).append(ratio)
+    order = sorted(kinds.items(), key=lambda k: -mean(k[1]))
+    return [[what, str(len(r)), f"{mean(r):.2f}", f"{min(r):.2f}", f"{max(r):.2f}"] for what, r in order]
 
 
 def main():
     options = parse()
     tool = ops.pair_tool(options.tool)
-    measured = []
+    measured, version = [], None
     with tempfile.TemporaryDirectory(prefix="opmeter-bench-") as folder:
         for at, form in enumerate(quant_forms.forms(options.draws, options.seed)):
             model, given = form.model()
@@ -59,6 +77,7 @@ def main():
             if options.keep:
                 pathlib.Path(options.keep, f"{at}.onnx").write_bytes(model)
             result = ops.pair(tool, model, given, folder, options)
+            version = result.get("version") or version
             if result["why"]:
                 print(f"not compared: {at} {label}: {result['why']}", file=sys.stderr)
                 continue
@@ -71,9 +90,13 @@ def main():
     rows = [cells for ratio, cells in measured if ratio >= options.above]
     print(engine.aligned(["", "form", "", "µs", "ORT", "ratio", ""], rows))
     ratios = [ratio for ratio, _ in measured]
-    if ratios:
-        print(f"{len(ratios)} forms: geometric mean {np.exp(np.mean(np.log(ratios))):.2f}, "
-              f"{sum(r > .9 for r in ratios)} above 0.9.")
+    total = f"{len(ratios)} forms: geometric mean {mean(ratios):.2f}, {sum(r > .9 for r in ratios)} above 0.9." if ratios else ""
+    print(total)
+    if options.write:
+        about = engine.machine(types.SimpleNamespace(
+            tool=options.tool, version=version, onednn=None,
+            options=types.SimpleNamespace(rounds=options.rounds, time=f"{options.time} ms")))
+        engine.write(options.write, "quantised", f"{about} {total}\n\n{engine.markdown(SUMMARY, summary(measured))}")
 
 
 if __name__ == "__main__":

@@ -421,7 +421,7 @@ def run(tool, family, folder):
         arrays.update({f"out_y{k}_{i}": np.asarray(w) for i, w in enumerate(want) if w is not None})
     np.savez(ref, **arrays)
     wrong = []
-    for isa, threads in (("c", 1), ("avx2", 2), ("avx512", 1)):
+    for isa, threads in (("c", 1), ("avx2", 2), ("avx512", 1), ("amx", 1)):
         done = subprocess.run([tool, "run", file, "--check", ref, "--engine", "native", "--threads", str(threads), "-n", "2", "-w", "0",
                                "-o", folder, "--atol", "1e-4", "--rtol", "1e-4"], capture_output=True, text=True, timeout=250,
                               env={**os.environ, "OPMETER_ISA": isa})

@@ -151,6 +151,7 @@ def cases():
     yield from few_bits()
     yield from small_floats()
     yield from bfloats()
+    yield from bfloat_operators()
 
 
 def few_bits():
@@ -292,6 +293,35 @@ def bfloats():
     yield Model("bf16_dequantize", 21, {"x": x}, {"w": codes.astype(np.int8), "s": Raw("bfloat16", scale)},
                 [inside, ("DequantizeLinear", ["w", "s"], ["d"], {}), ("MatMul", ["h", "d"], ["t"], {}), out],
                 {"y": real(bf16(h @ (codes * 0.03125)))})
+
+
+def bfloat_operators():
+    """One operator each between two conversions; b is a constant."""
+    rng = np.random.default_rng(16)
+    def near(*shape):
+        return real(bf16(rng.standard_normal(shape)))
+    x, b = near(4, 6), near(4, 6)
+    row = near(6)
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(1, keepdims=True))
+    norm = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    image = near(1, 2, 4, 6)
+    fours = image.reshape(1, 2, 2, 2, 3, 2)
+    for name, operator, inputs, more, attributes, want in (
+            ("add", "Add", x, [b], {}, wide + b), ("sub", "Sub", x, [row], {}, wide - row), ("mul", "Mul", x, [b], {}, wide * b),
+            ("div", "Div", x, [np.abs(b) + 1], {}, wide / real(bf16(np.abs(b) + 1))), ("neg", "Neg", x, [], {}, -wide),
+            ("exp", "Exp", x, [], {}, np.exp(wide)), ("sigmoid", "Sigmoid", x, [], {}, 1 / (1 + np.exp(-wide))),
+            ("tanh", "Tanh", x, [], {}, np.tanh(wide)), ("softmax", "Softmax", x, [], {"axis": 1}, e / e.sum(1, keepdims=True)),
+            ("layernorm", "LayerNormalization", x, [row], {}, norm * row),
+            ("reducemax", "ReduceMax", x, [np.array([1])], {"keepdims": 0}, wide.max(1)),
+            ("reducemean", "ReduceMean", x, [np.array([0])], {"keepdims": 0}, wide.mean(0)),
+            ("transpose", "Transpose", x, [], {"perm": [1, 0]}, wide.T), ("concat", "Concat", x, [b], {"axis": 0}, np.concatenate([x, b])),
+            ("gather", "Gather", x, [np.array([3, 0, 3])], {"axis": 0}, wide[[3, 0, 3]]),
+            ("maxpool", "MaxPool", image, [], {"kernel_shape": [2, 2], "strides": [2, 2]}, fours.max((3, 5)))):
+        constants = {f"c{i}": Raw("bfloat16", bf16(c)) if c.dtype.kind == "f" else c for i, c in enumerate(more)}
+        yield Model(f"bf16_{name}", 22, {"x": inputs}, constants,
+                    [("Cast", ["x"], ["h"], {"to": 16}), (operator, ["h", *constants], ["t"], attributes),
+                     ("Cast", ["t"], ["y"], {"to": 1})], {"y": real(bf16(want))})
 
 
 def compare(opmeter):

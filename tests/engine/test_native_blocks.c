@@ -10,7 +10,8 @@ struct form {
     enum tensor_type type;
     int64_t m, k, n, block;
     bool gemm, turned, zeros, bias;
-    bool stays; /* as it is */
+    bool between; /* a Transpose turns them */
+    bool stays;   /* as it is */
 };
 
 /* Numbers of 4 bits lie two in a byte, the first in the low bits. */
@@ -94,8 +95,11 @@ static void one_form(const struct form *f)
         make_weight(&m, "b", TENSOR_F32, &f->n, 1, bias, (size_t)f->n * 4);
     snprintf(attrs, sizeof(attrs), "axis=%d block_size=%d", f->turned, (int)f->block);
     make_node(&m, "DequantizeLinear", f->zeros ? "w,s,z" : "w,s", "d", attrs);
-    snprintf(list, sizeof(list), "a,d%s", f->bias ? ",b" : "");
-    make_node(&m, f->gemm ? "Gemm" : "MatMul", list, "y", f->turned ? "transB=1" : "");
+    snprintf(list, sizeof(list), "a,%s%s", f->between ? "t" : "d", f->bias ? ",b" : "");
+    if (f->between)
+        make_node(&m, "Transpose", "d", "t", f->gemm ? "perm=1,0" : "");
+    make_node(&m, f->gemm ? "Gemm" : "MatMul", list, "y",
+              f->gemm && f->turned != f->between ? "transB=1" : "");
     make_value(&m, true, "y", TENSOR_F32, NULL, -1);
     if (f->stays)
         assert_kernel(&m, 21, KERNEL_nbits, about);
@@ -136,8 +140,21 @@ static void blocks(void **state)
             f.bias = f.gemm && rnd(2);
             one_form(&f);
         }
-    /* The last block is shorter. */
-    one_form(&(struct form){ .type = TENSOR_I4, .m = 2, .k = 40, .n = 6, .block = 32 });
+    for (int i = 0; i < 32; i++) {
+        struct form f = { .type = types[i % 4],
+                          .m = i & 4 ? 20 : 1,
+                          .k = 32 + 8 * rnd(9),
+                          .n = 1 + rnd(40),
+                          .block = 16 + 8 * rnd(3),
+                          .gemm = i & 8,
+                          .zeros = rnd(2),
+                          .between = i & 16,
+                          .stays = true };
+
+        f.turned = f.gemm ? rnd(2) : f.between;
+        f.k -= rnd(2) ? 3 : 0; /* the last block is shorter */
+        one_form(&f);
+    }
 }
 
 static float widened(uint16_t h, enum tensor_type type)

@@ -123,6 +123,7 @@ struct op {
     size_t extra_bytes;    /* by which these exceed the constants */
     bool folded_batchnorm; /* into constant weights */
     bool turned_b;         /* MatMul: input 1 is the transposed of what the node multiplies by */
+    int64_t block_size;    /* of the DequantizeLinear that a product by its weights covers */
     bool sparse_support;   /* there is a kernel for weights with zero blocks */
     double zero_ratio;     /* of the weights; NAN: not counted yet */
     float epsilon;         /* of a fused normalization; NAN: the node's attribute */

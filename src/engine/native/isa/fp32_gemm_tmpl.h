@@ -27,7 +27,7 @@ INLINE void tile_rows(const struct isa_tile *t, const int m, const int nv)
 {
     vf acc[MR][NV];
     const float *row[(MR + 2) / 3], *b = t->b;
-    const int64_t ars = t->ars, aks = t->aks;
+    const int64_t ars = t->ars, aks = t->aks, brs = t->brs;
 
     UNROLL for (int i = 0; i < m; i++)
     {
@@ -50,7 +50,7 @@ INLINE void tile_rows(const struct isa_tile *t, const int m, const int nv)
             UNROLL for (int j = 0; j < nv; j++) acc[i][j] = VFMA(av, bv[j], acc[i][j]);
         }
         UNROLL for (int i = 0; i < (m + 2) / 3; i++) row[i] += aks;
-        b += NR;
+        b += brs;
     }
     UNROLL for (int i = 0; i < m; i++)
     {
@@ -82,6 +82,7 @@ INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type
 {
     vf acc[4][NV];
     const float *a = t->a;
+    const int64_t brs = t->brs;
     int64_t p = 0, b = 0;
 
     UNROLL for (int u = 0; u < 4; u++)
@@ -94,10 +95,10 @@ INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type
             vf av = vset(a[u * t->aks]);
 
             UNROLL for (int j = 0; j < nv; j++) acc[u][j] =
-                VFMA(av, row_b(t, type, b + u * NR + j * VL), acc[u][j]);
+                VFMA(av, row_b(t, type, b + u * brs + j * VL), acc[u][j]);
         }
         a += 4 * t->aks;
-        b += 4 * NR;
+        b += 4 * brs;
     }
     for (; p < t->k; p++) {
         vf av = vset(*a);
@@ -105,7 +106,7 @@ INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type
         UNROLL for (int j = 0; j < nv; j++) acc[0][j] =
             VFMA(av, row_b(t, type, b + j * VL), acc[0][j]);
         a += t->aks;
-        b += NR;
+        b += brs;
     }
     UNROLL for (int j = 0; j < nv; j++)
     {
@@ -160,6 +161,7 @@ static void gemm(int m, int n, int64_t k, const float *a, const float *b, float 
                           .ars = 1,
                           .aks = MR,
                           .b = b,
+                          .brs = NR,
                           .c = c,
                           .ldc = ldc,
                           .init = add ? c : NULL,

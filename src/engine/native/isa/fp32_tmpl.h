@@ -397,6 +397,41 @@ static void softmax(float *out, const float *in, int64_t n)
     unary_loop(U_AFFINE, out, out, n, 1.0f / total, 0);
 }
 
+/* x less the greatest, less the logarithm of the sum of their exponentials. */
+static void logsoftmax(float *out, const float *in, int64_t n)
+{
+    float max = in[0], total;
+    vf m, s = vset(0), mv, lv;
+    int64_t i = 0;
+
+    if (n >= VL) {
+        m = vload(in);
+        for (i = VL; i + VL <= n; i += VL)
+            m = vmax(m, vload(in + i));
+        max = vlargest(m);
+    }
+    for (; i < n; i++)
+        max = in[i] > max ? in[i] : max;
+    if (max == INFINITY || max == -INFINITY)
+        max = 0;
+    mv = vset(max);
+    for (i = 0; i + VL <= n; i += VL)
+        s += vexp(vload(in + i) - mv);
+    total = vsum(s);
+    if (i < n) {
+        vf e = vexp(vload_n(in + i, n - i) - mv);
+
+        for (int64_t j = 0; j < n - i; j++)
+            total += e[j];
+    }
+    total = logf(total);
+    lv = vset(total);
+    for (i = 0; i + VL <= n; i += VL)
+        vstore(out + i, (vload(in + i) - mv) - lv);
+    if (i < n)
+        vstore_n(out + i, (vload_n(in + i, n - i) - mv) - lv, n - i);
+}
+
 /* max of y as it is written over x */
 INLINE float soft_begin(float *x, int64_t n, float scale, const float *mask)
 {
@@ -574,7 +609,6 @@ INLINE float reduce_loop(const enum isa_reduce f, const float *x, int64_t n)
 {
     const bool sum = f != R_MAX && f != R_MIN;
     vf first = sum ? vset(0) : vset(*x), acc[4] = { first, first, first, first };
-    float lane[VL], r;
     int64_t i = 0;
 
     for (; i + 4 * VL <= n; i += 4 * VL)
@@ -584,16 +618,16 @@ INLINE float reduce_loop(const enum isa_reduce f, const float *x, int64_t n)
         acc[0] = reduce1(f, acc[0], vload(x + i));
     if (i < n && sum)
         acc[1] = reduce1(f, acc[1], vload_n(x + i, n - i));
-    for (; i < n && !sum; i++)
+    if (i < n && !sum && n >= VL) /* some of them twice */
+        acc[1] = reduce1(f, acc[1], vload(x + n - VL));
+    for (; i < n && !sum && n < VL; i++)
         acc[1] = reduce1(f, acc[1], vset(x[i]));
     if (sum)
         return vsum((acc[0] + acc[1]) + (acc[2] + acc[3]));
     acc[0] = reduce1(f, reduce1(f, acc[0], acc[1]), reduce1(f, acc[2], acc[3]));
-    vstore(lane, acc[0]);
-    r = lane[0];
-    for (int k = 1; k < VL; k++)
-        r = r != r || (f == R_MAX ? r > lane[k] : r < lane[k]) ? r : lane[k];
-    return r;
+    if (vsum(vsel(acc[0] != acc[0], vset(1), vset(0))) > 0)
+        return NAN;
+    return f == R_MAX ? vlargest(acc[0]) : -vlargest(-acc[0]);
 }
 
 static float reduce(enum isa_reduce f, const float *x, int64_t n)
@@ -631,10 +665,12 @@ static void lstm(float *h, float *c, const float *gate, int64_t n)
 const struct isa ISA_NAME = {
     .mr = MR,
     .nr = NR,
+    .lanes = VL,
     .gemm = gemm,
     .binary = binary,
     .unary = unary,
     .softmax = softmax,
+    .logsoftmax = logsoftmax,
     .layernorm = layernorm,
     .depthwise = depthwise,
     .dot = dot,

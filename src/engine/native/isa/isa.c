@@ -58,6 +58,10 @@ static void pick(void)
     put(ISA_AVX512, &isa_avx512, vnni && __builtin_cpu_supports("avx512vbmi") ? &q8_vnni : &q8_avx2,
         vnni ? &nhwc_vnni : &nhwc_avx2, &sparse_avx512, &half_avx2, &loops_avx512,
         vnni ? &nbits_vnni : &nbits_avx2, &rows_avx512);
+    if (!vnni || !__builtin_cpu_supports("avx512vbmi") || !q8_amx_allowed())
+        return;
+    put(ISA_AMX, &isa_avx512, &q8_amx, &nhwc_amx, &sparse_avx512, &half_avx2, &loops_avx512,
+        &nbits_vnni, &rows_avx512);
 #endif
 }
 

@@ -2,9 +2,9 @@
  *
  * Each kind of loops (floats, channel-blocked floats, bytes, bytes with channels last, block-sparse
  * weights, weights of a few bits, 16-bit floats, rows of any type) is there for plain C, AVX2 with
- * FMA, and AVX-512; isa.c picks for all of them. The loops work on one thread's part of one
- * operator and never allocate. Results may differ between instruction sets in the last bits, never
- * between runs or thread counts. */
+ * FMA, and AVX-512, and bytes for AMX, too; isa.c picks for all of them. The loops work on one
+ * thread's part of one operator and never allocate. Results may differ between instruction sets in
+ * the last bits, never between runs or thread counts. */
 #ifndef NATIVE_ISA_H
 #define NATIVE_ISA_H
 
@@ -49,7 +49,8 @@ enum isa_reduce { R_SUM, R_SQUARES, R_ABS, R_MAX, R_MIN };
 
 enum isa_binary { B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_NBINARY };
 
-/* c[m x n] = init + a * b: m <= mr, n <= nr, b packed as k x nr (zero beyond n). Element (i, p) of
+/* c[m x n] = init + a * b: m <= mr, n <= nr, rows of b as brs says, whose elements beyond n are
+ * read: up to `lanes` or else up to nr. Packed they are nr, zero beyond n. Element (i, p) of
  * a is at a[i * ars + p * aks]. init NULL: 0; init may be c; row i of it is at init + i * irs. Of
  * one row, b may be given as 16-bit floats instead, if row_half of the instruction set is set. */
 struct isa_tile {
@@ -58,6 +59,7 @@ struct isa_tile {
     const float *a;
     int64_t ars, aks;
     const float *b;
+    int64_t brs;
     float *c;
     int64_t ldc;
     const float *init;
@@ -69,6 +71,7 @@ struct isa_tile {
 struct isa {
     const char *name;
     int mr, nr; /* rows and columns of a GEMM tile */
+    int lanes;  /* floats of a vector */
     /* c[m x n] (+)= a * b, a: k x mr packed (zero beyond m), b: k x nr packed; m <= mr, n <= nr. */
     void (*gemm)(int m, int n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
                  bool add);
@@ -78,6 +81,7 @@ struct isa {
     void (*unary)(enum isa_unary f, float *out, const float *in, int64_t n, float alpha,
                   float beta);
     void (*softmax)(float *out, const float *in, int64_t n);
+    void (*logsoftmax)(float *out, const float *in, int64_t n); /* out may be in */
     /* (in - mean) / sqrt(var + eps) * scale + bias; scale and bias may be NULL. */
     void (*layernorm)(float *out, const float *in, const float *scale, const float *bias, int64_t n,
                       float eps, float *mean, float *inv);
@@ -106,10 +110,11 @@ struct isa {
 };
 
 /* Instruction sets and their names, the better later. */
-#define ISA_SETS(X) \
-    X(C, "c")       \
-    X(AVX2, "avx2") \
-    X(AVX512, "avx512")
+#define ISA_SETS(X)     \
+    X(C, "c")           \
+    X(AVX2, "avx2")     \
+    X(AVX512, "avx512") \
+    X(AMX, "amx")
 
 enum isa_kind {
 #define X(kind, name) ISA_##kind,

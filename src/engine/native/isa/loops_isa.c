@@ -40,6 +40,7 @@ static inline bool any_c(vi_c v)
 #define EVEN 0, 2, 4, 6
 #define ANY(v) any_c(v)
 #define LOAD_N(p, n) load_n_c(p, n)
+#define STORE_N(p, v, n) memcpy(p, &(v), (size_t)(n) * sizeof(float))
 #define GATHER(p, at) gather_c(p, at)
 #include "engine/native/isa/loops_tmpl.h"
 
@@ -55,6 +56,9 @@ TARGET_PUSH(TARGET_AVX2)
 #define ANY(v) (!_mm256_testz_si256((__m256i)(v), (__m256i)(v)))
 #define LOAD_N(p, n) \
     ((vf_avx2)_mm256_maskload_ps(p, (__m256i)((vi_avx2){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n))))
+#define STORE_N(p, v, n)                                                                  \
+    _mm256_maskstore_ps(p, (__m256i)((vi_avx2){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n)), \
+                        (__m256)(v))
 #define GATHER(p, at)                                                                              \
     ((vf_avx2)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, (__m256i)(at), (__m256)((at) >= 0), \
                                        4))
@@ -70,6 +74,7 @@ TARGET_PUSH(TARGET_AVX512)
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define ANY(v) (_mm512_test_epi32_mask((__m512i)(v), (__m512i)(v)) != 0)
 #define LOAD_N(p, n) ((vf_avx512)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p))
+#define STORE_N(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), (__m512)(v))
 #define GATHER(p, at)                                                                 \
     ((vf_avx512)_mm512_mask_i32gather_ps(                                             \
         _mm512_setzero_ps(),                                                          \

@@ -34,17 +34,21 @@ struct loops_tile {
     bool add;
 };
 
-/* One row of a pooled plane: rows of the input, one by one, each changed as `pre` says, are put
- * together in pad, and those windows of pad then make out. pad has room for LOOPS_PAD(): what is
- * before and after the row is there, and stays. */
+/* Lines of a pooled plane, first all of them along y, then along x, as what was just written is
+ * slow to read: line l's rows of the input, row[l * rows] and so on, each changed as `pre` says,
+ * are put together in pad, l * pitch further on, and those windows of pad then make out. pad has
+ * room for LOOPS_PAD() floats after each line: what is before and after a row is there, and stays.
+ */
 enum loops_pre { PRE_NONE, PRE_ABS, PRE_SQUARE };
 struct loops_pool {
     const float *const *row;
     int rows;
+    int64_t lines;
     int64_t width, before, after;
     float fill; /* of before and after */
     float *pad;
-    float *out;
+    int64_t pitch; /* of lines of pad */
+    float *out;    /* lines of n */
     int64_t n;
     int taps;
     int64_t stride, dilation;
@@ -74,6 +78,9 @@ struct loops_isa {
     void (*mix)(float *out, const float *const *row, const float *w, int nrow, int64_t n);
     /* out[i] += w * x[i] */
     void (*axpy)(float *out, const float *x, float w, int64_t n);
+    /* to[k] = cos[k] * u - sin[k] * v, to[k + half] = sin[k] * u + cos[k] * v of u = from[k],
+     * v = from[k + half]; to may be from. */
+    void (*turn)(float *to, const float *from, const float *cos, const float *sin, int64_t half);
 };
 
 extern const struct loops_isa loops_c, loops_avx2, loops_avx512;

@@ -1,8 +1,8 @@
 /* loops_tmpl.h -- body of loops_isa.c, once per instruction set: N(name), VL (32-bit lanes of a
  * vector), DFMA(a, b, c) of doubles, ROWS of a tile and TILE_ROWS(X, name), which is X(name, i) of
  * each i up to it, EVEN lanes of two vectors, whether ANY(v) of a mask's lanes is set, LOAD_N(p, n)
- * of n < VL floats and zeros, and GATHER(p, at) of floats, zeros where at is negative, are the
- * includer's. No include guard. */
+ * of n < VL floats and zeros, STORE_N(p, v, n) of as many, and GATHER(p, at) of floats, zeros where
+ * at is negative, are the includer's. No include guard. */
 
 #define INLINE static inline __attribute__((always_inline))
 #define WIDE (VL / 2) /* 64-bit lanes */
@@ -168,48 +168,78 @@ INLINE float N(join1)(float acc, float x, const bool max)
     return max ? (x > acc || x != x ? x : acc) : acc + x;
 }
 
-INLINE void N(pool_loop)(const struct loops_pool *p, const bool max, const enum loops_pre pre)
+/* A line of pad. */
+INLINE void N(pool_down)(const struct loops_pool *p, const float *const *row, float *pad,
+                         const bool max, const enum loops_pre pre)
 {
-    float *pad = p->pad + p->before;
     int64_t i = 0;
 
     for (; i < p->width; i += VL) {
         int64_t n = p->width - i;
-        N(vf) acc = N(pre)(n >= VL ? N(load)(p->row[0] + i) : LOAD_N(p->row[0] + i, n), pre);
+        N(vf) acc = N(pre)(n >= VL ? N(load)(row[0] + i) : LOAD_N(row[0] + i, n), pre);
 
         for (int r = 1; r < p->rows; r++)
-            acc = N(join)(
-                acc, N(pre)(n >= VL ? N(load)(p->row[r] + i) : LOAD_N(p->row[r] + i, n), pre), max);
+            acc = N(join)(acc, N(pre)(n >= VL ? N(load)(row[r] + i) : LOAD_N(row[r] + i, n), pre),
+                          max);
         N(store)(pad + i, acc);
     }
     for (i = 0; i < p->after; i++)
         pad[p->width + i] = p->fill;
-    pad = p->pad;
-    for (i = 0; i < p->n && p->stride <= 2; i += VL) {
+}
+
+/* Every second float from there on. */
+INLINE N(vf) N(every2)(const float *p)
+{
+    return __builtin_shufflevector(N(load)(p), N(load)(p + VL), EVEN);
+}
+
+INLINE N(vf) N(strided)(const float *p, const int stride)
+{
+    return stride == 1   ? N(load)(p)
+           : stride == 2 ? N(every2)(p)
+                         : __builtin_shufflevector(N(every2)(p), N(every2)(p + 2 * VL), EVEN);
+}
+
+INLINE void N(pool_across)(const struct loops_pool *p, const float *pad, float *out, const bool max,
+                           const int stride)
+{
+    for (int64_t i = 0; i < p->n; i += VL) {
         int64_t n = MIN(p->n - i, (int64_t)VL);
-        N(vf) acc = N(set)(0);
-
-        for (int k = 0; k < p->taps; k++) {
-            const float *from = pad + i * p->stride + k * p->dilation;
-            N(vf)
-            x = p->stride == 1 ? N(load)(from)
-                               : __builtin_shufflevector(N(load)(from), N(load)(from + VL), EVEN);
-
-            acc = k ? N(join)(acc, x, max) : x;
-        }
-        if (n == VL)
-            N(store)(p->out + i, acc);
-        else
-            for (int64_t k = 0; k < n; k++)
-                p->out[i + k] = acc[k];
-    }
-    for (; i < p->n; i++) {
-        const float *from = pad + i * p->stride;
-        float acc = *from;
+        const float *from = pad + i * stride;
+        N(vf) acc = N(strided)(from, stride);
 
         for (int k = 1; k < p->taps; k++)
-            acc = N(join1)(acc, from[k * p->dilation], max);
-        p->out[i] = acc;
+            acc = N(join)(acc, N(strided)(from + k * p->dilation, stride), max);
+        if (n == VL)
+            N(store)(out + i, acc);
+        else
+            STORE_N(out + i, acc, n);
+    }
+}
+
+INLINE void N(pool_loop)(const struct loops_pool *p, const bool max, const enum loops_pre pre)
+{
+    for (int64_t l = 0; l < p->lines; l++)
+        N(pool_down)(p, p->row + l * p->rows, p->pad + l * p->pitch + p->before, max, pre);
+    for (int64_t l = 0; l < p->lines; l++) {
+        const float *pad = p->pad + l * p->pitch;
+        float *out = p->out + l * p->n;
+
+        if (p->stride == 1)
+            N(pool_across)(p, pad, out, max, 1);
+        else if (p->stride == 2)
+            N(pool_across)(p, pad, out, max, 2);
+        else if (p->stride == 4)
+            N(pool_across)(p, pad, out, max, 4);
+        else
+            for (int64_t i = 0; i < p->n; i++) {
+                const float *from = pad + i * p->stride;
+                float acc = *from;
+
+                for (int k = 1; k < p->taps; k++)
+                    acc = N(join1)(acc, from[k * p->dilation], max);
+                out[i] = acc;
+            }
     }
 }
 
@@ -276,6 +306,26 @@ static void N(mix)(float *out, const float *const *row, const float *w, int nrow
         for (int r = 1; r < nrow; r++)
             acc += row[r][i] * w[r];
         out[i] = acc;
+    }
+}
+
+static void N(turn)(float *to, const float *from, const float *cos, const float *sin, int64_t half)
+{
+    int64_t k = 0;
+
+    for (; k + VL <= half; k += VL) {
+        N(vf)
+        u = N(load)(from + k), v = N(load)(from + half + k), c = N(load)(cos + k),
+        s = N(load)(sin + k);
+
+        N(store)(to + k, c * u - s * v);
+        N(store)(to + half + k, s * u + c * v);
+    }
+    for (; k < half; k++) {
+        float u = from[k], v = from[half + k];
+
+        to[k] = cos[k] * u - sin[k] * v;
+        to[half + k] = sin[k] * u + cos[k] * v;
     }
 }
 
@@ -428,6 +478,7 @@ const struct loops_isa N(loops) = {
     .taps = N(taps),
     .mix = N(mix),
     .axpy = N(axpy),
+    .turn = N(turn),
 };
 
 #undef INLINE
@@ -445,4 +496,5 @@ const struct loops_isa N(loops) = {
 #undef EVEN
 #undef ANY
 #undef LOAD_N
+#undef STORE_N
 #undef GATHER

@@ -1,5 +1,6 @@
 /* nhwc_isa.c -- see nhwc_isa.h. */
 #include "engine/native/isa/nhwc_isa.h"
+#include "engine/native/isa/q8_isa.h"
 #include "engine/native/isa/target.h"
 
 #include <string.h>
@@ -525,21 +526,82 @@ static void depthwise_vnni(const struct nhwc_depthwise *d)
             depthwise_ymm(d, w, c);
     }
 }
+
+INLINE void end_sums(const int units, const struct nhwc_tile *t, int m, const int32_t *sums)
+{
+    const struct nhwc_end end = t->end;
+    const bool simple = end.zero == 0 && end.lo == 0 && end.hi == 255;
+    const struct nhwc_add add = t->add ? *t->add : (struct nhwc_add){ 0 };
+
+    for (int i = 0; i < m; i++, sums += Q8_BLOCK_COLUMNS) {
+        vi_vnni acc[NHWC_UNITS_MAX];
+        uint8_t *out = t->out + i * t->pitch;
+
+#pragma GCC unroll 16
+        for (int j = 0; j < units; j++) {
+            acc[j] = iload_vnni(sums + j * 16) + iload_vnni(t->init + j * 16);
+            if (t->less)
+                acc[j] += iload_vnni(t->less + j * 16) * iset_vnni(t->sum[i]);
+        }
+        if (t->add)
+            finish_add_vnni(units, acc, t->scale, t->shift, &end, &add, t->residual + i * t->pitch,
+                            out);
+        else if (simple)
+            finish_vnni(units, acc, t->scale, t->shift, &end, out, true);
+        else
+            finish_vnni(units, acc, t->scale, t->shift, &end, out, false);
+    }
+}
+
+#define END(units)                                                                 \
+    static void end_##units(const struct nhwc_tile *t, int m, const int32_t *sums) \
+    {                                                                              \
+        end_sums(units, t, m, sums);                                               \
+    }
+END(1)
+END(2)
+END(3)
+END(4)
+#undef END
+
+static void windows(uint8_t *out, int64_t rs, int64_t n, const uint8_t *in, const int32_t *px,
+                    const int32_t *tap, int64_t taps, int64_t bytes)
+{
+    __mmask64 last = bytes % 64 ? ((__mmask64)1 << bytes % 64) - 1 : 0;
+
+    for (int64_t i = 0; i < n; i++, out += rs) {
+        uint8_t *to = out;
+
+        for (int64_t t = 0; t < taps; t++, to += bytes) {
+            const uint8_t *from = in + px[i] + tap[t];
+            int64_t b = 0;
+
+            for (; b + 64 <= bytes; b += 64)
+                _mm512_storeu_si512(to + b, _mm512_loadu_si512(from + b));
+            if (last)
+                _mm512_mask_storeu_epi8(to + b, last, _mm512_maskz_loadu_epi8(last, from + b));
+        }
+    }
+}
 #undef INLINE
 TARGET_POP
 
 #define NAME(u, m) tile_##u##_##m##_vnni,
-const struct nhwc_isa nhwc_vnni = {
-    .name = "vnni",
-    .units = 4,
-    .px = { 12, 12, 8, 6 },
-    .tile = { { UP_TO_12(NAME, 1) },
-              { UP_TO_12(NAME, 2) },
-              { UP_TO_8(NAME, 3) },
-              { UP_TO_6(NAME, 4) } },
-    .lane_bytes = 4,
-    .put = put_bytes,
-    NHWC_COMMON(vnni),
+#define VNNI                            \
+    .units = 4, .px = { 12, 12, 8, 6 }, \
+    .tile = { { UP_TO_12(NAME, 1) },    \
+              { UP_TO_12(NAME, 2) },    \
+              { UP_TO_8(NAME, 3) },     \
+              { UP_TO_6(NAME, 4) } },   \
+    .lane_bytes = 4, .put = put_bytes, NHWC_COMMON(vnni)
+const struct nhwc_isa nhwc_vnni = { .name = "vnni", VNNI };
+const struct nhwc_isa nhwc_amx = {
+    .name = "amx",
+    .block = &q8_block_amx,
+    .end = { end_1, end_2, end_3, end_4 },
+    .windows = windows,
+    VNNI,
 };
+#undef VNNI
 #undef NAME
 #endif

@@ -70,6 +70,8 @@ struct nhwc_depthwise {
     uint8_t *room; /* nhwc_isa.room() bytes */
 };
 
+struct q8_block;
+
 struct nhwc_isa {
     const char *name;
     int units;              /* of output channels in the widest tile */
@@ -101,8 +103,17 @@ struct nhwc_isa {
                     int64_t cols, int64_t col);
     /* The sums of the first NHWC_UNIT bytes of n pixels. */
     void (*sum)(int32_t *sum, const uint8_t *in, int64_t n, int64_t pitch);
+    /* Tiles of more pixels at a time, or NULL: the following are there only with it. Its sums, of
+     * Q8_BLOCK_COLUMNS a pixel in the order of places, do not begin with init. */
+    const struct q8_block *block;
+    /* What becomes of those of m pixels, by units - 1. */
+    void (*end[NHWC_UNITS_MAX])(const struct nhwc_tile *t, int m, const int32_t *sums);
+    /* out[i * rs + ...] = what n pixels' windows read: `bytes` of each tap, one tap after the
+     * other. */
+    void (*windows)(uint8_t *out, int64_t rs, int64_t n, const uint8_t *in, const int32_t *px,
+                    const int32_t *tap, int64_t taps, int64_t bytes);
 };
 
-extern const struct nhwc_isa nhwc_c, nhwc_avx2, nhwc_vnni;
+extern const struct nhwc_isa nhwc_c, nhwc_avx2, nhwc_vnni, nhwc_amx;
 
 #endif

@@ -35,9 +35,9 @@ static inline vi_plain dot_c(vi_plain acc, vi_plain u, vi_plain s)
 #include "engine/native/isa/q8_tmpl.h"
 
 const struct q8_isa q8_c = {
-    "c",        2,           4 * 2,        tile_uv_c,  tile_sv_c, tile_bytes_c, interleave_c,
-    to_bytes_c, to_floats_c, add_scaled_c, sum_c,      range_c,   quantize_c,   dequantize_c,
-    largest_c,  pair_c,      lookup_c,     depthwise_c
+    "c",          2,          4 * 2,       tile_uv_c,    tile_sv_c,   tile_bytes_c, interleave_c,
+    end_c,        to_bytes_c, to_floats_c, add_scaled_c, sum_c,       range_c,      quantize_c,
+    dequantize_c, largest_c,  pair_c,      lookup_c,     depthwise_c, NULL
 };
 
 #ifdef __x86_64__
@@ -84,12 +84,13 @@ TARGET_POP
 const struct q8_isa q8_avx2 = { "avx2",          3,
                                 8 * 2,           tile_uv_avx2,
                                 tile_sv_avx2,    tile_bytes_avx2,
-                                interleave_avx2, to_bytes_avx2,
-                                to_floats_avx2,  add_scaled_avx2,
-                                sum_avx2,        range_avx2,
-                                quantize_avx2,   dequantize_avx2,
-                                largest_avx2,    pair_avx2,
-                                lookup_avx2,     depthwise_avx2 };
+                                interleave_avx2, end_avx2,
+                                to_bytes_avx2,   to_floats_avx2,
+                                add_scaled_avx2, sum_avx2,
+                                range_avx2,      quantize_avx2,
+                                dequantize_avx2, largest_avx2,
+                                pair_avx2,       lookup_avx2,
+                                depthwise_avx2,  NULL };
 
 TARGET_PUSH(TARGET_VBMI)
 #define CLAMP(x, lo, hi) ((vf)_mm512_min_ps(_mm512_max_ps((__m512)(x), (__m512)(lo)), (__m512)(hi)))
@@ -166,13 +167,11 @@ static void depthwise_picked(int32_t *out, int64_t n, const uint8_t *const *row,
 }
 TARGET_POP
 
-const struct q8_isa q8_vnni = { "vnni",          6,
-                                16 * 4,          tile_uv_vnni,
-                                tile_sv_vnni,    tile_bytes_vnni,
-                                interleave_vnni, to_bytes_vnni,
-                                to_floats_vnni,  add_scaled_vnni,
-                                sum_vnni,        range_vnni,
-                                quantize_vnni,   dequantize_vnni,
-                                largest_vnni,    pair_vnni,
-                                lookup_vbmi,     depthwise_picked };
+#define VNNI                                                                                       \
+    16 * 4, tile_uv_vnni, tile_sv_vnni, tile_bytes_vnni, interleave_vnni, end_vnni, to_bytes_vnni, \
+        to_floats_vnni, add_scaled_vnni, sum_vnni, range_vnni, quantize_vnni, dequantize_vnni,     \
+        largest_vnni, pair_vnni, lookup_vbmi, depthwise_picked
+const struct q8_isa q8_vnni = { "vnni", 6, VNNI, NULL };
+const struct q8_isa q8_amx = { "amx", 6, VNNI, &q8_block_amx };
+#undef VNNI
 #endif

@@ -20,6 +20,18 @@ struct q8_out {
     int32_t lo, hi, zero;
 };
 
+/* What becomes of the sums of a tile, whose columns have what `as` says: kept as they are (and add
+ * alone joins them), as floats, or as bytes. */
+enum q8_kind { Q8_INT32, Q8_FLOAT, Q8_BYTES };
+struct q8_end {
+    enum q8_kind kind;
+    struct q8_out as;       /* steps of add and shift are 1 */
+    const int32_t *b_zero;  /* of each column, less times row_sum of its row; NULL: none */
+    const int32_t *row_sum; /* of each row */
+    void *out;              /* rows of ldo elements */
+    int64_t ldo;
+};
+
 /* Two operands, element by element. Sum: a * a_scale + b * b_scale + offset; product:
  * (a - a_zero) * (b - b_zero) * a_scale + offset; then to nearest, kept in lo .. hi. */
 struct q8_pair {
@@ -28,6 +40,21 @@ struct q8_pair {
     int32_t a_zero, b_zero, lo, hi;
     float a_scale, b_scale, offset;
 };
+
+/* Products in tiles that are registers of their own. They are a thread's from its first tile() on
+ * until end(), in between which they stay as *state has them: 0 before the first. */
+struct q8_block {
+    int rows; /* of a block, at most */
+    /* c[m x Q8_BLOCK_COLUMNS], of which the first n columns count, = sums over k4 groups: signed
+     * vectors as packed, group after group at panel, so many bytes apart; row i's unsigned bytes at
+     * row + i * rs. Bytes of up to Q8_BLOCK_BEYOND after the panel are read, whatever they are. */
+    void (*tile)(int *state, int m, int n, int64_t k4, const uint8_t *panel, int64_t group,
+                 const uint8_t *row, int64_t rs, int32_t *c);
+    void (*end)(int *state);
+};
+#define Q8_BLOCK_ROWS 32
+#define Q8_BLOCK_COLUMNS 64
+#define Q8_BLOCK_BEYOND 4096
 
 struct q8_isa {
     const char *name;
@@ -46,6 +73,8 @@ struct q8_isa {
                        const struct q8_out *o);
     /* out[4 * i + j] = in[j][i] ^ flip; a NULL row counts as zeros. */
     void (*interleave)(uint8_t *out, const uint8_t *const *in, int64_t n, uint8_t flip);
+    /* Rows of n sums, pitch apart and whole vectors long. */
+    void (*end)(const struct q8_end *e, int rows, int64_t n, const int32_t *sum, int64_t pitch);
     void (*to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct q8_out *o);
     void (*to_floats)(float *out, const int32_t *in, int64_t n, const struct q8_out *o);
     /* acc[i] += by * with[i * step] */
@@ -69,8 +98,12 @@ struct q8_isa {
      * Q8_BEYOND bytes after the last that counts are read. */
     void (*depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int rows, int groups,
                       int step, const int8_t *w);
+    const struct q8_block *block; /* NULL: none */
 };
 
-extern const struct q8_isa q8_c, q8_avx2, q8_vnni;
+extern const struct q8_isa q8_c, q8_avx2, q8_vnni, q8_amx;
+extern const struct q8_block q8_block_amx;
+/* Whether this process may use what q8_amx does: its processor has it, and its system lets it. */
+bool q8_amx_allowed(void);
 
 #endif

@@ -164,6 +164,94 @@ static void N(interleave)(uint8_t *out, const uint8_t *const *in, int64_t n, uin
             out[j] = in[j] ? in[j][i] ^ flip : 0;
 }
 
+/* Up to VL of n numbers. Parts of vectors go by way of an array, as vectors that have an address
+ * may not be aligned. */
+INLINE vi N(some)(const void *p, int64_t n)
+{
+    int32_t lane[VL] = { 0 };
+
+    if (n >= VL)
+        return N(iload)(p);
+    memcpy(lane, p, (size_t)n * 4);
+    return N(iload)(lane);
+}
+
+/* The first m of a vector's 32-bit lanes. */
+INLINE void N(put)(void *to, vi v, int64_t m)
+{
+    int32_t lane[VL];
+
+    if (m == VL) {
+        memcpy(to, &v, sizeof(v));
+        return;
+    }
+    memcpy(lane, &v, sizeof(v));
+    memcpy(to, lane, (size_t)m * 4);
+}
+
+/* The same of bytes. */
+INLINE void N(put_bytes)(uint8_t *to, vb v, int64_t m)
+{
+    uint8_t lane[VL];
+
+    if (m == VL) {
+        memcpy(to, &v, sizeof(v));
+        return;
+    }
+    memcpy(lane, &v, sizeof(v));
+    memcpy(to, lane, (size_t)m);
+}
+
+INLINE void N(end_kind)(const struct q8_end *e, int rows, int64_t n, const int32_t *sum,
+                        int64_t pitch, const enum q8_kind kind)
+{
+    const struct q8_out *o = &e->as;
+    const vf lo = N(fset)((float)(o->lo - o->zero)), hi = N(fset)((float)(o->hi - o->zero));
+
+    for (int64_t j = 0; j < n; j += VL) {
+        int64_t m = MIN(n - j, (int64_t)VL);
+        const vi add = N(some)(o->add + j, n - j),
+                 zero = e->b_zero ? N(some)(e->b_zero + j, n - j) : N(iset)(0);
+        vf scale = N(fset)(0), shift = scale;
+
+        if (kind != Q8_INT32) {
+            scale = o->scale_step ? (vf)N(some)(o->scale + j, n - j) : N(fset)(*o->scale);
+            shift = o->shift ? (vf)N(some)(o->shift + j, n - j) : shift;
+        }
+        for (int i = 0; i < rows; i++) {
+            vi x = N(iload)(sum + i * pitch + j) + add;
+            int64_t at = i * e->ldo + j;
+            vf y;
+
+            if (e->b_zero)
+                x -= zero * N(iset)(e->row_sum[i]);
+            if (kind == Q8_INT32) {
+                N(put)((int32_t *)e->out + at, x, m);
+                continue;
+            }
+            y = __builtin_convertvector(x, vf) * scale;
+            if (o->shift)
+                y += shift;
+            if (kind == Q8_FLOAT) {
+                N(put)((float *)e->out + at, (vi)y, m);
+                continue;
+            }
+            N(put_bytes)
+            ((uint8_t *)e->out + at, N(low_bytes)(N(nearest)(N(clamp)(y, lo, hi)) + o->zero), m);
+        }
+    }
+}
+
+static void N(end)(const struct q8_end *e, int rows, int64_t n, const int32_t *sum, int64_t pitch)
+{
+    if (e->kind == Q8_INT32)
+        N(end_kind)(e, rows, n, sum, pitch, Q8_INT32);
+    else if (e->kind == Q8_FLOAT)
+        N(end_kind)(e, rows, n, sum, pitch, Q8_FLOAT);
+    else
+        N(end_kind)(e, rows, n, sum, pitch, Q8_BYTES);
+}
+
 static void N(to_bytes)(uint8_t *out, const int32_t *in, int64_t n, const struct q8_out *o)
 {
     const vf lo = N(fset)((float)(o->lo - o->zero)), hi = N(fset)((float)(o->hi - o->zero));

@@ -18,6 +18,10 @@
 #define CHUNK_BYTES (192 * 1024)
 /* Output pixels at a time are a multiple of this, so that tiles are full. */
 #define CHUNK_PIXELS 24
+/* Groups of four bytes that a window has at least, for blocks to be worth it; bytes of the windows
+ * of a block at most. */
+#define BLOCK_GROUPS 8
+#define LINES_MAX (1 << 20)
 /* Inputs of so few channels are read as they are, four bytes to a pixel. */
 #define PLAIN_CHANNELS 4
 /* Depthwise windows with more rows, larger strides or dilations are left to the plain way. */
@@ -35,8 +39,10 @@ struct nconv {
     int64_t copy_rows, copy_bytes; /* input rows of a chunk */
     int64_t room_bytes;            /* depthwise: a row of zeros, and the isa's */
     int64_t zero_bytes;
-    int64_t sum_bytes; /* of the sums of a chunk's windows, if there is less */
-    int64_t split;     /* of a chunk's tiles, between threads */
+    int64_t sum_bytes;  /* of the sums of a chunk's windows, if there is less */
+    int64_t line_bytes; /* of windows that are put together for blocks; 0: none are */
+    bool blocks;        /* the isa's */
+    int64_t split;      /* of a chunk's tiles, between threads */
     int64_t taps, k4;
     int32_t *tap, *px;
     int64_t units, tiles; /* of output channels in a group */
@@ -363,8 +369,9 @@ static int pack(struct op *op, struct nconv *s, opm_error *err)
             return kernel_nomem(op, err);
     if (s->packed)
         return 0;
-    bytes = s->depthwise ? isa->bytes(s->out_pitch, (int)s->c.w.kernel[1], (int)s->c.w.kernel[2])
-                         : places * s->taps * s->k4 * isa->lane_bytes;
+    bytes = s->depthwise
+                ? isa->bytes(s->out_pitch, (int)s->c.w.kernel[1], (int)s->c.w.kernel[2])
+                : places * s->taps * s->k4 * isa->lane_bytes + (isa->block ? Q8_BLOCK_BEYOND : 0);
     places = (MAX(places, s->out_pitch) + NHWC_WIDE - 1) / NHWC_WIDE * NHWC_WIDE;
     s->weights = native_alloc((size_t)bytes);
     s->init = native_alloc((size_t)places * sizeof(*s->init));
@@ -449,10 +456,18 @@ static int geometry(struct op *op, struct nconv *s, opm_error *err)
         s->room_bytes =
             kernel_nhwc(op)->room((int)kh, (int)kw, w->stride[2], w->dilation[2]) + s->zero_bytes;
     }
+    s->blocks = kernel_nhwc(op)->block && !s->depthwise && s->taps * s->k4 >= BLOCK_GROUPS;
+    s->line_bytes = 0;
+    if (s->blocks && !s->flat &&
+        (__builtin_mul_overflow(s->taps * s->k4 * 4, Q8_BLOCK_ROWS, &s->line_bytes) ||
+         s->line_bytes > LINES_MAX))
+        s->blocks = false;
+    s->line_bytes =
+        s->blocks ? (s->line_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN : 0;
     s->sum_bytes = 0;
     if (!s->depthwise && has_zeros(op, kernel_const(op, IN_W)))
         s->sum_bytes = (s->chunk * 4 + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN;
-    op->scratch_bytes = (size_t)(s->copy_bytes + s->room_bytes + s->sum_bytes) *
+    op->scratch_bytes = (size_t)(s->copy_bytes + s->room_bytes + s->sum_bytes + s->line_bytes) *
                         (size_t)pool_threads(kernel_pool(op));
     return 0;
 }
@@ -575,8 +590,53 @@ static void copy_rows(const struct nconv_job *j, uint8_t *to, int64_t n, int64_t
     }
 }
 
+/* What a tile of output channels has, from that one on. */
+static void set_tile(const struct nconv *s, struct nhwc_tile *t, int64_t at)
+{
+    t->init = s->init + at;
+    t->less = s->less ? s->less + at : NULL;
+    t->scale = s->scale + at;
+    t->shift = s->shift + at;
+}
+
+/* Tiles t0 to t1 of output channels, block by block of pixels, whose windows are put together in
+ * lines, where they do not lie at the same distance anyway. */
+static void run_blocks(const struct nconv_job *j, struct nhwc_tile *t, int64_t g, int64_t n,
+                       uint8_t *out, int64_t t0, int64_t t1, int32_t *sums, int *state)
+{
+    const struct nconv *s = j->s;
+    int64_t width = s->taps * s->k4 * 4;
+    uint8_t *lines = (uint8_t *)sums + s->sum_bytes;
+    int32_t tile[Q8_BLOCK_ROWS * Q8_BLOCK_COLUMNS] __attribute__((aligned(64)));
+
+    for (int64_t p = 0; p < n; p += Q8_BLOCK_ROWS) {
+        int m = (int)MIN((int64_t)Q8_BLOCK_ROWS, n - p);
+        const uint8_t *a = lines;
+
+        if (s->line_bytes)
+            j->isa->windows(lines, width, m, t->in, s->px + p, s->tap, s->taps, s->k4 * 4);
+        else
+            a = t->in + s->px[p];
+        t->sum = sums + p;
+        for (int64_t i = t0; i < t1; i++) {
+            int64_t first, units = tile_units(s, i, &first),
+                           at = (g * s->units + first) * NHWC_UNIT;
+
+            set_tile(s, t, at);
+            t->out = out + p * s->out_pitch + at;
+            if (j->add)
+                t->residual = j->add + (t->out - j->out);
+            j->isa->block->tile(state, m, (int)units * NHWC_UNIT, s->taps * s->k4,
+                                s->weights + at * s->taps * s->k4 * j->isa->lane_bytes,
+                                units * NHWC_UNIT * 4, a, s->line_bytes ? width : s->in_pitch,
+                                tile);
+            j->isa->end[units - 1](t, m, tile);
+        }
+    }
+}
+
 static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, int64_t n,
-                      uint8_t *out, int64_t t0, int64_t t1, int32_t *sums)
+                      uint8_t *out, int64_t t0, int64_t t1, int32_t *sums, int *state)
 {
     const struct nconv *s = j->s;
     struct nhwc_tile t = { .in = in + g * s->c.icg,
@@ -589,15 +649,16 @@ static void run_tiles(const struct nconv_job *j, const uint8_t *in, int64_t g, i
 
     if (s->less)
         j->isa->window_sums(sums, n, t.in, s->px, s->tap, s->taps, s->mask, tap_bytes(s));
+    if (s->blocks) {
+        run_blocks(j, &t, g, n, out, t0, t1, sums, state);
+        return;
+    }
     for (int64_t tile = t0; tile < t1; tile++) {
         int64_t first, units = tile_units(s, tile, &first), px = j->isa->px[units - 1],
                        at = (g * s->units + first) * NHWC_UNIT;
 
         t.w = s->weights + at * s->taps * s->k4 * j->isa->lane_bytes;
-        t.init = s->init + at;
-        t.less = s->less ? s->less + at : NULL;
-        t.scale = s->scale + at;
-        t.shift = s->shift + at;
+        set_tile(s, &t, at);
         for (int64_t p = 0; p < n; p += px) {
             int64_t m = MIN(px, n - p);
 
@@ -653,9 +714,10 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct nconv_job *j = arg;
     const struct nconv *s = j->s;
     const struct window *w = &s->c.w;
-    uint8_t *copy =
-        (uint8_t *)j->op->scratch + thread * (s->copy_bytes + s->room_bytes + s->sum_bytes);
+    uint8_t *copy = (uint8_t *)j->op->scratch +
+                    thread * (s->copy_bytes + s->room_bytes + s->sum_bytes + s->line_bytes);
     int64_t groups = s->depthwise ? 1 : s->c.groups;
+    int state = 0;
 
     for (int64_t item = begin; item < end; item++) {
         int64_t split = item % s->split, chunk = item / s->split % s->chunks,
@@ -678,8 +740,10 @@ static void nconv_part(void *arg, int64_t begin, int64_t end, int thread)
             in += s->flat ? p0 * s->in_pitch : y0 * s->row_bytes;
         run_tiles(j, in, g, pixels, out, s->tiles * split / s->split,
                   s->tiles * (split + 1) / s->split,
-                  (int32_t *)(copy + s->copy_bytes + s->room_bytes));
+                  (int32_t *)(copy + s->copy_bytes + s->room_bytes), &state);
     }
+    if (s->blocks)
+        j->isa->block->end(&state);
 }
 
 int nconv_run(struct op *op, opm_error *err)

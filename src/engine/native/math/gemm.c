@@ -12,7 +12,8 @@
 #define MB 16
 #define NB 4
 #define MR_MAX 16
-#define FLOPS_PER_NS 80 /* about, of one thread */
+#define FLOPS_PER_NS 80      /* about, of one thread */
+#define AS_IT_IS_FLOATS 8192 /* of a B that stays in the first-level cache in any order */
 
 /* Rows whose distance is a multiple of this fall on each other in the first-level cache. */
 #define ALIAS_FLOATS 1024
@@ -156,7 +157,9 @@ static void finish(const struct gemm *g, const struct start *s, int64_t r0, int6
 {
     float *c = g->c + r0 * g->ldc + c0;
 
-    if (g->alpha != 1)
+    if (g->alpha != 1 && cols == g->ldc)
+        g->isa->unary(U_AFFINE, c, c, rows * cols, g->alpha, 0);
+    else if (g->alpha != 1)
         for (int64_t i = 0; i < rows; i++)
             g->isa->unary(U_AFFINE, c + i * g->ldc, c + i * g->ldc, cols, g->alpha, 0);
     if (g->add && !s->add)
@@ -165,6 +168,14 @@ static void finish(const struct gemm *g, const struct start *s, int64_t r0, int6
                            g->add + (r0 + i) * g->add_rs + c0 * g->add_cs, g->add_cs, cols);
     if (s->more)
         posts_apply(&s->left, c, g->ldc, rows, cols, r0, c0, g->base);
+}
+
+bool gemm_as_it_is(const struct isa *isa, int64_t k, int64_t n, int64_t brs, int64_t bcs)
+{
+    int64_t rest = n % isa->nr;
+
+    return bcs == 1 && brs >= n && (rest == 0 || rest == isa->lanes) &&
+           n <= AS_IT_IS_FLOATS / MAX(k, (int64_t)1);
 }
 
 int64_t gemm_wide(const struct isa *isa, int64_t k)
@@ -187,33 +198,29 @@ static bool row_half(const struct gemm *g)
     return g->half && !g->widen && g->m == 1 && g->isa->row_half;
 }
 
-/* Panels [j0, j1) of one panel of rows, k0 .. k0 + len. */
-static void panel_row(const struct gemm *g, const struct start *s, int64_t i, int64_t j0,
-                      int64_t j1, int64_t k0, int64_t len)
+/* Panels [j0, j1) of one panel of rows, which are at a, ars apart, k0 .. k0 + len. */
+static void panel_row_at(const struct gemm *g, const struct start *s, int64_t i, int64_t j0,
+                         int64_t j1, int64_t k0, int64_t len, const float *a, int64_t ars)
 {
     const int mr = g->isa->mr, nr = g->isa->nr;
-    _Alignas(NATIVE_ALIGN) float copy[MR_MAX * (KC + 16)];
     struct isa_tile t = { .m = (int)MIN((int64_t)mr, g->m - i * mr),
                           .k = len,
-                          .a = g->a + i * mr * g->ars + k0 * g->aks,
-                          .ars = g->ars,
+                          .a = a,
+                          .ars = ars,
                           .aks = g->aks,
+                          .brs = g->brs ? g->brs : nr,
                           .ldc = g->ldc,
                           .bf16 = g->half_type == TENSOR_BF16 };
     bool half = row_half(g);
 
-    if (t.aks == 1 && t.ars % ALIAS_FLOATS == 0 && t.m > 8 && j1 - j0 > 1) {
-        for (int r = 0; r < t.m; r++)
-            memcpy(copy + r * (len + 16), t.a + r * t.ars, (size_t)len * sizeof(float));
-        t.a = copy;
-        t.ars = len + 16;
-    }
     for (int64_t q = j0; q < j1; q++) {
         int64_t j = g->backwards ? j1 - 1 - (q - j0) : q;
 
         t.n = (int)MIN((int64_t)nr, g->n - j * nr);
         if (half)
             t.half = (const uint16_t *)g->half + (j * g->k + k0) * nr;
+        else if (g->brs)
+            t.b = g->b + k0 * g->brs + j * nr;
         else
             t.b = g->half || g->widen ? g->wide + (j - j0) * len * nr
                                       : g->b + j * nr * g->k + k0 * nr;
@@ -222,6 +229,31 @@ static void panel_row(const struct gemm *g, const struct start *s, int64_t i, in
         t.irs = k0 ? t.ldc : s->rs;
         g->isa->tile(&t);
     }
+}
+
+/* The same of a copy. A function of its own: so much room on the stack takes time. */
+static __attribute__((noinline)) void panel_row_copied(const struct gemm *g, const struct start *s,
+                                                       int64_t i, int64_t j0, int64_t j1,
+                                                       int64_t k0, int64_t len, int64_t rows)
+{
+    _Alignas(NATIVE_ALIGN) float copy[MR_MAX * (KC + 16)];
+    const float *a = g->a + i * g->isa->mr * g->ars + k0;
+
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(copy + r * (len + 16), a + r * g->ars, (size_t)len * sizeof(float));
+    panel_row_at(g, s, i, j0, j1, k0, len, copy, len + 16);
+}
+
+static void panel_row(const struct gemm *g, const struct start *s, int64_t i, int64_t j0,
+                      int64_t j1, int64_t k0, int64_t len)
+{
+    int64_t rows = MIN((int64_t)g->isa->mr, g->m - i * g->isa->mr);
+
+    if (g->aks == 1 && g->ars % ALIAS_FLOATS == 0 && rows > 8 && j1 - j0 > 1)
+        panel_row_copied(g, s, i, j0, j1, k0, len, rows);
+    else
+        panel_row_at(g, s, i, j0, j1, k0, len, g->a + i * g->isa->mr * g->ars + k0 * g->aks,
+                     g->ars);
 }
 
 /* Rows of panels [i0, i1) of A by panels [j0, j1) of B. */
@@ -302,4 +334,14 @@ void gemm_run_all(const struct gemm *g, struct pool *pool)
         return;
     gemm_grid(&j.grid, g->isa, g->m, g->n, g->k, 1, pool_threads(pool));
     pool_for(pool, j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns), all_part, &j);
+}
+
+void gemm_run_here(const struct gemm *g)
+{
+    struct all_job j = { .g = g };
+
+    if (g->m == 0 || g->n == 0)
+        return;
+    gemm_grid(&j.grid, g->isa, g->m, g->n, g->k, 1, 1);
+    all_part(&j, 0, j.grid.nmb * j.grid.nnb, 0);
 }

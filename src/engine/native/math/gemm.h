@@ -22,6 +22,10 @@ void gemm_pack_a(const struct isa *isa, float *out, const void *src, int64_t m, 
 void gemm_pack_b(const struct isa *isa, float *out, const void *src, int64_t k, int64_t n,
                  int64_t rs, int64_t cs, int64_t p0, int64_t p1);
 
+/* Whether a B that is used once need not be packed: its rows end where vectors do, and all of it
+ * stays in the first-level cache. */
+bool gemm_as_it_is(const struct isa *isa, int64_t k, int64_t n, int64_t brs, int64_t bcs);
+
 /* Floats of a block of B that was something else. */
 int64_t gemm_wide(const struct isa *isa, int64_t k);
 
@@ -34,6 +38,7 @@ struct gemm {
     const float *a;
     int64_t ars, aks; /* element (i, p) of A is at a[i * ars + p * aks] */
     const float *b;   /* packed */
+    int64_t brs;      /* not 0: b is as it is, rows so far apart; see gemm_as_it_is() */
     const void *half; /* instead of b: the same in 16 bits, of that type */
     enum tensor_type half_type;
     /* Instead of b: puts columns of panels [j0, j1), k0 .. k0 + len, into wide, as b would have
@@ -66,5 +71,7 @@ void gemm_grid(struct gemm_grid *grid, const struct isa *isa, int64_t m, int64_t
 void gemm_item(const struct gemm *g, const struct gemm_grid *grid, int64_t item);
 /* All of a product, shared by the pool's threads. */
 void gemm_run_all(const struct gemm *g, struct pool *pool);
+/* All of a product, by this thread alone: from within a pool's job. */
+void gemm_run_here(const struct gemm *g);
 
 #endif

@@ -28,9 +28,28 @@ void posts_begin(struct posts *p, const struct op *op, bool bias_row)
             op->post[i].slot >= 0 ? kernel_in(op, (uint32_t)op->post[i].slot)->data : NULL;
 }
 
+#define LINE_MAX 4096 /* floats that are taken at once: they stay in the first-level cache */
+
+/* Rows that lie one after the other, and for which it does not matter which row it is. */
+static bool one_line(const struct posts *p, int64_t ldc, int64_t rows, int64_t cols)
+{
+    if (cols != ldc || rows * cols > LINE_MAX)
+        return false;
+    for (int i = p->first; i < p->op->npost; i++)
+        if (p->op->post[i].kind == POST_BIAS)
+            return false;
+    return true;
+}
+
 void posts_apply(const struct posts *p, float *c, int64_t ldc, int64_t rows, int64_t cols,
                  int64_t row0, int64_t col0, int64_t base)
 {
+    if (rows > 1 && one_line(p, ldc, rows, cols)) {
+        base += row0 * ldc;
+        row0 = 0;
+        cols *= rows;
+        rows = 1;
+    }
     for (int64_t r = 0; r < rows; r++, c += ldc) {
         int64_t at = base + (row0 + r) * ldc + col0;
 

@@ -6,7 +6,9 @@
 
 #define MR_MAX 8
 #define NR_MAX 64
-#define ROWS_BLOCK 48 /* of A, that one thread takes at a time */
+#define ROWS_BLOCK 48     /* of A, that one thread takes at a time */
+#define ROWS_BLOCK_AMX 64 /* the same, where there are blocks */
+#define BLOCK_LEAST 4     /* rows that blocks are worth it for, and groups */
 
 static int64_t panels(const struct q8_isa *isa, int64_t n)
 {
@@ -24,7 +26,9 @@ int64_t q8_b_bytes(const struct q8_isa *isa, int64_t k, int64_t n)
 
     if (k > INT32_MAX / (4 * NR_MAX) || n > PTRDIFF_MAX / 64 ||
         __builtin_mul_overflow(panels(isa, n) * isa->nr * 4, q8_groups(k), &data) ||
-        __builtin_add_overflow(data, 8 * NATIVE_ALIGN + 4 * (n + q8_groups(k)), &all) ||
+        __builtin_add_overflow(
+            data, 8 * NATIVE_ALIGN + (isa->block ? Q8_BLOCK_BEYOND : 0) + 4 * (n + q8_groups(k)),
+            &all) ||
         all > PTRDIFF_MAX / 2)
         return -1;
     return all;
@@ -116,58 +120,87 @@ void q8_a_copy(uint8_t *out, const uint8_t *a, int64_t m, int64_t k, int64_t lda
 
 struct mul_job {
     const struct q8_product *p;
-    int64_t nblock; /* of rows */
+    int64_t rows, nblock; /* of a block; blocks */
 };
 
-static void emit_row(const struct q8_product *p, int32_t *sum, int64_t row, int64_t col, int64_t n)
+/* Sums of rows from r on, columns from n0 on. */
+static void emit(const struct q8_product *p, const int32_t *sum, int64_t pitch, int64_t r, int rows,
+                 int64_t n0, int64_t cols)
 {
-    int64_t at = row * p->b->n + col;
-    struct q8_out o = p->out_as;
+    int64_t at = r * p->b->n + n0;
+    struct q8_end e = { .kind = p->kind,
+                        .as = p->out_as,
+                        .b_zero = p->b_zero ? p->b_zero + n0 : NULL,
+                        .row_sum = p->row_sum + r,
+                        .out = (char *)p->out + at * (p->kind == Q8_BYTES ? 1 : 4),
+                        .ldo = p->b->n };
 
-    if (p->b_zero)
-        p->isa->add_scaled(sum, p->b_zero + col, 1, -p->row_sum[row], n);
-    o.add = p->add + col;
-    o.add_step = 1;
-    o.scale += o.scale_step ? col : 0;
-    o.shift += o.shift ? col : 0;
-    switch (p->kind) {
-    case Q8_BYTES:
-        p->isa->to_bytes((uint8_t *)p->out + at, sum, n, &o);
-        break;
-    case Q8_FLOAT:
-        p->isa->to_floats((float *)p->out + at, sum, n, &o);
-        break;
-    default:
-        p->isa->add_scaled(sum, o.add, 1, 1, n);
-        memcpy((int32_t *)p->out + at, sum, (size_t)n * sizeof(*sum));
+    e.as.add = p->add + n0;
+    e.as.scale += e.as.scale_step ? n0 : 0;
+    e.as.shift += e.as.shift ? n0 : 0;
+    p->isa->end(&e, rows, cols, sum, pitch);
+}
+
+/* Rows [r0, r1) of one panel. */
+static void mul_rows(const struct q8_product *p, int64_t panel, int64_t r0, int64_t r1)
+{
+    int64_t groups = q8_groups(p->b->k), n0 = panel * p->isa->nr,
+            cols = MIN((int64_t)p->isa->nr, p->b->n - n0);
+    int32_t tile[MR_MAX * NR_MAX] __attribute__((aligned(64)));
+
+    for (int64_t r = r0; r < r1; r += p->isa->mr) {
+        int rows = (int)MIN((int64_t)p->isa->mr, r1 - r);
+
+        p->isa->tile_sv(rows, (int)cols, groups, p->b->off, p->b->data + n0 * 4 * groups,
+                        p->a + r * p->lda, p->lda, 4, tile);
+        emit(p, tile, p->isa->nr, r, rows, n0, cols);
     }
+}
+
+static void mul_block(const struct q8_product *p, int64_t panel, int64_t r0, int64_t r1, int *state)
+{
+    const struct q8_block *block = p->isa->block;
+    int64_t groups = q8_groups(p->b->k), n0 = panel * p->isa->nr,
+            cols = MIN((int64_t)p->isa->nr, p->b->n - n0);
+    int32_t tile[Q8_BLOCK_ROWS * Q8_BLOCK_COLUMNS] __attribute__((aligned(64)));
+
+    for (int64_t r = r0; r < r1; r += block->rows) {
+        int rows = (int)MIN((int64_t)block->rows, r1 - r);
+
+        block->tile(state, rows, (int)cols, groups, p->b->data + n0 * 4 * groups, p->isa->nr * 4,
+                    p->a + r * p->lda, p->lda, tile);
+        emit(p, tile, Q8_BLOCK_COLUMNS, r, rows, n0, cols);
+    }
+}
+
+static bool by_blocks(const struct q8_product *p)
+{
+    return p->isa->block && p->m >= BLOCK_LEAST && q8_groups(p->b->k) >= BLOCK_LEAST;
 }
 
 static void mul_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct mul_job *j = arg;
     const struct q8_product *p = j->p;
-    int64_t groups = q8_groups(p->b->k);
-    int32_t tile[MR_MAX * NR_MAX] __attribute__((aligned(64)));
+    bool blocks = by_blocks(p);
+    int state = 0;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
-        int64_t panel = item / j->nblock, r0 = item % j->nblock * ROWS_BLOCK,
-                r1 = MIN(r0 + ROWS_BLOCK, p->m), n0 = panel * p->isa->nr,
+        int64_t panel = item / j->nblock, r0 = item % j->nblock * j->rows,
+                r1 = MIN(r0 + j->rows, p->m), n0 = panel * p->isa->nr,
                 cols = MIN((int64_t)p->isa->nr, p->b->n - n0);
 
-        for (int64_t r = r0; r < r1; r += p->isa->mr) {
-            int rows = (int)MIN((int64_t)p->isa->mr, r1 - r);
-
-            p->isa->tile_sv(rows, (int)cols, groups, p->b->off, p->b->data + n0 * 4 * groups,
-                            p->a + r * p->lda, p->lda, 4, tile);
-            for (int i = 0; i < rows; i++)
-                emit_row(p, tile + i * p->isa->nr, r + i, n0, cols);
-        }
+        if (blocks)
+            mul_block(p, panel, r0, r1, &state);
+        else
+            mul_rows(p, panel, r0, r1);
         if (p->posts)
             posts_apply(p->posts, (float *)p->out + r0 * p->b->n + n0, p->b->n, r1 - r0, cols, r0,
                         n0, p->base);
     }
+    if (blocks)
+        p->isa->block->end(&state);
 }
 
 static void sum_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -181,9 +214,10 @@ static void sum_part(void *arg, int64_t begin, int64_t end, int thread)
 
 void q8_multiply(const struct q8_product *p)
 {
-    struct mul_job j = { p, (p->m + ROWS_BLOCK - 1) / ROWS_BLOCK };
+    int64_t rows = by_blocks(p) ? ROWS_BLOCK_AMX : ROWS_BLOCK;
+    struct mul_job j = { p, rows, (p->m + rows - 1) / rows };
     uint32_t za = (uint32_t)p->a_zero, k = (uint32_t)p->b->k;
-    int64_t work = p->b->k * MIN(p->m, (int64_t)ROWS_BLOCK) * p->isa->nr;
+    int64_t work = p->b->k * MIN(p->m, rows) * p->isa->nr / (by_blocks(p) ? 4 : 1);
 
     for (int64_t n = 0; n < p->b->n; n++)
         p->add[n] = (int32_t)((p->bias ? (uint32_t)p->bias[n] : 0) - za * (uint32_t)p->b->sum[n] +

@@ -85,8 +85,6 @@ int q8_pick_gives(struct op *op, enum tensor_type *type, struct shape *shape, op
 /* First and n alone, of a part of Split. */
 void q8_pick_part(const struct op *op, struct q8_pick *out);
 
-enum q8_kind { Q8_INT32, Q8_FLOAT, Q8_BYTES };
-
 struct q8_product {
     const struct q8_isa *isa;
     struct pool *pool;

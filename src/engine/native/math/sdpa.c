@@ -173,6 +173,7 @@ static void sdpa_panel(const struct sdpa_job *j, int64_t b, int64_t h, int64_t r
                           .a = j->d->q + b * qs[0] + h * qs[1] + r0 * qs[2],
                           .ars = qs[2],
                           .aks = qs[3],
+                          .brs = isa->nr,
                           .ldc = s->ld };
     float inv[16];
 

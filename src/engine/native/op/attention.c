@@ -201,8 +201,8 @@ static void copy_row(const struct copy_job *j, int operand, float *to, const flo
         memcpy(to, from, (size_t)width * sizeof(*to));
     if (c->cos && operand != SDPA_V) {
         position = MIN(MAX(position, (int64_t)0), c->positions - 1);
-        rotary_row(to, to, 2 * c->half, c->cos + position * c->half, c->sin + position * c->half,
-                   c->half, c->mixed);
+        rotary_row(kernel_isa(j->op), to, to, 2 * c->half, c->cos + position * c->half,
+                   c->sin + position * c->half, c->half, c->mixed);
     }
 }
 

@@ -83,7 +83,7 @@ const float *attention_key_mask(const struct op *op, const struct attention *a, 
                                 const struct nt *add, int64_t stride[4]);
 
 /* Turn the first 2 * half numbers of a row; the others, up to width, are copied. */
-void rotary_row(float *to, const float *from, int64_t width, const float *cos, const float *sin,
-                int64_t half, bool mixed);
+void rotary_row(const struct isa *isa, float *to, const float *from, int64_t width,
+                const float *cos, const float *sin, int64_t half, bool mixed);
 
 #endif

@@ -388,7 +388,9 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
         struct gemm g = j->g;
 
         g.a = j->a + batch_matrix(s, s->a_batch, item);
-        g.b = s->packed ? s->packed : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
+        g.b = s->packed ? s->packed
+              : g.brs   ? j->b + batch_matrix(s, s->b_batch, item)
+                        : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
         g.half = s->half;
         g.half_type = s->half_type;
         g.wide = s->half ? j->pb + thread * gemm_wide(g.isa, s->k) : NULL;
@@ -418,12 +420,14 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
 
         if (s->bcs != 1) {
             for (int64_t q = 0; q < n; q++)
-                c[q] = isa->dot(a, b + q * s->bcs, s->k);
+                c[q] = isa->dot(a, b + q * s->bcs, s->k) * j->g.alpha;
             continue;
         }
         memset(c, 0, (size_t)n * sizeof(*c));
         for (int64_t p = 0; p < s->k; p++)
             isa->loops->axpy(c, b + p * s->brs, a[p], n);
+        if (j->g.alpha != 1)
+            isa->unary(U_AFFINE, c, c, n, j->g.alpha, 0);
     }
 }
 
@@ -431,7 +435,7 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
 static bool by_rows(const struct matmul *s, const struct gemm *g)
 {
     return s->m == 1 && !s->packed && !s->half && (s->bcs == 1 || s->brs == 1) && s->acs == 1 &&
-           g->alpha == 1 && !g->add && !g->posts;
+           !g->add && !g->posts;
 }
 
 static void run_f32(struct op *op, const struct nt *add, const float *scaled)
@@ -479,7 +483,10 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
         return;
     }
     gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kernel_pool(op)));
-    if (!s->packed && !s->half)
+    if (!s->packed && !s->half && (uintptr_t)j.b % sizeof(float) == 0 &&
+        gemm_as_it_is(j.g.isa, s->k, s->n, s->brs, s->bcs))
+        j.g.brs = s->brs;
+    if (!s->packed && !s->half && !j.g.brs)
         pool_for(kernel_pool(op), (s->b_shared ? 1 : s->nbatch) * j.bpanels,
                  pool_grain((double)(s->k * j.g.isa->nr) * PACK_NS), pack_part, &j);
     pool_for(kernel_pool(op), s->nbatch * j.grid.nmb * j.grid.nnb, pool_grain(j.grid.item_ns),

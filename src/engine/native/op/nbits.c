@@ -185,7 +185,7 @@ static uint32_t linear_word(const struct nbits *s, const struct tensor *b, int64
     int64_t each = s->in_block[0], k0 = word / each * s->block, in = word % each * per_word(s);
     uint32_t out = 0;
 
-    for (int i = 0; i < per_word(s) && in + i < s->block; i++)
+    for (int i = 0; i < per_word(s) && in + i < s->block && k0 + in + i < s->k; i++)
         out |= linear_number(s, b, linear_at(s, k0 + in + i, s->k, column))
                << (i / 4 * s->bits + i % 4 * 8);
     return out;
@@ -349,7 +349,7 @@ static int prepare_linear(struct op *op, struct nbits *s, opm_error *err)
     struct shape out = kernel_in(op, NB_A)->shape;
 
     s->linear = true;
-    s->turned = node_attr_int(op->node, "transB", 0);
+    s->turned = (node_attr_int(op->node, "transB", 0) != 0) != op->turned_b;
     s->bits = b->type == TENSOR_I4 || b->type == TENSOR_U4 ? 4 : 8;
     s->digits = NBITS_DIGITS;
     s->k = b->shape.dim[s->turned];
@@ -357,7 +357,7 @@ static int prepare_linear(struct op *op, struct nbits *s, opm_error *err)
     s->blocks = kernel_in(op, NB_SCALE)->shape.dim[s->turned];
     if (s->k < 1 || s->n < 1 || s->blocks < 1 || out.rank < 1 || out.dim[out.rank - 1] != s->k)
         return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
-    s->block = s->k / s->blocks;
+    s->block = op->block_size;
     out.dim[out.rank - 1] = s->n;
     return kernel_set(op, 0, TENSOR_F32, &out, err);
 }

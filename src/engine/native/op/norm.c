@@ -370,28 +370,90 @@ int lpnorm_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+#define LP_STRIP 128
+#define LP_NS 0.5 /* for an element, about */
+
+/* Element by element, of any type: columns [c0, c0 + cols) of one matrix of n rows. */
+static void lpnorm_slow(const struct norm_job *j, int64_t first, int64_t cols)
+{
+    const struct nt *in = kernel_in(j->op, 0);
+
+    for (int64_t base = first; base < first + cols; base++) {
+        double sum = 0;
+
+        for (int64_t k = 0; k < j->n; k++) {
+            double x = at(in, base + k * j->inner);
+
+            sum += j->p == 1 ? fabs(x) : x * x;
+        }
+        if (j->p != 1)
+            sum = sqrt(sum);
+        for (int64_t k = 0; k < j->n; k++)
+            set(kernel_out(j->op, 0), base + k * j->inner,
+                sum ? at(in, base + k * j->inner) / sum : 0);
+    }
+}
+
+/* Sums of columns, or of a row; false where floats are no good for them. */
+static bool lpnorm_sums(const struct norm_job *j, const float *in, int64_t cols, float *sum)
+{
+    const struct isa *isa = kernel_isa(j->op);
+    float part[LP_STRIP];
+
+    if (j->inner == 1)
+        *sum = isa->reduce(j->p == 1 ? R_ABS : R_SQUARES, in, j->n);
+    else
+        memset(sum, 0, (size_t)cols * sizeof(*sum));
+    for (int64_t k = 0; k < j->n && j->inner > 1; k++) {
+        isa->unary(j->p == 1 ? U_ABS : U_SQUARE, part, in + k * j->inner, cols, 0, 0);
+        isa->binary(B_ADD, sum, sum, 1, part, 1, cols);
+    }
+    for (int64_t c = 0; c < cols; c++)
+        if (!(sum[c] > 0x1p-80f && sum[c] < 0x1p120f))
+            return false;
+    if (j->p != 1)
+        isa->unary(U_SQRT, sum, sum, cols, 0, 0);
+    return true;
+}
+
+static void lpnorm_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct norm_job *j = arg;
+    const struct isa *isa = kernel_isa(j->op);
+    const float *in = kernel_in(j->op, 0)->data;
+    float *out = kernel_out(j->op, 0)->data;
+    int64_t strips = (j->inner + LP_STRIP - 1) / LP_STRIP;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t c0 = i % strips * LP_STRIP, cols = MIN(j->inner - c0, (int64_t)LP_STRIP),
+                first = i / strips * j->n * j->inner + c0;
+        float sum[LP_STRIP];
+
+        if (kernel_in(j->op, 0)->type != TENSOR_F32 || !lpnorm_sums(j, in + first, cols, sum))
+            lpnorm_slow(j, first, cols);
+        else if (j->inner == 1)
+            isa->binary(B_DIV, out + first, in + first, 1, sum, 0, j->n);
+        else
+            for (int64_t k = first; k < first + j->n * j->inner; k += j->inner)
+                isa->binary(B_DIV, out + k, in + k, 1, sum, 1, cols);
+    }
+}
+
 int lpnorm_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
     int axis = nt_axis(node_attr_int(op->node, "axis", -1), in->shape.rank);
-    int64_t p = node_attr_int(op->node, "p", 2), n = in->shape.dim[axis],
-            inner = nt_span(&in->shape, axis + 1, in->shape.rank);
+    struct norm_job j = { .op = op,
+                          .p = (float)node_attr_int(op->node, "p", 2),
+                          .n = in->shape.dim[axis],
+                          .inner = nt_span(&in->shape, axis + 1, in->shape.rank) };
 
     (void)err;
-    for (int64_t o = 0; in->count && o < in->count / n; o++) {
-        int64_t base = o / inner * n * inner + o % inner;
-        double sum = 0;
-
-        for (int64_t k = 0; k < n; k++) {
-            double x = at(in, base + k * inner);
-
-            sum += p == 1 ? fabs(x) : x * x;
-        }
-        if (p != 1)
-            sum = sqrt(sum);
-        for (int64_t k = 0; k < n; k++)
-            set(kernel_out(op, 0), base + k * inner, sum ? at(in, base + k * inner) / sum : 0);
-    }
+    if (in->count)
+        pool_for(kernel_pool(op), in->count / j.n / j.inner * ((j.inner + LP_STRIP - 1) / LP_STRIP),
+                 pool_grain((double)(j.n * MIN(j.inner, (int64_t)LP_STRIP)) * LP_NS), lpnorm_part,
+                 &j);
     return 0;
 }
 

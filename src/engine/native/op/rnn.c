@@ -11,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#define CELL_NS 2.5 /* for an element of the state, about */
+#define CELL_NS 2.5   /* for an element of the state, about */
+#define ITEMS_LEAST 2 /* of a batch, that a thread does alone */
 
 enum gate_function {
     ACT_SIGMOID,
@@ -374,10 +375,11 @@ int rnn_prepare(struct op *op, opm_error *err)
     return kernel_infer(op, err);
 }
 
-/* c = a * b + add, whose rows are add_rs apart; `turn` alternates. */
-static void product(const struct op *op, const float *a, int64_t m, int64_t k, const float *b,
-                    int64_t n, float *c, int64_t ldc, const float *add, int64_t add_rs,
-                    int64_t turn)
+/* c = a * b + add, whose rows are add_rs apart; `turn` alternates. pool: NULL for this thread
+ * alone. */
+static void product(const struct op *op, struct pool *pool, const float *a, int64_t m, int64_t k,
+                    const float *b, int64_t n, float *c, int64_t ldc, const float *add,
+                    int64_t add_rs, int64_t turn)
 {
     struct gemm g = { .isa = kernel_isa(op),
                       .m = m,
@@ -395,7 +397,10 @@ static void product(const struct op *op, const float *a, int64_t m, int64_t k, c
                       .add_cs = 1,
                       .backwards = turn % 2 };
 
-    gemm_run_all(&g, kernel_pool(op));
+    if (pool)
+        gemm_run_all(&g, pool);
+    else
+        gemm_run_here(&g);
 }
 
 /* What remains of n numbers that are quantized to 8 bits, by their own range, and back. */
@@ -457,16 +462,19 @@ struct step {
     int d;
     const float *xw;
     float *gate, *h, *c, *rh, *tmp;
+    int64_t *active;
+    int64_t b0, b1;    /* batch items */
+    struct pool *pool; /* that shares each step; NULL: this thread does all of them alone */
 };
 
 /* The state's part of all gates, on top of the inputs' part that is in gate already. */
-static void gru_step(const struct step *q, int64_t step, const int64_t *active)
+static void gru_step(const struct step *q, int64_t step)
 {
     const struct rnn *s = q->s;
     const struct isa *isa = kernel_isa(q->op);
-    int64_t h = s->h;
+    int64_t h = s->h, first = q->b0 * h;
 
-    for (int64_t b = 0; b < s->b; b++) {
+    for (int64_t b = q->b0; b < q->b1; b++) {
         float *g = q->gate + b * 3 * h;
 
         clamp(isa, s, g, 2 * h);
@@ -475,13 +483,15 @@ static void gru_step(const struct step *q, int64_t step, const int64_t *active)
             isa->binary(B_MUL, q->rh + b * h, g + h, 1, q->h + b * h, 1, h);
     }
     if (s->after)
-        product(q->op, q->h, s->b, h, s->r2[q->d], h, q->tmp, h, s->rbias[q->d], 0, step);
+        product(q->op, q->pool, q->h + first, q->b1 - q->b0, h, s->r2[q->d], h, q->tmp + first, h,
+                s->rbias[q->d], 0, step);
     else
-        product(q->op, q->rh, s->b, h, s->r2[q->d], h, q->tmp, h, NULL, 0, step);
-    for (int64_t b = 0; b < s->b; b++) {
+        product(q->op, q->pool, q->rh + first, q->b1 - q->b0, h, s->r2[q->d], h, q->tmp + first, h,
+                NULL, 0, step);
+    for (int64_t b = q->b0; b < q->b1; b++) {
         float *z = q->gate + b * 3 * h, *r = z + h, *n = z + 2 * h, *state = q->h + b * h;
 
-        if (!active[b])
+        if (!q->active[b])
             continue;
         for (int64_t k = 0; k < h; k++)
             n[k] += s->after ? r[k] * q->tmp[b * h + k] : q->tmp[b * h + k];
@@ -510,27 +520,28 @@ static int64_t h_at(const struct rnn *s, int d, int64_t b)
 }
 
 /* All gates but a GRU's last: the inputs' part, which is there, and the state's. */
-static void state_part(const struct step *q, int64_t step, int64_t *active)
+static void state_part(const struct step *q, int64_t step)
 {
     const struct rnn *s = q->s;
     const struct isa *isa = kernel_isa(q->op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
     bool reverse = s->reverse_only || q->d == 1, even = !kernel_in(q->op, 4);
     int64_t at = reverse ? s->t - 1 - step : step;
-    const float *h = s->quantized ? through_bytes(q->rh, q->h, s->b * s->h) : q->h;
+    const float *h = (s->quantized ? through_bytes(q->rh, q->h, s->b * s->h) : q->h) + q->b0 * s->h;
+    float *gate = q->gate + q->b0 * gh;
 
     if (even) /* all sequences have the same length, so sums can begin with the inputs' part */
-        product(q->op, h, s->b, s->h, s->r[q->d], first, q->gate, gh,
-                q->xw + (s->batch_first ? at : at * s->b) * gh, s->batch_first ? s->t * gh : gh,
-                step);
+        product(q->op, q->pool, h, q->b1 - q->b0, s->h, s->r[q->d], first, gate, gh,
+                q->xw + (s->batch_first ? q->b0 * s->t + at : at * s->b + q->b0) * gh,
+                s->batch_first ? s->t * gh : gh, step);
     else
-        product(q->op, h, s->b, s->h, s->r[q->d], first, q->gate, gh, NULL, 0, step);
-    for (int64_t b = 0; b < s->b; b++) {
+        product(q->op, q->pool, h, q->b1 - q->b0, s->h, s->r[q->d], first, gate, gh, NULL, 0, step);
+    for (int64_t b = q->b0; b < q->b1; b++) {
         int64_t len = length(q->op, s, b), t = reverse ? len - 1 - step : step;
         const float *x;
 
-        active[b] = step < len;
-        if (!active[b])
+        q->active[b] = step < len;
+        if (!q->active[b])
             continue;
         x = q->xw + (s->batch_first ? b * s->t + t : t * s->b + b) * gh;
         if (!even)
@@ -543,7 +554,6 @@ static void state_part(const struct step *q, int64_t step, int64_t *active)
 struct cells {
     const struct step *q;
     int64_t step;
-    const int64_t *active;
 };
 
 /* What comes after the products, for batch items [begin, end). */
@@ -562,7 +572,7 @@ static void cells_part(void *arg, int64_t begin, int64_t end, int thread)
         int64_t len = length(q->op, s, b), t = reverse ? len - 1 - j->step : j->step;
         float *h = q->h + b * s->h, *g = q->gate + b * gh;
 
-        if (!j->active[b]) {
+        if (!q->active[b]) {
             if (y)
                 memset(y + y_at(s, j->step, q->d, b), 0, (size_t)s->h * sizeof(*y));
             continue;
@@ -581,14 +591,56 @@ static void cells_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
-static void one_step(const struct step *q, int64_t step, int64_t *active)
+static void one_step(const struct step *q, int64_t step)
 {
-    struct cells j = { q, step, active };
+    struct cells j = { q, step };
 
-    state_part(q, step, active);
+    state_part(q, step);
     if (q->s->gates == 3)
-        gru_step(q, step, active);
-    pool_for(kernel_pool(q->op), q->s->b, pool_grain((double)q->s->h * CELL_NS), cells_part, &j);
+        gru_step(q, step);
+    if (q->pool)
+        pool_for(q->pool, q->s->b, pool_grain((double)q->s->h * CELL_NS), cells_part, &j);
+    else
+        cells_part(&j, q->b0, q->b1, 0);
+}
+
+/* Batch items that a thread takes at least: a panel of rows, or where there is but one some of it,
+ * though never one alone, which is summed in another order than several. */
+static int64_t items(const struct step *q)
+{
+    return q->s->b > kernel_isa(q->op)->mr ? kernel_isa(q->op)->mr : ITEMS_LEAST;
+}
+
+/* All steps of some batch items. */
+static void items_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    struct step q = *(const struct step *)arg;
+
+    (void)thread;
+    q.b0 = begin * items(&q);
+    q.b1 = end == q.s->b / items(&q) ? q.s->b : end * items(&q);
+    for (int64_t step = 0; step < q.s->t; step++)
+        one_step(&q, step);
+}
+
+/* Where there are batch items for all threads, each has its own: nobody waits in between. Else they
+ * share each step. */
+static void all_steps(struct step *q)
+{
+    const struct rnn *s = q->s;
+    struct pool *pool = kernel_pool(q->op);
+    int64_t n = s->b / items(q), threads = pool_threads(pool);
+
+    if (threads > 1 && n >= threads && !s->quantized) {
+        q->pool = NULL;
+        pool_for(pool, n, n / threads, items_part, q);
+        return;
+    }
+    q->pool = pool;
+    q->b0 = 0;
+    q->b1 = s->b;
+    for (int64_t step = 0; step < s->t; step++)
+        one_step(q, step);
 }
 
 static void copy_state(const struct rnn *s, int d, const struct nt *from, float *to)
@@ -616,21 +668,20 @@ int rnn_run(struct op *op, opm_error *err)
 {
     struct rnn *s = op->state;
     float *mem = op->scratch;
-    int64_t gh = s->gates * s->h, *active;
+    int64_t gh = s->gates * s->h;
     const float *x = kernel_in(op, 0)->data;
     int rc = 0;
-    struct step q = { op,
-                      s,
-                      0,
-                      mem + s->at_xw,
-                      mem + s->at_gate,
-                      mem + s->at_h,
-                      mem + s->at_c,
-                      mem + s->at_rh,
-                      mem + s->at_tmp };
+    struct step q = { .op = op,
+                      .s = s,
+                      .xw = mem + s->at_xw,
+                      .gate = mem + s->at_gate,
+                      .h = mem + s->at_h,
+                      .c = mem + s->at_c,
+                      .rh = mem + s->at_rh,
+                      .tmp = mem + s->at_tmp,
+                      .active = mem_calloc((size_t)s->b + 1, sizeof(*q.active)) };
 
-    active = mem_calloc((size_t)s->b + 1, sizeof(*active));
-    if (!active)
+    if (!q.active)
         return kernel_nomem(op, err);
     if (!s->packed || !weights_fixed(op, s))
         rc = pack_weights(op, s, err);
@@ -638,16 +689,16 @@ int rnn_run(struct op *op, opm_error *err)
         x = through_bytes(mem + s->at_x, x, s->t * s->b * s->i);
     for (int d = 0; d < s->dirs && !rc; d++) {
         q.d = d;
-        product(op, x, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh, s->bias[d], 0, 0);
+        product(op, kernel_pool(op), x, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh,
+                s->bias[d], 0, 0);
         copy_state(s, d, kernel_in(op, 5), q.h);
         copy_state(s, d, s->gates == 4 ? kernel_in(op, 6) : NULL, q.c);
-        for (int64_t step = 0; step < s->t; step++)
-            one_step(&q, step, active);
+        all_steps(&q);
         for (uint32_t k = 1; k < (s->gates == 4 ? 3u : 2u); k++)
             for (int64_t b = 0; kernel_out(op, k) && b < s->b; b++)
                 memcpy((float *)kernel_out(op, k)->data + h_at(s, d, b),
                        (k == 1 ? q.h : q.c) + b * s->h, (size_t)s->h * sizeof(float));
     }
-    mem_free(active);
+    mem_free(q.active);
     return rc;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define STRIP 128
+#define SHORT 16    /* rows of fewer elements go many at a time */
 #define SOFT_NS 0.5 /* for an element, about */
 
 struct softmax_job {
@@ -54,29 +55,6 @@ int softmax_prepare(struct op *op, opm_error *err)
         }                                                              \
     } while (0)
 
-#define LOG_PIECE 512
-
-/* x less the greatest, less the logarithm of the sum of their exponentials. false: not of numbers.
- */
-static bool log_row(const struct isa *isa, float *out, const float *in, int64_t n)
-{
-    float max = isa->reduce(R_MAX, in, n), piece[LOG_PIECE], sum = 0;
-
-    if (!isfinite(max))
-        return false;
-    for (int64_t i = 0; i < n; i += LOG_PIECE) {
-        int64_t len = MIN(n - i, (int64_t)LOG_PIECE);
-
-        isa->binary(B_SUB, piece, in + i, 1, &max, 0, len);
-        isa->unary(U_EXP, piece, piece, len, 0, 0);
-        sum += isa->reduce(R_SUM, piece, len);
-    }
-    sum = logf(sum);
-    isa->binary(B_SUB, out, in, 1, &max, 0, n);
-    isa->binary(B_SUB, out, out, 1, &sum, 0, n);
-    return true;
-}
-
 /* 1 for the first of the greatest. */
 static bool hard_row(const struct isa *isa, float *out, const float *in, int64_t n)
 {
@@ -106,49 +84,96 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
             SOFT_GENERIC(double);
         else if (what == SOFT_MAX && s->inner == 1)
             isa->softmax((float *)s->out + base, (const float *)s->in + base, s->n);
-        else if (what != SOFT_MAX && s->inner == 1 && s->n &&
-                 (what == SOFT_LOG ? log_row : hard_row)(isa, (float *)s->out + base,
-                                                         (const float *)s->in + base, s->n))
+        else if (what == SOFT_LOG && s->inner == 1 && s->n)
+            isa->logsoftmax((float *)s->out + base, (const float *)s->in + base, s->n);
+        else if (what == SOFT_HARD && s->inner == 1 && s->n &&
+                 hard_row(isa, (float *)s->out + base, (const float *)s->in + base, s->n))
             continue;
         else
             SOFT_GENERIC(float);
     }
 }
 
-/* Softmax or its logarithm of floats along a dimension that is not the last: a strip of columns at
- * a time. */
+/* Softmax or its logarithm of n rows of columns, as many as a strip has or fewer. */
+static void columns_strip(const struct isa *isa, bool log, float *out, const float *in, int64_t n,
+                          int64_t inner, int64_t cols)
+{
+    float max[STRIP], sum[STRIP] = { 0 };
+
+    memcpy(max, in, (size_t)cols * sizeof(*max));
+    for (int64_t k = 1; k < n; k++)
+        isa->binary(B_MAX, max, max, 1, in + k * inner, 1, cols);
+    for (int64_t i = 0; i < cols; i++)
+        max[i] = isinf(max[i]) ? 0 : max[i];
+    for (int64_t k = 0; k < n; k++) {
+        float *o = out + k * inner, part[STRIP], *e = log ? part : o;
+
+        isa->binary(B_SUB, o, in + k * inner, 1, max, 1, cols);
+        isa->unary(U_EXP, e, o, cols, 0, 0);
+        isa->binary(B_ADD, sum, sum, 1, e, 1, cols);
+    }
+    isa->unary(log ? U_LOG : U_RECIPROCAL, sum, sum, cols, 0, 0);
+    for (int64_t k = 0; k < n; k++)
+        isa->binary(log ? B_SUB : B_MUL, out + k * inner, out + k * inner, 1, sum, 1, cols);
+}
+
+/* Floats along a dimension that is not the last: a strip of columns at a time. */
 static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct softmax_job *j = arg;
-    const struct isa *isa = j->isa;
     const struct softmax *s = j->s;
     int64_t strips = (s->inner + STRIP - 1) / STRIP;
 
     (void)thread;
     for (int64_t item = begin; item < end; item++) {
-        int64_t c0 = item % strips * STRIP, n = MIN((int64_t)STRIP, s->inner - c0),
-                base = item / strips * s->n * s->inner + c0;
-        const float *in = (const float *)s->in + base;
-        float *out = (float *)s->out + base, max[STRIP], sum[STRIP] = { 0 };
-        bool log = s->what == SOFT_LOG;
+        int64_t c0 = item % strips * STRIP, base = item / strips * s->n * s->inner + c0;
 
-        memcpy(max, in, (size_t)n * sizeof(*max));
-        for (int64_t k = 1; k < s->n; k++)
-            isa->binary(B_MAX, max, max, 1, in + k * s->inner, 1, n);
-        for (int64_t i = 0; i < n; i++)
-            max[i] = isinf(max[i]) ? 0 : max[i];
-        for (int64_t k = 0; k < s->n; k++) {
-            float *o = out + k * s->inner;
+        columns_strip(j->isa, s->what == SOFT_LOG, (float *)s->out + base,
+                      (const float *)s->in + base, s->n, s->inner,
+                      MIN((int64_t)STRIP, s->inner - c0));
+    }
+}
 
-            float part[STRIP], *e = log ? part : o;
+/* Short rows of floats: a strip of them, turned. */
+static void short_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct softmax_job *j = arg;
+    const struct softmax *s = j->s;
+    float turned[SHORT * STRIP];
 
-            isa->binary(B_SUB, o, in + k * s->inner, 1, max, 1, n);
-            isa->unary(U_EXP, e, o, n, 0, 0);
-            isa->binary(B_ADD, sum, sum, 1, e, 1, n);
-        }
-        isa->unary(log ? U_LOG : U_RECIPROCAL, sum, sum, n, 0, 0);
+    (void)thread;
+    for (int64_t r = begin; r < end; r += STRIP) {
+        int64_t rows = MIN(end - r, (int64_t)STRIP);
+        const float *in = (const float *)s->in + r * s->n;
+        float *out = (float *)s->out + r * s->n;
+
         for (int64_t k = 0; k < s->n; k++)
-            isa->binary(log ? B_SUB : B_MUL, out + k * s->inner, out + k * s->inner, 1, sum, 1, n);
+            for (int64_t i = 0; i < rows; i++)
+                turned[k * STRIP + i] = in[i * s->n + k];
+        columns_strip(j->isa, s->what == SOFT_LOG, turned, turned, s->n, STRIP, rows);
+        for (int64_t k = 0; k < s->n; k++)
+            for (int64_t i = 0; i < rows; i++)
+                out[i * s->n + k] = turned[k * STRIP + i];
+    }
+}
+
+static void short_hard_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct softmax_job *j = arg;
+    const struct softmax *s = j->s;
+
+    (void)thread;
+    for (int64_t r = begin; r < end; r++) {
+        const float *in = (const float *)s->in + r * s->n;
+        float *out = (float *)s->out + r * s->n, max = -INFINITY;
+        int64_t best = 0;
+
+        for (int64_t k = 0; k < s->n; k++) {
+            best = in[k] > max ? k : best;
+            max = in[k] > max ? in[k] : max;
+            out[k] = 0;
+        }
+        out[best] = 1;
     }
 }
 
@@ -160,6 +185,9 @@ void softmax_all(const struct op *op, const struct softmax *s)
         pool_for(kernel_pool(op), s->outer * ((s->inner + STRIP - 1) / STRIP),
                  pool_grain((double)(s->n * MIN(s->inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
                  &j);
+    else if (s->type == TENSOR_F32 && s->inner == 1 && s->n && s->n < SHORT)
+        pool_for(kernel_pool(op), s->outer, pool_grain((double)s->n * SOFT_NS),
+                 s->what == SOFT_HARD ? short_hard_part : short_part, &j);
     else
         pool_for(kernel_pool(op), s->outer * s->inner, MAX(4096 / s->n, (int64_t)1), softmax_part,
                  &j);
