@@ -29,8 +29,9 @@ ALLOW = {
     "launch": ["device"],
     "public": ["import", "sql", "export", "store", "run", "engine", "graph"],
     "compare": [],
-    "server": ["compare"],
-    "cli": ["compare", "server", "run", "launch"],
+    "catalog": ["compare", "sql"],
+    "server": ["catalog", "compare"],
+    "cli": ["catalog", "compare", "server", "run", "launch"],
     "python": [],
 }
 
@@ -46,7 +47,7 @@ BARE = {
 # Who may include which public header.
 PUBLIC = {
     "opmeter_error.h": set(ALLOW),
-    "opmeter_trace.h": {"public", "compare", "server", "cli", "python"},
+    "opmeter_trace.h": {"public", "catalog", "compare", "server", "cli", "python"},
     "opmeter.h": {"rec", "device", "engine", "run", "launch", "python"},
     "opmeter_run.h": {"public", "python"},
     "opmeter_arrow.h": {"public", "python"},

@@ -57,6 +57,7 @@ void cli_global_options(struct cli *cli, void (*see)(void *user, const struct op
 /* NULL, after a message and with cli->status set, if there is none. */
 const struct command *command_find(struct cli *cli, const char *name);
 
+int cmd_add(struct cli *cli, int argc, char **argv);
 int cmd_advise(struct cli *cli, int argc, char **argv);
 int cmd_bench(struct cli *cli, int argc, char **argv);
 int cmd_completion(struct cli *cli, int argc, char **argv);
@@ -64,6 +65,7 @@ int cmd_diff(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
+int cmd_history(struct cli *cli, int argc, char **argv);
 int cmd_import(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_pipeline(struct cli *cli, int argc, char **argv);

@@ -1,6 +1,6 @@
 /* cmd_bench.c -- which of several is faster: fresh processes in turn, until it can be told. */
+#include "base/calm.h"
 #include "cli/bench.h"
-#include "launch/calm.h"
 #include "run/run.h"
 
 #include "base/alloc.h"

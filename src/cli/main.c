@@ -52,6 +52,12 @@ const struct command commands[] = {
     { "diff", cmd_diff, "compare two profiles; fail where one is slower than it may be",
       "opmeter diff [OPTION]... A B\n"
       "opmeter diff [OPTION]... A... -- B..." },
+    { "add", cmd_add, "keep runs in a catalogue, with commit, machine and operators",
+      "opmeter add [OPTION]... --to RUNS.DB RUN..." },
+    { "history", cmd_history, "show runs over time, where they changed and what changed",
+      "opmeter history [OPTION]... RUNS.DB\n"
+      "opmeter history prune [OPTION]... RUNS.DB\n"
+      "opmeter history export [OPTION]... -o PATH RUNS.DB" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },

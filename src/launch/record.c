@@ -3,6 +3,7 @@
 
 #include "base/account.h"
 #include "base/buf.h"
+#include "base/calm.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "launch/environ.h"
@@ -157,7 +158,8 @@ static void meta_number(const char *key, int64_t v)
     opm_meta(key, text);
 }
 
-static void own_part_stop(const struct record_options *opt, struct record_result *out)
+static void own_part_stop(const struct record_options *opt, const struct calm *calm,
+                          struct record_result *out)
 {
     char hz[32];
 
@@ -175,6 +177,7 @@ static void own_part_stop(const struct record_options *opt, struct record_result
     if (out->signal)
         meta_number("record.signal", out->signal);
     meta_number("record.wall_ns", out->wall_ns);
+    calm_describe(calm, opm_meta);
     opm_stop(out->own_part.code ? NULL : &out->own_part);
 }
 
@@ -335,6 +338,7 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     struct account *account;
     struct environ_copy env;
     sigset_t waited, old;
+    struct calm calm;
     int64_t begin;
     int rc;
 
@@ -350,6 +354,7 @@ int record_program(const struct record_options *opt, struct record_result *out, 
         sigaddset(&waited, passed_on[i]);
     sigprocmask(SIG_BLOCK, &waited, &old);
     own_part_start(opt, out);
+    calm_begin(&calm);
     begin = now_ns();
     rc = env.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
                     : start(opt, &old, env.item, out, err);
@@ -358,8 +363,9 @@ int record_program(const struct record_options *opt, struct record_result *out, 
     if (rc == 0)
         attend(out, &waited);
     out->wall_ns = now_ns() - begin;
+    calm_end(&calm);
     sampler_stop(sampler, &out->samples);
-    own_part_stop(opt, out);
+    own_part_stop(opt, &calm, out);
     environ_copy_release(&env);
     if (rc == 0)
         wait_for_parts(out, account);

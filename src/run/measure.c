@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "graph/model_digest.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -255,11 +256,14 @@ void runner_describe_model(const struct runner *s)
 
 void runner_describe_run(struct runner *s)
 {
+    char digest[DIGEST_ROOM];
     struct peak peak;
 
     s->res->batch = batch_of(s);
     runner_ask_memory(s);
     runner_describe_model(s);
+    if (model_digest(s->m, digest))
+        meta("model.digest", "%s", digest);
     meta("run.warmup", "%llu", (unsigned long long)s->res->warmup);
     meta("run.iterations", "%zu", s->metered.n);
     meta("run.batch", "%lld", (long long)s->res->batch);

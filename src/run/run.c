@@ -1,6 +1,7 @@
 /* run.c -- one run with a trace of it; see run.h. */
 #include "run/run.h"
 
+#include "base/calm.h"
 #include "base/error.h"
 #include "run/check.h"
 #include "run/overdue.h"
@@ -29,6 +30,7 @@ static int look_at_outputs(struct runner *s, opm_error *err)
 
 static int work(struct runner *s, opm_error *err)
 {
+    struct calm calm;
     int rc = runner_open(s, err);
 
     if (!rc)
@@ -37,14 +39,18 @@ static int work(struct runner *s, opm_error *err)
         rc = runner_prepare(s, err);
     if (!rc)
         rc = look_at_outputs(s, err);
+    calm_begin(&calm);
     if (rc && s->res->stopped && s->opt->keep_partial)
         rc = 0; /* what was recorded so far is the result */
     else if (!rc && s->opt->ready && s->opt->ready(s->opt->ready_user))
         rc = opm__fail(err, OPM_ELIMIT, "interrupted");
     if (!rc)
         rc = runner_measure(s, err);
-    if (!rc)
+    if (!rc) {
+        calm_end(&calm);
+        calm_describe(&calm, opm_meta);
         runner_describe_run(s);
+    }
     return rc;
 }
 

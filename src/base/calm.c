@@ -1,9 +1,10 @@
 /* calm.c -- see calm.h. */
-#include "launch/calm.h"
+#include "base/calm.h"
 
 #include "base/common.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define LOOPS 3
@@ -58,4 +59,35 @@ double calm_stolen(struct calm_ticks from, struct calm_ticks to)
     return to.all > from.all && to.stolen >= from.stolen
                ? (double)(to.stolen - from.stolen) / (double)(to.all - from.all)
                : 0;
+}
+
+void calm_begin(struct calm *c)
+{
+    *c = (struct calm){ .load = -1 };
+    if (getloadavg(&c->load, 1) != 1)
+        c->load = -1;
+    c->loop_ns = calm_loop_ns();
+    c->ticks = calm_ticks();
+}
+
+void calm_end(struct calm *c)
+{
+    double loop_ns = calm_loop_ns();
+
+    c->stolen = calm_stolen(c->ticks, calm_ticks());
+    c->loop_ns = MIN(c->loop_ns, loop_ns);
+}
+
+void calm_describe(const struct calm *c, void (*add)(const char *key, const char *value))
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%.0f", c->loop_ns);
+    add("calm.loop_ns", text);
+    snprintf(text, sizeof(text), "%.5f", c->stolen);
+    add("calm.stolen", text);
+    if (c->load < 0)
+        return;
+    snprintf(text, sizeof(text), "%.2f", c->load);
+    add("calm.load", text);
 }
