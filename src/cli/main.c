@@ -63,6 +63,8 @@ const struct command commands[] = {
       "opmeter query [OPTION]... -f FILE TRACE..." },
     { "schema", cmd_schema, "list the tables and columns that a query can use",
       "opmeter schema [OPTION]... [TABLE]" },
+    { "llm", cmd_llm, "show how a language model serves: first token, tokens, prefill, decode",
+      "opmeter llm [OPTION]... TRACE..." },
     { "export", cmd_export, "write a trace in the format of another tool",
       "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
       "opmeter export --list" },

@@ -400,10 +400,14 @@ static int finish_flows(struct finish *f, int64_t shift_ns)
 static const struct {
     enum table_id table;
     int ts, dur; /* columns; dur -1: there is none */
+    bool named;  /* other rows refer to its rows: they stay where they are */
 } timed[] = {
-    { TABLE_step, step_col_ts, step_col_dur },
-    { TABLE_record, record_col_ts, record_col_dur },
-    { TABLE_sample, sample_col_ts, -1 },
+    { TABLE_step, step_col_ts, step_col_dur, false },
+    { TABLE_record, record_col_ts, record_col_dur, false },
+    { TABLE_sample, sample_col_ts, -1, false },
+    { TABLE_request, request_col_ts, request_col_dur, true },
+    { TABLE_iteration, iteration_col_ts, iteration_col_dur, true },
+    { TABLE_token, token_col_ts, -1, false },
 };
 
 /* Normalise the times of a table; returns the earliest or TIME_NEVER. */
@@ -470,7 +474,7 @@ static int finish_tables(struct store *st, int64_t shift_ns)
         for (size_t row = 0; shift_ns && ts && row < t->nrow; row++)
             if (ts[row] != OPM_NULL_I64)
                 ts[row] -= shift_ns;
-        if (sort_table(t, timed[i].ts, timed[i].dur))
+        if (!timed[i].named && sort_table(t, timed[i].ts, timed[i].dur))
             return OPM_ENOMEM;
     }
     return 0;
@@ -488,8 +492,18 @@ static int note_start(struct store *st, int64_t shift_ns)
     return store_meta(st, "trace.start_ns", text);
 }
 
-/* The counters that are not 0, as rows. */
-static int finish_stats(struct store *st)
+/* The row of a counter, or the number of rows. */
+static size_t stat_row(const struct store *st, str_id name)
+{
+    size_t row = 0, n = store_nrow(st, TABLE_import_stat);
+
+    while (row < n &&
+           cell_text_id(store_cell(st, TABLE_import_stat, row, import_stat_col_name)) != name)
+        row++;
+    return row;
+}
+
+int stats_write(struct store *st)
 {
     enum { INFO, LOSS };
     static const struct {
@@ -504,6 +518,7 @@ static int finish_stats(struct store *st)
 
     for (size_t i = 0; i < ARRAY_SIZE(stats); i++) {
         str_id name, severity, description;
+        size_t row;
 
         if (st->stat[i] <= 0)
             continue;
@@ -511,6 +526,12 @@ static int finish_stats(struct store *st)
             store_cstr(st, stats[i].severity == LOSS ? "loss" : "info", &severity) ||
             store_cstr(st, stats[i].description, &description))
             return OPM_ENOMEM;
+        row = stat_row(st, name);
+        if (row < store_nrow(st, TABLE_import_stat)) {
+            if (store_set(st, TABLE_import_stat, row, import_stat_col_count, cell_i64(st->stat[i])))
+                return OPM_ENOMEM;
+            continue;
+        }
         if (store_add(st, TABLE_import_stat,
                       (struct cell[import_stat_col_COUNT]){
                           [import_stat_col_name] = cell_str(name),
@@ -548,7 +569,7 @@ int store_finish(struct store *st)
         start = 0;
     if (merge(&f, start) || steps_settle(st) || finish_tables(st, start))
         goto out;
-    if (finish_flows(&f, start) || finish_stats(st))
+    if (finish_flows(&f, start) || stats_write(st))
         goto out;
     column_release(&st->runs);
     st->nrun = 0;

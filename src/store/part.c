@@ -13,6 +13,9 @@ static const struct {
     { TABLE_step, step_col_ts, step_col_dur },
     { TABLE_record, record_col_ts, record_col_dur },
     { TABLE_sample, sample_col_ts, -1 },
+    { TABLE_request, request_col_ts, request_col_dur },
+    { TABLE_iteration, iteration_col_ts, iteration_col_dur },
+    { TABLE_token, token_col_ts, -1 },
 };
 
 void store_part_begin(const struct store *st, struct store_part *part)

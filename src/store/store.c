@@ -462,10 +462,14 @@ void store_amend_begin(struct store *st)
     st->amended = true;
 }
 
-void store_amend_end(struct store *st)
+int store_amend_end(struct store *st)
 {
+    int rc;
+
     assert(st->amended);
+    rc = stats_write(st);
     st->amended = false;
+    return rc;
 }
 
 size_t store_nrow(const struct store *st, enum table_id table)

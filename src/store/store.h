@@ -196,7 +196,7 @@ int store_finish(struct store *st);
  * store_site(), store_span_set_site() with a row for the build id, store_add() of rows behind which
  * none must come, store_set() and store_meta() are legal again, beside all that reads. */
 void store_amend_begin(struct store *st);
-void store_amend_end(struct store *st);
+int store_amend_end(struct store *st); /* also of what was counted; 0 or OPM_ENOMEM */
 
 /* Spans as a finished store has them: ordered, on tracks that were told apart. They become the
  * next spans of st, with build ids from *out_first on; the caller fills the arrays, from any

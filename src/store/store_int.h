@@ -193,6 +193,8 @@ static inline int64_t *span_dur(const struct store *st)
 int spans_reserve(struct store *st, size_t need);
 /* Make the column of something that few spans have. */
 int spans_column(struct store *st, int col);
+/* The counters that are not 0, as rows, each once. 0 or OPM_ENOMEM. */
+int stats_write(struct store *st);
 /* Turn loaded spans into spans like any. 0 or OPM_ENOMEM. */
 int loaded_to_runs(struct store *st);
 /* Whether all spans are loaded ones and can stay as they are. */

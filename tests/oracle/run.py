@@ -18,6 +18,7 @@ import cases_diff
 import cases_flops
 import cases_four_ways
 import cases_graphs
+import cases_llm
 import cases_kineto
 import cases_mindspore
 import cases_others
@@ -44,7 +45,7 @@ def known_wrong():
 
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
-    for module in (cases_diff, cases_planted, cases_windows, cases_graphs):
+    for module in (cases_diff, cases_planted, cases_windows, cases_graphs, cases_llm):
         yield from module.cases(opmeter, work)
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)

@@ -110,6 +110,59 @@ export interface RecordRow {
     track: number | null;
 }
 
+// a request to a language model
+export interface RequestRow {
+    id: number;
+    name: string | null;
+    model: string | null;
+    ts: number;
+    dur: number;
+    queue: number | null;
+    ttft: number | null;
+    prefill: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    cached: number | null;
+    preemptions: number | null;
+    preempted: number | null;
+    finish: string | null;
+    track: number | null;
+}
+
+// one run of a language model over a batch of requests, as its scheduler puts it together
+export interface IterationRow {
+    id: number;
+    num: number | null;
+    kind: string | null;
+    ts: number;
+    dur: number;
+    batch: number | null;
+    prefills: number | null;
+    decodes: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    context: number | null;
+    track: number | null;
+}
+
+// a request that takes part in an iteration
+export interface RequestIterationRow {
+    request: number | null;
+    iteration: number | null;
+    phase: string | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    context: number | null;
+}
+
+// a token that was made for a request
+export interface TokenRow {
+    request: number | null;
+    num: number | null;
+    ts: number;
+    iteration: number | null;
+}
+
 // a memory chunk and its life
 export interface MemRow {
     id: number;
@@ -542,6 +595,42 @@ export interface SparseRatioRow {
     source: string | null;
 }
 
+// what every iteration of a language model cost: the time that it took on the host, and of what was launched in it on devices
+export interface IterationTimesRow {
+    iteration: number | null;
+    kind: string | null;
+    num: number | null;
+    ts: number;
+    dur_ns: number | null;
+    batch: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    context: number | null;
+    kernels: number | null;
+    device_ns: number | null;
+}
+
+// what every request had of the iterations that it took part in, by the tokens that went in for it (equal parts where that is not known of all); the parts of an iteration add up to it
+export interface RequestSharesRow {
+    request: number | null;
+    iteration: number | null;
+    phase: string | null;
+    tokens_in: number | null;
+    share: number | null;
+    device_ns: number | null;
+    time_ns: number | null;
+}
+
+// what devices ran in iterations of each kind, by operator
+export interface IterationOpsRow {
+    kind: string | null;
+    op: number | null;
+    name: string | null;
+    type: string | null;
+    kernels: number | null;
+    device_ns: number | null;
+}
+
 // spans with the name of their track
 export interface TimelineRow {
     id: number;
@@ -581,6 +670,41 @@ export interface HostOpsRow {
     trace_id: string | null;
     span_id: string | null;
     operator_index: number | null;
+}
+
+// latency of every request to a language model, what it consists of, and why it was slow; docs/llm.md has the definitions
+export interface RequestLatencyRow {
+    request: number | null;
+    name: string | null;
+    model: string | null;
+    ts: number;
+    e2e_ns: number | null;
+    ttft_ns: number | null;
+    queue_ns: number | null;
+    prefill_ns: number | null;
+    host_ns: number | null;
+    itl_ns: number | null;
+    tpot_ns: number | null;
+    itl_max_ns: number | null;
+    jitter_ns: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    preemptions: number | null;
+    preempted_ns: number | null;
+    iterations: number | null;
+    device_ns: number | null;
+    slow: number | null;
+    cause: string | null;
+    cause_ns: number | null;
+}
+
+// time from one token of a request to the next
+export interface TokenGapsRow {
+    request: number | null;
+    num: number | null;
+    ts: number;
+    iteration: number | null;
+    itl_ns: number | null;
 }
 
 // where the time of every device went, of all its steps without warm-up: wall = compute + exposed + copy + idle + not recorded

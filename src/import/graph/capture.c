@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json_read.h"
+#include "import/common/span_args.h"
 #include "import/graph/op_copy.h"
 
 #include <string.h>
@@ -36,50 +36,6 @@ uint64_t names_hash(const uint32_t *name, size_t n)
     for (size_t i = 0; i < n; i++)
         h = (h ^ name[i]) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29);
     return h;
-}
-
-/* The value of a key in a span's args, as the reader's last token. */
-static bool find_arg(const struct store *st, size_t row, const char *key, struct buf *text,
-                     struct json_reader *r)
-{
-    buf_clear(text);
-    if (store_span_args(st, row, text) || text->failed || !text->len)
-        return false;
-    *r = json_read_of(buf_str(text), text->len);
-    if (json_read_next(r) != JSON_OBJECT)
-        return false;
-    while (json_read_next(r) == JSON_KEY) {
-        bool found = json_read_is(r, key);
-
-        json_read_next(r);
-        if (found)
-            return true;
-        if (!json_read_skip(r))
-            return false;
-    }
-    return false;
-}
-
-bool span_arg_int(const struct store *st, size_t row, const char *key, int64_t *out)
-{
-    struct buf text = { 0 };
-    struct json_reader r;
-    bool found = find_arg(st, row, key, &text, &r) && json_read_int(&r, out);
-
-    buf_release(&text);
-    return found;
-}
-
-bool span_arg_text(const struct store *st, size_t row, const char *key, struct buf *out)
-{
-    struct buf text = { 0 };
-    struct json_reader r;
-    bool found = find_arg(st, row, key, &text, &r) && r.token == JSON_STRING;
-
-    if (found)
-        json_read_text(&r, out);
-    buf_release(&text);
-    return found && !out->failed;
 }
 
 int captures_add_launch(struct captures *c, const char *name, struct captured launch)

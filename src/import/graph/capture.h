@@ -61,8 +61,4 @@ int captures_add(struct captures *c, const char *path, size_t first, int64_t siz
 
 uint64_t names_hash(const uint32_t *name, size_t n);
 
-/* What a span's args say; false: nothing. */
-bool span_arg_int(const struct store *st, size_t row, const char *key, int64_t *out);
-bool span_arg_text(const struct store *st, size_t row, const char *key, struct buf *out);
-
 #endif

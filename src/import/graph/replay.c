@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "import/common/span_args.h"
 #include "import/graph/op_copy.h"
 #include "import/graph/sequence.h"
 #include "import/llm/mark.h"
@@ -715,8 +716,7 @@ static int link_all(struct linker *l)
             rc = link_replay(l, &l->replay[i], parent);
     if (rc == 0)
         rc = note_all(l);
-    store_amend_end(l->st);
-    return rc;
+    return store_amend_end(l->st) ? OPM_ENOMEM : rc;
 }
 
 /* Why captures that were given are of no use. */

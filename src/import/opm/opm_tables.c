@@ -35,10 +35,10 @@ static int referred_table(const char *column, size_t len)
         const char *column;
         int table;
     } refers[] = {
-        { "op", TABLE_op },          { "first_op", TABLE_op }, { "last_op", TABLE_op },
-        { "track", TABLE_track },    { "of", TABLE_track },    { "site", FILE_site },
-        { "src", TABLE_span },       { "dst", TABLE_span },    { "source", TABLE_source },
-        { "part_of", TABLE_source },
+        { "op", TABLE_op },          { "first_op", TABLE_op },     { "last_op", TABLE_op },
+        { "track", TABLE_track },    { "of", TABLE_track },        { "site", FILE_site },
+        { "src", TABLE_span },       { "dst", TABLE_span },        { "source", TABLE_source },
+        { "part_of", TABLE_source }, { "request", TABLE_request }, { "iteration", TABLE_iteration },
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(refers); i++)
@@ -423,9 +423,12 @@ static void count_lost(const struct tables *t)
 
 static int all_read(struct tables *t)
 {
-    static const int order[] = { TABLE_meta,      TABLE_source, TABLE_op,     TABLE_track,
-                                 FILE_site,       TABLE_step,   TABLE_record, TABLE_import_stat,
-                                 TABLE_op_tensor, TABLE_mem,    FILE_overlap, TABLE_sample };
+    static const int order[] = { TABLE_meta,    TABLE_source,      TABLE_op,
+                                 TABLE_track,   FILE_site,         TABLE_step,
+                                 TABLE_record,  TABLE_import_stat, TABLE_op_tensor,
+                                 TABLE_mem,     FILE_overlap,      TABLE_sample,
+                                 TABLE_request, TABLE_iteration,   TABLE_request_iteration,
+                                 TABLE_token };
     int rc = 0;
 
     for (int kind = CHUNK_CONTENTS; kind <= CHUNK_STRINGS; kind++) {

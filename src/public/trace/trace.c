@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "export/export.h"
 #include "import/graph/replay.h"
+#include "import/llm/derive.h"
 #include <string.h>
 
 static int add_meta(struct store *st, const char *const *meta, opm_error *err)
@@ -78,6 +79,8 @@ static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
         import.captures = NULL;
         rc = replays_link(t->st, npaths ? paths[0] : "", &captures, &import, err);
     }
+    if (rc == 0 && llm_derive(t->st) < 0)
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     import_captures_release(&found);
     return rc < 0 ? rc : sql_open(&t->sql, t->st, err);
 }
