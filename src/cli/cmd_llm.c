@@ -312,6 +312,7 @@ int cmd_llm(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "requests", &requests, "a row per request"),
         CLI_TABLE_OPTIONS(cli),
         CLI_TRACE_OPTIONS(cli),
+        CLI_COMMON_OPTIONS(cli),
         OPT_END,
     };
     int n = cli_parse(cli, opts, about, argc, argv), rc;

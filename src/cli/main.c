@@ -42,6 +42,8 @@ const struct command commands[] = {
       "opmeter steps [OPTION]... TRACE..." },
     { "pipeline", cmd_pipeline, "say whether data arrives in time, and what holds it up",
       "opmeter pipeline [OPTION]... TRACE..." },
+    { "llm", cmd_llm, "show requests, iterations and tokens of a language model",
+      "opmeter llm [OPTION]... TRACE..." },
     { "advise", cmd_advise, "say what could be faster, with the evidence",
       "opmeter advise [OPTION]... TRACE...\n"
       "opmeter advise --rules" },
@@ -63,8 +65,6 @@ const struct command commands[] = {
       "opmeter query [OPTION]... -f FILE TRACE..." },
     { "schema", cmd_schema, "list the tables and columns that a query can use",
       "opmeter schema [OPTION]... [TABLE]" },
-    { "llm", cmd_llm, "show how a language model serves: first token, tokens, prefill, decode",
-      "opmeter llm [OPTION]... TRACE..." },
     { "export", cmd_export, "write a trace in the format of another tool",
       "opmeter export [OPTION]... [-f FORMAT] [-o PATH] TRACE...\n"
       "opmeter export --list" },
