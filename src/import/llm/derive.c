@@ -110,7 +110,22 @@ static enum role role_of(const struct deriver *d, const struct site *site, str_i
     return llm_mark_read(name, &mark) ? ROLE_MARK : ROLE_NONE;
 }
 
-/* False: nothing in the trace is of interest. */
+/* Plain words are marks of a language model if there are prefills, too. */
+static void drop_plain(struct deriver *d, size_t nsite)
+{
+    struct llm_mark m;
+    bool prefills = false;
+
+    for (size_t i = 0; i < nsite; i++)
+        prefills |= d->role[i] == ROLE_MARK &&
+                    llm_mark_read(store_text(d->st, d->sites[i].name), &m) && m.prefills != 0;
+    for (size_t i = 0; i < nsite && !prefills; i++)
+        if (d->role[i] == ROLE_MARK && llm_mark_read(store_text(d->st, d->sites[i].name), &m) &&
+            m.plain)
+            d->role[i] = ROLE_NONE;
+}
+
+/* *any: something in the trace is of interest. */
 static int find_roles(struct deriver *d, bool *any)
 {
     str_id hardware = strpool_find(store_strings(d->st), "hardware", 8);
@@ -123,10 +138,11 @@ static int find_roles(struct deriver *d, bool *any)
     d->stream = mem_calloc(ntrack + 1, sizeof(*d->stream));
     if (!d->role || !d->stream)
         return OPM_ENOMEM;
-    for (size_t i = 0; i < nsite; i++) {
+    for (size_t i = 0; i < nsite; i++)
         d->role[i] = (uint8_t)role_of(d, &d->sites[i], llm, hardware);
+    drop_plain(d, nsite);
+    for (size_t i = 0; i < nsite; i++)
         *any |= d->role[i] != ROLE_NONE;
-    }
     for (size_t i = 0; i < ntrack; i++)
         d->stream[i] =
             stream && cell_text_id(store_cell(d->st, TABLE_track, i, track_col_kind)) == stream;
@@ -175,7 +191,7 @@ static uint32_t iteration_around(const struct deriver *d, uint32_t row)
 static int take_iteration(struct deriver *d, uint32_t row, bool marked)
 {
     struct iteration it = { .row = row,
-                            .mark = { -1, -1, -1, -1, -1, -1 },
+                            .mark = { -1, -1, -1, -1, -1, -1, false },
                             .tokens_in = OPM_NULL_I64,
                             .tokens_out = OPM_NULL_I64,
                             .context = OPM_NULL_I64 };

@@ -178,6 +178,7 @@ static bool read_loop(const char *at, struct llm_mark *m)
     }
     if (*at)
         return false;
+    m->plain = count < 0 && tokens < 0 && m->context < 0;
     if (decode)
         put_decode(m, count, tokens);
     else
@@ -187,7 +188,7 @@ static bool read_loop(const char *at, struct llm_mark *m)
 
 bool llm_mark_read(const char *name, struct llm_mark *out)
 {
-    static const struct llm_mark unknown = { -1, -1, -1, -1, -1, -1 };
+    static const struct llm_mark unknown = { -1, -1, -1, -1, -1, -1, false };
     static bool (*const readers[])(const char *, struct llm_mark *) = { read_vllm, read_tensorrt,
                                                                         read_sglang, read_loop };
 

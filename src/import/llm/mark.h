@@ -11,6 +11,7 @@ struct llm_mark {
     int64_t prefill_tokens;    /* tokens of prompts that go in */
     int64_t decode_tokens;     /* tokens that go in for requests that make tokens */
     int64_t context;           /* tokens that all its requests attend to, these included */
+    bool plain; /* a word that other programs use as well, as of pictures that they decode */
 };
 
 /* Of an annotation. True: it is one of
