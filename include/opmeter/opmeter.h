@@ -454,6 +454,82 @@ static inline void opm_activity_end(opm_span span)
     opm_end(span);
 }
 
+/* Requests to a language model, by the name that the program has for each, and the iterations that
+ * serve them; docs/llm.md defines the words. A number below 0 is not known. */
+static inline opm_span opm__llm(const char *what, size_t len, const char *request)
+{
+    opm_span span = opm_begin_named(OPM_APP, "llm", what, len);
+
+    opm_arg_str(span, "request", request);
+    return span;
+}
+static inline void opm__llm_number(opm_span span, const char *key, int64_t v)
+{
+    if (v >= 0)
+        opm_arg_int(span, key, v);
+}
+/* It arrives. model may be NULL. */
+static inline void opm_request_arrived(const char *request, const char *model, int64_t tokens_in)
+{
+    opm_span span = opm__llm("request", 7, request);
+
+    if (model)
+        opm_arg_str(span, "model", model);
+    opm__llm_number(span, "tokens_in", tokens_in);
+    opm_end(span);
+}
+/* It leaves the queue, or is taken up again after it was set aside. */
+static inline void opm_request_scheduled(const char *request)
+{
+    opm_end(opm__llm("scheduled", 9, request));
+}
+/* n tokens of it are there. */
+static inline void opm_request_tokens(const char *request, int64_t n)
+{
+    opm_span span = opm__llm("token", 5, request);
+
+    opm__llm_number(span, "n", n);
+    opm_end(span);
+}
+/* It is set aside for others. */
+static inline void opm_request_preempted(const char *request)
+{
+    opm_end(opm__llm("preempted", 9, request));
+}
+/* reason may be NULL. */
+static inline void opm_request_finished(const char *request, const char *reason)
+{
+    opm_span span = opm__llm("finished", 8, request);
+
+    if (reason)
+        opm_arg_str(span, "reason", reason);
+    opm_end(span);
+}
+/* One run of the model over a batch of requests. */
+static inline opm_span opm_iteration_begin(int64_t num)
+{
+    opm_span span = opm_begin_named(OPM_APP, "llm", "iteration", 9);
+
+    opm__llm_number(span, "num", num);
+    return span;
+}
+/* Within an iteration, on its thread: a request takes part in it, to read its prompt or not. */
+static inline void opm_iteration_member(const char *request, int prefill, int64_t tokens_in,
+                                        int64_t tokens_out, int64_t context)
+{
+    opm_span span = opm__llm("member", 6, request);
+
+    opm_arg_str(span, "phase", prefill ? "prefill" : "decode");
+    opm__llm_number(span, "tokens_in", tokens_in);
+    opm__llm_number(span, "tokens_out", tokens_out);
+    opm__llm_number(span, "context", context);
+    opm_end(span);
+}
+static inline void opm_iteration_end(opm_span span)
+{
+    opm_end(span);
+}
+
 static inline void opm__scope_end(opm_span *span)
 {
     opm_end(*span);
