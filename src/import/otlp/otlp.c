@@ -85,7 +85,7 @@ void otlp_key(struct otlp *o, struct text key)
     size_t n = MIN(key.len, sizeof(room) - 1);
 
     memcpy(room, key.p, n);
-    room[n] = '\0'; /* bounded: n < sizeof(room) */
+    room[n] = '\0';
     json_key(&o->w, room);
 }
 
