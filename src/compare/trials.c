@@ -264,10 +264,11 @@ static double threshold(const struct trials_estimate *e, size_t n, double *room)
 static void judge(struct trials_estimate *e, double found, const struct trials_options *o)
 {
     size_t least = o->unpaired ? TRIALS_RECORDINGS_MIN : TRIALS_BLOCKS_MIN;
+    bool one_sign = e->low > 0 || e->high < 0; /* a verdict never contradicts its interval */
 
     if (!has_test(e))
         return;
-    if (e->blocks >= least && e->p <= found)
+    if (e->blocks >= least && e->p <= found && one_sign)
         e->verdict = e->change > 0 ? TRIALS_SLOWER : TRIALS_FASTER;
     else if (e->blocks >= least && e->low >= expm1(-log1p(o->min_effect)) &&
              e->high <= o->min_effect)

@@ -146,6 +146,28 @@ static void test_disturbed_block(void **state)
     trials_release(&t);
 }
 
+/* Most blocks agree on 15 % and some are wild: the trimmed test is certain, the interval is not,
+ * and so is the verdict. */
+static void test_wild_blocks(void **state)
+{
+    static const double by[] = { 0.850, 0.851, 0.849, 0.850, 0.852, 0.848, 0.850, 3, 4, 0.2, 0.3 };
+    struct trials t = { .nsides = 2 };
+    struct trials_estimate e;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(by) * TRIALS_PER_BLOCK * 2; i++) {
+        size_t side = i % 2;
+        struct trial p = { .n = 1, .iteration_ns = mem_calloc(1, sizeof(double)) };
+
+        p.iteration_ns[0] = side ? 1e6 * by[i / 2 / TRIALS_PER_BLOCK] : 1e6;
+        assert_int_equal(trials_add(&t, side, &p), 0);
+    }
+    assert_true(trials_whole(&t, 1, &options, &e));
+    assert_true(e.p < 0.01 && e.low < 0 && e.high > 0);
+    assert_int_equal(e.verdict, TRIALS_UNSURE);
+    trials_release(&t);
+}
+
 /* Intervals hold the truth about as often as they say: 95 of 100. */
 static void test_coverage(void **state)
 {
@@ -326,11 +348,17 @@ static void test_tail_chance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_student),     cmocka_unit_test(test_discovery),
-        cmocka_unit_test(test_planted),     cmocka_unit_test(test_disturbed_block),
-        cmocka_unit_test(test_coverage),    cmocka_unit_test(test_alarms),
-        cmocka_unit_test(test_two_samples), cmocka_unit_test(test_recordings_alarms),
-        cmocka_unit_test(test_tail),        cmocka_unit_test(test_tail_chance),
+        cmocka_unit_test(test_student),
+        cmocka_unit_test(test_discovery),
+        cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_disturbed_block),
+        cmocka_unit_test(test_wild_blocks),
+        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_alarms),
+        cmocka_unit_test(test_two_samples),
+        cmocka_unit_test(test_recordings_alarms),
+        cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_tail_chance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
