@@ -239,9 +239,8 @@ bool record_find_python(const char *python, char *out, size_t size)
 bool record_find_cuda(char *out, size_t size)
 {
     static const char *const places[] = {
-        CUDA_LIBRARY,
-        ("../" OPMETER_LIBDIR "/" CUDA_LIBRARY),
-        ("../lib/" CUDA_LIBRARY),
+        CUDA_LIBRARY, ("../" OPMETER_LIBDIR "/" CUDA_LIBRARY), ("../lib/" CUDA_LIBRARY),
+        ("../" CUDA_LIBRARY), /* the Python package */
     };
     char folder[PATH_MAX];
 
