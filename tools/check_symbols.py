@@ -45,7 +45,8 @@ def exported(path, how):
         ["nm", "--extern-only", "--defined-only", "--format=posix", *how, str(path)],
         text=True, capture_output=True, check=True)
     rows = [line.split() for line in done.stdout.splitlines()]
-    return sorted({row[0] for row in rows if len(row) >= 2})
+    # The nodes of the versions are there as absolute symbols.
+    return sorted({row[0] for row in rows if len(row) >= 2 and row[1] != "A"})
 
 
 def main():
@@ -65,6 +66,9 @@ def main():
         for symbol in found:
             if not symbol.startswith("opm_"):
                 print(f"{file}: global symbol {symbol} does not begin with opm_")
+                bad += 1
+            if path.suffix == ".so" and "@@OPMETER_" not in symbol:
+                print(f"{file}: {symbol} has no version")
                 bad += 1
         listed = ABI / f"{name}.symbols"
         if args.update:

@@ -227,6 +227,11 @@ def install():
                                    BUILD / "dev"], "install")
 
 
+def abi():
+    """Programs of earlier releases with the libraries of this build."""
+    return tap_program("abi", [ROOT / "tests" / "abi" / "run.py", "--build", BUILD / "dev"], "abi")
+
+
 def server(preset):
     """`opmeter serve` and `opmeter report`, asked over sockets."""
     return tap_program("web server", [ROOT / "tests" / "server" / "run.py", "--build",
@@ -333,6 +338,7 @@ def stages(args):
         stage("oracle", oracle, "dev")
         stage("Python package", python_package, "dev")
         stage("documents and symbols", build_checks)
+        stage("ABI", abi)
         if not args.quick:
             stage("install", install)
             stage("web server", server, "dev")

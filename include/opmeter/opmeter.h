@@ -34,6 +34,11 @@
  *
  * Strings are copied, unless a comment says otherwise. They may hold any bytes but NUL.
  *
+ * ABI: a program that was linked with a release of opmeter runs with every later one. Functions and
+ * values of enums are added, none goes or changes. Structs that begin with `size`, and those that a
+ * function takes the size of (opm__stats(), ...), get new fields at their end; initialise the
+ * former with their macros. All others stay as they are.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef OPMETER_H
@@ -235,6 +240,7 @@ OPM_API void opm__arg_int(opm_span span, const char *key, int64_t v);
 OPM_API void opm__arg_real(opm_span span, const char *key, double v);
 OPM_API void opm__arg_str(opm_span span, const char *key, const char *v);
 OPM_API void opm__correlate(opm_span span, uint64_t correlation);
+OPM_API void opm__stats(opm_recorder_stats *out, size_t size);
 
 /* Start recording; opts may be NULL. 0: started. 1: a recording was under way already and goes on
  * (each successful start needs its own opm_stop(); the last one ends it). Negative: not recording,
@@ -245,7 +251,10 @@ OPM_API int opm_stop(opm_error *err);
 /* Leave out what happens between the two; spans that are open stay open. They do not nest. */
 OPM_API void opm_pause(void);
 OPM_API void opm_resume(void);
-OPM_API void opm_stats(opm_recorder_stats *out);
+static inline void opm_stats(opm_recorder_stats *out)
+{
+    opm__stats(out, sizeof(*out));
+}
 OPM_API const char *
 opm_path(void); /* file being written, "" if none; until the next start or stop */
 

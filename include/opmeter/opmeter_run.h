@@ -17,6 +17,9 @@
  * NULL) holds a one-line message naming the model, input or operator. A session may be used by one
  * thread at a time, not always the same; different sessions are independent.
  *
+ * ABI: as opmeter.h says it. Functions with two underscores are told the size of the structs that
+ * the program knows; use those without.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef OPMETER_RUN_H
@@ -73,11 +76,22 @@ typedef struct opm_value {
     const char *dim_names[OPM_RANK_MAX]; /* of those that are open; NULL: none */
 } opm_value;
 
+OPM_API int opm__session_input(const opm_session *s, size_t i, opm_value *out, size_t size,
+                               opm_error *err);
+OPM_API int opm__session_output(const opm_session *s, size_t i, opm_value *out, size_t size,
+                                opm_error *err);
+
 OPM_API size_t opm_session_ninputs(const opm_session *s);
 OPM_API size_t opm_session_noutputs(const opm_session *s);
 /* OPM_ENOTFOUND if there is no such one. */
-OPM_API int opm_session_input(const opm_session *s, size_t i, opm_value *out, opm_error *err);
-OPM_API int opm_session_output(const opm_session *s, size_t i, opm_value *out, opm_error *err);
+static inline int opm_session_input(const opm_session *s, size_t i, opm_value *out, opm_error *err)
+{
+    return opm__session_input(s, i, out, sizeof(*out), err);
+}
+static inline int opm_session_output(const opm_session *s, size_t i, opm_value *out, opm_error *err)
+{
+    return opm__session_output(s, i, out, sizeof(*out), err);
+}
 
 /* An element of an array of dtype "string". As an input it need not end with a NUL; outputs do. */
 typedef struct opm_string {
@@ -96,20 +110,31 @@ typedef struct opm_array {
     int64_t dims[OPM_RANK_MAX];
 } opm_array;
 
+OPM_API int opm__session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *out,
+                             size_t nout, size_t size, opm_error *err);
+OPM_API int opm__session_random(opm_session *s, size_t i, uint64_t seed, opm_array *array,
+                                size_t size, opm_error *err);
+
 /* Run once. in[] is in the order of the model's inputs; data NULL asks for random values that suit
  * the input, of the shape given or declared, the same on each run. in NULL: all of them so.
  * Integers and floats of other widths are converted. out[] gets the first nout outputs, which
  * belong to the session until its next run or close. */
-OPM_API int opm_session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *out,
-                            size_t nout, opm_error *err);
+static inline int opm_session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *out,
+                                  size_t nout, opm_error *err)
+{
+    return opm__session_run(s, in, nin, out, nout, sizeof(*out), err);
+}
 
 /* Random values that suit input i into the caller's array, whose dtype, dims and bytes are those
  * of the model with every open dimension decided. */
-OPM_API int opm_session_random(opm_session *s, size_t i, uint64_t seed, opm_array *array,
-                               opm_error *err);
+static inline int opm_session_random(opm_session *s, size_t i, uint64_t seed, opm_array *array,
+                                     opm_error *err)
+{
+    return opm__session_random(s, i, seed, array, sizeof(*array), err);
+}
 
 /* How long to go on: a number of iterations, or if ns is not 0 a time. */
-typedef struct opm_amount {
+typedef struct opm_amount { /* never grows */
     int64_t count;
     int64_t ns;
 } opm_amount;
@@ -132,29 +157,47 @@ typedef struct opm_measure_options {
         sizeof(opm_measure_options), { 5, 0 }, { 10, 0 }, 1, NULL, NULL \
     }
 
-/* Latencies in ns; n 0: the others mean nothing. */
-typedef struct opm_latency {
-    uint64_t n;
-    double min, mean, median, p90, p95, p97, p99, p999, max;
-} opm_latency;
-
 typedef struct opm_measured {
-    size_t size;         /* = sizeof(opm_measured) before the call */
-    uint64_t warmup;     /* iterations of warm-up done */
-    opm_latency metered; /* with recording on, if it was */
-    opm_latency bare;
+    size_t size;          /* = sizeof(opm_measured) before the call */
+    uint64_t warmup;      /* iterations of warm-up done */
     double cost_ns;       /* of metering an iteration, in the middle of all pairs */
     double cost_error_ns; /* how far off that may be: two standard errors */
     double seconds;       /* of the measured part */
     int64_t batch;        /* first dimension that all inputs and outputs share, else 1 */
 } opm_measured;
 
+OPM_API int opm__session_measure(opm_session *s, const opm_array *in, size_t nin,
+                                 const opm_measure_options *opts, opm_array *out, size_t nout,
+                                 size_t size, opm_measured *result, opm_error *err);
+
 /* What `opmeter run` does: warm up, then iterations with recording on that alternate with bare
  * ones, on the same inputs; the trace gets the facts of the run. opts and result may be NULL.
  * in[] and out[] as in opm_session_run(), out[] of the last iteration. */
-OPM_API int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
-                                const opm_measure_options *opts, opm_array *out, size_t nout,
-                                opm_measured *result, opm_error *err);
+static inline int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
+                                      const opm_measure_options *opts, opm_array *out, size_t nout,
+                                      opm_measured *result, opm_error *err)
+{
+    return opm__session_measure(s, in, nin, opts, out, nout, sizeof(*out), result, err);
+}
+
+/* Iterations with recording on, if it was, or without. */
+enum opm_iterations { OPM_ITERATIONS_METERED = 0, OPM_ITERATIONS_BARE = 1 };
+
+/* Latencies in ns; n 0: there were none, and the others mean nothing. */
+typedef struct opm_latency {
+    uint64_t n;
+    double min, mean, median, p90, p95, p97, p99, p999, max;
+} opm_latency;
+
+OPM_API int opm__session_latency(const opm_session *s, enum opm_iterations which, opm_latency *out,
+                                 size_t size, opm_error *err);
+
+/* Of the last opm_session_measure(). */
+static inline int opm_session_latency(const opm_session *s, enum opm_iterations which,
+                                      opm_latency *out, opm_error *err)
+{
+    return opm__session_latency(s, which, out, sizeof(*out), err);
+}
 
 /* Have the engine report what it has measured so far; some know it only afterwards (ONNX Runtime).
  * Done by opm_session_measure() and opm_session_close(); needed before opm_stop() otherwise. */

@@ -348,9 +348,11 @@ static int watch_signals(void *user, uint64_t done, uint64_t total)
     return interrupted;
 }
 
-static PyObject *latency_of(const opm_latency *l)
+static PyObject *latency_of(const opm_session *s, enum opm_iterations which)
 {
-    if (!l->n)
+    opm_latency latency, *l = &latency;
+
+    if (opm_session_latency(s, which, l, NULL) < 0 || !l->n)
         Py_RETURN_NONE;
     return Py_BuildValue("{s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:d}", "count",
                          (unsigned long long)l->n, "min", l->min, "mean", l->mean, "median",
@@ -358,12 +360,13 @@ static PyObject *latency_of(const opm_latency *l)
                          "p99.9", l->p999, "max", l->max);
 }
 
-static PyObject *measured_of(const opm_measured *m)
+static PyObject *measured_of(const opm_session *s, const opm_measured *m)
 {
-    return Py_BuildValue("{s:N,s:N,s:K,s:d,s:d,s:d,s:L}", "metered", latency_of(&m->metered),
-                         "bare", latency_of(&m->bare), "warmup", (unsigned long long)m->warmup,
-                         "cost_ns", m->cost_ns, "cost_error_ns", m->cost_error_ns, "seconds",
-                         m->seconds, "batch", (long long)m->batch);
+    return Py_BuildValue("{s:N,s:N,s:K,s:d,s:d,s:d,s:L}", "metered",
+                         latency_of(s, OPM_ITERATIONS_METERED), "bare",
+                         latency_of(s, OPM_ITERATIONS_BARE), "warmup",
+                         (unsigned long long)m->warmup, "cost_ns", m->cost_ns, "cost_error_ns",
+                         m->cost_error_ns, "seconds", m->seconds, "batch", (long long)m->batch);
 }
 
 static PyObject *session_measure(struct session *s, PyObject *args)
@@ -373,7 +376,7 @@ static PyObject *session_measure(struct session *s, PyObject *args)
     const char *iterations, *warmup;
     struct watch watch = { 0, { NULL, NULL, NULL } };
     struct arrays a = { 0 };
-    PyObject *inputs, *outputs = NULL;
+    PyObject *inputs, *outputs, *result = NULL;
     opm_error err = { 0 };
     int receipt, rc;
 
@@ -391,16 +394,17 @@ static PyObject *session_measure(struct session *s, PyObject *args)
         Py_BEGIN_ALLOW_THREADS
         rc = opm_session_measure(s->session, a.in, a.nin, &o, a.out, a.nout, &m, &err);
         Py_END_ALLOW_THREADS
-        if (rc == 0)
+        if (rc == 0) {
             outputs = outputs_of(&a);
-        else if (watch.caught[0])
+            result = outputs ? Py_BuildValue("(NN)", outputs, measured_of(s->session, &m)) : NULL;
+        } else if (watch.caught[0])
             PyErr_Restore(watch.caught[0], watch.caught[1], watch.caught[2]);
         else
             raise_error(state_of(s->module), &err);
     }
     session_unlock(s);
     arrays_release(&a);
-    return outputs ? Py_BuildValue("(NN)", outputs, measured_of(&m)) : NULL;
+    return result;
 }
 
 static PyObject *session_random(struct session *s, PyObject *args)

@@ -29,6 +29,14 @@ int sized_copy(void *to, size_t known, const void *from, const char *what, opm_e
     return rc;
 }
 
+void sized_pass(void *to, size_t to_size, const void *from, size_t from_size)
+{
+    size_t both = MIN(to_size, from_size);
+
+    memcpy(to, from, both);
+    memset((unsigned char *)to + both, 0, to_size - both);
+}
+
 int sized_give(void *to, const void *from, size_t known, const char *what, opm_error *err)
 {
     size_t size;

@@ -11,5 +11,7 @@
 int sized_copy(void *to, size_t known, const void *from, const char *what, opm_error *err);
 /* The other way round: a result into the caller's struct, as much of it as the caller knows. */
 int sized_give(void *to, const void *from, size_t known, const char *what, opm_error *err);
+/* Structs without that field, where the caller passes the size: what both know of it, and zeros. */
+void sized_pass(void *to, size_t to_size, const void *from, size_t from_size);
 
 #endif

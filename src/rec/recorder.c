@@ -548,13 +548,14 @@ void opm_resume(void)
     pause_set(0);
 }
 
-void opm_stats(opm_recorder_stats *out)
+void opm__stats(opm_recorder_stats *out, size_t size)
 {
     struct recorder *r = &opm__recorder;
+    opm_recorder_stats now;
     struct guard g;
 
     opm__lock(&r->control, &g);
-    *out = (opm_recorder_stats){
+    now = (opm_recorder_stats){
         .spans = atomic_load(&r->spans),
         .lost = atomic_load(&r->lost) + atomic_load(&r->no_room),
         .bytes = r->size,
@@ -564,6 +565,9 @@ void opm_stats(opm_recorder_stats *out)
         .write_errno = atomic_load(&r->write_errno),
     };
     opm__unlock(&r->control, &g);
+    /* The program may know less of the struct than we do, or more. */
+    memset(out, 0, size);
+    memcpy(out, &now, size < sizeof(now) ? size : sizeof(now));
 }
 
 const char *opm_path(void)

@@ -144,38 +144,40 @@ size_t opm_session_noutputs(const opm_session *s)
 }
 
 static void describe(const opm_session *s, const struct engine_value *v, const struct shape *shape,
-                     opm_value *out)
+                     opm_value *out, size_t size)
 {
-    *out = (opm_value){ .name = v->name,
+    opm_value value = { .name = v->name,
                         .dtype = tensor_type_name(v->type),
                         .bits = tensor_type_bits(v->type),
                         .rank = shape->rank };
+
     for (int i = 0; i < shape->rank; i++) {
-        out->dims[i] = MAX(shape->dim[i], -1);
+        value.dims[i] = MAX(shape->dim[i], -1);
         if (shape->dim[i] < 0)
-            out->dim_names[i] = model_dim_name(s->run.m, shape->dim[i]);
+            value.dim_names[i] = model_dim_name(s->run.m, shape->dim[i]);
     }
+    sized_pass(out, size, &value, sizeof(value));
 }
 
-int opm_session_input(const opm_session *s, size_t i, opm_value *out, opm_error *err)
+int opm__session_input(const opm_session *s, size_t i, opm_value *out, size_t size, opm_error *err)
 {
     if (!s || !out)
         return opm__fail(err, OPM_EINVAL, "opm_session_input: %s is NULL", s ? "out" : "s");
     if (i >= s->run.nin)
         return opm__fail(err, OPM_ENOTFOUND, "%s: no input %zu, there are %zu", s->model, i,
                          s->run.nin);
-    describe(s, &s->run.in_value[i], &s->in_shape[i], out);
+    describe(s, &s->run.in_value[i], &s->in_shape[i], out, size);
     return 0;
 }
 
-int opm_session_output(const opm_session *s, size_t i, opm_value *out, opm_error *err)
+int opm__session_output(const opm_session *s, size_t i, opm_value *out, size_t size, opm_error *err)
 {
     if (!s || !out)
         return opm__fail(err, OPM_EINVAL, "opm_session_output: %s is NULL", s ? "out" : "s");
     if (i >= s->run.nout)
         return opm__fail(err, OPM_ENOTFOUND, "%s: no output %zu, there are %zu", s->model, i,
                          s->run.nout);
-    describe(s, &s->run.out_value[i], &s->out_shape[i], out);
+    describe(s, &s->run.out_value[i], &s->out_shape[i], out, size);
     return 0;
 }
 

@@ -21,6 +21,15 @@ int session_end(const opm_session *s, int rc, opm_error *err)
                      (double)s->opt.time_limit_ns / 1e9);
 }
 
+/* The i-th of arrays whose struct, as the caller knows it, has `size` bytes. */
+static opm_array array_at(const opm_array *arrays, size_t size, size_t i)
+{
+    opm_array a;
+
+    sized_pass(&a, sizeof(a), (const unsigned char *)arrays + i * size, size);
+    return a;
+}
+
 /* The caller's array as a tensor of the input v. Its shape is held against the model's later. */
 static int tensor_of(const struct engine_value *v, const opm_array *a, struct tensor *out,
                      opm_error *err)
@@ -51,22 +60,25 @@ static int tensor_of(const struct engine_value *v, const opm_array *a, struct te
     return 0;
 }
 
-static int feed_given(opm_session *s, const opm_array *in, opm_error *err)
+static int feed_given(opm_session *s, const opm_array *in, size_t size, opm_error *err)
 {
     struct tensor *given = mem_calloc(s->run.nin + 1, sizeof(*given));
     size_t n = 0;
     int rc = given ? 0 : opm__fail(err, OPM_ENOMEM, "%s: out of memory", s->model);
 
-    for (size_t i = 0; !rc && i < s->run.nin; i++)
-        if (in[i].data || in[i].rank >= 0)
-            rc = tensor_of(&s->run.in_value[i], &in[i], &given[n++], err);
+    for (size_t i = 0; !rc && i < s->run.nin; i++) {
+        opm_array a = array_at(in, size, i);
+
+        if (a.data || a.rank >= 0)
+            rc = tensor_of(&s->run.in_value[i], &a, &given[n++], err);
+    }
     if (!rc)
         rc = runner_feed(&s->run, given, n, err);
     mem_free(given);
     return rc;
 }
 
-static int feed(opm_session *s, const opm_array *in, size_t nin, opm_error *err)
+static int feed(opm_session *s, const opm_array *in, size_t nin, size_t size, opm_error *err)
 {
     int rc = 0;
 
@@ -74,27 +86,25 @@ static int feed(opm_session *s, const opm_array *in, size_t nin, opm_error *err)
         return opm__fail(err, OPM_EINVAL, "%s: %zu inputs were given, but it has %zu", s->model,
                          nin, s->run.nin);
     if (in || !s->random)
-        rc = in ? feed_given(s, in, err) : runner_feed(&s->run, NULL, 0, err);
+        rc = in ? feed_given(s, in, size, err) : runner_feed(&s->run, NULL, 0, err);
     s->random = !rc && !in;
     if (!rc && !s->run.prepared)
         rc = runner_prepare(&s->run, err);
     return rc;
 }
 
-static void give_outputs(const opm_session *s, opm_array *out, size_t nout)
+static void give_outputs(const opm_session *s, opm_array *out, size_t nout, size_t size)
 {
     for (size_t i = 0; i < nout; i++) {
         const struct engine_tensor *t = &s->run.out[i];
+        opm_array a = { .dtype = tensor_type_name(t->type), .rank = t->shape.rank };
 
-        out[i] = (opm_array){ .dtype = tensor_type_name(t->type),
-                              .data = t->data,
-                              .bytes = t->bytes,
-                              .rank = t->shape.rank };
-        memcpy(out[i].dims, t->shape.dim, sizeof(out[i].dims));
-        if (t->kind != VALUE_TENSOR) {
-            out[i].data = NULL;
-            out[i].bytes = 0;
+        memcpy(a.dims, t->shape.dim, sizeof(a.dims));
+        if (t->kind == VALUE_TENSOR) {
+            a.data = t->data;
+            a.bytes = t->bytes;
         }
+        sized_pass((unsigned char *)out + i * size, size, &a, sizeof(a));
     }
 }
 
@@ -109,8 +119,8 @@ static int check_call(const opm_session *s, const char *function, const opm_arra
     return 0;
 }
 
-int opm_session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *out, size_t nout,
-                    opm_error *err)
+int opm__session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *out, size_t nout,
+                     size_t size, opm_error *err)
 {
     int64_t ns;
     int rc = check_call(s, "opm_session_run", out, nout, err);
@@ -118,19 +128,21 @@ int opm_session_run(opm_session *s, const opm_array *in, size_t nin, opm_array *
     if (rc)
         return rc;
     runner_begin(&s->run);
-    rc = feed(s, in, nin, err);
+    rc = feed(s, in, nin, size, err);
     if (!rc)
         rc = runner_iterate(&s->run, true, s->steps, OPM_MEASURED, &ns, err);
     rc = session_end(s, rc, err);
     if (rc)
         return rc;
     s->steps++;
-    give_outputs(s, out, nout);
+    give_outputs(s, out, nout, size);
     return 0;
 }
 
-int opm_session_random(opm_session *s, size_t i, uint64_t seed, opm_array *a, opm_error *err)
+int opm__session_random(opm_session *s, size_t i, uint64_t seed, opm_array *array, size_t size,
+                        opm_error *err)
 {
+    opm_array a;
     const struct engine_value *v;
     struct engine_tensor t;
     struct tensor as;
@@ -138,13 +150,14 @@ int opm_session_random(opm_session *s, size_t i, uint64_t seed, opm_array *a, op
     bool fits;
     int rc;
 
-    if (!s || !a || !a->data)
+    if (!s || !array || !array->data)
         return opm__fail(err, OPM_EINVAL, "opm_session_random: %s is NULL", s ? "array" : "s");
     if (i >= s->run.nin)
         return opm__fail(err, OPM_ENOTFOUND, "%s: no input %zu, there are %zu", s->model, i,
                          s->run.nin);
     v = &s->run.in_value[i];
-    rc = tensor_of(v, a, &as, err);
+    a = array_at(array, size, 0);
+    rc = tensor_of(v, &a, &as, err);
     if (rc)
         return rc;
     fits = as.type == v->type && (v->shape.rank < 0 || v->shape.rank == as.shape.rank);
@@ -158,15 +171,9 @@ int opm_session_random(opm_session *s, size_t i, uint64_t seed, opm_array *a, op
         return opm__fail(err, OPM_EINVAL, "%s: input '%s' is %s %s, not %s %s", s->model, v->name,
                          tensor_type_name(v->type), wants, tensor_type_name(as.type), has);
     }
-    t = (struct engine_tensor){ as.type, as.shape, a->data, a->bytes, VALUE_TENSOR };
+    t = (struct engine_tensor){ as.type, as.shape, a.data, a.bytes, VALUE_TENSOR };
     input_random(s->run.m, v, &t, seed, &origin);
     return 0;
-}
-
-static void latency_of(const struct run_latency *from, opm_latency *to)
-{
-    *to = (opm_latency){ from->n,   from->min, from->mean, from->median, from->p90,
-                         from->p95, from->p97, from->p99,  from->p999,   from->max };
 }
 
 static int give_result(const opm_session *s, opm_measured *result, opm_error *err)
@@ -177,9 +184,25 @@ static int give_result(const opm_session *s, opm_measured *result, opm_error *er
                        .seconds = s->res.seconds,
                        .batch = s->res.batch };
 
-    latency_of(&s->res.metered, &m.metered);
-    latency_of(&s->res.bare, &m.bare);
     return sized_give(result, &m, sizeof(m), "opm_measured", err);
+}
+
+int opm__session_latency(const opm_session *s, enum opm_iterations which, opm_latency *out,
+                         size_t size, opm_error *err)
+{
+    const struct run_latency *from;
+    opm_latency l;
+
+    if (!s || !out)
+        return opm__fail(err, OPM_EINVAL, "opm_session_latency: %s is NULL", s ? "out" : "s");
+    if (which != OPM_ITERATIONS_METERED && which != OPM_ITERATIONS_BARE)
+        return opm__fail(err, OPM_EINVAL, "opm_session_latency: no iterations of kind %d",
+                         (int)which);
+    from = which == OPM_ITERATIONS_BARE ? &s->res.bare : &s->res.metered;
+    l = (opm_latency){ from->n,   from->min, from->mean, from->median, from->p90,
+                       from->p95, from->p97, from->p99,  from->p999,   from->max };
+    sized_pass(out, size, &l, sizeof(l));
+    return 0;
 }
 
 static struct run_amount amount_of(const opm_amount *a)
@@ -200,9 +223,9 @@ int opm_amount_parse(const char *text, opm_amount *out, opm_error *err)
     return rc;
 }
 
-int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
-                        const opm_measure_options *opts, opm_array *out, size_t nout,
-                        opm_measured *result, opm_error *err)
+int opm__session_measure(opm_session *s, const opm_array *in, size_t nin,
+                         const opm_measure_options *opts, opm_array *out, size_t nout, size_t size,
+                         opm_measured *result, opm_error *err)
 {
     opm_measure_options o = OPM_MEASURE_OPTIONS_INIT;
     int rc = check_call(s, "opm_session_measure", out, nout, err);
@@ -217,7 +240,7 @@ int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
     if (rc)
         return rc;
     runner_begin(&s->run);
-    rc = session_end(s, feed(s, in, nin, err), err);
+    rc = session_end(s, feed(s, in, nin, size, err), err);
     if (rc)
         return rc;
     s->opt.warmup = amount_of(&o.warmup);
@@ -230,7 +253,7 @@ int opm_session_measure(opm_session *s, const opm_array *in, size_t nin,
     if (rc)
         return rc;
     runner_describe_run(&s->run);
-    give_outputs(s, out, nout);
+    give_outputs(s, out, nout, size);
     return give_result(s, result, err);
 }
 
