@@ -31,6 +31,8 @@ struct args {
     struct option_list input, dim;
     const char *engine, *ort_lib, *atol, *rtol;
     const char *sample;
+    int64_t generate, prompt_len, top_k;
+    const char *prompt_ids, *temperature, *top_p, *save_tokens;
     const char *profile, *profile_host, *save_outputs, *check, *output;
     bool pin, winograd, sparse, receipt, counters, force;
 };
@@ -77,6 +79,50 @@ static int parse_dims(struct job *j)
     return CLI_OK;
 }
 
+/* Options that go together with others, or do not. */
+static int parse_generate(struct job *j)
+{
+    const struct args *a = j->a;
+    struct run_generate *g = &j->opt.generate;
+    const struct {
+        const char *name;
+        bool given;
+    } with[] = { { "prompt-len", a->prompt_len != 0 },
+                 { "prompt-ids", a->prompt_ids },
+                 { "temperature", a->temperature },
+                 { "top-k", a->top_k != 0 },
+                 { "top-p", a->top_p },
+                 { "save-tokens", a->save_tokens } },
+      without[] = { { "input", a->input.n != 0 },
+                    { "dim", a->dim.n != 0 },
+                    { "seq-len", a->seq_len != 0 },
+                    { "check", a->check },
+                    { "save-outputs", a->save_outputs } };
+    int rc;
+
+    for (size_t i = 0; i < ARRAY_SIZE(with) && !a->generate; i++)
+        if (with[i].given)
+            return cli_usage(j->cli, "--%s goes with --generate", with[i].name);
+    for (size_t i = 0; i < ARRAY_SIZE(without) && a->generate; i++)
+        if (without[i].given)
+            return cli_usage(j->cli, "--%s does not go with --generate", without[i].name);
+    if (a->prompt_len && a->prompt_ids)
+        return cli_usage(j->cli, "--prompt-len does not go with --prompt-ids, which has a length");
+    if ((a->top_k || a->top_p) && !a->temperature)
+        return cli_usage(j->cli, "--%s goes with --temperature", a->top_k ? "top-k" : "top-p");
+    *g = (struct run_generate){ .tokens = a->generate,
+                                .prompt = a->prompt_len,
+                                .prompt_ids = a->prompt_ids,
+                                .top_k = a->top_k,
+                                .save_tokens = a->save_tokens };
+    rc = parse_real(j->cli, "temperature", a->temperature ? a->temperature : "0", &g->temperature);
+    if (rc == CLI_OK)
+        rc = parse_real(j->cli, "top-p", a->top_p ? a->top_p : "1", &g->top_p);
+    if (rc == CLI_OK && (g->top_p <= 0 || g->top_p > 1))
+        return cli_usage(j->cli, "--top-p: '%s' is no probability above 0, up to 1", a->top_p);
+    return rc;
+}
+
 /* INST_NUM says how many processes a job of Neural Engine has: they are started one by one, and
  * this is one of them. It numbers their files, and starts none. */
 static int parse_instances(struct job *j)
@@ -103,6 +149,10 @@ static int parse_options(struct job *j)
     opm_error err;
     int rc;
 
+    if (!a->warmup)
+        a->warmup = a->generate ? "1" : "5";
+    if (!a->iterations)
+        a->iterations = a->generate ? "3" : "10";
     if (run_amount_parse(a->warmup, &j->opt.warmup, &err) < 0)
         return cli_usage(j->cli, "--warmup: %s", err.msg);
     if (run_amount_parse(a->iterations, &j->opt.iterations, &err) < 0)
@@ -120,6 +170,8 @@ static int parse_options(struct job *j)
     rc = parse_real(j->cli, "atol", a->atol, &j->opt.atol);
     if (rc == CLI_OK)
         rc = parse_real(j->cli, "rtol", a->rtol, &j->opt.rtol);
+    if (rc == CLI_OK)
+        rc = parse_generate(j);
     if (rc == CLI_OK)
         rc = parse_dims(j);
     if (rc == CLI_OK)
@@ -188,7 +240,7 @@ static ino_t inode_of(const char *path)
 /* Before any work: may the files beside the results be written? */
 static int may_write(const struct job *j)
 {
-    const char *const files[] = { j->a->profile, j->a->profile_host };
+    const char *const files[] = { j->a->profile, j->a->profile_host, j->a->save_tokens };
     int rc = run_env_may_write(j->a->force);
 
     for (size_t i = 0; rc == CLI_OK && i < ARRAY_SIZE(files); i++)
@@ -436,9 +488,7 @@ static int do_job(struct job *j)
 
 int cmd_run(struct cli *cli, int argc, char **argv)
 {
-    struct args a = { .warmup = "5",
-                      .iterations = "10",
-                      .top = 10,
+    struct args a = { .top = 10,
                       .seed = 1,
                       .atol = "1e-4",
                       .rtol = "1e-3",
@@ -469,6 +519,19 @@ int cmd_run(struct cli *cli, int argc, char **argv)
                  "an input: FILE.npy, .npz, .ppm, .pgm or .json, a shape such as {1,3,224,224}, or "
                  "numbers such as [[1,2],[3,4]]; several with ';' in between or by repeating"),
         OPT_INT(0, "seed", &a.seed, "N", 0, INT64_MAX, "seed of random inputs (1)"),
+        OPT_GROUP("Generating"),
+        OPT_INT(0, "generate", &a.generate, "N", 1, 1000000,
+                "tokens to make by a decoder with a cache, -n times (3) after -w (1)"),
+        OPT_INT(0, "prompt-len", &a.prompt_len, "M", 1, 1000000,
+                "random tokens to read before that (32)"),
+        OPT_STR(0, "prompt-ids", &a.prompt_ids, "FILE",
+                "the tokens to read: numbers, a line for each row of the batch"),
+        OPT_STR(0, "temperature", &a.temperature, "X",
+                "choose tokens at random, by --seed; 0: the likeliest (0)"),
+        OPT_INT(0, "top-k", &a.top_k, "N", 0, 1000000, "among so many likeliest; 0: all (0)"),
+        OPT_STR(0, "top-p", &a.top_p, "P",
+                "among the likeliest that have this probability together (1)"),
+        OPT_STR(0, "save-tokens", &a.save_tokens, "FILE", "write what was made, a line per row"),
         OPT_GROUP("Results"),
         OPT_STR('o', "output", &a.output, "DIR",
                 "folder for the results (opmeter.out/MODEL_DATE_INSTANCE)"),

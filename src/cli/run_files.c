@@ -105,6 +105,35 @@ static void json_receipt(const struct report *r, struct json_writer *w)
     json_object_end(w);
 }
 
+static void json_generated(struct json_writer *w, const struct run_generated *g)
+{
+    static const char *const kinds[] = { "bare", "metered" };
+
+    json_newline(w);
+    json_key(w, "generated");
+    json_object(w);
+    json_count(w, "texts", g->texts);
+    json_count(w, "rows", g->batch);
+    json_count(w, "prompt_tokens", g->prompt);
+    json_count(w, "tokens", g->tokens);
+    json_count(w, "cache_bytes_per_token", g->cache_token_bytes);
+    json_count(w, "cache_peak_bytes", g->cache_peak_bytes);
+    json_count(w, "cache_held_bytes", g->cache_held_bytes);
+    json_key(w, "cache_in_place");
+    json_bool(w, g->in_place);
+    for (int k = 0; k < 2; k++) {
+        json_newline(w);
+        json_key(w, kinds[k]);
+        json_object(w);
+        json_latency(w, "ttft", &g->ttft[k]);
+        json_latency(w, "itl", &g->itl[k]);
+        json_ns(w, "prefill_tokens_per_s", g->prefill_per_s[k] > 0 ? g->prefill_per_s[k] : NAN);
+        json_ns(w, "decode_tokens_per_s", g->decode_per_s[k] > 0 ? g->decode_per_s[k] : NAN);
+        json_object_end(w);
+    }
+    json_object_end(w);
+}
+
 static void summary_json(const struct report *r, struct buf *b)
 {
     struct json_writer w = { .buf = b };
@@ -131,6 +160,8 @@ static void summary_json(const struct report *r, struct buf *b)
     json_latency(&w, "bare", &r->bare);
     json_latency(&w, "metered", &r->metered);
     json_object_end(&w);
+    if (res->generated.texts)
+        json_generated(&w, &res->generated);
     json_newline(&w);
     json_key(&w, "samples_per_second");
     json_object(&w);

@@ -272,10 +272,10 @@ struct textable *report_latency_table(const struct report *r)
 {
     static const char *const columns[] = { "min", "mean", "median", "p90",
                                            "p95", "p99",  "p99.9",  "max" };
-    struct textable *t = textable_new();
+    struct textable *t = r->res[0].generated.texts ? report_generated_table(r) : textable_new();
 
-    if (!t)
-        return NULL;
+    if (!t || r->res[0].generated.texts)
+        return t;
     textable_column(t, "latency", TEXTABLE_TEXT);
     for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         textable_column(t, columns[i], TEXTABLE_INT);
@@ -390,6 +390,10 @@ void report_title(const struct report *r, struct buf *b)
         buf_addf(b, " in each of %d instances", r->n);
     if (res->batch > 1)
         buf_addf(b, ", batch %" PRId64, res->batch);
+    if (res->generated.texts) {
+        report_generated_title(r, b);
+        return;
+    }
     buf_addf(b, ": %" PRIu64 " iteration%s after %" PRIu64 " of warm-up", res->metered.n,
              human_s((int64_t)res->metered.n), res->warmup);
 }
@@ -398,6 +402,10 @@ void report_throughput(const struct report *r, struct buf *b)
 {
     const char *unit = r->res[0].batch > 1 ? "samples" : "inferences";
 
+    if (r->res[0].generated.texts) {
+        report_generated_rates(r, b);
+        return;
+    }
     if (r->bare.n)
         buf_addf(b, "%.*f %s per second bare, ", r->per_second_bare < 100 ? 2 : 0,
                  r->per_second_bare, unit);
@@ -610,9 +618,10 @@ int report_print(struct report *r, int top, const char *dir)
     report_title(r, &b);
     cli_heading(r->cli, "%s", buf_str(&b));
     buf_clear(&b);
-    buf_addf(&text, "read in %s, opened in %s, prepared in %s",
-             human_ns(load, (double)res->load_ns), human_ns(open, (double)res->open_ns),
-             human_ns(prepare, (double)res->prepare_ns));
+    buf_addf(&text, "read in %s, opened in %s", human_ns(load, (double)res->load_ns),
+             human_ns(open, (double)res->open_ns));
+    if (!res->generated.texts)
+        buf_addf(&text, ", prepared in %s", human_ns(prepare, (double)res->prepare_ns));
     fact(r, &b, "model", &text);
     if (res->sizes[0])
         buf_addf(&text,
@@ -622,6 +631,11 @@ int report_print(struct report *r, int top, const char *dir)
     fact(r, &b, "sizes", &text);
     report_throughput(r, &text);
     fact(r, &b, "throughput", &text);
+    if (res->generated.texts)
+        report_generated_cache(r, &text);
+    fact(r, &b, "cache", &text);
+    buf_adds(&text, res->generated.first);
+    fact(r, &b, "tokens", &text);
     cli_say(r->cli, "%s", buf_str(&b));
     print_check(r);
     io_out_adds(&r->cli->out, "\n");

@@ -64,6 +64,12 @@ void report_title(const struct report *r, struct buf *b);
 void report_throughput(const struct report *r, struct buf *b);
 void report_receipt(struct report *r, struct buf *out); /* indented lines */
 
+/* run_generated.c: the same of a run that generated. */
+void report_generated_title(const struct report *r, struct buf *b);
+void report_generated_rates(const struct report *r, struct buf *b);
+void report_generated_cache(const struct report *r, struct buf *b);
+struct textable *report_generated_table(const struct report *r);
+
 /* Whether the files that environment variables ask for may be written; see cli_may_write(). */
 int run_env_may_write(bool force);
 /* Those files, of the n instances whose results these are. */

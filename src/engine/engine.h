@@ -97,6 +97,16 @@ struct engine_class {
     /* in[] and out[] in the order of inputs() and outputs(). */
     int (*run)(struct engine *e, const struct engine_tensor *in, size_t nin,
                struct engine_tensor *out, size_t nout, opm_error *err);
+    /* From the next run on output i is written to this memory of the caller's, 64-byte aligned and
+     * big enough, which run() returns then; data NULL: into the engine's own again. It may be that
+     * of an input of that run only where the model writes into that (GroupQueryAttention into its
+     * cache). type: as declared, or own_type() of that. shape: what it will be. NULL: no such
+     * thing.
+     */
+    int (*bind)(struct engine *e, size_t i, const struct engine_tensor *to, opm_error *err);
+    /* The type that the engine computes with where a model declares t; inputs may be of it, too.
+     * NULL: t. */
+    enum tensor_type (*own_type)(enum tensor_type t);
     /* Runs of these kinds (enum engine_kind) follow; what only others need is given back, so that
      * it takes neither memory nor, by waiting busily, cores. A run of another kind is no error, but
      * must get ready first. NULL: all kinds need the same, and may take turns. */

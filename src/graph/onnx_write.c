@@ -26,6 +26,7 @@ enum {
     NODE_NAME = 3,
     NODE_OP_TYPE = 4,
     NODE_ATTRIBUTE = 5,
+    NODE_DOMAIN = 7,
     TENSOR_DIMS = 1,
     TENSOR_DATA_TYPE = 2,
     TENSOR_NAME = 8,
@@ -102,7 +103,7 @@ static enum tensor_type written(const struct onnx_writer *w, enum tensor_type t)
 }
 
 static void put_value_info(struct onnx_writer *w, uint32_t field, const char *name,
-                           enum tensor_type type, const char *batch, int at, const int64_t *dims,
+                           enum tensor_type type, const char *const *open, const int64_t *dims,
                            int rank)
 {
     struct buf *b = &w->io;
@@ -115,8 +116,8 @@ static void put_value_info(struct onnx_writer *w, uint32_t field, const char *na
     shape = pb_begin(b, 2);
     for (int i = 0; i < rank; i++) {
         dim = pb_begin(b, 1);
-        if (i == at && batch)
-            pb_str(b, 2, batch);
+        if (open && open[i])
+            pb_str(b, 2, open[i]);
         else
             pb_varint(b, 1, (uint64_t)dims[i]);
         pb_end(b, dim);
@@ -127,11 +128,26 @@ static void put_value_info(struct onnx_writer *w, uint32_t field, const char *na
     pb_end(b, info);
 }
 
+const char *ow_input_open(struct onnx_writer *w, const char *name, enum tensor_type type,
+                          const char *const *open, const int64_t *dims, int rank)
+{
+    put_value_info(w, GRAPH_INPUT, name, type, open, dims, rank);
+    return name;
+}
+
+void ow_output_open(struct onnx_writer *w, const char *name, enum tensor_type type,
+                    const char *const *open, const int64_t *dims, int rank)
+{
+    put_value_info(w, GRAPH_OUTPUT, name, type, open, dims, rank);
+}
+
 const char *ow_input_at(struct onnx_writer *w, const char *name, enum tensor_type type,
                         const char *batch, int at, const int64_t *dims, int rank)
 {
-    put_value_info(w, GRAPH_INPUT, name, type, batch, at, dims, rank);
-    return name;
+    const char *open[SHAPE_RANK_MAX] = { NULL };
+
+    open[at] = batch;
+    return ow_input_open(w, name, type, open, dims, rank);
 }
 
 const char *ow_input(struct onnx_writer *w, const char *name, enum tensor_type type,
@@ -143,7 +159,9 @@ const char *ow_input(struct onnx_writer *w, const char *name, enum tensor_type t
 void ow_output(struct onnx_writer *w, const char *name, enum tensor_type type, const char *batch,
                const int64_t *dims, int rank)
 {
-    put_value_info(w, GRAPH_OUTPUT, name, type, batch, 0, dims, rank);
+    const char *open[SHAPE_RANK_MAX] = { batch };
+
+    ow_output_open(w, name, type, open, dims, rank);
 }
 
 const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight)
@@ -262,6 +280,12 @@ void ow_begin(struct onnx_writer *w, const char *op, const char *name)
     w->open_name = name;
 }
 
+void ow_microsoft(struct onnx_writer *w)
+{
+    pb_str(&w->node, NODE_DOMAIN, "com.microsoft");
+    w->microsoft = true;
+}
+
 void ow_in(struct onnx_writer *w, const char *value)
 {
     pb_str(&w->node, NODE_INPUT, value);
@@ -371,6 +395,25 @@ static double normal_at(uint64_t key, uint64_t i)
     return (double)(2 * sum - 4 * 65535) * (1.0 / 75674.0); /* 2 x 65536 / sqrt(3) */
 }
 
+/* Two numbers of 4 bits, as MatMulNBits has them: whole steps about the middle, cut at its ends. */
+static float nibbles_at(uint64_t key, uint64_t i)
+{
+    int out = 0;
+
+    for (uint64_t k = 0; k < 2; k++) {
+        int v = (int)lrint(8 + OW_NIBBLE_STEPS * normal_at(key, 2 * i + k));
+
+        out |= MIN(MAX(v, 0), 15) << 4 * k;
+    }
+    return (float)out;
+}
+
+/* The angle of a rotary embedding; rounded to a float, it does not depend on the library. */
+static double angle_at(int64_t i, int64_t cols, double base)
+{
+    return (double)(i / cols) * pow(base, -(double)(i % cols) / (double)cols);
+}
+
 struct sparsity {
     bool on;
     uint64_t key, limit; /* a block is zero if its random number is below */
@@ -413,6 +456,12 @@ static void generate(const struct onnx_writer *w, const struct ow_weight *weight
             v = scale * normal_at(key, (uint64_t)(first + i));
         else if (weight->fill == FILL_UNIFORM)
             v = scale * ((double)(random_at(key, (uint64_t)(first + i)) >> 40) * 0x1p-24);
+        else if (weight->fill == FILL_NIBBLES)
+            v = (double)nibbles_at(key, (uint64_t)(first + i));
+        else if (weight->fill == FILL_COS)
+            v = cos(angle_at(first + i, cols, scale));
+        else if (weight->fill == FILL_SIN)
+            v = sin(angle_at(first + i, cols, scale));
         else /* FILL_CAUSAL */
             v = (first + i) % cols > (first + i) / cols % rows ? scale : 0;
         out[i] = (float)(mean + v);
@@ -476,6 +525,9 @@ static size_t narrow(float *chunk, int64_t n, enum tensor_type type)
         case TENSOR_I8:
             ((int8_t *)chunk)[i] = (int8_t)MAX(MIN(whole, 127), -127);
             break;
+        case TENSOR_U8:
+            ((uint8_t *)chunk)[i] = (uint8_t)MAX(MIN(whole, 255), 0);
+            break;
         case TENSOR_I32:
             memcpy(chunk + i, &whole, sizeof(whole));
             break;
@@ -527,6 +579,12 @@ static void put_ends(const struct onnx_writer *w, uint64_t weights, struct buf *
     opset = pb_begin(front, MODEL_OPSET);
     pb_varint(front, 2, (uint64_t)w->opset);
     pb_end(front, opset);
+    if (w->microsoft) {
+        opset = pb_begin(front, MODEL_OPSET);
+        pb_str(front, 1, "com.microsoft");
+        pb_varint(front, 2, 1);
+        pb_end(front, opset);
+    }
     buf_addc(front, (char)(MODEL_GRAPH << 3 | PB_LEN));
     add_varint(front, w->node.len + name.len + weights + w->io.len);
     buf_add(front, buf_str(&w->node), w->node.len);

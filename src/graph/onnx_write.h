@@ -18,7 +18,13 @@ enum fill {
     FILL_NORMAL,  /* mean + scale x (nearly) normal */
     FILL_UNIFORM, /* mean + scale x uniform in [0, 1) */
     FILL_CAUSAL,  /* scale above the diagonal of the last two dimensions, 0 elsewhere */
+    FILL_NIBBLES, /* uint8: two numbers of 4 bits in each, (nearly) normal about 8 */
+    FILL_COS,     /* of rotary embeddings: [position, pair], scale is the base */
+    FILL_SIN,
 };
+
+/* A standard deviation of FILL_NIBBLES. */
+#define OW_NIBBLE_STEPS 2.5
 
 struct ow_weight {
     const char *name;
@@ -53,6 +59,7 @@ struct onnx_writer {
     size_t open; /* the node being written */
     const char *open_name;
     const char *out; /* its first output */
+    bool microsoft;  /* some node is of com.microsoft */
     bool failed;     /* no memory */
 };
 
@@ -76,10 +83,16 @@ const char *ow_input_at(struct onnx_writer *w, const char *name, enum tensor_typ
 void ow_output(struct onnx_writer *w, const char *name, enum tensor_type type, const char *batch,
                const int64_t *dims, int rank);
 
+/* The same, where open[i], if it is not NULL, is the name of dimension i. */
+const char *ow_input_open(struct onnx_writer *w, const char *name, enum tensor_type type,
+                          const char *const *open, const int64_t *dims, int rank);
+void ow_output_open(struct onnx_writer *w, const char *name, enum tensor_type type,
+                    const char *const *open, const int64_t *dims, int rank);
+
 /* Weights; each returns name. */
 const char *ow_normal(struct onnx_writer *w, const char *name, const int64_t *dims, int rank,
                       double std, int sparse_axis);
-/* Generated weights are float32 (then written as w->real), int8 or int32 (rounded). */
+/* Generated weights are float32 (then written as w->real), uint8, int8 or int32 (rounded). */
 const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight);
 /* Constants, shared among those that are equal. */
 const char *ow_float(struct onnx_writer *w, double v);                    /* as w->real */
@@ -94,6 +107,7 @@ const char *ow_int_scalar(struct onnx_writer *w, int64_t v);
 /* One node: begin, then inputs, outputs and attributes in any order, then end, which returns the
  * first output. name NULL: made from the operator; without ow_out() the output is "NAME_out". */
 void ow_begin(struct onnx_writer *w, const char *op, const char *name);
+void ow_microsoft(struct onnx_writer *w); /* the open node is of domain com.microsoft */
 void ow_in(struct onnx_writer *w, const char *value);
 void ow_out(struct onnx_writer *w, const char *value);
 void ow_attr_int(struct onnx_writer *w, const char *name, int64_t v);

@@ -61,6 +61,20 @@ static bool in_list(const char *list, const char *word, size_t len)
     return false;
 }
 
+bool zoo_takes(const char *name, const char *option)
+{
+    size_t len;
+
+    if (strncmp(name, "zoo:", 4) != 0)
+        return false;
+    name += 4;
+    len = strcspn(name, "?");
+    for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
+        if (strlen(entries[i].name) == len && memcmp(entries[i].name, name, len) == 0)
+            return in_list(entries[i].options, option, strlen(option));
+    return false;
+}
+
 static bool parse_int(const char *s, int64_t low, int64_t high, int64_t *out)
 {
     char *end;
@@ -149,6 +163,10 @@ static bool set_option(struct request *q, const char *key, const char *value)
     }
     if (strcmp(key, "dtype") == 0)
         return set_dtype(q, value);
+    if (strcmp(key, "quant") == 0) {
+        q->options.int4 = strcmp(value, "int4") == 0;
+        return q->options.int4 || strcmp(value, "none") == 0;
+    }
     if (strcmp(key, "opset") == 0) {
         if (!parse_int(value, OPSET_MIN, OPSET_MAX, &v))
             return false;
@@ -163,7 +181,7 @@ static bool set_option(struct request *q, const char *key, const char *value)
     }
     if (!parse_int(value, 0, 1, &v))
         return false;
-    q->options.bn = v == 1;
+    *(strcmp(key, "cache") == 0 ? &q->options.cache : &q->options.bn) = v == 1;
     return true;
 }
 
@@ -200,7 +218,7 @@ static int parse_option(struct request *q, const char *s, size_t len, opm_error 
         return opm__fail(err, OPM_EINVAL, "zoo:%s: no option '%.*s' (it has %s)", e->name,
                          (int)(eq ? (size_t)(eq - text) : len), text, e->options);
     *eq = '\0';
-    if (!set_option(q, text, eq + 1))
+    if (!set_option(q, text, eq + 1) || (q->int8 && in_list(e->options, "quant", 5)))
         return opm__fail(err, OPM_EINVAL, "zoo:%s: option %s cannot be '%s'", e->name, text,
                          eq + 1);
     return 0;

@@ -10,7 +10,9 @@
  *   pattern=RxC    of such a block, output channels x inputs: 1x1, 4x1, 8x1, 16x1 (4x1)
  *   dtype=TYPE     fp32, fp16, bf16, or int8: convolutional networks with QuantizeLinear and
  *                  DequantizeLinear around each operator, others quantized while they run (fp32)
- *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0) */
+ *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0)
+ *   cache=0|1      inputs and outputs for keys and values of earlier tokens; sizes are open then
+ * (0) quant=TYPE     none, or int4: weights of products in blocks of 32, by MatMulNBits (none) */
 #ifndef GRAPH_ZOO_H
 #define GRAPH_ZOO_H
 
@@ -25,6 +27,8 @@ struct zoo_entry {
 
 /* All models; *n of them. */
 const struct zoo_entry *zoo_list(size_t *n);
+/* Does "zoo:NAME..." take that option? False for what is no name of a model. */
+bool zoo_takes(const char *name, const char *option);
 /* Append the file to out, which must be empty. */
 int zoo_build(const char *name, struct buf *out, opm_error *err);
 /* Write it to a file; "-" is standard output. Takes no memory for the weights. */

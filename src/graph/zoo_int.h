@@ -9,6 +9,9 @@ struct zoo_options {
     const char *batch_name; /* of the open dimension, or NULL */
     int64_t seq;
     bool bn;
+    bool cache;   /* past keys and values go in, present ones come out */
+    bool int4;    /* weights of 4 bits in blocks, by MatMulNBits */
+    bool encoder; /* this part of a model of two */
 };
 
 /* zoo_quant.c: a value that goes through QuantizeLinear and DequantizeLinear; positive: it has no

@@ -254,18 +254,33 @@ void runner_describe_model(const struct runner *s)
     meta("engine.threads", "%d", s->res->threads);
 }
 
+static void describe_generated(const struct run_generated *g)
+{
+    meta("generate.texts", "%lld", (long long)g->texts);
+    meta("generate.rows", "%lld", (long long)g->batch);
+    meta("generate.prompt_tokens", "%lld", (long long)g->prompt);
+    meta("generate.tokens", "%lld", (long long)g->tokens);
+    meta("generate.cache_bytes_per_token", "%lld", (long long)g->cache_token_bytes);
+    meta("generate.cache_peak_bytes", "%lld", (long long)g->cache_peak_bytes);
+    meta("generate.cache_held_bytes", "%lld", (long long)g->cache_held_bytes);
+    meta("generate.cache_in_place", "%d", g->in_place);
+}
+
 void runner_describe_run(struct runner *s)
 {
     char digest[DIGEST_ROOM];
     struct peak peak;
 
-    s->res->batch = batch_of(s);
+    if (s->opt->generate.tokens)
+        describe_generated(&s->res->generated);
+    else
+        s->res->batch = batch_of(s);
     runner_ask_memory(s);
     runner_describe_model(s);
     if (model_digest(s->m, digest))
         meta("model.digest", "%s", digest);
     meta("run.warmup", "%llu", (unsigned long long)s->res->warmup);
-    meta("run.iterations", "%zu", s->metered.n);
+    meta("run.iterations", "%llu", (unsigned long long)s->res->metered.n);
     meta("run.batch", "%lld", (long long)s->res->batch);
     if (s->res->sizes[0])
         meta("run.sizes", "%s", s->res->sizes);
@@ -295,7 +310,7 @@ void runner_describe_run(struct runner *s)
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
     describe_bare(&s->bare);
-    for (size_t i = 0; i < s->nin; i++) {
+    for (size_t i = 0; i < s->in.n; i++) {
         char key[300], shape[128];
 
         snprintf(key, sizeof(key), "input.%.280s", s->in_value[i].name);

@@ -4,6 +4,7 @@
 #include "base/calm.h"
 #include "base/error.h"
 #include "run/check.h"
+#include "run/generate.h"
 #include "run/overdue.h"
 #include "run/runner.h"
 
@@ -28,11 +29,30 @@ static int look_at_outputs(struct runner *s, opm_error *err)
     return rc;
 }
 
+static int generate(struct runner *s, opm_error *err)
+{
+    struct calm calm;
+    int rc;
+
+    calm_begin(&calm);
+    if (s->opt->ready && s->opt->ready(s->opt->ready_user))
+        return opm__fail(err, OPM_ELIMIT, "interrupted");
+    rc = generate_run(s, err);
+    if (!rc) {
+        calm_end(&calm);
+        calm_describe(&calm, opm_meta);
+        runner_describe_run(s);
+    }
+    return rc;
+}
+
 static int work(struct runner *s, opm_error *err)
 {
     struct calm calm;
     int rc = runner_open(s, err);
 
+    if (s->opt->generate.tokens)
+        return rc ? rc : generate(s, err);
     if (!rc)
         rc = runner_feed(s, NULL, 0, err);
     if (!rc)

@@ -41,6 +41,17 @@ int run_dim_parse(const char *text, struct run_dim *out, opm_error *err);
 
 #define RUN_OVERDUE_NS ((int64_t)5 * 1000000000)
 
+/* Tokens that a decoder is to make; generate.h. */
+struct run_generate {
+    int64_t tokens;          /* of each row; 0: the model is run as it is */
+    int64_t prompt;          /* tokens of a prompt of random ones; 0: not given */
+    const char *prompt_ids;  /* file with prompts, a line each; NULL: none */
+    double temperature;      /* 0: the likeliest token */
+    int64_t top_k;           /* 0: all */
+    double top_p;            /* 1: all */
+    const char *save_tokens; /* file for what was made, a line per row; NULL: none */
+};
+
 struct run_options {
     const char *model; /* a file or zoo:NAME */
     const char *engine;
@@ -69,8 +80,9 @@ struct run_options {
     bool replace_outputs;     /* files of these names that are there already */
     const char *check;        /* .npz with in_NAME and out_NAME; NULL: none */
     double atol, rtol;
-    const char *dir; /* that exists, for trace.opm */
-    int instance;    /* number of this process, from 0 */
+    struct run_generate generate; /* warmup and iterations are whole texts then */
+    const char *dir;              /* that exists, for trace.opm */
+    int instance;                 /* number of this process, from 0 */
     int instances;
     /* Called after each iteration and now and then within one; total 0: not known. Nonzero: give
      * up. */
@@ -100,6 +112,19 @@ struct run_check {
     char worst[512]; /* the worst element, in words */
 };
 
+/* What was generated: of all measured texts, bare and metered. */
+struct run_generated {
+    int64_t texts; /* measured ones, each of `batch` rows; 0: the rest means nothing */
+    int64_t batch, prompt, tokens;
+    struct run_latency ttft[2], itl[2];       /* bare, metered */
+    double prefill_per_s[2], decode_per_s[2]; /* tokens in, tokens out; 0: not known */
+    int64_t cache_token_bytes;                /* keys and values of one token of one row */
+    int64_t cache_peak_bytes;                 /* that tokens filled at the end, of all rows */
+    int64_t cache_held_bytes;                 /* memory that was taken for it */
+    bool in_place;                            /* the model writes into the cache where it lies */
+    char first[256];                          /* the first tokens of the first row, in words */
+};
+
 /* Why a run ended before it had done what was asked for. */
 enum run_stop { RUN_NOT_STOPPED, RUN_INTERRUPTED, RUN_TIME_LIMIT };
 
@@ -125,6 +150,7 @@ struct run_result {
     struct sampler_stats samples;
     uint64_t lost; /* events that the recorder had to drop */
     struct run_check check;
+    struct run_generated generated;
     char trace[FOLDER_PATH_MAX]; /* DIR/trace.opm */
 };
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "graph/zoo.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ static int usable_cores(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* The zoo makes a model for the sizes that are asked for, rather than with open ones. */
+/* The zoo makes a model for the sizes that are asked for, rather than with open ones; decoders that
+ * are to generate have a cache and open sizes. */
 static int model_name(const struct run_options *opt, struct buf *name, opm_error *err)
 {
     static const struct {
@@ -35,6 +37,11 @@ static int model_name(const struct run_options *opt, struct buf *name, opm_error
                   { "seq", offsetof(struct run_options, seq_len) } };
 
     buf_adds(name, opt->model);
+    if (opt->generate.tokens) {
+        if (zoo_takes(opt->model, "cache") && !strstr(opt->model, "cache="))
+            buf_addf(name, "%ccache=1", strchr(opt->model, '?') ? '&' : '?');
+        return name->failed ? opm__fail(err, OPM_ENOMEM, "out of memory") : 0;
+    }
     for (size_t i = 0; strncmp(opt->model, "zoo:", 4) == 0 && i < ARRAY_SIZE(sizes); i++) {
         const char *options = strchr(opt->model, '?');
         char key[16];

@@ -17,6 +17,7 @@ from pathlib import Path
 import cases_diff
 import cases_flops
 import cases_four_ways
+import cases_generate
 import cases_graphs
 import cases_llm
 import cases_kineto
@@ -45,7 +46,8 @@ def known_wrong():
 
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
-    for module in (cases_diff, cases_planted, cases_windows, cases_graphs, cases_llm):
+    for module in (cases_diff, cases_planted, cases_windows, cases_graphs, cases_llm,
+                   cases_generate):
         yield from module.cases(opmeter, work)
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)

@@ -151,6 +151,7 @@ enum val_kind {
     VAL_KNOWN,   /* computed while preparing; owned */
     VAL_PLANNED, /* in the arena */
     VAL_ALIAS,   /* memory of another value */
+    VAL_BOUND,   /* an output in the caller's memory */
     VAL_OWN,     /* dynamic: owned, grows */
 };
 
@@ -200,11 +201,12 @@ struct native {
     bool described; /* to the recorder, for these shapes */
     int64_t rounds; /* of loops in this run */
     struct budget budget;
-    int64_t next_look_ns; /* when to ask opts.stop again */
-    bool stopped;         /* it said so: operators of this run may be half done */
-    struct val *result;   /* copies of outputs that are not in memory of the engine */
-    struct keep lasting;  /* strings that were computed while preparing */
-    struct keep fleeting; /* strings and lists of this run */
+    int64_t next_look_ns;        /* when to ask opts.stop again */
+    bool stopped;                /* it said so: operators of this run may be half done */
+    struct engine_tensor *bound; /* of each output: where it goes; data NULL: it stays here */
+    struct val *result;          /* copies of outputs that are not in memory of the engine */
+    struct keep lasting;         /* strings that were computed while preparing */
+    struct keep fleeting;        /* strings and lists of this run */
     bool running;
 };
 

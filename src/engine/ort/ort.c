@@ -47,6 +47,7 @@ struct ort_engine {
     const char **in_name, **out_name;
     size_t nin, nout;
     struct ort_value **in_value, **out_value;
+    struct engine_tensor *bound;   /* of each output: where it goes; data NULL: anywhere */
     struct engine_tensor *in_seen; /* what in_value was made of */
     opm_track *track;
     opm_op **op; /* nop of them */
@@ -311,7 +312,8 @@ static int ort_open(struct engine **out, struct model *m, const struct engine_op
         e->in_value = mem_calloc(e->nin + 1, sizeof(*e->in_value));
         e->out_value = mem_calloc(e->nout + 1, sizeof(*e->out_value));
         e->in_seen = mem_calloc(e->nin + 1, sizeof(*e->in_seen));
-        if (!e->in_value || !e->out_value || !e->in_seen)
+        e->bound = mem_calloc(e->nout + 1, sizeof(*e->bound));
+        if (!e->in_value || !e->out_value || !e->in_seen || !e->bound)
             rc = opm__fail(err, OPM_ENOMEM, "%s: out of memory", m->name);
     }
     if (rc)
@@ -337,6 +339,15 @@ static const struct engine_value *ort_outputs(const struct engine *base, size_t 
     return e->out;
 }
 
+static int value_in(struct ort_engine *e, const struct engine_tensor *t, struct ort_value **out,
+                    opm_error *err)
+{
+    return check(e,
+                 e->api.CreateTensorWithDataAsOrtValue(e->cpu, t->data, t->bytes, t->shape.dim,
+                                                       (size_t)t->shape.rank, (int)t->type, out),
+                 "feed", err);
+}
+
 static int set_input(struct ort_engine *e, size_t i, const struct engine_tensor *t, opm_error *err)
 {
     struct engine_tensor *seen = &e->in_seen[i];
@@ -348,11 +359,7 @@ static int set_input(struct ort_engine *e, size_t i, const struct engine_tensor 
         e->api.ReleaseValue(e->in_value[i]);
     e->in_value[i] = NULL;
     *seen = *t;
-    return check(e,
-                 e->api.CreateTensorWithDataAsOrtValue(e->cpu, t->data, t->bytes, t->shape.dim,
-                                                       (size_t)t->shape.rank, (int)t->type,
-                                                       &e->in_value[i]),
-                 "feed", err);
+    return value_in(e, t, &e->in_value[i], err);
 }
 
 static int ort_prepare(struct engine *base, const struct engine_tensor *in, size_t nin,
@@ -406,6 +413,15 @@ static int get_output(struct ort_engine *e, size_t i, struct engine_tensor *out,
                  err);
 }
 
+static int ort_bind(struct engine *base, size_t i, const struct engine_tensor *to, opm_error *err)
+{
+    struct ort_engine *e = (struct ort_engine *)base;
+
+    (void)err;
+    e->bound[i] = *to;
+    return 0;
+}
+
 static int ort_run(struct engine *base, const struct engine_tensor *in, size_t nin,
                    struct engine_tensor *out, size_t nout, opm_error *err)
 {
@@ -422,6 +438,8 @@ static int ort_run(struct engine *base, const struct engine_tensor *in, size_t n
         if (e->out_value[i])
             e->api.ReleaseValue(e->out_value[i]);
         e->out_value[i] = NULL;
+        if (!rc && e->bound[i].data)
+            rc = value_in(e, &e->bound[i], &e->out_value[i], err);
     }
     if (!rc) {
         const struct ort_run_options *ro = ort_guard_begin(e->guard);
@@ -637,6 +655,7 @@ static void ort_close(struct engine *base)
     mem_free(e->in_name);
     mem_free(e->out_name);
     mem_free(e->in_seen);
+    mem_free(e->bound);
     mem_free(e);
 }
 
@@ -648,6 +667,7 @@ const struct engine_class engine_ort = {
     .outputs = ort_outputs,
     .prepare = ort_prepare,
     .run = ort_run,
+    .bind = ort_bind,
     .arrange = ort_arrange,
     .flush = ort_flush,
     .version = ort_version,

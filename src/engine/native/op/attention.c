@@ -171,6 +171,7 @@ struct copy_job {
     const struct attention *a;
     const struct attention_call *c;
     float *q, *k, *v;
+    bool in_place; /* what is past is where it belongs */
 };
 
 /* Rows of this batch item that are past. */
@@ -249,7 +250,17 @@ static void copy_kv_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct attention *a = j->a;
 
     (void)thread;
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t n = begin; j->in_place && n < end; n++) {
+        int64_t i = n % a->kv_len, h = n / a->kv_len % a->kv_heads,
+                b = n / (a->kv_len * a->kv_heads), at = past_of(a, j->c, b) + i,
+                r = (b * a->kv_heads + h) * a->total + at;
+
+        if (at < a->total) {
+            copy_kv_row(j, SDPA_K, j->k + r * a->width, b, h, at);
+            copy_kv_row(j, SDPA_V, j->v + r * a->v_width, b, h, at);
+        }
+    }
+    for (int64_t r = begin; !j->in_place && r < end; r++) {
         int64_t i = r % a->total, h = r / a->total % a->kv_heads, b = r / (a->total * a->kv_heads);
         float *k = j->k + r * a->width, *v = j->v + r * a->v_width;
 
@@ -316,16 +327,19 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
                           call,
                           (float *)(scratch + a->at_q),
                           call->present_k ? call->present_k : (float *)(scratch + a->at_k),
-                          call->present_v ? call->present_v : (float *)(scratch + a->at_v) };
+                          call->present_v ? call->present_v : (float *)(scratch + a->at_v),
+                          call->past_k && call->past_k == call->present_k };
 
-    (void)err;
     if (a->copy_q) {
         pool_for(kernel_pool(op), a->batch * a->heads * a->q_len,
                  MAX(4096 / (a->width + 1), (int64_t)1), copy_q_part, &j);
         q = (struct rows){ j.q, a->heads * a->q_len * a->width, a->q_len * a->width, a->width };
     }
     if (a->copy_kv) {
-        pool_for(kernel_pool(op), a->batch * a->kv_heads * a->total,
+        if (j.in_place && a->past != a->total)
+            return kernel_fail(op, OPM_EINVAL, err, "the cache has room for %lld tokens, not %lld",
+                               (long long)a->past, (long long)a->total);
+        pool_for(kernel_pool(op), a->batch * a->kv_heads * (j.in_place ? a->kv_len : a->total),
                  MAX(4096 / (a->width + 1), (int64_t)1), copy_kv_part, &j);
         k = (struct rows){ j.k, a->kv_heads * a->total * a->width, a->total * a->width, a->width };
         v = (struct rows){ j.v, a->kv_heads * a->total * a->v_width, a->total * a->v_width,

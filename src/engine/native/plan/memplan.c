@@ -175,6 +175,19 @@ static int new_arena(struct plan *p, size_t total, opm_error *err)
     return 0;
 }
 
+/* Outputs whose memory is the caller's need none here. */
+static void leave_bound(struct plan *p)
+{
+    const struct native *e = p->engine;
+
+    for (size_t i = 0; i < e->nout; i++) {
+        struct val *v = &p->val[p->graph->output[i]];
+
+        if (v->kind == VAL_PLANNED && e->bound[i].data && e->bound[i].type == v->t.type)
+            v->kind = VAL_BOUND;
+    }
+}
+
 int plan_memory(struct plan *p, opm_error *err)
 {
     struct item *item = mem_calloc((size_t)p->nval + p->nop + 1, sizeof(*item));
@@ -187,6 +200,7 @@ int plan_memory(struct plan *p, opm_error *err)
         mem_free(near);
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     }
+    leave_bound(p);
     lifetimes(p);
     extend_aliases(p);
     find_aliases(p);

@@ -18,6 +18,7 @@ static void native_close(struct engine *base)
     for (size_t i = 0; e->result && i < e->nout; i++)
         native_free(e->result[i].own);
     mem_free(e->result);
+    mem_free(e->bound);
     mem_free(e->in);
     mem_free(e->out);
     mem_free(e->last_in);
@@ -65,7 +66,8 @@ static int native_open(struct engine **out, struct model *m, const struct engine
     e->out = list_values(g, g->output, g->noutput);
     e->last_in = mem_calloc(e->nin + 1, sizeof(*e->last_in));
     e->result = mem_calloc(e->nout + 1, sizeof(*e->result));
-    if (!e->in || !e->out || !e->last_in || !e->result)
+    e->bound = mem_calloc(e->nout + 1, sizeof(*e->bound));
+    if (!e->in || !e->out || !e->last_in || !e->result || !e->bound)
         rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     else
         rc = pool_open(&e->pool, e->opts.threads, e->opts.pin, e->opts.first_core, err);
@@ -155,7 +157,7 @@ static int check_input(const struct native *e, size_t i, const struct engine_ten
     if (t->kind != VALUE_TENSOR)
         return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' must be a tensor", e->model->name,
                          v->name);
-    if (v->type && t->type != v->type)
+    if (v->type && t->type != v->type && t->type != half_inside(v->type))
         return opm__fail(err, OPM_EINVAL, "%.200s: input '%.80s' must be %s, not %s",
                          e->model->name, v->name, tensor_type_name(v->type),
                          tensor_type_name(t->type));
@@ -318,6 +320,25 @@ static int give_out(struct native *e, enum tensor_type type, const struct nt *t,
     return item ? 0 : OPM_ENOMEM;
 }
 
+/* Into the memory that the caller has for it, unless it was computed there. */
+static int give_bound(const struct native *e, size_t i, const struct nt *t,
+                      struct engine_tensor *out, opm_error *err)
+{
+    const struct engine_tensor *to = &e->bound[i];
+    size_t bytes = (size_t)engine_bytes(&t->shape, to->type);
+
+    if (t->kind != VALUE_TENSOR || half_inside(to->type) != t->type || bytes > to->bytes)
+        return opm__fail(err, OPM_EINVAL,
+                         "%.200s: output '%.80s' does not fit into the memory for it",
+                         e->model->name, e->out[i].name);
+    if (t->type != to->type)
+        half_from_float(to->data, t->data, t->count, to->type);
+    else if (t->data != to->data && bytes)
+        memmove(to->data, t->data, bytes);
+    *out = (struct engine_tensor){ to->type, t->shape, to->data, bytes, VALUE_TENSOR };
+    return 0;
+}
+
 /* Results that lie in the caller's or the model's memory are copied into the engine's. */
 static int give_output(struct native *e, size_t i, struct engine_tensor *out, opm_error *err)
 {
@@ -330,6 +351,8 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
                          e->out[i].name);
     if (v->kind == VAL_CONST && val_materialize(&p->val[p->graph->output[i]]))
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
+    if (e->bound[i].data)
+        return give_bound(e, i, t, out, err);
     if (t->kind != VALUE_TENSOR || e->out[i].kind != VALUE_TENSOR) {
         if (give_out(e, e->out[i].type, t, out))
             return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
@@ -357,6 +380,23 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
     return 0;
 }
 
+/* Outputs that are computed where the caller wants them. */
+static int set_bound(struct native *e, opm_error *err)
+{
+    for (size_t i = 0; i < e->nout; i++) {
+        struct val *v = &e->plan->val[e->plan->graph->output[i]];
+
+        if (v->kind != VAL_BOUND)
+            continue;
+        if (v->t.bytes > e->bound[i].bytes)
+            return opm__fail(err, OPM_EINVAL,
+                             "%.200s: output '%.80s' does not fit into the memory for it",
+                             e->model->name, e->out[i].name);
+        v->t.data = e->bound[i].data;
+    }
+    return 0;
+}
+
 static int run(struct native *e, const struct engine_tensor *in, size_t nin,
                struct engine_tensor *out, size_t nout, opm_error *err)
 {
@@ -373,6 +413,8 @@ static int run(struct native *e, const struct engine_tensor *in, size_t nin,
     if (UNLIKELY(opm_on(OPM_FRAMEWORK)))
         describe(e);
     rc = set_inputs(e, in, true, err);
+    if (!rc)
+        rc = set_bound(e, err);
     if (!rc) {
         native_watch(e);
         e->running = true;
@@ -413,6 +455,25 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
     return rc;
 }
 
+static int native_bind(struct engine *base, size_t i, const struct engine_tensor *to,
+                       opm_error *err)
+{
+    struct native *e = (struct native *)base;
+
+    if (i >= e->nout || (to->data && (uintptr_t)to->data % NATIVE_ALIGN))
+        return opm__fail(err, OPM_EINVAL, "%.200s: no such output, or memory that is not aligned",
+                         e->model->name);
+    if (!e->bound[i].data != !to->data || e->bound[i].type != to->type)
+        e->ready = false; /* its place in the plan is another */
+    e->bound[i] = *to;
+    return 0;
+}
+
+static enum tensor_type native_own_type(enum tensor_type t)
+{
+    return half_inside(t);
+}
+
 /* What has no place in the arena because it is known late has memory of its own, as all that
  * subgraphs compute. */
 static void add_memory(const struct plan *p, struct engine_memory *out)
@@ -447,6 +508,8 @@ const struct engine_class engine_native = {
     .outputs = native_outputs,
     .prepare = native_prepare,
     .run = native_run,
+    .bind = native_bind,
+    .own_type = native_own_type,
     .memory = native_memory,
     .close = native_close,
 };
