@@ -20,7 +20,8 @@
 #define SHRINK_MIN 8 /* text columns are not cut below this */
 #define READABLE 24  /* below this, columns that may be left out are, before texts are cut */
 #define BAR_COLUMNS 8
-#define BAR_RANK 5 /* of columns, a bar is left out among those of this rank */
+#define BAR_RANK 5      /* of columns, a bar is left out among those of this rank */
+#define TEMPLATE_MIN 12 /* below this, the arguments of a template are not shown as such */
 #define ELLIPSIS "\xe2\x80\xa6"
 #define NUMBER_MAX_BYTES 32
 
@@ -173,13 +174,27 @@ static void put_glyphs(struct io_out *out, const char *s, size_t len)
 /* Print text, with an ellipsis for what does not fit into max columns. Its width as printed. */
 static size_t put_text(struct io_out *out, struct span text, size_t max)
 {
+    const char *args = memchr(text.s, '<', text.len);
     size_t width = text_width(text), head, tail;
 
     if (width <= max) {
         put_glyphs(out, text.s, text.len);
         return width;
     }
-    head = glyph_head(text.s, text.len, (max - 1) / 3);
+    /* Of a C++ template its name tells more than its arguments. */
+    if (args > text.s && text.s[text.len - 1] == '>' && max > TEMPLATE_MIN) {
+        struct span name = { text.s, (size_t)(args - text.s) };
+
+        if (text_width(name) + 3 > max) {
+            width = put_text(out, name, max - 3);
+            io_out_adds(out, "<" ELLIPSIS ">");
+            return width + 3;
+        }
+        width = text_width(name) + 1;
+        head = glyph_head(text.s, text.len, width + (max - 1 - width) / 3);
+    } else {
+        head = glyph_head(text.s, text.len, (max - 1) / 3);
+    }
     width = glyph_width(text.s, head);
     tail = glyph_tail(text.s, text.len, max - 1 - width);
     put_glyphs(out, text.s, head);

@@ -1,6 +1,8 @@
 /* cmd_pipeline.c -- does data arrive in time, and if not, which stage holds it up. */
 #include "cli/cli.h"
 
+#include "base/glyph.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -83,12 +85,6 @@ static const char waits_sql[] =
     "SELECT sum(ns) FILTER (WHERE bucket = 'data'), sum(ns) FROM occupation WHERE warmup = 0"
     " AND bucket <> 'not_recorded'";
 
-static void put_share(struct io_out *out, const opm_rows *r, int col, const char *label)
-{
-    if (opm_rows_type(r, col) != OPM_TYPE_NULL)
-        io_out_addf(out, "  %s %3.0f %%", label, 100 * opm_rows_real(r, col));
-}
-
 static const char *text_or(const opm_rows *r, int col, const char *otherwise)
 {
     const char *text = opm_rows_text(r, col, NULL);
@@ -137,24 +133,51 @@ static void put_stage(struct cli *cli, const opm_rows *r)
     io_out_addf(&cli->out, "\n");
 }
 
-static void put_figures(struct cli *cli, const opm_rows *r)
+static void put_share(struct buf *b, const opm_rows *r, int col, const char *label)
 {
+    if (opm_rows_type(r, col) != OPM_TYPE_NULL)
+        buf_addf(b, "  %s %3.0f %%", label, 100 * opm_rows_real(r, col));
+}
+
+/* Of a queue: its bar, how often it was empty and full, its name. before: what stands in front of
+ * it on the line; below: in front of the lines that follow if there is no room. */
+static void put_figures(struct cli *cli, const opm_rows *r, const char *before, const char *below)
+{
+    struct buf text = { 0 }, lines = { 0 };
+    size_t left = glyph_width(before, strlen(before)) + BAR_COLUMNS + 6;
+    size_t indent = glyph_width(below, strlen(below)), shares;
+
+    put_share(&text, r, EMPTY, "empty");
+    put_share(&text, r, FULL, "full");
+    io_out_addf(&cli->out, "%s", before);
     put_bar(cli, r);
-    put_share(&cli->out, r, EMPTY, "empty");
-    put_share(&cli->out, r, FULL, "full");
-    io_out_addf(&cli->out, "  ");
-    put_clean(cli, text_or(r, QUEUE, "queue"));
+    io_out_addf(&cli->out, "%s", buf_str(&text));
+    shares = text.len;
+    buf_clear(&text);
+    buf_adds(&text, text_or(r, QUEUE, "queue"));
     if (opm_rows_type(r, CAPACITY) != OPM_TYPE_NULL)
-        io_out_addf(&cli->out, " (%.1f of %lld)", opm_rows_real(r, MEAN),
-                    (long long)opm_rows_int(r, CAPACITY));
+        buf_addf(&text, " (%.1f of %lld)", opm_rows_real(r, MEAN),
+                 (long long)opm_rows_int(r, CAPACITY));
     if (opm_rows_type(r, STEPS) != OPM_TYPE_NULL) {
-        io_out_addf(&cli->out, ", empty in %lld", (long long)opm_rows_int(r, STEPS_EMPTY));
+        buf_addf(&text, ", empty in %lld", (long long)opm_rows_int(r, STEPS_EMPTY));
         if (opm_rows_type(r, STEPS_FULL) != OPM_TYPE_NULL)
-            io_out_addf(&cli->out, " and full in %lld", (long long)opm_rows_int(r, STEPS_FULL));
-        io_out_addf(&cli->out, " of %lld step%s", (long long)opm_rows_int(r, STEPS),
-                    human_s(opm_rows_int(r, STEPS)));
+            buf_addf(&text, " and full in %lld", (long long)opm_rows_int(r, STEPS_FULL));
+        buf_addf(&text, " of %lld step%s", (long long)opm_rows_int(r, STEPS),
+                 human_s(opm_rows_int(r, STEPS)));
     }
-    io_out_addf(&cli->out, "\n");
+    cli_clean(&text);
+    if (!cli_width() ||
+        left + shares + 2 + glyph_width(buf_str(&text), text.len) <= (size_t)cli_width()) {
+        io_out_addf(&cli->out, "  %s\n", buf_str(&text));
+    } else {
+        text_wrap(&lines, buf_str(&text), 0, 0, MAX(cli_text_width() - (int)indent, 10));
+        buf_addc(&lines, '\n');
+        io_out_addf(&cli->out, "\n");
+        for (const char *line = buf_str(&lines); *line; line += strcspn(line, "\n") + 1)
+            io_out_addf(&cli->out, "%s%.*s\n", below, (int)strcspn(line, "\n"), line);
+    }
+    buf_release(&text);
+    buf_release(&lines);
 }
 
 static void put_queue(struct cli *cli, const opm_rows *r)
@@ -163,8 +186,7 @@ static void put_queue(struct cli *cli, const opm_rows *r)
         io_out_addf(&cli->out, "  ");
         put_stage(cli, r);
     }
-    io_out_addf(&cli->out, "    │ ");
-    put_figures(cli, r);
+    put_figures(cli, r, "    │ ", "    │ ");
     io_out_addf(&cli->out, "    ▼\n");
 }
 
@@ -238,7 +260,7 @@ static int draw_inputs(struct tree *tree, const char *consumer, const char *pref
     rc = query(tree->t, buf_str(&sql), tree->rank, &r, &tree->err);
     more = rc;
     while (more >= 0 && rc >= 0) {
-        struct buf below = { 0 }, mark = { 0 };
+        struct buf below = { 0 }, mark = { 0 }, before = { 0 }, after = { 0 };
         struct io_out *out = &tree->cli->out;
         bool last;
 
@@ -248,8 +270,9 @@ static int draw_inputs(struct tree *tree, const char *consumer, const char *pref
         last = opm_rows_int(r, STEPS_FULL + 1);
         buf_addf(&below, "%s%s", prefix, last ? "   " : "│  ");
         buf_addf(&mark, "\n%s\n", opm_rows_text(r, STAGE, NULL));
-        io_out_addf(out, "  %s%s ", prefix, last ? "└─" : "├─");
-        put_figures(tree->cli, r);
+        buf_addf(&before, "  %s%s ", prefix, last ? "└─" : "├─");
+        buf_addf(&after, "  %s", buf_str(&below));
+        put_figures(tree->cli, r, buf_str(&before), buf_str(&after));
         io_out_addf(out, "  %s", buf_str(&below));
         put_stage(tree->cli, r);
         if (strstr(buf_str(&tree->seen), buf_str(&mark)) || depth >= TREE_DEPTH_MAX) {
@@ -260,6 +283,8 @@ static int draw_inputs(struct tree *tree, const char *consumer, const char *pref
         }
         buf_release(&below);
         buf_release(&mark);
+        buf_release(&before);
+        buf_release(&after);
     }
     opm_rows_close(r);
     buf_release(&sql);

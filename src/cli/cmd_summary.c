@@ -73,13 +73,15 @@ static const char executions_sql[] =
     " iif(json_valid(s.args), json_extract(s.args, '$.span_id'), NULL) AS span_id,"
     " t.device, iif(json_valid(s.args), json_extract(s.args, '$.pe_index'), NULL) AS pe_index,"
     " iif(json_valid(s.args), json_extract(s.args, '$.execution_index'), NULL) AS execution_index,"
-    " e.step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, iif(e.span IS NULL AND t.kind = 'stream', "
+    " (SELECT num FROM step WHERE id = e.step) AS step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, "
+    "iif(e.span IS NULL AND t.kind = 'stream', "
     "t.name, NULL) AS"
     " stream FROM executions AS e"
     " LEFT JOIN span AS s ON s.id = e.span LEFT JOIN track AS t ON t.id = e.track"
     " WHERE e.warmup = 0 ORDER BY e.rowid";
 static const char streams_sql[] =
-    "SELECT device, rank, stream, kernels, copies, total_ns, run_ns, copy_ns, wait_ns,"
+    "SELECT device, rank, iif(scope = 'device', 'all', stream) AS stream, kernels, copies, "
+    "total_ns, run_ns, copy_ns, wait_ns,"
     " longest_wait_ns, longest_wait_ts FROM stream_stats ORDER BY rank, device, scope = 'stream',"
     " run_ns + copy_ns DESC, track";
 static const char operators_sql[] = "SELECT name, mean_ns AS average_elapsed_ns, count, median_ns,"
@@ -189,7 +191,9 @@ int summary_put_table(struct summary *s, const struct summary_series *x, size_t 
         textable_optional(t, ranks[i]);
     }
     for (size_t k = 0; k < n; k++) {
-        textable_text(t, x[k].name, strlen(x[k].name));
+        const char *name = *x[k].name ? x[k].name : "(no name)";
+
+        textable_text(t, name, strlen(name));
         textable_int(t, x[k].count);
         for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
             char room[HUMAN_ROOM];

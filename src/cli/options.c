@@ -332,12 +332,37 @@ static int columns_of(const char *s, size_t len)
     return n;
 }
 
+/* Is the word behind a figure its unit, as in "28.8 %" and "1.25 ms (3 %)"? */
+static bool is_unit(const char *s)
+{
+    static const char *const units[] = {
+        "%", "ns", "\xc2\xb5s", "ms", "s", "kB", "MB", "GB", "GB/s"
+    };
+    size_t len = strcspn(s, " \n,.;:)");
+
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (len == strlen(units[i]) && strncmp(s, units[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* Bytes up to where a line may end: a figure and its unit stay together. */
+static size_t word_length(const char *text)
+{
+    size_t len = strcspn(text, " \n");
+
+    if (len && text[len] == ' ' && text[len - 1] >= '0' && text[len - 1] <= '9' &&
+        is_unit(text + len + 1))
+        len += 1 + strcspn(text + len + 1, " \n");
+    return len;
+}
+
 void text_wrap(struct buf *b, const char *text, int col, int indent, int width)
 {
     bool line_empty = true;
 
     while (*text) {
-        size_t len = strcspn(text, " \n");
+        size_t len = word_length(text);
         int cols = columns_of(text, len);
 
         if (len && !line_empty && col + 1 + cols > width) {

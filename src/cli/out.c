@@ -14,6 +14,7 @@
 
 #define WIDTH_DEFAULT 80
 #define TEXT_WIDTH_MAX 100 /* longer lines are hard to read */
+#define TEXT_WIDTH_MIN 24
 #define LABEL_COLUMNS 10
 
 const char *const cli_color_choices[] = { "auto", "always", "never", NULL };
@@ -135,14 +136,17 @@ void cli_remark(struct cli *cli, const char *fmt, ...)
 
 void cli_heading(struct cli *cli, const char *fmt, ...)
 {
-    struct buf b = { 0 };
+    struct buf b = { 0 }, lines = { 0 };
     va_list ap;
 
     va_start(ap, fmt);
     add_clean(&b, false, fmt, ap);
     va_end(ap);
-    put_styled(cli, STYLE_BOLD, &b);
+    if (cli_width())
+        text_wrap(&lines, buf_str(&b), 0, 2, MAX(cli_width(), TEXT_WIDTH_MIN));
+    put_styled(cli, STYLE_BOLD, cli_width() ? &lines : &b);
     buf_release(&b);
+    buf_release(&lines);
 }
 
 bool cli_fact(struct cli *cli, const char *label, struct buf *text)
@@ -301,7 +305,7 @@ int cli_text_width(void)
 {
     int width = cli_width();
 
-    return width ? MIN(MAX(width, 40), TEXT_WIDTH_MAX) : WIDTH_DEFAULT;
+    return width ? MIN(MAX(width, TEXT_WIDTH_MIN), TEXT_WIDTH_MAX) : WIDTH_DEFAULT;
 }
 
 bool cli_has_color(const struct cli *cli)

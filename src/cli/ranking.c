@@ -51,6 +51,8 @@ void ranking_rate(struct textable *t, double v)
 
     if (v > 0 && v < 0.005)
         snprintf(room, sizeof(room), "<0.01");
+    else if (v >= 9999.5 && v < 1e15)
+        human_count(room, llround(v));
     else
         snprintf(room, sizeof(room), "%.*f", v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v);
     ranking_text(t, isnan(v) ? NULL : room);
@@ -87,20 +89,72 @@ static const char *own_name(const struct ranking_row *row)
                : name;
 }
 
+/* Shapes in a name: scalars at the end, which are empty there, say nothing. */
+static void name_cell(struct textable *t, const struct ranking_row *row)
+{
+    const char *name = own_name(row);
+    size_t len = strlen(name), end = len;
+
+    if (name != row->name && len && name[len - 1] == ']')
+        for (end = len - 1; end >= 2 && memcmp(name + end - 2, ", ", 2) == 0;)
+            end -= 2;
+    if (end < len - 1 && len) {
+        struct buf b = { 0 };
+
+        buf_add(&b, name, end);
+        buf_addc(&b, ']');
+        textable_text(t, buf_str(&b), b.len);
+        buf_release(&b);
+    } else {
+        textable_text(t, name, len);
+    }
+}
+
+void ranking_put_kernel(struct buf *out, const char *name)
+{
+    size_t blank = strspn(name, " "), end = strlen(name), open;
+    const char *clone = strstr(name, " [clone ");
+    int depth = 0;
+
+    if (clone)
+        end = (size_t)(clone - name);
+    if (end > 6 && memcmp(name + end - 6, " const", 6) == 0)
+        end -= 6;
+    open = end && name[end - 1] == ')' ? end : 0;
+    while (open > blank) {
+        open--;
+        depth += name[open] == ')' ? 1 : name[open] == '(' ? -1 : 0;
+        if (!depth)
+            break;
+    }
+    /* "Memcpy HtoD (Pinned -> Device)" is no list of parameters. */
+    if (depth == 0 && open > blank && name[open - 1] != ' ')
+        end = open;
+    buf_add(out, name, blank);
+    if (strncmp(name + blank, "void ", 5) == 0 && end > blank + 5)
+        blank += 5;
+    buf_add(out, name + blank, end - blank);
+}
+
 bool ranking_name_has_shapes(const struct ranking_row *row)
 {
     const char *shapes = row->shapes, *name = own_name(row);
 
     if (!shapes || *name++ != '[')
         return false;
-    for (; *shapes; shapes++) {
-        size_t len = *shapes == ';' ? 2 : 1;
+    for (;;) {
+        size_t n = strcspn(shapes, ";"), m = strcspn(name, ",]");
+        bool scalar = m == 0 && n == 6 && strncmp(shapes, "scalar", 6) == 0;
 
-        if (strncmp(name, *shapes == ';' ? ", " : shapes, len) != 0)
+        if (!scalar && (n != m || strncmp(shapes, name, n) != 0))
             return false;
-        name += len;
+        shapes += n;
+        name += m;
+        if (*shapes != ';' || *name != ',')
+            return !*shapes && strcmp(name, "]") == 0;
+        shapes++;
+        name += name[1] == ' ' ? 2 : 1;
     }
-    return strcmp(name, "]") == 0;
 }
 
 static void rate_cell(struct textable *t, const struct ranking_row *row, double v)
@@ -138,7 +192,7 @@ void ranking_cell(struct textable *t, enum ranking_column c, const struct rankin
         type_cell(t, row);
         break;
     case RANKING_NAME:
-        ranking_text(t, own_name(row));
+        name_cell(t, row);
         break;
     case RANKING_GFLOPS:
         rate_cell(t, row, row->gflops);

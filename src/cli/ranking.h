@@ -3,6 +3,7 @@
 #ifndef CLI_RANKING_H
 #define CLI_RANKING_H
 
+#include "base/buf.h"
 #include "base/textable.h"
 
 enum ranking_column {
@@ -48,5 +49,7 @@ void ranking_add(struct textable *t, const struct ranking_row *row);
 void ranking_text(struct textable *t, const char *text);
 void ranking_time(struct textable *t, double ns);
 void ranking_rate(struct textable *t, double v); /* three digits */
+/* A kernel by its qualified name: of what C++ says of it, parameters and "void" tell nothing. */
+void ranking_put_kernel(struct buf *out, const char *name);
 
 #endif

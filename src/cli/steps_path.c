@@ -3,6 +3,7 @@
 
 #include "base/bar.h"
 #include "base/glyph.h"
+#include "cli/table.h"
 
 #include <inttypes.h>
 
@@ -99,12 +100,11 @@ static int print_spans(struct cli *cli, opm_trace *t, const char *which, double 
 
     io_out_addf(&cli->out, "\n");
     buf_addf(&sql,
-             "SELECT round(100.0 * sum(dur) / %.0f, 2) AS \"share %%\","
-             " round(sum(dur) / %" PRId64 "e3, 1) AS \"us per step\", count(*) AS segments, kind, "
-             "name FROM critical_path AS p WHERE %s"
+             "SELECT sum(dur) / %" PRId64 ".0 AS time_ns, sum(dur) / %.0f.0 AS share, count(*) AS"
+             " segments, kind, coalesce(name, '') AS name FROM critical_path AS p WHERE %s"
              " GROUP BY kind, name ORDER BY sum(dur) DESC, kind, name LIMIT %d",
-             total, n, which, SPANS_SHOWN);
-    rc = cli_print_query(cli, t, buf_str(&sql));
+             n, total, which, SPANS_SHOWN);
+    rc = table_print(cli, t, buf_str(&sql), 0, NULL);
     buf_release(&sql);
     return rc;
 }

@@ -80,7 +80,8 @@ static void add_machine(struct summary *s, struct buf *b)
     add_cell(s, b,
              "SELECT (SELECT iif(count(*) > 0, '; ', '') FROM meta WHERE key GLOB 'machine.*')"
              " || group_concat(n || value, ', ') FROM (SELECT iif(count(*) > 1, count(*) || ' x ',"
-             " '') AS n, value FROM meta WHERE key GLOB '*device.[0-9]*.name' GROUP BY value)");
+             " '') AS n, iif(value = '', 'a device without a name', value) AS value FROM meta WHERE"
+             " key GLOB '*device.[0-9]*.name' GROUP BY value)");
 }
 
 /* The most that was in use at one time: as the engine, counters or the memory plan have it. */
@@ -243,7 +244,7 @@ static int print_latency(struct summary *s, const struct all_series *all)
         rc = summary_put_table(s, x, end - i, heading);
         for (size_t k = i; s->histogram && k < end && rc == CLI_OK; k++) {
             io_out_adds(&s->cli->out, "\n");
-            cli_heading(s->cli, "How long: %s", all->s[k].name);
+            cli_heading(s->cli, "How long: %s", *all->s[k].name ? all->s[k].name : heading);
             rc = summary_put_histogram(s, &all->s[k]);
         }
     }

@@ -8,7 +8,7 @@
 
 #define HEADING_ROOM 64
 
-enum show { AS_IS, AS_TIME, AS_START, AS_SHARE, AS_BYTES, AS_COUNT, AS_RATE, AS_PROSE };
+enum show { AS_IS, AS_TIME, AS_START, AS_SHARE, AS_BYTES, AS_COUNT, AS_RATE, AS_PROSE, AS_KERNEL };
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -19,8 +19,8 @@ static bool ends_with(const char *s, const char *end)
 
 static enum show show_of(const char *name)
 {
-    static const char *const counts[] = { "count",     "kernels", "copies", "spans",
-                                          "operators", "steps",   "samples" };
+    static const char *const counts[] = { "count",     "kernels", "copies",  "spans",
+                                          "operators", "steps",   "samples", "segments" };
 
     if (ends_with(name, "_ns") || strcmp(name, "dur") == 0)
         return AS_TIME;
@@ -35,15 +35,19 @@ static enum show show_of(const char *name)
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
         if (strcmp(name, counts[i]) == 0)
             return AS_COUNT;
+    if (strcmp(name, "kernel") == 0)
+        return AS_KERNEL;
     return strcmp(name, "action") == 0 ? AS_PROSE : AS_IS;
 }
 
 /* What is left out first where there is no room; 0: what never is. */
 static int rank_of(const char *name)
 {
-    static const char *const ranked[] = { "steps",     "copies_ns", "copies",         "GB/s",
-                                          "operators", "own_ns",    "mean_ns",        "max_ns",
-                                          "min_ns",    "copy_ns",   "longest_wait_ts" };
+    static const char *const ranked[] = { "steps",     "copies_ns",       "copies",
+                                          "GB/s",      "operators",       "own_ns",
+                                          "mean_ns",   "max_ns",          "min_ns",
+                                          "copy_ns",   "longest_wait_ts", "batch",
+                                          "jitter_ns", "p90_ns",          "device_per_token_ns" };
 
     for (size_t i = 0; i < ARRAY_SIZE(ranked); i++)
         if (strcmp(name, ranked[i]) == 0)
@@ -77,6 +81,14 @@ static void add_cell(struct textable *t, const opm_rows *r, int c, enum show sho
     enum opm_type type = opm_rows_type(r, c);
     char room[HUMAN_ROOM];
 
+    if (show == AS_KERNEL && type == OPM_TYPE_TEXT) {
+        struct buf b = { 0 };
+
+        ranking_put_kernel(&b, opm_rows_text(r, c, NULL));
+        textable_text(t, buf_str(&b), b.len);
+        buf_release(&b);
+        return;
+    }
     if (show == AS_IS || show == AS_PROSE || type == OPM_TYPE_NULL || type == OPM_TYPE_TEXT) {
         cli_add_value(t, r, c);
         return;
@@ -84,6 +96,7 @@ static void add_cell(struct textable *t, const opm_rows *r, int c, enum show sho
     switch (show) {
     case AS_IS:
     case AS_PROSE:
+    case AS_KERNEL:
         break;
     case AS_TIME:
         add_text(t, human_ns(room, opm_rows_real(r, c)));
@@ -109,10 +122,10 @@ static void add_cell(struct textable *t, const opm_rows *r, int c, enum show sho
 
 static enum textable_kind kind_of(enum show show)
 {
-    return show == AS_IS      ? TEXTABLE_ANY
-           : show == AS_PROSE ? TEXTABLE_PROSE
-           : show == AS_SHARE ? TEXTABLE_SHARE
-                              : TEXTABLE_INT;
+    return show == AS_IS || show == AS_KERNEL ? TEXTABLE_ANY
+           : show == AS_PROSE                 ? TEXTABLE_PROSE
+           : show == AS_SHARE                 ? TEXTABLE_SHARE
+                                              : TEXTABLE_INT;
 }
 
 static int read_rows(opm_trace *trace, const char *sql, bool plain, int64_t limit,

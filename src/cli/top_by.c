@@ -109,8 +109,9 @@ int top_print_by(const struct top *t, const char *by)
         io_out_addf(&cli->out, "%s\n", groupings[i].empty);
     if (rc == CLI_OK && t->limit && rows > t->limit)
         cli_remark(cli, "there are more than these %" PRId64 ": -t 0 shows all", t->limit);
-    if (rc == CLI_OK && rows && (marked || groupings[i].whole) &&
-        cli_query_int(t->trace, "SELECT count(*) FROM step") > 0)
-        cli_remark(cli, "times are of the whole trace, not of one iteration");
+    if (rc == CLI_OK && rows && cli_query_int(t->trace, "SELECT count(*) FROM step") > 0)
+        cli_remark(cli, "times are of %s",
+                   marked || groupings[i].whole ? "the whole trace, not of one iteration"
+                                                : "one iteration, the mean of those measured");
     return rc;
 }

@@ -181,7 +181,8 @@ static int add_kernels(const struct top *t, struct textable *table, const struct
         double part = opm_rows_real(r, 4);
 
         buf_clear(&name);
-        buf_addf(&name, "  %s", opm_rows_text(r, 0, NULL));
+        buf_adds(&name, "  ");
+        ranking_put_kernel(&name, opm_rows_text(r, 0, NULL));
         if (n == KERNELS_SHOWN && left > 0)
             buf_addf(&name, " and %" PRId64 " more", left);
         add_kernel(t, table,

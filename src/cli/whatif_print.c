@@ -432,6 +432,8 @@ static void print_totals(const struct whatif *w, const struct total *all)
         snprintf(text, sizeof(text), "%.2f times as fast; the rest of it stays",
                  then > 0 ? all->step_ns / then : (double)NAN);
         print_line(out, "iteration", all->step_ns, then, text);
+    } else {
+        io_out_adds(out, "  Without iterations every operator counts once, by its mean.\n");
     }
 }
 

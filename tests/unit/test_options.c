@@ -284,6 +284,11 @@ static void test_wrap(void **state)
         { "a\n\nb", 0, 2, 10, "a\n\n  b" },
         { "  a   b ", 0, 0, 10, "a b" },
         { "\xc2\xb5s \xc2\xb5s", 0, 0, 5, "\xc2\xb5s \xc2\xb5s" },
+        /* A figure keeps its unit, but two words that happen to be short do not. */
+        { "waited 28.8 % of it", 0, 0, 11, "waited\n28.8 % of\nit" },
+        { "took 175 ms.", 0, 0, 9, "took\n175 ms." },
+        { "step 3 is", 0, 0, 7, "step 3\nis" },
+        { "7 mss", 0, 0, 3, "7\nmss" },
     };
 
     (void)state;

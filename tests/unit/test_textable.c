@@ -211,6 +211,36 @@ static void test_shrink(void **state)
     textable_free(t);
 }
 
+/* Of a C++ template its name survives, and of the arguments what there is room for. */
+static void test_shrink_template(void **state)
+{
+    static const struct {
+        int width;
+        const char *row;
+    } cases[] = {
+        { 41, "ns::detail::gemm_kernel<float, 128, true>\n" },
+        { 37, "ns::detail::gemm_kernel<floa…8, true>\n" },
+        { 30, "ns::detail::gemm_kernel<f…rue>\n" },
+        { 26, "ns::detail::gemm_kernel<…>\n" },
+        { 20, "ns::d…gemm_kernel<…>\n" },
+        { 12, "ns:…8, true>\n" }, /* too little for that */
+    };
+    static const char name[] = "ns::detail::gemm_kernel<float, 128, true>";
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct textable *t = textable_new();
+        char *got;
+
+        textable_column(t, "kernel", TEXTABLE_TEXT);
+        add_text(t, name);
+        got = printed(t, TEXTABLE_ALIGNED, cases[i].width, false);
+        assert_non_null(strstr(got, cases[i].row));
+        free(got);
+        textable_free(t);
+    }
+}
+
 /* A wide character that would straddle the cut gives way, and the column stays aligned. */
 static void test_shrink_wide(void **state)
 {
@@ -355,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_wide),
         cmocka_unit_test(test_shrink),
         cmocka_unit_test(test_shrink_wide),
+        cmocka_unit_test(test_shrink_template),
         cmocka_unit_test(test_bold_and_short_row),
         cmocka_unit_test(test_optional),
         cmocka_unit_test(test_share),
