@@ -41,7 +41,7 @@ static void softmax(float *score, int64_t n, bool zeros)
     double most = (double)-INFINITY, sum = 0;
 
     for (int64_t i = 0; i < n; i++)
-        most = fmax(most, (double)score[i]);
+        most = ml_greater(most, (double)score[i]);
     for (int64_t i = 0; i < n; i++) {
         double v = zeros && fabsf(score[i]) <= 1e-7f ? 0 : exp((double)score[i] - most);
 

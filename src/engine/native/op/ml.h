@@ -16,6 +16,13 @@ enum ml_pair {
 };
 void ml_post_pair(enum ml_post post, enum ml_pair pair, float *score);
 
+/* x where it is greater than `most`, which is not NaN: a maximum of rows as fmax() makes it, whose
+ * loop is an internal error of Debian's gcc 12 for ARM64. */
+static inline double ml_greater(double most, double x)
+{
+    return x > most ? x : most;
+}
+
 /* An operand of rows, or one row; false if it is neither. */
 bool ml_matrix(const struct nt *x, int64_t *rows, int64_t *cols);
 /* One row as floats: the operand's own memory, or room. */

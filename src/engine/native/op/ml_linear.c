@@ -95,7 +95,7 @@ int normalizer_run(struct op *op, opm_error *err)
         for (int64_t c = 0; c < cols; c++)
             norm = l1   ? norm + fabs((double)row[c])
                    : l2 ? norm + (double)row[c] * (double)row[c]
-                        : fmax(norm, (double)row[c]);
+                        : ml_greater(norm, (double)row[c]);
         if (l2)
             norm = sqrt(norm);
         for (int64_t c = 0; c < cols; c++)
