@@ -177,17 +177,23 @@ OPM_API void opm_points_free(opm_point *points); /* NULL is fine */
 
 typedef struct opm_export_options {
     size_t size;
-    const char *table; /* csv: one table only; NULL: a folder with all of them */
+    const char *table; /* csv, parquet, arrow: one table only; NULL: a folder with all of them */
     /* As in opm_open_options; done and total count spans. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
     /* csv: not 0 writes texts as they are. Otherwise one that a spreadsheet would take for a
      * formula gets a ' in front, and control characters are written as \u001b. */
     int raw;
+    /* parquet: write to the folders job=JOB and rank=RANK below that of each table, so that one
+     * place holds all ranks of all jobs. NULL: no such folder; but a job always has a rank, that of
+     * the trace if none is said. "" stands for NULL. Both must be UTF-8. */
+    const char *job;
+    const char *rank;
+    int force; /* parquet: not 0 replaces what this job and rank have there; else OPM_EBUSY */
 } opm_export_options;
-#define OPM_EXPORT_OPTIONS_INIT                         \
-    {                                                   \
-        sizeof(opm_export_options), NULL, NULL, NULL, 0 \
+#define OPM_EXPORT_OPTIONS_INIT                                        \
+    {                                                                  \
+        sizeof(opm_export_options), NULL, NULL, NULL, 0, NULL, NULL, 0 \
     }
 
 typedef struct opm_format {

@@ -1,6 +1,8 @@
 /* cmd_export.c -- write a trace in the format of another tool. */
 #include "cli/cli.h"
 
+#include "base/alloc.h"
+
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +10,7 @@
 static const char about[] =
     "Write a trace, or several merged into one, in the format of another tool. The format follows "
     "from the extension of PATH (.json: chrome, .pftrace or .perfetto-trace: perfetto, .csv: csv, "
-    ".opm: opm) "
+    ".parquet: parquet, .opm: opm) "
     "unless -f names it. Without -o, or with '-o -', it goes to standard output. A file is "
     "replaced "
     "only when the new one is complete.";
@@ -23,6 +25,7 @@ static const struct {
     { "perfetto", ".pftrace", "open it in https://ui.perfetto.dev" },
     { "perfetto", ".perfetto-trace", "open it in https://ui.perfetto.dev" },
     { "csv", ".csv", "open it in a spreadsheet, or read it with pandas" },
+    { "parquet", ".parquet", "DuckDB: SELECT * FROM 'PATH/span/**/*.parquet'" },
     { "xlsx", ".xlsx", "open it in a spreadsheet; yellow cells are for you to change" },
     { "neural-engine", "", "open it in a spreadsheet, percent signs as numbers" },
     { "neural-engine-trace", "", "open it in https://ui.perfetto.dev or chrome://tracing" },
@@ -106,6 +109,18 @@ static bool is_text(const opm_format *f)
     return strcmp(f->name, "csv") == 0;
 }
 
+/* A format of tables: one of them in a file, or all in a folder. */
+static bool has_tables(const opm_format *f)
+{
+    return strcmp(f->name, "csv") == 0 || strcmp(f->name, "parquet") == 0;
+}
+
+/* A format that knows jobs and ranks. */
+static bool has_ranks(const opm_format *f)
+{
+    return strcmp(f->name, "parquet") == 0;
+}
+
 /* Closing remarks, for people only. */
 static void say_what_was_written(struct cli *cli, const opm_format *f, const char *path)
 {
@@ -127,50 +142,134 @@ static void say_what_was_written(struct cli *cli, const opm_format *f, const cha
     io_out_adds(&cli->out, "\n");
 }
 
-static int export_traces(struct cli *cli, char **paths, int n, const opm_format *f,
-                         const char *table, const char *output, bool force)
+struct export
 {
-    opm_export_options opts = OPM_EXPORT_OPTIONS_INIT;
+    const opm_format *format;
+    const char *output;
+    opm_export_options opts;
+    bool alone;     /* one of several traces that are a rank of the job each */
+    int64_t *taken; /* ranks of those before it */
+    int ntaken;
+};
+
+/* The rank of one of several traces; a job has each once. */
+static int take_rank(struct export *e, opm_trace *t, const char *path, char *room, size_t size)
+{
+    int64_t rank = cli_query_int(t, "SELECT CASE WHEN min(rank) = max(rank) THEN min(rank) "
+                                    "ELSE -1 END FROM track");
+
+    if (rank < 0)
+        return cli_error("%s: does not say which rank of job %s it is; export it alone, with "
+                         "--rank N",
+                         path, e->opts.job);
+    for (int i = 0; i < e->ntaken; i++)
+        if (e->taken[i] == rank)
+            return cli_error("%s: is rank %lld of job %s, and so is a TRACE before it; merge both "
+                             "with 'opmeter import' if they are parts of one",
+                             path, (long long)rank, e->opts.job);
+    e->taken[e->ntaken++] = rank;
+    snprintf(room, size, "%lld", (long long)rank);
+    return CLI_OK;
+}
+
+/* One trace, maybe merged of several. */
+static int export_trace(struct cli *cli, char **paths, int n, struct export *e)
+{
+    opm_export_options opts = e->opts;
+    char rank[24];
     opm_trace *t = NULL;
     struct progress p;
     opm_error err;
-    int rc = cli_may_write(output, force);
+    int rc = cli_open(cli, &t, paths, n);
 
     if (rc == CLI_OK)
-        rc = cli_open(cli, &t, paths, n);
-    if (rc == CLI_OK)
-        rc = cli_make_way(output, force);
+        rc = cli_make_way(e->output, opts.force);
+    if (rc == CLI_OK && e->alone) {
+        rc = take_rank(e, t, paths[0], rank, sizeof(rank));
+        opts.rank = rank;
+    }
     if (rc != CLI_OK) {
         opm_trace_close(t);
         return rc;
     }
-    progress_start(&p, cli, "writing", output);
-    opts.table = table;
-    opts.raw = cli->raw;
+    progress_start(&p, cli, "writing", e->output);
     opts.progress = progress_tick;
     opts.user = &p;
     cli_interrupt_begin();
-    rc = opm_trace_export(t, f->name, output, &opts, &err);
+    rc = opm_trace_export(t, e->format->name, e->output, &opts, &err);
     progress_end(&p);
     cli_interrupt_end();
     if (rc < 0)
         rc = cli_error("%s", err.msg);
-    else
-        say_what_was_written(cli, f, output);
     opm_trace_close(t);
     return rc;
 }
 
+static int export_traces(struct cli *cli, char **paths, int n, struct export *e)
+{
+    /* A folder that holds other ranks is added to; the exporter looks at what is in the way. */
+    bool adds = has_ranks(e->format) && !e->opts.table;
+    int rc = adds ? CLI_OK : cli_may_write(e->output, e->opts.force);
+
+    if (rc == CLI_OK && e->opts.job && n > 1) { /* never more than one in memory */
+        e->alone = true;
+        e->taken = mem_alloc((size_t)n * sizeof(*e->taken));
+        rc = e->taken ? CLI_OK : cli_out_of_memory();
+        for (int i = 0; i < n && rc == CLI_OK; i++)
+            rc = export_trace(cli, paths + i, 1, e);
+        mem_free(e->taken);
+    } else if (rc == CLI_OK) {
+        rc = export_trace(cli, paths, n, e);
+    }
+    if (rc == CLI_OK)
+        say_what_was_written(cli, e->format, e->output);
+    return rc;
+}
+
+static bool is_number(const char *s)
+{
+    return *s && strspn(s, "0123456789") == strlen(s) && strlen(s) <= 9;
+}
+
+/* What does not go together. */
+static int check(struct cli *cli, const struct export *e, int n)
+{
+    const opm_format *f = e->format;
+    const opm_export_options *o = &e->opts;
+
+    if (o->table && !has_tables(f))
+        return cli_usage(cli, "--table goes with csv and parquet, not %s", f->name);
+    if (cli->raw && strcmp(f->name, "csv") != 0)
+        return cli_usage(cli, "--raw goes with format csv, not %s", f->name);
+    if ((o->job || o->rank) && (!has_ranks(f) || o->table))
+        return cli_usage(cli, "--%s goes with all tables of parquet, not with %s",
+                         o->job ? "job" : "rank", has_ranks(f) ? "one" : f->name);
+    if (o->job && !*o->job)
+        return cli_usage(cli, "--job needs a name");
+    if (o->rank && !is_number(o->rank))
+        return cli_usage(cli, "--rank %s is no number from 0 on", o->rank);
+    if (o->rank && o->job && n > 1)
+        return cli_usage(cli, "--rank goes with one TRACE: with --job, each of several is a rank "
+                              "of its own, and says which");
+    if (strcmp(e->output, "-") == 0 && isatty(STDOUT_FILENO) && !is_text(f))
+        return cli_usage(cli, "%s is binary, not for a terminal: use -o PATH", f->name);
+    return CLI_OK;
+}
+
 int cmd_export(struct cli *cli, int argc, char **argv)
 {
-    const char *name = NULL, *output = "-", *table = NULL;
+    struct export e = { .output = "-", .opts = OPM_EXPORT_OPTIONS_INIT };
+    const char *name = NULL;
     bool list = false, force = false;
     const struct option opts[] = {
         OPT_STR('f', "format", &name, "FORMAT", "write this format"),
-        OPT_STR('o', "output", &output, "PATH", "write to PATH ('-': standard output)"),
+        OPT_STR('o', "output", &e.output, "PATH", "write to PATH ('-': standard output)"),
         OPT_STR(
-            't', "table", &table, "TABLE",
-            "csv: write this table only; without it, all tables if PATH is a folder, else span"),
+            't', "table", &e.opts.table, "TABLE",
+            "csv, parquet: write this table only; without it, all if PATH is a folder, else span"),
+        OPT_STR(0, "job", &e.opts.job, "JOB",
+                "parquet: add to folders job=JOB/rank=RANK; several TRACEs are ranks of the job"),
+        OPT_STR(0, "rank", &e.opts.rank, "N", "parquet: the rank, if the trace does not say it"),
         OPT_STR(0, "input-format", &cli->trace_format, "NAME",
                 "read every TRACE as this format instead of finding out"),
         CLI_REDACT_OPTION(cli),
@@ -183,6 +282,7 @@ int cmd_export(struct cli *cli, int argc, char **argv)
     };
     int n = cli_parse(cli, opts, about, argc, argv);
     const opm_format *f;
+    int rc;
 
     if (n < 0)
         return cli->status;
@@ -193,21 +293,22 @@ int cmd_export(struct cli *cli, int argc, char **argv)
                          cli->json ? "json" : "csv");
     if (n == 0)
         return cli_usage(cli, "a TRACE is needed");
-    f = name ? find_format(name) : format_of_path(output);
+    f = name ? find_format(name) : format_of_path(e.output);
     if (!f && name)
         return unknown_format(cli, name);
-    if (!f && strcmp(output, "-") == 0)
+    if (!f && strcmp(e.output, "-") == 0)
         return cli_usage(cli, "a format is needed: -f FORMAT, or -o PATH with a known extension");
     if (!f)
-        return cli_usage(cli, "'%s' does not say which format; name it with -f", output);
-    if (table && strcmp(f->name, "csv") != 0)
-        return cli_usage(cli, "--table goes with format csv, not %s", f->name);
-    if (cli->raw && strcmp(f->name, "csv") != 0)
-        return cli_usage(cli, "--raw goes with format csv, not %s", f->name);
-    if (!table && strcmp(f->name, "csv") == 0 &&
-        (strcmp(output, "-") == 0 || ends_with(output, ".csv")))
-        table = "span"; /* one file holds one table; a folder would be a surprise */
-    if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO) && !is_text(f))
-        return cli_usage(cli, "%s is binary, not for a terminal: use -o PATH", f->name);
-    return export_traces(cli, argv, n, f, table, output, force);
+        return cli_usage(cli, "'%s' does not say which format; name it with -f", e.output);
+    e.format = f;
+    e.opts.raw = cli->raw;
+    e.opts.force = force;
+    rc = check(cli, &e, n);
+    if (rc != CLI_OK)
+        return rc;
+    /* One file holds one table; a folder would be a surprise. */
+    if (!e.opts.table && has_tables(f) && !e.opts.job && !e.opts.rank &&
+        (strcmp(e.output, "-") == 0 || format_of_path(e.output) == f))
+        e.opts.table = "span";
+    return export_traces(cli, argv, n, &e);
 }

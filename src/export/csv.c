@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json_write.h"
+#include "export/columns.h"
 #include "export/writer.h"
 
 #include <math.h>
@@ -163,17 +164,6 @@ static int put_folder(struct csv *c, const char *folder, opm_error *err)
     return rc;
 }
 
-static int find_table(const char *name, enum table_id *out)
-{
-    for (int i = 0; i < TABLE_COUNT; i++) {
-        if (strcmp(store_table_defs[i].name, name) == 0) {
-            *out = (enum table_id)i;
-            return 0;
-        }
-    }
-    return OPM_ENOTFOUND;
-}
-
 int export_csv(const struct store *st, const char *path, const struct export_options *opts,
                opm_error *err)
 {
@@ -184,8 +174,10 @@ int export_csv(const struct store *st, const char *path, const struct export_opt
 
     c.sites = store_sites(st, &nsite);
     if (name) {
-        if (find_table(name, &table))
-            return opm__fail(err, OPM_ENOTFOUND, "no table '%s' to write as CSV", name);
+        int rc = export_find_table(name, "CSV", &table, err);
+
+        if (rc)
+            return rc;
         c.total = store_nrow(st, table);
         return put_file(&c, table, path, err);
     }

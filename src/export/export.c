@@ -9,6 +9,8 @@ const struct exporter exporters[] = {
     { "perfetto", ".pftrace", "Perfetto's own format, for ui.perfetto.dev and trace_processor",
       export_perfetto },
     { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
+    { "parquet", ".parquet", "the same as Parquet, for DuckDB, pandas, Spark; by job and rank",
+      export_parquet },
     { "megengine", ".json", "profile of MegEngine's load_and_run, for profile_analyze",
       export_megengine },
     { "megengine-host", ".json", "the same with the times of the host alone",

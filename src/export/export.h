@@ -9,10 +9,14 @@
 #include "store/store.h"
 
 struct export_options {
-    const char *table;                                          /* csv: only this one; NULL: all */
+    const char *table; /* csv, parquet, arrow: only this one; NULL: all */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* or NULL; nonzero gives up */
     void *user;
     bool raw; /* csv: texts as they are */
+    /* parquet: the folders job=JOB and rank=RANK. NULL: none; with a job there is always a rank,
+     * that of the trace unless it is said. "": NULL. */
+    const char *job, *rank;
+    bool force; /* parquet: replace what is there */
 };
 
 struct exporter {
@@ -33,6 +37,7 @@ typedef int export_fn(const struct store *st, const char *path, const struct exp
 export_fn export_chrome;
 export_fn export_perfetto;
 export_fn export_csv;
+export_fn export_parquet;
 export_fn export_megengine;
 export_fn export_megengine_host;
 export_fn export_neural_engine;

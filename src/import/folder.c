@@ -146,6 +146,18 @@ static int take(struct walk *w, const struct importer *importer, const char *pat
     return 0;
 }
 
+struct parts {
+    struct walk *w;
+    const struct importer *importer;
+};
+
+static int take_part(void *ctx, const char *path)
+{
+    const struct parts *p = ctx;
+
+    return take(p->w, p->importer, path, true);
+}
+
 static int read_found(struct walk *w, const struct found *f, opm_error *err)
 {
     struct io_map m = { 0 };
@@ -242,6 +254,12 @@ static int walk_folder(struct walk *w, const char *path, int depth, opm_error *e
     struct buf name = { 0 };
     int rc = 0, n;
 
+    if (importer && importer->parts) {
+        struct parts parts = { w, importer };
+
+        rc = importer->parts(path, take_part, &parts, err);
+        return rc && depth ? note_failure(w, path, rc, err) : rc;
+    }
     if (importer)
         return take(w, importer, path, true);
     n = scandir(path, &entry, visible, by_name);

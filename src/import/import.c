@@ -22,6 +22,15 @@ const struct importer importers[] = {
     { name, extension, doc, .sniff = fn##_sniff, .read = fn##_read, .summary = true },
 #define FOLDER_IMPORTER(name, doc, fn) \
     { name, "", doc, .sniff_dir = fn##_sniff_dir, .read_dir = fn##_read_dir },
+#define PLACE_IMPORTER(name, extension, doc, fn) \
+    { name,                                      \
+      extension,                                 \
+      doc,                                       \
+      .sniff = fn##_sniff,                       \
+      .read = fn##_read,                         \
+      .sniff_dir = fn##_sniff_dir,               \
+      .read_dir = fn##_read_dir,                 \
+      .parts = fn##_parts },
 #include "import/import.def"
     { .name = NULL },
 };

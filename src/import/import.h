@@ -40,6 +40,10 @@ struct importer {
      * claims is read file by file. */
     bool (*sniff_dir)(const char *path);
     int (*read_dir)(struct store *st, const struct import_source *src, opm_error *err);
+    /* If not NULL: a folder that sniff_dir() claims is several profiles. Calls each with the
+     * folders that read_dir() is to be given, one for each of them. */
+    int (*parts)(const char *path, int (*each)(void *ctx, const char *part), void *ctx,
+                 opm_error *err);
 };
 
 extern const struct importer importers[]; /* specific before general; ends with a NULL name */
@@ -135,6 +139,11 @@ int import_part(const struct import_source *src, const char *path, enum import_s
 #define FOLDER_IMPORTER(name, doc, fn)     \
     bool fn##_sniff_dir(const char *path); \
     int fn##_read_dir(struct store *st, const struct import_source *src, opm_error *err);
+#define PLACE_IMPORTER(name, extension, doc, fn)                                          \
+    FILE_IMPORTER(name, extension, doc, fn)                                               \
+    FOLDER_IMPORTER(name, doc, fn)                                                        \
+    int fn##_parts(const char *path, int (*each)(void *ctx, const char *part), void *ctx, \
+                   opm_error *err);
 #include "import/import.def"
 
 #endif

@@ -23,6 +23,7 @@ import cases_llm
 import cases_kineto
 import cases_mindspore
 import cases_others
+import cases_parquet
 import cases_planted
 import cases_seeds
 import cases_windows
@@ -47,7 +48,7 @@ def known_wrong():
 def all_cases(opmeter, fixtures, work):
     """(name, function of a Case) of everything that can be compared here."""
     for module in (cases_diff, cases_planted, cases_windows, cases_graphs, cases_llm,
-                   cases_generate):
+                   cases_generate, cases_parquet):
         yield from module.cases(opmeter, work)
     for module in (cases_four_ways, cases_flops):
         yield from module.cases(opmeter, fixtures, work)

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/zblock.h"
 #include "format/colpack.h"
+#include "import/common/refers.h"
 #include <stdlib.h>
 
 #define STRINGS_MAX ((uint64_t)OPM_CHUNK_MAX * 16) /* bytes of text in a chunk */
@@ -31,20 +32,11 @@ static int find_table(const uint8_t *name, size_t len)
 /* The table that a column of ids refers to; -1: none that is known. */
 static int referred_table(const char *column, size_t len)
 {
-    static const struct {
-        const char *column;
-        int table;
-    } refers[] = {
-        { "op", TABLE_op },          { "first_op", TABLE_op },     { "last_op", TABLE_op },
-        { "track", TABLE_track },    { "of", TABLE_track },        { "site", FILE_site },
-        { "src", TABLE_span },       { "dst", TABLE_span },        { "source", TABLE_source },
-        { "part_of", TABLE_source }, { "request", TABLE_request }, { "iteration", TABLE_iteration },
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(refers); i++)
-        if (strlen(refers[i].column) == len && memcmp(refers[i].column, column, len) == 0)
-            return refers[i].table;
-    return -1;
+    if (len == strlen("of") && memcmp(column, "of", len) == 0)
+        return TABLE_track;
+    if (len == strlen("site") && memcmp(column, "site", len) == 0)
+        return FILE_site;
+    return column_refers(column, len);
 }
 
 int row_map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to)

@@ -240,5 +240,12 @@ int opm_trace_export(opm_trace *t, const char *format, const char *path,
     if (!e)
         return unknown_format(format, err);
     return e->write(t->st, path,
-                    &(struct export_options){ o.table, o.progress, o.user, o.raw != 0 }, err);
+                    &(struct export_options){ .table = o.table,
+                                              .progress = o.progress,
+                                              .user = o.user,
+                                              .raw = o.raw != 0,
+                                              .job = o.job,
+                                              .rank = o.rank,
+                                              .force = o.force != 0 },
+                    err);
 }
