@@ -29,7 +29,7 @@ class CMakeExtension(build_ext):
         to = Path(self.get_ext_fullpath(ext.name)).resolve().parent.parent
         self.cmake("-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DOPMETER_BENCH=OFF",
                    "-DBUILD_TESTING=OFF")
-        self.cmake("--build", build, "--target", "opmeter_python", "opmeter_cuda",
+        self.cmake("--build", build, "--target", "opmeter_python", "opmeter_cuda", "opmeter_llama",
                    "opmeter_cli",
                    "--parallel", str(os.cpu_count() or 1))
         self.cmake("--install", build, "--component", "python", "--prefix", to, "--strip")

@@ -20,7 +20,7 @@ SKIPPED = 77
 
 # Files under the build folder; all that match are checked, and one at least must.
 LINKED = ["opmeter", "libopmeter.so.*", "libopmeter-trace.so.*", "libopmeter-run.so.*",
-          "libopmeter-cuda.so", "examples/opmeter-*", "python/opmeter/_*.so"]
+          "libopmeter-cuda.so", "libopmeter-llama.so", "examples/opmeter-*", "python/opmeter/_*.so"]
 ARCHIVES = ["libopmeter*.a"]
 
 ET_REL, ET_DYN = 1, 3

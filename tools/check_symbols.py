@@ -27,7 +27,7 @@ LIBRARIES = [
 
 # Loaded into other people's programs, and what these must not use.
 LOADED = ["libopmeter.so", "libopmeter.a", "libopmeter-trace.so", "libopmeter-run.so",
-          "libopmeter-cuda.so", "python/opmeter/_*.so"]
+          "libopmeter-cuda.so", "libopmeter-llama.so", "python/opmeter/_*.so"]
 FORBIDDEN = {"getenv", "__secure_getenv", "system", "popen", "execvp", "execlp"}
 
 

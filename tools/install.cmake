@@ -17,7 +17,7 @@ set_target_properties(opmeter_run_shared PROPERTIES EXPORT_NAME run)
 set_target_properties(opmeter_run_shared PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS opmeter_static opmeter_shared opmeter_trace_shared opmeter_run_shared
   EXPORT opmeter)
-install(TARGETS opmeter_cuda)
+install(TARGETS opmeter_cuda opmeter_llama)
 install(DIRECTORY include/opmeter DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/opmeter)
@@ -37,7 +37,7 @@ endforeach()
 set(OPMETER_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_file(tools/after_install.cmake.in after_install.cmake @ONLY)
 
-set(installed opmeter_static opmeter_shared opmeter_trace_shared opmeter_run_shared opmeter_cuda
+set(installed opmeter_static opmeter_shared opmeter_trace_shared opmeter_run_shared opmeter_cuda opmeter_llama
   opmeter_cli)
 install(TARGETS opmeter_cli)
 

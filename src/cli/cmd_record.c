@@ -13,7 +13,8 @@
 
 static const char about[] =
     "Run COMMAND with recording on, unchanged: programs that are linked with libopmeter, Python "
-    "programs and CUDA programs, with all processes that they start. Their parts are merged into "
+    "programs, CUDA programs and programs that use llama.cpp, with all processes that they start. "
+    "Their parts are merged into "
     "one FILE when COMMAND ends; should anything be killed before, 'opmeter import FILE.parts' "
     "does "
     "it. The exit status is that of COMMAND. What opmeter has to say goes to standard error.";
@@ -50,7 +51,7 @@ static void add_title(const struct record_job *j, struct buf *b)
         buf_addf(b, ", exit status %d", j->res.exit_code);
 }
 
-static const char hook_python[] = "Python", hook_cuda[] = "CUDA";
+static const char hook_python[] = "Python", hook_cuda[] = "CUDA", hook_llama[] = "llama.cpp";
 
 static void add_hook(struct buf *b, const char *what, enum record_hook hook)
 {
@@ -60,7 +61,8 @@ static void add_hook(struct buf *b, const char *what, enum record_hook hook)
                  "./python' in opmeter's sources does it\n",
                  what);
     else if (hook == RECORD_HOOK_MISSING)
-        buf_addf(b, "  %-10s  not recorded: this opmeter has no libopmeter-cuda.so\n", what);
+        buf_addf(b, "  %-10s  not recorded: this opmeter has no libopmeter-%s.so\n", what,
+                 what == hook_cuda ? "cuda" : "llama");
     else if (hook == RECORD_HOOK_TAKEN)
         buf_addf(b, "  %-10s  not recorded: CUDA_INJECTION64_PATH names another profiler\n", what);
 }
@@ -69,7 +71,9 @@ static void add_nothing(struct buf *b)
 {
     static const char text[] =
         "Nothing of it was recorded: none of its processes is linked with libopmeter, imported "
-        "what opmeter hooks, or called CUDA. In C, #include <opmeter/opmeter.h>, put "
+        "what opmeter hooks, or called CUDA. A script that starts llama.cpp is recorded with "
+        "--llama always; a program that has llama.cpp linked in statically cannot be. In C, "
+        "#include <opmeter/opmeter.h>, put "
         "OPM_SPAN(OPM_APP, \"name\") { ... } around what matters, and link with -lopmeter. In "
         "Python, import opmeter and use opmeter.span(\"name\").";
 
@@ -205,6 +209,7 @@ static void print_receipt(struct record_job *j, bool parts_stay)
     if (j->verbose || spans <= 0) {
         add_hook(&b, hook_python, j->res.python);
         add_hook(&b, hook_cuda, j->res.cuda);
+        add_hook(&b, hook_llama, j->res.llama);
     }
     add_measuring(j, &b);
     add_counters(j, &b);
@@ -294,11 +299,25 @@ static int record(struct record_job *j)
     return j->res.exit_code ? j->res.exit_code : rc;
 }
 
+static bool read_when(const char *word, enum record_when *out)
+{
+    static const char *const words[] = {
+        [RECORD_AUTO] = "auto", [RECORD_ALWAYS] = "always", [RECORD_NEVER] = "never"
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (strcmp(word, words[i]) == 0) {
+            *out = (enum record_when)i;
+            return true;
+        }
+    return false;
+}
+
 int cmd_record(struct cli *cli, int argc, char **argv)
 {
     struct record_job j = { .cli = cli, .opt = { .level = -1, .python = true, .cuda = true } };
     int64_t level = -1, buffer_mb = 0;
-    const char *hz = "10";
+    const char *hz = "10", *llama = "auto";
     bool samples = true;
     opm_error err;
     const struct option opts[] = {
@@ -313,6 +332,11 @@ int cmd_record(struct cli *cli, int argc, char **argv)
                 "memory for events in each process, in megabytes (32)"),
         OPT_BOOL(0, "python", &j.opt.python, "hook what Python programs import (default)"),
         OPT_BOOL(0, "cuda", &j.opt.cuda, "record what CUDA does (default)"),
+        OPT_STR(0, "llama", &llama, "WHEN",
+                "record llama.cpp: auto (in programs that are linked with it, and node), always, "
+                "never (auto)"),
+        OPT_BOOL(0, "ggml-ops", &j.opt.ggml_ops,
+                 "run llama.cpp's graphs node by node, and time each"),
         OPT_STR(0, "sample", &hz, "HZ",
                 "hardware samples a second, of machine, processes and GPUs; 0: none (10)"),
         OPT_BOOL(0, "samples", &samples, "take hardware samples (default)"),
@@ -332,6 +356,10 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "a COMMAND is needed");
     if (run_rate_parse(hz, &j.opt.sample_hz, &err) < 0)
         return cli_usage(cli, "--sample: %s", err.msg);
+    if (!read_when(llama, &j.opt.llama))
+        return cli_usage(cli, "--llama: '%s' is none of auto, always, never", llama);
+    if (j.opt.ggml_ops && j.opt.llama == RECORD_NEVER)
+        return cli_usage(cli, "--ggml-ops needs llama.cpp recorded, but --llama says never");
     if (!samples)
         j.opt.sample_hz = 0;
     argv[n] = NULL; /* in the place of an option, or of the NULL behind them all */

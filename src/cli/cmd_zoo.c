@@ -9,7 +9,8 @@
 static const char about[] =
     "List the standard architectures that 'opmeter run zoo:NAME' makes on the spot, with random "
     "weights; or write one as an ONNX file. NAME may have options: resnet50?batch=8&opset=17. The "
-    "same name gives the same bytes on every machine.";
+    "same name gives the same bytes on every machine. For llama.cpp, llama-tiny and llama-1b are "
+    "written as GGUF, too: -o FILE.gguf, with quant=f16, f32, q8_0 or q4_0, and seed.";
 
 static int list_models(struct cli *cli)
 {
@@ -39,6 +40,14 @@ static bool named(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && (arg[n] == '\0' || arg[n] == '?');
 }
 
+/* Whose names are not those of the list. */
+static bool is_gguf(const char *output)
+{
+    size_t n = output ? strlen(output) : 0;
+
+    return n >= 5 && strcmp(output + n - 5, ".gguf") == 0;
+}
+
 static int unknown_model(const struct cli *cli, const char *arg)
 {
     struct nearest n = { arg, NULL, 0 };
@@ -54,7 +63,7 @@ static int unknown_model(const struct cli *cli, const char *arg)
 static int write_model(struct cli *cli, const char *name, const char *output)
 {
     struct run_zoo_entry e;
-    bool known = false;
+    bool known = is_gguf(output);
     opm_error err;
 
     for (size_t i = 0; !known && run_zoo_entry(i, &e); i++)

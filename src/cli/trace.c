@@ -98,6 +98,39 @@ void cli_counters(opm_trace *t, const char *path, struct buf *b)
     opm_rows_close(r);
 }
 
+/* Graphs of llama.cpp that ran node by node (record --ggml-ops), against like ones that ran whole.
+ */
+static void add_serialising(opm_trace *t, struct buf *b)
+{
+    static const char sql[] =
+        "WITH g AS (SELECT json_extract(args, '$.by_node') AS n, json_extract(args, '$.nodes') AS"
+        " nodes, json_extract(args, '$.tokens') AS tokens, dur FROM span WHERE cat = 'ggml' AND"
+        " name = 'graph' AND dur > 0), m AS (SELECT sum(n) AS c, sum(1 - n) AS w, median(iif(n, "
+        "dur,"
+        " NULL)) AS nodes, median(iif(n, NULL, dur)) AS whole FROM g GROUP BY nodes, tokens) SELECT"
+        " (SELECT sum(n) FROM g), sum(c), sum(w), sum(c * nodes) / sum(c * whole), sum(c * (nodes -"
+        " whole)) FROM m WHERE c > 0 AND w > 0";
+    char room[HUMAN_ROOM], count[HUMAN_ROOM], whole[HUMAN_ROOM];
+    opm_rows *r = NULL;
+
+    if (cli_query_int(t, "SELECT count(*) FROM meta WHERE key LIKE '%ggml.library'") <= 0 ||
+        opm_trace_query(t, sql, &r, NULL) < 0)
+        return;
+    if (opm_rows_next(r, NULL) > 0 && opm_rows_int(r, 0) > 0) {
+        buf_addf(b, "%s%s graph%s of llama.cpp ran node by node", b->len ? "; " : "",
+                 human_count(count, opm_rows_int(r, 0)), human_s(opm_rows_int(r, 0)));
+        if (opm_rows_int(r, 1) > 0)
+            buf_addf(b, ", which took %.2f times as long as %s like them that ran whole, %s",
+                     opm_rows_real(r, 3), human_count(whole, opm_rows_int(r, 2)),
+                     opm_rows_real(r, 4) > 0 ? human_ns(room, opm_rows_real(r, 4)) : "0 ns");
+        if (opm_rows_int(r, 1) > 0)
+            buf_adds(b, " more in all");
+        else
+            buf_adds(b, "; what that cost is not known, as no graph of the same size ran whole");
+    }
+    opm_rows_close(r);
+}
+
 void cli_measuring(opm_trace *t, struct buf *b)
 {
     static const char sql[] =
@@ -124,4 +157,5 @@ void cli_measuring(opm_trace *t, struct buf *b)
                      human_ns(each, opm_rows_real(r, 2)));
     }
     opm_rows_close(r);
+    add_serialising(t, b);
 }

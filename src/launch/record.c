@@ -7,6 +7,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "launch/environ.h"
+#include "launch/program.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -107,6 +108,24 @@ static void set_hooks(const struct record_options *opt, struct environ_copy *e,
     }
 }
 
+static void set_llama(const struct record_options *opt, struct environ_copy *e,
+                      struct record_result *out)
+{
+    char path[PATH_MAX];
+
+    /* What is preloaded is in the way of some programs: only where it may be of use. */
+    if (opt->llama == RECORD_NEVER ||
+        (opt->llama == RECORD_AUTO && !opt->ggml_ops && !program_uses_llama(opt->argv[0])))
+        return;
+    out->llama = record_find_llama(path, sizeof(path)) ? RECORD_HOOK_SET : RECORD_HOOK_MISSING;
+    if (out->llama != RECORD_HOOK_SET)
+        return;
+    environ_copy_prepend(e, "LD_PRELOAD", path);
+    environ_copy_set(e, "OPMETER_LLAMA", "1");
+    if (opt->ggml_ops)
+        environ_copy_set(e, "OPMETER_GGML_OPS", "1");
+}
+
 static void set_environment(const struct record_options *opt, struct environ_copy *e,
                             struct record_result *out)
 {
@@ -125,6 +144,7 @@ static void set_environment(const struct record_options *opt, struct environ_cop
     if (opt->counters)
         environ_copy_set(e, "OPMETER_COUNTERS", "1");
     set_hooks(opt, e, out);
+    set_llama(opt, e, out);
 }
 
 /* -- our own part -- */

@@ -18,6 +18,12 @@
 
 #include <sys/types.h>
 
+enum record_when {
+    RECORD_AUTO, /* where it looks as if it were of use */
+    RECORD_ALWAYS,
+    RECORD_NEVER,
+};
+
 struct record_options {
     char *const *argv;      /* the program and its arguments; ends with NULL */
     const char *output;     /* the file that the parts will be merged to */
@@ -25,6 +31,8 @@ struct record_options {
     int level;              /* -1: as the environment says */
     int buffer_mb;          /* 0: as the environment says */
     bool python, cuda;      /* use the hooks, if they are there */
+    enum record_when llama; /* that of llama.cpp */
+    bool ggml_ops;          /* it runs graphs node by node */
     bool counters;          /* count what the processor does during operators */
     double sample_hz;       /* hardware samples a second; 0: none */
     bool ignore_sigpipe;    /* as the program is to find it */
@@ -43,7 +51,7 @@ struct record_result {
     int signal;    /* that ended it, or 0 */
     pid_t pid;
     int64_t wall_ns;
-    enum record_hook python, cuda;
+    enum record_hook python, cuda, llama;
     char parts[FOLDER_PATH_MAX];
     struct sampler_stats samples;
     int busy;             /* processes left behind that are still recording, or may yet */
@@ -67,5 +75,6 @@ bool record_parts_remove(const char *parts);
  * python: the interpreter to ask if it is not beside us; NULL: nobody. */
 bool record_find_python(const char *python, char *out, size_t size);
 bool record_find_cuda(char *out, size_t size);
+bool record_find_llama(char *out, size_t size);
 
 #endif

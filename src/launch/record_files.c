@@ -19,6 +19,7 @@
 
 #define HOOK_FILE "opmeter/hook/sitecustomize.py"
 #define CUDA_LIBRARY "libopmeter-cuda.so"
+#define LLAMA_LIBRARY "libopmeter-llama.so"
 
 static const char *base_name(const char *path)
 {
@@ -236,17 +237,30 @@ bool record_find_python(const char *python, char *out, size_t size)
     return ok;
 }
 
-bool record_find_cuda(char *out, size_t size)
+static bool find_library(const char *const *places, char *out, size_t size)
 {
-    static const char *const places[] = {
-        CUDA_LIBRARY, ("../" OPMETER_LIBDIR "/" CUDA_LIBRARY), ("../lib/" CUDA_LIBRARY),
-        ("../" CUDA_LIBRARY), /* the Python package */
-    };
     char folder[PATH_MAX];
 
     if (own_folder(folder, sizeof(folder)))
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-            if (find_beside(folder, places[i], out, size))
+        for (; *places; places++)
+            if (find_beside(folder, *places, out, size))
                 return true;
     return false;
+}
+
+/* The last is the Python package's. */
+#define LIBRARY_PLACES(name)                                                  \
+    (const char *const[])                                                     \
+    {                                                                         \
+        name, "../" OPMETER_LIBDIR "/" name, "../lib/" name, "../" name, NULL \
+    }
+
+bool record_find_cuda(char *out, size_t size)
+{
+    return find_library(LIBRARY_PLACES(CUDA_LIBRARY), out, size);
+}
+
+bool record_find_llama(char *out, size_t size)
+{
+    return find_library(LIBRARY_PLACES(LLAMA_LIBRARY), out, size);
 }

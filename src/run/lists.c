@@ -2,7 +2,10 @@
 #include "run/run.h"
 
 #include "engine/engine.h"
+#include "graph/gguf_write.h"
 #include "graph/zoo.h"
+
+#include <string.h>
 
 /* False past the end. */
 static bool engine_exists(size_t i)
@@ -36,5 +39,9 @@ bool run_zoo_entry(size_t i, struct run_zoo_entry *out)
 
 int run_zoo_write(const char *name, const char *path, opm_error *err)
 {
+    size_t n = strlen(path);
+
+    if (n >= 5 && strcmp(path + n - 5, ".gguf") == 0)
+        return gguf_zoo_write(name, path, err);
     return zoo_write(name, path, err);
 }

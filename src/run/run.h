@@ -186,6 +186,7 @@ struct run_zoo_entry {
     const char *name, *about, *options;
 };
 bool run_zoo_entry(size_t i, struct run_zoo_entry *out); /* false at the end */
+/* As ONNX; what can be had for llama.cpp, as GGUF if path ends so (graph/gguf_write.h). */
 int run_zoo_write(const char *name, const char *path, opm_error *err);
 
 #endif

@@ -34,6 +34,7 @@ struct request {
     str_id name, model, reason;
     int64_t ts, end, first_token, last_token, scheduled, aside_since, aside_ns;
     int64_t tokens_in, tokens_out, cached, preemptions;
+    int64_t tokens_read; /* of its prompt, in iterations; -1: not known of all */
     uint32_t track;
 };
 
@@ -287,6 +288,7 @@ static int take_tokens(struct deriver *d, uint32_t row, uint32_t request)
 static int take_member(struct deriver *d, uint32_t row, uint32_t request)
 {
     struct member m = { .request = request, .iteration = iteration_around(d, row) };
+    struct request *r = &d->request[request];
     struct iteration *it;
     int64_t *sums[3], *own[] = { &m.tokens_in, &m.tokens_out, &m.context };
 
@@ -313,6 +315,10 @@ static int take_member(struct deriver *d, uint32_t row, uint32_t request)
         if (*own[i] != OPM_NULL_I64)
             *sums[i] = *own[i] + (*sums[i] == OPM_NULL_I64 ? 0 : *sums[i]);
     }
+    if (m.prefill && m.tokens_in == OPM_NULL_I64)
+        r->tokens_read = -1;
+    else if (m.prefill && r->tokens_read >= 0 && r->first_token == OPM_NULL_I64)
+        r->tokens_read += m.tokens_in; /* what is read again was set aside meanwhile */
     it->prefills += m.prefill;
     it->decodes += !m.prefill;
     if (!GROW(d->member, d->member_cap, d->nmember + 1))
@@ -366,9 +372,18 @@ static int take_event(struct deriver *d, uint32_t row, enum role role)
         return 0;
     default:
         r->end = d->ts[row];
-        resume(r, r->end); /* one that ends in the queue never left it otherwise */
+        if (!r->tokens_out) /* one that ends in the queue never left it otherwise */
+            resume(r, r->end);
         return text_arg(d, row, "reason", &r->reason);
     }
+}
+
+/* As long as it said on arrival, else what was read of it and what was cached. */
+static struct cell prompt_tokens(const struct request *r)
+{
+    if (r->tokens_in != OPM_NULL_I64 || r->tokens_read <= 0)
+        return cell_i64(r->tokens_in);
+    return cell_i64(r->tokens_read + MAX(r->cached, (int64_t)0));
 }
 
 static struct cell known(int64_t v)
@@ -390,7 +405,7 @@ static int put_requests(const struct deriver *d)
                 r->scheduled == OPM_NULL_I64 ? cell_null() : cell_i64(r->scheduled - r->ts),
             [request_col_ttft] =
                 r->first_token == OPM_NULL_I64 ? cell_null() : cell_i64(r->first_token - r->ts),
-            [request_col_tokens_in] = cell_i64(r->tokens_in),
+            [request_col_tokens_in] = prompt_tokens(r),
             [request_col_tokens_out] = cell_i64(r->tokens_out),
             [request_col_cached] = cell_i64(r->cached),
             [request_col_preemptions] = cell_i64(r->preemptions),
