@@ -138,6 +138,7 @@ class Install:
     def cuda(self):
         """What CUDA loads into programs that are recorded; built without the toolkit, too."""
         expect("libopmeter-cuda.so is there", (self.lib / "libopmeter-cuda.so").is_file(), True)
+        expect("libopmeter-llama.so is there", (self.lib / "libopmeter-llama.so").is_file(), True)
 
     def files(self):
         share = self.prefix / "share"
