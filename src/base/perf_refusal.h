@@ -28,10 +28,27 @@ static inline int perf_paranoid(void)
     return n > 0 ? (int)strtol(text, NULL, 10) : INT32_MAX;
 }
 
+/* strerrorname_np() of those that are named below; older C libraries and others have none. */
+static inline const char *perf_errno_name(int err_no)
+{
+    switch (err_no) {
+    case ENOENT:
+        return "ENOENT";
+    case EOPNOTSUPP:
+        return "EOPNOTSUPP";
+    case ENODEV:
+        return "ENODEV";
+    case EACCES:
+        return "EACCES";
+    default:
+        return "EPERM";
+    }
+}
+
 /* What an errno of perf_event_open means. */
 static inline void perf_refusal(int err_no, char *out, size_t size)
 {
-    const char *name = strerrorname_np(err_no);
+    const char *name = perf_errno_name(err_no);
     int paranoid = perf_paranoid();
 
     switch (err_no) {

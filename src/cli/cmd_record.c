@@ -5,6 +5,7 @@
 #include "run/run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,13 +41,30 @@ static void add_count(struct buf *b, int64_t n, const char *one, const char *man
     buf_addf(b, "%s %s", human_count(room, n), n == 1 ? one : many);
 }
 
+/* sigabbrev_np(), which older C libraries and others lack. */
+static const char *signal_name(int number)
+{
+    static const char *const names[] = {
+#define NAME(signal) [signal] = #signal
+        NAME(SIGHUP),  NAME(SIGINT),    NAME(SIGQUIT), NAME(SIGILL),  NAME(SIGTRAP),
+        NAME(SIGABRT), NAME(SIGBUS),    NAME(SIGFPE),  NAME(SIGKILL), NAME(SIGUSR1),
+        NAME(SIGSEGV), NAME(SIGUSR2),   NAME(SIGPIPE), NAME(SIGALRM), NAME(SIGTERM),
+        NAME(SIGXCPU), NAME(SIGVTALRM), NAME(SIGPROF), NAME(SIGXFSZ), NAME(SIGSYS),
+#undef NAME
+    };
+
+    return number > 0 && (size_t)number < ARRAY_SIZE(names) ? names[number] : NULL;
+}
+
 static void add_title(const struct record_job *j, struct buf *b)
 {
     char room[HUMAN_ROOM];
 
     buf_addf(b, "opmeter: recorded %s: %s", j->opt.argv[0], human_ns(room, (double)j->res.wall_ns));
-    if (j->res.signal)
-        buf_addf(b, ", killed by SIG%s", sigabbrev_np(j->res.signal));
+    if (j->res.signal && signal_name(j->res.signal))
+        buf_addf(b, ", killed by %s", signal_name(j->res.signal));
+    else if (j->res.signal)
+        buf_addf(b, ", killed by signal %d", j->res.signal);
     else if (j->res.exit_code)
         buf_addf(b, ", exit status %d", j->res.exit_code);
 }
