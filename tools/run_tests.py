@@ -227,6 +227,12 @@ def install():
                                    BUILD / "dev"], "install")
 
 
+def documented():
+    """The commands that README and docs show."""
+    return tap_program("commands of documents", [ROOT / "tests" / "docs" / "run.py", "--build",
+                                                 BUILD / "dev"], "docs", timeout_s=1800)
+
+
 def abi():
     """Programs of earlier releases with the libraries of this build."""
     return tap_program("abi", [ROOT / "tests" / "abi" / "run.py", "--build", BUILD / "dev"], "abi")
@@ -340,6 +346,7 @@ def stages(args):
         stage("documents and symbols", build_checks)
         stage("ABI", abi)
         if not args.quick:
+            stage("commands of documents", documented)
             stage("install", install)
             stage("web server", server, "dev")
             stage("models from npm", npm_models)
