@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "compare/discovery.h"
+#include "compare/trials.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -143,6 +144,8 @@ static int find_culprits(struct sides *t, const struct history_name *names, bool
         c[k] = compare(t, k);
         c[k].name = types ? NULL : names[k].name;
         c[k].type = names[k].type;
+        if (moved(&c[k]) < TRIALS_RESOLUTION_NS)
+            c[k].shift.p = 1;
         p[k] = c[k].shift.p;
     }
     found = discovery_threshold(p, t->keys);

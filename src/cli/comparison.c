@@ -58,27 +58,27 @@ static const char *type_of(const struct comparison *c, const struct trials_estim
 
 /* -- sentences -- */
 
-/* The operators whose change makes up the whole, and their share of it. */
+/* The operators of a verdict, and what they changed by, a share of some time. */
 struct culprits {
     size_t n;
     double share;
     const char *type; /* of all of them; NULL: several */
 };
 
-static struct culprits culprits_of(const struct comparison *c)
+static struct culprits culprits_of(const struct comparison *c, enum trials_verdict verdict,
+                                   double whole_ns)
 {
-    double whole = c->e[0].ns[1] - c->e[0].ns[0];
     struct culprits out = { 0, 0, NULL };
 
     for (size_t i = 1; i < c->n; i++) {
         const struct trials_estimate *e = &c->e[i];
         const char *type = type_of(c, e);
 
-        if (e->verdict != c->e[0].verdict)
+        if (e->verdict != verdict)
             continue;
         out.type = out.n == 0 || (out.type && strcmp(out.type, type) == 0) ? type : NULL;
         out.n++;
-        out.share += (e->ns[1] - e->ns[0]) / whole;
+        out.share += (e->ns[1] - e->ns[0]) / whole_ns;
     }
     return out;
 }
@@ -113,21 +113,40 @@ static void add_recordings(struct buf *out, size_t n)
         buf_addf(out, "about %zu more recording%s of each", n, human_s((int64_t)n));
 }
 
+static void add_culprits(struct buf *out, const struct culprits *by)
+{
+    buf_addf(out, "%zu %s%soperator%s", by->n, by->type ? by->type : "",
+             by->type && by->type[0] ? " " : "", human_s((int64_t)by->n));
+}
+
+/* Operators can be told sooner than the whole, whose noise is that of all of them. */
+static void add_certain(const struct comparison *c, enum trials_verdict verdict, struct buf *out)
+{
+    struct culprits by = culprits_of(c, verdict, c->e[0].ns[0]);
+
+    if (!by.n)
+        return;
+    buf_adds(out, " Certainly ");
+    buf_addf(out, "%s %s ", trials_verdict_names[verdict], by.n == 1 ? "is" : "are");
+    add_culprits(out, &by);
+    buf_addf(out, ", by %.1f %% of the whole.", comparison_percent(fabs(by.share)));
+}
+
 void comparison_sentence(const struct comparison *c, const struct trials_options *o,
                          double sample_ns, struct buf *out)
 {
     const struct trials_estimate *e = &c->e[0];
 
     if (e->verdict == TRIALS_SLOWER || e->verdict == TRIALS_FASTER) {
-        struct culprits by = culprits_of(c);
+        struct culprits by = culprits_of(c, e->verdict, e->ns[1] - e->ns[0]);
 
         buf_addf(out, "%c is %.1f %% %s ", c->letter, comparison_percent(fabs(e->change)),
                  trials_verdict_names[e->verdict]);
         add_interval(out, e, e->verdict == TRIALS_SLOWER ? 1 : -1);
-        if (by.n && by.share > 0)
-            buf_addf(out, "; %.0f %% of it in %zu %s%soperator%s", 100 * MIN(by.share, 1), by.n,
-                     by.type ? by.type : "", by.type && by.type[0] ? " " : "",
-                     human_s((int64_t)by.n));
+        if (by.n && by.share > 0) {
+            buf_addf(out, "; %.0f %% of it in ", 100 * MIN(by.share, 1));
+            add_culprits(out, &by);
+        }
         buf_adds(out, ".");
     } else if (e->verdict == TRIALS_SAME) {
         buf_addf(out, "%c is as fast as A: %+.1f %% ", c->letter, comparison_percent(e->change));
@@ -145,6 +164,8 @@ void comparison_sentence(const struct comparison *c, const struct trials_options
         else
             add_recordings(out, more);
         buf_adds(out, ".");
+        add_certain(c, TRIALS_SLOWER, out);
+        add_certain(c, TRIALS_FASTER, out);
     }
 }
 

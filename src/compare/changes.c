@@ -119,8 +119,38 @@ static void draw_in(struct series *s)
     }
 }
 
-/* What autocorrelation adds to the variance of means, from what is left within the parts. */
-static double inflation_of(const struct series *s)
+/* The spread of what values so far apart differ by; a fifth, which steps made, is left out. */
+static double spread_of_differences(const struct series *s, size_t apart)
+{
+    size_t n = s->n - apart, most = n - n / 5;
+    double middle, squares = 0;
+
+    for (size_t i = 0; i < n; i++)
+        s->room[i] = s->calm[i + apart] - s->calm[i];
+    middle = median_in_place(s->room, n);
+    for (size_t i = 0; i < n; i++)
+        s->room[i] = fabs(s->room[i] - middle);
+    qsort(s->room, n, sizeof(*s->room), by_value);
+    for (size_t i = 0; i < most; i++)
+        squares += s->room[i] * s->room[i];
+    return squares / (double)most;
+}
+
+/* Autocorrelation by how much more values two runs apart differ than neighbours do: steps that are
+ * none hide nothing of it. */
+static double rho_by_differences(const struct series *s)
+{
+    double one, two;
+
+    if (s->n < 4 * CHANGES_LEAST)
+        return 0;
+    one = spread_of_differences(s, 1);
+    two = spread_of_differences(s, 2);
+    return one > 0 ? two / one - 1 : 0;
+}
+
+/* Autocorrelation by what is left within the parts. */
+static double rho_within(const struct series *s)
 {
     double both = 0, squares = 0, rho, part = (double)s->n / (double)(s->nat + 1);
 
@@ -135,7 +165,15 @@ static double inflation_of(const struct series *s)
         }
     }
     rho = squares > 0 ? both / squares : 0;
-    rho += (1 + 2 * MAX(rho, 0)) / part; /* short parts hide some of it */
+    return rho + (1 + 2 * MAX(rho, 0)) / part; /* short parts hide some of it */
+}
+
+/* What autocorrelation adds to the variance of means. Steps that are none hide some of it from
+ * rho_within(). */
+static double inflation_of(const struct series *s)
+{
+    double rho = MAX(rho_within(s), rho_by_differences(s));
+
     rho = MIN(MAX(rho, 0), 0.85);
     return (1 + rho) / (1 - rho);
 }

@@ -158,7 +158,7 @@ static void interval(struct figure *f, const struct samples *s, const struct tri
 static void test(struct figure *f, const struct samples *s, const struct trials_options *o,
                  struct trials_estimate *e)
 {
-    double least = log1p(o->min_effect), n = (double)s->n[0];
+    double least = log1p(o->min_effect + f->resolution_ns / e->ns[0]), n = (double)s->n[0];
     struct known k = know(f, 0, s->n[0]);
     double interval_freedom = n - 1;
 

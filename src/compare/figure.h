@@ -10,6 +10,7 @@
 struct figure {
     double *ns[2]; /* n[side] * variants; NAN: it did not run in the process */
     size_t n[2], variants;
+    double resolution_ns;             /* a change must be beyond it */
     double *log[2], *room[2], *drawn; /* for estimating */
 };
 

@@ -228,6 +228,7 @@ static bool operators(const struct trials *t, size_t side, const struct trials_o
 
     processes_of(t, side, o, n);
     ok = figure_init(&f, n, 1, o->draws);
+    f.resolution_ns = TRIALS_RESOLUTION_NS;
     for (int s = 0; s < 2; s++)
         ns[s] = group_times(t, sides[s], n[s], a);
     ok = ok && ns[0] && ns[1];
@@ -251,14 +252,18 @@ static bool has_test(const struct trials_estimate *e)
     return !isnan(e->change);
 }
 
-static double threshold(const struct trials_estimate *e, size_t n, double *room)
+/* The whole is one question, whether there are three operators or 400: it has half of what may be
+ * false for itself, its operators have the other half. */
+#define FALSE_EACH (DISCOVERY_FALSE / 2)
+
+static double threshold(const struct trials_estimate *op, size_t n, double *room)
 {
     size_t m = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (has_test(&e[i]))
-            room[m++] = e[i].p;
-    return discovery_threshold(room, m);
+        if (has_test(&op[i]))
+            room[m++] = op[i].p * DISCOVERY_FALSE / FALSE_EACH;
+    return discovery_threshold(room, m) * FALSE_EACH / DISCOVERY_FALSE;
 }
 
 static void judge(struct trials_estimate *e, double found, const struct trials_options *o)
@@ -298,7 +303,7 @@ bool trials_whole(const struct trials *t, size_t side, const struct trials_optio
     out->op = TRIALS_WHOLE;
     if (trials_samples(t, side, o) < 2 || !latency(t, side, o, 0.5, out))
         return false;
-    judge(out, DISCOVERY_FALSE, o);
+    judge(out, FALSE_EACH, o);
     return true;
 }
 
@@ -342,10 +347,10 @@ int trials_compare(const struct trials *t, size_t side, const struct trials_opti
     }
     if (rc == 0) {
         size_t all = aligned->n + 1;
-        double found = threshold(e, all, room);
+        double found = threshold(e + 1, aligned->n, room);
 
         for (size_t i = 0; i < all; i++)
-            judge(&e[i], found, o);
+            judge(&e[i], i ? found : FALSE_EACH, o);
         qsort(e + 1, aligned->n, sizeof(*e), by_move);
         *out = e;
         *n = all;

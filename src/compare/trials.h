@@ -16,7 +16,8 @@
  * (Yuen's, for two samples) go over processes.
  *
  * Whether a change is more than chance and more than what is worth mentioning is a test of its own
- * (Yuen's t on trimmed means), over all operators and the whole together (compare/discovery.h). */
+ * (Yuen's t on trimmed means): one for the whole, one over all operators together
+ * (compare/discovery.h). */
 #ifndef COMPARE_TRIALS_H
 #define COMPARE_TRIALS_H
 
@@ -30,6 +31,8 @@
 #define TRIALS_RECORDINGS_MIN 3       /* of each side, where they were not taken in turn */
 #define TRIALS_TAIL 0.99              /* the quantile that is the tail */
 #define TRIALS_TAIL_ITERATIONS 100    /* of every process, below which it has none */
+#define TRIALS_RESOLUTION_NS 20       /* an operator begins and ends on ticks of some 10 ns, */
+                                      /* which are the same in all processes of a side */
 #define TRIALS_WHOLE SIZE_MAX         /* figures that are no operator's: the latency, */
 #define TRIALS_TAIL_OP (SIZE_MAX - 1) /* and its tail */
 

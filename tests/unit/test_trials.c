@@ -9,6 +9,7 @@
 #include "compare/trials.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void test_student(void **state)
@@ -122,6 +123,68 @@ static void test_planted(void **state)
     assert_int_equal(e[3].verdict, TRIALS_SAME);
     assert_true(e[2].op == only && isnan(e[2].ns[0]) && isnan(e[2].change));
     assert_int_equal(e[2].verdict, TRIALS_ONE_SIDED);
+    mem_free(e);
+    align_release(&a);
+    trials_release(&t);
+}
+
+/* What takes 10 ns takes 20 in all processes of the other side: it lay the other way on the ticks
+ * of the clock, and nothing is slower. What is many ticks longer is. */
+static void test_ticks(void **state)
+{
+    static const double ns[2][2] = { { 10, 4000 }, { 20, 4100 } };
+    struct trials t = { .nsides = 2 };
+    struct trials_estimate *e;
+    struct align a = { 0 };
+    size_t op[2], n;
+
+    (void)state;
+    assert_int_equal(trials_op(&t, &(struct trials_op){ .name = "reshape" }, &op[0]), 0);
+    assert_int_equal(trials_op(&t, &(struct trials_op){ .name = "conv" }, &op[1]), 0);
+    for (int i = 0; i < 12; i++) {
+        for (size_t side = 0; side < 2; side++) {
+            struct trial p = { .n = 1, .iteration_ns = mem_calloc(1, sizeof(double)) };
+
+            p.iteration_ns[0] = 1e6;
+            for (size_t k = 0; k < 2; k++)
+                assert_int_equal(trial_add_op(&p, op[k], ns[side][k]), 0);
+            assert_int_equal(trials_add(&t, side, &p), 0);
+        }
+    }
+    assert_int_equal(trials_compare(&t, 1, &options, &a, &e, &n), 0);
+    assert_int_equal(n, 3);
+    assert_int_equal(e[1].op, op[1]);
+    assert_int_equal(e[1].verdict, TRIALS_SLOWER);
+    assert_int_equal(e[2].verdict, TRIALS_UNSURE);
+    mem_free(e);
+    align_release(&a);
+    trials_release(&t);
+}
+
+/* The whole is one question: many operators beside it take nothing away from what is known of it.
+ */
+static void test_whole_among_many(void **state)
+{
+    struct trials t = { .nsides = 2 };
+    struct trials_estimate alone, *e;
+    struct align a = { 0 };
+    char name[16];
+    size_t n, op;
+
+    (void)state;
+    random_state = 3;
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "op%d", i);
+        assert_int_equal(trials_op(&t, &(struct trials_op){ .name = name }, &op), 0);
+    }
+    add_blocks(&t, 9, 1.05, 0.012);
+    assert_true(trials_whole(&t, 1, &options, &alone));
+    assert_int_equal(trials_compare(&t, 1, &options, &a, &e, &n), 0);
+    assert_true(e[0].p > 0.01 / 201 && e[0].p < 0.005);
+    assert_int_equal(e[0].verdict, TRIALS_SLOWER);
+    assert_int_equal(alone.verdict, TRIALS_SLOWER);
+    for (size_t i = 1; i < n; i++)
+        assert_int_not_equal(e[i].verdict, TRIALS_SLOWER);
     mem_free(e);
     align_release(&a);
     trials_release(&t);
@@ -351,6 +414,8 @@ int main(void)
         cmocka_unit_test(test_student),
         cmocka_unit_test(test_discovery),
         cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_whole_among_many),
         cmocka_unit_test(test_disturbed_block),
         cmocka_unit_test(test_wild_blocks),
         cmocka_unit_test(test_coverage),
