@@ -98,3 +98,19 @@ export function date(value: Maybe): string {
     return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ` +
         `${two(d.getHours())}:${two(d.getMinutes())}`;
 }
+
+// A kernel by its qualified name: of what C++ says of it, parameters and "void" tell nothing. In
+// "Memcpy HtoD (Pinned -> Device)" the parenthesis is no list of parameters.
+export function kernelName(name: string): string {
+    const short = name.replace(/ \[clone .*$/, "").replace(/ const$/, "");
+    let open = short.length;
+    let depth = 0;
+    if (short.endsWith(")")) {
+        do {
+            open -= 1;
+            depth += short[open] === ")" ? 1 : short[open] === "(" ? -1 : 0;
+        } while (depth > 0 && open > 0);
+    }
+    const end = depth === 0 && open > 0 && short[open - 1] !== " " ? open : short.length;
+    return short.slice(0, end).replace(/^void /, "").replaceAll("at::native::", "");
+}

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { at, becomes, settled } from "./stage.mjs";
-import { GPU, MINDSPORE, RUN } from "./traces.mjs";
+import { GPU, LEAD, MINDSPORE, RUN } from "./traces.mjs";
 
 const UNITS = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, "%": 0.01 };
 
@@ -77,6 +77,15 @@ const overview = [
                 .locator(".legend li", { hasText: "Exposed communication" })
                 .last();
             assertNear(await row.locator(".legend-value").textContent(), ns, "communicating");
+        },
+    ],
+    [
+        "overview: what came before the first step is no loss of the steps",
+        async (open, stage) => {
+            const page = await open(at(stage.id(LEAD), "overview"));
+            const glance = card(page, "At a glance");
+            await glance.getByText("90.0 %", { exact: true }).waitFor();
+            assert.equal(await glance.getByText(/is idle for/).count(), 0, "the gap before the first step is none to look into");
         },
     ],
     [

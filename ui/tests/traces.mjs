@@ -17,6 +17,7 @@ export const SERVING = "serving.pt.trace.json";
 export const MODULES = "modules.json";
 export const STACK = "stack.json";
 export const FUNCTIONS = "functions.json";
+export const LEAD = "lead.json";
 export const BEFORE = "before.json";
 export const AFTER = "after.json";
 
@@ -140,6 +141,22 @@ function servingTrace() {
     return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200", numSms: 132 }], traceEvents: events };
 }
 
+// Four steps of 1 ms, each with 0.9 ms of kernels, a second after something else ran on the device.
+function leadTrace() {
+    const events = [];
+    const span = (cat, name, tid, ts, dur, args = {}, pid = HOST) => events.push({ ph: "X", cat, name, pid, tid, ts, dur, args });
+    const launched = (id, ts, dur) => {
+        span("cuda_runtime", "cudaLaunchKernel", HOST, ts, 5, { correlation: id });
+        span("kernel", "work", 7, ts + 10, dur, { device: 0, stream: 7, correlation: id }, 0);
+    };
+    launched(1, 0, 50);
+    for (let i = 0; i < 4; i++) {
+        span("user_annotation", `ProfilerStep#${i}`, HOST, 1e6 + 1000 * i, 1000);
+        launched(10 + i, 1e6 + 1000 * i + 20, 900);
+    }
+    return { schemaVersion: 1, deviceProperties: [{ id: 0, name: "NVIDIA H200" }], traceEvents: events };
+}
+
 // Calls one inside the other, [name, what it launches in µs, calls inside], as PyTorch's profiler has them.
 function calledTrace(calls) {
     const events = [];
@@ -233,6 +250,7 @@ export function makeTraces(opmeter, folder) {
     writeFileSync(join(folder, HOSTILE), JSON.stringify(hostileTrace()));
     writeFileSync(join(folder, DENSE), JSON.stringify(denseTrace()));
     writeFileSync(join(folder, MODULES), JSON.stringify(moduleTrace()));
+    writeFileSync(join(folder, LEAD), JSON.stringify(leadTrace()));
     writeFileSync(join(folder, STACK), JSON.stringify(stackTrace()));
     writeFileSync(join(folder, FUNCTIONS), JSON.stringify(calledTrace([
         ["work/train.py(10): step", 40, [["<built-in method run>", 0, [["work/model/net.py(20): forward", 60]]]]]])));

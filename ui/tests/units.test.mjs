@@ -14,6 +14,17 @@ async function load(...modules) {
 }
 
 export default () => [
+    ["kernels are called by what tells them apart", async () => {
+        const { kernelName } = await load("format.ts");
+        assert.equal(kernelName("void ns::gemm<float, F<int(int)>>(float const*, P<a(b)>)"), "ns::gemm<float, F<int(int)>>");
+        assert.equal(kernelName("void at::native::add<4>(int) [clone .kd]"), "add<4>");
+        assert.equal(kernelName("volta_sgemm_64x64_nt"), "volta_sgemm_64x64_nt");
+        assert.equal(kernelName("Memcpy HtoD (Pinned -> Device)"), "Memcpy HtoD (Pinned -> Device)");
+        assert.equal(kernelName("f(int) const"), "f");
+        assert.equal(kernelName("odd)"), "odd)");
+        assert.equal(kernelName("(odd)"), "(odd)");
+        assert.equal(kernelName(""), "");
+    }],
     ["numbers are told in the unit that fits", async () => {
         const { ns, bytes, flops, percent, count, quantity, date } = await load("format.ts");
         assert.equal(ns(0), "0 ns");

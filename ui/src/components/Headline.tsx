@@ -3,7 +3,7 @@
 import { count, ns, percent } from "../format";
 import { all, useData } from "../hooks";
 import { BUCKETS } from "../occupation";
-import type { Latency, Occupation, Operator, Step, Stream } from "../queries";
+import type { Latency, Occupation, Operator, Reconciliation, Step, Stream } from "../queries";
 import { href } from "../router";
 import { groupBy, percentile, sum } from "../stats";
 import { Card, Figure } from "./Card";
@@ -26,7 +26,12 @@ function around(ts: number, dur: number): string {
 // At most three, each with its place in the timeline.
 export function findings(steps: Step[], streams: Stream[], operators: Operator[]): Finding[] {
     const list: Finding[] = [];
-    const gap = streams.filter((s) => s.scope === "device" && s.longest_wait_ns && s.longest_wait_ts !== null)
+    // Before the first step and after the last one nothing is expected of a device.
+    const first = Math.min(...steps.map((s) => s.ts));
+    const last = Math.max(...steps.map((s) => s.ts + s.total_ns));
+    const inSteps = (ts: number) => !steps.length || (ts >= first && ts < last);
+    const gap = streams.filter((s) => s.scope === "device" && s.longest_wait_ns && s.longest_wait_ts !== null &&
+                                      inSteps(s.longest_wait_ts))
         .sort((a, b) => b.longest_wait_ns! - a.longest_wait_ns!)[0];
     if (gap && gap.longest_wait_ns! > 0.01 * gap.total_ns) {
         list.push({ text: `${gap.device ?? "The device"} is idle for ${ns(gap.longest_wait_ns)}, its longest gap`,
@@ -64,14 +69,17 @@ function plainName(name: string): string {
 }
 
 export function Headline() {
-    const loaded = all<[Latency[], Step[], Stream[], Occupation[], Operator[]]>(
-        useData("latency"), useData("step_trace"), useData("streams"), useData("occupation"), useData("operators"));
+    const loaded = all<[Latency[], Step[], Stream[], Occupation[], Operator[], Reconciliation[]]>(
+        useData("latency"), useData("step_trace"), useData("streams"), useData("occupation"), useData("operators"), useData("reconciliation"));
     return (
         <Loaded of={loaded}>
-            {([latency, steps, streams, parts, operators]) => {
+            {([latency, steps, streams, parts, operators, places]) => {
                 const step = latency.filter((l) => l.scope === "step").sort((a, b) => b.count - a.count)[0];
                 const devices = streams.filter((s) => s.scope === "device" && s.total_ns > 0);
-                const busy = devices.length ? sum(devices, (s) => s.total_ns - s.wait_ns) / sum(devices, (s) => s.total_ns) : null;
+                const stepped = places.filter((p) => p.device !== null && p.steps > 0 && p.wall_ns > p.not_recorded_ns);
+                const busy = !devices.length ? null
+                    : stepped.length ? sum(stepped, (p) => p.compute_ns + p.exposed_ns + p.copy_ns) / sum(stepped, (p) => p.wall_ns - p.not_recorded_ns)
+                    : sum(devices, (s) => s.total_ns - s.wait_ns) / sum(devices, (s) => s.total_ns);
                 const of = (key: string) => sum(parts.filter((p) => p.bucket === key), (p) => p.ns);
                 const wall = sum(parts, (p) => p.ns) - of("not_recorded");
                 const loss = BUCKETS.filter(({ key }) => !NO_LOSS.includes(key)).map(({ key, title }) => ({ title, ns: of(key) }))
@@ -82,7 +90,7 @@ export function Headline() {
                     <Card title="At a glance" wide>
                         <div class="figures">
                             {step && <Figure label="step, median" value={ns(step.median_ns)} hint={`of ${count(step.count)}`} />}
-                            {busy !== null && <Figure label="device busy" value={percent(busy)} hint="from its first activity to its last" />}
+                            {busy !== null && <Figure label="device busy" value={percent(busy)} hint={stepped.length ? "within steps, until all they launched is done" : "from its first activity to its last"} />}
                             {loss && wall > 0 && (
                                 <Figure label="largest loss" value={loss.ns > LEAST_LOSS * wall ? `${loss.title.toLowerCase()}, ${percent(loss.ns / wall)}` : "none"}
                                         hint={devices.length ? "of the device's time" : "of the time of steps"} />

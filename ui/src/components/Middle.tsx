@@ -3,6 +3,7 @@
 const END = 11;
 
 export function Middle({ of }: { of: string }) {
+    const end = /<.*>$/.test(of) ? 1 : END; // of a C++ template the name tells more than its arguments
     if (of.length < 2 * END) return <>{of}</>;
-    return <span class="middle" data-start={of.slice(0, -END)} data-end={of.slice(-END)}><span class="unseen">{of}</span></span>;
+    return <span class="middle" data-start={of.slice(0, -end)} data-end={of.slice(-end)}><span class="unseen">{of}</span></span>;
 }

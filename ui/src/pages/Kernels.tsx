@@ -1,9 +1,10 @@
 // What ran on the hardware, by kernel: how it was launched, for which operator, and which are small.
 import { Card, Figure } from "../components/Card";
 import { DataTable, type Column } from "../components/DataTable";
+import { Middle } from "../components/Middle";
 import { Loaded } from "../components/States";
 import { Tabs } from "../components/Tabs";
-import { bytes, count, NA, ns, percent, text } from "../format";
+import { bytes, count, kernelName, NA, ns, percent, text } from "../format";
 import { useData } from "../hooks";
 import type { Kernel } from "../queries";
 import { href, navigate, setArgs, useRoute } from "../router";
@@ -26,7 +27,7 @@ function blocks(json: string | null): number | null {
 function columns(all: number): Column<Kernel>[] {
     return [
         { key: "name", title: "Kernel", value: (k) => k.name, search: true, width: "330px",
-          show: (k) => text(k.name).replace(/^void /, "").replaceAll("at::native::", "") },
+          show: (k) => <Middle of={kernelName(text(k.name))} /> },
         { key: "op", title: "Operator", value: (k) => k.operator, show: (k) => text(k.operator).replace(/ \[.*\]$/, ""), search: true, width: "150px",
           doc: "the operator that most of its time is of" },
         { key: "total", title: "Total", value: (k) => k.total_ns, show: (k) => ns(k.total_ns), numeric: true, width: "90px" },

@@ -130,7 +130,7 @@ function Page({ spans, work, operators }: { spans: ModuleSpan[]; work: ModuleWor
             const from = made.functions ? "From Python functions, because no nn.Module spans were recorded" : "From nn.Module spans";
             const inside = made.functions ? "one of them" : "a module";
             return { tree: made.tree, prefix: made.functions ? "" : PREFIX, note: made.onDevice
-                ? `${from}: device time of what each launched. ${percent(made.all_ns ? made.placed_ns / made.all_ns : 0)} of the device's time was launched inside ${inside}; what another thread launches, as a backward pass, is not, nor kernels that no arrow leads to.`
+                ? `${from}: device time of what each launched. ${percent(made.all_ns ? made.placed_ns / made.all_ns : 0)} of the device's time was launched inside ${inside}; what another thread launches, as a backward pass, is not.`
                 : `${from}: their time on the host.` };
         }
         const device = operators.filter((o) => o.section === "device");

@@ -98,6 +98,14 @@ function Count({ of }: { of: Operator }) {
     );
 }
 
+// "aten::mm [2x3, 3x4]" of type aten::mm by its shapes: the type stands beside it. Scalars at the end, which are
+// empty there, say nothing.
+function ownName({ name, type }: Row): string {
+    const all = name ?? NA;
+    const own = type !== null && all.startsWith(`${type} [`) ? all.slice(type.length + 1) : all;
+    return own.replace(/(, )+\]$/, "]");
+}
+
 function columnsOf(
     rows: Row[],
     more: boolean,
@@ -121,7 +129,7 @@ function columnsOf(
             o.of ? (
                 <span class="muted">{o.name}</span>
             ) : (
-                <span class={byType ? "inner" : ""}><Middle of={(o.name ?? NA).replace(/(, )+\]$/, "]")} /></span>
+                <span class={byType ? "inner" : ""}><Middle of={ownName(o)} /></span>
             ),
     };
     const type: Column<Row> = {
@@ -129,7 +137,7 @@ function columnsOf(
         title: "Type",
         value: (o) => o.type,
         search: true,
-        width: byType ? "250px" : "148px",
+        width: byType ? "250px" : "180px",
         show: (o) => (
             <span class="typed">
                 {o.of && (

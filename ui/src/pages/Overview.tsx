@@ -265,7 +265,7 @@ function OccupationCard() {
         <Card title="Time breakdown">
             <Loaded of={occupation}>
                 {(rows) => {
-                    const parts = BUCKETS.map(({ key, title, doc }): Part => {
+                    const parts = BUCKETS.filter(({ key }) => key !== "not_recorded").map(({ key, title, doc }): Part => {
                         const value = rows.find((o) => o.bucket === key)?.ns ?? 0;
                         return {
                             label: title,
@@ -275,11 +275,19 @@ function OccupationCard() {
                             color: named("bucket", key, theme),
                         };
                     }).filter((part) => part.value > 0);
+                    // Steps in which the device was not recorded say nothing of how the others were spent.
+                    const unknown = rows.find((o) => o.bucket === "not_recorded")?.ns ?? 0;
+                    const known = sum(parts, (part) => part.value);
                     if (!parts.length) return <Empty why="No span of this trace ended." />;
                     return (
                         <>
                             <StackBar label="Time breakdown" parts={parts} />
                             <Legend parts={parts} />
+                            {unknown > 0 && (
+                                <p class="note">
+                                    The device was recorded in {percent(known / (known + unknown))} of the time of steps; shares are of that.
+                                </p>
+                            )}
                         </>
                     );
                 }}
@@ -299,7 +307,6 @@ const RECONCILED: { key: keyof Reconciliation; label: string; bucket: string }[]
     { key: "exposed_ns", label: "exposed communication", bucket: "communication" },
     { key: "copy_ns", label: "copies", bucket: "copy" },
     { key: "idle_ns", label: "idle", bucket: "idle" },
-    { key: "not_recorded_ns", label: "not recorded", bucket: "not_recorded" },
 ];
 
 // Nothing for a trace without hardware: there the operators are all there is to say.
