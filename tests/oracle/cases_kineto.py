@@ -129,7 +129,7 @@ def check_attribution(case, query, trace):
         case.check("device.operators", lambda: rows_by(query(
             "SELECT type, sum(count) n, sum(total_ns) ns FROM op_times "
             "WHERE section = 'device' AND op IS NOT NULL GROUP BY type"), "type", "n", "ns"),
-            kineto.operator_device_sums(rows), source)
+            kineto.operator_device_sums(rows), f"{source}; else the call that launched the graph")
     case.check("device.explained", lambda: query(
         "SELECT sum(total_ns) ns FROM op_times WHERE section = 'device'")[0]["ns"],
         sum(e.end - e.start for e in trace.device_events()),

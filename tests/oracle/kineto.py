@@ -160,12 +160,16 @@ def attribution(trace):
 
 
 def operator_device_sums(rows):
-    """Device events and their time, by the operator that launched them itself."""
+    """Device events and their time, by the operator that launched them itself; those of graphs
+    that no operator launched, together."""
     sums = defaultdict(lambda: [0, 0])
-    for event, operator, _ in rows:
-        if operator is not None:
-            sums[operator.name][0] += 1
-            sums[operator.name][1] += event.end - event.start
+    for event, operator, launch in rows:
+        owner = operator.name if operator is not None else None
+        if owner is None and launch is not None and "GraphLaunch" in launch.name:
+            owner = "graph launch"
+        if owner is not None:
+            sums[owner][0] += 1
+            sums[owner][1] += event.end - event.start
     return {name: tuple(pair) for name, pair in sums.items()}
 
 
