@@ -5,7 +5,7 @@ usage: bench/ops.py OPMETER [OPTION]... [OPERATOR]...
 
 Each case of bench/ops_cases.py is a model of one node, made on the spot, of several shapes and types per operator.
 bench_pair (beside OPMETER in the build) runs both engines on it in one process, taking turns, with one thread each and
-the same inputs; a figure is the fastest batch in processor time. Outputs are compared, too: what differs by more
+the same inputs; a figure is the first quartile of batches in processor time. Outputs are compared, too: what differs by more
 than rounding is marked. OPERATOR: only these; a name followed by a colon and a word picks cases whose name has it.
 
   --rounds 3         rounds
