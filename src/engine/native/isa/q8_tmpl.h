@@ -333,19 +333,26 @@ static int32_t N(sum)(const uint8_t *in, int64_t n)
 
 static void N(range)(const float *in, int64_t n, float *lo, float *hi)
 {
-    vf l = N(fset)(*lo), h = N(fset)(*hi);
+    vf l[4], h[4]; /* one after the other would wait for each other */
     int64_t i = 0;
 
-    for (; i + VL <= n; i += VL) {
-        vf x = N(fload)(in + i);
+    for (int j = 0; j < 4; j++) {
+        l[j] = N(fset)(*lo);
+        h[j] = N(fset)(*hi);
+    }
+    for (; i + 4 * VL <= n; i += 4 * VL)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            vf x = N(fload)(in + i + j * VL);
 
-        l = N(pick)(x < l, x, l);
-        h = N(pick)(x > h, x, h);
-    }
-    for (int j = 0; j < VL; j++) {
-        *lo = l[j] < *lo ? l[j] : *lo;
-        *hi = h[j] > *hi ? h[j] : *hi;
-    }
+            l[j] = N(pick)(x < l[j], x, l[j]);
+            h[j] = N(pick)(x > h[j], x, h[j]);
+        }
+    for (int j = 0; j < 4; j++)
+        for (int v = 0; v < VL; v++) {
+            *lo = l[j][v] < *lo ? l[j][v] : *lo;
+            *hi = h[j][v] > *hi ? h[j][v] : *hi;
+        }
     for (; i < n; i++) {
         *lo = in[i] < *lo ? in[i] : *lo;
         *hi = in[i] > *hi ? in[i] : *hi;

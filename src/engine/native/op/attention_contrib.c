@@ -3,6 +3,7 @@
 #include "engine/native/math/gemm.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/attention.h"
+#include "engine/native/op/attention_q8.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -13,29 +14,33 @@
  * scale of input, scale of weights, mask, zero point of input, zero point of weights, past -- */
 
 struct slots {
-    uint32_t mask, past, add, zero[2];
+    uint32_t mask, past, add;
 };
 
 static struct slots slots_of(const struct op *op)
 {
     const uint32_t none = 31;
 
-    return op->kernel->arg == WEIGHTS_QUANTIZED ? (struct slots){ 5, 8, none, { 6, 7 } }
-                                                : (struct slots){ 3, 4, 5, { none, none } };
+    return op->kernel->arg == WEIGHTS_QUANTIZED ? (struct slots){ 5, 8, none }
+                                                : (struct slots){ 3, 4, 5 };
 }
 
 struct projected {
     struct attention a;
-    int64_t k, n;              /* of the product: columns of the input, of Q, K and V together */
-    int64_t hidden[3];         /* columns of each */
-    float *packed;             /* weights that are known, or NULL */
-    int64_t w_floats;          /* of packed weights */
-    size_t at_x, at_w, at_qkv; /* in scratch memory */
+    int64_t k, n;               /* of the product: columns of the input, of Q, K and V together */
+    int64_t hidden[3];          /* columns of each */
+    float *packed;              /* weights that are known, or NULL */
+    int64_t w_floats;           /* of packed weights */
+    size_t at_w;                /* in scratch memory, behind Q, K and V */
+    struct q8_projection bytes; /* instead, for those that are quantized */
 };
 
 static void projected_release(void *state)
 {
-    native_free(((struct projected *)state)->packed);
+    struct projected *p = state;
+
+    native_free(p->packed);
+    q8_projection_release(&p->bytes);
 }
 
 static bool hidden_sizes(const struct op *op, struct projected *p)
@@ -57,70 +62,50 @@ static bool hidden_sizes(const struct op *op, struct projected *p)
     return true;
 }
 
-/* Scales and zero points: one number, or for weights one for each column. */
-static bool scales_fit(const struct op *op, const struct slots *at, int64_t n)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct nt *scale = kernel_in(op, 3 + i), *zero = kernel_in(op, at->zero[i]);
-
-        if (!scale || scale->type != TENSOR_F32 ||
-            (scale->count != 1 && (i == 0 || scale->count != n)))
-            return false;
-        if (zero && (zero->type != kernel_in(op, i)->type ||
-                     (zero->count != 1 && (i == 0 || zero->count != n))))
-            return false;
-    }
-    return true;
-}
-
-/* (q - zero) * scale of element i, which is in column c. */
-static float real_value(const struct op *op, uint32_t operand, int64_t i, int64_t c)
-{
-    struct slots at = slots_of(op);
-    const struct nt *t = kernel_in(op, operand), *scale = kernel_in(op, 3 + operand),
-                    *zero = kernel_in(op, at.zero[operand]);
-    int64_t z = zero ? nt_int(zero, zero->count == 1 ? 0 : c) : 0;
-
-    return (float)(nt_int(t, i) - z) * ((const float *)scale->data)[scale->count == 1 ? 0 : c];
-}
-
-/* Weights as floats, packed. `room`: n * k floats for those that are quantized. */
-static void pack_weights(const struct op *op, const struct projected *p, float *out, float *room)
+static void pack_weights(const struct op *op, const struct projected *p, float *out)
 {
     const struct isa *isa = kernel_isa(op);
-    const void *from = kernel_in(op, 1)->data;
 
-    if (op->kernel->arg == WEIGHTS_QUANTIZED) {
-        for (int64_t i = 0; i < p->k * p->n; i++)
-            room[i] = real_value(op, 1, i, i % p->n);
-        from = room;
-    }
-    gemm_pack_b(isa, out, from, p->k, p->n, p->n, 1, 0, gemm_panels(p->n, isa->nr));
+    gemm_pack_b(isa, out, kernel_in(op, 1)->data, p->k, p->n, p->n, 1, 0,
+                gemm_panels(p->n, isa->nr));
 }
 
 static int pack_known(struct op *op, struct projected *p, opm_error *err)
 {
-    bool quantized = op->kernel->arg == WEIGHTS_QUANTIZED,
-         known = kernel_fixed(op, 1) && kernel_data(op, 1);
-    uint32_t zero = slots_of(op).zero[1];
-    float *room = NULL;
-
-    if (quantized)
-        known = known && kernel_fixed(op, 4) && kernel_data(op, 4) &&
-                (!kernel_in(op, zero) || (kernel_fixed(op, zero) && kernel_data(op, zero)));
-    if (p->packed || !known)
+    if (p->packed || !kernel_fixed(op, 1) || !kernel_data(op, 1))
         return 0;
     p->packed = native_alloc((size_t)MAX(p->w_floats, (int64_t)1) * sizeof(float));
-    if (quantized)
-        room = native_alloc((size_t)(p->n * p->k) * sizeof(float));
-    if (!p->packed || (quantized && !room)) {
-        native_free(room);
+    if (!p->packed)
         return kernel_nomem(op, err);
-    }
-    pack_weights(op, p, p->packed, room);
-    native_free(room);
+    pack_weights(op, p, p->packed);
     op->packed_bytes = (size_t)p->w_floats * sizeof(float);
     return 0;
+}
+
+/* Room for Q, K and V, and for what it takes to make them. */
+static int plan_product(struct op *op, struct projected *p, opm_error *err)
+{
+    struct attention *a = &p->a;
+    int64_t rows = a->batch * a->q_len, floats;
+    int rc;
+
+    if (__builtin_mul_overflow(rows, p->n + p->k, &floats) || floats > PTRDIFF_MAX / 64)
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    p->at_w = (size_t)(rows * p->n + 15) / 16 * 64;
+    if (op->kernel->arg == WEIGHTS_QUANTIZED) {
+        p->bytes.m = rows;
+        p->bytes.n = p->n;
+        p->bytes.k = p->k;
+        rc = q8_projection_plan(op, &p->bytes, p->at_w, err);
+        a->own_bytes = p->at_w + p->bytes.bytes;
+        return rc;
+    }
+    p->w_floats = gemm_size_b(kernel_isa(op), p->k, p->n);
+    if (p->w_floats < 0)
+        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
+    rc = pack_known(op, p, err);
+    a->own_bytes = p->at_w + (p->packed ? 0 : (size_t)p->w_floats * sizeof(float));
+    return rc;
 }
 
 /* [2, batch, heads, past, width]. */
@@ -159,7 +144,7 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     struct slots at = slots_of(op);
     const struct nt *x, *w, *bias = kernel_in(op, 2), *mask = kernel_in(op, at.mask),
                             *add = kernel_in(op, at.add);
-    int64_t stride[4], rows, floats;
+    int64_t stride[4];
     struct attention *a;
     int rc = p ? want_types(op, err) : kernel_nomem(op, err);
 
@@ -176,8 +161,7 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     p->n = w->shape.dim[1];
     a->batch = x->shape.dim[0];
     a->q_len = a->kv_len = x->shape.dim[1];
-    if (!hidden_sizes(op, p) || (bias && bias->count != p->n) ||
-        (op->kernel->arg == WEIGHTS_QUANTIZED && !scales_fit(op, &at, p->n)))
+    if (!hidden_sizes(op, p) || (bias && bias->count != p->n))
         return kernel_fail(op, OPM_EINVAL, err, "operands do not fit");
     if (node_attr_int(op->node, "do_rotary", 0) ||
         node_attr_int(op->node, "past_present_share_buffer", 0))
@@ -196,20 +180,9 @@ int contrib_attention_prepare(struct op *op, opm_error *err)
     a->scale = node_attr_float(op->node, "scale", 0);
     if (a->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
-    p->w_floats = gemm_size_b(kernel_isa(op), p->k, p->n);
-    rows = a->batch * a->q_len;
-    if (p->w_floats < 0 || __builtin_mul_overflow(rows, p->n + p->k, &floats) ||
-        floats > PTRDIFF_MAX / 64)
-        return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
-    rc = pack_known(op, p, err);
-    if (rc)
-        return rc;
-    p->at_qkv = 0;
-    p->at_x = (size_t)(rows * p->n + 15) / 16 * 64;
-    p->at_w =
-        p->at_x + (op->kernel->arg == WEIGHTS_QUANTIZED ? (size_t)(rows * p->k + 15) / 16 * 64 : 0);
-    a->own_bytes = p->at_w + (p->packed ? 0 : (size_t)(p->w_floats + p->n * p->k) * sizeof(float));
-    rc = kernel_infer(op, err);
+    rc = plan_product(op, p, err);
+    if (!rc)
+        rc = kernel_infer(op, err);
     return rc ? rc : attention_plan(op, a, err);
 }
 
@@ -231,17 +204,10 @@ static void project(struct op *op, const struct projected *p, float *qkv)
                       .add = bias ? bias->data : NULL,
                       .add_cs = 1 };
 
-    if (op->kernel->arg == WEIGHTS_QUANTIZED) {
-        float *real = (float *)(scratch + p->at_x);
-
-        for (int64_t i = 0; i < x->count; i++)
-            real[i] = real_value(op, 0, i, 0);
-        g.a = real;
-    }
     if (!g.b) {
         float *w = (float *)(scratch + p->at_w);
 
-        pack_weights(op, p, w, w + p->w_floats);
+        pack_weights(op, p, w);
         g.b = w;
     }
     if (g.m)
@@ -255,11 +221,14 @@ int contrib_attention_run(struct op *op, opm_error *err)
     struct slots at = slots_of(op);
     const struct nt *mask = kernel_in(op, at.mask), *past = kernel_in(op, at.past),
                     *add = kernel_in(op, at.add);
-    float *qkv = (float *)((char *)op->scratch + p->at_qkv);
+    float *qkv = op->scratch;
     struct attention_call c = { 0 };
     struct rows *rows[3] = { &c.q, &c.k, &c.v };
 
-    project(op, p, qkv);
+    if (op->kernel->arg == WEIGHTS_QUANTIZED)
+        q8_projection_run(op, &p->bytes, qkv);
+    else
+        project(op, p, qkv);
     for (int i = 0; i < 3; i++) {
         *rows[i] = (struct rows){ qkv, a->q_len * p->n, p->hidden[i] / a->heads, p->n };
         qkv += p->hidden[i];

@@ -349,9 +349,9 @@ struct box {
 struct nms {
     int64_t *hit; /* batch, class, box */
     size_t n, cap;
-    struct box *box;  /* those of a batch */
-    struct box *kept; /* those of a class that stay */
-    float *score;     /* those that are enough */
+    struct box *box; /* those of a batch */
+    float *kept;     /* those of a class that stay: KEPT_AT_ONCE of each member, and so on */
+    float *score;    /* those that are enough */
     int64_t *place, *at;
     void *room;
 };
@@ -381,16 +381,46 @@ static struct box corners(const float *b, bool center)
     return c;
 }
 
-static bool overlaps(const struct box *a, const struct box *b, float limit)
-{
-    float h = MIN(a->y1, b->y1) - MAX(a->y0, b->y0), w = MIN(a->x1, b->x1) - MAX(a->x0, b->x0),
-          both, either;
+#define KEPT_AT_ONCE 8
+#define KEPT_MEMBERS 5
 
-    if (h <= 0 || w <= 0)
-        return false;
-    both = h * w;
-    either = a->area + b->area - both;
-    return either > 0 && both / either > limit;
+static void keep(float *kept, int64_t k, const struct box *b)
+{
+    float *to = kept + k / KEPT_AT_ONCE * KEPT_AT_ONCE * KEPT_MEMBERS + k % KEPT_AT_ONCE;
+
+    if (k % KEPT_AT_ONCE == 0) /* nothing is in the others yet */
+        for (int i = 0; i < KEPT_AT_ONCE; i++) {
+            to[i] = to[KEPT_AT_ONCE + i] = INFINITY;
+            to[2 * KEPT_AT_ONCE + i] = to[3 * KEPT_AT_ONCE + i] = -INFINITY;
+            to[4 * KEPT_AT_ONCE + i] = 0;
+        }
+    to[0] = b->y0;
+    to[KEPT_AT_ONCE] = b->x0;
+    to[2 * KEPT_AT_ONCE] = b->y1;
+    to[3 * KEPT_AT_ONCE] = b->x1;
+    to[4 * KEPT_AT_ONCE] = b->area;
+}
+
+/* One of the n boxes that stay takes more than its share of a. */
+static bool overlaps(const struct box *a, const float *kept, int64_t n, float limit)
+{
+    for (int64_t k = 0; k < n; k += KEPT_AT_ONCE, kept += KEPT_AT_ONCE * KEPT_MEMBERS) {
+        int any = 0;
+
+        for (int i = 0; i < KEPT_AT_ONCE; i++) {
+            float y1 = kept[2 * KEPT_AT_ONCE + i], x1 = kept[3 * KEPT_AT_ONCE + i], y0 = kept[i],
+                  x0 = kept[KEPT_AT_ONCE + i], h, w, both, either;
+
+            h = (a->y1 < y1 ? a->y1 : y1) - (a->y0 > y0 ? a->y0 : y0);
+            w = (a->x1 < x1 ? a->x1 : x1) - (a->x0 > x0 ? a->x0 : x0);
+            both = h * w;
+            either = a->area + kept[4 * KEPT_AT_ONCE + i] - both;
+            any |= (h > 0) & (w > 0) & (either > 0) & (both / either > limit);
+        }
+        if (any)
+            return true;
+    }
+    return false;
 }
 
 /* An optional number: known data, or what is missing. *ok false: not known yet. */
@@ -421,15 +451,13 @@ static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int
         }
     order_first(kernel_isa(op), TENSOR_F32, s->score, 1, m, m, true, s->at, s->room);
     for (int64_t i = 0; i < m && kept < max; i++) {
-        int64_t at = s->place[s->at[i]], k = 0;
+        int64_t at = s->place[s->at[i]];
 
-        while (k < kept && !overlaps(&s->box[at], &s->kept[k], iou))
-            k++;
-        if (k < kept)
+        if (overlaps(&s->box[at], s->kept, kept, iou))
             continue;
         if (!GROW(s->hit, s->cap, 3 * (s->n + 1)))
             return kernel_nomem(op, err);
-        s->kept[kept++] = s->box[at];
+        keep(s->kept, kept++, &s->box[at]);
         s->hit[3 * s->n] = batch;
         s->hit[3 * s->n + 1] = cls;
         s->hit[3 * s->n + 2] = at;
@@ -448,7 +476,7 @@ static int nms_room(struct op *op, struct nms *s, int64_t n, opm_error *err)
         return kernel_fail(op, OPM_ELIMIT, err, "%lld boxes are too many", (long long)n);
     nms_release(s);
     *s = (struct nms){ .box = mem_calloc(each, sizeof(*s->box)),
-                       .kept = mem_calloc(each, sizeof(*s->kept)),
+                       .kept = mem_calloc(each + KEPT_AT_ONCE, KEPT_MEMBERS * sizeof(*s->kept)),
                        .score = mem_calloc(each, sizeof(*s->score)),
                        .place = mem_calloc(each, sizeof(*s->place)),
                        .at = mem_calloc(each, sizeof(*s->at)),
