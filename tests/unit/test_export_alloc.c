@@ -118,11 +118,56 @@ static void test_writers(void **state)
     store_free(st);
 }
 
+/* All tables to a folder and back. */
+static void test_parquet_place(void **state)
+{
+    struct export_options opts = { .job = "j", .force = true };
+    const char *place = unit_path("place");
+    struct store *st = NULL;
+    opm_error none = { 0 };
+    bool failed = true;
+
+    (void)state;
+    assert_int_equal(read_into(&st, neural_engine_json_read, trace, &none), 0);
+    assert_int_equal(store_finish(st), 0);
+    for (long n = 1; failed; n++) {
+        opm_error err = { 0 };
+        int rc;
+
+        mem_fail_at(n);
+        rc = export_parquet(st, place, &opts, &err);
+        failed = mem_alloc_failed();
+        mem_fail_at(0);
+        assert_true(failed || rc == 0);
+        assert_true(!rc || (err.code == rc && err.msg[0]));
+    }
+    store_free(st);
+    failed = true;
+    for (long n = 1; failed; n++) {
+        opm_error err = { 0 };
+        int rc;
+
+        assert_int_equal(store_new(&st), 0);
+        mem_fail_at(n);
+        rc = import_all(st, &place, 1, &(struct import_options){ 0 }, &err);
+        failed = mem_alloc_failed();
+        mem_fail_at(0);
+        assert_true(failed || rc == 0);
+        assert_true(!rc || (err.code == rc && err.msg[0]));
+        if (!failed) {
+            assert_int_equal(store_finish(st), 0);
+            assert_int_equal(store_nrow(st, TABLE_span), 4);
+        }
+        store_free(st);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readers),
         cmocka_unit_test(test_writers),
+        cmocka_unit_test(test_parquet_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);
