@@ -10,7 +10,7 @@
 static const char about[] =
     "Write a trace, or several merged into one, in the format of another tool. The format follows "
     "from the extension of PATH (.json: chrome, .pftrace or .perfetto-trace: perfetto, .csv: csv, "
-    ".parquet: parquet, .opm: opm) "
+    ".parquet: parquet, .arrow: arrow, .opm: opm) "
     "unless -f names it. Without -o, or with '-o -', it goes to standard output. A file is "
     "replaced "
     "only when the new one is complete.";
@@ -26,6 +26,7 @@ static const struct {
     { "perfetto", ".perfetto-trace", "open it in https://ui.perfetto.dev" },
     { "csv", ".csv", "open it in a spreadsheet, or read it with pandas" },
     { "parquet", ".parquet", "DuckDB: SELECT * FROM 'PATH/span/**/*.parquet'" },
+    { "arrow", ".arrow", "pandas: pandas.read_feather(PATH)" },
     { "xlsx", ".xlsx", "open it in a spreadsheet; yellow cells are for you to change" },
     { "neural-engine", "", "open it in a spreadsheet, percent signs as numbers" },
     { "neural-engine-trace", "", "open it in https://ui.perfetto.dev or chrome://tracing" },
@@ -112,7 +113,12 @@ static bool is_text(const opm_format *f)
 /* A format of tables: one of them in a file, or all in a folder. */
 static bool has_tables(const opm_format *f)
 {
-    return strcmp(f->name, "csv") == 0 || strcmp(f->name, "parquet") == 0;
+    static const char *const names[] = { "csv", "parquet", "arrow" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(f->name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 /* A format that knows jobs and ranks. */
@@ -238,7 +244,7 @@ static int check(struct cli *cli, const struct export *e, int n)
     const opm_export_options *o = &e->opts;
 
     if (o->table && !has_tables(f))
-        return cli_usage(cli, "--table goes with csv and parquet, not %s", f->name);
+        return cli_usage(cli, "--table goes with csv, parquet and arrow, not %s", f->name);
     if (cli->raw && strcmp(f->name, "csv") != 0)
         return cli_usage(cli, "--raw goes with format csv, not %s", f->name);
     if ((o->job || o->rank) && (!has_ranks(f) || o->table))
@@ -266,7 +272,7 @@ int cmd_export(struct cli *cli, int argc, char **argv)
         OPT_STR('o', "output", &e.output, "PATH", "write to PATH ('-': standard output)"),
         OPT_STR(
             't', "table", &e.opts.table, "TABLE",
-            "csv, parquet: write this table only; without it, all if PATH is a folder, else span"),
+            "csv, parquet, arrow: this table only; without it, all if PATH is a folder, else span"),
         OPT_STR(0, "job", &e.opts.job, "JOB",
                 "parquet: add to folders job=JOB/rank=RANK; several TRACEs are ranks of the job"),
         OPT_STR(0, "rank", &e.opts.rank, "N", "parquet: the rank, if the trace does not say it"),

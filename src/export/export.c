@@ -11,6 +11,8 @@ const struct exporter exporters[] = {
     { "csv", "", "tables of the trace, a file each in a folder, or one of them", export_csv },
     { "parquet", ".parquet", "the same as Parquet, for DuckDB, pandas, Spark; by job and rank",
       export_parquet },
+    { "arrow", ".arrow", "the same as Arrow IPC files (Feather), for pandas, Polars, DuckDB to map",
+      export_arrow },
     { "megengine", ".json", "profile of MegEngine's load_and_run, for profile_analyze",
       export_megengine },
     { "megengine-host", ".json", "the same with the times of the host alone",

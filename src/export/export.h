@@ -38,6 +38,7 @@ export_fn export_chrome;
 export_fn export_perfetto;
 export_fn export_csv;
 export_fn export_parquet;
+export_fn export_arrow;
 export_fn export_megengine;
 export_fn export_megengine_host;
 export_fn export_neural_engine;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """parquet.py -- Parquet between opmeter and others, with packages from npm: DuckDB and hyparquet read what opmeter
-writes; opmeter reads what DuckDB, hyparquet-writer and arrow-rs (parquet-wasm) write of the same tables.
+writes, Arrow its Arrow files; opmeter reads what DuckDB, hyparquet-writer and arrow-rs (parquet-wasm) write of the same tables.
 
 usage: tests/npm/parquet.py --opmeter FILE --build FOLDER
 
@@ -17,6 +17,7 @@ PACKAGES = ["@duckdb/node-api@1.5.6-r.1", "hyparquet@1.31.5", "hyparquet-compres
             "parquet-wasm@0.8.0", "apache-arrow@21.2.0"]
 HERE = pathlib.Path(__file__).resolve().parent
 TABLES = ["span", "op", "track", "sample", "flow", "meta"]
+READERS = ["DuckDB", "hyparquet", "Apache Arrow"]
 WRITERS = ["duckdb-snappy", "duckdb-gzip", "duckdb-lz4", "duckdb-plain", "duckdb-v2", "duckdb-types", "duckdb-hive",
            "hyparquet", "arrow-v1", "arrow-v2"]
 
@@ -88,7 +89,7 @@ def main():
     opmeter = pathlib.Path(args.opmeter).resolve()
     packages = args.build.resolve() / "npm-parquet"
     why = fetch(packages)
-    tests = [f"{reader} reads {t}" for reader in ("DuckDB", "hyparquet") for t in TABLES if t != "op"] + \
+    tests = [f"{reader} reads {t}" for reader in READERS for t in TABLES if t != "op"] + \
             ["DuckDB: questions of docs/tables.md", "DuckDB reads the statistics"] + \
             [f"opmeter reads {w}" for w in WRITERS]
     print(f"1..{len(tests)}")
@@ -114,12 +115,13 @@ def ask(opmeter, packages, place):
     run(opmeter, "export", place / "t.json", "-f", "parquet", "-o", place / "lake")
     run(opmeter, "export", place / "t.json", "-f", "parquet", "-o", place / "ranks", "--job", "8211", "--rank", "0")
     run(opmeter, "export", place / "t.json", "-f", "parquet", "-o", place / "ranks", "--job", "8211", "--rank", "3")
+    run(opmeter, "export", place / "t.json", "-f", "arrow", "-o", place / "arrow")
     ours = {t: rows(opmeter, place / "t.json", t) for t in TABLES}
     for script in ("read.mjs", "write.mjs"):  # packages are looked for beside them
         shutil.copy(HERE / "parquet" / script, packages)
-    answer = json.loads(run("node", packages / "read.mjs", place / "lake", place / "ranks"))
+    answer = json.loads(run("node", packages / "read.mjs", place / "lake", place / "ranks", place / "arrow"))
     outcome = {}
-    for reader in ("DuckDB", "hyparquet"):
+    for reader in READERS:
         for table in TABLES:
             if table != "op":
                 outcome[f"{reader} reads {table}"] = difference(ours[table], answer[reader][table])

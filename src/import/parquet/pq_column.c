@@ -295,7 +295,7 @@ static int get_runs(struct chunk *k, struct rd *r, uint64_t *out, size_t n)
 {
     size_t len = rd_u32(r);
     const uint8_t *p = rd_bytes(r, len);
-    struct rd runs = rd_of(p, p ? len : 0);
+    struct rd runs = rd_of(p ? p : r->p, p ? len : 0);
 
     if (!p || k->leaf->type != PARQUET_BOOLEAN || !pq_hybrid_get(&runs, 1, k->c->number, n))
         return damaged(k, "malformed runs");
@@ -447,7 +447,7 @@ static int read_levels(struct chunk *k, const struct page *p, struct rd *r, size
                              k->m->path, name_len(k->leaf), k->leaf->name);
     }
     at = rd_bytes(r, len);
-    own = rd_of(at, at ? len : 0);
+    own = rd_of(at ? at : r->p, at ? len : 0);
     if (!at || !pq_hybrid_get(&own, 1, level, n))
         return damaged(k, "malformed levels");
     *there = 0;

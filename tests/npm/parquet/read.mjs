@@ -1,20 +1,22 @@
-// read.mjs -- tables that opmeter exported, as others read them: node read.mjs LAKE RANKS. Lies where the packages are.
-import { readdirSync } from "node:fs";
+// read.mjs -- tables that opmeter exported, as others read them: node read.mjs LAKE RANKS ARROW. Lies where the packages are.
+import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
+import { tableFromIPC } from "apache-arrow";
 import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
 
-const [lake, ranks] = process.argv.slice(2);
+const [lake, ranks, arrow] = process.argv.slice(2);
 const db = await (await DuckDBInstance.create(":memory:")).connect();
 const ask = async (sql) => (await db.runAndReadAll(sql)).getRows();
 
-const answer = { DuckDB: {}, hyparquet: {} };
+const answer = { DuckDB: {}, hyparquet: {}, "Apache Arrow": {} };
 for (const table of readdirSync(lake)) {
     const path = join(lake, table, "part-0.parquet");
     const result = await db.runAndReadAll(`SELECT * FROM '${path}'`);
     answer.DuckDB[table] = result.getRowObjects();
     answer.hyparquet[table] = await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors });
+    answer["Apache Arrow"][table] = tableFromIPC(readFileSync(join(arrow, `${table}.arrow`))).toArray().map((row) => row.toJSON());
 }
 const from = `'${ranks}/span/**/*.parquet'`;
 answer.names = await ask(`SELECT name, sum(dur) FROM ${from} WHERE job = '8211' GROUP BY ALL`);
