@@ -17,34 +17,11 @@ static const char about[] =
     "why requests were slow. Iterations come from what vLLM, SGLang, TensorRT-LLM and loops of "
     "PyTorch mark; requests and tokens from OpenTelemetry's spans and from events of category llm.";
 
-#define FIGURES(metric, value, from)                                                               \
-    "SELECT '" metric "' AS metric, count(" value ") AS count, avg(" value                         \
-    ") AS mean_ns, median(" value ") AS median_ns, percentile(" value                              \
-    ", 90) AS p90_ns, percentile(" value ", 99) AS p99_ns, max(" value ") AS max_ns, stdev(" value \
-    ") AS jitter_ns FROM " from " HAVING count(" value ") > 0"
-
-#define AND_FIGURES(metric, value, from) " UNION ALL " FIGURES(metric, value, from)
-
-/* clang-format off */
-static const char latency_sql[] =
-    FIGURES("time to first token", "ttft_ns", "request_latency")
-    AND_FIGURES("- queue", "queue_ns", "request_latency")
-    AND_FIGURES("- prefill", "prefill_ns", "request_latency")
-    AND_FIGURES("- host", "host_ns", "request_latency")
-    AND_FIGURES("between tokens (ITL)", "itl_ns", "token_gaps")
-    AND_FIGURES("per output token (TPOT)", "tpot_ns", "request_latency")
-    AND_FIGURES("end to end", "e2e_ns", "request_latency");
-/* clang-format on */
+static const char latency_sql[] = "SELECT * FROM llm_latency";
 
 static const char phases_sql[] =
-    "SELECT coalesce(kind, 'unknown') AS phase, count(*) AS iterations, sum(dur_ns) AS time_ns,"
-    " CAST(sum(dur_ns) AS REAL) / sum(sum(dur_ns)) OVER () AS share, avg(dur_ns) AS mean_ns,"
-    " round(avg(batch), 1) AS batch, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out,"
-    " round(iif(kind = 'decode', sum(tokens_out), sum(tokens_in)) * 1e9 / nullif(sum(max(dur_ns,"
-    " coalesce(device_ns, 0))), 0), 1) AS \"tokens/s\", sum(device_ns) AS device_ns, "
-    "round(sum(device_ns) * 1.0 /"
-    " nullif(iif(kind = 'decode', sum(tokens_out), sum(tokens_in)), 0)) AS device_per_token_ns FROM"
-    " iteration_times GROUP BY kind ORDER BY time_ns DESC";
+    "SELECT phase, iterations, time_ns, share, mean_ns, batch, tokens_in, tokens_out, tokens_per_s"
+    " AS \"tokens/s\", device_ns, device_per_token_ns FROM llm_phases";
 
 static const char operators_sql[] =
     "SELECT phase, device_ns, share, kernels, operator FROM (SELECT coalesce(kind, 'unknown') AS"

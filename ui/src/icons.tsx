@@ -7,6 +7,7 @@ const PATHS = {
     roofline: "M2 14V2M2 14h12M2 11l5-6h7",
     memory: "M2 14V9h3v5M6 14V4h4v10M11 14V7h3v7M1 14h14",
     pipeline: "M1 6h4v4H1zM11 6h4v4h-4zM5 8h6M9 6l2 2-2 2",
+    llm: "M2 3h12v8H7l-3 3v-3H2zM5 6h6M5 8h4",
     timeline: "M2 4h7M5 8h9M3 12h5M10 12h4",
     whatif: "M3 13l4-5 3 3 3-6M11 4h3v3",
     compare: "M5 2v12M11 2v12M2 5h6M8 11h6",

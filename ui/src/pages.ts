@@ -5,6 +5,7 @@ import { Advice } from "./pages/Advice";
 import { Compare } from "./pages/Compare";
 import { Graph } from "./pages/Graph";
 import { Kernels } from "./pages/Kernels";
+import { Llm } from "./pages/Llm";
 import { Memory } from "./pages/Memory";
 import { Modules } from "./pages/Modules";
 import { Operators } from "./pages/Operators";
@@ -50,6 +51,8 @@ export const pages: Page[] = [
       lacks: (has, trace) => unless(trace.rows.mem || has.bytes, "neither a memory plan nor counters in bytes") },
     { path: "pipeline", title: "Data pipeline", key: "d", icon: "pipeline", component: Pipeline,
       lacks: (has) => unless(has.queues, "no queues were recorded") },
+    { path: "llm", title: "Language model", key: "l", icon: "llm", component: Llm,
+      lacks: (has) => unless(has.llm, "nothing tells of iterations or requests of a language model") },
     { path: "ranks", title: "Ranks", key: "x", icon: "ranks", component: Ranks,
       lacks: (has) => unless(has.ranks > 1, "the trace is of one rank") },
     { path: "whatif", title: "What if", key: "w", icon: "whatif", component: Whatif,

@@ -404,5 +404,62 @@ export interface Has {
     computed: number;
     weights: number;
     steps: number;
+    llm: number;
     tensors: number;
+}
+
+// A request to a language model.
+export interface LlmRequest {
+    request: number;
+    name: string | null;
+    model: string | null;
+    ts: number;
+    e2e_ns: number | null;
+    ttft_ns: number | null;
+    queue_ns: number | null;
+    prefill_ns: number | null;
+    host_ns: number | null;
+    tpot_ns: number | null;
+    itl_max_ns: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    preemptions: number | null;
+    preempted_ns: number | null;
+    slow: number;
+    cause: string | null;
+    cause_ns: number | null;
+}
+
+export interface LlmLatency {
+    metric: string;
+    count: number;
+    mean_ns: number | null;
+    median_ns: number | null;
+    p90_ns: number | null;
+    p99_ns: number | null;
+    max_ns: number | null;
+    jitter_ns: number | null;
+}
+
+export interface LlmPhase {
+    phase: string;
+    iterations: number;
+    time_ns: number | null;
+    share: number | null;
+    mean_ns: number | null;
+    batch: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    tokens_per_s: number | null;
+    device_ns: number | null;
+    device_per_token_ns: number | null;
+}
+
+// An iteration, or the mean of neighbouring ones.
+export interface LlmIteration {
+    ts: number;
+    iterations: number;
+    dur_ns: number;
+    batch: number | null;
+    context: number | null;
 }

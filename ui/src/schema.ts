@@ -707,6 +707,33 @@ export interface TokenGapsRow {
     itl_ns: number | null;
 }
 
+// latencies of requests to a language model; docs/llm.md has the definitions
+export interface LlmLatencyRow {
+    metric: string | null;
+    count: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    p90_ns: number | null;
+    p99_ns: number | null;
+    max_ns: number | null;
+    jitter_ns: number | null;
+}
+
+// iterations of a language model by phase
+export interface LlmPhasesRow {
+    phase: string | null;
+    iterations: number | null;
+    time_ns: number | null;
+    share: number | null;
+    mean_ns: number | null;
+    batch: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    tokens_per_s: number | null;
+    device_ns: number | null;
+    device_per_token_ns: number | null;
+}
+
 // where the time of every device went, of all its steps without warm-up: wall = compute + exposed + copy + idle + not recorded
 export interface ReconciliationRow {
     rank: number | null;

@@ -21,6 +21,8 @@ export const LEAD = "lead.json";
 export const BEFORE = "before.json";
 export const AFTER = "after.json";
 
+export const LLM = "llm.json";
+
 export const SCRIPT = "<script>window.hacked = 1</script>";
 export const IMAGE = "<img src=x onerror=\"window.hacked = 2\">";
 
@@ -240,6 +242,50 @@ function denseTrace() {
     return { traceEvents: events };
 }
 
+// A server of one request at a time: what each waits in the queue, how long its prompt is read, and how
+// long it is set aside before its last token, in µs. Ten requests are alike.
+export const LLM_PLAN = [
+    ...Array.from({ length: 10 }, (_, i) => ({ name: `r${i}`, queue: 10, prefill: 100, prompt: 32, aside: 0 })),
+    { name: "waits", queue: 3000, prefill: 100, prompt: 32, aside: 0 },
+    { name: "reads", queue: 10, prefill: 2500, prompt: 4096, aside: 0 },
+    { name: "yields", queue: 10, prefill: 100, prompt: 32, aside: 4000 },
+];
+export const LLM_HOST = { before: 2, after: 3 }; // around the iteration that reads the prompt
+export const LLM_TOKENS = 5;
+export const LLM_GAP = 55; // between two tokens, of which LLM_DECODE in the iteration
+const LLM_DECODE = 50;
+
+function llmTrace() {
+    const events = [];
+    const tell = (name, ts, dur, args) => events.push({ ph: "X", cat: "llm", name, pid: HOST, tid: HOST, ts, dur, args });
+    let num = 0;
+    const iterate = (request, ts, dur, phase, tokens, context) => {
+        tell("iteration", ts, dur, { num: num++ });
+        tell("member", ts + 1, 0, { request, phase, tokens_in: tokens, tokens_out: 1, context });
+    };
+    let now = 1000;
+    for (const { name, queue, prefill, prompt, aside } of LLM_PLAN) {
+        tell("request", now, 0, { request: name, tokens_in: prompt, model: "planted" });
+        tell("scheduled", now + queue, 0, { request: name });
+        iterate(name, now + queue + LLM_HOST.before, prefill, "prefill", prompt, prompt);
+        let token = now + queue + LLM_HOST.before + prefill + LLM_HOST.after;
+        tell("token", token, 0, { request: name });
+        for (let i = 1; i < LLM_TOKENS; i++) {
+            const waits = i === LLM_TOKENS - 1 ? aside : 0;
+            if (waits) {
+                tell("preempted", token + 1, 0, { request: name });
+                tell("scheduled", token + 1 + waits, 0, { request: name });
+            }
+            iterate(name, token + waits + 3, LLM_DECODE, "decode", 1, prompt + i);
+            token += LLM_GAP + waits;
+            tell("token", token, 0, { request: name });
+        }
+        tell("finished", token, 0, { request: name, reason: "length" });
+        now = token + 400;
+    }
+    return { traceEvents: events };
+}
+
 export function makeTraces(opmeter, folder) {
     mkdirSync(folder, { recursive: true });
     const quiet = { stdio: ["ignore", "ignore", "pipe"] };
@@ -261,6 +307,7 @@ export function makeTraces(opmeter, folder) {
         return file;
     });
     execFileSync(opmeter, ["import", ...ranks, "-o", join(folder, RANKS)], quiet);
+    writeFileSync(join(folder, LLM), JSON.stringify(llmTrace()));
     writeFileSync(join(folder, EMPTY), JSON.stringify({ traceEvents: [] }));
-    return [RUN, GPU, SERVING, MINDSPORE, RANKS]; // one of each kind
+    return [RUN, GPU, SERVING, MINDSPORE, RANKS, LLM]; // one of each kind
 }
