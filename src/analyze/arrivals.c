@@ -78,6 +78,29 @@ int analyze_arrivals(const struct store *st, struct table *out, opm_error *err)
     return rc ? opm__fail(err, rc, "arrivals: out of memory") : 0;
 }
 
+int analyze_exchanges(const struct store *st, struct table *out, opm_error *err)
+{
+    struct meetings m;
+    int rc = exchanges_get(&m, st);
+
+    for (size_t i = 0; rc == 0 && i < m.n; i++) {
+        const struct arrival *a = &m.at[i];
+        struct cell c[exchanges_col_COUNT];
+
+        c[exchanges_col_span] = cell_id(a->span);
+        c[exchanges_col_rank] = cell_i64(a->rank);
+        c[exchanges_col_num] = cell_i64(a->num);
+        c[exchanges_col_name] = cell_str(a->name);
+        c[exchanges_col_nth] = cell_i64(a->nth);
+        c[exchanges_col_warmup] = cell_i64(a->warmup);
+        c[exchanges_col_ts] = cell_i64(a->ts_ns);
+        c[exchanges_col_dur] = cell_i64(a->end_ns - a->ts_ns);
+        rc = table_add(out, c);
+    }
+    meetings_release(&m);
+    return rc ? opm__fail(err, rc, "exchanges: out of memory") : 0;
+}
+
 /* Sums of one rank. */
 struct tally {
     int64_t rank, clock_ns;

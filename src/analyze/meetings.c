@@ -24,6 +24,7 @@ struct input {
     struct u64map launches;     /* correlation -> when its first span on the host began */
     struct step_list steps;
     struct steps_by_rank by_rank;
+    bool all; /* also what is between two, and of ranks that have no number */
 };
 
 static int input_get(struct input *in, const struct store *st)
@@ -67,8 +68,7 @@ static void input_release(struct input *in)
     step_list_release(&in->steps);
 }
 
-/* Between two ranks alone: others do not take part, and it need not end for both at once. */
-static bool is_between_two(const char *name)
+bool meetings_between_two(const char *name)
 {
     static const char *const words[] = { "SendRecv", "sendrecv", "send", "recv", "Send", "Recv" };
 
@@ -84,8 +84,8 @@ static bool is_collective(const struct input *in, size_t i, bool *hardware)
     const struct site *s = &store_sites(in->st, &nsite)[in->site[i]];
 
     if (in->class[in->site[i]] != CLASS_COMM || in->dur[i] < 0 || in->track[i] >= in->ntrack ||
-        in->rank[in->track[i]] == OPM_NULL_I64 || !s->name ||
-        is_between_two(store_text(in->st, s->name)))
+        (!in->all && in->rank[in->track[i]] == OPM_NULL_I64) || !s->name ||
+        (!in->all && meetings_between_two(store_text(in->st, s->name))))
         return false;
     for (uint32_t up = in->parent ? in->parent[i] : OPM_NULL_ID; up != OPM_NULL_ID;
          up = in->parent[up])
@@ -220,6 +220,18 @@ static bool same_series(const struct arrival *a, const struct arrival *b)
     return a->group == b->group && a->name == b->name && a->num == b->num;
 }
 
+static void number(struct meetings *m)
+{
+    if (m->n)
+        qsort(m->at, m->n, sizeof(*m->at), by_series);
+    for (size_t i = 0; i < m->n; i++) {
+        bool goes_on =
+            i && same_series(&m->at[i], &m->at[i - 1]) && m->at[i].rank == m->at[i - 1].rank;
+
+        m->at[i].nth = goes_on ? m->at[i - 1].nth + 1 : 1;
+    }
+}
+
 /* Number them, bring those of a collective together, and leave out who was alone. */
 static int match(struct meetings *m)
 {
@@ -227,13 +239,7 @@ static int match(struct meetings *m)
 
     if (!m->n)
         return 0;
-    qsort(m->at, m->n, sizeof(*m->at), by_series);
-    for (size_t i = 0; i < m->n; i++) {
-        bool goes_on =
-            i && same_series(&m->at[i], &m->at[i - 1]) && m->at[i].rank == m->at[i - 1].rank;
-
-        m->at[i].nth = goes_on ? m->at[i - 1].nth + 1 : 1;
-    }
+    number(m);
     qsort(m->at, m->n, sizeof(*m->at), by_meeting);
     m->first = mem_alloc((m->n + 1) * sizeof(*m->first));
     if (!m->first)
@@ -319,6 +325,27 @@ static int set_clocks(struct meetings *m)
     return rc;
 }
 
+int exchanges_get(struct meetings *m, const struct store *st)
+{
+    struct input in = { .all = true };
+    int rc;
+
+    *m = (struct meetings){ 0 };
+    rc = input_get(&in, st);
+    if (rc == 0)
+        rc = collect(m, &in);
+    number(m);
+    input_release(&in);
+    return rc;
+}
+
+int meetings_match(struct meetings *m)
+{
+    int rc = match(m);
+
+    return rc == 0 ? set_clocks(m) : rc;
+}
+
 int meetings_get(struct meetings *m, const struct store *st)
 {
     struct input in = { 0 };
@@ -328,9 +355,7 @@ int meetings_get(struct meetings *m, const struct store *st)
     if (rc == 0)
         rc = collect(m, &in);
     if (rc == 0)
-        rc = match(m);
-    if (rc == 0)
-        rc = set_clocks(m);
+        rc = meetings_match(m);
     input_release(&in);
     return rc;
 }

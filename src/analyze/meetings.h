@@ -31,6 +31,15 @@ struct meetings {
     size_t count;
 };
 
+/* Between two ranks alone, by its name: others do not take part, and it need not end for both at
+ * once. Never a meeting. */
+bool meetings_between_two(const char *name);
+/* All exchanges of all ranks, whoever was alone and those between two as well: at[] only, numbered,
+ * clocks not compared. 0 or OPM_ENOMEM; release. */
+int exchanges_get(struct meetings *m, const struct store *st);
+/* Of at[0..n), which the caller filled in any order: number them, bring those of a collective
+ * together, leave out who was alone, compare clocks. 0 or OPM_ENOMEM. */
+int meetings_match(struct meetings *m);
 int meetings_get(struct meetings *m, const struct store *st); /* 0 or OPM_ENOMEM; release */
 void meetings_release(struct meetings *m);
 

@@ -3,7 +3,6 @@
 
 #include "analyze/device_time.h"
 #include "analyze/interrupted.h"
-#include "analyze/redispatch.h"
 #include "base/alloc.h"
 #include <string.h>
 
@@ -132,38 +131,57 @@ static void use_executions(struct op_figures *s, const struct device_time *d, si
     s->op[op] = g;
 }
 
+int op_groups_find(struct op_groups *g, const struct store *st)
+{
+    str_id hardware = strpool_find(store_strings(st), "hardware", 8);
+    size_t nsite;
+    int rc;
+
+    *g = (struct op_groups){ .nop = store_nrow(st, TABLE_op) };
+    store_sites(st, &nsite);
+    rc = attribution_find(&g->whose, st);
+    if (rc == 0)
+        rc = redispatch_find(&g->passed, st);
+    g->site = mem_alloc(nsite * sizeof(*g->site));
+    if (rc < 0 || !g->site)
+        return OPM_ENOMEM;
+    g->kernels = g->whose.launched;
+    g->nsection = g->nop + g->whose.nowner;
+    group_sites(st, g->nop, g->nsection, hardware, &g->kernels, g->site);
+    return 0;
+}
+
+void op_groups_release(struct op_groups *g)
+{
+    attribution_release(&g->whose);
+    redispatch_release(&g->passed);
+    mem_free(g->site);
+    *g = (struct op_groups){ 0 };
+}
+
 int op_figures_compute(struct op_figures *s, const struct store *st, const double *q, size_t nq,
                        bool wait)
 {
     str_id reshape = strpool_find(store_strings(st), "reshape", 7);
-    str_id hardware = strpool_find(store_strings(st), "hardware", 8);
     struct device_time launched = { 0 };
-    struct redispatch passed = { 0 };
-    struct attribution a;
-    uint32_t *group;
-    size_t nsite;
-    int rc = attribution_find(&a, st);
+    struct op_groups g;
+    int rc = op_groups_find(&g, st);
 
-    store_sites(st, &nsite);
     *s = (struct op_figures){
-        .nop = store_nrow(st, TABLE_op), .nowner = a.nowner, .owner = a.owner, .kernels = a.launched
+        .nop = g.nop, .nowner = g.whose.nowner, .owner = g.whose.owner, .kernels = g.kernels
     };
-    a.owner = NULL;
+    g.whose.owner = NULL;
     s->op = mem_calloc(s->nop, sizeof(*s->op));
     s->op_iterations = mem_calloc(s->nop, sizeof(*s->op_iterations));
     s->reshape_ns = mem_calloc(s->nop, sizeof(*s->reshape_ns));
-    group = mem_alloc(nsite * sizeof(*group));
-    if (rc == 0)
-        rc = redispatch_find(&passed, st);
-    if (rc == 0 && (!s->op || !s->op_iterations || !s->reshape_ns || !group))
+    if (rc == 0 && (!s->op || !s->op_iterations || !s->reshape_ns))
         rc = OPM_ENOMEM;
     if (rc < 0)
         goto out;
-    group_sites(st, s->nop, s->nop + s->nowner, hardware, &s->kernels, group);
     rc = compute_sections(s, st,
-                          &(struct groups_query){ .group = group,
-                                                  .row_group = a.group,
-                                                  .passed_on = passed.to,
+                          &(struct groups_query){ .group = g.site,
+                                                  .row_group = g.whose.group,
+                                                  .passed_on = g.passed.to,
                                                   .skip_warmup = true,
                                                   .wait = wait,
                                                   .q = q,
@@ -171,7 +189,7 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
     if (rc == 0)
         rc = sum_reshape(s, st, reshape);
     if (rc == 0 && s->kernels)
-        rc = device_time_find(&launched, st, a.group);
+        rc = device_time_find(&launched, st, g.whose.group);
     for (size_t i = 0; i < s->nop && rc == 0; i++) {
         bool device = is_used(&s->in[SECTION_DEVICE][i]);
 
@@ -184,9 +202,7 @@ int op_figures_compute(struct op_figures *s, const struct store *st, const doubl
     }
 out:
     device_time_release(&launched);
-    attribution_release(&a);
-    redispatch_release(&passed);
-    mem_free(group);
+    op_groups_release(&g);
     return rc;
 }
 

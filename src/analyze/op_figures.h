@@ -10,6 +10,7 @@
 #include "analyze/attribution.h"
 #include "analyze/groups.h"
 #include "analyze/iterations.h"
+#include "analyze/redispatch.h"
 
 enum section { SECTION_DEVICE, SECTION_HOST, SECTION_COUNT };
 
@@ -28,6 +29,19 @@ struct op_figures {
     double
         whole_ns; /* self time of op[] without interruptions, as if every step had been recorded */
 };
+
+/* For whom every span counts: those of the device's section first, nsection to each of the two,
+ * operators by op.id, then owners. */
+struct op_groups {
+    size_t nop, nsection;
+    uint32_t *site; /* group of every site, or GROUP_NONE */
+    struct attribution whose;
+    struct redispatch passed;
+    bool kernels; /* operators launch kernels, and these are what the device's section counts */
+};
+
+int op_groups_find(struct op_groups *g, const struct store *st); /* 0 or OPM_ENOMEM; release */
+void op_groups_release(struct op_groups *g);
 
 /* Do times of op[] say how long an operator worked? Where operators launch kernels, the time on the
  * host of one that launches none says nothing: others inside it do, or it is no work. */

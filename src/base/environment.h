@@ -124,6 +124,24 @@ static inline int64_t environment_ranks(void)
     return environment_number(names, ARRAY_SIZE(names));
 }
 
+/* Name of the distributed job that this process is part of, as torchrun, Slurm, LSF, PBS, Open MPI
+ * or MPICH say it; NULL: it is no part of one. */
+static inline const char *environment_job(void)
+{
+    static const char *const names[] = { "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID",
+                                         "LSB_JOBID",           "PBS_JOBID",
+                                         "PMIX_NAMESPACE",      "OMPI_MCA_ess_base_jobid",
+                                         "PMI_JOBID" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        const char *value = environment_get(names[i]);
+
+        if (value && strcmp(value, "none") != 0) /* torchrun's word for no name */
+            return value;
+    }
+    return NULL;
+}
+
 /* INST_NUM: at least 1. */
 static inline int environment_instances(void)
 {

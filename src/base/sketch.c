@@ -19,7 +19,7 @@ void sketch_release(struct sketch *s)
 }
 
 /* Bucket i > 0 holds what is above FACTOR^(i-2) and at most FACTOR^(i-1); 1 itself is in 1. */
-static uint32_t index_of(double value)
+uint32_t sketch_bucket_of(double value)
 {
     double i;
 
@@ -35,7 +35,7 @@ static double value_of(uint32_t index)
     return index == 0 ? 0 : 2 * pow(FACTOR, (double)index - 1) / (FACTOR + 1);
 }
 
-static int add_count(struct sketch *s, uint32_t index, uint64_t count)
+int sketch_add_count(struct sketch *s, uint32_t index, uint64_t count)
 {
     size_t low = 0, high = s->n;
 
@@ -61,7 +61,7 @@ static int add_count(struct sketch *s, uint32_t index, uint64_t count)
 
 int sketch_add(struct sketch *s, double value)
 {
-    return isnan(value) ? 0 : add_count(s, index_of(value), 1);
+    return isnan(value) ? 0 : sketch_add_count(s, sketch_bucket_of(value), 1);
 }
 
 int sketch_merge(struct sketch *to, const struct sketch *from)
@@ -69,7 +69,7 @@ int sketch_merge(struct sketch *to, const struct sketch *from)
     int rc = 0;
 
     for (size_t i = 0; i < from->n && rc == 0; i++)
-        rc = add_count(to, from->bucket[i].index, from->bucket[i].count);
+        rc = sketch_add_count(to, from->bucket[i].index, from->bucket[i].count);
     return rc;
 }
 
@@ -120,8 +120,44 @@ int sketch_read(struct sketch *s, const void *bytes, size_t len)
             rc = OPM_EFORMAT;
         index += step;
         if (rc == 0)
-            rc = index > INDEX_MAX ? OPM_EFORMAT : add_count(s, (uint32_t)index, count);
+            rc = index > INDEX_MAX ? OPM_EFORMAT : sketch_add_count(s, (uint32_t)index, count);
     }
+    if (rc < 0)
+        sketch_release(s);
+    return rc;
+}
+
+void sketch_write_hex(const struct sketch *s, struct buf *out)
+{
+    struct buf bytes = { 0 };
+
+    sketch_write(s, &bytes);
+    for (size_t i = 0; i < bytes.len; i++)
+        buf_addf(out, "%02x", (uint8_t)bytes.data[i]);
+    out->failed |= bytes.failed;
+    buf_release(&bytes);
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int sketch_read_hex(struct sketch *s, const char *text)
+{
+    struct buf bytes = { 0 };
+    size_t len = strlen(text);
+    int rc = len % 2 ? OPM_EFORMAT : 0;
+
+    for (size_t i = 0; i + 1 < len && rc == 0; i += 2) {
+        int high = digit_of(text[i]), low = digit_of(text[i + 1]);
+
+        rc = high < 0 || low < 0 ? OPM_EFORMAT : 0;
+        buf_addc(&bytes, (char)(high * 16 + low));
+    }
+    if (rc == 0)
+        rc = bytes.failed ? OPM_ENOMEM : sketch_read(s, bytes.data, bytes.len);
+    buf_release(&bytes);
     if (rc < 0)
         sketch_release(s);
     return rc;

@@ -27,6 +27,9 @@ struct sketch {
 void sketch_release(struct sketch *s);
 /* 0 or OPM_ENOMEM. What is no number is not counted. */
 int sketch_add(struct sketch *s, double value);
+/* The bucket that a value is counted in, and so many values more in a bucket. */
+uint32_t sketch_bucket_of(double value);
+int sketch_add_count(struct sketch *s, uint32_t bucket, uint64_t count);
 int sketch_merge(struct sketch *to, const struct sketch *from);
 /* The quantile q, 0 to 1: the value at position q * (count - 1), rounded down; NAN if it is empty.
  */
@@ -35,5 +38,8 @@ double sketch_quantile(const struct sketch *s, double q);
 /* As bytes, a few for each bucket, and back: OPM_EFORMAT for what is no sketch, OPM_ENOMEM. */
 void sketch_write(const struct sketch *s, struct buf *out);
 int sketch_read(struct sketch *s, const void *bytes, size_t len);
+/* The same bytes as hexadecimal digits. */
+void sketch_write_hex(const struct sketch *s, struct buf *out);
+int sketch_read_hex(struct sketch *s, const char *text);
 
 #endif

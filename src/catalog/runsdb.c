@@ -4,28 +4,10 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "sql/dbfile.h"
+#include "catalog/kind.h"
 
 #include <math.h>
 #include <string.h>
-
-#define SQLTYPE_I64 "INTEGER"
-#define SQLTYPE_F64 "REAL"
-#define SQLTYPE_STR "TEXT"
-#define SQLTYPE_BYTES "BLOB"
-
-static const char schema[] =
-#define TABLE(table, doc) "CREATE TABLE " #table " ("
-#define COL(table, column, type, doc) "\"" #column "\" " SQLTYPE_##type ", "
-#define END(table, key) "PRIMARY KEY (" key ")) STRICT;"
-#include "catalog/runs.def"
-#undef TABLE
-#undef COL
-#undef END
-    "CREATE INDEX run_began ON run (began_ns)";
-
-static const struct dbfile_kind kind = { 0x6f706d72, RUNSDB_VERSION, "a catalogue of runs",
-                                         schema };
 
 /* "SELECT columns FROM table" and "INSERT OR IGNORE INTO table VALUES (?, ...)". */
 #define TABLE(table, doc) static const char select_##table[] = "SELECT "
@@ -121,7 +103,7 @@ static struct kept_bytes get_BYTES(const struct dbquery *q, int col)
 
 bool runsdb_is(const char *path)
 {
-    return dbfile_is(path, &kind);
+    return dbfile_is(path, &catalog_kind);
 }
 
 int runsdb_open(struct runsdb **out, const char *path, enum runsdb_use use, opm_error *err)
@@ -132,7 +114,7 @@ int runsdb_open(struct runsdb **out, const char *path, enum runsdb_use use, opm_
 
     if (!db)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
-    rc = dbfile_open(&db->file, path, &kind, uses[use], err);
+    rc = dbfile_open(&db->file, path, &catalog_kind, uses[use], err);
     if (rc < 0)
         mem_free(db);
     else

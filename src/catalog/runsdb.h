@@ -10,8 +10,6 @@
 #include "base/common.h"
 #include <opmeter/opmeter_error.h>
 
-#define RUNSDB_VERSION 1
-
 struct runsdb;
 
 struct kept_bytes {

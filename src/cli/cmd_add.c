@@ -1,9 +1,11 @@
 /* cmd_add.c -- keep runs in a catalogue, for 'opmeter history'. */
+#include "catalog/rank_reduce.h"
 #include "catalog/reduce.h"
 #include "cli/cli.h"
 #include "cli/commit.h"
 
 #include "base/alloc.h"
+#include "base/environment.h"
 #include "base/folder.h"
 
 #include <math.h>
@@ -16,11 +18,14 @@
 static const char about[] =
     "Keep runs in a catalogue: of each RUN, a trace or a folder of 'opmeter run', its latencies, "
     "what every operator took, model, machine, commit, and where it lies. 'opmeter history' shows "
-    "them. A run that is there already stays as it is; several may add at once.";
+    "them. With --job, each RUN is a recording of a rank of a distributed job and reduced to what "
+    "'opmeter job' needs, one at a time. What is there already stays as it is; several may add at "
+    "once, and what was broken off is completed by adding it again.";
 
 struct adding {
     struct cli *cli;
     struct reduce_said said;
+    struct rank_said rank; /* its job is NULL: runs are added, not ranks */
     struct buf commit;
     struct kept_label *label;
 };
@@ -88,6 +93,14 @@ static int parse_calibration(struct cli *cli, const char *text, struct reduce_sa
                                 "1.3ms, or 1.3ms,2%%,0.5 with stolen time and load");
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* The folder that 'opmeter run' wrote has the recording and what was derived from it. */
 static char *trace_of(char *path, char room[FOLDER_PATH_MAX])
 {
@@ -127,13 +140,11 @@ static int add_run(struct adding *a, struct runsdb *db, char *path, bool *added)
 static int add_runs(struct adding *a, const char *to, char **paths, int n)
 {
     struct runsdb *db = NULL;
-    struct timespec now;
     size_t added = 0, there = 0;
     opm_error err;
     int rc = CLI_OK;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    a->said.now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    a->said.now_ns = now_ns();
     if (runsdb_open(&db, to, RUNSDB_CREATE, &err) < 0)
         return cli_error("%s", err.msg);
     for (int i = 0; i < n && rc == CLI_OK; i++) {
@@ -159,14 +170,86 @@ static int add_runs(struct adding *a, const char *to, char **paths, int n)
     return rc;
 }
 
+/* Of each recording its rank, one at a time: memory is that of the largest. */
+static int add_rank(struct adding *a, struct fleetdb *db, char *path, struct rank_added *done)
+{
+    char room[FOLDER_PATH_MAX], *trace = trace_of(path, room), *lies = realpath(trace, NULL);
+    opm_trace *t = NULL;
+    opm_error err;
+    int rc = cli_open(a->cli, &t, &trace, 1);
+
+    a->rank.trace = lies ? lies : trace;
+    if (rc == CLI_OK && rank_reduce(db, t, &a->rank, done, &err) < 0)
+        rc = cli_error("%s: %s", path, err.msg);
+    opm_trace_close(t);
+    free(lies); /* realpath() allocated it */
+    return rc;
+}
+
+static int add_ranks(struct adding *a, const char *to, char **paths, int n)
+{
+    struct rank_added done = { 0 };
+    struct fleetdb *db = NULL;
+    opm_error err;
+    int rc = CLI_OK, read = 0;
+
+    a->rank.now_ns = now_ns();
+    if (fleetdb_open(&db, to, FLEETDB_ADD, &err) < 0)
+        return cli_error("%s", err.msg);
+    for (; read < n && rc == CLI_OK; read++) {
+        /* Where neither option nor trace says, the first file is rank 0, and so on. */
+        a->rank.otherwise = n > 1 ? read : environment_rank();
+        rc = add_rank(a, db, paths[read], &done);
+    }
+    if (rc != CLI_OK && done.added + done.there)
+        cli_error("%s: before that, %zu rank%s of job %s were added or are there: the next 'opmeter "
+                  "add' goes on",
+                  fleetdb_name(db), done.added + done.there,
+                  human_s((int64_t)(done.added + done.there)), a->rank.job);
+    if (rc == CLI_OK && !a->cli->quiet) {
+        cli_say(a->cli, "%s: job %s: %zu rank%s added", fleetdb_name(db), a->rank.job, done.added,
+                human_s((int64_t)done.added));
+        if (done.there)
+            cli_say(a->cli, ", %zu %s there already", done.there, done.there == 1 ? "is" : "are");
+        cli_say(a->cli, "\n");
+    }
+    fleetdb_close(db);
+    return rc;
+}
+
+/* What makes it ranks of a job: options, or where we run. */
+static int find_job(struct adding *a, bool asked, int n)
+{
+    if (!a->rank.job && (asked || environment_ranks() > 1))
+        a->rank.job = environment_job();
+    a->rank.world = environment_ranks() > 0 ? environment_ranks() : FLEETDB_NONE;
+    if (asked && !a->rank.job)
+        return cli_usage(a->cli, "--job is needed: a name for the job that the ranks are of");
+    if (a->rank.job && (!a->rank.job[0] || strlen(a->rank.job) > 200))
+        return cli_usage(a->cli, "--job: a name of 1 to 200 characters is needed");
+    if (a->rank.rank >= 0 && n > 1)
+        return cli_usage(a->cli, "--rank goes with one RUN, and %d are given", n);
+    return CLI_OK;
+}
+
 int cmd_add(struct cli *cli, int argc, char **argv)
 {
-    struct adding a = { .cli = cli, .said = { .loop_ns = NAN, .stolen = NAN, .load = NAN } };
+    struct adding a = { .cli = cli,
+                        .said = { .loop_ns = NAN, .stolen = NAN, .load = NAN },
+                        .rank = { .rank = RANK_OF_TRACE } };
     struct option_list labels = { 0 };
     struct arena room = { 0 };
     const char *to = NULL, *commit = NULL, *calibration = NULL;
     const struct option opts[] = {
-        OPT_STR(0, "to", &to, "RUNS.DB", "the catalogue; made if it is not there"),
+        OPT_STR(0, "to", &to, "URL",
+                "the catalogue: a file such as runs.db, or clickhouse://HOST:8123/DATABASE; made "
+                "if it is not there"),
+        OPT_STR(0, "job", &a.rank.job, "ID",
+                "each RUN is a rank of this distributed job, for 'opmeter job' (as Slurm, MPI or "
+                "torchrun say, where they run it)"),
+        OPT_INT(0, "rank", &a.rank.rank, "N", 0, INT32_MAX,
+                "its number (as the trace says, else the environment, else from 0 on)"),
+        OPT_BOOL(0, "spans", &a.rank.spans, "of ranks, keep every span, too"),
         OPT_LIST(0, "label", &labels, "KEY=VALUE",
                  "what to find them by, such as branch=main; may be repeated"),
         OPT_STR(0, "commit", &commit, "ID",
@@ -190,8 +273,12 @@ int cmd_add(struct cli *cli, int argc, char **argv)
     else
         rc = parse_calibration(cli, calibration, &a.said);
     if (n > 0 && rc == CLI_OK)
+        rc = find_job(&a, a.rank.job || a.rank.rank >= 0 || a.rank.spans, n);
+    if (n > 0 && rc == CLI_OK && a.rank.job)
+        rc = add_ranks(&a, to, argv, n);
+    else if (n > 0 && rc == CLI_OK)
         rc = parse_labels(cli, &labels, &room, &a.label);
-    if (n > 0 && rc == CLI_OK) {
+    if (n > 0 && rc == CLI_OK && !a.rank.job) {
         a.said.label = a.label;
         a.said.nlabel = labels.n;
         if (commit)

@@ -24,6 +24,7 @@ struct dbfile {
     char *path;
     const struct dbfile_kind *kind;
     bool open; /* a transaction */
+    int version;
 };
 
 struct dbquery {
@@ -129,6 +130,22 @@ static int read_pragma(struct dbfile *f, const char *sql, int64_t *out, opm_erro
     return rc;
 }
 
+/* The statements from version `from` of the tables to the one that we know. */
+static int upgrade(struct dbfile *f, int from, opm_error *err)
+{
+    struct buf sql = { 0 };
+    int rc;
+
+    for (int i = from; i < f->kind->version; i++)
+        buf_addf(&sql, "%s;", f->kind->upgrade[i - 1]);
+    buf_addf(&sql, "PRAGMA user_version = %d", f->kind->version);
+    rc = sql.failed ? opm__fail(err, OPM_ENOMEM, "out of memory") : execute(f, buf_str(&sql), err);
+    buf_release(&sql);
+    if (rc == 0)
+        f->version = f->kind->version;
+    return rc;
+}
+
 /* Whose file is it? *empty: nobody's yet. */
 static int check_kind(struct dbfile *f, bool *empty, opm_error *err)
 {
@@ -155,6 +172,7 @@ static int check_kind(struct dbfile *f, bool *empty, opm_error *err)
     if (version < 1)
         return opm__fail(err, OPM_EFORMAT, "%s is damaged: it does not say what tables it has",
                          f->path);
+    f->version = (int)version;
     return 0;
 }
 
@@ -168,12 +186,14 @@ static int make_tables(struct dbfile *f, opm_error *err)
         return rc;
     rc = check_kind(f, &empty, err); /* another process may have been faster */
     if (rc == 0 && empty) {
-        buf_addf(&sql, "%s; PRAGMA application_id = %u; PRAGMA user_version = %d", f->kind->schema,
-                 (unsigned)f->kind->mark, f->kind->version);
+        buf_addf(&sql, "%s; PRAGMA application_id = %u", f->kind->schema, (unsigned)f->kind->mark);
         rc = sql.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
                         : execute(f, buf_str(&sql), err);
         buf_release(&sql);
+        f->version = 1;
     }
+    if (rc == 0 && (empty || f->version < f->kind->version))
+        rc = upgrade(f, f->version, err);
     if (rc == 0)
         return dbfile_commit(f, err);
     dbfile_rollback(f);
@@ -227,10 +247,10 @@ int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind 
     }
     if (rc == 0)
         rc = check_kind(f, &empty, err);
-    if (rc == 0 && empty)
-        rc = use == DBFILE_CREATE
-                 ? make_tables(f, err)
-                 : opm__fail(err, OPM_EFORMAT, "%s is empty: not %s", path, kind->what);
+    if (rc == 0 && empty && use != DBFILE_CREATE)
+        rc = opm__fail(err, OPM_EFORMAT, "%s is empty: not %s", path, kind->what);
+    else if (rc == 0 && use != DBFILE_READ && (empty || f->version < kind->version))
+        rc = make_tables(f, err);
     if (rc < 0)
         dbfile_close(f);
     else
@@ -246,6 +266,16 @@ void dbfile_close(struct dbfile *f)
     sqlite3_close(f->db);
     mem_free(f->path);
     mem_free(f);
+}
+
+int dbfile_version(const struct dbfile *f)
+{
+    return f->version;
+}
+
+const char *dbfile_path(const struct dbfile *f)
+{
+    return f->path;
 }
 
 int dbfile_begin(struct dbfile *f, opm_error *err)
@@ -342,6 +372,37 @@ void dbquery_close(struct dbquery *q)
         return;
     sqlite3_finalize(q->stmt);
     mem_free(q);
+}
+
+bool dbquery_reads(const struct dbquery *q)
+{
+    return q->stmt && sqlite3_stmt_readonly(q->stmt);
+}
+
+int dbquery_columns(const struct dbquery *q)
+{
+    return sqlite3_column_count(q->stmt);
+}
+
+const char *dbquery_name(const struct dbquery *q, int col)
+{
+    return sqlite3_column_name(q->stmt, col);
+}
+
+enum dbcell dbquery_type(const struct dbquery *q, int col)
+{
+    switch (sqlite3_column_type(q->stmt, col)) {
+    case SQLITE_INTEGER:
+        return DBCELL_INT;
+    case SQLITE_FLOAT:
+        return DBCELL_REAL;
+    case SQLITE_TEXT:
+        return DBCELL_TEXT;
+    case SQLITE_BLOB:
+        return DBCELL_BYTES;
+    default:
+        return DBCELL_NULL;
+    }
 }
 
 int64_t dbquery_get_int(const struct dbquery *q, int col, int64_t otherwise)

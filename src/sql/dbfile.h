@@ -19,7 +19,9 @@ struct dbfile_kind {
     uint32_t mark;
     int version;        /* of the tables */
     const char *what;   /* "a catalogue of runs", for messages */
-    const char *schema; /* statements that make the tables in an empty file */
+    const char *schema; /* statements that make the tables of version 1 in an empty file */
+    /* upgrade[i] makes version i + 2 of version i + 1; version - 1 of them. */
+    const char *const *upgrade;
 };
 
 enum dbfile_use {
@@ -37,6 +39,9 @@ int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind 
                 enum dbfile_use use, opm_error *err);
 void dbfile_close(struct dbfile *f); /* NULL is fine; queries are closed before */
 
+int dbfile_version(const struct dbfile *f); /* of its tables: kind->version, or less if it is read */
+const char *dbfile_path(const struct dbfile *f);
+
 /* From dbfile_begin() to dbfile_commit() no other process writes; dbfile_rollback(), which may
  * follow any failure, undoes it all. */
 int dbfile_begin(struct dbfile *f, opm_error *err);
@@ -52,6 +57,13 @@ void dbquery_bytes(struct dbquery *q, const void *bytes, size_t len);
 /* 1: a row, 0: it is done, < 0: failure. After 0 the query begins anew, with values to be given. */
 int dbquery_next(struct dbquery *q, opm_error *err);
 void dbquery_close(struct dbquery *q); /* NULL is fine */
+/* Does it only read? One that a user wrote had better. */
+bool dbquery_reads(const struct dbquery *q);
+
+enum dbcell { DBCELL_NULL, DBCELL_INT, DBCELL_REAL, DBCELL_TEXT, DBCELL_BYTES };
+int dbquery_columns(const struct dbquery *q);
+const char *dbquery_name(const struct dbquery *q, int col);
+enum dbcell dbquery_type(const struct dbquery *q, int col); /* of the cell of the row */
 
 /* Cells of the row, whatever they are: what is of another type is as good as not there. Pointers
  * are valid until the next dbquery_next(). */

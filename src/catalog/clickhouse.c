@@ -1,0 +1,626 @@
+/* clickhouse.c -- see clickhouse.h: tables, insertions and answers.
+ *
+ * Every table has two names: NAME_rows has what was inserted, and NAME is a view of it that shows
+ * the rows whose insertion was finished. An insertion is an attempt of blocks, each with a number of
+ * its own that its rows bear as `batch`. When the connection breaks while a block is under way,
+ * nobody knows whether it is there: it is sent again under another number. At the end rank_batch
+ * gets the numbers of the blocks that count, in one block, which is there or not. If several
+ * attempts at one unit were finished, the one with the lowest number is shown. Neither needs
+ * anything of the server but that a block of an INSERT into one partition is atomic, which holds for
+ * MergeTree without replicas and Keeper, too, unlike the deduplication of later versions.
+ *
+ * In a cluster each server has both, and NAME is Distributed over NAME_shown, so that each shard
+ * leaves out and sums up its own rows; NAME_in takes rows and spreads them by rank. */
+#include "catalog/clickhouse.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/gzip.h"
+#include "catalog/click_http.h"
+#include "catalog/kind.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define BLOCK_BYTES ((size_t)8 << 20)
+#define BLOCK_ROWS ((size_t)200000) /* below what a server splits */
+
+struct block {
+    struct buf rows;
+    size_t *batch; /* where the number of the insertion stands in each row */
+    size_t n, cap;
+};
+
+struct clickhouse {
+    struct click_http http;
+    /* What is being added. */
+    struct fleet_unit unit;
+    int64_t attempt;
+    int64_t *id; /* of blocks that are there */
+    size_t nid, id_cap;
+    struct block block[ROLLUP_COUNT];
+};
+
+struct clickrows {
+    struct click_answer answer;
+    char *at, *end; /* of what was not read yet */
+    int ncol;
+    enum opm_type *type;
+    char **name, **cell;
+    size_t *len;
+};
+
+/* -- statements -- */
+
+static int run(struct clickhouse *c, const char *sql, size_t host, bool no_database,
+               opm_error *err)
+{
+    struct click_answer a = { 0 };
+    const struct click_request q = { .sql = sql,
+                                     .host = host,
+                                     .no_database = no_database,
+                                     .settings = "&insert_distributed_sync=1" };
+    int rc = click_http_do(&c->http, &q, &a, err);
+
+    buf_release(&a.body);
+    return rc;
+}
+
+static int run_buf(struct clickhouse *c, struct buf *sql, size_t host, opm_error *err)
+{
+    int rc = sql->failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
+                         : run(c, buf_str(sql), host, false, err);
+
+    buf_clear(sql);
+    return rc;
+}
+
+static const char *on_cluster(const struct clickhouse *c, char room[100])
+{
+    /* One host, and the servers of a cluster tell each other; with all of them given they need not
+     * be able to. */
+    room[0] = '\0';
+    if (c->http.cluster && c->http.nhost == 1)
+        snprintf(room, 100, " ON CLUSTER %s", c->http.cluster);
+    return room;
+}
+
+/* -- tables -- */
+
+#define BATCH_COLUMNS                                                                             \
+    "job String, rank Int64, run String, unit String, attempt Int64, id Int64, added_ns Int64"
+#define BATCH_SHOWN                                                                               \
+    "SELECT job, rank, run, unit, id AS batch, added_ns FROM rank_batch_rows WHERE attempt IN"    \
+    " (SELECT min(attempt) FROM rank_batch_rows GROUP BY job, rank, run, unit)"
+#define SHOWN_IDS                                                                                 \
+    "SELECT id FROM rank_batch_rows WHERE attempt IN"                                             \
+    " (SELECT min(attempt) FROM rank_batch_rows GROUP BY job, rank, run, unit)"
+
+static int make_table(struct clickhouse *c, size_t host, const char *name, const char *columns,
+                      const char *order, const char *shown, opm_error *err)
+{
+    const char *cluster = c->http.cluster;
+    char room[100];
+    struct buf sql = { 0 };
+    int rc;
+
+    on_cluster(c, room);
+    buf_addf(&sql,
+             "CREATE TABLE IF NOT EXISTS %s_rows%s (%s) ENGINE = MergeTree PARTITION BY job"
+             " ORDER BY (%s)",
+             name, room, columns, order);
+    rc = run_buf(c, &sql, host, err);
+    buf_addf(&sql, "CREATE VIEW IF NOT EXISTS %s%s%s AS %s", name, cluster ? "_shown" : "", room,
+             shown);
+    if (rc == 0)
+        rc = run_buf(c, &sql, host, err);
+    if (cluster && rc == 0) {
+        buf_addf(&sql,
+                 "CREATE TABLE IF NOT EXISTS %s%s AS %s_shown ENGINE = Distributed(%s, %s,"
+                 " %s_shown, rank)",
+                 name, room, name, cluster, c->http.database, name);
+        rc = run_buf(c, &sql, host, err);
+        buf_addf(&sql,
+                 "CREATE TABLE IF NOT EXISTS %s_in%s AS %s_rows ENGINE = Distributed(%s, %s,"
+                 " %s_rows, rank)",
+                 name, room, name, cluster, c->http.database, name);
+        if (rc == 0)
+            rc = run_buf(c, &sql, host, err);
+    }
+    buf_release(&sql);
+    return rc;
+}
+
+static int make_rollup(struct clickhouse *c, size_t host, const struct rollup_def *def,
+                       opm_error *err)
+{
+    static const char *const types[] = { [ROLLUP_STR] = "String",
+                                         [ROLLUP_INT] = "Int64",
+                                         [ROLLUP_I64] = "Nullable(Int64)",
+                                         [ROLLUP_F64] = "Nullable(Float64)" };
+    struct buf columns = { 0 }, shown = { 0 };
+    int rc;
+
+    buf_adds(&shown, "SELECT ");
+    for (int i = 0; i < def->ncol; i++) {
+        buf_addf(&columns, "%s%s %s", i ? ", " : "", def->col[i].name, types[def->col[i].type]);
+        buf_addf(&shown, "%s%s", i ? ", " : "", def->col[i].name);
+    }
+    buf_addf(&shown, " FROM %s_rows WHERE batch IN (" SHOWN_IDS ")", def->name);
+    rc = columns.failed || shown.failed
+             ? opm__fail(err, OPM_ENOMEM, "out of memory")
+             : make_table(c, host, def->name, buf_str(&columns), def->order, buf_str(&shown), err);
+    buf_release(&columns);
+    buf_release(&shown);
+    return rc;
+}
+
+static int make_all(struct clickhouse *c, size_t host, opm_error *err)
+{
+    static const char *const views[] = {
+#define VIEW(name, doc, sql) #name, sql,
+#include "catalog/fleetviews.def"
+#undef VIEW
+    };
+    char room[100];
+    struct buf sql = { 0 };
+    int rc;
+
+    on_cluster(c, room);
+    buf_addf(&sql, "CREATE DATABASE IF NOT EXISTS %s%s", c->http.database, room);
+    rc = run(c, buf_str(&sql), host, true, err);
+    buf_clear(&sql);
+    if (rc == 0)
+        rc = make_table(c, host, "rank_batch", BATCH_COLUMNS, "job, rank, run, unit", BATCH_SHOWN,
+                        err);
+    for (size_t i = 0; i < ROLLUP_COUNT && rc == 0; i++)
+        rc = make_rollup(c, host, &rollups[i], err);
+    for (size_t i = 0; i < ARRAY_SIZE(views) && rc == 0; i += 2) {
+        buf_addf(&sql, "CREATE VIEW IF NOT EXISTS %s%s AS %s", views[i], room, views[i + 1]);
+        rc = run_buf(c, &sql, host, err);
+    }
+    buf_addf(&sql,
+             "CREATE TABLE IF NOT EXISTS opmeter_version%s (version Int64) ENGINE = MergeTree"
+             " PARTITION BY version ORDER BY version",
+             room);
+    if (rc == 0)
+        rc = run_buf(c, &sql, host, err);
+    buf_addf(&sql, "INSERT INTO opmeter_version (version) VALUES (%d)", CATALOG_VERSION);
+    if (rc == 0)
+        rc = run_buf(c, &sql, host, err);
+    buf_release(&sql);
+    return rc;
+}
+
+/* *version of the tables there; 0: there are none. */
+static int read_version(struct clickhouse *c, size_t host, long *version, opm_error *err)
+{
+    struct click_answer a = { 0 };
+    const struct click_request q = { .sql = "SELECT max(version) FROM opmeter_version",
+                                     .host = host };
+    int rc = click_http_do(&c->http, &q, &a, err);
+
+    *version = rc == 0 ? strtol(buf_str(&a.body), NULL, 10) : 0;
+    if (rc < 0 && (a.code == 60 || a.code == 81)) /* no such table, no such database */
+        rc = 0;
+    buf_release(&a.body);
+    return rc;
+}
+
+static int check_version(struct clickhouse *c, size_t host, enum fleetdb_use use, opm_error *err)
+{
+    long version;
+    int rc = read_version(c, host, &version, err);
+
+    if (rc < 0)
+        return rc;
+    if (version > CATALOG_VERSION)
+        return opm__fail(err, OPM_EVERSION,
+                         "%s has tables of a newer opmeter (version %ld, this one knows %d): use "
+                         "that one",
+                         buf_str(&c->http.name), version, CATALOG_VERSION);
+    if (version == CATALOG_VERSION)
+        return 0;
+    if (use == FLEETDB_ADD)
+        return make_all(c, host, err);
+    return version ? opm__fail(err, OPM_EFORMAT,
+                               "%s has tables of an older opmeter (version %ld): the next 'opmeter "
+                               "add' brings them up to date",
+                               buf_str(&c->http.name), version)
+                   : opm__fail(err, OPM_ENOTFOUND,
+                               "%s has no ranks: 'opmeter add --to' makes the tables and adds them",
+                               buf_str(&c->http.name));
+}
+
+int clickhouse_open(struct clickhouse **out, const char *url, enum fleetdb_use use, opm_error *err)
+{
+    struct clickhouse *c = mem_calloc(1, sizeof(*c));
+    int rc = c ? click_http_open(&c->http, url, err) : opm__fail(err, OPM_ENOMEM, "out of memory");
+
+    if (rc == 0 && use == FLEETDB_READ)
+        rc = check_version(c, SIZE_MAX, use, err);
+    for (size_t i = 0; rc == 0 && use == FLEETDB_ADD && i < c->http.nhost; i++)
+        if (c->http.cluster || i == 0)
+            rc = check_version(c, c->http.cluster ? i : SIZE_MAX, use, err);
+    if (rc < 0)
+        clickhouse_close(c);
+    else
+        *out = c;
+    return rc;
+}
+
+void clickhouse_close(struct clickhouse *c)
+{
+    if (!c)
+        return;
+    clickhouse_rollback(c);
+    for (size_t i = 0; i < ROLLUP_COUNT; i++) {
+        buf_release(&c->block[i].rows);
+        mem_free(c->block[i].batch);
+    }
+    mem_free(c->id);
+    click_http_close(&c->http);
+    mem_free(c);
+}
+
+const char *clickhouse_name(const struct clickhouse *c)
+{
+    return buf_str(&c->http.name);
+}
+
+/* -- rows in -- */
+
+static int random_id(int64_t *out, opm_error *err)
+{
+    if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+        return opm__fail(err, OPM_EIO, "no random numbers: %s", strerror(errno));
+    *out &= INT64_MAX;
+    return 0;
+}
+
+int clickhouse_begin(struct clickhouse *c, const struct fleet_unit *u, opm_error *err)
+{
+    clickhouse_rollback(c);
+    c->unit = *u;
+    return random_id(&c->attempt, err);
+}
+
+void clickhouse_rollback(struct clickhouse *c)
+{
+    for (size_t i = 0; i < ROLLUP_COUNT; i++) {
+        buf_clear(&c->block[i].rows);
+        c->block[i].n = 0;
+    }
+    c->nid = 0;
+}
+
+static void put_int(struct buf *b, int64_t v)
+{
+    uint8_t bytes[8];
+
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)((uint64_t)v >> 8 * i);
+    buf_add(b, bytes, sizeof(bytes));
+}
+
+static void put_text(struct buf *b, const char *text)
+{
+    size_t len = text ? strlen(text) : 0;
+
+    for (size_t left = len;; left >>= 7) {
+        buf_addc(b, (char)(left < 0x80 ? left : (left & 0x7f) | 0x80));
+        if (left < 0x80)
+            break;
+    }
+    buf_add(b, text, len);
+}
+
+static void put_cell(struct buf *b, enum rollup_type type, const struct rollup_cell *cell)
+{
+    int64_t bits;
+
+    switch (type) {
+    case ROLLUP_STR:
+        put_text(b, cell->text);
+        break;
+    case ROLLUP_INT:
+        put_int(b, cell->i);
+        break;
+    case ROLLUP_I64:
+        buf_addc(b, cell->i == FLEETDB_NONE);
+        if (cell->i != FLEETDB_NONE)
+            put_int(b, cell->i);
+        break;
+    case ROLLUP_F64:
+        buf_addc(b, !isfinite(cell->f));
+        memcpy(&bits, &cell->f, sizeof(bits));
+        if (isfinite(cell->f))
+            put_int(b, bits);
+        break;
+    }
+}
+
+/* One try to have rows inserted. *unsure: it failed, and they may be there. */
+static int insert_once(struct clickhouse *c, const char *table, const char *columns,
+                       const struct buf *packed, struct click_answer *a, opm_error *err)
+{
+    struct buf sql = { 0 };
+    struct click_request q = { .body = packed->data,
+                               .len = packed->len,
+                               .host = SIZE_MAX,
+                               .settings = "&insert_distributed_sync=1" };
+    int rc;
+
+    buf_addf(&sql, "INSERT INTO %s%s (%s) FORMAT RowBinary", table,
+             c->http.cluster ? "_in" : "_rows", columns);
+    q.sql = buf_str(&sql);
+    rc = sql.failed ? opm__fail(err, OPM_ENOMEM, "out of memory")
+                    : click_http_try(&c->http, &q, a, err);
+    buf_release(&sql);
+    return rc;
+}
+
+static int pack_block(struct buf *packed, struct block *b, int64_t id, opm_error *err)
+{
+    for (size_t i = 0; i < b->n; i++)
+        for (int k = 0; k < 8; k++)
+            b->rows.data[b->batch[i] + (size_t)k] = (char)((uint64_t)id >> 8 * k);
+    buf_clear(packed);
+    return gzip_pack(packed, b->rows.data, b->rows.len) < 0
+               ? opm__fail(err, OPM_ENOMEM, "out of memory")
+               : 0;
+}
+
+/* Send what a table has waiting: each try that may have reached the server has its own number. */
+static int flush(struct clickhouse *c, enum rollup_id table, opm_error *err)
+{
+    struct block *b = &c->block[table];
+    struct click_answer a = { 0 };
+    struct buf columns = { 0 }, packed = { 0 };
+    bool fresh = true;
+    int64_t id = 0;
+    int rc = 0;
+
+    if (b->n == 0)
+        return 0;
+    for (int i = 0; i < rollups[table].ncol; i++)
+        buf_addf(&columns, "%s%s", i ? "," : "", rollups[table].col[i].name);
+    for (long tried = 1;; tried++) {
+        if (fresh) {
+            rc = columns.failed ? OPM_ENOMEM : random_id(&id, err);
+            if (rc == 0)
+                rc = pack_block(&packed, b, id, err);
+            if (rc < 0)
+                break;
+        }
+        rc = insert_once(c, rollups[table].name, buf_str(&columns), &packed, &a, err);
+        fresh = a.unsure;
+        if (rc == 0 || !(a.again || a.unsure) || !click_http_wait(&c->http, tried))
+            break;
+    }
+    if (rc == 0 && !GROW(c->id, c->id_cap, c->nid + 1))
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    if (rc == 0)
+        c->id[c->nid++] = id;
+    buf_clear(&b->rows);
+    b->n = 0;
+    buf_release(&a.body);
+    buf_release(&columns);
+    buf_release(&packed);
+    return rc;
+}
+
+int clickhouse_put(struct clickhouse *c, enum rollup_id table, const struct rollup_cell *cells,
+                   opm_error *err)
+{
+    struct block *b = &c->block[table];
+    const struct rollup_def *def = &rollups[table];
+
+    if (!GROW(b->batch, b->cap, b->n + 1))
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    put_text(&b->rows, c->unit.job);
+    put_int(&b->rows, c->unit.rank);
+    b->batch[b->n++] = b->rows.len;
+    put_int(&b->rows, 0);
+    for (int i = 3; i < def->ncol; i++)
+        put_cell(&b->rows, def->col[i].type, &cells[i]);
+    if (b->rows.failed)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    return b->n >= BLOCK_ROWS || b->rows.len >= BLOCK_BYTES ? flush(c, table, err) : 0;
+}
+
+/* Twice is as good as once: the same numbers. */
+static int commit_ids(struct clickhouse *c, int64_t now_ns, opm_error *err)
+{
+    struct click_answer a = { 0 };
+    struct buf rows = { 0 }, packed = { 0 };
+    int rc = 0;
+
+    for (size_t i = 0; i < MAX(c->nid, (size_t)1); i++) {
+        put_text(&rows, c->unit.job);
+        put_int(&rows, c->unit.rank);
+        put_text(&rows, c->unit.run);
+        put_text(&rows, c->unit.unit);
+        put_int(&rows, c->attempt);
+        put_int(&rows, c->nid ? c->id[i] : c->attempt);
+        put_int(&rows, now_ns);
+    }
+    if (rows.failed || gzip_pack(&packed, rows.data, rows.len) < 0)
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    for (long tried = 1; rc == 0; tried++) {
+        rc = insert_once(c, "rank_batch", "job,rank,run,unit,attempt,id,added_ns", &packed, &a,
+                         err);
+        if (rc == 0 || !(a.again || a.unsure) || !click_http_wait(&c->http, tried))
+            break;
+        rc = 0;
+    }
+    buf_release(&a.body);
+    buf_release(&rows);
+    buf_release(&packed);
+    return rc;
+}
+
+int clickhouse_commit(struct clickhouse *c, int64_t now_ns, opm_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < ROLLUP_COUNT && rc == 0; i++)
+        rc = flush(c, i, err);
+    if (rc == 0)
+        rc = commit_ids(c, now_ns, err);
+    if (rc == 0)
+        clickhouse_rollback(c);
+    return rc;
+}
+
+/* -- rows out -- */
+
+/* A cell of TabSeparated, unescaped in place; *is_null for \N. */
+static char *take_cell(char **at, char *end, size_t *len, bool *is_null)
+{
+    static const char from[] = "btnrf0'\\", to[] = "\b\t\n\r\f\0'\\";
+    char *start = *at, *read = start, *write = start;
+
+    *is_null = end - start >= 2 && start[0] == '\\' && start[1] == 'N';
+    while (read < end && *read != '\t' && *read != '\n') {
+        if (*read == '\\' && read + 1 < end) {
+            const char *known = strchr(from, read[1]);
+
+            *write++ = read[1] && known ? to[known - from] : read[1];
+            read += 2;
+        } else {
+            *write++ = *read++;
+        }
+    }
+    *len = (size_t)(write - start);
+    *at = read < end ? read + 1 : end;
+    *write = '\0'; /* where the tab was, or before */
+    return start;
+}
+
+static enum opm_type type_of(const char *text)
+{
+    static const char *const around[] = { "Nullable(", "LowCardinality(" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(around); i++)
+        if (strncmp(text, around[i], strlen(around[i])) == 0)
+            return type_of(text + strlen(around[i]));
+    if (strncmp(text, "Int", 3) == 0 || strncmp(text, "UInt", 4) == 0)
+        return OPM_TYPE_INT;
+    return strncmp(text, "Float", 5) == 0 || strncmp(text, "Decimal", 7) == 0 ? OPM_TYPE_REAL
+                                                                              : OPM_TYPE_TEXT;
+}
+
+/* Names and types stand in front. */
+static int read_head(struct clickrows *r, opm_error *err)
+{
+    char *line = r->at, *stop = memchr(line, '\n', (size_t)(r->end - line));
+    bool is_null;
+
+    if (!stop)
+        return opm__fail(err, OPM_EFORMAT, "the statement gives no rows: ask with SELECT");
+    r->ncol = 1;
+    for (char *at = line; at < stop; at++)
+        r->ncol += *at == '\t';
+    r->name = mem_calloc((size_t)r->ncol, sizeof(*r->name));
+    r->cell = mem_calloc((size_t)r->ncol, sizeof(*r->cell));
+    r->len = mem_calloc((size_t)r->ncol, sizeof(*r->len));
+    r->type = mem_calloc((size_t)r->ncol, sizeof(*r->type));
+    if (!r->name || !r->cell || !r->len || !r->type)
+        return opm__fail(err, OPM_ENOMEM, "out of memory");
+    for (int i = 0; i < r->ncol; i++)
+        r->name[i] = take_cell(&r->at, r->end, &r->len[i], &is_null);
+    for (int i = 0; i < r->ncol; i++)
+        r->type[i] = type_of(take_cell(&r->at, r->end, &r->len[i], &is_null));
+    return 0;
+}
+
+int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **out, opm_error *err)
+{
+    struct clickrows *r = mem_calloc(1, sizeof(*r));
+    struct buf text = { 0 };
+    size_t len = strlen(sql);
+    int rc;
+
+    while (len && strchr("; \t\r\n", sql[len - 1]))
+        len--;
+    buf_add(&text, sql, len);
+    buf_adds(&text, "\nFORMAT TabSeparatedWithNamesAndTypes");
+    if (!r || text.failed) {
+        rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    } else {
+        const struct click_request q = { .sql = buf_str(&text),
+                                         .host = SIZE_MAX,
+                                         .settings =
+                                             "&readonly=2&join_default_strictness=ALL" };
+
+        rc = click_http_do(&c->http, &q, &r->answer, err);
+    }
+    if (rc == 0) {
+        r->at = r->answer.body.data;
+        r->end = r->at + r->answer.body.len;
+        rc = r->at ? read_head(r, err)
+                   : opm__fail(err, OPM_EFORMAT, "the statement gives no rows: ask with SELECT");
+    }
+    buf_release(&text);
+    if (rc < 0)
+        clickrows_close(r);
+    else
+        *out = r;
+    return rc;
+}
+
+int clickrows_next(struct clickrows *r, opm_error *err)
+{
+    (void)err;
+    if (r->at >= r->end)
+        return 0;
+    for (int i = 0; i < r->ncol; i++) {
+        bool is_null;
+        char *text = take_cell(&r->at, r->end, &r->len[i], &is_null);
+
+        /* What is not a number is not known, as in a file. */
+        if (r->type[i] == OPM_TYPE_REAL && (strstr(text, "nan") || strstr(text, "inf")))
+            is_null = true;
+        r->cell[i] = is_null ? NULL : text;
+    }
+    return 1;
+}
+
+int clickrows_columns(const struct clickrows *r)
+{
+    return r->ncol;
+}
+
+const char *clickrows_name(const struct clickrows *r, int col)
+{
+    return r->name[col];
+}
+
+enum opm_type clickrows_type(const struct clickrows *r, int col)
+{
+    return r->cell[col] ? r->type[col] : OPM_TYPE_NULL;
+}
+
+const char *clickrows_text(const struct clickrows *r, int col, size_t *len)
+{
+    if (len)
+        *len = r->cell[col] ? r->len[col] : 0;
+    return r->cell[col];
+}
+
+void clickrows_close(struct clickrows *r)
+{
+    if (!r)
+        return;
+    buf_release(&r->answer.body);
+    mem_free(r->name);
+    mem_free(r->cell);
+    mem_free(r->len);
+    mem_free(r->type);
+    mem_free(r);
+}
