@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 MAX_LINES = 800
-LONG = {}  # path: why it may be longer
+LONG = {"ui/src/schema.ts": "written by check_docs.py"}  # path: why it may be longer
 
 CODE = {".c", ".h", ".cpp", ".def", ".ts", ".tsx", ".mjs", ".css", ".py"}
 HEADED = {".c", ".h", ".cpp", ".def"}

@@ -7,43 +7,9 @@
 #include "base/error.h"
 #include <stdlib.h>
 
-/* By the clock of the reference rank. */
-static int64_t came_ns(const struct arrival *a)
-{
-    return a->ts_ns - a->clock_ns;
-}
-
-/* Who came first and last to a meeting, and how long the others waited for the last. */
-struct order {
-    int64_t first_ns, last_ns;
-    int64_t others_ns; /* all together */
-    int64_t late_ns;   /* each, on average */
-    size_t last;
-};
-
-static struct order order_of(const struct meetings *m, size_t meeting)
-{
-    struct order o = { INT64_MAX, INT64_MIN, 0, 0, 0 };
-    size_t from = m->first[meeting], to = m->first[meeting + 1];
-
-    for (size_t k = from; k < to; k++) {
-        int64_t came = came_ns(&m->at[k]);
-
-        o.first_ns = MIN(o.first_ns, came);
-        if (came > o.last_ns) {
-            o.last_ns = came;
-            o.last = k;
-        }
-    }
-    for (size_t k = from; k < to; k++)
-        o.others_ns = add_ns(o.others_ns, o.last_ns - came_ns(&m->at[k]));
-    o.late_ns = o.others_ns / (int64_t)(to - from - 1);
-    return o;
-}
-
 static int add_meeting(const struct meetings *m, size_t i, struct table *out)
 {
-    struct order o = order_of(m, i);
+    struct meeting_order o = meeting_order(m, i);
     int rc = 0;
 
     for (size_t k = m->first[i]; rc == 0 && k < m->first[i + 1]; k++) {
@@ -57,9 +23,9 @@ static int add_meeting(const struct meetings *m, size_t i, struct table *out)
         c[arrivals_col_warmup] = cell_i64(a->warmup);
         c[arrivals_col_rank] = cell_i64(a->rank);
         c[arrivals_col_span] = cell_id(a->span);
-        c[arrivals_col_came_ns] = cell_i64(came_ns(a));
-        c[arrivals_col_behind_ns] = cell_i64(came_ns(a) - o.first_ns);
-        c[arrivals_col_waited_ns] = cell_i64(o.last_ns - came_ns(a));
+        c[arrivals_col_came_ns] = cell_i64(arrival_came_ns(a));
+        c[arrivals_col_behind_ns] = cell_i64(arrival_came_ns(a) - o.first_ns);
+        c[arrivals_col_waited_ns] = cell_i64(o.last_ns - arrival_came_ns(a));
         c[arrivals_col_last] = cell_i64(k == o.last);
         c[arrivals_col_late_ns] = k == o.last ? cell_i64(o.late_ns) : cell_null();
         rc = table_add(out, c);
@@ -143,14 +109,14 @@ static size_t tallies_get(struct tally *t, const struct meetings *m)
 
 static void count(struct tally *t, size_t n, const struct meetings *m, size_t i)
 {
-    struct order o = order_of(m, i);
+    struct meeting_order o = meeting_order(m, i);
     struct tally *last = tally_of(t, n, m->at[o.last].rank);
 
     for (size_t k = m->first[i]; k < m->first[i + 1]; k++) {
         struct tally *own = tally_of(t, n, m->at[k].rank);
 
         own->collectives++;
-        own->waited_ns = add_ns(own->waited_ns, o.last_ns - came_ns(&m->at[k]));
+        own->waited_ns = add_ns(own->waited_ns, o.last_ns - arrival_came_ns(&m->at[k]));
         own->from_ns = MIN(own->from_ns, m->at[k].ts_ns);
         own->to_ns = MAX(own->to_ns, m->at[k].end_ns);
     }

@@ -360,6 +360,29 @@ int meetings_get(struct meetings *m, const struct store *st)
     return rc;
 }
 
+struct meeting_order meeting_order(const struct meetings *m, size_t meeting)
+{
+    struct meeting_order o = { INT64_MAX, INT64_MIN, INT64_MIN, 0, 0, 0 };
+    size_t from = m->first[meeting], to = m->first[meeting + 1];
+
+    for (size_t k = from; k < to; k++) {
+        int64_t came = arrival_came_ns(&m->at[k]);
+
+        o.first_ns = MIN(o.first_ns, came);
+        if (came > o.last_ns) {
+            o.next_ns = o.last_ns;
+            o.last_ns = came;
+            o.last = k;
+        } else {
+            o.next_ns = MAX(o.next_ns, came);
+        }
+    }
+    for (size_t k = from; k < to; k++)
+        o.others_ns = add_ns(o.others_ns, o.last_ns - arrival_came_ns(&m->at[k]));
+    o.late_ns = o.others_ns / (int64_t)(to - from - 1);
+    return o;
+}
+
 void meetings_release(struct meetings *m)
 {
     mem_free(m->at);

@@ -41,6 +41,19 @@ int exchanges_get(struct meetings *m, const struct store *st);
  * together, leave out who was alone, compare clocks. 0 or OPM_ENOMEM. */
 int meetings_match(struct meetings *m);
 int meetings_get(struct meetings *m, const struct store *st); /* 0 or OPM_ENOMEM; release */
+/* Who came first and last to a meeting, by the reference clock, and what that cost. */
+struct meeting_order {
+    int64_t first_ns, last_ns;
+    int64_t next_ns; /* when the one before the last came: without the last, it would begin then */
+    int64_t others_ns; /* how long the others waited for the last, all together */
+    int64_t late_ns;   /* each, on average */
+    size_t last;       /* in at[] */
+};
+struct meeting_order meeting_order(const struct meetings *m, size_t meeting);
+static inline int64_t arrival_came_ns(const struct arrival *a)
+{
+    return a->ts_ns - a->clock_ns;
+}
 void meetings_release(struct meetings *m);
 
 #endif

@@ -35,7 +35,8 @@ static int sums_open(struct sums *s, const struct store *st)
 {
     const void *self, *track, *step;
 
-    *s = (struct sums){ .ntrack = store_nrow(st, TABLE_track), .nstep = store_nrow(st, TABLE_step) };
+    *s =
+        (struct sums){ .ntrack = store_nrow(st, TABLE_track), .nstep = store_nrow(st, TABLE_step) };
     s->rank = mem_alloc((s->ntrack + 1) * sizeof(*s->rank));
     if (!s->rank || store_column(st, TABLE_span, span_col_self, &self) < 0 ||
         store_column(st, TABLE_span, span_col_track, &track) < 0 ||
@@ -82,7 +83,7 @@ static struct sum *sum_at(struct sums *s, size_t span, uint32_t group, uint32_t 
 {
     uint32_t step = step_of(s, span), track = track_of(s, span);
     int64_t rank = track < s->ntrack ? s->rank[track] : OPM_NULL_I64;
-    uint64_t where = step != OPM_NULL_ID ? step
+    uint64_t where = step != OPM_NULL_ID             ? step
                      : rank >= 0 && rank < INT32_MAX ? UINT32_C(0x80000000) + (uint64_t)rank
                                                      : UINT32_MAX;
     size_t place, row;
@@ -93,11 +94,9 @@ static struct sum *sum_at(struct sums *s, size_t span, uint32_t group, uint32_t 
     if (row == s->n) {
         if (!GROW(s->at, s->cap, s->n + 1))
             return NULL;
-        s->at[s->n++] = (struct sum){ .step = step,
-                                      .group = group,
-                                      .bucket = bucket,
-                                      .rank = rank,
-                                      .min_ns = INT64_MAX };
+        s->at[s->n++] = (struct sum){
+            .step = step, .group = group, .bucket = bucket, .rank = rank, .min_ns = INT64_MAX
+        };
     }
     return &s->at[row];
 }

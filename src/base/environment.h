@@ -128,10 +128,10 @@ static inline int64_t environment_ranks(void)
  * or MPICH say it; NULL: it is no part of one. */
 static inline const char *environment_job(void)
 {
-    static const char *const names[] = { "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID",
-                                         "LSB_JOBID",           "PBS_JOBID",
-                                         "PMIX_NAMESPACE",      "OMPI_MCA_ess_base_jobid",
-                                         "PMI_JOBID" };
+    static const char *const names[] = {
+        "TORCHELASTIC_RUN_ID",     "SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "PMIX_NAMESPACE",
+        "OMPI_MCA_ess_base_jobid", "PMI_JOBID"
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         const char *value = environment_get(names[i]);

@@ -25,7 +25,7 @@
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9'                ? c - '0'
+    return c >= '0' && c <= '9'                 ? c - '0'
            : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
                                                 : -1;
 }
@@ -69,7 +69,9 @@ static int take_hosts(struct click_http *h, const char *text, size_t len, bool t
             return opm__fail(err, OPM_EINVAL, "clickhouse://: %s",
                              n ? "more than 64 hosts" : "a host is missing");
         buf_addf(&url, "http%s://%.*s%s/", tls ? "s" : "", (int)n, text,
-                 port ? "" : tls ? ":8443" : ":8123");
+                 port  ? ""
+                 : tls ? ":8443"
+                       : ":8123");
         h->host[h->nhost] = url.failed ? NULL : mem_strdup(buf_str(&url));
         buf_release(&url);
         if (!h->host[h->nhost++])
@@ -141,7 +143,8 @@ static int read_secret(char **out, const char *path, opm_error *err)
 
 static int find_password(struct click_http *h, opm_error *err)
 {
-    const char *said = environment_get(PASSWORD_VARIABLE), *file = environment_get(PASSWORD_FILE_VARIABLE);
+    const char *said = environment_get(PASSWORD_VARIABLE),
+               *file = environment_get(PASSWORD_FILE_VARIABLE);
 
     if (h->password)
         return 0;
@@ -155,7 +158,8 @@ static int parse_url(struct click_http *h, const char *url, opm_error *err)
 {
     bool tls = strncmp(url, "clickhouses:", 12) == 0;
     const char *from = strstr(url, "://") + 3, *query = strchr(from, '?');
-    const char *end = query ? query : from + strlen(from), *slash = memchr(from, '/', (size_t)(end - from));
+    const char *end = query ? query : from + strlen(from),
+               *slash = memchr(from, '/', (size_t)(end - from));
     const char *hosts = from, *hosts_end = slash ? slash : end;
     int rc = 0;
 
@@ -229,7 +233,9 @@ int click_http_open(struct click_http *h, const char *url, opm_error *err)
     rc = parse_url(h, url, err);
     if (rc == 0)
         rc = find_password(h, err);
-    if (rc == 0 && (curl_global_init(CURL_GLOBAL_DEFAULT) || !(h->curl = curl_easy_init())))
+    if (rc == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
+        h->curl = curl_easy_init();
+    if (rc == 0 && !h->curl)
         rc = opm__fail(err, OPM_ENOMEM, "libcurl cannot be started");
     return rc;
 }
@@ -281,10 +287,11 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
     case 193: /* wrong password */
     case 194: /* password needed */
     case 516: /* either, in later versions */
-        opm__fail(err, OPM_EIO,
-                  "%s refuses user '%s': wrong name or password (%s or %s has it, or user:password@ "
-                  "in the URL)",
-                  buf_str(&h->name), h->user, PASSWORD_VARIABLE, PASSWORD_FILE_VARIABLE);
+        opm__fail(
+            err, OPM_EIO,
+            "%s refuses user '%s': wrong name or password (%s or %s has it, or user:password@ "
+            "in the URL)",
+            buf_str(&h->name), h->user, PASSWORD_VARIABLE, PASSWORD_FILE_VARIABLE);
         break;
     case 243:
         opm__fail(err, OPM_EIO, "%s has no space left on its disk; what was added before stays",
@@ -293,7 +300,9 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
     default:
         opm__fail(err, a->code == 62 || a->code == 47 ? OPM_EINVAL : OPM_EIO, "%s: %.*s%s",
                   buf_str(&h->name), len ? MIN(len, 300) : 40, len ? text : "it gives no reason",
-                  a->code ? "" : status == 401 ? " (wrong name or password?)" : "");
+                  a->code         ? ""
+                  : status == 401 ? " (wrong name or password?)"
+                                  : "");
     }
     /* Too many parts, queries or connections, or another server of the cluster is not there. */
     a->again = a->code == 252 || a->code == 202 || a->code == 209 || a->code == 210 ||
@@ -301,8 +310,8 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
     a->unsure = a->code == 209 || a->code == 210 || (!a->code && status >= 500);
 }
 
-static int say_broken(struct click_http *h, CURLcode code, const char *more,
-                      struct click_answer *a, opm_error *err)
+static int say_broken(struct click_http *h, CURLcode code, const char *more, struct click_answer *a,
+                      opm_error *err)
 {
     const char *name = buf_str(&h->name), *why = more[0] ? more : curl_easy_strerror(code);
 
@@ -310,7 +319,8 @@ static int say_broken(struct click_http *h, CURLcode code, const char *more,
                code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
     a->unsure = code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST && a->again;
     if (a->body.failed)
-        return opm__fail(err, OPM_ELIMIT, "%s: the answer is larger than 2 GiB: ask for less", name);
+        return opm__fail(err, OPM_ELIMIT, "%s: the answer is larger than 2 GiB: ask for less",
+                         name);
     if (code == CURLE_OPERATION_TIMEDOUT)
         return opm__fail(err, OPM_EIO,
                          "%s has not answered for %ld s (timeout=SECONDS in the URL allows more)",

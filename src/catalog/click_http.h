@@ -10,7 +10,7 @@
 
 struct click_http {
     void *curl;
-    struct buf name; /* the URL without a password, for messages */
+    struct buf name;             /* the URL without a password, for messages */
     char *host[CLICK_HOSTS_MAX]; /* "http://127.0.0.1:8123/" */
     size_t nhost, at;            /* the one that answered last */
     char *user, *password, *database, *cluster, *ca;
@@ -40,7 +40,8 @@ struct click_answer {
     bool again;  /* it may work later */
 };
 
-/* One try. 0, or a failure that is said; *a is filled in either case, and released by the caller. */
+/* One try. 0, or a failure that is said; *a is filled in either case, and released by the caller.
+ */
 int click_http_try(struct click_http *h, const struct click_request *q, struct click_answer *a,
                    opm_error *err);
 /* As often as it may help, for statements that may be done twice. */

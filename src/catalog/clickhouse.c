@@ -1,13 +1,13 @@
 /* clickhouse.c -- see clickhouse.h: tables, insertions and answers.
  *
  * Every table has two names: NAME_rows has what was inserted, and NAME is a view of it that shows
- * the rows whose insertion was finished. An insertion is an attempt of blocks, each with a number of
- * its own that its rows bear as `batch`. When the connection breaks while a block is under way,
+ * the rows whose insertion was finished. An insertion is an attempt of blocks, each with a number
+ * of its own that its rows bear as `batch`. When the connection breaks while a block is under way,
  * nobody knows whether it is there: it is sent again under another number. At the end rank_batch
  * gets the numbers of the blocks that count, in one block, which is there or not. If several
  * attempts at one unit were finished, the one with the lowest number is shown. Neither needs
- * anything of the server but that a block of an INSERT into one partition is atomic, which holds for
- * MergeTree without replicas and Keeper, too, unlike the deduplication of later versions.
+ * anything of the server but that a block of an INSERT into one partition is atomic, which holds
+ * for MergeTree without replicas and Keeper, too, unlike the deduplication of later versions.
  *
  * In a cluster each server has both, and NAME is Distributed over NAME_shown, so that each shard
  * leaves out and sums up its own rows; NAME_in takes rows and spreads them by rank. */
@@ -56,8 +56,7 @@ struct clickrows {
 
 /* -- statements -- */
 
-static int run(struct clickhouse *c, const char *sql, size_t host, bool no_database,
-               opm_error *err)
+static int run(struct clickhouse *c, const char *sql, size_t host, bool no_database, opm_error *err)
 {
     struct click_answer a = { 0 };
     const struct click_request q = { .sql = sql,
@@ -91,13 +90,13 @@ static const char *on_cluster(const struct clickhouse *c, char room[100])
 
 /* -- tables -- */
 
-#define BATCH_COLUMNS                                                                             \
+#define BATCH_COLUMNS \
     "job String, rank Int64, run String, unit String, attempt Int64, id Int64, added_ns Int64"
-#define BATCH_SHOWN                                                                               \
-    "SELECT job, rank, run, unit, id AS batch, added_ns FROM rank_batch_rows WHERE attempt IN"    \
+#define BATCH_SHOWN                                                                            \
+    "SELECT job, rank, run, unit, id AS batch, added_ns FROM rank_batch_rows WHERE attempt IN" \
     " (SELECT min(attempt) FROM rank_batch_rows GROUP BY job, rank, run, unit)"
-#define SHOWN_IDS                                                                                 \
-    "SELECT id FROM rank_batch_rows WHERE attempt IN"                                             \
+#define SHOWN_IDS                                     \
+    "SELECT id FROM rank_batch_rows WHERE attempt IN" \
     " (SELECT min(attempt) FROM rank_batch_rows GROUP BY job, rank, run, unit)"
 
 static int make_table(struct clickhouse *c, size_t host, const char *name, const char *columns,
@@ -452,8 +451,8 @@ static int commit_ids(struct clickhouse *c, int64_t now_ns, opm_error *err)
     if (rows.failed || gzip_pack(&packed, rows.data, rows.len) < 0)
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
     for (long tried = 1; rc == 0; tried++) {
-        rc = insert_once(c, "rank_batch", "job,rank,run,unit,attempt,id,added_ns", &packed, &a,
-                         err);
+        rc =
+            insert_once(c, "rank_batch", "job,rank,run,unit,attempt,id,added_ns", &packed, &a, err);
         if (rc == 0 || !(a.again || a.unsure) || !click_http_wait(&c->http, tried))
             break;
         rc = 0;
@@ -555,8 +554,7 @@ int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **o
     } else {
         const struct click_request q = { .sql = buf_str(&text),
                                          .host = SIZE_MAX,
-                                         .settings =
-                                             "&readonly=2&join_default_strictness=ALL" };
+                                         .settings = "&readonly=2&join_default_strictness=ALL" };
 
         rc = click_http_do(&c->http, &q, &r->answer, err);
     }

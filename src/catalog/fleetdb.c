@@ -26,7 +26,10 @@
 const struct rollup_def rollups[ROLLUP_COUNT] = {
 #define TABLE(table, doc) [ROLLUP_##table] = { #table, doc,
 #define COL(table, column, type, doc)
-#define END(table, order) order, table##_columns, (int)ARRAY_SIZE(table##_columns) },
+#define END(table, order)                                    \
+    order, table##_columns, (int)ARRAY_SIZE(table##_columns) \
+    }                                                        \
+    ,
 #include "store/rollups.def"
 #undef TABLE
 #undef COL
@@ -100,8 +103,8 @@ int fleetdb_open(struct fleetdb **out, const char *where, enum fleetdb_use use, 
                        (int)MIN(strstr(where, "://") - where, 40), where);
     } else if (rc == 0) {
         db->name = mem_strdup(where);
-        rc = db->name ? open_file(db, where, use, err)
-                      : opm__fail(err, OPM_ENOMEM, "out of memory");
+        rc =
+            db->name ? open_file(db, where, use, err) : opm__fail(err, OPM_ENOMEM, "out of memory");
     }
     if (rc < 0)
         fleetdb_close(db);

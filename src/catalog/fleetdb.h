@@ -1,10 +1,10 @@
 /* fleetdb.h -- rollups of many ranks in a database: a file of SQLite, or ClickHouse.
  *
- * Both have the tables of store/rollups.def and answer the same SQL (docs/fleet.md says which). What
- * is added is a unit: what one recording of a rank gave. It is seen whole or not at all, and once,
- * however often and by however many writers it is added, whatever is killed meanwhile: in a file by
- * its transaction; in ClickHouse, which has none, by rows that bear the number of their insertion
- * and are shown once rank_batch, which is written last, names it.
+ * Both have the tables of store/rollups.def and answer the same SQL (docs/fleet.md says which).
+ * What is added is a unit: what one recording of a rank gave. It is seen whole or not at all, and
+ * once, however often and by however many writers it is added, whatever is killed meanwhile: in a
+ * file by its transaction; in ClickHouse, which has none, by rows that bear the number of their
+ * insertion and are shown once rank_batch, which is written last, names it.
  *
  * A handle belongs to one thread at a time. */
 #ifndef CATALOG_FLEETDB_H
@@ -110,17 +110,17 @@ void fleetdb_rollback(struct fleetdb *db); /* fine if nothing has begun */
     {                      \
         .f = (v)           \
     }
-#define TABLE(table, doc)                                                                        \
-    static inline int fleetdb_put_##table(struct fleetdb *db, const struct table##_row *row,     \
-                                          opm_error *err)                                        \
-    {                                                                                            \
-        const enum rollup_id fleetdb_id = ROLLUP_##table;                                        \
+#define TABLE(table, doc)                                                                    \
+    static inline int fleetdb_put_##table(struct fleetdb *db, const struct table##_row *row, \
+                                          opm_error *err)                                    \
+    {                                                                                        \
+        const enum rollup_id fleetdb_id = ROLLUP_##table;                                    \
         struct rollup_cell fleetdb_cells[] = {
 #define COL(table, column, type, doc) ROLLUP_CELL_##type(row->column),
-#define END(table, order)                                      \
-    }                                                          \
-    ;                                                          \
-    return fleetdb_put(db, fleetdb_id, fleetdb_cells, err);    \
+#define END(table, order)                                   \
+    }                                                       \
+    ;                                                       \
+    return fleetdb_put(db, fleetdb_id, fleetdb_cells, err); \
     }
 #include "store/rollups.def"
 #undef TABLE

@@ -136,10 +136,10 @@ static int64_t element_bytes(const char *dtype)
     static const struct {
         const char *name;
         int64_t bytes;
-    } types[] = { { "Float", 4 },    { "Half", 2 }, { "BFloat16", 2 }, { "Double", 8 },
-                  { "Int", 4 },      { "Long", 8 }, { "Short", 2 },    { "Byte", 1 },
-                  { "Char", 1 },     { "Bool", 1 }, { "fp32", 4 },     { "fp16", 2 },
-                  { "bf16", 2 },     { "fp64", 8 }, { "int8", 1 },     { "Float8_e4m3fn", 1 },
+    } types[] = { { "Float", 4 },      { "Half", 2 }, { "BFloat16", 2 }, { "Double", 8 },
+                  { "Int", 4 },        { "Long", 8 }, { "Short", 2 },    { "Byte", 1 },
+                  { "Char", 1 },       { "Bool", 1 }, { "fp32", 4 },     { "fp16", 2 },
+                  { "bf16", 2 },       { "fp64", 8 }, { "int8", 1 },     { "Float8_e4m3fn", 1 },
                   { "Float8_e5m2", 1 } };
 
     for (size_t i = 0; dtype && i < ARRAY_SIZE(types); i++)
@@ -414,15 +414,22 @@ static int put_tables(struct reducing *r)
         rc = flush_kernel(r);
 #define ARG(name) "json_extract(a, '$.\"" name "\"')"
     if (rc == 0)
-        rc = each(r, put_exchange,
-                  "SELECT num, name, nth, warmup, ts, dur,"
-                  " coalesce(" ARG("Process Group Name") ", " ARG("communicator") "), "
-                  ARG("In msg nelems") ", " ARG("dtype") ", " ARG("bytes") ", " ARG("Group size")
-                  ", coalesce(" ARG("Dst Rank") ", " ARG("Src Rank") ", " ARG("peer") ")"
-                  " FROM (SELECT e.num, e.name, e.nth, e.warmup, e.ts, e.dur, e.rank,"
-                  " iif(json_valid(s.args), s.args, '{}') AS a"
-                  " FROM exchanges AS e JOIN span AS s ON s.id = e.span) WHERE %s",
-                  w);
+        rc = each(
+            r, put_exchange,
+            "SELECT num, name, nth, warmup, ts, dur,"
+            " coalesce(" ARG("Process Group Name") ", " ARG("communicator") "), " ARG(
+                "In msg "
+                "nelems") ", " ARG("dtype") ", " ARG("bytes") ", " ARG("Group size") ", "
+                                                                                     "coalesce"
+                                                                                     "(" ARG(
+                                                                                         "Dst "
+                                                                                         "Rank") ","
+                                                                                                 " " ARG("Src "
+                                                                                                         "Rank") ", " ARG("peer") ")"
+                                                                                                                                  " FROM (SELECT e.num, e.name, e.nth, e.warmup, e.ts, e.dur, e.rank,"
+                                                                                                                                  " iif(json_valid(s.args), s.args, '{}') AS a"
+                                                                                                                                  " FROM exchanges AS e JOIN span AS s ON s.id = e.span) WHERE %s",
+            w);
 #undef ARG
     r->memory = (struct rank_memory_row){ 0 };
     buf_clear(&r->key);
@@ -527,9 +534,8 @@ static int find_ranks(struct reducing *r, int64_t **out, size_t *n)
 {
     opm_rows *rows = NULL;
     size_t cap = 0;
-    int rc = opm_trace_query(r->t,
-                             "SELECT DISTINCT rank FROM track WHERE rank IS NOT NULL ORDER BY 1",
-                             &rows, r->err);
+    int rc = opm_trace_query(
+        r->t, "SELECT DISTINCT rank FROM track WHERE rank IS NOT NULL ORDER BY 1", &rows, r->err);
 
     *out = NULL;
     *n = 0;
@@ -553,9 +559,7 @@ static int add_ranks(struct reducing *r, const int64_t *rank, size_t n, const st
 
     r->where = "1";
     if (n < 2) {
-        int64_t which = r->said->rank >= 0 ? r->said->rank
-                        : n                ? rank[0]
-                                           : r->said->otherwise;
+        int64_t which = r->said->rank >= 0 ? r->said->rank : n ? rank[0] : r->said->otherwise;
 
         return which >= 0 ? add_rank(r, which, run, done)
                           : opm__fail(r->err, OPM_EINVAL,

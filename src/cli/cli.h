@@ -67,6 +67,7 @@ int cmd_export(struct cli *cli, int argc, char **argv);
 int cmd_help(struct cli *cli, int argc, char **argv);
 int cmd_history(struct cli *cli, int argc, char **argv);
 int cmd_import(struct cli *cli, int argc, char **argv);
+int cmd_job(struct cli *cli, int argc, char **argv);
 int cmd_llm(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_pipeline(struct cli *cli, int argc, char **argv);

@@ -202,10 +202,11 @@ static int add_ranks(struct adding *a, const char *to, char **paths, int n)
         rc = add_rank(a, db, paths[read], &done);
     }
     if (rc != CLI_OK && done.added + done.there)
-        cli_error("%s: before that, %zu rank%s of job %s were added or are there: the next 'opmeter "
-                  "add' goes on",
-                  fleetdb_name(db), done.added + done.there,
-                  human_s((int64_t)(done.added + done.there)), a->rank.job);
+        cli_error(
+            "%s: before that, %zu rank%s of job %s were added or are there: the next 'opmeter "
+            "add' goes on",
+            fleetdb_name(db), done.added + done.there, human_s((int64_t)(done.added + done.there)),
+            a->rank.job);
     if (rc == CLI_OK && !a->cli->quiet) {
         cli_say(a->cli, "%s: job %s: %zu rank%s added", fleetdb_name(db), a->rank.job, done.added,
                 human_s((int64_t)done.added));

@@ -55,11 +55,13 @@ const struct command commands[] = {
       "opmeter diff [OPTION]... A B\n"
       "opmeter diff [OPTION]... A... -- B..." },
     { "add", cmd_add, "keep runs in a catalogue, with commit, machine and operators",
-      "opmeter add [OPTION]... --to RUNS.DB RUN..." },
+      "opmeter add [OPTION]... --to URL RUN..." },
     { "history", cmd_history, "show runs over time, where they changed and what changed",
       "opmeter history [OPTION]... RUNS.DB\n"
       "opmeter history prune [OPTION]... RUNS.DB\n"
       "opmeter history export [OPTION]... -o PATH RUNS.DB" },
+    { "job", cmd_job, "show the ranks of a distributed job: who is late, and what it costs",
+      "opmeter job [OPTION]... URL [ID]" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
       "opmeter query [OPTION]... -f FILE TRACE..." },

@@ -39,7 +39,8 @@ int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind 
                 enum dbfile_use use, opm_error *err);
 void dbfile_close(struct dbfile *f); /* NULL is fine; queries are closed before */
 
-int dbfile_version(const struct dbfile *f); /* of its tables: kind->version, or less if it is read */
+int dbfile_version(
+    const struct dbfile *f); /* of its tables: kind->version, or less if it is read */
 const char *dbfile_path(const struct dbfile *f);
 
 /* From dbfile_begin() to dbfile_commit() no other process writes; dbfile_rollback(), which may

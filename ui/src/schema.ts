@@ -290,6 +290,38 @@ export interface TypeStatsRow {
     gflops_per_s: number | null;
 }
 
+// operators by step and duration, on the device and on the host, no warm-up: rows add up over durations, steps, files and ranks
+export interface OpStepsRow {
+    rank: number | null;
+    step: number | null;
+    num: number | null;
+    section: string | null;
+    op: number | null;
+    name: string | null;
+    type: string | null;
+    bucket: number | null;
+    count: number | null;
+    total_ns: number | null;
+    self_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+}
+
+// what devices ran by step, name and duration, no warm-up: rows add up as those of op_steps
+export interface KernelStepsRow {
+    rank: number | null;
+    step: number | null;
+    num: number | null;
+    device: string | null;
+    name: string | null;
+    kind: string | null;
+    bucket: number | null;
+    count: number | null;
+    total_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+}
+
 // time by name, category and layer, warm-up included, the most self time first
 export interface SpanStatsRow {
     name: string | null;
@@ -525,6 +557,18 @@ export interface ArrivalsRow {
     waited_ns: number | null;
     last: number | null;
     late_ns: number | null;
+}
+
+// collectives and transfers between ranks as each rank recorded them: what table arrivals compares, also of a rank alone
+export interface ExchangesRow {
+    span: number | null;
+    rank: number | null;
+    num: number | null;
+    name: string | null;
+    nth: number | null;
+    warmup: number | null;
+    ts: number;
+    dur: number;
 }
 
 // which ranks the others wait for at collectives; no warm-up
