@@ -424,11 +424,12 @@ static int put_tables(struct reducing *r)
                                                                                      "(" ARG(
                                                                                          "Dst "
                                                                                          "Rank") ","
-                                                                                                 " " ARG("Src "
-                                                                                                         "Rank") ", " ARG("peer") ")"
-                                                                                                                                  " FROM (SELECT e.num, e.name, e.nth, e.warmup, e.ts, e.dur, e.rank,"
-                                                                                                                                  " iif(json_valid(s.args), s.args, '{}') AS a"
-                                                                                                                                  " FROM exchanges AS e JOIN span AS s ON s.id = e.span) WHERE %s",
+                                                                                                 " " ARG(
+                                                                                                     "Src "
+                                                                                                     "Rank") ", " ARG("peer") ")"
+                                                                                                                              " FROM (SELECT e.num, e.name, e.nth, e.warmup, e.ts, e.dur, e.rank,"
+                                                                                                                              " iif(json_valid(s.args), s.args, '{}') AS a"
+                                                                                                                              " FROM exchanges AS e JOIN span AS s ON s.id = e.span) WHERE %s",
             w);
 #undef ARG
     r->memory = (struct rank_memory_row){ 0 };
