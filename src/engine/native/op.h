@@ -137,8 +137,11 @@ struct op {
     bool fixed;         /* depends on constants only: done once and for all */
     bool looked;        /* prepare() looked at data */
     bool told;          /* the recorder knows more than its name */
-    bool prepared;      /* dynamic: for the shapes below */
-    struct shape *seen; /* dynamic: nin shapes it was prepared for */
+    bool prepared;      /* for the shapes below */
+    struct shape *seen; /* nin shapes it was prepared for; NULL: none yet */
+    bool placed;        /* the memory plan knows it as it is in placed_how */
+    enum op_state placed_how;
+    size_t scratch_room; /* bytes of scratch in the arena */
     struct plan **body; /* of control flow: one for each graph attribute */
     uint32_t nbody;
     opm_op *meter;
@@ -168,6 +171,9 @@ struct val {
     uint32_t root;        /* VAL_ALIAS: where the memory is */
     uint32_t first, last; /* operators between which it lives */
     size_t at;            /* VAL_PLANNED: offset in the arena */
+    enum val_kind placed; /* what the memory plan made of it, VAL_NONE: nothing */
+    uint32_t twin;        /* VAL_ALIAS: the operand that it lies on */
+    size_t room;          /* VAL_PLANNED: bytes that it may grow to */
     bool blocked;         /* the channel-blocked form (blocked_isa.h) of the graph's value `of` */
     uint32_t of;
 };
@@ -183,7 +189,8 @@ struct plan {
     uint32_t nop;
     void *arena;
     size_t arena_bytes;
-    bool built; /* plan_build() is done */
+    uint64_t placed; /* memory plans that were made */
+    bool built;      /* plan_build() is done */
     bool inner; /* of a subgraph: nothing but constants is known before running */
 };
 
@@ -199,6 +206,8 @@ struct native {
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
     bool described; /* to the recorder, for these shapes */
+    struct told *told; /* and for which ones before; see meter.c */
+    size_t ntold, told_cap, told_now;
     int64_t rounds; /* of loops in this run */
     struct budget budget;
     int64_t next_look_ns;        /* when to ask opts.stop again */
@@ -233,10 +242,15 @@ int plan_layout(struct plan *p, opm_error *err);
 /* fuse.c */
 int plan_fuse(struct plan *p, opm_error *err);
 /* meter.c: describe operators to the recorder. Names when a model is opened; then, for each set of
- * input shapes, before preparing, which is recorded already, that those told of are operators anew,
- * and after it shapes, FLOPs, what preparing chose, and the memory plan. */
-enum meter_what { METER_NAMES, METER_ANEW, METER_ALL };
-void plan_meter(struct plan *p, enum meter_what what);
+ * input shapes, before preparing, which is recorded already, that those told of are operators anew
+ * (meter_shapes() is true), and after it shapes, FLOPs, what preparing chose, and the memory plan
+ * (meter_all()). Shapes that come again are the operators that they were. Where the caller has
+ * memory for outputs, they grow with every run, and only when one grew by an eighth they are others.
+ */
+void meter_names(struct native *e);
+bool meter_shapes(struct native *e, const struct engine_tensor *in);
+void meter_all(struct native *e);
+void meter_release(struct native *e);
 
 /* For kernels. */
 static inline struct nt *kernel_in(const struct op *op, uint32_t i)

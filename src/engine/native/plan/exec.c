@@ -99,6 +99,8 @@ static bool foldable(const struct op *op, bool *fixed)
 
 static void mark_dynamic(struct op *op)
 {
+    if (op->how == OP_DYNAMIC) /* its own look at shapes says whether it must get ready again */
+        return;
     op->how = OP_DYNAMIC;
     op->prepared = false;
     for (uint32_t i = 0; i < op->nout; i++)
@@ -112,10 +114,31 @@ static void mark_dynamic(struct op *op)
         }
 }
 
+/* True if the shapes are those it was prepared for; notes the new ones. */
+static int same_shapes(struct op *op, bool *same)
+{
+    *same = op->prepared;
+    if (!op->seen) {
+        op->seen = mem_calloc((size_t)op->nin + 1, sizeof(*op->seen));
+        if (!op->seen)
+            return OPM_ENOMEM;
+    }
+    for (uint32_t i = 0; i < op->nin; i++) {
+        const struct nt *t = kernel_in(op, i);
+
+        if (!t)
+            continue;
+        if (!*same || !shape_equal(&op->seen[i], &t->shape))
+            *same = false;
+        op->seen[i] = t->shape;
+    }
+    return 0;
+}
+
 static int prepare_op(struct op *op, opm_error *err)
 {
     struct plan *p = op->plan;
-    bool fixed, fold = foldable(op, &fixed), known = true;
+    bool fixed, fold = foldable(op, &fixed), known = true, same;
     int rc;
 
     if (op->how == OP_DONE && op->fixed)
@@ -129,6 +152,11 @@ static int prepare_op(struct op *op, opm_error *err)
         mark_dynamic(op);
         return 0;
     }
+    if (same_shapes(op, &same))
+        return kernel_nomem(op, err);
+    if (same && !fold && op->how == OP_STATIC && !op->looked)
+        return 0;
+    op->prepared = false;
     for (uint32_t i = 0; i < op->nout; i++) /* in-place and aliases are found anew */
         if (op->out[i] != NO_VALUE)
             p->val[op->out[i]].t.data = NULL;
@@ -141,6 +169,7 @@ static int prepare_op(struct op *op, opm_error *err)
         return rc;
     if (!fold) {
         op->how = OP_STATIC;
+        op->prepared = true;
         for (uint32_t i = 0; i < op->nout; i++)
             if (op->out[i] != NO_VALUE) {
                 p->val[op->out[i]].kind = VAL_PLANNED;
@@ -201,27 +230,6 @@ int plan_prepare(struct plan *p, opm_error *err)
         }
     }
     return rc || p->inner ? rc : plan_memory(p, err);
-}
-
-/* True if the shapes are those it was prepared for; notes the new ones. */
-static int same_shapes(struct op *op, bool *same)
-{
-    *same = op->prepared;
-    if (!op->seen) {
-        op->seen = mem_calloc((size_t)op->nin + 1, sizeof(*op->seen));
-        if (!op->seen)
-            return OPM_ENOMEM;
-    }
-    for (uint32_t i = 0; i < op->nin; i++) {
-        const struct nt *t = kernel_in(op, i);
-
-        if (!t)
-            continue;
-        if (!*same || !shape_equal(&op->seen[i], &t->shape))
-            *same = false;
-        op->seen[i] = t->shape;
-    }
-    return 0;
 }
 
 static int run_dynamic(struct op *op, opm_error *err)

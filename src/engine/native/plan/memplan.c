@@ -22,9 +22,10 @@ static uint32_t root_of(const struct plan *p, uint32_t v)
     return v;
 }
 
-static void alias_to(struct plan *p, uint32_t v, uint32_t root)
+static void alias_to(struct plan *p, uint32_t v, uint32_t root, uint32_t twin)
 {
     p->val[v].kind = VAL_ALIAS;
+    p->val[v].twin = twin;
     p->val[v].root = root;
     p->val[root].last = MAX(p->val[root].last, p->val[v].last);
 }
@@ -76,7 +77,7 @@ static void find_aliases(struct plan *p)
             uint32_t root = root_of(p, op->in[0]);
 
             if (p->val[root].kind == VAL_PLANNED)
-                alias_to(p, out, root);
+                alias_to(p, out, root, op->in[0]);
             else /* of an input or constant: follows it at run time */
                 p->val[out].kind = VAL_INPUT;
             continue;
@@ -91,7 +92,7 @@ static void find_aliases(struct plan *p)
                 p->val[root].t.bytes != p->val[out].t.bytes ||
                 !shape_equal(&p->val[op->in[k]].t.shape, &p->val[out].t.shape))
                 continue;
-            alias_to(p, out, root);
+            alias_to(p, out, root, op->in[k]);
             break;
         }
     }
@@ -132,6 +133,17 @@ static size_t place(struct item *item, size_t n, const struct item **near)
     return total;
 }
 
+static size_t rounded(size_t bytes)
+{
+    return (MAX(bytes, (size_t)1) + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN;
+}
+
+/* What changed its size once may do so again: texts grow token by token. */
+static size_t with_room(const struct plan *p, size_t bytes)
+{
+    return p->placed ? bytes + bytes / 4 : bytes;
+}
+
 static size_t collect(const struct plan *p, struct item *item)
 {
     size_t n = 0;
@@ -140,8 +152,7 @@ static size_t collect(const struct plan *p, struct item *item)
         const struct val *v = &p->val[i];
 
         if (v->kind == VAL_PLANNED)
-            item[n++] = (struct item){ (MAX(v->t.bytes, (size_t)1) + NATIVE_ALIGN - 1) /
-                                           NATIVE_ALIGN * NATIVE_ALIGN,
+            item[n++] = (struct item){ rounded(with_room(p, v->t.bytes)),
                                        0,
                                        v->first,
                                        v->last,
@@ -151,7 +162,7 @@ static size_t collect(const struct plan *p, struct item *item)
     for (uint32_t i = 0; i < p->nop; i++)
         if (p->op[i].how == OP_STATIC && p->op[i].scratch_bytes)
             item[n++] = (struct item){
-                (p->op[i].scratch_bytes + NATIVE_ALIGN - 1) / NATIVE_ALIGN * NATIVE_ALIGN,
+                rounded(with_room(p, p->op[i].scratch_bytes)),
                 0,
                 i,
                 i,
@@ -188,7 +199,103 @@ static void leave_bound(struct plan *p)
     }
 }
 
-int plan_memory(struct plan *p, opm_error *err)
+/* Is value v, which an operator that runs writes, as big as its place? */
+static bool value_fits(const struct plan *p, const struct op *op, uint32_t v)
+{
+    const struct val *val = &p->val[v], *twin = &p->val[val->twin];
+
+    switch (val->placed) {
+    case VAL_PLANNED:
+        return val->t.bytes <= val->room;
+    case VAL_ALIAS:
+        return val->t.bytes == twin->t.bytes &&
+               ((op->kernel->flags & K_ALIAS) || shape_equal(&val->t.shape, &twin->t.shape));
+    default:
+        return val->placed == VAL_INPUT || val->placed == VAL_BOUND;
+    }
+}
+
+/* Does the plan that there is do, for the sizes of now? */
+static bool still_fits(const struct plan *p)
+{
+    const struct native *e = p->engine;
+
+    for (uint32_t i = 0; i < p->nop; i++) {
+        const struct op *op = &p->op[i];
+
+        if (!op->placed || op->how != op->placed_how)
+            return false;
+        if (op->how != OP_STATIC)
+            continue;
+        if (op->scratch_bytes > op->scratch_room)
+            return false;
+        for (uint32_t k = 0; k < op->nout; k++)
+            if (op->out[k] != NO_VALUE && !value_fits(p, op, op->out[k]))
+                return false;
+    }
+    for (size_t i = 0; i < e->nout; i++) {
+        const struct val *v = &p->val[p->graph->output[i]];
+        bool bound = e->bound[i].data && e->bound[i].type == v->t.type;
+
+        if ((v->placed == VAL_BOUND && !bound) || (v->placed == VAL_PLANNED && bound))
+            return false;
+    }
+    return true;
+}
+
+/* Values and scratch memory where that plan has them. */
+static void take_places(struct plan *p)
+{
+    for (uint32_t i = 0; i < p->nop; i++) {
+        const struct op *op = &p->op[i];
+
+        for (uint32_t k = 0; op->how == OP_STATIC && k < op->nout; k++) {
+            struct val *v = op->out[k] == NO_VALUE ? NULL : &p->val[op->out[k]];
+
+            if (!v)
+                continue;
+            v->kind = v->placed;
+            if (v->kind == VAL_PLANNED)
+                v->t.data = (char *)p->arena + v->at;
+        }
+    }
+    for (uint32_t i = 0; i < p->nval; i++)
+        if (p->val[i].kind == VAL_ALIAS)
+            p->val[i].t.data = p->val[root_of(p, i)].t.data;
+}
+
+/* All of it is to be found anew, and then kept in mind. */
+static void forget_places(struct plan *p)
+{
+    for (uint32_t i = 0; i < p->nop; i++)
+        for (uint32_t k = 0; p->op[i].how == OP_STATIC && k < p->op[i].nout; k++)
+            if (p->op[i].out[k] != NO_VALUE)
+                p->val[p->op[i].out[k]].kind = VAL_PLANNED;
+    for (uint32_t i = 0; i < p->nval; i++)
+        p->val[i].placed = VAL_NONE;
+}
+
+static void note_places(struct plan *p, const struct item *item, size_t n)
+{
+    for (uint32_t i = 0; i < p->nop; i++) {
+        struct op *op = &p->op[i];
+
+        op->placed = true;
+        op->placed_how = op->how;
+        op->scratch_room = 0;
+        for (uint32_t k = 0; op->how == OP_STATIC && k < op->nout; k++)
+            if (op->out[k] != NO_VALUE)
+                p->val[op->out[k]].placed = p->val[op->out[k]].kind;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (item[i].val == NO_VALUE)
+            p->op[item[i].op].scratch_room = item[i].bytes;
+        else
+            p->val[item[i].val].room = item[i].bytes;
+    p->placed++;
+}
+
+static int place_all(struct plan *p, opm_error *err)
 {
     struct item *item = mem_calloc((size_t)p->nval + p->nop + 1, sizeof(*item));
     const struct item **near = mem_calloc((size_t)p->nval + p->nop + 1, sizeof(struct item *));
@@ -200,6 +307,7 @@ int plan_memory(struct plan *p, opm_error *err)
         mem_free(near);
         return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     }
+    forget_places(p);
     leave_bound(p);
     lifetimes(p);
     extend_aliases(p);
@@ -227,7 +335,17 @@ int plan_memory(struct plan *p, opm_error *err)
     for (uint32_t i = 0; i < p->nval && !rc; i++)
         if (p->val[i].kind == VAL_ALIAS)
             p->val[i].t.data = p->val[root_of(p, i)].t.data;
+    if (!rc)
+        note_places(p, item, n);
     mem_free(item);
     mem_free(near);
     return rc;
+}
+
+int plan_memory(struct plan *p, opm_error *err)
+{
+    if (!p->placed || !still_fits(p))
+        return place_all(p, err);
+    take_places(p);
+    return 0;
 }

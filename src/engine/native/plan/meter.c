@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TENSORS_MAX 64
@@ -322,17 +323,225 @@ static void infer_shapes(struct native *e)
     mem_free(in);
 }
 
-void plan_meter(struct plan *p, enum meter_what what)
+enum meter_what { METER_NAMES, METER_ANEW, METER_ALL };
+
+static void meter_plan(struct plan *p, enum meter_what what)
 {
-    if (what == METER_ANEW && !p->inner)
-        infer_shapes(p->engine);
     for (uint32_t i = 0; i < p->nop; i++) {
+        struct op *op = &p->op[i];
+
         /* Anew: only names are known again, and those of the others are told already. */
-        if (what != METER_ANEW || p->op[i].told)
-            meter_op(&p->op[i], what == METER_ALL);
-        for (uint32_t b = 0; b < p->op[i].nbody; b++)
-            plan_meter(p->op[i].body[b], what);
+        if (what == METER_ANEW && op->told)
+            op->meter = NULL; /* that of the earlier shapes is in `told` */
+        if (what != METER_ANEW || op->told)
+            meter_op(op, what == METER_ALL);
+        for (uint32_t b = 0; b < op->nbody; b++)
+            meter_plan(op->body[b], what);
     }
-    if (what == METER_ALL && !p->inner && p->nop)
-        meter_memory(p);
+}
+
+/* What was told for some shapes of the inputs: the operators of all plans, in their order, and of
+ * what shapes each is. Some are those of other shapes of the inputs, too. */
+struct told {
+    struct shape *in;
+    opm_op **meter;
+    uint64_t *shapes;
+    size_t n;
+};
+
+#define TOLD_MAX 64
+
+static size_t count_ops(const struct plan *p)
+{
+    size_t n = p->nop;
+
+    for (uint32_t i = 0; i < p->nop; i++)
+        for (uint32_t b = 0; b < p->op[i].nbody; b++)
+            n += count_ops(p->op[i].body[b]);
+    return n;
+}
+
+static opm_op **each_meter(struct plan *p, opm_op **meter, bool back)
+{
+    for (uint32_t i = 0; i < p->nop; i++) {
+        if (back)
+            p->op[i].meter = *meter++;
+        else
+            *meter++ = p->op[i].meter;
+        for (uint32_t b = 0; b < p->op[i].nbody; b++)
+            meter = each_meter(p->op[i].body[b], meter, back);
+    }
+    return meter;
+}
+
+static bool told_elsewhere(const struct native *e, const struct told *t, size_t op)
+{
+    for (size_t i = 0; i < e->ntold; i++)
+        if (&e->told[i] != t && e->told[i].n > op && e->told[i].meter[op] == t->meter[op])
+            return true;
+    return false;
+}
+
+static void drop_told(struct native *e, struct told *t, bool meters)
+{
+    for (size_t i = 0; meters && i < t->n; i++)
+        if (!told_elsewhere(e, t, i))
+            opm_op_free(t->meter[i]);
+    mem_free(t->in);
+    mem_free(t->meter);
+    mem_free(t->shapes);
+    *t = (struct told){ 0 };
+}
+
+static void add_shape(uint64_t *h, const struct plan *p, uint32_t v)
+{
+    enum tensor_type type;
+    const struct shape *s = v == NO_VALUE ? NULL : value_shape(p, v, &type);
+
+    for (int32_t i = s ? -1 : 0; i < (s ? s->rank : 1); i++)
+        *h = (*h ^ (uint64_t)(!s ? -2 : i < 0 ? s->rank : s->dim[i])) * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t op_shapes(const struct op *op)
+{
+    uint64_t h = 1;
+
+    for (uint32_t i = 0; i < op->nin; i++)
+        add_shape(&h, op->plan, op->in[i]);
+    for (uint32_t i = 0; i < op->nout; i++)
+        add_shape(&h, op->plan, op->out[i]);
+    return h ^ h >> 32;
+}
+
+/* Operators whose own shapes were told of are those; the others are new ones. */
+static size_t meter_grown(struct native *e, struct plan *p, struct told *t, size_t at)
+{
+    for (uint32_t i = 0; i < p->nop; i++, at++) {
+        struct op *op = &p->op[i];
+        const struct told *like = NULL;
+
+        t->shapes[at] = op_shapes(op);
+        for (size_t k = 0; k < e->ntold && !like; k++)
+            if (&e->told[k] != t && e->told[k].shapes[at] == t->shapes[at])
+                like = &e->told[k];
+        if (like) {
+            op->meter = like->meter[at];
+        } else {
+            if (op->told)
+                op->meter = NULL;
+            meter_op(op, true);
+        }
+        t->meter[at] = op->meter;
+        for (uint32_t b = 0; b < op->nbody; b++)
+            at = meter_grown(e, op->body[b], t, at + 1) - 1;
+    }
+    return at;
+}
+
+static bool grows(const struct native *e)
+{
+    for (size_t i = 0; i < e->nout; i++)
+        if (e->bound[i].data)
+            return true;
+    return false;
+}
+
+static bool alike(const struct shape *a, const struct shape *b, bool grow)
+{
+    if (!grow || a->rank != b->rank)
+        return shape_equal(a, b);
+    for (int32_t i = 0; i < a->rank; i++)
+        if (llabs(a->dim[i] - b->dim[i]) > MAX(a->dim[i], b->dim[i]) / 8)
+            return false;
+    return true;
+}
+
+/* What was told for such shapes, or e->ntold. */
+static size_t find_told(const struct native *e, const struct engine_tensor *in)
+{
+    bool grow = grows(e);
+    size_t i, k;
+
+    for (i = 0; i < e->ntold; i++) {
+        for (k = 0; k < e->nin && alike(&e->told[i].in[k], &in[k].shape, grow); k++)
+            ;
+        if (k == e->nin)
+            break;
+    }
+    return i;
+}
+
+/* A place for what is told next; those of earlier shapes make room for it. */
+static struct told *new_told(struct native *e)
+{
+    if (e->ntold < TOLD_MAX) {
+        if (!GROW(e->told, e->told_cap, e->ntold + 1))
+            return NULL;
+        e->told_now = e->ntold++;
+        e->told[e->told_now] = (struct told){ 0 };
+    } else {
+        e->told_now = (e->told_now + 1) % TOLD_MAX;
+        drop_told(e, &e->told[e->told_now], true);
+    }
+    return &e->told[e->told_now];
+}
+
+void meter_names(struct native *e)
+{
+    meter_plan(e->plan, METER_NAMES);
+}
+
+bool meter_shapes(struct native *e, const struct engine_tensor *in)
+{
+    size_t at = find_told(e, in);
+    struct told *t;
+
+    if (at < e->ntold) {
+        if (at != e->told_now)
+            each_meter(e->plan, e->told[at].meter, true);
+        e->told_now = at;
+        return false;
+    }
+    t = new_told(e);
+    if (!t)
+        return false;
+    t->n = count_ops(e->plan);
+    t->in = mem_calloc(e->nin + 1, sizeof(*t->in));
+    t->meter = mem_calloc(t->n + 1, sizeof(*t->meter));
+    t->shapes = mem_calloc(t->n + 1, sizeof(*t->shapes));
+    if (!t->in || !t->meter || !t->shapes) { /* nobody else has those operators */
+        mem_free(t->in);
+        mem_free(t->meter);
+        mem_free(t->shapes);
+        e->ntold--;
+        *t = e->told[e->ntold];
+        return false;
+    }
+    for (size_t i = 0; i < e->nin; i++)
+        t->in[i] = in[i].shape;
+    if (!grows(e))
+        meter_plan(e->plan, METER_ANEW);
+    each_meter(e->plan, t->meter, false);
+    return true;
+}
+
+void meter_all(struct native *e)
+{
+    infer_shapes(e);
+    if (grows(e))
+        meter_grown(e, e->plan, &e->told[e->told_now], 0);
+    else
+        meter_plan(e->plan, METER_ALL);
+    if (e->plan->nop && (e->ntold == 1 || !grows(e)))
+        meter_memory(e->plan);
+}
+
+void meter_release(struct native *e)
+{
+    for (size_t i = 0; i < e->ntold; i++)
+        if (i != e->told_now)
+            drop_told(e, &e->told[i], true);
+    if (e->ntold) /* those of now are their operators' */
+        drop_told(e, &e->told[e->told_now], false);
+    mem_free(e->told);
 }

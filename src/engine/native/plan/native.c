@@ -11,6 +11,7 @@ static void native_close(struct engine *base)
 
     if (!e)
         return;
+    meter_release(e);
     plan_free(e->plan);
     keep_release(&e->lasting);
     keep_release(&e->fleeting);
@@ -91,7 +92,7 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         native_close(&e->base);
         return rc;
     }
-    plan_meter(e->plan, METER_NAMES);
+    meter_names(e);
     *out = &e->base;
     return 0;
 }
@@ -250,17 +251,18 @@ static int set_inputs(struct native *e, const struct engine_tensor *in, bool wit
 }
 
 /* Once for each preparation, as soon as somebody records: shapes, FLOPs and memory take a while. */
-static void describe(struct native *e)
+static void describe(struct native *e, const struct engine_tensor *in)
 {
     if (e->described || !opm_on(OPM_FRAMEWORK))
         return;
-    plan_meter(e->plan, METER_ANEW);
-    plan_meter(e->plan, METER_ALL);
+    if (meter_shapes(e, in))
+        meter_all(e);
     e->described = true;
 }
 
 static int prepare(struct native *e, const struct engine_tensor *in, size_t nin, opm_error *err)
 {
+    bool anew;
     int rc;
 
     if (nin != e->nin)
@@ -281,16 +283,15 @@ static int prepare(struct native *e, const struct engine_tensor *in, size_t nin,
     if (rc)
         return rc;
     e->described = opm_on(OPM_FRAMEWORK);
-    if (e->described)
-        plan_meter(e->plan, METER_ANEW);
+    anew = e->described && meter_shapes(e, in);
     rc = plan_prepare(e->plan, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < nin; i++)
         e->last_in[i] = in[i].shape;
     e->ready = true;
-    if (e->described)
-        plan_meter(e->plan, METER_ALL);
+    if (anew)
+        meter_all(e);
     return 0;
 }
 
@@ -411,7 +412,7 @@ static int run(struct native *e, const struct engine_tensor *in, size_t nin,
         return opm__fail(err, OPM_EINVAL, "%.200s: room for %zu outputs, the model has %zu",
                          e->model->name, nout, e->nout);
     if (UNLIKELY(opm_on(OPM_FRAMEWORK)))
-        describe(e);
+        describe(e, in);
     rc = set_inputs(e, in, true, err);
     if (!rc)
         rc = set_bound(e, err);
