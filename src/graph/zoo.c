@@ -15,6 +15,7 @@
 #define OPSET_DEFAULT 17
 #define BATCH_MAX 65536
 #define SEQ_MAX 4096
+#define POSITIONS_MAX 1048576
 #define TEXT_MAX 64
 
 static const struct zoo_entry entries[] = {
@@ -179,6 +180,8 @@ static bool set_option(struct request *q, const char *key, const char *value)
         q->seed = (uint64_t)v;
         return true;
     }
+    if (strcmp(key, "positions") == 0)
+        return parse_int(value, 1, POSITIONS_MAX, &q->options.positions);
     if (!parse_int(value, 0, 1, &v))
         return false;
     *(strcmp(key, "cache") == 0 ? &q->options.cache : &q->options.bn) = v == 1;
@@ -218,7 +221,7 @@ static int parse_option(struct request *q, const char *s, size_t len, opm_error 
         return opm__fail(err, OPM_EINVAL, "zoo:%s: no option '%.*s' (it has %s)", e->name,
                          (int)(eq ? (size_t)(eq - text) : len), text, e->options);
     *eq = '\0';
-    if (!set_option(q, text, eq + 1) || (q->int8 && in_list(e->options, "quant", 5)))
+    if (!set_option(q, text, eq + 1))
         return opm__fail(err, OPM_EINVAL, "zoo:%s: option %s cannot be '%s'", e->name, text,
                          eq + 1);
     return 0;
@@ -249,6 +252,9 @@ static int parse_request(struct request *q, const char *name, opm_error *err)
         rc = parse_option(q, name, len, err);
         name += len + (name[len] == '&');
     }
+    if (!rc && q->int8 && (q->options.cache || in_list(entries[q->model].options, "quant", 5)))
+        rc = opm__fail(err, OPM_EINVAL, "zoo:%s: option dtype cannot be 'int8' with a cache",
+                       entries[q->model].name);
     return rc;
 }
 

@@ -2,8 +2,10 @@
  *
  * The same name and options give the same bytes on every machine. Names are "resnet50" or
  * "resnet50?batch=8&opset=13", with or without "zoo:" in front. Options (each model takes those
- * that make sense for it, and says so for others): batch=N|NAME   batch size, or the name of an
- * open dimension             (1) seq=N          sequence length (128; lstm: 50)
+ * that make sense for it, and says so for others):
+ *
+ *   batch=N|NAME   batch size, or the name of an open dimension             (1)
+ *   seq=N          sequence length                                          (128; lstm: 50)
  *   opset=N        13..21                                                   (17)
  *   seed=N         of the weights                                           (1)
  *   sparsity=R     ratio of zeros in the weights, 0..1, in blocks (0)
@@ -11,8 +13,9 @@
  *   dtype=TYPE     fp32, fp16, bf16, or int8: convolutional networks with QuantizeLinear and
  *                  DequantizeLinear around each operator, others quantized while they run (fp32)
  *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0)
- *   cache=0|1      inputs and outputs for keys and values of earlier tokens; sizes are open then
- * (0) quant=TYPE     none, or int4: weights of products in blocks of 32, by MatMulNBits (none) */
+ *   cache=0|1      inputs and outputs for keys and values of earlier tokens, open sizes (0)
+ *   positions=N    with a cache: the longest text                           (the model's own)
+ *   quant=TYPE     none, or int4: weights of products in blocks of 32, by MatMulNBits (none) */
 #ifndef GRAPH_ZOO_H
 #define GRAPH_ZOO_H
 

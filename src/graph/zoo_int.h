@@ -9,9 +9,9 @@ struct zoo_options {
     const char *batch_name; /* of the open dimension, or NULL */
     int64_t seq;
     bool bn;
-    bool cache;   /* past keys and values go in, present ones come out */
-    bool int4;    /* weights of 4 bits in blocks, by MatMulNBits */
-    bool encoder; /* this part of a model of two */
+    bool cache;        /* past keys and values go in, present ones come out */
+    bool int4;         /* weights of 4 bits in blocks, by MatMulNBits */
+    int64_t positions; /* of a decoder with a cache; 0: as many as it has */
 };
 
 /* zoo_quant.c: a value that goes through QuantizeLinear and DequantizeLinear; positive: it has no
@@ -26,6 +26,17 @@ const char *zoo_int32_bias(struct onnx_writer *w, const char *name, int64_t n, d
 /* x by int8 weights [cin, cout], x quantized on the way by what it holds. */
 const char *zoo_dynamic_matmul(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
                                int64_t cout, double std);
+
+/* zoo_transformer.c: shared with decoders. */
+const char *zoo_layer_norm(struct onnx_writer *w, const char *x, const char *name, int64_t dim,
+                           double eps);
+const char *zoo_gelu_tanh(struct onnx_writer *w, const char *x);
+const char *zoo_transpose(struct onnx_writer *w, const char *x, const int64_t *perm, int n);
+const char *zoo_linear(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
+                       int64_t cout);
+const char *zoo_gather(struct onnx_writer *w, const char *x, const char *at, int64_t axis);
+/* zoo_gpt2.c: GPT-2 with inputs and outputs for keys and values. */
+void zoo_gpt2_cached(struct onnx_writer *w, const struct zoo_options *o);
 
 /* Write a model: its inputs, nodes and weights, and its outputs. */
 typedef void zoo_maker(struct onnx_writer *w, const struct zoo_options *o);

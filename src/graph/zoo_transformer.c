@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-static const char *linear(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
-                          int64_t cout)
+const char *zoo_linear(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
+                       int64_t cout)
 {
     const int64_t dims[] = { cin, cout };
     const char *product = w->int8 ? zoo_dynamic_matmul(w, x, name, cin, cout, 0.02) : NULL;
@@ -29,8 +29,8 @@ static const char *reduce_mean(struct onnx_writer *w, const char *x)
     return ow_end(w);
 }
 
-static const char *layer_norm(struct onnx_writer *w, const char *x, const char *name, int64_t dim,
-                              double eps)
+const char *zoo_layer_norm(struct onnx_writer *w, const char *x, const char *name, int64_t dim,
+                           double eps)
 {
     struct ow_weight s = { .name = ow_name(w, "%s.weight", name),
                            .type = TENSOR_F32,
@@ -67,7 +67,7 @@ static const char *gelu_erf(struct onnx_writer *w, const char *x)
 }
 
 /* 0.7978845608 is sqrt(2 / pi). */
-static const char *gelu_tanh(struct onnx_writer *w, const char *x)
+const char *zoo_gelu_tanh(struct onnx_writer *w, const char *x)
 {
     const char *c = ow_op(w, "Pow", x, ow_float(w, 3), NULL);
 
@@ -77,7 +77,7 @@ static const char *gelu_tanh(struct onnx_writer *w, const char *x)
     return ow_op(w, "Mul", ow_op(w, "Mul", x, ow_float(w, 0.5), NULL), c, NULL);
 }
 
-static const char *transpose(struct onnx_writer *w, const char *x, const int64_t *perm, int n)
+const char *zoo_transpose(struct onnx_writer *w, const char *x, const int64_t *perm, int n)
 {
     ow_begin(w, "Transpose", NULL);
     ow_in(w, x);
@@ -96,7 +96,7 @@ static const char *split_heads(struct onnx_writer *w, const char *x, const struc
                                const int64_t *perm)
 {
     x = ow_op(w, "Reshape", x, OW_INTS(w, 0, h->seq, h->n, h->dim / h->n), NULL);
-    return transpose(w, x, perm, 4);
+    return zoo_transpose(w, x, perm, 4);
 }
 
 /* q, v: [B, H, S, D]; k: [B, H, D, S]; mask may be NULL. Gives [B, S, dim]. */
@@ -112,11 +112,11 @@ static const char *attend(struct onnx_writer *w, const char *q, const char *k, c
     ow_in(w, s);
     ow_attr_int(w, "axis", -1);
     s = ow_end(w);
-    s = transpose(w, ow_op(w, "MatMul", s, v, NULL), rows_first, 4);
+    s = zoo_transpose(w, ow_op(w, "MatMul", s, v, NULL), rows_first, 4);
     return ow_op(w, "Reshape", s, OW_INTS(w, 0, h->seq, h->dim), NULL);
 }
 
-static const char *gather(struct onnx_writer *w, const char *x, const char *at, int64_t axis)
+const char *zoo_gather(struct onnx_writer *w, const char *x, const char *at, int64_t axis)
 {
     ow_begin(w, "Gather", NULL);
     ow_in(w, x);
@@ -143,18 +143,18 @@ static const char *bert_layer(struct onnx_writer *w, const char *x, int i, const
 {
     const char *n = ow_name(w, "layer%d", i), *q, *k, *v, *a, *f;
 
-    q = linear(w, x, ow_name(w, "%s.q", n), h->dim, h->dim);
+    q = zoo_linear(w, x, ow_name(w, "%s.q", n), h->dim, h->dim);
     q = split_heads(w, q, h, rows_first);
-    k = linear(w, x, ow_name(w, "%s.k", n), h->dim, h->dim);
+    k = zoo_linear(w, x, ow_name(w, "%s.k", n), h->dim, h->dim);
     k = split_heads(w, k, h, turned);
-    v = linear(w, x, ow_name(w, "%s.v", n), h->dim, h->dim);
+    v = zoo_linear(w, x, ow_name(w, "%s.v", n), h->dim, h->dim);
     v = split_heads(w, v, h, rows_first);
     a = attend(w, q, k, v, mask, h);
-    a = linear(w, a, ow_name(w, "%s.attn_out", n), h->dim, h->dim);
-    x = layer_norm(w, ow_op(w, "Add", a, x, NULL), ow_name(w, "%s.ln1", n), h->dim, 1e-12);
-    f = gelu_erf(w, linear(w, x, ow_name(w, "%s.ffn_up", n), h->dim, 4 * h->dim));
-    f = linear(w, f, ow_name(w, "%s.ffn_down", n), 4 * h->dim, h->dim);
-    return layer_norm(w, ow_op(w, "Add", f, x, NULL), ow_name(w, "%s.ln2", n), h->dim, 1e-12);
+    a = zoo_linear(w, a, ow_name(w, "%s.attn_out", n), h->dim, h->dim);
+    x = zoo_layer_norm(w, ow_op(w, "Add", a, x, NULL), ow_name(w, "%s.ln1", n), h->dim, 1e-12);
+    f = gelu_erf(w, zoo_linear(w, x, ow_name(w, "%s.ffn_up", n), h->dim, 4 * h->dim));
+    f = zoo_linear(w, f, ow_name(w, "%s.ffn_down", n), 4 * h->dim, h->dim);
+    return zoo_layer_norm(w, ow_op(w, "Add", f, x, NULL), ow_name(w, "%s.ln2", n), h->dim, 1e-12);
 }
 
 static void bert(struct onnx_writer *w, const struct zoo_options *o, int layers, int64_t dim,
@@ -174,10 +174,10 @@ static void bert(struct onnx_writer *w, const struct zoo_options *o, int layers,
     ow_attr_type(w, "to", TENSOR_F32);
     m = ow_op(w, "Sub", ow_float(w, 1), ow_end(w), NULL);
     m = ow_op(w, "Mul", m, ow_float(w, -10000), NULL);
-    x = gather(w, table(w, "emb.word", vocabulary, dim), ids, 0);
-    x = ow_op(w, "Add", x, gather(w, table(w, "emb.type", 2, dim), types, 0), NULL);
+    x = zoo_gather(w, table(w, "emb.word", vocabulary, dim), ids, 0);
+    x = ow_op(w, "Add", x, zoo_gather(w, table(w, "emb.type", 2, dim), types, 0), NULL);
     x = ow_op(w, "Add", x, ow_normal(w, "emb.pos", pos, 3, 0.02, -1), NULL);
-    x = layer_norm(w, x, "emb.ln", dim, 1e-12);
+    x = zoo_layer_norm(w, x, "emb.ln", dim, 1e-12);
     for (int i = 0; i < layers; i++)
         x = bert_layer(w, x, i, m, &h);
     copy_out(w, x, "last_hidden_state");
@@ -200,7 +200,7 @@ static const char *gpt2_layer(struct onnx_writer *w, const char *x, int i, const
     const char *n = ow_name(w, "h%d", i), *y, *weight, *bias, *sizes, *part[3];
     const int64_t wide = 3 * h->dim, dims[] = { h->dim, wide };
 
-    y = layer_norm(w, x, ow_name(w, "%s.ln1", n), h->dim, 1e-5);
+    y = zoo_layer_norm(w, x, ow_name(w, "%s.ln1", n), h->dim, 1e-5);
     y = ow_op(w, "Reshape", y, OW_INTS(w, -1, h->dim), NULL);
     weight = ow_normal(w, ow_name(w, "%s.qkv.weight", n), dims, 2, 0.02, 1);
     bias = ow_normal(w, ow_name(w, "%s.qkv.bias", n), &wide, 1, 0.02, -1);
@@ -223,11 +223,11 @@ static const char *gpt2_layer(struct onnx_writer *w, const char *x, int i, const
     part[1] = split_heads(w, part[1], h, turned);
     part[2] = split_heads(w, part[2], h, rows_first);
     y = attend(w, part[0], part[1], part[2], mask, h);
-    y = linear(w, y, ow_name(w, "%s.attn_out", n), h->dim, h->dim);
+    y = zoo_linear(w, y, ow_name(w, "%s.attn_out", n), h->dim, h->dim);
     x = ow_op(w, "Add", x, y, NULL);
-    y = layer_norm(w, x, ow_name(w, "%s.ln2", n), h->dim, 1e-5);
-    y = gelu_tanh(w, linear(w, y, ow_name(w, "%s.mlp_up", n), h->dim, 4 * h->dim));
-    y = linear(w, y, ow_name(w, "%s.mlp_down", n), 4 * h->dim, h->dim);
+    y = zoo_layer_norm(w, x, ow_name(w, "%s.ln2", n), h->dim, 1e-5);
+    y = zoo_gelu_tanh(w, zoo_linear(w, y, ow_name(w, "%s.mlp_up", n), h->dim, 4 * h->dim));
+    y = zoo_linear(w, y, ow_name(w, "%s.mlp_down", n), 4 * h->dim, h->dim);
     return ow_op(w, "Add", x, y, NULL);
 }
 
@@ -242,16 +242,21 @@ void zoo_gpt2_small(struct onnx_writer *w, const struct zoo_options *o)
                                 .fill = FILL_CAUSAL,
                                 .scale = -10000,
                                 .sparse_axis = -1 };
-    const char *ids = ow_input(w, "input_ids", TENSOR_I64, o->batch_name, in, 2);
-    const char *words = table(w, "wte", vocabulary, dim), *mask, *x;
+    const char *ids, *words, *mask, *x;
 
-    x = gather(w, words, ids, 0);
+    if (o->cache) {
+        zoo_gpt2_cached(w, o);
+        return;
+    }
+    ids = ow_input(w, "input_ids", TENSOR_I64, o->batch_name, in, 2);
+    words = table(w, "wte", vocabulary, dim);
+    x = zoo_gather(w, words, ids, 0);
     x = ow_op(w, "Add", x, ow_normal(w, "wpe", pos, 3, 0.01, -1), NULL);
     mask = ow_add_weight(w, &causal);
     for (int i = 0; i < 12; i++)
         x = gpt2_layer(w, x, i, mask, &h);
-    x = layer_norm(w, x, "ln_f", dim, 1e-5);
-    words = transpose(w, words, (const int64_t[]){ 1, 0 }, 2);
+    x = zoo_layer_norm(w, x, "ln_f", dim, 1e-5);
+    words = zoo_transpose(w, words, (const int64_t[]){ 1, 0 }, 2);
     ow_begin(w, "MatMul", NULL);
     ow_in(w, x);
     ow_in(w, words);
@@ -265,19 +270,19 @@ static const char *vit_layer(struct onnx_writer *w, const char *x, int i, const 
     static const int64_t qkv_first[] = { 2, 0, 3, 1, 4 }, keys[] = { 0, 1, 3, 2 };
     const char *n = ow_name(w, "blocks.%d", i), *y, *q, *k, *v;
 
-    y = layer_norm(w, x, ow_name(w, "%s.norm1", n), h->dim, 1e-6);
-    y = linear(w, y, ow_name(w, "%s.attn.qkv", n), h->dim, 3 * h->dim);
+    y = zoo_layer_norm(w, x, ow_name(w, "%s.norm1", n), h->dim, 1e-6);
+    y = zoo_linear(w, y, ow_name(w, "%s.attn.qkv", n), h->dim, 3 * h->dim);
     y = ow_op(w, "Reshape", y, OW_INTS(w, 0, h->seq, 3, h->n, h->dim / h->n), NULL);
-    y = transpose(w, y, qkv_first, 5);
-    q = gather(w, y, ow_int_scalar(w, 0), 0);
-    k = transpose(w, gather(w, y, ow_int_scalar(w, 1), 0), keys, 4);
-    v = gather(w, y, ow_int_scalar(w, 2), 0);
+    y = zoo_transpose(w, y, qkv_first, 5);
+    q = zoo_gather(w, y, ow_int_scalar(w, 0), 0);
+    k = zoo_transpose(w, zoo_gather(w, y, ow_int_scalar(w, 1), 0), keys, 4);
+    v = zoo_gather(w, y, ow_int_scalar(w, 2), 0);
     y = attend(w, q, k, v, NULL, h);
-    y = linear(w, y, ow_name(w, "%s.attn.proj", n), h->dim, h->dim);
+    y = zoo_linear(w, y, ow_name(w, "%s.attn.proj", n), h->dim, h->dim);
     x = ow_op(w, "Add", x, y, NULL);
-    y = layer_norm(w, x, ow_name(w, "%s.norm2", n), h->dim, 1e-6);
-    y = gelu_erf(w, linear(w, y, ow_name(w, "%s.mlp.fc1", n), h->dim, 4 * h->dim));
-    y = linear(w, y, ow_name(w, "%s.mlp.fc2", n), 4 * h->dim, h->dim);
+    y = zoo_layer_norm(w, x, ow_name(w, "%s.norm2", n), h->dim, 1e-6);
+    y = gelu_erf(w, zoo_linear(w, y, ow_name(w, "%s.mlp.fc1", n), h->dim, 4 * h->dim));
+    y = zoo_linear(w, y, ow_name(w, "%s.mlp.fc2", n), 4 * h->dim, h->dim);
     return ow_op(w, "Add", x, y, NULL);
 }
 
@@ -289,7 +294,7 @@ static const char *class_token(struct onnx_writer *w, const struct zoo_options *
 
     if (!o->batch_name)
         return ow_op(w, "Expand", cls, OW_INTS(w, o->batch, 1, dim), NULL);
-    size = gather(w, ow_op(w, "Shape", x, NULL), ow_int_scalar(w, 0), 0);
+    size = zoo_gather(w, ow_op(w, "Shape", x, NULL), ow_int_scalar(w, 0), 0);
     size = ow_op(w, "Unsqueeze", size, OW_INTS(w, 0), NULL);
     ow_begin(w, "Concat", NULL);
     ow_in(w, size);
@@ -320,7 +325,7 @@ void zoo_vit_tiny(struct onnx_writer *w, const struct zoo_options *o)
     OW_ATTR_INTS(w, "pads", 0, 0, 0, 0);
     OW_ATTR_INTS(w, "strides", patch, patch);
     x = ow_op(w, "Reshape", ow_end(w), OW_INTS(w, 0, dim, side * side), NULL);
-    x = transpose(w, x, (const int64_t[]){ 0, 2, 1 }, 3);
+    x = zoo_transpose(w, x, (const int64_t[]){ 0, 2, 1 }, 3);
     cls = class_token(w, o, x, dim);
     ow_begin(w, "Concat", NULL);
     ow_in(w, cls);
@@ -329,8 +334,8 @@ void zoo_vit_tiny(struct onnx_writer *w, const struct zoo_options *o)
     x = ow_op(w, "Add", ow_end(w), ow_normal(w, "pos_embed", pos, 3, 0.02, -1), NULL);
     for (int i = 0; i < 12; i++)
         x = vit_layer(w, x, i, &h);
-    x = layer_norm(w, x, "norm", dim, 1e-6);
-    x = gather(w, x, ow_int_scalar(w, 0), 1);
+    x = zoo_layer_norm(w, x, "norm", dim, 1e-6);
+    x = zoo_gather(w, x, ow_int_scalar(w, 0), 1);
     weight = ow_normal(w, "head.weight", head, 2, 0.02, 0);
     bias = ow_normal(w, "head.bias", &classes, 1, 0.02, -1);
     ow_begin(w, "Gemm", "head");

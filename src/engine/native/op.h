@@ -142,7 +142,7 @@ struct op {
     bool placed;        /* the memory plan knows it as it is in placed_how */
     enum op_state placed_how;
     size_t scratch_room; /* bytes of scratch in the arena */
-    struct plan **body; /* of control flow: one for each graph attribute */
+    struct plan **body;  /* of control flow: one for each graph attribute */
     uint32_t nbody;
     opm_op *meter;
 };
@@ -191,7 +191,7 @@ struct plan {
     size_t arena_bytes;
     uint64_t placed; /* memory plans that were made */
     bool built;      /* plan_build() is done */
-    bool inner; /* of a subgraph: nothing but constants is known before running */
+    bool inner;      /* of a subgraph: nothing but constants is known before running */
 };
 
 struct native {
@@ -205,7 +205,7 @@ struct native {
     size_t nin, nout;
     struct shape *last_in; /* shapes of the last prepare */
     bool ready;
-    bool described; /* to the recorder, for these shapes */
+    bool described;    /* to the recorder, for these shapes */
     struct told *told; /* and for which ones before; see meter.c */
     size_t ntold, told_cap, told_now;
     int64_t rounds; /* of loops in this run */
@@ -245,7 +245,8 @@ int plan_fuse(struct plan *p, opm_error *err);
  * input shapes, before preparing, which is recorded already, that those told of are operators anew
  * (meter_shapes() is true), and after it shapes, FLOPs, what preparing chose, and the memory plan
  * (meter_all()). Shapes that come again are the operators that they were. Where the caller has
- * memory for outputs, they grow with every run, and only when one grew by an eighth they are others.
+ * memory for outputs, they grow with every run, and only when one grew by an eighth they are
+ * others.
  */
 void meter_names(struct native *e);
 bool meter_shapes(struct native *e, const struct engine_tensor *in);

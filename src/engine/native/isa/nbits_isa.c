@@ -28,7 +28,7 @@ static inline four_lanes dot_plain(four_lanes acc, four_lanes u, four_lanes s)
 #define WIDEN(bits, part) (part)
 #include "engine/native/isa/nbits_tmpl.h"
 
-const struct nbits_isa nbits_c = { 4, tile_c, digits_c, widen_c };
+const struct nbits_isa nbits_c = { 4, tile_c, row_c, digits_c, widen_c };
 
 #ifdef __x86_64__
 
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) eight_lanes dot_avx2(const int bits
 #include "engine/native/isa/nbits_tmpl.h"
 TARGET_POP
 
-const struct nbits_isa nbits_avx2 = { 8, tile_avx2, digits_avx2, widen_avx2 };
+const struct nbits_isa nbits_avx2 = { 8, tile_avx2, row_avx2, digits_avx2, widen_avx2 };
 
 TARGET_PUSH(TARGET_VNNI)
 #define N(name) name##_vnni
@@ -72,5 +72,5 @@ TARGET_PUSH(TARGET_VNNI)
 #include "engine/native/isa/nbits_tmpl.h"
 TARGET_POP
 
-const struct nbits_isa nbits_vnni = { 16, tile_vnni, digits_vnni, widen_vnni };
+const struct nbits_isa nbits_vnni = { 16, tile_vnni, row_vnni, digits_vnni, widen_vnni };
 #endif

@@ -26,19 +26,24 @@ struct nbits_tile {
     const float *scale;   /* of each block, by column */
     const uint8_t *zero;  /* likewise; NULL: */
     const float *zero_f;  /* likewise; NULL: */
-    int32_t zero_all;     /* the same for all */
+    int32_t zero_all;     /* the same for all, which is in a_sum already */
     const int8_t *a;      /* digits of a row: those of the first for all k, the second, ... */
     int64_t a_row, a_digit;
     const float *a_scale; /* of a row: blocks */
-    const int32_t *a_sum; /* of a row: blocks, digits: sums over k */
+    const int32_t *a_sum; /* of a row: blocks, digits: sums over k; times -zero_all unless there are
+                           * other zero points */
     const float *bias;    /* by column, or NULL */
     float *c;
     int64_t ldc;
+    int64_t w_step, scale_step; /* row(): bytes and scales to the next group of columns */
 };
 
 struct nbits_isa {
     int lanes;
     void (*tile)(const struct nbits_tile *t);
+    /* One row by two groups of columns, of which all lanes count; only for blocks that
+     * nbits_pairs() takes. */
+    void (*row)(const struct nbits_tile *t);
     /* n floats as digits at out + d * stride, zeros from n to room; their sums, and the scale. */
     void (*digits)(int digits, int8_t *out, int64_t stride, const float *x, int64_t n, int64_t room,
                    float *scale, int32_t *sum);
@@ -47,6 +52,12 @@ struct nbits_isa {
     void (*widen)(const struct nbits_tile *t, float *out, int64_t ldo, const int32_t *order,
                   int64_t k0, int64_t k1);
 };
+
+/* Words of a block, all alike, that row() has a loop for. */
+static inline bool nbits_pairs(int bits, int64_t words)
+{
+    return bits == 4 && (words == 2 || words == 4 || words == 8 || words == 16);
+}
 
 extern const struct nbits_isa nbits_c, nbits_avx2, nbits_vnni;
 

@@ -22,9 +22,7 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
         vf scale = N(fload)(t->scale + b * VL), zero = scale;
 
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int d = 0; d < digits; d++) sum[i][d] =
-            N(iset)(t->zero || t->zero_f
-                        ? 0
-                        : -t->zero_all * t->a_sum[(i * t->blocks + b) * NBITS_DIGITS + d]);
+            N(iset)(t->zero || t->zero_f ? 0 : t->a_sum[(i * t->blocks + b) * NBITS_DIGITS + d]);
         for (int64_t k = 0; k < t->words[b];) {
             int64_t end = MIN(k + STEP, (int64_t)t->words[b]);
             vi part[NBITS_ROWS][NBITS_DIGITS], more[4][NBITS_DIGITS];
@@ -123,6 +121,124 @@ static void N(tile)(const struct nbits_tile *t)
         N(tile_rows)(2, 1, t);
     else
         N(tile_rows)(2, 3, t);
+}
+
+/* One row: each digit that is loaded meets two groups of columns. All loops are of known lengths,
+ * so that nothing but loads and products is left of them. */
+INLINE vi N(all_lanes)(const void *p)
+{
+#if VL == 16
+    vi v;
+
+    /* Compilers that see two neighbours load them as one and shift. */
+    __asm__("vpbroadcastd %1, %0" : "=v"(v) : "m"(*(const int32_t *)p));
+    return v;
+#else
+    int32_t x;
+
+    memcpy(&x, p, sizeof(x));
+    return N(iset)(x);
+#endif
+}
+
+INLINE void N(row_n)(const int digits, const int words, const struct nbits_tile *t)
+{
+    const vi mask = N(iset)(0x0f0f0f0f);
+    const uint8_t *w = t->w;
+    const int8_t *a = t->a;
+    vf out[2] = { N(fset)(0), N(fset)(0) };
+
+    for (int64_t b = 0; b < t->blocks; b++) {
+        vi low[2][NBITS_DIGITS], high[2][NBITS_DIGITS];
+        vf by = N(fset)(t->a_scale[b]);
+        /* The groups behind these two come next. */
+        int64_t ahead = AHEAD + (w + AHEAD >= t->w + t->w_step ? t->w_step : 0);
+
+        __builtin_prefetch(t->scale + b * VL + AHEAD / 16);
+        __builtin_prefetch(t->scale + t->scale_step + b * VL + AHEAD / 16);
+        UNROLL for (int d = 0; d < digits; d++)
+        {
+            low[0][d] = low[1][d] =
+                N(iset)(t->zero || t->zero_f || !APART ? 0 : t->a_sum[b * NBITS_DIGITS + d]);
+            high[0][d] = high[1][d] = N(iset)(0);
+        }
+        UNROLL for (int k = 0; k < words; k++, w += VL * 4, a += 8)
+        {
+            vi x[2] = { N(iload)(w), N(iload)(w + t->w_step) };
+
+            __builtin_prefetch(w + ahead);
+            __builtin_prefetch(w + ahead + t->w_step);
+            UNROLL for (int d = 0; d < digits; d++)
+            {
+                vi four = N(all_lanes)(a + d * t->a_digit),
+                   next = N(all_lanes)(a + d * t->a_digit + 4);
+
+                UNROLL for (int g = 0; g < 2; g++)
+                {
+                    low[g][d] = DOT(4, low[g][d], x[g] & mask, four);
+                    high[g][d] = DOT(4, high[g][d], (x[g] >> 4) & mask, next);
+                }
+            }
+        }
+        UNROLL for (int g = 0; g < 2; g++)
+        {
+            vf scale = N(fload)(t->scale + g * t->scale_step + b * VL), all = scale;
+
+            UNROLL for (int d = 0; d < digits; d++)
+            {
+                vi sum = WIDEN(4, low[g][d]) + WIDEN(4, high[g][d]);
+
+                if (!APART && !t->zero && !t->zero_f)
+                    sum += N(iset)(t->a_sum[b * NBITS_DIGITS + d]);
+                all = d ? all * 256 + __builtin_convertvector(sum, vf)
+                        : __builtin_convertvector(sum, vf);
+            }
+            if (t->zero || t->zero_f) {
+                const int32_t *of = t->a_sum + b * NBITS_DIGITS;
+                float whole = (float)of[0];
+
+                UNROLL for (int d = 1; d < digits; d++) whole = whole * 256 + (float)of[d];
+                if (t->zero)
+                    all -= whole * __builtin_convertvector(
+                                       N(load_u8)(t->zero + g * t->scale_step + b * VL), vf);
+                else
+                    all -= whole * N(fload)(t->zero_f + g * t->scale_step + b * VL);
+            }
+            out[g] += all * (scale * by);
+        }
+    }
+    UNROLL for (int g = 0; g < 2; g++)
+    {
+        if (t->bias)
+            out[g] += N(fload)(t->bias + g * VL);
+        memcpy(t->c + g * VL, &out[g], sizeof(out[g]));
+    }
+}
+
+INLINE void N(row_words)(const int digits, const struct nbits_tile *t)
+{
+    switch (t->words[0]) {
+    case 2:
+        N(row_n)(digits, 2, t);
+        break;
+    case 4:
+        N(row_n)(digits, 4, t);
+        break;
+    case 8:
+        N(row_n)(digits, 8, t);
+        break;
+    default:
+        assert(t->words[0] == 16);
+        N(row_n)(digits, 16, t);
+    }
+}
+
+static void N(row)(const struct nbits_tile *t)
+{
+    if (t->digits == 1)
+        N(row_words)(1, t);
+    else
+        N(row_words)(3, t);
 }
 
 /* The digits of a number, the last first: what an 8-bit integer can be, and the rest. */

@@ -236,10 +236,153 @@ static void sdpa_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* -- few rows, as when a token is made: keys and values are read where they lie, once for all heads
+ * of Q that look at them -- */
+
+#define FEW_ROWS 16
+
+/* Memory that the other way packs keys and values into. */
+struct few_room {
+    float *turned; /* keys x nr: scores as they come from the product by Q turned */
+    float *score;  /* rows x ld */
+    float *q;      /* d x nr */
+};
+
+static bool few_fits(const struct isa *isa, const struct sdpa *s, const struct sdpa_data *d)
+{
+    int64_t rows = s->sq * s->group, rest = s->dv % isa->nr;
+
+    return rows <= FEW_ROWS && rows <= isa->nr && isa->nr <= s->d && !d->scores &&
+           s->stride[SDPA_K][2] == 1 && s->stride[SDPA_V][3] == 1 && s->stride[SDPA_Q][3] == 1 &&
+           s->stride[SDPA_OUT][3] == 1 && s->sk > 0 && (rest == 0 || rest == isa->lanes) &&
+           s->stride[SDPA_V][2] >= s->dv && rows * s->ld <= s->vp_floats &&
+           s->d * isa->nr <= s->score_floats && s->sk * isa->nr <= s->kp_floats;
+}
+
+/* Row i of those that look at one head of keys: a head of Q, and a row of it. */
+static const float *few_q(const struct sdpa_job *j, int64_t b, int64_t first, int64_t i)
+{
+    const struct sdpa *s = j->s;
+    const int64_t *q = s->stride[SDPA_Q];
+
+    return j->d->q + b * q[0] + (first + i / s->sq) * q[1] + i % s->sq * q[2];
+}
+
+/* Scores of so many keys; with a single row, products of rows, else by tiles. */
+static void few_scores(const struct sdpa_job *j, const struct few_room *room, int64_t b,
+                       int64_t first, int64_t keys)
+{
+    const struct sdpa *s = j->s;
+    const struct isa *isa = kernel_isa(j->op);
+    const int64_t *ks = s->stride[SDPA_K];
+    const float *k = j->d->k + b * ks[0] + first / s->group * ks[1];
+    int64_t rows = s->sq * s->group;
+    struct isa_tile t = { .n = (int)rows,
+                          .k = s->d,
+                          .ars = ks[3],
+                          .aks = 1,
+                          .b = room->q,
+                          .brs = isa->nr,
+                          .ldc = isa->nr };
+
+    if (rows == 1) {
+        const float *q = few_q(j, b, first, 0);
+
+        for (int64_t i = 0; i < keys; i++)
+            room->score[i] = isa->dot(q, k + i * ks[3], s->d);
+        return;
+    }
+    memset(room->q, 0, (size_t)(s->d * isa->nr) * sizeof(*room->q));
+    for (int64_t r = 0; r < rows; r++) {
+        const float *q = few_q(j, b, first, r);
+
+        for (int64_t p = 0; p < s->d; p++)
+            room->q[p * isa->nr + r] = q[p];
+    }
+    for (int64_t i = 0; i < keys; i += isa->mr) {
+        t.m = (int)MIN((int64_t)isa->mr, keys - i);
+        t.a = k + i * ks[3];
+        t.c = room->turned + i * isa->nr;
+        isa->tile(&t);
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < keys; i++)
+            room->score[r * s->ld + i] = room->turned[i * isa->nr + r];
+}
+
+static void few_values(const struct sdpa_job *j, const float *score, int64_t b, int64_t first,
+                       int64_t keys, const float *inv)
+{
+    const struct sdpa *s = j->s;
+    const struct isa *isa = kernel_isa(j->op);
+    const int64_t *vs = s->stride[SDPA_V], *os = s->stride[SDPA_OUT];
+    _Alignas(NATIVE_ALIGN) float out[FEW_ROWS * 64];
+    int64_t rows = s->sq * s->group;
+    struct isa_tile t = {
+        .k = keys, .ars = s->ld, .aks = 1, .brs = vs[2], .c = out, .ldc = isa->nr
+    };
+
+    for (int64_t p = 0; p * isa->nr < s->dv; p++) {
+        t.n = (int)MIN((int64_t)isa->nr, s->dv - p * isa->nr);
+        t.b = j->d->v + b * vs[0] + first / s->group * vs[1] + p * isa->nr;
+        for (int64_t r0 = 0; r0 < rows; r0 += isa->mr) {
+            t.m = (int)MIN((int64_t)isa->mr, rows - r0);
+            t.a = score + r0 * s->ld;
+            isa->tile(&t);
+            for (int64_t r = r0; r < r0 + t.m; r++)
+                isa->unary(U_AFFINE,
+                           j->d->out + b * os[0] + (first + r / s->sq) * os[1] + r % s->sq * os[2] +
+                               p * isa->nr,
+                           out + (r - r0) * isa->nr, t.n, inv[r], 0);
+        }
+    }
+}
+
+/* Item: a head of keys and values of a batch item. */
+static void few_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct sdpa_job *j = arg;
+    const struct sdpa *s = j->s;
+    struct few_room room;
+    int64_t heads = s->outer[1] / s->group, rows = s->sq * s->group;
+
+    room.turned = (float *)j->d->scratch + thread * (s->kp_floats + s->vp_floats + s->score_floats);
+    room.score = room.turned + s->kp_floats;
+    room.q = room.score + s->vp_floats;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i / heads, first = i % heads * s->group, keys = s->limit ? 0 : s->sk;
+        const int32_t *limit = s->limit ? s->limit + b * s->limit_batch : NULL,
+                      *from = s->first ? s->first + b * s->limit_batch : NULL;
+        float inv[FEW_ROWS];
+
+        for (int64_t r = 0; limit && r < s->sq; r++)
+            keys = MAX(keys, (int64_t)limit[r]);
+        few_scores(j, &room, b, first, keys);
+        for (int64_t r = 0; r < rows; r++) {
+            float *x = room.score + r * s->ld;
+            int64_t row = r % s->sq, h = first + r / s->sq, n = limit ? limit[row] : keys,
+                    start = from ? MIN((int64_t)from[row], n) : 0;
+
+            if (s->blind_zero && n && blind(j, start, n, b, h, row))
+                start = n;
+            inv[r] = n > start ? 1 / weigh(j, x, start, n, b, h, row) : 0;
+            memset(x, 0, (size_t)start * sizeof(*x));
+            memset(x + n, 0, (size_t)(keys - n) * sizeof(*x));
+        }
+        few_values(j, room.score, b, first, keys, inv);
+    }
+}
+
 void sdpa_run(const struct op *op, const struct sdpa *s, const struct sdpa_data *d)
 {
     struct sdpa_job j = { op, s, d, (s->sq + s->mq - 1) / s->mq };
 
+    if (few_fits(kernel_isa(op), s, d)) {
+        pool_for(kernel_pool(op), s->outer[0] * s->outer[1] / s->group,
+                 pool_grain((double)(s->group * s->sq * s->sk) * (double)(s->d + s->dv) / 20),
+                 few_part, &j);
+        return;
+    }
     pool_for(kernel_pool(op), s->outer[0] * s->outer[1] * j.blocks,
              pool_grain((double)(MIN(s->mq, s->sq) * s->sk) * (double)(s->d + s->dv) / 40),
              sdpa_part, &j);

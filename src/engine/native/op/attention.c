@@ -357,6 +357,11 @@ int attention_run_call(struct op *op, const struct attention *a, const struct at
         core.limit = limit;
         core.first = limit + a->batch * a->q_len;
         set_limits(a, call, limit, limit + a->batch * a->q_len);
+        if (!call->scores) { /* a cache may have more room than there are tokens */
+            core.sk = 1;
+            for (int64_t i = 0; i < a->batch * a->q_len; i++)
+                core.sk = MAX(core.sk, (int64_t)limit[i]);
+        }
     }
     out = attention_rows(kernel_out(op, 0), a->heads);
     set_stride(core.stride[SDPA_Q], &q, false);

@@ -469,6 +469,7 @@ static void digits_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
     char *scratch = j->op->scratch;
     float *line = (float *)(void *)(scratch + s->at_line) + thread * s->room;
+    int32_t *sum = (int32_t *)(void *)(scratch + s->at_sum);
 
     for (int64_t r = begin; r < end; r++) {
         const float *x = (const float *)kernel_in(j->op, NB_A)->data + (j->row + r) * s->k;
@@ -486,8 +487,9 @@ static void digits_part(void *arg, int64_t begin, int64_t end, int thread)
                     at = r * s->blocks + b;
 
             isa->digits(s->digits, out, s->room, x, n, room,
-                        (float *)(void *)(scratch + s->at_scale) + at,
-                        (int32_t *)(void *)(scratch + s->at_sum) + at * NBITS_DIGITS);
+                        (float *)(void *)(scratch + s->at_scale) + at, sum + at * NBITS_DIGITS);
+            for (int d = 0; !s->zero && !s->zero_f && d < s->digits; d++)
+                sum[at * NBITS_DIGITS + d] *= -s->zero_all;
             x += n;
             left -= n;
             out += room;
@@ -518,7 +520,31 @@ static struct nbits_tile tile_of(const struct run_job *j, int64_t g)
         .a_digit = s->room,
         .bias = bias ? (const float *)bias->data + column : NULL,
         .ldc = s->n,
+        .w_step = s->words * isa->lanes * 4,
+        .scale_step = s->blocks * isa->lanes,
     };
+}
+
+/* One row by groups of columns, two at a time while there are. */
+static int64_t row_pairs(const struct run_job *j, int64_t begin, int64_t end)
+{
+    const struct nbits *s = j->s;
+    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
+    char *scratch = j->op->scratch;
+    int64_t g = begin;
+
+    if (j->rows != 1 || s->order || !nbits_pairs(s->bits, s->in_block[0]))
+        return begin;
+    for (; g + 1 < end && (g + 2) * isa->lanes <= s->n; g += 2) {
+        struct nbits_tile t = tile_of(j, g);
+
+        t.a = (const int8_t *)scratch;
+        t.a_scale = (const float *)(void *)(scratch + s->at_scale);
+        t.a_sum = (const int32_t *)(void *)(scratch + s->at_sum);
+        t.c = (float *)kernel_out(j->op, 0)->data + j->row * s->n + g * isa->lanes;
+        isa->row(&t);
+    }
+    return g;
 }
 
 static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -529,7 +555,7 @@ static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
     char *scratch = j->op->scratch;
 
     (void)thread;
-    for (int64_t g = begin; g < end; g++) {
+    for (int64_t g = row_pairs(j, begin, end); g < end; g++) {
         struct nbits_tile t = tile_of(j, g);
         int64_t column = g * isa->lanes;
 

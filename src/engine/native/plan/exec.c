@@ -145,6 +145,12 @@ static int prepare_op(struct op *op, opm_error *err)
         return 0;
     for (uint32_t i = 0; i < op->nin; i++)
         known = known && (op->in[i] == NO_VALUE || shape_known(&p->val[op->in[i]]));
+    if (known && op->prepared && !fold && op->how == OP_STATIC && !op->looked) {
+        if (same_shapes(op, &same))
+            return kernel_nomem(op, err);
+        if (same) /* nor are its constants needed again */
+            return 0;
+    }
     rc = constants_ready(op, err);
     if (rc)
         return rc;
@@ -152,11 +158,9 @@ static int prepare_op(struct op *op, opm_error *err)
         mark_dynamic(op);
         return 0;
     }
+    op->prepared = false;
     if (same_shapes(op, &same))
         return kernel_nomem(op, err);
-    if (same && !fold && op->how == OP_STATIC && !op->looked)
-        return 0;
-    op->prepared = false;
     for (uint32_t i = 0; i < op->nout; i++) /* in-place and aliases are found anew */
         if (op->out[i] != NO_VALUE)
             p->val[op->out[i]].t.data = NULL;

@@ -152,22 +152,13 @@ static size_t collect(const struct plan *p, struct item *item)
         const struct val *v = &p->val[i];
 
         if (v->kind == VAL_PLANNED)
-            item[n++] = (struct item){ rounded(with_room(p, v->t.bytes)),
-                                       0,
-                                       v->first,
-                                       v->last,
-                                       i,
-                                       0 };
+            item[n++] =
+                (struct item){ rounded(with_room(p, v->t.bytes)), 0, v->first, v->last, i, 0 };
     }
     for (uint32_t i = 0; i < p->nop; i++)
         if (p->op[i].how == OP_STATIC && p->op[i].scratch_bytes)
             item[n++] = (struct item){
-                rounded(with_room(p, p->op[i].scratch_bytes)),
-                0,
-                i,
-                i,
-                NO_VALUE,
-                i
+                rounded(with_room(p, p->op[i].scratch_bytes)), 0, i, i, NO_VALUE, i
             };
     return n;
 }

@@ -151,7 +151,7 @@ static const struct shape *value_shape(const struct plan *p, uint32_t v, enum te
             return &g->shape;
         }
     }
-    *type = val->t.type;
+    *type = val->half ? val->half->type : val->t.type;
     return val->t.shape.rank >= 0 && val->t.kind == VALUE_TENSOR ? &val->t.shape : NULL;
 }
 
