@@ -42,10 +42,53 @@ static void put_quoted(struct io_out *out, const char *text, const char *drop)
     io_out_adds(out, "'");
 }
 
-static void put_choices(struct io_out *out, const struct option *o, const char *between)
+/* The formats that an option names; NULL: none. */
+static const opm_format *formats_of(const struct option *o)
 {
-    for (const char *const *c = o->choices; c && *c; c++)
-        io_out_addf(out, "%s%s", c == o->choices ? "" : between, *c);
+    if (!o->name || !o->arg)
+        return NULL;
+    if (strcmp(o->name, "format") == 0 && strcmp(o->arg, "FORMAT") == 0)
+        return opm_export_formats();
+    return (strcmp(o->name, "format") == 0 || strcmp(o->name, "input-format") == 0) &&
+                   strcmp(o->arg, "NAME") == 0
+               ? opm_import_formats()
+               : NULL;
+}
+
+static bool names_table(const struct option *o)
+{
+    return o->name && o->arg && strcmp(o->name, "table") == 0 && strcmp(o->arg, "TABLE") == 0;
+}
+
+/* Are its values words that we know? */
+static bool has_words(const struct option *o)
+{
+    return o->kind == OPTION_CHOICE || formats_of(o) || names_table(o);
+}
+
+static void put_tables(struct io_out *out)
+{
+    opm_trace *t = NULL;
+    opm_rows *r = NULL;
+
+    if (opm_trace_open(&t, NULL, 0, NULL, NULL) == 0 &&
+        opm_trace_query(t, "SELECT DISTINCT table_name FROM schema", &r, NULL) == 0)
+        for (int i = 0; opm_rows_next(r, NULL) > 0; i++)
+            io_out_addf(out, "%s%s", i ? " " : "", opm_rows_text(r, 0, NULL));
+    opm_rows_close(r);
+    opm_trace_close(t);
+}
+
+static void put_choices(struct io_out *out, const struct option *o)
+{
+    const opm_format *formats = formats_of(o);
+
+    for (const char *const *c = o->choices; o->kind == OPTION_CHOICE && c && *c; c++)
+        io_out_addf(out, "%s%s", c == o->choices ? "" : " ", *c);
+    for (const opm_format *f = formats; f && f->name; f++)
+        io_out_addf(out, "%s%s", f == formats ? "" : " ", f->name);
+    if (names_table(o))
+        put_tables(out);
 }
 
 static void put_commands(struct io_out *out)
@@ -67,14 +110,15 @@ static bool is_option(const struct option *o)
 }
 
 /* What a command takes besides files: words of ours, or standard models by name. */
-enum takes { TAKES_FILES, TAKES_HELP, TAKES_MODELS, TAKES_ZOO };
+enum takes { TAKES_FILES, TAKES_HELP, TAKES_MODELS, TAKES_ZOO, TAKES_TABLES };
 
 static enum takes takes(const struct command *c)
 {
-    return strcmp(c->name, "help") == 0  ? TAKES_HELP
-           : strcmp(c->name, "run") == 0 ? TAKES_MODELS
-           : strcmp(c->name, "zoo") == 0 ? TAKES_ZOO
-                                         : TAKES_FILES;
+    return strcmp(c->name, "help") == 0     ? TAKES_HELP
+           : strcmp(c->name, "run") == 0    ? TAKES_MODELS
+           : strcmp(c->name, "zoo") == 0    ? TAKES_ZOO
+           : strcmp(c->name, "schema") == 0 ? TAKES_TABLES
+                                            : TAKES_FILES;
 }
 
 /* The standard models, each behind prefix. */
@@ -143,13 +187,13 @@ static void bash_begin(struct io_out *out, const struct option *globals)
 static void bash_values(struct io_out *out, const char *command, const struct option *opts)
 {
     for (const struct option *o = opts; o->kind != OPTION_END; o++) {
-        if (o->kind != OPTION_CHOICE)
+        if (!has_words(o))
             continue;
         io_out_addf(out, "        %s:--%s", command, o->name);
         if (o->letter)
             io_out_addf(out, "|%s:-%c", command, o->letter);
         io_out_adds(out, ") words='");
-        put_choices(out, o, " ");
+        put_choices(out, o);
         io_out_adds(out, "' ;;\n");
     }
 }
@@ -165,9 +209,12 @@ static void bash_command(struct io_out *out, const struct command *c, const stru
         put_commands(out);
         put_topics(out);
         io_out_adds(out, "'");
-    } else if (takes(c) == TAKES_ZOO) {
+    } else if (takes(c) == TAKES_ZOO || takes(c) == TAKES_TABLES) {
         io_out_adds(out, "; else words='");
-        put_models(out, "");
+        if (takes(c) == TAKES_ZOO)
+            put_models(out, "");
+        else
+            put_tables(out);
         io_out_adds(out, "'");
     } else if (takes(c) == TAKES_MODELS) {
         /* Of a name of a file, the shell would quote the colon. */
@@ -218,10 +265,10 @@ static void zsh_begin(struct io_out *out, const struct option *globals)
                      "            if (( CURRENT == 3 )); then\n"
                      "                case $words[2] in\n");
     for (const struct option *o = globals; o->kind != OPTION_END; o++) {
-        if (o->kind != OPTION_CHOICE)
+        if (!has_words(o))
             continue;
         io_out_addf(out, "                    --%s) compadd -- ", o->name);
-        put_choices(out, o, " ");
+        put_choices(out, o);
         io_out_adds(out, " ;;\n");
     }
     io_out_adds(out, "                esac\n"
@@ -263,9 +310,9 @@ static void zsh_option(struct io_out *out, const struct option *o, const char *d
     io_out_adds(out, "']");
     if (o->arg)
         io_out_addf(out, ":%s:", o->arg);
-    if (o->kind == OPTION_CHOICE) {
+    if (has_words(o)) {
         io_out_adds(out, "(");
-        put_choices(out, o, " ");
+        put_choices(out, o);
         io_out_adds(out, ")");
     } else if (o->arg) {
         io_out_adds(out, "_files");
@@ -296,6 +343,10 @@ static void zsh_command(struct io_out *out, const struct command *c, const struc
         io_out_adds(out, "                '*:model:(");
         put_models(out, "");
         io_out_adds(out, ")' ;;\n");
+    } else if (takes(c) == TAKES_TABLES) {
+        io_out_adds(out, "                '*:table:(");
+        put_tables(out);
+        io_out_adds(out, ")' ;;\n");
     } else {
         io_out_addf(out, "                '*:file:%s' ;;\n",
                     takes(c) == TAKES_MODELS ? "_opmeter_models" : "_files");
@@ -321,9 +372,9 @@ static void fish_option(struct io_out *out, const char *where, const struct opti
         io_out_addf(out, " -l %s", o->name);
     if (o->letter)
         io_out_addf(out, " -s %c", o->letter);
-    if (o->kind == OPTION_CHOICE) {
+    if (has_words(o)) {
         io_out_adds(out, " -x -a '");
-        put_choices(out, o, " ");
+        put_choices(out, o);
         io_out_adds(out, "'");
     } else if (o->arg) {
         io_out_adds(out, " -r");
@@ -391,6 +442,8 @@ static void fish_command(struct io_out *out, const struct command *c, const stru
     if (takes(c) == TAKES_HELP) {
         put_commands(out);
         put_topics(out);
+    } else if (takes(c) == TAKES_TABLES) {
+        put_tables(out);
     } else {
         put_models(out, takes(c) == TAKES_MODELS ? "zoo:" : "");
     }
