@@ -171,17 +171,31 @@ static int parse_columns(struct top *t, const struct option_list *list)
 /* What the trace has. */
 static int look(struct top *t)
 {
-    static const char sql[] =
-        "SELECT (SELECT sum(time_ns) FROM op_times WHERE section = 'device'),"
-        " (SELECT sum(time_ns) FROM op_times WHERE section = 'host'),"
-        " (SELECT count(op) FROM op_times), (SELECT count(wait_ns) FROM op_times),"
-        " (SELECT count(op) FROM op_times WHERE section = 'device'),"
-        " (SELECT sum(interrupted_ns) FROM op_times WHERE section = 'device'),"
-        " (SELECT sum(interrupted_ns) FROM op_times WHERE section = 'host')";
+    struct buf sql = { 0 };
     opm_rows *r = NULL;
     opm_error err;
-    int more = opm_trace_query(t->trace, sql, &r, &err);
+    int64_t ranks = cli_query_int(t->trace, "SELECT count(DISTINCT rank) FROM track");
+    int64_t instances = cli_query_int(t->trace, "SELECT count(DISTINCT instance) FROM track");
+    int more;
 
+    t->ranked = ranks > 1;
+    t->places = t->boxes ? 1 : MAX(ranks, instances);
+    t->steps = cli_query_int(
+        t->trace, "SELECT count(*) FROM step WHERE coalesce(warmup, 0) = 0 AND dur >= 0");
+    buf_adds(&sql, "WITH times AS ");
+    top_put_times(t, &sql);
+    buf_adds(&sql, " SELECT (SELECT sum(time_ns) FROM times WHERE section = 'device'),"
+                   " (SELECT sum(time_ns) FROM times WHERE section = 'host'),"
+                   " (SELECT count(op) FROM times), (SELECT count(wait_ns) FROM times),"
+                   " (SELECT count(op) FROM times WHERE section = 'device'),"
+                   " (SELECT sum(interrupted_ns) FROM times WHERE section = 'device'),"
+                   " (SELECT sum(interrupted_ns) FROM times WHERE section = 'host')");
+    if (sql.failed) {
+        buf_release(&sql);
+        return cli_out_of_memory();
+    }
+    more = opm_trace_query(t->trace, buf_str(&sql), &r, &err);
+    buf_release(&sql);
     if (more == 0)
         more = opm_rows_next(r, &err);
     if (more < 0) {
@@ -205,7 +219,12 @@ static void say_iterations(const struct top *t, const opm_rows *r)
 {
     int64_t least = opm_rows_int(r, 0), most = opm_rows_int(r, 1), steps = opm_rows_int(r, 3);
 
-    if (least < most)
+    if (t->places > 1 && most > 1)
+        cli_remark(t->cli,
+                   "times are of one iteration of one %s, the mean of %" PRId64
+                   "; what runs on some of them weighs less",
+                   t->ranked ? "rank" : "instance", t->places);
+    else if (least < most)
         cli_remark(t->cli,
                    "times are per iteration, the mean of %" PRId64 " to %" PRId64
                    ": of those that were recorded of each",

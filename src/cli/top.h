@@ -73,9 +73,14 @@ struct top {
     bool has_ops;
     bool has_wait;
     bool host_only; /* there are operators, and none did anything on a device */
+    int64_t places; /* ranks or instances that run the same; 1 where each operator is shown alone */
+    int64_t steps;  /* that were measured, of all of them */
+    bool ranked;    /* they are ranks */
     bool seconds;   /* boxes: times as plain seconds, as for a program that reads them */
 };
 
+/* op_times as top shows it, in parentheses. */
+void top_put_times(const struct top *t, struct buf *out);
 /* The statement whose rows are those of the table of a section ("device" or "host"). */
 void top_sql(const struct top *t, const char *section, struct buf *out);
 /* The sums above the table: name, value in ns. */

@@ -23,10 +23,13 @@ static const char kernels_sql[] =
 /* Modules that the program marked: the time within each on the host, and of all that devices ran
  * for what was launched there. A module within one of the same name is in that already. */
 static const char marked_modules_sql[] =
-    "WITH RECURSIVE launched AS MATERIALIZED (SELECT launch, ns, n FROM (SELECT correlation,"
-    " min(id) AS launch FROM span WHERE correlation IS NOT NULL AND layer IS NOT 'hardware' GROUP"
-    " BY 1) JOIN (SELECT correlation, sum(dur) AS ns, count(*) AS n FROM span WHERE correlation IS"
-    " NOT NULL AND layer = 'hardware' AND dur >= 0 GROUP BY 1) USING (correlation)), within "
+    /* Numbers of launches are of a file: ranks have the same ones. */
+    "WITH RECURSIVE launched AS MATERIALIZED (SELECT launch, ns, n FROM (SELECT coalesce(t.source,"
+    " -1) AS source, correlation, min(s.id) AS launch FROM span AS s JOIN track AS t ON t.id ="
+    " s.track WHERE correlation IS NOT NULL AND layer IS NOT 'hardware' GROUP BY 1, 2) JOIN (SELECT"
+    " coalesce(t.source, -1) AS source, correlation, sum(dur) AS ns, count(*) AS n FROM span AS s"
+    " JOIN track AS t ON t.id = s.track WHERE correlation IS NOT NULL AND layer = 'hardware' AND"
+    " dur >= 0 GROUP BY 1, 2) USING (source, correlation)), within "
     "(launch, span)"
     " AS (SELECT launch, launch FROM launched UNION ALL SELECT launch, s.parent FROM within AS w"
     " JOIN span AS s ON s.id = w.span WHERE s.parent IS NOT NULL), pairs AS (SELECT DISTINCT"

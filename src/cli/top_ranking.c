@@ -150,6 +150,11 @@ static void add_kernel(const struct top *t, struct textable *table, const struct
     }
 }
 
+static double known(const opm_rows *r, int col)
+{
+    return opm_rows_type(r, col) == OPM_TYPE_NULL ? NAN : opm_rows_real(r, col);
+}
+
 /* *shown: how many so far. */
 static int add_kernels(const struct top *t, struct textable *table, const struct top_rows *of,
                        int64_t *shown)
@@ -161,17 +166,29 @@ static int add_kernels(const struct top *t, struct textable *table, const struct
     int64_t n = 0;
     int more;
 
-    buf_adds(&sql,
-             "SELECT kernel, count, median_ns, p99_ns, share, count(*) OVER () FROM op_kernels"
-             " WHERE ");
+    if (t->places > 1)
+        buf_adds(&sql, "SELECT kernel, sum(count), iif(count(*) = 1, max(median_ns), NULL),"
+                       " iif(count(*) = 1, max(p99_ns), NULL), CAST(sum(total_ns) AS REAL) /"
+                       " sum(sum(total_ns)) OVER (), count(*) OVER () FROM op_kernels WHERE ");
+    else
+        buf_adds(&sql, "SELECT kernel, count, median_ns, p99_ns, share, count(*) OVER () FROM"
+                       " op_kernels WHERE ");
     if (opm_rows_type(of->rows, of->field[TOP_FIELD_OP]) == OPM_TYPE_NULL) {
         buf_adds(&sql, "op IS NULL AND owner = ");
         cli_sql_text(&sql, opm_rows_text(of->rows, of->at[TOP_info], NULL));
         buf_adds(&sql, " AND kernel <> owner");
+    } else if (t->places > 1) {
+        buf_addf(&sql,
+                 "op IN (SELECT b.op FROM op_times AS a JOIN op_times AS b ON b.name IS a.name AND"
+                 " b.type IS a.type WHERE a.op = %" PRId64 ")",
+                 opm_rows_int(of->rows, of->field[TOP_FIELD_OP]));
     } else {
         buf_addf(&sql, "op = %" PRId64, opm_rows_int(of->rows, of->field[TOP_FIELD_OP]));
     }
-    buf_addf(&sql, " ORDER BY total_ns DESC LIMIT %d", KERNELS_SHOWN);
+    buf_addf(&sql, "%s LIMIT %d",
+             t->places > 1 ? " GROUP BY kernel ORDER BY sum(total_ns) DESC"
+                           : " ORDER BY total_ns DESC",
+             KERNELS_SHOWN);
     more = sql.failed ? OPM_ENOMEM : opm_trace_query(t->trace, buf_str(&sql), &r, &err);
     while (more >= 0) {
         more = opm_rows_next(r, &err);
@@ -191,8 +208,8 @@ static int add_kernels(const struct top *t, struct textable *table, const struct
                                           .count = opm_rows_int(r, 1),
                                           .time_ns = time_ns * part,
                                           .share = share * part,
-                                          .median_ns = opm_rows_real(r, 2),
-                                          .p99_ns = opm_rows_real(r, 3),
+                                          .median_ns = known(r, 2),
+                                          .p99_ns = known(r, 3),
                                           .part = true });
     }
     opm_rows_close(r);

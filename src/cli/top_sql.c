@@ -154,6 +154,39 @@ bool top_is_counter(int column)
     return column >= TOP_ipc && column <= TOP_page_faults;
 }
 
+/* op_times, with the number of each row. Ranks of a job and instances of a model run the same
+ * operators: those are one row, and its times are of an iteration of one of them, on average, so
+ * that they add up to a step. An operator is of one place; what is no operator's has the
+ * iterations of all places that it ran in. What cannot be averaged is not known. */
+void top_put_times(const struct top *t, struct buf *b)
+{
+    static const char *const averaged[] = { "time_ns",   "interrupted_ns", "wait_ns",
+                                            "kernel_ns", "computation",    "memory" };
+    static const char *const single[] = { "median_ns", "p90_ns", "p95_ns", "p99_ns", "stdev_ns" };
+    long long n = (long long)t->places, steps = (long long)t->steps;
+
+    if (n < 2) {
+        buf_adds(b, "(SELECT rowid AS number, * FROM op_times)");
+        return;
+    }
+    buf_adds(b, "(SELECT min(number) AS number, section, min(op) AS op, name, type, sum(count) AS"
+                " count, sum(warmup_count) AS warmup_count, sum(interrupted) AS interrupted,"
+                " sum(share) AS share, sum(total_ns) AS total_ns, min(min_ns) AS min_ns,"
+                " max(max_ns) AS max_ns, CAST(sum(total_ns) AS REAL) / sum(count) AS mean_ns,"
+                " iif(count(DISTINCT roof) = 1, min(roof), NULL) AS roof, sum(share_of_peak *"
+                " time_ns) / nullif(sum(iif(share_of_peak IS NULL, 0, time_ns)), 0) AS"
+                " share_of_peak");
+    for (size_t i = 0; i < ARRAY_SIZE(averaged); i++)
+        buf_addf(b, ", sum(%s * part) AS %s", averaged[i], averaged[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(single); i++)
+        buf_addf(b, ", iif(count(*) = 1, max(%s), NULL) AS %s", single[i], single[i]);
+    buf_addf(b,
+             " FROM (SELECT rowid AS number, *, CASE WHEN iterations IS NULL THEN 1.0 WHEN op IS"
+             " NOT NULL THEN 1.0 / %lld ELSE min(1, max(1.0 / %lld, iterations * 1.0 / %lld)) END"
+             " AS part FROM op_times) GROUP BY section, coalesce(name, op), type)",
+             n, n, MAX(steps, 1));
+}
+
 /* The operators that pass, with the time that was asked for. */
 static void put_chosen(const struct top *t, const char *section, struct buf *b)
 {
@@ -161,14 +194,16 @@ static void put_chosen(const struct top *t, const char *section, struct buf *b)
     /* MegEngine's tool knows the mean of all. */
     const char *time = kernels ? "kernel_ns" : t->boxes ? EXACT : "time_ns";
 
+    buf_adds(b, "WITH times AS ");
+    top_put_times(t, b);
     buf_addf(b,
-             "WITH chosen AS (SELECT op_times.rowid AS number, op, name, type, count, warmup_count,"
+             ", chosen AS (SELECT number, op, name, type, count, warmup_count,"
              " %s AS time_ns, %s AS share, wait_ns, kernel_ns, computation, memory, total_ns,"
              " interrupted, interrupted_ns,"
              " mean_ns, median_ns, min_ns, max_ns, p90_ns, p95_ns, p99_ns, stdev_ns,"
              " iif(%s > 0, computation * 1e9 / %s, NULL) AS flops_per_s,"
              " iif(%s > 0, memory * 1e9 / %s, NULL) AS bytes_per_s, share_of_peak, roof%s"
-             " FROM op_times JOIN (SELECT section AS of, sum(%s) AS sum_ns FROM op_times GROUP BY"
+             " FROM times JOIN (SELECT section AS of, sum(%s) AS sum_ns FROM times GROUP BY"
              " section) ON of = section%s WHERE section = '%s' AND %s IS NOT NULL",
              time,
              kernels    ? "kernel_ns / sum_ns"
