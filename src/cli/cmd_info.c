@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/glyph.h"
+#include "cli/info_gguf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,9 @@
 static const char about[] =
     "Say what a trace is, or several merged into one: its format and maker, when and by which "
     "program it was recorded, how long it is, what each table holds, what was repaired or lost on "
-    "the way here, and what to run next.";
+    "the way here, and what to run next. Of a GGUF file, a model for llama.cpp: its shape, its "
+    "weights "
+    "by type, and what a token takes in the cache.";
 
 /* What every part needs. rc is the exit code so far: after a failure the parts say nothing more. */
 struct info {
@@ -742,6 +745,8 @@ int cmd_info(struct cli *cli, int argc, char **argv)
         return cli->status;
     if (n == 0)
         return cli_usage(cli, "a TRACE is needed");
+    if (n == 1 && info_is_gguf(argv[0]))
+        return info_gguf(cli, argv[0]);
     in.rc = cli_open(cli, &in.t, argv, n);
     if (in.rc == CLI_OK) {
         if (cli->json)
