@@ -27,6 +27,10 @@ class CMakeExtension(build_ext):
         build = Path(self.build_temp).resolve()
         # Where the package is being put together, or its source folder for `develop`.
         to = Path(self.get_ext_fullpath(ext.name)).resolve().parent.parent
+        if os.environ.get("OPMETER_BUILD"):  # what script/package has built
+            self.cmake("--install", os.environ["OPMETER_BUILD"], "--component", "python",
+                       "--prefix", to, "--strip")
+            return
         self.cmake("-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DOPMETER_BENCH=OFF",
                    "-DBUILD_TESTING=OFF")
         self.cmake("--build", build, "--target", "opmeter_python", "opmeter_cuda", "opmeter_llama",

@@ -115,6 +115,7 @@ def source_checks():
         ("buffers", [tools / "check_buffers.py"]),
         ("tree", [tools / "check_tree.py"]),
         ("conditions", [tools / "check_conditions.py"]),
+        ("version", [tools / "version.py", "--check"]),
     ])
 
 

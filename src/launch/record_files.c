@@ -248,11 +248,12 @@ static bool find_library(const char *const *places, char *out, size_t size)
     return false;
 }
 
-/* The last is the Python package's. */
-#define LIBRARY_PLACES(name)                                                  \
-    (const char *const[])                                                     \
-    {                                                                         \
-        name, "../" OPMETER_LIBDIR "/" name, "../lib/" name, "../" name, NULL \
+/* Beside the program, installed, in Debian's package, in the Python package. */
+#define LIBRARY_PLACES(name)                                        \
+    (const char *const[])                                           \
+    {                                                               \
+        name, "../" OPMETER_LIBDIR "/" name, "../lib/" name,        \
+            "../" OPMETER_LIBDIR "/opmeter/" name, "../" name, NULL \
     }
 
 bool record_find_cuda(char *out, size_t size)

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""packages.py -- install what script/package made where there is nothing else, and use it.
+
+usage: sudo tests/install/packages.py [--packages DIR] [--suites bullseye,bookworm,trixie] [--dir DIR]
+
+In a minimal Debian of each release, made by debootstrap, with neither compiler nor network: the
+archive, the Debian packages and, with Python, the wheel are installed, each alone; a model is run, a
+program recorded, the page asked for; then it is removed, and nothing may be left. Before, that no file
+needs more than glibc 2.28 and no library that is not inside. Prints one `ok` or `not ok` line per test.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.append(str(ROOT / "tools"))
+from roots import apart, call, inside, make_base, mount, prepare  # noqa: E402
+
+SUITES = ["bullseye", "bookworm", "trixie"]
+GLIBC = (2, 28)
+# What every system has: glibc's own, and what is inside itself.
+ALLOWED = re.compile(r"^(libc|libm|libpthread|libdl|librt)\.so\.\d+$|^ld-linux.*\.so\.\d+$|^libopmeter")
+ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
+       "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+
+# Runs a model, records a program, asks for the page: `opmeter` must be in PATH.
+USE = r"""
+set -e
+cd /tmp
+! command -v cc && ! command -v gcc
+opmeter version
+opmeter run zoo:mlp -n 5 -w 1 -o out >run.txt
+grep -q Gemm run.txt
+opmeter query --csv out/trace.opm "SELECT count(*) > 0 AS ok FROM span WHERE op IS NOT NULL" | grep -qx 1
+opmeter record -o ls.opm -- ls / >/dev/null
+opmeter info ls.opm >/dev/null
+opmeter report out/trace.opm -o report.html
+grep -q '<html' report.html
+opmeter serve out --port 18080 >serve.txt 2>&1 &
+server=$!
+for i in $(seq 100); do grep -q http serve.txt && break; sleep 0.1; done
+exec 3<>/dev/tcp/127.0.0.1/18080
+printf 'GET / HTTP/1.0\r\nHost: 127.0.0.1:18080\r\n\r\n' >&3
+cat <&3 >page.txt
+kill -INT $server
+wait $server
+grep -q '<html' page.txt
+"""
+PYTHON = r"""
+cat >use.py <<'END'
+import opmeter
+with opmeter.profile(file="/tmp/py.opm") as p:
+    with opmeter.span("work"):
+        pass
+assert opmeter.open("/tmp/py.opm")
+END
+python3 use.py
+opmeter query --csv py.opm "SELECT count(*) AS n FROM span WHERE name = 'work'" | grep -qx 1
+cat >train.py <<'END'
+import time
+time.sleep(0.01)
+END
+opmeter record -o train.opm -- python3 train.py >said.txt 2>&1
+! grep -q 'not hooked' said.txt
+"""
+
+
+class Failure(Exception):
+    pass
+
+
+def binaries(path, to):
+    """The ELF files of a package, unpacked into a folder."""
+    if path.suffix == ".deb":
+        call("dpkg-deb", "-x", path, to)
+    elif path.suffix == ".whl":
+        with zipfile.ZipFile(path) as file:
+            file.extractall(to)
+    else:
+        with tarfile.open(path) as file:
+            file.extractall(to, filter="fully_trusted") if hasattr(tarfile, "data_filter") \
+                else file.extractall(to)
+    return [file for file in sorted(to.rglob("*")) if file.is_file() and not file.is_symlink()
+            and file.read_bytes()[:4] == b"\x7fELF"]
+
+
+def needs_little(path):
+    """No file of it needs a newer glibc, or a library that is not part of opmeter."""
+    with tempfile.TemporaryDirectory() as temp:
+        files = binaries(path, Path(temp))
+        for file in files:
+            table = call("readelf", "-W", "-V", file)
+            for version in re.findall(r"GLIBC_([\d.]+)", table):
+                if tuple(map(int, version.split("."))) > GLIBC:
+                    raise Failure(f"{file.relative_to(temp)} needs GLIBC_{version}")
+            for library in re.findall(r"NEEDED.*\[(.*)\]", call("readelf", "-W", "-d", file)):
+                if not ALLOWED.match(library):
+                    raise Failure(f"{file.relative_to(temp)} needs {library}")
+        names = {str(file.relative_to(temp)) for file in Path(temp).rglob("*")}
+        if path.suffix == ".deb":
+            wanted = ["copyright"]
+        else:
+            wanted = ["bin/opmeter", "libopmeter-cuda.so", "libopmeter.so.0", "LICENSE",
+                      "THIRD-PARTY-NOTICES", "licenses/libsqlite3"]
+        for name in wanted:
+            if not any(file.endswith(name) for file in names):
+                raise Failure(f"{path.name} has no {name}")
+
+
+def files_of(root):
+    """All files that a package could leave behind."""
+    found = set()
+    for folder in ("usr", "opt", "etc", "var/lib", "root"):
+        for path in (root / folder).rglob("*"):
+            name = str(path.relative_to(root))
+            if not name.startswith(("var/lib/dpkg", "var/lib/apt", "etc/ld.so.cache")) \
+                    and "__pycache__" not in name:
+                found.add(name)
+    return found
+
+
+def sh(root, script, minutes=10):
+    with tempfile.NamedTemporaryFile("w+") as log:
+        status = inside(root, "root", script, log, minutes, ENV)
+        if status != 0:
+            raise Failure(f"exit {status}\n{Path(log.name).read_text(errors='replace')}")
+
+
+def install_and_use(root, how, name):
+    """Install, use, remove: nothing is left."""
+    before = files_of(root)
+    install, use, remove = how
+    start = time.monotonic()
+    sh(root, install)
+    sh(root, use)
+    took = time.monotonic() - start
+    sh(root, remove)
+    left = sorted(files_of(root) - before)
+    if left:
+        raise Failure(f"{name} leaves {left[:10]}")
+    return took
+
+
+def ways(packages, with_python):
+    """(name, (install, use, remove)) of each kind of package."""
+    archive = next(path.name for path in packages if path.name.endswith(".tar.gz"))
+    wheel = next(path.name for path in packages if path.suffix == ".whl")
+    debs = " ".join(f"/tmp/packages/{path.name}" for path in packages
+                    if path.suffix == ".deb" and (with_python or "python3" not in path.name))
+    folder = f"/opt/{archive.removesuffix('.tar.gz')}"
+    python = PYTHON if with_python else ""
+    yield "archive", (f"tar -xzf /tmp/packages/{archive} -C /opt",
+                      f"export PATH={folder}/bin:$PATH PYTHONPATH={folder}/lib/opmeter/python\n"
+                      + USE + python, f"rm -rf {folder}")
+    names = [path.name.split("_")[0] for path in packages if path.suffix == ".deb"]
+    yield "deb", (f"dpkg -i {debs}", USE + python,
+                  f"dpkg --purge {' '.join(n for n in names if with_python or 'python3' not in n)}")
+    if with_python:
+        yield "wheel", ("python3 -m venv /opt/env && "
+                        f"/opt/env/bin/pip install --no-index /tmp/packages/{wheel}",
+                        ". /opt/env/bin/activate\n" + USE + PYTHON, "rm -rf /opt/env")
+
+
+def suite_tests(args, suite, with_python, packages):
+    """In namespaces of its own. True if all went well."""
+    base = args.dir / f"base-{suite}{'-python' if with_python else ''}"
+    folder = args.dir / f"packages-{suite}{'-python' if with_python else ''}"
+    call("rm", "-rf", folder)
+    root = prepare(folder, base)
+    mount(root)
+    call("mkdir", root / "tmp/packages")
+    for path in packages:
+        call("cp", path, root / "tmp/packages")
+    no_network()
+    ok = True
+    for name, how in ways(packages, with_python):
+        what = f"{suite}{' with Python' if with_python else ''}: {name}"
+        try:
+            took = install_and_use(root, how, name)
+            print(f"ok - {what} # from nothing to a report, record and page: {took:.1f} s", flush=True)
+        except Failure as error:
+            ok = False
+            print(f"not ok - {what}")
+            print("".join(f"# {line}\n" for line in str(error).splitlines()), end="", flush=True)
+    return ok
+
+
+def no_network():
+    """Only the loopback device, in a network namespace of its own."""
+    import ctypes
+    if ctypes.CDLL(None).unshare(0x40000000) != 0:
+        raise Failure("unshare of the network failed")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+def add_python(args, base, suite):
+    """Python in a system; the only thing that is fetched."""
+    root = prepare(args.dir / f"make-{suite}", base)
+    mount(root)
+    sh(root, "apt-get -q update && apt-get -q install -y --no-install-recommends python3 python3-venv",
+       30)
+    to = args.dir / f"base-{suite}-python"
+    call("rm", "-rf", to)
+    to.mkdir()
+    for name in sorted(os.listdir(root)):
+        if name in ("dev", "proc", "sys", "run", "tmp"):
+            (to / name).mkdir()
+        else:
+            call("cp", "-a", root / name, to)
+    (to / ".complete").write_text(suite)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--packages", type=Path, default=ROOT / "build" / "package")
+    parser.add_argument("--suites", default=",".join(SUITES))
+    parser.add_argument("--dir", type=Path, default=ROOT / "build" / "fresh")
+    args = parser.parse_args()
+    args.dir = args.dir.resolve()
+    if os.geteuid() != 0:
+        print("1..0 # SKIP chroot and mount need root")
+        return 77
+    packages = sorted(path for pattern in ("*.deb", "*.tar.gz", "*.whl")
+                      for path in args.packages.glob(pattern))
+    if len(packages) < 7:
+        print(f"not ok - {args.packages} has {len(packages)} packages; script/package makes them")
+        return 1
+    ok = True
+    for path in packages:
+        try:
+            needs_little(path)
+            print(f"ok - {path.name}: needs little")
+        except Failure as error:
+            ok = False
+            print(f"not ok - {path.name}: {error}")
+    (args.dir / "logs").mkdir(parents=True, exist_ok=True)
+    for suite in args.suites.split(","):
+        base = args.dir / f"base-{suite}"
+        make_base(base, suite, args.dir / "logs")
+        ok &= apart(suite_tests, args, suite, False, packages)
+        if not (args.dir / f"base-{suite}-python" / ".complete").exists():
+            ok &= apart(add_python, args, base, suite)
+        ok &= apart(suite_tests, args, suite, True, packages)
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
