@@ -24,6 +24,7 @@ int export_columns(const struct store *st, enum table_id table, struct export_co
     const struct table_def *def = &store_table_defs[table];
     int n = 0, rc = 0;
 
+    (void)max; /* a build without assertions does not look at it */
     for (int i = 0; i < def->ncol && !rc; i++) {
         struct export_column *c = &out[n++];
 
