@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,7 @@ ENV = {
 }
 
 total = Counter()
+printing = threading.Lock()
 
 
 def run(command, log, timeout_s=None, env=None):
@@ -62,6 +64,11 @@ def stage(title, work, *args):
     start = time.monotonic()
     results = work(*args)
     seconds = time.monotonic() - start
+    with printing:
+        return tell(title, results, seconds)
+
+
+def tell(title, results, seconds):
     count = Counter(result.outcome for result in results)
     total.update(count)
     told = ", ".join(f"{count[what]} {what}" for what in ("passed", "failed", "skipped")
@@ -79,14 +86,25 @@ def stage(title, work, *args):
     return not count["failed"]
 
 
+def together(*lanes):
+    """Stages that keep one processor busy each: lists of them, side by side where there are two."""
+    def run_lane(lane):
+        for title, *work in lane:
+            stage(title, *work)
+
+    with ThreadPoolExecutor(min(JOBS, len(lanes))) as pool:
+        for lane in [pool.submit(run_lane, lane) for lane in lanes]:
+            lane.result()
+
+
 def skip(title, why):
     stage(title, lambda: [Result("skipped", f"{title}: {why}", [])])
 
 
-def build(preset):
+def build(preset, target="all"):
     """Configure and build a preset. No result if it works: a build is not a test."""
     for command in (["cmake", "--preset", preset],
-                    ["cmake", "--build", "--preset", preset, "-j", str(JOBS)]):
+                    ["cmake", "--build", "--preset", preset, "-j", str(JOBS), "--target", target]):
         status, output = run(command, f"build-{preset}")
         if status != 0:
             return [Result("failed", f"build of preset {preset}", output.splitlines())]
@@ -348,17 +366,16 @@ def stages(args):
     if stage("build: dev", build, "dev"):
         stage("unit tests", ctest, "dev")
         stage("diff tests", diff, "dev")
-        stage("oracle", oracle, "dev")
-        stage("Python package", python_package, "dev")
-        stage("documents and symbols", build_checks)
-        stage("ABI", abi)
-        if not args.quick:
-            stage("commands of documents", documented)
-            stage("install", install)
-            stage("web server", server, "dev")
-            stage("models from npm", npm_models)
-            stage("Parquet with npm", npm_parquet)
-            stage("web page", web_page)
+        # Those that install share the list of what was installed.
+        small = [("Python package", python_package, "dev"), ("documents and symbols", build_checks),
+                 ("ABI", abi)]
+        if args.quick:
+            together([("oracle", oracle, "dev")], small)
+        else:
+            together([("web page", web_page)],
+                     [("oracle", oracle, "dev"), *small, ("web server", server, "dev"),
+                      ("commands of documents", documented), ("install", install),
+                      ("models from npm", npm_models), ("Parquet with npm", npm_parquet)])
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
     else:
@@ -369,12 +386,12 @@ def stages(args):
     if stage("build: asan", build, "asan"):
         stage("unit tests, asan", ctest, "asan")
         stage("diff tests, asan", diff, "asan")
-        stage("web server, asan", server, "asan")
-        stage("Python package, asan", python_package, "asan")
+        together([("web server, asan", server, "asan")],
+                 [("Python package, asan", python_package, "asan")])
     else:
         skip("tests of asan", "it did not build")
 
-    if stage("build: tsan", build, "tsan"):
+    if stage("build: tsan", build, "tsan", "tsan_tests"):
         stage("recorder tests, tsan", ctest, "tsan",
               lambda name, labels: "tsan" in labels and "long" not in labels, fixed_addresses())
     else:
@@ -382,7 +399,7 @@ def stages(args):
 
     if not fuzzer_runtime():
         skip("fuzzers", "clang or its fuzzer runtime is not installed")
-    elif stage("build: fuzz", build, "fuzz"):
+    elif stage("build: fuzz", build, "fuzz", "fuzzers"):
         stage("fuzzers", fuzz, 60 if args.long else 5)
     else:
         skip("fuzzers", "they did not build")
