@@ -205,7 +205,7 @@ static void print(const char *name, const struct score s[2])
 {
     printf("| %-29s | %7zu |", name, s[0].planted);
     for (int i = 0; i < 2; i++) {
-        if (s[i].called)
+        if (s[i].called && s[i].planted)
             printf(" %9.3f |", share(s[i].right, s[i].called));
         else
             printf(" %9s |", "-");

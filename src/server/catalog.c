@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "catalog/runsdb.h"
 #include "server/folder_walk.h"
 #include "server/watch.h"
 
@@ -172,6 +173,10 @@ static int add_path(struct catalog *c, const char *path, opm_error *err)
         return opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode) && !format)
         return add_root(c, path, err);
+    if (!format && runsdb_is(path)) {
+        c->folder = true; /* it leads to several traces */
+        return 0;
+    }
     return add_entry(c, path, NULL, 0, NULL, format, err);
 }
 
@@ -191,6 +196,46 @@ int catalog_add(struct catalog *c, const char *path, size_t shown_from, char id[
     c->folder = c->n > 1;
     pthread_mutex_unlock(&c->mutex);
     return 0;
+}
+
+int catalog_add_inside(struct catalog *c, const char *path, const char *also,
+                       char id[CATALOG_ID_ROOM], opm_error *err)
+{
+    char *resolved = realpath(path, NULL), *shown = NULL;
+    const char *within = NULL, *format;
+    size_t shown_from = 0;
+    int rc = 0;
+
+    if (!resolved)
+        return opm__fail(err, OPM_ENOTFOUND, "its trace is gone: %s: %s", path, strerror(errno));
+    for (size_t i = 0; i < c->nroot && !within; i++) {
+        const char *folder = c->root[i].resolved;
+
+        if (!folder_holds(folder, resolved))
+            continue;
+        within = folder;
+        shown_from = strlen(c->root[i].path) + 1;
+        if (asprintf(&shown, "%s%s", c->root[i].path, resolved + strlen(folder)) < 0)
+            rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    if (rc == 0 && !within && also && folder_holds(also, resolved))
+        within = also;
+    if (rc == 0 && !within)
+        rc = opm__fail(err, OPM_ENOTFOUND,
+                       "its trace is in no folder that is served; name that, too: %s", resolved);
+    format = rc == 0 ? opm_trace_detect(resolved) : NULL;
+    if (rc == 0 && !format)
+        rc = opm__fail(err, OPM_EFORMAT, "%s is no trace that opmeter knows", resolved);
+    if (rc == 0)
+        rc = add_entry(c, shown ? shown : resolved, NULL, shown_from, within, format, err);
+    if (rc == 0) {
+        pthread_mutex_lock(&c->mutex);
+        memcpy(id, find_path(c, shown ? shown : resolved)->id, CATALOG_ID_ROOM);
+        pthread_mutex_unlock(&c->mutex);
+    }
+    free(shown); /* asprintf() allocated it */
+    free(resolved);
+    return rc;
 }
 
 int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,

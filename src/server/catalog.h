@@ -15,7 +15,8 @@
 
 struct catalog;
 
-/* Each path is a file, a folder that is one profile, or a folder with traces in it. */
+/* Each path is a file, a folder that is one profile, or a folder with traces in it. Catalogues of
+ * runs are passed over (histories.h). */
 int catalog_new(struct catalog **out, const char *const *paths, size_t npaths,
                 const struct read_limits *limits, opm_error *err);
 void catalog_end(struct catalog *c);  /* traces that are being read are given up, from now on */
@@ -44,6 +45,10 @@ int catalog_open(struct catalog *c, const char *id, enum catalog_want want, stru
  * is none. The file is not removed before the catalog is freed. */
 int catalog_add(struct catalog *c, const char *path, size_t shown_from, char id[CATALOG_ID_ROOM],
                 opm_error *err);
+/* Another one, which lies inside of a folder that is served, or of `also`, both without links.
+ * OPM_ENOTFOUND: it does not, or is not there. */
+int catalog_add_inside(struct catalog *c, const char *path, const char *also,
+                       char id[CATALOG_ID_ROOM], opm_error *err);
 /* "/api/trace/ID/progress": how much of the trace was read by whoever opens it just now. */
 int catalog_progress(struct catalog *c, const char *id, struct json_writer *w, opm_error *err);
 /* "/api/trace/ID": opens it, CATALOG_FRESH. */

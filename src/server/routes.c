@@ -68,6 +68,8 @@ static int get_version(struct asked *q, opm_error *err)
     json_cstr(q->w, opm_trace_version());
     json_key(q->w, "folder");
     json_bool(q->w, catalog_is_folder(q->r->catalog));
+    json_key(q->w, "histories");
+    json_bool(q->w, histories_any(q->r->histories));
     json_key(q->w, "drop_max");
     json_i64(q->w, q->r->dropped ? (int64_t)dropped_default.file : 0);
     json_object_end(q->w);
@@ -411,6 +413,43 @@ static int get_diff(struct asked *q, opm_error *err)
     return rc;
 }
 
+static int get_histories(struct asked *q, opm_error *err)
+{
+    return histories_list(q->r->histories, q->w, err);
+}
+
+static struct histories_asked runs_asked(const struct asked *q)
+{
+    return (struct histories_asked){ target_arg(q->t, "model"), target_arg(q->t, "label") };
+}
+
+static int get_history(struct asked *q, opm_error *err)
+{
+    struct histories_asked asked = runs_asked(q);
+
+    return histories_answer(q->r->histories, q->t->segment[2], &asked, q->w, err);
+}
+
+static int get_history_operators(struct asked *q, opm_error *err)
+{
+    struct histories_asked asked = runs_asked(q);
+    int64_t series = 0;
+    int rc = target_int(q->t, "series", 0, INT32_MAX, &series, err);
+
+    return rc < 0
+               ? rc
+               : histories_operators(q->r->histories, q->t->segment[2], &asked, series, q->w, err);
+}
+
+static int get_history_trace(struct asked *q, opm_error *err)
+{
+    const char *run = target_arg(q->t, "run");
+
+    if (!run)
+        return opm__fail(err, OPM_EINVAL, "the argument run is missing: its id");
+    return histories_trace(q->r->histories, q->t->segment[2], run, q->w, err);
+}
+
 static const struct {
     const char *path;
     int (*get)(struct asked *q, opm_error *err);
@@ -427,6 +466,10 @@ static const struct {
     { "api/trace/*/busy", get_busy },
     { "api/trace/*/progress", get_progress },
     { "api/trace/*/diff", get_diff },
+    { "api/histories", get_histories },
+    { "api/history/*", get_history },
+    { "api/history/*/operators", get_history_operators },
+    { "api/history/*/trace", get_history_trace },
 };
 
 static void answer_json(const struct routes *r, const struct target *t, int client_fd,

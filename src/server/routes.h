@@ -4,12 +4,14 @@
 
 #include "server/catalog.h"
 #include "server/dropped.h"
+#include "server/histories.h"
 #include "server/scout.h"
 #include "server/target.h"
 #include "server/watch.h"
 
 struct routes {
     struct catalog *catalog;
+    struct histories *histories;
     struct watch *watch;
     struct scout *scout;
     struct dropped *dropped; /* NULL: no files are taken */

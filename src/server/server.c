@@ -393,6 +393,8 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
     rc = listen_on(&s->listening, o->host, o->port, err);
     if (rc == 0)
         rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, &limits, err);
+    if (rc == 0)
+        rc = histories_new(&s->routes.histories, o->paths, o->npaths, s->routes.catalog, err);
     cut = rc == 0 && catalog_is_cut(s->routes.catalog); /* before requests may scan */
     if (rc == 0)
         rc = watch_start(&s->routes.watch, err);
@@ -444,6 +446,7 @@ void server_stop(struct server *s)
     scout_stop(s->routes.scout);
     watch_free(s->routes.watch);
     catalog_free(s->routes.catalog);
+    histories_free(s->routes.histories);
     dropped_free(s->routes.dropped);
     mem_free(s);
 }

@@ -21,6 +21,7 @@ import compared
 import costly
 import crowd
 import drop
+import histories
 import reports
 from http_client import (PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, sql_target,
                          trace_json)
@@ -685,7 +686,7 @@ def bound(test):
     return run
 
 
-TESTS += [bound(test) for module in (compared, costly, crowd, drop, reports) for test in module.TESTS]
+TESTS += [bound(test) for module in (compared, costly, crowd, drop, histories, reports) for test in module.TESTS]
 
 
 def can_serve():

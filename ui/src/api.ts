@@ -35,6 +35,7 @@ export interface TraceInfo {
 export interface Version {
     version: string;
     folder: boolean;
+    histories?: boolean; // there are catalogues of runs
     drop_max: number; // bytes of a file that the server takes; 0: it takes none
 }
 
@@ -95,6 +96,62 @@ export interface DiffRow {
     state: "slower" | "faster" | "~" | "only A" | "only B";
     a_op: string | null; // the operator that it stands for; null: none, or several that one of the other side covers
     b_op: string | null;
+}
+
+export interface HistoryRun {
+    id: string;
+    began_ns: number;
+    commit: string | null;
+    dirty: number | null;
+    median_ns: number;
+    p99_ns: number | null;
+    loop_ns: number | null; // what a fixed piece of work took beside it
+    stolen: number | null;
+    load: number | null;
+    host: string | null;
+    labels: string;
+    trace: string | null;
+    accepted: boolean;
+}
+
+export interface HistoryCulprit {
+    name?: string;
+    type: string;
+    before_ns: number | null;
+    after_ns: number | null;
+    change: number | null;
+}
+
+export interface HistoryChange {
+    by: "code" | "machine" | "drift";
+    at: number; // places among the runs
+    end: number;
+    before_commit: string | null;
+    after_commit: string | null;
+    before_ns: number | null;
+    after_ns: number | null;
+    change: number | null;
+    low: number | null;
+    high: number | null;
+    operators: HistoryCulprit[]; // those that changed for certain
+}
+
+export interface HistorySeries {
+    model: string | null;
+    engine: string | null;
+    machine: string | null;
+    threads: number | null;
+    batch: number | null;
+    sizes: string | null;
+    basis: string | null;
+    noise: number | null;
+    runs: HistoryRun[];
+    changes: HistoryChange[];
+}
+
+export interface RunsAsked {
+    model: string;
+    label: string; // KEY=VALUE
 }
 
 export type Args = Record<string, string | number>;
@@ -245,6 +302,30 @@ export async function diff(id: string, other: string, by: "op" | "type", signal?
     const { spans, iterations, alone, tail, truncated } = answer;
     const [total] = records<DiffRow>({ ...answer, rows: [answer.total] });
     return { spans, iterations, alone, tail, total: total!, rows: records<DiffRow>(answer), truncated };
+}
+
+// Catalogues of runs, docs/http.md.
+export async function histories(signal?: AbortSignal): Promise<{ id: string; path: string }[]> {
+    return report ? [] : get("/api/histories", signal);
+}
+
+function given(asked: RunsAsked): Args {
+    return Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== ""));
+}
+
+export async function history(id: string, asked: RunsAsked, signal?: AbortSignal): Promise<{ series: HistorySeries[]; skipped: number }> {
+    return get(`/api/history/${id}${query(given(asked))}`, signal);
+}
+
+// What operators took in each run of a series, from one run on.
+export async function historyOperators(id: string, asked: RunsAsked, series: number, signal?: AbortSignal):
+        Promise<{ from: number; operators: { name: string; type: string; ns: (number | null)[] }[] }> {
+    return get(`/api/history/${id}/operators${query({ ...given(asked), series })}`, signal);
+}
+
+// The trace of a run, which the server lists from then on.
+export async function historyTrace(id: string, run: string): Promise<{ id: string }> {
+    return get(`/api/history/${id}/trace${query({ run })}`);
 }
 
 // The same of a part of the range, as fine as that is known.

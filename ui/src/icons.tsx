@@ -14,6 +14,7 @@ const PATHS = {
     advice: "M8 2a4 4 0 0 0-2 7.5V11h4V9.5A4 4 0 0 0 8 2zM6.5 14h3",
     sql: "M3 4c0-3 10-3 10 0v8c0 3-10 3-10 0zM3 4c0 3 10 3 10 0M3 8c0 3 10 3 10 0",
     graph: "M8 1v4M5 5h6v3H5zM8 8v2M3 11h4v3H3zM9 11h4v3H9zM8 10H5v1M8 10h3v1",
+    history: "M2 2v12h12M4 6l3-1 1 5 3-1 2 1",
     traces: "M2 3h5l1 2h6v9H2z",
     sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v2M8 13v2M1 8h2M13 8h2M3 3l1.5 1.5M11.5 11.5L13 13M13 3l-1.5 1.5M4.5 11.5L3 13",
     moon: "M13 9.5A5.5 5.5 0 0 1 6.5 3 5.5 5.5 0 1 0 13 9.5z",

@@ -9,7 +9,7 @@ import { Icon } from "./icons";
 import { listed, useKeys, type Key } from "./keys";
 import { pages, type Page } from "./pages";
 import type { Has } from "./queries";
-import { href, navigate } from "./router";
+import { current, href, navigate } from "./router";
 import { toggle, useTheme } from "./theme";
 
 const HAS_MS = 700;
@@ -105,8 +105,13 @@ export function Frame({ trace, page, version, onReload, onAdded, children }: Fra
                     <Logo />opmeter
                 </a>
                 {version?.folder && (
-                    <a class="nav-link" href="#/" aria-current={trace ? undefined : "page"}>
+                    <a class="nav-link" href="#/" aria-current={trace || current().page === "history" ? undefined : "page"}>
                         <Icon name="traces" />All traces
+                    </a>
+                )}
+                {version?.histories && (
+                    <a class="nav-link" href="#/history" aria-current={!trace && current().page === "history" ? "page" : undefined}>
+                        <Icon name="history" />History
                     </a>
                 )}
                 {trace && pages.map((to, i) => {

@@ -6,6 +6,7 @@ import { Empty, Failed, Opening } from "./components/States";
 import { TraceContext, useKept, useLoad } from "./hooks";
 import { Frame } from "./layout";
 import { pages } from "./pages";
+import { History } from "./pages/History";
 import { Traces } from "./pages/Traces";
 import { href, useRoute } from "./router";
 import * as theme from "./theme";
@@ -36,21 +37,22 @@ function App() {
     const version = useKept(useLoad((signal) => api.version(signal), [added]));
     const folder = version.state === "ready" && version.value.folder;
     const first = useLoad(async (signal) => {
-        if (route.trace !== null || version.state !== "ready" || folder) return null;
+        if (route.trace !== null || route.page === "history" || version.state !== "ready" || folder) return null;
         return (await api.traces(signal))[0]?.id ?? null;
-    }, [route.trace, version.state, folder]);
+    }, [route.trace, route.page, version.state, folder]);
     const id = route.trace ?? (first.state === "ready" ? first.value : null);
     const trace = useLoad(async (signal) => (id === null ? null : api.trace(id, signal)), [id, read]);
 
     const info = trace.state === "ready" ? trace.value : null;
     const page = info ? pages.find(({ path }) => path === (route.page ?? pages[0]!.path)) ?? null : null;
     useEffect(() => {
-        document.title = info ? `${page?.title ?? "?"} · ${info.name} · opmeter` : "opmeter";
-    }, [info, page]);
+        document.title = route.trace === null && route.page === "history" ? "History · opmeter" : info ? `${page?.title ?? "?"} · ${info.name} · opmeter` : "opmeter";
+    }, [info, page, route.page]);
 
     let content: ComponentChildren;
     if (version.state === "failed") content = <Failed error={version.error} />;
-    else if (route.trace === null && folder) content = <Traces key={added} />;
+    else if (route.trace === null && route.page === "history" && !api.isReport) content = <Guard><History /></Guard>;
+    else if (route.trace === null && folder) content = <Traces key={added} histories={version.value.histories ?? false} />;
     else if (first.state === "failed") content = <Failed error={first.error} />;
     else if (trace.state === "failed") content = <Failed error={trace.error} />;
     else if (!info) content = <Opening id={id} />;

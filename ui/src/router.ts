@@ -49,7 +49,7 @@ export function navigate(to: string): void {
 
 // What opens something: Back closes it again, or leads to what was open before. All other changes
 // make no entry in the history, so that Back does not lead through every one of them.
-const OPENS = ["span", "range", "op", "step", "queue", "with", "of"];
+const OPENS = ["span", "range", "op", "step", "queue", "with", "of", "change", "series"];
 
 // Change arguments of the page shown; null or "" takes one away.
 export function setArgs(change: RouteArgs): void {

@@ -34,7 +34,7 @@ const problem: Column<api.TraceEntry> = {
     show: (t) => (t.error ? <span class="damaged" title={t.error}>{reason(t)}</span> : ""),
 };
 
-export function Traces() {
+export function Traces({ histories }: { histories: boolean }) {
     const [looked, setLooked] = useState(0);
     const traces = useKept(useLoad((signal) => api.traces(signal), [looked]));
     // What is in them, and what is wrong with them, the server finds out in the background.
@@ -44,6 +44,11 @@ export function Traces() {
         const timer = setTimeout(() => setLooked(looked + 1), LOOK_MS * 2 ** looked);
         return () => clearTimeout(timer);
     }, [traces]);
+    // Only a catalogue of runs is served: that is what is to be seen.
+    const none = traces.state === "ready" && traces.value.length === 0;
+    useEffect(() => {
+        if (none && histories) location.replace(href("history", {}, null));
+    }, [none, histories]);
     return (
         <main class="page fill" id="content">
             <h1>Traces</h1>
