@@ -86,10 +86,14 @@ static int look_into(struct histories *h, const char *folder, opm_error *err)
     size_t found = 0;
     int rc = 0;
 
-    while (d && rc == 0 && found < FOUND_MAX && (entry = readdir(d))) {
+    while (d && rc == 0 && found < FOUND_MAX) {
         char path[PATH_MAX], resolved[PATH_MAX];
-        size_t len = strlen(entry->d_name);
+        size_t len;
 
+        entry = readdir(d);
+        if (!entry)
+            break;
+        len = strlen(entry->d_name);
         if (len < 4 || entry->d_name[0] == '.' || strcmp(entry->d_name + len - 3, ".db") != 0 ||
             snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) >= (int)sizeof(path) ||
             !realpath(path, resolved) || !folder_holds(folder, resolved) || !runsdb_is(path))
