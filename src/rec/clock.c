@@ -34,6 +34,17 @@ static int tsc_is_trusted(void)
 }
 #endif
 
+/* What the firmware says, or 0. */
+static uint64_t stated_rate(void)
+{
+    uint64_t hz = 0;
+
+#if defined(__aarch64__)
+    __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+#endif
+    return hz;
+}
+
 /* A first guess at the rate, good to a tenth of a percent; calibrations in the trace are better. */
 static uint64_t measure_rate(void)
 {
@@ -56,7 +67,9 @@ void opm__clock_init(void)
 #elif defined(__aarch64__)
     opm__clock_source = CLOCK_SOURCE_CNTVCT;
 #endif
-    opm__clock_rate = opm__clock_source == CLOCK_SOURCE_MONOTONIC ? 1000000000 : measure_rate();
+    opm__clock_rate = opm__clock_source == CLOCK_SOURCE_MONOTONIC ? 1000000000 : stated_rate();
+    if (!opm__clock_rate)
+        opm__clock_rate = measure_rate();
 }
 
 struct opm_calibration opm__clock_read(void)

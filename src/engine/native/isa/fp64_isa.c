@@ -7,6 +7,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 typedef double two_c __attribute__((vector_size(16)));
 
@@ -48,4 +51,14 @@ TARGET_PUSH(TARGET_AVX512)
 #define FLOATS_OUT(p, v) _mm256_storeu_ps(p, _mm512_cvtpd_ps((__m512d)(v)))
 #include "engine/native/isa/fp64_tmpl.h"
 TARGET_POP
+#endif
+
+#ifdef __aarch64__
+#define N(name) name##_neon
+#define WIDE 2
+#define DFMA(a, b, c) ((vd)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
+#define DSQRT(x) ((vd)vsqrtq_f64((float64x2_t)(x)))
+#define FLOATS_IN(p) ((vd)vcvt_f64_f32(vld1_f32(p)))
+#define FLOATS_OUT(p, v) vst1_f32(p, vcvt_f32_f64((float64x2_t)(v)))
+#include "engine/native/isa/fp64_tmpl.h"
 #endif

@@ -45,6 +45,6 @@ struct fp64_isa {
     f64_single_fn *single[F64_N]; /* likewise */
 };
 
-extern const struct fp64_isa fp64_c, fp64_avx2, fp64_avx512;
+extern const struct fp64_isa fp64_c, fp64_avx2, fp64_avx512, fp64_neon;
 
 #endif

@@ -7,6 +7,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 #define CHUNK 256
 
@@ -57,6 +60,34 @@ __attribute__((target("avx2,f16c"))) static int64_t f16_from_float_fast(char *ou
 }
 
 const struct half_isa half_avx2 = { f16_to_float_fast, f16_from_float_fast };
+#endif
+
+#ifdef __aarch64__
+static int64_t f16_to_float_neon(float *out, const char *in, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        float16x8_t h = vreinterpretq_f16_u8(vld1q_u8((const uint8_t *)in + 2 * i));
+
+        vst1q_f32(out + i, vcvt_f32_f16(vget_low_f16(h)));
+        vst1q_f32(out + i + 4, vcvt_high_f32_f16(h));
+    }
+    return i;
+}
+
+static int64_t f16_from_float_neon(char *out, const float *in, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        vst1q_u8((uint8_t *)out + 2 * i,
+                 vreinterpretq_u8_f16(
+                     vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(in + i)), vld1q_f32(in + i + 4))));
+    return i;
+}
+
+const struct half_isa half_neon = { f16_to_float_neon, f16_from_float_neon };
 #endif
 
 /* By whole vectors: a shift, and rounding to even by what falls off. */

@@ -16,7 +16,7 @@ struct half_isa {
     int64_t (*to_float)(float *out, const char *in, int64_t n);
     int64_t (*from_float)(char *out, const float *in, int64_t n);
 };
-extern const struct half_isa half_c, half_avx2;
+extern const struct half_isa half_c, half_avx2, half_neon;
 
 /* n numbers of type t (a 16-bit one); in may be unaligned. */
 void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t);

@@ -15,12 +15,19 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 
 const char *const isa_names[ISA_N] = {
 #define X(kind, name) name,
     ISA_SETS(X)
 #undef X
 };
+
+/* Bits of the kernel's interface, which older headers do not have. */
+#define HWCAP_HAS_DOTPROD (1ul << 20)
+#define HWCAP2_HAS_I8MM (1ul << 13)
 
 static struct isa set[ISA_N]; /* name NULL: not to be had */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -62,6 +69,22 @@ static void pick(void)
         return;
     put(ISA_AMX, &isa_avx512, &q8_amx, &nhwc_amx, &sparse_avx512, &half_avx2, &loops_avx512,
         &nbits_vnni, &rows_avx512);
+#elif defined(__aarch64__)
+    static struct rows_isa rows_neon;
+
+    /* What the compiler makes of plain loops is NEON already; functions of doubles say more. */
+    rows_neon = rows_c;
+    rows_neon.real = &fp64_neon;
+    put(ISA_NEON, &isa_neon, &q8_neon, &nhwc_neon, &sparse_neon, &half_neon, &loops_neon,
+        &nbits_neon, &rows_neon);
+    if (!(getauxval(AT_HWCAP) & HWCAP_HAS_DOTPROD))
+        return;
+    put(ISA_DOTPROD, &isa_neon, &q8_dotprod, &nhwc_dotprod, &sparse_neon, &half_neon, &loops_neon,
+        &nbits_dotprod, &rows_neon);
+    if (!(getauxval(AT_HWCAP2) & HWCAP2_HAS_I8MM))
+        return;
+    put(ISA_I8MM, &isa_neon, &q8_i8mm, &nhwc_i8mm, &sparse_neon, &half_neon, &loops_neon,
+        &nbits_i8mm, &rows_neon);
 #endif
 }
 

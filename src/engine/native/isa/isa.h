@@ -2,7 +2,8 @@
  *
  * Each kind of loops (floats, channel-blocked floats, bytes, bytes with channels last, block-sparse
  * weights, weights of a few bits, 16-bit floats, rows of any type) is there for plain C, AVX2 with
- * FMA, and AVX-512, and bytes for AMX, too; isa.c picks for all of them. The loops work on one
+ * FMA, AVX-512 and NEON, and bytes for AMX, ARM's dot product and i8mm, too; isa.c picks for all of
+ * them. The loops work on one
  * thread's part of one operator and never allocate. Results may differ between instruction sets in
  * the last bits, never between runs or thread counts. */
 #ifndef NATIVE_ISA_H
@@ -110,11 +111,14 @@ struct isa {
 };
 
 /* Instruction sets and their names, the better later. */
-#define ISA_SETS(X)     \
-    X(C, "c")           \
-    X(AVX2, "avx2")     \
-    X(AVX512, "avx512") \
-    X(AMX, "amx")
+#define ISA_SETS(X)       \
+    X(C, "c")             \
+    X(AVX2, "avx2")       \
+    X(AVX512, "avx512")   \
+    X(AMX, "amx")         \
+    X(NEON, "neon")       \
+    X(DOTPROD, "dotprod") \
+    X(I8MM, "i8mm")
 
 enum isa_kind {
 #define X(kind, name) ISA_##kind,
@@ -132,6 +136,6 @@ int isa_choose(const struct isa **out, opm_error *err);
 /* The best there is. */
 const struct isa *isa_host(void);
 
-extern const struct isa isa_c, isa_avx2, isa_avx512; /* the floats of each */
+extern const struct isa isa_c, isa_avx2, isa_avx512, isa_neon; /* the floats of each */
 
 #endif

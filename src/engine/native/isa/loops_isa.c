@@ -6,6 +6,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 typedef float vf_c __attribute__((vector_size(16)));
 typedef int32_t vi_c __attribute__((vector_size(16)));
@@ -82,4 +85,19 @@ TARGET_PUSH(TARGET_AVX512)
         (__m512i)(at), p, 4))
 #include "engine/native/isa/loops_tmpl.h"
 TARGET_POP
+#endif
+
+#ifdef __aarch64__
+#define N(name) name##_neon
+#define VL 4
+#define DFMA(a, b, c) ((vd_neon)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
+#define ROWS 8
+#define TILE_ROWS(X, name) \
+    X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8)
+#define EVEN 0, 2, 4, 6
+#define ANY(v) (vmaxvq_u32((uint32x4_t)(v)) != 0)
+#define LOAD_N(p, n) load_n_c(p, n)
+#define STORE_N(p, v, n) memcpy(p, &(v), (size_t)(n) * sizeof(float))
+#define GATHER(p, at) gather_c(p, at)
+#include "engine/native/isa/loops_tmpl.h"
 #endif

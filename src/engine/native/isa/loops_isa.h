@@ -83,6 +83,6 @@ struct loops_isa {
     void (*turn)(float *to, const float *from, const float *cos, const float *sin, int64_t half);
 };
 
-extern const struct loops_isa loops_c, loops_avx2, loops_avx512;
+extern const struct loops_isa loops_c, loops_avx2, loops_avx512, loops_neon;
 
 #endif

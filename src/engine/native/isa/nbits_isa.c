@@ -8,6 +8,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include "engine/native/isa/neon_dot.h"
+#endif
 
 /* How far ahead of its use a weight is fetched where each is used once: in bytes. */
 #define AHEAD 4096
@@ -73,4 +76,57 @@ TARGET_PUSH(TARGET_VNNI)
 TARGET_POP
 
 const struct nbits_isa nbits_vnni = { 16, tile_vnni, row_vnni, digits_vnni, widen_vnni };
+#endif
+
+#ifdef __aarch64__
+
+/* As with AVX2: sums of 16 bits where weights have up to 4. */
+NEON_INLINE neon_vi dot_neon(const int bits, neon_vi part, neon_vi u, neon_vi s)
+{
+    if (bits < 8) {
+        int16x8_t a = vmull_s8(vget_low_s8((int8x16_t)u), vget_low_s8((int8x16_t)s)),
+                  b = vmull_high_s8((int8x16_t)u, (int8x16_t)s);
+
+        return (neon_vi)vaddq_s16((int16x8_t)part, vpaddq_s16(a, b));
+    }
+    return neon_dot_halves(part, neon_halves_u(u), neon_halves_s(s));
+}
+
+/* Weights of up to 4 bits are signed bytes, too. */
+NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi s)
+{
+    if (bits < 8)
+        return neon_sdot(part, u, s);
+    part = neon_sdot(part, neon_less_128(u), s);
+    return part - neon_lacks((neon_vi){ 0 }, s);
+}
+
+#define N(name) name##_neon
+#define VL 4
+#define STEP 4
+#define APART false
+#define DOT(bits, part, u, s) dot_neon(bits, part, u, s)
+#define WIDEN(bits, part) ((bits) < 8 ? (vi)vpaddlq_s16((int16x8_t)(part)) : (part))
+#include "engine/native/isa/nbits_tmpl.h"
+
+#define N(name) name##_dotprod
+#define VL 4
+#define STEP INT32_MAX
+#define APART true
+#define DOT(bits, part, u, s) dot_dotprod(bits, part, u, s)
+#define WIDEN(bits, part) (part)
+#include "engine/native/isa/nbits_tmpl.h"
+
+#define N(name) name##_i8mm
+#define VL 4
+#define STEP INT32_MAX
+#define APART true
+#define DOT(bits, part, u, s) neon_usdot(part, u, s)
+#define WIDEN(bits, part) (part)
+#include "engine/native/isa/nbits_tmpl.h"
+
+const struct nbits_isa nbits_neon = { 4, tile_neon, row_neon, digits_neon, widen_neon };
+const struct nbits_isa nbits_dotprod = { 4, tile_dotprod, row_dotprod, digits_dotprod,
+                                         widen_dotprod };
+const struct nbits_isa nbits_i8mm = { 4, tile_i8mm, row_i8mm, digits_i8mm, widen_i8mm };
 #endif

@@ -59,6 +59,7 @@ static inline bool nbits_pairs(int bits, int64_t words)
     return bits == 4 && (words == 2 || words == 4 || words == 8 || words == 16);
 }
 
-extern const struct nbits_isa nbits_c, nbits_avx2, nbits_vnni;
+extern const struct nbits_isa nbits_c, nbits_avx2, nbits_vnni, nbits_neon, nbits_dotprod,
+    nbits_i8mm;
 
 #endif

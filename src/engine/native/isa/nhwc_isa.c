@@ -7,6 +7,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include "engine/native/isa/neon_dot.h"
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 

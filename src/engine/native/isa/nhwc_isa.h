@@ -114,6 +114,7 @@ struct nhwc_isa {
                     const int32_t *tap, int64_t taps, int64_t bytes);
 };
 
-extern const struct nhwc_isa nhwc_c, nhwc_avx2, nhwc_vnni, nhwc_amx;
+extern const struct nhwc_isa nhwc_c, nhwc_avx2, nhwc_vnni, nhwc_amx, nhwc_neon, nhwc_dotprod,
+    nhwc_i8mm;
 
 #endif

@@ -1,6 +1,11 @@
 /* nhwc_tmpl.h -- body of nhwc_isa.c, once per instruction set. No include guard: the includer
  * defines N(name), VL (32-bit lanes), LANE_BYTES, the loading of weights and DOT, FMA, the
- * rounding, packing and unpacking of vectors, EACH_TILE; they are undefined at the end. */
+ * rounding, packing and unpacking of vectors, EACH_TILE; they are undefined at the end.
+ * SIGNED_LACKS as in q8_tmpl.h. */
+
+#ifndef SIGNED_LACKS
+#define SIGNED_LACKS(less, s) (less)
+#endif
 
 #include "engine/native/isa/vector_tmpl.h"
 
@@ -68,7 +73,7 @@ static int N(place)(int units, int channel)
 INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
 {
     const int nv = units * NHWC_UNIT / VL;
-    vi acc[NHWC_PX_MAX][NV_MAX];
+    vi acc[NHWC_PX_MAX][NV_MAX], less[NV_MAX];
     const uint8_t *p[NHWC_PX_MAX], *w = t->w;
     const struct nhwc_end end = t->end;
     const float *scale = t->scale, *shift = t->shift;
@@ -82,6 +87,9 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
         for (int j = 0; j < nv; j++)
             acc[i][j] = N(iload)(t->init + j * VL);
     }
+#pragma GCC unroll 16
+    for (int j = 0; j < nv; j++)
+        less[j] = N(iset)(0);
     if (t->less)
 #pragma GCC unroll 16
         for (int i = 0; i < m; i++)
@@ -95,8 +103,10 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
             WEIGHTS x[NV_MAX];
 
 #pragma GCC unroll 16
-            for (int j = 0; j < nv; j++)
+            for (int j = 0; j < nv; j++) {
                 x[j] = LOAD_WEIGHTS(w + j * VL * LANE_BYTES);
+                less[j] = SIGNED_LACKS(less[j], x[j]);
+            }
 #pragma GCC unroll 16
             for (int i = 0; i < m; i++) {
                 int32_t four;
@@ -110,6 +120,11 @@ INLINE void N(tile_n)(const int units, const int m, const struct nhwc_tile *t)
             }
         }
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 16
+        for (int j = 0; j < nv; j++)
+            acc[i][j] -= less[j];
     if (t->add) {
         const struct nhwc_add add = *t->add;
         const uint8_t *residual = t->residual;
@@ -270,6 +285,7 @@ static void N(depthwise)(const struct nhwc_depthwise *d)
 #undef BYTES
 #undef SPREAD
 #undef DOT
+#undef SIGNED_LACKS
 #undef FMA
 #undef CLAMP
 #undef RINT

@@ -6,6 +6,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include "engine/native/isa/neon_dot.h"
+#endif
 
 typedef uint8_t bx __attribute__((vector_size(16)));
 #define BYTES_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
@@ -174,4 +177,90 @@ TARGET_POP
 const struct q8_isa q8_vnni = { "vnni", 6, VNNI, NULL };
 const struct q8_isa q8_amx = { "amx", 6, VNNI, &q8_block_amx };
 #undef VNNI
+#endif
+
+#ifdef __aarch64__
+
+/* 256 bytes are four tables of 64, of which each leaves alone what is beyond it. */
+static void lookup_neon(uint8_t *out, const uint8_t *in, int64_t n, const uint8_t *table)
+{
+    uint8x16x4_t t[4];
+    int64_t i = 0;
+
+    for (int q = 0; q < 4; q++)
+        t[q] = vld1q_u8_x4(table + 64 * q);
+    for (; i + 16 <= n; i += 16) {
+        uint8x16_t x = vld1q_u8(in + i), y = vqtbl4q_u8(t[0], x);
+
+        for (int q = 1; q < 4; q++)
+            y = vqtbx4q_u8(y, t[q], vsubq_u8(x, vdupq_n_u8((uint8_t)(64 * q))));
+        vst1q_u8(out + i, y);
+    }
+    for (; i < n; i++)
+        out[i] = table[in[i]];
+}
+
+/* Comparisons, as x86 has them, for NaN. */
+#define NEON_CLAMP(x, lo, hi) \
+    ((vf)vminq_f32(vmaxnmq_f32((float32x4_t)(x), (float32x4_t)(lo)), (float32x4_t)(hi)))
+#define NEON_NEAREST(x) ((vi)vcvtnq_s32_f32((float32x4_t)(x)))
+
+/* Without the dot product. */
+#define N(name) name##_neon
+#define VL 4
+#define MR 3
+#define NV 4
+#define EACH_MR(X) X(1) X(2) X(3)
+#define PREP struct neon_halves
+#define PREP_U(x) neon_halves_u(x)
+#define PREP_S(x) neon_halves_s(x)
+#define DOT(acc, u, s) neon_dot_halves(acc, u, s)
+#define DOT_SWAPPED(acc, s, u) neon_dot_halves(acc, u, s)
+#define CLAMP(x, lo, hi) NEON_CLAMP(x, lo, hi)
+#define NEAREST(x) NEON_NEAREST(x)
+#define OWN_LOOKUP
+#include "engine/native/isa/q8_tmpl.h"
+
+#define N(name) name##_dotprod
+#define VL 4
+#define MR 4
+#define NV 4
+#define EACH_MR(X) X(1) X(2) X(3) X(4)
+#define PREP neon_vi
+#define PREP_U(x) neon_less_128(x)
+#define PREP_S(x) (x)
+#define DOT(acc, u, s) neon_sdot(acc, u, s)
+#define DOT_SWAPPED(acc, s, u) neon_sdot(acc, u, s)
+#define SIGNED_LACKS(less, s) neon_lacks(less, s)
+#define CLAMP(x, lo, hi) NEON_CLAMP(x, lo, hi)
+#define NEAREST(x) NEON_NEAREST(x)
+#define OWN_LOOKUP
+#include "engine/native/isa/q8_tmpl.h"
+
+#define N(name) name##_i8mm
+#define VL 4
+#define MR 6
+#define NV 4
+#define EACH_MR(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define PREP neon_vi
+#define PREP_U(x) (x)
+#define PREP_S(x) (x)
+#define DOT(acc, u, s) neon_usdot(acc, u, s)
+#define DOT_SWAPPED(acc, s, u) neon_usdot(acc, u, s)
+#define CLAMP(x, lo, hi) NEON_CLAMP(x, lo, hi)
+#define NEAREST(x) NEON_NEAREST(x)
+#define OWN_LOOKUP
+#include "engine/native/isa/q8_tmpl.h"
+
+#define SET(isa, rows)                                                                            \
+    {                                                                                             \
+#isa, rows, 4 * 4, tile_uv_##isa, tile_sv_##isa, tile_bytes_##isa, interleave_##isa,      \
+            end_##isa, to_bytes_##isa, to_floats_##isa, add_scaled_##isa, sum_##isa, range_##isa, \
+            quantize_##isa, dequantize_##isa, largest_##isa, pair_##isa, lookup_neon,             \
+            depthwise_##isa, NULL                                                                 \
+    }
+const struct q8_isa q8_neon = SET(neon, 3);
+const struct q8_isa q8_dotprod = SET(dotprod, 4);
+const struct q8_isa q8_i8mm = SET(i8mm, 6);
+#undef SET
 #endif

@@ -101,7 +101,7 @@ struct q8_isa {
     const struct q8_block *block; /* NULL: none */
 };
 
-extern const struct q8_isa q8_c, q8_avx2, q8_vnni, q8_amx;
+extern const struct q8_isa q8_c, q8_avx2, q8_vnni, q8_amx, q8_neon, q8_dotprod, q8_i8mm;
 extern const struct q8_block q8_block_amx;
 /* Whether this process may use what q8_amx does: its processor has it, and its system lets it. */
 bool q8_amx_allowed(void);

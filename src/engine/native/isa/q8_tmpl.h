@@ -1,6 +1,11 @@
 /* q8_tmpl.h -- body of q8_isa.c, once per instruction set. No include guard: the includer defines
  * N(name), VL (32-bit lanes), MR, NV, EACH_MR, the preparation of operands and DOT, and where there
- * are instructions for it CLAMP and NEAREST; they are undefined at the end. */
+ * are instructions for it CLAMP and NEAREST; they are undefined at the end. SIGNED_LACKS(less, s):
+ * what DOT leaves out for a signed operand, to be subtracted; undefined: nothing. */
+
+#ifndef SIGNED_LACKS
+#define SIGNED_LACKS(less, s) (less)
+#endif
 
 #include "engine/native/isa/vector_tmpl.h"
 
@@ -31,13 +36,14 @@ INLINE vi N(nearest)(vf x)
 }
 
 /* The loop over groups; OUT then says what becomes of acc[m][nv]. */
-#define TILE(name, VEC, ROW, DOT_, PARAMS, OUT)                                             \
+#define TILE(name, VEC, ROW, DOT_, ROW_SIGNED, PARAMS, OUT)                                 \
     INLINE void N(name##_n)(const int m, const int nv, int64_t k4, const int32_t *off,      \
                             const uint8_t *vec, const uint8_t *row, int64_t rs, int64_t ks, \
                             PARAMS)                                                         \
     {                                                                                       \
-        vi acc[MR][NV];                                                                     \
+        vi acc[MR][NV], less[MAX(MR, NV)];                                                  \
                                                                                             \
+        UNROLL for (int i = 0; i < MAX(MR, NV); i++) less[i] = N(iset)(0);                  \
         UNROLL for (int i = 0; i < m; i++) UNROLL for (int j = 0; j < nv; j++) acc[i][j] =  \
             N(iset)(0);                                                                     \
         for (int64_t k = 0; k < k4; k++, row += ks) {                                       \
@@ -50,15 +56,23 @@ INLINE vi N(nearest)(vf x)
                                                                                             \
                 memcpy(&four, row + i * rs, sizeof(four));                                  \
                 r[i] = ROW(N(iset)(four));                                                  \
+                if (ROW_SIGNED)                                                             \
+                    less[i] = SIGNED_LACKS(less[i], r[i]);                                  \
             }                                                                               \
             UNROLL for (int j = 0; j < nv; j++)                                             \
             {                                                                               \
                 PREP x = VEC(N(iload)(p + j * VL * 4));                                     \
                                                                                             \
+                if (!(ROW_SIGNED))                                                          \
+                    less[j] = SIGNED_LACKS(less[j], x);                                     \
                 UNROLL for (int i = 0; i < m; i++) acc[i][j] = DOT_(acc[i][j], x, r[i]);    \
             }                                                                               \
         }                                                                                   \
-        UNROLL for (int i = 0; i < m; i++) UNROLL for (int j = 0; j < nv; j++) OUT          \
+        UNROLL for (int i = 0; i < m; i++) UNROLL for (int j = 0; j < nv; j++)              \
+        {                                                                                   \
+            acc[i][j] -= less[ROW_SIGNED ? i : j];                                          \
+            OUT                                                                             \
+        }                                                                                   \
     }
 #define SUMS memcpy(c + (i * NV + j) * VL, &acc[i][j], sizeof(vi));
 #define BYTES                                                                         \
@@ -71,9 +85,9 @@ INLINE vi N(nearest)(vf x)
         memcpy(out + i * os + j * VL, &b, sizeof(b));                                 \
     }
 #define BYTES_PARAMS uint8_t *out, int64_t os, const struct q8_out *o
-TILE(tile_uv, PREP_U, PREP_S, DOT, int32_t *c, SUMS)
-TILE(tile_sv, PREP_S, PREP_U, DOT_SWAPPED, int32_t *c, SUMS)
-TILE(tile_bytes, PREP_U, PREP_S, DOT, BYTES_PARAMS, BYTES)
+TILE(tile_uv, PREP_U, PREP_S, DOT, true, int32_t *c, SUMS)
+TILE(tile_sv, PREP_S, PREP_U, DOT_SWAPPED, false, int32_t *c, SUMS)
+TILE(tile_bytes, PREP_U, PREP_S, DOT, true, BYTES_PARAMS, BYTES)
 #undef TILE
 #undef SUMS
 #undef BYTES
@@ -318,12 +332,16 @@ static void N(add_scaled)(int32_t *acc, const int32_t *with, int step, int32_t b
 
 static int32_t N(sum)(const uint8_t *in, int64_t n)
 {
-    vi acc = N(iset)(0);
+    const PREP ones = PREP_S(N(iset)(0x01010101));
+    vi acc = N(iset)(0), less = acc;
     uint32_t total = 0;
     int64_t i = 0;
 
-    for (; i + 4 * VL <= n; i += 4 * VL)
-        acc = DOT(acc, PREP_U(N(iload)(in + i)), PREP_S(N(iset)(0x01010101)));
+    for (; i + 4 * VL <= n; i += 4 * VL) {
+        acc = DOT(acc, PREP_U(N(iload)(in + i)), ones);
+        less = SIGNED_LACKS(less, ones);
+    }
+    acc -= less;
     for (int j = 0; j < VL; j++)
         total += (uint32_t)acc[j];
     for (; i < n; i++)
@@ -508,6 +526,7 @@ static void N(depthwise)(int32_t *out, int64_t n, const uint8_t *const *row, int
 #undef PREP_S
 #undef DOT
 #undef DOT_SWAPPED
+#undef SIGNED_LACKS
 #undef CLAMP
 #undef NEAREST
 #undef OWN_LOOKUP

@@ -6,6 +6,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 typedef float vx __attribute__((vector_size(16)));
 
@@ -66,4 +69,22 @@ TARGET_PUSH(TARGET_AVX512)
 #define EACH_MV(X) X(1) X(2) X(3) X(4)
 #include "engine/native/isa/sparse_tmpl.h"
 TARGET_POP
+#endif
+
+#ifdef __aarch64__
+#define N(name) name##_neon
+#define VL 4
+#define MV 5
+#define VFMA(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#define XFMA(a, b, c) ((vx)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#define LOW 0, 4, 1, 5
+#define HIGH 2, 6, 3, 7
+#define FRONT 0, 1, 4, 5
+#define BACK 2, 3, 6, 7
+#define QUARTER(p, v, q) memcpy(p, &(v), 16)
+#define REPEAT4(p) N(fload)(p)
+#define SPREAD4(p, i) N(fset)((p)[i])
+#define EACH_ROW(X) X(0) X(1) X(2) X(3)
+#define EACH_MV(X) X(1) X(2) X(3) X(4) X(5)
+#include "engine/native/isa/sparse_tmpl.h"
 #endif

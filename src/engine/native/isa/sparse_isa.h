@@ -35,6 +35,6 @@ struct sparse_isa {
     void (*few_wide)(const struct sparse_run *r, const float *a, int64_t rs);
 };
 
-extern const struct sparse_isa sparse_c, sparse_avx2, sparse_avx512;
+extern const struct sparse_isa sparse_c, sparse_avx2, sparse_avx512, sparse_neon;
 
 #endif

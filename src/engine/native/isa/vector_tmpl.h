@@ -1,7 +1,7 @@
 /* vector_tmpl.h -- vectors of VL 32-bit lanes, for the other templates: the types vi, vf and vb (as
  * many bytes as lanes), and how to fill and load them. No include guard: the includer has N(name)
- * and VL, which is 8 with AVX2 and 16 with AVX-512 alone, and undefines vi, vf, vb and INLINE
- * afterwards. */
+ * and VL, which is 8 with AVX2 and 16 with AVX-512 alone (and <arm_neon.h> on ARM), and undefines
+ * vi, vf, vb and INLINE afterwards. */
 
 typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
 typedef float N(vf) __attribute__((vector_size(VL * 4)));
@@ -49,6 +49,11 @@ INLINE vi N(load_u8)(const void *p)
     return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 #elif VL == 8
     return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#elif defined(__aarch64__)
+    uint32_t four;
+
+    memcpy(&four, p, sizeof(four));
+    return (vi)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
 #else
     vb b;
 
@@ -73,6 +78,13 @@ INLINE vb N(low_bytes)(vi x)
                                      4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
     int64_t eight = _mm_cvtsi128_si64(
         _mm_unpacklo_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1)));
+    vb b;
+
+    memcpy(&b, &eight, sizeof(b));
+    return b;
+#elif defined(__aarch64__)
+    uint16x4_t narrow = vmovn_u32((uint32x4_t)x);
+    uint64_t eight = vget_lane_u64(vreinterpret_u64_u8(vmovn_u16(vcombine_u16(narrow, narrow))), 0);
     vb b;
 
     memcpy(&b, &eight, sizeof(b));
