@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run_tests.py -- the stages of script/test.
 
-usage: tools/run_tests.py [--quick | --long]
+usage: tools/run_tests.py [--quick | --long | --arm64]
 
 One line per stage with its results and time; what failed is shown below it, and the whole output
 stays in build/test-logs/. Every check, unit test, diff test, fuzzer counts as one test.
@@ -344,16 +344,43 @@ def fixed_addresses():
     return setarch if works else []
 
 
+def runs_arm64():
+    """Whether the kernel starts programs for ARM64."""
+    try:
+        return subprocess.run([BUILD / "arm64" / "opmeter", "--version"],
+                              capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def arm64_stages():
+    """The tests of a build for ARM64; under an emulator where this is another machine."""
+    ENV["OPMETER_TEST_PATIENCE"] = "10"
+    if not stage("build: arm64", build, "arm64"):
+        skip("tests of arm64", "it did not build")
+    elif not runs_arm64():
+        skip("tests of arm64", "the kernel starts no ARM64 programs (binfmt_misc)")
+    else:
+        stage("unit tests, arm64", ctest, "arm64")
+        stage("diff tests, arm64", diff, "arm64")
+        stage("oracle, arm64", oracle, "arm64")
+        stage("web server, arm64", server, "arm64")
+
+
 def main():
     parser = argparse.ArgumentParser()
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true")
     how.add_argument("--long", action="store_true")
+    how.add_argument("--arm64", action="store_true")
     args = parser.parse_args()
 
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
-    stages(args)
+    if args.arm64:
+        arm64_stages()
+    else:
+        stages(args)
     if total["failed"]:
         print("the whole output is in build/test-logs/")
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")

@@ -42,7 +42,7 @@ from filters import FILTERS, ROOT, SHARED
 from testfile import BadTest, Run, Test
 
 HERE = Path(__file__).resolve().parent
-TIMEOUT_S = 120
+TIMEOUT_S = 120 * int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))
 
 
 def missing(test, path):
