@@ -16,6 +16,7 @@
 
 #define BLOCK_GROUP 16u /* blocks reserved on disk at a time */
 #define SLOT_GROUP 16u
+#define GROW_AGAIN_NS 10000000 /* after the disk was full */
 /* How long, in recordings and in time, a late store may hit the mapping of a past one: a thread
  * may have to wait for its processor between two instructions. */
 #define QUARANTINE_RECORDINGS 4
@@ -62,14 +63,28 @@ static bool reserve_all(struct recorder *r)
     return rc == 0;
 }
 
+/* There may be more blocks. A full disk is asked again only after a while: every span that is lost
+ * would ask it otherwise, one thread after the other. */
+static bool may_grow(const struct recorder *r)
+{
+    return atomic_load_explicit(&r->blocks_ready, memory_order_relaxed) < r->nblock &&
+           clock_ns(CLOCK_MONOTONIC) >=
+               atomic_load_explicit(&r->grow_after_ns, memory_order_relaxed);
+}
+
 /* Put the next group of blocks into the pool. Locked by the caller, or not yet shared. */
 static bool blocks_grow(struct recorder *r)
 {
     uint32_t ready = atomic_load_explicit(&r->blocks_ready, memory_order_relaxed);
     uint32_t n = MIN(BLOCK_GROUP, r->nblock - ready);
 
-    if (!n || !reserve_disk(r, live_block_offset(r->nslot, ready), (uint64_t)n * OPM_BLOCK_SIZE))
+    if (!n || !may_grow(r))
         return false;
+    if (!reserve_disk(r, live_block_offset(r->nslot, ready), (uint64_t)n * OPM_BLOCK_SIZE)) {
+        atomic_store_explicit(&r->grow_after_ns, clock_ns(CLOCK_MONOTONIC) + GROW_AGAIN_NS,
+                              memory_order_relaxed);
+        return false;
+    }
     atomic_store_explicit(&r->blocks_ready, ready + n, memory_order_relaxed);
     for (uint32_t i = n; i-- > 0;)
         opm__block_release(r, ready + i);
@@ -120,6 +135,7 @@ int opm__live_create(struct recorder *r, uint64_t budget, opm_error *err)
     r->slots_ready = 0;
     r->free_slot = 0;
     atomic_store(&r->blocks_ready, 0);
+    atomic_store(&r->grow_after_ns, 0);
     atomic_store(&r->free_blocks, 0);
     atomic_store(&r->full_blocks, 0);
     atomic_store(&r->nfree, 0);
@@ -302,7 +318,7 @@ uint32_t opm__block_take(struct recorder *r, const struct guard *may_wait)
 
         if (block != OPM_NO_BLOCK)
             return block;
-        if (atomic_load_explicit(&r->blocks_ready, memory_order_relaxed) < r->nblock) {
+        if (may_grow(r)) {
             bool grown;
 
             /* The definitions path, which never waits, holds the lock already. */

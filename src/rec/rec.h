@@ -138,7 +138,8 @@ struct recorder {
     uint32_t nblock;
     uint32_t slots_ready; /* backed by disk space, so that touching them cannot fault */
     _Atomic uint32_t blocks_ready;
-    uint32_t *next_slot; /* free list, under lock */
+    _Atomic int64_t grow_after_ns; /* no more of them before: the disk was full */
+    uint32_t *next_slot;           /* free list, under lock */
     uint32_t free_slot;
     void *block_links;            /* memory of next_block */
     _Atomic uint32_t *next_block; /* links of both lists below */
