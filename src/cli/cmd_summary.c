@@ -68,22 +68,26 @@ static const char *const execution_sql[2] = { EXECUTIONS("percentile"), EXECUTIO
 static const char inferences_sql[] =
     "SELECT trace_id, span_id, tid AS \"thread.id\", model, num, ts, dur FROM inferences"
     " WHERE warmup = 0 AND dur >= 0 ORDER BY id";
-static const char executions_sql[] =
-    "SELECT iif(json_valid(s.args), json_extract(s.args, '$.trace_id'), NULL) AS trace_id,"
-    " iif(json_valid(s.args), json_extract(s.args, '$.span_id'), NULL) AS span_id,"
-    " t.device, iif(json_valid(s.args), json_extract(s.args, '$.pe_index'), NULL) AS pe_index,"
-    " iif(json_valid(s.args), json_extract(s.args, '$.execution_index'), NULL) AS execution_index,"
-    " (SELECT num FROM step WHERE id = e.step) AS step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, "
-    "iif(e.span IS NULL AND t.kind = 'stream', "
-    "t.name, NULL) AS"
-    " stream FROM executions AS e"
-    " LEFT JOIN span AS s ON s.id = e.span LEFT JOIN track AS t ON t.id = e.track"
-    " WHERE e.warmup = 0 ORDER BY e.rowid";
-static const char streams_sql[] =
-    "SELECT device, rank, iif(scope = 'device', 'all', stream) AS stream, kernels, copies, "
-    "total_ns, run_ns, copy_ns, wait_ns,"
-    " longest_wait_ns, longest_wait_ts FROM stream_stats ORDER BY rank, device, scope = 'stream',"
-    " run_ns + copy_ns DESC, track";
+/* For people a step is called by its number and the row of a device "all"; programs get step.id and
+ * NULL. */
+#define ALL_EXECUTIONS(step)                                                                      \
+    "SELECT iif(json_valid(s.args), json_extract(s.args, '$.trace_id'), NULL) AS trace_id,"       \
+    " iif(json_valid(s.args), json_extract(s.args, '$.span_id'), NULL) AS span_id,"               \
+    " t.device, iif(json_valid(s.args), json_extract(s.args, '$.pe_index'), NULL) AS pe_index,"   \
+    " iif(json_valid(s.args), json_extract(s.args, '$.execution_index'), NULL) AS"                \
+    " execution_index, " step " AS step, e.ts, e.total_ns, e.run_ns, e.io_wait_ns, iif(e.span IS" \
+    " NULL AND t.kind = 'stream', t.name, NULL) AS stream FROM executions AS e"                   \
+    " LEFT JOIN span AS s ON s.id = e.span LEFT JOIN track AS t ON t.id = e.track"                \
+    " WHERE e.warmup = 0 ORDER BY e.rowid"
+#define ALL_STREAMS(stream)                                                                       \
+    "SELECT device, rank, " stream " AS stream, kernels, copies, total_ns, run_ns, copy_ns,"      \
+    " wait_ns, longest_wait_ns, longest_wait_ts FROM stream_stats ORDER BY rank, device, scope =" \
+    " 'stream', run_ns + copy_ns DESC, track"
+static const char executions_sql[] = ALL_EXECUTIONS("e.step");
+static const char executions_shown[] =
+    ALL_EXECUTIONS("coalesce((SELECT num FROM step WHERE id = e.step), e.step)");
+static const char streams_sql[] = ALL_STREAMS("stream");
+static const char streams_shown[] = ALL_STREAMS("iif(scope = 'device', 'all', stream)");
 static const char operators_sql[] = "SELECT name, mean_ns AS average_elapsed_ns, count, median_ns,"
                                     " min_ns, max_ns, p99_ns, total_ns, share FROM device_ops";
 static const char external_sql[] =
@@ -92,11 +96,12 @@ static const char external_sql[] =
     " ORDER BY span";
 
 static const struct summary_report reports[] = {
-    { "Inferences", inferences_sql, "The trace has no inferences: no steps are marked in it." },
-    { "Device executions", executions_sql, "The trace has no runs of a device." },
-    { "Streams", streams_sql, "The trace has no streams of a device." },
-    { "Device operators", operators_sql, "The trace has no operators and no device." },
-    { "Host operators", external_sql, "The trace has no operators on the host." },
+    { "Inferences", inferences_sql, NULL,
+      "The trace has no inferences: no steps are marked in it." },
+    { "Device executions", executions_sql, executions_shown, "The trace has no runs of a device." },
+    { "Streams", streams_sql, streams_shown, "The trace has no streams of a device." },
+    { "Device operators", operators_sql, NULL, "The trace has no operators and no device." },
+    { "Host operators", external_sql, NULL, "The trace has no operators on the host." },
 };
 
 /* -- the summary -- */
@@ -311,7 +316,7 @@ static int print_report(struct summary *s, const struct summary_report *rep)
     int rc;
 
     cli_heading(s->cli, "%s", rep->title);
-    rc = table_print(s->cli, s->t, rep->sql, s->limit, &rows);
+    rc = table_print(s->cli, s->t, rep->shown ? rep->shown : rep->sql, s->limit, &rows);
     if (rc == CLI_OK && !rows)
         io_out_addf(&s->cli->out, "%s\n", rep->empty);
     if (rc == CLI_OK && s->limit && rows > s->limit)

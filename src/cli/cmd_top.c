@@ -180,8 +180,6 @@ static int look(struct top *t)
 
     t->ranked = ranks > 1;
     t->places = t->boxes ? 1 : MAX(ranks, instances);
-    t->steps = cli_query_int(
-        t->trace, "SELECT count(*) FROM step WHERE coalesce(warmup, 0) = 0 AND dur >= 0");
     buf_adds(&sql, "WITH times AS ");
     top_put_times(t, &sql);
     buf_adds(&sql, " SELECT (SELECT sum(time_ns) FROM times WHERE section = 'device'),"

@@ -16,7 +16,9 @@ struct summary {
 
 /* A long report. */
 struct summary_report {
-    const char *title, *sql, *empty;
+    const char *title, *sql;
+    const char *shown; /* to people, where that differs; else NULL */
+    const char *empty;
 };
 
 struct summary_series {

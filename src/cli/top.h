@@ -74,7 +74,6 @@ struct top {
     bool has_wait;
     bool host_only; /* there are operators, and none did anything on a device */
     int64_t places; /* ranks or instances that run the same; 1 where each operator is shown alone */
-    int64_t steps;  /* that were measured, of all of them */
     bool ranked;    /* they are ranks */
     bool seconds;   /* boxes: times as plain seconds, as for a program that reads them */
 };

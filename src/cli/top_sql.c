@@ -154,37 +154,11 @@ bool top_is_counter(int column)
     return column >= TOP_ipc && column <= TOP_page_faults;
 }
 
-/* op_times, with the number of each row. Ranks of a job and instances of a model run the same
- * operators: those are one row, and its times are of an iteration of one of them, on average, so
- * that they add up to a step. An operator is of one place; what is no operator's has the
- * iterations of all places that it ran in. What cannot be averaged is not known. */
+/* op_ranking, which of one rank is op_times with the number of each row; boxes always show that. */
 void top_put_times(const struct top *t, struct buf *b)
 {
-    static const char *const averaged[] = { "time_ns",   "interrupted_ns", "wait_ns",
-                                            "kernel_ns", "computation",    "memory" };
-    static const char *const single[] = { "median_ns", "p90_ns", "p95_ns", "p99_ns", "stdev_ns" };
-    long long n = (long long)t->places, steps = (long long)t->steps;
-
-    if (n < 2) {
-        buf_adds(b, "(SELECT rowid AS number, * FROM op_times)");
-        return;
-    }
-    buf_adds(b, "(SELECT min(number) AS number, section, min(op) AS op, name, type, sum(count) AS"
-                " count, sum(warmup_count) AS warmup_count, sum(interrupted) AS interrupted,"
-                " sum(share) AS share, sum(total_ns) AS total_ns, min(min_ns) AS min_ns,"
-                " max(max_ns) AS max_ns, CAST(sum(total_ns) AS REAL) / sum(count) AS mean_ns,"
-                " iif(count(DISTINCT roof) = 1, min(roof), NULL) AS roof, sum(share_of_peak *"
-                " time_ns) / nullif(sum(iif(share_of_peak IS NULL, 0, time_ns)), 0) AS"
-                " share_of_peak");
-    for (size_t i = 0; i < ARRAY_SIZE(averaged); i++)
-        buf_addf(b, ", sum(%s * part) AS %s", averaged[i], averaged[i]);
-    for (size_t i = 0; i < ARRAY_SIZE(single); i++)
-        buf_addf(b, ", iif(count(*) = 1, max(%s), NULL) AS %s", single[i], single[i]);
-    buf_addf(b,
-             " FROM (SELECT rowid AS number, *, CASE WHEN iterations IS NULL THEN 1.0 WHEN op IS"
-             " NOT NULL THEN 1.0 / %lld ELSE min(1, max(1.0 / %lld, iterations * 1.0 / %lld)) END"
-             " AS part FROM op_times) GROUP BY section, coalesce(name, op), type)",
-             n, n, MAX(steps, 1));
+    buf_adds(b, t->places > 1 ? "(SELECT * FROM op_ranking)"
+                              : "(SELECT rowid AS number, * FROM op_times)");
 }
 
 /* The operators that pass, with the time that was asked for. */

@@ -121,6 +121,8 @@ export interface Collective {
 export interface Operator {
     section: string;
     op: number | null;
+    ops: string | null; // of several, with commas
+    places: number; // ranks or instances that times are the mean of
     name: string | null;
     type: string | null;
     device: string | null;

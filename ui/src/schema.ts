@@ -686,6 +686,41 @@ export interface TimelineRow {
     layer: string | null;
 }
 
+// op_times with one row for what ranks of a job or instances of a model have in common: time, work and waiting are of an iteration of one of them, on average, so that the rows of a section add up to a step
+export interface OpRankingRow {
+    number: number | null;
+    section: string | null;
+    op: number | null;
+    ops: string | null;
+    name: string | null;
+    type: string | null;
+    places: number | null;
+    count: number | null;
+    warmup_count: number | null;
+    interrupted: number | null;
+    iterations: number | null;
+    time_ns: number | null;
+    interrupted_ns: number | null;
+    wait_ns: number | null;
+    kernel_ns: number | null;
+    computation: number | null;
+    memory: number | null;
+    flops_per_s: number | null;
+    bytes_per_s: number | null;
+    roof: string | null;
+    share_of_peak: number | null;
+    share: number | null;
+    total_ns: number | null;
+    mean_ns: number | null;
+    median_ns: number | null;
+    min_ns: number | null;
+    max_ns: number | null;
+    p90_ns: number | null;
+    p95_ns: number | null;
+    p99_ns: number | null;
+    stdev_ns: number | null;
+}
+
 // steps with what their source calls them
 export interface InferencesRow {
     id: number;

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { at, becomes, settled } from "./stage.mjs";
-import { GPU, LEAD, MINDSPORE, RUN } from "./traces.mjs";
+import { GPU, LATE_US, LEAD, MINDSPORE, RANKS, RUN } from "./traces.mjs";
 
 const UNITS = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, "%": 0.01 };
 
@@ -86,6 +86,19 @@ const overview = [
             const glance = card(page, "At a glance");
             await glance.getByText("90.0 %", { exact: true }).waitFor();
             assert.equal(await glance.getByText(/is idle for/).count(), 0, "the gap before the first step is none to look into");
+        },
+    ],
+    [
+        "overview and operators: what ranks have in common is one row, and adds up to a step of one rank",
+        async (open, stage) => {
+            // Four convolutions of 70 µs forward and four of 110 µs backward, 60 µs of the optimizer, and the collective:
+            // 160 µs, and LATE_US more on the rank that waits for the other.
+            const page = await open(at(stage.id(RANKS), "operators"));
+            await page.getByText(/those of 2 ranks or instances together/).waitFor();
+            const time = async (name) => valueOf(await page.getByRole("row", { name }).first().locator("td").nth(2).textContent());
+            const close = (value, us) => assert.ok(Math.abs(value - us * 1000) < 1000, `${value} ns, not ${us} µs`);
+            close(await time(/ConvolutionBackward0/), 440);
+            close(await time(/ncclDevKernel_AllReduce/), 160 + LATE_US / 2);
         },
     ],
     [

@@ -256,7 +256,8 @@ export function findOperator(
     section: string | null
 ): Operator | null {
     if (key === null) return null;
-    const same = operators.filter((o) => operatorKey(o) === key);
+    // A span names an operator of one rank, the row may be of several.
+    const same = operators.filter((o) => operatorKey(o) === key || o.ops?.split(",").includes(key));
     return same.find((o) => o.section === section) ?? same[0] ?? null;
 }
 

@@ -134,7 +134,7 @@ export function Graph() {
     const loaded = all<[Op[], Tensor[], Operator[]]>(
         useData("model_ops"),
         useData("model_tensors"),
-        useData("operators")
+        useData("operators_each")
     );
     return (
         <div class="page fill">

@@ -505,6 +505,7 @@ function Page({ operators }: { operators: Operator[] }) {
     );
     const open = findOperator(operators, args.get("op"), section);
     const iterations = here[0]?.iterations;
+    const places = here[0]?.places ?? 1;
     return (
         <>
             <div class="page-head">
@@ -533,7 +534,7 @@ function Page({ operators }: { operators: Operator[] }) {
                 )}
                 <span class="muted">
                     {iterations
-                        ? `Times are means of ${count(iterations)} iterations.`
+                        ? `Times are means of ${count(iterations)} iterations${places > 1 ? `, those of ${count(places)} ranks or instances together` : ""}.`
                         : "Times are of the whole trace."}
                 </span>
             </div>
