@@ -122,20 +122,94 @@ static int assign(struct llm_times *t, const struct store *st, const struct stre
     return rc;
 }
 
+/* An operator's span. */
+struct run {
+    uint32_t track, row;
+    int64_t from, to;
+};
+
+static int outer_first(const void *a, const void *b)
+{
+    const struct run *x = a, *y = b;
+
+    if (x->track != y->track)
+        return x->track < y->track ? -1 : 1;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to > y->to ? -1 : x->to < y->to;
+}
+
+/* What is inside another one is not that one's own. */
+static void find_own(struct llm_times *t, const struct run *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t outer = i;
+
+        t->own_ns[r[i].row] += r[i].to - r[i].from;
+        while (outer && r[outer - 1].track == r[i].track && r[outer - 1].to < r[i].to)
+            outer--;
+        if (outer && r[outer - 1].track == r[i].track && r[outer - 1].to >= r[i].to)
+            t->own_ns[r[outer - 1].row] -= r[i].to - r[i].from;
+    }
+}
+
+/* On a processor: operators belong to the iteration that they ran in. */
+static int assign_ops(struct llm_times *t, const struct store *st, const struct stretch *s)
+{
+    struct span_tracks tracks = store_span_tracks(st);
+    const uint32_t *site = store_span_site(st);
+    size_t nsite, n = 0;
+    const struct site *sites = store_sites(st, &nsite);
+    str_id forward = strpool_find(store_strings(st), "forward", 7);
+    struct run *r = mem_alloc((t->nspan + 1) * sizeof(*r));
+    const void *starts = NULL, *durs = NULL;
+
+    t->own_ns = mem_calloc(t->nspan + 1, sizeof(*t->own_ns));
+    if (!r || !t->own_ns || store_column(st, TABLE_span, span_col_ts, &starts) ||
+        store_column(st, TABLE_span, span_col_dur, &durs)) {
+        mem_free(r);
+        return OPM_ENOMEM;
+    }
+    for (size_t row = 0; row < t->nspan; row++) {
+        const struct site *of = &sites[site[row]];
+        int64_t ts = ((const int64_t *)starts)[row], dur = ((const int64_t *)durs)[row];
+        uint32_t track = span_tracks_get(&tracks, row), at;
+
+        t->of[row] = OPM_NULL_ID;
+        if (of->op == OPM_NULL_ID || dur < 0 || (of->phase && of->phase != forward))
+            continue;
+        at = find(s, t->niteration, process_of(st, track), ts);
+        if (at == OPM_NULL_ID)
+            continue;
+        t->of[row] = at;
+        r[n++] = (struct run){ track, (uint32_t)row, ts, ts + dur };
+    }
+    qsort(r, n, sizeof(*r), outer_first);
+    find_own(t, r, n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t at = t->of[r[i].row];
+
+        t->device_ns[at] += t->own_ns[r[i].row];
+        t->kernels[at]++;
+    }
+    mem_free(r);
+    return 0;
+}
+
 int llm_times_find(struct llm_times *t, const struct store *st)
 {
     str_id hardware = strpool_find(store_strings(st), "hardware", 8);
     struct stretch *s = NULL;
     size_t nsite;
     const struct site *sites = store_sites(st, &nsite);
-    bool device = false;
+    bool device = false, ops = store_nrow(st, TABLE_op) > 0;
     int rc = 0;
 
     *t = (struct llm_times){ .nspan = store_nrow(st, TABLE_span),
                              .niteration = store_nrow(st, TABLE_iteration) };
     for (size_t i = 0; i < nsite; i++)
         device |= hardware && sites[i].layer == hardware;
-    if (!device || !t->niteration)
+    if ((!device && !ops) || !t->niteration)
         return 0;
     t->of = mem_alloc((t->nspan + 1) * sizeof(*t->of));
     t->device_ns = mem_calloc(t->niteration, sizeof(*t->device_ns));
@@ -145,7 +219,7 @@ int llm_times_find(struct llm_times *t, const struct store *st)
     if (rc == 0)
         rc = list_stretches(st, &s);
     if (rc == 0)
-        rc = assign(t, st, s);
+        rc = device ? assign(t, st, s) : assign_ops(t, st, s);
     mem_free(s);
     if (rc)
         llm_times_release(t);
@@ -155,6 +229,7 @@ int llm_times_find(struct llm_times *t, const struct store *st)
 void llm_times_release(struct llm_times *t)
 {
     mem_free(t->of);
+    mem_free(t->own_ns);
     mem_free(t->device_ns);
     mem_free(t->kernels);
     *t = (struct llm_times){ 0 };
@@ -322,10 +397,16 @@ static int count_kernels(const struct store *st, const struct llm_times *t,
             ++*n;
         }
         (*sum)[*known].count++;
-        (*sum)[*known].ns += dur[row];
+        (*sum)[*known].ns += t->own_ns ? t->own_ns[row] : dur[row];
     }
     u64map_release(&at);
     return rc;
+}
+
+/* What so many executions did together: on devices there may be several kernels to one. */
+static struct cell times(const struct llm_times *t, struct cell amount, int64_t count)
+{
+    return t->own_ns && amount.kind == CELL_I64 ? cell_i64(amount.i64 * count) : cell_null();
 }
 
 int analyze_iteration_ops(const struct store *st, struct table *out, opm_error *err)
@@ -355,6 +436,12 @@ int analyze_iteration_ops(const struct store *st, struct table *out, opm_error *
                          op ? store_cell(st, TABLE_op, owner, op_col_type) : cell_null(),
                      [iteration_ops_col_kernels] = cell_i64(sum[i].count),
                      [iteration_ops_col_device_ns] = cell_i64(sum[i].ns),
+                     [iteration_ops_col_flops] =
+                         op ? times(&t, store_cell(st, TABLE_op, owner, op_col_flops), sum[i].count)
+                            : cell_null(),
+                     [iteration_ops_col_bytes] =
+                         op ? times(&t, store_cell(st, TABLE_op, owner, op_col_bytes), sum[i].count)
+                            : cell_null(),
                  });
     }
     mem_free(sum);

@@ -1,4 +1,5 @@
-/* llm_times.h -- which iteration of a language model every work of a device was launched in. */
+/* llm_times.h -- which iteration of a language model every work of a device was launched in; where
+ * no device was recorded, in which one every operator ran. */
 #ifndef ANALYZE_LLM_TIMES_H
 #define ANALYZE_LLM_TIMES_H
 
@@ -7,6 +8,7 @@
 struct llm_times {
     uint32_t *of; /* per span: iteration.id of what a device ran, else OPM_NULL_ID. NULL: the trace
                      has no iterations, or nothing that a device ran */
+    int64_t *own_ns; /* per span: of an operator, without those inside it. NULL: devices count */
     size_t nspan;
     int64_t *device_ns; /* per iteration, */
     int64_t *kernels;   /* likewise */

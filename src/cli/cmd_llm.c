@@ -32,6 +32,11 @@ static const char operators_sql[] =
     " OVER (PARTITION BY kind) AS phase_ns FROM iteration_ops GROUP BY kind, coalesce(type, name))"
     " WHERE place <= 5 ORDER BY phase_ns DESC, place";
 
+static const char roofs_sql[] =
+    "SELECT phase, tokens, flops_per_token / 1e6 AS \"MFLOP/token\", bytes_per_token / 1e6 AS"
+    " \"MB/token\", gflops_per_s AS \"GFLOP/s\", gbytes_per_s AS \"GB/s\", share_of_flops AS"
+    " \"of peak\", share_of_bandwidth AS \"of bandwidth\", roof FROM llm_roofs";
+
 static const char requests_sql[] =
     "SELECT name AS request, ts, e2e_ns, ttft_ns, queue_ns, prefill_ns, host_ns, tpot_ns,"
     " itl_max_ns, tokens_in, tokens_out, preemptions, preempted_ns, device_ns, cause FROM"
@@ -248,6 +253,31 @@ static int titled(struct cli *cli, opm_trace *t, const char *title, const char *
     return table_print(cli, t, sql, 0, NULL);
 }
 
+/* What keys and values take, where the trace says what one token's do. */
+static int put_cache(struct cli *cli, opm_trace *t)
+{
+    static const char sql[] =
+        "SELECT CAST(value AS INT), (SELECT max(context) FROM iteration), (SELECT CAST(value AS"
+        " INT) FROM meta WHERE key GLOB '*generate.cache_held_bytes') FROM meta WHERE key GLOB"
+        " '*generate.cache_bytes_per_token' LIMIT 1";
+    char token[HUMAN_ROOM], peak[HUMAN_ROOM], held[HUMAN_ROOM];
+    opm_rows *r = NULL;
+    opm_error err;
+    int more = opm_trace_query(t, sql, &r, &err);
+
+    if (more >= 0)
+        more = opm_rows_next(r, &err);
+    if (more > 0)
+        io_out_addf(&cli->out,
+                    "\nKV cache: %s for each token of a row, %s at its peak of %" PRId64
+                    " tokens; %s were held for it\n",
+                    human_bytes(token, (uint64_t)opm_rows_int(r, 0)),
+                    human_bytes(peak, (uint64_t)(opm_rows_int(r, 0) * opm_rows_int(r, 1))),
+                    opm_rows_int(r, 1), human_bytes(held, (uint64_t)opm_rows_int(r, 2)));
+    opm_rows_close(r);
+    return more < 0 ? cli_error("%s", err.msg) : CLI_OK;
+}
+
 static int print_all(struct cli *cli, opm_trace *t, const struct limits *l)
 {
     bool requests = cli_query_int(t, "SELECT count(*) FROM request") > 0;
@@ -264,6 +294,11 @@ static int print_all(struct cli *cli, opm_trace *t, const struct limits *l)
         rc = titled(cli, t, "Iterations, by phase", phases_sql, requests);
     if (rc == CLI_OK && cli_query_int(t, "SELECT count(*) FROM iteration_ops") > 0)
         rc = titled(cli, t, "Operators of each phase, by device time", operators_sql, true);
+    if (rc == CLI_OK && cli_query_int(t, "SELECT count(*) FROM llm_roofs") > 0)
+        rc = titled(cli, t, "Work by phase, against what the machine was measured to do", roofs_sql,
+                    true);
+    if (rc == CLI_OK)
+        rc = put_cache(cli, t);
     if (rc == CLI_OK)
         rc = put_chart(cli, t, "Decode iterations, by requests in the batch", "batch");
     if (rc == CLI_OK)

@@ -35,6 +35,7 @@ struct generator {
     size_t memory_bytes, held_bytes;
     char **buffer[2]; /* of each cache */
     int64_t texts;    /* begun, for names */
+    bool told;        /* this one is in the trace: no warm-up */
     int64_t steps;
     struct times times[2];
 };
@@ -281,7 +282,7 @@ static void tell_requests(const struct generator *g, enum moment what)
 {
     char name[48];
 
-    for (int64_t b = 0; b < g->batch && opm_on(OPM_APP); b++) {
+    for (int64_t b = 0; b < g->batch && g->told; b++) {
         request_name(g, b, name);
         if (what == ARRIVED) {
             opm_request_arrived(name, g->s->res->model, g->prompt);
@@ -308,8 +309,8 @@ static int step(struct generator *g, int64_t past, int64_t count, enum opm_recor
     else
         rc = set_step(g, past, count, err);
     start = runner_now_ns();
-    iteration = opm_iteration_begin(g->steps);
-    if (opm_on(OPM_APP))
+    iteration = g->told ? opm_iteration_begin(g->steps) : opm_span_none();
+    if (g->told)
         tell_members(g, past, count);
     if (!rc)
         rc = s->e->class->run(s->e, g->in, s->nin, s->out, s->nout, err);
@@ -347,8 +348,8 @@ static int one_text(struct generator *g, int kind, enum opm_record_flags flags, 
 
     if (kind == BARE)
         opm_pause();
-    else
-        g->texts++;
+    g->told = t && kind == METERED;
+    g->texts += g->told;
     before = runner_now_ns();
     tell_requests(g, ARRIVED);
     for (int64_t i = 0; i < g->tokens && !rc; i++) {

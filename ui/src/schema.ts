@@ -665,7 +665,7 @@ export interface RequestSharesRow {
     time_ns: number | null;
 }
 
-// what devices ran in iterations of each kind, by operator
+// what devices ran in iterations of each kind, by operator; where no device was recorded, what operators did on the processor
 export interface IterationOpsRow {
     kind: string | null;
     op: number | null;
@@ -673,6 +673,8 @@ export interface IterationOpsRow {
     type: string | null;
     kernels: number | null;
     device_ns: number | null;
+    flops: number | null;
+    bytes: number | null;
 }
 
 // spans with the name of their track
@@ -811,6 +813,20 @@ export interface LlmPhasesRow {
     tokens_per_s: number | null;
     device_ns: number | null;
     device_per_token_ns: number | null;
+}
+
+// work of a language model by phase, against what the machine was measured to do at most
+export interface LlmRoofsRow {
+    phase: string | null;
+    tokens: number | null;
+    flops_per_token: number | null;
+    bytes_per_token: number | null;
+    gflops_per_s: number | null;
+    gbytes_per_s: number | null;
+    share_of_flops: number | null;
+    share_of_bandwidth: number | null;
+    roof: string | null;
+    unknown_share: number | null;
 }
 
 // where the time of every device went, of all its steps without warm-up: wall = compute + exposed + copy + idle + not recorded

@@ -212,6 +212,21 @@ int64_t flops_attention(const struct graph *g, const struct node *n, int cost)
                                       6 + (node_in(g, n, 3) != NULL)));
 }
 
+/* com.microsoft's GroupQueryAttention: likewise, over all the present keys. */
+int64_t flops_group_query(const struct graph *g, const struct node *n, int cost)
+{
+    const struct shape *q = node_in_shape(g, n, 0);
+    const struct value *out = node_out(g, n, 0), *present = node_out(g, n, 1);
+    int64_t heads = node_attr_int(n, "num_heads", -1), pairs;
+
+    (void)cost;
+    if (heads < 1 || !out || !present || shape_at(&out->shape, 2) < 0 || present->shape.rank != 4)
+        return -1;
+    pairs = count_mul(count_mul(shape_at(q, 0), heads),
+                      count_mul(shape_at(q, 1), shape_at(&present->shape, 2)));
+    return count_mul(pairs, count_add(count_mul(shape_at(&out->shape, 2) / heads, 4), 6));
+}
+
 /* com.microsoft's Attention: the projection to Q, K and V first. */
 int64_t flops_ms_attention(const struct graph *g, const struct node *n, int cost)
 {

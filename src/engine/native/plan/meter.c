@@ -182,6 +182,21 @@ static uint32_t list_tensors(const struct op *op, opm_tensor *t)
     return n;
 }
 
+/* Of a cache that is written where it lies little more than what is read moves. */
+static bool writes_into(const struct op *op, uint32_t in, uint32_t out)
+{
+    const struct native *e = op->plan->engine;
+    const struct plan *p = op->plan;
+
+    if (in == NO_VALUE || op->kernel->kind != KERNEL_groupquery || p->inner)
+        return false;
+    for (size_t i = 0; i < e->nout; i++)
+        for (size_t k = 0; k < e->nin && e->bound[i].data; k++)
+            if (p->graph->output[i] == out && p->graph->input[k] == in)
+                return e->fed && e->fed[k].data == e->bound[i].data;
+    return false;
+}
+
 /* Sums over the nodes that the operator covers; bytes: only what it really reads and writes, of a
  * table that it looks things up in what it returns, and nothing where its output is its input. */
 static void set_footprint(const struct op *op, opm_op_info *info, int *weight_slot)
@@ -206,7 +221,7 @@ static void set_footprint(const struct op *op, opm_op_info *info, int *weight_sl
         enum tensor_type type;
 
         for (uint32_t k = 0; k < i && k < op->nin; k++)
-            again = again || op->in[k] == v;
+            again = again || op->in[k] == v || (v != NO_VALUE && writes_into(op, op->in[k], v));
         if (v == NO_VALUE || again)
             continue;
         s = value_shape(op->plan, v, &type);

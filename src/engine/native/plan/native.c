@@ -437,7 +437,9 @@ static int native_prepare(struct engine *base, const struct engine_tensor *in, s
 
     e->budget.refused = 0;
     e->stopped = false;
+    e->fed = in;
     rc = prepare(e, in, nin, err);
+    e->fed = NULL;
     budget_use(before);
     return rc;
 }
@@ -451,7 +453,9 @@ static int native_run(struct engine *base, const struct engine_tensor *in, size_
 
     e->budget.refused = 0;
     e->stopped = false;
+    e->fed = in;
     rc = run(e, in, nin, out, nout, err);
+    e->fed = NULL;
     budget_use(before);
     return rc;
 }
