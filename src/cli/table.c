@@ -26,8 +26,7 @@ static enum show show_of(const char *name)
         return AS_TIME;
     if (strcmp(name, "ts") == 0 || ends_with(name, "_ts"))
         return AS_START;
-    if (strcmp(name, "share") == 0 || strcmp(name, "busy") == 0 ||
-        strncmp(name, "of ", 3) == 0)
+    if (strcmp(name, "share") == 0 || strcmp(name, "busy") == 0 || strncmp(name, "of ", 3) == 0)
         return AS_SHARE;
     if (strcmp(name, "bytes") == 0)
         return AS_BYTES;

@@ -210,13 +210,13 @@ struct native {
     size_t ntold, told_cap, told_now;
     int64_t rounds; /* of loops in this run */
     struct budget budget;
-    int64_t next_look_ns;        /* when to ask opts.stop again */
-    bool stopped;                /* it said so: operators of this run may be half done */
-    struct engine_tensor *bound; /* of each output: where it goes; data NULL: it stays here */
+    int64_t next_look_ns;            /* when to ask opts.stop again */
+    bool stopped;                    /* it said so: operators of this run may be half done */
+    struct engine_tensor *bound;     /* of each output: where it goes; data NULL: it stays here */
     const struct engine_tensor *fed; /* inputs of the call that is under way, or NULL */
-    struct val *result;          /* copies of outputs that are not in memory of the engine */
-    struct keep lasting;         /* strings that were computed while preparing */
-    struct keep fleeting;        /* strings and lists of this run */
+    struct val *result;              /* copies of outputs that are not in memory of the engine */
+    struct keep lasting;             /* strings that were computed while preparing */
+    struct keep fleeting;            /* strings and lists of this run */
     bool running;
 };
 
