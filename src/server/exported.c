@@ -93,7 +93,8 @@ static int write_file(const struct files *from, const opm_format *f, const struc
     rc = opm_trace_open(&t, from->path, from->n, &open_opts, err);
     if (rc < 0)
         return rc;
-    if (strcmp(f->name, "csv") == 0)
+    if (strcmp(f->name, "csv") == 0 || strcmp(f->name, "parquet") == 0 ||
+        strcmp(f->name, "arrow") == 0)
         opts.table = "span"; /* one file holds one table */
     rc = opm_trace_export(t, f->name, to, &opts, err);
     opm_trace_close(t);

@@ -70,10 +70,46 @@ static int get_version(struct asked *q, opm_error *err)
     json_bool(q->w, catalog_is_folder(q->r->catalog));
     json_key(q->w, "histories");
     json_bool(q->w, histories_any(q->r->histories));
+    json_key(q->w, "fleets");
+    json_i64(q->w, (int64_t)fleets_count(q->r->fleets));
     json_key(q->w, "drop_max");
     json_i64(q->w, q->r->dropped ? (int64_t)dropped_default.file : 0);
     json_object_end(q->w);
     return 0;
+}
+
+static int get_fleets(struct asked *q, opm_error *err)
+{
+    (void)err;
+    fleets_list(q->r->fleets, q->w);
+    return 0;
+}
+
+static int get_jobs(struct asked *q, opm_error *err)
+{
+    return fleet_jobs(q->r->fleets, q->t->segment[2], q->w, err);
+}
+
+static int get_hosts(struct asked *q, opm_error *err)
+{
+    return fleet_ask(q->r->fleets, q->t->segment[2], NULL, "hosts", q->w, err);
+}
+
+static int get_question(struct asked *q, opm_error *err)
+{
+    return fleet_ask(q->r->fleets, q->t->segment[2], q->t->segment[4], q->t->segment[5], q->w, err);
+}
+
+static int get_rank(struct asked *q, opm_error *err)
+{
+    const char *text = q->t->segment[6];
+    char *end;
+    long long rank = strtoll(text, &end, 10);
+
+    if (!*text || *end)
+        return opm__fail(err, OPM_EINVAL, "a rank is a number");
+    return fleet_open_rank(q->r->fleets, q->r->catalog, q->t->segment[2], q->t->segment[4], rank,
+                           q->w, err);
 }
 
 static int get_traces(struct asked *q, opm_error *err)
@@ -456,6 +492,11 @@ static const struct {
 } routes_json[] = {
     { "api/version", get_version },
     { "api/traces", get_traces },
+    { "api/fleets", get_fleets },
+    { "api/fleet/*/jobs", get_jobs },
+    { "api/fleet/*/hosts", get_hosts },
+    { "api/fleet/*/job/*/*", get_question },
+    { "api/fleet/*/job/*/rank/*", get_rank },
     { "api/trace/*", get_trace },
     { "api/trace/*/data/*", get_data },
     { "api/trace/*/sql", get_sql },

@@ -4,6 +4,7 @@
 
 #include "server/catalog.h"
 #include "server/dropped.h"
+#include "server/fleet.h"
 #include "server/histories.h"
 #include "server/scout.h"
 #include "server/target.h"
@@ -12,6 +13,7 @@
 struct routes {
     struct catalog *catalog;
     struct histories *histories;
+    struct fleets *fleets;
     struct watch *watch;
     struct scout *scout;
     struct dropped *dropped; /* NULL: no files are taken */

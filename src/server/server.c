@@ -383,18 +383,29 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
     struct server *s = mem_calloc(1, sizeof(*s));
     struct read_limits limits = { o->max_unpacked, o->max_memory, o->max_seconds, o->captures,
                                   o->ncaptures };
+    const char **files = mem_calloc(o->npaths + 1, sizeof(*files)); /* and folders */
+    size_t nfile = 0;
     bool cut;
     int rc;
 
-    if (!s)
+    if (!s || !files) {
+        mem_free(files);
+        mem_free(s);
         return opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < o->npaths; i++)
+        if (!fleet_is_url(o->paths[i]))
+            files[nfile++] = o->paths[i]; /* bounded: no more than paths */
     raise_fd_limit();
     s->listening.fd = -1;
     rc = listen_on(&s->listening, o->host, o->port, err);
     if (rc == 0)
-        rc = catalog_new(&s->routes.catalog, o->paths, o->npaths, &limits, err);
+        rc = fleets_new(&s->routes.fleets, o->paths, o->npaths, err);
     if (rc == 0)
-        rc = histories_new(&s->routes.histories, o->paths, o->npaths, s->routes.catalog, err);
+        rc = catalog_new(&s->routes.catalog, files, nfile, &limits, err);
+    if (rc == 0)
+        rc = histories_new(&s->routes.histories, files, nfile, s->routes.catalog, err);
+    mem_free(files);
     cut = rc == 0 && catalog_is_cut(s->routes.catalog); /* before requests may scan */
     if (rc == 0)
         rc = watch_start(&s->routes.watch, err);
@@ -447,6 +458,7 @@ void server_stop(struct server *s)
     watch_free(s->routes.watch);
     catalog_free(s->routes.catalog);
     histories_free(s->routes.histories);
+    fleets_free(s->routes.fleets);
     dropped_free(s->routes.dropped);
     mem_free(s);
 }

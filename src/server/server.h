@@ -12,7 +12,7 @@
 struct server;
 
 struct server_options {
-    const char *const *paths; /* traces, and folders with traces */
+    const char *const *paths; /* traces, folders with traces, and databases of jobs */
     size_t npaths;
     const char *host; /* address or name to listen on; NULL: this machine alone */
     int port;         /* 0: any that is free */

@@ -36,6 +36,7 @@ export interface Version {
     version: string;
     folder: boolean;
     histories?: boolean; // there are catalogues of runs
+    fleets: number; // databases of jobs
     drop_max: number; // bytes of a file that the server takes; 0: it takes none
 }
 
@@ -205,7 +206,7 @@ function lacking(what: string): ApiError {
 }
 
 export async function version(signal?: AbortSignal): Promise<Version> {
-    if (report) return { version: report.version, folder: false, drop_max: 0 };
+    if (report) return { version: report.version, folder: false, fleets: 0, drop_max: 0 };
     return get("/api/version", signal);
 }
 
@@ -345,6 +346,34 @@ export function busyWithin(whole: Busy, from: number, to: number, width: number)
         return { ...device, busy, busy_ns: at(to) - at(from) };
     });
     return { from, to, devices };
+}
+
+// A database with the ranks of jobs.
+export interface Fleet {
+    id: string;
+    name: string;
+}
+
+export async function fleets(signal?: AbortSignal): Promise<Fleet[]> {
+    return report ? [] : get("/api/fleets", signal);
+}
+
+export async function fleetRows<T>(id: string, what: "jobs" | "hosts", signal?: AbortSignal): Promise<T[]> {
+    return records<T>(await get<Rows>(`/api/fleet/${id}/${what}`, signal));
+}
+
+// The answer to a question (src/catalog/questions.def); bin: steps that were put together in one row of a heat map.
+export async function askJobRows(id: string, job: string, question: string, signal?: AbortSignal): Promise<Rows & { bin: number }> {
+    return get(`/api/fleet/${id}/job/${encodeURIComponent(job)}/${question}`, signal);
+}
+
+export async function askJob<T>(id: string, job: string, question: string, signal?: AbortSignal): Promise<T[]> {
+    return records<T>(await askJobRows(id, job, question, signal));
+}
+
+// The trace of a rank, if it lies where the server may read it.
+export async function openRank(id: string, job: string, rank: number): Promise<{ id: string }> {
+    return get(`/api/fleet/${id}/job/${encodeURIComponent(job)}/rank/${rank}`);
 }
 
 // Where the trace can be had in another format, or null in a report.

@@ -101,11 +101,17 @@ export function Frame({ trace, page, version, onReload, onAdded, children }: Fra
                 document.getElementById("content")?.focus();
             }}>Skip to the content</a>
             <nav class="nav" aria-label="Pages">
-                <a class="brand" href={version?.folder ? "#/" : href("", {}, trace?.id ?? null)}>
+                <a class="brand" href={version?.folder || version?.fleets ? "#/" : href("", {}, trace?.id ?? null)}>
                     <Logo />opmeter
                 </a>
+                {!!version?.fleets && (
+                    <a class="nav-link" href="#/" aria-current={trace || current().page ? undefined : "page"}>
+                        <Icon name="ranks" />All jobs
+                    </a>
+                )}
                 {version?.folder && (
-                    <a class="nav-link" href="#/" aria-current={trace || current().page === "history" ? undefined : "page"}>
+                    <a class="nav-link" href={version.fleets ? "#/traces" : "#/"}
+                       aria-current={trace || current().page !== (version.fleets ? "traces" : null) ? undefined : "page"}>
                         <Icon name="traces" />All traces
                     </a>
                 )}

@@ -7,6 +7,8 @@ import { TraceContext, useKept, useLoad } from "./hooks";
 import { Frame } from "./layout";
 import { pages } from "./pages";
 import { History } from "./pages/History";
+import { JobPage } from "./pages/JobPage";
+import { Jobs } from "./pages/Jobs";
 import { Traces } from "./pages/Traces";
 import { href, useRoute } from "./router";
 import * as theme from "./theme";
@@ -30,14 +32,20 @@ class Guard extends Component<{ children: ComponentChildren }, { error: Error | 
     }
 }
 
+// Where there are databases of jobs; traces have a page of their own then.
+function Start() {
+    return <main class="page" id="content" tabIndex={-1}><h1>Jobs</h1><Jobs /></main>;
+}
+
 function App() {
     const route = useRoute();
     const [read, setRead] = useState(0);
     const [added, setAdded] = useState(0);
     const version = useKept(useLoad((signal) => api.version(signal), [added]));
     const folder = version.state === "ready" && version.value.folder;
+    const fleets = version.state === "ready" && version.value.fleets > 0;
     const first = useLoad(async (signal) => {
-        if (route.trace !== null || route.page === "history" || version.state !== "ready" || folder) return null;
+        if (route.trace !== null || route.page === "history" || version.state !== "ready" || folder || fleets) return null;
         return (await api.traces(signal))[0]?.id ?? null;
     }, [route.trace, route.page, version.state, folder]);
     const id = route.trace ?? (first.state === "ready" ? first.value : null);
@@ -46,12 +54,16 @@ function App() {
     const info = trace.state === "ready" ? trace.value : null;
     const page = info ? pages.find(({ path }) => path === (route.page ?? pages[0]!.path)) ?? null : null;
     useEffect(() => {
-        document.title = route.trace === null && route.page === "history" ? "History · opmeter" : info ? `${page?.title ?? "?"} · ${info.name} · opmeter` : "opmeter";
+        document.title = route.job ? `${route.job.job} · opmeter`
+            : route.trace === null && route.page === "history" ? "History · opmeter" : info ? `${page?.title ?? "?"} · ${info.name} · opmeter` : "opmeter";
     }, [info, page, route.page]);
 
     let content: ComponentChildren;
     if (version.state === "failed") content = <Failed error={version.error} />;
+    else if (route.job) content = <Guard key={route.page}><JobPage {...route.job} /></Guard>;
     else if (route.trace === null && route.page === "history" && !api.isReport) content = <Guard><History /></Guard>;
+    else if (route.trace === null && fleets && route.page === "traces") content = <Traces key={added} histories={false} />;
+    else if (route.trace === null && fleets) content = <Start />;
     else if (route.trace === null && folder) content = <Traces key={added} histories={version.value.histories ?? false} />;
     else if (first.state === "failed") content = <Failed error={first.error} />;
     else if (trace.state === "failed") content = <Failed error={trace.error} />;

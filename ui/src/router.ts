@@ -1,4 +1,4 @@
-// Where the reader is: #/t/ID/PAGE?ARG=... with a server, #/PAGE?ARG=... in a report. Hash routes,
+// Where the reader is: #/t/ID/PAGE?ARG=... with a server, #/fleet/ID/JOB?ARG=... for a job of many ranks, #/PAGE?ARG=... in a report. Hash routes,
 // because a report is opened from disk.
 import { useEffect, useState } from "preact/hooks";
 import { isReport } from "./api";
@@ -6,6 +6,7 @@ import { isReport } from "./api";
 export interface Route {
     trace: string | null;
     page: string | null;
+    job: { fleet: string; job: string } | null; // page is the whole path then
     args: URLSearchParams;
 }
 
@@ -15,9 +16,21 @@ export function parse(hash: string): Route {
     const [path = "", search = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
     const parts = path.split("/").filter(Boolean).map(decode);
     const args = new URLSearchParams(search);
-    if (isReport) return { trace: "", page: parts[0] ?? null, args };
-    if (parts[0] !== "t") return { trace: null, page: parts[0] ?? null, args };
-    return { trace: parts[1] ?? null, page: parts[2] ?? null, args };
+    if (isReport) return { trace: "", page: parts[0] ?? null, job: null, args };
+    if (parts[0] === "fleet" && parts.length === 3) {
+        return { trace: null, page: jobPath(parts[1]!, parts[2]!), job: { fleet: parts[1]!, job: parts[2]! }, args };
+    }
+    if (parts[0] !== "t") return { trace: null, page: parts[0] ?? null, job: null, args };
+    return { trace: parts[1] ?? null, page: parts[2] ?? null, job: null, args };
+}
+
+function jobPath(fleet: string, job: string): string {
+    return `fleet/${encodeURIComponent(fleet)}/${encodeURIComponent(job)}`;
+}
+
+// The address of a job of a database.
+export function jobHref(fleet: string, job: string): string {
+    return `#/${jobPath(fleet, job)}`;
 }
 
 function decode(text: string): string {
