@@ -17,7 +17,8 @@
 
 static const char about[] =
     "Show traces as web pages, until Ctrl-C. Each TRACE is a file or a folder that is one profile; "
-    "any other folder is searched for traces, and the first page lists them. Nothing is loaded "
+    "any other folder is searched for traces, and the first page lists them. A database of jobs "
+    "('opmeter add --job') is a page for each job. Nothing is loaded "
     "from the internet, and only programs on this machine can connect unless --host says "
     "otherwise.";
 

@@ -73,7 +73,7 @@ const struct command commands[] = {
     { "report", cmd_report, "write the web pages about a trace to one file",
       "opmeter report [OPTION]... -o FILE.html TRACE..." },
     { "serve", cmd_serve, "show traces as web pages, on this machine",
-      "opmeter serve [OPTION]... TRACE|DIR..." },
+      "opmeter serve [OPTION]... TRACE|DIR|URL..." },
     { "doctor", cmd_doctor, "say what this machine can measure, and why not more",
       "opmeter doctor [OPTION]..." },
     { "completion", cmd_completion, "print what a shell needs to complete command lines",

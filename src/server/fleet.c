@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/u64map.h"
 #include "catalog/questions.h"
 #include "catalog/runsdb.h"
 
@@ -229,32 +230,34 @@ static bool tells_more(const struct answer *a, size_t row, size_t than)
     return x[heatmap_col_waited_ns].i < y[heatmap_col_waited_ns].i;
 }
 
-/* Put `bin` steps together, whose rows come one after the other, so that the map can be drawn. */
-static void thin_map(struct answer *a, int64_t *bin)
+/* Put steps together, *bin of them, whose rows come one after the other, so that the map can be
+ * drawn. */
+static int thin_map(struct answer *a, int64_t *bin, opm_error *err)
 {
-    size_t kept = 0, step = 0, from = 0;
+    struct u64map at = { 0 }; /* of the field of each rank, in the steps that are put together */
+    size_t kept = 0, step = 0;
+    int rc = 0;
 
     *bin = (int64_t)(1 + a->nrow / FIELDS_MAX);
-    if (*bin == 1)
-        return;
-    for (size_t i = 0; i < a->nrow; i++) {
-        size_t at;
+    for (size_t i = 0; *bin > 1 && i < a->nrow && rc == 0; i++) {
+        uint64_t rank = (uint64_t)answer_at(a, i, heatmap_col_rank)->i, *before;
 
         if (i && answer_at(a, i, heatmap_col_num)->i != answer_at(a, i - 1, heatmap_col_num)->i &&
             ++step % (size_t)*bin == 0)
-            from = kept;
-        for (at = from; at < kept; at++)
-            if (answer_at(a, at, heatmap_col_rank)->i == answer_at(a, i, heatmap_col_rank)->i)
-                break;
-        if (at == kept)
-            kept++;
-        else if (!tells_more(a, i, at))
+            u64map_release(&at);
+        before = u64map_get(&at, rank);
+        if (before && !tells_more(a, i, *before))
             continue;
-        if (at != i)
-            memcpy(&a->cell[at * (size_t)a->ncol], &a->cell[i * (size_t)a->ncol],
-                   (size_t)a->ncol * sizeof(*a->cell));
+        if (!before)
+            rc = u64map_put(&at, rank, kept);
+        memmove(&a->cell[(before ? *before : kept) * (size_t)a->ncol],
+                &a->cell[i * (size_t)a->ncol], (size_t)a->ncol * sizeof(*a->cell));
+        kept += !before;
     }
-    answer_cut(a, kept);
+    if (*bin > 1)
+        answer_cut(a, kept);
+    u64map_release(&at);
+    return rc ? opm__fail(err, rc, "out of memory") : 0;
 }
 
 static void add_answer(struct json_writer *w, const struct answer *a, int64_t bin)
@@ -307,7 +310,7 @@ int fleet_ask(const struct fleets *f, const char *id, const char *job, const cha
     if (rc == 0)
         rc = question_ask(q, db, job, &a, err);
     if (rc == 0 && q == &questions[ASK_heatmap])
-        thin_map(&a, &bin);
+        rc = thin_map(&a, &bin, err);
     if (rc == 0)
         add_answer(w, &a, bin);
     answer_release(&a);

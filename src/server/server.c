@@ -395,7 +395,7 @@ int server_start(struct server **out, const struct server_options *o, opm_error 
     }
     for (size_t i = 0; i < o->npaths; i++)
         if (!fleet_is_url(o->paths[i]))
-            files[nfile++] = o->paths[i]; /* bounded: no more than paths */
+            files[nfile++] = o->paths[i];
     raise_fd_limit();
     s->listening.fd = -1;
     rc = listen_on(&s->listening, o->host, o->port, err);

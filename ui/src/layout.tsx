@@ -48,6 +48,7 @@ function Help({ onClose }: { onClose: () => void }) {
 
 interface FrameProps {
     trace: api.TraceInfo | null;
+    job: string | null;
     page: Page | null;
     version: api.Version | null;
     onReload: () => void;
@@ -55,7 +56,7 @@ interface FrameProps {
     children: ComponentChildren;
 }
 
-export function Frame({ trace, page, version, onReload, onAdded, children }: FrameProps) {
+export function Frame({ trace, job, page, version, onReload, onAdded, children }: FrameProps) {
     const theme = useTheme();
     const [help, setHelp] = useState(false);
     const [palette, setPalette] = useState(false);
@@ -137,7 +138,7 @@ export function Frame({ trace, page, version, onReload, onAdded, children }: Fra
                     <div class="head-title">
                         {trace ? <><strong title={trace.path}>{trace.name}</strong>
                             <span class="head-path" title={trace.path}>{trace.path}</span></>
-                            : <strong>opmeter</strong>}
+                            : <strong>{job ?? "opmeter"}</strong>}
                     </div>
                     <button class="icon-button" onClick={() => setPalette(true)} aria-label="Go to" title="Go to (Ctrl+K)">
                         <Icon name="search" />

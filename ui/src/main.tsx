@@ -84,7 +84,7 @@ function App() {
         );
     }
     return (
-        <Frame trace={info} page={page} version={version.state === "ready" ? version.value : null}
+        <Frame trace={info} job={route.job?.job ?? null} page={page} version={version.state === "ready" ? version.value : null}
                onReload={() => setRead((n) => n + 1)} onAdded={() => setAdded((n) => n + 1)}>
             {content}
         </Frame>

@@ -66,7 +66,7 @@ function HeatMap({ asked, fields, bin, ranks }: { asked: Asked; fields: Field[];
     const field = fields.find((f) => f.rank === rank && f.num === num);
     return (
         <Card title="Rank × step" wide
-              note={`Colour: ${measure.doc}, from ${ns(limits[0])} (yellow) to ${ns(limits[1])} (red).${bin > 1 ? ` Of ${bin} steps in a column, the costliest.` : ""} A field opens that rank’s timeline.`}
+              note={`Colour: ${measure.doc}, from ${ns(limits[0])} (yellow) to ${ns(limits[1])} (red).${bin > 1 ? ` Of ${bin} steps in a column, the costliest.` : ""} Choose a field, and go on to that rank’s timeline.`}
               aside={<Tabs label="What" value={measure.key} options={MEASURES}
                            onChange={(key) => setArgs({ show: key === "late" ? null : key })} />}>
             <HeatCanvas label={`${measure.title} by rank and step`} grid={map} range={limits} show={ns}
