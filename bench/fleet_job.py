@@ -20,7 +20,8 @@ SEND_BYTES = 4 << 20
 
 class Job:
     def __init__(self, ranks=8, steps=20, layers=6, buckets=2, late=None, late_us=600, slow_link=None,
-                 slow_op=None, leak=None, hosts=2, seed=1, drift=0.0, begin_ns=START_NS, first_step=0):
+                 slow_op=None, leak=None, hosts=2, seed=1, drift=0.0, begin_ns=START_NS, first_step=0,
+                 names=None):
         self.__dict__.update(locals())
         self.random = random.Random(seed)
 
@@ -47,7 +48,7 @@ class Job:
                         dur = self.noisy(each) * slower
                         if rank == self.slow_op and layer == 1:
                             dur *= 1.5
-                        events[rank].append((step, f"layer{bucket * self.layers + layer}/matmul", "MatMul",
+                        events[rank].append((step, f"layer{(bucket * self.layers + layer) % (self.names or 10**9)}/matmul", "MatMul",
                                              "kernel", at[rank], dur, None))
                         at[rank] += dur + 2
                 end = max(at) + self.noisy(120)
@@ -111,7 +112,7 @@ class Job:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder")
-    for name, default in (("ranks", 8), ("steps", 20), ("layers", 6), ("buckets", 2), ("hosts", 2), ("seed", 1)):
+    for name, default in (("ranks", 8), ("steps", 20), ("layers", 6), ("buckets", 2), ("hosts", 2), ("seed", 1), ("names", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     for name in ("late", "slow-link", "slow-op", "leak"):
         parser.add_argument(f"--{name}", type=int, metavar="RANK")

@@ -263,6 +263,12 @@ def server(preset):
                                       BUILD / preset], f"server-{preset}")
 
 
+def fleet(preset):
+    """Ranks of distributed jobs in a file and on ClickHouse."""
+    return tap_program("ranks of jobs", [ROOT / "tests" / "fleet" / "run.py", "--build",
+                                         BUILD / preset], f"fleet-{preset}", timeout_s=1800)
+
+
 def npm_models():
     """Real models from npm, native against ONNX Runtime from npm."""
     return tap_program("models from npm", [ROOT / "tests" / "npm" / "run.py", "--opmeter",
@@ -401,6 +407,7 @@ def stages(args):
         else:
             together([("web page", web_page)],
                      [("oracle", oracle, "dev"), *small, ("web server", server, "dev"),
+                      ("ranks of jobs", fleet, "dev"),
                       ("commands of documents", documented), ("install", install),
                       ("models from npm", npm_models), ("Parquet with npm", npm_parquet)])
         if args.long:

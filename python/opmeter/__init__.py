@@ -15,6 +15,7 @@ from ._opmeter import (Error, Span, activity, counter, enabled, meta, op, path, 
                        thread_name, track)
 from . import _later, _tool, _wrap  # noqa: F401: spans are complete with the second
 from ._opmeter import version as __version__
+from .fleet import connect
 from .llm import iteration, request
 from .mindinsight import Profiler
 from .profiler import ProfilerAction, RecordFormat, Resource, profile, schedule
@@ -22,7 +23,7 @@ from .runs import run
 from .trace import Trace, open
 
 __all__ = ["Error", "Profiler", "ProfilerAction", "RecordFormat", "Resource", "Span", "Trace",
-           "activity", "counter", "enabled", "iteration", "meta", "op", "open", "path", "pause", "phase",
+           "activity", "connect", "counter", "enabled", "iteration", "meta", "op", "open", "path", "pause", "phase",
            "profile", "queue", "record", "recording", "request", "resume", "run", "schedule", "session",
            "span", "start", "stats", "step", "stop", "tensor", "thread_name", "torch", "track"]
 

@@ -8,6 +8,7 @@
 #ifdef OPMETER_HAVE_CURL
 #include <curl/curl.h>
 #endif
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -224,6 +225,52 @@ int click_http_do(struct click_http *h, const struct click_request *q, struct cl
 
 #ifdef OPMETER_HAVE_CURL
 
+/* libcurl is loaded when a server is asked for, not with every opmeter: it and what it needs take
+ * longer to load than most commands run. */
+#define CURL_FUNCTIONS(X) \
+    X(curl_global_init)   \
+    X(curl_easy_init)     \
+    X(curl_easy_cleanup)  \
+    X(curl_easy_reset)    \
+    X(curl_easy_setopt)   \
+    X(curl_easy_perform)  \
+    X(curl_easy_getinfo)  \
+    X(curl_easy_strerror) \
+    X(curl_easy_escape)   \
+    X(curl_free)          \
+    X(curl_slist_append)  \
+    X(curl_slist_free_all)
+
+/* Its header checks types by macros of these names. */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+static struct {
+    void *library;
+#define X(name) __typeof__(name) *name;
+    CURL_FUNCTIONS(X)
+#undef X
+} lib;
+
+static int load_curl(opm_error *err)
+{
+    static const char *const names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so" };
+    bool all = true;
+
+    for (size_t i = 0; i < ARRAY_SIZE(names) && !lib.library; i++)
+        lib.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!lib.library)
+        return opm__fail(err, OPM_EUNSUPPORTED,
+                         "clickhouse:// needs libcurl, which is not installed (Debian's package is "
+                         "libcurl4)");
+#define X(name)                                                 \
+    *(void **)(uintptr_t)&lib.name = dlsym(lib.library, #name); \
+    all &= lib.name != NULL;
+    CURL_FUNCTIONS(X)
+#undef X
+    return all ? 0
+               : opm__fail(err, OPM_EUNSUPPORTED, "clickhouse://: libcurl is too old to be used");
+}
+
 int click_http_open(struct click_http *h, const char *url, opm_error *err)
 {
     int rc;
@@ -233,8 +280,10 @@ int click_http_open(struct click_http *h, const char *url, opm_error *err)
     rc = parse_url(h, url, err);
     if (rc == 0)
         rc = find_password(h, err);
-    if (rc == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
-        h->curl = curl_easy_init();
+    if (rc == 0)
+        rc = load_curl(err);
+    if (rc == 0 && lib.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
+        h->curl = lib.curl_easy_init();
     if (rc == 0 && !h->curl)
         rc = opm__fail(err, OPM_ENOMEM, "libcurl cannot be started");
     return rc;
@@ -243,7 +292,7 @@ int click_http_open(struct click_http *h, const char *url, opm_error *err)
 void click_http_close(struct click_http *h)
 {
     if (h->curl)
-        curl_easy_cleanup(h->curl);
+        lib.curl_easy_cleanup(h->curl);
     for (size_t i = 0; i < h->nhost; i++)
         mem_free(h->host[i]);
     if (h->password)
@@ -313,7 +362,7 @@ static void say_error(const struct click_http *h, struct click_answer *a, long s
 static int say_broken(struct click_http *h, CURLcode code, const char *more, struct click_answer *a,
                       opm_error *err)
 {
-    const char *name = buf_str(&h->name), *why = more[0] ? more : curl_easy_strerror(code);
+    const char *name = buf_str(&h->name), *why = more[0] ? more : lib.curl_easy_strerror(code);
 
     a->again = code != CURLE_SSL_CERTPROBLEM && code != CURLE_PEER_FAILED_VERIFICATION &&
                code != CURLE_SSL_CACERT_BADFILE && code != CURLE_URL_MALFORMAT;
@@ -333,28 +382,28 @@ static int set_up(struct click_http *h, const struct click_request *q, const cha
 {
     CURL *c = h->curl;
 
-    curl_easy_reset(c);
-    curl_easy_setopt(c, CURLOPT_URL, url);
-    curl_easy_setopt(c, CURLOPT_PROXY, "");
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, MIN(h->timeout_s, 20L));
-    curl_easy_setopt(c, CURLOPT_TIMEOUT, h->timeout_s);
-    curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-    curl_easy_setopt(c, CURLOPT_USERNAME, h->user);
-    curl_easy_setopt(c, CURLOPT_PASSWORD, h->password);
-    curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "gzip");
+    lib.curl_easy_reset(c);
+    lib.curl_easy_setopt(c, CURLOPT_URL, url);
+    lib.curl_easy_setopt(c, CURLOPT_PROXY, "");
+    lib.curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    lib.curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    lib.curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, MIN(h->timeout_s, 20L));
+    lib.curl_easy_setopt(c, CURLOPT_TIMEOUT, h->timeout_s);
+    lib.curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+    lib.curl_easy_setopt(c, CURLOPT_USERNAME, h->user);
+    lib.curl_easy_setopt(c, CURLOPT_PASSWORD, h->password);
+    lib.curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "gzip");
     if (h->ca)
-        curl_easy_setopt(c, CURLOPT_CAINFO, h->ca);
-    curl_easy_setopt(c, CURLOPT_POST, 1L);
-    curl_easy_setopt(c, CURLOPT_POSTFIELDS, q->body ? q->body : q->sql);
-    curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE,
-                     (curl_off_t)(q->body ? q->len : strlen(q->sql)));
-    *headers = curl_slist_append(NULL, "Expect:");
+        lib.curl_easy_setopt(c, CURLOPT_CAINFO, h->ca);
+    lib.curl_easy_setopt(c, CURLOPT_POST, 1L);
+    lib.curl_easy_setopt(c, CURLOPT_POSTFIELDS, q->body ? q->body : q->sql);
+    lib.curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE,
+                         (curl_off_t)(q->body ? q->len : strlen(q->sql)));
+    *headers = lib.curl_slist_append(NULL, "Expect:");
     if (*headers && q->body)
-        *headers = curl_slist_append(*headers, "Content-Encoding: gzip");
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
+        *headers = lib.curl_slist_append(*headers, "Content-Encoding: gzip");
+    lib.curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+    lib.curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
     return *headers ? 0 : OPM_ENOMEM;
 }
 
@@ -378,20 +427,20 @@ static int send_to(struct click_http *h, size_t host, const struct click_request
     if (!h->bare)
         buf_addf(&url, "&enable_http_compression=1%s", q->settings ? q->settings : "");
     if (q->body) {
-        char *sql = curl_easy_escape(h->curl, q->sql, 0);
+        char *sql = lib.curl_easy_escape(h->curl, q->sql, 0);
 
         buf_addf(&url, "&query=%s", sql ? sql : "");
         url.failed |= !sql;
-        curl_free(sql);
+        lib.curl_free(sql);
     }
     rc = url.failed ? OPM_ENOMEM : set_up(h, q, buf_str(&url), &headers);
     if (rc < 0) {
         opm__fail(err, rc, "out of memory");
     } else {
-        curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, a);
-        curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, more);
-        code = curl_easy_perform(h->curl);
-        curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+        lib.curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, a);
+        lib.curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, more);
+        code = lib.curl_easy_perform(h->curl);
+        lib.curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
         if (code != CURLE_OK) {
             rc = say_broken(h, code, more, a, err);
         } else if (status != 200) {
@@ -399,7 +448,7 @@ static int send_to(struct click_http *h, size_t host, const struct click_request
             rc = OPM_EIO;
         }
     }
-    curl_slist_free_all(headers);
+    lib.curl_slist_free_all(headers);
     buf_release(&url);
     return rc;
 }
@@ -419,8 +468,8 @@ int click_http_try(struct click_http *h, const struct click_request *q, struct c
             rc = send_to(h, h->at, q, a, err);
         }
     }
-    /* 164: a user that may only read may not change settings either. */
-    if (rc < 0 && a->code == 164 && !h->bare && !q->body) {
+    /* A user that may only read may not change settings either, and then needs none of them. */
+    if (rc < 0 && a->code == 164 && strstr(buf_str(&a->body), "setting") && !h->bare && !q->body) {
         h->bare = true;
         rc = click_http_try(h, q, a, err);
     }

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #define BLOCK_BYTES ((size_t)8 << 20)
@@ -538,6 +539,21 @@ static int read_head(struct clickrows *r, opm_error *err)
     return 0;
 }
 
+/* The server is asked to refuse what writes (readonly); this says so before it is asked. */
+static bool reads(const char *sql)
+{
+    static const char *const words[] = { "SELECT", "WITH",   "SHOW",   "DESCRIBE",
+                                         "DESC",   "EXISTS", "EXPLAIN" };
+    size_t n;
+
+    sql += strspn(sql, " \t\r\n(");
+    n = strspn(sql, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (n == strlen(words[i]) && strncasecmp(sql, words[i], n) == 0)
+            return true;
+    return false;
+}
+
 int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **out, opm_error *err)
 {
     struct clickrows *r = mem_calloc(1, sizeof(*r));
@@ -551,6 +567,8 @@ int clickhouse_query(struct clickhouse *c, const char *sql, struct clickrows **o
     buf_adds(&text, "\nFORMAT TabSeparatedWithNamesAndTypes");
     if (!r || text.failed) {
         rc = opm__fail(err, OPM_ENOMEM, "out of memory");
+    } else if (!reads(sql)) {
+        rc = opm__fail(err, OPM_EINVAL, "only statements that read can be run: SELECT ...");
     } else {
         const struct click_request q = { .sql = buf_str(&text),
                                          .host = SIZE_MAX,

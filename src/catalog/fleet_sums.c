@@ -169,11 +169,12 @@ struct outliers {
 /* Whoever waits in it takes longer because others are late. */
 static bool waits(const char *name, const char *type)
 {
-    static const char *const words[] = { "nccl",       "rccl",           "allreduce",
-                                         "all_reduce", "reduce_scatter", "reducescatter",
-                                         "all_gather", "allgather",      "broadcast",
-                                         "barrier",    "all_to_all",     "alltoall",
-                                         "collective", "c10d::",         "gloo:" };
+    static const char *const words[] = {
+        "nccl",          "rccl",       "allreduce",  "all_reduce", "reduce_scatter",
+        "reducescatter", "all_gather", "allgather",  "broadcast",  "barrier",
+        "all_to_all",    "alltoall",   "collective", "c10d::",     "gloo:",
+        "send",          "recv"
+    };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcasestr(name, words[i]) || strcasestr(type, words[i]))
@@ -501,6 +502,18 @@ static bool same_counter(const struct answer_cell *a, const struct answer_cell *
            same_text(a[memory_col_device].text, b[memory_col_device].text);
 }
 
+static int by_peak(const void *va, const void *vb)
+{
+    const struct answer_cell *a = va, *b = vb;
+    int counter = strcmp(a[memory_col_counter].text, b[memory_col_counter].text);
+
+    if (counter)
+        return counter;
+    ORDER(-a[memory_col_peak_bytes].f, -b[memory_col_peak_bytes].f);
+    ORDER(a[memory_col_rank].i, b[memory_col_rank].i);
+    return strcmp(a[memory_col_device].text, b[memory_col_device].text);
+}
+
 int ask_memory(struct fleetdb *db, const char *job, struct answer *out, opm_error *err)
 {
     struct rank_hosts hosts = { 0 };
@@ -532,6 +545,7 @@ int ask_memory(struct fleetdb *db, const char *job, struct answer *out, opm_erro
                 median > 0 ? c[memory_col_peak_bytes].f / median : (double)NAN;
         }
     }
+    answer_sort(out, by_peak);
     mem_free(room);
     rank_hosts_release(&hosts);
     return rc;

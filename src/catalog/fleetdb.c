@@ -165,10 +165,11 @@ int fleetdb_has(struct fleetdb *db, const struct fleet_unit *u, bool *has, opm_e
     return rc;
 }
 
-int fleetdb_begin(struct fleetdb *db, const struct fleet_unit *u, opm_error *err)
+int fleetdb_begin(struct fleetdb *db, const struct fleet_unit *u, bool *there, opm_error *err)
 {
     int rc;
 
+    *there = false;
     if (db->click)
         return clickhouse_begin(db->click, u, err);
     db->unit = *u;
@@ -176,7 +177,7 @@ int fleetdb_begin(struct fleetdb *db, const struct fleet_unit *u, opm_error *err
         return opm__fail(err, OPM_EIO, "no random numbers: %s", strerror(errno));
     db->batch &= INT64_MAX;
     rc = dbfile_begin(db->file, err);
-    return rc;
+    return rc == 0 ? fleetdb_has(db, u, there, err) : rc;
 }
 
 static void bind(struct dbquery *q, enum rollup_type type, const struct rollup_cell *c)

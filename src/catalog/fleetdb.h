@@ -87,7 +87,8 @@ struct fleet_unit {
 };
 
 int fleetdb_has(struct fleetdb *db, const struct fleet_unit *u, bool *has, opm_error *err);
-int fleetdb_begin(struct fleetdb *db, const struct fleet_unit *u, opm_error *err);
+/* *there: another writer has added it meanwhile. */
+int fleetdb_begin(struct fleetdb *db, const struct fleet_unit *u, bool *there, opm_error *err);
 int fleetdb_put(struct fleetdb *db, enum rollup_id table, struct rollup_cell *cells,
                 opm_error *err);
 int fleetdb_commit(struct fleetdb *db, int64_t now_ns, opm_error *err);

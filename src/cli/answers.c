@@ -1,6 +1,9 @@
 /* answers.c -- see answers.h. */
 #include "cli/answers.h"
 
+#include "base/alloc.h"
+#include "catalog/runsdb.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,4 +173,81 @@ int fleetrows_print(struct cli *cli, struct fleetrows *rows)
         return cli_error("%s", err.msg);
     }
     return cli_print_table(cli, t);
+}
+
+bool answer_is_database(const char *where)
+{
+    return fleetdb_is_url(where) || runsdb_is(where);
+}
+
+int answer_query(struct cli *cli, const char *where, const char *sql)
+{
+    struct fleetdb *db = NULL;
+    struct fleetrows *rows = NULL;
+    opm_error err;
+    int rc;
+
+    if (fleetdb_open(&db, where, FLEETDB_READ, &err) < 0)
+        return cli_error("%s", err.msg);
+    rc = fleetdb_query(db, sql, &rows, &err) < 0 ? cli_error("%s", err.msg)
+                                                 : fleetrows_print(cli, rows);
+    fleetrows_close(rows);
+    fleetdb_close(db);
+    return rc;
+}
+
+/* The only job there is. NULL after a message. */
+static char *only_job(struct cli *cli, struct fleetdb *db)
+{
+    struct fleetrows *rows = NULL;
+    opm_error err;
+    char *job = NULL;
+    int more = fleetdb_query(db, "SELECT job FROM rank_file GROUP BY job ORDER BY job LIMIT 2",
+                             &rows, &err);
+
+    if (more == 0)
+        more = fleetrows_next(rows, &err);
+    if (more == 1) {
+        job = mem_strdup(fleetrows_text(rows, 0, NULL));
+        more = fleetrows_next(rows, &err);
+    } else if (more == 0) {
+        cli->status = cli_error("%s has no job", fleetdb_name(db));
+    }
+    if (more == 1) {
+        cli->status = cli_usage(cli,
+                                "%s has several jobs: give the ID of one behind it ('opmeter job "
+                                "%s' lists them)",
+                                fleetdb_name(db), fleetdb_name(db));
+        mem_free(job);
+        job = NULL;
+    } else if (more < 0) {
+        cli->status = cli_error("%s", err.msg);
+    }
+    fleetrows_close(rows);
+    return job;
+}
+
+int answer_table(struct cli *cli, enum question_id id, int argc, char **argv, int64_t limit)
+{
+    struct answer a = { 0 };
+    struct fleetdb *db = NULL;
+    char *job = NULL;
+    opm_error err;
+    int rc = CLI_OK;
+
+    if (argc > 2)
+        return cli_usage(cli, "a catalogue and the ID of one job are all that it takes");
+    if (fleetdb_open(&db, argv[0], FLEETDB_READ, &err) < 0)
+        return cli_error("%s", err.msg);
+    job = argc > 1 ? mem_strdup(argv[1]) : only_job(cli, db);
+    if (!job)
+        rc = argc > 1 ? cli_out_of_memory() : cli->status;
+    else if (question_ask(&questions[id], db, job, &a, &err) < 0)
+        rc = cli_error("%s", err.msg);
+    else
+        rc = answer_print(cli, &a, limit);
+    answer_release(&a);
+    mem_free(job);
+    fleetdb_close(db);
+    return rc;
 }

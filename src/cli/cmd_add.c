@@ -1,8 +1,8 @@
 /* cmd_add.c -- keep runs in a catalogue, for 'opmeter history'. */
-#include "catalog/rank_reduce.h"
 #include "catalog/reduce.h"
 #include "cli/cli.h"
 #include "cli/commit.h"
+#include "cli/ranks.h"
 
 #include "base/alloc.h"
 #include "base/environment.h"
@@ -25,7 +25,9 @@ static const char about[] =
 struct adding {
     struct cli *cli;
     struct reduce_said said;
-    struct rank_said rank; /* its job is NULL: runs are added, not ranks */
+    struct ranks_said rank;
+    bool ranks; /* of a job are added, not runs */
+    const char *watch;
     struct buf commit;
     struct kept_label *label;
 };
@@ -101,24 +103,10 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The folder that 'opmeter run' wrote has the recording and what was derived from it. */
-static char *trace_of(char *path, char room[FOLDER_PATH_MAX])
-{
-    struct stat st;
-
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        int n = snprintf(room, FOLDER_PATH_MAX, "%s/trace.opm", path);
-
-        if (n > 0 && n < FOLDER_PATH_MAX && stat(room, &st) == 0)
-            return room;
-    }
-    return path;
-}
-
 /* Reduce one and add it, in a transaction of its own: what was added stays, whatever comes then. */
 static int add_run(struct adding *a, struct runsdb *db, char *path, bool *added)
 {
-    char room[FOLDER_PATH_MAX], *trace = trace_of(path, room), *lies = realpath(trace, NULL);
+    char room[FOLDER_PATH_MAX], *trace = ranks_trace_of(path, room), *lies = realpath(trace, NULL);
     struct arena text = { 0 };
     struct kept kept;
     opm_trace *t = NULL;
@@ -170,66 +158,22 @@ static int add_runs(struct adding *a, const char *to, char **paths, int n)
     return rc;
 }
 
-/* Of each recording its rank, one at a time: memory is that of the largest. */
-static int add_rank(struct adding *a, struct fleetdb *db, char *path, struct rank_added *done)
-{
-    char room[FOLDER_PATH_MAX], *trace = trace_of(path, room), *lies = realpath(trace, NULL);
-    opm_trace *t = NULL;
-    opm_error err;
-    int rc = cli_open(a->cli, &t, &trace, 1);
-
-    a->rank.trace = lies ? lies : trace;
-    if (rc == CLI_OK && rank_reduce(db, t, &a->rank, done, &err) < 0)
-        rc = cli_error("%s: %s", path, err.msg);
-    opm_trace_close(t);
-    free(lies); /* realpath() allocated it */
-    return rc;
-}
-
-static int add_ranks(struct adding *a, const char *to, char **paths, int n)
-{
-    struct rank_added done = { 0 };
-    struct fleetdb *db = NULL;
-    opm_error err;
-    int rc = CLI_OK, read = 0;
-
-    a->rank.now_ns = now_ns();
-    if (fleetdb_open(&db, to, FLEETDB_ADD, &err) < 0)
-        return cli_error("%s", err.msg);
-    for (; read < n && rc == CLI_OK; read++) {
-        /* Where neither option nor trace says, the first file is rank 0, and so on. */
-        a->rank.otherwise = n > 1 ? read : environment_rank();
-        rc = add_rank(a, db, paths[read], &done);
-    }
-    if (rc != CLI_OK && done.added + done.there)
-        cli_error(
-            "%s: before that, %zu rank%s of job %s were added or are there: the next 'opmeter "
-            "add' goes on",
-            fleetdb_name(db), done.added + done.there, human_s((int64_t)(done.added + done.there)),
-            a->rank.job);
-    if (rc == CLI_OK && !a->cli->quiet) {
-        cli_say(a->cli, "%s: job %s: %zu rank%s added", fleetdb_name(db), a->rank.job, done.added,
-                human_s((int64_t)done.added));
-        if (done.there)
-            cli_say(a->cli, ", %zu %s there already", done.there, done.there == 1 ? "is" : "are");
-        cli_say(a->cli, "\n");
-    }
-    fleetdb_close(db);
-    return rc;
-}
-
 /* What makes it ranks of a job: options, or where we run. */
-static int find_job(struct adding *a, bool asked, int n)
+static int check_job(struct adding *a, int n)
 {
-    if (!a->rank.job && (asked || environment_ranks() > 1))
-        a->rank.job = environment_job();
-    a->rank.world = environment_ranks() > 0 ? environment_ranks() : FLEETDB_NONE;
-    if (asked && !a->rank.job)
+    bool asked = a->rank.job || a->rank.rank >= 0 || a->rank.spans || a->watch;
+
+    a->ranks = asked || (environment_ranks() > 1 && ranks_job(&a->rank));
+    if (a->ranks && !ranks_job(&a->rank))
         return cli_usage(a->cli, "--job is needed: a name for the job that the ranks are of");
     if (a->rank.job && (!a->rank.job[0] || strlen(a->rank.job) > 200))
         return cli_usage(a->cli, "--job: a name of 1 to 200 characters is needed");
     if (a->rank.rank >= 0 && n > 1)
         return cli_usage(a->cli, "--rank goes with one RUN, and %d are given", n);
+    if (a->rank.rank >= 0 && a->watch)
+        return cli_usage(a->cli, "--rank goes with one RUN, not with --watch");
+    if (a->watch && n)
+        return cli_usage(a->cli, "--watch takes what is in %s, so no RUN can be given", a->watch);
     return CLI_OK;
 }
 
@@ -241,6 +185,7 @@ int cmd_add(struct cli *cli, int argc, char **argv)
     struct option_list labels = { 0 };
     struct arena room = { 0 };
     const char *to = NULL, *commit = NULL, *calibration = NULL;
+    int64_t every = 5, idle = 0;
     const struct option opts[] = {
         OPT_STR(0, "to", &to, "URL",
                 "the catalogue: a file such as runs.db, or clickhouse://HOST:8123/DATABASE; made "
@@ -249,8 +194,13 @@ int cmd_add(struct cli *cli, int argc, char **argv)
                 "each RUN is a rank of this distributed job, for 'opmeter job' (as Slurm, MPI or "
                 "torchrun say, where they run it)"),
         OPT_INT(0, "rank", &a.rank.rank, "N", 0, INT32_MAX,
-                "its number (as the trace says, else the environment, else from 0 on)"),
+                "its number (as the trace says, else the name of the file, else the environment)"),
         OPT_BOOL(0, "spans", &a.rank.spans, "of ranks, keep every span, too"),
+        OPT_STR(0, "watch", &a.watch, "DIR",
+                "go on adding what appears in DIR as ranks, until a signal ends it"),
+        OPT_INT(0, "every", &every, "SECONDS", 1, 86400, "with --watch, look so often (5)"),
+        OPT_INT(0, "idle", &idle, "N", 0, INT32_MAX,
+                "with --watch, end after N looks at which nothing was new (0: never)"),
         OPT_LIST(0, "label", &labels, "KEY=VALUE",
                  "what to find them by, such as branch=main; may be repeated"),
         OPT_STR(0, "commit", &commit, "ID",
@@ -267,19 +217,21 @@ int cmd_add(struct cli *cli, int argc, char **argv)
 
     if (n < 0)
         rc = cli->status;
-    else if (n == 0)
+    else if (n == 0 && !a.watch)
         rc = cli_usage(cli, "a RUN is needed: a trace, or a folder of 'opmeter run'");
     else if (!to)
         rc = cli_usage(cli, "--to is needed: the catalogue, such as runs.db");
     else
         rc = parse_calibration(cli, calibration, &a.said);
-    if (n > 0 && rc == CLI_OK)
-        rc = find_job(&a, a.rank.job || a.rank.rank >= 0 || a.rank.spans, n);
-    if (n > 0 && rc == CLI_OK && a.rank.job)
-        rc = add_ranks(&a, to, argv, n);
+    if (n >= 0 && rc == CLI_OK)
+        rc = check_job(&a, n);
+    if (n >= 0 && rc == CLI_OK && a.watch)
+        rc = ranks_watch(cli, to, &a.rank, a.watch, every, idle);
+    else if (n > 0 && rc == CLI_OK && a.ranks)
+        rc = ranks_add(cli, to, &a.rank, argv, n);
     else if (n > 0 && rc == CLI_OK)
         rc = parse_labels(cli, &labels, &room, &a.label);
-    if (n > 0 && rc == CLI_OK && !a.rank.job) {
+    if (n > 0 && rc == CLI_OK && !a.ranks) {
         a.said.label = a.label;
         a.said.nlabel = labels.n;
         if (commit)

@@ -241,7 +241,7 @@ static int print_part(struct cli *cli, struct fleetdb *db, const char *job, enum
         cli_heading(cli, "%s", title);
         rc = answer_print(cli, &a, ROWS_SHOWN);
         if (a.nrow > ROWS_SHOWN)
-            cli_remark(cli, "(%zu more: --show %s)\n", a.nrow - ROWS_SHOWN, questions[id].name);
+            cli_remark(cli, "(%zu more: --show %s)", a.nrow - ROWS_SHOWN, questions[id].name);
     }
     answer_release(&a);
     return rc;

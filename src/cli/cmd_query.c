@@ -1,5 +1,5 @@
 /* cmd_query.c -- run SQL over everything in a trace. */
-#include "cli/cli.h"
+#include "cli/answers.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -92,10 +92,13 @@ int cmd_query(struct cli *cli, int argc, char **argv)
         buf_adds(&sql, argv[n]);
     if (sql.failed && rc == CLI_OK)
         rc = cli_out_of_memory();
-    if (rc == CLI_OK)
+    if (rc == CLI_OK && n == 1 && answer_is_database(argv[0])) {
+        rc = answer_query(cli, argv[0], buf_str(&sql));
+    } else if (rc == CLI_OK) {
         rc = cli_open(cli, &t, argv, n);
-    if (rc == CLI_OK)
-        rc = cli_print_query(cli, t, buf_str(&sql));
+        if (rc == CLI_OK)
+            rc = cli_print_query(cli, t, buf_str(&sql));
+    }
     opm_trace_close(t);
     buf_release(&sql);
     return rc;

@@ -1,5 +1,5 @@
 /* cmd_record.c -- run any program with recording on, and make one trace of what it left. */
-#include "cli/cli.h"
+#include "cli/ranks.h"
 
 #include "launch/record.h"
 #include "run/run.h"
@@ -27,6 +27,8 @@ struct record_job {
     const char *wanted; /* -o */
     const char *format;
     char file[FOLDER_PATH_MAX];
+    const char *add_to; /* a catalogue, for the rank that this is */
+    struct ranks_said rank;
     bool keep_parts, verbose, force;
     opm_trace *t;
 };
@@ -314,6 +316,14 @@ static int record(struct record_job *j)
         return j->res.exit_code;
     }
     rc = merge(j);
+    if (rc == CLI_OK && j->add_to) {
+        char *file = j->file;
+
+        rc = ranks_add(j->cli, j->add_to, &j->rank, &file, 1);
+        if (rc != CLI_OK)
+            cli_error("the recording is in %s: 'opmeter add %s --to ... --job %s' adds it later",
+                      file, file, ranks_job(&j->rank));
+    }
     return j->res.exit_code ? j->res.exit_code : rc;
 }
 
@@ -333,7 +343,9 @@ static bool read_when(const char *word, enum record_when *out)
 
 int cmd_record(struct cli *cli, int argc, char **argv)
 {
-    struct record_job j = { .cli = cli, .opt = { .level = -1, .python = true, .cuda = true } };
+    struct record_job j = { .cli = cli,
+                            .opt = { .level = -1, .python = true, .cuda = true },
+                            .rank = { .rank = RANK_OF_TRACE } };
     int64_t level = -1, buffer_mb = 0;
     const char *hz = "10", *llama = "auto";
     bool samples = true;
@@ -360,6 +372,10 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         OPT_BOOL(0, "samples", &samples, "take hardware samples (default)"),
         OPT_BOOL(0, "counters", &j.opt.counters,
                  "count cycles, instructions and cache misses of operators"),
+        OPT_STR(0, "add-to", &j.add_to, "URL",
+                "at the end, add it as a rank of a job to this catalogue, as 'opmeter add --job'"),
+        OPT_STR(0, "job", &j.rank.job, "ID",
+                "with --add-to, the job (as Slurm, MPI or torchrun say)"),
         OPT_BOOL(0, "force", &j.force, "replace FILE, whatever it is"),
         OPT_BOOL(0, "keep-parts", &j.keep_parts, "keep FILE.parts, what each process wrote"),
         OPT_BOOL('v', "verbose", &j.verbose, "also say what could not be hooked"),
@@ -378,6 +394,8 @@ int cmd_record(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "--llama: '%s' is none of auto, always, never", llama);
     if (j.opt.ggml_ops && j.opt.llama == RECORD_NEVER)
         return cli_usage(cli, "--ggml-ops needs llama.cpp recorded, but --llama says never");
+    if (j.add_to && !ranks_job(&j.rank))
+        return cli_usage(cli, "--add-to needs --job, as neither Slurm, MPI nor torchrun runs this");
     if (!samples)
         j.opt.sample_hz = 0;
     argv[n] = NULL; /* in the place of an option, or of the NULL behind them all */

@@ -1,4 +1,5 @@
 /* cmd_steps.c -- which part of a step is slow. */
+#include "cli/answers.h"
 #include "cli/steps.h"
 
 #include <inttypes.h>
@@ -503,6 +504,8 @@ int cmd_steps(struct cli *cli, int argc, char **argv)
         return cli->status;
     if (n == 0)
         return cli_usage(cli, "a TRACE is needed");
+    if (answer_is_database(argv[0]))
+        return answer_table(cli, ASK_steps, n, argv, 0);
     s.one = s.step >= 0;
     if (s.fp) {
         buf_addf(&point[0], "step.fp_point=%s", s.fp);

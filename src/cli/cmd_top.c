@@ -1,4 +1,5 @@
 /* cmd_top.c -- which operators take the time. */
+#include "cli/answers.h"
 #include "cli/top.h"
 
 #include "base/glyph.h"
@@ -584,10 +585,13 @@ int cmd_top(struct cli *cli, int argc, char **argv)
         rc = cli_usage(cli, "a TRACE is needed");
     else
         rc = parse(&t, &a);
-    if (n > 0 && rc == CLI_OK)
+    if (n > 0 && rc == CLI_OK && answer_is_database(argv[0])) {
+        rc = answer_table(cli, ASK_ops, n, argv, t.limit);
+    } else if (n > 0 && rc == CLI_OK) {
         rc = cli_open(cli, &t.trace, argv, n);
-    if (n > 0 && rc == CLI_OK)
-        rc = print(&t, &a);
+        if (rc == CLI_OK)
+            rc = print(&t, &a);
+    }
     opm_trace_close(t.trace);
     option_list_release(&t.type);
     option_list_release(&t.opr_name);
