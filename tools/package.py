@@ -120,6 +120,15 @@ def archive(folder, out, time):
 
 # ---- wheel ----
 
+def packer():
+    """A Python that can make wheels: this one, or the system's."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import setuptools, wheel"], capture_output=True,
+                          cwd="/").returncode == 0:
+            return python
+    sys.exit("package.py: setuptools and wheel are needed (Debian: python3-setuptools python3-wheel)")
+
+
 def wheel(folder, out, time):
     build(folder, "lib", out / "stage" / "wheel-install")
     source, made = out / "stage" / "wheel", out / "stage" / "wheel-made"
@@ -132,7 +141,7 @@ def wheel(folder, out, time):
         shutil.copyfile(ROOT / name, source / name)
     licenses(source / "python/opmeter/licenses")
     settle(source, time)
-    run(sys.executable, "setup.py", "-q", "bdist_wheel", "--plat-name",
+    run(packer(), "setup.py", "-q", "bdist_wheel", "--plat-name",
         f"manylinux_{GLIBC.replace('.', '_')}_{MACHINE}", "--dist-dir", made,
         cwd=source / "python", env={**os.environ, "OPMETER_BUILD": str(folder),
                                     "SOURCE_DATE_EPOCH": str(time)})

@@ -22,6 +22,8 @@
 #define PASSWORD_VARIABLE "OPMETER_CLICKHOUSE_PASSWORD"
 #define PASSWORD_FILE_VARIABLE "OPMETER_CLICKHOUSE_PASSWORD_FILE"
 
+#ifdef OPMETER_HAVE_CURL
+
 /* -- the address -- */
 
 static int hex_digit(char c)
@@ -199,6 +201,8 @@ static int parse_url(struct click_http *h, const char *url, opm_error *err)
              h->database ? h->database : "");
     return rc;
 }
+
+#endif
 
 bool click_http_wait(const struct click_http *h, long tried)
 {

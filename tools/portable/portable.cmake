@@ -51,6 +51,8 @@ macro(opm_make_portable)
     set_target_properties(PkgConfig::MICROHTTPD PROPERTIES
       INTERFACE_LINK_LIBRARIES "${OPMETER_MICROHTTPD_A};opmeter_no_tls")
   endif()
+  # A libcurl for everybody's certificates and proxies is that of the system.
+  set(CURL_FOUND FALSE)
   find_library(OPMETER_XLSXWRITER_A xlsxwriter)
   if(NOT OPMETER_XLSXWRITER_A)
     message(STATUS "there is no libxlsxwriter.a: no export to xlsx")
