@@ -230,7 +230,7 @@ def notices():
 def debian(folder, out, time):
     everything = stage_debian(folder, out)
     architecture = run("dpkg", "--print-architecture").strip()
-    changes = (f"opmeter ({VERSION}-1) unstable; urgency=medium\n\n  * Release {VERSION}; "
+    changes = (f"opmeter ({VERSION}-0upstream1) unstable; urgency=medium\n\n  * Release {VERSION}; "
                "/usr/share/doc/opmeter/changelog.gz has what is new.\n\n"
                " -- opmeter developers <opmeter@users.noreply.github.com>  "
                f"{format_datetime(datetime.fromtimestamp(time, timezone.utc))}\n")
@@ -277,7 +277,7 @@ def debian(folder, out, time):
             if path.is_file() and not path.is_symlink() and meta not in path.parents))
         settle(root, time)
         kind = re.search(r"^Architecture: (\S+)", text, re.MULTILINE)[1]
-        path = out / f"{package}_{VERSION}-1_{kind}.deb"
+        path = out / f"{package}_{VERSION}-0upstream1_{kind}.deb"
         run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, path,
             env={**os.environ, "SOURCE_DATE_EPOCH": str(time)})
         made.append(path)

@@ -46,7 +46,7 @@ opmeter report out/trace.opm -o report.html
 grep -q '<html' report.html
 opmeter serve out --port 18080 >serve.txt 2>&1 &
 server=$!
-for i in $(seq 100); do grep -q http serve.txt && break; sleep 0.1; done
+for i in $(seq 600); do grep -q http serve.txt && break; sleep 0.1; done
 exec 3<>/dev/tcp/127.0.0.1/18080
 printf 'GET / HTTP/1.0\r\nHost: 127.0.0.1:18080\r\n\r\n' >&3
 cat <&3 >page.txt
@@ -116,13 +116,13 @@ def needs_little(path):
 
 
 def files_of(root):
-    """All files that a package could leave behind."""
+    """All files that a package could leave behind; what a user's programs keep is the user's."""
     found = set()
     for folder in ("usr", "opt", "etc", "var/lib", "root"):
         for path in (root / folder).rglob("*"):
             name = str(path.relative_to(root))
             if not name.startswith(("var/lib/dpkg", "var/lib/apt", "etc/ld.so.cache")) \
-                    and "__pycache__" not in name:
+                    and "__pycache__" not in name and not name.startswith("root/.cache"):
                 found.add(name)
     return found
 
