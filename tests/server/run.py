@@ -22,6 +22,7 @@ import costly
 import crowd
 import drop
 import histories
+import jobs
 import reports
 from http_client import (PATIENCE_S, Answer, Failure, Server, expect, expect_in, span, sql_target,
                          trace_json)
@@ -686,7 +687,7 @@ def bound(test):
     return run
 
 
-TESTS += [bound(test) for module in (compared, costly, crowd, drop, histories, reports) for test in module.TESTS]
+TESTS += [bound(test) for module in (compared, costly, crowd, drop, histories, jobs, reports) for test in module.TESTS]
 
 
 def can_serve():

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-uint64_t pq_rows_free = (uint64_t)1 << 20, pq_rows_per_byte = 4096;
+uint64_t pq_rows_free = (uint64_t)1 << 17, pq_rows_per_byte = 512;
 
 /* While the footer is read. */
 struct reader {
