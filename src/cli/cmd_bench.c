@@ -76,9 +76,20 @@ static int one_block(struct bench *b, uint64_t *state)
     return rc;
 }
 
-/* Are all intervals as narrow as wanted, and is it told of every side what it is? Where a side is
- * just at what is worth mentioning, that is not waited for beyond a third of the width. Also shows
- * how intervals close in. */
+/* Is the interval as narrow as wanted, and is it told what the side is? Where it is just at what is
+ * worth mentioning, that is not waited for beyond a third of the width; where it is clearly beyond
+ * that and few blocks do not prove it yet, it is. */
+static bool is_enough(const struct bench *b, const struct trials_estimate *e)
+{
+    double half = (e->high - e->low) / 2, least = b->options.min_effect;
+
+    if (e->verdict != TRIALS_UNSURE)
+        return half <= b->precision;
+    return half <= MIN(b->precision, least) / 3 && e->low <= least &&
+           e->high >= expm1(-log1p(least));
+}
+
+/* Of all sides; also shows how intervals close in. */
 static bool enough(struct bench *b, bool show)
 {
     struct trials_options o = b->options;
@@ -95,7 +106,7 @@ static bool enough(struct bench *b, bool show)
             yes = false;
             break;
         }
-        yes &= (e.high - e.low) / 2 <= b->precision * (e.verdict == TRIALS_UNSURE ? 1 / 3.0 : 1);
+        yes &= is_enough(b, &e);
         if (show)
             fprintf(stderr, "%c %+.1f %% (%+.1f to %+.1f)  ", b->side[s].letter, 100 * e.change,
                     100 * e.low, 100 * e.high);

@@ -215,6 +215,17 @@ static void be_careful(sqlite3 *db)
     sqlite3_busy_timeout(db, BUSY_MS);
 }
 
+/* SQLite would try again without writing, and say of a folder that is read-only that there is no
+ * such file. An empty file is an empty database. */
+static bool make_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind *kind,
                 enum dbfile_use use, opm_error *err)
 {
@@ -234,6 +245,8 @@ int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind 
     f->kind = kind;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         rc = opm__fail(err, OPM_EFORMAT, "%s is no file, so not %s", path, kind->what);
+    } else if (use == DBFILE_CREATE && access(path, F_OK) < 0 && !make_file(path)) {
+        rc = opm__fail(err, OPM_EIO, "%s cannot be opened: %s", path, strerror(errno));
     } else if (use != DBFILE_CREATE && access(path, R_OK) < 0) {
         rc = opm__fail(err, OPM_EIO, "%s: %s", path, strerror(errno));
     } else {
