@@ -23,14 +23,7 @@ static const char phases_sql[] =
     "SELECT phase, iterations, time_ns, share, mean_ns, batch, tokens_in, tokens_out, tokens_per_s"
     " AS \"tokens/s\", device_ns, device_per_token_ns FROM llm_phases";
 
-static const char operators_sql[] =
-    "SELECT phase, device_ns, share, kernels, operator FROM (SELECT coalesce(kind, 'unknown') AS"
-    " phase, sum(device_ns) AS device_ns, CAST(sum(device_ns) AS REAL) / sum(sum(device_ns)) OVER"
-    " (PARTITION BY kind) AS share, sum(kernels) AS kernels, coalesce(type, name) AS operator,"
-    " row_number() OVER (PARTITION BY kind ORDER BY sum(device_ns) DESC) AS place, "
-    "sum(sum(device_ns))"
-    " OVER (PARTITION BY kind) AS phase_ns FROM iteration_ops GROUP BY kind, coalesce(type, name))"
-    " WHERE place <= 5 ORDER BY phase_ns DESC, place";
+static const char operators_sql[] = "SELECT * FROM llm_operators";
 
 static const char roofs_sql[] =
     "SELECT phase, tokens, flops_per_token / 1e6 AS \"MFLOP/token\", bytes_per_token / 1e6 AS"

@@ -457,6 +457,26 @@ export interface LlmPhase {
     device_per_token_ns: number | null;
 }
 
+export interface LlmOperator {
+    phase: string;
+    device_ns: number | null;
+    share: number | null;
+    kernels: number | null;
+    operator: string | null;
+}
+
+// Work of a phase, against what the machine was measured to do.
+export interface LlmRoof {
+    phase: string | null;
+    flops_per_token: number | null;
+    bytes_per_token: number | null;
+    gflops_per_s: number | null;
+    gbytes_per_s: number | null;
+    share_of_flops: number | null;
+    share_of_bandwidth: number | null;
+    roof: string | null;
+}
+
 // An iteration, or the mean of neighbouring ones.
 export interface LlmIteration {
     ts: number;

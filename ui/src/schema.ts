@@ -829,6 +829,15 @@ export interface LlmRoofsRow {
     unknown_share: number | null;
 }
 
+// the operators of each phase that took longest, five of each
+export interface LlmOperatorsRow {
+    phase: string | null;
+    device_ns: number | null;
+    share: number | null;
+    kernels: number | null;
+    operator: string | null;
+}
+
 // where the time of every device went, of all its steps without warm-up: wall = compute + exposed + copy + idle + not recorded
 export interface ReconciliationRow {
     rank: number | null;

@@ -278,10 +278,11 @@ static bool by_node(struct scheduler *s, int64_t tokens)
 }
 
 struct graph_span {
-    opm_span span;
-    bool is_op;
+    opm_span span, op;
 };
 
+/* What runs whole is an operator as a whole; where others run by node, all are spans besides, for
+ * comparing them. */
 static struct graph_span graph_begin(void *graph, bool serial)
 {
     static opm_site site = OPM_SITE_INIT(OPM_FRAMEWORK, "ggml", "graph");
@@ -289,25 +290,25 @@ static struct graph_span graph_begin(void *graph, bool serial)
     struct ggml_graph_facts f = { .nodes = l->ggml_graph_n_nodes(graph),
                                   .tokens = ggml_graph_tokens(l, graph),
                                   .context = decoding_context };
-    struct graph_span g = { .is_op = !hooks.by_node };
+    struct graph_span g = { .span = opm_span_none(), .op = opm_span_none() };
+    opm_op *op = !serial && opm_on(OPM_FRAMEWORK) ? ggml_graph_op(l, graph, &f) : NULL;
 
-    g.span = g.is_op ? opm_op_begin(opm_on(OPM_FRAMEWORK) ? ggml_graph_op(l, graph, &f) : NULL)
-                     : opm_begin(&site);
-    if (g.is_op)
-        return g;
-    opm_arg_int(g.span, "nodes", f.nodes);
-    if (f.tokens >= 0)
-        opm_arg_int(g.span, "tokens", f.tokens);
-    opm_arg_int(g.span, "by_node", serial);
+    if (hooks.by_node) {
+        g.span = opm_begin(&site);
+        opm_arg_int(g.span, "nodes", f.nodes);
+        if (f.tokens >= 0)
+            opm_arg_int(g.span, "tokens", f.tokens);
+        opm_arg_int(g.span, "by_node", serial);
+    }
+    if (!serial)
+        g.op = opm_op_begin(op);
     return g;
 }
 
 static void graph_end(struct graph_span g)
 {
-    if (g.is_op)
-        opm_op_end(g.span);
-    else
-        opm_end(g.span);
+    opm_op_end(g.op);
+    opm_end(g.span);
 }
 
 typedef int compute(void *where, void *graph);

@@ -5,11 +5,11 @@ import { Chart } from "../components/Chart";
 import { DataTable, type Column } from "../components/DataTable";
 import { Histogram } from "../components/Histogram";
 import { Empty, Loaded } from "../components/States";
-import { count, NA, ns, percent, text } from "../format";
+import { bytes, bytesPerSecond, count, flops, flopsPerSecond, NA, ns, percent, text } from "../format";
 import { all, useData } from "../hooks";
 import { goodput, PARTS, partsOf, readTime, reason, whereSlow, type PartName } from "../llm";
 import { byIndex, named } from "../palette";
-import type { LlmIteration, LlmLatency, LlmPhase, LlmRequest } from "../queries";
+import type { LlmIteration, LlmLatency, LlmOperator, LlmPhase, LlmRequest, LlmRoof } from "../queries";
 import { href, navigate, setArgs, useRoute } from "../router";
 import { largest, sum } from "../stats";
 import { useTheme, type Theme } from "../theme";
@@ -208,15 +208,36 @@ const PHASE_COLUMNS: Column<LlmPhase>[] = [
     { key: "each", title: "For a token", value: (p) => p.device_per_token_ns, show: (p) => ns(p.device_per_token_ns), numeric: true, doc: "of the time on devices" },
 ];
 
-type Data = [LlmRequest[], LlmLatency[], { itl_ns: number }[], LlmIteration[], LlmPhase[]];
+const OPERATOR_COLUMNS: Column<LlmOperator>[] = [
+    { key: "phase", title: "Phase", value: (o) => o.phase, width: "100px" },
+    { key: "operator", title: "Operator", value: (o) => o.operator },
+    { key: "time", title: "Time", value: (o) => o.device_ns, show: (o) => ns(o.device_ns), numeric: true, width: "100px" },
+    { key: "share", title: "Share of phase", value: (o) => o.share, show: (o) => percent(o.share), numeric: true, width: "130px" },
+    { key: "count", title: "Count", value: (o) => o.kernels, show: (o) => count(o.kernels), numeric: true, width: "90px" },
+];
+
+const ROOF_COLUMNS: Column<LlmRoof>[] = [
+    { key: "phase", title: "Phase", value: (r) => r.phase, width: "100px" },
+    { key: "flops", title: "FLOPs a token", value: (r) => r.flops_per_token, show: (r) => flops(r.flops_per_token), numeric: true },
+    { key: "bytes", title: "Bytes a token", value: (r) => r.bytes_per_token, show: (r) => bytes(r.bytes_per_token), numeric: true,
+      doc: "weights once for a whole batch" },
+    { key: "gflops", title: "FLOP/s", value: (r) => r.gflops_per_s, show: (r) => flopsPerSecond(r.gflops_per_s === null ? null : r.gflops_per_s * 1e9), numeric: true },
+    { key: "gbytes", title: "Bytes/s", value: (r) => r.gbytes_per_s, show: (r) => bytesPerSecond(r.gbytes_per_s === null ? null : r.gbytes_per_s * 1e9), numeric: true },
+    { key: "peak", title: "Of peak", value: (r) => r.share_of_flops, show: (r) => percent(r.share_of_flops), numeric: true },
+    { key: "band", title: "Of bandwidth", value: (r) => r.share_of_bandwidth, show: (r) => percent(r.share_of_bandwidth), numeric: true },
+    { key: "roof", title: "Roof", value: (r) => r.roof, width: "90px", doc: "which of both the work would take longer by" },
+];
+
+type Data = [LlmRequest[], LlmLatency[], { itl_ns: number }[], LlmIteration[], LlmPhase[], LlmOperator[], LlmRoof[]];
 
 export function Llm() {
-    const loaded = all<Data>(useData("llm_requests"), useData("llm_latency"), useData("llm_gaps"), useData("llm_iterations"), useData("llm_phases"));
+    const loaded = all<Data>(useData("llm_requests"), useData("llm_latency"), useData("llm_gaps"), useData("llm_iterations"), useData("llm_phases"),
+                             useData("llm_operators"), useData("llm_roofs"));
     return (
         <div class="page">
             <h1>Language model</h1>
             <Loaded of={loaded}>
-                {([requests, latency, gaps, iterations, phases]) => !requests.length && !phases.length
+                {([requests, latency, gaps, iterations, phases, operators, roofs]) => !requests.length && !phases.length
                     ? <Empty why="Nothing in this trace tells of iterations or requests of a language model. docs/llm.md says what does." />
                     : (
                         <>
@@ -237,6 +258,16 @@ export function Llm() {
                             {phases.length > 0 && (
                                 <Card title="Iterations by phase" wide>
                                     <DataTable label="Phases" columns={PHASE_COLUMNS} rows={phases} rowKey={(p) => p.phase} sort="" urlKey="p" />
+                                </Card>
+                            )}
+                            {roofs.length > 0 && (
+                                <Card title="Work by phase" wide note="Against what the machine was measured to do.">
+                                    <DataTable label="Work" columns={ROOF_COLUMNS} rows={roofs} rowKey={(r) => r.phase ?? ""} sort="" urlKey="w" />
+                                </Card>
+                            )}
+                            {operators.length > 0 && (
+                                <Card title="Operators of each phase" wide note="Those that take longest, five of each.">
+                                    <DataTable label="Operators" columns={OPERATOR_COLUMNS} rows={operators} rowKey={(o) => `${o.phase} ${o.operator}`} sort="" urlKey="o" />
                                 </Card>
                             )}
                             {iterations.length > 0 && <Iterations iterations={iterations} />}
