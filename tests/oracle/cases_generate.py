@@ -4,7 +4,7 @@ from onnx_weights import weights
 
 LLAMA = ("llama-tiny", "llama-tiny?quant=int4", "llama-tiny?dtype=fp16")
 PROMPTS = [[11, 7, 1999, 4095, 0, 23], [5, 4, 3, 2, 1, 600]]
-TOKENS = 20
+TOKENS, FEW = 20, 5
 # Weights of products of llama-tiny: Q, K and V together, the output, three of the feed-forward part,
 # four layers of them; the head.
 PRODUCTS = 4 * (256 * (256 + 128) + 256 * 256 + 3 * 256 * 704) + 256 * 4096
@@ -16,10 +16,24 @@ def cases(opmeter, work):
         yield f"generate/{name}", lambda case, n=name: llama(case, opmeter, n, folder / n)
 
 
-def generate(opmeter, folder, model, *options):
+    yield "generate/gpt2-small", lambda case: gpt2(case, opmeter, folder / "gpt2")
+
+
+def gpt2(case, opmeter, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    opmeter.text("zoo", "gpt2-small?cache=1", "-o", folder / "model.onnx")
+    model = decoders.Gpt2(weights(folder / "model.onnx"), heads=12)
+    truth = [decoders.greedy(model, p, FEW) for p in PROMPTS]
+    case.check("decided", bool(min(lead for _, leads in truth for lead in leads) > 1e-4), True,
+               "no token of the truth leads by so little that rounding could choose another")
+    case.check("tokens", lambda: generate(opmeter, folder, folder / "model.onnx", FEW),
+               [tokens for tokens, _ in truth], "numpy, without a cache")
+
+
+def generate(opmeter, folder, model, count, *options):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "prompts").write_text("".join(f"{' '.join(map(str, p))}\n" for p in PROMPTS))
-    opmeter.text("run", model, "--generate", TOKENS, "--prompt-ids", folder / "prompts", "-n", 1,
+    opmeter.text("run", model, "--generate", count, "--prompt-ids", folder / "prompts", "-n", 1,
                  "--save-tokens", folder / "tokens", "-o", folder / "out", "--force", *options)
     return [[int(t) for t in line.split()]
             for line in (folder / "tokens").read_text().splitlines()]
@@ -32,7 +46,7 @@ def llama(case, opmeter, name, folder):
     truth = [decoders.greedy(model, p, TOKENS) for p in PROMPTS]
     case.check("decided", bool(min(lead for _, leads in truth for lead in leads) > 1e-4), True,
                "no token of the truth leads by so little that rounding could choose another")
-    case.check("tokens", lambda: generate(opmeter, folder, folder / "model.onnx"),
+    case.check("tokens", lambda: generate(opmeter, folder, folder / "model.onnx", TOKENS),
                [tokens for tokens, _ in truth], "numpy, without a cache")
     trace(case, opmeter, folder / "out/trace.opm")
 

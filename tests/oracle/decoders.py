@@ -79,3 +79,29 @@ def greedy(model, prompt, count):
         lead.append(first - second)
         ids.append(int(logits.argmax()))
     return ids[len(prompt):], lead
+
+
+class Gpt2:
+    def __init__(self, arrays, heads):
+        self.w, self.heads = Weights(arrays), heads
+        self.layers = sum(name.endswith(".ln1.weight") for name in arrays)
+
+    def norm(self, x, name):
+        x = x - x.mean(-1, keepdims=True)
+        x = x / numpy.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+        return x * self.w[name + ".weight"] + self.w[name + ".bias"]
+
+    def linear(self, x, name):
+        return self.w.product(x, name) + self.w[name + ".bias"]
+
+    def logits(self, ids):
+        """Of the last token."""
+        x = self.w["wte"][ids] + self.w["wpe"][:len(ids)]
+        width = x.shape[1] // self.heads
+        for i in range(self.layers):
+            qkv = self.linear(self.norm(x, f"h{i}.ln1"), f"h{i}.qkv").reshape(len(ids), 3, -1, width)
+            x = x + self.linear(causal(*numpy.moveaxis(qkv, 1, 0)), f"h{i}.attn_out")
+            y = self.linear(self.norm(x, f"h{i}.ln2"), f"h{i}.mlp_up")
+            y = 0.5 * y * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (y + 0.044715 * y ** 3)))
+            x = x + self.linear(y, f"h{i}.mlp_down")
+        return self.w["wte"] @ self.norm(x[-1], "ln_f")

@@ -92,6 +92,41 @@ static void test_models(void **state)
     }
 }
 
+/* Decoders have open sizes; the counts are by hand, from the layers of the architecture. */
+static void test_decoders(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t nodes;
+        int64_t parameters;
+    } cases[] = {
+        /* table and head of 4096 x 256, four layers of two norms, 256 x 384, 256 x 256 and three
+         * times 256 x 704, a norm, cosines and sines of 4096 x 16 */
+        { "zoo:llama-tiny", 53,
+          2 * 4096 * 256 + 4 * (512 + 256 * 384 + 256 * 256 + 3 * 256 * 704) + 256 +
+              2 * 4096 * 16 },
+    };
+    const struct infer_dim dim[] = { { "batch_size", 2 },
+                                     { "sequence_length", 3 },
+                                     { "past_sequence_length", 8 },
+                                     { "total_sequence_length", 8 } };
+    const struct infer_options opt = { .dim = dim, .ndim = ARRAY_SIZE(dim) };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct model *m = load(cases[i].name);
+        const struct graph *g = m->graph;
+        opm_error err;
+
+        assert_int_equal(g->nnode, cases[i].nodes);
+        assert_int_equal(parameters(g), cases[i].parameters);
+        assert_int_equal(graph_infer(m, &opt, &err), 0);
+        assert_int_equal(g->value[g->output[0]].shape.dim[1], 3); /* logits */
+        assert_int_equal(g->value[g->output[1]].shape.dim[2], 8); /* present */
+        model_free(m);
+    }
+}
+
 /* An open batch stays open, has its name, and can be given a size. */
 static void test_open_batch(void **state)
 {
@@ -324,11 +359,11 @@ static void test_checker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),     cmocka_unit_test(test_open_batch),
-        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_write),
-        cmocka_unit_test(test_sparsity),   cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_options),    cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_models),     cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_open_batch), cmocka_unit_test(test_same_bytes),
+        cmocka_unit_test(test_write),      cmocka_unit_test(test_sparsity),
+        cmocka_unit_test(test_weights),    cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_checker),
     };
 
     return cmocka_run_group_tests(tests, NULL, unit_cleanup);
