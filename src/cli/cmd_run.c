@@ -515,9 +515,11 @@ int cmd_run(struct cli *cli, int argc, char **argv)
         OPT_INT(0, "batch-size", &a.batch_size, "N", 1, 1000000, "size of the first dimension"),
         OPT_INT(0, "seq-len", &a.seq_len, "N", 1, 100000000, "length of sequences"),
         OPT_LIST(0, "dim", &a.dim, "NAME=N", "size of an open dimension; may be repeated"),
-        OPT_LIST('i', "input", &a.input, "NAME:VALUE",
-                 "an input: FILE.npy, .npz, .ppm, .pgm or .json, a shape such as {1,3,224,224}, or "
-                 "numbers such as [[1,2],[3,4]]; several with ';' in between or by repeating"),
+        OPT_LIST(
+            'i', "input", &a.input, "NAME:VALUE",
+            "an input: FILE.npy, .npz, .png, .jpg, .ppm or .json, a shape such as "
+            "data:1x3x640x640, or numbers such as [[1,2],[3,4]] or [true]; several with ';' in "
+            "between or by repeating"),
         OPT_INT(0, "seed", &a.seed, "N", 0, INT64_MAX, "seed of random inputs (1)"),
         OPT_GROUP("Generating"),
         OPT_INT(0, "generate", &a.generate, "N", 1, 1000000,

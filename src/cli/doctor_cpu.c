@@ -91,6 +91,15 @@ static void look_at_counter(struct doctor *d)
             "the TSC is not invariant (CPUID 80000007h EDX bit 8 is 0): its rate may change; "
             "recordings use CLOCK_MONOTONIC instead");
 }
+#elif defined(__aarch64__)
+static void look_at_counter(struct doctor *d)
+{
+    uint64_t hz;
+
+    __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+    doctor_say(d, DOCTOR_OK, "generic counter", NULL, "CNTVCT_EL0, %.3f MHz, so %.1f ns a tick",
+               (double)hz / 1e6, hz ? 1e9 / (double)hz : 0);
+}
 #else
 static void look_at_counter(struct doctor *d)
 {
@@ -208,6 +217,11 @@ static void look_at_isa(struct doctor *d, const char *flags)
         const char *flag; /* in /proc/cpuinfo: what the processor has and the kernel allows */
         const char *name;
     } sets[] = {
+#if defined(__aarch64__)
+        { "asimd", "NEON" },
+        { "asimddp", "dot product" },
+        { "i8mm", "i8mm" },
+#else
         { "avx2", "AVX2" },
         { "fma", "FMA" },
         { "f16c", "F16C" },
@@ -219,12 +233,12 @@ static void look_at_isa(struct doctor *d, const char *flags)
         { "amx_tile", "AMX" },
         { "amx_int8", "AMX INT8" },
         { "amx_bf16", "AMX BF16" },
+#endif
     };
     struct buf has = { 0 }, lacks = { 0 };
 
     if (!*flags) {
-        doctor_say(d, DOCTOR_LIMITED, "instruction sets", NULL,
-                   "no 'flags' in /proc/cpuinfo; not an x86-64 processor?");
+        doctor_say(d, DOCTOR_LIMITED, "instruction sets", NULL, "/proc/cpuinfo names none");
         return;
     }
     for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
@@ -232,7 +246,7 @@ static void look_at_isa(struct doctor *d, const char *flags)
 
         buf_addf(b, "%s%s", b->len ? ", " : "", sets[i].name);
     }
-    if (!doctor_has_word(flags, "avx2"))
+    if (!doctor_has_word(flags, "avx2") && !doctor_has_word(flags, "asimd"))
         doctor_say(d, DOCTOR_LIMITED, "instruction sets", NULL,
                    "no AVX2: models run on plain code, slowly");
     else
@@ -288,6 +302,8 @@ void doctor_cpu(struct doctor *d)
 
     doctor_read_key("/proc/cpuinfo", "model name", model, sizeof(model));
     doctor_read_key("/proc/cpuinfo", "flags", flags, sizeof(flags));
+    if (!*flags) /* ARM */
+        doctor_read_key("/proc/cpuinfo", "Features", flags, sizeof(flags));
     virtual_machine = doctor_has_word(flags, "hypervisor");
     doctor_say(d, DOCTOR_OK, "model", NULL, "%s%s", model,
                virtual_machine ? ", in a virtual machine" : "");

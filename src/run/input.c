@@ -389,7 +389,7 @@ static int copy_texts(struct inputs *in, struct engine_tensor *t, const struct t
 }
 
 /* Height x width x channels, 0..255, into what the model wants: as it is, channels first, or as
- * floats from 0 to 1. */
+ * floats. */
 static int convert_image(struct engine_tensor *t, const struct input_item *it, bool channels_first)
 {
     int64_t h = it->data.shape.dim[1], w = it->data.shape.dim[2], c = it->data.shape.dim[3];
@@ -402,7 +402,8 @@ static int convert_image(struct engine_tensor *t, const struct input_item *it, b
         for (int64_t k = 0; k < c; k++) {
             int64_t at = channels_first ? k * h * w + i : i * c + k;
 
-            value = tensor_type_float(t->type) ? from[i * c + k] / 255.0 : from[i * c + k];
+            value = tensor_type_float(t->type) ? image_float(&it->form, from[i * c + k], (int)k)
+                                               : from[i * c + k];
             one.data = &value;
             put_number((uint8_t *)t->data + (size_t)at * size, t->type, &one, 0);
         }
@@ -416,15 +417,50 @@ static bool wants_channels_first(const struct engine_value *v, const struct shap
            (v->shape.dim[1] < 0 || v->shape.dim[1] == image->dim[3]);
 }
 
+/* An image in the size and the colours that the model wants, as far as it says. */
+static int fit_image(struct inputs *in, const struct engine_value *v, struct input_item *it,
+                     opm_error *err)
+{
+    const int64_t *d = it->data.shape.dim, *want = v->shape.dim;
+    struct image im = { (int)d[2], (int)d[1], (int)d[3], it->data.data };
+    int width = 0, height = 0, channels = 0, rc;
+
+    if (v->type && !tensor_type_float(v->type) && (it->form.normal || it->form.range != 1))
+        return opm__fail(err, OPM_EINVAL,
+                         "input '%s' is of type %s; mean, std and range are for floats", v->name,
+                         tensor_type_name(v->type));
+    if (v->shape.rank == 4) {
+        bool last = want[3] == 3 || want[3] == 1, first = want[1] == 3 || want[1] == 1;
+        int64_t h = want[last && !first ? 1 : 2], w = want[last && !first ? 2 : 3];
+
+        channels = first ? (int)want[1] : last ? (int)want[3] : 0;
+        width = w > 0 && w <= IMAGE_SIDE_MAX ? (int)w : 0;
+        height = h > 0 && h <= IMAGE_SIDE_MAX ? (int)h : 0;
+    }
+    rc = image_fit(&im, &in->arena, &it->form, width, height, channels, &it->origin, err);
+    if (rc)
+        return rc;
+    it->data.shape = (struct shape){ 4, { 1, im.height, im.width, im.channels } };
+    it->data.count = (int64_t)im.height * im.width * im.channels;
+    it->data.bytes = (size_t)it->data.count;
+    it->data.data = im.pixel;
+    return 0;
+}
+
 /* Given values. Also binds the sizes of open dimensions, so all of these come before the others. */
 static int make_given(struct inputs *in, size_t i, struct sizes *s, const struct engine_value *v,
-                      const struct input_item *it, opm_error *err)
+                      const struct input_item *item, opm_error *err)
 {
     struct engine_tensor *t = &in->t[i];
-    struct shape given = it->data.shape;
-    bool first = it->image && wants_channels_first(v, &given);
-    int rc;
+    struct input_item fitted = *item, *it = &fitted;
+    struct shape given;
+    bool first;
+    int rc = it->image ? fit_image(in, v, it, err) : 0;
 
+    if (rc)
+        return rc;
+    given = it->data.shape;
+    first = it->image && wants_channels_first(v, &given);
     if (first)
         given = (struct shape){ 4, { 1, given.dim[3], given.dim[1], given.dim[2] } };
     rc = bind_shape(s, v, &given, it->origin, err);

@@ -4,16 +4,17 @@
  * name may be left out if the model has one input). VALUE is
  *     FILE.npy               an array
  *     FILE.npz               several; members are named after inputs, or in_NAME. No NAME in front
- *     FILE.ppm, FILE.pgm     an image (binary P6, P5)
+ *     FILE.png, .jpg, .ppm   an image, and after commas how it becomes numbers (image.h)
  *     FILE.json              {"NAME": {"shape": [..], "type": "float32", "raw": [..]}}
- *     {1,3,224,224}          a shape; 1x3x224x224 is the same
- *     [[1,2],[3,4]], 16000   the numbers themselves
+ *     1x3x224x224            a shape; {1,3,224,224} is the same
+ *     [[1,2],[3,4]], 16000   the numbers themselves, or [true,false]
  * Inputs that no description names get random values. */
 #ifndef RUN_INPUT_H
 #define RUN_INPUT_H
 
 #include "base/arena.h"
 #include "engine/engine.h"
+#include "run/image.h"
 #include "run/npy.h"
 #include "run/run.h"
 
@@ -74,7 +75,8 @@ struct input_item {
     const char *name;   /* "" if it has none */
     struct tensor data; /* data NULL: only a shape */
     bool image;         /* data is height x width x channels, 8 bits */
-    bool any_type;      /* numbers without a type of their own: a literal */
+    struct image_form form;
+    bool any_type; /* numbers without a type of their own: a literal */
     bool used;
     const char *origin;
 };

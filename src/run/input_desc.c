@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define LITERAL_MAX ((size_t)1 << 24) /* elements */
-#define IMAGE_SIDE_MAX 65536
 
 static int no_memory(opm_error *err)
 {
@@ -98,18 +97,13 @@ static long pnm_number(const uint8_t **p, const uint8_t *end)
     return *p == start ? -1 : v;
 }
 
-static int add_image(struct input_items *l, const char *name, const char *path, opm_error *err)
+/* A binary PPM or PGM. */
+static int read_pnm(struct image *im, const char *path, const struct io_map *map, opm_error *err)
 {
-    struct input_item *it = add_item(l, name, path);
-    struct io_map *map;
-    const uint8_t *p, *end;
+    const uint8_t *p = map->data, *end = p + map->len;
     long width, height, max;
-    int channels, rc = it ? map_file(l, path, &map, err) : no_memory(err);
+    int channels;
 
-    if (rc)
-        return rc;
-    p = map->data;
-    end = p + map->len;
     if (map->len < 2 || p[0] != 'P' || (p[1] != '5' && p[1] != '6'))
         return opm__fail(err, OPM_EFORMAT, "%s: not a binary PPM or PGM image (P6, P5)", path);
     channels = p[1] == '6' ? 3 : 1;
@@ -120,15 +114,63 @@ static int add_image(struct input_items *l, const char *name, const char *path, 
     if (width < 1 || height < 1 || max != 255 || p == end)
         return opm__fail(err, OPM_EFORMAT, "%s: its header is not that of an 8-bit image", path);
     p++; /* the one blank that ends the header */
+    if ((int64_t)width * height * channels > end - p)
+        return opm__fail(err, OPM_ETRUNC, "%s: the image is cut short", path);
+    *im = (struct image){ (int)width, (int)height, channels, p };
+    return 0;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    size_t n = strlen(s), nt = strlen(tail);
+
+    return n > nt && strcmp(s + n - nt, tail) == 0;
+}
+
+static bool is_image(const char *path)
+{
+    static const char *const tails[] = { ".png", ".jpg", ".jpeg", ".ppm",
+                                         ".pgm", ".PNG", ".JPG",  ".JPEG" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(tails); i++)
+        if (ends_with(path, tails[i]))
+            return true;
+    return false;
+}
+
+/* The file's name of "FILE.png,OPTION,..", and the options; NULL if it is none. */
+static char *image_path(struct input_items *l, const char *value, const char **options)
+{
+    size_t len = strcspn(value, ",");
+    char *path = arena_strndup(&l->arena, value, len);
+
+    *options = value + len + (value[len] == ',');
+    return path && is_image(path) ? path : NULL;
+}
+
+static int add_image(struct input_items *l, const char *name, const char *path, const char *options,
+                     opm_error *err)
+{
+    struct input_item *it = add_item(l, name, path);
+    struct io_map *map;
+    struct image im = { 0 };
+    int rc = it ? image_form_parse(&it->form, options, err) : no_memory(err);
+
+    if (!rc)
+        rc = map_file(l, path, &map, err);
+    if (!rc && (ends_with(path, ".ppm") || ends_with(path, ".pgm")))
+        rc = read_pnm(&im, path, map, err);
+    else if (!rc)
+        rc = image_decode(&im, &l->arena, path, map->data, map->len, err);
+    if (rc)
+        return rc;
     it->image = true;
     it->data = (struct tensor){ .name = path,
                                 .type = TENSOR_U8,
-                                .shape = { 4, { 1, height, width, channels } },
-                                .count = (int64_t)width * height * channels,
-                                .data = p };
+                                .shape = { 4, { 1, im.height, im.width, im.channels } },
+                                .count = (int64_t)im.width * im.height * im.channels,
+                                .data = im.pixel };
     it->data.bytes = (size_t)it->data.count;
-    if (it->data.bytes > (size_t)(end - p))
-        return opm__fail(err, OPM_ETRUNC, "%s: the image is cut short", path);
     return 0;
 }
 
@@ -179,17 +221,27 @@ static bool keep_text(struct json_reader *r, struct arena *a, struct tensor_stri
     return out->s != NULL;
 }
 
+/* Numbers, of which true is 1, or strings. */
+static bool is_element(enum json_token t)
+{
+    return t == JSON_NUMBER || t == JSON_TRUE || t == JSON_FALSE || t == JSON_STRING;
+}
+
 /* The number or string just read; all are of the kind of the first. */
 static bool add_element(struct literal *lit, struct json_reader *r, struct arena *a)
 {
-    bool number = r->token == JSON_NUMBER;
+    bool number = r->token != JSON_STRING;
 
     if (lit->n == LITERAL_MAX || (lit->n && number != (lit->value != NULL)))
         return false;
     lit->no_memory = number ? !GROW(lit->value, lit->cap, lit->n + 1)
                             : !GROW(lit->text, lit->text_cap, lit->n + 1) ||
                                   !keep_text(r, a, &lit->text[lit->n]);
-    if (lit->no_memory || (number && !json_read_real(r, &lit->value[lit->n])))
+    if (lit->no_memory)
+        return false;
+    if (r->token == JSON_TRUE || r->token == JSON_FALSE)
+        lit->value[lit->n] = r->token == JSON_TRUE;
+    else if (number && !json_read_real(r, &lit->value[lit->n]))
         return false;
     lit->n++;
     return true;
@@ -221,7 +273,7 @@ static bool read_literal(struct literal *lit, const char *text, struct arena *a)
                 *dim = lit->filled[depth];
             if (*dim != lit->filled[depth])
                 return false;
-        } else if (t == JSON_NUMBER || t == JSON_STRING) {
+        } else if (is_element(t)) {
             if (deepest < 0)
                 deepest = depth;
             if (depth != deepest || !add_element(lit, &r, a))
@@ -277,11 +329,12 @@ static int add_literal(struct input_items *l, const char *name, const char *text
         return 0;
     if (read || lit.no_memory)
         return no_memory(err);
-    return opm__fail(err, OPM_EINVAL,
-                     "--input: '%s' is neither a file (.npy, .npz, .ppm, .pgm, .json), a shape "
-                     "such as {1,3,224,224}, numbers such as [[1,2],[3,4]], nor strings such as "
-                     "[\"a\",\"b\"]",
-                     text);
+    return opm__fail(
+        err, OPM_EINVAL,
+        "--input: '%s' is neither a file (.npy, .npz, .png, .jpg, .ppm, .pgm, .json), a "
+        "shape such as 1x3x224x224, numbers such as [[1,2],[3,4]] or [true], nor "
+        "strings such as [\"a\",\"b\"]",
+        text);
 }
 
 /* The array of numbers or strings that r stands before. */
@@ -291,7 +344,7 @@ static bool read_raw(struct json_reader *r, struct arena *a, struct tensor *t)
     bool ok = json_read_next(r) == JSON_ARRAY;
 
     while (ok && json_read_next(r) != JSON_ARRAY_END)
-        ok = (r->token == JSON_NUMBER || r->token == JSON_STRING) && add_element(&lit, r, a);
+        ok = is_element(r->token) && add_element(&lit, r, a);
     if (ok)
         ok = give_literal(&lit, a, t);
     literal_release(&lit);
@@ -356,13 +409,6 @@ static int add_json(struct input_items *l, const char *path, opm_error *err)
     return 0;
 }
 
-static bool ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), nt = strlen(tail);
-
-    return n > nt && strcmp(s + n - nt, tail) == 0;
-}
-
 static bool is_by_form(const char *s) /* 1x3x224x224 */
 {
     return isdigit((unsigned char)*s) && strchr(s, 'x') && strspn(s, "0123456789x") == strlen(s);
@@ -372,14 +418,16 @@ static int add_value(struct input_items *l, const char *name, const char *value,
 {
     size_t len = strlen(value);
     bool braces = len >= 2 && value[0] == '{' && value[len - 1] == '}';
+    const char *path, *options;
     struct input_item *it;
 
     if (ends_with(value, ".npy"))
         return add_npy(l, name, value, err);
     if (ends_with(value, ".npz"))
         return add_npz(l, name, value, err);
-    if (ends_with(value, ".ppm") || ends_with(value, ".pgm"))
-        return add_image(l, name, value, err);
+    path = image_path(l, value, &options);
+    if (path)
+        return add_image(l, name, path, options, err);
     if (ends_with(value, ".json"))
         return add_json(l, value, err);
     if (!braces && !is_by_form(value))

@@ -52,8 +52,8 @@ static inline void store_some(float *p, float32x4_t v, int64_t n)
 #define INTERLEAVE_HI 2, 6, 3, 7
 #define VHALF(p) ((vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))))
 #define VBF16(p) ((vf)vshll_n_u16(vld1_u16(p), 16))
-#define BLK_PX 12
-#define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define BLK_PX 10
+#define BLK_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
 #define ISA_NAME isa_neon
 #include "engine/native/isa/fp32_tmpl.h"
 #endif

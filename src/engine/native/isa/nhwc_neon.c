@@ -173,7 +173,7 @@ static void depthwise16(const struct nhwc_depthwise *d)
 #define MAX_BYTES(a, b) ANY_NEON_MAX_BYTES(a, b)
 #define PACK(nv, out, v, zero, lo, hi, limit) pack(nv, out, v, zero, lo, hi)
 #define UNPACK(nv, v, in) unpack(nv, v, in)
-#define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4)
+#define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3)
 #define OWN_DEPTHWISE
 #include "engine/native/isa/nhwc_tmpl.h"
 
@@ -194,7 +194,7 @@ static void depthwise16(const struct nhwc_depthwise *d)
 #define MAX_BYTES(a, b) ANY_NEON_MAX_BYTES(a, b)
 #define PACK(nv, out, v, zero, lo, hi, limit) pack(nv, out, v, zero, lo, hi)
 #define UNPACK(nv, v, in) unpack(nv, v, in)
-#define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(1, 5)
+#define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4)
 #define OWN_DEPTHWISE
 #include "engine/native/isa/nhwc_tmpl.h"
 
@@ -214,7 +214,7 @@ static void depthwise16(const struct nhwc_depthwise *d)
 #define MAX_BYTES(a, b) ANY_NEON_MAX_BYTES(a, b)
 #define PACK(nv, out, v, zero, lo, hi, limit) pack(nv, out, v, zero, lo, hi)
 #define UNPACK(nv, v, in) unpack(nv, v, in)
-#define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(1, 5) X(1, 6)
+#define EACH_TILE(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(1, 5)
 #define OWN_DEPTHWISE
 #include "engine/native/isa/nhwc_tmpl.h"
 
@@ -224,24 +224,22 @@ static void depthwise16(const struct nhwc_depthwise *d)
     .window_sums = window_sums, .add = add_##isa, .largest = largest_##isa, .sum = sum_##isa
 
 const struct nhwc_isa nhwc_neon = {
-    .px = { 4 },
-    .tile = { { tile_1_1_neon, tile_1_2_neon, tile_1_3_neon, tile_1_4_neon } },
+    .px = { 3 },
+    .tile = { { tile_1_1_neon, tile_1_2_neon, tile_1_3_neon } },
     .lane_bytes = 8,
     .put = put_halves,
     NHWC_NEON(neon),
 };
 const struct nhwc_isa nhwc_dotprod = {
-    .px = { 5 },
-    .tile = { { tile_1_1_dotprod, tile_1_2_dotprod, tile_1_3_dotprod, tile_1_4_dotprod,
-                tile_1_5_dotprod } },
+    .px = { 4 },
+    .tile = { { tile_1_1_dotprod, tile_1_2_dotprod, tile_1_3_dotprod, tile_1_4_dotprod } },
     .lane_bytes = 4,
     .put = put_bytes,
     NHWC_NEON(dotprod),
 };
 const struct nhwc_isa nhwc_i8mm = {
-    .px = { 6 },
-    .tile = { { tile_1_1_i8mm, tile_1_2_i8mm, tile_1_3_i8mm, tile_1_4_i8mm, tile_1_5_i8mm,
-                tile_1_6_i8mm } },
+    .px = { 5 },
+    .tile = { { tile_1_1_i8mm, tile_1_2_i8mm, tile_1_3_i8mm, tile_1_4_i8mm, tile_1_5_i8mm } },
     .lane_bytes = 4,
     .put = put_bytes,
     NHWC_NEON(i8mm),
