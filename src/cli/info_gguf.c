@@ -12,9 +12,11 @@ bool info_is_gguf(const char *path)
 {
     char head[HEAD_BYTES];
     size_t len = 0;
+    struct stat st;
 
-    return strcmp(path, "-") != 0 && io_head(path, head, sizeof(head), &len, NULL) == 0 &&
-           gguf_sniff(head, len);
+    /* What is read of a pipe is gone. */
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+           io_head(path, head, sizeof(head), &len, NULL) == 0 && gguf_sniff(head, len);
 }
 
 static void fact(struct cli *cli, const char *label, struct buf *b)

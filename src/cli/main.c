@@ -60,7 +60,7 @@ const struct command commands[] = {
       "opmeter history [OPTION]... RUNS.DB\n"
       "opmeter history prune [OPTION]... RUNS.DB\n"
       "opmeter history export [OPTION]... -o PATH RUNS.DB" },
-    { "job", cmd_job, "show the ranks of a distributed job: who is late, and what it costs",
+    { "job", cmd_job, "show the ranks of a job: who is late, and what it costs",
       "opmeter job [OPTION]... URL [ID]" },
     { "query", cmd_query, "run SQL over everything in a trace",
       "opmeter query [OPTION]... TRACE... SQL\n"
