@@ -23,14 +23,14 @@ import clickhouse  # noqa: E402
 
 
 def measure(argv):
-    """Seconds and peak MiB of a process."""
+    """Seconds, those of processors, and peak MiB of a process."""
     begin = time.monotonic()
     process = subprocess.Popen(list(map(str, argv)), stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"failed: {argv[:8]}")
-    return time.monotonic() - begin, usage.ru_maxrss / 1024
+    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def recordings(opmeter, folder, spans):
@@ -76,9 +76,11 @@ def main():
                     kept = where.stat().st_size if not cluster else sum(
                         int(cluster.ask("SELECT sum(bytes) FROM system.parts WHERE active AND database = 'bench'", i))
                         for i in range(servers))
-                    print(f"{ranks:5} ranks  {name:22} add: {sorted(s for s, _ in each)[ranks // 2]:.3f} s a rank (median),"
-                          f" {sum(s for s, _ in each):.1f} s in all, peak {max(m for _, m in each):.0f} MiB;"
-                          f" job: {page[0]:.2f} s, {page[1]:.0f} MiB; top: {top_s[0]:.2f} s, {top_s[1]:.0f} MiB;"
+                    middle = sorted(each)[ranks // 2]
+                    print(f"{ranks:5} ranks  {name:22} add: {middle[0]:.2f} s a rank, {middle[1]:.3f} s of processor (median),"
+                          f" {sum(e[0] for e in each):.1f} s in all, peak {max(e[2] for e in each):.0f} MiB;"
+                          f" job: {page[0]:.2f} s, {page[1]:.3f} s, {page[2]:.0f} MiB;"
+                          f" top: {top_s[0]:.2f} s, {top_s[1]:.3f} s, {top_s[2]:.0f} MiB;"
                           f" kept: {kept / ranks / 1e3:.0f} kB a rank", flush=True)
                 finally:
                     if cluster:

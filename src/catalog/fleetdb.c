@@ -37,7 +37,7 @@ const struct rollup_def rollups[ROLLUP_COUNT] = {
 };
 
 static const char insert_batch[] = "INSERT INTO rank_batch VALUES (?, ?, ?, ?, ?, ?)";
-static const char views[] =
+static const char views[] = "PRAGMA temp_store = 1;"
 #define VIEW(name, doc, sql) "CREATE TEMP VIEW " #name " AS " sql ";"
 #include "catalog/fleetviews.def"
 #undef VIEW
@@ -75,6 +75,7 @@ static int open_file(struct fleetdb *db, const char *path, enum fleetdb_use use,
                        "%s has no ranks: an older opmeter wrote it; 'opmeter add --job' makes room "
                        "for them",
                        path);
+    /* What is sorted for many ranks goes to a file that is removed at once, not to memory. */
     for (const char *at = views; rc == 0 && *at; at = strchr(at, ';') + 1) {
         char sql[2000];
         size_t len = (size_t)(strchr(at, ';') - at);

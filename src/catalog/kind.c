@@ -1,7 +1,7 @@
 /* kind.c -- see kind.h: the tables of runs.def and rollups.def as SQLite declares them.
  *
- * Rows of rollups are found by job and their order, so each table has an index of these; what came
- * by which insertion is only asked for when one is taken back. */
+ * Questions are of all ranks of a job, so rollups have an index by job alone: what it finds is read
+ * in the order that it lies in, where one by name or step would jump for each row. */
 #include "catalog/kind.h"
 
 static const char schema[] =
@@ -29,8 +29,7 @@ static const char rollups_schema[] =
 #define SQLTYPE_F64 "REAL"
 #define TABLE(table, doc) "CREATE TABLE " #table " ("
 #define COL(table, column, type, doc) "\"" #column "\" " SQLTYPE_##type ", "
-#define END(table, order) \
-    "CHECK (1)) STRICT; CREATE INDEX " #table "_order ON " #table " (" order ");"
+#define END(table, order) "CHECK (1)) STRICT; CREATE INDEX " #table "_job ON " #table " (job);"
 #include "store/rollups.def"
 #undef SQLTYPE_STR
 #undef SQLTYPE_INT

@@ -109,9 +109,14 @@ bool runsdb_is(const char *path)
 int runsdb_open(struct runsdb **out, const char *path, enum runsdb_use use, opm_error *err)
 {
     static const enum dbfile_use uses[] = { DBFILE_READ, DBFILE_WRITE, DBFILE_CREATE };
-    struct runsdb *db = mem_calloc(1, sizeof(*db));
+    struct runsdb *db;
     int rc;
 
+    if (strncmp(path, "clickhouse", 10) == 0 && strstr(path, "://"))
+        return opm__fail(err, OPM_EUNSUPPORTED,
+                         "runs over time are kept in a file; ClickHouse takes ranks of jobs: add "
+                         "them with --job and ask 'opmeter job'");
+    db = mem_calloc(1, sizeof(*db));
     if (!db)
         return opm__fail(err, OPM_ENOMEM, "out of memory");
     rc = dbfile_open(&db->file, path, &catalog_kind, uses[use], err);
