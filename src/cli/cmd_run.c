@@ -108,6 +108,8 @@ static int parse_generate(struct job *j)
             return cli_usage(j->cli, "--%s does not go with --generate", without[i].name);
     if (a->prompt_len && a->prompt_ids)
         return cli_usage(j->cli, "--prompt-len does not go with --prompt-ids, which has a length");
+    if (a->save_tokens && a->instances > 1)
+        return cli_usage(j->cli, "--save-tokens does not go with --instances: each would write it");
     if ((a->top_k || a->top_p) && !a->temperature)
         return cli_usage(j->cli, "--%s goes with --temperature", a->top_k ? "top-k" : "top-p");
     *g = (struct run_generate){ .tokens = a->generate,

@@ -305,7 +305,9 @@ static int step(struct generator *g, int64_t past, int64_t count, enum opm_recor
     int rc;
 
     if (runner_stop(s))
-        rc = opm__fail(err, OPM_ELIMIT, "%s: stopped", s->res->model);
+        rc = opm__fail(err, OPM_ELIMIT, "%s: %s before a text was done", s->res->model,
+                       s->res->stopped == RUN_TIME_LIMIT ? "the time limit was over"
+                                                         : "interrupted");
     else
         rc = set_step(g, past, count, err);
     start = runner_now_ns();
