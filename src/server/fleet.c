@@ -230,29 +230,57 @@ static bool tells_more(const struct answer *a, size_t row, size_t than)
     return x[heatmap_col_waited_ns].i < y[heatmap_col_waited_ns].i;
 }
 
+/* What the page shows of a field besides its row: how much later than the first of its step the
+ * rank came, which shows in what it waited less than that one; and the first step of its column. */
+struct field {
+    int64_t late_ns, first;
+};
+
+static void find_late(const struct answer *a, struct field *field)
+{
+    for (size_t i = 0, end; i < a->nrow; i = end) {
+        int64_t num = answer_at(a, i, heatmap_col_num)->i, most = 0;
+
+        for (end = i; end < a->nrow && answer_at(a, end, heatmap_col_num)->i == num; end++)
+            most = MAX(most, answer_at(a, end, heatmap_col_waited_ns)->i);
+        for (size_t k = i; k < end; k++) {
+            int64_t waited = answer_at(a, k, heatmap_col_waited_ns)->i;
+
+            field[k] = (struct field){ waited == FLEETDB_NONE ? FLEETDB_NONE : most - waited, num };
+        }
+    }
+}
+
 /* Put steps together, *bin of them, whose rows come one after the other, so that the map can be
  * drawn. */
-static int thin_map(struct answer *a, int64_t *bin, opm_error *err)
+static int thin_map(struct answer *a, struct field *field, int64_t *bin, opm_error *err)
 {
     struct u64map at = { 0 }; /* of the field of each rank, in the steps that are put together */
     size_t kept = 0, step = 0;
+    int64_t first = a->nrow ? field[0].first : 0, last = first;
     int rc = 0;
 
     *bin = (int64_t)(1 + a->nrow / FIELDS_MAX);
     for (size_t i = 0; *bin > 1 && i < a->nrow && rc == 0; i++) {
         uint64_t rank = (uint64_t)answer_at(a, i, heatmap_col_rank)->i, *before;
+        struct field own = field[i];
+        size_t to;
 
-        if (i && answer_at(a, i, heatmap_col_num)->i != answer_at(a, i - 1, heatmap_col_num)->i &&
-            ++step % (size_t)*bin == 0)
+        if (i && own.first != last && ++step % (size_t)*bin == 0) {
             u64map_release(&at);
+            first = own.first;
+        }
+        last = own.first;
         before = u64map_get(&at, rank);
-        if (before && !tells_more(a, i, *before))
+        to = before ? (size_t)*before : kept;
+        if (before && !tells_more(a, i, to))
             continue;
         if (!before)
-            rc = u64map_put(&at, rank, kept);
-        memmove(&a->cell[(before ? *before : kept) * (size_t)a->ncol],
-                &a->cell[i * (size_t)a->ncol], (size_t)a->ncol * sizeof(*a->cell));
-        kept += !before;
+            rc = u64map_put(&at, rank, kept++);
+        memmove(&a->cell[to * (size_t)a->ncol], &a->cell[i * (size_t)a->ncol],
+                (size_t)a->ncol * sizeof(*a->cell));
+        own.first = first;
+        field[to] = own;
     }
     if (*bin > 1)
         answer_cut(a, kept);
@@ -260,7 +288,9 @@ static int thin_map(struct answer *a, int64_t *bin, opm_error *err)
     return rc ? opm__fail(err, rc, "out of memory") : 0;
 }
 
-static void add_answer(struct json_writer *w, const struct answer *a, int64_t bin)
+/* field: of a heat map, else NULL. */
+static void add_answer(struct json_writer *w, const struct answer *a, const struct field *field,
+                       int64_t bin)
 {
     size_t n = MIN(a->nrow, (size_t)ROWS_MAX);
 
@@ -269,6 +299,10 @@ static void add_answer(struct json_writer *w, const struct answer *a, int64_t bi
     json_array(w);
     for (int c = 0; c < a->ncol; c++)
         json_cstr(w, a->col[c].name);
+    if (field) {
+        json_cstr(w, "late_ns");
+        json_cstr(w, "first");
+    }
     json_array_end(w);
     json_key(w, "rows");
     json_array(w);
@@ -283,6 +317,10 @@ static void add_answer(struct json_writer *w, const struct answer *a, int64_t bi
                 add_int(w, cell->i);
             else
                 add_real(w, cell->f);
+        }
+        if (field) {
+            add_int(w, field[i].late_ns);
+            add_int(w, field[i].first);
         }
         json_array_end(w);
     }
@@ -300,6 +338,7 @@ int fleet_ask(const struct fleets *f, const char *id, const char *job, const cha
     const struct question *q = question_find(question);
     struct answer a = { 0 };
     struct fleetdb *db;
+    struct field *field = NULL;
     struct fleet *fleet;
     int64_t bin = 1;
     int rc = q ? open_fleet(f, id, &fleet, &db, err)
@@ -309,10 +348,15 @@ int fleet_ask(const struct fleets *f, const char *id, const char *job, const cha
         return rc;
     if (rc == 0)
         rc = question_ask(q, db, job, &a, err);
-    if (rc == 0 && q == &questions[ASK_heatmap])
-        rc = thin_map(&a, &bin, err);
+    if (rc == 0 && q == &questions[ASK_heatmap]) {
+        field = mem_calloc(a.nrow + 1, sizeof(*field));
+        if (field)
+            find_late(&a, field);
+        rc = field ? thin_map(&a, field, &bin, err) : opm__fail(err, OPM_ENOMEM, "out of memory");
+    }
     if (rc == 0)
-        add_answer(w, &a, bin);
+        add_answer(w, &a, field, bin);
+    mem_free(field);
     answer_release(&a);
     fleetdb_close(db);
     return rc;

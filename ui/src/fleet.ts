@@ -34,6 +34,8 @@ export interface Field {
     own_ns: number | null;
     waited_ns: number | null;
     cost_ns: number | null;
+    late_ns: number | null; // how much later than the first of its step it came
+    first: number; // step of its column, of those that are put together
 }
 
 export interface Link {
@@ -119,25 +121,24 @@ export interface Grid {
     ranks: number[];
     nums: number[];
     values: Float64Array;
+    fields: (Field | undefined)[];
 }
 
 export type Measure = "late" | "cost" | "total" | "waited";
 
-// How much later than the first of its step a rank came shows in what the others waited for it and it did not.
 export function grid(fields: Field[], measure: Measure): Grid {
     const ranks = [...new Set(fields.map((f) => f.rank))].sort((a, b) => a - b);
-    const nums = [...new Set(fields.map((f) => f.num))].sort((a, b) => a - b);
+    const nums = [...new Set(fields.map((f) => f.first))].sort((a, b) => a - b);
     const row = new Map(ranks.map((rank, i) => [rank, i]));
     const column = new Map(nums.map((num, i) => [num, i]));
-    const waited = new Map<number, number>(); // the longest of a step
-    for (const f of fields) waited.set(f.num, Math.max(waited.get(f.num) ?? 0, f.waited_ns ?? 0));
     const values = new Float64Array(ranks.length * nums.length).fill(NaN);
+    const at = new Array<Field | undefined>(values.length);
     for (const f of fields) {
-        const value = measure === "late" ? (f.waited_ns === null ? null : waited.get(f.num)! - f.waited_ns)
-            : measure === "cost" ? f.cost_ns : measure === "waited" ? f.waited_ns : f.total_ns;
-        if (value !== null) values[row.get(f.rank)! * nums.length + column.get(f.num)!] = value;
+        const place = row.get(f.rank)! * nums.length + column.get(f.first)!;
+        values[place] = f[`${measure}_ns`] ?? NaN;
+        at[place] = f;
     }
-    return { ranks, nums, values };
+    return { ranks, nums, values, fields: at };
 }
 
 // The range of colours. What is small for a step is not to look hot, so it begins at 0, but for durations.

@@ -1,6 +1,6 @@
 // Rank by step in colours, of any size; one field is chosen by pointing, or with the arrow keys.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Grid } from "../fleet";
+import type { Field, Grid } from "../fleet";
 import { heat } from "../palette";
 import { useTheme } from "../theme";
 import { useWidth } from "./useWidth";
@@ -14,8 +14,8 @@ interface HeatCanvasProps {
     grid: Grid;
     range: [number, number];
     show: (value: number) => string;
-    chosen: [number, number] | null; // rank, step
-    onChoose: (rank: number, num: number) => void;
+    chosen: Field | null;
+    onChoose: (field: Field) => void;
 }
 
 // Every how many names there is room for one.
@@ -32,8 +32,8 @@ export function HeatCanvas({ label, grid, range, show, chosen, onChoose }: HeatC
     const cell = Math.max(1, Math.min(FIELD_MAX * 2, (width - NAMES_PX) / Math.max(nums.length, 1)));
     const high = Math.max(1, Math.min(FIELD_MAX, HEIGHT_MAX / Math.max(ranks.length, 1)));
     const [w, h] = [Math.round(cell * nums.length), Math.round(high * ranks.length)];
-    const row = chosen ? ranks.indexOf(chosen[0]) : -1;
-    const column = chosen ? nums.indexOf(chosen[1]) : -1;
+    const row = chosen ? ranks.indexOf(chosen.rank) : -1;
+    const column = chosen ? nums.indexOf(chosen.first) : -1;
 
     useEffect(() => {
         const context = canvas.current?.getContext("2d");
@@ -66,7 +66,11 @@ export function HeatCanvas({ label, grid, range, show, chosen, onChoose }: HeatC
     };
     const say = (r: number, c: number) => {
         const value = values[r * nums.length + c]!;
-        return `rank ${ranks[r]}, step ${nums[c]}: ${Number.isNaN(value) ? "not recorded" : show(value)}`;
+        return `rank ${ranks[r]}, step ${grid.fields[r * nums.length + c]?.num ?? nums[c]}: ${Number.isNaN(value) ? "not recorded" : show(value)}`;
+    };
+    const choose = (r: number, c: number) => {
+        const field = grid.fields[r * nums.length + c];
+        if (field) onChoose(field);
     };
     const onKey = (event: KeyboardEvent) => {
         const step: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -76,7 +80,7 @@ export function HeatCanvas({ label, grid, range, show, chosen, onChoose }: HeatC
         event.stopPropagation();
         const r = Math.min(Math.max((row < 0 ? 0 : row + by[0]), 0), ranks.length - 1);
         const c = Math.min(Math.max((column < 0 ? 0 : column + by[1]), 0), nums.length - 1);
-        onChoose(ranks[r]!, nums[c]!);
+        choose(r, c);
     };
     const eachRank = every(ranks.length, h, 14);
     const eachStep = every(nums.length, w, 34);
@@ -93,7 +97,7 @@ export function HeatCanvas({ label, grid, range, show, chosen, onChoose }: HeatC
                      aria-label={`${label}: ${ranks.length} ranks, ${nums.length} steps; arrow keys choose. ${row >= 0 && column >= 0 ? say(row, column) : "None is chosen."}`}>
                     <canvas ref={canvas} style={{ width: `${w}px`, height: `${h}px` }} title={over ? say(...over) : ""}
                             onMouseMove={(event) => setOver(at(event))} onMouseLeave={() => setOver(null)}
-                            onClick={(event) => { const place = at(event); if (place) onChoose(ranks[place[0]]!, nums[place[1]]!); }} />
+                            onClick={(event) => { const place = at(event); if (place) choose(...place); }} />
                 </div>
             </div>
         </div>

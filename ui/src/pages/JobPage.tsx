@@ -70,7 +70,7 @@ function HeatMap({ asked, fields, bin, ranks }: { asked: Asked; fields: Field[];
               aside={<Tabs label="What" value={measure.key} options={MEASURES}
                            onChange={(key) => setArgs({ show: key === "late" ? null : key })} />}>
             <HeatCanvas label={`${measure.title} by rank and step`} grid={map} range={limits} show={ns}
-                        chosen={field ? [field.rank, field.num] : null} onChoose={(r, n) => setArgs({ at: `${r}-${n}` })} />
+                        chosen={field ?? null} onChoose={(to) => setArgs({ at: `${to.rank}-${to.num}` })} />
             {field && (
                 <p class="heat-said" role="status">
                     Rank {field.rank} on {ranks.find((r) => r.rank === field.rank)?.host ?? "an unknown machine"}, step {field.num}:{" "}
