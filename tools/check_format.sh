@@ -23,7 +23,7 @@ for folder in src include tests bench examples python; do
 done
 # The files, through clang-format with the given options. $folders is meant to be split.
 each() {
-    find $folders \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cc' \) -print0 |
+    find $folders -path python/build -prune -o \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cc' \) -print0 |
         xargs -0 -r "$format" --style=file "$@"
 }
 
