@@ -275,6 +275,12 @@ def npm_models():
                                            BUILD / "dev" / "opmeter", "--build", BUILD], "npm")
 
 
+def npm_llama():
+    """llama.cpp as npm ships it, under record."""
+    return tap_program("llama.cpp from npm", [ROOT / "tests" / "npm" / "llama.py", "--opmeter",
+                                              BUILD / "dev" / "opmeter", "--build", BUILD], "npm-llama")
+
+
 def npm_parquet():
     """Parquet, written by opmeter and read by others and the other way round."""
     return tap_program("Parquet with npm", [ROOT / "tests" / "npm" / "parquet.py", "--opmeter",
@@ -409,7 +415,8 @@ def stages(args):
                      [("oracle", oracle, "dev"), *small, ("web server", server, "dev"),
                       ("ranks of jobs", fleet, "dev"),
                       ("commands of documents", documented), ("install", install),
-                      ("models from npm", npm_models), ("Parquet with npm", npm_parquet)])
+                      ("models from npm", npm_models), ("Parquet with npm", npm_parquet),
+                      ("llama.cpp from npm", npm_llama)])
         if args.long:
             stage("soak tests", ctest, "dev", lambda name, labels: "long" in labels)
     else:

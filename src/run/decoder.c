@@ -125,10 +125,9 @@ static int add_cache(const struct finder *f, size_t in, opm_error *err)
                          "%.150s: input '%.80s' has no output " PRESENT "%.80s that it becomes in "
                          "the next step",
                          f->m->name, v->name, v->name + strlen(PAST));
-    c->cross = strstr(v->name, ".encoder.") != NULL;
     c->in_place = writes_in_place(f, c);
     c->room = v->shape.dim[c->axis] > 0 ? v->shape.dim[c->axis] : 0;
-    if (c->room && !c->in_place && !c->cross)
+    if (c->room && !c->in_place)
         return opm__fail(err, OPM_EUNSUPPORTED,
                          "%.150s: input '%.80s' is of a fixed length, %lld tokens, and does not "
                          "grow",
@@ -217,13 +216,18 @@ static int check_known(const struct finder *f, opm_error *err)
 
     for (size_t i = 0; i < f->nin; i++) {
         bool known = i == d->ids || i == d->mask || i == d->positions || i == d->branch ||
-                     i == d->encoded || i == d->encoded_mask || begins(f->in[i].name, PAST);
+                     begins(f->in[i].name, PAST);
 
+        if (begins(f->in[i].name, "encoder_") || strstr(f->in[i].name, ".encoder."))
+            return opm__fail(err, OPM_EUNSUPPORTED,
+                             "%.150s: input '%.80s' is what an encoder gives, and --generate runs "
+                             "no encoder; without --generate the model runs on random inputs",
+                             f->m->name, f->in[i].name);
         if (!known)
             return opm__fail(err, OPM_EUNSUPPORTED,
                              "%.150s: --generate does not know what input '%.80s' is; it knows "
-                             "input_ids, attention_mask, position_ids, use_cache_branch, "
-                             "encoder_hidden_states, encoder_attention_mask and " PAST "*",
+                             "input_ids, attention_mask, position_ids, use_cache_branch and " PAST
+                             "*",
                              f->m->name, f->in[i].name);
     }
     return 0;
@@ -263,8 +267,6 @@ int decoder_find(struct decoder *d, const struct model *m, const struct engine_v
     d->mask = find(in, nin, "attention_mask");
     d->positions = find(in, nin, "position_ids");
     d->branch = find(in, nin, "use_cache_branch");
-    d->encoded = find(in, nin, "encoder_hidden_states");
-    d->encoded_mask = find(in, nin, "encoder_attention_mask");
     d->logits = find(out, nout, "logits");
     if (d->ids == DECODER_NONE)
         return no_decoder(&f, "input input_ids", err);
@@ -292,8 +294,7 @@ int decoder_find(struct decoder *d, const struct model *m, const struct engine_v
     if (!d->vocabulary && logits->shape.rank > 0 && logits->shape.dim[logits->shape.rank - 1] > 0)
         d->vocabulary = logits->shape.dim[logits->shape.rank - 1];
     for (size_t i = 0; i < d->ncache; i++)
-        if (!d->cache[i].cross)
-            fewer(&d->longest, d->cache[i].room);
+        fewer(&d->longest, d->cache[i].room);
     return 0;
 }
 

@@ -1,8 +1,6 @@
 /* decoder.h -- which inputs and outputs of a language model are what, by the names that Hugging
  * Face's exporters give: input_ids, attention_mask, position_ids, use_cache_branch,
- * past_key_values.N.key and .value, which come out as present.N.key and .value; of models with an
- * encoder also encoder_hidden_states, encoder_attention_mask and the keys and values of what it
- * gives (past_key_values.N.encoder.key). */
+ * past_key_values.N.key and .value, which come out as present.N.key and .value. */
 #ifndef RUN_DECODER_H
 #define RUN_DECODER_H
 
@@ -14,14 +12,13 @@
 struct decoder_cache {
     size_t in, out; /* places among inputs and outputs */
     int axis;       /* of the dimension that counts tokens */
-    bool cross;     /* of the encoder: made in the first step, the same in all others */
     bool in_place;  /* the model writes new tokens into the past one itself */
     int64_t room;   /* tokens that the model wants room for, always; 0: as many as there are */
 };
 
 struct decoder {
     /* Places among the inputs, or DECODER_NONE. */
-    size_t ids, mask, positions, branch, encoded, encoded_mask;
+    size_t ids, mask, positions, branch;
     size_t logits; /* among the outputs */
     struct decoder_cache *cache;
     size_t ncache;

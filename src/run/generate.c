@@ -534,8 +534,7 @@ static void summarise(struct generator *g)
 
         cache_tensor(g, c, 1, NULL, &t);
         r->in_place |= c->in_place;
-        if (!c->cross)
-            r->cache_token_bytes += (int64_t)t.bytes / g->batch;
+        r->cache_token_bytes += (int64_t)t.bytes / g->batch;
     }
     r->cache_peak_bytes = r->cache_token_bytes * g->batch * g->room;
     cost(g); /* before they are put into order */
