@@ -49,7 +49,7 @@ def mirror(suite):
             or re.search(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+/debian)/?\s+" + suite, text, re.MULTILINE)
         if found:
             return found[1]
-    return "http://deb.debian.org/debian"
+    sys.exit("this system names no source of Debian's packages in /etc/apt; debootstrap needs one")
 
 
 def make_base(base, suite, logs):
