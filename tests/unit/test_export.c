@@ -476,7 +476,8 @@ static void test_progress(void **state)
         if (strcmp(e->name, "cambricon") == 0)
             continue; /* a folder, not a file to be left or taken back */
         calls = 10;
-        opts.table = *e->extension ? NULL : "span";
+        /* Without a table, Parquet is a folder, too. */
+        opts.table = *e->extension && strcmp(e->name, "parquet") != 0 ? NULL : "span";
         assert_int_equal(e->write(st, path, &opts, &err), 0);
         assert_true(calls >= 12); /* at the start and at the end */
         assert_int_equal(access(path, F_OK), 0);

@@ -34,6 +34,8 @@ static int put_rows(struct parquet *p, struct pq_file *f, struct export_column *
     struct export_scratch s = { 0 };
     int rc = export_scratch_init(&s, PQ_GROUP_ROWS);
 
+    if (!rc)
+        rc = writer_progress(p->opts, out, p->done, p->total);
     for (size_t from = 0; from < nrow && !rc; from += PQ_GROUP_ROWS) {
         size_t n = MIN(nrow - from, PQ_GROUP_ROWS);
 
