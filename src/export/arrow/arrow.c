@@ -377,6 +377,8 @@ static int put_all(struct arrow *a, size_t nrow)
     buf_clear(&a->body);
     put_schema(a, &a->meta, message(a, MESSAGE_SCHEMA));
     rc = put_message(a, NULL);
+    if (!rc)
+        rc = writer_progress(a->opts, a->out, a->done, a->total);
     for (int k = 0; k < a->ncol && !rc; k++)
         if (is_dictionary(&a->col[k]))
             rc = put_dictionary(a, k, nrow);
