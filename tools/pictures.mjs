@@ -10,8 +10,9 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { makeHistory, makeJobs } from "../ui/tests/catalogues.mjs";
 import { at, settled, Stage } from "../ui/tests/stage.mjs";
-import { GPU, makeTraces, MINDSPORE, MODULES, RANKS, RUN } from "../ui/tests/traces.mjs";
+import { GPU, LLM, makeTraces, MINDSPORE, MODULES, RANKS, RUN } from "../ui/tests/traces.mjs";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const { values: options } = parseArgs({ options: {
@@ -27,7 +28,7 @@ const QUALITY = 72; // of webp: small, and text can be read
 // Which trace shows a page best, and what is chosen there.
 const PAGES = [
     ["overview", GPU], ["steps", GPU], ["operators", RUN], ["timeline", GPU, { span: "kernel" }], ["kernels", GPU], ["modules", MODULES],
-    ["graph", RUN], ["roofline", RUN], ["memory", RUN], ["pipeline", MINDSPORE], ["ranks", RANKS], ["whatif", RUN], ["compare", RUN, { with: "other" }],
+    ["graph", RUN], ["roofline", RUN], ["memory", RUN], ["pipeline", MINDSPORE], ["ranks", RANKS], ["llm", LLM], ["whatif", RUN], ["compare", RUN, { with: "other" }],
     ["advice", GPU], ["sql", RUN],
 ];
 
@@ -84,17 +85,20 @@ try {
     const chosen = (args, trace) => Object.fromEntries(Object.entries(args).map(([key, value]) => [key,
         value === "kernel" ? stage.query(trace, "SELECT id FROM span WHERE layer = 'hardware' AND name LIKE '%convolve%' LIMIT 1")[0].id
             : value === "other" ? stage.id("other/trace.opm") : value]));
+    const look = async (name, url) => {
+        const context = await stage.browser.newContext({ viewport: SIZE, colorScheme: "light" });
+        const page = await context.newPage();
+        await page.goto(url);
+        await settled(page);
+        await page.waitForTimeout(1200); // what is dimmed, and pictures that grow
+        await shoot(page, name);
+        await context.close();
+    };
     try {
-        for (const [name, trace, args = {}] of PAGES) {
-            if (!name.includes(options.only)) continue;
-            const context = await stage.browser.newContext({ viewport: SIZE, colorScheme: "light" });
-            const page = await context.newPage();
-            await page.goto(`${stage.base}/${at(stage.id(trace), name, chosen(args, trace))}`);
-            await settled(page);
-            await page.waitForTimeout(1200); // what is dimmed, and pictures that grow
-            await shoot(page, name);
-            await context.close();
-        }
+        for (const [name, trace, args = {}] of PAGES)
+            if (name.includes(options.only)) await look(name, `${stage.base}/${at(stage.id(trace), name, chosen(args, trace))}`);
+        if ("history".includes(options.only)) await look("history", await stage.serve([makeHistory(options.opmeter, join(work, "history"))]));
+        if ("job".includes(options.only)) await look("job", `${await stage.serve([makeJobs(options.opmeter, root, join(work, "jobs"))])}/#/fleet/0/train-7`);
         if ("terminal".includes(options.only)) {
             await terminal(stage.browser, [
                 ["opmeter run zoo:mobilenetv2 -o out", say(["run", "zoo:mobilenetv2", "-n", "30", "--color", "always", "-o", "out"], work)],

@@ -31,6 +31,13 @@
 #define PAGE_BYTES ((size_t)4096)
 #define PEAK_VERSION 2 /* of the cache file */
 #define ENTRIES_MAX 64
+#if defined(__x86_64__)
+#define ARCHITECTURE "x86-64"
+#elif defined(__aarch64__)
+#define ARCHITECTURE "arm64"
+#else
+#define ARCHITECTURE "another"
+#endif
 #define WAIT_SECONDS 0.001
 #define SPINS 2000 /* before a thread that waits for the others lets them run */
 
@@ -295,7 +302,7 @@ struct peak_entry {
 };
 
 struct cache {
-    char cpu[128];
+    char cpu[160]; /* its name, and of what architecture this program is: one may emulate another */
     struct peak_entry entry[ENTRIES_MAX];
     size_t n;
 };
@@ -341,13 +348,14 @@ static void read_entry(struct json_reader *r, struct cache *c)
 /* An unreadable cache, or one of another processor, is an empty one. */
 static void cache_read(struct cache *c, const char *path)
 {
-    char cpu[sizeof(c->cpu)] = "";
+    char cpu[sizeof(c->cpu)] = "", name[128];
     struct io_map map;
     struct json_reader r;
     struct buf text = { 0 };
     int64_t version = 0;
 
-    folder_cpu_name(c->cpu, sizeof(c->cpu));
+    folder_cpu_name(name, sizeof(name));
+    snprintf(c->cpu, sizeof(c->cpu), "%s, " ARCHITECTURE, name);
     if (io_map(&map, path, 1 << 20, NULL) < 0)
         return;
     r = json_read_of(map.data, map.len);

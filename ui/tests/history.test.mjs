@@ -1,38 +1,13 @@
 // History: a catalogue of runs with a planted change, its operators, and the traces on either side of it.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeHistory, RUNS } from "./catalogues.mjs";
 import { settled } from "./stage.mjs";
 
-const RUNS = 16;
-const SLOWER_FROM = 8; // conv takes 60 us more
-
-function run(n) {
-    const conv = 400 + (n >= SLOWER_FROM ? 60 : 0) + 0.1 * ((n * 3) % 7);
-    const span = (name, ts, dur, tid, cat, args) => ({ ph: "X", pid: 1, tid, ts, dur, name, cat, args });
-    const events = [0, 1, 2, 3, 4].flatMap((i) => [
-        span("net", 3000 * i, 900 + conv, 1, "step", { layer: "app", step: { id: i, num: i, model: "net", warmup: 0 } }),
-        ...[["conv", conv], ["fc", 200]].map(([op, us], k) => span(op, 3000 * i + 600 * k, us, 2, "op", {
-            layer: "hardware", step: { id: i }, op: { id: k, name: op, type: op } })),
-    ]);
-    const start = String(BigInt(1700000000 + 3600 * n) * 1000000000n);
-    return JSON.stringify({ displayTimeUnit: "ns", otherData: { "opmeter.export": "1", "model.name": "net", "clock.start_realtime_ns": start }, traceEvents: events });
-}
-
-// A folder beside the one that the other tests are served from, with a catalogue and what it names.
+// A folder beside the one that the other tests are served from.
 let base = null;
 async function served(stage) {
-    if (base) return base;
-    const folder = `${stage.folder}-history`;
-    const db = join(folder, "runs.db");
-    mkdirSync(folder, { recursive: true });
-    for (let n = 0; n < RUNS; n += 1) {
-        const file = join(folder, `${n}.json`);
-        writeFileSync(file, run(n));
-        execFileSync(stage.opmeter, ["add", "-q", file, "--to", db, "--commit", `c0ffee${String(n).padStart(4, "0")}`, "--label", "branch=main"]);
-    }
-    base = await stage.serve([db]);
+    base ??= await stage.serve([makeHistory(stage.opmeter, `${stage.folder}-history`)]);
     return base;
 }
 

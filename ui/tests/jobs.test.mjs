@@ -1,35 +1,14 @@
 // Jobs of many ranks: what is planted in one is what its page says, down to the timeline of a rank.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdirSync, renameSync } from "node:fs";
+import { renameSync } from "node:fs";
 import { join } from "node:path";
+import { CLEAN, makeJobs, RANKS, STEPS } from "./catalogues.mjs";
 import { becomes, settled } from "./stage.mjs";
-
-const RANKS = 6;
-const STEPS = 12;
-const ODD = "job <b>1</b>/ä %2F";
-
-// Rank 4 is late, the link from 1 to 2 is slow, memory of 3 grows, an operator is slow on 0; ODD is clean.
-function make(stage) {
-    const folder = join(stage.work, "jobs");
-    mkdirSync(folder);
-    const db = join(folder, "runs.db");
-    const add = (name, job, planted) => {
-        const from = join(folder, name);
-        execFileSync("python3", [join(stage.root, "bench/fleet_job.py"), from, "--ranks", String(RANKS), "--steps", String(STEPS), "--hosts", "2", ...planted]);
-        for (let rank = 0; rank < RANKS; rank++) {
-            execFileSync(stage.opmeter, ["add", join(from, `rank${String(rank).padStart(5, "0")}.json`), "--to", db, "--job", job, "--rank", String(rank)], { stdio: "ignore" });
-        }
-    };
-    add("late", "train-7", ["--late", "4", "--slow-link", "1", "--slow-op", "0", "--leak", "3", "--seed", "3"]);
-    add("clean", ODD, ["--seed", "4"]);
-    return db;
-}
 
 let made = null;
 
 async function served(stage) {
-    made ??= stage.serve([make(stage)]);
+    made ??= stage.serve([makeJobs(stage.opmeter, stage.root, join(stage.work, "jobs"))]);
     return made;
 }
 
@@ -41,11 +20,11 @@ export default (stage) => [
     ["a database opens with its jobs and machines", async (open) => {
         const page = await open(`${await served(stage)}/`);
         const text = await page.locator("main").innerText();
-        assert.ok(text.includes("train-7") && text.includes(ODD), text);
+        assert.ok(text.includes("train-7") && text.includes(CLEAN), text);
         assert.match(text, /node000/);
         await stage.picture(page, "jobs");
-        await page.getByRole("link", { name: ODD }).click();
-        await page.getByRole("heading", { name: `Job ${ODD}` }).waitFor();
+        await page.getByRole("link", { name: CLEAN }).click();
+        await page.getByRole("heading", { name: `Job ${CLEAN}` }).waitFor();
         await settled(page);
         assert.match(await page.locator(".verdict").innerText(), /^No rank holds up the job/);
     }],

@@ -21,6 +21,7 @@ interface ChartProps {
     xLabel?: string;
     xFormat?: (x: number) => string;
     xTick?: (x: number) => string; // on the axis, where xFormat would be too long
+    xSpace?: number; // pixels that one of these takes, where they are long
     yFormat: (y: number) => string;
     yMin?: number; // 0 unless given
     binary?: boolean; // ticks of y at powers of two, for bytes
@@ -69,7 +70,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
         },
         axes: [
             { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : (props.xTick ?? xFormat)(t))),
-              size: 28, ...(props.xLabel ? { label: props.xLabel, labelSize: 16, labelGap: 2 } : {}) },
+              size: 28, ...(props.xSpace ? { space: props.xSpace } : {}), ...(props.xLabel ? { label: props.xLabel, labelSize: 16, labelGap: 2 } : {}) },
             { ...axis, values: (_u, ticks) => ticks.map((t) => (t === null ? "" : yFormat(t))), size: 74,
               ...(props.binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
         ],

@@ -52,7 +52,7 @@ function Picture({ series, change }: { series: api.HistorySeries; change: api.Hi
         return { x: values.map((_, i) => i), drawn: lines, low: Math.max(0, least - 0.15 * (most - least) - 0.01 * least) };
     }, [series, theme]);
     return (
-        <Chart label={`Latency of ${series.runs.length} runs`} x={x} xLabel="run" height={260} series={drawn} yMin={low} yFormat={ns}
+        <Chart label={`Latency of ${series.runs.length} runs`} x={x} xLabel="run" xSpace={80} height={260} series={drawn} yMin={low} yFormat={ns}
                xFormat={(i) => { const run = series.runs[Math.round(i)]; return run ? `${commit(run.commit) ?? `run ${Math.round(i)}`}, ${toTime(run)}` : ""; }}
                xTick={(i) => (Number.isInteger(i) ? commit(series.runs[i]?.commit ?? null) ?? String(i) : "")}
                chosen={change ? [change.at - 0.5, Math.max(change.end, change.at) + 0.5] : null}
@@ -159,7 +159,7 @@ function Change({ catalogue, asked, index, series, change, op }: {
             {chosen && times.state === "ready" && (
                 <div role="group" aria-label={`${chosen.name} over time`}>
                     <h3>{chosen.name} over time</h3>
-                    <Chart label={`${chosen.name} in ${chosen.ns.length} runs`} height={180} yFormat={ns} xLabel="run" x={chosen.ns.map((_, i) => i + times.value.from)}
+                    <Chart label={`${chosen.name} in ${chosen.ns.length} runs`} height={180} yFormat={ns} xLabel="run" xSpace={80} x={chosen.ns.map((_, i) => i + times.value.from)}
                            xFormat={(i) => { const run = runs[Math.round(i)]; return run ? `${commit(run.commit) ?? `run ${Math.round(i)}`}, ${toTime(run)}` : ""; }}
                            xTick={(i) => (Number.isInteger(i) ? commit(runs[i]?.commit ?? null) ?? String(i) : "")}
                            series={[{ label: "time in one iteration", color: named("layer", "framework", theme), values: chosen.ns, points: true }]}
