@@ -96,11 +96,12 @@ int pq_open(struct pq_file **out_file, struct io_out *out, const struct strpool 
 
 void pq_close(struct pq_file *f)
 {
+    if (!f)
+        return;
+
     struct buf *const bufs[] = { &f->groups, &f->columns, &f->facts, &f->page,
                                  &f->head,   &f->packed,  &f->text };
 
-    if (!f)
-        return;
     for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
         buf_release(bufs[i]);
     mem_free(f->v.bits);
