@@ -210,20 +210,21 @@ static struct target target_of(enum hook hook, void *caller)
 
 /* ---- graphs ---- */
 
-/* How like graphs ran: those by node and whole ones take turns. */
 struct scheduler {
     void *sched;
     ggml_eval_callback *callback; /* the program's, or NULL */
     void *user;
-    uint64_t graphs[2], whole[2]; /* of one token, and of several */
-    bool serial;                  /* the next graph */
+    bool serial; /* the next graph */
     opm_span node;
 };
 
+/* Those by node and whole ones take turns, over all schedulers: one may come to lie where another
+ * was. */
 static struct {
     pthread_mutex_t lock;
     struct scheduler of[SCHEDULERS];
     size_t n;
+    uint64_t graphs[2], whole[2]; /* of one token, and of several */
 } schedulers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static struct scheduler *scheduler_of(void *sched)
@@ -267,13 +268,18 @@ static bool node_evaluated(void *tensor, bool ask, void *user)
 }
 
 /* Does the next graph of so many tokens run node by node? Not if the program has it so anyway. */
-static bool by_node(struct scheduler *s, int64_t tokens)
+static bool by_node(const struct scheduler *s, int64_t tokens)
 {
     int kind = tokens != 1;
-    uint64_t n = s->graphs[kind]++;
-    bool whole = n % (s->whole[kind] < WHOLE_MANY ? WHOLE_EACH : WHOLE_LATER) == WHOLE_EACH - 1;
+    uint64_t n, each;
+    bool whole;
 
-    s->whole[kind] += whole;
+    pthread_mutex_lock(&schedulers.lock);
+    n = schedulers.graphs[kind]++;
+    each = schedulers.whole[kind] < WHOLE_MANY ? WHOLE_EACH : WHOLE_LATER;
+    whole = n % each == WHOLE_EACH - 1;
+    schedulers.whole[kind] += whole;
+    pthread_mutex_unlock(&schedulers.lock);
     return !whole || s->callback;
 }
 
