@@ -75,6 +75,22 @@ void buf_addf(struct buf *b, const char *fmt, ...)
     b->data[b->len] = '\0'; /* also after a failure, which must leave no trace */
 }
 
+void buf_add_varint(struct buf *b, uint64_t v)
+{
+    uint8_t raw[10];
+    size_t n = 0;
+
+    for (; v >= 0x80; v >>= 7)
+        raw[n++] = (uint8_t)(v | 0x80); /* bounded: seven bits each */
+    raw[n++] = (uint8_t)v;
+    buf_add(b, raw, n);
+}
+
+void buf_add_zigzag(struct buf *b, int64_t v)
+{
+    buf_add_varint(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+}
+
 const char *buf_str(const struct buf *b)
 {
     return b->data ? b->data : "";

@@ -19,6 +19,9 @@ struct buf {
 void buf_add(struct buf *b, const void *p, size_t len);
 void buf_adds(struct buf *b, const char *s);
 void buf_addc(struct buf *b, char c);
+/* Seven bits a byte, the lowest first; zigzag: signed, small ones of either sign are short. */
+void buf_add_varint(struct buf *b, uint64_t v);
+void buf_add_zigzag(struct buf *b, int64_t v);
 __attribute__((format(printf, 2, 3))) void buf_addf(struct buf *b, const char *fmt, ...);
 const char *buf_str(const struct buf *b); /* "" when empty; until the next append */
 void buf_clear(struct buf *b);            /* keeps the memory, forgets a failure */

@@ -86,21 +86,14 @@ double sketch_quantile(const struct sketch *s, double q)
     return s->n ? value_of(s->bucket[s->n - 1].index) : (double)NAN;
 }
 
-static void add_varint(struct buf *out, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        buf_addc(out, (char)(v | 0x80));
-    buf_addc(out, (char)v);
-}
-
 void sketch_write(const struct sketch *s, struct buf *out)
 {
     uint32_t before = 0;
 
     buf_addc(out, FORM);
     for (size_t i = 0; i < s->n; i++) {
-        add_varint(out, s->bucket[i].index - before);
-        add_varint(out, s->bucket[i].count);
+        buf_add_varint(out, s->bucket[i].index - before);
+        buf_add_varint(out, s->bucket[i].count);
         before = s->bucket[i].index;
     }
 }

@@ -3,24 +3,7 @@
 
 #include <string.h>
 
-#define VARINT_MAX_BYTES 10
 #define LONG_LIST 15 /* as many items or more: their number stands behind */
-
-static void put_varint(struct buf *b, uint64_t v)
-{
-    uint8_t raw[VARINT_MAX_BYTES];
-    size_t n = 0;
-
-    for (; v >= 0x80; v >>= 7)
-        raw[n++] = (uint8_t)(v | 0x80); /* bounded: seven bits each */
-    raw[n++] = (uint8_t)v;
-    buf_add(b, raw, n);
-}
-
-static void put_zigzag(struct buf *b, int64_t v)
-{
-    put_varint(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
-}
 
 static void put_head(struct thrift_put *t, int id, enum thrift_type type)
 {
@@ -31,7 +14,7 @@ static void put_head(struct thrift_put *t, int id, enum thrift_type type)
         buf_addc(t->out, (char)(step << 4 | (int)type));
     } else {
         buf_addc(t->out, (char)type);
-        put_zigzag(t->out, id);
+        buf_add_zigzag(t->out, id);
     }
     *last = (int16_t)id;
 }
@@ -58,24 +41,24 @@ void thrift_put_bool(struct thrift_put *t, int id, bool v)
 void thrift_put_i16(struct thrift_put *t, int id, int16_t v)
 {
     put_head(t, id, THRIFT_I16);
-    put_zigzag(t->out, v);
+    buf_add_zigzag(t->out, v);
 }
 
 void thrift_put_i32(struct thrift_put *t, int id, int32_t v)
 {
     put_head(t, id, THRIFT_I32);
-    put_zigzag(t->out, v);
+    buf_add_zigzag(t->out, v);
 }
 
 void thrift_put_i64(struct thrift_put *t, int id, int64_t v)
 {
     put_head(t, id, THRIFT_I64);
-    put_zigzag(t->out, v);
+    buf_add_zigzag(t->out, v);
 }
 
 static void put_bytes(struct buf *b, const void *p, size_t len)
 {
-    put_varint(b, len);
+    buf_add_varint(b, len);
     buf_add(b, p, len);
 }
 
@@ -103,7 +86,7 @@ void thrift_put_list(struct thrift_put *t, int id, enum thrift_type of, size_t n
         buf_addc(t->out, (char)(n << 4 | of));
     } else {
         buf_addc(t->out, (char)(LONG_LIST << 4 | of));
-        put_varint(t->out, n);
+        buf_add_varint(t->out, n);
     }
 }
 
@@ -114,7 +97,7 @@ void thrift_item_struct(struct thrift_put *t)
 
 void thrift_item_i32(struct thrift_put *t, int32_t v)
 {
-    put_zigzag(t->out, v);
+    buf_add_zigzag(t->out, v);
 }
 
 void thrift_item_str(struct thrift_put *t, const char *s)

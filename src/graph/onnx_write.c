@@ -485,13 +485,6 @@ static void put(const struct sink *s, const void *p, size_t len)
         io_out_add(s->o, p, len);
 }
 
-static void add_varint(struct buf *b, uint64_t v)
-{
-    for (; v > 0x7f; v >>= 7)
-        buf_addc(b, (char)((v & 0x7f) | 0x80));
-    buf_addc(b, (char)v);
-}
-
 /* A TensorProto up to its data; the length of all of it is written first. */
 static void tensor_head(struct buf *b, const struct ow_weight *weight)
 {
@@ -503,9 +496,9 @@ static void tensor_head(struct buf *b, const struct ow_weight *weight)
     pb_varint(&body, TENSOR_DATA_TYPE, weight->type);
     pb_str(&body, TENSOR_NAME, weight->name);
     buf_addc(&body, (char)(TENSOR_RAW << 3 | PB_LEN));
-    add_varint(&body, bytes);
+    buf_add_varint(&body, bytes);
     buf_addc(b, (char)(GRAPH_INITIALIZER << 3 | PB_LEN));
-    add_varint(b, body.len + bytes);
+    buf_add_varint(b, body.len + bytes);
     buf_add(b, buf_str(&body), body.len);
     if (body.failed)
         b->failed = true;
@@ -586,7 +579,7 @@ static void put_ends(const struct onnx_writer *w, uint64_t weights, struct buf *
         pb_end(front, opset);
     }
     buf_addc(front, (char)(MODEL_GRAPH << 3 | PB_LEN));
-    add_varint(front, w->node.len + name.len + weights + w->io.len);
+    buf_add_varint(front, w->node.len + name.len + weights + w->io.len);
     buf_add(front, buf_str(&w->node), w->node.len);
     buf_add(front, buf_str(&name), name.len);
     buf_add(back, buf_str(&w->io), w->io.len);

@@ -6,29 +6,12 @@
 #define GROUP 8          /* packed numbers come in eights */
 #define RUN_MIN 8        /* shorter runs are packed */
 #define LITERALS_MAX 504 /* packed ones that one head covers: 63 groups, a head of one byte */
-#define VARINT_MAX_BYTES 10
-#define BLOCK 128 /* differences that share a least one */
-#define MINI 32   /* and of these, so many share a width */
+#define BLOCK 128        /* differences that share a least one */
+#define MINI 32          /* and of these, so many share a width */
 
 unsigned pq_width(uint64_t max)
 {
     return max ? 64 - (unsigned)__builtin_clzll(max) : 0;
-}
-
-static void put_varint(struct buf *b, uint64_t v)
-{
-    uint8_t raw[VARINT_MAX_BYTES];
-    size_t n = 0;
-
-    for (; v >= 0x80; v >>= 7)
-        raw[n++] = (uint8_t)(v | 0x80); /* bounded: seven bits each */
-    raw[n++] = (uint8_t)v;
-    buf_add(b, raw, n);
-}
-
-static void put_zigzag(struct buf *b, int64_t v)
-{
-    put_varint(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
 }
 
 /* Put v, of `width` bits, at a bit of zeroed bytes, with nine to spare. */
@@ -55,7 +38,7 @@ static void put_literals(struct buf *out, const uint32_t *v, size_t n, unsigned 
         return;
     for (size_t i = 0; i < n; i++)
         put_bits(raw, i * width, v[i], width);
-    put_varint(out, groups << 1 | 1);
+    buf_add_varint(out, groups << 1 | 1);
     buf_add(out, raw, groups * width);
 }
 
@@ -64,7 +47,7 @@ static void put_run(struct buf *out, uint32_t v, size_t n, unsigned width)
     uint8_t raw[4];
 
     memcpy(raw, &v, 4);
-    put_varint(out, (uint64_t)n << 1);
+    buf_add_varint(out, (uint64_t)n << 1);
     buf_add(out, raw, (width + 7) / 8);
 }
 
@@ -102,7 +85,7 @@ static void put_block(struct buf *out, const uint64_t *delta, size_t n)
     for (size_t i = 0; i < n; i++)
         width[i / MINI] = /* bounded: n is at most a block */
             (uint8_t)MAX(width[i / MINI], pq_width(delta[i] - (uint64_t)least));
-    put_zigzag(out, least);
+    buf_add_zigzag(out, least);
     buf_add(out, width, sizeof(width));
     for (size_t m = 0; m * MINI < n; m++) {
         memset(raw, 0, sizeof(raw));
@@ -117,10 +100,10 @@ void pq_delta(struct buf *out, const int64_t *v, size_t n)
     uint64_t delta[BLOCK];
     size_t waiting = 0;
 
-    put_varint(out, BLOCK);
-    put_varint(out, BLOCK / MINI);
-    put_varint(out, n);
-    put_zigzag(out, v[0]);
+    buf_add_varint(out, BLOCK);
+    buf_add_varint(out, BLOCK / MINI);
+    buf_add_varint(out, n);
+    buf_add_zigzag(out, v[0]);
     for (size_t i = 1; i < n; i++) {
         delta[waiting++] = (uint64_t)v[i] - (uint64_t)v[i - 1];
         if (waiting == BLOCK) {
