@@ -151,6 +151,31 @@ static inline void bits_unpack_wide(const uint8_t *p, unsigned w, uint64_t *v, s
     }
 }
 
+/* Behind the column, or NULL where bits_get() would fail. */
+static inline const uint8_t *bits_skip(const uint8_t *p, const uint8_t *end, size_t n)
+{
+    for (size_t first = 0; first < n; first += PACK_GROUP) {
+        unsigned w, nlarge;
+        uint64_t high;
+
+        if (end - p < 2 || p[0] > 64)
+            return NULL;
+        w = *p++;
+        nlarge = *p++;
+        if ((size_t)(end - p) < (size_t)w * PACK_GROUP / 8)
+            return NULL;
+        p += (size_t)w * PACK_GROUP / 8;
+        for (; nlarge; nlarge--) {
+            if (p == end || *p >= PACK_GROUP || w >= 64)
+                return NULL;
+            p = varint_get(p + 1, end, &high);
+            if (!p)
+                return NULL;
+        }
+    }
+    return p;
+}
+
 /* Behind the column, or NULL if it is damaged. */
 static inline const uint8_t *bits_get(const uint8_t *p, const uint8_t *end, uint64_t *v, size_t n)
 {

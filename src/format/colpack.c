@@ -262,3 +262,44 @@ const uint8_t *colpack_get(const uint8_t *p, const uint8_t *end, uint64_t *v, co
         return NULL;
     }
 }
+
+static const uint8_t *skip_guess(const uint8_t *p, const uint8_t *end, size_t n)
+{
+    uint64_t run, value;
+
+    for (;;) {
+        p = varint_get(p, end, &run);
+        if (!p || run > n)
+            return NULL;
+        n -= run;
+        if (!n)
+            return p;
+        p = varint_get(p, end, &value);
+        if (!p)
+            return NULL;
+        n--;
+    }
+}
+
+const uint8_t *colpack_skip(const uint8_t *p, const uint8_t *end, size_t n)
+{
+    uint64_t value;
+
+    if (!n)
+        return p;
+    if (p == end)
+        return NULL;
+    switch (*p++) {
+    case COLPACK_SAME:
+        return varint_get(p, end, &value);
+    case COLPACK_WIDTH:
+    case COLPACK_DELTA:
+        p = varint_get(p, end, &value);
+        p = varint_get(p, end, &value);
+        return p ? bits_skip(p, end, n) : NULL;
+    case COLPACK_GUESS:
+        return skip_guess(p, end, n);
+    default:
+        return NULL;
+    }
+}

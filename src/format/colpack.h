@@ -26,5 +26,7 @@ uint8_t *colpack_put(uint8_t *out, const uint64_t *v, const uint32_t *by, size_t
 /* Unpack; the end of what was read, or NULL if it is damaged. by as when packing. */
 const uint8_t *colpack_get(const uint8_t *p, const uint8_t *end, uint64_t *v, const uint32_t *by,
                            size_t n);
+/* Likewise, but of the column only its end is wanted; packed without `by`. */
+const uint8_t *colpack_skip(const uint8_t *p, const uint8_t *end, size_t n);
 
 #endif

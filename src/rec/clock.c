@@ -10,6 +10,7 @@
 
 uint32_t opm__clock_source = CLOCK_SOURCE_MONOTONIC;
 uint64_t opm__clock_rate;
+uint64_t opm__clock_apart;
 
 #if defined(__x86_64__)
 /* The CPU promises a constant rate in all power states, and the kernel has not found otherwise: it
@@ -34,13 +35,14 @@ static int tsc_is_trusted(void)
 }
 #endif
 
-/* What the firmware says, or 0. */
+/* What the firmware says of the counter, in ticks as they are here; or 0. */
 static uint64_t stated_rate(void)
 {
     uint64_t hz = 0;
 
 #if defined(__aarch64__)
     __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+    hz *= CNTVCT_PARTS;
 #endif
     return hz;
 }
@@ -70,6 +72,7 @@ void opm__clock_init(void)
     opm__clock_rate = opm__clock_source == CLOCK_SOURCE_MONOTONIC ? 1000000000 : stated_rate();
     if (!opm__clock_rate)
         opm__clock_rate = measure_rate();
+    opm__clock_apart = opm__clock_rate / 1000000000 + 1;
 }
 
 struct opm_calibration opm__clock_read(void)

@@ -11,10 +11,15 @@
 /* Set once by opm__clock_init(). */
 extern uint32_t opm__clock_source; /* enum opm_clock_source */
 extern uint64_t opm__clock_rate;   /* ticks per second, roughly */
+extern uint64_t opm__clock_apart;  /* ticks that are more than a nanosecond */
 
 void opm__clock_init(void);
 struct opm_calibration
 opm__clock_read(void); /* all clocks at one moment, the best of a few tries */
+
+/* ARM's counter may step by 40 ns and more, and several spans of a thread begin within a step: its
+ * ticks are counted in parts, so that there are times between two steps to give them. */
+#define CNTVCT_PARTS 64
 
 static inline int64_t clock_ns(clockid_t id)
 {
@@ -33,7 +38,7 @@ static inline uint64_t clock_ticks(void)
     uint64_t v;
 
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
-    return v;
+    return v * CNTVCT_PARTS;
 #endif
     return (uint64_t)clock_ns(CLOCK_MONOTONIC);
 }

@@ -83,7 +83,7 @@ struct counting {
     struct frame frame[FRAMES_MAX];
 };
 
-static __thread struct counting *counting __attribute__((tls_model("initial-exec")));
+static OPM__THREAD struct counting *counting;
 
 static void group_close(struct counting *c)
 {

@@ -21,7 +21,7 @@ static void meta_number(struct recorder *r, const char *key, long long v)
     opm__define_meta(r, key, text);
 }
 
-/* The command line, arguments separated by spaces. */
+/* The command line, arguments separated by spaces, without passwords. */
 static void meta_command(struct recorder *r)
 {
     char text[4096];
@@ -30,12 +30,16 @@ static void meta_command(struct recorder *r)
 
     if (fd >= 0)
         close(fd);
+    if (n == (ssize_t)sizeof(text) - 1) /* half an argument may be half a password */
+        while (n && text[n - 1])
+            n--;
     if (n <= 0)
         return;
     for (ssize_t i = 0; i + 1 < n; i++)
         if (!text[i])
             text[i] = ' '; /* bounded: in place of what was read */
     text[n] = '\0';
+    redact_passwords(text);
     opm__define_meta(r, "program.command", text);
 }
 

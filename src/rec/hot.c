@@ -11,11 +11,42 @@
 
 #include <string.h>
 
-__thread struct hot opm__hot __attribute__((tls_model("initial-exec")));
+OPM__THREAD struct hot opm__hot;
 uint32_t opm__layers;
 
 #define ASYNC_DEPTH UINT32_MAX
 #define ID_FILTERED UINT32_MAX
+
+/* When a span begins or ends on a thread: a nanosecond or more after what began or ended there
+ * last, so that spans can be told apart and lie within each other, however coarse the counter.
+ * Reading the TSC takes longer than that by itself. */
+static inline uint64_t span_ticks(struct hot *h)
+{
+    uint64_t now = clock_ticks();
+
+#ifdef __aarch64__
+    if (now < h->latest + opm__clock_apart)
+        now = h->latest + opm__clock_apart;
+    h->latest = now;
+#else
+    (void)h;
+#endif
+    return now;
+}
+
+/* Likewise, of a span that may have begun on another thread. */
+static inline uint64_t end_ticks(struct hot *h, opm_span span)
+{
+    uint64_t now = span_ticks(h);
+
+#ifdef __aarch64__
+    if (now < span.ticks)
+        now = span.ticks;
+#else
+    (void)span;
+#endif
+    return now;
+}
 
 static inline void slot_push(struct hot *h, uint64_t ticks, uint64_t id)
 {
@@ -55,9 +86,11 @@ void opm__put(struct hot *h, const struct opm_unit *u, unsigned n)
     __atomic_store_n(&h->slot->used, h->used, __ATOMIC_RELEASE);
 }
 
+enum wanted { A_SPAN, NO_SPAN }; /* what is lost if there is no room */
+
 /* The calling thread's state, entering the recording if it has to; NULL if nothing can be recorded.
  * Call between opm__slow_enter() and opm__slow_leave(). */
-static struct hot *hot_enter(void)
+static struct hot *hot_enter(enum wanted wanted)
 {
     struct hot *h = &opm__hot;
     uint32_t generation = atomic_load_explicit(&opm__recorder.generation, memory_order_relaxed);
@@ -66,7 +99,8 @@ static struct hot *hot_enter(void)
         return h;
     if (opm__thread_enter(h))
         return h;
-    atomic_fetch_add_explicit(&opm__recorder.no_room, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(wanted == A_SPAN ? &opm__recorder.no_room : &opm__recorder.lost_other,
+                              1, memory_order_relaxed);
     return NULL;
 }
 
@@ -107,13 +141,13 @@ static opm_span begin_id(struct hot *h, uint32_t id)
     opm_span span = { 0, atomic_load_explicit(&h->serial, memory_order_relaxed), 0 };
 
     if (h->depth >= OPM_STACK_MAX) {
-        struct opm_unit u = { clock_ticks(), unit_word(UNIT_BEGIN, id, 0) };
+        struct opm_unit u = { span_ticks(h), unit_word(UNIT_BEGIN, id, 0) };
 
         opm__put(h, &u, 1);
         span.ticks = u.ticks;
         __atomic_store_n(&h->slot->depth, ++h->depth, __ATOMIC_RELEASE);
     } else {
-        span.ticks = clock_ticks();
+        span.ticks = span_ticks(h);
         slot_push(h, span.ticks, id);
     }
     span.depth = h->depth;
@@ -126,7 +160,7 @@ __attribute__((noinline, cold)) static opm_span begin_slow(opm_site *site)
 
     if (!opm__slow_enter_span())
         return span;
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(A_SPAN);
     uint32_t id = h ? site_id(site) : 0;
 
     if (h && id != ID_FILTERED)
@@ -152,7 +186,7 @@ opm_span opm__begin(opm_site *site)
     }
     span.thread = atomic_load_explicit(&h->serial, memory_order_relaxed);
     span.depth = h->depth + 1;
-    span.ticks = clock_ticks();
+    span.ticks = span_ticks(h);
     slot_push(h, span.ticks, (uint32_t)cache);
     return span;
 }
@@ -182,7 +216,7 @@ static void end_top(struct hot *h, uint64_t now)
 
 static void async_end(opm_span span, uint64_t now)
 {
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(NO_SPAN);
     struct opm_unit u[2] = { { now, unit_word(UNIT_ASYNC_END, 0, 0) },
                              { span.ticks, span.thread } };
 
@@ -235,8 +269,8 @@ static inline void hot_open(struct hot *h)
 
 void opm__end(opm_span span)
 {
-    uint64_t now = clock_ticks();
     struct hot *h = &opm__hot;
+    uint64_t now = end_ticks(h, span);
 
     if (UNLIKELY(atomic_load_explicit(&h->inside, memory_order_relaxed))) {
         end_slow(span, now);
@@ -268,11 +302,11 @@ opm_span opm__async_begin(opm_site *site)
 
     if (!opm__slow_enter_span())
         return span;
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(A_SPAN);
     uint32_t id = h ? site_id(site) : ID_FILTERED;
 
     if (h && id != ID_FILTERED) {
-        struct opm_unit u = { clock_ticks(), unit_word(UNIT_ASYNC_BEGIN, id, 0) };
+        struct opm_unit u = { span_ticks(h), unit_word(UNIT_ASYNC_BEGIN, id, 0) };
 
         opm__put(h, &u, 1);
         span = (opm_span){ u.ticks, atomic_load_explicit(&h->serial, memory_order_relaxed),
@@ -288,7 +322,7 @@ opm_span opm__begin_named(uint32_t layer, const char *category, const char *name
 
     if (!opm__slow_enter_span())
         return span;
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(A_SPAN);
     uint32_t id =
         h ? opm__define_named(ROLE_SPAN, layer, category, name ? name : "", name ? len : 0) : 0;
 
@@ -301,7 +335,7 @@ opm_span opm__begin_named(uint32_t layer, const char *category, const char *name
 /* Write an argument of a span; `kind` and `value` as format.h has them. */
 static void put_arg(opm_span span, enum opm_unit_kind kind, uint32_t key, uint64_t value)
 {
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(NO_SPAN);
     struct opm_unit u[2] = { { span.ticks, unit_word(kind, key, 0) }, { value, span.thread } };
 
     if (h && key)
@@ -311,7 +345,7 @@ static void put_arg(opm_span span, enum opm_unit_kind kind, uint32_t key, uint64
 static opm_span begin_role(uint32_t role, const char *name)
 {
     opm_span span = { 0, 0, 0 };
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(A_SPAN);
     uint32_t id =
         h ? opm__define_named(role, OPM_APP, NULL, name ? name : "", name ? strlen(name) : 0) : 0;
 
@@ -327,7 +361,7 @@ static void step_phase_end(struct hot *h)
     h->phase = opm_span_none();
     if (phase.depth && h->depth >= phase.depth &&
         atomic_load_explicit(&h->serial, memory_order_relaxed) == phase.thread)
-        end_entered(h, phase, clock_ticks());
+        end_entered(h, phase, end_ticks(h, phase));
 }
 
 opm_span opm__step_begin(const char *model, int64_t num, uint32_t flags)
@@ -378,13 +412,13 @@ opm_span opm__activity_begin(const char *name, int64_t step, const char *meta)
 
     if (!opm__slow_enter_span())
         return span;
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(A_SPAN);
     uint32_t id = h ? opm__define_named(ROLE_ACTIVITY, OPM_APP, NULL, name ? name : "",
                                         name ? strlen(name) : 0)
                     : 0;
 
     if (id) {
-        struct opm_unit u = { clock_ticks(), unit_word(UNIT_ASYNC_BEGIN, id, 0) };
+        struct opm_unit u = { span_ticks(h), unit_word(UNIT_ASYNC_BEGIN, id, 0) };
 
         opm__put(h, &u, 1);
         span = (opm_span){ u.ticks, atomic_load_explicit(&h->serial, memory_order_relaxed),
@@ -415,7 +449,7 @@ void opm__put_counter(opm_site *site, uint32_t role, enum opm_unit_kind kind, ui
         return;
     if (__atomic_load_n(&site->role, __ATOMIC_RELAXED) != role)
         __atomic_store_n(&site->role, role, __ATOMIC_RELAXED);
-    h = hot_enter();
+    h = hot_enter(NO_SPAN);
     id = h ? site_id(site) : ID_FILTERED;
     if (id != ID_FILTERED) {
         struct opm_unit u[2] = { { clock_ticks(), unit_word(kind, id, 0) }, { value, 0 } };
@@ -438,7 +472,7 @@ void opm__counter(opm_site *site, double value)
 void opm__put_device_span(uint32_t track, opm_site *site, int64_t start_ns, int64_t end_ns,
                           uint64_t correlation, uint32_t args)
 {
-    struct hot *h = site ? hot_enter() : NULL;
+    struct hot *h = site ? hot_enter(A_SPAN) : NULL;
     uint32_t id = h ? site_id(site) : ID_FILTERED;
     struct opm_unit u[3] = { { (uint64_t)start_ns, unit_word(UNIT_DEVICE_SPAN, id, 0) },
                              { (uint64_t)end_ns, correlation },
@@ -457,7 +491,7 @@ void opm__flow(opm_span src, opm_span dst)
 {
     if (!span_enter(src.thread < dst.thread ? src : dst))
         return;
-    struct hot *h = hot_enter();
+    struct hot *h = hot_enter(NO_SPAN);
     struct opm_unit u[3] = { { clock_ticks(), unit_word(UNIT_FLOW, 0, 0) },
                              { src.ticks, src.thread },
                              { dst.ticks, dst.thread } };

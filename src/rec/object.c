@@ -396,7 +396,7 @@ void opm_mem(const opm_mem_info *given)
     put_varint(&b, op_id(info.first_op));
     put_varint(&b, op_id(info.last_op));
     if (b.failed) {
-        atomic_fetch_add_explicit(&opm__recorder.no_room, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&opm__recorder.lost_other, 1, memory_order_relaxed);
     } else {
         struct guard g;
 

@@ -3,10 +3,15 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* Not by ioctl(): C libraries do not agree how wide a request is. */
+static int event_id(int fd, uint64_t *out)
+{
+    return (int)syscall(SYS_ioctl, fd, PERF_EVENT_IOC_ID, out);
+}
 
 bool opm__perf_open(struct perf_event *e, struct perf_event_attr *attr, int group)
 {
@@ -17,7 +22,7 @@ bool opm__perf_open(struct perf_event *e, struct perf_event_attr *attr, int grou
         opm__own_high((int)syscall(SYS_perf_event_open, attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC));
     if (e->fd < 0)
         return false;
-    if (fstat(e->fd, &st) < 0 || ioctl(e->fd, PERF_EVENT_IOC_ID, &e->id) < 0) {
+    if (fstat(e->fd, &st) < 0 || event_id(e->fd, &e->id) < 0) {
         int why = errno;
 
         close(e->fd);
@@ -35,7 +40,7 @@ bool opm__perf_is(const struct perf_event *e)
     uint64_t id = 0;
 
     return fstat(e->fd, &st) == 0 && st.st_dev == e->dev && st.st_ino == e->ino &&
-           ioctl(e->fd, PERF_EVENT_IOC_ID, &id) == 0 && id == e->id;
+           event_id(e->fd, &id) == 0 && id == e->id;
 }
 
 bool opm__perf_read(const struct perf_event *e, void *out, size_t size)

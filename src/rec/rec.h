@@ -52,6 +52,7 @@ struct hot {
     struct hot **prev;  /* NULL: not on it */
     opm_span phase;     /* open phase of a step */
     uint64_t slot_lost; /* spans dropped since the last LOST unit */
+    uint64_t latest;    /* when a span began or ended last, where counters are coarse */
     bool counted;       /* in opm__recorder.slow; survives what resets the rest, as `inside` does */
 };
 
@@ -181,7 +182,15 @@ struct recorder {
 };
 
 extern struct recorder opm__recorder;
-extern __thread struct hot opm__hot __attribute__((tls_model("initial-exec")));
+/* Found by an offset that is known when the library is loaded: glibc has room for so much in what
+ * is loaded later, too. musl refuses it there, and has the memory of the other model at hand before
+ * a thread begins, which glibc has not. */
+#ifdef __GLIBC__
+#define OPM__THREAD __thread __attribute__((tls_model("initial-exec")))
+#else
+#define OPM__THREAD __thread
+#endif
+extern OPM__THREAD struct hot opm__hot;
 
 static inline struct opm_live_header *recorder_live(struct recorder *r)
 {

@@ -20,8 +20,10 @@
 #define BUFFER_MB_DEFAULT 32
 #define BUFFER_MB_MIN 1
 #define BUFFER_MB_MAX 65536
-#define EXITS_MAX 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
 #define STUCK_NS 5000000000
+
+/* There where the program was built with ThreadSanitizer. */
+extern void __tsan_init(void) __attribute__((weak));
 
 struct recorder opm__recorder = { .control = PTHREAD_MUTEX_INITIALIZER,
                                   .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -124,8 +126,16 @@ void opm__slow_leave(void)
 }
 
 /* How often the calling thread came to its end: what ends later may record again, but we are called
- * for that only so many times. */
-static __thread unsigned exits __attribute__((tls_model("initial-exec")));
+ * for that only so many times. After the last one nothing is recorded, also by handlers of signals
+ * that come until the thread is gone: nothing would take it off the list. */
+static OPM__THREAD unsigned exits;
+
+/* ThreadSanitizer forgets the thread when it is called for the last time: what calls it after that,
+ * a lock too, crashes. */
+static unsigned exits_max(void)
+{
+    return __tsan_init ? PTHREAD_DESTRUCTOR_ITERATIONS - 1 : PTHREAD_DESTRUCTOR_ITERATIONS;
+}
 
 static void thread_exit(void *unused)
 {
@@ -134,7 +144,8 @@ static void thread_exit(void *unused)
     (void)unused;
     opm__thread_recover();
     opm__counters_leave();
-    exits++;
+    if (++exits < exits_max())
+        pthread_setspecific(exit_key, h); /* to be called again, whether it records or not */
     if (!atomic_load_explicit(&h->generation, memory_order_relaxed))
         return;
     if (!opm__slow_enter()) {
@@ -149,7 +160,7 @@ static void thread_exit(void *unused)
 
 bool opm__thread_watch(void)
 {
-    if (exits >= EXITS_MAX)
+    if (exits >= exits_max())
         return false;
     return !exit_key_made || pthread_setspecific(exit_key, &opm__hot) == 0;
 }

@@ -36,7 +36,7 @@ struct direct {
     _Atomic uint32_t done; /* futex */
 };
 
-static __thread bool is_writer __attribute__((tls_model("initial-exec")));
+static OPM__THREAD bool is_writer;
 
 static void chunk_finish(struct opm_chunk *c, const void *payload)
 {

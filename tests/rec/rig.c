@@ -6,12 +6,21 @@
 #include <errno.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define DIR_VARIABLE "RIG_DIR"
 
 int rig_rounds(int normal, int soak)
 {
     return getenv("RIG_SOAK") ? soak : normal;
+}
+
+void rig_alarm(unsigned seconds)
+{
+    const char *patience = getenv("OPMETER_TEST_PATIENCE");
+    long times = patience ? strtol(patience, NULL, 10) : 1;
+
+    alarm(seconds * (unsigned)MAX(times, 1L));
 }
 
 static const char *rig_dir(void)
@@ -105,6 +114,17 @@ void rig_stop(void)
 
     if (opm_stop(&err) != 0)
         fail_msg("opm_stop: %s", err.msg);
+}
+
+void rig_tick(void)
+{
+    enum { SLOWEST_NS = 1000 };
+    struct timespec from, now;
+
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < SLOWEST_NS);
 }
 
 /* ---- reading back ---- */
@@ -258,6 +278,23 @@ static void output_read(char *to, size_t size, pid_t pid, const char *which)
     unlink(name);
 }
 
+/* What qemu says of a program that a signal ends is not the program's. */
+static void drop_emulator_lines(char *text)
+{
+    static const char start[] = "qemu: uncaught target signal ";
+    char *line = text;
+
+    while (*line) {
+        char *next = line + strcspn(line, "\n");
+
+        next += *next == '\n';
+        if (strncmp(line, start, sizeof(start) - 1) == 0)
+            memmove(line, next, strlen(next) + 1);
+        else
+            line = next;
+    }
+}
+
 void rig_wait(pid_t pid, struct rig_result *r)
 {
     pid_t got;
@@ -269,6 +306,7 @@ void rig_wait(pid_t pid, struct rig_result *r)
     assert_int_equal(got, pid);
     output_read(r->out, sizeof(r->out), pid, "out");
     output_read(r->err, sizeof(r->err), pid, "err");
+    drop_emulator_lines(r->err);
 }
 
 void rig_run(struct rig_result *r, const char *const *env, const char *const *words)

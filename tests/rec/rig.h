@@ -34,6 +34,9 @@
 /* The soak variants of the tests say so in the environment: more rounds. */
 int rig_rounds(int normal, int soak);
 
+/* alarm(), for a machine that needs OPMETER_TEST_PATIENCE times as long as others. */
+void rig_alarm(unsigned seconds);
+
 /* A file name in the folder of this test (or, in a child, of the test that started it); until the
  * next call but seven. */
 const char *rig_path(const char *name);
@@ -44,6 +47,8 @@ void rig_copy(const char *from, const char *to);
 /* opm_start() on a file of rig_path() with default options; both fail the test if they fail. */
 void rig_start(const char *path);
 void rig_stop(void);
+/* Wait until the recorder's clock has ticked, which takes 1 us where the slowest counters are. */
+void rig_tick(void);
 
 /* Open a trace, failing the test with the reader's message if it cannot be read. */
 opm_trace *rig_open(const char *path);

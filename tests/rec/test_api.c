@@ -119,6 +119,7 @@ static void spans_are_scopes(void **state)
                 continue; /* leaves the block only */
             OPM_SPAN(OPM_APP, "inside")
             {
+                rig_tick(); /* what begins and ends with its tick encloses nothing */
                 if (i == 3)
                     break;
             }

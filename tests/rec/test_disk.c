@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ static void *record_names(void *arg)
     char name[64];
 
     for (int64_t n = *(const int64_t *)arg; n > 0; n--) {
-        int len = snprintf(name, sizeof(name), "name %lld of %lx", (long long)n, pthread_self());
+        int len = snprintf(name, sizeof(name), "name %lld of %p", (long long)n, (void *)&name);
 
         opm_end(opm_begin_named(OPM_APP, NULL, name, (size_t)len));
     }
@@ -58,7 +59,7 @@ static int64_t record_beside_idlers(void)
     pthread_t idler;
     opm_span span = opm_begin(&work);
 
-    alarm(60);
+    rig_alarm(60);
     pthread_barrier_init(&full, NULL, 2);
     pthread_barrier_init(&done, NULL, 2);
     RIG_CHECK(pthread_create(&idler, NULL, hoard, NULL) == 0);
@@ -128,6 +129,21 @@ static void copy_live(const char *file, const char *to)
         rig_copy(from_live, to_live);
 }
 
+/* An emulator may take any advice about memory, even such as no system knows, and do nothing: room
+ * that was asked for before it is stored to is not there then. */
+static bool advice_is_heard(void)
+{
+    enum { NOBODY_KNOWS = 9999 };
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool heard;
+
+    RIG_CHECK(p != MAP_FAILED);
+    heard = madvise(p, size, NOBODY_KNOWS) < 0;
+    munmap(p, size);
+    return heard;
+}
+
 /* The same in a file system of its own of so many bytes; the file is saved from there. */
 static int on_small_disk(int argc, char **argv)
 {
@@ -135,6 +151,8 @@ static int on_small_disk(int argc, char **argv)
     int rc;
 
     (void)argc;
+    if (!advice_is_heard())
+        return 77;
     snprintf(where, sizeof(where), "/tmp/opmeter-disk-XXXXXX");
     snprintf(options, sizeof(options), "size=%s", argv[1]);
     if (!mkdtemp(where))

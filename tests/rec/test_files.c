@@ -301,7 +301,7 @@ static int pipe_child(int argc, char **argv)
     start(argv[0]);
     record(&work, 10);
     close(ends[1]);
-    alarm(60);
+    rig_alarm(60);
     RIG_CHECK(read(ends[0], &byte, 1) == 0);
     stop_and_say();
     return EXIT_CODE;

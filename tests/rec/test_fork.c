@@ -264,7 +264,7 @@ static int fork_from_many(int argc, char **argv)
         pid_t pid = fork();
 
         if (pid == 0) {
-            alarm(60); /* a lock that nobody holds any more would be waited for for ever */
+            rig_alarm(60); /* a lock that nobody holds any more would be waited for for ever */
             opm_end(opm_begin(&in_child));
             opm_end(opm_begin_named(OPM_APP, NULL, "named in child", 14));
             exit(0);

@@ -195,9 +195,10 @@ static void check_sense(opm_trace *t)
                "SELECT name, count(*) FROM span WHERE name NOT IN ('hot', 'outer', 'inner', 'op', "
                "'with args', 'kernel') AND name NOT LIKE 'new _ %' GROUP BY name",
                "");
-    /* Nothing is there twice. */
+    /* Nothing is there twice. Of a site, spans of no length may begin in one tick of a slow
+     * counter. */
     rig_expect(t,
-               "SELECT name, ts, count(*) FROM span WHERE name != 'kernel' "
+               "SELECT name, ts, count(*) FROM span WHERE name != 'kernel' AND dur != 0 "
                "GROUP BY track, ts, name HAVING count(*) > 1 LIMIT 3",
                "");
     rig_expect(t, "SELECT count(*) FROM op", "1\n");

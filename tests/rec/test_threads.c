@@ -1,10 +1,12 @@
 /* test_threads.c -- threads that come, go, meet and are too many. */
 #include "rig.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 static opm_site work = OPM_SITE_INIT(OPM_APP, NULL, "work");
+static opm_site gauge = OPM_SITE_INIT(OPM_APP, NULL, "gauge");
 static opm_site unfinished = OPM_SITE_INIT(OPM_APP, NULL, "unfinished");
 
 static void start_all(pthread_t *threads, int n, void *(*run)(void *), void *arg)
@@ -98,6 +100,49 @@ static void destructors_record(void **state)
     opm_trace_close(t);
 }
 
+/* In the last round of destructors alone. */
+static void record_last(void *left)
+{
+    uintptr_t n = (uintptr_t)left;
+
+    if (n > 1)
+        pthread_setspecific(late_key, (void *)(n - 1));
+    else
+        opm_end(opm_begin(&work));
+}
+
+static void *end_late(void *unused)
+{
+    pthread_setspecific(late_key, (void *)(uintptr_t)PTHREAD_DESTRUCTOR_ITERATIONS);
+    opm_end(opm_begin(&work));
+    return unused;
+}
+
+static void *do_nothing(void *unused)
+{
+    return unused;
+}
+
+/* Nobody is told when the memory of such a thread goes, so the recorder has no use for it. */
+static void no_thread_is_late(void **state)
+{
+    pthread_t thread[3];
+
+    (void)state;
+#if RIG_TSAN
+    skip(); /* as above */
+#endif
+    assert_int_equal(pthread_key_create(&late_key, record_last), 0);
+    rig_start(rig_path("last.opm"));
+    start_all(thread, 3, end_late, NULL);
+    join_all(thread, 3);
+    start_all(thread, 3, do_nothing, NULL); /* where they were */
+    join_all(thread, 3);
+    rig_stop();
+    pthread_key_delete(late_key);
+    opm_trace_close(rig_open(rig_path("last.opm")));
+}
+
 static void *short_life(void *arg)
 {
     _Atomic int *number = arg;
@@ -149,8 +194,10 @@ static void *join_crowd(void *arg)
 
     opm_end(opm_begin(&work));
     pthread_barrier_wait(&crowd->all_here);
-    for (int i = 1; i < crowd->spans; i++)
+    for (int i = 1; i < crowd->spans; i++) {
         opm_end(opm_begin(&work));
+        opm_counter(&gauge, i); /* is no span when it is lost */
+    }
     pthread_barrier_wait(&crowd->all_here);
     return NULL;
 }
@@ -328,11 +375,9 @@ static void all_functions_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_leave_spans_open),
-        cmocka_unit_test(destructors_record),
-        cmocka_unit_test(many_short_threads),
-        cmocka_unit_test(too_many_threads),
-        cmocka_unit_test(defined_once),
+        cmocka_unit_test(threads_leave_spans_open), cmocka_unit_test(destructors_record),
+        cmocka_unit_test(no_thread_is_late),        cmocka_unit_test(many_short_threads),
+        cmocka_unit_test(too_many_threads),         cmocka_unit_test(defined_once),
         cmocka_unit_test(all_functions_at_once),
     };
 
