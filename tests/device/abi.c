@@ -144,6 +144,12 @@ SAME(cupti_call, data, CUpti_CallbackData, correlationData);
 SAME(cupti_call, correlation, CUpti_CallbackData, correlationId);
 EQUAL(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
 EQUAL(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
+EQUAL(CUPTI_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_RESOURCE);
+EQUAL(CUPTI_CBID_NODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+EQUAL(CUPTI_CBID_NODE_CLONED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+SAME(cupti_resource, descriptor, CUpti_ResourceData, resourceDescriptor);
+SAME(cupti_graph, node, CUpti_GraphData, node);
+SAME(cupti_graph, original_node, CUpti_GraphData, originalNode);
 EQUAL(CUPTI_DOMAIN_STATE, CUPTI_CB_DOMAIN_STATE);
 EQUAL(CUPTI_CBID_DEVICE_RESET, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020);
 

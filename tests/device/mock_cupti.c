@@ -29,6 +29,7 @@ static struct {
     cupti_callback callback;
     uint32_t enabled[64];
     uint8_t watched[512]; /* functions of the driver of which there are records */
+    uint8_t made[32];     /* resources that are told of */
     uint8_t told[512];    /* and of the runtime whose calls are told at once */
     struct buffer now;
     struct buffer full[FULL_MAX];
@@ -186,10 +187,27 @@ static void schedule(const struct mock_work *w, uint64_t *start, uint64_t *end)
         *start = 0;
 }
 
+static void make_node(const struct mock_work *w)
+{
+    struct mock_work node = *w, original = { .graph_node = w->original };
+    struct cupti_graph graph = { .node = &node, .original_node = &original };
+    struct cupti_resource made = { .descriptor = &graph };
+    uint32_t cbid = w->original ? CUPTI_CBID_NODE_CLONED : CUPTI_CBID_NODE_CREATED;
+
+    if (mock.callback && mock.made[CUPTI_CBID_NODE_CREATED])
+        mock.callback(NULL, CUPTI_DOMAIN_RESOURCE, CUPTI_CBID_NODE_CREATED, &made);
+    if (mock.callback && w->original && mock.made[cbid])
+        mock.callback(NULL, CUPTI_DOMAIN_RESOURCE, cbid, &made);
+}
+
 static void perform(const struct mock_work *w, uint32_t correlation)
 {
     uint64_t start, end;
 
+    if (w->kind == MOCK_NODE) {
+        make_node(w);
+        return;
+    }
     if (w->kind == MOCK_NOTHING || w->kind == MOCK_WAIT)
         return;
     schedule(w, &start, &end);
@@ -368,6 +386,17 @@ int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint
     (void)subscriber;
     if (domain == CUPTI_DOMAIN_RUNTIME)
         mock.told[cbid % 512] = (uint8_t)enable;
+    if (domain == CUPTI_DOMAIN_RESOURCE)
+        mock.made[cbid % 32] = (uint8_t)enable;
+    return CUPTI_OK;
+}
+
+/* A node is the work that it stands for. */
+int cuptiGetGraphNodeId(void *node, uint64_t *id)
+{
+    if (!node || behaves("no-nodes"))
+        return 1;
+    *id = ((const struct mock_work *)node)->graph_node;
     return CUPTI_OK;
 }
 
@@ -389,6 +418,7 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
         { CUPTI_DOMAIN_RUNTIME, 131, "cudaStreamSynchronize_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 164, "cudaDeviceReset_v3020" },
         { CUPTI_DOMAIN_RUNTIME, 211, "cudaLaunchKernel_v7000" },
+        { CUPTI_DOMAIN_RUNTIME, 306, "cudaGraphInstantiate_v10000" },
         { CUPTI_DOMAIN_RUNTIME, 311, "cudaGraphLaunch_v10000" },
         { CUPTI_DOMAIN_DRIVER, 304, "cuCtxGetCurrent" },
         { CUPTI_DOMAIN_DRIVER, 307, "cuLaunchKernel" },

@@ -8,6 +8,7 @@
  *     foreign-clock  it keeps its own clock, which is 50 ppm fast and far away
  *     shuffled       a buffer's records come last first
  *     stranger       records of a kind that nobody knows come in between
+ *     no-nodes       nodes of graphs have no numbers
  *     whole-kinds    single functions can be left out, but not be asked for
  *     stuck          buffers are never given back before the end */
 #ifndef MOCK_CUPTI_H
@@ -15,7 +16,15 @@
 
 #include <stdint.h>
 
-enum mock_work_kind { MOCK_NOTHING, MOCK_KERNEL, MOCK_COPY, MOCK_PEER_COPY, MOCK_FILL, MOCK_WAIT };
+enum mock_work_kind {
+    MOCK_NOTHING,
+    MOCK_KERNEL,
+    MOCK_COPY,
+    MOCK_PEER_COPY,
+    MOCK_FILL,
+    MOCK_WAIT,
+    MOCK_NODE
+};
 
 /* What a call makes the device do. */
 struct mock_work {
@@ -26,8 +35,9 @@ struct mock_work {
     int grid, block, registers, shared_bytes;
     uint64_t bytes; /* copy, fill */
     int copy_kind, src_kind, dst_kind;
-    uint64_t graph_node;
-    int unfinished; /* its end never becomes known */
+    uint64_t graph_node; /* of MOCK_NODE: that is made, nothing runs */
+    uint64_t original;   /* MOCK_NODE: the node that it is a clone of, or 0 */
+    int unfinished;      /* its end never becomes known */
 };
 
 /* A call of the runtime (domain 2) or the driver (1) on the calling thread, and n works that it

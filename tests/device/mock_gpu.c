@@ -10,6 +10,7 @@
 #include <opmeter/opmeter.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ enum {
     STREAM_SYNCHRONIZE = 131,
     DEVICE_RESET = 164,
     LAUNCH = 211,
+    GRAPH_INSTANTIATE = 306,
     GRAPH_LAUNCH = 311,
     DRIVER_GET_CURRENT = 304,
     DRIVER_LAUNCH = 307
@@ -282,6 +284,54 @@ static void autocast(int steps)
     }
 }
 
+/* A launch while a stream is captured makes a node. */
+static void capture(opm_op *op, uint64_t node, bool by_driver)
+{
+    struct mock_work w = { .kind = MOCK_NODE, .graph_node = node };
+    opm_span span = opm_op_begin(op);
+
+    if (call)
+        call(by_driver ? DRIVER : RUNTIME, by_driver ? DRIVER_LAUNCH : LAUNCH, 0, &w, 1);
+    opm_end(span);
+}
+
+/* Three operators are captured into a graph, which is instantiated twice and replayed n times of
+ * each. Kernels of the first two have one name, and clones are numbered the other way round, so
+ * that neither names nor the order tell them apart; the last is launched through the driver. */
+static void graphs(int n)
+{
+    static const char *const kernel[] = { "gemm", "gemm", "softmax" };
+    static const uint64_t us[] = { 10, 30, 5 };
+    opm_op *op[] = { define("query", "MatMul"), define("value", "MatMul"),
+                     define("weights", "Softmax") };
+
+    for (int i = 0; i < 3; i++)
+        capture(op[i], 101 + (uint64_t)i, i == 2);
+    for (int g = 0; g < 2; g++) {
+        uint64_t base = 200 + 100 * (uint64_t)g;
+        struct mock_work clone[3], run[3];
+
+        for (int i = 0; i < 3; i++) {
+            clone[i] = (struct mock_work){ .kind = MOCK_NODE,
+                                           .graph_node = base - (uint64_t)i,
+                                           .original = 101 + (uint64_t)i };
+            run[i] = (struct mock_work){ .kind = MOCK_KERNEL,
+                                         .stream = 7,
+                                         .dur_ns = us[i] * 1000,
+                                         .name = kernel[i],
+                                         .grid = 1,
+                                         .block = 32,
+                                         .graph_node = base - (uint64_t)i };
+        }
+        cuda(GRAPH_INSTANTIATE, clone, 3);
+        for (int i = 0; i < n; i++)
+            cuda(GRAPH_LAUNCH, run, 3);
+    }
+    synchronize(7);
+    for (int i = 0; i < 3; i++)
+        opm_op_free(op[i]);
+}
+
 static void many(int n)
 {
     for (int i = 0; i < n; i++)
@@ -362,9 +412,10 @@ int main(int argc, char **argv)
         int n;
     } scenes[] = { { "train", train, 20 },        { "all", all, 0 },
                    { "annotated", annotated, 0 }, { "autocast", autocast, 3 },
-                   { "many", many, 1000 },        { "reset", reset, 0 },
-                   { "forks", forks, 0 },         { "killed", killed, 0 },
-                   { "left", left, 0 },           { "threads", threads, 4 } };
+                   { "graphs", graphs, 4 },       { "many", many, 1000 },
+                   { "reset", reset, 0 },         { "forks", forks, 0 },
+                   { "killed", killed, 0 },       { "left", left, 0 },
+                   { "threads", threads, 4 } };
     const char *name = argc > 1 ? argv[1] : "train";
 
     nvtx_load();

@@ -1,15 +1,16 @@
 #!/bin/sh
 # run.sh -- check libopmeter-cuda on a machine with an NVIDIA GPU.
 #
-# usage: tests/gpu/run.sh FOLDER [all|quick|speed]
+# usage: tests/gpu/run.sh FOLDER [all|quick|speed|build]
 #
 # Builds the recorder and the CUDA library alone, with cc and nvcc and nothing installed beyond the
 # CUDA toolkit, runs the examples and the faults that only a real GPU has, and the comparison with
 # PyTorch's own profiler (bare, under opmeter, under PyTorch's profiler, in turn). What it leaves in
-# FOLDER, tests/gpu/report.py turns into figures, on any machine that has opmeter built.
+# FOLDER, tests/gpu/report.py turns into figures, on any machine that has opmeter built. build: no more
+# than the two libraries, for which cc will do.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick|speed]}
+out=${1:?usage: tests/gpu/run.sh FOLDER [all|quick|speed|build]}
 what=${2:-all}
 rounds=4
 [ "$what" = quick ] && rounds=1
@@ -40,10 +41,12 @@ library()
 library -Wl,-soname,libopmeter.so.0 -o "$work/libopmeter.so.0" src/rec/*.c \
     src/base/error.c >>"$log" 2>&1 || { say "libopmeter: does not build"; exit 1; }
 ln -sf libopmeter.so.0 "$work/libopmeter.so"
-library -o "$work/libopmeter-cuda.so" src/device/cuda/*.c src/base/alloc.c \
-    src/base/budget_spend.c src/base/error.c src/base/u64map.c -L"$work" -lopmeter -ldl "-Wl,-rpath,\$ORIGIN" \
+# shellcheck disable=SC2046
+library -o "$work/libopmeter-cuda.so" src/device/cuda/*.c $(cat src/device/base.txt) \
+    -L"$work" -lopmeter -ldl -Wl,--no-undefined "-Wl,-rpath,\$ORIGIN" \
     -Wl,--version-script=src/device/cuda/exports.map >>"$log" 2>&1 ||
     { say "libopmeter-cuda: does not build"; exit 1; }
+[ "$what" = build ] && { rm -rf "$work"; say "built"; exit 0; }
 nvcc -O2 -o "$work/pipeline" examples/cuda/pipeline.cu >>"$log" 2>&1 ||
     { say "pipeline: does not build"; exit 1; }
 say "built; $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null)"

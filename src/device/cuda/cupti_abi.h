@@ -166,9 +166,15 @@ enum { CUPTI_OBJECT_THREAD = 2 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 enum { CUPTI_FLUSH_FORCED = 1 };
 enum { CUPTI_ATTRIBUTE_ZEROED = 5 }; /* uint8_t: buffers are given zeroed */
-enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2, CUPTI_DOMAIN_STATE = 6 };
+enum {
+    CUPTI_DOMAIN_DRIVER = 1,
+    CUPTI_DOMAIN_RUNTIME = 2,
+    CUPTI_DOMAIN_RESOURCE = 3,
+    CUPTI_DOMAIN_STATE = 6
+};
 enum { CUPTI_CBID_DEVICE_RESET = 164 }; /* cudaDeviceReset() */
-#define CUPTI_NO_ID 0xffffffffu         /* of a stream or context in synchronization records */
+enum { CUPTI_CBID_NODE_CREATED = 13, CUPTI_CBID_NODE_CLONED = 20 };
+#define CUPTI_NO_ID 0xffffffffu /* of a stream or context in synchronization records */
 
 struct cupti_state {
     int result;
@@ -188,6 +194,22 @@ struct cupti_call {
     uint32_t context_id;
     uint64_t *data; /* the same for both ends, to keep something in */
     uint32_t correlation;
+};
+
+/* Something that was made, of which the descriptor tells. */
+struct cupti_resource {
+    void *context;
+    void *handle;
+    void *descriptor;
+};
+
+/* The descriptor of a node of a graph. */
+struct cupti_graph {
+    void *graph, *original_graph;
+    void *node, *original_node;
+    int node_type;
+    void *dependency;
+    void *exec;
 };
 
 struct cupti_subscriber_options {
@@ -216,6 +238,7 @@ typedef uint64_t (*cupti_clock)(void);
     X(EnableCallback, 1, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))    \
     X(EnableDomain, 1, (uint32_t enable, void *subscriber, uint32_t domain))                     \
     X(GetCallbackName, 1, (uint32_t domain, uint32_t cbid, const char **name))                   \
+    X(GetGraphNodeId, 0, (void *node, uint64_t *id))                                             \
     X(SetThreadIdType, 1, (uint32_t type))                                                       \
     X(ActivityRegisterCallbacks, 1,                                                              \
       (cupti_buffer_request request, cupti_buffer_complete complete))                            \

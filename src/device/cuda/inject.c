@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "device/cuda/calls.h"
+#include "device/cuda/graphs.h"
 #include "device/cuda/nvtx.h"
 #include "device/cuda/pool.h"
 #include "device/cuda/records.h"
@@ -269,6 +270,8 @@ static void called_back(void *user, uint32_t domain, uint32_t cbid, const void *
         tell_state(data);
         return;
     }
+    if (domain == CUPTI_DOMAIN_RESOURCE)
+        graphs_take(&cuda.lib, cbid, data);
     if (domain != CUPTI_DOMAIN_RUNTIME)
         return;
     calls_take(cbid, data);
@@ -376,6 +379,8 @@ static int enable_kinds(opm_error *err)
             n += (size_t)snprintf(refused + n, sizeof(refused) - n, "%s%s (%s)", n ? ", " : "",
                                   kinds[i].name, cupti_text(&cuda.lib, rc));
     }
+    if (opm_on(OPM_RUNTIME) && is_wanted(GRAPHS_CATEGORY))
+        graphs_enable(&cuda.lib, cuda.subscriber);
     if (n)
         opm_meta("cuda.refused", refused);
     return 0;

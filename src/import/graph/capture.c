@@ -25,6 +25,7 @@ void captures_release(struct captures *c)
     mem_free(c->capture);
     mem_free(c->path);
     u64map_release(&c->known);
+    u64map_release(&c->by_node);
     arena_release(&c->arena);
     *c = (struct captures){ 0 };
 }
@@ -66,22 +67,57 @@ static int add_path(struct captures *c, const char *path, size_t *out)
     return 0;
 }
 
+static int add_node(struct captures *c, size_t launch)
+{
+    int64_t node = c->launch[launch].node;
+    uint64_t *at = node == OPM_NULL_I64 ? NULL : u64map_get(&c->by_node, (uint64_t)node);
+
+    if (at)
+        *at = SIZE_MAX;
+    return at || node == OPM_NULL_I64 ? 0 : u64map_put(&c->by_node, (uint64_t)node, launch);
+}
+
+size_t captures_node(const struct captures *c, const struct capture *k, int64_t node)
+{
+    const uint64_t *at = node == OPM_NULL_I64 ? NULL : u64map_get(&c->by_node, (uint64_t)node);
+
+    if (!at || *at != SIZE_MAX)
+        return at ? (size_t)*at : SIZE_MAX;
+    for (size_t i = k->first; i < k->first + k->n; i++)
+        if (c->launch[i].node == node)
+            return i;
+    return SIZE_MAX;
+}
+
+bool captures_alike(const struct captures *c, size_t a, size_t b)
+{
+    const struct capture *x = &c->capture[a], *y = &c->capture[b];
+
+    if (x->n != y->n ||
+        memcmp(c->name + x->first, c->name + y->first, x->n * sizeof(*c->name)) != 0)
+        return false;
+    for (size_t i = 0; i < x->n; i++)
+        if (c->launch[x->first + i].kind != c->launch[y->first + i].kind)
+            return false;
+    return true;
+}
+
 int captures_add(struct captures *c, const char *path, size_t first, int64_t size)
 {
     size_t n = c->nlaunch - first, at;
-    bool named = true, numbered = true;
+    bool named = true;
 
     if (!n)
         return 0;
     if (add_path(c, path, &at) || !GROW(c->capture, c->capture_cap, c->ncapture + 1))
         return OPM_ENOMEM;
     for (size_t i = first; i < c->nlaunch; i++) {
+        if (add_node(c, i))
+            return OPM_ENOMEM;
         named &= c->name[i] != 0 || c->launch[i].kind != LAUNCH_KERNEL;
-        numbered &= c->launch[i].node != OPM_NULL_I64;
     }
-    c->capture[c->ncapture++] = (struct capture){
-        .path = at, .first = first, .n = n, .size = size, .named = named, .numbered = numbered
-    };
+    c->capture[c->ncapture++] =
+        (struct capture){ .path = at, .first = first, .n = n, .size = size, .named = named };
     return 0;
 }
 

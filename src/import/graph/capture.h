@@ -24,7 +24,6 @@ struct capture {
     size_t first, n; /* launches of captures.name and .launch */
     int64_t size;    /* tokens that it was captured for, as an annotation around it says; or -1 */
     bool named;      /* the trace says which kernels were launched, not only that some were */
-    bool numbered;   /* it numbers the nodes */
     size_t used;     /* replays that took it */
 };
 
@@ -40,7 +39,8 @@ struct captures {
     size_t ncapture, capture_cap;
     const char **path;
     size_t npath, path_cap;
-    struct u64map known; /* of ops, for op_copy() */
+    struct u64map known;   /* of ops, for op_copy() */
+    struct u64map by_node; /* -> launch, or SIZE_MAX: several captures number one so */
     struct arena arena;
 };
 
@@ -58,6 +58,12 @@ int captures_take(struct captures *c, const struct store *st, const char *path);
 int captures_add_launch(struct captures *c, const char *name, struct captured launch);
 /* The last launches, from first on, are a capture. 0 or OPM_ENOMEM. */
 int captures_add(struct captures *c, const char *path, size_t first, int64_t size);
+
+/* Is the same launched in the same order? */
+bool captures_alike(const struct captures *c, size_t a, size_t b);
+/* The launch whose node has the number: the only one of all captures, else that of this one, else
+ * SIZE_MAX. */
+size_t captures_node(const struct captures *c, const struct capture *k, int64_t node);
 
 uint64_t names_hash(const uint32_t *name, size_t n);
 

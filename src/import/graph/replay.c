@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "import/common/span_args.h"
+#include "import/graph/nodes.h"
 #include "import/graph/op_copy.h"
 #include "import/graph/sequence.h"
 #include "import/llm/mark.h"
@@ -59,6 +60,7 @@ struct linker {
     struct store *st;
     const char *name;
     struct strpool names;
+    struct graph_nodes nodes;
     struct captures from[FROM_POSITION]; /* by origin */
     struct op_copier copier[FROM_POSITION];
     struct u64map ops; /* what makes an operator -> row of st */
@@ -85,6 +87,7 @@ static void release(struct linker *l)
     }
     for (size_t i = 0; i < l->ngraph; i++)
         mem_free(l->graph[i].candidate);
+    graph_nodes_release(&l->nodes);
     strpool_release(&l->names);
     u64map_release(&l->ops);
     u64map_release(&l->sites);
@@ -313,7 +316,10 @@ static int match_captures(struct linker *l, struct graph *g, enum origin origin)
         size_t matched = 0, ordered = 0, away = k->n > n ? k->n - n : n - k->n;
         uint32_t *with = NULL, *to = NULL;
 
-        if (k->named) {
+        if (g->ncandidate && captures_alike(c, g->candidate[0].capture, i)) {
+            matched = best;
+            to = g->candidate[0].to;
+        } else if (k->named) {
             rc = comparable(l, c, k, &with);
             if (rc == 0 && k->n == n && memcmp(with, names, n * sizeof(*with)) == 0) {
                 matched = n;
@@ -621,16 +627,18 @@ static int partner_op(struct linker *l, const struct graph *g, const struct cand
 {
     const struct captures *c = &l->from[g->origin];
     const struct capture *k = &c->capture[with->capture];
-    uint32_t at = with->to ? with->to[i] : (uint32_t)i, op;
+    uint32_t place = with->to ? with->to[i] : (uint32_t)i, op;
+    size_t at = place == SEQUENCE_NONE ? SIZE_MAX : k->first + place;
+    size_t node = captures_node(c, k, kernel->node);
 
     *out = OPM_NULL_ID;
     /* Numbers of nodes decide where both traces have them. */
-    for (size_t n = 0; k->numbered && kernel->node != OPM_NULL_I64 && n < k->n; n++)
-        if (c->launch[k->first + n].node == kernel->node)
-            at = (uint32_t)n;
-    if (at == SEQUENCE_NONE)
+    if (node != SIZE_MAX &&
+        (c->launch[node].kind != LAUNCH_KERNEL || !c->name[node] || c->name[node] == kernel->name))
+        at = node;
+    if (at == SIZE_MAX)
         return 0;
-    op = c->launch[k->first + at].op;
+    op = c->launch[at].op;
     if (op == OPM_NULL_ID || !c->ops) {
         *out = op;
         return 0;
@@ -652,10 +660,10 @@ static int link_replay(struct linker *l, const struct replay *r, const uint32_t 
         l->from[g->origin].capture[with->capture].used++;
     }
     for (size_t i = 0; i < r->n && rc == 0; i++) {
-        uint32_t row = l->kernel[r->first + i].row, op = OPM_NULL_ID;
-        enum origin origin = g->origin;
+        uint32_t row = l->kernel[r->first + i].row, op = graph_nodes_op(&l->nodes, row);
+        enum origin origin = op == OPM_NULL_ID ? g->origin : FROM_TRACE;
 
-        if (with)
+        if (with && op == OPM_NULL_ID)
             rc = partner_op(l, g, with, &l->kernel[r->first + i], i, &op);
         if (rc == 0 && op == OPM_NULL_ID) {
             origin = FROM_POSITION;
@@ -761,7 +769,7 @@ static int link_kernels(struct linker *l, const struct replay_files *captures,
         return rc || !captures->n ? rc : refuse(l, captures, err);
     if (sort_kernels(l) || find_graphs(l) || captures_init(&l->from[FROM_CAPTURE], &l->names) ||
         captures_init(&l->from[FROM_TRACE], &l->names) ||
-        captures_take(&l->from[FROM_TRACE], l->st, l->name))
+        captures_take(&l->from[FROM_TRACE], l->st, l->name) || graph_nodes_find(&l->nodes, l->st))
         return OPM_ENOMEM;
     rc = read_captures(l, captures, opts, err);
     if (rc == 0)

@@ -1,9 +1,10 @@
 /* replay.h -- operators for the kernels of graphs that are replayed.
  *
  * A replay is a launch of a graph and all that devices ran for it, by their correlation number. Its
- * kernels are aligned with what was captured (capture.h), else with what the same trace launches
- * one by one, and take operators and modules from there. What stays without one gets a row of its
- * own by graph and position, of type "graph launch". How it went is in meta, as graph.*. */
+ * kernels take operators by the numbers of their nodes (nodes.h); else they are aligned with what
+ * was captured (capture.h), else with what the same trace launches one by one, and take operators
+ * and modules from there. What stays without one gets a row of its own by graph and position, of
+ * type "graph launch". How it went is in meta, as graph.*. */
 #ifndef IMPORT_GRAPH_REPLAY_H
 #define IMPORT_GRAPH_REPLAY_H
 

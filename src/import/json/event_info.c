@@ -100,14 +100,6 @@ void event_info_release(struct event_info *info)
     *info = (struct event_info){ 0 };
 }
 
-const struct member *member_find(const struct member_list *l, const char *key)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (json_read_is(&l->m[i].key, key))
-            return &l->m[i];
-    return NULL;
-}
-
 /* A number as it stands in the text; times in microseconds. */
 static void add_hole(const struct hole *h, const int64_t *value, struct buf *out)
 {

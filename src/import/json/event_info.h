@@ -33,7 +33,14 @@ struct event_info {
 bool event_info_read(struct event_info *info, const struct event_shape *shape);
 void event_info_release(struct event_info *info);
 
-const struct member *member_find(const struct member_list *l, const char *key); /* NULL: none */
+/* NULL: none. Here, so that the length of a literal is known. */
+static inline const struct member *member_find(const struct member_list *l, const char *key)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (json_read_is(&l->m[i].key, key))
+            return &l->m[i];
+    return NULL;
+}
 /* A string unescaped, or the text of anything else; with values of this event if it has holes. */
 void member_text(const struct event_info *info, const struct member *m, const int64_t *value,
                  struct buf *out);

@@ -12,16 +12,17 @@ static const char event_phases[] =
 /* Is this member of the event told by a column, or by what becomes of the event? */
 static bool is_column(const struct kind *k, const struct member *m)
 {
-    static const char *const keys[] = { "name", "cat", "ph", "pid", "tid", "ts", "args" };
+    const struct json_reader *key = &m->key;
 
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        if (json_read_is(&m->key, keys[i]))
-            return true;
-    if (json_read_is(&m->key, "dur"))
+    if (json_read_is(key, "name") || json_read_is(key, "cat") || json_read_is(key, "ph") ||
+        json_read_is(key, "pid") || json_read_is(key, "tid") || json_read_is(key, "ts") ||
+        json_read_is(key, "args"))
+        return true;
+    if (json_read_is(key, "dur"))
         return k->ph == 'X';
-    if (json_read_is(&m->key, "id") || json_read_is(&m->key, "bp"))
+    if (json_read_is(key, "id") || json_read_is(key, "bp"))
         return k->act == ACT_FLOW || k->act == ACT_COUNTER;
-    return json_read_is(&m->key, "s") && k->act == ACT_INSTANT && member_is(m, "t");
+    return json_read_is(key, "s") && k->act == ACT_INSTANT && member_is(m, "t");
 }
 
 static void form_member(struct events *ev, const struct event_info *info, const struct member *m,

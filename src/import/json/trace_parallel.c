@@ -9,9 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/budget.h"
+#include "base/system.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #define THREADS_MAX 4
 #define CHUNKS_MIN 4 /* fewer are not worth a thread */
@@ -109,20 +109,13 @@ static void *work(void *arg)
     }
 }
 
-static size_t cores(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) ? 1 : (size_t)CPU_COUNT(&set);
-}
-
 int trace_parallel_read(struct trace_json *t, const char **at, const char *end)
 {
     struct event_reader *more = NULL;
     struct parallel p = { .t = t, .base = *at, .end = end, .at = *at, .result = 1 };
     struct worker worker[THREADS_MAX];
     pthread_t thread[THREADS_MAX];
-    size_t n = MIN(cores(), (size_t)THREADS_MAX), started = 0;
+    size_t n = MIN(system_processors(), (size_t)THREADS_MAX), started = 0;
 
     p.chunk = trace_chunk_bytes;
     p.nchunk = (size_t)(end - *at) / p.chunk;
