@@ -2,16 +2,15 @@
 #include "base/alloc.h"
 
 #include "base/budget.h"
+#include "base/scratch.h"
+#include "base/system.h"
 
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-/* Huge pages are 2 MiB here; below two of them the alignment slack is not worth having. */
-#define HUGE_BYTES ((size_t)2 << 20)
-#define HUGE_FROM_BYTES ((size_t)4 << 20)
+/* What is smaller is not worth pages of a file. Blocks of an arena are as large as this. */
+#define SCRATCH_FROM_BYTES ((size_t)1 << 20)
 
 /* Allocations left until the failing one; 0 is off. Atomic only so that threads of a program under
  * fault injection do not race; relaxed, so that the normal path is one load and one branch. */
@@ -45,10 +44,26 @@ static bool is_allowed(struct budget *b, size_t bytes)
     return LIKELY(!b) || budget_has_memory(b, bytes);
 }
 
+/* Half of the memory that may be taken is left to what is small. */
+static bool goes_to_scratch(const struct budget *b, size_t bytes)
+{
+    return UNLIKELY(b != NULL) && b->scratch && bytes >= SCRATCH_FROM_BYTES &&
+           bytes <= PTRDIFF_MAX && budget_memory_used(b) + bytes > b->limits.memory / 2;
+}
+
+static void *from_scratch(struct budget *b, size_t size)
+{
+    void *p = scratch_map(b->scratch, size);
+
+    if (!p)
+        budget_met(b, BUDGET_SCRATCH);
+    return p;
+}
+
 static void *charged(struct budget *b, void *p)
 {
     if (UNLIKELY(b != NULL) && p)
-        budget_allocated(b, (int64_t)malloc_usable_size(p));
+        budget_allocated(b, (int64_t)block_size(p));
     return p;
 }
 
@@ -56,9 +71,11 @@ void *mem_alloc(size_t size)
 {
     struct budget *b = budget_current();
 
-    if (fails_now() || !is_allowed(b, size))
+    if (fails_now())
         return NULL;
-    return charged(b, malloc(size ? size : 1));
+    if (goes_to_scratch(b, size))
+        return from_scratch(b, size);
+    return is_allowed(b, size) ? charged(b, block_alloc(size ? size : 1)) : NULL;
 }
 
 void *mem_calloc(size_t n, size_t size)
@@ -66,22 +83,43 @@ void *mem_calloc(size_t n, size_t size)
     struct budget *b = budget_current();
     size_t bytes;
 
-    if (fails_now() || __builtin_mul_overflow(n, size, &bytes) || !is_allowed(b, bytes))
+    if (fails_now() || __builtin_mul_overflow(n, size, &bytes))
         return NULL;
-    return charged(b, calloc(bytes ? bytes : 1, 1));
+    if (goes_to_scratch(b, bytes))
+        return from_scratch(b, bytes);
+    return is_allowed(b, bytes) ? charged(b, block_calloc(bytes ? bytes : 1)) : NULL;
+}
+
+/* p, of ordinary memory, moves to the file. */
+static void *moved_to_scratch(struct budget *b, void *p, size_t size)
+{
+    void *q = from_scratch(b, size);
+
+    if (q && p) {
+        memcpy(q, p, MIN(block_size(p), size));
+        mem_free(p);
+    }
+    return q;
 }
 
 void *mem_realloc(void *p, size_t size)
 {
     struct budget *b = budget_current();
-    size_t before = b && p ? malloc_usable_size(p) : 0;
+    size_t before = 0;
     void *q;
 
-    if (fails_now() || (size > before && !is_allowed(b, size - before)))
+    if (fails_now())
         return NULL;
-    q = realloc(p, size ? size : 1);
+    if (scratch_is(p, &before))
+        return scratch_resize(p, size);
+    before = b && p ? block_size(p) : 0;
+    if (size > before && goes_to_scratch(b, size))
+        return moved_to_scratch(b, p, size);
+    if (size > before && !is_allowed(b, size - before))
+        return NULL;
+    q = block_realloc(p, size ? size : 1);
     if (UNLIKELY(b != NULL) && q)
-        budget_allocated(b, (int64_t)malloc_usable_size(q) - (int64_t)before);
+        budget_allocated(b, (int64_t)block_size(q) - (int64_t)before);
     return q;
 }
 
@@ -99,9 +137,11 @@ void mem_free(void *p)
 {
     struct budget *b = budget_current();
 
+    if (scratch_unmap(p))
+        return;
     if (UNLIKELY(b != NULL) && p)
-        budget_allocated(b, -(int64_t)malloc_usable_size(p));
-    free(p);
+        budget_allocated(b, -(int64_t)block_size(p));
+    block_free(p);
 }
 
 bool mem_grow(void *parr, size_t *cap, size_t need, size_t elem)
@@ -124,98 +164,47 @@ bool mem_grow(void *parr, size_t *cap, size_t need, size_t elem)
     return true;
 }
 
-/* What a mapping of size bytes really takes: a function of size alone, since callers give only that
- * back. The kernel rounds the small ones. */
-static size_t map_bytes(size_t size)
-{
-    if (size < HUGE_FROM_BYTES)
-        return size ? size : 1;
-    return (size + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
-}
-
-/* Map bytes (a multiple of HUGE_BYTES) from a huge page boundary on, so that no part is left to
- * small pages and moving it later moves whole huge pages. NULL on failure. */
-static void *map_aligned(size_t bytes, int prot)
-{
-    size_t before;
-    char *p = mmap(NULL, bytes + HUGE_BYTES, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (p == MAP_FAILED)
-        return NULL;
-    before = -(uintptr_t)p & (HUGE_BYTES - 1);
-    if (before)
-        munmap(p, before);
-    munmap(p + before + bytes, HUGE_BYTES - before);
-    return p + before;
-}
-
-static void *map_some(size_t size)
-{
-    void *p;
-
-    if (size < HUGE_FROM_BYTES) {
-        p = mmap(NULL, map_bytes(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return p == MAP_FAILED ? NULL : p;
-    }
-    p = map_aligned(map_bytes(size), PROT_READ | PROT_WRITE);
-    if (p)
-        madvise(p, map_bytes(size), MADV_HUGEPAGE); /* a kernel without them may refuse */
-    return p;
-}
-
 void *mem_map(size_t size)
 {
     struct budget *b = budget_current();
     void *p;
 
-    if (fails_now() || size > PTRDIFF_MAX - 2 * HUGE_BYTES || !is_allowed(b, map_bytes(size)))
+    if (fails_now() || size > PTRDIFF_MAX - PAGES_SLACK_BYTES)
         return NULL;
-    p = map_some(size);
+    if (goes_to_scratch(b, size))
+        return from_scratch(b, size);
+    if (!is_allowed(b, pages_bytes(size)))
+        return NULL;
+    p = pages_map(size);
     if (UNLIKELY(b != NULL) && p)
-        budget_allocated(b, (int64_t)map_bytes(size));
+        budget_allocated(b, (int64_t)pages_bytes(size));
     return p;
-}
-
-/* p is a mapping, new_size within reason. */
-static void *map_moved(void *p, size_t old_size, size_t new_size)
-{
-    size_t old_bytes = map_bytes(old_size), new_bytes;
-    void *q, *place;
-
-    new_bytes = map_bytes(new_size);
-    if (new_size < HUGE_FROM_BYTES) {
-        q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE);
-        return q == MAP_FAILED ? NULL : q;
-    }
-    q = (uintptr_t)p % HUGE_BYTES ? MAP_FAILED : mremap(p, old_bytes, new_bytes, 0);
-    if (q == MAP_FAILED) {
-        place = map_aligned(new_bytes, PROT_NONE);
-        if (!place)
-            return NULL;
-        /* If this fails the kernel may have dropped `place` already and another thread may own the
-         * addresses by now, so it is not unmapped: that would leak address space, no memory. */
-        q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-        if (q == MAP_FAILED)
-            return NULL;
-    }
-    madvise(q, new_bytes, MADV_HUGEPAGE);
-    return q;
 }
 
 void *mem_map_resize(void *p, size_t old_size, size_t new_size)
 {
     struct budget *b = budget_current();
-    size_t before = map_bytes(old_size), after;
+    size_t before = pages_bytes(old_size), after;
     void *q;
 
     if (!p)
         return mem_map(new_size);
-    if (fails_now() || new_size > PTRDIFF_MAX - 2 * HUGE_BYTES)
+    if (fails_now() || new_size > PTRDIFF_MAX - PAGES_SLACK_BYTES)
         return NULL;
-    after = map_bytes(new_size);
+    if (scratch_is(p, &after))
+        return scratch_resize(p, new_size);
+    after = pages_bytes(new_size);
+    if (after > before && goes_to_scratch(b, new_size)) {
+        q = from_scratch(b, new_size);
+        if (q) {
+            memcpy(q, p, MIN(old_size, new_size));
+            mem_unmap(p, old_size);
+        }
+        return q;
+    }
     if (after > before && !is_allowed(b, after - before))
         return NULL;
-    q = map_moved(p, old_size, new_size);
+    q = pages_resize(p, old_size, new_size);
     if (UNLIKELY(b != NULL) && q)
         budget_allocated(b, (int64_t)after - (int64_t)before);
     return q;
@@ -225,9 +214,9 @@ void mem_unmap(void *p, size_t size)
 {
     struct budget *b = budget_current();
 
-    if (!p)
+    if (!p || scratch_unmap(p))
         return;
     if (UNLIKELY(b != NULL))
-        budget_allocated(b, -(int64_t)map_bytes(size));
-    munmap(p, map_bytes(size));
+        budget_allocated(b, -(int64_t)pages_bytes(size));
+    pages_unmap(p, size);
 }

@@ -5,6 +5,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/human.h"
+#include "base/system.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,13 +70,12 @@ uint64_t budget_machine_memory(void)
 {
     static atomic_uint_least64_t known;
     uint64_t memory = atomic_load(&known);
-    long pages, page;
 
     if (memory)
         return memory;
-    pages = sysconf(_SC_PHYS_PAGES);
-    page = sysconf(_SC_PAGESIZE);
-    memory = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : (uint64_t)8 << 30;
+    memory = (uint64_t)system_memory();
+    if (!memory)
+        memory = (uint64_t)8 << 30;
     memory = MIN(memory, group_memory());
     atomic_store(&known, memory);
     return memory;
@@ -197,6 +198,11 @@ int budget_fail(const struct budget *b, const char *path, int rc, opm_error *err
                          "%s: reading it takes longer than %" PRIu64 " s, the limit; --max-time "
                          "SECONDS, or OPMETER_MAX_TIME, raises it",
                          path, b->limits.seconds);
+    case BUDGET_SCRATCH:
+        return opm__fail(err, OPM_ELIMIT,
+                         "%s: reading it takes more than %s of memory, and %s has no room for the "
+                         "rest; --max-memory SIZE allows more memory, TMPDIR names another folder",
+                         path, human_bytes(a, b->limits.memory / 2), b->scratch);
     case BUDGET_KEPT:
         break;
     }

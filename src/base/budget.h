@@ -3,8 +3,8 @@
  * A budget belongs to one reading: whoever opens a trace enters one, and everything that his thread
  * does until he leaves it counts: unpacking (base/io.h, base/zblock.h) and every allocation
  * (base/alloc.h), which fails like any other where there is no room for it. Threads that are
- * started with thread_start() spend from the same budget. Without one there are no limits but those
- * that io.h states.
+ * started with thread_start() spend from the same budget. Opening a trace within a budget spends
+ * from that. Without one there are no limits but those that io.h states.
  *
  * Files come from anywhere, so that the limits hold for all of them; the defaults are such that no
  * ordinary trace meets them. */
@@ -28,10 +28,20 @@ struct budget_limits {
     uint64_t seconds;  /* 0: not said, or no limit */
 };
 
-enum budget_over { BUDGET_KEPT, BUDGET_UNPACKED, BUDGET_RATIO, BUDGET_MEMORY, BUDGET_TIME };
+enum budget_over {
+    BUDGET_KEPT,
+    BUDGET_UNPACKED,
+    BUDGET_RATIO,
+    BUDGET_MEMORY,
+    BUDGET_TIME,
+    BUDGET_SCRATCH, /* the folder had no room */
+};
 
 struct budget {
     struct budget_limits limits;
+    /* A folder for what is beyond half of the memory: large pieces go to a file there
+     * (base/scratch.h) instead of being refused. NULL: none. */
+    const char *scratch;
     bool any_ratio;      /* the bytes were allowed on purpose, so that packing does not matter */
     int64_t deadline_ns; /* monotonic; INT64_MAX: none */
     atomic_uint_least64_t packed, unpacked;
@@ -55,6 +65,7 @@ bool budget_met(struct budget *b, enum budget_over what); /* a limit was; false 
 /* Whether `bytes` more may be allocated, and that they were, or freed if negative. */
 bool budget_has_memory(struct budget *b, size_t bytes);
 void budget_allocated(struct budget *b, int64_t bytes);
+uint64_t budget_memory_used(const struct budget *b);
 /* How a reading of `path` ended that would return rc: if a limit was met on the way, OPM_ELIMIT and
  * the line to show: what, which limit, which option raises it; else rc, err left alone. b may be
  * NULL. */

@@ -25,11 +25,16 @@ bool budget_met(struct budget *b, enum budget_over what)
     return false;
 }
 
-bool budget_has_memory(struct budget *b, size_t bytes)
+uint64_t budget_memory_used(const struct budget *b)
 {
     int64_t used = atomic_load_explicit(&b->memory, memory_order_relaxed);
 
-    return bytes <= INT64_MAX && (uint64_t)MAX(used, 0) + bytes <= b->limits.memory
+    return (uint64_t)MAX(used, 0);
+}
+
+bool budget_has_memory(struct budget *b, size_t bytes)
+{
+    return bytes <= INT64_MAX && budget_memory_used(b) + bytes <= b->limits.memory
                ? true
                : budget_met(b, BUDGET_MEMORY);
 }

@@ -2,6 +2,7 @@
 #include "base/calm.h"
 
 #include "base/common.h"
+#include "base/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +64,7 @@ double calm_stolen(struct calm_ticks from, struct calm_ticks to)
 
 void calm_begin(struct calm *c)
 {
-    *c = (struct calm){ .load = -1 };
-    if (getloadavg(&c->load, 1) != 1)
-        c->load = -1;
+    *c = (struct calm){ .load = system_load() };
     c->loop_ns = calm_loop_ns();
     c->ticks = calm_ticks();
 }

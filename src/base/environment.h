@@ -10,7 +10,9 @@
 #include "base/common.h"
 #include <stdlib.h>
 #include <string.h>
+#ifndef OPMETER_MINIMAL /* otherwise base/posix.h is included already */
 #include <sys/auxv.h>
+#endif
 
 /* Neural Engine's layout; the format takes a time as below and the number of the instance. */
 #define ENVIRONMENT_ENGINE_ROOT "engine_profiling"
@@ -24,7 +26,11 @@
 /* Does this program have privileges that whoever started it lacks? */
 static inline bool environment_privileged(void)
 {
+#ifdef OPMETER_MINIMAL
+    return posix_privileged();
+#else
     return getauxval(AT_SECURE) != 0;
+#endif
 }
 
 /* The value of a variable that is set and not empty, else NULL. NULL in a privileged program. */

@@ -54,18 +54,27 @@ bool folder_cache_path(char *out, size_t size, const char *name)
 void folder_cpu_name(char *out, size_t size)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[512];
+    char line[512], maker[16] = "";
 
     snprintf(out, size, "unknown");
     while (f && fgets(line, sizeof(line), f)) {
         char *colon = strchr(line, ':');
 
-        if (!colon || strncmp(line, "model name", 10) != 0)
+        if (!colon)
             continue;
         colon += strspn(colon, ": \t");
         colon[strcspn(colon, "\n")] = '\0';
-        snprintf(out, size, "%s", colon);
-        break;
+        if (strncmp(line, "model name", 10) == 0) {
+            snprintf(out, size, "%s", colon);
+            break;
+        }
+        /* Kernels of ARM say numbers instead, the maker's first. */
+        if (strncmp(line, "CPU implementer", 15) == 0)
+            snprintf(maker, sizeof(maker), "%.15s", colon);
+        if (strncmp(line, "CPU part", 8) == 0) {
+            snprintf(out, size, "ARM, implementer %s, part %s", maker, colon);
+            break;
+        }
     }
     if (f)
         fclose(f);

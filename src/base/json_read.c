@@ -255,13 +255,11 @@ static size_t unescape(const char *p, const char *end, char out[4], size_t *used
     return utf8_put(c >= 0xd800 && c < 0xe000 ? 0xfffd : c, out);
 }
 
-bool json_read_is(const struct json_reader *r, const char *s)
+bool json_read_is_unescaped(const struct json_reader *r, const char *s)
 {
     const char *p = r->text, *end = p + r->len;
     size_t n = strlen(s);
 
-    if (!r->escaped)
-        return r->len == n && memcmp(p, s, n) == 0;
     while (p < end) {
         char c[4] = { *p };
         size_t used = 1, len = *p == '\\' ? unescape(p, end, c, &used) : 1;

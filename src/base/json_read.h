@@ -11,6 +11,8 @@
 
 #include "base/buf.h"
 
+#include <string.h>
+
 #define JSON_READ_DEPTH_MAX 128
 
 enum json_token {
@@ -45,7 +47,15 @@ enum json_token json_read_next(struct json_reader *r);
 bool json_read_skip(struct json_reader *r);
 
 /* True if the key or string just read is exactly s, escapes resolved. */
-bool json_read_is(const struct json_reader *r, const char *s);
+bool json_read_is_unescaped(const struct json_reader *r, const char *s);
+static inline bool json_read_is(const struct json_reader *r, const char *s)
+{
+    size_t n = strlen(s); /* of a literal, nothing is left of this */
+
+    if (UNLIKELY(r->escaped))
+        return json_read_is_unescaped(r, s);
+    return r->len == n && memcmp(r->text, s, n) == 0;
+}
 /* Append the key or string just read, escapes resolved (lone surrogates become U+FFFD). */
 void json_read_text(const struct json_reader *r, struct buf *out);
 /* The number just read, also one that stands in a string as many writers have it. False: it is no

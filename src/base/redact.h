@@ -61,6 +61,25 @@ static inline bool redact_hides(const char *list, const char *key)
     return false;
 }
 
+/* Whatever the list says, a command line is told without passwords of URLs: scheme://user:*@host.
+ */
+static inline void redact_passwords(char *text)
+{
+    for (char *at = strstr(text, "://"); at; at = strstr(at, "://")) {
+        char *colon, *end, *host;
+
+        at += 3;
+        end = host = at + strcspn(at, " \t\n\"'/?#");
+        colon = (char *)memchr(at, ':', (size_t)(end - at));
+        while (host > at && *host != '@')
+            host--;
+        if (colon && host > colon + 1) {
+            colon[1] = '*';
+            memmove(colon + 2, host, strlen(host) + 1);
+        }
+    }
+}
+
 /* Whether a recording leaves out all that others than its owner have no business with. */
 static inline bool redact_hides_all(const char *list)
 {
