@@ -5,6 +5,7 @@
 #include "analyze/span_class.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
+#include "store/correlated.h"
 #include <string.h>
 
 struct search {
@@ -16,8 +17,8 @@ struct search {
     size_t nop;
     bool *holds;     /* per site: work only as far as it was launched: it encloses other work */
     uint8_t *orphan; /* per site: 1 + its kind, if it is work of a device and of no operator */
-    struct u64map launches; /* correlation -> span on the host */
-    struct u64map owners;   /* name and kind -> owner */
+    struct correlated launches;
+    struct u64map owners; /* name and kind -> owner */
 };
 
 /* What encloses other spans of a device (a run, a range that the program marked) works through
@@ -83,8 +84,8 @@ static uint32_t group_of(struct search *s, size_t row)
 {
     const struct site *site = &s->sites[s->site[row]], *launch;
     int64_t c = s->correlation ? s->correlation[row] : OPM_NULL_I64;
-    const uint64_t *from = c == OPM_NULL_I64 ? NULL : u64map_get(&s->launches, (uint64_t)c);
-    uint32_t op = from ? launcher(s, (uint32_t)*from) : GROUP_NONE;
+    uint32_t from = correlated_get(&s->launches, c);
+    uint32_t op = from != OPM_NULL_ID ? launcher(s, from) : GROUP_NONE;
 
     if (op != GROUP_NONE) {
         s->to->launched = true;
@@ -92,7 +93,7 @@ static uint32_t group_of(struct search *s, size_t row)
     }
     if (s->holds[s->site[row]])
         return GROUP_NONE;
-    launch = from ? &s->sites[s->site[*from]] : NULL;
+    launch = from != OPM_NULL_ID ? &s->sites[s->site[from]] : NULL;
     if (launch && is_graph_launch(s->st, launch))
         return owner_of(s, launch->name, OWNER_GRAPH);
     return owner_of(s, site->name, (enum owner_kind)(s->orphan[s->site[row]] - 1));
@@ -100,7 +101,6 @@ static uint32_t group_of(struct search *s, size_t row)
 
 static int attribute(struct search *s)
 {
-    str_id hardware = strpool_find(store_strings(s->st), "hardware", 8);
     size_t nsite;
     int rc = 0;
 
@@ -111,9 +111,7 @@ static int attribute(struct search *s)
     s->to->owner = mem_alloc((2 * nsite + 1) * sizeof(*s->to->owner));
     if (!s->to->group || !s->to->owner)
         return OPM_ENOMEM;
-    for (size_t row = 0; s->correlation && row < s->to->nspan && rc == 0; row++)
-        if (s->correlation[row] != OPM_NULL_I64 && s->sites[s->site[row]].layer != hardware)
-            rc = u64map_put(&s->launches, (uint64_t)s->correlation[row], row);
+    rc = correlated_find(&s->launches, s->st, CORRELATED_HOST, CORRELATED_LAST);
     for (size_t row = 0; row < s->to->nspan && rc == 0; row++) {
         s->to->group[row] = GROUP_NONE;
         if (!s->orphan[s->site[row]])
@@ -146,7 +144,7 @@ int attribution_find(struct attribution *a, const struct store *st)
         rc = attribute(&s);
     mem_free(s.orphan);
     mem_free(s.holds);
-    u64map_release(&s.launches);
+    correlated_release(&s.launches);
     u64map_release(&s.owners);
     return rc;
 }

@@ -2,7 +2,7 @@
 #include "analyze/device_time.h"
 
 #include "base/alloc.h"
-#include "base/u64map.h"
+#include "store/correlated.h"
 
 struct pass {
     const struct store *st;
@@ -11,8 +11,8 @@ struct pass {
     const int64_t *dur, *correlation, *step_warmup, *record_warmup;
     size_t nspan, nop;
     str_id hardware, forward, kernel;
-    struct u64map launches; /* correlation -> span on the host */
-    int64_t *sum;           /* per span: of what it launched, plus 1; 0: nothing */
+    struct correlated launches;
+    int64_t *sum; /* per span: of what it launched, plus 1; 0: nothing */
 };
 
 static int columns_get(struct pass *p)
@@ -61,11 +61,10 @@ static bool executes(const struct pass *p, uint32_t row, uint32_t op)
 }
 
 /* The execution of op around the launch of a kernel, or OPM_NULL_ID. */
-static uint32_t execution(const struct pass *p, size_t kernel, uint32_t op)
+static uint32_t execution(struct pass *p, size_t kernel, uint32_t op)
 {
     int64_t c = p->correlation ? p->correlation[kernel] : OPM_NULL_I64;
-    const uint64_t *from = c == OPM_NULL_I64 ? NULL : u64map_get(&p->launches, (uint64_t)c);
-    uint32_t row = from ? (uint32_t)*from : OPM_NULL_ID;
+    uint32_t row = correlated_get(&p->launches, c);
 
     while (row != OPM_NULL_ID && !executes(p, row, op))
         row = p->parent ? p->parent[row] : OPM_NULL_ID;
@@ -74,11 +73,8 @@ static uint32_t execution(const struct pass *p, size_t kernel, uint32_t op)
 
 static int add_kernels(struct pass *p, struct device_time *d)
 {
-    int rc = 0;
+    int rc = correlated_find(&p->launches, p->st, CORRELATED_HOST, CORRELATED_LAST);
 
-    for (size_t i = 0; p->correlation && i < p->nspan && rc == 0; i++)
-        if (p->correlation[i] != OPM_NULL_I64 && !on_hardware(p, i))
-            rc = u64map_put(&p->launches, (uint64_t)p->correlation[i], i);
     for (size_t i = 0; i < p->nspan && rc == 0; i++) {
         uint32_t op = on_hardware(p, i) && p->dur[i] >= 0 ? op_of(p, i) : GROUP_NONE, by;
 
@@ -154,7 +150,7 @@ int device_time_find(struct device_time *d, const struct store *st, const uint32
         rc = sort_by_op(&p, d);
     if (p.sum)
         mem_unmap(p.sum, p.nspan * sizeof(*p.sum));
-    u64map_release(&p.launches);
+    correlated_release(&p.launches);
     return rc;
 }
 

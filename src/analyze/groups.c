@@ -164,22 +164,23 @@ static double squared_distance(const int64_t *values, size_t n, double from)
 
 void group_stats_of(struct group_stats *s, int64_t *values, size_t n, const double *q, size_t nq)
 {
+    uint64_t all = 0; /* modulo 2^64 */
     int64_t min, max;
 
     s->count = (int64_t)n;
     if (n == 0)
         return;
     min = max = values[0];
-    for (size_t i = 1; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         min = MIN(min, values[i]);
         max = MAX(max, values[i]);
+        all += (uint64_t)values[i];
     }
     s->min_ns = min;
     s->max_ns = max;
     s->total_ns = 0;
     if (min >= 0 && max <= INT64_MAX / (int64_t)n) {
-        for (size_t i = 0; i < n; i++)
-            s->total_ns += values[i];
+        s->total_ns = (int64_t)all;
         s->mean_ns = (double)s->total_ns / (double)n;
     } else {
         double sum = 0;

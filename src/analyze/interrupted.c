@@ -7,6 +7,7 @@
 #include "analyze/parallel.h"
 #include "base/alloc.h"
 #include "base/u64map.h"
+#include <stdatomic.h>
 #include <string.h>
 
 #define AROUND_ROWS 64 /* rows that are looked at for executions around one */
@@ -43,6 +44,8 @@ struct search {
     struct suspect *suspect; /* per group */
     int64_t *value;
     int width;
+    atomic_uint next_group;
+    atomic_bool any; /* group has what is far */
     struct found found[GATHERERS];
     struct far *far;
     size_t nfar, far_cap;
@@ -107,20 +110,26 @@ static int gather(struct search *s, const struct group_stats *stats)
     return failed ? OPM_ENOMEM : 0;
 }
 
-/* What is far in each group; true if anything is. */
-static bool judge_groups(struct search *s)
+/* What is far in each group. */
+static void judge_some(void *user, int thread)
 {
     static const double half = 0.5;
-    bool any = false;
+    struct search *s = user;
 
-    for (uint32_t g = 0; g < s->rows.query->ngroup; g++) {
-        struct suspect *u = &s->suspect[g];
-        int64_t *v = s->value + u->first;
+    (void)thread;
+    for (;;) {
+        uint32_t g = atomic_fetch_add_explicit(&s->next_group, 1, memory_order_relaxed);
+        struct suspect *u;
+        int64_t *v;
         double more_ns;
         size_t far = 0;
 
+        if (g >= s->rows.query->ngroup)
+            break;
+        u = &s->suspect[g];
         if (!u->n)
             continue;
+        v = s->value + u->first;
         quantiles_i64(v, u->n, &half, 1, &u->median_ns);
         more_ns =
             MAX(INTERRUPTED_TIMES * u->median_ns, u->median_ns + (double)INTERRUPTED_LEAST_NS);
@@ -129,9 +138,15 @@ static bool judge_groups(struct search *s)
         if (!far || far > MAX(u->n / INTERRUPTED_FEW, 1))
             continue;
         u->more_ns = more_ns;
-        any = true;
+        atomic_store_explicit(&s->any, true, memory_order_relaxed);
     }
-    return any;
+}
+
+/* True if anything is. */
+static bool judge_groups(struct search *s)
+{
+    parallel_run(s->width, judge_some, s);
+    return s->any;
 }
 
 static int find_far(struct search *s)

@@ -9,8 +9,15 @@
 
 #define RECENT 1024 /* pairs of series and group that need no look-up, a power of two */
 
+/* Whether a log was on in a step: the one that was asked for last. */
+struct seen {
+    uint32_t step;
+    bool on;
+};
+
 /* What one thread found in its part of the rows. */
 struct part {
+    struct seen *seen;       /* per log */
     struct iterations *of;   /* per group */
     struct u64map met;       /* series and group -> the log that tells of it there */
     uint64_t recent[RECENT]; /* keys that are in `met` */
@@ -37,6 +44,13 @@ static uint32_t group_of(const struct pass *p, size_t row)
     uint32_t g = p->q->group[p->site[row]];
 
     return g == GROUP_NONE && p->q->row_group ? p->q->row_group[row] : g;
+}
+
+static inline bool was_on(const struct pass *p, struct seen *seen, uint32_t log, uint32_t step)
+{
+    if (seen->step != step)
+        *seen = (struct seen){ step, coverage_has(&p->coverage, log, step) };
+    return seen->on;
 }
 
 /* A group has been met in a series. */
@@ -73,7 +87,7 @@ static void look(void *user, int thread)
             continue;
         log = coverage_log(&p->coverage, span_tracks_get(&p->track, row),
                            p->hardware && p->sites[p->site[row]].layer == p->hardware);
-        if (!coverage_has(&p->coverage, log, step))
+        if (!was_on(p, &part->seen[log], log, step))
             continue;
         if (p->self)
             it->self_ns = add_ns(it->self_ns, p->self[row]);
@@ -149,8 +163,11 @@ static int parts_make(struct pass *p)
         for (size_t k = 0; k < RECENT; k++)
             part->recent[k] = UINT64_MAX;
         part->of = mem_calloc(ngroup, sizeof(*part->of));
-        if (!part->of)
+        part->seen = mem_alloc(p->coverage.nlog * sizeof(*part->seen));
+        if (!part->of || !part->seen)
             return OPM_ENOMEM;
+        for (size_t k = 0; k < p->coverage.nlog; k++)
+            part->seen[k] = (struct seen){ .step = OPM_NULL_ID };
     }
     return 0;
 }
@@ -206,6 +223,7 @@ static void pass_release(struct pass *p)
 {
     for (int i = 0; p->part && i < p->width; i++) {
         mem_free(p->part[i].of);
+        mem_free(p->part[i].seen);
         u64map_release(&p->part[i].met);
     }
     mem_free(p->part);

@@ -258,9 +258,23 @@ static int match(struct meetings *m)
     return 0;
 }
 
-/* What the clock of a rank is ahead of the reference by, at one collective. */
+/* -- clocks: what that of a rank is ahead of the reference by, in a stretch of steps and in all --
+ */
+
+#define STRETCH_MEETINGS 64 /* that a stretch has on average, at least */
+#define STRETCH_READINGS 16 /* of a rank: below, all of them are as good */
+#define STRETCHES_MAX 4095u /* also stands for all of them */
+
+/* At one collective. */
 struct reading {
     int64_t rank, ahead_ns;
+    uint32_t stretch;
+};
+
+struct clocks {
+    struct u64map ahead; /* of rank and stretch */
+    uint32_t *stretch;   /* per meeting */
+    struct reading *reading;
 };
 
 static int by_reading(const void *va, const void *vb)
@@ -272,8 +286,65 @@ static int by_reading(const void *va, const void *vb)
     return 0;
 }
 
+static int by_stretch(const void *va, const void *vb)
+{
+    const struct reading *a = va, *b = vb;
+
+    ORDER(a->rank, b->rank);
+    ORDER(a->stretch, b->stretch);
+    ORDER(a->ahead_ns, b->ahead_ns);
+    return 0;
+}
+
+static uint64_t clock_key(int64_t rank, uint32_t stretch)
+{
+    return (uint64_t)rank << 12 | stretch;
+}
+
+static const uint64_t *clock_at(const struct clocks *c, int64_t rank, uint32_t stretch)
+{
+    const uint64_t *own = u64map_get(&c->ahead, clock_key(rank, stretch));
+
+    return own ? own : u64map_get(&c->ahead, clock_key(rank, STRETCHES_MAX));
+}
+
+static int by_number(const void *va, const void *vb)
+{
+    ORDER(*(const int64_t *)va, *(const int64_t *)vb);
+    return 0;
+}
+
+/* As many steps each as have enough collectives. Without steps there is one stretch. */
+static int find_stretches(struct clocks *c, const struct meetings *m)
+{
+    int64_t *num = mem_alloc((m->count + 1) * sizeof(*num));
+    size_t steps = 0, each;
+
+    c->stretch = mem_calloc(m->count + 1, sizeof(*c->stretch));
+    if (!num || !c->stretch) {
+        mem_free(num);
+        return OPM_ENOMEM;
+    }
+    for (size_t i = 0; i < m->count; i++)
+        num[i] = m->at[m->first[i]].num;
+    if (m->count)
+        qsort(num, m->count, sizeof(*num), by_number);
+    for (size_t i = 0; i < m->count; i++)
+        if (i == 0 || num[i] != num[i - 1])
+            num[steps++] = num[i];
+    each = m->count ? (STRETCH_MEETINGS * steps + m->count - 1) / m->count : 1;
+    each = MAX(each, steps / STRETCHES_MAX + 1);
+    for (size_t i = 0; i < m->count && steps >= 2 * each; i++) {
+        const int64_t *at = bsearch(&m->at[m->first[i]].num, num, steps, sizeof(*num), by_number);
+
+        c->stretch[i] = (uint32_t)((size_t)(at - num) / each);
+    }
+    mem_free(num);
+    return 0;
+}
+
 /* Of every rank without a clock that met one with: its end against theirs. */
-static size_t read_clocks(const struct meetings *m, const struct u64map *clock, struct reading *to)
+static size_t read_clocks(const struct meetings *m, const struct clocks *c)
 {
     size_t n = 0;
 
@@ -282,46 +353,66 @@ static size_t read_clocks(const struct meetings *m, const struct u64map *clock, 
         int64_t end_ns = 0;
 
         for (size_t k = m->first[i]; k < m->first[i + 1] && !ahead; k++) {
-            ahead = u64map_get(clock, (uint64_t)m->at[k].rank);
+            ahead = clock_at(c, m->at[k].rank, c->stretch[i]);
             end_ns = m->at[k].end_ns;
         }
         for (size_t k = m->first[i]; k < m->first[i + 1] && ahead; k++)
-            if (!u64map_get(clock, (uint64_t)m->at[k].rank))
-                to[n++] =
-                    (struct reading){ m->at[k].rank, m->at[k].end_ns - (end_ns - (int64_t)*ahead) };
+            if (!clock_at(c, m->at[k].rank, c->stretch[i]))
+                c->reading[n++] =
+                    (struct reading){ m->at[k].rank, m->at[k].end_ns - (end_ns - (int64_t)*ahead),
+                                      c->stretch[i] };
     }
-    qsort(to, n, sizeof(*to), by_reading);
     return n;
 }
 
+/* The median of each rank, in all and in stretches that have enough. */
+static int take_medians(struct clocks *c, size_t n)
+{
+    struct reading *r = c->reading;
+    int rc = 0;
+
+    qsort(r, n, sizeof(*r), by_reading);
+    for (size_t i = 0, end; i < n && rc == 0; i = end) {
+        for (end = i + 1; end < n && r[end].rank == r[i].rank;)
+            end++;
+        rc = u64map_put(&c->ahead, clock_key(r[i].rank, STRETCHES_MAX),
+                        (uint64_t)r[i + (end - i) / 2].ahead_ns);
+    }
+    qsort(r, n, sizeof(*r), by_stretch);
+    for (size_t i = 0, end; i < n && rc == 0; i = end) {
+        for (end = i + 1; end < n && r[end].rank == r[i].rank && r[end].stretch == r[i].stretch;)
+            end++;
+        if (end - i >= STRETCH_READINGS)
+            rc = u64map_put(&c->ahead, clock_key(r[i].rank, r[i].stretch),
+                            (uint64_t)r[i + (end - i) / 2].ahead_ns);
+    }
+    return rc;
+}
+
 /* The lowest rank without a clock is the reference of those that it meets, and of whom they meet.
- */
+ * Clocks drift, so each stretch of steps has its own difference. */
 static int set_clocks(struct meetings *m)
 {
-    struct reading *r = mem_alloc((m->n + 1) * sizeof(*r));
-    struct u64map clock = { 0 };
-    int rc = r ? 0 : OPM_ENOMEM;
+    struct clocks c = { .reading = mem_alloc((m->n + 1) * sizeof(*c.reading)) };
+    int rc = c.reading ? find_stretches(&c, m) : OPM_ENOMEM;
 
     for (size_t i = 0; rc == 0 && i < m->n; i++) {
         size_t n = 1;
 
-        if (u64map_get(&clock, (uint64_t)m->at[i].rank))
+        if (u64map_get(&c.ahead, clock_key(m->at[i].rank, STRETCHES_MAX)))
             continue;
-        rc = u64map_put(&clock, (uint64_t)m->at[i].rank, 0);
+        rc = u64map_put(&c.ahead, clock_key(m->at[i].rank, STRETCHES_MAX), 0);
         while (rc == 0 && n) {
-            n = read_clocks(m, &clock, r);
-            for (size_t k = 0, end; rc == 0 && k < n; k = end) {
-                for (end = k + 1; end < n && r[end].rank == r[k].rank;)
-                    end++;
-                rc = u64map_put(&clock, (uint64_t)r[k].rank,
-                                (uint64_t)r[k + (end - k) / 2].ahead_ns);
-            }
+            n = read_clocks(m, &c);
+            rc = take_medians(&c, n);
         }
     }
-    for (size_t i = 0; rc == 0 && i < m->n; i++)
-        m->at[i].clock_ns = (int64_t)*u64map_get(&clock, (uint64_t)m->at[i].rank);
-    u64map_release(&clock);
-    mem_free(r);
+    for (size_t i = 0; rc == 0 && i < m->count; i++)
+        for (size_t k = m->first[i]; k < m->first[i + 1]; k++)
+            m->at[k].clock_ns = (int64_t)*clock_at(&c, m->at[k].rank, c.stretch[i]);
+    u64map_release(&c.ahead);
+    mem_free(c.stretch);
+    mem_free(c.reading);
     return rc;
 }
 

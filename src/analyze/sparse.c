@@ -246,7 +246,7 @@ static int find_models(struct sparse *s, const struct store *st)
     return 0;
 }
 
-/* Self time of one iteration. */
+/* Self time of one iteration, without interruptions, as op_times has it. */
 static int add_latency(struct sparse *s, const struct store *st)
 {
     struct op_figures stats;
@@ -256,9 +256,15 @@ static int add_latency(struct sparse *s, const struct store *st)
         const struct group_stats *g = &stats.op[i];
         const struct iterations *it = &stats.op_iterations[i];
 
-        if (op_figures_timed(&stats, i))
-            s->op[i].latency_ns = it->steps ? (double)it->self_ns / (double)it->steps
-                                            : (double)g->self_ns / (double)g->count;
+        if (!op_figures_timed(&stats, i))
+            continue;
+        if (it->steps) {
+            s->op[i].latency_ns = (double)(it->self_ns - it->interrupted_ns) / (double)it->steps;
+            s->op[i].interrupted_ns = (double)it->interrupted_ns / (double)it->steps;
+        } else {
+            s->op[i].latency_ns = (double)group_typical_ns(g) / (double)g->count;
+            s->op[i].interrupted_ns = (double)g->interrupted_ns / (double)g->count;
+        }
     }
     op_figures_release(&stats);
     return rc;
@@ -346,6 +352,7 @@ int sparse_compute(struct sparse *s, const struct store *st)
                                        .track = OPM_NULL_ID,
                                        .zero_ratio = zeros.kind == CELL_F64 ? zeros.f64 : NAN,
                                        .latency_ns = NAN,
+                                       .interrupted_ns = NAN,
                                        .aim = aim.kind == CELL_F64 ? aim.f64 : NAN,
                                        .ratio = ratio.kind == CELL_F64 ? ratio.f64 : NAN };
     }

@@ -34,12 +34,13 @@ struct sparse_shape {
 };
 
 struct sparse_op {
-    int64_t n, k, m;   /* 0: it is no matrix product with a constant weight; m 0: not known */
-    uint32_t shape;    /* or SPARSE_NO_SHAPE: the weight does not divide into blocks */
-    double zero_ratio; /* NaN: not known */
-    double latency_ns; /* NaN: it did not run */
-    double aim;        /* NaN: none */
-    double ratio;      /* NaN where there is no aim */
+    int64_t n, k, m;       /* 0: it is no matrix product with a constant weight; m 0: not known */
+    uint32_t shape;        /* or SPARSE_NO_SHAPE: the weight does not divide into blocks */
+    double zero_ratio;     /* NaN: not known */
+    double latency_ns;     /* NaN: it did not run; without interruptions */
+    double interrupted_ns; /* what these added */
+    double aim;            /* NaN: none */
+    double ratio;          /* NaN where there is no aim */
     enum sparse_source source; /* of the ratio */
     bool own_ratio;            /* the source states it for this operator, not for the shape */
     double projected_ns;

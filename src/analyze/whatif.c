@@ -41,6 +41,7 @@ int analyze_whatif(const struct store *st, struct table *out, opm_error *err)
         c[whatif_col_projected_ns] = cell_f64(op->projected_ns);
         c[whatif_col_model] = cell_str(op->model);
         c[whatif_col_track] = cell_id(op->track);
+        c[whatif_col_interrupted_ns] = cell_f64(op->interrupted_ns);
         rc = table_add(out, c);
     }
     sparse_release(&s);

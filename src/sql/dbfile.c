@@ -87,6 +87,12 @@ static int fail(const struct dbfile *f, int rc, opm_error *err)
     case SQLITE_FULL:
         return opm__fail(err, OPM_EIO, "%s: no space left on the disk; nothing was changed", path);
     case SQLITE_READONLY:
+        if (sqlite3_extended_errcode(f->db) == SQLITE_READONLY_ROLLBACK)
+            return opm__fail(err, OPM_EIO,
+                             "%s is half-written by a process that was killed, and cannot be put "
+                             "right: it or its folder is read-only",
+                             path);
+        /* fall through */
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return opm__fail(err, OPM_EIO, "%s cannot be written: it or its folder is read-only", path);
@@ -146,7 +152,8 @@ static int upgrade(struct dbfile *f, int from, opm_error *err)
     return rc;
 }
 
-/* Whose file is it? *empty: nobody's yet. */
+/* Whose file is it? *empty: nobody's yet. Within a transaction: another process may be making the
+ * tables. */
 static int check_kind(struct dbfile *f, bool *empty, opm_error *err)
 {
     int64_t mark, version, tables;
@@ -176,6 +183,49 @@ static int check_kind(struct dbfile *f, bool *empty, opm_error *err)
     return 0;
 }
 
+static int look(struct dbfile *f, bool *empty, bool *half_written, opm_error *err)
+{
+    int rc = execute(f, "BEGIN", err);
+
+    if (rc == 0) {
+        rc = check_kind(f, empty, err);
+        *half_written = rc < 0 && sqlite3_extended_errcode(f->db) == SQLITE_READONLY_ROLLBACK;
+        sqlite3_exec(f->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return rc;
+}
+
+static void be_careful(sqlite3 *db)
+{
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
+    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_limit(db, SQLITE_LIMIT_WORKER_THREADS, 0);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    /* A column that is missing is no text. */
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+    sqlite3_busy_timeout(db, BUSY_MS);
+}
+
+/* What a process that was killed wrote is taken back, which who only reads cannot do. */
+static bool take_back(const struct dbfile *f)
+{
+    sqlite3 *db;
+    bool done = sqlite3_open_v2(f->path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ==
+                SQLITE_OK;
+
+    if (done) {
+        be_careful(db);
+        done =
+            sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL) == SQLITE_OK;
+    }
+    sqlite3_close(db);
+    return done;
+}
+
 static int make_tables(struct dbfile *f, opm_error *err)
 {
     struct buf sql = { 0 };
@@ -200,21 +250,6 @@ static int make_tables(struct dbfile *f, opm_error *err)
     return rc;
 }
 
-static void be_careful(sqlite3 *db)
-{
-    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
-    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
-    sqlite3_limit(db, SQLITE_LIMIT_WORKER_THREADS, 0);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-    /* A column that is missing is no text. */
-    sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-    sqlite3_busy_timeout(db, BUSY_MS);
-}
-
 /* SQLite would try again without writing, and say of a folder that is read-only that there is no
  * such file. An empty file is an empty database. */
 static bool make_file(const char *path)
@@ -233,7 +268,7 @@ int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind 
                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE };
     struct dbfile *f = mem_calloc(1, sizeof(*f));
     struct stat st;
-    bool empty = false;
+    bool empty = false, half_written = false;
     int rc;
 
     if (f)
@@ -259,7 +294,9 @@ int dbfile_open(struct dbfile **out, const char *path, const struct dbfile_kind 
         rc = execute(f, "PRAGMA cell_size_check = 1; PRAGMA temp_store = 2", err);
     }
     if (rc == 0)
-        rc = check_kind(f, &empty, err);
+        rc = look(f, &empty, &half_written, err);
+    if (half_written && take_back(f))
+        rc = look(f, &empty, &half_written, err);
     if (rc == 0 && empty && use != DBFILE_CREATE)
         rc = opm__fail(err, OPM_EFORMAT, "%s is empty: not %s", path, kind->what);
     else if (rc == 0 && use != DBFILE_READ && (empty || f->version < kind->version))

@@ -62,21 +62,19 @@ size_t store_args_values(const char *form, size_t len)
     return n;
 }
 
-int store_args_form(struct store *st, const char *text, size_t len, uint32_t *out)
+int store_args_form_of(struct store *st, str_id text, uint32_t *out)
 {
     struct args_pool *pool = &st->args;
-    struct args_form form = { .base = pool->nbase };
-    const uint64_t *known;
+    struct args_form form = { .text = text, .base = pool->nbase };
+    const uint64_t *known = u64map_get(&pool->by_text, form.text);
 
-    assert(!st->frozen);
-    if (store_str(st, text, len, &form.text))
-        return OPM_ENOMEM;
-    known = u64map_get(&pool->by_text, form.text);
+    assert(!st->frozen || st->args_wait.reading);
     if (known) {
         *out = (uint32_t)*known;
         return 0;
     }
-    form.nvalue = (uint32_t)store_args_values(text, len);
+    form.nvalue = (uint32_t)store_args_values(strpool_get(&st->strings, text),
+                                              strpool_len(&st->strings, text));
     if (column_reserve(&pool->forms, (pool->nform + 1) * sizeof(form)) ||
         column_reserve(&pool->bases, (pool->nbase + form.nvalue) * sizeof(int64_t)) ||
         u64map_put(&pool->by_text, form.text, pool->nform))
@@ -85,6 +83,13 @@ int store_args_form(struct store *st, const char *text, size_t len, uint32_t *ou
     pool->nbase += form.nvalue;
     *out = (uint32_t)pool->nform++;
     return 0;
+}
+
+int store_args_form(struct store *st, const char *text, size_t len, uint32_t *out)
+{
+    str_id id;
+
+    return store_str(st, text, len, &id) ? OPM_ENOMEM : store_args_form_of(st, id, out);
 }
 
 static void put_hex(struct buf *out, uint64_t v)
@@ -154,7 +159,7 @@ int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
     int64_t *base;
     uint8_t *p;
 
-    assert(!st->frozen && form < pool->nform);
+    assert((!st->frozen || st->args_wait.reading) && form < pool->nform);
     if (f->nvalue == 0)
         return store_span_set_args(st, build_id, f->text);
     base = pool->bases.i64 + f->base;
@@ -180,6 +185,52 @@ int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
     return 0;
 }
 
+void args_wait_release(struct args_wait *w)
+{
+    if (w->later.release)
+        w->later.release(w->later.user);
+    w->later = (struct args_later){ 0 };
+}
+
+int store_args_later(struct store *st, const struct args_later *later)
+{
+    struct args_wait *w = &st->args_wait;
+
+    assert(!st->frozen);
+    /* Those of another file, which has come before. */
+    if (store_args_read(st)) {
+        later->release(later->user);
+        return OPM_ENOMEM;
+    }
+    w->later = *later;
+    w->ever = true;
+    atomic_store_explicit(&w->waiting, true, memory_order_release);
+    return 0;
+}
+
+int store_args_read(const struct store *st)
+{
+    /* As strings, args are a part of a frozen store that may grow. */
+    struct store *own = (struct store *)(uintptr_t)st;
+    struct args_wait *w = &own->args_wait;
+    int rc = 0;
+
+    if (LIKELY(!atomic_load_explicit(&w->waiting, memory_order_acquire)))
+        return 0;
+    pthread_mutex_lock(&w->mutex);
+    if (atomic_load_explicit(&w->waiting, memory_order_relaxed)) {
+        w->reading = true;
+        rc = w->later.read(own, w->later.user);
+        w->reading = false;
+        if (!rc) {
+            args_wait_release(w);
+            atomic_store_explicit(&w->waiting, false, memory_order_release);
+        }
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return rc;
+}
+
 str_id store_span_args_form(const struct store *st, size_t row, int64_t *value, size_t max,
                             size_t *out_n)
 {
@@ -202,7 +253,8 @@ str_id store_span_args_form(const struct store *st, size_t row, int64_t *value, 
 
 bool store_has_args(const struct store *st)
 {
-    return st->table[TABLE_span].col[span_col_args].data != NULL;
+    return st->table[TABLE_span].col[span_col_args].data != NULL ||
+           atomic_load_explicit(&st->args_wait.waiting, memory_order_acquire);
 }
 
 str_id store_span_text_args(const struct store *st, size_t row)
@@ -247,7 +299,7 @@ static int ref_text(const struct store *st, uint32_t ref, struct buf *out)
 
 bool store_args_packed(const struct store *st)
 {
-    return st->args.len > 0;
+    return st->args.len > 0 || st->args_wait.ever;
 }
 
 int store_span_args(const struct store *st, size_t row, struct buf *out)
@@ -255,6 +307,8 @@ int store_span_args(const struct store *st, size_t row, struct buf *out)
     const struct column *args = &st->table[TABLE_span].col[span_col_args];
 
     assert(row < st->table[TABLE_span].nrow);
+    if (store_args_read(st))
+        return OPM_ENOMEM;
     return args->data && args->id[row] ? ref_text(st, args->id[row], out) : 0;
 }
 

@@ -2,9 +2,11 @@
  *
  * All of them are one pass over the spans in their final order. The mutex of the store is held
  * while a column is computed; a reader that finds it ready takes no lock. */
+#include "store/correlated.h"
 #include "store/store_int.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #include <string.h>
 
@@ -208,15 +210,24 @@ static uint32_t cover_front(const struct cover *c, uint32_t *last, const uint32_
     return *last;
 }
 
-/* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
- * contain its start the one on the same track, else the only one of its source, instance, rank and
- * clock (of its process, if that source knows of none), else, if innermost, the one that started
- * last. */
-static int cover_spans(const struct store *st, enum table_id table, const int col[3],
-                       bool innermost, uint32_t *out)
+/* Spans [from, to), and where the rows go that they belong to. */
+struct cover_part {
+    const struct store *st;
+    enum table_id table;
+    const int *col; /* of the table: ts, dur, track */
+    bool innermost;
+    size_t from, to;
+    uint32_t *out;
+    int rc;
+};
+
+static void *cover_some(void *arg)
 {
-    const struct table *t = &st->table[table];
-    size_t ntrack = st->table[TABLE_track].nrow, nspan = st->table[TABLE_span].nrow;
+    struct cover_part *part = arg;
+    const struct store *st = part->st;
+    const struct table *t = &st->table[part->table];
+    const int *col = part->col;
+    size_t ntrack = st->table[TABLE_track].nrow;
     struct cover c = { .st = st,
                        .ts = t->col[col[0]].i64,
                        .dur = t->col[col[1]].i64,
@@ -226,8 +237,8 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
     struct cover_answer *answer = mem_calloc(ntrack + 1, sizeof(*answer));
     int64_t until = INT64_MIN; /* up to there what is open stays the same */
     uint64_t turn = 0;         /* counts how often that changed */
-    int rc = OPM_ENOMEM;
 
+    part->rc = OPM_ENOMEM;
     c.before = mem_alloc(c.n * sizeof(*c.before));
     c.before_any = mem_alloc(c.n * sizeof(*c.before_any));
     c.heap = mem_alloc(c.n * sizeof(*c.heap));
@@ -238,7 +249,7 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
         cover_groups(&c))
         goto done;
     memset(c.last, 0xff, (ntrack + 1) * sizeof(*c.last));
-    for (size_t i = 0; i < nspan; i++) {
+    for (size_t i = part->from; i < part->to; i++) {
         uint32_t track = st->overlap_of[packed_get(&st->span_track, i)], row;
         struct cover_answer *known = &answer[track];
         int64_t ts = span_ts(st)[i];
@@ -249,18 +260,18 @@ static int cover_spans(const struct store *st, enum table_id table, const int co
             turn++;
         }
         if (LIKELY(known->turn == turn)) {
-            out[i] = known->row;
+            part->out[i] = known->row;
             continue;
         }
         row = cover_front(&c, &c.last[track], c.before, ts);
         if (row == OPM_NULL_ID)
             row = cover_only(&c, track);
-        if (row == OPM_NULL_ID && innermost)
+        if (row == OPM_NULL_ID && part->innermost)
             row = cover_front(&c, &c.last_any, c.before_any, ts);
         *known = (struct cover_answer){ turn, row };
-        out[i] = row;
+        part->out[i] = row;
     }
-    rc = 0;
+    part->rc = 0;
 done:
     mem_free(answer);
     mem_free(c.before);
@@ -272,7 +283,36 @@ done:
     mem_free(c.open);
     mem_free(c.in_process);
     mem_free(c.tells);
-    return rc;
+    return NULL;
+}
+
+/* Into out[], for every span, the row of table (step or record) that it belongs to: of those that
+ * contain its start the one on the same track, else the only one of its source, instance, rank and
+ * clock (of its process, if that source knows of none), else, if innermost, the one that started
+ * last. Many spans are done in two halves, which have nothing to do with each other. */
+static int cover_spans(const struct store *st, enum table_id table, const int col[3],
+                       bool innermost, uint32_t *out)
+{
+    struct cover_part first = { .st = st,
+                                .table = table,
+                                .col = col,
+                                .innermost = innermost,
+                                .to = st->table[TABLE_span].nrow,
+                                .out = out };
+    struct cover_part second = first;
+    pthread_t thread;
+
+    if (first.to >= 2 && first.to >= store_parallel_from) {
+        second.from = first.to / 2;
+        if (thread_start(&thread, cover_some, &second) == 0) {
+            first.to = second.from;
+            cover_some(&first);
+            pthread_join(thread, NULL);
+            return first.rc ? first.rc : second.rc;
+        }
+    }
+    cover_some(&first);
+    return first.rc;
 }
 
 /* Work of a device belongs to the step, or labelled region, in which the host launched it, however
@@ -283,23 +323,21 @@ static int move_to_launches(const struct store *st, uint32_t *out)
     const int64_t *corr = st->table[TABLE_span].col[span_col_correlation].i64;
     str_id hardware = strpool_find(&st->strings, "hardware", strlen("hardware"));
     size_t n = st->table[TABLE_span].nrow;
-    struct u64map launch = { 0 }; /* correlation -> row of its first span that is not hardware's */
-    int rc = 0;
+    struct correlated launches;
+    int rc;
 
     if (!corr || !hardware)
         return 0;
-    for (size_t i = n; i-- > 0 && !rc;)
-        if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer != hardware)
-            rc = u64map_put(&launch, (uint64_t)corr[i], i);
-    for (size_t i = 0; i < n && launch.n && !rc; i++) {
-        const uint64_t *from = NULL;
+    rc = correlated_find(&launches, st, CORRELATED_HOST, CORRELATED_FIRST);
+    for (size_t i = 0; i < n && launches.n && !rc; i++) {
+        uint32_t from = OPM_NULL_ID;
 
         if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer == hardware)
-            from = u64map_get(&launch, (uint64_t)corr[i]);
-        if (from)
-            out[i] = out[*from];
+            from = correlated_get(&launches, corr[i]);
+        if (from != OPM_NULL_ID)
+            out[i] = out[from];
     }
-    u64map_release(&launch);
+    correlated_release(&launches);
     return rc;
 }
 
@@ -349,24 +387,21 @@ static int wait_spans(const struct store *st, int64_t *out)
     const int64_t *given = st->table[TABLE_span].col[span_col_wait].i64;
     str_id hardware = strpool_find(&st->strings, "hardware", strlen("hardware"));
     size_t n = st->table[TABLE_span].nrow;
-    struct u64map first = { 0 }; /* correlation -> start of its first hardware span */
-    int rc = 0;
+    struct correlated work;
+    int rc = correlated_find(&work, st, CORRELATED_HARDWARE, CORRELATED_FIRST);
 
-    for (size_t i = n; corr && hardware && i-- > 0 && !rc;)
-        if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer == hardware)
-            rc = u64map_put(&first, (uint64_t)corr[i], (uint64_t)ts[i]);
     for (size_t i = 0; i < n && !rc; i++) {
-        const uint64_t *start = NULL;
+        uint32_t first = OPM_NULL_ID;
 
         out[i] = given ? given[i] : OPM_NULL_I64;
         if (out[i] != OPM_NULL_I64 || !corr)
             continue;
         if (corr[i] != OPM_NULL_I64 && st->site[st->span_site.id[i]].layer != hardware)
-            start = u64map_get(&first, (uint64_t)corr[i]);
-        if (start && (int64_t)*start >= ts[i])
-            out[i] = (int64_t)*start - ts[i];
+            first = correlated_get(&work, corr[i]);
+        if (first != OPM_NULL_ID && ts[first] >= ts[i])
+            out[i] = ts[first] - ts[i];
     }
-    u64map_release(&first);
+    correlated_release(&work);
     return rc;
 }
 
@@ -443,6 +478,8 @@ static bool all_null(const struct store *st, int col)
     switch (col) {
     case span_col_track:
         return st->span_track.width == 0 && st->span_track.same >= st->table[TABLE_track].nrow;
+    case span_col_args:
+        return !st->table[TABLE_span].col[col].data;
     case span_col_step:
         return !st->table[TABLE_step].col[step_col_ts].data;
     case span_col_record:
@@ -463,6 +500,8 @@ int derive_column(const struct store *st, int col)
 
     if (atomic_load_explicit(&lc->ready, memory_order_acquire))
         return 0;
+    if (col == span_col_args && store_args_read(st))
+        return OPM_ENOMEM;
     pthread_mutex_lock(&st->lazy->mutex);
     if (!atomic_load_explicit(&lc->ready, memory_order_relaxed)) {
         if (!all_null(st, col)) {

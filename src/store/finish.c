@@ -356,6 +356,8 @@ static int merge(struct finish *f, int64_t shift_ns)
         return 0;
     if (in_order(f))
         return keep_order(f, shift_ns);
+    if (store_args_read(st)) /* they go by number of the span */
+        return OPM_ENOMEM;
     if ((corr->data || wait->data || args->data || st->table[TABLE_flow].nrow) &&
         column_reserve(&f->final_id, t->nrow * sizeof(*f->final_id.id)))
         return OPM_ENOMEM;

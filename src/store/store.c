@@ -61,6 +61,11 @@ int store_new(struct store **out)
         mem_free(st);
         return OPM_ENOMEM;
     }
+    if (pthread_mutex_init(&st->args_wait.mutex, NULL)) {
+        pthread_mutex_destroy(&st->load_blocks.mutex);
+        mem_free(st);
+        return OPM_ENOMEM;
+    }
     for (int i = 0; i < TABLE_COUNT; i++)
         if (table_init(&st->table[i], &store_table_defs[i]))
             goto fail;
@@ -92,6 +97,8 @@ void store_free(struct store *st)
     mem_free(st->overlap_of);
     mem_free(st->flow_point);
     args_release(&st->args);
+    args_wait_release(&st->args_wait);
+    pthread_mutex_destroy(&st->args_wait.mutex);
     u64map_release(&st->meta_row);
     u64map_release(&st->mixed);
     strpool_release(&st->strings);
@@ -307,7 +314,9 @@ int store_add_span_block(struct store *st, uint32_t track, size_t n, struct span
 
 int store_span_set_args(struct store *st, uint32_t build_id, str_id args)
 {
-    assert(!st->frozen && build_id < st->table[TABLE_span].nrow);
+    assert((!st->frozen || st->args_wait.reading) && build_id < st->table[TABLE_span].nrow);
+    if (UNLIKELY(!st->args_wait.reading) && store_args_read(st))
+        return OPM_ENOMEM;
     if (spans_column(st, span_col_args))
         return OPM_ENOMEM;
     st->table[TABLE_span].col[span_col_args].id[build_id] = args;
@@ -521,11 +530,12 @@ static struct cell track_cell(const struct store *st, size_t row)
 static struct cell args_cell(const struct store *st, size_t row)
 {
     const struct column *args = &st->table[TABLE_span].col[span_col_args];
-    str_id id = args->data ? args->id[row] : 0;
+    int rc = store_args_read(st);
+    str_id id = !rc && args->data ? args->id[row] : 0;
 
+    if (rc)
+        return cell_null();
     if (id & ARGS_PACKED) {
-        int rc;
-
         pthread_mutex_lock(&st->lazy->mutex);
         rc = args_intern(st, id, &id);
         pthread_mutex_unlock(&st->lazy->mutex);

@@ -123,9 +123,27 @@ int64_t store_span_get_ts(const struct store *st, uint32_t build_id);
 int store_args_form(struct store *st, const char *text, size_t len, uint32_t *out);
 int store_span_set_args_form(struct store *st, uint32_t build_id, uint32_t form,
                              const int64_t *value);
+/* The same for a form that has been interned. */
+int store_args_form_of(struct store *st, str_id text, uint32_t *out);
 int store_build_args(const struct store *st, uint32_t build_id, struct buf *out); /* as below */
-/* Frozen: the form of a span's args, a string, and its numbers, at most max; *out_n of them. 0 if
- * its args are a text like any, or it has none: store_span_text_args() then. */
+/* Few questions are about args, and of a large trace they are most of what there is to read: who
+ * loads spans may leave theirs for when they are first asked for. read() is then called once, by
+ * whoever asks, in either phase; it may use store_args_form_of(), store_span_set_args() and
+ * store_span_set_args_form(). release() is called afterwards, or with the store. */
+struct args_later {
+    int (*read)(struct store *st, void *user); /* 0 or OPM_ENOMEM */
+    void (*release)(void *user);
+    void *user;
+};
+/* After store_load_spans(), whose spans they are. 0 or OPM_ENOMEM: then user is released. */
+int store_args_later(struct store *st, const struct args_later *later);
+/* Whatever was left for later is there. Functions that give args as text see to that themselves.
+ * 0 or OPM_ENOMEM. */
+int store_args_read(const struct store *st);
+
+/* Frozen, after store_args_read(): the form of a span's args, a string, and its numbers, at most
+ * max; *out_n of them. 0 if its args are a text like any, or it has none: store_span_text_args()
+ * then. */
 str_id store_span_args_form(const struct store *st, size_t row, int64_t *value, size_t max,
                             size_t *out_n);
 str_id store_span_text_args(const struct store *st, size_t row); /* 0: none, or of a form */

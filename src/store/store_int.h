@@ -95,10 +95,21 @@ struct args_pool {
     struct u64map by_text;
 };
 
+/* What store_args_later() was given. `waiting` is cleared after everything else, under the mutex.
+ */
+struct args_wait {
+    pthread_mutex_t mutex;
+    struct args_later later;
+    atomic_bool waiting;
+    bool reading; /* the thread that has the mutex may set args of a frozen store */
+    bool ever;    /* there were some */
+};
+
 /* Marks a cell of the args column that is a place in args_pool.bytes, not a string. */
 #define ARGS_PACKED ((uint32_t)1 << 31)
 
 void args_release(struct args_pool *pool);
+void args_wait_release(struct args_wait *w);
 /* The string for a cell of the args column. Caller holds the mutex. 0 or OPM_ENOMEM. */
 int args_intern(const struct store *st, uint32_t ref, str_id *out);
 
@@ -163,6 +174,7 @@ struct store {
     size_t nsite_slot;
 
     struct args_pool args;
+    struct args_wait args_wait;
     struct flow_point *flow_point; /* building */
     size_t nflow_point, flow_point_cap;
 

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 str_id build_str(struct build *b, const char *s, size_t len)
 {

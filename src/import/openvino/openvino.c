@@ -14,6 +14,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #define COLUMNS_MAX 32
 

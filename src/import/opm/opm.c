@@ -10,11 +10,13 @@
 #include "format/crc32c.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STATUS_TRIES 100
-#define STATUS_PAUSE_US 100
+#define STATUS_PAUSE_NS 100000
 
 bool opm_sniff(const uint8_t *head, size_t len)
 {
@@ -26,12 +28,13 @@ bool opm_sniff(const uint8_t *head, size_t len)
 static void status_read(struct opm_file *f, const uint8_t *data, size_t len)
 {
     struct opm_file_status *s = &f->status;
+    const struct timespec pause = { .tv_nsec = STATUS_PAUSE_NS };
     bool whole = len >= sizeof(f->header) + sizeof(*s);
 
     f->status_known = false;
     for (int tries = 0; whole && !f->status_known && tries < STATUS_TRIES; tries++) {
         if (tries > STATUS_TRIES / 2)
-            usleep(STATUS_PAUSE_US); /* the one who rewrites it may be waiting for this processor */
+            nanosleep(&pause, NULL); /* the one who rewrites it may be waiting for this processor */
         memcpy(s, data + sizeof(f->header), sizeof(*s));
         f->status_known = s->crc == crc32c(s, offsetof(struct opm_file_status, crc));
     }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/json_write.h"
+#include "base/runsort.h"
 #include "base/u64map.h"
 #include <stdlib.h>
 
@@ -236,7 +237,7 @@ static int others_packed(struct event_pass *e, struct piece *p, size_t *out_nspa
         e->corrupt++;
         return 0;
     }
-    ticks = h.base;
+    ticks = p->from = h.base;
     for (size_t i = 0; i < h.nother && rc == 0; i++) {
         if (!unpack_other(&r, u, &ticks)) {
             e->corrupt++;
@@ -248,10 +249,11 @@ static int others_packed(struct event_pass *e, struct piece *p, size_t *out_nspa
     return rc;
 }
 
-static int others_raw(struct event_pass *e, const struct piece *p, size_t *out_nspan)
+static int others_raw(struct event_pass *e, struct piece *p, size_t *out_nspan)
 {
     size_t nspan = 0;
 
+    p->from = p->nunit ? p->units->ticks : 0;
     for (size_t i = 0; i < p->nunit;) {
         const struct opm_unit *u = &p->units[i];
         unsigned n = unit_count(unit_kind(u));
@@ -372,8 +374,8 @@ static int stacked_match(struct event_pass *e)
         if (s->stacked)
             rc = u64map_put(&stacked, site_key(s->thread, s->ticks, s->id), i);
     }
-    for (size_t i = 0; i < e->nnoted && stacked.n && rc == 0; i++) {
-        const struct noted *n = &e->noted[i];
+    for (size_t i = 0; i < e->notes.n && stacked.n && rc == 0; i++) {
+        const struct noted *n = &e->notes.item[i];
 
         at = u64map_get(&stacked, site_key(n->thread, n->ticks, n->id));
         if (at)
@@ -418,11 +420,11 @@ static int open_place(struct event_pass *e, const struct open_span *span)
     n.dur_ns = row.dur_ns;
     if (rc == 0 &&
         (span->async || (site && role_is_special(site->role)) || is_wanted(e, span->ticks)))
-        rc = events_note(e, &n);
+        rc = notes_add(&e->notes, &n);
     return rc;
 }
 
-int arg_order(const void *va, const void *vb)
+static int arg_order(const void *va, const void *vb)
 {
     const struct arg *a = va, *b = vb;
 
@@ -442,22 +444,25 @@ static int noted_order(const void *va, const void *vb)
     return a->build_id < b->build_id ? -1 : a->build_id > b->build_id;
 }
 
+static bool noted_before(const struct noted *n, uint32_t thread, uint64_t ticks)
+{
+    return n->thread < thread || (n->thread == thread && n->ticks < ticks);
+}
+
 static const struct noted *noted_find(const struct event_pass *e, uint32_t thread, uint64_t ticks)
 {
-    size_t lo = 0, hi = e->nnoted;
+    const struct noted *all = e->notes.item;
+    size_t lo = 0, hi = e->notes.n;
 
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        const struct noted *n = &e->noted[mid];
 
-        if (n->thread < thread || (n->thread == thread && n->ticks < ticks))
+        if (noted_before(&all[mid], thread, ticks))
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < e->nnoted && e->noted[lo].thread == thread && e->noted[lo].ticks == ticks
-               ? &e->noted[lo]
-               : NULL;
+    return lo < e->notes.n && all[lo].thread == thread && all[lo].ticks == ticks ? &all[lo] : NULL;
 }
 
 static const char *file_string(const struct opm_file *f, uint64_t id, size_t *len)
@@ -509,13 +514,12 @@ static int span_args(struct event_pass *e, const struct noted *span, const struc
     struct store *st = e->f->st;
     const struct def_site *site = span->id < ID_COUNT ? defs_site(e->f, span->id) : NULL;
     unsigned role = site ? site->role : ROLE_SPAN;
-    struct buf text = { 0 };
-    struct json_writer w = { .buf = &text };
-    size_t written = 0;
+    struct json_writer w = { .buf = &e->text };
+    bool any = false;
     str_id id;
     int rc = 0;
 
-    json_object(&w);
+    buf_clear(&e->text);
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (args[i].key == ARG_KEY_CORRELATION) {
             rc = store_span_set_correlation(st, span->build_id, (int64_t)args[i].value);
@@ -523,37 +527,44 @@ static int span_args(struct event_pass *e, const struct noted *span, const struc
                 rc = launches_add(&e->launches, (int64_t)args[i].value, span->build_id,
                                   site && site->hardware);
         } else if (!role_is_special(role) || args[i].key < ARG_KEY_STEP) {
+            if (!any)
+                json_object(&w);
+            any = true;
             arg_write(e, &w, &args[i]);
-            written++;
         }
     }
+    if (rc || !any)
+        return rc;
     json_object_end(&w);
-    if (rc == 0 && text.failed)
-        rc = OPM_ENOMEM;
-    if (rc == 0 && written)
-        rc = store_str(st, buf_str(&text), text.len, &id);
-    if (rc == 0 && written)
-        rc = store_span_set_args(st, span->build_id, id);
-    buf_release(&text);
-    return rc;
+    rc = e->text.failed ? OPM_ENOMEM : store_str(st, buf_str(&e->text), e->text.len, &id);
+    return rc ? rc : store_span_set_args(st, span->build_id, id);
 }
 
+/* Arguments and spans are in the same order. */
 static int args_place(struct event_pass *e)
 {
-    for (size_t i = 0, end; i < e->narg; i = end) {
-        const struct noted *span = noted_find(e, e->arg[i].thread, e->arg[i].ticks);
-        int rc = 0;
+    struct noted *span = e->notes.item;
+    size_t nspan = e->notes.n, at = 0;
+    int rc = 0;
+
+    for (size_t i = 0, end; i < e->narg && rc == 0; i = end) {
+        uint32_t thread = e->arg[i].thread;
+        uint64_t ticks = e->arg[i].ticks;
 
         for (end = i + 1; end < e->narg && arg_order(&e->arg[i], &e->arg[end]) == 0; end++)
             ;
-        if (span)
-            rc = span_args(e, span, &e->arg[i], end - i);
+        while (at < nspan && noted_before(&span[at], thread, ticks))
+            at++;
+        if (at < nspan && span[at].thread == thread && span[at].ticks == ticks)
+            rc = span_args(e, &span[at], &e->arg[i], end - i);
         else
             store_stat(e->f->st, STAT_arg_without_span, e->f->moving ? 0 : (int64_t)(end - i));
-        if (rc)
-            return rc;
+        for (size_t k = at; k < nspan && span[k].thread == thread && span[k].ticks == ticks; k++) {
+            span[k].arg = &e->arg[i];
+            span[k].narg = end - i;
+        }
     }
-    return 0;
+    return rc;
 }
 
 static int arrows_place(struct event_pass *e)
@@ -614,11 +625,12 @@ static int events_place(struct event_pass *e, size_t total)
         rc = open_place(e, &e->open[i]);
     if (rc)
         return rc;
-    if (e->narg)
-        qsort(e->arg, e->narg, sizeof(*e->arg), arg_order);
-    if (e->nnoted)
-        qsort(e->noted, e->nnoted, sizeof(*e->noted), noted_order);
-    rc = args_place(e);
+    /* Threads record them nearly in order. */
+    rc = runsort(e->arg, e->narg, sizeof(*e->arg), arg_order);
+    if (rc == 0)
+        rc = runsort(e->notes.item, e->notes.n, sizeof(*e->notes.item), noted_order);
+    if (rc == 0)
+        rc = args_place(e);
     if (rc == 0)
         rc = regions_place(e);
     if (rc == 0)
@@ -640,7 +652,6 @@ int events_read(struct opm_file *f)
     if (!e)
         return OPM_ENOMEM;
     e->f = f;
-    pthread_mutex_init(&e->lock, NULL);
     e->block = mem_calloc(f->npiece + 1, sizeof(*e->block));
     rc = e->block ? store_cstr(f->st, "(unknown)", &unknown.name) : OPM_ENOMEM;
     if (rc == 0)
@@ -649,7 +660,6 @@ int events_read(struct opm_file *f)
         rc = first_pass(e, &total);
     if (rc == 0)
         rc = events_place(e, total);
-    pthread_mutex_destroy(&e->lock);
     launches_release(&e->launches);
     mem_free(e->filter);
     u64map_release(&e->wanted);
@@ -657,7 +667,9 @@ int events_read(struct opm_file *f)
     mem_free(e->arrow);
     mem_free(e->open);
     mem_free(e->stack);
-    mem_free(e->noted);
+    mem_free(e->notes.item);
+    mem_free(e->span_site);
+    buf_release(&e->text);
     mem_free(e->block);
     mem_free(e);
     return rc;

@@ -2,10 +2,10 @@
 #ifndef IMPORT_OPM_OPM_EVENTS_H
 #define IMPORT_OPM_OPM_EVENTS_H
 
+#include "base/buf.h"
 #include "import/common/echo.h"
 #include "import/opm/opm_int.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 struct arg {
@@ -28,6 +28,21 @@ struct noted {
     uint32_t thread;
     uint32_t build_id;
     uint32_t id; /* of its site, in the file */
+    const struct arg *arg;
+    size_t narg;
+};
+
+struct notes {
+    struct noted *item;
+    size_t n, cap;
+};
+int notes_add(struct notes *l, const struct noted *n);
+
+/* What a packed span takes from its site. */
+struct span_site {
+    uint32_t site;
+    bool special; /* role_is_special() */
+    bool unknown; /* there is none */
 };
 
 /* A span from BEGIN and END, from an asynchronous pair, or from the stack of a live thread. */
@@ -64,23 +79,22 @@ struct event_pass {
     struct arg *arg;
     size_t narg, arg_cap;
     struct echo echo; /* of texts in args */
+    struct buf text;  /* scratch */
     struct arrow *arrow;
     size_t narrow, arrow_cap;
     struct open_span *open; /* finished and unfinished ones, all threads */
     size_t nopen, open_cap;
     size_t *stack; /* of `open`, for the thread being read */
     size_t nstack, stack_cap;
-    struct noted *noted;
-    size_t nnoted, noted_cap;
+    struct notes notes;
     struct span_block *block; /* per piece */
     struct u64map wanted;     /* starts that args or arrows refer to, from any thread */
     uint64_t *filter;         /* one bit per hash of those, so that most spans need no look-up */
     unsigned filter_bits;
     uint32_t unknown_site;
-    pthread_mutex_t lock; /* noted, rc and counts below, in the second pass */
-    pthread_t caller;
-    _Atomic size_t next_piece;
-    int rc;
+    struct span_site *span_site; /* by number of the file's site */
+    struct span_site no_site;
+    _Atomic size_t next_piece; /* of the second pass */
     int64_t corrupt, unknown;
 };
 
@@ -102,14 +116,10 @@ static inline bool role_is_special(unsigned role)
     return role == ROLE_STEP || role == ROLE_RECORD;
 }
 
-/* opm_events.c: args by the span that they belong to */
-int arg_order(const void *a, const void *b);
-
-/* opm_regions.c: rows of tables step and record, once the args are in order */
+/* opm_regions.c: rows of tables step and record, once the spans know their args */
 int regions_place(struct event_pass *e);
 
 /* opm_spans.c */
 int spans_read(struct event_pass *e, size_t total); /* the `total` packed spans of all pieces */
-int events_note(struct event_pass *e, const struct noted *n); /* from any thread */
 
 #endif

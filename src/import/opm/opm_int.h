@@ -22,8 +22,9 @@ struct piece {
     size_t size;
     const struct opm_unit *units; /* if not packed */
     size_t nunit;
-    bool open;   /* units are the open spans of a live stack: they come after everything else */
-    bool recent; /* packed, and not in the file yet when we began to read */
+    uint64_t from; /* ticks: about when its events begin; known after the first pass */
+    bool open;     /* units are the open spans of a live stack: they come after everything else */
+    bool recent;   /* packed, and not in the file yet when we began to read */
 };
 
 /* Definitions: a chunk of the file, or a live block. */

@@ -24,29 +24,17 @@ struct warmups {
 
 #define NO_THREAD UINT32_MAX
 
-static int64_t arg_int(const struct event_pass *e, const struct noted *span, uint32_t key,
-                       int64_t none)
+static int64_t arg_int(const struct noted *span, uint32_t key, int64_t none)
 {
-    size_t lo = 0, hi = e->narg;
-    struct arg wanted = { .ticks = span->ticks, .thread = span->thread };
-
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-
-        if (arg_order(&e->arg[mid], &wanted) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; lo < e->narg && arg_order(&e->arg[lo], &wanted) == 0; lo++)
-        if (e->arg[lo].key == key)
-            return (int64_t)e->arg[lo].value;
+    for (size_t i = 0; i < span->narg; i++)
+        if (span->arg[i].key == key)
+            return (int64_t)span->arg[i].value;
     return none;
 }
 
-static bool says_warmup(const struct event_pass *e, const struct noted *n)
+static bool says_warmup(const struct noted *n)
 {
-    return arg_int(e, n, ARG_KEY_FLAGS, 0) & 1;
+    return arg_int(n, ARG_KEY_FLAGS, 0) & 1;
 }
 
 static const struct def_site *site_of(const struct event_pass *e, const struct noted *n)
@@ -78,16 +66,16 @@ static int warmups_gather(struct warmups *w, const struct event_pass *e)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < e->nnoted && !rc; i++) {
-        const struct noted *n = &e->noted[i];
+    for (size_t i = 0; i < e->notes.n && !rc; i++) {
+        const struct noted *n = &e->notes.item[i];
         const struct def_site *site = site_of(e, n);
 
         if (!site || site->role != ROLE_RECORD)
             continue;
         rc = u64map_put(&w->threads, n->thread, 1);
-        if (!rc && says_warmup(e, n))
+        if (!rc && says_warmup(n))
             rc = warmups_add(w, n->thread, n);
-        if (!rc && says_warmup(e, n))
+        if (!rc && says_warmup(n))
             rc = warmups_add(w, NO_THREAD, n);
     }
     if (rc || !w->n)
@@ -124,10 +112,10 @@ static int step_place(struct event_pass *e, const struct noted *n, const struct 
 
     row[step_col_id] = cell_null();
     row[step_col_model] = cell_str(site_of(e, n)->name);
-    row[step_col_num] = cell_i64(arg_int(e, n, ARG_KEY_STEP, OPM_NULL_I64));
+    row[step_col_num] = cell_i64(arg_int(n, ARG_KEY_STEP, OPM_NULL_I64));
     row[step_col_ts] = cell_i64(n->ts_ns);
     row[step_col_dur] = cell_i64(n->dur_ns);
-    row[step_col_warmup] = cell_i64(says_warmup(e, n) || warmups_cover(w, n));
+    row[step_col_warmup] = cell_i64(says_warmup(n) || warmups_cover(w, n));
     row[step_col_track] = cell_id(track);
     return store_add(e->f->st, TABLE_step, row, NULL);
 }
@@ -140,7 +128,7 @@ static int record_place(struct event_pass *e, const struct noted *n, uint32_t tr
     row[record_col_label] = cell_str(site_of(e, n)->name);
     row[record_col_ts] = cell_i64(n->ts_ns);
     row[record_col_dur] = cell_i64(n->dur_ns);
-    row[record_col_warmup] = cell_i64(says_warmup(e, n));
+    row[record_col_warmup] = cell_i64(says_warmup(n));
     row[record_col_track] = cell_id(track);
     return store_add(e->f->st, TABLE_record, row, NULL);
 }
@@ -150,8 +138,8 @@ int regions_place(struct event_pass *e)
     struct warmups w = { 0 };
     int rc = warmups_gather(&w, e);
 
-    for (size_t i = 0; i < e->nnoted && !rc; i++) {
-        const struct noted *n = &e->noted[i];
+    for (size_t i = 0; i < e->notes.n && !rc; i++) {
+        const struct noted *n = &e->notes.item[i];
         const struct def_site *site = site_of(e, n);
         const struct def_thread *t = defs_thread(e->f, n->thread);
 

@@ -1,5 +1,5 @@
-/* opm_table_spans.c -- spans of a file of tables, unpacked into their columns by several threads;
- * then, by one, args that are made of forms and numbers. */
+/* opm_table_spans.c -- spans of a file of tables, unpacked into their columns by several threads.
+ * Their args are only looked over. */
 #include "import/opm/opm_tables.h"
 
 #include "base/alloc.h"
@@ -10,12 +10,8 @@
 
 #define THREADS_MAX 4
 #define PARALLEL_FROM 200000 /* spans */
-#define ROW_BITS 16          /* of a row within a chunk */
-#define ROW_MASK ((1u << ROW_BITS) - 1)
-static_assert(COLPACK_ROWS <= 1u << ROW_BITS, "rows of a chunk fit");
 
-static const struct packed_column *find_column(const struct rows *rows, const char *name,
-                                               unsigned kind)
+const struct packed_column *rows_column(const struct rows *rows, const char *name, unsigned kind)
 {
     for (size_t i = 0; i < rows->ncol; i++)
         if (strlen(name) == rows->col[i].name_len &&
@@ -29,7 +25,7 @@ static const struct packed_column *find_column(const struct rows *rows, const ch
 static bool unpack(const struct rows *rows, const char *name, unsigned kind, const uint32_t *by,
                    uint64_t *v)
 {
-    const struct packed_column *c = find_column(rows, name, kind);
+    const struct packed_column *c = rows_column(rows, name, kind);
 
     return c && colpack_get(c->p, c->p + c->len, v, by, rows->n);
 }
@@ -54,7 +50,7 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
         return false;
     for (size_t i = 0; i < rows->n; i++)
         l.dur[at + i] = to_time(v[i]);
-    if (!find_column(rows, "track", COLUMN_ID))
+    if (!rows_column(rows, "track", COLUMN_ID))
         memset(v, 0, rows->n * sizeof(*v));
     else if (!unpack(rows, "track", COLUMN_ID, NULL, v))
         return false;
@@ -77,9 +73,6 @@ static bool spans_unpack(struct tables *t, const struct table_piece *p, struct r
     if (l.wait && unpack(rows, "wait", COLUMN_INT, NULL, v))
         for (size_t i = 0; i < rows->n; i++)
             l.wait[at + i] = v[i] ? unzigzag(v[i] - 1) : OPM_NULL_I64;
-    if (l.args && unpack(rows, "args", COLUMN_STR, NULL, v))
-        for (size_t i = 0; i < rows->n; i++)
-            l.args[at + i] = v[i] < t->nstring ? t->string[v[i]] : 0;
     return true;
 }
 
@@ -96,9 +89,26 @@ static void spans_blank(struct tables *t, const struct table_piece *p, uint32_t 
         atomic_store(&t->rc, OPM_ENOMEM);
 }
 
+/* Args of one chunk that are made of forms and numbers can be read, or are counted as damage. */
+static void forms_look(struct tables *t, const struct rows *rows, struct form_rows *f, uint64_t *v)
+{
+    const struct packed_column *c = rows_column(rows, "args", COLUMN_FORM);
+    int rc = 0;
+
+    if (c && !f->rows)
+        rc = form_rows_init(f, t->st, t->string, t->nstring);
+    if (c && !rc)
+        rc = args_check(f, c, v, rows->n);
+    if (rc == OPM_EFORMAT)
+        atomic_fetch_add(&t->corrupt, 1);
+    else if (rc)
+        atomic_store(&t->rc, rc);
+}
+
 static void *spans_work(void *arg)
 {
     struct tables *t = arg;
+    struct form_rows forms = { 0 };
     struct rows *rows = mem_alloc(sizeof(*rows));
     uint64_t *v = mem_alloc(COLPACK_ROWS * sizeof(*v));
     uint32_t *track = mem_alloc(COLPACK_ROWS * sizeof(*track));
@@ -114,7 +124,10 @@ static void *spans_work(void *arg)
             spans_blank(t, t->piece[i], track);
             atomic_fetch_add(&t->corrupt, 1);
         }
+        if (t->forms && rows_parse(t->piece[i], rows))
+            forms_look(t, rows, &forms, v);
     }
+    form_rows_release(&forms);
     mem_free(rows);
     mem_free(v);
     mem_free(track);
@@ -156,10 +169,9 @@ static int spans_find(struct tables *t, size_t *out_n, struct span_extras *extra
             continue;
         p->first = rows->first;
         p->n = rows->n;
-        extras->correlation |= find_column(rows, "correlation", COLUMN_INT) != NULL;
-        extras->wait |= find_column(rows, "wait", COLUMN_INT) != NULL;
-        extras->args |= find_column(rows, "args", COLUMN_STR) != NULL;
-        t->forms |= find_column(rows, "args", COLUMN_FORM) != NULL;
+        extras->correlation |= rows_column(rows, "correlation", COLUMN_INT) != NULL;
+        extras->wait |= rows_column(rows, "wait", COLUMN_INT) != NULL;
+        t->forms |= rows_column(rows, "args", COLUMN_FORM) != NULL;
         t->piece[t->npiece++] = p;
     }
     mem_free(rows);
@@ -181,99 +193,6 @@ static int spans_find(struct tables *t, size_t *out_n, struct span_extras *extra
     t->npiece = *out_n;
     *out_n = n;
     return 0;
-}
-
-/* Unpack the numbers of one form from *p on and give them to its rows. */
-static int form_read(struct tables *t, const struct table_piece *piece, const uint8_t **p,
-                     const uint8_t *end, str_id text, const uint64_t *row, size_t nrow)
-{
-    const struct strpool *pool = store_strings(t->st);
-    const char *s = strpool_get(pool, text);
-    size_t len = strpool_len(pool, text), nvalue = store_args_values(s, len);
-    int64_t value[OPM_FORM_VALUES_MAX];
-    uint64_t *column;
-    uint32_t form;
-    int rc = 0;
-
-    if (nvalue > OPM_FORM_VALUES_MAX)
-        return OPM_EFORMAT;
-    column = mem_alloc((nvalue * nrow + 1) * sizeof(*column));
-    if (!column)
-        return OPM_ENOMEM;
-    for (size_t k = 0; k < nvalue && *p; k++)
-        *p = colpack_get(*p, end, column + k * nrow, NULL, nrow);
-    if (!*p)
-        rc = OPM_EFORMAT;
-    if (!rc)
-        rc = store_args_form(t->st, s, len, &form);
-    for (size_t i = 0; i < nrow && !rc; i++) {
-        for (size_t k = 0; k < nvalue; k++)
-            value[k] = unzigzag(column[k * nrow + i]);
-        rc = store_span_set_args_form(
-            t->st, t->load.first + (uint32_t)(piece->to + (row[i] & ROW_MASK)), form, value);
-    }
-    mem_free(column);
-    return rc;
-}
-
-static int by_value(const void *va, const void *vb)
-{
-    uint64_t a = *(const uint64_t *)va, b = *(const uint64_t *)vb;
-
-    return a < b ? -1 : a > b;
-}
-
-/* Which form each row has, then the numbers form by form. */
-static int forms_of_piece(struct tables *t, const struct table_piece *piece, struct rows *rows,
-                          uint64_t *form)
-{
-    size_t nuse = 0;
-    const struct packed_column *c;
-    const uint8_t *p, *end;
-    int rc = 0;
-
-    if (!rows_parse(piece, rows))
-        return 0; /* counted before */
-    c = find_column(rows, "args", COLUMN_FORM);
-    if (!c)
-        return 0;
-    end = c->p + c->len;
-    p = colpack_get(c->p, end, form, NULL, rows->n);
-    if (!p)
-        return OPM_EFORMAT;
-    /* Form and row in one number, ordered. */
-    for (size_t i = 0; i < rows->n; i++) {
-        if (form[i] >= t->nstring || (form[i] && !t->string[form[i]]))
-            return OPM_EFORMAT; /* how many numbers it takes is lost with it */
-        if (form[i])
-            form[nuse++] = form[i] << ROW_BITS | i;
-    }
-    if (nuse)
-        qsort(form, nuse, sizeof(*form), by_value);
-    for (size_t i = 0, n; i < nuse && !rc; i += n) {
-        for (n = 1; i + n < nuse && form[i + n] >> ROW_BITS == form[i] >> ROW_BITS;)
-            n++;
-        rc = form_read(t, piece, &p, end, t->string[form[i] >> ROW_BITS], form + i, n);
-    }
-    return rc;
-}
-
-static int forms_read(struct tables *t)
-{
-    struct rows *rows = mem_alloc(sizeof(*rows));
-    uint64_t *form = mem_alloc(COLPACK_ROWS * sizeof(*form));
-    int rc = rows && form ? 0 : OPM_ENOMEM;
-
-    for (size_t i = 0; i < t->npiece && !rc; i++) {
-        rc = forms_of_piece(t, t->piece[i], rows, form);
-        if (rc == OPM_EFORMAT) {
-            store_stat(t->st, STAT_chunk_corrupt, 1);
-            rc = 0;
-        }
-    }
-    mem_free(rows);
-    mem_free(form);
-    return rc;
 }
 
 int table_spans_read(struct tables *t)
@@ -299,6 +218,5 @@ int table_spans_read(struct tables *t)
         pthread_join(helper[--nhelper], NULL);
     store_stat(t->st, STAT_chunk_corrupt, (int64_t)atomic_load(&t->corrupt));
     t->got[TABLE_span] = n;
-    rc = atomic_load(&t->rc);
-    return rc || !t->forms ? rc : forms_read(t);
+    return atomic_load(&t->rc);
 }

@@ -198,7 +198,7 @@ static struct cell value_cell(const struct tables *t, const struct packed_column
         if (!v || v > UINT32_MAX)
             return cell_null();
         return refers < 0 ? cell_id((uint32_t)(v - 1))
-                          : cell_id(row_map_get(&t->map[refers], v - 1));
+                          : cell_id(row_map_find(&t->map[refers], v - 1));
     case COLUMN_STR:
         return v < t->nstring ? cell_str(t->string[v]) : cell_null();
     case COLUMN_REAL:
@@ -229,6 +229,7 @@ struct cells {
     struct cell *cell; /* of one row */
     uint64_t *value;   /* of all columns, one after the other */
     int *to;           /* column of def, or -1 */
+    int *refers;       /* table that ids refer to, or -1 */
 };
 
 static int cells_unpack(const struct tables *t, const struct rows *rows, struct cells *c)
@@ -236,11 +237,13 @@ static int cells_unpack(const struct tables *t, const struct rows *rows, struct 
     c->cell = mem_calloc((size_t)c->def->ncol, sizeof(*c->cell));
     c->value = mem_alloc((rows->ncol * rows->n + 1) * sizeof(*c->value));
     c->to = mem_alloc((rows->ncol + 1) * sizeof(*c->to));
-    if (!c->cell || !c->value || !c->to)
+    c->refers = mem_alloc((rows->ncol + 1) * sizeof(*c->refers));
+    if (!c->cell || !c->value || !c->to || !c->refers)
         return OPM_ENOMEM;
     for (size_t i = 0; i < rows->ncol; i++) {
         const struct packed_column *p = &rows->col[i];
 
+        c->refers[i] = referred_table(p->name, p->name_len);
         c->to[i] = -1;
         for (int k = 0; k < c->def->ncol; k++)
             if (strlen(c->def->col[k].name) == p->name_len &&
@@ -260,6 +263,7 @@ static void cells_release(struct cells *c)
     mem_free(c->cell);
     mem_free(c->value);
     mem_free(c->to);
+    mem_free(c->refers);
 }
 
 static void shift_times(const struct tables *t, const struct table_def *def, struct cell *cell)
@@ -369,9 +373,8 @@ static int rows_read(struct tables *t, const struct rows *rows)
             c.cell[k] = cell_null();
         for (size_t k = 0; k < rows->ncol; k++)
             if (c.to[k] >= 0)
-                c.cell[c.to[k]] = value_cell(
-                    t, &rows->col[k], referred_table(rows->col[k].name, rows->col[k].name_len),
-                    c.value[k * rows->n + i]);
+                c.cell[c.to[k]] =
+                    value_cell(t, &rows->col[k], c.refers[k], c.value[k * rows->n + i]);
         rc = row_add(t, rows->table, def, c.cell);
     }
     cells_release(&c);
@@ -456,6 +459,8 @@ int tables_read(struct opm_file *f)
     struct tables t = { .f = f, .st = f->st };
     int rc = all_read(&t);
 
+    if (!rc)
+        rc = args_keep(&t);
     for (int i = 0; i < FILE_COUNT; i++)
         mem_free(t.map[i].part);
     mem_free(t.string);

@@ -1,5 +1,6 @@
-/* opm_tables.h -- the two halves of the reader of files of tables: opm_tables.c takes strings and
- * all tables but one, opm_table_spans.c the spans, several threads at a time. */
+/* opm_tables.h -- the parts of the reader of files of tables: opm_tables.c takes strings and all
+ * tables but one, opm_table_spans.c the spans, several threads at a time, opm_table_args.c their
+ * args, when they are asked for. */
 #ifndef IMPORT_OPM_OPM_TABLES_H
 #define IMPORT_OPM_OPM_TABLES_H
 
@@ -73,7 +74,32 @@ static inline uint32_t row_map_find(const struct row_map *m, uint64_t row)
 int row_map_add(struct row_map *m, uint64_t first, uint64_t n, uint32_t to);
 bool rows_parse(const struct table_piece *p, struct rows *out); /* false: damaged */
 
+/* NULL: there is none. */
+const struct packed_column *rows_column(const struct rows *rows, const char *name, unsigned kind);
+
 /* opm_table_spans.c: once strings, tracks and sites are there */
 int table_spans_read(struct tables *t);
+
+/* opm_table_args.c: how many rows of a chunk have which form of args. */
+struct form_rows {
+    const struct strpool *pool;
+    const str_id *string; /* by number in the file */
+    size_t nstring;
+    uint32_t *rows;   /* by number of the form; 0 between chunks */
+    uint16_t *values; /* likewise: how many numbers it takes, + 1; 0: not known yet */
+    struct form_met {
+        uint32_t form, n;
+    } * met; /* in ascending order */
+    size_t nmet, cap;
+};
+
+int form_rows_init(struct form_rows *f, const struct store *st, const str_id *string,
+                   size_t nstring);
+void form_rows_release(struct form_rows *f); /* zeroed is fine */
+/* Whether a column of forms is whole; v has room for its n rows. 0, OPM_EFORMAT or OPM_ENOMEM. */
+int args_check(struct form_rows *f, const struct packed_column *c, uint64_t *v, size_t n);
+/* Once all spans are there: the store gets what it needs to read their args later. 0 or OPM_ENOMEM.
+ */
+int args_keep(struct tables *t);
 
 #endif

@@ -85,17 +85,21 @@ static int read_all(opm_trace *t, const char *const *paths, size_t npaths,
     return rc < 0 ? rc : sql_open(&t->sql, t->st, err);
 }
 
-/* Within the limits of the options. */
+/* Within the limits of the options, or of whoever opens it if he has some. */
 static int read_within(opm_trace *t, const char *const *paths, size_t npaths,
                        const opm_open_options *opts, opm_error *err)
 {
     struct budget_limits limits = { opts->max_bytes, opts->max_memory, opts->max_seconds };
-    struct budget budget, *before;
+    struct budget budget, *before = budget_current();
     opm_error local;
     int rc;
 
     if (!err)
         err = &local;
+    if (before) {
+        rc = read_all(t, paths, npaths, opts, err);
+        return rc == OPM_ELIMIT ? rc : budget_fail(before, npaths ? paths[0] : "", rc, err);
+    }
     rc = budget_init(&budget, &limits, err);
     if (rc < 0)
         return rc;
