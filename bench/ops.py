@@ -3,7 +3,8 @@
 
 usage: bench/ops.py OPMETER [OPTION]... [OPERATOR]...
 
-Each case of bench/ops_cases.py is a model of one node, made on the spot, of several shapes and types per operator.
+Each case of bench/ops_cases.py and bench/ops_more.py is a model of one node (or a few, where its results are no tensors), made
+on the spot, of several shapes and types per operator.
 bench_pair (beside OPMETER in the build) runs both engines on it in one process, taking turns, with one thread each and
 the same inputs; a figure is the first quartile of batches in processor time. Outputs are compared, too: what differs by more
 than rounding is marked. OPERATOR: only these; a name followed by a colon and a word picks cases whose name has it.
@@ -17,6 +18,7 @@ than rounding is marked. OPERATOR: only these; a name followed by a colon and a 
 Operators that the native engine executes and no case measures are named at the end, as are cases that an engine
 refused. ONNX Runtime is found as `opmeter run` finds it (OPMETER_ORT_LIB). Needs numpy."""
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -30,6 +32,7 @@ import numpy as np
 
 import engine
 import ops_cases
+import ops_more
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "src/engine/native/kernels.def"
@@ -97,9 +100,9 @@ def wanted(case, operators):
     return not operators
 
 
-def note(result):
+def note(case, result):
     apart = result["difference"]
-    return "" if abs(apart) <= TOLERANCE else "shapes differ" if apart < 0 else "differs"
+    return "random" if case.chance else "" if abs(apart) <= TOLERANCE else "shapes differ" if apart < 0 else "differs"
 
 
 def main():
@@ -107,7 +110,7 @@ def main():
     tool = pair_tool(options.tool)
     measured, refused, seen, version = [], [], set(), None
     with tempfile.TemporaryDirectory(prefix="opmeter-bench-") as folder:
-        for case in ops_cases.cases():
+        for case in itertools.chain(ops_cases.cases(), ops_more.cases()):
             seen.add((case.domain, case.operator))
             if not wanted(case, options.operators):
                 continue
@@ -118,7 +121,7 @@ def main():
                 continue
             ratio = result["native"] / result["onnxruntime"]
             measured.append((ratio, [case.operator, case.label, microseconds(result["native"]),
-                                     microseconds(result["onnxruntime"]), f"{ratio:.2f}", note(result)]))
+                                     microseconds(result["onnxruntime"]), f"{ratio:.2f}", note(case, result)]))
     measured.sort(key=lambda m: -m[0])
     rows = [cells for ratio, cells in measured if ratio >= options.above]
     print(engine.aligned(HEAD, rows))

@@ -11,6 +11,7 @@ from pbwire import block, number, put_varint  # noqa: E402
 
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
          "float16": 10, "float64": 11, "uint32": 12, "uint64": 13}
+STRING = 8
 RNG = np.random.default_rng(7)
 MS = "com.microsoft"
 
@@ -39,14 +40,19 @@ def attribute(name, value):
     return out + b"".join(number(8, v) for v in value) + number(20, 7)
 
 
+def kind(array):
+    return STRING if array.dtype.kind == "U" else TYPES[str(array.dtype)]
+
+
 def tensor(name, array):
     dims = b"".join(number(1, d) for d in array.shape)
-    return dims + number(2, TYPES[str(array.dtype)]) + block(8, name) + block(9, array.tobytes())
+    content = b"".join(block(6, str(v)) for v in array.ravel()) if kind(array) == STRING else block(9, array.tobytes())
+    return dims + number(2, kind(array)) + block(8, name) + content
 
 
 def value_info(name, array):
     shape = b"".join(block(1, number(1, d)) for d in array.shape)
-    return block(1, name) + block(2, block(1, number(1, TYPES[str(array.dtype)]) + block(2, shape)))
+    return block(1, name) + block(2, block(1, number(1, kind(array)) + block(2, shape)))
 
 
 class Const:
@@ -56,39 +62,81 @@ class Const:
         self.array = array
 
 
-class Case:
-    """inputs: arrays, which are given when it is run, Const, or None for one that is left out."""
+class Inner:
+    """A node whose first output is an input of another; inputs as those of Case."""
 
-    def __init__(self, operator, label, inputs, domain="", opset=17, outputs=1, **attributes):
-        self.operator, self.label, self.domain, self.opset = operator, label, domain, opset
-        self.inputs, self.outputs, self.attributes = inputs, outputs, attributes
+    def __init__(self, operator, inputs, domain="", outputs=1, **attributes):
+        self.operator, self.domain, self.inputs = operator, domain, inputs
+        self.outputs, self.attributes = outputs, attributes
+
+
+class Case:
+    """inputs: arrays, which are given when it is run, Const, Inner, or None for one that is left out.
+    captured: arrays that only bodies use: an attribute that is a function gets their names and gives the body.
+    then: (operator, more inputs[, attributes]) of a node, or a list of nodes, through which the first output goes: an
+    operator's whose own output is no tensor. opset: the version of ai.onnx, version: that of another domain.
+    chance: results are random. more: attributes whose names are taken here."""
+
+    def __init__(self, operator, label, inputs, domain="", opset=17, outputs=1, version=1, then=(), captured=(), chance=False,
+                 more=None, **attributes):
+        attributes.update(more or {})
+        self.operator, self.label, self.domain, self.opset, self.version = operator, label, domain, opset, version
+        self.inputs, self.outputs, self.attributes, self.captured, self.chance = inputs, outputs, attributes, captured, chance
+        self.node = Inner(operator, inputs, domain, outputs, **attributes)
+        for operator_, more, *rest in [then] if isinstance(then, tuple) and then else then:
+            self.node = Inner(operator_, [self.node, *more], **(rest[0] if rest else {}))
+
+
+def walk(inner, at):
+    """(node, its name) of a node and those before it, first ones first."""
+    for i, x in enumerate(inner.inputs):
+        if isinstance(x, Inner):
+            yield from walk(x, f"{at}_{i}")
+    yield inner, at
+
+
+def named_inputs(case, k):
+    """(name, array or Const) of all inputs of the k-th case."""
+    for inner, at in walk(case.node, str(k)):
+        for i, x in enumerate(inner.inputs):
+            if isinstance(x, (np.ndarray, np.generic, Const)):
+                yield f"x{at}_{i}", x
+    for i, x in enumerate(case.captured):
+        yield f"z{k}_{i}", x
 
 
 def given(cases_):
     """(name, array) of the inputs of a model of these."""
-    return [(f"x{k}_{i}", x) for k, case in enumerate(cases_) for i, x in enumerate(case.inputs)
-            if isinstance(x, np.ndarray)]
+    return [(name, x) for k, case in enumerate(cases_) for name, x in named_inputs(case, k) if isinstance(x, np.ndarray)]
+
+
+def node(inner, at, captured):
+    names = ["" if x is None else f"y{at}_{i}_0" if isinstance(x, Inner) else f"x{at}_{i}" for i, x in enumerate(inner.inputs)]
+    out = b"".join(block(1, i) for i in names) + b"".join(block(2, f"y{at}_{i}") for i in range(inner.outputs))
+    out += block(3, f"node{at}") + block(4, inner.operator) + block(7, inner.domain)
+    attributes = {n: v(captured) if callable(v) else v for n, v in inner.attributes.items()}
+    return out + b"".join(block(5, attribute(n, v)) for n, v in attributes.items())
 
 
 def model(cases_):
     """A model with a node for each, of the first one's version; outputs are y0_0, y0_1, ... y1_0, ..."""
     nodes = values = weights = b""
+    domains = {}
     for k, case in enumerate(cases_):
-        names = ["" if x is None else f"x{k}_{i}" for i, x in enumerate(case.inputs)]
-        outs = [f"y{k}_{i}" for i in range(case.outputs)]
-        node = b"".join(block(1, i) for i in names) + b"".join(block(2, o) for o in outs)
-        node += block(3, f"node{k}") + block(4, case.operator) + block(7, case.domain)
-        nodes += block(1, node + b"".join(block(5, attribute(n, v)) for n, v in case.attributes.items()))
-        for name, x in zip(names, case.inputs):
+        captured = [f"z{k}_{i}" for i in range(len(case.captured))]
+        for inner, at in walk(case.node, str(k)):
+            nodes += block(1, node(inner, at, captured))
+            domains[inner.domain] = case.version
+        for name, x in named_inputs(case, k):
             if isinstance(x, Const):
                 weights += block(5, tensor(name, x.array))
-            elif x is not None:
+            else:
                 values += block(11, value_info(name, x))
-        values += b"".join(block(12, block(1, o)) for o in outs)
+        values += b"".join(block(12, block(1, f"y{k}_{i}")) for i in range(case.node.outputs))
     graph = nodes + block(2, "cases") + weights + values
     out = number(1, 8) + block(7, graph) + block(8, block(1, "") + number(2, cases_[0].opset))
-    domains = {case.domain for case in cases_} - {""}
-    return out + b"".join(block(8, block(1, domain) + number(2, 1)) for domain in domains)
+    domains.pop("", None)
+    return out + b"".join(block(8, block(1, domain) + number(2, version)) for domain, version in domains.items())
 
 
 def f(*shape, scale=1.0):
@@ -542,7 +590,7 @@ def quantized():
     yield Case("QLinearLeakyRelu", text(FEATURES), [q, one, zero, one, zero], domain=MS, alpha=.1)
     yield Case("QLinearSigmoid", text(FEATURES), [q, one, zero, c(np.float32(1 / 256)), c(np.uint8(0))], domain=MS)
     yield Case("QLinearSoftmax", "128x128", [ints(np.uint8, 0, 255, 128, 128), one, zero, c(np.float32(1 / 256)), c(np.uint8(0))],
-               domain=MS, axis=-1, opset=13)
+               domain=MS, axis=-1, more={"opset": 13})
     yield Case("QLinearAveragePool", "1x64x56x56 by 2x2", [q, one, zero, one, zero], domain=MS, kernel_shape=[2, 2], strides=[2, 2])
     yield Case("QLinearGlobalAveragePool", text(FEATURES), [q, one, zero, one, zero], domain=MS)
     yield Case("QLinearConcat", "1x64x56x56 twice", [one, zero, q, c(np.float32(.04)), zero, q, one, zero], domain=MS, axis=1)

@@ -89,6 +89,12 @@ static int weight_slot(const struct graph *g, const struct node *n, const struct
     return info->weight.either && node_weight(g, n, 0) ? 0 : -1;
 }
 
+bool node_is_control_flow(const struct node *n)
+{
+    return node_is(n, "If") || node_is(n, "Loop") || node_is(n, "Scan") ||
+           node_is(n, "SequenceMap");
+}
+
 void node_footprint(const struct graph *g, const struct node *n, struct footprint *out)
 {
     const struct op_info *info = op_of(n);

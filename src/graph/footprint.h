@@ -17,6 +17,8 @@ struct footprint {
 
 /* Of one node; a node with subgraphs counts only itself (0 FLOPs). Call after graph_infer(). */
 void node_footprint(const struct graph *g, const struct node *n, struct footprint *out);
+/* Does it do nothing but run graphs that are its attributes? What it reads and writes is theirs. */
+bool node_is_control_flow(const struct node *n);
 
 /* The constant that an input is, or that a DequantizeLinear with zero points of 0 makes it from;
  * NULL if there is none. Zeros of it are zeros of the weight. */

@@ -31,6 +31,12 @@ enum {
     TENSOR_DATA_TYPE = 2,
     TENSOR_NAME = 8,
     TENSOR_RAW = 9,
+    ATTR_NAME = 1,
+    ATTR_TENSOR_FIELD = 5,
+    ATTR_GRAPH_FIELD = 6,
+    ATTR_TYPE_FIELD = 20,
+    ATTR_IS_TENSOR = 4,
+    ATTR_IS_GRAPH = 5,
 };
 
 void ow_init(struct onnx_writer *w, const char *name, int opset, uint64_t seed, double sparsity)
@@ -58,6 +64,8 @@ void ow_release(struct onnx_writer *w)
     arena_release(&w->text);
     buf_release(&w->node);
     buf_release(&w->io);
+    buf_release(&w->outer_node);
+    buf_release(&w->outer_io);
     mem_free(w->weight);
     strpool_release(&w->stem);
     u64map_release(&w->stem_count);
@@ -166,6 +174,9 @@ void ow_output(struct onnx_writer *w, const char *name, enum tensor_type type, c
 
 const char *ow_add_weight(struct onnx_writer *w, const struct ow_weight *weight)
 {
+    for (size_t i = 0; w->shares && i < w->nweight; i++)
+        if (strcmp(w->weight[i].name, weight->name) == 0)
+            return w->weight[i].name;
     if (!GROW(w->weight, w->weight_cap, w->nweight + 1)) {
         w->failed = true;
         return "";
@@ -340,6 +351,61 @@ void ow_attr_ints(struct onnx_writer *w, const char *name, const int64_t *v, int
     for (int i = 0; i < n; i++)
         pb_varint(&w->node, 8, (uint64_t)v[i]);
     pb_varint(&w->node, 20, 7);
+    pb_end(&w->node, a);
+}
+
+void ow_attr_empty(struct onnx_writer *w, const char *name, enum tensor_type type,
+                   const int64_t *dims, int rank)
+{
+    size_t a = pb_begin(&w->node, NODE_ATTRIBUTE), t;
+
+    pb_str(&w->node, ATTR_NAME, name);
+    t = pb_begin(&w->node, ATTR_TENSOR_FIELD);
+    for (int i = 0; i < rank; i++)
+        pb_varint(&w->node, TENSOR_DIMS, (uint64_t)dims[i]);
+    pb_varint(&w->node, TENSOR_DATA_TYPE, written(w, type));
+    pb_end(&w->node, t);
+    pb_varint(&w->node, ATTR_TYPE_FIELD, ATTR_IS_TENSOR);
+    pb_end(&w->node, a);
+}
+
+void ow_graph_begin(struct onnx_writer *w)
+{
+    assert(!w->inner);
+    w->inner = w->shares = true;
+    w->outer_node = w->node;
+    w->outer_io = w->io;
+    w->node = w->io = (struct buf){ 0 };
+}
+
+struct ow_graph ow_graph_end(struct onnx_writer *w, const char *name)
+{
+    struct ow_graph g;
+
+    assert(w->inner);
+    pb_str(&w->node, GRAPH_NAME, name);
+    buf_add(&w->node, buf_str(&w->io), w->io.len);
+    g = (struct ow_graph){ arena_strndup(&w->text, buf_str(&w->node), w->node.len), w->node.len };
+    w->failed = w->failed || !g.data || w->node.failed || w->io.failed;
+    buf_release(&w->node);
+    buf_release(&w->io);
+    w->node = w->outer_node;
+    w->io = w->outer_io;
+    w->outer_node = w->outer_io = (struct buf){ 0 };
+    w->inner = false;
+    return g;
+}
+
+void ow_attr_graph(struct onnx_writer *w, const char *name, const struct ow_graph *graph)
+{
+    size_t a = pb_begin(&w->node, NODE_ATTRIBUTE), g;
+
+    pb_str(&w->node, ATTR_NAME, name);
+    g = pb_begin(&w->node, ATTR_GRAPH_FIELD);
+    if (graph->data)
+        buf_add(&w->node, graph->data, graph->len);
+    pb_end(&w->node, g);
+    pb_varint(&w->node, ATTR_TYPE_FIELD, ATTR_IS_GRAPH);
     pb_end(&w->node, a);
 }
 

@@ -56,7 +56,10 @@ struct onnx_writer {
     struct { /* the last value that DynamicQuantizeLinear was written for */
         const char *of, *q, *scale, *zero;
     } quantized;
-    size_t open; /* the node being written */
+    struct buf outer_node, outer_io; /* of the main graph, while one for an attribute is written */
+    bool inner;                      /* such a one is */
+    bool shares;                     /* there was one: graphs use weights of the same names */
+    size_t open;                     /* the node being written */
     const char *open_name;
     const char *out; /* its first output */
     bool microsoft;  /* some node is of com.microsoft */
@@ -117,7 +120,21 @@ void ow_attr_ints(struct onnx_writer *w, const char *name, const int64_t *v, int
 #define OW_ATTR_INTS(w, name, ...)                              \
     ow_attr_ints((w), (name), (const int64_t[]){ __VA_ARGS__ }, \
                  (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+void ow_attr_empty(struct onnx_writer *w, const char *name, enum tensor_type type,
+                   const int64_t *dims, int rank); /* a tensor without elements */
 const char *ow_end(struct onnx_writer *w);
+
+/* A graph for an attribute: between begin and end, nodes and outputs are its own. Weights are the
+ * main graph's, and one of a name that is there already is that one. Not within each other, nor
+ * within a node. */
+struct ow_graph {
+    const char *data;
+    size_t len;
+};
+void ow_graph_begin(struct onnx_writer *w);
+struct ow_graph ow_graph_end(struct onnx_writer *w, const char *name);
+void ow_attr_graph(struct onnx_writer *w, const char *name, const struct ow_graph *graph);
+
 /* A node without attributes; inputs end with NULL. */
 const char *ow_op(struct onnx_writer *w, const char *op, ...) __attribute__((sentinel));
 

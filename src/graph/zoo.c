@@ -49,6 +49,10 @@ struct request {
     char batch_name[TEXT_MAX];
 };
 
+/* As Optimum names the files. */
+const char *const zoo_parts[] = { "encoder_model", "decoder_model", "decoder_with_past_model",
+                                  "decoder_model_merged", NULL };
+
 /* Is word one of the words in list? */
 static bool in_list(const char *list, const char *word, size_t len)
 {
@@ -168,6 +172,12 @@ static bool set_option(struct request *q, const char *key, const char *value)
         q->options.int4 = strcmp(value, "int4") == 0;
         return q->options.int4 || strcmp(value, "none") == 0;
     }
+    if (strcmp(key, "part") == 0) {
+        for (size_t i = 0; zoo_parts[i]; i++)
+            if (strcmp(value, zoo_parts[i]) == 0)
+                q->options.part = zoo_parts[i];
+        return q->options.part;
+    }
     if (strcmp(key, "opset") == 0) {
         if (!parse_int(value, OPSET_MIN, OPSET_MAX, &v))
             return false;
@@ -245,14 +255,18 @@ static int parse_request(struct request *q, const char *name, opm_error *err)
             break;
     if (q->model == ARRAY_SIZE(entries))
         return unknown_model(name, len, err);
-    q->options.seq = strcmp(entries[q->model].name, "lstm") == 0 ? 50 : 128;
+    q->options.seq = strcmp(entries[q->model].name, "lstm") == 0           ? 50
+                     : strcmp(entries[q->model].name, "whisper-tiny") == 0 ? 4
+                                                                           : 128;
     name += len + (name[len] == '?');
     while (!rc && *name) {
         len = strcspn(name, "&");
         rc = parse_option(q, name, len, err);
         name += len + (name[len] == '&');
     }
-    if (!rc && q->int8 && (q->options.cache || in_list(entries[q->model].options, "quant", 5)))
+    if (!rc && q->int8 &&
+        (q->options.cache || in_list(entries[q->model].options, "quant", 5) ||
+         in_list(entries[q->model].options, "part", 4)))
         rc = opm__fail(err, OPM_EINVAL, "zoo:%s: option dtype cannot be 'int8' with a cache",
                        entries[q->model].name);
     return rc;

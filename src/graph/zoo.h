@@ -5,7 +5,7 @@
  * that make sense for it, and says so for others):
  *
  *   batch=N|NAME   batch size, or the name of an open dimension             (1)
- *   seq=N          sequence length                                          (128; lstm: 50)
+ *   seq=N          sequence length                             (128; lstm: 50, whisper-tiny: 4)
  *   opset=N        13..21                                                   (17)
  *   seed=N         of the weights                                           (1)
  *   sparsity=R     ratio of zeros in the weights, 0..1, in blocks (0)
@@ -15,7 +15,8 @@
  *   bn=0|1         BatchNormalization nodes instead of folding them into Conv (0)
  *   cache=0|1      inputs and outputs for keys and values of earlier tokens, open sizes (0)
  *   positions=N    with a cache: the longest text                           (the model's own)
- *   quant=TYPE     none, or int4: weights of products in blocks of 32, by MatMulNBits (none) */
+ *   quant=TYPE     none, or int4: weights of products in blocks of 32, by MatMulNBits (none)
+ *   part=FILE      one of zoo_parts; decoders with open sizes    (encoder and decoder in one) */
 #ifndef GRAPH_ZOO_H
 #define GRAPH_ZOO_H
 
@@ -27,6 +28,9 @@ struct zoo_entry {
     const char *about;   /* one line */
     const char *options; /* those it takes: "batch seq opset seed sparsity" */
 };
+
+/* What an encoder and decoder is exported as; ends with NULL. */
+extern const char *const zoo_parts[];
 
 /* All models; *n of them. */
 const struct zoo_entry *zoo_list(size_t *n);

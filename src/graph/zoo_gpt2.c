@@ -71,12 +71,12 @@ static const char *attend(struct onnx_writer *w, const char *x, int layer, const
     return zoo_linear(w, s, ow_name(w, "h%d.attn_out", layer), DIM, DIM);
 }
 
-static const char *size_of(struct onnx_writer *w, const char *x, int64_t axis)
+const char *zoo_size_of(struct onnx_writer *w, const char *x, int64_t axis)
 {
     return zoo_gather(w, ow_op(w, "Shape", x, NULL), ow_int_scalar(w, axis), 0);
 }
 
-static const char *range(struct onnx_writer *w, const char *from, const char *to, int64_t axis)
+const char *zoo_range(struct onnx_writer *w, const char *from, const char *to, int64_t axis)
 {
     const char *r = ow_op(w, "Range", from, to, ow_int_scalar(w, 1), NULL);
 
@@ -87,9 +87,9 @@ static const char *range(struct onnx_writer *w, const char *from, const char *to
  * attention mask keeps. */
 static const char *causal(struct onnx_writer *w, const char *ids, const char *keep)
 {
-    const char *total = size_of(w, keep, 1), *new = size_of(w, ids, 1), *m, *never;
-    const char *rows = range(w, ow_op(w, "Sub", total, new, NULL), total, 1);
-    const char *columns = range(w, ow_int_scalar(w, 0), total, 0);
+    const char *total = zoo_size_of(w, keep, 1), *new = zoo_size_of(w, ids, 1), *m, *never;
+    const char *rows = zoo_range(w, ow_op(w, "Sub", total, new, NULL), total, 1);
+    const char *columns = zoo_range(w, ow_int_scalar(w, 0), total, 0);
 
     m = ow_op(w, "LessOrEqual", columns, rows, NULL);
     keep = ow_op(w, "Unsqueeze", keep, OW_INTS(w, 1, 2), NULL);

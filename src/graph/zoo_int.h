@@ -11,6 +11,7 @@ struct zoo_options {
     bool bn;
     bool cache;        /* past keys and values go in, present ones come out */
     bool int4;         /* weights of 4 bits in blocks, by MatMulNBits */
+    const char *part;  /* file of a model that Optimum exports as several, without ".onnx" */
     int64_t positions; /* of a decoder with a cache; 0: as many as it has */
 };
 
@@ -35,7 +36,10 @@ const char *zoo_transpose(struct onnx_writer *w, const char *x, const int64_t *p
 const char *zoo_linear(struct onnx_writer *w, const char *x, const char *name, int64_t cin,
                        int64_t cout);
 const char *zoo_gather(struct onnx_writer *w, const char *x, const char *at, int64_t axis);
-/* zoo_gpt2.c: GPT-2 with inputs and outputs for keys and values. */
+/* zoo_gpt2.c, shared with Whisper: a dimension, and numbers up to one, as [n] with 1 at axis. */
+const char *zoo_size_of(struct onnx_writer *w, const char *x, int64_t axis);
+const char *zoo_range(struct onnx_writer *w, const char *from, const char *to, int64_t axis);
+/* GPT-2 with inputs and outputs for keys and values. */
 void zoo_gpt2_cached(struct onnx_writer *w, const struct zoo_options *o);
 
 /* Write a model: its inputs, nodes and weights, and its outputs. */

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from machine import PATIENCE
+
 FOLDER = pathlib.Path(__file__).parent / "cases"
 
 
@@ -19,7 +21,8 @@ def main():
         for name in names:
             done = subprocess.run(
                 [sys.argv[1], "run", FOLDER / f"{name}.onnx", "--check", FOLDER / f"{name}.npz",
-                 "-n", "2", "-w", "0", "-q", "-o", tmp], capture_output=True, text=True, timeout=120)
+                 "-n", "2", "-w", "0", "-q", "-o", tmp], capture_output=True, text=True,
+                timeout=120 * PATIENCE)
             if done.returncode:
                 print(f"{name}: exit {done.returncode}: {done.stderr.strip()}")
                 failed += 1

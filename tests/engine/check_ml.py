@@ -7,6 +7,7 @@ Models are made on the spot, results by Python and numpy. --ort runs the cases t
 (OPMETER_ORT_LIB) instead, to see that the loops here and ONNX Runtime agree. Exit 77: no numpy.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,6 +18,7 @@ try:
 except ImportError:
     sys.exit(77)
 
+from machine import PATIENCE, instruction_sets
 from make_cases import TYPES, attribute, block, number, tensor, value_info
 
 RNG = np.random.default_rng(11)
@@ -309,31 +311,83 @@ def features():
             "default_tensor": np.array([-5], np.int16)}, 4)
 
 
+def wider():
+    """Rows longer than vectors, types other than float, and what only one kind of loop takes."""
+    x = f(33, 37)
+    for kind in (np.float64, np.int64, np.int32):
+        v = (x * 4).astype(kind)
+        yield f"binarizer_{kind.__name__}", "Binarizer", [v], [(v > 1).astype(kind)], {"threshold": 1.0}
+    for kind in (np.float32, np.float64):
+        v = np.round(x).astype(kind)
+        yield (f"imputer_{kind.__name__}", "Imputer", [v], [np.where(v == 1, kind(.5), v)],
+               {"imputed_value_floats": [.5], "replaced_value_float": 1.0})
+    whole = RNG.integers(-3, 9, (30, 3))
+    for name, keys in (("near", [-3, 5, 2]), ("far", [-3, 1 << 40, 5]), ("last", [1 << 62, -(1 << 62), 4])):
+        table = dict(zip(keys, (7, 8, 9)))
+        yield (f"label_{name}", "LabelEncoder", [whole], [np.array([[table.get(int(v), -1) for v in row] for row in whole])],
+               {"keys_int64s": keys, "values_int64s": [7, 8, 9]})
+        yield (f"onehot_{name}", "OneHotEncoder", [whole], [(whole[..., None] == np.array(keys)).astype(np.float32)],
+               {"cats_int64s": keys, "zeros": 1})
+    cut = RNG.integers(-9, 9, (5, 4)).astype(np.int32)
+    yield ("features_cut", "FeatureVectorizer", [f(5, 2).astype(np.float64) * 0 + 2.5, cut],
+           [np.hstack([np.full((5, 2), 2.5), np.zeros((5, 1)), cut[:, :3]]).astype(np.float32)], {"inputdimensions": [3, 3]})
+    wide = RNG.integers(0, 99, (7, 5)).astype(np.int32)
+    yield "extractor_int32", "ArrayFeatureExtractor", [wide, np.array([4, 4, 0])], [wide[:, [4, 4, 0]]], {}
+    names = {"MAX": lambda v: v.max(1, keepdims=True), "L1": lambda v: np.abs(v).sum(1, keepdims=True),
+             "L2": lambda v: np.sqrt((v * v).sum(1, keepdims=True))}
+    for norm, by in names.items():
+        v = x.astype(np.float64)
+        yield f"normalizer_wide_{norm}", "Normalizer", [x], [(v / by(v)).astype(np.float32)], {"norm": norm}
+    holes = x.copy()
+    holes[3, 5] = np.nan
+    yield ("normalizer_nan", "Normalizer", [holes], [(holes / np.nanmax(holes, 1, keepdims=True)).astype(np.float32)], {"norm": "MAX"})
+    for kind, how in ((np.float32, "NONE"), (np.float64, "SOFTMAX"), (np.float32, "LOGISTIC"), (np.int64, "NONE")):
+        v = (x * 3).astype(kind)
+        for targets in (1, 5, 21):
+            w, b = f(targets, 37, scale=.2), f(targets)
+            score = v.astype(np.float64) @ w.T.astype(np.float64) + b
+            yield (f"regressor_{kind.__name__}_{how}_{targets}", "LinearRegressor", [v], [post(score, how)],
+                   {"coefficients": floats(w), "intercepts": floats(b), "targets": targets, "post_transform": how})
+            if targets > 1:
+                yield (f"classifier_{kind.__name__}_{how}_{targets}", "LinearClassifier", [v], [score.argmax(1), post(score, how)],
+                       {"coefficients": floats(w), "intercepts": floats(b), "classlabels_ints": list(range(targets)), "post_transform": how})
+    vectors, weights = f(101, 37), f(101)
+    near = np.exp(-.02 * ((x[:, None].astype(np.float64) - vectors[None]) ** 2).sum(-1))
+    yield ("svm_wide", "SVMRegressor", [x], [(near @ weights + .25)[:, None].astype(np.float32)],
+           {"kernel_type": "RBF", "kernel_params": [.02, 0.0, 3.0], "n_supports": 101, "coefficients": floats(weights),
+            "support_vectors": floats(vectors), "rho": [.25]})
+
+
 TYPES["int16"] = 5
 
 
-def check(opmeter, name, op, inputs, want, attrs, version=3, engine="native"):
+def check(opmeter, sets, name, op, inputs, want, attrs, version=3):
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         (tmp / "m.onnx").write_bytes(model(op, inputs, want, attrs, version))
         arrays = {f"in_x{i}": x for i, x in enumerate(inputs)}
         arrays.update({f"out_y{i}": y for i, y in enumerate(want)})
         np.savez(tmp / "m.npz", **arrays)
-        done = subprocess.run(
-            [opmeter, "run", tmp / "m.onnx", "--check", tmp / "m.npz", "--engine", engine, "-n", "2",
-             "-w", "0", "-q", "-o", tmp / "out"], capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        print(f"{name}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
-    return done.returncode == 0
+        good = True
+        for isa in sets:
+            done = subprocess.run(
+                [opmeter, "run", tmp / "m.onnx", "--check", tmp / "m.npz", "--engine", "native" if isa else "onnxruntime", "-n", "2",
+                 "-w", "0", "-q", "-o", tmp / "out"], capture_output=True, text=True, timeout=120 * PATIENCE,
+                env={**os.environ, **({"OPMETER_ISA": isa} if isa else {})})
+            if done.returncode:
+                print(f"{name} {isa}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
+                good = False
+    return good
 
 
 def main():
     args = [a for a in sys.argv[1:] if a != "--ort"]
-    engine = "onnxruntime" if "--ort" in sys.argv else "native"
-    cases = [*regressors(), *classifiers(), *ensemble(), *linear(), *svm(), *features()]
+    sets = [""] if "--ort" in sys.argv else [
+        s for s in instruction_sets(args[0]) if s not in ("amx", "dotprod", "i8mm", "bf16")]  # floats as those before
+    cases = [*regressors(), *classifiers(), *ensemble(), *linear(), *svm(), *features(), *wider()]
     if args[1:]:
         cases = [c for c in cases if c[0] in args[1:]]
-    passed = sum(check(args[0], *c, engine=engine) for c in cases)
+    passed = sum(check(args[0], sets, *c) for c in cases)
     print(f"{passed} pass, {len(cases) - passed} fail")
     return passed != len(cases) or not cases
 

@@ -61,8 +61,8 @@ def linalg():
         yield Case("Inverse", "", [x], domain=MS), [np.linalg.inv(x.astype(float))]
     swap = np.array([[0, 2.], [1, 0]])
     yield Case("Inverse", "", [swap], domain=MS), [np.linalg.inv(swap)]
-    for kind in (np.float32, np.float64):
-        a, b = f(5, 9).astype(kind), f(7, 9).astype(kind)
+    for kind, (m, n, k) in itertools.product((np.float32, np.float64), ((5, 7, 9), (1, 1, 1), (3, 100, 33), (70, 17, 4), (2, 64, 40))):
+        a, b = f(m, k).astype(kind), f(n, k).astype(kind)
         squares = ((a[:, None] - b) ** 2).sum(-1)
         yield Case("CDist", "", [a, b], domain=MS, metric="sqeuclidean"), [squares]
         yield Case("CDist", "", [a, b], domain=MS, metric="euclidean"), [np.sqrt(squares)]
@@ -112,7 +112,8 @@ def scalar(kind, value):
 
 
 def quantized():
-    for kind, (a, b, cond) in itertools.product((np.uint8, np.int8), (((3, 5), (5,), (3, 1)), ((2, 1, 7), (1, 4, 1), (2, 4, 7)), ((6,), (), (1,)))):
+    for kind, (a, b, cond) in itertools.product((np.uint8, np.int8), (((3, 5), (5,), (3, 1)), ((2, 1, 7), (1, 4, 1), (2, 4, 7)), ((6,), (), (1,)),
+                                                                             ((2, 1500), (2, 1500), (2, 1500)), ((1300,), (1,), (1300,)))):
         info = np.iinfo(kind)
         x, y = (np.asarray(RNG.integers(info.min, info.max, s).astype(kind)) for s in (a, b))
         pick = np.asarray(RNG.integers(0, 2, cond).astype(bool))
@@ -132,7 +133,7 @@ def quantized():
 
 def states():
     for rule, (b, t, heads, kv, dk, dv), wide, one, domain in itertools.product(
-            ("linear", "gated", "delta", "gated_delta"), ((1, 1, 1, 1, 4, 4), (2, 7, 4, 2, 5, 3), (1, 20, 6, 1, 16, 17)), (0, 1), (0, 1), ("", MS)):
+            ("linear", "gated", "delta", "gated_delta"), ((1, 1, 1, 1, 4, 4), (2, 7, 4, 2, 5, 3), (1, 20, 6, 1, 16, 17), (1, 3, 2, 2, 9, 83)), (0, 1), (0, 1), ("", MS)):
         q, k, v = f(b, t, heads * dk), f(b, t, kv * dk, scale=.3), f(b, t, kv * dv)
         past = f(b, kv, dk, dv) if wide else None
         decay = -np.abs(f(b, t, kv * (dk if wide else 1))) if "gated" in rule else None
@@ -178,4 +179,137 @@ def renamed():
     yield Case("GridSample", "", [image, at], domain=MS, align_corners=1), [image]
 
 
-FAMILIES = {fused_matmul: 17, biased: 17, linalg: 17, position_bias: 17, bnb4: 17, quantized: 17, states: 27, renamed: 17}
+def few_bits(experts, n, k, bits, block, zeros):
+    """What QMoE reads of weights [experts, n, k], and their numbers."""
+    q = RNG.integers(0, 2 ** bits, (experts, n, k))
+    blocks = -(-k // block) if block else 1
+    scale = (RNG.uniform(.01, .03, (experts, n, blocks)) * 16 / 2 ** bits).astype(np.float32)
+    zero = RNG.integers(0, 2 ** bits, (experts, n, blocks)) if zeros else np.full((experts, n, blocks), 2 ** (bits - 1))
+
+    def pack(x):
+        per = 8 // bits
+        x = np.concatenate([x, np.zeros((*x.shape[:-1], -x.shape[-1] % per), int)], -1).reshape(*x.shape[:-1], -1, per)
+        return (x << (bits * np.arange(per))).sum(-1).astype(np.uint8)
+
+    of = np.arange(k) // block if block else np.zeros(k, int)
+    w = (q - zero[..., of]) * scale[..., of].astype(float)
+    points = pack(zero) if block else pack(zero[..., 0])
+    return w, [c(pack(q)), c(scale if block else scale[..., 0])], c(points) if zeros else None
+
+
+def experts_of(x, logits, k, up, down, act, third=None, normal=False, chosen_only=False, given=None):
+    """Each token through its k best experts. up, down, third: (weights [experts, n, k], biases or None)."""
+    rows = x.reshape(-1, x.shape[-1]).astype(float)
+    out = np.zeros_like(rows)
+    for t, row in enumerate(rows):
+        best = np.argsort(-logits[t].astype(float), kind="stable")[:k]
+        share = np.exp(logits[t].astype(float))
+        weight = share / (share[best].sum() if normal or chosen_only else share.sum())
+        if given is not None:
+            weight = given[t] / (given[t][best].sum() if normal else 1)
+        for e in best:
+            def through(fc, v):
+                return fc[0][e] @ v + (fc[1][e] if fc[1] is not None else 0)
+            h = through(up, row)
+            h = act(h, through(third, row)) if third else act(h)
+            out[t] += weight[e] * through(down, h)
+    return out.reshape(x.shape)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def swiglu(alpha, beta, limit):
+    def of(x, y):
+        x, y = np.minimum(x, limit), np.clip(y, -limit, limit)
+        return x / (1 + np.exp(-alpha * x)) * (y + beta)
+    return of
+
+
+SIMPLE = {"relu": lambda x: np.maximum(x, 0), "gelu": lambda x: .5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + .044715 * x ** 3))),
+          "silu": silu, "identity": lambda x: x}
+
+
+def moe():
+    for (name, act), (shape, hidden, inter, experts, k), normal, const in itertools.product(
+            SIMPLE.items(), (((5,), 16, 24, 4, 2), ((2, 7), 33, 10, 8, 3), ((1, 1), 64, 48, 5, 1), ((40,), 20, 70, 3, 3)), (0, 1), (c, lambda v: v)):
+        x, logits = f(*shape, hidden), f(int(np.prod(shape)), experts, scale=2.)
+        up, down, gate = f(experts, inter, hidden, scale=.2), f(experts, hidden, inter, scale=.2), f(experts, inter, hidden, scale=.2)
+        b1, b2 = f(experts, inter), f(experts, hidden)
+        common = dict(domain=MS, k=k, activation_type=name, normalize_routing_weights=normal)
+        yield Case("MoE", "", [x, logits, const(up), c(b1), const(down), c(b2)], **common), [
+            experts_of(x, logits, k, (up, b1), (down, b2), act, normal=normal)]
+        yield Case("MoE", "", [x, logits, const(up), None, const(down), None, const(gate)], **common), [
+            experts_of(x, logits, k, (up, None), (down, None), lambda h, g, act=act: act(h) * g, (gate, None), normal)]
+    x, logits = f(9, 16), f(9, 4)
+    up, down, b = f(4, 48, 16, scale=.3), f(4, 16, 24, scale=.3), f(4, 48)
+    for fusion, (alpha, beta, limit) in itertools.product((1, 2), ((1.702, 1., 1.5), (1., 0., 7.))):
+        pick = (lambda h: (h[0::2], h[1::2])) if fusion == 1 else (lambda h: (h[:24], h[24:]))
+        act = swiglu(alpha, beta, limit)
+        yield Case("MoE", "", [x, logits, c(up), c(b), c(down)], domain=MS, k=2, activation_type="swiglu", swiglu_fusion=fusion,
+                   activation_alpha=alpha, activation_beta=beta, swiglu_limit=limit), [
+                       experts_of(x, logits, 2, (up, b), (down, None), lambda h: act(*pick(h)))]  # noqa: B023
+
+
+def qmoe():
+    for bits, (tokens, hidden, inter, experts, k, block), zeros, gated in itertools.product(
+            (2, 4, 8), ((1, 64, 32, 4, 2, 32), (3, 128, 96, 3, 2, 32), (40, 64, 64, 4, 2, 16), (5, 48, 40, 3, 1, 0), (2, 96, 48, 6, 2, 64)),
+            (False, True), (False, True)):
+        x, logits = f(tokens, hidden), f(tokens, experts, scale=2.)
+        up, up_in, up_zero = few_bits(experts, inter * (2 if gated else 1), hidden, bits, block, zeros)
+        down, down_in, down_zero = few_bits(experts, hidden, inter, bits, block, zeros)
+        b1, b2 = f(experts, up.shape[1]), f(experts, hidden)
+        act = swiglu(1.702, 1., 7.)
+        inputs = [x, logits, *up_in, c(b1), *down_in, c(b2), None, None, None, up_zero, down_zero]
+        attributes = dict(domain=MS, k=k, expert_weight_bits=bits, normalize_routing_weights=1, activation_type="swiglu" if gated else "silu")
+        if gated:
+            attributes.update(swiglu_fusion=1, activation_alpha=1.702, activation_beta=1., swiglu_limit=7.)
+        if block:
+            attributes["block_size"] = block
+        how = (lambda h: act(h[0::2], h[1::2])) if gated else silu
+        yield Case("QMoE", "", inputs if zeros else inputs[:8], **attributes), [
+            experts_of(x, logits, k, (up, b1), (down, b2), how, chosen_only=True)]
+    x, logits, given = f(6, 64), f(6, 4), RNG.uniform(.1, 1, (6, 4)).astype(np.float32)
+    parts = [few_bits(4, n, m, 4, 32, False) for n, m in ((96, 64), (64, 96), (96, 64))]
+    inputs = [x, logits, *parts[0][1], None, *parts[1][1], None, *parts[2][1]]
+    for normal in (0, 1):
+        yield Case("QMoE", "", inputs + [None] * 4 + [given], domain=MS, k=2, block_size=32, activation_type="silu", normalize_routing_weights=normal), [
+            experts_of(x, logits, 2, (parts[0][0], None), (parts[1][0], None), lambda h, g: silu(h) * g, (parts[2][0], None), normal, given=given)]
+    unpacked = [v.array if v is not None else None for v in (*parts[0][1], None, *parts[1][1])]
+    yield Case("QMoE", "", [x, logits, *unpacked], domain=MS, k=2, block_size=32, activation_type="relu"), [
+        experts_of(x, logits, 2, (parts[0][0], None), (parts[1][0], None), SIMPLE["relu"], chosen_only=True)]
+
+
+def through_bytes(x):
+    """What is left of x once it was bytes."""
+    low, high = np.float32(min(x.min(), 0)), np.float32(max(x.max(), 0))
+    scale = (high - low) / np.float32(255) if high > low else np.float32(1)
+    zero = np.clip(np.rint(-low / scale), 0, 255)
+    return ((np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale).astype(np.float64)
+
+
+def byte_lstm():
+    for (batch, steps, n, h), kind, many, ragged in itertools.product(((1, 4, 5, 7), (3, 5, 8, 16), (2, 3, 33, 21)), (np.int8, np.uint8), (0, 1), (0, 1)):
+        low = np.iinfo(kind).min
+        w, r = (RNG.integers(low, low + 256, (1, rows, 4 * h)).astype(kind) for rows in (n, h))
+        count = (1, 4 * h) if many else (1,)
+        ws, rs = (RNG.uniform(.002, .01, count).astype(np.float32) for _ in range(2))
+        wz, rz = (RNG.integers(low + 118, low + 138, count).astype(kind) for _ in range(2))
+        x, b, h0, c0 = f(steps, batch, n), f(1, 8 * h), f(1, batch, h), f(1, batch, h)
+        lengths = RNG.integers(1, steps + 1, batch).astype(np.int32) if ragged else np.full(batch, steps, np.int32)
+        real_w, real_r = ((q[0].astype(float) - z.reshape(-1)) * s.reshape(-1) for q, z, s in ((w, wz, ws), (r, rz, rs)))
+        inputs = through_bytes(x) @ real_w + b[0, :4 * h] + b[0, 4 * h:]
+        state, cell, y = h0[0].copy(), c0[0].copy(), np.zeros((steps, 1, batch, h))
+        for t in range(steps):
+            gates = inputs[t] + through_bytes(state) @ real_r
+            i, o, g = (1 / (1 + np.exp(-gates[:, k * h:(k + 1) * h])) for k in range(3))
+            on = (t < lengths)[:, None]
+            cell = np.where(on, g * cell + i * np.tanh(gates[:, 3 * h:]), cell)
+            state = np.where(on, o * np.tanh(cell), state).astype(np.float32)
+            y[t, 0] = np.where(on, state, 0)
+        yield Case("DynamicQuantizeLSTM", "", [x, c(w), c(r), c(b), lengths if ragged else None, h0, c0, None, c(ws), c(wz), c(rs), c(rz)],
+                   domain=MS, outputs=3, hidden_size=h), [y, state[None], cell[None]]
+
+
+FAMILIES = {byte_lstm: 17, moe: 17, qmoe: 17, fused_matmul: 17, biased: 17, linalg: 17, position_bias: 17, bnb4: 17, quantized: 17, states: 27, renamed: 17}

@@ -123,9 +123,16 @@ def boxes():
         corner = np.concatenate([middle - half, middle + half], 2).astype(np.float32)
         given = np.concatenate([middle[..., ::-1], 2 * half[..., ::-1]], 2).astype(np.float32) if center else corner
         scores = (RNG.integers(0, 40, (2, classes, n)) / 40).astype(np.float32)  # ties
-        want = [(b, k, i) for b in range(2) for k in range(classes) for i in kept(corner[b].astype(np.float64), scores[b, k], most, limit, least)]
+        want = [(b, k, i) for b in range(2) for k in range(classes) for i in kept(corner[b].astype(np.float64), scores[b, k], most, limit, np.float32(least))]
         yield Case("NonMaxSuppression", "", [given, scores, ci(most), c(np.array([limit], np.float32)), c(np.array([least], np.float32))],
                    center_point_box=center), [np.array(want, np.int64).reshape(-1, 3)]
+    # The best ones all lie on one another: those that stay come late.
+    heap = np.concatenate([np.tile(np.array([[0, 0, 9, 9]]), (300, 1)), np.array([[20 * i, 0, 20 * i + 9, 9] for i in range(1, 40)])]).astype(np.float32)
+    scores = np.linspace(1, .5, len(heap)).astype(np.float32)
+    for most in (3, 39, 100):
+        stay = kept(heap.astype(np.float64), scores, most, .5, .1)
+        yield Case("NonMaxSuppression", "", [heap[None], scores[None, None], ci(most), c(np.array([.5], np.float32)), c(np.array([.1], np.float32))]), [
+            np.array([(0, 0, i) for i in stay], np.int64)]
 
 
 def at(plane, y, x):

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "bench"))
-from ops_cases import Case, c, ci, f, i64  # noqa: E402
+from ops_cases import Case, Inner, c, ci, d, f, i64  # noqa: E402
+from ops_more import graph  # noqa: E402
 
 RNG = np.random.default_rng(31)
 
@@ -53,6 +54,9 @@ def fills():
     scale = np.array([.5, .25, 2.], np.float32)
     yield Case("DequantizeLinear", "", [x, c(scale)], axis=1), [x * scale[:, None]]
     yield Case("DequantizeLinear", "", [x, c(scale[0])]), [x * scale[0]]
+    long, zero = RNG.integers(-2**20, 2**20, (2, 9001)).astype(np.int32), np.array([5, -70000], np.int32)
+    yield Case("DequantizeLinear", "", [long, c(scale[0])]), [long * scale[0]]
+    yield Case("DequantizeLinear", "", [long, c(scale[:2]), c(zero)], axis=0), [(long - zero[:, None]) * scale[:2, None]]
     for kind in (np.uint8, np.int8):
         x, zero = x.astype(kind), np.array([7, 0, 99], kind)
         yield Case("DequantizeLinear", "", [x, c(scale), c(zero)], axis=1), [(x.astype(int) - zero[:, None]) * scale[:, None]]
@@ -138,4 +142,62 @@ def whole():
         yield Case("Shrink", "", [real], bias=1.5, lambd=1.), [np.where(real < -1, real + 1.5, np.where(real > 1, real - 1.5, 0))]
 
 
-FAMILIES = {whole: 17, fills: 18, regions: 17}
+def doubles():
+    """Powers, determinants, and products whose second operand is turned."""
+    edge = np.array([0, -0., 1, -1, np.inf, -np.inf, np.nan, .5, 2, -2, 3, -3, 1e-310, 1e308, 1e300, 2.**53, 5e-324, -.5])
+    with np.errstate(all="ignore"):
+        yield Case("Pow", "", [edge[:, None], edge]), [edge[:, None] ** edge]
+        for x, y in ((np.exp(d(3, 301) * 100), d(3, 301)), (np.abs(d(5, 33)) + .1, d(33) * 20), (-np.abs(d(7)), np.arange(-3., 4)),
+                     (1 + d(1, 64) / 1000, d(9, 1) * 1e5), (np.abs(d(2, 600)), np.array([1.7])), (d(40), np.array([-2.]))):
+            yield Case("Pow", "", [x, y]), [x ** y]
+    for n in (1, 2, 3, 4, 5, 7, 8, 9, 16, 19, 33):
+        for kind in (np.float32, np.float64):
+            x = (d(3, n, n) + np.eye(n) * 2).astype(kind)
+            x[1, 0] = 0
+            yield Case("Det", "", [x]), [np.linalg.det(x.astype(float))]
+            if n > 1:
+                turned = np.ascontiguousarray(np.roll(x[::2], 1, 1))  # rows are exchanged
+                yield Case("Inverse", "", [turned], domain="com.microsoft"), [np.linalg.inv(turned.astype(float))]
+    for m, k, n in ((13, 7, 16), (25, 129, 48), (3, 40, 35), (9, 3, 8)):
+        a, b, extra = d(m, k), d(n, k), d(n)
+        yield Case("Gemm", "", [a, c(b), c(extra)], transB=1), [a @ b.T + extra]
+        yield Case("Gemm", "", [a, b, d(m, 1) * 0 + 3], transB=1), [a @ b.T + 3]
+        yield Case("Gemm", "", [a, b], transB=1, alpha=.5), [a @ b.T / 2]
+
+
+def many_rows():
+    """Softmax and the like of rows that go several at a time."""
+    for rows, n in ((1, 16), (4, 16), (5, 17), (9, 31), (70, 64), (7, 127), (6, 1023), (5, 1025), (3, 4097)):
+        x = f(rows, n, scale=4)
+        x[0, n // 2] = x[0, 3] = x[0].max() + 1
+        top = x - x.max(1, keepdims=True)
+        log = top - np.log(np.exp(top).sum(1, keepdims=True))
+        first = np.zeros_like(x)
+        first[np.arange(rows), x.argmax(1)] = 1
+        yield Case("LogSoftmax", "", [x]), [log]
+        yield Case("Softmax", "", [x]), [np.exp(log)]
+        yield Case("Hardmax", "", [x]), [first]
+        masked = np.where(RNG.random(x.shape) < .5, x, -np.inf).astype(np.float32)
+        masked[:, 1] = 1
+        e = np.exp(masked - masked.max(1, keepdims=True))
+        yield Case("Softmax", "", [masked]), [e / e.sum(1, keepdims=True)]
+
+
+def handed():
+    """What bodies and optionals hand on instead of copying it."""
+    x = f(3, 50)
+    for flag in (True, False):
+        cond = np.array(flag)
+        yield Case("If", "", [cond], captured=[x],
+                   then_branch=lambda given: graph([], [("p", x)], ("Relu", [given[0]], ["p"])),
+                   else_branch=lambda given: graph([], [("q", x)], ("Neg", [given[0]], ["q"]))), [np.maximum(x, 0) if flag else -x]
+        yield Case("If", "", [cond], captured=[x], outputs=2, then=("Exp", []),
+                   then_branch=lambda given: graph([], [("p", x), ("r", x)], ("Relu", [given[0]], ["p"]), ("Identity", ["p"], ["r"])),
+                   else_branch=lambda given: graph([], [("q", x), ("s", x)], ("Identity", [given[0]], ["q"]), ("Abs", ["q"], ["s"]))), [
+                       np.exp(np.maximum(x, 0) if flag else x)]
+    yield Case("Optional", "", [x], then=("OptionalGetElement", [])), [x]
+    yield Case("Optional", "", [Inner("Neg", [x])], then=("OptionalGetElement", [])), [-x]
+    yield Case("Optional", "", [x], then=[("OptionalGetElement", []), ("Neg", []), ("Exp", [])]), [np.exp(-x)]
+
+
+FAMILIES = {whole: 17, fills: 18, regions: 17, doubles: 17, many_rows: 17, handed: 18}

@@ -12,6 +12,7 @@ struct form {
     bool gemm, turned, zeros, bias;
     bool between; /* a Transpose turns them */
     bool stays;   /* as it is */
+    bool most;    /* the greatest weights there are, and A all 1 */
 };
 
 /* Numbers of 4 bits lie two in a byte, the first in the low bits. */
@@ -66,8 +67,10 @@ static void one_form(const struct form *f)
     snprintf(about, sizeof(about), "type %d %lldx%lldx%lld blocks of %lld gemm %d turned %d",
              f->type, (long long)f->m, (long long)f->k, (long long)f->n, (long long)f->block,
              f->gemm, f->turned);
+    for (int64_t i = 0; f->most && i < f->m * f->k; i++)
+        a[i] = 1;
     for (int64_t i = 0; i < f->k * f->n; i++) {
-        wide[i] = low + (int)rnd(1u << bits);
+        wide[i] = low + (f->most ? (1 << bits) - 1 : (int)rnd(1u << bits));
         put_number(w, i, bits, wide[i]);
     }
     for (int64_t i = 0; i < blocks * f->n; i++) {
@@ -120,8 +123,9 @@ static void blocks(void **state)
 {
     static const enum tensor_type types[] = { TENSOR_I4, TENSOR_U4, TENSOR_I8, TENSOR_U8 };
     static const int64_t sizes[][4] = {
-        { 1, 64, 33, 32 }, { 1, 256, 16, 128 }, { 3, 96, 40, 16 }, { 17, 64, 21, 32 },
-        { 2, 48, 5, 24 },  { 1, 40, 7, 8 },     { 4, 36, 9, 12 },
+        { 1, 64, 33, 32 },  { 1, 256, 16, 128 }, { 3, 96, 40, 16 }, { 17, 64, 21, 32 },
+        { 2, 48, 5, 24 },   { 1, 40, 7, 8 },     { 4, 36, 9, 12 },  { 1, 512, 32, 256 },
+        { 1, 128, 70, 16 }, { 1, 100, 64, 64 },  { 1, 72, 37, 24 }, { 1, 520, 96, 128 },
     };
 
     (void)state;
@@ -153,6 +157,26 @@ static void blocks(void **state)
 
         f.turned = f.gemm ? rnd(2) : f.between;
         f.k -= rnd(2) ? 3 : 0; /* the last block is shorter */
+        one_form(&f);
+    }
+}
+
+/* Sums on the way must hold what weights and rows can be at most. */
+static void greatest(void **state)
+{
+    static const enum tensor_type types[] = { TENSOR_U4, TENSOR_U8 };
+    static const int64_t block[] = { 16, 32, 48, 64, 128, 256 };
+
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        struct form f = { .type = types[i % 2],
+                          .m = i % 4 < 2 ? 1 : 3,
+                          .k = 512,
+                          .n = 67,
+                          .block = block[i / 4],
+                          .stays = true,
+                          .most = true };
+
         one_form(&f);
     }
 }
@@ -216,9 +240,68 @@ static void halves(void **state)
     }
 }
 
+/* Rows of bfloat16 by such weights are multiplied as they are, others are not rounded for that: the
+ * float that comes out is as near as sums of floats are. */
+static void bf16_products(void **state)
+{
+    static const int64_t sizes[][3] = { { 2, 8, 1 },   { 2, 7, 16 },    { 3, 9, 17 },
+                                        { 5, 31, 16 }, { 6, 64, 33 },   { 7, 100, 5 },
+                                        { 4, 515, 7 }, { 13, 1030, 40 } };
+    const uint16_t by = f32_to_bf16(1.1f);
+    int64_t one = 1;
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        const int64_t m = sizes[i / 4][0], k = sizes[i / 4][1], n = sizes[i / 4][2];
+        int64_t a_dim[2] = { m, k }, w_dim[2] = { k, n };
+        bool scaled = i & 1, biased = i & 2;
+        uint16_t *a = rig_alloc((size_t)(m * k) * 2), *w = rig_alloc((size_t)(k * n) * 2),
+                 *bias = rig_alloc((size_t)n * 2);
+        double *want = calloc((size_t)(m * n), sizeof(*want));
+        struct rig_want near_to = { want, 1e-4 };
+        struct engine_tensor in = rig_tensor(TENSOR_BF16, a, a_dim, 2);
+        struct make make = { 0 };
+        float *x = random_floats(m * k + k * n + n);
+
+        assert_non_null(want);
+        for (int64_t j = 0; j < m * k; j++)
+            a[j] = f32_to_bf16(x[j]);
+        for (int64_t j = 0; j < k * n; j++)
+            w[j] = f32_to_bf16(x[m * k + j]);
+        for (int64_t j = 0; j < n; j++)
+            bias[j] = f32_to_bf16(x[m * k + k * n + j]);
+        for (int64_t j = 0; j < m * n; j++) {
+            for (int64_t q = 0; q < k; q++)
+                want[j] += (double)widened(a[j / n * k + q], TENSOR_BF16) *
+                           (double)widened(w[q * n + j % n], TENSOR_BF16) *
+                           (scaled ? (double)widened(by, TENSOR_BF16) : 1);
+            want[j] += biased ? (double)widened(bias[j % n], TENSOR_BF16) : 0;
+        }
+        make_value(&make, false, "a", TENSOR_BF16, a_dim, 2);
+        make_weight(&make, "w", TENSOR_BF16, w_dim, 2, w, (size_t)(k * n) * 2);
+        make_weight(&make, "by", TENSOR_BF16, &one, 1, &by, 2);
+        make_weight(&make, "bias", TENSOR_BF16, &n, 1, bias, (size_t)n * 2);
+        if (scaled)
+            make_node(&make, "Mul", "a,by", "x", "");
+        make_node(&make, "MatMul", scaled ? "x,w" : "a,w", "p", "");
+        if (biased)
+            make_node(&make, "Add", "p,bias", "s", "");
+        make_node(&make, "Cast", biased ? "s" : "p", "y", "to=1");
+        make_value(&make, true, "y", TENSOR_F32, NULL, -1);
+        rig_run(&make, 13, &options, &in, 1, rig_near, &near_to);
+        make_free(&make);
+        free(x);
+        free(a);
+        free(w);
+        free(bias);
+        free(want);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(blocks), cmocka_unit_test(halves) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(blocks), cmocka_unit_test(greatest),
+                                        cmocka_unit_test(halves), cmocka_unit_test(bf16_products) };
 
     return cmocka_run_group_tests_name("native_blocks", tests, NULL, NULL);
 }

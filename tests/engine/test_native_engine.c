@@ -66,8 +66,7 @@ static void who_could_run_it(void **state)
     static const struct {
         const char *type, *hint;
     } cases[] = {
-        { "ImageDecoder", "--engine onnxruntime could run it" },
-        { "com.microsoft:NGramRepeatBlock", "--engine onnxruntime could run it" },
+        { "com.microsoft:SparseAttention", "--engine onnxruntime could run it" },
         { "my.company:Thing",
           "no engine has operators of 'my.company'; export the model without them" },
     };
@@ -271,6 +270,16 @@ static void shapes_change(void **state)
     close_engine(&mk, m, e);
 }
 
+/* Bytes that are allocated; nothing where the C library does not count them. */
+static size_t allocated(void)
+{
+#ifdef __GLIBC__
+    return mallinfo2().uordblks;
+#else
+    return 0;
+#endif
+}
+
 /* A thousand runs, shapes changing now and then, take no more memory than the first hundred. Under
  * AddressSanitizer the leak check at the end has the word instead. */
 static void runs_leak_nothing(void **state)
@@ -294,11 +303,11 @@ static void runs_leak_nothing(void **state)
     open_engine(&mk, &m, &e);
     for (int i = 0; i < 1000; i++) {
         if (i == 100)
-            before = mallinfo2().uordblks;
+            before = allocated();
         in = floats(x, (int64_t[]){ i / 10 % 2 ? 32 : 5, 2 }, 2);
         assert_int_equal(e->class->run(e, &in, 1, &out, 1, &err), 0);
     }
-    assert_true(mallinfo2().uordblks <= before + 4096);
+    assert_true(allocated() <= before + 4096);
     close_engine(&mk, m, e);
 }
 

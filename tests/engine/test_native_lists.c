@@ -1,4 +1,5 @@
 /* test_native_lists.c -- strings, maps, random numbers. */
+#include "engine/native/memory.h"
 #include "run_rig.h"
 
 static const struct engine_options options = ENGINE_OPTIONS_INIT;
@@ -268,6 +269,35 @@ static void drops(void **state)
     free(x);
 }
 
+/* What is given back is there for pieces of the same sizes, and gives way to what else needs it. */
+static void memory_again(void **state)
+{
+    struct keep k = { 0 };
+    struct budget b = { .left = 1 << 20, .most = 1 << 20, .spare = &k };
+    struct budget *before;
+    void *first, *second, *big;
+
+    (void)state;
+    first = keep_alloc(&k, 100000);
+    second = keep_alloc(&k, 300000);
+    assert_non_null(first);
+    assert_non_null(second);
+    keep_clear(&k);
+    assert_ptr_equal(keep_alloc(&k, 100000), first);
+    assert_ptr_equal(keep_alloc(&k, 300000), second);
+    keep_release(&k);
+    before = budget_use(&b);
+    assert_non_null(keep_alloc(&k, 700000));
+    assert_null(native_alloc(600000));
+    keep_clear(&k);
+    big = native_alloc(600000);
+    assert_non_null(big);
+    native_free(big);
+    keep_release(&k);
+    assert_int_equal(b.left, 1 << 20);
+    budget_use(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +309,7 @@ int main(void)
         cmocka_unit_test(zip_map),
         cmocka_unit_test(draws),
         cmocka_unit_test(drops),
+        cmocka_unit_test(memory_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,29 @@ struct budget *budget_use(struct budget *b)
     return before;
 }
 
+struct keep_block { /* at its beginning; pieces from NATIVE_ALIGN on */
+    struct keep_block *before;
+    size_t size;
+};
+
+static void blocks_free(struct keep_block *b)
+{
+    while (b) {
+        struct keep_block *before = b->before;
+
+        native_free(b);
+        b = before;
+    }
+}
+
+static void spares_free(struct keep *h)
+{
+    struct keep_block *b = h->spare;
+
+    h->spare = NULL;
+    blocks_free(b);
+}
+
 /* Blocks from here on come in huge pages: they are filled and read in far less time. */
 #define MAP_FROM_BYTES ((size_t)4 << 20)
 
@@ -35,6 +58,8 @@ void *native_alloc(size_t bytes)
     if (bytes > PTRDIFF_MAX - 2 * NATIVE_ALIGN)
         return NULL;
     head.to = budget_now;
+    if (head.to && head.to->spare && room > (size_t)MAX(head.to->left, (int64_t)0))
+        spares_free(head.to->spare);
     if (head.to && room > (size_t)MAX(head.to->left, (int64_t)0)) {
         head.to->refused = bytes;
         return NULL;
@@ -68,6 +93,24 @@ void native_free(void *q)
 }
 
 #define HEAP_BLOCK_BYTES ((size_t)64 << 10)
+#define SPARES_TRIED 8
+
+/* A spare one that is not much too big, or a new one. */
+static struct keep_block *block_of(struct keep *h, size_t size)
+{
+    struct keep_block **at = &h->spare, *b;
+
+    for (int i = 0; i < SPARES_TRIED && *at; i++, at = &(*at)->before)
+        if ((*at)->size >= size && (*at)->size / 2 <= size) {
+            b = *at;
+            *at = b->before;
+            return b;
+        }
+    b = native_alloc(size);
+    if (b)
+        b->size = size;
+    return b;
+}
 
 void *keep_alloc(struct keep *h, size_t bytes)
 {
@@ -76,28 +119,36 @@ void *keep_alloc(struct keep *h, size_t bytes)
     if (bytes > PTRDIFF_MAX - 2 * HEAP_BLOCK_BYTES)
         return NULL;
     at = (h->used + align - 1) / align * align;
-    if (!h->block || at > h->size || bytes > h->size - at) {
-        size_t size = MAX(HEAP_BLOCK_BYTES, bytes + NATIVE_ALIGN);
-        char *block = native_alloc(size);
+    if (!h->block || at > h->block->size || bytes > h->block->size - at) {
+        struct keep_block *b = block_of(h, MAX(HEAP_BLOCK_BYTES, bytes + NATIVE_ALIGN));
 
-        if (!block)
+        if (!b)
             return NULL;
-        memcpy(block, &h->block, sizeof(h->block));
-        *h = (struct keep){ block, NATIVE_ALIGN, size };
+        b->before = h->block;
+        h->block = b;
         at = NATIVE_ALIGN;
     }
     h->used = at + bytes;
     return (char *)h->block + at;
 }
 
+void keep_clear(struct keep *h)
+{
+    struct keep_block *b = h->block, *before;
+
+    spares_free(h);
+    for (; b; b = before) { /* the first one first again */
+        before = b->before;
+        b->before = h->spare;
+        h->spare = b;
+    }
+    h->block = NULL;
+    h->used = 0;
+}
+
 void keep_release(struct keep *h)
 {
-    while (h->block) {
-        void *before;
-
-        memcpy(&before, h->block, sizeof(before));
-        native_free(h->block);
-        h->block = before;
-    }
+    blocks_free(h->block);
+    blocks_free(h->spare);
     *h = (struct keep){ 0 };
 }

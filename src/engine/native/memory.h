@@ -14,18 +14,22 @@ void native_free(void *p); /* NULL is fine */
  * back to the budget that they were taken from. */
 struct budget {
     int64_t left;
-    int64_t most;   /* 0: no limit */
-    size_t refused; /* bytes that were asked for last and not given */
+    int64_t most;       /* 0: no limit */
+    size_t refused;     /* bytes that were asked for last and not given */
+    struct keep *spare; /* whose spare blocks are given back before that; or NULL */
 };
 /* NULL: no limit. Returns the one before. */
 struct budget *budget_use(struct budget *b);
 
 /* Many small pieces that are given back together. { 0 } is empty. */
 struct keep {
-    void *block; /* begins with the one before */
-    size_t used, size;
+    struct keep_block *block; /* the last one */
+    size_t used;
+    struct keep_block *spare; /* from before keep_clear() */
 };
 void *keep_alloc(struct keep *h, size_t bytes); /* aligned to NATIVE_ALIGN from that size on */
+/* All pieces are given back; their memory is for the next ones, until keep_clear() again. */
+void keep_clear(struct keep *h);
 void keep_release(struct keep *h);
 
 #endif

@@ -41,9 +41,11 @@ const void *kernel_data(struct op *op, uint32_t i)
     v = &op->plan->val[op->in[i]];
     if (v->kind == VAL_CONST)
         return val_materialize(v) ? NULL : v->t.data;
-    if (v->kind != VAL_KNOWN)
-        op->looked = true;
-    return v->t.data;
+    if (v->kind == VAL_KNOWN)
+        return v->t.data;
+    op->looked = true;
+    /* Before running there is nothing, or what the last run left, where operators write. */
+    return v->kind == VAL_INPUT || op->plan->engine->running ? v->t.data : NULL;
 }
 
 /* Bigger 16-bit constants have no float32 form before operators are prepared. */

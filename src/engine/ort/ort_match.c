@@ -475,7 +475,7 @@ static void add_footprint(opm_op_info *info, const struct describe *d, const str
     for (uint32_t i = 0; i < d->n && bytes >= 0; i++)
         bytes = d->tensor[i].bytes < 0 ? -1 : bytes + d->tensor[i].bytes;
     info->flops = flops;
-    info->bytes = d->n < TENSORS_MAX ? bytes : -1;
+    info->bytes = d->n < TENSORS_MAX && !node_is_control_flow(c->node[c->main]) ? bytes : -1;
 }
 
 static void add_weight(opm_op_info *info, const struct cover *c, char *room, size_t size)

@@ -256,3 +256,22 @@ int64_t flops_cdist(const struct graph *g, const struct node *n, int cost)
 {
     return count_mul(count_mul(node_out_count(g, n), shape_at(node_in_shape(g, n, 0), -1)), cost);
 }
+
+/* com.microsoft's MoE, or QMoE with cost 1: each token through two or three products of k experts,
+ * whose weights have as many elements as the second has numbers. */
+int64_t flops_moe(const struct graph *g, const struct node *n, int cost)
+{
+    const struct shape *x = node_in_shape(g, n, 0), *up = node_in_shape(g, n, 2),
+                       *down = node_in_shape(g, n, cost ? 5 : 4);
+    bool third = node_in(g, n, cost ? 8 : 6);
+    int64_t bits = cost ? node_attr_int(n, "expert_weight_bits", 4) : 8, each;
+
+    if (x->rank < 2 || up->rank != 3 || down->rank != 3 || (bits != 2 && bits != 4 && bits != 8))
+        return -1;
+    each = count_add(count_mul(count_mul(up->dim[1], up->dim[2]), third ? 2 : 1),
+                     count_mul(down->dim[1], down->dim[2]));
+    each = count_mul(count_mul(each, 8 / bits), 2 * node_attr_int(n, "k", 1));
+    for (int i = 0; i < x->rank - 1; i++)
+        each = count_mul(each, x->dim[i]);
+    return each;
+}

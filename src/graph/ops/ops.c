@@ -84,13 +84,6 @@ const struct op_info *op_of(const struct node *n)
     return op_find(n->domain, n->op_type, n->opset);
 }
 
-/* The operator is known, its results are not. */
-int infer_unknown(const struct opview *o)
-{
-    (void)o;
-    return 0;
-}
-
 /* One result like the first operand. */
 int infer_same(const struct opview *o)
 {

@@ -278,11 +278,11 @@ int infer_eye_like(const struct opview *o)
 
 int infer_range(const struct opview *o)
 {
-    double start, limit, delta, n;
+    double start, limit, delta = 1, n;
     struct shape s = shape_1d(DIM_OPEN);
 
     if (op_known_float(o, 0, &start) && op_known_float(o, 1, &limit) &&
-        op_known_float(o, 2, &delta)) {
+        (!op_has(o, 2) || op_known_float(o, 2, &delta))) {
         if (delta == 0)
             return op_fail(o, "a step of 0");
         n = ceil((limit - start) / delta);

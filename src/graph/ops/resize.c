@@ -254,3 +254,13 @@ int64_t flops_grid_sample(const struct graph *g, const struct node *n, int cost)
                     : interpolate(node_attr_str(n, "mode", "linear"), node_out_count(g, n),
                                   MIN(rank - 2, 3));
 }
+
+/* How big the picture is, only its bytes tell. */
+int infer_image_decoder(const struct opview *o)
+{
+    bool gray = strcmp(node_attr_str(o->n, "pixel_format", "RGB"), "Grayscale") == 0;
+    struct shape y = { 3, { DIM_OPEN, DIM_OPEN, gray ? 1 : 3 } };
+
+    op_set(o, 0, TENSOR_U8, &y);
+    return 0;
+}

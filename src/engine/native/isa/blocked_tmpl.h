@@ -1,6 +1,7 @@
 /* blocked_tmpl.h -- body of struct blk (blocked_isa.h), included by fp32_tmpl.h. Tiles keep their
  * sums in variables that macros name, so that nothing depends on how far the compiler unrolls
  * loops. */
+#include "engine/native/isa/shuffle.h"
 
 /* Numbers that two taps share are loaded twice: keeping them would cost the registers of the sums.
  */
@@ -153,6 +154,44 @@ INLINE vf blk_finish(vf v, const struct blk_end *end, int64_t at)
     x0 = x1;                         \
     x1 = x2;
 
+/* Three rows of three, six outputs at a time, with the weights in registers; how many it did. */
+INLINE int64_t dw33(float *out, int64_t n, const float *const *row, const float *const *wt, vf b,
+                    const struct blk_end *end)
+{
+    const float *r0 = row[0], *r1 = row[1], *r2 = row[2];
+    vf w[9];
+    int64_t x = 0;
+
+#pragma GCC unroll 9
+    for (int k = 0; k < 9; k++)
+        w[k] = vload(wt[k / 3] + k % 3 * VL);
+    for (; x + 6 <= n; x += 6) {
+        vf a[6];
+
+#pragma GCC unroll 6
+        for (int p = 0; p < 6; p++)
+            a[p] = b;
+#pragma GCC unroll 3
+        for (int r = 0; r < 3; r++) {
+            const float *in = (r == 0 ? r0 : r == 1 ? r1 : r2) + x * VL;
+            vf v[8];
+
+#pragma GCC unroll 8
+            for (int p = 0; p < 8; p++)
+                v[p] = vload(in + p * VL);
+#pragma GCC unroll 3
+            for (int k = 0; k < 3; k++)
+#pragma GCC unroll 6
+                for (int p = 0; p < 6; p++)
+                    a[p] = VFMA(v[p + k], w[3 * r + k], a[p]);
+        }
+#pragma GCC unroll 6
+        for (int p = 0; p < 6; p++)
+            vstore(out + (x + p) * VL, blk_finish(a[p], end, (x + p) * VL));
+    }
+    return x;
+}
+
 static void blk_depthwise(float *out, int64_t n, const float *const *row, const float *const *wt,
                           int rows, int taps, int64_t step, int64_t dilation, const float *bias,
                           const struct blk_end *end)
@@ -162,6 +201,13 @@ static void blk_depthwise(float *out, int64_t n, const float *const *row, const 
     int64_t x = 0, at = 0;
 
     if (step == 1 && dilation == 1 && taps == 3) {
+        if (rows == 3 && n >= 6) {
+            int64_t done = dw33(out, n, row, wt, b, end);
+
+            n -= done;
+            x = at = done * VL;
+            out += at;
+        }
         DW3_RUN(6)
         DW3_RUN(4)
         DW3_RUN(2)

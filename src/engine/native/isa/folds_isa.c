@@ -4,6 +4,9 @@
 
 #include <math.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 /* F(tensor type, type, accumulator, type that a few elements are joined in first, ...). */
 #define FOLDS_REAL(F, ...)                    \
@@ -49,6 +52,8 @@ typedef float lanes_f32 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef double lanes_f64 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int32_t mask_f32 __attribute__((vector_size(64)));
 typedef int64_t mask_f64 __attribute__((vector_size(64)));
+#define FOLD_MORE >
+#define FOLD_LESS <
 #define FOLD_INLINE static inline __attribute__((always_inline))
 
 /* Rows from this length on have four sums at once. */
@@ -71,6 +76,25 @@ TARGET_PUSH(TARGET_AVX2)
 #include "engine/native/isa/folds_tmpl.h"
 TARGET_POP
 TARGET_PUSH(TARGET_AVX512)
+/* The second operand is the result where either is NaN: a NaN in it stays, one in b is put there.
+ */
+#define FOLD_512 1
+#define FOLD_512_f64(OP, a, b)                                                           \
+    do {                                                                                 \
+        const __m512d b_ = (__m512d)(b);                                                 \
+        a = (lanes_f64)_mm512_mask_mov_pd(FOLD_512_##OP##_pd(b_, (__m512d)(a)),          \
+                                          _mm512_cmp_pd_mask(b_, b_, _CMP_UNORD_Q), b_); \
+    } while (0)
+#define FOLD_512_f32(OP, a, b)                                                           \
+    do {                                                                                 \
+        const __m512 b_ = (__m512)(b);                                                   \
+        a = (lanes_f32)_mm512_mask_mov_ps(FOLD_512_##OP##_ps(b_, (__m512)(a)),           \
+                                          _mm512_cmp_ps_mask(b_, b_, _CMP_UNORD_Q), b_); \
+    } while (0)
+#define FOLD_512_MORE_pd _mm512_max_pd
+#define FOLD_512_LESS_pd _mm512_min_pd
+#define FOLD_512_MORE_ps _mm512_max_ps
+#define FOLD_512_LESS_ps _mm512_min_ps
 #define N(name) name##_avx512
 #include "engine/native/isa/folds_tmpl.h"
 TARGET_POP

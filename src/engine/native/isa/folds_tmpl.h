@@ -1,5 +1,6 @@
 /* folds_tmpl.h -- body of folds_isa.c, once per instruction set: N(name) is the includer's. No
  * include guard. Loops are for the compiler to make vectors of, and it may add in another order. */
+#include "engine/native/isa/shuffle.h"
 
 /* Rows of a few elements: one after the other, of a length that the compiler knows. */
 #define FOLD_FEW(count, A, MAP, JOIN)               \
@@ -47,12 +48,16 @@
 
 /* The greatest and least of floats: vectors, of which the last may have elements of the one before
  * it again. */
-#define FOLD_PICK(kind, OP, a, b)                                                \
-    do {                                                                         \
-        const lanes_##kind b_ = (b);                                             \
-        const mask_##kind m_ = (mask_##kind)(b_ OP a) | (mask_##kind)(b_ != b_); \
-        a = (lanes_##kind)((m_ & (mask_##kind)b_) | (~m_ & (mask_##kind)a));     \
+#ifdef FOLD_512
+#define FOLD_PICK(kind, OP, a, b) FOLD_512_##kind(OP, a, b)
+#else
+#define FOLD_PICK(kind, OP, a, b)                                                       \
+    do {                                                                                \
+        const lanes_##kind b_ = (b);                                                    \
+        const mask_##kind m_ = (mask_##kind)(b_ FOLD_##OP a) | (mask_##kind)(b_ != b_); \
+        a = (lanes_##kind)((m_ & (mask_##kind)b_) | (~m_ & (mask_##kind)a));            \
     } while (0)
+#endif
 #define FOLD_EXTREME(kind, T, name, OP, JOIN, LAST)                                        \
     FOLD_INLINE T N(name##_row_##kind)(const T *x, int64_t n)                              \
     {                                                                                      \
@@ -165,10 +170,10 @@ FOLDS_REAL(FOLD_ROWS, SUM, 0, SELF, PLUS)
 FOLDS_REAL(FOLD_ROWS, ABS, 0, ABS_REAL, PLUS)
 FOLDS_REAL(FOLD_ROWS, SQUARES, 0, SQUARE, PLUS)
 FOLDS_REAL(FOLD_ROWS, PROD, 1, SELF, TIMES)
-FOLD_EXTREME(f64, double, MAX, >, MORE_REAL, FOLD_LAST_F64)
-FOLD_EXTREME(f64, double, MIN, <, LESS_REAL, FOLD_LAST_F64)
-FOLD_EXTREME(f32, float, MAX, >, MORE_REAL, FOLD_LAST_F32)
-FOLD_EXTREME(f32, float, MIN, <, LESS_REAL, FOLD_LAST_F32)
+FOLD_EXTREME(f64, double, MAX, MORE, MORE_REAL, FOLD_LAST_F64)
+FOLD_EXTREME(f64, double, MIN, LESS, LESS_REAL, FOLD_LAST_F64)
+FOLD_EXTREME(f32, float, MAX, MORE, MORE_REAL, FOLD_LAST_F32)
+FOLD_EXTREME(f32, float, MIN, LESS, LESS_REAL, FOLD_LAST_F32)
 FOLDS_WHOLE(FOLD_ROWS, SUM, 0, SELF, PLUS)
 FOLDS_WHOLE(FOLD_ROWS, ABS, 0, ABS_WHOLE, PLUS)
 FOLDS_WHOLE(FOLD_ROWS, SQUARES, 0, SQUARE, PLUS)
@@ -180,10 +185,10 @@ FOLDS_REAL(FOLD_COLUMNS, SUM, 0, SELF, PLUS)
 FOLDS_REAL(FOLD_COLUMNS, ABS, 0, ABS_REAL, PLUS)
 FOLDS_REAL(FOLD_COLUMNS, SQUARES, 0, SQUARE, PLUS)
 FOLDS_DOUBLE(FOLD_COLUMNS, PROD, 1, SELF, TIMES)
-FOLD_EXTREME_COLUMNS(f64, double, MAX, >, MORE_REAL)
-FOLD_EXTREME_COLUMNS(f64, double, MIN, <, LESS_REAL)
-FOLD_EXTREME_COLUMNS(f32, float, MAX, >, MORE_REAL)
-FOLD_EXTREME_COLUMNS(f32, float, MIN, <, LESS_REAL)
+FOLD_EXTREME_COLUMNS(f64, double, MAX, MORE, MORE_REAL)
+FOLD_EXTREME_COLUMNS(f64, double, MIN, LESS, LESS_REAL)
+FOLD_EXTREME_COLUMNS(f32, float, MAX, MORE, MORE_REAL)
+FOLD_EXTREME_COLUMNS(f32, float, MIN, LESS, LESS_REAL)
 FOLDS_WHOLE(FOLD_COLUMNS, SUM, 0, SELF, PLUS)
 FOLDS_WHOLE(FOLD_COLUMNS, ABS, 0, ABS_WHOLE, PLUS)
 FOLDS_WHOLE(FOLD_COLUMNS, SQUARES, 0, SQUARE, PLUS)

@@ -62,18 +62,20 @@ INLINE void tile_rows(const struct isa_tile *t, const int m, const int nv)
 
 enum row_type { ROW_FLOAT, ROW_F16, ROW_BF16 };
 
-/* A vector of B, so many numbers from where it begins. */
-INLINE vf row_b(const struct isa_tile *t, const enum row_type type, int64_t at)
+/* A vector of B, so many numbers from where it begins; lane: its place in panels of 16-bit floats,
+ * which are fetched once a line. */
+INLINE vf row_b(const struct isa_tile *t, const enum row_type type, int64_t at, const int lane)
 {
 #ifdef VHALF
-    if (type != ROW_FLOAT)
-        __builtin_prefetch(t->half + at + 2 * PREFETCH);
+    if (type != ROW_FLOAT && lane % 32 == 0)
+        __builtin_prefetch(t->half + at + 4 * PREFETCH);
     if (type == ROW_F16)
         return VHALF(t->half + at);
     if (type == ROW_BF16)
         return VBF16(t->half + at);
 #endif
     (void)type;
+    (void)lane;
     return vload(t->b + at);
 }
 
@@ -95,7 +97,7 @@ INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type
             vf av = vset(a[u * t->aks]);
 
             UNROLL for (int j = 0; j < nv; j++) acc[u][j] =
-                VFMA(av, row_b(t, type, b + u * brs + j * VL), acc[u][j]);
+                VFMA(av, row_b(t, type, b + u * brs + j * VL, u * NR + j * VL), acc[u][j]);
         }
         a += 4 * t->aks;
         b += 4 * brs;
@@ -104,7 +106,7 @@ INLINE void tile_row(const struct isa_tile *t, const int nv, const enum row_type
         vf av = vset(*a);
 
         UNROLL for (int j = 0; j < nv; j++) acc[0][j] =
-            VFMA(av, row_b(t, type, b + j * VL), acc[0][j]);
+            VFMA(av, row_b(t, type, b + j * VL, j * VL), acc[0][j]);
         a += t->aks;
         b += brs;
     }

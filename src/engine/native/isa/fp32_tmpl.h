@@ -1,6 +1,7 @@
 /* fp32_tmpl.h -- body of fp32_c.c, fp32_avx2.c and fp32_avx512.c. No include guard: included once
  * by each, which define VL (floats in a vector), MR, NV (vectors in a tile's row), VFMA and
  * ISA_NAME first. */
+#include "engine/native/isa/shuffle.h"
 
 typedef float vf __attribute__((vector_size(VL * 4)));
 typedef int32_t vi __attribute__((vector_size(VL * 4)));
@@ -432,6 +433,68 @@ static void logsoftmax(float *out, const float *in, int64_t n)
         vstore_n(out + i, (vload_n(in + i, n - i) - mv) - lv, n - i);
 }
 
+/* Four rows: while one waits for its sum, others go on. */
+INLINE void soft4_of(float *out, const float *in, int64_t n, const bool log)
+{
+    int64_t whole = n - n % VL;
+    float by[VL] = { 1, 1, 1, 1 };
+    vf m[4], s[4];
+    vi in_rest;
+
+    for (int lane = 0; lane < VL; lane++)
+        in_rest[lane] = -(lane < n - whole);
+    for (int r = 0; r < 4; r++)
+        m[r] = vload(in + r * n + n - VL);
+    for (int64_t i = 0; i < whole; i += VL)
+        UNROLL for (int r = 0; r < 4; r++) m[r] = vmax(m[r], vload(in + r * n + i));
+    for (int r = 0; r < 4; r++) {
+        float max = vlargest(m[r]);
+
+        m[r] = vset(max == -INFINITY || (log && max == INFINITY) ? 0 : max);
+        s[r] = vset(0);
+    }
+    for (int64_t i = 0; i < whole; i += VL)
+        UNROLL for (int r = 0; r < 4; r++)
+        {
+            vf e = vexp(vload(in + r * n + i) - m[r]);
+
+            s[r] += e;
+            if (!log)
+                vstore(out + r * n + i, e);
+        }
+    for (int r = 0; r < 4; r++) {
+        if (whole < n) {
+            vf e = vexp(vload_n(in + r * n + whole, n - whole) - m[r]);
+
+            s[r] += vsel(in_rest, e, vset(0));
+            if (!log)
+                vstore_n(out + r * n + whole, e, n - whole);
+        }
+        by[r] = vsum(s[r]);
+    }
+    vstore(by, log ? vlog(vload(by)) : vset(1) / vload(by));
+    for (int r = 0; r < 4; r++) {
+        float *to = out + r * n;
+        const float *from = in + r * n;
+        const vf b = vset(by[r]);
+        int64_t i = 0;
+
+        for (; i < whole; i += VL)
+            vstore(to + i, log ? vload(from + i) - m[r] - b : vload(to + i) * b);
+        if (i < n)
+            vstore_n(to + i, log ? vload_n(from + i, n - i) - m[r] - b : vload_n(to + i, n - i) * b,
+                     n - i);
+    }
+}
+
+static void soft4(float *out, const float *in, int64_t n, bool log)
+{
+    if (log)
+        soft4_of(out, in, n, true);
+    else
+        soft4_of(out, in, n, false);
+}
+
 /* max of y as it is written over x */
 INLINE float soft_begin(float *x, int64_t n, float scale, const float *mask)
 {
@@ -671,6 +734,7 @@ const struct isa ISA_NAME = {
     .unary = unary,
     .softmax = softmax,
     .logsoftmax = logsoftmax,
+    .soft4 = soft4,
     .layernorm = layernorm,
     .depthwise = depthwise,
     .dot = dot,

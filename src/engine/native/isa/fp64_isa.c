@@ -35,6 +35,7 @@ static inline void floats_out_c(float *out, two_c x)
 #ifdef __x86_64__
 TARGET_PUSH(TARGET_AVX2)
 #define N(name) name##_avx2
+#define FUSED
 #define WIDE 4
 #define DFMA(a, b, c) ((vd)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
 #define DSQRT(x) ((vd)_mm256_sqrt_pd((__m256d)(x)))
@@ -44,6 +45,7 @@ TARGET_PUSH(TARGET_AVX2)
 TARGET_POP
 TARGET_PUSH(TARGET_AVX512)
 #define N(name) name##_avx512
+#define FUSED
 #define WIDE 8
 #define DFMA(a, b, c) ((vd)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
 #define DSQRT(x) ((vd)_mm512_sqrt_pd((__m512d)(x)))
@@ -55,6 +57,7 @@ TARGET_POP
 
 #ifdef __aarch64__
 #define N(name) name##_neon
+#define FUSED
 #define WIDE 2
 #define DFMA(a, b, c) ((vd)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
 #define DSQRT(x) ((vd)vsqrtq_f64((float64x2_t)(x)))

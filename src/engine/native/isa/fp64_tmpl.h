@@ -1,6 +1,6 @@
 /* fp64_tmpl.h -- body of fp64_isa.c, once per instruction set: N(name), WIDE (lanes), DFMA(a, b,
- * c), DSQRT(x), FLOATS_IN(p) and FLOATS_OUT(p, v) of WIDE floats are the includer's. No include
- * guard. Polynomials and their ranges are those of Cephes. */
+ * c), DSQRT(x), FLOATS_IN(p) and FLOATS_OUT(p, v) of WIDE floats are the includer's, and FUSED
+ * where DFMA() rounds once. No include guard. Polynomials and their ranges are those of Cephes. */
 
 typedef double N(vd) __attribute__((vector_size(WIDE * 8)));
 typedef int64_t N(vl) __attribute__((vector_size(WIDE * 8)));
@@ -250,6 +250,131 @@ INLINE vd N(atanh)(vd x)
                   N(sign)(y, x));
 }
 
+#ifdef FUSED
+/* The logarithm of a normal number above 0 in two parts, to about 2^-64 of it: with s = (m - 1) /
+ * (m + 1) it is 2 * s * (1 + s^2 / 3 + s^4 / 5 + ...), and all but what is small is computed with
+ * what was rounded off beside it. */
+INLINE vd N(log_two)(vd x, vd *rest)
+{
+    vl bits = (vl)x, high;
+    vd e = (vd)(((bits >> 52) & 0x7ff) | (vl)N(set)(0x1p52)) - (0x1p52 + 1023);
+    vd m = (vd)((bits & 0x000fffffffffffff) | 0x3ff0000000000000), d, dl, s, sl, z, zl, q, p, pl, u,
+       ul, w, wl, l, ll, a, t;
+
+    high = m > N(set)(1.41421356237309504880);
+    m = N(sel)(high, 0.5 * m, m);
+    e = e + N(sel)(high, N(set)(1), N(set)(0));
+    d = m + 1.0;
+    dl = m - (d - 1.0);
+    s = (m - 1.0) / d;
+    sl = (DFMA(-s, d, m - 1.0) - s * dl) / d;
+    z = s * s;
+    zl = DFMA(s, s, -z) + 2.0 * s * sl;
+    q = z * POLY(z, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9,
+                 1.0 / 7, 1.0 / 5);
+    p = q + 0x1.5555555555555p-2;
+    pl = (0x1.5555555555555p-2 - p) + q + 0x1.5555555555555p-56;
+    u = z * p;
+    ul = DFMA(z, p, -u) + DFMA(z, pl, zl * p);
+    w = 1.0 + u;
+    wl = (1.0 - w) + u + ul;
+    s = 2.0 * s;
+    l = s * w;
+    ll = DFMA(s, w, -l) + DFMA(s, wl, 2.0 * sl * w);
+    a = e * 6.93147180369123816490e-01; /* exact */
+    t = a + l;
+    ll = (a - t) + l + DFMA(e, N(set)(1.90821492927058770002e-10), ll);
+    l = t + ll;
+    *rest = (t - l) + ll;
+    return l;
+}
+
+INLINE vd N(pow)(vd x, vd y)
+{
+    vd a = N(abs)(x), size = N(abs)(y), l, ll, h, hl, n, r, z, p, q, half;
+    vl odd, whole,
+        big =
+            ~((a >= N(set)(0x1p-1022)) & (a < N(set)((double)INFINITY)) & (size < N(set)(0x1p50)));
+
+    a = N(sel)(big, N(set)(1), a);
+    n = y + SHIFTER;
+    whole = n - SHIFTER == y;
+    odd = whole & (vl)n & 1;
+    l = N(log_two)(a, &ll);
+    h = y * l;
+    hl = DFMA(y, l, -h) + y * ll;
+    hl = N(sel)(N(abs)(h) < N(set)(800), hl, N(set)(0));
+    h = N(sel)(h > N(set)(710.0), N(set)(710.0), h);
+    h = N(sel)(h < N(set)(-746.0), N(set)(-746.0), h);
+    n = DFMA(h, N(set)(1.4426950408889634073599), N(set)(SHIFTER)) - SHIFTER;
+    r = DFMA(n, N(set)(-6.93145751953125e-1), h);
+    r = DFMA(n, N(set)(-1.42860682030941723212e-6), r) + hl;
+    z = r * r;
+    p = r *
+        POLY(z, 1.26177193074810590878e-4, 3.02994407707441961300e-2, 9.99999999999999999910e-1);
+    q = POLY(z, 3.00198505138664455042e-6, 2.52448340349684104192e-3, 2.27265548208155028766e-1,
+             2.00000000000000000005);
+    p = p / (q - p);
+    p = p + p + 1.0;
+    half = DFMA(n, N(set)(0.5), N(set)(SHIFTER)) - SHIFTER;
+    p = p * N(power)(half) * N(power)(n - half);
+    p = N(sel)(x < N(set)(0), N(sel)(whole, (vd)((vl)p ^ (odd << 63)), N(set)((double)NAN)), p);
+    for (int i = 0; i < WIDE; i++)
+        if (__builtin_expect(big[i] != 0, 0))
+            p[i] = pow(x[i], y[i]);
+    return p;
+}
+
+static void N(pow_rows)(double *out, const double *x, const double *y, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + WIDE <= n; i += WIDE)
+        *(N(vd_at) *)(out + i) = N(pow)(*(const N(vd_at) *)(x + i), *(const N(vd_at) *)(y + i));
+    if (i < n) {
+        double rest[2][WIDE] = { { 0 } };
+        size_t bytes = (size_t)(n - i) * sizeof(*x);
+
+        memcpy(rest[0], x + i, bytes);
+        memcpy(rest[1], y + i, bytes);
+        *(N(vd_at) *)rest[0] = N(pow)(*(N(vd_at) *)rest[0], *(N(vd_at) *)rest[1]);
+        memcpy(out + i, rest[0], bytes);
+    }
+}
+#endif
+
+INLINE void N(sweep_rows)(double *a, int64_t n, int64_t c, int64_t first, int64_t left, double by,
+                          const bool clear)
+{
+    const double *pivot = a + c * n;
+
+    left -= left % WIDE;
+    for (int64_t r = first; r < n; r++) {
+        double *row = a + r * n, f = clear ? row[c] : row[c] / by;
+        int64_t k = left;
+
+        if (r == c || f == 0)
+            continue;
+        if (clear)
+            row[c] = 0;
+        for (; k + WIDE <= n; k += WIDE)
+            *(N(vd_at) *)(row + k) =
+                DFMA(N(set)(-f), *(const N(vd_at) *)(pivot + k), *(N(vd_at) *)(row + k));
+        for (; k < n; k++)
+            row[k] -= f * pivot[k];
+    }
+}
+
+static void N(eliminate)(double *a, int64_t n, int64_t c)
+{
+    N(sweep_rows)(a, n, c, c + 1, c + 1, a[c * n + c], false);
+}
+
+static void N(invert)(double *a, int64_t n, int64_t c)
+{
+    N(sweep_rows)(a, n, c, 0, 0, 1, true);
+}
+
 #define F64_LOOP(NAME, name)                                               \
     static void N(NAME##_f64)(double *out, const double *in, int64_t n)    \
     {                                                                      \
@@ -304,6 +429,11 @@ const struct fp64_isa N(fp64) = {
         F64_SINGLE(X)
 #undef X
     },
+#ifdef FUSED
+    .pow = N(pow_rows),
+#endif
+    .eliminate = N(eliminate),
+    .invert = N(invert),
 };
 
 #undef vd
@@ -318,6 +448,7 @@ const struct fp64_isa N(fp64) = {
 #undef N
 #undef WIDE
 #undef DFMA
+#undef FUSED
 #undef DSQRT
 #undef FLOATS_IN
 #undef FLOATS_OUT

@@ -15,8 +15,9 @@ static inline enum tensor_type half_inside(enum tensor_type t)
 struct half_isa {
     int64_t (*to_float)(float *out, const char *in, int64_t n);
     int64_t (*from_float)(char *out, const float *in, int64_t n);
+    int64_t (*to_bf16)(char *out, const float *in, int64_t n); /* or NULL */
 };
-extern const struct half_isa half_c, half_avx2, half_neon;
+extern const struct half_isa half_c, half_avx2, half_neon, half_bf16;
 
 /* n numbers of type t (a 16-bit one); in may be unaligned. */
 void half_to_float(float *out, const void *in, int64_t n, enum tensor_type t);

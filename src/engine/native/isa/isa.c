@@ -4,6 +4,7 @@
 #include "base/capped.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "engine/native/isa/bf16_isa.h"
 #include "engine/native/isa/half.h"
 #include "engine/native/isa/loops_isa.h"
 #include "engine/native/isa/nbits_isa.h"
@@ -28,6 +29,7 @@ const char *const isa_names[ISA_N] = {
 /* Bits of the kernel's interface, which older headers do not have. */
 #define HWCAP_HAS_DOTPROD (1ul << 20)
 #define HWCAP2_HAS_I8MM (1ul << 13)
+#define HWCAP2_HAS_BF16 (1ul << 14)
 
 static struct isa set[ISA_N]; /* name NULL: not to be had */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -85,6 +87,11 @@ static void pick(void)
         return;
     put(ISA_I8MM, &isa_neon, &q8_i8mm, &nhwc_i8mm, &sparse_neon, &half_neon, &loops_neon,
         &nbits_i8mm, &rows_neon);
+    if (!(getauxval(AT_HWCAP2) & HWCAP2_HAS_BF16))
+        return;
+    put(ISA_BF16, &isa_neon, &q8_i8mm, &nhwc_i8mm, &sparse_neon, &half_bf16, &loops_neon,
+        &nbits_i8mm, &rows_neon);
+    set[ISA_BF16].bf16 = &bf16_neon;
 #endif
 }
 

@@ -2,10 +2,10 @@
  *
  * Each kind of loops (floats, channel-blocked floats, bytes, bytes with channels last, block-sparse
  * weights, weights of a few bits, 16-bit floats, rows of any type) is there for plain C, AVX2 with
- * FMA, AVX-512 and NEON, and bytes for AMX, ARM's dot product and i8mm, too; isa.c picks for all of
- * them. The loops work on one
- * thread's part of one operator and never allocate. Results may differ between instruction sets in
- * the last bits, never between runs or thread counts. */
+ * FMA, AVX-512 and NEON, and bytes for AMX, ARM's dot product and i8mm, too, products of bfloat16
+ * for its BF16; isa.c picks for all of them. The loops work on one thread's part of one operator
+ * and never allocate. Results may differ between instruction sets in the last bits, never between
+ * runs or thread counts. */
 #ifndef NATIVE_ISA_H
 #define NATIVE_ISA_H
 
@@ -83,6 +83,8 @@ struct isa {
                   float beta);
     void (*softmax)(float *out, const float *in, int64_t n);
     void (*logsoftmax)(float *out, const float *in, int64_t n); /* out may be in */
+    /* Four rows of softmax() or logsoftmax(), one behind the other; n is at least `lanes`. */
+    void (*soft4)(float *out, const float *in, int64_t n, bool log);
     /* (in - mean) / sqrt(var + eps) * scale + bias; scale and bias may be NULL. */
     void (*layernorm)(float *out, const float *in, const float *scale, const float *bias, int64_t n,
                       float eps, float *mean, float *inv);
@@ -108,6 +110,7 @@ struct isa {
     const struct loops_isa *loops;
     const struct nbits_isa *nbits;
     const struct rows_isa *rows;
+    const struct bf16_isa *bf16; /* NULL: nothing that multiplies bfloat16 */
 };
 
 /* Instruction sets and their names, the better later. */
@@ -118,7 +121,8 @@ struct isa {
     X(AMX, "amx")         \
     X(NEON, "neon")       \
     X(DOTPROD, "dotprod") \
-    X(I8MM, "i8mm")
+    X(I8MM, "i8mm")       \
+    X(BF16, "bf16")
 
 enum isa_kind {
 #define X(kind, name) ISA_##kind,

@@ -10,6 +10,8 @@
 #include <arm_neon.h>
 #endif
 
+#define NARROW_TAPS 8
+
 typedef float vf_c __attribute__((vector_size(16)));
 typedef int32_t vi_c __attribute__((vector_size(16)));
 
@@ -71,9 +73,18 @@ TARGET_PUSH(TARGET_AVX512)
 #define N(name) name##_avx512
 #define VL 16
 #define DFMA(a, b, c) ((vd_avx512)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
-#define ROWS 8
+#define ROWS 12
 #define TILE_ROWS(X, name) \
-    X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8)
+    X(name, 1)             \
+    X(name, 2)             \
+    X(name, 3)             \
+    X(name, 4)             \
+    X(name, 5) X(name, 6) X(name, 7) X(name, 8) X(name, 9) X(name, 10) X(name, 11) X(name, 12)
+#define PICK2(a, at, b) ((vf_avx512)_mm512_permutex2var_ps((__m512)(a), (__m512i)(at), (__m512)(b)))
+#define MAX2(a, b) ((vf_avx512)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define NAN_MASK(v) ((int)_mm512_cmp_ps_mask((__m512)(v), (__m512)(v), _CMP_UNORD_Q))
+#define LOAD_FILL(p, n, fill) \
+    ((vf_avx512)_mm512_mask_loadu_ps((__m512)(fill), (__mmask16)((1u << (n)) - 1), p))
 #define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #define ANY(v) (_mm512_test_epi32_mask((__m512i)(v), (__m512i)(v)) != 0)
 #define LOAD_N(p, n) ((vf_avx512)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), p))

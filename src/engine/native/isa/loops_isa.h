@@ -53,6 +53,10 @@ struct loops_pool {
     int taps;
     int64_t stride, dilation;
     bool max; /* else the sum; NaN comes through */
+    /* n for each line, that its sums are multiplied by: those of line l are the (first + l) mod
+     * period'th. NULL: none. */
+    const float *factor;
+    int64_t first, period;
     enum loops_pre pre;
 };
 #define LOOPS_PAD(width, before, after, reach) ((width) + (before) + (after) + (reach) + 64)
@@ -64,6 +68,7 @@ struct loops_isa {
     void (*tile_f64)(const struct loops_tile *t);
     void (*tile_i64)(const struct loops_tile *t);
     void (*tile_i32)(const struct loops_tile *t);
+    double (*dot_f64)(const double *a, const double *b, int64_t n);
     /* The first element from i on that is not <= edge, or if below not >= edge; n: none. */
     int64_t (*beyond)(const float *x, int64_t i, int64_t n, float edge, bool above);
     /* Row k of a column-wise search: where x is greater than best, or less, or if last equal, it
@@ -76,8 +81,16 @@ struct loops_isa {
                  int ntaps);
     /* out[i] = the sum over t of w[t] * row[t][i]; out is none of them. */
     void (*mix)(float *out, const float *const *row, const float *w, int nrow, int64_t n);
+    /* out[i] = the sum over p < k of w[p] * b[p * pitch + i]. */
+    void (*row_product)(float *out, const float *w, const float *b, int64_t pitch, int64_t k,
+                        int64_t n);
     /* out[i] += w * x[i] */
     void (*axpy)(float *out, const float *x, float w, int64_t n);
+    /* out[2 * i] = out[2 * i + 1] = again[2 * i] = again[2 * i + 1] = in[i], bit by bit */
+    void (*twice)(float *out, float *again, const float *in, int64_t n);
+    /* Each of `rows` rows of n of s: s[d] += k[d] * v; out = the sum over d of q[d] * s[d]. */
+    void (*learn)(float *s, const float *k, const float *v, const float *q, float *out,
+                  int64_t rows, int64_t n);
     /* to[k] = cos[k] * u - sin[k] * v, to[k + half] = sin[k] * u + cos[k] * v of u = from[k],
      * v = from[k + half]; to may be from. */
     void (*turn)(float *to, const float *from, const float *cos, const float *sin, int64_t half);

@@ -2,7 +2,9 @@
  * vector), DFMA(a, b, c) of doubles, ROWS of a tile and TILE_ROWS(X, name), which is X(name, i) of
  * each i up to it, EVEN lanes of two vectors, whether ANY(v) of a mask's lanes is set, LOAD_N(p, n)
  * of n < VL floats and zeros, STORE_N(p, v, n) of as many, and GATHER(p, at) of floats, zeros where
- * at is negative, are the includer's. No include guard. */
+ * at is negative, are the includer's; and where there are instructions for it PICK2(a, at, b),
+ * lanes of two vectors, with MAX2, LOAD_FILL(p, n, fill) and NAN_MASK(v). No include guard. */
+#include "engine/native/isa/shuffle.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define WIDE (VL / 2) /* 64-bit lanes */
@@ -30,7 +32,7 @@ typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
             (V){ 0 };                                                                           \
         for (int64_t p = 0; p < t->k; p++, a += t->aks, b += t->brs) {                          \
             V bv[TILE_NV];                                                                      \
-            memcpy(bv, b, sizeof(bv));                                                          \
+            UNROLL for (int v = 0; v < TILE_NV; v++) memcpy(&bv[v], b + v * lanes, sizeof(V));  \
             UNROLL for (int i = 0; i < m; i++)                                                  \
             {                                                                                   \
                 V av = a[i * t->ars] - (V){ 0 };                                                \
@@ -72,6 +74,29 @@ typedef int32_t N(vi) __attribute__((vector_size(VL * 4)));
 TILE(tile_f64, double, N(vd), DFMA)
 TILE(tile_i64, uint64_t, N(vu), WRAP)
 TILE(tile_i32, uint32_t, N(vw), WRAP)
+
+static double N(dot_f64)(const double *a, const double *b, int64_t n)
+{
+    N(vd) acc[4] = { { 0 } };
+    double sum = 0;
+    int64_t i = 0;
+
+    for (; i + 4 * WIDE <= n; i += 4 * WIDE)
+        UNROLL for (int v = 0; v < 4; v++)
+        {
+            N(vd) x, y;
+
+            memcpy(&x, a + i + v * WIDE, sizeof(x));
+            memcpy(&y, b + i + v * WIDE, sizeof(y));
+            acc[v] = DFMA(x, y, acc[v]);
+        }
+    acc[0] = (acc[0] + acc[1]) + (acc[2] + acc[3]);
+    for (int v = 0; v < WIDE; v++)
+        sum += acc[0][v];
+    for (; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
 
 /* -- rows of floats -- */
 
@@ -200,8 +225,8 @@ INLINE N(vf) N(strided)(const float *p, const int stride)
                          : __builtin_shufflevector(N(every2)(p), N(every2)(p + 2 * VL), EVEN);
 }
 
-INLINE void N(pool_across)(const struct loops_pool *p, const float *pad, float *out, const bool max,
-                           const int stride)
+INLINE void N(pool_across)(const struct loops_pool *p, const float *pad, const float *factor,
+                           float *out, const bool max, const int stride)
 {
     for (int64_t i = 0; i < p->n; i += VL) {
         int64_t n = MIN(p->n - i, (int64_t)VL);
@@ -210,6 +235,8 @@ INLINE void N(pool_across)(const struct loops_pool *p, const float *pad, float *
 
         for (int k = 1; k < p->taps; k++)
             acc = N(join)(acc, N(strided)(from + k * p->dilation, stride), max);
+        if (!max && factor)
+            acc *= n == VL ? N(load)(factor + i) : LOAD_N(factor + i, n);
         if (n == VL)
             N(store)(out + i, acc);
         else
@@ -221,16 +248,17 @@ INLINE void N(pool_loop)(const struct loops_pool *p, const bool max, const enum 
 {
     for (int64_t l = 0; l < p->lines; l++)
         N(pool_down)(p, p->row + l * p->rows, p->pad + l * p->pitch + p->before, max, pre);
-    for (int64_t l = 0; l < p->lines; l++) {
-        const float *pad = p->pad + l * p->pitch;
+    for (int64_t l = 0, at = p->first; l < p->lines; l++, at = at + 1 == p->period ? 0 : at + 1) {
+        const float *pad = p->pad + l * p->pitch,
+                    *factor = p->factor ? p->factor + at * p->n : NULL;
         float *out = p->out + l * p->n;
 
         if (p->stride == 1)
-            N(pool_across)(p, pad, out, max, 1);
+            N(pool_across)(p, pad, factor, out, max, 1);
         else if (p->stride == 2)
-            N(pool_across)(p, pad, out, max, 2);
+            N(pool_across)(p, pad, factor, out, max, 2);
         else if (p->stride == 4)
-            N(pool_across)(p, pad, out, max, 4);
+            N(pool_across)(p, pad, factor, out, max, 4);
         else
             for (int64_t i = 0; i < p->n; i++) {
                 const float *from = pad + i * p->stride;
@@ -238,13 +266,86 @@ INLINE void N(pool_loop)(const struct loops_pool *p, const bool max, const enum 
 
                 for (int k = 1; k < p->taps; k++)
                     acc = N(join1)(acc, from[k * p->dilation], max);
-                out[i] = acc;
+                out[i] = !max && factor ? acc * factor[i] : acc;
             }
     }
 }
 
+#ifdef PICK2
+/* Lines of less than two vectors, which are never written in between: every tap across picks its
+ * lanes out of them. Lanes beyond the line are what is before and after it. Maxima are those of
+ * numbers; false if there is NaN, and nothing is as it should be. */
+INLINE bool N(pool_narrow)(const struct loops_pool *p, const bool max, const enum loops_pre pre,
+                           const int two)
+{
+    const int n1 = (int)MIN(p->width, (int64_t)VL), n2 = (int)MAX(p->width - VL, (int64_t)0),
+              m1 = (int)MIN(p->n, (int64_t)VL), m2 = (int)MAX(p->n - VL, (int64_t)0);
+    const N(vf) fill = N(set)(p->fill);
+    N(vi) pick[NARROW_TAPS][2];
+    int nan = 0;
+
+    for (int k = 0; k < p->taps; k++)
+        for (int i = 0; i < 2 * VL; i++) {
+            int64_t at = i * p->stride + k * p->dilation - p->before;
+
+            pick[k][i / VL][i % VL] = at < 0 || at >= p->width ? 2 * VL - 1 : (int32_t)at;
+        }
+    for (int64_t l = 0, at = p->first; l < p->lines; l++, at = at + 1 == p->period ? 0 : at + 1) {
+        const float *const *row = p->row + l * p->rows,
+                           *factor = p->factor ? p->factor + at * p->n : NULL;
+        N(vf) a = fill, b = fill, y[2];
+
+        for (int r = 0; r < p->rows; r++) {
+            N(vf) x = N(pre)(LOAD_FILL(row[r], n1, fill), pre);
+
+            nan |= max ? NAN_MASK(x) : 0;
+            a = max ? MAX2(a, x) : a + x;
+            if (two) {
+                x = N(pre)(LOAD_FILL(row[r] + VL, n2, fill), pre);
+                nan |= max ? NAN_MASK(x) : 0;
+                b = max ? MAX2(b, x) : b + x;
+            }
+        }
+        for (int v = 0; v <= two; v++) {
+            y[v] = PICK2(a, pick[0][v], b);
+            for (int k = 1; k < p->taps; k++) {
+                N(vf) x = PICK2(a, pick[k][v], b);
+
+                y[v] = max ? MAX2(y[v], x) : y[v] + x;
+            }
+        }
+        if (!max && factor) {
+            y[0] *= LOAD_FILL(factor, m1, fill);
+            if (two && m2)
+                y[1] *= LOAD_FILL(factor + VL, m2, fill);
+        }
+        STORE_N(p->out + l * p->n, y[0], m1);
+        if (two && m2)
+            STORE_N(p->out + l * p->n + VL, y[1], m2);
+    }
+    return nan == 0;
+}
+
+static bool N(pool_lines)(const struct loops_pool *p)
+{
+    const int two = p->width > VL || p->n > VL;
+
+    if (p->width >= 2 * VL || p->n > 2 * VL || p->taps > NARROW_TAPS)
+        return false;
+    if (p->max)
+        return two ? N(pool_narrow)(p, true, PRE_NONE, 1) : N(pool_narrow)(p, true, PRE_NONE, 0);
+    if (p->pre == PRE_NONE)
+        return two ? N(pool_narrow)(p, false, PRE_NONE, 1) : N(pool_narrow)(p, false, PRE_NONE, 0);
+    return N(pool_narrow)(p, false, p->pre, two);
+}
+#endif
+
 static void N(pool)(const struct loops_pool *p)
 {
+#ifdef PICK2
+    if (N(pool_lines)(p))
+        return;
+#endif
     if (p->max)
         N(pool_loop)(p, true, PRE_NONE);
     else if (p->pre == PRE_NONE)
@@ -338,6 +439,109 @@ static void N(axpy)(float *out, const float *x, float w, int64_t n)
     for (; i < n; i++)
         out[i] += x[i] * w;
 }
+
+/* So many vectors of sums live in registers. */
+INLINE void N(row_some)(float *out, const float *w, const float *b, int64_t pitch, int64_t k,
+                        const int vectors)
+{
+    N(vf) sum[8] = { { 0 } };
+
+    for (int64_t p = 0; p < k; p++, b += pitch)
+        UNROLL for (int v = 0; v < vectors; v++) sum[v] += N(load)(b + v * VL) * w[p];
+    UNROLL for (int v = 0; v < vectors; v++) N(store)(out + v * VL, sum[v]);
+}
+
+static void N(row_product)(float *out, const float *w, const float *b, int64_t pitch, int64_t k,
+                           int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 8 * VL <= n; i += 8 * VL)
+        N(row_some)(out + i, w, b + i, pitch, k, 8);
+    for (; i + VL <= n; i += VL)
+        N(row_some)(out + i, w, b + i, pitch, k, 1);
+    for (; i < n; i++) {
+        float sum = 0;
+
+        for (int64_t p = 0; p < k; p++)
+            sum += w[p] * b[p * pitch + i];
+        out[i] = sum;
+    }
+}
+
+INLINE void N(learn_some)(float *s, const float *k, const float *v, const float *q, float *out,
+                          int64_t rows, int64_t n, const int vectors)
+{
+    N(vf) sum[4] = { { 0 } }, add[4];
+
+    UNROLL for (int i = 0; i < vectors; i++) add[i] = N(load)(v + i * VL);
+    for (int64_t d = 0; d < rows; d++, s += n)
+        UNROLL for (int i = 0; i < vectors; i++)
+        {
+            const N(vf) x = N(load)(s + i * VL) + add[i] * k[d];
+
+            N(store)(s + i * VL, x);
+            sum[i] += x * q[d];
+        }
+    UNROLL for (int i = 0; i < vectors; i++) N(store)(out + i * VL, sum[i]);
+}
+
+static void N(learn)(float *s, const float *k, const float *v, const float *q, float *out,
+                     int64_t rows, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        N(learn_some)(s + i, k, v + i, q, out + i, rows, n, 4);
+    for (; i + VL <= n; i += VL)
+        N(learn_some)(s + i, k, v + i, q, out + i, rows, n, 1);
+    for (; i < n; i++) {
+        out[i] = 0;
+        for (int64_t d = 0; d < rows; d++) {
+            s[d * n + i] += k[d] * v[i];
+            out[i] += q[d] * s[d * n + i];
+        }
+    }
+}
+
+#if VL == 16
+#define TWICE_LOW 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7
+#define TWICE_HIGH 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15
+#elif VL == 8
+#define TWICE_LOW 0, 0, 1, 1, 2, 2, 3, 3
+#define TWICE_HIGH 4, 4, 5, 5, 6, 6, 7, 7
+#else
+#define TWICE_LOW 0, 0, 1, 1
+#define TWICE_HIGH 2, 2, 3, 3
+#endif
+
+static void N(twice)(float *out, float *again, const float *in, int64_t n)
+{
+    for (; n >= VL; n -= VL, in += VL, out += 2 * VL, again += 2 * VL) {
+        const N(vf) x = N(load)(in), low = __builtin_shufflevector(x, x, TWICE_LOW),
+                    high = __builtin_shufflevector(x, x, TWICE_HIGH);
+
+        N(store)(out, low);
+        N(store)(out + VL, high);
+        N(store)(again, low);
+        N(store)(again + VL, high);
+    }
+    if (n) {
+        const N(vf) x = LOAD_N(in, n), low = __builtin_shufflevector(x, x, TWICE_LOW),
+                    high = __builtin_shufflevector(x, x, TWICE_HIGH);
+        const int64_t first = MIN(2 * n, (int64_t)VL), rest = 2 * n - first;
+
+        STORE_N(out, low, first);
+        STORE_N(again, low, first);
+        if (rest) {
+            STORE_N(out + VL, high, rest);
+            STORE_N(again + VL, high, rest);
+        }
+    }
+}
+
+#undef TWICE_LOW
+#undef TWICE_HIGH
 
 /* -- Fourier transform: as many points at once as V has -- */
 
@@ -472,13 +676,17 @@ const struct loops_isa N(loops) = {
     .tile_f64 = N(tile_f64),
     .tile_i64 = N(tile_i64),
     .tile_i32 = N(tile_i32),
+    .dot_f64 = N(dot_f64),
     .beyond = N(beyond),
     .arg_rows = N(arg_rows),
     .pool = N(pool),
     .taps = N(taps),
     .mix = N(mix),
+    .row_product = N(row_product),
     .axpy = N(axpy),
     .turn = N(turn),
+    .twice = N(twice),
+    .learn = N(learn),
 };
 
 #undef INLINE
@@ -498,3 +706,7 @@ const struct loops_isa N(loops) = {
 #undef LOAD_N
 #undef STORE_N
 #undef GATHER
+#undef PICK2
+#undef MAX2
+#undef NAN_MASK
+#undef LOAD_FILL

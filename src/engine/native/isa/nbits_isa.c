@@ -29,6 +29,7 @@ static inline four_lanes dot_plain(four_lanes acc, four_lanes u, four_lanes s)
 #define APART false
 #define DOT(bits, part, u, s) dot_plain(part, u, s)
 #define WIDEN(bits, part) (part)
+#define FMADD(a, b, c) ((a) * (b) + (c))
 #include "engine/native/isa/nbits_tmpl.h"
 
 const struct nbits_isa nbits_c = { 4, tile_c, row_c, digits_c, widen_c };
@@ -60,6 +61,7 @@ static inline __attribute__((always_inline)) eight_lanes dot_avx2(const int bits
 #define DOT(bits, part, u, s) dot_avx2(bits, part, u, s)
 #define WIDEN(bits, part) \
     ((bits) < 8 ? (vi)_mm256_madd_epi16((__m256i)(part), _mm256_set1_epi16(1)) : (part))
+#define FMADD(a, b, c) ((vf)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #include "engine/native/isa/nbits_tmpl.h"
 TARGET_POP
 
@@ -72,6 +74,7 @@ TARGET_PUSH(TARGET_VNNI)
 #define APART true
 #define DOT(bits, part, u, s) ((vi)_mm512_dpbusd_epi32((__m512i)(part), (__m512i)(u), (__m512i)(s)))
 #define WIDEN(bits, part) (part)
+#define FMADD(a, b, c) ((vf)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #include "engine/native/isa/nbits_tmpl.h"
 TARGET_POP
 
@@ -107,6 +110,7 @@ NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi
 #define APART false
 #define DOT(bits, part, u, s) dot_neon(bits, part, u, s)
 #define WIDEN(bits, part) ((bits) < 8 ? (vi)vpaddlq_s16((int16x8_t)(part)) : (part))
+#define FMADD(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #include "engine/native/isa/nbits_tmpl.h"
 
 #define N(name) name##_dotprod
@@ -115,6 +119,7 @@ NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi
 #define APART true
 #define DOT(bits, part, u, s) dot_dotprod(bits, part, u, s)
 #define WIDEN(bits, part) (part)
+#define FMADD(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #include "engine/native/isa/nbits_tmpl.h"
 
 #define N(name) name##_i8mm
@@ -123,6 +128,7 @@ NEON_INLINE neon_vi dot_dotprod(const int bits, neon_vi part, neon_vi u, neon_vi
 #define APART true
 #define DOT(bits, part, u, s) neon_usdot(part, u, s)
 #define WIDEN(bits, part) (part)
+#define FMADD(a, b, c) ((vf)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #include "engine/native/isa/nbits_tmpl.h"
 
 const struct nbits_isa nbits_neon = { 4, tile_neon, row_neon, digits_neon, widen_neon };

@@ -6,8 +6,10 @@
  * activations of 8 bits are. Products of digits by weights are exact, so that only blocks are added
  * in floats.
  *
- * Weights lie in groups of `lanes` columns, blocks of k and words: a word of 32 bits has 32 / bits
- * numbers k of one column, four at a time in the same bits of its four bytes. */
+ * Weights lie in pairs of groups of `lanes` columns, blocks of k and words, the words of both
+ * groups side by side, so that one row reads them from one end to the other: a word of 32 bits has
+ * 32 / bits numbers k of one column, four at a time in the same bits of its four bytes. Scales and
+ * zero points of a block have both groups side by side, too. */
 #ifndef NATIVE_NBITS_ISA_H
 #define NATIVE_NBITS_ISA_H
 
@@ -22,7 +24,7 @@ struct nbits_tile {
     int cols;             /* of the group that count */
     int64_t blocks;       /* of k */
     const int32_t *words; /* in each block */
-    const uint8_t *w;     /* words, `lanes` columns beside each other */
+    const uint8_t *w;     /* words of `lanes` columns, beside those of the other group */
     const float *scale;   /* of each block, by column */
     const uint8_t *zero;  /* likewise; NULL: */
     const float *zero_f;  /* likewise; NULL: */
@@ -32,17 +34,17 @@ struct nbits_tile {
     const float *a_scale; /* of a row: blocks */
     const int32_t *a_sum; /* of a row: blocks, digits: sums over k; times -zero_all unless there are
                            * other zero points */
+    const float *a_whole; /* of a row: blocks: sums over k of all digits together */
     const float *bias;    /* by column, or NULL */
     float *c;
     int64_t ldc;
-    int64_t w_step, scale_step; /* row(): bytes and scales to the next group of columns */
+    int row_words; /* row(): in each block, if all have as many, else 0 */
 };
 
 struct nbits_isa {
     int lanes;
     void (*tile)(const struct nbits_tile *t);
-    /* One row by two groups of columns, of which all lanes count; only for blocks that
-     * nbits_pairs() takes. */
+    /* One row by a pair of groups, of which all lanes count. */
     void (*row)(const struct nbits_tile *t);
     /* n floats as digits at out + d * stride, zeros from n to room; their sums, and the scale. */
     void (*digits)(int digits, int8_t *out, int64_t stride, const float *x, int64_t n, int64_t room,
@@ -53,10 +55,20 @@ struct nbits_isa {
                   int64_t k0, int64_t k1);
 };
 
-/* Words of a block, all alike, that row() has a loop for. */
-static inline bool nbits_pairs(int bits, int64_t words)
+/* Where a group begins, in words or scales, of which a column has `each`. */
+static inline int64_t nbits_group_at(int64_t group, int64_t each, int64_t lanes)
 {
-    return bits == 4 && (words == 2 || words == 4 || words == 8 || words == 16);
+    return (group / 2 * each * 2 + group % 2) * lanes;
+}
+
+/* What all digits of a block are together, of their sums. */
+static inline float nbits_whole(int digits, const int32_t *sum)
+{
+    float whole = 0;
+
+    for (int d = 0; d < digits; d++)
+        whole = whole * 256 + (float)sum[d];
+    return whole;
 }
 
 extern const struct nbits_isa nbits_c, nbits_avx2, nbits_vnni, nbits_neon, nbits_dotprod,

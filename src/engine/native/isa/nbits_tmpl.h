@@ -1,7 +1,7 @@
 /* nbits_tmpl.h -- body of nbits_isa.c, once per instruction set. No include guard: the includer
  * defines N(name), VL (32-bit lanes), STEP (words whose products may be added before WIDEN),
- * DOT(bits, part, u, s), WIDEN(bits, part) and APART, whether a product waits long for the one
- * before; they are undefined at the end. */
+ * DOT(bits, part, u, s), WIDEN(bits, part), FMADD(a, b, c), which is a * b + c, and APART, whether
+ * a product waits long for the one before and WIDEN does nothing; they are undefined at the end. */
 
 #include "engine/native/isa/vector_tmpl.h"
 
@@ -19,7 +19,7 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
     UNROLL for (int i = 0; i < rows; i++) out[i] = N(fset)(0);
     for (int64_t b = 0; b < t->blocks; b++) {
         vi sum[NBITS_ROWS][NBITS_DIGITS];
-        vf scale = N(fload)(t->scale + b * VL), zero = scale;
+        vf scale = N(fload)(t->scale + b * 2 * VL), zero = scale;
 
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int d = 0; d < digits; d++) sum[i][d] =
             N(iset)(t->zero || t->zero_f ? 0 : t->a_sum[(i * t->blocks + b) * NBITS_DIGITS + d]);
@@ -32,11 +32,9 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
             if (apart)
                 UNROLL for (int s = 1; s < in_byte; s++) UNROLL for (int d = 0; d < digits; d++)
                     more[s][d] = N(iset)(0);
-            for (; k < end; k++, w += VL * 4, a += 32 / bits) {
+            for (; k < end; k++, w += 2 * VL * 4, a += 32 / bits) {
                 vi x = N(iload)(w);
 
-                if (rows == 1)
-                    __builtin_prefetch(w + AHEAD);
                 UNROLL for (int s = 0; s < in_byte; s++)
                 {
                     vi u = bits == 8 ? x : (x >> (s * bits)) & mask;
@@ -60,9 +58,9 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
                     sum[0][d] += WIDEN(bits, more[s][d]);
         }
         if (t->zero) {
-            zero = __builtin_convertvector(N(load_u8)(t->zero + b * VL), vf);
+            zero = __builtin_convertvector(N(load_u8)(t->zero + b * 2 * VL), vf);
         } else if (t->zero_f) {
-            zero = N(fload)(t->zero_f + b * VL);
+            zero = N(fload)(t->zero_f + b * 2 * VL);
         }
         UNROLL for (int i = 0; i < rows; i++)
         {
@@ -70,13 +68,8 @@ INLINE void N(tile_n)(const int bits, const int digits, const int rows, const st
 
             UNROLL for (int d = 1; d < digits; d++) all =
                 all * 256 + __builtin_convertvector(sum[i][d], vf);
-            if (t->zero || t->zero_f) {
-                const int32_t *of = t->a_sum + (i * t->blocks + b) * NBITS_DIGITS;
-                float whole = (float)of[0];
-
-                UNROLL for (int d = 1; d < digits; d++) whole = whole * 256 + (float)of[d];
-                all -= zero * whole;
-            }
+            if (t->zero || t->zero_f)
+                all -= zero * t->a_whole[i * t->blocks + b];
             out[i] += all * (scale * t->a_scale[i * t->blocks + b]);
         }
     }
@@ -123,8 +116,8 @@ static void N(tile)(const struct nbits_tile *t)
         N(tile_rows)(2, 3, t);
 }
 
-/* One row: each digit that is loaded meets two groups of columns. All loops are of known lengths,
- * so that nothing but loads and products is left of them. */
+/* One row by both groups of a pair: a digit that is loaded meets both, and weights are read from
+ * one end to the other. */
 INLINE vi N(all_lanes)(const void *p)
 {
 #if VL == 16
@@ -141,70 +134,105 @@ INLINE vi N(all_lanes)(const void *p)
 #endif
 }
 
-INLINE void N(row_n)(const int digits, const int words, const struct nbits_tile *t)
+/* So many words of a block; products are added to part. */
+INLINE void N(row_part)(const int bits, const int digits, const int words, const uint8_t *w,
+                        const int8_t *a, int64_t a_digit, vi part[2][2][NBITS_DIGITS])
 {
-    const vi mask = N(iset)(0x0f0f0f0f);
+    const vi mask = N(iset)((int32_t)(0x01010101u * ((1u << bits) - 1)));
+    const int in_byte = 8 / bits;
+
+    UNROLL for (int k = 0; k < words; k++, w += 2 * VL * 4, a += 32 / bits)
+    {
+        vi x[2] = { N(iload)(w), N(iload)(w + VL * 4) };
+
+        __builtin_prefetch(w + AHEAD);
+        if (VL == 16)
+            __builtin_prefetch(w + AHEAD + VL * 4);
+        UNROLL for (int s = 0; s < in_byte; s++)
+        {
+            const int turn = (in_byte > 1 ? s : k) & 1; /* neighbours do not wait for each other */
+
+            UNROLL for (int d = 0; d < digits; d++)
+            {
+                vi four = N(all_lanes)(a + d * a_digit + 4 * s);
+
+                UNROLL for (int g = 0; g < 2; g++)
+                {
+                    vi u = bits == 8 ? x[g] : (x[g] >> (s * bits)) & mask;
+
+                    part[g][turn][d] = DOT(bits, part[g][turn][d], u, four);
+                }
+            }
+        }
+    }
+}
+
+/* words: of each block, if all have as many and the loop is to know it, else 0. */
+INLINE void N(row_n)(const int bits, const int digits, const int words, const struct nbits_tile *t)
+{
+    /* Each turn has half of the products. */
+    const int64_t step = words == 0 ? 4 : words / 2 > STEP ? 2 * (int64_t)STEP : words;
+    const bool zeros = t->zero || t->zero_f;
     const uint8_t *w = t->w;
     const int8_t *a = t->a;
     vf out[2] = { N(fset)(0), N(fset)(0) };
 
     for (int64_t b = 0; b < t->blocks; b++) {
-        vi low[2][NBITS_DIGITS], high[2][NBITS_DIGITS];
+        vi part[2][2][NBITS_DIGITS], sum[2][NBITS_DIGITS];
         vf by = N(fset)(t->a_scale[b]);
-        /* The groups behind these two come next. */
-        int64_t ahead = AHEAD + (w + AHEAD >= t->w + t->w_step ? t->w_step : 0);
+        int64_t left = words ? words : t->words[b];
 
-        __builtin_prefetch(t->scale + b * VL + AHEAD / 16);
-        __builtin_prefetch(t->scale + t->scale_step + b * VL + AHEAD / 16);
+        __builtin_prefetch(t->scale + b * 2 * VL + AHEAD / 16);
+        if (VL == 16)
+            __builtin_prefetch(t->scale + b * 2 * VL + VL + AHEAD / 16);
         UNROLL for (int d = 0; d < digits; d++)
         {
-            low[0][d] = low[1][d] =
-                N(iset)(t->zero || t->zero_f || !APART ? 0 : t->a_sum[b * NBITS_DIGITS + d]);
-            high[0][d] = high[1][d] = N(iset)(0);
-        }
-        UNROLL for (int k = 0; k < words; k++, w += VL * 4, a += 8)
-        {
-            vi x[2] = { N(iload)(w), N(iload)(w + t->w_step) };
-
-            __builtin_prefetch(w + ahead);
-            __builtin_prefetch(w + ahead + t->w_step);
-            UNROLL for (int d = 0; d < digits; d++)
+            sum[0][d] = sum[1][d] = N(iset)(zeros ? 0 : t->a_sum[b * NBITS_DIGITS + d]);
+            UNROLL for (int g = 0; g < 2; g++)
             {
-                vi four = N(all_lanes)(a + d * t->a_digit),
-                   next = N(all_lanes)(a + d * t->a_digit + 4);
+                part[g][0][d] = APART ? sum[g][d] : N(iset)(0);
+                part[g][1][d] = N(iset)(0);
+            }
+        }
+        while (left > 0) {
+            const bool one = words == 0 && left < step;
 
-                UNROLL for (int g = 0; g < 2; g++)
-                {
-                    low[g][d] = DOT(4, low[g][d], x[g] & mask, four);
-                    high[g][d] = DOT(4, high[g][d], (x[g] >> 4) & mask, next);
-                }
+            if (one)
+                N(row_part)(bits, digits, 1, w, a, t->a_digit, part);
+            else
+                N(row_part)(bits, digits, (int)step, w, a, t->a_digit, part);
+            w += (one ? 1 : step) * 2 * VL * 4;
+            a += (one ? 1 : step) * 32 / bits;
+            left -= one ? 1 : step;
+            if (APART)
+                continue;
+            UNROLL for (int g = 0; g < 2; g++) UNROLL for (int d = 0; d < digits; d++)
+            {
+                sum[g][d] += WIDEN(bits, part[g][0][d]) + WIDEN(bits, part[g][1][d]);
+                part[g][0][d] = part[g][1][d] = N(iset)(0);
             }
         }
         UNROLL for (int g = 0; g < 2; g++)
         {
-            vf scale = N(fload)(t->scale + g * t->scale_step + b * VL), all = scale;
+            int64_t at = (b * 2 + g) * VL;
+            vf scale = N(fload)(t->scale + at), all;
 
-            UNROLL for (int d = 0; d < digits; d++)
-            {
-                vi sum = WIDEN(4, low[g][d]) + WIDEN(4, high[g][d]);
-
-                if (!APART && !t->zero && !t->zero_f)
-                    sum += N(iset)(t->a_sum[b * NBITS_DIGITS + d]);
-                all = d ? all * 256 + __builtin_convertvector(sum, vf)
-                        : __builtin_convertvector(sum, vf);
+            if (APART)
+                UNROLL for (int d = 0; d < digits; d++) sum[g][d] = part[g][0][d] + part[g][1][d];
+            all = __builtin_convertvector(sum[g][0], vf);
+            /* The last two digits of a short block fit into an integer. */
+            if (digits > 1 && words > 0) {
+                all = FMADD(all, N(fset)(65536),
+                            __builtin_convertvector((sum[g][1] << 8) + sum[g][2], vf));
+            } else {
+                UNROLL for (int d = 1; d < digits; d++) all =
+                    FMADD(all, N(fset)(256), __builtin_convertvector(sum[g][d], vf));
             }
-            if (t->zero || t->zero_f) {
-                const int32_t *of = t->a_sum + b * NBITS_DIGITS;
-                float whole = (float)of[0];
-
-                UNROLL for (int d = 1; d < digits; d++) whole = whole * 256 + (float)of[d];
-                if (t->zero)
-                    all -= whole * __builtin_convertvector(
-                                       N(load_u8)(t->zero + g * t->scale_step + b * VL), vf);
-                else
-                    all -= whole * N(fload)(t->zero_f + g * t->scale_step + b * VL);
-            }
-            out[g] += all * (scale * by);
+            if (t->zero)
+                all -= t->a_whole[b] * __builtin_convertvector(N(load_u8)(t->zero + at), vf);
+            else if (t->zero_f)
+                all -= t->a_whole[b] * N(fload)(t->zero_f + at);
+            out[g] = FMADD(all, scale * by, out[g]);
         }
     }
     UNROLL for (int g = 0; g < 2; g++)
@@ -215,30 +243,37 @@ INLINE void N(row_n)(const int digits, const int words, const struct nbits_tile 
     }
 }
 
-INLINE void N(row_words)(const int digits, const struct nbits_tile *t)
+INLINE void N(row_words)(const int bits, const int digits, const struct nbits_tile *t)
 {
-    switch (t->words[0]) {
-    case 2:
-        N(row_n)(digits, 2, t);
+    switch (t->row_words) {
+#define WORDS(n)                      \
+    case n:                           \
+        N(row_n)(bits, digits, n, t); \
         break;
-    case 4:
-        N(row_n)(digits, 4, t);
-        break;
-    case 8:
-        N(row_n)(digits, 8, t);
-        break;
+        WORDS(2)
+        WORDS(4)
+        WORDS(8)
+        WORDS(16)
+#undef WORDS
     default:
-        assert(t->words[0] == 16);
-        N(row_n)(digits, 16, t);
+        N(row_n)(bits, digits, 0, t);
     }
 }
 
 static void N(row)(const struct nbits_tile *t)
 {
-    if (t->digits == 1)
-        N(row_words)(1, t);
+    if (t->bits == 4 && t->digits == 1)
+        N(row_words)(4, 1, t);
+    else if (t->bits == 4)
+        N(row_words)(4, 3, t);
+    else if (t->bits == 8 && t->digits == 1)
+        N(row_words)(8, 1, t);
+    else if (t->bits == 8)
+        N(row_words)(8, 3, t);
+    else if (t->digits == 1)
+        N(row_words)(2, 1, t);
     else
-        N(row_words)(3, t);
+        N(row_words)(2, 3, t);
 }
 
 /* The digits of a number, the last first: what an 8-bit integer can be, and the rest. */
@@ -307,17 +342,17 @@ INLINE void N(widen_n)(const int bits, const struct nbits_tile *t, float *out, i
     const int in_word = 32 / bits;
     int64_t each = (int64_t)t->words[0] * in_word, first = order ? 0 : k0 / each,
             end = order ? t->blocks : MIN((k1 + each - 1) / each, t->blocks), at = first * each;
-    const uint8_t *w = t->w + at / in_word * VL * 4;
+    const uint8_t *w = t->w + at / in_word * 2 * VL * 4;
 
     for (int64_t b = first; b < end; b++) {
-        vf scale = N(fload)(t->scale + b * VL), zero = N(fset)((float)t->zero_all);
+        vf scale = N(fload)(t->scale + b * 2 * VL), zero = N(fset)((float)t->zero_all);
 
         if (t->zero) {
-            zero = __builtin_convertvector(N(load_u8)(t->zero + b * VL), vf);
+            zero = __builtin_convertvector(N(load_u8)(t->zero + b * 2 * VL), vf);
         } else if (t->zero_f) {
-            zero = N(fload)(t->zero_f + b * VL);
+            zero = N(fload)(t->zero_f + b * 2 * VL);
         }
-        for (int64_t i = 0; i < t->words[b]; i++, w += VL * 4) {
+        for (int64_t i = 0; i < t->words[b]; i++, w += 2 * VL * 4) {
             vi x = N(iload)(w);
 
             UNROLL for (int s = 0; s < in_word; s++, at++)
@@ -356,3 +391,4 @@ static void N(widen)(const struct nbits_tile *t, float *out, int64_t ldo, const 
 #undef APART
 #undef DOT
 #undef WIDEN
+#undef FMADD

@@ -7,6 +7,7 @@
 #define SIGNED_LACKS(less, s) (less)
 #endif
 
+#include "engine/native/isa/shuffle.h"
 #include "engine/native/isa/vector_tmpl.h"
 
 INLINE vf N(pick)(vi mask, vf a, vf b)

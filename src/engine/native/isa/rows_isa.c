@@ -127,6 +127,7 @@ ROWS_INLINE float atan32(float x)
 #pragma GCC optimize("no-tree-vectorize")
 #endif
 #define N(name) name##_c
+#define ROWS_VECTOR 16
 #include "engine/native/isa/rows_tmpl.h"
 #if defined(__x86_64__) && !defined(__clang__)
 #pragma GCC pop_options
@@ -134,10 +135,14 @@ ROWS_INLINE float atan32(float x)
 
 #ifdef __x86_64__
 TARGET_PUSH(TARGET_AVX2)
+#undef ROWS_VECTOR
+#define ROWS_VECTOR 32
 #define N(name) name##_avx2
 #include "engine/native/isa/rows_tmpl.h"
 TARGET_POP
 TARGET_PUSH(TARGET_AVX512)
+#undef ROWS_VECTOR
+#define ROWS_VECTOR 64
 #define N(name) name##_avx512
 #include "engine/native/isa/rows_tmpl.h"
 TARGET_POP

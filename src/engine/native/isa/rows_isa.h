@@ -37,6 +37,11 @@ typedef void rows_clip_fn(void *out, const void *in, int64_t n, const void *low,
 typedef bool rows_places_fn(int64_t *out, const void *index, int64_t n, int64_t size, int64_t step,
                             int64_t along);
 typedef void rows_cast_fn(void *out, const void *in, int64_t n);
+/* Vectors stand side by side as columns of `wide` numbers, a multiple of ROWS_DISTANCES: out[j] =
+ * the sum over c < n of (x[c] - columns[c * wide + j])^2. */
+#define ROWS_DISTANCES 16
+typedef void rows_distance_fn(void *out, const void *x, const void *columns, int64_t n,
+                              int64_t wide);
 
 struct rows_isa {
     /* NULL: not of this type. */
@@ -54,6 +59,7 @@ struct rows_isa {
     /* Of n indices (int32, int64), counted from the end of `size` if negative, where element i is:
      * index[i] * step + i * along. False if one is out of range, where out is anything. */
     rows_places_fn *places[2];
+    rows_distance_fn *distance[TENSOR_NTYPES]; /* of floats and doubles */
     const struct folds_isa *folds;
     const struct fp64_isa *real;
 };

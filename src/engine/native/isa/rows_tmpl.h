@@ -266,6 +266,39 @@ ROWS_SOURCES(ROWS_FROM)
 ROWS_PLACES(int32_t)
 ROWS_PLACES(int64_t)
 
+/* -- distances -- */
+
+#define ROWS_DISTANCE(kind, T, U, name)                                                            \
+    typedef T N(vec_##T) __attribute__((vector_size(ROWS_VECTOR), aligned(sizeof(T)), may_alias)); \
+    ROWS_INLINE void N(name##_some_##kind)(N(vec_##T) * out, const T *x, const T *columns,         \
+                                           int64_t n, int64_t wide, const int vectors)             \
+    {                                                                                              \
+        N(vec_##T) sum[4] = { { 0 } };                                                             \
+        for (int64_t c = 0; c < n; c++, columns += wide)                                           \
+            UNROLL for (int k = 0; k < vectors; k++)                                               \
+            {                                                                                      \
+                N(vec_##T) d = x[c] - ((const N(vec_##T) *)columns)[k];                            \
+                sum[k] += d * d;                                                                   \
+            }                                                                                      \
+        UNROLL for (int k = 0; k < vectors; k++) out[k] = sum[k];                                  \
+    }                                                                                              \
+    static void N(name##_##kind)(void *to, const void *x, const void *columns, int64_t n,          \
+                                 int64_t wide)                                                     \
+    {                                                                                              \
+        enum { L = ROWS_VECTOR / (int)sizeof(T) };                                                 \
+        int64_t j = 0;                                                                             \
+        for (; j + 4 * L <= wide; j += 4 * L)                                                      \
+            N(name##_some_##kind)                                                                  \
+        ((N(vec_##T) *)((T *)to + j), x, (const T *)columns + j, n, wide, 4);                      \
+        for (; j + 2 * L <= wide; j += 2 * L)                                                      \
+            N(name##_some_##kind)                                                                  \
+        ((N(vec_##T) *)((T *)to + j), x, (const T *)columns + j, n, wide, 2);                      \
+        for (; j < wide; j += L)                                                                   \
+            N(name##_some_##kind)                                                                  \
+        ((N(vec_##T) *)((T *)to + j), x, (const T *)columns + j, n, wide, 1);                      \
+    }
+ROWS_REAL(ROWS_DISTANCE, distance)
+
 /* -- the table -- */
 
 #define ROWS_PUT(kind, T, U, name) [ROWS_##name][TENSOR_##kind] = N(name##_##kind),
@@ -300,6 +333,7 @@ const struct rows_isa N(rows) = {
     .where = { N(WHERE_U8), N(WHERE_U16), N(WHERE_U32), N(WHERE_U64) },
     .clip = { ROWS_REAL(ROWS_PUT_CLIP, CLIP) ROWS_EACH(ROWS_PUT_CLIP, CLIP) },
     .cast = { ROWS_SOURCES(ROWS_PUT_CASTS) },
+    .distance = { [TENSOR_F32] = N(distance_F32), [TENSOR_F64] = N(distance_F64) },
     .places = { N(places_int32_t), N(places_int64_t) },
     .folds = &N(folds),
     .real = &N(fp64),

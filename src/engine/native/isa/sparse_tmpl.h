@@ -4,6 +4,7 @@
  * (each of 4 floats 4 times; the i-th vector of that), EACH_ROW and EACH_MV; they are undefined at
  * the end. */
 
+#include "engine/native/isa/shuffle.h"
 #include "engine/native/isa/vector_tmpl.h"
 
 /* Four columns of VL rows, turned; rows and cols say how much of it exists. */

@@ -344,6 +344,7 @@ int bconv_prepare(struct op *op, opm_error *err)
         rc = conv_init(&b->c, op, &in->shape, &w->shape, err);
     if (rc)
         return rc;
+    window_flatten(&b->c.w);
     if (bias && (bias->shape.rank != 1 || bias->count != b->c.oc))
         return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
                            (long long)b->c.oc);
@@ -471,6 +472,12 @@ static void direct_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* n / by of n from 0 on; a division takes as long as a pixel. */
+static inline int64_t quotient(int64_t n, int64_t by)
+{
+    return by == 1 ? n : by == 2 ? n >> 1 : n / by;
+}
+
 /* One output row of one block. Pixels whose window sticks out are done one by one. */
 static void depthwise_row(const struct conv_job *j, const float *in, const float *weights,
                           const float *bias, int64_t y, int64_t at)
@@ -479,8 +486,8 @@ static void depthwise_row(const struct conv_job *j, const float *in, const float
     const float *row[DEPTHWISE_ROWS], *wt[DEPTHWISE_ROWS], *r1[DEPTHWISE_ROWS], *w1[DEPTHWISE_ROWS];
     int64_t v = j->blk->block, s = w->stride[2], dl = w->dilation[2], before = w->before[2],
             reach = w->in[2] - 1 - (w->kernel[2] - 1) * dl + before,
-            lo = MIN((before + s - 1) / s, w->out[2]),
-            hi = reach < 0 ? lo : MAX(MIN(reach / s + 1, w->out[2]), lo);
+            lo = MIN(quotient(before + s - 1, s), w->out[2]),
+            hi = reach < 0 ? lo : MAX(MIN(quotient(reach, s) + 1, w->out[2]), lo);
     struct blk_end end = j->ending.end;
     int rows = 0;
 
@@ -494,8 +501,8 @@ static void depthwise_row(const struct conv_job *j, const float *in, const float
     }
     for (int64_t x = lo == 0 && lo < hi ? hi : 0; x < w->out[2];
          x = x + 1 == lo && lo < hi ? hi : x + 1) {
-        int64_t ix = x * s - before, k0 = ix < 0 ? (-ix + dl - 1) / dl : 0,
-                k1 = ix >= w->in[2] ? 0 : MIN((w->in[2] - 1 - ix) / dl + 1, w->kernel[2]);
+        int64_t ix = x * s - before, k0 = ix < 0 ? quotient(-ix + dl - 1, dl) : 0,
+                k1 = ix >= w->in[2] ? 0 : MIN(quotient(w->in[2] - 1 - ix, dl) + 1, w->kernel[2]);
 
         for (int r = 0; r < rows; r++) {
             r1[r] = row[r] + (ix + k0 * dl) * v;
@@ -523,13 +530,17 @@ static void depthwise_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct blk_conv *b = j->b;
     const struct window *w = &b->c.w;
     int64_t v = j->blk->block, cb = (b->c.oc + v - 1) / v;
+    int64_t y = begin % w->out[1], block = begin / w->out[1], c = block % cb;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        int64_t y = i % w->out[1], block = i / w->out[1], c = block % cb;
-
         depthwise_row(j, j->in + block * window_in(w) * v, b->weights + c * b->w_block,
                       b->bias ? b->bias + c * v : NULL, y, (block * w->out[1] + y) * w->out[2] * v);
+        if (++y == w->out[1]) {
+            y = 0;
+            block++;
+            c = c + 1 == cb ? 0 : c + 1;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 /* nhwc_ops.c -- what stands between 8-bit convolutions, on tensors whose channels come last
  * (nhwc.h): sums and products, functions of one operand, pooling, Concat of channels. */
+#include "engine/native/isa/shuffle.h"
 #include "engine/native/isa/target.h"
 #include "engine/native/layout/nhwc.h"
 #include "engine/native/math/q8.h"

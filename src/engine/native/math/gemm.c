@@ -1,5 +1,6 @@
 /* gemm.c -- see gemm.h. */
 #include "engine/native/math/gemm.h"
+#include "engine/native/isa/bf16_isa.h"
 #include "engine/native/isa/half.h"
 #include "engine/native/math/turn.h"
 
@@ -192,6 +193,38 @@ static void widen_half(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0,
                       (const uint16_t *)g->half + (j * g->k + k0) * nr, len * nr, g->half_type);
 }
 
+static void order_half(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0, int64_t len)
+{
+    const int64_t nr = g->isa->nr;
+
+    for (int64_t j = j0; j < j1; j++)
+        g->isa->bf16->order((uint16_t *)g->wide + (j - j0) * bf16_rows(len) * nr,
+                            (const uint16_t *)g->half + (j * g->k + k0) * nr, len);
+}
+
+bool gemm_is_bf16(const struct gemm *g, const float *a, int64_t n)
+{
+    int64_t i = 0;
+
+    /* Of one row each weight is read once, in any order; in `wide` short rows would not fit. */
+    if (!g->isa->bf16 || !g->half || g->half_type != TENSOR_BF16 || g->m < 2 || g->aks != 1 ||
+        g->k < 2 * BF16_GROUP)
+        return false;
+    for (uint32_t below = 0; i < n && !below;) {
+        int64_t end = MIN(i + 256, n);
+
+        for (; i < end; i++) {
+            uint32_t x;
+
+            memcpy(&x, a + i, sizeof(x));
+            below |= x & 0xffff;
+        }
+        if (below)
+            return false;
+    }
+    return true;
+}
+
 /* One row reads each weight once: it need not be written as a float before. */
 static bool row_half(const struct gemm *g)
 {
@@ -217,7 +250,9 @@ static void panel_row_at(const struct gemm *g, const struct start *s, int64_t i,
         int64_t j = g->backwards ? j1 - 1 - (q - j0) : q;
 
         t.n = (int)MIN((int64_t)nr, g->n - j * nr);
-        if (half)
+        if (g->a_bf16)
+            t.half = (const uint16_t *)g->wide + (j - j0) * bf16_rows(len) * nr;
+        else if (half)
             t.half = (const uint16_t *)g->half + (j * g->k + k0) * nr;
         else if (g->brs)
             t.b = g->b + k0 * g->brs + j * nr;
@@ -227,7 +262,10 @@ static void panel_row_at(const struct gemm *g, const struct start *s, int64_t i,
         t.c = g->c + i * mr * g->ldc + j * nr;
         t.init = k0 ? t.c : s->at ? s->at + i * mr * s->rs + j * nr : NULL;
         t.irs = k0 ? t.ldc : s->rs;
-        g->isa->tile(&t);
+        if (g->a_bf16)
+            g->isa->bf16->tile(&t);
+        else
+            g->isa->tile(&t);
     }
 }
 
@@ -260,14 +298,19 @@ static void panel_row(const struct gemm *g, const struct start *s, int64_t i, in
 static void block(const struct gemm *g, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     const int mr = g->isa->mr, nr = g->isa->nr;
-    int64_t kc = even_blocks(g->k, KC), c0 = j0 * nr, c1 = MIN(j1 * nr, g->n);
+    /* One row uses nothing twice: B is read in one go. */
+    bool whole = g->m == 1 && !g->widen && (!g->half || row_half(g));
+    int64_t kc = whole ? MAX(g->k, (int64_t)1) : even_blocks(g->k, KC), c0 = j0 * nr,
+            c1 = MIN(j1 * nr, g->n);
     struct start s;
 
     start_of(g, &s);
     for (int64_t k0 = 0; k0 < g->k || k0 == 0; k0 += kc) {
         int64_t len = MIN(kc, g->k - k0);
 
-        if (g->widen)
+        if (g->a_bf16)
+            order_half(g, j0, j1, k0, len);
+        else if (g->widen)
             g->widen(g, j0, j1, k0, len);
         else if (g->half && !row_half(g))
             widen_half(g, j0, j1, k0, len);

@@ -41,6 +41,7 @@ struct gemm {
     int64_t brs;      /* not 0: b is as it is, rows so far apart; see gemm_as_it_is() */
     const void *half; /* instead of b: the same in 16 bits, of that type */
     enum tensor_type half_type;
+    bool a_bf16; /* A and half have nothing but bfloat16 numbers; see gemm_is_bf16() */
     /* Instead of b: puts columns of panels [j0, j1), k0 .. k0 + len, into wide, as b would have
      * them. */
     void (*widen)(const struct gemm *g, int64_t j0, int64_t j1, int64_t k0, int64_t len);
@@ -56,6 +57,10 @@ struct gemm {
     bool backwards;            /* B's panels last to first: repeated products by the same B find the
                                 * end of the last one in the cache */
 };
+
+/* Whether a product by 16-bit weights can use instructions that multiply bfloat16: this set has
+ * them, and all of the n floats that A is within are such numbers. */
+bool gemm_is_bf16(const struct gemm *g, const float *a, int64_t n);
 
 /* How a product is cut into blocks; items are numbered with rows fastest. */
 struct gemm_grid {

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#define KC 512 /* rows of B at a time: a panel of them stays in a cache */
+#define KC 128 /* rows of B at a time: a panel of them stays in the first-level cache */
 #define FEW 8  /* rows of A for which packing B does not pay */
+#define DOTS 2 /* rows of A for which a transposed B is read as it lies */
 #define COLUMNS_MAX 64
 #define FLOPS_PER_NS 20
 
@@ -30,25 +31,69 @@ size_t product_room(const struct isa *isa)
     return (size_t)KC * COLUMNS_MAX * sizeof(int64_t);
 }
 
-#define PACK(T)                                                       \
-    do {                                                              \
-        const T *from = (const T *)p->b + k0 * p->brs + j0 * p->bcs;  \
-        T *to = room;                                                 \
-        for (int64_t k = 0; k < len; k++, to += nr, from += p->brs) { \
-            for (int64_t j = 0; j < n; j++)                           \
-                to[j] = from[j * p->bcs];                             \
-            for (int64_t j = n; j < nr; j++)                          \
-                to[j] = 0;                                            \
-        }                                                             \
+/* Rows of `count` columns, which is known where there are all of them. */
+#define PACK_ROWS(T, count)                                          \
+    for (int64_t k = 0; k < len; k++, to += (count), from += p->brs) \
+    memcpy(to, from, (size_t)(count) * sizeof(T))
+#define PACK(T)                                                           \
+    do {                                                                  \
+        const T *from = (const T *)p->b + k0 * p->brs + j0 * p->bcs;      \
+        T *to = room;                                                     \
+        if (p->bcs == 1 && n == 16 && nr == 16)                           \
+            PACK_ROWS(T, 16);                                             \
+        else if (p->bcs == 1 && n == 8 && nr == 8)                        \
+            PACK_ROWS(T, 8);                                              \
+        else                                                              \
+            for (int64_t k = 0; k < len; k++, to += nr, from += p->brs) { \
+                for (int64_t j = 0; j < n; j++)                           \
+                    to[j] = from[j * p->bcs];                             \
+                for (int64_t j = n; j < nr; j++)                          \
+                    to[j] = 0;                                            \
+            }                                                             \
     } while (0)
+
+typedef uint64_t two_at __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* Elements of 64 bits of a transposed B, two columns and two rows at a time. */
+static void pack_turned(const struct product *p, uint64_t *to, int64_t k0, int64_t len, int64_t j0,
+                        int64_t nr)
+{
+    for (int64_t j = 0; j < nr; j += 2) {
+        const uint64_t *from = (const uint64_t *)p->b + k0 + (j0 + j) * p->bcs,
+                       *next = from + p->bcs;
+        int64_t k = 0;
+
+        for (; k + 2 <= len; k += 2) {
+            two_at x = *(const two_at *)(from + k), y = *(const two_at *)(next + k);
+
+            *(two_at *)(to + k * nr + j) = __builtin_shufflevector(x, y, 0, 2);
+            *(two_at *)(to + (k + 1) * nr + j) = __builtin_shufflevector(x, y, 1, 3);
+        }
+        for (; k < len; k++) {
+            to[k * nr + j] = from[k];
+            to[k * nr + j + 1] = next[k];
+        }
+    }
+}
 
 static void pack(const struct product *p, void *room, int64_t k0, int64_t len, int64_t j0,
                  int64_t n, int64_t nr)
 {
-    if (nt_width(p->type) == 8)
+    if (nt_width(p->type) == 8 && p->brs == 1 && n == nr && nr % 2 == 0)
+        pack_turned(p, room, k0, len, j0, nr);
+    else if (nt_width(p->type) == 8)
         PACK(uint64_t);
     else
         PACK(uint32_t);
+}
+
+/* Few rows by rows of doubles. */
+static void dots(const struct product *p, int64_t j0, int64_t n)
+{
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = j0; j < j0 + n; j++)
+            ((double *)p->c)[i * p->ldc + j] = p->isa->loops->dot_f64(
+                (const double *)p->a + i * p->ars, (const double *)p->b + j * p->bcs, p->k);
 }
 
 void product_panel(const struct product *p, int64_t panel, void *room)
@@ -58,6 +103,10 @@ void product_panel(const struct product *p, int64_t panel, void *room)
     int64_t nr = columns(p), j0 = panel * nr, n = MIN(nr, p->n - j0);
     bool packed = p->bcs != 1 || n < nr || p->m > FEW;
 
+    if (p->type == TENSOR_F64 && p->brs == 1 && p->aks == 1 && p->m <= DOTS) {
+        dots(p, j0, n);
+        return;
+    }
     for (int64_t k0 = 0; k0 < p->k || k0 == 0; k0 += KC) {
         int64_t len = MIN((int64_t)KC, p->k - k0);
 

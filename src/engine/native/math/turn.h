@@ -4,6 +4,7 @@
 #define NATIVE_TURN_H
 
 #include "base/common.h"
+#include "engine/native/isa/shuffle.h"
 
 #include <string.h>
 

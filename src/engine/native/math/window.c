@@ -76,3 +76,20 @@ void window_global(struct window *w, const struct shape *in, struct shape *out)
     }
     spread(w, &s, in->dim + 2);
 }
+
+void window_flatten(struct window *w)
+{
+    while (w->nd > 1 && w->in[2] == 1 && w->out[2] == 1 && w->kernel[2] == 1 && !w->before[2] &&
+           !w->after[2]) {
+        for (int d = 2; d >= 0; d--) {
+            w->in[d] = d ? w->in[d - 1] : 1;
+            w->out[d] = d ? w->out[d - 1] : 1;
+            w->kernel[d] = d ? w->kernel[d - 1] : 1;
+            w->stride[d] = d ? w->stride[d - 1] : 1;
+            w->dilation[d] = d ? w->dilation[d - 1] : 1;
+            w->before[d] = d ? w->before[d - 1] : 0;
+            w->after[d] = d ? w->after[d - 1] : 0;
+        }
+        w->nd--;
+    }
+}

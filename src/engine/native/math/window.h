@@ -19,6 +19,9 @@ int window_conv_transpose(struct window *w, struct op *op, const struct shape *i
                           const struct shape *weight, struct shape *out, opm_error *err);
 int window_pool(struct window *w, struct op *op, const struct shape *in, struct shape *out,
                 opm_error *err);
+/* Where the last dimension is 1 and the window as wide, those before it take its place: rows are
+ * long then. Positions within a plane stay what they are. */
+void window_flatten(struct window *w);
 /* All of an input of rank 3 to 5. */
 void window_global(struct window *w, const struct shape *in, struct shape *out);
 static inline int64_t window_out(const struct window *w)

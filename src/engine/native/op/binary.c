@@ -246,11 +246,14 @@ static void pow_operand(const struct pow_job *j, int k, int64_t at, int64_t stri
         memcpy((char *)out + i * (int64_t)width, out, width);
 }
 
-static void pow_doubles(double *out, const double *x, const double *e, bool same, int64_t n)
+static void pow_doubles(const struct isa *isa, double *out, const double *x, const double *e,
+                        bool same, int64_t n)
 {
     if (same && (*e == 2 || *e == 3 || *e == 1))
         for (int64_t i = 0; i < n; i++)
             out[i] = *e == 1 ? x[i] : *e == 2 ? x[i] * x[i] : x[i] * x[i] * x[i];
+    else if (isa->rows->real->pow)
+        isa->rows->real->pow(out, x, e, n);
     else
         for (int64_t i = 0; i < n; i++)
             out[i] = pow(x[i], e[i]);
@@ -291,7 +294,7 @@ static void pow_run1(void *arg, int64_t at, const int64_t *off, const int64_t *s
         if (whole)
             j->isa->rows->power(y.u, x.u, e.u, m);
         else
-            pow_doubles(y.d, x.d, e.d, stride[1] == 0, m);
+            pow_doubles(j->isa, y.d, x.d, e.d, stride[1] == 0, m);
         if (to == t)
             memcpy(out, &y, (size_t)m * sizeof(int64_t));
         else

@@ -12,6 +12,8 @@
 
 /* Panels of columns that are gathered at a time. */
 #define COLS 4
+/* Columns of a panel at most. */
+#define COLUMNS_MAX 64
 /* Depthwise kernels with more rows go by the matrix product. */
 #define DEPTHWISE_ROWS 16
 /* What things take on one thread, about. */
@@ -80,6 +82,7 @@ int conv_prepare(struct op *op, opm_error *err)
         rc = conv_init(c, op, &in->shape, &w->shape, err);
     if (rc)
         return rc;
+    window_flatten(&c->w);
     if (bias && (bias->shape.rank != 1 || bias->count != c->oc))
         return kernel_fail(op, OPM_EINVAL, err, "bias does not fit %lld channels",
                            (long long)c->oc);
@@ -122,40 +125,89 @@ struct conv_job {
     int64_t kc;
 };
 
-/* Fill `len` columns from output position x0 on with input row values for one tap; positions are
- * counted over the whole output. src: the channel's plane. */
-static void gather_tap(const struct window *w, const float *src, int64_t kd, int64_t kh, int64_t kw,
-                       int64_t pos, int64_t len, float *to)
-{
-    const int64_t ow = w->out[2], oh = w->out[1];
+/* Columns of the window matrix that lie in one row of the output and in one panel. */
+struct run {
+    int64_t to;   /* in the panels, of row 0 */
+    int64_t x;    /* in the output */
+    int64_t y, z; /* where its windows begin, padding included */
+    int64_t len;
+};
 
-    while (len > 0) {
-        int64_t x = pos % ow, y = pos / ow % oh, z = pos / (ow * oh), run = MIN(ow - x, len);
-        int64_t iz = z * w->stride[0] - w->before[0] + kd * w->dilation[0],
-                iy = y * w->stride[1] - w->before[1] + kh * w->dilation[1],
-                ix = x * w->stride[2] - w->before[2] + kw * w->dilation[2], s = w->stride[2];
+static int split_runs(const struct window *w, int nr, int64_t kc, int64_t pos, int64_t n,
+                      struct run *run)
+{
+    int64_t x = pos % w->out[2], y = pos / w->out[2] % w->out[1], z = pos / (w->out[2] * w->out[1]);
+    int nrun = 0;
+
+    for (int64_t at = 0; at < n;) {
+        int64_t in_panel = at % nr, len = MIN(MIN(n - at, nr - in_panel), w->out[2] - x);
+
+        run[nrun++] = (struct run){ .to = at / nr * nr * kc + in_panel,
+                                    .x = x,
+                                    .y = y * w->stride[1] - w->before[1],
+                                    .z = z * w->stride[0] - w->before[0],
+                                    .len = len };
+        at += len;
+        x += len;
+        if (x < w->out[2])
+            continue;
+        x = 0;
+        if (++y < w->out[1])
+            continue;
+        y = 0;
+        z++;
+    }
+    return nrun;
+}
+
+static inline void copy_floats(float *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 4 <= n; i += 4)
+        memcpy(to + i, from + i, 4 * sizeof(*to));
+    for (; i < n; i++)
+        to[i] = from[i];
+}
+
+/* One tap of one channel, whose plane is at src. */
+static void gather_tap(const struct window *w, const float *src, int64_t kd, int64_t kh, int64_t kw,
+                       const struct run *run, int nrun, float *out)
+{
+    const int64_t s = w->stride[2], off = kw * w->dilation[2] - w->before[2],
+                  last = w->in[2] - 1 - off; /* columns of the output whose tap is inside: */
+    const int64_t from = off >= 0 ? 0
+                         : s == 1 ? -off
+                                  : (-off + s - 1) / s,
+                  end = last < 0 ? 0
+                        : s == 1 ? last + 1
+                                 : last / s + 1;
+
+    for (const struct run *r = run; r < run + nrun; r++) {
+        int64_t iz = r->z + kd * w->dilation[0], iy = r->y + kh * w->dilation[1], lo, hi;
+        float *to = out + r->to;
+        const float *row;
 
         if (iz < 0 || iz >= w->in[0] || iy < 0 || iy >= w->in[1]) {
-            memset(to, 0, (size_t)run * sizeof(*to));
-        } else {
-            const float *row = src + (iz * w->in[1] + iy) * w->in[2];
-            int64_t lo = ix < 0 ? MIN((-ix + s - 1) / s, run) : 0,
-                    hi = ix >= w->in[2] ? lo : MIN((w->in[2] - 1 - ix) / s + 1, run);
-
-            hi = MAX(hi, lo);
-            for (int64_t i = 0; i < lo; i++)
+            for (int64_t i = 0; i < r->len; i++)
                 to[i] = 0;
-            if (s == 1)
-                memcpy(to + lo, row + ix + lo, (size_t)(hi - lo) * sizeof(*to));
-            else
-                for (int64_t i = lo; i < hi; i++)
-                    to[i] = row[ix + i * s];
-            for (int64_t i = hi; i < run; i++)
-                to[i] = 0;
+            continue;
         }
-        to += run;
-        pos += run;
-        len -= run;
+        lo = MIN(MAX(from - r->x, (int64_t)0), r->len);
+        hi = MIN(MAX(end - r->x, lo), r->len);
+        row = src + (iz * w->in[1] + iy) * w->in[2];
+        for (int64_t i = 0; i < lo; i++)
+            to[i] = 0;
+        if (s == 1 && hi > lo)
+            copy_floats(to + lo, row + (r->x + lo + off), hi - lo);
+        else if (s == 2) /* known to the compiler */
+            for (int64_t i = lo; i < hi; i++)
+                to[i] = row[(r->x + i) * 2 + off];
+        else
+            for (int64_t i = lo; i < hi; i++)
+                to[i] = row[(r->x + i) * s + off];
+        for (int64_t i = hi; i < r->len; i++)
+            to[i] = 0;
     }
 }
 
@@ -164,24 +216,28 @@ static void gather(const struct conv *c, const float *in, int nr, int64_t k0, in
                    int64_t pos, int64_t n, float *out)
 {
     const struct window *w = &c->w;
-    int64_t taps = window_kernel(w), plane = window_in(w);
+    int64_t taps = window_kernel(w), plane = window_in(w), ch = k0 / taps, kw = k0 % w->kernel[2],
+            kh = k0 / w->kernel[2] % w->kernel[1], kd = k0 % taps / (w->kernel[2] * w->kernel[1]);
+    struct run run[COLS * COLUMNS_MAX];
+    int nrun = c->pointwise ? 0 : split_runs(w, nr, kc, pos, n, run);
 
-    for (int64_t k = k0; k < k0 + kc; k++) {
-        int64_t ch = k / taps, t = k % taps;
-        int64_t kw = t % w->kernel[2], kh = t / w->kernel[2] % w->kernel[1],
-                kd = t / (w->kernel[2] * w->kernel[1]);
-
-        for (int64_t p = 0; p * nr < n; p++) {
-            int64_t len = MIN((int64_t)nr, n - p * nr);
-            float *to = out + p * nr * kc + (k - k0) * nr;
-
-            if (c->pointwise)
-                memcpy(to, in + ch * plane + pos + p * nr, (size_t)len * sizeof(*to));
-            else
-                gather_tap(w, in + ch * plane, kd, kh, kw, pos + p * nr, len, to);
-            for (int64_t i = len; i < nr; i++)
-                to[i] = 0;
-        }
+    for (int64_t k = 0; k < kc; k++) {
+        for (int64_t p = 0; p * nr < n && c->pointwise; p++)
+            memcpy(out + p * nr * kc + k * nr, in + ch * plane + pos + p * nr,
+                   (size_t)MIN((int64_t)nr, n - p * nr) * sizeof(*out));
+        gather_tap(w, in + ch * plane, kd, kh, kw, run, nrun, out + k * nr);
+        for (int64_t i = n; i % nr; i++)
+            out[i / nr * nr * kc + k * nr + i % nr] = 0;
+        if (++kw < w->kernel[2])
+            continue;
+        kw = 0;
+        if (++kh < w->kernel[1])
+            continue;
+        kh = 0;
+        if (++kd < w->kernel[0])
+            continue;
+        kd = 0;
+        ch++;
     }
 }
 

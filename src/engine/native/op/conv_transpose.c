@@ -169,6 +169,48 @@ static void add_tap(const struct rows_job *j, float *phases, const float *row, f
                                        end - first);
 }
 
+/* Every s'th element of out comes from a row of its own; b: the second. */
+static void interleave(float *restrict out, const float *restrict a, const float *restrict b,
+                       int64_t s, int64_t each, int64_t n, float bias)
+{
+    int64_t i = 0;
+
+    for (; s == 2 && i < n / 2; i++) {
+        out[2 * i] = a[i] + bias;
+        out[2 * i + 1] = b[i] + bias;
+    }
+    if (s == 2 && n % 2)
+        out[n - 1] = a[i] + bias;
+    for (int64_t r = 0; r < s && s != 2; r++)
+        for (int64_t x = r, k = r * each; x < n; x += s, k++)
+            out[x] = a[k] + bias;
+}
+
+/* Windows that do not overlap: each output has one tap. The row of a channel at z, y. */
+static void apart_row(const struct rows_job *j, int64_t oc, int64_t z, int64_t y,
+                      const float *products)
+{
+    const struct convt *c = j->c;
+    const struct window *w = &c->w;
+    int64_t k = (z % w->kernel[0] * w->kernel[1] + y % w->kernel[1]) * w->kernel[2],
+            at = (z / w->kernel[0] * w->in[1] + y / w->kernel[1]) * w->in[2], plane = window_in(w);
+    float *out = (float *)kernel_out(j->op, 0)->data +
+                 ((j->image * c->oc + oc) * w->out[0] * w->out[1] + z * w->out[1] + y) * w->out[2];
+    const float *first = products + k * plane + at;
+
+    interleave(out, first, first + plane, w->stride[2], plane, w->out[2],
+               kernel_in(j->op, 2) ? ((const float *)kernel_in(j->op, 2)->data)[oc] : 0);
+}
+
+static bool is_apart(const struct window *w)
+{
+    for (int d = 0; d < 3; d++)
+        if (w->kernel[d] != w->stride[d] || (w->kernel[d] > 1 && w->dilation[d] > 1) ||
+            w->before[d] || w->out[d] != w->in[d] * w->stride[d])
+            return false;
+    return true;
+}
+
 /* The row of output channel oc at z, y. products: of this channel, or NULL. */
 static void one_row(const struct rows_job *j, int64_t oc, int64_t z, int64_t y,
                     const float *products, float *phases)
@@ -204,9 +246,7 @@ static void one_row(const struct rows_job *j, int64_t oc, int64_t z, int64_t y,
         kernel_isa(j->op)->unary(U_AFFINE, out, phases, w->out[2], 1, bias);
         return;
     }
-    for (int64_t r = 0; r < s; r++)
-        for (int64_t x = r, i = r * each; x < w->out[2]; x += s, i++)
-            out[x] = phases[i] + bias;
+    interleave(out, phases, phases + each, s, each, w->out[2], bias);
 }
 
 /* A long kernel of one dimension: what an input element adds are neighbours. */
@@ -242,7 +282,8 @@ static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
     int64_t icg = c->ic / c->groups, ocg = c->oc / c->groups, taps = window_kernel(w);
     float *mine = j->scratch + j->r.packed + (j->r.products + j->r.phases + 16) * thread,
           *phases = mine + j->r.products;
-    bool flat = w->nd == 1 && w->dilation[2] == 1 && w->kernel[2] >= 32 && !j->r.block;
+    bool flat = w->nd == 1 && w->dilation[2] == 1 && w->kernel[2] >= 32 && !j->r.block,
+         apart = j->r.block && is_apart(w);
 
     for (int64_t b = begin; b < end; b++) {
         int64_t step = MAX(j->r.block, (int64_t)1), first = b * step, n = MIN(step, ocg - first);
@@ -271,7 +312,9 @@ static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
 
             if (flat)
                 long_row(j, oc);
-            for (int64_t i = 0; i < w->out[0] * w->out[1] && !flat; i++)
+            for (int64_t i = 0; i < w->out[0] * w->out[1] && apart; i++)
+                apart_row(j, oc, i / w->out[1], i % w->out[1], mine + o * taps * window_in(w));
+            for (int64_t i = 0; i < w->out[0] * w->out[1] && !flat && !apart; i++)
                 one_row(j, oc, i / w->out[1], i % w->out[1],
                         j->r.block ? mine + o * taps * window_in(w) : NULL, phases);
         }

@@ -1,4 +1,5 @@
 /* einsum.c -- Einsum as products of matrices, and Det. */
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/contract.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
@@ -256,7 +257,7 @@ int det_prepare(struct op *op, opm_error *err)
 }
 
 /* Gauss with partial pivots. */
-static double det(double *a, int64_t n)
+static double det(const struct isa *isa, double *a, int64_t n)
 {
     double d = 1;
 
@@ -277,12 +278,7 @@ static double det(double *a, int64_t n)
             a[p * n + i] = t;
         }
         d *= a[k * n + k];
-        for (int64_t i = k + 1; i < n; i++) {
-            double f = a[i * n + k] / a[k * n + k];
-
-            for (int64_t c = k; c < n; c++)
-                a[i * n + c] -= f * a[k * n + c];
-        }
+        isa->rows->real->eliminate(a, n, k);
     }
     return d;
 }
@@ -292,15 +288,16 @@ int det_run(struct op *op, opm_error *err)
     const struct nt *in = kernel_in(op, 0);
     struct nt *out = kernel_out(op, 0);
     int64_t n = in->shape.dim[in->shape.rank - 1];
+    const struct isa *isa = kernel_isa(op);
     double *a = op->scratch;
 
     (void)err;
     for (int64_t i = 0; i < out->count; i++) {
         double d;
 
-        for (int64_t k = 0; k < n * n; k++)
-            a[k] = nt_float(in, i * n * n + k);
-        d = det(a, n);
+        isa->rows->cast[in->type][TENSOR_F64](
+            a, (const char *)in->data + (size_t)(i * n * n) * nt_width(in->type), n * n);
+        d = det(isa, a, n);
         if (out->type == TENSOR_F32)
             ((float *)out->data)[i] = (float)d;
         else

@@ -16,6 +16,9 @@ static int fast_unary(enum un f)
     switch (f) {
     case UN_RELU:
         return U_RELU;
+    case UN_AFFINE:
+    case UN_SCALE:
+        return U_AFFINE;
     case UN_LEAKY:
         return U_LEAKY;
     case UN_SIGMOID:
@@ -114,6 +117,13 @@ static double unary_double(enum un f, double x, double a, double b)
         return atan(x);
     case UN_ATANH:
         return atanh(x);
+    case UN_AFFINE:
+    case UN_SCALE:
+        return a * x + b;
+    case UN_PARAMETRIC_SOFTPLUS:
+        return a * softplus(b * x);
+    case UN_SCALED_TANH:
+        return a * tanh(b * x);
     case UN_CELU:
         return fmax(x, 0) + fmin(0, a * (exp(x / a) - 1));
     case UN_COS:
@@ -189,11 +199,35 @@ static rows_one_fn *unary_rows(const struct isa *isa, enum un f, enum tensor_typ
 
 #define PIECE 512
 
-/* Celu(x) = a Elu(x / a), Selu(x) = b Elu(x) where Elu has a; out may be in. */
-static void elu_kin(const struct unary *u, float *out, const float *in, int64_t n)
+/* after * f(before * x), where f is one of isa.h's with a parameter. */
+struct scaled {
+    float before, after, alpha;
+    enum isa_unary f;
+};
+
+static bool as_scaled(const struct unary *u, struct scaled *out)
 {
-    float before = u->f == UN_CELU ? 1 / u->a : 1, after = u->f == UN_CELU ? u->a : u->b,
-          alpha = u->f == UN_CELU ? 1 : u->a;
+    *out = (struct scaled){ u->b, u->a, 0, U_TANH };
+    switch (u->f) {
+    case UN_CELU:
+        *out = (struct scaled){ 1 / u->a, u->a, 1, U_ELU };
+        return true;
+    case UN_SELU:
+        *out = (struct scaled){ 1, u->b, u->a, U_ELU };
+        return true;
+    case UN_PARAMETRIC_SOFTPLUS:
+        out->f = U_SOFTPLUS;
+        return true;
+    default:
+        return u->f == UN_SCALED_TANH;
+    }
+}
+
+/* out may be in. */
+static void run_scaled(const struct unary *u, const struct scaled *s, float *out, const float *in,
+                       int64_t n)
+{
+    float before = s->before, after = s->after, alpha = s->alpha;
 
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t m = MIN(n - i, (int64_t)PIECE);
@@ -203,7 +237,7 @@ static void elu_kin(const struct unary *u, float *out, const float *in, int64_t 
             u->isa->unary(U_AFFINE, out + i, from, m, before, 0);
             from = out + i;
         }
-        u->isa->unary(U_ELU, out + i, from, m, alpha, 0);
+        u->isa->unary(s->f, out + i, from, m, alpha, 0);
         if (after != 1)
             u->isa->unary(U_AFFINE, out + i, out + i, m, after, 0);
     }
@@ -216,10 +250,12 @@ static void unary_part(void *arg, int64_t begin, int64_t end, int thread)
     int fast = j->in->type == TENSOR_F32 ? fast_unary(u->f) : -1;
     rows_one_fn *rows = unary_rows(u->isa, u->f, j->in->type);
     int64_t width = (int64_t)nt_width(j->in->type);
+    struct scaled scaled;
 
     (void)thread;
-    if (j->in->type == TENSOR_F32 && (u->f == UN_CELU || u->f == UN_SELU)) {
-        elu_kin(u, (float *)j->out->data + begin, (const float *)j->in->data + begin, end - begin);
+    if (j->in->type == TENSOR_F32 && as_scaled(u, &scaled)) {
+        run_scaled(u, &scaled, (float *)j->out->data + begin, (const float *)j->in->data + begin,
+                   end - begin);
         return;
     }
     if (fast >= 0) {
@@ -284,6 +320,18 @@ static void unary_params(const struct op *op, struct unary *u)
     case UN_CELU:
     case UN_ELU:
         u->a = node_attr_float(n, "alpha", 1.0f);
+        break;
+    case UN_AFFINE:
+        u->a = node_attr_float(n, "alpha", 1.0f);
+        u->b = node_attr_float(n, "beta", 0);
+        break;
+    case UN_SCALE:
+        u->a = node_attr_float(n, "scale", 1.0f);
+        break;
+    case UN_PARAMETRIC_SOFTPLUS:
+    case UN_SCALED_TANH:
+        u->a = node_attr_float(n, "alpha", 1.0f);
+        u->b = node_attr_float(n, "beta", 1.0f);
         break;
     case UN_LEAKY:
         u->a = node_attr_float(n, "alpha", 0.01f);

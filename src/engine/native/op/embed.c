@@ -1,6 +1,7 @@
 /* embed.c -- com.microsoft's EmbedLayerNormalization and QEmbedLayerNormalization: embeddings of
  * words, positions and segments, added up and normalized. */
 #include "engine/native/math/infer.h"
+#include "engine/native/math/q8.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
@@ -85,17 +86,16 @@ int embednorm_prepare(struct op *op, opm_error *err)
         (places && (places->count % MAX(ids->shape.dim[1], (int64_t)1) || !places->count ||
                     !(TYPE_BIT(places->type) & TYPES_INDEX))))
         return kernel_fail(op, OPM_EUNSUPPORTED, err, "operands do not fit");
-    op->scratch_bytes = (size_t)width * 2 * sizeof(float) + 1;
+    op->scratch_bytes = (size_t)width * 3 * sizeof(float) + 1;
     return kernel_infer(op, err);
 }
 
-/* A row of a table, added to out; false: there is none. */
-static bool add_row(const struct op *op, uint32_t table, int64_t row, float *out, int64_t n)
+/* A row of a table, added to out; false: there is none. room: for a row. */
+static bool add_row(const struct op *op, uint32_t table, int64_t row, float *out, int64_t n,
+                    float *room)
 {
     struct embed_slots at = slots_of(op);
     const struct nt *t = kernel_in(op, table);
-    float scale;
-    int64_t zero;
 
     if (row < 0 || row >= t->count / MAX(n, (int64_t)1))
         return false;
@@ -103,10 +103,10 @@ static bool add_row(const struct op *op, uint32_t table, int64_t row, float *out
         kernel_isa(op)->binary(B_ADD, out, out, 1, (const float *)t->data + row * n, 1, n);
         return true;
     }
-    scale = *(const float *)kernel_in(op, at.scale + table - WORDS)->data;
-    zero = nt_int(kernel_in(op, at.zero + table - WORDS), 0);
-    for (int64_t i = 0; i < n; i++)
-        out[i] += (float)(nt_int(t, row * n + i) - zero) * scale;
+    kernel_q8(op)->dequantize(room, (const uint8_t *)t->data + row * n, t->type == TENSOR_I8, n,
+                              *(const float *)kernel_in(op, at.scale + table - WORDS)->data,
+                              q8_zero(kernel_in(op, at.zero + table - WORDS), 0));
+    kernel_isa(op)->binary(B_ADD, out, out, 1, room, 1, n);
     return true;
 }
 
@@ -131,18 +131,20 @@ int embednorm_run(struct op *op, opm_error *err)
                     *places = kernel_in(op, slots_of(op).places);
     struct nt *out = kernel_out(op, 0), *sums = kernel_out(op, 2);
     int64_t n = out->shape.dim[2], seq = ids->shape.dim[1];
-    float *gamma = op->scratch, *beta = gamma + n;
+    float *gamma = op->scratch, *beta = gamma + n, *room = beta + n;
 
     memset(gamma, 0, (size_t)n * 2 * sizeof(*gamma));
-    add_row(op, GAMMA, 0, gamma, n);
-    add_row(op, BETA, 0, beta, n);
+    add_row(op, GAMMA, 0, gamma, n, room);
+    add_row(op, BETA, 0, beta, n, room);
     for (int64_t i = 0; i < ids->count; i++) {
         float *row = (float *)out->data + i * n;
         int64_t place = places ? nt_int(places, i % places->count) : i % seq;
 
         memset(row, 0, (size_t)n * sizeof(*row));
-        if (!add_row(op, WORDS, nt_int(ids, i), row, n) || !add_row(op, PLACES, place, row, n) ||
-            (kernel_in(op, TYPES) && !add_row(op, TYPES, types ? nt_int(types, i) : 0, row, n)))
+        if (!add_row(op, WORDS, nt_int(ids, i), row, n, room) ||
+            !add_row(op, PLACES, place, row, n, room) ||
+            (kernel_in(op, TYPES) &&
+             !add_row(op, TYPES, types ? nt_int(types, i) : 0, row, n, room)))
             return kernel_fail(op, OPM_EINVAL, err, "index out of range at token %lld",
                                (long long)i);
         if (sums)

@@ -44,6 +44,8 @@ enum nbits_kind {
     NBITS_LINEAR, /* MatMul or Gemm, by operands of DequantizeLinear */
 };
 
+enum moe_arg { MOE_PLAIN, MOE_QUANTISED };
+
 /* qconv.c */
 enum qconv_kind {
     QCONV_INTEGER, /* ConvInteger */
@@ -68,6 +70,9 @@ enum rnn_kind { RNN_PLAIN = 1, RNN_GRU = 3, RNN_LSTM = 4, RNN_GATES = 15, RNN_QU
 
 /* softmax.c */
 enum soft_kind { SOFT_MAX, SOFT_LOG, SOFT_HARD };
+
+/* topk.c: whole slices, sorted or not, or a list's values in the order in which they come */
+enum unique_kind { UNIQUE_SLICES, UNIQUE_VALUES };
 
 /* elementwise.c */
 enum not_kind { NOT_LOGICAL, NOT_BITS };

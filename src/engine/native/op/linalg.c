@@ -1,4 +1,5 @@
 /* linalg.c -- com.microsoft's Inverse, CDist and RelativePositionBias. */
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 
@@ -18,17 +19,18 @@ int inverse_prepare(struct op *op, opm_error *err)
     if (s->dim[s->rank - 1] > 1 << 20)
         return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     op->scratch_bytes =
-        2 * sizeof(double) * (size_t)s->dim[s->rank - 1] * (size_t)s->dim[s->rank - 1];
+        sizeof(double) * (size_t)s->dim[s->rank - 1] * (size_t)(s->dim[s->rank - 1] + 1);
     return kernel_infer(op, err);
 }
 
-/* a, n x n, to the unit matrix, and with the same steps b, the unit matrix, to the inverse of a.
- * False if there is none. */
-static bool eliminate(double *a, double *b, int64_t n)
+/* a, n x n, becomes its inverse: where a column has become one of the unit matrix, that of the
+ * inverse stands. Rows are exchanged, and in the end columns the other way. False if there is none.
+ */
+static bool invert(const struct isa *isa, double *a, int64_t *from, int64_t n)
 {
     for (int64_t c = 0; c < n; c++) {
+        double *row = a + c * n, f;
         int64_t best = c;
-        double f;
 
         for (int64_t r = c + 1; r < n; r++)
             if (fabs(a[r * n + c]) > fabs(a[best * n + c]))
@@ -36,24 +38,24 @@ static bool eliminate(double *a, double *b, int64_t n)
         f = a[best * n + c];
         if (!(fabs(f) > 0))
             return false;
+        from[c] = best;
         for (int64_t k = 0; k < n; k++) {
-            double t = a[c * n + k], u = b[c * n + k];
+            double t = row[k];
 
-            a[c * n + k] = a[best * n + k] / f;
-            b[c * n + k] = b[best * n + k] / f;
-            if (best != c) {
+            row[k] = a[best * n + k] / f;
+            if (best != c)
                 a[best * n + k] = t;
-                b[best * n + k] = u;
-            }
         }
-        for (int64_t r = 0; r < n; r++) {
-            f = a[r * n + c];
-            for (int64_t k = 0; k < n && r != c && f != 0; k++) {
-                a[r * n + k] -= f * a[c * n + k];
-                b[r * n + k] -= f * b[c * n + k];
-            }
-        }
+        row[c] = 1 / f;
+        isa->rows->real->invert(a, n, c);
     }
+    for (int64_t c = n - 1; c >= 0; c--)
+        for (int64_t r = 0; r < n && from[c] != c; r++) {
+            double t = a[r * n + c];
+
+            a[r * n + c] = a[r * n + from[c]];
+            a[r * n + from[c]] = t;
+        }
     return true;
 }
 
@@ -61,24 +63,33 @@ int inverse_run(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0);
     struct nt *out = kernel_out(op, 0);
+    const struct isa *isa = kernel_isa(op);
     int64_t n = x->shape.dim[x->shape.rank - 1], size = n * n;
-    double *a = op->scratch, *b = a + size;
+    size_t w = nt_width(x->type);
+    double *a = op->scratch;
 
     for (int64_t first = 0; first < x->count; first += size) {
-        for (int64_t i = 0; i < size; i++) {
-            a[i] = nt_float(x, first + i);
-            b[i] = i % (n + 1) == 0;
-        }
-        if (!eliminate(a, b, n))
+        isa->rows->cast[x->type][TENSOR_F64](a, (const char *)x->data + (size_t)first * w, size);
+        if (!invert(isa, a, (int64_t *)(a + size), n))
             return kernel_fail(op, OPM_EINVAL, err, "matrix %lld has no inverse",
                                (long long)(first / size));
-        for (int64_t i = 0; i < size; i++)
-            if (out->type == TENSOR_F64)
-                ((double *)out->data)[first + i] = b[i];
-            else
-                ((float *)out->data)[first + i] = (float)b[i];
+        isa->rows->cast[TENSOR_F64][x->type]((char *)out->data + (size_t)first * w, a, size);
     }
     return 0;
+}
+
+/* A row of distances from all of B, and B's rows side by side as columns. */
+static size_t row_bytes(const struct nt *b)
+{
+    return (size_t)((b->shape.dim[0] + ROWS_DISTANCES - 1) / ROWS_DISTANCES * ROWS_DISTANCES) *
+           nt_width(b->type);
+}
+
+static size_t columns_bytes(const struct op *op)
+{
+    const struct nt *b = kernel_in(op, 1);
+
+    return row_bytes(b) * (size_t)b->shape.dim[1];
 }
 
 /* Distances of the rows of A from those of B. */
@@ -91,40 +102,57 @@ int cdist_prepare(struct op *op, opm_error *err)
         rc = kernel_want(op, 1, TYPE_BIT(kernel_in(op, 0)->type), err);
     if (!rc && strcmp(metric, "sqeuclidean") != 0 && strcmp(metric, "euclidean") != 0)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for the metric '%.40s'", metric);
-    return rc ? rc : kernel_infer(op, err);
+    if (!rc)
+        rc = kernel_infer(op, err);
+    if (!rc)
+        op->scratch_bytes =
+            columns_bytes(op) + (size_t)pool_threads(kernel_pool(op)) * row_bytes(kernel_in(op, 1));
+    return rc;
 }
 
 static void cdist_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct op *op = arg;
-    const struct nt *a = kernel_in(op, 0), *b = kernel_in(op, 1);
+    const struct nt *a = kernel_in(op, 0);
     struct nt *out = kernel_out(op, 0);
-    int64_t n = b->shape.dim[0], k = a->shape.dim[1];
+    size_t w = nt_width(a->type), row = row_bytes(kernel_in(op, 1));
+    int64_t n = out->shape.dim[1], k = a->shape.dim[1], wide = (int64_t)(row / w);
     bool root = node_attr_is(op->node, "metric", "euclidean", "sqeuclidean");
+    const struct rows_isa *rows = kernel_isa(op)->rows;
+    char *room = (char *)op->scratch + columns_bytes(op) + (size_t)thread * row;
 
-    (void)thread;
-    for (int64_t i = begin; i < end; i++)
-        for (int64_t j = 0; j < n; j++) {
-            double sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        char *to = (char *)out->data + (size_t)(i * n) * w;
 
-            for (int64_t p = 0; p < k; p++) {
-                double d = nt_float(a, i * k + p) - nt_float(b, j * k + p);
-
-                sum += d * d;
-            }
-            sum = root ? sqrt(sum) : sum;
-            if (out->type == TENSOR_F64)
-                ((double *)out->data)[i * n + j] = sum;
-            else
-                ((float *)out->data)[i * n + j] = (float)sum;
-        }
+        rows->distance[a->type](room, (const char *)a->data + (size_t)(i * k) * w, op->scratch, k,
+                                wide);
+        if (root)
+            rows->one[ROWS_SQRT][a->type](to, room, n, 0, 0);
+        else
+            memcpy(to, room, (size_t)n * w);
+    }
 }
 
 int cdist_run(struct op *op, opm_error *err)
 {
+    const struct nt *b = kernel_in(op, 1);
+    int64_t n = b->shape.dim[0], k = b->shape.dim[1], wide;
+
     (void)err;
-    if (kernel_out(op, 0)->count)
-        pool_for(kernel_pool(op), kernel_in(op, 0)->shape.dim[0], 1, cdist_part, op);
+    if (!kernel_out(op, 0)->count)
+        return 0;
+    wide = (int64_t)(row_bytes(b) / nt_width(b->type));
+    memset(op->scratch, 0, columns_bytes(op));
+    if (b->type == TENSOR_F64)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t c = 0; c < k; c++)
+                ((double *)op->scratch)[c * wide + j] = ((const double *)b->data)[j * k + c];
+    else
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t c = 0; c < k; c++)
+                ((float *)op->scratch)[c * wide + j] = ((const float *)b->data)[j * k + c];
+    pool_for(kernel_pool(op), kernel_in(op, 0)->shape.dim[0],
+             MAX(8192 / MAX(n * k, (int64_t)1), (int64_t)1), cdist_part, op);
     return 0;
 }
 

@@ -124,9 +124,9 @@ static const float *token(const struct op *op, uint32_t slot, int64_t row, int64
     return (const float *)kernel_in(op, slot)->data + (row * heads + h) * width;
 }
 
-/* One token: the state s of a head fades, forgets, learns. */
+/* One token: the state s of a head fades, forgets, learns; out: what q finds there. */
 static void linear_step(const struct op *op, const struct linear *l, float *s, float *write,
-                        int64_t row, int64_t h)
+                        int64_t row, int64_t h, const float *q, float *out)
 {
     const struct isa *isa = kernel_isa(op);
     const float *k = token(op, LIN_KEY, row, h, l->kv, l->dk);
@@ -148,8 +148,7 @@ static void linear_step(const struct op *op, const struct linear *l, float *s, f
             isa->loops->axpy(write, s + d * l->dv, -k[d] * (erase ? erase[d] : 1), l->dv);
         isa->unary(U_AFFINE, write, write, l->dv, *beta, 0);
     }
-    for (int64_t d = 0; d < l->dk; d++)
-        isa->loops->axpy(s + d * l->dv, write, k[d], l->dv);
+    isa->loops->learn(s, k, write, q, out, l->dk, l->dv);
 }
 
 /* Heads of keys and values, batch item by batch item. */
@@ -176,14 +175,19 @@ static void linear_part(void *arg, int64_t begin, int64_t end, int thread)
         for (int64_t t = 0; t < l->len; t++) {
             int64_t row = b * l->len + t;
 
-            linear_step(op, l, s, write, row, h);
+            linear_step(op, l, s, write, row, h,
+                        token(op, LIN_QUERY, row, h * group, l->heads, l->dk),
+                        (float *)kernel_out(op, 0)->data + (row * l->heads + h * group) * l->dv);
             for (int64_t q = h * group; q < (h + 1) * group; q++) {
                 const float *x = token(op, LIN_QUERY, row, q, l->heads, l->dk);
                 float *out = (float *)kernel_out(op, 0)->data + (row * l->heads + q) * l->dv;
 
-                memset(out, 0, (size_t)l->dv * sizeof(*out));
-                for (int64_t d = 0; d < l->dk; d++)
-                    isa->loops->axpy(out, s + d * l->dv, x[d] * l->scale, l->dv);
+                if (q > h * group) {
+                    memset(out, 0, (size_t)l->dv * sizeof(*out));
+                    for (int64_t d = 0; d < l->dk; d++)
+                        isa->loops->axpy(out, s + d * l->dv, x[d], l->dv);
+                }
+                isa->unary(U_AFFINE, out, out, l->dv, l->scale, 0);
             }
         }
     }

@@ -391,8 +391,6 @@ static void mm_part(void *arg, int64_t begin, int64_t end, int thread)
         g.b = s->packed ? s->packed
               : g.brs   ? j->b + batch_matrix(s, s->b_batch, item)
                         : j->pb + (s->b_shared ? 0 : item) * s->b_floats;
-        g.half = s->half;
-        g.half_type = s->half_type;
         g.wide = s->half ? j->pb + thread * gemm_wide(g.isa, s->k) : NULL;
         g.c += item * s->m * s->n;
         g.base = item * s->m * s->n;
@@ -423,9 +421,7 @@ static void row_part(void *arg, int64_t begin, int64_t end, int thread)
                 c[q] = isa->dot(a, b + q * s->bcs, s->k) * j->g.alpha;
             continue;
         }
-        memset(c, 0, (size_t)n * sizeof(*c));
-        for (int64_t p = 0; p < s->k; p++)
-            isa->loops->axpy(c, b + p * s->brs, a[p], n);
+        isa->loops->row_product(c, a, b, s->brs, s->k, n);
         if (j->g.alpha != 1)
             isa->unary(U_AFFINE, c, c, n, j->g.alpha, 0);
     }
@@ -482,6 +478,9 @@ static void run_f32(struct op *op, const struct nt *add, const float *scaled)
                  pool_grain((double)(s->k * MIN(s->n, (int64_t)STRIP)) * ROW_NS), row_part, &j);
         return;
     }
+    j.g.half = s->half;
+    j.g.half_type = s->half_type;
+    j.g.a_bf16 = gemm_is_bf16(&j.g, j.a, kernel_in(op, 0)->count);
     gemm_grid(&j.grid, j.g.isa, s->m, s->n, s->k, s->nbatch, pool_threads(kernel_pool(op)));
     if (!s->packed && !s->half && (uintptr_t)j.b % sizeof(float) == 0 &&
         gemm_as_it_is(j.g.isa, s->k, s->n, s->brs, s->bcs))
@@ -569,16 +568,18 @@ static void gemm_tail(struct op *op, const struct matmul *s)
     int64_t cs = r >= 1 && c->shape.dim[r - 1] != 1,
             rs = r >= 2 && c->shape.dim[r - 2] != 1 ? c->shape.dim[r - 1] : 0;
 
-    for (int64_t i = 0; i < out->count; i += s->n) {
-        int64_t at = i / s->n * rs;
-
+    for (int64_t i = 0, at = 0; i < out->count; i += s->n, at += rs) {
         switch (out->type) {
         case TENSOR_F64: {
             double *to = (double *)out->data + i;
             const double *add = c ? (const double *)c->data + at : NULL;
 
-            for (int64_t k = 0; k < s->n; k++)
-                to[k] = (double)s->alpha * to[k] + (c ? (double)s->beta * add[k * cs] : 0);
+            if (s->alpha == 1 && s->beta == 1 && (!c || cs))
+                for (int64_t k = 0; k < s->n && c; k++)
+                    to[k] += add[k];
+            else
+                for (int64_t k = 0; k < s->n; k++)
+                    to[k] = (double)s->alpha * to[k] + (c ? (double)s->beta * add[k * cs] : 0);
             break;
         }
         case TENSOR_I32:

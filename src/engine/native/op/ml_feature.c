@@ -1,5 +1,6 @@
 /* ml_feature.c -- ai.onnx.ml: what features are made ready with, and maps. */
 #include "base/u64map.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -24,6 +25,17 @@ static void put_number(struct nt *out, int64_t i, double v)
         ((int32_t *)out->data)[i] = (int32_t)v;
 }
 
+/* Of widths that are known copies are single instructions. */
+static inline void copy_element(char *to, const void *from, size_t width)
+{
+    if (width == 4)
+        memcpy(to, from, 4);
+    else if (width == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, width);
+}
+
 /* -- Binarizer, Imputer -- */
 
 int binarizer_prepare(struct op *op, opm_error *err)
@@ -37,10 +49,22 @@ int binarizer_run(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0);
     double threshold = (double)node_attr_float(op->node, "threshold", 0);
+    void *out = kernel_out(op, 0)->data;
 
     (void)err;
-    for (int64_t i = 0; i < x->count; i++)
-        put_number(kernel_out(op, 0), i, nt_float(x, i) > threshold);
+#define ABOVE(T)                           \
+    for (int64_t i = 0; i < x->count; i++) \
+    ((T *)out)[i] = (double)((const T *)x->data)[i] > threshold
+    if (x->type == TENSOR_F32)
+        for (int64_t i = 0; i < x->count; i++)
+            ((float *)out)[i] = ((const float *)x->data)[i] > (float)threshold;
+    else if (x->type == TENSOR_F64)
+        ABOVE(double);
+    else if (x->type == TENSOR_I64)
+        ABOVE(int64_t);
+    else
+        ABOVE(int32_t);
+#undef ABOVE
     return 0;
 }
 
@@ -77,24 +101,33 @@ int imputer_run(struct op *op, opm_error *err)
     const struct nt *x = kernel_in(op, 0);
     const int64_t *ints;
     struct ml_list l = imputed(op, &ints);
-    double missing = tensor_type_float(x->type)
-                         ? (double)node_attr_float(op->node, "replaced_value_float", 0)
-                         : (double)node_attr_int(op->node, "replaced_value_int64", 0);
+    double missing = (double)node_attr_float(op->node, "replaced_value_float", 0);
+    int64_t absent = node_attr_int(op->node, "replaced_value_int64", 0);
+
+    struct nt *out = kernel_out(op, 0);
 
     (void)err;
-    for (int64_t i = 0; i < x->count; i++) {
-        double v = nt_float(x, i);
-        size_t k = l.n > 1 ? (size_t)i % l.n : 0;
-
-        if (v == missing || (isnan(v) && isnan(missing)))
-            v = ints ? (double)ints[k] : (double)l.f[k];
-        else if (!tensor_type_float(x->type)) { /* 64 bits do not all fit a double */
-            memcpy((char *)kernel_out(op, 0)->data + (size_t)i * nt_width(x->type),
-                   (const char *)x->data + (size_t)i * nt_width(x->type), nt_width(x->type));
-            continue;
-        }
-        put_number(kernel_out(op, 0), i, v);
+    /* Rows of features; one number stands for all of them. */
+#define FILL(T, from, none)                                \
+    for (int64_t i = 0; i < x->count; i += (int64_t)l.n) { \
+        const T *in = (const T *)x->data + i;              \
+        T *to = (T *)out->data + i;                        \
+        for (size_t k = 0; k < l.n; k++)                   \
+            to[k] = (none) ? (T)(from)[k] : in[k];         \
     }
+    if (x->type == TENSOR_F32 && isnan(missing))
+        FILL(float, l.f, in[k] != in[k])
+    else if (x->type == TENSOR_F32)
+        FILL(float, l.f, in[k] == (float)missing)
+    else if (x->type == TENSOR_F64 && isnan(missing))
+        FILL(double, l.f, in[k] != in[k])
+    else if (x->type == TENSOR_F64)
+        FILL(double, l.f, in[k] == missing)
+    else if (x->type == TENSOR_I64)
+        FILL(int64_t, ints, in[k] == absent)
+    else
+        FILL(int32_t, ints, in[k] == absent)
+#undef FILL
     return 0;
 }
 
@@ -138,6 +171,8 @@ struct dictionary {
     bool places; /* the value of a key is its place */
     struct words words;
     struct u64map numbers;
+    int32_t *dense; /* instead of numbers, of keys that are close together: from `low` on, or -1 */
+    uint64_t low, span;
     bool ready;
     char missing[sizeof(struct tensor_string)]; /* value of what is no key */
     struct tensor_string text;
@@ -149,6 +184,9 @@ static void dictionary_release(void *state)
 
     words_release(&d->words);
     u64map_release(&d->numbers);
+    mem_free(d->dense);
+    d->dense = NULL;
+    d->span = 0;
 }
 
 /* Equal numbers have equal keys. */
@@ -171,6 +209,45 @@ static struct tensor as_tensor(enum tensor_type type, const void *data, int64_t 
     return (struct tensor){ "", type, { 1, { n } }, n, data, (size_t)n * nt_width(type), false };
 }
 
+#define SPARSE 4 /* places for a key, at most */
+
+/* Whole numbers that are close together. The last one of equal keys counts, as in a map. */
+static int dense_fill(struct dictionary *d, const struct tensor *keys)
+{
+    uint64_t low, high;
+
+    if (!tensor_type_int(d->key.type) || !d->key.n)
+        return 0;
+    low = high = (uint64_t)tensor_int(keys, 0);
+    for (int64_t i = 1; i < d->key.n; i++) {
+        uint64_t k = (uint64_t)tensor_int(keys, i);
+
+        low = (int64_t)k < (int64_t)low ? k : low;
+        high = (int64_t)k > (int64_t)high ? k : high;
+    }
+    if (high - low >= SPARSE * (uint64_t)d->key.n)
+        return 0;
+    d->dense = mem_alloc((size_t)(high - low + 1) * sizeof(*d->dense));
+    if (!d->dense)
+        return OPM_ENOMEM;
+    memset(d->dense, 0xff, (size_t)(high - low + 1) * sizeof(*d->dense));
+    for (int64_t i = 0; i < d->key.n; i++)
+        d->dense[(uint64_t)tensor_int(keys, i) - low] = (int32_t)i;
+    d->low = low;
+    d->span = high - low + 1;
+    return 0;
+}
+
+static int64_t number_find(const struct dictionary *d, uint64_t key)
+{
+    uint64_t *at;
+
+    if (d->dense)
+        return key - d->low < d->span ? d->dense[key - d->low] : -1;
+    at = u64map_get(&d->numbers, key);
+    return at ? (int64_t)*at : -1;
+}
+
 static int dictionary_fill(struct op *op, struct dictionary *d, opm_error *err)
 {
     struct tensor keys = as_tensor(d->key.type, d->key.data, d->key.n);
@@ -179,7 +256,9 @@ static int dictionary_fill(struct op *op, struct dictionary *d, opm_error *err)
     if (d->key.type == TENSOR_STRING)
         rc = words_init(&d->words, (const struct tensor_string *)(const void *)d->key.data,
                         (size_t)d->key.n);
-    for (int64_t i = 0; i < d->key.n && !rc && d->key.type != TENSOR_STRING; i++)
+    else
+        rc = dense_fill(d, &keys);
+    for (int64_t i = 0; i < d->key.n && !rc && !d->dense && d->key.type != TENSOR_STRING; i++)
         rc = u64map_put(&d->numbers, key_of(&keys, i), (uint64_t)i);
     d->ready = !rc;
     return rc ? kernel_nomem(op, err) : 0;
@@ -187,13 +266,12 @@ static int dictionary_fill(struct op *op, struct dictionary *d, opm_error *err)
 
 static int64_t dictionary_find(const struct dictionary *d, const struct nt *x, int64_t i)
 {
-    struct tensor t = as_tensor(x->type, x->data, x->count);
-    uint64_t *at;
-
     if (x->type == TENSOR_STRING)
         return words_find(&d->words, &nt_strings(x)[i]);
-    at = u64map_get(&d->numbers, key_of(&t, i));
-    return at ? (int64_t)*at : -1;
+    if (x->type == TENSOR_I64)
+        return number_find(d, ((const uint64_t *)x->data)[i]);
+    return number_find(
+        d, key_of(&(struct tensor){ .type = x->type, .data = x->data, .count = x->count }, i));
 }
 
 static void set_missing(struct dictionary *d, const struct node *n, enum tensor_type type)
@@ -284,12 +362,11 @@ int labelencoder_run(struct op *op, opm_error *err)
         bool back = d->places && x->type != TENSOR_STRING;
         int64_t at = back ? nt_int(x, i) : dictionary_find(d, x, i);
 
-        if (at < 0 || at >= d->key.n)
-            memcpy(to, d->missing, w);
-        else if (d->places && !back)
-            memcpy(to, &at, w);
-        else
-            memcpy(to, d->value.data + (size_t)at * w, w);
+        const void *from = at < 0 || at >= d->key.n ? d->missing
+                           : d->places && !back     ? (const char *)&at
+                                                    : d->value.data + (size_t)at * w;
+
+        copy_element(to, from, w);
     }
     return 0;
 }
@@ -324,15 +401,11 @@ int onehotencoder_run(struct op *op, opm_error *err)
 
     memset(out, 0, kernel_out(op, 0)->bytes);
     for (int64_t i = 0; i < x->count; i++, out += d->key.n) {
-        uint64_t *place = NULL;
-        int64_t at;
+        /* Numbers of any type are looked up as integers. */
+        int64_t at = x->type == TENSOR_STRING || x->type == TENSOR_I64
+                         ? dictionary_find(d, x, i)
+                         : number_find(d, (uint64_t)nt_int(x, i));
 
-        if (x->type == TENSOR_STRING)
-            at = dictionary_find(d, x, i);
-        else { /* numbers of any type are looked up as integers */
-            place = u64map_get(&d->numbers, (uint64_t)nt_int(x, i));
-            at = place ? (int64_t)*place : -1;
-        }
         if (at >= 0)
             out[at] = 1;
         else if (!node_attr_int(op->node, "zeros", 1))
@@ -362,6 +435,17 @@ int featurevectorizer_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+/* The first n numbers of a row of an input. */
+static void cast_row(struct op *op, uint32_t i, float *out, int64_t row, int64_t n)
+{
+    const struct nt *x = kernel_in(op, i);
+    int64_t unused, cols = 0;
+
+    ml_matrix(x, &unused, &cols);
+    kernel_isa(op)->rows->cast[x->type][TENSOR_F32](
+        out, (const char *)x->data + (size_t)(row * cols) * nt_width(x->type), n);
+}
+
 /* Rows side by side; what an input has too many of is cut off, what it lacks is 0. */
 int featurevectorizer_run(struct op *op, opm_error *err)
 {
@@ -376,8 +460,10 @@ int featurevectorizer_run(struct op *op, opm_error *err)
             int64_t unused, cols = 0;
 
             ml_matrix(kernel_in(op, i), &unused, &cols);
-            for (int64_t c = 0; c < dims[i]; c++)
-                *out++ = c < cols ? (float)nt_float(kernel_in(op, i), r * cols + c) : 0;
+            cols = MIN(cols, dims[i]);
+            cast_row(op, i, out, r, cols);
+            memset(out + cols, 0, (size_t)(dims[i] - cols) * sizeof(*out));
+            out += dims[i];
         }
     return 0;
 }
@@ -391,32 +477,36 @@ int featureextractor_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+static void pick_features(char *to, const char *from, int64_t rows, size_t row_bytes,
+                          const int64_t *at, int64_t n, const size_t w)
+{
+    for (int64_t r = 0; r < rows; r++, from += row_bytes)
+        for (int64_t i = 0; i < n; i++, to += w)
+            memcpy(to, from + (size_t)at[i] * w, w);
+}
+
 int featureextractor_run(struct op *op, opm_error *err)
 {
     const struct nt *x = kernel_in(op, 0), *y = kernel_in(op, 1);
     int64_t cols = x->shape.dim[x->shape.rank - 1], rows = cols ? x->count / cols : 0;
     size_t w = nt_width(x->type);
     char *to = kernel_out(op, 0)->data;
+    const int64_t *at = y->data;
 
     for (int64_t i = 0; i < y->count; i++)
         if (nt_int(y, i) < 0 || nt_int(y, i) >= cols)
             return kernel_fail(op, OPM_EINVAL, err, "feature %lld of %lld", (long long)nt_int(y, i),
                                (long long)cols);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < y->count; i++, to += w)
-            memcpy(to, (const char *)x->data + (size_t)(r * cols + nt_int(y, i)) * w, w);
+    if (w == 4)
+        pick_features(to, x->data, rows, (size_t)cols * w, at, y->count, 4);
+    else if (w == 8)
+        pick_features(to, x->data, rows, (size_t)cols * w, at, y->count, 8);
+    else
+        pick_features(to, x->data, rows, (size_t)cols * w, at, y->count, w);
     return 0;
 }
 
 /* -- maps: DictVectorizer, CastMap, ZipMap. They decide about their outputs while running. -- */
-
-#define WHILE_RUNNING(name)                           \
-    int name##_prepare(struct op *op, opm_error *err) \
-    {                                                 \
-        (void)op;                                     \
-        (void)err;                                    \
-        return NEED_DATA;                             \
-    }
 
 WHILE_RUNNING(dictvectorizer)
 WHILE_RUNNING(castmap)

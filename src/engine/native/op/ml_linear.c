@@ -1,4 +1,6 @@
 /* ml_linear.c -- linear models, support vector machines, Scaler and Normalizer. */
+#include "engine/native/isa/rows_isa.h"
+#include "engine/native/math/gemm.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -17,19 +19,6 @@ static int want_matrix(struct op *op, int64_t *rows, int64_t *cols, opm_error *e
         rc = kernel_fail(op, OPM_EINVAL, err, "wants a matrix, or one row");
     op->scratch_bytes = rc ? 0 : (size_t)*cols * sizeof(float);
     return rc;
-}
-
-static double dot(const float *a, const float *b, int64_t n)
-{
-    double sum[4] = { 0 };
-    int64_t i = 0;
-
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            sum[k] += (double)a[i + k] * (double)b[i + k];
-    for (; i < n; i++)
-        sum[0] += (double)a[i] * (double)b[i];
-    return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
 /* -- Scaler, Normalizer -- */
@@ -78,8 +67,19 @@ int normalizer_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+/* NaN is not. */
+static float greatest(const float *x, int64_t n)
+{
+    double most = (double)-INFINITY;
+
+    for (int64_t i = 0; i < n; i++)
+        most = ml_greater(most, (double)x[i]);
+    return (float)most;
+}
+
 int normalizer_run(struct op *op, opm_error *err)
 {
+    const struct isa *isa = kernel_isa(op);
     bool l1 = node_attr_is(op->node, "norm", "L1", "MAX"),
          l2 = node_attr_is(op->node, "norm", "L2", "MAX");
     const struct nt *x = kernel_in(op, 0);
@@ -90,16 +90,14 @@ int normalizer_run(struct op *op, opm_error *err)
     ml_matrix(x, &rows, &cols);
     for (int64_t r = 0; r < rows; r++, out += cols) {
         const float *row = ml_row(x, r, cols, op->scratch);
-        double norm = l1 || l2 ? 0 : (double)-INFINITY;
+        float norm = cols ? isa->reduce(l1 ? R_ABS : l2 ? R_SQUARES : R_MAX, row, cols) : 0;
 
-        for (int64_t c = 0; c < cols; c++)
-            norm = l1   ? norm + fabs((double)row[c])
-                   : l2 ? norm + (double)row[c] * (double)row[c]
-                        : ml_greater(norm, (double)row[c]);
         if (l2)
-            norm = sqrt(norm);
-        for (int64_t c = 0; c < cols; c++)
-            out[c] = norm != 0 ? (float)((double)row[c] / norm) : row[c];
+            norm = sqrtf(norm);
+        if (isnan(norm) && !l1 && !l2)
+            norm = greatest(row, cols);
+        norm = norm != 0 ? norm : 1;
+        isa->binary(B_DIV, out, row, 1, &norm, cols == 1, cols);
     }
     return 0;
 }
@@ -108,13 +106,23 @@ int normalizer_run(struct op *op, opm_error *err)
 
 struct linear {
     const float *coefficient, *intercept;
+    float *packed; /* the coefficients */
     size_t ncoefficient, nintercept;
     int64_t rows, cols, scores; /* scores that are computed */
     struct ml_labels label;
 };
 
+static void linear_release(void *state)
+{
+    struct linear *s = state;
+
+    native_free(s->packed);
+    s->packed = NULL;
+}
+
 int linear_prepare(struct op *op, opm_error *err)
 {
+    const struct isa *isa = kernel_isa(op);
     struct linear *s = kernel_new_state(op, sizeof(*s));
     int rc = s ? want_matrix(op, &s->rows, &s->cols, err) : kernel_nomem(op, err);
 
@@ -136,7 +144,84 @@ int linear_prepare(struct op *op, opm_error *err)
     if (y && y->shape.dim[1] != s->scores && !(s->scores == 1 && s->label.n == 2))
         rc = kernel_fail(op, OPM_EINVAL, err, "%zu coefficients are for %lld scores, not %lld",
                          s->ncoefficient, (long long)s->scores, (long long)y->shape.dim[1]);
-    return rc;
+    op->scratch_bytes = (size_t)(s->rows * (s->scores + s->cols)) * sizeof(float) + 1;
+    op->release = linear_release;
+    if (rc || s->packed)
+        return rc;
+    s->packed = native_alloc((size_t)gemm_size_b(isa, s->cols, s->scores) * sizeof(float));
+    if (!s->packed)
+        return kernel_nomem(op, err);
+    gemm_pack_b(isa, s->packed, s->coefficient, s->cols, s->scores, 1, s->cols, 0,
+                gemm_panels(s->scores, isa->nr));
+    return 0;
+}
+
+/* All scores, before what follows. */
+static void linear_scores(const struct op *op, const struct linear *s, float *out)
+{
+    const struct nt *x = kernel_in(op, 0);
+    float *given = (float *)op->scratch + s->rows * s->scores;
+    struct gemm g = { .isa = kernel_isa(op),
+                      .m = s->rows,
+                      .n = s->scores,
+                      .k = s->cols,
+                      .a = x->data,
+                      .ars = s->cols,
+                      .aks = 1,
+                      .b = s->packed,
+                      .c = out,
+                      .ldc = s->scores,
+                      .alpha = 1,
+                      .add = s->nintercept ? s->intercept : NULL,
+                      .add_cs = 1 };
+
+    if (x->type != TENSOR_F32) {
+        kernel_isa(op)->rows->cast[x->type][TENSOR_F32](given, x->data, x->count);
+        g.a = given;
+    }
+    gemm_run_all(&g, kernel_pool(op));
+}
+
+#define SHORT_ROW 16
+
+/* Exponentials of short rows are taken of all at once. */
+static void softmax_rows(const struct isa *isa, float *x, int64_t rows, int64_t n)
+{
+    float most, sum;
+
+    for (int64_t r = 0; r < rows && n > SHORT_ROW; r++)
+        isa->softmax(x + r * n, x + r * n, n);
+    if (n > SHORT_ROW)
+        return;
+    for (int64_t r = 0; r < rows; r++) {
+        most = x[r * n];
+        for (int64_t k = 1; k < n; k++)
+            most = x[r * n + k] > most ? x[r * n + k] : most;
+        for (int64_t k = 0; k < n; k++)
+            x[r * n + k] -= most;
+    }
+    isa->unary(U_EXP, x, x, rows * n, 0, 0);
+    for (int64_t r = 0; r < rows; r++) {
+        sum = 0;
+        for (int64_t k = 0; k < n; k++)
+            sum += x[r * n + k];
+        for (int64_t k = 0; k < n; k++)
+            x[r * n + k] /= sum;
+    }
+}
+
+static void linear_post(const struct op *op, enum ml_post post, float *score, int64_t rows,
+                        int64_t n)
+{
+    const struct isa *isa = kernel_isa(op);
+
+    if (post == ML_LOGISTIC)
+        isa->unary(U_SIGMOID, score, score, rows * n, 0, 0);
+    else if (post == ML_SOFTMAX)
+        softmax_rows(isa, score, rows, n);
+    else
+        for (int64_t r = 0; r < rows && post != ML_NONE; r++, score += n)
+            ml_post(post, score, n);
 }
 
 int linear_run(struct op *op, opm_error *err)
@@ -146,31 +231,42 @@ int linear_run(struct op *op, opm_error *err)
     enum ml_post post = ml_post_of(op->node);
     struct nt *y = kernel_out(op, classes);
     int64_t width = pair && s->label.n == 2 ? 2 : s->scores;
-    float *room = mem_alloc(((size_t)width + 1) * sizeof(*room));
+    float *score = op->scratch;
 
-    if (!room)
-        return kernel_nomem(op, err);
+    (void)err;
+    if (!classes) {
+        score = y->data;
+        linear_scores(op, s, score);
+        linear_post(op, post, score, s->rows, width);
+        return 0;
+    }
+    linear_scores(op, s, score);
     for (int64_t r = 0; r < s->rows; r++) {
-        const float *row = ml_row(kernel_in(op, 0), r, s->cols, op->scratch);
+        const float *row = score + r * s->scores;
         int64_t best = 0;
 
-        for (int64_t k = 0; k < s->scores; k++) {
-            room[k] = (float)(dot(row, s->coefficient + k * s->cols, s->cols) +
-                              (s->nintercept ? (double)s->intercept[k] : 0));
-            best = room[k] > room[best] ? k : best;
-        }
-        if (classes)
-            ml_label_put(&s->label, kernel_out(op, 0), r, pair ? room[0] > 0 : best);
-        if (width > s->scores && post != ML_PROBIT) {
-            ml_post_pair(post, ML_PAIR_SIGNED, room);
-            if (post == ML_SOFTMAX || post == ML_SOFTMAX_ZERO)
-                ml_post(post, room, width);
-        } else
-            ml_post(post, room, s->scores);
-        if (y)
-            memcpy((float *)y->data + r * width, room, (size_t)width * sizeof(*room));
+        for (int64_t k = 1; k < s->scores; k++)
+            best = row[k] > row[best] ? k : best;
+        ml_label_put(&s->label, kernel_out(op, 0), r, pair ? row[0] > 0 : best);
     }
-    mem_free(room);
+    if (!y)
+        return 0;
+    if (width == s->scores || post == ML_PROBIT) {
+        linear_post(op, post, score, s->rows, s->scores);
+        memset(y->data, 0, width > s->scores ? y->bytes : 0);
+        for (int64_t r = 0; r < s->rows; r++)
+            memcpy((float *)y->data + r * width, score + r * s->scores,
+                   (size_t)s->scores * sizeof(*score));
+        return 0;
+    }
+    for (int64_t r = 0; r < s->rows; r++) {
+        float *to = (float *)y->data + r * width;
+
+        to[0] = score[r];
+        ml_post_pair(post, ML_PAIR_SIGNED, to);
+        if (post == ML_SOFTMAX || post == ML_SOFTMAX_ZERO)
+            ml_post(post, to, width);
+    }
     return 0;
 }
 
@@ -190,6 +286,8 @@ struct svm {
     bool all_positive;
     double *kernels, *score, *prob, *estimate; /* of a row */
     int64_t *votes;
+    float *columns, *distance; /* the vectors side by side, and how far from them a row is */
+    int64_t wide;
 };
 
 static void svm_release(void *state)
@@ -198,6 +296,8 @@ static void svm_release(void *state)
 
     mem_free(s->kernels);
     mem_free(s->votes);
+    native_free(s->columns);
+    s->columns = NULL;
 }
 
 static void svm_read(const struct node *n, struct svm *s)
@@ -276,28 +376,54 @@ int svm_prepare(struct op *op, opm_error *err)
     s->votes = mem_calloc((size_t)s->classes + 1, sizeof(*s->votes));
     if (!s->kernels || !s->votes)
         return kernel_nomem(op, err);
+    if (s->kernel == SVM_RBF && s->nvector) {
+        s->wide = (s->nvector + ROWS_DISTANCES - 1) / ROWS_DISTANCES * ROWS_DISTANCES;
+        s->columns = native_alloc((size_t)(s->wide * (s->cols + 1)) * sizeof(*s->columns));
+        if (!s->columns)
+            return kernel_nomem(op, err);
+        memset(s->columns, 0, (size_t)(s->wide * s->cols) * sizeof(*s->columns));
+        for (int64_t v = 0; v < s->nvector; v++)
+            for (int64_t c = 0; c < s->cols; c++)
+                s->columns[c * s->wide + v] = s->vector[v * s->cols + c];
+        s->distance = s->columns + s->wide * s->cols;
+    }
     s->score = s->kernels + s->nvector;
     s->prob = s->score + pairs + 2;
     s->estimate = s->prob + s->classes * s->classes;
     return kernel_infer(op, err);
 }
 
-static double svm_kernel(const struct svm *s, const float *a, const float *b)
+static double svm_kernel(const struct isa *isa, const struct svm *s, const float *a, const float *b)
 {
+#define DOT (double)isa->dot(a, b, s->cols)
     double sum = 0;
 
     switch (s->kernel) {
     case SVM_POLY:
-        return pow(s->gamma * dot(a, b, s->cols) + s->coef0, s->degree);
+        return pow(s->gamma * DOT + s->coef0, s->degree);
     case SVM_SIGMOID:
-        return tanh(s->gamma * dot(a, b, s->cols) + s->coef0);
+        return tanh(s->gamma * DOT + s->coef0);
     case SVM_RBF:
         for (int64_t i = 0; i < s->cols; i++)
             sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
         return exp(-s->gamma * sum);
     default:
-        return dot(a, b, s->cols);
+        return DOT;
     }
+#undef DOT
+}
+
+/* Of a row and all vectors. */
+static void svm_kernels(const struct isa *isa, const struct svm *s, const float *row)
+{
+    if (s->columns) {
+        isa->rows->distance[TENSOR_F32](s->distance, row, s->columns, s->cols, s->wide);
+        for (int64_t v = 0; v < s->nvector; v++)
+            s->kernels[v] = -s->gamma * (double)s->distance[v];
+        isa->rows->real->unary[F64_EXP](s->kernels, s->kernels, s->nvector);
+    } else
+        for (int64_t v = 0; v < s->nvector; v++)
+            s->kernels[v] = svm_kernel(isa, s, row, s->vector + v * s->cols);
 }
 
 static void svm_regress(struct op *op, const struct svm *s)
@@ -309,22 +435,22 @@ static void svm_regress(struct op *op, const struct svm *s)
         const float *row = ml_row(kernel_in(op, 0), r, s->cols, op->scratch);
         double sum = (double)s->rho[0];
 
+        svm_kernels(kernel_isa(op), s, row);
         for (int64_t v = 0; v < s->nvector; v++)
-            sum += (double)s->coefficient[v] * svm_kernel(s, row, s->vector + v * s->cols);
+            sum += (double)s->coefficient[v] * s->kernels[v];
         if (!s->nvector)
-            sum += svm_kernel(s, row, s->coefficient);
+            sum += svm_kernel(kernel_isa(op), s, row, s->coefficient);
         out[r] = one_class ? (sum > 0 ? 1 : -1) : (float)sum;
     }
 }
 
 /* Decisions between pairs of classes; the one that wins most of them. */
-static int64_t svm_decide(const struct svm *s, const float *row)
+static int64_t svm_decide(const struct isa *isa, const struct svm *s, const float *row)
 {
     int64_t start_i = 0, at = 0, best = 0;
 
     memset(s->votes, 0, (size_t)s->classes * sizeof(*s->votes));
-    for (int64_t v = 0; v < s->nvector; v++)
-        s->kernels[v] = svm_kernel(s, row, s->vector + v * s->cols);
+    svm_kernels(isa, s, row);
     for (int64_t i = 0; i < s->classes; start_i += s->per_class[i++]) {
         int64_t start_j = start_i + s->per_class[i];
 
@@ -412,10 +538,12 @@ static void svm_classify(struct op *op, const struct svm *s, float *room)
         int64_t n = s->nvector && !s->nprob ? pairs : s->classes, best = 0;
 
         if (s->nvector)
-            best = svm_decide(s, row);
+            best = svm_decide(kernel_isa(op), s, row);
         else
             for (int64_t k = 0; k < n; k++) {
-                s->score[k] = dot(row, s->coefficient + k * s->cols, s->cols) + (double)s->rho[0];
+                s->score[k] =
+                    (double)kernel_isa(op)->dot(row, s->coefficient + k * s->cols, s->cols) +
+                    (double)s->rho[0];
                 best = s->score[k] > s->score[best] ? k : best;
             }
         if (s->nvector && s->nprob) {

@@ -80,6 +80,63 @@ int tile_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+#define TILE_BYTES 128 /* from which on copies are worth a call */
+
+struct tile_job {
+    const struct nt *in, *out;
+    int32_t first, last; /* dimensions that are repeated */
+    int64_t outer;       /* blocks: of the dimensions before them */
+};
+
+/* What one element of each dimension before d becomes. */
+static size_t tile_block(const struct tile_job *j, char *to, const char *from, int32_t d)
+{
+    const struct shape *s = &j->in->shape;
+    int64_t n = s->dim[d], times = j->out->shape.dim[d] / n;
+    size_t part = (size_t)nt_span(s, d, s->rank) * nt_width(j->in->type), size = part;
+
+    if (d >= j->last)
+        memcpy(to, from, part);
+    else
+        for (int64_t i = 0, at = size = 0; i < n; i++, at += (int64_t)(part / (size_t)n))
+            size += tile_block(j, to + size, from + at, d + 1);
+    for (int64_t k = 1; k < times; k++)
+        memcpy(to + (size_t)k * size, to, size);
+    return size * (size_t)times;
+}
+
+static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct tile_job *j = arg;
+    size_t from = j->in->bytes / (size_t)j->outer, to = j->out->bytes / (size_t)j->outer;
+
+    (void)thread;
+    for (int64_t i = begin; i < end; i++)
+        tile_block(j, (char *)j->out->data + (size_t)i * to,
+                   (const char *)j->in->data + (size_t)i * from, j->first);
+}
+
+/* Whole blocks again and again, where they are long; from the first dimension that is repeated. */
+static bool tile_blocks(struct op *op)
+{
+    struct tile_job j = { kernel_in(op, 0), kernel_out(op, 0), 0, 0, 1 };
+    const int64_t *in = j.in->shape.dim, *out = j.out->shape.dim;
+
+    while (j.first < j.in->shape.rank && in[j.first] == out[j.first])
+        j.outer *= in[j.first++];
+    if (j.first == j.in->shape.rank)
+        return false;
+    for (int32_t d = j.first; d < j.in->shape.rank; d++)
+        j.last = in[d] == out[d] ? j.last : d;
+    if (nt_span(&j.in->shape, j.last, j.in->shape.rank) * (int64_t)nt_width(j.in->type) <
+            TILE_BYTES ||
+        j.outer < pool_threads(kernel_pool(op)))
+        return false;
+    pool_for(kernel_pool(op), j.outer,
+             MAX((int64_t)(16384 * j.outer / (int64_t)j.out->bytes), (int64_t)1), tile_part, &j);
+    return true;
+}
+
 int tile_run(struct op *op, opm_error *err)
 {
     const struct nt *in = kernel_in(op, 0);
@@ -88,7 +145,7 @@ int tile_run(struct op *op, opm_error *err)
     int32_t r = in->shape.rank;
 
     (void)err;
-    if (out->count == 0)
+    if (out->count == 0 || tile_blocks(op))
         return 0;
     strides_of(&in->shape, stride);
     for (int32_t i = 0; i < r; i++) {
@@ -204,6 +261,8 @@ static void concat_single(const void *from, char *to, size_t width, size_t row, 
     }
 }
 
+#define PARTS 16u /* that are laid down at a time */
+
 static void concat_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct concat_job *j = arg;
@@ -216,17 +275,26 @@ static void concat_part(void *arg, int64_t begin, int64_t end, int thread)
             concat_single(kernel_in(j->op, i)->data, out + i * w, w, j->row, begin, end);
         return;
     }
-    for (int64_t o = begin; o < end; o++) {
-        char *to = out + (size_t)o * j->row;
+    for (uint32_t first = 0; first < j->op->nin; first += PARTS) {
+        uint32_t n = MIN(j->op->nin - first, PARTS);
+        const char *from[PARTS];
+        size_t len[PARTS], all = 0;
 
-        for (uint32_t i = 0; i < j->op->nin; i++) {
-            const struct nt *t = kernel_in(j->op, i);
-            size_t len = j->inner * (size_t)t->shape.dim[j->axis];
+        for (uint32_t i = 0; i < n; i++) {
+            const struct nt *t = kernel_in(j->op, first + i);
 
-            if (len)
-                memcpy(to, (const char *)t->data + (size_t)o * len, len);
-            to += len;
+            len[i] = j->inner * (size_t)t->shape.dim[j->axis];
+            from[i] = (const char *)t->data + (size_t)begin * len[i];
+            all += len[i];
         }
+        for (int64_t o = begin; o < end; o++) {
+            char *to = out + (size_t)o * j->row;
+
+            for (uint32_t i = 0; i < n; to += len[i], from[i] += len[i], i++)
+                if (len[i])
+                    memcpy(to, from[i], len[i]);
+        }
+        out += all;
     }
 }
 

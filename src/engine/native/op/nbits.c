@@ -43,7 +43,7 @@ struct nbits {
     int32_t zero_all;
     bool packed;
     int64_t part; /* rows whose digits are made at a time */
-    size_t at_scale, at_sum, at_line;
+    size_t at_scale, at_sum, at_whole, at_line;
 };
 
 static void nbits_release(void *state)
@@ -255,10 +255,11 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
                              : s->linear    ? linear_word(s, b, column, i)
                                             : word_of(s, from + column * row, i);
 
-                memcpy(s->w + ((g * s->words + i) * lanes + l) * 4, &x, sizeof(x));
+                memcpy(s->w + (nbits_group_at(g, s->words, lanes) + i * 2 * lanes + l) * 4, &x,
+                       sizeof(x));
             }
             for (int64_t k = 0; k < s->blocks; k++) {
-                int64_t at = (g * s->blocks + k) * lanes + l,
+                int64_t at = nbits_group_at(g, s->blocks, lanes) + k * 2 * lanes + l,
                         of =
                             s->linear ? linear_at(s, k, s->blocks, column) : column * s->blocks + k;
                 float zero = column < s->n ? zero_at(j->op, s, column, k) : 0;
@@ -291,8 +292,9 @@ static bool find_zero(const struct op *op, struct nbits *s)
 static int pack(struct op *op, struct nbits *s, opm_error *err)
 {
     int64_t lanes = kernel_isa(op)->nbits->lanes;
-    size_t scales = (size_t)(s->groups * s->blocks * lanes),
-           bytes = (size_t)(s->groups * s->words * lanes) * 4;
+    int64_t groups = (s->groups + 1) / 2 * 2;
+    size_t scales = (size_t)(groups * s->blocks * lanes),
+           bytes = (size_t)(groups * s->words * lanes) * 4;
     const struct tensor *b = kernel_const(op, NB_B);
     const struct nt *z = kernel_in(op, NB_ZERO);
     struct pack_job j = { op, s };
@@ -315,7 +317,7 @@ static int pack(struct op *op, struct nbits *s, opm_error *err)
     op->packed_bytes = bytes + scales * (sizeof(float) + (s->zero     ? 1
                                                           : s->zero_f ? sizeof(float)
                                                                       : 0));
-    pool_for(kernel_pool(op), s->groups, 1, pack_part, &j);
+    pool_for(kernel_pool(op), groups, 1, pack_part, &j);
     if (b)
         model_forget(op->plan->engine->model, b->data, b->bytes);
     return 0;
@@ -404,7 +406,8 @@ static int plan_scratch(struct op *op, struct nbits *s, opm_error *err)
         return kernel_fail(op, OPM_ELIMIT, err, "the matrices are too big");
     s->at_scale = (digits + 2 * NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
     s->at_sum = s->at_scale + (scales + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
-    s->at_line = s->at_sum + (sums + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    s->at_whole = s->at_sum + (sums + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
+    s->at_line = s->at_whole + (scales + NATIVE_ALIGN) / NATIVE_ALIGN * NATIVE_ALIGN;
     op->scratch_bytes =
         s->at_line +
         (s->order ? (size_t)pool_threads(kernel_pool(op)) * (size_t)s->room * sizeof(float) : 0);
@@ -470,6 +473,7 @@ static void digits_part(void *arg, int64_t begin, int64_t end, int thread)
     char *scratch = j->op->scratch;
     float *line = (float *)(void *)(scratch + s->at_line) + thread * s->room;
     int32_t *sum = (int32_t *)(void *)(scratch + s->at_sum);
+    float *whole = (float *)(void *)(scratch + s->at_whole);
 
     for (int64_t r = begin; r < end; r++) {
         const float *x = (const float *)kernel_in(j->op, NB_A)->data + (j->row + r) * s->k;
@@ -488,6 +492,7 @@ static void digits_part(void *arg, int64_t begin, int64_t end, int thread)
 
             isa->digits(s->digits, out, s->room, x, n, room,
                         (float *)(void *)(scratch + s->at_scale) + at, sum + at * NBITS_DIGITS);
+            whole[at] = nbits_whole(s->digits, sum + at * NBITS_DIGITS);
             for (int d = 0; !s->zero && !s->zero_f && d < s->digits; d++)
                 sum[at * NBITS_DIGITS + d] *= -s->zero_all;
             x += n;
@@ -503,7 +508,7 @@ static struct nbits_tile tile_of(const struct run_job *j, int64_t g)
     const struct nbits *s = j->s;
     const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
     const struct nt *bias = kernel_in(j->op, NB_BIAS);
-    int64_t column = g * isa->lanes, scales = g * s->blocks * isa->lanes;
+    int64_t column = g * isa->lanes, scales = nbits_group_at(g, s->blocks, isa->lanes);
 
     return (struct nbits_tile){
         .bits = s->bits,
@@ -511,7 +516,7 @@ static struct nbits_tile tile_of(const struct run_job *j, int64_t g)
         .cols = (int)MIN((int64_t)isa->lanes, s->n - column),
         .blocks = s->blocks,
         .words = s->in_block,
-        .w = s->w + g * s->words * isa->lanes * 4,
+        .w = s->w + nbits_group_at(g, s->words, isa->lanes) * 4,
         .scale = s->scale + scales,
         .zero = s->zero ? s->zero + scales : NULL,
         .zero_f = s->zero_f ? s->zero_f + scales : NULL,
@@ -520,53 +525,48 @@ static struct nbits_tile tile_of(const struct run_job *j, int64_t g)
         .a_digit = s->room,
         .bias = bias ? (const float *)bias->data + column : NULL,
         .ldc = s->n,
-        .w_step = s->words * isa->lanes * 4,
-        .scale_step = s->blocks * isa->lanes,
+        .row_words = s->order ? 0 : s->in_block[0],
     };
 }
 
-/* One row by groups of columns, two at a time while there are. */
-static int64_t row_pairs(const struct run_job *j, int64_t begin, int64_t end)
+/* Rows of A from r on, as digits, and where their results go. */
+static void rows_of(struct nbits_tile *t, const struct run_job *j, int64_t g, int64_t r)
 {
     const struct nbits *s = j->s;
-    const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
     char *scratch = j->op->scratch;
-    int64_t g = begin;
+    int64_t at = r * s->blocks;
 
-    if (j->rows != 1 || s->order || !nbits_pairs(s->bits, s->in_block[0]))
-        return begin;
-    for (; g + 1 < end && (g + 2) * isa->lanes <= s->n; g += 2) {
-        struct nbits_tile t = tile_of(j, g);
-
-        t.a = (const int8_t *)scratch;
-        t.a_scale = (const float *)(void *)(scratch + s->at_scale);
-        t.a_sum = (const int32_t *)(void *)(scratch + s->at_sum);
-        t.c = (float *)kernel_out(j->op, 0)->data + j->row * s->n + g * isa->lanes;
-        isa->row(&t);
-    }
-    return g;
+    t->a = (const int8_t *)scratch + r * t->a_row;
+    t->a_scale = (const float *)(void *)(scratch + s->at_scale) + at;
+    t->a_sum = (const int32_t *)(void *)(scratch + s->at_sum) + at * NBITS_DIGITS;
+    t->a_whole = (const float *)(void *)(scratch + s->at_whole) + at;
+    t->c = (float *)kernel_out(j->op, 0)->data + (j->row + r) * s->n +
+           g * kernel_isa(j->op)->nbits->lanes;
 }
 
+/* Pairs of groups. */
 static void tile_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct run_job *j = arg;
     const struct nbits *s = j->s;
     const struct nbits_isa *isa = kernel_isa(j->op)->nbits;
-    char *scratch = j->op->scratch;
+    int64_t g = begin * 2;
 
     (void)thread;
-    for (int64_t g = row_pairs(j, begin, end); g < end; g++) {
+    for (; j->rows == 1 && g < end * 2 && (g + 2) * isa->lanes <= s->n; g += 2) {
         struct nbits_tile t = tile_of(j, g);
-        int64_t column = g * isa->lanes;
+
+        rows_of(&t, j, g, 0);
+        isa->row(&t);
+    }
+    for (; g < MIN(end * 2, s->groups); g++) {
+        struct nbits_tile t = tile_of(j, g);
 
         for (int64_t r = 0; r < j->rows; r += t.rows) {
             t.rows = s->digits == 1 ? NBITS_ROWS : NBITS_ROWS / 2;
             while (t.rows > j->rows - r)
                 t.rows /= 2;
-            t.a = (const int8_t *)scratch + r * t.a_row;
-            t.a_scale = (const float *)(void *)(scratch + s->at_scale) + r * s->blocks;
-            t.a_sum = (const int32_t *)(void *)(scratch + s->at_sum) + r * s->blocks * NBITS_DIGITS;
-            t.c = (float *)kernel_out(j->op, 0)->data + (j->row + r) * s->n + column;
+            rows_of(&t, j, g, r);
             isa->tile(&t);
         }
     }
@@ -644,8 +644,9 @@ int nbits_run(struct op *op, opm_error *err)
 
         j.rows = MIN(s->part, s->rows - j.row);
         pool_for(kernel_pool(op), j.rows, pool_grain((double)s->room / 2), digits_part, &j);
-        macs = (double)(j.rows * s->room * s->digits * kernel_isa(op)->nbits->lanes);
-        pool_for(kernel_pool(op), s->groups, pool_grain(macs / MACS_PER_NS), tile_part, &j);
+        macs = (double)(j.rows * s->room * s->digits * kernel_isa(op)->nbits->lanes * 2);
+        pool_for(kernel_pool(op), (s->groups + 1) / 2, pool_grain(macs / MACS_PER_NS), tile_part,
+                 &j);
     }
     return rc;
 }

@@ -1,16 +1,48 @@
 /* pad.c -- Pad, in all its modes. */
+#include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 #include "graph/ops/args.h"
 
 #include <string.h>
 
+#define PAD_FEW 16 /* elements that a call would take longer for */
+
 enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 struct pad {
     enum pad_mode mode;
     int64_t before[SHAPE_RANK_MAX];
+    /* Of a row of the result: elements that are padding, those from row[skip] on, padding. */
+    int64_t head, skip, run, tail;
 };
+
+/* Where a row begins, what there is beyond it, and where that comes from. */
+struct pad_job {
+    const struct op *op;
+    const struct pad *p;
+    int64_t stride[SHAPE_RANK_MAX];
+    char fill[16];
+    int64_t *from; /* head + tail places in a row; not of constants */
+};
+
+/* How a row of the result is made up. */
+static void plan_row(struct op *op, struct pad *p)
+{
+    const struct shape *in = &kernel_in(op, 0)->shape, *out = &kernel_out(op, 0)->shape;
+    int32_t last = in->rank - 1;
+    int64_t n, b;
+
+    if (last < 0)
+        return;
+    n = out->dim[last];
+    b = p->before[last];
+    p->head = MIN(MAX(b, (int64_t)0), n);
+    p->skip = MAX(-b, (int64_t)0);
+    p->run = MAX(MIN(in->dim[last] - p->skip, n - p->head), (int64_t)0);
+    p->tail = n - p->head - p->run;
+    op->scratch_bytes = p->mode == PAD_CONSTANT ? 0 : (size_t)(p->head + p->tail) * sizeof(int64_t);
+}
 
 int pad_prepare(struct op *op, opm_error *err)
 {
@@ -45,7 +77,10 @@ int pad_prepare(struct op *op, opm_error *err)
     if (kernel_in(op, 2) &&
         (kernel_in(op, 2)->type != kernel_in(op, 0)->type || kernel_in(op, 2)->count < 1))
         return kernel_fail(op, OPM_EINVAL, err, "the constant is not of the input's type");
-    return kernel_infer(op, err);
+    rc = kernel_infer(op, err);
+    if (!rc)
+        plan_row(op, p);
+    return rc;
 }
 
 /* Where element i of a padded row comes from; -1: the constant. */
@@ -71,60 +106,120 @@ static int64_t source(enum pad_mode mode, int64_t i, int64_t n)
     }
 }
 
+/* n elements. */
+#define PAD_PUT(T)                                    \
+    do {                                              \
+        T *out_ = (T *)(void *)to, v_;                \
+        const T *row_ = (const T *)(const void *)row; \
+        memcpy(&v_, j->fill, sizeof(v_));             \
+        for (int64_t i = 0; i < n; i++)               \
+            out_[i] = row ? row_[from[i]] : v_;       \
+    } while (0)
+
+/* n elements at `to`: of the row, where there is one, else the constant. */
+static void put(const struct pad_job *j, char *to, const char *row, const int64_t *from, int64_t n,
+                size_t w)
+{
+    if (!row && n > PAD_FEW) {
+        fill_with(to, j->fill, w, n);
+        return;
+    }
+    switch (w) {
+    case 1:
+        PAD_PUT(uint8_t);
+        break;
+    case 2:
+        PAD_PUT(uint16_t);
+        break;
+    case 4:
+        PAD_PUT(uint32_t);
+        break;
+    case 8:
+        PAD_PUT(uint64_t);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + (size_t)i * w, row ? row + (size_t)from[i] * w : j->fill, w);
+    }
+}
+
+/* Rows of the result. */
+static void pad_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct pad_job *j = arg;
+    const struct pad *p = j->p;
+    const struct nt *in = kernel_in(j->op, 0), *out = kernel_out(j->op, 0);
+    int32_t last = out->shape.rank - 1;
+    size_t w = nt_width(in->type);
+    int64_t n = out->shape.dim[last], lines = last ? out->shape.dim[last - 1] : 1, base = 0;
+    char *to = (char *)out->data + (size_t)(begin * n) * w;
+    bool inside = true;
+
+    (void)thread;
+    for (int64_t r = begin; r < end; r++, to += (size_t)n * w) {
+        int64_t y = r % lines, s;
+        const char *row, *edge;
+
+        if (r == begin || y == 0) { /* another plane */
+            inside = true;
+            base = 0;
+            for (int64_t i = last - 2, rest = r / lines; i >= 0; i--) {
+                s = source(p->mode, rest % out->shape.dim[i] - p->before[i], in->shape.dim[i]);
+                rest /= out->shape.dim[i];
+                inside = inside && s >= 0;
+                base += s * j->stride[i];
+            }
+        }
+        s = last ? source(p->mode, y - p->before[last - 1], in->shape.dim[last - 1]) : 0;
+        if (!inside || s < 0) {
+            fill_with(to, j->fill, w, n);
+            continue;
+        }
+        row = (const char *)in->data + (size_t)(base + (last ? s * j->stride[last - 1] : 0)) * w;
+        edge = p->mode == PAD_CONSTANT ? NULL : row;
+        put(j, to, edge, j->from, p->head, w);
+        memcpy(to + (size_t)p->head * w, row + (size_t)p->skip * w, (size_t)p->run * w);
+        put(j, to + (size_t)(p->head + p->run) * w, edge, edge ? j->from + p->head : NULL, p->tail,
+            w);
+    }
+}
+
 int pad_run(struct op *op, opm_error *err)
 {
     const struct pad *p = op->state;
-    const struct nt *in = kernel_in(op, 0), *value = kernel_in(op, 2);
-    struct nt *out = kernel_out(op, 0);
-    int64_t idx[SHAPE_RANK_MAX] = { 0 }, stride[SHAPE_RANK_MAX], step = 1;
-    int32_t rank = out->shape.rank, last = rank - 1;
+    const struct nt *in = kernel_in(op, 0), *value = kernel_in(op, 2), *out = kernel_out(op, 0);
+    struct pad_job j = { .op = op, .p = p };
+    int32_t last = out->shape.rank - 1;
     size_t w = nt_width(in->type);
-    char fill[16] = { 0 };
-    char *to = out->data;
+    int64_t step = 1;
 
     (void)err;
     if (out->count == 0)
         return 0;
     if (value)
-        memcpy(fill, value->data, w);
+        memcpy(j.fill, value->data, w);
     else if (in->type == TENSOR_F32)
-        memcpy(fill, &(float){ node_attr_float(op->node, "value", 0) }, 4);
+        memcpy(j.fill, &(float){ node_attr_float(op->node, "value", 0) }, 4);
     else if (in->type == TENSOR_F64)
-        memcpy(fill, &(double){ (double)node_attr_float(op->node, "value", 0) }, 8);
-    if (rank == 0) {
-        memcpy(to, in->data, w);
+        memcpy(j.fill, &(double){ (double)node_attr_float(op->node, "value", 0) }, 8);
+    if (last < 0) {
+        memcpy(out->data, in->data, w);
         return 0;
     }
     for (int32_t i = last; i >= 0; i--) {
-        stride[i] = step;
+        j.stride[i] = step;
         step *= in->shape.dim[i];
     }
-    for (int64_t row = 0; row < out->count / out->shape.dim[last]; row++) {
-        int64_t at = 0, n = in->shape.dim[last], b = p->before[last];
-        bool inside = true;
+    if (p->mode != PAD_CONSTANT) {
+        int64_t n = in->shape.dim[last], b = p->before[last];
 
-        for (int32_t i = 0; i < last && inside; i++) {
-            int64_t s = source(p->mode, idx[i] - p->before[i], in->shape.dim[i]);
-
-            inside = s >= 0;
-            at += s * stride[i];
-        }
-        for (int64_t x = 0; x < out->shape.dim[last];) {
-            int64_t s = inside ? source(p->mode, x - b, n) : -1, len = 1;
-
-            if (s >= 0 && x - b == s) { /* the run that is not padding */
-                len = MIN(n - s, out->shape.dim[last] - x);
-                memcpy(to, (const char *)in->data + (size_t)(at + s) * w, (size_t)len * w);
-            } else
-                memcpy(to, s < 0 ? fill : (const char *)in->data + (size_t)(at + s) * w, w);
-            to += (size_t)len * w;
-            x += len;
-        }
-        for (int32_t i = last - 1; i >= 0; i--) {
-            if (++idx[i] < out->shape.dim[i])
-                break;
-            idx[i] = 0;
-        }
+        j.from = op->scratch;
+        for (int64_t i = 0; i < p->head; i++)
+            j.from[i] = source(p->mode, i - b, n);
+        for (int64_t i = 0; i < p->tail; i++)
+            j.from[p->head + i] = source(p->mode, p->head + p->run + i - b, n);
     }
+    pool_for(kernel_pool(op), out->count / out->shape.dim[last],
+             pool_grain((double)out->shape.dim[last] / 8 + PAD_FEW), pad_part, &j);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* pooling.c -- MaxPool, AveragePool, LpPool, their global forms, and MaxUnpool; 1 to 3 spatial
  * dimensions. */
 #include "engine/native/isa/loops_isa.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/math/window.h"
 #include "engine/native/op/families.h"
@@ -119,6 +120,25 @@ struct tap_range {
             })                                                                                  \
         *out = best;                                                                            \
         return at;                                                                              \
+    }                                                                                           \
+    /* n windows that are whole, in two dimensions, from where the first one begins. */         \
+    static void name##_row(const struct window *w, const T *in, int64_t n, T *out, int64_t *at) \
+    {                                                                                           \
+        const int64_t step = w->stride[2], dy = w->dilation[1] * w->in[2], dx = w->dilation[2], \
+                      ky = w->kernel[1], kx = w->kernel[2];                                     \
+        for (int64_t i = 0; i < n; i++, in += step) {                                           \
+            int64_t place = 0;                                                                  \
+            T best = *in;                                                                       \
+            for (int64_t b = 0; b < ky; b++)                                                    \
+                for (int64_t c = 0; c < kx; c++) {                                              \
+                    const T x = in[b * dy + c * dx];                                            \
+                    const bool more = (x > best) | (x != x);                                    \
+                    best = more ? x : best;                                                     \
+                    place = more ? b * dy + c * dx : place;                                     \
+                }                                                                               \
+            out[i] = best;                                                                      \
+            at[i] = place + i * step;                                                           \
+        }                                                                                       \
     }
 POOL_LARGEST(float, largest_f32)
 POOL_LARGEST(double, largest_f64)
@@ -138,6 +158,8 @@ POOL_LARGEST(uint8_t, largest_u8)
     }
 POOL_MEAN(float, mean_f32)
 POOL_MEAN(double, mean_f64)
+
+#define WHOLE_ROW 64 /* windows at a time */
 
 /* Its index in the tensor, which counts columns first if asked to. */
 static int64_t index_of(const struct window *w, int64_t plane, int64_t at, bool column)
@@ -182,6 +204,43 @@ static void pool_one(const struct pooling_job *j, const struct tap_range *r, int
         index[to] = index_of(w, plane, at, column);
 }
 
+#define LARGEST_ROW(T, name)                                      \
+    name##_row(w, (const T *)kernel_in(j->op, 0)->data + from, n, \
+               (T *)kernel_out(j->op, 0)->data + plane * window_out(w) + pos, at)
+
+/* Windows of a row from x on that are whole, in two dimensions, and their greatest; how many. */
+static int64_t largest_row(const struct pooling_job *j, const struct tap_range *r, int64_t plane,
+                           int64_t pos, int64_t x, int64_t *index, bool column)
+{
+    const struct window *w = &j->q->w;
+    int64_t start = x * w->stride[2] - w->before[2], reach = (w->kernel[2] - 1) * w->dilation[2],
+            at[WHOLE_ROW], n, from;
+
+    if ((j->op->kernel->arg & POOL_WHAT) != POOL_MAX || w->kernel[0] != 1 || r->hi[0] != 1 ||
+        r->lo[1] || r->hi[1] != w->kernel[1] || start < 0 || start + reach >= w->in[2])
+        return 0;
+    n = MIN((w->in[2] - 1 - reach - start) / w->stride[2] + 1, w->out[2] - x);
+    n = MIN(n, (int64_t)WHOLE_ROW);
+    start += (r->s[0] * w->in[1] + r->s[1]) * w->in[2];
+    from = plane * window_in(w) + start;
+    switch (kernel_in(j->op, 0)->type) {
+    case TENSOR_F32:
+        LARGEST_ROW(float, largest_f32);
+        break;
+    case TENSOR_F64:
+        LARGEST_ROW(double, largest_f64);
+        break;
+    case TENSOR_I8:
+        LARGEST_ROW(int8_t, largest_i8);
+        break;
+    default:
+        LARGEST_ROW(uint8_t, largest_u8);
+    }
+    for (int64_t i = 0; i < n && index; i++)
+        index[plane * window_out(w) + pos + i] = index_of(w, plane, start + at[i], column);
+    return n;
+}
+
 static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct pooling_job *j = arg;
@@ -200,7 +259,11 @@ static void pooling_part(void *arg, int64_t begin, int64_t end, int thread)
 
                 inside(w, 0, z, &r.s[0], &r.lo[0], &r.hi[0]);
                 inside(w, 1, y, &r.s[1], &r.lo[1], &r.hi[1]);
-                for (int64_t x = 0; x < w->out[2]; x++, pos++) {
+                for (int64_t x = 0, n; x < w->out[2]; x += n, pos += n) {
+                    n = largest_row(j, &r, plane, pos, x, index, column);
+                    if (n)
+                        continue;
+                    n = 1;
                     inside(w, 2, x, &r.s[2], &r.lo[2], &r.hi[2]);
                     r.taps = j->q->include_pad ? taps * padded_taps(w, 2, x) : 0;
                     pool_one(j, &r, plane, pos, index, column);
@@ -247,6 +310,15 @@ static void whole_part(void *arg, int64_t begin, int64_t end, int thread)
                                                : R_ABS;
 
     (void)thread;
+    if (f == R_MAX) {
+        float *out = (float *)kernel_out(j->op, 0)->data + begin;
+
+        for (int64_t i = 0; i < end - begin; i++)
+            out[i] = -INFINITY;
+        isa->rows->folds->rows[FOLD_MAX][TENSOR_F32](
+            out, (const float *)kernel_in(j->op, 0)->data + begin * n, n, n, end - begin);
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
         float r = isa->reduce(f, (const float *)kernel_in(j->op, 0)->data + i * n, n);
 
@@ -286,7 +358,22 @@ static void point_rows(const struct pooling_job *j, struct loops_pool *p, const 
     const float *in =
         (const float *)kernel_in(j->op, 0)->data + i / (w->out[0] * w->out[1]) * window_in(w);
 
-    for (int64_t l = 0; l < p->lines; l++) {
+    for (int64_t l = 0; l < p->lines && w->kernel[0] == 1; l++) {
+        int64_t at = y * w->stride[1] - w->before[1] + b0 * w->dilation[1];
+        const float *plane = in + (z * w->stride[0] - w->before[0]) * w->in[1] * w->in[2];
+        bool none = (uint64_t)(z * w->stride[0] - w->before[0]) >= (uint64_t)w->in[0];
+
+        for (int k = 0; k < p->rows; k++, at += w->dilation[1])
+            *row++ = none || (uint64_t)at >= (uint64_t)w->in[1] ? beyond : plane + at * w->in[2];
+        if (++y < w->out[1])
+            continue;
+        y = 0;
+        if (++z < w->out[0])
+            continue;
+        z = 0;
+        in += window_in(w);
+    }
+    for (int64_t l = 0; l < p->lines && w->kernel[0] > 1; l++) {
         int64_t az = z * w->stride[0] - w->before[0] + a0 * w->dilation[0],
                 by = y * w->stride[1] - w->before[1], b = b0;
 
@@ -311,28 +398,20 @@ static void point_rows(const struct pooling_job *j, struct loops_pool *p, const 
     }
 }
 
-/* Sums of lines i .. i + lines to averages. */
+/* Sums of lines i .. i + lines to averages, where no table has factors. */
 static void divide(const struct pooling_job *j, float *out, int64_t i, int64_t lines, float *shared)
 {
     const struct pooling *q = j->q;
     const struct window *w = &q->w;
     const struct isa *isa = kernel_isa(j->op);
-    const float *counts = shared_room(j) + w->in[2], *table = counts + w->out[2];
+    const float *counts = shared_room(j) + w->in[2];
     int64_t n = w->out[2];
 
-    for (int64_t l = 0; l < lines && !q->table; l++) {
+    for (int64_t l = 0; l < lines; l++) {
         int64_t y = (i + l) % w->out[1], z = (i + l) / w->out[1] % w->out[0];
 
         isa->unary(U_AFFINE, shared, counts, n, (float)(divisor(q, 0, z) * divisor(q, 1, y)), 0);
         isa->binary(B_DIV, out + l * n, out + l * n, 1, shared, 1, n);
-    }
-    while (lines > 0 && q->table) {
-        int64_t at = i % (w->out[0] * w->out[1]), some = MIN(lines, w->out[0] * w->out[1] - at);
-
-        isa->binary(B_MUL, out, out, 1, table + at * n, 1, some * n);
-        out += some * n;
-        i += some;
-        lines -= some;
     }
 }
 
@@ -360,6 +439,8 @@ static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
                             .stride = w->stride[2],
                             .dilation = w->dilation[2],
                             .max = what == POOL_MAX,
+                            .factor = q->table ? shared_room(j) + w->in[2] + w->out[2] : NULL,
+                            .period = w->out[0] * w->out[1],
                             .pre = what != POOL_LP ? PRE_NONE
                                    : q->p == 2     ? PRE_SQUARE
                                                    : PRE_ABS };
@@ -371,6 +452,7 @@ static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
         float *out = (float *)kernel_out(j->op, 0)->data + i * p.n;
 
         p.lines = MIN(q->lines, last - i);
+        p.first = i % p.period;
         for (int64_t k = 0; k < all; k += p.rows) {
             p.rows = (int)MIN((int64_t)ROWS_MAX, all - k);
             point_rows(j, &p, row, i, k);
@@ -379,7 +461,7 @@ static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
             if (k)
                 isa->binary(p.max ? B_MAX : B_ADD, out, out, 1, sums, 1, p.lines * p.n);
         }
-        if (what == POOL_AVERAGE)
+        if (what == POOL_AVERAGE && !q->table)
             divide(j, out, i, p.lines, shared);
         else if (p.pre == PRE_SQUARE)
             isa->unary(U_SQRT, out, out, p.lines * p.n, 0, 0);

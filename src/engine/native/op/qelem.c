@@ -1,5 +1,6 @@
 /* qelem.c -- 8-bit operators that work element by element: com.microsoft's QLinearAdd, QLinearMul,
  * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat, QLinearWhere and QLinearSoftmax. */
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/broadcast.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/math/q8.h"
@@ -237,8 +238,11 @@ int qwhere_prepare(struct op *op, opm_error *err)
     return rc ? rc : kernel_infer(op, err);
 }
 
+#define WHERE_PIECE 1024
+
 struct where_job {
     struct broadcast b;
+    const struct isa *isa;
     const uint8_t *in[3];
     uint8_t *out;
     uint8_t table[2][256]; /* what bytes of X and Y become */
@@ -247,11 +251,16 @@ struct where_job {
 static void run_where(void *arg, int64_t at, const int64_t *off, const int64_t *stride, int64_t n)
 {
     const struct where_job *j = arg;
+    uint8_t become[2][WHERE_PIECE];
 
-    for (int64_t i = 0; i < n; i++) {
-        int pick = j->in[0][off[0] + i * stride[0]] ? 1 : 2;
+    for (int64_t i = 0; i < n; i += WHERE_PIECE) {
+        int64_t m = MIN(n - i, (int64_t)WHERE_PIECE);
 
-        j->out[at + i] = j->table[pick - 1][j->in[pick][off[pick] + i * stride[pick]]];
+        for (int k = 0; k < 2; k++)
+            j->isa->q8->lookup(become[k], j->in[k + 1] + off[k + 1] + i * stride[k + 1],
+                               stride[k + 1] ? m : 1, j->table[k]);
+        j->isa->rows->where[0](j->out + at + i, j->in[0] + off[0] + i * stride[0], stride[0],
+                               become[0], stride[1], become[1], stride[2], m);
     }
 }
 
@@ -267,7 +276,7 @@ int qwhere_run(struct op *op, opm_error *err)
 {
     const struct nt *in[3] = { kernel_in(op, 0), kernel_in(op, 1), kernel_in(op, 4) };
     struct nt *out = kernel_out(op, 0);
-    struct where_job j = { .out = out->data };
+    struct where_job j = { .out = out->data, .isa = kernel_isa(op) };
     float x[256];
 
     (void)err;

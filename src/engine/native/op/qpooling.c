@@ -13,9 +13,16 @@
 struct qpool {
     struct window w;
     int64_t planes;
-    int64_t reach; /* MaxPool: columns where a window may begin, padding included */
-    int64_t line;  /* and those that it covers */
+    int64_t reach; /* columns where a window may begin, padding included */
+    int64_t line;  /* and those that it covers; AveragePool: and what may be read beyond */
+    bool rows;     /* AveragePool: by lines_part(), which has scratch memory for each thread */
+    size_t each;
 };
+
+/* AveragePool by rows: so many, and steps along x that the loops have. */
+#define ROWS_MAX 32
+#define TAPS_MAX 32
+#define STEP_MAX 4
 
 struct shape qpool_mean_shape(const struct op *op)
 {
@@ -62,9 +69,17 @@ int qpool_prepare(struct op *op, opm_error *err)
         rc = kernel_fail(op, OPM_EUNSUPPORTED, err, "no kernel for %d spatial dimensions", q->w.nd);
     if (rc)
         return rc;
+    q->rows = op->kernel->arg == QPOOL_AVERAGE && q->w.kernel[1] <= ROWS_MAX &&
+              q->w.kernel[2] <= TAPS_MAX && q->w.stride[2] <= STEP_MAX;
     q->reach = MAX((q->w.out[2] - 1) * q->w.stride[2] + 1, (int64_t)1);
     q->line = MAX(q->reach + (q->w.kernel[2] - 1) * q->w.dilation[2], q->w.before[2] + q->w.in[2]);
-    op->scratch_bytes = 2 * (size_t)q->line * (size_t)pool_threads(kernel_pool(op));
+    q->each = 2 * (size_t)q->line;
+    if (q->rows) {
+        q->line = (q->line + TAPS_MAX + Q8_BEYOND + 63) / 64 * 64;
+        q->each = (size_t)(q->line * q->w.kernel[1]) +
+                  ((size_t)q->w.out[2] * sizeof(int32_t) + 63) / 64 * 64 * 3;
+    }
+    op->scratch_bytes = q->each * (size_t)pool_threads(kernel_pool(op));
     return kernel_set(op, 0, x->type, &s, err);
 }
 
@@ -136,6 +151,72 @@ static void average_part(void *arg, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* How many of a window along x lie within the image. */
+static int64_t columns_inside(const struct window *w, int64_t o)
+{
+    int64_t from, to;
+
+    clip_window(w, 2, o, &from, &to);
+    return MAX(to - from, (int64_t)0);
+}
+
+/* Rows of the result: those of a window are copied, with what is beyond them, and each of its
+ * columns is summed up. As unsigned bytes, which signed ones are turned into on the way. */
+static void lines_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct op *op = arg;
+    const struct qpool *q = op->state;
+    const struct window *w = &q->w;
+    const struct q8_isa *isa = kernel_q8(op);
+    uint8_t flip = kernel_in(op, 0)->type == TENSOR_I8 ? 0x80 : 0, *line[ROWS_MAX];
+    int32_t zero = q8_zero(kernel_in(op, 2), 0) + (flip ? 128 : 0);
+    bool pads = node_attr_int(op->node, "count_include_pad", 0);
+    float y = *(const float *)kernel_in(op, 3)->data, x = *(const float *)kernel_in(op, 1)->data;
+    int groups = (int)(w->kernel[2] + 3) / 4;
+    size_t room = ((size_t)w->out[2] * sizeof(int32_t) + 63) / 64 * 64;
+    uint8_t *at = (uint8_t *)op->scratch + (size_t)thread * q->each;
+    int32_t *sum = (void *)(at + q->line * w->kernel[1]), *add = (void *)((char *)sum + room);
+    float *scale = (void *)((char *)add + room);
+    struct q8_out o = { .add = add, .scale = scale, .add_step = 1, .scale_step = 1 };
+    int8_t taps[ROWS_MAX * TAPS_MAX];
+    int64_t known = -1;
+
+    for (int64_t r = 0; r < w->kernel[1]; r++) {
+        line[r] = at + r * q->line;
+        memset(line[r], pads ? zero : 0, (size_t)q->line);
+        /* bounded: larger windows go by average_part() */
+        memset(taps + r * groups * 4, 0, (size_t)groups * 4);
+        /* bounded: likewise */
+        memset(taps + r * groups * 4, 1, (size_t)w->kernel[2]);
+    }
+    q8_limits(op, y, kernel_in(op, 4), &o.lo, &o.hi, &o.zero);
+    for (int64_t i = begin; i < end; i++) { /* one row of one plane */
+        const uint8_t *in =
+            (const uint8_t *)kernel_in(op, 0)->data + i / w->out[1] * w->in[1] * w->in[2];
+        int64_t y0, y1, rows;
+        int n = 0;
+
+        clip_window(w, 1, i % w->out[1], &y0, &y1);
+        for (int64_t k = y0; k < y1; k++, n++) {
+            memset(line[n] + w->before[2], 0, (size_t)w->in[2]);
+            isa->largest(line[n] + w->before[2], in + k * w->in[2], w->in[2], flip);
+        }
+        rows = n;
+        for (; pads && n < w->kernel[1]; n++)
+            memset(line[n] + w->before[2], zero, (size_t)w->in[2]);
+        for (int64_t k = 0; k < w->out[2] && rows != known; k++) {
+            int64_t count = pads ? w->kernel[1] * w->kernel[2] : rows * columns_inside(w, k);
+
+            add[k] = -(int32_t)count * zero;
+            scale[k] = x / (y * (float)MAX(count, (int64_t)1));
+        }
+        known = rows;
+        isa->depthwise(sum, w->out[2], (const uint8_t *const *)line, n, groups, (int)w->stride[2],
+                       taps);
+        isa->to_bytes((uint8_t *)kernel_out(op, 0)->data + i * w->out[2], sum, w->out[2], &o);
+    }
+}
+
 /* As unsigned bytes: signed ones are turned into such on the way. The rows of a window first, into
  * a line with room for what is padded, then its columns. */
 static void max_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -145,7 +226,7 @@ static void max_part(void *arg, int64_t begin, int64_t end, int thread)
     const struct window *w = &q->w;
     const struct q8_isa *isa = kernel_q8(op);
     uint8_t flip = kernel_in(op, 0)->type == TENSOR_I8 ? 0x80 : 0;
-    uint8_t *line = (uint8_t *)op->scratch + thread * 2 * q->line, *most = line + q->line,
+    uint8_t *line = (uint8_t *)op->scratch + (size_t)thread * q->each, *most = line + q->line,
             *inside = line + w->before[2];
 
     for (int64_t i = begin; i < end; i++) { /* one row of one plane */
@@ -178,6 +259,9 @@ int qpool_run(struct op *op, opm_error *err)
     (void)err;
     if (op->kernel->arg == QPOOL_GLOBAL || op->kernel->arg == QPOOL_MEAN)
         pool_for(kernel_pool(op), n, 16, global_part, op);
+    else if (q->rows && n)
+        pool_for(kernel_pool(op), q->planes * q->w.out[1], MAX(4096 / (q->w.in[2] + 1), (int64_t)1),
+                 lines_part, op);
     else if (op->kernel->arg == QPOOL_AVERAGE)
         pool_for(kernel_pool(op), n, 256, average_part, op);
     else if (n)

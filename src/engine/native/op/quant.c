@@ -157,26 +157,30 @@ static void dequantize_slices(void *arg, int64_t begin, int64_t end, int thread)
                         q8_zero(zero, i % j->s.n));
 }
 
-/* int32 without blocks: a slice of elements with one scale. */
+#define WIDE_PIECE 4096
+
+/* int32 without blocks: pieces of slices, each of elements with one scale. */
 static void dequantize_wide(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct slice_job *j = arg;
     const struct nt *in = kernel_in(j->op, 0), *scale = kernel_in(j->op, 1),
                     *zero = kernel_in(j->op, 2);
     const struct isa *isa = kernel_isa(j->op);
+    int64_t pieces = (j->s.inner + WIDE_PIECE - 1) / WIDE_PIECE;
 
     (void)thread;
     for (int64_t i = begin; i < end; i++) {
-        float *out = (float *)kernel_out(j->op, 0)->data + i * j->s.inner;
-        const int32_t *x = (const int32_t *)in->data + i * j->s.inner;
-        int64_t k = i % j->s.n, z = zero ? ((const int32_t *)zero->data)[k] : 0;
-        const float by = ((const float *)scale->data)[k];
+        int64_t slice = i / pieces, at = i % pieces * WIDE_PIECE, k = slice % j->s.n,
+                n = MIN(j->s.inner - at, (int64_t)WIDE_PIECE),
+                z = zero ? ((const int32_t *)zero->data)[k] : 0;
+        float *out = (float *)kernel_out(j->op, 0)->data + slice * j->s.inner + at;
+        const int32_t *x = (const int32_t *)in->data + slice * j->s.inner + at;
 
         if (z == 0)
-            isa->rows->cast[TENSOR_I32][TENSOR_F32](out, x, j->s.inner);
-        for (int64_t e = 0; e < j->s.inner && z; e++)
+            isa->rows->cast[TENSOR_I32][TENSOR_F32](out, x, n);
+        for (int64_t e = 0; e < n && z; e++)
             out[e] = (float)(x[e] - z);
-        isa->unary(U_AFFINE, out, out, j->s.inner, by, 0);
+        isa->unary(U_AFFINE, out, out, n, ((const float *)scale->data)[k], 0);
     }
 }
 
@@ -311,8 +315,9 @@ int dequantize_run(struct op *op, opm_error *err)
         return 0;
     }
     if (!rc && !j.s.blocked && in->count) {
-        pool_for(kernel_pool(op), in->count / j.s.inner, MAX(16384 / j.s.inner, (int64_t)1),
-                 dequantize_wide, &j);
+        pool_for(kernel_pool(op),
+                 in->count / j.s.inner * ((j.s.inner + WIDE_PIECE - 1) / WIDE_PIECE),
+                 MAX(16384 / MIN(j.s.inner, (int64_t)WIDE_PIECE), (int64_t)1), dequantize_wide, &j);
         return 0;
     }
     for (int64_t i = 0; i < in->count && !rc; i++) {

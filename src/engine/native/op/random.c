@@ -2,6 +2,7 @@
  *
  * A node has a generator of its own, which goes on from run to run. Without a seed it starts from
  * the node's place in the model: two engines that open a model draw the same. */
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
@@ -48,19 +49,38 @@ static double uniform(struct dice *d)
     return (double)(roll(d) >> 11) * 0x1p-53;
 }
 
-static double normal(struct dice *d)
-{
-    double r, a;
+#define PIECE 256
 
-    if (d->has_spare) {
+/* Normal numbers come in pairs: r * cos(a), r * sin(a). */
+static void normals(const struct op *op, double *out, int64_t n)
+{
+    const struct fp64_isa *real = kernel_isa(op)->rows->real;
+    struct dice *d = op->state;
+    double r[PIECE / 2], a[PIECE / 2], s[PIECE / 2];
+
+    for (; n && d->has_spare; n--) {
         d->has_spare = false;
-        return d->spare;
+        *out++ = d->spare;
     }
-    r = sqrt(-2 * log(1 - uniform(d)));
-    a = 2 * (double)M_PI * uniform(d);
-    d->spare = r * sin(a);
-    d->has_spare = true;
-    return r * cos(a);
+    for (int64_t pairs; n > 0; n -= 2 * pairs) {
+        pairs = MIN((n + 1) / 2, (int64_t)PIECE / 2);
+        for (int64_t i = 0; i < pairs; i++) {
+            r[i] = 1 - uniform(d);
+            a[i] = 2 * (double)M_PI * uniform(d);
+        }
+        real->unary[F64_LOG](r, r, pairs);
+        real->unary[F64_SIN](s, a, pairs);
+        real->unary[F64_COS](a, a, pairs);
+        for (int64_t i = 0; i < pairs; i++) {
+            double length = sqrt(-2 * r[i]);
+
+            *out++ = length * a[i];
+            d->spare = length * s[i];
+            d->has_spare = 2 * i + 1 == n;
+            if (!d->has_spare)
+                *out++ = d->spare;
+        }
+    }
 }
 
 static void put(struct nt *t, int64_t i, double v)
@@ -101,10 +121,20 @@ int random_run(struct op *op, opm_error *err)
     double low = (double)node_attr_float(n, "low", 0), high = (double)node_attr_float(n, "high", 1);
 
     (void)err;
-    for (int64_t i = 0; i < out->count; i++)
-        put(out, i,
-            op->kernel->arg == RANDOM_NORMAL ? mean + scale * normal(d)
-                                             : low + (high - low) * uniform(d));
+    for (int64_t i = 0; i < out->count; i += PIECE) {
+        int64_t m = MIN(out->count - i, (int64_t)PIECE);
+        double v[PIECE];
+
+        if (op->kernel->arg == RANDOM_NORMAL) {
+            normals(op, v, m);
+            for (int64_t k = 0; k < m; k++)
+                v[k] = mean + scale * v[k];
+        } else
+            for (int64_t k = 0; k < m; k++)
+                v[k] = low + (high - low) * uniform(d);
+        kernel_isa(op)->rows->cast[TENSOR_F64][out->type](
+            (char *)out->data + (size_t)i * nt_width(out->type), v, m);
+    }
     return 0;
 }
 
@@ -122,8 +152,18 @@ int bernoulli_run(struct op *op, opm_error *err)
     struct dice *d = op->state;
 
     (void)err;
-    for (int64_t i = 0; i < out->count; i++)
-        put(out, i, uniform(d) < nt_float(p, i) ? 1 : 0);
+    for (int64_t i = 0; i < out->count; i += PIECE) {
+        int64_t n = MIN(out->count - i, (int64_t)PIECE);
+        double v[PIECE];
+        uint8_t drawn[PIECE];
+
+        kernel_isa(op)->rows->cast[p->type][TENSOR_F64](
+            v, (const char *)p->data + (size_t)i * nt_width(p->type), n);
+        for (int64_t k = 0; k < n; k++) /* bounded: n is PIECE at most */
+            drawn[k] = uniform(d) < v[k];
+        kernel_isa(op)->rows->cast[TENSOR_BOOL][out->type](
+            (char *)out->data + (size_t)i * nt_width(out->type), drawn, n);
+    }
     return 0;
 }
 
@@ -133,6 +173,8 @@ int multinomial_prepare(struct op *op, opm_error *err)
 
     if (!rc && (kernel_in(op, 0)->shape.rank != 2 || kernel_in(op, 0)->shape.dim[1] < 1))
         rc = kernel_fail(op, OPM_EINVAL, err, "wants rows of log probabilities");
+    if (!rc)
+        op->scratch_bytes = (size_t)kernel_in(op, 0)->shape.dim[1] * sizeof(double);
     return rc ? rc : want_output(op, TYPES_INDEX, err);
 }
 
@@ -143,25 +185,34 @@ int multinomial_run(struct op *op, opm_error *err)
     struct nt *out = kernel_out(op, 0);
     struct dice *d = op->state;
     int64_t classes = x->shape.dim[1], samples = out->shape.dim[1];
+    double *sum = op->scratch; /* of the probabilities up to each class */
 
     (void)err;
     for (int64_t r = 0; r < x->shape.dim[0]; r++) {
         double most = (double)-INFINITY, total = 0;
 
+        kernel_isa(op)->rows->cast[x->type][TENSOR_F64](
+            sum, (const char *)x->data + (size_t)(r * classes) * nt_width(x->type), classes);
         for (int64_t c = 0; c < classes; c++)
-            most = fmax(most, nt_float(x, r * classes + c));
+            most = sum[c] > most ? sum[c] : most;
         for (int64_t c = 0; c < classes; c++)
-            total += exp(nt_float(x, r * classes + c) - most);
+            sum[c] -= most;
+        kernel_isa(op)->rows->real->unary[F64_EXP](sum, sum, classes);
+        for (int64_t c = 0; c < classes; c++)
+            sum[c] = total += sum[c];
         for (int64_t s = 0; s < samples; s++) {
-            double left = uniform(d) * total;
-            int64_t c = 0;
+            double at = uniform(d) * total;
+            int64_t low = 0, high = classes - 1; /* the first class whose sum is above */
 
-            for (; c + 1 < classes; c++) {
-                left -= exp(nt_float(x, r * classes + c) - most);
-                if (left < 0)
-                    break;
+            while (low < high) {
+                int64_t mid = (low + high) / 2;
+
+                if (sum[mid] > at)
+                    high = mid;
+                else
+                    low = mid + 1;
             }
-            put(out, r * samples + s, (double)c);
+            put(out, r * samples + s, (double)low);
         }
     }
     return 0;

@@ -473,12 +473,29 @@ struct plane_job {
     struct axis_job row;
     const int32_t *from; /* rows of the input */
     int64_t h, rows;     /* of a plane, and of the result */
+    bool twice;          /* all of 4 bytes, in both directions; parts are rows of the input */
 };
+
+/* Elements of 4 bytes and rows, each twice. */
+static void twice_part(const struct plane_job *p, int64_t begin, int64_t end)
+{
+    int64_t n = p->row.n;
+    const float *in = (const float *)(const void *)p->row.in + begin / 2 * n;
+    float *out = (float *)(void *)p->row.out + begin * 2 * n;
+
+    for (int64_t i = begin; i < end; i += 2, in += n, out += 4 * n)
+        p->row.isa->loops->twice(out, out + 2 * n, in, n);
+}
 
 static void plane_part(void *arg, int64_t begin, int64_t end, int thread)
 {
     const struct plane_job *p = arg;
     int64_t wide = p->row.m * (int64_t)p->row.width;
+
+    if (p->twice) {
+        twice_part(p, 2 * begin, 2 * end);
+        return;
+    }
 
     for (int64_t i = begin; i < end; i++) {
         struct axis_job j = p->row;
@@ -516,8 +533,11 @@ static int nearest_planes(struct op *op, const struct resize *r, opm_error *err)
     for (int64_t o = 0; ok && o < p.row.m; o++)
         p.row.twice &= p.row.taps.at[o] == o / 2;
     p.from = rows.at;
+    p.twice = p.row.twice && p.row.width == 4 && p.rows == 2 * p.h;
+    for (int64_t o = 0; ok && o < p.rows; o++)
+        p.twice &= rows.at[o] == o / 2;
     if (ok)
-        pool_for(kernel_pool(op), nt_span(&out->shape, 0, d + 1),
+        pool_for(kernel_pool(op), nt_span(&out->shape, 0, d + 1) / (p.twice ? 2 : 1),
                  MAX(4096 / (p.row.m + 1), (int64_t)1), plane_part, &p);
     taps_release(&p.row.taps);
     taps_release(&rows);

@@ -7,6 +7,7 @@
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
+#include "engine/native/op/rnn_q8.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,9 +53,10 @@ struct rnn {
     float *w[2], *r[2], *r2[2]; /* packed: input weights, state weights; GRU: z and r, then h */
     float *bias[2];             /* gates * h: what is added to the inputs' part */
     float *rbias[2];            /* GRU: the state's bias of h */
+    struct rnn_q8 qw[2], qr[2]; /* quantized: instead of w and r */
     bool packed;
     /* Floats in scratch. */
-    size_t at_xw, at_gate, at_h, at_c, at_rh, at_tmp, at_x;
+    size_t at_xw, at_gate, at_h, at_c, at_rh, at_tmp, at_room;
 };
 
 enum { W_SCALE = 8, W_ZERO, R_SCALE, R_ZERO };
@@ -70,6 +72,8 @@ static void rnn_release(void *state)
         native_free(s->r2[d]);
         native_free(s->bias[d]);
         native_free(s->rbias[d]);
+        rnn_q8_release(&s->qw[d]);
+        rnn_q8_release(&s->qr[d]);
     }
 }
 
@@ -238,45 +242,21 @@ static int alloc_weights(struct op *op, struct rnn *s, opm_error *err)
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
 
     for (int d = 0; d < s->dirs; d++)
-        if (!room(&s->w[d], gemm_size_b(isa, s->i, gh)) ||
-            !room(&s->r[d], gemm_size_b(isa, s->h, first)) ||
+        if ((!s->quantized && (!room(&s->w[d], gemm_size_b(isa, s->i, gh)) ||
+                               !room(&s->r[d], gemm_size_b(isa, s->h, first)))) ||
             (s->gates == 3 && !room(&s->r2[d], gemm_size_b(isa, s->h, s->h))) ||
             !room(&s->bias[d], gh) || !room(&s->rbias[d], s->h))
             return kernel_nomem(op, err);
     return 0;
 }
 
-/* A direction's 8-bit weights as what they stand for, packed. */
-static void pack_quantized(const struct op *op, const struct rnn *s, int d, uint32_t slot,
-                           uint32_t scale_at, int64_t rows, float *out, float *temp)
-{
-    const struct isa *isa = kernel_isa(op);
-    const struct nt *w = kernel_in(op, slot), *scale = kernel_in(op, scale_at),
-                    *zero = kernel_in(op, scale_at + 1);
-    int64_t gh = s->gates * s->h;
-
-    for (int64_t i = 0; i < rows * gh; i++) {
-        int64_t k = d * gh + i % gh;
-
-        temp[i] =
-            (float)(nt_int(w, d * rows * gh + i) - nt_int(zero, zero->count == s->dirs ? d : k)) *
-            ((const float *)scale->data)[scale->count == s->dirs ? d : k];
-    }
-    gemm_pack_b(isa, out, temp, rows, gh, gh, 1, 0, gemm_panels(gh, isa->nr));
-}
-
 /* W and R transposed and packed; biases added up where they can be. */
-static int pack_weights(const struct op *op, struct rnn *s, opm_error *err)
+static int pack_weights(struct op *op, struct rnn *s, opm_error *err)
 {
     const struct isa *isa = kernel_isa(op);
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
-    float *temp = NULL;
+    int rc = 0;
 
-    if (s->quantized) {
-        temp = native_alloc((size_t)(MAX(s->i, s->h) * gh + 1) * sizeof(*temp));
-        if (!temp)
-            return kernel_nomem(op, err);
-    }
     for (int d = 0; d < s->dirs; d++) {
         const float *w = (const float *)kernel_in(op, 1)->data + d * gh * s->i,
                     *r = (const float *)kernel_in(op, 2)->data + d * gh * s->h,
@@ -284,8 +264,11 @@ static int pack_weights(const struct op *op, struct rnn *s, opm_error *err)
                                           : NULL;
 
         if (s->quantized) {
-            pack_quantized(op, s, d, 1, W_SCALE, s->i, s->w[d], temp);
-            pack_quantized(op, s, d, 2, R_SCALE, s->h, s->r[d], temp);
+            rc = rnn_q8_pack(op, &s->qw[d], 1, W_SCALE, d, s->dirs, s->i, gh, err);
+            if (!rc)
+                rc = rnn_q8_pack(op, &s->qr[d], 2, R_SCALE, d, s->dirs, s->h, gh, err);
+            if (rc)
+                return rc;
         } else {
             gemm_pack_b(isa, s->w[d], w, s->i, gh, 1, s->i, 0, gemm_panels(gh, isa->nr));
             gemm_pack_b(isa, s->r[d], r, s->h, first, 1, s->h, 0, gemm_panels(first, isa->nr));
@@ -301,7 +284,6 @@ static int pack_weights(const struct op *op, struct rnn *s, opm_error *err)
                 s->rbias[d][k - (gh - s->h)] = b && apart ? b[gh + k] : 0;
         }
     }
-    native_free(temp);
     s->packed = true;
     return 0;
 }
@@ -309,7 +291,9 @@ static int pack_weights(const struct op *op, struct rnn *s, opm_error *err)
 static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
 {
     int64_t rows, part[7], total = 0;
-    size_t *at[] = { &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_rh, &s->at_tmp, &s->at_x };
+    size_t *at[] = {
+        &s->at_xw, &s->at_gate, &s->at_h, &s->at_c, &s->at_rh, &s->at_tmp, &s->at_room
+    };
 
     if (__builtin_mul_overflow(s->t, s->b, &rows))
         return kernel_fail(op, OPM_ELIMIT, err, "the input is too big");
@@ -317,8 +301,13 @@ static int plan_scratch(struct op *op, struct rnn *s, opm_error *err)
         part[0] = -1;
     part[1] = s->b * s->gates * s->h;
     part[2] = part[3] = part[4] = part[5] = s->b * s->h;
-    if (__builtin_mul_overflow(rows, s->quantized ? s->i : 0, &part[6]))
-        part[6] = -1;
+    part[6] = 0;
+    if (s->quantized) {
+        int64_t x = rnn_q8_room(rows, s->i, s->gates * s->h),
+                h = rnn_q8_room(s->b, s->h, s->gates * s->h);
+
+        part[6] = x < 0 || h < 0 ? -1 : (MAX(x, h) + 3) / 4;
+    }
     for (int i = 0; i < 7; i++) {
         if (part[i] < 0 || part[i] > PTRDIFF_MAX / 64)
             return kernel_fail(op, OPM_ELIMIT, err, "the input is too big");
@@ -403,25 +392,6 @@ static void product(const struct op *op, struct pool *pool, const float *a, int6
         gemm_run_here(&g);
 }
 
-/* What remains of n numbers that are quantized to 8 bits, by their own range, and back. */
-static const float *through_bytes(float *to, const float *from, int64_t n)
-{
-    float low = 0, high = 0, scale, zero;
-
-    for (int64_t i = 0; i < n; i++) {
-        low = MIN(low, from[i]);
-        high = MAX(high, from[i]);
-    }
-    scale = high > low ? (high - low) / 255 : 1;
-    zero = rintf(MIN(MAX(-low / scale, 0.0f), 255.0f));
-    for (int64_t i = 0; i < n; i++) {
-        float q = rintf(from[i] / scale) + zero;
-
-        to[i] = (MIN(MAX(q, 0.0f), 255.0f) - zero) * scale;
-    }
-    return to;
-}
-
 static void clamp(const struct isa *isa, const struct rnn *s, float *x, int64_t n)
 {
     if (s->clip > 0)
@@ -461,7 +431,7 @@ struct step {
     struct rnn *s;
     int d;
     const float *xw;
-    float *gate, *h, *c, *rh, *tmp;
+    float *gate, *h, *c, *rh, *tmp, *room;
     int64_t *active;
     int64_t b0, b1;    /* batch items */
     struct pool *pool; /* that shares each step; NULL: this thread does all of them alone */
@@ -527,10 +497,14 @@ static void state_part(const struct step *q, int64_t step)
     int64_t gh = s->gates * s->h, first = s->gates == 3 ? 2 * s->h : gh;
     bool reverse = s->reverse_only || q->d == 1, even = !kernel_in(q->op, 4);
     int64_t at = reverse ? s->t - 1 - step : step;
-    const float *h = (s->quantized ? through_bytes(q->rh, q->h, s->b * s->h) : q->h) + q->b0 * s->h;
+    const float *h = q->h + q->b0 * s->h;
     float *gate = q->gate + q->b0 * gh;
 
-    if (even) /* all sequences have the same length, so sums can begin with the inputs' part */
+    if (s->quantized) /* all sequences at once: b0 is 0 */
+        rnn_q8_product(q->op, &s->qr[q->d], h, s->b, gate,
+                       even ? q->xw + (s->batch_first ? at : at * s->b) * gh : NULL,
+                       s->batch_first ? s->t * gh : gh, q->room);
+    else if (even) /* all sequences have the same length, so sums can begin with the inputs' part */
         product(q->op, q->pool, h, q->b1 - q->b0, s->h, s->r[q->d], first, gate, gh,
                 q->xw + (s->batch_first ? q->b0 * s->t + at : at * s->b + q->b0) * gh,
                 s->batch_first ? s->t * gh : gh, step);
@@ -679,18 +653,20 @@ int rnn_run(struct op *op, opm_error *err)
                       .c = mem + s->at_c,
                       .rh = mem + s->at_rh,
                       .tmp = mem + s->at_tmp,
+                      .room = mem + s->at_room,
                       .active = mem_calloc((size_t)s->b + 1, sizeof(*q.active)) };
 
     if (!q.active)
         return kernel_nomem(op, err);
     if (!s->packed || !weights_fixed(op, s))
         rc = pack_weights(op, s, err);
-    if (s->quantized && !rc)
-        x = through_bytes(mem + s->at_x, x, s->t * s->b * s->i);
     for (int d = 0; d < s->dirs && !rc; d++) {
         q.d = d;
-        product(op, kernel_pool(op), x, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh,
-                s->bias[d], 0, 0);
+        if (s->quantized)
+            rnn_q8_product(op, &s->qw[d], x, s->t * s->b, mem + s->at_xw, s->bias[d], 0, q.room);
+        else
+            product(op, kernel_pool(op), x, s->t * s->b, s->i, s->w[d], gh, mem + s->at_xw, gh,
+                    s->bias[d], 0, 0);
         copy_state(s, d, kernel_in(op, 5), q.h);
         copy_state(s, d, s->gates == 4 ? kernel_in(op, 6) : NULL, q.c);
         all_steps(&q);

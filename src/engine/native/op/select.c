@@ -101,23 +101,18 @@ int eyelike_run(struct op *op, opm_error *err)
     struct nt *out = kernel_out(op, 0);
     int64_t rows = out->shape.dim[0], cols = out->shape.dim[1], k = node_attr_int(op->node, "k", 0);
     size_t w = nt_width(out->type);
+    char one[8];
 
     (void)err;
-    memset(out->data, 0, out->bytes);
+    memcpy(one,
+           out->type == TENSOR_F32   ? (void *)&(float){ 1 }
+           : out->type == TENSOR_F64 ? (void *)&(double){ 1 }
+                                     : (void *)&(uint64_t){ 1 }, /* little-endian */
+           w);
     k = MIN(MAX(k, -rows - 1), cols + 1);
-    for (int64_t r = 0; r < rows; r++) {
-        char *to;
-
-        if (r + k < 0 || r + k >= cols)
-            continue;
-        to = (char *)out->data + (size_t)(r * cols + r + k) * w;
-        if (out->type == TENSOR_F32)
-            *(float *)(void *)to = 1;
-        else if (out->type == TENSOR_F64)
-            *(double *)(void *)to = 1;
-        else
-            *to = 1; /* little-endian */
-    }
+    memset(out->data, 0, out->bytes);
+    for (int64_t i = MAX(-k, (int64_t)0); i < MIN(rows, cols - k); i++)
+        memcpy((char *)out->data + (size_t)(i * cols + i + k) * w, one, w);
     return 0;
 }
 
@@ -126,6 +121,8 @@ int range_prepare(struct op *op, opm_error *err)
     const struct nt *t[3];
 
     for (uint32_t i = 0; i < 3; i++) {
+        if (i == 2 && !kernel_in(op, 2)) /* com.microsoft's may leave it out */
+            break;
         int rc = kernel_want(op, i, TYPES_NUM, err);
 
         if (rc)
@@ -141,17 +138,19 @@ int range_run(struct op *op, opm_error *err)
 {
     const struct nt *a = kernel_in(op, 0), *d = kernel_in(op, 2);
     struct nt *out = kernel_out(op, 0);
+    int64_t step = d ? nt_int(d, 0) : 1;
+    double by = d ? nt_float(d, 0) : 1;
 
     (void)err;
     for (int64_t i = 0; i < out->count; i++) {
-        uint64_t v = (uint64_t)nt_int(a, 0) + (uint64_t)i * (uint64_t)nt_int(d, 0);
+        uint64_t v = (uint64_t)nt_int(a, 0) + (uint64_t)i * (uint64_t)step;
 
         switch (out->type) {
         case TENSOR_F32: /* as numpy and ONNX Runtime count */
-            ((float *)out->data)[i] = (float)(nt_float(a, 0) + (double)i * nt_float(d, 0));
+            ((float *)out->data)[i] = (float)(nt_float(a, 0) + (double)i * by);
             break;
         case TENSOR_F64:
-            ((double *)out->data)[i] = nt_float(a, 0) + (double)i * nt_float(d, 0);
+            ((double *)out->data)[i] = nt_float(a, 0) + (double)i * by;
             break;
         default:
             memcpy((char *)out->data + (size_t)i * nt_width(out->type), &v, nt_width(out->type));

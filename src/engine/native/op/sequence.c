@@ -3,14 +3,6 @@
 
 #include <string.h>
 
-#define WHILE_RUNNING(name)                           \
-    int name##_prepare(struct op *op, opm_error *err) \
-    {                                                 \
-        (void)op;                                     \
-        (void)err;                                    \
-        return NEED_DATA;                             \
-    }
-
 WHILE_RUNNING(handover)
 WHILE_RUNNING(has_element)
 WHILE_RUNNING(seq_construct)
@@ -20,6 +12,14 @@ WHILE_RUNNING(seq_at)
 WHILE_RUNNING(seq_length)
 WHILE_RUNNING(seq_concat)
 WHILE_RUNNING(seq_split)
+
+/* Whether memory of an input stays as it is until the end of the run. */
+static bool lasts(const struct op *op, uint32_t i)
+{
+    const struct val *v = &op->plan->val[op->in[i]];
+
+    return !op->plan->inner && (v->kind == VAL_INPUT || v->kind == VAL_OWN);
+}
 
 /* What goes in comes out; nothing in, an empty optional out. */
 int handover_run(struct op *op, opm_error *err)
@@ -33,6 +33,10 @@ int handover_run(struct op *op, opm_error *err)
         return 0;
     if (x && x->kind == VALUE_OPTIONAL && strcmp(op->node->op_type, "OptionalGetElement") == 0)
         return kernel_fail(op, OPM_EINVAL, err, "there is nothing in the optional");
+    if (x && lasts(op, 0)) {
+        kernel_give(op, 0, x);
+        return 0;
+    }
     v->kind = VAL_OWN;
     return val_copy(v, x ? x : &nothing) ? kernel_nomem(op, err) : 0;
 }
@@ -197,8 +201,8 @@ int seq_concat_run(struct op *op, opm_error *err)
     const struct nt *s = kernel_in(op, 0), *first;
     bool new_axis = node_attr_int(op->node, "new_axis", 0) != 0;
     struct shape shape;
-    struct nt *out;
-    int64_t sum = 0, outer;
+    struct val *v;
+    int64_t sum = 0, outer, bytes;
     int axis, rc = want_sequence(op, s, err);
 
     if (!rc && s->count == 0)
@@ -222,22 +226,30 @@ int seq_concat_run(struct op *op, opm_error *err)
         shape.rank++;
     }
     shape.dim[axis] = sum;
-    out = kernel_new_item(op, first->type, &shape);
-    if (!out)
+    bytes = nt_sane(&shape) ? engine_bytes(&shape, first->type) : -1;
+    if (!kernel_out(op, 0))
+        return 0;
+    v = &op->plan->val[op->out[0]];
+    if (bytes < 0 || val_own(v, (size_t)bytes))
         return kernel_nomem(op, err);
+    v->kind = VAL_OWN;
+    v->t = (struct nt){ .type = first->type,
+                        .shape = shape,
+                        .count = shape_count(&shape),
+                        .bytes = (size_t)bytes,
+                        .data = v->own };
     outer = nt_span(&shape, 0, axis);
-    size_t row = outer ? out->bytes / (size_t)outer : 0, at = 0;
+    size_t row = outer ? v->t.bytes / (size_t)outer : 0, at = 0;
 
     for (int64_t i = 0; i < s->count && outer; i++) {
         const struct nt *t = nt_item(s, i);
         size_t part = t->bytes / (size_t)outer;
 
         for (int64_t o = 0; o < outer && part; o++)
-            memcpy((char *)out->data + (size_t)o * row + at,
-                   (const char *)t->data + (size_t)o * part, part);
+            memcpy((char *)v->own + (size_t)o * row + at, (const char *)t->data + (size_t)o * part,
+                   part);
         at += part;
     }
-    kernel_give(op, 0, out);
     return 0;
 }
 

@@ -2,16 +2,19 @@
 #include "engine/native/op/softmax.h"
 
 #include "engine/native/isa/loops_isa.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #define STRIP 128
-#define SHORT 16    /* rows of fewer elements go many at a time */
-#define SOFT_NS 0.5 /* for an element, about */
+#define SOFT4_MAX 1024 /* rows of more go one by one: four stay in the first cache */
+#define SHORT 16       /* rows of fewer elements go many at a time */
+#define SOFT_NS 0.5    /* for an element, about */
 
 struct softmax_job {
     const struct isa *isa;
@@ -55,17 +58,63 @@ int softmax_prepare(struct op *op, opm_error *err)
         }                                                              \
     } while (0)
 
-/* 1 for the first of the greatest. */
-static bool hard_row(const struct isa *isa, float *out, const float *in, int64_t n)
+/* The next number below a finite one. */
+static float just_below(float x)
 {
-    float max = isa->reduce(R_MAX, in, n);
-    int64_t at;
+    uint32_t bits;
 
+    if (x == 0)
+        return -FLT_TRUE_MIN;
+    memcpy(&bits, &x, sizeof(bits));
+    bits += x > 0 ? (uint32_t)-1 : 1;
+    memcpy(&x, &bits, sizeof(bits));
+    return x;
+}
+
+#define HARD_ROWS 32
+#define HARD_ELEMENTS 4096 /* that many, and a row at least, stay in the first cache */
+
+/* Rows of floats. False, and nothing is done, where one has no greatest number. */
+static bool hard_rows(const struct isa *isa, float *out, const float *in, int64_t n, int64_t rows)
+{
+    float max[HARD_ROWS];
+
+    for (int64_t r = 0; r < rows; r++)
+        max[r] = -INFINITY;
+    isa->rows->folds->rows[FOLD_MAX][TENSOR_F32](max, in, n, n, rows);
+    for (int64_t r = 0; r < rows; r++)
+        if (!isfinite(max[r]))
+            return false;
+    memset(out, 0, (size_t)(rows * n) * sizeof(*out));
+    for (int64_t r = 0; r < rows; r++)
+        out[r * n + isa->loops->beyond(in + r * n, 0, n, just_below(max[r]), true)] = 1;
+    return true;
+}
+
+/* False, and nothing is done, where there are no loops for it or no greatest number. */
+static bool double_row(const struct isa *isa, double *out, const double *in, int64_t n)
+{
+    f64_fn *exps = isa->rows->real->unary[F64_EXP];
+    fold_rows_fn *most = isa->rows->folds->rows[FOLD_MAX][TENSOR_F64];
+    double max = -(double)INFINITY, sum[4] = { 0 };
+    int64_t i = 0;
+
+    if (!exps || !most || !n)
+        return false;
+    most(&max, in, n, n, 1);
     if (!isfinite(max))
         return false;
-    at = isa->loops->beyond(in, 0, n, nextafterf(max, -INFINITY), true);
-    memset(out, 0, (size_t)n * sizeof(*out));
-    out[at] = 1;
+    for (int64_t k = 0; k < n; k++)
+        out[k] = in[k] - max;
+    exps(out, out, n);
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++)
+            sum[k] += out[i + k];
+    for (; i < n; i++)
+        sum[0] += out[i];
+    sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int64_t k = 0; k < n; k++)
+        out[k] /= sum[0];
     return true;
 }
 
@@ -78,17 +127,25 @@ static void softmax_part(void *arg, int64_t begin, int64_t end, int thread)
 
     (void)thread;
     for (int64_t o = begin; o < end; o++) {
-        int64_t base = o / s->inner * s->n * s->inner + o % s->inner;
+        int64_t base = o / s->inner * s->n * s->inner + o % s->inner,
+                hard = MIN(end - o, MAX(MIN((int64_t)HARD_ROWS, HARD_ELEMENTS / s->n), (int64_t)1));
 
-        if (s->type == TENSOR_F64)
+        if (s->type == TENSOR_F32 && what != SOFT_HARD && s->inner == 1 && o + 4 <= end &&
+            s->n >= isa->lanes && s->n <= SOFT4_MAX) {
+            isa->soft4((float *)s->out + base, (const float *)s->in + base, s->n, what == SOFT_LOG);
+            o += 3;
+        } else if (s->type == TENSOR_F64 && what == SOFT_MAX && s->inner == 1 &&
+                   double_row(isa, (double *)s->out + base, (const double *)s->in + base, s->n))
+            continue;
+        else if (s->type == TENSOR_F64)
             SOFT_GENERIC(double);
         else if (what == SOFT_MAX && s->inner == 1)
             isa->softmax((float *)s->out + base, (const float *)s->in + base, s->n);
         else if (what == SOFT_LOG && s->inner == 1 && s->n)
             isa->logsoftmax((float *)s->out + base, (const float *)s->in + base, s->n);
-        else if (what == SOFT_HARD && s->inner == 1 && s->n &&
-                 hard_row(isa, (float *)s->out + base, (const float *)s->in + base, s->n))
-            continue;
+        else if (what == SOFT_HARD && s->inner == 1 &&
+                 hard_rows(isa, (float *)s->out + base, (const float *)s->in + base, s->n, hard))
+            o += hard - 1;
         else
             SOFT_GENERIC(float);
     }
@@ -131,6 +188,32 @@ static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
         columns_strip(j->isa, s->what == SOFT_LOG, (float *)s->out + base,
                       (const float *)s->in + base, s->n, s->inner,
                       MIN((int64_t)STRIP, s->inner - c0));
+    }
+}
+
+/* A one for the first greatest number of each column. */
+static void hard_columns_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+    const struct softmax_job *j = arg;
+    const struct softmax *s = j->s;
+    int64_t strips = (s->inner + STRIP - 1) / STRIP;
+
+    (void)thread;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t c0 = item % strips * STRIP, base = item / strips * s->n * s->inner + c0,
+                cols = MIN((int64_t)STRIP, s->inner - c0);
+        const float *in = (const float *)s->in + base;
+        float *out = (float *)s->out + base, best[STRIP];
+        int32_t at[STRIP] = { 0 };
+
+        for (int64_t i = 0; i < cols; i++)
+            best[i] = -INFINITY;
+        for (int64_t k = 0; k < s->n; k++)
+            j->isa->loops->arg_rows(best, at, in + k * s->inner, cols, (int32_t)k, true, false);
+        for (int64_t k = 0; k < s->n; k++)
+            memset(out + k * s->inner, 0, (size_t)cols * sizeof(*out));
+        for (int64_t i = 0; i < cols; i++)
+            out[at[i] * s->inner + i] = 1;
     }
 }
 
@@ -181,10 +264,10 @@ void softmax_all(const struct op *op, const struct softmax *s)
 {
     struct softmax_job j = { kernel_isa(op), s };
 
-    if (s->type == TENSOR_F32 && s->what != SOFT_HARD && s->inner >= 4)
+    if (s->type == TENSOR_F32 && s->inner >= 4 && s->n <= INT32_MAX)
         pool_for(kernel_pool(op), s->outer * ((s->inner + STRIP - 1) / STRIP),
-                 pool_grain((double)(s->n * MIN(s->inner, (int64_t)STRIP)) * SOFT_NS), columns_part,
-                 &j);
+                 pool_grain((double)(s->n * MIN(s->inner, (int64_t)STRIP)) * SOFT_NS),
+                 s->what == SOFT_HARD ? hard_columns_part : columns_part, &j);
     else if (s->type == TENSOR_F32 && s->inner == 1 && s->n && s->n < SHORT)
         pool_for(kernel_pool(op), s->outer, pool_grain((double)s->n * SOFT_NS),
                  s->what == SOFT_HARD ? short_hard_part : short_part, &j);

@@ -3,6 +3,7 @@
  * N-grams are a tree: items of the pool have numbers, and a node is what its items spell. A row is
  * followed from each of its items for as long as the tree goes on. */
 #include "base/u64map.h"
+#include "engine/native/isa/rows_isa.h"
 #include "engine/native/math/infer.h"
 #include "engine/native/op/kernels.h"
 #include "engine/native/op/text.h"
@@ -71,15 +72,22 @@ static bool read_attributes(const struct op *op, bool words, struct tfidf *s)
     return true;
 }
 
-/* The place of an item in the pool, that of equal ones; -1: there is none. */
-static int64_t item_of(const struct tfidf *s, const struct nt *x, int64_t i)
+/* The places of a row's items in the pool, those of equal ones; -1: there is none. */
+static void items_of(const struct op *op, const struct tfidf *s, const struct nt *x, int64_t first,
+                     int64_t len, int64_t *item)
 {
-    const uint64_t *at;
+    if (s->words) {
+        for (int64_t i = 0; i < len; i++)
+            item[i] = words_find(&s->number, &nt_strings(x)[first + i]);
+        return;
+    }
+    kernel_isa(op)->rows->cast[x->type][TENSOR_I64](
+        item, (const char *)x->data + first * (int64_t)nt_width(x->type), len);
+    for (int64_t i = 0; i < len; i++) {
+        const uint64_t *at = u64map_get(&s->place, (uint64_t)item[i]);
 
-    if (s->words)
-        return words_find(&s->number, &nt_strings(x)[i]);
-    at = u64map_get(&s->place, (uint64_t)nt_int(x, i));
-    return at ? (int64_t)*at : -1;
+        item[i] = at ? (int64_t)*at : -1;
+    }
 }
 
 static uint64_t branch(uint64_t node, int64_t item)
@@ -189,8 +197,7 @@ int tfidf_run(struct op *op, opm_error *err)
     (void)err;
     memset(out, 0, kernel_out(op, 0)->bytes);
     for (int64_t r = 0; r < rows; r++, out += s->width) {
-        for (int64_t i = 0; i < len; i++)
-            item[i] = item_of(s, x, r * len + i);
+        items_of(op, s, x, r * len, len, item);
         for (int64_t step = 1; step <= (s->longest > 1 ? MIN(s->skips, len) : 0) + 1; step++)
             for (int64_t i = 0; i < len; i++)
                 count_grams(s, item + i, len - i, step, out);

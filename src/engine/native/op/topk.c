@@ -1,6 +1,7 @@
 /* topk.c -- TopK, Unique, NonMaxSuppression: what needs sorting. */
 #include "engine/native/math/infer.h"
 #include "engine/native/math/order.h"
+#include "engine/native/op/families.h"
 #include "engine/native/op/kernels.h"
 
 #include <math.h>
@@ -205,11 +206,44 @@ static bool slices_equal(const struct slices *s, int64_t a, int64_t b)
     return true;
 }
 
+/* The same of the float k of a list. */
+static uint32_t float_bits(const struct slices *s, int64_t k)
+{
+    float f = ((const float *)s->in->data)[k] + 0.0f;
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof(bits));
+    return isnan(f) ? 0x7fc00000u : bits;
+}
+
+/* find_kinds() of a list of floats. */
+static void find_floats(struct unique *u, const struct slices *s, int64_t *table, int64_t size)
+{
+    for (int64_t k = 0; k < u->n; k++) {
+        uint32_t bits = float_bits(s, k);
+        int64_t at = (int64_t)(bits * 0x9e3779b97f4a7c15u >> 24 & (uint64_t)(size - 1));
+
+        while (table[at] && float_bits(s, u->first[table[at] - 1]) != bits)
+            at = (at + 1) & (size - 1);
+        if (!table[at]) {
+            table[at] = ++u->kinds;
+            u->first[u->kinds - 1] = k;
+            u->count[u->kinds - 1] = 0;
+        }
+        u->inverse[k] = table[at] - 1;
+        u->count[table[at] - 1]++;
+    }
+}
+
 /* Kinds in the order in which they come: table has `size` places, a power of two beyond n, for a
  * kind + 1 each, 0 where none is. */
 static void find_kinds(struct unique *u, const struct slices *s, int64_t *table, int64_t size)
 {
     u->kinds = 0;
+    if (s->in->type == TENSOR_F32 && s->outer == 1 && s->inner == 1) {
+        find_floats(u, s, table, size);
+        return;
+    }
     for (int64_t k = 0; k < u->n; k++) {
         int64_t at = (int64_t)(slice_hash(s, k) & (uint64_t)(size - 1));
 
@@ -305,12 +339,17 @@ int unique_prepare(struct op *op, opm_error *err)
         return kernel_nomem(op, err);
     }
     find_kinds(u, &(struct slices){ in, outer, u->n, inner }, room, size);
-    if (node_attr_int(op->node, "sorted", 1))
+    if (op->kernel->arg == UNIQUE_SLICES && node_attr_int(op->node, "sorted", 1))
         sort_kinds(u, &(struct slices){ in, outer, u->n, inner }, room);
     mem_free(room);
     s.dim[axis] = kinds.dim[0] = u->kinds;
     slices.dim[0] = u->n;
     rc = kernel_set(op, 0, in->type, &s, err);
+    if (op->kernel->arg == UNIQUE_VALUES) {
+        if (!rc)
+            rc = kernel_set(op, 1, TENSOR_I64, &slices, err);
+        return rc ? rc : kernel_set(op, 2, TENSOR_I64, &kinds, err);
+    }
     if (!rc)
         rc = kernel_set(op, 1, TENSOR_I64, &kinds, err);
     if (!rc)
@@ -335,9 +374,9 @@ int unique_run(struct op *op, opm_error *err)
         for (int64_t k = 0; k < u->kinds; k++)
             memcpy((char *)out->data + (size_t)(o * u->kinds + k) * inner,
                    (const char *)in->data + (size_t)(o * u->n + u->first[k]) * inner, inner);
-    for (uint32_t i = 1; i < 4; i++)
+    for (uint32_t i = 1, skipped = op->kernel->arg == UNIQUE_VALUES; i + skipped < 4; i++)
         if (kernel_out(op, i) && kernel_out(op, i)->bytes)
-            memcpy(kernel_out(op, i)->data, from[i - 1], kernel_out(op, i)->bytes);
+            memcpy(kernel_out(op, i)->data, from[i - 1 + skipped], kernel_out(op, i)->bytes);
     return 0;
 }
 
@@ -437,11 +476,13 @@ static double number(struct op *op, uint32_t slot, double missing, bool *ok)
     return nt_float(t, 0);
 }
 
+#define FIRST_SORTED 32 /* half of the boxes that are sorted at first, at least */
+
 static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int64_t max, float iou,
                    double least, opm_error *err)
 {
     const struct nt *scores = kernel_in(op, 1);
-    int64_t n = scores->shape.dim[2], m = 0, kept = 0;
+    int64_t n = scores->shape.dim[2], m = 0, kept = 0, sorted;
     const float *sc = (const float *)scores->data + (batch * scores->shape.dim[1] + cls) * n;
 
     for (int64_t i = 0; i < n; i++)
@@ -449,10 +490,16 @@ static int nms_one(struct op *op, struct nms *s, int64_t batch, int64_t cls, int
             s->score[m] = sc[i];
             s->place[m++] = i;
         }
-    order_first(kernel_isa(op), TENSOR_F32, s->score, 1, m, m, true, s->at, s->room);
+    sorted = MIN(m, 2 * MAX(MIN(max, m), (int64_t)FIRST_SORTED));
+    order_first(kernel_isa(op), TENSOR_F32, s->score, 1, m, sorted, true, s->at, s->room);
     for (int64_t i = 0; i < m && kept < max; i++) {
-        int64_t at = s->place[s->at[i]];
+        int64_t at;
 
+        if (i == sorted) {
+            sorted = m;
+            order_first(kernel_isa(op), TENSOR_F32, s->score, 1, m, m, true, s->at, s->room);
+        }
+        at = s->place[s->at[i]];
         if (overlaps(&s->box[at], s->kept, kept, iou))
             continue;
         if (!GROW(s->hit, s->cap, 3 * (s->n + 1)))

@@ -101,6 +101,34 @@ static struct plan *body_of(const struct op *op, const char *name)
     return NULL;
 }
 
+/* Like give(), of memory that is handed over where v has its own. */
+static int hand_over(struct op *op, uint32_t i, struct val *from, const struct nt *t,
+                     opm_error *err)
+{
+    struct val *v;
+
+    if (i >= op->nout || op->out[i] == NO_VALUE || !from->own || t->data != from->own)
+        return give(op, i, t, err);
+    v = &op->plan->val[op->out[i]];
+    void *own = v->own;
+    size_t bytes = v->own_bytes;
+
+    v->kind = VAL_OWN;
+    v->own = from->own;
+    v->own_bytes = from->own_bytes;
+    v->t = *t;
+    from->own = own;
+    from->own_bytes = bytes;
+    return 0;
+}
+
+/* Output i of a body that is done with: what it computed is handed over, all else copied. */
+static int body_gives(struct op *op, uint32_t i, struct val *from, opm_error *err)
+{
+    return from->kind == VAL_OWN ? hand_over(op, i, from, &from->t, err)
+                                 : give(op, i, &from->t, err);
+}
+
 int if_run(struct op *op, opm_error *err)
 {
     const struct nt *cond = kernel_in(op, 0);
@@ -114,7 +142,7 @@ int if_run(struct op *op, opm_error *err)
         return kernel_fail(op, OPM_EINVAL, err, "a branch does not fit");
     rc = run_body(op, body, err);
     for (uint32_t i = 0; i < op->nout && !rc; i++)
-        rc = give(op, i, body_out(body, i), err);
+        rc = body_gives(op, i, &body->val[body->graph->output[i]], err);
     return rc;
 }
 
@@ -176,33 +204,88 @@ static int scanned_give(struct op *op, uint32_t slot, struct scanned *s, const s
     t.count = shape_count(&t.shape);
     t.bytes = (size_t)MAX(engine_bytes(&t.shape, t.type), (int64_t)0);
     t.data = s->v.own ? s->v.own : none;
-    return give(op, slot, &t, err);
+    return hand_over(op, slot, &s->v, &t, err);
 }
 
+/* It stays from run to run, for its memory. */
 struct loop_state {
     struct val *carried;     /* values from round to round */
+    struct val *next;        /* of the round that ends */
     struct scanned *scanned; /* what is collected */
     uint32_t ncarried, nscanned;
 };
 
-static int loop_alloc(struct op *op, struct loop_state *s, uint32_t ncarried, uint32_t nscanned,
-                      opm_error *err)
+/* Memory that is kept between runs, for a value. */
+#define KEPT_BYTES ((size_t)4 << 20)
+
+static void val_drop(struct val *v, size_t most)
 {
-    s->ncarried = ncarried;
-    s->nscanned = nscanned;
-    s->carried = mem_calloc((size_t)ncarried + 1, sizeof(*s->carried));
-    s->scanned = mem_calloc((size_t)nscanned + 1, sizeof(*s->scanned));
-    return s->carried && s->scanned ? 0 : kernel_nomem(op, err);
+    if (v->own_bytes <= most)
+        return;
+    native_free(v->own);
+    v->own = NULL;
+    v->own_bytes = 0;
 }
 
-static void loop_free(struct loop_state *s)
+static void loop_drop(struct loop_state *s, size_t most)
 {
-    for (uint32_t i = 0; s->carried && i < s->ncarried; i++)
-        native_free(s->carried[i].own);
+    for (uint32_t i = 0; s->carried && s->next && i < s->ncarried; i++) {
+        val_drop(&s->carried[i], most);
+        val_drop(&s->next[i], most);
+    }
     for (uint32_t i = 0; s->scanned && i < s->nscanned; i++)
-        native_free(s->scanned[i].v.own);
+        val_drop(&s->scanned[i].v, most);
+}
+
+static void loop_release(void *state)
+{
+    struct loop_state *s = state;
+
+    loop_drop(s, 0);
     mem_free(s->carried);
+    mem_free(s->next);
     mem_free(s->scanned);
+}
+
+static struct loop_state *loop_ready(struct op *op, uint32_t ncarried, uint32_t nscanned)
+{
+    struct loop_state *s = kernel_new_state(op, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    op->release = loop_release;
+    if (!s->carried) {
+        s->ncarried = ncarried;
+        s->nscanned = nscanned;
+        s->carried = mem_calloc((size_t)ncarried + 1, sizeof(*s->carried));
+        s->next = mem_calloc((size_t)ncarried + 1, sizeof(*s->next));
+        s->scanned = mem_calloc((size_t)nscanned + 1, sizeof(*s->scanned));
+    }
+    for (uint32_t i = 0; s->scanned && i < nscanned; i++)
+        s->scanned[i].rounds = 0;
+    return s->carried && s->next && s->scanned ? s : NULL;
+}
+
+/* What a round gives from output `first` of the body on becomes what the next one gets. All is
+ * copied before anything is replaced: one may be another's input of the same round. */
+static int carry(struct op *op, struct plan *body, struct loop_state *s, uint32_t first,
+                 opm_error *err)
+{
+    for (uint32_t i = 0; i < s->ncarried; i++)
+        if (body_out(body, first + i)->data != s->carried[i].t.data &&
+            val_copy(&s->next[i], body_out(body, first + i)))
+            return kernel_nomem(op, err);
+    for (uint32_t i = 0; i < s->ncarried; i++) {
+        struct val before = s->carried[i];
+
+        if (body_out(body, first + i)->data == before.t.data) { /* perhaps of another shape */
+            s->carried[i].t = *body_out(body, first + i);
+            continue;
+        }
+        s->carried[i] = s->next[i];
+        s->next[i] = before;
+    }
+    return 0;
 }
 
 static struct nt scalar(enum tensor_type type, void *data)
@@ -216,10 +299,10 @@ int loop_run(struct op *op, opm_error *err)
     const struct graph *g = body ? body->graph : NULL;
     const struct nt *trips = kernel_in(op, 0), *cond = kernel_in(op, 1);
     uint32_t n = op->node->nin > 2 ? op->node->nin - 2 : 0;
-    struct loop_state s = { 0 };
+    struct loop_state *s;
     int64_t round = 0, max = ROUNDS_MAX;
     uint8_t go = 1;
-    int rc;
+    int rc = 0;
 
     if (!g || g->ninput != n + 2 || g->noutput < n + 1 || op->nout > g->noutput - 1)
         return kernel_fail(op, OPM_EINVAL, err, "the body does not fit");
@@ -230,43 +313,26 @@ int loop_run(struct op *op, opm_error *err)
         max = nt_int(trips, 0);
     if (cond)
         go = *(const uint8_t *)cond->data;
-    rc = loop_alloc(op, &s, n, g->noutput - 1 - n, err);
-    for (uint32_t i = 0; i < n && !rc; i++) {
+    s = loop_ready(op, n, g->noutput - 1 - n);
+    if (!s)
+        return kernel_nomem(op, err);
+    for (uint32_t i = 0; i < n && !rc; i++)
         if (!kernel_in(op, i + 2))
             rc = kernel_fail(op, OPM_EINVAL, err, "input %u is missing", i + 2);
-        else if (val_copy(&s.carried[i], kernel_in(op, i + 2)))
-            rc = kernel_nomem(op, err);
-    }
+        else
+            s->carried[i].t = *kernel_in(op, i + 2);
     for (; round < max && go && !rc; round++) {
         struct nt r = scalar(TENSOR_I64, &round), c = scalar(TENSOR_BOOL, &go);
 
         set_input(body, 0, &r);
         set_input(body, 1, &c);
         for (uint32_t i = 0; i < n; i++)
-            set_input(body, i + 2, &s.carried[i].t);
+            set_input(body, i + 2, &s->carried[i].t);
         rc = run_body(op, body, err);
-        for (uint32_t i = 0; i < s.nscanned && !rc; i++)
-            rc = scanned_add(op, &s.scanned[i], body_out(body, 1 + n + i), err);
-        /* An output may be another's input of the same round: copy all before replacing any. */
-        for (uint32_t i = 0; i < n && !rc; i++) {
-            struct val next = { 0 };
-
-            if (body_out(body, 1 + i)->data == s.carried[i].t.data) {
-                s.carried[i].t = *body_out(body, 1 + i); /* perhaps of another shape */
-                continue;
-            }
-            if (val_copy(&next, body_out(body, 1 + i)))
-                rc = kernel_nomem(op, err);
-            else {
-                for (uint32_t k = i + 1; k < n; k++) /* who still refers to the old one */
-                    if (body_out(body, 1 + k)->data == s.carried[i].t.data)
-                        rc = val_copy(&body->val[g->output[1 + k]], body_out(body, 1 + k))
-                                 ? kernel_nomem(op, err)
-                                 : rc;
-                native_free(s.carried[i].own);
-                s.carried[i] = next;
-            }
-        }
+        for (uint32_t i = 0; i < s->nscanned && !rc; i++)
+            rc = scanned_add(op, &s->scanned[i], body_out(body, 1 + n + i), err);
+        if (!rc)
+            rc = carry(op, body, s, 1, err);
         if (!rc) {
             const struct nt *out = body_out(body, 0);
 
@@ -277,14 +343,14 @@ int loop_run(struct op *op, opm_error *err)
         }
     }
     for (uint32_t i = 0; i < n && !rc; i++)
-        rc = give(op, i, &s.carried[i].t, err);
-    for (uint32_t i = 0; i < s.nscanned && !rc && n + i < op->nout; i++)
-        rc = scanned_give(op, n + i, &s.scanned[i], &g->value[g->output[1 + n + i]], err);
-    loop_free(&s);
+        rc = hand_over(op, i, &s->carried[i], &s->carried[i].t, err);
+    for (uint32_t i = 0; i < s->nscanned && !rc && n + i < op->nout; i++)
+        rc = scanned_give(op, n + i, &s->scanned[i], &g->value[g->output[1 + n + i]], err);
+    loop_drop(s, KEPT_BYTES);
     return rc;
 }
 
-/* Element k of dimension axis, copied out. */
+/* Element k of dimension axis, copied out where it does not lie together. */
 static int slice_of(struct op *op, struct val *to, const struct nt *t, int axis, int64_t k,
                     opm_error *err)
 {
@@ -297,6 +363,11 @@ static int slice_of(struct op *op, struct val *to, const struct nt *t, int axis,
         s.shape.dim[i] = t->shape.dim[i + 1];
     s.count = shape_count(&s.shape);
     s.bytes = (size_t)outer * inner;
+    if (outer == 1) {
+        s.data = (char *)t->data + (size_t)k * inner;
+        to->t = s;
+        return 0;
+    }
     if (val_own(to, s.bytes))
         return kernel_nomem(op, err);
     for (int64_t o = 0; o < outer; o++)
@@ -324,9 +395,8 @@ static int scan_once(struct op *op, struct plan *body, const struct nt *in, uint
     struct val *slice = mem_calloc((size_t)nscan + 1, sizeof(*slice));
     int rc = slice ? 0 : kernel_nomem(op, err);
 
-    for (uint32_t i = 0; i < n && !rc; i++)
-        if (val_copy(&s->carried[i], &in[i]))
-            rc = kernel_nomem(op, err);
+    for (uint32_t i = 0; i < n; i++)
+        s->carried[i].t = in[i];
     for (uint32_t i = 0; i < nscan && !rc; i++) {
         int axis = nt_axis(list_at(op->node, "scan_input_axes", i), in[n + i].shape.rank);
 
@@ -349,20 +419,8 @@ static int scan_once(struct op *op, struct plan *body, const struct nt *in, uint
             rc = run_body(op, body, err);
         for (uint32_t i = 0; i < s->nscanned && !rc; i++)
             rc = scanned_add(op, &s->scanned[i], body_out(body, n + i), err);
-        for (uint32_t i = 0; i < n && !rc; i++) {
-            struct val next = { 0 };
-
-            if (val_copy(&next, body_out(body, i))) {
-                rc = kernel_nomem(op, err);
-                break;
-            }
-            for (uint32_t k = i + 1; k < n && !rc; k++)
-                if (body_out(body, k)->data == s->carried[i].t.data &&
-                    val_copy(&body->val[body->graph->output[k]], body_out(body, k)))
-                    rc = kernel_nomem(op, err);
-            native_free(s->carried[i].own);
-            s->carried[i] = next;
-        }
+        if (!rc)
+            rc = carry(op, body, s, 0, err);
     }
     for (uint32_t i = 0; slice && i < nscan; i++)
         native_free(slice[i].own);
@@ -376,7 +434,7 @@ static int scan_outputs(struct op *op, struct plan *body, struct loop_state *s, 
     int rc = 0;
 
     for (uint32_t i = 0; i < s->ncarried && !rc; i++)
-        rc = give(op, i, &s->carried[i].t, err);
+        rc = hand_over(op, i, &s->carried[i], &s->carried[i].t, err);
     for (uint32_t i = 0; i < s->nscanned && !rc; i++) {
         if (list_at(op->node, "scan_output_axes", i))
             return kernel_fail(op, OPM_EUNSUPPORTED, err, "scan_output_axes other than 0");
@@ -394,7 +452,7 @@ int scan_run(struct op *op, opm_error *err)
     struct plan *body = body_of(op, "body");
     uint32_t nscan = (uint32_t)MAX(node_attr_int(op->node, "num_scan_inputs", 0), (int64_t)0);
     uint32_t skip = op->node->opset < 9, nin = op->node->nin - MIN(skip, op->node->nin);
-    struct loop_state s = { 0 };
+    struct loop_state *s = NULL;
     struct nt *in;
     int rc;
 
@@ -417,12 +475,14 @@ int scan_run(struct op *op, opm_error *err)
             }
         }
     }
+    if (!rc) {
+        s = loop_ready(op, nin - nscan, body->graph->noutput - (nin - nscan));
+        rc = s ? 0 : kernel_nomem(op, err);
+    }
     if (!rc)
-        rc = loop_alloc(op, &s, nin - nscan, body->graph->noutput - (nin - nscan), err);
+        rc = scan_once(op, body, in, nin, nscan, s, err);
     if (!rc)
-        rc = scan_once(op, body, in, nin, nscan, &s, err);
-    if (!rc)
-        rc = scan_outputs(op, body, &s, err);
+        rc = scan_outputs(op, body, s, err);
     for (uint32_t i = 0; i < op->nout && !rc && skip; i++) { /* the batch dimension back */
         struct nt *t = kernel_out(op, i);
 
@@ -432,7 +492,8 @@ int scan_run(struct op *op, opm_error *err)
         t->shape.dim[0] = 1;
         t->shape.rank++;
     }
-    loop_free(&s);
+    if (s)
+        loop_drop(s, KEPT_BYTES);
     mem_free(in);
     return rc;
 }

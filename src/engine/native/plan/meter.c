@@ -197,8 +197,19 @@ static bool writes_into(const struct op *op, uint32_t in, uint32_t out)
     return false;
 }
 
+/* A node of nothing but constants that an operator covers was computed when it got ready. */
+static bool done_before(const struct op *op, const struct node *n)
+{
+    bool constant = n != op->node && n->nin > 0;
+
+    for (uint32_t i = 0; i < n->nin && constant; i++)
+        constant = n->in[i] == NO_VALUE || node_const(op->plan->graph, n, i);
+    return constant;
+}
+
 /* Sums over the nodes that the operator covers; bytes: only what it really reads and writes, of a
- * table that it looks things up in what it returns, and nothing where its output is its input. */
+ * table that it looks things up in what it returns, and nothing where its output is its input. What
+ * control flow reads and writes is what the operators in its bodies do. */
 static void set_footprint(const struct op *op, opm_op_info *info, int *weight_slot)
 {
     struct footprint whole = { .read_bytes = -1 };
@@ -211,7 +222,8 @@ static void set_footprint(const struct op *op, opm_op_info *info, int *weight_sl
         node_footprint(op->plan->graph, op->cover[i], &f);
         if (op->cover[i] == op->node)
             *weight_slot = f.weight_slot;
-        flops = flops < 0 || f.flops < 0 ? -1 : flops + f.flops;
+        if (!done_before(op, op->cover[i]))
+            flops = flops < 0 || f.flops < 0 ? -1 : flops + f.flops;
         whole = f;
     }
     for (uint32_t i = 0; i < op->nin + op->nout; i++) {
@@ -230,7 +242,9 @@ static void set_footprint(const struct op *op, opm_op_info *info, int *weight_sl
         else if (bytes >= 0)
             bytes += MAX(shape_bytes(s, type), (int64_t)0);
     }
-    if (op->kernel->flags & K_ALIAS)
+    if (node_is_control_flow(op->node))
+        bytes = -1;
+    else if (op->kernel->flags & K_ALIAS)
         bytes = 0;
     else if (op->ncover == 1 && whole.read_bytes >= 0 && whole.write_bytes >= 0)
         bytes = MIN(bytes, whole.read_bytes + whole.write_bytes);

@@ -72,7 +72,7 @@ static int native_open(struct engine **out, struct model *m, const struct engine
         rc = opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
     else
         rc = pool_open(&e->pool, e->opts.threads, e->opts.pin, e->opts.first_core, err);
-    e->budget = (struct budget){ e->opts.max_memory, e->opts.max_memory, 0 };
+    e->budget = (struct budget){ e->opts.max_memory, e->opts.max_memory, 0, &e->fleeting };
     if (!rc) { /* types and named dimensions are what fusing goes by */
         struct budget *before = budget_use(&e->budget);
 
@@ -340,6 +340,17 @@ static int give_bound(const struct native *e, size_t i, const struct nt *t,
     return 0;
 }
 
+/* An input that was converted: it is again for the next run. */
+static bool taken_in(const struct native *e, const void *data)
+{
+    const struct plan *p = e->plan;
+    bool found = false;
+
+    for (size_t i = 0; i < e->nin && !found; i++)
+        found = data && p->val[p->graph->input[i]].own == data;
+    return found;
+}
+
 /* Results that lie in the caller's or the model's memory are copied into the engine's. */
 static int give_output(struct native *e, size_t i, struct engine_tensor *out, opm_error *err)
 {
@@ -372,7 +383,7 @@ static int give_output(struct native *e, size_t i, struct engine_tensor *out, op
         return 0;
     }
     if (v->kind != VAL_PLANNED && v->kind != VAL_ALIAS &&
-        !(v->kind == VAL_OWN && t->data == v->own)) {
+        !(v->kind == VAL_OWN && t->data == v->own) && !taken_in(e, t->data)) {
         if (val_copy(&e->result[i], t))
             return opm__fail(err, OPM_ENOMEM, "native engine: out of memory");
         t = &e->result[i].t;
@@ -404,7 +415,7 @@ static int run(struct native *e, const struct engine_tensor *in, size_t nin,
     int rc;
 
     e->rounds = 0;
-    keep_release(&e->fleeting);
+    keep_clear(&e->fleeting);
     rc = prepare(e, in, nin, err);
     if (rc)
         return rc;

@@ -438,6 +438,27 @@ static int fuse_op(struct fuser *f, struct op *op)
     return fuse_is(op, "Gemm") ? fuse_chain(f, op, false) : 0;
 }
 
+/* Floats of 16 bits are float32 inside of the engine: to make them wider is nothing, nor to make
+ * them for the caller alone, who gets them rounded. */
+static void drop_cast(struct fuser *f, struct op *op)
+{
+    const struct graph *g = f->p->graph;
+    const uint64_t halves = TYPE_BIT(TENSOR_F16) | TYPE_BIT(TENSOR_BF16);
+    enum tensor_type from, to = (enum tensor_type)node_attr_int(op->node, "to", 0);
+    const struct value *out;
+
+    if (!fuse_is(op, "Cast") || op->nin != 1 || op->nout != 1 || op->in[0] >= g->nvalue ||
+        op->out[0] >= g->nvalue || f->p->val[op->in[0]].kind == VAL_CONST)
+        return;
+    from = g->value[op->in[0]].type;
+    out = &g->value[op->out[0]];
+    if ((from == to && (TYPE_BIT(to) & (TYPES_NUM | halves))) ||
+        (to == TENSOR_F32 && half_inside(from) == to) ||
+        (from == TENSOR_F32 && half_inside(to) == from && out->type == to && !f->p->outer &&
+         (out->flags & VALUE_OUTPUT) && f->uses[op->out[0]] == 1))
+        op->kernel = kernel_form(KERNEL_cast_none, 0);
+}
+
 /* Operators that were absorbed leave holes. */
 static void compact(struct plan *p)
 {
@@ -477,6 +498,11 @@ int plan_fuse(struct plan *p, opm_error *err)
     }
     if (!rc)
         rc = fuse_residuals(&f);
+    if (!rc)
+        fuse_links(&f);
+    for (uint32_t i = 0; i < p->nop && !rc; i++)
+        if (p->op[i].kernel)
+            drop_cast(&f, &p->op[i]);
     compact(p);
     mem_free(f.made_by);
     mem_free(f.read_by);
