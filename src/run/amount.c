@@ -124,15 +124,18 @@ int run_dim_parse(const char *text, struct run_dim *out, opm_error *err)
 void run_model_label(const char *model, char *out, size_t size)
 {
     static const char *const tails[] = { ".gz", ".zst", ".onnx" };
-    const char *slash = strrchr(model, '/');
-    size_t n;
+    bool zoo = strncmp(model, "zoo:", 4) == 0;
+    size_t n = strlen(model), from = zoo ? 4 : 0;
 
-    if (strncmp(model, "zoo:", 4) == 0)
-        model += 4;
-    else if (slash && slash[1])
-        model = slash + 1;
-    snprintf(out, size, "%s", model);
+    while (!zoo && n > 1 && model[n - 1] == '/') /* a folder */
+        n--;
+    for (size_t i = 0; !zoo && i < n; i++)
+        if (model[i] == '/')
+            from = i + 1;
+    snprintf(out, size, "%.*s", (int)(n - MIN(from, n)), model + from);
     out[strcspn(out, "?")] = '\0';
+    if (strcmp(out, ".") == 0 || strcmp(out, "..") == 0)
+        out[0] = '\0';
     for (size_t i = 0; i < ARRAY_SIZE(tails); i++) {
         size_t nt = strlen(tails[i]);
 

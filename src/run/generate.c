@@ -1,11 +1,9 @@
 /* generate.c -- see generate.h. */
-#include "run/generate.h"
+#include "run/generate_int.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io.h"
-#include "run/decoder.h"
-#include "run/pick.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,224 +11,13 @@
 
 #define PROMPT_DEFAULT 32
 #define VOCABULARY_GUESS 256 /* of a model that does not tell */
-#define ALIGN 64
-
-enum { BARE, METERED };
-
-struct times {
-    struct run_times ttft, itl;
-    double prefill_ns, decode_ns, prefill_tokens, decode_tokens;
-};
-
-struct generator {
-    struct runner *s;
-    struct decoder d;
-    struct picker *picker;
-    struct pick_options pick;
-    int64_t batch, prompt, tokens, room; /* room: tokens that the cache has room for */
-    int64_t *prompt_id;                  /* batch rows of `prompt` */
-    int64_t *made;                       /* batch rows of `tokens` */
-    struct engine_tensor *in;
-    char *memory; /* all of the inputs, both buffers of what is cached */
-    size_t memory_bytes, held_bytes;
-    char **buffer[2]; /* of each cache */
-    int64_t texts;    /* begun, for names */
-    bool told;        /* this one is in the trace: no warm-up */
-    int64_t steps;
-    struct times times[2];
-};
-
-/* -- memory -- */
-
-static const struct engine_value *input_of(const struct generator *g, size_t i)
-{
-    return &g->s->in_value[i];
-}
-
-static enum tensor_type own_type(const struct generator *g, enum tensor_type t)
-{
-    const struct engine_class *class = g->s->e->class;
-
-    return class->own_type ? class->own_type(t) : t;
-}
-
-/* What a cache is with so many tokens in it. */
-static void cache_tensor(const struct generator *g, const struct decoder_cache *c, int64_t tokens,
-                         char *data, struct engine_tensor *t)
-{
-    const struct engine_value *v = input_of(g, c->in);
-
-    *t = (struct engine_tensor){ .type = own_type(g, v->type), .shape = v->shape, .data = data };
-    t->shape.dim[0] = g->batch;
-    t->shape.dim[c->axis] = tokens;
-    t->bytes = (size_t)engine_bytes(&t->shape, t->type);
-}
-
-static int64_t cache_room(const struct generator *g, const struct decoder_cache *c)
-{
-    return c->room ? c->room : g->room;
-}
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + ALIGN) / ALIGN * ALIGN;
-}
-
-/* Hand out pieces of g->memory; without it, count. */
-struct pieces {
-    char *base;
-    size_t used;
-};
-
-static char *piece(struct pieces *p, size_t bytes)
-{
-    char *at = p->base ? p->base + p->used : NULL;
-
-    p->used += rounded(bytes);
-    return at;
-}
-
-static void lay_out(struct generator *g, struct pieces *p)
-{
-    const struct decoder *d = &g->d;
-    const size_t rows[] = { d->ids, d->mask, d->positions };
-
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (rows[i] != DECODER_NONE)
-            g->in[rows[i]].data = piece(p, (size_t)(g->batch * g->room) * 8);
-    if (d->branch != DECODER_NONE)
-        g->in[d->branch].data = piece(p, 1);
-    g->held_bytes = p->used;
-    for (size_t i = 0; i < d->ncache; i++) {
-        const struct decoder_cache *c = &d->cache[i];
-        struct engine_tensor t;
-
-        cache_tensor(g, c, cache_room(g, c), NULL, &t);
-        for (int k = 0; k < (c->in_place ? 1 : 2); k++)
-            g->buffer[k][i] = piece(p, t.bytes);
-        if (c->in_place)
-            g->buffer[1][i] = g->buffer[0][i];
-    }
-    g->held_bytes = p->used - g->held_bytes;
-}
-
-static int no_room(const struct generator *g, opm_error *err)
-{
-    return opm__fail(err, OPM_ENOMEM,
-                     "%s: no memory for a cache of %" PRId64 " tokens in %" PRId64 " row%s",
-                     g->s->res->model, g->room, g->batch, g->batch == 1 ? "" : "s");
-}
-
-static int take_memory(struct generator *g, opm_error *err)
-{
-    int64_t most = g->s->opt->max_memory ? g->s->opt->max_memory : run_memory_default(), sum = 0;
-    struct pieces p = { 0 };
-
-    g->in = mem_calloc(g->s->nin + 1, sizeof(*g->in));
-    for (int k = 0; k < 2; k++)
-        g->buffer[k] = mem_calloc(g->d.ncache + 1, sizeof(*g->buffer[k]));
-    g->made = mem_calloc((size_t)(g->batch * g->tokens), sizeof(*g->made));
-    if (!g->in || !g->buffer[0] || !g->buffer[1] || !g->made)
-        return no_room(g, err);
-    for (size_t i = 0; i < g->d.ncache; i++) { /* before anything is multiplied that is too big */
-        struct engine_tensor t;
-
-        cache_tensor(g, &g->d.cache[i], cache_room(g, &g->d.cache[i]), NULL, &t);
-        if (engine_bytes(&t.shape, t.type) < 0 ||
-            __builtin_add_overflow(sum, 2 * engine_bytes(&t.shape, t.type), &sum) || sum > most)
-            return no_room(g, err);
-    }
-    lay_out(g, &p);
-    g->memory_bytes = p.used;
-    g->memory = mem_map(p.used);
-    if (!g->memory)
-        return no_room(g, err);
-    p = (struct pieces){ .base = g->memory };
-    lay_out(g, &p);
-    return 0;
-}
 
 /* -- one step -- */
 
-static void put(const struct generator *g, size_t input, int64_t i, int64_t v)
-{
-    struct engine_tensor *t = &g->in[input];
-
-    switch (t->type) {
-    case TENSOR_I32:
-        ((int32_t *)t->data)[i] = (int32_t)v;
-        break;
-    case TENSOR_F32:
-        ((float *)t->data)[i] = (float)v;
-        break;
-    case TENSOR_F16:
-        ((uint16_t *)t->data)[i] = f32_to_f16((float)v);
-        break;
-    case TENSOR_F64:
-        ((double *)t->data)[i] = (double)v;
-        break;
-    default:
-        ((int64_t *)t->data)[i] = v;
-    }
-}
-
-/* An input of [batch, len] numbers. */
-static void shape_rows(struct generator *g, size_t input, int64_t len)
-{
-    struct engine_tensor *t = &g->in[input];
-
-    t->type = input_of(g, input)->type;
-    t->shape = (struct shape){ 2, { g->batch, len } };
-    t->bytes = (size_t)engine_bytes(&t->shape, t->type);
-}
-
-/* Inputs and outputs of a step that reads `count` tokens behind `past` ones. */
-static int set_step(struct generator *g, int64_t past, int64_t count, opm_error *err)
-{
-    const struct decoder *d = &g->d;
-    const struct engine_class *class = g->s->e->class;
-    int to = (int)(g->steps & 1);
-    int rc = 0;
-
-    shape_rows(g, d->ids, count);
-    for (int64_t b = 0; b < g->batch; b++)
-        for (int64_t i = 0; i < count; i++)
-            put(g, d->ids, b * count + i,
-                past ? g->made[b * g->tokens + past - g->prompt] : g->prompt_id[b * g->prompt + i]);
-    if (d->mask != DECODER_NONE) {
-        shape_rows(g, d->mask, past + count);
-        for (int64_t i = 0; i < g->batch * (past + count); i++)
-            put(g, d->mask, i, 1);
-    }
-    if (d->positions != DECODER_NONE) {
-        shape_rows(g, d->positions, count);
-        for (int64_t i = 0; i < g->batch * count; i++)
-            put(g, d->positions, i, past + i % count);
-    }
-    if (d->branch != DECODER_NONE) {
-        g->in[d->branch].type = TENSOR_BOOL;
-        g->in[d->branch].shape = input_of(g, d->branch)->shape;
-        if (g->in[d->branch].shape.rank == 1)
-            g->in[d->branch].shape.dim[0] = 1;
-        g->in[d->branch].bytes = 1;
-        *(uint8_t *)g->in[d->branch].data = past > 0;
-    }
-    for (size_t i = 0; i < d->ncache && !rc; i++) {
-        const struct decoder_cache *c = &d->cache[i];
-        int64_t room = c->in_place ? cache_room(g, c) : 0;
-        struct engine_tensor out;
-
-        cache_tensor(g, c, room ? room : past, g->buffer[!to][i], &g->in[c->in]);
-        cache_tensor(g, c, room ? room : past + count, g->buffer[to][i], &out);
-        rc = class->bind(g->s->e, c->out, &out, err);
-    }
-    return rc;
-}
-
 /* The next token of every row, from the logits of the last one that was read. */
-static int pick_all(struct generator *g, int64_t place, opm_error *err)
+static int pick_all(struct generator *g, const struct side *side, int64_t place, opm_error *err)
 {
-    const struct engine_tensor *t = &g->s->out[g->d.logits];
+    const struct engine_tensor *t = &side->s->out[side->d.logits];
     int64_t rank = t->shape.rank, n = rank > 0 ? t->shape.dim[rank - 1] : 0,
             rows = rank == 3 ? t->shape.dim[1] : 1;
     size_t width = (size_t)tensor_type_bits(t->type) / 8;
@@ -295,11 +82,27 @@ static void tell_requests(const struct generator *g, enum moment what)
     }
 }
 
+/* The encoder reads what it was given; what it makes of that is in g->states. */
+static int encode(struct generator *g, opm_error *err)
+{
+    struct runner *e = g->encoder;
+    int64_t start = runner_now_ns();
+    int rc = 0;
+
+    OPM_SPAN(OPM_APP, "encoder")
+    {
+        rc = e->e->class->run(e->e, e->in.t, e->in.n, e->out, e->nout, err);
+    }
+    g->encoder_ns = runner_now_ns() - start;
+    return rc;
+}
+
 /* A step of the trace: the model's run, and what picks tokens from its outputs. */
 static int step(struct generator *g, int64_t past, int64_t count, enum opm_record_flags flags,
                 int64_t *model_ns, opm_error *err)
 {
     struct runner *s = g->s;
+    struct side *side = generate_side(g, past);
     opm_span mark = opm_step_begin(s->res->model, g->steps, flags), iteration;
     int64_t start;
     int rc;
@@ -309,19 +112,22 @@ static int step(struct generator *g, int64_t past, int64_t count, enum opm_recor
                        s->res->stopped == RUN_TIME_LIMIT ? "the time limit was over"
                                                          : "interrupted");
     else
-        rc = set_step(g, past, count, err);
+        rc = generate_inputs(g, past, count, err);
     start = runner_now_ns();
     iteration = g->told ? opm_iteration_begin(g->steps) : opm_span_none();
     if (g->told)
         tell_members(g, past, count);
+    if (!rc && !past && g->encoder)
+        rc = encode(g, err);
     if (!rc)
-        rc = s->e->class->run(s->e, g->in, s->nin, s->out, s->nout, err);
+        rc = side->s->e->class->run(side->s->e, side->in, side->s->nin, side->s->out, side->s->nout,
+                                    err);
     opm_iteration_end(iteration);
     *model_ns = runner_now_ns() - start;
     if (!rc) {
         OPM_SPAN(OPM_APP, "pick tokens")
         {
-            rc = pick_all(g, past ? past - g->prompt + 1 : 0, err);
+            rc = pick_all(g, side, past ? past - g->prompt + 1 : 0, err);
         }
     }
     if (!rc)
@@ -359,6 +165,8 @@ static int one_text(struct generator *g, int kind, enum opm_record_flags flags, 
         now = runner_now_ns();
         if (!rc && t)
             rc = keep(i ? &t->itl : &t->ttft, now - before, err);
+        if (!rc && t && !i && g->encoder)
+            rc = keep(&t->encoder, g->encoder_ns, err);
         before = now;
         if (t && !rc) {
             *(i ? &t->decode_ns : &t->prefill_ns) += (double)model_ns;
@@ -409,24 +217,45 @@ static int texts(struct generator *g, const struct run_amount *amount, unsigned 
     return rc;
 }
 
+static int arrange(struct generator *g, enum engine_kind kind, opm_error *err)
+{
+    struct runner *const parts[] = { g->encoder, g->other.s, g->next.s };
+    int rc = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts) && !rc; i++)
+        if (parts[i] && parts[i]->e->class->arrange)
+            rc = parts[i]->e->class->arrange(parts[i]->e, kind, err);
+    return rc;
+}
+
+static int flush(struct generator *g, opm_error *err)
+{
+    struct runner *const parts[] = { g->encoder, g->other.s, g->next.s };
+    int rc = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts) && !rc; i++)
+        if (parts[i] && parts[i]->e->class->flush)
+            rc = parts[i]->e->class->flush(parts[i]->e, err);
+    return rc;
+}
+
 /* Engines whose kinds of runs disturb each other have them one after the other. */
 static int measure(struct generator *g, opm_error *err)
 {
     struct runner *s = g->s;
-    const struct engine_class *class = s->e->class;
     unsigned both = ENGINE_METERED | (s->opt->receipt ? ENGINE_BARE : 0);
-    bool apart = class->arrange && s->opt->receipt;
+    bool apart = s->e->class->arrange && s->opt->receipt;
     int64_t start = runner_now_ns();
     int rc = 0;
 
     if (apart)
-        rc = class->arrange(s->e, ENGINE_BARE, err);
+        rc = arrange(g, ENGINE_BARE, err);
     if (!rc && apart)
         rc = texts(g, &s->opt->warmup, ENGINE_BARE, true, err);
     if (!rc && apart)
         rc = texts(g, &s->opt->iterations, ENGINE_BARE, false, err);
-    if (!rc && class->arrange)
-        rc = class->arrange(s->e, ENGINE_METERED, err);
+    if (!rc)
+        rc = arrange(g, ENGINE_METERED, err);
     if (apart)
         both = ENGINE_METERED;
     if (!rc)
@@ -434,9 +263,7 @@ static int measure(struct generator *g, opm_error *err)
     if (!rc)
         rc = texts(g, &s->opt->iterations, both, false, err);
     s->res->seconds = (double)(runner_now_ns() - start) / 1e9;
-    if (!rc && class->flush)
-        rc = class->flush(s->e, err);
-    return rc;
+    return rc ? rc : flush(g, err);
 }
 
 /* -- before and after -- */
@@ -446,33 +273,41 @@ static int choose_sizes(struct generator *g, opm_error *err)
 {
     const struct run_options *o = g->s->opt;
     const struct run_generate *want = &o->generate;
-    int64_t vocabulary = g->d.vocabulary ? g->d.vocabulary : VOCABULARY_GUESS, rows = 0, *id;
+    const struct decoder *d = &g->next.d;
+    int64_t vocabulary = d->vocabulary ? d->vocabulary : VOCABULARY_GUESS, rows = 0, *id;
     const char *model = g->s->res->model;
     int rc;
 
     g->tokens = want->tokens;
-    g->batch = o->batch_size ? o->batch_size : g->d.batch ? g->d.batch : 1;
-    g->prompt = want->prompt ? want->prompt : PROMPT_DEFAULT;
+    g->batch = g->encoder      ? g->states.shape.dim[0]
+               : o->batch_size ? o->batch_size
+               : d->batch      ? d->batch
+                               : 1;
+    g->prompt = want->prompt ? want->prompt : g->encoder ? 1 : PROMPT_DEFAULT;
     if (want->prompt_ids) {
-        rc = prompt_read(want->prompt_ids, g->d.vocabulary, &g->prompt_id, &rows, &g->prompt, err);
+        rc = prompt_read(want->prompt_ids, d->vocabulary, &g->prompt_id, &rows, &g->prompt, err);
         if (rc)
             return rc;
         if (o->batch_size && rows != 1 && rows != o->batch_size)
             return opm__fail(err, OPM_EINVAL,
                              "%.200s: %" PRId64 " prompts, but --batch-size is %" PRId64,
                              want->prompt_ids, rows, o->batch_size);
+        if (g->encoder && rows > 1 && rows != g->batch)
+            return opm__fail(err, OPM_EINVAL,
+                             "%.200s: %" PRId64 " prompts, but the encoder has %" PRId64 " row%s",
+                             want->prompt_ids, rows, g->batch, g->batch == 1 ? "" : "s");
         if (rows > 1)
             g->batch = rows;
     }
-    if (g->d.batch && g->batch != g->d.batch)
+    if (d->batch && g->batch != d->batch)
         return opm__fail(err, OPM_EINVAL, "%s: its batch is %" PRId64 ", which cannot be %" PRId64,
-                         model, g->d.batch, g->batch);
+                         model, d->batch, g->batch);
     g->room = g->prompt + g->tokens - 1; /* the last token is not read again */
-    if (g->d.longest && g->room > g->d.longest)
+    if (d->longest && g->room > d->longest)
         return opm__fail(err, OPM_EINVAL,
                          "%s: a prompt of %" PRId64 " and %" PRId64 " tokens more are beyond the "
                          "%" PRId64 " positions that it has",
-                         model, g->prompt, g->tokens, g->d.longest);
+                         model, g->prompt, g->tokens, d->longest);
     if (!rows)
         return prompt_random((uint64_t)o->seed, vocabulary, g->batch, g->prompt, &g->prompt_id,
                              err);
@@ -527,20 +362,23 @@ static void summarise(struct generator *g)
     r->prompt = g->prompt;
     r->tokens = g->tokens;
     r->texts = (int64_t)g->times[METERED].ttft.n;
+    r->heard = g->heard;
     r->cache_held_bytes = (int64_t)g->held_bytes;
-    for (size_t i = 0; i < g->d.ncache; i++) {
-        const struct decoder_cache *c = &g->d.cache[i];
+    for (size_t i = 0; i < g->next.d.ncache; i++) {
+        const struct decoder_cache *c = &g->next.d.cache[i];
         struct engine_tensor t;
 
-        cache_tensor(g, c, 1, NULL, &t);
+        generate_cache(g, c, c->of_encoder ? g->heard : 1, NULL, &t);
         r->in_place |= c->in_place;
-        r->cache_token_bytes += (int64_t)t.bytes / g->batch;
+        *(c->of_encoder || c->state ? &r->cache_kept_bytes : &r->cache_token_bytes) +=
+            (int64_t)t.bytes / g->batch;
     }
-    r->cache_peak_bytes = r->cache_token_bytes * g->batch * g->room;
+    r->cache_peak_bytes = (r->cache_token_bytes * g->room + r->cache_kept_bytes) * g->batch;
     cost(g); /* before they are put into order */
     for (int k = 0; k < 2; k++) {
         struct times *t = &g->times[k];
 
+        run_latency_of(t->encoder.ns, t->encoder.n, &r->encoder[k]);
         run_latency_of(t->ttft.ns, t->ttft.n, &r->ttft[k]);
         run_latency_of(t->itl.ns, t->itl.n, &r->itl[k]);
         r->prefill_per_s[k] = t->prefill_ns > 0 ? t->prefill_tokens * 1e9 / t->prefill_ns : 0;
@@ -556,35 +394,141 @@ static void summarise(struct generator *g)
     g->s->res->bare = r->itl[BARE].n ? r->itl[BARE] : r->ttft[BARE];
 }
 
+/* Engines may outlive the memory that they were told to write into. */
+static void unbind(struct side *side)
+{
+    const struct engine_tensor nowhere = { 0 };
+
+    for (size_t i = 0; i < side->d.ncache; i++)
+        if (side->d.cache[i].out != DECODER_NONE)
+            side->s->e->class->bind(side->s->e, side->d.cache[i].out, &nowhere, NULL);
+}
+
 static void release(struct generator *g)
 {
+    const struct engine_tensor nowhere = { 0 };
+
+    unbind(&g->next);
+    unbind(&g->other);
+    if (g->bound_states)
+        g->encoder->e->class->bind(g->encoder->e, g->states_at, &nowhere, NULL);
     for (int k = 0; k < 2; k++) {
         mem_free(g->buffer[k]);
+        mem_free(g->times[k].encoder.ns);
         mem_free(g->times[k].ttft.ns);
         mem_free(g->times[k].itl.ns);
     }
     if (g->memory)
         mem_unmap(g->memory, g->memory_bytes);
-    mem_free(g->in);
+    mem_free(g->next.in);
+    mem_free(g->other.in);
     mem_free(g->made);
     mem_free(g->prompt_id);
     picker_free(g->picker);
-    decoder_release(&g->d);
+    decoder_release(&g->next.d);
+    decoder_release(&g->other.d);
 }
 
-int generate_run(struct runner *s, opm_error *err)
+/* What the encoder gives, and how much: it is run for that once. */
+static int find_states(struct generator *g, opm_error *err)
+{
+    struct runner *e = g->encoder;
+    const struct decoder *d = g->other.s ? &g->other.d : &g->next.d;
+    const struct engine_value *want =
+        d->states == DECODER_NONE ? NULL
+                                  : &(g->other.s ? &g->other : &g->next)->s->in_value[d->states];
+    size_t at = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < e->nout; i++)
+        if (strcmp(e->out_value[i].name, "last_hidden_state") == 0)
+            at = i;
+    if (!want)
+        return opm__fail(err, OPM_EUNSUPPORTED,
+                         "%.150s: it has no input encoder_hidden_states for what an encoder gives",
+                         g->s->m->name);
+    OPM_SPAN(OPM_APP, "encoder, for its shape")
+    {
+        opm_pause();
+        rc = e->e->class->run(e->e, e->in.t, e->in.n, e->out, e->nout, err);
+        opm_resume();
+    }
+    if (rc)
+        return rc;
+    g->states = e->out[at];
+    g->states_at = at;
+    if (g->states.kind != VALUE_TENSOR || g->states.shape.rank != 3 ||
+        (g->states.type != want->type && g->states.type != generate_own_type(g, want->type)))
+        return opm__fail(err, OPM_EUNSUPPORTED,
+                         "%.150s: output '%.60s' is not %s of three dimensions, which the decoder "
+                         "wants of its encoder",
+                         e->m->name, e->out_value[at].name, tensor_type_name(want->type));
+    if (want->shape.dim[2] > 0 && want->shape.dim[2] != g->states.shape.dim[2])
+        return opm__fail(
+            err, OPM_EUNSUPPORTED,
+            "%.150s: output '%.60s' has %" PRId64 " numbers for each position, but the "
+            "decoder wants %" PRId64,
+            e->m->name, e->out_value[at].name, g->states.shape.dim[2], want->shape.dim[2]);
+    g->heard = g->states.shape.dim[1];
+    return 0;
+}
+
+static int bind_states(struct generator *g, opm_error *err)
+{
+    int rc = g->encoder->e->class->bind(g->encoder->e, g->states_at, &g->states, err);
+
+    g->bound_states = !rc;
+    return rc;
+}
+
+/* Who is who among the parts. */
+static int find_parts(struct generator *g, opm_error *err)
+{
+    struct runner *s = g->next.s, *o = g->other.s;
+    bool listens;
+    int rc = decoder_find(&g->next.d, s->m, s->in_value, s->nin, s->out_value, s->nout, err);
+
+    if (!rc && o)
+        rc = decoder_find_first(&g->other.d, &g->next.d, o->m, o->in_value, o->nin, o->out_value,
+                                o->nout, err);
+    if (rc)
+        return rc;
+    listens = decoder_listens(&g->next.d) || (o && decoder_listens(&g->other.d));
+    if (listens && !g->encoder)
+        return opm__fail(err, OPM_EINVAL,
+                         "%.150s: it listens to an encoder: give that with --encoder FILE, or the "
+                         "folder with both as MODEL",
+                         s->m->name);
+    if (!listens && g->encoder)
+        return opm__fail(err, OPM_EINVAL, "%.150s: it listens to no encoder, but %.150s is one",
+                         s->m->name, g->encoder->m->name);
+    for (size_t i = 0; i < g->next.d.ncache && !o; i++)
+        if (g->next.d.cache[i].out == DECODER_NONE)
+            return opm__fail(err, OPM_EUNSUPPORTED,
+                             "%.150s: it goes on from a cache, '%.80s', that it does not make; "
+                             "what does (decoder_model.onnx) belongs beside it, named alike",
+                             s->m->name, s->in_value[g->next.d.cache[i].in].name);
+    return g->encoder ? find_states(g, err) : 0;
+}
+
+int generate_run(struct runner *s, struct runner *encoder, struct runner *first, opm_error *err)
 {
     const struct run_generate *want = &s->opt->generate;
-    struct generator g = {
-        .s = s, .pick = { want->temperature, want->top_k, want->top_p, (uint64_t)s->opt->seed }
-    };
+    struct generator g = { .s = s,
+                           .encoder = encoder,
+                           .next = { .s = s },
+                           .other = { .s = first },
+                           .pick = { want->temperature, want->top_k, want->top_p,
+                                     (uint64_t)s->opt->seed } };
     int rc;
 
-    rc = decoder_find(&g.d, s->m, s->in_value, s->nin, s->out_value, s->nout, err);
+    rc = find_parts(&g, err);
     if (!rc)
         rc = choose_sizes(&g, err);
     if (!rc)
-        rc = take_memory(&g, err);
+        rc = generate_memory(&g, err);
+    if (!rc && encoder)
+        rc = bind_states(&g, err);
     if (!rc)
         rc = measure(&g, err);
     if (rc && s->res->stopped && s->opt->keep_partial && g.times[METERED].ttft.n)

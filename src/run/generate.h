@@ -9,8 +9,9 @@
 
 #include "run/runner.h"
 
-/* Instead of runner_feed() to runner_describe_run(). */
-int generate_run(struct runner *s, opm_error *err);
+/* Instead of runner_feed() to runner_describe_run(). encoder: one with its inputs, prepared, whose
+ * output s is to listen to; NULL: none. first: reads the prompt instead of s; NULL: s does. */
+int generate_run(struct runner *s, struct runner *encoder, struct runner *first, opm_error *err);
 
 /* -- prompt.c -- */
 

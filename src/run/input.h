@@ -4,7 +4,7 @@
  * name may be left out if the model has one input). VALUE is
  *     FILE.npy               an array
  *     FILE.npz               several; members are named after inputs, or in_NAME. No NAME in front
- *     FILE.png, .jpg, .ppm   an image, and after commas how it becomes numbers (image.h)
+ *     FILE.png, .jpg, ...    an image, and after commas how it becomes numbers (image_form.h)
  *     FILE.json              {"NAME": {"shape": [..], "type": "float32", "raw": [..]}}
  *     1x3x224x224            a shape; {1,3,224,224} is the same
  *     [[1,2],[3,4]], 16000   the numbers themselves, or [true,false]
@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "engine/engine.h"
-#include "run/image.h"
+#include "run/image_form.h"
 #include "run/npy.h"
 #include "run/run.h"
 

@@ -76,50 +76,6 @@ static int add_npz(struct input_items *l, const char *name, const char *path, op
     return 0;
 }
 
-/* A number of a PNM header; blanks and comments in front. -1: none. */
-static long pnm_number(const uint8_t **p, const uint8_t *end)
-{
-    long v = 0;
-    const uint8_t *start;
-
-    for (;; ++*p) {
-        if (*p < end && **p == '#')
-            while (*p < end && **p != '\n')
-                ++*p;
-        if (*p == end || !isspace(**p))
-            break;
-    }
-    for (start = *p; *p < end && isdigit(**p); ++*p) {
-        v = v * 10 + (**p - '0');
-        if (v > IMAGE_SIDE_MAX)
-            return -1;
-    }
-    return *p == start ? -1 : v;
-}
-
-/* A binary PPM or PGM. */
-static int read_pnm(struct image *im, const char *path, const struct io_map *map, opm_error *err)
-{
-    const uint8_t *p = map->data, *end = p + map->len;
-    long width, height, max;
-    int channels;
-
-    if (map->len < 2 || p[0] != 'P' || (p[1] != '5' && p[1] != '6'))
-        return opm__fail(err, OPM_EFORMAT, "%s: not a binary PPM or PGM image (P6, P5)", path);
-    channels = p[1] == '6' ? 3 : 1;
-    p += 2;
-    width = pnm_number(&p, end);
-    height = pnm_number(&p, end);
-    max = pnm_number(&p, end);
-    if (width < 1 || height < 1 || max != 255 || p == end)
-        return opm__fail(err, OPM_EFORMAT, "%s: its header is not that of an 8-bit image", path);
-    p++; /* the one blank that ends the header */
-    if ((int64_t)width * height * channels > end - p)
-        return opm__fail(err, OPM_ETRUNC, "%s: the image is cut short", path);
-    *im = (struct image){ (int)width, (int)height, channels, p };
-    return 0;
-}
-
 static bool ends_with(const char *s, const char *tail)
 {
     size_t n = strlen(s), nt = strlen(tail);
@@ -129,8 +85,9 @@ static bool ends_with(const char *s, const char *tail)
 
 static bool is_image(const char *path)
 {
-    static const char *const tails[] = { ".png", ".jpg", ".jpeg", ".ppm",
-                                         ".pgm", ".PNG", ".JPG",  ".JPEG" };
+    static const char *const tails[] = { ".png", ".jpg",  ".jpeg", ".webp", ".tif", ".tiff",
+                                         ".bmp", ".jp2",  ".j2k",  ".ppm",  ".pgm", ".pbm",
+                                         ".pnm", ".JPEG", ".PNG",  ".JPG",  ".TIF", ".BMP" };
 
     for (size_t i = 0; i < ARRAY_SIZE(tails); i++)
         if (ends_with(path, tails[i]))
@@ -158,9 +115,7 @@ static int add_image(struct input_items *l, const char *name, const char *path, 
 
     if (!rc)
         rc = map_file(l, path, &map, err);
-    if (!rc && (ends_with(path, ".ppm") || ends_with(path, ".pgm")))
-        rc = read_pnm(&im, path, map, err);
-    else if (!rc)
+    if (!rc)
         rc = image_decode(&im, &l->arena, path, map->data, map->len, err);
     if (rc)
         return rc;
@@ -329,12 +284,11 @@ static int add_literal(struct input_items *l, const char *name, const char *text
         return 0;
     if (read || lit.no_memory)
         return no_memory(err);
-    return opm__fail(
-        err, OPM_EINVAL,
-        "--input: '%s' is neither a file (.npy, .npz, .png, .jpg, .ppm, .pgm, .json), a "
-        "shape such as 1x3x224x224, numbers such as [[1,2],[3,4]] or [true], nor "
-        "strings such as [\"a\",\"b\"]",
-        text);
+    return opm__fail(err, OPM_EINVAL,
+                     "--input: '%s' is neither a file (.npy, .npz, .json, an image), a "
+                     "shape such as 1x3x224x224, numbers such as [[1,2],[3,4]] or [true], nor "
+                     "strings such as [\"a\",\"b\"]",
+                     text);
 }
 
 /* The array of numbers or strings that r stands before. */

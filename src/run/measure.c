@@ -260,10 +260,25 @@ static void describe_generated(const struct run_generated *g)
     meta("generate.rows", "%lld", (long long)g->batch);
     meta("generate.prompt_tokens", "%lld", (long long)g->prompt);
     meta("generate.tokens", "%lld", (long long)g->tokens);
+    if (g->heard) {
+        meta("generate.encoder_positions", "%lld", (long long)g->heard);
+        meta("generate.cache_kept_bytes", "%lld", (long long)g->cache_kept_bytes);
+    }
     meta("generate.cache_bytes_per_token", "%lld", (long long)g->cache_token_bytes);
     meta("generate.cache_peak_bytes", "%lld", (long long)g->cache_peak_bytes);
     meta("generate.cache_held_bytes", "%lld", (long long)g->cache_held_bytes);
     meta("generate.cache_in_place", "%d", g->in_place);
+}
+
+void runner_describe_inputs(const struct runner *s)
+{
+    for (size_t i = 0; i < s->in.n; i++) {
+        char key[300], shape[128];
+
+        snprintf(key, sizeof(key), "input.%.280s", s->in_value[i].name);
+        shape_text(&s->in.t[i].shape, shape, sizeof(shape));
+        meta(key, "%s %s, %s", tensor_type_name(s->in.t[i].type), shape, s->in.origin[i]);
+    }
 }
 
 void runner_describe_run(struct runner *s)
@@ -310,11 +325,5 @@ void runner_describe_run(struct runner *s)
     describe_latency("bare", &s->res->bare);
     describe_latency("metered", &s->res->metered);
     describe_bare(&s->bare);
-    for (size_t i = 0; i < s->in.n; i++) {
-        char key[300], shape[128];
-
-        snprintf(key, sizeof(key), "input.%.280s", s->in_value[i].name);
-        shape_text(&s->in.t[i].shape, shape, sizeof(shape));
-        meta(key, "%s %s, %s", tensor_type_name(s->in.t[i].type), shape, s->in.origin[i]);
-    }
+    runner_describe_inputs(s);
 }

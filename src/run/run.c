@@ -6,6 +6,7 @@
 #include "run/check.h"
 #include "run/generate.h"
 #include "run/overdue.h"
+#include "run/parts.h"
 #include "run/runner.h"
 
 #include <stdio.h>
@@ -31,28 +32,33 @@ static int look_at_outputs(struct runner *s, opm_error *err)
 
 static int generate(struct runner *s, opm_error *err)
 {
+    struct parts_open p;
     struct calm calm;
-    int rc;
+    int rc = parts_open(&p, s, err);
 
     calm_begin(&calm);
-    if (s->opt->ready && s->opt->ready(s->opt->ready_user))
-        return opm__fail(err, OPM_ELIMIT, "interrupted");
-    rc = generate_run(s, err);
+    if (!rc && s->opt->ready && s->opt->ready(s->opt->ready_user))
+        rc = opm__fail(err, OPM_ELIMIT, "interrupted");
+    if (!rc)
+        rc = generate_run(s, p.encoder.e ? &p.encoder : NULL, p.first.e ? &p.first : NULL, err);
     if (!rc) {
         calm_end(&calm);
         calm_describe(&calm, opm_meta);
         runner_describe_run(s);
+        parts_describe(&p);
     }
+    parts_close(&p, s);
     return rc;
 }
 
 static int work(struct runner *s, opm_error *err)
 {
     struct calm calm;
-    int rc = runner_open(s, err);
+    int rc;
 
     if (s->opt->generate.tokens)
-        return rc ? rc : generate(s, err);
+        return generate(s, err);
+    rc = runner_open(s, err);
     if (!rc)
         rc = runner_feed(s, NULL, 0, err);
     if (!rc)

@@ -44,6 +44,7 @@ int run_dim_parse(const char *text, struct run_dim *out, opm_error *err);
 /* Tokens that a decoder is to make; generate.h. */
 struct run_generate {
     int64_t tokens;          /* of each row; 0: the model is run as it is */
+    const char *encoder;     /* file; NULL: what the model has beside it, if it is a folder */
     int64_t prompt;          /* tokens of a prompt of random ones; 0: not given */
     const char *prompt_ids;  /* file with prompts, a line each; NULL: none */
     double temperature;      /* 0: the likeliest token */
@@ -116,10 +117,13 @@ struct run_check {
 struct run_generated {
     int64_t texts; /* measured ones, each of `batch` rows; 0: the rest means nothing */
     int64_t batch, prompt, tokens;
+    int64_t heard;                            /* positions of an encoder's output; 0: no encoder */
+    struct run_latency encoder[2];            /* bare, metered; part of ttft */
     struct run_latency ttft[2], itl[2];       /* bare, metered */
     double prefill_per_s[2], decode_per_s[2]; /* tokens in, tokens out; 0: not known */
     int64_t cache_token_bytes;                /* keys and values of one token of one row */
-    int64_t cache_peak_bytes;                 /* that tokens filled at the end, of all rows */
+    int64_t cache_kept_bytes;                 /* those of all that the encoder gave for a row */
+    int64_t cache_peak_bytes;                 /* what was filled at the end, of all rows */
     int64_t cache_held_bytes;                 /* memory that was taken for it */
     bool in_place;                            /* the model writes into the cache where it lies */
     char first[256];                          /* the first tokens of the first row, in words */
@@ -153,6 +157,9 @@ struct run_result {
     struct run_generated generated;
     char trace[FOLDER_PATH_MAX]; /* DIR/trace.opm */
 };
+
+/* Is there an encoder beside the decoder that the model and --encoder FILE (or NULL) name? */
+bool run_has_encoder(const char *model, const char *encoder);
 
 int run_model(const struct run_options *opt, struct run_result *out, opm_error *err);
 

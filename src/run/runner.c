@@ -263,6 +263,14 @@ void runner_ask_memory(struct runner *s)
     s->res->arena_bytes = m.arena;
     s->res->packed_bytes = m.packed;
     s->res->winograd_bytes = m.winograd;
+    for (size_t i = 0; i < ARRAY_SIZE(s->beside); i++) {
+        if (!s->beside[i])
+            continue;
+        s->beside[i]->e->class->memory(s->beside[i]->e, &m);
+        s->res->arena_bytes += m.arena;
+        s->res->packed_bytes += m.packed;
+        s->res->winograd_bytes += m.winograd;
+    }
 }
 
 int runner_iterate(struct runner *s, bool metered, int64_t num, enum opm_record_flags flags,

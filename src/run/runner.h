@@ -31,6 +31,7 @@ struct runner {
     struct engine_tensor *out; /* of the last iteration */
     bool prepared;             /* for the shapes of the inputs */
     bool apart;                /* bare iterations are measured before metered ones */
+    struct runner *beside[2];  /* other parts of the model, for its memory; NULL: none */
     struct npz ref;
     int64_t deadline_ns;                  /* 0: none */
     pthread_t thread;                     /* that made the call which is under way */
@@ -67,5 +68,6 @@ int runner_measure(struct runner *s, opm_error *err);
 /* Facts about model and engine, and about a measured run, for table meta. */
 void runner_describe_model(const struct runner *s);
 void runner_describe_run(struct runner *s);
+void runner_describe_inputs(const struct runner *s); /* part of it */
 
 #endif

@@ -13,7 +13,7 @@ def cases(opmeter, work):
     folder = work / "graphs"
     for name, function in (
             ("capture", capture), ("partial", partial), ("two_sizes", two_sizes),
-            ("beside", beside), ("nodes", nodes), ("unnamed", unnamed), ("eager", eager),
+            ("alike", alike), ("alike_numbered", alike_numbered), ("beside", beside), ("nodes", nodes), ("unnamed", unnamed), ("eager", eager),
             ("same_trace", same_trace), ("alone", alone), ("foreign", foreign),
             ("one_folder", one_folder)):
         yield f"graphs/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
@@ -47,17 +47,17 @@ def check(case, opmeter, truth, trace, *options):
                truth["kernels"], PLANTED)
 
 
-def captured(folder, *sizes, named=True, call="hip"):
-    trace = Trace(call)
+def captured(folder, *sizes, named=True, call="hip", like=False, numbers=None):
+    trace = Trace(call, like)
     for size in sizes:
-        trace.capture(size, named)
+        trace.capture(size, named, numbers and numbers[size])
     trace.write(folder / "captures" / "capture.json")
     return folder / "captures"
 
 
 def replayed(folder, sizes, **how):
     call = how.pop("call", "hip")
-    trace = Trace(call)
+    trace = Trace(call, how.pop("like", False))
     trace.at += 1e6
     truth = planted_graphs.replays(trace, sizes, **how)
     trace.write(folder / "execution.json")
@@ -88,6 +88,29 @@ def two_sizes(case, opmeter, folder):
     case.check("shapes", lambda: sorted(row["shape"] for row in opmeter.json(
         "query", "--json", path, *options, "SELECT DISTINCT shape FROM op_times t JOIN op_tensor o "
         "USING (op) WHERE t.section = 'device' AND slot = 0")), ["32x64", "8x64"], PLANTED)
+
+
+def sizes_of(case, opmeter, truth, path, *options):
+    check(case, opmeter, truth, path, *options)
+    case.check("sizes", lambda: {row["shape"]: row["ns"] for row in opmeter.json(
+        "query", "--json", path, *options, "SELECT shape, sum(total_ns) ns FROM op_times t JOIN op_tensor o "
+        "USING (op) WHERE t.section = 'device' AND slot = 0 GROUP BY 1")}, truth["sizes"], PLANTED)
+
+
+def alike(case, opmeter, folder):
+    """Sizes with the same kernels, of which others were lost each time: what was replayed is said around it."""
+    path, truth = replayed(folder, [32, 8, 1, 8, 32, 1, 1], like=True, lose=.1)
+    sizes_of(case, opmeter, truth, path, "--capture", captured(folder, 32, 8, 1, like=True))
+
+
+def alike_numbered(case, opmeter, folder):
+    """The numbers of nodes say the size, even where the iteration's own would be another graph's."""
+    numbers = {32: 100, 8: 300, 64: 500}
+    for call in ("cuda", "hip"):
+        path, truth = replayed(folder / call, [32, 64, 8, 64, 32], like=True, lose=.1, numbers=numbers, call=call)
+        path.write_text(re.sub(r"step.DECODE bs=\d+.", "step[DECODE bs=7]", path.read_text()))
+        sizes_of(case, opmeter, truth, path, "--capture",
+                 captured(folder / call, 8, 32, 64, like=True, numbers=numbers, call=call))
 
 
 def beside(case, opmeter, folder):

@@ -1,9 +1,10 @@
 """cases_llm.py -- requests, iterations and tokens of language models, planted."""
 import numpy
 
-from planted_llm import Request, Server, steady
+from planted_llm import Request, Server, chance, steady
 
 PLANTED = "planted"
+SEEDS = 24
 
 
 def cases(opmeter, work):
@@ -11,6 +12,8 @@ def cases(opmeter, work):
     for name, function in (("steady", plain), ("queue", queue), ("prefill", prefill),
                            ("preemption", preemption)):
         yield f"llm/{name}", lambda case, f=function, n=name: f(case, opmeter, folder / n)
+    for seed in range(SEEDS):
+        yield f"llm/chance {seed}", lambda case, s=seed: check(case, opmeter, chance(s), folder / f"chance{s}")
 
 
 def check(case, opmeter, server, folder):

@@ -16,18 +16,18 @@ OPERATORS = (
 )
 
 
-def launches(size):
-    """(kernel, operator, module, layer) of a graph for so many tokens, in order."""
+def launches(size, alike=False):
+    """(kernel, operator, module, layer) of a graph for so many tokens, in order; alike: kernels of all sizes have the same names."""
     for layer in range(LAYERS):
         for operator, module, kernels in OPERATORS:
             for kernel in kernels:
-                yield kernel.format(size=size), operator, module, layer
+                yield kernel.format(size="any" if alike else size), operator, module, layer
     yield "Memcpy DtoD (Device -> Device)", "aten::copy_", "Sampler", 0
 
 
 class Trace:
-    def __init__(self, call="hip"):
-        self.events, self.call, self.correlation, self.external, self.at = [], call, 1000, 0, 100.0
+    def __init__(self, call="hip", alike=False):
+        self.alike, self.events, self.call, self.correlation, self.external, self.at = alike, [], call, 1000, 0, 100.0
 
     def host(self, cat, name, start, dur, **args):
         self.events.append({"ph": "X", "cat": cat, "name": name, "pid": 10, "tid": 10, "ts": start,
@@ -45,14 +45,16 @@ class Trace:
         self.at += 5
         return self.correlation
 
-    def operators(self, size, named=True, run=None):
-        """What launches a graph's kernels, one by one; run: called for each with its correlation."""
-        for kernel, operator, module, layer in launches(size):
+    def operators(self, size, named=True, run=None, nodes=None):
+        """What launches a graph's kernels, one by one; run: called for each with its correlation; nodes: the first number of one."""
+        for i, (kernel, operator, module, layer) in enumerate(launches(size, self.alike)):
             self.external += 1
             begin = self.at
             self.at += 4
             copies = kernel.startswith("Memcpy")
             args = {"kernel": kernel} if named and not copies else {}
+            if nodes is not None:
+                args["graph node id"] = nodes + i
             correlation = self.runtime("MemcpyAsync" if copies else "LaunchKernel",
                                        **{"External id": self.external}, **args)
             if run:
@@ -63,11 +65,11 @@ class Trace:
             self.host("python_function", f"nn.Module: {module}_{layer}", begin, self.at - begin + 1)
             self.at += 5
 
-    def capture(self, size, named=True):
+    def capture(self, size, named=True, nodes=None):
         begin = self.at
         self.at += 5
         self.runtime("StreamBeginCapture")
-        self.operators(size, named)
+        self.operators(size, named, nodes=nodes)
         self.runtime("StreamEndCapture")
         self.host("user_annotation", f"capture_{size}_DECODE", begin, self.at - begin)
         self.at += 20
@@ -85,31 +87,33 @@ def add(truth, operator, module, ns):
     truth["kernels"] += 1
 
 
-def replays(trace, sizes, seed=1, skip=(), extra=(), shuffle=False, nodes=False):
-    """Launch a graph for each of sizes; skip: kernels of a replay that were not recorded, extra:
+def replays(trace, sizes, seed=1, skip=(), extra=(), shuffle=False, nodes=False, lose=0, numbers=None):
+    """Launch a graph for each of sizes; skip: kernels of a replay that were not recorded, lose: the share of kernels, others
+    each time, that were not; numbers: of the first node, by size; extra:
     positions in front of which there is one that the capture does not have. Kernel times are random.
     The truth is of those that are in the capture."""
     random.seed(seed)
-    truth = {"operators": {}, "modules": {}, "ns": 0, "kernels": 0, "strange_ns": 0}
+    truth = {"operators": {}, "modules": {}, "ns": 0, "kernels": 0, "strange_ns": 0, "sizes": {}}
     for size in sizes:
         begin = trace.at
         trace.at += 5
         correlation = trace.runtime("GraphLaunch")
         at, stream = trace.at + 50, 7
-        for i, (kernel, operator, module, _) in enumerate(launches(size)):
+        for i, (kernel, operator, module, _) in enumerate(launches(size, trace.alike)):
             dur = random.randrange(2, 90)
             if i in extra:
                 trace.device("stranger_kernel", at, dur, correlation)
                 truth["strange_ns"] += dur * 1000
                 at += dur + 1
-            if i in skip:
+            if i in skip or (lose and random.random() < lose):
                 continue
-            args = {"graph node id": 5000 + i} if nodes else {}
+            args = {"graph node id": (numbers[size] if numbers else 5000) + i} if nodes or numbers else {}
             # What runs beside others may begin out of turn.
             start = at + (200 if shuffle and i % 5 == 2 else 0)
             trace.device(kernel, start, dur, correlation, 8 if shuffle and i % 5 == 2 else stream,
                          **args)
             add(truth, operator, module, dur * 1000)
+            truth["sizes"][f"{size}x64"] = truth["sizes"].get(f"{size}x64", 0) + dur * 1000
             at += dur + 1
         trace.at = at + 400
         trace.host("user_annotation", f"step[DECODE bs={size}]", begin, trace.at - begin)

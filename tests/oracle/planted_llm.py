@@ -6,10 +6,12 @@ category llm, and a launch and a kernel for each iteration. All times are whole 
 import json
 import random
 
-SLOTS = 4           # requests at once
-CHUNK = 512         # tokens of a prompt that an iteration reads at most
-BETWEEN = 7         # us of the host between two iterations
-HAND_OUT = 3        # us from the end of an iteration to its tokens
+HOW = {
+    "slots": 4,      # requests at once
+    "chunk": 512,    # tokens of a prompt that an iteration reads at most
+    "between": 7,    # us of the host between two iterations
+    "hand_out": 3,   # us from the end of an iteration to its tokens
+}
 
 
 class Request:
@@ -21,9 +23,10 @@ class Request:
 
 
 class Server:
-    """requests: those that come, by arrival; preempt: {iteration: (name, us)} sets one aside."""
+    """requests: those that come, by arrival; preempt: {iteration: (name, us)} sets one aside; how: HOW, otherwise."""
 
-    def __init__(self, requests, preempt=()):
+    def __init__(self, requests, preempt=(), **how):
+        self.how = {**HOW, **how}
         self.waiting, self.running = sorted(requests, key=lambda r: r.arrival), []
         self.all, self.preempt, self.aside = list(self.waiting), dict(preempt), []
         self.events, self.at, self.num, self.correlation = [], 1000, 0, 0
@@ -39,7 +42,7 @@ class Server:
             request.aside += self.at - request.aside_since
             self.running.append(request)
             self.tell("scheduled", self.at, request=request.name)
-        while self.waiting and self.waiting[0].arrival <= self.at and len(self.running) < SLOTS:
+        while self.waiting and self.waiting[0].arrival <= self.at and len(self.running) < self.how["slots"]:
             request = self.waiting.pop(0)
             request.scheduled = self.at
             self.running.append(request)
@@ -49,7 +52,7 @@ class Server:
         begin, members, cost = self.at, [], 200
         for request in self.running:
             if request.read < request.prompt:
-                n = min(CHUNK, request.prompt - request.read)
+                n = min(self.how["chunk"], request.prompt - request.read)
                 request.read += n
                 members.append((request, "prefill", n, int(request.read == request.prompt),
                                 request.read))
@@ -76,9 +79,9 @@ class Server:
                 request.prefill += cost
             if out:
                 request.made += 1
-                request.times.append(end + HAND_OUT)
-                self.tell("token", end + HAND_OUT, request=request.name)
-        self.at = end + HAND_OUT + BETWEEN
+                request.times.append(end + self.how["hand_out"])
+                self.tell("token", end + self.how["hand_out"], request=request.name)
+        self.at = end + self.how["hand_out"] + self.how["between"]
         for request in [r for r in self.running if r.made == r.want]:
             self.running.remove(request)
             self.tell("finished", self.at, request=request.name, reason="length")
@@ -123,3 +126,15 @@ class Server:
 def steady(n=24, gap=4000):
     """Requests that all find a free place."""
     return [Request(f"r{i}", 2000 + i * gap, 100 + 8 * (i % 3), 10 + i % 3) for i in range(n)]
+
+
+def chance(seed):
+    """Any requests at all, some of them set aside, by any scheduler."""
+    rng = random.Random(seed)
+    how = {"slots": rng.choice([1, 2, 4, 8, 16]), "chunk": rng.choice([64, 512, 4096]), "between": rng.choice([0, 1, 7, 200]),
+           "hand_out": rng.choice([0, 1, 3, 50])}
+    requests = [Request(f"q{i}", 1000 + rng.randrange(60_000), rng.randint(1, 2000), rng.randint(1, 20))
+                for i in range(rng.randint(2, 30))]
+    requests[0].want += 1  # there is at least one time between tokens
+    aside = {rng.randrange(60): (rng.choice(requests).name, rng.randint(1, 30_000)) for _ in range(rng.randint(0, 6))}
+    return Server(requests, aside, **how).run()

@@ -1,7 +1,10 @@
 """program.py -- ask the program under test. Nothing else here knows how it is called."""
 import json
+import os
 import subprocess
 from pathlib import Path
+
+PATIENCE = int(os.environ.get("OPMETER_TEST_PATIENCE", "1"))  # times the seconds that a command has
 
 
 class Unanswered(Exception):
@@ -17,7 +20,8 @@ class Opmeter:
 
     def text(self, *args, cwd=None, env=None, timeout_s=120):
         done = subprocess.run([self.program, *map(str, args)], cwd=cwd, env=env,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s)
+                              stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=timeout_s * PATIENCE)
         if done.returncode != 0:
             raise Unanswered(f"opmeter {args[0]}: exit status {done.returncode}: "
                              + done.stderr.decode("utf-8", "replace").strip()[:300])

@@ -1,11 +1,10 @@
-/* image.c -- see image.h. */
-#include "run/image.h"
+/* image_form.c -- see image_form.h. */
+#include "run/image_form.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,130 +104,6 @@ int image_form_parse(struct image_form *f, const char *text, opm_error *err)
         text += len + (text[len] == ',');
     }
     return 0;
-}
-
-/* -- files -- */
-
-/* libpng's simplified interface (1.6), whose structure says its version. */
-struct png_image {
-    void *opaque;
-    uint32_t version, width, height, format, flags, colormap_entries, warning_or_error;
-    char message[64];
-};
-#define PNG_IMAGE_VERSION 1
-#define PNG_FORMAT_RGBA 3
-
-static void *symbol(void *lib, const char *name)
-{
-    return lib ? dlsym(lib, name) : NULL;
-}
-
-static int no_library(const char *path, const char *what, const char *package, opm_error *err)
-{
-    return opm__fail(err, OPM_EUNSUPPORTED,
-                     "%s: reading %s needs a library that is not installed (Debian: apt-get "
-                     "install %s); a binary PPM needs none",
-                     path, what, package);
-}
-
-static int room_for(struct image *im, struct arena *a, const char *path, int64_t width,
-                    int64_t height, int channels, uint8_t **out, opm_error *err)
-{
-    if (width < 1 || height < 1 || width > IMAGE_SIDE_MAX || height > IMAGE_SIDE_MAX ||
-        width * height > IMAGE_PIXELS_MAX)
-        return opm__fail(err, OPM_ELIMIT,
-                         "%s: %lld x %lld pixels; at most %d on a side and %lld in all are read",
-                         path, (long long)width, (long long)height, IMAGE_SIDE_MAX,
-                         (long long)IMAGE_PIXELS_MAX);
-    *out = arena_alloc(a, (size_t)(width * height * channels));
-    *im = (struct image){ (int)width, (int)height, 3, *out };
-    return *out ? 0
-                : opm__fail(err, OPM_ENOMEM, "out of memory for the %lld x %lld pixels of %s",
-                            (long long)width, (long long)height, path);
-}
-
-static int decode_png(struct image *im, struct arena *a, const char *path, const void *data,
-                      size_t len, opm_error *err)
-{
-    void *lib = dlopen("libpng16.so.16", RTLD_NOW | RTLD_LOCAL);
-    int (*begin)(struct png_image *, const void *, size_t);
-    int (*finish)(struct png_image *, const void *, void *, int32_t, void *);
-    void (*let_go)(struct png_image *);
-    struct png_image png = { .version = PNG_IMAGE_VERSION };
-    uint8_t *to = NULL;
-    int rc = 0;
-
-    *(void **)&begin = symbol(lib, "png_image_begin_read_from_memory");
-    *(void **)&finish = symbol(lib, "png_image_finish_read");
-    *(void **)&let_go = symbol(lib, "png_image_free");
-    if (!begin || !finish || !let_go) {
-        rc = no_library(path, "PNG", "libpng16-16", err);
-        goto out;
-    }
-    if (!begin(&png, data, len)) {
-        rc = opm__fail(err, OPM_EFORMAT, "%s: %.64s", path, png.message);
-        goto out;
-    }
-    png.format = PNG_FORMAT_RGBA;
-    rc = room_for(im, a, path, png.width, png.height, 4, &to, err);
-    if (!rc && !finish(&png, NULL, to, 0, NULL))
-        rc = opm__fail(err, OPM_EFORMAT, "%s: %.64s", path, png.message);
-    let_go(&png);
-    for (int64_t i = 0; !rc && i < (int64_t)im->width * im->height; i++)
-        memmove(to + 3 * i, to + 4 * i, 3);
-out:
-    if (lib)
-        dlclose(lib);
-    return rc;
-}
-
-static int decode_jpeg(struct image *im, struct arena *a, const char *path, const void *data,
-                       size_t len, opm_error *err)
-{
-    void *lib = dlopen("libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL), *h = NULL;
-    void *(*start)(void);
-    int (*header)(void *, const void *, unsigned long, int *, int *, int *, int *);
-    int (*decode)(void *, const void *, unsigned long, uint8_t *, int, int, int, int, int);
-    char *(*why)(void *);
-    int (*end)(void *);
-    int width, height, sampling, space, rc = 0;
-    uint8_t *to;
-
-    *(void **)&start = symbol(lib, "tjInitDecompress");
-    *(void **)&header = symbol(lib, "tjDecompressHeader3");
-    *(void **)&decode = symbol(lib, "tjDecompress2");
-    *(void **)&why = symbol(lib, "tjGetErrorStr2");
-    *(void **)&end = symbol(lib, "tjDestroy");
-    if (start && header && decode && why && end)
-        h = start();
-    if (!h) {
-        rc = no_library(path, "JPEG", "libturbojpeg0", err);
-        goto out;
-    }
-    if (header(h, data, (unsigned long)len, &width, &height, &sampling, &space)) {
-        rc = opm__fail(err, OPM_EFORMAT, "%s: %.100s", path, why(h));
-        goto out;
-    }
-    rc = room_for(im, a, path, width, height, 3, &to, err);
-    if (!rc && decode(h, data, (unsigned long)len, to, width, 0, height, 0, 0))
-        rc = opm__fail(err, OPM_EFORMAT, "%s: %.100s", path, why(h));
-out:
-    if (h)
-        end(h);
-    if (lib)
-        dlclose(lib);
-    return rc;
-}
-
-int image_decode(struct image *im, struct arena *a, const char *path, const void *data, size_t len,
-                 opm_error *err)
-{
-    if (len > 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
-        return decode_png(im, a, path, data, len, err);
-    if (len > 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
-        return decode_jpeg(im, a, path, data, len, err);
-    return opm__fail(err, OPM_EFORMAT, "%s: neither a PNG nor a JPEG image by its first bytes",
-                     path);
 }
 
 /* -- sizes -- */
@@ -331,7 +206,7 @@ static int recolour(struct image *im, struct arena *a, int channels, bool bgr, o
         const uint8_t *p = im->pixel + i * im->channels;
 
         if (!three_out)
-            out[i] = (uint8_t)((299 * p[0] + 587 * p[1] + 114 * p[2] + 500) / 1000);
+            out[i] = image_luma(p);
         for (int c = 0; c < 3 && three_out; c++)
             out[3 * i + c] = p[three_in ? (bgr ? 2 - c : c) : 0];
     }

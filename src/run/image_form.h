@@ -1,14 +1,9 @@
-/* image.h -- pictures as inputs: decoded by libpng and libturbojpeg, where these are installed,
- * brought to the size that a model wants, and how their numbers are made floats. */
-#ifndef RUN_IMAGE_H
-#define RUN_IMAGE_H
+/* image_form.h -- pictures as inputs: brought to the size that a model wants, and how their numbers
+ * are made floats. */
+#ifndef RUN_IMAGE_FORM_H
+#define RUN_IMAGE_FORM_H
 
-#include "base/arena.h"
-#include "base/common.h"
-#include <opmeter/opmeter_error.h>
-
-#define IMAGE_SIDE_MAX 65536
-#define IMAGE_PIXELS_MAX ((int64_t)1 << 28)
+#include "base/image.h"
 
 /* What follows a file's name: FILE,resize=256,crop=224,mean=.485/.456/.406,std=.229/.224/.225. */
 struct image_form {
@@ -20,17 +15,8 @@ struct image_form {
     bool bgr;
 };
 
-/* Rows of pixels of 1 or 3 bytes. */
-struct image {
-    int width, height, channels;
-    const uint8_t *pixel;
-};
-
 /* "resize=256,crop=224"; text may be "". */
 int image_form_parse(struct image_form *f, const char *text, opm_error *err);
-/* PNG or JPEG, as RGB; transparency is left out. */
-int image_decode(struct image *im, struct arena *a, const char *path, const void *data, size_t len,
-                 opm_error *err);
 /* To the form's size, and to width x height x channels where these are not 0: what no option says
  * is that the shorter side fits and the middle is taken. *name becomes what was done, in words. */
 int image_fit(struct image *im, struct arena *a, const struct image_form *f, int width, int height,
